@@ -1,0 +1,64 @@
+// How the elements of a collective are cut into blocks, loops and chunks. Pure.
+//
+// The element range of a collective is shared out to blocks; a block walks its
+// range in loops; a loop has `chunk_count` chunks of at most `chunk_elems`.
+//
+//   segmented (all-gather, reduce-scatter; also broadcast and reduce, with one chunk):
+//     chunk k of loop l is [k × segment + begin + l × chunk_elems, + up to chunk_elems)
+//   split (all-reduce): the chunks of a loop lie side by side,
+//     chunk k of loop l is [begin + l × n × chunk_elems + k × c, + up to c), where c is
+//     chunk_elems, or less in the last loop, so that its chunks are of even size.
+#ifndef RONDO_DAEMON_CORE_GEOMETRY_CORE_H
+#define RONDO_DAEMON_CORE_GEOMETRY_CORE_H
+
+#include <stdint.h>
+
+#include "queues/platform.h"
+
+struct rondo_geometry {
+  uint64_t begin, end;  // this block's elements, within a segment or within the whole
+  uint64_t segment;     // elements from one chunk index to the next; 0: split
+  uint32_t chunk_elems; // the most that one chunk holds; never 0
+  uint32_t chunk_count; // chunks of a loop
+  uint32_t align_elems; // split: chunk sizes are multiples of this, the last excepted
+  uint32_t reserved;
+};
+
+struct rondo_span {
+  uint64_t offset; // elements from the start of the buffer
+  uint64_t count;  // elements; may be 0
+};
+
+// Loops that the block makes over its range; 0 if the range is empty.
+RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
+  uint64_t per_loop = g->segment ? g->chunk_elems : (uint64_t)g->chunk_elems * g->chunk_count;
+  return (g->end - g->begin + per_loop - 1) / per_loop;
+}
+
+RONDO_FN uint64_t rondo_geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+// The elements of chunk `k` (below chunk_count) in loop `loop` (below rondo_geometry_loops).
+RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, uint64_t loop,
+                                                uint32_t k) {
+  struct rondo_span span;
+  if (g->segment) {
+    uint64_t at = g->begin + loop * g->chunk_elems;
+    span.offset = k * g->segment + at;
+    span.count = rondo_geometry_min(g->chunk_elems, g->end - at);
+    return span;
+  }
+  uint64_t base = g->begin + loop * g->chunk_elems * g->chunk_count;
+  uint64_t left = g->end - base;
+  uint64_t size = g->chunk_elems;
+  if (left < size * g->chunk_count) {
+    size = (left + g->chunk_count - 1) / g->chunk_count;
+    size = (size + g->align_elems - 1) / g->align_elems * g->align_elems;
+    size = rondo_geometry_min(size, g->chunk_elems);
+  }
+  uint64_t skip = rondo_geometry_min(size * k, left);
+  span.offset = base + skip;
+  span.count = rondo_geometry_min(size, left - skip);
+  return span;
+}
+
+#endif // RONDO_DAEMON_CORE_GEOMETRY_CORE_H

@@ -1,0 +1,55 @@
+// Moving and reducing elements: what a driver provides to the plan interpreter.
+//
+// The host driver implements these with vector instructions (daemon/host), the
+// CUDA driver with all threads of a block (daemon/cuda). Both give the same bits:
+// integers wrap; float16, bfloat16 and float8 are widened to float, computed,
+// and rounded once to nearest even (float8 saturates to its largest finite value); no fused multiply-add.
+//
+// No function waits, allocates or fails. Buffers are at any alignment. `dst` may
+// be equal to `local` or to `incoming`, and otherwise overlaps neither.
+#ifndef RONDO_DAEMON_CORE_MOVE_H
+#define RONDO_DAEMON_CORE_MOVE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "queues/platform.h"
+
+// A public reduction lowered for one collective: avg becomes sum with a factor
+// before (floating types) or a division after (integers).
+enum rondo_reduce_base {
+  RONDO_REDUCE_SUM = 0,
+  RONDO_REDUCE_PROD = 1,
+  RONDO_REDUCE_MAX = 2,
+  RONDO_REDUCE_MIN = 3
+};
+
+struct rondo_reduction {
+  uint8_t dtype;    // enum rondo_dtype
+  uint8_t base;     // enum rondo_reduce_base
+  uint8_t scale;    // 1: multiply local elements by `factor` first (the product rounded to dtype)
+  uint8_t divide;   // 1: integers, divide the finished result by `divisor` towards zero
+  uint32_t divisor; // ranks
+  uint64_t factor;  // bits of the factor in the compute type: float in the low half (types of 8 and 16 bits
+                    // floating, float32), double (float64), the integer itself (integers)
+};
+static_assert(sizeof(struct rondo_reduction) == 16, "shared layout");
+
+// Lowers a public reduction. `scalar` is used by RONDO_PREMUL_SUM only and is
+// converted to the dtype first. Pure.
+struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar, uint32_t nranks);
+
+// Copies `bytes`; `dst` == `src` is allowed and free, other overlaps are not.
+void rondo_move_copy(struct rondo_threads threads, void *dst, const void *src, uint64_t bytes);
+
+// dst[i] = incoming[i] base scaled(local[i]), for `count` elements; with `final`
+// and r->divide the result is divided.
+void rondo_move_reduce(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
+                       const void *local, const void *incoming, uint64_t count, int final);
+
+// dst[i] = scaled(local[i]); with `final` and r->divide divided. For the first
+// send of a scaled reduction and for groups of one rank. Plain copy if neither applies.
+void rondo_move_scale(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
+                      const void *local, uint64_t count, int final);
+
+#endif // RONDO_DAEMON_CORE_MOVE_H

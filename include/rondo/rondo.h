@@ -1,0 +1,344 @@
+// Rondo: collectives that cannot deadlock on the order of calls.
+//
+// A rank opens a context, registers its collectives once under ids that all
+// ranks share, and runs them many times: in any order, from any thread, with
+// any number outstanding. A daemon moves the data and leaves a collective that
+// is stuck for one that is not, so no order of calls can hang.
+//
+//   rondo_init -> rondo_register -> rondo_run ... rondo_wait -> rondo_deregister -> rondo_destroy
+//
+//   struct rondo_config cfg = RONDO_CONFIG_INIT;     // size and version inside
+//   cfg.id = id; cfg.rank = r; cfg.rank_count = n;
+//   struct rondo_context ctx;
+//   rondo_init(&ctx, &cfg);                          // waits for no other rank
+//   struct rondo_collective_desc d = rondo_all_reduce(7, count, RONDO_FLOAT32, RONDO_SUM);
+//   struct rondo_collective coll;
+//   rondo_register(ctx, &d, &coll);                  // nor does this
+//   rondo_run(ctx, coll, send, recv, NULL, NULL);
+//   rondo_wait(ctx, coll, RONDO_LAST_RUN, RONDO_FOREVER);
+//
+// Every function returns an enum rondo_status; 0 is success. On any other value
+// nothing has changed, outputs are not written, and one line has gone to the log.
+// Unless a comment says otherwise, every function may be called from any thread
+// at any time, also for the same context, and none waits for another rank.
+// Handles are small values: copy them freely. A handle that is no longer valid
+// is refused with RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED; it is never dangerous.
+#ifndef RONDO_RONDO_H
+#define RONDO_RONDO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rondo/status.h>
+#include <rondo/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RONDO_VERSION_MAJOR 0
+#define RONDO_VERSION_MINOR 1
+#define RONDO_VERSION_PATCH 0
+
+// Major × 10000 + minor × 100 + patch of the library that is mapped. Any thread.
+int rondo_version(void);
+
+// ---------------------------------------------------------------- handles ----
+
+// One rank's membership in one job. All zero is never a valid handle.
+struct rondo_context {
+  uint64_t handle;
+};
+
+// A collective that one context has registered.
+struct rondo_collective {
+  uint64_t handle;
+};
+
+// An ordered set of ranks. All zero means "every rank of the job, in order".
+struct rondo_group {
+  uint64_t handle;
+};
+
+// Names a job: contexts with equal ids are ranks of the same job. One rank makes
+// it and gives it to the others.
+struct rondo_unique_id {
+  unsigned char bytes[128];
+};
+
+// Fills `id` with a new random identity.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_SYSTEM (no randomness).
+int rondo_unique_id_create(struct rondo_unique_id *id);
+
+// ----------------------------------------------------------- configuration ---
+
+// Times that steer a daemon. Zero means "use the default of this machine".
+// rondo_profile measures a set; the paper calls this automated profiling (4.3).
+struct rondo_tuning {
+  uint64_t front_budget_ns;  // spin budget of the collective at the front of a task queue
+  uint64_t min_budget_ns;    // the least that any collective gets
+  uint64_t max_budget_ns;    // the most that success can raise a budget to
+  uint32_t success_factor;   // a success multiplies the budget by this (the paper: 20)
+  uint32_t reserved;         // zero
+  uint64_t quit_period_ns;   // a block without progress for this long quits (4.4)
+  uint64_t residency_ns;     // a daemon that ran for this long quits whatever it is doing
+  uint64_t restart_min_ns;   // first pause before a daemon with unfinished work is started again
+  uint64_t restart_max_ns;   // the pause doubles up to this while starts are fruitless
+};
+
+struct rondo_config {
+  size_t size;               // set by RONDO_CONFIG_INIT
+  uint32_t version;          // set by RONDO_CONFIG_INIT
+  int backend;               // enum rondo_backend; default RONDO_BACKEND_HOST
+  struct rondo_unique_id id; // which job; all zero is a job of its own, for one rank
+  uint32_t rank;             // this rank, below rank_count
+  uint32_t rank_count;       // ranks of the job; default 1
+  int device;                // ordinal of the device; unused by the host backend
+  uint32_t blocks;           // daemon blocks of this rank, 1 to RONDO_MAX_BLOCKS; 0: default (host: 1)
+  uint32_t workers;          // host backend: worker threads that the process may use for all its
+                             // ranks; 0: one a core. The largest value asked for counts.
+  int first_worker;          // host backend: block b of this rank runs on worker
+                             // (first_worker + b) % workers; -1 (default): spread by rank
+  int order;                 // enum rondo_order_policy
+  int budget;                // enum rondo_budget_policy
+  struct rondo_tuning tuning;
+  uint32_t max_collectives;  // most collectives registered at once; 0: 16,384
+  uint64_t max_runs;         // most runs outstanding at once; 0: limited by memory alone
+  uint64_t connector_bytes;  // most memory for connectors of the whole job in this process; 0: 4 GiB
+  uint32_t slot_bytes;       // cap on one connector slot, a power of two; 0: default
+  uint32_t report_on_timeout;// 1: rondo_wait that times out logs the stuck report; default 1
+};
+
+#define RONDO_CONFIG_VERSION 1u
+#define RONDO_CONFIG_INIT                                                                          \
+  {                                                                                                \
+    sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1                                                 \
+  }
+
+// Measures hand-over latency and step cost on this machine for about
+// `duration_ns` (0: 50 ms) and derives budgets and quit periods from them. Blocks
+// for that long; runs no collective of the caller. `out` is the caller's.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+int rondo_profile(struct rondo_tuning *out, uint64_t duration_ns);
+
+// Writes the tuning as "front_budget_ns=...,min_budget_ns=..." into `text`, the form that the
+// environment variable RONDO_TUNING takes to pin it. 256 bytes are enough.
+// Returns RONDO_SUCCESS or RONDO_ERR_INVALID (null, or `text_bytes` too small).
+int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t text_bytes);
+
+// The opposite: reads such a text; keys that are absent become 0 (the default).
+// Returns RONDO_SUCCESS or RONDO_ERR_INVALID (an unknown key or a bad number).
+int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text);
+
+// -------------------------------------------------------------- lifecycle ----
+
+// Makes the context of one rank and joins the job `cfg->id`. Waits for no other
+// rank. Environment variables RONDO_* override what `cfg` leaves at its default.
+// Returns RONDO_SUCCESS; RONDO_ERR_INVALID (a field out of range, wrong size or
+// version); RONDO_ERR_EXISTS (this rank is in the job already); RONDO_ERR_UNSUPPORTED
+// (backend not built); RONDO_ERR_NO_MEMORY; RONDO_ERR_FULL; RONDO_ERR_SYSTEM.
+int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg);
+
+enum rondo_destroy_mode {
+  RONDO_DESTROY_DRAIN = 0, // let outstanding runs complete first
+  RONDO_DESTROY_ABORT = 1  // end them with RONDO_ERR_ABORTED
+};
+
+// Ends a context and frees all that belongs to it. Draining lasts at most
+// `timeout_ns`; what is then still outstanding is aborted, so the call is bounded
+// and always ends the context. All callbacks have returned when it returns.
+// Calls of other threads on this context end with RONDO_ERR_CLOSED. May not be
+// called from a callback (RONDO_ERR_INVALID).
+// Returns RONDO_SUCCESS, RONDO_ERR_TIMEOUT (drain ran out; runs were aborted; the
+// context is gone all the same), RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED.
+int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns);
+
+// Ends every outstanding run of this rank, and those of its peers in the same
+// collectives, with RONDO_ERR_ABORTED. Later runs of these collectives end the same way;
+// deregister and register again to go on. Does not wait; wait for the runs to see them end.
+// Send and receive buffers may be reused only when their runs have ended. What
+// receive buffers hold is unspecified.
+int rondo_abort(struct rondo_context ctx);
+
+// ------------------------------------------------------------------ groups ---
+
+// Makes the ordered set of `rank_count` distinct ranks of the job. Local; the
+// others make their own. The context's own rank need not be a member, but can
+// only register collectives on groups that it belongs to. `ranks` is copied.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (empty, a rank twice or out of range), RONDO_ERR_NO_MEMORY,
+// RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED (context).
+int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t rank_count,
+                       struct rondo_group *group);
+
+// Forgets the handle; collectives registered with it are not affected.
+int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group);
+
+// ------------------------------------------------------------ registration ---
+
+// Describes a collective. All ranks of the group must register equal
+// descriptors, `priority` and `scalar` excepted, which are each rank's own.
+struct rondo_collective_desc {
+  size_t size;              // set by the makers below
+  uint32_t version;         // set by the makers below
+  int kind;                 // enum rondo_kind
+  uint64_t id;              // shared by the ranks of the group; groups without a common
+                            // member may use the same id
+  uint64_t count;           // elements: see enum rondo_kind
+  int dtype;                // enum rondo_dtype
+  int redop;                // enum rondo_redop; RONDO_SUM for kinds that do not reduce
+  uint32_t root;            // position of the root in the group (reduce, broadcast)
+  int priority;             // RONDO_PRIORITY_MIN to RONDO_PRIORITY_MAX; default 0
+  struct rondo_group group; // default: all ranks
+  double scalar;            // RONDO_PREMUL_SUM: this rank's factor, converted to the dtype; default 1
+};
+
+#define RONDO_COLLECTIVE_DESC_VERSION 1u
+
+// Makers of descriptors with every field set. They cannot fail; rondo_register checks.
+struct rondo_collective_desc rondo_all_reduce(uint64_t id, uint64_t count, int dtype, int redop);
+struct rondo_collective_desc rondo_all_gather(uint64_t id, uint64_t count, int dtype);
+struct rondo_collective_desc rondo_reduce_scatter(uint64_t id, uint64_t count, int dtype,
+                                                  int redop);
+struct rondo_collective_desc rondo_reduce(uint64_t id, uint64_t count, int dtype, int redop,
+                                          uint32_t root);
+struct rondo_collective_desc rondo_broadcast(uint64_t id, uint64_t count, int dtype,
+                                             uint32_t root);
+
+// Registers a collective on this rank. Local: it may come in any order on each rank, also while others run.
+// Peers' descriptors are compared beside the calls; where they differ, every run
+// of this id ends with RONDO_ERR_MISMATCH on every rank that registered it, and the log line
+// names both sides. An id may be used again after deregistration: the n-th
+// registration of an id on one rank belongs to the n-th on the others.
+// Returns RONDO_SUCCESS; RONDO_ERR_INVALID (a field out of range; this rank is not in
+// the group); RONDO_ERR_EXISTS (id is registered); RONDO_ERR_FULL (max_collectives);
+// RONDO_ERR_NO_MEMORY (memory or connector_bytes); RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
+int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
+                   struct rondo_collective *coll);
+
+// Gives the collective's communicator back. Returns RONDO_ERR_BUSY while a run
+// is outstanding. Peers that go on to run more than this rank has run get
+// RONDO_ERR_PEER on those runs.
+int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll);
+
+// Finds a collective of this context by its id. RONDO_ERR_UNKNOWN if there is none.
+int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective *coll);
+
+// ----------------------------------------------------------------- running ---
+
+// Called once when a run has ended, on the context's poller thread, never inside
+// another call of the application. It may call any function but rondo_destroy,
+// and should be brief: later callbacks of the context wait for it.
+// `status` is RONDO_SUCCESS or what ended the run.
+typedef void (*rondo_callback)(void *arg, int status);
+
+// Submits one run. The buffers belong to the run until it has ended; they are
+// `count` elements (n × count where enum rondo_kind says so), at any
+// alignment, and may be in place: send == recv, for all-gather send == recv + rank × count, for
+// reduce-scatter recv == send + rank × count (elements). Other overlaps are refused. A buffer that
+// this rank does not use (recv of a reduce that is not the root; send of a
+// broadcast that is not the root) may be null. Runs of one collective
+// match across ranks in the order of their submission; independent collectives do
+// not order each other. Never waits. `callback` may be null.
+// Returns RONDO_SUCCESS; RONDO_ERR_INVALID (null or overlapping buffers);
+// RONDO_ERR_FULL (max_runs); RONDO_ERR_NO_MEMORY; RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED. A failure
+// that is already known (mismatch, abort) is reported by the run, not here.
+int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
+              rondo_callback callback, void *arg);
+
+// The same with the number that the run got written to `run` (not null): 1 for the first run of the
+// collective, then 2, and so on.
+struct rondo_run_args {
+  const void *send;
+  void *recv;
+  rondo_callback callback;
+  void *arg;
+};
+int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
+                       const struct rondo_run_args *args, uint64_t *run);
+
+// As a run number: the run that was submitted last, by any thread.
+#define RONDO_LAST_RUN UINT64_MAX
+
+// Waits until run `run` has ended and returns its status; RONDO_SUCCESS at once
+// if nothing was ever submitted and `run` is RONDO_LAST_RUN. The waiting thread
+// works for the daemon meanwhile. Returns RONDO_ERR_TIMEOUT after `timeout_ns`
+// (0: look once); the run goes on. The run's callback may not have been called yet.
+// May be called from a callback only with timeout_ns 0.
+int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
+               int64_t timeout_ns);
+
+// The status of run `run` if it has ended, else RONDO_IN_PROGRESS. Never waits.
+int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run);
+
+// A file descriptor that becomes readable whenever a run of this context has
+// ended since it was last read (eventfd, 8 bytes, the number of runs ended). It
+// belongs to the context: read and poll it, never close it.
+// Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+int rondo_event_fd(struct rondo_context ctx, int *fd);
+
+// Blocks until the daemon of this rank has left the device, as cudaDeviceSynchronize does for
+// its kernels: it returns when every launch of the daemon that began before the call has
+// quit, whether or not its runs have completed. This is a whole-device wait as
+// an application would make between collectives (the paper, 2.3 and 6.1).
+// Returns RONDO_SUCCESS, RONDO_ERR_TIMEOUT, RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED.
+int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns);
+
+// -------------------------------------------------------------- observation ---
+
+// Sums over all blocks of this rank since rondo_init, save where said.
+struct rondo_counters {
+  uint64_t submitted;     // runs accepted
+  uint64_t completed;     // runs ended, whatever their status
+  uint64_t steps;         // block steps
+  uint64_t primitives;    // chunks that primitives completed
+  uint64_t preemptions;   // collectives left because their budget ran out
+  uint64_t context_loads; // contexts brought into an active slot
+  uint64_t context_saves; // contexts written back (only when they had progressed)
+  uint64_t quits;         // block quits: idle, stuck or longest residency
+  uint64_t starts;        // daemon starts
+  uint64_t helped;        // steps taken by waiting threads
+  uint64_t connector_bytes; // connector memory in use, this process, this job (now, not a sum)
+};
+
+// Copies the counters. Each is exact; together they are not one instant.
+int rondo_counters(struct rondo_context ctx, struct rondo_counters *out);
+
+// What an outstanding run is doing.
+enum rondo_run_state {
+  RONDO_RUN_WAITING = 0,   // behind earlier runs of its collective, or not fetched yet
+  RONDO_RUN_QUEUED = 1,    // in a task queue; not executing
+  RONDO_RUN_EXECUTING = 2  // loaded by a block or preempted half-done
+};
+
+// What one outstanding run of this rank is waiting for.
+struct rondo_stuck {
+  uint64_t id;          // of the collective
+  uint64_t run;         // number of the run
+  int state;            // enum rondo_run_state
+  uint32_t block;       // block that was asked
+  uint32_t op;          // plan op at which it stands, when executing
+  int32_t peer;         // rank whose data or credit it waits for; -1: none, or not known
+  uint32_t missing;     // ranks of the group that have not submitted this run, here or elsewhere
+  uint64_t waiting_ns;  // since its last progress
+};
+
+// Fills up to `capacity` entries, oldest first, and writes how many there are to
+// `count` (may be more than `capacity`). Slow; for diagnosis.
+int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t capacity,
+                size_t *count);
+
+// Prints the stuck report of every context of this process that shares this context's job:
+// for each outstanding run which ranks have not submitted it, which block stands
+// at which plan op waiting for which peer, for how long; and the cycle of who
+// waits for whom, if there is one. `cycle_ranks` (may be null) gets the number of
+// ranks in that cycle, 0 if there is none. Also printed on SIGUSR1
+// when the environment has RONDO_REPORT_SIGNAL=1. Slow; for diagnosis.
+int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // RONDO_RONDO_H
