@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "queues/platform.h"
+#include "queues/platform/platform.h"
 
 // A public reduction lowered for one collective: avg becomes sum with a factor
 // before (floating types) or a division after (integers).

@@ -8,12 +8,12 @@
 //   split (all-reduce): the chunks of a loop lie side by side,
 //     chunk k of loop l is [begin + l × n × chunk_elems + k × c, + up to c), where c is
 //     chunk_elems, or less in the last loop, so that its chunks are of even size.
-#ifndef RONDO_DAEMON_CORE_GEOMETRY_CORE_H
-#define RONDO_DAEMON_CORE_GEOMETRY_CORE_H
+#ifndef RONDO_DAEMON_PLAN_GEOMETRY_CORE_H
+#define RONDO_DAEMON_PLAN_GEOMETRY_CORE_H
 
 #include <stdint.h>
 
-#include "queues/platform.h"
+#include "queues/platform/platform.h"
 
 struct rondo_geometry {
   uint64_t begin, end;  // this block's elements, within a segment or within the whole
@@ -61,4 +61,4 @@ RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, 
   return span;
 }
 
-#endif // RONDO_DAEMON_CORE_GEOMETRY_CORE_H
+#endif // RONDO_DAEMON_PLAN_GEOMETRY_CORE_H

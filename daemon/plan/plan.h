@@ -5,9 +5,9 @@
 // cut into loops and each loop into chunks (geometry_core.h); a block executes the
 // whole plan once a loop. Ring all-reduce is five ops whatever the number of ranks.
 //
-// Builders are pure functions in daemon/plan; the interpreter is block_core.h.
-#ifndef RONDO_DAEMON_CORE_PLAN_H
-#define RONDO_DAEMON_CORE_PLAN_H
+// Builders are the pure functions of build.h; the interpreter is daemon/core/block_core.h.
+#ifndef RONDO_DAEMON_PLAN_PLAN_H
+#define RONDO_DAEMON_PLAN_PLAN_H
 
 #include <assert.h>
 #include <stdint.h>
@@ -60,4 +60,4 @@ struct rondo_plan {
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS];
 };
 
-#endif // RONDO_DAEMON_CORE_PLAN_H
+#endif // RONDO_DAEMON_PLAN_PLAN_H

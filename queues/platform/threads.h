@@ -3,8 +3,8 @@
 //   for (i = t.rank; i < n; i += t.size)
 // and what only one may do is guarded by t.rank == 0. One of the three headers
 // that may ask which compiler reads it.
-#ifndef RONDO_QUEUES_THREADS_H
-#define RONDO_QUEUES_THREADS_H
+#ifndef RONDO_QUEUES_PLATFORM_THREADS_H
+#define RONDO_QUEUES_PLATFORM_THREADS_H
 
 #include <stdint.h>
 
@@ -27,4 +27,4 @@ static inline struct rondo_threads rondo_threads_self(void) {
 static inline void rondo_threads_sync(void) {}
 #endif
 
-#endif // RONDO_QUEUES_THREADS_H
+#endif // RONDO_QUEUES_PLATFORM_THREADS_H

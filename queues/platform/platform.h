@@ -1,9 +1,9 @@
 // What differs between compilers: function qualifiers. One of the three headers
 // (with atomic.h and threads.h) that may ask which compiler reads it.
-#ifndef RONDO_QUEUES_PLATFORM_H
-#define RONDO_QUEUES_PLATFORM_H
+#ifndef RONDO_QUEUES_PLATFORM_PLATFORM_H
+#define RONDO_QUEUES_PLATFORM_PLATFORM_H
 
-#include "queues/threads.h"
+#include "queues/platform/threads.h"
 
 #if defined(__CUDACC__)
 #define RONDO_FN static __device__ __host__ __forceinline__
@@ -15,4 +15,4 @@
 // lines of the host, because processors prefetch them in pairs.
 #define RONDO_LINE_BYTES 128
 
-#endif // RONDO_QUEUES_PLATFORM_H
+#endif // RONDO_QUEUES_PLATFORM_PLATFORM_H
