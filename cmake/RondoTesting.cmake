@@ -1,0 +1,72 @@
+# Finds what tests need and says how one is registered.
+#
+#   rondo_test(NAME <name> SOURCES <file> ... LABELS <label> ... [LINK <target> ...]
+#              [ARGS <arg> ...] [TIMEOUT <seconds>] [SERIAL])
+#
+# Builds the cmocka executable test_<name> and registers it with ctest as <name>.
+#
+# LABELS  unit, integration, explore, model, fuzz, gpu, soak or bench. Every preset runs unit and
+#         integration, the sanitizer presets nothing else.
+# LINK    modules, such as rondo_daemon_plan or rondo_daemon_plan_explore. Modules are object
+#         libraries, so name each one whose code is called, indirectly too. A test that links
+#         an _explore variant is itself compiled with RONDO_EXPLORE=1; link no mixture.
+# TIMEOUT seconds that the test may take, 60 if not said; four times that under a sanitizer.
+# SERIAL  ctest runs nothing else beside it.
+#
+# A test may include any header of the tree ("module/file.h"). Exit status 77 means skipped.
+# Under a sanitizer or with coverage the environment has RONDO_TEST_REDUCED=1: see
+# tests/support/load.h.
+
+if(RONDO_BUILD_TESTS)
+  find_package(PkgConfig)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+  endif()
+  if(NOT CMOCKA_FOUND)
+    message(WARNING "cmocka not found (Debian: libcmocka-dev, or scripts/setup check): "
+                    "the tests are not built")
+    set(RONDO_BUILD_TESTS OFF)
+  endif()
+endif()
+
+# What a test finds in its environment.
+set(RONDO_TEST_ENVIRONMENT
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:handle_segv=2"
+    "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+if(RONDO_SANITIZE OR RONDO_COVERAGE)
+  list(APPEND RONDO_TEST_ENVIRONMENT "RONDO_TEST_REDUCED=1")
+endif()
+
+# Gives a registered test the properties that all tests have.
+function(rondo_test_properties name labels timeout)
+  if(RONDO_SANITIZE)
+    math(EXPR timeout "4 * ${timeout}")
+  endif()
+  set_tests_properties(
+    ${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+                       ENVIRONMENT "${RONDO_TEST_ENVIRONMENT}")
+endfunction()
+
+function(rondo_test)
+  cmake_parse_arguments(T "SERIAL" "NAME;TIMEOUT" "SOURCES;LABELS;LINK;ARGS" ${ARGN})
+  if(NOT T_NAME OR NOT T_SOURCES OR NOT T_LABELS OR T_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "rondo_test: NAME, SOURCES and LABELS are needed; "
+                        "not understood: '${T_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 60)
+  endif()
+  set(target test_${T_NAME})
+  add_executable(${target} ${T_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${target} PRIVATE ${T_LINK} rondo_options PkgConfig::CMOCKA)
+  if(T_LINK MATCHES "_explore(;|$)")
+    target_compile_definitions(${target} PRIVATE RONDO_EXPLORE=1)
+  endif()
+  add_test(NAME ${T_NAME} COMMAND ${target} ${T_ARGS})
+  rondo_test_properties(${T_NAME} "${T_LABELS}" ${T_TIMEOUT})
+  if(T_SERIAL)
+    set_tests_properties(${T_NAME} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
