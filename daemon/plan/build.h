@@ -20,6 +20,14 @@ struct rondo_plan_request {
 // algorithm has no plan for that kind). `plan` is written only on success.
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan);
 
+// The least number of slots with which a connector of this plan cannot deadlock: 1 or 2.
+// An op that receives and sends takes both at once, so where every rank of a closed ring
+// begins with a send, one free slot a ring is needed (docs/algorithms.md has the proof).
+uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
+
+// All-reduces up to this size use the chain. To be tuned by measurements.
+#define RONDO_PLAN_CHAIN_MAX_BYTES 8192u
+
 // The algorithm to use: the chain for all-reduces so small that latency decides,
 // else the ring. Pure, and the same on every rank.
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks);

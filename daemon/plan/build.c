@@ -1,0 +1,209 @@
+// The builders of build.h. docs/algorithms.md has each plan as a table, and why it is safe.
+#include "daemon/plan/build.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "rondo/status.h"
+#include "rondo/types.h"
+
+// Primitives under the names that docs/algorithms.md uses.
+enum {
+  SEND = RONDO_PRIM_SEND,
+  COPY = RONDO_PRIM_COPY,
+  COPY_SEND = RONDO_PRIM_COPY | RONDO_PRIM_SEND,
+  RECV_COPY = RONDO_PRIM_RECV | RONDO_PRIM_COPY,
+  RECV_COPY_SEND = RONDO_PRIM_RECV | RONDO_PRIM_COPY | RONDO_PRIM_SEND,
+  RECV_REDUCE_SEND = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_SEND,
+  RECV_REDUCE_COPY = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY,
+  RECV_REDUCE_COPY_SEND = RECV_REDUCE_COPY | RONDO_PRIM_SEND
+};
+
+// Position `steps` places further round the ring; `steps` may be up to `n`.
+static uint32_t ring_after(uint32_t position, uint32_t steps, uint32_t n) {
+  return (position + steps) % n;
+}
+
+// Position `steps` places back; `steps` may be up to `n`.
+static uint32_t ring_before(uint32_t position, uint32_t steps, uint32_t n) {
+  return (position + n - steps) % n;
+}
+
+static bool kind_reduces(int kind) {
+  return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
+}
+
+// Appends an op that walks the chunks downwards from `first`; nothing if it would
+// repeat 0 times. One send peer and one recv peer serve every plan of this file.
+static void op_append(struct rondo_plan *plan, int primitive, uint32_t repeat, uint32_t first) {
+  if (repeat == 0)
+    return;
+  struct rondo_plan_op *op = &plan->ops[plan->op_count++];
+  op->primitive = (uint16_t)primitive;
+  op->send_peer = primitive & RONDO_PRIM_SEND ? 0 : RONDO_PLAN_NO_PEER;
+  op->recv_peer = primitive & RONDO_PRIM_RECV ? 0 : RONDO_PLAN_NO_PEER;
+  op->repeat = repeat;
+  op->first_chunk = first;
+  op->chunk_stride = plan->chunk_count - 1;
+  op->chunk_count = plan->chunk_count;
+}
+
+static void send_peer_set(struct rondo_plan *plan, uint32_t peer) {
+  plan->send_peer_count = 1;
+  plan->send_peers[0] = peer;
+}
+
+static void recv_peer_set(struct rondo_plan *plan, uint32_t peer) {
+  plan->recv_peer_count = 1;
+  plan->recv_peers[0] = peer;
+}
+
+static void ring_peers_set(struct rondo_plan *plan, uint32_t rank, uint32_t n) {
+  send_peer_set(plan, ring_after(rank, 1, n));
+  recv_peer_set(plan, ring_before(rank, 1, n));
+}
+
+// A group of one: the value is its own input, finished at once where there is a reduction.
+static void single_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  int base = q->kind == RONDO_ALL_GATHER       ? RONDO_PRIM_IN_BASE
+             : q->kind == RONDO_REDUCE_SCATTER ? RONDO_PRIM_OUT_BASE
+                                               : 0;
+  op_append(plan, COPY | base | (kind_reduces(q->kind) ? RONDO_PRIM_FINAL : 0), 1, 0);
+}
+
+// Chunk c starts at rank c + 1, gathers contributions round the ring, is finished at
+// rank c and goes round once more. Rank r thus starts with chunk r - 1.
+static void ring_all_reduce_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  ring_peers_set(plan, rank, n);
+  op_append(plan, SEND, 1, ring_before(rank, 1, n));
+  op_append(plan, RECV_REDUCE_SEND, n - 2, ring_before(rank, 2, n));
+  op_append(plan, RECV_REDUCE_COPY_SEND | RONDO_PRIM_FINAL, 1, rank);
+  op_append(plan, RECV_COPY_SEND, n - 2, ring_before(rank, 1, n));
+  op_append(plan, RECV_COPY, 1, ring_after(rank, 1, n));
+}
+
+static void ring_reduce_scatter_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  ring_peers_set(plan, rank, n);
+  op_append(plan, SEND, 1, ring_before(rank, 1, n));
+  op_append(plan, RECV_REDUCE_SEND, n - 2, ring_before(rank, 2, n));
+  op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL | RONDO_PRIM_OUT_BASE, 1, rank);
+}
+
+static void ring_all_gather_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  ring_peers_set(plan, rank, n);
+  op_append(plan, COPY_SEND | RONDO_PRIM_IN_BASE, 1, rank);
+  op_append(plan, RECV_COPY_SEND, n - 2, ring_before(rank, 1, n));
+  op_append(plan, RECV_COPY, 1, ring_after(rank, 1, n));
+}
+
+// Down the ring from the rank after the root to the root, which alone writes.
+static void ring_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t n = q->nranks;
+  bool first = q->rank == ring_after(q->root, 1, n);
+  if (q->rank != q->root)
+    send_peer_set(plan, ring_after(q->rank, 1, n));
+  if (!first)
+    recv_peer_set(plan, ring_before(q->rank, 1, n));
+  if (first)
+    op_append(plan, SEND, 1, 0);
+  else if (q->rank == q->root)
+    op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, 1, 0);
+  else
+    op_append(plan, RECV_REDUCE_SEND, 1, 0);
+}
+
+// Down the ring from the root to the rank before it.
+static void ring_broadcast_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t n = q->nranks;
+  bool last = q->rank == ring_before(q->root, 1, n);
+  if (!last)
+    send_peer_set(plan, ring_after(q->rank, 1, n));
+  if (q->rank != q->root)
+    recv_peer_set(plan, ring_before(q->rank, 1, n));
+  if (q->rank == q->root)
+    op_append(plan, COPY_SEND, 1, 0);
+  else
+    op_append(plan, last ? RECV_COPY : RECV_COPY_SEND, 1, 0);
+}
+
+// Reduces along 0 → 1 → … → n-1, then goes on round the ring with the finished value,
+// n-1 → 0 → … → n-2: one send peer and one recv peer do for both halves.
+static void chain_all_reduce_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  ring_peers_set(plan, rank, n);
+  if (rank == n - 1) {
+    op_append(plan, RECV_REDUCE_COPY_SEND | RONDO_PRIM_FINAL, 1, 0);
+    return;
+  }
+  op_append(plan, rank == 0 ? SEND : RECV_REDUCE_SEND, 1, 0);
+  op_append(plan, rank == n - 2 ? RECV_COPY : RECV_COPY_SEND, 1, 0);
+}
+
+static void ring_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  switch (q->kind) {
+  case RONDO_ALL_REDUCE:
+    ring_all_reduce_build(q->rank, q->nranks, plan);
+    break;
+  case RONDO_ALL_GATHER:
+    ring_all_gather_build(q->rank, q->nranks, plan);
+    break;
+  case RONDO_REDUCE_SCATTER:
+    ring_reduce_scatter_build(q->rank, q->nranks, plan);
+    break;
+  case RONDO_REDUCE:
+    ring_reduce_build(q, plan);
+    break;
+  default:
+    ring_broadcast_build(q, plan);
+    break;
+  }
+}
+
+static bool request_is_valid(const struct rondo_plan_request *q) {
+  bool rooted = q->kind == RONDO_REDUCE || q->kind == RONDO_BROADCAST;
+  return q->kind >= 0 && q->kind < RONDO_KIND_COUNT && q->algorithm >= 0 &&
+         q->algorithm < RONDO_ALGORITHM_COUNT && q->nranks >= 1 && q->nranks <= RONDO_MAX_RANKS &&
+         q->rank < q->nranks && (!rooted || q->root < q->nranks);
+}
+
+int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
+  if (request == NULL || plan == NULL || !request_is_valid(request))
+    return RONDO_ERR_INVALID;
+  bool chain = request->algorithm == RONDO_ALGORITHM_CHAIN;
+  if (chain && request->kind != RONDO_ALL_REDUCE)
+    return RONDO_ERR_UNSUPPORTED;
+  bool rooted = request->kind == RONDO_REDUCE || request->kind == RONDO_BROADCAST;
+  memset(plan, 0, sizeof(*plan));
+  plan->chunk_count = chain || rooted ? 1 : request->nranks;
+  if (request->nranks == 1)
+    single_build(request, plan);
+  else if (chain)
+    chain_all_reduce_build(request->rank, request->nranks, plan);
+  else
+    ring_build(request, plan);
+  return RONDO_SUCCESS;
+}
+
+uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
+  bool round = algorithm == RONDO_ALGORITHM_RING &&
+               ((kind == RONDO_ALL_REDUCE && nranks >= 2) ||
+                ((kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER) && nranks >= 3));
+  return round ? 2 : 1;
+}
+
+int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
+  if (kind == RONDO_ALL_REDUCE && nranks > 1 && bytes <= RONDO_PLAN_CHAIN_MAX_BYTES)
+    return RONDO_ALGORITHM_CHAIN;
+  return RONDO_ALGORITHM_RING;
+}
+
+const char *rondo_algorithm_name(int algorithm) {
+  switch (algorithm) {
+  case RONDO_ALGORITHM_RING:
+    return "ring";
+  case RONDO_ALGORITHM_CHAIN:
+    return "chain";
+  default:
+    return "unknown";
+  }
+}

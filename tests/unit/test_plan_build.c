@@ -1,0 +1,246 @@
+// What the builders of daemon/plan give, op by op, and what they refuse. That the
+// plans compute the right thing is shown in test_plan_verify.c.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/plan/build.h"
+#include "rondo/status.h"
+#include "rondo/types.h"
+
+enum {
+  S = RONDO_PRIM_SEND,
+  R = RONDO_PRIM_RECV,
+  ADD = RONDO_PRIM_REDUCE,
+  C = RONDO_PRIM_COPY,
+  F = RONDO_PRIM_FINAL,
+  IN = RONDO_PRIM_IN_BASE,
+  OUT = RONDO_PRIM_OUT_BASE
+};
+
+struct expected_op {
+  int primitive;
+  uint32_t repeat, first_chunk;
+};
+
+static struct rondo_plan plan_of(int kind, int algorithm, uint32_t rank, uint32_t n,
+                                 uint32_t root) {
+  struct rondo_plan_request request = {kind, algorithm, rank, n, root};
+  struct rondo_plan plan;
+  assert_int_equal(rondo_plan_build(&request, &plan), RONDO_SUCCESS);
+  return plan;
+}
+
+static void assert_ops(const struct rondo_plan *plan, const struct expected_op *ops,
+                       uint32_t op_count) {
+  assert_int_equal(plan->op_count, op_count);
+  for (uint32_t i = 0; i < op_count; i++) {
+    const struct rondo_plan_op *op = &plan->ops[i];
+    assert_int_equal(op->primitive, ops[i].primitive);
+    assert_int_equal(op->repeat, ops[i].repeat);
+    assert_int_equal(op->first_chunk, ops[i].first_chunk);
+    assert_int_equal(op->chunk_stride, plan->chunk_count - 1);
+    assert_int_equal(op->chunk_count, plan->chunk_count);
+    assert_int_equal(op->send_peer, ops[i].primitive & S ? 0 : RONDO_PLAN_NO_PEER);
+    assert_int_equal(op->recv_peer, ops[i].primitive & R ? 0 : RONDO_PLAN_NO_PEER);
+    assert_int_equal(op->reserved, 0);
+  }
+}
+
+// `send` and `recv` are the peers, or -1 for none.
+static void assert_peers(const struct rondo_plan *plan, int send, int recv) {
+  assert_int_equal(plan->send_peer_count, send >= 0);
+  assert_int_equal(plan->recv_peer_count, recv >= 0);
+  if (send >= 0)
+    assert_int_equal(plan->send_peers[0], send);
+  if (recv >= 0)
+    assert_int_equal(plan->recv_peers[0], recv);
+}
+
+static void ring_all_reduce_is_five_ops_at_any_size(void **state) {
+  (void)state;
+  const struct expected_op four[] = {{S, 1, 0},
+                                     {R | ADD | S, 2, 3},
+                                     {R | ADD | C | S | F, 1, 1},
+                                     {R | C | S, 2, 0},
+                                     {R | C, 1, 2}};
+  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 1, 4, 0);
+  assert_ops(&plan, four, 5);
+  assert_peers(&plan, 2, 0);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS, 0);
+  assert_int_equal(plan.op_count, 5);
+  assert_int_equal(plan.ops[1].repeat, RONDO_MAX_RANKS - 2);
+  assert_peers(&plan, 1, RONDO_MAX_RANKS - 1);
+}
+
+static void ring_of_two_leaves_out_ops_that_would_not_repeat(void **state) {
+  (void)state;
+  const struct expected_op reduce[] = {{S, 1, 1}, {R | ADD | C | S | F, 1, 0}, {R | C, 1, 1}};
+  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0);
+  assert_ops(&plan, reduce, 3);
+  assert_peers(&plan, 1, 1);
+  const struct expected_op gather[] = {{C | S | IN, 1, 0}, {R | C, 1, 1}};
+  plan = plan_of(RONDO_ALL_GATHER, RONDO_ALGORITHM_RING, 0, 2, 0);
+  assert_ops(&plan, gather, 2);
+  const struct expected_op scatter[] = {{S, 1, 1}, {R | ADD | C | F | OUT, 1, 0}};
+  plan = plan_of(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_RING, 0, 2, 0);
+  assert_ops(&plan, scatter, 2);
+}
+
+static void ring_gather_and_scatter_of_three(void **state) {
+  (void)state;
+  const struct expected_op gather[] = {{C | S | IN, 1, 2}, {R | C | S, 1, 1}, {R | C, 1, 0}};
+  struct rondo_plan plan = plan_of(RONDO_ALL_GATHER, RONDO_ALGORITHM_RING, 2, 3, 0);
+  assert_ops(&plan, gather, 3);
+  assert_peers(&plan, 0, 1);
+  const struct expected_op scatter[] = {
+      {S, 1, 1}, {R | ADD | S, 1, 0}, {R | ADD | C | F | OUT, 1, 2}};
+  plan = plan_of(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_RING, 2, 3, 0);
+  assert_ops(&plan, scatter, 3);
+  assert_peers(&plan, 0, 1);
+}
+
+static void reduce_runs_along_the_ring_to_its_root(void **state) {
+  (void)state;
+  const struct expected_op first[] = {{S, 1, 0}}, middle[] = {{R | ADD | S, 1, 0}},
+                           root[] = {{R | ADD | C | F, 1, 0}};
+  struct rondo_plan plan = plan_of(RONDO_REDUCE, RONDO_ALGORITHM_RING, 2, 4, 1);
+  assert_ops(&plan, first, 1);
+  assert_peers(&plan, 3, -1);
+  plan = plan_of(RONDO_REDUCE, RONDO_ALGORITHM_RING, 3, 4, 1);
+  assert_ops(&plan, middle, 1);
+  assert_peers(&plan, 0, 2);
+  plan = plan_of(RONDO_REDUCE, RONDO_ALGORITHM_RING, 1, 4, 1);
+  assert_ops(&plan, root, 1);
+  assert_peers(&plan, -1, 0);
+}
+
+static void broadcast_runs_along_the_ring_from_its_root(void **state) {
+  (void)state;
+  const struct expected_op root[] = {{C | S, 1, 0}}, middle[] = {{R | C | S, 1, 0}},
+                           last[] = {{R | C, 1, 0}};
+  struct rondo_plan plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 3, 4, 3);
+  assert_ops(&plan, root, 1);
+  assert_peers(&plan, 0, -1);
+  plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 4, 3);
+  assert_ops(&plan, middle, 1);
+  assert_peers(&plan, 1, 3);
+  plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 2, 4, 3);
+  assert_ops(&plan, last, 1);
+  assert_peers(&plan, -1, 1);
+}
+
+static void chain_sends_at_most_twice_a_rank(void **state) {
+  (void)state;
+  const struct expected_op head[] = {{S, 1, 0}, {R | C | S, 1, 0}},
+                           middle[] = {{R | ADD | S, 1, 0}, {R | C | S, 1, 0}},
+                           before_last[] = {{R | ADD | S, 1, 0}, {R | C, 1, 0}},
+                           tail[] = {{R | ADD | C | S | F, 1, 0}},
+                           head_of_two[] = {{S, 1, 0}, {R | C, 1, 0}};
+  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 0, 4, 0);
+  assert_ops(&plan, head, 2);
+  assert_peers(&plan, 1, 3);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 1, 4, 0);
+  assert_ops(&plan, middle, 2);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 2, 4, 0);
+  assert_ops(&plan, before_last, 2);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 3, 4, 0);
+  assert_ops(&plan, tail, 1);
+  assert_peers(&plan, 0, 2);
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 0, 2, 0);
+  assert_ops(&plan, head_of_two, 2);
+}
+
+static void group_of_one_is_one_copy_without_peers(void **state) {
+  (void)state;
+  const struct {
+    int kind, algorithm, primitive;
+  } cases[] = {{RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, C | F},
+               {RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, C | F},
+               {RONDO_ALL_GATHER, RONDO_ALGORITHM_RING, C | IN},
+               {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_RING, C | F | OUT},
+               {RONDO_REDUCE, RONDO_ALGORITHM_RING, C | F},
+               {RONDO_BROADCAST, RONDO_ALGORITHM_RING, C}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    const struct expected_op copy[] = {{cases[i].primitive, 1, 0}};
+    struct rondo_plan plan = plan_of(cases[i].kind, cases[i].algorithm, 0, 1, 0);
+    assert_int_equal(plan.chunk_count, 1);
+    assert_ops(&plan, copy, 1);
+    assert_peers(&plan, -1, -1);
+  }
+}
+
+static void refuses_what_is_out_of_range_and_writes_nothing(void **state) {
+  (void)state;
+  const struct rondo_plan_request bad[] = {
+      {-1, RONDO_ALGORITHM_RING, 0, 2, 0},
+      {RONDO_KIND_COUNT, RONDO_ALGORITHM_RING, 0, 2, 0},
+      {RONDO_ALL_REDUCE, -1, 0, 2, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_COUNT, 0, 2, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 0, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 2, 0},
+      {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS + 1, 0},
+      {RONDO_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 2},
+      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX}};
+  struct rondo_plan plan, before;
+  memset(&before, 0x5a, sizeof(before));
+  plan = before;
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    assert_int_equal(rondo_plan_build(&bad[i], &plan), RONDO_ERR_INVALID);
+  for (int kind = RONDO_ALL_GATHER; kind < RONDO_KIND_COUNT; kind++) {
+    struct rondo_plan_request chain = {kind, RONDO_ALGORITHM_CHAIN, 0, 2, 0};
+    assert_int_equal(rondo_plan_build(&chain, &plan), RONDO_ERR_UNSUPPORTED);
+  }
+  struct rondo_plan_request good = {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0};
+  assert_int_equal(rondo_plan_build(NULL, &plan), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_plan_build(&good, NULL), RONDO_ERR_INVALID);
+  assert_memory_equal(&plan, &before, sizeof(plan));
+}
+
+static void root_is_ignored_where_there_is_none(void **state) {
+  (void)state;
+  struct rondo_plan with = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 1, 3, UINT32_MAX);
+  struct rondo_plan without = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 1, 3, 0);
+  assert_memory_equal(&with, &without, sizeof(with));
+}
+
+static void chooses_the_chain_for_small_all_reduces_only(void **state) {
+  (void)state;
+  uint64_t limit = RONDO_PLAN_CHAIN_MAX_BYTES;
+  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 0, 8), RONDO_ALGORITHM_CHAIN);
+  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit, 8), RONDO_ALGORITHM_CHAIN);
+  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit + 1, 8), RONDO_ALGORITHM_RING);
+  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, UINT64_MAX, 8), RONDO_ALGORITHM_RING);
+  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 4, 1), RONDO_ALGORITHM_RING);
+  for (int kind = RONDO_ALL_GATHER; kind < RONDO_KIND_COUNT; kind++)
+    assert_int_equal(rondo_plan_choose(kind, 4, 8), RONDO_ALGORITHM_RING);
+}
+
+static void names_its_algorithms(void **state) {
+  (void)state;
+  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_RING), "ring");
+  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_CHAIN), "chain");
+  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_COUNT), "unknown");
+  assert_string_equal(rondo_algorithm_name(-1), "unknown");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ring_all_reduce_is_five_ops_at_any_size),
+      cmocka_unit_test(ring_of_two_leaves_out_ops_that_would_not_repeat),
+      cmocka_unit_test(ring_gather_and_scatter_of_three),
+      cmocka_unit_test(reduce_runs_along_the_ring_to_its_root),
+      cmocka_unit_test(broadcast_runs_along_the_ring_from_its_root),
+      cmocka_unit_test(chain_sends_at_most_twice_a_rank),
+      cmocka_unit_test(group_of_one_is_one_copy_without_peers),
+      cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
+      cmocka_unit_test(root_is_ignored_where_there_is_none),
+      cmocka_unit_test(chooses_the_chain_for_small_all_reduces_only),
+      cmocka_unit_test(names_its_algorithms),
+  };
+  return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
