@@ -1,0 +1,139 @@
+#include "sim/common/text.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void out_of_memory(size_t bytes) {
+  fprintf(stderr, "rondo-sim: out of memory (asked for %zu bytes)\n", bytes);
+  exit(EXIT_FAILURE);
+}
+
+void *rondo_sim_alloc(size_t bytes) { return rondo_sim_realloc(NULL, bytes); }
+
+void *rondo_sim_calloc(size_t count, size_t bytes) {
+  void *p = calloc(count ? count : 1, bytes ? bytes : 1);
+  if (!p) {
+    out_of_memory(count * bytes);
+  }
+  return p;
+}
+
+void *rondo_sim_realloc(void *old, size_t bytes) {
+  void *p = realloc(old, bytes ? bytes : 1);
+  if (!p) {
+    out_of_memory(bytes);
+  }
+  return p;
+}
+
+char *rondo_sim_strdup(const char *s) {
+  size_t bytes = strlen(s) + 1;
+  return memcpy(rondo_sim_alloc(bytes), s, bytes);
+}
+
+void rondo_sim_text_init(struct rondo_sim_text *t) { *t = (struct rondo_sim_text){0}; }
+
+void rondo_sim_text_fini(struct rondo_sim_text *t) {
+  free(t->data);
+  rondo_sim_text_init(t);
+}
+
+void rondo_sim_text_clear(struct rondo_sim_text *t) {
+  t->size_bytes = 0;
+  if (t->data) {
+    t->data[0] = 0;
+  }
+}
+
+static void reserve(struct rondo_sim_text *t, size_t more) {
+  size_t need = t->size_bytes + more + 1;
+  if (need <= t->capacity_bytes) {
+    return;
+  }
+  t->capacity_bytes = need * 2;
+  t->data = rondo_sim_realloc(t->data, t->capacity_bytes);
+}
+
+void rondo_sim_text_add(struct rondo_sim_text *t, const char *format, ...) {
+  va_list ap, again;
+  va_start(ap, format);
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, format, ap);
+  va_end(ap);
+  if (n > 0) {
+    reserve(t, (size_t)n);
+    vsnprintf(t->data + t->size_bytes, (size_t)n + 1, format, again);
+    t->size_bytes += (size_t)n;
+  }
+  va_end(again);
+}
+
+void rondo_sim_text_add_bytes(struct rondo_sim_text *t, const char *data, size_t bytes) {
+  reserve(t, bytes);
+  memcpy(t->data + t->size_bytes, data, bytes);
+  t->size_bytes += bytes;
+  t->data[t->size_bytes] = 0;
+}
+
+static const char *xml_entity(char c) {
+  switch (c) {
+  case '&':
+    return "&amp;";
+  case '<':
+    return "&lt;";
+  case '>':
+    return "&gt;";
+  case '"':
+    return "&quot;";
+  case '\'':
+    return "&#39;";
+  default:
+    return NULL;
+  }
+}
+
+void rondo_sim_text_add_xml(struct rondo_sim_text *t, const char *s) {
+  for (; *s; s++) {
+    const char *entity = xml_entity(*s);
+    char c = (unsigned char)*s < ' ' && *s != '\t' && *s != '\n' ? ' ' : *s;
+    if (entity) {
+      rondo_sim_text_add_bytes(t, entity, strlen(entity));
+    } else {
+      rondo_sim_text_add_bytes(t, &c, 1);
+    }
+  }
+}
+
+void rondo_sim_text_add_dot(struct rondo_sim_text *t, const char *s) {
+  rondo_sim_text_add_bytes(t, "\"", 1);
+  for (; *s; s++) {
+    if (*s == '"' || *s == '\\') {
+      rondo_sim_text_add_bytes(t, "\\", 1);
+    }
+    if (*s == '\n') {
+      rondo_sim_text_add_bytes(t, "\\n", 2);
+    } else {
+      rondo_sim_text_add_bytes(t, s, 1);
+    }
+  }
+  rondo_sim_text_add_bytes(t, "\"", 1);
+}
+
+const char *rondo_sim_text_str(const struct rondo_sim_text *t) { return t->data ? t->data : ""; }
+
+int rondo_sim_text_save(const struct rondo_sim_text *t, const char *path) {
+  FILE *f = fopen(path, "w");
+  if (!f) {
+    return -1;
+  }
+  size_t written = fwrite(rondo_sim_text_str(t), 1, t->size_bytes, f);
+  int saved = written == t->size_bytes ? 0 : errno;
+  if (fclose(f) != 0 && !saved) {
+    saved = errno;
+  }
+  errno = saved;
+  return saved ? -1 : 0;
+}
