@@ -19,10 +19,34 @@ if(RONDO_WERROR)
 endif()
 if(RONDO_SANITIZE)
   target_compile_options(rondo_options INTERFACE -fsanitize=${RONDO_SANITIZE}
+                                                 -fno-sanitize-recover=all
                                                  -fno-omit-frame-pointer)
   target_link_options(rondo_options INTERFACE -fsanitize=${RONDO_SANITIZE})
+endif()
+if(RONDO_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "RONDO_FUZZ needs clang, for libFuzzer: configure with --preset fuzz")
+  endif()
+  target_compile_options(rondo_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 if(RONDO_COVERAGE)
   target_compile_options(rondo_options INTERFACE --coverage -fprofile-update=atomic)
   target_link_options(rondo_options INTERFACE --coverage)
+endif()
+
+# Runs the tests first when built by the workflow preset "coverage"; see CMakePresets.json.
+if(RONDO_COVERAGE AND PROJECT_IS_TOP_LEVEL)
+  find_program(GCOVR gcovr)
+  if(GCOVR)
+    add_custom_target(
+      coverage-report
+      COMMAND ${GCOVR} --root ${PROJECT_SOURCE_DIR} --exclude tests/ --exclude benchmarks/
+              --html-details ${PROJECT_BINARY_DIR}/coverage.html --txt ${PROJECT_BINARY_DIR}/coverage.txt
+              --print-summary ${PROJECT_BINARY_DIR}
+      VERBATIM)
+  else()
+    add_custom_target(
+      coverage-report COMMAND ${CMAKE_COMMAND} -E echo "gcovr not found: scripts/setup all"
+      COMMAND ${CMAKE_COMMAND} -E false)
+  endif()
 endif()
