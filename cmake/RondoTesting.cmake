@@ -13,6 +13,13 @@
 # TIMEOUT seconds that the test may take, 60 if not said; four times that under a sanitizer.
 # SERIAL  ctest runs nothing else beside it.
 #
+#   rondo_fuzz_test(NAME <name> SOURCES <file> ... [LINK <target> ...] [RUNS <count>])
+#
+# The sources define LLVMFuzzerTestOneInput. With RONDO_FUZZ (preset fuzz) they are linked with
+# libFuzzer and run RUNS inputs, 100,000 if not said, under the label fuzz. Otherwise they are
+# linked with tests/support/fuzz_replay.c and become a unit test, which replays the inputs in
+# corpus/<name> beside the sources, where findings are kept, and a few thousand random ones.
+#
 # A test may include any header of the tree ("module/file.h"). Exit status 77 means skipped.
 # Under a sanitizer or with coverage the environment has RONDO_TEST_REDUCED=1: see
 # tests/support/load.h.
@@ -60,6 +67,16 @@ function(rondo_test_properties name labels timeout)
                        ENVIRONMENT "${RONDO_TEST_ENVIRONMENT}")
 endfunction()
 
+# Makes the executable of a test; `libraries` are the modules it links.
+function(rondo_test_executable target sources libraries)
+  add_executable(${target} ${sources})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${target} PRIVATE ${libraries} rondo_options)
+  if(libraries MATCHES "_explore(;|$)")
+    target_compile_definitions(${target} PRIVATE RONDO_EXPLORE=1)
+  endif()
+endfunction()
+
 function(rondo_test)
   cmake_parse_arguments(T "SERIAL" "NAME;TIMEOUT" "SOURCES;LABELS;LINK;ARGS" ${ARGN})
   if(NOT T_NAME OR NOT T_SOURCES OR NOT T_LABELS OR T_UNPARSED_ARGUMENTS)
@@ -71,15 +88,42 @@ function(rondo_test)
   endif()
   set(target test_${T_NAME})
   string(REPLACE "." "_" target ${target})
-  add_executable(${target} ${T_SOURCES})
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(${target} PRIVATE ${T_LINK} rondo_options PkgConfig::CMOCKA)
-  if(T_LINK MATCHES "_explore(;|$)")
-    target_compile_definitions(${target} PRIVATE RONDO_EXPLORE=1)
-  endif()
+  rondo_test_executable(${target} "${T_SOURCES}" "${T_LINK}")
+  target_link_libraries(${target} PRIVATE PkgConfig::CMOCKA)
   add_test(NAME ${T_NAME} COMMAND ${RONDO_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${T_ARGS})
   rondo_test_properties(${T_NAME} "${T_LABELS}" ${T_TIMEOUT})
   if(T_SERIAL)
     set_tests_properties(${T_NAME} PROPERTIES RUN_SERIAL ON)
   endif()
+endfunction()
+
+function(rondo_fuzz_test)
+  cmake_parse_arguments(T "" "NAME;RUNS" "SOURCES;LINK" ${ARGN})
+  if(NOT T_NAME OR NOT T_SOURCES OR T_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "rondo_fuzz_test: NAME and SOURCES are needed; "
+                        "not understood: '${T_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT T_RUNS)
+    set(T_RUNS 100000)
+  endif()
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${T_NAME})
+  if(NOT EXISTS ${corpus})
+    set(corpus "")
+  endif()
+  set(target fuzz_${T_NAME})
+  if(RONDO_FUZZ)
+    rondo_test_executable(${target} "${T_SOURCES}" "${T_LINK}")
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    set(found ${CMAKE_CURRENT_BINARY_DIR}/found/${T_NAME})
+    file(MAKE_DIRECTORY ${found})
+    add_test(NAME fuzz.${T_NAME}
+             COMMAND ${target} -runs=${T_RUNS} -seed=1 -max_total_time=60 -print_final_stats=1
+                     -artifact_prefix=${found}- ${found} ${corpus})
+    rondo_test_properties(fuzz.${T_NAME} fuzz 120)
+    return()
+  endif()
+  rondo_test_executable(${target} "${T_SOURCES};${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay.c"
+                        "${T_LINK}")
+  add_test(NAME fuzz.${T_NAME} COMMAND ${RONDO_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${corpus})
+  rondo_test_properties(fuzz.${T_NAME} unit 60)
 endfunction()

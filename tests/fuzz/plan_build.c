@@ -1,0 +1,58 @@
+// Any request must be refused without a plan, or give one that the interpreter can execute.
+#include "daemon/plan/build.h"
+#include "rondo/status.h"
+#include "rondo/types.h"
+#include "tests/support/fuzz.h"
+
+// A peer index is in range exactly where the primitive uses one.
+static void check_peer(int used, uint32_t index, uint32_t count) {
+  if (used)
+    RONDO_FUZZ_CHECK(index < count);
+  else
+    RONDO_FUZZ_CHECK(index == RONDO_PLAN_NO_PEER);
+}
+
+static void check_op(const struct rondo_plan *plan, const struct rondo_plan_op *op) {
+  RONDO_FUZZ_CHECK(op->primitive != 0);
+  RONDO_FUZZ_CHECK(!(op->primitive & RONDO_PRIM_REDUCE) || (op->primitive & RONDO_PRIM_RECV));
+  RONDO_FUZZ_CHECK(op->repeat >= 1);
+  RONDO_FUZZ_CHECK(op->chunk_count >= 1);
+  RONDO_FUZZ_CHECK(op->first_chunk < op->chunk_count);
+  RONDO_FUZZ_CHECK(op->chunk_stride < op->chunk_count || op->chunk_stride == 0);
+  check_peer(op->primitive & RONDO_PRIM_SEND, op->send_peer, plan->send_peer_count);
+  check_peer(op->primitive & RONDO_PRIM_RECV, op->recv_peer, plan->recv_peer_count);
+}
+
+static void check_plan(const struct rondo_plan_request *r, const struct rondo_plan *plan) {
+  RONDO_FUZZ_CHECK(r->nranks >= 1 && r->rank < r->nranks);
+  RONDO_FUZZ_CHECK(plan->op_count >= 1 && plan->op_count <= RONDO_PLAN_MAX_OPS);
+  RONDO_FUZZ_CHECK(plan->send_peer_count <= RONDO_PLAN_MAX_PEERS);
+  RONDO_FUZZ_CHECK(plan->recv_peer_count <= RONDO_PLAN_MAX_PEERS);
+  for (uint32_t i = 0; i < plan->send_peer_count; i++)
+    RONDO_FUZZ_CHECK(plan->send_peers[i] < r->nranks && plan->send_peers[i] != r->rank);
+  for (uint32_t i = 0; i < plan->recv_peer_count; i++)
+    RONDO_FUZZ_CHECK(plan->recv_peers[i] < r->nranks && plan->recv_peers[i] != r->rank);
+  for (uint32_t i = 0; i < plan->op_count; i++)
+    check_op(plan, &plan->ops[i]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct rondo_fuzz_input in = {data, size};
+  // One kind, algorithm and position in a few is out of range.
+  struct rondo_plan_request r = {
+      .kind = (int)(rondo_fuzz_take(&in, 1) % (RONDO_KIND_COUNT + 2)) - 1,
+      .algorithm = (int)(rondo_fuzz_take(&in, 1) % (RONDO_ALGORITHM_COUNT + 2)) - 1,
+      .nranks = (uint32_t)rondo_fuzz_take(&in, 2) % (RONDO_MAX_RANKS + 2),
+  };
+  r.rank = (uint32_t)rondo_fuzz_take(&in, 2) % (r.nranks + 1);
+  r.root = (uint32_t)rondo_fuzz_take(&in, 2) % (r.nranks + 1);
+  struct rondo_plan plan, untouched;
+  memset(&plan, 0xa5, sizeof plan);
+  memset(&untouched, 0xa5, sizeof untouched);
+  int status = rondo_plan_build(&r, &plan);
+  if (status == RONDO_SUCCESS)
+    check_plan(&r, &plan);
+  else
+    RONDO_FUZZ_CHECK(memcmp(&plan, &untouched, sizeof plan) == 0);
+  return 0;
+}
