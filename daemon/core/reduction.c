@@ -1,0 +1,90 @@
+// Lowering of the public reductions to what the kernels of both backends compute.
+#include "daemon/core/move.h"
+
+#include "daemon/core/convert_core.h"
+#include "rondo/types.h"
+
+static int dtype_is_integer(int dtype) { return dtype <= RONDO_UINT64; }
+
+static uint8_t base_of(int redop) {
+  switch (redop) {
+  case RONDO_PROD:
+    return RONDO_REDUCE_PROD;
+  case RONDO_MAX:
+    return RONDO_REDUCE_MAX;
+  case RONDO_MIN:
+    return RONDO_REDUCE_MIN;
+  default:
+    return RONDO_REDUCE_SUM;
+  }
+}
+
+// A scalar as an integer between `low` and `high` (powers of two or 0): truncated, and
+// clamped, because the C conversion is undefined out of range. NaN is 0.
+static uint64_t integer_of_scalar(double scalar, uint64_t min, uint64_t max, int is_signed) {
+  const double low = is_signed ? (double)(int64_t)min : 0.0;
+  if (scalar != scalar)
+    return 0;
+  if (scalar <= low)
+    return min;
+  // (double)max may be max + 1, which is as good a bound: no double lies between.
+  if (scalar >= (double)max)
+    return max;
+  return scalar < 0 ? (uint64_t)(int64_t)scalar : (uint64_t)scalar;
+}
+
+static uint64_t integer_factor(int dtype, double scalar) {
+  switch (dtype) {
+  case RONDO_INT8:
+    return integer_of_scalar(scalar, (uint64_t)INT8_MIN, INT8_MAX, 1);
+  case RONDO_UINT8:
+    return integer_of_scalar(scalar, 0, UINT8_MAX, 0);
+  case RONDO_INT32:
+    return integer_of_scalar(scalar, (uint64_t)INT32_MIN, INT32_MAX, 1);
+  case RONDO_UINT32:
+    return integer_of_scalar(scalar, 0, UINT32_MAX, 0);
+  case RONDO_INT64:
+    return integer_of_scalar(scalar, (uint64_t)INT64_MIN, INT64_MAX, 1);
+  default:
+    return integer_of_scalar(scalar, 0, UINT64_MAX, 0);
+  }
+}
+
+// The scalar rounded once to the dtype, as bits of the compute type.
+static uint64_t floating_factor(int dtype, double scalar) {
+  const float odd = rondo_float_of_double_odd(scalar);
+  switch (dtype) {
+  case RONDO_FLOAT64:
+    return rondo_double_bits(scalar);
+  case RONDO_FLOAT16:
+    return rondo_float_bits(rondo_float_of_float16(rondo_float16_of_float(odd)));
+  case RONDO_BFLOAT16:
+    return rondo_float_bits(rondo_float_of_bfloat16(rondo_bfloat16_of_float(odd)));
+  case RONDO_FLOAT8_E4M3:
+    return rondo_float_bits(rondo_float_of_float8_e4m3(rondo_float8_e4m3_of_float(odd)));
+  case RONDO_FLOAT8_E5M2:
+    return rondo_float_bits(rondo_float_of_float8_e5m2(rondo_float8_e5m2_of_float(odd)));
+  default:
+    return rondo_float_bits((float)scalar);
+  }
+}
+
+struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar, uint32_t nranks) {
+  struct rondo_reduction r = {.dtype = (uint8_t)dtype, .base = base_of(redop), .divisor = nranks};
+  if (redop == RONDO_AVG && nranks > 1) {
+    if (dtype_is_integer(dtype)) {
+      r.divide = 1;
+    } else {
+      // The factor stays in the compute type: 1/n rounded to a float8 would be off by percents.
+      r.scale = 1;
+      r.factor = dtype == RONDO_FLOAT64 ? rondo_double_bits(1.0 / nranks)
+                                        : rondo_float_bits(1.0f / (float)nranks);
+    }
+  }
+  if (redop == RONDO_PREMUL_SUM) {
+    r.scale = 1;
+    r.factor =
+        dtype_is_integer(dtype) ? integer_factor(dtype, scalar) : floating_factor(dtype, scalar);
+  }
+  return r;
+}

@@ -1,0 +1,134 @@
+// Copy, scale and reduce on the host: choice of the instruction set, and composition of
+// the cases that have no kernel of their own.
+#include "daemon/core/move.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "daemon/host/move_host.h"
+
+// Cases without a kernel of their own run in pieces that stay in the L1 cache.
+#define RONDO_PIECE_BYTES 4096u
+
+static const uint8_t ELEMENT_BYTES[12] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+// Null until the first call. Every thread that finds null computes the same constant
+// address, so relaxed order is enough and no initialisation has to come first.
+static _Atomic(const struct rondo_move_table *) chosen;
+
+#if defined(__x86_64__)
+static int cpu_has_f16c(void) {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+int rondo_move_level_supported(int level) {
+  switch (level) {
+  case RONDO_MOVE_BASE:
+    return 1;
+  case RONDO_MOVE_AVX2:
+    return __builtin_cpu_supports("avx2") && cpu_has_f16c();
+  case RONDO_MOVE_AVX512:
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           cpu_has_f16c();
+  default:
+    return 0;
+  }
+}
+
+static const struct rondo_move_table *table_of(int level) {
+  static const struct rondo_move_table *const tables[RONDO_MOVE_LEVEL_COUNT] = {
+      &rondo_move_table_base, &rondo_move_table_avx2, &rondo_move_table_avx512};
+  return tables[level];
+}
+#else
+int rondo_move_level_supported(int level) { return level == RONDO_MOVE_BASE; }
+
+static const struct rondo_move_table *table_of(int level) {
+  (void)level;
+  return &rondo_move_table_base;
+}
+#endif
+
+void rondo_move_level_select(int level) {
+  atomic_store_explicit(&chosen, table_of(level), memory_order_relaxed);
+}
+
+const char *rondo_move_level_name(int level) {
+  static const char *const names[RONDO_MOVE_LEVEL_COUNT] = {"base", "avx2", "avx512"};
+  return level >= 0 && level < RONDO_MOVE_LEVEL_COUNT ? names[level] : "unknown";
+}
+
+static const struct rondo_move_table *table(void) {
+  const struct rondo_move_table *t = atomic_load_explicit(&chosen, memory_order_relaxed);
+  if (t)
+    return t;
+  int level = RONDO_MOVE_LEVEL_COUNT - 1;
+  while (!rondo_move_level_supported(level))
+    level--;
+  rondo_move_level_select(level);
+  return table_of(level);
+}
+
+void rondo_move_copy(struct rondo_threads threads, void *dst, const void *src, uint64_t bytes) {
+  (void)threads;
+  if (dst != src && bytes)
+    memcpy(dst, src, bytes);
+}
+
+// One piece: scale into a buffer, reduce, divide, each where asked for.
+static void reduce_piece(const struct rondo_reduction *r, void *dst, const void *local,
+                         const void *incoming, uint64_t count, int divide) {
+  const struct rondo_move_table *t = table();
+  unsigned char scaled[RONDO_PIECE_BYTES];
+  if (r->scale && r->base == RONDO_REDUCE_SUM) {
+    t->scaled_sum[r->dtype](dst, local, incoming, count, r->factor);
+  } else if (r->scale) {
+    t->scale[r->dtype](scaled, local, NULL, count, r->factor);
+    t->reduce[r->dtype][r->base](dst, scaled, incoming, count, 0);
+  } else {
+    t->reduce[r->dtype][r->base](dst, local, incoming, count, 0);
+  }
+  if (divide)
+    t->divide[r->dtype](dst, dst, NULL, count, r->divisor);
+}
+
+void rondo_move_reduce(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
+                       const void *local, const void *incoming, uint64_t count, int final) {
+  const struct rondo_move_table *t = table();
+  const int divide = final && r->divide;
+  (void)threads;
+  if (!divide && !r->scale) {
+    t->reduce[r->dtype][r->base](dst, local, incoming, count, 0);
+    return;
+  }
+  if (!divide && r->base == RONDO_REDUCE_SUM) {
+    t->scaled_sum[r->dtype](dst, local, incoming, count, r->factor);
+    return;
+  }
+  const uint64_t element = ELEMENT_BYTES[r->dtype];
+  const uint64_t step = RONDO_PIECE_BYTES / element;
+  for (uint64_t i = 0; i < count; i += step) {
+    const uint64_t at = i * element;
+    const uint64_t n = count - i < step ? count - i : step;
+    reduce_piece(r, (char *)dst + at, (const char *)local + at, (const char *)incoming + at, n,
+                 divide);
+  }
+}
+
+void rondo_move_scale(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
+                      const void *local, uint64_t count, int final) {
+  const struct rondo_move_table *t = table();
+  const int divide = final && r->divide;
+  if (r->scale)
+    t->scale[r->dtype](dst, local, NULL, count, r->factor);
+  if (divide)
+    t->divide[r->dtype](dst, r->scale ? dst : local, NULL, count, r->divisor);
+  if (!r->scale && !divide)
+    rondo_move_copy(threads, dst, local, count * ELEMENT_BYTES[r->dtype]);
+}
