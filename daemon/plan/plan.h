@@ -53,9 +53,9 @@ enum rondo_algorithm {
 
 struct rondo_plan {
   uint32_t op_count;
-  uint32_t chunk_count;                       // chunks of a loop: nranks, or 1
-  uint32_t send_peer_count, recv_peer_count;  // connectors that a block needs
-  uint32_t send_peers[RONDO_PLAN_MAX_PEERS];  // positions in the group
+  uint32_t chunk_count;                      // chunks of a loop: nranks, or 1
+  uint32_t send_peer_count, recv_peer_count; // connectors that a block needs
+  uint32_t send_peers[RONDO_PLAN_MAX_PEERS]; // positions in the group
   uint32_t recv_peers[RONDO_PLAN_MAX_PEERS];
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS];
 };

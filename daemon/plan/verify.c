@@ -1,0 +1,556 @@
+// Execution on symbols. See verify.h for what is shown and verify_shape.c for the part
+// that needs no execution.
+#include "daemon/plan/verify.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/plan/verify_shape.h"
+#include "rondo/status.h"
+#include "rondo/types.h"
+
+enum { SET_WORDS = RONDO_PLAN_VERIFY_MAX_RANKS / 64 };
+
+struct rank_set {
+  uint64_t words[SET_WORDS];
+};
+
+// What a chunk holds. `chunk` says which elements these are: the index of the chunk in
+// the buffer that is counted by ranks, if there is one.
+struct symbol {
+  uint64_t loop;
+  uint32_t chunk;
+  bool finished; // FINAL was applied
+  struct rank_set from;
+};
+
+// One chunk of a user's buffer in the current loop.
+struct place {
+  bool filled;  // holds a symbol
+  bool written; // by an op of this loop
+  struct symbol symbol;
+};
+
+// A send that passed the address of a place of the sender.
+struct reference {
+  uint32_t place;
+  uint32_t taker;
+  uint32_t taken_at; // the taker's own time when it took the slot; 0: not yet
+};
+
+struct slot {
+  struct symbol symbol;
+  uint64_t loop;      // of the sender
+  uint32_t reference; // index into the sender's references, or RONDO_PLAN_NOWHERE
+};
+
+struct connector {
+  uint32_t from, to;
+  uint32_t head, count; // slots[head] is the oldest of `count`
+  struct slot *slots;
+  uint32_t *clocks; // the sender's clock for each slot
+};
+
+struct member {
+  uint64_t loop; // loops done
+  uint32_t op, repeat;
+  uint32_t reference_count; // of this loop
+  struct reference *references;
+  struct place *places; // send buffer, then, unless in place, receive buffer
+  uint32_t *clock;      // ops that each rank is known to have done before this point
+  struct connector *send[RONDO_PLAN_MAX_PEERS], *recv[RONDO_PLAN_MAX_PEERS];
+};
+
+struct machine {
+  const struct rondo_plan_verify_case *what;
+  struct rondo_plan_verify_report *report;
+  struct member *members;
+  struct connector *connectors;
+  uint32_t connector_count;
+  uint64_t random;
+};
+
+// The execution of one op for one chunk.
+struct step {
+  const struct rondo_plan_op *op;
+  struct rondo_plan_where at;
+  struct connector *send, *recv; // or null
+  struct symbol value;
+};
+
+enum step_result { STEP_DONE, STEP_BLOCKED, STEP_ENDED, STEP_FAULT };
+
+// ------------------------------------------------------------------- symbols ---
+
+static bool set_has(const struct rank_set *set, uint32_t rank) {
+  return set->words[rank / 64] >> (rank % 64) & 1;
+}
+
+static void set_add(struct rank_set *set, uint32_t rank) {
+  set->words[rank / 64] |= UINT64_C(1) << (rank % 64);
+}
+
+static uint32_t set_first(uint64_t word, uint32_t index) {
+  return index * 64 + (uint32_t)__builtin_ctzll(word);
+}
+
+// The lowest rank that is in both sets, or NOWHERE.
+static uint32_t set_first_common(const struct rank_set *a, const struct rank_set *b) {
+  for (uint32_t i = 0; i < SET_WORDS; i++) {
+    if (a->words[i] & b->words[i])
+      return set_first(a->words[i] & b->words[i], i);
+  }
+  return RONDO_PLAN_NOWHERE;
+}
+
+// The lowest rank that is in one set only, or NOWHERE.
+static uint32_t set_first_difference(const struct rank_set *a, const struct rank_set *b) {
+  for (uint32_t i = 0; i < SET_WORDS; i++) {
+    if (a->words[i] ^ b->words[i])
+      return set_first(a->words[i] ^ b->words[i], i);
+  }
+  return RONDO_PLAN_NOWHERE;
+}
+
+// ------------------------------------------------------------------- buffers ---
+
+// Chunks of the send buffer that a rank has; 0 where it may be null.
+static uint32_t input_count(const struct rondo_plan_verify_case *what, uint32_t rank) {
+  if (what->kind == RONDO_BROADCAST && rank != what->root)
+    return 0;
+  return what->kind == RONDO_ALL_GATHER ? 1 : what->plans[0].chunk_count;
+}
+
+static uint32_t output_count(const struct rondo_plan_verify_case *what, uint32_t rank) {
+  if (what->kind == RONDO_REDUCE && rank != what->root)
+    return 0;
+  return what->kind == RONDO_REDUCE_SCATTER ? 1 : what->plans[0].chunk_count;
+}
+
+static uint32_t input_place(const struct rondo_plan_verify_case *what, uint32_t rank,
+                            uint32_t index) {
+  return what->in_place && what->kind == RONDO_ALL_GATHER ? rank + index : index;
+}
+
+static uint32_t output_place(const struct rondo_plan_verify_case *what, uint32_t rank,
+                             uint32_t index) {
+  if (!what->in_place)
+    return what->plans[0].chunk_count + index;
+  return what->kind == RONDO_REDUCE_SCATTER ? rank + index : index;
+}
+
+// Which elements the first chunk of a buffer holds that is not counted by ranks.
+static uint32_t input_identity(const struct rondo_plan_verify_case *what, uint32_t rank,
+                               uint32_t index) {
+  return what->kind == RONDO_ALL_GATHER ? rank : index;
+}
+
+static uint32_t output_identity(const struct rondo_plan_verify_case *what, uint32_t rank,
+                                uint32_t index) {
+  return what->kind == RONDO_REDUCE_SCATTER ? rank : index;
+}
+
+// Fresh buffers for the loop that a rank begins.
+static void buffers_reset(const struct machine *m, uint32_t rank) {
+  struct member *me = &m->members[rank];
+  memset(me->places, 0, 2 * (size_t)m->what->plans[0].chunk_count * sizeof(*me->places));
+  me->reference_count = 0;
+  for (uint32_t i = 0; i < input_count(m->what, rank); i++) {
+    struct place *place = &me->places[input_place(m->what, rank, i)];
+    place->filled = true;
+    place->symbol.loop = me->loop;
+    place->symbol.chunk = input_identity(m->what, rank, i);
+    set_add(&place->symbol.from, rank);
+  }
+}
+
+// --------------------------------------------------------------------- steps ---
+
+// The contributions that a result chunk must hold.
+static struct rank_set wanted_set(const struct rondo_plan_verify_case *what, uint32_t chunk) {
+  struct rank_set set = {{0}};
+  if (what->kind == RONDO_ALL_GATHER) {
+    set_add(&set, chunk);
+    return set;
+  }
+  if (what->kind == RONDO_BROADCAST) {
+    set_add(&set, what->root);
+    return set;
+  }
+  for (uint32_t rank = 0; rank < what->nranks; rank++)
+    set_add(&set, rank);
+  return set;
+}
+
+static uint32_t input_index(const struct step *step) {
+  return step->op->primitive & RONDO_PRIM_IN_BASE ? 0 : step->at.chunk;
+}
+
+static uint32_t output_index(const struct step *step) {
+  return step->op->primitive & RONDO_PRIM_OUT_BASE ? 0 : step->at.chunk;
+}
+
+// Reads this rank's own contribution.
+static bool input_read(const struct machine *m, const struct step *step, struct symbol *symbol) {
+  uint32_t rank = step->at.rank, index = input_index(step);
+  if (index >= input_count(m->what, rank))
+    return rondo_plan_verify_fault(m->report, step->at, "reads beyond the send buffer");
+  *symbol = m->members[rank].places[input_place(m->what, rank, index)].symbol;
+  struct rank_set own = {{0}};
+  set_add(&own, rank);
+  if (symbol->finished || symbol->chunk != input_identity(m->what, rank, index) ||
+      set_first_difference(&symbol->from, &own) != RONDO_PLAN_NOWHERE)
+    return rondo_plan_verify_fault(m->report, step->at, "reads its input after writing over it");
+  return true;
+}
+
+// Reduces the local chunk into the incoming symbol.
+static bool local_reduce(const struct machine *m, struct step *step) {
+  struct symbol local, *value = &step->value;
+  if (!input_read(m, step, &local))
+    return false;
+  if (value->loop != local.loop || value->chunk != local.chunk)
+    return rondo_plan_verify_fault(m->report, step->at, "reduces with chunk %u of loop %llu",
+                                   value->chunk, (unsigned long long)value->loop);
+  if (value->finished)
+    return rondo_plan_verify_fault(m->report, step->at, "reduces with a finished result");
+  uint32_t twice = set_first_common(&value->from, &local.from);
+  if (twice != RONDO_PLAN_NOWHERE)
+    return rondo_plan_verify_fault(m->report, step->at, "adds rank %u a second time", twice);
+  for (uint32_t i = 0; i < SET_WORDS; i++)
+    value->from.words[i] |= local.from.words[i];
+  return true;
+}
+
+static void clock_merge(uint32_t *clock, const uint32_t *other, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    clock[i] = clock[i] > other[i] ? clock[i] : other[i];
+}
+
+// Takes the oldest slot. If its sender is still in the loop of the slot, note when its
+// reference was taken; else the place that it named is out of reach of further writes.
+static void slot_take(const struct machine *m, struct step *step) {
+  struct connector *recv = step->recv;
+  struct member *me = &m->members[step->at.rank], *sender = &m->members[recv->from];
+  const struct slot *slot = &recv->slots[recv->head];
+  step->value = slot->symbol;
+  clock_merge(me->clock, recv->clocks + (size_t)recv->head * m->what->nranks, m->what->nranks);
+  if (slot->reference != RONDO_PLAN_NOWHERE && slot->loop == sender->loop)
+    sender->references[slot->reference].taken_at = me->clock[step->at.rank];
+  recv->head = (recv->head + 1) % m->what->slots;
+  recv->count--;
+}
+
+static bool value_compute(const struct machine *m, struct step *step) {
+  if (step->recv != NULL)
+    slot_take(m, step);
+  else if (!input_read(m, step, &step->value))
+    return false;
+  if ((step->op->primitive & RONDO_PRIM_REDUCE) && !local_reduce(m, step))
+    return false;
+  if (!(step->op->primitive & RONDO_PRIM_FINAL))
+    return true;
+  if (step->value.finished)
+    return rondo_plan_verify_fault(m->report, step->at, "finishes a result a second time");
+  struct rank_set wanted = wanted_set(m->what, step->value.chunk);
+  uint32_t missing = set_first_difference(&step->value.from, &wanted);
+  if (missing != RONDO_PLAN_NOWHERE)
+    return rondo_plan_verify_fault(m->report, step->at, "finishes a result without rank %u",
+                                   missing);
+  step->value.finished = true;
+  return true;
+}
+
+// True unless a peer may still read `place` by reference when this step writes there.
+static bool references_check(const struct machine *m, const struct step *step, uint32_t place) {
+  const struct member *me = &m->members[step->at.rank];
+  for (uint32_t i = 0; i < me->reference_count; i++) {
+    const struct reference *r = &me->references[i];
+    if (r->place == place && (r->taken_at == 0 || me->clock[r->taker] < r->taken_at))
+      return rondo_plan_verify_fault(m->report, step->at,
+                                     "writes what rank %u may still read by reference", r->taker);
+  }
+  return true;
+}
+
+// Whether the value is the result that belongs in output chunk `index`.
+static bool result_check(const struct machine *m, const struct step *step, uint32_t index) {
+  const struct symbol *value = &step->value;
+  uint64_t loop = m->members[step->at.rank].loop;
+  if (value->loop != loop || value->chunk != output_identity(m->what, step->at.rank, index))
+    return rondo_plan_verify_fault(m->report, step->at, "writes chunk %u of loop %llu there",
+                                   value->chunk, (unsigned long long)value->loop);
+  struct rank_set wanted = wanted_set(m->what, value->chunk);
+  uint32_t wrong = set_first_difference(&value->from, &wanted);
+  if (wrong != RONDO_PLAN_NOWHERE)
+    return rondo_plan_verify_fault(m->report, step->at, "writes a result %s rank %u",
+                                   set_has(&wanted, wrong) ? "without" : "with", wrong);
+  if (rondo_plan_verify_reduces(m->what->kind) && !value->finished)
+    return rondo_plan_verify_fault(m->report, step->at, "writes a result that is not FINAL");
+  return true;
+}
+
+// Copies the value into the receive buffer.
+static bool output_write(const struct machine *m, const struct step *step) {
+  uint32_t rank = step->at.rank, index = output_index(step);
+  if (index >= output_count(m->what, rank))
+    return rondo_plan_verify_fault(m->report, step->at, "writes beyond the receive buffer");
+  uint32_t to = output_place(m->what, rank, index);
+  struct place *place = &m->members[rank].places[to];
+  // A copy onto itself moves nothing, so it disturbs no reader.
+  bool onto_itself = step->recv == NULL && !rondo_plan_verify_reduces(m->what->kind) &&
+                     input_place(m->what, rank, input_index(step)) == to;
+  if (!result_check(m, step, index))
+    return false;
+  if (!onto_itself && !references_check(m, step, to))
+    return false;
+  if (place->written)
+    return rondo_plan_verify_fault(m->report, step->at, "writes its result a second time");
+  place->filled = true;
+  place->written = true;
+  place->symbol = step->value;
+  return true;
+}
+
+// The place whose address a send of this op may pass, or NOWHERE: what was copied lies in
+// the receive buffer, what was neither received nor copied in the send buffer.
+static uint32_t reference_place(const struct rondo_plan_verify_case *what,
+                                const struct step *step) {
+  if (step->op->primitive & RONDO_PRIM_COPY)
+    return output_place(what, step->at.rank, output_index(step));
+  if (!(step->op->primitive & RONDO_PRIM_RECV))
+    return input_place(what, step->at.rank, input_index(step));
+  return RONDO_PLAN_NOWHERE;
+}
+
+static void slot_put(const struct machine *m, const struct step *step) {
+  struct connector *send = step->send;
+  struct member *me = &m->members[step->at.rank];
+  uint32_t tail = (send->head + send->count++) % m->what->slots;
+  struct slot *slot = &send->slots[tail];
+  uint32_t place = reference_place(m->what, step);
+  slot->symbol = step->value;
+  slot->loop = me->loop;
+  slot->reference = RONDO_PLAN_NOWHERE;
+  if (place != RONDO_PLAN_NOWHERE) {
+    slot->reference = me->reference_count++;
+    me->references[slot->reference] = (struct reference){place, send->to, 0};
+  }
+  memcpy(send->clocks + (size_t)tail * m->what->nranks, me->clock,
+         m->what->nranks * sizeof(*me->clock));
+}
+
+// --------------------------------------------------------------------- ranks ---
+
+// All results of the loop that a rank has just done are written.
+static bool loop_check(const struct machine *m, uint32_t rank) {
+  for (uint32_t i = 0; i < output_count(m->what, rank); i++) {
+    struct rondo_plan_where at = {rank, RONDO_PLAN_NOWHERE, i};
+    if (!m->members[rank].places[output_place(m->what, rank, i)].written)
+      return rondo_plan_verify_fault(m->report, at, "no op writes this result");
+  }
+  return true;
+}
+
+// Goes on to the next execution of the plan; false with a report at a faulty end of a loop.
+static bool member_advance(const struct machine *m, uint32_t rank) {
+  struct member *me = &m->members[rank];
+  const struct rondo_plan *plan = &m->what->plans[rank];
+  if (++me->repeat < plan->ops[me->op].repeat)
+    return true;
+  me->repeat = 0;
+  if (++me->op < plan->op_count)
+    return true;
+  me->op = 0;
+  if (!loop_check(m, rank))
+    return false;
+  me->loop++;
+  buffers_reset(m, rank);
+  return true;
+}
+
+// The next execution of a rank that has not ended.
+static struct step member_next(const struct machine *m, uint32_t rank) {
+  const struct member *me = &m->members[rank];
+  const struct rondo_plan_op *op = &m->what->plans[rank].ops[me->op];
+  struct step step = {.op = op};
+  step.at.rank = rank;
+  step.at.op = me->op;
+  step.at.chunk =
+      (uint32_t)((op->first_chunk + (uint64_t)me->repeat * op->chunk_stride) % op->chunk_count);
+  step.send = op->primitive & RONDO_PRIM_SEND ? me->send[op->send_peer] : NULL;
+  step.recv = op->primitive & RONDO_PRIM_RECV ? me->recv[op->recv_peer] : NULL;
+  return step;
+}
+
+static enum step_result member_step(const struct machine *m, uint32_t rank) {
+  struct member *me = &m->members[rank];
+  if (me->loop == m->what->loops)
+    return STEP_ENDED;
+  struct step step = member_next(m, rank);
+  if ((step.recv != NULL && step.recv->count == 0) ||
+      (step.send != NULL && step.send->count == m->what->slots))
+    return STEP_BLOCKED;
+  me->clock[rank]++;
+  if (!value_compute(m, &step))
+    return STEP_FAULT;
+  if ((step.op->primitive & RONDO_PRIM_COPY) && !output_write(m, &step))
+    return STEP_FAULT;
+  if (step.send != NULL)
+    slot_put(m, &step);
+  return member_advance(m, rank) ? STEP_DONE : STEP_FAULT;
+}
+
+// ------------------------------------------------------------------- machine ---
+
+// splitmix64: every seed gives another order, the same on every machine.
+static uint64_t random_next(struct machine *m) {
+  uint64_t z = m->random += UINT64_C(0x9e3779b97f4a7c15);
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return z ^ (z >> 31);
+}
+
+// Lets the first rank at or after `start` that can step do so, up to `burst` times.
+static enum step_result machine_step(const struct machine *m, uint32_t start, uint32_t burst) {
+  uint32_t n = m->what->nranks, ended = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t rank = (start + i) % n;
+    enum step_result result = member_step(m, rank);
+    for (uint32_t more = 1; result == STEP_DONE && more < burst; more++) {
+      if (member_step(m, rank) == STEP_FAULT)
+        return STEP_FAULT;
+    }
+    if (result == STEP_DONE || result == STEP_FAULT)
+      return result;
+    ended += result == STEP_ENDED;
+  }
+  return ended == n ? STEP_ENDED : STEP_BLOCKED;
+}
+
+static bool deadlock_report(const struct machine *m) {
+  for (uint32_t rank = 0; rank < m->what->nranks; rank++) {
+    if (m->members[rank].loop == m->what->loops)
+      continue;
+    struct step step = member_next(m, rank);
+    bool dry = step.recv != NULL && step.recv->count == 0;
+    return rondo_plan_verify_fault(m->report, step.at, "deadlock: waits for %s rank %u for ever",
+                                   dry ? "a chunk from" : "room to",
+                                   dry ? step.recv->from : step.send->to);
+  }
+  return true;
+}
+
+static bool connectors_check(const struct machine *m) {
+  for (uint32_t i = 0; i < m->connector_count; i++) {
+    const struct connector *connector = &m->connectors[i];
+    struct rondo_plan_where at = {connector->from, RONDO_PLAN_NOWHERE, RONDO_PLAN_NOWHERE};
+    if (connector->count != 0)
+      return rondo_plan_verify_fault(m->report, at, "leaves %u chunks in its connector to rank %u",
+                                     connector->count, connector->to);
+  }
+  return true;
+}
+
+static bool machine_run(struct machine *m) {
+  enum step_result result = STEP_DONE;
+  for (uint32_t turn = 0; result == STEP_DONE; turn = (turn + 1) % m->what->nranks) {
+    uint32_t start = turn, burst = 1;
+    if (m->what->seed != 0) {
+      start = (uint32_t)(random_next(m) % m->what->nranks);
+      burst = 1 + (uint32_t)(random_next(m) % 8);
+    }
+    result = machine_step(m, start, burst);
+  }
+  if (result == STEP_BLOCKED)
+    return deadlock_report(m);
+  return result == STEP_ENDED && connectors_check(m);
+}
+
+// Slots and clocks of the connector from `rank` to its send peer `index`, known to both ends.
+static bool connector_init(struct machine *m, uint32_t rank, uint32_t index) {
+  const struct rondo_plan_verify_case *what = m->what;
+  uint32_t to = what->plans[rank].send_peers[index];
+  const struct rondo_plan *peer = &what->plans[to];
+  struct connector *c = &m->connectors[m->connector_count++];
+  c->from = rank;
+  c->to = to;
+  c->slots = calloc(what->slots, sizeof(*c->slots));
+  c->clocks = calloc((size_t)what->slots * what->nranks, sizeof(*c->clocks));
+  m->members[rank].send[index] = c;
+  m->members[to].recv[rondo_plan_verify_peer_find(peer->recv_peers, peer->recv_peer_count, rank)] =
+      c;
+  return c->slots != NULL && c->clocks != NULL;
+}
+
+static bool member_init(struct machine *m, uint32_t rank) {
+  const struct rondo_plan *plan = &m->what->plans[rank];
+  struct member *me = &m->members[rank];
+  size_t sends = 1;
+  for (uint32_t i = 0; i < plan->op_count; i++)
+    sends += plan->ops[i].primitive & RONDO_PRIM_SEND ? plan->ops[i].repeat : 0;
+  me->references = calloc(sends, sizeof(*me->references));
+  me->places = calloc(2 * (size_t)plan->chunk_count, sizeof(*me->places));
+  me->clock = calloc(m->what->nranks, sizeof(*me->clock));
+  if (me->references == NULL || me->places == NULL || me->clock == NULL)
+    return false;
+  buffers_reset(m, rank);
+  for (uint32_t i = 0; i < plan->send_peer_count; i++) {
+    if (!connector_init(m, rank, i))
+      return false;
+  }
+  return true;
+}
+
+static void machine_fini(struct machine *m) {
+  for (uint32_t i = 0; i < m->connector_count; i++) {
+    free(m->connectors[i].slots);
+    free(m->connectors[i].clocks);
+  }
+  for (uint32_t rank = 0; m->members != NULL && rank < m->what->nranks; rank++) {
+    free(m->members[rank].references);
+    free(m->members[rank].places);
+    free(m->members[rank].clock);
+  }
+  free(m->connectors);
+  free(m->members);
+}
+
+// On failure, what was allocated is for machine_fini.
+static bool machine_init(struct machine *m) {
+  size_t most = (size_t)m->what->nranks * RONDO_PLAN_MAX_PEERS;
+  m->random = m->what->seed;
+  m->members = calloc(m->what->nranks, sizeof(*m->members));
+  m->connectors = calloc(most, sizeof(*m->connectors));
+  if (m->members == NULL || m->connectors == NULL)
+    return false;
+  for (uint32_t rank = 0; rank < m->what->nranks; rank++) {
+    if (!member_init(m, rank))
+      return false;
+  }
+  return true;
+}
+
+static bool case_is_valid(const struct rondo_plan_verify_case *what) {
+  bool rooted = what->kind == RONDO_REDUCE || what->kind == RONDO_BROADCAST;
+  return what->kind >= 0 && what->kind < RONDO_KIND_COUNT && what->nranks >= 1 &&
+         what->nranks <= RONDO_PLAN_VERIFY_MAX_RANKS && (!rooted || what->root < what->nranks) &&
+         what->slots >= 1 && what->loops >= 1 && what->plans != NULL;
+}
+
+int rondo_plan_verify(const struct rondo_plan_verify_case *what,
+                      struct rondo_plan_verify_report *report) {
+  struct machine m = {.what = what, .report = report};
+  memset(report, 0, sizeof(*report));
+  report->rank = report->op = report->chunk = RONDO_PLAN_NOWHERE;
+  if (!case_is_valid(what))
+    return RONDO_ERR_INVALID;
+  if (!rondo_plan_verify_shape(what, report))
+    return RONDO_ERR_INTERNAL;
+  int status = RONDO_ERR_NO_MEMORY;
+  if (machine_init(&m))
+    status = machine_run(&m) ? RONDO_SUCCESS : RONDO_ERR_INTERNAL;
+  machine_fini(&m);
+  return status;
+}

@@ -1,0 +1,30 @@
+// The half of the plan verifier that needs no execution: are the ops and the peer lists
+// well formed, and do the plans of different ranks fit together? Used by verify.c alone.
+#ifndef RONDO_DAEMON_PLAN_VERIFY_SHAPE_H
+#define RONDO_DAEMON_PLAN_VERIFY_SHAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/plan/verify.h"
+
+struct rondo_plan_where {
+  uint32_t rank, op, chunk; // or RONDO_PLAN_NOWHERE
+};
+
+// Writes the report; always false, so that a check can end with it.
+__attribute__((format(printf, 3, 4))) bool
+rondo_plan_verify_fault(struct rondo_plan_verify_report *report, struct rondo_plan_where where,
+                        const char *format, ...);
+
+// True if every plan of the case is well formed and all fit together.
+bool rondo_plan_verify_shape(const struct rondo_plan_verify_case *what,
+                             struct rondo_plan_verify_report *report);
+
+// Index of `rank` in a peer list, or RONDO_PLAN_NOWHERE.
+uint32_t rondo_plan_verify_peer_find(const uint32_t *peers, uint32_t count, uint32_t rank);
+
+// Whether the kind adds contributions up, so that its results need FINAL.
+bool rondo_plan_verify_reduces(int kind);
+
+#endif // RONDO_DAEMON_PLAN_VERIFY_SHAPE_H

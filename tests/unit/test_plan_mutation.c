@@ -1,0 +1,542 @@
+// The verifier refuses wrong plans. Each test takes plans that it accepts, changes one thing
+// and looks for the fault and the place that the verifier names.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/plan/build.h"
+#include "daemon/plan/verify.h"
+#include "rondo/status.h"
+#include "rondo/types.h"
+
+enum {
+  S = RONDO_PRIM_SEND,
+  R = RONDO_PRIM_RECV,
+  ADD = RONDO_PRIM_REDUCE,
+  C = RONDO_PRIM_COPY,
+  F = RONDO_PRIM_FINAL,
+  IN = RONDO_PRIM_IN_BASE,
+  OUT = RONDO_PRIM_OUT_BASE,
+  RANKS = 5
+};
+
+static struct rondo_plan plans[RANKS];
+
+static struct rondo_plan_verify_case case_of(int kind, uint32_t n, uint32_t root) {
+  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans};
+}
+
+// Plans of `n` ranks that the verifier accepts, for a test to spoil.
+static struct rondo_plan_verify_case good(int kind, int algorithm, uint32_t n) {
+  struct rondo_plan_verify_case what = case_of(kind, n, 1);
+  struct rondo_plan_verify_report report;
+  for (uint32_t rank = 0; rank < n; rank++) {
+    struct rondo_plan_request request = {kind, algorithm, rank, n, what.root};
+    assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
+  }
+  assert_int_equal(rondo_plan_verify(&what, &report), RONDO_SUCCESS);
+  assert_string_equal(report.message, "");
+  return what;
+}
+
+static struct rondo_plan_verify_case good_ring(int kind) {
+  return good(kind, RONDO_ALGORITHM_RING, RANKS);
+}
+
+static void assert_accepted(const struct rondo_plan_verify_case *what) {
+  struct rondo_plan_verify_report report;
+  if (rondo_plan_verify(what, &report) != RONDO_SUCCESS)
+    fail_msg("refused: %s", report.message);
+}
+
+// Refused with a message that contains `message`, whatever the order of execution.
+static void assert_refused(struct rondo_plan_verify_case what, const char *message) {
+  struct rondo_plan_verify_report report;
+  for (what.seed = 0; what.seed < 4; what.seed++) {
+    assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
+    if (strstr(report.message, message) == NULL)
+      fail_msg("expected \"%s\", got \"%s\"", message, report.message);
+  }
+}
+
+// Sets the primitive of an op and its peers to suit.
+static void primitive_set(struct rondo_plan_op *op, int primitive) {
+  op->primitive = (uint16_t)primitive;
+  op->send_peer = primitive & S ? 0 : RONDO_PLAN_NO_PEER;
+  op->recv_peer = primitive & R ? 0 : RONDO_PLAN_NO_PEER;
+}
+
+static void op_remove(struct rondo_plan *plan, uint32_t op) {
+  memmove(&plan->ops[op], &plan->ops[op + 1], (plan->op_count - op - 1) * sizeof(plan->ops[0]));
+  plan->op_count--;
+}
+
+static void op_append(struct rondo_plan *plan, int primitive) {
+  struct rondo_plan_op *op = &plan->ops[plan->op_count++];
+  *op = (struct rondo_plan_op){.repeat = 1, .chunk_count = plan->chunk_count};
+  primitive_set(op, primitive);
+}
+
+// A plan of two ranks, one op after the other on one chunk, to be written out by hand.
+static void pair_plan_set(uint32_t rank, int first, int second) {
+  struct rondo_plan *plan = &plans[rank];
+  memset(plan, 0, sizeof(*plan));
+  plan->chunk_count = 1;
+  plan->send_peer_count = plan->recv_peer_count = 1;
+  plan->send_peers[0] = plan->recv_peers[0] = 1 - rank;
+  op_append(plan, first);
+  op_append(plan, second);
+}
+
+// ------------------------------------------------------------------ mutations ---
+
+static void refuses_a_dropped_op(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  op_remove(&plans[1], 3);
+  assert_refused(what, "rank 0: sends 8 chunks a loop to rank 1, which receives 5");
+}
+
+static void refuses_a_repeat_too_few(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[2].ops[1].repeat--;
+  assert_refused(what, "sends 8 chunks a loop to rank 2, which receives 7");
+}
+
+static void refuses_a_repeat_moved_to_another_op(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[2].ops[1].repeat--;
+  plans[2].ops[3].repeat++;
+  assert_refused(what, "rank 2, op 2, chunk 2: reduces with chunk 3 of loop 0");
+}
+
+static void refuses_a_wrong_first_chunk(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[3].ops[0].first_chunk = 1;
+  assert_refused(what, "rank 4, op 1, chunk 2: reduces with chunk 1 of loop 0");
+}
+
+static void refuses_a_ring_that_ends_at_the_wrong_chunk(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_REDUCE_SCATTER);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    for (uint32_t i = 0; i < plans[rank].op_count; i++)
+      plans[rank].ops[i].first_chunk = (plans[rank].ops[i].first_chunk + 1) % RANKS;
+  }
+  assert_refused(what, "writes chunk");
+}
+
+static void refuses_a_wrong_stride(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[4].ops[1].chunk_stride = 1;
+  assert_refused(what, "rank 4, op 1, chunk 3: reduces with chunk 1 of loop 0");
+}
+
+static void refuses_a_wrong_stride_in_the_copying_half(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_GATHER);
+  plans[0].ops[1].chunk_stride = 1;
+  assert_refused(what, "rank 0, op 1, chunk 0: writes chunk 3 of loop 0 there");
+}
+
+static void refuses_a_missing_final(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  primitive_set(&plans[2].ops[2], R | ADD | C | S);
+  assert_refused(what, "rank 2, op 2, chunk 2: writes a result that is not FINAL");
+}
+
+static void refuses_a_doubled_final(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  primitive_set(&plans[2].ops[4], R | C | F);
+  assert_refused(what, "rank 2, op 4, chunk 3: finishes a result a second time");
+}
+
+static void refuses_final_before_all_have_contributed(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 4);
+  primitive_set(&plans[2].ops[0], R | ADD | S | F);
+  assert_refused(what, "rank 2, op 0, chunk 0: finishes a result without rank 3");
+}
+
+static void refuses_final_where_nothing_is_reduced(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_BROADCAST);
+  plans[3].ops[0].primitive |= F;
+  assert_refused(what, "rank 3, op 0: is FINAL in a kind that does not reduce");
+}
+
+static void refuses_copy_in_the_place_of_reduce(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 4);
+  primitive_set(&plans[1].ops[0], R | C | S);
+  assert_refused(what, "rank 1, op 0, chunk 0: writes a result without rank 1");
+}
+
+static void refuses_send_in_the_place_of_copy(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  primitive_set(&plans[2].ops[4], R | S);
+  assert_refused(what, "rank 2: sends 9 chunks a loop to rank 3, which receives 8");
+}
+
+static void refuses_a_missing_reduce(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_REDUCE);
+  primitive_set(&plans[3].ops[0], R | S);
+  assert_refused(what, "rank 1, op 0, chunk 0: finishes a result without rank 3");
+}
+
+static void refuses_a_contribution_added_twice(void **state) {
+  (void)state;
+  pair_plan_set(0, S, R | C | S | F);
+  pair_plan_set(1, R | ADD | S, R | C);
+  struct rondo_plan_verify_case what = case_of(RONDO_ALL_REDUCE, 2, 0);
+  assert_accepted(&what);
+  pair_plan_set(0, S, R | ADD | C | S | F);
+  assert_refused(what, "rank 0, op 1, chunk 0: adds rank 0 a second time");
+}
+
+static void refuses_reducing_into_a_finished_result(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  primitive_set(&plans[2].ops[3], R | ADD | C | S);
+  assert_refused(what, "rank 2, op 3, chunk 1: reduces with a finished result");
+}
+
+static void refuses_a_missing_copy(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  primitive_set(&plans[2].ops[3], R | S);
+  assert_refused(what, "rank 2, chunk 0: no op writes this result");
+}
+
+static void refuses_a_copy_of_a_partial_sum(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  primitive_set(&plans[2].ops[1], R | ADD | C | S);
+  assert_refused(what, "rank 2, op 1, chunk 0: writes a result without");
+}
+
+static void refuses_writing_where_there_may_be_no_receive_buffer(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_REDUCE);
+  primitive_set(&plans[3].ops[0], R | ADD | C | S);
+  assert_refused(what, "rank 3, op 0, chunk 0: writes beyond the receive buffer");
+}
+
+static void refuses_reading_where_there_may_be_no_send_buffer(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_BROADCAST);
+  what.root = 2;
+  assert_refused(what, "rank 1, op 0, chunk 0: reads beyond the send buffer");
+}
+
+static void refuses_a_missing_out_base(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_REDUCE_SCATTER);
+  primitive_set(&plans[1].ops[2], R | ADD | C | F);
+  assert_refused(what, "rank 1, op 2, chunk 1: writes beyond the receive buffer");
+}
+
+static void refuses_a_missing_in_base(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_GATHER);
+  primitive_set(&plans[3].ops[0], C | S);
+  assert_refused(what, "rank 3, op 0, chunk 3: reads beyond the send buffer");
+}
+
+static void refuses_bases_in_kinds_that_have_none(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[1].ops[2].primitive |= OUT;
+  assert_refused(what, "rank 1, op 2: has OUT_BASE but writes no receive buffer of one chunk");
+  what = good_ring(RONDO_ALL_REDUCE);
+  plans[1].ops[0].primitive |= IN;
+  assert_refused(what, "rank 1, op 0: has IN_BASE but reads no send buffer of one chunk");
+}
+
+static void refuses_an_extra_send(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_REDUCE_SCATTER);
+  primitive_set(&plans[0].ops[2], R | ADD | C | S | F | OUT);
+  assert_refused(what, "rank 0: sends 5 chunks a loop to rank 1, which receives 4");
+}
+
+static void refuses_an_extra_round_that_writes_again(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 3);
+  primitive_set(&plans[0].ops[0], R | C | S);
+  plans[0].send_peer_count = 1;
+  plans[0].send_peers[0] = 1;
+  plans[1].recv_peer_count = 1;
+  plans[1].recv_peers[0] = 0;
+  op_append(&plans[1], R | C);
+  assert_refused(what, "rank 1, op 1, chunk 0: writes its result a second time");
+}
+
+static void refuses_ops_in_the_wrong_order(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  struct rondo_plan_op first = plans[2].ops[0];
+  plans[2].ops[0] = plans[2].ops[1];
+  plans[2].ops[1] = first;
+  assert_refused(what, "reduces with chunk");
+}
+
+static void refuses_a_peer_that_knows_nothing_of_it(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[1].send_peers[0] = 3;
+  assert_refused(what, "rank 1: sends to rank 3, which does not receive from it");
+  what = good_ring(RONDO_REDUCE);
+  plans[2].recv_peer_count = 1; // the first of the chain, which receives nothing
+  plans[2].recv_peers[0] = 1;
+  assert_refused(what, "rank 2: receives from rank 1, which does not send to it");
+}
+
+static void refuses_plans_of_another_root(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_REDUCE, RONDO_ALGORITHM_RING, 2);
+  what.root = 0;
+  assert_refused(what, "rank 0, chunk 0: no op writes this result");
+}
+
+static void refuses_a_deadlock(void **state) {
+  (void)state;
+  pair_plan_set(0, R | ADD | C | F, S);
+  pair_plan_set(1, R | ADD | C | F, S);
+  assert_refused(case_of(RONDO_ALL_REDUCE, 2, 0),
+                 "rank 0, op 0, chunk 0: deadlock: waits for a chunk from rank 1 for ever");
+}
+
+// Both ranks send their input and then write the sum. Out of place this is right. In place
+// the sum lands on what the peer may still read, although some orders hide that.
+static void refuses_writing_what_a_peer_may_still_read(void **state) {
+  (void)state;
+  pair_plan_set(0, S, R | ADD | C | F);
+  pair_plan_set(1, S, R | ADD | C | F);
+  struct rondo_plan_verify_case what = case_of(RONDO_ALL_REDUCE, 2, 0);
+  assert_accepted(&what);
+  what.in_place = 1;
+  assert_refused(what, "op 1, chunk 0: writes what rank");
+}
+
+// Rank 0 writes the sum before it sends its input: right out of place only.
+static void refuses_reading_its_input_after_writing_over_it(void **state) {
+  (void)state;
+  pair_plan_set(0, R | ADD | C | F, S);
+  pair_plan_set(1, S, R | ADD | C | F);
+  struct rondo_plan_verify_case what = case_of(RONDO_ALL_REDUCE, 2, 0);
+  assert_accepted(&what);
+  what.in_place = 1;
+  assert_refused(what, "rank 0, op 1, chunk 0: reads its input after writing over it");
+}
+
+// ---------------------------------------------------------------- malformation ---
+
+static void refuses_malformed_ops(void **state) {
+  (void)state;
+  const struct rondo_plan_op op = {R | ADD | S, 0, 0, 0, 3, 0, 4, RANKS};
+  struct {
+    struct rondo_plan_op op;
+    const char *message;
+  } cases[] = {{op, "has unknown primitive bits"},
+               {op, "neither copies nor sends its value"},
+               {op, "reduces without receiving"},
+               {op, "has another chunk count than its plan"},
+               {op, "repeats 0 times"},
+               {op, "begins beyond the last chunk"},
+               {op, "has a stride that is not below the chunk count"},
+               {op, "has a reserved field that is not zero"},
+               {op, "has a peer index that is out of range"},
+               {op, "has a peer that its primitive does not use"}};
+  cases[0].op.primitive |= 128;
+  primitive_set(&cases[1].op, R);
+  primitive_set(&cases[2].op, ADD | S);
+  cases[3].op.chunk_count = RANKS + 1;
+  cases[4].op.repeat = 0;
+  cases[5].op.first_chunk = RANKS;
+  cases[6].op.chunk_stride = RANKS;
+  cases[7].op.reserved = 1;
+  cases[8].op.send_peer = 1;
+  cases[9].op.primitive = R | C;
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+    char message[100];
+    plans[2].ops[1] = cases[i].op;
+    snprintf(message, sizeof(message), "rank 2, op 1: %s", cases[i].message);
+    assert_refused(what, message);
+  }
+}
+
+static void refuses_malformed_plans(void **state) {
+  (void)state;
+  const char *messages[] = {"rank 1: has no ops, or too many",
+                            "rank 1: has no ops, or too many",
+                            "rank 1: has another chunk count than rank 0, or none",
+                            "rank 1: has a peer outside the group",
+                            "rank 1: has itself as a peer",
+                            "rank 1: has a peer twice",
+                            "rank 1: has too many peers",
+                            "rank 1: sends 0 chunks a loop to rank 4, which receives 0"};
+  for (int i = 0; i < 8; i++) {
+    struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+    struct rondo_plan *plan = &plans[1];
+    plan->op_count = i == 0 ? 0 : i == 1 ? RONDO_PLAN_MAX_OPS + 1 : plan->op_count;
+    plan->chunk_count += i == 2;
+    plan->recv_peers[0] = i == 3 ? RANKS : i == 4 ? 1 : plan->recv_peers[0];
+    plan->send_peer_count = i == 5 || i == 7 ? 2 : i == 6 ? RONDO_PLAN_MAX_PEERS + 1 : 1;
+    plan->send_peers[1] = i == 5 ? 2 : 4;
+    plans[4].recv_peer_count = i == 7 ? 2 : 1;
+    plans[4].recv_peers[1] = 1;
+    assert_refused(what, messages[i]);
+  }
+  struct rondo_plan_verify_case what = good_ring(RONDO_BROADCAST);
+  what.kind = RONDO_ALL_GATHER;
+  assert_refused(what, "rank 0: does not have one chunk a rank");
+}
+
+static void names_the_place_of_the_fault(void **state) {
+  (void)state;
+  struct rondo_plan_verify_report report;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  primitive_set(&plans[2].ops[2], R | ADD | C | S);
+  assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
+  assert_string_equal(report.message, "rank 2, op 2, chunk 2: writes a result that is not FINAL");
+  assert_int_equal(report.rank, 2);
+  assert_int_equal(report.op, 2);
+  assert_int_equal(report.chunk, 2);
+  plans[0].send_peers[0] = 2;
+  assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
+  assert_int_equal(report.rank, 0);
+  assert_int_equal(report.op, RONDO_PLAN_NOWHERE);
+  assert_int_equal(report.chunk, RONDO_PLAN_NOWHERE);
+}
+
+// ------------------------------------------------------------ every small change ---
+
+// Change number `change` of an op; false when there are no more.
+static bool op_change(struct rondo_plan_op *op, int change) {
+  if (change < 7) {
+    primitive_set(op, op->primitive ^ (1 << change));
+    return true;
+  }
+  switch (change) {
+  case 7:
+    op->repeat++;
+    return true;
+  case 8:
+    op->repeat--;
+    return true;
+  case 9:
+    op->first_chunk = (op->first_chunk + 1) % op->chunk_count;
+    return true;
+  case 10:
+    op->first_chunk = (op->first_chunk + op->chunk_count - 1) % op->chunk_count;
+    return true;
+  case 11:
+    op->chunk_stride = (op->chunk_stride + 1) % op->chunk_count;
+    return true;
+  default:
+    return false;
+  }
+}
+
+// Changes that mean the same: the stride of an op that is done once, the only chunk of a plan,
+// and whether chunk 0 is counted from the base.
+static bool op_change_is_neutral(const struct rondo_plan_op *before,
+                                 const struct rondo_plan_op *after) {
+  int base = (before->primitive ^ after->primitive) & (IN | OUT);
+  if (before->primitive != after->primitive)
+    return base != 0 && (before->primitive & base) && before->first_chunk == 0;
+  if (before->repeat != after->repeat)
+    return false;
+  return before->first_chunk == after->first_chunk &&
+         (before->repeat == 1 || before->chunk_stride == after->chunk_stride);
+}
+
+static unsigned op_changes_refuse(const struct rondo_plan_verify_case *what,
+                                  struct rondo_plan_op *op) {
+  struct rondo_plan_op before = *op;
+  struct rondo_plan_verify_report report;
+  unsigned refused = 0;
+  for (int change = 0; op_change(op, change); change++) {
+    bool neutral = op_change_is_neutral(&before, op);
+    int status = rondo_plan_verify(what, &report);
+    if (status != (neutral ? RONDO_SUCCESS : RONDO_ERR_INTERNAL))
+      fail_msg("kind %d, change %d of primitive %d: %s", what->kind, change, before.primitive,
+               report.message);
+    refused += !neutral;
+    *op = before;
+  }
+  return refused;
+}
+
+static void refuses_every_change_of_one_field_of_one_op(void **state) {
+  (void)state;
+  unsigned refused = 0;
+  for (int kind = 0; kind <= RONDO_KIND_COUNT; kind++) {
+    bool chain = kind == RONDO_KIND_COUNT;
+    struct rondo_plan_verify_case what =
+        good(chain ? RONDO_ALL_REDUCE : kind, chain ? RONDO_ALGORITHM_CHAIN : RONDO_ALGORITHM_RING,
+             RANKS);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+      for (uint32_t i = 0; i < plans[rank].op_count; i++)
+        refused += op_changes_refuse(&what, &plans[rank].ops[i]);
+    }
+  }
+  assert_true(refused > 500);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(refuses_a_dropped_op),
+      cmocka_unit_test(refuses_a_repeat_too_few),
+      cmocka_unit_test(refuses_a_repeat_moved_to_another_op),
+      cmocka_unit_test(refuses_a_wrong_first_chunk),
+      cmocka_unit_test(refuses_a_ring_that_ends_at_the_wrong_chunk),
+      cmocka_unit_test(refuses_a_wrong_stride),
+      cmocka_unit_test(refuses_a_wrong_stride_in_the_copying_half),
+      cmocka_unit_test(refuses_a_missing_final),
+      cmocka_unit_test(refuses_a_doubled_final),
+      cmocka_unit_test(refuses_final_before_all_have_contributed),
+      cmocka_unit_test(refuses_final_where_nothing_is_reduced),
+      cmocka_unit_test(refuses_copy_in_the_place_of_reduce),
+      cmocka_unit_test(refuses_send_in_the_place_of_copy),
+      cmocka_unit_test(refuses_a_missing_reduce),
+      cmocka_unit_test(refuses_a_contribution_added_twice),
+      cmocka_unit_test(refuses_reducing_into_a_finished_result),
+      cmocka_unit_test(refuses_a_missing_copy),
+      cmocka_unit_test(refuses_a_copy_of_a_partial_sum),
+      cmocka_unit_test(refuses_writing_where_there_may_be_no_receive_buffer),
+      cmocka_unit_test(refuses_reading_where_there_may_be_no_send_buffer),
+      cmocka_unit_test(refuses_a_missing_out_base),
+      cmocka_unit_test(refuses_a_missing_in_base),
+      cmocka_unit_test(refuses_bases_in_kinds_that_have_none),
+      cmocka_unit_test(refuses_an_extra_send),
+      cmocka_unit_test(refuses_an_extra_round_that_writes_again),
+      cmocka_unit_test(refuses_ops_in_the_wrong_order),
+      cmocka_unit_test(refuses_a_peer_that_knows_nothing_of_it),
+      cmocka_unit_test(refuses_plans_of_another_root),
+      cmocka_unit_test(refuses_a_deadlock),
+      cmocka_unit_test(refuses_writing_what_a_peer_may_still_read),
+      cmocka_unit_test(refuses_reading_its_input_after_writing_over_it),
+      cmocka_unit_test(refuses_malformed_ops),
+      cmocka_unit_test(refuses_malformed_plans),
+      cmocka_unit_test(names_the_place_of_the_fault),
+      cmocka_unit_test(refuses_every_change_of_one_field_of_one_op),
+  };
+  return cmocka_run_group_tests_name("plan_mutation", tests, NULL, NULL);
+}

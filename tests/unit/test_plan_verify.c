@@ -1,0 +1,180 @@
+// Every plan that the builders give is proved by the verifier, and the least number of
+// slots is the least. That the verifier refuses wrong plans: test_plan_mutation.c.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "daemon/plan/build.h"
+#include "daemon/plan/verify.h"
+#include "rondo/status.h"
+#include "rondo/types.h"
+#include "tests/support/load.h"
+
+enum { RANKS_MAX = 33, ALL_ROOTS_MAX = 9, LOOPS = 3 };
+
+static struct rondo_plan plans[RONDO_PLAN_VERIFY_MAX_RANKS];
+
+static void plans_build(int kind, int algorithm, uint32_t n, uint32_t root) {
+  for (uint32_t rank = 0; rank < n; rank++) {
+    struct rondo_plan_request request = {kind, algorithm, rank, n, root};
+    assert_int_equal(rondo_plan_build(&request, &plans[rank]), RONDO_SUCCESS);
+  }
+}
+
+static void assert_proved(const struct rondo_plan_verify_case *what, const char *about) {
+  struct rondo_plan_verify_report report;
+  int status = rondo_plan_verify(what, &report);
+  if (status != RONDO_SUCCESS)
+    fail_msg("%s kind %d, %u ranks, root %u, %u slots, in place %d, seed %llu: %d %s", about,
+             what->kind, what->nranks, what->root, what->slots, what->in_place,
+             (unsigned long long)what->seed, status, report.message);
+}
+
+// Out of place and in place, with the least slots and more, in turn and in random orders.
+static void group_prove(int kind, int algorithm, uint32_t n, uint32_t root) {
+  uint32_t least = rondo_plan_least_slots(kind, algorithm, n);
+  plans_build(kind, algorithm, n, root);
+  struct rondo_plan_verify_case what = {kind, n, root, 0, LOOPS, 0, 0, plans};
+  for (what.slots = least; what.slots <= 4; what.slots *= 2) {
+    for (what.in_place = 0; what.in_place <= 1; what.in_place++) {
+      for (what.seed = 0; what.seed < rondo_test_load(4, 2); what.seed++)
+        assert_proved(&what, rondo_algorithm_name(algorithm));
+    }
+  }
+}
+
+static void rootless_prove(int kind, int algorithm) {
+  for (uint32_t n = 1; n <= RANKS_MAX; n++)
+    group_prove(kind, algorithm, n, 0);
+}
+
+// Every root of the small groups; of larger ones the ends, the middle and one that moves with n.
+static void rooted_prove(int kind) {
+  for (uint32_t n = 1; n <= RANKS_MAX; n++) {
+    for (uint32_t root = 0; root < n; root++) {
+      if (n <= ALL_ROOTS_MAX || root == 0 || root == n - 1 || root == n / 2 || root == n * 5 % 7)
+        group_prove(kind, RONDO_ALGORITHM_RING, n, root);
+    }
+  }
+}
+
+static void ring_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING);
+}
+
+static void chain_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN);
+}
+
+static void ring_all_gather_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_GATHER, RONDO_ALGORITHM_RING);
+}
+
+static void ring_reduce_scatter_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_RING);
+}
+
+static void ring_reduce_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_REDUCE);
+}
+
+static void ring_broadcast_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_BROADCAST);
+}
+
+static void plans_of_256_ranks_are_proved(void **state) {
+  (void)state;
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
+    plans_build(kind, RONDO_ALGORITHM_RING, RONDO_PLAN_VERIFY_MAX_RANKS, 77);
+    struct rondo_plan_verify_case what = {kind, RONDO_PLAN_VERIFY_MAX_RANKS, 77, 2, 1, 1, 5, plans};
+    assert_proved(&what, "ring");
+  }
+}
+
+// Fewer slots than the least deadlock, so the number is not merely safe but right.
+static void one_slot_fewer_than_the_least_deadlocks(void **state) {
+  (void)state;
+  const int kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER};
+  for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (uint32_t n = kinds[i] == RONDO_ALL_REDUCE ? 2 : 3; n <= RANKS_MAX; n++) {
+      assert_int_equal(rondo_plan_least_slots(kinds[i], RONDO_ALGORITHM_RING, n), 2);
+      plans_build(kinds[i], RONDO_ALGORITHM_RING, n, 0);
+      struct rondo_plan_verify_case what = {kinds[i], n, 0, 1, 1, 0, n % 3, plans};
+      struct rondo_plan_verify_report report;
+      assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
+      assert_non_null(strstr(report.message, "deadlock: waits for room"));
+    }
+  }
+}
+
+// A plan with several peers: each rank sends its part to each of the others.
+static void plans_with_several_peers_can_be_proved(void **state) {
+  (void)state;
+  enum { N = 4 };
+  memset(plans, 0, N * sizeof(plans[0]));
+  for (uint32_t rank = 0; rank < N; rank++) {
+    struct rondo_plan *plan = &plans[rank];
+    plan->chunk_count = N;
+    for (uint32_t i = 0; i < N - 1; i++) {
+      int first = RONDO_PRIM_SEND | RONDO_PRIM_IN_BASE | (i == 0 ? RONDO_PRIM_COPY : 0);
+      uint32_t from = (rank + N - 1 - i) % N;
+      plan->send_peers[plan->send_peer_count++] = (rank + 1 + i) % N;
+      plan->recv_peers[plan->recv_peer_count++] = from;
+      plan->ops[i] = (struct rondo_plan_op){
+          (uint16_t)first, (uint16_t)i, RONDO_PLAN_NO_PEER, 0, 1, rank, 0, N};
+      plan->ops[N - 1 + i] = (struct rondo_plan_op){
+          RONDO_PRIM_RECV | RONDO_PRIM_COPY, RONDO_PLAN_NO_PEER, (uint16_t)i, 0, 1, from, 0, N};
+    }
+    plan->op_count = 2 * (N - 1);
+  }
+  struct rondo_plan_verify_case what = {RONDO_ALL_GATHER, N, 0, 1, LOOPS, 0, 0, plans};
+  for (what.in_place = 0; what.in_place <= 1; what.in_place++) {
+    for (what.seed = 0; what.seed < 8; what.seed++)
+      assert_proved(&what, "direct");
+  }
+}
+
+static void refuses_cases_that_are_out_of_range(void **state) {
+  (void)state;
+  plans_build(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 2, 0);
+  const struct rondo_plan_verify_case bad[] = {
+      {-1, 2, 0, 1, 1, 0, 0, plans},
+      {RONDO_KIND_COUNT, 2, 0, 1, 1, 0, 0, plans},
+      {RONDO_BROADCAST, 0, 0, 1, 1, 0, 0, plans},
+      {RONDO_BROADCAST, RONDO_PLAN_VERIFY_MAX_RANKS + 1, 0, 1, 1, 0, 0, plans},
+      {RONDO_BROADCAST, 2, 2, 1, 1, 0, 0, plans},
+      {RONDO_BROADCAST, 2, 0, 0, 1, 0, 0, plans},
+      {RONDO_BROADCAST, 2, 0, 1, 0, 0, 0, plans},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, NULL}};
+  struct rondo_plan_verify_report report;
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    assert_int_equal(rondo_plan_verify(&bad[i], &report), RONDO_ERR_INVALID);
+    assert_string_equal(report.message, "");
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ring_all_reduce_is_proved),
+      cmocka_unit_test(chain_all_reduce_is_proved),
+      cmocka_unit_test(ring_all_gather_is_proved),
+      cmocka_unit_test(ring_reduce_scatter_is_proved),
+      cmocka_unit_test(ring_reduce_is_proved_for_every_root),
+      cmocka_unit_test(ring_broadcast_is_proved_for_every_root),
+      cmocka_unit_test(plans_of_256_ranks_are_proved),
+      cmocka_unit_test(one_slot_fewer_than_the_least_deadlocks),
+      cmocka_unit_test(plans_with_several_peers_can_be_proved),
+      cmocka_unit_test(refuses_cases_that_are_out_of_range),
+  };
+  return cmocka_run_group_tests_name("plan_verify", tests, NULL, NULL);
+}
