@@ -8,15 +8,16 @@
 # link to its folder and nothing else.
 #
 # A module without SOURCES is header-only. Modules with sources are object
-# libraries built twice where asked: once plain and once with RONDO_EXPLORE, the
-# test-only switch that turns on the explorer's interleaving points and faults.
+# libraries, which RondoPackage makes librondo of, built twice where asked: once plain and
+# once with RONDO_EXPLORE, the test-only switch that turns on the explorer's
+# interleaving points and faults.
 
 function(rondo_module_root target folder)
   set(root ${CMAKE_BINARY_DIR}/include-roots/${target})
   get_filename_component(parent ${root}/${folder} DIRECTORY)
   file(MAKE_DIRECTORY ${parent})
   if(NOT EXISTS ${root}/${folder})
-    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/${folder} ${root}/${folder} SYMBOLIC)
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${root}/${folder} SYMBOLIC)
   endif()
   set(RONDO_MODULE_ROOT ${root} PARENT_SCOPE)
 endfunction()
@@ -34,6 +35,10 @@ function(rondo_module)
   target_link_libraries(rondo_${M_NAME}_headers INTERFACE ${uses})
   if(NOT M_SOURCES)
     return()
+  endif()
+  if(M_DIR MATCHES "^(queues|scheduler|daemon|runtime)(/|$)")
+    set_property(GLOBAL APPEND PROPERTY RONDO_LIBRARY_MODULES rondo_${M_NAME})
+    set_property(GLOBAL APPEND PROPERTY RONDO_LIBRARY_FOLDERS ${M_DIR})
   endif()
   foreach(variant IN ITEMS "" _explore)
     set(target rondo_${M_NAME}${variant})

@@ -36,6 +36,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) // what is declared here is exported, nothing else
 
 #define RONDO_VERSION_MAJOR 0
 #define RONDO_VERSION_MINOR 1
@@ -337,6 +338,7 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
 // when the environment has RONDO_REPORT_SIGNAL=1. Slow; for diagnosis.
 int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

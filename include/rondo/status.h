@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) // what is declared here is exported, nothing else
 
 enum rondo_status {
   RONDO_SUCCESS = 0,
@@ -35,6 +36,7 @@ const char *rondo_status_name(int status);
 // One short sentence about a status. Never null; any thread.
 const char *rondo_status_string(int status);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) // what is declared here is exported, nothing else
 
 // Element types. Sums of the types of 16 and 8 bits are computed in float and
 // rounded to the type (to nearest, ties to even) at every hop of the ring.
@@ -95,6 +96,7 @@ const char *rondo_dtype_name(int dtype);
 const char *rondo_redop_name(int redop);
 const char *rondo_kind_name(int kind);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
