@@ -30,8 +30,9 @@ struct rondo_reduction {
   uint8_t scale;    // 1: multiply local elements by `factor` first (the product rounded to dtype)
   uint8_t divide;   // 1: integers, divide the finished result by `divisor` towards zero
   uint32_t divisor; // ranks
-  uint64_t factor;  // bits of the factor in the compute type: float in the low half (types of 8 and 16 bits
-                    // floating, float32), double (float64), the integer itself (integers)
+  uint64_t
+      factor; // bits of the factor in the compute type: float in the low half (types of 8 and 16 bits
+              // floating, float32), double (float64), the integer itself (integers)
 };
 static_assert(sizeof(struct rondo_reduction) == 16, "shared layout");
 

@@ -77,15 +77,15 @@ int rondo_unique_id_create(struct rondo_unique_id *id);
 // Times that steer a daemon. Zero means "use the default of this machine".
 // rondo_profile measures a set; the paper calls this automated profiling (4.3).
 struct rondo_tuning {
-  uint64_t front_budget_ns;  // spin budget of the collective at the front of a task queue
-  uint64_t min_budget_ns;    // the least that any collective gets
-  uint64_t max_budget_ns;    // the most that success can raise a budget to
-  uint32_t success_factor;   // a success multiplies the budget by this (the paper: 20)
-  uint32_t reserved;         // zero
-  uint64_t quit_period_ns;   // a block without progress for this long quits (4.4)
-  uint64_t residency_ns;     // a daemon that ran for this long quits whatever it is doing
-  uint64_t restart_min_ns;   // first pause before a daemon with unfinished work is started again
-  uint64_t restart_max_ns;   // the pause doubles up to this while starts are fruitless
+  uint64_t front_budget_ns; // spin budget of the collective at the front of a task queue
+  uint64_t min_budget_ns;   // the least that any collective gets
+  uint64_t max_budget_ns;   // the most that success can raise a budget to
+  uint32_t success_factor;  // a success multiplies the budget by this (the paper: 20)
+  uint32_t reserved;        // zero
+  uint64_t quit_period_ns;  // a block without progress for this long quits (4.4)
+  uint64_t residency_ns;    // a daemon that ran for this long quits whatever it is doing
+  uint64_t restart_min_ns;  // first pause before a daemon with unfinished work is started again
+  uint64_t restart_max_ns;  // the pause doubles up to this while starts are fruitless
 };
 
 struct rondo_config {
@@ -96,19 +96,19 @@ struct rondo_config {
   uint32_t rank;             // this rank, below rank_count
   uint32_t rank_count;       // ranks of the job; default 1
   int device;                // ordinal of the device; unused by the host backend
-  uint32_t blocks;           // daemon blocks of this rank, 1 to RONDO_MAX_BLOCKS; 0: default (host: 1)
-  uint32_t workers;          // host backend: worker threads that the process may use for all its
-                             // ranks; 0: one a core. The largest value asked for counts.
-  int first_worker;          // host backend: block b of this rank runs on worker
-                             // (first_worker + b) % workers; -1 (default): spread by rank
-  int order;                 // enum rondo_order_policy
-  int budget;                // enum rondo_budget_policy
+  uint32_t blocks;  // daemon blocks of this rank, 1 to RONDO_MAX_BLOCKS; 0: default (host: 1)
+  uint32_t workers; // host backend: worker threads that the process may use for all its
+                    // ranks; 0: one a core. The largest value asked for counts.
+  int first_worker; // host backend: block b of this rank runs on worker
+                    // (first_worker + b) % workers; -1 (default): spread by rank
+  int order;        // enum rondo_order_policy
+  int budget;       // enum rondo_budget_policy
   struct rondo_tuning tuning;
-  uint32_t max_collectives;  // most collectives registered at once; 0: 16,384
-  uint64_t max_runs;         // most runs outstanding at once; 0: limited by memory alone
-  uint64_t connector_bytes;  // most memory for connectors of the whole job in this process; 0: 4 GiB
-  uint32_t slot_bytes;       // cap on one connector slot, a power of two; 0: default
-  uint32_t report_on_timeout;// 1: rondo_wait that times out logs the stuck report; default 1
+  uint32_t max_collectives; // most collectives registered at once; 0: 16,384
+  uint64_t max_runs;        // most runs outstanding at once; 0: limited by memory alone
+  uint64_t connector_bytes; // most memory for connectors of the whole job in this process; 0: 4 GiB
+  uint32_t slot_bytes;      // cap on one connector slot, a power of two; 0: default
+  uint32_t report_on_timeout; // 1: rondo_wait that times out logs the stuck report; default 1
 };
 
 #define RONDO_CONFIG_VERSION 1u
@@ -192,7 +192,7 @@ struct rondo_collective_desc {
   uint32_t root;            // position of the root in the group (reduce, broadcast)
   int priority;             // RONDO_PRIORITY_MIN to RONDO_PRIORITY_MAX; default 0
   struct rondo_group group; // default: all ranks
-  double scalar;            // RONDO_PREMUL_SUM: this rank's factor, converted to the dtype; default 1
+  double scalar; // RONDO_PREMUL_SUM: this rank's factor, converted to the dtype; default 1
 };
 
 #define RONDO_COLLECTIVE_DESC_VERSION 1u
@@ -204,8 +204,7 @@ struct rondo_collective_desc rondo_reduce_scatter(uint64_t id, uint64_t count, i
                                                   int redop);
 struct rondo_collective_desc rondo_reduce(uint64_t id, uint64_t count, int dtype, int redop,
                                           uint32_t root);
-struct rondo_collective_desc rondo_broadcast(uint64_t id, uint64_t count, int dtype,
-                                             uint32_t root);
+struct rondo_collective_desc rondo_broadcast(uint64_t id, uint64_t count, int dtype, uint32_t root);
 
 // Registers a collective on this rank. Local: it may come in any order on each rank, also while others run.
 // Peers' descriptors are compared beside the calls; where they differ, every run
@@ -290,16 +289,16 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns);
 
 // Sums over all blocks of this rank since rondo_init, save where said.
 struct rondo_counters {
-  uint64_t submitted;     // runs accepted
-  uint64_t completed;     // runs ended, whatever their status
-  uint64_t steps;         // block steps
-  uint64_t primitives;    // chunks that primitives completed
-  uint64_t preemptions;   // collectives left because their budget ran out
-  uint64_t context_loads; // contexts brought into an active slot
-  uint64_t context_saves; // contexts written back (only when they had progressed)
-  uint64_t quits;         // block quits: idle, stuck or longest residency
-  uint64_t starts;        // daemon starts
-  uint64_t helped;        // steps taken by waiting threads
+  uint64_t submitted;       // runs accepted
+  uint64_t completed;       // runs ended, whatever their status
+  uint64_t steps;           // block steps
+  uint64_t primitives;      // chunks that primitives completed
+  uint64_t preemptions;     // collectives left because their budget ran out
+  uint64_t context_loads;   // contexts brought into an active slot
+  uint64_t context_saves;   // contexts written back (only when they had progressed)
+  uint64_t quits;           // block quits: idle, stuck or longest residency
+  uint64_t starts;          // daemon starts
+  uint64_t helped;          // steps taken by waiting threads
   uint64_t connector_bytes; // connector memory in use, this process, this job (now, not a sum)
 };
 
@@ -308,21 +307,21 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out);
 
 // What an outstanding run is doing.
 enum rondo_run_state {
-  RONDO_RUN_WAITING = 0,   // behind earlier runs of its collective, or not fetched yet
-  RONDO_RUN_QUEUED = 1,    // in a task queue; not executing
-  RONDO_RUN_EXECUTING = 2  // loaded by a block or preempted half-done
+  RONDO_RUN_WAITING = 0,  // behind earlier runs of its collective, or not fetched yet
+  RONDO_RUN_QUEUED = 1,   // in a task queue; not executing
+  RONDO_RUN_EXECUTING = 2 // loaded by a block or preempted half-done
 };
 
 // What one outstanding run of this rank is waiting for.
 struct rondo_stuck {
-  uint64_t id;          // of the collective
-  uint64_t run;         // number of the run
-  int state;            // enum rondo_run_state
-  uint32_t block;       // block that was asked
-  uint32_t op;          // plan op at which it stands, when executing
-  int32_t peer;         // rank whose data or credit it waits for; -1: none, or not known
-  uint32_t missing;     // ranks of the group that have not submitted this run, here or elsewhere
-  uint64_t waiting_ns;  // since its last progress
+  uint64_t id;         // of the collective
+  uint64_t run;        // number of the run
+  int state;           // enum rondo_run_state
+  uint32_t block;      // block that was asked
+  uint32_t op;         // plan op at which it stands, when executing
+  int32_t peer;        // rank whose data or credit it waits for; -1: none, or not known
+  uint32_t missing;    // ranks of the group that have not submitted this run, here or elsewhere
+  uint64_t waiting_ns; // since its last progress
 };
 
 // Fills up to `capacity` entries, oldest first, and writes how many there are to

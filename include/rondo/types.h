@@ -81,11 +81,11 @@ enum rondo_budget_policy {
                              // libraries behave; it deadlocks on disorder. For comparison only.
 };
 
-#define RONDO_MAX_RANKS 4096u       // ranks of one job
-#define RONDO_MAX_BLOCKS 64u        // blocks of one daemon
-#define RONDO_FOREVER INT64_MAX     // as a timeout: 292 years
-#define RONDO_PRIORITY_MIN (-128)   // the least urgent
-#define RONDO_PRIORITY_MAX 127      // the most urgent
+#define RONDO_MAX_RANKS 4096u     // ranks of one job
+#define RONDO_MAX_BLOCKS 64u      // blocks of one daemon
+#define RONDO_FOREVER INT64_MAX   // as a timeout: 292 years
+#define RONDO_PRIORITY_MIN (-128) // the least urgent
+#define RONDO_PRIORITY_MAX 127    // the most urgent
 
 // Bytes of one element, or 0 if `dtype` is no element type. Any thread.
 size_t rondo_dtype_bytes(int dtype);
