@@ -6,10 +6,7 @@
 
 // A peer index is in range exactly where the primitive uses one.
 static void check_peer(int used, uint32_t index, uint32_t count) {
-  if (used)
-    RONDO_FUZZ_CHECK(index < count);
-  else
-    RONDO_FUZZ_CHECK(index == RONDO_PLAN_NO_PEER);
+  RONDO_FUZZ_CHECK(used ? index < count : index == RONDO_PLAN_NO_PEER);
 }
 
 static void check_op(const struct rondo_plan *plan, const struct rondo_plan_op *op) {
@@ -19,8 +16,8 @@ static void check_op(const struct rondo_plan *plan, const struct rondo_plan_op *
   RONDO_FUZZ_CHECK(op->chunk_count >= 1);
   RONDO_FUZZ_CHECK(op->first_chunk < op->chunk_count);
   RONDO_FUZZ_CHECK(op->chunk_stride < op->chunk_count || op->chunk_stride == 0);
-  check_peer(op->primitive & RONDO_PRIM_SEND, op->send_peer, plan->send_peer_count);
-  check_peer(op->primitive & RONDO_PRIM_RECV, op->recv_peer, plan->recv_peer_count);
+  check_peer((op->primitive & RONDO_PRIM_SEND) != 0, op->send_peer, plan->send_peer_count);
+  check_peer((op->primitive & RONDO_PRIM_RECV) != 0, op->recv_peer, plan->recv_peer_count);
 }
 
 static void check_plan(const struct rondo_plan_request *r, const struct rondo_plan *plan) {

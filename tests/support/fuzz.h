@@ -28,13 +28,14 @@ static inline uint64_t rondo_fuzz_take(struct rondo_fuzz_input *in, size_t bytes
   return value;
 }
 
-// Says what does not hold and aborts, which is how a fuzzer learns of a failure.
-#define RONDO_FUZZ_CHECK(condition)                                                                \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);               \
-      abort();                                                                                     \
-    }                                                                                              \
-  } while (0)
+// Aborts if `holds` is 0, which is how a fuzzer learns of a failure.
+static inline void rondo_fuzz_check(int holds, const char *what, const char *file, int line) {
+  if (holds)
+    return;
+  fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
+  abort();
+}
+
+#define RONDO_FUZZ_CHECK(condition) rondo_fuzz_check((condition), #condition, __FILE__, __LINE__)
 
 #endif // RONDO_TESTS_SUPPORT_FUZZ_H
