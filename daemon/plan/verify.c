@@ -2,6 +2,7 @@
 // that needs no execution.
 #include "daemon/plan/verify.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,7 +208,7 @@ static bool input_read(const struct machine *m, const struct step *step, struct 
 
 // Reduces the local chunk into the incoming symbol.
 static bool local_reduce(const struct machine *m, struct step *step) {
-  struct symbol local, *value = &step->value;
+  struct symbol local = {0}, *value = &step->value;
   if (!input_read(m, step, &local))
     return false;
   if (value->loop != local.loop || value->chunk != local.chunk)
@@ -392,6 +393,7 @@ static enum step_result member_step(const struct machine *m, uint32_t rank) {
   if ((step.recv != NULL && step.recv->count == 0) ||
       (step.send != NULL && step.send->count == m->what->slots))
     return STEP_BLOCKED;
+  assert(me->clock != NULL); // no machine runs whose members were not all made
   me->clock[rank]++;
   if (!value_compute(m, &step))
     return STEP_FAULT;
@@ -435,6 +437,7 @@ static bool deadlock_report(const struct machine *m) {
       continue;
     struct step step = member_next(m, rank);
     bool dry = step.recv != NULL && step.recv->count == 0;
+    assert(dry || step.send != NULL); // else nothing stops it from stepping
     return rondo_plan_verify_fault(m->report, step.at, "deadlock: waits for %s rank %u for ever",
                                    dry ? "a chunk from" : "room to",
                                    dry ? step.recv->from : step.send->to);
