@@ -13,8 +13,7 @@
 //     -0 before +0.
 //   - no fused multiply-add: a product is rounded before it is added. Callers compile
 //     with -ffp-contract=off (nvcc: -fmad=false, or __fmul_rn and __fadd_rn).
-// They hold in the default floating-point environment: round to nearest, subnormals
-// kept. Widening and narrowing give the same bits where subnormals are flushed, too.
+// They hold in the default floating-point environment: round to nearest, subnormals kept.
 //
 // All functions are pure and may be called by any thread.
 #ifndef RONDO_DAEMON_CORE_CONVERT_CORE_H
@@ -64,31 +63,39 @@ RONDO_FN double rondo_double_settle(double value) {
   return value == value ? value : rondo_double_of_bits(RONDO_FLOAT64_NAN);
 }
 
-// Maximum and minimum. Equal operands differ in bits only where they are zeros; the
-// sign bit of the maximum is then the AND, that of the minimum the OR. NaN operands
-// leave with their own payload: settle or narrow the result.
+// Maximum and minimum. What the two orders of comparison choose is the same number, and
+// differs in bits only for two zeros: the sign of the maximum is then the AND, that of the
+// minimum the OR. NaN operands leave with their own payload: settle or narrow the result.
 RONDO_FN float rondo_float_max(float a, float b) {
-  const float both = rondo_float_of_bits(rondo_float_bits(a) & rondo_float_bits(b));
-  const float ordered = a == b ? both : a > b ? a : b;
-  return b == b ? ordered : a;
+  const float one = a > b ? a : b;
+  const float other = b > a ? b : a;
+  const float ordered = rondo_float_of_bits(rondo_float_bits(one) & rondo_float_bits(other));
+  const float number = a == a ? ordered : b;
+  return b == b ? number : a;
 }
 
 RONDO_FN float rondo_float_min(float a, float b) {
-  const float both = rondo_float_of_bits(rondo_float_bits(a) | rondo_float_bits(b));
-  const float ordered = a == b ? both : a < b ? a : b;
-  return b == b ? ordered : a;
+  const float one = a < b ? a : b;
+  const float other = b < a ? b : a;
+  const float ordered = rondo_float_of_bits(rondo_float_bits(one) | rondo_float_bits(other));
+  const float number = a == a ? ordered : b;
+  return b == b ? number : a;
 }
 
 RONDO_FN double rondo_double_max(double a, double b) {
-  const double both = rondo_double_of_bits(rondo_double_bits(a) & rondo_double_bits(b));
-  const double ordered = a == b ? both : a > b ? a : b;
-  return b == b ? ordered : a;
+  const double one = a > b ? a : b;
+  const double other = b > a ? b : a;
+  const double ordered = rondo_double_of_bits(rondo_double_bits(one) & rondo_double_bits(other));
+  const double number = a == a ? ordered : b;
+  return b == b ? number : a;
 }
 
 RONDO_FN double rondo_double_min(double a, double b) {
-  const double both = rondo_double_of_bits(rondo_double_bits(a) | rondo_double_bits(b));
-  const double ordered = a == b ? both : a < b ? a : b;
-  return b == b ? ordered : a;
+  const double one = a < b ? a : b;
+  const double other = b < a ? b : a;
+  const double ordered = rondo_double_of_bits(rondo_double_bits(one) | rondo_double_bits(other));
+  const double number = a == a ? ordered : b;
+  return b == b ? number : a;
 }
 
 // Widens the magnitude (no sign bit) of a small format with `mantissa` bits and exponent

@@ -1,5 +1,11 @@
 // Copy, scale and reduce on the host: choice of the instruction set, and composition of
 // the cases that have no kernel of their own.
+//
+// Stores go through the caches. Measured on a Zen 4 server, in calls of 256 KiB:
+// non-temporal stores make a copy to memory that nobody reads soon 1.4 times as fast as
+// memcpy and such a reduction 1.3 times, but they cost a factor of 2.5 where the
+// destination is read next (a slot of a connector, the next hop of a ring) and 1.3 to 2
+// where it was in the cache. Only the caller could know which it is.
 #include "daemon/core/move.h"
 
 #include <stdatomic.h>
@@ -69,7 +75,7 @@ static const struct rondo_move_table *table(void) {
   if (t)
     return t;
   int level = RONDO_MOVE_LEVEL_COUNT - 1;
-  while (!rondo_move_level_supported(level))
+  while (level > RONDO_MOVE_BASE && !rondo_move_level_supported(level))
     level--;
   rondo_move_level_select(level);
   return table_of(level);
@@ -89,15 +95,17 @@ static void reduce_piece(const struct rondo_reduction *r, void *dst, const void 
   if (r->scale && r->base == RONDO_REDUCE_SUM) {
     t->scaled_sum[r->dtype](dst, local, incoming, count, r->factor);
   } else if (r->scale) {
-    t->scale[r->dtype](scaled, local, NULL, count, r->factor);
+    t->scale[r->dtype](scaled, local, local, count, r->factor);
     t->reduce[r->dtype][r->base](dst, scaled, incoming, count, 0);
   } else {
     t->reduce[r->dtype][r->base](dst, local, incoming, count, 0);
   }
   if (divide)
-    t->divide[r->dtype](dst, dst, NULL, count, r->divisor);
+    t->divide[r->dtype](dst, dst, dst, count, r->divisor);
 }
 
+// The interface has a parameter more than the limit: each is one operand of the operation.
+// NOLINTNEXTLINE(readability-function-size)
 void rondo_move_reduce(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
                        const void *local, const void *incoming, uint64_t count, int final) {
   const struct rondo_move_table *t = table();
@@ -125,10 +133,11 @@ void rondo_move_scale(struct rondo_threads threads, const struct rondo_reduction
                       const void *local, uint64_t count, int final) {
   const struct rondo_move_table *t = table();
   const int divide = final && r->divide;
+  const void *const from = r->scale ? dst : local; // of the division
   if (r->scale)
-    t->scale[r->dtype](dst, local, NULL, count, r->factor);
+    t->scale[r->dtype](dst, local, local, count, r->factor);
   if (divide)
-    t->divide[r->dtype](dst, r->scale ? dst : local, NULL, count, r->divisor);
+    t->divide[r->dtype](dst, from, from, count, r->divisor);
   if (!r->scale && !divide)
     rondo_move_copy(threads, dst, local, count * ELEMENT_BYTES[r->dtype]);
 }

@@ -16,7 +16,7 @@ enum rondo_move_level {
 };
 
 // One kernel: `count` elements at any alignment. `argument` is the factor or the divisor
-// of struct rondo_reduction; kernels of one operand do not read `incoming`.
+// of struct rondo_reduction; kernels of one operand are given it as `incoming` too.
 typedef void rondo_move_kernel(void *dst, const void *local, const void *incoming, uint64_t count,
                                uint64_t argument);
 

@@ -12,6 +12,9 @@
 
 #include "daemon/core/convert_core.h"
 #include "daemon/host/move_host.h"
+#if defined(__AVX2__) && defined(__F16C__)
+#include "daemon/host/move_lanes.h"
+#endif
 
 // Defines kernel `name` over elements of type T: dst[i] = expression of ls[i], ns[i] and
 // the factor or divisor f of type A, made from the bits in `argument`. "flatten" inlines
@@ -54,29 +57,86 @@ RONDO_KERNEL(u32_divide, uint32_t, double, (double)argument, (double)ls[i] / f)
 RONDO_KERNEL(s64_divide, int64_t, int64_t, (int64_t)argument, ls[i] / f)
 RONDO_KERNEL(u64_divide, uint64_t, uint64_t, argument, ls[i] / f)
 
-// ---- floating types: widened to C, computed, narrowed to T ----
+// ---- float and double: computed in their own type ----
 
-#define RONDO_FLOATING_KERNELS(tag, T, C, widen, narrow, make_f)                                   \
-  RONDO_KERNEL(tag##_sum, T, C, 0, narrow(widen(ns[i]) + widen(ls[i])))                            \
-  RONDO_KERNEL(tag##_prod, T, C, 0, narrow(widen(ns[i]) * widen(ls[i])))                           \
-  RONDO_KERNEL(tag##_max, T, C, 0, narrow(rondo_##C##_max(widen(ns[i]), widen(ls[i]))))            \
-  RONDO_KERNEL(tag##_min, T, C, 0, narrow(rondo_##C##_min(widen(ns[i]), widen(ls[i]))))            \
-  RONDO_KERNEL(tag##_scaled_sum, T, C, make_f,                                                     \
+#define RONDO_FLOATING_KERNELS(tag, T, make_f)                                                     \
+  RONDO_KERNEL(tag##_sum, T, T, 0, rondo_##T##_settle(ns[i] + ls[i]))                              \
+  RONDO_KERNEL(tag##_prod, T, T, 0, rondo_##T##_settle(ns[i] * ls[i]))                             \
+  RONDO_KERNEL(tag##_max, T, T, 0, rondo_##T##_settle(rondo_##T##_max(ns[i], ls[i])))              \
+  RONDO_KERNEL(tag##_min, T, T, 0, rondo_##T##_settle(rondo_##T##_min(ns[i], ls[i])))              \
+  RONDO_KERNEL(tag##_scaled_sum, T, T, make_f, rondo_##T##_settle(ns[i] + ls[i] * f))              \
+  RONDO_KERNEL(tag##_scale, T, T, make_f, rondo_##T##_settle(ls[i] * f))
+
+RONDO_FLOATING_KERNELS(f32, float, rondo_float_of_bits((uint32_t)argument))
+RONDO_FLOATING_KERNELS(f64, double, rondo_double_of_bits(argument))
+
+// ---- small floating types: widened to float, computed, and narrowed ----
+
+#if defined(__AVX2__) && defined(__F16C__)
+
+#define RONDO_LANE_BYTES(bits) ((size_t)RONDO_LANES * ((bits) / 8))
+
+// Defines kernel `name` over vectors: `expression` makes the result's codes from l and n, the
+// codes of the elements, and the factor f. A rest is computed in a vector padded with zeros.
+#define RONDO_LANE_KERNEL(name, bits, expression)                                                  \
+  RONDO_LANE_FN lane_vector name##_lanes(lane_vector l, lane_vector n, float factor) {             \
+    const lane_floats f = RONDO_LANE_ALL(factor);                                                  \
+    (void)n, (void)f;                                                                              \
+    return (expression);                                                                           \
+  }                                                                                                \
+  static void name(void *dst, const void *local, const void *incoming, uint64_t count,             \
+                   uint64_t argument) {                                                            \
+    const float f = rondo_float_of_bits((uint32_t)argument);                                       \
+    const size_t rest = count % RONDO_LANES * ((bits) / 8);                                        \
+    const uint64_t whole = count * ((bits) / 8) - rest;                                            \
+    char *const d = dst;                                                                           \
+    const char *const l = local;                                                                   \
+    const char *const n = incoming;                                                                \
+    for (uint64_t i = 0; i < whole; i += RONDO_LANE_BYTES(bits))                                   \
+      store_##bits##_bits(d + i,                                                                   \
+                          name##_lanes(load_##bits##_bits(l + i), load_##bits##_bits(n + i), f));  \
+    if (rest == 0)                                                                                 \
+      return;                                                                                      \
+    char rests[2][RONDO_LANE_BYTES(bits)] = {{0}};                                                 \
+    memcpy(rests[0], l + whole, rest);                                                             \
+    memcpy(rests[1], n + whole, rest);                                                             \
+    store_##bits##_bits(                                                                           \
+        rests[0], name##_lanes(load_##bits##_bits(rests[0]), load_##bits##_bits(rests[1]), f));    \
+    memcpy(d + whole, rests[0], rest);                                                             \
+  }
+
+#define RONDO_SMALL_KERNELS(tag, bits)                                                             \
+  RONDO_LANE_KERNEL(tag##_sum, bits, tag##_narrow(tag##_widen(n) + tag##_widen(l)))                \
+  RONDO_LANE_KERNEL(tag##_prod, bits, tag##_narrow(tag##_widen(n) * tag##_widen(l)))               \
+  RONDO_LANE_KERNEL(tag##_max, bits, tag##_narrow(lanes_max(tag##_widen(n), tag##_widen(l))))      \
+  RONDO_LANE_KERNEL(tag##_min, bits, tag##_narrow(lanes_min(tag##_widen(n), tag##_widen(l))))      \
+  RONDO_LANE_KERNEL(tag##_scaled_sum, bits,                                                        \
+                    tag##_narrow(tag##_widen(n) + tag##_widen(tag##_narrow(tag##_widen(l) * f))))  \
+  RONDO_LANE_KERNEL(tag##_scale, bits, tag##_narrow(tag##_widen(l) * f))
+
+RONDO_SMALL_KERNELS(f16, 16)
+RONDO_SMALL_KERNELS(bf16, 16)
+RONDO_SMALL_KERNELS(e4m3, 8)
+RONDO_SMALL_KERNELS(e5m2, 8)
+
+#else
+
+#define RONDO_SMALL_KERNELS(tag, T, widen, narrow)                                                 \
+  RONDO_KERNEL(tag##_sum, T, int, 0, narrow(widen(ns[i]) + widen(ls[i])))                          \
+  RONDO_KERNEL(tag##_prod, T, int, 0, narrow(widen(ns[i]) * widen(ls[i])))                         \
+  RONDO_KERNEL(tag##_max, T, int, 0, narrow(rondo_float_max(widen(ns[i]), widen(ls[i]))))          \
+  RONDO_KERNEL(tag##_min, T, int, 0, narrow(rondo_float_min(widen(ns[i]), widen(ls[i]))))          \
+  RONDO_KERNEL(tag##_scaled_sum, T, float, rondo_float_of_bits((uint32_t)argument),                \
                narrow(widen(ns[i]) + widen(narrow(widen(ls[i]) * f))))                             \
-  RONDO_KERNEL(tag##_scale, T, C, make_f, narrow(widen(ls[i]) * f))
+  RONDO_KERNEL(tag##_scale, T, float, rondo_float_of_bits((uint32_t)argument),                     \
+               narrow(widen(ls[i]) * f))
 
-#define RONDO_FLOAT_FACTOR rondo_float_of_bits((uint32_t)argument)
+RONDO_SMALL_KERNELS(f16, uint16_t, rondo_float_of_float16, rondo_float16_of_float)
+RONDO_SMALL_KERNELS(bf16, uint16_t, rondo_float_of_bfloat16, rondo_bfloat16_of_float)
+RONDO_SMALL_KERNELS(e4m3, uint8_t, rondo_float_of_float8_e4m3, rondo_float8_e4m3_of_float)
+RONDO_SMALL_KERNELS(e5m2, uint8_t, rondo_float_of_float8_e5m2, rondo_float8_e5m2_of_float)
 
-RONDO_FLOATING_KERNELS(f32, float, float, , rondo_float_settle, RONDO_FLOAT_FACTOR)
-RONDO_FLOATING_KERNELS(f64, double, double, , rondo_double_settle, rondo_double_of_bits(argument))
-RONDO_FLOATING_KERNELS(bf16, uint16_t, float, rondo_float_of_bfloat16, rondo_bfloat16_of_float,
-                       RONDO_FLOAT_FACTOR)
-RONDO_FLOATING_KERNELS(e4m3, uint8_t, float, rondo_float_of_float8_e4m3, rondo_float8_e4m3_of_float,
-                       RONDO_FLOAT_FACTOR)
-RONDO_FLOATING_KERNELS(e5m2, uint8_t, float, rondo_float_of_float8_e5m2, rondo_float8_e5m2_of_float,
-                       RONDO_FLOAT_FACTOR)
-RONDO_FLOATING_KERNELS(f16, uint16_t, float, rondo_float_of_float16, rondo_float16_of_float,
-                       RONDO_FLOAT_FACTOR)
+#endif
 
 #define RONDO_INTEGER_ROW(sign, bits)                                                              \
   { i##bits##_sum, i##bits##_prod, sign##bits##_max, sign##bits##_min }

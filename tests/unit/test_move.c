@@ -230,6 +230,21 @@ static void sweep_all(int unary) {
       }
 }
 
+// Runs before any other test has selected a level.
+static void the_first_call_chooses_a_level(void **state) {
+  (void)state;
+  const struct rondo_reduction r = {.dtype = RONDO_INT32};
+  const int32_t local[3] = {1, -2, INT32_MAX};
+  const int32_t incoming[3] = {10, 20, 1};
+  int32_t dst[3];
+  rondo_move_reduce(rondo_threads_self(), &r, dst, local, incoming, 3, 1);
+  assert_int_equal(dst[0], 11);
+  assert_int_equal(dst[1], 18);
+  assert_int_equal(dst[2], INT32_MIN);
+  assert_true(rondo_move_level_supported(RONDO_MOVE_BASE));
+  assert_false(rondo_move_level_supported(RONDO_MOVE_LEVEL_COUNT));
+}
+
 static void reduces_every_type_at_every_level(void **state) {
   (void)state;
   sweep_all(0);
@@ -287,6 +302,7 @@ static void empty_buffers_may_be_null(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_first_call_chooses_a_level),
       cmocka_unit_test(reduces_every_type_at_every_level),
       cmocka_unit_test(scales_every_type_at_every_level),
       cmocka_unit_test(reduces_every_code_of_the_small_types),
