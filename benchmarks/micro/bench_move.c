@@ -1,0 +1,152 @@
+// How fast the host's kernels are, against memcpy of the same bytes in the same process.
+//
+//   bench_move [--level=NAME] [--time-ms=N]
+//
+// A row is one kernel and size; GB/s counts the bytes of the destination, so a reduction in
+// place reads two and writes one byte for each. "ratio" is the time of memcpy by the time of
+// the kernel: where memory bounds both, about 2/3 is the limit (three streams to two).
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/core/move.h"
+#include "daemon/host/move_host.h"
+#include "rondo/types.h"
+
+struct options {
+  int level; // -1: what the library chooses
+  long time_ms;
+};
+
+struct kernel {
+  const char *name;
+  int dtype;
+  int redop;
+  uint32_t element_bytes;
+  int final;
+};
+
+static const struct kernel KERNELS[] = {
+    {"float32 sum", RONDO_FLOAT32, RONDO_SUM, 4, 0},
+    {"float32 avg", RONDO_FLOAT32, RONDO_AVG, 4, 0},
+    {"float32 max", RONDO_FLOAT32, RONDO_MAX, 4, 0},
+    {"float64 sum", RONDO_FLOAT64, RONDO_SUM, 8, 0},
+    {"float64 max", RONDO_FLOAT64, RONDO_MAX, 8, 0},
+    {"float16 sum", RONDO_FLOAT16, RONDO_SUM, 2, 0},
+    {"float16 avg", RONDO_FLOAT16, RONDO_AVG, 2, 0},
+    {"float16 max", RONDO_FLOAT16, RONDO_MAX, 2, 0},
+    {"bfloat16 sum", RONDO_BFLOAT16, RONDO_SUM, 2, 0},
+    {"bfloat16 avg", RONDO_BFLOAT16, RONDO_AVG, 2, 0},
+    {"bfloat16 max", RONDO_BFLOAT16, RONDO_MAX, 2, 0},
+    {"float8_e4m3 sum", RONDO_FLOAT8_E4M3, RONDO_SUM, 1, 0},
+    {"float8_e5m2 sum", RONDO_FLOAT8_E5M2, RONDO_SUM, 1, 0},
+    {"int8 sum", RONDO_INT8, RONDO_SUM, 1, 0},
+    {"int8 prod", RONDO_INT8, RONDO_PROD, 1, 0},
+    {"int8 avg, last hop", RONDO_INT8, RONDO_AVG, 1, 1},
+    {"int32 sum", RONDO_INT32, RONDO_SUM, 4, 0},
+    {"int32 avg, last hop", RONDO_INT32, RONDO_AVG, 4, 1},
+    {"int64 prod", RONDO_INT64, RONDO_PROD, 8, 0},
+    {"int64 max", RONDO_INT64, RONDO_MAX, 8, 0},
+    {"int64 avg, last hop", RONDO_INT64, RONDO_AVG, 8, 1},
+};
+#define KERNEL_COUNT (sizeof KERNELS / sizeof KERNELS[0])
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+// `kernel` null: memcpy from b to a.
+static void once(const struct kernel *kernel, void *a, void *b, size_t bytes) {
+  if (!kernel) {
+    memcpy(a, b, bytes);
+    __asm__ volatile("" : : "r"(a) : "memory");
+    return;
+  }
+  const struct rondo_reduction r = rondo_reduction_lower(kernel->dtype, kernel->redop, 0, 7);
+  rondo_move_reduce(rondo_threads_self(), &r, a, a, b, bytes / kernel->element_bytes,
+                    kernel->final);
+}
+
+// The best time of one call in ns, over batches that move 4 MiB or more.
+static double best_ns(const struct kernel *kernel, void *a, void *b, size_t bytes,
+                      const struct options *options) {
+  const int batch = bytes >= (4u << 20) ? 1 : (int)((4u << 20) / bytes);
+  const int64_t end = now_ns() + options->time_ms * 1000000;
+  double best = 0;
+  once(kernel, a, b, bytes);
+  do {
+    const int64_t start = now_ns();
+    for (int i = 0; i < batch; i++)
+      once(kernel, a, b, bytes);
+    const double ns = (double)(now_ns() - start) / batch;
+    if (best == 0 || ns < best)
+      best = ns;
+  } while (now_ns() < end);
+  return best;
+}
+
+static int measure_size(size_t bytes, const struct options *options) {
+  void *a = aligned_alloc(4096, bytes);
+  void *b = aligned_alloc(4096, bytes);
+  if (!a || !b) {
+    fprintf(stderr, "bench_move: no memory for two buffers of %zu bytes\n", bytes);
+    free(a);
+    free(b);
+    return 1;
+  }
+  // Normal numbers in all types.
+  memset(a, 0x35, bytes);
+  memset(b, 0x36, bytes);
+  const double copy_ns = best_ns(NULL, a, b, bytes, options);
+  printf("%6zu KiB  %-20s %7.1f GB/s\n", bytes >> 10, "memcpy", (double)bytes / copy_ns);
+  for (size_t k = 0; k < KERNEL_COUNT; k++) {
+    memset(a, 0x35, bytes);
+    const double ns = best_ns(&KERNELS[k], a, b, bytes, options);
+    printf("%6zu KiB  %-20s %7.1f GB/s  ratio %.2f\n", bytes >> 10, KERNELS[k].name,
+           (double)bytes / ns, copy_ns / ns);
+  }
+  free(a);
+  free(b);
+  return 0;
+}
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+  struct options *options = state->input;
+  if (key == 't') {
+    char *end;
+    options->time_ms = strtol(text, &end, 10);
+    if (end == text || *end || options->time_ms < 1)
+      argp_error(state, "'%s' is no number of milliseconds", text);
+    return 0;
+  }
+  if (key != 'l')
+    return ARGP_ERR_UNKNOWN;
+  for (int level = 0; level < RONDO_MOVE_LEVEL_COUNT; level++)
+    if (strcmp(text, rondo_move_level_name(level)) == 0)
+      options->level = level;
+  if (options->level < 0 || !rondo_move_level_supported(options->level))
+    argp_error(state, "no level '%s' on this machine", text);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  static const struct argp_option known[] = {
+      {"level", 'l', "NAME", 0, "base, avx2 or avx512 (default: the best there is)", 0},
+      {"time-ms", 't', "N", 0, "milliseconds for a row (default 20)", 0},
+      {0}};
+  static const struct argp argp = {
+      .options = known, .parser = parse, .doc = "Speed of copy and reduction on the host."};
+  static const size_t sizes[] = {64u << 10, 512u << 10, 64u << 20};
+  struct options options = {.level = -1, .time_ms = 20};
+  argp_parse(&argp, argc, argv, 0, 0, &options);
+  if (options.level >= 0)
+    rondo_move_level_select(options.level);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+    if (measure_size(sizes[i], &options))
+      return 1;
+  return 0;
+}
