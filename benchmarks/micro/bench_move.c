@@ -4,7 +4,8 @@
 //
 // A row is one kernel and size; GB/s counts the bytes of the destination, so a reduction in
 // place reads two and writes one byte for each. "ratio" is the time of memcpy by the time of
-// the kernel: where memory bounds both, about 2/3 is the limit (three streams to two).
+// the kernel: about 1 where memory bounds both, because a copy through the caches reads its
+// destination too before it writes it.
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,9 @@
 //
 // The host driver implements these with vector instructions (daemon/host), the
 // CUDA driver with all threads of a block (daemon/cuda). Both give the same bits:
-// integers wrap; float16, bfloat16 and float8 are widened to float, computed,
-// and rounded once to nearest even (float8 saturates to its largest finite value); no fused multiply-add.
+// integers wrap; float16, bfloat16 and float8 are widened to float, computed, and
+// rounded once to nearest even; NaN results, zeros and saturation follow the rules in
+// daemon/core/convert_core.h; no fused multiply-add.
 //
 // No function waits, allocates or fails. Buffers are at any alignment. `dst` may
 // be equal to `local` or to `incoming`, and otherwise overlaps neither.
