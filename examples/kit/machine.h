@@ -1,0 +1,26 @@
+// What the machine offers, for the head of every result.
+#ifndef RONDO_EXAMPLES_KIT_MACHINE_H
+#define RONDO_EXAMPLES_KIT_MACHINE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+struct rondo_kit_machine {
+  char model[128];    // of the processor
+  char system[128];   // kernel name, release and architecture
+  char features[128]; // those processor features that moving and reducing data can use
+  uint32_t cores_online;
+  uint32_t cores_allowed; // to this process
+  uint32_t numa_nodes;
+  uint64_t memory_bytes;
+  uint64_t available_bytes; // without swapping
+};
+
+// Reads the facts. What cannot be read says "unknown" or is 0.
+void rondo_kit_machine_read(struct rondo_kit_machine *machine);
+
+// Prints one line: model, cores, memory, features, system. `prefix` begins the line.
+void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char *prefix,
+                             FILE *stream);
+
+#endif // RONDO_EXAMPLES_KIT_MACHINE_H

@@ -1,0 +1,112 @@
+#include "examples/kit/shape.h"
+
+#include "examples/kit/values.h"
+
+// Of the two buffers, which one holds a part for each rank.
+static bool sends_all(const struct rondo_kit_shape *s) { return s->kind == RONDO_REDUCE_SCATTER; }
+static bool receives_all(const struct rondo_kit_shape *s) { return s->kind == RONDO_ALL_GATHER; }
+
+void rondo_kit_shape_size(struct rondo_kit_shape *shape, uint64_t bytes) {
+  uint64_t elements = bytes / rondo_dtype_bytes(shape->dtype);
+  if (sends_all(shape) || receives_all(shape))
+    elements /= shape->rank_count;
+  shape->count = elements > 0 ? elements : 1;
+}
+
+uint64_t rondo_kit_shape_send_bytes(const struct rondo_kit_shape *shape) {
+  uint64_t bytes = shape->count * rondo_dtype_bytes(shape->dtype);
+  return sends_all(shape) ? bytes * shape->rank_count : bytes;
+}
+
+uint64_t rondo_kit_shape_recv_bytes(const struct rondo_kit_shape *shape) {
+  uint64_t bytes = shape->count * rondo_dtype_bytes(shape->dtype);
+  return receives_all(shape) ? bytes * shape->rank_count : bytes;
+}
+
+uint64_t rondo_kit_shape_bytes(const struct rondo_kit_shape *shape) {
+  uint64_t send = rondo_kit_shape_send_bytes(shape);
+  uint64_t recv = rondo_kit_shape_recv_bytes(shape);
+  return send > recv ? send : recv;
+}
+
+double rondo_kit_shape_bus_factor(const struct rondo_kit_shape *shape) {
+  double n = shape->rank_count;
+  switch (shape->kind) {
+  case RONDO_ALL_REDUCE:
+    return 2 * (n - 1) / n;
+  case RONDO_ALL_GATHER:
+  case RONDO_REDUCE_SCATTER:
+    return (n - 1) / n;
+  default:
+    return 1;
+  }
+}
+
+static struct rondo_kit_values values_of(const struct rondo_kit_shape *s, uint64_t round) {
+  struct rondo_kit_values v = {s->dtype, s->redop, s->rank_count, round};
+  if (s->kind == RONDO_ALL_GATHER || s->kind == RONDO_BROADCAST)
+    v.redop = RONDO_SUM;
+  return v;
+}
+
+struct rondo_collective_desc rondo_kit_shape_desc(const struct rondo_kit_shape *shape, uint64_t id,
+                                                  uint32_t rank) {
+  struct rondo_kit_values v = values_of(shape, 0);
+  struct rondo_collective_desc d = rondo_all_reduce(id, shape->count, shape->dtype, v.redop);
+  d.kind = shape->kind;
+  if (shape->kind == RONDO_REDUCE || shape->kind == RONDO_BROADCAST)
+    d.root = shape->root;
+  d.scalar = rondo_kit_values_scalar(&v, rank);
+  return d;
+}
+
+struct rondo_kit_place rondo_kit_shape_place(const struct rondo_kit_shape *shape, uint32_t rank,
+                                             bool in_place, void *send_base, void *recv_base) {
+  struct rondo_kit_place p = {send_base, recv_base};
+  if (!in_place)
+    return p;
+  uint64_t part_bytes = shape->count * rondo_dtype_bytes(shape->dtype);
+  char *part = (char *)recv_base + rank * part_bytes;
+  p.send = receives_all(shape) ? part : recv_base;
+  p.recv = sends_all(shape) ? part : recv_base;
+  return p;
+}
+
+void rondo_kit_shape_fill(const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round,
+                          void *send) {
+  struct rondo_kit_values v = values_of(shape, round);
+  uint64_t count = rondo_kit_shape_send_bytes(shape) / rondo_dtype_bytes(shape->dtype);
+  rondo_kit_values_fill(&v, rank, send, 0, count);
+}
+
+static bool receives(const struct rondo_kit_shape *shape, uint32_t rank) {
+  return shape->kind != RONDO_REDUCE || rank == shape->root;
+}
+
+uint64_t rondo_kit_shape_checked(const struct rondo_kit_shape *shape, uint32_t rank) {
+  if (!receives(shape, rank))
+    return 0;
+  return rondo_kit_shape_recv_bytes(shape) / rondo_dtype_bytes(shape->dtype);
+}
+
+uint64_t rondo_kit_shape_wrong(const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round,
+                               const void *recv) {
+  if (!receives(shape, rank))
+    return 0;
+  struct rondo_kit_values v = values_of(shape, round);
+  uint64_t count = shape->count;
+  uint64_t wrong = 0;
+  switch (shape->kind) {
+  case RONDO_ALL_GATHER:
+    for (uint32_t r = 0; r < shape->rank_count; r++)
+      wrong += rondo_kit_values_wrong(
+          &v, r, (const char *)recv + r * count * rondo_dtype_bytes(shape->dtype), 0, count);
+    return wrong;
+  case RONDO_BROADCAST:
+    return rondo_kit_values_wrong(&v, shape->root, recv, 0, count);
+  case RONDO_REDUCE_SCATTER:
+    return rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, recv, rank * count, count);
+  default:
+    return rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, recv, 0, count);
+  }
+}
