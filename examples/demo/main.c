@@ -1,0 +1,134 @@
+// rondo-demo: the two programs of the DFCCL paper, section 6.1, first without preemption, which
+// deadlocks, then with it.
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "examples/demo/options.h"
+#include "examples/demo/print.h"
+#include "examples/demo/program.h"
+
+#define EXIT_BAD 1
+#define EXIT_USAGE 2
+#define EXIT_INTERRUPTED 130
+
+// With preemption nothing should ever come near the watchdog, however busy the machine is.
+#define PATIENCE 10u
+
+struct demo {
+  struct demo_options options;
+  bool disordered;
+  json_t *results; // an array
+  int exit_status;
+};
+
+static void on_interrupt(int signal_number) {
+  demo_interrupt();
+  signal(signal_number, SIG_DFL); // a second one ends the program at once
+}
+
+static bool is_as_expected(const struct demo *demo, const struct demo_program *program,
+                           const struct demo_outcome *outcome) {
+  bool never = program->budget == RONDO_BUDGET_NEVER;
+  int expected = never && demo->disordered ? DEMO_DEADLOCKED : DEMO_COMPLETED;
+  return outcome->wrong == 0 && (outcome->end == expected || outcome->end == DEMO_INTERRUPTED);
+}
+
+static void judge(struct demo *demo, const struct demo_program *program,
+                  const struct demo_outcome *outcome) {
+  bool good = is_as_expected(demo, program, outcome);
+  demo_print_outcome(program, outcome, good);
+  if (outcome->end != DEMO_REFUSED && program->budget != RONDO_BUDGET_NEVER)
+    demo_print_ranks(program, outcome);
+  json_array_append_new(demo->results, demo_json_outcome(program, outcome, good));
+  if (outcome->end == DEMO_REFUSED)
+    demo->exit_status = EXIT_USAGE;
+  else if (!good)
+    demo->exit_status = EXIT_BAD;
+  else if (outcome->end == DEMO_INTERRUPTED && demo->exit_status == 0)
+    demo->exit_status = EXIT_INTERRUPTED;
+}
+
+// Runs one program one way. Returns whether the demo is to go on.
+static bool perform(struct demo *demo, bool synchronize, int budget) {
+  bool never = budget == RONDO_BUDGET_NEVER;
+  struct demo_program program = {&demo->options, synchronize, budget,
+                                 demo->options.watchdog_ns * (never ? 1 : PATIENCE)};
+  struct demo_progress progress = {never ? "preemption off" : "preemption on",
+                                   demo->options.iterations, 0};
+  struct demo_outcome outcome;
+  int status = demo_program_run(&program, demo->options.quiet ? NULL : demo_print_progress,
+                                &progress, &outcome);
+  demo_print_progress_end(&progress);
+  if (status == 0) {
+    judge(demo, &program, &outcome);
+  } else {
+    fprintf(stderr, "rondo-demo: no memory or no threads for %u ranks\n", demo->options.ranks);
+    demo->exit_status = EXIT_BAD;
+  }
+  bool refused = status == 0 && outcome.end == DEMO_REFUSED;
+  demo_outcome_fini(&outcome);
+  return status == 0 && !refused && !demo_is_interrupted();
+}
+
+static void perform_program(struct demo *demo, int number) {
+  bool synchronize = number == 2;
+  printf("\nProgram %d: %s\n", number,
+         synchronize ? "a device synchronisation between the collectives"
+                     : "collectives in random order");
+  if (demo->options.baseline && !demo->disordered)
+    printf("  (every rank happens to use the same order: no deadlock is expected)\n");
+  fflush(stdout);
+  if (demo->options.baseline && !perform(demo, synchronize, RONDO_BUDGET_NEVER))
+    return;
+  perform(demo, synchronize, demo->options.budget);
+}
+
+static void write_json(struct demo *demo) {
+  json_t *root = json_pack("{s:o, s:O, s:i}", "options", demo_json_options(&demo->options),
+                           "results", demo->results, "exit_status", demo->exit_status);
+  if (!root || json_dump_file(root, demo->options.json_path, JSON_INDENT(1)) != 0) {
+    fprintf(stderr, "rondo-demo: cannot write %s\n", demo->options.json_path);
+    demo->exit_status = EXIT_USAGE;
+  }
+  json_decref(root);
+}
+
+static void print_verdict(const struct demo *demo) {
+  switch (demo->exit_status) {
+  case 0:
+    printf("\nGood: %severy run with preemption completed, every element is right.\n",
+           demo->options.baseline && demo->disordered ? "without preemption it deadlocks; " : "");
+    break;
+  case EXIT_BAD:
+    printf("\nNOT GOOD: see above.\n");
+    break;
+  default:
+    break;
+  }
+}
+
+int main(int argc, char **argv) {
+  struct demo demo = {.exit_status = 0};
+  demo_options_read(&demo.options, argc, argv);
+  demo.disordered = demo_program_is_disordered(&demo.options);
+  demo.results = json_array();
+  struct sigaction action;
+  memset(&action, 0, sizeof(action));
+  action.sa_handler = on_interrupt;
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  demo_print_head(&demo.options);
+  for (int number = 1; number <= 2; number++)
+    if (demo.options.programs[number - 1] && !demo_is_interrupted() &&
+        demo.exit_status != EXIT_USAGE)
+      perform_program(&demo, number);
+  print_verdict(&demo);
+  if (demo.options.json_path)
+    write_json(&demo);
+  json_decref(demo.results);
+  return demo.exit_status;
+}

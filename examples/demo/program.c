@@ -1,0 +1,372 @@
+#include "examples/demo/program.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "examples/kit/barrier.h"
+#include "examples/kit/clock.h"
+#include "examples/kit/shape.h"
+#include "examples/kit/team.h"
+
+// A wait comes back so often to see whether the program is to end.
+#define SLICE_NS (100 * RONDO_KIT_MILLISECOND_NS)
+#define DRAIN_NS (10 * RONDO_KIT_SECOND_NS)
+
+struct collective {
+  struct rondo_collective handle;
+  struct rondo_kit_shape shape;
+  void *send;
+  void *recv;
+};
+
+struct rank {
+  struct stage *stage;
+  uint32_t rank;
+  struct rondo_context context;
+  struct collective *collectives;
+  uint32_t *order;
+  _Atomic uint32_t done; // iterations, for the progress
+  struct demo_rank_outcome *outcome;
+};
+
+// One performance of a program.
+struct stage {
+  const struct demo_program *program;
+  struct demo_outcome *outcome;
+  struct rondo_unique_id id;
+  struct rondo_kit_barrier barrier;
+  sem_t left; // posted by each rank at its end
+  _Atomic int end;
+  struct rank ranks[];
+};
+
+static _Atomic bool interrupted;
+
+void demo_interrupt(void) { atomic_store(&interrupted, true); }
+bool demo_is_interrupted(void) { return atomic_load(&interrupted); }
+
+// ----------------------------------------------------------------- orders ----
+
+static uint64_t next_random(uint64_t *state) {
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static void shuffle(const struct demo_options *o, uint32_t rank, uint32_t iteration,
+                    uint32_t *order) {
+  uint64_t state = o->seed;
+  state = next_random(&state) + rank;
+  state = next_random(&state) + iteration;
+  for (uint32_t i = 0; i < o->collectives; i++)
+    order[i] = i;
+  for (uint32_t left = o->collectives; left > 1; left--) {
+    uint32_t i = left - 1;
+    uint32_t j = (uint32_t)(next_random(&state) % left);
+    uint32_t other = order[j];
+    order[j] = order[i];
+    order[i] = other;
+  }
+}
+
+bool demo_program_is_disordered(const struct demo_options *options) {
+  size_t bytes = options->collectives * sizeof(uint32_t);
+  uint32_t *first = malloc(bytes);
+  uint32_t *other = malloc(bytes);
+  bool differs = false;
+  for (uint32_t i = 0; first && other && i < options->iterations && !differs; i++) {
+    shuffle(options, 0, i, first);
+    for (uint32_t r = 1; r < options->ranks && !differs; r++) {
+      shuffle(options, r, i, other);
+      differs = memcmp(first, other, bytes) != 0;
+    }
+  }
+  free(first);
+  free(other);
+  return differs;
+}
+
+// -------------------------------------------------------------- one rank -----
+
+// Ends the stage, if nothing else has. Returns whether it was this call.
+static bool end_stage(struct stage *stage, int end) {
+  int none = DEMO_COMPLETED;
+  return atomic_compare_exchange_strong(&stage->end, &none, end);
+}
+
+// Whether the stage is to go on.
+static bool goes_on(struct stage *stage) {
+  if (demo_is_interrupted())
+    end_stage(stage, DEMO_INTERRUPTED);
+  return atomic_load(&stage->end) == DEMO_COMPLETED;
+}
+
+static bool succeeded(struct rank *self, const char *call, int status) {
+  if (status == RONDO_SUCCESS)
+    return true;
+  int end = status == RONDO_ERR_UNSUPPORTED ? DEMO_REFUSED : DEMO_FAILED;
+  if (end_stage(self->stage, end)) {
+    self->stage->outcome->status = status;
+    self->stage->outcome->failed_call = call;
+  }
+  return false;
+}
+
+static void declare_deadlock(struct rank *self) {
+  struct demo_outcome *outcome = self->stage->outcome;
+  size_t report_bytes;
+  if (!end_stage(self->stage, DEMO_DEADLOCKED))
+    return;
+  FILE *stream = open_memstream(&outcome->report, &report_bytes);
+  if (!stream)
+    return;
+  rondo_report(self->context, stream, &outcome->cycle_ranks);
+  fclose(stream);
+}
+
+// What a rank can wait for: the last run of a collective, or its device.
+static int wait_once(struct rank *self, const struct collective *c) {
+  if (!c)
+    return rondo_device_synchronize(self->context, SLICE_NS);
+  return rondo_wait(self->context, c->handle, RONDO_LAST_RUN, SLICE_NS);
+}
+
+static bool wait_for(struct rank *self, const struct collective *c) {
+  uint64_t start_ns = rondo_kit_now_ns();
+  int status = wait_once(self, c);
+  while (status == RONDO_ERR_TIMEOUT) {
+    if (!goes_on(self->stage))
+      return false;
+    if (rondo_kit_now_ns() - start_ns >= self->stage->program->watchdog_ns) {
+      declare_deadlock(self);
+      return false;
+    }
+    status = wait_once(self, c);
+  }
+  return succeeded(self, c ? "rondo_wait" : "rondo_device_synchronize", status);
+}
+
+// Every iteration and collective has values of its own, so that a result that was left over shows.
+static uint64_t round_of(const struct rank *self, uint32_t iteration, uint32_t collective) {
+  return (uint64_t)iteration * self->stage->program->options->collectives + collective + 1;
+}
+
+static void renew_buffers(struct rank *self, uint32_t iteration) {
+  for (uint32_t i = 0; i < self->stage->program->options->collectives; i++) {
+    struct collective *c = &self->collectives[i];
+    rondo_kit_shape_fill(&c->shape, self->rank, round_of(self, iteration, i), c->send);
+    memset(c->recv, 0xa5, rondo_kit_shape_recv_bytes(&c->shape));
+  }
+}
+
+static void check_results(struct rank *self, uint32_t iteration) {
+  for (uint32_t i = 0; i < self->stage->program->options->collectives; i++) {
+    struct collective *c = &self->collectives[i];
+    self->outcome->checked += rondo_kit_shape_checked(&c->shape, self->rank);
+    self->outcome->wrong +=
+        rondo_kit_shape_wrong(&c->shape, self->rank, round_of(self, iteration, i), c->recv);
+  }
+}
+
+static bool iterate(struct rank *self, uint32_t iteration) {
+  const struct demo_program *program = self->stage->program;
+  uint32_t count = program->options->collectives;
+  renew_buffers(self, iteration);
+  shuffle(program->options, self->rank, iteration, self->order);
+  for (uint32_t i = 0; i < count; i++) {
+    struct collective *c = &self->collectives[self->order[i]];
+    if (i > 0 && program->synchronize && !wait_for(self, NULL))
+      return false;
+    int status = rondo_run(self->context, c->handle, c->send, c->recv, NULL, NULL);
+    if (!succeeded(self, "rondo_run", status))
+      return false;
+  }
+  for (uint32_t i = 0; i < count; i++)
+    if (!wait_for(self, &self->collectives[self->order[i]]))
+      return false;
+  check_results(self, iteration);
+  return true;
+}
+
+static bool open_context(struct rank *self) {
+  const struct demo_options *o = self->stage->program->options;
+  struct rondo_config config = RONDO_CONFIG_INIT;
+  config.backend = o->backend;
+  config.id = self->stage->id;
+  config.rank = self->rank;
+  config.rank_count = o->ranks;
+  config.device = o->backend == RONDO_BACKEND_CUDA ? (int)self->rank : 0;
+  config.blocks = o->blocks;
+  config.workers = o->workers;
+  config.order = o->order;
+  config.budget = self->stage->program->budget;
+  config.report_on_timeout = 0; // the demo waits in slices and reports once
+  return succeeded(self, "rondo_init", rondo_init(&self->context, &config));
+}
+
+static bool open_collectives(struct rank *self) {
+  const struct demo_options *o = self->stage->program->options;
+  for (uint32_t i = 0; i < o->collectives; i++) {
+    struct collective *c = &self->collectives[i];
+    struct rondo_collective_desc d = rondo_kit_shape_desc(&c->shape, i + 1, self->rank);
+    if (!succeeded(self, "rondo_register", rondo_register(self->context, &d, &c->handle)))
+      return false;
+  }
+  return true;
+}
+
+static void rank_main(void *arg, uint32_t rank) {
+  struct stage *stage = arg;
+  struct rank *self = &stage->ranks[rank];
+  bool opened = open_context(self);
+  if (opened && open_collectives(self))
+    for (uint32_t i = 0; i < stage->program->options->iterations && goes_on(stage); i++) {
+      if (!iterate(self, i))
+        break;
+      self->outcome->iterations = i + 1;
+      atomic_store(&self->done, i + 1);
+    }
+  // The stuck report looks at all ranks, so nobody leaves before everybody has come to an end.
+  rondo_kit_barrier_wait(&stage->barrier);
+  if (opened) {
+    rondo_counters(self->context, &self->outcome->counters);
+    bool completed = atomic_load(&stage->end) == DEMO_COMPLETED;
+    int mode = completed ? RONDO_DESTROY_DRAIN : RONDO_DESTROY_ABORT;
+    succeeded(self, "rondo_destroy", rondo_destroy(self->context, mode, DRAIN_NS));
+  }
+  sem_post(&stage->left);
+}
+
+// ------------------------------------------------------------- the stage -----
+
+static void rank_fini(struct rank *self, uint32_t collectives) {
+  for (uint32_t i = 0; self->collectives && i < collectives; i++) {
+    free(self->collectives[i].send);
+    free(self->collectives[i].recv);
+  }
+  free(self->collectives);
+  free(self->order);
+}
+
+static int rank_init(struct rank *self, const struct demo_options *o) {
+  self->collectives = calloc(o->collectives, sizeof(self->collectives[0]));
+  self->order = calloc(o->collectives, sizeof(self->order[0]));
+  if (!self->collectives || !self->order)
+    return -1;
+  for (uint32_t i = 0; i < o->collectives; i++) {
+    struct collective *c = &self->collectives[i];
+    c->shape.kind = RONDO_ALL_REDUCE;
+    c->shape.dtype = RONDO_FLOAT32;
+    c->shape.redop = RONDO_SUM;
+    c->shape.rank_count = o->ranks;
+    rondo_kit_shape_size(&c->shape, demo_options_bytes(o, i));
+    c->send = malloc(rondo_kit_shape_send_bytes(&c->shape));
+    c->recv = malloc(rondo_kit_shape_recv_bytes(&c->shape));
+    if (!c->send || !c->recv)
+      return -1;
+  }
+  return 0;
+}
+
+static void stage_destroy(struct stage *stage) {
+  const struct demo_options *o = stage->program->options;
+  for (uint32_t r = 0; r < o->ranks; r++)
+    rank_fini(&stage->ranks[r], o->collectives);
+  sem_destroy(&stage->left);
+  free(stage);
+}
+
+static struct stage *stage_create(const struct demo_program *program,
+                                  struct demo_outcome *outcome) {
+  uint32_t ranks = program->options->ranks;
+  size_t bytes = sizeof(struct stage) + ranks * sizeof(struct rank);
+  struct stage *stage = aligned_alloc(128, (bytes + 127) / 128 * 128);
+  if (!stage)
+    return NULL;
+  memset(stage, 0, bytes);
+  stage->program = program;
+  stage->outcome = outcome;
+  rondo_kit_barrier_init(&stage->barrier, ranks);
+  sem_init(&stage->left, 0, 0);
+  bool complete = rondo_unique_id_create(&stage->id) == RONDO_SUCCESS;
+  for (uint32_t r = 0; r < ranks; r++) {
+    stage->ranks[r].stage = stage;
+    stage->ranks[r].rank = r;
+    stage->ranks[r].outcome = &outcome->ranks[r];
+    complete = complete && rank_init(&stage->ranks[r], program->options) == 0;
+  }
+  if (complete)
+    return stage;
+  stage_destroy(stage);
+  return NULL;
+}
+
+static uint32_t iterations_of_all(const struct stage *stage) {
+  uint32_t least = UINT32_MAX;
+  for (uint32_t r = 0; r < stage->program->options->ranks; r++) {
+    uint32_t done = atomic_load(&stage->ranks[r].done);
+    least = done < least ? done : least;
+  }
+  return least;
+}
+
+static void watch(struct stage *stage, void (*progress)(void *arg, uint32_t done), void *arg) {
+  uint32_t left = 0;
+  while (left < stage->program->options->ranks) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)SLICE_NS;
+    if (until.tv_nsec >= (long)RONDO_KIT_SECOND_NS) {
+      until.tv_nsec -= (long)RONDO_KIT_SECOND_NS;
+      until.tv_sec++;
+    }
+    if (sem_timedwait(&stage->left, &until) == 0)
+      left++;
+    else if (errno == ETIMEDOUT && progress)
+      progress(arg, iterations_of_all(stage));
+  }
+}
+
+static void add_up(const struct stage *stage) {
+  struct demo_outcome *outcome = stage->outcome;
+  outcome->end = atomic_load(&stage->end);
+  outcome->iterations = iterations_of_all(stage);
+  for (uint32_t r = 0; r < outcome->rank_count; r++) {
+    outcome->runs += outcome->ranks[r].iterations * (uint64_t)stage->program->options->collectives;
+    outcome->checked += outcome->ranks[r].checked;
+    outcome->wrong += outcome->ranks[r].wrong;
+  }
+}
+
+int demo_program_run(const struct demo_program *program, void (*progress)(void *arg, uint32_t done),
+                     void *arg, struct demo_outcome *outcome) {
+  uint32_t ranks = program->options->ranks;
+  memset(outcome, 0, sizeof(*outcome));
+  outcome->rank_count = ranks;
+  outcome->ranks = calloc(ranks, sizeof(outcome->ranks[0]));
+  struct stage *stage = outcome->ranks ? stage_create(program, outcome) : NULL;
+  if (!stage)
+    return -1;
+  struct rondo_kit_team team = {ranks, false, rank_main, stage};
+  uint64_t start_ns = rondo_kit_now_ns();
+  struct rondo_kit_crew *crew = rondo_kit_team_start(&team);
+  if (crew) {
+    watch(stage, progress, arg);
+    rondo_kit_team_join(crew);
+  }
+  outcome->elapsed_ns = rondo_kit_now_ns() - start_ns;
+  add_up(stage);
+  stage_destroy(stage);
+  return crew ? 0 : -1;
+}
+
+void demo_outcome_fini(struct demo_outcome *outcome) {
+  free(outcome->report);
+  free(outcome->ranks);
+}
