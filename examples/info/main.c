@@ -1,0 +1,207 @@
+// rondo-info: what this machine offers to Rondo, and what Rondo makes of it.
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+#include <rondo/rondo.h>
+
+#include "examples/kit/clock.h"
+#include "examples/kit/machine.h"
+#include "examples/kit/options.h"
+
+#define EXIT_BAD 1
+#define EXIT_USAGE 2
+#define TUNING_TEXT_BYTES 256
+
+extern char **environ;
+
+struct options {
+  bool profile;
+  uint64_t profile_ns;
+  bool json;
+};
+
+struct profile {
+  bool measured;
+  char text[TUNING_TEXT_BYTES];
+};
+
+static const char prefix[] = "RONDO_";
+
+// What rondo_init of one rank says on a backend.
+static int try_backend(int backend) {
+  struct rondo_config config = RONDO_CONFIG_INIT;
+  struct rondo_context context;
+  config.backend = backend;
+  int status = rondo_init(&context, &config);
+  if (status == RONDO_SUCCESS)
+    rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
+  return status;
+}
+
+static void print_version(void) {
+  int version = rondo_version();
+  printf("Rondo %d.%d.%d (headers %d.%d.%d)\n", version / 10000, version / 100 % 100, version % 100,
+         RONDO_VERSION_MAJOR, RONDO_VERSION_MINOR, RONDO_VERSION_PATCH);
+}
+
+static void print_machine(const struct rondo_kit_machine *m) {
+  printf("\nThis machine\n");
+  printf("  processor      %s\n", m->model);
+  printf("  cores          %" PRIu32 " online, %" PRIu32 " for this process\n", m->cores_online,
+         m->cores_allowed);
+  printf("  NUMA nodes     %" PRIu32 "\n", m->numa_nodes);
+  printf("  features       %s\n", m->features[0] ? m->features : "none known");
+  printf("  memory         %.1f GiB, %.1f GiB available\n", (double)m->memory_bytes / (1 << 30),
+         (double)m->available_bytes / (1 << 30));
+  printf("  system         %s\n", m->system);
+}
+
+static void print_backends(void) {
+  printf("\nBackends\n");
+  for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
+    int status = try_backend(b);
+    printf("  %-14s %s\n", rondo_kit_backend_name(b),
+           status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
+  }
+}
+
+// 0 stands for a default that the library chooses.
+static void print_number(const char *name, uint64_t value) {
+  if (value > 0)
+    printf("  %-17s %" PRIu64 "\n", name, value);
+  else
+    printf("  %-17s default of the library\n", name);
+}
+
+static void print_defaults(void) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  printf("\nDefaults (RONDO_CONFIG_INIT)\n");
+  printf("  %-17s %s\n", "backend", rondo_kit_backend_name(c.backend));
+  printf("  %-17s %s\n", "order", rondo_kit_order_name(c.order));
+  printf("  %-17s %s\n", "budget", rondo_kit_budget_name(c.budget));
+  print_number("blocks", c.blocks);
+  print_number("workers", c.workers);
+  print_number("max_collectives", c.max_collectives);
+  print_number("max_runs", c.max_runs);
+  print_number("connector_bytes", c.connector_bytes);
+  print_number("slot_bytes", c.slot_bytes);
+  print_number("front_budget_ns", c.tuning.front_budget_ns);
+  print_number("quit_period_ns", c.tuning.quit_period_ns);
+  print_number("residency_ns", c.tuning.residency_ns);
+}
+
+static void print_environment(void) {
+  bool any = false;
+  printf("\nEnvironment\n");
+  for (char **entry = environ; *entry; entry++)
+    if (strncmp(*entry, prefix, sizeof(prefix) - 1) == 0) {
+      printf("  %s\n", *entry);
+      any = true;
+    }
+  if (!any)
+    printf("  no variable %s... is set\n", prefix);
+}
+
+static int measure_profile(const struct options *o, struct profile *profile) {
+  struct rondo_tuning tuning;
+  int status = rondo_profile(&tuning, o->profile_ns);
+  if (status == RONDO_SUCCESS)
+    status = rondo_tuning_print(&tuning, profile->text, sizeof(profile->text));
+  profile->measured = status == RONDO_SUCCESS;
+  if (status != RONDO_SUCCESS)
+    fprintf(stderr, "rondo-info: profiling: %s\n", rondo_status_string(status));
+  return status;
+}
+
+static void print_profile(const struct profile *profile) {
+  printf("\nMeasured on this machine; to pin it:\n");
+  printf("RONDO_TUNING=%s\n", profile->text);
+}
+
+static json_t *json_environment(void) {
+  json_t *object = json_object();
+  for (char **entry = environ; *entry; entry++) {
+    const char *equals = strchr(*entry, '=');
+    if (!equals || strncmp(*entry, prefix, sizeof(prefix) - 1) != 0)
+      continue;
+    json_object_setn_new(object, *entry, (size_t)(equals - *entry), json_string(equals + 1));
+  }
+  return object;
+}
+
+static int print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
+  json_t *root = json_pack(
+      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:{s:s, s:s}, s:o, s:s*}", "version",
+      rondo_version(), "machine", "model", m->model, "cores_online", (json_int_t)m->cores_online,
+      "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes", (json_int_t)m->numa_nodes,
+      "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes, "available_bytes",
+      (json_int_t)m->available_bytes, "system", m->system, "backends", "host",
+      rondo_status_name(try_backend(RONDO_BACKEND_HOST)), "cuda",
+      rondo_status_name(try_backend(RONDO_BACKEND_CUDA)), "environment", json_environment(),
+      "tuning", profile->measured ? profile->text : NULL);
+  if (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)
+    return EXIT_BAD;
+  printf("\n");
+  json_decref(root);
+  return 0;
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state) {
+  struct options *o = state->input;
+  switch (key) {
+  case 'p':
+    o->profile = true;
+    if (text && !rondo_kit_read_seconds(text, &o->profile_ns))
+      argp_error(state, "--profile does not take '%s'", text);
+    break;
+  case 'j':
+    o->json = true;
+    break;
+  case ARGP_KEY_ARG:
+    argp_error(state, "no argument is expected: '%s'", text);
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+static void read_options(struct options *options, int argc, char **argv) {
+  static const struct argp_option table[] = {
+      {"profile", 'p', "SECONDS", OPTION_ARG_OPTIONAL,
+       "Measure spin budgets on this machine (default 0.05 s) and print the line that pins them",
+       0},
+      {"json", 'j', NULL, 0, "Print JSON", 0},
+      {NULL, 0, NULL, 0, NULL, 0}};
+  static const struct argp argp = {
+      .options = table,
+      .parser = parse_option,
+      .doc = "Prints the version of Rondo, what this machine offers, the defaults in force and the "
+             "environment variables that are set for it."};
+  argp_err_exit_status = EXIT_USAGE;
+  argp_parse(&argp, argc, argv, 0, NULL, options);
+}
+
+int main(int argc, char **argv) {
+  struct options options = {false, 0, false};
+  struct profile profile = {false, ""};
+  struct rondo_kit_machine machine;
+  read_options(&options, argc, argv);
+  rondo_kit_machine_read(&machine);
+  if (options.profile && measure_profile(&options, &profile) != RONDO_SUCCESS)
+    return EXIT_BAD;
+  if (options.json)
+    return print_json(&machine, &profile);
+  print_version();
+  print_machine(&machine);
+  print_backends();
+  print_defaults();
+  print_environment();
+  if (profile.measured)
+    print_profile(&profile);
+  return 0;
+}
