@@ -1,0 +1,316 @@
+#include "benchmarks/collective/job.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "examples/kit/clock.h"
+#include "examples/kit/team.h"
+
+#define TIMED_ROUND 1u // of the inputs that are timed
+#define BUFFER_ALIGN 4096u
+#define UNALIGN_ROOM 128u
+#define POISON 0xa5
+#define DRAIN_NS (10 * (int64_t)RONDO_KIT_SECOND_NS)
+
+// Memory that grows to what the largest point needs and is kept.
+struct buffer {
+  char *base;
+  size_t bytes;
+};
+
+struct rank {
+  struct job *job;
+  uint32_t rank;
+  struct rondo_context context;
+  struct rondo_collective collective;
+  struct buffer master; // the input of the timed iterations, from which it is rewritten
+  struct buffer send;   // depth buffers each
+  struct buffer recv;
+  sem_t ended; // posted by callbacks
+  _Atomic int callback_status;
+};
+
+struct job {
+  const struct perf_setup *setup;
+  const struct perf_source *source;
+  struct rondo_unique_id id;
+  struct rondo_kit_barrier barrier;
+  struct rondo_bench_arena *arena;
+  struct perf_point point;
+  uint64_t point_number;
+  bool has_point;
+  _Atomic int status; // the first failure of this point
+  const char *failed_call;
+  _Atomic uint64_t wrong;
+  int init_status;
+  struct rank ranks[];
+};
+
+static bool succeeded(struct job *job, const char *call, int status) {
+  int none = RONDO_SUCCESS;
+  if (status == RONDO_SUCCESS)
+    return true;
+  if (atomic_compare_exchange_strong(&job->status, &none, status))
+    job->failed_call = call;
+  return false;
+}
+
+// ---------------------------------------------------------------- buffers ----
+
+static bool buffer_grow(struct buffer *buffer, size_t bytes) {
+  if (bytes <= buffer->bytes)
+    return true;
+  free(buffer->base);
+  buffer->bytes = 0;
+  buffer->base =
+      aligned_alloc(BUFFER_ALIGN, (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN);
+  if (!buffer->base)
+    return false;
+  buffer->bytes = bytes;
+  memset(buffer->base, 0, bytes); // by the rank's own thread: pages lie near it
+  return true;
+}
+
+// Bytes from one of the `depth` buffers to the next.
+static size_t stride_bytes(const struct perf_point *point) {
+  size_t bytes = rondo_kit_shape_bytes(&point->shape) + UNALIGN_ROOM;
+  return (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+}
+
+static bool buffers_grow(struct rank *self) {
+  const struct perf_point *point = &self->job->point;
+  size_t bytes = self->job->setup->depth * stride_bytes(point);
+  bool good = buffer_grow(&self->master, rondo_kit_shape_send_bytes(&point->shape)) &&
+              buffer_grow(&self->recv, bytes);
+  return good && (point->in_place || buffer_grow(&self->send, bytes));
+}
+
+static struct rondo_kit_place place_of(const struct rank *self, uint32_t run) {
+  const struct perf_point *point = &self->job->point;
+  size_t offset =
+      run * stride_bytes(point) + self->job->setup->unalign * rondo_dtype_bytes(point->shape.dtype);
+  char *send = point->in_place ? NULL : self->send.base + offset;
+  return rondo_kit_shape_place(&point->shape, self->rank, point->in_place, send,
+                               self->recv.base + offset);
+}
+
+// ------------------------------------------------------------ one iteration --
+
+// A broadcast takes nothing from the ranks that are not its root.
+static bool sends(const struct rank *self) {
+  const struct rondo_kit_shape *shape = &self->job->point.shape;
+  return shape->kind != RONDO_BROADCAST || self->rank == shape->root;
+}
+
+static void rewrite(void *arg, uint32_t rank) {
+  struct rank *self = arg;
+  (void)rank;
+  if (!sends(self))
+    return;
+  size_t bytes = rondo_kit_shape_send_bytes(&self->job->point.shape);
+  for (uint32_t i = 0; i < self->job->setup->depth; i++)
+    memcpy(place_of(self, i).send, self->master.base, bytes);
+}
+
+static void on_end(void *arg, int status) {
+  struct rank *self = arg;
+  if (status != RONDO_SUCCESS)
+    atomic_store(&self->callback_status, status);
+  sem_post(&self->ended);
+}
+
+static int wait_for_callbacks(struct rank *self) {
+  struct timespec until;
+  uint64_t end_ns = rondo_kit_now_ns() + self->job->setup->timeout_ns;
+  until.tv_sec = (time_t)(end_ns / RONDO_KIT_SECOND_NS);
+  until.tv_nsec = (long)(end_ns % RONDO_KIT_SECOND_NS);
+  for (uint32_t i = 0; i < self->job->setup->depth; i++)
+    while (sem_clockwait(&self->ended, CLOCK_MONOTONIC, &until) != 0)
+      if (errno != EINTR)
+        return RONDO_ERR_TIMEOUT;
+  return atomic_load(&self->callback_status);
+}
+
+static int once(void *arg, uint32_t rank) {
+  struct rank *self = arg;
+  const struct perf_setup *setup = self->job->setup;
+  (void)rank;
+  if (atomic_load_explicit(&self->job->status, memory_order_relaxed) != RONDO_SUCCESS)
+    return RONDO_ERR_ABORTED; // after a failure the remaining iterations are empty
+  for (uint32_t i = 0; i < setup->depth; i++) {
+    struct rondo_kit_place place = place_of(self, i);
+    int status = rondo_run(self->context, self->collective, place.send, place.recv,
+                           setup->callbacks ? on_end : NULL, self);
+    if (!succeeded(self->job, "rondo_run", status))
+      return status;
+  }
+  // Runs of one collective end in their order, so the last one stands for all.
+  int status = setup->callbacks ? wait_for_callbacks(self)
+                                : rondo_wait(self->context, self->collective, RONDO_LAST_RUN,
+                                             (int64_t)setup->timeout_ns);
+  if (!succeeded(self->job, setup->callbacks ? "callback" : "rondo_wait", status))
+    return status;
+  return 0;
+}
+
+// --------------------------------------------------------------- one point ---
+
+static void count_wrong(struct rank *self, uint64_t round) {
+  for (uint32_t i = 0; i < self->job->setup->depth; i++) {
+    void *recv = place_of(self, i).recv;
+    uint64_t wrong = rondo_kit_shape_wrong(&self->job->point.shape, self->rank, round, recv);
+    atomic_fetch_add(&self->job->wrong, wrong);
+  }
+}
+
+// One run with new inputs and receive buffers full of what is no result.
+static void check_round(struct rank *self, uint64_t round) {
+  const struct rondo_kit_shape *shape = &self->job->point.shape;
+  for (uint32_t i = 0; i < self->job->setup->depth; i++) {
+    struct rondo_kit_place place = place_of(self, i);
+    memset(place.recv, POISON, rondo_kit_shape_recv_bytes(shape));
+    if (sends(self))
+      rondo_kit_shape_fill(shape, self->rank, round, place.send);
+  }
+  if (once(self, self->rank) == 0)
+    count_wrong(self, round);
+}
+
+static void measure_point(struct rank *self) {
+  struct job *job = self->job;
+  const struct perf_point *point = &job->point;
+  struct rondo_bench_driver driver = {rewrite, once, self};
+  rondo_kit_shape_fill(&point->shape, self->rank, TIMED_ROUND, self->master.base);
+  rondo_bench_measure(job->arena, self->rank, &point->schedule, &driver);
+  if (point->checks > 0 && job->arena->iters > 0 && atomic_load(&job->status) == RONDO_SUCCESS)
+    count_wrong(self, TIMED_ROUND);
+  for (uint32_t i = 0; i < point->checks; i++)
+    check_round(self, TIMED_ROUND + 1 + i);
+}
+
+static void run_point(struct rank *self) {
+  struct job *job = self->job;
+  struct rondo_collective_desc d =
+      rondo_kit_shape_desc(&job->point.shape, job->point_number, self->rank);
+  bool ready = succeeded(job, "malloc", buffers_grow(self) ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY);
+  bool registered = ready && succeeded(job, "rondo_register",
+                                       rondo_register(self->context, &d, &self->collective));
+  atomic_store(&self->callback_status, RONDO_SUCCESS);
+  rondo_kit_barrier_wait(&job->barrier);
+  if (atomic_load(&job->status) == RONDO_SUCCESS)
+    measure_point(self);
+  rondo_kit_barrier_wait(&job->barrier);
+  if (registered && atomic_load(&job->status) != RONDO_SUCCESS)
+    rondo_abort(self->context); // so that a run that hangs does not keep the collective busy
+  if (registered)
+    succeeded(job, "rondo_deregister", rondo_deregister(self->context, self->collective));
+  rondo_kit_barrier_wait(&job->barrier);
+}
+
+static void fetch_point(struct job *job) {
+  job->has_point =
+      job->init_status == RONDO_SUCCESS && job->source->next(job->source->arg, &job->point);
+  job->point_number++;
+  job->failed_call = "";
+  atomic_store(&job->status, RONDO_SUCCESS);
+  atomic_store(&job->wrong, 0);
+}
+
+static void finish_point(struct job *job) {
+  struct perf_result result = {.status = atomic_load(&job->status),
+                               .failed_call = job->failed_call,
+                               .wrong = atomic_load(&job->wrong)};
+  if (result.status == RONDO_SUCCESS)
+    result.stats = rondo_bench_measure_stats(job->arena);
+  job->source->finished(job->source->arg, &job->point, &result);
+}
+
+// ------------------------------------------------------------------- a job ---
+
+static int open_context(struct rank *self) {
+  const struct perf_setup *setup = self->job->setup;
+  struct rondo_config config = RONDO_CONFIG_INIT;
+  config.backend = setup->backend;
+  config.id = self->job->id;
+  config.rank = self->rank;
+  config.rank_count = setup->ranks;
+  config.device = setup->backend == RONDO_BACKEND_CUDA ? (int)self->rank : 0;
+  config.blocks = setup->blocks;
+  config.workers = setup->workers;
+  config.order = setup->order;
+  config.budget = setup->budget;
+  return rondo_init(&self->context, &config);
+}
+
+static void rank_main(void *arg, uint32_t rank) {
+  struct job *job = arg;
+  struct rank *self = &job->ranks[rank];
+  int status = open_context(self);
+  succeeded(job, "rondo_init", status);
+  rondo_kit_barrier_wait(&job->barrier);
+  if (rank == 0)
+    job->init_status = atomic_load(&job->status);
+  for (;;) {
+    if (rank == 0)
+      fetch_point(job);
+    rondo_kit_barrier_wait(&job->barrier);
+    if (!job->has_point)
+      break;
+    run_point(self);
+    if (rank == 0)
+      finish_point(job);
+  }
+  if (status == RONDO_SUCCESS)
+    rondo_destroy(self->context, RONDO_DESTROY_DRAIN, DRAIN_NS);
+}
+
+static void job_destroy(struct job *job) {
+  for (uint32_t r = 0; r < job->setup->ranks; r++) {
+    sem_destroy(&job->ranks[r].ended);
+    free(job->ranks[r].master.base);
+    free(job->ranks[r].send.base);
+    free(job->ranks[r].recv.base);
+  }
+  free(job->arena);
+  free(job);
+}
+
+static void *allocate_lines(size_t bytes) {
+  void *memory = aligned_alloc(128, (bytes + 127) / 128 * 128);
+  return memory ? memset(memory, 0, bytes) : NULL;
+}
+
+static struct job *job_create(const struct perf_setup *setup, const struct perf_source *source) {
+  struct job *job = allocate_lines(sizeof(*job) + setup->ranks * sizeof(job->ranks[0]));
+  if (!job)
+    return NULL;
+  job->setup = setup;
+  job->source = source;
+  rondo_kit_barrier_init(&job->barrier, setup->ranks);
+  for (uint32_t r = 0; r < setup->ranks; r++) {
+    job->ranks[r].job = job;
+    job->ranks[r].rank = r;
+    sem_init(&job->ranks[r].ended, 0, 0);
+  }
+  job->arena = allocate_lines(rondo_bench_arena_bytes(setup->ranks, setup->capacity));
+  if (job->arena && rondo_unique_id_create(&job->id) == RONDO_SUCCESS) {
+    rondo_bench_arena_init(job->arena, setup->ranks, setup->capacity);
+    return job;
+  }
+  job_destroy(job);
+  return NULL;
+}
+
+int perf_job_run(const struct perf_setup *setup, const struct perf_source *source) {
+  struct job *job = job_create(setup, source);
+  if (!job)
+    return RONDO_ERR_NO_MEMORY;
+  struct rondo_kit_team team = {setup->ranks, setup->pinned, rank_main, job};
+  int status = rondo_kit_team_run(&team) == 0 ? job->init_status : RONDO_ERR_SYSTEM;
+  job_destroy(job);
+  return status;
+}

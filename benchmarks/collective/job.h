@@ -1,0 +1,55 @@
+// A job of rondo-perf: a team of ranks, one thread each, that measures one
+// point after the other. Rank 0 asks for the points and hands on the results, so
+// that points may come from a table or from a script.
+#ifndef RONDO_BENCHMARKS_COLLECTIVE_JOB_H
+#define RONDO_BENCHMARKS_COLLECTIVE_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rondo/rondo.h>
+
+#include "benchmarks/common/measure.h"
+#include "examples/kit/shape.h"
+
+// What does not change from point to point.
+struct perf_setup {
+  uint32_t ranks;
+  uint32_t blocks;
+  uint32_t workers;
+  int backend;
+  int order;
+  int budget;
+  bool pinned;         // rank r's thread on core r
+  bool callbacks;      // wait for callbacks, not in rondo_wait
+  uint32_t depth;      // runs in flight in each iteration
+  uint32_t unalign;    // elements by which buffers are displaced
+  uint64_t timeout_ns; // of one iteration
+  uint32_t capacity;   // most timed iterations of a point
+};
+
+struct perf_point {
+  struct rondo_kit_shape shape;
+  bool in_place;
+  uint32_t checks; // rounds of data checking
+  struct rondo_bench_schedule schedule;
+};
+
+struct perf_result {
+  struct rondo_bench_stats stats;
+  uint64_t wrong; // elements, all ranks and rounds
+  int status;     // enum rondo_status of what failed
+  const char *failed_call;
+};
+
+struct perf_source {
+  bool (*next)(void *arg, struct perf_point *point); // false: no more
+  void (*finished)(void *arg, const struct perf_point *point, const struct perf_result *result);
+  void *arg;
+};
+
+// Runs the job until the source has no more points or rondo_init fails. Returns an enum rondo_status:
+// RONDO_ERR_NO_MEMORY and RONDO_ERR_SYSTEM from here, others from rondo_init.
+int perf_job_run(const struct perf_setup *setup, const struct perf_source *source);
+
+#endif // RONDO_BENCHMARKS_COLLECTIVE_JOB_H

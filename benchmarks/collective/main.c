@@ -1,0 +1,154 @@
+// rondo-perf: measures the collectives of Rondo, one thread a rank.
+#include <stdio.h>
+
+#include "benchmarks/collective/job.h"
+#include "benchmarks/collective/options.h"
+#include "benchmarks/collective/table.h"
+#include "benchmarks/common/serve.h"
+
+#define EXIT_BAD 1
+#define EXIT_USAGE 2
+
+// Where the sweep stands: sizes within roots within reductions within types within cycles.
+struct sweep {
+  const struct perf_options *options;
+  struct perf_table table;
+  struct perf_line line;
+  uint32_t cycle;
+  int dtype;
+  int redop;
+  uint32_t root;
+  uint64_t bytes;
+  bool in_place;
+};
+
+static void sweep_begin(struct sweep *s, const struct perf_options *options) {
+  s->options = options;
+  s->cycle = 0;
+  s->dtype = options->all_dtypes ? 0 : options->dtype;
+  s->redop = options->all_redops ? 0 : options->redop;
+  s->root = options->all_roots ? 0 : options->root;
+  s->bytes = options->min_bytes;
+  s->in_place = false;
+}
+
+static uint64_t next_bytes(const struct perf_options *o, uint64_t bytes) {
+  uint64_t next = (uint64_t)((double)bytes * o->step_factor);
+  if (o->step_bytes > 0)
+    next = bytes + o->step_bytes;
+  return next > bytes ? next : bytes + 1;
+}
+
+// Goes on to the next line; the cycle counts up when all lines have been.
+static void sweep_advance(struct sweep *s) {
+  const struct perf_options *o = s->options;
+  bool rooted = o->kind == RONDO_REDUCE || o->kind == RONDO_BROADCAST;
+  bool reduces = o->kind != RONDO_ALL_GATHER && o->kind != RONDO_BROADCAST;
+  s->bytes = next_bytes(o, s->bytes);
+  if (s->bytes <= o->max_bytes)
+    return;
+  s->bytes = o->min_bytes;
+  if (o->all_roots && rooted && ++s->root < o->setup.ranks)
+    return;
+  s->root = o->all_roots ? 0 : o->root;
+  if (o->all_redops && reduces && ++s->redop < RONDO_REDOP_COUNT)
+    return;
+  s->redop = o->all_redops ? 0 : o->redop;
+  if (o->all_dtypes && ++s->dtype < RONDO_DTYPE_COUNT)
+    return;
+  s->dtype = o->all_dtypes ? 0 : o->dtype;
+  s->cycle++;
+}
+
+static bool sweep_next(void *arg, struct perf_point *point) {
+  struct sweep *s = arg;
+  const struct perf_options *o = s->options;
+  if (s->cycle >= o->cycles)
+    return false;
+  struct rondo_kit_shape shape = {o->kind, s->dtype, s->redop, o->setup.ranks, s->root, 0};
+  struct rondo_bench_schedule schedule = {.warmup = o->warmup,
+                                          .iters_min = o->iters,
+                                          .iters_max = o->iters,
+                                          .batch = o->setup.depth,
+                                          .free_running = o->free_running};
+  rondo_kit_shape_size(&shape, s->bytes);
+  point->shape = shape;
+  point->in_place = s->in_place;
+  point->checks = o->checks;
+  point->schedule = schedule;
+  return true;
+}
+
+static void sweep_finished(void *arg, const struct perf_point *point,
+                           const struct perf_result *result) {
+  struct sweep *s = arg;
+  s->line.shape = point->shape;
+  s->line.results[s->in_place] = *result;
+  if (s->in_place) {
+    perf_table_add(&s->table, &s->line);
+    sweep_advance(s);
+  }
+  s->in_place = !s->in_place;
+}
+
+// ---------------------------------------------------------------- serving ----
+
+struct service {
+  const struct perf_options *options;
+  struct rondo_bench_request request;
+  bool greeted;
+};
+
+static bool service_next(void *arg, struct perf_point *point) {
+  struct service *s = arg;
+  const struct perf_options *o = s->options;
+  if (!s->greeted)
+    rondo_bench_serve_ready("rondo");
+  s->greeted = true;
+  if (!rondo_bench_serve_next(&s->request))
+    return false;
+  struct rondo_kit_shape shape = {s->request.kind, o->dtype, o->redop, o->setup.ranks, 0, 0};
+  rondo_kit_shape_size(&shape, s->request.bytes);
+  point->shape = shape;
+  point->in_place = s->request.in_place;
+  point->checks = o->checks;
+  point->schedule = rondo_bench_serve_schedule(&s->request);
+  point->schedule.batch = o->setup.depth;
+  point->schedule.free_running = o->free_running;
+  return true;
+}
+
+static void service_finished(void *arg, const struct perf_point *point,
+                             const struct perf_result *result) {
+  struct service *s = arg;
+  if (result->status != RONDO_SUCCESS)
+    rondo_bench_serve_error(rondo_status_name(result->status));
+  else
+    rondo_bench_serve_answer(&s->request, rondo_kit_shape_bytes(&point->shape), &result->stats,
+                             result->wrong);
+}
+
+static int refused(int status) {
+  fprintf(stderr, "rondo-perf: cannot start: %s (%s)\n", rondo_status_name(status),
+          rondo_status_string(status));
+  return status == RONDO_ERR_UNSUPPORTED || status == RONDO_ERR_INVALID ? EXIT_USAGE : EXIT_BAD;
+}
+
+int main(int argc, char **argv) {
+  struct perf_options options;
+  perf_options_read(&options, argc, argv);
+  if (options.serve) {
+    struct service service = {&options, {0, 0, false, 0}, false};
+    struct perf_source source = {service_next, service_finished, &service};
+    int status = perf_job_run(&options.setup, &source);
+    return status == RONDO_SUCCESS ? 0 : refused(status);
+  }
+  struct sweep sweep;
+  struct perf_source source = {sweep_next, sweep_finished, &sweep};
+  sweep_begin(&sweep, &options);
+  perf_table_begin(&sweep.table, &options);
+  int status = perf_job_run(&options.setup, &source);
+  if (status != RONDO_SUCCESS)
+    return refused(status);
+  return perf_table_end(&sweep.table);
+}

@@ -1,0 +1,33 @@
+// What the user of rondo-perf asked for: the flags of nccl-tests, and Rondo's own.
+#ifndef RONDO_BENCHMARKS_COLLECTIVE_OPTIONS_H
+#define RONDO_BENCHMARKS_COLLECTIVE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "benchmarks/collective/job.h"
+
+struct perf_options {
+  struct perf_setup setup;
+  int kind; // enum rondo_kind
+  uint64_t min_bytes;
+  uint64_t max_bytes;
+  uint64_t step_bytes; // 0: multiply by step_factor
+  double step_factor;
+  uint32_t iters;
+  uint32_t warmup;
+  uint32_t cycles;
+  uint32_t checks;
+  bool free_running;
+  bool all_dtypes, all_redops, all_roots;
+  int dtype;
+  int redop;
+  uint32_t root;
+  bool serve;
+  const char *json_path; // null: none
+};
+
+// Reads the command line. Ends the program with status 2 and one line if it cannot be understood.
+void perf_options_read(struct perf_options *options, int argc, char **argv);
+
+#endif // RONDO_BENCHMARKS_COLLECTIVE_OPTIONS_H

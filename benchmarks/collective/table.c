@@ -1,0 +1,183 @@
+#include "benchmarks/collective/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "examples/kit/machine.h"
+#include "examples/kit/options.h"
+
+#define EXIT_BAD 1
+
+// In GB/s, of 1e9 bytes, as nccl-tests has it.
+static double bandwidth(uint64_t bytes, double time_ns) {
+  return time_ns > 0 ? (double)bytes / time_ns : 0;
+}
+
+static void print_setup(const struct perf_options *o) {
+  const struct perf_setup *s = &o->setup;
+  struct rondo_tuning tuning;
+  char text[256];
+  memset(&tuning, 0, sizeof(tuning));
+  printf("# nThread %" PRIu32 " minBytes %" PRIu64 " maxBytes %" PRIu64 " warmup iters: %" PRIu32
+         " iters: %" PRIu32 " runs in flight: %" PRIu32 " validation: %" PRIu32 " unalign: %" PRIu32
+         "\n",
+         s->ranks, o->min_bytes, o->max_bytes, o->warmup, o->iters, s->depth, o->checks,
+         s->unalign);
+  printf("# backend %s, blocks %" PRIu32 ", workers %" PRIu32
+         " (0: default), order %s, budget %s, waits %s, %s, threads %s\n",
+         rondo_kit_backend_name(s->backend), s->blocks, s->workers, rondo_kit_order_name(s->order),
+         rondo_kit_budget_name(s->budget), s->callbacks ? "for callbacks" : "in rondo_wait",
+         o->free_running ? "ranks run free" : "a barrier before each iteration",
+         s->pinned ? "pinned" : "not pinned");
+  const char *pinned = getenv("RONDO_TUNING");
+  if (pinned)
+    printf("# RONDO_TUNING=%s\n", pinned);
+  else if (rondo_tuning_print(&tuning, text, sizeof(text)) == RONDO_SUCCESS)
+    printf("# tuning (0: default of this machine): %s\n", text);
+}
+
+static void print_columns(void) {
+  printf("#\n# time: median of the iterations, the slowest rank of each; mean and min likewise\n");
+  printf("# %10s  %12s  %8s  %6s  %6s  %32s  %32s\n", "", "", "", "", "", "out-of-place          ",
+         "in-place            ");
+  printf(
+      "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %7s  %7s  %7s\n",
+      "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw",
+      "busbw", "#wrong", "mean", "min", "mean", "min");
+  printf(
+      "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %7s  %7s  %7s\n",
+      "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)",
+      "", "(us) o", "(us) o", "(us) i", "(us) i");
+}
+
+void perf_table_begin(struct perf_table *table, const struct perf_options *options) {
+  struct rondo_kit_machine machine;
+  int version = rondo_version();
+  memset(table, 0, sizeof(*table));
+  table->options = options;
+  table->lines = json_array();
+  rondo_kit_machine_read(&machine);
+  printf("# rondo-perf version %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+  printf("# Collective test starting: %s\n", rondo_kind_name(options->kind));
+  print_setup(options);
+  rondo_kit_machine_print(&machine, "# ", stdout);
+  printf("# features: %s\n", machine.features);
+  print_columns();
+  fflush(stdout);
+}
+
+// At most `width` characters: fewer decimals for larger numbers, as nccl-tests prints.
+static void print_number(double value, int width) {
+  int decimals = 2;
+  char text[64];
+  do {
+    snprintf(text, sizeof(text), "%.*f", decimals, value);
+  } while ((int)strlen(text) > width && decimals-- > 0);
+  printf("  %*s", width, text);
+}
+
+static void print_result(const struct perf_table *table, const struct perf_line *line, int i) {
+  const struct perf_result *r = &line->results[i];
+  double algbw = bandwidth(rondo_kit_shape_bytes(&line->shape), r->stats.median_ns);
+  print_number(r->stats.median_ns / 1e3, 7);
+  print_number(algbw, 6);
+  print_number(algbw * rondo_kit_shape_bus_factor(&line->shape), 6);
+  if (r->status != RONDO_SUCCESS)
+    printf("  %6s", "error");
+  else if (table->options->checks == 0)
+    printf("  %6s", "N/A");
+  else
+    printf("  %6" PRIu64, r->wrong);
+}
+
+static json_t *json_of_result(const struct perf_line *line, int i) {
+  const struct perf_result *r = &line->results[i];
+  double algbw = bandwidth(rondo_kit_shape_bytes(&line->shape), r->stats.median_ns);
+  return json_pack("{s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I, s:s}", "time",
+                   r->stats.median_ns / 1e3, "alg_bw", algbw, "bus_bw",
+                   algbw * rondo_kit_shape_bus_factor(&line->shape), "nwrong", (json_int_t)r->wrong,
+                   "mean", r->stats.mean_ns / 1e3, "min", r->stats.min_ns / 1e3, "p99",
+                   r->stats.p99_ns / 1e3, "iterations", (json_int_t)r->stats.count, "status",
+                   rondo_status_name(r->status));
+}
+
+static void account(struct perf_table *table, const struct perf_line *line) {
+  for (int i = 0; i < 2; i++) {
+    const struct perf_result *r = &line->results[i];
+    table->wrong += r->wrong;
+    if (r->status != RONDO_SUCCESS) {
+      fprintf(stderr, "rondo-perf: %s: %s (%s)\n", r->failed_call, rondo_status_name(r->status),
+              rondo_status_string(r->status));
+      table->failures++;
+      continue;
+    }
+    double algbw = bandwidth(rondo_kit_shape_bytes(&line->shape), r->stats.median_ns);
+    table->bus_bandwidth_sum += algbw * rondo_kit_shape_bus_factor(&line->shape);
+    table->bus_bandwidth_count++;
+  }
+}
+
+static bool reduces(int kind) { return kind != RONDO_ALL_GATHER && kind != RONDO_BROADCAST; }
+static bool has_root(int kind) { return kind == RONDO_REDUCE || kind == RONDO_BROADCAST; }
+
+void perf_table_add(struct perf_table *table, const struct perf_line *line) {
+  const struct rondo_kit_shape *shape = &line->shape;
+  const char *redop = reduces(shape->kind) ? rondo_redop_name(shape->redop) : "none";
+  int root = has_root(shape->kind) ? (int)shape->root : -1;
+  printf("%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", rondo_kit_shape_bytes(shape), shape->count,
+         rondo_kit_dtype_label(shape->dtype), redop, root);
+  for (int i = 0; i < 2; i++)
+    print_result(table, line, i);
+  for (int i = 0; i < 2; i++) {
+    print_number(line->results[i].stats.mean_ns / 1e3, 7);
+    print_number(line->results[i].stats.min_ns / 1e3, 7);
+  }
+  printf("\n");
+  fflush(stdout);
+  account(table, line);
+  json_array_append_new(
+      table->lines,
+      json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size",
+                (json_int_t)rondo_kit_shape_bytes(shape), "count", (json_int_t)shape->count, "type",
+                rondo_kit_dtype_label(shape->dtype), "redop", redop, "root", root, "out_of_place",
+                json_of_result(line, 0), "in_place", json_of_result(line, 1)));
+}
+
+static json_t *json_config(const struct perf_options *o) {
+  const struct perf_setup *s = &o->setup;
+  struct rondo_kit_machine machine;
+  rondo_kit_machine_read(&machine);
+  return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s, s:s, s:s, s:s, s:I}",
+                   "collective", rondo_kind_name(o->kind), "version", rondo_version(), "ranks",
+                   (json_int_t)s->ranks, "blocks", (json_int_t)s->blocks, "workers",
+                   (json_int_t)s->workers, "depth", (json_int_t)s->depth, "warmup_iters",
+                   (json_int_t)o->warmup, "iters", (json_int_t)o->iters, "callbacks", s->callbacks,
+                   "pinned", s->pinned, "backend", rondo_kit_backend_name(s->backend), "order",
+                   rondo_kit_order_name(s->order), "budget", rondo_kit_budget_name(s->budget),
+                   "model", machine.model, "cores", (json_int_t)machine.cores_allowed);
+}
+
+static bool write_json(struct perf_table *table) {
+  json_t *root = json_pack("{s:o, s:O, s:I}", "config", json_config(table->options), "results",
+                           table->lines, "wrong", (json_int_t)table->wrong);
+  bool good = root && json_dump_file(root, table->options->json_path, JSON_INDENT(1)) == 0;
+  if (!good)
+    fprintf(stderr, "rondo-perf: cannot write %s\n", table->options->json_path);
+  json_decref(root);
+  return good;
+}
+
+int perf_table_end(struct perf_table *table) {
+  bool good = table->wrong == 0 && table->failures == 0;
+  double average =
+      table->bus_bandwidth_count > 0 ? table->bus_bandwidth_sum / table->bus_bandwidth_count : 0;
+  printf("# Out of bounds values : %" PRIu64 " %s\n", table->wrong, good ? "OK" : "FAILED");
+  printf("# Avg bus bandwidth    : %g\n#\n", average);
+  printf("# Collective test concluded: %s\n", rondo_kind_name(table->options->kind));
+  if (table->options->json_path && !write_json(table))
+    good = false;
+  json_decref(table->lines);
+  return good ? 0 : EXIT_BAD;
+}

@@ -1,0 +1,71 @@
+#include "benchmarks/common/serve.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rondo/types.h>
+
+#include "examples/kit/clock.h"
+#include "examples/kit/options.h"
+
+#define LINE_BYTES 256
+#define WARMUP 4u
+#define ITERS_MIN 5u
+
+// Cuts `line` into its words.
+static bool parse(char *line, struct rondo_bench_request *request) {
+  char *rest = NULL;
+  const char *kind = strtok_r(line, " \n", &rest);
+  const char *bytes = strtok_r(NULL, " \n", &rest);
+  const char *place = strtok_r(NULL, " \n", &rest);
+  const char *budget = strtok_r(NULL, " \n", &rest);
+  uint32_t in_place;
+  uint64_t budget_ms;
+  if (!budget || !rondo_kit_read_kind(kind, &request->kind) ||
+      !rondo_kit_read_number(bytes, 1, 1ull << 40, &request->bytes) ||
+      !rondo_kit_read_u32(place, 0, 1, &in_place) ||
+      !rondo_kit_read_number(budget, 1, 1000000, &budget_ms))
+    return false;
+  request->in_place = in_place == 1;
+  request->budget_ns = budget_ms * RONDO_KIT_MILLISECOND_NS;
+  return true;
+}
+
+bool rondo_bench_serve_next(struct rondo_bench_request *request) {
+  char line[LINE_BYTES];
+  while (fgets(line, sizeof(line), stdin)) {
+    if (parse(line, request))
+      return true;
+    rondo_bench_serve_error("not a request: collective, bytes, in place, milliseconds");
+  }
+  return false;
+}
+
+struct rondo_bench_schedule rondo_bench_serve_schedule(const struct rondo_bench_request *request) {
+  struct rondo_bench_schedule schedule = {.warmup = WARMUP,
+                                          .iters_min = ITERS_MIN,
+                                          .iters_max = RONDO_BENCH_SERVE_CAPACITY,
+                                          .batch = 1,
+                                          .budget_ns = request->budget_ns};
+  return schedule;
+}
+
+void rondo_bench_serve_ready(const char *what) {
+  printf("{\"ready\":\"%s\"}\n", what);
+  fflush(stdout);
+}
+
+void rondo_bench_serve_error(const char *what) {
+  printf("{\"error\":\"%s\"}\n", what);
+  fflush(stdout);
+}
+
+void rondo_bench_serve_answer(const struct rondo_bench_request *request, uint64_t actual_bytes,
+                              const struct rondo_bench_stats *stats, uint64_t wrong) {
+  printf("{\"op\":\"%s\",\"bytes\":%" PRIu64 ",\"in_place\":%d,\"iters\":%zu,\"median_ns\":%.1f,"
+         "\"mean_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,\"wrong\":%" PRIu64 "}\n",
+         rondo_kind_name(request->kind), actual_bytes, request->in_place ? 1 : 0, stats->count,
+         stats->median_ns, stats->mean_ns, stats->min_ns, stats->p99_ns, wrong);
+  fflush(stdout);
+}
