@@ -1,0 +1,160 @@
+// peer_ceiling: an all-reduce of two threads of one process, written by hand for this one case:
+// each reads the other's buffers directly, with no library, queue or daemon between them. It is what a
+// general library can come near to and not exceed. Asked by compare like the others (see serve.h).
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rondo/rondo.h>
+
+#include "benchmarks/common/serve.h"
+#include "examples/kit/shape.h"
+#include "examples/kit/team.h"
+
+#define RANKS 2u
+#define TIMED_ROUND 1u
+#define BUFFER_ALIGN 4096u
+#define SPLIT_BYTES 4096u // from here on each thread adds one half and copies the other
+
+struct side {
+  _Alignas(128) _Atomic uint64_t step; // steps that this side has done
+  float *send;
+  float *recv;
+  float *master;
+  size_t capacity_bytes;
+  uint64_t steps; // its own copy
+};
+
+struct ceiling {
+  struct side sides[RANKS];
+  struct rondo_kit_barrier barrier;
+  struct rondo_bench_arena *arena;
+  struct rondo_kit_shape shape;
+  struct rondo_bench_request request;
+  bool has_request;
+  _Atomic uint64_t wrong;
+};
+
+static void rewrite(void *arg, uint32_t rank) {
+  struct ceiling *c = arg;
+  memcpy(c->sides[rank].send, c->sides[rank].master, rondo_kit_shape_bytes(&c->shape));
+}
+
+// Both sides have come here. Nothing but two words goes to and fro.
+static void meet(struct ceiling *c, uint32_t rank) {
+  struct side *own = &c->sides[rank];
+  struct side *other = &c->sides[1 - rank];
+  atomic_store_explicit(&own->step, ++own->steps, memory_order_release);
+  while (atomic_load_explicit(&other->step, memory_order_acquire) < own->steps) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+}
+
+static void add(float *restrict out, const float *restrict a, const float *restrict b, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    out[i] = a[i] + b[i];
+}
+
+static int once(void *arg, uint32_t rank) {
+  struct ceiling *c = arg;
+  size_t count = c->shape.count;
+  float *recv = c->sides[rank].recv;
+  const float *low = c->sides[0].send;
+  const float *high = c->sides[1].send;
+  meet(c, rank); // inputs are there
+  if (count * sizeof(float) < SPLIT_BYTES) {
+    add(recv, low, high, count);
+  } else {
+    size_t half = count / 2;
+    size_t own_first = rank == 0 ? 0 : half;
+    size_t own_count = rank == 0 ? half : count - half;
+    size_t other_first = rank == 0 ? half : 0;
+    add(recv + own_first, low + own_first, high + own_first, own_count);
+    meet(c, rank); // halves are there
+    memcpy(recv + other_first, c->sides[1 - rank].recv + other_first,
+           (count - own_count) * sizeof(float));
+  }
+  meet(c, rank); // buffers are free again
+  return 0;
+}
+
+static bool side_grow(struct side *side, size_t bytes) {
+  if (bytes <= side->capacity_bytes)
+    return true;
+  size_t rounded = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+  free(side->send);
+  free(side->recv);
+  free(side->master);
+  side->send = aligned_alloc(BUFFER_ALIGN, rounded);
+  side->recv = aligned_alloc(BUFFER_ALIGN, rounded);
+  side->master = aligned_alloc(BUFFER_ALIGN, rounded);
+  side->capacity_bytes = side->send && side->recv && side->master ? bytes : 0;
+  return side->capacity_bytes > 0;
+}
+
+static void measure(struct ceiling *c, uint32_t rank) {
+  struct rondo_bench_schedule schedule = rondo_bench_serve_schedule(&c->request);
+  struct rondo_bench_driver driver = {rewrite, once, c};
+  struct side *side = &c->sides[rank];
+  if (!side_grow(side, rondo_kit_shape_bytes(&c->shape))) {
+    fprintf(stderr, "peer_ceiling: no memory\n");
+    exit(1);
+  }
+  rondo_kit_shape_fill(&c->shape, rank, TIMED_ROUND, side->master);
+  memset(side->recv, 0xa5, rondo_kit_shape_bytes(&c->shape));
+  rondo_bench_measure(c->arena, rank, &schedule, &driver);
+  c->wrong += rondo_kit_shape_wrong(&c->shape, rank, TIMED_ROUND, side->recv);
+}
+
+static bool fetch(struct ceiling *c) {
+  while (rondo_bench_serve_next(&c->request)) {
+    struct rondo_kit_shape shape = {RONDO_ALL_REDUCE, RONDO_FLOAT32, RONDO_SUM, RANKS, 0, 0};
+    rondo_kit_shape_size(&shape, c->request.bytes);
+    c->shape = shape;
+    c->wrong = 0;
+    if (c->request.kind == RONDO_ALL_REDUCE && !c->request.in_place)
+      return true;
+    rondo_bench_serve_error("only all_reduce out of place");
+  }
+  return false;
+}
+
+static void rank_main(void *arg, uint32_t rank) {
+  struct ceiling *c = arg;
+  for (;;) {
+    if (rank == 0)
+      c->has_request = fetch(c);
+    rondo_kit_barrier_wait(&c->barrier);
+    if (!c->has_request)
+      return;
+    measure(c, rank);
+    rondo_kit_barrier_wait(&c->barrier);
+    if (rank > 0)
+      continue;
+    struct rondo_bench_stats stats = rondo_bench_measure_stats(c->arena);
+    rondo_bench_serve_answer(&c->request, rondo_kit_shape_bytes(&c->shape), &stats, c->wrong);
+  }
+}
+
+int main(void) {
+  static struct ceiling ceiling;
+  size_t bytes = rondo_bench_arena_bytes(RANKS, RONDO_BENCH_SERVE_CAPACITY);
+  ceiling.arena = aligned_alloc(128, (bytes + 127) / 128 * 128);
+  if (!ceiling.arena)
+    return 1;
+  rondo_bench_arena_init(ceiling.arena, RANKS, RONDO_BENCH_SERVE_CAPACITY);
+  rondo_kit_barrier_init(&ceiling.barrier, RANKS);
+  rondo_bench_serve_ready("hand-written, two threads");
+  struct rondo_kit_team team = {RANKS, true, rank_main, &ceiling};
+  int status = rondo_kit_team_run(&team);
+  for (uint32_t r = 0; r < RANKS; r++) {
+    free(ceiling.sides[r].send);
+    free(ceiling.sides[r].recv);
+    free(ceiling.sides[r].master);
+  }
+  free(ceiling.arena);
+  return status == 0 ? 0 : 1;
+}

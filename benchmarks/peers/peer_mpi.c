@@ -1,0 +1,198 @@
+// peer_mpi: the collectives of an MPI library, measured as rondo-perf measures Rondo's: the same
+// inputs, the same barrier in shared memory, the same clock, the same requests (see serve.h).
+//
+//   mpirun -np 2 peer_mpi < requests
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "benchmarks/common/serve.h"
+#include "examples/kit/shape.h"
+#include "examples/kit/team.h"
+
+#define TIMED_ROUND 1u
+#define BUFFER_ALIGN 4096u
+#define MAX_BYTES (1ull << 32) // counts of MPI are ints
+
+// Seen by all processes of the machine.
+struct shared {
+  struct rondo_kit_barrier barrier;
+  bool has_request;
+  struct rondo_bench_request request;
+  _Atomic uint64_t wrong;
+  // The arena follows.
+};
+
+struct peer {
+  struct shared *shared;
+  struct rondo_bench_arena *arena; // shared, too
+  uint32_t rank;
+  uint32_t rank_count;
+  struct rondo_kit_shape shape;
+  bool in_place;
+  struct rondo_kit_place place;
+  void *master; // the input, from which it is rewritten
+  void *send;
+  void *recv;
+  size_t capacity_bytes;
+};
+
+static void *allocate(size_t bytes) {
+  void *memory =
+      aligned_alloc(BUFFER_ALIGN, (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN);
+  if (!memory) {
+    fprintf(stderr, "peer_mpi: no memory\n");
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1); // MPI_Abort does not return
+  }
+  return memset(memory, 0, bytes);
+}
+
+static void buffers_grow(struct peer *p, size_t bytes) {
+  if (p->recv && bytes <= p->capacity_bytes)
+    return;
+  free(p->master);
+  free(p->send);
+  free(p->recv);
+  p->master = allocate(bytes);
+  p->send = allocate(bytes);
+  p->recv = allocate(bytes);
+  p->capacity_bytes = bytes;
+}
+
+static bool sends(const struct peer *p) {
+  return p->shape.kind != RONDO_BROADCAST || p->rank == p->shape.root;
+}
+
+static void rewrite(void *arg, uint32_t rank) {
+  struct peer *p = arg;
+  (void)rank;
+  if (sends(p))
+    memcpy(p->place.send, p->master, rondo_kit_shape_send_bytes(&p->shape));
+}
+
+// MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway.
+static int once(void *arg, uint32_t rank) {
+  struct peer *p = arg;
+  int count = (int)p->shape.count;
+  int root = (int)p->shape.root;
+  void *recv = p->place.recv;
+  const void *send = p->in_place ? MPI_IN_PLACE : p->place.send;
+  switch (p->shape.kind) {
+  case RONDO_ALL_REDUCE:
+    return MPI_Allreduce(send, recv, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  case RONDO_ALL_GATHER:
+    return MPI_Allgather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, MPI_COMM_WORLD);
+  case RONDO_REDUCE_SCATTER:
+    return MPI_Reduce_scatter_block(send, p->in_place ? p->recv : recv, count, MPI_FLOAT, MPI_SUM,
+                                    MPI_COMM_WORLD);
+  case RONDO_REDUCE:
+    if (p->in_place && (int)rank != root)
+      return MPI_Reduce(recv, NULL, count, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
+    return MPI_Reduce(send, recv, count, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
+  default:
+    return MPI_Bcast(sends(p) ? p->place.send : recv, count, MPI_FLOAT, root, MPI_COMM_WORLD);
+  }
+}
+
+// Where MPI leaves this rank's result: in place, MPI_Reduce_scatter_block puts it at the front.
+static const void *result_of(const struct peer *p) {
+  if (p->shape.kind == RONDO_BROADCAST && sends(p))
+    return p->place.send;
+  if (p->shape.kind == RONDO_REDUCE_SCATTER && p->in_place)
+    return p->recv;
+  return p->place.recv;
+}
+
+static void prepare(struct peer *p, const struct rondo_bench_request *request) {
+  struct rondo_kit_shape shape = {request->kind, RONDO_FLOAT32, RONDO_SUM, p->rank_count, 0, 0};
+  rondo_kit_shape_size(&shape, request->bytes);
+  p->shape = shape;
+  p->in_place = request->in_place;
+  buffers_grow(p, rondo_kit_shape_bytes(&shape));
+  p->place = rondo_kit_shape_place(&shape, p->rank, p->in_place, p->send, p->recv);
+  rondo_kit_shape_fill(&shape, p->rank, TIMED_ROUND, p->master);
+  memset(p->recv, 0xa5, rondo_kit_shape_bytes(&shape));
+}
+
+static void answer(struct shared *shared, const struct peer *p) {
+  if (p->arena->failed) {
+    rondo_bench_serve_error("MPI");
+    return;
+  }
+  struct rondo_bench_stats stats = rondo_bench_measure_stats(p->arena);
+  rondo_bench_serve_answer(&shared->request, rondo_kit_shape_bytes(&p->shape), &stats,
+                           shared->wrong);
+}
+
+static bool fetch(struct shared *shared) {
+  while (rondo_bench_serve_next(&shared->request)) {
+    if (shared->request.bytes <= MAX_BYTES)
+      return true;
+    rondo_bench_serve_error("too large for MPI's counts");
+  }
+  return false;
+}
+
+static void serve(struct peer *p) {
+  struct shared *shared = p->shared;
+  struct rondo_bench_driver driver = {rewrite, once, p};
+  for (;;) {
+    if (p->rank == 0) {
+      shared->has_request = fetch(shared);
+      shared->wrong = 0;
+    }
+    rondo_kit_barrier_wait(&shared->barrier); // sleeps, so that an idle peer disturbs nobody
+    if (!shared->has_request)
+      return;
+    prepare(p, &shared->request);
+    struct rondo_bench_schedule schedule = rondo_bench_serve_schedule(&shared->request);
+    rondo_bench_measure(p->arena, p->rank, &schedule, &driver);
+    shared->wrong += rondo_kit_shape_wrong(&p->shape, p->rank, TIMED_ROUND, result_of(p));
+    rondo_kit_barrier_wait(&shared->barrier);
+    if (p->rank == 0)
+      answer(shared, p);
+  }
+}
+
+static void share(struct peer *p, MPI_Win *window) {
+  void *base;
+  MPI_Aint bytes = (MPI_Aint)(sizeof(struct shared) + 128 +
+                              rondo_bench_arena_bytes(p->rank_count, RONDO_BENCH_SERVE_CAPACITY));
+  int unit;
+  MPI_Win_allocate_shared(p->rank == 0 ? bytes : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base,
+                          window);
+  MPI_Win_shared_query(*window, 0, &bytes, &unit, &base);
+  // Each process may map the window elsewhere, but by whole pages, so all align alike.
+  p->shared = (struct shared *)(((uintptr_t)base + 127) / 128 * 128);
+  p->arena = (struct rondo_bench_arena *)(p->shared + 1);
+  if (p->rank == 0) {
+    rondo_kit_barrier_init(&p->shared->barrier, p->rank_count);
+    rondo_bench_arena_init(p->arena, p->rank_count, RONDO_BENCH_SERVE_CAPACITY);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv) {
+  char what[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length, rank, rank_count;
+  MPI_Win window;
+  rondo_kit_core_count(); // before the launcher's binding of this process could matter
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
+  MPI_Get_library_version(what, &length);
+  what[strcspn(what, ",\n\"")] = '\0';
+  struct peer peer = {.rank = (uint32_t)rank, .rank_count = (uint32_t)rank_count};
+  share(&peer, &window);
+  if (rank == 0)
+    rondo_bench_serve_ready(what);
+  serve(&peer);
+  MPI_Win_free(&window);
+  free(peer.master);
+  free(peer.send);
+  free(peer.recv);
+  MPI_Finalize();
+  return 0;
+}
