@@ -81,13 +81,13 @@ static void sum_inputs(const struct rondo_kit_values *v, uint32_t rank, uint64_t
   struct sum_shape s = sum_shape_of(v);
   bool negative = is_signed(v->dtype);
   int32_t b = (int32_t)(1 + rank % s.b_mod);
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t i = 0; i < n && s.sparse; i++) {
     uint32_t h = mix(first + i, v->round);
-    int32_t a = (int32_t)((h >> 8) & s.a_mask);
-    if (s.sparse)
-      out[i] = ((h & 0xffffffu) + rank) % v->rank_count < s.limit ? sign_of(h, negative) : 0;
-    else
-      out[i] = sign_of(h, negative) * (a + b);
+    out[i] = ((h & 0xffffffu) + rank) % v->rank_count < s.limit ? sign_of(h, negative) : 0;
+  }
+  for (uint32_t i = 0; i < n && !s.sparse; i++) {
+    uint32_t h = mix(first + i, v->round);
+    out[i] = sign_of(h, negative) * ((int32_t)((h >> 8) & s.a_mask) + b);
   }
 }
 
@@ -231,21 +231,40 @@ static double element_as_double(int dtype, const void *element) {
   }
 }
 
-// Integers that repeat a lot: encode each value once.
+// An integer that the type holds exactly and as a normal number: the bits of the float, cut.
+static uint32_t narrow_encode_integer(struct narrow f, int32_t value) {
+  float wide = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &wide, sizeof(bits));
+  uint32_t magnitude = (bits & 0x7fffffffu) >> (23 - f.mantissa_bits);
+  uint32_t rebias = (uint32_t)(127 - f.bias) << f.mantissa_bits;
+  return value == 0 ? 0 : (magnitude - rebias) | (bits >> 31) << (f.bits - 1);
+}
+
 static void encode_narrow(int dtype, double divisor, const int32_t *in, void *out, uint32_t n) {
   struct narrow f = narrow_of(dtype);
-  int32_t last = 0;
-  uint32_t code = 0;
+  uint32_t codes[BLOCK];
+  if (divisor == 1)
+    for (uint32_t i = 0; i < n; i++)
+      codes[i] = narrow_encode_integer(f, in[i]);
+  else
+    for (uint32_t i = 0; i < n; i++)
+      codes[i] = narrow_encode(f, in[i] / divisor);
   for (uint32_t i = 0; i < n; i++) {
-    if (in[i] != last) {
-      last = in[i];
-      code = narrow_encode(f, last / divisor);
-    }
     if (f.bits == 8)
-      ((uint8_t *)out)[i] = (uint8_t)code;
+      ((uint8_t *)out)[i] = (uint8_t)codes[i];
     else
-      ((uint16_t *)out)[i] = (uint16_t)code;
+      ((uint16_t *)out)[i] = (uint16_t)codes[i];
   }
+}
+
+static void encode_floats(double divisor, const int32_t *in, float *out, uint32_t n) {
+  if (divisor == 1) // a division costs more than all the rest
+    for (uint32_t i = 0; i < n; i++)
+      out[i] = (float)in[i];
+  else
+    for (uint32_t i = 0; i < n; i++)
+      out[i] = (float)(in[i] / divisor);
 }
 
 static void encode(int dtype, double divisor, const int32_t *in, void *out, uint32_t n) {
@@ -265,8 +284,7 @@ static void encode(int dtype, double divisor, const int32_t *in, void *out, uint
       ((int64_t *)out)[i] = in[i];
     return;
   case RONDO_FLOAT32:
-    for (uint32_t i = 0; i < n; i++)
-      ((float *)out)[i] = (float)(in[i] / divisor);
+    encode_floats(divisor, in, out, n);
     return;
   case RONDO_FLOAT64:
     for (uint32_t i = 0; i < n; i++)
