@@ -1,0 +1,177 @@
+#include "sim/deadlock/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/common/text.h"
+
+void rondo_sim_events_init(struct rondo_sim_events *e) { *e = (struct rondo_sim_events){0}; }
+
+void rondo_sim_events_fini(struct rondo_sim_events *e) {
+  free(e->windows);
+  free(e->permuted);
+  free(e->syncs);
+  free(e->pending);
+  rondo_sim_events_init(e);
+}
+
+static void *grow(void *old, uint32_t *capacity, size_t item_bytes) {
+  *capacity = *capacity * 2 + 64;
+  return rondo_sim_realloc(old, *capacity * item_bytes);
+}
+
+static void add_permuted(struct rondo_sim_events *e, uint32_t slot) {
+  if (e->permuted_count == e->permuted_capacity) {
+    e->permuted = grow(e->permuted, &e->permuted_capacity, sizeof(*e->permuted));
+  }
+  e->permuted[e->permuted_count++] = slot;
+}
+
+static struct rondo_sim_window *add_window(struct rondo_sim_events *e, uint32_t gpu,
+                                           uint32_t start) {
+  if (e->window_count == e->window_capacity) {
+    e->windows = grow(e->windows, &e->window_capacity, sizeof(*e->windows));
+  }
+  struct rondo_sim_window *window = &e->windows[e->window_count++];
+  *window = (struct rondo_sim_window){gpu, start, 0, e->permuted_count};
+  return window;
+}
+
+static void add_sync(struct rondo_sim_events *e, uint64_t at, uint32_t count) {
+  if (e->sync_count == e->sync_capacity) {
+    e->syncs = grow(e->syncs, &e->sync_capacity, sizeof(*e->syncs));
+  }
+  e->syncs[e->sync_count++] = (struct rondo_sim_sync){at, count};
+}
+
+// The list of a GPU while a window is open: skipped collectives in order, then those not yet seen.
+struct open_list {
+  uint32_t *pending;
+  uint32_t pending_count, next, end;
+};
+
+static uint32_t take(struct rondo_sim_events *e, struct open_list *list, uint64_t skips) {
+  uint32_t left = list->pending_count + (list->end - list->next);
+  uint32_t pick = skips < left ? (uint32_t)skips : left - 1; // the last one cannot be skipped
+  if (pick < list->pending_count) {
+    uint32_t taken = list->pending[pick];
+    memmove(list->pending + pick, list->pending + pick + 1,
+            (--list->pending_count - pick) * sizeof(uint32_t));
+    return taken;
+  }
+  uint32_t taken = list->next + (pick - list->pending_count);
+  while (list->pending_count + (taken - list->next) > e->pending_capacity) {
+    e->pending = grow(e->pending, &e->pending_capacity, sizeof(*e->pending));
+  }
+  list->pending = e->pending;
+  while (list->next < taken) {
+    list->pending[list->pending_count++] = list->next++;
+  }
+  list->next++;
+  return taken;
+}
+
+// How many are skipped in a row, given that the first one is. An expected few: a plain loop would
+// do, but the jump is exact as well and has no bound to think about.
+static uint64_t skips_in_a_row(const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng) {
+  if (chances->disorder.probability >= 1) {
+    return UINT64_MAX >> 2;
+  }
+  uint64_t skips = 1;
+  while (rondo_sim_rng_unit(rng) < chances->disorder.probability) {
+    skips++;
+  }
+  return skips;
+}
+
+// Plays the list of `gpu` from the slot of the skip at `*event` until it is as planned again.
+// Leaves in `*event` the position of the first skip that lies behind the window.
+static void play_window(struct rondo_sim_events *e, const struct rondo_sim_world *w, uint32_t gpu,
+                        const struct rondo_sim_chances *chances, uint64_t *event,
+                        struct rondo_sim_rng *rng) {
+  uint64_t base = w->slot_offset[gpu];
+  uint32_t length = rondo_sim_world_length(w, gpu), slot = (uint32_t)(*event - base);
+  struct open_list list = {e->pending, 0, slot, length};
+  bool keeps_odds = chances->skipped == RONDO_SIM_SKIPPED_KEEPS_ODDS;
+  uint32_t first = e->window_count;
+  if (slot + 1 < length) {
+    add_window(e, gpu, slot);
+  }
+  do {
+    uint64_t skips = 0;
+    if (base + slot == *event) {
+      if (keeps_odds || list.pending_count == 0) {
+        skips = skips_in_a_row(chances, rng);
+      }
+      *event += 1 + rondo_sim_rare_jump(&chances->disorder, rng);
+    }
+    uint32_t taken = take(e, &list, skips);
+    if (e->window_count > first) {
+      add_permuted(e, taken);
+    }
+    slot++;
+  } while (list.pending_count > 0);
+  if (e->window_count > first) {
+    struct rondo_sim_window *window = &e->windows[first];
+    window->length = slot - window->start;
+  }
+}
+
+static void draw_windows(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+                         const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng) {
+  uint64_t event = rondo_sim_rare_jump(&chances->disorder, rng);
+  while (event < w->slot_count) {
+    play_window(e, w, rondo_sim_world_gpu_at(w, event), chances, &event, rng);
+  }
+}
+
+static void draw_syncs(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+                       const struct rondo_sim_rare *sync, bool repeats, struct rondo_sim_rng *rng) {
+  uint64_t at = rondo_sim_rare_jump(sync, rng);
+  while (at < w->slot_count) {
+    uint32_t count = 1;
+    while (repeats && count < UINT32_MAX && rondo_sim_rng_unit(rng) < sync->probability) {
+      count++;
+    }
+    add_sync(e, at, count);
+    at += 1 + rondo_sim_rare_jump(sync, rng);
+  }
+}
+
+void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+                           const struct rondo_sim_chances *chances, bool all_syncs,
+                           struct rondo_sim_rng *rng) {
+  e->window_count = e->permuted_count = e->sync_count = 0;
+  draw_windows(e, w, chances, rng);
+  if (chances->synchronisation.probability > 0 && (all_syncs || e->window_count > 0)) {
+    draw_syncs(e, w, &chances->synchronisation, all_syncs, rng);
+  }
+}
+
+const struct rondo_sim_window *rondo_sim_events_window(const struct rondo_sim_events *e,
+                                                       uint32_t gpu, uint32_t slot) {
+  uint32_t low = 0, high = e->window_count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    const struct rondo_sim_window *x = &e->windows[middle];
+    if (x->gpu < gpu || (x->gpu == gpu && x->start + x->length <= slot)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < e->window_count && e->windows[low].gpu == gpu ? &e->windows[low] : NULL;
+}
+
+uint32_t rondo_sim_events_sync_from(const struct rondo_sim_events *e, uint64_t at) {
+  uint32_t low = 0, high = e->sync_count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (e->syncs[middle].at < at) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}

@@ -1,0 +1,78 @@
+// What goes wrong in one round: the skipped collectives and the synchronisations, and nothing else.
+//
+// Nearly every invocation of a round is ordinary, so the ordinary ones are not drawn. The sampler
+// jumps from one skip to the next, and from one synchronisation to the next, over the slots of all
+// GPUs laid end to end; a jump is one geometric draw. What comes out has exactly the distribution
+// that drawing every event has (see test_sim_sampling.c).
+//
+// A skip displaces the few collectives of a *window* of its GPU's list; outside of windows the list
+// is as planned. A synchronisation stands *before* the invocation at its slot.
+//
+//   rondo_sim_events_init(&e);
+//   rondo_sim_events_draw(&e, &w, &chances, &rng);  ... any number of rounds ...
+//   rondo_sim_events_fini(&e);
+//
+// An events object belongs to one thread. Its arrays grow until the largest round fits; after that
+// a round allocates nothing.
+#ifndef RONDO_SIM_DEADLOCK_EVENTS_H
+#define RONDO_SIM_DEADLOCK_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/deadlock/rng.h"
+#include "sim/deadlock/world.h"
+
+// What happens to a skipped collective (the paper leaves it open).
+enum rondo_sim_skipped {
+  RONDO_SIM_SKIPPED_KEEPS_ODDS, // first in line at the next turn, and may be skipped again
+  RONDO_SIM_SKIPPED_NEXT        // invoked at the next turn, for certain
+};
+
+// How likely things go wrong at one slot.
+struct rondo_sim_chances {
+  struct rondo_sim_rare disorder, synchronisation;
+  enum rondo_sim_skipped skipped;
+};
+
+// Slots start .. start+length-1 of a GPU's list, in the order in which they are really invoked:
+// slot start+k invokes what was planned at slot permuted[first_permuted+k].
+struct rondo_sim_window {
+  uint32_t gpu, start, length;
+  uint32_t first_permuted;
+};
+
+// Synchronisations (`count` in a row) before the invocation at position `at` among all slots.
+struct rondo_sim_sync {
+  uint64_t at;
+  uint32_t count;
+};
+
+struct rondo_sim_events {
+  struct rondo_sim_window *windows; // ascending by GPU and start
+  uint32_t *permuted;
+  struct rondo_sim_sync *syncs; // ascending
+  uint32_t *pending;            // scratch of the sampler
+  uint32_t window_count, permuted_count, sync_count;
+  uint32_t window_capacity, permuted_capacity, sync_capacity, pending_capacity;
+};
+
+void rondo_sim_events_init(struct rondo_sim_events *e);
+void rondo_sim_events_fini(struct rondo_sim_events *e);
+
+// Draws one round. Synchronisations are drawn only if there is a window: without one all GPUs keep
+// the planned order and no synchronisation can close a cycle. Several in a row act as one, and are
+// counted as one. `all_syncs` draws them regardless and counts repeats: the published simulator's
+// decisions need both.
+void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+                           const struct rondo_sim_chances *chances, bool all_syncs,
+                           struct rondo_sim_rng *rng);
+
+// The first window of a GPU that ends behind `slot`, or null if it has none.
+const struct rondo_sim_window *rondo_sim_events_window(const struct rondo_sim_events *e,
+                                                       uint32_t gpu, uint32_t slot);
+
+// The number of the first synchronisation at or behind position `at` among all slots.
+uint32_t rondo_sim_events_sync_from(const struct rondo_sim_events *e, uint64_t at);
+
+#endif // RONDO_SIM_DEADLOCK_EVENTS_H

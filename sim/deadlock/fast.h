@@ -1,0 +1,39 @@
+// Decides one round from its events alone: is there a deadlock?
+//
+// Exact for all three models and both orders (docs/sim.md has the argument, test_sim_agree.c holds
+// it against the literal simulation). Only the neighbourhood of a window that could close a cycle
+// is ever looked at.
+//
+// One checker belongs to one thread.
+#ifndef RONDO_SIM_DEADLOCK_FAST_H
+#define RONDO_SIM_DEADLOCK_FAST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/deadlock/events.h"
+#include "sim/deadlock/programs.h"
+#include "sim/deadlock/world.h"
+
+// Windows whose key ranges overlap, looked at together.
+struct rondo_sim_cluster {
+  uint32_t component, gpu;
+  uint64_t low, high;
+};
+
+struct rondo_sim_fast {
+  const struct rondo_sim_world *world;
+  uint32_t limit; // executing collectives a GPU may hold
+  struct rondo_sim_programs programs;
+  struct rondo_sim_cluster *clusters;
+  uint32_t *seeds;
+  uint32_t cluster_count, cluster_capacity;
+};
+
+void rondo_sim_fast_init(struct rondo_sim_fast *f, const struct rondo_sim_world *w, uint32_t limit);
+void rondo_sim_fast_fini(struct rondo_sim_fast *f);
+
+// True if the round ends in a deadlock. f->programs then holds the region that is stuck.
+bool rondo_sim_fast_deadlock(struct rondo_sim_fast *f, const struct rondo_sim_events *e);
+
+#endif // RONDO_SIM_DEADLOCK_FAST_H

@@ -1,0 +1,340 @@
+#include "sim/deadlock/literal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/common/text.h"
+
+enum { UNSEEN, ON_PATH, DONE };
+
+static uint32_t members_end(const struct rondo_sim_programs *p, uint32_t group) {
+  return group + 1 < p->group_count ? p->groups[group + 1].first_member : p->member_count;
+}
+
+// Notes where in each member's program each collective stands.
+static void index_positions(struct rondo_sim_literal *l) {
+  const struct rondo_sim_programs *p = l->programs;
+  uint64_t total = 0;
+  for (uint32_t c = 0; c < p->collective_count; c++) {
+    uint32_t g = p->group_of[c];
+    l->position_first[c] = total;
+    l->missing[c] = members_end(p, g) - p->groups[g].first_member;
+    total += l->missing[c];
+  }
+  l->position = rondo_sim_alloc(sizeof(uint32_t) * total);
+  for (uint32_t i = 0; i < p->program_count; i++) {
+    for (uint32_t n = 0; n < p->programs[i].length; n++) {
+      uint32_t c = p->items[p->programs[i].first + n] & ~RONDO_SIM_SYNC_BEFORE;
+      const uint32_t *members = p->members + p->groups[p->group_of[c]].first_member;
+      uint32_t rank = 0;
+      while (members[rank] != i) {
+        rank++;
+      }
+      l->position[l->position_first[c] + rank] = n;
+    }
+  }
+}
+
+void rondo_sim_literal_init(struct rondo_sim_literal *l, struct rondo_sim_programs *p,
+                            uint32_t limit) {
+  *l = (struct rondo_sim_literal){.programs = p, .limit = limit};
+  uint32_t n = p->program_count;
+  l->gpus = rondo_sim_calloc(n, sizeof(*l->gpus));
+  l->executing_pool = rondo_sim_alloc(sizeof(uint32_t) * p->item_count);
+  l->position_first = rondo_sim_alloc(sizeof(uint64_t) * p->collective_count);
+  l->missing = rondo_sim_alloc(sizeof(uint32_t) * p->collective_count);
+  l->touched = rondo_sim_alloc(sizeof(uint32_t) * n);
+  l->path = rondo_sim_alloc(sizeof(uint32_t) * n);
+  l->order = rondo_sim_alloc(sizeof(uint32_t) * n);
+  l->cycle = rondo_sim_alloc(sizeof(*l->cycle) * 2 * n);
+  for (uint32_t i = 0; i < n; i++) {
+    l->gpus[i].executing = l->executing_pool + p->programs[i].first;
+  }
+  index_positions(l);
+}
+
+void rondo_sim_literal_fini(struct rondo_sim_literal *l) {
+  free(l->gpus);
+  free(l->executing_pool);
+  free(l->position);
+  free(l->position_first);
+  free(l->missing);
+  free(l->touched);
+  free(l->path);
+  free(l->order);
+  free(l->cycle);
+  *l = (struct rondo_sim_literal){0};
+}
+
+static uint32_t item_at(const struct rondo_sim_literal *l, uint32_t program, uint32_t n) {
+  return l->programs->items[l->programs->programs[program].first + n];
+}
+
+static void touch(struct rondo_sim_literal *l, uint32_t program) {
+  if (!l->gpus[program].touched) {
+    l->gpus[program].touched = true;
+    l->touched[l->touched_count++] = program;
+  }
+}
+
+static void stop_executing(struct rondo_sim_literal_gpu *gpu, uint32_t collective) {
+  uint32_t k = 0;
+  while (gpu->executing[k] != collective) {
+    k++;
+  }
+  gpu->executing[k] = gpu->executing[--gpu->executing_count];
+}
+
+static void succeed(struct rondo_sim_literal *l, uint32_t collective) {
+  const struct rondo_sim_programs *p = l->programs;
+  uint32_t g = p->group_of[collective];
+  for (uint32_t m = p->groups[g].first_member; m < members_end(p, g); m++) {
+    stop_executing(&l->gpus[p->members[m]], collective);
+    touch(l, p->members[m]);
+  }
+}
+
+// Invoked collectives of a GPU become executing as far as the decision model lets them.
+static void start(struct rondo_sim_literal *l, uint32_t program) {
+  struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
+  while (gpu->started < gpu->issued && gpu->executing_count < l->limit) {
+    uint32_t item = item_at(l, program, gpu->started);
+    if ((item & RONDO_SIM_SYNC_BEFORE) && gpu->executing_count > 0) {
+      return;
+    }
+    uint32_t collective = item & ~RONDO_SIM_SYNC_BEFORE;
+    gpu->started++;
+    gpu->executing[gpu->executing_count++] = collective;
+    if (--l->missing[collective] == 0) {
+      succeed(l, collective);
+    }
+  }
+}
+
+// Lets the cascade run out: whoever a success may have given room tries to start the next.
+static void settle(struct rondo_sim_literal *l) {
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (uint32_t k = 0; k < l->touched_count; k++) {
+      uint32_t before = l->gpus[l->touched[k]].started;
+      start(l, l->touched[k]);
+      moved |= l->gpus[l->touched[k]].started != before;
+    }
+  }
+}
+
+static void issue(struct rondo_sim_literal *l, uint32_t program) {
+  struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
+  l->events++;
+  touch(l, program);
+  if ((item_at(l, program, gpu->issued) & RONDO_SIM_SYNC_BEFORE) && !gpu->sync_issued) {
+    gpu->sync_issued = true;
+    return;
+  }
+  gpu->sync_issued = false;
+  gpu->issued++;
+  settle(l);
+}
+
+static bool waits(const struct rondo_sim_literal_gpu *gpu) { return gpu->started < gpu->issued; }
+
+// Walks the edges out of a GPU: executing collective by executing collective, member by member.
+struct edge_walk {
+  uint32_t executing, member;
+};
+
+// The next GPU on which an executing collective of `from` is invoked and not executing, or -1.
+static int64_t next_edge(const struct rondo_sim_literal *l, uint32_t from, struct edge_walk *at) {
+  const struct rondo_sim_programs *p = l->programs;
+  for (; at->executing < l->gpus[from].executing_count; at->executing++, at->member = 0) {
+    uint32_t c = l->gpus[from].executing[at->executing], g = p->group_of[c];
+    uint32_t first = p->groups[g].first_member, count = members_end(p, g) - first;
+    while (at->member < count) {
+      uint32_t rank = at->member++, m = p->members[first + rank];
+      uint32_t n = l->position[l->position_first[c] + rank];
+      if (n >= l->gpus[m].started && n < l->gpus[m].issued) {
+        return m;
+      }
+    }
+  }
+  return -1;
+}
+
+static void add_pair(struct rondo_sim_literal *l, uint32_t from, uint32_t to, uint32_t collective) {
+  l->cycle[l->cycle_count++] = (struct rondo_sim_part){from, collective, true};
+  l->cycle[l->cycle_count++] = (struct rondo_sim_part){to, collective, false};
+}
+
+// Writes down the cycle that runs along path[first..last] and back.
+static void keep_cycle(struct rondo_sim_literal *l, const struct edge_walk *walks, uint32_t first,
+                       uint32_t last) {
+  l->cycle_count = 0;
+  for (uint32_t k = first; k <= last; k++) {
+    uint32_t to = k < last ? l->path[k + 1] : l->path[first];
+    add_pair(l, l->path[k], to, l->gpus[l->path[k]].executing[walks[k].executing]);
+  }
+}
+
+static uint32_t place_on_path(const struct rondo_sim_literal *l, uint32_t program) {
+  uint32_t k = 0;
+  while (l->path[k] != program) {
+    k++;
+  }
+  return k;
+}
+
+// Depth-first from one GPU; `walks` has room for every GPU. Appends what it visits to l->order.
+static bool cycle_from(struct rondo_sim_literal *l, uint32_t root, struct edge_walk *walks,
+                       uint32_t *visited) {
+  uint32_t depth = 0;
+  l->path[0] = root;
+  walks[0] = (struct edge_walk){0, 0};
+  l->gpus[root].mark = ON_PATH;
+  l->order[(*visited)++] = root;
+  for (;;) {
+    int64_t to = next_edge(l, l->path[depth], &walks[depth]);
+    if (to < 0) {
+      l->gpus[l->path[depth]].mark = DONE;
+      if (depth-- == 0) {
+        return false;
+      }
+    } else if (l->gpus[to].mark == ON_PATH) {
+      keep_cycle(l, walks, place_on_path(l, (uint32_t)to), depth);
+      return true;
+    } else if (l->gpus[to].mark == UNSEEN) {
+      l->path[++depth] = (uint32_t)to;
+      walks[depth] = (struct edge_walk){0, 0};
+      l->gpus[to].mark = ON_PATH;
+      l->order[(*visited)++] = (uint32_t)to;
+    }
+  }
+}
+
+// A new cycle must pass a GPU whose state has just changed, so only those are roots.
+static bool find_cycle(struct rondo_sim_literal *l, struct edge_walk *walks) {
+  uint32_t visited = 0;
+  bool found = false;
+  for (uint32_t k = 0; k < l->touched_count && !found; k++) {
+    struct rondo_sim_literal_gpu *gpu = &l->gpus[l->touched[k]];
+    if (waits(gpu) && gpu->mark == UNSEEN) {
+      found = cycle_from(l, l->touched[k], walks, &visited);
+    }
+  }
+  for (uint32_t k = 0; k < visited; k++) {
+    l->gpus[l->order[k]].mark = UNSEEN;
+  }
+  return found;
+}
+
+// Does a GPU of the set (mark ON_PATH) wait for the set alone? After a synchronisation it waits
+// for all its executing collectives, so one that the set holds is enough; for room it waits for
+// any of them, so the set must hold each.
+static bool held(const struct rondo_sim_literal *l, uint32_t program) {
+  const struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
+  bool for_all = (item_at(l, program, gpu->started) & RONDO_SIM_SYNC_BEFORE) != 0;
+  for (uint32_t k = 0; k < gpu->executing_count; k++) {
+    struct edge_walk walk = {k, 0};
+    bool holds = false;
+    for (int64_t to = next_edge(l, program, &walk); to >= 0 && walk.executing == k && !holds;
+         to = next_edge(l, program, &walk)) {
+      holds = l->gpus[to].mark == ON_PATH;
+    }
+    if (holds == for_all) {
+      return for_all;
+    }
+  }
+  return !for_all;
+}
+
+// Every GPU of the set has an edge into the set, so following such edges must come round.
+static void cycle_in_set(struct rondo_sim_literal *l, uint32_t at, struct edge_walk *walks) {
+  for (uint32_t depth = 0;; depth++) {
+    l->path[depth] = at;
+    l->gpus[at].mark = DONE;
+    walks[depth] = (struct edge_walk){0, 0};
+    int64_t to = next_edge(l, at, &walks[depth]);
+    while (l->gpus[to].mark == UNSEEN) {
+      to = next_edge(l, at, &walks[depth]);
+    }
+    if (l->gpus[to].mark == DONE) {
+      keep_cycle(l, walks, place_on_path(l, (uint32_t)to), depth);
+      return;
+    }
+    at = (uint32_t)to;
+  }
+}
+
+// The search where room is limited: strike out every GPU that something outside the set can help.
+static bool find_stuck_set(struct rondo_sim_literal *l, struct edge_walk *walks) {
+  uint32_t count = l->programs->program_count, in_set = 0, before;
+  for (uint32_t i = 0; i < count; i++) {
+    l->gpus[i].mark = waits(&l->gpus[i]) ? ON_PATH : UNSEEN;
+    in_set += waits(&l->gpus[i]);
+  }
+  do {
+    before = in_set;
+    for (uint32_t i = 0; i < count; i++) {
+      if (l->gpus[i].mark == ON_PATH && !held(l, i)) {
+        l->gpus[i].mark = UNSEEN;
+        in_set--;
+      }
+    }
+  } while (in_set < before);
+  if (in_set > 0) {
+    uint32_t first = 0;
+    while (l->gpus[first].mark != ON_PATH) {
+      first++;
+    }
+    cycle_in_set(l, first, walks);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    l->gpus[i].mark = UNSEEN;
+  }
+  return in_set > 0;
+}
+
+static bool check(struct rondo_sim_literal *l, struct edge_walk *walks) {
+  bool waiting = false;
+  for (uint32_t k = 0; k < l->touched_count; k++) {
+    waiting |= waits(&l->gpus[l->touched[k]]);
+  }
+  bool found = false;
+  if (waiting) {
+    l->checks++;
+    bool limited = l->limit > 1 && l->limit != RONDO_SIM_UNLIMITED;
+    found = limited ? find_stuck_set(l, walks) : find_cycle(l, walks);
+  }
+  for (uint32_t k = 0; k < l->touched_count; k++) {
+    l->gpus[l->touched[k]].touched = false;
+  }
+  l->touched_count = 0;
+  return found;
+}
+
+bool rondo_sim_literal_run(struct rondo_sim_literal *l, enum rondo_sim_turns turns,
+                           struct rondo_sim_rng *rng) {
+  const struct rondo_sim_programs *p = l->programs;
+  uint32_t *live = rondo_sim_alloc(sizeof(uint32_t) * p->program_count), live_count = 0;
+  struct edge_walk *walks = rondo_sim_alloc(sizeof(*walks) * p->program_count);
+  for (uint32_t i = 0; i < p->program_count; i++) {
+    if (p->programs[i].length > 0) {
+      live[live_count++] = i;
+    }
+  }
+  for (uint32_t turn = 0; live_count > 0 && !l->deadlock;) {
+    uint32_t k = turns == RONDO_SIM_RANDOM_TURNS ? rondo_sim_rng_below(rng, live_count) : turn;
+    issue(l, live[k]);
+    l->deadlock = check(l, walks);
+    if (l->gpus[live[k]].issued == p->programs[live[k]].length) {
+      // Keeps the order of the others, so that round-robin stays what it says.
+      memmove(live + k, live + k + 1, (--live_count - k) * sizeof(*live));
+    } else {
+      turn = k + 1;
+    }
+    turn = turn < live_count ? turn : 0;
+  }
+  free(live);
+  free(walks);
+  return l->deadlock;
+}

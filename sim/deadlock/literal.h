@@ -1,0 +1,68 @@
+// The paper's simulator to the letter (DFCCL section 2.4.1): GPUs take turns, each issues the next
+// event of its program, collectives go from *invoked* to *executing* to *successful*, and after each
+// invocation and each synchronisation the dependency graph is searched for a cycle.
+//
+// The graph: an executing collective on one GPU points to its invoked counterparts on the others;
+// an invoked collective on a GPU points to all executing collectives of that GPU. Where a GPU holds
+// a limited number of executing collectives (RONDO_SIM_UNLIMITED: no limit, 1: single queue), one
+// that waits for room waits for any of them, so there a cycle is not enough: the search asks for a
+// set of GPUs in which each waits for the set alone, and shows a cycle inside it.
+//
+// A suspended GPU goes on invoking; what it invokes waits behind the synchronisation.
+//
+// It serves as the naive engine, explains deadlocks that the fast engine found, and is what the
+// fast engine is tested against. One object belongs to one thread.
+#ifndef RONDO_SIM_DEADLOCK_LITERAL_H
+#define RONDO_SIM_DEADLOCK_LITERAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/deadlock/programs.h"
+#include "sim/deadlock/rng.h"
+
+// Who moves when (the paper leaves it open). It changes when a deadlock shows, never whether.
+enum rondo_sim_turns { RONDO_SIM_ROUND_ROBIN, RONDO_SIM_RANDOM_TURNS };
+
+// A node of the cycle: the part of a collective on a GPU.
+struct rondo_sim_part {
+  uint32_t program, collective; // local numbers of the programs
+  bool executing;               // else invoked
+};
+
+struct rondo_sim_literal_gpu {
+  uint32_t issued, started; // items of the program
+  bool sync_issued;         // the synchronisation before item `issued` has been issued
+  uint32_t *executing;      // collectives
+  uint32_t executing_count;
+  uint8_t mark; // of the search
+  bool touched;
+};
+
+struct rondo_sim_literal {
+  struct rondo_sim_programs *programs;
+  uint32_t limit;
+  struct rondo_sim_literal_gpu *gpus;
+  uint32_t *executing_pool;
+  uint32_t *position;       // of each local collective, at each member: item number
+  uint64_t *position_first; // of each local collective
+  uint32_t *missing;
+  uint32_t *touched, *path, *order;
+  struct rondo_sim_part *cycle;
+  uint32_t touched_count, cycle_count;
+  uint64_t events, checks; // issued so far; searches made
+  bool deadlock;
+};
+
+// Takes the programs (which must stay) and makes everything that a run needs.
+void rondo_sim_literal_init(struct rondo_sim_literal *l, struct rondo_sim_programs *p,
+                            uint32_t limit);
+void rondo_sim_literal_fini(struct rondo_sim_literal *l);
+
+// Runs to the end of the round: all collectives successful, or a deadlock. Returns true for a
+// deadlock; l->cycle then holds its nodes in order, each waiting for the next and the last for the
+// first. `rng` is used only with random turns.
+bool rondo_sim_literal_run(struct rondo_sim_literal *l, enum rondo_sim_turns turns,
+                           struct rondo_sim_rng *rng);
+
+#endif // RONDO_SIM_DEADLOCK_LITERAL_H

@@ -1,0 +1,105 @@
+// The world of one simulation: which GPUs are in which group, how many collectives each group has,
+// and in what order each GPU would invoke them if nothing went wrong (DFCCL section 2.4.1).
+//
+// A GPU's planned list is never stored: a *slot* of the list is turned into a collective, and back,
+// by arithmetic over a few *segments*, so 100,000 GPUs with 1,600 collectives each fit in a few
+// megabytes. A collective is named by its group and its index in the group's list. Every planned
+// list is sorted by the collective's *key*, and the keys are the same on all GPUs: without disorder
+// all GPUs agree.
+//
+//   rondo_sim_world_init(&w, groups, group_count, gpu_count, order);  ...  rondo_sim_world_fini(&w);
+//
+// After init a world is read-only and may be shared by threads.
+#ifndef RONDO_SIM_DEADLOCK_WORLD_H
+#define RONDO_SIM_DEADLOCK_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// How a GPU orders the collectives of its groups.
+enum rondo_sim_order {
+  RONDO_SIM_INTERLEAVED, // the first of each group, then the second of each group, and so on
+  RONDO_SIM_SEQUENTIAL   // all of one group, then all of the next
+};
+
+// One group as it is described to init.
+struct rondo_sim_group {
+  const uint32_t *gpus; // distinct, each below the world's gpu_count
+  uint32_t gpu_count;
+  uint32_t collective_count;
+};
+
+struct rondo_sim_collective {
+  uint32_t group, index;
+};
+
+// A stretch of a GPU's list in which `width` groups take turns, one collective each.
+struct rondo_sim_segment {
+  uint32_t first_slot, first_index, layers, width;
+  uint32_t first_active; // into world.active: the places, in the GPU's group list, that take turns
+};
+
+struct rondo_sim_world {
+  enum rondo_sim_order order;
+  uint32_t gpu_count, group_count, component_count;
+  uint64_t slot_count;      // over all GPUs
+  uint32_t uniform_length;  // the list length of every GPU where all are equal, else 0
+  uint32_t *collectives;    // of each group
+  uint32_t *member_offset;  // group_count + 1, into members
+  uint32_t *members;        // ascending inside a group
+  uint32_t *joined_offset;  // gpu_count + 1, into joined
+  uint32_t *joined;         // groups of each GPU, ascending
+  uint32_t *segment_offset; // gpu_count + 1, into segments
+  struct rondo_sim_segment *segments;
+  uint32_t *active;
+  uint64_t *slot_offset;     // gpu_count + 1: where a GPU's list begins among all slots
+  uint32_t *component;       // of each GPU: GPUs that share groups, directly or through others
+  uint32_t *component_first; // component_count + 1, into component_gpus
+  uint32_t *component_gpus;  // ascending inside a component
+};
+
+// Builds the world from `group_count` groups. Groups must not be empty. All memory is the world's.
+void rondo_sim_world_init(struct rondo_sim_world *w, const struct rondo_sim_group *groups,
+                          uint32_t group_count, uint32_t gpu_count, enum rondo_sim_order order);
+void rondo_sim_world_fini(struct rondo_sim_world *w);
+
+// How many collectives a GPU invokes in a round.
+static inline uint32_t rondo_sim_world_length(const struct rondo_sim_world *w, uint32_t gpu) {
+  return (uint32_t)(w->slot_offset[gpu + 1] - w->slot_offset[gpu]);
+}
+
+static inline uint32_t rondo_sim_world_size(const struct rondo_sim_world *w, uint32_t group) {
+  return w->member_offset[group + 1] - w->member_offset[group];
+}
+
+// The GPU whose list holds position `at` among all slots.
+uint32_t rondo_sim_world_gpu_at(const struct rondo_sim_world *w, uint64_t at);
+
+// The collective planned at a slot of a GPU's list.
+struct rondo_sim_collective rondo_sim_world_at(const struct rondo_sim_world *w, uint32_t gpu,
+                                               uint32_t slot);
+
+// The slot at which a GPU plans a collective of a group that it has joined.
+uint32_t rondo_sim_world_slot(const struct rondo_sim_world *w, uint32_t gpu,
+                              struct rondo_sim_collective c);
+
+// How many collectives of the GPU's `place`-th group lie in the planned slots below `slot`.
+uint32_t rondo_sim_world_count_below(const struct rondo_sim_world *w, uint32_t gpu, uint32_t place,
+                                     uint32_t slot);
+
+// The first slot whose collective has a key of at least `key`; the list length if there is none.
+uint32_t rondo_sim_world_lower_bound(const struct rondo_sim_world *w, uint32_t gpu, uint64_t key);
+
+// Keys order collectives as every GPU plans them.
+static inline uint64_t rondo_sim_world_key(const struct rondo_sim_world *w,
+                                           struct rondo_sim_collective c) {
+  return w->order == RONDO_SIM_INTERLEAVED ? (uint64_t)c.index << 32 | c.group
+                                           : (uint64_t)c.group << 32 | c.index;
+}
+
+static inline uint64_t rondo_sim_world_key_at(const struct rondo_sim_world *w, uint32_t gpu,
+                                              uint32_t slot) {
+  return rondo_sim_world_key(w, rondo_sim_world_at(w, gpu, slot));
+}
+
+#endif // RONDO_SIM_DEADLOCK_WORLD_H
