@@ -1,0 +1,139 @@
+#include "sim/deadlock/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/common/text.h"
+#include "sim/deadlock/grouping.h"
+#include "sim/deadlock/programs.h"
+
+static void *copy_of(const void *from, size_t bytes) {
+  void *to = rondo_sim_alloc(bytes);
+  if (bytes > 0) {
+    memcpy(to, from, bytes);
+  }
+  return to;
+}
+
+void rondo_sim_config_init(struct rondo_sim_config *c) {
+  static const uint32_t gpus[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  *c = (struct rondo_sim_config){
+      .disorder = 1e-5,
+      .synchronisation = 0,
+      .processes = 1,
+      .rounds = 32000,
+      .seed = 1,
+      .grouping = RONDO_SIM_FREE,
+      .gpu_count = 8,
+      .group_count = 1,
+      .max_groups_per_gpu = 5,
+      .draws = 20,
+      .grouping_seed = 1,
+  };
+  c->groups = rondo_sim_alloc(sizeof(*c->groups));
+  c->groups[0] = (struct rondo_sim_group){copy_of(gpus, sizeof(gpus)), 8, 161};
+}
+
+void rondo_sim_config_forget_groups(struct rondo_sim_config *c) {
+  for (uint32_t g = 0; c->groups && g < c->group_count; g++) {
+    free((void *)(uintptr_t)c->groups[g].gpus);
+  }
+  free(c->groups);
+  c->groups = NULL;
+  c->group_count = 0;
+}
+
+void rondo_sim_config_fini(struct rondo_sim_config *c) {
+  rondo_sim_config_forget_groups(c);
+  free(c->sizes);
+  free(c->collective_choices);
+  *c = (struct rondo_sim_config){0};
+}
+
+void rondo_sim_config_copy(struct rondo_sim_config *c, const struct rondo_sim_config *from) {
+  *c = *from;
+  c->sizes = copy_of(from->sizes, sizeof(*c->sizes) * from->size_count);
+  c->collective_choices =
+      copy_of(from->collective_choices, sizeof(*c->collective_choices) * from->choice_count);
+  if (!from->groups) {
+    return;
+  }
+  c->groups = copy_of(from->groups, sizeof(*c->groups) * from->group_count);
+  for (uint32_t g = 0; g < c->group_count; g++) {
+    c->groups[g].gpus = copy_of(from->groups[g].gpus, sizeof(uint32_t) * from->groups[g].gpu_count);
+  }
+}
+
+static bool refuse(char *error, size_t error_bytes, const char *what) {
+  snprintf(error, error_bytes, "%s", what);
+  return false;
+}
+
+bool rondo_sim_config_check(const struct rondo_sim_config *c, char *error, size_t error_bytes) {
+  if (c->model == RONDO_SIM_RESOURCES && c->resources == 0) {
+    return refuse(error, error_bytes,
+                  "resources: the resource-limited model needs a limit of at least 1");
+  }
+  if (c->model == RONDO_SIM_SINGLE_QUEUE && c->synchronisation > 0 && !c->compat_dfccl) {
+    return refuse(error, error_bytes,
+                  "synchronisation: the single-queue model has none; choose the model "
+                  "\"synchronisation\" or \"resource-limited\"");
+  }
+  if (c->compat_dfccl && c->synchronisation >= 1) {
+    return refuse(error, error_bytes,
+                  "synchronisation: with a probability of 1 the published simulator never "
+                  "invokes anything");
+  }
+  if (c->rounds == 0) {
+    return refuse(error, error_bytes, "rounds: at least one is needed");
+  }
+  if (c->grouping == RONDO_SIM_FREE_DRAWN && c->draws == 0) {
+    return refuse(error, error_bytes, "grouping.draws: at least one is needed");
+  }
+  return true;
+}
+
+uint32_t rondo_sim_config_groupings(const struct rondo_sim_config *c) {
+  return c->grouping == RONDO_SIM_FREE_DRAWN ? c->draws : 1;
+}
+
+bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
+                            enum rondo_sim_order order, struct rondo_sim_world *w) {
+  struct rondo_sim_groups g;
+  switch (c->grouping) {
+  case RONDO_SIM_3D:
+    rondo_sim_groups_3d(&g, c);
+    break;
+  case RONDO_SIM_FREE_DRAWN:
+    if (!rondo_sim_groups_draw(&g, c, grouping)) {
+      return false;
+    }
+    break;
+  case RONDO_SIM_FREE:
+  default:
+    rondo_sim_world_init(w, c->groups, c->group_count, c->gpu_count, order);
+    return true;
+  }
+  rondo_sim_world_init(w, g.groups, g.group_count, g.gpu_count, order);
+  rondo_sim_groups_fini(&g);
+  return true;
+}
+
+uint32_t rondo_sim_config_limit(const struct rondo_sim_config *c) {
+  switch (c->model) {
+  case RONDO_SIM_SINGLE_QUEUE:
+    return 1;
+  case RONDO_SIM_RESOURCES:
+    return c->resources;
+  case RONDO_SIM_SYNCHRONISATION:
+  default:
+    return RONDO_SIM_UNLIMITED;
+  }
+}
+
+struct rondo_sim_chances rondo_sim_config_chances(const struct rondo_sim_config *c) {
+  double sync = c->model == RONDO_SIM_SINGLE_QUEUE ? 0 : c->synchronisation;
+  return (struct rondo_sim_chances){rondo_sim_rare_make(c->disorder), rondo_sim_rare_make(sync),
+                                    c->skipped};
+}

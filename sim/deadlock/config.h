@@ -1,0 +1,107 @@
+// What to simulate: the configuration, from a JSON file or from options.
+//
+// Two formats are read. Rondo's own is described in docs/sim.md; the published DFCCL simulator's
+// files (keys total_rounds, grouping_policy, ...) are read unchanged and recognised by their keys.
+// A bad file is refused with one line that names the key and the line of the file.
+//
+//   rondo_sim_config_init(&c);
+//   rondo_sim_config_load(&c, path, error, sizeof(error));  ...  rondo_sim_config_fini(&c);
+#ifndef RONDO_SIM_DEADLOCK_CONFIG_H
+#define RONDO_SIM_DEADLOCK_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sim/deadlock/events.h"
+#include "sim/deadlock/literal.h"
+#include "sim/deadlock/world.h"
+
+enum rondo_sim_model {
+  RONDO_SIM_SINGLE_QUEUE,    // a GPU executes one collective at a time
+  RONDO_SIM_SYNCHRONISATION, // any number, but synchronisations suspend the GPU
+  RONDO_SIM_RESOURCES // at most `resources` at a time; synchronisations if their chance is > 0
+};
+
+enum rondo_sim_grouping {
+  RONDO_SIM_3D,         // tensor, data and pipeline parallel sizes
+  RONDO_SIM_FREE,       // the groups are listed
+  RONDO_SIM_FREE_DRAWN, // only sizes are given; groupings are drawn from a seed
+};
+
+enum rondo_sim_engine { RONDO_SIM_FAST_ENGINE, RONDO_SIM_NAIVE_ENGINE };
+
+// `count` groups of `gpus` GPUs each, to be drawn.
+struct rondo_sim_group_sizes {
+  uint32_t count, gpus;
+};
+
+struct rondo_sim_config {
+  enum rondo_sim_model model;
+  double disorder, synchronisation; // probabilities
+  uint32_t resources;
+  enum rondo_sim_order order;
+  enum rondo_sim_skipped skipped;
+  enum rondo_sim_turns turns;
+  enum rondo_sim_engine engine;
+  bool compat_dfccl;     // also by the published simulator's decisions
+  bool published_stream; // a published file with fix_seed 1: its random numbers, too
+  uint32_t processes;    // of a published file: each runs `rounds`
+  uint64_t rounds, seed;
+  uint32_t threads; // 0: as many as there are processors
+  enum rondo_sim_grouping grouping;
+  uint32_t tensor, data, pipeline;               // 3D: group sizes
+  uint32_t tensor_collectives, data_collectives; // 3D: of each group
+  uint32_t gpu_count, group_count;               // free
+  struct rondo_sim_group *groups;                // free, listed: with their own gpus arrays
+  struct rondo_sim_group_sizes *sizes;           // drawn
+  uint32_t size_count;
+  uint32_t *collective_choices; // drawn: dealt to equal shares of the groups
+  uint32_t choice_count;
+  uint32_t max_groups_per_gpu, draws;
+  uint64_t grouping_seed;
+};
+
+// The defaults: one group of 8 GPUs with 161 collectives, single queue, disorder 1e-5.
+void rondo_sim_config_init(struct rondo_sim_config *c);
+void rondo_sim_config_fini(struct rondo_sim_config *c);
+
+// Forgets the listed groups.
+void rondo_sim_config_forget_groups(struct rondo_sim_config *c);
+
+// A copy that is independent of `from`.
+void rondo_sim_config_copy(struct rondo_sim_config *c, const struct rondo_sim_config *from);
+
+// Reads a file into an initialised configuration. False on a bad file, with one line in `error`.
+bool rondo_sim_config_load(struct rondo_sim_config *c, const char *path, char *error,
+                           size_t error_bytes);
+
+// As above, from text; `name` is what errors call it.
+bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const char *name,
+                            char *error, size_t error_bytes);
+
+// Sets one named option ("model", "disorder", "order", ...; the same words as in a file) from text.
+// False with one line in `error` if the name or the value is not known.
+bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const char *value,
+                          char *error, size_t error_bytes);
+
+// Checks what single values cannot show. False with one line in `error`.
+bool rondo_sim_config_check(const struct rondo_sim_config *c, char *error, size_t error_bytes);
+
+// How many groupings the configuration stands for: its draws, or 1.
+uint32_t rondo_sim_config_groupings(const struct rondo_sim_config *c);
+
+// Builds the world of one grouping. False if sizes cannot be drawn that way.
+bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
+                            enum rondo_sim_order order, struct rondo_sim_world *w);
+
+// How many collectives a GPU may execute at once in this model.
+uint32_t rondo_sim_config_limit(const struct rondo_sim_config *c);
+
+// What can go wrong at a slot in this model.
+struct rondo_sim_chances rondo_sim_config_chances(const struct rondo_sim_config *c);
+
+const char *rondo_sim_model_name(enum rondo_sim_model model);
+const char *rondo_sim_order_name(enum rondo_sim_order order);
+
+#endif // RONDO_SIM_DEADLOCK_CONFIG_H

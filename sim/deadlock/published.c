@@ -1,0 +1,236 @@
+#include "sim/deadlock/published.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/common/text.h"
+
+void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_sim_world *w,
+                              bool single, const struct rondo_sim_chances *chances,
+                              uint32_t resource_limit) {
+  *p = (struct rondo_sim_published){.world = w,
+                                    .single = single,
+                                    .disorder = chances->disorder.probability,
+                                    .synchronisation = chances->synchronisation.probability,
+                                    .resource_limit = resource_limit};
+  p->first_index = rondo_sim_calloc(w->group_count + 1u, sizeof(uint64_t));
+  for (uint32_t g = 0; g < w->group_count; g++) {
+    p->first_index[g + 1] = p->first_index[g] + w->collectives[g];
+  }
+  p->list = rondo_sim_alloc(sizeof(uint32_t) * w->slot_count);
+  p->submitted_count = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
+  p->outstanding = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
+  p->remaining = rondo_sim_calloc(p->first_index[w->group_count], sizeof(uint32_t));
+  p->submitted = rondo_sim_calloc(w->slot_count, 1);
+  p->synced = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
+  p->hung = rondo_sim_calloc(w->gpu_count, sizeof(bool));
+  p->slots = rondo_sim_calloc(w->group_count, sizeof(*p->slots));
+  p->in_slot = rondo_sim_calloc(w->member_offset[w->group_count], 1);
+}
+
+void rondo_sim_published_fini(struct rondo_sim_published *p) {
+  free(p->first_index);
+  free(p->list);
+  free(p->submitted_count);
+  free(p->outstanding);
+  free(p->remaining);
+  free(p->submitted);
+  free(p->synced);
+  free(p->hung);
+  free(p->slots);
+  free(p->in_slot);
+  *p = (struct rondo_sim_published){0};
+}
+
+static void reset(struct rondo_sim_published *p) {
+  const struct rondo_sim_world *w = p->world;
+  for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
+    for (uint32_t slot = 0; slot < rondo_sim_world_length(w, gpu); slot++) {
+      p->list[w->slot_offset[gpu] + slot] = slot;
+    }
+    p->submitted_count[gpu] = p->outstanding[gpu] = p->synced[gpu] = 0;
+    p->hung[gpu] = false;
+  }
+  for (uint32_t g = 0; g < w->group_count; g++) {
+    p->slots[g] = (struct rondo_sim_slot){0, 0};
+    for (uint64_t c = p->first_index[g]; c < p->first_index[g + 1]; c++) {
+      p->remaining[c] = rondo_sim_world_size(w, g);
+    }
+  }
+  memset(p->submitted, 0, w->slot_count);
+  memset(p->in_slot, 0, w->member_offset[w->group_count]);
+}
+
+static double draw(struct rondo_sim_draws draws) {
+  return draws.rng ? rondo_sim_rng_unit(draws.rng) : rondo_sim_mersenne_unit(draws.mersenne);
+}
+
+// What the events say is submitted at a slot.
+static uint32_t scripted(const struct rondo_sim_events *e, uint32_t gpu, uint32_t slot) {
+  const struct rondo_sim_window *x = rondo_sim_events_window(e, gpu, slot);
+  return x && x->start <= slot ? e->permuted[x->first_permuted + slot - x->start] : slot;
+}
+
+// Does the GPU synchronise at this turn?
+static bool synchronises(struct rondo_sim_published *p, uint32_t gpu,
+                         struct rondo_sim_draws draws) {
+  if (!draws.events) {
+    return draw(draws) < p->synchronisation;
+  }
+  uint64_t at = p->world->slot_offset[gpu] + p->submitted_count[gpu];
+  uint32_t k = rondo_sim_events_sync_from(draws.events, at);
+  bool due = k < draws.events->sync_count && draws.events->syncs[k].at == at &&
+             p->synced[gpu] < draws.events->syncs[k].count;
+  p->synced[gpu] = due ? p->synced[gpu] + 1 : 0;
+  return due;
+}
+
+// Walks what the GPU has not submitted. The last one is taken without regard to its draw, but the
+// draw is made: a stream of random numbers must be read in step.
+static uint32_t decide(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
+  if (draws.events) {
+    return scripted(draws.events, gpu, p->submitted_count[gpu]++);
+  }
+  uint32_t *list = p->list + p->world->slot_offset[gpu];
+  uint32_t first = p->submitted_count[gpu]++, at = first;
+  uint32_t last = rondo_sim_world_length(p->world, gpu) - 1;
+  while (draw(draws) < p->disorder && at < last) {
+    at++;
+  }
+  uint32_t taken = list[at];
+  memmove(list + first + 1, list + first, (at - first) * sizeof(*list));
+  return taken;
+}
+
+static uint8_t *slot_mark(struct rondo_sim_published *p, uint32_t group, uint32_t gpu) {
+  uint32_t m = p->world->member_offset[group];
+  while (p->world->members[m] != gpu) {
+    m++;
+  }
+  return &p->in_slot[m];
+}
+
+static bool submit_single(struct rondo_sim_published *p, uint32_t gpu,
+                          struct rondo_sim_collective c) {
+  const struct rondo_sim_world *w = p->world;
+  struct rondo_sim_slot *slot = &p->slots[c.group];
+  uint8_t *mark = slot_mark(p, c.group, gpu);
+  if (*mark) {
+    return false; // lost: the group still waits for what this GPU submitted before
+  }
+  if (slot->submitted > 0 && slot->index != c.index) {
+    return true;
+  }
+  *mark = 1;
+  slot->index = c.index;
+  if (++slot->submitted == rondo_sim_world_size(w, c.group)) {
+    slot->submitted = 0;
+    memset(p->in_slot + w->member_offset[c.group], 0, rondo_sim_world_size(w, c.group));
+  }
+  return false;
+}
+
+static bool is_submitted(const struct rondo_sim_published *p, uint32_t gpu,
+                         struct rondo_sim_collective c) {
+  const struct rondo_sim_world *w = p->world;
+  return p->submitted[w->slot_offset[gpu] + rondo_sim_world_slot(w, gpu, c)];
+}
+
+// Is the collective submitted (or not) on a hung GPU other than `gpu`?
+static bool on_another_hung(const struct rondo_sim_published *p, uint32_t gpu,
+                            struct rondo_sim_collective c, bool submitted) {
+  const struct rondo_sim_world *w = p->world;
+  for (uint32_t m = w->member_offset[c.group]; m < w->member_offset[c.group + 1]; m++) {
+    uint32_t other = w->members[m];
+    if (other != gpu && p->hung[other] && is_submitted(p, other, c) == submitted) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool intersects(const struct rondo_sim_published *p, uint32_t gpu) {
+  const struct rondo_sim_world *w = p->world;
+  bool mine_missing = false, theirs_missing = false;
+  for (uint32_t slot = 0; slot < rondo_sim_world_length(w, gpu); slot++) {
+    struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, slot);
+    if (p->remaining[p->first_index[c.group] + c.index] == 0) {
+      continue;
+    }
+    if (p->submitted[w->slot_offset[gpu] + slot]) {
+      mine_missing = mine_missing || on_another_hung(p, gpu, c, false);
+    } else {
+      theirs_missing = theirs_missing || on_another_hung(p, gpu, c, true);
+    }
+    if (mine_missing && theirs_missing) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool depleted(const struct rondo_sim_published *p, uint32_t group) {
+  const struct rondo_sim_world *w = p->world;
+  for (uint32_t m = w->member_offset[group]; m < w->member_offset[group + 1]; m++) {
+    if (p->outstanding[w->members[m]] < p->resource_limit) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool any_depleted(const struct rondo_sim_published *p) {
+  for (uint32_t g = 0; p->resource_limit > 0 && g < p->world->group_count; g++) {
+    if (depleted(p, g)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t slot) {
+  const struct rondo_sim_world *w = p->world;
+  struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, slot);
+  p->submitted[w->slot_offset[gpu] + slot] = 1;
+  p->outstanding[gpu]++;
+  if (--p->remaining[p->first_index[c.group] + c.index] > 0) {
+    return;
+  }
+  for (uint32_t m = w->member_offset[c.group]; m < w->member_offset[c.group + 1]; m++) {
+    uint32_t member = w->members[m];
+    if (--p->outstanding[member] == 0) {
+      p->hung[member] = false;
+    }
+  }
+}
+
+// One turn of a GPU that is neither hung nor done.
+static bool turn(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
+  if (p->single) {
+    uint32_t slot = decide(p, gpu, draws);
+    return submit_single(p, gpu, rondo_sim_world_at(p->world, gpu, slot));
+  }
+  if (synchronises(p, gpu, draws)) {
+    p->hung[gpu] = p->outstanding[gpu] > 0;
+    return p->hung[gpu] && intersects(p, gpu);
+  }
+  submit(p, gpu, decide(p, gpu, draws));
+  return any_depleted(p);
+}
+
+bool rondo_sim_published_round(struct rondo_sim_published *p, struct rondo_sim_draws draws) {
+  uint32_t unfinished = 1;
+  reset(p);
+  while (unfinished > 0) {
+    unfinished = 0;
+    for (uint32_t gpu = 0; gpu < p->world->gpu_count; gpu++) {
+      uint32_t length = rondo_sim_world_length(p->world, gpu);
+      bool done = p->submitted_count[gpu] == length;
+      if (!done && !p->hung[gpu] && turn(p, gpu, draws)) {
+        return true;
+      }
+      unfinished += p->submitted_count[gpu] < length;
+    }
+  }
+  return false;
+}

@@ -1,0 +1,65 @@
+// The published simulator's decisions (published.h), worked out from a round's events.
+//
+// Single queue: a component is played turn by turn only while something is out of step; in between
+// it jumps to the next window. A component whose undisturbed round is out of step by itself is
+// played from its first turn. Synchronisation: no turn is played at all. A GPU's position follows
+// from the turn and its lag; only synchronisations and awakenings are events, taken in the order of
+// their turns, and what is outstanding is found by counting positions of group members.
+//
+// Same answers as rondo_sim_published_round() on the same events (test_sim_published.c). A resource
+// limit is not supported here: its check looks at every submission.
+//
+// One object belongs to one thread.
+#ifndef RONDO_SIM_DEADLOCK_QUICK_H
+#define RONDO_SIM_DEADLOCK_QUICK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/deadlock/events.h"
+#include "sim/deadlock/published.h"
+#include "sim/deadlock/world.h"
+
+// A GPU in the synchronisation decision. Times count turns x GPUs + GPU.
+struct rondo_sim_quick_gpu {
+  int64_t lag; // slot s is submitted at turn s + lag, if no more synchronisation comes
+  uint32_t window, window_end; // its windows in the events
+  uint32_t sync, sync_end;     // its synchronisations left
+  uint32_t repeats;            // how many of the current one are done
+  uint32_t position;           // while hung: slots submitted
+  uint64_t wake; // while hung: not before this time; UINT64_MAX if it needs a hung GPU
+  bool hung;
+};
+
+struct rondo_sim_quick_event {
+  uint64_t time;
+  uint32_t gpu;
+  bool awakening;
+};
+
+struct rondo_sim_quick {
+  const struct rondo_sim_world *world;
+  bool single;
+  bool *in_step; // single: of each component, whether it stays so undisturbed
+  bool all_in_step;
+  struct rondo_sim_slot *slots;
+  uint8_t *in_slot;
+  uint32_t *mark_place;   // single: of each entry of world->joined, the place in world->members
+  uint32_t dirty;         // single: groups that hold something
+  uint32_t *window_first; // of each GPU
+  uint32_t *sync_first;   // of each GPU
+  struct rondo_sim_quick_gpu *gpus;
+  struct rondo_sim_quick_event *heap;
+  uint32_t heap_count, heap_capacity;
+  uint32_t *hung; // list
+  uint32_t hung_count;
+};
+
+void rondo_sim_quick_init(struct rondo_sim_quick *q, const struct rondo_sim_world *w, bool single);
+void rondo_sim_quick_fini(struct rondo_sim_quick *q);
+
+// True for what the published simulator calls a deadlock. The events must have been drawn with
+// `all_syncs`.
+bool rondo_sim_quick_deadlock(struct rondo_sim_quick *q, const struct rondo_sim_events *e);
+
+#endif // RONDO_SIM_DEADLOCK_QUICK_H
