@@ -1,6 +1,6 @@
 // What to simulate: the configuration, from a JSON file or from options.
 //
-// Two formats are read. Rondo's own is described in docs/sim.md; the published DFCCL simulator's
+// Two formats are read. Rondo's own is described in docs/simulator.md; the published DFCCL simulator's
 // files (keys total_rounds, grouping_policy, ...) are read unchanged and recognised by their keys.
 // A bad file is refused with one line that names the key and the line of the file.
 //

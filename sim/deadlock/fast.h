@@ -1,6 +1,6 @@
 // Decides one round from its events alone: is there a deadlock?
 //
-// Exact for all three models and both orders (docs/sim.md has the argument, test_sim_agree.c holds
+// Exact for all three models and both orders (docs/simulator.md has the argument, test_sim_agree.c holds
 // it against the literal simulation). Only the neighbourhood of a window that could close a cycle
 // is ever looked at.
 //

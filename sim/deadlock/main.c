@@ -1,11 +1,494 @@
 #include "sim/deadlock/deadlock.h"
 
 #include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
 
-static const struct argp parser = {
-    .doc = "How likely is a deadlock? Simulates disordered collectives and GPU synchronisation.",
+#include "sim/common/text.h"
+#include "sim/deadlock/config.h"
+#include "sim/deadlock/explain.h"
+#include "sim/deadlock/preset.h"
+#include "sim/deadlock/report.h"
+#include "sim/deadlock/run.h"
+#include "sim/deadlock/sweep.h"
+
+#define RONDO_SIM_MAX_FILES 64
+#define RONDO_SIM_MAX_SETTINGS 64
+#define RONDO_SIM_EXIT_INTERRUPTED 130
+
+enum option_key {
+  KEY_PRESET = 256,
+  KEY_ROWS,
+  KEY_MODEL,
+  KEY_RESOURCES,
+  KEY_ORDER,
+  KEY_SKIPPED,
+  KEY_TURNS,
+  KEY_ENGINE,
+  KEY_COMPAT,
+  KEY_VARIANT,
+  KEY_SHAPE,
+  KEY_COLLECTIVES,
+  KEY_DRAWS,
+  KEY_GROUPING_SEED,
+  KEY_SWEEP,
+  KEY_EXPLAIN,
+  KEY_JSON,
+  KEY_CSV,
+  KEY_HTML,
+  KEY_PROGRESS,
+  KEY_QUIET,
 };
 
+static const struct argp_option options[] = {
+    {0, 0, 0, 0, "What to simulate:", 1},
+    {"preset", KEY_PRESET, "NAME", 0, "the rows of a table: table1 (of the DFCCL paper)", 0},
+    {"rows", KEY_ROWS, "LIST", 0, "only these rows of the preset (s1-s8, y1-y10, or a-e)", 0},
+    {"3d", KEY_SHAPE, "T,D,P", 0, "3D grouping: tensor, data, pipeline parallel sizes", 0},
+    {"collectives", KEY_COLLECTIVES, "T,D", 0, "collectives of each tensor, data group", 0},
+    {"draws", KEY_DRAWS, "N", 0, "groupings to draw where only sizes are given (20)", 0},
+    {"grouping-seed", KEY_GROUPING_SEED, "N", 0, "seed of these groupings (1)", 0},
+    {0, 0, 0, 0, "The model:", 2},
+    {"model", KEY_MODEL, "NAME", 0, "single-queue, synchronisation or resource-limited", 0},
+    {"disorder", 'd', "P", 0, "probability that a collective is skipped", 0},
+    {"synchronisation", 's', "P", 0, "probability of a synchronisation before an invocation", 0},
+    {"resources", KEY_RESOURCES, "K", 0, "executing collectives a GPU can hold", 0},
+    {"order", KEY_ORDER, "NAME", 0, "a GPU's list: interleaved (default) or sequential", 0},
+    {"skipped", KEY_SKIPPED, "NAME", 0, "a skipped collective: keeps-odds (default) or next", 0},
+    {"turns", KEY_TURNS, "NAME", 0, "who moves, naive engine: round-robin (default) or random", 0},
+    {0, 0, 0, 0, "How:", 3},
+    {"rounds", 'n', "N", 0, "rounds a row (32000)", 0},
+    {"seed", 'S', "N", 0, "seed of the rounds (1)", 0},
+    {"threads", 't', "N", 0, "threads (one for each processor)", 0},
+    {"engine", KEY_ENGINE, "NAME", 0, "fast (default), or naive: draws every event", 0},
+    {"compat", KEY_COMPAT, "NAME", 0, "dfccl: also by the published simulator's decisions", 0},
+    {"variant", KEY_VARIANT, "LIST", 0, "of interleaved, sequential, dfccl", 0},
+    {"sweep", KEY_SWEEP, "K=A..B:log:N", 0,
+     "N values of disorder, synchronisation, resources or rounds (:lin for even steps); twice at "
+     "most",
+     0},
+    {0, 0, 0, 0, "What comes out (FILE - is the standard output):", 4},
+    {"explain", KEY_EXPLAIN, "PREFIX", OPTION_ARG_OPTIONAL,
+     "print one deadlock's cycle; write PREFIX.dot and PREFIX.svg (deadlock)", 0},
+    {"json", KEY_JSON, "FILE", 0, "the results as JSON", 0},
+    {"csv", KEY_CSV, "FILE", 0, "the results as CSV", 0},
+    {"html", KEY_HTML, "FILE", 0, "one page with table, charts and an example cycle", 0},
+    {"progress", KEY_PROGRESS, 0, 0, "show progress even if the error output is no terminal", 0},
+    {"quiet", 'q', 0, 0, "no progress", 0},
+    {0},
+};
+
+struct setting {
+  const char *name, *value;
+};
+
+struct arguments {
+  const char *files[RONDO_SIM_MAX_FILES];
+  uint32_t file_count;
+  struct setting settings[RONDO_SIM_MAX_SETTINGS];
+  uint32_t setting_count;
+  const char *preset, *rows, *shape, *collectives, *draws, *grouping_seed, *variants;
+  const char *explain, *json, *csv, *html;
+  struct rondo_sim_sweep sweeps[RONDO_SIM_MAX_SWEEPS];
+  uint32_t sweep_count;
+  int progress; // 1 always, 0 on a terminal, -1 never
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_interrupt(int number) {
+  (void)number;
+  stop = 1;
+}
+
+// The name under which rondo_sim_config_set() knows an option, or null.
+static const char *setting_name(int key) {
+  switch (key) {
+  case KEY_MODEL:
+    return "model";
+  case 'd':
+    return "disorder";
+  case 's':
+    return "synchronisation";
+  case KEY_RESOURCES:
+    return "resources";
+  case KEY_ORDER:
+    return "order";
+  case KEY_SKIPPED:
+    return "skipped";
+  case KEY_TURNS:
+    return "turns";
+  case 'n':
+    return "rounds";
+  case 'S':
+    return "seed";
+  case 't':
+    return "threads";
+  case KEY_ENGINE:
+    return "engine";
+  case KEY_COMPAT:
+    return "compat";
+  default:
+    return NULL;
+  }
+}
+
+// Where an option that only keeps its text keeps it, or null.
+static const char **text_of(struct arguments *a, int key) {
+  switch (key) {
+  case KEY_PRESET:
+    return &a->preset;
+  case KEY_ROWS:
+    return &a->rows;
+  case KEY_SHAPE:
+    return &a->shape;
+  case KEY_COLLECTIVES:
+    return &a->collectives;
+  case KEY_DRAWS:
+    return &a->draws;
+  case KEY_GROUPING_SEED:
+    return &a->grouping_seed;
+  case KEY_VARIANT:
+    return &a->variants;
+  case KEY_JSON:
+    return &a->json;
+  case KEY_CSV:
+    return &a->csv;
+  case KEY_HTML:
+    return &a->html;
+  default:
+    return NULL;
+  }
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state) {
+  struct arguments *a = state->input;
+  char error[256];
+  const char *name = setting_name(key), **text = text_of(a, key);
+  if (name && a->setting_count < RONDO_SIM_MAX_SETTINGS) {
+    a->settings[a->setting_count++] = (struct setting){name, arg};
+  } else if (text) {
+    *text = arg;
+  } else if (key == KEY_EXPLAIN) {
+    a->explain = arg ? arg : "deadlock";
+  } else if (key == KEY_PROGRESS || key == 'q') {
+    a->progress = key == 'q' ? -1 : 1;
+  } else if (key == KEY_SWEEP) {
+    if (a->sweep_count == RONDO_SIM_MAX_SWEEPS) {
+      argp_error(state, "two sweeps at most");
+    } else if (!rondo_sim_sweep_parse(&a->sweeps[a->sweep_count++], arg, error, sizeof(error))) {
+      argp_error(state, "%s", error);
+    }
+  } else if (key == ARGP_KEY_ARG) {
+    if (a->file_count == RONDO_SIM_MAX_FILES) {
+      argp_error(state, "more than %d files", RONDO_SIM_MAX_FILES);
+    }
+    a->files[a->file_count++] = arg;
+  } else {
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+static const struct argp parser = {
+    .options = options,
+    .parser = parse_option,
+    .args_doc = "[FILE...]",
+    .doc =
+        "How likely is a deadlock? Simulates disordered collectives and GPU synchronisation by the "
+        "model of the DFCCL paper, section 2.4, with an exact search for cycles."
+        "\vFILE holds a configuration in JSON, Rondo's own or the published DFCCL simulator's. "
+        "Options given here override it. Without a file, a preset or --3d one group of 8 GPUs with "
+        "161 collectives is simulated.\n\nAn interrupted run prints what is known by then and "
+        "exits with 130. docs/simulator.md describes the model and all options.",
+};
+
+static int fail(int code, const char *error) {
+  fprintf(stderr, "rondo-sim deadlock: %s\n", error);
+  return code;
+}
+
+// Applies what the command line says to a configuration. 0, or an exit code.
+static int apply(const struct arguments *a, struct rondo_sim_config *c) {
+  char error[256];
+  for (uint32_t k = 0; k < a->setting_count; k++) {
+    if (!rondo_sim_config_set(c, a->settings[k].name, a->settings[k].value, error, sizeof(error))) {
+      return fail(EX_USAGE, error);
+    }
+    if (strcmp(a->settings[k].name, "rounds") == 0) {
+      c->processes = 1; // as many as were asked for here, not for each published process
+    }
+  }
+  if (a->shape) {
+    char json[256], t[24], d[24];
+    uint32_t s[3], n[2] = {400, 1200};
+    if (sscanf(a->shape, "%u,%u,%u%23s", &s[0], &s[1], &s[2], t) != 3) {
+      return fail(EX_USAGE, "--3d: must read T,D,P, such as 4,4,4");
+    }
+    if (a->collectives && sscanf(a->collectives, "%u,%u%23s", &n[0], &n[1], d) != 2) {
+      return fail(EX_USAGE, "--collectives: must read T,D, such as 400,1200");
+    }
+    snprintf(json, sizeof(json),
+             "{\"grouping\": {\"policy\": \"3d\", \"tensor\": %u, \"data\": %u, \"pipeline\": %u, "
+             "\"tensor_collectives\": %u, \"data_collectives\": %u}}",
+             s[0], s[1], s[2], n[0], n[1]);
+    if (!rondo_sim_config_parse(c, json, "--3d", error, sizeof(error))) {
+      return fail(EX_USAGE, error);
+    }
+  }
+  c->draws = a->draws ? (uint32_t)strtoul(a->draws, NULL, 10) : c->draws;
+  c->grouping_seed = a->grouping_seed ? strtoull(a->grouping_seed, NULL, 10) : c->grouping_seed;
+  return rondo_sim_config_check(c, error, sizeof(error)) ? 0 : fail(EX_USAGE, error);
+}
+
+// The preset's rows, the files' rows, or the one of the options alone.
+static int add_rows(const struct arguments *a, struct rondo_sim_report *r) {
+  char error[512];
+  struct rondo_sim_config c;
+  int code = 0;
+  if (a->preset || a->file_count == 0) {
+    rondo_sim_config_init(&c);
+    code = apply(a, &c);
+    if (code == 0 && a->preset) {
+      bool ok = rondo_sim_preset_add(r, a->preset, a->rows, &c, error, sizeof(error));
+      code = ok ? 0 : fail(EX_USAGE, error);
+    } else if (code == 0) {
+      rondo_sim_report_add(r, "1", &c);
+    }
+    rondo_sim_config_fini(&c);
+  }
+  for (uint32_t k = 0; k < a->file_count && code == 0; k++) {
+    char name[16];
+    snprintf(name, sizeof(name), "%u", k + 1);
+    rondo_sim_config_init(&c);
+    code = rondo_sim_config_load(&c, a->files[k], error, sizeof(error)) ? apply(a, &c)
+                                                                        : fail(EX_DATAERR, error);
+    if (code == 0) {
+      rondo_sim_report_add(r, name, &c);
+    }
+    rondo_sim_config_fini(&c);
+  }
+  return code;
+}
+
+static int set_swept(struct rondo_sim_config *c, const struct rondo_sim_sweep *s, double value) {
+  char text[40], error[256];
+  bool whole = strcmp(s->key, "resources") == 0 || strcmp(s->key, "rounds") == 0;
+  snprintf(text, sizeof(text), whole ? "%.0f" : "%.9g", value);
+  bool ok = rondo_sim_config_set(c, s->key, text, error, sizeof(error)) &&
+            rondo_sim_config_check(c, error, sizeof(error));
+  return ok ? 0 : fail(EX_USAGE, error);
+}
+
+// Replaces every row by one row for each combination of the swept values.
+static int spread_rows(const struct arguments *a, struct rondo_sim_report *r) {
+  struct rondo_sim_report swept;
+  int code = 0;
+  if (a->sweep_count == 0) {
+    return 0;
+  }
+  rondo_sim_report_init(&swept, r->title);
+  memcpy(swept.sweeps, a->sweeps, sizeof(a->sweeps));
+  swept.sweep_count = a->sweep_count;
+  uint32_t second = a->sweep_count > 1 ? a->sweeps[1].count : 1;
+  for (uint32_t i = 0; i < r->row_count * second * a->sweeps[0].count && code == 0; i++) {
+    struct rondo_sim_row *from = &r->rows[i / (second * a->sweeps[0].count)];
+    uint32_t step[2] = {i % a->sweeps[0].count, i / a->sweeps[0].count % second};
+    double values[RONDO_SIM_MAX_SWEEPS] = {0};
+    struct rondo_sim_config c;
+    rondo_sim_config_copy(&c, &from->config);
+    for (uint32_t k = 0; k < a->sweep_count && code == 0; k++) {
+      values[k] = rondo_sim_sweep_value(&a->sweeps[k], step[k]);
+      code = set_swept(&c, &a->sweeps[k], values[k]);
+    }
+    if (code == 0) {
+      struct rondo_sim_row *row = rondo_sim_report_add(&swept, from->name, &c);
+      memcpy(row->swept, values, sizeof(values));
+    }
+    rondo_sim_config_fini(&c);
+  }
+  rondo_sim_report_fini(r);
+  *r = swept;
+  return code;
+}
+
+static int choose_variants(const struct arguments *a, struct rondo_sim_report *r) {
+  bool wanted[RONDO_SIM_VARIANTS] = {false};
+  char *copy = rondo_sim_strdup(a->variants ? a->variants : ""), *save = NULL, error[160] = "";
+  for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+    bool known = false;
+    for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+      bool same = strcmp(word, rondo_sim_variant_name((enum rondo_sim_variant)v)) == 0;
+      wanted[v] |= same;
+      known |= same;
+    }
+    if (!known) {
+      snprintf(error, sizeof(error),
+               "variant: \"%.40s\" is not one of interleaved, sequential, dfccl", word);
+    }
+  }
+  free(copy);
+  if (error[0]) {
+    return fail(EX_USAGE, error);
+  }
+  for (uint32_t i = 0; i < r->row_count; i++) {
+    struct rondo_sim_row *row = &r->rows[i];
+    for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+      row->wanted[v] = a->variants                        ? wanted[v]
+                       : a->preset && a->sweep_count == 0 ? true
+                       : v == RONDO_SIM_PUBLISHED         ? row->config.compat_dfccl
+                                                          : v == (int)row->config.order;
+    }
+  }
+  return 0;
+}
+
+struct progress {
+  const struct rondo_sim_report *report;
+  uint32_t row;
+  enum rondo_sim_variant variant;
+  bool shown;
+};
+
+static void show_progress(void *arg, uint64_t done, uint64_t planned, double seconds) {
+  struct progress *p = arg;
+  double left = done > 0 ? seconds * (double)(planned - done) / (double)done : NAN;
+  fprintf(stderr, "\r\033[Krow %s (%u of %u), %s: %llu of %llu rounds",
+          p->report->rows[p->row].name, p->row + 1, p->report->row_count,
+          rondo_sim_variant_name(p->variant), (unsigned long long)done,
+          (unsigned long long)planned);
+  if (!isnan(left)) {
+    fprintf(stderr, ", %.0f rounds/s, about %.0f s left", (double)done / seconds, left);
+  }
+  fflush(stderr);
+  p->shown = true;
+}
+
+static void run_rows(const struct arguments *a, struct rondo_sim_report *r) {
+  struct progress p = {.report = r};
+  bool show = a->progress > 0 || (a->progress == 0 && isatty(STDERR_FILENO));
+  struct rondo_sim_watch watch = {show ? show_progress : NULL, &p, &stop};
+  for (p.row = 0; p.row < r->row_count && !stop; p.row++) {
+    struct rondo_sim_row *row = &r->rows[p.row];
+    for (int v = 0; v < RONDO_SIM_VARIANTS && !stop; v++) {
+      p.variant = (enum rondo_sim_variant)v;
+      if (row->wanted[v] && v == RONDO_SIM_PUBLISHED && row->config.synchronisation >= 1) {
+        row->outcomes[v].why_not = "the published simulator never ends at synchronisation 1";
+      } else if (row->wanted[v]) {
+        rondo_sim_run(&row->config, p.variant, &watch, &row->outcomes[v]);
+      }
+    }
+  }
+  if (p.shown) {
+    fprintf(stderr, "\r\033[K");
+  }
+  r->interrupted = stop;
+}
+
+// Writes what `render` makes to a file, or to the standard output for "-".
+static int write_out(const struct rondo_sim_report *r, const char *path,
+                     void (*render)(const struct rondo_sim_report *, struct rondo_sim_text *)) {
+  struct rondo_sim_text text;
+  int code = 0;
+  if (!path) {
+    return 0;
+  }
+  rondo_sim_text_init(&text);
+  render(r, &text);
+  if (strcmp(path, "-") == 0) {
+    fputs(rondo_sim_text_str(&text), stdout);
+  } else if (rondo_sim_text_save(&text, path) != 0) {
+    fprintf(stderr, "rondo-sim deadlock: %s: %s\n", path, strerror(errno));
+    code = EX_CANTCREAT;
+  }
+  rondo_sim_text_fini(&text);
+  return code;
+}
+
+static int save_picture(const struct rondo_sim_report *r, const char *prefix, const char *suffix,
+                        void (*draw)(const struct rondo_sim_graph *, struct rondo_sim_text *)) {
+  struct rondo_sim_text path, picture;
+  int code = 0;
+  rondo_sim_text_init(&path);
+  rondo_sim_text_init(&picture);
+  rondo_sim_text_add(&path, "%s%s", prefix, suffix);
+  draw(&r->story.graph, &picture);
+  if (rondo_sim_text_save(&picture, path.data) != 0) {
+    fprintf(stderr, "rondo-sim deadlock: %s: %s\n", path.data, strerror(errno));
+    code = EX_CANTCREAT;
+  } else {
+    printf("written: %s\n", path.data);
+  }
+  rondo_sim_text_fini(&path);
+  rondo_sim_text_fini(&picture);
+  return code;
+}
+
+static int show_story(const struct arguments *a, const struct rondo_sim_report *r) {
+  if (!r->story.told) {
+    puts("No deadlock was found, so there is none to explain.");
+    return 0;
+  }
+  printf("\n%s", rondo_sim_text_str(&r->story.words));
+  int code = save_picture(r, a->explain, ".dot", rondo_sim_graph_dot);
+  return code ? code : save_picture(r, a->explain, ".svg", rondo_sim_graph_svg);
+}
+
+static bool to_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
+
+static int show(const struct arguments *a, struct rondo_sim_report *r) {
+  bool taken = to_stdout(a->json) || to_stdout(a->csv) || to_stdout(a->html);
+  int code = write_out(r, taken ? NULL : "-", rondo_sim_report_table);
+  if (a->explain || a->html || a->json) {
+    rondo_sim_explain(r);
+  }
+  if (a->explain && !taken && code == 0) {
+    code = show_story(a, r);
+  }
+  int later = write_out(r, a->json, rondo_sim_report_json);
+  code = code ? code : later;
+  later = write_out(r, a->csv, rondo_sim_report_csv);
+  code = code ? code : later;
+  later = write_out(r, a->html, rondo_sim_report_html);
+  return code ? code : later;
+}
+
+static int simulate(const struct arguments *a, struct rondo_sim_report *r) {
+  struct timespec start, end;
+  int code = add_rows(a, r);
+  code = code ? code : spread_rows(a, r);
+  code = code ? code : choose_variants(a, r);
+  if (code) {
+    return code;
+  }
+  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  r->threads = rondo_sim_threads(&r->rows[0].config);
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  run_rows(a, r);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  r->seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+  code = show(a, r);
+  return code ? code : r->interrupted ? RONDO_SIM_EXIT_INTERRUPTED : 0;
+}
+
 int rondo_sim_deadlock_main(int argc, char **argv) {
-  return argp_parse(&parser, argc, argv, 0, NULL, NULL) ? 64 : 0;
+  static struct arguments a;
+  struct rondo_sim_report r;
+  if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0) {
+    return EX_USAGE;
+  }
+  rondo_sim_report_init(&r, a.preset ? "Table 1 of the DFCCL paper, simulated again"
+                                     : "How likely is a deadlock?");
+  int code = simulate(&a, &r);
+  rondo_sim_report_fini(&r);
+  return code;
 }

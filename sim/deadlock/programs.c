@@ -103,8 +103,7 @@ static uint32_t add_group(struct rondo_sim_programs *p, const struct rondo_sim_w
   p->groups[number] =
       (struct rondo_sim_local_group){group, first, p->collective_count, p->member_count};
   for (uint32_t i = first; i < end; i++) {
-    p->group_of[p->collective_count] = number;
-    p->missing[p->collective_count++] = rondo_sim_world_size(w, group);
+    p->group_of[p->collective_count++] = number;
   }
   p->group_mark[group] = number + 1;
   add_members(p, w, group);
@@ -266,14 +265,26 @@ static uint32_t succeed(struct rondo_sim_programs *p, uint32_t collective, uint3
   return queue_count;
 }
 
-bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit) {
-  uint32_t queue_count = p->program_count, unfinished = 0;
+// Puts everything at its beginning; returns how many programs have something to do.
+static uint32_t begin_run(struct rondo_sim_programs *p) {
+  uint32_t unfinished = 0;
   for (uint32_t i = 0; i < p->program_count; i++) {
     p->queue[i] = i;
     p->programs[i].next = p->programs[i].executing = 0;
     p->programs[i].queued = true;
     unfinished += p->programs[i].length > 0;
   }
+  for (uint32_t g = 0, c = 0; g < p->group_count; g++) {
+    uint32_t end = g + 1 < p->group_count ? p->groups[g + 1].first_collective : p->collective_count;
+    for (; c < end; c++) {
+      p->missing[c] = local_group_end(p, g) - p->groups[g].first_member;
+    }
+  }
+  return unfinished;
+}
+
+bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit) {
+  uint32_t queue_count = p->program_count, unfinished = begin_run(p);
   while (queue_count > 0) {
     struct rondo_sim_program *x = &p->programs[p->queue[--queue_count]];
     while (x->next < x->length && x->executing < limit) {

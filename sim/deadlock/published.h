@@ -1,5 +1,5 @@
 // The decisions of the published DFCCL simulator, reproduced: what it calls a deadlock, which is
-// not always one and misses some (docs/sim.md, "The published simulator").
+// not always one and misses some (docs/simulator.md, "The published simulator").
 //
 // Two ways to the same answers. The plain one draws every event, in the published order, so that
 // with the same random numbers (mersenne.h) it gives the very same rounds. The quick one works from

@@ -1,0 +1,158 @@
+#include "sim/deadlock/preset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/common/text.h"
+
+// One row of Table 1. A shape of {t, d, p} is 3D; of {groups of 3, groups of 8, extra} is free, with
+// `extra` more GPUs in each group.
+struct table1_row {
+  const char *name, *also; // `also`: the letter that the measured rates go by
+  bool sync, free;
+  uint32_t shape[3], gpus, counts[2];
+  double disorder, synchronisation, paper;
+  const char *notes;
+};
+
+#define RONDO_SIM_ORDER_NOTE                                                                       \
+  "the paper does not say how a GPU orders its groups' collectives; the printed ratio agrees "     \
+  "with "                                                                                          \
+  "sequential lists, the published code interleaves"
+#define RONDO_SIM_GROUPING_NOTE                                                                    \
+  "the paper gives only the sizes of the groups, so its grouping cannot be repeated"
+#define RONDO_SIM_FALSE_NOTE                                                                       \
+  "the published detector intersects sets of suspended GPUs and takes chains that do not close "   \
+  "for deadlocks; real cycles are rarer"
+
+static const struct table1_row table1[] = {
+    {"s1", "", false, false, {4, 4, 4}, 64, {400, 1200}, 1e-7, 0, 1.10, RONDO_SIM_ORDER_NOTE},
+    {"s2", "b", false, false, {4, 4, 4}, 64, {400, 1200}, 1e-6, 0, 9.97, RONDO_SIM_ORDER_NOTE},
+    {"s3",
+     "",
+     false,
+     false,
+     {8, 6, 64},
+     3072,
+     {400, 1200},
+     1e-9,
+     0,
+     0.47,
+     "the table prints 0.47 %, the text of the paper (2.4.3) 0.49 %"},
+    {"s4", "", false, false, {8, 6, 64}, 3072, {400, 1200}, 1e-8, 0, 3.59, RONDO_SIM_ORDER_NOTE},
+    {"s5", "a", false, true, {1, 8, 0}, 8, {161, 161}, 1e-5, 0, 1.21, ""},
+    {"s6", "", false, true, {28, 4, 0}, 64, {400, 1200}, 1e-6, 0, 0.98, RONDO_SIM_GROUPING_NOTE},
+    {"s7", "", false, true, {28, 4, 2}, 128, {400, 1200}, 1e-5, 0, 9.45, RONDO_SIM_GROUPING_NOTE},
+    {"s8", "", false, true, {28, 4, 2}, 128, {400, 1200}, 1e-6, 0, 1.72, RONDO_SIM_GROUPING_NOTE},
+    {"y1", "", true, false, {4, 4, 4}, 64, {400, 1200}, 2e-3, 4e-3, 0.68, RONDO_SIM_FALSE_NOTE},
+    {"y2", "c", true, false, {4, 4, 4}, 64, {400, 1200}, 4e-3, 4e-3, 1.38, RONDO_SIM_FALSE_NOTE},
+    {"y3", "", true, false, {4, 4, 4}, 64, {400, 1200}, 4e-3, 2e-3, 0.32, RONDO_SIM_FALSE_NOTE},
+    {"y4", "", true, false, {4, 4, 4}, 64, {800, 2400}, 4e-3, 4e-3, 2.56, RONDO_SIM_FALSE_NOTE},
+    {"y5", "d", true, false, {8, 6, 64}, 3072, {400, 1200}, 8e-4, 8e-4, 1.56, RONDO_SIM_FALSE_NOTE},
+    {"y6", "", true, true, {28, 4, 0}, 64, {400, 1200}, 4e-6, 4e-5, 0.81, RONDO_SIM_FALSE_NOTE},
+    {"y7", "e", true, true, {28, 4, 0}, 64, {400, 1200}, 4e-5, 4e-5, 1.16, RONDO_SIM_FALSE_NOTE},
+    {"y8", "", true, true, {28, 4, 0}, 64, {400, 1200}, 4e-5, 8e-5, 6.56, RONDO_SIM_FALSE_NOTE},
+    {"y9", "", true, true, {28, 4, 0}, 64, {800, 2400}, 4e-5, 4e-5, 6.94, RONDO_SIM_FALSE_NOTE},
+    {"y10", "", true, true, {28, 4, 2}, 128, {400, 1200}, 4e-5, 4e-5, 2.34, RONDO_SIM_FALSE_NOTE},
+};
+
+static void set_free(struct rondo_sim_config *c, const struct table1_row *row) {
+  c->grouping = RONDO_SIM_FREE_DRAWN;
+  c->gpu_count = row->gpus;
+  c->max_groups_per_gpu = 5;
+  c->size_count = 2;
+  c->sizes = rondo_sim_realloc(c->sizes, sizeof(*c->sizes) * 2);
+  c->sizes[0] = (struct rondo_sim_group_sizes){row->shape[0], 3 + row->shape[2]};
+  c->sizes[1] = (struct rondo_sim_group_sizes){row->shape[1], 8 + row->shape[2]};
+  c->choice_count = 2;
+  c->collective_choices = rondo_sim_realloc(c->collective_choices, sizeof(uint32_t) * 2);
+  memcpy(c->collective_choices, row->counts, sizeof(uint32_t) * 2);
+}
+
+// The one row with a single group needs no drawing.
+static void set_one_group(struct rondo_sim_config *c, const struct table1_row *row) {
+  struct rondo_sim_config one;
+  rondo_sim_config_init(&one);
+  c->grouping = RONDO_SIM_FREE;
+  c->gpu_count = row->gpus;
+  c->group_count = 1;
+  c->groups = one.groups;
+  c->groups[0].collective_count = row->counts[0];
+  one.groups = NULL;
+  rondo_sim_config_fini(&one);
+}
+
+static void configure(struct rondo_sim_config *c, const struct table1_row *row) {
+  c->model = row->sync ? RONDO_SIM_SYNCHRONISATION : RONDO_SIM_SINGLE_QUEUE;
+  c->disorder = row->disorder;
+  c->synchronisation = row->synchronisation;
+  rondo_sim_config_forget_groups(c);
+  if (!row->free) {
+    c->grouping = RONDO_SIM_3D;
+    c->tensor = row->shape[0];
+    c->data = row->shape[1];
+    c->pipeline = row->shape[2];
+    c->tensor_collectives = row->counts[0];
+    c->data_collectives = row->counts[1];
+  } else if (row->shape[0] == 1) {
+    set_one_group(c, row);
+  } else {
+    set_free(c, row);
+  }
+}
+
+// Is `name` one of the comma-separated words of `list`?
+static bool listed(const char *list, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = list; length > 0 && at; at = strchr(at, ',')) {
+    at += *at == ',';
+    if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool all_known(const char *wanted, char *error, size_t error_bytes) {
+  char *copy = rondo_sim_strdup(wanted), *save = NULL;
+  bool known = true;
+  for (char *word = strtok_r(copy, ",", &save); word && known; word = strtok_r(NULL, ",", &save)) {
+    known = false;
+    for (size_t i = 0; i < sizeof(table1) / sizeof(table1[0]); i++) {
+      known |= strcmp(word, table1[i].name) == 0 || strcmp(word, table1[i].also) == 0;
+    }
+    if (!known) {
+      snprintf(error, error_bytes,
+               "rows: \"%s\" is not a row of table1 (s1 to s8, y1 to y10, or a to e)", word);
+    }
+  }
+  free(copy);
+  return known;
+}
+
+bool rondo_sim_preset_add(struct rondo_sim_report *r, const char *preset, const char *wanted,
+                          const struct rondo_sim_config *base, char *error, size_t error_bytes) {
+  if (strcmp(preset, "table1") != 0) {
+    snprintf(error, error_bytes, "preset: \"%s\" is not one of table1", preset);
+    return false;
+  }
+  if (wanted && !all_known(wanted, error, error_bytes)) {
+    return false;
+  }
+  for (size_t i = 0; i < sizeof(table1) / sizeof(table1[0]); i++) {
+    if (wanted && !listed(wanted, table1[i].name) && !listed(wanted, table1[i].also)) {
+      continue;
+    }
+    struct rondo_sim_config c;
+    rondo_sim_config_copy(&c, base);
+    configure(&c, &table1[i]);
+    struct rondo_sim_row *row = rondo_sim_report_add(r, table1[i].name, &c);
+    row->paper = table1[i].paper / 100;
+    free(row->notes);
+    row->notes = rondo_sim_strdup(table1[i].notes);
+    rondo_sim_config_fini(&c);
+  }
+  return true;
+}

@@ -1,0 +1,240 @@
+#include "sim/deadlock/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/deadlock/stats.h"
+
+void rondo_sim_report_init(struct rondo_sim_report *r, const char *title) {
+  *r = (struct rondo_sim_report){.title = title};
+  rondo_sim_text_init(&r->story.words);
+}
+
+void rondo_sim_report_fini(struct rondo_sim_report *r) {
+  for (uint32_t i = 0; i < r->row_count; i++) {
+    struct rondo_sim_row *row = &r->rows[i];
+    free(row->name);
+    free(row->what);
+    free(row->notes);
+    rondo_sim_config_fini(&row->config);
+    for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+      rondo_sim_outcome_fini(&row->outcomes[v]);
+    }
+  }
+  free(r->rows);
+  rondo_sim_text_fini(&r->story.words);
+  if (r->story.told) {
+    rondo_sim_graph_fini(&r->story.graph);
+  }
+  *r = (struct rondo_sim_report){0};
+}
+
+static void describe_grouping(const struct rondo_sim_config *c, struct rondo_sim_text *t) {
+  if (c->grouping == RONDO_SIM_3D) {
+    rondo_sim_text_add(t, "3D %u,%u,%u, %u/%u collectives", c->tensor, c->data, c->pipeline,
+                       c->tensor_collectives, c->data_collectives);
+  } else if (c->grouping == RONDO_SIM_FREE) {
+    rondo_sim_text_add(t, "free, %u group%s on %u GPUs", c->group_count,
+                       c->group_count == 1 ? "" : "s", c->gpu_count);
+    if (c->group_count == 1) {
+      rondo_sim_text_add(t, ", %u collectives", c->groups[0].collective_count);
+    }
+  } else {
+    uint32_t groups = 0;
+    for (uint32_t k = 0; k < c->size_count; k++) {
+      groups += c->sizes[k].count;
+    }
+    rondo_sim_text_add(t, "free, %u groups on %u GPUs,", groups, c->gpu_count);
+    for (uint32_t k = 0; k < c->choice_count; k++) {
+      rondo_sim_text_add(t, "%s%u", k ? "|" : " ", c->collective_choices[k]);
+    }
+    rondo_sim_text_add(t, " collectives");
+  }
+}
+
+static char *describe(const struct rondo_sim_config *c) {
+  static const char *const models[] = {"single", "sync", "resource"};
+  struct rondo_sim_text t;
+  rondo_sim_text_init(&t);
+  rondo_sim_text_add(&t, "%s", models[c->model]);
+  if (c->model == RONDO_SIM_RESOURCES) {
+    rondo_sim_text_add(&t, " %u", c->resources);
+  }
+  rondo_sim_text_add(&t, ", ");
+  describe_grouping(c, &t);
+  rondo_sim_text_add(&t, ", disorder %g", c->disorder);
+  if (c->model != RONDO_SIM_SINGLE_QUEUE) {
+    rondo_sim_text_add(&t, ", sync %g", c->synchronisation);
+  }
+  return t.data;
+}
+
+static double closed_form(const struct rondo_sim_config *c) {
+  bool known = c->model == RONDO_SIM_SINGLE_QUEUE && c->grouping == RONDO_SIM_FREE &&
+               c->group_count == 1 && c->skipped == RONDO_SIM_SKIPPED_KEEPS_ODDS;
+  return known ? rondo_sim_one_group(c->groups[0].gpu_count, c->groups[0].collective_count,
+                                     c->disorder)
+               : NAN;
+}
+
+struct rondo_sim_row *rondo_sim_report_add(struct rondo_sim_report *r, const char *name,
+                                           const struct rondo_sim_config *c) {
+  if (r->row_count == r->row_capacity) {
+    r->row_capacity = r->row_capacity * 2 + 16;
+    r->rows = rondo_sim_realloc(r->rows, sizeof(*r->rows) * r->row_capacity);
+  }
+  struct rondo_sim_row *row = &r->rows[r->row_count++];
+  *row = (struct rondo_sim_row){.name = rondo_sim_strdup(name),
+                                .notes = rondo_sim_strdup(""),
+                                .what = describe(c),
+                                .paper = NAN,
+                                .closed = closed_form(c)};
+  rondo_sim_config_copy(&row->config, c);
+  return row;
+}
+
+double rondo_sim_ratio(const struct rondo_sim_tally *t) {
+  return t->rounds > 0 ? (double)t->deadlocks / (double)t->rounds : NAN;
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+void rondo_sim_spread(const struct rondo_sim_outcome *o, double spread[3]) {
+  double *ratios = rondo_sim_alloc(sizeof(double) * (o->grouping_count + 1u));
+  uint32_t n = 0;
+  for (uint32_t g = 0; g < o->grouping_count; g++) {
+    if (o->groupings[g].rounds > 0) {
+      ratios[n++] = rondo_sim_ratio(&o->groupings[g]);
+    }
+  }
+  qsort(ratios, n, sizeof(*ratios), by_value);
+  spread[0] = n ? ratios[0] : NAN;
+  spread[1] = n ? (ratios[(n - 1) / 2] + ratios[n / 2]) / 2 : NAN;
+  spread[2] = n ? ratios[n - 1] : NAN;
+  free(ratios);
+}
+
+// ---- the table -----------------------------------------------------------------------------
+
+#define RONDO_SIM_CELL 25
+
+static void percent_cell(double ratio, char *cell, size_t bytes) {
+  if (isnan(ratio)) {
+    snprintf(cell, bytes, "-");
+  } else {
+    snprintf(cell, bytes, "%.*f %%", ratio < 0.001 ? 4 : 2, ratio * 100);
+  }
+}
+
+static void outcome_cell(const struct rondo_sim_row *row, int v, char *cell, size_t bytes) {
+  const struct rondo_sim_outcome *o = &row->outcomes[v];
+  if (!row->wanted[v] || !o->ran || o->total.rounds == 0) {
+    snprintf(cell, bytes, "-");
+    return;
+  }
+  struct rondo_sim_interval i = rondo_sim_wilson(o->total.deadlocks, o->total.rounds);
+  double ratio = rondo_sim_ratio(&o->total);
+  int digits = i.high < 0.001 ? 4 : 2;
+  snprintf(cell, bytes, "%.*f %% [%.*f, %.*f]", digits, ratio * 100, digits, i.low * 100, digits,
+           i.high * 100);
+}
+
+static void add_columns(const struct rondo_sim_report *r, bool *variant, bool *paper, bool *closed,
+                        int *what_width) {
+  for (uint32_t i = 0; i < r->row_count; i++) {
+    const struct rondo_sim_row *row = &r->rows[i];
+    *paper |= !isnan(row->paper);
+    *closed |= !isnan(row->closed);
+    int width = (int)strlen(row->what);
+    *what_width = width > *what_width ? width : *what_width;
+    for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+      variant[v] |= row->wanted[v];
+    }
+  }
+}
+
+static void table_row(const struct rondo_sim_row *row, const bool *variant, bool paper, bool closed,
+                      int what_width, struct rondo_sim_text *out) {
+  char cell[64];
+  rondo_sim_text_add(out, "%-5s %-*s", row->name, what_width, row->what);
+  if (paper) {
+    percent_cell(row->paper, cell, sizeof(cell));
+    rondo_sim_text_add(out, " %9s", cell);
+  }
+  if (closed) {
+    percent_cell(row->closed, cell, sizeof(cell));
+    rondo_sim_text_add(out, " %11s", cell);
+  }
+  for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+    if (variant[v]) {
+      outcome_cell(row, v, cell, sizeof(cell));
+      rondo_sim_text_add(out, " %*s", RONDO_SIM_CELL, cell);
+    }
+  }
+  rondo_sim_text_add(out, "\n");
+}
+
+static void table_head(const bool *variant, bool paper, bool closed, int what_width,
+                       struct rondo_sim_text *out) {
+  static const char *const heads[] = {"exact, interleaved", "exact, sequential",
+                                      "published decisions"};
+  rondo_sim_text_add(out, "%-5s %-*s", "row", what_width, "configuration");
+  rondo_sim_text_add(out, "%s%s", paper ? "     paper" : "", closed ? " closed form" : "");
+  for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+    if (variant[v]) {
+      rondo_sim_text_add(out, " %*s", RONDO_SIM_CELL, heads[v]);
+    }
+  }
+  rondo_sim_text_add(out, "\n");
+}
+
+// The spread over groupings, the rounds of an interrupted run, and reasons why a cell is empty.
+static void row_remarks(const struct rondo_sim_row *row, struct rondo_sim_text *out) {
+  for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+    const struct rondo_sim_outcome *o = &row->outcomes[v];
+    const char *name = rondo_sim_variant_name((enum rondo_sim_variant)v);
+    if (row->wanted[v] && !o->ran && o->why_not) {
+      rondo_sim_text_add(out, "  %s, %s: %s\n", row->name, name, o->why_not);
+    }
+    if (o->ran && o->total.rounds < o->planned) {
+      rondo_sim_text_add(out, "  %s, %s: only %llu of %llu rounds were run\n", row->name, name,
+                         (unsigned long long)o->total.rounds, (unsigned long long)o->planned);
+    }
+    if (o->ran && o->grouping_count > 1 && o->total.rounds > 0) {
+      double s[3];
+      rondo_sim_spread(o, s);
+      rondo_sim_text_add(out,
+                         "  %s, %s: over %u groupings (seed %llu) least %.2f %%, median %.2f %%, "
+                         "greatest %.2f %%\n",
+                         row->name, name, o->grouping_count,
+                         (unsigned long long)row->config.grouping_seed, s[0] * 100, s[1] * 100,
+                         s[2] * 100);
+    }
+  }
+}
+
+void rondo_sim_report_table(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
+  bool variant[RONDO_SIM_VARIANTS] = {false}, paper = false, closed = false;
+  int what_width = 13;
+  add_columns(r, variant, &paper, &closed, &what_width);
+  rondo_sim_text_add(out, "Deadlocked rounds in percent [95 %% confidence interval, Wilson]\n\n");
+  table_head(variant, paper, closed, what_width, out);
+  for (uint32_t i = 0; i < r->row_count; i++) {
+    table_row(&r->rows[i], variant, paper, closed, what_width, out);
+  }
+  rondo_sim_text_add(out, "\n");
+  for (uint32_t i = 0; i < r->row_count; i++) {
+    row_remarks(&r->rows[i], out);
+    if (r->rows[i].notes[0]) {
+      rondo_sim_text_add(out, "  %s: %s\n", r->rows[i].name, r->rows[i].notes);
+    }
+  }
+  rondo_sim_text_add(out, "%s%.1f s on %u thread%s\n",
+                     r->interrupted ? "Interrupted; this is what was known by then. " : "",
+                     r->seconds, r->threads, r->threads == 1 ? "" : "s");
+}

@@ -1,0 +1,60 @@
+// Runs many rounds of one configuration on all cores, and stops cleanly when asked.
+#ifndef RONDO_SIM_DEADLOCK_RUN_H
+#define RONDO_SIM_DEADLOCK_RUN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/deadlock/config.h"
+#include "sim/deadlock/rng.h"
+
+// How a round is decided.
+enum rondo_sim_variant {
+  RONDO_SIM_EXACT_INTERLEAVED, // real cycles, interleaved lists
+  RONDO_SIM_EXACT_SEQUENTIAL,  // real cycles, sequential lists
+  RONDO_SIM_PUBLISHED,         // the published simulator's decisions
+  RONDO_SIM_VARIANTS
+};
+
+// What rounds of one grouping gave.
+struct rondo_sim_tally {
+  uint64_t rounds, deadlocks;
+  uint64_t first_deadlock; // the lowest round that deadlocked; UINT64_MAX if none did
+};
+
+// What one variant of one configuration gave, over all its groupings.
+struct rondo_sim_outcome {
+  bool ran; // false: not asked for, or not possible (see `why_not`)
+  const char *why_not;
+  struct rondo_sim_tally total; // first_deadlock: in grouping `first_grouping`
+  uint32_t first_grouping, grouping_count;
+  struct rondo_sim_tally *groupings;
+  uint64_t planned;
+  double seconds;
+};
+
+// Told now and then, from the thread that called run: `done` of `planned` rounds of this outcome.
+struct rondo_sim_watch {
+  void (*told)(void *arg, uint64_t done, uint64_t planned, double seconds);
+  void *arg;
+  const volatile sig_atomic_t *stop; // nonzero: finish early and return what is known
+};
+
+// Runs one variant. The result does not depend on the number of threads: every round has its own
+// stream of random numbers. `out` is freed with rondo_sim_outcome_fini().
+void rondo_sim_run(const struct rondo_sim_config *c, enum rondo_sim_variant variant,
+                   const struct rondo_sim_watch *watch, struct rondo_sim_outcome *out);
+void rondo_sim_outcome_fini(struct rondo_sim_outcome *out);
+
+// Begins the stream of random numbers from which a round was decided.
+void rondo_sim_run_stream(struct rondo_sim_rng *rng, const struct rondo_sim_config *c,
+                          enum rondo_sim_variant variant, uint32_t grouping, uint64_t round);
+
+// The name that tables, --variant and JSON use.
+const char *rondo_sim_variant_name(enum rondo_sim_variant variant);
+
+// How many threads a configuration asks for.
+uint32_t rondo_sim_threads(const struct rondo_sim_config *c);
+
+#endif // RONDO_SIM_DEADLOCK_RUN_H
