@@ -124,12 +124,9 @@ static void on_end(void *arg, int status) {
 }
 
 static int wait_for_callbacks(struct rank *self) {
-  struct timespec until;
-  uint64_t end_ns = rondo_kit_now_ns() + self->job->setup->timeout_ns;
-  until.tv_sec = (time_t)(end_ns / RONDO_KIT_SECOND_NS);
-  until.tv_nsec = (long)(end_ns % RONDO_KIT_SECOND_NS);
+  struct timespec until = rondo_kit_deadline(self->job->setup->timeout_ns);
   for (uint32_t i = 0; i < self->job->setup->depth; i++)
-    while (sem_clockwait(&self->ended, CLOCK_MONOTONIC, &until) != 0)
+    while (sem_timedwait(&self->ended, &until) != 0)
       if (errno != EINTR)
         return RONDO_ERR_TIMEOUT;
   return atomic_load(&self->callback_status);

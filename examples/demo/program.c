@@ -319,13 +319,7 @@ static uint32_t iterations_of_all(const struct stage *stage) {
 static void watch(struct stage *stage, void (*progress)(void *arg, uint32_t done), void *arg) {
   uint32_t left = 0;
   while (left < stage->program->options->ranks) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)SLICE_NS;
-    if (until.tv_nsec >= (long)RONDO_KIT_SECOND_NS) {
-      until.tv_nsec -= (long)RONDO_KIT_SECOND_NS;
-      until.tv_sec++;
-    }
+    struct timespec until = rondo_kit_deadline(SLICE_NS);
     if (sem_timedwait(&stage->left, &until) == 0)
       left++;
     else if (errno == ETIMEDOUT && progress)

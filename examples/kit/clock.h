@@ -16,4 +16,15 @@ static inline uint64_t rondo_kit_now_ns(void) {
   return (uint64_t)t.tv_sec * RONDO_KIT_SECOND_NS + (uint64_t)t.tv_nsec;
 }
 
+// The moment `duration_ns` from now as sem_timedwait takes it. That is the wall clock; sem_clockwait
+// would take the other, but the thread sanitizer of gcc 12 does not know it.
+static inline struct timespec rondo_kit_deadline(uint64_t duration_ns) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  uint64_t nanoseconds = (uint64_t)t.tv_nsec + duration_ns % RONDO_KIT_SECOND_NS;
+  t.tv_sec += (time_t)(duration_ns / RONDO_KIT_SECOND_NS + nanoseconds / RONDO_KIT_SECOND_NS);
+  t.tv_nsec = (long)(nanoseconds % RONDO_KIT_SECOND_NS);
+  return t;
+}
+
 #endif // RONDO_EXAMPLES_KIT_CLOCK_H
