@@ -109,8 +109,8 @@ static double ring_radius(int count, double width) {
   return count > 1 && r < width ? width : r;
 }
 
-// Puts the cycle on an inner ring and the rest on an outer one; returns half the picture's side.
-static double place(const struct rondo_sim_graph *g, struct placed *at) {
+// Puts the cycle on an inner ring and the rest on an outer one, around (0, 0).
+static void place(const struct rondo_sim_graph *g, struct placed *at) {
   int *order = rondo_sim_calloc((size_t)g->node_count, sizeof(int));
   int inner = order_cycle(g, order), outer = g->node_count - inner, next = 0;
   double width = 40;
@@ -132,7 +132,21 @@ static double place(const struct rondo_sim_graph *g, struct placed *at) {
     at[i].y = (in ? r_inner : r_outer) * sin(angle);
   }
   free(order);
-  return (outer > 0 ? r_outer : r_inner) + width * 0.75 + 20;
+}
+
+// The smallest box that holds all nodes, with a margin.
+static struct placed box_of(const struct rondo_sim_graph *g, const struct placed *at) {
+  double left = 0, right = 0, top = 0, bottom = 0;
+  for (int i = 0; i < g->node_count; i++) {
+    left = fmin(left, at[i].x - at[i].w / 2);
+    right = fmax(right, at[i].x + at[i].w / 2);
+    top = fmin(top, at[i].y - at[i].h / 2);
+    bottom = fmax(bottom, at[i].y + at[i].h / 2);
+  }
+  const double margin = 40; // a title above, and edges that bow outwards
+  double title_width = (double)strlen(g->title) * (RONDO_SIM_CHAR_WIDTH + 1) + 16;
+  return (struct placed){left - margin, top - margin, fmax(right - left + 2 * margin, title_width),
+                         bottom - top + 2 * margin};
 }
 
 // The point where the straight line from a to b leaves the box of a.
@@ -145,7 +159,7 @@ static void box_edge(const struct placed *a, const struct placed *b, double *x, 
   *y = a->y + dy * (s < 1 ? s : 1);
 }
 
-static void svg_edge(const struct rondo_sim_graph_edge *e, const struct placed *at, double mid,
+static void svg_edge(const struct rondo_sim_graph_edge *e, const struct placed *at,
                      struct rondo_sim_text *out) {
   const struct placed *a = &at[e->from], *b = &at[e->to];
   double x1, y1, x2, y2;
@@ -156,20 +170,23 @@ static void svg_edge(const struct rondo_sim_graph_edge *e, const struct placed *
   rondo_sim_text_add(out,
                      "<path d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\" fill=\"none\" stroke=\"%s\" "
                      "stroke-width=\"%s\" marker-end=\"url(#%s)\"/>\n",
-                     x1 + mid, y1 + mid, cx + mid, cy + mid, x2 + mid, y2 + mid,
-                     e->in_cycle ? "#c0392b" : "#8a8a8a", e->in_cycle ? "2.4" : "1.1",
-                     e->in_cycle ? "rondo-red" : "rondo-grey");
+                     x1, y1, cx, cy, x2, y2, e->in_cycle ? "#c0392b" : "#8a8a8a",
+                     e->in_cycle ? "2.4" : "1.1", e->in_cycle ? "rondo-red" : "rondo-grey");
   if (e->label[0]) {
-    rondo_sim_text_add(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"10\" fill=\"#555\">", cx + mid,
-                       cy + mid);
+    // The white outline keeps a label readable on its own line.
+    rondo_sim_text_add(out,
+                       "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\" font-size=\"10\" "
+                       "fill=\"#555\" stroke=\"#fff\" stroke-width=\"3\" "
+                       "paint-order=\"stroke\">",
+                       cx, cy);
     rondo_sim_text_add_xml(out, e->label);
     rondo_sim_text_add(out, "</text>\n");
   }
 }
 
-static void svg_node(const struct rondo_sim_graph_node *n, const struct placed *p, double mid,
+static void svg_node(const struct rondo_sim_graph_node *n, const struct placed *p,
                      struct rondo_sim_text *out) {
-  double x = p->x + mid, y = p->y + mid;
+  double x = p->x, y = p->y;
   rondo_sim_text_add(out,
                      "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"5\" "
                      "fill=\"%s\" stroke=\"#333\"/>\n",
@@ -195,24 +212,26 @@ static void svg_marker(const char *id, const char *color, struct rondo_sim_text 
 
 void rondo_sim_graph_svg(const struct rondo_sim_graph *g, struct rondo_sim_text *out) {
   struct placed *at = rondo_sim_calloc((size_t)g->node_count, sizeof(*at));
-  double mid = place(g, at), side = 2 * mid;
+  place(g, at);
+  struct placed box = box_of(g, at);
   rondo_sim_text_add(out,
-                     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -24 %.0f %.0f\" "
+                     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"%.0f %.0f %.0f %.0f\" "
                      "width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
                      "font-size=\"12\">\n<title>",
-                     side, side + 24, side, side + 24);
+                     box.x, box.y, box.w, box.h, box.w, box.h);
   rondo_sim_text_add_xml(out, g->title);
   rondo_sim_text_add(out, "</title>\n<defs>\n");
   svg_marker("rondo-red", "#c0392b", out);
   svg_marker("rondo-grey", "#8a8a8a", out);
-  rondo_sim_text_add(out, "</defs>\n<text x=\"8\" y=\"-6\" font-size=\"14\">");
+  rondo_sim_text_add(out, "</defs>\n<text x=\"%.0f\" y=\"%.0f\" font-size=\"14\">", box.x + 8,
+                     box.y + 20);
   rondo_sim_text_add_xml(out, g->title);
   rondo_sim_text_add(out, "</text>\n");
   for (int i = 0; i < g->edge_count; i++) {
-    svg_edge(&g->edges[i], at, mid, out);
+    svg_edge(&g->edges[i], at, out);
   }
   for (int i = 0; i < g->node_count; i++) {
-    svg_node(&g->nodes[i], &at[i], mid, out);
+    svg_node(&g->nodes[i], &at[i], out);
   }
   rondo_sim_text_add(out, "</svg>\n");
   free(at);

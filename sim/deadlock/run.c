@@ -204,7 +204,7 @@ uint32_t rondo_sim_threads(const struct rondo_sim_config *c) {
 // Small enough that all threads end together, large enough that the counter is not fought over.
 static uint64_t block_of(uint64_t rounds, uint32_t threads) {
   uint64_t block = rounds / threads / 64;
-  return block < 1 ? 1 : block > 4096 ? 4096 : block;
+  return block < 1 ? 1 : block > 256 ? 256 : block;
 }
 
 static void run_job(struct job *job, uint32_t threads, const struct rondo_sim_watch *watch,
