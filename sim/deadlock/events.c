@@ -5,19 +5,24 @@
 
 #include "sim/common/text.h"
 
-void rondo_sim_events_init(struct rondo_sim_events *e) { *e = (struct rondo_sim_events){0}; }
+static void *grow(void *old, uint32_t *capacity, size_t item_bytes) {
+  *capacity = *capacity * 2 + 64;
+  return rondo_sim_realloc(old, *capacity * item_bytes);
+}
+
+void rondo_sim_events_init(struct rondo_sim_events *e) {
+  *e = (struct rondo_sim_events){0};
+  // Never null, so that one past the last may be pointed at even when there is none.
+  e->windows = grow(NULL, &e->window_capacity, sizeof(*e->windows));
+  e->syncs = grow(NULL, &e->sync_capacity, sizeof(*e->syncs));
+}
 
 void rondo_sim_events_fini(struct rondo_sim_events *e) {
   free(e->windows);
   free(e->permuted);
   free(e->syncs);
   free(e->pending);
-  rondo_sim_events_init(e);
-}
-
-static void *grow(void *old, uint32_t *capacity, size_t item_bytes) {
-  *capacity = *capacity * 2 + 64;
-  return rondo_sim_realloc(old, *capacity * item_bytes);
+  *e = (struct rondo_sim_events){0};
 }
 
 static void add_permuted(struct rondo_sim_events *e, uint32_t slot) {
