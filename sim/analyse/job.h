@@ -1,0 +1,111 @@
+// The whole job as its files tell it: ranks, groups and calls under one numbering, whatever file
+// and format they came from. Files of one family (formats that number groups and calls alike) make
+// one job; a Flight Recorder dump and an NCCL log do not mix, because nothing in them says which
+// call of one is which of the other.
+#ifndef RONDO_SIM_ANALYSE_JOB_H
+#define RONDO_SIM_ANALYSE_JOB_H
+
+#include "sim/analyse/record.h"
+
+enum rondo_analyse_family {
+  RONDO_ANALYSE_FAMILY_TORCH, // Flight Recorder, Kineto
+  RONDO_ANALYSE_FAMILY_NCCL,
+  RONDO_ANALYSE_FAMILY_RAS,
+  RONDO_ANALYSE_FAMILY_RONDO,
+  RONDO_ANALYSE_FAMILY_COUNT
+};
+
+#define RONDO_ANALYSE_NO_RANK UINT32_MAX
+
+// A rank's place in a group.
+struct rondo_analyse_place {
+  uint32_t group;
+  uint32_t counts; // string, see rondo_analyse_group_decl
+  int64_t own_index;
+  int64_t last_enqueued, last_started, last_completed; // or RONDO_ANALYSE_NOT_RECORDED
+  int64_t first_seq, last_seq; // of the collectives in the record; first > last: none
+  int64_t last_call;           // index of the last call in the group; -1: none
+  uint32_t lives;              // how often the numbers began anew
+};
+
+struct rondo_analyse_rank {
+  int64_t number; // in the job; -1: only its process is known
+  const char *path;
+  uint32_t host;
+  int64_t pid, device;
+  enum rondo_analyse_source source;
+  struct rondo_analyse_call *calls;
+  size_t call_count;
+  struct rondo_analyse_place *places; // sorted by group
+  size_t place_count;
+  bool present; // there is a file
+  bool states_known, starts_known, cut_off, front_missing, dead;
+};
+
+struct rondo_analyse_group {
+  uint32_t key, name, desc;
+  int64_t size;      // as recorded, at least member_count
+  uint32_t *members; // ranks, RONDO_ANALYSE_NO_RANK where nothing is known of that place
+  size_t member_count;
+  bool members_known; // the record names them all; otherwise they are those seen to call
+  bool assumed;       // nothing names the members, and all ranks are taken to be in it
+  bool disputed;      // ranks name different members for one name
+  uint32_t next;      // the next group with the same key; UINT32_MAX: none
+};
+
+// One operation as its members share it.
+struct rondo_analyse_op {
+  uint32_t group;
+  int32_t source, target; // of a send and its receive; -1 for collectives
+  int64_t seq;
+  uint32_t first_rank, first_call; // the call that others are compared with
+  uint32_t called, completed;
+  uint32_t differences; // bits of enum rondo_analyse_difference
+};
+
+struct rondo_analyse_job {
+  enum rondo_analyse_family family;
+  struct rondo_analyse_strings strings;
+  struct rondo_analyse_rank *ranks; // sorted by number
+  size_t rank_count, rank_capacity;
+  struct rondo_analyse_group *groups;
+  uint32_t *group_by_key; // string → first group with that key
+  size_t group_count, group_capacity, group_by_key_count;
+  struct rondo_analyse_op *ops;
+  uint32_t op_count, op_capacity;
+  char **problems;
+  size_t problem_count;
+  uint64_t call_count;
+};
+
+// What the user says about groups, where the record does not: "NAME=0,1,2".
+struct rondo_analyse_group_hint {
+  const char *name;
+  const char *ranks;
+};
+
+struct rondo_analyse_group_hints {
+  const struct rondo_analyse_group_hint *items;
+  size_t count;
+};
+
+// The family of a kind of file.
+enum rondo_analyse_family rondo_analyse_family_of(enum rondo_analyse_source source);
+
+// Builds the job of one family. Calls and members move out of the records, which stay the caller's
+// and must outlive the job. Returns false if no record is of that family.
+bool rondo_analyse_job_init(struct rondo_analyse_job *job, enum rondo_analyse_family family,
+                            struct rondo_analyse_record *records, size_t record_count,
+                            const struct rondo_analyse_group_hints *hints);
+
+// Gives back everything.
+void rondo_analyse_job_fini(struct rondo_analyse_job *job);
+
+// The place of a rank in a group; null if it has none.
+const struct rondo_analyse_place *rondo_analyse_job_place(const struct rondo_analyse_job *job,
+                                                          uint32_t rank, uint32_t group);
+
+// The string of that number.
+const char *rondo_analyse_job_text(const struct rondo_analyse_job *job, uint32_t id);
+
+#endif // RONDO_SIM_ANALYSE_JOB_H

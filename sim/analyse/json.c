@@ -1,0 +1,445 @@
+#include "sim/analyse/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEEPEST 200
+
+void rondo_analyse_json_init(struct rondo_analyse_json *j, struct rondo_analyse_input *in) {
+  *j = (struct rondo_analyse_json){.in = in};
+}
+
+bool rondo_analyse_json_fail(struct rondo_analyse_json *j, const char *message) {
+  if (!j->failed) {
+    j->failed = true;
+    j->error_offset = rondo_analyse_input_offset(j->in);
+    j->error_line = j->in->line + 1;
+    snprintf(j->message, sizeof j->message, "%s", message);
+  }
+  return false;
+}
+
+// The next byte without passing it, or -1 at the end of the file.
+static inline int byte_peek(struct rondo_analyse_json *j) {
+  struct rondo_analyse_input *in = j->in;
+  if (in->begin == in->end && !rondo_analyse_input_fill(in)) {
+    return -1;
+  }
+  return (unsigned char)in->data[in->begin];
+}
+
+static inline int space_skip(struct rondo_analyse_json *j) {
+  for (;;) {
+    int c = byte_peek(j);
+    if (c != ' ' && c != '\n' && c != '\r' && c != '\t') {
+      return c;
+    }
+    j->in->line += c == '\n';
+    j->in->begin++;
+  }
+}
+
+int rondo_analyse_json_peek(struct rondo_analyse_json *j) { return j->failed ? -1 : space_skip(j); }
+
+static bool unexpected(struct rondo_analyse_json *j, int got, const char *wanted) {
+  char message[120];
+  if (got < 0) {
+    snprintf(message, sizeof message, "the file ends where %s should follow (cut off?)", wanted);
+  } else if (got >= 0x20 && got < 0x7f) {
+    snprintf(message, sizeof message, "'%c' where %s should follow", got, wanted);
+  } else {
+    snprintf(message, sizeof message, "byte 0x%02x where %s should follow", got, wanted);
+  }
+  return rondo_analyse_json_fail(j, message);
+}
+
+bool rondo_analyse_json_open(struct rondo_analyse_json *j, char bracket) {
+  int c = rondo_analyse_json_peek(j);
+  if (c != bracket) {
+    return unexpected(j, c, bracket == '{' ? "an object" : "an array");
+  }
+  if (++j->depth > DEEPEST) {
+    return rondo_analyse_json_fail(j, "nested more than 200 deep");
+  }
+  j->in->begin++;
+  j->fresh = true;
+  return true;
+}
+
+// Handles what stands between two members: true if another follows, false at the end or on failure.
+static bool another(struct rondo_analyse_json *j, char closing) {
+  int c = rondo_analyse_json_peek(j);
+  bool fresh = j->fresh;
+  j->fresh = false;
+  if (c == closing) {
+    j->in->begin++;
+    j->depth--;
+    return false;
+  }
+  if (fresh) {
+    return c < 0 ? unexpected(j, c, "a value") : true;
+  }
+  if (c != ',') {
+    return unexpected(j, c, closing == '}' ? "',' or '}'" : "',' or ']'");
+  }
+  j->in->begin++;
+  return true;
+}
+
+bool rondo_analyse_json_item(struct rondo_analyse_json *j) {
+  if (j->failed || !another(j, ']')) {
+    return false;
+  }
+  int c = space_skip(j);
+  return c < 0 || c == ']' || c == ',' ? unexpected(j, c, "a value") : true;
+}
+
+static int hex_digit(int c) {
+  if (c >= '0' && c <= '9') {
+    return c - '0';
+  }
+  c |= 0x20;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int hex4(const char *s) {
+  int value = 0;
+  for (int i = 0; i < 4; i++) {
+    int digit = hex_digit((unsigned char)s[i]);
+    if (digit < 0) {
+      return -1;
+    }
+    value = value << 4 | digit;
+  }
+  return value;
+}
+
+static size_t utf8_put(char *out, uint32_t c) {
+  if (c < 0x80) {
+    out[0] = (char)c;
+    return 1;
+  }
+  if (c < 0x800) {
+    out[0] = (char)(0xc0 | c >> 6);
+    out[1] = (char)(0x80 | (c & 0x3f));
+    return 2;
+  }
+  if (c < 0x10000) {
+    out[0] = (char)(0xe0 | c >> 12);
+    out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+    out[2] = (char)(0x80 | (c & 0x3f));
+    return 3;
+  }
+  out[0] = (char)(0xf0 | c >> 18);
+  out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+  out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+  out[3] = (char)(0x80 | (c & 0x3f));
+  return 4;
+}
+
+// A \u escape at s[*at] (past the u), surrogate pairs joined. A lone surrogate becomes U+FFFD.
+static bool unicode_escape(const char *s, size_t size, size_t *at, uint32_t *code) {
+  int first = *at + 4 <= size ? hex4(s + *at) : -1;
+  if (first < 0) {
+    return false;
+  }
+  *at += 4;
+  *code = (uint32_t)first;
+  if (first < 0xd800 || first > 0xdfff) {
+    return true;
+  }
+  *code = 0xfffd;
+  if (first < 0xdc00 && *at + 6 <= size && s[*at] == '\\' && s[*at + 1] == 'u') {
+    int second = hex4(s + *at + 2);
+    if (second >= 0xdc00 && second <= 0xdfff) {
+      *code = 0x10000 + ((uint32_t)(first - 0xd800) << 10) + (uint32_t)(second - 0xdc00);
+      *at += 6;
+    }
+  }
+  return true;
+}
+
+// Resolves escapes in place; the result is never longer. Returns its size, SIZE_MAX if one is bad.
+static size_t unescape(char *s, size_t size) {
+  static const char plain[] = "\"\\/bfnrt";
+  static const char means[] = "\"\\/\b\f\n\r\t";
+  size_t out = 0;
+  for (size_t i = 0; i < size;) {
+    if (s[i] != '\\') {
+      s[out++] = s[i++];
+      continue;
+    }
+    char kind = s[i + 1]; // there is one: the closing quote is never escaped
+    const char *found = kind ? strchr(plain, kind) : NULL;
+    i += 2;
+    if (found) {
+      s[out++] = means[found - plain];
+      continue;
+    }
+    uint32_t code;
+    if (kind != 'u' || !unicode_escape(s, size, &i, &code)) {
+      return SIZE_MAX;
+    }
+    out += utf8_put(s + out, code);
+  }
+  return out;
+}
+
+// Finds the closing quote of the string that begins at data[begin]. Returns its distance from
+// begin, or 0 where the file ends first. `escaped` tells whether there is a backslash inside.
+static size_t string_end(struct rondo_analyse_input *in, bool *escaped) {
+  size_t at = 1;
+  *escaped = false;
+  for (;;) {
+    const char *start = in->data + in->begin;
+    size_t have = in->end - in->begin;
+    while (at < have && start[at] != '"') {
+      if (start[at] == '\\') {
+        *escaped = true;
+        at++;
+      }
+      at++;
+    }
+    if (at < have) {
+      return at;
+    }
+    if (!rondo_analyse_input_fill(in)) {
+      return 0;
+    }
+  }
+}
+
+bool rondo_analyse_json_string(struct rondo_analyse_json *j, struct rondo_analyse_slice *value) {
+  int c = rondo_analyse_json_peek(j);
+  *value = (struct rondo_analyse_slice){"", 0};
+  if (c != '"') {
+    return unexpected(j, c, "a string");
+  }
+  bool escaped;
+  size_t end = string_end(j->in, &escaped);
+  if (!end) {
+    return rondo_analyse_json_fail(j, "a string that does not end (cut off?)");
+  }
+  char *text = j->in->data + j->in->begin + 1;
+  size_t size = end - 1;
+  if (escaped && (size = unescape(text, size)) == SIZE_MAX) {
+    return rondo_analyse_json_fail(j, "a string with an escape that JSON does not have");
+  }
+  j->in->begin += end + 1;
+  *value = (struct rondo_analyse_slice){text, size};
+  return true;
+}
+
+bool rondo_analyse_json_key(struct rondo_analyse_json *j, struct rondo_analyse_slice *key) {
+  if (j->failed || !another(j, '}') || !rondo_analyse_json_string(j, key)) {
+    return false;
+  }
+  // The key must outlive the search for the colon, which may move the window.
+  struct rondo_analyse_input *in = j->in;
+  size_t behind = in->begin - (size_t)(key->data - in->data);
+  size_t mark = in->mark;
+  in->mark = mark < in->begin - behind ? mark : in->begin - behind;
+  size_t distance = in->begin - behind - in->mark;
+  int c = space_skip(j);
+  key->data = in->data + in->mark + distance;
+  in->mark = mark == SIZE_MAX ? SIZE_MAX : in->mark;
+  if (c != ':') {
+    return unexpected(j, c, "':'");
+  }
+  in->begin++;
+  return true;
+}
+
+// Tells whether these bytes are a number as JSON writes it.
+static bool number_valid(const char *s, size_t n, bool *integer) {
+  size_t i = n && s[0] == '-';
+  size_t digits = i;
+  while (i < n && s[i] >= '0' && s[i] <= '9') {
+    i++;
+  }
+  if (i == digits || (s[digits] == '0' && i > digits + 1)) {
+    return false;
+  }
+  *integer = i == n;
+  if (i < n && s[i] == '.') {
+    size_t fraction = ++i;
+    while (i < n && s[i] >= '0' && s[i] <= '9') {
+      i++;
+    }
+    if (i == fraction) {
+      return false;
+    }
+  }
+  if (i < n && (s[i] | 0x20) == 'e') {
+    i++;
+    i += i < n && (s[i] == '+' || s[i] == '-');
+    size_t exponent = i;
+    while (i < n && s[i] >= '0' && s[i] <= '9') {
+      i++;
+    }
+    if (i == exponent) {
+      return false;
+    }
+  }
+  return i == n;
+}
+
+static bool is_number_byte(char c) {
+  return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+// The bytes of a number at the present position, none passed.
+static struct rondo_analyse_slice number_bytes(struct rondo_analyse_json *j) {
+  struct rondo_analyse_input *in = j->in;
+  size_t at = 0;
+  for (;;) {
+    while (in->begin + at < in->end && is_number_byte(in->data[in->begin + at])) {
+      at++;
+    }
+    if (in->begin + at < in->end || !rondo_analyse_input_fill(in)) {
+      return (struct rondo_analyse_slice){in->data + in->begin, at};
+    }
+  }
+}
+
+static int64_t integer_of(const char *s, size_t n) {
+  bool negative = n && s[0] == '-';
+  uint64_t value = 0;
+  uint64_t limit = (uint64_t)INT64_MAX + negative;
+  for (size_t i = negative; i < n; i++) {
+    uint64_t digit = (uint64_t)(s[i] - '0');
+    if (value > (limit - digit) / 10) {
+      return negative ? INT64_MIN : INT64_MAX;
+    }
+    value = value * 10 + digit;
+  }
+  return negative ? (int64_t)(0 - value) : (int64_t)value;
+}
+
+static int64_t clamp_real(double value) {
+  if (!(value > -9.2e18)) {
+    return INT64_MIN;
+  }
+  return value < 9.2e18 ? (int64_t)value : INT64_MAX;
+}
+
+bool rondo_analyse_json_number(struct rondo_analyse_json *j, struct rondo_analyse_number *value) {
+  int c = rondo_analyse_json_peek(j);
+  *value = (struct rondo_analyse_number){0};
+  if (c != '-' && (c < '0' || c > '9')) {
+    return unexpected(j, c, "a number");
+  }
+  struct rondo_analyse_slice text = number_bytes(j);
+  if (!number_valid(text.data, text.size_bytes, &value->is_integer)) {
+    return rondo_analyse_json_fail(j, "a number that is not written as JSON writes it");
+  }
+  if (value->is_integer) {
+    value->integer = integer_of(text.data, text.size_bytes);
+    value->real = (double)value->integer;
+  } else {
+    char copy[64];
+    size_t n = text.size_bytes < sizeof copy - 1 ? text.size_bytes : sizeof copy - 1;
+    memcpy(copy, text.data, n);
+    copy[n] = 0;
+    value->real = strtod(copy, NULL);
+    value->integer = clamp_real(value->real);
+  }
+  j->in->begin += text.size_bytes;
+  return true;
+}
+
+bool rondo_analyse_json_literal(struct rondo_analyse_json *j, int *value) {
+  static const struct {
+    const char *text;
+    int value;
+  } literals[] = {{"true", 1}, {"false", 0}, {"null", -1}};
+  int c = rondo_analyse_json_peek(j);
+  *value = -1;
+  for (int i = 0; i < 3; i++) {
+    size_t n = strlen(literals[i].text);
+    if (c == literals[i].text[0] && rondo_analyse_input_need(j->in, n) &&
+        memcmp(j->in->data + j->in->begin, literals[i].text, n) == 0) {
+      j->in->begin += n;
+      *value = literals[i].value;
+      return true;
+    }
+  }
+  return unexpected(j, c, "a value");
+}
+
+bool rondo_analyse_json_skip(struct rondo_analyse_json *j) {
+  struct rondo_analyse_slice text;
+  struct rondo_analyse_number number;
+  int literal;
+  switch (rondo_analyse_json_peek(j)) {
+  case '{':
+    rondo_analyse_json_open(j, '{');
+    while (rondo_analyse_json_key(j, &text)) {
+      rondo_analyse_json_skip(j);
+    }
+    break;
+  case '[':
+    rondo_analyse_json_open(j, '[');
+    while (rondo_analyse_json_item(j)) {
+      rondo_analyse_json_skip(j);
+    }
+    break;
+  case '"':
+    rondo_analyse_json_string(j, &text);
+    break;
+  case 't':
+  case 'f':
+  case 'n':
+    rondo_analyse_json_literal(j, &literal);
+    break;
+  default:
+    rondo_analyse_json_number(j, &number);
+  }
+  return !j->failed;
+}
+
+bool rondo_analyse_json_raw(struct rondo_analyse_json *j, struct rondo_analyse_slice *text) {
+  *text = (struct rondo_analyse_slice){"", 0};
+  rondo_analyse_json_peek(j);
+  j->in->mark = j->in->begin;
+  rondo_analyse_json_skip(j);
+  *text = (struct rondo_analyse_slice){j->in->data + j->in->mark, j->in->begin - j->in->mark};
+  j->in->mark = SIZE_MAX;
+  return !j->failed;
+}
+
+bool rondo_analyse_json_end(struct rondo_analyse_json *j) {
+  int c = rondo_analyse_json_peek(j);
+  return j->failed ? false : c < 0 ? true : unexpected(j, c, "the end of the file");
+}
+
+bool rondo_analyse_slice_is(struct rondo_analyse_slice s, const char *text) {
+  size_t n = strlen(text);
+  return s.size_bytes == n && memcmp(s.data, text, n) == 0;
+}
+
+int64_t rondo_analyse_slice_integer(struct rondo_analyse_slice s, int64_t otherwise) {
+  size_t sign = s.size_bytes && s.data[0] == '-';
+  size_t n = sign;
+  while (n < s.size_bytes && s.data[n] >= '0' && s.data[n] <= '9') {
+    n++;
+  }
+  return n == sign ? otherwise : integer_of(s.data, n);
+}
+
+int64_t rondo_analyse_json_integer(struct rondo_analyse_json *j, int64_t otherwise) {
+  int c = rondo_analyse_json_peek(j);
+  if (c == '"') {
+    struct rondo_analyse_slice text;
+    rondo_analyse_json_string(j, &text);
+    return rondo_analyse_slice_integer(text, otherwise);
+  }
+  if (c == '-' || (c >= '0' && c <= '9')) {
+    struct rondo_analyse_number number;
+    return rondo_analyse_json_number(j, &number) ? number.integer : otherwise;
+  }
+  rondo_analyse_json_skip(j);
+  return otherwise;
+}

@@ -1,0 +1,24 @@
+// Reads many files side by side and shows how far it is.
+#ifndef RONDO_SIM_ANALYSE_LOAD_H
+#define RONDO_SIM_ANALYSE_LOAD_H
+
+#include <regex.h>
+
+#include "sim/analyse/record.h"
+
+struct rondo_analyse_load_options {
+  const regex_t *rank_pattern; // its first group is the rank in a file's name; null: the default
+  unsigned thread_count;       // 0: one a core
+  bool progress;               // say how far it is, on standard error
+};
+
+// Reads `count` files into records[0 .. count), which the caller made room for and later gives to
+// rondo_analyse_record_fini. What is wrong with a file is in its record.
+void rondo_analyse_load(struct rondo_analyse_record *records, char **paths, size_t count,
+                        const struct rondo_analyse_load_options *options);
+
+// Finds the rank in a file's name: by the pattern if there is one; else the number behind "rank",
+// or else the last number in the name (`*named` tells which). Returns -1 if there is none.
+int64_t rondo_analyse_load_rank(const char *path, const regex_t *pattern, bool *named);
+
+#endif // RONDO_SIM_ANALYSE_LOAD_H

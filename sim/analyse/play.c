@@ -1,0 +1,184 @@
+// Plays calls through whose completion nobody recorded. Calls launched as one form a launch; a
+// launch waits for the launch before it in its communicator and for the one before it on its
+// stream; an operation completes once all its callers, and all its members with a file, are at the
+// front. What is left over at the end is what must have hung. Linear in the number of calls.
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/analyse/match.h"
+#include "sim/common/text.h"
+
+#define NONE UINT32_MAX
+
+struct launch {
+  uint32_t rank, first, count; // calls `first` .. of one group; not necessarily side by side
+  uint32_t left;               // calls that have not completed
+  uint32_t waits;              // launches before it that have not completed
+  uint32_t next_in_group, next_on_stream;
+};
+
+struct play {
+  struct rondo_analyse_job *job;
+  const struct rondo_analyse_callers *callers;
+  struct launch *launches;
+  uint32_t **launch_of; // by rank and call
+  uint32_t *arrived;    // by operation
+  uint32_t *ready;      // stack of launches that are at the front
+  uint32_t launch_count, launch_capacity, ready_count;
+};
+
+static bool needs_playing(const struct rondo_analyse_rank *r) {
+  return r->present && !r->states_known;
+}
+
+static uint32_t launch_add(struct play *p, uint32_t rank, uint32_t call) {
+  if (p->launch_count == p->launch_capacity) {
+    p->launch_capacity = p->launch_capacity ? 2 * p->launch_capacity : 1024;
+    p->launches = rondo_sim_realloc(p->launches, p->launch_capacity * sizeof *p->launches);
+  }
+  p->launches[p->launch_count] =
+      (struct launch){.rank = rank, .first = call, .next_in_group = NONE, .next_on_stream = NONE};
+  return p->launch_count++;
+}
+
+static void follows(struct play *p, uint32_t *next, uint32_t launch) {
+  *next = launch;
+  p->launches[launch].waits++;
+}
+
+// The launches of one rank, each behind the one before it in its group and on its stream.
+static void rank_launches(struct play *p, uint32_t rank) {
+  struct rondo_analyse_rank *r = &p->job->ranks[rank];
+  uint32_t *in_group = rondo_sim_alloc(p->job->group_count * sizeof *in_group);
+  uint32_t *on_stream = rondo_sim_alloc(p->job->strings.count * sizeof *on_stream);
+  memset(in_group, 0xff, p->job->group_count * sizeof *in_group);
+  memset(on_stream, 0xff, p->job->strings.count * sizeof *on_stream);
+  p->launch_of[rank] = rondo_sim_alloc(r->call_count * sizeof(uint32_t));
+  for (uint32_t i = 0; i < r->call_count; i++) {
+    const struct rondo_analyse_call *call = &r->calls[i];
+    uint32_t before = in_group[call->group];
+    uint32_t launch = before;
+    if (!(call->flags & RONDO_ANALYSE_SAME_LAUNCH) || before == NONE) {
+      launch = launch_add(p, rank, i);
+      if (before != NONE) {
+        follows(p, &p->launches[before].next_in_group, launch);
+      }
+      in_group[call->group] = launch;
+      uint32_t ahead = call->flags & RONDO_ANALYSE_STREAM ? on_stream[call->queue] : NONE;
+      if (ahead != NONE && ahead != before) {
+        follows(p, &p->launches[ahead].next_on_stream, launch);
+      }
+      if (call->flags & RONDO_ANALYSE_STREAM) {
+        on_stream[call->queue] = launch;
+      }
+    }
+    p->launch_of[rank][i] = launch;
+    p->launches[launch].count++;
+    p->launches[launch].left++;
+  }
+  free(in_group);
+  free(on_stream);
+}
+
+// How many callers an operation must have at the front: its members with a file that is played.
+static uint32_t needed(const struct play *p, uint32_t op) {
+  const struct rondo_analyse_op *o = &p->job->ops[op];
+  const struct rondo_analyse_group *g = &p->job->groups[o->group];
+  uint32_t count = 0;
+  if (o->source >= 0) {
+    for (int side = 0; side < 2; side++) {
+      int32_t place = side ? o->target : o->source;
+      uint32_t rank = (size_t)place < g->member_count ? g->members[place] : RONDO_ANALYSE_NO_RANK;
+      count += rank != RONDO_ANALYSE_NO_RANK && needs_playing(&p->job->ranks[rank]);
+    }
+    return count;
+  }
+  for (size_t i = 0; i < g->member_count; i++) {
+    count += g->members[i] != RONDO_ANALYSE_NO_RANK && needs_playing(&p->job->ranks[g->members[i]]);
+  }
+  return count;
+}
+
+static void launch_release(struct play *p, uint32_t launch) {
+  if (launch != NONE && --p->launches[launch].waits == 0) {
+    p->ready[p->ready_count++] = launch;
+  }
+}
+
+static void call_complete(struct play *p, uint32_t rank, uint32_t call) {
+  struct launch *launch = &p->launches[p->launch_of[rank][call]];
+  p->job->ranks[rank].calls[call].state = RONDO_ANALYSE_COMPLETED;
+  if (--launch->left == 0) {
+    launch_release(p, launch->next_in_group);
+    launch_release(p, launch->next_on_stream);
+  }
+}
+
+static void op_complete(struct play *p, uint32_t op) {
+  for (size_t i = p->callers->first[op]; i < p->callers->first[op + 1]; i++) {
+    const struct rondo_analyse_caller *c = &p->callers->items[i];
+    if (needs_playing(&p->job->ranks[c->rank])) {
+      call_complete(p, c->rank, c->call);
+      p->job->ops[op].completed++;
+    }
+  }
+}
+
+// True if a rank that records states says that this operation has not completed there.
+static bool held_elsewhere(const struct play *p, uint32_t op) {
+  for (size_t i = p->callers->first[op]; i < p->callers->first[op + 1]; i++) {
+    const struct rondo_analyse_caller *c = &p->callers->items[i];
+    if (!needs_playing(&p->job->ranks[c->rank]) &&
+        p->job->ranks[c->rank].calls[c->call].state != RONDO_ANALYSE_COMPLETED) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void call_arrive(struct play *p, uint32_t rank, uint32_t call) {
+  uint32_t op = p->job->ranks[rank].calls[call].op;
+  if (op == RONDO_ANALYSE_NO_OP) {
+    call_complete(p, rank, call);
+  } else if (++p->arrived[op] == needed(p, op) && !held_elsewhere(p, op)) {
+    op_complete(p, op);
+  }
+}
+
+static void launch_arrive(struct play *p, uint32_t launch) {
+  uint32_t rank = p->launches[launch].rank;
+  uint32_t left = p->launches[launch].count;
+  for (uint32_t i = p->launches[launch].first; left; i++) {
+    if (p->launch_of[rank][i] == launch) {
+      left--;
+      call_arrive(p, rank, i);
+    }
+  }
+}
+
+void rondo_analyse_play(struct rondo_analyse_job *job, const struct rondo_analyse_callers *c) {
+  struct play p = {.job = job, .callers = c};
+  p.launch_of = rondo_sim_calloc(job->rank_count, sizeof *p.launch_of);
+  for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+    if (needs_playing(&job->ranks[rank])) {
+      rank_launches(&p, rank);
+    }
+  }
+  p.arrived = rondo_sim_calloc(job->op_count, sizeof *p.arrived);
+  p.ready = rondo_sim_alloc(p.launch_count * sizeof *p.ready);
+  for (uint32_t i = p.launch_count; i-- > 0;) {
+    if (p.launches[i].waits == 0) {
+      p.ready[p.ready_count++] = i;
+    }
+  }
+  while (p.ready_count) {
+    launch_arrive(&p, p.ready[--p.ready_count]);
+  }
+  for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+    free(p.launch_of[rank]);
+  }
+  free(p.launch_of);
+  free(p.launches);
+  free(p.arrived);
+  free(p.ready);
+}

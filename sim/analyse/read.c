@@ -1,0 +1,68 @@
+#include "sim/analyse/read.h"
+
+#include <string.h>
+
+uint32_t rondo_analyse_read_string(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
+  struct rondo_analyse_slice text;
+  int c = rondo_analyse_json_peek(j);
+  if (c == '"') {
+    rondo_analyse_json_string(j, &text);
+  } else {
+    rondo_analyse_json_raw(j, &text);
+    bool is_number = text.size_bytes && (c == '-' || (c >= '0' && c <= '9'));
+    text.size_bytes = is_number ? text.size_bytes : 0;
+  }
+  return j->failed ? 0 : rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
+}
+
+void rondo_analyse_read_failure(struct rondo_analyse_record *r,
+                                const struct rondo_analyse_json *j) {
+  if (!j->failed) {
+    return;
+  }
+  rondo_analyse_record_problem(r, j->error_line, j->error_offset, "%s", j->message);
+  for (size_t i = 0; i < r->track_count; i++) {
+    r->tracks[i].cut_off = true;
+  }
+}
+
+static bool has_magic(const struct rondo_analyse_input *in, const char *magic, size_t bytes) {
+  return in->end - in->begin >= bytes && memcmp(in->data + in->begin, magic, bytes) == 0;
+}
+
+// True if the first line that is not empty begins with a bracket of JSON.
+static bool looks_like_json(const struct rondo_analyse_input *in) {
+  size_t i = in->begin;
+  while (i < in->end && strchr(" \t\r\n", in->data[i])) {
+    i++;
+  }
+  // A log line may begin with "[timestamp]" or "[rank0]:", an array of events with "[{" or "[]".
+  if (i < in->end && in->data[i] == '[') {
+    do {
+      i++;
+    } while (i < in->end && in->data[i] && strchr(" \t\r\n", in->data[i]));
+    return i < in->end && (in->data[i] == '{' || in->data[i] == ']');
+  }
+  return i < in->end && in->data[i] == '{';
+}
+
+void rondo_analyse_read(struct rondo_analyse_record *r, struct rondo_analyse_input *in) {
+  rondo_analyse_input_need(in, 4096);
+  if (in->begin == in->end) {
+    rondo_analyse_record_problem(r, 0, 0, "%s", in->error ? strerror(in->error) : "is empty");
+  } else if (has_magic(in, "\x80", 1)) {
+    rondo_analyse_read_pickle(r, in);
+  } else if (has_magic(in, "\x1f\x8b", 2)) {
+    rondo_analyse_record_problem(r, 0, 0, "is compressed with gzip: run gunzip on it first");
+  } else if (has_magic(in, "PK\x03\x04", 4)) {
+    rondo_analyse_record_problem(r, 0, 0, "is a zip archive: unpack it first");
+  } else if (looks_like_json(in)) {
+    rondo_analyse_read_json(r, in);
+  } else {
+    rondo_analyse_read_nccl(r, in);
+  }
+  if (in->error) {
+    rondo_analyse_record_problem(r, 0, rondo_analyse_input_offset(in), "%s", strerror(in->error));
+  }
+  r->unusable = r->track_count == 0;
+}

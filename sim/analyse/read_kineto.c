@@ -1,0 +1,313 @@
+// Kineto traces: the CPU side of a collective is an event "record_param_comms", its kernel on the
+// device another event; "External id" joins the two. A kernel that never finished is in no trace.
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/analyse/read.h"
+#include "sim/common/text.h"
+
+struct event {
+  bool is_call, is_kernel, decided;
+  double start_us, duration_us;
+  uint32_t name, dtype, group, desc, ranks, stream, thread;
+  int64_t in_count, out_count, size, seq, source, target, external, root;
+  bool has_counts;
+};
+
+// What a finished kernel tells about its call.
+struct kernel {
+  uint64_t key;
+  double start_us, duration_us;
+  uint32_t stream;
+};
+
+struct reader {
+  struct rondo_analyse_record *record;
+  struct rondo_analyse_json *json;
+  struct kernel *kernels;
+  uint64_t *keys; // of the calls, side by side with the track's calls
+  size_t kernel_count, kernel_capacity, key_capacity;
+};
+
+static void track_begin(struct rondo_analyse_record *r) {
+  r->source = RONDO_ANALYSE_KINETO;
+  if (!r->track_count) {
+    rondo_analyse_record_track(r);
+    r->tracks[0].rank = r->rank_hint;
+  }
+}
+
+void rondo_analyse_read_kineto_info(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
+  struct rondo_analyse_slice key;
+  track_begin(r);
+  rondo_analyse_json_open(j, '{');
+  while (rondo_analyse_json_key(j, &key)) {
+    if (rondo_analyse_slice_is(key, "rank")) {
+      r->tracks[0].rank = rondo_analyse_json_integer(j, r->rank_hint);
+    } else {
+      rondo_analyse_json_skip(j);
+    }
+  }
+}
+
+static int64_t *number_field(struct event *e, struct rondo_analyse_slice key) {
+  const struct {
+    const char *text;
+    int64_t *field;
+  } fields[] = {
+      {"In msg nelems", &e->in_count}, {"Out msg nelems", &e->out_count},
+      {"Group size", &e->size},        {"Seq", &e->seq},
+      {"Src Rank", &e->source},        {"Dst Rank", &e->target},
+      {"External id", &e->external},   {"Root", &e->root},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (rondo_analyse_slice_is(key, fields[i].text)) {
+      e->has_counts |= i < 2;
+      return fields[i].field;
+    }
+  }
+  return NULL;
+}
+
+static uint32_t *string_field(struct event *e, struct rondo_analyse_slice key) {
+  const struct {
+    const char *text;
+    uint32_t *field;
+  } fields[] = {
+      {"Collective name", &e->name},      {"dtype", &e->dtype},
+      {"Process Group Name", &e->group},  {"Process Group Description", &e->desc},
+      {"Process Group Ranks", &e->ranks}, {"stream", &e->stream},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (rondo_analyse_slice_is(key, fields[i].text)) {
+      return fields[i].field;
+    }
+  }
+  return NULL;
+}
+
+static uint32_t list_or_string(struct reader *reader) {
+  if (rondo_analyse_json_peek(reader->json) != '[') {
+    return rondo_analyse_read_string(reader->record, reader->json);
+  }
+  struct rondo_analyse_slice text;
+  rondo_analyse_json_raw(reader->json, &text);
+  return rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
+}
+
+static void args_read(struct reader *reader, struct event *e) {
+  struct rondo_analyse_json *j = reader->json;
+  struct rondo_analyse_slice key;
+  if (rondo_analyse_json_peek(j) != '{' || (e->decided && !e->is_call && !e->is_kernel)) {
+    rondo_analyse_json_skip(j);
+    return;
+  }
+  rondo_analyse_json_open(j, '{');
+  while (rondo_analyse_json_key(j, &key)) {
+    int64_t *number = number_field(e, key);
+    uint32_t *string = number ? NULL : string_field(e, key);
+    if (number) {
+      *number = rondo_analyse_json_integer(j, -1);
+    } else if (string) {
+      *string = list_or_string(reader);
+    } else {
+      rondo_analyse_json_skip(j);
+    }
+  }
+}
+
+static void name_read(struct rondo_analyse_json *j, struct event *e) {
+  struct rondo_analyse_slice text;
+  if (rondo_analyse_json_peek(j) != '"') {
+    rondo_analyse_json_skip(j);
+    return;
+  }
+  rondo_analyse_json_string(j, &text);
+  e->decided = true;
+  e->is_call = rondo_analyse_slice_is(text, "record_param_comms");
+  e->is_kernel = (text.size_bytes > 14 && memcmp(text.data, "ncclDevKernel_", 14) == 0) ||
+                 (text.size_bytes > 11 && memcmp(text.data, "ncclKernel_", 11) == 0);
+}
+
+static double real_read(struct rondo_analyse_json *j) {
+  struct rondo_analyse_number number = {0};
+  int c = rondo_analyse_json_peek(j);
+  if (c == '-' || (c >= '0' && c <= '9')) {
+    rondo_analyse_json_number(j, &number);
+  } else if (c == '"') {
+    struct rondo_analyse_slice text;
+    char copy[40];
+    rondo_analyse_json_string(j, &text);
+    size_t n = text.size_bytes < sizeof copy ? text.size_bytes : sizeof copy - 1;
+    memcpy(copy, text.data, n);
+    copy[n] = 0;
+    number.real = strtod(copy, NULL);
+  } else {
+    rondo_analyse_json_skip(j);
+  }
+  return number.real;
+}
+
+static struct event event_read(struct reader *reader) {
+  struct rondo_analyse_json *j = reader->json;
+  struct rondo_analyse_slice key;
+  struct event e = {.size = -1, .seq = -1, .source = -1, .target = -1, .external = -1, .root = -1};
+  if (rondo_analyse_json_peek(j) != '{') {
+    rondo_analyse_json_skip(j);
+    return e;
+  }
+  rondo_analyse_json_open(j, '{');
+  while (rondo_analyse_json_key(j, &key)) {
+    if (rondo_analyse_slice_is(key, "name")) {
+      name_read(j, &e);
+    } else if (rondo_analyse_slice_is(key, "ts")) {
+      e.start_us = real_read(j);
+    } else if (rondo_analyse_slice_is(key, "dur")) {
+      e.duration_us = real_read(j);
+    } else if (rondo_analyse_slice_is(key, "tid") && !(e.decided && !e.is_call)) {
+      e.thread = rondo_analyse_read_string(reader->record, j);
+    } else if (rondo_analyse_slice_is(key, "args")) {
+      args_read(reader, &e);
+    } else {
+      rondo_analyse_json_skip(j);
+    }
+  }
+  return e;
+}
+
+static uint64_t key_of(const struct event *e) {
+  return e->external >= 0 ? (uint64_t)e->external << 1
+                          : ((uint64_t)e->group << 40 ^ (uint64_t)e->seq << 1) | 1;
+}
+
+static int64_t nanoseconds(double us) { return us > 0 && us < 9e15 ? (int64_t)(us * 1e3) : 0; }
+
+static uint32_t group_of(struct reader *reader, const struct event *e) {
+  struct rondo_analyse_track *t = &reader->record->tracks[0];
+  uint32_t at = rondo_analyse_track_find(t, e->group);
+  if (at != UINT32_MAX) {
+    return at;
+  }
+  at = rondo_analyse_track_group(t, e->group);
+  struct rondo_analyse_group_decl *g = &t->groups[at];
+  g->name = e->group;
+  g->desc = e->desc;
+  g->next_seq = 1;
+  g->size = e->size > 0 ? e->size : 0;
+  // A list too long to print in full is abbreviated with "..."; then only its size is known.
+  const char *ranks = rondo_analyse_strings_get(&reader->record->strings, e->ranks);
+  if (*ranks && !strstr(ranks, "...")) {
+    g->member_count = rondo_analyse_ranks_parse(ranks, &g->members);
+    g->size = g->member_count ? (int64_t)g->member_count : g->size;
+  }
+  return at;
+}
+
+static void call_add(struct reader *reader, const struct event *e) {
+  struct rondo_analyse_strings *strings = &reader->record->strings;
+  const char *name = rondo_analyse_strings_get(strings, e->name);
+  bool uneven;
+  enum rondo_analyse_kind kind = rondo_analyse_kind_of(name, &uneven);
+  if (kind == RONDO_ANALYSE_OTHER) { // "wait", "init" and the like are not operations
+    return;
+  }
+  uint32_t group = group_of(reader, e);
+  struct rondo_analyse_track *t = &reader->record->tracks[0];
+  struct rondo_analyse_call *call = rondo_analyse_track_call(t);
+  call->group = group;
+  call->kind = (uint8_t)kind;
+  call->name = e->name;
+  call->seq = e->seq;
+  call->created_ns = nanoseconds(e->start_us);
+  call->in_count = e->in_count > 0 ? (uint64_t)e->in_count : 0;
+  call->out_count = e->out_count > 0 ? (uint64_t)e->out_count : 0;
+  call->flags =
+      (e->has_counts ? RONDO_ANALYSE_COUNTS_KNOWN : 0) | (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0);
+  call->dtype = (uint8_t)rondo_analyse_dtype_of(rondo_analyse_strings_get(strings, e->dtype));
+  call->queue = e->thread;
+  int64_t peer = kind == RONDO_ANALYSE_SEND ? e->target : e->source;
+  call->peer = kind >= RONDO_ANALYSE_SEND && kind <= RONDO_ANALYSE_RECV ? (int32_t)peer : -1;
+  if (t->call_count > reader->key_capacity) {
+    reader->key_capacity = 2 * t->call_count + 64;
+    reader->keys = rondo_sim_realloc(reader->keys, reader->key_capacity * sizeof *reader->keys);
+  }
+  reader->keys[t->call_count - 1] = key_of(e);
+}
+
+static void kernel_add(struct reader *reader, const struct event *e) {
+  if (reader->kernel_count == reader->kernel_capacity) {
+    reader->kernel_capacity = 2 * reader->kernel_capacity + 64;
+    reader->kernels =
+        rondo_sim_realloc(reader->kernels, reader->kernel_capacity * sizeof *reader->kernels);
+  }
+  reader->kernels[reader->kernel_count++] =
+      (struct kernel){key_of(e), e->start_us, e->duration_us, e->stream};
+}
+
+static int kernels_compare(const void *a, const void *b) {
+  const struct kernel *x = a, *y = b;
+  return (x->key > y->key) - (x->key < y->key);
+}
+
+// Marks the calls whose kernels finished.
+static void kernels_join(struct reader *reader) {
+  struct rondo_analyse_track *t = &reader->record->tracks[0];
+  if (!reader->kernel_count) {
+    return;
+  }
+  t->states_known = true;
+  qsort(reader->kernels, reader->kernel_count, sizeof *reader->kernels, kernels_compare);
+  for (size_t i = 0; i < t->call_count; i++) {
+    struct rondo_analyse_call *call = &t->calls[i];
+    struct kernel wanted = {.key = reader->keys[i]};
+    const struct kernel *found = bsearch(&wanted, reader->kernels, reader->kernel_count,
+                                         sizeof *reader->kernels, kernels_compare);
+    call->state = found ? RONDO_ANALYSE_COMPLETED : RONDO_ANALYSE_SCHEDULED;
+    if (found) {
+      call->started_ns = nanoseconds(found->start_us);
+      call->completed_ns = nanoseconds(found->start_us + found->duration_us);
+      call->queue = found->stream ? found->stream : call->queue;
+      call->flags |= found->stream ? RONDO_ANALYSE_STREAM : 0;
+    }
+  }
+}
+
+static int calls_compare(const void *a, const void *b) {
+  const struct rondo_analyse_call *x = a, *y = b;
+  return (x->created_ns > y->created_ns) - (x->created_ns < y->created_ns);
+}
+
+// Events stand in no order of time in a trace; afterwards those without a number are counted.
+static void calls_order(struct rondo_analyse_track *t) {
+  if (t->call_count) {
+    qsort(t->calls, t->call_count, sizeof *t->calls, calls_compare);
+  }
+  for (size_t i = 0; i < t->call_count; i++) {
+    struct rondo_analyse_group_decl *g = &t->groups[t->calls[i].group];
+    t->calls[i].seq = t->calls[i].seq > 0 ? t->calls[i].seq : g->next_seq;
+    g->next_seq = t->calls[i].seq + 1;
+  }
+}
+
+void rondo_analyse_read_kineto_events(struct rondo_analyse_record *r,
+                                      struct rondo_analyse_json *j) {
+  struct reader reader = {.record = r, .json = j};
+  track_begin(r);
+  rondo_analyse_json_open(j, '[');
+  while (rondo_analyse_json_item(j)) {
+    struct event e = event_read(&reader);
+    if (j->failed) {
+      break;
+    }
+    if (e.is_call) {
+      call_add(&reader, &e);
+    } else if (e.is_kernel) {
+      kernel_add(&reader, &e);
+    }
+  }
+  kernels_join(&reader);
+  calls_order(&r->tracks[0]);
+  r->tracks[0].front_missing = true; // a trace is a window on the run
+  free(reader.kernels);
+  free(reader.keys);
+}

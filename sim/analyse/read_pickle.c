@@ -1,0 +1,231 @@
+// Flight Recorder dumps as PyTorch writes them by default: a pickle.
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/analyse/flight.h"
+#include "sim/analyse/json.h"
+#include "sim/analyse/pickle.h"
+#include "sim/analyse/read.h"
+#include "sim/common/text.h"
+
+struct reader {
+  struct rondo_analyse_flight flight;
+  struct rondo_sim_text shape; // scratch
+  unsigned hint;
+};
+
+static struct rondo_analyse_slice slice_of(const char *text) {
+  return (struct rondo_analyse_slice){text, strlen(text)};
+}
+
+// Writes a list of shapes as text and returns its elements.
+static uint64_t sizes_read(const struct rondo_analyse_pickle *p,
+                           struct rondo_analyse_pickle_value list, struct rondo_sim_text *text) {
+  uint32_t count, dims;
+  const struct rondo_analyse_pickle_value *shapes = rondo_analyse_pickle_items(p, list, &count);
+  rondo_sim_text_clear(text);
+  rondo_sim_text_add_bytes(text, "[", 1);
+  for (uint32_t i = 0; i < count; i++) {
+    const struct rondo_analyse_pickle_value *sizes =
+        rondo_analyse_pickle_items(p, shapes[i], &dims);
+    rondo_sim_text_add(text, i ? ", [" : "[");
+    for (uint32_t k = 0; k < dims; k++) {
+      int64_t size = rondo_analyse_pickle_integer(p, sizes[k], 0);
+      rondo_sim_text_add(text, k ? ", %lld" : "%lld", (long long)size);
+    }
+    rondo_sim_text_add_bytes(text, "]", 1);
+  }
+  rondo_sim_text_add_bytes(text, "]", 1);
+  return rondo_analyse_shape_elements(text->data, text->size_bytes);
+}
+
+// The call site: the innermost frame that is the user's.
+static uint32_t site_read(const struct rondo_analyse_pickle *p,
+                          struct rondo_analyse_pickle_value frames) {
+  uint32_t count;
+  const struct rondo_analyse_pickle_value *list = rondo_analyse_pickle_items(p, frames, &count);
+  for (uint32_t i = 0; i < count; i++) {
+    const char *file =
+        rondo_analyse_pickle_text(p, rondo_analyse_pickle_get(p, list[i], "filename"));
+    if (!*file || !rondo_analyse_flight_frame_counts(file)) {
+      continue;
+    }
+    struct rondo_sim_text text;
+    rondo_sim_text_init(&text);
+    int64_t line = rondo_analyse_pickle_integer(p, rondo_analyse_pickle_get(p, list[i], "line"), 0);
+    rondo_sim_text_add(&text, "%s:%lld in %s", file, (long long)line,
+                       rondo_analyse_pickle_text(p, rondo_analyse_pickle_get(p, list[i], "name")));
+    uint32_t id = rondo_analyse_strings_add(p->strings, text.data, text.size_bytes);
+    rondo_sim_text_fini(&text);
+    return id;
+  }
+  return 0;
+}
+
+static uint32_t string_read(const struct rondo_analyse_pickle *p,
+                            struct rondo_analyse_pickle_value value) {
+  (void)p;
+  return value.type == RONDO_ANALYSE_PICKLE_STRING ? (uint32_t)value.integer : 0;
+}
+
+static uint32_t first_string(const struct rondo_analyse_pickle *p,
+                             struct rondo_analyse_pickle_value list) {
+  uint32_t count;
+  const struct rondo_analyse_pickle_value *items = rondo_analyse_pickle_items(p, list, &count);
+  return count ? string_read(p, items[0]) : string_read(p, list);
+}
+
+static void group_read(const struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_value pair,
+                       struct rondo_analyse_entry *entry) {
+  uint32_t count;
+  const struct rondo_analyse_pickle_value *items = rondo_analyse_pickle_items(p, pair, &count);
+  entry->pg_name = first_string(p, pair);
+  entry->pg_desc = count > 1 ? string_read(p, items[1]) : 0;
+}
+
+// Fields whose value is a list.
+static void field_read_list(struct reader *reader, const struct rondo_analyse_pickle *p,
+                            enum rondo_analyse_flight_field field,
+                            struct rondo_analyse_pickle_value value,
+                            struct rondo_analyse_entry *entry) {
+  if (field == RONDO_ANALYSE_FIELD_PROCESS_GROUP) {
+    group_read(p, value, entry);
+  } else if (field == RONDO_ANALYSE_FIELD_IN_SIZES) {
+    entry->in_count = sizes_read(p, value, &reader->shape);
+    entry->shape =
+        rondo_analyse_strings_add(p->strings, reader->shape.data, reader->shape.size_bytes);
+    entry->counts_known = true;
+  } else if (field == RONDO_ANALYSE_FIELD_OUT_SIZES) {
+    entry->out_count = sizes_read(p, value, &reader->shape);
+  } else if (field == RONDO_ANALYSE_FIELD_IN_DTYPES) {
+    entry->dtype = first_string(p, value);
+  } else if (field == RONDO_ANALYSE_FIELD_FRAMES) {
+    entry->site = site_read(p, value);
+  }
+}
+
+static void field_read(struct reader *reader, const struct rondo_analyse_pickle *p,
+                       enum rondo_analyse_flight_field field,
+                       struct rondo_analyse_pickle_value value, struct rondo_analyse_entry *entry) {
+  int64_t number = rondo_analyse_pickle_integer(p, value, 0);
+  switch (field) {
+  case RONDO_ANALYSE_FIELD_RECORD_ID:
+    entry->record_id = number;
+    break;
+  case RONDO_ANALYSE_FIELD_PG_ID:
+    entry->pg_id = number;
+    break;
+  case RONDO_ANALYSE_FIELD_THREAD_ID:
+    entry->thread = string_read(p, value);
+    break;
+  case RONDO_ANALYSE_FIELD_SEQ:
+    entry->seq = number;
+    break;
+  case RONDO_ANALYSE_FIELD_P2P_SEQ:
+    entry->p2p_seq = number;
+    break;
+  case RONDO_ANALYSE_FIELD_NAME:
+    entry->name = string_read(p, value);
+    break;
+  case RONDO_ANALYSE_FIELD_CREATED:
+    entry->created_ns = number;
+    break;
+  case RONDO_ANALYSE_FIELD_STARTED:
+    entry->started_ns = number;
+    break;
+  case RONDO_ANALYSE_FIELD_COMPLETED:
+    entry->completed_ns = number;
+    break;
+  case RONDO_ANALYSE_FIELD_STATE:
+    entry->state = rondo_analyse_flight_state_of(slice_of(rondo_analyse_pickle_text(p, value)));
+    break;
+  case RONDO_ANALYSE_FIELD_RETIRED:
+    entry->retired = number != 0;
+    break;
+  case RONDO_ANALYSE_FIELD_IS_P2P:
+    entry->is_p2p = number != 0;
+    break;
+  default:
+    field_read_list(reader, p, field, value, entry);
+  }
+}
+
+static void entry_read(void *context, const struct rondo_analyse_pickle *p,
+                       struct rondo_analyse_pickle_value dict) {
+  struct reader *reader = context;
+  struct rondo_analyse_entry entry = rondo_analyse_entry_empty();
+  uint32_t count;
+  const struct rondo_analyse_pickle_value *items = rondo_analyse_pickle_items(p, dict, &count);
+  if (dict.type != RONDO_ANALYSE_PICKLE_DICT) {
+    return;
+  }
+  for (uint32_t i = 0; i + 1 < count; i += 2) {
+    const char *key = rondo_analyse_pickle_text(p, items[i]);
+    field_read(reader, p, rondo_analyse_flight_field_of(slice_of(key), &reader->hint), items[i + 1],
+               &entry);
+  }
+  rondo_analyse_flight_add_entry(&reader->flight, &entry);
+}
+
+static void config_read(struct reader *reader, const struct rondo_analyse_pickle *p,
+                        struct rondo_analyse_pickle_value dict) {
+  uint32_t count;
+  const struct rondo_analyse_pickle_value *items = rondo_analyse_pickle_items(p, dict, &count);
+  for (uint32_t i = 0; i + 1 < count; i += 2) {
+    struct rondo_analyse_pickle_value one = items[i + 1];
+    rondo_analyse_flight_add_config(
+        &reader->flight, string_read(p, items[i]),
+        string_read(p, rondo_analyse_pickle_get(p, one, "desc")),
+        rondo_analyse_pickle_text(p, rondo_analyse_pickle_get(p, one, "ranks")));
+  }
+}
+
+static void status_read(struct reader *reader, const struct rondo_analyse_pickle *p,
+                        struct rondo_analyse_pickle_value dict) {
+  uint32_t count;
+  const struct rondo_analyse_pickle_value *items = rondo_analyse_pickle_items(p, dict, &count);
+  for (uint32_t i = 0; i + 1 < count; i += 2) {
+    struct rondo_analyse_pickle_value one = items[i + 1];
+    struct rondo_analyse_flight_status status = {
+        rondo_analyse_pickle_integer(p, items[i], -1),
+        rondo_analyse_pickle_integer(
+            p, rondo_analyse_pickle_get(p, one, "last_enqueued_collective"), -1),
+        rondo_analyse_pickle_integer(p, rondo_analyse_pickle_get(p, one, "last_started_collective"),
+                                     -1),
+        rondo_analyse_pickle_integer(
+            p, rondo_analyse_pickle_get(p, one, "last_completed_collective"), -1)};
+    rondo_analyse_flight_add_status(&reader->flight, &status);
+  }
+}
+
+static bool is_dump(const struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_value top) {
+  return rondo_analyse_pickle_get(p, top, "pg_config").type == RONDO_ANALYSE_PICKLE_DICT ||
+         rondo_analyse_pickle_get(p, top, "entries").type == RONDO_ANALYSE_PICKLE_LIST;
+}
+
+void rondo_analyse_read_pickle(struct rondo_analyse_record *r, struct rondo_analyse_input *in) {
+  struct rondo_analyse_pickle p;
+  struct reader reader = {0};
+  struct rondo_analyse_pickle_value top;
+  rondo_analyse_flight_init(&reader.flight, r);
+  rondo_analyse_pickle_init(&p, in, &r->strings);
+  p.streamed_key = "entries";
+  p.entry = entry_read;
+  p.context = &reader;
+  bool whole = rondo_analyse_pickle_run(&p, &top);
+  if (!whole) {
+    rondo_analyse_record_problem(r, 0, p.error_offset, "%s", p.message);
+    r->tracks[0].cut_off = true;
+  }
+  config_read(&reader, &p, rondo_analyse_pickle_get(&p, top, "pg_config"));
+  status_read(&reader, &p, rondo_analyse_pickle_get(&p, top, "pg_status"));
+  bool dump = is_dump(&p, top) || r->tracks[0].call_count;
+  if (whole && !dump) {
+    rondo_analyse_record_problem(
+        r, 0, 0, "is a pickle, but not a Flight Recorder dump: no pg_config, no entries");
+  }
+  rondo_analyse_flight_finish(&reader.flight);
+  r->track_count = dump ? 1 : 0;
+  rondo_analyse_pickle_fini(&p);
+  rondo_sim_text_fini(&reader.shape);
+}

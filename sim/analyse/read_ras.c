@@ -1,0 +1,134 @@
+// What `ncclras -f json` prints: for each communicator who is in it, who does not answer, and how
+// many collectives of each kind each rank has begun. Counts only, no order.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/analyse/read.h"
+#include "sim/common/text.h"
+
+struct member {
+  uint32_t host, status, counts;
+  int64_t rank, pid, device, total;
+};
+
+static int64_t counts_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
+                           uint32_t *text_id) {
+  struct rondo_sim_text text;
+  struct rondo_analyse_slice key;
+  int64_t total = 0;
+  rondo_sim_text_init(&text);
+  rondo_analyse_json_open(j, '{');
+  while (rondo_analyse_json_key(j, &key)) {
+    int size = key.size_bytes < 40 ? (int)key.size_bytes : 40;
+    rondo_sim_text_add(&text, text.size_bytes ? ", %.*s " : "%.*s ", size, key.data);
+    int64_t count = rondo_analyse_json_integer(j, 0);
+    rondo_sim_text_add(&text, "%lld", (long long)count);
+    bool sane = count > 0 && count < INT64_MAX / 2 && total < INT64_MAX / 2;
+    total += sane ? count : 0;
+  }
+  *text_id =
+      text.size_bytes ? rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes) : 0;
+  rondo_sim_text_fini(&text);
+  return total;
+}
+
+static struct member member_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
+  struct rondo_analyse_slice key;
+  struct member m = {.rank = -1, .pid = -1, .device = -1, .total = -1};
+  rondo_analyse_json_open(j, '{');
+  while (rondo_analyse_json_key(j, &key)) {
+    if (rondo_analyse_slice_is(key, "rank")) {
+      m.rank = rondo_analyse_json_integer(j, -1);
+    } else if (rondo_analyse_slice_is(key, "host")) {
+      m.host = rondo_analyse_read_string(r, j);
+    } else if (rondo_analyse_slice_is(key, "pid")) {
+      m.pid = rondo_analyse_json_integer(j, -1);
+    } else if (rondo_analyse_slice_is(key, "cuda_dev")) {
+      m.device = rondo_analyse_json_integer(j, -1);
+    } else if (rondo_analyse_slice_is(key, "status") && rondo_analyse_json_peek(j) == '"') {
+      m.status = rondo_analyse_read_string(r, j);
+    } else if (rondo_analyse_slice_is(key, "collective_counts") &&
+               rondo_analyse_json_peek(j) == '{') {
+      m.total = counts_read(r, j, &m.counts);
+    } else {
+      rondo_analyse_json_skip(j);
+    }
+  }
+  return m;
+}
+
+static size_t track_of(struct rondo_analyse_record *r, const struct member *m) {
+  for (size_t i = 0; i < r->track_count; i++) {
+    const struct rondo_analyse_track *t = &r->tracks[i];
+    if (m->pid >= 0 && t->host == m->host && t->pid == m->pid && t->device == m->device) {
+      return i;
+    }
+  }
+  size_t at = rondo_analyse_record_track(r);
+  r->tracks[at].host = m->host;
+  r->tracks[at].pid = m->pid;
+  r->tracks[at].device = m->device;
+  return at;
+}
+
+static void member_add(struct rondo_analyse_record *r, const struct member *m, uint32_t hash,
+                       bool missing) {
+  struct rondo_analyse_track *t = &r->tracks[track_of(r, m)];
+  struct rondo_analyse_group_decl *g = &t->groups[rondo_analyse_track_group(t, hash)];
+  g->name = hash;
+  g->own_index = m->rank;
+  g->counts = m->counts;
+  g->last_enqueued = m->total >= 0 ? m->total : RONDO_ANALYSE_NOT_RECORDED;
+  const char *status = rondo_analyse_strings_get(&r->strings, m->status);
+  t->dead |= missing || strstr(status, "DEAD") || strstr(status, "NOCOMM") ||
+             strstr(status, "UNRESPONSIVE");
+}
+
+// The members of one communicator; their groups learn its size at the end, as that may come last.
+static void communicator_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
+                              uint32_t serial) {
+  struct rondo_analyse_slice key;
+  int64_t size = 0;
+  char name[40];
+  // Members are added under a name of their own until the communicator's is known.
+  int n = snprintf(name, sizeof name, "communicator %u", serial);
+  uint32_t stand_in = rondo_analyse_strings_add(&r->strings, name, (size_t)n);
+  uint32_t hash = stand_in;
+  rondo_analyse_json_open(j, '{');
+  while (rondo_analyse_json_key(j, &key)) {
+    bool missing = rondo_analyse_slice_is(key, "missing_ranks");
+    if (rondo_analyse_slice_is(key, "hash")) {
+      hash = rondo_analyse_read_string(r, j);
+    } else if (rondo_analyse_slice_is(key, "size")) {
+      size = rondo_analyse_json_integer(j, 0);
+    } else if ((missing || rondo_analyse_slice_is(key, "ranks")) &&
+               rondo_analyse_json_peek(j) == '[') {
+      rondo_analyse_json_open(j, '[');
+      while (rondo_analyse_json_item(j)) {
+        struct member m = member_read(r, j);
+        member_add(r, &m, stand_in, missing);
+      }
+    } else {
+      rondo_analyse_json_skip(j);
+    }
+  }
+  for (size_t i = 0; i < r->track_count; i++) {
+    for (size_t k = 0; k < r->tracks[i].group_count; k++) {
+      struct rondo_analyse_group_decl *g = &r->tracks[i].groups[k];
+      if (g->key == stand_in) {
+        g->key = g->name = g->handle = hash;
+        g->size = size;
+      }
+    }
+  }
+}
+
+void rondo_analyse_read_ras(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
+  uint32_t serial = 0;
+  r->source = RONDO_ANALYSE_RAS;
+  rondo_analyse_json_open(j, '[');
+  while (rondo_analyse_json_item(j)) {
+    communicator_read(r, j, serial++);
+  }
+}

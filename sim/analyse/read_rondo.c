@@ -1,0 +1,196 @@
+// Rondo's flight record: one JSON object a line. docs/analyse.md has the schema.
+#include <string.h>
+
+#include "sim/analyse/read.h"
+#include "sim/common/text.h"
+
+struct reader {
+  struct rondo_analyse_record *record;
+  struct rondo_analyse_json *json;
+};
+
+struct line {
+  int64_t group, collective, run, count, root, rank, pid, dropped;
+  int64_t submitted_ns, started_ns, completed_ns;
+  uint32_t name, kind, dtype, redop, state, stream, thread, site, host, ranks;
+};
+
+static int64_t *number_field(struct line *line, struct rondo_analyse_slice key) {
+  const struct {
+    const char *text;
+    int64_t *field;
+  } fields[] = {
+      {"group", &line->group},
+      {"collective", &line->collective},
+      {"run", &line->run},
+      {"count", &line->count},
+      {"root", &line->root},
+      {"peer", &line->root},
+      {"rank", &line->rank},
+      {"pid", &line->pid},
+      {"dropped", &line->dropped},
+      {"submitted_ns", &line->submitted_ns},
+      {"started_ns", &line->started_ns},
+      {"completed_ns", &line->completed_ns},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (rondo_analyse_slice_is(key, fields[i].text)) {
+      return fields[i].field;
+    }
+  }
+  return NULL;
+}
+
+static uint32_t *string_field(struct line *line, struct rondo_analyse_slice key) {
+  const struct {
+    const char *text;
+    uint32_t *field;
+  } fields[] = {
+      {"name", &line->name},     {"kind", &line->kind},   {"dtype", &line->dtype},
+      {"op", &line->redop},      {"state", &line->state}, {"stream", &line->stream},
+      {"thread", &line->thread}, {"site", &line->site},   {"host", &line->host},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (rondo_analyse_slice_is(key, fields[i].text)) {
+      return fields[i].field;
+    }
+  }
+  return NULL;
+}
+
+// The members up to the closing bracket of the object that is open.
+static struct line members_read(struct reader *reader) {
+  struct rondo_analyse_json *j = reader->json;
+  struct rondo_analyse_slice key;
+  struct line line = {
+      .group = -1, .collective = -1, .run = -1, .count = -1, .root = -1, .rank = -1, .pid = -1};
+  while (rondo_analyse_json_key(j, &key)) {
+    int64_t *number = number_field(&line, key);
+    uint32_t *string = number ? NULL : string_field(&line, key);
+    if (number) {
+      *number = rondo_analyse_json_integer(j, -1);
+    } else if (string) {
+      *string = rondo_analyse_read_string(reader->record, j);
+    } else if (rondo_analyse_slice_is(key, "ranks") && rondo_analyse_json_peek(j) == '[') {
+      struct rondo_analyse_slice text;
+      rondo_analyse_json_raw(j, &text);
+      line.ranks = rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
+    } else {
+      rondo_analyse_json_skip(j);
+    }
+  }
+  return line;
+}
+
+// The key of a group (collective -1) or of one of its collectives.
+static uint32_t key_of(struct rondo_analyse_record *r, int64_t group, int64_t collective) {
+  long long a = group, b = collective;
+  struct rondo_sim_text text;
+  rondo_sim_text_init(&text);
+  if (b < 0) {
+    rondo_sim_text_add(&text, "group %lld", a);
+  } else {
+    rondo_sim_text_add(&text, "group %lld collective %lld", a, b);
+  }
+  uint32_t id = rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
+  rondo_sim_text_fini(&text);
+  return id;
+}
+
+static void group_add(struct reader *reader, const struct line *line) {
+  struct rondo_analyse_record *r = reader->record;
+  struct rondo_analyse_track *t = &r->tracks[0];
+  uint32_t at = rondo_analyse_track_group(t, key_of(r, line->group, -1));
+  struct rondo_analyse_group_decl *g = &t->groups[at];
+  g->name = line->name ? line->name : g->key;
+  g->member_count =
+      rondo_analyse_ranks_parse(rondo_analyse_strings_get(&r->strings, line->ranks), &g->members);
+  g->size = (int64_t)g->member_count;
+}
+
+// Runs of a collective match by their number, whatever other collectives do: each collective is a
+// group of its own to the analyser.
+static uint32_t collective_of(struct reader *reader, const struct line *line) {
+  struct rondo_analyse_record *r = reader->record;
+  struct rondo_analyse_track *t = &r->tracks[0];
+  uint32_t key = key_of(r, line->group, line->collective);
+  uint32_t at = rondo_analyse_track_find(t, key);
+  if (at != UINT32_MAX) {
+    return at;
+  }
+  uint32_t parent = rondo_analyse_track_find(t, key_of(r, line->group, -1));
+  at = rondo_analyse_track_group(t, key);
+  struct rondo_analyse_group_decl *g = &t->groups[at];
+  g->name = key;
+  if (parent != UINT32_MAX && t->groups[parent].member_count) {
+    g->desc = t->groups[parent].name;
+    g->member_count = t->groups[parent].member_count;
+    g->size = (int64_t)g->member_count;
+    g->members = rondo_sim_alloc(g->member_count * sizeof *g->members);
+    memcpy(g->members, t->groups[parent].members, g->member_count * sizeof *g->members);
+  }
+  return at;
+}
+
+static uint8_t state_of(const char *name) {
+  return strcmp(name, "completed") == 0 ? RONDO_ANALYSE_COMPLETED
+         : strcmp(name, "started") == 0 ? RONDO_ANALYSE_STARTED
+                                        : RONDO_ANALYSE_SCHEDULED;
+}
+
+static void call_add(struct reader *reader, const struct line *line) {
+  struct rondo_analyse_strings *strings = &reader->record->strings;
+  uint32_t group = collective_of(reader, line);
+  struct rondo_analyse_track *t = &reader->record->tracks[0];
+  struct rondo_analyse_call *call = rondo_analyse_track_call(t);
+  bool uneven;
+  call->group = group;
+  call->kind =
+      (uint8_t)rondo_analyse_kind_of(rondo_analyse_strings_get(strings, line->kind), &uneven);
+  call->name = line->kind;
+  call->seq = line->run;
+  call->created_ns = line->submitted_ns;
+  call->started_ns = line->started_ns;
+  call->completed_ns = line->completed_ns;
+  call->in_count = line->count > 0 ? (uint64_t)line->count : 0;
+  call->flags = (line->count >= 0 ? RONDO_ANALYSE_COUNTS_KNOWN : 0) |
+                (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0) |
+                (line->root >= 0 ? RONDO_ANALYSE_ROOT_KNOWN : 0);
+  call->peer = (int32_t)(line->root >= 0 && line->root < INT32_MAX ? line->root : -1);
+  call->dtype = (uint8_t)rondo_analyse_dtype_of(rondo_analyse_strings_get(strings, line->dtype));
+  call->redop = (uint8_t)rondo_analyse_redop_of(rondo_analyse_strings_get(strings, line->redop));
+  call->state = state_of(rondo_analyse_strings_get(strings, line->state));
+  call->queue = line->stream ? line->stream : line->thread;
+  call->site = line->site;
+}
+
+static void line_add(struct reader *reader, const struct line *line) {
+  struct rondo_analyse_track *t = &reader->record->tracks[0];
+  if (line->collective >= 0) {
+    call_add(reader, line);
+  } else if (line->group >= 0) {
+    group_add(reader, line);
+  }
+  t->front_missing |= line->dropped > 0;
+}
+
+void rondo_analyse_read_rondo(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
+  struct reader reader = {r, j};
+  rondo_analyse_json_skip(j); // what "rondo" says: the name of the schema
+  r->source = RONDO_ANALYSE_RONDO;
+  rondo_analyse_record_track(r);
+  struct line header = members_read(&reader);
+  struct rondo_analyse_track *t = &r->tracks[0];
+  t->rank = header.rank >= 0 ? header.rank : r->rank_hint;
+  t->host = header.host;
+  t->pid = header.pid;
+  t->states_known = t->starts_known = true;
+  while (rondo_analyse_json_peek(j) == '{') {
+    rondo_analyse_json_open(j, '{');
+    struct line line = members_read(&reader);
+    if (!j->failed) {
+      line_add(&reader, &line);
+    }
+  }
+  rondo_analyse_json_end(j);
+}

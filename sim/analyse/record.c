@@ -1,0 +1,142 @@
+#include "sim/analyse/record.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/common/text.h"
+
+#define MOST_PROBLEMS 20
+#define MOST_RANKS ((size_t)1 << 20)
+#define HIGHEST_RANK ((int64_t)1 << 40)
+
+const char *rondo_analyse_source_name(int source) {
+  static const char *const names[RONDO_ANALYSE_SOURCE_COUNT] = {
+      "not recognised", "PyTorch Flight Recorder", "Kineto trace",
+      "NCCL log",       "NCCL RAS status",         "Rondo flight record"};
+  return source >= 0 && source < RONDO_ANALYSE_SOURCE_COUNT ? names[source] : names[0];
+}
+
+void rondo_analyse_record_init(struct rondo_analyse_record *r, const char *path) {
+  *r = (struct rondo_analyse_record){.path = path, .rank_hint = -1};
+  rondo_analyse_strings_init(&r->strings);
+}
+
+static void track_fini(struct rondo_analyse_track *t) {
+  for (size_t i = 0; i < t->group_count; i++) {
+    free(t->groups[i].members);
+  }
+  free(t->groups);
+  free(t->calls);
+}
+
+void rondo_analyse_record_fini(struct rondo_analyse_record *r) {
+  for (size_t i = 0; i < r->track_count; i++) {
+    track_fini(&r->tracks[i]);
+  }
+  for (size_t i = 0; i < r->problem_count && i < MOST_PROBLEMS; i++) {
+    free(r->problems[i]);
+  }
+  free(r->tracks);
+  free(r->problems);
+  rondo_analyse_strings_fini(&r->strings);
+}
+
+size_t rondo_analyse_record_track(struct rondo_analyse_record *r) {
+  if (r->track_count == r->track_capacity) {
+    r->track_capacity = r->track_capacity ? 2 * r->track_capacity : 1;
+    r->tracks = rondo_sim_realloc(r->tracks, r->track_capacity * sizeof *r->tracks);
+  }
+  r->tracks[r->track_count] = (struct rondo_analyse_track){.rank = -1, .pid = -1, .device = -1};
+  return r->track_count++;
+}
+
+uint32_t rondo_analyse_track_group(struct rondo_analyse_track *t, uint32_t key) {
+  if (t->group_count == t->group_capacity) {
+    t->group_capacity = t->group_capacity ? 2 * t->group_capacity : 8;
+    t->groups = rondo_sim_realloc(t->groups, t->group_capacity * sizeof *t->groups);
+  }
+  t->groups[t->group_count] = (struct rondo_analyse_group_decl){
+      .key = key,
+      .handle = key,
+      .own_index = -1,
+      .last_enqueued = RONDO_ANALYSE_NOT_RECORDED,
+      .last_started = RONDO_ANALYSE_NOT_RECORDED,
+      .last_completed = RONDO_ANALYSE_NOT_RECORDED,
+      .launch = RONDO_ANALYSE_NOT_RECORDED,
+  };
+  return (uint32_t)t->group_count++;
+}
+
+uint32_t rondo_analyse_track_find(const struct rondo_analyse_track *t, uint32_t handle) {
+  for (size_t i = t->group_count; i-- > 0;) {
+    if (t->groups[i].handle == handle) {
+      return (uint32_t)i;
+    }
+  }
+  return UINT32_MAX;
+}
+
+struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *t) {
+  if (t->call_count == t->call_capacity) {
+    t->call_capacity = t->call_capacity + t->call_capacity / 2 + 64;
+    t->calls = rondo_sim_realloc(t->calls, t->call_capacity * sizeof *t->calls);
+  }
+  struct rondo_analyse_call *call = &t->calls[t->call_count++];
+  *call = (struct rondo_analyse_call){.peer = -1, .op = RONDO_ANALYSE_NO_OP};
+  return call;
+}
+
+void rondo_analyse_record_problem(struct rondo_analyse_record *r, uint64_t line, uint64_t offset,
+                                  const char *format, ...) {
+  if (r->problem_count++ >= MOST_PROBLEMS) {
+    return;
+  }
+  char message[300];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(message, sizeof message, format, args);
+  va_end(args);
+  struct rondo_sim_text t;
+  rondo_sim_text_init(&t);
+  if (line) {
+    rondo_sim_text_add(&t, "%s:%" PRIu64 ": byte %" PRIu64 ": %s", r->path, line, offset, message);
+  } else {
+    rondo_sim_text_add(&t, "%s: byte %" PRIu64 ": %s", r->path, offset, message);
+  }
+  r->problems = rondo_sim_realloc(r->problems, r->problem_count * sizeof *r->problems);
+  r->problems[r->problem_count - 1] = t.data; // the text's memory becomes the record's
+}
+
+static size_t range_put(int64_t **out, size_t count, int64_t from, int64_t to) {
+  for (int64_t rank = from; rank <= to && rank < HIGHEST_RANK && count < MOST_RANKS; rank++) {
+    if ((count & (count - 1)) == 0) {
+      *out = rondo_sim_realloc(*out, (count ? 2 * count : 1) * sizeof **out);
+    }
+    (*out)[count++] = rank;
+  }
+  return count;
+}
+
+size_t rondo_analyse_ranks_parse(const char *text, int64_t **out) {
+  size_t count = 0;
+  *out = NULL;
+  while (*text) {
+    if (!isdigit((unsigned char)*text)) {
+      text++;
+      continue;
+    }
+    char *end;
+    int64_t from = strtoll(text, &end, 10);
+    int64_t to = from;
+    if (*end == '-' && isdigit((unsigned char)end[1])) {
+      to = strtoll(end + 1, &end, 10);
+    }
+    count = range_put(out, count, from, to);
+    text = end;
+  }
+  return count;
+}

@@ -1,0 +1,97 @@
+// What one file says: the tracks (one a rank) with their calls in the order in which they were
+// made, the groups as that rank sees them, and what was wrong with the file. A reader fills one
+// record and touches nothing else, so files are read side by side.
+#ifndef RONDO_SIM_ANALYSE_RECORD_H
+#define RONDO_SIM_ANALYSE_RECORD_H
+
+#include "sim/analyse/call.h"
+#include "sim/analyse/input.h"
+#include "sim/analyse/strings.h"
+
+enum rondo_analyse_source {
+  RONDO_ANALYSE_NOTHING, // not recognised
+  RONDO_ANALYSE_FLIGHT,  // PyTorch Flight Recorder
+  RONDO_ANALYSE_KINETO,  // PyTorch profiler trace
+  RONDO_ANALYSE_NCCL,    // NCCL_DEBUG log
+  RONDO_ANALYSE_RAS,     // NCCL RAS status
+  RONDO_ANALYSE_RONDO,   // Rondo's flight record
+  RONDO_ANALYSE_SOURCE_COUNT
+};
+
+// "PyTorch Flight Recorder", … Never null.
+const char *rondo_analyse_source_name(int source);
+
+#define RONDO_ANALYSE_NOT_RECORDED INT64_MIN
+
+// A group as one rank sees it.
+struct rondo_analyse_group_decl {
+  uint32_t key;        // string: the same on all members
+  uint32_t name, desc; // strings: what people call it
+  uint32_t counts;     // string: calls by operation, from formats that only count; 0: none
+  uint32_t handle;     // string: what calls name it by in this file (a pointer, an id)
+  int64_t size;        // members; 0: not recorded
+  int64_t own_index;   // this rank's place among the members; -1: not recorded
+  int64_t *members;    // ranks of the job in the order of the group; null: not recorded
+  size_t member_count;
+  int64_t last_enqueued, last_started, last_completed; // or RONDO_ANALYSE_NOT_RECORDED
+  int64_t next_seq; // for formats whose calls are counted, not numbered
+  int64_t launch;   // for formats that mark what was launched together
+};
+
+struct rondo_analyse_track {
+  int64_t rank;  // of the job; -1: not known from the file
+  uint32_t host; // string
+  int64_t pid, device;
+  struct rondo_analyse_group_decl *groups;
+  size_t group_count, group_capacity;
+  struct rondo_analyse_call *calls;
+  size_t call_count, call_capacity;
+  bool states_known;  // completed calls are marked as such
+  bool starts_known;  // started calls are marked as such
+  bool cut_off;       // the file ends too early: later calls are missing
+  bool front_missing; // a ring that has wrapped: earlier calls are missing
+  bool dead;          // reported as not answering
+};
+
+struct rondo_analyse_record {
+  const char *path;
+  int64_t rank_hint; // the rank in the file's name; -1: none
+  bool rank_named;   // the name says that the number is a rank
+  enum rondo_analyse_source source;
+  struct rondo_analyse_strings strings;
+  struct rondo_analyse_track *tracks;
+  size_t track_count, track_capacity;
+  char **problems;
+  size_t problem_count;
+  bool unusable; // nothing of the file could be used
+};
+
+// Makes an empty record; `path` must outlive it.
+void rondo_analyse_record_init(struct rondo_analyse_record *r, const char *path);
+
+// Gives back everything.
+void rondo_analyse_record_fini(struct rondo_analyse_record *r);
+
+// Adds a track and returns its number; a pointer to it is valid until the next is added.
+size_t rondo_analyse_record_track(struct rondo_analyse_record *r);
+
+// Adds a group whose fields all say "not recorded", and returns its number in the track.
+uint32_t rondo_analyse_track_group(struct rondo_analyse_track *t, uint32_t key);
+
+// The group with this handle, or UINT32_MAX. The latest of several.
+uint32_t rondo_analyse_track_find(const struct rondo_analyse_track *t, uint32_t handle);
+
+// Adds a call that holds nothing yet (peer -1, seq 0) and returns it; valid until the next is added.
+struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *t);
+
+// Notes that something is wrong with the file, as "path:line: message" or, where the line is 0,
+// "path: byte offset: message". Repeats past 20 are counted, not kept.
+__attribute__((format(printf, 4, 5))) void
+rondo_analyse_record_problem(struct rondo_analyse_record *r, uint64_t line, uint64_t offset,
+                             const char *format, ...);
+
+// Reads the numbers in a list of ranks: "[0, 1, 2]", "0,1,2" or "0-2". Returns how many; *out is
+// the caller's to free. Numbers past 1,048,576 of them are left out.
+size_t rondo_analyse_ranks_parse(const char *text, int64_t **out);
+
+#endif // RONDO_SIM_ANALYSE_RECORD_H

@@ -1,0 +1,43 @@
+// Writes what was found: as text for a person, as JSON for a program, as one HTML file with
+// drawings. All three say the same.
+#ifndef RONDO_SIM_ANALYSE_REPORT_H
+#define RONDO_SIM_ANALYSE_REPORT_H
+
+#include "sim/analyse/words.h"
+#include "sim/common/graph.h"
+
+// Everything there is to report on. Families are jobs of their own; the first speaks for all.
+struct rondo_analyse_report {
+  const struct rondo_analyse_analysis *const *analyses; // the weightiest first
+  size_t analysis_count;
+  const struct rondo_analyse_record *records;
+  size_t record_count;
+  enum rondo_analyse_outcome outcome;
+  bool full; // list every rank and group, however many
+};
+
+// How far a rank came in a group: numbers of calls; -1: none.
+struct rondo_analyse_progress {
+  int64_t submitted, started, completed;
+  bool completed_known; // false where the record does not say what completed
+};
+
+// The progress of a rank at all its places, in their order; the caller frees it.
+struct rondo_analyse_progress *rondo_analyse_progress_of(const struct rondo_analyse_job *job,
+                                                         uint32_t rank);
+
+// Appends the report.
+void rondo_analyse_report_text(struct rondo_sim_text *t, const struct rondo_analyse_report *r);
+void rondo_analyse_report_html(struct rondo_sim_text *t, const struct rondo_analyse_report *r);
+
+// Returns the report as JSON text, which the caller frees.
+char *rondo_analyse_report_json(const struct rondo_analyse_report *r);
+
+// Draws the circle of a circular wait: ranks as nodes, waits as edges.
+void rondo_analyse_report_graph(struct rondo_sim_graph *g, const struct rondo_analyse_analysis *a);
+
+// Appends the ranks' timelines around the divergence as one <svg>.
+void rondo_analyse_report_timeline(struct rondo_sim_text *t,
+                                   const struct rondo_analyse_analysis *a);
+
+#endif // RONDO_SIM_ANALYSE_REPORT_H

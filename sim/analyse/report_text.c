@@ -1,0 +1,255 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/analyse/report.h"
+
+#define MOST_RANKS 32
+#define MOST_GROUPS 32
+#define WIDTH 98
+
+struct rondo_analyse_progress *rondo_analyse_progress_of(const struct rondo_analyse_job *job,
+                                                         uint32_t rank) {
+  const struct rondo_analyse_rank *r = &job->ranks[rank];
+  struct rondo_analyse_progress *p = rondo_sim_alloc(r->place_count * sizeof *p);
+  for (size_t i = 0; i < r->place_count; i++) {
+    const struct rondo_analyse_place *place = &r->places[i];
+    p[i] = (struct rondo_analyse_progress){place->last_enqueued > -1 ? place->last_enqueued : -1,
+                                           place->last_started > -1 ? place->last_started : -1,
+                                           place->last_completed > -1 ? place->last_completed : -1,
+                                           r->states_known};
+  }
+  for (size_t i = 0; i < r->call_count; i++) {
+    const struct rondo_analyse_call *call = &r->calls[i];
+    const struct rondo_analyse_place *place = rondo_analyse_job_place(job, rank, call->group);
+    if (!place || call->op == RONDO_ANALYSE_NO_OP || job->ops[call->op].source >= 0) {
+      continue;
+    }
+    struct rondo_analyse_progress *one = &p[place - r->places];
+    bool started = call->state >= RONDO_ANALYSE_STARTED;
+    bool completed = call->state == RONDO_ANALYSE_COMPLETED;
+    one->submitted = call->seq > one->submitted ? call->seq : one->submitted;
+    one->started = started && call->seq > one->started ? call->seq : one->started;
+    one->completed = completed && call->seq > one->completed ? call->seq : one->completed;
+  }
+  return p;
+}
+
+// Appends text broken into lines of readable width, each behind `margin` spaces.
+static void wrap(struct rondo_sim_text *t, const char *text, int margin) {
+  while (*text) {
+    size_t length = strcspn(text, "\n");
+    size_t room = (size_t)(WIDTH - margin);
+    size_t take = length;
+    if (length > room) {
+      take = room;
+      while (take > 0 && text[take] != ' ') {
+        take--;
+      }
+      take = take ? take : room;
+    }
+    rondo_sim_text_add(t, "%*s%.*s\n", margin, "", (int)take, text);
+    text += take;
+    text += *text == ' ' || *text == '\n';
+  }
+}
+
+static void section(struct rondo_sim_text *t, const char *title,
+                    void (*words)(struct rondo_sim_text *, const struct rondo_analyse_analysis *),
+                    const struct rondo_analyse_analysis *a) {
+  struct rondo_sim_text body;
+  rondo_sim_text_init(&body);
+  words(&body, a);
+  if (body.size_bytes) {
+    rondo_sim_text_add(t, "%s\n", title);
+    wrap(t, rondo_sim_text_str(&body), 2);
+    rondo_sim_text_add_bytes(t, "\n", 1);
+  }
+  rondo_sim_text_fini(&body);
+}
+
+static void number(struct rondo_sim_text *t, const char *word, int64_t value) {
+  if (value >= 0) {
+    rondo_sim_text_add(t, ", %s %lld", word, (long long)value);
+  } else {
+    rondo_sim_text_add(t, ", %s none", word);
+  }
+}
+
+static void pending_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
+                        uint32_t rank) {
+  for (uint32_t i = a->waits.front_first[rank]; i < a->waits.front_first[rank + 1]; i++) {
+    const struct rondo_analyse_pending *p = &a->waits.pending[a->waits.front[i]];
+    const struct rondo_analyse_call *call = &a->job->ranks[rank].calls[p->call];
+    rondo_sim_text_add(t, i == a->waits.front_first[rank] ? ": waits in " : ", and in ");
+    rondo_analyse_words_call(t, a->job, call);
+    rondo_sim_text_add(t, " (%s)", rondo_analyse_state_name(call->state));
+  }
+}
+
+static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
+                     uint32_t rank) {
+  const struct rondo_analyse_rank *r = &a->job->ranks[rank];
+  struct rondo_sim_text line;
+  rondo_sim_text_init(&line);
+  rondo_analyse_words_rank(&line, a->job, rank);
+  if (!r->present) {
+    rondo_sim_text_add(&line, r->dead ? ": does not answer" : ": no file");
+  } else if (a->waits.front_first[rank] == a->waits.front_first[rank + 1]) {
+    rondo_sim_text_add(&line, ": waits in no collective");
+  } else {
+    pending_add(&line, a, rank);
+  }
+  rondo_sim_text_add(&line, "%s\n", r->cut_off ? " (its file is cut off)" : "");
+  wrap(t, rondo_sim_text_str(&line), 2);
+  rondo_sim_text_clear(&line);
+  struct rondo_analyse_progress *progress = rondo_analyse_progress_of(a->job, rank);
+  for (size_t i = 0; i < r->place_count; i++) {
+    rondo_analyse_words_group(&line, a->job, r->places[i].group);
+    number(&line, "last submitted", progress[i].submitted);
+    if (r->starts_known) {
+      number(&line, "started", progress[i].started);
+    }
+    number(&line, progress[i].completed_known ? "completed" : "must have completed",
+           progress[i].completed);
+    rondo_sim_text_add_bytes(&line, "\n", 1);
+  }
+  wrap(t, rondo_sim_text_str(&line), 6);
+  free(progress);
+  rondo_sim_text_fini(&line);
+}
+
+// True if a rank is named in the verdict.
+static bool is_named(const struct rondo_analyse_analysis *a, uint32_t rank) {
+  const struct rondo_analyse_verdict *v = &a->verdict;
+  for (size_t i = 0; i < v->turn_count; i++) {
+    if (v->turns[i].absent == rank) {
+      return true;
+    }
+  }
+  for (size_t i = 0; i < v->rank_count; i++) {
+    if (v->ranks[i] == rank) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void ranks_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a, bool full) {
+  size_t most = full ? a->job->rank_count : MOST_RANKS;
+  size_t listed = 0;
+  bool named_first = a->job->rank_count > most;
+  rondo_sim_text_add(t, "State of each rank\n");
+  for (int pass = named_first ? 0 : 1; pass < 2; pass++) {
+    for (uint32_t rank = 0; rank < a->job->rank_count && listed < most; rank++) {
+      if (!named_first || is_named(a, rank) == (pass == 0)) {
+        rank_add(t, a, rank);
+        listed++;
+      }
+    }
+  }
+  if (listed < a->job->rank_count) {
+    rondo_sim_text_add(t, "  ... and %zu more ranks (--full lists them, --json has them all)\n",
+                       a->job->rank_count - listed);
+  }
+  rondo_sim_text_add_bytes(t, "\n", 1);
+}
+
+// How many members a group has in each condition with regard to its earliest pending operation.
+static void group_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
+                      uint32_t group) {
+  const struct rondo_analyse_group *g = &a->job->groups[group];
+  struct rondo_sim_text line;
+  int64_t low = INT64_MAX, high = -1;
+  rondo_sim_text_init(&line);
+  rondo_analyse_words_group(&line, a->job, group);
+  uint32_t *known = rondo_sim_alloc(g->member_count * sizeof *known);
+  size_t count = 0;
+  for (size_t i = 0; i < g->member_count; i++) {
+    if (g->members[i] == RONDO_ANALYSE_NO_RANK) {
+      continue;
+    }
+    known[count++] = g->members[i];
+    const struct rondo_analyse_place *p = rondo_analyse_job_place(a->job, g->members[i], group);
+    int64_t last = !p ? -1 : p->last_seq > p->last_enqueued ? p->last_seq : p->last_enqueued;
+    if (p && last >= 0) {
+      low = last < low ? last : low;
+      high = last > high ? last : high;
+    }
+  }
+  rondo_sim_text_add(&line, ": ");
+  rondo_analyse_words_ranks(&line, a->job, known, count);
+  free(known);
+  if (g->size > (int64_t)count) {
+    rondo_sim_text_add(&line, " and %lld that nothing is known of",
+                       (long long)(g->size - (int64_t)count));
+  }
+  rondo_sim_text_add(&line, g->assumed         ? " (assumed; the files do not name its members)"
+                            : g->members_known ? ""
+                                               : " (as seen; the files do not name its members)");
+  if (high >= 0) {
+    rondo_sim_text_add(&line,
+                       low == high ? ": all submitted up to number %lld"
+                                   : ": submitted up to number %lld to %lld",
+                       (long long)low, (long long)high);
+  }
+  rondo_sim_text_add_bytes(&line, "\n", 1);
+  wrap(t, rondo_sim_text_str(&line), 2);
+  rondo_sim_text_fini(&line);
+}
+
+static void groups_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
+                       bool full) {
+  size_t most = full ? a->job->group_count : MOST_GROUPS;
+  rondo_sim_text_add(t, "State of each group\n");
+  for (uint32_t group = 0; group < a->job->group_count && group < most; group++) {
+    group_add(t, a, group);
+  }
+  if (a->job->group_count > most) {
+    rondo_sim_text_add(t, "  ... and %zu more groups (--full lists them)\n",
+                       a->job->group_count - most);
+  }
+  rondo_sim_text_add_bytes(t, "\n", 1);
+}
+
+static void files_add(struct rondo_sim_text *t, const struct rondo_analyse_report *r) {
+  size_t by_source[RONDO_ANALYSE_SOURCE_COUNT] = {0}, unusable = 0, problems = 0;
+  const char *comma = "";
+  for (size_t i = 0; i < r->record_count; i++) {
+    by_source[r->records[i].source]++;
+    unusable += r->records[i].unusable;
+    problems += r->records[i].problem_count;
+  }
+  rondo_sim_text_add(t, "Files\n  %zu read: ", r->record_count);
+  for (int i = 0; i < RONDO_ANALYSE_SOURCE_COUNT; i++) {
+    if (by_source[i]) {
+      rondo_sim_text_add(t, "%s%zu %s", comma, by_source[i], rondo_analyse_source_name(i));
+      comma = ", ";
+    }
+  }
+  uint64_t calls = 0;
+  for (size_t i = 0; i < r->analysis_count; i++) {
+    calls += r->analyses[i]->job->call_count;
+    problems += r->analyses[i]->job->problem_count;
+  }
+  rondo_sim_text_add(t, "; %llu calls", (unsigned long long)calls);
+  if (unusable || problems) {
+    rondo_sim_text_add(t, "; %zu unusable, %zu problems, see above", unusable, problems);
+  }
+  rondo_sim_text_add_bytes(t, "\n", 1);
+}
+
+void rondo_analyse_report_text(struct rondo_sim_text *t, const struct rondo_analyse_report *r) {
+  const struct rondo_analyse_analysis *a = r->analyses[0];
+  section(t, "Verdict", rondo_analyse_words_headline, a);
+  section(t, "Why", rondo_analyse_words_explanation, a);
+  section(t, "First divergence", rondo_analyse_words_divergence, a);
+  section(t, "What would have prevented it, and what to do now", rondo_analyse_words_prevention, a);
+  ranks_add(t, a, r->full);
+  groups_add(t, a, r->full);
+  for (size_t i = 1; i < r->analysis_count; i++) {
+    section(t, "Also, judged on its own because its calls cannot be paired with the above",
+            rondo_analyse_words_headline, r->analyses[i]);
+    section(t, "Why", rondo_analyse_words_explanation, r->analyses[i]);
+  }
+  files_add(t, r);
+}

@@ -1,0 +1,391 @@
+#include "sim/analyse/verdict.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/common/text.h"
+
+#define MOST_PAIRS 16 // of ranks that are compared to find the first divergence
+
+const char *rondo_analyse_outcome_name(int outcome) {
+  static const char *const names[RONDO_ANALYSE_OUTCOME_COUNT] = {
+      "nothing_waits", "cannot_tell", "no_cycle", "rank_never_came", "mismatch", "circular_wait"};
+  return outcome >= 0 && outcome < RONDO_ANALYSE_OUTCOME_COUNT ? names[outcome] : names[1];
+}
+
+int rondo_analyse_outcome_exit_code(int outcome) {
+  static const int codes[RONDO_ANALYSE_OUTCOME_COUNT] = {0, 14, 13, 11, 12, 10};
+  return outcome >= 0 && outcome < RONDO_ANALYSE_OUTCOME_COUNT ? codes[outcome] : 14;
+}
+
+// Orders operations by when they were first called; where no time is recorded, by where.
+static bool op_earlier(const struct rondo_analyse_job *job, uint32_t a, uint32_t b) {
+  const struct rondo_analyse_op *x = &job->ops[a], *y = &job->ops[b];
+  int64_t at = job->ranks[x->first_rank].calls[x->first_call].created_ns;
+  int64_t other = job->ranks[y->first_rank].calls[y->first_call].created_ns;
+  return at != other ? at < other : x->first_call < y->first_call;
+}
+
+static void keep_earlier(const struct rondo_analyse_job *job, uint32_t *kept, uint32_t op) {
+  if (*kept == RONDO_ANALYSE_NO_OP || op_earlier(job, op, *kept)) {
+    *kept = op;
+  }
+}
+
+static void rank_blame(struct rondo_analyse_verdict *v, uint32_t rank) {
+  for (size_t i = 0; i < v->rank_count; i++) {
+    if (v->ranks[i] == rank) {
+      return;
+    }
+  }
+  v->ranks = rondo_sim_realloc(v->ranks, (v->rank_count + 1) * sizeof *v->ranks);
+  v->ranks[v->rank_count++] = rank;
+}
+
+// True if no call of this operation that still waits is queued behind another.
+static bool all_at_front(const struct rondo_analyse_waits *w, uint32_t op) {
+  for (size_t place = 0; place < rondo_analyse_op_places(w->job, op); place++) {
+    if (rondo_analyse_stands(w, op, place, NULL) == RONDO_ANALYSE_STANDS_BEHIND) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A difference explains a hang if its operation is what hangs. One that completed can explain it
+// only where it proves that the ranks have lost step: other kinds, or, in formats that record
+// exactly what the library was given, anything.
+static bool mismatch_counts(const struct rondo_analyse_waits *w, uint32_t op) {
+  const struct rondo_analyse_op *o = &w->job->ops[op];
+  if (rondo_analyse_op_waits(w->job, op)) {
+    return all_at_front(w, op);
+  }
+  return (o->differences & RONDO_ANALYSE_DIFFERS_KIND) ||
+         (w->job->family != RONDO_ANALYSE_FAMILY_TORCH && o->source < 0);
+}
+
+// Lists all differences and returns the earliest that counts.
+static uint32_t mismatch_find(struct rondo_analyse_analysis *a) {
+  struct rondo_analyse_verdict *v = &a->verdict;
+  uint32_t found = RONDO_ANALYSE_NO_OP;
+  for (uint32_t op = 0; op < a->job->op_count; op++) {
+    if (!a->job->ops[op].differences) {
+      continue;
+    }
+    if ((v->mismatch_count & (v->mismatch_count - 1)) == 0) {
+      size_t capacity = v->mismatch_count ? 2 * v->mismatch_count : 1;
+      v->mismatches = rondo_sim_realloc(v->mismatches, capacity * sizeof *v->mismatches);
+    }
+    v->mismatches[v->mismatch_count++] = op;
+    if (mismatch_counts(&a->waits, op)) {
+      keep_earlier(a->job, &found, op);
+    }
+  }
+  return found;
+}
+
+static bool circle_find(struct rondo_analyse_analysis *a) {
+  struct rondo_analyse_verdict *v = &a->verdict;
+  v->turn_count = rondo_analyse_cycle_find(&a->waits, &v->turns);
+  if (!v->turn_count) {
+    rondo_analyse_waits_fini(&a->waits);
+    rondo_analyse_waits_init(&a->waits, a->job, &a->callers, true);
+    v->turn_count = rondo_analyse_cycle_find(&a->waits, &v->turns);
+    v->by_order = v->turn_count > 0;
+  }
+  if (!v->turn_count) { // keep the stricter graph, which is what the record shows
+    rondo_analyse_waits_fini(&a->waits);
+    rondo_analyse_waits_init(&a->waits, a->job, &a->callers, false);
+    return false;
+  }
+  for (size_t i = 0; i < v->turn_count; i++) {
+    enum rondo_analyse_reason reason = v->turns[i].reason;
+    v->inferred |= reason == RONDO_ANALYSE_NOT_CALLED || reason == RONDO_ANALYSE_BEHIND_ORDER ||
+                   reason == RONDO_ANALYSE_BEHIND_DEVICE;
+  }
+  return true;
+}
+
+// How the members of one operation that waits stand.
+struct stand {
+  uint32_t in, started, absent, busy, lost; // busy: absent, and waiting in something else
+};
+
+static struct stand stand_of(const struct rondo_analyse_analysis *a, uint32_t op) {
+  const struct rondo_analyse_waits *w = &a->waits;
+  struct stand s = {0};
+  for (size_t place = 0; place < rondo_analyse_op_places(a->job, op); place++) {
+    uint32_t pending;
+    uint32_t rank = rondo_analyse_op_rank(a->job, op, place);
+    switch (rondo_analyse_stands(w, op, place, &pending)) {
+    case RONDO_ANALYSE_STANDS_IN:
+      s.in++;
+      s.started +=
+          a->job->ranks[rank].calls[w->pending[pending].call].state == RONDO_ANALYSE_STARTED;
+      break;
+    case RONDO_ANALYSE_STANDS_BEHIND:
+      s.busy++;
+      break;
+    case RONDO_ANALYSE_STANDS_DONE:
+      break;
+    case RONDO_ANALYSE_STANDS_ABSENT:
+      if (w->front_first[rank] == w->front_first[rank + 1]) {
+        s.absent++;
+      } else {
+        s.busy++;
+      }
+      break;
+    default:
+      s.lost++;
+    }
+  }
+  return s;
+}
+
+// The earliest operation of each sort among those that wait.
+struct sorts {
+  uint32_t never_came, lost, complete, complete_started;
+};
+
+static struct sorts sorts_find(const struct rondo_analyse_analysis *a) {
+  struct sorts sorts = {RONDO_ANALYSE_NO_OP, RONDO_ANALYSE_NO_OP, RONDO_ANALYSE_NO_OP,
+                        RONDO_ANALYSE_NO_OP};
+  for (uint32_t op = 0; op < a->job->op_count; op++) {
+    if (!rondo_analyse_op_waits(a->job, op)) {
+      continue;
+    }
+    struct stand s = stand_of(a, op);
+    if (s.in && s.absent) {
+      keep_earlier(a->job, &sorts.never_came, op);
+    } else if (s.in && s.lost) {
+      keep_earlier(a->job, &sorts.lost, op);
+    } else if (s.in && !s.busy) {
+      keep_earlier(a->job, &sorts.complete, op);
+      if (s.started == s.in) {
+        keep_earlier(a->job, &sorts.complete_started, op);
+      }
+    }
+  }
+  return sorts;
+}
+
+static void blame_standing(struct rondo_analyse_analysis *a, uint32_t op,
+                           enum rondo_analyse_standing lowest) {
+  struct rondo_analyse_verdict *v = &a->verdict;
+  for (size_t place = 0; place < rondo_analyse_op_places(a->job, op); place++) {
+    enum rondo_analyse_standing s = rondo_analyse_stands(&a->waits, op, place, NULL);
+    uint32_t rank = rondo_analyse_op_rank(a->job, op, place);
+    if (s < lowest || (lowest == RONDO_ANALYSE_STANDS_ABSENT && s != lowest)) {
+      continue;
+    }
+    bool idle = rank == RONDO_ANALYSE_NO_RANK ||
+                a->waits.front_first[rank] == a->waits.front_first[rank + 1];
+    if (rank == RONDO_ANALYSE_NO_RANK) {
+      v->unknown_members++;
+    } else if (lowest != RONDO_ANALYSE_STANDS_ABSENT || idle) {
+      rank_blame(v, rank);
+    }
+  }
+}
+
+// True if a rank whose file is there was never seen in a group whose members nobody names.
+static bool others_could_belong(const struct rondo_analyse_job *job, uint32_t group) {
+  const struct rondo_analyse_group *g = &job->groups[group];
+  return !g->members_known && g->member_count < job->rank_count;
+}
+
+static void missing_files(struct rondo_analyse_analysis *a) {
+  for (uint32_t rank = 0; rank < a->job->rank_count; rank++) {
+    if (!a->job->ranks[rank].present || a->job->ranks[rank].cut_off) {
+      rank_blame(&a->verdict, rank);
+    }
+  }
+}
+
+static void verdict_set(struct rondo_analyse_analysis *a, enum rondo_analyse_outcome outcome,
+                        uint32_t op) {
+  a->verdict.outcome = outcome;
+  a->verdict.op = op;
+  a->verdict.group = op == RONDO_ANALYSE_NO_OP ? UINT32_MAX : a->job->ops[op].group;
+}
+
+// True if a completion had to be worked out on any rank.
+static bool was_played(const struct rondo_analyse_job *job) {
+  for (size_t i = 0; i < job->rank_count; i++) {
+    if (job->ranks[i].present && !job->ranks[i].states_known) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Neither a circle nor a mismatch: what is left.
+static void decide_rest(struct rondo_analyse_analysis *a) {
+  struct sorts sorts = sorts_find(a);
+  if (sorts.never_came != RONDO_ANALYSE_NO_OP) {
+    verdict_set(a, RONDO_ANALYSE_NEVER_CAME, sorts.never_came);
+    blame_standing(a, sorts.never_came, RONDO_ANALYSE_STANDS_ABSENT);
+    a->verdict.inferred = was_played(a->job);
+  } else if (sorts.complete_started != RONDO_ANALYSE_NO_OP &&
+             !others_could_belong(a->job, a->job->ops[sorts.complete_started].group)) {
+    verdict_set(a, RONDO_ANALYSE_NO_CYCLE, sorts.complete_started);
+  } else if (sorts.lost != RONDO_ANALYSE_NO_OP) {
+    verdict_set(a, RONDO_ANALYSE_CANNOT_TELL, sorts.lost);
+    blame_standing(a, sorts.lost, RONDO_ANALYSE_STANDS_UNCLEAR);
+  } else if (sorts.complete != RONDO_ANALYSE_NO_OP) {
+    bool open = others_could_belong(a->job, a->job->ops[sorts.complete].group);
+    verdict_set(a, open ? RONDO_ANALYSE_CANNOT_TELL : RONDO_ANALYSE_NO_CYCLE, sorts.complete);
+    a->verdict.members_unknown = open;
+    a->verdict.inferred = true; // nothing says that it ever began to run
+  } else {
+    missing_files(a);
+    verdict_set(a, RONDO_ANALYSE_NOTHING_WAITS, RONDO_ANALYSE_NO_OP);
+    if (a->verdict.rank_count || a->job->call_count == 0) {
+      a->verdict.outcome = RONDO_ANALYSE_CANNOT_TELL;
+    } else if (was_played(a->job)) {
+      a->verdict.outcome = RONDO_ANALYSE_NO_CYCLE;
+      a->verdict.inferred = true;
+    }
+  }
+}
+
+// The members of a group as they were before an assumption.
+struct members {
+  uint32_t *ranks;
+  size_t count;
+};
+
+static void members_assume(struct rondo_analyse_job *job, struct rondo_analyse_group *g) {
+  g->members = rondo_sim_alloc(job->rank_count * sizeof *g->members);
+  g->member_count = job->rank_count;
+  g->assumed = true;
+  for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+    g->members[rank] = rank;
+  }
+}
+
+static void waits_again(struct rondo_analyse_analysis *a) {
+  rondo_analyse_waits_fini(&a->waits);
+  rondo_analyse_waits_init(&a->waits, a->job, &a->callers, false);
+}
+
+// Where nothing names the members of a group: if taking all ranks to be in it closes a circle,
+// that says more than "cannot tell" does.
+static void decide_assuming(struct rondo_analyse_analysis *a) {
+  struct rondo_analyse_job *job = a->job;
+  struct members *before = rondo_sim_calloc(job->group_count, sizeof *before);
+  for (size_t i = 0; i < job->group_count; i++) {
+    before[i] = (struct members){job->groups[i].members, job->groups[i].member_count};
+    if (!job->groups[i].members_known) {
+      members_assume(job, &job->groups[i]);
+    }
+  }
+  waits_again(a);
+  bool found = circle_find(a);
+  if (found) {
+    verdict_set(a, RONDO_ANALYSE_CIRCULAR_WAIT, a->waits.pending[a->verdict.turns[0].holder].op);
+    a->verdict.inferred = a->verdict.members_assumed = true;
+  }
+  for (size_t i = 0; i < job->group_count; i++) {
+    struct rondo_analyse_group *g = &job->groups[i];
+    if (found && g->assumed) {
+      free(before[i].ranks);
+    } else if (g->assumed) {
+      free(g->members);
+      g->members = before[i].ranks;
+      g->member_count = before[i].count;
+      g->assumed = false;
+    }
+  }
+  free(before);
+  if (!found) {
+    waits_again(a);
+  }
+}
+
+static void divergence_decide(struct rondo_analyse_analysis *a) {
+  struct rondo_analyse_verdict *v = &a->verdict;
+  for (size_t i = 0; i < v->turn_count && i < MOST_PAIRS; i++) {
+    uint32_t rank = a->waits.pending[v->turns[i].holder].rank;
+    rondo_analyse_divergence_find(a, rank, v->turns[i].absent, &v->divergence);
+  }
+  if (v->turn_count || v->op == RONDO_ANALYSE_NO_OP) {
+    return;
+  }
+  uint32_t first = a->job->ops[v->op].first_rank;
+  for (size_t i = 0; i < v->rank_count && i < MOST_PAIRS; i++) {
+    if (a->job->ranks[v->ranks[i]].present && v->outcome == RONDO_ANALYSE_NEVER_CAME) {
+      rondo_analyse_divergence_find(a, first, v->ranks[i], &v->divergence);
+    }
+  }
+}
+
+void rondo_analyse_analysis_init(struct rondo_analyse_analysis *a, struct rondo_analyse_job *job) {
+  *a = (struct rondo_analyse_analysis){.job = job};
+  a->verdict.op = RONDO_ANALYSE_NO_OP;
+  a->verdict.group = UINT32_MAX;
+  rondo_analyse_match(job);
+  rondo_analyse_callers_init(&a->callers, job);
+  if (was_played(job)) {
+    rondo_analyse_play(job, &a->callers);
+  }
+  rondo_analyse_waits_init(&a->waits, job, &a->callers, false);
+  if (job->family == RONDO_ANALYSE_FAMILY_RAS) {
+    rondo_analyse_verdict_by_counts(a);
+    return;
+  }
+  uint32_t mismatch = mismatch_find(a);
+  if (mismatch != RONDO_ANALYSE_NO_OP) {
+    verdict_set(a, RONDO_ANALYSE_MISMATCH, mismatch);
+  } else if (circle_find(a)) {
+    verdict_set(a, RONDO_ANALYSE_CIRCULAR_WAIT, a->waits.pending[a->verdict.turns[0].holder].op);
+  } else {
+    decide_rest(a);
+    if (a->verdict.members_unknown) {
+      decide_assuming(a);
+    }
+  }
+  divergence_decide(a);
+}
+
+void rondo_analyse_analysis_fini(struct rondo_analyse_analysis *a) {
+  rondo_analyse_callers_fini(&a->callers);
+  rondo_analyse_waits_fini(&a->waits);
+  free(a->verdict.turns);
+  free(a->verdict.ranks);
+  free(a->verdict.mismatches);
+}
+
+// Counts alone: a member that has begun fewer collectives than another has not come to the next;
+// one that does not answer has not come either.
+void rondo_analyse_verdict_by_counts(struct rondo_analyse_analysis *a) {
+  struct rondo_analyse_job *job = a->job;
+  a->verdict.outcome = RONDO_ANALYSE_NO_CYCLE;
+  a->verdict.inferred = true;
+  for (uint32_t group = 0; group < job->group_count && !a->verdict.rank_count; group++) {
+    const struct rondo_analyse_group *g = &job->groups[group];
+    int64_t most = RONDO_ANALYSE_NOT_RECORDED;
+    for (size_t i = 0; i < g->member_count; i++) {
+      const struct rondo_analyse_place *p =
+          g->members[i] == RONDO_ANALYSE_NO_RANK
+              ? NULL
+              : rondo_analyse_job_place(job, g->members[i], group);
+      most = p && p->last_enqueued > most ? p->last_enqueued : most;
+    }
+    for (size_t i = 0; i < g->member_count; i++) {
+      uint32_t rank = g->members[i];
+      const struct rondo_analyse_place *p =
+          rank == RONDO_ANALYSE_NO_RANK ? NULL : rondo_analyse_job_place(job, rank, group);
+      if (p && (p->last_enqueued < most || job->ranks[rank].dead)) {
+        rank_blame(&a->verdict, rank);
+      }
+      a->verdict.unknown_members += !p;
+    }
+    a->verdict.group = a->verdict.rank_count ? group : UINT32_MAX;
+  }
+  if (a->verdict.rank_count) {
+    a->verdict.outcome = RONDO_ANALYSE_NEVER_CAME;
+  } else if (a->verdict.unknown_members) {
+    a->verdict.outcome = RONDO_ANALYSE_CANNOT_TELL;
+  }
+}

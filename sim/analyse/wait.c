@@ -1,0 +1,224 @@
+#include "sim/analyse/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/common/text.h"
+
+#define NONE RONDO_ANALYSE_NO_PENDING
+
+bool rondo_analyse_op_waits(const struct rondo_analyse_job *job, uint32_t op) {
+  return job->ops[op].called > job->ops[op].completed;
+}
+
+size_t rondo_analyse_op_places(const struct rondo_analyse_job *job, uint32_t op) {
+  return job->ops[op].source >= 0 ? 2 : job->groups[job->ops[op].group].member_count;
+}
+
+uint32_t rondo_analyse_op_rank(const struct rondo_analyse_job *job, uint32_t op, size_t place) {
+  const struct rondo_analyse_op *o = &job->ops[op];
+  const struct rondo_analyse_group *g = &job->groups[o->group];
+  size_t at = o->source < 0 ? place : (size_t)(place == 0 ? o->source : o->target);
+  return at < g->member_count ? g->members[at] : RONDO_ANALYSE_NO_RANK;
+}
+
+static bool waits(const struct rondo_analyse_call *call) {
+  return call->op != RONDO_ANALYSE_NO_OP && call->state != RONDO_ANALYSE_COMPLETED;
+}
+
+// What stands last in each queue of a rank while its calls are passed in order.
+struct queues {
+  uint32_t *in_group, *on_stream;
+  uint32_t running, previous; // a started call; the call before, of any group
+};
+
+static void behind_add(struct rondo_analyse_pending *p, uint32_t other,
+                       enum rondo_analyse_reason reason) {
+  if (other == NONE || p->behind[0] == other) {
+    return;
+  }
+  int at = p->behind[0] != NONE;
+  p->behind[at] = other;
+  p->reasons[at] = (uint8_t)reason;
+}
+
+static void behind_find(struct rondo_analyse_waits *w, uint32_t at, const struct queues *q,
+                        bool by_order) {
+  struct rondo_analyse_pending *p = &w->pending[at];
+  const struct rondo_analyse_rank *r = &w->job->ranks[p->rank];
+  const struct rondo_analyse_call *call = &r->calls[p->call];
+  uint32_t group = q->in_group[call->group];
+  if ((call->flags & RONDO_ANALYSE_SAME_LAUNCH) && group != NONE) {
+    memcpy(p->behind, w->pending[group].behind, sizeof p->behind);
+    memcpy(p->reasons, w->pending[group].reasons, sizeof p->reasons);
+    return;
+  }
+  if (call->state == RONDO_ANALYSE_STARTED) {
+    return; // it runs, whatever was called before it
+  }
+  behind_add(p, group, RONDO_ANALYSE_BEHIND_GROUP);
+  if (call->flags & RONDO_ANALYSE_STREAM) {
+    behind_add(p, q->on_stream[call->queue], RONDO_ANALYSE_BEHIND_STREAM);
+  }
+  if (p->behind[0] == NONE && r->starts_known && q->running != at) {
+    behind_add(p, q->running, RONDO_ANALYSE_BEHIND_DEVICE);
+  }
+  if (p->behind[0] == NONE && by_order && !r->starts_known) {
+    behind_add(p, q->previous, RONDO_ANALYSE_BEHIND_ORDER);
+  }
+}
+
+static void rank_pending(struct rondo_analyse_waits *w, uint32_t rank, struct queues *q,
+                         bool by_order) {
+  const struct rondo_analyse_rank *r = &w->job->ranks[rank];
+  uint32_t first = w->pending_first[rank];
+  uint32_t end = first;
+  q->running = q->previous = NONE;
+  for (size_t i = 0; i < r->call_count; i++) {
+    if (waits(&r->calls[i])) {
+      w->pending[end] = (struct rondo_analyse_pending){
+          rank, (uint32_t)i, r->calls[i].op, {NONE, NONE}, {RONDO_ANALYSE_FRONT}};
+      bool first_running = q->running == NONE && r->calls[i].state == RONDO_ANALYSE_STARTED;
+      q->running = first_running ? end : q->running;
+      end++;
+    }
+  }
+  for (uint32_t at = first; at < end; at++) {
+    const struct rondo_analyse_call *call = &r->calls[w->pending[at].call];
+    behind_find(w, at, q, by_order);
+    q->in_group[call->group] = at;
+    if (call->flags & RONDO_ANALYSE_STREAM) {
+      q->on_stream[call->queue] = at;
+    }
+    q->previous = at;
+  }
+  for (uint32_t at = first; at < end; at++) { // leave the queues empty for the next rank
+    const struct rondo_analyse_call *call = &r->calls[w->pending[at].call];
+    q->in_group[call->group] = q->on_stream[call->queue] = NONE;
+  }
+}
+
+static void fronts_list(struct rondo_analyse_waits *w) {
+  uint32_t count = 0;
+  w->front = rondo_sim_alloc(w->pending_count * sizeof *w->front);
+  w->front_first = rondo_sim_alloc((w->job->rank_count + 1) * sizeof *w->front_first);
+  for (uint32_t rank = 0; rank < w->job->rank_count; rank++) {
+    w->front_first[rank] = count;
+    for (uint32_t at = w->pending_first[rank]; at < w->pending_first[rank + 1]; at++) {
+      if (w->pending[at].behind[0] == NONE) {
+        w->front[count++] = at;
+      }
+    }
+  }
+  w->front_first[w->job->rank_count] = count;
+}
+
+void rondo_analyse_waits_init(struct rondo_analyse_waits *w, const struct rondo_analyse_job *job,
+                              const struct rondo_analyse_callers *callers, bool by_order) {
+  *w = (struct rondo_analyse_waits){.job = job, .callers = callers};
+  w->pending_first = rondo_sim_alloc((job->rank_count + 1) * sizeof *w->pending_first);
+  for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+    w->pending_first[rank] = w->pending_count;
+    for (size_t i = 0; i < job->ranks[rank].call_count; i++) {
+      w->pending_count += waits(&job->ranks[rank].calls[i]);
+    }
+  }
+  w->pending_first[job->rank_count] = w->pending_count;
+  w->pending = rondo_sim_alloc(w->pending_count * sizeof *w->pending);
+  struct queues q;
+  q.in_group = rondo_sim_alloc(job->group_count * sizeof *q.in_group);
+  q.on_stream = rondo_sim_alloc(job->strings.count * sizeof *q.on_stream);
+  memset(q.in_group, 0xff, job->group_count * sizeof *q.in_group);
+  memset(q.on_stream, 0xff, job->strings.count * sizeof *q.on_stream);
+  for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+    rank_pending(w, rank, &q, by_order);
+  }
+  free(q.in_group);
+  free(q.on_stream);
+  fronts_list(w);
+}
+
+void rondo_analyse_waits_fini(struct rondo_analyse_waits *w) {
+  free(w->pending);
+  free(w->pending_first);
+  free(w->front);
+  free(w->front_first);
+}
+
+// The pending call of a rank at an index into its calls.
+static uint32_t pending_of(const struct rondo_analyse_waits *w, uint32_t rank, uint32_t call) {
+  uint32_t low = w->pending_first[rank], high = w->pending_first[rank + 1];
+  while (low < high) {
+    uint32_t middle = (low + high) / 2;
+    if (w->pending[middle].call < call) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  bool found = low < w->pending_first[rank + 1] && w->pending[low].call == call;
+  return found ? low : NONE;
+}
+
+// The caller entry of a rank in an operation; null if it has none.
+static const struct rondo_analyse_caller *caller_of(const struct rondo_analyse_waits *w,
+                                                    uint32_t op, uint32_t rank) {
+  size_t low = w->callers->first[op], high = w->callers->first[op + 1];
+  size_t end = high;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (w->callers->items[middle].rank < rank) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  bool found = low < end && w->callers->items[low].rank == rank;
+  return found ? &w->callers->items[low] : NULL;
+}
+
+// How a rank stands whose file has no entry of the operation.
+static enum rondo_analyse_standing stands_without_entry(const struct rondo_analyse_job *job,
+                                                        const struct rondo_analyse_op *o,
+                                                        uint32_t rank) {
+  const struct rondo_analyse_rank *r = &job->ranks[rank];
+  const struct rondo_analyse_place *place = rondo_analyse_job_place(job, rank, o->group);
+  if (place && o->source < 0) {
+    if (place->last_completed >= o->seq ||
+        (place->first_seq > o->seq && r->front_missing && place->first_seq <= place->last_seq)) {
+      return RONDO_ANALYSE_STANDS_DONE; // the ring has gone past it
+    }
+    if (place->last_enqueued >= o->seq) {
+      return RONDO_ANALYSE_STANDS_UNCLEAR; // called, but the entry is gone
+    }
+    if (place->last_enqueued != RONDO_ANALYSE_NOT_RECORDED && place->last_enqueued >= 0) {
+      return RONDO_ANALYSE_STANDS_ABSENT;
+    }
+  }
+  bool no_trace = !place || place->last_call < 0;
+  return r->cut_off || (r->front_missing && no_trace) ? RONDO_ANALYSE_STANDS_UNCLEAR
+                                                      : RONDO_ANALYSE_STANDS_ABSENT;
+}
+
+enum rondo_analyse_standing rondo_analyse_stands(const struct rondo_analyse_waits *w, uint32_t op,
+                                                 size_t place, uint32_t *pending) {
+  uint32_t rank = rondo_analyse_op_rank(w->job, op, place);
+  if (pending) {
+    *pending = NONE;
+  }
+  if (rank == RONDO_ANALYSE_NO_RANK || !w->job->ranks[rank].present) {
+    return RONDO_ANALYSE_STANDS_NO_FILE;
+  }
+  const struct rondo_analyse_caller *caller = caller_of(w, op, rank);
+  if (!caller) {
+    return stands_without_entry(w->job, &w->job->ops[op], rank);
+  }
+  uint32_t at = pending_of(w, rank, caller->call);
+  if (at == NONE) {
+    return RONDO_ANALYSE_STANDS_DONE;
+  }
+  if (pending) {
+    *pending = at;
+  }
+  return w->pending[at].behind[0] == NONE ? RONDO_ANALYSE_STANDS_IN : RONDO_ANALYSE_STANDS_BEHIND;
+}
