@@ -81,6 +81,9 @@ static bool another(struct rondo_analyse_json *j, char closing) {
   if (fresh) {
     return c < 0 ? unexpected(j, c, "a value") : true;
   }
+  if (c == '"' && closing == '}' && j->commas_optional) {
+    return true;
+  }
   if (c != ',') {
     return unexpected(j, c, closing == '}' ? "',' or '}'" : "',' or ']'");
   }

@@ -19,7 +19,8 @@
 struct rondo_analyse_json {
   struct rondo_analyse_input *in;
   bool failed;
-  bool fresh; // an object or array was just opened: no comma before what comes
+  bool fresh;           // an object or array was just opened: no comma before what comes
+  bool commas_optional; // set by a reader whose format is written without some of them
   int depth;
   char message[120];
   uint64_t error_offset; // counted from 0

@@ -37,6 +37,43 @@ static void track_begin(struct rondo_analyse_record *r) {
   }
 }
 
+// One group of the trace's list: who is in it, said better than by the events.
+static void info_group_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
+  struct rondo_analyse_slice key;
+  uint32_t name = 0, desc = 0, ranks = 0;
+  int64_t size = 0;
+  rondo_analyse_json_open(j, '{');
+  while (rondo_analyse_json_key(j, &key)) {
+    if (rondo_analyse_slice_is(key, "pg_name")) {
+      name = rondo_analyse_read_string(r, j);
+    } else if (rondo_analyse_slice_is(key, "pg_desc")) {
+      desc = rondo_analyse_read_string(r, j);
+    } else if (rondo_analyse_slice_is(key, "pg_size")) {
+      size = rondo_analyse_json_integer(j, 0);
+    } else if (rondo_analyse_slice_is(key, "ranks")) {
+      struct rondo_analyse_slice text;
+      rondo_analyse_json_raw(j, &text);
+      ranks = rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
+    } else {
+      rondo_analyse_json_skip(j);
+    }
+  }
+  struct rondo_analyse_track *t = &r->tracks[0];
+  struct rondo_analyse_group_decl *g = &t->groups[rondo_analyse_track_group(t, name)];
+  int64_t *members;
+  size_t count = rondo_analyse_ranks_parse(rondo_analyse_strings_get(&r->strings, ranks), &members);
+  g->name = name;
+  g->desc = desc;
+  g->next_seq = 1;
+  g->size = size > 0 ? size : (int64_t)count;
+  if ((int64_t)count == g->size) {
+    g->members = members;
+    g->member_count = count;
+  } else { // abbreviated
+    free(members);
+  }
+}
+
 void rondo_analyse_read_kineto_info(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
   struct rondo_analyse_slice key;
   track_begin(r);
@@ -44,6 +81,11 @@ void rondo_analyse_read_kineto_info(struct rondo_analyse_record *r, struct rondo
   while (rondo_analyse_json_key(j, &key)) {
     if (rondo_analyse_slice_is(key, "rank")) {
       r->tracks[0].rank = rondo_analyse_json_integer(j, r->rank_hint);
+    } else if (rondo_analyse_slice_is(key, "pg_config") && rondo_analyse_json_peek(j) == '[') {
+      rondo_analyse_json_open(j, '[');
+      while (rondo_analyse_json_item(j)) {
+        info_group_read(r, j);
+      }
     } else {
       rondo_analyse_json_skip(j);
     }
@@ -304,6 +346,11 @@ void rondo_analyse_read_kineto_events(struct rondo_analyse_record *r,
     } else if (e.is_kernel) {
       kernel_add(&reader, &e);
     }
+  }
+  if (!r->tracks[0].call_count && !j->failed) {
+    rondo_analyse_record_problem(r, 0, rondo_analyse_input_offset(j->in),
+                                 "no record_param_comms event is in this trace: the backend's "
+                                 "collectives are not traced with their groups");
   }
   kernels_join(&reader);
   calls_order(&r->tracks[0]);

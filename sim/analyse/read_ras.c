@@ -8,7 +8,8 @@
 #include "sim/common/text.h"
 
 struct member {
-  uint32_t host, status, counts;
+  uint32_t host, counts;
+  bool aborted;
   int64_t rank, pid, device, total;
 };
 
@@ -33,6 +34,24 @@ static int64_t counts_read(struct rondo_analyse_record *r, struct rondo_analyse_
   return total;
 }
 
+// A rank whose communicator reports an error, or is being aborted, has left the others alone.
+static void status_read(struct rondo_analyse_json *j, struct member *m) {
+  struct rondo_analyse_slice key;
+  rondo_analyse_json_open(j, '{');
+  while (rondo_analyse_json_key(j, &key)) {
+    int c = rondo_analyse_json_peek(j);
+    if (rondo_analyse_slice_is(key, "async_error") && c != '"') {
+      m->aborted |= rondo_analyse_json_integer(j, 0) != 0;
+    } else if (rondo_analyse_slice_is(key, "abort_flag") && (c == 't' || c == 'f')) {
+      int value;
+      rondo_analyse_json_literal(j, &value);
+      m->aborted |= value == 1;
+    } else {
+      rondo_analyse_json_skip(j);
+    }
+  }
+}
+
 static struct member member_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
   struct rondo_analyse_slice key;
   struct member m = {.rank = -1, .pid = -1, .device = -1, .total = -1};
@@ -46,8 +65,8 @@ static struct member member_read(struct rondo_analyse_record *r, struct rondo_an
       m.pid = rondo_analyse_json_integer(j, -1);
     } else if (rondo_analyse_slice_is(key, "cuda_dev")) {
       m.device = rondo_analyse_json_integer(j, -1);
-    } else if (rondo_analyse_slice_is(key, "status") && rondo_analyse_json_peek(j) == '"') {
-      m.status = rondo_analyse_read_string(r, j);
+    } else if (rondo_analyse_slice_is(key, "status") && rondo_analyse_json_peek(j) == '{') {
+      status_read(j, &m);
     } else if (rondo_analyse_slice_is(key, "collective_counts") &&
                rondo_analyse_json_peek(j) == '{') {
       m.total = counts_read(r, j, &m.counts);
@@ -80,9 +99,28 @@ static void member_add(struct rondo_analyse_record *r, const struct member *m, u
   g->own_index = m->rank;
   g->counts = m->counts;
   g->last_enqueued = m->total >= 0 ? m->total : RONDO_ANALYSE_NOT_RECORDED;
-  const char *status = rondo_analyse_strings_get(&r->strings, m->status);
-  t->dead |= missing || strstr(status, "DEAD") || strstr(status, "NOCOMM") ||
-             strstr(status, "UNRESPONSIVE");
+  t->dead |= missing || m->aborted;
+}
+
+// Gives the groups that were added under a stand-in their name and size.
+static void name_settle(struct rondo_analyse_record *r, uint32_t stand_in, uint32_t hash,
+                        uint32_t second, int64_t size) {
+  struct rondo_sim_text key;
+  rondo_sim_text_init(&key);
+  rondo_sim_text_add(&key, "%s", rondo_analyse_strings_get(&r->strings, hash));
+  rondo_sim_text_add(&key, ":%s", rondo_analyse_strings_get(&r->strings, second));
+  uint32_t whole = rondo_analyse_strings_add(&r->strings, key.data, key.size_bytes);
+  for (size_t i = 0; i < r->track_count; i++) {
+    for (size_t k = 0; k < r->tracks[i].group_count; k++) {
+      struct rondo_analyse_group_decl *g = &r->tracks[i].groups[k];
+      if (g->key == stand_in) {
+        g->key = g->handle = whole;
+        g->name = hash;
+        g->size = size;
+      }
+    }
+  }
+  rondo_sim_text_fini(&key);
 }
 
 // The members of one communicator; their groups learn its size at the end, as that may come last.
@@ -94,12 +132,14 @@ static void communicator_read(struct rondo_analyse_record *r, struct rondo_analy
   // Members are added under a name of their own until the communicator's is known.
   int n = snprintf(name, sizeof name, "communicator %u", serial);
   uint32_t stand_in = rondo_analyse_strings_add(&r->strings, name, (size_t)n);
-  uint32_t hash = stand_in;
+  uint32_t hash = stand_in, second = 0;
   rondo_analyse_json_open(j, '{');
   while (rondo_analyse_json_key(j, &key)) {
     bool missing = rondo_analyse_slice_is(key, "missing_ranks");
     if (rondo_analyse_slice_is(key, "hash")) {
       hash = rondo_analyse_read_string(r, j);
+    } else if (rondo_analyse_slice_is(key, "secondary_hash")) {
+      second = rondo_analyse_read_string(r, j);
     } else if (rondo_analyse_slice_is(key, "size")) {
       size = rondo_analyse_json_integer(j, 0);
     } else if ((missing || rondo_analyse_slice_is(key, "ranks")) &&
@@ -113,22 +153,16 @@ static void communicator_read(struct rondo_analyse_record *r, struct rondo_analy
       rondo_analyse_json_skip(j);
     }
   }
-  for (size_t i = 0; i < r->track_count; i++) {
-    for (size_t k = 0; k < r->tracks[i].group_count; k++) {
-      struct rondo_analyse_group_decl *g = &r->tracks[i].groups[k];
-      if (g->key == stand_in) {
-        g->key = g->name = g->handle = hash;
-        g->size = size;
-      }
-    }
-  }
+  name_settle(r, stand_in, hash, second, size);
 }
 
 void rondo_analyse_read_ras(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
   uint32_t serial = 0;
   r->source = RONDO_ANALYSE_RAS;
+  j->commas_optional = true; // NCCL 2.28 forgets one in front of a missing rank's status
   rondo_analyse_json_open(j, '[');
   while (rondo_analyse_json_item(j)) {
     communicator_read(r, j, serial++);
   }
+  j->commas_optional = false;
 }
