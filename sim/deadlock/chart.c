@@ -98,7 +98,7 @@ static void x_tick(const struct axes *a, double x, struct rondo_sim_text *out) {
 static void draw_axes(const struct rondo_sim_chart *c, const struct axes *a,
                       struct rondo_sim_text *out) {
   if (a->x_log) {
-    for (double e = a->x_from; e <= a->x_to + 1e-9; e++) {
+    for (int e = (int)a->x_from; e <= (int)a->x_to; e++) {
       x_tick(a, pow(10, e), out);
     }
   } else {
@@ -106,7 +106,7 @@ static void draw_axes(const struct rondo_sim_chart *c, const struct axes *a,
       x_tick(a, a->x_from + (a->x_to - a->x_from) * k / 5, out);
     }
   }
-  for (double e = a->y_from; e <= 1e-9; e++) {
+  for (int e = (int)a->y_from; e <= 0; e++) {
     double y = at_y(a, pow(10, e));
     rondo_sim_text_add(out,
                        "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#ddd\"/>"

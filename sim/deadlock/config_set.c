@@ -119,7 +119,8 @@ static int set_number(struct rondo_sim_config *c, const char *name, const char *
     }
     if (table[k].big) {
       *table[k].big = n;
-    } else {
+    }
+    if (table[k].small) {
       *table[k].small = (uint32_t)n;
     }
     return 1;

@@ -2,6 +2,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "sim/common/text.h"
 #include "sim/deadlock/config.h"
 #include "sim/deadlock/explain.h"
+#include "sim/deadlock/export.h"
 #include "sim/deadlock/preset.h"
 #include "sim/deadlock/report.h"
 #include "sim/deadlock/run.h"
@@ -43,6 +45,7 @@ enum option_key {
   KEY_JSON,
   KEY_CSV,
   KEY_HTML,
+  KEY_EXPORT,
   KEY_PROGRESS,
   KEY_QUIET,
 };
@@ -80,6 +83,8 @@ static const struct argp_option options[] = {
     {"json", KEY_JSON, "FILE", 0, "the results as JSON", 0},
     {"csv", KEY_CSV, "FILE", 0, "the results as CSV", 0},
     {"html", KEY_HTML, "FILE", 0, "one page with table, charts and an example cycle", 0},
+    {"export", KEY_EXPORT, "PREFIX", 0,
+     "write each row as PREFIX-ROW.json for the published simulator; run nothing", 0},
     {"progress", KEY_PROGRESS, 0, 0, "show progress even if the error output is no terminal", 0},
     {"quiet", 'q', 0, 0, "no progress", 0},
     {0},
@@ -95,7 +100,7 @@ struct arguments {
   struct setting settings[RONDO_SIM_MAX_SETTINGS];
   uint32_t setting_count;
   const char *preset, *rows, *shape, *collectives, *draws, *grouping_seed, *variants;
-  const char *explain, *json, *csv, *html;
+  const char *explain, *json, *csv, *html, *export;
   struct rondo_sim_sweep sweeps[RONDO_SIM_MAX_SWEEPS];
   uint32_t sweep_count;
   int progress; // 1 always, 0 on a terminal, -1 never
@@ -163,6 +168,8 @@ static const char **text_of(struct arguments *a, int key) {
     return &a->csv;
   case KEY_HTML:
     return &a->html;
+  case KEY_EXPORT:
+    return &a->export;
   default:
     return NULL;
   }
@@ -215,6 +222,52 @@ static int fail(int code, const char *error) {
   return code;
 }
 
+// Reads `count` whole numbers with commas in between. False if the text is anything else.
+static bool parse_numbers(const char *text, uint64_t *numbers, int count) {
+  for (int k = 0; k < count; k++) {
+    char *end;
+    errno = 0;
+    numbers[k] = strtoull(text, &end, 10);
+    bool digits = *text >= '0' && *text <= '9';
+    if (!digits || errno || *end != (k + 1 < count ? ',' : 0)) {
+      return false;
+    }
+    text = end + 1;
+  }
+  return true;
+}
+
+static int apply_shape(const struct arguments *a, struct rondo_sim_config *c) {
+  char json[320], error[256];
+  uint64_t s[3], n[2] = {400, 1200};
+  if (!parse_numbers(a->shape, s, 3)) {
+    return fail(EX_USAGE, "--3d: must read T,D,P, such as 4,4,4");
+  }
+  if (a->collectives && !parse_numbers(a->collectives, n, 2)) {
+    return fail(EX_USAGE, "--collectives: must read T,D, such as 400,1200");
+  }
+  // Read like a file, so that the same bounds hold.
+  snprintf(json, sizeof(json),
+           "{\"grouping\": {\"policy\": \"3d\", \"tensor\": %" PRIu64 ", \"data\": %" PRIu64
+           ", \"pipeline\": %" PRIu64 ", \"tensor_collectives\": %" PRIu64
+           ", \"data_collectives\": %" PRIu64 "}}",
+           s[0], s[1], s[2], n[0], n[1]);
+  bool ok = rondo_sim_config_parse(c, json, "--3d", error, sizeof(error));
+  return ok ? 0 : fail(EX_USAGE, error);
+}
+
+static int apply_draws(const struct arguments *a, struct rondo_sim_config *c) {
+  uint64_t draws = c->draws;
+  if (a->draws && (!parse_numbers(a->draws, &draws, 1) || draws < 1 || draws > 1000000)) {
+    return fail(EX_USAGE, "--draws: must be a whole number from 1 to 1000000");
+  }
+  c->draws = (uint32_t)draws;
+  if (a->grouping_seed && !parse_numbers(a->grouping_seed, &c->grouping_seed, 1)) {
+    return fail(EX_USAGE, "--grouping-seed: must be a whole number");
+  }
+  return 0;
+}
+
 // Applies what the command line says to a configuration. 0, or an exit code.
 static int apply(const struct arguments *a, struct rondo_sim_config *c) {
   char error[256];
@@ -226,25 +279,11 @@ static int apply(const struct arguments *a, struct rondo_sim_config *c) {
       c->processes = 1; // as many as were asked for here, not for each published process
     }
   }
-  if (a->shape) {
-    char json[256], t[24], d[24];
-    uint32_t s[3], n[2] = {400, 1200};
-    if (sscanf(a->shape, "%u,%u,%u%23s", &s[0], &s[1], &s[2], t) != 3) {
-      return fail(EX_USAGE, "--3d: must read T,D,P, such as 4,4,4");
-    }
-    if (a->collectives && sscanf(a->collectives, "%u,%u%23s", &n[0], &n[1], d) != 2) {
-      return fail(EX_USAGE, "--collectives: must read T,D, such as 400,1200");
-    }
-    snprintf(json, sizeof(json),
-             "{\"grouping\": {\"policy\": \"3d\", \"tensor\": %u, \"data\": %u, \"pipeline\": %u, "
-             "\"tensor_collectives\": %u, \"data_collectives\": %u}}",
-             s[0], s[1], s[2], n[0], n[1]);
-    if (!rondo_sim_config_parse(c, json, "--3d", error, sizeof(error))) {
-      return fail(EX_USAGE, error);
-    }
+  int code = a->shape ? apply_shape(a, c) : 0;
+  code = code ? code : apply_draws(a, c);
+  if (code) {
+    return code;
   }
-  c->draws = a->draws ? (uint32_t)strtoul(a->draws, NULL, 10) : c->draws;
-  c->grouping_seed = a->grouping_seed ? strtoull(a->grouping_seed, NULL, 10) : c->grouping_seed;
   return rondo_sim_config_check(c, error, sizeof(error)) ? 0 : fail(EX_USAGE, error);
 }
 
@@ -304,7 +343,7 @@ static int spread_rows(const struct arguments *a, struct rondo_sim_report *r) {
     double values[RONDO_SIM_MAX_SWEEPS] = {0};
     struct rondo_sim_config c;
     rondo_sim_config_copy(&c, &from->config);
-    for (uint32_t k = 0; k < a->sweep_count && code == 0; k++) {
+    for (uint32_t k = 0; k < RONDO_SIM_MAX_SWEEPS && k < a->sweep_count && code == 0; k++) {
       values[k] = rondo_sim_sweep_value(&a->sweeps[k], step[k]);
       code = set_swept(&c, &a->sweeps[k], values[k]);
     }
@@ -460,13 +499,36 @@ static int show(const struct arguments *a, struct rondo_sim_report *r) {
   return code ? code : later;
 }
 
+static int export_rows(const char *prefix, const struct rondo_sim_report *r) {
+  for (uint32_t i = 0; i < r->row_count; i++) {
+    struct rondo_sim_text path, text;
+    rondo_sim_text_init(&path);
+    rondo_sim_text_init(&text);
+    rondo_sim_text_add(&path, "%s-%s.json", prefix, r->rows[i].name);
+    bool ok = rondo_sim_export(&r->rows[i].config, &text);
+    bool saved = ok && rondo_sim_text_save(&text, path.data) == 0;
+    if (saved) {
+      printf("written: %s\n", path.data);
+    } else {
+      fprintf(stderr, "rondo-sim deadlock: %s: %s\n", path.data,
+              ok ? strerror(errno) : "the published simulator has no such model");
+    }
+    rondo_sim_text_fini(&path);
+    rondo_sim_text_fini(&text);
+    if (!saved) {
+      return EX_CANTCREAT;
+    }
+  }
+  return 0;
+}
+
 static int simulate(const struct arguments *a, struct rondo_sim_report *r) {
   struct timespec start, end;
   int code = add_rows(a, r);
   code = code ? code : spread_rows(a, r);
   code = code ? code : choose_variants(a, r);
-  if (code) {
-    return code;
+  if (code || a->export) {
+    return code ? code : export_rows(a->export, r);
   }
   struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
   sigaction(SIGINT, &action, NULL);

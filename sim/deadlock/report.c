@@ -119,6 +119,23 @@ void rondo_sim_spread(const struct rondo_sim_outcome *o, double spread[3]) {
   free(ratios);
 }
 
+bool rondo_sim_agrees(const struct rondo_sim_row *row, enum rondo_sim_variant variant) {
+  const double paper_rounds = 32000;
+  const struct rondo_sim_outcome *o = &row->outcomes[variant];
+  if (isnan(row->paper) || !o->ran || o->total.rounds == 0) {
+    return false;
+  }
+  if (o->grouping_count > 1) {
+    double s[3];
+    rondo_sim_spread(o, s);
+    return row->paper >= s[0] && row->paper <= s[2];
+  }
+  double n = (double)o->total.rounds, ratio = rondo_sim_ratio(&o->total);
+  double pooled = (ratio * n + row->paper * paper_rounds) / (n + paper_rounds);
+  double sigma = sqrt(pooled * (1 - pooled) * (1 / n + 1 / paper_rounds));
+  return fabs(ratio - row->paper) <= 3 * sigma;
+}
+
 // ---- the table -----------------------------------------------------------------------------
 
 #define RONDO_SIM_CELL 25
@@ -218,6 +235,22 @@ static void row_remarks(const struct rondo_sim_row *row, struct rondo_sim_text *
   }
 }
 
+static void row_agreement(const struct rondo_sim_row *row, struct rondo_sim_text *out) {
+  if (isnan(row->paper)) {
+    return;
+  }
+  int agreeing = 0;
+  rondo_sim_text_add(out, "  %s: the paper's %.2f %% agrees with", row->name, row->paper * 100);
+  for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+    if (rondo_sim_agrees(row, (enum rondo_sim_variant)v)) {
+      rondo_sim_text_add(out, "%s %s", agreeing++ ? "," : "",
+                         rondo_sim_variant_name((enum rondo_sim_variant)v));
+    }
+  }
+  rondo_sim_text_add(out, "%s%s%s\n", agreeing ? "" : " none", row->notes[0] ? "; " : "",
+                     row->notes);
+}
+
 void rondo_sim_report_table(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
   bool variant[RONDO_SIM_VARIANTS] = {false}, paper = false, closed = false;
   int what_width = 13;
@@ -230,9 +263,7 @@ void rondo_sim_report_table(const struct rondo_sim_report *r, struct rondo_sim_t
   rondo_sim_text_add(out, "\n");
   for (uint32_t i = 0; i < r->row_count; i++) {
     row_remarks(&r->rows[i], out);
-    if (r->rows[i].notes[0]) {
-      rondo_sim_text_add(out, "  %s: %s\n", r->rows[i].name, r->rows[i].notes);
-    }
+    row_agreement(&r->rows[i], out);
   }
   rondo_sim_text_add(out, "%s%.1f s on %u thread%s\n",
                      r->interrupted ? "Interrupted; this is what was known by then. " : "",

@@ -57,6 +57,11 @@ double rondo_sim_ratio(const struct rondo_sim_tally *t);
 // The spread of an outcome over its groupings: least, median and greatest ratio.
 void rondo_sim_spread(const struct rondo_sim_outcome *o, double spread[3]);
 
+// Does a variant agree with the paper's ratio, which comes from 32,000 rounds itself? Without drawn
+// groupings: no more than three standard deviations apart. With them: between the least and the
+// greatest ratio, since the paper's grouping is one unknown draw. False without a paper's ratio.
+bool rondo_sim_agrees(const struct rondo_sim_row *row, enum rondo_sim_variant variant);
+
 // Append the report as a table for people, as JSON, as CSV with a header line, and as one HTML page
 // that needs nothing else.
 void rondo_sim_report_table(const struct rondo_sim_report *r, struct rondo_sim_text *out);

@@ -39,7 +39,9 @@ static void cell(const struct rondo_sim_row *row, int v, struct rondo_sim_text *
     rondo_sim_text_add(out, "<br>%u groupings: %.3g / %.3g / %.3g&nbsp;%%", o->grouping_count,
                        s[0] * 100, s[1] * 100, s[2] * 100);
   }
-  rondo_sim_text_add(out, "</small></td>");
+  rondo_sim_text_add(out, "%s</small></td>",
+                     rondo_sim_agrees(row, (enum rondo_sim_variant)v) ? "<br>agrees with the paper"
+                                                                      : "");
 }
 
 static void percent(double ratio, struct rondo_sim_text *out) {

@@ -45,8 +45,12 @@ static json_t *row_json(const struct rondo_sim_report *r, const struct rondo_sim
   json_t *variants = json_object();
   for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
     if (row->outcomes[v].ran) {
-      json_object_set_new(variants, rondo_sim_variant_name((enum rondo_sim_variant)v),
-                          outcome_json(&row->outcomes[v]));
+      json_t *outcome = outcome_json(&row->outcomes[v]);
+      if (!isnan(row->paper)) {
+        json_object_set_new(outcome, "agrees_with_paper",
+                            json_boolean(rondo_sim_agrees(row, (enum rondo_sim_variant)v)));
+      }
+      json_object_set_new(variants, rondo_sim_variant_name((enum rondo_sim_variant)v), outcome);
     }
   }
   json_t *out = json_pack(

@@ -64,6 +64,25 @@ static void enumerate(struct lists *out, struct list so_far, uint32_t n, uint32_
   }
 }
 
+// Appends the windows of one GPU's list: each ends where all that was planned so far has come.
+static void add_windows(struct rondo_sim_events *e, uint32_t gpu, const struct list *list,
+                        uint32_t length) {
+  uint32_t highest = 0, start = 0;
+  for (uint32_t n = 0; n < length; n++) {
+    highest = n == start || list->slots[n] > highest ? list->slots[n] : highest;
+    e->permuted[e->permuted_count++] = list->slots[n];
+    if (highest > n) {
+      continue;
+    }
+    uint32_t size = n - start + 1;
+    if (size > 1) {
+      e->windows[e->window_count++] =
+          (struct rondo_sim_window){gpu, start, size, e->permuted_count - size};
+    }
+    start = n + 1;
+  }
+}
+
 // The events of a round in which each GPU follows its list.
 static void events_of(struct rondo_sim_events *e, const struct rondo_sim_world *w,
                       const struct list *const *lists) {
@@ -72,20 +91,10 @@ static void events_of(struct rondo_sim_events *e, const struct rondo_sim_world *
   static uint32_t permuted[64];
   *e = (struct rondo_sim_events){.windows = windows, .syncs = syncs, .permuted = permuted};
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
-    uint32_t highest = 0, start = 0;
+    add_windows(e, gpu, lists[gpu], rondo_sim_world_length(w, gpu));
     for (uint32_t n = 0; n < rondo_sim_world_length(w, gpu); n++) {
-      uint32_t slot = lists[gpu]->slots[n];
-      highest = n == start || slot > highest ? slot : highest;
-      permuted[e->permuted_count++] = slot;
       if (lists[gpu]->sync[n]) {
         syncs[e->sync_count++] = (struct rondo_sim_sync){w->slot_offset[gpu] + n, 1};
-      }
-      if (highest == n) { // what lies behind is as planned
-        if (n > start) {
-          windows[e->window_count++] = (struct rondo_sim_window){
-              gpu, start, n - start + 1, e->permuted_count - (n - start + 1)};
-        }
-        start = n + 1;
       }
     }
   }
