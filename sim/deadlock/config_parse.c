@@ -444,7 +444,9 @@ bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const 
     char what[256];
     ok = rondo_sim_config_check(c, what, sizeof(what));
     if (!ok) {
-      snprintf(error, error_bytes, "%s: %s", name, what);
+      char key[64]; // what stands before the colon is the key
+      snprintf(key, sizeof(key), "%.*s", (int)strcspn(what, ":"), what);
+      snprintf(error, error_bytes, "%s:%d: %s", name, rondo_sim_locate(text, key), what);
     }
   }
   json_decref(root);

@@ -32,12 +32,12 @@ static const struct refusal refusals[] = {
     {"{\"disorder\": \"0.5\"}", "x:1: disorder: must be a number"},
     {"{\n\n\"rounds\": -1}",
      "x:3: rounds: \"-1\" is not a whole number from 0 to 9223372036854775807"},
-    {"{\"rounds\": 0}", "x: rounds: at least one is needed"},
+    {"{\n\"rounds\": 0}", "x:2: rounds: at least one is needed"},
     {"{\"model\": \"resource-limited\"}",
-     "x: resources: the resource-limited model needs a limit of at least 1"},
-    {"{\"synchronisation\": 0.1}",
-     "x: synchronisation: the single-queue model has none; choose the model \"synchronisation\" or "
-     "\"resource-limited\""},
+     "x:1: resources: the resource-limited model needs a limit of at least 1"},
+    {"{\"synchronisation\": 0.1}", "x:1: synchronisation: the single-queue model has none; choose "
+                                   "the model \"synchronisation\" or "
+                                   "\"resource-limited\""},
     {"{\"grouping\": 1}", "x:1: grouping: must be an object with a \"policy\": 3d, free or drawn"},
     {"{\"grouping\": {\n\"policy\": \"4d\"}}",
      "x:2: grouping.policy: \"4d\" is not one of 3d, free, drawn"},
