@@ -1,8 +1,8 @@
 // What to simulate: the configuration, from a JSON file or from options.
 //
-// Two formats are read. Rondo's own is described in docs/simulator.md; the published DFCCL simulator's
-// files (keys total_rounds, grouping_policy, ...) are read unchanged and recognised by their keys.
-// A bad file is refused with one line that names the key and the line of the file.
+// Two formats are read. Rondo's own is described in docs/simulator.md; the published DFCCL
+// simulator's files are read unchanged and recognised by their keys (total_rounds, ...). A bad file
+// is refused with one line that names the key and the line of the file.
 //
 //   rondo_sim_config_init(&c);
 //   rondo_sim_config_load(&c, path, error, sizeof(error));  ...  rondo_sim_config_fini(&c);

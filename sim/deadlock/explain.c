@@ -93,8 +93,8 @@ static bool play(struct rondo_sim_programs *p, uint32_t limit, const struct rond
   return deadlock;
 }
 
-// Rebuilds the round of the fast engine: its stuck region, widened to the whole component if that is
-// not too large, so that the story begins where the round did.
+// Rebuilds the round of the fast engine: its stuck region, widened to the whole component if that
+// is not too large, so that the story begins where the round did.
 static bool replay_fast(const struct rondo_sim_world *w, const struct rondo_sim_row *row,
                         enum rondo_sim_variant variant, struct rondo_sim_rng *rng,
                         struct rondo_sim_story *story) {

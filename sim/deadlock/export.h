@@ -7,8 +7,8 @@
 #include "sim/common/text.h"
 #include "sim/deadlock/config.h"
 
-// Appends the configuration as JSON for the published simulator: one process, seeded anew each time;
-// of drawn groupings the first. False if that simulator does not know the model.
+// Appends the configuration as JSON for the published simulator: one process, seeded anew each
+// time; of drawn groupings the first. False if that simulator does not know the model.
 bool rondo_sim_export(const struct rondo_sim_config *c, struct rondo_sim_text *out);
 
 #endif // RONDO_SIM_DEADLOCK_EXPORT_H

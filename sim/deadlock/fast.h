@@ -1,8 +1,8 @@
 // Decides one round from its events alone: is there a deadlock?
 //
-// Exact for all three models and both orders (docs/simulator.md has the argument, test_sim_agree.c holds
-// it against the literal simulation). Only the neighbourhood of a window that could close a cycle
-// is ever looked at.
+// Exact for all three models and both orders: docs/simulator.md has the argument, test_sim_agree.c
+// holds it against the literal simulation. Only the neighbourhood of a window that could close a
+// cycle is ever looked at.
 //
 // One checker belongs to one thread.
 #ifndef RONDO_SIM_DEADLOCK_FAST_H

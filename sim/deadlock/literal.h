@@ -1,6 +1,6 @@
 // The paper's simulator to the letter (DFCCL section 2.4.1): GPUs take turns, each issues the next
-// event of its program, collectives go from *invoked* to *executing* to *successful*, and after each
-// invocation and each synchronisation the dependency graph is searched for a cycle.
+// event of its program, collectives go from *invoked* to *executing* to *successful*, and after
+// each invocation and each synchronisation the dependency graph is searched for a cycle.
 //
 // The graph: an executing collective on one GPU points to its invoked counterparts on the others;
 // an invoked collective on a GPU points to all executing collectives of that GPU. Where a GPU holds

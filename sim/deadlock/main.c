@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,11 +107,11 @@ struct arguments {
   int progress; // 1 always, 0 on a terminal, -1 never
 };
 
-static volatile sig_atomic_t stop;
+static atomic_int stop;
 
 static void on_interrupt(int number) {
   (void)number;
-  stop = 1;
+  atomic_store_explicit(&stop, 1, memory_order_relaxed);
 }
 
 // The name under which rondo_sim_config_set() knows an option, or null.

@@ -10,7 +10,8 @@
 
 // Fills `p` (initialised for `w`) with the programs of all GPUs for one round. At each turn of a
 // GPU draws for a synchronisation (several in a row act as one), then walks the outstanding
-// collectives, drawing for each whether it is skipped. Any number of threads, each with its own p and rng.
+// collectives, drawing for each whether it is skipped. Any number of
+// threads, each with its own p and rng.
 void rondo_sim_naive_draw(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
                           const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng);
 

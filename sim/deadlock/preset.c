@@ -7,8 +7,8 @@
 
 #include "sim/common/text.h"
 
-// One row of Table 1. A shape of {t, d, p} is 3D; of {groups of 3, groups of 8, extra} is free, with
-// `extra` more GPUs in each group.
+// One row of Table 1. A shape of {t, d, p} is 3D; one of {groups of 3, groups of 8, extra} is free,
+// with `extra` more GPUs in each group.
 struct table1_row {
   const char *name, *also; // `also`: the letter that the measured rates go by
   bool sync, free;

@@ -4,7 +4,8 @@
 // The collectives of a program are numbered locally, so a *region* of the world (a few GPUs, a
 // range of keys) costs what it holds and not what the world holds. Regions exist because a cycle of
 // waits cannot leave them: every step of a cycle that goes up in key must be matched by one that
-// goes down, and only a window goes down (docs/simulator.md, "Why looking near a window is enough").
+// goes down, and only a window goes down (docs/simulator.md, "Why looking near a window is
+// enough").
 //
 //   rondo_sim_programs_init(&p, &w);
 //   rondo_sim_programs_region(&p, &w, &e, &range);  bool stuck = rondo_sim_programs_stuck(&p, k);

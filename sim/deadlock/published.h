@@ -9,8 +9,8 @@
 // Single queue: each *group* holds the collectives that its members submitted; two different ones
 // are a deadlock; a member that draws another one while it waits loses it. Synchronisation: a GPU
 // that synchronises with something outstanding hangs until that is done; when one hangs, and one of
-// its outstanding collectives is unsubmitted on some hung GPU, and something it has not submitted is
-// outstanding on some hung GPU, that is a deadlock. With a resource limit, a group whose members
+// its outstanding collectives is unsubmitted on some hung GPU, and something it has not submitted
+// is outstanding on some hung GPU, that is a deadlock. With a resource limit, a group whose members
 // all have that many outstanding is one too.
 //
 // One object belongs to one thread.

@@ -1,7 +1,6 @@
 #include "sim/deadlock/run.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +22,7 @@ struct job {
   enum rondo_sim_variant variant;
   uint32_t grouping;
   uint64_t rounds, block;
-  const volatile sig_atomic_t *stop;
+  const atomic_int *stop;
   atomic_uint_fast64_t next, done;
   pthread_mutex_t lock; // guards what follows
   pthread_cond_t finished;
@@ -137,10 +136,15 @@ static void add_tally(struct rondo_sim_tally *to, const struct rondo_sim_tally *
       from->first_deadlock < to->first_deadlock ? from->first_deadlock : to->first_deadlock;
 }
 
+// Read by every thread and written by a signal handler: atomic, and no order is needed.
+static bool stopped(const atomic_int *stop) {
+  return stop && atomic_load_explicit(stop, memory_order_relaxed);
+}
+
 static void run_block(struct decider *d, struct job *job, uint64_t first,
                       struct rondo_sim_tally *tally) {
   uint64_t end = first + job->block < job->rounds ? first + job->block : job->rounds;
-  for (uint64_t round = first; round < end && !(job->stop && *job->stop); round++) {
+  for (uint64_t round = first; round < end && !stopped(job->stop); round++) {
     tally->rounds++;
     if (d->decide(d, job, round)) {
       tally->deadlocks++;
@@ -157,7 +161,7 @@ static void *work(void *arg) {
   decider_init(&d, job);
   for (;;) {
     uint64_t first = atomic_fetch_add_explicit(&job->next, job->block, memory_order_relaxed);
-    if (first >= job->rounds || (job->stop && *job->stop)) {
+    if (first >= job->rounds || stopped(job->stop)) {
       break;
     }
     run_block(&d, job, first, &tally);
@@ -272,7 +276,7 @@ void rondo_sim_run(const struct rondo_sim_config *c, enum rondo_sim_variant vari
   out->groupings = rondo_sim_calloc(out->grouping_count, sizeof(*out->groupings));
   for (uint32_t g = 0; g < out->grouping_count; g++) {
     out->groupings[g].first_deadlock = UINT64_MAX;
-    if (watch && watch->stop && *watch->stop) {
+    if (watch && stopped(watch->stop)) {
       break;
     }
     run_grouping(c, variant, g, watch, out, &start);

@@ -2,7 +2,7 @@
 #ifndef RONDO_SIM_DEADLOCK_RUN_H
 #define RONDO_SIM_DEADLOCK_RUN_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,7 +38,7 @@ struct rondo_sim_outcome {
 struct rondo_sim_watch {
   void (*told)(void *arg, uint64_t done, uint64_t planned, double seconds);
   void *arg;
-  const volatile sig_atomic_t *stop; // nonzero: finish early and return what is known
+  const atomic_int *stop; // nonzero: finish early and return what is known
 };
 
 // Runs one variant. The result does not depend on the number of threads: every round has its own

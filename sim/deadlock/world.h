@@ -7,7 +7,8 @@
 // list is sorted by the collective's *key*, and the keys are the same on all GPUs: without disorder
 // all GPUs agree.
 //
-//   rondo_sim_world_init(&w, groups, group_count, gpu_count, order);  ...  rondo_sim_world_fini(&w);
+//   rondo_sim_world_init(&w, groups, group_count, gpu_count, order);  ...
+//   rondo_sim_world_fini(&w);
 //
 // After init a world is read-only and may be shared by threads.
 #ifndef RONDO_SIM_DEADLOCK_WORLD_H
