@@ -70,6 +70,30 @@ static bool refuse(char *error, size_t error_bytes, const char *what) {
   return false;
 }
 
+// Adds up the collectives of all groups (at most, where groupings are drawn) and their places.
+static void measure(const struct rondo_sim_config *c, uint64_t *collectives, uint64_t *places) {
+  uint64_t most = 0;
+  *collectives = *places = 0;
+  if (c->grouping == RONDO_SIM_3D) {
+    *collectives =
+        ((uint64_t)c->data * c->tensor_collectives + (uint64_t)c->tensor * c->data_collectives) *
+        c->pipeline;
+    *places = 2 * (uint64_t)c->tensor * c->data * c->pipeline;
+    return;
+  }
+  for (uint32_t g = 0; c->grouping == RONDO_SIM_FREE && g < c->group_count; g++) {
+    *collectives += c->groups[g].collective_count;
+    *places += c->groups[g].gpu_count;
+  }
+  for (uint32_t k = 0; k < c->choice_count; k++) {
+    most = c->collective_choices[k] > most ? c->collective_choices[k] : most;
+  }
+  for (uint32_t k = 0; c->grouping == RONDO_SIM_FREE_DRAWN && k < c->size_count; k++) {
+    *collectives += c->sizes[k].count * most;
+    *places += (uint64_t)c->sizes[k].count * c->sizes[k].gpus;
+  }
+}
+
 bool rondo_sim_config_check(const struct rondo_sim_config *c, char *error, size_t error_bytes) {
   if (c->model == RONDO_SIM_RESOURCES && c->resources == 0) {
     return refuse(error, error_bytes,
@@ -90,6 +114,12 @@ bool rondo_sim_config_check(const struct rondo_sim_config *c, char *error, size_
   }
   if (c->grouping == RONDO_SIM_FREE_DRAWN && c->draws == 0) {
     return refuse(error, error_bytes, "grouping.draws: at least one is needed");
+  }
+  uint64_t collectives, places;
+  measure(c, &collectives, &places);
+  if (collectives >= RONDO_SIM_SYNC_BEFORE || places >= RONDO_SIM_SYNC_BEFORE) {
+    return refuse(error, error_bytes,
+                  "grouping: more than 2147483647 collectives, or places in groups");
   }
   return true;
 }

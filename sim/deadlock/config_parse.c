@@ -246,7 +246,16 @@ static bool read_drawn(struct reader *r, json_t *o) {
   rondo_sim_config_forget_groups(c);
   c->grouping = RONDO_SIM_FREE_DRAWN;
   c->gpu_count = gpu_count;
+  return true;
+}
+
+// Are drawn groups such that they can be dealt out? Shown by doing it once.
+static bool can_be_drawn(struct reader *r) {
+  struct rondo_sim_config *c = r->config;
   struct rondo_sim_world w;
+  if (c->grouping != RONDO_SIM_FREE_DRAWN) {
+    return true;
+  }
   if (!rondo_sim_config_world(c, 0, c->order, &w)) {
     return bad(r, "grouping", "no such grouping: each GPU must be in 1 to %u groups",
                c->max_groups_per_gpu);
@@ -448,6 +457,7 @@ bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const 
       snprintf(key, sizeof(key), "%.*s", (int)strcspn(what, ":"), what);
       snprintf(error, error_bytes, "%s:%d: %s", name, rondo_sim_locate(text, key), what);
     }
+    ok = ok && can_be_drawn(&r);
   }
   json_decref(root);
   return ok;

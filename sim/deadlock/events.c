@@ -55,9 +55,9 @@ struct open_list {
   uint32_t pending_count, next, end;
 };
 
-static uint32_t take(struct rondo_sim_events *e, struct open_list *list, uint64_t skips) {
+static uint32_t take(struct rondo_sim_events *e, struct open_list *list, uint32_t skips) {
   uint32_t left = list->pending_count + (list->end - list->next);
-  uint32_t pick = skips < left ? (uint32_t)skips : left - 1; // the last one cannot be skipped
+  uint32_t pick = skips < left ? skips : left - 1; // the last one cannot be skipped
   if (pick < list->pending_count) {
     uint32_t taken = list->pending[pick];
     memmove(list->pending + pick, list->pending + pick + 1,
@@ -76,14 +76,11 @@ static uint32_t take(struct rondo_sim_events *e, struct open_list *list, uint64_
   return taken;
 }
 
-// How many are skipped in a row, given that the first one is. An expected few: a plain loop would
-// do, but the jump is exact as well and has no bound to think about.
-static uint64_t skips_in_a_row(const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng) {
-  if (chances->disorder.probability >= 1) {
-    return UINT64_MAX >> 2;
-  }
-  uint64_t skips = 1;
-  while (rondo_sim_rng_unit(rng) < chances->disorder.probability) {
+// How many are skipped in a row, given that the first one is; more than `most` makes no difference.
+static uint32_t skips_in_a_row(const struct rondo_sim_chances *chances, uint32_t most,
+                               struct rondo_sim_rng *rng) {
+  uint32_t skips = 1;
+  while (skips < most && rondo_sim_rng_unit(rng) < chances->disorder.probability) {
     skips++;
   }
   return skips;
@@ -103,10 +100,10 @@ static void play_window(struct rondo_sim_events *e, const struct rondo_sim_world
     add_window(e, gpu, slot);
   }
   do {
-    uint64_t skips = 0;
+    uint32_t skips = 0;
     if (base + slot == *event) {
       if (keeps_odds || list.pending_count == 0) {
-        skips = skips_in_a_row(chances, rng);
+        skips = skips_in_a_row(chances, length - slot, rng);
       }
       *event += 1 + rondo_sim_rare_jump(&chances->disorder, rng);
     }

@@ -53,6 +53,9 @@ static const struct refusal refusals[] = {
      "3}], "
      "\"collectives\": [1]}}",
      "x:1: grouping: no such grouping: each GPU must be in 1 to 5 groups"},
+    {"{\"grouping\":\n {\"policy\": \"3d\", \"tensor\": 1000, \"data\": 1000, \"pipeline\": 100, "
+     "\"tensor_collectives\": 20000, \"data_collectives\": 10000}}",
+     "x:1: grouping: more than 2147483647 collectives, or places in groups"},
     {"{\"total_rounds\": 1}", "x:1: \"num_process\" is missing"},
     {"{\"total_rounds\": 1, \"num_process\": 1,\n\"disorder_prob\": 0, \"sync_prob\": 0, "
      "\"model\": "
