@@ -94,7 +94,8 @@ static size_t track_of(struct rondo_analyse_record *r, const struct member *m) {
 static void member_add(struct rondo_analyse_record *r, const struct member *m, uint32_t hash,
                        bool missing) {
   struct rondo_analyse_track *t = &r->tracks[track_of(r, m)];
-  struct rondo_analyse_group_decl *g = &t->groups[rondo_analyse_track_group(t, hash)];
+  uint32_t added = rondo_analyse_track_group(t, hash); // first: it may move the groups
+  struct rondo_analyse_group_decl *g = &t->groups[added];
   g->name = hash;
   g->own_index = m->rank;
   g->counts = m->counts;
