@@ -7,7 +7,8 @@
 
 #include "sim/common/text.h"
 
-#define LARGEST_GROUP ((int64_t)1 << 22)
+#define LARGEST_GROUP                                                                              \
+  ((int64_t)1 << 18) // more than any job has; keeps a bad number from taking memory
 
 // A track on its way into the job.
 struct incoming {
@@ -464,7 +465,7 @@ static void arrivals_take(struct rondo_analyse_job *job, struct arrivals *in) {
       continue;
     }
     uint32_t rank = numbered ? rank_find(job, one->rank) : rank_add(job, -1);
-    if (job->ranks[rank].present) {
+    if (job->ranks[rank].places) {
       problem(job, "%s: rank %lld was already read from %s; this file is left out",
               one->record->path, (long long)one->rank, job->ranks[rank].path);
     } else {

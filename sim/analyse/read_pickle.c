@@ -225,7 +225,7 @@ void rondo_analyse_read_pickle(struct rondo_analyse_record *r, struct rondo_anal
         r, 0, 0, "is a pickle, but not a Flight Recorder dump: no pg_config, no entries");
   }
   rondo_analyse_flight_finish(&reader.flight);
-  r->track_count = dump ? 1 : 0;
+  r->unusable = !dump;
   rondo_analyse_pickle_fini(&p);
   rondo_sim_text_fini(&reader.shape);
 }

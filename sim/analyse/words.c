@@ -347,7 +347,8 @@ static void side_words(struct rondo_sim_text *t, const struct rondo_analyse_anal
   rondo_analyse_words_ranks(t, a->job, ranks, count);
   rondo_sim_text_add(t, ": %s", rondo_analyse_kind_name(call->kind));
   rondo_analyse_words_details(t, a->job, call);
-  rondo_sim_text_add(t, " (%s).\n", rondo_analyse_state_name(call->state));
+  bool recorded = a->job->ranks[one->rank].states_known;
+  rondo_sim_text_add(t, " (%s).\n", recorded ? rondo_analyse_state_name(call->state) : "called");
   free(ranks);
 }
 
