@@ -44,8 +44,7 @@ static void compare(struct rondo_analyse_json *j, const json_t *expected) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct rondo_analyse_input in;
   struct rondo_analyse_json j;
-  json_t *expected =
-      json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+  json_t *expected = json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
   rondo_analyse_input_memory(&in, data, size);
   rondo_analyse_json_init(&j, &in);
   // To jansson a zero byte ends the text.
