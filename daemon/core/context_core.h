@@ -1,0 +1,162 @@
+// The context of one collective on one block: all that is needed to leave it at any
+// probe and to come back (the paper, 4.2).
+//
+// The static part is set at registration; the dynamic part says where the run
+// stands. A context lives in the context buffer (global memory on a GPU) and is worked on
+// in an active slot (shared memory on a GPU). Saving writes only the dynamic part,
+// and only if it has changed (section 5).
+#ifndef RONDO_DAEMON_CORE_CONTEXT_CORE_H
+#define RONDO_DAEMON_CORE_CONTEXT_CORE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "daemon/core/move.h"
+#include "daemon/plan/geometry_core.h"
+#include "daemon/plan/plan.h"
+#include "queues/connector_core.h"
+#include "queues/platform/platform.h"
+#include <rondo/status.h>
+
+// Runs of one collective that a daemon holds at once: one executing and one behind it.
+// Later runs wait in order on the CPU side, so no order of calls can fill the device.
+#define RONDO_DEVICE_RUNS 2u
+
+// Shared by all ranks that have mapped the communicator.
+struct rondo_communicator_gate {
+  // RONDO_GATE_CLOSED until every member has registered the same descriptor, then RONDO_GATE_OPEN;
+  // or RONDO_GATE_FAILED + the status that ends every run.
+  uint32_t state;
+  uint32_t culprit;  // rank that mismatched, aborted or left first; UINT32_MAX: none
+  uint64_t last_run; // a member left after this run: later ones cannot complete
+  uint8_t line[RONDO_LINE_BYTES - 16];
+};
+static_assert(sizeof(struct rondo_communicator_gate) == RONDO_LINE_BYTES, "shared layout");
+
+#define RONDO_GATE_CLOSED 0u
+#define RONDO_GATE_OPEN 1u
+#define RONDO_GATE_FAILED 0x100u
+
+// What the communicator says of run `number`: RONDO_SUCCESS to go on (`is_open` says whether
+// data may move yet), else the status that ends the run. Sequentially consistent
+// (G2), because it also decides whether a reference may be read: see connector_core.h.
+RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint64_t number,
+                                int *is_open) {
+  uint32_t state = rondo_load_seq_cst_u32(&gate->state);
+  *is_open = state == RONDO_GATE_OPEN;
+  if (state >= RONDO_GATE_FAILED)
+    return (int)(state - RONDO_GATE_FAILED);
+  if (number > rondo_load_seq_cst_u64(&gate->last_run))
+    return RONDO_ERR_PEER;
+  return RONDO_SUCCESS;
+}
+
+// What a run was asked to do.
+struct rondo_task_run {
+  uint64_t send, recv; // addresses of the user's buffers
+  uint64_t number;     // from 1; 0: none
+};
+
+struct rondo_context_static {
+  uint64_t ops;        // address of op_count × struct rondo_plan_op
+  uint64_t gate;       // address of struct rondo_communicator_gate
+  uint64_t send_table; // addresses of the endpoints of plans with several peers, else 0
+  uint64_t recv_table;
+  struct rondo_geometry geometry;
+  struct rondo_reduction reduction;
+  uint32_t index;      // in the daemon's table
+  uint32_t generation; // of that table entry
+  uint16_t elem_bytes;
+  uint8_t op_count;
+  uint8_t urgency; // priority + 128
+  uint32_t reserved;
+};
+static_assert(sizeof(struct rondo_context_static) == 32 + 40 + 16 + 16, "shared layout");
+
+enum rondo_context_phase {
+  RONDO_PHASE_IDLE = 0,    // no run
+  RONDO_PHASE_GATE = 1,    // waits for the members
+  RONDO_PHASE_OPS = 2,     // executes the plan
+  RONDO_PHASE_DRAIN = 3,   // waits until references that it published are consumed
+  RONDO_PHASE_FAILING = 4, // waits until no peer reads a reference
+  RONDO_PHASE_ENDED = 5    // waits for a place in the completion queue
+};
+
+struct rondo_context_dynamic {
+  struct rondo_task_run run;    // executing
+  struct rondo_task_run queued; // behind it
+  uint64_t loop;
+  uint64_t started_ns;
+  struct rondo_endpoint send, recv; // of the current op's peers
+  uint32_t repeat;                  // executions of the current op that are done
+  uint32_t reference_end;           // send sequence behind the last published reference
+  uint8_t op;
+  uint8_t phase;                   // enum rondo_context_phase
+  uint8_t status;                  // enum rondo_status of the run
+  uint8_t has_reference;           // a reference was published in this run
+  uint16_t bound_send, bound_recv; // peers that `send` and `recv` stand for
+  uint64_t reserved;
+};
+static_assert(sizeof(struct rondo_context_dynamic) == 48 + 16 + 32 + 8 + 16, "shared layout");
+
+struct rondo_task_context {
+  struct rondo_context_static fixed;
+  struct rondo_context_dynamic state;
+};
+// The published DFCCL takes 4,240 bytes for the same.
+static_assert(sizeof(struct rondo_task_context) <= 256, "context budget");
+
+// One collective in the daemon's table.
+struct rondo_device_collective {
+  uint64_t contexts; // address of block_count × struct rondo_task_context
+  uint32_t block_count;
+  uint32_t generation;
+  // Per run parity, because a block may be one run ahead of another.
+  uint32_t finished[RONDO_DEVICE_RUNS]; // blocks that ended the run
+  uint32_t status[RONDO_DEVICE_RUNS];   // first status that was not success
+};
+
+// The table: pages are added at registration and never move, so that a block can read while it grows.
+#define RONDO_TABLE_PAGE 256u
+#define RONDO_TABLE_PAGES 64u
+#define RONDO_TABLE_CAPACITY (RONDO_TABLE_PAGE * RONDO_TABLE_PAGES)
+
+struct rondo_device_table {
+  uint64_t
+      pages[RONDO_TABLE_PAGES]; // addresses of RONDO_TABLE_PAGE × struct rondo_device_collective
+};
+
+RONDO_FN struct rondo_device_collective *rondo_table_entry(const struct rondo_device_table *table,
+                                                           uint32_t index) {
+  uint64_t page = table->pages[index / RONDO_TABLE_PAGE];
+  return (struct rondo_device_collective *)(uintptr_t)page + index % RONDO_TABLE_PAGE;
+}
+
+RONDO_FN struct rondo_task_context *rondo_table_context(const struct rondo_device_table *table,
+                                                        uint32_t index, uint32_t block) {
+  struct rondo_device_collective *entry = rondo_table_entry(table, index);
+  return (struct rondo_task_context *)(uintptr_t)entry->contexts + block;
+}
+
+RONDO_FN const struct rondo_plan_op *rondo_context_op(const struct rondo_task_context *c) {
+  return (const struct rondo_plan_op *)(uintptr_t)c->fixed.ops + c->state.op;
+}
+
+RONDO_FN struct rondo_communicator_gate *rondo_context_gate(const struct rondo_task_context *c) {
+  return (struct rondo_communicator_gate *)(uintptr_t)c->fixed.gate;
+}
+
+// Prepares the dynamic part for a run that has been fetched.
+RONDO_FN void rondo_context_begin(struct rondo_task_context *c, const struct rondo_task_run *run,
+                                  uint64_t now_ns) {
+  c->state.run = *run;
+  c->state.loop = 0;
+  c->state.repeat = 0;
+  c->state.op = 0;
+  c->state.phase = RONDO_PHASE_GATE;
+  c->state.status = 0;
+  c->state.has_reference = 0;
+  c->state.started_ns = now_ns;
+}
+
+#endif // RONDO_DAEMON_CORE_CONTEXT_CORE_H

@@ -1,0 +1,145 @@
+// Primitives: one chunk through a fusion of send, recv, reduce and copy (the paper, 4.1).
+//
+// rondo_primitive_attempt either does a whole chunk or changes nothing; it never
+// waits. What it does is in the flags of the plan op.
+#ifndef RONDO_DAEMON_CORE_PRIMITIVE_CORE_H
+#define RONDO_DAEMON_CORE_PRIMITIVE_CORE_H
+
+#include <stdint.h>
+
+#include "daemon/core/context_core.h"
+#include "daemon/core/move.h"
+
+enum rondo_attempt {
+  RONDO_ATTEMPT_DONE = 0,
+  RONDO_ATTEMPT_NO_CREDIT = 1, // the send connector is full
+  RONDO_ATTEMPT_NO_DATA = 2,   // the recv connector is empty
+  RONDO_ATTEMPT_SHUT = 3       // the communicator failed
+};
+
+// What one attempt works on.
+struct rondo_chunk_view {
+  const struct rondo_plan_op *op;
+  uint64_t count, bytes;         // of the chunk
+  const void *local;             // in the user's send buffer
+  void *out;                     // in the user's receive buffer
+  const struct rondo_slot *slot; // what was received, or null
+  const void *incoming;          // its payload
+};
+
+RONDO_FN uint64_t rondo_chunk_offset(const struct rondo_task_context *c, struct rondo_span span,
+                                     uint32_t chunk, int base_only) {
+  uint64_t elems = span.offset - (base_only ? chunk * c->fixed.geometry.segment : 0);
+  return elems * c->fixed.elem_bytes;
+}
+
+RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v) {
+  const struct rondo_plan_op *op = rondo_context_op(c);
+  uint64_t at = op->first_chunk + (uint64_t)c->state.repeat * op->chunk_stride;
+  uint32_t chunk = (uint32_t)(at % op->chunk_count);
+  struct rondo_span span = rondo_geometry_chunk(&c->fixed.geometry, c->state.loop, chunk);
+  v->op = op;
+  v->count = span.count;
+  v->bytes = span.count * c->fixed.elem_bytes;
+  uint64_t in_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_IN_BASE);
+  uint64_t out_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_OUT_BASE);
+  v->local = (const void *)(uintptr_t)(c->state.run.send + in_at);
+  v->out = (void *)(uintptr_t)(c->state.run.recv + out_at);
+  v->slot = NULL;
+  v->incoming = NULL;
+}
+
+// Computes the op's value of the chunk into `dst`.
+RONDO_FN void rondo_chunk_compute(struct rondo_threads t, const struct rondo_task_context *c,
+                                  const struct rondo_chunk_view *v, void *dst) {
+  int final = (v->op->primitive & RONDO_PRIM_FINAL) != 0;
+  if (v->op->primitive & RONDO_PRIM_REDUCE)
+    rondo_move_reduce(t, &c->fixed.reduction, dst, v->local, v->incoming, v->count, final);
+  else if (v->op->primitive & RONDO_PRIM_RECV)
+    rondo_move_copy(t, dst, v->incoming, v->bytes);
+  else
+    rondo_move_scale(t, &c->fixed.reduction, dst, v->local, v->count, final);
+}
+
+// 1 if the chunk can be passed on as a reference to memory that nobody changes
+// until it is consumed: the receive buffer after COPY, or an unscaled send buffer.
+RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
+                                           const struct rondo_chunk_view *v) {
+  const struct rondo_connector *conn = rondo_endpoint_connector(&c->state.send);
+  if (v->bytes < conn->reference_bytes)
+    return NULL;
+  if (v->op->primitive & RONDO_PRIM_COPY)
+    return v->out;
+  if (v->op->primitive & RONDO_PRIM_RECV)
+    return NULL;
+  return c->fixed.reduction.scale ? NULL : v->local;
+}
+
+// Computes, copies and publishes a chunk for which both connectors were found ready.
+RONDO_FN void rondo_chunk_execute(struct rondo_threads t, struct rondo_task_context *c,
+                                  const struct rondo_chunk_view *v) {
+  int copies = (v->op->primitive & RONDO_PRIM_COPY) != 0;
+  int sends = (v->op->primitive & RONDO_PRIM_SEND) != 0;
+  if (copies)
+    rondo_chunk_compute(t, c, v, v->out);
+  if (!sends)
+    return;
+  const void *reference = rondo_chunk_reference(c, v);
+  void *payload = reference ? NULL : rondo_connector_payload(&c->state.send, v->bytes);
+  int early = RONDO_FAULT(PUBLISH_BEFORE_DATA);
+  if (early) {
+    rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
+    RONDO_POINT("primitive.early");
+  }
+  if (payload && copies)
+    rondo_move_copy(t, payload, v->out, v->bytes);
+  else if (payload)
+    rondo_chunk_compute(t, c, v, payload);
+  rondo_threads_sync();
+  if (t.rank == 0 && !early)
+    rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
+  if (reference) {
+    c->state.has_reference = 1;
+    c->state.reference_end = c->state.send.sequence;
+  }
+}
+
+// Tries the chunk at which the context stands. On RONDO_ATTEMPT_DONE the chunk has been
+// moved and credits given; the caller advances. Else nothing has changed.
+RONDO_FN int rondo_primitive_attempt(struct rondo_threads t, struct rondo_task_context *c) {
+  struct rondo_chunk_view v;
+  uint16_t primitive = rondo_context_op(c)->primitive;
+  if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(&c->state.send))
+    return RONDO_ATTEMPT_NO_CREDIT;
+  const struct rondo_slot *slot = NULL;
+  int guarded = 0;
+  if (primitive & RONDO_PRIM_RECV) {
+    slot = rondo_connector_try_peek(&c->state.recv);
+    if (!slot)
+      return RONDO_ATTEMPT_NO_DATA;
+    guarded = rondo_slot_is_reference(slot);
+  }
+  if (guarded) {
+    int is_open = 0;
+    rondo_connector_reading_begin(&c->state.recv);
+    if (rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open) || !is_open) {
+      rondo_connector_reading_end(&c->state.recv);
+      return RONDO_ATTEMPT_SHUT;
+    }
+  }
+  rondo_chunk_locate(c, &v);
+  v.slot = slot;
+  v.incoming = slot ? rondo_slot_payload(slot) : NULL;
+  if (RONDO_FAULT(CREDIT_BEFORE_READ) && slot)
+    rondo_connector_consume(&c->state.recv);
+  RONDO_POINT("primitive.execute");
+  rondo_chunk_execute(t, c, &v);
+  rondo_threads_sync();
+  if (guarded)
+    rondo_connector_reading_end(&c->state.recv);
+  if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ))
+    rondo_connector_consume(&c->state.recv);
+  return RONDO_ATTEMPT_DONE;
+}
+
+#endif // RONDO_DAEMON_CORE_PRIMITIVE_CORE_H

@@ -1,0 +1,194 @@
+// The connector: a one-way lock-free ring of slots from one rank's block to a
+// peer's block. What is written stays visible until it is consumed, whatever
+// either side is doing meanwhile (the paper, 4.1): that is what makes preemption safe.
+//
+//   producer: try_reserve -> write the payload -> publish
+//   consumer: try_peek    -> read the payload  -> consume
+//
+// One producer, one consumer; every call is wait-free. Sequence numbers run
+// freely through 2^32 and are masked only on access. A slot carries a lap mark, so
+// nothing is cleared and no tail is written. A slot holds up to
+// RONDO_CONNECTOR_INLINE_BYTES beside its mark, in the same cache line; more goes to the slot's
+// own payload memory; or it refers to memory that the producer guarantees to stay
+// as it is until the slot is consumed.
+//
+// Edges (docs/memory-order.md):
+//   C1 publish (release mark)      pairs with C2 try_peek (acquire mark): the payload is visible.
+//   C3 consume (release consumed)  pairs with C4 try_reserve (acquire consumed): the slot may be overwritten.
+//   C5/C6 guard a reference against the end of its producer's run: see below.
+#ifndef RONDO_QUEUES_CONNECTOR_CORE_H
+#define RONDO_QUEUES_CONNECTOR_CORE_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "queues/platform/atomic.h"
+#include "queues/platform/explore.h"
+#include "queues/platform/platform.h"
+
+#define RONDO_CONNECTOR_INLINE_BYTES 48u
+#define RONDO_CONNECTOR_MAX_SLOTS 64u
+
+// A flag in rondo_slot.bytes: `address` is the producer's own buffer.
+#define RONDO_SLOT_REFERENCE 0x80000000u
+
+struct rondo_slot {
+  uint32_t mark;    // sequence number + 1 of what it holds
+  uint32_t bytes;   // of the payload, and RONDO_SLOT_REFERENCE
+  uint64_t address; // of the payload; unused when it is inline
+  uint8_t data[RONDO_CONNECTOR_INLINE_BYTES];
+};
+static_assert(sizeof(struct rondo_slot) == 64, "shared layout");
+static_assert(offsetof(struct rondo_slot, data) == 16, "shared layout");
+
+// Followed in memory by slot_count slots. Payload memory, if any, is elsewhere.
+struct rondo_connector {
+  // Written by the consumer.
+  uint32_t consumed; // sequence number of the next slot to consume
+  uint32_t reading;  // 1 while it reads a reference
+  uint8_t consumer_line[RONDO_LINE_BYTES - 8];
+  // Constant after rondo_connector_init.
+  uint64_t payload;         // address of slot_count × slot_bytes; 0: inline and references only
+  uint32_t slot_count;      // a power of two
+  uint32_t slot_bytes;      // the most that one slot's payload memory holds
+  uint32_t reference_bytes; // payloads of at least this may be references; UINT32_MAX: never
+  uint32_t first_sequence;
+  uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
+  uint8_t constant_line[RONDO_LINE_BYTES - 32];
+};
+static_assert(sizeof(struct rondo_connector) == 2 * RONDO_LINE_BYTES, "shared layout");
+
+// One side's private view of a connector; part of a block's context.
+struct rondo_endpoint {
+  uint64_t connector; // address of struct rondo_connector
+  uint32_t sequence;  // of the next slot to publish or to consume
+  uint32_t seen;      // producer: the `consumed` that it saw last
+};
+static_assert(sizeof(struct rondo_endpoint) == 16, "shared layout");
+
+RONDO_FN size_t rondo_connector_bytes(uint32_t slot_count) {
+  return sizeof(struct rondo_connector) + slot_count * sizeof(struct rondo_slot);
+}
+
+RONDO_FN struct rondo_slot *rondo_connector_slot(struct rondo_connector *c, uint32_t sequence) {
+  struct rondo_slot *slots = (struct rondo_slot *)(c + 1);
+  return &slots[sequence & (c->slot_count - 1)];
+}
+
+// Prepares a connector before either side sees it. `c->payload`, slot_count,
+// slot_bytes, reference_bytes and ranks are set by the caller; the first slot will have the
+// number `first_sequence` (0, save in tests of the wrap).
+RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_sequence) {
+  c->consumed = first_sequence;
+  c->reading = 0;
+  c->first_sequence = first_sequence;
+  for (uint32_t i = 0; i < c->slot_count; i++) {
+    uint32_t sequence = first_sequence + i;
+    // The mark of the lap before: never the one that the consumer expects first.
+    rondo_connector_slot(c, sequence)->mark = sequence + 1 - c->slot_count;
+  }
+}
+
+RONDO_FN void rondo_endpoint_init(struct rondo_endpoint *e, struct rondo_connector *c) {
+  e->connector = (uint64_t)(uintptr_t)c;
+  e->sequence = c->first_sequence;
+  e->seen = c->first_sequence;
+}
+
+RONDO_FN struct rondo_connector *rondo_endpoint_connector(const struct rondo_endpoint *e) {
+  return (struct rondo_connector *)(uintptr_t)e->connector;
+}
+
+// Producer: 1 if the next slot may be written.
+RONDO_FN int rondo_connector_try_reserve(struct rondo_endpoint *e) {
+  struct rondo_connector *c = rondo_endpoint_connector(e);
+  if (e->sequence - e->seen < c->slot_count)
+    return 1;
+  e->seen = rondo_load_acquire_u32(&c->consumed); // C4
+  return e->sequence - e->seen < c->slot_count;
+}
+
+// Producer: where a payload of `bytes` (at most slot_bytes, or inline) is to be
+// written after a successful reservation.
+RONDO_FN void *rondo_connector_payload(const struct rondo_endpoint *e, uint64_t bytes) {
+  struct rondo_connector *c = rondo_endpoint_connector(e);
+  if (bytes <= RONDO_CONNECTOR_INLINE_BYTES)
+    return rondo_connector_slot(c, e->sequence)->data;
+  uint64_t at = (uint64_t)(e->sequence & (c->slot_count - 1)) * c->slot_bytes;
+  return (void *)(uintptr_t)(c->payload + at);
+}
+
+// Producer: makes the reserved slot visible. `reference` is null, or the memory
+// that the slot refers to. One lane only, after all lanes wrote the payload.
+RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *reference,
+                                      uint32_t bytes) {
+  struct rondo_connector *c = rondo_endpoint_connector(e);
+  struct rondo_slot *slot = rondo_connector_slot(c, e->sequence);
+  if (reference) {
+    slot->address = (uint64_t)(uintptr_t)reference;
+    slot->bytes = bytes | RONDO_SLOT_REFERENCE;
+  } else {
+    slot->address = (uint64_t)(uintptr_t)rondo_connector_payload(e, bytes);
+    slot->bytes = bytes;
+  }
+  RONDO_POINT("connector.publish");
+  rondo_store_release_u32(&slot->mark, e->sequence + 1); // C1
+  e->sequence++;
+}
+
+// Consumer: the next slot, or null if it has not been published.
+RONDO_FN const struct rondo_slot *rondo_connector_try_peek(const struct rondo_endpoint *e) {
+  struct rondo_connector *c = rondo_endpoint_connector(e);
+  struct rondo_slot *slot = rondo_connector_slot(c, e->sequence);
+  uint32_t mark = rondo_load_acquire_u32(&slot->mark); // C2
+  if (RONDO_FAULT(LAP_MARK_OFF) && mark == e->sequence + 1 - c->slot_count)
+    return slot;
+  return mark == e->sequence + 1 ? slot : NULL;
+}
+
+RONDO_FN const void *rondo_slot_payload(const struct rondo_slot *slot) {
+  if (slot->bytes <= RONDO_CONNECTOR_INLINE_BYTES)
+    return slot->data;
+  return (const void *)(uintptr_t)slot->address;
+}
+
+RONDO_FN int rondo_slot_is_reference(const struct rondo_slot *slot) {
+  return (slot->bytes & RONDO_SLOT_REFERENCE) != 0;
+}
+
+// Consumer: gives the slot back after all lanes have read it. One lane only.
+RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
+  struct rondo_connector *c = rondo_endpoint_connector(e);
+  e->sequence++;
+  RONDO_POINT("connector.consume");
+  rondo_store_release_u32(&c->consumed, e->sequence + (RONDO_FAULT(CREDIT_TWICE) ? 1 : 0)); // C3
+}
+
+// A reference may outlive the producer's run only if the run fails. The consumer
+// announces that it reads (C5), then looks at the communicator's gate; the producer's side closes
+// the gate, then looks at the announcement (C6). Both are sequentially consistent, so
+// at least one sees the other: either the consumer leaves the reference alone, or
+// the producer's run does not end before the consumer is done.
+RONDO_FN void rondo_connector_reading_begin(const struct rondo_endpoint *e) {
+  rondo_store_seq_cst_u32(&rondo_endpoint_connector(e)->reading, 1); // C5
+}
+
+RONDO_FN void rondo_connector_reading_end(const struct rondo_endpoint *e) {
+  rondo_store_release_u32(&rondo_endpoint_connector(e)->reading, 0); // C5
+}
+
+// Producer: 1 if every slot up to `sequence` (exclusive) has been consumed.
+RONDO_FN int rondo_connector_is_drained(struct rondo_endpoint *e, uint32_t sequence) {
+  if ((int32_t)(e->seen - sequence) >= 0)
+    return 1;
+  e->seen = rondo_load_acquire_u32(&rondo_endpoint_connector(e)->consumed); // C4
+  return (int32_t)(e->seen - sequence) >= 0;
+}
+
+// Producer, after the gate was closed: 1 while the consumer reads a reference.
+RONDO_FN int rondo_connector_is_read(const struct rondo_endpoint *e) {
+  return rondo_load_seq_cst_u32(&rondo_endpoint_connector(e)->reading) != 0; // C6
+}
+
+#endif // RONDO_QUEUES_CONNECTOR_CORE_H

@@ -1,0 +1,80 @@
+// Ordered access to words that two parties share. Shared fields are plain integers, touched only
+// through these accessors, whose names say the order. There are no stand-alone
+// fences: thread sanitizers cannot see them. One of the three headers that may
+// ask which compiler reads it.
+//
+// On the device the scope is the system: the other party may be the host or a peer device.
+// docs/memory-order.md names every edge (each release and the acquire that pairs with it).
+#ifndef RONDO_QUEUES_PLATFORM_ATOMIC_H
+#define RONDO_QUEUES_PLATFORM_ATOMIC_H
+
+#include <stdint.h>
+
+#include "queues/platform/platform.h"
+
+#if defined(__CUDACC__)
+#include "queues/platform/atomic_cuda.h"
+#else
+
+#define RONDO_ATOMIC_ACCESSORS(type, suffix)                                                       \
+  RONDO_FN type rondo_load_relaxed_##suffix(const type *p) {                                       \
+    return __atomic_load_n(p, __ATOMIC_RELAXED);                                                   \
+  }                                                                                                \
+  RONDO_FN type rondo_load_acquire_##suffix(const type *p) {                                       \
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);                                                   \
+  }                                                                                                \
+  RONDO_FN type rondo_load_seq_cst_##suffix(const type *p) {                                       \
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                   \
+  }                                                                                                \
+  RONDO_FN void rondo_store_relaxed_##suffix(type *p, type v) {                                    \
+    __atomic_store_n(p, v, __ATOMIC_RELAXED);                                                      \
+  }                                                                                                \
+  RONDO_FN void rondo_store_release_##suffix(type *p, type v) {                                    \
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);                                                      \
+  }                                                                                                \
+  RONDO_FN void rondo_store_seq_cst_##suffix(type *p, type v) {                                    \
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                      \
+  }                                                                                                \
+  /* Returns the value before the addition. */                                                     \
+  RONDO_FN type rondo_fetch_add_acq_rel_##suffix(type *p, type v) {                                \
+    return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL);                                             \
+  }                                                                                                \
+  RONDO_FN type rondo_fetch_add_relaxed_##suffix(type *p, type v) {                                \
+    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                             \
+  }                                                                                                \
+  RONDO_FN type rondo_fetch_add_seq_cst_##suffix(type *p, type v) {                                \
+    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);                                             \
+  }                                                                                                \
+  /* One attempt; 1 if *p was `expected` and is now `desired`. Never retries. */                   \
+  RONDO_FN int rondo_try_swap_acq_rel_##suffix(type *p, type expected, type desired) {             \
+    return __atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_ACQ_REL,                 \
+                                       __ATOMIC_RELAXED);                                          \
+  }                                                                                                \
+  RONDO_FN int rondo_try_swap_seq_cst_##suffix(type *p, type expected, type desired) {             \
+    return __atomic_compare_exchange_n(p, &expected, desired, 0, __ATOMIC_SEQ_CST,                 \
+                                       __ATOMIC_SEQ_CST);                                          \
+  }
+
+RONDO_ATOMIC_ACCESSORS(uint32_t, u32)
+RONDO_ATOMIC_ACCESSORS(uint64_t, u64)
+
+#undef RONDO_ATOMIC_ACCESSORS
+
+// Publishes two words of which the first carries the mark that readers test. On
+// the host that is two stores, the mark last; on the device one 16-byte store.
+RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t rest) {
+  rondo_store_relaxed_u64(&pair[1], rest);
+  rondo_store_release_u64(&pair[0], marked);
+}
+
+// Tells the processor that this thread is probing.
+RONDO_FN void rondo_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+#endif // !__CUDACC__
+#endif // RONDO_QUEUES_PLATFORM_ATOMIC_H

@@ -1,0 +1,44 @@
+// Hooks of the deterministic explorer (tests/explore). In a build without
+// RONDO_EXPLORE they are nothing at all.
+//
+// RONDO_POINT(name): here another actor may run. Placed between the two halves of every
+// protocol step whose order matters, where no lock is held that a block step takes.
+// RONDO_FAULT(name): true when the explorer has planted that fault, to show that it would be caught.
+#ifndef RONDO_QUEUES_PLATFORM_EXPLORE_H
+#define RONDO_QUEUES_PLATFORM_EXPLORE_H
+
+#if defined(RONDO_EXPLORE)
+
+enum rondo_fault {
+  RONDO_FAULT_NONE = 0,
+  RONDO_FAULT_CONTEXT_NOT_SAVED,    // an evicted context loses its dynamic part
+  RONDO_FAULT_CREDIT_TWICE,         // a consumed slot is credited twice
+  RONDO_FAULT_LAP_MARK_OFF,         // the receiver accepts the mark of the previous lap
+  RONDO_FAULT_BUDGET_NEVER_ENDS,    // a stuck collective is never preempted
+  RONDO_FAULT_QUIT_DROPS_WORK,      // a quitting block forgets its task queue
+  RONDO_FAULT_QUIT_HOLDS_HALF_DONE, // a block with half-done work never quits (DFCCL, defect 1)
+  RONDO_FAULT_QUIT_DOES_NOT_SAVE,   // a quitting block does not save its loaded context
+  RONDO_FAULT_SQE_BEFORE_CALLBACK,  // the SQE is visible before the callback record is in place
+  RONDO_FAULT_PUBLISH_BEFORE_DATA,  // a slot's mark is visible before its data (a missing release)
+  RONDO_FAULT_CREDIT_BEFORE_READ,   // a slot is credited before its data are read
+  RONDO_FAULT_NO_DRAIN,             // a run ends while a peer may still read its buffers
+  RONDO_FAULT_STALE_SLOT,           // an active slot is trusted after its collective was replaced
+  RONDO_FAULT_CQE_EARLY,            // the first block to finish posts the completion for all
+  RONDO_FAULT_SQ_OVERRUN,           // the producer ignores that the SQ is full
+  RONDO_FAULT_LOST_WAKEUP,          // unfinished work does not start the daemon again
+  RONDO_FAULT_COUNT
+};
+
+extern int rondo_fault_planted;
+void rondo_explore_point(const char *name);
+
+#define RONDO_POINT(name) rondo_explore_point(name)
+#define RONDO_FAULT(name) (rondo_fault_planted == RONDO_FAULT_##name)
+
+#else
+
+#define RONDO_POINT(name) ((void)0)
+#define RONDO_FAULT(name) 0
+
+#endif
+#endif // RONDO_QUEUES_PLATFORM_EXPLORE_H
