@@ -1,0 +1,108 @@
+// Blocks of the host driver: who may step one, when it is started, when it leaves.
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/host/futex.h"
+#include "daemon/host/host.h"
+
+// Steps that one drive takes at most, so that owners change often enough.
+#define STEPS_PER_DRIVE 4
+
+uint64_t rondo_host_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int rondo_host_blocks_create(struct rondo_host_daemon *d, uint32_t capacity) {
+  uint32_t count = d->core.block_count;
+  size_t bytes = count * sizeof(struct rondo_host_block);
+  bytes = (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+  struct rondo_host_block *blocks = aligned_alloc(RONDO_LINE_BYTES, bytes);
+  if (!blocks)
+    return RONDO_ERR_NO_MEMORY;
+  memset(blocks, 0, bytes);
+  d->blocks = blocks;
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t *entries = calloc(capacity, sizeof *entries);
+    rondo_block_init(&blocks[i].core, &d->core, i, entries, capacity);
+    blocks[i].daemon = d;
+    blocks[i].pause_ns = d->restart_min_ns;
+    if (!entries) {
+      rondo_host_blocks_destroy(d);
+      return RONDO_ERR_NO_MEMORY;
+    }
+  }
+  return RONDO_SUCCESS;
+}
+
+void rondo_host_blocks_destroy(struct rondo_host_daemon *d) {
+  if (!d->blocks)
+    return;
+  for (uint32_t i = 0; i < d->core.block_count; i++)
+    free(rondo_task_entries(&d->blocks[i].core.queue));
+  free(d->blocks);
+  d->blocks = NULL;
+}
+
+int rondo_host_try_own(struct rondo_host_block *block) {
+  if (rondo_load_relaxed_u32(&block->owner))
+    return 0;
+  return rondo_try_swap_acq_rel_u32(&block->owner, 0, 1); // H2
+}
+
+void rondo_host_disown(struct rondo_host_block *block) {
+  rondo_store_release_u32(&block->owner, 0); // H1
+}
+
+static uint64_t block_progress(const struct rondo_host_block *block) {
+  return block->core.counters.primitives + block->core.counters.ended;
+}
+
+// A block is started for a new entry at once, and for unfinished work after a pause.
+static int should_start(const struct rondo_host_block *block, uint64_t now_ns) {
+  const struct rondo_daemon_core *core = &block->daemon->core;
+  uint32_t index = block->core.index;
+  const struct rondo_sq *source = index == 0 ? core->sq : &core->inboxes[index];
+  if (rondo_sq_try_peek(source))
+    return 1;
+  if (RONDO_FAULT(LOST_WAKEUP))
+    return 0;
+  return block->core.queue.count > 0 && now_ns >= block->next_start_ns;
+}
+
+static void block_left(struct rondo_host_block *block, uint64_t now_ns) {
+  struct rondo_host_daemon *d = block->daemon;
+  if (block_progress(block) != block->progress_mark)
+    block->pause_ns = d->restart_min_ns;
+  else if (block->pause_ns < d->restart_max_ns)
+    block->pause_ns *= 2;
+  rondo_store_relaxed_u64(&block->next_start_ns, now_ns + block->pause_ns);
+  rondo_store_release_u64(&block->leaves, block->leaves + 1); // H5
+  rondo_fetch_add_seq_cst_u32(&d->left_word, 1);
+  if (rondo_load_seq_cst_u32(&d->sync_waiters))
+    rondo_futex_wake_all(&d->left_word);
+}
+
+int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns) {
+  if (!block->core.resident) {
+    if (!should_start(block, now_ns))
+      return RONDO_STEP_IDLE;
+    rondo_store_seq_cst_u64(&block->launches, block->launches + 1);
+    rondo_fetch_add_relaxed_u64(&block->daemon->starts, block->core.index == 0);
+    block->progress_mark = block_progress(block);
+    rondo_block_start(&block->core, now_ns);
+  }
+  int result = RONDO_STEP_IDLE;
+  int moved = 0;
+  for (int i = 0; i < STEPS_PER_DRIVE; i++) {
+    result = rondo_block_step(&block->core, now_ns);
+    if (result != RONDO_STEP_PROGRESSED)
+      break;
+    moved = 1;
+  }
+  if (!block->core.resident)
+    block_left(block, now_ns);
+  return moved ? RONDO_STEP_PROGRESSED : result;
+}

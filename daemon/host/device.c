@@ -1,0 +1,224 @@
+// Worker threads: one device a process, started with its first rank.
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/host/device.h"
+#include "daemon/host/futex.h"
+
+#define SPIN_PASSES 200           // passes without progress before a worker yields
+#define TICK_MIN_NS 100000u       // a lightly parked worker looks again after this
+#define TICK_MAX_NS 4000000u      // ... or, while others do its work, after up to this
+#define LINGER_NS 20000000u       // without any work for this long it parks until woken
+#define DEEP_BOUND_NS 1000000000u // and looks once a second all the same
+
+struct rondo_host_device rondo_host_device = {.attach_lock = PTHREAD_MUTEX_INITIALIZER};
+
+uint32_t rondo_host_cores(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+    return (uint32_t)CPU_COUNT(&set);
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? (uint32_t)online : 1;
+}
+
+// Looks after one block. Returns 1 if it moved.
+static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
+  struct rondo_host_daemon *d = block->daemon;
+  int moved = 0;
+  if (rondo_host_try_own(block)) {
+    moved = rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
+    rondo_host_disown(block);
+  }
+  if (d->needs_service(d->owner))
+    moved |= d->service(d->owner);
+  return moved;
+}
+
+// One pass of a worker over its blocks; what it saw is added to `seen`.
+static void worker_pass(struct rondo_host_worker *w, int also_helped, struct worker_view *seen) {
+  memset(seen, 0, sizeof *seen);
+  seen->next_start_ns = UINT64_MAX;
+  uint64_t now_ns = rondo_host_now_ns();
+  pthread_rwlock_rdlock(&w->blocks_lock);
+  for (uint32_t i = 0; i < w->block_count; i++) {
+    struct rondo_host_block *block = w->blocks[i];
+    struct rondo_host_daemon *d = block->daemon;
+    if (rondo_load_seq_cst_u64(&d->outstanding) == 0 && !d->needs_service(d->owner) &&
+        rondo_load_relaxed_u64(&block->launches) == rondo_load_relaxed_u64(&block->leaves))
+      continue;
+    seen->unfinished = 1;
+    if (!also_helped && rondo_load_relaxed_u32(&d->helpers)) {
+      seen->helped = 1;
+      continue;
+    }
+    seen->moved |= visit_block(block, now_ns);
+    if (rondo_load_relaxed_u64(&block->launches) != rondo_load_relaxed_u64(&block->leaves))
+      seen->resident = 1;
+    else if (rondo_load_relaxed_u64(&block->next_start_ns) < seen->next_start_ns)
+      seen->next_start_ns = rondo_load_relaxed_u64(&block->next_start_ns);
+  }
+  pthread_rwlock_unlock(&w->blocks_lock);
+  seen->now_ns = now_ns;
+}
+
+// Parks until kicked or until `timeout_ns` has passed. `deep`: only a kick is expected to end it.
+static void worker_park(struct rondo_host_worker *w, uint32_t signal, int deep,
+                        uint64_t timeout_ns) {
+  struct worker_view seen;
+  rondo_store_seq_cst_u32(&w->state, deep ? WORKER_DEEP : WORKER_TICK); // H3
+  if (deep) {
+    // Whoever submitted before seeing the new state left work that this pass sees.
+    worker_pass(w, 0, &seen);
+    if (seen.unfinished) {
+      rondo_store_seq_cst_u32(&w->state, WORKER_RUNNING);
+      return;
+    }
+  }
+  rondo_futex_wait(&w->signal, signal, timeout_ns);
+  rondo_store_seq_cst_u32(&w->state, WORKER_RUNNING);
+}
+
+static uint64_t tick_for(const struct worker_view *seen, uint64_t tick_ns) {
+  if (seen->next_start_ns == UINT64_MAX || seen->next_start_ns <= seen->now_ns)
+    return tick_ns;
+  uint64_t until_ns = seen->next_start_ns - seen->now_ns;
+  return until_ns < tick_ns ? until_ns : tick_ns;
+}
+
+static void *worker_main(void *arg) {
+  struct rondo_host_worker *w = arg;
+  struct worker_view seen;
+  uint64_t tick_ns = TICK_MIN_NS;
+  uint64_t idle_since_ns = 0;
+  uint32_t fruitless = 0;
+  int after_tick = 0;
+  while (!rondo_load_acquire_u32(&w->stop)) {
+    uint32_t signal = rondo_load_acquire_u32(&w->signal); // H4
+    worker_pass(w, after_tick, &seen);
+    after_tick = 0;
+    if (seen.moved) {
+      fruitless = 0;
+      idle_since_ns = 0;
+      tick_ns = TICK_MIN_NS;
+      continue;
+    }
+    if (seen.resident) {
+      if (++fruitless > SPIN_PASSES || rondo_host_is_crowded())
+        sched_yield();
+      else
+        rondo_relax();
+      continue;
+    }
+    if (seen.unfinished || !idle_since_ns)
+      idle_since_ns = seen.now_ns;
+    int deep = !seen.unfinished && seen.now_ns - idle_since_ns > LINGER_NS;
+    worker_park(w, signal, deep, deep ? DEEP_BOUND_NS : tick_for(&seen, tick_ns));
+    after_tick = 1;
+    fruitless = 0;
+    if (tick_ns < TICK_MAX_NS)
+      tick_ns *= 2;
+  }
+  return NULL;
+}
+
+// ------------------------------------------------------------------ device ---
+
+static int worker_start(uint32_t index) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  struct rondo_host_worker *w = &dev->workers[index];
+  pthread_rwlockattr_t attr;
+  pthread_rwlockattr_init(&attr);
+  pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+  pthread_rwlock_init(&w->blocks_lock, &attr);
+  pthread_rwlockattr_destroy(&attr);
+  w->state = WORKER_RUNNING;
+  if (pthread_create(&w->thread, NULL, worker_main, w))
+    return RONDO_ERR_SYSTEM;
+  rondo_host_place_worker(w->thread, index);
+  pthread_setname_np(w->thread, "rondo-worker");
+  return RONDO_SUCCESS;
+}
+
+int rondo_host_device_get(uint32_t workers) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  int status = RONDO_SUCCESS;
+  pthread_mutex_lock(&dev->attach_lock);
+  if (!dev->cores)
+    dev->cores = rondo_host_cores();
+  if (workers == 0)
+    workers = dev->cores;
+  if (workers > RONDO_HOST_MAX_WORKERS)
+    workers = RONDO_HOST_MAX_WORKERS;
+  while (status == RONDO_SUCCESS && dev->worker_count < workers) {
+    status = worker_start(dev->worker_count);
+    if (status == RONDO_SUCCESS)
+      rondo_store_release_u32(&dev->worker_count, dev->worker_count + 1);
+  }
+  pthread_mutex_unlock(&dev->attach_lock);
+  return status;
+}
+
+static int worker_add(struct rondo_host_worker *w, struct rondo_host_block *block) {
+  int status = RONDO_SUCCESS;
+  pthread_rwlock_wrlock(&w->blocks_lock);
+  if (w->block_count == w->block_capacity) {
+    uint32_t capacity = w->block_capacity ? 2 * w->block_capacity : 16;
+    struct rondo_host_block **blocks = realloc(w->blocks, capacity * sizeof *blocks);
+    if (blocks) {
+      w->blocks = blocks;
+      w->block_capacity = capacity;
+    } else {
+      status = RONDO_ERR_NO_MEMORY;
+    }
+  }
+  if (status == RONDO_SUCCESS)
+    w->blocks[w->block_count++] = block;
+  pthread_rwlock_unlock(&w->blocks_lock);
+  return status;
+}
+
+static void worker_remove(struct rondo_host_worker *w, const struct rondo_host_block *block) {
+  pthread_rwlock_wrlock(&w->blocks_lock);
+  for (uint32_t i = 0; i < w->block_count; i++) {
+    if (w->blocks[i] != block)
+      continue;
+    w->blocks[i] = w->blocks[--w->block_count];
+    break;
+  }
+  pthread_rwlock_unlock(&w->blocks_lock);
+}
+
+int rondo_host_attach(struct rondo_host_daemon *d, uint32_t first_worker, uint32_t workers) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  uint32_t available = rondo_load_acquire_u32(&dev->worker_count);
+  if (workers == 0 || workers > available)
+    workers = available;
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
+    d->blocks[i].worker = (first_worker + i) % workers;
+    if (worker_add(&dev->workers[d->blocks[i].worker], &d->blocks[i]) == RONDO_SUCCESS)
+      continue;
+    for (uint32_t k = 0; k < i; k++)
+      worker_remove(&dev->workers[d->blocks[k].worker], &d->blocks[k]);
+    return RONDO_ERR_NO_MEMORY;
+  }
+  return RONDO_SUCCESS;
+}
+
+void rondo_host_detach(struct rondo_host_daemon *d) {
+  for (uint32_t i = 0; i < d->core.block_count; i++)
+    worker_remove(&rondo_host_device.workers[d->blocks[i].worker], &d->blocks[i]);
+}
+
+void rondo_host_kick(struct rondo_host_daemon *d, int urgent) {
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
+    struct rondo_host_worker *w = &rondo_host_device.workers[d->blocks[i].worker];
+    uint32_t state = rondo_load_seq_cst_u32(&w->state); // H3
+    if (state == WORKER_RUNNING || (state == WORKER_TICK && !urgent))
+      continue;
+    rondo_fetch_add_seq_cst_u32(&w->signal, 1); // H4
+    rondo_futex_wake_all(&w->signal);
+  }
+}

@@ -1,0 +1,56 @@
+// The worker threads of this process, as the parts of the host driver see them.
+#ifndef RONDO_DAEMON_HOST_DEVICE_H
+#define RONDO_DAEMON_HOST_DEVICE_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "daemon/host/host.h"
+
+#define RONDO_HOST_MAX_WORKERS 256u
+
+enum worker_state {
+  WORKER_RUNNING = 0, // looks by itself
+  WORKER_TICK = 1,    // parked for a short, known time
+  WORKER_DEEP = 2     // parked until kicked
+};
+
+struct rondo_host_worker {
+  uint32_t state;  // enum worker_state (H3)
+  uint32_t signal; // futex: kicks (H4)
+  uint32_t stop;
+  pthread_t thread;
+  pthread_rwlock_t blocks_lock; // guards the three fields below; held for reading during a pass
+  struct rondo_host_block **blocks;
+  uint32_t block_count, block_capacity;
+};
+
+// What one pass saw.
+struct worker_view {
+  uint64_t now_ns;
+  uint64_t next_start_ns; // earliest time at which a block that has left may be started
+  int moved;              // some block progressed
+  int resident;           // some block is started
+  int unfinished;         // some daemon has work
+  int helped;             // some block is left to a thread that waits
+};
+
+struct rondo_host_device {
+  pthread_mutex_t attach_lock; // guards growth
+  struct rondo_host_worker workers[RONDO_HOST_MAX_WORKERS];
+  uint32_t worker_count;
+  uint32_t cores;
+  uint32_t active; // threads that help
+};
+
+extern struct rondo_host_device rondo_host_device;
+
+// 1 when more threads want to step blocks than there are cores.
+static inline int rondo_host_is_crowded(void) {
+  return rondo_load_relaxed_u32(&rondo_host_device.active) >= rondo_host_device.cores;
+}
+
+// Puts a worker on a NUMA node, if there are several.
+void rondo_host_place_worker(pthread_t thread, uint32_t index);
+
+#endif // RONDO_DAEMON_HOST_DEVICE_H

@@ -1,0 +1,193 @@
+// A thread that waits helps: it steps the blocks of its own rank, and those of others when these
+// are stuck, instead of sleeping beside them.
+#include <sched.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "daemon/host/device.h"
+#include "daemon/host/futex.h"
+
+#define STEAL_AFTER 64          // fruitless rounds before a helper looks at other ranks' blocks
+#define YIELD_AFTER 256         // ... before it yields its core each round
+#define SLEEP_AFTER_NS 1000000u // ... before it sleeps, if its own blocks have left
+#define SLEEP_MAX_NS 500000u
+
+// Blocks compute in the default floating-point environment, whatever the application's is.
+struct float_environment {
+  uint32_t control;
+};
+
+static struct float_environment float_environment_enter(void) {
+  struct float_environment saved = {0};
+#if defined(__x86_64__)
+  saved.control = _mm_getcsr();
+  if ((saved.control & 0xffc0u) != 0x1f80u)
+    _mm_setcsr(0x1f80u);
+#endif
+  return saved;
+}
+
+static void float_environment_leave(struct float_environment saved) {
+#if defined(__x86_64__)
+  if ((saved.control & 0xffc0u) != 0x1f80u)
+    _mm_setcsr(saved.control);
+#else
+  (void)saved;
+#endif
+}
+
+// Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved.
+static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns, int *resident) {
+  int moved = 0;
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
+    struct rondo_host_block *block = &d->blocks[i];
+    if (!rondo_host_try_own(block)) {
+      *resident = 1;
+      continue;
+    }
+    moved |= rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
+    *resident |= (int)block->core.resident;
+    rondo_host_disown(block);
+  }
+  if (d->needs_service(d->owner))
+    moved |= d->service(d->owner);
+  rondo_fetch_add_relaxed_u64(&d->helped, 1);
+  return moved;
+}
+
+// Steps the other blocks of one worker. Returns 1 if one moved.
+static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemon *own,
+                      uint64_t now_ns) {
+  int moved = 0;
+  if (pthread_rwlock_tryrdlock(&w->blocks_lock))
+    return 0;
+  for (uint32_t i = 0; i < w->block_count; i++) {
+    struct rondo_host_block *block = w->blocks[i];
+    struct rondo_host_daemon *d = block->daemon;
+    if (d == own || rondo_load_relaxed_u64(&d->outstanding) == 0 || !rondo_host_try_own(block))
+      continue;
+    moved |= rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
+    rondo_host_disown(block);
+    if (d->needs_service(d->owner))
+      moved |= d->service(d->owner);
+  }
+  pthread_rwlock_unlock(&w->blocks_lock);
+  return moved;
+}
+
+static int steal(const struct rondo_host_daemon *own, uint64_t now_ns) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
+  int moved = 0;
+  for (uint32_t i = 0; i < workers; i++)
+    moved |= steal_from(&dev->workers[i], own, now_ns);
+  return moved;
+}
+
+// Sleeps until a run has ended, a block may be started again or `limit_ns` passed.
+static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
+                          uint64_t limit_ns) {
+  uint32_t word = rondo_load_acquire_u32(&d->done_word);
+  rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
+  if (!is_done(arg))
+    rondo_futex_wait(&d->done_word, word, limit_ns < SLEEP_MAX_NS ? limit_ns : SLEEP_MAX_NS);
+  rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
+}
+
+void rondo_host_done(struct rondo_host_daemon *d) {
+  rondo_fetch_add_seq_cst_u32(&d->done_word, 1);
+  if (rondo_load_seq_cst_u32(&d->done_waiters))
+    rondo_futex_wake_all(&d->done_word);
+}
+
+// What a helper does in a round in which nothing of its own rank moved.
+static void idle_round(struct rondo_host_daemon *d, uint32_t *fruitless, uint64_t now_ns) {
+  int crowded = rondo_host_is_crowded() &&
+                rondo_load_relaxed_u32(&rondo_host_device.active) > rondo_host_device.cores;
+  ++*fruitless;
+  if ((crowded || *fruitless > STEAL_AFTER) && steal(d, now_ns))
+    return;
+  if (crowded || *fruitless > YIELD_AFTER)
+    sched_yield();
+  else
+    rondo_relax();
+}
+
+int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
+                    uint64_t deadline_ns) {
+  if (is_done(arg))
+    return 1;
+  uint32_t fruitless = 0;
+  uint64_t moved_ns = rondo_host_now_ns();
+  int done = 0;
+  struct float_environment saved = float_environment_enter();
+  rondo_fetch_add_relaxed_u32(&rondo_host_device.active, 1);
+  rondo_fetch_add_relaxed_u32(&d->helpers, 1);
+  do {
+    uint64_t now_ns = rondo_host_now_ns();
+    int resident = 0;
+    int moved = step_daemon(d, now_ns, &resident);
+    done = is_done(arg);
+    if (done)
+      break;
+    if (moved) {
+      fruitless = 0;
+      moved_ns = now_ns;
+      continue;
+    }
+    if (now_ns >= deadline_ns)
+      break;
+    idle_round(d, &fruitless, now_ns);
+    if (!resident && now_ns - moved_ns > SLEEP_AFTER_NS)
+      sleep_on_done(d, is_done, arg, deadline_ns - now_ns);
+  } while (!done);
+  rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
+  rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
+  float_environment_leave(saved);
+  if (rondo_load_relaxed_u64(&d->outstanding))
+    rondo_host_kick(d, 1);
+  return done;
+}
+
+// ------------------------------------------------------------- synchronise ---
+
+struct sync_point {
+  struct rondo_host_daemon *daemon;
+  uint64_t launches[RONDO_MAX_BLOCKS];
+};
+
+static int has_left(void *arg) {
+  struct sync_point *p = arg;
+  for (uint32_t i = 0; i < p->daemon->core.block_count; i++)
+    if (rondo_load_acquire_u64(&p->daemon->blocks[i].leaves) < p->launches[i]) // H5
+      return 0;
+  return 1;
+}
+
+// The device runs by itself while a thread synchronises with it: the thread only looks on,
+// as cudaDeviceSynchronize does.
+int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns) {
+  struct sync_point point = {.daemon = d};
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
+    uint64_t launches = rondo_load_seq_cst_u64(&d->blocks[i].launches);
+    uint64_t leaves = rondo_load_acquire_u64(&d->blocks[i].leaves);
+    // What was submitted before the call counts as launched, though its start is still to come.
+    int coming = i == 0 && launches == leaves && rondo_sq_has_entry(d->core.sq);
+    point.launches[i] = launches + (uint64_t)coming;
+  }
+  rondo_fetch_add_seq_cst_u32(&d->sync_waiters, 1);
+  rondo_host_kick(d, 1);
+  int left = has_left(&point);
+  while (!left) {
+    uint32_t word = rondo_load_acquire_u32(&d->left_word);
+    left = has_left(&point);
+    uint64_t now_ns = rondo_host_now_ns();
+    if (left || now_ns >= deadline_ns)
+      break;
+    uint64_t rest_ns = deadline_ns - now_ns;
+    rondo_futex_wait(&d->left_word, word, rest_ns < SLEEP_MAX_NS ? rest_ns : SLEEP_MAX_NS);
+  }
+  rondo_fetch_add_seq_cst_u32(&d->sync_waiters, (uint32_t)-1);
+  return left;
+}

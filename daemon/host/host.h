@@ -1,0 +1,101 @@
+// The host driver: worker threads of this process that run the daemon blocks of
+// all its ranks, and the way a waiting thread helps them.
+//
+//   rondo_host_device_get -> rondo_host_attach -> rondo_host_kick / rondo_host_help ... -> rondo_host_detach
+//
+// A block is stepped by whoever holds its owner word: its worker, a thread of the application
+// that waits for a run, or the explorer. Nobody waits for an owner: who fails to take it
+// does something else. A worker without work spins, yields and at last parks on a futex;
+// a block that does not progress quits and is started again when there is reason
+// to (the paper, 4.4).
+#ifndef RONDO_DAEMON_HOST_HOST_H
+#define RONDO_DAEMON_HOST_HOST_H
+
+#include <stdint.h>
+
+#include "daemon/core/block_core.h"
+
+struct rondo_host_daemon;
+
+struct rondo_host_block {
+  uint32_t owner;  // 1 while somebody steps the block (H1/H2)
+  uint32_t worker; // index of the worker that it is attached to
+  struct rondo_host_daemon *daemon;
+  uint64_t launches;      // times it was started
+  uint64_t leaves;        // times it has quit
+  uint64_t next_start_ns; // not before this, unless a new entry has come
+  uint64_t pause_ns;      // before the next start if this launch was fruitless
+  uint64_t progress_mark; // ended + primitives when it was started
+  struct rondo_block core;
+};
+
+// The daemon of one rank.
+struct rondo_host_daemon {
+  struct rondo_daemon_core core;
+  struct rondo_host_block *blocks; // core.block_count of them
+  uint64_t outstanding;            // runs submitted and not completed (H3/H4)
+  uint32_t helpers;                // threads that wait and step these blocks
+  uint32_t sync_waiters;           // threads that want to know when blocks leave
+  uint32_t left_word;              // futex: changes whenever a block has left
+  uint32_t done_word;              // futex: changes whenever a run has ended
+  uint32_t done_waiters;
+  uint32_t reserved;
+  uint64_t restart_min_ns, restart_max_ns;
+  uint64_t starts, helped; // counters
+  // Takes completions and pushes waiting runs; any thread, any time. Returns 1 if it did anything.
+  int (*service)(void *owner);
+  int (*needs_service)(void *owner);
+  void *owner;
+};
+
+// Monotonic time in nanoseconds.
+uint64_t rondo_host_now_ns(void);
+
+// ------------------------------------------------------------------ blocks ---
+
+// Makes the blocks of a daemon whose `core`, service, owner and restart times are set.
+// `entries` of each block are allocated for `capacity` collectives.
+// Returns 0 or RONDO_ERR_NO_MEMORY.
+int rondo_host_blocks_create(struct rondo_host_daemon *d, uint32_t capacity);
+void rondo_host_blocks_destroy(struct rondo_host_daemon *d);
+
+// Takes or gives back the right to step a block. Never waits.
+int rondo_host_try_own(struct rondo_host_block *block);
+void rondo_host_disown(struct rondo_host_block *block);
+
+// Starts the block if it has left and there is reason to, and steps it a few
+// times. The caller owns it. Returns enum rondo_step_result; IDLE also when it was not started.
+int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns);
+
+// ------------------------------------------------------------------ device ---
+
+// The process's host device with at least `workers` worker threads (0: one a core).
+// It lasts until the process ends. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+int rondo_host_device_get(uint32_t workers);
+
+// Hands the daemon's blocks to workers: block b to (first_worker + b) % workers.
+int rondo_host_attach(struct rondo_host_daemon *d, uint32_t first_worker, uint32_t workers);
+
+// Takes them away; when it returns no worker or helper of another rank touches them.
+void rondo_host_detach(struct rondo_host_daemon *d);
+
+// Tells that a run was submitted. `urgent`: nobody is going to wait for it, so wake a parked worker
+// now; else the submitter is expected to wait, and a lightly parked worker looks soon anyway.
+void rondo_host_kick(struct rondo_host_daemon *d, int urgent);
+
+// Tells that a run has ended: wakes threads in rondo_host_help.
+void rondo_host_done(struct rondo_host_daemon *d);
+
+// Steps the daemon's blocks, and others' when these are stuck, until `is_done`
+// returns nonzero or the time `deadline_ns` is reached. Returns 1 if done, else 0.
+int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
+                    uint64_t deadline_ns);
+
+// Waits until every launch of every block that has begun has left, or until the
+// deadline. Returns 1 or 0.
+int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns);
+
+// Number of cores that this process may use.
+uint32_t rondo_host_cores(void);
+
+#endif // RONDO_DAEMON_HOST_HOST_H
