@@ -333,8 +333,8 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
 // for each outstanding run which ranks have not submitted it, which block stands
 // at which plan op waiting for which peer, for how long; and the cycle of who
 // waits for whom, if there is one. `cycle_ranks` (may be null) gets the number of
-// ranks in that cycle, 0 if there is none. Also printed on SIGUSR1
-// when the environment has RONDO_REPORT_SIGNAL=1. Slow; for diagnosis.
+// ranks in that cycle, 0 if there is none. Also printed on SIGUSR1,
+// unless the application handles it or RONDO_REPORT_SIGNAL is 0. Slow; for diagnosis.
 int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks);
 
 #pragma GCC visibility pop

@@ -1,0 +1,126 @@
+// Configuration: what the caller left at its default comes from the environment, then from here.
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/api/tuning.h"
+#include "runtime/observe/log.h"
+
+extern char **environ;
+
+static const char *const known_variables[] = {
+    "RONDO_BLOCKS",   "RONDO_BUDGET",  "RONDO_CONNECTOR_BYTES", "RONDO_LOG",
+    "RONDO_LOG_FILE", "RONDO_ORDER",   "RONDO_REPORT_SIGNAL",   "RONDO_SLOT_BYTES",
+    "RONDO_TUNING",   "RONDO_WORKERS",
+};
+#define KNOWN_COUNT (sizeof known_variables / sizeof *known_variables)
+
+static void warn_about(const char *variable) {
+  size_t length = strcspn(variable, "=");
+  for (size_t i = 0; i < KNOWN_COUNT; i++)
+    if (strlen(known_variables[i]) == length && !strncmp(variable, known_variables[i], length))
+      return;
+  // Tests of Rondo itself are steered by RONDO_TEST_*.
+  if (strncmp(variable, "RONDO_TEST_", 11) != 0)
+    rondo_log(RONDO_LOG_WARN, "environment: %.*s is no variable of Rondo", (int)length, variable);
+}
+
+static void check_environment(void) {
+  for (char **v = environ; *v; v++)
+    if (strncmp(*v, "RONDO_", 6) == 0)
+      warn_about(*v);
+}
+
+// Reads a whole number from the environment into `value` unless that is set already.
+static void number_from(const char *variable, uint64_t max, uint64_t *value) {
+  const char *text = getenv(variable);
+  char *end = NULL;
+  if (*value || !text || !*text)
+    return;
+  errno = 0;
+  unsigned long long parsed = strtoull(text, &end, 10);
+  if (errno || *end || text[0] == '-' || parsed > max)
+    rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\"; it takes a number up to %llu", variable,
+              text, (unsigned long long)max);
+  else
+    *value = parsed;
+}
+
+static void number32_from(const char *variable, uint32_t max, uint32_t *value) {
+  uint64_t wide = *value;
+  number_from(variable, max, &wide);
+  *value = (uint32_t)wide;
+}
+
+static void word_from(const char *variable, const char *const *words, int count, int *value) {
+  const char *text = getenv(variable);
+  if (*value || !text || !*text)
+    return;
+  for (int i = 0; i < count; i++) {
+    if (strcmp(text, words[i]) == 0) {
+      *value = i;
+      return;
+    }
+  }
+  rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\", which it cannot be", variable, text);
+}
+
+static int check_config(const struct rondo_config *c) {
+  if (c->backend != RONDO_BACKEND_HOST && c->backend != RONDO_BACKEND_CUDA)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "init: backend %d is none", c->backend);
+  if (c->backend == RONDO_BACKEND_CUDA)
+    return rondo_log_refuse(RONDO_ERR_UNSUPPORTED, "init: this library has no CUDA backend");
+  if (c->rank_count == 0 || c->rank_count > RONDO_MAX_RANKS || c->rank >= c->rank_count)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "init: rank %u of %u ranks (at most %u)", c->rank,
+                            c->rank_count, RONDO_MAX_RANKS);
+  if (c->blocks > RONDO_MAX_BLOCKS || c->first_worker < -1)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "init: %u blocks (at most %u), first worker %d",
+                            c->blocks, RONDO_MAX_BLOCKS, c->first_worker);
+  if (c->order < 0 || c->order > RONDO_ORDER_PRIORITY || c->budget < 0 ||
+      c->budget > RONDO_BUDGET_NEVER)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "init: order policy %d or budget policy %d is none",
+                            c->order, c->budget);
+  if (c->max_collectives > RONDO_TABLE_CAPACITY)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "init: max_collectives %u is above %u",
+                            c->max_collectives, RONDO_TABLE_CAPACITY);
+  if (c->slot_bytes & (c->slot_bytes - 1) || (c->slot_bytes && c->slot_bytes < 64) ||
+      c->slot_bytes > (1u << 30))
+    return rondo_log_refuse(
+        RONDO_ERR_INVALID, "init: slot_bytes %u is no power of two from 64 to 2^30", c->slot_bytes);
+  return RONDO_SUCCESS;
+}
+
+int rondo_config_resolve(struct rondo_config *c) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  static const char *const orders[] = {"fifo", "priority"};
+  static const char *const budgets[] = {"adaptive", "fixed", "never"};
+  pthread_once(&once, check_environment);
+  number32_from("RONDO_BLOCKS", RONDO_MAX_BLOCKS, &c->blocks);
+  number32_from("RONDO_WORKERS", 256, &c->workers);
+  number32_from("RONDO_SLOT_BYTES", 1u << 30, &c->slot_bytes);
+  number_from("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
+  word_from("RONDO_ORDER", orders, 2, &c->order);
+  word_from("RONDO_BUDGET", budgets, 3, &c->budget);
+  int status = check_config(c);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!c->blocks)
+    c->blocks = 1;
+  if (!c->max_collectives)
+    c->max_collectives = RONDO_TABLE_CAPACITY;
+  return rondo_tuning_resolve(&c->tuning);
+}
+
+int rondo_unique_id_create(struct rondo_unique_id *id) {
+  if (!id)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "unique_id_create: the place for it is null");
+  struct rondo_unique_id fresh;
+  if (getrandom(&fresh, sizeof fresh, 0) != (ssize_t)sizeof fresh)
+    return rondo_log_refuse(RONDO_ERR_SYSTEM, "unique_id_create: %s", strerror(errno));
+  fresh.bytes[0] |= 1; // never the all-zero id
+  *id = fresh;
+  return RONDO_SUCCESS;
+}

@@ -1,0 +1,249 @@
+// The life of a context.
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/api/group.h"
+#include "runtime/api/rank.h"
+#include "runtime/memory/memory.h"
+#include "runtime/observe/log.h"
+#include "runtime/observe/report.h"
+
+// After an abort every run ends as soon as no peer is reading a buffer: far within this.
+#define ABORT_BOUND_NS INT64_C(10000000000)
+
+// ------------------------------------------------------------------- making ---
+
+static int make_queues(struct rondo_rank *rank) {
+  struct rondo_daemon_core *core = &rank->daemon.core;
+  size_t sqe_bytes = RONDO_SQ_ENTRIES * sizeof(struct rondo_sqe);
+  core->sq = rondo_memory_alloc(sizeof *core->sq + sqe_bytes);
+  core->cq = rondo_memory_alloc(sizeof *core->cq + RONDO_CQ_ENTRIES * sizeof(struct rondo_cqe));
+  core->inboxes = rondo_memory_alloc(core->block_count * (sizeof *core->inboxes + sqe_bytes));
+  if (!core->sq || !core->cq || !core->inboxes)
+    return RONDO_ERR_NO_MEMORY;
+  rondo_sq_init(core->sq, (struct rondo_sqe *)(core->sq + 1), RONDO_SQ_ENTRIES, 0);
+  rondo_cq_init(core->cq, (uint64_t *)(core->cq + 1), RONDO_CQ_ENTRIES, 0);
+  struct rondo_sqe *entries = (struct rondo_sqe *)(core->inboxes + core->block_count);
+  for (uint32_t b = 0; b < core->block_count; b++)
+    rondo_sq_init(&core->inboxes[b], entries + (size_t)b * RONDO_SQ_ENTRIES, RONDO_SQ_ENTRIES, 0);
+  return RONDO_SUCCESS;
+}
+
+static int make_daemon(struct rondo_rank *rank) {
+  struct rondo_host_daemon *d = &rank->daemon;
+  const struct rondo_tuning *t = &rank->cfg.tuning;
+  struct rondo_policy policy = {.order = (uint8_t)rank->cfg.order,
+                                .budget = (uint8_t)rank->cfg.budget,
+                                .success_factor = t->success_factor,
+                                .front_budget_ns = t->front_budget_ns,
+                                .min_budget_ns = t->min_budget_ns,
+                                .max_budget_ns = t->max_budget_ns};
+  d->core.table = &rank->table;
+  d->core.policy = policy;
+  d->core.quit_period_ns = t->quit_period_ns;
+  d->core.residency_ns = t->residency_ns;
+  d->core.block_count = rank->cfg.blocks;
+  d->restart_min_ns = t->restart_min_ns;
+  d->restart_max_ns = t->restart_max_ns;
+  d->service = rondo_rank_service;
+  d->needs_service = rondo_rank_needs_service;
+  d->owner = rank;
+  int status = make_queues(rank);
+  if (status == RONDO_SUCCESS)
+    status = rondo_host_blocks_create(d, rank->cfg.max_collectives);
+  return status;
+}
+
+static void rank_free(struct rondo_rank *rank) {
+  rondo_host_blocks_destroy(&rank->daemon);
+  rondo_memory_free(rank->daemon.core.sq);
+  rondo_memory_free(rank->daemon.core.cq);
+  rondo_memory_free(rank->daemon.core.inboxes);
+  for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++) {
+    rondo_memory_free(rank->pages[i]);
+    rondo_memory_free((void *)(uintptr_t)rank->table.pages[i]);
+  }
+  while (rank->free_records) {
+    struct rondo_run_record *record = rank->free_records;
+    rank->free_records = record->next;
+    free(record);
+  }
+  rondo_groups_free(rank);
+  if (rank->event_fd >= 0)
+    close(rank->event_fd);
+  pthread_mutex_destroy(&rank->lock);
+  rondo_memory_free(rank);
+}
+
+static int attach(struct rondo_rank *rank) {
+  const struct rondo_config *c = &rank->cfg;
+  int status = rondo_host_device_get(c->workers);
+  if (status != RONDO_SUCCESS)
+    return rondo_log_refuse(status, "init: the system gives no worker thread");
+  uint32_t first = c->first_worker >= 0 ? (uint32_t)c->first_worker : c->rank * c->blocks;
+  status = rondo_host_attach(&rank->daemon, first, c->workers);
+  if (status != RONDO_SUCCESS)
+    return rondo_log_refuse(status, "init: no memory");
+  return RONDO_SUCCESS;
+}
+
+// Joins the job and, unless manual, the device; takes a handle.
+static int enlist(struct rondo_rank *rank, uint64_t *handle) {
+  int status = rondo_world_join(&rank->cfg, rank, &rank->world);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!rank->is_manual)
+    status = attach(rank);
+  if (status == RONDO_SUCCESS) {
+    *handle = rondo_handle_create(rank);
+    if (*handle)
+      return RONDO_SUCCESS;
+    if (!rank->is_manual)
+      rondo_host_detach(&rank->daemon);
+    status = rondo_log_refuse(RONDO_ERR_FULL, "init: the process has its most, %u contexts",
+                              RONDO_MAX_CONTEXTS);
+  }
+  rondo_world_leave(rank->world, rank->cfg.rank);
+  return status;
+}
+
+static int check_version(const struct rondo_context *ctx, const struct rondo_config *cfg) {
+  if (!ctx || !cfg)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "init: a null argument");
+  if (cfg->size != sizeof *cfg || cfg->version != RONDO_CONFIG_VERSION)
+    return rondo_log_refuse(
+        RONDO_ERR_INVALID, "init: configuration of %zu bytes, version %u; this library has %zu, %u",
+        cfg->size, cfg->version, sizeof *cfg, RONDO_CONFIG_VERSION);
+  return RONDO_SUCCESS;
+}
+
+int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg, int is_manual) {
+  struct rondo_config resolved;
+  int status = check_version(ctx, cfg);
+  if (status != RONDO_SUCCESS)
+    return status;
+  resolved = *cfg;
+  status = rondo_config_resolve(&resolved);
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_rank *rank = rondo_memory_alloc(sizeof *rank);
+  if (!rank)
+    return rondo_log_refuse(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
+  rank->cfg = resolved;
+  rank->is_manual = (uint32_t)is_manual;
+  rank->event_fd = -1;
+  pthread_mutex_init(&rank->lock, NULL);
+  rondo_callbacks_init(&rank->callbacks, is_manual);
+  status = make_daemon(rank);
+  if (status != RONDO_SUCCESS)
+    (void)rondo_log_refuse(status, "init: no memory for queues");
+  else
+    status = enlist(rank, &ctx->handle);
+  if (status != RONDO_SUCCESS) {
+    rondo_callbacks_fini(&rank->callbacks);
+    rank_free(rank);
+  }
+  return status;
+}
+
+int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {
+  int status = rondo_rank_create(ctx, cfg, 0);
+  if (status == RONDO_SUCCESS)
+    rondo_report_on_signal();
+  return status;
+}
+
+// -------------------------------------------------------------------- ending ---
+
+// Fails the communicators of every registered collective of this rank.
+static void abort_all(struct rondo_rank *rank) {
+  pthread_mutex_lock(&rank->world->lock);
+  pthread_mutex_lock(&rank->lock);
+  for (uint32_t i = 0; i < rank->coll_slots; i++) {
+    struct rondo_coll *coll = rondo_coll_at(rank, i);
+    if (coll->generation % 2)
+      rondo_communicator_fail(coll->party.comm, RONDO_ERR_ABORTED, rank->cfg.rank);
+  }
+  pthread_mutex_unlock(&rank->lock);
+  pthread_mutex_unlock(&rank->world->lock);
+}
+
+int rondo_abort(struct rondo_context ctx) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "abort", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  abort_all(rank);
+  if (!rank->is_manual)
+    rondo_host_kick(&rank->daemon, 1);
+  rondo_rank_exit(ctx);
+  return RONDO_SUCCESS;
+}
+
+static int is_idle(void *arg) {
+  struct rondo_rank *rank = arg;
+  return rondo_load_seq_cst_u64(&rank->daemon.outstanding) == 0;
+}
+
+static int help_until_idle(struct rondo_rank *rank, int64_t timeout_ns) {
+  uint64_t now_ns = rondo_host_now_ns();
+  if (rank->is_manual || timeout_ns <= 0)
+    return is_idle(rank);
+  return rondo_host_help(&rank->daemon, is_idle, rank, now_ns + (uint64_t)timeout_ns);
+}
+
+// Other threads are about to leave: they see `closing` and return.
+static void await_users(struct rondo_context ctx) {
+  const struct timespec pause = {0, 50000};
+  while (rondo_rank_users(ctx) > 1)
+    nanosleep(&pause, NULL);
+}
+
+static void free_node(void *node) { (void)node; }
+
+static void dismantle(struct rondo_context ctx, struct rondo_rank *rank) {
+  rondo_store_release_u32(&rank->daemon.core.exit, 1);
+  rondo_callbacks_fini(&rank->callbacks);
+  if (!rank->is_manual)
+    rondo_host_detach(&rank->daemon);
+  await_users(ctx);
+  for (uint32_t i = 0; i < rank->coll_slots; i++) {
+    struct rondo_coll *coll = rondo_coll_at(rank, i);
+    if (coll->generation % 2)
+      rondo_coll_remove(rank, coll);
+  }
+  tdestroy(rank->by_id, free_node);
+  rondo_world_leave(rank->world, rank->cfg.rank);
+  rondo_handle_destroy(ctx.handle);
+  rondo_rank_exit(ctx);
+  rank_free(rank);
+}
+
+int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
+  struct rondo_rank *rank;
+  if (mode != RONDO_DESTROY_DRAIN && mode != RONDO_DESTROY_ABORT)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "destroy: mode %d is none", mode);
+  if (rondo_callbacks_is_inside())
+    return rondo_log_refuse(RONDO_ERR_INVALID, "destroy: a callback may not destroy a context");
+  int status = rondo_rank_close(ctx, &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (mode == RONDO_DESTROY_DRAIN && !help_until_idle(rank, timeout_ns)) {
+    rondo_log(RONDO_LOG_WARN, "destroy: rank %u: runs did not end in time and are aborted",
+              rank->cfg.rank);
+    status = RONDO_ERR_TIMEOUT;
+  }
+  rondo_store_seq_cst_u32(&rank->closing, 1);
+  if (!is_idle(rank)) {
+    abort_all(rank);
+    if (!help_until_idle(rank, ABORT_BOUND_NS))
+      return rondo_log_refuse(RONDO_ERR_INTERNAL,
+                              "destroy: rank %u: aborted runs did not end; the context is kept",
+                              rank->cfg.rank);
+  }
+  dismantle(ctx, rank);
+  return status;
+}

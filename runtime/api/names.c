@@ -1,0 +1,107 @@
+#include <rondo/rondo.h>
+
+int rondo_version(void) {
+  return RONDO_VERSION_MAJOR * 10000 + RONDO_VERSION_MINOR * 100 + RONDO_VERSION_PATCH;
+}
+
+static const struct {
+  const char *name, *text;
+} statuses[] = {
+    {"RONDO_SUCCESS", "success"},
+    {"RONDO_ERR_INVALID", "an argument is out of its range, null, or overlaps another"},
+    {"RONDO_ERR_NO_MEMORY", "memory, or the connector budget, is used up"},
+    {"RONDO_ERR_FULL", "a configured limit is reached"},
+    {"RONDO_ERR_UNKNOWN", "the handle or id is not, or no longer, valid"},
+    {"RONDO_ERR_EXISTS", "it exists already"},
+    {"RONDO_ERR_BUSY", "work is still in flight"},
+    {"RONDO_ERR_TIMEOUT", "the time given has passed; the work goes on"},
+    {"RONDO_ERR_MISMATCH", "ranks registered different descriptors under one id"},
+    {"RONDO_ERR_ABORTED", "this rank, or a peer, aborted"},
+    {"RONDO_ERR_PEER", "a peer left before the run could complete"},
+    {"RONDO_ERR_CLOSED", "the context is being destroyed, or was"},
+    {"RONDO_ERR_UNSUPPORTED", "this build, backend or machine cannot do it"},
+    {"RONDO_ERR_SYSTEM", "the operating system refused"},
+    {"RONDO_ERR_INTERNAL", "a defect of Rondo"},
+    {"RONDO_IN_PROGRESS", "the run has not ended yet"},
+};
+#define STATUS_COUNT ((int)(sizeof statuses / sizeof *statuses))
+
+const char *rondo_status_name(int status) {
+  return status >= 0 && status < STATUS_COUNT ? statuses[status].name : "unknown status";
+}
+
+const char *rondo_status_string(int status) {
+  return status >= 0 && status < STATUS_COUNT ? statuses[status].text : "no status of Rondo";
+}
+
+static const struct {
+  const char *name;
+  size_t bytes;
+} dtypes[RONDO_DTYPE_COUNT] = {
+    {"int8", 1},    {"uint8", 1},    {"int32", 4},       {"uint32", 4},
+    {"int64", 8},   {"uint64", 8},   {"float16", 2},     {"float32", 4},
+    {"float64", 8}, {"bfloat16", 2}, {"float8_e4m3", 1}, {"float8_e5m2", 1},
+};
+
+size_t rondo_dtype_bytes(int dtype) {
+  return dtype >= 0 && dtype < RONDO_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
+}
+
+const char *rondo_dtype_name(int dtype) {
+  return dtype >= 0 && dtype < RONDO_DTYPE_COUNT ? dtypes[dtype].name : "unknown";
+}
+
+const char *rondo_redop_name(int redop) {
+  static const char *const names[RONDO_REDOP_COUNT] = {"sum", "prod", "max",
+                                                       "min", "avg",  "premul_sum"};
+  return redop >= 0 && redop < RONDO_REDOP_COUNT ? names[redop] : "unknown";
+}
+
+const char *rondo_kind_name(int kind) {
+  static const char *const names[RONDO_KIND_COUNT] = {"all_reduce", "all_gather", "reduce_scatter",
+                                                      "reduce", "broadcast"};
+  return kind >= 0 && kind < RONDO_KIND_COUNT ? names[kind] : "unknown";
+}
+
+static struct rondo_collective_desc make(int kind, uint64_t id, uint64_t count, int dtype) {
+  struct rondo_collective_desc d = {.size = sizeof d, .version = RONDO_COLLECTIVE_DESC_VERSION};
+  d.kind = kind;
+  d.id = id;
+  d.count = count;
+  d.dtype = dtype;
+  d.redop = RONDO_SUM;
+  d.scalar = 1.0;
+  return d;
+}
+
+struct rondo_collective_desc rondo_all_reduce(uint64_t id, uint64_t count, int dtype, int redop) {
+  struct rondo_collective_desc d = make(RONDO_ALL_REDUCE, id, count, dtype);
+  d.redop = redop;
+  return d;
+}
+
+struct rondo_collective_desc rondo_all_gather(uint64_t id, uint64_t count, int dtype) {
+  return make(RONDO_ALL_GATHER, id, count, dtype);
+}
+
+struct rondo_collective_desc rondo_reduce_scatter(uint64_t id, uint64_t count, int dtype,
+                                                  int redop) {
+  struct rondo_collective_desc d = make(RONDO_REDUCE_SCATTER, id, count, dtype);
+  d.redop = redop;
+  return d;
+}
+
+struct rondo_collective_desc rondo_reduce(uint64_t id, uint64_t count, int dtype, int redop,
+                                          uint32_t root) {
+  struct rondo_collective_desc d = make(RONDO_REDUCE, id, count, dtype);
+  d.redop = redop;
+  d.root = root;
+  return d;
+}
+
+struct rondo_collective_desc rondo_broadcast(uint64_t id, uint64_t count, int dtype,
+                                             uint32_t root) {
+  struct rondo_collective_desc d = make(RONDO_BROADCAST, id, count, dtype);
+  d.root = root;
+  return d;
+}

@@ -1,0 +1,132 @@
+// One rank of a job in this process: what a context handle stands for.
+//
+// Lock order: world lock, then rank lock. The rank lock guards collectives and run records; it
+// is held for short, bounded work only and never while a callback runs.
+#ifndef RONDO_RUNTIME_API_RANK_H
+#define RONDO_RUNTIME_API_RANK_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "daemon/host/host.h"
+#include "runtime/boot/world.h"
+#include "runtime/complete/callbacks.h"
+#include <rondo/rondo.h>
+
+#define RONDO_SQ_ENTRIES 256u
+#define RONDO_CQ_ENTRIES 256u
+#define RONDO_COLL_PAGE 256u
+#define RONDO_MAX_CONTEXTS 4096u
+
+// One submitted run that has not ended. In place before its SQE is visible.
+struct rondo_run_record {
+  struct rondo_run_record *next;
+  uint64_t number;
+  const void *send;
+  void *recv;
+  rondo_callback callback;
+  void *arg;
+  uint64_t submitted_ns;
+};
+
+// A registered collective. The memory stays until the context is destroyed, so that a stale handle
+// can be looked at; `generation` is odd while the entry is in use.
+struct rondo_coll {
+  uint32_t index;
+  uint32_t generation;
+  struct rondo_collective_desc desc;
+  uint32_t *members; // ranks of the group, by position
+  struct rondo_party party;
+  struct rondo_plan plan;
+  struct rondo_task_context *contexts; // one a block
+  uint64_t send_bytes, recv_bytes;     // of the user's buffers
+  uint64_t in_place_bytes;             // distance of the two buffers when in place
+  uint64_t submitted;
+  uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
+  uint64_t completed;   // release; runs end in order
+  uint64_t failed_from; // the first run that failed; 0: none
+  int failed_status;
+  int in_overflow;
+  struct rondo_run_record *head, *tail; // outstanding runs in order
+  struct rondo_run_record *unpushed;    // first of them that is not on the device
+  struct rondo_coll *next;              // in the free list or the overflow list
+};
+
+struct rondo_group_entry {
+  uint64_t id;
+  uint32_t rank_count;
+  uint32_t *ranks;
+  struct rondo_group_entry *next;
+};
+
+struct rondo_rank {
+  struct rondo_config cfg; // resolved
+  struct rondo_world *world;
+  uint32_t closing;
+  uint32_t is_manual; // tests: no threads; the caller steps the blocks
+  pthread_mutex_t lock;
+  // Guarded by the lock.
+  struct rondo_coll *pages[RONDO_TABLE_PAGES];
+  uint32_t coll_slots, coll_count;
+  struct rondo_coll *free_colls;
+  struct rondo_coll *overflow; // collectives with runs that found the SQ full
+  void *by_id;                 // tree (search.h) of struct rondo_coll
+  struct rondo_run_record *free_records;
+  struct rondo_group_entry *groups;
+  uint64_t next_group;
+  uint64_t submitted, completed; // sums over collectives
+  // Shared with the daemon.
+  struct rondo_host_daemon daemon;
+  struct rondo_device_table table;
+  uint32_t has_overflow;
+  uint32_t wants_events;
+  int event_fd;
+  struct rondo_callbacks callbacks;
+};
+
+// ------------------------------------------------------------- handles.c ---
+
+// Gives a rank a handle, or takes it back. 0 when all are in use.
+uint64_t rondo_handle_create(struct rondo_rank *rank);
+void rondo_handle_destroy(uint64_t handle);
+
+// Finds the rank of a handle and keeps it from being freed until rondo_rank_exit. Refuses a context
+// that is being destroyed. `call` names the caller in the log. Returns RONDO_SUCCESS,
+// RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
+int rondo_rank_enter(struct rondo_context ctx, const char *call, struct rondo_rank **rank);
+void rondo_rank_exit(struct rondo_context ctx);
+
+// For rondo_destroy: marks the context as closing. Only one caller succeeds.
+int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank);
+// Calls inside the context, the caller's own included.
+uint32_t rondo_rank_users(struct rondo_context ctx);
+
+// -------------------------------------------------------------- register.c ---
+
+// The collective of a handle, or null. The caller holds the rank lock or is inside the rank.
+struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);
+struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll);
+// The collective that has, or is about to have, an id; null if none. The rank lock is held.
+struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, uint64_t id);
+struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
+// Takes a collective away whatever its state; nothing of it is on the device.
+void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);
+
+// -------------------------------------------------------------- complete.c ---
+
+// Takes completions off the queue and pushes runs that wait; 1 if it did anything. `owner` is the
+// rank. Never waits: if another thread has the lock, that thread does it.
+int rondo_rank_service(void *owner);
+int rondo_rank_needs_service(void *owner);
+// Pushes what fits of a collective's waiting runs. The rank lock is held.
+void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
+
+// ------------------------------------------------------------------ init.c ---
+
+// As rondo_init, with `is_manual` for tests that step the blocks themselves.
+int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg, int is_manual);
+
+// Fills in defaults and the environment. Returns RONDO_SUCCESS or RONDO_ERR_INVALID.
+int rondo_config_resolve(struct rondo_config *cfg);
+
+#endif // RONDO_RUNTIME_API_RANK_H

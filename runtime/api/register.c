@@ -1,0 +1,333 @@
+// Registration: local, waits for nobody, also while others run.
+#include <math.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/plan/build.h"
+#include "runtime/api/group.h"
+#include "runtime/api/rank.h"
+#include "runtime/memory/memory.h"
+#include "runtime/observe/log.h"
+
+// Bytes of one buffer stay far below this, so that no sum overflows.
+#define MAX_BUFFER_BYTES (UINT64_C(1) << 60)
+
+// ------------------------------------------------------------------- table ---
+
+struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index) {
+  if (index >= rondo_load_acquire_u32(&rank->coll_slots))
+    return NULL;
+  return &rank->pages[index / RONDO_COLL_PAGE][index % RONDO_COLL_PAGE];
+}
+
+struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll) {
+  struct rondo_collective handle = {(uint64_t)coll->generation << 32 | coll->index};
+  return handle;
+}
+
+struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle) {
+  uint32_t index = (uint32_t)handle.handle;
+  uint32_t generation = (uint32_t)(handle.handle >> 32);
+  struct rondo_coll *coll = generation % 2 ? rondo_coll_at(rank, index) : NULL;
+  if (!coll)
+    return NULL;
+  return rondo_load_acquire_u32(&coll->generation) == generation ? coll : NULL;
+}
+
+// Adds a page of entries, here and in the daemon's table.
+static int grow_table(struct rondo_rank *rank) {
+  uint32_t page = rank->coll_slots / RONDO_COLL_PAGE;
+  if (page == RONDO_TABLE_PAGES)
+    return RONDO_ERR_FULL;
+  struct rondo_coll *colls = rondo_memory_alloc(RONDO_COLL_PAGE * sizeof *colls);
+  void *device = rondo_memory_alloc(RONDO_TABLE_PAGE * sizeof(struct rondo_device_collective));
+  if (!colls || !device) {
+    rondo_memory_free(colls);
+    rondo_memory_free(device);
+    return RONDO_ERR_NO_MEMORY;
+  }
+  for (uint32_t i = RONDO_COLL_PAGE; i-- > 0;) {
+    colls[i].index = page * RONDO_COLL_PAGE + i;
+    colls[i].next = rank->free_colls;
+    rank->free_colls = &colls[i];
+  }
+  rank->pages[page] = colls;
+  rank->table.pages[page] = (uint64_t)(uintptr_t)device;
+  rondo_store_release_u32(&rank->coll_slots, rank->coll_slots + RONDO_COLL_PAGE);
+  return RONDO_SUCCESS;
+}
+
+static int compare_ids(const void *a, const void *b) {
+  uint64_t x = ((const struct rondo_coll *)a)->desc.id;
+  uint64_t y = ((const struct rondo_coll *)b)->desc.id;
+  return x < y ? -1 : x > y;
+}
+
+struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, uint64_t id) {
+  struct rondo_coll key = {.desc.id = id};
+  struct rondo_coll **found = tfind(&key, &rank->by_id, compare_ids);
+  return found ? *found : NULL;
+}
+
+// ------------------------------------------------------------------ checks ---
+
+static int check_numbers(const struct rondo_collective_desc *d) {
+  if (!d || d->size != sizeof *d || d->version != RONDO_COLLECTIVE_DESC_VERSION)
+    return rondo_log_refuse(RONDO_ERR_INVALID,
+                            "register: the descriptor is null, or of another version");
+  if (d->kind < 0 || d->kind >= RONDO_KIND_COUNT || !rondo_dtype_bytes(d->dtype) || d->redop < 0 ||
+      d->redop >= RONDO_REDOP_COUNT)
+    return rondo_log_refuse(RONDO_ERR_INVALID,
+                            "register: id %llu: kind %d, type %d or reduction %d is none",
+                            (unsigned long long)d->id, d->kind, d->dtype, d->redop);
+  if (d->priority < RONDO_PRIORITY_MIN || d->priority > RONDO_PRIORITY_MAX || isnan(d->scalar))
+    return rondo_log_refuse(RONDO_ERR_INVALID,
+                            "register: id %llu: priority %d or scalar %g out of range",
+                            (unsigned long long)d->id, d->priority, d->scalar);
+  return RONDO_SUCCESS;
+}
+
+static int check_group(const struct rondo_rank *rank, struct rondo_coll *coll) {
+  const struct rondo_collective_desc *d = &coll->desc;
+  struct rondo_party *p = &coll->party;
+  p->position = UINT32_MAX;
+  for (uint32_t i = 0; i < p->nranks; i++)
+    if (p->members[i] == rank->cfg.rank)
+      p->position = i;
+  if (p->position == UINT32_MAX)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "register: id %llu: rank %u is not in the group",
+                            (unsigned long long)d->id, rank->cfg.rank);
+  if (d->root >= p->nranks)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "register: id %llu: root %u of %u ranks",
+                            (unsigned long long)d->id, d->root, p->nranks);
+  if (d->count > MAX_BUFFER_BYTES / p->nranks / rondo_dtype_bytes(d->dtype))
+    return rondo_log_refuse(RONDO_ERR_INVALID, "register: id %llu: count %llu is too large",
+                            (unsigned long long)d->id, (unsigned long long)d->count);
+  return RONDO_SUCCESS;
+}
+
+static int check_room(struct rondo_rank *rank, uint64_t id) {
+  if (rondo_coll_by_id(rank, id))
+    return rondo_log_refuse(RONDO_ERR_EXISTS, "register: rank %u has registered id %llu already",
+                            rank->cfg.rank, (unsigned long long)id);
+  if (rank->coll_count >= rank->cfg.max_collectives)
+    return rondo_log_refuse(RONDO_ERR_FULL,
+                            "register: rank %u has its most, %u collectives (max_collectives)",
+                            rank->cfg.rank, rank->cfg.max_collectives);
+  if (rank->free_colls)
+    return RONDO_SUCCESS;
+  int status = grow_table(rank);
+  if (status != RONDO_SUCCESS)
+    return rondo_log_refuse(status, "register: rank %u: no memory for more collectives",
+                            rank->cfg.rank);
+  return RONDO_SUCCESS;
+}
+
+// ---------------------------------------------------------------- building ---
+
+static void set_buffer_sizes(struct rondo_coll *coll) {
+  const struct rondo_collective_desc *d = &coll->desc;
+  uint64_t bytes = d->count * rondo_dtype_bytes(d->dtype);
+  uint64_t all_bytes = bytes * coll->party.nranks;
+  coll->send_bytes = d->kind == RONDO_REDUCE_SCATTER ? all_bytes : bytes;
+  coll->recv_bytes = d->kind == RONDO_ALL_GATHER ? all_bytes : bytes;
+  int is_gathered = d->kind == RONDO_ALL_GATHER || d->kind == RONDO_REDUCE_SCATTER;
+  coll->in_place_bytes = is_gathered ? bytes * coll->party.position : 0;
+}
+
+static void fill_context(struct rondo_coll *coll, uint32_t block) {
+  const struct rondo_party *p = &coll->party;
+  struct rondo_task_context *c = &coll->contexts[block];
+  const struct rondo_plan *plan = &coll->plan;
+  c->fixed.ops = (uint64_t)(uintptr_t)plan->ops;
+  c->fixed.gate = (uint64_t)(uintptr_t)&p->comm->gate;
+  c->fixed.geometry = rondo_shape_geometry(&p->shape, block);
+  c->fixed.reduction =
+      rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, p->nranks);
+  c->fixed.index = coll->index;
+  c->fixed.generation = coll->generation;
+  c->fixed.elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
+  c->fixed.op_count = (uint8_t)plan->op_count;
+  c->fixed.urgency = (uint8_t)(coll->desc.priority + 128);
+  c->state.phase = RONDO_PHASE_IDLE;
+  if (plan->send_peer_count)
+    rondo_endpoint_init(&c->state.send,
+                        rondo_communicator_find(p->comm, p->position, plan->send_peers[0], block));
+  if (plan->recv_peer_count)
+    rondo_endpoint_init(&c->state.recv,
+                        rondo_communicator_find(p->comm, plan->recv_peers[0], p->position, block));
+}
+
+static int build_plan(struct rondo_coll *coll) {
+  const struct rondo_party *p = &coll->party;
+  struct rondo_plan_request request = {coll->desc.kind, p->shape.algorithm, p->position, p->nranks,
+                                       coll->desc.root};
+  int status = rondo_plan_build(&request, &coll->plan);
+  if (status == RONDO_SUCCESS && coll->plan.send_peer_count <= 1 && coll->plan.recv_peer_count <= 1)
+    return RONDO_SUCCESS;
+  return rondo_log_refuse(RONDO_ERR_INTERNAL, "register: no usable plan for %s of %u ranks",
+                          rondo_kind_name(coll->desc.kind), p->nranks);
+}
+
+// Makes all that the collective needs and enters it in the job. `coll` is off the free list.
+static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
+  struct rondo_party *p = &coll->party;
+  struct rondo_shape_limits limits = {rank->cfg.blocks, rank->cfg.slot_bytes};
+  p->rank = rank->cfg.rank;
+  p->desc = &coll->desc;
+  p->shape = rondo_shape_make(&coll->desc, p->nranks, &limits);
+  int status = build_plan(coll);
+  if (status != RONDO_SUCCESS)
+    return status;
+  coll->contexts = rondo_memory_alloc(p->shape.blocks * sizeof *coll->contexts);
+  status = coll->contexts ? rondo_world_match(rank->world, p, &coll->plan) : RONDO_ERR_NO_MEMORY;
+  if (status != RONDO_SUCCESS)
+    return rondo_log_refuse(
+        status, "register: id %llu: no memory for it, or connector_bytes (%llu) is used up",
+        (unsigned long long)coll->desc.id, (unsigned long long)rank->cfg.connector_bytes);
+  return RONDO_SUCCESS;
+}
+
+// Makes the built collective known to the daemon and to callers. The rank lock is held.
+static void publish(struct rondo_rank *rank, struct rondo_coll *coll) {
+  rondo_store_release_u32(&coll->generation, coll->generation + 1);
+  for (uint32_t b = 0; b < coll->party.shape.blocks; b++)
+    fill_context(coll, b);
+  struct rondo_device_collective *entry = rondo_table_entry(&rank->table, coll->index);
+  memset(entry, 0, sizeof *entry);
+  entry->contexts = (uint64_t)(uintptr_t)coll->contexts;
+  entry->block_count = coll->party.shape.blocks;
+  entry->generation = coll->generation;
+  set_buffer_sizes(coll);
+  coll->submitted = coll->on_device = coll->failed_from = 0;
+  coll->failed_status = RONDO_SUCCESS;
+  rondo_store_relaxed_u64(&coll->completed, 0);
+  rank->coll_count++;
+}
+
+static void discard(struct rondo_rank *rank, struct rondo_coll *coll) {
+  free(coll->members);
+  rondo_memory_free(coll->contexts);
+  coll->members = NULL;
+  coll->contexts = NULL;
+  pthread_mutex_lock(&rank->lock);
+  tdelete(coll, &rank->by_id, compare_ids);
+  coll->next = rank->free_colls;
+  rank->free_colls = coll;
+  pthread_mutex_unlock(&rank->lock);
+}
+
+// Takes an entry for `desc` and reserves its id. Returns null with `status` when refused.
+static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_collective_desc *desc,
+                                int *status) {
+  struct rondo_coll *coll = NULL;
+  pthread_mutex_lock(&rank->lock);
+  *status = check_room(rank, desc->id);
+  if (*status == RONDO_SUCCESS) {
+    coll = rank->free_colls;
+    coll->desc = *desc;
+    *status = rondo_group_members(rank, desc->group, &coll->members, &coll->party.nranks);
+    coll->party.members = coll->members;
+  }
+  if (*status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, compare_ids)) {
+    free(coll->members);
+    coll->members = NULL;
+    *status = rondo_log_refuse(RONDO_ERR_NO_MEMORY, "register: no memory");
+  }
+  if (*status == RONDO_SUCCESS)
+    rank->free_colls = coll->next;
+  pthread_mutex_unlock(&rank->lock);
+  return *status == RONDO_SUCCESS ? coll : NULL;
+}
+
+static int register_inside(struct rondo_rank *rank, const struct rondo_collective_desc *desc,
+                           struct rondo_collective *handle) {
+  int status = check_numbers(desc);
+  if (status == RONDO_SUCCESS && !handle)
+    status = rondo_log_refuse(RONDO_ERR_INVALID, "register: the place for the handle is null");
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_coll *coll = claim(rank, desc, &status);
+  if (!coll)
+    return status;
+  status = check_group(rank, coll);
+  if (status == RONDO_SUCCESS)
+    status = build(rank, coll);
+  if (status != RONDO_SUCCESS) {
+    discard(rank, coll);
+    return status;
+  }
+  pthread_mutex_lock(&rank->lock);
+  publish(rank, coll);
+  *handle = rondo_coll_handle(coll);
+  pthread_mutex_unlock(&rank->lock);
+  return RONDO_SUCCESS;
+}
+
+int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
+                   struct rondo_collective *coll) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "register", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = register_inside(rank, desc, coll);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+// ------------------------------------------------------------ deregistration --
+
+void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
+  rondo_world_unmatch(rank->world, &coll->party, coll->completed);
+  discard(rank, coll);
+}
+
+static int deregister_inside(struct rondo_rank *rank, struct rondo_collective handle) {
+  int status = RONDO_SUCCESS;
+  pthread_mutex_lock(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (!coll) {
+    status = rondo_log_refuse(RONDO_ERR_UNKNOWN, "deregister: no such collective");
+  } else if (coll->head) {
+    status = rondo_log_refuse(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
+                              (unsigned long long)coll->desc.id,
+                              (unsigned long long)(coll->submitted - coll->completed));
+  } else {
+    rondo_store_release_u32(&coll->generation, coll->generation + 1);
+    rank->coll_count--;
+  }
+  pthread_mutex_unlock(&rank->lock);
+  if (status == RONDO_SUCCESS)
+    rondo_coll_remove(rank, coll);
+  return status;
+}
+
+int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "deregister", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = deregister_inside(rank, coll);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective *coll) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "lookup", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  pthread_mutex_lock(&rank->lock);
+  const struct rondo_coll *found = rondo_coll_by_id(rank, id);
+  if (!coll)
+    status = rondo_log_refuse(RONDO_ERR_INVALID, "lookup: the place for the handle is null");
+  else if (!found || found->generation % 2 == 0)
+    status = rondo_log_refuse(RONDO_ERR_UNKNOWN, "lookup: rank %u has not registered id %llu",
+                              rank->cfg.rank, (unsigned long long)id);
+  else
+    *coll = rondo_coll_handle(found);
+  pthread_mutex_unlock(&rank->lock);
+  rondo_rank_exit(ctx);
+  return status;
+}

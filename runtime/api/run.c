@@ -1,0 +1,308 @@
+// Running and waiting.
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "queues/platform/explore.h"
+#include "runtime/api/rank.h"
+#include "runtime/observe/log.h"
+
+// ------------------------------------------------------------------ checks ---
+
+// Which buffers this rank uses: 1 send, 2 receive.
+static int used_buffers(const struct rondo_coll *coll) {
+  int is_root = coll->party.position == coll->desc.root;
+  if (coll->desc.kind == RONDO_REDUCE)
+    return is_root ? 3 : 1;
+  if (coll->desc.kind == RONDO_BROADCAST)
+    return is_root ? 3 : 2;
+  return 3;
+}
+
+static int overlap(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes) {
+  return a < b + b_bytes && b < a + a_bytes;
+}
+
+static int is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t recv) {
+  if (coll->desc.kind == RONDO_ALL_GATHER)
+    return send == recv + coll->in_place_bytes;
+  return recv == send + coll->in_place_bytes;
+}
+
+static int check_buffers(const struct rondo_coll *coll, const struct rondo_run_args *args) {
+  int used = used_buffers(coll);
+  uintptr_t send = (uintptr_t)args->send;
+  uintptr_t recv = (uintptr_t)args->recv;
+  if (coll->desc.count == 0)
+    return RONDO_SUCCESS;
+  if (((used & 1) && !send) || ((used & 2) && !recv))
+    return rondo_log_refuse(RONDO_ERR_INVALID, "run: id %llu: the %s buffer is null",
+                            (unsigned long long)coll->desc.id,
+                            (used & 1) && !send ? "send" : "receive");
+  if (used == 3 && overlap(send, coll->send_bytes, recv, coll->recv_bytes) &&
+      !is_in_place(coll, send, recv))
+    return rondo_log_refuse(RONDO_ERR_INVALID,
+                            "run: id %llu: the buffers overlap, and not as in-place ones do",
+                            (unsigned long long)coll->desc.id);
+  return RONDO_SUCCESS;
+}
+
+// --------------------------------------------------------------- submission ---
+
+static struct rondo_run_record *take_record(struct rondo_rank *rank) {
+  struct rondo_run_record *record = rank->free_records;
+  if (record)
+    rank->free_records = record->next;
+  else
+    record = malloc(sizeof *record);
+  return record;
+}
+
+static void append(struct rondo_coll *coll, struct rondo_run_record *record,
+                   const struct rondo_run_args *args) {
+  record->next = NULL;
+  record->number = ++coll->submitted;
+  record->send = args->send;
+  record->recv = args->recv;
+  record->callback = args->callback;
+  record->arg = args->arg;
+  record->submitted_ns = 0;
+  if (coll->tail)
+    coll->tail->next = record;
+  else
+    coll->head = record;
+  coll->tail = record;
+  if (!coll->unpushed)
+    coll->unpushed = record;
+}
+
+#if defined(RONDO_EXPLORE)
+// The planted order: the daemon sees the run before there is a record of it (DFCCL, defect 6).
+static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
+                               const struct rondo_run_args *args) {
+  if (!RONDO_FAULT(SQE_BEFORE_CALLBACK) || coll->on_device)
+    return;
+  struct rondo_sqe entry = {.collective = coll->index, .run = coll->submitted + 1};
+  entry.send = (uint64_t)(uintptr_t)args->send;
+  entry.recv = (uint64_t)(uintptr_t)args->recv;
+  entry.generation = coll->generation;
+  entry.block_count = coll->party.shape.blocks;
+  if (rondo_sq_push(rank->daemon.core.sq, &entry))
+    return;
+  pthread_mutex_unlock(&rank->lock);
+  RONDO_POINT("run.before_record");
+  (void)rondo_rank_service(rank);
+  pthread_mutex_lock(&rank->lock);
+}
+#endif
+
+// The rank lock is held.
+static int submit(struct rondo_rank *rank, struct rondo_coll *coll,
+                  const struct rondo_run_args *args) {
+  int status = check_buffers(coll, args);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (rank->cfg.max_runs && rank->submitted - rank->completed >= rank->cfg.max_runs)
+    return rondo_log_refuse(RONDO_ERR_FULL,
+                            "run: rank %u has its most, %llu runs outstanding (max_runs)",
+                            rank->cfg.rank, (unsigned long long)rank->cfg.max_runs);
+  if (args->callback)
+    status = rondo_callbacks_reserve(&rank->callbacks);
+  struct rondo_run_record *record = status == RONDO_SUCCESS ? take_record(rank) : NULL;
+  if (!record) {
+    if (args->callback && status == RONDO_SUCCESS)
+      rondo_callbacks_unreserve(&rank->callbacks);
+    status = status == RONDO_SUCCESS ? RONDO_ERR_NO_MEMORY : status;
+    return rondo_log_refuse(status, "run: id %llu: no memory for one more run",
+                            (unsigned long long)coll->desc.id);
+  }
+#if defined(RONDO_EXPLORE)
+  push_before_record(rank, coll, args);
+#endif
+  append(coll, record, args);
+  rank->submitted++;
+  rondo_fetch_add_seq_cst_u64(&rank->daemon.outstanding, 1); // H3
+  rondo_coll_push(rank, coll);
+  return RONDO_SUCCESS;
+}
+
+static int run_inside(struct rondo_rank *rank, struct rondo_collective handle,
+                      const struct rondo_run_args *args, uint64_t *run) {
+  int status;
+  pthread_mutex_lock(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (coll)
+    status = submit(rank, coll, args);
+  else
+    status =
+        rondo_log_refuse(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
+  if (status == RONDO_SUCCESS && run)
+    *run = coll->submitted;
+  pthread_mutex_unlock(&rank->lock);
+  if (status == RONDO_SUCCESS && !rank->is_manual) {
+    int urgent = args->callback || rondo_load_relaxed_u32(&rank->wants_events);
+    rondo_host_kick(&rank->daemon, urgent);
+  }
+  return status;
+}
+
+int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
+              rondo_callback callback, void *arg) {
+  struct rondo_rank *rank;
+  struct rondo_run_args args = {send, recv, callback, arg};
+  int status = rondo_rank_enter(ctx, "run", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = run_inside(rank, coll, &args, NULL);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
+                       const struct rondo_run_args *args, uint64_t *run) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "run_numbered", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!args || !run)
+    status = rondo_log_refuse(RONDO_ERR_INVALID, "run_numbered: a null argument");
+  else
+    status = run_inside(rank, coll, args, run);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+// ------------------------------------------------------------------ waiting ---
+
+struct awaited {
+  struct rondo_rank *rank;
+  struct rondo_coll *coll;
+  uint64_t run;
+  uint32_t generation;
+};
+
+static int is_ended(void *arg) {
+  const struct awaited *a = arg;
+  return rondo_load_acquire_u64(&a->coll->completed) >= a->run || // R1
+         rondo_load_relaxed_u32(&a->coll->generation) != a->generation ||
+         rondo_load_relaxed_u32(&a->rank->closing);
+}
+
+// Finds what to wait for. `call` names the caller in the log.
+static int find_awaited(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                        const char *call, struct awaited *a) {
+  int status = RONDO_SUCCESS;
+  a->rank = rank;
+  a->coll = rondo_coll_find(rank, handle);
+  if (!a->coll)
+    return rondo_log_refuse(RONDO_ERR_UNKNOWN, "%s: rank %u has no such collective", call,
+                            rank->cfg.rank);
+  a->generation = (uint32_t)(handle.handle >> 32);
+  a->run = run;
+  if (run != RONDO_LAST_RUN && rondo_load_acquire_u64(&a->coll->completed) >= run)
+    return RONDO_SUCCESS;
+  pthread_mutex_lock(&rank->lock);
+  if (run == RONDO_LAST_RUN)
+    a->run = a->coll->submitted;
+  else if (run > a->coll->submitted)
+    status = rondo_log_refuse(RONDO_ERR_UNKNOWN, "%s: id %llu: run %llu was never submitted", call,
+                              (unsigned long long)a->coll->desc.id, (unsigned long long)run);
+  pthread_mutex_unlock(&rank->lock);
+  return status;
+}
+
+// The status of a run that has ended.
+static int ended_status(const struct awaited *a) {
+  if (rondo_load_acquire_u64(&a->coll->completed) < a->run) // R1
+    return rondo_load_relaxed_u32(&a->rank->closing) ? RONDO_ERR_CLOSED : RONDO_ERR_UNKNOWN;
+  uint64_t failed_from = rondo_load_relaxed_u64(&a->coll->failed_from);
+  if (!failed_from || a->run < failed_from)
+    return RONDO_SUCCESS;
+  pthread_mutex_lock(&a->rank->lock);
+  int status = a->coll->failed_status;
+  pthread_mutex_unlock(&a->rank->lock);
+  return status;
+}
+
+static int timed_out(struct rondo_context ctx, const struct awaited *a, int64_t timeout_ns) {
+  if (timeout_ns <= 0 || !a->rank->cfg.report_on_timeout)
+    return RONDO_ERR_TIMEOUT;
+  rondo_log(RONDO_LOG_WARN, "wait: rank %u, id %llu, run %llu: not ended within %.3f s",
+            a->rank->cfg.rank, (unsigned long long)a->coll->desc.id, (unsigned long long)a->run,
+            (double)timeout_ns / 1e9);
+  (void)rondo_report(ctx, rondo_log_stream(), NULL);
+  return RONDO_ERR_TIMEOUT;
+}
+
+static uint64_t deadline_after(int64_t timeout_ns) {
+  uint64_t now_ns = rondo_host_now_ns();
+  return timeout_ns <= 0 ? now_ns : now_ns + (uint64_t)timeout_ns;
+}
+
+int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
+               int64_t timeout_ns) {
+  struct rondo_rank *rank;
+  struct awaited a = {0};
+  int status = rondo_rank_enter(ctx, "wait", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = find_awaited(rank, coll, run, "wait", &a);
+  if (status == RONDO_SUCCESS && timeout_ns > 0 && rondo_callbacks_is_inside())
+    status = rondo_log_refuse(RONDO_ERR_INVALID, "wait: a callback may not wait");
+  if (status == RONDO_SUCCESS && a.coll) {
+    if (is_ended(&a))
+      status = ended_status(&a);
+    else if (rank->is_manual ||
+             !rondo_host_help(&rank->daemon, is_ended, &a, deadline_after(timeout_ns)))
+      status = timed_out(ctx, &a, timeout_ns);
+    else
+      status = ended_status(&a);
+  }
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run) {
+  struct rondo_rank *rank;
+  struct awaited a = {0};
+  int status = rondo_rank_enter(ctx, "test", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = find_awaited(rank, coll, run, "test", &a);
+  if (status == RONDO_SUCCESS && a.coll)
+    status = is_ended(&a) ? ended_status(&a) : RONDO_IN_PROGRESS;
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+int rondo_event_fd(struct rondo_context ctx, int *fd) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "event_fd", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  pthread_mutex_lock(&rank->lock);
+  if (!fd)
+    status = rondo_log_refuse(RONDO_ERR_INVALID, "event_fd: the place for it is null");
+  else if (rank->event_fd < 0)
+    rank->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (status == RONDO_SUCCESS && rank->event_fd < 0)
+    status = rondo_log_refuse(RONDO_ERR_SYSTEM, "event_fd: the system has no descriptor left");
+  if (status == RONDO_SUCCESS) {
+    *fd = rank->event_fd;
+    rondo_store_release_u32(&rank->wants_events, 1);
+  }
+  pthread_mutex_unlock(&rank->lock);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "device_synchronize", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!rondo_host_synchronize(&rank->daemon, deadline_after(timeout_ns)))
+    status = RONDO_ERR_TIMEOUT;
+  rondo_rank_exit(ctx);
+  return status;
+}

@@ -1,0 +1,115 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/api/tuning.h"
+#include "runtime/observe/log.h"
+
+static const struct rondo_tuning defaults = {
+    .front_budget_ns = 20000,
+    .min_budget_ns = 1000,
+    .max_budget_ns = 400000,
+    .success_factor = 20,
+    .quit_period_ns = 200000,
+    .residency_ns = 20000000,
+    .restart_min_ns = 20000,
+    .restart_max_ns = 1000000,
+};
+
+#define FIELD_COUNT 8
+
+static const char *const keys[FIELD_COUNT] = {
+    "front_budget_ns", "min_budget_ns", "max_budget_ns",  "success_factor",
+    "quit_period_ns",  "residency_ns",  "restart_min_ns", "restart_max_ns",
+};
+
+static void to_array(const struct rondo_tuning *t, uint64_t values[FIELD_COUNT]) {
+  const uint64_t all[FIELD_COUNT] = {t->front_budget_ns, t->min_budget_ns,  t->max_budget_ns,
+                                     t->success_factor,  t->quit_period_ns, t->residency_ns,
+                                     t->restart_min_ns,  t->restart_max_ns};
+  memcpy(values, all, sizeof all);
+}
+
+static struct rondo_tuning from_array(const uint64_t v[FIELD_COUNT]) {
+  struct rondo_tuning t = {v[0], v[1], v[2], (uint32_t)v[3], 0, v[4], v[5], v[6], v[7]};
+  return t;
+}
+
+int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t text_bytes) {
+  uint64_t values[FIELD_COUNT];
+  char line[512];
+  size_t used = 0;
+  if (!tuning || !text)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "tuning_print: a null argument");
+  to_array(tuning, values);
+  for (int i = 0; i < FIELD_COUNT; i++)
+    used += (size_t)snprintf(line + used, sizeof line - used, "%s%s=%llu", i ? "," : "", keys[i],
+                             (unsigned long long)values[i]);
+  if (used + 1 > text_bytes)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "tuning_print: %zu bytes are too few", text_bytes);
+  memcpy(text, line, used + 1);
+  return RONDO_SUCCESS;
+}
+
+// Reads "key=number" of `length` characters.
+static int parse_pair(const char *pair, size_t length, uint64_t values[FIELD_COUNT]) {
+  for (int i = 0; i < FIELD_COUNT; i++) {
+    size_t key_length = strlen(keys[i]);
+    if (length <= key_length + 1 || strncmp(pair, keys[i], key_length) != 0 ||
+        pair[key_length] != '=')
+      continue;
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = strtoull(pair + key_length + 1, &end, 10);
+    if (errno || end != pair + length || pair[key_length + 1] == '-' ||
+        (i == 3 && value > UINT32_MAX))
+      return RONDO_ERR_INVALID;
+    values[i] = value;
+    return RONDO_SUCCESS;
+  }
+  return RONDO_ERR_INVALID;
+}
+
+int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text) {
+  uint64_t values[FIELD_COUNT] = {0};
+  if (!tuning || !text)
+    return rondo_log_refuse(RONDO_ERR_INVALID, "tuning_parse: a null argument");
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    if (parse_pair(text, length, values) != RONDO_SUCCESS)
+      return rondo_log_refuse(RONDO_ERR_INVALID, "tuning: \"%.*s\" is no key=number that is known",
+                              (int)length, text);
+    text += length;
+    text += *text == ',';
+  }
+  *tuning = from_array(values);
+  return RONDO_SUCCESS;
+}
+
+static void fill(uint64_t values[FIELD_COUNT], const struct rondo_tuning *from) {
+  uint64_t other[FIELD_COUNT];
+  to_array(from, other);
+  for (int i = 0; i < FIELD_COUNT; i++)
+    if (!values[i])
+      values[i] = other[i];
+}
+
+int rondo_tuning_resolve(struct rondo_tuning *tuning) {
+  uint64_t values[FIELD_COUNT];
+  struct rondo_tuning pinned;
+  const char *text = getenv("RONDO_TUNING");
+  to_array(tuning, values);
+  if (text && *text && rondo_tuning_parse(&pinned, text) == RONDO_SUCCESS)
+    fill(values, &pinned);
+  fill(values, &defaults);
+  struct rondo_tuning t = from_array(values);
+  if (t.min_budget_ns > t.max_budget_ns || t.restart_min_ns > t.restart_max_ns)
+    return rondo_log_refuse(
+        RONDO_ERR_INVALID,
+        "tuning: min_budget_ns %llu above max_budget_ns %llu, or restart_min_ns "
+        "%llu above restart_max_ns %llu",
+        (unsigned long long)t.min_budget_ns, (unsigned long long)t.max_budget_ns,
+        (unsigned long long)t.restart_min_ns, (unsigned long long)t.restart_max_ns);
+  *tuning = t;
+  return RONDO_SUCCESS;
+}

@@ -1,0 +1,126 @@
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/complete/callbacks.h"
+
+static _Thread_local int is_inside;
+
+int rondo_callbacks_is_inside(void) { return is_inside; }
+
+void rondo_callbacks_init(struct rondo_callbacks *c, int is_manual) {
+  memset(c, 0, sizeof *c);
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->changed, NULL);
+  c->is_manual = is_manual;
+}
+
+static struct rondo_callback_entry *pop(struct rondo_callbacks *c) {
+  struct rondo_callback_entry *e = c->head;
+  c->head = e->next;
+  if (!c->head)
+    c->tail = NULL;
+  return e;
+}
+
+static void *poller_main(void *arg) {
+  struct rondo_callbacks *c = arg;
+  is_inside = 1;
+  pthread_mutex_lock(&c->lock);
+  while (c->head || !c->is_stopping) {
+    if (!c->head) {
+      pthread_cond_wait(&c->changed, &c->lock);
+      continue;
+    }
+    struct rondo_callback_entry *e = pop(c);
+    pthread_mutex_unlock(&c->lock);
+    e->callback(e->arg, e->status);
+    free(e);
+    pthread_mutex_lock(&c->lock);
+  }
+  pthread_mutex_unlock(&c->lock);
+  return NULL;
+}
+
+int rondo_callbacks_reserve(struct rondo_callbacks *c) {
+  int status = RONDO_SUCCESS;
+  struct rondo_callback_entry *e = malloc(sizeof *e);
+  if (!e)
+    return RONDO_ERR_NO_MEMORY;
+  pthread_mutex_lock(&c->lock);
+  if (!c->is_started && !c->is_manual) {
+    if (pthread_create(&c->thread, NULL, poller_main, c) == 0) {
+      pthread_setname_np(c->thread, "rondo-poller");
+      c->is_started = 1;
+    } else {
+      status = RONDO_ERR_SYSTEM;
+    }
+  }
+  if (status == RONDO_SUCCESS) {
+    e->next = c->idle;
+    c->idle = e;
+  }
+  pthread_mutex_unlock(&c->lock);
+  if (status != RONDO_SUCCESS)
+    free(e);
+  return status;
+}
+
+void rondo_callbacks_unreserve(struct rondo_callbacks *c) {
+  pthread_mutex_lock(&c->lock);
+  struct rondo_callback_entry *e = c->idle;
+  c->idle = e->next;
+  pthread_mutex_unlock(&c->lock);
+  free(e);
+}
+
+void rondo_callbacks_post(struct rondo_callbacks *c, rondo_callback callback, void *arg,
+                          int status) {
+  pthread_mutex_lock(&c->lock);
+  struct rondo_callback_entry *e = c->idle;
+  c->idle = e->next;
+  e->callback = callback;
+  e->arg = arg;
+  e->status = status;
+  e->next = NULL;
+  if (c->tail)
+    c->tail->next = e;
+  else
+    c->head = e;
+  c->tail = e;
+  pthread_cond_signal(&c->changed);
+  pthread_mutex_unlock(&c->lock);
+}
+
+int rondo_callbacks_fire(struct rondo_callbacks *c) {
+  int fired = 0;
+  pthread_mutex_lock(&c->lock);
+  while (c->head) {
+    struct rondo_callback_entry *e = pop(c);
+    pthread_mutex_unlock(&c->lock);
+    e->callback(e->arg, e->status);
+    free(e);
+    fired++;
+    pthread_mutex_lock(&c->lock);
+  }
+  pthread_mutex_unlock(&c->lock);
+  return fired;
+}
+
+void rondo_callbacks_fini(struct rondo_callbacks *c) {
+  pthread_mutex_lock(&c->lock);
+  c->is_stopping = 1;
+  int started = c->is_started;
+  pthread_cond_signal(&c->changed);
+  pthread_mutex_unlock(&c->lock);
+  if (started)
+    pthread_join(c->thread, NULL);
+  (void)rondo_callbacks_fire(c);
+  while (c->idle) {
+    struct rondo_callback_entry *e = c->idle;
+    c->idle = e->next;
+    free(e);
+  }
+  pthread_cond_destroy(&c->changed);
+  pthread_mutex_destroy(&c->lock);
+}

@@ -1,0 +1,118 @@
+// Between the queues and the callers: completions come in, waiting runs go out.
+#include <unistd.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/observe/log.h"
+
+#define SERVICE_BATCH 64
+
+int rondo_rank_needs_service(void *owner) {
+  struct rondo_rank *rank = owner;
+  return rondo_cq_has_entry(rank->daemon.core.cq) || rondo_load_relaxed_u32(&rank->has_overflow);
+}
+
+static struct rondo_sqe entry_for(const struct rondo_coll *coll,
+                                  const struct rondo_run_record *record) {
+  struct rondo_sqe e = {0};
+  e.collective = coll->index;
+  e.generation = coll->generation;
+  e.block_count = coll->party.shape.blocks;
+  e.run = record->number;
+  e.send = (uint64_t)(uintptr_t)record->send;
+  e.recv = (uint64_t)(uintptr_t)record->recv;
+  e.submitted_ns = record->submitted_ns;
+  return e;
+}
+
+static void overflow_add(struct rondo_rank *rank, struct rondo_coll *coll) {
+  if (coll->in_overflow)
+    return;
+  coll->in_overflow = 1;
+  coll->next = rank->overflow;
+  rank->overflow = coll;
+  rondo_store_relaxed_u32(&rank->has_overflow, 1);
+}
+
+void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
+  while (coll->unpushed && coll->on_device < RONDO_DEVICE_RUNS) {
+    struct rondo_sqe entry = entry_for(coll, coll->unpushed);
+    if (rondo_sq_push(rank->daemon.core.sq, &entry)) {
+      overflow_add(rank, coll);
+      return;
+    }
+    coll->on_device++;
+    coll->unpushed = coll->unpushed->next;
+  }
+}
+
+// Tries the collectives that found the SQ full. Returns 1 if one got on.
+static int push_overflow(struct rondo_rank *rank) {
+  int moved = 0;
+  while (rank->overflow && rondo_sq_has_room(rank->daemon.core.sq)) {
+    struct rondo_coll *coll = rank->overflow;
+    rank->overflow = coll->next;
+    coll->in_overflow = 0;
+    rondo_coll_push(rank, coll);
+    moved = 1;
+  }
+  if (!rank->overflow)
+    rondo_store_relaxed_u32(&rank->has_overflow, 0);
+  return moved;
+}
+
+// Ends the oldest run of a collective. The record is recycled.
+static void end_run(struct rondo_rank *rank, struct rondo_coll *coll, int status) {
+  struct rondo_run_record *record = coll->head;
+  coll->head = record->next;
+  if (!coll->head)
+    coll->tail = NULL;
+  coll->on_device--;
+  if (status != RONDO_SUCCESS && !coll->failed_from) {
+    coll->failed_status = status;
+    rondo_store_relaxed_u64(&coll->failed_from, record->number); // visible with R1
+  }
+  rank->completed++;
+  rondo_store_release_u64(&coll->completed, record->number); // R1
+  if (record->callback)
+    rondo_callbacks_post(&rank->callbacks, record->callback, record->arg, status);
+  record->next = rank->free_records;
+  rank->free_records = record;
+  rondo_coll_push(rank, coll);
+}
+
+static void accept_completion(struct rondo_rank *rank, const struct rondo_cqe *cqe) {
+  struct rondo_coll *coll = rondo_coll_at(rank, cqe->collective);
+  if (!coll || !coll->head || (uint16_t)coll->head->number != cqe->run) {
+    rondo_log(RONDO_LOG_ERROR,
+              "rank %u: a completion of table entry %u, run …%u, that nobody awaits",
+              rank->cfg.rank, cqe->collective, cqe->run);
+    return;
+  }
+  end_run(rank, coll, cqe->status);
+}
+
+int rondo_rank_service(void *owner) {
+  struct rondo_rank *rank = owner;
+  struct rondo_cqe cqe;
+  uint64_t ended = 0;
+  if (pthread_mutex_trylock(&rank->lock))
+    return 0;
+  while (ended < SERVICE_BATCH && rondo_cq_try_pop(rank->daemon.core.cq, &cqe)) {
+    accept_completion(rank, &cqe);
+    ended++;
+  }
+  int moved = ended > 0;
+  if (rank->overflow)
+    moved |= push_overflow(rank);
+  pthread_mutex_unlock(&rank->lock);
+  if (!ended)
+    return moved;
+  if (rondo_load_acquire_u32(&rank->wants_events)) {
+    // A counter that cannot be added to is at 2^64 - 2: its reader is told all the same.
+    ssize_t written = write(rank->event_fd, &ended, sizeof ended);
+    (void)written;
+  }
+  rondo_fetch_add_seq_cst_u64(&rank->daemon.outstanding, (uint64_t)0 - ended);
+  rondo_host_done(&rank->daemon);
+  return 1;
+}

@@ -1,0 +1,43 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "queues/platform/atomic.h"
+#include "runtime/memory/memory.h"
+
+#if defined(RONDO_HAVE_NUMA)
+#include <numa.h>
+#endif
+
+#define PLACE_BYTES (256u * 1024u) // smaller pieces share pages with others
+
+static uint64_t fail_after = UINT64_MAX;
+
+void rondo_memory_fail_after(long count) {
+  rondo_store_relaxed_u64(&fail_after, count < 0 ? UINT64_MAX : (uint64_t)count);
+}
+
+static int should_fail(void) {
+  uint64_t left = rondo_load_relaxed_u64(&fail_after);
+  if (left == UINT64_MAX)
+    return 0;
+  if (left > 0)
+    rondo_store_relaxed_u64(&fail_after, left - 1);
+  return left == 0;
+}
+
+void *rondo_memory_alloc(size_t bytes) {
+  if (bytes > SIZE_MAX - RONDO_LINE_BYTES || should_fail())
+    return NULL;
+  size_t whole = (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+  void *memory = aligned_alloc(RONDO_LINE_BYTES, whole ? whole : RONDO_LINE_BYTES);
+  if (!memory)
+    return NULL;
+#if defined(RONDO_HAVE_NUMA)
+  if (whole >= PLACE_BYTES && numa_available() >= 0 && numa_num_configured_nodes() > 1)
+    numa_setlocal_memory(memory, whole);
+#endif
+  memset(memory, 0, whole ? whole : RONDO_LINE_BYTES);
+  return memory;
+}
+
+void rondo_memory_free(void *memory) { free(memory); }

@@ -1,0 +1,16 @@
+// Memory of queues, connectors and contexts.
+#ifndef RONDO_RUNTIME_MEMORY_MEMORY_H
+#define RONDO_RUNTIME_MEMORY_MEMORY_H
+
+#include <stddef.h>
+
+// Zeroed memory on a boundary of RONDO_LINE_BYTES, placed on the NUMA node of the calling
+// thread when it is large. Null when there is none. Freed with rondo_memory_free.
+void *rondo_memory_alloc(size_t bytes);
+void rondo_memory_free(void *memory);
+
+// Tests only: the allocation after `count` more successful ones fails, and all later ones
+// until called again with a negative count.
+void rondo_memory_fail_after(long count);
+
+#endif // RONDO_RUNTIME_MEMORY_MEMORY_H

@@ -1,0 +1,65 @@
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/observe/log.h"
+#include <rondo/status.h>
+
+static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+static FILE *log_file;
+static int log_level = RONDO_LOG_WARN;
+
+static const char *const level_names[] = {"off", "error", "warn", "info", "debug"};
+
+static void log_setup(void) {
+  log_file = stderr;
+  const char *path = getenv("RONDO_LOG_FILE");
+  if (path && *path) {
+    FILE *file = fopen(path, "ae");
+    if (file)
+      log_file = file;
+    else
+      fprintf(stderr, "rondo: warn: RONDO_LOG_FILE %s cannot be opened; logging to stderr\n", path);
+  }
+  const char *level = getenv("RONDO_LOG");
+  if (!level || !*level)
+    return;
+  for (int i = RONDO_LOG_OFF; i <= RONDO_LOG_DEBUG; i++) {
+    if (strcmp(level, level_names[i]) == 0) {
+      log_level = i;
+      return;
+    }
+  }
+  fprintf(stderr, "rondo: warn: RONDO_LOG is \"%s\"; use off, error, warn, info or debug\n", level);
+}
+
+static void log_line(int level, const char *format, va_list args) {
+  char line[1024];
+  pthread_once(&log_once, log_setup);
+  if (level > log_level)
+    return;
+  (void)vsnprintf(line, sizeof line, format, args);
+  fprintf(log_file, "rondo: %s: %s\n", level_names[level], line);
+  fflush(log_file);
+}
+
+void rondo_log(int level, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  log_line(level, format, args);
+  va_end(args);
+}
+
+int rondo_log_refuse(int status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  log_line(RONDO_LOG_ERROR, format, args);
+  va_end(args);
+  return status;
+}
+
+FILE *rondo_log_stream(void) {
+  pthread_once(&log_once, log_setup);
+  return log_file;
+}

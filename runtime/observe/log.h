@@ -1,0 +1,27 @@
+// The log: one line a finding, from the function that found it.
+//
+// Lines go to standard error, or to the file that RONDO_LOG_FILE names. RONDO_LOG is
+// off, error, warn (default), info or debug.
+#ifndef RONDO_RUNTIME_OBSERVE_LOG_H
+#define RONDO_RUNTIME_OBSERVE_LOG_H
+
+#include <stdio.h>
+
+enum rondo_log_level {
+  RONDO_LOG_OFF = 0,
+  RONDO_LOG_ERROR = 1,
+  RONDO_LOG_WARN = 2,
+  RONDO_LOG_INFO = 3,
+  RONDO_LOG_DEBUG = 4
+};
+
+// Writes one line, whole, whatever other threads write. Any thread.
+void rondo_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Logs an error and returns `status`: `return rondo_log_refuse(RONDO_ERR_INVALID, "...")`.
+int rondo_log_refuse(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Where the log goes; for reports of several lines. Never null.
+FILE *rondo_log_stream(void);
+
+#endif // RONDO_RUNTIME_OBSERVE_LOG_H

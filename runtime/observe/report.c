@@ -1,0 +1,264 @@
+// The stuck report: what nobody could say at 3 a.m.
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/observe/log.h"
+#include "runtime/observe/report.h"
+#include "runtime/observe/snapshot.h"
+
+// ---------------------------------------------------------------- the report --
+
+static int has_submitted(const struct rondo_snapshot *s, uint32_t rank, uint64_t id, uint64_t run) {
+  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, id);
+  return v && v->submitted >= run;
+}
+
+static uint32_t count_missing(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
+                              uint64_t run) {
+  uint32_t missing = 0;
+  for (uint32_t i = 0; i < v->nranks; i++)
+    missing += !has_submitted(s, v->members[i], v->desc.id, run);
+  return missing;
+}
+
+static void print_missing(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
+                          uint64_t run, FILE *out) {
+  if (!count_missing(s, v, run)) {
+    fprintf(out, "; all %u ranks have submitted it", v->nranks);
+    return;
+  }
+  fprintf(out, "; not submitted by rank");
+  for (uint32_t i = 0; i < v->nranks; i++) {
+    uint32_t m = v->members[i];
+    if (has_submitted(s, m, v->desc.id, run))
+      continue;
+    fprintf(out, " %u%s", m,
+            !s->ranks[m].is_present                 ? " (not in this process)"
+            : rondo_snapshot_find(s, m, v->desc.id) ? ""
+                                                    : " (not registered either)");
+  }
+}
+
+static void print_place(const struct rondo_coll_view *v, FILE *out) {
+  static const char *const phases[] = {"is idle",
+                                       "waits for all ranks to register",
+                                       "",
+                                       "waits for its data to be taken",
+                                       "is ending with an error",
+                                       "waits for room in the completion queue"};
+  fprintf(out, "block %u ", v->block);
+  if (v->phase != RONDO_PHASE_OPS) {
+    fprintf(out, "%s", phases[v->phase]);
+  } else {
+    fprintf(out, "stands at op %u (%s%s%s%s)", v->op, v->primitive & RONDO_PRIM_RECV ? "recv " : "",
+            v->primitive & RONDO_PRIM_REDUCE ? "reduce " : "",
+            v->primitive & RONDO_PRIM_COPY ? "copy " : "",
+            v->primitive & RONDO_PRIM_SEND ? "send" : "");
+  }
+  if (v->peer >= 0)
+    fprintf(out, ", waiting for rank %d to %s", v->peer, v->wants_data ? "send" : "take data");
+  fprintf(out, ", for %.3f s", (double)v->waiting_ns / 1e9);
+}
+
+static void print_coll(const struct rondo_snapshot *s, uint32_t rank,
+                       const struct rondo_coll_view *v, FILE *out) {
+  uint64_t run = v->executing ? v->executing : v->completed + 1;
+  fprintf(out, "  rank %u, id %llu (%s, %llu × %s, %u ranks), run %llu: ", rank,
+          (unsigned long long)v->desc.id, rondo_kind_name(v->desc.kind),
+          (unsigned long long)v->desc.count, rondo_dtype_name(v->desc.dtype), v->nranks,
+          (unsigned long long)run);
+  if (v->executing)
+    print_place(v, out);
+  else
+    fprintf(out, "not begun by this rank's daemon");
+  print_missing(s, v, run, out);
+  if (v->submitted > run)
+    fprintf(out, "; %llu later runs wait behind it", (unsigned long long)(v->submitted - run));
+  fprintf(out, "\n");
+}
+
+static void print_cycle(const struct rondo_snapshot *s, const uint32_t *cycle, uint32_t length,
+                        FILE *out) {
+  fprintf(out, "  cycle of %u ranks:\n", length);
+  for (uint32_t i = 0; i < length; i++) {
+    const struct rondo_coll_view *v = rondo_snapshot_scheduled(s, cycle[i]);
+    fprintf(out, "    rank %u executes id %llu and waits for rank %u, which has not begun it\n",
+            cycle[i], (unsigned long long)v->desc.id, cycle[(i + 1) % length]);
+  }
+}
+
+static int report_world(struct rondo_world *world, FILE *out, uint32_t *cycle_ranks) {
+  struct rondo_snapshot s;
+  uint64_t outstanding = 0;
+  int status = rondo_snapshot_init(&s, world);
+  uint32_t *cycle = calloc(s.rank_count ? s.rank_count : 1, sizeof *cycle);
+  if (status != RONDO_SUCCESS || !cycle) {
+    rondo_snapshot_fini(&s);
+    free(cycle);
+    return rondo_log_refuse(RONDO_ERR_NO_MEMORY, "report: no memory");
+  }
+  fprintf(out, "rondo: stuck report of a job of %u ranks\n", s.rank_count);
+  for (uint32_t r = 0; r < s.rank_count; r++) {
+    for (uint32_t i = 0; i < s.ranks[r].coll_count; i++) {
+      const struct rondo_coll_view *v = &s.ranks[r].colls[i];
+      if (v->submitted > v->completed) {
+        print_coll(&s, r, v, out);
+        outstanding += v->submitted - v->completed;
+      }
+    }
+  }
+  uint32_t length = rondo_snapshot_cycle(&s, cycle);
+  if (length)
+    print_cycle(&s, cycle, length, out);
+  else
+    fprintf(out, "  %s\n",
+            outstanding ? "no ranks wait for each other in a circle" : "no run is outstanding");
+  fflush(out);
+  if (cycle_ranks)
+    *cycle_ranks = length;
+  rondo_snapshot_fini(&s);
+  free(cycle);
+  return RONDO_SUCCESS;
+}
+
+int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "report", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!stream)
+    status = rondo_log_refuse(RONDO_ERR_INVALID, "report: the stream is null");
+  else
+    status = report_world(rank->world, stream, cycle_ranks);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+// ------------------------------------------------------------------- entries --
+
+static void fill_entry(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
+                       uint64_t run, struct rondo_stuck *e) {
+  int executing = v->executing == run;
+  e->id = v->desc.id;
+  e->run = run;
+  e->state = executing                            ? RONDO_RUN_EXECUTING
+             : run <= v->completed + v->on_device ? RONDO_RUN_QUEUED
+                                                  : RONDO_RUN_WAITING;
+  e->block = v->block;
+  e->op = executing ? v->op : 0;
+  e->peer = executing ? v->peer : -1;
+  e->missing = count_missing(s, v, run);
+  e->waiting_ns = executing ? v->waiting_ns : 0;
+}
+
+int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t capacity,
+                size_t *count) {
+  struct rondo_rank *rank;
+  struct rondo_snapshot s;
+  int status = rondo_rank_enter(ctx, "stuck", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!count || (!entries && capacity)) {
+    rondo_rank_exit(ctx);
+    return rondo_log_refuse(RONDO_ERR_INVALID, "stuck: a null argument");
+  }
+  status = rondo_snapshot_init(&s, rank->world);
+  if (status == RONDO_SUCCESS) {
+    const struct rondo_rank_view *view = &s.ranks[rank->cfg.rank];
+    size_t n = 0;
+    for (uint32_t i = 0; i < view->coll_count; i++) {
+      const struct rondo_coll_view *v = &view->colls[i];
+      for (uint64_t run = v->completed + 1; run <= v->submitted; run++, n++)
+        if (n < capacity)
+          fill_entry(&s, v, run, &entries[n]);
+    }
+    *count = n;
+  }
+  rondo_snapshot_fini(&s);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+// ------------------------------------------------------------------ counters --
+
+int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "counters", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!out) {
+    rondo_rank_exit(ctx);
+    return rondo_log_refuse(RONDO_ERR_INVALID, "counters: the place for them is null");
+  }
+  struct rondo_counters c = {0};
+  pthread_mutex_lock(&rank->lock);
+  c.submitted = rank->submitted;
+  c.completed = rank->completed;
+  pthread_mutex_unlock(&rank->lock);
+  for (uint32_t b = 0; b < rank->cfg.blocks; b++) {
+    const struct rondo_block_counters *k = &rank->daemon.blocks[b].core.counters;
+    c.steps += rondo_load_relaxed_u64(&k->steps);
+    c.primitives += rondo_load_relaxed_u64(&k->primitives);
+    c.preemptions += rondo_load_relaxed_u64(&k->preemptions);
+    c.context_loads += rondo_load_relaxed_u64(&k->context_loads);
+    c.context_saves += rondo_load_relaxed_u64(&k->context_saves);
+    c.quits += rondo_load_relaxed_u64(&k->quits);
+  }
+  c.starts = rondo_load_relaxed_u64(&rank->daemon.starts);
+  c.helped = rondo_load_relaxed_u64(&rank->daemon.helped);
+  pthread_mutex_lock(&rank->world->lock);
+  c.connector_bytes = rank->world->pool.used_bytes;
+  pthread_mutex_unlock(&rank->world->lock);
+  *out = c;
+  rondo_rank_exit(ctx);
+  return RONDO_SUCCESS;
+}
+
+// -------------------------------------------------------------------- signal --
+
+static int signal_pipe[2] = {-1, -1};
+
+static void on_signal(int number) {
+  (void)number;
+  char byte = 0;
+  ssize_t written = write(signal_pipe[1], &byte, 1);
+  (void)written;
+}
+
+static void visit_world(struct rondo_world *world, void *arg) {
+  (void)report_world(world, arg, NULL);
+}
+
+static void *reporter_main(void *arg) {
+  char byte;
+  while (read(signal_pipe[0], &byte, 1) == 1)
+    rondo_world_visit(visit_world, rondo_log_stream());
+  return arg;
+}
+
+static void install(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  struct sigaction before;
+  pthread_t thread;
+  const char *wanted = getenv("RONDO_REPORT_SIGNAL");
+  if (wanted && strcmp(wanted, "0") == 0)
+    return;
+  if (sigaction(SIGUSR1, NULL, &before) || before.sa_handler != SIG_DFL)
+    return;
+  if (pipe2(signal_pipe, O_CLOEXEC))
+    return;
+  if (pthread_create(&thread, NULL, reporter_main, NULL))
+    return;
+  pthread_setname_np(thread, "rondo-report");
+  pthread_detach(thread);
+  (void)sigaction(SIGUSR1, &action, NULL);
+}
+
+void rondo_report_on_signal(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, install);
+}

@@ -1,0 +1,211 @@
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/observe/snapshot.h"
+
+#define OWN_ATTEMPTS 2000
+
+// ------------------------------------------------------------------- taking ---
+
+static int own_block(struct rondo_host_block *block) {
+  for (int i = 0; i < OWN_ATTEMPTS; i++) {
+    if (rondo_host_try_own(block))
+      return 1;
+    sched_yield();
+  }
+  return 0;
+}
+
+// Whom the context waits for.
+static void find_peer(const struct rondo_task_context *c, struct rondo_coll_view *v) {
+  v->peer = -1;
+  v->wants_data = 0;
+  if (c->state.phase == RONDO_PHASE_DRAIN || c->state.phase == RONDO_PHASE_FAILING) {
+    v->peer = (int32_t)rondo_endpoint_connector(&c->state.send)->consumer_rank;
+    return;
+  }
+  if (c->state.phase != RONDO_PHASE_OPS)
+    return;
+  const struct rondo_plan_op *op = rondo_context_op(c);
+  v->primitive = op->primitive;
+  if ((op->primitive & RONDO_PRIM_RECV) && !rondo_connector_try_peek(&c->state.recv)) {
+    v->peer = (int32_t)rondo_endpoint_connector(&c->state.recv)->producer_rank;
+    v->wants_data = 1;
+  } else if (op->primitive & RONDO_PRIM_SEND) {
+    v->peer = (int32_t)rondo_endpoint_connector(&c->state.send)->consumer_rank;
+  }
+}
+
+static void look_at_context(const struct rondo_host_block *block, uint32_t index,
+                            struct rondo_coll_view *v, uint64_t now_ns) {
+  const struct rondo_block *b = &block->core;
+  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+  const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
+  int active = slot->occupied && slot->context.fixed.index == index &&
+               slot->context.fixed.generation == c->fixed.generation;
+  if (active)
+    c = &slot->context;
+  if (c->state.phase == RONDO_PHASE_IDLE || v->executing)
+    return;
+  v->executing = c->state.run.number;
+  v->phase = c->state.phase;
+  v->block = b->index;
+  v->op = c->state.op;
+  v->is_scheduled =
+      b->queue.count > 0 && rondo_task_index(rondo_task_queue_current(&b->queue)) == index;
+  uint64_t since_ns =
+      active && slot->blocked_since_ns ? slot->blocked_since_ns : b->last_progress_ns;
+  since_ns = b->last_progress_ns > since_ns ? since_ns : b->last_progress_ns;
+  v->waiting_ns = now_ns > since_ns ? now_ns - since_ns : 0;
+  find_peer(c, v);
+}
+
+static int view_coll(struct rondo_rank *rank, const struct rondo_coll *coll,
+                     struct rondo_coll_view *v, uint64_t now_ns) {
+  v->desc = coll->desc;
+  v->nranks = coll->party.nranks;
+  v->members = malloc(v->nranks * sizeof *v->members);
+  if (!v->members)
+    return RONDO_ERR_NO_MEMORY;
+  memcpy(v->members, coll->members, v->nranks * sizeof *v->members);
+  v->submitted = coll->submitted;
+  v->completed = coll->completed;
+  v->on_device = coll->on_device;
+  v->peer = -1;
+  if (!coll->head)
+    return RONDO_SUCCESS;
+  for (uint32_t b = 0; b < coll->party.shape.blocks; b++) {
+    if (!own_block(&rank->daemon.blocks[b]))
+      continue;
+    look_at_context(&rank->daemon.blocks[b], coll->index, v, now_ns);
+    rondo_host_disown(&rank->daemon.blocks[b]);
+  }
+  return RONDO_SUCCESS;
+}
+
+static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view, uint64_t now_ns) {
+  int status = RONDO_SUCCESS;
+  pthread_mutex_lock(&rank->lock);
+  view->colls = calloc(rank->coll_count ? rank->coll_count : 1, sizeof *view->colls);
+  if (!view->colls)
+    status = RONDO_ERR_NO_MEMORY;
+  for (uint32_t i = 0; i < rank->coll_slots && status == RONDO_SUCCESS; i++) {
+    const struct rondo_coll *coll = rondo_coll_at(rank, i);
+    if (coll->generation % 2)
+      status = view_coll(rank, coll, &view->colls[view->coll_count++], now_ns);
+  }
+  pthread_mutex_unlock(&rank->lock);
+  view->is_present = 1;
+  return status;
+}
+
+int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world) {
+  int status = RONDO_SUCCESS;
+  s->rank_count = world->rank_count;
+  s->ranks = calloc(s->rank_count, sizeof *s->ranks);
+  if (!s->ranks) {
+    s->rank_count = 0;
+    return RONDO_ERR_NO_MEMORY;
+  }
+  pthread_mutex_lock(&world->lock);
+  uint64_t now_ns = rondo_host_now_ns();
+  for (uint32_t r = 0; r < s->rank_count && status == RONDO_SUCCESS; r++) {
+    s->ranks[r].rank = r;
+    if (world->members[r])
+      status = view_rank(world->members[r], &s->ranks[r], now_ns);
+  }
+  pthread_mutex_unlock(&world->lock);
+  return status;
+}
+
+void rondo_snapshot_fini(struct rondo_snapshot *s) {
+  for (uint32_t r = 0; r < s->rank_count; r++) {
+    for (uint32_t i = 0; i < s->ranks[r].coll_count; i++)
+      free(s->ranks[r].colls[i].members);
+    free(s->ranks[r].colls);
+  }
+  free(s->ranks);
+}
+
+// ------------------------------------------------------------------- asking ---
+
+const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
+                                                  uint64_t id) {
+  const struct rondo_rank_view *view = &s->ranks[rank];
+  for (uint32_t i = 0; i < view->coll_count; i++)
+    if (view->colls[i].desc.id == id)
+      return &view->colls[i];
+  return NULL;
+}
+
+int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, uint64_t id,
+                             uint64_t run) {
+  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, id);
+  return v && (v->completed >= run || v->executing >= run);
+}
+
+const struct rondo_coll_view *rondo_snapshot_scheduled(const struct rondo_snapshot *s,
+                                                       uint32_t rank) {
+  const struct rondo_rank_view *view = &s->ranks[rank];
+  for (uint32_t i = 0; i < view->coll_count; i++)
+    if (view->colls[i].executing && view->colls[i].is_scheduled)
+      return &view->colls[i];
+  return NULL;
+}
+
+// The first rank for which `rank`'s current collective waits, after `after` in its group; -1: none.
+static int64_t next_awaited(const struct rondo_snapshot *s, uint32_t rank, uint32_t *after) {
+  const struct rondo_coll_view *v = rondo_snapshot_scheduled(s, rank);
+  for (; v && *after < v->nranks; ++*after) {
+    uint32_t member = v->members[*after];
+    if (member == rank || rondo_snapshot_has_begun(s, member, v->desc.id, v->executing))
+      continue;
+    ++*after;
+    return member;
+  }
+  return -1;
+}
+
+enum colour { WHITE = 0, GREY, BLACK };
+
+// Depth-first search with its own stack; a grey successor closes a cycle.
+static uint32_t search_from(const struct rondo_snapshot *s, uint32_t start, uint8_t *colours,
+                            uint32_t *path, uint32_t *positions) {
+  uint32_t depth = 1;
+  path[0] = start;
+  positions[0] = 0;
+  colours[start] = GREY;
+  while (depth) {
+    uint32_t rank = path[depth - 1];
+    int64_t next = next_awaited(s, rank, &positions[depth - 1]);
+    if (next < 0) {
+      colours[rank] = BLACK;
+      depth--;
+    } else if (colours[next] == GREY) {
+      uint32_t first = 0;
+      while (path[first] != (uint32_t)next)
+        first++;
+      memmove(path, path + first, (depth - first) * sizeof *path);
+      return depth - first;
+    } else if (colours[next] == WHITE) {
+      colours[next] = GREY;
+      positions[depth] = 0;
+      path[depth++] = (uint32_t)next;
+    }
+  }
+  return 0;
+}
+
+uint32_t rondo_snapshot_cycle(const struct rondo_snapshot *s, uint32_t *cycle) {
+  uint8_t *colours = calloc(s->rank_count, 1);
+  uint32_t *positions = calloc(s->rank_count, sizeof *positions);
+  uint32_t length = 0;
+  if (colours && positions)
+    for (uint32_t r = 0; r < s->rank_count && !length; r++)
+      if (colours[r] == WHITE)
+        length = search_from(s, r, colours, cycle, positions);
+  free(colours);
+  free(positions);
+  return length;
+}

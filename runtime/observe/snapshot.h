@@ -1,0 +1,58 @@
+// A picture of what every rank of a job is doing, taken without stopping it.
+#ifndef RONDO_RUNTIME_OBSERVE_SNAPSHOT_H
+#define RONDO_RUNTIME_OBSERVE_SNAPSHOT_H
+
+#include <stdint.h>
+
+#include "runtime/api/rank.h"
+
+// One registered collective on one rank.
+struct rondo_coll_view {
+  struct rondo_collective_desc desc;
+  uint32_t *members; // copied
+  uint32_t nranks;
+  uint64_t submitted, completed;
+  uint64_t on_device; // runs that the daemon has
+  uint64_t executing; // number of the run that a block has begun; 0: none
+  int is_scheduled;   // a block is working on it now
+  uint32_t block, op; // where it stands
+  uint16_t primitive; // of that op
+  uint8_t phase;      // enum rondo_context_phase
+  int32_t peer;       // rank it waits for; -1: none or unknown
+  int wants_data;     // 1: for data of the peer, 0: for the peer to take data
+  uint64_t waiting_ns;
+};
+
+struct rondo_rank_view {
+  uint32_t rank;
+  int is_present;
+  uint32_t coll_count;
+  struct rondo_coll_view *colls;
+};
+
+struct rondo_snapshot {
+  uint32_t rank_count;
+  struct rondo_rank_view *ranks;
+};
+
+// Takes a picture. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; free it with fini in both cases.
+int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world);
+void rondo_snapshot_fini(struct rondo_snapshot *s);
+
+// Rank `rank`'s view of collective `id`, or null.
+const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
+                                                  uint64_t id);
+
+// 1 if `rank` has begun, or completed, run `run` of collective `id`.
+int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, uint64_t id,
+                             uint64_t run);
+
+// Finds ranks that wait for each other in a circle, each in the collective on which its
+// daemon works. Writes them to `cycle` (room for rank_count) and returns how many; 0: none.
+uint32_t rondo_snapshot_cycle(const struct rondo_snapshot *s, uint32_t *cycle);
+
+// The collective on which the rank's daemon works, or null.
+const struct rondo_coll_view *rondo_snapshot_scheduled(const struct rondo_snapshot *s,
+                                                       uint32_t rank);
+
+#endif // RONDO_RUNTIME_OBSERVE_SNAPSHOT_H

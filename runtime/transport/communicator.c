@@ -1,0 +1,170 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/plan/build.h"
+#include "runtime/memory/memory.h"
+#include "runtime/transport/communicator.h"
+
+#define DEFAULT_SLOT_BYTES (256u * 1024u)
+#define DEFAULT_SLOTS 4u
+#define REFERENCE_BYTES 4096u     // payloads of at least this are passed by reference
+#define BLOCK_BYTES (64u * 1024u) // a collective takes one block for each of these
+#define ALIGN_BYTES 64u
+
+static int is_segmented(int kind) { return kind != RONDO_ALL_REDUCE; }
+
+static int is_gathered(int kind) {
+  return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER;
+}
+
+static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
+                                    const struct rondo_shape_limits *limits) {
+  uint64_t elem_bytes = rondo_dtype_bytes(desc->dtype);
+  uint64_t bytes = desc->count * elem_bytes;
+  uint64_t cap_bytes = limits->slot_bytes ? limits->slot_bytes : DEFAULT_SLOT_BYTES;
+  uint64_t blocks = divide_up(bytes, BLOCK_BYTES);
+  struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
+  shape.root = desc->root;
+  shape.count = desc->count;
+  shape.algorithm = rondo_plan_choose(desc->kind, bytes, nranks);
+  shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
+  shape.slot_count = DEFAULT_SLOTS;
+  shape.reference_bytes = REFERENCE_BYTES;
+  shape.scaled = rondo_reduction_lower(desc->dtype, desc->redop, desc->scalar, nranks).scale;
+  // The largest chunk of any block; small collectives take small slots.
+  uint64_t parts = shape.blocks;
+  if (!is_segmented(desc->kind) && shape.algorithm == RONDO_ALGORITHM_RING)
+    parts *= nranks;
+  uint64_t chunk_bytes = divide_up(divide_up(bytes, parts), ALIGN_BYTES) * ALIGN_BYTES;
+  chunk_bytes = chunk_bytes < ALIGN_BYTES ? ALIGN_BYTES : chunk_bytes;
+  chunk_bytes = chunk_bytes > cap_bytes ? cap_bytes : chunk_bytes;
+  shape.chunk_elems = (uint32_t)(chunk_bytes / elem_bytes);
+  return shape;
+}
+
+struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block) {
+  uint64_t elem_bytes = rondo_dtype_bytes(shape->dtype);
+  uint64_t align = ALIGN_BYTES / elem_bytes;
+  uint64_t share = divide_up(divide_up(shape->count, shape->blocks), align) * align;
+  struct rondo_geometry g = {0};
+  g.begin = share * block < shape->count ? share * block : shape->count;
+  g.end = shape->count - g.begin > share ? g.begin + share : shape->count;
+  int split = !is_segmented(shape->kind) && shape->algorithm == RONDO_ALGORITHM_RING;
+  int one_chunk = !split && !is_gathered(shape->kind);
+  g.chunk_count = one_chunk ? 1 : shape->nranks;
+  g.segment = split ? 0 : shape->count;
+  g.chunk_elems = shape->chunk_elems;
+  g.align_elems = (uint32_t)align;
+  return g;
+}
+
+struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
+                                                     const struct rondo_shape *shape,
+                                                     const uint32_t *members) {
+  struct rondo_communicator *comm = rondo_memory_alloc(sizeof *comm);
+  if (!comm)
+    return NULL;
+  comm->members = malloc(shape->nranks * sizeof *members);
+  comm->links = calloc(2 * (size_t)shape->nranks, sizeof *comm->links);
+  if (!comm->members || !comm->links) {
+    rondo_communicator_destroy(comm);
+    return NULL;
+  }
+  memcpy(comm->members, members, shape->nranks * sizeof *members);
+  comm->pool = pool;
+  comm->shape = *shape;
+  comm->gate.state = RONDO_GATE_CLOSED;
+  comm->gate.culprit = UINT32_MAX;
+  comm->gate.last_run = UINT64_MAX;
+  return comm;
+}
+
+void rondo_communicator_destroy(struct rondo_communicator *comm) {
+  for (uint32_t i = 0; i < comm->link_count; i++)
+    rondo_pool_give(comm->pool, comm->links[i].first, comm->links[i].bytes);
+  free(comm->links);
+  free(comm->members);
+  rondo_memory_free(comm);
+}
+
+// Payload bytes that a slot needs when the member at `from` sends: nothing for what fits beside
+// the mark, and little where everything large goes by reference.
+static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t from) {
+  const struct rondo_shape *s = &comm->shape;
+  uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
+  struct rondo_plan_request request = {s->kind, s->algorithm, from, s->nranks, s->root};
+  struct rondo_plan plan;
+  int computes = 0;
+  if (chunk_bytes <= RONDO_CONNECTOR_INLINE_BYTES)
+    return 0;
+  if (rondo_plan_build(&request, &plan) != RONDO_SUCCESS)
+    return chunk_bytes;
+  for (uint32_t i = 0; i < plan.op_count; i++) {
+    uint16_t p = plan.ops[i].primitive;
+    if ((p & RONDO_PRIM_SEND) && !(p & RONDO_PRIM_COPY) && ((p & RONDO_PRIM_RECV) || s->scaled))
+      computes = 1;
+  }
+  if (computes || chunk_bytes < s->reference_bytes)
+    return chunk_bytes;
+  return s->reference_bytes;
+}
+
+static struct rondo_link *find_link(const struct rondo_communicator *comm, uint32_t from,
+                                    uint32_t to) {
+  for (uint32_t i = 0; i < comm->link_count; i++)
+    if (comm->links[i].from == from && comm->links[i].to == to)
+      return &comm->links[i];
+  return NULL;
+}
+
+static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
+  const struct rondo_shape *s = &comm->shape;
+  if (find_link(comm, from, to))
+    return RONDO_SUCCESS;
+  uint64_t slot_bytes = payload_bytes(comm, from);
+  uint64_t head_bytes = rondo_connector_bytes(s->slot_count);
+  uint64_t stride = head_bytes + slot_bytes * s->slot_count;
+  stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
+  struct rondo_link link = {.from = from, .to = to, .stride_bytes = stride};
+  link.first = rondo_pool_take(comm->pool, stride * s->blocks, &link.bytes);
+  if (!link.first)
+    return RONDO_ERR_NO_MEMORY;
+  for (uint32_t b = 0; b < s->blocks; b++) {
+    struct rondo_connector *c = (struct rondo_connector *)((char *)link.first + b * stride);
+    c->payload = slot_bytes ? (uint64_t)(uintptr_t)c + head_bytes : 0;
+    c->slot_count = s->slot_count;
+    c->slot_bytes = (uint32_t)slot_bytes;
+    c->reference_bytes = s->reference_bytes;
+    c->producer_rank = comm->members[from];
+    c->consumer_rank = comm->members[to];
+    rondo_connector_init(c, 0);
+  }
+  comm->bytes += link.bytes;
+  comm->links[comm->link_count++] = link;
+  return RONDO_SUCCESS;
+}
+
+int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
+                               uint32_t position) {
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < plan->send_peer_count && status == RONDO_SUCCESS; i++)
+    status = make_link(comm, position, plan->send_peers[i]);
+  for (uint32_t i = 0; i < plan->recv_peer_count && status == RONDO_SUCCESS; i++)
+    status = make_link(comm, plan->recv_peers[i], position);
+  return status;
+}
+
+struct rondo_connector *rondo_communicator_find(const struct rondo_communicator *comm,
+                                                uint32_t from, uint32_t to, uint32_t block) {
+  const struct rondo_link *link = find_link(comm, from, to);
+  return (struct rondo_connector *)((char *)link->first + block * link->stride_bytes);
+}
+
+void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32_t culprit) {
+  if (rondo_load_relaxed_u32(&comm->gate.state) >= RONDO_GATE_FAILED)
+    return;
+  rondo_store_relaxed_u32(&comm->gate.culprit, culprit);
+  rondo_store_seq_cst_u32(&comm->gate.state, RONDO_GATE_FAILED + (uint32_t)status); // G1
+}

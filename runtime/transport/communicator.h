@@ -1,0 +1,81 @@
+// The communicator: the connectors of one collective, with the gate that its
+// members share. Within one process it is one object that members join.
+//
+//   create (by the first member) -> attach (each member) -> leave (each) -> freed with the last
+//
+// Connector memory comes from the pool of the job and goes back to it. Calls are
+// made under the lock of the job; the data plane sees only connectors and the gate.
+#ifndef RONDO_RUNTIME_TRANSPORT_COMMUNICATOR_H
+#define RONDO_RUNTIME_TRANSPORT_COMMUNICATOR_H
+
+#include <stdint.h>
+
+#include "daemon/core/context_core.h"
+#include "daemon/plan/plan.h"
+#include "runtime/memory/pool.h"
+#include <rondo/rondo.h>
+
+// How a collective is cut; equal on all members.
+struct rondo_shape {
+  int kind, dtype, algorithm;
+  uint32_t nranks, root;
+  uint32_t blocks; // that take part
+  uint32_t chunk_elems;
+  uint32_t slot_count;
+  uint64_t count;
+  uint32_t reference_bytes;
+  uint32_t scaled; // 1: this reduction multiplies inputs before sending
+};
+
+// What decides a shape besides the descriptor.
+struct rondo_shape_limits {
+  uint32_t blocks;     // of each member's daemon
+  uint32_t slot_bytes; // cap on one slot
+};
+
+struct rondo_communicator {
+  struct rondo_communicator_gate gate;
+  struct rondo_shape shape;
+  struct rondo_pool *pool;
+  uint32_t *members;     // ranks of the job, by position
+  uint32_t joined, left; // members that registered, and of these deregistered
+  uint32_t link_count;   // connectors from one position to another, for all blocks
+  struct rondo_link *links;
+  uint64_t bytes; // taken from the pool
+};
+
+// The connectors from position `from` to position `to`, one a block.
+struct rondo_link {
+  uint32_t from, to;
+  struct rondo_connector *first;
+  uint64_t stride_bytes; // from one block's connector to the next
+  uint64_t bytes;
+};
+
+// Decides how a collective is cut. Pure.
+struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
+                                    const struct rondo_shape_limits *limits);
+
+// The part of block `block`.
+struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
+
+// Makes a communicator for the ranks `members` (copied). Null when memory is used up.
+struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
+                                                     const struct rondo_shape *shape,
+                                                     const uint32_t *members);
+
+// Makes the connectors that `plan` of the member at `position` needs, where its peers
+// have not made them already. Returns 0 or RONDO_ERR_NO_MEMORY.
+int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
+                               uint32_t position);
+
+// The connector between two positions for a block; it has been made by connect.
+struct rondo_connector *rondo_communicator_find(const struct rondo_communicator *comm,
+                                                uint32_t from, uint32_t to, uint32_t block);
+
+// Ends all runs with `status`, for good. The first status stays. `culprit` is a rank.
+void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32_t culprit);
+
+void rondo_communicator_destroy(struct rondo_communicator *comm);
+
+#endif // RONDO_RUNTIME_TRANSPORT_COMMUNICATOR_H

@@ -1,0 +1,64 @@
+// Stickiness: when a block fetches, how it orders, how long a stuck primitive may
+// probe (the paper, 4.3). Pure: time is never asked for, budgets are nanoseconds.
+//
+// A policy is a value. All blocks of all ranks of a job use the same one, and thereby
+// come to run the same collective at the same time without a message: the front of
+// the queue gets the largest budget, each later place half of the one before, and a
+// success multiplies the budget, so whoever finds a peer at work stays with it.
+#ifndef RONDO_SCHEDULER_POLICY_CORE_H
+#define RONDO_SCHEDULER_POLICY_CORE_H
+
+#include <stdint.h>
+
+#include "queues/platform/platform.h"
+#include <rondo/types.h>
+
+struct rondo_policy {
+  uint8_t order;  // enum rondo_order_policy
+  uint8_t budget; // enum rondo_budget_policy
+  uint16_t reserved;
+  uint32_t success_factor;
+  uint64_t front_budget_ns;
+  uint64_t min_budget_ns;
+  uint64_t max_budget_ns;
+};
+
+// Budget of a collective that is scheduled at `position` of the task queue.
+RONDO_FN uint64_t rondo_policy_initial_budget(const struct rondo_policy *p, uint32_t position) {
+  if (p->budget == RONDO_BUDGET_NEVER)
+    return UINT64_MAX;
+  if (p->budget == RONDO_BUDGET_FIXED)
+    return p->front_budget_ns;
+  uint64_t budget = position < 64 ? p->front_budget_ns >> position : 0;
+  return budget > p->min_budget_ns ? budget : p->min_budget_ns;
+}
+
+// Budget of the primitives that follow a success.
+RONDO_FN uint64_t rondo_policy_raised_budget(const struct rondo_policy *p, uint64_t budget) {
+  if (p->budget != RONDO_BUDGET_ADAPTIVE)
+    return budget;
+  if (budget >= p->max_budget_ns / p->success_factor)
+    return p->max_budget_ns;
+  return budget * p->success_factor;
+}
+
+// 1 if a block should look for new entries now: with priorities at every step, else when its
+// queue is empty or a whole pass over it made no progress. Without preemption only an empty queue
+// asks for more: the single-queue model of the paper, 2.4.1.
+RONDO_FN int rondo_policy_should_fetch(const struct rondo_policy *p, uint32_t queued, int stalled) {
+  if (queued == 0)
+    return 1;
+  if (p->budget == RONDO_BUDGET_NEVER)
+    return 0;
+  return stalled || p->order == RONDO_ORDER_PRIORITY;
+}
+
+// 1 if a newly fetched collective of the urgency given should be scheduled before
+// the one that is being executed.
+RONDO_FN int rondo_policy_should_switch(const struct rondo_policy *p, uint32_t arrived_urgency,
+                                        uint32_t current_urgency) {
+  return p->order == RONDO_ORDER_PRIORITY && p->budget != RONDO_BUDGET_NEVER &&
+         arrived_urgency > current_urgency;
+}
+
+#endif // RONDO_SCHEDULER_POLICY_CORE_H

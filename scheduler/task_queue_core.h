@@ -1,0 +1,91 @@
+// The task queue of one block: the collectives that it has to run, in order, and
+// a cursor that goes round them (the paper, 4.2 and 4.3). Pure: no time, no memory of its own.
+//
+// An entry is the collective's index in the daemon's table with its priority in
+// the top byte: four bytes, so 1,000 queued collectives take 4 KB of a block's fast memory.
+// Not shared: only the block that owns it touches it.
+#ifndef RONDO_SCHEDULER_TASK_QUEUE_CORE_H
+#define RONDO_SCHEDULER_TASK_QUEUE_CORE_H
+
+#include <stdint.h>
+
+#include "queues/platform/platform.h"
+
+#define RONDO_TASK_INDEX_MAX 0xffffffu
+
+struct rondo_task_queue {
+  uint64_t entries; // address of capacity × uint32_t
+  uint32_t capacity;
+  uint32_t count;
+  uint32_t cursor; // position of the scheduled entry; below count unless count is 0
+  uint32_t reserved;
+};
+
+RONDO_FN uint32_t *rondo_task_entries(const struct rondo_task_queue *q) {
+  return (uint32_t *)(uintptr_t)q->entries;
+}
+
+RONDO_FN uint32_t rondo_task_make(uint32_t index, int priority) {
+  return (uint32_t)(priority + 128) << 24 | index;
+}
+
+RONDO_FN uint32_t rondo_task_index(uint32_t task) { return task & RONDO_TASK_INDEX_MAX; }
+RONDO_FN uint32_t rondo_task_urgency(uint32_t task) { return task >> 24; }
+
+RONDO_FN void rondo_task_queue_init(struct rondo_task_queue *q, uint32_t *entries,
+                                    uint32_t capacity) {
+  q->entries = (uint64_t)(uintptr_t)entries;
+  q->capacity = capacity;
+  q->count = q->cursor = 0;
+  q->reserved = 0;
+}
+
+// The scheduled task. The queue must not be empty.
+RONDO_FN uint32_t rondo_task_queue_current(const struct rondo_task_queue *q) {
+  return rondo_task_entries(q)[q->cursor];
+}
+
+// Puts a task behind all tasks of its urgency or higher (`sorted`), or at the end. The scheduled
+// task stays scheduled. Returns 0, or 1 when the queue is full (its capacity
+// is the size of the daemon's table, so a caller that queues a collective once never sees that).
+RONDO_FN int rondo_task_queue_push(struct rondo_task_queue *q, uint32_t task, int sorted) {
+  uint32_t *entries = rondo_task_entries(q);
+  if (q->count == q->capacity)
+    return 1;
+  uint32_t at = q->count;
+  if (sorted)
+    for (; at > 0 && rondo_task_urgency(entries[at - 1]) < rondo_task_urgency(task); at--)
+      entries[at] = entries[at - 1];
+  entries[at] = task;
+  if (q->count > 0 && at <= q->cursor)
+    q->cursor++;
+  q->count++;
+  return 0;
+}
+
+// Takes the scheduled task out; the one behind it is scheduled next.
+// Returns 1 if the cursor went past the end and so back to the front, else 0.
+RONDO_FN int rondo_task_queue_remove(struct rondo_task_queue *q) {
+  uint32_t *entries = rondo_task_entries(q);
+  q->count--;
+  for (uint32_t i = q->cursor; i < q->count; i++)
+    entries[i] = entries[i + 1];
+  if (q->cursor < q->count)
+    return 0;
+  q->cursor = 0;
+  return 1;
+}
+
+// Schedules the next task; the preempted one keeps its place. Returns 1 if the cursor
+// went back to the front: a pass over the queue is complete.
+RONDO_FN int rondo_task_queue_next(struct rondo_task_queue *q) {
+  if (++q->cursor < q->count)
+    return 0;
+  q->cursor = 0;
+  return 1;
+}
+
+// Schedules the front of the queue.
+RONDO_FN void rondo_task_queue_rewind(struct rondo_task_queue *q) { q->cursor = 0; }
+
+#endif // RONDO_SCHEDULER_TASK_QUEUE_CORE_H
