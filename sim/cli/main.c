@@ -17,16 +17,27 @@ static const char usage[] =
     "  rondo-sim COMMAND --help   the options of a command\n"
     "  rondo-sim --version        the version\n";
 
+struct command {
+  const char *name;
+  char *called; // what usage and error lines call it
+  int (*run)(int argc, char **argv);
+};
+
+static char deadlock_name[] = "rondo-sim deadlock", analyse_name[] = "rondo-sim analyse";
+
+static const struct command commands[] = {
+    {"deadlock", deadlock_name, rondo_sim_deadlock_main},
+    {"analyse", analyse_name, rondo_sim_analyse_main},
+};
+
 int main(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
-  if (strcmp(command, "deadlock") == 0) {
-    return rondo_sim_deadlock_main(argc - 1, argv + 1);
+  for (size_t k = 0; k < sizeof(commands) / sizeof(commands[0]); k++) {
+    if (strcmp(command, commands[k].name) == 0) {
+      argv[1] = commands[k].called;
+      return commands[k].run(argc - 1, argv + 1);
+    }
   }
-#ifdef RONDO_SIM_ANALYSE
-  if (strcmp(command, "analyse") == 0) {
-    return rondo_sim_analyse_main(argc - 1, argv + 1);
-  }
-#endif
   if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
     printf("rondo-sim %s\n", RONDO_SIM_VERSION);
     return 0;
