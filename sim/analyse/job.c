@@ -7,7 +7,8 @@
 
 #include "sim/common/text.h"
 
-#define LARGEST_GROUP ((int64_t)1 << 22)
+#define LARGEST_GROUP                                                                              \
+  ((int64_t)1 << 18) // more than any job has; keeps a bad number from taking memory
 
 // A track on its way into the job.
 struct incoming {
@@ -121,6 +122,12 @@ static int numbers_compare(const void *a, const void *b) {
   return (*x > *y) - (*x < *y);
 }
 
+static void numbers_add(struct rondo_sim_text *all, const int64_t *numbers, size_t count) {
+  if (count) {
+    rondo_sim_text_add_bytes(all, (const char *)numbers, count * sizeof *numbers);
+  }
+}
+
 // Every rank that a file is of, or that one names as member of a group, in order of its number.
 static void ranks_gather(struct rondo_analyse_job *job, const struct arrivals *in,
                          const struct rondo_analyse_group_hints *hints) {
@@ -132,14 +139,13 @@ static void ranks_gather(struct rondo_analyse_job *job, const struct arrivals *i
       rondo_sim_text_add_bytes(&all, (const char *)&in->items[i].rank, sizeof(int64_t));
     }
     for (size_t k = 0; k < t->group_count; k++) {
-      rondo_sim_text_add_bytes(&all, (const char *)t->groups[k].members,
-                               t->groups[k].member_count * sizeof(int64_t));
+      numbers_add(&all, t->groups[k].members, t->groups[k].member_count);
     }
   }
   for (size_t i = 0; i < hints->count; i++) {
     int64_t *ranks;
     size_t count = rondo_analyse_ranks_parse(hints->items[i].ranks, &ranks);
-    rondo_sim_text_add_bytes(&all, (const char *)ranks, count * sizeof *ranks);
+    numbers_add(&all, ranks, count);
     free(ranks);
   }
   for (int64_t number = 0; in->world && number < in->world_size; number++) {
@@ -459,7 +465,7 @@ static void arrivals_take(struct rondo_analyse_job *job, struct arrivals *in) {
       continue;
     }
     uint32_t rank = numbered ? rank_find(job, one->rank) : rank_add(job, -1);
-    if (job->ranks[rank].present) {
+    if (job->ranks[rank].places) {
       problem(job, "%s: rank %lld was already read from %s; this file is left out",
               one->record->path, (long long)one->rank, job->ranks[rank].path);
     } else {

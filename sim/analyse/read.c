@@ -64,5 +64,5 @@ void rondo_analyse_read(struct rondo_analyse_record *r, struct rondo_analyse_inp
   if (in->error) {
     rondo_analyse_record_problem(r, 0, rondo_analyse_input_offset(in), "%s", strerror(in->error));
   }
-  r->unusable = r->track_count == 0;
+  r->unusable |= r->track_count == 0;
 }

@@ -304,7 +304,8 @@ void rondo_analyse_read_json(struct rondo_analyse_record *r, struct rondo_analys
   if (rondo_analyse_json_peek(j) == '[') {
     rondo_analyse_read_kineto_events(r, j); // a trace may be its bare list of events
   } else if (rondo_analyse_json_open(j, '{')) {
-    while (rondo_analyse_json_key(j, &key)) {
+    // A Rondo flight record goes on behind its first object, and its reader reads to the end.
+    while (r->source != RONDO_ANALYSE_RONDO && rondo_analyse_json_key(j, &key)) {
       member_read(&reader, key);
     }
   }

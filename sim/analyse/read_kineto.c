@@ -59,7 +59,8 @@ static void info_group_read(struct rondo_analyse_record *r, struct rondo_analyse
     }
   }
   struct rondo_analyse_track *t = &r->tracks[0];
-  struct rondo_analyse_group_decl *g = &t->groups[rondo_analyse_track_group(t, name)];
+  uint32_t added = rondo_analyse_track_group(t, name); // first: it may move the groups
+  struct rondo_analyse_group_decl *g = &t->groups[added];
   int64_t *members;
   size_t count = rondo_analyse_ranks_parse(rondo_analyse_strings_get(&r->strings, ranks), &members);
   g->name = name;

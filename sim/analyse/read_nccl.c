@@ -155,7 +155,8 @@ static void init_read(struct reader *reader, const struct prefix *prefix,
   struct rondo_analyse_track *t =
       track_of(reader, prefix, number_after(line, " cudaDev ", prefix->device));
   uint32_t key = communicator_key(reader, t, line, size);
-  struct rondo_analyse_group_decl *g = &t->groups[rondo_analyse_track_group(t, key)];
+  uint32_t added = rondo_analyse_track_group(t, key); // first: it may move the groups
+  struct rondo_analyse_group_decl *g = &t->groups[added];
   g->name = key;
   g->handle = handle;
   g->size = size;

@@ -219,13 +219,13 @@ void rondo_analyse_read_pickle(struct rondo_analyse_record *r, struct rondo_anal
   }
   config_read(&reader, &p, rondo_analyse_pickle_get(&p, top, "pg_config"));
   status_read(&reader, &p, rondo_analyse_pickle_get(&p, top, "pg_status"));
-  bool dump = is_dump(&p, top) || r->tracks[0].call_count;
+  bool dump = (whole && is_dump(&p, top)) || r->tracks[0].call_count;
   if (whole && !dump) {
     rondo_analyse_record_problem(
         r, 0, 0, "is a pickle, but not a Flight Recorder dump: no pg_config, no entries");
   }
   rondo_analyse_flight_finish(&reader.flight);
-  r->track_count = dump ? 1 : 0;
+  r->unusable = !dump;
   rondo_analyse_pickle_fini(&p);
   rondo_sim_text_fini(&reader.shape);
 }

@@ -93,8 +93,10 @@ static size_t track_of(struct rondo_analyse_record *r, const struct member *m) {
 
 static void member_add(struct rondo_analyse_record *r, const struct member *m, uint32_t hash,
                        bool missing) {
-  struct rondo_analyse_track *t = &r->tracks[track_of(r, m)];
-  struct rondo_analyse_group_decl *g = &t->groups[rondo_analyse_track_group(t, hash)];
+  size_t at = track_of(r, m); // first: it may move the tracks
+  struct rondo_analyse_track *t = &r->tracks[at];
+  uint32_t added = rondo_analyse_track_group(t, hash); // first: it may move the groups
+  struct rondo_analyse_group_decl *g = &t->groups[added];
   g->name = hash;
   g->own_index = m->rank;
   g->counts = m->counts;

@@ -10,7 +10,7 @@
 #include "sim/common/text.h"
 
 #define MOST_PROBLEMS 20
-#define MOST_RANKS ((size_t)1 << 20)
+#define MOST_RANKS ((size_t)1 << 18)
 #define HIGHEST_RANK ((int64_t)1 << 40)
 
 const char *rondo_analyse_source_name(int source) {

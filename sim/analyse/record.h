@@ -91,7 +91,7 @@ rondo_analyse_record_problem(struct rondo_analyse_record *r, uint64_t line, uint
                              const char *format, ...);
 
 // Reads the numbers in a list of ranks: "[0, 1, 2]", "0,1,2" or "0-2". Returns how many; *out is
-// the caller's to free. Numbers past 1,048,576 of them are left out.
+// the caller's to free. Numbers past 262,144 of them are left out.
 size_t rondo_analyse_ranks_parse(const char *text, int64_t **out);
 
 #endif // RONDO_SIM_ANALYSE_RECORD_H

@@ -94,6 +94,8 @@ static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analys
   rondo_analyse_words_rank(&line, a->job, rank);
   if (!r->present) {
     rondo_sim_text_add(&line, r->dead ? ": does not answer" : ": no file");
+  } else if (a->job->family == RONDO_ANALYSE_FAMILY_RAS) {
+    rondo_sim_text_add(&line, ": answers");
   } else if (a->waits.front_first[rank] == a->waits.front_first[rank + 1]) {
     rondo_sim_text_add(&line, ": waits in no collective");
   } else {
@@ -109,8 +111,10 @@ static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analys
     if (r->starts_known) {
       number(&line, "started", progress[i].started);
     }
-    number(&line, progress[i].completed_known ? "completed" : "must have completed",
-           progress[i].completed);
+    if (a->job->family != RONDO_ANALYSE_FAMILY_RAS) {
+      number(&line, progress[i].completed_known ? "completed" : "must have completed",
+             progress[i].completed);
+    }
     rondo_sim_text_add_bytes(&line, "\n", 1);
   }
   wrap(t, rondo_sim_text_str(&line), 6);

@@ -177,6 +177,14 @@ static const struct rondo_analyse_caller *caller_of(const struct rondo_analyse_w
   return found ? &w->callers->items[low] : NULL;
 }
 
+// True if the ring of a rank goes back to before the operation was first called, so that a call of
+// its own would still be in it.
+static bool ring_covers(const struct rondo_analyse_job *job, const struct rondo_analyse_op *o,
+                        const struct rondo_analyse_rank *r) {
+  int64_t called_ns = job->ranks[o->first_rank].calls[o->first_call].created_ns;
+  return r->call_count && r->calls[0].created_ns > 0 && r->calls[0].created_ns < called_ns;
+}
+
 // How a rank stands whose file has no entry of the operation.
 static enum rondo_analyse_standing stands_without_entry(const struct rondo_analyse_job *job,
                                                         const struct rondo_analyse_op *o,
@@ -196,8 +204,8 @@ static enum rondo_analyse_standing stands_without_entry(const struct rondo_analy
     }
   }
   bool no_trace = !place || place->last_call < 0;
-  return r->cut_off || (r->front_missing && no_trace) ? RONDO_ANALYSE_STANDS_UNCLEAR
-                                                      : RONDO_ANALYSE_STANDS_ABSENT;
+  bool lost = r->front_missing && no_trace && !ring_covers(job, o, r);
+  return r->cut_off || lost ? RONDO_ANALYSE_STANDS_UNCLEAR : RONDO_ANALYSE_STANDS_ABSENT;
 }
 
 enum rondo_analyse_standing rondo_analyse_stands(const struct rondo_analyse_waits *w, uint32_t op,

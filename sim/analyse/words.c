@@ -347,7 +347,8 @@ static void side_words(struct rondo_sim_text *t, const struct rondo_analyse_anal
   rondo_analyse_words_ranks(t, a->job, ranks, count);
   rondo_sim_text_add(t, ": %s", rondo_analyse_kind_name(call->kind));
   rondo_analyse_words_details(t, a->job, call);
-  rondo_sim_text_add(t, " (%s).\n", rondo_analyse_state_name(call->state));
+  bool recorded = a->job->ranks[one->rank].states_known;
+  rondo_sim_text_add(t, " (%s).\n", recorded ? rondo_analyse_state_name(call->state) : "called");
   free(ranks);
 }
 
@@ -516,17 +517,26 @@ void rondo_analyse_words_divergence(struct rondo_sim_text *t,
   }
 }
 
+static void circle_prevention(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
+  if (a->job->ops[a->verdict.op].source >= 0) {
+    rondo_sim_text_add(t, "Sends and receives that face each other need one launch on both sides "
+                          "(batch_isend_irecv, ncclGroupStart), or let one side send first.\n");
+  } else {
+    rondo_sim_text_add(t, "Make these calls in one order on all ranks: from one thread, or with a "
+                          "lock or an event between the groups.\n");
+  }
+  rondo_sim_text_add(t, "With NCCL 2.26 or newer, NCCL_LAUNCH_ORDER_IMPLICIT=1 keeps the launch "
+                        "order of one process; it does not help where the calls themselves come "
+                        "in different orders.\n");
+  rondo_sim_text_add(t, "Under Rondo the order is free: a collective that is stuck is set aside "
+                        "and the other one runs.\n");
+}
+
 void rondo_analyse_words_prevention(struct rondo_sim_text *t,
                                     const struct rondo_analyse_analysis *a) {
   switch (a->verdict.outcome) {
   case RONDO_ANALYSE_CIRCULAR_WAIT:
-    rondo_sim_text_add(t, "Make these calls in one order on all ranks: from one thread, or with a "
-                          "lock or an event between the groups.\n");
-    rondo_sim_text_add(t, "With NCCL 2.26 or newer, NCCL_LAUNCH_ORDER_IMPLICIT=1 keeps the launch "
-                          "order of one process; it does not help where the calls themselves come "
-                          "in different orders.\n");
-    rondo_sim_text_add(t, "Under Rondo the order is free: a collective that is stuck is set aside "
-                          "and the other one runs.\n");
+    circle_prevention(t, a);
     break;
   case RONDO_ANALYSE_MISMATCH:
     rondo_sim_text_add(t, "Compare the two call sites: a branch on the rank, an uneven last batch, "

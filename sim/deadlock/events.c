@@ -165,6 +165,11 @@ const struct rondo_sim_window *rondo_sim_events_window(const struct rondo_sim_ev
   return low < e->window_count && e->windows[low].gpu == gpu ? &e->windows[low] : NULL;
 }
 
+uint32_t rondo_sim_events_planned(const struct rondo_sim_events *e, uint32_t gpu, uint32_t slot) {
+  const struct rondo_sim_window *x = rondo_sim_events_window(e, gpu, slot);
+  return x && x->start <= slot ? e->permuted[x->first_permuted + slot - x->start] : slot;
+}
+
 uint32_t rondo_sim_events_sync_from(const struct rondo_sim_events *e, uint64_t at) {
   uint32_t low = 0, high = e->sync_count;
   while (low < high) {

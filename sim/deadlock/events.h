@@ -72,6 +72,9 @@ void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_wo
 const struct rondo_sim_window *rondo_sim_events_window(const struct rondo_sim_events *e,
                                                        uint32_t gpu, uint32_t slot);
 
+// The planned slot of what the GPU really invokes at `slot`.
+uint32_t rondo_sim_events_planned(const struct rondo_sim_events *e, uint32_t gpu, uint32_t slot);
+
 // The number of the first synchronisation at or behind position `at` among all slots.
 uint32_t rondo_sim_events_sync_from(const struct rondo_sim_events *e, uint64_t at);
 

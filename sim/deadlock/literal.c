@@ -7,10 +7,6 @@
 
 enum { UNSEEN, ON_PATH, DONE };
 
-static uint32_t members_end(const struct rondo_sim_programs *p, uint32_t group) {
-  return group + 1 < p->group_count ? p->groups[group + 1].first_member : p->member_count;
-}
-
 // Notes where in each member's program each collective stands.
 static void index_positions(struct rondo_sim_literal *l) {
   const struct rondo_sim_programs *p = l->programs;
@@ -18,7 +14,7 @@ static void index_positions(struct rondo_sim_literal *l) {
   for (uint32_t c = 0; c < p->collective_count; c++) {
     uint32_t g = p->group_of[c];
     l->position_first[c] = total;
-    l->missing[c] = members_end(p, g) - p->groups[g].first_member;
+    l->missing[c] = rondo_sim_programs_members_end(p, g) - p->groups[g].first_member;
     total += l->missing[c];
   }
   l->position = rondo_sim_alloc(sizeof(uint32_t) * total);
@@ -88,7 +84,7 @@ static void stop_executing(struct rondo_sim_literal_gpu *gpu, uint32_t collectiv
 static void succeed(struct rondo_sim_literal *l, uint32_t collective) {
   const struct rondo_sim_programs *p = l->programs;
   uint32_t g = p->group_of[collective];
-  for (uint32_t m = p->groups[g].first_member; m < members_end(p, g); m++) {
+  for (uint32_t m = p->groups[g].first_member; m < rondo_sim_programs_members_end(p, g); m++) {
     stop_executing(&l->gpus[p->members[m]], collective);
     touch(l, p->members[m]);
   }
@@ -149,7 +145,8 @@ static int64_t next_edge(const struct rondo_sim_literal *l, uint32_t from, struc
   const struct rondo_sim_programs *p = l->programs;
   for (; at->executing < l->gpus[from].executing_count; at->executing++, at->member = 0) {
     uint32_t c = l->gpus[from].executing[at->executing], g = p->group_of[c];
-    uint32_t first = p->groups[g].first_member, count = members_end(p, g) - first;
+    uint32_t first = p->groups[g].first_member,
+             count = rondo_sim_programs_members_end(p, g) - first;
     while (at->member < count) {
       uint32_t rank = at->member++, m = p->members[first + rank];
       uint32_t n = l->position[l->position_first[c] + rank];

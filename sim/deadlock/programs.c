@@ -247,14 +247,10 @@ struct rondo_sim_collective rondo_sim_programs_name(const struct rondo_sim_progr
   return (struct rondo_sim_collective){g->group, g->first_index + collective - g->first_collective};
 }
 
-static uint32_t local_group_end(const struct rondo_sim_programs *p, uint32_t g) {
-  return g + 1 < p->group_count ? p->groups[g + 1].first_member : p->member_count;
-}
-
 // A collective has started everywhere: it succeeds, and its members have room again.
 static uint32_t succeed(struct rondo_sim_programs *p, uint32_t collective, uint32_t queue_count) {
   uint32_t g = p->group_of[collective];
-  for (uint32_t m = p->groups[g].first_member; m < local_group_end(p, g); m++) {
+  for (uint32_t m = p->groups[g].first_member; m < rondo_sim_programs_members_end(p, g); m++) {
     struct rondo_sim_program *x = &p->programs[p->members[m]];
     x->executing--;
     if (!x->queued && x->next < x->length) {
@@ -277,7 +273,7 @@ static uint32_t begin_run(struct rondo_sim_programs *p) {
   for (uint32_t g = 0, c = 0; g < p->group_count; g++) {
     uint32_t end = g + 1 < p->group_count ? p->groups[g + 1].first_collective : p->collective_count;
     for (; c < end; c++) {
-      p->missing[c] = local_group_end(p, g) - p->groups[g].first_member;
+      p->missing[c] = rondo_sim_programs_members_end(p, g) - p->groups[g].first_member;
     }
   }
   return unfinished;

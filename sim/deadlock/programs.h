@@ -87,6 +87,12 @@ void rondo_sim_programs_append(struct rondo_sim_programs *p, uint32_t gpu,
 // this is exact whatever the turns were; p->programs[].next says where each stopped.
 bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit);
 
+// One behind the last entry of a local group in p->members.
+static inline uint32_t rondo_sim_programs_members_end(const struct rondo_sim_programs *p,
+                                                      uint32_t group) {
+  return group + 1 < p->group_count ? p->groups[group + 1].first_member : p->member_count;
+}
+
 // The world's name of a local collective.
 struct rondo_sim_collective rondo_sim_programs_name(const struct rondo_sim_programs *p,
                                                     uint32_t collective);

@@ -24,8 +24,7 @@ void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_
   p->submitted = rondo_sim_calloc(w->slot_count, 1);
   p->synced = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
   p->hung = rondo_sim_calloc(w->gpu_count, sizeof(bool));
-  p->slots = rondo_sim_calloc(w->group_count, sizeof(*p->slots));
-  p->in_slot = rondo_sim_calloc(w->member_offset[w->group_count], 1);
+  rondo_sim_slots_init(&p->slots, w);
 }
 
 void rondo_sim_published_fini(struct rondo_sim_published *p) {
@@ -37,8 +36,7 @@ void rondo_sim_published_fini(struct rondo_sim_published *p) {
   free(p->submitted);
   free(p->synced);
   free(p->hung);
-  free(p->slots);
-  free(p->in_slot);
+  rondo_sim_slots_fini(&p->slots);
   *p = (struct rondo_sim_published){0};
 }
 
@@ -52,23 +50,16 @@ static void reset(struct rondo_sim_published *p) {
     p->hung[gpu] = false;
   }
   for (uint32_t g = 0; g < w->group_count; g++) {
-    p->slots[g] = (struct rondo_sim_slot){0, 0};
     for (uint64_t c = p->first_index[g]; c < p->first_index[g + 1]; c++) {
       p->remaining[c] = rondo_sim_world_size(w, g);
     }
   }
   memset(p->submitted, 0, w->slot_count);
-  memset(p->in_slot, 0, w->member_offset[w->group_count]);
+  rondo_sim_slots_clear(&p->slots, w->component_gpus, w->gpu_count);
 }
 
 static double draw(struct rondo_sim_draws draws) {
   return draws.rng ? rondo_sim_rng_unit(draws.rng) : rondo_sim_mersenne_unit(draws.mersenne);
-}
-
-// What the events say is submitted at a slot.
-static uint32_t scripted(const struct rondo_sim_events *e, uint32_t gpu, uint32_t slot) {
-  const struct rondo_sim_window *x = rondo_sim_events_window(e, gpu, slot);
-  return x && x->start <= slot ? e->permuted[x->first_permuted + slot - x->start] : slot;
 }
 
 // Does the GPU synchronise at this turn?
@@ -89,7 +80,7 @@ static bool synchronises(struct rondo_sim_published *p, uint32_t gpu,
 // draw is made: a stream of random numbers must be read in step.
 static uint32_t decide(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
   if (draws.events) {
-    return scripted(draws.events, gpu, p->submitted_count[gpu]++);
+    return rondo_sim_events_planned(draws.events, gpu, p->submitted_count[gpu]++);
   }
   uint32_t *list = p->list + p->world->slot_offset[gpu];
   uint32_t first = p->submitted_count[gpu]++, at = first;
@@ -100,34 +91,6 @@ static uint32_t decide(struct rondo_sim_published *p, uint32_t gpu, struct rondo
   uint32_t taken = list[at];
   memmove(list + first + 1, list + first, (at - first) * sizeof(*list));
   return taken;
-}
-
-static uint8_t *slot_mark(struct rondo_sim_published *p, uint32_t group, uint32_t gpu) {
-  uint32_t m = p->world->member_offset[group];
-  while (p->world->members[m] != gpu) {
-    m++;
-  }
-  return &p->in_slot[m];
-}
-
-static bool submit_single(struct rondo_sim_published *p, uint32_t gpu,
-                          struct rondo_sim_collective c) {
-  const struct rondo_sim_world *w = p->world;
-  struct rondo_sim_slot *slot = &p->slots[c.group];
-  uint8_t *mark = slot_mark(p, c.group, gpu);
-  if (*mark) {
-    return false; // lost: the group still waits for what this GPU submitted before
-  }
-  if (slot->submitted > 0 && slot->index != c.index) {
-    return true;
-  }
-  *mark = 1;
-  slot->index = c.index;
-  if (++slot->submitted == rondo_sim_world_size(w, c.group)) {
-    slot->submitted = 0;
-    memset(p->in_slot + w->member_offset[c.group], 0, rondo_sim_world_size(w, c.group));
-  }
-  return false;
 }
 
 static bool is_submitted(const struct rondo_sim_published *p, uint32_t gpu,
@@ -208,7 +171,7 @@ static void submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t slot) {
 static bool turn(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
   if (p->single) {
     uint32_t slot = decide(p, gpu, draws);
-    return submit_single(p, gpu, rondo_sim_world_at(p->world, gpu, slot));
+    return rondo_sim_slots_submit(&p->slots, gpu, rondo_sim_world_at(p->world, gpu, slot));
   }
   if (synchronises(p, gpu, draws)) {
     p->hung[gpu] = p->outstanding[gpu] > 0;

@@ -23,6 +23,7 @@
 #include "sim/deadlock/events.h"
 #include "sim/deadlock/mersenne.h"
 #include "sim/deadlock/rng.h"
+#include "sim/deadlock/slots.h"
 #include "sim/deadlock/world.h"
 
 // Where the plain engine's random numbers come from; exactly one is set.
@@ -30,12 +31,6 @@ struct rondo_sim_draws {
   struct rondo_sim_rng *rng;
   struct rondo_sim_mersenne *mersenne;
   const struct rondo_sim_events *events; // nothing is drawn: these happen (drawn with all_syncs)
-};
-
-// What a group holds in the single-queue decision.
-struct rondo_sim_slot {
-  uint32_t index;     // of the collective that the submitted ones agree on
-  uint32_t submitted; // by how many members
 };
 
 struct rondo_sim_published {
@@ -50,8 +45,7 @@ struct rondo_sim_published {
   uint8_t *submitted;                      // of each slot: whether its collective is submitted
   bool *hung;                              // of each GPU
   uint32_t *synced;                        // of each GPU: synchronisations since it last submitted
-  struct rondo_sim_slot *slots;            // of each group
-  uint8_t *in_slot; // of each place in world->members: submitted to the group's slot
+  struct rondo_sim_slots slots;            // single queue
 };
 
 void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_sim_world *w,

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "sim/deadlock/events.h"
-#include "sim/deadlock/published.h"
+#include "sim/deadlock/slots.h"
 #include "sim/deadlock/world.h"
 
 // A GPU in the synchronisation decision. Times count turns x GPUs + GPU.
@@ -42,12 +42,9 @@ struct rondo_sim_quick {
   bool single;
   bool *in_step; // single: of each component, whether it stays so undisturbed
   bool all_in_step;
-  struct rondo_sim_slot *slots;
-  uint8_t *in_slot;
-  uint32_t *mark_place;   // single: of each entry of world->joined, the place in world->members
-  uint32_t dirty;         // single: groups that hold something
-  uint32_t *window_first; // of each GPU
-  uint32_t *sync_first;   // of each GPU
+  struct rondo_sim_slots slots; // single
+  uint32_t *window_first;       // of each GPU
+  uint32_t *sync_first;         // of each GPU
   struct rondo_sim_quick_gpu *gpus;
   struct rondo_sim_quick_event *heap;
   uint32_t heap_count, heap_capacity;

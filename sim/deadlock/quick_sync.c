@@ -76,14 +76,6 @@ static const struct rondo_sim_window *window_at(const struct rondo_sim_quick *q,
   return NULL;
 }
 
-static uint32_t place_of(const struct rondo_sim_world *w, uint32_t gpu, uint32_t group) {
-  uint32_t k = w->joined_offset[gpu];
-  while (w->joined[k] != group) {
-    k++;
-  }
-  return k - w->joined_offset[gpu];
-}
-
 static struct have have_at(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                            uint32_t gpu, uint32_t group, uint64_t time) {
   uint32_t n = position(q, gpu, time);
@@ -94,7 +86,8 @@ static struct have have_at(const struct rondo_sim_quick *q, const struct rondo_s
     have.extra_count = n - x->start;
     n = x->start;
   }
-  have.prefix = rondo_sim_world_count_below(q->world, gpu, place_of(q->world, gpu, group), n);
+  have.prefix =
+      rondo_sim_world_count_below(q->world, gpu, rondo_sim_world_place(q->world, gpu, group), n);
   return have;
 }
 

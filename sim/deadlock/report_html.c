@@ -98,6 +98,18 @@ static double value_on(const struct rondo_sim_row *row, enum axis axis) {
   }
 }
 
+// Rows that belong on one chart where nothing was swept: same model, and both 3D or both free.
+struct family {
+  bool all;
+  enum rondo_sim_model model;
+  bool three_d;
+};
+
+static bool in_family(const struct rondo_sim_row *row, const struct family *f) {
+  bool three_d = row->config.grouping == RONDO_SIM_3D;
+  return f->all || (row->config.model == f->model && three_d == f->three_d);
+}
+
 // The series of a row and variant: in a sweep, rows that differ in nothing but the axis.
 static uint32_t series_of(struct rondo_sim_chart *c, const struct rondo_sim_report *r,
                           const struct rondo_sim_row *row, int v, enum axis axis) {
@@ -117,12 +129,12 @@ static uint32_t series_of(struct rondo_sim_chart *c, const struct rondo_sim_repo
 }
 
 static void add_points(struct rondo_sim_chart *c, const struct rondo_sim_report *r, int v,
-                       enum axis axis) {
+                       enum axis axis, const struct family *f) {
   for (uint32_t k = 0; k < r->row_count; k++) {
     const struct rondo_sim_row *row = &r->rows[k];
     const struct rondo_sim_tally *t = &row->outcomes[v].total;
     double x = value_on(row, axis);
-    if (!row->outcomes[v].ran || t->rounds == 0 || !(x > 0)) {
+    if (!row->outcomes[v].ran || t->rounds == 0 || !(x > 0) || !in_family(row, f)) {
       continue;
     }
     struct rondo_sim_interval i = rondo_sim_wilson(t->deadlocks, t->rounds);
@@ -131,10 +143,11 @@ static void add_points(struct rondo_sim_chart *c, const struct rondo_sim_report 
   }
 }
 
-static void add_paper(struct rondo_sim_chart *c, const struct rondo_sim_report *r, enum axis axis) {
+static void add_paper(struct rondo_sim_chart *c, const struct rondo_sim_report *r, enum axis axis,
+                      const struct family *f) {
   for (uint32_t k = 0; k < r->row_count && r->sweep_count == 0; k++) {
     double x = value_on(&r->rows[k], axis);
-    if (!isnan(r->rows[k].paper) && x > 0) {
+    if (!isnan(r->rows[k].paper) && x > 0 && in_family(&r->rows[k], f)) {
       uint32_t s = rondo_sim_chart_series(c, "the paper", false);
       rondo_sim_chart_point(c, (struct rondo_sim_chart_point){x, r->rows[k].paper, NAN, NAN, s});
     }
@@ -142,17 +155,21 @@ static void add_paper(struct rondo_sim_chart *c, const struct rondo_sim_report *
 }
 
 static void chart(const struct rondo_sim_report *r, enum axis axis, const char *key, bool log_axis,
-                  struct rondo_sim_text *out) {
-  char title[96], label[64];
+                  const struct family *f, struct rondo_sim_text *out) {
+  char title[128], label[64];
   struct rondo_sim_chart c;
   bool chance = strcmp(key, "disorder") == 0 || strcmp(key, "synchronisation") == 0;
-  snprintf(title, sizeof(title), "Deadlock ratio against %s", key);
+  snprintf(title, sizeof(title), "Deadlock ratio against %s%s%s%s", key, f->all ? "" : ": ",
+           f->all ? "" : rondo_sim_model_name(f->model),
+           f->all       ? ""
+           : f->three_d ? ", 3D groups"
+                        : ", free groups");
   snprintf(label, sizeof(label), "%s%s", key, chance ? " probability" : "");
   rondo_sim_chart_init(&c, title, label, log_axis);
   for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
-    add_points(&c, r, v, axis);
+    add_points(&c, r, v, axis, f);
   }
-  add_paper(&c, r, axis);
+  add_paper(&c, r, axis, f);
   if (c.point_count > 0) {
     rondo_sim_chart_svg(&c, out);
   }
@@ -160,13 +177,16 @@ static void chart(const struct rondo_sim_report *r, enum axis axis, const char *
 }
 
 static void charts(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
+  static const struct family everything = {.all = true};
   rondo_sim_text_add(out, "<h2>Charts</h2>\n");
   for (uint32_t k = 0; k < r->sweep_count; k++) {
-    chart(r, (enum axis)(OVER_SWEEP_0 + k), r->sweeps[k].key, r->sweeps[k].logarithmic, out);
+    chart(r, (enum axis)(OVER_SWEEP_0 + k), r->sweeps[k].key, r->sweeps[k].logarithmic, &everything,
+          out);
   }
-  if (r->sweep_count == 0) {
-    chart(r, OVER_DISORDER, "disorder", true, out);
-    chart(r, OVER_SYNCHRONISATION, "synchronisation", true, out);
+  for (int n = 0; r->sweep_count == 0 && n < 6; n++) {
+    struct family f = {false, (enum rondo_sim_model)(n / 2), n % 2 == 0};
+    chart(r, OVER_DISORDER, "disorder", true, &f, out);
+    chart(r, OVER_SYNCHRONISATION, "synchronisation", true, &f, out);
   }
   rondo_sim_text_add(out,
                      "<p>Bars are 95&nbsp;%% confidence intervals. A hollow mark on the bottom "

@@ -220,7 +220,7 @@ static int rank_in(const struct rondo_sim_world *w, const struct rondo_sim_segme
   return -1;
 }
 
-static uint32_t place_of(const struct rondo_sim_world *w, uint32_t gpu, uint32_t group) {
+uint32_t rondo_sim_world_place(const struct rondo_sim_world *w, uint32_t gpu, uint32_t group) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
   uint32_t place = 0;
   while (joined[place] != group) {
@@ -231,7 +231,7 @@ static uint32_t place_of(const struct rondo_sim_world *w, uint32_t gpu, uint32_t
 
 uint32_t rondo_sim_world_slot(const struct rondo_sim_world *w, uint32_t gpu,
                               struct rondo_sim_collective c) {
-  uint32_t place = place_of(w, gpu, c.group);
+  uint32_t place = rondo_sim_world_place(w, gpu, c.group);
   const struct rondo_sim_segment *s = &w->segments[w->segment_offset[gpu]];
   int rank = rank_in(w, s, place);
   while (rank < 0 || c.index >= s->first_index + s->layers) {

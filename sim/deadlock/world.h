@@ -80,6 +80,9 @@ uint32_t rondo_sim_world_gpu_at(const struct rondo_sim_world *w, uint64_t at);
 struct rondo_sim_collective rondo_sim_world_at(const struct rondo_sim_world *w, uint32_t gpu,
                                                uint32_t slot);
 
+// Where a group that the GPU has joined stands among its groups.
+uint32_t rondo_sim_world_place(const struct rondo_sim_world *w, uint32_t gpu, uint32_t group);
+
 // The slot at which a GPU plans a collective of a group that it has joined.
 uint32_t rondo_sim_world_slot(const struct rondo_sim_world *w, uint32_t gpu,
                               struct rondo_sim_collective c);

@@ -214,6 +214,24 @@ static void reports_are_written_in_every_form(void **state) {
   assert_int_equal(sim("deadlock -n 10 --csv /nothing/there.csv"), 73);
 }
 
+// A row written for the published simulator and read back is the same row.
+static void exported_rows_come_back_the_same(void **state) {
+  (void)state;
+  double ratios[2];
+  assert_int_equal(sim("deadlock --preset table1 --rows y9 --draws 1 -n 2000 --export out"), 0);
+  assert_prints("written: out-y9.json");
+  assert_int_equal(sim("deadlock out-y9.json --json -"), 0);
+  for (int k = 0; k < 2; k++) {
+    json_t *root = parsed_output();
+    ratios[k] = number_of(root, 0, "dfccl", "deadlocks");
+    assert_true(number_of(root, 0, "dfccl", "rounds") == 2000);
+    json_decref(root);
+    assert_int_equal(sim("deadlock --preset table1 --rows y9 --draws 1 -n 2000 --json -"), 0);
+  }
+  assert_true(ratios[0] == ratios[1] && ratios[0] > 0);
+  assert_int_equal(sim("deadlock --preset table1 --rows y9 --order sequential --export out"), 73);
+}
+
 // Interrupted once it has said that rounds are done: prints what is known and leaves with 130.
 static void interrupting_prints_what_is_known(void **state) {
   (void)state;
@@ -284,6 +302,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_deadlock_is_explained),
       cmocka_unit_test(limited_room_is_explained),
       cmocka_unit_test(reports_are_written_in_every_form),
+      cmocka_unit_test(exported_rows_come_back_the_same),
       cmocka_unit_test(interrupting_prints_what_is_known),
       cmocka_unit_test(a_hundred_thousand_gpus_fit),
   };

@@ -1,0 +1,34 @@
+// The published single-queue decision: each group holds what its members have submitted (published.h
+// has the rules). Shared by the plain and the quick way.
+#ifndef RONDO_SIM_DEADLOCK_SLOTS_H
+#define RONDO_SIM_DEADLOCK_SLOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/deadlock/world.h"
+
+// What one group holds.
+struct rondo_sim_slot {
+  uint32_t index;     // of the collective that the submitted ones agree on
+  uint32_t submitted; // by how many members
+};
+
+struct rondo_sim_slots {
+  const struct rondo_sim_world *world;
+  struct rondo_sim_slot *slots; // of each group
+  uint32_t *place;              // of each entry of world->joined: the GPU's entry in world->members
+  uint8_t *submitted;           // of each entry of world->members: whether the group holds it
+  uint32_t dirty;               // groups that hold something
+};
+
+void rondo_sim_slots_init(struct rondo_sim_slots *s, const struct rondo_sim_world *w);
+void rondo_sim_slots_fini(struct rondo_sim_slots *s);
+
+// Empties the groups of the GPUs listed; those of other GPUs must be empty.
+void rondo_sim_slots_clear(struct rondo_sim_slots *s, const uint32_t *gpus, uint32_t gpu_count);
+
+// A GPU submits a collective. True for what the published simulator calls a deadlock.
+bool rondo_sim_slots_submit(struct rondo_sim_slots *s, uint32_t gpu, struct rondo_sim_collective c);
+
+#endif // RONDO_SIM_DEADLOCK_SLOTS_H
