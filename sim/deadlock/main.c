@@ -288,6 +288,22 @@ static int apply(const struct arguments *a, struct rondo_sim_config *c) {
   return rondo_sim_config_check(c, error, sizeof(error)) ? 0 : fail(EX_USAGE, error);
 }
 
+// A preset's rows say what they simulate; what would contradict them is refused, not ignored.
+static int check_preset(const struct arguments *a) {
+  static const char *const fixed[] = {"model", "disorder", "synchronisation", "resources"};
+  char error[128];
+  for (uint32_t k = 0; k < a->setting_count; k++) {
+    for (int i = 0; i < 4; i++) {
+      if (strcmp(a->settings[k].name, fixed[i]) == 0) {
+        snprintf(error, sizeof(error),
+                 "%s: the rows of a preset have their own; --sweep can vary it", fixed[i]);
+        return fail(EX_USAGE, error);
+      }
+    }
+  }
+  return a->shape ? fail(EX_USAGE, "--3d: the rows of a preset have their own groups") : 0;
+}
+
 // The preset's rows, the files' rows, or the one of the options alone.
 static int add_rows(const struct arguments *a, struct rondo_sim_report *r) {
   char error[512];
@@ -295,7 +311,8 @@ static int add_rows(const struct arguments *a, struct rondo_sim_report *r) {
   int code = 0;
   if (a->preset || a->file_count == 0) {
     rondo_sim_config_init(&c);
-    code = apply(a, &c);
+    code = a->preset ? check_preset(a) : 0;
+    code = code ? code : apply(a, &c);
     if (code == 0 && a->preset) {
       bool ok = rondo_sim_preset_add(r, a->preset, a->rows, &c, error, sizeof(error));
       code = ok ? 0 : fail(EX_USAGE, error);

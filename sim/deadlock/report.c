@@ -219,8 +219,9 @@ static void row_remarks(const struct rondo_sim_row *row, struct rondo_sim_text *
       rondo_sim_text_add(out, "  %s, %s: %s\n", row->name, name, o->why_not);
     }
     if (o->ran && o->total.rounds < o->planned) {
-      rondo_sim_text_add(out, "  %s, %s: only %llu of %llu rounds were run\n", row->name, name,
-                         (unsigned long long)o->total.rounds, (unsigned long long)o->planned);
+      rondo_sim_text_add(out, "  %s, %s: only %llu of %llu rounds were run%s%s\n", row->name, name,
+                         (unsigned long long)o->total.rounds, (unsigned long long)o->planned,
+                         o->why_not ? ": " : "", o->why_not ? o->why_not : "");
     }
     if (o->ran && o->grouping_count > 1 && o->total.rounds > 0) {
       double s[3];

@@ -245,6 +245,7 @@ static void run_grouping(const struct rondo_sim_config *c, enum rondo_sim_varian
   enum rondo_sim_order order =
       variant == RONDO_SIM_EXACT_SEQUENTIAL ? RONDO_SIM_SEQUENTIAL : RONDO_SIM_INTERLEAVED;
   if (!rondo_sim_config_world(c, grouping, order, &world)) {
+    out->why_not = "not every grouping could be drawn";
     return;
   }
   uint32_t threads = replays(c, variant) ? 1 : rondo_sim_threads(c);

@@ -25,8 +25,8 @@ struct rondo_sim_tally {
 
 // What one variant of one configuration gave, over all its groupings.
 struct rondo_sim_outcome {
-  bool ran; // false: not asked for, or not possible (see `why_not`)
-  const char *why_not;
+  bool ran;            // false: not asked for, or not possible
+  const char *why_not; // why it did not run, or not in full; null if nothing stood in the way
   struct rondo_sim_tally total; // first_deadlock: in grouping `first_grouping`
   uint32_t first_grouping, grouping_count;
   struct rondo_sim_tally *groupings;

@@ -83,6 +83,9 @@ static void wrong_options_are_refused(void **state) {
   assert_int_equal(sim("deadlock --preset table2"), 64);
   assert_int_equal(sim("deadlock --preset table1 --rows z9"), 64);
   assert_prints("\"z9\" is not a row of table1");
+  assert_int_equal(sim("deadlock --preset table1 -d 0.5"), 64);
+  assert_prints("disorder: the rows of a preset have their own");
+  assert_int_equal(sim("deadlock --preset table1 --3d 2,2,2"), 64);
   assert_int_equal(sim("deadlock --sweep colour=1..2"), 64);
   assert_int_equal(sim("deadlock --variant best"), 64);
 }
