@@ -120,15 +120,35 @@ static uint8_t state_of(struct rondo_analyse_flight *f, const struct rondo_analy
   return (uint8_t)entry->state;
 }
 
+// What a name means. Dumps repeat a few names thousands of times.
+static const struct rondo_analyse_flight_name *meaning_of(struct rondo_analyse_flight *f,
+                                                          uint32_t name) {
+  struct rondo_analyse_flight_name *m = &f->names[name % 16];
+  if (m->name != name || !name) {
+    const char *text = rondo_analyse_strings_get(f->strings, name);
+    *m = (struct rondo_analyse_flight_name){.name = name};
+    m->kind = (uint8_t)rondo_analyse_kind_of(text, &m->uneven);
+    m->has_peers = rondo_analyse_peers_of(text, &m->self, &m->peer);
+  }
+  return m;
+}
+
+static uint8_t dtype_of(struct rondo_analyse_flight *f, uint32_t dtype) {
+  if (dtype != f->last_dtype) {
+    f->last_dtype = dtype;
+    f->last_dtype_is =
+        (uint8_t)rondo_analyse_dtype_of(rondo_analyse_strings_get(f->strings, dtype));
+  }
+  return f->last_dtype_is;
+}
+
 void rondo_analyse_flight_add_entry(struct rondo_analyse_flight *f,
                                     const struct rondo_analyse_entry *entry) {
   struct rondo_analyse_track *t = track_of(f);
-  const char *name = rondo_analyse_strings_get(f->strings, entry->name);
+  const struct rondo_analyse_flight_name *name = meaning_of(f, entry->name);
   uint32_t group = group_of(f, entry);
   struct rondo_analyse_call *call = rondo_analyse_track_call(t);
-  bool uneven;
-  int32_t self, peer;
-  call->kind = (uint8_t)rondo_analyse_kind_of(name, &uneven);
+  call->kind = name->kind;
   call->group = group;
   call->name = entry->name;
   call->seq = entry->is_p2p ? entry->p2p_seq : entry->seq;
@@ -140,14 +160,13 @@ void rondo_analyse_flight_add_entry(struct rondo_analyse_flight *f,
   call->shape = entry->shape;
   call->site = entry->site;
   call->queue = entry->thread;
-  call->dtype =
-      (uint8_t)rondo_analyse_dtype_of(rondo_analyse_strings_get(f->strings, entry->dtype));
+  call->dtype = dtype_of(f, entry->dtype);
   call->flags = (entry->counts_known ? RONDO_ANALYSE_COUNTS_KNOWN : 0) |
-                (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0);
+                (name->uneven ? RONDO_ANALYSE_UNEVEN_OK : 0);
   call->state = state_of(f, entry, &call->flags);
-  if (rondo_analyse_peers_of(name, &self, &peer)) {
-    call->peer = peer;
-    t->groups[group].own_index = self;
+  if (name->has_peers) {
+    call->peer = name->peer;
+    t->groups[group].own_index = name->self;
   }
   if (entry->record_id >= 0 && f->first_record_id < 0) {
     f->first_record_id = entry->record_id;

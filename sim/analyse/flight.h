@@ -36,6 +36,14 @@ struct rondo_analyse_entry {
   bool retired, is_p2p, counts_known;
 };
 
+// What an operation's name means, kept for the next entry of that name.
+struct rondo_analyse_flight_name {
+  uint32_t name;
+  uint8_t kind;
+  bool uneven, has_peers;
+  int32_t self, peer;
+};
+
 // What is known of a dump before its groups are settled.
 struct rondo_analyse_flight {
   struct rondo_analyse_record *record;
@@ -45,7 +53,10 @@ struct rondo_analyse_flight {
   struct rondo_analyse_flight_status *statuses; // pg_status
   size_t status_count;
   int64_t first_record_id;
-  uint32_t last_group; // of the entry before, tried first
+  uint32_t last_group;                        // of the entry before, tried first
+  struct rondo_analyse_flight_name names[16]; // by the low bits of the name's number
+  uint32_t last_dtype;                        // and what it means
+  uint8_t last_dtype_is;
 };
 
 struct rondo_analyse_flight_config {

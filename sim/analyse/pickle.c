@@ -56,7 +56,7 @@ void rondo_analyse_pickle_init(struct rondo_analyse_pickle *p, struct rondo_anal
 }
 
 void rondo_analyse_pickle_fini(struct rondo_analyse_pickle *p) {
-  for (uint32_t i = 0; i < p->container_count; i++) {
+  for (uint32_t i = 0; i < p->containers_made; i++) {
     free(p->containers[i].items);
   }
   free(p->containers);
@@ -140,7 +140,10 @@ static bool push_container(struct rondo_analyse_pickle *p, enum rondo_analyse_pi
     p->container_capacity = p->container_capacity ? 2 * p->container_capacity : 64;
     p->containers = rondo_sim_realloc(p->containers, p->container_capacity * sizeof *p->containers);
   }
-  p->containers[p->container_count] = (struct rondo_analyse_pickle_container){0};
+  if (p->container_count == p->containers_made) {
+    p->containers[p->containers_made++] = (struct rondo_analyse_pickle_container){0};
+  }
+  p->containers[p->container_count].count = 0;
   return push_integer(p, type, p->container_count++);
 }
 
@@ -179,13 +182,9 @@ static bool mark_pop(struct rondo_analyse_pickle *p, size_t *first) {
 
 static void entry_give(struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_value entry) {
   p->entry(p->context, p, entry);
-  if (p->entry_memoized) {
-    return;
+  if (!p->entry_memoized && p->entry_first < p->container_count) {
+    p->container_count = p->entry_first;
   }
-  for (uint32_t i = p->entry_first; i < p->container_count; i++) {
-    free(p->containers[i].items);
-  }
-  p->container_count = p->entry_first < p->container_count ? p->entry_first : p->container_count;
 }
 
 // True if the container below `first` is the streamed list.
@@ -261,7 +260,7 @@ static bool memo_get(struct rondo_analyse_pickle *p, uint64_t at) {
 // Takes `bytes` bytes (8 at most) as a little-endian number.
 static bool take(struct rondo_analyse_pickle *p, unsigned bytes, uint64_t *value) {
   *value = 0;
-  if (!rondo_analyse_input_need(p->in, bytes)) {
+  if (p->in->end - p->in->begin < bytes && !rondo_analyse_input_need(p->in, bytes)) {
     return fail(p, "the file ends inside an instruction (cut off?)");
   }
   for (unsigned i = 0; i < bytes; i++) {

@@ -42,6 +42,7 @@ struct rondo_analyse_pickle {
   size_t *marks;
   size_t stack_count, stack_capacity, memo_count, mark_count, mark_capacity;
   uint32_t container_count, container_capacity;
+  uint32_t containers_made; // those past container_count keep their memory for the next entry
   uint64_t memo_next;       // the number that MEMOIZE gives next
   uint32_t entry_first;     // containers from here on belong to the entry being built
   bool entry_memoized;      // one of those may be referred to again

@@ -12,10 +12,26 @@ struct reader {
   struct rondo_analyse_flight flight;
   struct rondo_sim_text shape; // scratch
   unsigned hint;
+  uint8_t fields[256]; // by the number of a key's string: 1 + its field; 0: not looked up yet
 };
 
 static struct rondo_analyse_slice slice_of(const char *text) {
   return (struct rondo_analyse_slice){text, strlen(text)};
+}
+
+// Appends a number; printf is too slow for the millions of sizes in a large job's dumps.
+static void number_add(struct rondo_sim_text *text, int64_t number) {
+  char digits[24];
+  size_t at = sizeof digits;
+  uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+  do {
+    digits[--at] = (char)('0' + rest % 10);
+    rest /= 10;
+  } while (rest);
+  if (number < 0) {
+    digits[--at] = '-';
+  }
+  rondo_sim_text_add_bytes(text, digits + at, sizeof digits - at);
 }
 
 // Writes a list of shapes as text and returns its elements.
@@ -28,10 +44,10 @@ static uint64_t sizes_read(const struct rondo_analyse_pickle *p,
   for (uint32_t i = 0; i < count; i++) {
     const struct rondo_analyse_pickle_value *sizes =
         rondo_analyse_pickle_items(p, shapes[i], &dims);
-    rondo_sim_text_add(text, i ? ", [" : "[");
+    rondo_sim_text_add_bytes(text, &", ["[i ? 0 : 2], i ? 3 : 1);
     for (uint32_t k = 0; k < dims; k++) {
-      int64_t size = rondo_analyse_pickle_integer(p, sizes[k], 0);
-      rondo_sim_text_add(text, k ? ", %lld" : "%lld", (long long)size);
+      rondo_sim_text_add_bytes(text, ", ", k ? 2 : 0);
+      number_add(text, rondo_analyse_pickle_integer(p, sizes[k], 0));
     }
     rondo_sim_text_add_bytes(text, "]", 1);
   }
@@ -107,7 +123,9 @@ static void field_read_list(struct reader *reader, const struct rondo_analyse_pi
 static void field_read(struct reader *reader, const struct rondo_analyse_pickle *p,
                        enum rondo_analyse_flight_field field,
                        struct rondo_analyse_pickle_value value, struct rondo_analyse_entry *entry) {
-  int64_t number = rondo_analyse_pickle_integer(p, value, 0);
+  bool is_number =
+      value.type == RONDO_ANALYSE_PICKLE_INTEGER || value.type == RONDO_ANALYSE_PICKLE_BOOL;
+  int64_t number = is_number ? value.integer : 0;
   switch (field) {
   case RONDO_ANALYSE_FIELD_RECORD_ID:
     entry->record_id = number;
@@ -150,6 +168,22 @@ static void field_read(struct reader *reader, const struct rondo_analyse_pickle 
   }
 }
 
+// The field meant by a key. Keys are the first strings of a dump, so their numbers are small.
+static enum rondo_analyse_flight_field field_of(struct reader *reader,
+                                                const struct rondo_analyse_pickle *p,
+                                                struct rondo_analyse_pickle_value key) {
+  bool small = key.type == RONDO_ANALYSE_PICKLE_STRING && key.integer < 256;
+  if (small && reader->fields[key.integer]) {
+    return (enum rondo_analyse_flight_field)(reader->fields[key.integer] - 1);
+  }
+  enum rondo_analyse_flight_field field =
+      rondo_analyse_flight_field_of(slice_of(rondo_analyse_pickle_text(p, key)), &reader->hint);
+  if (small) {
+    reader->fields[key.integer] = (uint8_t)(1 + field);
+  }
+  return field;
+}
+
 static void entry_read(void *context, const struct rondo_analyse_pickle *p,
                        struct rondo_analyse_pickle_value dict) {
   struct reader *reader = context;
@@ -160,9 +194,7 @@ static void entry_read(void *context, const struct rondo_analyse_pickle *p,
     return;
   }
   for (uint32_t i = 0; i + 1 < count; i += 2) {
-    const char *key = rondo_analyse_pickle_text(p, items[i]);
-    field_read(reader, p, rondo_analyse_flight_field_of(slice_of(key), &reader->hint), items[i + 1],
-               &entry);
+    field_read(reader, p, field_of(reader, p, items[i]), items[i + 1], &entry);
   }
   rondo_analyse_flight_add_entry(&reader->flight, &entry);
 }
