@@ -272,6 +272,13 @@ static void group_settle(struct rondo_analyse_flight *f, struct rondo_analyse_gr
 
 void rondo_analyse_flight_finish(struct rondo_analyse_flight *f) {
   struct rondo_analyse_track *t = track_of(f);
+  const char *version = rondo_analyse_strings_get(f->strings, f->version);
+  if (f->version && strncmp(version, "2.", 2) != 0) {
+    rondo_analyse_record_problem(f->record, 0, 0,
+                                 "has Flight Recorder version %.20s; it is read as 2.10 is, the "
+                                 "last one known here",
+                                 version);
+  }
   t->front_missing = f->first_record_id > 0;
   for (size_t i = 0; i < t->group_count; i++) {
     group_settle(f, &t->groups[i]);

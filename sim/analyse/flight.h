@@ -53,6 +53,7 @@ struct rondo_analyse_flight {
   struct rondo_analyse_flight_status *statuses; // pg_status
   size_t status_count;
   int64_t first_record_id;
+  uint32_t version;                           // string; 0: not recorded
   uint32_t last_group;                        // of the entry before, tried first
   struct rondo_analyse_flight_name names[16]; // by the low bits of the name's number
   uint32_t last_dtype;                        // and what it means
