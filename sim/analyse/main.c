@@ -19,11 +19,11 @@ struct options {
   size_t hint_count;
   const char *html, *svg, *dot;
   regex_t pattern;
-  bool has_pattern, json, full, quiet;
+  bool has_pattern, json, full, quiet, progress;
   unsigned thread_count;
 };
 
-enum { OPTION_HTML = 256, OPTION_SVG, OPTION_DOT, OPTION_FULL, OPTION_THREADS };
+enum { OPTION_HTML = 256, OPTION_SVG, OPTION_DOT, OPTION_FULL, OPTION_THREADS, OPTION_PROGRESS };
 
 static const struct argp_option option_list[] = {
     {"json", 'j', NULL, 0, "Print the report as JSON", 0},
@@ -39,6 +39,8 @@ static const struct argp_option option_list[] = {
      "Who is in a group, where the files do not say: --group tp=0-3,8. May be repeated", 0},
     {"full", OPTION_FULL, NULL, 0, "List every rank and group, however many", 0},
     {"threads", OPTION_THREADS, "COUNT", 0, "Files to read at once (default: one a core)", 0},
+    {"progress", OPTION_PROGRESS, NULL, 0, "Show progress even if the error output is no terminal",
+     0},
     {"quiet", 'q', NULL, 0, "No progress, and nothing on problems with files", 0},
     {0}};
 
@@ -115,6 +117,9 @@ static error_t option_parse(int key, char *argument, struct argp_state *state) {
     break;
   case OPTION_THREADS:
     threads_set(o, argument, state);
+    break;
+  case OPTION_PROGRESS:
+    o->progress = true;
     break;
   case 'q':
     o->quiet = true;
@@ -279,7 +284,7 @@ int rondo_sim_analyse_main(int argc, char **argv) {
   }
   struct rondo_analyse_record *records = rondo_sim_alloc(o.path_count * sizeof *records);
   struct rondo_analyse_load_options load = {o.has_pattern ? &o.pattern : NULL, o.thread_count,
-                                            !o.quiet && isatty(STDERR_FILENO)};
+                                            !o.quiet && (o.progress || isatty(STDERR_FILENO))};
   rondo_analyse_load(records, o.paths, o.path_count, &load);
   if (!o.quiet) {
     problems_print(records, o.path_count);

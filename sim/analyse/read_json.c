@@ -12,6 +12,7 @@ struct reader {
   struct rondo_analyse_record *record;
   struct rondo_analyse_json json;
   struct rondo_analyse_flight flight;
+  uint32_t version; // string, of whatever kind the file turns out to be
   unsigned hint;
 };
 
@@ -279,6 +280,8 @@ static void member_read(struct reader *reader, struct rondo_analyse_slice key) {
   struct rondo_analyse_json *j = &reader->json;
   if (rondo_analyse_slice_is(key, "entries") && rondo_analyse_json_peek(j) == '[') {
     entries_read(reader);
+  } else if (rondo_analyse_slice_is(key, "version")) {
+    reader->version = rondo_analyse_read_string(r, j);
   } else if (rondo_analyse_slice_is(key, "pg_config")) {
     config_read(reader);
   } else if (rondo_analyse_slice_is(key, "pg_status")) {
@@ -314,6 +317,7 @@ void rondo_analyse_read_json(struct rondo_analyse_record *r, struct rondo_analys
   }
   rondo_analyse_read_failure(r, j);
   if (reader.flight.record) {
+    reader.flight.version = reader.version;
     rondo_analyse_flight_finish(&reader.flight);
   }
   if (!j->failed && r->track_count == 0) {

@@ -251,6 +251,7 @@ void rondo_analyse_read_pickle(struct rondo_analyse_record *r, struct rondo_anal
   }
   config_read(&reader, &p, rondo_analyse_pickle_get(&p, top, "pg_config"));
   status_read(&reader, &p, rondo_analyse_pickle_get(&p, top, "pg_status"));
+  reader.flight.version = string_read(&p, rondo_analyse_pickle_get(&p, top, "version"));
   bool dump = (whole && is_dump(&p, top)) || r->tracks[0].call_count;
   if (whole && !dump) {
     rondo_analyse_record_problem(

@@ -247,6 +247,17 @@ static void bad_files_are_named_and_the_rest_goes_on(void **state) {
   assert_int_equal(analyse(" "), 64);
 }
 
+static void an_unknown_version_is_read_and_said(void **state) {
+  (void)state;
+  snprintf(output, sizeof output,
+           "sed 's/\"version\":\"2.10\"/\"version\":\"3.1\"/' %s/nothing-waits/"
+           "nccl_trace_rank_0.json > %s/new_rank_0.json",
+           fixtures, folder);
+  assert_int_equal(system(output), 0);
+  assert_int_equal(analyse("%s/new_rank_0.json nothing-waits/*1.json", folder), 0);
+  assert_says("has Flight Recorder version 3.1");
+}
+
 // Two sorts of evidence on one job are judged on their own, and the weightier verdict leads.
 static void families_are_judged_apart(void **state) {
   (void)state;
@@ -276,6 +287,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(rank_pattern_reads_other_names),
       cmocka_unit_test(drawings_are_written_where_there_is_a_cycle),
       cmocka_unit_test(bad_files_are_named_and_the_rest_goes_on),
+      cmocka_unit_test(an_unknown_version_is_read_and_said),
       cmocka_unit_test(families_are_judged_apart),
   };
   if (argc < 3) {
