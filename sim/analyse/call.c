@@ -1,7 +1,7 @@
 #include "sim/analyse/call.h"
 
 #include <ctype.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -31,16 +31,19 @@ const char *rondo_analyse_redop_name(int redop) {
   return redop >= 0 && redop < RONDO_ANALYSE_REDOP_COUNT ? redop_names[redop] : "";
 }
 
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; }
+
 // Letters of a name in lower case, without its library prefix, underscores and ranks.
 static void squeeze(const char *name, char *out, size_t size) {
   const char *colon = strchr(name, ':');
-  size_t n = 0;
-  for (const char *p = colon ? colon + 1 : name; *p && *p != ' ' && n + 1 < size; p++) {
-    if (isalnum((unsigned char)*p)) {
-      out[n++] = (char)tolower((unsigned char)*p);
+  const char *end = out + size - 1;
+  for (const char *p = colon ? colon + 1 : name; *p && *p != ' ' && out < end; p++) {
+    char c = lower(*p);
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
+      *out++ = c;
     }
   }
-  out[n] = 0;
+  *out = 0;
 }
 
 struct spelling {
@@ -92,10 +95,26 @@ enum rondo_analyse_kind rondo_analyse_kind_of(const char *name, bool *uneven) {
   return RONDO_ANALYSE_OTHER;
 }
 
+// Reads a number that is no larger than a group could be; false if there is none.
+static bool small_number(const char **text, int32_t *number) {
+  char *end;
+  long value = strtol(*text, &end, 10);
+  bool read = end != *text && value >= 0 && value < INT32_MAX;
+  *number = read ? (int32_t)value : -1;
+  *text = end;
+  return read;
+}
+
 bool rondo_analyse_peers_of(const char *name, int32_t *self, int32_t *other) {
-  const char *space = strchr(name, ' ');
-  return space && (sscanf(space + 1, "%9d->%9d", self, other) == 2 ||
-                   sscanf(space + 1, "%9d<-%9d", self, other) == 2);
+  const char *text = strchr(name, ' ');
+  if (!text || !small_number(&text, self)) {
+    return false;
+  }
+  if (strncmp(text, "->", 2) != 0 && strncmp(text, "<-", 2) != 0) {
+    return false;
+  }
+  text += 2;
+  return small_number(&text, other);
 }
 
 enum rondo_analyse_dtype rondo_analyse_dtype_of(const char *name) {

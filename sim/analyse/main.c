@@ -243,9 +243,16 @@ static size_t parts_make(struct part *parts, struct rondo_analyse_record *record
   return made;
 }
 
-static int part_compare(const void *a, const void *b) {
-  const struct rondo_analyse_analysis *const *x = a, *const *y = b;
-  return (int)(*y)->verdict.outcome - (int)(*x)->verdict.outcome;
+// Lists the parts, the weightiest verdict first.
+static void parts_order(const struct part *parts, size_t count,
+                        const struct rondo_analyse_analysis **order) {
+  for (size_t i = 0; i < count; i++) {
+    size_t at = i;
+    for (; at > 0 && order[at - 1]->verdict.outcome < parts[i].analysis.verdict.outcome; at--) {
+      order[at] = order[at - 1];
+    }
+    order[at] = &parts[i].analysis;
+  }
 }
 
 static int analyse(const struct options *o, struct rondo_analyse_record *records) {
@@ -256,10 +263,7 @@ static int analyse(const struct options *o, struct rondo_analyse_record *records
     fprintf(stderr, "rondo-sim: none of the files could be used\n");
     return EX_DATAERR;
   }
-  for (size_t i = 0; i < count; i++) {
-    order[i] = &parts[i].analysis;
-  }
-  qsort(order, count, sizeof *order, part_compare);
+  parts_order(parts, count, order);
   struct rondo_analyse_report report = {.analyses = order,
                                         .analysis_count = count,
                                         .records = records,

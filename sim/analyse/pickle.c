@@ -326,7 +326,7 @@ static bool ignore(struct rondo_analyse_pickle *p, uint64_t value) {
 }
 
 static bool framed(struct rondo_analyse_pickle *p, unsigned char code) {
-  size_t first;
+  size_t first = 0;
   if (!mark_pop(p, &first)) {
     return false;
   }

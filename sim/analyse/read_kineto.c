@@ -271,7 +271,7 @@ static void call_add(struct reader *reader, const struct event *e) {
   int64_t peer = kind == RONDO_ANALYSE_SEND ? e->target : e->source;
   call->peer = kind >= RONDO_ANALYSE_SEND && kind <= RONDO_ANALYSE_RECV ? (int32_t)peer : -1;
   if (t->call_count > reader->key_capacity) {
-    reader->key_capacity = 2 * t->call_count + 64;
+    reader->key_capacity = 2 * t->call_count;
     reader->keys = rondo_sim_realloc(reader->keys, reader->key_capacity * sizeof *reader->keys);
   }
   reader->keys[t->call_count - 1] = key_of(e);
@@ -334,7 +334,8 @@ static void calls_order(struct rondo_analyse_track *t) {
 
 void rondo_analyse_read_kineto_events(struct rondo_analyse_record *r,
                                       struct rondo_analyse_json *j) {
-  struct reader reader = {.record = r, .json = j};
+  struct reader reader = {.record = r, .json = j, .key_capacity = 64};
+  reader.keys = rondo_sim_alloc(reader.key_capacity * sizeof *reader.keys);
   track_begin(r);
   rondo_analyse_json_open(j, '[');
   while (rondo_analyse_json_item(j)) {

@@ -56,14 +56,14 @@ struct rondo_analyse_track {
 struct rondo_analyse_record {
   const char *path;
   int64_t rank_hint; // the rank in the file's name; -1: none
-  bool rank_named;   // the name says that the number is a rank
-  enum rondo_analyse_source source;
   struct rondo_analyse_strings strings;
   struct rondo_analyse_track *tracks;
   size_t track_count, track_capacity;
   char **problems;
   size_t problem_count;
-  bool unusable; // nothing of the file could be used
+  enum rondo_analyse_source source;
+  bool rank_named; // the name says that the number is a rank
+  bool unusable;   // nothing of the file could be used
 };
 
 // Makes an empty record; `path` must outlive it.

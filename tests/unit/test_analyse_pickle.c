@@ -114,23 +114,32 @@ static void entry_seen(void *context, const struct rondo_analyse_pickle *p,
   entries++;
 }
 
+static char many[1 << 18];
+static size_t many_bytes;
+
+#define MANY_ADD(text) many_add(text, sizeof(text) - 1)
+
+static void many_add(const char *data, size_t bytes) {
+  assert_true(many_bytes + bytes <= sizeof many);
+  memcpy(many + many_bytes, data, bytes);
+  many_bytes += bytes;
+}
+
 // Ten thousand entries, each with a list inside: what an entry holds is given back with it.
 static void entries_are_handed_out_and_forgotten(void **state) {
   enum { COUNT = 10000 };
-  static char data[COUNT * 23 + 64];
   uint32_t seen = 0;
   (void)state;
-  size_t n = 0;
-  memcpy(data, "\x80\x02}(X\7\0\0\0entries](", 18);
-  n = 18;
+  many_bytes = 0;
+  MANY_ADD("\x80\x02}(X\7\0\0\0entries](");
   for (int i = 0; i < COUNT; i++) {
-    memcpy(data + n, "}(X\1\0\0\0iM..X\1\0\0\0l](K\1eu", 23);
-    data[n + 9] = (char)(i & 0xff);
-    data[n + 10] = (char)(i >> 8);
-    n += 23;
+    const char number[] = {'M', (char)(i & 0xff), (char)(i >> 8)};
+    MANY_ADD("}(X\1\0\0\0i");
+    many_add(number, sizeof number);
+    MANY_ADD("X\1\0\0\0l](K\1eu");
   }
-  memcpy(data + n, "eu.", 3);
-  begin(data, n + 3);
+  MANY_ADD("eu.");
+  begin(many, many_bytes);
   pickle.streamed_key = "entries";
   pickle.entry = entry_seen;
   pickle.context = &seen;

@@ -84,17 +84,21 @@ static bool complete(const struct programs *p, int g) {
   return true;
 }
 
+// Completes a collective of a group if all its members are there.
+static bool group_step(struct programs *p, int g) {
+  if (!complete(p, g)) {
+    return false;
+  }
+  for (int r = 0; r < RANKS; r++) {
+    p->at[r] += p->members[g] >> r & 1;
+  }
+  return true;
+}
+
 static void programs_run(struct programs *p) {
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int g = 0; g < GROUPS; g++) {
-      while (complete(p, g)) {
-        for (int r = 0; r < RANKS; r++) {
-          p->at[r] += p->members[g] >> r & 1;
-        }
-        moved = true;
-      }
-    }
+  int fruitless = 0;
+  for (int g = 0; fruitless < GROUPS; g = (g + 1) % GROUPS) {
+    fruitless = group_step(p, g) ? 0 : fruitless + 1;
   }
 }
 
