@@ -106,7 +106,8 @@ static void *worker_main(void *arg) {
       continue;
     }
     if (seen.resident) {
-      if (++fruitless > SPIN_PASSES || rondo_host_is_crowded())
+      if (++fruitless > SPIN_PASSES ||
+          rondo_load_relaxed_u32(&rondo_host_device.active) >= rondo_host_device.cores)
         sched_yield();
       else
         rondo_relax();

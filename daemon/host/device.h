@@ -45,11 +45,6 @@ struct rondo_host_device {
 
 extern struct rondo_host_device rondo_host_device;
 
-// 1 when more threads want to step blocks than there are cores.
-static inline int rondo_host_is_crowded(void) {
-  return rondo_load_relaxed_u32(&rondo_host_device.active) >= rondo_host_device.cores;
-}
-
 // Puts a worker on a NUMA node, if there are several.
 void rondo_host_place_worker(pthread_t thread, uint32_t index);
 

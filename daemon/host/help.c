@@ -8,7 +8,8 @@
 #include "daemon/host/device.h"
 #include "daemon/host/futex.h"
 
-#define STEAL_AFTER 64          // fruitless rounds before a helper looks at other ranks' blocks
+#define JOIN_AFTER 16           // fruitless rounds before a helper counts itself as active
+#define STEAL_AFTER 64          // ... before it looks at other ranks' blocks
 #define YIELD_AFTER 256         // ... before it yields its core each round
 #define SLEEP_AFTER_NS 1000000u // ... before it sleeps, if its own blocks have left
 #define SLEEP_MAX_NS 500000u
@@ -52,7 +53,6 @@ static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns, int *reside
   }
   if (d->needs_service(d->owner))
     moved |= d->service(d->owner);
-  rondo_fetch_add_relaxed_u64(&d->helped, 1);
   return moved;
 }
 
@@ -101,52 +101,70 @@ void rondo_host_done(struct rondo_host_daemon *d) {
     rondo_futex_wake_all(&d->done_word);
 }
 
+// One thread's stay in rondo_host_help.
+struct helper {
+  struct rondo_host_daemon *daemon;
+  uint32_t rounds;
+  uint32_t fruitless; // rounds since something of its own rank moved
+  int is_active;      // counted in the device, a line that all ranks share: not in short stays
+  uint64_t moved_ns;
+};
+
 // What a helper does in a round in which nothing of its own rank moved.
-static void idle_round(struct rondo_host_daemon *d, uint32_t *fruitless, uint64_t now_ns) {
-  int crowded = rondo_host_is_crowded() &&
-                rondo_load_relaxed_u32(&rondo_host_device.active) > rondo_host_device.cores;
-  ++*fruitless;
-  if ((crowded || *fruitless > STEAL_AFTER) && steal(d, now_ns))
+static void idle_round(struct helper *h, uint64_t now_ns) {
+  uint32_t *active = &rondo_host_device.active;
+  if (++h->fruitless == JOIN_AFTER && !h->is_active) {
+    rondo_fetch_add_relaxed_u32(active, 1);
+    h->is_active = 1;
+  }
+  int crowded = rondo_load_relaxed_u32(active) > rondo_host_device.cores;
+  if ((crowded || h->fruitless > STEAL_AFTER) && steal(h->daemon, now_ns))
     return;
-  if (crowded || *fruitless > YIELD_AFTER)
+  if (crowded || h->fruitless > YIELD_AFTER)
     sched_yield();
   else
     rondo_relax();
+}
+
+static void helper_leave(const struct helper *h) {
+  struct rondo_host_daemon *d = h->daemon;
+  if (h->is_active)
+    rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
+  rondo_fetch_add_relaxed_u64(&d->helped, h->rounds);
+  rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
+  // Work that is left is the worker's again.
+  if (rondo_load_relaxed_u64(&d->outstanding))
+    rondo_host_kick(d, 1);
 }
 
 int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
                     uint64_t deadline_ns) {
   if (is_done(arg))
     return 1;
-  uint32_t fruitless = 0;
-  uint64_t moved_ns = rondo_host_now_ns();
+  struct helper h = {.daemon = d, .moved_ns = rondo_host_now_ns()};
+  uint64_t now_ns = h.moved_ns;
   int done = 0;
   struct float_environment saved = float_environment_enter();
-  rondo_fetch_add_relaxed_u32(&rondo_host_device.active, 1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
-  do {
-    uint64_t now_ns = rondo_host_now_ns();
+  while (!done) {
     int resident = 0;
     int moved = step_daemon(d, now_ns, &resident);
+    h.rounds++;
     done = is_done(arg);
-    if (done)
+    if (done || (!moved && now_ns >= deadline_ns))
       break;
     if (moved) {
-      fruitless = 0;
-      moved_ns = now_ns;
-      continue;
+      h.fruitless = 0;
+      h.moved_ns = now_ns;
+    } else {
+      idle_round(&h, now_ns);
+      if (!resident && now_ns - h.moved_ns > SLEEP_AFTER_NS)
+        sleep_on_done(d, is_done, arg, deadline_ns - now_ns);
     }
-    if (now_ns >= deadline_ns)
-      break;
-    idle_round(d, &fruitless, now_ns);
-    if (!resident && now_ns - moved_ns > SLEEP_AFTER_NS)
-      sleep_on_done(d, is_done, arg, deadline_ns - now_ns);
-  } while (!done);
-  rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
-  rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
+    now_ns = rondo_host_now_ns();
+  }
+  helper_leave(&h);
   float_environment_leave(saved);
-  if (rondo_load_relaxed_u64(&d->outstanding))
-    rondo_host_kick(d, 1);
   return done;
 }
 

@@ -200,7 +200,8 @@ static void publish(struct rondo_rank *rank, struct rondo_coll *coll) {
   entry->block_count = coll->party.shape.blocks;
   entry->generation = coll->generation;
   set_buffer_sizes(coll);
-  coll->submitted = coll->on_device = coll->failed_from = 0;
+  coll->on_device = coll->failed_from = 0;
+  rondo_store_relaxed_u64(&coll->submitted, 0);
   coll->failed_status = RONDO_SUCCESS;
   rondo_store_relaxed_u64(&coll->completed, 0);
   rank->coll_count++;

@@ -61,7 +61,8 @@ static struct rondo_run_record *take_record(struct rondo_rank *rank) {
 static void append(struct rondo_coll *coll, struct rondo_run_record *record,
                    const struct rondo_run_args *args) {
   record->next = NULL;
-  record->number = ++coll->submitted;
+  record->number = coll->submitted + 1;
+  rondo_store_relaxed_u64(&coll->submitted, record->number);
   record->send = args->send;
   record->recv = args->recv;
   record->callback = args->callback;
@@ -191,7 +192,6 @@ static int is_ended(void *arg) {
 // Finds what to wait for. `call` names the caller in the log.
 static int find_awaited(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                         const char *call, struct awaited *a) {
-  int status = RONDO_SUCCESS;
   a->rank = rank;
   a->coll = rondo_coll_find(rank, handle);
   if (!a->coll)
@@ -199,16 +199,13 @@ static int find_awaited(struct rondo_rank *rank, struct rondo_collective handle,
                             rank->cfg.rank);
   a->generation = (uint32_t)(handle.handle >> 32);
   a->run = run;
-  if (run != RONDO_LAST_RUN && rondo_load_acquire_u64(&a->coll->completed) >= run)
-    return RONDO_SUCCESS;
-  pthread_mutex_lock(&rank->lock);
+  uint64_t submitted = rondo_load_relaxed_u64(&a->coll->submitted);
   if (run == RONDO_LAST_RUN)
-    a->run = a->coll->submitted;
-  else if (run > a->coll->submitted)
-    status = rondo_log_refuse(RONDO_ERR_UNKNOWN, "%s: id %llu: run %llu was never submitted", call,
-                              (unsigned long long)a->coll->desc.id, (unsigned long long)run);
-  pthread_mutex_unlock(&rank->lock);
-  return status;
+    a->run = submitted;
+  else if (run > submitted)
+    return rondo_log_refuse(RONDO_ERR_UNKNOWN, "%s: id %llu: run %llu was never submitted", call,
+                            (unsigned long long)a->coll->desc.id, (unsigned long long)run);
+  return RONDO_SUCCESS;
 }
 
 // The status of a run that has ended.
