@@ -10,8 +10,8 @@
 
 #define JOIN_AFTER 16           // fruitless rounds before a helper counts itself as active
 #define STEAL_AFTER 64          // ... before it looks at other ranks' blocks
-#define YIELD_AFTER 256         // ... before it yields its core each round
-#define SLEEP_AFTER_NS 1000000u // ... before it sleeps, if its own blocks have left
+#define SLEEP_AFTER_NS 1000000u // time without progress before it sleeps, with a core to itself
+#define CROWDED_SLEEP_NS 50000u // ... and without one; until then it yields
 #define SLEEP_MAX_NS 500000u
 
 // Blocks compute in the default floating-point environment, whatever the application's is.
@@ -39,16 +39,13 @@ static void float_environment_leave(struct float_environment saved) {
 }
 
 // Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved.
-static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns, int *resident) {
+static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
   int moved = 0;
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     struct rondo_host_block *block = &d->blocks[i];
-    if (!rondo_host_try_own(block)) {
-      *resident = 1;
+    if (!rondo_host_try_own(block))
       continue;
-    }
     moved |= rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
-    *resident |= (int)block->core.resident;
     rondo_host_disown(block);
   }
   if (d->needs_service(d->owner))
@@ -90,8 +87,11 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
                           uint64_t limit_ns) {
   uint32_t word = rondo_load_acquire_u32(&d->done_word);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
+  // Asleep it is no help: workers and other helpers take its blocks over.
+  rondo_fetch_add_relaxed_u32(&d->helpers, (uint32_t)-1);
   if (!is_done(arg))
     rondo_futex_wait(&d->done_word, word, limit_ns < SLEEP_MAX_NS ? limit_ns : SLEEP_MAX_NS);
+  rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
 }
 
@@ -110,20 +110,27 @@ struct helper {
   uint64_t moved_ns;
 };
 
-// What a helper does in a round in which nothing of its own rank moved.
-static void idle_round(struct helper *h, uint64_t now_ns) {
-  uint32_t *active = &rondo_host_device.active;
+static int is_crowded(void) {
+  return rondo_load_relaxed_u32(&rondo_host_device.active) > rondo_host_device.cores;
+}
+
+// What a helper does in a round in which nothing of its own rank moved. Returns 1 if it is
+// time to sleep: everybody whose work could go on has been looked after.
+static int idle_round(struct helper *h, uint64_t now_ns) {
   if (++h->fruitless == JOIN_AFTER && !h->is_active) {
-    rondo_fetch_add_relaxed_u32(active, 1);
+    rondo_fetch_add_relaxed_u32(&rondo_host_device.active, 1);
     h->is_active = 1;
   }
-  int crowded = rondo_load_relaxed_u32(active) > rondo_host_device.cores;
+  int crowded = is_crowded();
   if ((crowded || h->fruitless > STEAL_AFTER) && steal(h->daemon, now_ns))
-    return;
-  if (crowded || h->fruitless > YIELD_AFTER)
+    return 0;
+  if (now_ns - h->moved_ns > (crowded ? CROWDED_SLEEP_NS : SLEEP_AFTER_NS))
+    return 1;
+  if (crowded)
     sched_yield();
   else
     rondo_relax();
+  return 0;
 }
 
 static void helper_leave(const struct helper *h) {
@@ -147,8 +154,7 @@ int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void
   struct float_environment saved = float_environment_enter();
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   while (!done) {
-    int resident = 0;
-    int moved = step_daemon(d, now_ns, &resident);
+    int moved = step_daemon(d, now_ns);
     h.rounds++;
     done = is_done(arg);
     if (done || (!moved && now_ns >= deadline_ns))
@@ -157,8 +163,7 @@ int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void
       h.fruitless = 0;
       h.moved_ns = now_ns;
     } else {
-      idle_round(&h, now_ns);
-      if (!resident && now_ns - h.moved_ns > SLEEP_AFTER_NS)
+      if (idle_round(&h, now_ns))
         sleep_on_done(d, is_done, arg, deadline_ns - now_ns);
     }
     now_ns = rondo_host_now_ns();
