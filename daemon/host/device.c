@@ -167,6 +167,7 @@ static int worker_add(struct rondo_host_worker *w, struct rondo_host_block *bloc
   pthread_rwlock_wrlock(&w->blocks_lock);
   if (w->block_count == w->block_capacity) {
     uint32_t capacity = w->block_capacity ? 2 * w->block_capacity : 16;
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
     struct rondo_host_block **blocks = realloc(w->blocks, capacity * sizeof *blocks);
     if (blocks) {
       w->blocks = blocks;

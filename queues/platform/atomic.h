@@ -16,6 +16,7 @@
 #include "queues/platform/atomic_cuda.h"
 #else
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type takes none
 #define RONDO_ATOMIC_ACCESSORS(type, suffix)                                                       \
   RONDO_FN type rondo_load_relaxed_##suffix(const type *p) {                                       \
     return __atomic_load_n(p, __ATOMIC_RELAXED);                                                   \
@@ -59,6 +60,7 @@ RONDO_ATOMIC_ACCESSORS(uint32_t, u32)
 RONDO_ATOMIC_ACCESSORS(uint64_t, u64)
 
 #undef RONDO_ATOMIC_ACCESSORS
+// NOLINTEND(bugprone-macro-parentheses)
 
 // Publishes two words of which the first carries the mark that readers test. On
 // the host that is two stores, the mark last; on the device one 16-byte store.

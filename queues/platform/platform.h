@@ -13,6 +13,6 @@
 
 // Producer and consumer fields live on separate lines of this size: two cache
 // lines of the host, because processors prefetch them in pairs.
-#define RONDO_LINE_BYTES 128
+#define RONDO_LINE_BYTES 128ul
 
 #endif // RONDO_QUEUES_PLATFORM_PLATFORM_H

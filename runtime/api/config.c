@@ -70,25 +70,25 @@ static void word_from(const char *variable, const char *const *words, int count,
 
 static int check_config(const struct rondo_config *c) {
   if (c->backend != RONDO_BACKEND_HOST && c->backend != RONDO_BACKEND_CUDA)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "init: backend %d is none", c->backend);
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: backend %d is none", c->backend);
   if (c->backend == RONDO_BACKEND_CUDA)
-    return rondo_log_refuse(RONDO_ERR_UNSUPPORTED, "init: this library has no CUDA backend");
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: this library has no CUDA backend");
   if (c->rank_count == 0 || c->rank_count > RONDO_MAX_RANKS || c->rank >= c->rank_count)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "init: rank %u of %u ranks (at most %u)", c->rank,
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: rank %u of %u ranks (at most %u)", c->rank,
                             c->rank_count, RONDO_MAX_RANKS);
   if (c->blocks > RONDO_MAX_BLOCKS || c->first_worker < -1)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "init: %u blocks (at most %u), first worker %d",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: %u blocks (at most %u), first worker %d",
                             c->blocks, RONDO_MAX_BLOCKS, c->first_worker);
   if (c->order < 0 || c->order > RONDO_ORDER_PRIORITY || c->budget < 0 ||
       c->budget > RONDO_BUDGET_NEVER)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "init: order policy %d or budget policy %d is none",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: order policy %d or budget policy %d is none",
                             c->order, c->budget);
   if (c->max_collectives > RONDO_TABLE_CAPACITY)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "init: max_collectives %u is above %u",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: max_collectives %u is above %u",
                             c->max_collectives, RONDO_TABLE_CAPACITY);
   if (c->slot_bytes & (c->slot_bytes - 1) || (c->slot_bytes && c->slot_bytes < 64) ||
       c->slot_bytes > (1u << 30))
-    return rondo_log_refuse(
+    return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID, "init: slot_bytes %u is no power of two from 64 to 2^30", c->slot_bytes);
   return RONDO_SUCCESS;
 }
@@ -116,10 +116,10 @@ int rondo_config_resolve(struct rondo_config *c) {
 
 int rondo_unique_id_create(struct rondo_unique_id *id) {
   if (!id)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "unique_id_create: the place for it is null");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "unique_id_create: the place for it is null");
   struct rondo_unique_id fresh;
   if (getrandom(&fresh, sizeof fresh, 0) != (ssize_t)sizeof fresh)
-    return rondo_log_refuse(RONDO_ERR_SYSTEM, "unique_id_create: %s", strerror(errno));
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "unique_id_create: %s", strerror(errno));
   fresh.bytes[0] |= 1; // never the all-zero id
   *id = fresh;
   return RONDO_SUCCESS;

@@ -8,14 +8,14 @@ static int check_ranks(const struct rondo_rank *rank, const uint32_t *ranks, uin
   uint32_t total = rank->cfg.rank_count;
   uint8_t *seen = calloc(total, 1);
   if (!seen)
-    return rondo_log_refuse(RONDO_ERR_NO_MEMORY, "group_create: no memory");
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "group_create: no memory");
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++) {
     if (ranks[i] >= total)
-      status = rondo_log_refuse(RONDO_ERR_INVALID, "group_create: rank %u of a job of %u", ranks[i],
+      status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "group_create: rank %u of a job of %u", ranks[i],
                                 total);
     else if (seen[ranks[i]]++)
-      status = rondo_log_refuse(RONDO_ERR_INVALID, "group_create: rank %u twice", ranks[i]);
+      status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "group_create: rank %u twice", ranks[i]);
   }
   free(seen);
   return status;
@@ -31,7 +31,7 @@ static int create(struct rondo_rank *rank, const uint32_t *ranks, uint32_t count
   if (!g || !copy) {
     free(g);
     free(copy);
-    return rondo_log_refuse(RONDO_ERR_NO_MEMORY, "group_create: no memory");
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "group_create: no memory");
   }
   memcpy(copy, ranks, count * sizeof *copy);
   g->ranks = copy;
@@ -52,7 +52,7 @@ int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t
   if (status != RONDO_SUCCESS)
     return status;
   if (!ranks || !group || rank_count == 0 || rank_count > rank->cfg.rank_count)
-    status = rondo_log_refuse(RONDO_ERR_INVALID,
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                               "group_create: null argument, or %u ranks of a job of %u", rank_count,
                               rank->cfg.rank_count);
   else
@@ -80,7 +80,7 @@ int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
     free(found->ranks);
     free(found);
   } else {
-    status = rondo_log_refuse(RONDO_ERR_UNKNOWN, "group_destroy: no such group");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "group_destroy: no such group");
   }
   rondo_rank_exit(ctx);
   return status;
@@ -92,11 +92,11 @@ int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint3
   while (g && g->id != group.handle)
     g = g->next;
   if (group.handle && !g)
-    return rondo_log_refuse(RONDO_ERR_UNKNOWN, "register: no such group");
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "register: no such group");
   uint32_t n = g ? g->rank_count : rank->cfg.rank_count;
   uint32_t *copy = malloc(n * sizeof *copy);
   if (!copy)
-    return rondo_log_refuse(RONDO_ERR_NO_MEMORY, "register: no memory");
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
   for (uint32_t i = 0; i < n; i++)
     copy[i] = g ? g->ranks[i] : i;
   *members = copy;

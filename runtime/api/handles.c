@@ -45,8 +45,8 @@ int rondo_rank_enter(struct rondo_context ctx, const char *call, struct rondo_ra
   }
   rondo_rank_exit(ctx);
   if (known)
-    return rondo_log_refuse(RONDO_ERR_CLOSED, "%s: the context is being destroyed", call);
-  return rondo_log_refuse(RONDO_ERR_UNKNOWN, "%s: no such context (destroyed, or never made)",
+    return RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "%s: the context is being destroyed", call);
+  return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: no such context (destroyed, or never made)",
                           call);
 }
 
@@ -61,7 +61,7 @@ int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank) {
   if (rondo_try_swap_seq_cst_u32(&slot_of(ctx.handle)->closing, 0, 1))
     return RONDO_SUCCESS;
   rondo_rank_exit(ctx);
-  return rondo_log_refuse(RONDO_ERR_CLOSED, "destroy: the context is being destroyed already");
+  return RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "destroy: the context is being destroyed already");
 }
 
 uint32_t rondo_rank_users(struct rondo_context ctx) {

@@ -82,11 +82,11 @@ static int attach(struct rondo_rank *rank) {
   const struct rondo_config *c = &rank->cfg;
   int status = rondo_host_device_get(c->workers);
   if (status != RONDO_SUCCESS)
-    return rondo_log_refuse(status, "init: the system gives no worker thread");
+    return RONDO_LOG_REFUSE(status, "init: the system gives no worker thread");
   uint32_t first = c->first_worker >= 0 ? (uint32_t)c->first_worker : c->rank * c->blocks;
   status = rondo_host_attach(&rank->daemon, first, c->workers);
   if (status != RONDO_SUCCESS)
-    return rondo_log_refuse(status, "init: no memory");
+    return RONDO_LOG_REFUSE(status, "init: no memory");
   return RONDO_SUCCESS;
 }
 
@@ -103,7 +103,7 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
       return RONDO_SUCCESS;
     if (!rank->is_manual)
       rondo_host_detach(&rank->daemon);
-    status = rondo_log_refuse(RONDO_ERR_FULL, "init: the process has its most, %u contexts",
+    status = RONDO_LOG_REFUSE(RONDO_ERR_FULL, "init: the process has its most, %u contexts",
                               RONDO_MAX_CONTEXTS);
   }
   rondo_world_leave(rank->world, rank->cfg.rank);
@@ -112,9 +112,9 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
 
 static int check_version(const struct rondo_context *ctx, const struct rondo_config *cfg) {
   if (!ctx || !cfg)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "init: a null argument");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: a null argument");
   if (cfg->size != sizeof *cfg || cfg->version != RONDO_CONFIG_VERSION)
-    return rondo_log_refuse(
+    return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID, "init: configuration of %zu bytes, version %u; this library has %zu, %u",
         cfg->size, cfg->version, sizeof *cfg, RONDO_CONFIG_VERSION);
   return RONDO_SUCCESS;
@@ -131,7 +131,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
     return status;
   struct rondo_rank *rank = rondo_memory_alloc(sizeof *rank);
   if (!rank)
-    return rondo_log_refuse(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
   rank->cfg = resolved;
   rank->is_manual = (uint32_t)is_manual;
   rank->event_fd = -1;
@@ -139,7 +139,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
   rondo_callbacks_init(&rank->callbacks, is_manual);
   status = make_daemon(rank);
   if (status != RONDO_SUCCESS)
-    (void)rondo_log_refuse(status, "init: no memory for queues");
+    (void)RONDO_LOG_REFUSE(status, "init: no memory for queues");
   else
     status = enlist(rank, &ctx->handle);
   if (status != RONDO_SUCCESS) {
@@ -225,9 +225,9 @@ static void dismantle(struct rondo_context ctx, struct rondo_rank *rank) {
 int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
   struct rondo_rank *rank;
   if (mode != RONDO_DESTROY_DRAIN && mode != RONDO_DESTROY_ABORT)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "destroy: mode %d is none", mode);
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: mode %d is none", mode);
   if (rondo_callbacks_is_inside())
-    return rondo_log_refuse(RONDO_ERR_INVALID, "destroy: a callback may not destroy a context");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: a callback may not destroy a context");
   int status = rondo_rank_close(ctx, &rank);
   if (status != RONDO_SUCCESS)
     return status;
@@ -240,7 +240,7 @@ int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
   if (!is_idle(rank)) {
     abort_all(rank);
     if (!help_until_idle(rank, ABORT_BOUND_NS))
-      return rondo_log_refuse(RONDO_ERR_INTERNAL,
+      return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL,
                               "destroy: rank %u: aborted runs did not end; the context is kept",
                               rank->cfg.rank);
   }

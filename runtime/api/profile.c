@@ -119,23 +119,23 @@ static int profile(struct rondo_tuning *out, uint64_t duration_ns, char *memory,
   rondo_endpoint_init(&there.send, back);
   rondo_endpoint_init(&here.recv, back);
   if (pthread_create(&echo, NULL, echo_main, &there))
-    return rondo_log_refuse(RONDO_ERR_SYSTEM, "profile: the system gives no thread");
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "profile: the system gives no thread");
   uint64_t trip_ns = measure(&here, rondo_host_now_ns() + duration_ns);
   rondo_store_release_u32(&there.stop, 1);
   pthread_join(echo, NULL);
   if (!trip_ns)
-    return rondo_log_refuse(RONDO_ERR_SYSTEM, "profile: no round trip within the time given");
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "profile: no round trip within the time given");
   derive(out, trip_ns / 2);
   return RONDO_SUCCESS;
 }
 
 int rondo_profile(struct rondo_tuning *out, uint64_t duration_ns) {
   if (!out)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "profile: the place for the result is null");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "profile: the place for the result is null");
   size_t bytes = rondo_connector_bytes(4);
   char *memory = rondo_memory_alloc(2 * bytes);
   if (!memory)
-    return rondo_log_refuse(RONDO_ERR_NO_MEMORY, "profile: no memory");
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "profile: no memory");
   int status = profile(out, duration_ns ? duration_ns : DEFAULT_DURATION_NS, memory, bytes);
   rondo_memory_free(memory);
   return status;

@@ -74,15 +74,15 @@ struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, uint64_t id) {
 
 static int check_numbers(const struct rondo_collective_desc *d) {
   if (!d || d->size != sizeof *d || d->version != RONDO_COLLECTIVE_DESC_VERSION)
-    return rondo_log_refuse(RONDO_ERR_INVALID,
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: the descriptor is null, or of another version");
   if (d->kind < 0 || d->kind >= RONDO_KIND_COUNT || !rondo_dtype_bytes(d->dtype) || d->redop < 0 ||
       d->redop >= RONDO_REDOP_COUNT)
-    return rondo_log_refuse(RONDO_ERR_INVALID,
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: id %llu: kind %d, type %d or reduction %d is none",
                             (unsigned long long)d->id, d->kind, d->dtype, d->redop);
   if (d->priority < RONDO_PRIORITY_MIN || d->priority > RONDO_PRIORITY_MAX || isnan(d->scalar))
-    return rondo_log_refuse(RONDO_ERR_INVALID,
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: id %llu: priority %d or scalar %g out of range",
                             (unsigned long long)d->id, d->priority, d->scalar);
   return RONDO_SUCCESS;
@@ -96,30 +96,30 @@ static int check_group(const struct rondo_rank *rank, struct rondo_coll *coll) {
     if (p->members[i] == rank->cfg.rank)
       p->position = i;
   if (p->position == UINT32_MAX)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "register: id %llu: rank %u is not in the group",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: rank %u is not in the group",
                             (unsigned long long)d->id, rank->cfg.rank);
   if (d->root >= p->nranks)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "register: id %llu: root %u of %u ranks",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: root %u of %u ranks",
                             (unsigned long long)d->id, d->root, p->nranks);
   if (d->count > MAX_BUFFER_BYTES / p->nranks / rondo_dtype_bytes(d->dtype))
-    return rondo_log_refuse(RONDO_ERR_INVALID, "register: id %llu: count %llu is too large",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: count %llu is too large",
                             (unsigned long long)d->id, (unsigned long long)d->count);
   return RONDO_SUCCESS;
 }
 
 static int check_room(struct rondo_rank *rank, uint64_t id) {
   if (rondo_coll_by_id(rank, id))
-    return rondo_log_refuse(RONDO_ERR_EXISTS, "register: rank %u has registered id %llu already",
+    return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "register: rank %u has registered id %llu already",
                             rank->cfg.rank, (unsigned long long)id);
   if (rank->coll_count >= rank->cfg.max_collectives)
-    return rondo_log_refuse(RONDO_ERR_FULL,
+    return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
                             "register: rank %u has its most, %u collectives (max_collectives)",
                             rank->cfg.rank, rank->cfg.max_collectives);
   if (rank->free_colls)
     return RONDO_SUCCESS;
   int status = grow_table(rank);
   if (status != RONDO_SUCCESS)
-    return rondo_log_refuse(status, "register: rank %u: no memory for more collectives",
+    return RONDO_LOG_REFUSE(status, "register: rank %u: no memory for more collectives",
                             rank->cfg.rank);
   return RONDO_SUCCESS;
 }
@@ -166,7 +166,7 @@ static int build_plan(struct rondo_coll *coll) {
   int status = rondo_plan_build(&request, &coll->plan);
   if (status == RONDO_SUCCESS && coll->plan.send_peer_count <= 1 && coll->plan.recv_peer_count <= 1)
     return RONDO_SUCCESS;
-  return rondo_log_refuse(RONDO_ERR_INTERNAL, "register: no usable plan for %s of %u ranks",
+  return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL, "register: no usable plan for %s of %u ranks",
                           rondo_kind_name(coll->desc.kind), p->nranks);
 }
 
@@ -183,7 +183,7 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
   coll->contexts = rondo_memory_alloc(p->shape.blocks * sizeof *coll->contexts);
   status = coll->contexts ? rondo_world_match(rank->world, p, &coll->plan) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
-    return rondo_log_refuse(
+    return RONDO_LOG_REFUSE(
         status, "register: id %llu: no memory for it, or connector_bytes (%llu) is used up",
         (unsigned long long)coll->desc.id, (unsigned long long)rank->cfg.connector_bytes);
   return RONDO_SUCCESS;
@@ -234,7 +234,7 @@ static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_coll
   if (*status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, compare_ids)) {
     free(coll->members);
     coll->members = NULL;
-    *status = rondo_log_refuse(RONDO_ERR_NO_MEMORY, "register: no memory");
+    *status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
   }
   if (*status == RONDO_SUCCESS)
     rank->free_colls = coll->next;
@@ -246,7 +246,7 @@ static int register_inside(struct rondo_rank *rank, const struct rondo_collectiv
                            struct rondo_collective *handle) {
   int status = check_numbers(desc);
   if (status == RONDO_SUCCESS && !handle)
-    status = rondo_log_refuse(RONDO_ERR_INVALID, "register: the place for the handle is null");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: the place for the handle is null");
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_coll *coll = claim(rank, desc, &status);
@@ -289,9 +289,9 @@ static int deregister_inside(struct rondo_rank *rank, struct rondo_collective ha
   pthread_mutex_lock(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (!coll) {
-    status = rondo_log_refuse(RONDO_ERR_UNKNOWN, "deregister: no such collective");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "deregister: no such collective");
   } else if (coll->head) {
-    status = rondo_log_refuse(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
+    status = RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
                               (unsigned long long)coll->desc.id,
                               (unsigned long long)(coll->submitted - coll->completed));
   } else {
@@ -322,9 +322,9 @@ int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective 
   pthread_mutex_lock(&rank->lock);
   const struct rondo_coll *found = rondo_coll_by_id(rank, id);
   if (!coll)
-    status = rondo_log_refuse(RONDO_ERR_INVALID, "lookup: the place for the handle is null");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "lookup: the place for the handle is null");
   else if (!found || found->generation % 2 == 0)
-    status = rondo_log_refuse(RONDO_ERR_UNKNOWN, "lookup: rank %u has not registered id %llu",
+    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "lookup: rank %u has not registered id %llu",
                               rank->cfg.rank, (unsigned long long)id);
   else
     *coll = rondo_coll_handle(found);

@@ -36,12 +36,12 @@ static int check_buffers(const struct rondo_coll *coll, const struct rondo_run_a
   if (coll->desc.count == 0)
     return RONDO_SUCCESS;
   if (((used & 1) && !send) || ((used & 2) && !recv))
-    return rondo_log_refuse(RONDO_ERR_INVALID, "run: id %llu: the %s buffer is null",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: the %s buffer is null",
                             (unsigned long long)coll->desc.id,
                             (used & 1) && !send ? "send" : "receive");
   if (used == 3 && overlap(send, coll->send_bytes, recv, coll->recv_bytes) &&
       !is_in_place(coll, send, recv))
-    return rondo_log_refuse(RONDO_ERR_INVALID,
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "run: id %llu: the buffers overlap, and not as in-place ones do",
                             (unsigned long long)coll->desc.id);
   return RONDO_SUCCESS;
@@ -104,7 +104,7 @@ static int submit(struct rondo_rank *rank, struct rondo_coll *coll,
   if (status != RONDO_SUCCESS)
     return status;
   if (rank->cfg.max_runs && rank->submitted - rank->completed >= rank->cfg.max_runs)
-    return rondo_log_refuse(RONDO_ERR_FULL,
+    return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
                             "run: rank %u has its most, %llu runs outstanding (max_runs)",
                             rank->cfg.rank, (unsigned long long)rank->cfg.max_runs);
   if (args->callback)
@@ -114,7 +114,7 @@ static int submit(struct rondo_rank *rank, struct rondo_coll *coll,
     if (args->callback && status == RONDO_SUCCESS)
       rondo_callbacks_unreserve(&rank->callbacks);
     status = status == RONDO_SUCCESS ? RONDO_ERR_NO_MEMORY : status;
-    return rondo_log_refuse(status, "run: id %llu: no memory for one more run",
+    return RONDO_LOG_REFUSE(status, "run: id %llu: no memory for one more run",
                             (unsigned long long)coll->desc.id);
   }
 #if defined(RONDO_EXPLORE)
@@ -136,7 +136,7 @@ static int run_inside(struct rondo_rank *rank, struct rondo_collective handle,
     status = submit(rank, coll, args);
   else
     status =
-        rondo_log_refuse(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
+        RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
   if (status == RONDO_SUCCESS && run)
     *run = coll->submitted;
   pthread_mutex_unlock(&rank->lock);
@@ -166,7 +166,7 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
   if (status != RONDO_SUCCESS)
     return status;
   if (!args || !run)
-    status = rondo_log_refuse(RONDO_ERR_INVALID, "run_numbered: a null argument");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
   else
     status = run_inside(rank, coll, args, run);
   rondo_rank_exit(ctx);
@@ -195,7 +195,7 @@ static int find_awaited(struct rondo_rank *rank, struct rondo_collective handle,
   a->rank = rank;
   a->coll = rondo_coll_find(rank, handle);
   if (!a->coll)
-    return rondo_log_refuse(RONDO_ERR_UNKNOWN, "%s: rank %u has no such collective", call,
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: rank %u has no such collective", call,
                             rank->cfg.rank);
   a->generation = (uint32_t)(handle.handle >> 32);
   a->run = run;
@@ -203,7 +203,7 @@ static int find_awaited(struct rondo_rank *rank, struct rondo_collective handle,
   if (run == RONDO_LAST_RUN)
     a->run = submitted;
   else if (run > submitted)
-    return rondo_log_refuse(RONDO_ERR_UNKNOWN, "%s: id %llu: run %llu was never submitted", call,
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: id %llu: run %llu was never submitted", call,
                             (unsigned long long)a->coll->desc.id, (unsigned long long)run);
   return RONDO_SUCCESS;
 }
@@ -245,7 +245,7 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
     return status;
   status = find_awaited(rank, coll, run, "wait", &a);
   if (status == RONDO_SUCCESS && timeout_ns > 0 && rondo_callbacks_is_inside())
-    status = rondo_log_refuse(RONDO_ERR_INVALID, "wait: a callback may not wait");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "wait: a callback may not wait");
   if (status == RONDO_SUCCESS && a.coll) {
     if (is_ended(&a))
       status = ended_status(&a);
@@ -279,11 +279,11 @@ int rondo_event_fd(struct rondo_context ctx, int *fd) {
     return status;
   pthread_mutex_lock(&rank->lock);
   if (!fd)
-    status = rondo_log_refuse(RONDO_ERR_INVALID, "event_fd: the place for it is null");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "event_fd: the place for it is null");
   else if (rank->event_fd < 0)
     rank->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (status == RONDO_SUCCESS && rank->event_fd < 0)
-    status = rondo_log_refuse(RONDO_ERR_SYSTEM, "event_fd: the system has no descriptor left");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "event_fd: the system has no descriptor left");
   if (status == RONDO_SUCCESS) {
     *fd = rank->event_fd;
     rondo_store_release_u32(&rank->wants_events, 1);

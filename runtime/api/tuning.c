@@ -40,13 +40,13 @@ int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t tex
   char line[512];
   size_t used = 0;
   if (!tuning || !text)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "tuning_print: a null argument");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning_print: a null argument");
   to_array(tuning, values);
   for (int i = 0; i < FIELD_COUNT; i++)
     used += (size_t)snprintf(line + used, sizeof line - used, "%s%s=%llu", i ? "," : "", keys[i],
                              (unsigned long long)values[i]);
   if (used + 1 > text_bytes)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "tuning_print: %zu bytes are too few", text_bytes);
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning_print: %zu bytes are too few", text_bytes);
   memcpy(text, line, used + 1);
   return RONDO_SUCCESS;
 }
@@ -73,11 +73,11 @@ static int parse_pair(const char *pair, size_t length, uint64_t values[FIELD_COU
 int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text) {
   uint64_t values[FIELD_COUNT] = {0};
   if (!tuning || !text)
-    return rondo_log_refuse(RONDO_ERR_INVALID, "tuning_parse: a null argument");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning_parse: a null argument");
   while (*text) {
     size_t length = strcspn(text, ",");
     if (parse_pair(text, length, values) != RONDO_SUCCESS)
-      return rondo_log_refuse(RONDO_ERR_INVALID, "tuning: \"%.*s\" is no key=number that is known",
+      return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning: \"%.*s\" is no key=number that is known",
                               (int)length, text);
     text += length;
     text += *text == ',';
@@ -104,7 +104,7 @@ int rondo_tuning_resolve(struct rondo_tuning *tuning) {
   fill(values, &defaults);
   struct rondo_tuning t = from_array(values);
   if (t.min_budget_ns > t.max_budget_ns || t.restart_min_ns > t.restart_max_ns)
-    return rondo_log_refuse(
+    return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID,
         "tuning: min_budget_ns %llu above max_budget_ns %llu, or restart_min_ns "
         "%llu above restart_max_ns %llu",

@@ -66,14 +66,14 @@ int rondo_world_join(const struct rondo_config *cfg, struct rondo_rank *rank,
   if (!w)
     w = world_create(cfg);
   if (!w) {
-    status = rondo_log_refuse(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
+    status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
                               cfg->rank_count);
   } else if (w->rank_count != cfg->rank_count) {
-    status = rondo_log_refuse(RONDO_ERR_INVALID,
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                               "init: rank %u says the job has %u ranks, others say %u", cfg->rank,
                               cfg->rank_count, w->rank_count);
   } else if (w->members[cfg->rank]) {
-    status = rondo_log_refuse(RONDO_ERR_EXISTS, "init: rank %u is in this job already", cfg->rank);
+    status = RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "init: rank %u is in this job already", cfg->rank);
   } else {
     pthread_mutex_lock(&w->lock);
     w->members[cfg->rank] = rank;

@@ -8,7 +8,7 @@
 #include <numa.h>
 #endif
 
-#define PLACE_BYTES (256u * 1024u) // smaller pieces share pages with others
+#define PLACE_BYTES 262144u // smaller pieces share pages with others
 
 static uint64_t fail_after = UINT64_MAX;
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "runtime/observe/log.h"
-#include <rondo/status.h>
 
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 static FILE *log_file;
@@ -49,14 +48,6 @@ void rondo_log(int level, const char *format, ...) {
   va_start(args, format);
   log_line(level, format, args);
   va_end(args);
-}
-
-int rondo_log_refuse(int status, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  log_line(RONDO_LOG_ERROR, format, args);
-  va_end(args);
-  return status;
 }
 
 FILE *rondo_log_stream(void) {

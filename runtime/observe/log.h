@@ -18,8 +18,8 @@ enum rondo_log_level {
 // Writes one line, whole, whatever other threads write. Any thread.
 void rondo_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Logs an error and returns `status`: `return rondo_log_refuse(RONDO_ERR_INVALID, "...")`.
-int rondo_log_refuse(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Logs an error and is `status`: `return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "...")`.
+#define RONDO_LOG_REFUSE(status, ...) (rondo_log(RONDO_LOG_ERROR, __VA_ARGS__), (status))
 
 // Where the log goes; for reports of several lines. Never null.
 FILE *rondo_log_stream(void);

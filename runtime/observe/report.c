@@ -99,7 +99,7 @@ static int report_world(struct rondo_world *world, FILE *out, uint32_t *cycle_ra
   if (status != RONDO_SUCCESS || !cycle) {
     rondo_snapshot_fini(&s);
     free(cycle);
-    return rondo_log_refuse(RONDO_ERR_NO_MEMORY, "report: no memory");
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "report: no memory");
   }
   fprintf(out, "rondo: stuck report of a job of %u ranks\n", s.rank_count);
   for (uint32_t r = 0; r < s.rank_count; r++) {
@@ -131,7 +131,7 @@ int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks) 
   if (status != RONDO_SUCCESS)
     return status;
   if (!stream)
-    status = rondo_log_refuse(RONDO_ERR_INVALID, "report: the stream is null");
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "report: the stream is null");
   else
     status = report_world(rank->world, stream, cycle_ranks);
   rondo_rank_exit(ctx);
@@ -164,7 +164,7 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
     return status;
   if (!count || (!entries && capacity)) {
     rondo_rank_exit(ctx);
-    return rondo_log_refuse(RONDO_ERR_INVALID, "stuck: a null argument");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "stuck: a null argument");
   }
   status = rondo_snapshot_init(&s, rank->world);
   if (status == RONDO_SUCCESS) {
@@ -192,7 +192,7 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
     return status;
   if (!out) {
     rondo_rank_exit(ctx);
-    return rondo_log_refuse(RONDO_ERR_INVALID, "counters: the place for them is null");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "counters: the place for them is null");
   }
   struct rondo_counters c = {0};
   pthread_mutex_lock(&rank->lock);

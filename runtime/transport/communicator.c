@@ -5,10 +5,10 @@
 #include "runtime/memory/memory.h"
 #include "runtime/transport/communicator.h"
 
-#define DEFAULT_SLOT_BYTES (256u * 1024u)
+#define DEFAULT_SLOT_BYTES 262144u
 #define DEFAULT_SLOTS 4u
-#define REFERENCE_BYTES 4096u     // payloads of at least this are passed by reference
-#define BLOCK_BYTES (64u * 1024u) // a collective takes one block for each of these
+#define REFERENCE_BYTES 4096u // payloads of at least this are passed by reference
+#define BLOCK_BYTES 65536u    // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
 
 static int is_segmented(int kind) { return kind != RONDO_ALL_REDUCE; }
@@ -82,7 +82,7 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
 }
 
 void rondo_communicator_destroy(struct rondo_communicator *comm) {
-  for (uint32_t i = 0; i < comm->link_count; i++)
+  for (uint32_t i = 0; comm->links && i < comm->link_count; i++)
     rondo_pool_give(comm->pool, comm->links[i].first, comm->links[i].bytes);
   free(comm->links);
   free(comm->members);
