@@ -1,0 +1,42 @@
+#include "tests/support/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_BYTES (1u << 20)
+
+static char path[] = "/tmp/rondo-test-log-XXXXXX";
+static int file = -1;
+static char text[MAX_BYTES + 1];
+
+static void forget(void) { (void)unlink(path); }
+
+void rondo_test_log_open(void) {
+  file = mkstemp(path);
+  if (file < 0)
+    abort();
+  (void)atexit(forget);
+  if (setenv("RONDO_LOG_FILE", path, 1))
+    abort();
+}
+
+void rondo_test_log_clear(void) {
+  if (ftruncate(file, 0))
+    abort();
+}
+
+static const char *read_all(void) {
+  ssize_t bytes = pread(file, text, MAX_BYTES, 0);
+  text[bytes < 0 ? 0 : bytes] = '\0';
+  return text;
+}
+
+uint32_t rondo_test_log_lines(void) {
+  uint32_t lines = 0;
+  for (const char *at = strchr(read_all(), '\n'); at; at = strchr(at + 1, '\n'))
+    lines++;
+  return lines;
+}
+
+int rondo_test_log_has(const char *wanted) { return strstr(read_all(), wanted) != NULL; }

@@ -1,0 +1,17 @@
+// What the library logs, for tests that look at it: a file of the test's own in place of stderr.
+#ifndef RONDO_TESTS_SUPPORT_LOG_H
+#define RONDO_TESTS_SUPPORT_LOG_H
+
+#include <stdint.h>
+
+// Sends the log to a temporary file, gone with the process. To be called before the library is.
+void rondo_test_log_open(void);
+
+// Forgets what was logged so far.
+void rondo_test_log_clear(void);
+
+// Lines logged since; and whether one of them holds `text`.
+uint32_t rondo_test_log_lines(void);
+int rondo_test_log_has(const char *text);
+
+#endif // RONDO_TESTS_SUPPORT_LOG_H

@@ -1,0 +1,437 @@
+// The daemon block, stepped by hand under virtual time: two ranks whose blocks nobody else steps.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/api/rank.h"
+#include "tests/support/log.h"
+#include "tests/support/named.h"
+
+#define FRONT_NS 16000u
+#define QUIT_NS 200000u
+#define RESIDENCY_NS 20000000u
+#define COUNT 4u // elements of a small collective
+
+struct side {
+  struct rondo_context ctx;
+  struct rondo_rank *rank;
+  struct rondo_block *block;
+};
+
+static struct side sides[2];
+static uint64_t now_ns;
+
+// ------------------------------------------------------------------- rig -----
+
+static struct rondo_rank *rank_of(struct rondo_context ctx) {
+  struct rondo_rank *rank = NULL;
+  assert_int_equal(rondo_rank_enter(ctx, "test", &rank), RONDO_SUCCESS);
+  rondo_rank_exit(ctx);
+  return rank;
+}
+
+static struct rondo_config base_config(void) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  c.tuning.front_budget_ns = FRONT_NS;
+  c.tuning.min_budget_ns = 1000;
+  c.tuning.max_budget_ns = 100000;
+  c.tuning.success_factor = 2;
+  c.tuning.quit_period_ns = QUIT_NS;
+  c.tuning.residency_ns = RESIDENCY_NS;
+  return c;
+}
+
+static void open_sides(uint32_t count, const struct rondo_config *like) {
+  struct rondo_config c = *like;
+  if (count > 1)
+    assert_int_equal(rondo_unique_id_create(&c.id), RONDO_SUCCESS);
+  c.rank_count = count;
+  now_ns = 1000000;
+  memset(sides, 0, sizeof sides);
+  for (uint32_t i = 0; i < count; i++) {
+    c.rank = i;
+    assert_int_equal(rondo_rank_create(&sides[i].ctx, &c, 1), RONDO_SUCCESS);
+    sides[i].rank = rank_of(sides[i].ctx);
+    sides[i].block = &sides[i].rank->daemon.blocks[0].core;
+    rondo_block_start(sides[i].block, now_ns);
+  }
+}
+
+static void close_sides(void) {
+  for (int i = 0; i < 2; i++)
+    if (sides[i].ctx.handle)
+      assert_int_equal(rondo_destroy(sides[i].ctx, RONDO_DESTROY_DRAIN, 0), RONDO_SUCCESS);
+}
+
+static int step(int side, uint64_t later_ns) {
+  now_ns += later_ns;
+  return rondo_block_step(sides[side].block, now_ns);
+}
+
+static const struct rondo_block_counters *counters(int side) {
+  return &sides[side].block->counters;
+}
+
+static struct rondo_collective enter(int side, uint64_t id, uint64_t count, int priority) {
+  struct rondo_collective_desc d = rondo_all_reduce(id, count, RONDO_INT32, RONDO_SUM);
+  struct rondo_collective coll;
+  d.priority = priority;
+  assert_int_equal(rondo_register(sides[side].ctx, &d, &coll), RONDO_SUCCESS);
+  return coll;
+}
+
+static void submit(int side, struct rondo_collective coll, const int32_t *send, int32_t *recv) {
+  assert_int_equal(rondo_run(sides[side].ctx, coll, send, recv, NULL, NULL), RONDO_SUCCESS);
+}
+
+// Steps and serves both sides until neither has work.
+static void pump(void) {
+  for (int round = 0; round < 100000; round++) {
+    uint64_t outstanding = 0;
+    for (int i = 0; i < 2; i++) {
+      if (!sides[i].ctx.handle)
+        continue;
+      if (!sides[i].block->resident)
+        rondo_block_start(sides[i].block, now_ns);
+      (void)step(i, 100);
+      (void)rondo_rank_service(sides[i].rank);
+      outstanding += sides[i].rank->daemon.outstanding;
+    }
+    if (!outstanding)
+      return;
+  }
+  fail_msg("the runs do not end");
+}
+
+static uint32_t scheduled(int side) {
+  return rondo_task_index(rondo_task_queue_current(&sides[side].block->queue));
+}
+
+static const struct rondo_task_context *home(int side, uint32_t index) {
+  return rondo_table_context(&sides[side].rank->table, index, 0);
+}
+
+// ------------------------------------------------------------------- tests ---
+
+static void an_idle_block_quits_after_its_period(void **state) {
+  (void)state;
+  struct rondo_config c = base_config();
+  open_sides(1, &c);
+  assert_int_equal(step(0, 0), RONDO_STEP_IDLE);
+  assert_int_equal(step(0, QUIT_NS - 1), RONDO_STEP_IDLE);
+  assert_int_equal(step(0, 1), RONDO_STEP_QUIT);
+  assert_false(sides[0].block->resident);
+  assert_int_equal(counters(0)->quits, 1);
+  close_sides();
+}
+
+static void a_block_told_to_exit_does_when_idle(void **state) {
+  (void)state;
+  struct rondo_config c = base_config();
+  open_sides(1, &c);
+  rondo_store_release_u32(&sides[0].rank->daemon.core.exit, 1);
+  assert_int_equal(step(0, 0), RONDO_STEP_EXIT);
+  assert_false(sides[0].block->resident);
+  close_sides();
+}
+
+static void what_is_submitted_is_fetched_and_done(void **state) {
+  (void)state;
+  int32_t data[2][COUNT] = {{1, 2, 3, 4}, {10, 20, 30, 40}};
+  int32_t out[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  for (int i = 0; i < 2; i++)
+    submit(i, enter(i, 1, COUNT, 0), data[i], out[i]);
+  assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED);
+  assert_int_equal(counters(0)->fetched, 1);
+  pump();
+  for (int i = 0; i < 2; i++)
+    for (uint32_t k = 0; k < COUNT; k++)
+      assert_int_equal(out[i][k], data[0][k] + data[1][k]);
+  assert_int_equal(counters(0)->ended, 1);
+  close_sides();
+}
+
+// Two collectives that only this side has registered: both are stuck at once.
+static void two_stuck(void) {
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  for (uint64_t id = 1; id <= 2; id++)
+    submit(0, enter(0, id, COUNT, 0), data[0], data[1]);
+  assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED); // fetching is progress
+  assert_int_equal(counters(0)->fetched, 2);
+  assert_int_equal(scheduled(0), 0);
+}
+
+static void end_two_stuck(void) {
+  static int32_t data[2][COUNT];
+  for (uint64_t id = 2; id >= 1; id--)
+    submit(1, enter(1, id, COUNT, 0), data[0], data[1]);
+  pump();
+  close_sides();
+}
+
+static void the_stuck_are_preempted_when_their_budget_is_spent(void **state) {
+  (void)state;
+  two_stuck();
+  assert_int_equal(step(0, FRONT_NS - 1), RONDO_STEP_BLOCKED);
+  assert_int_equal(counters(0)->preemptions, 0);
+  assert_int_equal(step(0, 1), RONDO_STEP_BLOCKED);
+  assert_int_equal(counters(0)->preemptions, 1);
+  assert_int_equal(scheduled(0), 1);
+  assert_int_equal(step(0, 1), RONDO_STEP_BLOCKED); // its turn begins
+  assert_int_equal(step(0, FRONT_NS / 2 - 1), RONDO_STEP_BLOCKED);
+  assert_int_equal(counters(0)->preemptions, 1);
+  assert_int_equal(step(0, 1), RONDO_STEP_BLOCKED); // half of the front's budget
+  assert_int_equal(counters(0)->preemptions, 2);
+  assert_int_equal(scheduled(0), 0);
+  end_two_stuck();
+}
+
+static void the_preempted_keep_their_places(void **state) {
+  (void)state;
+  two_stuck();
+  for (int i = 0; i < 5; i++) {
+    uint32_t before = scheduled(0);
+    (void)step(0, 1);
+    assert_int_equal(step(0, FRONT_NS), RONDO_STEP_BLOCKED);
+    assert_int_not_equal(scheduled(0), before);
+    const uint32_t *tasks = rondo_task_entries(&sides[0].block->queue);
+    assert_int_equal(rondo_task_index(tasks[0]), 0);
+    assert_int_equal(rondo_task_index(tasks[1]), 1);
+  }
+  end_two_stuck();
+}
+
+static void contexts_are_saved_only_when_they_have_changed(void **state) {
+  (void)state;
+  two_stuck();
+  for (int i = 0; i < 2; i++) {
+    (void)step(0, 1);
+    (void)step(0, FRONT_NS);
+  }
+  assert_int_equal(counters(0)->preemptions, 2);
+  assert_int_equal(counters(0)->context_saves, 2); // what was fetched
+  assert_int_equal(counters(0)->context_loads, 2);
+  for (int i = 0; i < 4; i++) {
+    (void)step(0, 1);
+    (void)step(0, FRONT_NS);
+  }
+  assert_int_equal(counters(0)->preemptions, 6);
+  assert_int_equal(counters(0)->context_saves, 2);
+  assert_int_equal(counters(0)->context_loads, 2);
+  end_two_stuck();
+}
+
+static void a_stuck_block_quits_with_half_done_work(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT] = {{1, 2, 3, 4}, {10, 20, 30, 40}};
+  static int32_t out[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  struct rondo_collective colls[2] = {enter(0, 1, COUNT, 0), enter(1, 1, COUNT, 0)};
+  submit(0, colls[0], data[0], out[0]);
+  assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED);
+  assert_int_equal(counters(0)->primitives, 1); // it has sent
+  assert_int_equal(step(0, QUIT_NS - 1), RONDO_STEP_BLOCKED);
+  assert_int_equal(step(0, 1), RONDO_STEP_QUIT);
+  assert_int_equal(sides[0].block->queue.count, 1);
+  assert_int_equal(home(0, 0)->state.op, 1);
+  assert_int_equal(home(0, 0)->state.phase, RONDO_PHASE_OPS);
+  submit(1, colls[1], data[1], out[1]);
+  pump(); // starts it again
+  for (int i = 0; i < 2; i++)
+    for (uint32_t k = 0; k < COUNT; k++)
+      assert_int_equal(out[i][k], data[0][k] + data[1][k]);
+  assert_int_equal(counters(0)->fetched, 1);
+  close_sides();
+}
+
+static void the_longest_residency_ends_a_busy_block(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  struct rondo_collective colls[2] = {enter(0, 1, COUNT, 0), enter(1, 1, COUNT, 0)};
+  submit(0, colls[0], data[0], data[1]);
+  assert_int_equal(step(0, RESIDENCY_NS), RONDO_STEP_QUIT);
+  assert_int_equal(counters(0)->primitives, 1); // it moved in that very step
+  assert_int_equal(home(0, 0)->state.op, 1);
+  submit(1, colls[1], data[0], data[1]);
+  pump();
+  close_sides();
+}
+
+static void without_preemption_half_done_work_is_never_left(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  c.budget = RONDO_BUDGET_NEVER;
+  open_sides(2, &c);
+  struct rondo_collective coll = enter(0, 1, COUNT, 0);
+  submit(0, coll, data[0], data[1]);
+  assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED);
+  assert_int_equal(step(0, QUIT_NS), RONDO_STEP_BLOCKED);
+  assert_int_equal(step(0, 10 * RESIDENCY_NS), RONDO_STEP_BLOCKED);
+  assert_int_equal(counters(0)->preemptions, 0);
+  submit(1, enter(1, 1, COUNT, 0), data[0], data[1]);
+  pump();
+  close_sides();
+}
+
+static void conflicting_contexts_take_turns_in_one_slot(void **state) {
+  (void)state;
+  static int32_t data[2][2][COUNT] = {{{1, 2, 3, 4}, {5, 6, 7, 8}},
+                                      {{10, 20, 30, 40}, {50, 60, 70, 80}}};
+  static int32_t out[2][2][COUNT];
+  struct rondo_config c = base_config();
+  struct rondo_collective colls[2][RONDO_ACTIVE_SLOTS + 1];
+  open_sides(2, &c);
+  for (int i = 0; i < 2; i++)
+    for (uint32_t k = 0; k <= RONDO_ACTIVE_SLOTS; k++)
+      colls[i][k] = enter(i, k, COUNT, 0);
+  submit(0, colls[0][0], data[0][0], out[0][0]);
+  submit(0, colls[0][RONDO_ACTIVE_SLOTS], data[0][1], out[0][1]);
+  uint64_t loads = counters(0)->context_loads;
+  for (int i = 0; i < 8; i++)
+    (void)step(0, FRONT_NS);
+  assert_true(counters(0)->context_loads >= loads + 4);
+  submit(1, colls[1][RONDO_ACTIVE_SLOTS], data[1][1], out[1][1]);
+  submit(1, colls[1][0], data[1][0], out[1][0]);
+  pump();
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < 2; k++)
+      for (uint32_t e = 0; e < COUNT; e++)
+        assert_int_equal(out[i][k][e], data[0][k][e] + data[1][k][e]);
+  close_sides();
+}
+
+static void a_reused_entry_is_not_taken_for_the_old_one(void **state) {
+  (void)state;
+  static int32_t data[2][2 * COUNT] = {{1, 2, 3, 4, 5, 6, 7, 8}, {10, 20, 30, 40, 50, 60, 70, 80}};
+  static int32_t out[2][2 * COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  for (uint64_t times = 1; times <= 5; times++) {
+    struct rondo_collective colls[2];
+    uint32_t count = times % 2 ? COUNT : 2 * COUNT;
+    memset(out, 0, sizeof out);
+    for (int i = 0; i < 2; i++) {
+      colls[i] = enter(i, times, count, 0);
+      assert_int_equal((uint32_t)colls[i].handle, 0); // the same entry every time
+      submit(i, colls[i], data[i], out[i]);
+    }
+    pump();
+    for (int i = 0; i < 2; i++) {
+      for (uint32_t k = 0; k < 2 * COUNT; k++)
+        assert_int_equal(out[i][k], k < count ? data[0][k] + data[1][k] : 0);
+      assert_int_equal(rondo_deregister(sides[i].ctx, colls[i]), RONDO_SUCCESS);
+      assert_int_equal(rondo_run(sides[i].ctx, colls[i], data[i], out[i], NULL, NULL),
+                       RONDO_ERR_UNKNOWN);
+    }
+  }
+  close_sides();
+}
+
+static void the_urgent_go_first(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  c.order = RONDO_ORDER_PRIORITY;
+  open_sides(2, &c);
+  submit(0, enter(0, 1, COUNT, 0), data[0], data[1]);
+  (void)step(0, 10);
+  assert_int_equal(scheduled(0), 0);
+  submit(0, enter(0, 2, COUNT, -1), data[0], data[1]);
+  (void)step(0, 10);
+  assert_int_equal(scheduled(0), 0);
+  submit(0, enter(0, 3, COUNT, 1), data[0], data[1]);
+  (void)step(0, 10);
+  assert_int_equal(scheduled(0), 2);
+  assert_int_equal(counters(0)->preemptions, 0);
+  for (uint64_t id = 1; id <= 3; id++)
+    submit(1, enter(1, id, COUNT, 0), data[0], data[1]);
+  pump();
+  close_sides();
+}
+
+static void a_step_is_bounded(void **state) {
+  (void)state;
+  enum { CHUNKS = 100, PER_CHUNK = 16 };
+  static int32_t send[CHUNKS * PER_CHUNK];
+  static int32_t recv[CHUNKS * PER_CHUNK];
+  struct rondo_config c = base_config();
+  c.slot_bytes = PER_CHUNK * sizeof(int32_t);
+  open_sides(1, &c);
+  for (int i = 0; i < CHUNKS * PER_CHUNK; i++)
+    send[i] = i;
+  submit(0, enter(0, 1, CHUNKS * PER_CHUNK, 0), send, recv);
+  for (uint64_t done = 0; done < CHUNKS;) {
+    assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED);
+    assert_true(counters(0)->primitives > done);
+    assert_true(counters(0)->primitives <= done + RONDO_STEP_PRIMITIVES);
+    done = counters(0)->primitives;
+  }
+  pump();
+  assert_memory_equal(send, recv, sizeof send);
+  close_sides();
+}
+
+static void a_full_completion_queue_holds_runs_back(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(1, &c);
+  struct rondo_collective colls[RONDO_CQ_ENTRIES];
+  for (uint32_t i = 0; i < RONDO_CQ_ENTRIES; i++) {
+    colls[i] = enter(0, i, COUNT, 0);
+    submit(0, colls[i], data[0], data[1]);
+  }
+  uint64_t fetched = 0;
+  for (uint32_t i = 0; i < 4 * RONDO_CQ_ENTRIES; i++) {
+    (void)step(0, 10);
+    assert_true(counters(0)->fetched <= fetched + RONDO_STEP_FETCHES);
+    fetched = counters(0)->fetched;
+  }
+  assert_int_equal(counters(0)->ended, RONDO_CQ_ENTRIES);
+  for (uint32_t i = 0; i < 10; i++)
+    submit(0, colls[i], data[0], data[1]);
+  for (uint32_t i = 0; i < 100; i++)
+    (void)step(0, 10);
+  assert_int_equal(counters(0)->ended, RONDO_CQ_ENTRIES);
+  pump();
+  assert_int_equal(counters(0)->ended, RONDO_CQ_ENTRIES + 10);
+  for (uint32_t i = 0; i < RONDO_CQ_ENTRIES; i++)
+    assert_int_equal(rondo_test(sides[0].ctx, colls[i], i < 10 ? 2 : 1), RONDO_SUCCESS);
+  close_sides();
+}
+
+static void sizes_keep_their_budgets(void **state) {
+  (void)state;
+  assert_true(sizeof(struct rondo_task_context) <= 256);
+  // Task queue and active slots for 1,000 collectives.
+  assert_true(sizeof(struct rondo_block) + 1000 * sizeof(uint32_t) <= 8192);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("block", an_idle_block_quits_after_its_period),
+      RONDO_NAMED_TEST("block", a_block_told_to_exit_does_when_idle),
+      RONDO_NAMED_TEST("block", what_is_submitted_is_fetched_and_done),
+      RONDO_NAMED_TEST("block", the_stuck_are_preempted_when_their_budget_is_spent),
+      RONDO_NAMED_TEST("block", the_preempted_keep_their_places),
+      RONDO_NAMED_TEST("block", contexts_are_saved_only_when_they_have_changed),
+      RONDO_NAMED_TEST("block", a_stuck_block_quits_with_half_done_work),
+      RONDO_NAMED_TEST("block", the_longest_residency_ends_a_busy_block),
+      RONDO_NAMED_TEST("block", without_preemption_half_done_work_is_never_left),
+      RONDO_NAMED_TEST("block", conflicting_contexts_take_turns_in_one_slot),
+      RONDO_NAMED_TEST("block", a_reused_entry_is_not_taken_for_the_old_one),
+      RONDO_NAMED_TEST("block", the_urgent_go_first),
+      RONDO_NAMED_TEST("block", a_step_is_bounded),
+      RONDO_NAMED_TEST("block", a_full_completion_queue_holds_runs_back),
+      RONDO_NAMED_TEST("block", sizes_keep_their_budgets),
+  };
+  rondo_test_log_open();
+  return cmocka_run_group_tests_name("block", tests, NULL, NULL);
+}

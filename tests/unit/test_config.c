@@ -1,0 +1,215 @@
+// Configuration: what is refused, and what the environment fills in.
+#include <rondo/rondo.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/api/rank.h"
+#include "tests/support/log.h"
+#include "tests/support/named.h"
+
+static const char *const variables[] = {"RONDO_BLOCKS", "RONDO_BUDGET",  "RONDO_CONNECTOR_BYTES",
+                                        "RONDO_ORDER",  "RONDO_WORKERS", "RONDO_SLOT_BYTES",
+                                        "RONDO_TUNING"};
+
+static int clear(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+    (void)unsetenv(variables[i]);
+  rondo_test_log_clear();
+  return 0;
+}
+
+static struct rondo_config resolved(void) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  assert_int_equal(rondo_config_resolve(&c), RONDO_SUCCESS);
+  return c;
+}
+
+static void unknown_variables_are_named(void **state) {
+  (void)state;
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  (void)setenv("RONDO_NO_SUCH_THING", "1", 1);
+  assert_int_equal(rondo_config_resolve(&c), RONDO_SUCCESS);
+  (void)unsetenv("RONDO_NO_SUCH_THING");
+  assert_true(rondo_test_log_has("RONDO_NO_SUCH_THING"));
+  assert_false(rondo_test_log_has("RONDO_LOG_FILE"));
+  assert_false(rondo_test_log_has("RONDO_TEST_"));
+}
+
+static void defaults_are_filled_in(void **state) {
+  (void)state;
+  struct rondo_config c = resolved();
+  assert_int_equal(c.blocks, 1);
+  assert_int_equal(c.max_collectives, 16384);
+  assert_int_equal(c.order, RONDO_ORDER_FIFO);
+  assert_int_equal(c.budget, RONDO_BUDGET_ADAPTIVE);
+  assert_true(c.tuning.front_budget_ns && c.tuning.min_budget_ns && c.tuning.max_budget_ns);
+  assert_true(c.tuning.success_factor && c.tuning.quit_period_ns && c.tuning.residency_ns);
+  assert_true(c.tuning.restart_min_ns && c.tuning.restart_max_ns);
+}
+
+static void the_environment_fills_what_is_left_open(void **state) {
+  (void)state;
+  (void)setenv("RONDO_BLOCKS", "3", 1);
+  (void)setenv("RONDO_WORKERS", "5", 1);
+  (void)setenv("RONDO_SLOT_BYTES", "4096", 1);
+  (void)setenv("RONDO_CONNECTOR_BYTES", "123456789012", 1);
+  (void)setenv("RONDO_ORDER", "priority", 1);
+  (void)setenv("RONDO_BUDGET", "never", 1);
+  (void)setenv("RONDO_TUNING", "quit_period_ns=777,success_factor=9", 1);
+  struct rondo_config c = resolved();
+  assert_int_equal(c.blocks, 3);
+  assert_int_equal(c.workers, 5);
+  assert_int_equal(c.slot_bytes, 4096);
+  assert_true(c.connector_bytes == UINT64_C(123456789012));
+  assert_int_equal(c.order, RONDO_ORDER_PRIORITY);
+  assert_int_equal(c.budget, RONDO_BUDGET_NEVER);
+  assert_int_equal(c.tuning.quit_period_ns, 777);
+  assert_int_equal(c.tuning.success_factor, 9);
+  assert_true(c.tuning.front_budget_ns > 0);
+  assert_int_equal(rondo_test_log_lines(), 0);
+}
+
+static void the_environment_changes_nothing_that_was_set(void **state) {
+  (void)state;
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  (void)setenv("RONDO_BLOCKS", "3", 1);
+  (void)setenv("RONDO_BUDGET", "never", 1);
+  (void)setenv("RONDO_TUNING", "quit_period_ns=777", 1);
+  c.blocks = 2;
+  c.budget = RONDO_BUDGET_FIXED;
+  c.tuning.quit_period_ns = 555;
+  assert_int_equal(rondo_config_resolve(&c), RONDO_SUCCESS);
+  assert_int_equal(c.blocks, 2);
+  assert_int_equal(c.budget, RONDO_BUDGET_FIXED);
+  assert_int_equal(c.tuning.quit_period_ns, 555);
+}
+
+static void bad_variables_are_named_and_ignored(void **state) {
+  (void)state;
+  static const char *const pairs[][2] = {{"RONDO_BLOCKS", "many"},
+                                         {"RONDO_BLOCKS", "-1"},
+                                         {"RONDO_BLOCKS", "65"},
+                                         {"RONDO_WORKERS", "257"},
+                                         {"RONDO_WORKERS", "2x"},
+                                         {"RONDO_ORDER", "lifo"},
+                                         {"RONDO_BUDGET", "Adaptive"},
+                                         {"RONDO_SLOT_BYTES", "1e6"},
+                                         {"RONDO_TUNING", "speed=1"},
+                                         {"RONDO_TUNING", "front_budget_ns=x"},
+                                         {"RONDO_CONNECTOR_BYTES", "99999999999999999999"}};
+  struct rondo_config plain = resolved();
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    (void)clear(NULL);
+    (void)setenv(pairs[i][0], pairs[i][1], 1);
+    struct rondo_config c = resolved();
+    assert_memory_equal(&c, &plain, sizeof c);
+    assert_int_equal(rondo_test_log_lines(), 1);
+  }
+}
+
+static void empty_variables_are_as_if_absent(void **state) {
+  (void)state;
+  struct rondo_config plain = resolved();
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+    (void)setenv(variables[i], "", 1);
+  struct rondo_config c = resolved();
+  assert_memory_equal(&c, &plain, sizeof c);
+  assert_int_equal(rondo_test_log_lines(), 0);
+}
+
+// Each changes one field of a good configuration into a bad one.
+static void bad_backend(struct rondo_config *c) { c->backend = 2; }
+static void bad_backend_below(struct rondo_config *c) { c->backend = -1; }
+static void no_ranks(struct rondo_config *c) { c->rank_count = 0; }
+static void too_many_ranks(struct rondo_config *c) { c->rank_count = RONDO_MAX_RANKS + 1; }
+static void rank_too_high(struct rondo_config *c) { c->rank = c->rank_count; }
+static void too_many_blocks(struct rondo_config *c) { c->blocks = RONDO_MAX_BLOCKS + 1; }
+static void bad_worker(struct rondo_config *c) { c->first_worker = -2; }
+static void bad_order(struct rondo_config *c) { c->order = 2; }
+static void bad_order_below(struct rondo_config *c) { c->order = -1; }
+static void bad_budget(struct rondo_config *c) { c->budget = 3; }
+static void bad_budget_below(struct rondo_config *c) { c->budget = -1; }
+static void too_many_collectives(struct rondo_config *c) { c->max_collectives = 16385; }
+static void slot_no_power_of_two(struct rondo_config *c) { c->slot_bytes = 100; }
+static void slot_too_small(struct rondo_config *c) { c->slot_bytes = 32; }
+static void slot_too_large(struct rondo_config *c) { c->slot_bytes = UINT32_C(1) << 31; }
+static void bad_size(struct rondo_config *c) { c->size--; }
+static void bad_version(struct rondo_config *c) { c->version++; }
+static void budgets_crossed(struct rondo_config *c) {
+  c->tuning.min_budget_ns = 5;
+  c->tuning.max_budget_ns = 4;
+}
+static void restarts_crossed(struct rondo_config *c) {
+  c->tuning.restart_min_ns = 5;
+  c->tuning.restart_max_ns = 4;
+}
+
+static void what_is_out_of_range_is_refused(void **state) {
+  (void)state;
+  void (*const spoilers[])(struct rondo_config *) = {
+      bad_backend,          bad_backend_below, no_ranks,         too_many_ranks,
+      rank_too_high,        too_many_blocks,   bad_worker,       bad_order,
+      bad_order_below,      bad_budget,        bad_budget_below, too_many_collectives,
+      slot_no_power_of_two, slot_too_small,    slot_too_large,   bad_size,
+      bad_version,          budgets_crossed,   restarts_crossed};
+  for (size_t i = 0; i < sizeof spoilers / sizeof *spoilers; i++) {
+    struct rondo_config c = RONDO_CONFIG_INIT;
+    struct rondo_context ctx = {4711};
+    rondo_test_log_clear();
+    spoilers[i](&c);
+    if (rondo_init(&ctx, &c) != RONDO_ERR_INVALID)
+      fail_msg("spoiler %zu was accepted", i);
+    assert_int_equal(ctx.handle, 4711);
+    assert_int_equal(rondo_test_log_lines(), 1);
+  }
+}
+
+static void null_arguments_are_refused(void **state) {
+  (void)state;
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  struct rondo_context ctx;
+  assert_int_equal(rondo_init(NULL, &c), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_init(&ctx, NULL), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_unique_id_create(NULL), RONDO_ERR_INVALID);
+}
+
+static void a_backend_that_is_not_built_is_unsupported(void **state) {
+  (void)state;
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  struct rondo_context ctx;
+  c.backend = RONDO_BACKEND_CUDA;
+  assert_int_equal(rondo_init(&ctx, &c), RONDO_ERR_UNSUPPORTED);
+}
+
+static void identities_differ_and_are_not_zero(void **state) {
+  (void)state;
+  struct rondo_unique_id a;
+  struct rondo_unique_id b;
+  static const struct rondo_unique_id none;
+  assert_int_equal(rondo_unique_id_create(&a), RONDO_SUCCESS);
+  assert_int_equal(rondo_unique_id_create(&b), RONDO_SUCCESS);
+  assert_memory_not_equal(&a, &b, sizeof a);
+  assert_memory_not_equal(&a, &none, sizeof a);
+}
+
+#define CONFIG_TEST(function)                                                                      \
+  { "config." #function, function, clear, clear, NULL }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      CONFIG_TEST(unknown_variables_are_named), // first: the library looks once
+      CONFIG_TEST(defaults_are_filled_in),
+      CONFIG_TEST(the_environment_fills_what_is_left_open),
+      CONFIG_TEST(the_environment_changes_nothing_that_was_set),
+      CONFIG_TEST(bad_variables_are_named_and_ignored),
+      CONFIG_TEST(empty_variables_are_as_if_absent),
+      CONFIG_TEST(what_is_out_of_range_is_refused),
+      CONFIG_TEST(null_arguments_are_refused),
+      CONFIG_TEST(a_backend_that_is_not_built_is_unsupported),
+      CONFIG_TEST(identities_differ_and_are_not_zero),
+  };
+  rondo_test_log_open();
+  return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

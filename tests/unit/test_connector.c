@@ -1,0 +1,228 @@
+// The connector: inline, payload memory and references, full, empty, the wrap at 2^32, two threads.
+#include "queues/connector_core.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/load.h"
+#include "tests/support/named.h"
+
+#define SLOTS 4u
+#define SLOT_BYTES 256u
+
+struct rig {
+  struct rondo_connector *connector;
+  unsigned char *payload;
+  struct rondo_endpoint producer, consumer;
+};
+
+static void rig_init(struct rig *r, uint32_t first_sequence) {
+  size_t bytes = rondo_connector_bytes(SLOTS);
+  r->connector = aligned_alloc(RONDO_LINE_BYTES, (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES *
+                                                     RONDO_LINE_BYTES);
+  r->payload = malloc((size_t)SLOTS * SLOT_BYTES);
+  assert_true(r->connector && r->payload);
+  memset(r->connector, 0xa5, bytes);
+  r->connector->payload = (uint64_t)(uintptr_t)r->payload;
+  r->connector->slot_count = SLOTS;
+  r->connector->slot_bytes = SLOT_BYTES;
+  r->connector->reference_bytes = UINT32_MAX;
+  rondo_connector_init(r->connector, first_sequence);
+  rondo_endpoint_init(&r->producer, r->connector);
+  rondo_endpoint_init(&r->consumer, r->connector);
+}
+
+static void rig_fini(struct rig *r) {
+  free(r->connector);
+  free(r->payload);
+}
+
+static unsigned char byte_of(uint32_t number, uint32_t at) {
+  return (unsigned char)(number * 31u + at * 7u + 1u);
+}
+
+// Sizes on both sides of what is held inline, and the most.
+static uint32_t bytes_of(uint32_t number) {
+  static const uint32_t sizes[] = {0, 1, RONDO_CONNECTOR_INLINE_BYTES,
+                                   RONDO_CONNECTOR_INLINE_BYTES + 1, SLOT_BYTES};
+  return sizes[number % (sizeof sizes / sizeof *sizes)];
+}
+
+static void send_number(struct rondo_endpoint *e, uint32_t number) {
+  uint32_t bytes = bytes_of(number);
+  unsigned char *to = rondo_connector_payload(e, bytes);
+  for (uint32_t i = 0; i < bytes; i++)
+    to[i] = byte_of(number, i);
+  rondo_connector_publish(e, NULL, bytes);
+}
+
+// 1 if the slot holds what send_number wrote.
+static int holds_number(const struct rondo_slot *slot, uint32_t number) {
+  uint32_t bytes = bytes_of(number);
+  const unsigned char *from = rondo_slot_payload(slot);
+  if (slot->bytes != bytes || rondo_slot_is_reference(slot))
+    return 0;
+  for (uint32_t i = 0; i < bytes; i++)
+    if (from[i] != byte_of(number, i))
+      return 0;
+  return 1;
+}
+
+static void expect_number(struct rondo_endpoint *e, uint32_t number) {
+  const struct rondo_slot *slot = rondo_connector_try_peek(e);
+  assert_non_null(slot);
+  assert_true(holds_number(slot, number));
+  rondo_connector_consume(e);
+}
+
+static void is_empty_at_first(void **state) {
+  (void)state;
+  const uint32_t firsts[] = {0, 1, SLOTS - 1, SLOTS, UINT32_MAX - SLOTS, UINT32_MAX};
+  for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+    struct rig r;
+    rig_init(&r, firsts[i]);
+    assert_null(rondo_connector_try_peek(&r.consumer));
+    assert_true(rondo_connector_try_reserve(&r.producer));
+    assert_true(rondo_connector_is_drained(&r.producer, r.producer.sequence));
+    rig_fini(&r);
+  }
+}
+
+static void small_payloads_lie_beside_the_mark(void **state) {
+  (void)state;
+  struct rig r;
+  rig_init(&r, 0);
+  struct rondo_slot *slot = rondo_connector_slot(r.connector, 0);
+  assert_ptr_equal(rondo_connector_payload(&r.producer, RONDO_CONNECTOR_INLINE_BYTES), slot->data);
+  assert_ptr_equal(rondo_connector_payload(&r.producer, RONDO_CONNECTOR_INLINE_BYTES + 1),
+                   r.payload);
+  rig_fini(&r);
+}
+
+static void passes_every_size(void **state) {
+  (void)state;
+  struct rig r;
+  rig_init(&r, 0);
+  for (uint32_t n = 0; n < 40; n++) {
+    assert_true(rondo_connector_try_reserve(&r.producer));
+    send_number(&r.producer, n);
+    expect_number(&r.consumer, n);
+    assert_null(rondo_connector_try_peek(&r.consumer));
+  }
+  rig_fini(&r);
+}
+
+static void passes_references_without_copying(void **state) {
+  (void)state;
+  static const unsigned char theirs[1000] = {42};
+  struct rig r;
+  rig_init(&r, 0);
+  rondo_connector_publish(&r.producer, theirs, sizeof theirs);
+  const struct rondo_slot *slot = rondo_connector_try_peek(&r.consumer);
+  assert_non_null(slot);
+  assert_true(rondo_slot_is_reference(slot));
+  assert_ptr_equal(rondo_slot_payload(slot), theirs);
+  assert_int_equal(slot->bytes & ~RONDO_SLOT_REFERENCE, sizeof theirs);
+  rondo_connector_reading_begin(&r.consumer);
+  assert_true(rondo_connector_is_read(&r.producer));
+  rondo_connector_reading_end(&r.consumer);
+  assert_false(rondo_connector_is_read(&r.producer));
+  rig_fini(&r);
+}
+
+static void full_gives_no_slot_until_one_is_consumed(void **state) {
+  (void)state;
+  struct rig r;
+  rig_init(&r, 0);
+  for (uint32_t n = 0; n < SLOTS; n++) {
+    assert_true(rondo_connector_try_reserve(&r.producer));
+    send_number(&r.producer, n);
+  }
+  assert_false(rondo_connector_try_reserve(&r.producer));
+  assert_false(rondo_connector_is_drained(&r.producer, r.producer.sequence));
+  expect_number(&r.consumer, 0);
+  assert_true(rondo_connector_is_drained(&r.producer, 1));
+  assert_false(rondo_connector_is_drained(&r.producer, 2));
+  assert_true(rondo_connector_try_reserve(&r.producer));
+  send_number(&r.producer, SLOTS);
+  assert_false(rondo_connector_try_reserve(&r.producer));
+  for (uint32_t n = 1; n <= SLOTS; n++)
+    expect_number(&r.consumer, n);
+  assert_true(rondo_connector_is_drained(&r.producer, r.producer.sequence));
+  rig_fini(&r);
+}
+
+static void wraps_at_uint32_max(void **state) {
+  (void)state;
+  for (uint32_t before = 0; before <= 2 * SLOTS; before++) {
+    for (uint32_t fill = 1; fill <= SLOTS; fill++) {
+      struct rig r;
+      rig_init(&r, 0u - before);
+      for (uint32_t n = 0; n < 4 * SLOTS; n += fill) {
+        for (uint32_t i = 0; i < fill; i++) {
+          assert_true(rondo_connector_try_reserve(&r.producer));
+          send_number(&r.producer, n + i);
+        }
+        assert_int_equal(rondo_connector_try_reserve(&r.producer), fill < SLOTS);
+        for (uint32_t i = 0; i < fill; i++)
+          expect_number(&r.consumer, n + i);
+        assert_null(rondo_connector_try_peek(&r.consumer));
+        assert_true(rondo_connector_is_drained(&r.producer, r.producer.sequence));
+      }
+      rig_fini(&r);
+    }
+  }
+}
+
+struct consumer {
+  struct rondo_endpoint endpoint;
+  uint32_t count;
+  uint64_t wrong;
+};
+
+static void *consume(void *arg) {
+  struct consumer *c = arg;
+  for (uint32_t n = 0; n < c->count; n++) {
+    const struct rondo_slot *slot = rondo_connector_try_peek(&c->endpoint);
+    while (!slot) {
+      sched_yield();
+      slot = rondo_connector_try_peek(&c->endpoint);
+    }
+    c->wrong += !holds_number(slot, n);
+    rondo_connector_consume(&c->endpoint);
+  }
+  return NULL;
+}
+
+static void hands_over_between_threads(void **state) {
+  (void)state;
+  struct rig r;
+  pthread_t thread;
+  rig_init(&r, UINT32_MAX - 1000);
+  struct consumer c = {r.consumer, (uint32_t)rondo_test_load(200000, 10000), 0};
+  assert_int_equal(pthread_create(&thread, NULL, consume, &c), 0);
+  for (uint32_t n = 0; n < c.count; n++) {
+    while (!rondo_connector_try_reserve(&r.producer))
+      sched_yield();
+    send_number(&r.producer, n);
+  }
+  pthread_join(thread, NULL);
+  assert_int_equal(c.wrong, 0);
+  assert_true(rondo_connector_is_drained(&r.producer, r.producer.sequence));
+  rig_fini(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("connector", is_empty_at_first),
+      RONDO_NAMED_TEST("connector", small_payloads_lie_beside_the_mark),
+      RONDO_NAMED_TEST("connector", passes_every_size),
+      RONDO_NAMED_TEST("connector", passes_references_without_copying),
+      RONDO_NAMED_TEST("connector", full_gives_no_slot_until_one_is_consumed),
+      RONDO_NAMED_TEST("connector", wraps_at_uint32_max),
+      RONDO_NAMED_TEST("connector", hands_over_between_threads),
+  };
+  return cmocka_run_group_tests_name("connector", tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+// The pool of connector memory: what is given back is used again, zeroed, and a budget holds.
+#include "runtime/memory/pool.h"
+
+#include <string.h>
+
+#include "runtime/memory/memory.h"
+#include "tests/support/named.h"
+
+static struct rondo_pool pool;
+
+static void *take(uint64_t bytes, uint64_t *got_bytes) {
+  void *piece = rondo_pool_take(&pool, bytes, got_bytes);
+  assert_non_null(piece);
+  assert_true(*got_bytes >= bytes);
+  return piece;
+}
+
+static int is_zero(const void *piece, uint64_t bytes) {
+  const unsigned char *b = piece;
+  for (uint64_t i = 0; i < bytes; i++)
+    if (b[i])
+      return 0;
+  return 1;
+}
+
+static void a_piece_given_back_is_used_again_and_zeroed(void **state) {
+  (void)state;
+  uint64_t got_bytes;
+  rondo_pool_init(&pool, 1u << 20);
+  void *first = take(1000, &got_bytes);
+  assert_true(is_zero(first, got_bytes));
+  memset(first, 0xff, got_bytes);
+  rondo_pool_give(&pool, first, got_bytes);
+  assert_int_equal(pool.used_bytes, 0);
+  void *again = take(900, &got_bytes);
+  assert_ptr_equal(again, first);
+  assert_true(is_zero(again, got_bytes));
+  rondo_pool_give(&pool, again, got_bytes);
+  rondo_pool_fini(&pool);
+}
+
+static void pieces_lie_on_their_own_lines(void **state) {
+  (void)state;
+  uint64_t got_bytes;
+  rondo_pool_init(&pool, 1u << 20);
+  for (uint64_t bytes = 1; bytes < 10000; bytes = bytes * 3 + 1) {
+    void *piece = take(bytes, &got_bytes);
+    assert_int_equal((uintptr_t)piece % 128, 0);
+    rondo_pool_give(&pool, piece, got_bytes);
+  }
+  rondo_pool_fini(&pool);
+}
+
+static void the_budget_is_what_is_given_out(void **state) {
+  (void)state;
+  uint64_t got_bytes;
+  uint64_t unused = 77;
+  rondo_pool_init(&pool, 4096);
+  void *a = take(2048, &got_bytes);
+  void *b = take(2048, &got_bytes);
+  assert_null(rondo_pool_take(&pool, 1, &unused));
+  assert_int_equal(unused, 77);
+  assert_int_equal(pool.used_bytes, 4096);
+  rondo_pool_give(&pool, a, got_bytes);
+  a = take(2048, &got_bytes);
+  rondo_pool_give(&pool, a, got_bytes);
+  rondo_pool_give(&pool, b, got_bytes);
+  rondo_pool_fini(&pool);
+}
+
+static void idle_pieces_make_room_for_other_sizes(void **state) {
+  (void)state;
+  uint64_t got_bytes;
+  void *pieces[8];
+  rondo_pool_init(&pool, 8 * 512);
+  for (int i = 0; i < 8; i++)
+    pieces[i] = take(512, &got_bytes);
+  for (int i = 0; i < 8; i++)
+    rondo_pool_give(&pool, pieces[i], got_bytes);
+  void *large = take(4096, &got_bytes); // the idle pieces fill the budget
+  assert_true(pool.held_bytes <= pool.limit_bytes);
+  rondo_pool_give(&pool, large, got_bytes);
+  rondo_pool_fini(&pool);
+  assert_int_equal(pool.held_bytes, 0);
+}
+
+static void sizes_beyond_all_measure_are_refused(void **state) {
+  (void)state;
+  uint64_t got_bytes;
+  rondo_pool_init(&pool, UINT64_MAX);
+  assert_null(rondo_pool_take(&pool, UINT64_MAX, &got_bytes));
+  assert_null(rondo_pool_take(&pool, UINT64_C(1) << 62, &got_bytes));
+  assert_int_equal(pool.used_bytes, 0);
+  assert_int_equal(pool.held_bytes, 0);
+  rondo_pool_fini(&pool);
+}
+
+static void no_memory_changes_nothing(void **state) {
+  (void)state;
+  uint64_t got_bytes = 77;
+  rondo_pool_init(&pool, 1u << 20);
+  rondo_memory_fail_after(0);
+  void *piece = rondo_pool_take(&pool, 100, &got_bytes);
+  rondo_memory_fail_after(-1);
+  assert_null(piece);
+  assert_int_equal(got_bytes, 77);
+  assert_int_equal(pool.used_bytes, 0);
+  assert_int_equal(pool.held_bytes, 0);
+  rondo_pool_fini(&pool);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("pool", a_piece_given_back_is_used_again_and_zeroed),
+      RONDO_NAMED_TEST("pool", pieces_lie_on_their_own_lines),
+      RONDO_NAMED_TEST("pool", the_budget_is_what_is_given_out),
+      RONDO_NAMED_TEST("pool", idle_pieces_make_room_for_other_sizes),
+      RONDO_NAMED_TEST("pool", sizes_beyond_all_measure_are_refused),
+      RONDO_NAMED_TEST("pool", no_memory_changes_nothing),
+  };
+  return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+// The completion queue: many producers, one consumer; each entry once, a producer's own in order.
+#include "queues/cq_core.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "tests/support/load.h"
+#include "tests/support/named.h"
+
+#define CAPACITY 8u
+#define PRODUCERS 4u
+
+static _Alignas(16) uint64_t words[2 * CAPACITY];
+static struct rondo_cq queue;
+
+static struct rondo_cqe entry_of(uint32_t number) {
+  struct rondo_cqe e = {0};
+  e.collective = number * 7u + 1u;
+  e.duration_ns = number * 11u + 3u;
+  e.status = (uint16_t)(number * 13u);
+  e.run = (uint16_t)(number * 17u);
+  return e;
+}
+
+static void push(uint32_t number) {
+  struct rondo_cqe e = entry_of(number);
+  assert_int_equal(rondo_cq_try_push(&queue, &e), 0);
+}
+
+static void pop(uint32_t number) {
+  struct rondo_cqe want = entry_of(number);
+  struct rondo_cqe got;
+  assert_true(rondo_cq_has_entry(&queue));
+  assert_int_equal(rondo_cq_try_pop(&queue, &got), 1);
+  want.mark = got.mark;
+  assert_memory_equal(&got, &want, sizeof got);
+}
+
+static void assert_empty(void) {
+  struct rondo_cqe got;
+  assert_false(rondo_cq_has_entry(&queue));
+  assert_int_equal(rondo_cq_try_pop(&queue, &got), 0);
+}
+
+static void is_empty_at_first(void **state) {
+  (void)state;
+  const uint32_t firsts[] = {0, 1, CAPACITY - 1, CAPACITY, UINT32_MAX - CAPACITY, UINT32_MAX};
+  for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+    rondo_cq_init(&queue, words, CAPACITY, firsts[i]);
+    assert_empty();
+  }
+}
+
+static void gives_back_every_field(void **state) {
+  (void)state;
+  rondo_cq_init(&queue, words, CAPACITY, 0);
+  push(4711);
+  pop(4711);
+  assert_empty();
+}
+
+static void keeps_the_extremes_of_its_fields(void **state) {
+  (void)state;
+  struct rondo_cqe e = {0, UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT16_MAX};
+  struct rondo_cqe got;
+  rondo_cq_init(&queue, words, CAPACITY, UINT32_MAX);
+  assert_int_equal(rondo_cq_try_push(&queue, &e), 0);
+  assert_int_equal(rondo_cq_try_pop(&queue, &got), 1);
+  e.mark = got.mark;
+  assert_memory_equal(&got, &e, sizeof e);
+}
+
+static void full_refuses_and_changes_nothing(void **state) {
+  (void)state;
+  struct rondo_cqe extra = entry_of(99);
+  rondo_cq_init(&queue, words, CAPACITY, 0);
+  for (uint32_t n = 0; n < CAPACITY; n++)
+    push(n);
+  assert_int_equal(rondo_cq_try_push(&queue, &extra), 1);
+  pop(0);
+  push(CAPACITY);
+  assert_int_equal(rondo_cq_try_push(&queue, &extra), 1);
+  for (uint32_t n = 1; n <= CAPACITY; n++)
+    pop(n);
+  assert_empty();
+}
+
+static void wraps_at_uint32_max(void **state) {
+  (void)state;
+  for (uint32_t before = 0; before <= 2 * CAPACITY; before++) {
+    for (uint32_t fill = 1; fill <= CAPACITY; fill++) {
+      rondo_cq_init(&queue, words, CAPACITY, 0u - before);
+      for (uint32_t n = 0; n < 4 * CAPACITY; n += fill) {
+        for (uint32_t i = 0; i < fill; i++)
+          push(n + i);
+        for (uint32_t i = 0; i < fill; i++)
+          pop(n + i);
+        assert_empty();
+      }
+    }
+  }
+}
+
+struct producer {
+  pthread_t thread;
+  uint32_t index;
+  uint32_t count;
+};
+
+static void *produce(void *arg) {
+  const struct producer *p = arg;
+  for (uint32_t n = 0; n < p->count; n++) {
+    struct rondo_cqe e = {0, n, p->index, (uint16_t)(n * 3u), (uint16_t)(n * 5u)};
+    while (rondo_cq_try_push(&queue, &e))
+      sched_yield();
+  }
+  return NULL;
+}
+
+// Takes `total` entries; returns those that were lost, doubled, out of order or torn.
+static uint64_t drain(uint64_t total) {
+  uint32_t next[PRODUCERS] = {0};
+  uint64_t wrong = 0;
+  for (uint64_t taken = 0; taken < total; taken++) {
+    struct rondo_cqe e;
+    while (!rondo_cq_try_pop(&queue, &e))
+      sched_yield();
+    uint32_t n = e.collective;
+    if (e.duration_ns >= PRODUCERS)
+      return wrong + 1;
+    wrong +=
+        n != next[e.duration_ns] || e.status != (uint16_t)(n * 3u) || e.run != (uint16_t)(n * 5u);
+    next[e.duration_ns] = n + 1;
+  }
+  return wrong;
+}
+
+static void takes_from_many_producers(void **state) {
+  (void)state;
+  struct producer producers[PRODUCERS];
+  uint32_t each = (uint32_t)rondo_test_load(60000, 4000);
+  rondo_cq_init(&queue, words, CAPACITY, UINT32_MAX - 1000);
+  for (uint32_t i = 0; i < PRODUCERS; i++) {
+    producers[i].index = i;
+    producers[i].count = each;
+    assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
+  }
+  assert_int_equal(drain((uint64_t)PRODUCERS * each), 0);
+  for (uint32_t i = 0; i < PRODUCERS; i++)
+    pthread_join(producers[i].thread, NULL);
+  assert_empty();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("queue_cq", is_empty_at_first),
+      RONDO_NAMED_TEST("queue_cq", gives_back_every_field),
+      RONDO_NAMED_TEST("queue_cq", keeps_the_extremes_of_its_fields),
+      RONDO_NAMED_TEST("queue_cq", full_refuses_and_changes_nothing),
+      RONDO_NAMED_TEST("queue_cq", wraps_at_uint32_max),
+      RONDO_NAMED_TEST("queue_cq", takes_from_many_producers),
+  };
+  return cmocka_run_group_tests_name("queue_cq", tests, NULL, NULL);
+}
