@@ -215,25 +215,26 @@ RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
 
 // ---------------------------------------------------------------- completion --
 
-// Counts this block's part of the run as ended; the last block posts the completion. Returns
-// 0, or 1 when the completion queue has no room: the part is not counted then.
-RONDO_FN int rondo_block_post(struct rondo_block *b, struct rondo_task_context *c,
-                              uint64_t now_ns) {
-  struct rondo_device_collective *entry = rondo_table_entry(b->daemon->table, c->fixed.index);
-  uint32_t parity = (uint32_t)(c->state.run.number % RONDO_DEVICE_RUNS);
-  if (c->state.status != RONDO_SUCCESS)
-    (void)rondo_try_swap_acq_rel_u32(&entry->status[parity], RONDO_SUCCESS, c->state.status);
+// Counts this block's part of a run as ended; the last block posts the completion. `ended` is the
+// state in which table entry `index` ended it. Returns 0, or 1 when the completion queue has no
+// room: the part is not counted then.
+RONDO_FN int rondo_block_post(struct rondo_block *b, uint32_t index,
+                              const struct rondo_context_dynamic *ended, uint64_t now_ns) {
+  struct rondo_device_collective *entry = rondo_table_entry(b->daemon->table, index);
+  uint32_t parity = (uint32_t)(ended->run.number % RONDO_DEVICE_RUNS);
+  if (ended->status != RONDO_SUCCESS)
+    (void)rondo_try_swap_acq_rel_u32(&entry->status[parity], RONDO_SUCCESS, ended->status);
   // Only the last block posts. It keeps its own count back until the entry is in the queue.
   uint32_t before = rondo_load_acquire_u32(&entry->finished[parity]); // B2
   if (before + 1 < entry->block_count && !RONDO_FAULT(CQE_EARLY))
     return !rondo_try_swap_acq_rel_u32(&entry->finished[parity], before, before + 1); // B1
-  uint64_t duration_ns = now_ns - c->state.started_ns;
+  uint64_t duration_ns = now_ns - ended->started_ns;
   struct rondo_cqe cqe;
   cqe.mark = 0;
-  cqe.collective = c->fixed.index;
+  cqe.collective = index;
   cqe.duration_ns = duration_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)duration_ns;
   cqe.status = (uint16_t)rondo_load_relaxed_u32(&entry->status[parity]);
-  cqe.run = (uint16_t)c->state.run.number;
+  cqe.run = (uint16_t)ended->run.number;
   // Cleared first: once the entry is visible, the next run of this parity may come.
   rondo_store_relaxed_u32(&entry->status[parity], RONDO_SUCCESS);
   rondo_store_release_u32(&entry->finished[parity], 0);
@@ -244,28 +245,41 @@ RONDO_FN int rondo_block_post(struct rondo_block *b, struct rondo_task_context *
   return 1;
 }
 
-// The run of the scheduled collective has ended here: free the context for the next one.
-RONDO_FN void rondo_block_retire(struct rondo_block *b, struct rondo_active_slot *slot,
-                                 uint64_t now_ns) {
-  struct rondo_task_context *c = &slot->context;
+// The scheduled collective's run has ended: out of the queue, or to its end for the run behind it.
+RONDO_FN void rondo_block_retire(struct rondo_block *b, struct rondo_active_slot *slot) {
   uint32_t task = rondo_task_queue_current(&b->queue);
   int sorted = b->daemon->policy.order == RONDO_ORDER_PRIORITY;
   rondo_counter_add(&b->counters.ended, 1);
   b->scheduled = 0;
   if (rondo_task_queue_remove(&b->queue))
     b->pass_progressed = 1;
-  if (c->state.queued.number) {
-    struct rondo_task_run next = c->state.queued;
-    c->state.queued.number = 0;
-    rondo_context_begin(c, &next, now_ns);
+  if (slot->context.state.phase != RONDO_PHASE_IDLE)
     rondo_task_queue_push(&b->queue, task, sorted);
-  } else {
-    c->state.phase = RONDO_PHASE_IDLE;
-  }
   slot->blocked_since_ns = 0;
-  // The collective may be deregistered from now on: nothing of it may be written later.
+}
+
+// Ends the scheduled collective's run here. Returns 1, or 0 when that must be tried again.
+//
+// As soon as the completion is visible the collective may be deregistered and its contexts
+// freed: what the context becomes is therefore saved before, and nothing after.
+RONDO_FN int rondo_block_finish(struct rondo_block *b, struct rondo_active_slot *slot,
+                                uint64_t now_ns) {
+  struct rondo_task_context *c = &slot->context;
+  const struct rondo_context_dynamic ended = c->state;
+  struct rondo_task_run next = ended.queued;
+  c->state.queued.number = 0;
+  c->state.phase = RONDO_PHASE_IDLE;
+  if (next.number)
+    rondo_context_begin(c, &next, now_ns);
   slot->dirty = 1;
   rondo_slot_save(b, slot);
+  if (rondo_block_post(b, c->fixed.index, &ended, now_ns)) {
+    c->state = ended;
+    slot->dirty = 1;
+    return 0;
+  }
+  rondo_block_retire(b, slot);
+  return 1;
 }
 
 // ----------------------------------------------------------------- execution --
@@ -349,10 +363,8 @@ RONDO_FN int rondo_block_execute(struct rondo_block *b, struct rondo_active_slot
     moved |= rondo_context_change_phase(c);
   if (moved)
     slot->dirty = 1;
-  if (c->state.phase == RONDO_PHASE_ENDED && rondo_block_post(b, c, now_ns) == 0) {
-    rondo_block_retire(b, slot, now_ns);
-    moved = 1;
-  }
+  if (c->state.phase == RONDO_PHASE_ENDED)
+    moved |= rondo_block_finish(b, slot, now_ns);
   return moved;
 }
 

@@ -1,0 +1,69 @@
+// When a completion can be seen, the collective may be deregistered at once and its contexts freed:
+// from then on the block may not write there. Built with the explorer's points, of which one
+// lies just before the completion becomes visible.
+#include <string.h>
+
+#include "runtime/api/rank.h"
+#include "tests/support/named.h"
+
+int rondo_fault_planted;
+
+static struct rondo_task_context *watched; // one context of each block
+static struct rondo_task_context at_post[2];
+static int posts;
+
+void rondo_explore_point(const char *name) {
+  if (!watched || strcmp(name, "cq.push") != 0)
+    return;
+  memcpy(at_post, watched, sizeof at_post);
+  posts++;
+}
+
+static struct rondo_rank *open_rank(struct rondo_context *ctx) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  struct rondo_rank *rank = NULL;
+  c.blocks = 2;
+  assert_int_equal(rondo_rank_create(ctx, &c, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_rank_enter(*ctx, "test", &rank), RONDO_SUCCESS);
+  rondo_rank_exit(*ctx);
+  return rank;
+}
+
+// Steps the blocks in turn until the run's completion is in the queue.
+static void step_until_posted(struct rondo_rank *rank) {
+  for (uint64_t now_ns = 1; now_ns < 10000 && !rondo_cq_has_entry(rank->daemon.core.cq); now_ns++) {
+    struct rondo_block *b = &rank->daemon.blocks[now_ns % 2].core;
+    if (!b->resident)
+      rondo_block_start(b, now_ns);
+    (void)rondo_block_step(b, now_ns);
+  }
+}
+
+static void nothing_is_written_once_the_completion_is_visible(void **state) {
+  (void)state;
+  static int32_t data[2][40000]; // enough for two blocks
+  struct rondo_context ctx;
+  struct rondo_rank *rank = open_rank(&ctx);
+  struct rondo_collective_desc d = rondo_all_reduce(1, 40000, RONDO_INT32, RONDO_SUM);
+  struct rondo_collective coll;
+  assert_int_equal(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+  watched = rondo_table_context(&rank->table, 0, 0);
+  for (int i = 1; i <= 3; i++) {
+    assert_int_equal(rondo_run(ctx, coll, data[0], data[1], NULL, NULL), RONDO_SUCCESS);
+    step_until_posted(rank);
+    assert_int_equal(posts, i);
+    assert_memory_equal(watched, at_post, sizeof at_post);
+    assert_int_equal(rondo_rank_service(rank), 1);
+    assert_int_equal(rondo_test(ctx, coll, (uint64_t)i), RONDO_SUCCESS);
+  }
+  watched = NULL;
+  assert_int_equal(rondo_deregister(ctx, coll), RONDO_SUCCESS);
+  assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, 0), RONDO_SUCCESS);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("retire", nothing_is_written_once_the_completion_is_visible),
+  };
+  return cmocka_run_group_tests_name("retire", tests, NULL, NULL);
+}
