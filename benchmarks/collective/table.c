@@ -18,7 +18,7 @@ static double bandwidth(uint64_t bytes, double time_ns) {
 static void print_setup(const struct perf_options *o) {
   const struct perf_setup *s = &o->setup;
   struct rondo_tuning tuning;
-  char text[256];
+  char text[RONDO_TUNING_TEXT_BYTES];
   memset(&tuning, 0, sizeof(tuning));
   printf("# nThread %" PRIu32 " minBytes %" PRIu64 " maxBytes %" PRIu64 " warmup iters: %" PRIu32
          " iters: %" PRIu32 " runs in flight: %" PRIu32 " validation: %" PRIu32 " unalign: %" PRIu32

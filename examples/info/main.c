@@ -14,7 +14,6 @@
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
-#define TUNING_TEXT_BYTES 256
 
 extern char **environ;
 
@@ -26,7 +25,7 @@ struct options {
 
 struct profile {
   bool measured;
-  char text[TUNING_TEXT_BYTES];
+  char text[RONDO_TUNING_TEXT_BYTES];
 };
 
 static const char prefix[] = "RONDO_";

@@ -125,8 +125,9 @@ struct rondo_config {
 int rondo_profile(struct rondo_tuning *out, uint64_t duration_ns);
 
 // Writes the tuning as "front_budget_ns=...,min_budget_ns=..." into `text`, the form that the
-// environment variable RONDO_TUNING takes to pin it. 256 bytes are enough.
+// environment variable RONDO_TUNING takes to pin it. RONDO_TUNING_TEXT_BYTES are enough.
 // Returns RONDO_SUCCESS or RONDO_ERR_INVALID (null, or `text_bytes` too small).
+#define RONDO_TUNING_TEXT_BYTES 320
 int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t text_bytes);
 
 // The opposite: reads such a text; keys that are absent become 0 (the default).

@@ -60,8 +60,10 @@ static int parse_pair(const char *pair, size_t length, uint64_t values[FIELD_COU
       continue;
     char *end = NULL;
     errno = 0;
-    unsigned long long value = strtoull(pair + key_length + 1, &end, 10);
-    if (errno || end != pair + length || pair[key_length + 1] == '-' ||
+    const char *digits = pair + key_length + 1;
+    unsigned long long value = strtoull(digits, &end, 10);
+    // strtoull would also take a sign or space first.
+    if (errno || end != pair + length || *digits < '0' || *digits > '9' ||
         (i == 3 && value > UINT32_MAX))
       return RONDO_ERR_INVALID;
     values[i] = value;
