@@ -42,16 +42,19 @@ static_assert(sizeof(struct rondo_reduction) == 16, "shared layout");
 struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar, uint32_t nranks);
 
 // Copies `bytes`; `dst` == `src` is allowed and free, other overlaps are not.
-void rondo_move_copy(struct rondo_threads threads, void *dst, const void *src, uint64_t bytes);
+RONDO_DRIVER_FN void rondo_move_copy(struct rondo_threads threads, void *dst, const void *src,
+                                     uint64_t bytes);
 
 // dst[i] = incoming[i] base scaled(local[i]), for `count` elements; with `final`
 // and r->divide the result is divided.
-void rondo_move_reduce(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
-                       const void *local, const void *incoming, uint64_t count, int final);
+RONDO_DRIVER_FN void rondo_move_reduce(struct rondo_threads threads,
+                                       const struct rondo_reduction *r, void *dst,
+                                       const void *local, const void *incoming, uint64_t count,
+                                       int final);
 
 // dst[i] = scaled(local[i]); with `final` and r->divide divided. For the first
 // send of a scaled reduction and for groups of one rank. Plain copy if neither applies.
-void rondo_move_scale(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
-                      const void *local, uint64_t count, int final);
+RONDO_DRIVER_FN void rondo_move_scale(struct rondo_threads threads, const struct rondo_reduction *r,
+                                      void *dst, const void *local, uint64_t count, int final);
 
 #endif // RONDO_DAEMON_CORE_MOVE_H

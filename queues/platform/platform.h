@@ -5,10 +5,13 @@
 
 #include "queues/platform/threads.h"
 
+// RONDO_FN: a body that both backends share. RONDO_DRIVER_FN: a function that each driver provides.
 #if defined(__CUDACC__)
-#define RONDO_FN static __device__ __host__ __forceinline__
+#define RONDO_FN static __device__ __forceinline__
+#define RONDO_DRIVER_FN __device__
 #else
 #define RONDO_FN static inline
+#define RONDO_DRIVER_FN
 #endif
 
 // Producer and consumer fields live on separate lines of this size: two cache

@@ -38,6 +38,7 @@ static void log_line(int level, const char *format, va_list args) {
   pthread_once(&log_once, log_setup);
   if (level > log_level)
     return;
+  // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): clang 14 does not see the va_start
   (void)vsnprintf(line, sizeof line, format, args);
   fprintf(log_file, "rondo: %s: %s\n", level_names[level], line);
   fflush(log_file);

@@ -1,0 +1,58 @@
+// The accessors of atomic.h for CUDA devices: system scope, because the other party may be the host or
+// a peer device. Included by atomic.h only. Needs CUDA 13 for the __nv_atomic functions.
+#ifndef RONDO_QUEUES_PLATFORM_ATOMIC_CUDA_H
+#define RONDO_QUEUES_PLATFORM_ATOMIC_CUDA_H
+
+#include <stdint.h>
+
+#define RONDO_ATOMIC_LOAD(type, suffix, name, order)                                               \
+  RONDO_FN type rondo_load_##name##_##suffix(const type *p) {                                      \
+    return __nv_atomic_load_n((type *)p, order, __NV_THREAD_SCOPE_SYSTEM);                         \
+  }
+#define RONDO_ATOMIC_STORE(type, suffix, name, order)                                              \
+  RONDO_FN void rondo_store_##name##_##suffix(type *p, type v) {                                   \
+    __nv_atomic_store_n(p, v, order, __NV_THREAD_SCOPE_SYSTEM);                                    \
+  }
+#define RONDO_ATOMIC_ADD(type, suffix, name, order)                                                \
+  RONDO_FN type rondo_fetch_add_##name##_##suffix(type *p, type v) {                               \
+    return __nv_atomic_fetch_add(p, v, order, __NV_THREAD_SCOPE_SYSTEM);                           \
+  }
+#define RONDO_ATOMIC_SWAP(type, suffix, name, order, failed)                                       \
+  RONDO_FN int rondo_try_swap_##name##_##suffix(type *p, type expected, type desired) {            \
+    return __nv_atomic_compare_exchange_n(p, &expected, desired, false, order, failed,             \
+                                          __NV_THREAD_SCOPE_SYSTEM);                               \
+  }
+#define RONDO_ATOMIC_ACCESSORS(type, suffix)                                                       \
+  RONDO_ATOMIC_LOAD(type, suffix, relaxed, __NV_ATOMIC_RELAXED)                                    \
+  RONDO_ATOMIC_LOAD(type, suffix, acquire, __NV_ATOMIC_ACQUIRE)                                    \
+  RONDO_ATOMIC_LOAD(type, suffix, seq_cst, __NV_ATOMIC_SEQ_CST)                                    \
+  RONDO_ATOMIC_STORE(type, suffix, relaxed, __NV_ATOMIC_RELAXED)                                   \
+  RONDO_ATOMIC_STORE(type, suffix, release, __NV_ATOMIC_RELEASE)                                   \
+  RONDO_ATOMIC_STORE(type, suffix, seq_cst, __NV_ATOMIC_SEQ_CST)                                   \
+  RONDO_ATOMIC_ADD(type, suffix, relaxed, __NV_ATOMIC_RELAXED)                                     \
+  RONDO_ATOMIC_ADD(type, suffix, acq_rel, __NV_ATOMIC_ACQ_REL)                                     \
+  RONDO_ATOMIC_ADD(type, suffix, seq_cst, __NV_ATOMIC_SEQ_CST)                                     \
+  RONDO_ATOMIC_SWAP(type, suffix, acq_rel, __NV_ATOMIC_ACQ_REL, __NV_ATOMIC_RELAXED)               \
+  RONDO_ATOMIC_SWAP(type, suffix, seq_cst, __NV_ATOMIC_SEQ_CST, __NV_ATOMIC_SEQ_CST)
+
+RONDO_ATOMIC_ACCESSORS(uint32_t, u32)
+RONDO_ATOMIC_ACCESSORS(uint64_t, u64)
+
+#undef RONDO_ATOMIC_ACCESSORS
+#undef RONDO_ATOMIC_SWAP
+#undef RONDO_ATOMIC_ADD
+#undef RONDO_ATOMIC_STORE
+#undef RONDO_ATOMIC_LOAD
+
+// One 16-byte store; `pair` is 16-byte aligned. What came before is made visible first, because
+// PTX has no 16-byte store with release order below sm_90.
+RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t rest) {
+  asm volatile("fence.acq_rel.sys;\n\tst.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(pair),
+               "l"(marked), "l"(rest)
+               : "memory");
+}
+
+// Lets the other warps of the multiprocessor run while this one probes.
+RONDO_FN void rondo_relax(void) { __nanosleep(20); }
+
+#endif // RONDO_QUEUES_PLATFORM_ATOMIC_CUDA_H
