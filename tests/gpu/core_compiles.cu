@@ -11,13 +11,13 @@ RONDO_DRIVER_FN void rondo_move_copy(struct rondo_threads t, void *dst, const vo
 RONDO_DRIVER_FN void rondo_move_reduce(struct rondo_threads t, const struct rondo_reduction *r,
                                        void *dst, const void *local, const void *incoming,
                                        uint64_t count, int final) {
-  (void)r, (void)final, (void)local;
+  (void)r, (void) final, (void)local;
   rondo_move_copy(t, dst, incoming, count);
 }
 
 RONDO_DRIVER_FN void rondo_move_scale(struct rondo_threads t, const struct rondo_reduction *r,
                                       void *dst, const void *local, uint64_t count, int final) {
-  (void)r, (void)final;
+  (void)r, (void) final;
   rondo_move_copy(t, dst, local, count);
 }
 
