@@ -152,11 +152,9 @@ static void fill_context(struct rondo_coll *coll, uint32_t block) {
   c->fixed.urgency = (uint8_t)(coll->desc.priority + 128);
   c->state.phase = RONDO_PHASE_IDLE;
   if (plan->send_peer_count)
-    rondo_endpoint_init(&c->state.send,
-                        rondo_communicator_find(p->comm, p->position, plan->send_peers[0], block));
+    rondo_endpoint_init(&c->state.send, rondo_link_connector(&p->send, block));
   if (plan->recv_peer_count)
-    rondo_endpoint_init(&c->state.recv,
-                        rondo_communicator_find(p->comm, plan->recv_peers[0], p->position, block));
+    rondo_endpoint_init(&c->state.recv, rondo_link_connector(&p->recv, block));
 }
 
 static int build_plan(struct rondo_coll *coll) {

@@ -297,6 +297,10 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party,
     pthread_mutex_unlock(&world->lock);
     return RONDO_ERR_NO_MEMORY;
   }
+  if (plan->send_peer_count)
+    party->send = rondo_communicator_link(comm, party->position, plan->send_peers[0]);
+  if (plan->recv_peer_count)
+    party->recv = rondo_communicator_link(comm, plan->recv_peers[0], party->position);
   if (fresh)
     note_absentees(m, party, comm);
   e->times++;

@@ -38,6 +38,7 @@ struct rondo_party {
   const struct rondo_collective_desc *desc;
   struct rondo_shape shape;
   struct rondo_communicator *comm;
+  struct rondo_link send, recv; // to and from the plan's peer, if it has one
 };
 
 // Joins the job that `cfg` names, making it if this is its first rank here. Returns

@@ -156,10 +156,9 @@ int rondo_communicator_connect(struct rondo_communicator *comm, const struct ron
   return status;
 }
 
-struct rondo_connector *rondo_communicator_find(const struct rondo_communicator *comm,
-                                                uint32_t from, uint32_t to, uint32_t block) {
-  const struct rondo_link *link = find_link(comm, from, to);
-  return (struct rondo_connector *)((char *)link->first + block * link->stride_bytes);
+struct rondo_link rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
+                                          uint32_t to) {
+  return *find_link(comm, from, to);
 }
 
 void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32_t culprit) {

@@ -33,6 +33,14 @@ struct rondo_shape_limits {
   uint32_t slot_bytes; // cap on one slot
 };
 
+// The connectors from position `from` to position `to`, one a block.
+struct rondo_link {
+  uint32_t from, to;
+  struct rondo_connector *first;
+  uint64_t stride_bytes; // from one block's connector to the next
+  uint64_t bytes;
+};
+
 struct rondo_communicator {
   struct rondo_communicator_gate gate;
   struct rondo_shape shape;
@@ -42,14 +50,6 @@ struct rondo_communicator {
   uint32_t link_count;   // connectors from one position to another, for all blocks
   struct rondo_link *links;
   uint64_t bytes; // taken from the pool
-};
-
-// The connectors from position `from` to position `to`, one a block.
-struct rondo_link {
-  uint32_t from, to;
-  struct rondo_connector *first;
-  uint64_t stride_bytes; // from one block's connector to the next
-  uint64_t bytes;
 };
 
 // Decides how a collective is cut. Pure.
@@ -69,9 +69,15 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position);
 
-// The connector between two positions for a block; it has been made by connect.
-struct rondo_connector *rondo_communicator_find(const struct rondo_communicator *comm,
-                                                uint32_t from, uint32_t to, uint32_t block);
+// The connectors from one position to another; they have been made by connect. The result is
+// good for as long as the communicator, also without the lock.
+struct rondo_link rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
+                                          uint32_t to);
+
+static inline struct rondo_connector *rondo_link_connector(const struct rondo_link *link,
+                                                           uint32_t block) {
+  return (struct rondo_connector *)((char *)link->first + block * link->stride_bytes);
+}
 
 // Ends all runs with `status`, for good. The first status stays. `culprit` is a rank.
 void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32_t culprit);

@@ -73,7 +73,8 @@ void rondo_sim_text_add(struct rondo_sim_text *t, const char *format, ...) {
 
 void rondo_sim_text_add_bytes(struct rondo_sim_text *t, const char *data, size_t bytes) {
   reserve(t, bytes);
-  memcpy(t->data + t->size_bytes, data, bytes);
+  if (bytes) // an empty piece may be null
+    memcpy(t->data + t->size_bytes, data, bytes);
   t->size_bytes += bytes;
   t->data[t->size_bytes] = 0;
 }
