@@ -18,17 +18,21 @@
 
 static int make_queues(struct rondo_rank *rank) {
   struct rondo_daemon_core *core = &rank->daemon.core;
-  size_t sqe_bytes = RONDO_SQ_ENTRIES * sizeof(struct rondo_sqe);
+  const struct rondo_manual *m = &rank->manual;
+  uint32_t sq_entries = m->sq_entries ? m->sq_entries : RONDO_SQ_ENTRIES;
+  uint32_t cq_entries = m->cq_entries ? m->cq_entries : RONDO_CQ_ENTRIES;
+  size_t sqe_bytes = sq_entries * sizeof(struct rondo_sqe);
   core->sq = rondo_memory_alloc(sizeof *core->sq + sqe_bytes);
-  core->cq = rondo_memory_alloc(sizeof *core->cq + RONDO_CQ_ENTRIES * sizeof(struct rondo_cqe));
+  core->cq = rondo_memory_alloc(sizeof *core->cq + cq_entries * sizeof(struct rondo_cqe));
   core->inboxes = rondo_memory_alloc(core->block_count * (sizeof *core->inboxes + sqe_bytes));
   if (!core->sq || !core->cq || !core->inboxes)
     return RONDO_ERR_NO_MEMORY;
-  rondo_sq_init(core->sq, (struct rondo_sqe *)(core->sq + 1), RONDO_SQ_ENTRIES, 0);
-  rondo_cq_init(core->cq, (uint64_t *)(core->cq + 1), RONDO_CQ_ENTRIES, 0);
+  rondo_sq_init(core->sq, (struct rondo_sqe *)(core->sq + 1), sq_entries, m->first_sequence);
+  rondo_cq_init(core->cq, (uint64_t *)(core->cq + 1), cq_entries, m->first_sequence);
   struct rondo_sqe *entries = (struct rondo_sqe *)(core->inboxes + core->block_count);
   for (uint32_t b = 0; b < core->block_count; b++)
-    rondo_sq_init(&core->inboxes[b], entries + (size_t)b * RONDO_SQ_ENTRIES, RONDO_SQ_ENTRIES, 0);
+    rondo_sq_init(&core->inboxes[b], entries + (size_t)b * sq_entries, sq_entries,
+                  m->first_sequence);
   return RONDO_SUCCESS;
 }
 
@@ -120,7 +124,8 @@ static int check_version(const struct rondo_context *ctx, const struct rondo_con
   return RONDO_SUCCESS;
 }
 
-int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg, int is_manual) {
+int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
+                      const struct rondo_manual *manual) {
   struct rondo_config resolved;
   int status = check_version(ctx, cfg);
   if (status != RONDO_SUCCESS)
@@ -133,10 +138,12 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
   if (!rank)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
   rank->cfg = resolved;
-  rank->is_manual = (uint32_t)is_manual;
+  rank->is_manual = manual != NULL;
+  if (manual)
+    rank->manual = *manual;
   rank->event_fd = -1;
   pthread_mutex_init(&rank->lock, NULL);
-  rondo_callbacks_init(&rank->callbacks, is_manual);
+  rondo_callbacks_init(&rank->callbacks, manual != NULL);
   status = make_daemon(rank);
   if (status != RONDO_SUCCESS)
     (void)RONDO_LOG_REFUSE(status, "init: no memory for queues");
@@ -150,7 +157,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
 }
 
 int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {
-  int status = rondo_rank_create(ctx, cfg, 0);
+  int status = rondo_rank_create(ctx, cfg, NULL);
   if (status == RONDO_SUCCESS)
     rondo_report_on_signal();
   return status;

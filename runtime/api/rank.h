@@ -59,11 +59,23 @@ struct rondo_group_entry {
   struct rondo_group_entry *next;
 };
 
+// What tests that step the blocks themselves may change, to bring rare states near. Zero: as
+// in the product. Equal on all ranks of a job.
+struct rondo_manual {
+  uint32_t sq_entries, cq_entries; // powers of two
+  uint32_t first_sequence;         // of every queue and connector, to be near the wrap
+  uint32_t block_bytes;            // a collective takes one block for each of these
+  uint32_t reference_bytes;        // payloads of at least this are passed by reference
+  uint32_t slot_count;             // of a connector; a power of two
+  uint64_t first_run;              // runs are numbered from the one after this
+};
+
 struct rondo_rank {
   struct rondo_config cfg; // resolved
   struct rondo_world *world;
   uint32_t closing;
   uint32_t is_manual; // tests: no threads; the caller steps the blocks
+  struct rondo_manual manual;
   pthread_mutex_t lock;
   // Guarded by the lock.
   struct rondo_coll *pages[RONDO_TABLE_PAGES];
@@ -123,8 +135,11 @@ void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
 
 // ------------------------------------------------------------------ init.c ---
 
-// As rondo_init, with `is_manual` for tests that step the blocks themselves.
-int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg, int is_manual);
+// As rondo_init if `manual` is null. Else no thread is started: the caller steps the blocks
+// (rondo_host_drive), takes completions (rondo_rank_service) and fires callbacks
+// (rondo_callbacks_fire), all with a time of its own.
+int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
+                      const struct rondo_manual *manual);
 
 // Fills in defaults and the environment. Returns RONDO_SUCCESS or RONDO_ERR_INVALID.
 int rondo_config_resolve(struct rondo_config *cfg);

@@ -171,7 +171,13 @@ static int build_plan(struct rondo_coll *coll) {
 // Makes all that the collective needs and enters it in the job. `coll` is off the free list.
 static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_party *p = &coll->party;
-  struct rondo_shape_limits limits = {rank->cfg.blocks, rank->cfg.slot_bytes};
+  const struct rondo_manual *m = &rank->manual;
+  struct rondo_shape_limits limits = {.blocks = rank->cfg.blocks,
+                                      .slot_bytes = rank->cfg.slot_bytes,
+                                      .slot_count = m->slot_count,
+                                      .block_bytes = m->block_bytes,
+                                      .reference_bytes = m->reference_bytes,
+                                      .first_sequence = m->first_sequence};
   p->rank = rank->cfg.rank;
   p->desc = &coll->desc;
   p->shape = rondo_shape_make(&coll->desc, p->nranks, &limits);
@@ -199,9 +205,9 @@ static void publish(struct rondo_rank *rank, struct rondo_coll *coll) {
   entry->generation = coll->generation;
   set_buffer_sizes(coll);
   coll->on_device = coll->failed_from = 0;
-  rondo_store_relaxed_u64(&coll->submitted, 0);
+  rondo_store_relaxed_u64(&coll->submitted, rank->manual.first_run);
   coll->failed_status = RONDO_SUCCESS;
-  rondo_store_relaxed_u64(&coll->completed, 0);
+  rondo_store_relaxed_u64(&coll->completed, coll->submitted);
   rank->coll_count++;
 }
 

@@ -17,21 +17,24 @@ static int is_gathered(int kind) {
   return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER;
 }
 
+static uint32_t or_default(uint32_t value, uint32_t fallback) { return value ? value : fallback; }
+
 static uint64_t divide_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
                                     const struct rondo_shape_limits *limits) {
   uint64_t elem_bytes = rondo_dtype_bytes(desc->dtype);
   uint64_t bytes = desc->count * elem_bytes;
-  uint64_t cap_bytes = limits->slot_bytes ? limits->slot_bytes : DEFAULT_SLOT_BYTES;
-  uint64_t blocks = divide_up(bytes, BLOCK_BYTES);
+  uint64_t cap_bytes = or_default(limits->slot_bytes, DEFAULT_SLOT_BYTES);
+  uint64_t blocks = divide_up(bytes, or_default(limits->block_bytes, BLOCK_BYTES));
   struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
   shape.root = desc->root;
   shape.count = desc->count;
   shape.algorithm = rondo_plan_choose(desc->kind, bytes, nranks);
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
-  shape.slot_count = DEFAULT_SLOTS;
-  shape.reference_bytes = REFERENCE_BYTES;
+  shape.slot_count = or_default(limits->slot_count, DEFAULT_SLOTS);
+  shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
+  shape.first_sequence = limits->first_sequence;
   shape.scaled = rondo_reduction_lower(desc->dtype, desc->redop, desc->scalar, nranks).scale;
   // The largest chunk of any block; small collectives take small slots.
   uint64_t parts = shape.blocks;
@@ -139,7 +142,7 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
     c->reference_bytes = s->reference_bytes;
     c->producer_rank = comm->members[from];
     c->consumer_rank = comm->members[to];
-    rondo_connector_init(c, 0);
+    rondo_connector_init(c, s->first_sequence);
   }
   comm->bytes += link.bytes;
   comm->links[comm->link_count++] = link;

@@ -22,15 +22,20 @@ struct rondo_shape {
   uint32_t blocks; // that take part
   uint32_t chunk_elems;
   uint32_t slot_count;
+  uint32_t first_sequence; // of every connector
   uint64_t count;
   uint32_t reference_bytes;
   uint32_t scaled; // 1: this reduction multiplies inputs before sending
 };
 
-// What decides a shape besides the descriptor.
+// What decides a shape besides the descriptor. Zero: the default.
 struct rondo_shape_limits {
   uint32_t blocks;     // of each member's daemon
   uint32_t slot_bytes; // cap on one slot
+  uint32_t slot_count;
+  uint32_t block_bytes;     // a collective takes one block for each of these
+  uint32_t reference_bytes; // payloads of at least this are passed by reference
+  uint32_t first_sequence;
 };
 
 // The connectors from position `from` to position `to`, one a block.

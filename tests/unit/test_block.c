@@ -42,6 +42,7 @@ static struct rondo_config base_config(void) {
 
 static void open_sides(uint32_t count, const struct rondo_config *like) {
   struct rondo_config c = *like;
+  const struct rondo_manual manual = {0};
   if (count > 1)
     assert_int_equal(rondo_unique_id_create(&c.id), RONDO_SUCCESS);
   c.rank_count = count;
@@ -49,7 +50,7 @@ static void open_sides(uint32_t count, const struct rondo_config *like) {
   memset(sides, 0, sizeof sides);
   for (uint32_t i = 0; i < count; i++) {
     c.rank = i;
-    assert_int_equal(rondo_rank_create(&sides[i].ctx, &c, 1), RONDO_SUCCESS);
+    assert_int_equal(rondo_rank_create(&sides[i].ctx, &c, &manual), RONDO_SUCCESS);
     sides[i].rank = rank_of(sides[i].ctx);
     sides[i].block = &sides[i].rank->daemon.blocks[0].core;
     rondo_block_start(sides[i].block, now_ns);

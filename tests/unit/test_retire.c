@@ -23,7 +23,8 @@ static struct rondo_rank *open_rank(struct rondo_context *ctx) {
   struct rondo_config c = RONDO_CONFIG_INIT;
   struct rondo_rank *rank = NULL;
   c.blocks = 2;
-  assert_int_equal(rondo_rank_create(ctx, &c, 1), RONDO_SUCCESS);
+  const struct rondo_manual manual = {0};
+  assert_int_equal(rondo_rank_create(ctx, &c, &manual), RONDO_SUCCESS);
   assert_int_equal(rondo_rank_enter(*ctx, "test", &rank), RONDO_SUCCESS);
   rondo_rank_exit(*ctx);
   return rank;
