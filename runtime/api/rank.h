@@ -132,6 +132,9 @@ int rondo_rank_service(void *owner);
 int rondo_rank_needs_service(void *owner);
 // Pushes what fits of a collective's waiting runs. The rank lock is held.
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
+// Takes a collective without outstanding runs off the list of those that found the SQ full, where
+// it stays when its last runs went out another way. The rank lock is held.
+void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll);
 
 // ------------------------------------------------------------------ init.c ---
 

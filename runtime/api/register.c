@@ -301,6 +301,7 @@ static int deregister_inside(struct rondo_rank *rank, struct rondo_collective ha
   } else {
     rondo_store_release_u32(&coll->generation, coll->generation + 1);
     rank->coll_count--;
+    rondo_coll_forget_overflow(rank, coll);
   }
   pthread_mutex_unlock(&rank->lock);
   if (status == RONDO_SUCCESS)

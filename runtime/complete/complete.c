@@ -33,6 +33,17 @@ static void overflow_add(struct rondo_rank *rank, struct rondo_coll *coll) {
   rondo_store_relaxed_u32(&rank->has_overflow, 1);
 }
 
+// The list is linked through the field that the free list uses too.
+void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll) {
+  for (struct rondo_coll **at = &rank->overflow; coll->in_overflow && *at; at = &(*at)->next) {
+    if (*at != coll)
+      continue;
+    *at = coll->next;
+    coll->in_overflow = 0;
+    break;
+  }
+}
+
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
   while (coll->unpushed && coll->on_device < RONDO_DEVICE_RUNS) {
     struct rondo_sqe entry = entry_for(coll, coll->unpushed);
