@@ -65,7 +65,7 @@ struct rondo_block {
   uint32_t stalled;         // a whole pass over the task queue made no progress
   uint32_t pass_progressed; // something moved in the current pass
   uint32_t scheduled;       // 1: the cursor's collective has its budget for this turn
-  uint32_t reserved;
+  uint32_t passed;          // the cursor has been past the end of the queue since the start
   uint64_t last_progress_ns;
   uint64_t resident_since_ns;
   struct rondo_task_queue queue;
@@ -83,7 +83,7 @@ RONDO_FN void rondo_block_init(struct rondo_block *b, struct rondo_daemon_core *
                                uint32_t index, uint32_t *entries, uint32_t capacity) {
   b->daemon = daemon;
   b->index = index;
-  b->resident = b->stalled = b->pass_progressed = b->scheduled = b->reserved = 0;
+  b->resident = b->stalled = b->pass_progressed = b->scheduled = b->passed = 0;
   b->last_progress_ns = b->resident_since_ns = 0;
   rondo_task_queue_init(&b->queue, entries, capacity);
   struct rondo_block_counters zero = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -101,7 +101,11 @@ RONDO_FN void rondo_block_start(struct rondo_block *b, uint64_t now_ns) {
   b->last_progress_ns = b->resident_since_ns = now_ns;
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
     b->slots[i].blocked_since_ns = 0;
-  rondo_task_queue_rewind(&b->queue);
+  // A launch too short for a whole pass is followed by one that goes on where it left: else what
+  // stands far back in the queue would never have its turn.
+  if (b->passed)
+    rondo_task_queue_rewind(&b->queue);
+  b->passed = 0;
 }
 
 // ------------------------------------------------------- contexts and slots ---
@@ -252,7 +256,7 @@ RONDO_FN void rondo_block_retire(struct rondo_block *b, struct rondo_active_slot
   rondo_counter_add(&b->counters.ended, 1);
   b->scheduled = 0;
   if (rondo_task_queue_remove(&b->queue))
-    b->pass_progressed = 1;
+    b->pass_progressed = b->passed = 1;
   if (slot->context.state.phase != RONDO_PHASE_IDLE)
     rondo_task_queue_push(&b->queue, task, sorted);
   slot->blocked_since_ns = 0;
@@ -379,11 +383,15 @@ RONDO_FN void rondo_block_preempt(struct rondo_block *b, struct rondo_active_slo
   if (rondo_task_queue_next(&b->queue)) {
     b->stalled = !b->pass_progressed;
     b->pass_progressed = 0;
+    b->passed = 1;
   }
 }
 
-// Saves every context and leaves, also with half-done collectives.
-RONDO_FN int rondo_block_quit(struct rondo_block *b) {
+// Saves every context and leaves, also with half-done collectives. `is_stuck`: the scheduled one,
+// if there is one, did not move, so this was its turn.
+RONDO_FN int rondo_block_quit(struct rondo_block *b, int is_stuck) {
+  if (is_stuck && b->scheduled && b->queue.count && rondo_task_queue_next(&b->queue))
+    b->passed = 1;
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++) {
     if (RONDO_FAULT(QUIT_DOES_NOT_SAVE))
       b->slots[i].dirty = 0;
@@ -401,14 +409,14 @@ RONDO_FN int rondo_block_quit(struct rondo_block *b) {
 RONDO_FN int rondo_block_rest(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_daemon_core *d = b->daemon;
   if (b->queue.count == 0 && rondo_load_acquire_u32(&d->exit)) {
-    (void)rondo_block_quit(b);
+    (void)rondo_block_quit(b, 1);
     return RONDO_STEP_EXIT;
   }
   if (now_ns - b->last_progress_ns >= d->quit_period_ns) {
     int holds = b->queue.count > 0 &&
                 (d->policy.budget == RONDO_BUDGET_NEVER || RONDO_FAULT(QUIT_HOLDS_HALF_DONE));
     if (!holds)
-      return rondo_block_quit(b);
+      return rondo_block_quit(b, 1);
   }
   return b->queue.count ? RONDO_STEP_BLOCKED : RONDO_STEP_IDLE;
 }
@@ -453,7 +461,7 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
   if (moved)
     b->last_progress_ns = now_ns;
   if (now_ns - b->resident_since_ns >= d->residency_ns && d->policy.budget != RONDO_BUDGET_NEVER)
-    return rondo_block_quit(b);
+    return rondo_block_quit(b, !moved);
   return moved ? RONDO_STEP_PROGRESSED : rondo_block_rest(b, now_ns);
 }
 
