@@ -20,7 +20,11 @@
 #include "scheduler/task_queue_core.h"
 #include <rondo/status.h>
 
+#if defined(RONDO_EXPLORE)
+#define RONDO_ACTIVE_SLOTS 2u // collectives push each other out at once
+#else
 #define RONDO_ACTIVE_SLOTS 8u
+#endif
 #define RONDO_STEP_PRIMITIVES 8u // chunks that one step does at most
 #define RONDO_STEP_FETCHES 16u   // entries that one step fetches at most
 
@@ -282,6 +286,7 @@ RONDO_FN int rondo_block_finish(struct rondo_block *b, struct rondo_active_slot 
     slot->dirty = 1;
     return 0;
   }
+  RONDO_POINT("block.posted");
   rondo_block_retire(b, slot);
   return 1;
 }
@@ -450,6 +455,7 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
       slot->blocked_since_ns = 0;
       b->scheduled = 1;
     }
+    RONDO_POINT("block.execute");
     if (rondo_block_execute(b, slot, now_ns)) {
       slot->blocked_since_ns = 0;
       b->pass_progressed = 1;

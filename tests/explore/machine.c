@@ -1,0 +1,306 @@
+#include "tests/explore/machine.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "queues/platform/explore.h"
+
+#define STEPS_MAX 3000000u // of one seed
+#define QUIET_MAX 20000u   // steps in which nothing moved, while time ran faster and faster
+#define QUIET_FAST 128u    // ... after so many of them it doubles its pace
+#define REDRAW_STEPS 64u   // how long a preference for some actors lasts
+#define DEPTH_MAX 2u       // actors inside the steps of others
+#define TURNS_MAX 64u      // turns of others until a queued collective has its own
+#define ACTORS (EXPLORE_BLOCKS + 3u) // a rank: its blocks, service, callbacks, application
+
+int rondo_fault_planted = RONDO_FAULT_NONE;
+
+static struct explore_machine *current;
+
+void explore_fail(struct explore_machine *m, int verdict, const char *format, ...) {
+  va_list args;
+  if (m->verdict)
+    return;
+  m->verdict = verdict;
+  va_start(args, format);
+  (void)vsnprintf(m->finding, sizeof m->finding, format, args);
+  va_end(args);
+  explore_trace(m, "FOUND: %s", m->finding);
+}
+
+void explore_trace(struct explore_machine *m, const char *format, ...) {
+  va_list args;
+  if (!m->trace)
+    return;
+  printf("%7llu %10llu ns %*s", (unsigned long long)m->steps, (unsigned long long)m->now_ns,
+         (int)(4 * m->depth), "");
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  putchar('\n');
+  fflush(stdout);
+}
+
+// ------------------------------------------------------------------- actors ---
+
+static void trace_drive(struct explore_machine *m, const struct rondo_host_block *block,
+                        uint32_t rank, int result) {
+  static const char *const results[] = {"progressed", "blocked", "idle", "quit", "exit"};
+  const struct rondo_block *b = &block->core;
+  char text[160] = "";
+  if (!m->trace || (result == RONDO_STEP_IDLE && !b->resident))
+    return;
+  if (b->queue.count) {
+    uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
+    const struct rondo_task_context *home = rondo_table_context(b->daemon->table, index, b->index);
+    const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+    int loaded = slot->occupied && slot->context.fixed.index == index;
+    const struct rondo_context_dynamic *s = loaded ? &slot->context.state : &home->state;
+    (void)snprintf(text, sizeof text, "; at entry %u, run %llu, phase %u, loop %llu, op %u.%u",
+                   index, (unsigned long long)s->run.number, s->phase, (unsigned long long)s->loop,
+                   s->op, s->repeat);
+  }
+  explore_trace(m, "rank %u block %u %s; %u queued%s", rank, b->index, results[result],
+                b->queue.count, text);
+}
+
+static int drive(struct explore_machine *m, uint32_t rank, uint32_t index) {
+  struct rondo_host_block *block = &m->ranks[rank].rank->daemon.blocks[index];
+  const struct rondo_host_block *outer = m->driving;
+  if (!rondo_host_try_own(block))
+    return 0;
+  m->driving = block;
+  int result = rondo_host_drive(block, m->now_ns);
+  m->driving = outer;
+  trace_drive(m, block, rank, result);
+  rondo_host_disown(block);
+  return result == RONDO_STEP_PROGRESSED;
+}
+
+static int service(struct explore_machine *m, uint32_t rank) {
+  m->in_calls++;
+  int moved = rondo_rank_service(m->ranks[rank].rank);
+  if (moved) {
+    explore_trace(m, "rank %u takes completions", rank);
+    explore_app_sweep(m, rank);
+  }
+  m->in_calls--;
+  return moved;
+}
+
+static int call_back(struct explore_machine *m, uint32_t rank) {
+  m->in_calls++;
+  int fired = rondo_callbacks_fire(&m->ranks[rank].rank->callbacks);
+  m->in_calls--;
+  return fired > 0;
+}
+
+static int application(struct explore_machine *m, uint32_t rank) {
+  m->in_calls++;
+  int moved = explore_app_act(m, rank);
+  m->in_calls--;
+  return moved;
+}
+
+static int act(struct explore_machine *m, uint32_t actor) {
+  uint32_t rank = actor / ACTORS;
+  uint32_t role = actor % ACTORS;
+  m->now_ns += random_below(&m->random, m->program.tick_ns + 1);
+  if (role < EXPLORE_BLOCKS)
+    return role < m->program.cfg.blocks && drive(m, rank, role);
+  if (role == EXPLORE_BLOCKS)
+    return service(m, rank);
+  return role == EXPLORE_BLOCKS + 1 ? call_back(m, rank) : application(m, rank);
+}
+
+// ------------------------------------------------------------------- points ---
+
+// A queued collective has a turn after a bounded number of turns of others. With priorities
+// that holds only while nothing more urgent arrives, so it is held to first-in first-out alone.
+static void watch_turns(struct explore_machine *m) {
+  const struct rondo_host_block *block = m->driving;
+  const struct rondo_block *b = &block->core;
+  const struct rondo_rank *owner = block->daemon->owner;
+  if (m->program.cfg.order != RONDO_ORDER_FIFO || b->daemon->policy.budget == RONDO_BUDGET_NEVER)
+    return;
+  struct explore_turns *turns = &m->ranks[owner->cfg.rank].turns[b->index];
+  uint64_t turn = b->counters.preemptions + b->counters.ended + block->launches;
+  uint32_t now = rondo_task_index(rondo_task_queue_current(&b->queue));
+  if (turns->turn == turn)
+    return;
+  turns->turn = turn;
+  explore_trace(m, "turn of entry %u", now);
+  for (uint32_t i = 0; i < b->queue.count; i++) {
+    uint32_t task = rondo_task_index(rondo_task_entries(&b->queue)[i]);
+    turns->others[task] = task == now ? 0 : turns->others[task] + 1;
+    if (turns->others[task] > TURNS_MAX)
+      explore_fail(m, EXPLORE_STUCK, "rank %u block %u: entry %u starves: %u turns of others",
+                   owner->cfg.rank, b->index, task, turns->others[task]);
+  }
+}
+
+static void interrupt(struct explore_machine *m, const char *name) {
+  uint32_t ranks = m->program.cfg.rank_count;
+  uint32_t rank = random_below(&m->random, ranks);
+  uint32_t drawn = random_below(&m->random, 8);
+  explore_trace(m, "at %s:", name);
+  m->depth++;
+  m->now_ns += random_below(&m->random, m->program.tick_ns + 1);
+  if (drawn < 5)
+    (void)drive(m, rank, random_below(&m->random, m->program.cfg.blocks));
+  else if (drawn == 5)
+    (void)service(m, rank);
+  else if (m->in_calls == 0)
+    (void)application(m, rank);
+  m->depth--;
+}
+
+void rondo_explore_point(const char *name) {
+  struct explore_machine *m = current;
+  if (!m || m->verdict)
+    return;
+  if (m->driving && strcmp(name, "block.execute") == 0)
+    watch_turns(m);
+  if (m->depth >= DEPTH_MAX || !random_chance(&m->random, m->program.point_percent))
+    return;
+  uint32_t times = 1 + random_below(&m->random, 4);
+  for (uint32_t i = 0; i < times && !m->verdict; i++)
+    interrupt(m, name);
+}
+
+// -------------------------------------------------------------------- running -
+
+static void redraw_weights(struct explore_machine *m) {
+  static const uint32_t weights[] = {0, 1, 1, 2, 8, 32};
+  for (uint32_t i = 0; i < m->program.cfg.rank_count * ACTORS; i++)
+    m->weights[i] = weights[random_below(&m->random, 6)];
+}
+
+static uint32_t choose_actor(struct explore_machine *m) {
+  uint32_t count = m->program.cfg.rank_count * ACTORS;
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < count; i++)
+    total += m->weights[i];
+  if (total == 0)
+    return random_below(&m->random, count);
+  uint32_t drawn = random_below(&m->random, total);
+  uint32_t actor = 0;
+  while (drawn >= m->weights[actor])
+    drawn -= m->weights[actor++];
+  return actor;
+}
+
+int explore_machine_turn(struct explore_machine *m) {
+  if (m->steps++ % REDRAW_STEPS == 0)
+    redraw_weights(m);
+  int moved = act(m, choose_actor(m));
+  m->quiet_steps = moved ? 0 : m->quiet_steps + 1;
+  uint64_t pace = m->quiet_steps / QUIET_FAST;
+  if (pace)
+    m->now_ns += (uint64_t)m->program.tick_ns << (pace < 12 ? pace : 12);
+  return moved;
+}
+
+static int is_done(const struct explore_machine *m) {
+  for (uint32_t r = 0; r < m->program.cfg.rank_count; r++)
+    if (!explore_app_is_done(m, r))
+      return 0;
+  return 1;
+}
+
+static int run_until_done(struct explore_machine *m) {
+  while (!m->verdict && !is_done(m)) {
+    (void)explore_machine_turn(m);
+    if (m->quiet_steps > QUIET_MAX || m->steps > STEPS_MAX)
+      explore_fail(m, EXPLORE_STUCK, "not ended after %llu steps, the last %llu without any effect",
+                   (unsigned long long)m->steps, (unsigned long long)m->quiet_steps);
+  }
+  return m->verdict;
+}
+
+int explore_machine_run(struct explore_machine *m) {
+  current = m;
+  return run_until_done(m);
+}
+
+void explore_machine_start(struct explore_machine *m, const struct explore_program *program) {
+  current = NULL;
+  m->program = *program;
+  m->random.state = random_mix(program->seed + 77);
+  m->now_ns = 1000;
+  m->is_submitting = 1;
+  m->aborts_left = program->flavour == EXPLORE_ABORT ? 1 + random_below(&m->random, 2) : 0;
+  for (uint32_t r = 0; r < program->cfg.rank_count; r++) {
+    struct explore_rank *rank = &m->ranks[r];
+    m->program.cfg.rank = r;
+    if (rondo_rank_create(&rank->ctx, &m->program.cfg, &m->program.manual) != RONDO_SUCCESS ||
+        rondo_rank_enter(rank->ctx, "explore", &rank->rank) != RONDO_SUCCESS)
+      abort();
+    rondo_rank_exit(rank->ctx);
+  }
+}
+
+void explore_machine_init(struct explore_machine *m, uint64_t seed, int never_preempts, int trace) {
+  static struct explore_program program;
+  memset(m, 0, sizeof *m);
+  explore_program_make(&program, seed);
+  if (never_preempts)
+    program.cfg.budget = RONDO_BUDGET_NEVER;
+  m->trace = trace;
+  explore_machine_start(m, &program);
+}
+
+// --------------------------------------------------------------------- ending -
+
+static void report(struct explore_machine *m) {
+  fflush(stdout);
+  (void)rondo_report(m->ranks[0].ctx, stdout, NULL);
+}
+
+// Aborts what is stuck and runs on until nothing is outstanding.
+static int clear_up(struct explore_machine *m) {
+  m->verdict = EXPLORE_OK;
+  m->quiet_steps = m->steps = 0;
+  m->is_submitting = 0;
+  for (uint32_t c = 0; c < EXPLORE_COLLS; c++)
+    for (uint32_t k = 0; k < EXPLORE_PERIODS; k++)
+      m->tainted[c][k] = 1;
+  for (uint32_t r = 0; r < m->program.cfg.rank_count; r++)
+    (void)rondo_abort(m->ranks[r].ctx);
+  for (uint32_t r = 0; r < m->program.cfg.rank_count; r++) {
+    const struct rondo_host_daemon *d = &m->ranks[r].rank->daemon;
+    while (!m->verdict && rondo_load_relaxed_u64(&d->outstanding)) {
+      (void)explore_machine_turn(m);
+      if (m->quiet_steps > QUIET_MAX)
+        explore_fail(m, EXPLORE_STUCK, "rank %u: aborted runs did not end", r);
+    }
+  }
+  return m->verdict;
+}
+
+static void free_runs(struct explore_rank *r) {
+  for (uint32_t c = 0; c < EXPLORE_COLLS; c++)
+    for (uint32_t k = 0; k < EXPLORE_PERIODS; k++)
+      for (uint32_t i = 0; i < EXPLORE_RUNS; i++)
+        free(r->members[c].runs[k][i].memory);
+}
+
+int explore_machine_fini(struct explore_machine *m) {
+  if (m->trace && m->verdict)
+    report(m);
+  if (m->verdict == EXPLORE_STUCK && m->never_preempts)
+    (void)clear_up(m);
+  if (m->verdict)
+    return m->verdict;
+  current = NULL;
+  for (uint32_t r = 0; r < m->program.cfg.rank_count; r++) {
+    int status = rondo_destroy(m->ranks[r].ctx, RONDO_DESTROY_DRAIN, 0);
+    if (status != RONDO_SUCCESS)
+      explore_fail(m, EXPLORE_WRONG, "destroy of rank %u returned %s", r,
+                   rondo_status_name(status));
+    free_runs(&m->ranks[r]);
+  }
+  return m->verdict;
+}

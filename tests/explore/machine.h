@@ -1,0 +1,111 @@
+// A whole job on one thread and in virtual time: the ranks of one program, their blocks, their
+// completions and their applications are actors, and chance says who acts next.
+//
+//   explore_machine_init -> explore_machine_run -> explore_machine_fini
+//
+// Code under test calls rondo_explore_point between the halves of its protocol steps; there other
+// actors may act too, so that a step is interrupted where a thread could be.
+#ifndef RONDO_TESTS_EXPLORE_MACHINE_H
+#define RONDO_TESTS_EXPLORE_MACHINE_H
+
+#include <stdint.h>
+
+#include "tests/explore/program.h"
+#include "tests/explore/values.h"
+
+enum explore_verdict {
+  EXPLORE_OK = 0,
+  EXPLORE_WRONG = 1, // data, a status, a callback or a refusal that should not be
+  EXPLORE_STUCK = 2  // runs that do not end
+};
+
+struct explore_run {
+  uint32_t rank, coll, period, number, position;
+  uint32_t in_place, wants_callback;
+  uint32_t after_abort; // submitted after this rank had aborted the collective
+  uint32_t ended, called;
+  int status, callback_status;
+  char *memory, *send, *recv;
+  size_t memory_bytes, send_bytes, recv_bytes;
+};
+
+// One collective on one rank.
+struct explore_member {
+  uint32_t period; // that is registered, or comes next
+  uint32_t registered, aborted;
+  uint32_t submitted, ended; // runs of this period
+  struct rondo_collective handle;
+  struct explore_run runs[EXPLORE_PERIODS][EXPLORE_RUNS];
+};
+
+// How long the tasks of a block have waited for a turn.
+struct explore_turns {
+  uint64_t turn;
+  uint32_t others[EXPLORE_COLLS];
+};
+
+struct explore_rank {
+  struct rondo_context ctx;
+  struct rondo_rank *rank;
+  struct explore_member members[EXPLORE_COLLS];
+  struct explore_turns turns[EXPLORE_BLOCKS];
+  uint32_t burst_coll, burst_left;
+  uint32_t is_syncing;
+  uint64_t launches[EXPLORE_BLOCKS]; // that the rank waits for
+  uint64_t callbacks_due, callbacks_called;
+};
+
+struct explore_machine {
+  struct explore_program program;
+  struct random random;
+  struct explore_rank ranks[EXPLORE_RANKS];
+  uint32_t tainted[EXPLORE_COLLS][EXPLORE_PERIODS]; // some member aborted it
+  uint32_t aborts_left;
+  uint32_t is_submitting; // 0: applications only wait
+  int trace;
+  int never_preempts; // the baseline: a standstill is what is looked for
+  uint64_t now_ns;
+  uint64_t steps, quiet_steps;
+  uint32_t depth;    // of actors that act inside the step of another
+  uint32_t in_calls; // calls of the API, which may hold a lock, below
+  const struct rondo_host_block *driving;
+  uint32_t weights[EXPLORE_RANKS * (EXPLORE_BLOCKS + 3)];
+  int verdict;
+  char finding[256];
+};
+
+// Draws the program of the seed and makes its ranks. `never_preempts` runs it without preemption.
+void explore_machine_init(struct explore_machine *m, uint64_t seed, int never_preempts, int trace);
+
+// Likewise with a program of the caller's.
+void explore_machine_start(struct explore_machine *m, const struct explore_program *program);
+
+// Runs until every run has ended, something is wrong, or nothing moves any more. Returns the verdict.
+int explore_machine_run(struct explore_machine *m);
+
+// One turn of a random actor. Returns 1 if something moved.
+int explore_machine_turn(struct explore_machine *m);
+
+// Ends all ranks; what is outstanding is aborted first. Returns the verdict.
+int explore_machine_fini(struct explore_machine *m);
+
+// Notes the first thing found wrong.
+void explore_fail(struct explore_machine *m, int verdict, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void explore_trace(struct explore_machine *m, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// ---------------------------------------------------------------- application ---
+
+// What the application of a rank does next: registers, runs, deregisters, aborts, waits for its
+// device. Returns 1 if it did anything.
+int explore_app_act(struct explore_machine *m, uint32_t rank);
+
+// Looks at runs of the rank that may have ended: checks their results, then scribbles over their
+// buffers at once, as an application may.
+void explore_app_sweep(struct explore_machine *m, uint32_t rank);
+
+// 1 when the rank has done all that its program says.
+int explore_app_is_done(const struct explore_machine *m, uint32_t rank);
+
+#endif // RONDO_TESTS_EXPLORE_MACHINE_H

@@ -1,0 +1,214 @@
+// The explorer: seeds by the thousand, one seed with a trace, planted faults, the baseline.
+#include <argp.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "queues/platform/explore.h"
+#include "tests/explore/machine.h"
+#include "tests/support/load.h"
+
+#define FAULT_SECONDS 50u
+
+struct options {
+  uint64_t first, count;
+  const char *fault;
+  int is_single, trace, baseline;
+};
+
+static struct explore_machine machine;
+
+static const char *const faults[] = {
+    "none",
+    "context_not_saved",
+    "credit_twice",
+    "lap_mark_off",
+    "budget_never_ends",
+    "quit_drops_work",
+    "quit_holds_half_done",
+    "quit_does_not_save",
+    "sqe_before_callback",
+    "publish_before_data",
+    "credit_before_read",
+    "no_drain",
+    "stale_slot",
+    "cqe_early",
+    "sq_overrun",
+    "lost_wakeup",
+};
+_Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
+
+static int run_seed(uint64_t seed, const struct options *o) {
+  explore_machine_init(&machine, seed, o->baseline, o->trace);
+  machine.never_preempts = o->baseline;
+  (void)explore_machine_run(&machine);
+  int verdict = machine.verdict;
+  (void)explore_machine_fini(&machine);
+  return verdict ? verdict : machine.verdict;
+}
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+// ---------------------------------------------------------------------- seeds -
+
+static int run_seeds(const struct options *o) {
+  double begun = seconds();
+  uint64_t steps = 0;
+  for (uint64_t seed = o->first; seed < o->first + o->count; seed++) {
+    if (run_seed(seed, o)) {
+      printf("seed %llu: %s\nreplay: test_explore --seed %llu --trace\n", (unsigned long long)seed,
+             machine.finding, (unsigned long long)seed);
+      return 1;
+    }
+    steps += machine.steps;
+  }
+  double took = seconds() - begun;
+  printf("%llu seeds, %.1f million steps, all exact; %.1f s, %.0f seeds/s\n",
+         (unsigned long long)o->count, (double)steps / 1e6, took, (double)o->count / took);
+  return 0;
+}
+
+// ------------------------------------------------------------------- baseline -
+
+// Without preemption a good share of the programs must stand still, or the harness proves nothing.
+static int run_baseline(const struct options *o) {
+  uint64_t stuck = 0;
+  for (uint64_t seed = o->first; seed < o->first + o->count; seed++) {
+    int verdict = run_seed(seed, o);
+    stuck += verdict == EXPLORE_STUCK;
+    if (verdict == EXPLORE_WRONG || machine.verdict) {
+      printf("seed %llu: %s\n", (unsigned long long)seed, machine.finding);
+      return 1;
+    }
+  }
+  printf("without preemption %llu of %llu seeds deadlock\n", (unsigned long long)stuck,
+         (unsigned long long)o->count);
+  return stuck * 5 < o->count;
+}
+
+// --------------------------------------------------------------------- faults -
+
+struct catch {
+  uint64_t seed;
+  int verdict;
+  char finding[256];
+};
+
+// In a child of its own, as a fault may end in a crash or in a loop.
+static void hunt(const struct options *o, struct catch *caught) {
+  alarm(FAULT_SECONDS);
+  for (uint64_t seed = o->first; seed < o->first + o->count; seed++) {
+    caught->seed = seed;
+    caught->verdict = run_seed(seed, o);
+    if (caught->verdict) {
+      memcpy(caught->finding, machine.finding, sizeof caught->finding);
+      _exit(1);
+    }
+  }
+  _exit(0);
+}
+
+static int run_fault(const struct options *o) {
+  int fault = 1;
+  while (fault < RONDO_FAULT_COUNT && strcmp(faults[fault], o->fault) != 0)
+    fault++;
+  if (fault == RONDO_FAULT_COUNT) {
+    fprintf(stderr, "no such fault: %s\n", o->fault);
+    return 2;
+  }
+  struct catch *caught =
+      mmap(NULL, sizeof *caught, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (caught == MAP_FAILED)
+    return 2;
+  rondo_fault_planted = fault;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0)
+    hunt(o, caught);
+  int state = 0;
+  if (child < 0 || waitpid(child, &state, 0) != child)
+    return 2;
+  unsigned long long seed = caught->seed;
+  if (WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM) {
+    printf("%s: seed %llu runs for ever: not caught by a check\n", o->fault, seed);
+    return 1;
+  }
+  if (WIFEXITED(state) && WEXITSTATUS(state) == 0) {
+    printf("%s: NOT caught by %llu seeds\n", o->fault, (unsigned long long)o->count);
+    return 1;
+  }
+  if (WIFSIGNALED(state) || !caught->verdict)
+    printf("%s: caught by seed %llu: crashed, %s\n", o->fault, seed,
+           WIFSIGNALED(state) ? strsignal(WTERMSIG(state)) : "sanitizer");
+  else
+    printf("%s: caught by seed %llu: %s, %s\n", o->fault, seed,
+           caught->verdict == EXPLORE_STUCK ? "stuck" : "wrong", caught->finding);
+  return 0;
+}
+
+// -------------------------------------------------------------------- options -
+
+static const struct argp_option arguments[] = {
+    {"seeds", 'n', "COUNT", 0, "run COUNT seeds", 0},
+    {"first", 'f', "SEED", 0, "begin with this one", 0},
+    {"seed", 's', "SEED", 0, "run this one alone", 0},
+    {"trace", 't', NULL, 0, "print who acts and what it does", 0},
+    {"fault", 'x', "NAME", 0, "plant a fault; succeed if it is caught", 0},
+    {"baseline", 'b', NULL, 0, "without preemption; succeed if enough seeds deadlock", 0},
+    {0}};
+
+static error_t parse(int key, char *text, struct argp_state *state) {
+  struct options *o = state->input;
+  switch (key) {
+  case 'n':
+    o->count = strtoull(text, NULL, 10);
+    return 0;
+  case 'f':
+    o->first = strtoull(text, NULL, 10);
+    return 0;
+  case 's':
+    o->first = strtoull(text, NULL, 10);
+    o->count = 1;
+    o->is_single = 1;
+    return 0;
+  case 't':
+    o->trace = 1;
+    return 0;
+  case 'x':
+    o->fault = text;
+    return 0;
+  case 'b':
+    o->baseline = 1;
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+int main(int argc, char **argv) {
+  static const struct argp argp = {
+      arguments, parse, NULL, "Explores interleavings of Rondo's daemon, each by its seed.",
+      NULL,      NULL,  NULL};
+  struct options o = {.count = 1000};
+  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  // Seeds make and free the same large pieces: keep them, instead of mapping them anew.
+  (void)mallopt(M_MMAP_THRESHOLD, 256 << 20);
+  (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  if (!o.trace)
+    (void)setenv("RONDO_LOG", "off", 1);
+  if (!o.is_single)
+    o.count = rondo_test_load(o.count, o.count / 20 + 1);
+  if (o.fault)
+    return run_fault(&o);
+  return o.baseline && !o.is_single ? run_baseline(&o) : run_seeds(&o);
+}

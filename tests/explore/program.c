@@ -1,0 +1,149 @@
+#include "tests/explore/program.h"
+
+#include <string.h>
+
+#define NEVER_NS (UINT64_C(1) << 60)
+#define ITEM(r, list) list[random_below(r, sizeof(list) / sizeof *(list))]
+
+uint32_t explore_position(const struct explore_period *d, uint32_t rank) {
+  for (uint32_t i = 0; i < d->nranks; i++)
+    if (d->members[i] == rank)
+      return i;
+  return EXPLORE_NOBODY;
+}
+
+uint32_t explore_common_runs(const struct explore_period *d) {
+  uint32_t least = UINT32_MAX;
+  for (uint32_t i = 0; i < d->nranks; i++)
+    least = d->runs[i] < least ? d->runs[i] : least;
+  return least;
+}
+
+static void draw_members(struct random *r, struct explore_period *d, uint32_t rank_count) {
+  uint32_t all[EXPLORE_RANKS];
+  for (uint32_t i = 0; i < rank_count; i++)
+    all[i] = i;
+  for (uint32_t i = rank_count; i > 1; i--) {
+    uint32_t k = random_below(r, i);
+    uint32_t swapped = all[k];
+    all[k] = all[i - 1];
+    all[i - 1] = swapped;
+  }
+  d->nranks = random_chance(r, 5) ? 1 : 2 + random_below(r, rank_count - 1);
+  memcpy(d->members, all, sizeof all);
+}
+
+static int is_floating(int dtype) { return dtype >= RONDO_FLOAT16 && dtype <= RONDO_FLOAT8_E5M2; }
+
+static void draw_operation(struct random *r, struct explore_period *d) {
+  static const uint32_t counts[] = {0, 1, 2, 3, 7, 13, 16, 17, 31, 64, 97, 128, 251};
+  d->kind = (int)random_below(r, RONDO_KIND_COUNT);
+  d->dtype = (int)random_below(r, RONDO_DTYPE_COUNT);
+  d->redop = (int)random_below(r, RONDO_REDOP_COUNT);
+  if (d->kind == RONDO_ALL_GATHER || d->kind == RONDO_BROADCAST)
+    d->redop = RONDO_SUM;
+  // Averages of floating types multiply by 1/n: exact for powers of two.
+  if (d->redop == RONDO_AVG && is_floating(d->dtype) && (d->nranks & (d->nranks - 1)))
+    d->redop = RONDO_MAX;
+  d->count = ITEM(r, counts);
+  d->root = random_below(r, d->nranks);
+}
+
+static void draw_runs(struct random *r, struct explore_period *d, int flavour) {
+  uint32_t most = d->count > 64 ? 5 : d->count > 16 ? 12 : EXPLORE_RUNS;
+  uint32_t runs = random_chance(r, 10) ? 0 : 1 + random_below(r, random_chance(r, 50) ? 3 : most);
+  for (uint32_t i = 0; i < d->nranks; i++) {
+    d->runs[i] = runs;
+    if (flavour == EXPLORE_LEAVE && random_chance(r, 30))
+      d->runs[i] = random_below(r, runs + 1);
+  }
+  d->odd = EXPLORE_NOBODY;
+  if (flavour == EXPLORE_MISMATCH && d->nranks > 1 && random_chance(r, 50)) {
+    d->odd = random_below(r, d->nranks);
+    d->oddness = random_below(r, 4);
+  }
+}
+
+static void draw_coll(struct random *r, struct explore_program *p, uint32_t index) {
+  struct explore_coll *c = &p->colls[index];
+  c->id = 1000 + index;
+  c->period_count = random_chance(r, 60) ? 1 : 2 + random_below(r, EXPLORE_PERIODS - 1);
+  for (uint32_t i = 0; i < p->cfg.rank_count; i++)
+    c->priority[i] = (int)random_below(r, 3) - 1;
+  for (uint32_t k = 0; k < c->period_count; k++) {
+    struct explore_period *d = &c->periods[k];
+    if (k == 0)
+      draw_members(r, d, p->cfg.rank_count);
+    else
+      *d = c->periods[0];
+    draw_operation(r, d);
+    draw_runs(r, d, p->flavour);
+  }
+}
+
+static void draw_tuning(struct random *r, struct rondo_tuning *t) {
+  t->front_budget_ns = random_log(r, 1, 30000);
+  t->min_budget_ns = random_log(r, 1, 2000);
+  t->max_budget_ns = t->min_budget_ns + random_log(r, 1, 400000);
+  t->success_factor = 1 + random_below(r, 20);
+  t->quit_period_ns = random_log(r, 1, 200000);
+  t->residency_ns = random_log(r, 1, 4000000);
+  t->restart_min_ns = random_log(r, 1, 5000);
+  t->restart_max_ns = t->restart_min_ns * random_log(r, 1, 64);
+}
+
+static void draw_limits(struct random *r, struct explore_program *p) {
+  static const uint32_t entries[] = {2, 2, 4, 8, 0};
+  static const uint32_t slots[] = {2, 2, 4, 8};
+  static const uint32_t slot_bytes[] = {64, 64, 128, 256};
+  static const uint32_t block_bytes[] = {64, 128, 512, 0};
+  static const uint32_t reference_bytes[] = {1, 64, 64, 0};
+  static const uint64_t first_runs[] = {0, 0, 0xfffd, 0xfffffd, 0xfffffffd};
+  p->cfg.slot_bytes = ITEM(r, slot_bytes);
+  p->manual.sq_entries = ITEM(r, entries);
+  p->manual.cq_entries = ITEM(r, entries);
+  p->manual.slot_count = ITEM(r, slots);
+  p->manual.block_bytes = ITEM(r, block_bytes);
+  p->manual.reference_bytes = ITEM(r, reference_bytes);
+  p->manual.first_run = ITEM(r, first_runs);
+  p->manual.first_sequence = random_chance(r, 50) ? 0 : 0u - random_below(r, 12);
+}
+
+static void draw_conduct(struct random *r, struct explore_program *p) {
+  static const uint32_t percents[] = {0, 2, 10, 40};
+  p->tick_ns = (uint32_t)random_log(r, 1, 4000);
+  p->point_percent = ITEM(r, percents);
+  p->burst = 1 + random_below(r, 8);
+  p->sync_percent = random_chance(r, 30) ? 1 + random_below(r, 30) : 0;
+  // Each way of leaving a stuck collective must do without the others.
+  uint32_t leaves = random_below(r, 4);
+  if (leaves == 1 || (leaves == 2 && !p->sync_percent))
+    p->cfg.tuning.residency_ns = NEVER_NS;
+  if (leaves >= 2)
+    p->cfg.tuning.quit_period_ns = NEVER_NS;
+  p->last_deregister = p->flavour == EXPLORE_LEAVE || random_below(r, 2);
+}
+
+void explore_program_make(struct explore_program *p, uint64_t seed) {
+  static const struct rondo_config initial = RONDO_CONFIG_INIT;
+  static const int flavours[] = {EXPLORE_PLAIN, EXPLORE_PLAIN,    EXPLORE_PLAIN,
+                                 EXPLORE_ABORT, EXPLORE_MISMATCH, EXPLORE_LEAVE};
+  struct random r = {random_mix(seed + 1)};
+  memset(p, 0, sizeof *p);
+  p->seed = seed;
+  p->flavour = ITEM(&r, flavours);
+  p->cfg = initial;
+  memcpy(p->cfg.id.bytes, &seed, sizeof seed);
+  p->cfg.id.bytes[127] = 1;
+  p->cfg.rank_count = 2 + random_below(&r, EXPLORE_RANKS - 1);
+  p->cfg.blocks = 1 + random_below(&r, EXPLORE_BLOCKS);
+  p->cfg.max_collectives = EXPLORE_COLLS;
+  p->cfg.order = (int)random_below(&r, 2);
+  p->cfg.budget = (int)random_below(&r, 2);
+  draw_tuning(&r, &p->cfg.tuning);
+  draw_limits(&r, p);
+  draw_conduct(&r, p);
+  p->coll_count = 1 + random_below(&r, EXPLORE_COLLS);
+  for (uint32_t i = 0; i < p->coll_count; i++)
+    draw_coll(&r, p, i);
+}
