@@ -281,6 +281,33 @@ static void without_preemption_half_done_work_is_never_left(void **state) {
   close_sides();
 }
 
+// More stuck collectives than a block can visit before it quits: none may starve.
+static void a_block_goes_on_where_it_quit(void **state) {
+  (void)state;
+  enum { STUCK = 1000 };
+  static int32_t data[2][COUNT];
+  static uint8_t visited[STUCK];
+  struct rondo_config c = base_config();
+  uint32_t seen = 0;
+  open_sides(2, &c);
+  memset(visited, 0, sizeof visited);
+  for (uint32_t i = 0; i < STUCK; i++)
+    submit(0, enter(0, i, COUNT, 0), data[0], data[1]);
+  for (uint32_t i = 0; i < 100 * STUCK && seen < STUCK; i++) {
+    if (step(0, 1000) == RONDO_STEP_QUIT)
+      rondo_block_start(sides[0].block, now_ns);
+    (void)rondo_rank_service(sides[0].rank);
+    seen += !visited[scheduled(0)];
+    visited[scheduled(0)] = 1;
+  }
+  assert_int_equal(seen, STUCK);
+  assert_true(counters(0)->quits > 0);
+  for (uint32_t i = 0; i < STUCK; i++)
+    submit(1, enter(1, i, COUNT, 0), data[0], data[1]);
+  pump();
+  close_sides();
+}
+
 static void conflicting_contexts_take_turns_in_one_slot(void **state) {
   (void)state;
   static int32_t data[2][2][COUNT] = {{{1, 2, 3, 4}, {5, 6, 7, 8}},
@@ -426,6 +453,7 @@ int main(void) {
       RONDO_NAMED_TEST("block", a_stuck_block_quits_with_half_done_work),
       RONDO_NAMED_TEST("block", the_longest_residency_ends_a_busy_block),
       RONDO_NAMED_TEST("block", without_preemption_half_done_work_is_never_left),
+      RONDO_NAMED_TEST("block", a_block_goes_on_where_it_quit),
       RONDO_NAMED_TEST("block", conflicting_contexts_take_turns_in_one_slot),
       RONDO_NAMED_TEST("block", a_reused_entry_is_not_taken_for_the_old_one),
       RONDO_NAMED_TEST("block", the_urgent_go_first),
