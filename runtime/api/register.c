@@ -208,7 +208,6 @@ static void publish(struct rondo_rank *rank, struct rondo_coll *coll) {
   rondo_store_relaxed_u64(&coll->submitted, rank->manual.first_run);
   coll->failed_status = RONDO_SUCCESS;
   rondo_store_relaxed_u64(&coll->completed, coll->submitted);
-  rank->coll_count++;
 }
 
 static void discard(struct rondo_rank *rank, struct rondo_coll *coll) {
@@ -220,6 +219,7 @@ static void discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   tdelete(coll, &rank->by_id, compare_ids);
   coll->next = rank->free_colls;
   rank->free_colls = coll;
+  rank->coll_count--;
   pthread_mutex_unlock(&rank->lock);
 }
 
@@ -240,8 +240,10 @@ static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_coll
     coll->members = NULL;
     *status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
   }
-  if (*status == RONDO_SUCCESS)
+  if (*status == RONDO_SUCCESS) {
     rank->free_colls = coll->next;
+    rank->coll_count++; // from now on, so that calls at once keep to max_collectives
+  }
   pthread_mutex_unlock(&rank->lock);
   return *status == RONDO_SUCCESS ? coll : NULL;
 }
@@ -300,7 +302,6 @@ static int deregister_inside(struct rondo_rank *rank, struct rondo_collective ha
                               (unsigned long long)(coll->submitted - coll->completed));
   } else {
     rondo_store_release_u32(&coll->generation, coll->generation + 1);
-    rank->coll_count--;
     rondo_coll_forget_overflow(rank, coll);
   }
   pthread_mutex_unlock(&rank->lock);
