@@ -282,14 +282,14 @@ struct chain {
 
 static void on_link(void *arg, int status) {
   struct chain *c = arg;
-  if (status == RONDO_SUCCESS && c->left-- > 0)
+  if (status == RONDO_SUCCESS && c->left > 0) {
+    c->left--;
     status = rondo_run(job.ctx[c->rank], colls[c->rank][0], &c->send, &c->recv, on_link, c);
-  else
-    c->left = 0;
-  if (status != RONDO_SUCCESS || c->left == 0) {
-    c->status = status;
-    sem_post(&c->end);
+    if (status == RONDO_SUCCESS)
+      return; // the next link may have been called already
   }
+  c->status = status;
+  sem_post(&c->end);
 }
 
 static void callbacks_may_submit(void **state) {
