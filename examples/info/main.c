@@ -68,29 +68,32 @@ static void print_backends(void) {
   }
 }
 
-// 0 stands for a default that the library chooses.
 static void print_number(const char *name, uint64_t value) {
-  if (value > 0)
-    printf("  %-17s %" PRIu64 "\n", name, value);
-  else
-    printf("  %-17s default of the library\n", name);
+  printf("  %-17s %" PRIu64 "\n", name, value);
 }
 
 static void print_defaults(void) {
   struct rondo_config c = RONDO_CONFIG_INIT;
-  printf("\nDefaults (RONDO_CONFIG_INIT)\n");
+  char tuning[RONDO_TUNING_TEXT_BYTES];
+  if (rondo_config_complete(&c) != RONDO_SUCCESS ||
+      rondo_tuning_print(&c.tuning, tuning, sizeof tuning) != RONDO_SUCCESS) {
+    printf("\nIn force\n  nothing: the environment is refused\n");
+    return;
+  }
+  printf("\nIn force, where a program does not say otherwise\n");
   printf("  %-17s %s\n", "backend", rondo_kit_backend_name(c.backend));
   printf("  %-17s %s\n", "order", rondo_kit_order_name(c.order));
   printf("  %-17s %s\n", "budget", rondo_kit_budget_name(c.budget));
   print_number("blocks", c.blocks);
   print_number("workers", c.workers);
   print_number("max_collectives", c.max_collectives);
-  print_number("max_runs", c.max_runs);
+  if (c.max_runs)
+    print_number("max_runs", c.max_runs);
+  else
+    printf("  %-17s limited by memory alone\n", "max_runs");
   print_number("connector_bytes", c.connector_bytes);
   print_number("slot_bytes", c.slot_bytes);
-  print_number("front_budget_ns", c.tuning.front_budget_ns);
-  print_number("quit_period_ns", c.tuning.quit_period_ns);
-  print_number("residency_ns", c.tuning.residency_ns);
+  printf("  %-17s %s\n", "tuning", tuning);
 }
 
 static void print_environment(void) {

@@ -134,6 +134,12 @@ int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t tex
 // Returns RONDO_SUCCESS or RONDO_ERR_INVALID (an unknown key or a bad number).
 int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text);
 
+// Fills in what `cfg` leaves at its default, from the environment and then from the library,
+// as rondo_init does with its copy: for printing what is in force.
+// Returns RONDO_SUCCESS; RONDO_ERR_INVALID (null, wrong size or version, a field out of range);
+// RONDO_ERR_UNSUPPORTED (backend not built).
+int rondo_config_complete(struct rondo_config *cfg);
+
 // -------------------------------------------------------------- lifecycle ----
 
 // Makes the context of one rank and joins the job `cfg->id`. Waits for no other

@@ -9,6 +9,9 @@
 #include "runtime/api/tuning.h"
 #include "runtime/observe/log.h"
 
+#define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
+#define DEFAULT_SLOT_BYTES 262144u
+
 extern char **environ;
 
 static const char *const known_variables[] = {
@@ -93,7 +96,7 @@ static int check_config(const struct rondo_config *c) {
   return RONDO_SUCCESS;
 }
 
-int rondo_config_resolve(struct rondo_config *c) {
+static int complete(struct rondo_config *c) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   static const char *const orders[] = {"fifo", "priority"};
   static const char *const budgets[] = {"adaptive", "fixed", "never"};
@@ -109,9 +112,37 @@ int rondo_config_resolve(struct rondo_config *c) {
     return status;
   if (!c->blocks)
     c->blocks = 1;
+  if (!c->workers)
+    c->workers = rondo_host_cores();
   if (!c->max_collectives)
     c->max_collectives = RONDO_TABLE_CAPACITY;
+  if (!c->connector_bytes)
+    c->connector_bytes = DEFAULT_CONNECTOR_BYTES;
+  if (!c->slot_bytes)
+    c->slot_bytes = DEFAULT_SLOT_BYTES;
   return rondo_tuning_resolve(&c->tuning);
+}
+
+static int check_version(const struct rondo_config *c) {
+  if (!c)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: the configuration is null");
+  if (c->size != sizeof *c || c->version != RONDO_CONFIG_VERSION)
+    return RONDO_LOG_REFUSE(
+        RONDO_ERR_INVALID, "init: configuration of %zu bytes, version %u; this library has %zu, %u",
+        c->size, c->version, sizeof *c, RONDO_CONFIG_VERSION);
+  return RONDO_SUCCESS;
+}
+
+int rondo_config_complete(struct rondo_config *cfg) {
+  struct rondo_config copy;
+  int status = check_version(cfg);
+  if (status != RONDO_SUCCESS)
+    return status;
+  copy = *cfg;
+  status = complete(&copy);
+  if (status == RONDO_SUCCESS)
+    *cfg = copy;
+  return status;
 }
 
 int rondo_unique_id_create(struct rondo_unique_id *id) {

@@ -114,24 +114,13 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
   return status;
 }
 
-static int check_version(const struct rondo_context *ctx, const struct rondo_config *cfg) {
-  if (!ctx || !cfg)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: a null argument");
-  if (cfg->size != sizeof *cfg || cfg->version != RONDO_CONFIG_VERSION)
-    return RONDO_LOG_REFUSE(
-        RONDO_ERR_INVALID, "init: configuration of %zu bytes, version %u; this library has %zu, %u",
-        cfg->size, cfg->version, sizeof *cfg, RONDO_CONFIG_VERSION);
-  return RONDO_SUCCESS;
-}
-
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
                       const struct rondo_manual *manual) {
   struct rondo_config resolved;
-  int status = check_version(ctx, cfg);
-  if (status != RONDO_SUCCESS)
-    return status;
+  if (!ctx || !cfg)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: a null argument");
   resolved = *cfg;
-  status = rondo_config_resolve(&resolved);
+  int status = rondo_config_complete(&resolved);
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_rank *rank = rondo_memory_alloc(sizeof *rank);

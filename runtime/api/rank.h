@@ -144,7 +144,4 @@ void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
                       const struct rondo_manual *manual);
 
-// Fills in defaults and the environment. Returns RONDO_SUCCESS or RONDO_ERR_INVALID.
-int rondo_config_resolve(struct rondo_config *cfg);
-
 #endif // RONDO_RUNTIME_API_RANK_H

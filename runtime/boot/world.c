@@ -8,8 +8,6 @@
 static pthread_mutex_t worlds_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_world *worlds;
 
-#define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
-
 // How often a rank has registered an id.
 struct enrolment {
   uint32_t rank;
@@ -52,7 +50,7 @@ static struct rondo_world *world_create(const struct rondo_config *cfg) {
   w->id = cfg->id;
   w->rank_count = cfg->rank_count;
   pthread_mutex_init(&w->lock, NULL);
-  rondo_pool_init(&w->pool, cfg->connector_bytes ? cfg->connector_bytes : DEFAULT_CONNECTOR_BYTES);
+  rondo_pool_init(&w->pool, cfg->connector_bytes);
   w->next = worlds;
   worlds = w;
   return w;

@@ -5,7 +5,6 @@
 #include "runtime/memory/memory.h"
 #include "runtime/transport/communicator.h"
 
-#define DEFAULT_SLOT_BYTES 262144u
 #define DEFAULT_SLOTS 4u
 #define REFERENCE_BYTES 4096u // payloads of at least this are passed by reference
 #define BLOCK_BYTES 65536u    // a collective takes one block for each of these
@@ -25,7 +24,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
                                     const struct rondo_shape_limits *limits) {
   uint64_t elem_bytes = rondo_dtype_bytes(desc->dtype);
   uint64_t bytes = desc->count * elem_bytes;
-  uint64_t cap_bytes = or_default(limits->slot_bytes, DEFAULT_SLOT_BYTES);
+  uint64_t cap_bytes = limits->slot_bytes;
   uint64_t blocks = divide_up(bytes, or_default(limits->block_bytes, BLOCK_BYTES));
   struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
   shape.root = desc->root;

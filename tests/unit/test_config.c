@@ -22,7 +22,7 @@ static int clear(void **state) {
 
 static struct rondo_config resolved(void) {
   struct rondo_config c = RONDO_CONFIG_INIT;
-  assert_int_equal(rondo_config_resolve(&c), RONDO_SUCCESS);
+  assert_int_equal(rondo_config_complete(&c), RONDO_SUCCESS);
   return c;
 }
 
@@ -30,7 +30,7 @@ static void unknown_variables_are_named(void **state) {
   (void)state;
   struct rondo_config c = RONDO_CONFIG_INIT;
   (void)setenv("RONDO_NO_SUCH_THING", "1", 1);
-  assert_int_equal(rondo_config_resolve(&c), RONDO_SUCCESS);
+  assert_int_equal(rondo_config_complete(&c), RONDO_SUCCESS);
   (void)unsetenv("RONDO_NO_SUCH_THING");
   assert_true(rondo_test_log_has("RONDO_NO_SUCH_THING"));
   assert_false(rondo_test_log_has("RONDO_LOG_FILE"));
@@ -80,7 +80,7 @@ static void the_environment_changes_nothing_that_was_set(void **state) {
   c.blocks = 2;
   c.budget = RONDO_BUDGET_FIXED;
   c.tuning.quit_period_ns = 555;
-  assert_int_equal(rondo_config_resolve(&c), RONDO_SUCCESS);
+  assert_int_equal(rondo_config_complete(&c), RONDO_SUCCESS);
   assert_int_equal(c.blocks, 2);
   assert_int_equal(c.budget, RONDO_BUDGET_FIXED);
   assert_int_equal(c.tuning.quit_period_ns, 555);
