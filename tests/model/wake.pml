@@ -29,8 +29,10 @@
  *   EARLY_STATE       the submitter reads the worker's state before it counts its run
  *   LATE_SNAPSHOT     the worker reads the signal after its last look
  *   LATE_DONE_WORD    a helper reads the done word after its last look
- *   UNCOUNTED_RUNS    runs are counted when they are pushed, not when they are submitted
- *   REWIND_ON_START   a block that comes back begins at the front of its task queue
+ *   UNCOUNTED_RUNS    runs are counted after they are pushed
+ *   REWIND_ON_START   a block that comes back begins at the front of its task queue, even if it
+ *                     left before it had been round it
+ *   TURN_NOT_TAKEN    a block that leaves a stuck collective to quit comes back to that one
  *   QUIT_DROPS_WORK   a block that quits forgets its task queue
  */
 #define A 0
@@ -63,7 +65,7 @@ byte sq = NONE;
 byte cq = NONE;
 
 /* The block: touched by whoever owns it. */
-bool owner, resident, stalled, pass_progressed;
+bool owner, resident, stalled, pass_progressed, passed;
 byte queue[COLLECTIVES];
 byte count, cursor;
 
@@ -181,6 +183,7 @@ inline next_task() {
   if
   :: cursor >= count ->
     cursor = 0;
+    passed = true;
     stalled = !pass_progressed;
     pass_progressed = false
   :: else
@@ -191,7 +194,7 @@ inline remove_task() {
   count--;
   if
   :: cursor < count -> queue[cursor] = queue[cursor + 1]
-  :: else -> cursor = 0; pass_progressed = true
+  :: else -> cursor = 0; pass_progressed = true; passed = true
   fi
 }
 
@@ -210,9 +213,15 @@ inline start() {
     resident = true;
     stalled = true;
     pass_progressed = false;
+    if
 #ifdef REWIND_ON_START
-    cursor = 0
+    :: true -> cursor = 0
+#else
+    :: passed -> cursor = 0
+    :: !passed
 #endif
+    fi;
+    passed = false
   :: else
   fi
 }
@@ -264,7 +273,7 @@ inline block_ends(moved) {
   :: moved
   :: moved -> quit()
   :: !moved && count > 0 -> next_task()
-#ifdef REWIND_ON_START
+#ifdef TURN_NOT_TAKEN
   :: !moved && count > 0 -> quit()
 #else
   :: !moved && count > 0 -> next_task(); quit()
