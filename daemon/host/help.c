@@ -206,7 +206,8 @@ int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns) {
     uint32_t word = rondo_load_acquire_u32(&d->left_word);
     left = has_left(&point);
     uint64_t now_ns = rondo_host_now_ns();
-    if (left || now_ns >= deadline_ns)
+    // Blocks of a daemon that ends are stepped no more: those that are resident never leave.
+    if (left || now_ns >= deadline_ns || rondo_load_acquire_u32(&d->core.exit))
       break;
     uint64_t rest_ns = deadline_ns - now_ns;
     rondo_futex_wait(&d->left_word, word, rest_ns < SLEEP_MAX_NS ? rest_ns : SLEEP_MAX_NS);

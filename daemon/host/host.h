@@ -91,8 +91,8 @@ void rondo_host_done(struct rondo_host_daemon *d);
 int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
                     uint64_t deadline_ns);
 
-// Waits until every launch of every block that has begun has left, or until the
-// deadline. Returns 1 or 0.
+// Waits until every launch of every block that has begun has left, until the
+// deadline or until the daemon is told to exit. Returns 1 if they have left, else 0.
 int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns);
 
 // Number of cores that this process may use.

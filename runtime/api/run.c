@@ -299,7 +299,7 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   if (status != RONDO_SUCCESS)
     return status;
   if (!rondo_host_synchronize(&rank->daemon, deadline_after(timeout_ns)))
-    status = RONDO_ERR_TIMEOUT;
+    status = rondo_load_acquire_u32(&rank->daemon.core.exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
   rondo_rank_exit(ctx);
   return status;
 }
