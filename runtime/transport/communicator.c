@@ -113,12 +113,9 @@ static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t fr
   return s->reference_bytes;
 }
 
-// Also without the lock of the job, for a link that the caller has made: others may be added
-// meanwhile (L2).
 static struct rondo_link *find_link(const struct rondo_communicator *comm, uint32_t from,
                                     uint32_t to) {
-  uint32_t count = rondo_load_acquire_u32(&comm->link_count);
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < comm->link_count; i++)
     if (comm->links[i].from == from && comm->links[i].to == to)
       return &comm->links[i];
   return NULL;
@@ -147,8 +144,7 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
     rondo_connector_init(c, s->first_sequence);
   }
   comm->bytes += link.bytes;
-  comm->links[comm->link_count] = link;
-  rondo_store_release_u32(&comm->link_count, comm->link_count + 1); // L1
+  comm->links[comm->link_count++] = link;
   return RONDO_SUCCESS;
 }
 

@@ -109,7 +109,8 @@ inline submit(c) {
 #endif
 }
 
-/* rondo_host_kick: `seen` is a byte of the caller's. */
+/* rondo_host_kick: `seen` is a byte of the caller. The code counts urgent kicks of a running worker,
+ * too, which can only end a sleep that is not modelled here, that of a tick. */
 inline kick(urgent, seen) {
   seen = state; /* H3 */
   kick_if(urgent, seen)
