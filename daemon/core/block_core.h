@@ -107,7 +107,7 @@ RONDO_FN void rondo_block_start(struct rondo_block *b, uint64_t now_ns) {
     b->slots[i].blocked_since_ns = 0;
   // A launch too short for a whole pass is followed by one that goes on where it left: else what
   // stands far back in the queue would never have its turn.
-  if (b->passed)
+  if (b->passed || RONDO_FAULT(START_AT_FRONT))
     rondo_task_queue_rewind(&b->queue);
   b->passed = 0;
 }
@@ -288,6 +288,10 @@ RONDO_FN int rondo_block_finish(struct rondo_block *b, struct rondo_active_slot 
   }
   RONDO_POINT("block.posted");
   rondo_block_retire(b, slot);
+  if (RONDO_FAULT(SAVE_AFTER_POST)) {
+    slot->dirty = 1;
+    rondo_slot_save(b, slot);
+  }
   return 1;
 }
 

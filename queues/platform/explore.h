@@ -26,6 +26,9 @@ enum rondo_fault {
   RONDO_FAULT_CQE_EARLY,            // the first block to finish posts the completion for all
   RONDO_FAULT_SQ_OVERRUN,           // the producer ignores that the SQ is full
   RONDO_FAULT_LOST_WAKEUP,          // unfinished work does not start the daemon again
+  RONDO_FAULT_START_AT_FRONT,       // a start forgets how far a launch too short for a pass came
+  RONDO_FAULT_OVERFLOW_KEPT,        // a deregistered collective stays on the overflow list
+  RONDO_FAULT_SAVE_AFTER_POST,      // a context is written once its completion is visible
   RONDO_FAULT_COUNT
 };
 

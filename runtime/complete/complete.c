@@ -1,6 +1,7 @@
 // Between the queues and the callers: completions come in, waiting runs go out.
 #include <unistd.h>
 
+#include "queues/platform/explore.h"
 #include "runtime/api/rank.h"
 #include "runtime/observe/log.h"
 
@@ -35,6 +36,8 @@ static void overflow_add(struct rondo_rank *rank, struct rondo_coll *coll) {
 
 // The list is linked through the field that the free list uses too.
 void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll) {
+  if (RONDO_FAULT(OVERFLOW_KEPT))
+    return;
   for (struct rondo_coll **at = &rank->overflow; coll->in_overflow && *at; at = &(*at)->next) {
     if (*at != coll)
       continue;

@@ -221,7 +221,7 @@ static void act_run(struct explore_machine *m, uint32_t rank, uint32_t coll) {
   run->number = number;
   run->position = explore_position(d, rank);
   run->after_abort = member->aborted;
-  run->wants_callback = random_below(&m->random, 2);
+  run->wants_callback = random_below(&m->random, 2) || m->wants_callbacks;
   fill(m, run);
   int used = used_buffers(d, run->position);
   int spare = d->odd == EXPLORE_NOBODY && random_chance(&m->random, 50);
@@ -282,22 +282,24 @@ static int is_synchronized(struct explore_rank *r) {
   return 1;
 }
 
-// 'r', 's', 'd' or 0: what comes next for a collective of the rank, if it can be done now.
-static char next_action(const struct explore_machine *m, uint32_t rank, uint32_t coll) {
+// What comes next for a collective of the rank, if it can be done now.
+static enum explore_action next_action(const struct explore_machine *m, uint32_t rank,
+                                       uint32_t coll) {
   const struct explore_coll *c = &m->program.colls[coll];
   const struct explore_member *member = &m->ranks[rank].members[coll];
   if (member->period == c->period_count)
-    return 0;
+    return EXPLORE_NOTHING;
   const struct explore_period *d = &c->periods[member->period];
   uint32_t position = explore_position(d, rank);
   if (position == EXPLORE_NOBODY)
-    return 0;
+    return EXPLORE_NOTHING;
   if (!member->registered)
-    return 'r';
+    return EXPLORE_REGISTER;
   if (member->submitted < d->runs[position])
-    return 's';
+    return EXPLORE_SUBMIT;
   int is_last = member->period + 1 == c->period_count && !m->program.last_deregister;
-  return member->ended == member->submitted && !is_last ? 'd' : 0;
+  int is_over = member->ended == member->submitted && !is_last;
+  return is_over ? EXPLORE_DEREGISTER : EXPLORE_NOTHING;
 }
 
 int explore_app_is_done(const struct explore_machine *m, uint32_t rank) {
@@ -310,24 +312,44 @@ int explore_app_is_done(const struct explore_machine *m, uint32_t rank) {
 }
 
 // A collective with something to do, the last one's neighbour or itself while its burst lasts.
-static char choose(struct explore_machine *m, uint32_t rank, uint32_t *coll) {
+static enum explore_action choose(struct explore_machine *m, uint32_t rank, uint32_t *coll) {
   struct explore_rank *r = &m->ranks[rank];
   uint32_t count = m->program.coll_count;
-  if (r->burst_left && next_action(m, rank, r->burst_coll) == 's') {
+  if (r->burst_left && next_action(m, rank, r->burst_coll) == EXPLORE_SUBMIT) {
     r->burst_left--;
     *coll = r->burst_coll;
-    return 's';
+    return EXPLORE_SUBMIT;
   }
   uint32_t first = random_below(&m->random, count);
   for (uint32_t i = 0; i < count; i++) {
-    char action = next_action(m, rank, (first + i) % count);
+    enum explore_action action = next_action(m, rank, (first + i) % count);
     if (!action)
       continue;
     *coll = r->burst_coll = (first + i) % count;
     r->burst_left = random_below(&m->random, m->program.burst);
     return action;
   }
-  return 0;
+  return EXPLORE_NOTHING;
+}
+
+void explore_app_perform(struct explore_machine *m, uint32_t rank, int action, uint32_t coll) {
+  calling = m;
+  switch (action) {
+  case EXPLORE_REGISTER:
+    act_register(m, rank, coll);
+    break;
+  case EXPLORE_SUBMIT:
+    act_run(m, rank, coll);
+    break;
+  case EXPLORE_DEREGISTER:
+    act_deregister(m, rank, coll);
+    break;
+  case EXPLORE_SYNCHRONIZE:
+    act_synchronize(m, rank);
+    break;
+  default:
+    break;
+  }
 }
 
 int explore_app_act(struct explore_machine *m, uint32_t rank) {
@@ -339,17 +361,9 @@ int explore_app_act(struct explore_machine *m, uint32_t rank) {
     act_abort(m, rank);
     return 1;
   }
-  char action = m->is_submitting ? choose(m, rank, &coll) : 0;
-  if (action && random_chance(&m->random, m->program.sync_percent)) {
-    act_synchronize(m, rank);
-    return 1;
-  }
-  calling = m;
-  if (action == 'r')
-    act_register(m, rank, coll);
-  else if (action == 's')
-    act_run(m, rank, coll);
-  else if (action == 'd')
-    act_deregister(m, rank, coll);
-  return action != 0;
+  enum explore_action action = m->is_submitting ? choose(m, rank, &coll) : EXPLORE_NOTHING;
+  if (action && random_chance(&m->random, m->program.sync_percent))
+    action = EXPLORE_SYNCHRONIZE;
+  explore_app_perform(m, rank, action, coll);
+  return action != EXPLORE_NOTHING;
 }

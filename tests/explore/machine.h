@@ -63,7 +63,8 @@ struct explore_machine {
   uint32_t aborts_left;
   uint32_t is_submitting; // 0: applications only wait
   int trace;
-  int never_preempts; // the baseline: a standstill is what is looked for
+  int wants_callbacks; // of every run; else of half of them
+  int never_preempts;  // the baseline: a standstill is what is looked for
   uint64_t now_ns;
   uint64_t steps, quiet_steps;
   uint32_t depth;    // of actors that act inside the step of another
@@ -96,6 +97,17 @@ void explore_trace(struct explore_machine *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 // ---------------------------------------------------------------- application ---
+
+enum explore_action {
+  EXPLORE_NOTHING = 0,
+  EXPLORE_REGISTER,
+  EXPLORE_SUBMIT,
+  EXPLORE_DEREGISTER,
+  EXPLORE_SYNCHRONIZE // begins to wait for the rank's device
+};
+
+// Does one thing that is possible now.
+void explore_app_perform(struct explore_machine *m, uint32_t rank, int action, uint32_t coll);
 
 // What the application of a rank does next: registers, runs, deregisters, aborts, waits for its
 // device. Returns 1 if it did anything.

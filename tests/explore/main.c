@@ -41,6 +41,9 @@ static const char *const faults[] = {
     "cqe_early",
     "sq_overrun",
     "lost_wakeup",
+    "start_at_front",
+    "overflow_kept",
+    "save_after_post",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 
