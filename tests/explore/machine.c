@@ -19,28 +19,38 @@ int rondo_fault_planted = RONDO_FAULT_NONE;
 
 static struct explore_machine *current;
 
+static void note_finding(struct explore_machine *m, const char *format, va_list args) {
+  // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): clang 14 does not see the va_start
+  (void)vsnprintf(m->finding, sizeof m->finding, format, args);
+}
+
 void explore_fail(struct explore_machine *m, int verdict, const char *format, ...) {
   va_list args;
   if (m->verdict)
     return;
   m->verdict = verdict;
   va_start(args, format);
-  (void)vsnprintf(m->finding, sizeof m->finding, format, args);
+  note_finding(m, format, args);
   va_end(args);
   explore_trace(m, "FOUND: %s", m->finding);
+}
+
+static void print_line(const struct explore_machine *m, const char *format, va_list args) {
+  printf("%7llu %10llu ns %*s", (unsigned long long)m->steps, (unsigned long long)m->now_ns,
+         (int)(4 * m->depth), "");
+  // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): clang 14 does not see the va_start
+  vprintf(format, args);
+  putchar('\n');
+  fflush(stdout);
 }
 
 void explore_trace(struct explore_machine *m, const char *format, ...) {
   va_list args;
   if (!m->trace)
     return;
-  printf("%7llu %10llu ns %*s", (unsigned long long)m->steps, (unsigned long long)m->now_ns,
-         (int)(4 * m->depth), "");
   va_start(args, format);
-  vprintf(format, args);
+  print_line(m, format, args);
   va_end(args);
-  putchar('\n');
-  fflush(stdout);
 }
 
 // ------------------------------------------------------------------- actors ---

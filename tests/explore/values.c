@@ -61,7 +61,7 @@ static int64_t reduced(const struct explore_key *key, uint32_t element) {
       value *= (int64_t)explore_scalar(i);
     total = i == 0 ? value : combine(d->redop, total, value);
   }
-  return d->redop == RONDO_AVG ? total / d->nranks : total;
+  return d->redop == RONDO_AVG && d->nranks ? total / d->nranks : total;
 }
 
 static int64_t expected(const struct explore_key *key, uint32_t position, uint32_t element) {
