@@ -10,8 +10,8 @@ void rondo_test_log_open(void);
 // Forgets what was logged so far.
 void rondo_test_log_clear(void);
 
-// Lines logged since; and whether one of them holds `text`.
+// Lines logged since; and whether one of them holds `wanted`.
 uint32_t rondo_test_log_lines(void);
-int rondo_test_log_has(const char *text);
+int rondo_test_log_has(const char *wanted);
 
 #endif // RONDO_TESTS_SUPPORT_LOG_H

@@ -154,23 +154,27 @@ static void full_gives_no_slot_until_one_is_consumed(void **state) {
   rig_fini(&r);
 }
 
+// Fills the connector with `fill` slots and empties it again.
+static void fill_and_empty(struct rig *r, uint32_t first, uint32_t fill) {
+  for (uint32_t i = 0; i < fill; i++) {
+    assert_true(rondo_connector_try_reserve(&r->producer));
+    send_number(&r->producer, first + i);
+  }
+  assert_int_equal(rondo_connector_try_reserve(&r->producer), fill < SLOTS);
+  for (uint32_t i = 0; i < fill; i++)
+    expect_number(&r->consumer, first + i);
+  assert_null(rondo_connector_try_peek(&r->consumer));
+  assert_true(rondo_connector_is_drained(&r->producer, r->producer.sequence));
+}
+
 static void wraps_at_uint32_max(void **state) {
   (void)state;
   for (uint32_t before = 0; before <= 2 * SLOTS; before++) {
     for (uint32_t fill = 1; fill <= SLOTS; fill++) {
       struct rig r;
       rig_init(&r, 0u - before);
-      for (uint32_t n = 0; n < 4 * SLOTS; n += fill) {
-        for (uint32_t i = 0; i < fill; i++) {
-          assert_true(rondo_connector_try_reserve(&r.producer));
-          send_number(&r.producer, n + i);
-        }
-        assert_int_equal(rondo_connector_try_reserve(&r.producer), fill < SLOTS);
-        for (uint32_t i = 0; i < fill; i++)
-          expect_number(&r.consumer, n + i);
-        assert_null(rondo_connector_try_peek(&r.consumer));
-        assert_true(rondo_connector_is_drained(&r.producer, r.producer.sequence));
-      }
+      for (uint32_t n = 0; n < 4 * SLOTS; n += fill)
+        fill_and_empty(&r, n, fill);
       rig_fini(&r);
     }
   }
