@@ -30,7 +30,7 @@ static void push(uint32_t number) {
 
 static void pop(uint32_t number) {
   struct rondo_cqe want = entry_of(number);
-  struct rondo_cqe got;
+  struct rondo_cqe got = {0};
   assert_true(rondo_cq_has_entry(&queue));
   assert_int_equal(rondo_cq_try_pop(&queue, &got), 1);
   want.mark = got.mark;
@@ -38,7 +38,7 @@ static void pop(uint32_t number) {
 }
 
 static void assert_empty(void) {
-  struct rondo_cqe got;
+  struct rondo_cqe got = {0};
   assert_false(rondo_cq_has_entry(&queue));
   assert_int_equal(rondo_cq_try_pop(&queue, &got), 0);
 }
@@ -63,7 +63,7 @@ static void gives_back_every_field(void **state) {
 static void keeps_the_extremes_of_its_fields(void **state) {
   (void)state;
   struct rondo_cqe e = {0, UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT16_MAX};
-  struct rondo_cqe got;
+  struct rondo_cqe got = {0};
   rondo_cq_init(&queue, words, CAPACITY, UINT32_MAX);
   assert_int_equal(rondo_cq_try_push(&queue, &e), 0);
   assert_int_equal(rondo_cq_try_pop(&queue, &got), 1);
