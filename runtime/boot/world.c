@@ -229,28 +229,33 @@ static void report_mismatch(const struct rondo_party *a, const struct rondo_part
             (unsigned long long)a->desc->id, what, left, right);
 }
 
-// Compares `party` with everybody that it concerns. Returns the communicator of an equal
-// one, or null; `mismatched` is a rank that differs, or UINT32_MAX.
-static struct rondo_communicator *meet(const struct meeting *m, const struct rondo_party *party,
-                                       uint32_t *mismatched) {
-  struct rondo_communicator *comm = NULL;
-  *mismatched = UINT32_MAX;
+// 1 if the two registrations are of one id at the same time by ranks of which one names the other.
+static int do_meet(const struct rondo_party *a, const struct rondo_party *b) {
+  return a->generation == b->generation && (has_member(a, b->rank) || has_member(b, a->rank));
+}
+
+// The communicator of those whose descriptor is equal, or null.
+static struct rondo_communicator *find_equal(const struct meeting *m,
+                                             const struct rondo_party *party) {
+  for (struct rondo_party *p = m->parties; p; p = p->next)
+    if (do_meet(p, party) && !difference(party, p))
+      return p->comm;
+  return NULL;
+}
+
+// Ends the communicators of those whose descriptor differs. Returns the rank of one, or UINT32_MAX.
+static uint32_t fail_different(const struct meeting *m, const struct rondo_party *party) {
+  uint32_t mismatched = UINT32_MAX;
   for (struct rondo_party *p = m->parties; p; p = p->next) {
-    if (p->generation != party->generation)
+    const char *what = do_meet(p, party) ? difference(party, p) : NULL;
+    if (!what)
       continue;
-    if (!has_member(party, p->rank) && !has_member(p, party->rank))
-      continue;
-    const char *what = difference(party, p);
-    if (!what) {
-      comm = p->comm;
-      continue;
-    }
-    if (*mismatched == UINT32_MAX)
+    if (mismatched == UINT32_MAX)
       report_mismatch(p, party, what);
-    *mismatched = p->rank;
+    mismatched = p->rank;
     rondo_communicator_fail(p->comm, RONDO_ERR_MISMATCH, party->rank);
   }
-  return comm;
+  return mismatched;
 }
 
 static int is_present(const struct meeting *m, uint32_t rank, uint64_t generation) {
@@ -276,7 +281,6 @@ static void note_absentees(const struct meeting *m, const struct rondo_party *pa
 
 int rondo_world_match(struct rondo_world *world, struct rondo_party *party,
                       const struct rondo_plan *plan) {
-  uint32_t mismatched = UINT32_MAX;
   pthread_mutex_lock(&world->lock);
   struct meeting *m = meeting_get(world, party->desc->id);
   struct enrolment *e = m ? enrolment_get(m, party->rank) : NULL;
@@ -284,7 +288,7 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party,
   int fresh = 0;
   if (e) {
     party->generation = e->times + 1;
-    comm = meet(m, party, &mismatched);
+    comm = find_equal(m, party);
     fresh = !comm;
     if (fresh)
       comm = rondo_communicator_create(&world->pool, &party->shape, party->members);
@@ -301,6 +305,7 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party,
     party->recv = rondo_communicator_link(comm, plan->recv_peers[0], party->position);
   if (fresh)
     note_absentees(m, party, comm);
+  uint32_t mismatched = fail_different(m, party);
   e->times++;
   party->comm = comm;
   party->next = m->parties;
