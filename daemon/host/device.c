@@ -17,8 +17,15 @@
 struct rondo_host_device rondo_host_device = {.attach_lock = PTHREAD_MUTEX_INITIALIZER};
 
 uint32_t rondo_host_cores(void) {
+  // The main thread's, because the caller may have bound itself to one core of several.
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+  cpu_set_t mine;
+  CPU_ZERO(&set);
+  CPU_ZERO(&mine);
+  (void)sched_getaffinity(getpid(), sizeof set, &set);
+  (void)sched_getaffinity(0, sizeof mine, &mine);
+  CPU_OR(&set, &set, &mine);
+  if (CPU_COUNT(&set) > 0)
     return (uint32_t)CPU_COUNT(&set);
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (uint32_t)online : 1;
@@ -206,10 +213,12 @@ int rondo_host_attach(struct rondo_host_daemon *d, uint32_t first_worker, uint32
       worker_remove(&dev->workers[d->blocks[k].worker], &d->blocks[k]);
     return RONDO_ERR_NO_MEMORY;
   }
+  rondo_fetch_add_relaxed_u32(&dev->daemons, 1);
   return RONDO_SUCCESS;
 }
 
 void rondo_host_detach(struct rondo_host_daemon *d) {
+  rondo_fetch_add_relaxed_u32(&rondo_host_device.daemons, (uint32_t)-1);
   for (uint32_t i = 0; i < d->core.block_count; i++)
     worker_remove(&rondo_host_device.workers[d->blocks[i].worker], &d->blocks[i]);
 }

@@ -110,8 +110,12 @@ struct helper {
   uint64_t moved_ns;
 };
 
+// 1 if threads that have not even submitted may be waiting for this core: with more ranks than
+// cores, or with more threads that help.
 static int is_crowded(void) {
-  return rondo_load_relaxed_u32(&rondo_host_device.active) > rondo_host_device.cores;
+  const struct rondo_host_device *dev = &rondo_host_device;
+  return rondo_load_relaxed_u32(&dev->daemons) > dev->cores ||
+         rondo_load_relaxed_u32(&dev->active) > dev->cores;
 }
 
 // What a helper does in a round in which nothing of its own rank moved. Returns 1 if it is
