@@ -61,18 +61,28 @@ RONDO_FN void rondo_chunk_compute(struct rondo_threads t, const struct rondo_tas
     rondo_move_scale(t, &c->fixed.reduction, dst, v->local, v->count, final);
 }
 
-// 1 if the chunk can be passed on as a reference to memory that nobody changes
-// until it is consumed: the receive buffer after COPY, or an unscaled send buffer.
+// The memory that the chunk can be passed on as a reference to, because nobody changes it until it
+// is consumed: an unscaled send buffer, or the receive buffer after COPY. Null: it must be copied.
 RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
                                            const struct rondo_chunk_view *v) {
   const struct rondo_connector *conn = rondo_endpoint_connector(&c->state.send);
   if (v->bytes < conn->reference_bytes)
     return NULL;
-  if (v->op->primitive & RONDO_PRIM_COPY)
-    return v->out;
-  if (v->op->primitive & RONDO_PRIM_RECV)
-    return NULL;
-  return c->fixed.reduction.scale ? NULL : v->local;
+  if (!(v->op->primitive & RONDO_PRIM_RECV) && !c->fixed.reduction.scale)
+    return v->local;
+  return v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
+}
+
+// Publishes the reserved slot with what is in its payload memory, or with a reference.
+RONDO_FN void rondo_chunk_publish(struct rondo_threads t, struct rondo_task_context *c,
+                                  const struct rondo_chunk_view *v, const void *reference) {
+  rondo_threads_sync();
+  if (t.rank == 0)
+    rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
+  if (reference) {
+    c->state.has_reference = 1;
+    c->state.reference_end = c->state.send.sequence;
+  }
 }
 
 // Computes, copies and publishes a chunk for which both connectors were found ready.
@@ -80,28 +90,27 @@ RONDO_FN void rondo_chunk_execute(struct rondo_threads t, struct rondo_task_cont
                                   const struct rondo_chunk_view *v) {
   int copies = (v->op->primitive & RONDO_PRIM_COPY) != 0;
   int sends = (v->op->primitive & RONDO_PRIM_SEND) != 0;
+  const void *reference = sends ? rondo_chunk_reference(c, v) : NULL;
+  // The user's own input is ready: the peer reads it while it is copied here.
+  int ready = reference && !(v->op->primitive & RONDO_PRIM_RECV);
+  if (ready)
+    rondo_chunk_publish(t, c, v, reference);
   if (copies)
     rondo_chunk_compute(t, c, v, v->out);
-  if (!sends)
+  if (!sends || ready)
     return;
-  const void *reference = rondo_chunk_reference(c, v);
-  void *payload = reference ? NULL : rondo_connector_payload(&c->state.send, v->bytes);
-  int early = RONDO_FAULT(PUBLISH_BEFORE_DATA);
-  if (early) {
-    rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
+  struct rondo_endpoint at = c->state.send;
+  if (RONDO_FAULT(PUBLISH_BEFORE_DATA)) {
+    rondo_chunk_publish(t, c, v, reference);
     RONDO_POINT("primitive.early");
   }
+  void *payload = reference ? NULL : rondo_connector_payload(&at, v->bytes);
   if (payload && copies)
     rondo_move_copy(t, payload, v->out, v->bytes);
   else if (payload)
     rondo_chunk_compute(t, c, v, payload);
-  rondo_threads_sync();
-  if (t.rank == 0 && !early)
-    rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
-  if (reference) {
-    c->state.has_reference = 1;
-    c->state.reference_end = c->state.send.sequence;
-  }
+  if (!RONDO_FAULT(PUBLISH_BEFORE_DATA))
+    rondo_chunk_publish(t, c, v, reference);
 }
 
 // Tries the chunk at which the context stands. On RONDO_ATTEMPT_DONE the chunk has been
