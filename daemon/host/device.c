@@ -228,7 +228,7 @@ void rondo_host_kick(struct rondo_host_daemon *d, int urgent) {
     struct rondo_host_worker *w = &rondo_host_device.workers[d->blocks[i].worker];
     // An urgent kick counts also while the worker runs: it may be about to park for a while.
     if (urgent)
-      rondo_fetch_add_seq_cst_u32(&w->signal, 1); // H4
+      rondo_fetch_add_seq_cst_u32(&w->signal, 1);       // H4
     uint32_t state = rondo_load_seq_cst_u32(&w->state); // H3
     if (state == WORKER_RUNNING || (state == WORKER_TICK && !urgent))
       continue;
