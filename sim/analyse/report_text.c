@@ -130,12 +130,7 @@ static bool is_named(const struct rondo_analyse_analysis *a, uint32_t rank) {
       return true;
     }
   }
-  for (size_t i = 0; i < v->rank_count; i++) {
-    if (v->ranks[i] == rank) {
-      return true;
-    }
-  }
-  return false;
+  return v->is_blamed[rank];
 }
 
 static void ranks_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a, bool full) {

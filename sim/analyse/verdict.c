@@ -33,13 +33,10 @@ static void keep_earlier(const struct rondo_analyse_job *job, uint32_t *kept, ui
 }
 
 static void rank_blame(struct rondo_analyse_verdict *v, uint32_t rank) {
-  for (size_t i = 0; i < v->rank_count; i++) {
-    if (v->ranks[i] == rank) {
-      return;
-    }
+  if (!v->is_blamed[rank]) {
+    v->is_blamed[rank] = true;
+    v->ranks[v->rank_count++] = rank;
   }
-  v->ranks = rondo_sim_realloc(v->ranks, (v->rank_count + 1) * sizeof *v->ranks);
-  v->ranks[v->rank_count++] = rank;
 }
 
 // True if no call of this operation that still waits is queued behind another.
@@ -325,6 +322,8 @@ void rondo_analyse_analysis_init(struct rondo_analyse_analysis *a, struct rondo_
   a->verdict.op = RONDO_ANALYSE_NO_OP;
   a->verdict.group = UINT32_MAX;
   rondo_analyse_match(job);
+  a->verdict.ranks = rondo_sim_calloc(job->rank_count + 1, sizeof *a->verdict.ranks);
+  a->verdict.is_blamed = rondo_sim_calloc(job->rank_count + 1, sizeof *a->verdict.is_blamed);
   rondo_analyse_callers_init(&a->callers, job);
   if (was_played(job)) {
     rondo_analyse_play(job, &a->callers);
@@ -353,6 +352,7 @@ void rondo_analyse_analysis_fini(struct rondo_analyse_analysis *a) {
   rondo_analyse_waits_fini(&a->waits);
   free(a->verdict.turns);
   free(a->verdict.ranks);
+  free(a->verdict.is_blamed);
   free(a->verdict.mismatches);
 }
 

@@ -32,6 +32,7 @@ struct rondo_analyse_verdict {
   struct rondo_analyse_turn *turns; // of a circular wait
   size_t turn_count;
   uint32_t *ranks; // that never came, or whose files are missing or have lost what would tell
+  bool *is_blamed; // by number: is the rank one of these
   size_t rank_count;
   uint64_t unknown_members; // members that nothing is known of, beside those in `ranks`
   bool members_unknown;     // the record does not say who is in the group
