@@ -20,11 +20,10 @@ enum rondo_attempt {
 // What one attempt works on.
 struct rondo_chunk_view {
   const struct rondo_plan_op *op;
-  uint64_t count, bytes;         // of the chunk
-  const void *local;             // in the user's send buffer
-  void *out;                     // in the user's receive buffer
-  const struct rondo_slot *slot; // what was received, or null
-  const void *incoming;          // its payload
+  uint64_t count, bytes; // of the chunk
+  const void *local;     // in the user's send buffer
+  void *out;             // in the user's receive buffer
+  const void *incoming;  // payload of what was received, or null
 };
 
 RONDO_FN uint64_t rondo_chunk_offset(const struct rondo_task_context *c, struct rondo_span span,
@@ -45,7 +44,6 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
   uint64_t out_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_OUT_BASE);
   v->local = (const void *)(uintptr_t)(c->state.run.send + in_at);
   v->out = (void *)(uintptr_t)(c->state.run.recv + out_at);
-  v->slot = NULL;
   v->incoming = NULL;
 }
 
@@ -137,7 +135,6 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_threads t, struct rondo_task_c
     }
   }
   rondo_chunk_locate(c, &v);
-  v.slot = slot;
   v.incoming = slot ? rondo_slot_payload(slot) : NULL;
   if (RONDO_FAULT(CREDIT_BEFORE_READ) && slot)
     rondo_connector_consume(&c->state.recv);

@@ -57,10 +57,8 @@ static void worker_pass(struct rondo_host_worker *w, int also_helped, struct wor
         rondo_load_relaxed_u64(&block->launches) == rondo_load_relaxed_u64(&block->leaves))
       continue;
     seen->unfinished = 1;
-    if (!also_helped && rondo_load_relaxed_u32(&d->helpers)) {
-      seen->helped = 1;
-      continue;
-    }
+    if (!also_helped && rondo_load_relaxed_u32(&d->helpers))
+      continue; // left to the threads that wait
     seen->moved |= visit_block(block, now_ns);
     if (rondo_load_relaxed_u64(&block->launches) != rondo_load_relaxed_u64(&block->leaves))
       seen->resident = 1;

@@ -32,7 +32,6 @@ struct worker_view {
   int moved;              // some block progressed
   int resident;           // some block is started
   int unfinished;         // some daemon has work
-  int helped;             // some block is left to a thread that waits
 };
 
 struct rondo_host_device {

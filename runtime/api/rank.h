@@ -26,7 +26,6 @@ struct rondo_run_record {
   void *recv;
   rondo_callback callback;
   void *arg;
-  uint64_t submitted_ns;
 };
 
 // A registered collective. The memory stays until the context is destroyed, so that a stale handle

@@ -67,7 +67,6 @@ static void append(struct rondo_coll *coll, struct rondo_run_record *record,
   record->recv = args->recv;
   record->callback = args->callback;
   record->arg = args->arg;
-  record->submitted_ns = 0;
   if (coll->tail)
     coll->tail->next = record;
   else

@@ -21,7 +21,6 @@ static struct rondo_sqe entry_for(const struct rondo_coll *coll,
   e.run = record->number;
   e.send = (uint64_t)(uintptr_t)record->send;
   e.recv = (uint64_t)(uintptr_t)record->recv;
-  e.submitted_ns = record->submitted_ns;
   return e;
 }
 
