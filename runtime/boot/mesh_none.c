@@ -1,0 +1,72 @@
+// What stands for the mesh where the libraries that it needs were not found: jobs of one process.
+#include "runtime/boot/mesh.h"
+#include "runtime/observe/log.h"
+
+int rondo_mesh_is_needed(const struct rondo_config *cfg) {
+  (void)cfg;
+  return 0;
+}
+
+int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
+                     void *arg, struct rondo_mesh **mesh) {
+  (void)cfg, (void)events, (void)arg, (void)mesh;
+  return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: this library was built without libevent or "
+                                                 "libsodium: a job's ranks share one process");
+}
+
+int rondo_mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {
+  (void)mesh, (void)rank;
+  return RONDO_ERR_UNSUPPORTED;
+}
+
+void rondo_mesh_remove_rank(struct rondo_mesh *mesh, uint32_t rank) { (void)mesh, (void)rank; }
+
+int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns) {
+  (void)mesh, (void)timeout_ns;
+  return RONDO_ERR_UNSUPPORTED;
+}
+
+uint32_t rondo_mesh_self(struct rondo_mesh *mesh) {
+  (void)mesh;
+  return RONDO_MESH_NOBODY;
+}
+
+uint32_t rondo_mesh_process_count(struct rondo_mesh *mesh) {
+  (void)mesh;
+  return 0;
+}
+
+uint32_t rondo_mesh_process_of(struct rondo_mesh *mesh, uint32_t rank) {
+  (void)mesh, (void)rank;
+  return RONDO_MESH_NOBODY;
+}
+
+int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
+                           struct rondo_mesh_process *out) {
+  (void)mesh, (void)process, (void)out;
+  return RONDO_ERR_UNKNOWN;
+}
+
+int rondo_mesh_is_near(struct rondo_mesh *mesh, uint32_t process) {
+  (void)mesh, (void)process;
+  return 0;
+}
+
+int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
+  (void)mesh, (void)message;
+  return RONDO_ERR_UNKNOWN;
+}
+
+int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg),
+                     void *arg) {
+  (void)mesh, (void)delay_ns, (void)call, (void)arg;
+  return RONDO_ERR_UNSUPPORTED;
+}
+
+void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns) { (void)mesh, (void)timeout_ns; }
+
+void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *out) {
+  static const struct rondo_mesh_counters none;
+  (void)mesh;
+  *out = none;
+}
