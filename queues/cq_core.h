@@ -5,16 +5,22 @@
 // one 16-byte store whose first word carries the lap mark. There is no fence and no
 // second index (compare the paper's three queues, section 5).
 //
+// A queue is three pieces of memory: the ring that both sides share, what the producers share among
+// themselves, and the consumer's half. Each lies where its users are. The producers' claim
+// word holds a copy of `consumed`, so that a push looks across only when the ring seems full.
+//
 //   producer: try_push (1 when full or when another producer won: try again at a later step)
 //   consumer: try_pop
 //
 // Edges: Q1 try_push (release mark) pairs with Q2 try_pop (acquire mark): the results in the receive
 // buffer are visible to whoever sees the completion. Q3 try_pop (release consumed)
-// pairs with Q4 try_push (acquire consumed): the entry may be overwritten.
+// pairs with Q4 try_push (acquire consumed): the entry may be overwritten. Q5 try_push (swap of the
+// claim word) hands on to the next producer what Q4 showed to an earlier one.
 #ifndef RONDO_QUEUES_CQ_CORE_H
 #define RONDO_QUEUES_CQ_CORE_H
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "queues/platform/atomic.h"
@@ -30,62 +36,103 @@ struct rondo_cqe {
 };
 static_assert(sizeof(struct rondo_cqe) == 16, "shared layout");
 
-struct rondo_cq {
-  // Written by the consumer.
-  uint32_t consumed;
+// What both sides share. Followed in memory by the entries.
+struct rondo_cq_ring {
+  uint32_t consumed; // written by the consumer
   uint8_t consumer_line[RONDO_LINE_BYTES - 4];
-  // Written by producers.
-  uint32_t claimed;
-  uint8_t producer_line[RONDO_LINE_BYTES - 4];
-  // Constant after rondo_cq_init.
-  uint64_t entries;  // address of capacity × 16 bytes, 16-byte aligned
-  uint32_t capacity; // a power of two
-  uint8_t constant_line[RONDO_LINE_BYTES - 12];
 };
-static_assert(sizeof(struct rondo_cq) == 3 * RONDO_LINE_BYTES, "shared layout");
+static_assert(sizeof(struct rondo_cq_ring) == RONDO_LINE_BYTES, "shared layout");
 
-RONDO_FN uint64_t *rondo_cq_entry(const struct rondo_cq *q, uint32_t sequence) {
-  return (uint64_t *)(uintptr_t)q->entries + 2 * (uint64_t)(sequence & (q->capacity - 1));
+struct rondo_cq_producers {
+  uint64_t claim;    // low half: sequence of the next entry; high half: `consumed` as seen last
+  uint64_t ring;     // address of struct rondo_cq_ring
+  uint32_t capacity; // entries, a power of two
+  uint8_t line[RONDO_LINE_BYTES - 20];
+};
+static_assert(sizeof(struct rondo_cq_producers) == RONDO_LINE_BYTES, "shared layout");
+
+// The consumer's place is `consumed` in the ring, which lies on its side.
+struct rondo_cq_consumer {
+  uint64_t ring;
+  uint32_t capacity;
+  uint32_t reserved;
+};
+static_assert(sizeof(struct rondo_cq_consumer) == 16, "shared layout");
+
+RONDO_FN size_t rondo_cq_ring_bytes(uint32_t capacity) {
+  return sizeof(struct rondo_cq_ring) + capacity * sizeof(struct rondo_cqe);
 }
 
-// Prepares a queue over `capacity` (a power of two) × 2 words of the caller, before anyone sees it.
-RONDO_FN void rondo_cq_init(struct rondo_cq *q, uint64_t *entries, uint32_t capacity,
-                            uint32_t first_sequence) {
-  q->entries = (uint64_t)(uintptr_t)entries;
-  q->capacity = capacity;
-  q->consumed = q->claimed = first_sequence;
+RONDO_FN struct rondo_cq_ring *rondo_cq_ring_at(uint64_t ring) {
+  return (struct rondo_cq_ring *)(uintptr_t)ring;
+}
+
+// The two words of an entry.
+RONDO_FN uint64_t *rondo_cq_entry(uint64_t ring, uint32_t capacity, uint32_t sequence) {
+  return (uint64_t *)(rondo_cq_ring_at(ring) + 1) + 2 * (uint64_t)(sequence & (capacity - 1));
+}
+
+// Prepares a ring of `capacity` (a power of two) entries before anyone sees it. `first_sequence` is
+// 0, save in tests of the wrap.
+RONDO_FN void rondo_cq_ring_init(struct rondo_cq_ring *ring, uint32_t capacity,
+                                 uint32_t first_sequence) {
+  ring->consumed = first_sequence;
   for (uint32_t i = 0; i < capacity; i++) {
-    uint32_t stale = first_sequence + i + 1 - capacity;
-    rondo_cq_entry(q, first_sequence + i)[0] = stale;
-    rondo_cq_entry(q, first_sequence + i)[1] = 0;
+    uint32_t sequence = first_sequence + i;
+    uint64_t *entry = rondo_cq_entry((uint64_t)(uintptr_t)ring, capacity, sequence);
+    entry[0] = sequence + 1 - capacity; // the mark of the lap before
+    entry[1] = 0;
   }
+}
+
+// Prepares the two halves of a queue whose ring is at address `ring`, as their sides see it.
+RONDO_FN void rondo_cq_producers_init(struct rondo_cq_producers *q, uint64_t ring,
+                                      uint32_t capacity, uint32_t first_sequence) {
+  q->claim = (uint64_t)first_sequence << 32 | first_sequence;
+  q->ring = ring;
+  q->capacity = capacity;
+}
+
+RONDO_FN void rondo_cq_consumer_init(struct rondo_cq_consumer *q, uint64_t ring,
+                                     uint32_t capacity) {
+  q->ring = ring;
+  q->capacity = capacity;
+  q->reserved = 0;
 }
 
 // Producer: 0 when the entry was published, 1 when the queue is full or another
 // producer was quicker; nothing has changed then. `entry->mark` is ignored. Wait-free.
-RONDO_FN int rondo_cq_try_push(struct rondo_cq *q, const struct rondo_cqe *entry) {
-  uint32_t sequence = rondo_load_relaxed_u32(&q->claimed);
-  if (sequence - rondo_load_acquire_u32(&q->consumed) >= q->capacity) // Q4
-    return 1;
-  if (!rondo_try_swap_acq_rel_u32(&q->claimed, sequence, sequence + 1))
+RONDO_FN int rondo_cq_try_push(struct rondo_cq_producers *q, const struct rondo_cqe *entry) {
+  uint64_t claim = rondo_load_relaxed_u64(&q->claim);
+  uint32_t sequence = (uint32_t)claim;
+  uint32_t seen = (uint32_t)(claim >> 32);
+  if (sequence - seen >= q->capacity) {
+    seen = rondo_load_acquire_u32(&rondo_cq_ring_at(q->ring)->consumed); // Q4
+    if (sequence - seen >= q->capacity)
+      return 1;
+  }
+  uint64_t claimed = (uint64_t)seen << 32 | (uint32_t)(sequence + 1);
+  if (!rondo_try_swap_acq_rel_u64(&q->claim, claim, claimed)) // Q5
     return 1;
   RONDO_POINT("cq.push");
   uint64_t marked = (uint64_t)entry->collective << 32 | (uint32_t)(sequence + 1);
   uint64_t rest = (uint64_t)entry->run << 48 | (uint64_t)entry->status << 32 | entry->duration_ns;
-  rondo_store_release_pair(rondo_cq_entry(q, sequence), marked, rest); // Q1
+  rondo_store_release_pair(rondo_cq_entry(q->ring, q->capacity, sequence), marked, rest); // Q1
   return 0;
 }
 
-// Consumer: 1 if there is an entry to pop. A look only; any thread.
-RONDO_FN int rondo_cq_has_entry(const struct rondo_cq *q) {
-  uint32_t sequence = rondo_load_relaxed_u32(&q->consumed);
-  return (uint32_t)rondo_load_relaxed_u64(rondo_cq_entry(q, sequence)) == sequence + 1;
+// Consumer: 1 if there is an entry to pop. A look only; any thread of the consumer's side.
+RONDO_FN int rondo_cq_has_entry(const struct rondo_cq_consumer *q) {
+  uint32_t sequence = rondo_load_relaxed_u32(&rondo_cq_ring_at(q->ring)->consumed);
+  const uint64_t *entry = rondo_cq_entry(q->ring, q->capacity, sequence);
+  return (uint32_t)rondo_load_relaxed_u64(entry) == sequence + 1;
 }
 
 // Consumer: 1 and the entry, or 0 when there is none. Wait-free; one caller at a time.
-RONDO_FN int rondo_cq_try_pop(struct rondo_cq *q, struct rondo_cqe *out) {
-  uint32_t sequence = rondo_load_relaxed_u32(&q->consumed);
-  uint64_t *entry = rondo_cq_entry(q, sequence);
+RONDO_FN int rondo_cq_try_pop(struct rondo_cq_consumer *q, struct rondo_cqe *out) {
+  uint32_t *consumed = &rondo_cq_ring_at(q->ring)->consumed;
+  uint32_t sequence = rondo_load_relaxed_u32(consumed);
+  const uint64_t *entry = rondo_cq_entry(q->ring, q->capacity, sequence);
   uint64_t marked = rondo_load_acquire_u64(&entry[0]); // Q2
   if ((uint32_t)marked != sequence + 1)
     return 0;
@@ -95,7 +142,7 @@ RONDO_FN int rondo_cq_try_pop(struct rondo_cq *q, struct rondo_cqe *out) {
   out->duration_ns = (uint32_t)rest;
   out->status = (uint16_t)(rest >> 32);
   out->run = (uint16_t)(rest >> 48);
-  rondo_store_release_u32(&q->consumed, sequence + 1); // Q3
+  rondo_store_release_u32(consumed, sequence + 1); // Q3
   return 1;
 }
 

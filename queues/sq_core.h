@@ -5,6 +5,10 @@
 // every block poll the SQ; here only one does). An entry carries a lap mark: one
 // release store publishes it, and no tail is written.
 //
+// A queue is three pieces of memory: the ring that both sides share, and a half for each side, which
+// lies where that side is (in the memory of the process, of the device, or a block's own) and
+// which the other side never touches. Across a bus go only marks, entries and `consumed`.
+//
 //   producer: push (RONDO_ERR_FULL when full; nothing changes)
 //   consumer: try_peek -> pop
 //
@@ -34,50 +38,79 @@ struct rondo_sqe {
 };
 static_assert(sizeof(struct rondo_sqe) == 64, "shared layout");
 
-struct rondo_sq {
-  // Written by the consumer.
-  uint32_t consumed;
+// What both sides share. Followed in memory by the entries.
+struct rondo_sq_ring {
+  uint32_t consumed; // written by the consumer
   uint8_t consumer_line[RONDO_LINE_BYTES - 4];
-  // Written by the producer.
+};
+static_assert(sizeof(struct rondo_sq_ring) == RONDO_LINE_BYTES, "shared layout");
+
+struct rondo_sq_producer {
+  uint64_t ring;     // address of struct rondo_sq_ring
+  uint32_t capacity; // entries, a power of two
   uint32_t sequence; // of the next entry to push
   uint32_t seen;     // `consumed` as the producer saw it last
-  uint8_t producer_line[RONDO_LINE_BYTES - 8];
-  // Constant after rondo_sq_init, and the consumer's own place.
-  uint64_t entries;  // address of capacity × struct rondo_sqe
-  uint32_t capacity; // a power of two
-  uint32_t next;     // consumer: sequence of the next entry to pop
-  uint8_t constant_line[RONDO_LINE_BYTES - 16];
+  uint32_t reserved;
 };
-static_assert(sizeof(struct rondo_sq) == 3 * RONDO_LINE_BYTES, "shared layout");
+static_assert(sizeof(struct rondo_sq_producer) == 24, "shared layout");
 
-RONDO_FN struct rondo_sqe *rondo_sq_entry(const struct rondo_sq *q, uint32_t sequence) {
-  return (struct rondo_sqe *)(uintptr_t)q->entries + (sequence & (q->capacity - 1));
+struct rondo_sq_consumer {
+  uint64_t ring;
+  uint32_t capacity;
+  uint32_t next; // sequence of the next entry to pop
+};
+static_assert(sizeof(struct rondo_sq_consumer) == 16, "shared layout");
+
+RONDO_FN size_t rondo_sq_ring_bytes(uint32_t capacity) {
+  return sizeof(struct rondo_sq_ring) + capacity * sizeof(struct rondo_sqe);
 }
 
-// Prepares a queue over `capacity` (a power of two) entries of the caller, before either side
-// sees it. `first_sequence` is 0, save in tests of the wrap.
-RONDO_FN void rondo_sq_init(struct rondo_sq *q, struct rondo_sqe *entries, uint32_t capacity,
-                            uint32_t first_sequence) {
-  q->entries = (uint64_t)(uintptr_t)entries;
+RONDO_FN struct rondo_sqe *rondo_sq_entry(uint64_t ring, uint32_t capacity, uint32_t sequence) {
+  struct rondo_sqe *entries = (struct rondo_sqe *)((struct rondo_sq_ring *)(uintptr_t)ring + 1);
+  return entries + (sequence & (capacity - 1));
+}
+
+// Prepares a ring of `capacity` (a power of two) entries before either side sees it; what is prepared
+// may be copied to where the ring will be. `first_sequence` is 0, save in tests of the wrap.
+RONDO_FN void rondo_sq_ring_init(struct rondo_sq_ring *ring, uint32_t capacity,
+                                 uint32_t first_sequence) {
+  ring->consumed = first_sequence;
+  for (uint32_t i = 0; i < capacity; i++) {
+    uint32_t sequence = first_sequence + i;
+    rondo_sq_entry((uint64_t)(uintptr_t)ring, capacity, sequence)->mark = sequence + 1 - capacity;
+  }
+}
+
+// Prepares the two halves of a queue whose ring is at address `ring`, as their sides see it.
+RONDO_FN void rondo_sq_producer_init(struct rondo_sq_producer *q, uint64_t ring, uint32_t capacity,
+                                     uint32_t first_sequence) {
+  q->ring = ring;
   q->capacity = capacity;
-  q->consumed = q->seen = q->sequence = q->next = first_sequence;
-  for (uint32_t i = 0; i < capacity; i++)
-    rondo_sq_entry(q, first_sequence + i)->mark = first_sequence + i + 1 - capacity;
+  q->sequence = q->seen = first_sequence;
+  q->reserved = 0;
+}
+
+RONDO_FN void rondo_sq_consumer_init(struct rondo_sq_consumer *q, uint64_t ring, uint32_t capacity,
+                                     uint32_t first_sequence) {
+  q->ring = ring;
+  q->capacity = capacity;
+  q->next = first_sequence;
 }
 
 // Producer: 1 if an entry can be pushed.
-RONDO_FN int rondo_sq_has_room(struct rondo_sq *q) {
+RONDO_FN int rondo_sq_has_room(struct rondo_sq_producer *q) {
   if (q->sequence - q->seen < q->capacity || RONDO_FAULT(SQ_OVERRUN))
     return 1;
-  q->seen = rondo_load_acquire_u32(&q->consumed); // S4
+  const struct rondo_sq_ring *ring = (const struct rondo_sq_ring *)(uintptr_t)q->ring;
+  q->seen = rondo_load_acquire_u32(&ring->consumed); // S4
   return q->sequence - q->seen < q->capacity;
 }
 
 // Producer: publishes a copy of `entry`; 0, or 1 when the queue is full. Wait-free.
-RONDO_FN int rondo_sq_push(struct rondo_sq *q, const struct rondo_sqe *entry) {
+RONDO_FN int rondo_sq_push(struct rondo_sq_producer *q, const struct rondo_sqe *entry) {
   if (!rondo_sq_has_room(q))
     return 1;
-  struct rondo_sqe *slot = rondo_sq_entry(q, q->sequence);
+  struct rondo_sqe *slot = rondo_sq_entry(q->ring, q->capacity, q->sequence);
   slot->collective = entry->collective;
   slot->run = entry->run;
   slot->send = entry->send;
@@ -91,21 +124,23 @@ RONDO_FN int rondo_sq_push(struct rondo_sq *q, const struct rondo_sqe *entry) {
   return 0;
 }
 
-// 1 if something was pushed that has not been popped. A look only; any thread.
-RONDO_FN int rondo_sq_has_entry(const struct rondo_sq *q) {
-  return rondo_load_relaxed_u32(&q->sequence) != rondo_load_relaxed_u32(&q->consumed);
+// 1 if something was pushed that has not been popped. A look only; any thread of the producer's side.
+RONDO_FN int rondo_sq_has_entry(const struct rondo_sq_producer *q) {
+  const struct rondo_sq_ring *ring = (const struct rondo_sq_ring *)(uintptr_t)q->ring;
+  return rondo_load_relaxed_u32(&q->sequence) != rondo_load_relaxed_u32(&ring->consumed);
 }
 
 // Consumer: the next entry, or null. Wait-free.
-RONDO_FN const struct rondo_sqe *rondo_sq_try_peek(const struct rondo_sq *q) {
-  const struct rondo_sqe *entry = rondo_sq_entry(q, q->next);
+RONDO_FN const struct rondo_sqe *rondo_sq_try_peek(const struct rondo_sq_consumer *q) {
+  const struct rondo_sqe *entry = rondo_sq_entry(q->ring, q->capacity, q->next);
   return rondo_load_acquire_u32(&entry->mark) == q->next + 1 ? entry : NULL; // S2
 }
 
 // Consumer: gives the peeked entry back. Wait-free.
-RONDO_FN void rondo_sq_pop(struct rondo_sq *q) {
+RONDO_FN void rondo_sq_pop(struct rondo_sq_consumer *q) {
+  struct rondo_sq_ring *ring = (struct rondo_sq_ring *)(uintptr_t)q->ring;
   q->next++;
-  rondo_store_release_u32(&q->consumed, q->next); // S3
+  rondo_store_release_u32(&ring->consumed, q->next); // S3
 }
 
 #endif // RONDO_QUEUES_SQ_CORE_H

@@ -83,8 +83,9 @@ static void make_table(struct bench *b) {
     table[i].contexts = (uint64_t)(uintptr_t)&b->contexts[i];
     table[i].block_count = 1;
   }
+  struct rondo_sq_consumer nothing = {0};
   b->daemon.table = &b->table;
-  rondo_block_init(&b->block, &b->daemon, 0, NULL, 0);
+  rondo_block_init(&b->block, &b->daemon, &nothing, 0, NULL, 0);
 }
 
 static void print_row(struct bench *b, const char *name, double ns, double copy_ns) {

@@ -18,27 +18,32 @@ void cq_free(void *queue) { free(queue); }
 // ------------------------------------------------------------------ Rondo ----
 
 struct rondo_queue {
-  struct rondo_cq cq;
-  _Alignas(LINE) uint64_t entries[2 * CQ_CAPACITY];
+  struct rondo_cq_producers producers;
+  _Alignas(LINE) struct rondo_cq_consumer consumer;
+  _Alignas(LINE) struct rondo_cq_ring ring;
+  uint64_t entries[2 * CQ_CAPACITY]; // of the ring
 };
 
 static void *rondo_create(void) {
   struct rondo_queue *q = allocate(sizeof(*q));
-  if (q)
-    rondo_cq_init(&q->cq, q->entries, CQ_CAPACITY, 0);
+  if (!q)
+    return NULL;
+  rondo_cq_ring_init(&q->ring, CQ_CAPACITY, 0);
+  rondo_cq_producers_init(&q->producers, (uint64_t)(uintptr_t)&q->ring, CQ_CAPACITY, 0);
+  rondo_cq_consumer_init(&q->consumer, (uint64_t)(uintptr_t)&q->ring, CQ_CAPACITY);
   return q;
 }
 
 static bool rondo_push(void *queue, uint32_t id) {
   struct rondo_queue *q = queue;
   struct rondo_cqe entry = {.collective = id};
-  return rondo_cq_try_push(&q->cq, &entry) == 0;
+  return rondo_cq_try_push(&q->producers, &entry) == 0;
 }
 
 static bool rondo_pop(void *queue, uint32_t *id) {
   struct rondo_queue *q = queue;
   struct rondo_cqe entry;
-  if (!rondo_cq_try_pop(&q->cq, &entry))
+  if (!rondo_cq_try_pop(&q->consumer, &entry))
     return false;
   *id = entry.collective;
   return true;

@@ -41,17 +41,18 @@ struct rondo_block_counters {
   uint64_t steps, primitives, preemptions, context_loads, context_saves, quits, fetched, ended;
 };
 
-// What all blocks of one rank share. Constant but for what the fields' own rules say.
+// What all blocks of one rank share. Constant: what changes is reached by address, so that it may lie
+// with whoever changes it.
 struct rondo_daemon_core {
-  struct rondo_sq *sq;      // from the CPU; popped by block 0
-  struct rondo_sq *inboxes; // block_count; inboxes[b] is pushed by block 0 and popped by b
-  struct rondo_cq *cq;
-  struct rondo_device_table *table;
+  struct rondo_sq_producer *inboxes; // block_count; block 0's, to hand entries on. [0] is unused
+  struct rondo_cq_producers *cq;
+  const struct rondo_device_table *table;
+  const uint32_t *exit; // set with release when blocks are to end; never unset
   struct rondo_policy policy;
   uint64_t quit_period_ns;
   uint64_t residency_ns;
   uint32_t block_count;
-  uint32_t exit; // set with release when blocks are to end; never unset
+  uint32_t reserved;
 };
 
 struct rondo_active_slot {
@@ -63,7 +64,8 @@ struct rondo_active_slot {
 };
 
 struct rondo_block {
-  struct rondo_daemon_core *daemon;
+  const struct rondo_daemon_core *daemon;
+  struct rondo_sq_consumer source; // block 0: of the SQ, from the CPU; the others: of their inbox
   uint32_t index;
   uint32_t resident;        // 0: it has quit, or was never started
   uint32_t stalled;         // a whole pass over the task queue made no progress
@@ -82,10 +84,12 @@ RONDO_FN void rondo_counter_add(uint64_t *counter, uint64_t n) {
 }
 
 // Prepares a block that has not been started. `entries` holds `capacity` tasks, the size of the
-// daemon's table; both are the caller's and outlive the block.
-RONDO_FN void rondo_block_init(struct rondo_block *b, struct rondo_daemon_core *daemon,
-                               uint32_t index, uint32_t *entries, uint32_t capacity) {
+// daemon's table; both are the caller's and outlive the block. `source` is copied.
+RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_core *daemon,
+                               const struct rondo_sq_consumer *source, uint32_t index,
+                               uint32_t *entries, uint32_t capacity) {
   b->daemon = daemon;
+  b->source = *source;
   b->index = index;
   b->resident = b->stalled = b->pass_progressed = b->scheduled = b->passed = 0;
   b->last_progress_ns = b->resident_since_ns = 0;
@@ -200,10 +204,9 @@ RONDO_FN int rondo_block_can_fan_out(struct rondo_block *b, const struct rondo_s
 
 // Fetches up to RONDO_STEP_FETCHES entries; returns how many.
 RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
-  struct rondo_sq *source = b->index == 0 ? b->daemon->sq : &b->daemon->inboxes[b->index];
   uint32_t fetched = 0;
   while (fetched < RONDO_STEP_FETCHES) {
-    const struct rondo_sqe *entry = rondo_sq_try_peek(source);
+    const struct rondo_sqe *entry = rondo_sq_try_peek(&b->source);
     if (!entry)
       break;
     if (b->index == 0) {
@@ -213,7 +216,7 @@ RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
         (void)rondo_sq_push(&b->daemon->inboxes[i], entry);
     }
     rondo_block_accept(b, entry, now_ns);
-    rondo_sq_pop(source);
+    rondo_sq_pop(&b->source);
     fetched++;
     if (b->daemon->policy.budget == RONDO_BUDGET_NEVER)
       break; // the single-queue model: one at a time
@@ -417,7 +420,7 @@ RONDO_FN int rondo_block_quit(struct rondo_block *b, int is_stuck) {
 // Nothing moved in this step: time to quit?
 RONDO_FN int rondo_block_rest(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_daemon_core *d = b->daemon;
-  if (b->queue.count == 0 && rondo_load_acquire_u32(&d->exit)) {
+  if (b->queue.count == 0 && rondo_load_acquire_u32(d->exit)) {
     (void)rondo_block_quit(b, 1);
     return RONDO_STEP_EXIT;
   }
@@ -443,7 +446,7 @@ RONDO_FN void rondo_block_stuck(struct rondo_block *b, struct rondo_active_slot 
 
 // One bounded step at time `now_ns` (monotonic). Returns enum rondo_step_result.
 RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
-  struct rondo_daemon_core *d = b->daemon;
+  const struct rondo_daemon_core *d = b->daemon;
   int moved = 0;
   rondo_counter_add(&b->counters.steps, 1);
   if (rondo_policy_should_fetch(&d->policy, b->queue.count, (int)b->stalled)) {

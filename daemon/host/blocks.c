@@ -15,7 +15,8 @@ uint64_t rondo_host_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-int rondo_host_blocks_create(struct rondo_host_daemon *d, uint32_t capacity) {
+int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
+                             uint32_t capacity) {
   uint32_t count = d->core.block_count;
   size_t bytes = count * sizeof(struct rondo_host_block);
   bytes = (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
@@ -26,7 +27,7 @@ int rondo_host_blocks_create(struct rondo_host_daemon *d, uint32_t capacity) {
   d->blocks = blocks;
   for (uint32_t i = 0; i < count; i++) {
     uint32_t *entries = calloc(capacity, sizeof *entries);
-    rondo_block_init(&blocks[i].core, &d->core, i, entries, capacity);
+    rondo_block_init(&blocks[i].core, &d->core, &sources[i], i, entries, capacity);
     blocks[i].daemon = d;
     blocks[i].pause_ns = d->restart_min_ns;
     if (!entries) {
@@ -62,10 +63,7 @@ static uint64_t block_progress(const struct rondo_host_block *block) {
 
 // A block is started for a new entry at once, and for unfinished work after a pause.
 static int should_start(const struct rondo_host_block *block, uint64_t now_ns) {
-  const struct rondo_daemon_core *core = &block->daemon->core;
-  uint32_t index = block->core.index;
-  const struct rondo_sq *source = index == 0 ? core->sq : &core->inboxes[index];
-  if (rondo_sq_try_peek(source))
+  if (rondo_sq_try_peek(&block->core.source))
     return 1;
   if (RONDO_FAULT(LOST_WAKEUP))
     return 0;

@@ -200,7 +200,7 @@ int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns) {
     uint64_t launches = rondo_load_seq_cst_u64(&d->blocks[i].launches);
     uint64_t leaves = rondo_load_acquire_u64(&d->blocks[i].leaves);
     // What was submitted before the call counts as launched, though its start is still to come.
-    int coming = i == 0 && launches == leaves && rondo_sq_has_entry(d->core.sq);
+    int coming = i == 0 && launches == leaves && rondo_sq_has_entry(&d->sq);
     point.launches[i] = launches + (uint64_t)coming;
   }
   rondo_fetch_add_seq_cst_u32(&d->sync_waiters, 1);
@@ -211,7 +211,7 @@ int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns) {
     left = has_left(&point);
     uint64_t now_ns = rondo_host_now_ns();
     // Blocks of a daemon that ends are stepped no more: those that are resident never leave.
-    if (left || now_ns >= deadline_ns || rondo_load_acquire_u32(&d->core.exit))
+    if (left || now_ns >= deadline_ns || rondo_load_acquire_u32(&d->exit))
       break;
     uint64_t rest_ns = deadline_ns - now_ns;
     rondo_futex_wait(&d->left_word, word, rest_ns < SLEEP_MAX_NS ? rest_ns : SLEEP_MAX_NS);

@@ -33,13 +33,16 @@ struct rondo_host_block {
 struct rondo_host_daemon {
   struct rondo_daemon_core core;
   struct rondo_host_block *blocks; // core.block_count of them
-  uint64_t outstanding;            // runs submitted and not completed (H3/H4)
-  uint32_t helpers;                // threads that wait and step these blocks
-  uint32_t sync_waiters;           // threads that want to know when blocks leave
-  uint32_t left_word;              // futex: changes whenever a block has left
-  uint32_t done_word;              // futex: changes whenever a run has ended
+  struct rondo_cq_consumer cq;     // guarded by whoever serves the rank
+  void *queues;                    // memory of the rings and of the daemon's halves
+  _Alignas(RONDO_LINE_BYTES) struct rondo_sq_producer sq; // guarded by whoever submits
+  uint64_t outstanding;  // runs submitted and not completed (H3/H4)
+  uint32_t exit;         // core.exit points here
+  uint32_t helpers;      // threads that wait and step these blocks
+  uint32_t sync_waiters; // threads that want to know when blocks leave
+  uint32_t left_word;    // futex: changes whenever a block has left
+  uint32_t done_word;    // futex: changes whenever a run has ended
   uint32_t done_waiters;
-  uint32_t reserved;
   uint64_t restart_min_ns, restart_max_ns;
   uint64_t starts, helped; // counters
   // Takes completions and pushes waiting runs; any thread, any time. Returns 1 if it did anything.
@@ -53,10 +56,11 @@ uint64_t rondo_host_now_ns(void);
 
 // ------------------------------------------------------------------ blocks ---
 
-// Makes the blocks of a daemon whose `core`, service, owner and restart times are set.
-// `entries` of each block are allocated for `capacity` collectives.
+// Makes the blocks of a daemon whose `core`, service, owner and restart times are set. Block b
+// takes entries from `sources[b]`; its task queue is made for `capacity` collectives.
 // Returns 0 or RONDO_ERR_NO_MEMORY.
-int rondo_host_blocks_create(struct rondo_host_daemon *d, uint32_t capacity);
+int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
+                             uint32_t capacity);
 void rondo_host_blocks_destroy(struct rondo_host_daemon *d);
 
 // Takes or gives back the right to step a block. Never waits.

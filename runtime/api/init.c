@@ -16,23 +16,50 @@
 
 // ------------------------------------------------------------------- making ---
 
-static int make_queues(struct rondo_rank *rank) {
-  struct rondo_daemon_core *core = &rank->daemon.core;
+static size_t in_lines(size_t bytes) {
+  return (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+}
+
+// Takes the next piece of the memory at `at`.
+static void *carve(char **at, size_t bytes) {
+  void *piece = *at;
+  *at += in_lines(bytes);
+  return piece;
+}
+
+// A queue to block `block`: its ring, and the halves of its two sides.
+static void make_sq(struct rondo_rank *rank, char **at, struct rondo_sq_producer *producer,
+                    struct rondo_sq_consumer *consumer) {
+  uint32_t entries = rank->manual.sq_entries ? rank->manual.sq_entries : RONDO_SQ_ENTRIES;
+  uint32_t first = rank->manual.first_sequence;
+  struct rondo_sq_ring *ring = carve(at, rondo_sq_ring_bytes(entries));
+  rondo_sq_ring_init(ring, entries, first);
+  rondo_sq_producer_init(producer, (uint64_t)(uintptr_t)ring, entries, first);
+  rondo_sq_consumer_init(consumer, (uint64_t)(uintptr_t)ring, entries, first);
+}
+
+// Makes the queues; the consumers' halves of those to the blocks are written to `sources`.
+static int make_queues(struct rondo_rank *rank, struct rondo_sq_consumer *sources) {
+  struct rondo_host_daemon *d = &rank->daemon;
   const struct rondo_manual *m = &rank->manual;
+  uint32_t blocks = d->core.block_count;
   uint32_t sq_entries = m->sq_entries ? m->sq_entries : RONDO_SQ_ENTRIES;
   uint32_t cq_entries = m->cq_entries ? m->cq_entries : RONDO_CQ_ENTRIES;
-  size_t sqe_bytes = sq_entries * sizeof(struct rondo_sqe);
-  core->sq = rondo_memory_alloc(sizeof *core->sq + sqe_bytes);
-  core->cq = rondo_memory_alloc(sizeof *core->cq + cq_entries * sizeof(struct rondo_cqe));
-  core->inboxes = rondo_memory_alloc(core->block_count * (sizeof *core->inboxes + sqe_bytes));
-  if (!core->sq || !core->cq || !core->inboxes)
+  size_t inboxes_bytes = blocks * sizeof *d->core.inboxes;
+  size_t bytes = in_lines(rondo_cq_ring_bytes(cq_entries)) + sizeof *d->core.cq +
+                 in_lines(inboxes_bytes) + blocks * in_lines(rondo_sq_ring_bytes(sq_entries));
+  d->queues = rondo_memory_alloc(bytes);
+  if (!d->queues)
     return RONDO_ERR_NO_MEMORY;
-  rondo_sq_init(core->sq, (struct rondo_sqe *)(core->sq + 1), sq_entries, m->first_sequence);
-  rondo_cq_init(core->cq, (uint64_t *)(core->cq + 1), cq_entries, m->first_sequence);
-  struct rondo_sqe *entries = (struct rondo_sqe *)(core->inboxes + core->block_count);
-  for (uint32_t b = 0; b < core->block_count; b++)
-    rondo_sq_init(&core->inboxes[b], entries + (size_t)b * sq_entries, sq_entries,
-                  m->first_sequence);
+  char *at = d->queues;
+  struct rondo_cq_ring *ring = carve(&at, rondo_cq_ring_bytes(cq_entries));
+  d->core.cq = carve(&at, sizeof *d->core.cq);
+  d->core.inboxes = carve(&at, inboxes_bytes);
+  rondo_cq_ring_init(ring, cq_entries, m->first_sequence);
+  rondo_cq_producers_init(d->core.cq, (uint64_t)(uintptr_t)ring, cq_entries, m->first_sequence);
+  rondo_cq_consumer_init(&d->cq, (uint64_t)(uintptr_t)ring, cq_entries);
+  for (uint32_t b = 0; b < blocks; b++)
+    make_sq(rank, &at, b == 0 ? &d->sq : &d->core.inboxes[b], &sources[b]);
   return RONDO_SUCCESS;
 }
 
@@ -45,7 +72,9 @@ static int make_daemon(struct rondo_rank *rank) {
                                 .front_budget_ns = t->front_budget_ns,
                                 .min_budget_ns = t->min_budget_ns,
                                 .max_budget_ns = t->max_budget_ns};
+  struct rondo_sq_consumer sources[RONDO_MAX_BLOCKS];
   d->core.table = &rank->table;
+  d->core.exit = &d->exit;
   d->core.policy = policy;
   d->core.quit_period_ns = t->quit_period_ns;
   d->core.residency_ns = t->residency_ns;
@@ -55,17 +84,15 @@ static int make_daemon(struct rondo_rank *rank) {
   d->service = rondo_rank_service;
   d->needs_service = rondo_rank_needs_service;
   d->owner = rank;
-  int status = make_queues(rank);
+  int status = make_queues(rank, sources);
   if (status == RONDO_SUCCESS)
-    status = rondo_host_blocks_create(d, rank->cfg.max_collectives);
+    status = rondo_host_blocks_create(d, sources, rank->cfg.max_collectives);
   return status;
 }
 
 static void rank_free(struct rondo_rank *rank) {
   rondo_host_blocks_destroy(&rank->daemon);
-  rondo_memory_free(rank->daemon.core.sq);
-  rondo_memory_free(rank->daemon.core.cq);
-  rondo_memory_free(rank->daemon.core.inboxes);
+  rondo_memory_free(rank->daemon.queues);
   for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++) {
     rondo_memory_free(rank->pages[i]);
     rondo_memory_free((void *)(uintptr_t)rank->table.pages[i]);
@@ -201,7 +228,7 @@ static void await_users(struct rondo_context ctx) {
 static void free_node(void *node) { (void)node; }
 
 static void dismantle(struct rondo_context ctx, struct rondo_rank *rank) {
-  rondo_store_release_u32(&rank->daemon.core.exit, 1);
+  rondo_store_release_u32(&rank->daemon.exit, 1);
   rondo_callbacks_fini(&rank->callbacks);
   if (!rank->is_manual)
     rondo_host_detach(&rank->daemon);

@@ -70,6 +70,7 @@ struct rondo_manual {
 };
 
 struct rondo_rank {
+  struct rondo_host_daemon daemon;
   struct rondo_config cfg; // resolved
   struct rondo_world *world;
   uint32_t closing;
@@ -87,7 +88,6 @@ struct rondo_rank {
   uint64_t next_group;
   uint64_t submitted, completed; // sums over collectives
   // Shared with the daemon.
-  struct rondo_host_daemon daemon;
   struct rondo_device_table table;
   uint32_t has_overflow;
   uint32_t wants_events;

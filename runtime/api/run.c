@@ -87,7 +87,7 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
   entry.recv = (uint64_t)(uintptr_t)args->recv;
   entry.generation = coll->generation;
   entry.block_count = coll->party.shape.blocks;
-  if (rondo_sq_push(rank->daemon.core.sq, &entry))
+  if (rondo_sq_push(&rank->daemon.sq, &entry))
     return;
   pthread_mutex_unlock(&rank->lock);
   RONDO_POINT("run.before_record");
@@ -298,7 +298,7 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   if (status != RONDO_SUCCESS)
     return status;
   if (!rondo_host_synchronize(&rank->daemon, deadline_after(timeout_ns)))
-    status = rondo_load_acquire_u32(&rank->daemon.core.exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
+    status = rondo_load_acquire_u32(&rank->daemon.exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
   rondo_rank_exit(ctx);
   return status;
 }

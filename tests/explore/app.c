@@ -267,7 +267,7 @@ static void act_synchronize(struct explore_machine *m, uint32_t rank) {
   explore_trace(m, "rank %u synchronises with its device", rank);
   for (uint32_t b = 0; b < d->core.block_count; b++) {
     const struct rondo_host_block *block = &d->blocks[b];
-    int coming = b == 0 && block->launches == block->leaves && rondo_sq_has_entry(d->core.sq);
+    int coming = b == 0 && block->launches == block->leaves && rondo_sq_has_entry(&d->sq);
     r->launches[b] = block->launches + (uint64_t)coming;
   }
   r->is_syncing = 1;

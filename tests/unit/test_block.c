@@ -129,7 +129,7 @@ static void a_block_told_to_exit_does_when_idle(void **state) {
   (void)state;
   struct rondo_config c = base_config();
   open_sides(1, &c);
-  rondo_store_release_u32(&sides[0].rank->daemon.core.exit, 1);
+  rondo_store_release_u32(&sides[0].rank->daemon.exit, 1);
   assert_int_equal(step(0, 0), RONDO_STEP_EXIT);
   assert_false(sides[0].block->resident);
   close_sides();

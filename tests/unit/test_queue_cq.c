@@ -11,8 +11,20 @@
 #define CAPACITY 8u
 #define PRODUCERS 4u
 
-static _Alignas(16) uint64_t words[2 * CAPACITY];
-static struct rondo_cq queue;
+static struct {
+  _Alignas(RONDO_LINE_BYTES) struct rondo_cq_ring ring;
+  uint64_t words[2 * CAPACITY];
+} shared;
+static struct rondo_cq_producers producers_half;
+static struct rondo_cq_consumer consumer_half;
+
+static void start(uint32_t first_sequence) {
+  uint64_t ring = (uint64_t)(uintptr_t)&shared.ring;
+  memset(&shared, 0xa5, sizeof shared);
+  rondo_cq_ring_init(&shared.ring, CAPACITY, first_sequence);
+  rondo_cq_producers_init(&producers_half, ring, CAPACITY, first_sequence);
+  rondo_cq_consumer_init(&consumer_half, ring, CAPACITY);
+}
 
 static struct rondo_cqe entry_of(uint32_t number) {
   struct rondo_cqe e = {0};
@@ -25,36 +37,36 @@ static struct rondo_cqe entry_of(uint32_t number) {
 
 static void push(uint32_t number) {
   struct rondo_cqe e = entry_of(number);
-  assert_int_equal(rondo_cq_try_push(&queue, &e), 0);
+  assert_int_equal(rondo_cq_try_push(&producers_half, &e), 0);
 }
 
 static void pop(uint32_t number) {
   struct rondo_cqe want = entry_of(number);
   struct rondo_cqe got = {0};
-  assert_true(rondo_cq_has_entry(&queue));
-  assert_int_equal(rondo_cq_try_pop(&queue, &got), 1);
+  assert_true(rondo_cq_has_entry(&consumer_half));
+  assert_int_equal(rondo_cq_try_pop(&consumer_half, &got), 1);
   want.mark = got.mark;
   assert_memory_equal(&got, &want, sizeof got);
 }
 
 static void assert_empty(void) {
   struct rondo_cqe got = {0};
-  assert_false(rondo_cq_has_entry(&queue));
-  assert_int_equal(rondo_cq_try_pop(&queue, &got), 0);
+  assert_false(rondo_cq_has_entry(&consumer_half));
+  assert_int_equal(rondo_cq_try_pop(&consumer_half, &got), 0);
 }
 
 static void is_empty_at_first(void **state) {
   (void)state;
   const uint32_t firsts[] = {0, 1, CAPACITY - 1, CAPACITY, UINT32_MAX - CAPACITY, UINT32_MAX};
   for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
-    rondo_cq_init(&queue, words, CAPACITY, firsts[i]);
+    start(firsts[i]);
     assert_empty();
   }
 }
 
 static void gives_back_every_field(void **state) {
   (void)state;
-  rondo_cq_init(&queue, words, CAPACITY, 0);
+  start(0);
   push(4711);
   pop(4711);
   assert_empty();
@@ -64,9 +76,9 @@ static void keeps_the_extremes_of_its_fields(void **state) {
   (void)state;
   struct rondo_cqe e = {0, UINT32_MAX, UINT32_MAX, UINT16_MAX, UINT16_MAX};
   struct rondo_cqe got = {0};
-  rondo_cq_init(&queue, words, CAPACITY, UINT32_MAX);
-  assert_int_equal(rondo_cq_try_push(&queue, &e), 0);
-  assert_int_equal(rondo_cq_try_pop(&queue, &got), 1);
+  start(UINT32_MAX);
+  assert_int_equal(rondo_cq_try_push(&producers_half, &e), 0);
+  assert_int_equal(rondo_cq_try_pop(&consumer_half, &got), 1);
   e.mark = got.mark;
   assert_memory_equal(&got, &e, sizeof e);
 }
@@ -74,23 +86,37 @@ static void keeps_the_extremes_of_its_fields(void **state) {
 static void full_refuses_and_changes_nothing(void **state) {
   (void)state;
   struct rondo_cqe extra = entry_of(99);
-  rondo_cq_init(&queue, words, CAPACITY, 0);
+  start(0);
   for (uint32_t n = 0; n < CAPACITY; n++)
     push(n);
-  assert_int_equal(rondo_cq_try_push(&queue, &extra), 1);
+  assert_int_equal(rondo_cq_try_push(&producers_half, &extra), 1);
   pop(0);
   push(CAPACITY);
-  assert_int_equal(rondo_cq_try_push(&queue, &extra), 1);
+  assert_int_equal(rondo_cq_try_push(&producers_half, &extra), 1);
   for (uint32_t n = 1; n <= CAPACITY; n++)
     pop(n);
   assert_empty();
+}
+
+// As long as there is room by what was seen, a producer leaves the consumer's word alone.
+static void looks_across_only_when_it_seems_full(void **state) {
+  (void)state;
+  start(0);
+  for (uint32_t n = 0; n < CAPACITY; n++) {
+    push(n);
+    pop(n);
+    assert_int_equal(producers_half.claim >> 32, 0);
+  }
+  push(CAPACITY);
+  assert_int_equal(producers_half.claim >> 32, CAPACITY);
+  pop(CAPACITY);
 }
 
 static void wraps_at_uint32_max(void **state) {
   (void)state;
   for (uint32_t before = 0; before <= 2 * CAPACITY; before++) {
     for (uint32_t fill = 1; fill <= CAPACITY; fill++) {
-      rondo_cq_init(&queue, words, CAPACITY, 0u - before);
+      start(0u - before);
       for (uint32_t n = 0; n < 4 * CAPACITY; n += fill) {
         for (uint32_t i = 0; i < fill; i++)
           push(n + i);
@@ -112,7 +138,7 @@ static void *produce(void *arg) {
   const struct producer *p = arg;
   for (uint32_t n = 0; n < p->count; n++) {
     struct rondo_cqe e = {0, n, p->index, (uint16_t)(n * 3u), (uint16_t)(n * 5u)};
-    while (rondo_cq_try_push(&queue, &e))
+    while (rondo_cq_try_push(&producers_half, &e))
       sched_yield();
   }
   return NULL;
@@ -124,7 +150,7 @@ static uint64_t drain(uint64_t total) {
   uint64_t wrong = 0;
   for (uint64_t taken = 0; taken < total; taken++) {
     struct rondo_cqe e;
-    while (!rondo_cq_try_pop(&queue, &e))
+    while (!rondo_cq_try_pop(&consumer_half, &e))
       sched_yield();
     uint32_t n = e.collective;
     if (e.duration_ns >= PRODUCERS)
@@ -140,7 +166,7 @@ static void takes_from_many_producers(void **state) {
   (void)state;
   struct producer producers[PRODUCERS];
   uint32_t each = (uint32_t)rondo_test_load(60000, 4000);
-  rondo_cq_init(&queue, words, CAPACITY, UINT32_MAX - 1000);
+  start(UINT32_MAX - 1000);
   for (uint32_t i = 0; i < PRODUCERS; i++) {
     producers[i].index = i;
     producers[i].count = each;
@@ -158,6 +184,7 @@ int main(void) {
       RONDO_NAMED_TEST("queue_cq", gives_back_every_field),
       RONDO_NAMED_TEST("queue_cq", keeps_the_extremes_of_its_fields),
       RONDO_NAMED_TEST("queue_cq", full_refuses_and_changes_nothing),
+      RONDO_NAMED_TEST("queue_cq", looks_across_only_when_it_seems_full),
       RONDO_NAMED_TEST("queue_cq", wraps_at_uint32_max),
       RONDO_NAMED_TEST("queue_cq", takes_from_many_producers),
   };

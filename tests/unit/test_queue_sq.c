@@ -10,8 +10,12 @@
 
 #define CAPACITY 8u
 
-static struct rondo_sqe entries[CAPACITY];
-static struct rondo_sq queue;
+static struct {
+  _Alignas(RONDO_LINE_BYTES) struct rondo_sq_ring ring;
+  struct rondo_sqe entries[CAPACITY];
+} shared;
+static struct rondo_sq_producer producer;
+static struct rondo_sq_consumer consumer;
 
 // Every field has a value that follows from the number, so that a mixed-up entry shows.
 static struct rondo_sqe entry_of(uint64_t number) {
@@ -33,23 +37,26 @@ static int is_entry_of(const struct rondo_sqe *got, uint64_t number) {
 }
 
 static void start(uint32_t first_sequence) {
-  memset(entries, 0xa5, sizeof entries);
+  uint64_t ring = (uint64_t)(uintptr_t)&shared.ring;
+  memset(&shared, 0xa5, sizeof shared);
   for (uint32_t i = 0; i < CAPACITY; i++)
-    memset(entries[i].reserved, 0, sizeof entries[i].reserved);
-  rondo_sq_init(&queue, entries, CAPACITY, first_sequence);
+    memset(shared.entries[i].reserved, 0, sizeof shared.entries[i].reserved);
+  rondo_sq_ring_init(&shared.ring, CAPACITY, first_sequence);
+  rondo_sq_producer_init(&producer, ring, CAPACITY, first_sequence);
+  rondo_sq_consumer_init(&consumer, ring, CAPACITY, first_sequence);
 }
 
 static void push(uint64_t number) {
   struct rondo_sqe e = entry_of(number);
-  assert_true(rondo_sq_has_room(&queue));
-  assert_int_equal(rondo_sq_push(&queue, &e), 0);
+  assert_true(rondo_sq_has_room(&producer));
+  assert_int_equal(rondo_sq_push(&producer, &e), 0);
 }
 
 static void pop(uint64_t number) {
-  const struct rondo_sqe *got = rondo_sq_try_peek(&queue);
+  const struct rondo_sqe *got = rondo_sq_try_peek(&consumer);
   assert_non_null(got);
   assert_true(is_entry_of(got, number));
-  rondo_sq_pop(&queue);
+  rondo_sq_pop(&consumer);
 }
 
 static void is_empty_at_first(void **state) {
@@ -57,8 +64,8 @@ static void is_empty_at_first(void **state) {
   const uint32_t firsts[] = {0, 1, CAPACITY - 1, CAPACITY, UINT32_MAX - CAPACITY, UINT32_MAX};
   for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
     start(firsts[i]);
-    assert_null(rondo_sq_try_peek(&queue));
-    assert_false(rondo_sq_has_entry(&queue));
+    assert_null(rondo_sq_try_peek(&consumer));
+    assert_false(rondo_sq_has_entry(&producer));
   }
 }
 
@@ -66,17 +73,17 @@ static void gives_back_every_field(void **state) {
   (void)state;
   start(0);
   push(41);
-  assert_true(rondo_sq_has_entry(&queue));
+  assert_true(rondo_sq_has_entry(&producer));
   pop(41);
-  assert_null(rondo_sq_try_peek(&queue));
-  assert_false(rondo_sq_has_entry(&queue));
+  assert_null(rondo_sq_try_peek(&consumer));
+  assert_false(rondo_sq_has_entry(&producer));
 }
 
 static void peeking_takes_nothing(void **state) {
   (void)state;
   start(0);
   push(1);
-  assert_ptr_equal(rondo_sq_try_peek(&queue), rondo_sq_try_peek(&queue));
+  assert_ptr_equal(rondo_sq_try_peek(&consumer), rondo_sq_try_peek(&consumer));
   pop(1);
 }
 
@@ -86,15 +93,15 @@ static void full_refuses_and_changes_nothing(void **state) {
   for (uint64_t n = 0; n < CAPACITY; n++)
     push(n);
   struct rondo_sqe extra = entry_of(99);
-  assert_false(rondo_sq_has_room(&queue));
-  assert_int_equal(rondo_sq_push(&queue, &extra), 1);
-  assert_int_equal(rondo_sq_push(&queue, &extra), 1);
+  assert_false(rondo_sq_has_room(&producer));
+  assert_int_equal(rondo_sq_push(&producer, &extra), 1);
+  assert_int_equal(rondo_sq_push(&producer, &extra), 1);
   pop(0);
   push(CAPACITY);
-  assert_int_equal(rondo_sq_push(&queue, &extra), 1);
+  assert_int_equal(rondo_sq_push(&producer, &extra), 1);
   for (uint64_t n = 1; n <= CAPACITY; n++)
     pop(n);
-  assert_null(rondo_sq_try_peek(&queue));
+  assert_null(rondo_sq_try_peek(&consumer));
 }
 
 // Starts at each distance before the wrap, with each fill level.
@@ -108,45 +115,45 @@ static void wraps_at_uint32_max(void **state) {
           push(n + i);
         for (uint64_t i = 0; i < fill; i++)
           pop(n + i);
-        assert_null(rondo_sq_try_peek(&queue));
+        assert_null(rondo_sq_try_peek(&consumer));
       }
     }
   }
 }
 
-struct consumer {
+struct consumer_load {
   uint64_t count;
   uint64_t wrong;
 };
 
 static void *consume(void *arg) {
-  struct consumer *c = arg;
+  struct consumer_load *c = arg;
   for (uint64_t n = 0; n < c->count; n++) {
-    const struct rondo_sqe *e = rondo_sq_try_peek(&queue);
+    const struct rondo_sqe *e = rondo_sq_try_peek(&consumer);
     while (!e) {
       sched_yield();
-      e = rondo_sq_try_peek(&queue);
+      e = rondo_sq_try_peek(&consumer);
     }
     c->wrong += !is_entry_of(e, n);
-    rondo_sq_pop(&queue);
+    rondo_sq_pop(&consumer);
   }
   return NULL;
 }
 
 static void hands_over_between_threads(void **state) {
   (void)state;
-  struct consumer c = {rondo_test_load(300000, 20000), 0};
+  struct consumer_load c = {rondo_test_load(300000, 20000), 0};
   pthread_t thread;
   start(UINT32_MAX - 1000);
   assert_int_equal(pthread_create(&thread, NULL, consume, &c), 0);
   for (uint64_t n = 0; n < c.count; n++) {
     struct rondo_sqe e = entry_of(n);
-    while (rondo_sq_push(&queue, &e))
+    while (rondo_sq_push(&producer, &e))
       sched_yield();
   }
   pthread_join(thread, NULL);
   assert_int_equal(c.wrong, 0);
-  assert_null(rondo_sq_try_peek(&queue));
+  assert_null(rondo_sq_try_peek(&consumer));
 }
 
 int main(void) {

@@ -32,7 +32,7 @@ static struct rondo_rank *open_rank(struct rondo_context *ctx) {
 
 // Steps the blocks in turn until the run's completion is in the queue.
 static void step_until_posted(struct rondo_rank *rank) {
-  for (uint64_t now_ns = 1; now_ns < 10000 && !rondo_cq_has_entry(rank->daemon.core.cq); now_ns++) {
+  for (uint64_t now_ns = 1; now_ns < 10000 && !rondo_cq_has_entry(&rank->daemon.cq); now_ns++) {
     struct rondo_block *b = &rank->daemon.blocks[now_ns % 2].core;
     if (!b->resident)
       rondo_block_start(b, now_ns);
