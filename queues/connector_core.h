@@ -12,6 +12,11 @@
 // own payload memory; or it refers to memory that the producer guarantees to stay
 // as it is until the slot is consumed.
 //
+// The two sides may be different processes, which map the connector at different addresses: so
+// nothing in it is an address, save what says of whom. Payload memory is given by its distance
+// from the connector; a reference is an address of the producer's, and the consumer
+// knows how far from it its own mapping of that memory is (`reference_bias`).
+//
 // Edges (docs/memory-order.md):
 //   C1 publish (release mark)      pairs with C2 try_peek (acquire mark): the payload is visible.
 //   C3 consume (release consumed)  pairs with C4 try_reserve (acquire consumed): the slot may be overwritten.
@@ -30,32 +35,38 @@
 #define RONDO_CONNECTOR_INLINE_BYTES 48u
 #define RONDO_CONNECTOR_MAX_SLOTS 64u
 
-// A flag in rondo_slot.bytes: `address` is the producer's own buffer.
+// A flag in rondo_slot.bytes: the payload is in the producer's own buffer, at `address`.
 #define RONDO_SLOT_REFERENCE 0x80000000u
 
 struct rondo_slot {
   uint32_t mark;    // sequence number + 1 of what it holds
   uint32_t bytes;   // of the payload, and RONDO_SLOT_REFERENCE
-  uint64_t address; // of the payload; unused when it is inline
+  uint64_t address; // of a reference, the producer's; else unused
   uint8_t data[RONDO_CONNECTOR_INLINE_BYTES];
 };
 static_assert(sizeof(struct rondo_slot) == 64, "shared layout");
 static_assert(offsetof(struct rondo_slot, data) == 16, "shared layout");
 
-// Followed in memory by slot_count slots. Payload memory, if any, is elsewhere.
+// Followed in memory by slot_count slots.
 struct rondo_connector {
   // Written by the consumer.
   uint32_t consumed; // sequence number of the next slot to consume
   uint32_t reading;  // 1 while it reads a reference
   uint8_t consumer_line[RONDO_LINE_BYTES - 8];
-  // Constant after rondo_connector_init.
-  uint64_t payload;         // address of slot_count × slot_bytes; 0: inline and references only
+  // Written by the producer, once: when it fails a run whose references may not have been consumed.
+  uint32_t shut; // 1: what references refer to is no longer the run's
+  // Constant when the first run begins.
   uint32_t slot_count;      // a power of two
+  uint64_t payload;         // distance of slot_count × slot_bytes; 0: inline and references only
   uint32_t slot_bytes;      // the most that one slot's payload memory holds
   uint32_t reference_bytes; // payloads of at least this may be references; UINT32_MAX: never
+  uint64_t reference_begin; // ... if they lie between these two addresses, the producer's
+  uint64_t reference_end;
+  uint64_t reference_bias; // from the producer's address of a reference to the consumer's
+  uint32_t is_mapped;      // the consumer has a mapping of its own of that memory, see below
   uint32_t first_sequence;
   uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
-  uint8_t constant_line[RONDO_LINE_BYTES - 32];
+  uint8_t constant_line[RONDO_LINE_BYTES - 64];
 };
 static_assert(sizeof(struct rondo_connector) == 2 * RONDO_LINE_BYTES, "shared layout");
 
@@ -76,12 +87,17 @@ RONDO_FN struct rondo_slot *rondo_connector_slot(struct rondo_connector *c, uint
   return &slots[sequence & (c->slot_count - 1)];
 }
 
-// Prepares a connector before either side sees it. `c->payload`, slot_count,
-// slot_bytes, reference_bytes and ranks are set by the caller; the first slot will have the
-// number `first_sequence` (0, save in tests of the wrap).
+// Prepares a connector before either side sees it, for two sides in one process. `c->payload`,
+// slot_count, slot_bytes, reference_bytes and ranks are set by the caller; the first slot will
+// have the number `first_sequence` (0, save in tests of the wrap).
 RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_sequence) {
   c->consumed = first_sequence;
   c->reading = 0;
+  c->shut = 0;
+  c->reference_begin = 0;
+  c->reference_end = UINT64_MAX;
+  c->reference_bias = 0;
+  c->is_mapped = 0;
   c->first_sequence = first_sequence;
   for (uint32_t i = 0; i < c->slot_count; i++) {
     uint32_t sequence = first_sequence + i;
@@ -109,14 +125,23 @@ RONDO_FN int rondo_connector_try_reserve(struct rondo_endpoint *e) {
   return e->sequence - e->seen < c->slot_count;
 }
 
-// Producer: where a payload of `bytes` (at most slot_bytes, or inline) is to be
-// written after a successful reservation.
+// Where a payload of `bytes` (at most slot_bytes, or inline) that is no reference lies in the
+// slot at which this side stands: the producer writes it there after a successful reservation.
 RONDO_FN void *rondo_connector_payload(const struct rondo_endpoint *e, uint64_t bytes) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   if (bytes <= RONDO_CONNECTOR_INLINE_BYTES)
     return rondo_connector_slot(c, e->sequence)->data;
   uint64_t at = (uint64_t)(e->sequence & (c->slot_count - 1)) * c->slot_bytes;
-  return (void *)(uintptr_t)(c->payload + at);
+  return (void *)(uintptr_t)(e->connector + c->payload + at);
+}
+
+// Producer: 1 if `bytes` at `address` may be passed as a reference.
+RONDO_FN int rondo_connector_may_refer(const struct rondo_endpoint *e, const void *address,
+                                       uint64_t bytes) {
+  const struct rondo_connector *c = rondo_endpoint_connector(e);
+  uint64_t at = (uint64_t)(uintptr_t)address;
+  return bytes >= c->reference_bytes && at >= c->reference_begin && at <= c->reference_end &&
+         bytes <= c->reference_end - at;
 }
 
 // Producer: makes the reserved slot visible. `reference` is null, or the memory
@@ -129,7 +154,6 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
     slot->address = (uint64_t)(uintptr_t)reference;
     slot->bytes = bytes | RONDO_SLOT_REFERENCE;
   } else {
-    slot->address = (uint64_t)(uintptr_t)rondo_connector_payload(e, bytes);
     slot->bytes = bytes;
   }
   RONDO_POINT("connector.publish");
@@ -147,14 +171,16 @@ RONDO_FN const struct rondo_slot *rondo_connector_try_peek(const struct rondo_en
   return mark == e->sequence + 1 ? slot : NULL;
 }
 
-RONDO_FN const void *rondo_slot_payload(const struct rondo_slot *slot) {
-  if (slot->bytes <= RONDO_CONNECTOR_INLINE_BYTES)
-    return slot->data;
-  return (const void *)(uintptr_t)slot->address;
-}
-
 RONDO_FN int rondo_slot_is_reference(const struct rondo_slot *slot) {
   return (slot->bytes & RONDO_SLOT_REFERENCE) != 0;
+}
+
+// Consumer: where the payload of the slot that it has peeked at is.
+RONDO_FN const void *rondo_slot_payload(const struct rondo_endpoint *e,
+                                        const struct rondo_slot *slot) {
+  if (rondo_slot_is_reference(slot))
+    return (const void *)(uintptr_t)(slot->address + rondo_endpoint_connector(e)->reference_bias);
+  return rondo_connector_payload(e, slot->bytes);
 }
 
 // Consumer: gives the slot back after all lanes have read it. One lane only.
@@ -166,16 +192,32 @@ RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
 }
 
 // A reference may outlive the producer's run only if the run fails. The consumer
-// announces that it reads (C5), then looks at the communicator's gate; the producer's side closes
-// the gate, then looks at the announcement (C6). Both are sequentially consistent, so
-// at least one sees the other: either the consumer leaves the reference alone, or
-// the producer's run does not end before the consumer is done.
-RONDO_FN void rondo_connector_reading_begin(const struct rondo_endpoint *e) {
-  rondo_store_seq_cst_u32(&rondo_endpoint_connector(e)->reading, 1); // C5
+// announces that it reads, then looks whether the connector has been shut (C5); the producer
+// shuts it, then looks at the announcement (C6). All are sequentially consistent, so at least
+// one sees the other: either the consumer leaves the reference alone, or the producer's
+// run does not end before the consumer is done.
+//
+// A consumer in another process may be stopped or killed while it reads, and the producer
+// waits for nobody. There `is_mapped` says that the memory stays where it is for the
+// consumer, whatever the producer's application does with it: the producer's run ends at once,
+// and the consumer looks again when it has read (C5), before anybody hears of what it has read.
+
+// Consumer: announces that it reads a reference. Returns 1 if it may, else it must end that.
+RONDO_FN int rondo_connector_reading_begin(const struct rondo_endpoint *e) {
+  struct rondo_connector *c = rondo_endpoint_connector(e);
+  rondo_store_seq_cst_u32(&c->reading, 1);                              // C5
+  return RONDO_FAULT(SHUT_UNSEEN) || !rondo_load_seq_cst_u32(&c->shut); // C5
 }
 
-RONDO_FN void rondo_connector_reading_end(const struct rondo_endpoint *e) {
-  rondo_store_release_u32(&rondo_endpoint_connector(e)->reading, 0); // C5
+// Consumer: ends it. Returns 1 if what was read was the run's to the end.
+RONDO_FN int rondo_connector_reading_end(const struct rondo_endpoint *e) {
+  struct rondo_connector *c = rondo_endpoint_connector(e);
+  if (!c->is_mapped) {
+    rondo_store_release_u32(&c->reading, 0); // C5
+    return 1;
+  }
+  rondo_store_seq_cst_u32(&c->reading, 0);                                     // C5
+  return RONDO_FAULT(READ_NOT_VALIDATED) || !rondo_load_seq_cst_u32(&c->shut); // C5
 }
 
 // Producer: 1 if every slot up to `sequence` (exclusive) has been consumed.
@@ -186,9 +228,12 @@ RONDO_FN int rondo_connector_is_drained(struct rondo_endpoint *e, uint32_t seque
   return (int32_t)(e->seen - sequence) >= 0;
 }
 
-// Producer, after the gate was closed: 1 while the consumer reads a reference.
-RONDO_FN int rondo_connector_is_read(const struct rondo_endpoint *e) {
-  return rondo_load_seq_cst_u32(&rondo_endpoint_connector(e)->reading) != 0; // C6
+// Producer of a run that fails: shuts the connector. Returns 1 while the run must not end,
+// because the consumer reads a reference.
+RONDO_FN int rondo_connector_shut(const struct rondo_endpoint *e) {
+  struct rondo_connector *c = rondo_endpoint_connector(e);
+  rondo_store_seq_cst_u32(&c->shut, 1);                        // C6
+  return !c->is_mapped && rondo_load_seq_cst_u32(&c->reading); // C6
 }
 
 #endif // RONDO_QUEUES_CONNECTOR_CORE_H

@@ -357,7 +357,7 @@ RONDO_FN int rondo_context_change_phase(struct rondo_task_context *c) {
     if (RONDO_FAULT(NO_DRAIN) || rondo_connector_is_drained(&c->state.send, c->state.reference_end))
       c->state.phase = RONDO_PHASE_ENDED;
   } else if (before == RONDO_PHASE_FAILING) {
-    if (!c->state.has_reference || !rondo_connector_is_read(&c->state.send))
+    if (!c->state.has_reference || !rondo_connector_shut(&c->state.send))
       c->state.phase = RONDO_PHASE_ENDED;
   }
   return c->state.phase != before;

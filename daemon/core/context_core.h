@@ -38,15 +38,14 @@ static_assert(sizeof(struct rondo_communicator_gate) == RONDO_LINE_BYTES, "share
 #define RONDO_GATE_FAILED 0x100u
 
 // What the communicator says of run `number`: RONDO_SUCCESS to go on (`is_open` says whether
-// data may move yet), else the status that ends the run. Sequentially consistent
-// (G2), because it also decides whether a reference may be read: see connector_core.h.
+// data may move yet), else the status that ends the run (G2).
 RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint64_t number,
                                 int *is_open) {
-  uint32_t state = rondo_load_seq_cst_u32(&gate->state);
+  uint32_t state = rondo_load_acquire_u32(&gate->state);
   *is_open = state == RONDO_GATE_OPEN;
   if (state >= RONDO_GATE_FAILED)
     return (int)(state - RONDO_GATE_FAILED);
-  if (number > rondo_load_seq_cst_u64(&gate->last_run))
+  if (number > rondo_load_acquire_u64(&gate->last_run))
     return RONDO_ERR_PEER;
   return RONDO_SUCCESS;
 }

@@ -14,7 +14,7 @@ enum rondo_attempt {
   RONDO_ATTEMPT_DONE = 0,
   RONDO_ATTEMPT_NO_CREDIT = 1, // the send connector is full
   RONDO_ATTEMPT_NO_DATA = 2,   // the recv connector is empty
-  RONDO_ATTEMPT_SHUT = 3       // the communicator failed
+  RONDO_ATTEMPT_SHUT = 3       // the communicator failed; the receive buffer is unspecified
 };
 
 // What one attempt works on.
@@ -63,12 +63,10 @@ RONDO_FN void rondo_chunk_compute(struct rondo_threads t, const struct rondo_tas
 // is consumed: an unscaled send buffer, or the receive buffer after COPY. Null: it must be copied.
 RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
                                            const struct rondo_chunk_view *v) {
-  const struct rondo_connector *conn = rondo_endpoint_connector(&c->state.send);
-  if (v->bytes < conn->reference_bytes)
-    return NULL;
+  const void *memory = v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
   if (!(v->op->primitive & RONDO_PRIM_RECV) && !c->fixed.reduction.scale)
-    return v->local;
-  return v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
+    memory = v->local;
+  return memory && rondo_connector_may_refer(&c->state.send, memory, v->bytes) ? memory : NULL;
 }
 
 // Publishes the reserved slot with what is in its payload memory, or with a reference.
@@ -83,9 +81,11 @@ RONDO_FN void rondo_chunk_publish(struct rondo_threads t, struct rondo_task_cont
   }
 }
 
-// Computes, copies and publishes a chunk for which both connectors were found ready.
-RONDO_FN void rondo_chunk_execute(struct rondo_threads t, struct rondo_task_context *c,
-                                  const struct rondo_chunk_view *v) {
+// Computes, copies and publishes a chunk for which both connectors were found ready. `guarded`: what
+// comes in is a reference. Returns 0 if the reference was taken away meanwhile: then nothing
+// was published.
+RONDO_FN int rondo_chunk_execute(struct rondo_threads t, struct rondo_task_context *c,
+                                 const struct rondo_chunk_view *v, int guarded) {
   int copies = (v->op->primitive & RONDO_PRIM_COPY) != 0;
   int sends = (v->op->primitive & RONDO_PRIM_SEND) != 0;
   const void *reference = sends ? rondo_chunk_reference(c, v) : NULL;
@@ -95,24 +95,29 @@ RONDO_FN void rondo_chunk_execute(struct rondo_threads t, struct rondo_task_cont
     rondo_chunk_publish(t, c, v, reference);
   if (copies)
     rondo_chunk_compute(t, c, v, v->out);
-  if (!sends || ready)
-    return;
   struct rondo_endpoint at = c->state.send;
-  if (RONDO_FAULT(PUBLISH_BEFORE_DATA)) {
+  if (RONDO_FAULT(PUBLISH_BEFORE_DATA) && sends && !ready) {
     rondo_chunk_publish(t, c, v, reference);
     RONDO_POINT("primitive.early");
   }
-  void *payload = reference ? NULL : rondo_connector_payload(&at, v->bytes);
+  void *payload = sends && !reference ? rondo_connector_payload(&at, v->bytes) : NULL;
   if (payload && copies)
     rondo_move_copy(t, payload, v->out, v->bytes);
   else if (payload)
     rondo_chunk_compute(t, c, v, payload);
-  if (!RONDO_FAULT(PUBLISH_BEFORE_DATA))
+  if (guarded) {
+    RONDO_POINT("primitive.read");
+    rondo_threads_sync();
+    if (!rondo_connector_reading_end(&c->state.recv))
+      return 0;
+  }
+  if (sends && !ready && !RONDO_FAULT(PUBLISH_BEFORE_DATA))
     rondo_chunk_publish(t, c, v, reference);
+  return 1;
 }
 
 // Tries the chunk at which the context stands. On RONDO_ATTEMPT_DONE the chunk has been
-// moved and credits given; the caller advances. Else nothing has changed.
+// moved and credits given; the caller advances. Else nothing has changed that anybody sees.
 RONDO_FN int rondo_primitive_attempt(struct rondo_threads t, struct rondo_task_context *c) {
   struct rondo_chunk_view v;
   uint16_t primitive = rondo_context_op(c)->primitive;
@@ -126,23 +131,18 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_threads t, struct rondo_task_c
       return RONDO_ATTEMPT_NO_DATA;
     guarded = rondo_slot_is_reference(slot);
   }
-  if (guarded) {
-    int is_open = 0;
-    rondo_connector_reading_begin(&c->state.recv);
-    if (rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open) || !is_open) {
-      rondo_connector_reading_end(&c->state.recv);
-      return RONDO_ATTEMPT_SHUT;
-    }
+  if (guarded && !rondo_connector_reading_begin(&c->state.recv)) {
+    (void)rondo_connector_reading_end(&c->state.recv);
+    return RONDO_ATTEMPT_SHUT;
   }
   rondo_chunk_locate(c, &v);
-  v.incoming = slot ? rondo_slot_payload(slot) : NULL;
+  v.incoming = slot ? rondo_slot_payload(&c->state.recv, slot) : NULL;
   if (RONDO_FAULT(CREDIT_BEFORE_READ) && slot)
     rondo_connector_consume(&c->state.recv);
   RONDO_POINT("primitive.execute");
-  rondo_chunk_execute(t, c, &v);
+  if (!rondo_chunk_execute(t, c, &v, guarded))
+    return RONDO_ATTEMPT_SHUT;
   rondo_threads_sync();
-  if (guarded)
-    rondo_connector_reading_end(&c->state.recv);
   if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ))
     rondo_connector_consume(&c->state.recv);
   return RONDO_ATTEMPT_DONE;

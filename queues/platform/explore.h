@@ -29,6 +29,8 @@ enum rondo_fault {
   RONDO_FAULT_START_AT_FRONT,       // a start forgets how far a launch too short for a pass came
   RONDO_FAULT_OVERFLOW_KEPT,        // a deregistered collective stays on the overflow list
   RONDO_FAULT_SAVE_AFTER_POST,      // a context is written once its completion is visible
+  RONDO_FAULT_SHUT_UNSEEN,          // a reference is read though its producer's run has failed
+  RONDO_FAULT_READ_NOT_VALIDATED, // what was read of a reference is trusted though it was taken away
   RONDO_FAULT_COUNT
 };
 

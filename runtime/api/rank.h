@@ -66,6 +66,7 @@ struct rondo_manual {
   uint32_t block_bytes;            // a collective takes one block for each of these
   uint32_t reference_bytes;        // payloads of at least this are passed by reference
   uint32_t slot_count;             // of a connector; a power of two
+  uint32_t is_mapped;              // connectors as between processes: see connector_core.h
   uint64_t first_run;              // runs are numbered from the one after this
 };
 

@@ -314,7 +314,7 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party,
   if (mismatched != UINT32_MAX)
     rondo_communicator_fail(comm, RONDO_ERR_MISMATCH, mismatched);
   else if (comm->joined == party->nranks && comm->gate.state == RONDO_GATE_CLOSED)
-    rondo_store_seq_cst_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
+    rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
   pthread_mutex_unlock(&world->lock);
   return RONDO_SUCCESS;
 }
@@ -332,7 +332,7 @@ void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, u
   if (completed < comm->gate.last_run) {
     if (comm->gate.culprit == UINT32_MAX)
       rondo_store_relaxed_u32(&comm->gate.culprit, party->rank);
-    rondo_store_seq_cst_u64(&comm->gate.last_run, completed); // G1
+    rondo_store_release_u64(&comm->gate.last_run, completed); // G1
   }
   comm->left++;
   if (comm->left == comm->joined)

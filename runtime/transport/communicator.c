@@ -34,6 +34,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.slot_count = or_default(limits->slot_count, DEFAULT_SLOTS);
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
   shape.first_sequence = limits->first_sequence;
+  shape.is_mapped = limits->is_mapped;
   shape.scaled = rondo_reduction_lower(desc->dtype, desc->redop, desc->scalar, nranks).scale;
   // The largest chunk of any block; small collectives take small slots.
   uint64_t parts = shape.blocks;
@@ -135,13 +136,14 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
     return RONDO_ERR_NO_MEMORY;
   for (uint32_t b = 0; b < s->blocks; b++) {
     struct rondo_connector *c = (struct rondo_connector *)((char *)link.first + b * stride);
-    c->payload = slot_bytes ? (uint64_t)(uintptr_t)c + head_bytes : 0;
+    c->payload = slot_bytes ? head_bytes : 0;
     c->slot_count = s->slot_count;
     c->slot_bytes = (uint32_t)slot_bytes;
     c->reference_bytes = s->reference_bytes;
     c->producer_rank = comm->members[from];
     c->consumer_rank = comm->members[to];
     rondo_connector_init(c, s->first_sequence);
+    c->is_mapped = s->is_mapped;
   }
   comm->bytes += link.bytes;
   comm->links[comm->link_count++] = link;
@@ -167,5 +169,5 @@ void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32
   if (rondo_load_relaxed_u32(&comm->gate.state) >= RONDO_GATE_FAILED)
     return;
   rondo_store_relaxed_u32(&comm->gate.culprit, culprit);
-  rondo_store_seq_cst_u32(&comm->gate.state, RONDO_GATE_FAILED + (uint32_t)status); // G1
+  rondo_store_release_u32(&comm->gate.state, RONDO_GATE_FAILED + (uint32_t)status); // G1
 }

@@ -23,6 +23,7 @@ struct rondo_shape {
   uint32_t chunk_elems;
   uint32_t slot_count;
   uint32_t first_sequence; // of every connector
+  uint32_t is_mapped;      // likewise
   uint64_t count;
   uint32_t reference_bytes;
   uint32_t scaled; // 1: this reduction multiplies inputs before sending
@@ -36,6 +37,7 @@ struct rondo_shape_limits {
   uint32_t block_bytes;     // a collective takes one block for each of these
   uint32_t reference_bytes; // payloads of at least this are passed by reference
   uint32_t first_sequence;
+  uint32_t is_mapped; // tests only: connectors behave as between processes
 };
 
 // The connectors from position `from` to position `to`, one a block.

@@ -44,6 +44,8 @@ static const char *const faults[] = {
     "start_at_front",
     "overflow_kept",
     "save_after_post",
+    "shut_unseen",
+    "read_not_validated",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 

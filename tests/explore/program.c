@@ -105,6 +105,7 @@ static void draw_limits(struct random *r, struct explore_program *p) {
   p->manual.slot_count = ITEM(r, slots);
   p->manual.block_bytes = ITEM(r, block_bytes);
   p->manual.reference_bytes = ITEM(r, reference_bytes);
+  p->manual.is_mapped = random_chance(r, 50); // buffers are scribbled on, not unmapped
   p->manual.first_run = ITEM(r, first_runs);
   p->manual.first_sequence = random_chance(r, 50) ? 0 : 0u - random_below(r, 12);
 }

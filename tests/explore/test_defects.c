@@ -85,7 +85,7 @@ static int verdict_with(int fault, int (*play)(uint64_t seed)) {
   if (child == 0) {
     rondo_fault_planted = fault;
     int verdict = EXPLORE_OK;
-    for (uint64_t seed = 0; seed < 50 && !verdict; seed++)
+    for (uint64_t seed = 0; seed < 2000 && !verdict; seed++)
       verdict = play(seed);
     _exit(verdict);
   }
@@ -188,6 +188,33 @@ static void every_run_has_its_own_callback(void **state) {
   assert_int_not_equal(verdict_with(RONDO_FAULT_SQE_BEFORE_CALLBACK, play_callbacks), EXPLORE_OK);
 }
 
+// ---------------------------------------------- references between processes ---
+
+// Rank 0 aborts while rank 1 reads what it broadcast, and has its buffers back at once, because the
+// connectors behave as between processes. What was read must not count.
+static int play_taken_away(uint64_t seed) {
+  struct explore_program p = make(seed, EXPLORE_COLLS, 251, 1);
+  for (uint32_t c = 0; c < p.coll_count; c++)
+    p.colls[c].periods[0].kind = RONDO_BROADCAST;
+  p.cfg.slot_bytes = 2048;
+  p.manual.reference_bytes = 1;
+  p.manual.is_mapped = 1;
+  p.point_percent = 60;
+  p.flavour = EXPLORE_ABORT;
+  struct explore_machine *m = start(&p);
+  m->aborts_left = 1;
+  m->is_submitting = 1;
+  if (explore_machine_run(m))
+    return m->verdict;
+  return explore_machine_fini(m);
+}
+
+static void what_was_read_too_late_does_not_count(void **state) {
+  (void)state;
+  holds_always(play_taken_away);
+  assert_int_equal(verdict_with(RONDO_FAULT_READ_NOT_VALIDATED, play_taken_away), EXPLORE_WRONG);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       {"defect_01_half_done_collective_quits", half_done_collective_quits, NULL, NULL, NULL},
@@ -196,6 +223,8 @@ int main(int argc, char **argv) {
       {"defect_05_completions_are_not_lost_at_wraps", completions_are_not_lost_at_wraps, NULL, NULL,
        NULL},
       {"defect_06_every_run_has_its_own_callback", every_run_has_its_own_callback, NULL, NULL,
+       NULL},
+      {"what_was_read_too_late_does_not_count", what_was_read_too_late_does_not_count, NULL, NULL,
        NULL},
   };
   if (argc > 1)

@@ -5,27 +5,29 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/support/load.h"
 #include "tests/support/named.h"
 
 #define SLOTS 4u
 #define SLOT_BYTES 256u
+// A connector, its slots and their payload memory, in whole lines.
+#define RIG_BYTES (2 * RONDO_LINE_BYTES + SLOTS * 64 + SLOTS * SLOT_BYTES)
 
 struct rig {
-  struct rondo_connector *connector;
+  struct rondo_connector *connector; // followed by its slots and their payload memory
   unsigned char *payload;
   struct rondo_endpoint producer, consumer;
 };
 
 static void rig_init(struct rig *r, uint32_t first_sequence) {
-  size_t bytes = rondo_connector_bytes(SLOTS);
-  r->connector = aligned_alloc(RONDO_LINE_BYTES, (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES *
-                                                     RONDO_LINE_BYTES);
-  r->payload = malloc((size_t)SLOTS * SLOT_BYTES);
-  assert_true(r->connector && r->payload);
-  memset(r->connector, 0xa5, bytes);
-  r->connector->payload = (uint64_t)(uintptr_t)r->payload;
+  r->connector = aligned_alloc(RONDO_LINE_BYTES, RIG_BYTES);
+  assert_non_null(r->connector);
+  memset(r->connector, 0xa5, RIG_BYTES);
+  r->payload = (unsigned char *)r->connector + rondo_connector_bytes(SLOTS);
+  r->connector->payload = rondo_connector_bytes(SLOTS);
   r->connector->slot_count = SLOTS;
   r->connector->slot_bytes = SLOT_BYTES;
   r->connector->reference_bytes = UINT32_MAX;
@@ -34,10 +36,7 @@ static void rig_init(struct rig *r, uint32_t first_sequence) {
   rondo_endpoint_init(&r->consumer, r->connector);
 }
 
-static void rig_fini(struct rig *r) {
-  free(r->connector);
-  free(r->payload);
-}
+static void rig_fini(struct rig *r) { free(r->connector); }
 
 static unsigned char byte_of(uint32_t number, uint32_t at) {
   return (unsigned char)(number * 31u + at * 7u + 1u);
@@ -59,9 +58,10 @@ static void send_number(struct rondo_endpoint *e, uint32_t number) {
 }
 
 // 1 if the slot holds what send_number wrote.
-static int holds_number(const struct rondo_slot *slot, uint32_t number) {
+static int holds_number(const struct rondo_endpoint *e, const struct rondo_slot *slot,
+                        uint32_t number) {
   uint32_t bytes = bytes_of(number);
-  const unsigned char *from = rondo_slot_payload(slot);
+  const unsigned char *from = rondo_slot_payload(e, slot);
   if (slot->bytes != bytes || rondo_slot_is_reference(slot))
     return 0;
   for (uint32_t i = 0; i < bytes; i++)
@@ -73,7 +73,7 @@ static int holds_number(const struct rondo_slot *slot, uint32_t number) {
 static void expect_number(struct rondo_endpoint *e, uint32_t number) {
   const struct rondo_slot *slot = rondo_connector_try_peek(e);
   assert_non_null(slot);
-  assert_true(holds_number(slot, number));
+  assert_true(holds_number(e, slot, number));
   rondo_connector_consume(e);
 }
 
@@ -123,13 +123,88 @@ static void passes_references_without_copying(void **state) {
   const struct rondo_slot *slot = rondo_connector_try_peek(&r.consumer);
   assert_non_null(slot);
   assert_true(rondo_slot_is_reference(slot));
-  assert_ptr_equal(rondo_slot_payload(slot), theirs);
+  assert_ptr_equal(rondo_slot_payload(&r.consumer, slot), theirs);
   assert_int_equal(slot->bytes & ~RONDO_SLOT_REFERENCE, sizeof theirs);
-  rondo_connector_reading_begin(&r.consumer);
-  assert_true(rondo_connector_is_read(&r.producer));
-  rondo_connector_reading_end(&r.consumer);
-  assert_false(rondo_connector_is_read(&r.producer));
+  assert_true(rondo_connector_reading_begin(&r.consumer));
+  assert_true(rondo_connector_reading_end(&r.consumer));
   rig_fini(&r);
+}
+
+static void only_what_lies_in_the_range_is_referred_to(void **state) {
+  (void)state;
+  static const unsigned char theirs[100];
+  struct rig r;
+  rig_init(&r, 0);
+  r.connector->reference_bytes = 10;
+  assert_true(rondo_connector_may_refer(&r.producer, theirs, 10));
+  assert_false(rondo_connector_may_refer(&r.producer, theirs, 9));
+  r.connector->reference_begin = (uint64_t)(uintptr_t)theirs + 20;
+  r.connector->reference_end = (uint64_t)(uintptr_t)theirs + 80;
+  assert_true(rondo_connector_may_refer(&r.producer, theirs + 20, 60));
+  assert_false(rondo_connector_may_refer(&r.producer, theirs + 19, 60));
+  assert_false(rondo_connector_may_refer(&r.producer, theirs + 21, 60));
+  assert_false(rondo_connector_may_refer(&r.producer, theirs + 81, 10));
+  assert_false(rondo_connector_may_refer(&r.producer, theirs + 20, UINT64_MAX));
+  rig_fini(&r);
+}
+
+static void a_run_that_fails_waits_for_its_reader_in_one_process(void **state) {
+  (void)state;
+  struct rig r;
+  rig_init(&r, 0);
+  assert_true(rondo_connector_reading_begin(&r.consumer));
+  assert_true(rondo_connector_shut(&r.producer));
+  assert_true(rondo_connector_reading_end(&r.consumer)); // the buffer was kept until here
+  assert_false(rondo_connector_shut(&r.producer));
+  assert_false(rondo_connector_reading_begin(&r.consumer));
+  rig_fini(&r);
+}
+
+static void what_a_reader_with_its_own_mapping_has_read_does_not_count_then(void **state) {
+  (void)state;
+  struct rig r;
+  rig_init(&r, 0);
+  r.connector->is_mapped = 1;
+  assert_true(rondo_connector_reading_begin(&r.consumer));
+  assert_true(rondo_connector_reading_end(&r.consumer));
+  assert_true(rondo_connector_reading_begin(&r.consumer));
+  assert_false(rondo_connector_shut(&r.producer)); // nobody waits for it
+  assert_false(rondo_connector_reading_end(&r.consumer));
+  assert_false(rondo_connector_reading_begin(&r.consumer));
+  rig_fini(&r);
+}
+
+// One file mapped twice stands for two processes.
+static void both_sides_may_map_the_connector_where_they_like(void **state) {
+  (void)state;
+  size_t bytes = 65536;
+  int fd = memfd_create("connector", MFD_CLOEXEC);
+  assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+  unsigned char *theirs = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  unsigned char *ours = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  assert_true(theirs != MAP_FAILED && ours != MAP_FAILED && ours != theirs);
+  struct rondo_connector *c = (struct rondo_connector *)ours;
+  struct rondo_endpoint producer, consumer;
+  c->payload = rondo_connector_bytes(SLOTS);
+  c->slot_count = SLOTS;
+  c->slot_bytes = SLOT_BYTES;
+  rondo_connector_init(c, 7);
+  c->reference_bias = (uint64_t)(uintptr_t)ours - (uint64_t)(uintptr_t)theirs;
+  rondo_endpoint_init(&producer, (struct rondo_connector *)theirs);
+  rondo_endpoint_init(&consumer, c);
+  for (uint32_t n = 0; n < 20; n++) {
+    assert_true(rondo_connector_try_reserve(&producer));
+    send_number(&producer, n);
+    expect_number(&consumer, n);
+  }
+  theirs[50000] = 42;
+  rondo_connector_publish(&producer, theirs + 50000, 1000);
+  const struct rondo_slot *slot = rondo_connector_try_peek(&consumer);
+  assert_ptr_equal(rondo_slot_payload(&consumer, slot), ours + 50000);
+  assert_int_equal(*(const unsigned char *)rondo_slot_payload(&consumer, slot), 42);
+  munmap(theirs, bytes);
+  munmap(ours, bytes);
+  close(fd);
 }
 
 static void full_gives_no_slot_until_one_is_consumed(void **state) {
@@ -194,7 +269,7 @@ static void *consume(void *arg) {
       sched_yield();
       slot = rondo_connector_try_peek(&c->endpoint);
     }
-    c->wrong += !holds_number(slot, n);
+    c->wrong += !holds_number(&c->endpoint, slot, n);
     rondo_connector_consume(&c->endpoint);
   }
   return NULL;
@@ -224,6 +299,11 @@ int main(void) {
       RONDO_NAMED_TEST("connector", small_payloads_lie_beside_the_mark),
       RONDO_NAMED_TEST("connector", passes_every_size),
       RONDO_NAMED_TEST("connector", passes_references_without_copying),
+      RONDO_NAMED_TEST("connector", only_what_lies_in_the_range_is_referred_to),
+      RONDO_NAMED_TEST("connector", a_run_that_fails_waits_for_its_reader_in_one_process),
+      RONDO_NAMED_TEST("connector",
+                       what_a_reader_with_its_own_mapping_has_read_does_not_count_then),
+      RONDO_NAMED_TEST("connector", both_sides_may_map_the_connector_where_they_like),
       RONDO_NAMED_TEST("connector", full_gives_no_slot_until_one_is_consumed),
       RONDO_NAMED_TEST("connector", wraps_at_uint32_max),
       RONDO_NAMED_TEST("connector", hands_over_between_threads),
