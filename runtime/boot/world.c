@@ -50,7 +50,7 @@ static struct rondo_world *world_create(const struct rondo_config *cfg) {
   w->id = cfg->id;
   w->rank_count = cfg->rank_count;
   pthread_mutex_init(&w->lock, NULL);
-  rondo_pool_init(&w->pool, cfg->connector_bytes);
+  rondo_pool_init(&w->pool, cfg->connector_bytes, NULL);
   w->next = worlds;
   worlds = w;
   return w;

@@ -16,7 +16,7 @@ void rondo_memory_fail_after(long count) {
   rondo_store_relaxed_u64(&fail_after, count < 0 ? UINT64_MAX : (uint64_t)count);
 }
 
-static int should_fail(void) {
+int rondo_memory_should_fail(void) {
   uint64_t left = rondo_load_relaxed_u64(&fail_after);
   if (left == UINT64_MAX)
     return 0;
@@ -26,7 +26,7 @@ static int should_fail(void) {
 }
 
 void *rondo_memory_alloc(size_t bytes) {
-  if (bytes > SIZE_MAX - RONDO_LINE_BYTES || should_fail())
+  if (bytes > SIZE_MAX - RONDO_LINE_BYTES || rondo_memory_should_fail())
     return NULL;
   size_t whole = (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
   void *memory = aligned_alloc(RONDO_LINE_BYTES, whole ? whole : RONDO_LINE_BYTES);

@@ -12,5 +12,7 @@ void rondo_memory_free(void *memory);
 // Tests only: the allocation after `count` more successful ones fails, and all later ones
 // until called again with a negative count.
 void rondo_memory_fail_after(long count);
+// 1 if the allocation that asks is one that fails.
+int rondo_memory_should_fail(void);
 
 #endif // RONDO_RUNTIME_MEMORY_MEMORY_H

@@ -3,8 +3,9 @@
 #include "runtime/memory/memory.h"
 #include "runtime/memory/pool.h"
 
-void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes) {
+void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_arena *arena) {
   memset(pool, 0, sizeof *pool);
+  pool->arena = arena;
   pool->limit_bytes = limit_bytes;
 }
 
@@ -14,7 +15,10 @@ static void drop_idle(struct rondo_pool *pool) {
       struct rondo_pool_piece *piece = pool->idle[k];
       pool->idle[k] = piece->next;
       pool->held_bytes -= UINT64_C(1) << k;
-      rondo_memory_free(piece);
+      if (pool->arena)
+        (void)rondo_arena_free(pool->arena, piece);
+      else
+        rondo_memory_free(piece);
     }
   }
 }
@@ -41,7 +45,7 @@ void *rondo_pool_take(struct rondo_pool *pool, uint64_t bytes, uint64_t *got_byt
   } else {
     if (pool->held_bytes + size > pool->limit_bytes)
       drop_idle(pool);
-    piece = rondo_memory_alloc(size);
+    piece = pool->arena ? rondo_arena_alloc(pool->arena, size) : rondo_memory_alloc(size);
     if (!piece)
       return NULL;
     pool->held_bytes += size;

@@ -1,9 +1,11 @@
 // The pool of connector memory of one job in this process: pieces of memory that are given back at
-// deregistration and used again, within a budget. The caller holds the job's lock.
+// deregistration and used again, within a budget. They come from the job's arena, if it has one. The caller holds the job's lock.
 #ifndef RONDO_RUNTIME_MEMORY_POOL_H
 #define RONDO_RUNTIME_MEMORY_POOL_H
 
 #include <stdint.h>
+
+#include "runtime/memory/arena.h"
 
 #define RONDO_POOL_CLASSES 48u
 
@@ -12,13 +14,14 @@ struct rondo_pool_piece {
 };
 
 struct rondo_pool {
+  struct rondo_arena *arena; // where pieces come from; null: memory of this process alone
   struct rondo_pool_piece *idle[RONDO_POOL_CLASSES]; // by power of two
   uint64_t limit_bytes;
   uint64_t used_bytes; // given out; idle pieces count too in held_bytes
   uint64_t held_bytes;
 };
 
-void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes);
+void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_arena *arena);
 void rondo_pool_fini(struct rondo_pool *pool);
 
 // A zeroed piece of at least `bytes`; its true size is written to `got_bytes`. Null

@@ -26,7 +26,7 @@ static int is_zero(const void *piece, uint64_t bytes) {
 static void a_piece_given_back_is_used_again_and_zeroed(void **state) {
   (void)state;
   uint64_t got_bytes;
-  rondo_pool_init(&pool, 1u << 20);
+  rondo_pool_init(&pool, 1u << 20, NULL);
   void *first = take(1000, &got_bytes);
   assert_true(is_zero(first, got_bytes));
   memset(first, 0xff, got_bytes);
@@ -42,7 +42,7 @@ static void a_piece_given_back_is_used_again_and_zeroed(void **state) {
 static void pieces_lie_on_their_own_lines(void **state) {
   (void)state;
   uint64_t got_bytes;
-  rondo_pool_init(&pool, 1u << 20);
+  rondo_pool_init(&pool, 1u << 20, NULL);
   for (uint64_t bytes = 1; bytes < 10000; bytes = bytes * 3 + 1) {
     void *piece = take(bytes, &got_bytes);
     assert_int_equal((uintptr_t)piece % 128, 0);
@@ -55,7 +55,7 @@ static void the_budget_is_what_is_given_out(void **state) {
   (void)state;
   uint64_t got_bytes;
   uint64_t unused = 77;
-  rondo_pool_init(&pool, 4096);
+  rondo_pool_init(&pool, 4096, NULL);
   void *a = take(2048, &got_bytes);
   void *b = take(2048, &got_bytes);
   assert_null(rondo_pool_take(&pool, 1, &unused));
@@ -72,7 +72,7 @@ static void idle_pieces_make_room_for_other_sizes(void **state) {
   (void)state;
   uint64_t got_bytes;
   void *pieces[8];
-  rondo_pool_init(&pool, 8 * 512);
+  rondo_pool_init(&pool, 8 * 512, NULL);
   for (int i = 0; i < 8; i++)
     pieces[i] = take(512, &got_bytes);
   for (int i = 0; i < 8; i++)
@@ -87,7 +87,7 @@ static void idle_pieces_make_room_for_other_sizes(void **state) {
 static void sizes_beyond_all_measure_are_refused(void **state) {
   (void)state;
   uint64_t got_bytes;
-  rondo_pool_init(&pool, UINT64_MAX);
+  rondo_pool_init(&pool, UINT64_MAX, NULL);
   assert_null(rondo_pool_take(&pool, UINT64_MAX, &got_bytes));
   assert_null(rondo_pool_take(&pool, UINT64_C(1) << 62, &got_bytes));
   assert_int_equal(pool.used_bytes, 0);
@@ -98,7 +98,7 @@ static void sizes_beyond_all_measure_are_refused(void **state) {
 static void no_memory_changes_nothing(void **state) {
   (void)state;
   uint64_t got_bytes = 77;
-  rondo_pool_init(&pool, 1u << 20);
+  rondo_pool_init(&pool, 1u << 20, NULL);
   rondo_memory_fail_after(0);
   void *piece = rondo_pool_take(&pool, 100, &got_bytes);
   rondo_memory_fail_after(-1);

@@ -1,0 +1,39 @@
+// The arena: memory of this process that other processes of its machine may map.
+//
+//   rondo_arena_create -> alloc / free ... -> rondo_arena_destroy
+//   in the other process, with the descriptor: rondo_arena_map -> rondo_arena_unmap
+//
+// One anonymous file, sealed against shrinking, behind one range of addresses that is reserved at once
+// and gets memory as pieces are taken. So a peer maps it once, at one distance from here, whatever is
+// allocated later, and nothing has a name that could be left behind. A piece that is freed may be
+// read by a peer all the same: it reads zeros or what has come there since, and never faults.
+#ifndef RONDO_RUNTIME_MEMORY_ARENA_H
+#define RONDO_RUNTIME_MEMORY_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rondo_arena;
+
+// Reserves `range_bytes` (0: as much as the machine has memory). `huge`: take huge pages from
+// the system's pool if it has any. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **arena);
+void rondo_arena_destroy(struct rondo_arena *arena);
+
+// Zeroed memory on a boundary of 4 KiB (of RONDO_LINE_BYTES if it is smaller), on the NUMA node of
+// the calling thread. Null when there is none. Any thread.
+void *rondo_arena_alloc(struct rondo_arena *arena, uint64_t bytes);
+// Gives it back. Null is nothing; what is no piece is left alone and 0 returned, else 1.
+int rondo_arena_free(struct rondo_arena *arena, void *memory);
+
+int rondo_arena_fd(const struct rondo_arena *arena);
+uint64_t rondo_arena_bytes(const struct rondo_arena *arena); // of the range
+void *rondo_arena_base(const struct rondo_arena *arena);
+int rondo_arena_has_huge_pages(const struct rondo_arena *arena);
+
+// Maps another process's arena of `bytes`; the descriptor may be closed afterwards. What cannot be one
+// is refused. Returns RONDO_SUCCESS, RONDO_ERR_INVALID or RONDO_ERR_SYSTEM.
+int rondo_arena_map(int fd, uint64_t bytes, void **base);
+void rondo_arena_unmap(void *base, uint64_t bytes);
+
+#endif // RONDO_RUNTIME_MEMORY_ARENA_H
