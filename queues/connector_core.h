@@ -106,10 +106,12 @@ RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_seq
   }
 }
 
-RONDO_FN void rondo_endpoint_init(struct rondo_endpoint *e, struct rondo_connector *c) {
-  e->connector = (uint64_t)(uintptr_t)c;
-  e->sequence = c->first_sequence;
-  e->seen = c->first_sequence;
+// `connector` is its address as this side sees it; nothing there is looked at.
+RONDO_FN void rondo_endpoint_init(struct rondo_endpoint *e, const struct rondo_connector *connector,
+                                  uint32_t first_sequence) {
+  e->connector = (uint64_t)(uintptr_t)connector;
+  e->sequence = first_sequence;
+  e->seen = first_sequence;
 }
 
 RONDO_FN struct rondo_connector *rondo_endpoint_connector(const struct rondo_endpoint *e) {

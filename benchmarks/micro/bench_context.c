@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/driver/clock.h"
 #include "daemon/core/block_core.h"
 #include "daemon/host/host.h"
 
@@ -54,14 +55,14 @@ static double measure_ns(struct bench *b, operation once, uint32_t step) {
   const uint32_t batches = sizeof times / sizeof *times;
   uint32_t index = 0;
   for (uint32_t k = 0; k < batches; k++) {
-    uint64_t begin_ns = rondo_host_now_ns();
+    uint64_t begin_ns = rondo_now_ns();
     for (uint32_t i = 0; i < b->iters; i++) {
       once(b, index);
       index += step;
       if (index >= b->collectives)
         index -= b->collectives;
     }
-    times[k] = (double)(rondo_host_now_ns() - begin_ns) / b->iters;
+    times[k] = (double)(rondo_now_ns() - begin_ns) / b->iters;
   }
   qsort(times, batches, sizeof *times, compare_times);
   return times[batches / 2];

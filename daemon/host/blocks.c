@@ -1,19 +1,12 @@
 // Blocks of the host driver: who may step one, when it is started, when it leaves.
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/host/futex.h"
 #include "daemon/host/host.h"
 
 // Steps that one drive takes at most, so that owners change often enough.
 #define STEPS_PER_DRIVE 4
-
-uint64_t rondo_host_now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
                              uint32_t capacity) {

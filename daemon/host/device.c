@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/driver/clock.h"
 #include "daemon/host/device.h"
 #include "daemon/host/futex.h"
 
@@ -39,8 +40,8 @@ static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
     moved = rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
   }
-  if (d->needs_service(d->owner))
-    moved |= d->service(d->owner);
+  if (d->base.needs_service(d->base.owner))
+    moved |= d->base.service(d->base.owner);
   return moved;
 }
 
@@ -48,12 +49,13 @@ static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
 static void worker_pass(struct rondo_host_worker *w, int also_helped, struct worker_view *seen) {
   memset(seen, 0, sizeof *seen);
   seen->next_start_ns = UINT64_MAX;
-  uint64_t now_ns = rondo_host_now_ns();
+  uint64_t now_ns = rondo_now_ns();
   pthread_rwlock_rdlock(&w->blocks_lock);
   for (uint32_t i = 0; i < w->block_count; i++) {
     struct rondo_host_block *block = w->blocks[i];
     struct rondo_host_daemon *d = block->daemon;
-    if (rondo_load_seq_cst_u64(&d->outstanding) == 0 && !d->needs_service(d->owner) &&
+    if (rondo_load_seq_cst_u64(&d->base.outstanding) == 0 &&
+        !d->base.needs_service(d->base.owner) &&
         rondo_load_relaxed_u64(&block->launches) == rondo_load_relaxed_u64(&block->leaves))
       continue;
     seen->unfinished = 1;

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #endif
 
+#include "daemon/driver/clock.h"
 #include "daemon/host/device.h"
 #include "daemon/host/futex.h"
 
@@ -48,8 +49,8 @@ static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
     moved |= rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
   }
-  if (d->needs_service(d->owner))
-    moved |= d->service(d->owner);
+  if (d->base.needs_service(d->base.owner))
+    moved |= d->base.service(d->base.owner);
   return moved;
 }
 
@@ -62,12 +63,12 @@ static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemo
   for (uint32_t i = 0; i < w->block_count; i++) {
     struct rondo_host_block *block = w->blocks[i];
     struct rondo_host_daemon *d = block->daemon;
-    if (d == own || rondo_load_relaxed_u64(&d->outstanding) == 0 || !rondo_host_try_own(block))
+    if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0 || !rondo_host_try_own(block))
       continue;
     moved |= rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
-    if (d->needs_service(d->owner))
-      moved |= d->service(d->owner);
+    if (d->base.needs_service(d->base.owner))
+      moved |= d->base.service(d->base.owner);
   }
   pthread_rwlock_unlock(&w->blocks_lock);
   return moved;
@@ -144,7 +145,7 @@ static void helper_leave(const struct helper *h) {
   rondo_fetch_add_relaxed_u64(&d->helped, h->rounds);
   rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
   // Work that is left is the worker's again.
-  if (rondo_load_relaxed_u64(&d->outstanding))
+  if (rondo_load_relaxed_u64(&d->base.outstanding))
     rondo_host_kick(d, 1);
 }
 
@@ -152,7 +153,7 @@ int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void
                     uint64_t deadline_ns) {
   if (is_done(arg))
     return 1;
-  struct helper h = {.daemon = d, .moved_ns = rondo_host_now_ns()};
+  struct helper h = {.daemon = d, .moved_ns = rondo_now_ns()};
   uint64_t now_ns = h.moved_ns;
   int done = 0;
   struct float_environment saved = float_environment_enter();
@@ -170,7 +171,7 @@ int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void
       if (idle_round(&h, now_ns))
         sleep_on_done(d, is_done, arg, deadline_ns - now_ns);
     }
-    now_ns = rondo_host_now_ns();
+    now_ns = rondo_now_ns();
   }
   helper_leave(&h);
   float_environment_leave(saved);
@@ -200,7 +201,7 @@ int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns) {
     uint64_t launches = rondo_load_seq_cst_u64(&d->blocks[i].launches);
     uint64_t leaves = rondo_load_acquire_u64(&d->blocks[i].leaves);
     // What was submitted before the call counts as launched, though its start is still to come.
-    int coming = i == 0 && launches == leaves && rondo_sq_has_entry(&d->sq);
+    int coming = i == 0 && launches == leaves && rondo_sq_has_entry(&d->base.sq);
     point.launches[i] = launches + (uint64_t)coming;
   }
   rondo_fetch_add_seq_cst_u32(&d->sync_waiters, 1);
@@ -209,7 +210,7 @@ int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns) {
   while (!left) {
     uint32_t word = rondo_load_acquire_u32(&d->left_word);
     left = has_left(&point);
-    uint64_t now_ns = rondo_host_now_ns();
+    uint64_t now_ns = rondo_now_ns();
     // Blocks of a daemon that ends are stepped no more: those that are resident never leave.
     if (left || now_ns >= deadline_ns || rondo_load_acquire_u32(&d->exit))
       break;

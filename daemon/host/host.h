@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "daemon/core/block_core.h"
+#include "daemon/driver/driver.h"
 
 struct rondo_host_daemon;
 
@@ -31,28 +32,27 @@ struct rondo_host_block {
 
 // The daemon of one rank.
 struct rondo_host_daemon {
+  struct rondo_daemon base;
   struct rondo_daemon_core core;
-  struct rondo_host_block *blocks; // core.block_count of them
-  struct rondo_cq_consumer cq;     // guarded by whoever serves the rank
-  void *queues;                    // memory of the rings and of the daemon's halves
-  _Alignas(RONDO_LINE_BYTES) struct rondo_sq_producer sq; // guarded by whoever submits
-  uint64_t outstanding;  // runs submitted and not completed (H3/H4)
-  uint32_t exit;         // core.exit points here
-  uint32_t helpers;      // threads that wait and step these blocks
-  uint32_t sync_waiters; // threads that want to know when blocks leave
-  uint32_t left_word;    // futex: changes whenever a block has left
-  uint32_t done_word;    // futex: changes whenever a run has ended
+  struct rondo_device_table table;
+  struct rondo_host_block *blocks;             // core.block_count of them
+  void *queues;                                // memory of the rings and of the daemon's halves
+  uint32_t exit;                               // core.exit points here
+  _Alignas(RONDO_LINE_BYTES) uint32_t helpers; // threads that wait and step these blocks
+  uint32_t sync_waiters;                       // threads that want to know when blocks leave
+  uint32_t left_word;                          // futex: changes whenever a block has left
+  uint32_t done_word;                          // futex: changes whenever a run has ended
   uint32_t done_waiters;
   uint64_t restart_min_ns, restart_max_ns;
   uint64_t starts, helped; // counters
-  // Takes completions and pushes waiting runs; any thread, any time. Returns 1 if it did anything.
-  int (*service)(void *owner);
-  int (*needs_service)(void *owner);
-  void *owner;
 };
 
-// Monotonic time in nanoseconds.
-uint64_t rondo_host_now_ns(void);
+extern const struct rondo_driver rondo_host_driver;
+
+// The whole of a daemon that this driver has made.
+static inline struct rondo_host_daemon *rondo_host_daemon_of(struct rondo_daemon *base) {
+  return (struct rondo_host_daemon *)base;
+}
 
 // ------------------------------------------------------------------ blocks ---
 

@@ -74,7 +74,7 @@ static void word_from(const char *variable, const char *const *words, int count,
 static int check_config(const struct rondo_config *c) {
   if (c->backend != RONDO_BACKEND_HOST && c->backend != RONDO_BACKEND_CUDA)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: backend %d is none", c->backend);
-  if (c->backend == RONDO_BACKEND_CUDA)
+  if (!rondo_driver_of(c->backend))
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: this library has no CUDA backend");
   if (c->rank_count == 0 || c->rank_count > RONDO_MAX_RANKS || c->rank >= c->rank_count)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: rank %u of %u ranks (at most %u)", c->rank,
@@ -110,10 +110,7 @@ static int complete(struct rondo_config *c) {
   int status = check_config(c);
   if (status != RONDO_SUCCESS)
     return status;
-  if (!c->blocks)
-    c->blocks = 1;
-  if (!c->workers)
-    c->workers = rondo_host_cores();
+  rondo_driver_of(c->backend)->complete(c);
   if (!c->max_collectives)
     c->max_collectives = RONDO_TABLE_CAPACITY;
   if (!c->connector_bytes)

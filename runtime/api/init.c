@@ -5,9 +5,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/driver/clock.h"
+#include "daemon/host/host.h"
 #include "runtime/api/group.h"
 #include "runtime/api/rank.h"
-#include "runtime/memory/memory.h"
+#include "daemon/driver/memory.h"
 #include "runtime/observe/log.h"
 #include "runtime/observe/report.h"
 
@@ -16,87 +18,50 @@
 
 // ------------------------------------------------------------------- making ---
 
-static size_t in_lines(size_t bytes) {
-  return (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+const struct rondo_driver *rondo_driver_of(int backend) {
+  return backend == RONDO_BACKEND_HOST ? &rondo_host_driver : NULL;
 }
 
-// Takes the next piece of the memory at `at`.
-static void *carve(char **at, size_t bytes) {
-  void *piece = *at;
-  *at += in_lines(bytes);
-  return piece;
-}
+static uint32_t or_default(uint32_t value, uint32_t fallback) { return value ? value : fallback; }
 
-// A queue to block `block`: its ring, and the halves of its two sides.
-static void make_sq(struct rondo_rank *rank, char **at, struct rondo_sq_producer *producer,
-                    struct rondo_sq_consumer *consumer) {
-  uint32_t entries = rank->manual.sq_entries ? rank->manual.sq_entries : RONDO_SQ_ENTRIES;
-  uint32_t first = rank->manual.first_sequence;
-  struct rondo_sq_ring *ring = carve(at, rondo_sq_ring_bytes(entries));
-  rondo_sq_ring_init(ring, entries, first);
-  rondo_sq_producer_init(producer, (uint64_t)(uintptr_t)ring, entries, first);
-  rondo_sq_consumer_init(consumer, (uint64_t)(uintptr_t)ring, entries, first);
-}
-
-// Makes the queues; the consumers' halves of those to the blocks are written to `sources`.
-static int make_queues(struct rondo_rank *rank, struct rondo_sq_consumer *sources) {
-  struct rondo_host_daemon *d = &rank->daemon;
-  const struct rondo_manual *m = &rank->manual;
-  uint32_t blocks = d->core.block_count;
-  uint32_t sq_entries = m->sq_entries ? m->sq_entries : RONDO_SQ_ENTRIES;
-  uint32_t cq_entries = m->cq_entries ? m->cq_entries : RONDO_CQ_ENTRIES;
-  size_t inboxes_bytes = blocks * sizeof *d->core.inboxes;
-  size_t bytes = in_lines(rondo_cq_ring_bytes(cq_entries)) + sizeof *d->core.cq +
-                 in_lines(inboxes_bytes) + blocks * in_lines(rondo_sq_ring_bytes(sq_entries));
-  d->queues = rondo_memory_alloc(bytes);
-  if (!d->queues)
-    return RONDO_ERR_NO_MEMORY;
-  char *at = d->queues;
-  struct rondo_cq_ring *ring = carve(&at, rondo_cq_ring_bytes(cq_entries));
-  d->core.cq = carve(&at, sizeof *d->core.cq);
-  d->core.inboxes = carve(&at, inboxes_bytes);
-  rondo_cq_ring_init(ring, cq_entries, m->first_sequence);
-  rondo_cq_producers_init(d->core.cq, (uint64_t)(uintptr_t)ring, cq_entries, m->first_sequence);
-  rondo_cq_consumer_init(&d->cq, (uint64_t)(uintptr_t)ring, cq_entries);
-  for (uint32_t b = 0; b < blocks; b++)
-    make_sq(rank, &at, b == 0 ? &d->sq : &d->core.inboxes[b], &sources[b]);
+// Opens the rank's device and makes its daemon.
+static int make_daemon(struct rondo_rank *rank) {
+  const struct rondo_driver *driver = rondo_driver_of(rank->cfg.backend);
+  char why[RONDO_WHY_BYTES] = "";
+  int status = driver->open(&rank->cfg, &rank->device, why);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank %u: the %s backend: %s", rank->cfg.rank,
+                            driver->name, why);
+  struct rondo_daemon_request request = {
+      .cfg = &rank->cfg,
+      .sq_entries = or_default(rank->manual.sq_entries, RONDO_SQ_ENTRIES),
+      .cq_entries = or_default(rank->manual.cq_entries, RONDO_CQ_ENTRIES),
+      .first_sequence = rank->manual.first_sequence,
+      .service = rondo_rank_service,
+      .needs_service = rondo_rank_needs_service,
+      .owner = rank};
+  status = driver->create(rank->device, &request, &rank->daemon);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank %u: no memory for queues", rank->cfg.rank);
   return RONDO_SUCCESS;
 }
 
-static int make_daemon(struct rondo_rank *rank) {
-  struct rondo_host_daemon *d = &rank->daemon;
-  const struct rondo_tuning *t = &rank->cfg.tuning;
-  struct rondo_policy policy = {.order = (uint8_t)rank->cfg.order,
-                                .budget = (uint8_t)rank->cfg.budget,
-                                .success_factor = t->success_factor,
-                                .front_budget_ns = t->front_budget_ns,
-                                .min_budget_ns = t->min_budget_ns,
-                                .max_budget_ns = t->max_budget_ns};
-  struct rondo_sq_consumer sources[RONDO_MAX_BLOCKS];
-  d->core.table = &rank->table;
-  d->core.exit = &d->exit;
-  d->core.policy = policy;
-  d->core.quit_period_ns = t->quit_period_ns;
-  d->core.residency_ns = t->residency_ns;
-  d->core.block_count = rank->cfg.blocks;
-  d->restart_min_ns = t->restart_min_ns;
-  d->restart_max_ns = t->restart_max_ns;
-  d->service = rondo_rank_service;
-  d->needs_service = rondo_rank_needs_service;
-  d->owner = rank;
-  int status = make_queues(rank, sources);
-  if (status == RONDO_SUCCESS)
-    status = rondo_host_blocks_create(d, sources, rank->cfg.max_collectives);
-  return status;
+static void free_device_side(struct rondo_rank *rank) {
+  if (!rank->device)
+    return;
+  const struct rondo_driver *driver = rank->device->driver;
+  if (rank->daemon)
+    driver->destroy(rank->daemon);
+  for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
+    if (rank->device_pages[i])
+      driver->free(rank->device, RONDO_MEMORY_DEVICE, rank->device_pages[i]);
+  driver->close(rank->device);
 }
 
 static void rank_free(struct rondo_rank *rank) {
-  rondo_host_blocks_destroy(&rank->daemon);
-  rondo_memory_free(rank->daemon.queues);
-  for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++) {
+  free_device_side(rank);
+  for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
     rondo_memory_free(rank->pages[i]);
-    rondo_memory_free((void *)(uintptr_t)rank->table.pages[i]);
-  }
   while (rank->free_records) {
     struct rondo_run_record *record = rank->free_records;
     rank->free_records = record->next;
@@ -110,12 +75,9 @@ static void rank_free(struct rondo_rank *rank) {
 }
 
 static int attach(struct rondo_rank *rank) {
-  const struct rondo_config *c = &rank->cfg;
-  int status = rondo_host_device_get(c->workers);
-  if (status != RONDO_SUCCESS)
+  int status = rank->daemon->driver->attach(rank->daemon, &rank->cfg);
+  if (status == RONDO_ERR_SYSTEM)
     return RONDO_LOG_REFUSE(status, "init: the system gives no worker thread");
-  uint32_t first = c->first_worker >= 0 ? (uint32_t)c->first_worker : c->rank * c->blocks;
-  status = rondo_host_attach(&rank->daemon, first, c->workers);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: no memory");
   return RONDO_SUCCESS;
@@ -133,7 +95,7 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
     if (*handle)
       return RONDO_SUCCESS;
     if (!rank->is_manual)
-      rondo_host_detach(&rank->daemon);
+      rank->daemon->driver->detach(rank->daemon);
     status = RONDO_LOG_REFUSE(RONDO_ERR_FULL, "init: the process has its most, %u contexts",
                               RONDO_MAX_CONTEXTS);
   }
@@ -161,9 +123,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
   pthread_mutex_init(&rank->lock, NULL);
   rondo_callbacks_init(&rank->callbacks, manual != NULL);
   status = make_daemon(rank);
-  if (status != RONDO_SUCCESS)
-    (void)RONDO_LOG_REFUSE(status, "init: no memory for queues");
-  else
+  if (status == RONDO_SUCCESS)
     status = enlist(rank, &ctx->handle);
   if (status != RONDO_SUCCESS) {
     rondo_callbacks_fini(&rank->callbacks);
@@ -201,21 +161,21 @@ int rondo_abort(struct rondo_context ctx) {
     return status;
   abort_all(rank);
   if (!rank->is_manual)
-    rondo_host_kick(&rank->daemon, 1);
+    rank->daemon->driver->kick(rank->daemon, 1);
   rondo_rank_exit(ctx);
   return RONDO_SUCCESS;
 }
 
 static int is_idle(void *arg) {
   struct rondo_rank *rank = arg;
-  return rondo_load_seq_cst_u64(&rank->daemon.outstanding) == 0;
+  return rondo_load_seq_cst_u64(&rank->daemon->outstanding) == 0;
 }
 
 static int help_until_idle(struct rondo_rank *rank, int64_t timeout_ns) {
-  uint64_t now_ns = rondo_host_now_ns();
+  uint64_t now_ns = rondo_now_ns();
   if (rank->is_manual || timeout_ns <= 0)
     return is_idle(rank);
-  return rondo_host_help(&rank->daemon, is_idle, rank, now_ns + (uint64_t)timeout_ns);
+  return rank->daemon->driver->help(rank->daemon, is_idle, rank, now_ns + (uint64_t)timeout_ns);
 }
 
 // Other threads are about to leave: they see `closing` and return.
@@ -228,10 +188,10 @@ static void await_users(struct rondo_context ctx) {
 static void free_node(void *node) { (void)node; }
 
 static void dismantle(struct rondo_context ctx, struct rondo_rank *rank) {
-  rondo_store_release_u32(&rank->daemon.exit, 1);
+  rondo_store_release_u32(rank->daemon->exit, 1);
   rondo_callbacks_fini(&rank->callbacks);
   if (!rank->is_manual)
-    rondo_host_detach(&rank->daemon);
+    rank->daemon->driver->detach(rank->daemon);
   await_users(ctx);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);

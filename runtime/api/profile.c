@@ -4,10 +4,11 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "daemon/driver/clock.h"
 #include "daemon/host/host.h"
 #include "queues/connector_core.h"
 #include "runtime/api/tuning.h"
-#include "runtime/memory/memory.h"
+#include "daemon/driver/memory.h"
 #include "runtime/observe/log.h"
 
 #define DEFAULT_DURATION_NS 50000000u
@@ -52,7 +53,7 @@ static void *echo_main(void *arg) {
 
 // One round trip; 0 when it did not come back before `deadline_ns`.
 static uint64_t round_trip_ns(struct player *p, uint64_t deadline_ns) {
-  uint64_t begin_ns = rondo_host_now_ns();
+  uint64_t begin_ns = rondo_now_ns();
   uint32_t probes = 0;
   give(p);
   while (!take(p)) {
@@ -60,10 +61,10 @@ static uint64_t round_trip_ns(struct player *p, uint64_t deadline_ns) {
       sched_yield();
     else
       rondo_relax();
-    if (probes > PROBES_PER_YIELD && rondo_host_now_ns() > deadline_ns)
+    if (probes > PROBES_PER_YIELD && rondo_now_ns() > deadline_ns)
       return 0;
   }
-  return rondo_host_now_ns() - begin_ns;
+  return rondo_now_ns() - begin_ns;
 }
 
 static int compare_times(const void *a, const void *b) {
@@ -78,7 +79,7 @@ static uint64_t measure(struct player *p, uint64_t deadline_ns) {
   uint64_t times[SAMPLES];
   uint32_t count = 0;
   uint64_t seen = 0;
-  while (rondo_host_now_ns() < deadline_ns) {
+  while (rondo_now_ns() < deadline_ns) {
     uint64_t t = round_trip_ns(p, deadline_ns);
     if (!t)
       break;
@@ -115,13 +116,13 @@ static int profile(struct rondo_tuning *out, uint64_t duration_ns, char *memory,
   forth->slot_count = back->slot_count = 4;
   rondo_connector_init(forth, 0);
   rondo_connector_init(back, 0);
-  rondo_endpoint_init(&here.send, forth);
-  rondo_endpoint_init(&there.recv, forth);
-  rondo_endpoint_init(&there.send, back);
-  rondo_endpoint_init(&here.recv, back);
+  rondo_endpoint_init(&here.send, forth, 0);
+  rondo_endpoint_init(&there.recv, forth, 0);
+  rondo_endpoint_init(&there.send, back, 0);
+  rondo_endpoint_init(&here.recv, back, 0);
   if (pthread_create(&echo, NULL, echo_main, &there))
     return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "profile: the system gives no thread");
-  uint64_t trip_ns = measure(&here, rondo_host_now_ns() + duration_ns);
+  uint64_t trip_ns = measure(&here, rondo_now_ns() + duration_ns);
   rondo_store_release_u32(&there.stop, 1);
   pthread_join(echo, NULL);
   if (!trip_ns)

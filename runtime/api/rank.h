@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "daemon/host/host.h"
+#include "daemon/driver/driver.h"
 #include "runtime/boot/world.h"
 #include "runtime/complete/callbacks.h"
 #include <rondo/rondo.h>
@@ -37,9 +37,9 @@ struct rondo_coll {
   uint32_t *members; // ranks of the group, by position
   struct rondo_party party;
   struct rondo_plan plan;
-  struct rondo_task_context *contexts; // one a block
-  uint64_t send_bytes, recv_bytes;     // of the user's buffers
-  uint64_t in_place_bytes;             // distance of the two buffers when in place
+  void *contexts;                  // device memory: one a block, then the ops of the plan
+  uint64_t send_bytes, recv_bytes; // of the user's buffers
+  uint64_t in_place_bytes;         // distance of the two buffers when in place
   uint64_t submitted;
   uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
   uint64_t completed;   // release; runs end in order
@@ -71,8 +71,9 @@ struct rondo_manual {
 };
 
 struct rondo_rank {
-  struct rondo_host_daemon daemon;
   struct rondo_config cfg; // resolved
+  struct rondo_device *device;
+  struct rondo_daemon *daemon;
   struct rondo_world *world;
   uint32_t closing;
   uint32_t is_manual; // tests: no threads; the caller steps the blocks
@@ -80,6 +81,7 @@ struct rondo_rank {
   pthread_mutex_t lock;
   // Guarded by the lock.
   struct rondo_coll *pages[RONDO_TABLE_PAGES];
+  void *device_pages[RONDO_TABLE_PAGES]; // device memory: of the daemon's table
   uint32_t coll_slots, coll_count;
   struct rondo_coll *free_colls;
   struct rondo_coll *overflow; // collectives with runs that found the SQ full
@@ -88,8 +90,7 @@ struct rondo_rank {
   struct rondo_group_entry *groups;
   uint64_t next_group;
   uint64_t submitted, completed; // sums over collectives
-  // Shared with the daemon.
-  struct rondo_device_table table;
+  // Looked at without the lock.
   uint32_t has_overflow;
   uint32_t wants_events;
   int event_fd;
@@ -138,8 +139,11 @@ void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll
 
 // ------------------------------------------------------------------ init.c ---
 
+// The driver of a backend; null if this library was built without it.
+const struct rondo_driver *rondo_driver_of(int backend);
+
 // As rondo_init if `manual` is null. Else no thread is started: the caller steps the blocks
-// (rondo_host_drive), takes completions (rondo_rank_service) and fires callbacks
+// (of host daemons with rondo_host_drive), takes completions (rondo_rank_service) and fires callbacks
 // (rondo_callbacks_fire), all with a time of its own.
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
                       const struct rondo_manual *manual);

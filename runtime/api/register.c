@@ -7,7 +7,7 @@
 #include "daemon/plan/build.h"
 #include "runtime/api/group.h"
 #include "runtime/api/rank.h"
-#include "runtime/memory/memory.h"
+#include "daemon/driver/memory.h"
 #include "runtime/observe/log.h"
 
 // Bytes of one buffer stay far below this, so that no sum overflows.
@@ -35,17 +35,35 @@ struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collect
   return rondo_load_acquire_u32(&coll->generation) == generation ? coll : NULL;
 }
 
+// Gives the daemon's table one more page.
+static int add_device_page(struct rondo_rank *rank, uint32_t page) {
+  const struct rondo_driver *driver = rank->device->driver;
+  uint64_t bytes = RONDO_TABLE_PAGE * sizeof(struct rondo_device_collective);
+  void *memory = driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes);
+  if (!memory)
+    return RONDO_ERR_NO_MEMORY;
+  uint64_t address = (uint64_t)(uintptr_t)memory;
+  uint64_t at =
+      rank->daemon->table + offsetof(struct rondo_device_table, pages) + page * sizeof address;
+  int status = driver->write(rank->device, at, &address, sizeof address);
+  if (status != RONDO_SUCCESS) {
+    driver->free(rank->device, RONDO_MEMORY_DEVICE, memory);
+    return status;
+  }
+  rank->device_pages[page] = memory;
+  return RONDO_SUCCESS;
+}
+
 // Adds a page of entries, here and in the daemon's table.
 static int grow_table(struct rondo_rank *rank) {
   uint32_t page = rank->coll_slots / RONDO_COLL_PAGE;
   if (page == RONDO_TABLE_PAGES)
     return RONDO_ERR_FULL;
   struct rondo_coll *colls = rondo_memory_alloc(RONDO_COLL_PAGE * sizeof *colls);
-  void *device = rondo_memory_alloc(RONDO_TABLE_PAGE * sizeof(struct rondo_device_collective));
-  if (!colls || !device) {
+  int status = colls ? add_device_page(rank, page) : RONDO_ERR_NO_MEMORY;
+  if (status != RONDO_SUCCESS) {
     rondo_memory_free(colls);
-    rondo_memory_free(device);
-    return RONDO_ERR_NO_MEMORY;
+    return status;
   }
   for (uint32_t i = RONDO_COLL_PAGE; i-- > 0;) {
     colls[i].index = page * RONDO_COLL_PAGE + i;
@@ -53,7 +71,6 @@ static int grow_table(struct rondo_rank *rank) {
     rank->free_colls = &colls[i];
   }
   rank->pages[page] = colls;
-  rank->table.pages[page] = (uint64_t)(uintptr_t)device;
   rondo_store_release_u32(&rank->coll_slots, rank->coll_slots + RONDO_COLL_PAGE);
   return RONDO_SUCCESS;
 }
@@ -136,25 +153,36 @@ static void set_buffer_sizes(struct rondo_coll *coll) {
   coll->in_place_bytes = is_gathered ? bytes * coll->party.position : 0;
 }
 
-static void fill_context(struct rondo_coll *coll, uint32_t block) {
+// Where the ops of the plan lie in the collective's device memory: behind the contexts.
+static uint64_t ops_offset(const struct rondo_coll *coll) {
+  return coll->party.shape.blocks * sizeof(struct rondo_task_context);
+}
+
+static uint64_t device_bytes(const struct rondo_coll *coll) {
+  return ops_offset(coll) + sizeof coll->plan.ops;
+}
+
+static void fill_context(const struct rondo_coll *coll, uint32_t block,
+                         struct rondo_task_context *c) {
   const struct rondo_party *p = &coll->party;
-  struct rondo_task_context *c = &coll->contexts[block];
   const struct rondo_plan *plan = &coll->plan;
-  c->fixed.ops = (uint64_t)(uintptr_t)plan->ops;
+  c->fixed.ops = (uint64_t)(uintptr_t)coll->contexts + ops_offset(coll);
   c->fixed.gate = (uint64_t)(uintptr_t)&p->comm->gate;
   c->fixed.geometry = rondo_shape_geometry(&p->shape, block);
   c->fixed.reduction =
       rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, p->nranks);
   c->fixed.index = coll->index;
-  c->fixed.generation = coll->generation;
+  c->fixed.generation = coll->generation + 1; // that it is about to have
   c->fixed.elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
   c->fixed.op_count = (uint8_t)plan->op_count;
   c->fixed.urgency = (uint8_t)(coll->desc.priority + 128);
   c->state.phase = RONDO_PHASE_IDLE;
   if (plan->send_peer_count)
-    rondo_endpoint_init(&c->state.send, rondo_link_connector(&p->send, block));
+    rondo_endpoint_init(&c->state.send, rondo_link_connector(&p->send, block),
+                        p->shape.first_sequence);
   if (plan->recv_peer_count)
-    rondo_endpoint_init(&c->state.recv, rondo_link_connector(&p->recv, block));
+    rondo_endpoint_init(&c->state.recv, rondo_link_connector(&p->recv, block),
+                        p->shape.first_sequence);
 }
 
 static int build_plan(struct rondo_coll *coll) {
@@ -185,7 +213,8 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
   int status = build_plan(coll);
   if (status != RONDO_SUCCESS)
     return status;
-  coll->contexts = rondo_memory_alloc(p->shape.blocks * sizeof *coll->contexts);
+  coll->contexts =
+      rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, device_bytes(coll));
   status = coll->contexts ? rondo_world_match(rank->world, p, &coll->plan) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(
@@ -194,26 +223,42 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
   return RONDO_SUCCESS;
 }
 
-// Makes the built collective known to the daemon and to callers. The rank lock is held.
-static void publish(struct rondo_rank *rank, struct rondo_coll *coll) {
-  rondo_store_release_u32(&coll->generation, coll->generation + 1);
+// Writes the built collective to the device, where nothing refers to it yet.
+static int write_to_device(struct rondo_rank *rank, const struct rondo_coll *coll) {
+  const struct rondo_driver *driver = rank->device->driver;
+  struct rondo_device_collective entry = {.contexts = (uint64_t)(uintptr_t)coll->contexts,
+                                          .block_count = coll->party.shape.blocks,
+                                          .generation = coll->generation + 1};
+  uint64_t bytes = device_bytes(coll);
+  char *image = calloc(1, bytes);
+  if (!image)
+    return RONDO_ERR_NO_MEMORY;
   for (uint32_t b = 0; b < coll->party.shape.blocks; b++)
-    fill_context(coll, b);
-  struct rondo_device_collective *entry = rondo_table_entry(&rank->table, coll->index);
-  memset(entry, 0, sizeof *entry);
-  entry->contexts = (uint64_t)(uintptr_t)coll->contexts;
-  entry->block_count = coll->party.shape.blocks;
-  entry->generation = coll->generation;
+    fill_context(coll, b, (struct rondo_task_context *)image + b);
+  memcpy(image + ops_offset(coll), coll->plan.ops, sizeof coll->plan.ops);
+  int status = driver->write(rank->device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
+  free(image);
+  uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];
+  if (status == RONDO_SUCCESS)
+    status = driver->write(rank->device, page + coll->index % RONDO_TABLE_PAGE * sizeof entry,
+                           &entry, sizeof entry);
+  return status;
+}
+
+// Makes the collective known to callers. The rank lock is held.
+static void publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
   set_buffer_sizes(coll);
   coll->on_device = coll->failed_from = 0;
   rondo_store_relaxed_u64(&coll->submitted, rank->manual.first_run);
   coll->failed_status = RONDO_SUCCESS;
   rondo_store_relaxed_u64(&coll->completed, coll->submitted);
+  rondo_store_release_u32(&coll->generation, coll->generation + 1);
 }
 
 static void discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   free(coll->members);
-  rondo_memory_free(coll->contexts);
+  if (coll->contexts)
+    rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, coll->contexts);
   coll->members = NULL;
   coll->contexts = NULL;
   pthread_mutex_lock(&rank->lock);
@@ -265,6 +310,12 @@ static int register_inside(struct rondo_rank *rank, const struct rondo_collectiv
   if (status != RONDO_SUCCESS) {
     discard(rank, coll);
     return status;
+  }
+  status = write_to_device(rank, coll);
+  if (status != RONDO_SUCCESS) {
+    rondo_coll_remove(rank, coll);
+    return RONDO_LOG_REFUSE(status, "register: id %llu: the device does not take it",
+                            (unsigned long long)desc->id);
   }
   pthread_mutex_lock(&rank->lock);
   publish(rank, coll);

@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/driver/clock.h"
 #include "queues/platform/explore.h"
 #include "runtime/api/rank.h"
 #include "runtime/observe/log.h"
@@ -87,7 +88,7 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
   entry.recv = (uint64_t)(uintptr_t)args->recv;
   entry.generation = coll->generation;
   entry.block_count = coll->party.shape.blocks;
-  if (rondo_sq_push(&rank->daemon.sq, &entry))
+  if (rondo_sq_push(&rank->daemon->sq, &entry))
     return;
   pthread_mutex_unlock(&rank->lock);
   RONDO_POINT("run.before_record");
@@ -121,7 +122,7 @@ static int submit(struct rondo_rank *rank, struct rondo_coll *coll,
 #endif
   append(coll, record, args);
   rank->submitted++;
-  rondo_fetch_add_seq_cst_u64(&rank->daemon.outstanding, 1); // H3
+  rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, 1); // H3
   rondo_coll_push(rank, coll);
   return RONDO_SUCCESS;
 }
@@ -141,7 +142,7 @@ static int run_inside(struct rondo_rank *rank, struct rondo_collective handle,
   pthread_mutex_unlock(&rank->lock);
   if (status == RONDO_SUCCESS && !rank->is_manual) {
     int urgent = args->callback || rondo_load_relaxed_u32(&rank->wants_events);
-    rondo_host_kick(&rank->daemon, urgent);
+    rank->daemon->driver->kick(rank->daemon, urgent);
   }
   return status;
 }
@@ -231,8 +232,13 @@ static int timed_out(struct rondo_context ctx, const struct awaited *a, int64_t 
 }
 
 static uint64_t deadline_after(int64_t timeout_ns) {
-  uint64_t now_ns = rondo_host_now_ns();
+  uint64_t now_ns = rondo_now_ns();
   return timeout_ns <= 0 ? now_ns : now_ns + (uint64_t)timeout_ns;
+}
+
+static int help(struct rondo_rank *rank, struct awaited *a, int64_t timeout_ns) {
+  struct rondo_daemon *d = rank->daemon;
+  return d->driver->help(d, is_ended, a, deadline_after(timeout_ns));
 }
 
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
@@ -248,8 +254,7 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   if (status == RONDO_SUCCESS && a.coll) {
     if (is_ended(&a))
       status = ended_status(&a);
-    else if (rank->is_manual ||
-             !rondo_host_help(&rank->daemon, is_ended, &a, deadline_after(timeout_ns)))
+    else if (rank->is_manual || !help(rank, &a, timeout_ns))
       status = timed_out(ctx, &a, timeout_ns);
     else
       status = ended_status(&a);
@@ -297,8 +302,8 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   int status = rondo_rank_enter(ctx, "device_synchronize", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  if (!rondo_host_synchronize(&rank->daemon, deadline_after(timeout_ns)))
-    status = rondo_load_acquire_u32(&rank->daemon.exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
+  if (!rank->daemon->driver->synchronize(rank->daemon, deadline_after(timeout_ns)))
+    status = rondo_load_acquire_u32(rank->daemon->exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
   rondo_rank_exit(ctx);
   return status;
 }

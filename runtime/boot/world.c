@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/driver/driver.h"
+#include "runtime/api/rank.h"
 #include "runtime/boot/world.h"
 #include "runtime/observe/log.h"
 
@@ -38,19 +40,22 @@ static struct rondo_world *world_find(const struct rondo_unique_id *id) {
   return NULL;
 }
 
-static struct rondo_world *world_create(const struct rondo_config *cfg) {
+static struct rondo_world *world_create(const struct rondo_config *cfg,
+                                        const struct rondo_driver *driver) {
+  char why[RONDO_WHY_BYTES];
   struct rondo_world *w = calloc(1, sizeof *w);
   if (!w)
     return NULL;
   w->members = calloc(cfg->rank_count, sizeof(struct rondo_rank *));
-  if (!w->members) {
+  if (!w->members || driver->open(cfg, &w->device, why) != RONDO_SUCCESS) {
+    free(w->members);
     free(w);
     return NULL;
   }
   w->id = cfg->id;
   w->rank_count = cfg->rank_count;
   pthread_mutex_init(&w->lock, NULL);
-  rondo_pool_init(&w->pool, cfg->connector_bytes, NULL);
+  rondo_pool_init(&w->pool, cfg->connector_bytes, w->device, NULL);
   w->next = worlds;
   worlds = w;
   return w;
@@ -62,7 +67,7 @@ int rondo_world_join(const struct rondo_config *cfg, struct rondo_rank *rank,
   pthread_mutex_lock(&worlds_lock);
   struct rondo_world *w = world_find(&cfg->id);
   if (!w)
-    w = world_create(cfg);
+    w = world_create(cfg, rank->device->driver);
   if (!w) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
                               cfg->rank_count);
@@ -70,6 +75,11 @@ int rondo_world_join(const struct rondo_config *cfg, struct rondo_rank *rank,
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                               "init: rank %u says the job has %u ranks, others say %u", cfg->rank,
                               cfg->rank_count, w->rank_count);
+  } else if (w->device->driver != rank->device->driver) {
+    status = RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED,
+                              "init: rank %u has the %s backend, others of its job in this process "
+                              "the %s backend",
+                              cfg->rank, rank->device->driver->name, w->device->driver->name);
   } else if (w->members[cfg->rank]) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "init: rank %u is in this job already", cfg->rank);
   } else {
@@ -96,6 +106,7 @@ static void world_destroy(struct rondo_world *w) {
   *at = w->next;
   tdestroy(w->meetings, meeting_free);
   rondo_pool_fini(&w->pool);
+  w->device->driver->close(w->device);
   pthread_mutex_destroy(&w->lock);
   free(w->members);
   free(w);
@@ -293,11 +304,14 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party,
     if (fresh)
       comm = rondo_communicator_create(&world->pool, &party->shape, party->members);
   }
-  if (!comm || rondo_communicator_connect(comm, plan, party->position) != RONDO_SUCCESS) {
+  int status = RONDO_ERR_NO_MEMORY;
+  if (comm)
+    status = rondo_communicator_connect(comm, plan, party->position);
+  if (status != RONDO_SUCCESS) {
     if (comm && fresh)
       rondo_communicator_destroy(comm);
     pthread_mutex_unlock(&world->lock);
-    return RONDO_ERR_NO_MEMORY;
+    return status;
   }
   if (plan->send_peer_count)
     party->send = rondo_communicator_link(comm, party->position, plan->send_peers[0]);

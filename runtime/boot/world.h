@@ -24,6 +24,7 @@ struct rondo_world {
   uint32_t member_count;
   pthread_mutex_t lock;        // guards all below; taken before a rank's own lock
   struct rondo_rank **members; // by rank; null while absent
+  struct rondo_device *device; // opened by the world, as its first rank's
   struct rondo_pool pool;
   void *meetings; // tree (search.h) of struct meeting, by id
 };
@@ -42,8 +43,8 @@ struct rondo_party {
 };
 
 // Joins the job that `cfg` names, making it if this is its first rank here. Returns
-// RONDO_SUCCESS, RONDO_ERR_EXISTS (rank taken), RONDO_ERR_INVALID (another rank count) or
-// RONDO_ERR_NO_MEMORY.
+// RONDO_SUCCESS, RONDO_ERR_EXISTS (rank taken), RONDO_ERR_INVALID (another rank count),
+// RONDO_ERR_UNSUPPORTED (another backend) or RONDO_ERR_NO_MEMORY.
 int rondo_world_join(const struct rondo_config *cfg, struct rondo_rank *rank,
                      struct rondo_world **world);
 void rondo_world_leave(struct rondo_world *world, uint32_t rank);

@@ -9,7 +9,7 @@
 
 int rondo_rank_needs_service(void *owner) {
   struct rondo_rank *rank = owner;
-  return rondo_cq_has_entry(&rank->daemon.cq) || rondo_load_relaxed_u32(&rank->has_overflow);
+  return rondo_cq_has_entry(&rank->daemon->cq) || rondo_load_relaxed_u32(&rank->has_overflow);
 }
 
 static struct rondo_sqe entry_for(const struct rondo_coll *coll,
@@ -49,7 +49,7 @@ void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
   while (coll->unpushed && coll->on_device < RONDO_DEVICE_RUNS) {
     struct rondo_sqe entry = entry_for(coll, coll->unpushed);
-    if (rondo_sq_push(&rank->daemon.sq, &entry)) {
+    if (rondo_sq_push(&rank->daemon->sq, &entry)) {
       overflow_add(rank, coll);
       return;
     }
@@ -61,7 +61,7 @@ void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
 // Tries the collectives that found the SQ full. Returns 1 if one got on.
 static int push_overflow(struct rondo_rank *rank) {
   int moved = 0;
-  while (rank->overflow && rondo_sq_has_room(&rank->daemon.sq)) {
+  while (rank->overflow && rondo_sq_has_room(&rank->daemon->sq)) {
     struct rondo_coll *coll = rank->overflow;
     rank->overflow = coll->next;
     coll->in_overflow = 0;
@@ -110,7 +110,7 @@ int rondo_rank_service(void *owner) {
   uint64_t ended = 0;
   if (pthread_mutex_trylock(&rank->lock))
     return 0;
-  while (ended < SERVICE_BATCH && rondo_cq_try_pop(&rank->daemon.cq, &cqe)) {
+  while (ended < SERVICE_BATCH && rondo_cq_try_pop(&rank->daemon->cq, &cqe)) {
     accept_completion(rank, &cqe);
     ended++;
   }
@@ -125,7 +125,7 @@ int rondo_rank_service(void *owner) {
     ssize_t written = write(rank->event_fd, &ended, sizeof ended);
     (void)written;
   }
-  rondo_fetch_add_seq_cst_u64(&rank->daemon.outstanding, (uint64_t)0 - ended);
-  rondo_host_done(&rank->daemon);
+  rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended);
+  rank->daemon->driver->done(rank->daemon);
   return 1;
 }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "queues/platform/platform.h"
-#include "runtime/memory/memory.h"
+#include "daemon/driver/memory.h"
 #include "runtime/observe/log.h"
 #include <rondo/status.h>
 

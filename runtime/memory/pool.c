@@ -1,12 +1,28 @@
+#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/memory/memory.h"
+#include "daemon/driver/driver.h"
 #include "runtime/memory/pool.h"
 
-void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_arena *arena) {
+void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
+                     struct rondo_arena *arena) {
   memset(pool, 0, sizeof *pool);
+  pool->device = device;
   pool->arena = arena;
   pool->limit_bytes = limit_bytes;
+}
+
+static void *alloc_memory(struct rondo_pool *pool, uint64_t size) {
+  if (pool->arena)
+    return rondo_arena_alloc(pool->arena, size);
+  return pool->device->driver->alloc(pool->device, RONDO_MEMORY_DEVICE, size);
+}
+
+static void free_memory(struct rondo_pool *pool, void *memory) {
+  if (pool->arena)
+    (void)rondo_arena_free(pool->arena, memory);
+  else
+    pool->device->driver->free(pool->device, RONDO_MEMORY_DEVICE, memory);
 }
 
 static void drop_idle(struct rondo_pool *pool) {
@@ -15,15 +31,31 @@ static void drop_idle(struct rondo_pool *pool) {
       struct rondo_pool_piece *piece = pool->idle[k];
       pool->idle[k] = piece->next;
       pool->held_bytes -= UINT64_C(1) << k;
-      if (pool->arena)
-        (void)rondo_arena_free(pool->arena, piece);
-      else
-        rondo_memory_free(piece);
+      free_memory(pool, piece->memory);
+      free(piece);
     }
   }
 }
 
-void rondo_pool_fini(struct rondo_pool *pool) { drop_idle(pool); }
+void rondo_pool_fini(struct rondo_pool *pool) {
+  drop_idle(pool);
+  while (pool->spare) {
+    struct rondo_pool_piece *piece = pool->spare;
+    pool->spare = piece->next;
+    free(piece);
+  }
+}
+
+static struct rondo_pool_piece *make_piece(struct rondo_pool *pool, uint64_t size) {
+  struct rondo_pool_piece *piece = malloc(sizeof *piece);
+  if (!piece)
+    return NULL;
+  piece->memory = alloc_memory(pool, size);
+  if (piece->memory)
+    return piece;
+  free(piece);
+  return NULL;
+}
 
 // Small pieces come in powers of two, so that they are found again; large ones would waste too much.
 static uint32_t class_of(uint64_t bytes) {
@@ -38,27 +70,30 @@ void *rondo_pool_take(struct rondo_pool *pool, uint64_t bytes, uint64_t *got_byt
   uint64_t size = UINT64_C(1) << k;
   if (bytes > size || pool->used_bytes + size > pool->limit_bytes)
     return NULL;
-  void *piece = pool->idle[k];
+  struct rondo_pool_piece *piece = pool->idle[k];
   if (piece) {
-    pool->idle[k] = pool->idle[k]->next;
-    memset(piece, 0, size);
+    pool->idle[k] = piece->next;
   } else {
     if (pool->held_bytes + size > pool->limit_bytes)
       drop_idle(pool);
-    piece = pool->arena ? rondo_arena_alloc(pool->arena, size) : rondo_memory_alloc(size);
+    piece = make_piece(pool, size);
     if (!piece)
       return NULL;
     pool->held_bytes += size;
   }
+  piece->next = pool->spare;
+  pool->spare = piece;
   pool->used_bytes += size;
   *got_bytes = size;
-  return piece;
+  return piece->memory;
 }
 
-void rondo_pool_give(struct rondo_pool *pool, void *piece, uint64_t got_bytes) {
-  struct rondo_pool_piece *idle = piece;
+void rondo_pool_give(struct rondo_pool *pool, void *memory, uint64_t got_bytes) {
+  struct rondo_pool_piece *piece = pool->spare;
   uint32_t k = class_of(got_bytes);
-  idle->next = pool->idle[k];
-  pool->idle[k] = idle;
+  pool->spare = piece->next;
+  piece->memory = memory;
+  piece->next = pool->idle[k];
+  pool->idle[k] = piece;
   pool->used_bytes -= got_bytes;
 }

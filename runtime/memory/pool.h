@@ -9,24 +9,32 @@
 
 #define RONDO_POOL_CLASSES 48u
 
+struct rondo_device;
+
+// Says of a piece where it is; a piece of device memory cannot say so itself.
 struct rondo_pool_piece {
   struct rondo_pool_piece *next;
+  void *memory;
 };
 
 struct rondo_pool {
-  struct rondo_arena *arena; // where pieces come from; null: memory of this process alone
+  struct rondo_device *device;
+  struct rondo_arena *arena; // where pieces come from; null: memory of the device
   struct rondo_pool_piece *idle[RONDO_POOL_CLASSES]; // by power of two
+  struct rondo_pool_piece *spare;                    // one for each piece that is given out
   uint64_t limit_bytes;
   uint64_t used_bytes; // given out; idle pieces count too in held_bytes
   uint64_t held_bytes;
 };
 
-void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_arena *arena);
+// Pieces are memory of `device`, or of `arena` if that is not null; both outlive the pool.
+void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
+                     struct rondo_arena *arena);
 void rondo_pool_fini(struct rondo_pool *pool);
 
-// A zeroed piece of at least `bytes`; its true size is written to `got_bytes`. Null
+// A piece of at least `bytes`, with anything in it; its true size is written to `got_bytes`. Null
 // when the budget or the machine's memory is used up.
 void *rondo_pool_take(struct rondo_pool *pool, uint64_t bytes, uint64_t *got_bytes);
-void rondo_pool_give(struct rondo_pool *pool, void *piece, uint64_t got_bytes);
+void rondo_pool_give(struct rondo_pool *pool, void *memory, uint64_t got_bytes);
 
 #endif // RONDO_RUNTIME_MEMORY_POOL_H

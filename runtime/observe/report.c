@@ -199,17 +199,16 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
   c.submitted = rank->submitted;
   c.completed = rank->completed;
   pthread_mutex_unlock(&rank->lock);
-  for (uint32_t b = 0; b < rank->cfg.blocks; b++) {
-    const struct rondo_block_counters *k = &rank->daemon.blocks[b].core.counters;
-    c.steps += rondo_load_relaxed_u64(&k->steps);
-    c.primitives += rondo_load_relaxed_u64(&k->primitives);
-    c.preemptions += rondo_load_relaxed_u64(&k->preemptions);
-    c.context_loads += rondo_load_relaxed_u64(&k->context_loads);
-    c.context_saves += rondo_load_relaxed_u64(&k->context_saves);
-    c.quits += rondo_load_relaxed_u64(&k->quits);
-  }
-  c.starts = rondo_load_relaxed_u64(&rank->daemon.starts);
-  c.helped = rondo_load_relaxed_u64(&rank->daemon.helped);
+  struct rondo_daemon_counters d;
+  rank->daemon->driver->count(rank->daemon, &d);
+  c.steps = d.blocks.steps;
+  c.primitives = d.blocks.primitives;
+  c.preemptions = d.blocks.preemptions;
+  c.context_loads = d.blocks.context_loads;
+  c.context_saves = d.blocks.context_saves;
+  c.quits = d.blocks.quits;
+  c.starts = d.starts;
+  c.helped = d.helped;
   pthread_mutex_lock(&rank->world->lock);
   c.connector_bytes = rank->world->pool.used_bytes;
   pthread_mutex_unlock(&rank->world->lock);

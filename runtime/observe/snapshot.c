@@ -1,68 +1,54 @@
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/observe/snapshot.h"
 
-#define OWN_ATTEMPTS 2000
-
 // ------------------------------------------------------------------- taking ---
 
-static int own_block(struct rondo_host_block *block) {
-  for (int i = 0; i < OWN_ATTEMPTS; i++) {
-    if (rondo_host_try_own(block))
-      return 1;
-    sched_yield();
-  }
-  return 0;
+static uint32_t peer_rank(const struct rondo_coll *coll, const uint32_t *peers, uint32_t peer) {
+  return coll->members[peers[peer]];
 }
 
-// Whom the context waits for.
-static void find_peer(const struct rondo_task_context *c, struct rondo_coll_view *v) {
+// Whom the collective waits for.
+static void find_peer(const struct rondo_coll *coll, const struct rondo_look *look,
+                      struct rondo_coll_view *v) {
+  const struct rondo_context_dynamic *s = &look->state;
+  const struct rondo_plan *plan = &coll->plan;
   v->peer = -1;
   v->wants_data = 0;
-  if (c->state.phase == RONDO_PHASE_DRAIN || c->state.phase == RONDO_PHASE_FAILING) {
-    v->peer = (int32_t)rondo_endpoint_connector(&c->state.send)->consumer_rank;
+  if (s->phase == RONDO_PHASE_DRAIN || s->phase == RONDO_PHASE_FAILING) {
+    if (plan->send_peer_count)
+      v->peer = (int32_t)peer_rank(coll, plan->send_peers, s->bound_send);
     return;
   }
-  if (c->state.phase != RONDO_PHASE_OPS)
+  if (s->phase != RONDO_PHASE_OPS)
     return;
-  const struct rondo_plan_op *op = rondo_context_op(c);
+  const struct rondo_plan_op *op = &plan->ops[s->op];
   v->primitive = op->primitive;
-  if ((op->primitive & RONDO_PRIM_RECV) && !rondo_connector_try_peek(&c->state.recv)) {
-    v->peer = (int32_t)rondo_endpoint_connector(&c->state.recv)->producer_rank;
+  if ((op->primitive & RONDO_PRIM_RECV) && !look->has_data) {
+    v->peer = (int32_t)peer_rank(coll, plan->recv_peers, op->recv_peer);
     v->wants_data = 1;
   } else if (op->primitive & RONDO_PRIM_SEND) {
-    v->peer = (int32_t)rondo_endpoint_connector(&c->state.send)->consumer_rank;
+    v->peer = (int32_t)peer_rank(coll, plan->send_peers, op->send_peer);
   }
 }
 
-static void look_at_context(const struct rondo_host_block *block, uint32_t index,
-                            struct rondo_coll_view *v, uint64_t now_ns) {
-  const struct rondo_block *b = &block->core;
-  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
-  const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
-  int active = slot->occupied && slot->context.fixed.index == index &&
-               slot->context.fixed.generation == c->fixed.generation;
-  if (active)
-    c = &slot->context;
-  if (c->state.phase == RONDO_PHASE_IDLE || v->executing)
+static void look_at_block(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                          uint32_t block, struct rondo_coll_view *v) {
+  struct rondo_look look;
+  if (!rank->daemon->driver->look(rank->daemon, block, coll->index, &look) || v->executing)
     return;
-  v->executing = c->state.run.number;
-  v->phase = c->state.phase;
-  v->block = b->index;
-  v->op = c->state.op;
-  v->is_scheduled =
-      b->queue.count > 0 && rondo_task_index(rondo_task_queue_current(&b->queue)) == index;
-  uint64_t since_ns =
-      active && slot->blocked_since_ns ? slot->blocked_since_ns : b->last_progress_ns;
-  since_ns = b->last_progress_ns > since_ns ? since_ns : b->last_progress_ns;
-  v->waiting_ns = now_ns > since_ns ? now_ns - since_ns : 0;
-  find_peer(c, v);
+  v->executing = look.state.run.number;
+  v->phase = look.state.phase;
+  v->block = block;
+  v->op = look.state.op;
+  v->is_scheduled = look.is_scheduled;
+  v->waiting_ns = look.waiting_ns;
+  find_peer(coll, &look, v);
 }
 
-static int view_coll(struct rondo_rank *rank, const struct rondo_coll *coll,
-                     struct rondo_coll_view *v, uint64_t now_ns) {
+static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                     struct rondo_coll_view *v) {
   v->desc = coll->desc;
   v->nranks = coll->party.nranks;
   v->members = malloc(v->nranks * sizeof *v->members);
@@ -75,16 +61,12 @@ static int view_coll(struct rondo_rank *rank, const struct rondo_coll *coll,
   v->peer = -1;
   if (!coll->head)
     return RONDO_SUCCESS;
-  for (uint32_t b = 0; b < coll->party.shape.blocks; b++) {
-    if (!own_block(&rank->daemon.blocks[b]))
-      continue;
-    look_at_context(&rank->daemon.blocks[b], coll->index, v, now_ns);
-    rondo_host_disown(&rank->daemon.blocks[b]);
-  }
+  for (uint32_t b = 0; b < coll->party.shape.blocks && !v->executing; b++)
+    look_at_block(rank, coll, b, v);
   return RONDO_SUCCESS;
 }
 
-static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view, uint64_t now_ns) {
+static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&rank->lock);
   view->colls = calloc(rank->coll_count ? rank->coll_count : 1, sizeof *view->colls);
@@ -93,7 +75,7 @@ static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view, uint
   for (uint32_t i = 0; i < rank->coll_slots && status == RONDO_SUCCESS; i++) {
     const struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
-      status = view_coll(rank, coll, &view->colls[view->coll_count++], now_ns);
+      status = view_coll(rank, coll, &view->colls[view->coll_count++]);
   }
   pthread_mutex_unlock(&rank->lock);
   view->is_present = 1;
@@ -109,11 +91,10 @@ int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world) {
     return RONDO_ERR_NO_MEMORY;
   }
   pthread_mutex_lock(&world->lock);
-  uint64_t now_ns = rondo_host_now_ns();
   for (uint32_t r = 0; r < s->rank_count && status == RONDO_SUCCESS; r++) {
     s->ranks[r].rank = r;
     if (world->members[r])
-      status = view_rank(world->members[r], &s->ranks[r], now_ns);
+      status = view_rank(world->members[r], &s->ranks[r]);
   }
   pthread_mutex_unlock(&world->lock);
   return status;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "daemon/plan/build.h"
-#include "runtime/memory/memory.h"
+#include "daemon/driver/driver.h"
 #include "runtime/transport/communicator.h"
 
 #define DEFAULT_SLOTS 4u
@@ -66,9 +66,12 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
                                                      const uint32_t *members) {
-  struct rondo_communicator *comm = rondo_memory_alloc(sizeof *comm);
+  struct rondo_device *device = pool->device;
+  struct rondo_communicator *comm =
+      device->driver->alloc(device, RONDO_MEMORY_SHARED, sizeof *comm); // daemons see the gate
   if (!comm)
     return NULL;
+  comm->pool = pool;
   comm->members = malloc(shape->nranks * sizeof *members);
   comm->links = calloc(2 * (size_t)shape->nranks, sizeof *comm->links);
   if (!comm->members || !comm->links) {
@@ -76,7 +79,6 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
     return NULL;
   }
   memcpy(comm->members, members, shape->nranks * sizeof *members);
-  comm->pool = pool;
   comm->shape = *shape;
   comm->gate.state = RONDO_GATE_CLOSED;
   comm->gate.culprit = UINT32_MAX;
@@ -85,11 +87,12 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
 }
 
 void rondo_communicator_destroy(struct rondo_communicator *comm) {
+  struct rondo_device *device = comm->pool->device;
   for (uint32_t i = 0; comm->links && i < comm->link_count; i++)
     rondo_pool_give(comm->pool, comm->links[i].first, comm->links[i].bytes);
   free(comm->links);
   free(comm->members);
-  rondo_memory_free(comm);
+  device->driver->free(device, RONDO_MEMORY_SHARED, comm);
 }
 
 // Payload bytes that a slot needs when the member at `from` sends: nothing for what fits beside
@@ -122,28 +125,46 @@ static struct rondo_link *find_link(const struct rondo_communicator *comm, uint3
   return NULL;
 }
 
+// Writes the connectors of a link, one a block, to where they will be.
+static int write_connectors(const struct rondo_communicator *comm, const struct rondo_link *link,
+                            uint64_t slot_bytes) {
+  const struct rondo_shape *s = &comm->shape;
+  struct rondo_device *device = comm->pool->device;
+  uint64_t head_bytes = rondo_connector_bytes(s->slot_count);
+  struct rondo_connector *c = calloc(1, head_bytes);
+  int status = c ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+  if (c) {
+    c->payload = slot_bytes ? head_bytes : 0;
+    c->slot_count = s->slot_count;
+    c->slot_bytes = (uint32_t)slot_bytes;
+    c->reference_bytes = s->reference_bytes;
+    c->producer_rank = comm->members[link->from];
+    c->consumer_rank = comm->members[link->to];
+    rondo_connector_init(c, s->first_sequence);
+    c->is_mapped = s->is_mapped;
+  }
+  for (uint32_t b = 0; b < s->blocks && status == RONDO_SUCCESS; b++)
+    status = device->driver->write(device, (uint64_t)(uintptr_t)rondo_link_connector(link, b), c,
+                                   head_bytes);
+  free(c);
+  return status;
+}
+
 static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
   const struct rondo_shape *s = &comm->shape;
   if (find_link(comm, from, to))
     return RONDO_SUCCESS;
   uint64_t slot_bytes = payload_bytes(comm, from);
-  uint64_t head_bytes = rondo_connector_bytes(s->slot_count);
-  uint64_t stride = head_bytes + slot_bytes * s->slot_count;
+  uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
   struct rondo_link link = {.from = from, .to = to, .stride_bytes = stride};
   link.first = rondo_pool_take(comm->pool, stride * s->blocks, &link.bytes);
   if (!link.first)
     return RONDO_ERR_NO_MEMORY;
-  for (uint32_t b = 0; b < s->blocks; b++) {
-    struct rondo_connector *c = (struct rondo_connector *)((char *)link.first + b * stride);
-    c->payload = slot_bytes ? head_bytes : 0;
-    c->slot_count = s->slot_count;
-    c->slot_bytes = (uint32_t)slot_bytes;
-    c->reference_bytes = s->reference_bytes;
-    c->producer_rank = comm->members[from];
-    c->consumer_rank = comm->members[to];
-    rondo_connector_init(c, s->first_sequence);
-    c->is_mapped = s->is_mapped;
+  int status = write_connectors(comm, &link, slot_bytes);
+  if (status != RONDO_SUCCESS) {
+    rondo_pool_give(comm->pool, link.first, link.bytes);
+    return status;
   }
   comm->bytes += link.bytes;
   comm->links[comm->link_count++] = link;

@@ -72,7 +72,7 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const uint32_t *members);
 
 // Makes the connectors that `plan` of the member at `position` needs, where its peers
-// have not made them already. Returns 0 or RONDO_ERR_NO_MEMORY.
+// have not made them already. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position);
 

@@ -1,3 +1,4 @@
+#include "daemon/host/host.h"
 #include "tests/explore/machine.h"
 
 #include <stdarg.h>
@@ -77,7 +78,8 @@ static void trace_drive(struct explore_machine *m, const struct rondo_host_block
 }
 
 static int drive(struct explore_machine *m, uint32_t rank, uint32_t index) {
-  struct rondo_host_block *block = &m->ranks[rank].rank->daemon.blocks[index];
+  struct rondo_host_block *block =
+      &rondo_host_daemon_of(m->ranks[rank].rank->daemon)->blocks[index];
   const struct rondo_host_block *outer = m->driving;
   if (!rondo_host_try_own(block))
     return 0;
@@ -132,7 +134,7 @@ static int act(struct explore_machine *m, uint32_t actor) {
 static void watch_turns(struct explore_machine *m) {
   const struct rondo_host_block *block = m->driving;
   const struct rondo_block *b = &block->core;
-  const struct rondo_rank *owner = block->daemon->owner;
+  const struct rondo_rank *owner = block->daemon->base.owner;
   if (m->program.cfg.order != RONDO_ORDER_FIFO || b->daemon->policy.budget == RONDO_BUDGET_NEVER)
     return;
   struct explore_turns *turns = &m->ranks[owner->cfg.rank].turns[b->index];
@@ -280,8 +282,8 @@ static int clear_up(struct explore_machine *m) {
   for (uint32_t r = 0; r < m->program.cfg.rank_count; r++)
     (void)rondo_abort(m->ranks[r].ctx);
   for (uint32_t r = 0; r < m->program.cfg.rank_count; r++) {
-    const struct rondo_host_daemon *d = &m->ranks[r].rank->daemon;
-    while (!m->verdict && rondo_load_relaxed_u64(&d->outstanding)) {
+    const struct rondo_host_daemon *d = rondo_host_daemon_of(m->ranks[r].rank->daemon);
+    while (!m->verdict && rondo_load_relaxed_u64(&d->base.outstanding)) {
       (void)explore_machine_turn(m);
       if (m->quiet_steps > QUIET_MAX)
         explore_fail(m, EXPLORE_STUCK, "rank %u: aborted runs did not end", r);

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "daemon/host/host.h"
 #include "tests/explore/program.h"
 #include "tests/explore/values.h"
 

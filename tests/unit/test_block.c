@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/host/host.h"
 #include "runtime/api/rank.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
@@ -52,7 +53,7 @@ static void open_sides(uint32_t count, const struct rondo_config *like) {
     c.rank = i;
     assert_int_equal(rondo_rank_create(&sides[i].ctx, &c, &manual), RONDO_SUCCESS);
     sides[i].rank = rank_of(sides[i].ctx);
-    sides[i].block = &sides[i].rank->daemon.blocks[0].core;
+    sides[i].block = &rondo_host_daemon_of(sides[i].rank->daemon)->blocks[0].core;
     rondo_block_start(sides[i].block, now_ns);
   }
 }
@@ -95,7 +96,7 @@ static void pump(void) {
         rondo_block_start(sides[i].block, now_ns);
       (void)step(i, 100);
       (void)rondo_rank_service(sides[i].rank);
-      outstanding += sides[i].rank->daemon.outstanding;
+      outstanding += sides[i].rank->daemon->outstanding;
     }
     if (!outstanding)
       return;
@@ -108,7 +109,7 @@ static uint32_t scheduled(int side) {
 }
 
 static const struct rondo_task_context *home(int side, uint32_t index) {
-  return rondo_table_context(&sides[side].rank->table, index, 0);
+  return rondo_table_context(&rondo_host_daemon_of(sides[side].rank->daemon)->table, index, 0);
 }
 
 // ------------------------------------------------------------------- tests ---
@@ -129,7 +130,7 @@ static void a_block_told_to_exit_does_when_idle(void **state) {
   (void)state;
   struct rondo_config c = base_config();
   open_sides(1, &c);
-  rondo_store_release_u32(&sides[0].rank->daemon.exit, 1);
+  rondo_store_release_u32(sides[0].rank->daemon->exit, 1);
   assert_int_equal(step(0, 0), RONDO_STEP_EXIT);
   assert_false(sides[0].block->resident);
   close_sides();

@@ -32,8 +32,8 @@ static void rig_init(struct rig *r, uint32_t first_sequence) {
   r->connector->slot_bytes = SLOT_BYTES;
   r->connector->reference_bytes = UINT32_MAX;
   rondo_connector_init(r->connector, first_sequence);
-  rondo_endpoint_init(&r->producer, r->connector);
-  rondo_endpoint_init(&r->consumer, r->connector);
+  rondo_endpoint_init(&r->producer, r->connector, r->connector->first_sequence);
+  rondo_endpoint_init(&r->consumer, r->connector, r->connector->first_sequence);
 }
 
 static void rig_fini(struct rig *r) { free(r->connector); }
@@ -190,8 +190,8 @@ static void both_sides_may_map_the_connector_where_they_like(void **state) {
   c->slot_bytes = SLOT_BYTES;
   rondo_connector_init(c, 7);
   c->reference_bias = (uint64_t)(uintptr_t)ours - (uint64_t)(uintptr_t)theirs;
-  rondo_endpoint_init(&producer, (struct rondo_connector *)theirs);
-  rondo_endpoint_init(&consumer, c);
+  rondo_endpoint_init(&producer, (struct rondo_connector *)theirs, c->first_sequence);
+  rondo_endpoint_init(&consumer, c, c->first_sequence);
   for (uint32_t n = 0; n < 20; n++) {
     assert_true(rondo_connector_try_reserve(&producer));
     send_number(&producer, n);

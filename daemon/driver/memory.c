@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "queues/platform/atomic.h"
-#include "runtime/memory/memory.h"
+#include "daemon/driver/memory.h"
 
 #if defined(RONDO_HAVE_NUMA)
 #include <numa.h>

@@ -1,0 +1,144 @@
+// What the runtime needs of a backend: one table of calls for each, and what all daemons have in
+// common. The runtime knows devices and daemons only by these.
+//
+//   open -> create -> attach -> kick / help / synchronize ... -> detach -> destroy -> close
+//
+// A driver puts struct rondo_device and struct rondo_daemon first in structures of its own. Unless a
+// comment says otherwise calls may come from any thread, are bounded, and print nothing:
+// where one fails for a reason of the machine, `why` gets a line of at most RONDO_WHY_BYTES.
+#ifndef RONDO_DAEMON_DRIVER_DRIVER_H
+#define RONDO_DAEMON_DRIVER_DRIVER_H
+
+#include <stdint.h>
+
+#include "daemon/core/block_core.h"
+#include "queues/cq_core.h"
+#include "queues/sq_core.h"
+#include <rondo/rondo.h>
+
+#define RONDO_WHY_BYTES 512u
+
+enum rondo_memory_kind {
+  RONDO_MEMORY_SHARED = 0, // the CPU and the device both read and write it in place
+  RONDO_MEMORY_DEVICE = 1  // the device's own: the CPU writes and reads it by calls only
+};
+
+struct rondo_driver;
+
+struct rondo_device {
+  const struct rondo_driver *driver;
+};
+
+// The daemon of one rank, as the CPU side of it sees it.
+struct rondo_daemon {
+  // Written at every submission.
+  _Alignas(RONDO_LINE_BYTES) struct rondo_sq_producer sq; // guarded by whoever submits
+  uint64_t outstanding;                                   // runs submitted and not completed (H3)
+  uint8_t submission_line[RONDO_LINE_BYTES - sizeof(struct rondo_sq_producer) - 8];
+  // Constant once it has been created.
+  const struct rondo_driver *driver;
+  struct rondo_device *device;
+  uint64_t table;              // address of its struct rondo_device_table, device memory
+  uint32_t *exit;              // the word that ends its blocks
+  struct rondo_cq_consumer cq; // guarded by whoever serves the rank
+  // Takes completions and pushes waiting runs; any thread, any time. Returns 1 if it did anything.
+  int (*service)(void *owner);
+  int (*needs_service)(void *owner);
+  void *owner;
+};
+
+// What a daemon is made from.
+struct rondo_daemon_request {
+  const struct rondo_config *cfg; // complete
+  uint32_t sq_entries, cq_entries;
+  uint32_t first_sequence; // of every queue
+  int (*service)(void *owner);
+  int (*needs_service)(void *owner);
+  void *owner;
+};
+
+// Where one block stands with one collective.
+struct rondo_look {
+  struct rondo_context_dynamic state;
+  uint64_t waiting_ns; // for so long it has not moved
+  int is_scheduled;    // it is what the block works on
+  int has_data;        // what the current op is to receive is there
+};
+
+struct rondo_daemon_counters {
+  struct rondo_block_counters blocks; // sums
+  uint64_t starts, helped;
+};
+
+struct rondo_driver {
+  const char *name;
+
+  // Fills in what the configuration leaves at its default and this backend decides.
+  void (*complete)(struct rondo_config *cfg);
+
+  // ---- devices ----
+  // The device that the configuration names, opened once more. Returns RONDO_SUCCESS,
+  // RONDO_ERR_UNSUPPORTED, RONDO_ERR_INVALID (no such device), RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+  int (*open)(const struct rondo_config *cfg, struct rondo_device **device, char *why);
+  void (*close)(struct rondo_device *device);
+  // Zeroed memory on a boundary of RONDO_LINE_BYTES, of enum rondo_memory_kind. Null when there is
+  // none. Never waits for a daemon.
+  void *(*alloc)(struct rondo_device *device, int kind, uint64_t bytes);
+  void (*free)(struct rondo_device *device, int kind, void *memory);
+  // Between the CPU's memory and the device's, done on return. Return RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+  int (*write)(struct rondo_device *device, uint64_t to, const void *from, uint64_t bytes);
+  int (*read)(struct rondo_device *device, void *to, uint64_t from, uint64_t bytes);
+
+  // ---- daemons ----
+  // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+  int (*create)(struct rondo_device *device, const struct rondo_daemon_request *request,
+                struct rondo_daemon **daemon);
+  void (*destroy)(struct rondo_daemon *d);
+  // From here on threads of the driver look after it. Returns as create.
+  int (*attach)(struct rondo_daemon *d, const struct rondo_config *cfg);
+  // When it returns no thread of the driver, and no helper of another rank, touches the daemon.
+  void (*detach)(struct rondo_daemon *d);
+  // Tells that a run was submitted. `urgent`: nobody is going to wait for it.
+  void (*kick)(struct rondo_daemon *d, int urgent);
+  // Tells that a run has ended.
+  void (*done)(struct rondo_daemon *d);
+  // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over. Returns 1
+  // if done, else 0.
+  int (*help)(struct rondo_daemon *d, int (*is_done)(void *arg), void *arg, uint64_t deadline_ns);
+  // Waits until every launch of every block that has begun has left, until the deadline, or until
+  // the daemon is told to exit. Returns 1 if they have left, else 0.
+  int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);
+
+  // ---- looking on ----
+  // Returns 1 and where the block stands, or 0 if it has no run of table entry `index` or cannot tell.
+  int (*look)(struct rondo_daemon *d, uint32_t block, uint32_t index, struct rondo_look *look);
+  void (*count)(struct rondo_daemon *d, struct rondo_daemon_counters *counters);
+};
+
+// The parts of a daemon's core that the configuration decides.
+static inline void rondo_daemon_core_configure(struct rondo_daemon_core *core,
+                                               const struct rondo_config *cfg) {
+  const struct rondo_tuning *t = &cfg->tuning;
+  struct rondo_policy policy = {.order = (uint8_t)cfg->order,
+                                .budget = (uint8_t)cfg->budget,
+                                .success_factor = t->success_factor,
+                                .front_budget_ns = t->front_budget_ns,
+                                .min_budget_ns = t->min_budget_ns,
+                                .max_budget_ns = t->max_budget_ns};
+  core->policy = policy;
+  core->quit_period_ns = t->quit_period_ns;
+  core->residency_ns = t->residency_ns;
+  core->block_count = cfg->blocks;
+}
+
+// The parts of a daemon that are the same for all drivers.
+static inline void rondo_daemon_init(struct rondo_daemon *d, struct rondo_device *device,
+                                     const struct rondo_daemon_request *request) {
+  d->driver = device->driver;
+  d->device = device;
+  d->service = request->service;
+  d->needs_service = request->needs_service;
+  d->owner = request->owner;
+}
+
+#endif // RONDO_DAEMON_DRIVER_DRIVER_H
