@@ -22,5 +22,20 @@ else()
   message(STATUS "libnuma not used: memory and workers are not placed by NUMA node")
 endif()
 
-# The CUDA backend is not written yet, with or without nvcc.
-message(STATUS "Backends: host")
+# rondo_cuda_toolkit: link it to see cuda.h. Only where RONDO_HAVE_CUDA is on. Nothing of the toolkit is
+# linked: the driver is found when the program runs.
+set(RONDO_HAVE_CUDA OFF)
+if(RONDO_USE_CUDA)
+  find_package(CUDAToolkit 13.0 QUIET)
+  if(CUDAToolkit_FOUND)
+    set(RONDO_HAVE_CUDA ON)
+    add_library(rondo_cuda_toolkit INTERFACE)
+    target_include_directories(rondo_cuda_toolkit SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    target_link_libraries(rondo_cuda_toolkit INTERFACE ${CMAKE_DL_LIBS})
+    message(STATUS "CUDA toolkit: ${CUDAToolkit_VERSION}, ${CUDAToolkit_INCLUDE_DIRS}")
+  else()
+    message(STATUS "No CUDA toolkit of version 13 or later found: the CUDA backend is not built")
+  endif()
+else()
+  message(STATUS "CUDA is not used: the CUDA backend is not built")
+endif()

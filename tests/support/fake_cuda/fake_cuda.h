@@ -1,0 +1,77 @@
+// A stand-in for the CUDA driver, on the host: a shared library named libcuda.so.1, so that
+// whatever looks for the driver finds it, programs as they are shipped included.
+//
+// Device memory is memory of the host, in ranges that are checked at every copy. A kernel is a function of the host,
+// registered under the kernel's name, and runs on one thread a CUDA block. Streams run beside each
+// other and in order within, several of them on one hardware queue where there are more streams than
+// queues; calls that wait on a GPU for what runs on it wait here too. Any call can be made to fail.
+//
+//   rondo_fake_reset -> the calls of cuda.h ... -> rondo_fake_live
+//
+// What it does not do: textures, arrays, managed memory, contexts other than primary ones, graphs
+// that are not a chain captured from one stream. It says CUDA_ERROR_NOT_SUPPORTED to those.
+//
+// A program that cannot call rondo_fake_reset has its options from the environment, as in
+// RONDO_TEST_FAKE_CUDA=devices=2,peer_access=0.
+#ifndef RONDO_TESTS_SUPPORT_FAKE_CUDA_FAKE_CUDA_H
+#define RONDO_TESTS_SUPPORT_FAKE_CUDA_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(default)
+
+#include <cuda.h>
+
+#define RONDO_FAKE_MAX_DEVICES 8u
+
+struct rondo_fake_options {
+  uint32_t devices;         // 0: there is none
+  uint32_t peer_access;     // 1: every device can reach the memory of every other
+  uint32_t multiprocessors; // of a device
+  uint32_t resident_blocks; // CUDA blocks that run at once on a device; others wait for a place
+  uint32_t connections;     // hardware queues of a device; streams beyond share them
+  uint32_t launch_blocking; // 1: a launch returns when the kernel has ended
+  uint32_t memory_waits;    // 1: allocating and freeing wait for what runs on the device
+};
+
+// One device, 32 queues, 64 blocks, memory_waits; `connections` and `launch_blocking` as the
+// environment says with CUDA_DEVICE_MAX_CONNECTIONS and CUDA_LAUNCH_BLOCKING.
+struct rondo_fake_options rondo_fake_defaults(void);
+
+// Waits until nothing runs, frees what is left, forgets faults and counts. Null: the defaults.
+void rondo_fake_reset(const struct rondo_fake_options *options);
+
+// Lets `count` calls of `entry` (such as "cuMemAlloc"; null: of any) return `result` and do nothing else, beginning
+// with the `first`-th from now on, from 1. UINT64_MAX: all from then on. 0 calls: none, any more.
+void rondo_fake_fail(const char *entry, uint64_t first, uint64_t count, CUresult result);
+
+// Calls that have been made to fail since; and calls of `entry` since the reset (null: of any).
+uint64_t rondo_fake_failed(void);
+uint64_t rondo_fake_calls(const char *entry);
+
+// What has been made and not been given back.
+struct rondo_fake_live {
+  uint64_t allocations, bytes; // of device memory and of pinned memory
+  uint64_t registered;         // ranges of host memory
+  uint64_t streams, events, modules, graphs, execs, user_objects;
+  uint64_t contexts; // retained
+};
+struct rondo_fake_live rondo_fake_live(void);
+
+// The sum of all counts of rondo_fake_live but `bytes`.
+uint64_t rondo_fake_live_count(void);
+
+// A kernel: what one CUDA block does. `param` is the kernel's only parameter.
+typedef void (*rondo_fake_kernel)(const void *param, uint32_t block, uint32_t block_count);
+
+// Every module has a kernel of this name from now on. The name is copied; a name that is there already
+// is replaced.
+void rondo_fake_register(const char *name, rondo_fake_kernel function, size_t param_bytes);
+
+// Kernels that are running, waiting for a place or for their turn.
+uint64_t rondo_fake_running(void);
+
+#pragma GCC visibility pop
+
+#endif // RONDO_TESTS_SUPPORT_FAKE_CUDA_FAKE_CUDA_H

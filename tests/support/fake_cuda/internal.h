@@ -1,0 +1,227 @@
+// What the parts of the fake driver share. One lock guards all; one condition is signalled at
+// every change.
+#ifndef RONDO_TESTS_SUPPORT_FAKE_CUDA_INTERNAL_H
+#define RONDO_TESTS_SUPPORT_FAKE_CUDA_INTERNAL_H
+
+#include <pthread.h>
+
+#include "tests/support/fake_cuda/fake_cuda.h"
+
+#define FAKE_CHANNELS 32u
+#define FAKE_MAX_KERNELS 32u
+#define FAKE_MAX_ENTRIES 128u
+
+struct fake_kernel {
+  char name[64];
+  rondo_fake_kernel function;
+  size_t param_bytes;
+};
+
+struct CUfunc_st {
+  const struct fake_kernel *kernel;
+  struct CUmod_st *module;
+  int is_loaded;
+  struct CUfunc_st *next;
+};
+
+struct CUmod_st {
+  struct CUctx_st *ctx;
+  struct CUfunc_st *functions;
+  struct CUmod_st *next;
+};
+
+struct CUevent_st {
+  uint64_t recorded; // number of the operation that records it last; 0: none
+  uint64_t done;     // ... that has recorded it last
+  uint32_t references;
+  int is_destroyed;
+};
+
+enum fake_kind {
+  FAKE_COPY,
+  FAKE_FILL,
+  FAKE_VALUES,
+  FAKE_KERNEL,
+  FAKE_RECORD,
+  FAKE_AWAIT,
+  FAKE_HOST,
+  FAKE_GRAPH
+};
+
+// An operation in a stream, or a node of a graph.
+struct fake_op {
+  enum fake_kind kind;
+  CUstream stream;
+  uint64_t number; // all operations are numbered as they are enqueued
+  struct fake_op *next_in_queue, *next_in_stream;
+  void *dst;
+  const void *src;
+  size_t bytes;
+  void *owned;    // memory that the operation frees: a snapshot, parameters
+  uint64_t value; // byte to fill with; number of the recording that is awaited
+  CUstreamBatchMemOpParams *values;
+  uint32_t count; // of values; CUDA blocks of a kernel
+  uint32_t left;  // CUDA blocks that have not ended
+  CUfunction function;
+  CUevent event;
+  CUgraphExec exec;
+  CUhostFn host;
+  void *arg;
+};
+
+struct fake_held { // a user object that a graph or an executable graph holds
+  CUuserObject object;
+  uint32_t count;
+  struct fake_held *next;
+};
+
+struct CUuserObject_st {
+  void *ptr;
+  CUhostFn destroy;
+  uint32_t references;
+};
+
+struct CUgraph_st {
+  struct fake_op *nodes, *last;
+  struct fake_held *held;
+  CUstream stream; // being captured from; null: ended
+  uint64_t id;
+  CUstreamCaptureMode mode;
+  pthread_t thread; // that began the capture
+  int is_invalid;
+  struct CUgraph_st *next; // of those being captured
+};
+
+struct CUgraphExec_st {
+  struct fake_op *nodes;
+  struct fake_held *held;
+  uint32_t in_flight; // launches that have not ended
+  int is_busy;        // one of them is executing
+  int is_destroyed;
+};
+
+struct CUstream_st {
+  CUcontext ctx;
+  uint32_t flags;
+  int priority;
+  struct fake_queue *queue;
+  struct fake_op *head, *tail; // not completed
+  CUgraph capture;
+  int is_destroyed;
+  struct CUstream_st *next;
+};
+
+// A hardware queue: operations of the streams that share it begin in the order of enqueuing.
+struct fake_queue {
+  pthread_t thread;
+  int is_started;
+  struct fake_op *head, *tail;
+};
+
+enum fake_place { FAKE_ON_DEVICE, FAKE_PINNED, FAKE_REGISTERED };
+
+struct fake_range {
+  uintptr_t begin;
+  size_t bytes;
+  enum fake_place place;
+  CUcontext ctx;
+  struct fake_range *next;
+};
+
+struct CUctx_st {
+  uint32_t device;
+  uint32_t retained;
+  uint32_t flags;
+  uint32_t peers; // bit d: access to device d is enabled
+  struct CUstream_st legacy;
+  CUstream streams; // list; the legacy stream is its last
+  CUmodule modules;
+  uint32_t stream_count; // made so far
+  uint32_t running;      // CUDA blocks
+  struct fake_queue queues[FAKE_CHANNELS];
+};
+
+struct fake_entry {
+  const char *name;
+  uint64_t calls;
+};
+
+struct fake_fault {
+  char entry[64]; // empty: any
+  uint64_t first, count, seen, failed;
+  CUresult result;
+};
+
+struct fake_driver {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int is_configured, is_started;
+  struct rondo_fake_options options;
+  struct CUctx_st contexts[RONDO_FAKE_MAX_DEVICES];
+  struct fake_range *ranges;
+  struct fake_kernel kernels[FAKE_MAX_KERNELS];
+  uint32_t kernel_count;
+  struct fake_entry entries[FAKE_MAX_ENTRIES];
+  uint32_t entry_count;
+  struct fake_fault fault;
+  struct rondo_fake_live live;
+  uint64_t numbers; // operations so far
+  uint64_t graph_ids;
+  uint64_t kernels_in_flight;
+  CUgraph captures;
+};
+
+extern struct fake_driver fake;
+
+// What a call needs.
+#define FAKE_STARTED 1u // cuInit before
+#define FAKE_CURRENT 2u // a current context
+#define FAKE_UNSAFE 4u  // no capture that it would disturb
+
+// Begins a call. Not CUDA_SUCCESS: the call returns that. Else the lock is held.
+CUresult fake_enter(const char *entry, unsigned needs);
+// Ends it: lets the lock go and is `result`.
+CUresult fake_leave(CUresult result);
+
+#define FAKE_ENTER(needs)                                                                          \
+  do {                                                                                             \
+    CUresult fake_refused = fake_enter(__func__, needs);                                           \
+    if (fake_refused != CUDA_SUCCESS)                                                              \
+      return fake_refused;                                                                         \
+  } while (0)
+
+// All below: the lock is held.
+
+CUcontext fake_current(void);
+void fake_context_init(CUcontext ctx, uint32_t device);
+
+// stream.c
+CUstream fake_stream(CUstream handle); // null: no such stream
+struct fake_op *fake_op_new(enum fake_kind kind, CUstream stream);
+// Enqueues the operation, or adds it to what is being captured. Takes it over.
+CUresult fake_enqueue(struct fake_op *op);
+void fake_await_op(CUstream stream, uint64_t number);
+void fake_await_context(CUcontext ctx); // until what is enqueued now has ended
+void fake_op_free(struct fake_op *op);
+void fake_execute(struct fake_op *op); // the lock is not held; not for kernels
+void fake_event_drop(CUevent event);
+
+// module.c
+void fake_kernel_start(struct fake_op *op); // the lock is not held
+void fake_modules_free(CUcontext ctx);
+
+// graph.c
+CUresult fake_capture_add(CUgraph graph, struct fake_op *op);
+void fake_exec_run(CUgraphExec exec); // the lock is not held
+void fake_exec_ended(CUgraphExec exec);
+int fake_capture_forbids(void);
+void fake_capture_invalidate(void);
+
+// memory.c
+struct fake_range *fake_range_of(uintptr_t address, size_t bytes); // that holds all of it, or null
+void fake_ranges_free(void);
+
+// Called by a queue, a kernel or a graph when an operation has ended.
+void fake_op_ended(struct fake_op *op);
+
+#endif // RONDO_TESTS_SUPPORT_FAKE_CUDA_INTERNAL_H

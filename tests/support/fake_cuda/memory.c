@@ -1,0 +1,285 @@
+// Memory of the fake driver: ranges that are known, and copies that are checked against them.
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/fake_cuda/internal.h"
+
+#define ALIGNMENT 512u
+
+// --------------------------------------------------------------------- ranges --
+
+struct fake_range *fake_range_of(uintptr_t address, size_t bytes) {
+  for (struct fake_range *r = fake.ranges; r; r = r->next)
+    if (address >= r->begin && address - r->begin < r->bytes &&
+        bytes <= r->bytes - (address - r->begin))
+      return r;
+  return NULL;
+}
+
+static uint64_t *live_of(enum fake_place place) {
+  return place == FAKE_REGISTERED ? &fake.live.registered : &fake.live.allocations;
+}
+
+static CUresult range_add(uintptr_t begin, size_t bytes, enum fake_place place) {
+  struct fake_range *r = malloc(sizeof *r);
+  if (!r)
+    abort();
+  *r = (struct fake_range){begin, bytes, place, fake_current(), fake.ranges};
+  fake.ranges = r;
+  ++*live_of(place);
+  fake.live.bytes += bytes;
+  return CUDA_SUCCESS;
+}
+
+static CUresult range_make(uintptr_t *begin, size_t bytes, enum fake_place place) {
+  if (bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (fake.options.memory_waits)
+    fake_await_context(fake_current());
+  size_t whole = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  void *memory = bytes > SIZE_MAX / 2 ? NULL : aligned_alloc(ALIGNMENT, whole);
+  if (!memory)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  memset(memory, 0xa5, whole); // as little zero as device memory
+  *begin = (uintptr_t)memory;
+  return range_add(*begin, bytes, place);
+}
+
+static CUresult range_remove(uintptr_t begin, enum fake_place place) {
+  struct fake_range **at = &fake.ranges;
+  while (*at && ((*at)->begin != begin || (*at)->place != place))
+    at = &(*at)->next;
+  if (!*at)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (fake.options.memory_waits)
+    fake_await_context((*at)->ctx);
+  at = &fake.ranges; // others came and went meanwhile
+  while (*at && ((*at)->begin != begin || (*at)->place != place))
+    at = &(*at)->next;
+  if (!*at)
+    return CUDA_ERROR_INVALID_VALUE;
+  struct fake_range *r = *at;
+  *at = r->next;
+  --*live_of(place);
+  fake.live.bytes -= r->bytes;
+  free(r);
+  if (place != FAKE_REGISTERED)
+    free((void *)begin);
+  return CUDA_SUCCESS;
+}
+
+void fake_ranges_free(void) {
+  while (fake.ranges) {
+    struct fake_range *r = fake.ranges;
+    fake.ranges = r->next;
+    if (r->place != FAKE_REGISTERED)
+      free((void *)r->begin);
+    free(r);
+  }
+}
+
+// ----------------------------------------------------------------- allocation --
+
+CUresult cuMemAlloc(CUdeviceptr *memory, size_t bytes) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  uintptr_t begin = 0;
+  CUresult result = range_make(&begin, bytes, FAKE_ON_DEVICE);
+  if (result == CUDA_SUCCESS)
+    *memory = begin;
+  return fake_leave(result);
+}
+
+CUresult cuMemFree(CUdeviceptr memory) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  return fake_leave(range_remove((uintptr_t)memory, FAKE_ON_DEVICE));
+}
+
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  uintptr_t begin = 0;
+  (void)flags;
+  CUresult result = range_make(&begin, bytes, FAKE_PINNED);
+  if (result == CUDA_SUCCESS)
+    *memory = (void *)begin;
+  return fake_leave(result);
+}
+
+CUresult cuMemFreeHost(void *memory) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  return fake_leave(range_remove((uintptr_t)memory, FAKE_PINNED));
+}
+
+CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned int flags) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  (void)flags;
+  if (!memory || !bytes)
+    return fake_leave(CUDA_ERROR_INVALID_VALUE);
+  if (fake_range_of((uintptr_t)memory, 1))
+    return fake_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  if (fake.options.memory_waits)
+    fake_await_context(fake_current());
+  return fake_leave(range_add((uintptr_t)memory, bytes, FAKE_REGISTERED));
+}
+
+CUresult cuMemHostUnregister(void *memory) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  return fake_leave(range_remove((uintptr_t)memory, FAKE_REGISTERED));
+}
+
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *device, void *memory, unsigned int flags) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
+  if (flags || !fake_range_of((uintptr_t)memory, 1))
+    return fake_leave(CUDA_ERROR_INVALID_VALUE);
+  *device = (CUdeviceptr)(uintptr_t)memory;
+  return fake_leave(CUDA_SUCCESS);
+}
+
+// ----------------------------------------------------------------- attributes --
+
+static void attribute_of(CUpointer_attribute attribute, const struct fake_range *r,
+                         CUdeviceptr pointer, void *data) {
+  switch ((int)attribute) {
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    *(unsigned *)data =
+        !r ? 0u
+           : (unsigned)(r->place == FAKE_ON_DEVICE ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+    break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    *(int *)data = r ? (int)r->ctx->device : -2;
+    break;
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+    *(CUcontext *)data = r ? r->ctx : NULL;
+    break;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    *(CUdeviceptr *)data = r ? r->begin : 0;
+    break;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    *(size_t *)data = r ? r->bytes : 0;
+    break;
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    *(CUdeviceptr *)data = r ? pointer : 0;
+    break;
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    *(unsigned *)data = 0;
+    break;
+  default:
+    abort(); // an attribute that the fake was not told of
+  }
+}
+
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
+                                CUdeviceptr pointer) {
+  FAKE_ENTER(FAKE_STARTED);
+  const struct fake_range *r = fake_range_of((uintptr_t)pointer, 1);
+  for (unsigned i = 0; i < count; i++)
+    attribute_of(attributes[i], r, pointer, data[i]);
+  return fake_leave(CUDA_SUCCESS);
+}
+
+// --------------------------------------------------------------------- copies --
+
+// Memory that a device of `ctx` can reach.
+static int is_reachable(CUdeviceptr memory, size_t bytes, CUcontext ctx) {
+  const struct fake_range *r = fake_range_of((uintptr_t)memory, bytes);
+  if (!r)
+    return 0;
+  return r->place != FAKE_ON_DEVICE || r->ctx == ctx || (ctx->peers >> r->ctx->device & 1u);
+}
+
+// One end may be pageable memory of the host. A copy from there is staged before the call returns,
+// and one to there has ended then, as the driver does.
+static CUresult copy(void *dst, const void *src, size_t bytes, CUstream stream) {
+  CUstream s = fake_stream(stream);
+  if (!s)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (bytes == 0)
+    return CUDA_SUCCESS;
+  int from_pageable = !fake_range_of((uintptr_t)src, bytes);
+  int to_pageable = !fake_range_of((uintptr_t)dst, bytes);
+  struct fake_op *op = fake_op_new(FAKE_COPY, s);
+  op->dst = dst;
+  op->src = src;
+  op->bytes = bytes;
+  if (from_pageable && !s->capture) {
+    op->owned = malloc(bytes);
+    if (!op->owned)
+      abort();
+    memcpy(op->owned, src, bytes);
+    op->src = op->owned;
+  }
+  CUresult result = fake_enqueue(op);
+  if (result == CUDA_SUCCESS && to_pageable && !s->capture)
+    fake_await_op(s, fake.numbers);
+  return result;
+}
+
+static CUresult copy_now(void *dst, const void *src, size_t bytes) {
+  CUresult result = copy(dst, src, bytes, NULL);
+  if (result == CUDA_SUCCESS)
+    fake_await_op(fake_stream(NULL), fake.numbers);
+  return result;
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
+  if (bytes && !is_reachable(dst, bytes, fake_current()))
+    return fake_leave(CUDA_ERROR_INVALID_VALUE);
+  return fake_leave(copy((void *)(uintptr_t)dst, src, bytes, stream));
+}
+
+CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
+  if (bytes && !is_reachable(src, bytes, fake_current()))
+    return fake_leave(CUDA_ERROR_INVALID_VALUE);
+  return fake_leave(copy(dst, (const void *)(uintptr_t)src, bytes, stream));
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
+  if (bytes &&
+      (!is_reachable(dst, bytes, fake_current()) || !is_reachable(src, bytes, fake_current())))
+    return fake_leave(CUDA_ERROR_INVALID_VALUE);
+  return fake_leave(copy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, bytes, stream));
+}
+
+CUresult cuMemcpyHtoD(CUdeviceptr dst, const void *src, size_t bytes) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  if (bytes && !is_reachable(dst, bytes, fake_current()))
+    return fake_leave(CUDA_ERROR_INVALID_VALUE);
+  return fake_leave(copy_now((void *)(uintptr_t)dst, src, bytes));
+}
+
+CUresult cuMemcpyDtoH(void *dst, CUdeviceptr src, size_t bytes) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  if (bytes && !is_reachable(src, bytes, fake_current()))
+    return fake_leave(CUDA_ERROR_INVALID_VALUE);
+  return fake_leave(copy_now(dst, (const void *)(uintptr_t)src, bytes));
+}
+
+static CUresult fill(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
+  CUstream s = fake_stream(stream);
+  if (!s)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (bytes == 0)
+    return CUDA_SUCCESS;
+  if (!is_reachable(dst, bytes, fake_current()))
+    return CUDA_ERROR_INVALID_VALUE;
+  struct fake_op *op = fake_op_new(FAKE_FILL, s);
+  op->dst = (void *)(uintptr_t)dst;
+  op->value = value;
+  op->bytes = bytes;
+  return fake_enqueue(op);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
+  return fake_leave(fill(dst, value, bytes, stream));
+}
+
+CUresult cuMemsetD8(CUdeviceptr dst, unsigned char value, size_t bytes) {
+  FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT | FAKE_UNSAFE);
+  CUresult result = fill(dst, value, bytes, NULL);
+  if (result == CUDA_SUCCESS && bytes)
+    fake_await_op(fake_stream(NULL), fake.numbers);
+  return fake_leave(result);
+}
