@@ -72,6 +72,7 @@ struct rondo_daemon_counters {
 
 struct rondo_driver {
   const char *name;
+  int is_direct; // the CPU may use device memory in place
 
   // Fills in what the configuration leaves at its default and this backend decides.
   void (*complete)(struct rondo_config *cfg);
@@ -88,6 +89,8 @@ struct rondo_driver {
   // Between the CPU's memory and the device's, done on return. Return RONDO_SUCCESS or RONDO_ERR_SYSTEM.
   int (*write)(struct rondo_device *device, uint64_t to, const void *from, uint64_t bytes);
   int (*read)(struct rondo_device *device, void *to, uint64_t from, uint64_t bytes);
+  // Between any two of the user's buffers, done on return; likewise.
+  int (*copy)(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
 
   // ---- daemons ----
   // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.

@@ -217,7 +217,14 @@ static int host_read(struct rondo_device *device, void *to, uint64_t from, uint6
   return RONDO_SUCCESS;
 }
 
+static int host_copy(struct rondo_device *device, void *dst, const void *src, uint64_t bytes) {
+  (void)device;
+  memcpy(dst, src, bytes);
+  return RONDO_SUCCESS;
+}
+
 const struct rondo_driver rondo_host_driver = {.name = "host",
+                                               .is_direct = 1,
                                                .complete = host_complete,
                                                .open = host_open,
                                                .close = host_close,
@@ -225,6 +232,7 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .free = host_free,
                                                .write = host_write,
                                                .read = host_read,
+                                               .copy = host_copy,
                                                .create = host_create,
                                                .destroy = host_destroy,
                                                .attach = host_attach,

@@ -183,6 +183,32 @@ int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t
 // Forgets the handle; collectives registered with it are not affected.
 int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group);
 
+// ------------------------------------------------------------------ memory ---
+
+// Buffers may be any memory that the backend can reach; these calls give memory that is good for it
+// on every backend, so that a program runs unchanged on each.
+
+// Zeroed memory of `bytes` (0 too) that this context's daemon, and those of its peers, can use
+// directly: of the device, on a backend that has one. It belongs to the context and
+// goes with it at the latest. At least 128-byte aligned.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_NO_MEMORY, RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
+int rondo_mem_alloc(struct rondo_context ctx, size_t bytes, void **memory);
+
+// Gives memory of rondo_mem_alloc back; no run may be using it. Null is nothing.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (no such memory of this context), RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
+int rondo_mem_free(struct rondo_context ctx, void *memory);
+
+// Copies `bytes` between any two of: memory of this process, memory of rondo_mem_alloc. It is done when
+// the call returns. The two may not overlap, and no run may be using them.
+// Returns RONDO_SUCCESS; RONDO_ERR_INVALID (null or overlapping); RONDO_ERR_SYSTEM (the device refused, or did
+// not copy within a minute); RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
+int rondo_mem_copy(struct rondo_context ctx, void *dst, const void *src, size_t bytes);
+
+// Writes to `direct` 1 if the CPU may read and write the memory of rondo_mem_alloc itself, without
+// rondo_mem_copy, as on the host backend; else 0.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
+int rondo_mem_is_direct(struct rondo_context ctx, int *direct);
+
 // ------------------------------------------------------------ registration ---
 
 // Describes a collective. All ranks of the group must register equal

@@ -89,6 +89,7 @@ struct rondo_rank {
   struct rondo_run_record *free_records;
   struct rondo_group_entry *groups;
   uint64_t next_group;
+  void *allocations; // tree (search.h) of the user's memory
   uint64_t submitted, completed; // sums over collectives
   // Looked at without the lock.
   uint32_t has_overflow;
@@ -113,6 +114,11 @@ void rondo_rank_exit(struct rondo_context ctx);
 int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank);
 // Calls inside the context, the caller's own included.
 uint32_t rondo_rank_users(struct rondo_context ctx);
+
+// ---------------------------------------------------------------- memory.c ---
+
+// Frees what the user has not given back.
+void rondo_allocations_free(struct rondo_rank *rank);
 
 // -------------------------------------------------------------- register.c ---
 
