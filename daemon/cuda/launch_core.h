@@ -1,0 +1,271 @@
+// One launch of one block of a daemon on a CUDA device: what the kernel, and whoever stands in for
+// it, does from the moment that a CUDA block begins until it ends.
+//
+// A launch is a grid with one CUDA block for each daemon block. Each tries to own its daemon block
+// and returns at once if an older launch still runs it, so that one block can be started
+// again while its siblings go on. The owner brings the block's state from its home in device
+// memory, starts it, steps it until it leaves, and takes the state home.
+//
+//   own -> bring -> start -> step ... -> take home -> status line -> disown
+//
+// The launch waits for nobody: every step is bounded, and so are their number and the time.
+// No CUDA call is needed for it to progress or to leave.
+//
+// Edges (docs/memory-order.md):
+//   L1 disown (release owner) pairs with L2 try_own (swap): the state at home is the last owner's.
+//   L3 the status line's `leaves` (release) pairs with the launcher's look: the rest of the line.
+#ifndef RONDO_DAEMON_CUDA_LAUNCH_CORE_H
+#define RONDO_DAEMON_CUDA_LAUNCH_CORE_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/core/block_core.h"
+#include "daemon/core/move.h"
+#include "queues/platform/atomic.h"
+#include "queues/platform/platform.h"
+
+// Tasks that a block keeps in fast memory; a longer queue is worked on at home.
+#define RONDO_CUDA_FAST_TASKS 2048u
+
+// Pauses between steps that did not progress; they double.
+#define RONDO_CUDA_PAUSE_MIN_NS 32u
+#define RONDO_CUDA_PAUSE_MAX_NS 512u
+
+// A resident block tells how it stands this often, as far as it is stuck.
+#define RONDO_CUDA_STATUS_PERIOD_NS 1000000u
+
+// Why a launch left; the other values are those of enum rondo_step_result.
+#define RONDO_LAUNCH_CUT 5u // it was out of steps or of time
+
+// Where a block's state is while no launch runs it. In device memory; followed by the entries
+// of its task queue.
+struct rondo_cuda_block_home {
+  uint32_t owner; // 1 while a launch steps the block (L1/L2)
+  uint32_t reserved;
+  uint64_t launches; // residencies that began
+  uint8_t owner_line[RONDO_LINE_BYTES - 16];
+  struct rondo_block block; // what its last launch left; the active slots are empty
+};
+static_assert(offsetof(struct rondo_cuda_block_home, block) % 16 == 0, "moved as vectors");
+
+// What the CPU sees of a block. In pinned memory; written by the block's owner only.
+struct rondo_cuda_block_status {
+  uint64_t launches; // residencies that began
+  uint64_t leaves;   // residencies that ended (L3); the block is resident if they differ
+  uint64_t launch;   // number of the launch that last owned the block
+  uint32_t reason;   // why the last residency ended: enum rondo_step_result or RONDO_LAUNCH_CUT
+  uint32_t queued;   // collectives in the task queue
+  struct rondo_block_counters counters;
+  uint8_t line[RONDO_LINE_BYTES - 32 - sizeof(struct rondo_block_counters)];
+};
+static_assert(sizeof(struct rondo_cuda_block_status) == RONDO_LINE_BYTES, "shared layout");
+
+// The argument of a launch.
+struct rondo_cuda_launch {
+  uint64_t homes;       // address of the first block's home
+  uint64_t home_bytes;  // from one block's home to the next: rondo_cuda_home_bytes()
+  uint64_t status;      // address of block_count × struct rondo_cuda_block_status
+  uint64_t number;      // of the launch, from 1
+  uint64_t max_steps;   // of one block
+  uint64_t longest_ns;  // of one block, whatever the policy says
+  uint32_t block_count; // CUDA blocks beyond it return at once
+  uint32_t fast_tasks;  // tasks that the fast memory of a block holds
+};
+static_assert(sizeof(struct rondo_cuda_launch) == 56, "shared layout");
+
+// A block's state while a launch runs it: shared memory on a GPU. Followed by the entries of
+// its task queue.
+struct rondo_cuda_fast {
+  struct rondo_daemon_core daemon; // a copy: it is constant
+  struct rondo_block block;
+};
+static_assert(sizeof(struct rondo_cuda_fast) % 4 == 0, "tasks follow");
+
+// What the driver provides. Time in nanoseconds, of one clock for all blocks of the device; a pause of
+// about that long, or shorter.
+RONDO_DRIVER_FN uint64_t rondo_launch_now_ns(void);
+RONDO_DRIVER_FN void rondo_launch_pause(uint32_t ns);
+
+// -------------------------------------------------------------------- places --
+
+// Bytes of a home whose task queue has `capacity` entries.
+RONDO_FN uint64_t rondo_cuda_home_bytes(uint32_t capacity) {
+  uint64_t bytes = sizeof(struct rondo_cuda_block_home) + (uint64_t)capacity * sizeof(uint32_t);
+  return (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+}
+
+// Fast memory that a block needs.
+RONDO_FN uint64_t rondo_cuda_fast_bytes(uint32_t fast_tasks) {
+  return sizeof(struct rondo_cuda_fast) + (uint64_t)fast_tasks * sizeof(uint32_t);
+}
+
+RONDO_FN struct rondo_cuda_block_home *rondo_launch_home(const struct rondo_cuda_launch *l,
+                                                         uint32_t index) {
+  return (struct rondo_cuda_block_home *)(uintptr_t)(l->homes + index * l->home_bytes);
+}
+
+RONDO_FN struct rondo_cuda_block_status *rondo_launch_status(const struct rondo_cuda_launch *l,
+                                                             uint32_t index) {
+  return (struct rondo_cuda_block_status *)(uintptr_t)l->status + index;
+}
+
+// ----------------------------------------------------------------- ownership --
+
+RONDO_FN int rondo_launch_try_own(struct rondo_cuda_block_home *home) {
+  return rondo_try_swap_seq_cst_u32(&home->owner, 0, 1); // L2
+}
+
+RONDO_FN void rondo_launch_disown(struct rondo_cuda_block_home *home) {
+  rondo_store_seq_cst_u32(&home->owner, 0); // L1
+}
+
+// --------------------------------------------------------- state, in and out --
+
+// The part of a block that is kept: its active slots are empty between launches.
+#define RONDO_BLOCK_KEPT_BYTES offsetof(struct rondo_block, slots)
+
+RONDO_FN void rondo_launch_copy(void *dst, const void *src, uint64_t bytes) {
+  rondo_move_copy(rondo_threads_self(), dst, src, bytes);
+}
+
+// Brings the block's state into fast memory. A task queue that would not have room for what one step
+// fetches stays at home.
+RONDO_FN void rondo_launch_bring(const struct rondo_cuda_launch *l,
+                                 const struct rondo_cuda_block_home *home,
+                                 struct rondo_cuda_fast *fast) {
+  struct rondo_block *b = &fast->block;
+  rondo_launch_copy(b, &home->block, RONDO_BLOCK_KEPT_BYTES);
+  fast->daemon = *b->daemon;
+  b->daemon = &fast->daemon;
+  for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
+    b->slots[i].occupied = b->slots[i].dirty = 0;
+  if (b->queue.count + RONDO_STEP_FETCHES > l->fast_tasks)
+    return;
+  uint32_t *tasks = (uint32_t *)(fast + 1);
+  rondo_launch_copy(tasks, rondo_task_entries(&b->queue), b->queue.count * sizeof *tasks);
+  b->queue.entries = (uint64_t)(uintptr_t)tasks;
+  b->queue.capacity = l->fast_tasks;
+}
+
+// Moves the task queue home.
+RONDO_FN void rondo_launch_take_queue(const struct rondo_cuda_block_home *home,
+                                      struct rondo_block *b) {
+  const struct rondo_task_queue *at_home = &home->block.queue;
+  if (b->queue.entries == at_home->entries)
+    return;
+  rondo_launch_copy(rondo_task_entries(at_home), rondo_task_entries(&b->queue),
+                    b->queue.count * sizeof(uint32_t));
+  b->queue.entries = at_home->entries;
+  b->queue.capacity = at_home->capacity;
+}
+
+// Takes the state of a block that has left home.
+RONDO_FN void rondo_launch_save(struct rondo_cuda_block_home *home, struct rondo_cuda_fast *fast) {
+  struct rondo_block *b = &fast->block;
+  rondo_launch_take_queue(home, b);
+  b->daemon = home->block.daemon;
+  rondo_launch_copy(&home->block, b, RONDO_BLOCK_KEPT_BYTES);
+}
+
+// --------------------------------------------------------------- status line --
+
+RONDO_FN void rondo_launch_tell(struct rondo_cuda_block_status *s, const struct rondo_block *b) {
+  const struct rondo_block_counters *c = &b->counters;
+  rondo_store_relaxed_u64(&s->counters.steps, c->steps);
+  rondo_store_relaxed_u64(&s->counters.primitives, c->primitives);
+  rondo_store_relaxed_u64(&s->counters.preemptions, c->preemptions);
+  rondo_store_relaxed_u64(&s->counters.context_loads, c->context_loads);
+  rondo_store_relaxed_u64(&s->counters.context_saves, c->context_saves);
+  rondo_store_relaxed_u64(&s->counters.quits, c->quits);
+  rondo_store_relaxed_u64(&s->counters.fetched, c->fetched);
+  rondo_store_relaxed_u64(&s->counters.ended, c->ended);
+  rondo_store_relaxed_u32(&s->queued, b->queue.count);
+}
+
+RONDO_FN void rondo_launch_tell_begun(struct rondo_cuda_block_status *s, uint64_t launches,
+                                      uint64_t number) {
+  rondo_store_relaxed_u64(&s->launch, number);
+  rondo_store_release_u64(&s->launches, launches);
+}
+
+// `launches`: what rondo_launch_tell_begun told of this residency.
+RONDO_FN void rondo_launch_tell_left(struct rondo_cuda_block_status *s, const struct rondo_block *b,
+                                     uint64_t launches, uint32_t reason) {
+  rondo_launch_tell(s, b);
+  rondo_store_relaxed_u32(&s->reason, reason);
+  rondo_store_release_u64(&s->leaves, launches); // L3
+}
+
+// 1 while a launch runs the block. A look only; any thread.
+RONDO_FN int rondo_cuda_block_is_resident(const struct rondo_cuda_block_status *s) {
+  uint64_t leaves = rondo_load_acquire_u64(&s->leaves); // L3
+  return rondo_load_acquire_u64(&s->launches) != leaves;
+}
+
+// -------------------------------------------------------------------- a launch --
+
+// What changes between the steps of a launch.
+struct rondo_launch_pace {
+  uint64_t begun_ns, told_ns;
+  uint32_t pause_ns;
+};
+
+// After a step that did not progress.
+RONDO_FN void rondo_launch_rest(struct rondo_launch_pace *p, struct rondo_cuda_block_status *status,
+                                const struct rondo_block *b, uint64_t now_ns) {
+  if (now_ns - p->told_ns >= RONDO_CUDA_STATUS_PERIOD_NS) {
+    rondo_launch_tell(status, b);
+    p->told_ns = now_ns;
+  }
+  rondo_launch_pause(p->pause_ns);
+  if (p->pause_ns < RONDO_CUDA_PAUSE_MAX_NS)
+    p->pause_ns *= 2;
+}
+
+// Steps a started block until it leaves; returns why.
+RONDO_FN uint32_t rondo_launch_steps(const struct rondo_cuda_launch *l,
+                                     const struct rondo_cuda_block_home *home,
+                                     struct rondo_cuda_fast *fast, uint64_t now_ns) {
+  struct rondo_block *b = &fast->block;
+  struct rondo_launch_pace pace = {now_ns, now_ns, RONDO_CUDA_PAUSE_MIN_NS};
+  for (uint64_t i = 0; i < l->max_steps && now_ns - pace.begun_ns < l->longest_ns; i++) {
+    if (b->queue.count + RONDO_STEP_FETCHES > b->queue.capacity)
+      rondo_launch_take_queue(home, b);
+    int result = rondo_block_step(b, now_ns);
+    if (!b->resident)
+      return (uint32_t)result;
+    if (result == RONDO_STEP_PROGRESSED)
+      pace.pause_ns = RONDO_CUDA_PAUSE_MIN_NS;
+    else
+      rondo_launch_rest(&pace, rondo_launch_status(l, b->index), b, now_ns);
+    now_ns = rondo_launch_now_ns();
+  }
+  (void)rondo_block_quit(b, 0);
+  return RONDO_LAUNCH_CUT;
+}
+
+// One launch of block `index`, by its deciding thread. `fast` is its own, of
+// rondo_cuda_fast_bytes(l->fast_tasks). Returns 1 if it owned the block, else 0.
+RONDO_FN int rondo_launch_block(const struct rondo_cuda_launch *l, uint32_t index,
+                                struct rondo_cuda_fast *fast) {
+  if (index >= l->block_count)
+    return 0;
+  struct rondo_cuda_block_home *home = rondo_launch_home(l, index);
+  struct rondo_cuda_block_status *status = rondo_launch_status(l, index);
+  if (!rondo_launch_try_own(home))
+    return 0;
+  uint64_t launches = ++home->launches;
+  rondo_launch_tell_begun(status, launches, l->number);
+  rondo_launch_bring(l, home, fast);
+  uint64_t now_ns = rondo_launch_now_ns();
+  rondo_block_start(&fast->block, now_ns);
+  uint32_t reason = rondo_launch_steps(l, home, fast, now_ns);
+  rondo_launch_save(home, fast);
+  rondo_launch_tell_left(status, &fast->block, launches, reason);
+  rondo_launch_disown(home);
+  return 1;
+}
+
+#endif // RONDO_DAEMON_CUDA_LAUNCH_CORE_H
