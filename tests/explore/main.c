@@ -15,6 +15,7 @@
 #include "tests/support/load.h"
 
 #define FAULT_SECONDS 50u
+#define PROGRESS_SEEDS 25000u // of long explorations
 
 struct options {
   uint64_t first, count;
@@ -76,6 +77,11 @@ static int run_seeds(const struct options *o) {
       return 1;
     }
     steps += machine.steps;
+    if ((seed + 1 - o->first) % PROGRESS_SEEDS == 0) {
+      printf("%llu of %llu seeds, %.0f s\n", (unsigned long long)(seed + 1 - o->first),
+             (unsigned long long)o->count, seconds() - begun);
+      (void)fflush(stdout);
+    }
   }
   double took = seconds() - begun;
   printf("%llu seeds, %.1f million steps, all exact; %.1f s, %.0f seeds/s\n",

@@ -3,11 +3,12 @@
 // bits, for which all ranks must receive the same bits both times.
 //
 //   test_matrix           a sample that holds every kind × type × reduction, several times
-//   test_matrix full      all of it
+//   test_matrix full [N]  all of it, or what of it has N ranks; a line for every 5,280 cases
 //   test_matrix large     more than 2^31 elements
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "examples/kit/shape.h"
 #include "examples/kit/team.h"
@@ -265,9 +266,11 @@ static void sixty_four_ranks_share_a_process(void **state) {
 
 // ---------------------------------------------------------------------- full --
 
+#define FULL_LOT 60u // combinations that a job goes through
+
 static void fill_full(uint32_t ranks, uint32_t first, uint64_t *random) {
   lot.case_count = 0;
-  for (uint32_t k = first; k < COMBINATIONS && k < first + 60; k++) {
+  for (uint32_t k = first; k < COMBINATIONS && k < first + FULL_LOT; k++) {
     for (size_t i = 0; i < 2 * COUNTS; i++) {
       struct matrix_case *m = &lot.cases[lot.case_count++];
       m->shape = combination(k);
@@ -280,19 +283,44 @@ static void fill_full(uint32_t ranks, uint32_t first, uint64_t *random) {
   }
 }
 
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+// All combinations and counts with one configuration; says that it is done.
+static void run_full(uint32_t ranks, const struct rondo_config *c) {
+  uint64_t random = ranks * 64 + c->blocks;
+  uint32_t cases = 0;
+  double begun = seconds();
+  for (uint32_t first = 0; first < COMBINATIONS; first += FULL_LOT) {
+    fill_full(ranks, first, &random);
+    run_lot(ranks, c);
+    cases += lot.case_count;
+  }
+  assert_int_equal(cases, COMBINATIONS * 2 * COUNTS);
+  printf("%u ranks, %u blocks, slots of %u: %u cases in %.1f s\n", ranks, c->blocks, c->slot_bytes,
+         cases, seconds() - begun);
+  (void)fflush(stdout);
+}
+
+static uint32_t only_ranks; // 0: all of rank_counts
+
 static void all_of_it_is_exact_and_repeatable(void **state) {
   (void)state;
-  uint64_t random = 2;
+  uint32_t done = 0;
   for (size_t r = 0; r < COUNT_OF(rank_counts); r++)
-    for (size_t b = 0; b < COUNT_OF(block_counts); b++)
-      for (size_t s = 0; s < COUNT_OF(slot_sizes); s++)
-        for (uint32_t first = 0; first < COMBINATIONS; first += 60) {
-          struct rondo_config c = RONDO_CONFIG_INIT;
-          c.blocks = block_counts[b];
-          c.slot_bytes = slot_sizes[s];
-          fill_full(rank_counts[r], first, &random);
-          run_lot(rank_counts[r], &c);
-        }
+    for (size_t i = 0; i < COUNT_OF(block_counts) * COUNT_OF(slot_sizes); i++) {
+      struct rondo_config c = RONDO_CONFIG_INIT;
+      if (only_ranks && rank_counts[r] != only_ranks)
+        continue;
+      c.blocks = block_counts[i / COUNT_OF(slot_sizes)];
+      c.slot_bytes = slot_sizes[i % COUNT_OF(slot_sizes)];
+      run_full(rank_counts[r], &c);
+      done++;
+    }
+  assert_true(done > 0);
 }
 
 // --------------------------------------------------------------------- large --
@@ -318,6 +346,8 @@ int main(int argc, char **argv) {
   const struct CMUnitTest large[] = {
       RONDO_NAMED_TEST("matrix", more_than_two_to_the_31_elements),
   };
+  if (argc > 2)
+    only_ranks = (uint32_t)strtoul(argv[2], NULL, 10);
   if (argc > 1 && strcmp(argv[1], "full") == 0)
     return cmocka_run_group_tests_name("matrix_full", full, NULL, NULL);
   if (argc > 1 && strcmp(argv[1], "large") == 0)
