@@ -39,8 +39,9 @@ struct rondo_host_device {
   struct rondo_host_worker workers[RONDO_HOST_MAX_WORKERS];
   uint32_t worker_count;
   uint32_t cores;
-  uint32_t daemons; // attached: ranks of this process
-  uint32_t active;  // threads that help
+  uint32_t daemons;  // attached: ranks of this process
+  uint32_t active;   // threads that help
+  uint32_t sleepers; // ... of them asleep (H6)
 };
 
 extern struct rondo_host_device rondo_host_device;

@@ -83,15 +83,20 @@ static int steal(const struct rondo_host_daemon *own, uint64_t now_ns) {
   return moved;
 }
 
-// Sleeps until a run has ended, a block may be started again or `limit_ns` passed.
+// Sleeps until a run has ended, another helper hands over, a block may be started again or
+// `limit_ns` has passed.
 static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
                           uint64_t limit_ns) {
   uint32_t word = rondo_load_acquire_u32(&d->done_word);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
   // Asleep it is no help: workers and other helpers take its blocks over.
   rondo_fetch_add_relaxed_u32(&d->helpers, (uint32_t)-1);
-  if (!is_done(arg))
+  rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, 1); // H6
+  // Who leaves from here on sees a sleeper; what others left before is found in this round.
+  uint64_t now_ns = rondo_now_ns();
+  if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns))
     rondo_futex_wait(&d->done_word, word, limit_ns < SLEEP_MAX_NS ? limit_ns : SLEEP_MAX_NS);
+  rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
 }
@@ -100,6 +105,35 @@ void rondo_host_done(struct rondo_host_daemon *d) {
   rondo_fetch_add_seq_cst_u32(&d->done_word, 1);
   if (rondo_load_seq_cst_u32(&d->done_waiters))
     rondo_futex_wake_all(&d->done_word);
+}
+
+// Wakes the threads that sleep in rondo_host_help for one rank of this worker. Returns 1 if there
+// were any.
+static int wake_sleepers_of(struct rondo_host_worker *w) {
+  int woke = 0;
+  if (pthread_rwlock_tryrdlock(&w->blocks_lock))
+    return 0;
+  for (uint32_t i = 0; i < w->block_count && !woke; i++) {
+    struct rondo_host_daemon *d = w->blocks[i]->daemon;
+    woke = rondo_load_seq_cst_u32(&d->done_waiters) != 0;
+    if (woke)
+      rondo_host_done(d);
+  }
+  pthread_rwlock_unlock(&w->blocks_lock);
+  return woke;
+}
+
+// A helper leaves, and may have been the last that worked for those who sleep: one of them takes
+// over if a core has nobody else.
+static void hand_over(void) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  uint32_t sleepers = rondo_load_seq_cst_u32(&dev->sleepers); // H6
+  if (!sleepers || rondo_load_relaxed_u32(&dev->active) >= dev->cores + sleepers)
+    return;
+  uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
+  for (uint32_t i = 0; i < workers; i++)
+    if (wake_sleepers_of(&dev->workers[i]))
+      return;
 }
 
 // One thread's stay in rondo_host_help.
@@ -127,8 +161,10 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
     h->is_active = 1;
   }
   int crowded = is_crowded();
-  if ((crowded || h->fruitless > STEAL_AFTER) && steal(h->daemon, now_ns))
+  if ((crowded || h->fruitless > STEAL_AFTER) && steal(h->daemon, now_ns)) {
+    h->moved_ns = now_ns;
     return 0;
+  }
   if (now_ns - h->moved_ns > (crowded ? CROWDED_SLEEP_NS : SLEEP_AFTER_NS))
     return 1;
   if (crowded)
@@ -144,6 +180,7 @@ static void helper_leave(const struct helper *h) {
     rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
   rondo_fetch_add_relaxed_u64(&d->helped, h->rounds);
   rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
+  hand_over();
   // Work that is left is the worker's again.
   if (rondo_load_relaxed_u64(&d->base.outstanding))
     rondo_host_kick(d, 1);
