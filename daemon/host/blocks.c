@@ -76,6 +76,20 @@ static void block_left(struct rondo_host_block *block, uint64_t now_ns) {
     rondo_futex_wake_all(&d->left_word);
 }
 
+// For those who think of helping out.
+static void note_copies(struct rondo_host_block *block) {
+  const struct rondo_block *b = &block->core;
+  if (b->queue.count == 0)
+    return;
+  uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
+  const struct rondo_task_context *c = &b->slots[index % RONDO_ACTIVE_SLOTS].context;
+  int copies =
+      c->state.phase == RONDO_PHASE_OPS && (rondo_context_op(c)->primitive & RONDO_PRIM_COPY);
+  uint32_t bytes = copies ? c->fixed.geometry.chunk_elems * c->fixed.elem_bytes : 0;
+  if (rondo_load_relaxed_u32(&block->copies_bytes) != bytes)
+    rondo_store_relaxed_u32(&block->copies_bytes, bytes);
+}
+
 int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns) {
   if (!block->core.resident) {
     if (!should_start(block, now_ns))
@@ -95,5 +109,7 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns) {
   }
   if (!block->core.resident)
     block_left(block, now_ns);
+  if (moved)
+    note_copies(block);
   return moved ? RONDO_STEP_PROGRESSED : result;
 }

@@ -14,6 +14,7 @@
 #define SLEEP_AFTER_NS 1000000u // time without progress before it sleeps, with a core to itself
 #define CROWDED_SLEEP_NS 50000u // ... and without one; until then it yields
 #define SLEEP_MAX_NS 500000u
+#define LARGE_BYTES 262144u // pieces of at least this are left to a rank's own thread
 
 // Blocks compute in the default floating-point environment, whatever the application's is.
 struct float_environment {
@@ -54,6 +55,14 @@ static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
   return moved;
 }
 
+// 1 if the block is about to put much into its rank's own buffer, and the rank has a thread that is
+// awake: that thread's core has the buffer in its caches, from the run before or soon. Where cores
+// share no cache, such a copy by another core took up to seven times as long.
+static int is_better_left(const struct rondo_host_block *block) {
+  return rondo_load_relaxed_u32(&block->copies_bytes) >= LARGE_BYTES &&
+         rondo_load_relaxed_u32(&block->daemon->helpers) > 0;
+}
+
 // Steps the other blocks of one worker. Returns 1 if one moved.
 static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemon *own,
                       uint64_t now_ns) {
@@ -63,7 +72,8 @@ static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemo
   for (uint32_t i = 0; i < w->block_count; i++) {
     struct rondo_host_block *block = w->blocks[i];
     struct rondo_host_daemon *d = block->daemon;
-    if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0 || !rondo_host_try_own(block))
+    if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0 || is_better_left(block) ||
+        !rondo_host_try_own(block))
       continue;
     moved |= rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);

@@ -19,8 +19,10 @@
 struct rondo_host_daemon;
 
 struct rondo_host_block {
-  uint32_t owner;  // 1 while somebody steps the block (H1/H2)
-  uint32_t worker; // index of the worker that it is attached to
+  uint32_t owner;        // 1 while somebody steps the block (H1/H2)
+  uint32_t worker;       // index of the worker that it is attached to
+  uint32_t copies_bytes; // into the user's buffer, the most at a time; a hint for helpers
+  uint32_t reserved;
   struct rondo_host_daemon *daemon;
   uint64_t launches;      // times it was started
   uint64_t leaves;        // times it has quit
