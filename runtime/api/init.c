@@ -172,11 +172,19 @@ static int is_idle(void *arg) {
   return rondo_load_seq_cst_u64(&rank->daemon->outstanding) == 0;
 }
 
-static int help_until_idle(struct rondo_rank *rank, int64_t timeout_ns) {
-  uint64_t now_ns = rondo_now_ns();
-  if (rank->is_manual || timeout_ns <= 0)
-    return is_idle(rank);
-  return rank->daemon->driver->help(rank->daemon, is_idle, rank, now_ns + (uint64_t)timeout_ns);
+// As the application sees it: whoever took the last completion may not have told the driver yet.
+static int all_have_ended(struct rondo_rank *rank) {
+  pthread_mutex_lock(&rank->lock);
+  int ended = rank->completed == rank->submitted;
+  pthread_mutex_unlock(&rank->lock);
+  return ended;
+}
+
+static int help_until_ended(struct rondo_rank *rank, int64_t timeout_ns) {
+  uint64_t until_ns = rondo_now_ns() + (uint64_t)timeout_ns;
+  if (!rank->is_manual && timeout_ns > 0)
+    (void)rank->daemon->driver->help(rank->daemon, is_idle, rank, until_ns);
+  return all_have_ended(rank);
 }
 
 // Other threads are about to leave: they see `closing` and return.
@@ -215,15 +223,15 @@ int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
   int status = rondo_rank_close(ctx, &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  if (mode == RONDO_DESTROY_DRAIN && !help_until_idle(rank, timeout_ns)) {
+  if (mode == RONDO_DESTROY_DRAIN && !help_until_ended(rank, timeout_ns)) {
     rondo_log(RONDO_LOG_WARN, "destroy: rank %u: runs did not end in time and are aborted",
               rank->cfg.rank);
     status = RONDO_ERR_TIMEOUT;
   }
   rondo_store_seq_cst_u32(&rank->closing, 1);
-  if (!is_idle(rank)) {
+  if (!all_have_ended(rank)) {
     abort_all(rank);
-    if (!help_until_idle(rank, ABORT_BOUND_NS))
+    if (!help_until_ended(rank, ABORT_BOUND_NS))
       return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL,
                               "destroy: rank %u: aborted runs did not end; the context is kept",
                               rank->cfg.rank);
