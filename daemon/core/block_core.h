@@ -147,18 +147,21 @@ RONDO_FN struct rondo_active_slot *rondo_slot_load(struct rondo_block *b, uint32
   return slot;
 }
 
-// Makes `send` and `recv` the endpoints of the current op's peers.
+// Makes `send` and `recv` the endpoints of the current op's peers. The gate has been found open (G2):
+// before, it need not be known where these are.
 RONDO_FN void rondo_context_bind(struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
   struct rondo_endpoint *send_table = (struct rondo_endpoint *)(uintptr_t)c->fixed.send_table;
   struct rondo_endpoint *recv_table = (struct rondo_endpoint *)(uintptr_t)c->fixed.recv_table;
-  if (send_table && op->send_peer != RONDO_PLAN_NO_PEER && op->send_peer != c->state.bound_send) {
-    send_table[c->state.bound_send] = c->state.send;
+  if (op->send_peer != RONDO_PLAN_NO_PEER && op->send_peer != c->state.bound_send) {
+    if (c->state.bound_send != RONDO_PLAN_NO_PEER)
+      send_table[c->state.bound_send] = c->state.send;
     c->state.send = send_table[op->send_peer];
     c->state.bound_send = op->send_peer;
   }
-  if (recv_table && op->recv_peer != RONDO_PLAN_NO_PEER && op->recv_peer != c->state.bound_recv) {
-    recv_table[c->state.bound_recv] = c->state.recv;
+  if (op->recv_peer != RONDO_PLAN_NO_PEER && op->recv_peer != c->state.bound_recv) {
+    if (c->state.bound_recv != RONDO_PLAN_NO_PEER)
+      recv_table[c->state.bound_recv] = c->state.recv;
     c->state.recv = recv_table[op->recv_peer];
     c->state.bound_recv = op->recv_peer;
   }

@@ -59,7 +59,7 @@ struct rondo_task_run {
 struct rondo_context_static {
   uint64_t ops;        // address of op_count × struct rondo_plan_op
   uint64_t gate;       // address of struct rondo_communicator_gate
-  uint64_t send_table; // addresses of the endpoints of plans with several peers, else 0
+  uint64_t send_table; // addresses of the endpoints of the plan's peers; written when the gate opens
   uint64_t recv_table;
   struct rondo_geometry geometry;
   struct rondo_reduction reduction;
@@ -93,7 +93,7 @@ struct rondo_context_dynamic {
   uint8_t phase;                   // enum rondo_context_phase
   uint8_t status;                  // enum rondo_status of the run
   uint8_t has_reference;           // a reference was published in this run
-  uint16_t bound_send, bound_recv; // peers that `send` and `recv` stand for
+  uint16_t bound_send, bound_recv; // peers that `send` and `recv` stand for, or RONDO_PLAN_NO_PEER
   uint64_t reserved;
 };
 static_assert(sizeof(struct rondo_context_dynamic) == 48 + 16 + 32 + 8 + 16, "shared layout");

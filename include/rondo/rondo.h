@@ -109,13 +109,16 @@ struct rondo_config {
   uint64_t connector_bytes; // most memory for connectors of the whole job in this process; 0: 4 GiB
   uint32_t slot_bytes;      // cap on one connector slot, a power of two; 0: default
   uint32_t report_on_timeout; // 1: rondo_wait that times out logs the stuck report; default 1
+  uint64_t peer_timeout_ns; // a process that gives no sign of life for this long while a run here
+                            // waits for one of its ranks is given up; 0: 60 s. Slow is not dead: a
+                            // process that works, or idles, gives signs
 };
 
 #define RONDO_CONFIG_VERSION 1u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1                                                 \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0                                              \
   }
 
 // Measures hand-over latency and step cost on this machine for about

@@ -11,13 +11,14 @@
 
 #define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
 #define DEFAULT_SLOT_BYTES 262144u
+#define DEFAULT_PEER_TIMEOUT_NS UINT64_C(60000000000)
 
 extern char **environ;
 
 static const char *const known_variables[] = {
-    "RONDO_BLOCKS",   "RONDO_BUDGET",  "RONDO_CONNECTOR_BYTES", "RONDO_LOG",
-    "RONDO_LOG_FILE", "RONDO_ORDER",   "RONDO_REPORT_SIGNAL",   "RONDO_SLOT_BYTES",
-    "RONDO_TUNING",   "RONDO_WORKERS",
+    "RONDO_BLOCKS",     "RONDO_BUDGET", "RONDO_CONNECTOR_BYTES", "RONDO_LOG",
+    "RONDO_LOG_FILE",   "RONDO_ORDER",  "RONDO_PEER_TIMEOUT_NS", "RONDO_REPORT_SIGNAL",
+    "RONDO_SLOT_BYTES", "RONDO_TUNING", "RONDO_WORKERS",
 };
 #define KNOWN_COUNT (sizeof known_variables / sizeof *known_variables)
 
@@ -105,6 +106,7 @@ static int complete(struct rondo_config *c) {
   number32_from("RONDO_WORKERS", 256, &c->workers);
   number32_from("RONDO_SLOT_BYTES", 1u << 30, &c->slot_bytes);
   number_from("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
+  number_from("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
   word_from("RONDO_ORDER", orders, 2, &c->order);
   word_from("RONDO_BUDGET", budgets, 3, &c->budget);
   int status = check_config(c);
@@ -117,6 +119,8 @@ static int complete(struct rondo_config *c) {
     c->connector_bytes = DEFAULT_CONNECTOR_BYTES;
   if (!c->slot_bytes)
     c->slot_bytes = DEFAULT_SLOT_BYTES;
+  if (!c->peer_timeout_ns)
+    c->peer_timeout_ns = DEFAULT_PEER_TIMEOUT_NS;
   return rondo_tuning_resolve(&c->tuning);
 }
 

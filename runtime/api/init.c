@@ -86,7 +86,7 @@ static int attach(struct rondo_rank *rank) {
 
 // Joins the job and, unless manual, the device; takes a handle.
 static int enlist(struct rondo_rank *rank, uint64_t *handle) {
-  int status = rondo_world_join(&rank->cfg, rank, &rank->world);
+  int status = rondo_world_join(rank, &rank->world);
   if (status != RONDO_SUCCESS)
     return status;
   if (!rank->is_manual)
@@ -149,7 +149,7 @@ static void abort_all(struct rondo_rank *rank) {
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
-      rondo_communicator_fail(coll->party.comm, RONDO_ERR_ABORTED, rank->cfg.rank);
+      rondo_world_fail(rank->world, &coll->party, RONDO_ERR_ABORTED);
   }
   pthread_mutex_unlock(&rank->lock);
   pthread_mutex_unlock(&rank->world->lock);

@@ -37,7 +37,7 @@ struct rondo_coll {
   uint32_t *members; // ranks of the group, by position
   struct rondo_party party;
   struct rondo_plan plan;
-  void *contexts;                  // device memory: one a block, then the ops of the plan
+  void *contexts; // device memory: contexts, ops of the plan, endpoints of its peers
   uint64_t send_bytes, recv_bytes; // of the user's buffers
   uint64_t in_place_bytes;         // distance of the two buffers when in place
   uint64_t submitted;
@@ -68,6 +68,7 @@ struct rondo_manual {
   uint32_t slot_count;             // of a connector; a power of two
   uint32_t is_mapped;              // connectors as between processes: see connector_core.h
   uint64_t first_run;              // runs are numbered from the one after this
+  uint32_t process;                // of the ranks that share what a process would; see world.h
 };
 
 struct rondo_rank {
@@ -89,7 +90,7 @@ struct rondo_rank {
   struct rondo_run_record *free_records;
   struct rondo_group_entry *groups;
   uint64_t next_group;
-  void *allocations; // tree (search.h) of the user's memory
+  void *allocations;             // tree (search.h) of the user's memory
   uint64_t submitted, completed; // sums over collectives
   // Looked at without the lock.
   uint32_t has_overflow;

@@ -158,8 +158,14 @@ static uint64_t ops_offset(const struct rondo_coll *coll) {
   return coll->party.shape.blocks * sizeof(struct rondo_task_context);
 }
 
-static uint64_t device_bytes(const struct rondo_coll *coll) {
+// And those of its peers' endpoints: for each block, and written when the gate opens.
+static uint64_t endpoints_offset(const struct rondo_coll *coll) {
   return ops_offset(coll) + sizeof coll->plan.ops;
+}
+
+static uint64_t device_bytes(const struct rondo_coll *coll) {
+  uint64_t peers = coll->plan.send_peer_count + coll->plan.recv_peer_count;
+  return endpoints_offset(coll) + coll->party.shape.blocks * peers * sizeof(struct rondo_endpoint);
 }
 
 static void fill_context(const struct rondo_coll *coll, uint32_t block,
@@ -177,12 +183,12 @@ static void fill_context(const struct rondo_coll *coll, uint32_t block,
   c->fixed.op_count = (uint8_t)plan->op_count;
   c->fixed.urgency = (uint8_t)(coll->desc.priority + 128);
   c->state.phase = RONDO_PHASE_IDLE;
-  if (plan->send_peer_count)
-    rondo_endpoint_init(&c->state.send, rondo_link_connector(&p->send, block),
-                        p->shape.first_sequence);
-  if (plan->recv_peer_count)
-    rondo_endpoint_init(&c->state.recv, rondo_link_connector(&p->recv, block),
-                        p->shape.first_sequence);
+  // They are filled when the gate opens.
+  uint32_t peers = plan->send_peer_count + plan->recv_peer_count;
+  uint64_t at = p->endpoints + (uint64_t)block * peers * sizeof(struct rondo_endpoint);
+  c->fixed.send_table = at;
+  c->fixed.recv_table = at + plan->send_peer_count * sizeof(struct rondo_endpoint);
+  c->state.bound_send = c->state.bound_recv = RONDO_PLAN_NO_PEER;
 }
 
 static int build_plan(struct rondo_coll *coll) {
@@ -215,7 +221,13 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
     return status;
   coll->contexts =
       rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, device_bytes(coll));
-  status = coll->contexts ? rondo_world_match(rank->world, p, &coll->plan) : RONDO_ERR_NO_MEMORY;
+  p->plan = &coll->plan;
+  p->endpoints = (uint64_t)(uintptr_t)coll->contexts + endpoints_offset(coll);
+  p->process = RONDO_HERE;
+  p->is_announced = 0;
+  p->failed_status = RONDO_SUCCESS;
+  p->offer_count = 0;
+  status = coll->contexts ? rondo_world_match(rank->world, p) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(
         status, "register: id %llu: no memory for it, or connector_bytes (%llu) is used up",
@@ -229,7 +241,7 @@ static int write_to_device(struct rondo_rank *rank, const struct rondo_coll *col
   struct rondo_device_collective entry = {.contexts = (uint64_t)(uintptr_t)coll->contexts,
                                           .block_count = coll->party.shape.blocks,
                                           .generation = coll->generation + 1};
-  uint64_t bytes = device_bytes(coll);
+  uint64_t bytes = endpoints_offset(coll);
   char *image = calloc(1, bytes);
   if (!image)
     return RONDO_ERR_NO_MEMORY;

@@ -5,28 +5,51 @@
 // In one process members meet directly: no message, and nobody waits. Every rank that
 // registers an id is compared with those that it names or that name it; where
 // descriptors differ, both communicators are closed for good and the log names both sides.
+//
+// Ranks in other processes meet in each process that has a member: a registration that arrives as a
+// message stands beside those made here, as a party whose rank is elsewhere (peers.h). So whatever
+// is decided, each process decides by itself, from the same registrations.
 #ifndef RONDO_RUNTIME_BOOT_WORLD_H
 #define RONDO_RUNTIME_BOOT_WORLD_H
 
 #include <pthread.h>
 #include <stdint.h>
 
+#include "runtime/boot/mesh.h"
 #include "runtime/memory/pool.h"
 #include "runtime/transport/communicator.h"
 #include <rondo/rondo.h>
 
 struct rondo_rank;
+struct rondo_peer;
+struct rondo_early;
+struct rondo_offer;
+
+enum rondo_roster { RONDO_ROSTER_AWAITED = 0, RONDO_ROSTER_KNOWN, RONDO_ROSTER_FAILED };
 
 struct rondo_world {
   struct rondo_world *next;
   struct rondo_unique_id id;
+  uint32_t process; // tests: several processes of a job in one; else 0
   uint32_t rank_count;
   uint32_t member_count;
+  uint64_t peer_timeout_ns;    // how long a process on which somebody is blocked may be silent
   pthread_mutex_t lock;        // guards all below; taken before a rank's own lock
   struct rondo_rank **members; // by rank; null while absent
   struct rondo_device *device; // opened by the world, as its first rank's
   struct rondo_pool pool;
-  void *meetings; // tree (search.h) of struct meeting, by id
+  void *meetings; // tree (search.h) of struct rondo_meeting, by id
+  // Of a job that reaches beyond this process: peers.h.
+  struct rondo_mesh *mesh; // null: it does not
+  struct rondo_arena *arena;
+  int roster;               // enum rondo_roster
+  uint8_t *gone;            // by rank: 1 if it is lost, or has left, elsewhere
+  uint32_t self;            // the number of this process
+  uint32_t peer_count;      // processes of the job, this one included
+  struct rondo_peer *peers; // by process
+  struct rondo_early *early, **early_end;
+  uint64_t mark;    // of the last round of messages
+  uint64_t tick_ns; // when the watch over peers looks again
 };
 
 // One rank's registration of one id.
@@ -35,30 +58,59 @@ struct rondo_party {
   uint64_t generation; // the n-th registration of the id on that rank
   uint32_t rank, position;
   uint32_t nranks;
+  uint32_t process;        // RONDO_HERE; else the registration has come from there
   const uint32_t *members; // the registering rank's; outlives the party
   const struct rondo_collective_desc *desc;
   struct rondo_shape shape;
-  struct rondo_communicator *comm;
-  struct rondo_link send, recv; // to and from the plan's peer, if it has one
+  struct rondo_communicator *comm; // elsewhere: null until a member is here
+  // Here: the plan, and the device memory to which its endpoints are written before the gate opens: for
+  // each block those of the plan's send peers, then those of its recv peers.
+  const struct rondo_plan *plan;
+  uint64_t endpoints;
+  uint8_t is_announced; // the processes of the other members know of it
+  // Elsewhere: how it has failed there before anybody was here, and the connectors that it offers.
+  int failed_status;
+  uint32_t failed_by;
+  uint32_t offer_count;
+  const struct rondo_offer *offers;
 };
 
-// Joins the job that `cfg` names, making it if this is its first rank here. Returns
+// Joins the job that the rank's configuration names, making it if this is its first rank here. Returns
 // RONDO_SUCCESS, RONDO_ERR_EXISTS (rank taken), RONDO_ERR_INVALID (another rank count),
-// RONDO_ERR_UNSUPPORTED (another backend) or RONDO_ERR_NO_MEMORY.
-int rondo_world_join(const struct rondo_config *cfg, struct rondo_rank *rank,
-                     struct rondo_world **world);
+// RONDO_ERR_UNSUPPORTED (another backend), RONDO_ERR_NO_MEMORY, or what rondo_mesh_start returns.
+int rondo_world_join(struct rondo_rank *rank, struct rondo_world **world);
+// Ends the job here with its last rank. Bounded.
 void rondo_world_leave(struct rondo_world *world, uint32_t rank);
 
 // Calls `visit` for every job of this process. Jobs cannot end meanwhile.
 void rondo_world_visit(void (*visit)(struct rondo_world *world, void *arg), void *arg);
 
-// Enters `party` (rank, position, nranks, members, desc, shape set by the caller, who keeps it) and
-// gives it its communicator, connected for `plan`. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY. A
+// Enters `party` (rank, position, nranks, members, desc, shape, plan, endpoints set by the caller,
+// who keeps it) and gives it its communicator. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY. A
 // mismatch is no failure of this call.
-int rondo_world_match(struct rondo_world *world, struct rondo_party *party,
-                      const struct rondo_plan *plan);
+int rondo_world_match(struct rondo_world *world, struct rondo_party *party);
+
+// Ends all runs of the party's communicator with `status`, in all processes. The lock is held.
+void rondo_world_fail(struct rondo_world *world, struct rondo_party *party, int status);
 
 // Takes the party out. Members that are still there cannot run past `completed`.
 void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, uint64_t completed);
+
+// The calls of the mesh; tests put others in their place, before any rank is made.
+struct rondo_mesh_calls {
+  int (*is_needed)(const struct rondo_config *cfg);
+  int (*start)(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
+               struct rondo_mesh **mesh);
+  int (*add_rank)(struct rondo_mesh *mesh, uint32_t rank);
+  void (*remove_rank)(struct rondo_mesh *mesh, uint32_t rank);
+  uint32_t (*self)(struct rondo_mesh *mesh);
+  uint32_t (*process_count)(struct rondo_mesh *mesh);
+  uint32_t (*process_of)(struct rondo_mesh *mesh, uint32_t rank);
+  int (*is_near)(struct rondo_mesh *mesh, uint32_t process);
+  int (*send)(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
+  int (*after)(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg), void *arg);
+  void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns);
+};
+extern const struct rondo_mesh_calls *rondo_mesh_calls;
 
 #endif // RONDO_RUNTIME_BOOT_WORLD_H

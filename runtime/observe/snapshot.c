@@ -16,7 +16,7 @@ static void find_peer(const struct rondo_coll *coll, const struct rondo_look *lo
   const struct rondo_plan *plan = &coll->plan;
   v->peer = -1;
   v->wants_data = 0;
-  if (s->phase == RONDO_PHASE_DRAIN || s->phase == RONDO_PHASE_FAILING) {
+  if (s->phase == RONDO_PHASE_DRAIN || (s->phase == RONDO_PHASE_FAILING && s->has_reference)) {
     if (plan->send_peer_count)
       v->peer = (int32_t)peer_rank(coll, plan->send_peers, s->bound_send);
     return;

@@ -73,12 +73,15 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
     return NULL;
   comm->pool = pool;
   comm->members = malloc(shape->nranks * sizeof *members);
+  comm->where = malloc(shape->nranks * sizeof *comm->where);
   comm->links = calloc(2 * (size_t)shape->nranks, sizeof *comm->links);
-  if (!comm->members || !comm->links) {
+  if (!comm->members || !comm->where || !comm->links) {
     rondo_communicator_destroy(comm);
     return NULL;
   }
   memcpy(comm->members, members, shape->nranks * sizeof *members);
+  for (uint32_t i = 0; i < shape->nranks; i++)
+    comm->where[i] = RONDO_HERE;
   comm->shape = *shape;
   comm->gate.state = RONDO_GATE_CLOSED;
   comm->gate.culprit = UINT32_MAX;
@@ -89,14 +92,17 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
 void rondo_communicator_destroy(struct rondo_communicator *comm) {
   struct rondo_device *device = comm->pool->device;
   for (uint32_t i = 0; comm->links && i < comm->link_count; i++)
-    rondo_pool_give(comm->pool, comm->links[i].first, comm->links[i].bytes);
+    if (comm->links[i].bytes)
+      rondo_pool_give(comm->pool, comm->links[i].first, comm->links[i].bytes);
   free(comm->links);
+  free(comm->where);
   free(comm->members);
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
 }
 
 // Payload bytes that a slot needs when the member at `from` sends: nothing for what fits beside
-// the mark, and little where everything large goes by reference.
+// the mark, and little where everything large goes by reference. Between processes that
+// depends on the buffers of each run.
 static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t from) {
   const struct rondo_shape *s = &comm->shape;
   uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
@@ -112,13 +118,13 @@ static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t fr
     if ((p & RONDO_PRIM_SEND) && !(p & RONDO_PRIM_COPY) && ((p & RONDO_PRIM_RECV) || s->scaled))
       computes = 1;
   }
-  if (computes || chunk_bytes < s->reference_bytes)
+  if (computes || chunk_bytes < s->reference_bytes || comm->where[from] != RONDO_HERE)
     return chunk_bytes;
   return s->reference_bytes;
 }
 
-static struct rondo_link *find_link(const struct rondo_communicator *comm, uint32_t from,
-                                    uint32_t to) {
+struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
+                                           uint32_t to) {
   for (uint32_t i = 0; i < comm->link_count; i++)
     if (comm->links[i].from == from && comm->links[i].to == to)
       return &comm->links[i];
@@ -150,22 +156,32 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
   return status;
 }
 
-static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
+// Makes the connectors of a link whose consumer is here.
+static int make_connectors(struct rondo_communicator *comm, struct rondo_link *link) {
   const struct rondo_shape *s = &comm->shape;
-  if (find_link(comm, from, to))
-    return RONDO_SUCCESS;
-  uint64_t slot_bytes = payload_bytes(comm, from);
+  uint64_t slot_bytes = payload_bytes(comm, link->from);
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
-  struct rondo_link link = {.from = from, .to = to, .stride_bytes = stride};
-  link.first = rondo_pool_take(comm->pool, stride * s->blocks, &link.bytes);
-  if (!link.first)
+  link->first = rondo_pool_take(comm->pool, stride * s->blocks, &link->bytes);
+  if (!link->first)
     return RONDO_ERR_NO_MEMORY;
-  int status = write_connectors(comm, &link, slot_bytes);
-  if (status != RONDO_SUCCESS) {
-    rondo_pool_give(comm->pool, link.first, link.bytes);
+  link->stride_bytes = stride;
+  int status = write_connectors(comm, link, slot_bytes);
+  if (status != RONDO_SUCCESS)
+    rondo_pool_give(comm->pool, link->first, link->bytes);
+  return status;
+}
+
+static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
+  uint32_t elsewhere = comm->where[from] == RONDO_HERE ? comm->where[to] : comm->where[from];
+  if (elsewhere == RONDO_SOMEWHERE || rondo_communicator_link(comm, from, to))
+    return RONDO_SUCCESS;
+  struct rondo_link link = {.from = from, .to = to, .process = elsewhere};
+  link.is_outgoing = comm->where[to] != RONDO_HERE;
+  link.is_ready = elsewhere == RONDO_HERE;
+  int status = link.is_outgoing ? RONDO_SUCCESS : make_connectors(comm, &link);
+  if (status != RONDO_SUCCESS)
     return status;
-  }
   comm->bytes += link.bytes;
   comm->links[comm->link_count++] = link;
   return RONDO_SUCCESS;
@@ -181,9 +197,26 @@ int rondo_communicator_connect(struct rondo_communicator *comm, const struct ron
   return status;
 }
 
-struct rondo_link rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
-                                          uint32_t to) {
-  return *find_link(comm, from, to);
+int rondo_communicator_is_ready(const struct rondo_communicator *comm,
+                                const struct rondo_plan *plan, uint32_t position) {
+  for (uint32_t i = 0; i < plan->send_peer_count; i++) {
+    const struct rondo_link *link = rondo_communicator_link(comm, position, plan->send_peers[i]);
+    if (!link || !link->is_ready)
+      return 0;
+  }
+  for (uint32_t i = 0; i < plan->recv_peer_count; i++) {
+    const struct rondo_link *link = rondo_communicator_link(comm, plan->recv_peers[i], position);
+    if (!link || !link->is_ready)
+      return 0;
+  }
+  return 1;
+}
+
+int rondo_communicator_is_owed(const struct rondo_communicator *comm) {
+  for (uint32_t i = 0; i < comm->link_count; i++)
+    if (comm->links[i].is_owed)
+      return 1;
+  return 0;
 }
 
 void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32_t culprit) {

@@ -1,9 +1,9 @@
 // The communicator: the connectors of one collective, with the gate that its
-// members share. Within one process it is one object that members join.
+// members share. Within one process it is one object that members join; each process has its own.
 //
-//   create (by the first member) -> attach (each member) -> leave (each) -> freed with the last
+//   create (by the first member) -> connect (each member) -> ... -> destroy
 //
-// Connector memory comes from the pool of the job and goes back to it. Calls are
+// Connector memory comes from the pool of the consumer's job and goes back to it. Calls are
 // made under the lock of the job; the data plane sees only connectors and the gate.
 #ifndef RONDO_RUNTIME_TRANSPORT_COMMUNICATOR_H
 #define RONDO_RUNTIME_TRANSPORT_COMMUNICATOR_H
@@ -40,21 +40,34 @@ struct rondo_shape_limits {
   uint32_t is_mapped; // tests only: connectors behave as between processes
 };
 
+// Where a member is, if not at the number of a process.
+#define RONDO_HERE (UINT32_MAX - 1)
+#define RONDO_SOMEWHERE UINT32_MAX // not known yet
+
 // The connectors from position `from` to position `to`, one a block.
 struct rondo_link {
   uint32_t from, to;
-  struct rondo_connector *first;
-  uint64_t stride_bytes; // from one block's connector to the next
-  uint64_t bytes;
+  uint32_t process;    // of the side that is not here; RONDO_HERE: both are
+  uint8_t is_outgoing; // the producer is here, and the consumer is not
+  uint8_t is_ready;    // both sides have what they need
+  uint8_t is_owed;     // the producer, not here, may still write
+  uint8_t reserved;
+  struct rondo_connector *first; // null: a peer has not said where yet
+  uint64_t stride_bytes;         // from one block's connector to the next
+  uint64_t bytes;                // taken from the pool; outgoing: none
 };
 
 struct rondo_communicator {
   struct rondo_communicator_gate gate;
   struct rondo_shape shape;
   struct rondo_pool *pool;
-  uint32_t *members;     // ranks of the job, by position
-  uint32_t joined, left; // members that registered, and of these deregistered
-  uint32_t link_count;   // connectors from one position to another, for all blocks
+  struct rondo_communicator *next; // of the same id
+  uint64_t generation;             // of its registrations
+  uint32_t *members;               // ranks of the job, by position
+  uint32_t *where;                 // their processes, by position; RONDO_HERE; RONDO_SOMEWHERE
+  uint32_t joined;                 // members that have registered, here or elsewhere
+  uint32_t present;                // of those here, that have not deregistered
+  uint32_t link_count;             // connectors from one position to another, for all blocks
   struct rondo_link *links;
   uint64_t bytes; // taken from the pool
 };
@@ -66,20 +79,28 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
 // The part of block `block`.
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
-// Makes a communicator for the ranks `members` (copied). Null when memory is used up.
+// Makes a communicator for the ranks `members` (copied), all of them here unless the caller changes
+// `where`. Null when memory is used up.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
                                                      const uint32_t *members);
 
-// Makes the connectors that `plan` of the member at `position` needs, where its peers
-// have not made them already. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+// Makes the links that `plan` of the member at `position` needs to peers of which is known where
+// they are, unless they are there already, and connectors for those whose consumer is
+// here. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position);
 
-// The connectors from one position to another; they have been made by connect. The result is
-// good for as long as the communicator, also without the lock.
-struct rondo_link rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
-                                          uint32_t to);
+// The link from one position to another, or null. It is good until connect is called again.
+struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
+                                           uint32_t to);
+
+// 1 if every link that `plan` of the member at `position` needs is ready.
+int rondo_communicator_is_ready(const struct rondo_communicator *comm,
+                                const struct rondo_plan *plan, uint32_t position);
+
+// 1 if a producer in another process may still write to one of its connectors.
+int rondo_communicator_is_owed(const struct rondo_communicator *comm);
 
 static inline struct rondo_connector *rondo_link_connector(const struct rondo_link *link,
                                                            uint32_t block) {

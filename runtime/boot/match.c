@@ -1,0 +1,466 @@
+// Matching: which registrations make a communicator, when its gate opens, and what ends it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/boot/meeting.h"
+#include "runtime/boot/peers.h"
+#include "runtime/observe/log.h"
+
+// Ends all runs of a communicator here.
+static void fail(struct rondo_world *world, struct rondo_communicator *comm, int status,
+                 uint32_t culprit) {
+  if (!comm)
+    return;
+  rondo_communicator_fail(comm, status, culprit);
+  if (world->mesh)
+    rondo_peers_wake(world, comm);
+}
+
+// ------------------------------------------------------------------- links ---
+
+static struct rondo_party *party_at(const struct rondo_meeting *m,
+                                    const struct rondo_communicator *comm, uint32_t position) {
+  struct rondo_party *p = rondo_meeting_party(m, comm->members[position], comm->generation);
+  return p && p->comm == comm ? p : NULL;
+}
+
+enum binding { UNBOUND = 0, BOUND = 1, UNSOUND = 2 };
+
+// Takes the connectors that the consumer of an outgoing link offers, if it does.
+static enum binding take_offer(const struct rondo_world *world,
+                               const struct rondo_communicator *comm,
+                               const struct rondo_party *consumer, struct rondo_link *link) {
+  const struct rondo_peer *peer = &world->peers[link->process];
+  const struct rondo_offer *offer = NULL;
+  for (uint32_t i = 0; i < consumer->offer_count; i++)
+    if (consumer->offers[i].from == link->from)
+      offer = &consumer->offers[i];
+  uint64_t least = rondo_connector_bytes(comm->shape.slot_count);
+  if (!offer)
+    return UNBOUND;
+  if (!peer->map || offer->at % RONDO_LINE_BYTES || offer->at >= peer->bytes ||
+      offer->stride_bytes < least ||
+      offer->stride_bytes > (peer->bytes - offer->at) / comm->shape.blocks)
+    return UNSOUND;
+  link->first = (struct rondo_connector *)((char *)peer->map + offer->at);
+  link->stride_bytes = offer->stride_bytes;
+  uint64_t base = (uint64_t)(uintptr_t)rondo_arena_base(world->arena);
+  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
+    struct rondo_connector *c = rondo_link_connector(link, b);
+    c->reference_begin = base;
+    c->reference_end = base + rondo_arena_bytes(world->arena);
+  }
+  return BOUND;
+}
+
+// Tells the connectors of an incoming link how far from the producer's memory its mapping here is.
+static enum binding set_bias(const struct rondo_world *world, const struct rondo_communicator *comm,
+                             struct rondo_link *link) {
+  const struct rondo_peer *peer = &world->peers[link->process];
+  if (!peer->map)
+    return UNSOUND;
+  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
+    struct rondo_connector *c = rondo_link_connector(link, b);
+    c->reference_bias = (uint64_t)(uintptr_t)peer->map - peer->base;
+    c->is_mapped = 1;
+  }
+  return BOUND;
+}
+
+// Makes the links to members elsewhere ready whose registrations have come.
+static void bind_links(struct rondo_world *world, struct rondo_meeting *m,
+                       struct rondo_communicator *comm) {
+  for (uint32_t i = 0; i < comm->link_count; i++) {
+    struct rondo_link *link = &comm->links[i];
+    if (link->is_ready)
+      continue;
+    const struct rondo_party *other = party_at(m, comm, link->is_outgoing ? link->to : link->from);
+    if (!other)
+      continue;
+    enum binding done =
+        link->is_outgoing ? take_offer(world, comm, other, link) : set_bias(world, comm, link);
+    link->is_ready = done == BOUND;
+    world->peers[link->process].links += link->is_ready;
+    if (done == UNSOUND)
+      rondo_match_fail(world, party_at(m, comm, link->is_outgoing ? link->from : link->to),
+                       RONDO_ERR_SYSTEM, other->rank);
+  }
+}
+
+// A communicator that nobody here uses any more lets go of its peers' memory.
+static void unbind_links(struct rondo_world *world, struct rondo_communicator *comm) {
+  for (uint32_t i = 0; i < comm->link_count; i++) {
+    struct rondo_link *link = &comm->links[i];
+    if (link->process == RONDO_HERE || !link->is_ready)
+      continue;
+    link->is_ready = 0;
+    rondo_peers_unuse(world, link->process);
+  }
+}
+
+// Writes the party's endpoints to its device. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+static int write_endpoints(const struct rondo_world *world, const struct rondo_party *p) {
+  const struct rondo_plan *plan = p->plan;
+  struct rondo_device *device = world->members[p->rank]->device;
+  struct rondo_endpoint image[2 * RONDO_PLAN_MAX_PEERS];
+  uint32_t peers = plan->send_peer_count + plan->recv_peer_count;
+  int status = RONDO_SUCCESS;
+  for (uint32_t b = 0; b < p->shape.blocks && peers && status == RONDO_SUCCESS; b++) {
+    for (uint32_t i = 0; i < peers; i++) {
+      int sends = i < plan->send_peer_count;
+      uint32_t peer = sends ? plan->send_peers[i] : plan->recv_peers[i - plan->send_peer_count];
+      const struct rondo_link *link = sends ? rondo_communicator_link(p->comm, p->position, peer)
+                                            : rondo_communicator_link(p->comm, peer, p->position);
+      rondo_endpoint_init(&image[i], rondo_link_connector(link, b), p->shape.first_sequence);
+    }
+    uint64_t bytes = peers * sizeof *image;
+    status = device->driver->write(device, p->endpoints + b * bytes, image, bytes);
+  }
+  return status;
+}
+
+void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
+                      struct rondo_communicator *comm) {
+  if (comm->gate.state != RONDO_GATE_CLOSED || comm->joined < comm->shape.nranks)
+    return;
+  bind_links(world, m, comm);
+  for (uint32_t i = 0; i < comm->shape.nranks; i++) {
+    const struct rondo_party *p = party_at(m, comm, i);
+    if (p && p->process == RONDO_HERE && !rondo_communicator_is_ready(comm, p->plan, p->position))
+      return;
+  }
+  for (uint32_t i = 0; i < comm->shape.nranks; i++) {
+    const struct rondo_party *p = party_at(m, comm, i);
+    int status = p && p->process == RONDO_HERE ? write_endpoints(world, p) : RONDO_SUCCESS;
+    if (status != RONDO_SUCCESS) {
+      fail(world, comm, status, p->rank);
+      return;
+    }
+  }
+  rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
+  if (world->mesh)
+    rondo_peers_wake(world, comm);
+}
+
+// ------------------------------------------------------------------ failing ---
+
+void rondo_world_fail(struct rondo_world *world, struct rondo_party *party, int status) {
+  fail(world, party->comm, status, party->rank);
+  struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+  notice.rank = notice.other = party->rank;
+  notice.status = status;
+  if (party->is_announced)
+    rondo_peers_tell(world, party, RONDO_NOTICE_FAIL, &notice, sizeof notice);
+}
+
+void rondo_match_fail(struct rondo_world *world, struct rondo_party *party, int status,
+                      uint32_t culprit) {
+  if (!party->comm && !party->failed_status) {
+    party->failed_status = status;
+    party->failed_by = culprit;
+  }
+  fail(world, party->comm, status, culprit);
+}
+
+// Ends the communicators of those whose descriptor differs. Returns the rank of one, or UINT32_MAX.
+static uint32_t fail_different(struct rondo_world *world, const struct rondo_meeting *m,
+                               const struct rondo_party *party) {
+  uint32_t mismatched = UINT32_MAX;
+  for (struct rondo_party *p = m->parties; p; p = p->next) {
+    if (p == party || (p->process != RONDO_HERE && party->process != RONDO_HERE))
+      continue;
+    const char *what = rondo_party_meets(p, party) ? rondo_party_difference(party, p) : NULL;
+    if (!what)
+      continue;
+    if (mismatched == UINT32_MAX)
+      rondo_party_report_mismatch(p, party, what);
+    mismatched = p->rank;
+    fail(world, p->comm, RONDO_ERR_MISMATCH, party->rank);
+    // The other side may not hear of ours by itself: not everybody names everybody.
+    const struct rondo_party *far = p->process == RONDO_HERE ? party : p;
+    const struct rondo_party *near = far == p ? party : p;
+    struct rondo_notice_short notice = {.id = far->desc->id, .generation = far->generation};
+    notice.rank = far->rank;
+    notice.other = near->rank;
+    notice.status = RONDO_ERR_MISMATCH;
+    if (far->process != RONDO_HERE)
+      rondo_peers_send(world, far->process, RONDO_NOTICE_FAIL, &notice, sizeof notice);
+  }
+  return mismatched;
+}
+
+// A member that has come to this meeting and gone before anybody else came never takes part.
+static void note_absentees(const struct rondo_meeting *m, const struct rondo_party *party) {
+  struct rondo_communicator *comm = party->comm;
+  for (uint32_t i = 0; i < party->nranks; i++) {
+    uint32_t member = party->members[i];
+    const struct rondo_enrolment *e = rondo_enrolment_find(m, member);
+    if (member == party->rank || !e || e->times < party->generation)
+      continue;
+    if (rondo_meeting_party(m, member, party->generation))
+      continue;
+    comm->gate.culprit = member;
+    comm->gate.last_run = 0;
+  }
+}
+
+// Nor does one that is lost and has not come.
+static void note_lost(struct rondo_world *world, const struct rondo_meeting *m,
+                      const struct rondo_party *party) {
+  for (uint32_t i = 0; i < party->nranks; i++) {
+    const struct rondo_enrolment *e = rondo_enrolment_find(m, party->members[i]);
+    if (world->gone[party->members[i]] && (!e || e->times < party->generation))
+      fail(world, party->comm, RONDO_ERR_PEER, party->members[i]);
+  }
+}
+
+// ----------------------------------------------------------------- matching ---
+
+static void join(struct rondo_world *world, struct rondo_party *p,
+                 struct rondo_communicator *comm) {
+  p->comm = comm;
+  comm->joined++;
+  comm->present += p->process == RONDO_HERE;
+  if (p->failed_status)
+    fail(world, comm, p->failed_status, p->failed_by);
+}
+
+// The communicator of those whose descriptor is equal, or null.
+static struct rondo_communicator *find_equal(const struct rondo_meeting *m,
+                                             const struct rondo_party *party) {
+  for (struct rondo_party *p = m->parties; p; p = p->next)
+    if (p->comm && rondo_party_meets(p, party) && !rondo_party_difference(party, p))
+      return p->comm;
+  return NULL;
+}
+
+// Takes in those from elsewhere who came before anybody here.
+static void join_waiting(struct rondo_world *world, struct rondo_meeting *m,
+                         const struct rondo_party *party) {
+  for (struct rondo_party *p = m->parties; p; p = p->next)
+    if (!p->comm && p != party && rondo_party_meets(p, party) && !rondo_party_difference(party, p))
+      join(world, p, party->comm);
+}
+
+static void locate(const struct rondo_world *world, struct rondo_communicator *comm) {
+  for (uint32_t i = 0; world->mesh && i < comm->shape.nranks; i++)
+    comm->where[i] = rondo_peers_where(world, comm->members[i]);
+}
+
+// 1 if it is known where every member is, or that it is nowhere.
+static int is_located(const struct rondo_world *world, const struct rondo_communicator *comm) {
+  for (uint32_t i = 0; i < comm->shape.nranks; i++)
+    if (comm->where[i] == RONDO_SOMEWHERE && !world->gone[comm->members[i]])
+      return 0;
+  return 1;
+}
+
+// A member on a machine that shares no memory with this one cannot be reached.
+static void check_reach(struct rondo_world *world, struct rondo_party *party) {
+  for (uint32_t i = 0; i < party->nranks; i++) {
+    uint32_t process = party->comm->where[i];
+    if (process >= world->peer_count || world->peers[process].is_near)
+      continue;
+    rondo_log(RONDO_LOG_ERROR,
+              "register: id %llu: rank %u is on another machine, to which no transport leads",
+              (unsigned long long)party->desc->id, party->members[i]);
+    rondo_world_fail(world, party, RONDO_ERR_UNSUPPORTED);
+    return;
+  }
+}
+
+void rondo_match_settle(struct rondo_world *world, struct rondo_meeting *m,
+                        struct rondo_party *party) {
+  locate(world, party->comm);
+  if (!is_located(world, party->comm))
+    return;
+  check_reach(world, party);
+  int status = rondo_communicator_connect(party->comm, party->plan, party->position);
+  if (status != RONDO_SUCCESS) {
+    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory for it, or connector_bytes is used up",
+              (unsigned long long)party->desc->id);
+    fail(world, party->comm, status, party->rank);
+  }
+  note_lost(world, m, party);
+  rondo_peers_announce(world, party);
+  rondo_match_open(world, m, party->comm);
+}
+
+// Makes the communicator of the first of its members here.
+static struct rondo_communicator *make(struct rondo_world *world, const struct rondo_party *party) {
+  struct rondo_communicator *comm =
+      rondo_communicator_create(&world->pool, &party->shape, party->members);
+  if (!comm)
+    return NULL;
+  comm->generation = party->generation;
+  locate(world, comm);
+  return comm;
+}
+
+int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
+  pthread_mutex_lock(&world->lock);
+  struct rondo_meeting *m = rondo_meeting_get(world, party->desc->id);
+  struct rondo_enrolment *e = m ? rondo_enrolment_get(m, party->rank) : NULL;
+  struct rondo_communicator *comm = NULL;
+  int fresh = 0;
+  if (e) {
+    party->generation = e->times + 1;
+    comm = find_equal(m, party);
+    fresh = !comm;
+    if (fresh)
+      comm = make(world, party);
+  }
+  if (!comm || rondo_communicator_connect(comm, party->plan, party->position) != RONDO_SUCCESS) {
+    if (comm && fresh)
+      rondo_communicator_destroy(comm);
+    pthread_mutex_unlock(&world->lock);
+    return RONDO_ERR_NO_MEMORY;
+  }
+  e->times++;
+  join(world, party, comm);
+  rondo_meeting_enter(m, party);
+  if (fresh) {
+    comm->next = m->comms;
+    m->comms = comm;
+    note_absentees(m, party);
+    join_waiting(world, m, party);
+  }
+  uint32_t mismatched = fail_different(world, m, party);
+  if (mismatched != UINT32_MAX)
+    fail(world, comm, RONDO_ERR_MISMATCH, mismatched);
+  if (world->mesh)
+    rondo_match_settle(world, m, party);
+  else
+    rondo_match_open(world, m, comm);
+  pthread_mutex_unlock(&world->lock);
+  return RONDO_SUCCESS;
+}
+
+void rondo_match_arrive(struct rondo_world *world, struct rondo_meeting *m,
+                        struct rondo_party *party) {
+  struct rondo_communicator *comm = find_equal(m, party);
+  rondo_meeting_enter(m, party);
+  if (comm)
+    join(world, party, comm);
+  uint32_t mismatched = fail_different(world, m, party);
+  if (mismatched != UINT32_MAX)
+    fail(world, comm, RONDO_ERR_MISMATCH, mismatched);
+  if (comm)
+    rondo_match_open(world, m, comm);
+}
+
+// ------------------------------------------------------------------ leaving ---
+
+// Frees what nobody here uses and nobody elsewhere writes to.
+static void drop(struct rondo_meeting *m, struct rondo_communicator *comm) {
+  if (comm->present || rondo_communicator_is_owed(comm))
+    return;
+  struct rondo_communicator **at = &m->comms;
+  while (*at != comm)
+    at = &(*at)->next;
+  *at = comm->next;
+  rondo_communicator_destroy(comm);
+}
+
+static void limit_runs(struct rondo_world *world, const struct rondo_party *party,
+                       uint64_t completed) {
+  struct rondo_communicator *comm = party->comm;
+  if (completed >= comm->gate.last_run)
+    return;
+  if (comm->gate.culprit == UINT32_MAX)
+    rondo_store_relaxed_u32(&comm->gate.culprit, party->rank);
+  rondo_store_release_u64(&comm->gate.last_run, completed); // G1
+  if (world->mesh)
+    rondo_peers_wake(world, comm);
+}
+
+void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, uint64_t completed) {
+  pthread_mutex_lock(&world->lock);
+  struct rondo_meeting *m = rondo_meeting_get(world, party->desc->id);
+  struct rondo_communicator *comm = party->comm;
+  rondo_meeting_take(m, party);
+  limit_runs(world, party, completed);
+  if (world->mesh)
+    rondo_peers_withdraw(world, party, completed);
+  if (--comm->present == 0) {
+    unbind_links(world, comm);
+    for (struct rondo_party *p = m->parties; p; p = p->next)
+      if (p->comm == comm)
+        p->comm = NULL;
+    drop(m, comm);
+  }
+  rondo_meeting_drop_if_even(world, m, party);
+  pthread_mutex_unlock(&world->lock);
+}
+
+void rondo_match_release(struct rondo_meeting *m, uint64_t generation, uint32_t producer,
+                         uint32_t consumer) {
+  struct rondo_communicator *next = NULL;
+  for (struct rondo_communicator *comm = m->comms; comm; comm = next) {
+    next = comm->next;
+    if (generation && comm->generation != generation)
+      continue;
+    for (uint32_t i = 0; i < comm->link_count; i++) {
+      struct rondo_link *link = &comm->links[i];
+      if (comm->members[link->from] == producer &&
+          (consumer == UINT32_MAX || comm->members[link->to] == consumer))
+        link->is_owed = 0;
+    }
+    drop(m, comm);
+  }
+}
+
+// Tells the owner of connectors that were offered in vain that nobody here will write to them.
+static void release_unused(struct rondo_world *world, const struct rondo_party *party) {
+  for (uint32_t i = 0; i < party->offer_count; i++) {
+    uint32_t from = party->offers[i].from;
+    const struct rondo_link *link =
+        party->comm ? rondo_communicator_link(party->comm, from, party->position) : NULL;
+    if (link && link->is_ready)
+      continue; // our own deregistration will tell
+    struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+    notice.rank = party->rank;
+    notice.other = party->members[from];
+    rondo_peers_send(world, party->process, RONDO_NOTICE_RELEASE, &notice, sizeof notice);
+  }
+}
+
+void rondo_match_depart(struct rondo_world *world, struct rondo_meeting *m,
+                        struct rondo_party *party, uint64_t completed) {
+  rondo_meeting_take(m, party);
+  if (party->comm)
+    limit_runs(world, party, completed);
+  release_unused(world, party);
+  rondo_match_release(m, party->generation, party->rank, UINT32_MAX);
+  free(party);
+}
+
+// Whether the communicator waits for, or depends on, a rank that is gone.
+static int depends_on(const struct rondo_meeting *m, const struct rondo_communicator *comm,
+                      uint32_t rank) {
+  const struct rondo_enrolment *e = rondo_enrolment_find(m, rank);
+  int has_come = e && e->times >= comm->generation;
+  for (uint32_t i = 0; i < comm->shape.nranks; i++)
+    if (comm->members[i] == rank)
+      return !has_come || rondo_meeting_party(m, rank, comm->generation) != NULL;
+  return 0;
+}
+
+void rondo_match_lost(struct rondo_world *world, struct rondo_meeting *m, uint32_t rank, int left) {
+  for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
+    if (comm->present && depends_on(m, comm, rank))
+      fail(world, comm, RONDO_ERR_PEER, rank);
+  }
+  struct rondo_party *after = NULL;
+  for (struct rondo_party *p = m->parties; p; p = after) {
+    after = p->next;
+    if (p->rank != rank || p->process == RONDO_HERE)
+      continue;
+    rondo_meeting_take(m, p);
+    free(p);
+  }
+  // Who was cut off may be alive, and in the middle of a store: its connectors are not used again.
+  if (left)
+    rondo_match_release(m, 0, rank, UINT32_MAX);
+}

@@ -1,0 +1,163 @@
+#include "runtime/boot/meeting.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/observe/log.h"
+
+// ---------------------------------------------------------------- meetings ---
+
+static void meeting_free(void *node) {
+  struct rondo_meeting *m = node;
+  while (m->comms) {
+    struct rondo_communicator *comm = m->comms;
+    m->comms = comm->next;
+    rondo_communicator_destroy(comm);
+  }
+  free(m->enrolments);
+  free(m);
+}
+
+static int meeting_compare(const void *a, const void *b) {
+  const struct rondo_meeting *x = a;
+  const struct rondo_meeting *y = b;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+struct rondo_meeting *rondo_meeting_find(struct rondo_world *world, uint64_t id) {
+  struct rondo_meeting key = {.id = id};
+  struct rondo_meeting **found = tfind(&key, &world->meetings, meeting_compare);
+  return found ? *found : NULL;
+}
+
+struct rondo_meeting *rondo_meeting_get(struct rondo_world *world, uint64_t id) {
+  struct rondo_meeting *m = rondo_meeting_find(world, id);
+  if (m)
+    return m;
+  m = calloc(1, sizeof *m);
+  if (!m)
+    return NULL;
+  m->id = id;
+  if (!tsearch(m, &world->meetings, meeting_compare)) {
+    free(m);
+    return NULL;
+  }
+  return m;
+}
+
+struct rondo_enrolment *rondo_enrolment_find(const struct rondo_meeting *m, uint32_t rank) {
+  for (uint32_t i = 0; i < m->enrolment_count; i++)
+    if (m->enrolments[i].rank == rank)
+      return &m->enrolments[i];
+  return NULL;
+}
+
+struct rondo_enrolment *rondo_enrolment_get(struct rondo_meeting *m, uint32_t rank) {
+  struct rondo_enrolment *e = rondo_enrolment_find(m, rank);
+  if (e)
+    return e;
+  if (m->enrolment_count == m->enrolment_capacity) {
+    uint32_t capacity = m->enrolment_capacity ? 2 * m->enrolment_capacity : 8;
+    struct rondo_enrolment *grown = realloc(m->enrolments, capacity * sizeof *grown);
+    if (!grown)
+      return NULL;
+    m->enrolments = grown;
+    m->enrolment_capacity = capacity;
+  }
+  e = &m->enrolments[m->enrolment_count++];
+  e->rank = rank;
+  e->times = 0;
+  return e;
+}
+
+void rondo_meeting_drop_if_even(struct rondo_world *world, struct rondo_meeting *m,
+                                const struct rondo_party *last) {
+  if (m->parties || m->comms || m->enrolment_count != last->nranks)
+    return;
+  for (uint32_t i = 0; i < last->nranks; i++) {
+    const struct rondo_enrolment *e = rondo_enrolment_find(m, last->members[i]);
+    if (!e || e->times != m->enrolments[0].times)
+      return;
+  }
+  tdelete(m, &world->meetings, meeting_compare);
+  meeting_free(m);
+}
+
+// Parties that are here belong to their ranks, which have left; the others are freed before.
+void rondo_meetings_free(struct rondo_world *world) {
+  tdestroy(world->meetings, meeting_free);
+  world->meetings = NULL;
+}
+
+// ----------------------------------------------------------------- parties ---
+
+struct rondo_party *rondo_meeting_party(const struct rondo_meeting *m, uint32_t rank,
+                                        uint64_t generation) {
+  for (struct rondo_party *p = m->parties; p; p = p->next)
+    if (p->rank == rank && p->generation == generation)
+      return p;
+  return NULL;
+}
+
+void rondo_meeting_enter(struct rondo_meeting *m, struct rondo_party *party) {
+  party->next = m->parties;
+  m->parties = party;
+}
+
+void rondo_meeting_take(struct rondo_meeting *m, const struct rondo_party *party) {
+  struct rondo_party **at = &m->parties;
+  while (*at && *at != party)
+    at = &(*at)->next;
+  if (*at)
+    *at = party->next;
+}
+
+static int has_member(const struct rondo_party *p, uint32_t rank) {
+  for (uint32_t i = 0; i < p->nranks; i++)
+    if (p->members[i] == rank)
+      return 1;
+  return 0;
+}
+
+const char *rondo_party_difference(const struct rondo_party *a, const struct rondo_party *b) {
+  if (a->desc->kind != b->desc->kind)
+    return "kind";
+  if (a->desc->count != b->desc->count)
+    return "count";
+  if (a->desc->dtype != b->desc->dtype)
+    return "type";
+  if (a->desc->redop != b->desc->redop)
+    return "reduction";
+  if (a->desc->root != b->desc->root)
+    return "root";
+  if (a->nranks != b->nranks || memcmp(a->members, b->members, a->nranks * sizeof *a->members) != 0)
+    return "group";
+  if (a->shape.blocks != b->shape.blocks || a->shape.chunk_elems != b->shape.chunk_elems ||
+      a->shape.slot_count != b->shape.slot_count ||
+      a->shape.first_sequence != b->shape.first_sequence)
+    return "daemon blocks or slot size";
+  return NULL;
+}
+
+static void describe(const struct rondo_party *p, char *text, size_t bytes) {
+  const struct rondo_collective_desc *d = p->desc;
+  (void)snprintf(text, bytes, "rank %u: %s of %llu × %s, %s, root %u, %u ranks from rank %u",
+                 p->rank, rondo_kind_name(d->kind), (unsigned long long)d->count,
+                 rondo_dtype_name(d->dtype), rondo_redop_name(d->redop), d->root, p->nranks,
+                 p->members[0]);
+}
+
+void rondo_party_report_mismatch(const struct rondo_party *a, const struct rondo_party *b,
+                                 const char *what) {
+  char left[256];
+  char right[256];
+  describe(a, left, sizeof left);
+  describe(b, right, sizeof right);
+  rondo_log(RONDO_LOG_ERROR, "mismatch of id %llu in its %s: %s; %s",
+            (unsigned long long)a->desc->id, what, left, right);
+}
+
+int rondo_party_meets(const struct rondo_party *a, const struct rondo_party *b) {
+  return a->generation == b->generation && (has_member(a, b->rank) || has_member(b, a->rank));
+}

@@ -1,0 +1,77 @@
+// What the processes of a job tell each other about registrations: set-up only, never data.
+//
+//   rondo_notice_encode -> rondo_mesh_send ... receive -> rondo_notice_decode
+//
+// A notice comes from somebody who knew the job's secret, and is checked all the same: every length
+// and every number that is used as an index. Numbers are in the byte order of the machine: processes
+// that share memory have one.
+#ifndef RONDO_RUNTIME_BOOT_NOTICE_H
+#define RONDO_RUNTIME_BOOT_NOTICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The `type` of a message of the mesh.
+enum rondo_notice_type {
+  RONDO_NOTICE_HELLO = 16, // first of all: my arena is so large, at this address; its descriptor
+  RONDO_NOTICE_REGISTER,   // one of my ranks has registered this
+  RONDO_NOTICE_DEREGISTER, // ... and is gone, after so many runs
+  RONDO_NOTICE_FAIL,       // the registration of this rank, yours or mine, has failed
+  RONDO_NOTICE_RELEASE,    // this connector of yours is not used, and will not be
+  RONDO_NOTICE_ASK,        // answer this
+  RONDO_NOTICE_ANSWER,     // I am here
+  RONDO_NOTICE_EVICT       // I go on without you
+};
+
+struct rondo_notice_hello {
+  uint64_t base, bytes;
+};
+
+// Followed by nranks members (uint32_t, filled up to 8 bytes) and by `offer_count` offers.
+struct rondo_notice_register {
+  uint64_t id, generation, count;
+  int32_t kind, dtype, redop;
+  uint32_t root;
+  uint32_t rank, position, nranks;
+  uint32_t blocks, chunk_elems, slot_count;
+  uint32_t first_sequence;
+  uint32_t offer_count;
+};
+
+// Where in the sender's arena the connectors are by which position `from` sends to the one that
+// registers.
+struct rondo_offer {
+  uint32_t from;
+  uint32_t reserved;
+  uint64_t at;           // of the first block's
+  uint64_t stride_bytes; // from one block's to the next
+};
+
+// DEREGISTER, FAIL, RELEASE.
+struct rondo_notice_short {
+  uint64_t id, generation;
+  uint32_t rank;  // RELEASE: the consumer, the receiver's
+  uint32_t other; // FAIL: the culprit; RELEASE: the producer
+  int32_t status; // FAIL
+  uint32_t reserved;
+  uint64_t completed; // DEREGISTER: runs that the rank has completed
+};
+
+// A registration as it has arrived. The pointers point into the message.
+struct rondo_notice_registration {
+  const struct rondo_notice_register *head;
+  const uint32_t *members;
+  const struct rondo_offer *offers;
+};
+
+size_t rondo_notice_register_bytes(uint32_t nranks, uint32_t offer_count);
+
+// Writes a registration to `bytes` (of that size, 8-byte aligned).
+void rondo_notice_register_encode(void *bytes, const struct rondo_notice_registration *r);
+
+// Takes a registration of a job with `rank_count` ranks apart. `bytes` are 8-byte aligned.
+// Returns 1, or 0 if no member sends such a thing.
+int rondo_notice_register_decode(const void *bytes, size_t size, uint32_t rank_count,
+                                 struct rondo_notice_registration *r);
+
+#endif // RONDO_RUNTIME_BOOT_NOTICE_H

@@ -1,0 +1,224 @@
+// The other processes of a job: sending to them, and their memory.
+#include "runtime/boot/peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/observe/log.h"
+
+// A registration that was over before it was known whom to tell of it.
+struct rondo_early {
+  struct rondo_early *next;
+  uint64_t completed;
+  size_t size;
+  struct rondo_notice_registration notice; // pointers into what follows
+  uint64_t bytes[];
+};
+
+uint32_t rondo_peers_where(const struct rondo_world *world, uint32_t rank) {
+  if (world->members[rank])
+    return RONDO_HERE;
+  if (world->roster != RONDO_ROSTER_KNOWN)
+    return RONDO_SOMEWHERE;
+  uint32_t process = rondo_mesh_calls->process_of(world->mesh, rank);
+  if (process == RONDO_MESH_NOBODY)
+    return RONDO_SOMEWHERE;
+  return process == world->self ? RONDO_HERE : process;
+}
+
+void rondo_peers_wake(struct rondo_world *world, const struct rondo_communicator *comm) {
+  for (uint32_t i = 0; i < comm->shape.nranks; i++) {
+    struct rondo_rank *rank = world->members[comm->members[i]];
+    if (rank && !rank->is_manual)
+      rank->daemon->driver->kick(rank->daemon, 1);
+  }
+}
+
+void rondo_peers_unuse(struct rondo_world *world, uint32_t process) {
+  struct rondo_peer *peer = &world->peers[process];
+  peer->links--;
+  if (peer->links || !peer->is_lost)
+    return;
+  rondo_arena_unmap(peer->map, peer->bytes);
+  peer->map = NULL;
+}
+
+// ------------------------------------------------------------------ sending ---
+
+static int post(struct rondo_world *world, const struct rondo_mesh_send *message) {
+  int status = rondo_mesh_calls->send(world->mesh, message);
+  if (status == RONDO_SUCCESS || status == RONDO_ERR_PEER)
+    return status; // who is lost is told of by `lost`
+  rondo_log(RONDO_LOG_ERROR, "process %u cannot be told what it must know (%s): it is given up",
+            message->to, rondo_status_name(status));
+  rondo_peers_doom(world, message->to);
+  return status;
+}
+
+// The first message to a process says where our memory is.
+static void greet(struct rondo_world *world, uint32_t process) {
+  struct rondo_peer *peer = &world->peers[process];
+  int fd = rondo_arena_fd(world->arena);
+  struct rondo_notice_hello hello = {.base = (uint64_t)(uintptr_t)rondo_arena_base(world->arena),
+                                     .bytes = rondo_arena_bytes(world->arena)};
+  struct rondo_mesh_send message = {.to = process,
+                                    .type = RONDO_NOTICE_HELLO,
+                                    .bytes = &hello,
+                                    .size = sizeof hello,
+                                    .fds = &fd,
+                                    .fd_count = 1};
+  if (peer->is_greeted || !peer->is_near)
+    return;
+  peer->is_greeted = 1;
+  (void)post(world, &message);
+}
+
+void rondo_peers_send(struct rondo_world *world, uint32_t process, uint32_t type, const void *bytes,
+                      size_t size) {
+  struct rondo_mesh_send message = {.to = process, .type = type, .bytes = bytes, .size = size};
+  if (process >= world->peer_count || world->peers[process].is_lost ||
+      world->peers[process].is_doomed)
+    return;
+  greet(world, process);
+  if (!world->peers[process].is_doomed)
+    (void)post(world, &message);
+}
+
+void rondo_peers_tell(struct rondo_world *world, const struct rondo_party *party, uint32_t type,
+                      const void *bytes, size_t size) {
+  uint64_t mark = ++world->mark;
+  for (uint32_t i = 0; i < party->nranks; i++) {
+    uint32_t process = rondo_peers_where(world, party->members[i]);
+    if (process >= world->peer_count || world->peers[process].mark == mark)
+      continue;
+    world->peers[process].mark = mark;
+    rondo_peers_send(world, process, type, bytes, size);
+  }
+}
+
+// ------------------------------------------------------------ registrations ---
+
+static struct rondo_notice_register describe(const struct rondo_party *p) {
+  const struct rondo_collective_desc *d = p->desc;
+  struct rondo_notice_register head = {.id = d->id,
+                                       .generation = p->generation,
+                                       .count = d->count,
+                                       .kind = d->kind,
+                                       .dtype = d->dtype,
+                                       .redop = d->redop,
+                                       .root = d->root,
+                                       .rank = p->rank,
+                                       .position = p->position,
+                                       .nranks = p->nranks};
+  head.blocks = p->shape.blocks;
+  head.chunk_elems = p->shape.chunk_elems;
+  head.slot_count = p->shape.slot_count;
+  head.first_sequence = p->shape.first_sequence;
+  return head;
+}
+
+// The connectors here by which members in other processes send to the party's rank.
+static uint32_t collect_offers(const struct rondo_world *world, const struct rondo_party *p,
+                               struct rondo_offer *offers) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < p->plan->recv_peer_count; i++) {
+    struct rondo_link *link = rondo_communicator_link(p->comm, p->plan->recv_peers[i], p->position);
+    if (!link || link->process == RONDO_HERE)
+      continue;
+    uint64_t at = (uint64_t)((char *)link->first - (char *)rondo_arena_base(world->arena));
+    struct rondo_offer offer = {.from = link->from, .at = at, .stride_bytes = link->stride_bytes};
+    offers[count++] = offer;
+    link->is_owed = 1;
+  }
+  return count;
+}
+
+// A failure of this registration that the others do not know of.
+static void tell_failure(struct rondo_world *world, const struct rondo_party *party) {
+  uint32_t state = rondo_load_relaxed_u32(&party->comm->gate.state);
+  struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+  if (state < RONDO_GATE_FAILED)
+    return;
+  notice.rank = party->rank;
+  notice.other = party->comm->gate.culprit;
+  notice.status = (int32_t)(state - RONDO_GATE_FAILED);
+  rondo_peers_tell(world, party, RONDO_NOTICE_FAIL, &notice, sizeof notice);
+}
+
+void rondo_peers_announce(struct rondo_world *world, struct rondo_party *party) {
+  struct rondo_offer offers[RONDO_PLAN_MAX_PEERS];
+  struct rondo_notice_register head = describe(party);
+  if (party->is_announced)
+    return;
+  party->is_announced = 1;
+  head.offer_count = collect_offers(world, party, offers);
+  struct rondo_notice_registration notice = {&head, party->members, offers};
+  size_t size = rondo_notice_register_bytes(head.nranks, head.offer_count);
+  void *bytes = malloc(size);
+  if (bytes) {
+    rondo_notice_register_encode(bytes, &notice);
+    rondo_peers_tell(world, party, RONDO_NOTICE_REGISTER, bytes, size);
+    tell_failure(world, party);
+  } else {
+    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory to tell other processes of it",
+              (unsigned long long)head.id);
+    rondo_world_fail(world, party, RONDO_ERR_NO_MEMORY);
+  }
+  free(bytes);
+}
+
+static void tell_deregistration(struct rondo_world *world, const struct rondo_party *party,
+                                uint64_t completed) {
+  struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+  notice.rank = party->rank;
+  notice.completed = completed;
+  rondo_peers_tell(world, party, RONDO_NOTICE_DEREGISTER, &notice, sizeof notice);
+}
+
+// Keeps what is over until it is known whom to tell: they count the registrations of an id.
+static void keep_early(struct rondo_world *world, const struct rondo_party *party) {
+  struct rondo_notice_register head = describe(party);
+  struct rondo_notice_registration notice = {&head, party->members, NULL};
+  size_t size = rondo_notice_register_bytes(head.nranks, 0);
+  struct rondo_early *early = malloc(sizeof *early + size);
+  if (!early) {
+    rondo_log(RONDO_LOG_ERROR, "deregister: id %llu: no memory to tell other processes of it",
+              (unsigned long long)head.id);
+    return;
+  }
+  rondo_notice_register_encode(early->bytes, &notice);
+  (void)rondo_notice_register_decode(early->bytes, size, world->rank_count, &early->notice);
+  early->size = size;
+  early->next = NULL;
+  *world->early_end = early;
+  world->early_end = &early->next;
+}
+
+void rondo_peers_withdraw(struct rondo_world *world, struct rondo_party *party,
+                          uint64_t completed) {
+  if (party->is_announced)
+    tell_deregistration(world, party, completed);
+  else if (world->roster == RONDO_ROSTER_AWAITED)
+    keep_early(world, party);
+}
+
+void rondo_peers_tell_early(struct rondo_world *world) {
+  while (world->early) {
+    struct rondo_early *early = world->early;
+    const struct rondo_notice_register *head = early->notice.head;
+    struct rondo_collective_desc desc = {.id = head->id};
+    struct rondo_party party = {.generation = head->generation,
+                                .rank = head->rank,
+                                .nranks = head->nranks,
+                                .members = early->notice.members,
+                                .desc = &desc};
+    if (world->roster == RONDO_ROSTER_KNOWN) {
+      rondo_peers_tell(world, &party, RONDO_NOTICE_REGISTER, early->bytes, early->size);
+      tell_deregistration(world, &party, 0);
+    }
+    world->early = early->next;
+    free(early);
+  }
+  world->early_end = &world->early;
+}

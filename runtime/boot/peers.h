@@ -1,0 +1,86 @@
+// The other processes of a job: what is sent to them, what comes from them, and their end.
+// Part of the world: see world.h. Unless said otherwise the caller holds the lock of the job.
+#ifndef RONDO_RUNTIME_BOOT_PEERS_H
+#define RONDO_RUNTIME_BOOT_PEERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/boot/meeting.h"
+#include "runtime/boot/notice.h"
+#include "runtime/boot/world.h"
+
+// Another process of the job. Its memory is mapped once and for all; the mapping ends when the
+// process is gone and no link needs it any more.
+struct rondo_peer {
+  uint8_t is_near;    // shares this machine's memory
+  uint8_t is_greeted; // has been told of our arena
+  uint8_t is_lost;
+  uint8_t is_doomed; // about to be given up
+  uint64_t base;     // of its arena, where it maps it
+  uint64_t bytes;    // of its arena
+  void *map;         // of its arena, here; null: not mapped
+  uint32_t links;    // that use it
+  uint64_t mark;     // last round of messages that went there
+  uint64_t asked_ns; // unanswered since then; 0: no question is open
+};
+
+// Begins to join the job. Returns what rondo_mesh_start and rondo_arena_create do.
+int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg);
+// Ends it. The lock is not held, and no rank is left.
+void rondo_peers_close(struct rondo_world *world);
+
+// The process of a rank: RONDO_HERE, RONDO_SOMEWHERE, or its number.
+uint32_t rondo_peers_where(const struct rondo_world *world, uint32_t rank);
+
+// Tells the processes of the party's other members, each once. `size` bytes at `bytes`.
+void rondo_peers_tell(struct rondo_world *world, const struct rondo_party *party, uint32_t type,
+                      const void *bytes, size_t size);
+// Tells one process.
+void rondo_peers_send(struct rondo_world *world, uint32_t process, uint32_t type, const void *bytes,
+                      size_t size);
+
+// Tells them of a registration, with the connectors that it offers, and if it has failed.
+void rondo_peers_announce(struct rondo_world *world, struct rondo_party *party);
+// Tells them that it is over.
+void rondo_peers_withdraw(struct rondo_world *world, struct rondo_party *party, uint64_t completed);
+
+// Tells of the registrations that were over before the roster.
+void rondo_peers_tell_early(struct rondo_world *world);
+
+// Goes on without a process, as if it were lost.
+void rondo_peers_give_up(struct rondo_world *world, uint32_t process);
+// The same a moment later, for callers in the middle of something.
+void rondo_peers_doom(struct rondo_world *world, uint32_t process);
+
+// A link to the process needs its memory no more.
+void rondo_peers_unuse(struct rondo_world *world, uint32_t process);
+
+// Wakes the blocks of the members that are here: their gate has changed.
+void rondo_peers_wake(struct rondo_world *world, const struct rondo_communicator *comm);
+
+// ------------------------------------------------------------------ match.c ---
+
+// Makes the gate open if all members are there and all links ready.
+void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
+                      struct rondo_communicator *comm);
+// Makes and announces what had to wait until it was known where the members are.
+void rondo_match_settle(struct rondo_world *world, struct rondo_meeting *m,
+                        struct rondo_party *party);
+// A registration has come from elsewhere; it belongs to the meeting from now on.
+void rondo_match_arrive(struct rondo_world *world, struct rondo_meeting *m,
+                        struct rondo_party *party);
+// A registration from elsewhere has failed there, or fails one here.
+void rondo_match_fail(struct rondo_world *world, struct rondo_party *party, int status,
+                      uint32_t culprit);
+// A registration from elsewhere is over; it is freed.
+void rondo_match_depart(struct rondo_world *world, struct rondo_meeting *m,
+                        struct rondo_party *party, uint64_t completed);
+// A producer elsewhere writes no more to the connectors of that generation (0: of any) to
+// `consumer` (UINT32_MAX: to any rank).
+void rondo_match_release(struct rondo_meeting *m, uint64_t generation, uint32_t producer,
+                         uint32_t consumer);
+// A rank elsewhere is gone. `left`: it said so, and had taken leave of all that it registered.
+void rondo_match_lost(struct rondo_world *world, struct rondo_meeting *m, uint32_t rank, int left);
+
+#endif // RONDO_RUNTIME_BOOT_PEERS_H
