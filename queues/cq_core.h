@@ -9,12 +9,13 @@
 // themselves, and the consumer's half. Each lies where its users are. The producers' claim
 // word holds a copy of `consumed`, so that a push looks across only when the ring seems full.
 //
-//   producer: try_push (1 when full or when another producer won: try again at a later step)
+//   producer: try_claim (1 when full or when another producer won: try again at a later step)
+//             -> publish; or both at once, try_push
 //   consumer: try_pop
 //
-// Edges: Q1 try_push (release mark) pairs with Q2 try_pop (acquire mark): the results in the receive
+// Edges: Q1 publish (release mark) pairs with Q2 try_pop (acquire mark): the results in the receive
 // buffer are visible to whoever sees the completion. Q3 try_pop (release consumed)
-// pairs with Q4 try_push (acquire consumed): the entry may be overwritten. Q5 try_push (swap of the
+// pairs with Q4 try_claim (acquire consumed): the entry may be overwritten. Q5 try_claim (swap of the
 // claim word) hands on to the next producer what Q4 showed to an earlier one.
 #ifndef RONDO_QUEUES_CQ_CORE_H
 #define RONDO_QUEUES_CQ_CORE_H
@@ -100,9 +101,9 @@ RONDO_FN void rondo_cq_consumer_init(struct rondo_cq_consumer *q, uint64_t ring,
   q->reserved = 0;
 }
 
-// Producer: 0 when the entry was published, 1 when the queue is full or another
-// producer was quicker; nothing has changed then. `entry->mark` is ignored. Wait-free.
-RONDO_FN int rondo_cq_try_push(struct rondo_cq_producers *q, const struct rondo_cqe *entry) {
+// Producer: takes a place, which must then be published; 0, or 1 when the queue is full or another
+// producer was quicker: nothing has changed then. Wait-free.
+RONDO_FN int rondo_cq_try_claim(struct rondo_cq_producers *q, uint32_t *place) {
   uint64_t claim = rondo_load_relaxed_u64(&q->claim);
   uint32_t sequence = (uint32_t)claim;
   uint32_t seen = (uint32_t)(claim >> 32);
@@ -114,10 +115,25 @@ RONDO_FN int rondo_cq_try_push(struct rondo_cq_producers *q, const struct rondo_
   uint64_t claimed = (uint64_t)seen << 32 | (uint32_t)(sequence + 1);
   if (!rondo_try_swap_acq_rel_u64(&q->claim, claim, claimed)) // Q5
     return 1;
+  *place = sequence;
+  return 0;
+}
+
+// Producer: publishes a copy of `entry` at the place that it has claimed; `entry->mark` is ignored.
+RONDO_FN void rondo_cq_publish(const struct rondo_cq_producers *q, uint32_t place,
+                               const struct rondo_cqe *entry) {
   RONDO_POINT("cq.push");
-  uint64_t marked = (uint64_t)entry->collective << 32 | (uint32_t)(sequence + 1);
+  uint64_t marked = (uint64_t)entry->collective << 32 | (uint32_t)(place + 1);
   uint64_t rest = (uint64_t)entry->run << 48 | (uint64_t)entry->status << 32 | entry->duration_ns;
-  rondo_store_release_pair(rondo_cq_entry(q->ring, q->capacity, sequence), marked, rest); // Q1
+  rondo_store_release_pair(rondo_cq_entry(q->ring, q->capacity, place), marked, rest); // Q1
+}
+
+// Producer: both; 0, or 1 as rondo_cq_try_claim.
+RONDO_FN int rondo_cq_try_push(struct rondo_cq_producers *q, const struct rondo_cqe *entry) {
+  uint32_t place = 0;
+  if (rondo_cq_try_claim(q, &place))
+    return 1;
+  rondo_cq_publish(q, place, entry);
   return 0;
 }
 

@@ -34,7 +34,7 @@ struct rondo_sqe {
   uint32_t generation;  // of the table entry
   uint32_t block_count; // blocks that take part
   uint64_t submitted_ns;
-  uint64_t reserved[2];
+  uint64_t stream, ticket; // what ties the run to a stream: struct rondo_task_run
 };
 static_assert(sizeof(struct rondo_sqe) == 64, "shared layout");
 
@@ -118,6 +118,8 @@ RONDO_FN int rondo_sq_push(struct rondo_sq_producer *q, const struct rondo_sqe *
   slot->generation = entry->generation;
   slot->block_count = entry->block_count;
   slot->submitted_ns = entry->submitted_ns;
+  slot->stream = entry->stream;
+  slot->ticket = entry->ticket;
   RONDO_POINT("sq.push");
   rondo_store_release_u32(&slot->mark, q->sequence + 1); // S1
   rondo_store_relaxed_u32(&q->sequence, q->sequence + 1);

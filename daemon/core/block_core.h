@@ -175,7 +175,7 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
                                  uint64_t now_ns) {
   struct rondo_active_slot *slot = rondo_slot_load(b, entry->collective);
   struct rondo_task_context *c = &slot->context;
-  struct rondo_task_run run = {entry->send, entry->recv, entry->run};
+  struct rondo_task_run run = {entry->send, entry->recv, entry->run, entry->stream, entry->ticket};
   slot->dirty = 1;
   rondo_counter_add(&b->counters.fetched, 1);
   if (c->state.phase != RONDO_PHASE_IDLE) {
@@ -236,12 +236,17 @@ RONDO_FN int rondo_block_post(struct rondo_block *b, uint32_t index,
                               const struct rondo_context_dynamic *ended, uint64_t now_ns) {
   struct rondo_device_collective *entry = rondo_table_entry(b->daemon->table, index);
   uint32_t parity = (uint32_t)(ended->run.number % RONDO_DEVICE_RUNS);
+  if (RONDO_FAULT(STREAM_EARLY))
+    rondo_run_release_stream(&ended->run);
   if (ended->status != RONDO_SUCCESS)
     (void)rondo_try_swap_acq_rel_u32(&entry->status[parity], RONDO_SUCCESS, ended->status);
-  // Only the last block posts. It keeps its own count back until the entry is in the queue.
+  // Only the last block posts, once it has a place in the queue. Until then it is not counted.
   uint32_t before = rondo_load_acquire_u32(&entry->finished[parity]); // B2
   if (before + 1 < entry->block_count && !RONDO_FAULT(CQE_EARLY))
     return !rondo_try_swap_acq_rel_u32(&entry->finished[parity], before, before + 1); // B1
+  uint32_t place = 0;
+  if (rondo_cq_try_claim(b->daemon->cq, &place))
+    return 1;
   uint64_t duration_ns = now_ns - ended->started_ns;
   struct rondo_cqe cqe;
   cqe.mark = 0;
@@ -252,11 +257,10 @@ RONDO_FN int rondo_block_post(struct rondo_block *b, uint32_t index,
   // Cleared first: once the entry is visible, the next run of this parity may come.
   rondo_store_relaxed_u32(&entry->status[parity], RONDO_SUCCESS);
   rondo_store_release_u32(&entry->finished[parity], 0);
-  if (rondo_cq_try_push(b->daemon->cq, &cqe) == 0)
-    return 0;
-  rondo_store_relaxed_u32(&entry->status[parity], cqe.status);
-  rondo_store_release_u32(&entry->finished[parity], before); // B1
-  return 1;
+  // Also before: the words may be given to others then.
+  rondo_run_release_stream(&ended->run);
+  rondo_cq_publish(b->daemon->cq, place, &cqe);
+  return 0;
 }
 
 // The scheduled collective's run has ended: out of the queue, or to its end for the run behind it.
@@ -351,7 +355,7 @@ RONDO_FN int rondo_context_change_phase(struct rondo_task_context *c) {
     verdict = rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open);
   if (verdict != RONDO_SUCCESS) {
     rondo_context_fail(c, verdict);
-  } else if (before == RONDO_PHASE_GATE && is_open) {
+  } else if (before == RONDO_PHASE_GATE && is_open && rondo_run_is_due(&c->state.run)) {
     int empty = rondo_geometry_loops(&c->fixed.geometry) == 0;
     c->state.phase = empty ? RONDO_PHASE_ENDED : RONDO_PHASE_OPS;
     if (!empty)

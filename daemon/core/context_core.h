@@ -50,10 +50,28 @@ RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint
   return RONDO_SUCCESS;
 }
 
+// By which a run and a stream of the application wait for each other. In memory that the CPU and the
+// device share. Tickets of successive runs rise, so neither word is ever set back, save for runs
+// that a replayed graph asks for: see RONDO_TICKET_REPLAYED.
+struct rondo_stream_words {
+  uint64_t doorbell; // written by the stream when its earlier work is done (D1)
+  uint64_t passed;   // ... and when it has gone on: the words are no longer needed
+  uint8_t stream_line[RONDO_LINE_BYTES - 16];
+  uint64_t completion; // written by the last block of the run (D3), awaited by the stream (D4)
+  uint8_t block_line[RONDO_LINE_BYTES - 8];
+};
+static_assert(sizeof(struct rondo_stream_words) == 2 * RONDO_LINE_BYTES, "shared layout");
+
+// A bit of a ticket. What a graph holds are constants: each replay rings with the same ticket, so the
+// run takes the doorbell back before it tells that it has ended, and the graph the completion.
+#define RONDO_TICKET_REPLAYED (UINT64_C(1) << 63)
+
 // What a run was asked to do.
 struct rondo_task_run {
   uint64_t send, recv; // addresses of the user's buffers
   uint64_t number;     // from 1; 0: none
+  uint64_t stream;     // address of struct rondo_stream_words; 0: tied to no stream
+  uint64_t ticket;     // the run may begin when the doorbell has reached it
 };
 
 struct rondo_context_static {
@@ -74,7 +92,7 @@ static_assert(sizeof(struct rondo_context_static) == 32 + 40 + 16 + 16, "shared 
 
 enum rondo_context_phase {
   RONDO_PHASE_IDLE = 0,    // no run
-  RONDO_PHASE_GATE = 1,    // waits for the members
+  RONDO_PHASE_GATE = 1,    // waits for the members, and for the stream that it is tied to
   RONDO_PHASE_OPS = 2,     // executes the plan
   RONDO_PHASE_DRAIN = 3,   // waits until references that it published are consumed
   RONDO_PHASE_FAILING = 4, // waits until no peer reads a reference
@@ -94,9 +112,8 @@ struct rondo_context_dynamic {
   uint8_t status;                  // enum rondo_status of the run
   uint8_t has_reference;           // a reference was published in this run
   uint16_t bound_send, bound_recv; // peers that `send` and `recv` stand for, or RONDO_PLAN_NO_PEER
-  uint64_t reserved;
 };
-static_assert(sizeof(struct rondo_context_dynamic) == 48 + 16 + 32 + 8 + 16, "shared layout");
+static_assert(sizeof(struct rondo_context_dynamic) == 80 + 16 + 32 + 8 + 8, "shared layout");
 
 struct rondo_task_context {
   struct rondo_context_static fixed;
@@ -143,6 +160,28 @@ RONDO_FN const struct rondo_plan_op *rondo_context_op(const struct rondo_task_co
 
 RONDO_FN struct rondo_communicator_gate *rondo_context_gate(const struct rondo_task_context *c) {
   return (struct rondo_communicator_gate *)(uintptr_t)c->fixed.gate;
+}
+
+RONDO_FN struct rondo_stream_words *rondo_run_stream(const struct rondo_task_run *run) {
+  return (struct rondo_stream_words *)(uintptr_t)run->stream;
+}
+
+// 1 if the stream that the run is tied to has come so far, or if it is tied to none.
+RONDO_FN int rondo_run_is_due(const struct rondo_task_run *run) {
+  const struct rondo_stream_words *words = rondo_run_stream(run);
+  if (!words || RONDO_FAULT(DOORBELL_IGNORED))
+    return 1;
+  return rondo_load_acquire_u64(&words->doorbell) >= run->ticket; // D2
+}
+
+// Lets the stream that the run is tied to go on: once a run, when all its blocks have ended it.
+RONDO_FN void rondo_run_release_stream(const struct rondo_task_run *run) {
+  struct rondo_stream_words *words = rondo_run_stream(run);
+  if (!words)
+    return;
+  if (run->ticket & RONDO_TICKET_REPLAYED)
+    rondo_store_relaxed_u64(&words->doorbell, 0);
+  rondo_store_release_u64(&words->completion, run->ticket); // D3
 }
 
 // Prepares the dynamic part for a run that has been fetched.

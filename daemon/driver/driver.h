@@ -92,6 +92,10 @@ struct rondo_driver {
   // Between any two of the user's buffers, done on return; likewise.
   int (*copy)(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
 
+  // RONDO_SUCCESS if the device can use the whole of a user's buffer, else RONDO_ERR_INVALID. Null: it
+  // can use all memory of this process.
+  int (*check)(struct rondo_device *device, const void *memory, uint64_t bytes, char *why);
+
   // ---- daemons ----
   // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
   int (*create)(struct rondo_device *device, const struct rondo_daemon_request *request,
@@ -111,6 +115,14 @@ struct rondo_driver {
   // Waits until every launch of every block that has begun has left, until the deadline, or until
   // the daemon is told to exit. Returns 1 if they have left, else 0.
   int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);
+
+  // ---- streams ----
+  // Enqueues in the application's stream: the doorbell gets the ticket; the stream waits until the
+  // completion has reached it; then `passed` gets it. May wait for room in the stream, so no lock is
+  // held that the end of a run needs. Returns RONDO_SUCCESS; or, nothing enqueued, RONDO_ERR_INVALID,
+  // RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM. Null: this backend has no streams.
+  int (*enqueue)(struct rondo_daemon *d, void *stream, struct rondo_stream_words *words,
+                 uint64_t ticket, char *why);
 
   // ---- looking on ----
   // Returns 1 and where the block stands, or 0 if it has no run of table entry `index` or cannot tell.

@@ -294,6 +294,16 @@ struct rondo_run_args {
 int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
                        const struct rondo_run_args *args, uint64_t *run);
 
+// Submits one run in the order of a stream: it begins when the work that was in `stream` before has
+// ended, and what is put into the stream after waits for it. `stream` is a CUstream or cudaStream_t of the
+// context's device (null: its default stream). The call waits for neither; it may wait for room in the stream. The run is
+// one like others: rondo_wait, rondo_test and failures are as for rondo_run. A run that
+// fails lets the stream go on, too. The stream must have gone on before the context is destroyed.
+// Returns as rondo_run; also RONDO_ERR_UNSUPPORTED (the backend has no streams, or the device
+// cannot wait in them), RONDO_ERR_INVALID (no stream of the device) and RONDO_ERR_SYSTEM.
+int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
+                        void *recv, void *stream);
+
 // As a run number: the run that was submitted last, by any thread.
 #define RONDO_LAST_RUN UINT64_MAX
 

@@ -31,6 +31,8 @@ enum rondo_fault {
   RONDO_FAULT_SAVE_AFTER_POST,      // a context is written once its completion is visible
   RONDO_FAULT_SHUT_UNSEEN,          // a reference is read though its producer's run has failed
   RONDO_FAULT_READ_NOT_VALIDATED, // what was read of a reference is trusted though it was taken away
+  RONDO_FAULT_DOORBELL_IGNORED,     // a run begins before the stream that it is tied to has rung
+  RONDO_FAULT_STREAM_EARLY,         // the first block to end a run lets its stream go on
   RONDO_FAULT_COUNT
 };
 

@@ -53,6 +53,7 @@ static void free_device_side(struct rondo_rank *rank) {
   if (rank->daemon)
     driver->destroy(rank->daemon);
   rondo_allocations_free(rank);
+  rondo_streams_free(rank);
   for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
     if (rank->device_pages[i])
       driver->free(rank->device, RONDO_MEMORY_DEVICE, rank->device_pages[i]);
@@ -71,6 +72,7 @@ static void rank_free(struct rondo_rank *rank) {
   rondo_groups_free(rank);
   if (rank->event_fd >= 0)
     close(rank->event_fd);
+  pthread_mutex_destroy(&rank->stream_lock);
   pthread_mutex_destroy(&rank->lock);
   rondo_memory_free(rank);
 }
@@ -122,6 +124,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
     rank->manual = *manual;
   rank->event_fd = -1;
   pthread_mutex_init(&rank->lock, NULL);
+  pthread_mutex_init(&rank->stream_lock, NULL);
   rondo_callbacks_init(&rank->callbacks, manual != NULL);
   status = make_daemon(rank);
   if (status == RONDO_SUCCESS)

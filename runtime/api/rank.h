@@ -18,6 +18,12 @@
 #define RONDO_COLL_PAGE 256u
 #define RONDO_MAX_CONTEXTS 4096u
 
+// What ties a run to a stream; no words: nothing.
+struct rondo_tie {
+  struct rondo_stream_words *words;
+  uint64_t ticket;
+};
+
 // One submitted run that has not ended. In place before its SQE is visible.
 struct rondo_run_record {
   struct rondo_run_record *next;
@@ -26,6 +32,15 @@ struct rondo_run_record {
   void *recv;
   rondo_callback callback;
   void *arg;
+  struct rondo_tie tie;
+};
+
+// A stream of the application in which runs of a collective have been enqueued.
+struct rondo_coll_stream {
+  struct rondo_coll_stream *next;
+  void *stream;
+  struct rondo_stream_words *words;
+  uint64_t ticket; // given out last
 };
 
 // A registered collective. The memory stays until the context is destroyed, so that a stale handle
@@ -48,6 +63,8 @@ struct rondo_coll {
   int in_overflow;
   struct rondo_run_record *head, *tail; // outstanding runs in order
   struct rondo_run_record *unpushed;    // first of them that is not on the device
+  uint32_t enqueuing;                   // calls that are about to submit
+  struct rondo_coll_stream *streams;    // guarded by the rank's stream_lock
   struct rondo_coll *next;              // in the free list or the overflow list
 };
 
@@ -79,6 +96,9 @@ struct rondo_rank {
   uint32_t closing;
   uint32_t is_manual; // tests: no threads; the caller steps the blocks
   struct rondo_manual manual;
+  // Held while runs are enqueued in streams, which may take long; taken before `lock`.
+  pthread_mutex_t stream_lock;
+  struct rondo_coll_stream *parted_streams; // guarded by it: of deregistered collectives
   pthread_mutex_t lock;
   // Guarded by the lock.
   struct rondo_coll *pages[RONDO_TABLE_PAGES];
@@ -115,6 +135,33 @@ void rondo_rank_exit(struct rondo_context ctx);
 int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank);
 // Calls inside the context, the caller's own included.
 uint32_t rondo_rank_users(struct rondo_context ctx);
+
+// ------------------------------------------------------------------- run.c ---
+
+// A run as it is asked for.
+struct rondo_submission {
+  struct rondo_run_args args;
+  struct rondo_tie tie;
+};
+
+// Checks a run and takes what it will need, which is written to `record`: after that it cannot fail.
+// Then submits it. The rank lock is held; it may be let go in between.
+int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
+                             const struct rondo_submission *s, struct rondo_run_record **record);
+void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
+                             const struct rondo_submission *s, struct rondo_run_record *record);
+// Tells the daemon, without the lock. `urgent`: nobody is going to wait for the run.
+void rondo_submission_kick(const struct rondo_rank *rank, int urgent);
+
+// As rondo_run_numbered, for a run that is tied to a stream whose words are the caller's.
+int rondo_run_tied(struct rondo_context ctx, struct rondo_collective coll,
+                   const struct rondo_run_args *args, const struct rondo_tie *tie, uint64_t *run);
+
+// ---------------------------------------------------------------- stream.c ---
+
+// Takes away what ties a collective without outstanding runs to streams; others use it again.
+void rondo_coll_forget_streams(struct rondo_rank *rank, struct rondo_coll *coll);
+void rondo_streams_free(struct rondo_rank *rank);
 
 // ---------------------------------------------------------------- memory.c ---
 

@@ -351,6 +351,7 @@ int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc 
 
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
   rondo_world_unmatch(rank->world, &coll->party, coll->completed);
+  rondo_coll_forget_streams(rank, coll);
   discard(rank, coll);
 }
 
@@ -360,7 +361,7 @@ static int deregister_inside(struct rondo_rank *rank, struct rondo_collective ha
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (!coll) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "deregister: no such collective");
-  } else if (coll->head) {
+  } else if (coll->head || coll->enqueuing) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
                               (unsigned long long)coll->desc.id,
                               (unsigned long long)(coll->submitted - coll->completed));

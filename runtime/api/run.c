@@ -30,7 +30,19 @@ static int is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t 
   return recv == send + coll->in_place_bytes;
 }
 
-static int check_buffers(const struct rondo_coll *coll, const struct rondo_run_args *args) {
+// Whether the device can use a buffer.
+static int check_reach(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                       const void *memory, uint64_t bytes) {
+  char why[RONDO_WHY_BYTES] = "";
+  const struct rondo_driver *driver = rank->device->driver;
+  if (!driver->check || driver->check(rank->device, memory, bytes, why) == RONDO_SUCCESS)
+    return RONDO_SUCCESS;
+  return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: rank %u cannot use a buffer: %s",
+                          (unsigned long long)coll->desc.id, rank->cfg.rank, why);
+}
+
+static int check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                         const struct rondo_run_args *args) {
   int used = used_buffers(coll);
   uintptr_t send = (uintptr_t)args->send;
   uintptr_t recv = (uintptr_t)args->recv;
@@ -45,7 +57,12 @@ static int check_buffers(const struct rondo_coll *coll, const struct rondo_run_a
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "run: id %llu: the buffers overlap, and not as in-place ones do",
                             (unsigned long long)coll->desc.id);
-  return RONDO_SUCCESS;
+  int status = RONDO_SUCCESS;
+  if (used & 1)
+    status = check_reach(rank, coll, args->send, coll->send_bytes);
+  if (status == RONDO_SUCCESS && (used & 2))
+    status = check_reach(rank, coll, args->recv, coll->recv_bytes);
+  return status;
 }
 
 // --------------------------------------------------------------- submission ---
@@ -60,7 +77,8 @@ static struct rondo_run_record *take_record(struct rondo_rank *rank) {
 }
 
 static void append(struct rondo_coll *coll, struct rondo_run_record *record,
-                   const struct rondo_run_args *args) {
+                   const struct rondo_submission *s) {
+  const struct rondo_run_args *args = &s->args;
   record->next = NULL;
   record->number = coll->submitted + 1;
   rondo_store_relaxed_u64(&coll->submitted, record->number);
@@ -68,6 +86,7 @@ static void append(struct rondo_coll *coll, struct rondo_run_record *record,
   record->recv = args->recv;
   record->callback = args->callback;
   record->arg = args->arg;
+  record->tie = s->tie;
   if (coll->tail)
     coll->tail->next = record;
   else
@@ -97,80 +116,99 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
 }
 #endif
 
-// The rank lock is held.
-static int submit(struct rondo_rank *rank, struct rondo_coll *coll,
-                  const struct rondo_run_args *args) {
-  int status = check_buffers(coll, args);
+int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
+                             const struct rondo_submission *s, struct rondo_run_record **record) {
+  int status = check_buffers(rank, coll, &s->args);
   if (status != RONDO_SUCCESS)
     return status;
   if (rank->cfg.max_runs && rank->submitted - rank->completed >= rank->cfg.max_runs)
     return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
                             "run: rank %u has its most, %llu runs outstanding (max_runs)",
                             rank->cfg.rank, (unsigned long long)rank->cfg.max_runs);
-  if (args->callback)
+  if (s->args.callback)
     status = rondo_callbacks_reserve(&rank->callbacks);
-  struct rondo_run_record *record = status == RONDO_SUCCESS ? take_record(rank) : NULL;
-  if (!record) {
-    if (args->callback && status == RONDO_SUCCESS)
-      rondo_callbacks_unreserve(&rank->callbacks);
-    status = status == RONDO_SUCCESS ? RONDO_ERR_NO_MEMORY : status;
-    return RONDO_LOG_REFUSE(status, "run: id %llu: no memory for one more run",
-                            (unsigned long long)coll->desc.id);
+  struct rondo_run_record *taken = status == RONDO_SUCCESS ? take_record(rank) : NULL;
+  if (taken) {
+    *record = taken;
+    return RONDO_SUCCESS;
   }
+  if (s->args.callback && status == RONDO_SUCCESS)
+    rondo_callbacks_unreserve(&rank->callbacks);
+  status = status == RONDO_SUCCESS ? RONDO_ERR_NO_MEMORY : status;
+  return RONDO_LOG_REFUSE(status, "run: id %llu: no memory for one more run",
+                          (unsigned long long)coll->desc.id);
+}
+
+void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
+                             const struct rondo_submission *s, struct rondo_run_record *record) {
 #if defined(RONDO_EXPLORE)
-  push_before_record(rank, coll, args);
+  push_before_record(rank, coll, &s->args);
 #endif
-  append(coll, record, args);
+  append(coll, record, s);
   rank->submitted++;
   rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, 1); // H3
   rondo_coll_push(rank, coll);
-  return RONDO_SUCCESS;
+}
+
+void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
+  if (!rank->is_manual)
+    rank->daemon->driver->kick(rank->daemon, urgent);
 }
 
 static int run_inside(struct rondo_rank *rank, struct rondo_collective handle,
-                      const struct rondo_run_args *args, uint64_t *run) {
+                      const struct rondo_submission *s, uint64_t *run) {
   int status;
+  struct rondo_run_record *record = NULL;
   pthread_mutex_lock(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (coll)
-    status = submit(rank, coll, args);
+    status = rondo_submission_prepare(rank, coll, s, &record);
   else
     status =
         RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
-  if (status == RONDO_SUCCESS && run)
-    *run = coll->submitted;
-  pthread_mutex_unlock(&rank->lock);
-  if (status == RONDO_SUCCESS && !rank->is_manual) {
-    int urgent = args->callback || rondo_load_relaxed_u32(&rank->wants_events);
-    rank->daemon->driver->kick(rank->daemon, urgent);
+  if (status == RONDO_SUCCESS) {
+    rondo_submission_commit(rank, coll, s, record);
+    if (run)
+      *run = coll->submitted;
   }
+  pthread_mutex_unlock(&rank->lock);
+  if (status == RONDO_SUCCESS)
+    rondo_submission_kick(rank, s->args.callback || rondo_load_relaxed_u32(&rank->wants_events));
   return status;
 }
 
 int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
               rondo_callback callback, void *arg) {
   struct rondo_rank *rank;
-  struct rondo_run_args args = {send, recv, callback, arg};
+  struct rondo_submission s = {{send, recv, callback, arg}, {NULL, 0}};
   int status = rondo_rank_enter(ctx, "run", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = run_inside(rank, coll, &args, NULL);
+  status = run_inside(rank, coll, &s, NULL);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+int rondo_run_tied(struct rondo_context ctx, struct rondo_collective coll,
+                   const struct rondo_run_args *args, const struct rondo_tie *tie, uint64_t *run) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "run_numbered", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (args && run) {
+    struct rondo_submission s = {*args, *tie};
+    status = run_inside(rank, coll, &s, run);
+  } else {
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
+  }
   rondo_rank_exit(ctx);
   return status;
 }
 
 int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
                        const struct rondo_run_args *args, uint64_t *run) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "run_numbered", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (!args || !run)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
-  else
-    status = run_inside(rank, coll, args, run);
-  rondo_rank_exit(ctx);
-  return status;
+  static const struct rondo_tie untied;
+  return rondo_run_tied(ctx, coll, args, &untied, run);
 }
 
 // ------------------------------------------------------------------ waiting ---

@@ -21,6 +21,8 @@ static struct rondo_sqe entry_for(const struct rondo_coll *coll,
   e.run = record->number;
   e.send = (uint64_t)(uintptr_t)record->send;
   e.recv = (uint64_t)(uintptr_t)record->recv;
+  e.stream = (uint64_t)(uintptr_t)record->tie.words;
+  e.ticket = record->tie.ticket;
   return e;
 }
 

@@ -52,10 +52,9 @@ static void lay_out(struct explore_machine *m, struct explore_run *run) {
   }
 }
 
-static void fill(struct explore_machine *m, struct explore_run *run) {
+void explore_run_fill(const struct explore_machine *m, struct explore_run *run) {
   const struct explore_period *d = period_of(m, run);
   struct explore_key key = key_of(m, run);
-  lay_out(m, run);
   explore_fill(&key, run->position, run->send, 0, explore_send_count(d));
 }
 
@@ -96,13 +95,16 @@ static void check_status(struct explore_machine *m, const struct explore_run *ru
                  run->coll, run->period, run->number, rondo_status_name(status));
 }
 
-static void check_data(struct explore_machine *m, const struct explore_run *run) {
-  const struct explore_period *d = period_of(m, run);
+int64_t explore_run_find_wrong(const struct explore_machine *m, const struct explore_run *run) {
   struct explore_key key = key_of(m, run);
-  int used = used_buffers(d, run->position);
-  int64_t wrong = -1;
-  if (run->status == RONDO_SUCCESS && (used & 2))
-    wrong = explore_find_wrong(&key, run->position, run->recv);
+  if (!(used_buffers(period_of(m, run), run->position) & 2))
+    return -1;
+  return explore_find_wrong(&key, run->position, run->recv);
+}
+
+static void check_data(struct explore_machine *m, const struct explore_run *run) {
+  struct explore_key key = key_of(m, run);
+  int64_t wrong = run->status == RONDO_SUCCESS ? explore_run_find_wrong(m, run) : -1;
   if (wrong >= 0)
     explore_fail(m, EXPLORE_WRONG, "rank %u coll %u period %u run %u: element %lld is wrong",
                  run->rank, run->coll, run->period, run->number, (long long)wrong);
@@ -122,8 +124,10 @@ static void run_end(struct explore_machine *m, struct explore_run *run, int stat
   run->status = status;
   check_status(m, run, status);
   // A mismatch may be one of sizes.
-  if (period_of(m, run)->odd == EXPLORE_NOBODY)
+  if (period_of(m, run)->odd == EXPLORE_NOBODY && (!run->is_tied || run->rung))
     check_data(m, run);
+  if (run->is_tied)
+    explore_stream_end(m, run, status);
   memset(run->memory, SCRIBBLE, run->memory_bytes);
 }
 
@@ -222,7 +226,10 @@ static void act_run(struct explore_machine *m, uint32_t rank, uint32_t coll) {
   run->position = explore_position(d, rank);
   run->after_abort = member->aborted;
   run->wants_callback = random_below(&m->random, 2) || m->wants_callbacks;
-  fill(m, run);
+  lay_out(m, run);
+  struct rondo_tie tie = explore_stream_tie(m, run);
+  if (!run->is_tied)
+    explore_run_fill(m, run);
   int used = used_buffers(d, run->position);
   int spare = d->odd == EXPLORE_NOBODY && random_chance(&m->random, 50);
   args.send = (used & 1) || !spare ? run->send : NULL;
@@ -231,9 +238,9 @@ static void act_run(struct explore_machine *m, uint32_t rank, uint32_t coll) {
   args.arg = run;
   r->callbacks_due += run->wants_callback;
   member->submitted++;
-  explore_trace(m, "rank %u submits coll %u period %u run %u%s", rank, coll, member->period, number,
-                run->in_place ? ", in place" : "");
-  expect(m, rondo_run_numbered(r->ctx, member->handle, &args, &given), "run", rank, coll);
+  explore_trace(m, "rank %u submits coll %u period %u run %u%s%s", rank, coll, member->period,
+                number, run->in_place ? ", in place" : "", run->is_tied ? ", tied" : "");
+  expect(m, rondo_run_tied(r->ctx, member->handle, &args, &tie, &given), "run", rank, coll);
   if (!m->verdict && given != m->program.manual.first_run + number + 1)
     explore_fail(m, EXPLORE_WRONG, "rank %u coll %u: run %u got number %llu", rank, coll, number,
                  (unsigned long long)given);

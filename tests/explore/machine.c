@@ -110,6 +110,8 @@ static int call_back(struct explore_machine *m, uint32_t rank) {
 }
 
 static int application(struct explore_machine *m, uint32_t rank) {
+  if (random_chance(&m->random, 30) && explore_stream_act(m, rank))
+    return 1;
   m->in_calls++;
   int moved = explore_app_act(m, rank);
   m->in_calls--;

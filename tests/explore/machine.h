@@ -28,6 +28,13 @@ struct explore_run {
   int status, callback_status;
   char *memory, *send, *recv;
   size_t memory_bytes, send_bytes, recv_bytes;
+  // Of a run that is tied to a stream.
+  uint32_t is_tied;
+  uint32_t rung;        // its stream has come so far; only then is there something to send
+  uint32_t released;    // its stream has gone on
+  int64_t wrong_at_end; // element that was wrong when it did, or -1
+  struct rondo_stream_words words;
+  uint64_t ticket;
 };
 
 // One collective on one rank.
@@ -54,6 +61,8 @@ struct explore_rank {
   uint32_t is_syncing;
   uint64_t launches[EXPLORE_BLOCKS]; // that the rank waits for
   uint64_t callbacks_due, callbacks_called;
+  struct explore_run *tied[EXPLORE_COLLS * EXPLORE_RUNS]; // outstanding
+  uint32_t tied_count;
 };
 
 struct explore_machine {
@@ -120,5 +129,22 @@ void explore_app_sweep(struct explore_machine *m, uint32_t rank);
 
 // 1 when the rank has done all that its program says.
 int explore_app_is_done(const struct explore_machine *m, uint32_t rank);
+
+// Puts what the run sends into its send buffer.
+void explore_run_fill(const struct explore_machine *m, struct explore_run *run);
+
+// The first wrong element of what the run has received if it has succeeded, or -1.
+int64_t explore_run_find_wrong(const struct explore_machine *m, const struct explore_run *run);
+
+// ------------------------------------------------------------------- streams ---
+
+// Draws whether the run, which is laid out, is tied to a stream. Returns what ties it, or nothing.
+struct rondo_tie explore_stream_tie(struct explore_machine *m, struct explore_run *run);
+
+// A stream of the rank goes on: rings for a run, or passes one that has ended. Returns 1 if it did.
+int explore_stream_act(struct explore_machine *m, uint32_t rank);
+
+// A run has ended with `status`: checks what its stream has seen, and forgets it.
+void explore_stream_end(struct explore_machine *m, struct explore_run *run, int status);
 
 #endif // RONDO_TESTS_EXPLORE_MACHINE_H

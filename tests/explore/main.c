@@ -47,6 +47,8 @@ static const char *const faults[] = {
     "save_after_post",
     "shut_unseen",
     "read_not_validated",
+    "doorbell_ignored",
+    "stream_early",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 

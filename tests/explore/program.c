@@ -122,6 +122,7 @@ static void draw_conduct(struct random *r, struct explore_program *p) {
     p->cfg.tuning.residency_ns = NEVER_NS;
   if (leaves >= 2)
     p->cfg.tuning.quit_period_ns = NEVER_NS;
+  p->tied_percent = random_chance(r, 40) ? 1 + random_below(r, 60) : 0;
   p->last_deregister = p->flavour == EXPLORE_LEAVE || random_below(r, 2);
 }
 

@@ -53,6 +53,7 @@ struct explore_program {
   uint32_t point_percent;   // of points at which others run
   uint32_t burst;           // submissions to one collective in a row, at most
   uint32_t sync_percent;    // of submissions before which the rank waits for its device
+  uint32_t tied_percent;    // of runs that are tied to a stream
   uint32_t last_deregister; // 1: deregister at the end; 0: leave that to the destruction
 };
 

@@ -27,6 +27,8 @@ static struct rondo_sqe entry_of(uint64_t number) {
   e.generation = (uint32_t)number * 17u;
   e.block_count = (uint32_t)number * 19u;
   e.submitted_ns = number * 23u;
+  e.stream = number * 29u;
+  e.ticket = number * 31u;
   return e;
 }
 
@@ -39,8 +41,6 @@ static int is_entry_of(const struct rondo_sqe *got, uint64_t number) {
 static void start(uint32_t first_sequence) {
   uint64_t ring = (uint64_t)(uintptr_t)&shared.ring;
   memset(&shared, 0xa5, sizeof shared);
-  for (uint32_t i = 0; i < CAPACITY; i++)
-    memset(shared.entries[i].reserved, 0, sizeof shared.entries[i].reserved);
   rondo_sq_ring_init(&shared.ring, CAPACITY, first_sequence);
   rondo_sq_producer_init(&producer, ring, CAPACITY, first_sequence);
   rondo_sq_consumer_init(&consumer, ring, CAPACITY, first_sequence);

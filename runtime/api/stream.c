@@ -1,0 +1,140 @@
+// Runs in the order of a stream of the application.
+#include <stdlib.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/observe/log.h"
+
+// Takes one out of a list whose stream has gone on since its last run. Null if there is none. Tickets
+// go on rising, so it is as good for another stream.
+static struct rondo_coll_stream *take_idle(struct rondo_coll_stream **list) {
+  for (struct rondo_coll_stream **at = list; *at; at = &(*at)->next) {
+    struct rondo_coll_stream *s = *at;
+    if (rondo_load_acquire_u64(&s->words->passed) < s->ticket)
+      continue;
+    *at = s->next;
+    return s;
+  }
+  return NULL;
+}
+
+static struct rondo_coll_stream *make_stream(const struct rondo_rank *rank) {
+  const struct rondo_driver *driver = rank->device->driver;
+  struct rondo_coll_stream *s = calloc(1, sizeof *s);
+  if (s)
+    s->words = driver->alloc(rank->device, RONDO_MEMORY_SHARED, sizeof *s->words);
+  if (s && s->words)
+    return s;
+  free(s);
+  return NULL;
+}
+
+// What ties the collective to a stream. Null when there is no memory. The stream lock is held.
+static struct rondo_coll_stream *find_stream(struct rondo_rank *rank, struct rondo_coll *coll,
+                                             void *stream) {
+  struct rondo_coll_stream *s = coll->streams;
+  while (s && s->stream != stream)
+    s = s->next;
+  if (s)
+    return s;
+  s = take_idle(&coll->streams);
+  if (!s)
+    s = take_idle(&rank->parted_streams);
+  if (!s)
+    s = make_stream(rank);
+  if (!s)
+    return NULL;
+  s->stream = stream;
+  s->next = coll->streams;
+  coll->streams = s;
+  return s;
+}
+
+// Streams may still have to see the words of runs that have ended.
+void rondo_coll_forget_streams(struct rondo_rank *rank, struct rondo_coll *coll) {
+  pthread_mutex_lock(&rank->stream_lock);
+  while (coll->streams) {
+    struct rondo_coll_stream *s = coll->streams;
+    coll->streams = s->next;
+    s->next = rank->parted_streams;
+    rank->parted_streams = s;
+  }
+  pthread_mutex_unlock(&rank->stream_lock);
+}
+
+void rondo_streams_free(struct rondo_rank *rank) {
+  while (rank->parted_streams) {
+    struct rondo_coll_stream *s = rank->parted_streams;
+    rank->parted_streams = s->next;
+    rank->device->driver->free(rank->device, RONDO_MEMORY_SHARED, s->words);
+    free(s);
+  }
+}
+
+// Enqueues what ties the run to the stream. The stream lock is held.
+static int enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *stream,
+                   struct rondo_tie *tie) {
+  char why[RONDO_WHY_BYTES] = "";
+  struct rondo_coll_stream *s = find_stream(rank, coll, stream);
+  if (!s)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
+                            (unsigned long long)coll->desc.id);
+  int status = rank->daemon->driver->enqueue(rank->daemon, stream, s->words, s->ticket + 1, why);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "run_on_stream: id %llu: %s", (unsigned long long)coll->desc.id,
+                            why);
+  tie->words = s->words;
+  tie->ticket = ++s->ticket;
+  return RONDO_SUCCESS;
+}
+
+// Everything that can fail comes first, then the stream, which may wait for room and therefore finds
+// the rank unlocked, and then the submission. The stream lock is held.
+static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
+                        struct rondo_submission *s, void *stream) {
+  struct rondo_run_record *record = NULL;
+  pthread_mutex_lock(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  int status = RONDO_SUCCESS;
+  if (coll)
+    status = rondo_submission_prepare(rank, coll, s, &record);
+  else
+    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run_on_stream: rank %u has no such collective",
+                              rank->cfg.rank);
+  if (status == RONDO_SUCCESS)
+    coll->enqueuing++; // it cannot be deregistered meanwhile
+  pthread_mutex_unlock(&rank->lock);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = enqueue(rank, coll, stream, &s->tie);
+  pthread_mutex_lock(&rank->lock);
+  coll->enqueuing--;
+  if (status == RONDO_SUCCESS) {
+    rondo_submission_commit(rank, coll, s, record);
+  } else {
+    record->next = rank->free_records;
+    rank->free_records = record;
+  }
+  pthread_mutex_unlock(&rank->lock);
+  return status;
+}
+
+int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
+                        void *recv, void *stream) {
+  struct rondo_rank *rank;
+  struct rondo_submission s = {{send, recv, NULL, NULL}, {NULL, 0}};
+  int status = rondo_rank_enter(ctx, "run_on_stream", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (rank->daemon->driver->enqueue) {
+    pthread_mutex_lock(&rank->stream_lock);
+    status = run_enqueued(rank, coll, &s, stream);
+    pthread_mutex_unlock(&rank->stream_lock);
+  } else {
+    status = RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "run_on_stream: the %s backend has no streams",
+                              rank->daemon->driver->name);
+  }
+  if (status == RONDO_SUCCESS)
+    rondo_submission_kick(rank, 1);
+  rondo_rank_exit(ctx);
+  return status;
+}

@@ -1,0 +1,299 @@
+// Runs that are tied to a stream: they wait for it, nothing else waits for them, and it goes on when
+// they have ended. The stream is the test's own; the backend is that of the host.
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/host/host.h"
+#include "runtime/api/rank.h"
+#include "tests/support/job.h"
+#include "tests/support/log.h"
+#include "tests/support/named.h"
+
+#define RANKS 2u
+#define COUNT 3000u
+#define SHORT_NS INT64_C(20000000)
+
+static struct rondo_test_job job;
+static struct rondo_stream_words words[RANKS];
+static float send_data[RANKS][COUNT], recv_data[RANKS][COUNT];
+
+static struct rondo_collective_desc describe(uint64_t id) {
+  return rondo_all_reduce(id, COUNT, RONDO_FLOAT32, RONDO_SUM);
+}
+
+static int open_job(void **state) {
+  (void)state;
+  struct rondo_config like = RONDO_CONFIG_INIT;
+  like.tuning.quit_period_ns = 50000; // blocks leave again and again
+  memset(words, 0, sizeof words);
+  memset(send_data, 0, sizeof send_data);
+  memset(recv_data, 0, sizeof recv_data);
+  rondo_test_log_clear();
+  rondo_test_job_open(&job, RANKS, &like);
+  return 0;
+}
+
+static int close_job(void **state) {
+  (void)state;
+  rondo_test_job_close(&job);
+  return 0;
+}
+
+static void run_tied(uint32_t rank, struct rondo_collective coll, uint64_t ticket) {
+  struct rondo_run_args args = {send_data[rank], recv_data[rank], NULL, NULL};
+  struct rondo_tie tie = {&words[rank], ticket};
+  uint64_t run = 0;
+  assert_int_equal(rondo_run_tied(job.ctx[rank], coll, &args, &tie, &run), RONDO_SUCCESS);
+}
+
+static void ring(uint32_t rank, uint64_t ticket) {
+  for (uint32_t i = 0; i < COUNT; i++)
+    send_data[rank][i] = (float)(i + rank);
+  rondo_store_release_u64(&words[rank].doorbell, ticket);
+}
+
+static void await(uint32_t rank, struct rondo_collective coll) {
+  assert_int_equal(rondo_wait(job.ctx[rank], coll, RONDO_LAST_RUN, RONDO_TEST_LONG_NS),
+                   RONDO_SUCCESS);
+}
+
+static void assert_sums(uint32_t rank) {
+  for (uint32_t i = 0; i < COUNT; i++)
+    assert_true(recv_data[rank][i] == (float)(2 * i + 1));
+}
+
+static void a_run_waits_for_its_stream_and_others_do_not_wait_for_it(void **state) {
+  (void)state;
+  struct rondo_collective tied[RANKS], other[RANKS];
+  struct rondo_collective_desc d = describe(1);
+  static float data[RANKS][COUNT];
+  rondo_test_job_register(&job, &d, tied);
+  d = describe(2);
+  rondo_test_job_register(&job, &d, other);
+  for (uint32_t r = 0; r < RANKS; r++)
+    run_tied(r, tied[r], 1);
+  ring(0, 1); // one rank's stream comes at once
+  for (int i = 0; i < 20; i++) {
+    for (uint32_t r = 0; r < RANKS; r++)
+      assert_int_equal(rondo_run(job.ctx[r], other[r], data[r], data[r], NULL, NULL),
+                       RONDO_SUCCESS);
+    for (uint32_t r = 0; r < RANKS; r++)
+      await(r, other[r]);
+  }
+  assert_int_equal(rondo_test(job.ctx[1], tied[1], 1), RONDO_IN_PROGRESS);
+  assert_int_equal(rondo_wait(job.ctx[0], tied[0], 1, SHORT_NS), RONDO_ERR_TIMEOUT);
+  // It has been left and has outlasted launches of the daemon.
+  struct rondo_counters counters;
+  assert_int_equal(rondo_counters(job.ctx[1], &counters), RONDO_SUCCESS);
+  assert_true(counters.quits > 0);
+  assert_int_equal(words[1].completion, 0);
+  ring(1, 1);
+  for (uint32_t r = 0; r < RANKS; r++) {
+    await(r, tied[r]);
+    assert_int_equal(rondo_load_acquire_u64(&words[r].completion), 1);
+    assert_sums(r);
+  }
+}
+
+static void several_runs_wait_in_turn(void **state) {
+  (void)state;
+  struct rondo_collective colls[RANKS];
+  struct rondo_collective_desc d = describe(1);
+  rondo_test_job_register(&job, &d, colls);
+  for (uint64_t ticket = 1; ticket <= 10; ticket++)
+    for (uint32_t r = 0; r < RANKS; r++)
+      run_tied(r, colls[r], ticket);
+  for (uint64_t ticket = 1; ticket <= 10; ticket++) {
+    for (uint32_t r = 0; r < RANKS; r++)
+      ring(r, ticket);
+    for (uint32_t r = 0; r < RANKS; r++)
+      assert_int_equal(rondo_wait(job.ctx[r], colls[r], ticket, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+    for (uint32_t r = 0; r < RANKS; r++) {
+      assert_int_equal(rondo_load_acquire_u64(&words[r].completion), ticket);
+      if (ticket < 10)
+        assert_int_equal(rondo_test(job.ctx[r], colls[r], ticket + 1), RONDO_IN_PROGRESS);
+    }
+  }
+}
+
+static void a_replayed_run_takes_its_doorbell_back(void **state) {
+  (void)state;
+  struct rondo_collective colls[RANKS];
+  struct rondo_collective_desc d = describe(1);
+  uint64_t ticket = RONDO_TICKET_REPLAYED | 1;
+  rondo_test_job_register(&job, &d, colls);
+  for (int i = 0; i < 5; i++) {
+    for (uint32_t r = 0; r < RANKS; r++) {
+      run_tied(r, colls[r], ticket);
+      ring(r, ticket);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+      await(r, colls[r]);
+      assert_int_equal(rondo_load_acquire_u64(&words[r].completion), ticket);
+      assert_int_equal(rondo_load_acquire_u64(&words[r].doorbell), 0);
+      words[r].completion = 0;
+    }
+  }
+}
+
+static void a_run_that_is_aborted_lets_its_stream_go_on(void **state) {
+  (void)state;
+  struct rondo_collective colls[RANKS];
+  struct rondo_collective_desc d = describe(1);
+  rondo_test_job_register(&job, &d, colls);
+  run_tied(0, colls[0], 7);
+  assert_int_equal(rondo_abort(job.ctx[0]), RONDO_SUCCESS);
+  assert_int_equal(rondo_wait(job.ctx[0], colls[0], 1, RONDO_TEST_LONG_NS), RONDO_ERR_ABORTED);
+  assert_int_equal(rondo_load_acquire_u64(&words[0].completion), 7);
+}
+
+static void the_host_has_no_streams(void **state) {
+  (void)state;
+  struct rondo_collective colls[RANKS];
+  struct rondo_collective_desc d = describe(1);
+  rondo_test_job_register(&job, &d, colls);
+  assert_int_equal(rondo_run_on_stream(job.ctx[0], colls[0], send_data[0], recv_data[0], NULL),
+                   RONDO_ERR_UNSUPPORTED);
+  assert_int_equal(rondo_test_log_lines(), 1);
+  assert_true(rondo_test_log_has("host backend"));
+}
+
+// --------------------------------------------------------- a driver with streams ---
+
+// What was enqueued, by the order of calls; a stream executes when the test says so.
+struct enqueued {
+  void *stream;
+  struct rondo_stream_words *words;
+  uint64_t ticket;
+};
+static struct enqueued enqueued[64];
+static uint32_t enqueued_count;
+static int enqueue_status;
+
+static int enqueue(struct rondo_daemon *d, void *stream, struct rondo_stream_words *w,
+                   uint64_t ticket, char *why) {
+  (void)d;
+  if (enqueue_status) {
+    (void)snprintf(why, RONDO_WHY_BYTES, "the test refuses");
+    return enqueue_status;
+  }
+  enqueued[enqueued_count++] = (struct enqueued){stream, w, ticket};
+  return RONDO_SUCCESS;
+}
+
+// What the stream does for the `run`-th run.
+static void execute(struct rondo_collective coll, const struct enqueued *e, uint64_t run) {
+  rondo_store_release_u64(&e->words->doorbell, e->ticket);
+  assert_int_equal(rondo_wait(job.ctx[0], coll, run, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+  assert_true(rondo_load_acquire_u64(&e->words->completion) >= e->ticket);
+  rondo_store_release_u64(&e->words->passed, e->ticket);
+}
+
+// Gives rank 0, alone in its job, a driver with streams.
+static int open_with_streams(void **state) {
+  static struct rondo_driver driver;
+  struct rondo_rank *rank = NULL;
+  (void)state;
+  rondo_test_log_clear();
+  rondo_test_job_open(&job, 1, NULL);
+  assert_int_equal(rondo_rank_enter(job.ctx[0], "test", &rank), RONDO_SUCCESS);
+  driver = rondo_host_driver;
+  driver.enqueue = enqueue;
+  rank->daemon->driver = &driver;
+  rondo_rank_exit(job.ctx[0]);
+  enqueued_count = 0;
+  enqueue_status = RONDO_SUCCESS;
+  return 0;
+}
+
+static int on_stream(struct rondo_collective coll, void *stream) {
+  return rondo_run_on_stream(job.ctx[0], coll, send_data[0], recv_data[0], stream);
+}
+
+static void each_stream_has_words_of_its_own(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = describe(1);
+  char a, b, c;
+  rondo_test_job_register(&job, &d, &coll);
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  assert_int_equal(on_stream(coll, &b), RONDO_SUCCESS);
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  assert_int_equal(enqueued_count, 3);
+  assert_ptr_equal(enqueued[0].words, enqueued[2].words);
+  assert_true(enqueued[0].words != enqueued[1].words);
+  assert_int_equal(enqueued[0].ticket + 1, enqueued[2].ticket);
+  // A stream that comes to its second run before another has come to the first.
+  rondo_store_release_u64(&enqueued[1].words->doorbell, enqueued[1].ticket);
+  assert_int_equal(rondo_wait(job.ctx[0], coll, 1, SHORT_NS), RONDO_ERR_TIMEOUT);
+  for (uint32_t i = 0; i < 3; i++)
+    execute(coll, &enqueued[i], i + 1);
+  // One that has gone on gives its words to another stream, also of another collective.
+  assert_int_equal(on_stream(coll, &c), RONDO_SUCCESS);
+  assert_true(enqueued[3].words == enqueued[0].words || enqueued[3].words == enqueued[1].words);
+  execute(coll, &enqueued[3], 4);
+  assert_int_equal(rondo_deregister(job.ctx[0], coll), RONDO_SUCCESS);
+  d = describe(2);
+  rondo_test_job_register(&job, &d, &coll);
+  assert_int_equal(on_stream(coll, &c), RONDO_SUCCESS);
+  assert_true(enqueued[4].words == enqueued[0].words || enqueued[4].words == enqueued[1].words);
+  assert_true(enqueued[4].ticket > enqueued[0].ticket || enqueued[4].words != enqueued[0].words);
+  execute(coll, &enqueued[4], 1);
+}
+
+static void words_that_a_stream_has_not_passed_are_kept(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = describe(1);
+  char a, b;
+  rondo_test_job_register(&job, &d, &coll);
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  assert_int_equal(rondo_abort(job.ctx[0]), RONDO_SUCCESS);
+  assert_int_equal(rondo_wait(job.ctx[0], coll, 1, RONDO_TEST_LONG_NS), RONDO_ERR_ABORTED);
+  assert_int_equal(rondo_deregister(job.ctx[0], coll), RONDO_SUCCESS);
+  d = describe(2);
+  rondo_test_job_register(&job, &d, &coll);
+  assert_int_equal(on_stream(coll, &b), RONDO_SUCCESS);
+  assert_true(enqueued[1].words != enqueued[0].words);
+  execute(coll, &enqueued[1], 1);
+}
+
+static void what_the_driver_refuses_is_not_submitted(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective none = {77};
+  struct rondo_collective_desc d = describe(1);
+  struct rondo_counters counters;
+  char a;
+  rondo_test_job_register(&job, &d, &coll);
+  enqueue_status = RONDO_ERR_SYSTEM;
+  assert_int_equal(on_stream(coll, &a), RONDO_ERR_SYSTEM);
+  assert_true(rondo_test_log_has("the test refuses"));
+  enqueue_status = RONDO_SUCCESS;
+  assert_int_equal(on_stream(none, &a), RONDO_ERR_UNKNOWN);
+  assert_int_equal(rondo_run_on_stream(job.ctx[0], coll, NULL, recv_data[0], &a),
+                   RONDO_ERR_INVALID);
+  assert_int_equal(rondo_counters(job.ctx[0], &counters), RONDO_SUCCESS);
+  assert_int_equal(counters.submitted, 0);
+  assert_int_equal(enqueued_count, 0);
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  assert_int_equal(enqueued[0].ticket, 1);
+  execute(coll, &enqueued[0], 1);
+}
+
+#define TEST(function, open) cmocka_unit_test_setup_teardown(function, open, close_job)
+
+int main(void) {
+  rondo_test_log_open();
+  const struct CMUnitTest tests[] = {
+      TEST(a_run_waits_for_its_stream_and_others_do_not_wait_for_it, open_job),
+      TEST(several_runs_wait_in_turn, open_job),
+      TEST(a_replayed_run_takes_its_doorbell_back, open_job),
+      TEST(a_run_that_is_aborted_lets_its_stream_go_on, open_job),
+      TEST(the_host_has_no_streams, open_job),
+      TEST(each_stream_has_words_of_its_own, open_with_streams),
+      TEST(words_that_a_stream_has_not_passed_are_kept, open_with_streams),
+      TEST(what_the_driver_refuses_is_not_submitted, open_with_streams),
+  };
+  return cmocka_run_group_tests_name("stream_order", tests, NULL, NULL);
+}
