@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "examples/kit/clock.h"
+#include "examples/kit/memory.h"
 #include "examples/kit/team.h"
 
 #define TIMED_ROUND 1u // of the inputs that are timed
@@ -16,20 +17,14 @@
 #define POISON 0xa5
 #define DRAIN_NS (10 * (int64_t)RONDO_KIT_SECOND_NS)
 
-// Memory that grows to what the largest point needs and is kept.
-struct buffer {
-  char *base;
-  size_t bytes;
-};
-
 struct rank {
   struct job *job;
   uint32_t rank;
   struct rondo_context context;
   struct rondo_collective collective;
-  struct buffer master; // the input of the timed iterations, from which it is rewritten
-  struct buffer send;   // depth buffers each
-  struct buffer recv;
+  struct rondo_kit_memory master; // the input of the timed iterations, from which it is rewritten
+  struct rondo_kit_memory send;   // depth buffers each
+  struct rondo_kit_memory recv;
   sem_t ended; // posted by callbacks
   _Atomic int callback_status;
 };
@@ -61,32 +56,28 @@ static bool succeeded(struct job *job, const char *call, int status) {
 
 // ---------------------------------------------------------------- buffers ----
 
-static bool buffer_grow(struct buffer *buffer, size_t bytes) {
-  if (bytes <= buffer->bytes)
-    return true;
-  free(buffer->base);
-  buffer->bytes = 0;
-  buffer->base =
-      aligned_alloc(BUFFER_ALIGN, (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN);
-  if (!buffer->base)
-    return false;
-  buffer->bytes = bytes;
-  memset(buffer->base, 0, bytes); // by the rank's own thread: pages lie near it
-  return true;
-}
-
 // Bytes from one of the `depth` buffers to the next.
 static size_t stride_bytes(const struct perf_point *point) {
   size_t bytes = rondo_kit_shape_bytes(&point->shape) + UNALIGN_ROOM;
   return (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
 }
 
-static bool buffers_grow(struct rank *self) {
+// By the rank's own thread: pages lie near it.
+static int buffers_grow(struct rank *self) {
   const struct perf_point *point = &self->job->point;
   size_t bytes = self->job->setup->depth * stride_bytes(point);
-  bool good = buffer_grow(&self->master, rondo_kit_shape_send_bytes(&point->shape)) &&
-              buffer_grow(&self->recv, bytes);
-  return good && (point->in_place || buffer_grow(&self->send, bytes));
+  int status = rondo_kit_memory_grow(&self->master, self->context,
+                                     rondo_kit_shape_send_bytes(&point->shape));
+  if (status == RONDO_SUCCESS)
+    status = rondo_kit_memory_grow(&self->recv, self->context, bytes);
+  if (status == RONDO_SUCCESS && !point->in_place)
+    status = rondo_kit_memory_grow(&self->send, self->context, bytes);
+  return status;
+}
+
+// The memory that a send buffer is in.
+static const struct rondo_kit_memory *send_memory(const struct rank *self) {
+  return self->job->point.in_place ? &self->recv : &self->send;
 }
 
 static struct rondo_kit_place place_of(const struct rank *self, uint32_t run) {
@@ -112,8 +103,15 @@ static void rewrite(void *arg, uint32_t rank) {
   if (!sends(self))
     return;
   size_t bytes = rondo_kit_shape_send_bytes(&self->job->point.shape);
-  for (uint32_t i = 0; i < self->job->setup->depth; i++)
-    memcpy(place_of(self, i).send, self->master.base, bytes);
+  for (uint32_t i = 0; i < self->job->setup->depth; i++) {
+    void *send = place_of(self, i).send;
+    int status = RONDO_SUCCESS;
+    if (self->master.mirror)
+      status = rondo_mem_copy(self->context, send, self->master.base, bytes);
+    else
+      memcpy(send, self->master.base, bytes);
+    succeeded(self->job, "rondo_mem_copy", status);
+  }
 }
 
 static void on_end(void *arg, int status) {
@@ -157,31 +155,52 @@ static int once(void *arg, uint32_t rank) {
 // --------------------------------------------------------------- one point ---
 
 static void count_wrong(struct rank *self, uint64_t round) {
+  const struct rondo_kit_shape *shape = &self->job->point.shape;
   for (uint32_t i = 0; i < self->job->setup->depth; i++) {
-    void *recv = place_of(self, i).recv;
-    uint64_t wrong = rondo_kit_shape_wrong(&self->job->point.shape, self->rank, round, recv);
+    const void *recv = place_of(self, i).recv;
+    int status = rondo_kit_memory_download(&self->recv, recv, rondo_kit_shape_recv_bytes(shape));
+    if (!succeeded(self->job, "rondo_mem_copy", status))
+      return;
+    uint64_t wrong =
+        rondo_kit_shape_wrong(shape, self->rank, round, rondo_kit_memory_look(&self->recv, recv));
     atomic_fetch_add(&self->job->wrong, wrong);
   }
 }
 
-// One run with new inputs and receive buffers full of what is no result.
-static void check_round(struct rank *self, uint64_t round) {
+// New inputs, and a receive buffer full of what is no result.
+static int renew(struct rank *self, uint32_t run, uint64_t round) {
   const struct rondo_kit_shape *shape = &self->job->point.shape;
-  for (uint32_t i = 0; i < self->job->setup->depth; i++) {
-    struct rondo_kit_place place = place_of(self, i);
-    memset(place.recv, POISON, rondo_kit_shape_recv_bytes(shape));
-    if (sends(self))
-      rondo_kit_shape_fill(shape, self->rank, round, place.send);
-  }
+  const struct rondo_kit_memory *send = send_memory(self);
+  struct rondo_kit_place place = place_of(self, run);
+  size_t recv_bytes = rondo_kit_shape_recv_bytes(shape);
+  memset(rondo_kit_memory_look(&self->recv, place.recv), POISON, recv_bytes);
+  int status = rondo_kit_memory_upload(&self->recv, place.recv, recv_bytes);
+  if (status != RONDO_SUCCESS || !sends(self))
+    return status;
+  rondo_kit_shape_fill(shape, self->rank, round, rondo_kit_memory_look(send, place.send));
+  return rondo_kit_memory_upload(send, place.send, rondo_kit_shape_send_bytes(shape));
+}
+
+static void check_round(struct rank *self, uint64_t round) {
+  for (uint32_t i = 0; i < self->job->setup->depth; i++)
+    succeeded(self->job, "rondo_mem_copy", renew(self, i, round));
   if (once(self, self->rank) == 0)
     count_wrong(self, round);
+}
+
+// The input of the timed iterations.
+static int make_master(const struct rank *self) {
+  const struct rondo_kit_shape *shape = &self->job->point.shape;
+  const struct rondo_kit_memory *master = &self->master;
+  rondo_kit_shape_fill(shape, self->rank, TIMED_ROUND, rondo_kit_memory_look(master, master->base));
+  return rondo_kit_memory_upload(master, master->base, rondo_kit_shape_send_bytes(shape));
 }
 
 static void measure_point(struct rank *self) {
   struct job *job = self->job;
   const struct perf_point *point = &job->point;
   struct rondo_bench_driver driver = {rewrite, once, self};
-  rondo_kit_shape_fill(&point->shape, self->rank, TIMED_ROUND, self->master.base);
+  succeeded(job, "rondo_mem_copy", make_master(self));
   rondo_bench_measure(job->arena, self->rank, &point->schedule, &driver);
   if (point->checks > 0 && job->arena->iters > 0 && atomic_load(&job->status) == RONDO_SUCCESS)
     count_wrong(self, TIMED_ROUND);
@@ -193,7 +212,7 @@ static void run_point(struct rank *self) {
   struct job *job = self->job;
   struct rondo_collective_desc d =
       rondo_kit_shape_desc(&job->point.shape, job->point_number, self->rank);
-  bool ready = succeeded(job, "malloc", buffers_grow(self) ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY);
+  bool ready = succeeded(job, "rondo_mem_alloc", buffers_grow(self));
   bool registered = ready && succeeded(job, "rondo_register",
                                        rondo_register(self->context, &d, &self->collective));
   atomic_store(&self->callback_status, RONDO_SUCCESS);
@@ -235,7 +254,7 @@ static int open_context(struct rank *self) {
   config.id = self->job->id;
   config.rank = self->rank;
   config.rank_count = setup->ranks;
-  config.device = setup->backend == RONDO_BACKEND_CUDA ? (int)self->rank : 0;
+  config.device = (int)(self->rank % setup->devices);
   config.blocks = setup->blocks;
   config.workers = setup->workers;
   config.order = setup->order;
@@ -268,9 +287,9 @@ static void rank_main(void *arg, uint32_t rank) {
 static void job_destroy(struct job *job) {
   for (uint32_t r = 0; r < job->setup->ranks; r++) {
     sem_destroy(&job->ranks[r].ended);
-    free(job->ranks[r].master.base);
-    free(job->ranks[r].send.base);
-    free(job->ranks[r].recv.base);
+    rondo_kit_memory_forget(&job->ranks[r].master);
+    rondo_kit_memory_forget(&job->ranks[r].send);
+    rondo_kit_memory_forget(&job->ranks[r].recv);
   }
   free(job->arena);
   free(job);

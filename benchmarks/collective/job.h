@@ -15,6 +15,7 @@
 // What does not change from point to point.
 struct perf_setup {
   uint32_t ranks;
+  uint32_t devices; // rank r is on device r % devices
   uint32_t blocks;
   uint32_t workers;
   int backend;

@@ -20,6 +20,7 @@ enum long_option {
   OPTION_ORDER,
   OPTION_BUDGET,
   OPTION_BACKEND,
+  OPTION_DEVICES,
   OPTION_PIN,
   OPTION_METHOD,
   OPTION_SERVE
@@ -59,6 +60,8 @@ static const struct argp_option option_table[] = {
     {"order", OPTION_ORDER, "fifo|priority", 0, "Order policy", 2},
     {"budget", OPTION_BUDGET, "adaptive|fixed|never", 0, "Spin budget policy", 2},
     {"backend", OPTION_BACKEND, "host|cuda", 0, "Where the daemons run (default host)", 2},
+    {"devices", OPTION_DEVICES, "N", 0,
+     "Devices, between which ranks are dealt out: rank r is on device r mod N (default 1)", 2},
     {"pin", OPTION_PIN, "0|1", 0, "Bind the thread of rank r to core r (default 1)", 2},
     {"serve", OPTION_SERVE, NULL, 0,
      "Read requests from standard input, as benchmarks/peers/compare sends them", 2},
@@ -148,6 +151,8 @@ static bool read_runtime(struct perf_options *o, int key, const char *text) {
     return rondo_kit_read_budget(text, &o->setup.budget);
   case OPTION_BACKEND:
     return rondo_kit_read_backend(text, &o->setup.backend);
+  case OPTION_DEVICES:
+    return rondo_kit_read_u32(text, 1, 64, &o->setup.devices);
   default:
     return read_flag(text, &o->setup.pinned);
   }
@@ -198,6 +203,7 @@ void perf_options_read(struct perf_options *options, int argc, char **argv) {
   struct perf_options defaults = {.setup = {.ranks = cores > 2 ? cores : 2,
                                             .pinned = true,
                                             .depth = 1,
+                                            .devices = 1,
                                             .timeout_ns = 60 * RONDO_KIT_SECOND_NS},
                                   .kind = RONDO_ALL_REDUCE,
                                   .min_bytes = 8,

@@ -18,6 +18,7 @@ enum long_option {
   OPTION_ORDER = 256,
   OPTION_BUDGET,
   OPTION_BACKEND,
+  OPTION_DEVICES,
   OPTION_BLOCKS,
   OPTION_WORKERS,
   OPTION_WATCHDOG,
@@ -47,6 +48,8 @@ static const struct argp_option option_table[] = {
     {"order", OPTION_ORDER, "fifo|priority", 0, "Order policy (default fifo)", 2},
     {"budget", OPTION_BUDGET, "adaptive|fixed", 0, "Spin budget policy (default adaptive)", 2},
     {"backend", OPTION_BACKEND, "host|cuda", 0, "Where the daemons run (default host)", 2},
+    {"devices", OPTION_DEVICES, "N", 0,
+     "Devices, between which ranks are dealt out: rank r is on device r mod N (default 1)", 2},
     {"blocks", OPTION_BLOCKS, "N", 0, "Daemon blocks of each rank (default: Rondo's)", 2},
     {"workers", OPTION_WORKERS, "N", 0, "Worker threads of the process (default: Rondo's)", 2},
     {NULL, 0, NULL, 0, "What is printed:", 3},
@@ -94,6 +97,8 @@ static bool read_runtime(struct demo_options *o, int key, const char *text) {
     return rondo_kit_read_budget(text, &o->budget) && o->budget != RONDO_BUDGET_NEVER;
   case OPTION_BACKEND:
     return rondo_kit_read_backend(text, &o->backend);
+  case OPTION_DEVICES:
+    return rondo_kit_read_u32(text, 1, 64, &o->devices);
   case OPTION_BLOCKS:
     return rondo_kit_read_u32(text, 1, RONDO_MAX_BLOCKS, &o->blocks);
   default:
@@ -125,6 +130,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   case OPTION_ORDER:
   case OPTION_BUDGET:
   case OPTION_BACKEND:
+  case OPTION_DEVICES:
   case OPTION_BLOCKS:
   case OPTION_WORKERS:
     understood = read_runtime(o, key, text);
@@ -161,6 +167,7 @@ static const char documentation[] =
 
 void demo_options_read(struct demo_options *options, int argc, char **argv) {
   struct demo_options defaults = {.ranks = 8,
+                                  .devices = 1,
                                   .collectives = 8,
                                   .min_bytes = 256,
                                   .max_bytes = 1 << 20,

@@ -12,9 +12,10 @@ struct demo_options {
   uint64_t max_bytes;
   uint32_t iterations;
   uint64_t seed;
-  int order;   // enum rondo_order_policy
-  int budget;  // enum rondo_budget_policy, of the runs with preemption
-  int backend; // enum rondo_backend
+  int order;        // enum rondo_order_policy
+  int budget;       // enum rondo_budget_policy, of the runs with preemption
+  int backend;      // enum rondo_backend
+  uint32_t devices; // rank r is on device r % devices
   uint32_t blocks;
   uint32_t workers;
   uint64_t watchdog_ns;

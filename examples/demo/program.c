@@ -10,6 +10,7 @@
 
 #include "examples/kit/barrier.h"
 #include "examples/kit/clock.h"
+#include "examples/kit/memory.h"
 #include "examples/kit/shape.h"
 #include "examples/kit/team.h"
 
@@ -20,8 +21,8 @@
 struct collective {
   struct rondo_collective handle;
   struct rondo_kit_shape shape;
-  void *send;
-  void *recv;
+  struct rondo_kit_memory send;
+  struct rondo_kit_memory recv;
 };
 
 struct rank {
@@ -157,41 +158,53 @@ static uint64_t round_of(const struct rank *self, uint32_t iteration, uint32_t c
   return (uint64_t)iteration * self->stage->program->options->collectives + collective + 1;
 }
 
-static void renew_buffers(struct rank *self, uint32_t iteration) {
-  for (uint32_t i = 0; i < self->stage->program->options->collectives; i++) {
+static bool renew_buffers(struct rank *self, uint32_t iteration) {
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < self->stage->program->options->collectives && !status; i++) {
     struct collective *c = &self->collectives[i];
-    rondo_kit_shape_fill(&c->shape, self->rank, round_of(self, iteration, i), c->send);
-    memset(c->recv, 0xa5, rondo_kit_shape_recv_bytes(&c->shape));
+    size_t recv_bytes = rondo_kit_shape_recv_bytes(&c->shape);
+    rondo_kit_shape_fill(&c->shape, self->rank, round_of(self, iteration, i),
+                         rondo_kit_memory_look(&c->send, c->send.base));
+    memset(rondo_kit_memory_look(&c->recv, c->recv.base), 0xa5, recv_bytes);
+    status = rondo_kit_memory_upload(&c->send, c->send.base, rondo_kit_shape_send_bytes(&c->shape));
+    if (status == RONDO_SUCCESS)
+      status = rondo_kit_memory_upload(&c->recv, c->recv.base, recv_bytes);
   }
+  return succeeded(self, "rondo_mem_copy", status);
 }
 
-static void check_results(struct rank *self, uint32_t iteration) {
-  for (uint32_t i = 0; i < self->stage->program->options->collectives; i++) {
+static bool check_results(struct rank *self, uint32_t iteration) {
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < self->stage->program->options->collectives && !status; i++) {
     struct collective *c = &self->collectives[i];
+    status =
+        rondo_kit_memory_download(&c->recv, c->recv.base, rondo_kit_shape_recv_bytes(&c->shape));
     self->outcome->checked += rondo_kit_shape_checked(&c->shape, self->rank);
     self->outcome->wrong +=
-        rondo_kit_shape_wrong(&c->shape, self->rank, round_of(self, iteration, i), c->recv);
+        rondo_kit_shape_wrong(&c->shape, self->rank, round_of(self, iteration, i),
+                              rondo_kit_memory_look(&c->recv, c->recv.base));
   }
+  return succeeded(self, "rondo_mem_copy", status);
 }
 
 static bool iterate(struct rank *self, uint32_t iteration) {
   const struct demo_program *program = self->stage->program;
   uint32_t count = program->options->collectives;
-  renew_buffers(self, iteration);
+  if (!renew_buffers(self, iteration))
+    return false;
   shuffle(program->options, self->rank, iteration, self->order);
   for (uint32_t i = 0; i < count; i++) {
     struct collective *c = &self->collectives[self->order[i]];
     if (i > 0 && program->synchronize && !wait_for(self, NULL))
       return false;
-    int status = rondo_run(self->context, c->handle, c->send, c->recv, NULL, NULL);
+    int status = rondo_run(self->context, c->handle, c->send.base, c->recv.base, NULL, NULL);
     if (!succeeded(self, "rondo_run", status))
       return false;
   }
   for (uint32_t i = 0; i < count; i++)
     if (!wait_for(self, &self->collectives[self->order[i]]))
       return false;
-  check_results(self, iteration);
-  return true;
+  return check_results(self, iteration);
 }
 
 static bool open_context(struct rank *self) {
@@ -201,7 +214,7 @@ static bool open_context(struct rank *self) {
   config.id = self->stage->id;
   config.rank = self->rank;
   config.rank_count = o->ranks;
-  config.device = o->backend == RONDO_BACKEND_CUDA ? (int)self->rank : 0;
+  config.device = (int)(self->rank % o->devices);
   config.blocks = o->blocks;
   config.workers = o->workers;
   config.order = o->order;
@@ -210,12 +223,21 @@ static bool open_context(struct rank *self) {
   return succeeded(self, "rondo_init", rondo_init(&self->context, &config));
 }
 
+static bool make_buffers(struct rank *self, struct collective *c) {
+  int status =
+      rondo_kit_memory_grow(&c->send, self->context, rondo_kit_shape_send_bytes(&c->shape));
+  if (status == RONDO_SUCCESS)
+    status = rondo_kit_memory_grow(&c->recv, self->context, rondo_kit_shape_recv_bytes(&c->shape));
+  return succeeded(self, "rondo_mem_alloc", status);
+}
+
 static bool open_collectives(struct rank *self) {
   const struct demo_options *o = self->stage->program->options;
   for (uint32_t i = 0; i < o->collectives; i++) {
     struct collective *c = &self->collectives[i];
     struct rondo_collective_desc d = rondo_kit_shape_desc(&c->shape, i + 1, self->rank);
-    if (!succeeded(self, "rondo_register", rondo_register(self->context, &d, &c->handle)))
+    if (!succeeded(self, "rondo_register", rondo_register(self->context, &d, &c->handle)) ||
+        !make_buffers(self, c))
       return false;
   }
   return true;
@@ -247,8 +269,8 @@ static void rank_main(void *arg, uint32_t rank) {
 
 static void rank_fini(struct rank *self, uint32_t collectives) {
   for (uint32_t i = 0; self->collectives && i < collectives; i++) {
-    free(self->collectives[i].send);
-    free(self->collectives[i].recv);
+    rondo_kit_memory_forget(&self->collectives[i].send);
+    rondo_kit_memory_forget(&self->collectives[i].recv);
   }
   free(self->collectives);
   free(self->order);
@@ -266,10 +288,6 @@ static int rank_init(struct rank *self, const struct demo_options *o) {
     c->shape.redop = RONDO_SUM;
     c->shape.rank_count = o->ranks;
     rondo_kit_shape_size(&c->shape, demo_options_bytes(o, i));
-    c->send = malloc(rondo_kit_shape_send_bytes(&c->shape));
-    c->recv = malloc(rondo_kit_shape_recv_bytes(&c->shape));
-    if (!c->send || !c->recv)
-      return -1;
   }
   return 0;
 }
