@@ -39,3 +39,31 @@ if(RONDO_USE_CUDA)
 else()
   message(STATUS "CUDA is not used: the CUDA backend is not built")
 endif()
+
+# rondo_mesh_libraries: what the runtime needs for jobs of several processes. With libevent (the
+# event loop) and libsodium (the keyed hash that proves the job's secret) RONDO_HAVE_MESH is on;
+# without, jobs stay in one process.
+add_library(rondo_mesh_libraries INTERFACE)
+set(RONDO_HAVE_MESH OFF)
+if(RONDO_USE_MESH)
+  find_path(RONDO_EVENT_INCLUDE_DIR event2/event.h)
+  find_library(RONDO_EVENT_LIBRARY event_core)
+  find_path(RONDO_SODIUM_INCLUDE_DIR sodium.h)
+  find_library(RONDO_SODIUM_LIBRARY sodium)
+  mark_as_advanced(RONDO_EVENT_INCLUDE_DIR RONDO_EVENT_LIBRARY RONDO_SODIUM_INCLUDE_DIR
+                   RONDO_SODIUM_LIBRARY)
+  if(RONDO_EVENT_INCLUDE_DIR AND RONDO_EVENT_LIBRARY AND RONDO_SODIUM_INCLUDE_DIR
+     AND RONDO_SODIUM_LIBRARY)
+    set(RONDO_HAVE_MESH ON)
+    target_include_directories(rondo_mesh_libraries SYSTEM INTERFACE ${RONDO_EVENT_INCLUDE_DIR}
+                                                                     ${RONDO_SODIUM_INCLUDE_DIR})
+    target_link_libraries(rondo_mesh_libraries INTERFACE ${RONDO_EVENT_LIBRARY}
+                                                         ${RONDO_SODIUM_LIBRARY})
+    message(STATUS "Several processes: ${RONDO_EVENT_LIBRARY}, ${RONDO_SODIUM_LIBRARY}")
+  else()
+    message(STATUS "libevent or libsodium not found (Debian: libevent-dev, libsodium-dev): "
+                   "the ranks of a job share one process")
+  endif()
+else()
+  message(STATUS "libevent and libsodium not used: the ranks of a job share one process")
+endif()
