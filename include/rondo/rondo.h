@@ -68,9 +68,20 @@ struct rondo_unique_id {
   unsigned char bytes[128];
 };
 
-// Fills `id` with a new random identity.
+struct rondo_config;
+
+// Fills `id` with the identity of a new job whose ranks all live in this process. No network is used.
 // Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_SYSTEM (no randomness).
 int rondo_unique_id_create(struct rondo_unique_id *id);
+
+// The same for a job whose ranks may live in other processes, on this machine and on others, as
+// ncclGetUniqueId: begins to listen here for them, and puts the addresses into the id, with a
+// secret. Who has the id can join the job: pass it on by a way that outsiders cannot read. The
+// process that made it must live until all ranks have joined. `cfg` (may be null: defaults) says
+// interfaces, address_family and the times; the rest of it is not looked at. Waits for nobody.
+// Returns RONDO_SUCCESS; RONDO_ERR_INVALID; RONDO_ERR_UNSUPPORTED (the library was built without
+// what it needs, or no interface fits); RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM.
+int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config *cfg);
 
 // ----------------------------------------------------------- configuration ---
 
@@ -88,37 +99,48 @@ struct rondo_tuning {
   uint64_t restart_max_ns;  // the pause doubles up to this while starts are fruitless
 };
 
+// As rank_count: who started this process says which rank it is, of how many.
+#define RONDO_RANKS_OF_LAUNCHER 0u
+
 struct rondo_config {
   size_t size;               // set by RONDO_CONFIG_INIT
   uint32_t version;          // set by RONDO_CONFIG_INIT
   int backend;               // enum rondo_backend; default RONDO_BACKEND_HOST
   struct rondo_unique_id id; // which job; all zero is a job of its own, for one rank
   uint32_t rank;             // this rank, below rank_count
-  uint32_t rank_count;       // ranks of the job; default 1
-  int device;                // ordinal of the device; unused by the host backend
-  uint32_t blocks;  // daemon blocks of this rank, 1 to RONDO_MAX_BLOCKS; 0: default (host: 1)
-  uint32_t workers; // host backend: worker threads that the process may use for all its
-                    // ranks; 0: one a core. The largest value asked for counts.
-  int first_worker; // host backend: block b of this rank runs on worker
-                    // (first_worker + b) % workers; -1 (default): spread by rank
-  int order;        // enum rondo_order_policy
-  int budget;       // enum rondo_budget_policy
+  uint32_t rank_count; // ranks of the job; default 1; RONDO_RANKS_OF_LAUNCHER: this and `rank`
+                       // (and the id, if all zero) are what the launcher's environment says
+  int device;          // ordinal of the device; unused by the host backend
+  uint32_t blocks;     // daemon blocks of this rank, 1 to RONDO_MAX_BLOCKS; 0: default (host: 1)
+  uint32_t workers;    // host backend: worker threads that the process may use for all its
+                       // ranks; 0: one a core. The largest value asked for counts.
+  int first_worker;    // host backend: block b of this rank runs on worker
+                       // (first_worker + b) % workers; -1 (default): spread by rank
+  int order;           // enum rondo_order_policy
+  int budget;          // enum rondo_budget_policy
   struct rondo_tuning tuning;
   uint32_t max_collectives; // most collectives registered at once; 0: 16,384
   uint64_t max_runs;        // most runs outstanding at once; 0: limited by memory alone
   uint64_t connector_bytes; // most memory for connectors of the whole job in this process; 0: 4 GiB
   uint32_t slot_bytes;      // cap on one connector slot, a power of two; 0: default
   uint32_t report_on_timeout; // 1: rondo_wait that times out logs the stuck report; default 1
+  // For jobs of several processes.
   uint64_t peer_timeout_ns; // a process that gives no sign of life for this long while a run here
-                            // waits for one of its ranks is given up; 0: 60 s. Slow is not dead: a
-                            // process that works, or idles, gives signs
+                            // waits for one of its ranks is given up, and a machine that does not
+                            // answer; 0: 60 s. Slow is not dead: a process that works, or idles,
+                            // gives signs
+  uint64_t join_timeout_ns; // in which all ranks must have come; 0: 300 s
+  int address_family;       // 4 or 6: only IPv4 or only IPv6; 0: both
+  char interfaces[64];      // network interfaces to use: beginnings of names, separated by commas;
+                            // "=" before them: whole names; "^": all but these. Empty: all but
+                            // loopback and the bridges of containers, or else loopback
 };
 
-#define RONDO_CONFIG_VERSION 1u
+#define RONDO_CONFIG_VERSION 2u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0                                              \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, ""                                    \
   }
 
 // Measures hand-over latency and step cost on this machine for about

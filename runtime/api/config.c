@@ -7,18 +7,37 @@
 
 #include "runtime/api/rank.h"
 #include "runtime/api/tuning.h"
+#include "runtime/boot/unique_id.h"
 #include "runtime/observe/log.h"
 
 #define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
 #define DEFAULT_SLOT_BYTES 262144u
 #define DEFAULT_PEER_TIMEOUT_NS UINT64_C(60000000000)
+#define LONGEST_NS UINT64_C(1000000000000000000) // 31 years: sums with it do not overflow
+#define DEFAULT_JOIN_TIMEOUT_NS UINT64_C(300000000000)
 
 extern char **environ;
 
 static const char *const known_variables[] = {
-    "RONDO_BLOCKS",     "RONDO_BUDGET", "RONDO_CONNECTOR_BYTES", "RONDO_LOG",
-    "RONDO_LOG_FILE",   "RONDO_ORDER",  "RONDO_PEER_TIMEOUT_NS", "RONDO_REPORT_SIGNAL",
-    "RONDO_SLOT_BYTES", "RONDO_TUNING", "RONDO_WORKERS",
+    "RONDO_ADDRESS_FAMILY",
+    "RONDO_BLOCKS",
+    "RONDO_BUDGET",
+    "RONDO_CONNECTOR_BYTES",
+    "RONDO_JOB",
+    "RONDO_JOIN_TIMEOUT_NS",
+    "RONDO_LOG",
+    "RONDO_LOG_FILE",
+    "RONDO_ORDER",
+    "RONDO_PEER_TIMEOUT_NS",
+    "RONDO_RANK",
+    "RONDO_RANK_COUNT",
+    "RONDO_REPORT_SIGNAL",
+    "RONDO_ROOT",
+    "RONDO_SECRET",
+    "RONDO_SLOT_BYTES",
+    "RONDO_SOCKET_IFNAME",
+    "RONDO_TUNING",
+    "RONDO_WORKERS",
 };
 #define KNOWN_COUNT (sizeof known_variables / sizeof *known_variables)
 
@@ -90,11 +109,45 @@ static int check_config(const struct rondo_config *c) {
   if (c->max_collectives > RONDO_TABLE_CAPACITY)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: max_collectives %u is above %u",
                             c->max_collectives, RONDO_TABLE_CAPACITY);
+  if (c->address_family != 0 && c->address_family != 4 && c->address_family != 6)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: address_family %d is not 0, 4 or 6",
+                            c->address_family);
+  if (!memchr(c->interfaces, '\0', sizeof c->interfaces))
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: interfaces is not terminated");
   if (c->slot_bytes & (c->slot_bytes - 1) || (c->slot_bytes && c->slot_bytes < 64) ||
       c->slot_bytes > (1u << 30))
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID, "init: slot_bytes %u is no power of two from 64 to 2^30", c->slot_bytes);
   return RONDO_SUCCESS;
+}
+
+static void network_from_environment(struct rondo_config *c) {
+  static const char *const families[] = {"any", "", "", "", "4", "", "6"};
+  const char *names = getenv("RONDO_SOCKET_IFNAME");
+  number_from("RONDO_JOIN_TIMEOUT_NS", UINT64_MAX, &c->join_timeout_ns);
+  number_from("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
+  word_from("RONDO_ADDRESS_FAMILY", families, 7, &c->address_family);
+  if (c->interfaces[0] || !names)
+    return;
+  if (strlen(names) < sizeof c->interfaces)
+    memcpy(c->interfaces, names, strlen(names) + 1);
+  else
+    rondo_log(RONDO_LOG_WARN, "environment: RONDO_SOCKET_IFNAME is longer than %zu characters",
+              sizeof c->interfaces - 1);
+}
+
+// Takes rank, number of ranks and, unless there is one, the id from who started this process.
+static int ranks_of_launcher(struct rondo_config *c) {
+  static const struct rondo_unique_id none;
+  int is_new = memcmp(&c->id, &none, sizeof none) == 0;
+  int status = rondo_launch_config(c, is_new);
+  if (status == RONDO_ERR_UNKNOWN)
+    return RONDO_LOG_REFUSE(
+        RONDO_ERR_INVALID,
+        "init: rank_count is RONDO_RANKS_OF_LAUNCHER, and the environment is of no launcher: none "
+        "of RONDO_RANK, RANK with MASTER_ADDR, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID is "
+        "set");
+  return status;
 }
 
 static int complete(struct rondo_config *c) {
@@ -106,13 +159,19 @@ static int complete(struct rondo_config *c) {
   number32_from("RONDO_WORKERS", 256, &c->workers);
   number32_from("RONDO_SLOT_BYTES", 1u << 30, &c->slot_bytes);
   number_from("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
-  number_from("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
+  network_from_environment(c);
   word_from("RONDO_ORDER", orders, 2, &c->order);
   word_from("RONDO_BUDGET", budgets, 3, &c->budget);
-  int status = check_config(c);
+  int status = c->rank_count == RONDO_RANKS_OF_LAUNCHER ? ranks_of_launcher(c) : RONDO_SUCCESS;
+  if (status == RONDO_SUCCESS)
+    status = check_config(c);
   if (status != RONDO_SUCCESS)
     return status;
   rondo_driver_of(c->backend)->complete(c);
+  if (!c->join_timeout_ns)
+    c->join_timeout_ns = DEFAULT_JOIN_TIMEOUT_NS;
+  if (c->join_timeout_ns > LONGEST_NS)
+    c->join_timeout_ns = LONGEST_NS;
   if (!c->max_collectives)
     c->max_collectives = RONDO_TABLE_CAPACITY;
   if (!c->connector_bytes)
@@ -121,6 +180,8 @@ static int complete(struct rondo_config *c) {
     c->slot_bytes = DEFAULT_SLOT_BYTES;
   if (!c->peer_timeout_ns)
     c->peer_timeout_ns = DEFAULT_PEER_TIMEOUT_NS;
+  if (c->peer_timeout_ns > LONGEST_NS)
+    c->peer_timeout_ns = LONGEST_NS;
   return rondo_tuning_resolve(&c->tuning);
 }
 
@@ -146,13 +207,30 @@ int rondo_config_complete(struct rondo_config *cfg) {
   return status;
 }
 
+int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config *cfg) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  if (!id)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "unique_id_listen: the place for it is null");
+  int status = cfg ? check_version(cfg) : RONDO_SUCCESS;
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (cfg) {
+    c.join_timeout_ns = cfg->join_timeout_ns;
+    c.peer_timeout_ns = cfg->peer_timeout_ns;
+    c.address_family = cfg->address_family;
+    memcpy(c.interfaces, cfg->interfaces, sizeof c.interfaces);
+  }
+  status = complete(&c);
+  return status == RONDO_SUCCESS ? rondo_root_listen(&c, id) : status;
+}
+
 int rondo_unique_id_create(struct rondo_unique_id *id) {
   if (!id)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "unique_id_create: the place for it is null");
   struct rondo_unique_id fresh;
   if (getrandom(&fresh, sizeof fresh, 0) != (ssize_t)sizeof fresh)
     return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "unique_id_create: %s", strerror(errno));
-  fresh.bytes[0] |= 1; // never the all-zero id
+  fresh.bytes[0] = 1; // never the all-zero id, nor one of rondo_unique_id_listen
   *id = fresh;
   return RONDO_SUCCESS;
 }

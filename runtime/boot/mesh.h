@@ -83,7 +83,7 @@ int rondo_mesh_is_needed(const struct rondo_config *cfg);
 // interface fits); RONDO_ERR_INVALID (the id or the environment makes no sense);
 // RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM. Whatever goes wrong later is told by `lost`.
 int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
-                     void *arg, struct rondo_mesh **mesh);
+                     void *arg, struct rondo_mesh **out);
 
 // One more rank that lives here. It must come before the time for joining is over, like any.
 // Returns RONDO_SUCCESS, RONDO_ERR_EXISTS, RONDO_ERR_TIMEOUT (too late) or RONDO_ERR_NO_MEMORY.

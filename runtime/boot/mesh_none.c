@@ -1,6 +1,20 @@
 // What stands for the mesh where the libraries that it needs were not found: jobs of one process.
 #include "runtime/boot/mesh.h"
+#include "runtime/boot/unique_id.h"
 #include "runtime/observe/log.h"
+
+#define WITHOUT                                                                                    \
+  "this library was built without libevent or libsodium: a job's ranks share one process"
+
+int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id) {
+  (void)cfg, (void)id;
+  return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "unique_id_listen: " WITHOUT);
+}
+
+int rondo_launch_config(struct rondo_config *cfg, int with_id) {
+  (void)cfg, (void)with_id;
+  return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: " WITHOUT);
+}
 
 int rondo_mesh_is_needed(const struct rondo_config *cfg) {
   (void)cfg;
@@ -8,10 +22,9 @@ int rondo_mesh_is_needed(const struct rondo_config *cfg) {
 }
 
 int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
-                     void *arg, struct rondo_mesh **mesh) {
-  (void)cfg, (void)events, (void)arg, (void)mesh;
-  return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: this library was built without libevent or "
-                                                 "libsodium: a job's ranks share one process");
+                     void *arg, struct rondo_mesh **out) {
+  (void)cfg, (void)events, (void)arg, (void)out;
+  return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: " WITHOUT);
 }
 
 int rondo_mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {

@@ -1,0 +1,45 @@
+// The control thread of the process: one event loop that all meshes and rendezvous of it share.
+//
+//   get (the first starts the thread) -> post, timers and sockets on it -> put (the last ends it)
+//
+// Everything that belongs to a connection is touched by this thread alone, so it needs no lock;
+// other threads hand it work with rondo_loop_post.
+#ifndef RONDO_RUNTIME_BOOT_LOOP_H
+#define RONDO_RUNTIME_BOOT_LOOP_H
+
+#include <stdint.h>
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+struct rondo_loop;
+
+// A piece of work. It belongs to the poster, and may be posted again once it has begun.
+struct rondo_loop_task {
+  struct rondo_loop_task *next;
+  void (*call)(void *arg);
+  void *arg;
+  int is_posted;
+};
+
+// The control thread, started if need be. Null if the system gives no thread or no memory.
+struct rondo_loop *rondo_loop_get(void);
+// Gives one `get` back. The last one ends the thread, and waits for it unless it is the caller.
+// Everything that was made on it has been taken away before; what is still posted is not run.
+void rondo_loop_put(struct rondo_loop *loop);
+
+// Runs task->call(task->arg) on the thread, soon and in order. Nothing happens if it is posted
+// already. Any thread, the control thread too.
+void rondo_loop_post(struct rondo_loop *loop, struct rondo_loop_task *task);
+// Takes a task back that has not begun. On the control thread only.
+void rondo_loop_cancel(struct rondo_loop *loop, struct rondo_loop_task *task);
+
+int rondo_loop_is_here(const struct rondo_loop *loop);
+struct event_base *rondo_loop_base(struct rondo_loop *loop);
+
+// Starts, or starts again, a timer that has been assigned on the loop's base.
+void rondo_loop_timer_set(struct event *timer, uint64_t delay_ns);
+
+uint64_t rondo_loop_now_ns(void);
+
+#endif // RONDO_RUNTIME_BOOT_LOOP_H

@@ -1,0 +1,616 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "queues/platform/atomic.h"
+#include "runtime/boot/identity.h"
+#include "runtime/boot/mesh_state.h"
+#include "runtime/boot/root.h"
+#include "runtime/observe/log.h"
+
+#define STOP_POLL_NS UINT64_C(1000000)
+
+static pthread_mutex_t meshes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rondo_mesh *meshes;
+
+// ----------------------------------------------------------------- telling ---
+
+void rondo_mesh_set_phase(struct rondo_mesh *mesh, int phase) {
+  pthread_mutex_lock(&mesh->lock);
+  mesh->phase = phase;
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+void rondo_mesh_settle(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  mesh->is_settled = 1;
+  pthread_cond_broadcast(&mesh->changed);
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+// A process of which all ranks are lost is of no more use.
+static void drop_empty(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t count) {
+  for (uint32_t i = 0; i < count && mesh->process_count; i++) {
+    uint32_t process = mesh->process_of[ranks[i]];
+    if (process == RONDO_MESH_NOBODY || process == mesh->self)
+      continue;
+    struct rondo_mesh_peer *peer = &mesh->peers[process];
+    uint32_t left = peer->where.rank_count;
+    for (uint32_t k = 0; k < peer->where.rank_count; k++)
+      left -= mesh->lost[peer->where.ranks[k]];
+    if (!left && !peer->is_lost)
+      rondo_mesh_peer_drop(peer);
+  }
+}
+
+void rondo_mesh_report(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t count, int reason,
+                       const char *text) {
+  uint32_t *fresh = malloc(count * sizeof *fresh);
+  uint32_t fresh_count = 0;
+  pthread_mutex_lock(&mesh->lock);
+  for (uint32_t i = 0; i < count; i++) {
+    if (mesh->here[ranks[i]] || mesh->lost[ranks[i]])
+      continue;
+    mesh->lost[ranks[i]] = 1;
+    if (fresh)
+      fresh[fresh_count++] = ranks[i];
+  }
+  if (reason == RONDO_MESH_MISSING)
+    mesh->is_complete = 0;
+  pthread_mutex_unlock(&mesh->lock);
+  drop_empty(mesh, ranks, count);
+  if (fresh_count && mesh->events.lost && mesh->phase != RONDO_MESH_STOPPING)
+    mesh->events.lost(mesh->arg, fresh, fresh_count, reason, text);
+  free(fresh);
+}
+
+void rondo_mesh_fail(struct rondo_mesh *mesh, int reason, const char *text) {
+  uint32_t count = mesh->cfg.rank_count;
+  uint32_t *ranks = malloc(count * sizeof *ranks);
+  if (mesh->phase != RONDO_MESH_JOINING) {
+    free(ranks);
+    return;
+  }
+  rondo_log(RONDO_LOG_ERROR, "rank %u could not join its job: %s", mesh->cfg.rank, text);
+  rondo_mesh_set_phase(mesh, RONDO_MESH_FAILED);
+  for (uint32_t r = 0; ranks && r < count; r++)
+    ranks[r] = r;
+  if (ranks)
+    rondo_mesh_report(mesh, ranks, count, reason, text);
+  free(ranks);
+  rondo_mesh_settle(mesh);
+  rondo_mesh_join_end(mesh);
+}
+
+// ---------------------------------------------------------------- commands ---
+
+static void carry_out(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
+  if (command->type == RONDO_WIRE_MESSAGE)
+    rondo_mesh_peer_send(mesh, command->number, command->out);
+  else
+    rondo_mesh_join_rank(mesh, command->type, command->number);
+  free(command);
+}
+
+static struct rondo_mesh_command *take_command(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  struct rondo_mesh_command *command = mesh->first;
+  if (command)
+    mesh->first = command->next;
+  if (!mesh->first)
+    mesh->last = NULL;
+  pthread_mutex_unlock(&mesh->lock);
+  return command;
+}
+
+static void on_commands(void *arg) {
+  struct rondo_mesh *mesh = arg;
+  for (struct rondo_mesh_command *c = take_command(mesh); c; c = take_command(mesh))
+    carry_out(mesh, c);
+}
+
+// The lock is held.
+static void enqueue(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
+  command->next = NULL;
+  if (mesh->last)
+    mesh->last->next = command;
+  else
+    mesh->first = command;
+  mesh->last = command;
+  rondo_loop_post(mesh->loop, &mesh->task);
+}
+
+int rondo_mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {
+  struct rondo_mesh_command *command = calloc(1, sizeof *command);
+  int status = RONDO_SUCCESS;
+  if (!command)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory to announce rank %u", rank);
+  command->type = RONDO_WIRE_ADD;
+  command->number = rank;
+  pthread_mutex_lock(&mesh->lock);
+  if (mesh->here[rank])
+    status = RONDO_ERR_EXISTS;
+  else if (mesh->phase != RONDO_MESH_JOINING)
+    status = RONDO_ERR_TIMEOUT;
+  if (status == RONDO_SUCCESS) {
+    mesh->here[rank] = 1;
+    enqueue(mesh, command);
+  }
+  pthread_mutex_unlock(&mesh->lock);
+  if (status == RONDO_SUCCESS)
+    return status;
+  free(command);
+  return RONDO_LOG_REFUSE(status, "init: rank %u %s", rank,
+                          status == RONDO_ERR_EXISTS ? "is in this job already"
+                                                     : "comes too late for this job");
+}
+
+void rondo_mesh_remove_rank(struct rondo_mesh *mesh, uint32_t rank) {
+  struct rondo_mesh_command *command = calloc(1, sizeof *command);
+  if (!command) // the others learn of it when the process leaves
+    return;
+  command->type = RONDO_WIRE_GONE;
+  command->number = rank;
+  pthread_mutex_lock(&mesh->lock);
+  mesh->here[rank] = RONDO_MESH_WAS_HERE;
+  enqueue(mesh, command);
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+static int check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *m) {
+  if (m->size > RONDO_MESH_MESSAGE_BYTES || m->fd_count > RONDO_MESH_MESSAGE_FDS)
+    return RONDO_ERR_INVALID;
+  pthread_mutex_lock(&mesh->lock);
+  int is_ready = mesh->phase == RONDO_MESH_READY;
+  int is_full = mesh->queued_bytes + m->size > RONDO_MESH_QUEUE_BYTES;
+  pthread_mutex_unlock(&mesh->lock);
+  if (!is_ready || m->to >= mesh->process_count)
+    return RONDO_ERR_UNKNOWN;
+  if (m->to == mesh->self)
+    return RONDO_ERR_INVALID;
+  if (m->fd_count && !rondo_mesh_is_near(mesh, m->to))
+    return RONDO_ERR_UNSUPPORTED;
+  return is_full ? RONDO_ERR_FULL : RONDO_SUCCESS;
+}
+
+// Makes the frame, with descriptors of its own.
+static int make_out(const struct rondo_mesh_send *m, struct rondo_channel_out **made) {
+  struct rondo_channel_blob *blob = rondo_channel_blob_create(m->bytes, m->size);
+  struct rondo_channel_out *out = blob ? rondo_channel_out_create(RONDO_WIRE_MESSAGE, blob) : NULL;
+  if (!out)
+    return RONDO_ERR_NO_MEMORY;
+  out->head.subtype = m->type;
+  // Small messages count too, so that their number is bounded.
+  out->counted = m->size + sizeof *out;
+  for (uint32_t i = 0; i < m->fd_count; i++) {
+    int fd = fcntl(m->fds[i], F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+      rondo_channel_out_free(out);
+      return RONDO_ERR_SYSTEM;
+    }
+    out->fds[out->head.fd_count++] = fd;
+  }
+  *made = out;
+  return RONDO_SUCCESS;
+}
+
+int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
+  int status = check_send(mesh, message);
+  struct rondo_channel_out *out = NULL;
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_mesh_command *command = calloc(1, sizeof *command);
+  status = command ? make_out(message, &out) : RONDO_ERR_NO_MEMORY;
+  if (status != RONDO_SUCCESS) {
+    free(command);
+    return status;
+  }
+  command->type = RONDO_WIRE_MESSAGE;
+  command->number = message->to;
+  command->out = out;
+  pthread_mutex_lock(&mesh->lock);
+  if (mesh->peers[message->to].is_lost)
+    status = RONDO_ERR_PEER;
+  if (status == RONDO_SUCCESS) {
+    mesh->queued_bytes += out->counted;
+    enqueue(mesh, command);
+  }
+  pthread_mutex_unlock(&mesh->lock);
+  if (status != RONDO_SUCCESS) {
+    rondo_channel_out_free(out);
+    free(command);
+  }
+  return status;
+}
+
+void rondo_mesh_peer_sent(struct rondo_mesh *mesh, size_t bytes) {
+  pthread_mutex_lock(&mesh->lock);
+  mesh->queued_bytes -= bytes;
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+// ------------------------------------------------------------------ alarms ---
+
+static void alarm_free(struct rondo_mesh_alarm *a) {
+  if (a->before)
+    a->before->next = a->next;
+  else
+    a->mesh->alarms = a->next;
+  if (a->next)
+    a->next->before = a->before;
+  evtimer_del(&a->timer);
+  free(a);
+}
+
+static void on_alarm(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh_alarm *a = arg;
+  void (*call)(void *) = a->call;
+  void *argument = a->arg;
+  (void)fd, (void)what;
+  alarm_free(a);
+  call(argument);
+}
+
+static void alarm_start(void *arg) {
+  struct rondo_mesh_alarm *a = arg;
+  a->next = a->mesh->alarms;
+  if (a->next)
+    a->next->before = a;
+  a->mesh->alarms = a;
+  evtimer_assign(&a->timer, rondo_loop_base(a->mesh->loop), on_alarm, a);
+  rondo_loop_timer_set(&a->timer, a->delay_ns);
+}
+
+int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg),
+                     void *arg) {
+  struct rondo_mesh_alarm *a = calloc(1, sizeof *a);
+  if (!a)
+    return RONDO_ERR_NO_MEMORY;
+  a->mesh = mesh;
+  a->delay_ns = delay_ns;
+  a->call = call;
+  a->arg = arg;
+  a->task.call = alarm_start;
+  a->task.arg = a;
+  rondo_loop_post(mesh->loop, &a->task);
+  return RONDO_SUCCESS;
+}
+
+// ------------------------------------------------------------- who is where ---
+
+static int is_known(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  int known = mesh->process_count != 0;
+  pthread_mutex_unlock(&mesh->lock);
+  return known;
+}
+
+uint32_t rondo_mesh_self(struct rondo_mesh *mesh) {
+  return is_known(mesh) ? mesh->self : RONDO_MESH_NOBODY;
+}
+
+uint32_t rondo_mesh_process_count(struct rondo_mesh *mesh) {
+  return is_known(mesh) ? mesh->process_count : 0;
+}
+
+uint32_t rondo_mesh_process_of(struct rondo_mesh *mesh, uint32_t rank) {
+  if (!is_known(mesh) || rank >= mesh->cfg.rank_count)
+    return RONDO_MESH_NOBODY;
+  return mesh->process_of[rank];
+}
+
+int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
+                           struct rondo_mesh_process *out) {
+  if (!is_known(mesh) || process >= mesh->process_count)
+    return RONDO_ERR_UNKNOWN;
+  const struct rondo_wire_member *m = &mesh->peers[process].where;
+  struct rondo_mesh_process p = {.machine = {m->machine[0], m->machine[1]},
+                                 .pid_namespace = m->pid_namespace,
+                                 .user_namespace = m->user_namespace,
+                                 .pid = m->pid,
+                                 .uid = m->uid,
+                                 .rank_count = m->rank_count,
+                                 .ranks = m->ranks,
+                                 .host = m->host};
+  *out = p;
+  return RONDO_SUCCESS;
+}
+
+int rondo_mesh_is_near(struct rondo_mesh *mesh, uint32_t process) {
+  if (!is_known(mesh) || process >= mesh->process_count)
+    return 0;
+  return memcmp(mesh->peers[process].where.machine, mesh->me.machine, sizeof mesh->me.machine) == 0;
+}
+
+static struct timespec after_ns(int64_t timeout_ns) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  if (timeout_ns < 0)
+    timeout_ns = 0;
+  int64_t seconds = timeout_ns / 1000000000;
+  t.tv_sec += seconds > 1000000000 ? 1000000000 : seconds;
+  t.tv_nsec += timeout_ns % 1000000000;
+  if (t.tv_nsec >= 1000000000) {
+    t.tv_nsec -= 1000000000;
+    t.tv_sec++;
+  }
+  return t;
+}
+
+int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns) {
+  struct timespec end = after_ns(timeout_ns);
+  char waiting[RONDO_MESH_TEXT_BYTES];
+  int error = 0;
+  pthread_mutex_lock(&mesh->lock);
+  while (!mesh->is_settled && !error)
+    error = pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end);
+  int is_settled = mesh->is_settled;
+  int is_complete = mesh->phase == RONDO_MESH_READY && mesh->is_complete;
+  memcpy(waiting, mesh->waiting, sizeof waiting);
+  pthread_mutex_unlock(&mesh->lock);
+  if (!is_settled)
+    return RONDO_LOG_REFUSE(RONDO_ERR_TIMEOUT, "rank %u: not all are there yet: %s", mesh->cfg.rank,
+                            waiting);
+  return is_complete ? RONDO_SUCCESS : RONDO_ERR_PEER;
+}
+
+void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *out) {
+  struct rondo_mesh_counters *c = &mesh->counters;
+  out->connected = rondo_load_relaxed_u64(&c->connected);
+  out->accepted = rondo_load_relaxed_u64(&c->accepted);
+  out->refused = rondo_load_relaxed_u64(&c->refused);
+  out->sent = rondo_load_relaxed_u64(&c->sent);
+  out->received = rondo_load_relaxed_u64(&c->received);
+  out->sent_bytes = rondo_load_relaxed_u64(&c->sent_bytes);
+  out->received_bytes = rondo_load_relaxed_u64(&c->received_bytes);
+}
+
+// ------------------------------------------------------------------- start ---
+
+int rondo_mesh_is_needed(const struct rondo_config *cfg) { return rondo_job_is_shared(&cfg->id); }
+
+static void mesh_free(struct rondo_mesh *mesh) {
+  for (uint32_t i = 0; i < mesh->member_count; i++)
+    rondo_wire_member_fini(&mesh->peers[i].where);
+  while (mesh->first) {
+    struct rondo_mesh_command *command = mesh->first;
+    mesh->first = command->next;
+    if (command->out)
+      rondo_channel_out_free(command->out);
+    free(command);
+  }
+  free(mesh->peers);
+  free(mesh->process_of);
+  free(mesh->here);
+  free(mesh->lost);
+  rondo_wire_member_fini(&mesh->me);
+  rondo_door_close(&mesh->door);
+  if (mesh->loop)
+    rondo_loop_put(mesh->loop);
+  pthread_cond_destroy(&mesh->changed);
+  pthread_mutex_destroy(&mesh->lock);
+  free(mesh);
+}
+
+// Opens the root of a launcher's job, in the process of rank 0: where the launcher says it is, if that
+// is an address of this machine, else wherever this machine can be reached.
+static int open_root(struct rondo_mesh *mesh) {
+  struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];
+  struct rondo_root_config root = {.job = mesh->job.proof, .addresses = at};
+  root.join_timeout_ns = mesh->cfg.join_timeout_ns;
+  root.peer_timeout_ns = mesh->cfg.peer_timeout_ns;
+  root.address_count = rondo_resolve_now(mesh->job.host, mesh->cfg.address_family, at);
+  if (!root.address_count || !rondo_address_is_here(&at[0]))
+    root.address_count = rondo_address_list(mesh->cfg.interfaces, mesh->cfg.address_family, at);
+  if (!root.address_count)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: no network interface fits \"%s\"",
+                            mesh->cfg.interfaces);
+  int status = RONDO_ERR_SYSTEM;
+  for (uint32_t p = 0; p < mesh->job.port_count && status != RONDO_SUCCESS; p++) {
+    for (uint32_t i = 0; i < root.address_count; i++)
+      at[i].port = mesh->job.ports[p];
+    status = rondo_root_open(&root);
+  }
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank 0 cannot listen on port %u or %u others: %s",
+                            mesh->job.ports[0], mesh->job.port_count - 1, strerror(errno));
+  return RONDO_SUCCESS;
+}
+
+// Where other members reach this process: by the same interface as the root, if that is loopback.
+static int open_door(struct rondo_mesh *mesh) {
+  struct rondo_wire_member *me = &mesh->me;
+  struct rondo_wire_address root;
+  int is_alone = mesh->job.address_count ? rondo_address_is_loopback(&mesh->job.addresses[0])
+                                         : rondo_resolve_now(mesh->job.host, 0, &root) &&
+                                               rondo_address_is_loopback(&root);
+  const char *pattern = is_alone && !*mesh->cfg.interfaces ? "lo" : mesh->cfg.interfaces;
+  me->address_count = rondo_address_list(pattern, mesh->cfg.address_family, me->addresses);
+  if (!me->address_count)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: no network interface fits \"%s\"",
+                            mesh->cfg.interfaces);
+  if (rondo_door_open(&mesh->door, me->addresses, me->address_count) != RONDO_SUCCESS ||
+      rondo_door_open_local(&mesh->door, me->local, sizeof me->local) != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "init: cannot listen: %s", strerror(errno));
+  mesh->door.channels = rondo_mesh_channels(mesh, NULL, NULL);
+  mesh->door.name = "member";
+  mesh->door.purpose = RONDO_WIRE_TO_PEER;
+  mesh->door.to = RONDO_MESH_NOBODY;
+  mesh->door.guest = rondo_mesh_peer_guest;
+  mesh->door.arg = mesh;
+  return RONDO_SUCCESS;
+}
+
+static struct rondo_mesh *mesh_create(const struct rondo_config *cfg) {
+  struct rondo_mesh *mesh = calloc(1, sizeof *mesh);
+  pthread_condattr_t attr;
+  if (!mesh)
+    return NULL;
+  pthread_mutex_init(&mesh->lock, NULL);
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  pthread_cond_init(&mesh->changed, &attr);
+  pthread_condattr_destroy(&attr);
+  mesh->cfg = *cfg;
+  mesh->is_complete = 1;
+  mesh->self = RONDO_MESH_NOBODY;
+  mesh->root_process = RONDO_MESH_NOBODY;
+  mesh->here = calloc(cfg->rank_count, 1);
+  mesh->lost = calloc(cfg->rank_count, 1);
+  mesh->process_of = malloc(cfg->rank_count * sizeof *mesh->process_of);
+  mesh->me.ranks = malloc(cfg->rank_count * sizeof *mesh->me.ranks);
+  (void)snprintf(mesh->waiting, sizeof mesh->waiting, "the root has not answered yet");
+  if (mesh->here && mesh->lost && mesh->process_of && mesh->me.ranks)
+    return mesh;
+  mesh_free(mesh);
+  return NULL;
+}
+
+static void on_stop_poll(evutil_socket_t fd, short what, void *arg);
+
+static void begin(void *arg) {
+  struct rondo_mesh *mesh = arg;
+  struct event_base *base = rondo_loop_base(mesh->loop);
+  mesh->task.call = on_commands;
+  evtimer_assign(&mesh->stop_poll, base, on_stop_poll, mesh);
+  rondo_door_start(&mesh->door);
+  rondo_mesh_join_begin(mesh);
+  on_commands(mesh);
+}
+
+int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
+                     void *arg, struct rondo_mesh **out) {
+  struct rondo_mesh *mesh = mesh_create(cfg);
+  if (!mesh)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
+                            cfg->rank_count);
+  mesh->events = *events;
+  mesh->arg = arg;
+  int status = rondo_job_read(cfg, &mesh->job);
+  if (status == RONDO_SUCCESS) {
+    mesh->loop = rondo_loop_get();
+    if (!mesh->loop)
+      status = RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "init: the system gives no control thread");
+  }
+  if (status == RONDO_SUCCESS)
+    status = open_door(mesh);
+  if (status == RONDO_SUCCESS && mesh->job.makes_root && !rondo_root_is_here(mesh->job.proof.tag))
+    status = open_root(mesh);
+  if (status != RONDO_SUCCESS) {
+    mesh_free(mesh);
+    return status;
+  }
+  rondo_identity_get(&mesh->me);
+  mesh->here[cfg->rank] = 1;
+  mesh->me.ranks[0] = cfg->rank;
+  mesh->me.rank_count = 1;
+  mesh->task.call = begin;
+  mesh->task.arg = mesh;
+  pthread_mutex_lock(&meshes_lock);
+  mesh->next = meshes;
+  meshes = mesh;
+  pthread_mutex_unlock(&meshes_lock);
+  *out = mesh;
+  rondo_loop_post(mesh->loop, &mesh->task);
+  return RONDO_SUCCESS;
+}
+
+// -------------------------------------------------------------------- stop ---
+
+// Takes the mesh off the list. Returns 1 if it was the last of its job here.
+static int unlist(struct rondo_mesh *mesh) {
+  int is_last = 1;
+  pthread_mutex_lock(&meshes_lock);
+  for (struct rondo_mesh **at = &meshes; *at;) {
+    if (*at == mesh) {
+      *at = mesh->next;
+      continue;
+    }
+    if (memcmp((*at)->job.proof.tag, mesh->job.proof.tag, RONDO_WIRE_TAG_BYTES) == 0)
+      is_last = 0;
+    at = &(*at)->next;
+  }
+  pthread_mutex_unlock(&meshes_lock);
+  return is_last;
+}
+
+static void finish_stop(struct rondo_mesh *mesh) {
+  evtimer_del(&mesh->stop_poll);
+  rondo_mesh_join_end(mesh);
+  for (uint32_t i = 0; i < mesh->process_count; i++)
+    rondo_mesh_peer_drop(&mesh->peers[i]);
+  while (mesh->guests) {
+    struct rondo_channel *c = mesh->guests;
+    mesh->guests = c->next;
+    rondo_channel_close(c);
+  }
+  for (struct rondo_mesh_alarm *a = mesh->alarms, *next; a; a = next) {
+    next = a->next;
+    alarm_free(a);
+  }
+  rondo_door_close(&mesh->door);
+  rondo_loop_cancel(mesh->loop, &mesh->task);
+  pthread_mutex_lock(&mesh->lock);
+  mesh->is_stopped = 1;
+  pthread_cond_broadcast(&mesh->changed);
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+// 1 if nobody has to hear anything more.
+static int is_quiet(const struct rondo_mesh *mesh) {
+  for (uint32_t i = 0; i < mesh->process_count; i++)
+    if (!rondo_mesh_peer_is_idle(&mesh->peers[i]))
+      return 0;
+  return 1;
+}
+
+// First the peers, so that what was sent to them comes before the news that this process has left;
+// then the root, and last the root itself if it is here and of no more use to this process.
+static void on_stop_poll(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh *mesh = arg;
+  (void)fd, (void)what;
+  int is_late = rondo_loop_now_ns() >= mesh->stop_ns;
+  if (is_late || is_quiet(mesh)) {
+    if (mesh->root && !mesh->has_said_bye)
+      rondo_channel_send_bytes(mesh->root, RONDO_WIRE_BYE, NULL, 0);
+    mesh->has_said_bye = 1;
+    if ((is_late || !mesh->root) && !mesh->has_left_root) {
+      mesh->has_left_root = 1;
+      mesh->ends_root = unlist(mesh);
+      if (mesh->ends_root)
+        rondo_root_leave(mesh->job.proof.tag);
+    }
+    int is_alone = !mesh->ends_root || !rondo_root_is_here(mesh->job.proof.tag);
+    if (is_late || (mesh->has_left_root && is_alone)) {
+      finish_stop(mesh);
+      return;
+    }
+  }
+  rondo_loop_timer_set(&mesh->stop_poll, STOP_POLL_NS);
+}
+
+static void begin_stop(void *arg) {
+  struct rondo_mesh *mesh = arg;
+  on_commands(mesh);
+  int was_ready = mesh->phase == RONDO_MESH_READY;
+  rondo_mesh_set_phase(mesh, RONDO_MESH_STOPPING);
+  if (!mesh->root)
+    rondo_mesh_join_end(mesh);
+  for (uint32_t i = 0; was_ready && i < mesh->process_count; i++)
+    rondo_mesh_peer_bye(&mesh->peers[i]);
+  on_stop_poll(-1, 0, mesh);
+}
+
+void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns) {
+  struct rondo_loop_task task = {.call = begin_stop, .arg = mesh};
+  mesh->stop_ns = rondo_loop_now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
+  rondo_loop_post(mesh->loop, &task);
+  pthread_mutex_lock(&mesh->lock);
+  while (!mesh->is_stopped)
+    pthread_cond_wait(&mesh->changed, &mesh->lock);
+  pthread_mutex_unlock(&mesh->lock);
+  mesh_free(mesh);
+}

@@ -1,0 +1,329 @@
+// Processes of a job find each other, talk, and learn who is gone. All meshes are of this one process;
+// tests/integration/test_processes.c has real ones.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/boot/job.h"
+#include "runtime/boot/root.h"
+#include "tests/support/crew.h"
+#include "tests/support/load.h"
+#include "tests/support/log.h"
+#include "tests/support/named.h"
+
+static struct rondo_crew crew;
+
+static void all_find_each_other(void **state) {
+  (void)state;
+  rondo_crew_init(&crew, 8, 60000);
+  rondo_crew_gather(&crew);
+  for (uint32_t r = 0; r < 8; r++) {
+    struct rondo_mesh *mesh = crew.members[r].mesh;
+    assert_int_equal(rondo_mesh_process_count(mesh), 8);
+    assert_int_equal(rondo_mesh_self(mesh), r);
+    for (uint32_t p = 0; p < 8; p++) {
+      struct rondo_mesh_process process;
+      assert_int_equal(rondo_mesh_process_of(mesh, p), p);
+      assert_int_equal(rondo_mesh_process_get(mesh, p, &process), RONDO_SUCCESS);
+      assert_int_equal(process.rank_count, 1);
+      assert_int_equal(process.ranks[0], p);
+      assert_int_equal(process.pid, getpid());
+      assert_true(rondo_mesh_is_near(mesh, p));
+    }
+    assert_int_equal(crew.members[r].rosters, 1);
+    assert_int_equal(rondo_mesh_process_of(mesh, 8), RONDO_MESH_NOBODY);
+  }
+  rondo_crew_fini(&crew);
+}
+
+static void talk(uint32_t size, uint32_t count) {
+  for (uint32_t n = 0; n < count; n++)
+    for (uint32_t from = 0; from < size; from++)
+      for (uint32_t to = 0; to < size; to++)
+        if (from != to)
+          assert_int_equal(
+              rondo_crew_send(&crew, from, to, n, n % 16 == 15 ? RONDO_MESH_MESSAGE_BYTES : 4 + n),
+              RONDO_SUCCESS);
+  for (uint32_t r = 0; r < size; r++) {
+    rondo_crew_await(&crew.members[r], rondo_crew_has_received, count * (size - 1));
+    assert_int_equal(crew.members[r].received, count * (size - 1));
+    assert_int_equal(crew.members[r].bad, 0);
+  }
+}
+
+static void messages_arrive_whole_and_in_order(void **state) {
+  (void)state;
+  rondo_crew_init(&crew, 4, 60000);
+  rondo_crew_gather(&crew);
+  talk(4, 64);
+  rondo_crew_fini(&crew);
+}
+
+// As if each were on a machine of its own: over TCP, in one family of addresses and in the other.
+static void talk_far(int family) {
+  char name[16];
+  rondo_crew_init(&crew, 3, 60000);
+  crew.cfg.address_family = family;
+  for (uint32_t r = 0; r < 3; r++) {
+    (void)snprintf(name, sizeof name, "machine %u", r);
+    assert_int_equal(setenv("RONDO_TEST_MACHINE", name, 1), 0);
+    assert_int_equal(rondo_crew_start(&crew, r), RONDO_SUCCESS);
+  }
+  assert_int_equal(unsetenv("RONDO_TEST_MACHINE"), 0);
+  for (uint32_t r = 0; r < 3; r++)
+    assert_int_equal(rondo_mesh_await(crew.members[r].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
+  assert_false(rondo_mesh_is_near(crew.members[0].mesh, 1));
+  int fd = 0;
+  struct rondo_mesh_send with_fd = {.to = 1, .fds = &fd, .fd_count = 1};
+  assert_int_equal(rondo_mesh_send(crew.members[0].mesh, &with_fd), RONDO_ERR_UNSUPPORTED);
+  talk(3, 40);
+  rondo_crew_fini(&crew);
+}
+
+static void messages_reach_other_machines(void **state) {
+  (void)state;
+  talk_far(4);
+  if (access("/proc/net/if_inet6", R_OK) == 0)
+    talk_far(6);
+}
+
+static int has_fd(struct rondo_crew_member *m, uint32_t unused) {
+  (void)unused;
+  return m->fd >= 0;
+}
+
+static void descriptors_come_with_messages(void **state) {
+  (void)state;
+  static const char text[] = "what both can see";
+  char seen[sizeof text] = "";
+  rondo_crew_init(&crew, 2, 60000);
+  rondo_crew_gather(&crew);
+  int fd = memfd_create("test", MFD_CLOEXEC);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, text, sizeof text), (ssize_t)sizeof text);
+  struct rondo_mesh_send message = {
+      .to = 1, .bytes = "\0\0\0", .size = 4, .fds = &fd, .fd_count = 1};
+  assert_int_equal(rondo_mesh_send(crew.members[0].mesh, &message), RONDO_SUCCESS);
+  close(fd);
+  rondo_crew_await(&crew.members[1], has_fd, 0);
+  assert_int_equal(pread(crew.members[1].fd, seen, sizeof seen, 0), (ssize_t)sizeof seen);
+  assert_string_equal(seen, text);
+  close(crew.members[1].fd);
+  rondo_crew_fini(&crew);
+}
+
+static void nonsense_is_not_sent(void **state) {
+  (void)state;
+  struct rondo_mesh_send m = {.to = 1};
+  rondo_crew_init(&crew, 2, 60000);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  struct rondo_mesh *mesh = crew.members[0].mesh;
+  assert_int_equal(rondo_mesh_send(mesh, &m), RONDO_ERR_UNKNOWN); // nobody is known yet
+  assert_int_equal(rondo_mesh_await(mesh, 0), RONDO_ERR_TIMEOUT);
+  assert_int_equal(rondo_crew_start(&crew, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_await(mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
+  m.to = 2;
+  assert_int_equal(rondo_mesh_send(mesh, &m), RONDO_ERR_UNKNOWN);
+  m.to = 0;
+  assert_int_equal(rondo_mesh_send(mesh, &m), RONDO_ERR_INVALID);
+  m.to = 1;
+  m.size = RONDO_MESH_MESSAGE_BYTES + 1;
+  assert_int_equal(rondo_mesh_send(mesh, &m), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_mesh_add_rank(mesh, 1), RONDO_ERR_TIMEOUT);
+  rondo_crew_fini(&crew);
+}
+
+static void who_never_came_is_named(void **state) {
+  (void)state;
+  rondo_test_log_clear();
+  rondo_crew_init(&crew, 8, 300);
+  for (uint32_t r = 0; r < 8; r++)
+    if (r != 3 && r != 6)
+      assert_int_equal(rondo_crew_start(&crew, r), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < 8; r++) {
+    if (r == 3 || r == 6)
+      continue;
+    struct rondo_crew_member *m = &crew.members[r];
+    rondo_crew_await(m, rondo_crew_has_lost, 2);
+    assert_int_equal(rondo_mesh_await(m->mesh, 0), RONDO_ERR_PEER);
+    assert_int_equal(m->lost_bits, 1 << 3 | 1 << 6);
+    assert_int_equal(m->reason, RONDO_MESH_MISSING);
+    assert_int_equal(rondo_mesh_process_of(m->mesh, 6), RONDO_MESH_NOBODY);
+    assert_int_equal(rondo_mesh_process_count(m->mesh), 6);
+  }
+  assert_true(rondo_test_log_has("2 of 8 ranks did not come within 300 ms: 3, 6"));
+  // The others go on.
+  assert_int_equal(rondo_crew_send(&crew, 0, 7, 0, 100), RONDO_SUCCESS);
+  rondo_crew_await(&crew.members[7], rondo_crew_has_received, 1);
+  // Who comes now is told so.
+  assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_await(crew.members[3].mesh, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
+  assert_true(rondo_test_log_has("rank 3 comes too late"));
+  rondo_crew_fini(&crew);
+}
+
+static void who_leaves_is_told_after_what_it_sent(void **state) {
+  (void)state;
+  rondo_crew_init(&crew, 3, 60000);
+  rondo_crew_gather(&crew);
+  for (uint32_t n = 0; n < 100; n++)
+    assert_int_equal(rondo_crew_send(&crew, 1, 2, n, 5000), RONDO_SUCCESS);
+  rondo_crew_stop(&crew, 1);
+  for (uint32_t r = 0; r < 3; r += 2) {
+    rondo_crew_await(&crew.members[r], rondo_crew_has_lost, 1);
+    assert_int_equal(crew.members[r].reason, RONDO_MESH_LEFT);
+    assert_int_equal(crew.members[r].lost_bits, 1 << 1);
+  }
+  assert_int_equal(crew.members[2].received, 100);
+  assert_int_equal(crew.members[2].bad + crew.members[2].late, 0);
+  assert_int_equal(rondo_crew_send(&crew, 0, 1, 0, 4), RONDO_ERR_PEER);
+  rondo_crew_fini(&crew);
+}
+
+static void ranks_of_one_process_come_and_go_by_themselves(void **state) {
+  (void)state;
+  rondo_crew_init(&crew, 4, 60000);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  struct rondo_mesh *mesh = crew.members[0].mesh;
+  assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_add_rank(mesh, 2), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_add_rank(mesh, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_add_rank(mesh, 1), RONDO_ERR_EXISTS);
+  struct rondo_crew_member *m = &crew.members[3];
+  assert_int_equal(rondo_mesh_await(m->mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
+  struct rondo_mesh_process process;
+  assert_int_equal(rondo_mesh_process_count(m->mesh), 2);
+  assert_int_equal(rondo_mesh_process_get(m->mesh, 0, &process), RONDO_SUCCESS);
+  assert_int_equal(process.rank_count, 3);
+  assert_int_equal(process.ranks[1], 1);
+  assert_int_equal(rondo_mesh_process_of(m->mesh, 2), 0);
+  rondo_mesh_remove_rank(mesh, 1);
+  rondo_crew_await(m, rondo_crew_has_lost, 1);
+  assert_int_equal(m->lost_bits, 1 << 1);
+  assert_int_equal(m->reason, RONDO_MESH_LEFT);
+  rondo_crew_stop(&crew, 0);
+  rondo_crew_await(m, rondo_crew_has_lost, 3);
+  assert_int_equal(m->lost, 3);
+  rondo_crew_fini(&crew);
+}
+
+static void a_rank_that_is_there_already_is_rejected(void **state) {
+  (void)state;
+  struct rondo_mesh *other;
+  static const struct rondo_mesh_events deaf;
+  rondo_test_log_clear();
+  rondo_crew_init(&crew, 3, 60000);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  assert_int_equal(rondo_crew_start(&crew, 1), RONDO_SUCCESS);
+  struct rondo_config twin = crew.cfg;
+  twin.rank = 1;
+  assert_int_equal(rondo_mesh_start(&twin, &deaf, NULL, &other), RONDO_SUCCESS);
+  // One of the two is; the job goes on with the other.
+  assert_int_equal(rondo_crew_start(&crew, 2), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_await(crew.members[0].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
+  int first = rondo_mesh_await(crew.members[1].mesh, RONDO_CREW_LONG_NS);
+  int second = rondo_mesh_await(other, RONDO_CREW_LONG_NS);
+  assert_int_equal(first + second, RONDO_ERR_PEER);
+  assert_true(rondo_test_log_has("rank 1 is in this job already"));
+  rondo_mesh_stop(other, RONDO_CREW_LONG_NS);
+  // As is one that counts otherwise.
+  struct rondo_config wrong = crew.cfg;
+  wrong.rank_count = 5;
+  assert_int_equal(rondo_mesh_start(&wrong, &deaf, NULL, &other), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_await(other, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
+  assert_true(rondo_test_log_has("it says the job has 5 ranks, others say 3"));
+  rondo_mesh_stop(other, RONDO_CREW_LONG_NS);
+  rondo_crew_fini(&crew);
+}
+
+// At whatever moment of joining; some of these stop before they have begun.
+static void stopping_while_joining_is_bounded(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < 20; i++) {
+    rondo_crew_init(&crew, 4, 60000);
+    for (uint32_t r = 0; r < 3; r++)
+      assert_int_equal(rondo_crew_start(&crew, r), RONDO_SUCCESS);
+    if (i % 2)
+      (void)rondo_mesh_await(crew.members[i % 3].mesh, (int64_t)i * 100000);
+    rondo_crew_fini(&crew);
+  }
+}
+
+static uint32_t alarms;
+
+static void on_alarm(void *arg) {
+  struct rondo_crew_member *m = arg;
+  pthread_mutex_lock(&crew.lock);
+  alarms++;
+  m->received++;
+  pthread_cond_broadcast(&crew.changed);
+  pthread_mutex_unlock(&crew.lock);
+}
+
+static void alarms_fire_once_and_not_after_the_end(void **state) {
+  (void)state;
+  alarms = 0;
+  rondo_crew_init(&crew, 1, 60000);
+  rondo_crew_gather(&crew);
+  struct rondo_crew_member *m = &crew.members[0];
+  assert_int_equal(rondo_mesh_after(m->mesh, 1000000, on_alarm, m), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_after(m->mesh, 0, on_alarm, m), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_after(m->mesh, UINT64_C(3600000000000), on_alarm, m), RONDO_SUCCESS);
+  rondo_crew_await(m, rondo_crew_has_received, 2);
+  rondo_crew_fini(&crew);
+  assert_int_equal(alarms, 2);
+}
+
+// What 1,024 processes cost the root: counted, since time would tell of this machine only.
+static void joining_is_linear_in_the_number_of_processes(void **state) {
+  (void)state;
+  uint32_t sizes[2] = {32, (uint32_t)rondo_test_load(1024, 128)};
+  double frames[2];
+  double bytes[2];
+  for (int i = 0; i < 2; i++) {
+    struct rondo_mesh_counters c;
+    struct rondo_job job;
+    rondo_crew_init(&crew, sizes[i], 120000);
+    rondo_crew_gather(&crew);
+    assert_int_equal(rondo_job_read(&crew.cfg, &job), RONDO_SUCCESS);
+    rondo_root_counters(job.proof.tag, &c);
+    assert_int_equal(c.accepted, sizes[i]);
+    frames[i] = (double)(c.sent + c.received) / sizes[i];
+    bytes[i] = (double)c.received_bytes / sizes[i];
+    for (uint32_t r = 0; r < sizes[i]; r++) { // nobody has connected to anybody else
+      struct rondo_mesh_counters own;
+      rondo_mesh_counters(crew.members[r].mesh, &own);
+      assert_int_equal(own.connected, 1);
+      assert_int_equal(own.accepted, 0);
+    }
+    rondo_crew_fini(&crew);
+  }
+  print_message("%u processes: %.1f frames each; %u processes: %.1f\n", sizes[0], frames[0],
+                sizes[1], frames[1]);
+  // Two each way for the proof, one to join, two back; and the roster, in parts of 64 KiB.
+  assert_true(frames[0] <= 8);
+  assert_true(frames[1] <= 12);
+  assert_true(bytes[1] < bytes[0] * 1.1);
+}
+
+int main(void) {
+  rondo_test_log_open();
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("mesh", all_find_each_other),
+      RONDO_NAMED_TEST("mesh", messages_arrive_whole_and_in_order),
+      RONDO_NAMED_TEST("mesh", messages_reach_other_machines),
+      RONDO_NAMED_TEST("mesh", descriptors_come_with_messages),
+      RONDO_NAMED_TEST("mesh", nonsense_is_not_sent),
+      RONDO_NAMED_TEST("mesh", who_never_came_is_named),
+      RONDO_NAMED_TEST("mesh", who_leaves_is_told_after_what_it_sent),
+      RONDO_NAMED_TEST("mesh", ranks_of_one_process_come_and_go_by_themselves),
+      RONDO_NAMED_TEST("mesh", a_rank_that_is_there_already_is_rejected),
+      RONDO_NAMED_TEST("mesh", stopping_while_joining_is_bounded),
+      RONDO_NAMED_TEST("mesh", alarms_fire_once_and_not_after_the_end),
+      RONDO_NAMED_TEST("mesh", joining_is_linear_in_the_number_of_processes),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
