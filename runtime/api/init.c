@@ -52,7 +52,6 @@ static void free_device_side(struct rondo_rank *rank) {
   const struct rondo_driver *driver = rank->device->driver;
   if (rank->daemon)
     driver->destroy(rank->daemon);
-  rondo_allocations_free(rank);
   rondo_streams_free(rank);
   for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
     if (rank->device_pages[i])
@@ -211,6 +210,7 @@ static void dismantle(struct rondo_context ctx, struct rondo_rank *rank) {
       rondo_coll_remove(rank, coll);
   }
   tdestroy(rank->by_id, free_node);
+  rondo_allocations_free(rank);
   rondo_world_leave(rank->world, rank->cfg.rank);
   rondo_handle_destroy(ctx.handle);
   rondo_rank_exit(ctx);

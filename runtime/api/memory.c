@@ -15,8 +15,19 @@ static int compare(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+// In a job of several processes it is memory that they all can read.
+static void *take(struct rondo_rank *rank, size_t bytes) {
+  if (rank->world->arena)
+    return rondo_arena_alloc(rank->world->arena, bytes);
+  return rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes);
+}
+
 static void release(struct rondo_rank *rank, struct allocation *a) {
-  rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, (void *)a->memory);
+  void *memory = (void *)a->memory;
+  if (rank->world->arena)
+    (void)rondo_arena_free(rank->world->arena, memory);
+  else
+    rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, memory);
   free(a);
 }
 
@@ -40,7 +51,7 @@ static int alloc_inside(struct rondo_rank *rank, size_t bytes, void **memory) {
   if (!memory)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_alloc: the place for the address is null");
   struct allocation *a = malloc(sizeof *a);
-  void *taken = a ? rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes) : NULL;
+  void *taken = a ? take(rank, bytes) : NULL;
   if (taken) {
     a->memory = (uintptr_t)taken;
     if (keep(rank, a)) {

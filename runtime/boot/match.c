@@ -68,7 +68,8 @@ static enum binding set_bias(const struct rondo_world *world, const struct rondo
   return BOUND;
 }
 
-// Makes the links to members elsewhere ready whose registrations have come.
+// Makes the links to members elsewhere ready whose registrations have come. At once: who has sent all
+// that it has to send may be gone again before the last member comes.
 static void bind_links(struct rondo_world *world, struct rondo_meeting *m,
                        struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->link_count; i++) {
@@ -124,7 +125,6 @@ void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
                       struct rondo_communicator *comm) {
   if (comm->gate.state != RONDO_GATE_CLOSED || comm->joined < comm->shape.nranks)
     return;
-  bind_links(world, m, comm);
   for (uint32_t i = 0; i < comm->shape.nranks; i++) {
     const struct rondo_party *p = party_at(m, comm, i);
     if (p && p->process == RONDO_HERE && !rondo_communicator_is_ready(comm, p->plan, p->position))
@@ -284,6 +284,7 @@ void rondo_match_settle(struct rondo_world *world, struct rondo_meeting *m,
   }
   note_lost(world, m, party);
   rondo_peers_announce(world, party);
+  bind_links(world, m, party->comm);
   rondo_match_open(world, m, party->comm);
 }
 
@@ -346,15 +347,17 @@ void rondo_match_arrive(struct rondo_world *world, struct rondo_meeting *m,
   uint32_t mismatched = fail_different(world, m, party);
   if (mismatched != UINT32_MAX)
     fail(world, comm, RONDO_ERR_MISMATCH, mismatched);
-  if (comm)
-    rondo_match_open(world, m, comm);
+  if (!comm)
+    return;
+  bind_links(world, m, comm);
+  rondo_match_open(world, m, comm);
 }
 
 // ------------------------------------------------------------------ leaving ---
 
 // Frees what nobody here uses and nobody elsewhere writes to.
 static void drop(struct rondo_meeting *m, struct rondo_communicator *comm) {
-  if (comm->present || rondo_communicator_is_owed(comm))
+  if (comm->present || (rondo_communicator_is_owed(comm) && !RONDO_FAULT(OWED_IGNORED)))
     return;
   struct rondo_communicator **at = &m->comms;
   while (*at != comm)
@@ -415,6 +418,8 @@ void rondo_match_release(struct rondo_meeting *m, uint64_t generation, uint32_t 
 static void release_unused(struct rondo_world *world, const struct rondo_party *party) {
   for (uint32_t i = 0; i < party->offer_count; i++) {
     uint32_t from = party->offers[i].from;
+    if (rondo_peers_where(world, party->members[from]) != RONDO_HERE)
+      continue; // offered to another process
     const struct rondo_link *link =
         party->comm ? rondo_communicator_link(party->comm, from, party->position) : NULL;
     if (link && link->is_ready)
@@ -447,10 +452,26 @@ static int depends_on(const struct rondo_meeting *m, const struct rondo_communic
   return 0;
 }
 
+// Others may still hear of the rank, or not have noticed: the members of a group fail together.
+static void tell_lost(struct rondo_world *world, const struct rondo_meeting *m,
+                      const struct rondo_communicator *comm, uint32_t rank) {
+  for (const struct rondo_party *p = m->parties; p; p = p->next) {
+    if (p->comm != comm || !p->is_announced || RONDO_FAULT(LOSS_UNTOLD))
+      continue;
+    struct rondo_notice_short notice = {.id = m->id, .generation = p->generation};
+    notice.rank = p->rank;
+    notice.other = rank;
+    notice.status = RONDO_ERR_PEER;
+    rondo_peers_tell(world, p, RONDO_NOTICE_FAIL, &notice, sizeof notice);
+  }
+}
+
 void rondo_match_lost(struct rondo_world *world, struct rondo_meeting *m, uint32_t rank, int left) {
   for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
-    if (comm->present && depends_on(m, comm, rank))
-      fail(world, comm, RONDO_ERR_PEER, rank);
+    if (!comm->present || !depends_on(m, comm, rank))
+      continue;
+    fail(world, comm, RONDO_ERR_PEER, rank);
+    tell_lost(world, m, comm, rank);
   }
   struct rondo_party *after = NULL;
   for (struct rondo_party *p = m->parties; p; p = after) {

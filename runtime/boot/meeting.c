@@ -79,6 +79,9 @@ void rondo_meeting_drop_if_even(struct rondo_world *world, struct rondo_meeting 
     const struct rondo_enrolment *e = rondo_enrolment_find(m, last->members[i]);
     if (!e || e->times != m->enrolments[0].times)
       return;
+    // Other processes count too, and would not forget at the same moment.
+    if (world->mesh && !world->members[last->members[i]] && !RONDO_FAULT(EVEN_FORGOTTEN))
+      return;
   }
   tdelete(m, &world->meetings, meeting_compare);
   meeting_free(m);

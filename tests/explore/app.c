@@ -40,7 +40,16 @@ static void lay_out(struct explore_machine *m, struct explore_run *run) {
   run->send_bytes = explore_send_count(d) * elem_bytes;
   run->recv_bytes = explore_recv_count(d) * elem_bytes;
   run->memory_bytes = run->send_bytes + run->recv_bytes + 3 * gap + skew;
-  run->memory = malloc(run->memory_bytes);
+  run->is_shared = m->program.process_count > 1 && random_chance(&m->random, 70);
+  if (run->is_shared) {
+    void *memory = NULL;
+    int status = rondo_mem_alloc(m->ranks[run->rank].ctx, run->memory_bytes, &memory);
+    if (status != RONDO_SUCCESS)
+      abort();
+    run->memory = memory;
+  } else {
+    run->memory = malloc(run->memory_bytes);
+  }
   memset(run->memory, GUARD, run->memory_bytes);
   run->recv = run->memory + gap + skew;
   run->send = run->recv + run->recv_bytes + gap;

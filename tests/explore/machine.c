@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "queues/platform/explore.h"
+#include "tests/explore/net.h"
 
 #define STEPS_MAX 3000000u // of one seed
 #define QUIET_MAX 20000u   // steps in which nothing moved, while time ran faster and faster
@@ -118,10 +119,46 @@ static int application(struct explore_machine *m, uint32_t rank) {
   return moved;
 }
 
+static int is_member(const struct explore_machine *m, const struct explore_period *d,
+                     uint32_t process) {
+  for (uint32_t i = 0; i < d->nranks; i++)
+    if (m->program.process_of[d->members[i]] == process)
+      return 1;
+  return 0;
+}
+
+// Collectives with members on both sides may fail from now on, and no others.
+static void cut(struct explore_machine *m) {
+  uint32_t a = random_below(&m->random, m->program.process_count);
+  uint32_t b =
+      (a + 1 + random_below(&m->random, m->program.process_count - 1)) % m->program.process_count;
+  explore_trace(m, "the link between processes %u and %u is cut", a, b);
+  m->cuts_left--;
+  explore_net_cut(&m->random, a, b);
+  for (uint32_t c = 0; c < m->program.coll_count; c++)
+    for (uint32_t k = 0; k < EXPLORE_PERIODS; k++)
+      if (is_member(m, &m->program.colls[c].periods[k], a) &&
+          is_member(m, &m->program.colls[c].periods[k], b))
+        m->tainted[c][k] = 1;
+}
+
+static int network(struct explore_machine *m) {
+  if (m->cuts_left && m->is_submitting && random_chance(&m->random, 1))
+    cut(m);
+  m->in_calls++;
+  int moved = explore_net_turn(&m->random);
+  m->in_calls--;
+  if (moved)
+    explore_trace(m, "the network delivers");
+  return moved;
+}
+
 static int act(struct explore_machine *m, uint32_t actor) {
   uint32_t rank = actor / ACTORS;
   uint32_t role = actor % ACTORS;
   m->now_ns += random_below(&m->random, m->program.tick_ns + 1);
+  if (rank == m->program.cfg.rank_count)
+    return network(m);
   if (role < EXPLORE_BLOCKS)
     return role < m->program.cfg.blocks && drive(m, rank, role);
   if (role == EXPLORE_BLOCKS)
@@ -166,6 +203,8 @@ static void interrupt(struct explore_machine *m, const char *name) {
     (void)drive(m, rank, random_below(&m->random, m->program.cfg.blocks));
   else if (drawn == 5)
     (void)service(m, rank);
+  else if (m->in_calls == 0 && drawn == 7 && m->program.process_count > 1)
+    (void)network(m);
   else if (m->in_calls == 0)
     (void)application(m, rank);
   m->depth--;
@@ -186,14 +225,18 @@ void rondo_explore_point(const char *name) {
 
 // -------------------------------------------------------------------- running -
 
+static uint32_t actor_count(const struct explore_machine *m) {
+  return m->program.cfg.rank_count * ACTORS + (m->program.process_count > 1);
+}
+
 static void redraw_weights(struct explore_machine *m) {
   static const uint32_t weights[] = {0, 1, 1, 2, 8, 32};
-  for (uint32_t i = 0; i < m->program.cfg.rank_count * ACTORS; i++)
+  for (uint32_t i = 0; i < actor_count(m); i++)
     m->weights[i] = weights[random_below(&m->random, 6)];
 }
 
 static uint32_t choose_actor(struct explore_machine *m) {
-  uint32_t count = m->program.cfg.rank_count * ACTORS;
+  uint32_t count = actor_count(m);
   uint32_t total = 0;
   for (uint32_t i = 0; i < count; i++)
     total += m->weights[i];
@@ -246,9 +289,12 @@ void explore_machine_start(struct explore_machine *m, const struct explore_progr
   m->now_ns = 1000;
   m->is_submitting = 1;
   m->aborts_left = program->flavour == EXPLORE_ABORT ? 1 + random_below(&m->random, 2) : 0;
+  m->cuts_left = program->cuts;
+  explore_net_reset(program->process_count, program->process_of);
   for (uint32_t r = 0; r < program->cfg.rank_count; r++) {
     struct explore_rank *rank = &m->ranks[r];
     m->program.cfg.rank = r;
+    m->program.manual.process = program->process_of[r];
     if (rondo_rank_create(&rank->ctx, &m->program.cfg, &m->program.manual) != RONDO_SUCCESS ||
         rondo_rank_enter(rank->ctx, "explore", &rank->rank) != RONDO_SUCCESS)
       abort();
@@ -298,7 +344,8 @@ static void free_runs(struct explore_rank *r) {
   for (uint32_t c = 0; c < EXPLORE_COLLS; c++)
     for (uint32_t k = 0; k < EXPLORE_PERIODS; k++)
       for (uint32_t i = 0; i < EXPLORE_RUNS; i++)
-        free(r->members[c].runs[k][i].memory);
+        if (!r->members[c].runs[k][i].is_shared)
+          free(r->members[c].runs[k][i].memory);
 }
 
 int explore_machine_fini(struct explore_machine *m) {

@@ -26,6 +26,7 @@ struct explore_run {
   uint32_t after_abort; // submitted after this rank had aborted the collective
   uint32_t ended, called;
   int status, callback_status;
+  uint32_t is_shared; // the memory is the context's, and peers may read it
   char *memory, *send, *recv;
   size_t memory_bytes, send_bytes, recv_bytes;
   // Of a run that is tied to a stream.
@@ -70,7 +71,7 @@ struct explore_machine {
   struct random random;
   struct explore_rank ranks[EXPLORE_RANKS];
   uint32_t tainted[EXPLORE_COLLS][EXPLORE_PERIODS]; // some member aborted it
-  uint32_t aborts_left;
+  uint32_t aborts_left, cuts_left;
   uint32_t is_submitting; // 0: applications only wait
   int trace;
   int wants_callbacks; // of every run; else of half of them
@@ -80,7 +81,7 @@ struct explore_machine {
   uint32_t depth;    // of actors that act inside the step of another
   uint32_t in_calls; // calls of the API, which may hold a lock, below
   const struct rondo_host_block *driving;
-  uint32_t weights[EXPLORE_RANKS * (EXPLORE_BLOCKS + 3)];
+  uint32_t weights[EXPLORE_RANKS * (EXPLORE_BLOCKS + 3) + 1];
   int verdict;
   char finding[256];
 };

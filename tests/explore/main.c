@@ -49,6 +49,9 @@ static const char *const faults[] = {
     "read_not_validated",
     "doorbell_ignored",
     "stream_early",
+    "owed_ignored",
+    "loss_untold",
+    "even_forgotten",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 

@@ -126,6 +126,19 @@ static void draw_conduct(struct random *r, struct explore_program *p) {
   p->last_deregister = p->flavour == EXPLORE_LEAVE || random_below(r, 2);
 }
 
+// Which ranks share a process. From random numbers of its own: seeds mean what they did before.
+static void draw_processes(struct explore_program *p) {
+  struct random r = {random_mix(p->seed + 4242)};
+  p->process_count = 1;
+  if (random_chance(&r, 50))
+    return;
+  for (uint32_t i = 0; i < p->cfg.rank_count; i++) {
+    uint32_t joins = i ? random_below(&r, 2 * i) : 0;
+    p->process_of[i] = i && joins < i ? p->process_of[joins] : i ? p->process_count++ : 0;
+  }
+  p->cuts = p->process_count > 1 && random_chance(&r, 25) ? 1 + random_below(&r, 2) : 0;
+}
+
 void explore_program_make(struct explore_program *p, uint64_t seed) {
   static const struct rondo_config initial = RONDO_CONFIG_INIT;
   static const int flavours[] = {EXPLORE_PLAIN, EXPLORE_PLAIN,    EXPLORE_PLAIN,
@@ -148,4 +161,5 @@ void explore_program_make(struct explore_program *p, uint64_t seed) {
   p->coll_count = 1 + random_below(&r, EXPLORE_COLLS);
   for (uint32_t i = 0; i < p->coll_count; i++)
     draw_coll(&r, p, i);
+  draw_processes(p);
 }

@@ -49,11 +49,14 @@ struct explore_program {
   struct rondo_manual manual;
   uint32_t coll_count;
   struct explore_coll colls[EXPLORE_COLLS];
-  uint32_t tick_ns;         // of virtual time, at most, per step
-  uint32_t point_percent;   // of points at which others run
-  uint32_t burst;           // submissions to one collective in a row, at most
-  uint32_t sync_percent;    // of submissions before which the rank waits for its device
-  uint32_t tied_percent;    // of runs that are tied to a stream
+  uint32_t tick_ns;       // of virtual time, at most, per step
+  uint32_t point_percent; // of points at which others run
+  uint32_t burst;         // submissions to one collective in a row, at most
+  uint32_t sync_percent;  // of submissions before which the rank waits for its device
+  uint32_t tied_percent;  // of runs that are tied to a stream
+  uint32_t process_count; // of the job; 1: there is no network
+  uint32_t process_of[EXPLORE_RANKS];
+  uint32_t cuts;            // links between processes that are cut, at most
   uint32_t last_deregister; // 1: deregister at the end; 0: leave that to the destruction
 };
 

@@ -19,7 +19,8 @@ static struct explore_machine machine;
 // `runs` times. Chunks are of 64 bytes.
 static struct explore_program make(uint64_t seed, uint32_t colls, uint32_t count, uint32_t runs) {
   static const struct rondo_config initial = RONDO_CONFIG_INIT;
-  struct explore_program p = {.seed = seed, .cfg = initial, .coll_count = colls};
+  struct explore_program p = {
+      .seed = seed, .cfg = initial, .coll_count = colls, .process_count = 1};
   p.cfg.id.bytes[127] = 2;
   p.cfg.rank_count = 2;
   p.cfg.blocks = 1;

@@ -1,0 +1,268 @@
+#include "tests/explore/net.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/boot/world.h"
+
+#define LOST UINT32_MAX // type of a letter that tells of the end of the sender's ranks
+#define CALLS 16u
+
+// On its way from one process to another.
+struct letter {
+  struct letter *next;
+  uint32_t type;
+  int reason;    // LOST
+  uint32_t rank; // LOST: this one, or UINT32_MAX: all
+  int fd;        // -1: none
+  uint32_t size;
+  uint64_t bytes[];
+};
+
+struct wire {
+  struct letter *first, **end;
+  int is_cut;
+};
+
+struct call {
+  void (*function)(void *arg);
+  void *arg;
+};
+
+struct rondo_mesh {
+  uint32_t process, call_count;
+  int is_open, has_roster;
+  const struct rondo_mesh_events *events;
+  void *arg;
+  struct call calls[CALLS];
+};
+
+static struct rondo_mesh meshes[EXPLORE_RANKS];
+static struct wire wires[EXPLORE_RANKS][EXPLORE_RANKS];
+static uint32_t process_count;
+static uint32_t homes[EXPLORE_RANKS];
+
+static void discard(struct letter *l) {
+  if (l->fd >= 0)
+    close(l->fd);
+  free(l);
+}
+
+static void empty(struct wire *w) {
+  while (w->first) {
+    struct letter *l = w->first;
+    w->first = l->next;
+    discard(l);
+  }
+  w->end = &w->first;
+}
+
+static void post(struct wire *w, struct letter *l) {
+  l->next = NULL;
+  *w->end = l;
+  w->end = &l->next;
+}
+
+static struct letter *make_letter(uint32_t type, const void *bytes, size_t size) {
+  struct letter *l = calloc(1, sizeof *l + size + 8);
+  if (!l)
+    abort();
+  l->type = type;
+  l->size = (uint32_t)size;
+  l->fd = -1;
+  if (size)
+    memcpy(l->bytes, bytes, size);
+  return l;
+}
+
+static void post_lost(uint32_t from, uint32_t to, uint32_t rank, int reason) {
+  struct letter *l = make_letter(LOST, NULL, 0);
+  l->rank = rank;
+  l->reason = reason;
+  post(&wires[from][to], l);
+}
+
+// ----------------------------------------------------------------- the mesh ---
+
+static int is_needed(const struct rondo_config *cfg) {
+  (void)cfg;
+  return process_count > 1;
+}
+
+static int start(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
+                 struct rondo_mesh **mesh) {
+  struct rondo_mesh *m = &meshes[homes[cfg->rank]];
+  m->process = homes[cfg->rank];
+  m->is_open = 1;
+  m->events = events;
+  m->arg = arg;
+  *mesh = m;
+  return RONDO_SUCCESS;
+}
+
+static int add_rank(struct rondo_mesh *mesh, uint32_t rank) {
+  return homes[rank] == mesh->process ? RONDO_SUCCESS : RONDO_ERR_EXISTS;
+}
+
+static void leave(const struct rondo_mesh *mesh, uint32_t rank) {
+  for (uint32_t p = 0; p < process_count; p++)
+    if (p != mesh->process && !wires[mesh->process][p].is_cut)
+      post_lost(mesh->process, p, rank, RONDO_MESH_LEFT);
+}
+
+static void remove_rank(struct rondo_mesh *mesh, uint32_t rank) { leave(mesh, rank); }
+
+static void stop(struct rondo_mesh *mesh, int64_t timeout_ns) {
+  (void)timeout_ns;
+  leave(mesh, UINT32_MAX);
+  mesh->is_open = 0;
+  for (uint32_t p = 0; p < process_count; p++)
+    empty(&wires[p][mesh->process]);
+}
+
+static uint32_t self(struct rondo_mesh *mesh) { return mesh->process; }
+
+static uint32_t count(struct rondo_mesh *mesh) {
+  (void)mesh;
+  return process_count;
+}
+
+static uint32_t home_of(struct rondo_mesh *mesh, uint32_t rank) {
+  (void)mesh;
+  return homes[rank];
+}
+
+static int is_near(struct rondo_mesh *mesh, uint32_t process) {
+  (void)mesh;
+  return process < process_count;
+}
+
+static int send_letter(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
+  struct wire *w = &wires[mesh->process][message->to];
+  if (w->is_cut || !meshes[message->to].is_open)
+    return RONDO_SUCCESS; // it is not known yet
+  struct letter *l = make_letter(message->type, message->bytes, message->size);
+  if (message->fd_count)
+    l->fd = dup(message->fds[0]);
+  post(w, l);
+  return RONDO_SUCCESS;
+}
+
+// Time is not the explorer's here: only what is due at once is ever called.
+static int after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*function)(void *arg),
+                 void *arg) {
+  if (delay_ns)
+    return RONDO_SUCCESS;
+  if (mesh->call_count == CALLS)
+    return RONDO_ERR_NO_MEMORY;
+  mesh->calls[mesh->call_count++] = (struct call){function, arg};
+  return RONDO_SUCCESS;
+}
+
+static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
+                                              .start = start,
+                                              .add_rank = add_rank,
+                                              .remove_rank = remove_rank,
+                                              .self = self,
+                                              .process_count = count,
+                                              .process_of = home_of,
+                                              .is_near = is_near,
+                                              .send = send_letter,
+                                              .after = after,
+                                              .stop = stop};
+
+// -------------------------------------------------------------- the network ---
+
+void explore_net_reset(uint32_t processes, const uint32_t *process_of) {
+  for (uint32_t a = 0; a < EXPLORE_RANKS; a++) {
+    for (uint32_t b = 0; b < EXPLORE_RANKS; b++) {
+      empty(&wires[a][b]);
+      wires[a][b].is_cut = 0;
+    }
+  }
+  memset(meshes, 0, sizeof meshes);
+  memcpy(homes, process_of, sizeof homes);
+  process_count = processes;
+  rondo_mesh_calls = &calls;
+}
+
+static void tell_lost(struct rondo_mesh *to, uint32_t from, const struct letter *l) {
+  uint32_t ranks[EXPLORE_RANKS];
+  uint32_t rank_count = 0;
+  for (uint32_t r = 0; r < EXPLORE_RANKS; r++)
+    if (homes[r] == from && (l->rank == UINT32_MAX || l->rank == r))
+      ranks[rank_count++] = r;
+  to->events->lost(to->arg, ranks, rank_count, l->reason, "the explorer cut the link");
+}
+
+static void deliver(uint32_t from, struct rondo_mesh *to) {
+  struct wire *w = &wires[from][to->process];
+  struct letter *l = w->first;
+  w->first = l->next;
+  if (!w->first)
+    w->end = &w->first;
+  if (l->type == LOST) {
+    tell_lost(to, from, l);
+  } else {
+    struct rondo_mesh_message message = {.from = from, .type = l->type, .bytes = l->bytes};
+    message.size = l->size;
+    message.fds = &l->fd;
+    message.fd_count = l->fd >= 0;
+    to->events->receive(to->arg, &message);
+  }
+  discard(l);
+}
+
+static int serve(struct rondo_mesh *m, struct random *random) {
+  if (!m->is_open)
+    return 0;
+  if (!m->has_roster) {
+    m->has_roster = 1;
+    m->events->roster(m->arg);
+    return 1;
+  }
+  if (m->call_count) {
+    struct call call = m->calls[--m->call_count];
+    call.function(call.arg);
+    return 1;
+  }
+  uint32_t first = random_below(random, process_count);
+  for (uint32_t i = 0; i < process_count; i++) {
+    uint32_t from = (first + i) % process_count;
+    if (!wires[from][m->process].first)
+      continue;
+    deliver(from, m);
+    return 1;
+  }
+  return 0;
+}
+
+int explore_net_turn(struct random *random) {
+  uint32_t first = random_below(random, process_count);
+  for (uint32_t i = 0; i < process_count; i++)
+    if (serve(&meshes[(first + i) % process_count], random))
+      return 1;
+  return 0;
+}
+
+static void cut_wire(struct random *random, uint32_t from, uint32_t to) {
+  struct wire *w = &wires[from][to];
+  uint32_t kept = random_below(random, 8);
+  struct letter **at = &w->first;
+  while (kept-- && *at)
+    at = &(*at)->next;
+  struct wire rest = {.first = *at};
+  *at = NULL;
+  w->end = at;
+  empty(&rest);
+  w->is_cut = 1;
+  post_lost(from, to, UINT32_MAX, RONDO_MESH_DIED);
+}
+
+void explore_net_cut(struct random *random, uint32_t a, uint32_t b) {
+  if (wires[a][b].is_cut)
+    return;
+  cut_wire(random, a, b);
+  cut_wire(random, b, a);
+}

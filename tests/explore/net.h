@@ -1,0 +1,22 @@
+// The processes of an explored job, and the network between them: a mesh (runtime/boot/mesh.h) that
+// delivers what was sent between two processes in order, but each link when chance says so, and
+// that can cut a link at any step. All in one process and on one thread.
+#ifndef RONDO_TESTS_EXPLORE_NET_H
+#define RONDO_TESTS_EXPLORE_NET_H
+
+#include <stdint.h>
+
+#include "tests/explore/program.h"
+
+// Forgets the last job. `process_of` says where each rank lives.
+void explore_net_reset(uint32_t processes, const uint32_t *process_of);
+
+// Delivers one message, or tells one process who is where, or makes one call that it has asked for.
+// Returns 1 if there was anything to do. `random` chooses.
+int explore_net_turn(struct random *random);
+
+// Cuts the link between two processes: some of what is on the way still arrives, and then each is
+// told that the ranks of the other are lost.
+void explore_net_cut(struct random *random, uint32_t a, uint32_t b);
+
+#endif // RONDO_TESTS_EXPLORE_NET_H
