@@ -147,24 +147,36 @@ RONDO_FN struct rondo_active_slot *rondo_slot_load(struct rondo_block *b, uint32
   return slot;
 }
 
-// Makes `send` and `recv` the endpoints of the current op's peers. The gate has been found open (G2):
-// before, it need not be known where these are.
+// Makes `send` the endpoint of one of the plan's send peers. The gate has been found open (G2):
+// before, it need not be known where the endpoints are.
+RONDO_FN void rondo_context_bind_send(struct rondo_task_context *c, uint32_t peer) {
+  struct rondo_endpoint *table = (struct rondo_endpoint *)(uintptr_t)c->fixed.send_table;
+  if (peer == c->state.bound_send)
+    return;
+  if (c->state.bound_send != RONDO_PLAN_NO_PEER)
+    table[c->state.bound_send] = c->state.send;
+  c->state.send = table[peer];
+  c->state.bound_send = (uint16_t)peer;
+}
+
+RONDO_FN void rondo_context_bind_recv(struct rondo_task_context *c, uint32_t peer) {
+  struct rondo_endpoint *table = (struct rondo_endpoint *)(uintptr_t)c->fixed.recv_table;
+  if (peer == c->state.bound_recv)
+    return;
+  if (c->state.bound_recv != RONDO_PLAN_NO_PEER)
+    table[c->state.bound_recv] = c->state.recv;
+  c->state.recv = table[peer];
+  c->state.bound_recv = (uint16_t)peer;
+}
+
+// Makes `send` and `recv` the endpoints of the peers with which the context goes on.
 RONDO_FN void rondo_context_bind(struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
-  struct rondo_endpoint *send_table = (struct rondo_endpoint *)(uintptr_t)c->fixed.send_table;
-  struct rondo_endpoint *recv_table = (struct rondo_endpoint *)(uintptr_t)c->fixed.recv_table;
-  if (op->send_peer != RONDO_PLAN_NO_PEER && op->send_peer != c->state.bound_send) {
-    if (c->state.bound_send != RONDO_PLAN_NO_PEER)
-      send_table[c->state.bound_send] = c->state.send;
-    c->state.send = send_table[op->send_peer];
-    c->state.bound_send = op->send_peer;
-  }
-  if (op->recv_peer != RONDO_PLAN_NO_PEER && op->recv_peer != c->state.bound_recv) {
-    if (c->state.bound_recv != RONDO_PLAN_NO_PEER)
-      recv_table[c->state.bound_recv] = c->state.recv;
-    c->state.recv = recv_table[op->recv_peer];
-    c->state.bound_recv = op->recv_peer;
-  }
+  uint32_t walked = c->state.repeat * op->peer_stride;
+  if (op->primitive & RONDO_PRIM_SEND)
+    rondo_context_bind_send(c, op->send_peer + walked);
+  if (op->primitive & RONDO_PRIM_RECV)
+    rondo_context_bind_recv(c, op->recv_peer + walked);
 }
 
 // ------------------------------------------------------------------ fetching --
@@ -310,12 +322,17 @@ RONDO_FN int rondo_block_finish(struct rondo_block *b, struct rondo_active_slot 
 RONDO_FN void rondo_context_fail(struct rondo_task_context *c, int status) {
   c->state.status = (uint8_t)status;
   c->state.phase = RONDO_PHASE_FAILING;
+  c->state.repeat = 0; // from now on a number of send peers
 }
 
 // Moves the context on after a chunk: repeat, op, loop, end of plan.
 RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
-  if (++c->state.repeat < rondo_context_op(c)->repeat)
+  const struct rondo_plan_op *op = rondo_context_op(c);
+  if (++c->state.repeat < op->repeat) {
+    if (op->peer_stride)
+      rondo_context_bind(c);
     return;
+  }
   c->state.repeat = 0;
   if (++c->state.op == c->fixed.op_count) {
     c->state.op = 0;
@@ -346,9 +363,35 @@ RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_sl
   return done != 0;
 }
 
-// Handles the phases around the plan. Returns 1 if the phase changed.
+// 1 if the run is through with what it sent to the current peer, as its phase wants it: consumed, or
+// shut and not being read.
+RONDO_FN int rondo_context_let_go(struct rondo_task_context *c) {
+  if (c->state.phase == RONDO_PHASE_FAILING)
+    return !rondo_connector_shut(&c->state.send);
+  uint32_t end = c->fixed.send_table ? c->state.send.sequence : c->state.reference_end;
+  return rondo_connector_is_drained(&c->state.send, end);
+}
+
+// Goes through the send peers, a bounded number at a time, from peer `repeat` on, until the run is
+// through with all of them. Returns 1 if it went on.
+RONDO_FN int rondo_context_leave_peers(struct rondo_task_context *c) {
+  uint32_t before = c->state.repeat;
+  uint32_t count = c->state.has_reference ? c->fixed.send_peer_count : 0;
+  while (c->state.repeat < count && c->state.repeat - before < RONDO_STEP_PRIMITIVES) {
+    rondo_context_bind_send(c, c->state.repeat);
+    if (!rondo_context_let_go(c))
+      break;
+    c->state.repeat++;
+  }
+  if (c->state.repeat >= count)
+    c->state.phase = RONDO_PHASE_ENDED;
+  return c->state.repeat != before;
+}
+
+// Handles the phases around the plan. Returns 1 if anything moved.
 RONDO_FN int rondo_context_change_phase(struct rondo_task_context *c) {
   int is_open = 0;
+  int moved = 0;
   int verdict = RONDO_SUCCESS;
   uint8_t before = c->state.phase;
   if (before <= RONDO_PHASE_DRAIN)
@@ -360,14 +403,12 @@ RONDO_FN int rondo_context_change_phase(struct rondo_task_context *c) {
     c->state.phase = empty ? RONDO_PHASE_ENDED : RONDO_PHASE_OPS;
     if (!empty)
       rondo_context_bind(c);
-  } else if (before == RONDO_PHASE_DRAIN) {
-    if (RONDO_FAULT(NO_DRAIN) || rondo_connector_is_drained(&c->state.send, c->state.reference_end))
-      c->state.phase = RONDO_PHASE_ENDED;
-  } else if (before == RONDO_PHASE_FAILING) {
-    if (!c->state.has_reference || !rondo_connector_shut(&c->state.send))
-      c->state.phase = RONDO_PHASE_ENDED;
+  } else if (before == RONDO_PHASE_DRAIN && RONDO_FAULT(NO_DRAIN)) {
+    c->state.phase = RONDO_PHASE_ENDED;
+  } else if (before == RONDO_PHASE_DRAIN || before == RONDO_PHASE_FAILING) {
+    moved = rondo_context_leave_peers(c);
   }
-  return c->state.phase != before;
+  return moved || c->state.phase != before;
 }
 
 // Works on the scheduled collective. Returns 1 if anything moved.

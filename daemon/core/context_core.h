@@ -86,7 +86,8 @@ struct rondo_context_static {
   uint16_t elem_bytes;
   uint8_t op_count;
   uint8_t urgency; // priority + 128
-  uint32_t reserved;
+  uint16_t send_peer_count;
+  uint16_t reserved;
 };
 static_assert(sizeof(struct rondo_context_static) == 32 + 40 + 16 + 16, "shared layout");
 
@@ -105,8 +106,8 @@ struct rondo_context_dynamic {
   uint64_t loop;
   uint64_t started_ns;
   struct rondo_endpoint send, recv; // of the current op's peers
-  uint32_t repeat;                  // executions of the current op that are done
-  uint32_t reference_end;           // send sequence behind the last published reference
+  uint32_t repeat;        // executions of the current op that are done; behind the plan, send peers
+  uint32_t reference_end; // send sequence behind the last published reference
   uint8_t op;
   uint8_t phase;                   // enum rondo_context_phase
   uint8_t status;                  // enum rondo_status of the run

@@ -50,13 +50,13 @@ static void op_append(struct rondo_plan *plan, int primitive, uint32_t repeat, u
 }
 
 static void send_peer_set(struct rondo_plan *plan, uint32_t peer) {
-  plan->send_peer_count = 1;
-  plan->send_peers[0] = peer;
+  plan->send.count = 1;
+  plan->send.listed[0] = peer;
 }
 
 static void recv_peer_set(struct rondo_plan *plan, uint32_t peer) {
-  plan->recv_peer_count = 1;
-  plan->recv_peers[0] = peer;
+  plan->recv.count = 1;
+  plan->recv.listed[0] = peer;
 }
 
 static void ring_peers_set(struct rondo_plan *plan, uint32_t rank, uint32_t n) {
@@ -174,6 +174,7 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
     return RONDO_ERR_UNSUPPORTED;
   bool rooted = request->kind == RONDO_REDUCE || request->kind == RONDO_BROADCAST;
   memset(plan, 0, sizeof(*plan));
+  plan->nranks = request->nranks;
   plan->chunk_count = chain || rooted ? 1 : request->nranks;
   if (request->nranks == 1)
     single_build(request, plan);

@@ -28,16 +28,17 @@ enum rondo_primitive {
 };
 
 #define RONDO_PLAN_MAX_OPS 8u
-#define RONDO_PLAN_MAX_PEERS 8u
+#define RONDO_PLAN_LISTED_PEERS 12u // log2 of the most ranks
 #define RONDO_PLAN_NO_PEER 0xffffu
 
 // Executed `repeat` times; execution i handles chunk
-// (first_chunk + i × chunk_stride) mod chunk_count.
+// (first_chunk + i × chunk_stride) mod chunk_count, with the peers
+// send_peer + i × peer_stride and recv_peer + i × peer_stride.
 struct rondo_plan_op {
   uint16_t primitive;    // enum rondo_primitive, or'ed
-  uint16_t send_peer;    // index into rondo_plan.send_peers, or RONDO_PLAN_NO_PEER
-  uint16_t recv_peer;    // index into rondo_plan.recv_peers, or RONDO_PLAN_NO_PEER
-  uint16_t reserved;     // zero
+  uint16_t send_peer;    // which send peer of the plan, or RONDO_PLAN_NO_PEER
+  uint16_t recv_peer;    // which recv peer of the plan, or RONDO_PLAN_NO_PEER
+  uint16_t peer_stride;  // 0: the same peers every time; 1: the next ones
   uint32_t repeat;       // at least 1; builders leave out ops that would repeat 0 times
   uint32_t first_chunk;  // below chunk_count
   uint32_t chunk_stride; // below chunk_count, or 0; going down is chunk_count - 1
@@ -51,13 +52,29 @@ enum rondo_algorithm {
 };
 #define RONDO_ALGORITHM_COUNT 2
 
+// The ranks to which a plan sends, or from which it receives, in the order of their indexes: a
+// list, or a walk round the group, so that a plan does not grow with the ranks.
+struct rondo_plan_peers {
+  uint32_t count;                           // connectors that a block needs
+  uint32_t stride;                          // 0: `listed`; else peer i is listed[0] + i × stride
+  uint32_t listed[RONDO_PLAN_LISTED_PEERS]; // positions in the group
+};
+
 struct rondo_plan {
   uint32_t op_count;
-  uint32_t chunk_count;                      // chunks of a loop: nranks, or 1
-  uint32_t send_peer_count, recv_peer_count; // connectors that a block needs
-  uint32_t send_peers[RONDO_PLAN_MAX_PEERS]; // positions in the group
-  uint32_t recv_peers[RONDO_PLAN_MAX_PEERS];
+  uint32_t chunk_count; // chunks of a loop: nranks, or 1
+  uint32_t nranks;
+  uint32_t reserved; // zero
+  struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS];
 };
+
+// The position in the group of peer `index`, below peers->count.
+static inline uint32_t rondo_plan_peer(const struct rondo_plan *plan,
+                                       const struct rondo_plan_peers *peers, uint32_t index) {
+  if (peers->stride == 0)
+    return peers->listed[index];
+  return (uint32_t)((peers->listed[0] + (uint64_t)index * peers->stride) % plan->nranks);
+}
 
 #endif // RONDO_DAEMON_PLAN_PLAN_H

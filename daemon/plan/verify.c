@@ -58,9 +58,9 @@ struct member {
   uint32_t op, repeat;
   uint32_t reference_count; // of this loop
   struct reference *references;
-  struct place *places; // send buffer, then, unless in place, receive buffer
-  uint32_t *clock;      // ops that each rank is known to have done before this point
-  struct connector *send[RONDO_PLAN_MAX_PEERS], *recv[RONDO_PLAN_MAX_PEERS];
+  struct place *places;            // send buffer, then, unless in place, receive buffer
+  uint32_t *clock;                 // ops that each rank is known to have done before this point
+  struct connector **send, **recv; // by the index of the peer
 };
 
 struct machine {
@@ -380,8 +380,9 @@ static struct step member_next(const struct machine *m, uint32_t rank) {
   step.at.op = me->op;
   step.at.chunk =
       (uint32_t)((op->first_chunk + (uint64_t)me->repeat * op->chunk_stride) % op->chunk_count);
-  step.send = op->primitive & RONDO_PRIM_SEND ? me->send[op->send_peer] : NULL;
-  step.recv = op->primitive & RONDO_PRIM_RECV ? me->recv[op->recv_peer] : NULL;
+  uint32_t peer = me->repeat * op->peer_stride;
+  step.send = op->primitive & RONDO_PRIM_SEND ? me->send[op->send_peer + peer] : NULL;
+  step.recv = op->primitive & RONDO_PRIM_RECV ? me->recv[op->recv_peer + peer] : NULL;
   return step;
 }
 
@@ -474,16 +475,16 @@ static bool machine_run(struct machine *m) {
 // Slots and clocks of the connector from `rank` to its send peer `index`, known to both ends.
 static bool connector_init(struct machine *m, uint32_t rank, uint32_t index) {
   const struct rondo_plan_verify_case *what = m->what;
-  uint32_t to = what->plans[rank].send_peers[index];
+  uint32_t to = rondo_plan_peer(&what->plans[rank], &what->plans[rank].send, index);
   const struct rondo_plan *peer = &what->plans[to];
   struct connector *c = &m->connectors[m->connector_count++];
   c->from = rank;
   c->to = to;
   c->slots = calloc(what->slots, sizeof(*c->slots));
   c->clocks = calloc((size_t)what->slots * what->nranks, sizeof(*c->clocks));
+  assert(m->members[to].recv != NULL); // all members were made before
   m->members[rank].send[index] = c;
-  m->members[to].recv[rondo_plan_verify_peer_find(peer->recv_peers, peer->recv_peer_count, rank)] =
-      c;
+  m->members[to].recv[rondo_plan_verify_peer_find(peer, &peer->recv, peer->recv.count, rank)] = c;
   return c->slots != NULL && c->clocks != NULL;
 }
 
@@ -496,10 +497,17 @@ static bool member_init(struct machine *m, uint32_t rank) {
   me->references = calloc(sends, sizeof(*me->references));
   me->places = calloc(2 * (size_t)plan->chunk_count, sizeof(*me->places));
   me->clock = calloc(m->what->nranks, sizeof(*me->clock));
-  if (me->references == NULL || me->places == NULL || me->clock == NULL)
+  me->send = calloc(plan->send.count + 1, sizeof(struct connector *));
+  me->recv = calloc(plan->recv.count + 1, sizeof(struct connector *));
+  if (me->references == NULL || me->places == NULL || me->clock == NULL || me->send == NULL ||
+      me->recv == NULL)
     return false;
   buffers_reset(m, rank);
-  for (uint32_t i = 0; i < plan->send_peer_count; i++) {
+  return true;
+}
+
+static bool connectors_init(struct machine *m, uint32_t rank) {
+  for (uint32_t i = 0; i < m->what->plans[rank].send.count; i++) {
     if (!connector_init(m, rank, i))
       return false;
   }
@@ -515,6 +523,8 @@ static void machine_fini(struct machine *m) {
     free(m->members[rank].references);
     free(m->members[rank].places);
     free(m->members[rank].clock);
+    free(m->members[rank].send);
+    free(m->members[rank].recv);
   }
   free(m->connectors);
   free(m->members);
@@ -522,7 +532,9 @@ static void machine_fini(struct machine *m) {
 
 // On failure, what was allocated is for machine_fini.
 static bool machine_init(struct machine *m) {
-  size_t most = (size_t)m->what->nranks * RONDO_PLAN_MAX_PEERS;
+  size_t most = 1;
+  for (uint32_t rank = 0; rank < m->what->nranks; rank++)
+    most += m->what->plans[rank].send.count;
   m->random = m->what->seed;
   m->members = calloc(m->what->nranks, sizeof(*m->members));
   m->connectors = calloc(most, sizeof(*m->connectors));
@@ -530,6 +542,10 @@ static bool machine_init(struct machine *m) {
     return false;
   for (uint32_t rank = 0; rank < m->what->nranks; rank++) {
     if (!member_init(m, rank))
+      return false;
+  }
+  for (uint32_t rank = 0; rank < m->what->nranks; rank++) {
+    if (!connectors_init(m, rank))
       return false;
   }
   return true;

@@ -35,9 +35,11 @@ bool rondo_plan_verify_fault(struct rondo_plan_verify_report *report, struct ron
   return false;
 }
 
-uint32_t rondo_plan_verify_peer_find(const uint32_t *peers, uint32_t count, uint32_t rank) {
+uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
+                                     const struct rondo_plan_peers *peers, uint32_t count,
+                                     uint32_t rank) {
   for (uint32_t i = 0; i < count; i++) {
-    if (peers[i] == rank)
+    if (rondo_plan_peer(plan, peers, i) == rank)
       return i;
   }
   return RONDO_PLAN_NOWHERE;
@@ -68,9 +70,11 @@ static const char *primitive_fault(int kind, unsigned primitive) {
   return NULL;
 }
 
-static const char *peer_fault(bool wanted, uint16_t peer, uint32_t peer_count) {
+static const char *peer_fault(const struct rondo_plan_op *op, bool wanted, uint16_t peer,
+                              uint32_t peer_count) {
+  uint64_t last = peer + (uint64_t)(op->repeat - 1) * op->peer_stride;
   if (wanted)
-    return peer < peer_count ? NULL : "has a peer index that is out of range";
+    return last < peer_count ? NULL : "has a peer index that is out of range";
   return peer == RONDO_PLAN_NO_PEER ? NULL : "has a peer that its primitive does not use";
 }
 
@@ -84,26 +88,28 @@ static const char *op_fault(int kind, const struct rondo_plan *plan,
     return "begins beyond the last chunk";
   if (op->chunk_stride >= op->chunk_count)
     return "has a stride that is not below the chunk count";
-  if (op->reserved != 0)
-    return "has a reserved field that is not zero";
+  if (op->peer_stride > 1)
+    return "has a peer stride that is neither 0 nor 1";
   const char *fault = primitive_fault(kind, op->primitive);
   if (fault == NULL)
-    fault = peer_fault(op->primitive & RONDO_PRIM_SEND, op->send_peer, plan->send_peer_count);
+    fault = peer_fault(op, op->primitive & RONDO_PRIM_SEND, op->send_peer, plan->send.count);
   if (fault == NULL)
-    fault = peer_fault(op->primitive & RONDO_PRIM_RECV, op->recv_peer, plan->recv_peer_count);
+    fault = peer_fault(op, op->primitive & RONDO_PRIM_RECV, op->recv_peer, plan->recv.count);
   return fault;
 }
 
-// What is wrong with one list of peers, or null.
-static const char *peers_fault(const uint32_t *peers, uint32_t count, uint32_t rank, uint32_t n) {
-  if (count > RONDO_PLAN_MAX_PEERS)
+// What is wrong with the peers of one direction, or null.
+static const char *peers_fault(const struct rondo_plan *plan, const struct rondo_plan_peers *peers,
+                               uint32_t rank) {
+  if (peers->count > (peers->stride ? plan->nranks : RONDO_PLAN_LISTED_PEERS))
     return "has too many peers";
-  for (uint32_t i = 0; i < count; i++) {
-    if (peers[i] >= n)
+  for (uint32_t i = 0; i < peers->count; i++) {
+    uint32_t peer = rondo_plan_peer(plan, peers, i);
+    if (peer >= plan->nranks)
       return "has a peer outside the group";
-    if (peers[i] == rank)
+    if (peer == rank)
       return "has itself as a peer";
-    if (rondo_plan_verify_peer_find(peers, i, peers[i]) != RONDO_PLAN_NOWHERE)
+    if (rondo_plan_verify_peer_find(plan, peers, i, peer) != RONDO_PLAN_NOWHERE)
       return "has a peer twice";
   }
   return NULL;
@@ -112,15 +118,17 @@ static const char *peers_fault(const uint32_t *peers, uint32_t count, uint32_t r
 static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_t rank) {
   const struct rondo_plan *plan = &what->plans[rank];
   bool by_rank = what->kind == RONDO_ALL_GATHER || what->kind == RONDO_REDUCE_SCATTER;
+  if (plan->nranks != what->nranks)
+    return "is of another number of ranks";
   if (plan->op_count == 0 || plan->op_count > RONDO_PLAN_MAX_OPS)
     return "has no ops, or too many";
   if (plan->chunk_count == 0 || plan->chunk_count != what->plans[0].chunk_count)
     return "has another chunk count than rank 0, or none";
   if (by_rank && plan->chunk_count != what->nranks)
     return "does not have one chunk a rank";
-  const char *fault = peers_fault(plan->send_peers, plan->send_peer_count, rank, what->nranks);
+  const char *fault = peers_fault(plan, &plan->send, rank);
   if (fault == NULL)
-    fault = peers_fault(plan->recv_peers, plan->recv_peer_count, rank, what->nranks);
+    fault = peers_fault(plan, &plan->recv, rank);
   return fault;
 }
 
@@ -143,7 +151,10 @@ static uint64_t uses_count(const struct rondo_plan *plan, uint32_t index, bool s
   uint64_t uses = 0;
   for (uint32_t i = 0; i < plan->op_count; i++) {
     const struct rondo_plan_op *op = &plan->ops[i];
-    if ((send ? op->send_peer : op->recv_peer) == index)
+    uint32_t first = send ? op->send_peer : op->recv_peer;
+    if (op->peer_stride)
+      uses += index >= first && index - first < op->repeat;
+    else if (first == index)
       uses += op->repeat;
   }
   return uses;
@@ -154,10 +165,10 @@ static uint64_t uses_count(const struct rondo_plan *plan, uint32_t index, bool s
 static bool connector_check(const struct rondo_plan_verify_case *what, uint32_t rank,
                             uint32_t index, struct rondo_plan_verify_report *report) {
   const struct rondo_plan *plan = &what->plans[rank];
-  uint32_t to = plan->send_peers[index];
+  uint32_t to = rondo_plan_peer(plan, &plan->send, index);
   const struct rondo_plan *peer = &what->plans[to];
   struct rondo_plan_where where = {rank, RONDO_PLAN_NOWHERE, RONDO_PLAN_NOWHERE};
-  uint32_t back = rondo_plan_verify_peer_find(peer->recv_peers, peer->recv_peer_count, rank);
+  uint32_t back = rondo_plan_verify_peer_find(peer, &peer->recv, peer->recv.count, rank);
   if (back == RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(report, where,
                                    "sends to rank %u, which does not receive from it", to);
@@ -173,16 +184,17 @@ static bool peers_check(const struct rondo_plan_verify_case *what, uint32_t rank
                         struct rondo_plan_verify_report *report) {
   const struct rondo_plan *plan = &what->plans[rank];
   struct rondo_plan_where where = {rank, RONDO_PLAN_NOWHERE, RONDO_PLAN_NOWHERE};
-  for (uint32_t i = 0; i < plan->send_peer_count; i++) {
+  for (uint32_t i = 0; i < plan->send.count; i++) {
     if (!connector_check(what, rank, i, report))
       return false;
   }
-  for (uint32_t i = 0; i < plan->recv_peer_count; i++) {
-    const struct rondo_plan *peer = &what->plans[plan->recv_peers[i]];
-    if (rondo_plan_verify_peer_find(peer->send_peers, peer->send_peer_count, rank) ==
+  for (uint32_t i = 0; i < plan->recv.count; i++) {
+    uint32_t from = rondo_plan_peer(plan, &plan->recv, i);
+    const struct rondo_plan *peer = &what->plans[from];
+    if (rondo_plan_verify_peer_find(peer, &peer->send, peer->send.count, rank) ==
         RONDO_PLAN_NOWHERE)
-      return rondo_plan_verify_fault(
-          report, where, "receives from rank %u, which does not send to it", plan->recv_peers[i]);
+      return rondo_plan_verify_fault(report, where,
+                                     "receives from rank %u, which does not send to it", from);
   }
   return true;
 }

@@ -21,8 +21,10 @@ rondo_plan_verify_fault(struct rondo_plan_verify_report *report, struct rondo_pl
 bool rondo_plan_verify_shape(const struct rondo_plan_verify_case *what,
                              struct rondo_plan_verify_report *report);
 
-// Index of `rank` in a peer list, or RONDO_PLAN_NOWHERE.
-uint32_t rondo_plan_verify_peer_find(const uint32_t *peers, uint32_t count, uint32_t rank);
+// Index of `rank` among the first `count` peers, or RONDO_PLAN_NOWHERE.
+uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
+                                     const struct rondo_plan_peers *peers, uint32_t count,
+                                     uint32_t rank);
 
 // Whether the kind adds contributions up, so that its results need FINAL.
 bool rondo_plan_verify_reduces(int kind);

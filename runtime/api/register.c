@@ -164,7 +164,7 @@ static uint64_t endpoints_offset(const struct rondo_coll *coll) {
 }
 
 static uint64_t device_bytes(const struct rondo_coll *coll) {
-  uint64_t peers = coll->plan.send_peer_count + coll->plan.recv_peer_count;
+  uint64_t peers = coll->plan.send.count + coll->plan.recv.count;
   return endpoints_offset(coll) + coll->party.shape.blocks * peers * sizeof(struct rondo_endpoint);
 }
 
@@ -181,13 +181,14 @@ static void fill_context(const struct rondo_coll *coll, uint32_t block,
   c->fixed.generation = coll->generation + 1; // that it is about to have
   c->fixed.elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
   c->fixed.op_count = (uint8_t)plan->op_count;
+  c->fixed.send_peer_count = (uint16_t)plan->send.count;
   c->fixed.urgency = (uint8_t)(coll->desc.priority + 128);
   c->state.phase = RONDO_PHASE_IDLE;
   // They are filled when the gate opens.
-  uint32_t peers = plan->send_peer_count + plan->recv_peer_count;
+  uint32_t peers = plan->send.count + plan->recv.count;
   uint64_t at = p->endpoints + (uint64_t)block * peers * sizeof(struct rondo_endpoint);
   c->fixed.send_table = at;
-  c->fixed.recv_table = at + plan->send_peer_count * sizeof(struct rondo_endpoint);
+  c->fixed.recv_table = at + plan->send.count * sizeof(struct rondo_endpoint);
   c->state.bound_send = c->state.bound_recv = RONDO_PLAN_NO_PEER;
 }
 
@@ -196,7 +197,7 @@ static int build_plan(struct rondo_coll *coll) {
   struct rondo_plan_request request = {coll->desc.kind, p->shape.algorithm, p->position, p->nranks,
                                        coll->desc.root};
   int status = rondo_plan_build(&request, &coll->plan);
-  if (status == RONDO_SUCCESS && coll->plan.send_peer_count <= 1 && coll->plan.recv_peer_count <= 1)
+  if (status == RONDO_SUCCESS)
     return RONDO_SUCCESS;
   return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL, "register: no usable plan for %s of %u ranks",
                           rondo_kind_name(coll->desc.kind), p->nranks);

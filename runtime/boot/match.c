@@ -100,24 +100,43 @@ static void unbind_links(struct rondo_world *world, struct rondo_communicator *c
   }
 }
 
-// Writes the party's endpoints to its device. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
-static int write_endpoints(const struct rondo_world *world, const struct rondo_party *p) {
-  const struct rondo_plan *plan = p->plan;
+// The connectors to (`sends`) or from peer `index` of the party's plan.
+static const struct rondo_link *peer_link(const struct rondo_party *p, int sends, uint32_t index) {
+  uint32_t peer = rondo_plan_peer(p->plan, sends ? &p->plan->send : &p->plan->recv, index);
+  return sends ? rondo_communicator_link(p->comm, p->position, peer)
+               : rondo_communicator_link(p->comm, peer, p->position);
+}
+
+#define IMAGE_ENDPOINTS                                                                            \
+  64u // that are written at once: without memory of their own, for this must not fail
+
+// Writes the party's endpoints of one block to its device. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+static int write_block_endpoints(const struct rondo_world *world, const struct rondo_party *p,
+                                 uint32_t block) {
   struct rondo_device *device = world->members[p->rank]->device;
-  struct rondo_endpoint image[2 * RONDO_PLAN_MAX_PEERS];
-  uint32_t peers = plan->send_peer_count + plan->recv_peer_count;
+  struct rondo_endpoint image[IMAGE_ENDPOINTS];
+  uint32_t send_count = p->plan->send.count;
+  uint32_t peers = send_count + p->plan->recv.count;
+  uint64_t at = p->endpoints + (uint64_t)block * peers * sizeof *image;
   int status = RONDO_SUCCESS;
-  for (uint32_t b = 0; b < p->shape.blocks && peers && status == RONDO_SUCCESS; b++) {
-    for (uint32_t i = 0; i < peers; i++) {
-      int sends = i < plan->send_peer_count;
-      uint32_t peer = sends ? plan->send_peers[i] : plan->recv_peers[i - plan->send_peer_count];
-      const struct rondo_link *link = sends ? rondo_communicator_link(p->comm, p->position, peer)
-                                            : rondo_communicator_link(p->comm, peer, p->position);
-      rondo_endpoint_init(&image[i], rondo_link_connector(link, b), p->shape.first_sequence);
-    }
-    uint64_t bytes = peers * sizeof *image;
-    status = device->driver->write(device, p->endpoints + b * bytes, image, bytes);
+  for (uint32_t i = 0; i < peers && status == RONDO_SUCCESS; i++) {
+    int sends = i < send_count;
+    const struct rondo_link *link = peer_link(p, sends, sends ? i : i - send_count);
+    uint32_t filled = i % IMAGE_ENDPOINTS + 1;
+    rondo_endpoint_init(&image[filled - 1], rondo_link_connector(link, block),
+                        p->shape.first_sequence);
+    if (filled < IMAGE_ENDPOINTS && i + 1 < peers)
+      continue;
+    status = device->driver->write(device, at, image, filled * sizeof *image);
+    at += filled * sizeof *image;
   }
+  return status;
+}
+
+static int write_endpoints(const struct rondo_world *world, const struct rondo_party *p) {
+  int status = RONDO_SUCCESS;
+  for (uint32_t b = 0; b < p->shape.blocks && status == RONDO_SUCCESS; b++)
+    status = write_block_endpoints(world, p, b);
   return status;
 }
 

@@ -30,7 +30,7 @@ static int is_sound_head(const struct rondo_notice_register *h, uint32_t rank_co
          h->nranks <= rank_count && h->position < h->nranks && h->root < h->nranks &&
          h->blocks > 0 && h->blocks <= RONDO_MAX_BLOCKS && h->slot_count > 0 &&
          h->slot_count <= RONDO_CONNECTOR_MAX_SLOTS && h->generation > 0 &&
-         h->offer_count <= RONDO_PLAN_MAX_PEERS;
+         h->offer_count < h->nranks;
 }
 
 int rondo_notice_register_decode(const void *bytes, size_t size, uint32_t rank_count,

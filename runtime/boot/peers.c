@@ -122,8 +122,9 @@ static struct rondo_notice_register describe(const struct rondo_party *p) {
 static uint32_t collect_offers(const struct rondo_world *world, const struct rondo_party *p,
                                struct rondo_offer *offers) {
   uint32_t count = 0;
-  for (uint32_t i = 0; i < p->plan->recv_peer_count; i++) {
-    struct rondo_link *link = rondo_communicator_link(p->comm, p->plan->recv_peers[i], p->position);
+  for (uint32_t i = 0; i < p->plan->recv.count; i++) {
+    uint32_t from = rondo_plan_peer(p->plan, &p->plan->recv, i);
+    struct rondo_link *link = rondo_communicator_link(p->comm, from, p->position);
     if (!link || link->process == RONDO_HERE)
       continue;
     uint64_t at = (uint64_t)((char *)link->first - (char *)rondo_arena_base(world->arena));
@@ -147,15 +148,19 @@ static void tell_failure(struct rondo_world *world, const struct rondo_party *pa
 }
 
 void rondo_peers_announce(struct rondo_world *world, struct rondo_party *party) {
-  struct rondo_offer offers[RONDO_PLAN_MAX_PEERS];
   struct rondo_notice_register head = describe(party);
   if (party->is_announced)
     return;
   party->is_announced = 1;
-  head.offer_count = collect_offers(world, party, offers);
+  void *bytes = NULL;
+  size_t size = 0;
+  struct rondo_offer *offers = malloc((party->plan->recv.count + 1) * sizeof *offers);
   struct rondo_notice_registration notice = {&head, party->members, offers};
-  size_t size = rondo_notice_register_bytes(head.nranks, head.offer_count);
-  void *bytes = malloc(size);
+  if (offers) {
+    head.offer_count = collect_offers(world, party, offers);
+    size = rondo_notice_register_bytes(head.nranks, head.offer_count);
+    bytes = malloc(size);
+  }
   if (bytes) {
     rondo_notice_register_encode(bytes, &notice);
     rondo_peers_tell(world, party, RONDO_NOTICE_REGISTER, bytes, size);
@@ -166,6 +171,7 @@ void rondo_peers_announce(struct rondo_world *world, struct rondo_party *party) 
     rondo_world_fail(world, party, RONDO_ERR_NO_MEMORY);
   }
   free(bytes);
+  free(offers);
 }
 
 static void tell_deregistration(struct rondo_world *world, const struct rondo_party *party,

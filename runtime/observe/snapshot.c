@@ -5,8 +5,9 @@
 
 // ------------------------------------------------------------------- taking ---
 
-static uint32_t peer_rank(const struct rondo_coll *coll, const uint32_t *peers, uint32_t peer) {
-  return coll->members[peers[peer]];
+static int32_t peer_rank(const struct rondo_coll *coll, const struct rondo_plan_peers *peers,
+                         uint32_t peer) {
+  return (int32_t)coll->members[rondo_plan_peer(&coll->plan, peers, peer)];
 }
 
 // Whom the collective waits for.
@@ -17,19 +18,20 @@ static void find_peer(const struct rondo_coll *coll, const struct rondo_look *lo
   v->peer = -1;
   v->wants_data = 0;
   if (s->phase == RONDO_PHASE_DRAIN || (s->phase == RONDO_PHASE_FAILING && s->has_reference)) {
-    if (plan->send_peer_count)
-      v->peer = (int32_t)peer_rank(coll, plan->send_peers, s->bound_send);
+    if (s->bound_send < plan->send.count)
+      v->peer = peer_rank(coll, &plan->send, s->bound_send);
     return;
   }
   if (s->phase != RONDO_PHASE_OPS)
     return;
   const struct rondo_plan_op *op = &plan->ops[s->op];
+  uint32_t walked = s->repeat * op->peer_stride;
   v->primitive = op->primitive;
   if ((op->primitive & RONDO_PRIM_RECV) && !look->has_data) {
-    v->peer = (int32_t)peer_rank(coll, plan->recv_peers, op->recv_peer);
+    v->peer = peer_rank(coll, &plan->recv, op->recv_peer + walked);
     v->wants_data = 1;
   } else if (op->primitive & RONDO_PRIM_SEND) {
-    v->peer = (int32_t)peer_rank(coll, plan->send_peers, op->send_peer);
+    v->peer = peer_rank(coll, &plan->send, op->send_peer + walked);
   }
 }
 

@@ -9,6 +9,7 @@
 #define REFERENCE_BYTES 4096u // payloads of at least this are passed by reference
 #define BLOCK_BYTES 65536u    // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
+#define NO_LINK UINT32_MAX
 
 static int is_segmented(int kind) { return kind != RONDO_ALL_REDUCE; }
 
@@ -74,14 +75,15 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
   comm->pool = pool;
   comm->members = malloc(shape->nranks * sizeof *members);
   comm->where = malloc(shape->nranks * sizeof *comm->where);
-  comm->links = calloc(2 * (size_t)shape->nranks, sizeof *comm->links);
-  if (!comm->members || !comm->where || !comm->links) {
+  comm->first_from = malloc(shape->nranks * sizeof *comm->first_from);
+  if (!comm->members || !comm->where || !comm->first_from) {
     rondo_communicator_destroy(comm);
     return NULL;
   }
   memcpy(comm->members, members, shape->nranks * sizeof *members);
   for (uint32_t i = 0; i < shape->nranks; i++)
     comm->where[i] = RONDO_HERE;
+  memset(comm->first_from, 0xff, shape->nranks * sizeof *comm->first_from); // NO_LINK
   comm->shape = *shape;
   comm->gate.state = RONDO_GATE_CLOSED;
   comm->gate.culprit = UINT32_MAX;
@@ -95,6 +97,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
     if (comm->links[i].bytes)
       rondo_pool_give(comm->pool, comm->links[i].first, comm->links[i].bytes);
   free(comm->links);
+  free(comm->first_from);
   free(comm->where);
   free(comm->members);
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
@@ -125,8 +128,8 @@ static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t fr
 
 struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
                                            uint32_t to) {
-  for (uint32_t i = 0; i < comm->link_count; i++)
-    if (comm->links[i].from == from && comm->links[i].to == to)
+  for (uint32_t i = comm->first_from[from]; i != NO_LINK; i = comm->links[i].next_from)
+    if (comm->links[i].to == to)
       return &comm->links[i];
   return NULL;
 }
@@ -172,6 +175,18 @@ static int make_connectors(struct rondo_communicator *comm, struct rondo_link *l
   return status;
 }
 
+static int grow_links(struct rondo_communicator *comm) {
+  if (comm->link_count < comm->link_capacity)
+    return RONDO_SUCCESS;
+  uint32_t capacity = comm->link_capacity ? 2 * comm->link_capacity : 4;
+  struct rondo_link *grown = realloc(comm->links, capacity * sizeof *grown);
+  if (!grown)
+    return RONDO_ERR_NO_MEMORY;
+  comm->links = grown;
+  comm->link_capacity = capacity;
+  return RONDO_SUCCESS;
+}
+
 static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
   uint32_t elsewhere = comm->where[from] == RONDO_HERE ? comm->where[to] : comm->where[from];
   if (elsewhere == RONDO_SOMEWHERE || rondo_communicator_link(comm, from, to))
@@ -179,10 +194,14 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
   struct rondo_link link = {.from = from, .to = to, .process = elsewhere};
   link.is_outgoing = comm->where[to] != RONDO_HERE;
   link.is_ready = elsewhere == RONDO_HERE;
-  int status = link.is_outgoing ? RONDO_SUCCESS : make_connectors(comm, &link);
+  link.next_from = comm->first_from[from];
+  int status = grow_links(comm);
+  if (status == RONDO_SUCCESS && !link.is_outgoing)
+    status = make_connectors(comm, &link);
   if (status != RONDO_SUCCESS)
     return status;
   comm->bytes += link.bytes;
+  comm->first_from[from] = comm->link_count;
   comm->links[comm->link_count++] = link;
   return RONDO_SUCCESS;
 }
@@ -190,26 +209,26 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position) {
   int status = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < plan->send_peer_count && status == RONDO_SUCCESS; i++)
-    status = make_link(comm, position, plan->send_peers[i]);
-  for (uint32_t i = 0; i < plan->recv_peer_count && status == RONDO_SUCCESS; i++)
-    status = make_link(comm, plan->recv_peers[i], position);
+  for (uint32_t i = 0; i < plan->send.count && status == RONDO_SUCCESS; i++)
+    status = make_link(comm, position, rondo_plan_peer(plan, &plan->send, i));
+  for (uint32_t i = 0; i < plan->recv.count && status == RONDO_SUCCESS; i++)
+    status = make_link(comm, rondo_plan_peer(plan, &plan->recv, i), position);
   return status;
+}
+
+static int is_ready(const struct rondo_communicator *comm, uint32_t from, uint32_t to) {
+  const struct rondo_link *link = rondo_communicator_link(comm, from, to);
+  return link && link->is_ready;
 }
 
 int rondo_communicator_is_ready(const struct rondo_communicator *comm,
                                 const struct rondo_plan *plan, uint32_t position) {
-  for (uint32_t i = 0; i < plan->send_peer_count; i++) {
-    const struct rondo_link *link = rondo_communicator_link(comm, position, plan->send_peers[i]);
-    if (!link || !link->is_ready)
-      return 0;
-  }
-  for (uint32_t i = 0; i < plan->recv_peer_count; i++) {
-    const struct rondo_link *link = rondo_communicator_link(comm, plan->recv_peers[i], position);
-    if (!link || !link->is_ready)
-      return 0;
-  }
-  return 1;
+  int ready = 1;
+  for (uint32_t i = 0; i < plan->send.count && ready; i++)
+    ready = is_ready(comm, position, rondo_plan_peer(plan, &plan->send, i));
+  for (uint32_t i = 0; i < plan->recv.count && ready; i++)
+    ready = is_ready(comm, rondo_plan_peer(plan, &plan->recv, i), position);
+  return ready;
 }
 
 int rondo_communicator_is_owed(const struct rondo_communicator *comm) {

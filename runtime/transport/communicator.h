@@ -55,6 +55,7 @@ struct rondo_link {
   struct rondo_connector *first; // null: a peer has not said where yet
   uint64_t stride_bytes;         // from one block's connector to the next
   uint64_t bytes;                // taken from the pool; outgoing: none
+  uint32_t next_from;            // index of another link with the same `from`; UINT32_MAX: none
 };
 
 struct rondo_communicator {
@@ -68,6 +69,8 @@ struct rondo_communicator {
   uint32_t joined;                 // members that have registered, here or elsewhere
   uint32_t present;                // of those here, that have not deregistered
   uint32_t link_count;             // connectors from one position to another, for all blocks
+  uint32_t link_capacity;
+  uint32_t *first_from; // by position: the link made last that leads from there; UINT32_MAX: none
   struct rondo_link *links;
   uint64_t bytes; // taken from the pool
 };

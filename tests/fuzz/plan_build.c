@@ -4,9 +4,20 @@
 #include "rondo/types.h"
 #include "tests/support/fuzz.h"
 
-// A peer index is in range exactly where the primitive uses one.
-static void check_peer(int used, uint32_t index, uint32_t count) {
-  RONDO_FUZZ_CHECK(used ? index < count : index == RONDO_PLAN_NO_PEER);
+// Peer indexes are in range exactly where the primitive uses them.
+static void check_peer(const struct rondo_plan_op *op, int used, uint32_t index, uint32_t count) {
+  uint64_t last = index + (uint64_t)(op->repeat - 1) * op->peer_stride;
+  RONDO_FUZZ_CHECK(used ? last < count : index == RONDO_PLAN_NO_PEER);
+}
+
+static void check_peers(const struct rondo_plan *plan, const struct rondo_plan_peers *peers,
+                        uint32_t rank) {
+  RONDO_FUZZ_CHECK(peers->count < plan->nranks);
+  RONDO_FUZZ_CHECK(peers->stride != 0 || peers->count <= RONDO_PLAN_LISTED_PEERS);
+  for (uint32_t i = 0; i < peers->count; i++) {
+    uint32_t peer = rondo_plan_peer(plan, peers, i);
+    RONDO_FUZZ_CHECK(peer < plan->nranks && peer != rank);
+  }
 }
 
 static void check_op(const struct rondo_plan *plan, const struct rondo_plan_op *op) {
@@ -16,19 +27,17 @@ static void check_op(const struct rondo_plan *plan, const struct rondo_plan_op *
   RONDO_FUZZ_CHECK(op->chunk_count >= 1);
   RONDO_FUZZ_CHECK(op->first_chunk < op->chunk_count);
   RONDO_FUZZ_CHECK(op->chunk_stride < op->chunk_count || op->chunk_stride == 0);
-  check_peer((op->primitive & RONDO_PRIM_SEND) != 0, op->send_peer, plan->send_peer_count);
-  check_peer((op->primitive & RONDO_PRIM_RECV) != 0, op->recv_peer, plan->recv_peer_count);
+  RONDO_FUZZ_CHECK(op->peer_stride <= 1);
+  check_peer(op, (op->primitive & RONDO_PRIM_SEND) != 0, op->send_peer, plan->send.count);
+  check_peer(op, (op->primitive & RONDO_PRIM_RECV) != 0, op->recv_peer, plan->recv.count);
 }
 
 static void check_plan(const struct rondo_plan_request *r, const struct rondo_plan *plan) {
   RONDO_FUZZ_CHECK(r->nranks >= 1 && r->rank < r->nranks);
   RONDO_FUZZ_CHECK(plan->op_count >= 1 && plan->op_count <= RONDO_PLAN_MAX_OPS);
-  RONDO_FUZZ_CHECK(plan->send_peer_count <= RONDO_PLAN_MAX_PEERS);
-  RONDO_FUZZ_CHECK(plan->recv_peer_count <= RONDO_PLAN_MAX_PEERS);
-  for (uint32_t i = 0; i < plan->send_peer_count; i++)
-    RONDO_FUZZ_CHECK(plan->send_peers[i] < r->nranks && plan->send_peers[i] != r->rank);
-  for (uint32_t i = 0; i < plan->recv_peer_count; i++)
-    RONDO_FUZZ_CHECK(plan->recv_peers[i] < r->nranks && plan->recv_peers[i] != r->rank);
+  RONDO_FUZZ_CHECK(plan->nranks == r->nranks);
+  check_peers(plan, &plan->send, r->rank);
+  check_peers(plan, &plan->recv, r->rank);
   for (uint32_t i = 0; i < plan->op_count; i++)
     check_op(plan, &plan->ops[i]);
 }

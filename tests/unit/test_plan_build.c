@@ -47,18 +47,18 @@ static void assert_ops(const struct rondo_plan *plan, const struct expected_op *
     assert_int_equal(op->chunk_count, plan->chunk_count);
     assert_int_equal(op->send_peer, ops[i].primitive & S ? 0 : RONDO_PLAN_NO_PEER);
     assert_int_equal(op->recv_peer, ops[i].primitive & R ? 0 : RONDO_PLAN_NO_PEER);
-    assert_int_equal(op->reserved, 0);
+    assert_int_equal(op->peer_stride, 0);
   }
 }
 
 // `send` and `recv` are the peers, or -1 for none.
 static void assert_peers(const struct rondo_plan *plan, int send, int recv) {
-  assert_int_equal(plan->send_peer_count, send >= 0);
-  assert_int_equal(plan->recv_peer_count, recv >= 0);
+  assert_int_equal(plan->send.count, send >= 0);
+  assert_int_equal(plan->recv.count, recv >= 0);
   if (send >= 0)
-    assert_int_equal(plan->send_peers[0], send);
+    assert_int_equal(rondo_plan_peer(plan, &plan->send, 0), send);
   if (recv >= 0)
-    assert_int_equal(plan->recv_peers[0], recv);
+    assert_int_equal(rondo_plan_peer(plan, &plan->recv, 0), recv);
 }
 
 static void ring_all_reduce_is_five_ops_at_any_size(void **state) {

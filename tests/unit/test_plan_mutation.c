@@ -87,9 +87,10 @@ static void op_append(struct rondo_plan *plan, int primitive) {
 static void pair_plan_set(uint32_t rank, int first, int second) {
   struct rondo_plan *plan = &plans[rank];
   memset(plan, 0, sizeof(*plan));
+  plan->nranks = 2;
   plan->chunk_count = 1;
-  plan->send_peer_count = plan->recv_peer_count = 1;
-  plan->send_peers[0] = plan->recv_peers[0] = 1 - rank;
+  plan->send.count = plan->recv.count = 1;
+  plan->send.listed[0] = plan->recv.listed[0] = 1 - rank;
   op_append(plan, first);
   op_append(plan, second);
 }
@@ -278,10 +279,10 @@ static void refuses_an_extra_round_that_writes_again(void **state) {
   (void)state;
   struct rondo_plan_verify_case what = good(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 3);
   primitive_set(&plans[0].ops[0], R | C | S);
-  plans[0].send_peer_count = 1;
-  plans[0].send_peers[0] = 1;
-  plans[1].recv_peer_count = 1;
-  plans[1].recv_peers[0] = 0;
+  plans[0].send.count = 1;
+  plans[0].send.listed[0] = 1;
+  plans[1].recv.count = 1;
+  plans[1].recv.listed[0] = 0;
   op_append(&plans[1], R | C);
   assert_refused(what, "rank 1, op 1, chunk 0: writes its result a second time");
 }
@@ -298,11 +299,11 @@ static void refuses_ops_in_the_wrong_order(void **state) {
 static void refuses_a_peer_that_knows_nothing_of_it(void **state) {
   (void)state;
   struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
-  plans[1].send_peers[0] = 3;
+  plans[1].send.listed[0] = 3;
   assert_refused(what, "rank 1: sends to rank 3, which does not receive from it");
   what = good_ring(RONDO_REDUCE);
-  plans[2].recv_peer_count = 1; // the first of the chain, which receives nothing
-  plans[2].recv_peers[0] = 1;
+  plans[2].recv.count = 1; // the first of the chain, which receives nothing
+  plans[2].recv.listed[0] = 1;
   assert_refused(what, "rank 2: receives from rank 1, which does not send to it");
 }
 
@@ -359,7 +360,7 @@ static void refuses_malformed_ops(void **state) {
                {op, "repeats 0 times"},
                {op, "begins beyond the last chunk"},
                {op, "has a stride that is not below the chunk count"},
-               {op, "has a reserved field that is not zero"},
+               {op, "has a peer stride that is neither 0 nor 1"},
                {op, "has a peer index that is out of range"},
                {op, "has a peer that its primitive does not use"}};
   cases[0].op.primitive |= 128;
@@ -369,7 +370,7 @@ static void refuses_malformed_ops(void **state) {
   cases[4].op.repeat = 0;
   cases[5].op.first_chunk = RANKS;
   cases[6].op.chunk_stride = RANKS;
-  cases[7].op.reserved = 1;
+  cases[7].op.peer_stride = 2;
   cases[8].op.send_peer = 1;
   cases[9].op.primitive = R | C;
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -390,17 +391,23 @@ static void refuses_malformed_plans(void **state) {
                             "rank 1: has itself as a peer",
                             "rank 1: has a peer twice",
                             "rank 1: has too many peers",
-                            "rank 1: sends 0 chunks a loop to rank 4, which receives 0"};
-  for (int i = 0; i < 8; i++) {
+                            "rank 1: sends 0 chunks a loop to rank 4, which receives 0",
+                            "rank 1: is of another number of ranks",
+                            "rank 1: has too many peers",
+                            "rank 1: has a peer twice"};
+  for (int i = 0; i < 11; i++) {
     struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
     struct rondo_plan *plan = &plans[1];
     plan->op_count = i == 0 ? 0 : i == 1 ? RONDO_PLAN_MAX_OPS + 1 : plan->op_count;
     plan->chunk_count += i == 2;
-    plan->recv_peers[0] = i == 3 ? RANKS : i == 4 ? 1 : plan->recv_peers[0];
-    plan->send_peer_count = i == 5 || i == 7 ? 2 : i == 6 ? RONDO_PLAN_MAX_PEERS + 1 : 1;
-    plan->send_peers[1] = i == 5 ? 2 : 4;
-    plans[4].recv_peer_count = i == 7 ? 2 : 1;
-    plans[4].recv_peers[1] = 1;
+    plan->recv.listed[0] = i == 3 ? RANKS : i == 4 ? 1 : plan->recv.listed[0];
+    plan->send.count = i == 5 || i == 7 || i == 10 ? 2 : i == 6 ? RONDO_PLAN_LISTED_PEERS + 1 : 1;
+    plan->send.listed[1] = i == 5 ? 2 : 4;
+    plans[4].recv.count = i == 7 ? 2 : 1;
+    plans[4].recv.listed[1] = 1;
+    plan->nranks += i == 8;
+    plan->send.count = i == 9 ? RANKS + 1 : plan->send.count;
+    plan->send.stride = i == 9 ? 1 : i == 10 ? RANKS : 0;
     assert_refused(what, messages[i]);
   }
   struct rondo_plan_verify_case what = good_ring(RONDO_BROADCAST);
@@ -418,7 +425,7 @@ static void names_the_place_of_the_fault(void **state) {
   assert_int_equal(report.rank, 2);
   assert_int_equal(report.op, 2);
   assert_int_equal(report.chunk, 2);
-  plans[0].send_peers[0] = 2;
+  plans[0].send.listed[0] = 2;
   assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
   assert_int_equal(report.rank, 0);
   assert_int_equal(report.op, RONDO_PLAN_NOWHERE);
