@@ -34,7 +34,8 @@ struct rondo_daemon {
   // Written at every submission.
   _Alignas(RONDO_LINE_BYTES) struct rondo_sq_producer sq; // guarded by whoever submits
   uint64_t outstanding;                                   // runs submitted and not completed (H3)
-  uint8_t submission_line[RONDO_LINE_BYTES - sizeof(struct rondo_sq_producer) - 8];
+  uint32_t watched; // what `service` looks at that may ask for a run at any time
+  uint8_t submission_line[RONDO_LINE_BYTES - sizeof(struct rondo_sq_producer) - 12];
   // Constant once it has been created.
   const struct rondo_driver *driver;
   struct rondo_device *device;
@@ -55,6 +56,14 @@ struct rondo_daemon_request {
   int (*service)(void *owner);
   int (*needs_service)(void *owner);
   void *owner;
+};
+
+// A run that is captured into a graph.
+struct rondo_capture {
+  struct rondo_stream_words *words;
+  uint64_t ticket;
+  void (*drop)(void *arg); // called once, when no graph refers to the words any more
+  void *arg;
 };
 
 // Where one block stands with one collective.
@@ -123,6 +132,13 @@ struct rondo_driver {
   // RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM. Null: this backend has no streams.
   int (*enqueue)(struct rondo_daemon *d, void *stream, struct rondo_stream_words *words,
                  uint64_t ticket, char *why);
+
+  // Writes to `capturing` whether the stream is being captured. Returns as enqueue.
+  int (*is_capturing)(struct rondo_daemon *d, void *stream, int *capturing, char *why);
+  // Puts into the graph that is captured: the doorbell gets the ticket; the graph waits until the
+  // completion has it; then the completion gets 0. Returns as enqueue. What is captured is dropped
+  // in any case, at once or with the graph.
+  int (*capture)(struct rondo_daemon *d, void *stream, const struct rondo_capture *c, char *why);
 
   // ---- looking on ----
   // Returns 1 and where the block stands, or 0 if it has no run of table entry `index` or cannot tell.

@@ -216,17 +216,19 @@ int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group);
 // Zeroed memory of `bytes` (0 too) that this context's daemon, and those of its peers, can use
 // directly: of the device, on a backend that has one. It belongs to the context and
 // goes with it at the latest. At least 128-byte aligned.
-// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_NO_MEMORY, RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_NO_MEMORY, RONDO_ERR_UNKNOWN or
+// RONDO_ERR_CLOSED.
 int rondo_mem_alloc(struct rondo_context ctx, size_t bytes, void **memory);
 
 // Gives memory of rondo_mem_alloc back; no run may be using it. Null is nothing.
-// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (no such memory of this context), RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (no such memory of this context), RONDO_ERR_UNKNOWN or
+// RONDO_ERR_CLOSED.
 int rondo_mem_free(struct rondo_context ctx, void *memory);
 
-// Copies `bytes` between any two of: memory of this process, memory of rondo_mem_alloc. It is done when
-// the call returns. The two may not overlap, and no run may be using them.
-// Returns RONDO_SUCCESS; RONDO_ERR_INVALID (null or overlapping); RONDO_ERR_SYSTEM (the device refused, or did
-// not copy within a minute); RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
+// Copies `bytes` between any two of: memory of this process, memory of rondo_mem_alloc. It is done
+// when the call returns. The two may not overlap, and no run may be using them.
+// Returns RONDO_SUCCESS; RONDO_ERR_INVALID (null or overlapping); RONDO_ERR_SYSTEM (the device
+// refused, or did not copy within a minute); RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
 int rondo_mem_copy(struct rondo_context ctx, void *dst, const void *src, size_t bytes);
 
 // Writes to `direct` 1 if the CPU may read and write the memory of rondo_mem_alloc itself, without
@@ -317,10 +319,14 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
                        const struct rondo_run_args *args, uint64_t *run);
 
 // Submits one run in the order of a stream: it begins when the work that was in `stream` before has
-// ended, and what is put into the stream after waits for it. `stream` is a CUstream or cudaStream_t of the
-// context's device (null: its default stream). The call waits for neither; it may wait for room in the stream. The run is
-// one like others: rondo_wait, rondo_test and failures are as for rondo_run. A run that
-// fails lets the stream go on, too. The stream must have gone on before the context is destroyed.
+// ended, and what is put into the stream after waits for it. `stream` is a CUstream or cudaStream_t
+// of the context's device (null: its default stream). The call waits for neither; it may wait for
+// room in the stream. The run is one like others: rondo_wait, rondo_test and failures are as for
+// rondo_run. A run that fails lets the stream go on, too. Where the stream is being captured,
+// the run goes into the graph, which asks for one more run each time that it is launched; the
+// collective cannot be deregistered before the graph, and what was instantiated from it, are
+// destroyed. When the context is destroyed the stream must have gone on, and the graph may not be
+// launched any more.
 // Returns as rondo_run; also RONDO_ERR_UNSUPPORTED (the backend has no streams, or the device
 // cannot wait in them), RONDO_ERR_INVALID (no stream of the device) and RONDO_ERR_SYSTEM.
 int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,

@@ -53,6 +53,7 @@ static void free_device_side(struct rondo_rank *rank) {
   if (rank->daemon)
     driver->destroy(rank->daemon);
   rondo_streams_free(rank);
+  rondo_replays_free(rank);
   for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
     if (rank->device_pages[i])
       driver->free(rank->device, RONDO_MEMORY_DEVICE, rank->device_pages[i]);

@@ -64,6 +64,7 @@ struct rondo_coll {
   struct rondo_run_record *head, *tail; // outstanding runs in order
   struct rondo_run_record *unpushed;    // first of them that is not on the device
   uint32_t enqueuing;                   // calls that are about to submit
+  uint32_t replays;                     // captured calls of graphs that are still there
   struct rondo_coll_stream *streams;    // guarded by the rank's stream_lock
   struct rondo_coll *next;              // in the free list or the overflow list
 };
@@ -112,6 +113,7 @@ struct rondo_rank {
   uint64_t next_group;
   void *allocations;             // tree (search.h) of the user's memory
   uint64_t submitted, completed; // sums over collectives
+  struct rondo_replay *replays;
   // Looked at without the lock.
   uint32_t has_overflow;
   uint32_t wants_events;
@@ -144,6 +146,10 @@ struct rondo_submission {
   struct rondo_tie tie;
 };
 
+// Whether the run can be submitted as far as its buffers go.
+int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                           const struct rondo_submission *s);
+
 // Checks a run and takes what it will need, which is written to `record`: after that it cannot fail.
 // Then submits it. The rank lock is held; it may be let go in between.
 int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
@@ -156,6 +162,21 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent);
 // As rondo_run_numbered, for a run that is tied to a stream whose words are the caller's.
 int rondo_run_tied(struct rondo_context ctx, struct rondo_collective coll,
                    const struct rondo_run_args *args, const struct rondo_tie *tie, uint64_t *run);
+
+// A run record, or null when there is no memory. The rank lock is held.
+struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank);
+
+// ---------------------------------------------------------------- replay.c ---
+
+// Captures a run into the graph that the stream is being captured into. Returns as
+// rondo_run_on_stream.
+int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
+                      const struct rondo_submission *s, void *stream);
+// Forgets what belonged to graphs that are gone. The rank lock is held.
+void rondo_replays_reap(struct rondo_rank *rank);
+// Submits what graphs ask for. Returns 1 if a run was submitted. The rank lock is held.
+int rondo_replays_serve(struct rondo_rank *rank);
+void rondo_replays_free(struct rondo_rank *rank);
 
 // ---------------------------------------------------------------- stream.c ---
 

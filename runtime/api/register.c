@@ -359,9 +359,13 @@ void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
 static int deregister_inside(struct rondo_rank *rank, struct rondo_collective handle) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&rank->lock);
+  rondo_replays_reap(rank);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (!coll) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "deregister: no such collective");
+  } else if (coll->replays) {
+    status = RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu is in a graph that is there yet",
+                              (unsigned long long)coll->desc.id);
   } else if (coll->head || coll->enqueuing) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
                               (unsigned long long)coll->desc.id,

@@ -67,7 +67,7 @@ static int check_buffers(const struct rondo_rank *rank, const struct rondo_coll 
 
 // --------------------------------------------------------------- submission ---
 
-static struct rondo_run_record *take_record(struct rondo_rank *rank) {
+struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {
   struct rondo_run_record *record = rank->free_records;
   if (record)
     rank->free_records = record->next;
@@ -116,6 +116,11 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
 }
 #endif
 
+int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                           const struct rondo_submission *s) {
+  return check_buffers(rank, coll, &s->args);
+}
+
 int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
                              const struct rondo_submission *s, struct rondo_run_record **record) {
   int status = check_buffers(rank, coll, &s->args);
@@ -127,7 +132,7 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
                             rank->cfg.rank, (unsigned long long)rank->cfg.max_runs);
   if (s->args.callback)
     status = rondo_callbacks_reserve(&rank->callbacks);
-  struct rondo_run_record *taken = status == RONDO_SUCCESS ? take_record(rank) : NULL;
+  struct rondo_run_record *taken = status == RONDO_SUCCESS ? rondo_run_record_take(rank) : NULL;
   if (taken) {
     *record = taken;
     return RONDO_SUCCESS;

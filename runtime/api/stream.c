@@ -118,6 +118,25 @@ static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
   return status;
 }
 
+static int run_inside(struct rondo_rank *rank, struct rondo_collective handle,
+                      struct rondo_submission *s, void *stream) {
+  const struct rondo_driver *driver = rank->daemon->driver;
+  char why[RONDO_WHY_BYTES] = "";
+  int capturing = 0;
+  if (!driver->enqueue)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "run_on_stream: the %s backend has no streams",
+                            driver->name);
+  int status = driver->is_capturing(rank->daemon, stream, &capturing, why);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "run_on_stream: rank %u: %s", rank->cfg.rank, why);
+  if (capturing)
+    return rondo_run_capture(rank, handle, s, stream);
+  pthread_mutex_lock(&rank->stream_lock);
+  status = run_enqueued(rank, handle, s, stream);
+  pthread_mutex_unlock(&rank->stream_lock);
+  return status;
+}
+
 int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
                         void *recv, void *stream) {
   struct rondo_rank *rank;
@@ -125,14 +144,7 @@ int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, 
   int status = rondo_rank_enter(ctx, "run_on_stream", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  if (rank->daemon->driver->enqueue) {
-    pthread_mutex_lock(&rank->stream_lock);
-    status = run_enqueued(rank, coll, &s, stream);
-    pthread_mutex_unlock(&rank->stream_lock);
-  } else {
-    status = RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "run_on_stream: the %s backend has no streams",
-                              rank->daemon->driver->name);
-  }
+  status = run_inside(rank, coll, &s, stream);
   if (status == RONDO_SUCCESS)
     rondo_submission_kick(rank, 1);
   rondo_rank_exit(ctx);

@@ -9,7 +9,8 @@
 
 int rondo_rank_needs_service(void *owner) {
   struct rondo_rank *rank = owner;
-  return rondo_cq_has_entry(&rank->daemon->cq) || rondo_load_relaxed_u32(&rank->has_overflow);
+  return rondo_cq_has_entry(&rank->daemon->cq) || rondo_load_relaxed_u32(&rank->has_overflow) ||
+         rondo_load_relaxed_u32(&rank->daemon->watched);
 }
 
 static struct rondo_sqe entry_for(const struct rondo_coll *coll,
@@ -119,7 +120,11 @@ int rondo_rank_service(void *owner) {
   int moved = ended > 0;
   if (rank->overflow)
     moved |= push_overflow(rank);
+  int replayed = rank->replays && rondo_replays_serve(rank);
   pthread_mutex_unlock(&rank->lock);
+  moved |= replayed;
+  if (replayed)
+    rondo_submission_kick(rank, 1);
   if (!ended)
     return moved;
   if (rondo_load_acquire_u32(&rank->wants_events)) {

@@ -1,5 +1,6 @@
 // Runs that are tied to a stream: they wait for it, nothing else waits for them, and it goes on when
 // they have ended. The stream is the test's own; the backend is that of the host.
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -169,6 +170,8 @@ struct enqueued {
 static struct enqueued enqueued[64];
 static uint32_t enqueued_count;
 static int enqueue_status;
+static int captures; // the stream is being captured
+static struct rondo_capture captured;
 
 static int enqueue(struct rondo_daemon *d, void *stream, struct rondo_stream_words *w,
                    uint64_t ticket, char *why) {
@@ -182,6 +185,22 @@ static int enqueue(struct rondo_daemon *d, void *stream, struct rondo_stream_wor
 }
 
 // What the stream does for the `run`-th run.
+static int is_capturing(struct rondo_daemon *d, void *stream, int *capturing, char *why) {
+  (void)d, (void)stream, (void)why;
+  *capturing = captures;
+  return RONDO_SUCCESS;
+}
+
+static int capture(struct rondo_daemon *d, void *stream, const struct rondo_capture *c, char *why) {
+  (void)d, (void)stream;
+  captured = *c;
+  if (!enqueue_status)
+    return RONDO_SUCCESS;
+  (void)snprintf(why, RONDO_WHY_BYTES, "the test refuses");
+  c->drop(c->arg);
+  return enqueue_status;
+}
+
 static void execute(struct rondo_collective coll, const struct enqueued *e, uint64_t run) {
   rondo_store_release_u64(&e->words->doorbell, e->ticket);
   assert_int_equal(rondo_wait(job.ctx[0], coll, run, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
@@ -199,6 +218,9 @@ static int open_with_streams(void **state) {
   assert_int_equal(rondo_rank_enter(job.ctx[0], "test", &rank), RONDO_SUCCESS);
   driver = rondo_host_driver;
   driver.enqueue = enqueue;
+  driver.is_capturing = is_capturing;
+  driver.capture = capture;
+  captures = 0;
   rank->daemon->driver = &driver;
   rondo_rank_exit(job.ctx[0]);
   enqueued_count = 0;
@@ -281,6 +303,51 @@ static void what_the_driver_refuses_is_not_submitted(void **state) {
   execute(coll, &enqueued[0], 1);
 }
 
+// What a launch of the graph does.
+static void launch_graph(struct rondo_collective coll, uint64_t run) {
+  rondo_store_release_u64(&captured.words->doorbell, captured.ticket);
+  while (rondo_load_acquire_u64(&captured.words->completion) != captured.ticket)
+    sched_yield();
+  rondo_store_release_u64(&captured.words->completion, 0);
+  assert_int_equal(rondo_wait(job.ctx[0], coll, run, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+}
+
+static void a_graph_runs_its_collective_at_each_launch(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = describe(1);
+  struct rondo_counters counters;
+  char a;
+  rondo_test_job_register(&job, &d, &coll);
+  captures = 1;
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  assert_int_equal(enqueued_count, 0);
+  assert_int_equal(rondo_counters(job.ctx[0], &counters), RONDO_SUCCESS);
+  assert_int_equal(counters.submitted, 0);
+  for (uint64_t run = 1; run <= 1000; run++) {
+    send_data[0][7] = (float)run;
+    launch_graph(coll, run);
+    assert_true(recv_data[0][7] == (float)run);
+  }
+  assert_int_equal(rondo_deregister(job.ctx[0], coll), RONDO_ERR_BUSY);
+  captured.drop(captured.arg);
+  assert_int_equal(rondo_deregister(job.ctx[0], coll), RONDO_SUCCESS);
+}
+
+static void a_capture_that_is_refused_leaves_nothing(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = describe(1);
+  char a;
+  rondo_test_job_register(&job, &d, &coll);
+  captures = 1;
+  enqueue_status = RONDO_ERR_SYSTEM;
+  assert_int_equal(on_stream(coll, &a), RONDO_ERR_SYSTEM);
+  assert_int_equal(rondo_run_on_stream(job.ctx[0], coll, NULL, recv_data[0], &a),
+                   RONDO_ERR_INVALID);
+  assert_int_equal(rondo_deregister(job.ctx[0], coll), RONDO_SUCCESS);
+}
+
 #define TEST(function, open) cmocka_unit_test_setup_teardown(function, open, close_job)
 
 int main(void) {
@@ -294,6 +361,8 @@ int main(void) {
       TEST(each_stream_has_words_of_its_own, open_with_streams),
       TEST(words_that_a_stream_has_not_passed_are_kept, open_with_streams),
       TEST(what_the_driver_refuses_is_not_submitted, open_with_streams),
+      TEST(a_graph_runs_its_collective_at_each_launch, open_with_streams),
+      TEST(a_capture_that_is_refused_leaves_nothing, open_with_streams),
   };
   return cmocka_run_group_tests_name("stream_order", tests, NULL, NULL);
 }

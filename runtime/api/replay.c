@@ -1,0 +1,127 @@
+// Runs that a graph asks for: captured once, replayed without a call of the application.
+//
+// A graph can ring and wait, but not submit. Whoever serves the rank looks at the doorbells of what
+// has been captured and submits a run for each that has been rung; the run takes the doorbell
+// back before it lets the graph go on, so a doorbell that is up always means one more.
+#include <stdlib.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/observe/log.h"
+
+#define TICKET (RONDO_TICKET_REPLAYED | 1)
+
+// What one captured call has become.
+struct rondo_replay {
+  struct rondo_replay *next;
+  struct rondo_rank *rank;
+  struct rondo_coll *coll;
+  struct rondo_submission submission;
+  uint64_t run;     // the last one that was submitted
+  uint32_t dropped; // release: the graph, and all that was made of it, is gone
+};
+
+// Called by the driver, from a thread in which little is allowed.
+static void drop(void *arg) {
+  struct rondo_replay *r = arg;
+  rondo_store_release_u32(&r->dropped, 1); // D5
+}
+
+static void replay_free(struct rondo_replay *r) {
+  struct rondo_device *device = r->rank->device;
+  if (r->submission.tie.words)
+    device->driver->free(device, RONDO_MEMORY_SHARED, r->submission.tie.words);
+  free(r);
+}
+
+static int has_ended(const struct rondo_replay *r) {
+  return rondo_load_relaxed_u64(&r->coll->completed) >= r->run;
+}
+
+// Submits the run that the graph asks for. Returns 1, or 0 if there is no memory for it now.
+static int submit(struct rondo_replay *r) {
+  struct rondo_run_record *record = rondo_run_record_take(r->rank);
+  if (!record)
+    return 0;
+  rondo_submission_commit(r->rank, r->coll, &r->submission, record);
+  r->run = r->coll->submitted;
+  return 1;
+}
+
+void rondo_replays_reap(struct rondo_rank *rank) {
+  for (struct rondo_replay **at = &rank->replays; *at;) {
+    struct rondo_replay *r = *at;
+    if (!rondo_load_acquire_u32(&r->dropped) || !has_ended(r)) { // D5
+      at = &r->next;
+      continue;
+    }
+    *at = r->next;
+    r->coll->replays--;
+    rondo_fetch_add_seq_cst_u32(&rank->daemon->watched, (uint32_t)-1);
+    replay_free(r);
+  }
+}
+
+int rondo_replays_serve(struct rondo_rank *rank) {
+  int submitted = 0;
+  rondo_replays_reap(rank);
+  for (struct rondo_replay *r = rank->replays; r; r = r->next)
+    if (has_ended(r) && rondo_load_acquire_u64(&r->submission.tie.words->doorbell) == TICKET) // D2
+      submitted |= submit(r);
+  return submitted;
+}
+
+void rondo_replays_free(struct rondo_rank *rank) {
+  while (rank->replays) {
+    struct rondo_replay *r = rank->replays;
+    rank->replays = r->next;
+    replay_free(r);
+  }
+}
+
+// Makes what the graph will refer to. The rank lock is held.
+static int make_replay(struct rondo_rank *rank, struct rondo_collective handle,
+                       const struct rondo_submission *s, struct rondo_replay **made) {
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (!coll)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run_on_stream: rank %u has no such collective",
+                            rank->cfg.rank);
+  int status = rondo_submission_check(rank, coll, s);
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_device *device = rank->device;
+  struct rondo_replay *r = calloc(1, sizeof *r);
+  struct rondo_stream_words *words =
+      r ? device->driver->alloc(device, RONDO_MEMORY_SHARED, sizeof *words) : NULL;
+  if (!words) {
+    free(r);
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
+                            (unsigned long long)coll->desc.id);
+  }
+  r->rank = rank;
+  r->coll = coll;
+  r->submission = *s;
+  r->submission.tie.words = words;
+  r->submission.tie.ticket = TICKET;
+  r->next = rank->replays;
+  rank->replays = r;
+  coll->replays++;
+  *made = r;
+  return RONDO_SUCCESS;
+}
+
+int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
+                      const struct rondo_submission *s, void *stream) {
+  char why[RONDO_WHY_BYTES] = "";
+  struct rondo_replay *r = NULL;
+  pthread_mutex_lock(&rank->lock);
+  int status = make_replay(rank, handle, s, &r);
+  pthread_mutex_unlock(&rank->lock);
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_capture c = {r->submission.tie.words, TICKET, drop, r};
+  rondo_fetch_add_seq_cst_u32(&rank->daemon->watched, 1);
+  status = rank->daemon->driver->capture(rank->daemon, stream, &c, why);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "run_on_stream: %s", why);
+  return RONDO_SUCCESS;
+}
