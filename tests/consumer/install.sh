@@ -50,8 +50,18 @@ read -ra libs <<<"$(pkg-config --libs --static rondo)"
 readelf -d "$work/c_static" | grep -q librondo && fail "the static program needs librondo.so"
 "$work/c_static"
 
+step "the paper's listing: its example as installed, pkg-config, C and C++"
+example=$(find "$prefix" -path '*dfccl/example.c')
+read -ra flags <<<"$(pkg-config --cflags --libs rondo-dfccl)"
+"$cc" -std=c17 "${warnings[@]}" "$example" "${flags[@]}" -o "$work/dfccl_c"
+LD_LIBRARY_PATH=$libdir "$work/dfccl_c"
+if [[ $cxx != none ]]; then
+  "$cxx" -std=c++17 "${warnings[@]}" -x c++ "$example" -x none "${flags[@]}" -o "$work/dfccl_cxx"
+  LD_LIBRARY_PATH=$libdir "$work/dfccl_cxx"
+fi
+
 step "find_package, C17 and C++17, shared and static"
-options=(-DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc")
+options=(-DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -Ddfccl_example="$example")
 [[ $cxx == none ]] || options+=(-DCMAKE_CXX_COMPILER="$cxx")
 cmake -S "$here/package" -B "$work/package" -G Ninja "${options[@]}" >"$work/package.log" ||
   { cat "$work/package.log" && fail "find_package"; }
