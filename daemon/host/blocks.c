@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/host/futex.h"
+#include "daemon/driver/futex.h"
 #include "daemon/host/host.h"
 
 // Steps that one drive takes at most, so that owners change often enough.

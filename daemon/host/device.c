@@ -7,7 +7,7 @@
 
 #include "daemon/driver/clock.h"
 #include "daemon/host/device.h"
-#include "daemon/host/futex.h"
+#include "daemon/driver/futex.h"
 
 #define SPIN_PASSES 200           // passes without progress before a worker yields
 #define TICK_MIN_NS 100000u       // a lightly parked worker looks again after this

@@ -7,7 +7,7 @@
 
 #include "daemon/driver/clock.h"
 #include "daemon/host/device.h"
-#include "daemon/host/futex.h"
+#include "daemon/driver/futex.h"
 
 #define JOIN_AFTER 16           // fruitless rounds before a helper counts itself as active
 #define STEAL_AFTER 64          // ... before it looks at other ranks' blocks

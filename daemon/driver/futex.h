@@ -1,6 +1,6 @@
 // Parking a thread on a word, with a bound, and waking it. Linux futexes.
-#ifndef RONDO_DAEMON_HOST_FUTEX_H
-#define RONDO_DAEMON_HOST_FUTEX_H
+#ifndef RONDO_DAEMON_DRIVER_FUTEX_H
+#define RONDO_DAEMON_DRIVER_FUTEX_H
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -20,4 +20,4 @@ static inline void rondo_futex_wake_all(uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-#endif // RONDO_DAEMON_HOST_FUTEX_H
+#endif // RONDO_DAEMON_DRIVER_FUTEX_H
