@@ -153,6 +153,8 @@ void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
     const struct rondo_party *p = party_at(m, comm, i);
     int status = p && p->process == RONDO_HERE ? write_endpoints(world, p) : RONDO_SUCCESS;
     if (status != RONDO_SUCCESS) {
+      rondo_log(RONDO_LOG_ERROR, "id %llu: the device of rank %u does not take its connectors",
+                (unsigned long long)p->desc->id, p->rank);
       fail(world, comm, status, p->rank);
       return;
     }
