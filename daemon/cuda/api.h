@@ -18,29 +18,24 @@
   ENTRY(driver_get_version, cuDriverGetVersion)                                                    \
   ENTRY(device_get_count, cuDeviceGetCount)                                                        \
   ENTRY(device_get, cuDeviceGet)                                                                   \
-  ENTRY(device_get_name, cuDeviceGetName)                                                          \
   ENTRY(device_get_attribute, cuDeviceGetAttribute)                                                \
   ENTRY(device_get_pci_bus_id, cuDeviceGetPCIBusId)                                                \
   ENTRY(device_can_access_peer, cuDeviceCanAccessPeer)                                             \
-  ENTRY(device_total_mem, cuDeviceTotalMem)                                                        \
   ENTRY(device_primary_ctx_retain, cuDevicePrimaryCtxRetain)                                       \
   ENTRY(device_primary_ctx_release, cuDevicePrimaryCtxRelease)                                     \
   ENTRY(ctx_push_current, cuCtxPushCurrent)                                                        \
   ENTRY(ctx_pop_current, cuCtxPopCurrent)                                                          \
   ENTRY(ctx_enable_peer_access, cuCtxEnablePeerAccess)                                             \
   ENTRY(ctx_get_stream_priority_range, cuCtxGetStreamPriorityRange)                                \
-  ENTRY(ctx_synchronize, cuCtxSynchronize)                                                         \
   ENTRY(module_load_data, cuModuleLoadData)                                                        \
   ENTRY(module_unload, cuModuleUnload)                                                             \
   ENTRY(module_get_function, cuModuleGetFunction)                                                  \
   ENTRY(func_load, cuFuncLoad)                                                                     \
-  ENTRY(func_get_attribute, cuFuncGetAttribute)                                                    \
   ENTRY(func_set_attribute, cuFuncSetAttribute)                                                    \
   ENTRY(launch_kernel, cuLaunchKernel)                                                             \
   ENTRY(stream_create_with_priority, cuStreamCreateWithPriority)                                   \
   ENTRY(stream_destroy, cuStreamDestroy)                                                           \
   ENTRY(stream_query, cuStreamQuery)                                                               \
-  ENTRY(stream_get_ctx, cuStreamGetCtx)                                                            \
   ENTRY(stream_batch_mem_op, cuStreamBatchMemOp)                                                   \
   ENTRY(stream_get_capture_info, cuStreamGetCaptureInfo)                                           \
   ENTRY(thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode)                    \
@@ -49,12 +44,11 @@
   ENTRY(graph_retain_user_object, cuGraphRetainUserObject)                                         \
   ENTRY(mem_alloc, cuMemAlloc)                                                                     \
   ENTRY(mem_free, cuMemFree)                                                                       \
-  ENTRY(mem_host_alloc, cuMemHostAlloc)                                                            \
-  ENTRY(mem_free_host, cuMemFreeHost)                                                              \
   ENTRY(mem_host_register, cuMemHostRegister)                                                      \
   ENTRY(mem_host_unregister, cuMemHostUnregister)                                                  \
   ENTRY(memcpy_htod_async, cuMemcpyHtoDAsync)                                                      \
   ENTRY(memcpy_dtoh_async, cuMemcpyDtoHAsync)                                                      \
+  ENTRY(memcpy_dtod_async, cuMemcpyDtoDAsync)                                                      \
   ENTRY(memset_d8_async, cuMemsetD8Async)                                                          \
   ENTRY(pointer_get_attributes, cuPointerGetAttributes)
 

@@ -87,7 +87,8 @@ struct rondo_driver {
   void (*complete)(struct rondo_config *cfg);
 
   // ---- devices ----
-  // The device that the configuration names, opened once more. Returns RONDO_SUCCESS,
+  // The device that the configuration names, opened once more. Returns RONDO_SUCCESS, with
+  // `why` empty or what the user should know of the device;
   // RONDO_ERR_UNSUPPORTED, RONDO_ERR_INVALID (no such device), RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
   int (*open)(const struct rondo_config *cfg, struct rondo_device **device, char *why);
   void (*close)(struct rondo_device *device);

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/cuda/driver.h"
 #include "daemon/driver/clock.h"
 #include "daemon/host/host.h"
 #include "runtime/api/group.h"
@@ -19,7 +20,13 @@
 // ------------------------------------------------------------------- making ---
 
 const struct rondo_driver *rondo_driver_of(int backend) {
-  return backend == RONDO_BACKEND_HOST ? &rondo_host_driver : NULL;
+  if (backend == RONDO_BACKEND_HOST)
+    return &rondo_host_driver;
+#if defined(RONDO_HAVE_CUDA)
+  if (backend == RONDO_BACKEND_CUDA)
+    return &rondo_cuda_driver;
+#endif
+  return NULL;
 }
 
 static uint32_t or_default(uint32_t value, uint32_t fallback) { return value ? value : fallback; }
@@ -32,6 +39,9 @@ static int make_daemon(struct rondo_rank *rank) {
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: rank %u: the %s backend: %s", rank->cfg.rank,
                             driver->name, why);
+  if (why[0])
+    rondo_log(RONDO_LOG_WARN, "init: rank %u: the %s backend: %s", rank->cfg.rank, driver->name,
+              why);
   struct rondo_daemon_request request = {
       .cfg = &rank->cfg,
       .sq_entries = or_default(rank->manual.sq_entries, RONDO_SQ_ENTRIES),

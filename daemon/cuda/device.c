@@ -1,0 +1,283 @@
+// CUDA devices of this process: opened by the first rank that uses one, closed by the last.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cuda/backend.h"
+#include "daemon/driver/memory.h"
+
+#define PCI_ID_BYTES 32
+// A launch that blocks its caller ends after this, so that the ranks of the process take turns.
+#define BLOCKING_RESIDENCY_NS 1000000u
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rondo_cuda_device *devices[RONDO_CUDA_MAX_DEVICES];
+
+CUresult rondo_cuda_enter(const struct rondo_cuda_device *device, struct rondo_cuda_stay *stay) {
+  CUcontext left;
+  stay->device = device;
+  stay->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  CUresult result = device->api->ctx_push_current(device->ctx);
+  if (result != CUDA_SUCCESS)
+    return result;
+  result = device->api->thread_exchange_stream_capture_mode(&stay->mode);
+  if (result != CUDA_SUCCESS)
+    (void)device->api->ctx_pop_current(&left);
+  return result;
+}
+
+int rondo_cuda_enter_again(const struct rondo_cuda_device *device, struct rondo_cuda_stay *stay) {
+  CUresult result = rondo_cuda_enter(device, stay);
+  if (result != CUDA_SUCCESS)
+    result = rondo_cuda_enter(device, stay);
+  return result == CUDA_SUCCESS;
+}
+
+void rondo_cuda_leave(struct rondo_cuda_stay *stay) {
+  CUcontext left;
+  (void)stay->device->api->thread_exchange_stream_capture_mode(&stay->mode);
+  (void)stay->device->api->ctx_pop_current(&left);
+}
+
+// ------------------------------------------------------------------- properties --
+
+// One of the device's numbers; 0 where it is not known.
+static int attribute(const struct rondo_cuda_device *d, CUdevice_attribute which) {
+  int value = 0;
+  return d->api->device_get_attribute(&value, which, d->handle) == CUDA_SUCCESS ? value : 0;
+}
+
+static int node_of(const struct rondo_cuda_device *d) {
+  char id[PCI_ID_BYTES] = "";
+  char path[128];
+  char text[16] = "";
+  if (d->api->device_get_pci_bus_id(id, sizeof id, d->handle) != CUDA_SUCCESS)
+    return -1;
+  for (char *c = id; *c; c++)
+    if (*c >= 'A' && *c <= 'F')
+      *c = (char)(*c - 'A' + 'a'); // as the system spells it
+  snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", id);
+  FILE *file = fopen(path, "re");
+  if (!file)
+    return -1;
+  if (!fgets(text, sizeof text, file))
+    text[0] = '\0';
+  fclose(file);
+  return text[0] >= '0' && text[0] <= '9' ? (int)strtol(text, NULL, 10) : -1;
+}
+
+static int is_one(const char *variable) {
+  const char *text = getenv(variable);
+  return text && strcmp(text, "1") == 0;
+}
+
+// What the environment demands of the driver that matters to a kernel that stays. Said in `why`.
+static void heed_environment(struct rondo_cuda_device *d, char *why) {
+  d->residency_ns = is_one("CUDA_LAUNCH_BLOCKING") ? BLOCKING_RESIDENCY_NS : 0;
+  d->shares_queue = is_one("CUDA_DEVICE_MAX_CONNECTIONS");
+  if (d->residency_ns)
+    snprintf(why, RONDO_WHY_BYTES,
+             "CUDA_LAUNCH_BLOCKING=1: launches return when the daemon leaves, so it leaves after "
+             "%.1f ms each time",
+             (double)d->residency_ns / 1e6);
+  else if (d->shares_queue)
+    snprintf(why, RONDO_WHY_BYTES,
+             "CUDA_DEVICE_MAX_CONNECTIONS=1: all streams share one hardware queue, so no run can "
+             "be tied to a stream");
+}
+
+// What the device must offer. Returns null, or what is missing.
+static const char *missing_from(const struct rondo_cuda_device *d) {
+  if (attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) < 8)
+    return "compute capability 8.0 or later";
+  if (!attribute(d, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) ||
+      !attribute(d, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
+    return "host memory at the same address";
+  if (!attribute(d, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS))
+    return "stream memory operations of 64 bits";
+  return NULL;
+}
+
+// --------------------------------------------------------------------- opening --
+
+// Loads the kernel now, whatever CUDA_MODULE_LOADING says: loaded at its first launch it would
+// wait for all that runs.
+static CUresult load_kernel(struct rondo_cuda_device *d) {
+  int most = attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  CUresult result = d->api->module_load_data(&d->module, rondo_cuda_image);
+  if (result == CUDA_SUCCESS)
+    result = d->api->module_get_function(&d->kernel, d->module, RONDO_CUDA_KERNEL);
+  if (result == CUDA_SUCCESS)
+    result = d->api->func_load(d->kernel);
+  uint64_t wanted = rondo_cuda_fast_bytes(RONDO_CUDA_FAST_TASKS);
+  d->fast_bytes = wanted < (uint64_t)most ? (uint32_t)wanted : (uint32_t)most;
+  if (result == CUDA_SUCCESS)
+    result = d->api->func_set_attribute(d->kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                        (int)d->fast_bytes);
+  return result;
+}
+
+static int fill_device(struct rondo_cuda_device *d, char *why) {
+  int least = 0;
+  CUresult result = load_kernel(d);
+  if (result != CUDA_SUCCESS) {
+    snprintf(why, RONDO_WHY_BYTES, "the kernels cannot be loaded: %s",
+             rondo_cuda_error_name(result));
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? RONDO_ERR_NO_MEMORY : RONDO_ERR_SYSTEM;
+  }
+  result = d->api->ctx_get_stream_priority_range(&least, &d->priority);
+  if (result == CUDA_SUCCESS)
+    result = d->api->stream_create_with_priority(&d->copies, CU_STREAM_NON_BLOCKING, d->priority);
+  if (result != CUDA_SUCCESS) {
+    snprintf(why, RONDO_WHY_BYTES, "there is no stream: %s", rondo_cuda_error_name(result));
+    return RONDO_ERR_SYSTEM;
+  }
+  d->staging = rondo_cuda_alloc(&d->base, RONDO_MEMORY_SHARED, RONDO_CUDA_STAGING_BYTES);
+  if (!d->staging) {
+    snprintf(why, RONDO_WHY_BYTES, "there is no page-locked memory");
+    return RONDO_ERR_NO_MEMORY;
+  }
+  return RONDO_SUCCESS;
+}
+
+// Takes apart what has been made of a device.
+static void device_destroy(struct rondo_cuda_device *d) {
+  struct rondo_cuda_stay stay;
+  int is_inside = d->ctx && rondo_cuda_enter_again(d, &stay);
+  rondo_cuda_memory_fini(d);
+  if (d->copies)
+    (void)d->api->stream_destroy(d->copies);
+  if (d->module)
+    (void)d->api->module_unload(d->module);
+  if (is_inside)
+    rondo_cuda_leave(&stay);
+  if (d->ctx)
+    (void)d->api->device_primary_ctx_release(d->handle);
+  pthread_mutex_destroy(&d->memory.lock);
+  pthread_mutex_destroy(&d->copy_lock);
+  rondo_memory_free(d);
+}
+
+// Lets each device reach the memory of the others where the hardware offers it.
+static void befriend(struct rondo_cuda_device *d) {
+  struct rondo_cuda_stay stay;
+  for (uint32_t i = 0; i < RONDO_CUDA_MAX_DEVICES; i++) {
+    struct rondo_cuda_device *peer = devices[i];
+    int can = 0;
+    if (!peer || d->api->device_can_access_peer(&can, d->handle, peer->handle) != CUDA_SUCCESS ||
+        !can)
+      continue;
+    // "Already enabled" is as good: the application, or an earlier opening, has done it.
+    if (rondo_cuda_enter(d, &stay) == CUDA_SUCCESS) {
+      (void)d->api->ctx_enable_peer_access(peer->ctx, 0);
+      rondo_cuda_leave(&stay);
+    }
+    if (rondo_cuda_enter(peer, &stay) == CUDA_SUCCESS) {
+      (void)d->api->ctx_enable_peer_access(d->ctx, 0);
+      rondo_cuda_leave(&stay);
+    }
+  }
+}
+
+static int find_device(struct rondo_cuda_device *d, int ordinal, char *why) {
+  int count = 0;
+  CUresult result = d->api->device_get_count(&count);
+  if (result == CUDA_SUCCESS &&
+      (ordinal < 0 || ordinal >= count || (uint32_t)ordinal >= RONDO_CUDA_MAX_DEVICES)) {
+    snprintf(why, RONDO_WHY_BYTES, "device %d is none of the %d that are there", ordinal, count);
+    return RONDO_ERR_INVALID;
+  }
+  if (result == CUDA_SUCCESS)
+    result = d->api->device_get(&d->handle, ordinal);
+  if (result != CUDA_SUCCESS) {
+    snprintf(why, RONDO_WHY_BYTES, "device %d cannot be used: %s", ordinal,
+             rondo_cuda_error_name(result));
+    return RONDO_ERR_SYSTEM;
+  }
+  const char *missing = missing_from(d);
+  if (!missing)
+    return RONDO_SUCCESS;
+  snprintf(why, RONDO_WHY_BYTES, "device %d does not offer %s", ordinal, missing);
+  return RONDO_ERR_UNSUPPORTED;
+}
+
+static int enter_device(struct rondo_cuda_device *d, char *why) {
+  struct rondo_cuda_stay stay;
+  CUresult result = d->api->device_primary_ctx_retain(&d->ctx, d->handle);
+  if (result != CUDA_SUCCESS)
+    d->ctx = NULL;
+  else
+    result = rondo_cuda_enter(d, &stay);
+  if (result != CUDA_SUCCESS) {
+    snprintf(why, RONDO_WHY_BYTES, "the device has no context: %s", rondo_cuda_error_name(result));
+    return RONDO_ERR_SYSTEM;
+  }
+  int status = fill_device(d, why);
+  rondo_cuda_leave(&stay);
+  return status;
+}
+
+static int device_create(int ordinal, struct rondo_cuda_device **device, char *why) {
+  struct rondo_cuda_device *d = rondo_memory_alloc(sizeof *d);
+  if (!d) {
+    snprintf(why, RONDO_WHY_BYTES, "no memory");
+    return RONDO_ERR_NO_MEMORY;
+  }
+  d->base.driver = &rondo_cuda_driver;
+  d->ordinal = ordinal;
+  d->api = rondo_cuda_api();
+  pthread_mutex_init(&d->memory.lock, NULL);
+  pthread_mutex_init(&d->copy_lock, NULL);
+  int status = find_device(d, ordinal, why);
+  if (status == RONDO_SUCCESS) {
+    d->node = node_of(d);
+    d->pageable = attribute(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+    status = enter_device(d, why);
+  }
+  if (status == RONDO_SUCCESS) {
+    heed_environment(d, why);
+    befriend(d);
+    *device = d;
+  } else {
+    device_destroy(d);
+  }
+  return status;
+}
+
+int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why) {
+  if (!rondo_cuda_image) {
+    snprintf(why, RONDO_WHY_BYTES, "this library was built without its kernels: there was no nvcc");
+    return RONDO_ERR_UNSUPPORTED;
+  }
+  int status = rondo_cuda_api_load(why);
+  if (status != RONDO_SUCCESS)
+    return status;
+  uint32_t at = (uint32_t)cfg->device;
+  pthread_mutex_lock(&devices_lock);
+  struct rondo_cuda_device *d = at < RONDO_CUDA_MAX_DEVICES ? devices[at] : NULL;
+  if (!d)
+    status = device_create(cfg->device, &d, why);
+  if (status == RONDO_SUCCESS) {
+    devices[at] = d;
+    d->opened++;
+    *device = &d->base;
+  }
+  pthread_mutex_unlock(&devices_lock);
+  return status;
+}
+
+void rondo_cuda_keep(struct rondo_cuda_device *device) {
+  pthread_mutex_lock(&devices_lock);
+  device->opened++;
+  pthread_mutex_unlock(&devices_lock);
+}
+
+void rondo_cuda_close(struct rondo_device *device) {
+  struct rondo_cuda_device *d = rondo_cuda_device_of(device);
+  pthread_mutex_lock(&devices_lock);
+  if (--d->opened == 0) {
+    devices[d->ordinal] = NULL;
+    device_destroy(d);
+  }
+  pthread_mutex_unlock(&devices_lock);
+}

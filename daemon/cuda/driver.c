@@ -1,0 +1,98 @@
+// The CUDA driver as the runtime sees it: its table.
+#include <string.h>
+
+#include "daemon/cuda/backend.h"
+
+#define DEFAULT_BLOCKS 4u // a few multiprocessors of a hundred move data as fast as memory allows
+
+static void cuda_complete(struct rondo_config *cfg) {
+  if (!cfg->blocks)
+    cfg->blocks = DEFAULT_BLOCKS;
+  if (!cfg->workers)
+    cfg->workers = 1; // not used: no thread of the CPU steps a block
+}
+
+static int cuda_attach(struct rondo_daemon *base, const struct rondo_config *cfg) {
+  struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  (void)cfg;
+  int status = rondo_cuda_poller_add(d);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = rondo_cuda_launcher_add(d);
+  if (status != RONDO_SUCCESS)
+    rondo_cuda_poller_remove(d);
+  return status;
+}
+
+static void cuda_detach(struct rondo_daemon *base) {
+  struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  rondo_cuda_launcher_remove(d);
+  rondo_cuda_poller_remove(d);
+}
+
+static void cuda_kick(struct rondo_daemon *base, int urgent) {
+  (void)urgent; // nobody but the device does the work, so every submission is
+  rondo_cuda_launcher_kick(rondo_cuda_daemon_of(base));
+  rondo_cuda_poller_kick();
+}
+
+// The context as it was saved last: a resident block may have gone on from there.
+static int cuda_look(struct rondo_daemon *base, uint32_t block, uint32_t index,
+                     struct rondo_look *look) {
+  struct rondo_device_collective entry;
+  struct rondo_task_context context;
+  uint64_t page = 0;
+  uint64_t at = base->table + index / RONDO_TABLE_PAGE * sizeof page;
+  if (rondo_cuda_read(base->device, &page, at, sizeof page) != RONDO_SUCCESS || !page)
+    return 0;
+  at = page + index % RONDO_TABLE_PAGE * sizeof entry;
+  if (rondo_cuda_read(base->device, &entry, at, sizeof entry) != RONDO_SUCCESS)
+    return 0;
+  at = entry.contexts + block * sizeof context;
+  if (block >= entry.block_count ||
+      rondo_cuda_read(base->device, &context, at, sizeof context) != RONDO_SUCCESS ||
+      context.state.phase == RONDO_PHASE_IDLE)
+    return 0;
+  memset(look, 0, sizeof *look);
+  look->state = context.state;
+  return 1;
+}
+
+static void cuda_count(struct rondo_daemon *base, struct rondo_daemon_counters *c) {
+  const struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  memset(c, 0, sizeof *c);
+  for (uint32_t b = 0; b < d->block_count; b++) {
+    const struct rondo_block_counters *k = &d->status[b].counters;
+    c->blocks.steps += rondo_load_relaxed_u64(&k->steps);
+    c->blocks.primitives += rondo_load_relaxed_u64(&k->primitives);
+    c->blocks.preemptions += rondo_load_relaxed_u64(&k->preemptions);
+    c->blocks.context_loads += rondo_load_relaxed_u64(&k->context_loads);
+    c->blocks.context_saves += rondo_load_relaxed_u64(&k->context_saves);
+    c->blocks.quits += rondo_load_relaxed_u64(&k->quits);
+    c->blocks.fetched += rondo_load_relaxed_u64(&k->fetched);
+    c->blocks.ended += rondo_load_relaxed_u64(&k->ended);
+  }
+  c->starts = rondo_load_relaxed_u64(&d->starts);
+  c->helped = rondo_load_relaxed_u64(&d->helped);
+}
+
+const struct rondo_driver rondo_cuda_driver = {.name = "cuda",
+                                               .complete = cuda_complete,
+                                               .open = rondo_cuda_open,
+                                               .close = rondo_cuda_close,
+                                               .alloc = rondo_cuda_alloc,
+                                               .free = rondo_cuda_free,
+                                               .write = rondo_cuda_write,
+                                               .read = rondo_cuda_read,
+                                               .copy = rondo_cuda_copy,
+                                               .check = rondo_cuda_check,
+                                               .create = rondo_cuda_create,
+                                               .destroy = rondo_cuda_destroy,
+                                               .attach = cuda_attach,
+                                               .detach = cuda_detach,
+                                               .kick = cuda_kick,
+                                               .done = rondo_cuda_done,
+                                               .help = rondo_cuda_help,
+                                               .synchronize = rondo_cuda_synchronize,
+                                               .look = cuda_look,
+                                               .count = cuda_count};

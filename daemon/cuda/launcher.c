@@ -1,0 +1,315 @@
+// The thread that launches the daemons of all ranks of this process.
+//
+// A daemon is launched for a submission if some block of it has left, and again, after a pause that
+// grows while launches are fruitless, as long as runs are outstanding. A launch is a grid of all
+// blocks; those that still run see to it themselves that a second one of them does nothing.
+#include <stdlib.h>
+
+#include "daemon/cuda/backend.h"
+#include "daemon/driver/clock.h"
+#include "daemon/driver/futex.h"
+
+#define TICK_NS 100000u           // between looks while runs are outstanding
+#define DEEP_BOUND_NS 1000000000u // ... and while none are
+#define SWEEP_PAUSES 4u           // longest pauses after which blocks without known work are tried
+#define LEAVE_BOUND_NS UINT64_C(20000000000)
+#define LEAVE_LOOK_NS 50000u
+#define ASK_AGAIN 4
+#define THREADS_PER_BLOCK 288u // one warp decides, the others move data
+
+enum launcher_state {
+  LAUNCHER_RUNNING = 0,
+  LAUNCHER_TICK = 1, // parked for a short time
+  LAUNCHER_DEEP = 2  // parked until kicked
+};
+
+struct launcher {
+  uint32_t state;  // enum launcher_state (K2)
+  uint32_t signal; // futex
+  uint8_t line[RONDO_LINE_BYTES - 8];
+  pthread_mutex_t lock; // guards the rest, and each daemon's is_launching
+  pthread_cond_t launched;
+  pthread_t thread;
+  struct rondo_cuda_daemon **daemons;
+  uint32_t count, capacity;
+  int is_started;
+};
+
+static struct launcher launcher = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                   .launched = PTHREAD_COND_INITIALIZER};
+
+// ------------------------------------------------------------ what there is to do --
+
+int rondo_cuda_is_resident(const struct rondo_cuda_daemon *d) {
+  for (uint32_t b = 0; b < d->block_count; b++)
+    if (!rondo_cuda_block_is_resident(&d->status[b]))
+      return 0;
+  return 1;
+}
+
+struct sums {
+  uint64_t leaves, progress;
+};
+
+static struct sums sum_up(const struct rondo_cuda_daemon *d) {
+  struct sums s = {0, 0};
+  for (uint32_t b = 0; b < d->block_count; b++) {
+    const struct rondo_cuda_block_status *status = &d->status[b];
+    s.leaves += rondo_load_acquire_u64(&status->leaves); // L3
+    s.progress += rondo_load_relaxed_u64(&status->counters.primitives) +
+                  rondo_load_relaxed_u64(&status->counters.ended);
+  }
+  return s;
+}
+
+// Blocks have left: the pause before the next launch begins.
+static void note_leaves(struct rondo_cuda_daemon *d, uint64_t now_ns) {
+  struct sums s = sum_up(d);
+  if (s.leaves == d->leaves_seen)
+    return;
+  if (s.progress != d->progress_seen)
+    d->pause_ns = d->restart_min_ns;
+  else if (d->pause_ns < d->restart_max_ns)
+    d->pause_ns *= 2;
+  d->leaves_seen = s.leaves;
+  d->progress_seen = s.progress;
+  d->next_start_ns = now_ns + d->pause_ns;
+  d->sweep_ns = now_ns + SWEEP_PAUSES * d->restart_max_ns;
+}
+
+// 1 if a block has left though there is work for it. What waits in the rings between blocks cannot be
+// seen from here: a block that seems to have no work is tried now and then.
+static int is_lagging(const struct rondo_cuda_daemon *d, uint64_t now_ns) {
+  for (uint32_t b = 0; b < d->block_count; b++) {
+    const struct rondo_cuda_block_status *s = &d->status[b];
+    if (rondo_cuda_block_is_resident(s))
+      continue;
+    if (rondo_load_relaxed_u32(&s->queued) || now_ns >= d->sweep_ns ||
+        (b == 0 && rondo_sq_has_entry(&d->base.sq)))
+      return 1;
+  }
+  return 0;
+}
+
+// A stream without a launch, or null. A failed one has none either: launching there says why.
+static CUstream idle_stream(const struct rondo_cuda_daemon *d) {
+  for (uint32_t i = 0; i < RONDO_CUDA_STREAMS; i++) {
+    CUstream s = d->streams[(d->launch.number + i) % RONDO_CUDA_STREAMS];
+    if (d->device->api->stream_query(s) != CUDA_ERROR_NOT_READY)
+      return s;
+  }
+  return NULL;
+}
+
+// ---------------------------------------------------------------------- launching --
+
+// 1 if the last launch is still on its way: no block has begun it, and it has not ended.
+static int is_coming(const struct rondo_cuda_daemon *d) {
+  for (uint32_t b = 0; b < d->block_count; b++)
+    if (rondo_load_acquire_u64(&d->status[b].launch) == d->launch.number)
+      return 0;
+  return d->last_stream && d->device->api->stream_query(d->last_stream) == CUDA_ERROR_NOT_READY;
+}
+
+// What came of an attempt.
+struct attempt {
+  CUresult result;
+  int is_covered; // a launch begins after the attempt did: it sees all that was submitted before
+};
+
+// In the device's context.
+static struct attempt attempt_inside(struct rondo_cuda_daemon *d) {
+  struct attempt a = {CUDA_SUCCESS, is_coming(d)};
+  CUstream stream = a.is_covered ? NULL : idle_stream(d);
+  if (!stream)
+    return a;
+  struct rondo_cuda_launch l = d->launch;
+  void *params[] = {&l};
+  unsigned fast_bytes = (unsigned)rondo_cuda_fast_bytes(l.fast_tasks);
+  l.number++;
+  a.result =
+      d->device->api->launch_kernel(d->device->kernel, d->block_count, 1, 1, THREADS_PER_BLOCK, 1,
+                                    1, fast_bytes, stream, params, NULL);
+  if (a.result != CUDA_SUCCESS)
+    return a;
+  a.is_covered = 1;
+  d->launch.number = l.number;
+  d->last_stream = stream;
+  rondo_store_relaxed_u64(&d->starts, d->starts + 1);
+  return a;
+}
+
+static struct attempt attempt(struct rondo_cuda_daemon *d) {
+  struct rondo_cuda_stay stay;
+  struct attempt a = {rondo_cuda_enter(d->device, &stay), 0};
+  if (a.result != CUDA_SUCCESS)
+    return a;
+  a = attempt_inside(d);
+  rondo_cuda_leave(&stay);
+  return a;
+}
+
+// 1 if it is time to launch. `is_new`: something was submitted since the last launch.
+static int should_launch(const struct rondo_cuda_daemon *d, int is_new, uint64_t now_ns) {
+  if (rondo_cuda_is_resident(d) || (d->failures && now_ns < d->next_start_ns))
+    return 0;
+  return is_new || (now_ns >= d->next_start_ns && is_lagging(d, now_ns));
+}
+
+static void note_attempt(struct rondo_cuda_daemon *d, const struct attempt *a, uint64_t kicks,
+                         uint64_t now_ns) {
+  if (a->result != CUDA_SUCCESS) {
+    d->failures++;
+    d->next_start_ns = now_ns + d->restart_max_ns;
+  } else if (a->is_covered) {
+    d->kicks_seen = kicks;
+    d->failures = 0;
+    d->next_start_ns = now_ns + d->restart_min_ns;
+  }
+}
+
+// Looks after one daemon. The lock is held, and let go for the time of a launch: the CUDA driver may take
+// as long as the device is busy. Returns 1 if the daemon has runs outstanding.
+static int visit(struct rondo_cuda_daemon *d) {
+  if (rondo_load_seq_cst_u64(&d->base.outstanding) == 0)
+    return 0;
+  uint64_t now_ns = rondo_now_ns();
+  uint64_t kicks = rondo_load_seq_cst_u64(&d->kicks); // K1
+  note_leaves(d, now_ns);
+  if (!should_launch(d, kicks != d->kicks_seen, now_ns))
+    return 1;
+  d->is_launching = 1;
+  pthread_mutex_unlock(&launcher.lock);
+  struct attempt a = attempt(d);
+  pthread_mutex_lock(&launcher.lock);
+  d->is_launching = 0;
+  pthread_cond_broadcast(&launcher.launched);
+  note_attempt(d, &a, kicks, now_ns);
+  return 1;
+}
+
+// Returns 1 if some daemon has runs outstanding.
+static int pass(void) {
+  int is_busy = 0;
+  pthread_mutex_lock(&launcher.lock);
+  for (uint32_t i = 0; i < launcher.count; i++)
+    is_busy |= visit(launcher.daemons[i]);
+  pthread_mutex_unlock(&launcher.lock);
+  return is_busy;
+}
+
+static void park(uint32_t signal, int is_busy) {
+  if (!is_busy) {
+    rondo_store_seq_cst_u32(&launcher.state, LAUNCHER_DEEP); // K2
+    // Whoever submitted before seeing the new state left work that this pass sees.
+    is_busy = pass();
+  }
+  if (is_busy)
+    rondo_store_seq_cst_u32(&launcher.state, LAUNCHER_TICK);
+  rondo_futex_wait(&launcher.signal, signal, is_busy ? TICK_NS : DEEP_BOUND_NS);
+  rondo_store_seq_cst_u32(&launcher.state, LAUNCHER_RUNNING);
+}
+
+static void *launcher_main(void *arg) {
+  (void)arg;
+  for (;;) {
+    uint32_t signal = rondo_load_acquire_u32(&launcher.signal);
+    park(signal, pass());
+  }
+  return NULL;
+}
+
+void rondo_cuda_launcher_kick(struct rondo_cuda_daemon *d) {
+  rondo_fetch_add_seq_cst_u64(&d->kicks, 1);                // K1
+  uint32_t state = rondo_load_seq_cst_u32(&launcher.state); // K2
+  // Blocks that are all there see the entry themselves; should they be about to leave, the launcher
+  // finds the entry at its next look, which is soon.
+  if (state != LAUNCHER_DEEP && rondo_cuda_is_resident(d))
+    return;
+  rondo_fetch_add_seq_cst_u32(&launcher.signal, 1);
+  if (state != LAUNCHER_RUNNING)
+    rondo_futex_wake_all(&launcher.signal);
+}
+
+// ------------------------------------------------------------------ coming and going --
+
+static int make_room(void) {
+  if (launcher.count < launcher.capacity)
+    return RONDO_SUCCESS;
+  uint32_t capacity = launcher.capacity ? 2 * launcher.capacity : 16;
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
+  struct rondo_cuda_daemon **daemons = realloc(launcher.daemons, capacity * sizeof *daemons);
+  if (!daemons)
+    return RONDO_ERR_NO_MEMORY;
+  launcher.daemons = daemons;
+  launcher.capacity = capacity;
+  return RONDO_SUCCESS;
+}
+
+int rondo_cuda_launcher_add(struct rondo_cuda_daemon *d) {
+  pthread_mutex_lock(&launcher.lock);
+  int status = make_room();
+  if (status == RONDO_SUCCESS && !launcher.is_started) {
+    if (pthread_create(&launcher.thread, NULL, launcher_main, NULL) == 0) {
+      pthread_setname_np(launcher.thread, "rondo-launcher");
+      launcher.is_started = 1;
+    } else {
+      status = RONDO_ERR_SYSTEM;
+    }
+  }
+  if (status == RONDO_SUCCESS)
+    launcher.daemons[launcher.count++] = d;
+  pthread_mutex_unlock(&launcher.lock);
+  return status;
+}
+
+// 1 if a launch of the daemon is on the device, as far as the CUDA driver says. One that does not
+// know is not believed at once.
+static int is_on_device(const struct rondo_cuda_daemon *d) {
+  CUresult result = CUDA_SUCCESS;
+  for (uint32_t i = 0; i < RONDO_CUDA_STREAMS && result == CUDA_SUCCESS; i++)
+    for (int asked = 0; d->streams[i] && asked < ASK_AGAIN; asked++) {
+      result = d->device->api->stream_query(d->streams[i]);
+      if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY)
+        break;
+    }
+  return result == CUDA_ERROR_NOT_READY;
+}
+
+static int has_resident(const struct rondo_cuda_daemon *d) {
+  for (uint32_t b = 0; b < d->block_count; b++)
+    if (rondo_cuda_block_is_resident(&d->status[b]))
+      return 1;
+  return 0;
+}
+
+// The blocks have been told to end, and have nothing to do: each leaves with its next step.
+static void await_leave(struct rondo_cuda_daemon *d) {
+  const struct timespec pause = {0, LEAVE_LOOK_NS};
+  uint64_t deadline_ns = rondo_now_ns() + LEAVE_BOUND_NS;
+  struct rondo_cuda_stay stay;
+  int is_inside = rondo_cuda_enter_again(d->device, &stay);
+  while (is_on_device(d) || has_resident(d)) {
+    if (rondo_now_ns() >= deadline_ns) {
+      d->is_lost = 1;
+      break;
+    }
+    nanosleep(&pause, NULL);
+  }
+  if (is_inside)
+    rondo_cuda_leave(&stay);
+}
+
+void rondo_cuda_launcher_remove(struct rondo_cuda_daemon *d) {
+  pthread_mutex_lock(&launcher.lock);
+  for (uint32_t i = 0; i < launcher.count; i++) {
+    if (launcher.daemons[i] != d)
+      continue;
+    launcher.daemons[i] = launcher.daemons[--launcher.count];
+    break;
+  }
+  while (d->is_launching)
+    pthread_cond_wait(&launcher.launched, &launcher.lock);
+  pthread_mutex_unlock(&launcher.lock);
+  await_leave(d);
+}

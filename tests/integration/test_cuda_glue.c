@@ -1,0 +1,330 @@
+// The CUDA backend on the stand-in for the driver: what it does when a call fails, when a launch does
+// not return, when the device is awaited as a whole; and that it leaves nothing behind.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cuda/backend.h"
+#include "tests/support/cuda_job.h"
+#include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/load.h"
+#include "tests/support/log.h"
+#include "tests/support/named.h"
+
+// In place of the kernels: the stand-in has its own.
+const unsigned char rondo_cuda_image[] = {1};
+
+static struct rondo_test_cuda_job job;
+
+static void reset(const struct rondo_fake_options *options) {
+  (void)cuCtxSetCurrent(NULL);
+  rondo_fake_reset(options);
+  rondo_cuda_api_from(NULL); // it has been started anew
+  rondo_test_log_clear();
+  memset(&job, 0, sizeof job);
+}
+
+static int fresh(void **state) {
+  (void)state;
+  reset(NULL);
+  return 0;
+}
+
+static int nothing_is_left(void **state) {
+  (void)state;
+  return rondo_fake_live_count() != 0;
+}
+
+static void job_of(uint32_t ranks, uint32_t colls, uint32_t count) {
+  job.ranks = ranks;
+  job.colls = colls;
+  job.count = count;
+}
+
+static void rounds(uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    assert_int_equal(rondo_test_cuda_round(&job, i), RONDO_SUCCESS);
+}
+
+// ------------------------------------------------------------------- it works -------
+
+static void ranks_of_one_device_reduce(void **state) {
+  (void)state;
+  for (uint32_t ranks = 1; ranks <= RONDO_TEST_CUDA_RANKS; ranks *= 2) {
+    job_of(ranks, 3, 1000);
+    assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+    rounds((uint32_t)rondo_test_load(10, 2));
+    assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+    assert_int_equal(rondo_fake_live_count(), 0);
+  }
+}
+
+static void ranks_of_several_peer_devices_reduce(void **state) {
+  (void)state;
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.devices = 4;
+  reset(&options);
+  job_of(4, 2, 100000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 4), RONDO_SUCCESS);
+  rounds(2);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+}
+
+// Blocks leave all the time, and are launched again.
+static void daemons_that_leave_at_once_come_back(void **state) {
+  (void)state;
+  struct rondo_config like = RONDO_CONFIG_INIT;
+  like.tuning.quit_period_ns = 1;
+  like.tuning.residency_ns = 1000;
+  like.tuning.restart_min_ns = 1000;
+  like.tuning.restart_max_ns = 10000;
+  job_of(2, 4, 3000);
+  assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_SUCCESS);
+  rounds((uint32_t)rondo_test_load(50, 5));
+  struct rondo_counters counters;
+  assert_int_equal(rondo_counters(job.ctx[0], &counters), RONDO_SUCCESS);
+  assert_true(counters.starts > 10);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+}
+
+static void a_blocking_launch_lets_the_ranks_take_turns(void **state) {
+  (void)state;
+  assert_int_equal(setenv("CUDA_LAUNCH_BLOCKING", "1", 1), 0);
+  reset(NULL);
+  job_of(2, 2, 3000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  assert_true(rondo_test_log_has("CUDA_LAUNCH_BLOCKING=1: launches return when the daemon leaves"));
+  rounds((uint32_t)rondo_test_load(5, 2));
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  assert_int_equal(unsetenv("CUDA_LAUNCH_BLOCKING"), 0);
+}
+
+static void one_hardware_queue_is_enough_for_runs(void **state) {
+  (void)state;
+  assert_int_equal(setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1), 0);
+  reset(NULL);
+  job_of(2, 2, 3000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  assert_true(rondo_test_log_has("CUDA_DEVICE_MAX_CONNECTIONS=1"));
+  rounds((uint32_t)rondo_test_load(5, 2));
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  assert_int_equal(unsetenv("CUDA_DEVICE_MAX_CONNECTIONS"), 0);
+}
+
+// -------------------------------------------------------------------- buffers -------
+
+static int run_with(const void *send, void *recv) {
+  rondo_test_log_clear();
+  return rondo_run(job.ctx[0], job.coll[0][0], send, recv, NULL, NULL);
+}
+
+static void buffers_that_the_device_cannot_use_are_refused(void **state) {
+  (void)state;
+  static int32_t pageable[100];
+  int32_t *first = NULL;
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.devices = 2;
+  options.peer_access = 0;
+  reset(&options);
+  job_of(1, 1, 100);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  assert_int_equal(run_with(pageable, job.recv[0][0]), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_test_log_lines(), 1);
+  assert_true(rondo_test_log_has("neither memory of a device nor page-locked"));
+  CUcontext other;
+  CUdeviceptr far;
+  assert_int_equal(cuDevicePrimaryCtxRetain(&other, 1), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSetCurrent(other), CUDA_SUCCESS);
+  assert_int_equal(cuMemAlloc(&far, 400), CUDA_SUCCESS);
+  assert_int_equal(run_with((void *)(uintptr_t)far, job.recv[0][0]), RONDO_ERR_INVALID);
+  assert_true(rondo_test_log_has("is memory of device 1, which device 0 cannot reach"));
+  assert_int_equal(cuMemFree(far), CUDA_SUCCESS);
+  // Page-locked memory of the host is as good as the device's.
+  void *pinned;
+  assert_int_equal(cuMemHostAlloc(&pinned, 800, 0), CUDA_SUCCESS);
+  first = pinned;
+  for (int i = 0; i < 100; i++)
+    first[i] = 3 * i;
+  assert_int_equal(run_with(first, first + 100), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_cuda_wait(&job, 0, 0), RONDO_SUCCESS);
+  assert_memory_equal(first, first + 100, 400);
+  assert_int_equal(cuMemFreeHost(pinned), CUDA_SUCCESS);
+  assert_int_equal(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+}
+
+// ------------------------------------------------------------ waiting for the device --
+
+struct synchronizer {
+  pthread_t thread;
+  CUcontext ctx;
+  uint32_t state; // 1: about to, 2: returned
+};
+
+static void *synchronize_main(void *arg) {
+  struct synchronizer *s = arg;
+  if (cuCtxSetCurrent(s->ctx))
+    return NULL;
+  __atomic_store_n(&s->state, 1, __ATOMIC_RELEASE);
+  if (cuCtxSynchronize() == CUDA_SUCCESS)
+    __atomic_store_n(&s->state, 2, __ATOMIC_RELEASE);
+  (void)cuCtxSetCurrent(NULL);
+  return NULL;
+}
+
+// Until rank 0 is half-way through a collective.
+static void await_half_done(void) {
+  struct rondo_counters counters = {0};
+  while (!counters.primitives) {
+    sched_yield();
+    assert_int_equal(rondo_counters(job.ctx[0], &counters), RONDO_SUCCESS);
+  }
+}
+
+static void wait_for_device_while_stuck(struct synchronizer *s) {
+  memset(s, 0, sizeof *s);
+  assert_int_equal(cuDevicePrimaryCtxRetain(&s->ctx, 0), CUDA_SUCCESS);
+  assert_int_equal(rondo_test_cuda_run(&job, 0, 0), RONDO_SUCCESS); // its peer is not there
+  await_half_done();
+  assert_int_equal(pthread_create(&s->thread, NULL, synchronize_main, s), 0);
+}
+
+// Rank 0: A, synchronise, B. Rank 1: B, A. With one half-done collective the daemon must leave.
+static void the_device_is_awaited_in_the_middle_of_a_stuck_collective(void **state) {
+  (void)state;
+  struct synchronizer s;
+  job_of(2, 2, 1000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  wait_for_device_while_stuck(&s);
+  assert_int_equal(pthread_join(s.thread, NULL), 0);
+  assert_int_equal(s.state, 2);
+  assert_int_equal(rondo_test_cuda_run(&job, 0, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_cuda_run(&job, 1, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_cuda_run(&job, 1, 0), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < 2; r++)
+    for (uint32_t c = 0; c < 2; c++)
+      assert_int_equal(rondo_test_cuda_wait(&job, r, c), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  assert_int_equal(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+}
+
+// The same with preemption off: it does not return until the peer comes. So the test above can
+// fail.
+static void a_daemon_that_never_leaves_holds_the_device(void **state) {
+  (void)state;
+  struct synchronizer s;
+  struct rondo_config like = RONDO_CONFIG_INIT;
+  like.budget = RONDO_BUDGET_NEVER;
+  like.tuning.quit_period_ns = 1;
+  job_of(2, 1, 1000);
+  assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_SUCCESS);
+  wait_for_device_while_stuck(&s);
+  while (__atomic_load_n(&s.state, __ATOMIC_ACQUIRE) == 0)
+    sched_yield();
+  for (int i = 0; i < 2000; i++)
+    sched_yield();
+  assert_int_equal(__atomic_load_n(&s.state, __ATOMIC_ACQUIRE), 1);
+  assert_true(rondo_fake_running() > 0);
+  assert_int_equal(rondo_test_cuda_run(&job, 1, 0), RONDO_SUCCESS);
+  assert_int_equal(pthread_join(s.thread, NULL), 0);
+  assert_int_equal(s.state, 2);
+  assert_int_equal(rondo_test_cuda_wait(&job, 0, 0), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  assert_int_equal(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+}
+
+static void a_context_with_stuck_runs_is_destroyed(void **state) {
+  (void)state;
+  job_of(2, 4, 1000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  for (uint32_t c = 0; c < 4; c++)
+    assert_int_equal(rondo_test_cuda_run(&job, 0, c), RONDO_SUCCESS);
+  await_half_done();
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_ABORT), RONDO_SUCCESS);
+}
+
+// ------------------------------------------------------------------- failing calls --
+
+static const char *const entries[] = {
+    "cuInit",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetPCIBusId",
+    "cuDeviceCanAccessPeer",
+    "cuDevicePrimaryCtxRetain",
+    "cuCtxPushCurrent",
+    "cuCtxEnablePeerAccess",
+    "cuCtxGetStreamPriorityRange",
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuFuncLoad",
+    "cuFuncSetAttribute",
+    "cuLaunchKernel",
+    "cuStreamCreateWithPriority",
+    "cuStreamQuery",
+    "cuThreadExchangeStreamCaptureMode",
+    "cuMemAlloc",
+    "cuMemHostRegister",
+    "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoHAsync",
+    "cuMemsetD8Async",
+    "cuPointerGetAttributes",
+};
+
+// One life of a job. Returns what the first call that failed returned.
+static int one_life(void) {
+  job_of(2, 2, 200);
+  int status = rondo_test_cuda_open(&job, NULL, 2);
+  if (status == RONDO_SUCCESS)
+    status = rondo_test_cuda_round(&job, 1);
+  int closed = rondo_test_cuda_close(&job, status ? RONDO_DESTROY_ABORT : RONDO_DESTROY_DRAIN);
+  return status ? status : closed;
+}
+
+// Calls that the library makes from threads of its own, or makes again, may fail unseen: then all is
+// well.
+static void each_call_fails_once_and_leaves_nothing(void **state) {
+  (void)state;
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.devices = 2;
+  uint64_t share = rondo_test_load(16, 2);
+  for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
+    // All of the first calls, and of later ones, which are more of the same, every so-manieth.
+    for (uint64_t n = 1;; n += 1 + n / share) {
+      reset(&options);
+      rondo_fake_fail(entries[e], n, 1, CUDA_ERROR_OUT_OF_MEMORY);
+      int status = one_life();
+      uint64_t failed = rondo_fake_failed();
+      rondo_fake_fail(NULL, 0, 0, CUDA_SUCCESS);
+      if (rondo_fake_live_count() != 0 || (status != RONDO_SUCCESS && rondo_test_log_lines() == 0))
+        fail_msg("%s, call %llu: status %s, %llu objects left, %u log lines", entries[e],
+                 (unsigned long long)n, rondo_status_name(status),
+                 (unsigned long long)rondo_fake_live_count(), rondo_test_log_lines());
+      if (status == RONDO_ERR_INTERNAL)
+        fail_msg("%s, call %llu: wrong data", entries[e], (unsigned long long)n);
+      if (!failed)
+        break;
+    }
+  }
+}
+
+#define TEST(function)                                                                             \
+  { "cuda_glue." #function, function, fresh, nothing_is_left, NULL }
+
+int main(void) {
+  rondo_test_log_open();
+  const struct CMUnitTest tests[] = {
+      TEST(ranks_of_one_device_reduce),
+      TEST(ranks_of_several_peer_devices_reduce),
+      TEST(daemons_that_leave_at_once_come_back),
+      TEST(a_blocking_launch_lets_the_ranks_take_turns),
+      TEST(one_hardware_queue_is_enough_for_runs),
+      TEST(buffers_that_the_device_cannot_use_are_refused),
+      TEST(the_device_is_awaited_in_the_middle_of_a_stuck_collective),
+      TEST(a_daemon_that_never_leaves_holds_the_device),
+      TEST(a_context_with_stuck_runs_is_destroyed),
+      TEST(each_call_fails_once_and_leaves_nothing),
+  };
+  return cmocka_run_group_tests_name("cuda_glue", tests, NULL, NULL);
+}

@@ -1,0 +1,36 @@
+// The daemon kernel on the stand-in for the CUDA driver: the body is the kernel's own, from
+// daemon/cuda/launch_core.h, run by one thread a CUDA block. Data is moved by the host's kernels.
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "daemon/cuda/launch_core.h"
+#include "tests/support/fake_cuda/fake_cuda.h"
+
+uint64_t rondo_launch_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// There are more blocks than processors: whoever waits makes room.
+void rondo_launch_pause(uint32_t ns) {
+  (void)ns;
+  sched_yield();
+}
+
+static void run_block(const void *param, uint32_t block, uint32_t block_count) {
+  const struct rondo_cuda_launch *launch = param;
+  uint64_t bytes = rondo_cuda_fast_bytes(launch->fast_tasks);
+  bytes = (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+  struct rondo_cuda_fast *fast = aligned_alloc(RONDO_LINE_BYTES, bytes);
+  (void)block_count;
+  if (!fast)
+    abort();
+  (void)rondo_launch_block(launch, block, fast);
+  free(fast);
+}
+
+__attribute__((constructor)) static void register_kernel(void) {
+  rondo_fake_register("rondo_cuda_daemon", run_block, sizeof(struct rondo_cuda_launch));
+}
