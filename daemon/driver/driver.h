@@ -102,6 +102,9 @@ struct rondo_driver {
   // Between any two of the user's buffers, done on return; likewise.
   int (*copy)(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
 
+  // The kind of memory by which ranks on any two devices of this process can hand data to each other.
+  // Where it is the shared one no device reads the buffers of a rank on another.
+  int (*connector_kind)(struct rondo_device *device);
   // RONDO_SUCCESS if the device can use the whole of a user's buffer, else RONDO_ERR_INVALID. Null: it
   // can use all memory of this process.
   int (*check)(struct rondo_device *device, const void *memory, uint64_t bytes, char *why);

@@ -8,6 +8,7 @@ void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo
                      struct rondo_arena *arena) {
   memset(pool, 0, sizeof *pool);
   pool->device = device;
+  pool->kind = device->driver->connector_kind(device);
   pool->arena = arena;
   pool->limit_bytes = limit_bytes;
 }
@@ -15,14 +16,14 @@ void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo
 static void *alloc_memory(struct rondo_pool *pool, uint64_t size) {
   if (pool->arena)
     return rondo_arena_alloc(pool->arena, size);
-  return pool->device->driver->alloc(pool->device, RONDO_MEMORY_DEVICE, size);
+  return pool->device->driver->alloc(pool->device, pool->kind, size);
 }
 
 static void free_memory(struct rondo_pool *pool, void *memory) {
   if (pool->arena)
     (void)rondo_arena_free(pool->arena, memory);
   else
-    pool->device->driver->free(pool->device, RONDO_MEMORY_DEVICE, memory);
+    pool->device->driver->free(pool->device, pool->kind, memory);
 }
 
 static void drop_idle(struct rondo_pool *pool) {
@@ -96,4 +97,11 @@ void rondo_pool_give(struct rondo_pool *pool, void *memory, uint64_t got_bytes) 
   piece->next = pool->idle[k];
   pool->idle[k] = piece;
   pool->used_bytes -= got_bytes;
+}
+
+int rondo_pool_write(const struct rondo_pool *pool, void *to, const void *from, uint64_t bytes) {
+  if (pool->kind == RONDO_MEMORY_DEVICE)
+    return pool->device->driver->write(pool->device, (uint64_t)(uintptr_t)to, from, bytes);
+  memcpy(to, from, bytes);
+  return RONDO_SUCCESS;
 }

@@ -19,6 +19,7 @@ struct rondo_pool_piece {
 
 struct rondo_pool {
   struct rondo_device *device;
+  int kind;                  // enum rondo_memory_kind
   struct rondo_arena *arena; // where pieces come from; null: memory of the device
   struct rondo_pool_piece *idle[RONDO_POOL_CLASSES]; // by power of two
   struct rondo_pool_piece *spare;                    // one for each piece that is given out
@@ -36,5 +37,8 @@ void rondo_pool_fini(struct rondo_pool *pool);
 // when the budget or the machine's memory is used up.
 void *rondo_pool_take(struct rondo_pool *pool, uint64_t bytes, uint64_t *got_bytes);
 void rondo_pool_give(struct rondo_pool *pool, void *memory, uint64_t got_bytes);
+
+// Writes to a piece. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+int rondo_pool_write(const struct rondo_pool *pool, void *to, const void *from, uint64_t bytes);
 
 #endif // RONDO_RUNTIME_MEMORY_POOL_H

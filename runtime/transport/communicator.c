@@ -138,7 +138,6 @@ struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm
 static int write_connectors(const struct rondo_communicator *comm, const struct rondo_link *link,
                             uint64_t slot_bytes) {
   const struct rondo_shape *s = &comm->shape;
-  struct rondo_device *device = comm->pool->device;
   uint64_t head_bytes = rondo_connector_bytes(s->slot_count);
   struct rondo_connector *c = calloc(1, head_bytes);
   int status = c ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
@@ -153,8 +152,7 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
     c->is_mapped = s->is_mapped;
   }
   for (uint32_t b = 0; b < s->blocks && status == RONDO_SUCCESS; b++)
-    status = device->driver->write(device, (uint64_t)(uintptr_t)rondo_link_connector(link, b), c,
-                                   head_bytes);
+    status = rondo_pool_write(comm->pool, rondo_link_connector(link, b), c, head_bytes);
   free(c);
   return status;
 }

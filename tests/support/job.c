@@ -1,5 +1,6 @@
 #include "tests/support/job.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/named.h"
@@ -8,6 +9,11 @@ struct rondo_config rondo_test_job_config(const struct rondo_test_job *job, uint
                                           const struct rondo_config *like) {
   struct rondo_config defaults = RONDO_CONFIG_INIT;
   struct rondo_config c = like ? *like : defaults;
+  const char *backend = getenv("RONDO_TEST_BACKEND");
+  if (backend && strcmp(backend, "cuda") == 0) {
+    c.backend = RONDO_BACKEND_CUDA;
+    c.device = 0; // all ranks on one
+  }
   c.id = job->id;
   c.rank = rank;
   c.rank_count = job->ranks;

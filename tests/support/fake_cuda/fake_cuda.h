@@ -33,6 +33,7 @@ struct rondo_fake_options {
   uint32_t connections;     // hardware queues of a device; streams beyond share them
   uint32_t launch_blocking; // 1: a launch returns when the kernel has ended
   uint32_t memory_waits;    // 1: allocating and freeing wait for what runs on the device
+  uint32_t pageable_access; // 1: kernels may use all memory of the process
 };
 
 // One device, 32 queues, 64 blocks, memory_waits; `connections` and `launch_blocking` as the

@@ -32,6 +32,7 @@ static void take_option(struct rondo_fake_options *o, const char *text) {
       {"connections=", &o->connections},
       {"launch_blocking=", &o->launch_blocking},
       {"memory_waits=", &o->memory_waits},
+      {"pageable_access=", &o->pageable_access},
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     size_t length = strlen(known[i].name);
@@ -279,6 +280,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   switch ((int)attribute) {
   case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
     *value = (int)fake.options.multiprocessors;
+    break;
+  case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+    *value = (int)fake.options.pageable_access;
     break;
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
     *value = 9;
