@@ -497,7 +497,7 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
   }
   if (status == RONDO_SUCCESS)
     status = open_door(mesh);
-  if (status == RONDO_SUCCESS && mesh->job.makes_root && !rondo_root_is_here(mesh->job.proof.tag))
+  if (status == RONDO_SUCCESS && mesh->job.makes_root && !rondo_root_is_here(&mesh->job.proof))
     status = open_root(mesh);
   if (status != RONDO_SUCCESS) {
     mesh_free(mesh);
@@ -529,7 +529,7 @@ static int unlist(struct rondo_mesh *mesh) {
       *at = mesh->next;
       continue;
     }
-    if (memcmp((*at)->job.proof.tag, mesh->job.proof.tag, RONDO_WIRE_TAG_BYTES) == 0)
+    if (memcmp(&(*at)->job.proof, &mesh->job.proof, sizeof mesh->job.proof) == 0)
       is_last = 0;
     at = &(*at)->next;
   }
@@ -581,9 +581,9 @@ static void on_stop_poll(evutil_socket_t fd, short what, void *arg) {
       mesh->has_left_root = 1;
       mesh->ends_root = unlist(mesh);
       if (mesh->ends_root)
-        rondo_root_leave(mesh->job.proof.tag);
+        rondo_root_leave(&mesh->job.proof);
     }
-    int is_alone = !mesh->ends_root || !rondo_root_is_here(mesh->job.proof.tag);
+    int is_alone = !mesh->ends_root || !rondo_root_is_here(&mesh->job.proof);
     if (is_late || (mesh->has_left_root && is_alone)) {
       finish_stop(mesh);
       return;

@@ -57,9 +57,9 @@ static struct member departed = {.where = {.host = "gone"}};
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_root *roots;
 
-static struct rondo_root *find_locked(const uint8_t *tag) {
+static struct rondo_root *find_locked(const struct rondo_proof_job *job) {
   struct rondo_root *root = roots;
-  while (root && memcmp(root->job.tag, tag, sizeof root->job.tag) != 0)
+  while (root && memcmp(&root->job, job, sizeof *job) != 0)
     root = root->next;
   return root;
 }
@@ -635,17 +635,17 @@ int rondo_root_open(const struct rondo_root_config *cfg) {
   return RONDO_SUCCESS;
 }
 
-int rondo_root_is_here(const uint8_t *tag) {
+int rondo_root_is_here(const struct rondo_proof_job *job) {
   pthread_mutex_lock(&roots_lock);
-  int is_here = find_locked(tag) != NULL;
+  int is_here = find_locked(job) != NULL;
   pthread_mutex_unlock(&roots_lock);
   return is_here;
 }
 
-void rondo_root_counters(const uint8_t *tag, struct rondo_mesh_counters *out) {
+void rondo_root_counters(const struct rondo_proof_job *job, struct rondo_mesh_counters *out) {
   memset(out, 0, sizeof *out);
   pthread_mutex_lock(&roots_lock);
-  struct rondo_root *root = find_locked(tag);
+  struct rondo_root *root = find_locked(job);
   const struct rondo_mesh_counters *c = root ? &root->counters : out;
   struct rondo_mesh_counters now = {.connected = rondo_load_relaxed_u64(&c->connected),
                                     .accepted = rondo_load_relaxed_u64(&c->accepted),
@@ -658,9 +658,9 @@ void rondo_root_counters(const uint8_t *tag, struct rondo_mesh_counters *out) {
   pthread_mutex_unlock(&roots_lock);
 }
 
-void rondo_root_leave(const uint8_t *tag) {
+void rondo_root_leave(const struct rondo_proof_job *job) {
   pthread_mutex_lock(&roots_lock);
-  struct rondo_root *root = find_locked(tag);
+  struct rondo_root *root = find_locked(job);
   pthread_mutex_unlock(&roots_lock);
   if (!root || root->phase == LEAVING)
     return;

@@ -27,14 +27,14 @@ struct rondo_root_config {
 // have gone. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM (errno is set).
 int rondo_root_open(const struct rondo_root_config *cfg);
 
-// 1 if the root of the job with this tag is in this process and open.
-int rondo_root_is_here(const uint8_t *tag);
+// 1 if the root of the job is in this process and open.
+int rondo_root_is_here(const struct rondo_proof_job *job);
 
 // Ends the root of that job, if it is here: tells the members that it goes. Control thread only.
-void rondo_root_leave(const uint8_t *tag);
+void rondo_root_leave(const struct rondo_proof_job *job);
 
 // What it has done; zeros if it is not here. For tests.
-void rondo_root_counters(const uint8_t *tag, struct rondo_mesh_counters *out);
+void rondo_root_counters(const struct rondo_proof_job *job, struct rondo_mesh_counters *out);
 
 // Writes "3, 5-7, 9" and, where that is too long, "…".
 void rondo_root_ranks_text(const uint32_t *ranks, uint32_t count, char *text, size_t bytes);

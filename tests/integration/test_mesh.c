@@ -289,7 +289,7 @@ static void joining_is_linear_in_the_number_of_processes(void **state) {
     rondo_crew_init(&crew, sizes[i], 120000);
     rondo_crew_gather(&crew);
     assert_int_equal(rondo_job_read(&crew.cfg, &job), RONDO_SUCCESS);
-    rondo_root_counters(job.proof.tag, &c);
+    rondo_root_counters(&job.proof, &c);
     assert_int_equal(c.accepted, sizes[i]);
     frames[i] = (double)(c.sent + c.received) / sizes[i];
     bytes[i] = (double)c.received_bytes / sizes[i];

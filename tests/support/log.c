@@ -39,4 +39,11 @@ uint32_t rondo_test_log_lines(void) {
   return lines;
 }
 
+uint32_t rondo_test_log_count(const char *wanted) {
+  uint32_t count = 0;
+  for (const char *at = strstr(read_all(), wanted); at; at = strstr(at + 1, wanted))
+    count++;
+  return count;
+}
+
 int rondo_test_log_has(const char *wanted) { return strstr(read_all(), wanted) != NULL; }

@@ -10,8 +10,9 @@ void rondo_test_log_open(void);
 // Forgets what was logged so far.
 void rondo_test_log_clear(void);
 
-// Lines logged since; and whether one of them holds `wanted`.
+// Lines logged since; how often `wanted` is in them; and whether it is.
 uint32_t rondo_test_log_lines(void);
+uint32_t rondo_test_log_count(const char *wanted);
 int rondo_test_log_has(const char *wanted);
 
 #endif // RONDO_TESTS_SUPPORT_LOG_H
