@@ -106,7 +106,7 @@ void rondo_channel_close(struct rondo_channel *c) {
   event_del(&c->readable);
   event_del(&c->writable);
   evtimer_del(&c->deadline);
-  close(c->fd);
+  rondo_loop_close(c->fd);
   c->fd = -1;
   forget_out(c);
   close_fds(c->fds, c->fd_count);
@@ -533,6 +533,7 @@ static struct rondo_channel *channel_create(const struct rondo_channel_config *c
   }
   uint8_t nonce[RONDO_WIRE_NONCE_BYTES];
   struct event_base *base = rondo_loop_base(cfg->loop);
+  rondo_loop_own(fd);
   c->loop = cfg->loop;
   c->events = cfg->events;
   c->owner = cfg->owner;

@@ -38,6 +38,7 @@ static void add_socket(struct rondo_door *door, int fd) {
   struct rondo_door_socket *s = &door->sockets[door->socket_count++];
   s->door = door;
   s->fd = fd;
+  rondo_loop_own(fd);
 }
 
 static int bound_port(int fd, uint16_t *port) {
@@ -54,7 +55,7 @@ static int bound_port(int fd, uint16_t *port) {
 static void drop_sockets(struct rondo_door *door, uint32_t from) {
   int error = errno;
   while (door->socket_count > from)
-    close(door->sockets[--door->socket_count].fd);
+    rondo_loop_close(door->sockets[--door->socket_count].fd);
   errno = error;
 }
 

@@ -1,6 +1,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include <sodium.h>
 
 #include "runtime/boot/loop.h"
+
+#define OWNED_STEP 1024u
 
 struct rondo_loop {
   struct event_base *base;
@@ -23,10 +26,69 @@ static pthread_mutex_t current_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_loop *current;
 static uint32_t users;
 
+// --------------------------------------------------------------- forking ---
+
+static pthread_mutex_t owned_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint8_t *owned; // by descriptor: 1 if a child is to close it
+static size_t owned_size;
+
+void rondo_loop_own(int fd) {
+  size_t at = (size_t)fd;
+  pthread_mutex_lock(&owned_lock);
+  if (at >= owned_size) {
+    size_t size = at + OWNED_STEP;
+    uint8_t *grown = realloc(owned, size);
+    if (grown) { // without memory a child keeps it open, as without this all would
+      memset(grown + owned_size, 0, size - owned_size);
+      owned = grown;
+      owned_size = size;
+    }
+  }
+  if (at < owned_size)
+    owned[at] = 1;
+  pthread_mutex_unlock(&owned_lock);
+}
+
+void rondo_loop_close(int fd) {
+  pthread_mutex_lock(&owned_lock);
+  if ((size_t)fd < owned_size)
+    owned[fd] = 0;
+  close(fd);
+  pthread_mutex_unlock(&owned_lock);
+}
+
+static void before_fork(void) {
+  pthread_mutex_lock(&current_lock);
+  pthread_mutex_lock(&owned_lock);
+}
+
+static void after_fork(void) {
+  pthread_mutex_unlock(&owned_lock);
+  pthread_mutex_unlock(&current_lock);
+}
+
+// The child has no control thread. It may start one of its own; what its parent had is none of its.
+static void after_fork_in_child(void) {
+  for (size_t fd = 0; fd < owned_size; fd++) {
+    if (owned[fd])
+      close((int)fd);
+    owned[fd] = 0;
+  }
+  current = NULL;
+  users = 0;
+  after_fork();
+}
+
+static void handle_forks(void) {
+  (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+// ----------------------------------------------------------------- the loop ---
+
 static void loop_free(struct rondo_loop *loop) {
   if (loop->wake_fd >= 0) {
     event_del(&loop->wake);
-    close(loop->wake_fd);
+    rondo_loop_close(loop->wake_fd);
   }
   if (loop->base)
     event_base_free(loop->base);
@@ -102,6 +164,8 @@ static struct event_base *base_create(void) {
 }
 
 static struct rondo_loop *loop_create(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, handle_forks);
   struct rondo_loop *loop = calloc(1, sizeof *loop);
   if (!loop)
     return NULL;

@@ -42,4 +42,9 @@ void rondo_loop_timer_set(struct event *timer, uint64_t delay_ns);
 
 uint64_t rondo_loop_now_ns(void);
 
+// Marks a socket as of this process alone: a child that it forks closes it, so that others see the end of
+// this process although the child lives on. `rondo_loop_close` closes and unmarks one. Any thread.
+void rondo_loop_own(int fd);
+void rondo_loop_close(int fd);
+
 #endif // RONDO_RUNTIME_BOOT_LOOP_H

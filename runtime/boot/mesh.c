@@ -395,38 +395,15 @@ static void mesh_free(struct rondo_mesh *mesh) {
   free(mesh);
 }
 
-// Opens the root of a launcher's job, in the process of rank 0: where the launcher says it is, if that
-// is an address of this machine, else wherever this machine can be reached.
-static int open_root(struct rondo_mesh *mesh) {
-  struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];
-  struct rondo_root_config root = {.job = mesh->job.proof, .addresses = at};
-  root.join_timeout_ns = mesh->cfg.join_timeout_ns;
-  root.peer_timeout_ns = mesh->cfg.peer_timeout_ns;
-  root.address_count = rondo_resolve_now(mesh->job.host, mesh->cfg.address_family, at);
-  if (!root.address_count || !rondo_address_is_here(&at[0]))
-    root.address_count = rondo_address_list(mesh->cfg.interfaces, mesh->cfg.address_family, at);
-  if (!root.address_count)
-    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: no network interface fits \"%s\"",
-                            mesh->cfg.interfaces);
-  int status = RONDO_ERR_SYSTEM;
-  for (uint32_t p = 0; p < mesh->job.port_count && status != RONDO_SUCCESS; p++) {
-    for (uint32_t i = 0; i < root.address_count; i++)
-      at[i].port = mesh->job.ports[p];
-    status = rondo_root_open(&root);
-  }
-  if (status != RONDO_SUCCESS)
-    return RONDO_LOG_REFUSE(status, "init: rank 0 cannot listen on port %u or %u others: %s",
-                            mesh->job.ports[0], mesh->job.port_count - 1, strerror(errno));
-  return RONDO_SUCCESS;
-}
-
 // Where other members reach this process: by the same interface as the root, if that is loopback.
 static int open_door(struct rondo_mesh *mesh) {
   struct rondo_wire_member *me = &mesh->me;
   struct rondo_wire_address root;
-  int is_alone = mesh->job.address_count ? rondo_address_is_loopback(&mesh->job.addresses[0])
-                                         : rondo_resolve_now(mesh->job.host, 0, &root) &&
-                                               rondo_address_is_loopback(&root);
+  int is_alone = strcmp(mesh->job.host, "localhost") == 0;
+  if (mesh->job.address_count)
+    is_alone = rondo_address_is_loopback(&mesh->job.addresses[0]);
+  else if (rondo_resolve_now(mesh->job.host, 0, &root))
+    is_alone = rondo_address_is_loopback(&root);
   const char *pattern = is_alone && !*mesh->cfg.interfaces ? "lo" : mesh->cfg.interfaces;
   me->address_count = rondo_address_list(pattern, mesh->cfg.address_family, me->addresses);
   if (!me->address_count)
@@ -497,8 +474,8 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
   }
   if (status == RONDO_SUCCESS)
     status = open_door(mesh);
-  if (status == RONDO_SUCCESS && mesh->job.makes_root && !rondo_root_is_here(&mesh->job.proof))
-    status = open_root(mesh);
+  if (status == RONDO_SUCCESS)
+    status = rondo_mesh_join_prepare(mesh);
   if (status != RONDO_SUCCESS) {
     mesh_free(mesh);
     return status;

@@ -295,6 +295,42 @@ static void try_root(struct rondo_mesh *mesh) {
   rondo_mesh_dial_again(&mesh->root_dial);
 }
 
+// Opens the root of a launcher's job, in the process of rank 0: at those of the addresses by which the
+// others know it that are of this machine, or if none is, wherever this machine can be reached.
+static int open_root(struct rondo_mesh *mesh) {
+  struct rondo_job *job = &mesh->job;
+  struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];
+  struct rondo_root_config root = {.job = job->proof,
+                                   .addresses = at,
+                                   .join_timeout_ns = mesh->cfg.join_timeout_ns,
+                                   .peer_timeout_ns = mesh->cfg.peer_timeout_ns};
+  if (!job->makes_root || rondo_root_is_here(&job->proof))
+    return RONDO_SUCCESS;
+  for (uint32_t i = 0; i < job->address_count; i++)
+    if (rondo_address_is_here(&job->addresses[i]))
+      at[root.address_count++] = job->addresses[i];
+  if (!root.address_count)
+    root.address_count = rondo_address_list(mesh->cfg.interfaces, mesh->cfg.address_family, at);
+  int status = RONDO_ERR_UNSUPPORTED;
+  for (uint32_t p = 0; p < job->port_count && root.address_count && status != RONDO_SUCCESS; p++) {
+    for (uint32_t i = 0; i < root.address_count; i++)
+      at[i].port = job->ports[p];
+    status = rondo_root_open(&root);
+  }
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank 0 cannot listen at %s, port %u and %u others: %s",
+                            job->host, job->ports[0], job->port_count - 1,
+                            root.address_count ? strerror(errno) : "no network interface fits");
+  return RONDO_SUCCESS;
+}
+
+int rondo_mesh_join_prepare(struct rondo_mesh *mesh) {
+  struct rondo_job *job = &mesh->job;
+  if (!job->address_count)
+    job->address_count = rondo_resolve_now(job->host, mesh->cfg.address_family, job->addresses);
+  return job->address_count ? open_root(mesh) : RONDO_SUCCESS;
+}
+
 static void on_resolved(void *arg, const struct rondo_wire_address *addresses, uint32_t count,
                         const char *error) {
   struct rondo_mesh *mesh = arg;
@@ -309,7 +345,10 @@ static void on_resolved(void *arg, const struct rondo_wire_address *addresses, u
   }
   memcpy(mesh->job.addresses, addresses, count * sizeof *addresses);
   mesh->job.address_count = count;
-  try_root(mesh);
+  if (open_root(mesh) == RONDO_SUCCESS)
+    try_root(mesh);
+  else
+    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, "the root cannot be opened");
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg) {
@@ -330,8 +369,6 @@ void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
   evtimer_assign(&mesh->root_dial.again, base, on_again, mesh);
   rondo_loop_timer_set(&mesh->deadline, mesh->cfg.join_timeout_ns + GRACE_NS);
   mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
-  if (!job->address_count)
-    job->address_count = rondo_resolve_now(job->host, mesh->cfg.address_family, job->addresses);
   if (job->address_count) {
     try_root(mesh);
     return;

@@ -117,6 +117,8 @@ void rondo_mesh_set_phase(struct rondo_mesh *mesh, int phase);
 void rondo_mesh_settle(struct rondo_mesh *mesh);
 
 // mesh_join.c
+// Opens the root if that is for this process to do, and can be done at once. Any thread.
+int rondo_mesh_join_prepare(struct rondo_mesh *mesh);
 void rondo_mesh_join_begin(struct rondo_mesh *mesh);
 void rondo_mesh_join_end(struct rondo_mesh *mesh); // closes what leads to the root
 // Adds a rank, or takes one away, once the process has joined.

@@ -101,7 +101,7 @@ static int refusal_in(const uint8_t *bytes, size_t size) {
 static void expect_refusal(const void *bytes, size_t size, int refusal) {
   uint8_t heard[RECORD_BYTES];
   int fd = call();
-  struct sockaddr_in me;
+  struct sockaddr_in me = {0};
   socklen_t me_size = sizeof me;
   char address[64];
   assert_int_equal(getsockname(fd, (struct sockaddr *)&me, &me_size), 0);

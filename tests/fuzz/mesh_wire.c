@@ -1,0 +1,83 @@
+// Every payload that comes over a socket is read or refused; what is read is written back as it was.
+#include "runtime/boot/wire.h"
+#include "tests/support/fuzz.h"
+
+#define BYTES 8192u
+
+static uint8_t written[BYTES];
+
+static void check_same(const struct rondo_wire_reader *r, const struct rondo_wire_writer *w,
+                       const uint8_t *data, size_t size) {
+  if (!rondo_wire_is_done(r))
+    return;
+  RONDO_FUZZ_CHECK(!w->full);
+  RONDO_FUZZ_CHECK(w->size == size);
+  RONDO_FUZZ_CHECK(memcmp(w->bytes, data, size) == 0);
+}
+
+static void read_hello(struct rondo_wire_reader *r, struct rondo_wire_writer *w) {
+  struct rondo_wire_hello hello;
+  rondo_wire_get_hello(r, &hello);
+  rondo_wire_put_hello(w, &hello);
+}
+
+static void read_member(struct rondo_wire_reader *r, struct rondo_wire_writer *w) {
+  struct rondo_wire_member m;
+  rondo_wire_get_member(r, &m);
+  if (!r->bad)
+    rondo_wire_put_member(w, &m);
+  for (uint32_t i = 0; i < m.rank_count; i++)
+    RONDO_FUZZ_CHECK(m.ranks[i] < RONDO_MAX_RANKS);
+  RONDO_FUZZ_CHECK(strlen(m.host) < sizeof m.host && strlen(m.local) < sizeof m.local);
+  rondo_wire_member_fini(&m);
+}
+
+static void read_loss(struct rondo_wire_reader *r, struct rondo_wire_writer *w) {
+  char text[RONDO_WIRE_TEXT_BYTES + 1];
+  uint32_t *ranks;
+  rondo_wire_put_u8(w, rondo_wire_get_u8(r));
+  rondo_wire_get_text(r, text, sizeof text);
+  uint32_t count = rondo_wire_get_ranks(r, &ranks);
+  rondo_wire_put_text(w, text);
+  rondo_wire_put_ranks(w, ranks, count);
+  free(ranks);
+}
+
+static void read_numbers(struct rondo_wire_reader *r, struct rondo_wire_writer *w) {
+  rondo_wire_put_u64(w, rondo_wire_get_u64(r));
+  rondo_wire_put_u32(w, rondo_wire_get_u32(r));
+  rondo_wire_put_u16(w, rondo_wire_get_u16(r));
+}
+
+static void read_head(const uint8_t *data, size_t size) {
+  for (int proven = 0; proven < 2; proven++) {
+    struct rondo_wire_head head;
+    int good = rondo_wire_head_read(data, size, proven, &head);
+    uint8_t bytes[RONDO_WIRE_HEAD_BYTES];
+    if (good != 1)
+      continue;
+    rondo_wire_head_write(bytes, &head);
+    RONDO_FUZZ_CHECK(memcmp(bytes, data, sizeof bytes) == 0);
+    RONDO_FUZZ_CHECK(head.size <= (proven ? RONDO_WIRE_PROVEN_BYTES : RONDO_WIRE_UNPROVEN_BYTES));
+    RONDO_FUZZ_CHECK(head.fd_count <= (proven ? RONDO_WIRE_FDS : 0));
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static void (*const readers[])(struct rondo_wire_reader *, struct rondo_wire_writer *) = {
+      read_hello, read_member, read_loss, read_numbers};
+  if (size == 0 || size > BYTES)
+    return 0;
+  uint8_t which = data[0] % 5;
+  data++;
+  size--;
+  if (which == 4) {
+    read_head(data, size);
+    return 0;
+  }
+  struct rondo_wire_reader r = {data, size, 0};
+  struct rondo_wire_writer w = {.bytes = written, .capacity = sizeof written};
+  readers[which](&r, &w);
+  check_same(&r, &w, data, size);
+  return 0;
+}

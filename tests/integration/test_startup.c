@@ -1,0 +1,436 @@
+// Processes start, find each other by an id or by what a launcher says, and learn who died.
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "queues/platform/atomic.h"
+#include "runtime/boot/address.h"
+#include "runtime/boot/launch.h"
+#include "runtime/boot/mesh.h"
+#include "tests/support/named.h"
+#include "tests/support/processes.h"
+
+#define LONG_NS INT64_C(40000000000)
+
+// What a child's mesh was told.
+struct told {
+  uint64_t lost_bits;
+  uint32_t reasons; // a bit each
+  uint32_t received, rosters;
+};
+
+static void on_lost(void *arg, const uint32_t *ranks, uint32_t count, int reason,
+                    const char *text) {
+  struct told *t = arg;
+  (void)text;
+  rondo_store_seq_cst_u32(&t->reasons, rondo_load_relaxed_u32(&t->reasons) | 1u << reason);
+  uint64_t bits = rondo_load_relaxed_u64(&t->lost_bits);
+  for (uint32_t i = 0; i < count; i++)
+    bits |= UINT64_C(1) << ranks[i];
+  rondo_store_seq_cst_u64(&t->lost_bits, bits);
+}
+
+static void on_receive(void *arg, struct rondo_mesh_message *message) {
+  struct told *t = arg;
+  (void)message;
+  rondo_store_seq_cst_u32(&t->received, rondo_load_relaxed_u32(&t->received) + 1);
+}
+
+static const struct rondo_mesh_events events = {.receive = on_receive, .lost = on_lost};
+
+// Bounded only by the test's own limit.
+static void await_bits(const struct told *t, uint64_t bits) {
+  while ((rondo_load_seq_cst_u64(&t->lost_bits) & bits) != bits)
+    (void)poll(NULL, 0, 1);
+}
+
+static void await_received(const struct told *t, uint32_t count) {
+  while (rondo_load_seq_cst_u32(&t->received) < count)
+    (void)poll(NULL, 0, 1);
+}
+
+static struct rondo_config config_of(struct rondo_test_child *child) {
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  cfg.rank = child->rank;
+  cfg.rank_count = child->count;
+  return cfg;
+}
+
+static struct rondo_mesh *start(struct rondo_test_child *child, struct rondo_config *cfg,
+                                struct told *t) {
+  struct rondo_mesh *mesh;
+  RONDO_CHILD_CHECK(rondo_config_complete(cfg) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_mesh_is_needed(cfg));
+  RONDO_CHILD_CHECK(rondo_mesh_start(cfg, &events, t, &mesh) == RONDO_SUCCESS);
+  return mesh;
+}
+
+static struct rondo_mesh *start_with_id(struct rondo_test_child *child, struct told *t) {
+  struct rondo_config cfg = config_of(child);
+  cfg.id = rondo_test_child_id(child, &cfg);
+  return start(child, &cfg, t);
+}
+
+static void send_to_all(struct rondo_test_child *child, struct rondo_mesh *mesh) {
+  for (uint32_t r = 0; r < child->count; r++) {
+    struct rondo_mesh_send message = {
+        .to = rondo_mesh_process_of(mesh, r), .bytes = "hello", .size = 5};
+    if (r != child->rank)
+      RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+  }
+}
+
+// Joins, hears from everybody, and leaves.
+static void meet(struct rondo_test_child *child, struct rondo_mesh *mesh, const struct told *t) {
+  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_mesh_process_count(mesh) == child->count);
+  RONDO_CHILD_CHECK(rondo_mesh_self(mesh) == child->rank);
+  send_to_all(child, mesh);
+  await_received(t, child->count - 1);
+  rondo_mesh_stop(mesh, LONG_NS);
+}
+
+// ---------------------------------------------------------------- with an id ---
+
+static void meet_by_id(struct rondo_test_child *child) {
+  struct told t = {0};
+  meet(child, start_with_id(child, &t), &t);
+}
+
+static void processes_meet_by_an_id(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  for (uint32_t count = 2; count <= 8; count *= 4) {
+    rondo_test_fork(&p, count, meet_by_id, NULL);
+    rondo_test_pass_id(&p);
+    rondo_test_reap(&p, 0);
+  }
+}
+
+// --------------------------------------------------------------- by a launcher ---
+
+// Name, value and so on; "%r" is the rank, "%n" how many there are.
+struct launch {
+  const char *const *variables;
+};
+
+static void set_environment(struct rondo_test_child *child, const char *const *variables) {
+  for (; *variables; variables += 2) {
+    char number[16];
+    const char *value = variables[1];
+    int is_rank = strcmp(value, "%r") == 0;
+    (void)snprintf(number, sizeof number, "%u", is_rank ? child->rank : child->count);
+    if (is_rank || strcmp(value, "%n") == 0)
+      value = number;
+    RONDO_CHILD_CHECK(setenv(variables[0], value, 1) == 0);
+  }
+}
+
+static void meet_by_launcher(struct rondo_test_child *child) {
+  const struct launch *l = child->arg;
+  struct told t = {0};
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  set_environment(child, l->variables);
+  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  RONDO_CHILD_CHECK(cfg.rank == child->rank && cfg.rank_count == child->count);
+  meet(child, mesh, &t);
+}
+
+static const char *const torchrun[] = {
+    "RANK", "%r", "WORLD_SIZE", "%n", "MASTER_ADDR", "localhost", "MASTER_PORT", "29500", NULL};
+static const char *const open_mpi[] = {"OMPI_COMM_WORLD_RANK",
+                                       "%r",
+                                       "OMPI_COMM_WORLD_SIZE",
+                                       "%n",
+                                       "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                       "%n",
+                                       "PMIX_NAMESPACE",
+                                       "17",
+                                       NULL};
+static const char *const pmi[] = {"PMI_RANK",        "%r", "PMI_SIZE", "%n",
+                                  "MPI_LOCALNRANKS", "%n", NULL};
+static const char *const slurm[] = {"SLURM_PROCID",
+                                    "%r",
+                                    "SLURM_STEP_NUM_TASKS",
+                                    "%n",
+                                    "SLURM_STEP_NUM_NODES",
+                                    "1",
+                                    "SLURM_STEP_ID",
+                                    "0",
+                                    "SLURM_JOB_ID",
+                                    "7",
+                                    "SLURM_STEP_NODELIST",
+                                    "n[1-9]",
+                                    NULL};
+static const char *const by_hand[] = {"RONDO_RANK", "%r",  "RONDO_RANK_COUNT", "%n",
+                                      "RONDO_ROOT", "::1", "RONDO_SECRET",     "sixteen letters.",
+                                      NULL};
+
+static void processes_meet_by_what_a_launcher_says(void **state) {
+  (void)state;
+  const char *const *all[] = {torchrun, open_mpi, pmi, slurm, by_hand};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    struct rondo_test_processes p;
+    struct launch l = {all[i]};
+    if (all[i] == by_hand && access("/proc/net/if_inet6", R_OK) != 0)
+      continue;
+    rondo_test_fork(&p, 3, meet_by_launcher, &l);
+    rondo_test_reap(&p, 0);
+  }
+}
+
+static char three[] = "3";
+
+static char *variable_of_torchrun(const char *name) {
+  static char text[64];
+  for (const char *const *v = torchrun; *v; v += 2) {
+    if (strcmp(*v, name) != 0)
+      continue;
+    (void)snprintf(text, sizeof text, "%s", strcmp(v[1], "%r") == 0 ? "0" : v[1]);
+    return strcmp(v[1], "%n") == 0 ? three : text;
+  }
+  return NULL;
+}
+
+// The ports are made of what the launcher says; somebody else has the first of them.
+static void a_port_that_is_taken_is_passed_over(void **state) {
+  (void)state;
+  struct rondo_test_processes p;
+  struct launch l = {torchrun};
+  struct rondo_launch launch;
+  struct sockaddr_storage s;
+  struct rondo_wire_address at = {.family = 4, .bytes = {127, 0, 0, 1}};
+  assert_int_equal(rondo_launch_find(variable_of_torchrun, &launch), RONDO_SUCCESS);
+  at.port = launch.ports[0];
+  socklen_t size = rondo_address_to_socket(&at, &s);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  int one = 1;
+  assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one), 0);
+  assert_int_equal(bind(fd, (struct sockaddr *)&s, size), 0);
+  rondo_test_fork(&p, 3, meet_by_launcher, &l);
+  rondo_test_reap(&p, 0);
+  close(fd);
+}
+
+static void wait_in_vain(struct rondo_test_child *child) {
+  struct told t = {0};
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  cfg.join_timeout_ns = 400000000;
+  set_environment(child, torchrun);
+  if (child->rank == 1)
+    return; // never comes
+  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
+  await_bits(&t, 1 << 1);
+  RONDO_CHILD_CHECK(t.lost_bits == 1 << 1 && t.reasons == 1u << RONDO_MESH_MISSING);
+  rondo_mesh_stop(mesh, LONG_NS);
+}
+
+static void a_rank_that_never_comes_is_lost_to_the_others(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 4, wait_in_vain, NULL);
+  rondo_test_reap(&p, 0);
+}
+
+// ------------------------------------------------------------------ and deaths ---
+
+#define VICTIM 2u
+
+static void outlive(struct rondo_test_child *child) {
+  struct told t = {0};
+  struct rondo_mesh *mesh = start_with_id(child, &t);
+  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  if (child->rank == 0) { // has a connection to the victim; the others are told by the root
+    struct rondo_mesh_send message = {.to = VICTIM};
+    RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+  }
+  if (child->rank == VICTIM) {
+    await_received(&t, 1);
+    // A child of its own keeps what it inherits open, as those of data loaders do.
+    if (fork() == 0) {
+      char byte;
+      (void)!read(child->from, &byte, 1); // until the test is over
+      _exit(0);
+    }
+    rondo_test_child_say(child);
+    for (;;)
+      pause();
+  }
+  await_bits(&t, 1u << VICTIM);
+  RONDO_CHILD_CHECK(t.lost_bits == 1u << VICTIM && t.reasons == 1u << RONDO_MESH_DIED);
+  struct rondo_mesh_send message = {.to = VICTIM};
+  RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_ERR_PEER);
+  rondo_mesh_stop(mesh, LONG_NS);
+}
+
+static void a_killed_process_is_lost_to_all(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 5, outlive, NULL);
+  rondo_test_pass_id(&p);
+  rondo_test_hear(&p, VICTIM);
+  assert_int_equal(kill(p.pids[VICTIM], SIGKILL), 0);
+  rondo_test_reap(&p, 1u << VICTIM);
+}
+
+// Rank 0, with the root, dies: before all have come (arg), or after.
+static void outlive_root(struct rondo_test_child *child) {
+  struct told t = {0};
+  int is_early = child->arg != NULL;
+  struct rondo_config cfg = config_of(child);
+  cfg.id = rondo_test_child_id(child, &cfg);
+  if (is_early && child->rank == child->count - 1)
+    return;
+  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  if (child->rank == 0) {
+    if (!is_early)
+      RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+    for (;;)
+      pause();
+  }
+  if (is_early) {
+    // Whether it had joined already, or not: then it has nobody to ask until its time is over.
+    rondo_mesh_stop(mesh, LONG_NS);
+    return;
+  }
+  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  rondo_test_child_say(child);
+  await_bits(&t, 1);
+  RONDO_CHILD_CHECK(t.lost_bits == 1 && t.reasons == 1u << RONDO_MESH_DIED);
+  // The others still reach each other.
+  for (uint32_t r = 1; r < child->count; r++) {
+    struct rondo_mesh_send message = {.to = r};
+    if (r != child->rank)
+      RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+  }
+  await_received(&t, child->count - 2);
+  rondo_test_child_say(child);
+  rondo_test_child_hear(child);
+  rondo_mesh_stop(mesh, LONG_NS);
+}
+
+static void the_job_outlives_its_root(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 4, outlive_root, NULL);
+  rondo_test_pass_id(&p);
+  for (uint32_t r = 1; r < 4; r++)
+    rondo_test_hear(&p, r);
+  assert_int_equal(kill(p.pids[0], SIGKILL), 0);
+  for (uint32_t r = 1; r < 4; r++)
+    rondo_test_hear(&p, r);
+  for (uint32_t r = 1; r < 4; r++)
+    rondo_test_say(&p, r);
+  rondo_test_reap(&p, 1);
+}
+
+static void stopping_without_a_root_is_bounded(void **state) {
+  struct rondo_test_processes p;
+  static int early;
+  (void)state;
+  rondo_test_fork(&p, 4, outlive_root, &early);
+  rondo_test_pass_id(&p);
+  assert_int_equal(kill(p.pids[0], SIGKILL), 0);
+  rondo_test_reap(&p, 1);
+}
+
+static void fail_with_root(struct rondo_test_child *child) {
+  struct told t = {0};
+  struct rondo_mesh *mesh = start_with_id(child, &t);
+  struct rondo_mesh_counters c;
+  do { // until it has joined, but for the last rank, which nobody starts
+    (void)poll(NULL, 0, 1);
+    rondo_mesh_counters(mesh, &c);
+  } while (c.sent < 3);
+  rondo_test_child_say(child);
+  if (child->rank == 0)
+    for (;;)
+      pause();
+  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
+  RONDO_CHILD_CHECK(t.reasons == 1u << RONDO_MESH_DIED);
+  rondo_mesh_stop(mesh, LONG_NS);
+}
+
+static void wait_for_one_more(struct rondo_test_child *child) {
+  struct rondo_test_child more = *child;
+  more.count = child->count + 1;
+  fail_with_root(&more);
+}
+
+static void joining_fails_at_once_when_the_root_dies(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 3, wait_for_one_more, NULL);
+  rondo_test_pass_id(&p);
+  for (uint32_t r = 0; r < 3; r++)
+    rondo_test_hear(&p, r);
+  assert_int_equal(kill(p.pids[0], SIGKILL), 0);
+  rondo_test_reap(&p, 1);
+}
+
+// Stopped for a while, with messages on their way: late, and nobody takes it for dead.
+static void be_patient(struct rondo_test_child *child) {
+  struct told t = {0};
+  struct rondo_mesh *mesh = start_with_id(child, &t);
+  RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
+  rondo_test_child_say(child);
+  if (child->rank == VICTIM) {
+    await_received(&t, child->count - 1);
+  } else {
+    rondo_test_child_hear(child); // it is stopped now
+    struct rondo_mesh_send message = {.to = VICTIM};
+    RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+    rondo_test_child_say(child);
+  }
+  RONDO_CHILD_CHECK(rondo_load_seq_cst_u64(&t.lost_bits) == 0);
+  rondo_test_child_say(child);
+  rondo_test_child_hear(child);
+  rondo_mesh_stop(mesh, LONG_NS);
+}
+
+static void a_stopped_process_is_not_taken_for_dead(void **state) {
+  struct rondo_test_processes p;
+  int status;
+  (void)state;
+  rondo_test_fork(&p, 4, be_patient, NULL);
+  rondo_test_pass_id(&p);
+  for (uint32_t r = 0; r < 4; r++)
+    rondo_test_hear(&p, r);
+  assert_int_equal(kill(p.pids[VICTIM], SIGSTOP), 0);
+  assert_int_equal(waitpid(p.pids[VICTIM], &status, WUNTRACED), p.pids[VICTIM]);
+  for (uint32_t r = 0; r < 4; r++)
+    if (r != VICTIM)
+      rondo_test_say(&p, r);
+  for (uint32_t r = 0; r < 4; r++)
+    if (r != VICTIM)
+      rondo_test_hear(&p, r);
+  assert_int_equal(kill(p.pids[VICTIM], SIGCONT), 0);
+  for (uint32_t r = 0; r < 4; r++)
+    rondo_test_hear(&p, r);
+  for (uint32_t r = 0; r < 4; r++)
+    rondo_test_say(&p, r);
+  rondo_test_reap(&p, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("startup", processes_meet_by_an_id),
+      RONDO_NAMED_TEST("startup", processes_meet_by_what_a_launcher_says),
+      RONDO_NAMED_TEST("startup", a_port_that_is_taken_is_passed_over),
+      RONDO_NAMED_TEST("startup", a_rank_that_never_comes_is_lost_to_the_others),
+      RONDO_NAMED_TEST("startup", a_killed_process_is_lost_to_all),
+      RONDO_NAMED_TEST("startup", the_job_outlives_its_root),
+      RONDO_NAMED_TEST("startup", stopping_without_a_root_is_bounded),
+      RONDO_NAMED_TEST("startup", joining_fails_at_once_when_the_root_dies),
+      RONDO_NAMED_TEST("startup", a_stopped_process_is_not_taken_for_dead),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
