@@ -34,7 +34,7 @@ enum rondo_fault {
   RONDO_FAULT_DOORBELL_IGNORED,   // a run begins before the stream that it is tied to has rung
   RONDO_FAULT_STREAM_EARLY,       // the first block to end a run lets its stream go on
   RONDO_FAULT_OWED_IGNORED,       // connectors are used again while a peer may still write to them
-  RONDO_FAULT_LOSS_UNTOLD,        // who loses a process does not tell the others of the group
+  RONDO_FAULT_FAILURE_UNTOLD,     // who closes its gate does not tell the others of the group
   RONDO_FAULT_EVEN_FORGOTTEN,     // one process forgets how often an id was used, and others do not
   RONDO_FAULT_COUNT
 };

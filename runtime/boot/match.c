@@ -17,6 +17,24 @@ static void fail(struct rondo_world *world, struct rondo_communicator *comm, int
     rondo_peers_wake(world, comm);
 }
 
+// The same, and tells the others: the members of a group fail together, though not each of them knows
+// the reason by itself.
+static void fail_together(struct rondo_world *world, const struct rondo_meeting *m,
+                          struct rondo_communicator *comm, int status, uint32_t culprit) {
+  if (!comm || comm->gate.state >= RONDO_GATE_FAILED)
+    return;
+  fail(world, comm, status, culprit);
+  for (const struct rondo_party *p = m->parties; p; p = p->next) {
+    if (p->comm != comm || !p->is_announced || RONDO_FAULT(FAILURE_UNTOLD))
+      continue;
+    struct rondo_notice_short notice = {.id = m->id, .generation = p->generation};
+    notice.rank = p->rank;
+    notice.other = culprit;
+    notice.status = status;
+    rondo_peers_tell(world, p, RONDO_NOTICE_FAIL, &notice, sizeof notice);
+  }
+}
+
 // ------------------------------------------------------------------- links ---
 
 static struct rondo_party *party_at(const struct rondo_meeting *m,
@@ -84,8 +102,7 @@ static void bind_links(struct rondo_world *world, struct rondo_meeting *m,
     link->is_ready = done == BOUND;
     world->peers[link->process].links += link->is_ready;
     if (done == UNSOUND)
-      rondo_match_fail(world, party_at(m, comm, link->is_outgoing ? link->from : link->to),
-                       RONDO_ERR_SYSTEM, other->rank);
+      fail_together(world, m, comm, RONDO_ERR_SYSTEM, other->rank);
   }
 }
 
@@ -155,7 +172,7 @@ void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
     if (status != RONDO_SUCCESS) {
       rondo_log(RONDO_LOG_ERROR, "id %llu: the device of rank %u does not take its connectors",
                 (unsigned long long)p->desc->id, p->rank);
-      fail(world, comm, status, p->rank);
+      fail_together(world, m, comm, status, p->rank);
       return;
     }
   }
@@ -197,7 +214,7 @@ static uint32_t fail_different(struct rondo_world *world, const struct rondo_mee
     if (mismatched == UINT32_MAX)
       rondo_party_report_mismatch(p, party, what);
     mismatched = p->rank;
-    fail(world, p->comm, RONDO_ERR_MISMATCH, party->rank);
+    fail_together(world, m, p->comm, RONDO_ERR_MISMATCH, party->rank);
     // The other side may not hear of ours by itself: not everybody names everybody.
     const struct rondo_party *far = p->process == RONDO_HERE ? party : p;
     const struct rondo_party *near = far == p ? party : p;
@@ -350,7 +367,7 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
   }
   uint32_t mismatched = fail_different(world, m, party);
   if (mismatched != UINT32_MAX)
-    fail(world, comm, RONDO_ERR_MISMATCH, mismatched);
+    fail_together(world, m, comm, RONDO_ERR_MISMATCH, mismatched);
   if (world->mesh)
     rondo_match_settle(world, m, party);
   else
@@ -367,7 +384,7 @@ void rondo_match_arrive(struct rondo_world *world, struct rondo_meeting *m,
     join(world, party, comm);
   uint32_t mismatched = fail_different(world, m, party);
   if (mismatched != UINT32_MAX)
-    fail(world, comm, RONDO_ERR_MISMATCH, mismatched);
+    fail_together(world, m, comm, RONDO_ERR_MISMATCH, mismatched);
   if (!comm)
     return;
   bind_links(world, m, comm);
@@ -473,26 +490,11 @@ static int depends_on(const struct rondo_meeting *m, const struct rondo_communic
   return 0;
 }
 
-// Others may still hear of the rank, or not have noticed: the members of a group fail together.
-static void tell_lost(struct rondo_world *world, const struct rondo_meeting *m,
-                      const struct rondo_communicator *comm, uint32_t rank) {
-  for (const struct rondo_party *p = m->parties; p; p = p->next) {
-    if (p->comm != comm || !p->is_announced || RONDO_FAULT(LOSS_UNTOLD))
-      continue;
-    struct rondo_notice_short notice = {.id = m->id, .generation = p->generation};
-    notice.rank = p->rank;
-    notice.other = rank;
-    notice.status = RONDO_ERR_PEER;
-    rondo_peers_tell(world, p, RONDO_NOTICE_FAIL, &notice, sizeof notice);
-  }
-}
-
 void rondo_match_lost(struct rondo_world *world, struct rondo_meeting *m, uint32_t rank, int left) {
   for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
     if (!comm->present || !depends_on(m, comm, rank))
       continue;
-    fail(world, comm, RONDO_ERR_PEER, rank);
-    tell_lost(world, m, comm, rank);
+    fail_together(world, m, comm, RONDO_ERR_PEER, rank);
   }
   struct rondo_party *after = NULL;
   for (struct rondo_party *p = m->parties; p; p = after) {

@@ -50,7 +50,7 @@ static const char *const faults[] = {
     "doorbell_ignored",
     "stream_early",
     "owed_ignored",
-    "loss_untold",
+    "failure_untold",
     "even_forgotten",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
