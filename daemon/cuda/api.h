@@ -38,6 +38,7 @@
   ENTRY(stream_query, cuStreamQuery)                                                               \
   ENTRY(stream_batch_mem_op, cuStreamBatchMemOp)                                                   \
   ENTRY(stream_get_capture_info, cuStreamGetCaptureInfo)                                           \
+  ENTRY(stream_get_ctx, cuStreamGetCtx)                                                            \
   ENTRY(thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode)                    \
   ENTRY(user_object_create, cuUserObjectCreate)                                                    \
   ENTRY(user_object_release, cuUserObjectRelease)                                                  \

@@ -109,6 +109,7 @@ void rondo_cuda_leave(struct rondo_cuda_stay *stay);
 
 int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why);
 void rondo_cuda_close(struct rondo_device *device);
+int rondo_cuda_connector_kind(struct rondo_device *device);
 // Once more open, without asking.
 void rondo_cuda_keep(struct rondo_cuda_device *device);
 
@@ -123,6 +124,14 @@ int rondo_cuda_write(struct rondo_device *device, uint64_t to, const void *from,
 int rondo_cuda_read(struct rondo_device *device, void *to, uint64_t from, uint64_t bytes);
 int rondo_cuda_copy(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
 int rondo_cuda_check(struct rondo_device *device, const void *memory, uint64_t bytes, char *why);
+
+// ------------------------------------------------------------------ stream.c ---
+
+int rondo_cuda_enqueue(struct rondo_daemon *d, void *stream, struct rondo_stream_words *words,
+                       uint64_t ticket, char *why);
+int rondo_cuda_is_capturing(struct rondo_daemon *d, void *stream, int *capturing, char *why);
+int rondo_cuda_capture(struct rondo_daemon *d, void *stream, const struct rondo_capture *c,
+                       char *why);
 
 // ------------------------------------------------------------------ daemon.c ---
 

@@ -281,3 +281,22 @@ void rondo_cuda_close(struct rondo_device *device) {
   }
   pthread_mutex_unlock(&devices_lock);
 }
+
+// Ranks of the process may be on any device: if there is one that cannot reach the memory of this one,
+// they hand data to each other in page-locked memory.
+int rondo_cuda_connector_kind(struct rondo_device *device) {
+  const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
+  int count = 0;
+  if (d->api->device_get_count(&count) != CUDA_SUCCESS)
+    return RONDO_MEMORY_SHARED;
+  for (int ordinal = 0; ordinal < count; ordinal++) {
+    CUdevice peer;
+    int can = 0;
+    if (ordinal == d->ordinal)
+      continue;
+    if (d->api->device_get(&peer, ordinal) != CUDA_SUCCESS ||
+        d->api->device_can_access_peer(&can, peer, d->handle) != CUDA_SUCCESS || !can)
+      return RONDO_MEMORY_SHARED;
+  }
+  return RONDO_MEMORY_DEVICE;
+}

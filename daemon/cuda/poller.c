@@ -42,7 +42,8 @@ static struct view pass(void) {
   for (uint32_t i = 0; i < poller.count; i++) {
     struct rondo_cuda_daemon *d = poller.daemons[i];
     seen.moved |= serve(d);
-    seen.unfinished |= rondo_load_seq_cst_u64(&d->base.outstanding) != 0;
+    seen.unfinished |= rondo_load_seq_cst_u64(&d->base.outstanding) != 0 ||
+                       rondo_load_seq_cst_u32(&d->base.watched) != 0;
   }
   pthread_mutex_unlock(&poller.lock);
   return seen;

@@ -1,0 +1,158 @@
+// Runs in the order of streams of the application, by memory operations of the streams: they hold no
+// multiprocessor, and need no thread of the CPU.
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/cuda/backend.h"
+
+static CUstreamBatchMemOpParams write_value(const uint64_t *word, uint64_t value) {
+  CUstreamBatchMemOpParams p;
+  memset(&p, 0, sizeof p);
+  p.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  p.writeValue.address = (CUdeviceptr)(uintptr_t)word;
+  p.writeValue.value64 = value;
+  p.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT; // what came before it is visible first (D1)
+  return p;
+}
+
+static CUstreamBatchMemOpParams await_value(const uint64_t *word, uint64_t value, unsigned how) {
+  CUstreamBatchMemOpParams p;
+  memset(&p, 0, sizeof p);
+  p.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+  p.waitValue.address = (CUdeviceptr)(uintptr_t)word;
+  p.waitValue.value64 = value;
+  p.waitValue.flags = how;
+  return p;
+}
+
+static int refuse(CUresult result, const char *call, char *why) {
+  (void)snprintf(why, RONDO_WHY_BYTES, "%s: %s", call, rondo_cuda_error_name(result));
+  if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE ||
+      result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT)
+    return RONDO_ERR_INVALID;
+  return result == CUDA_ERROR_NOT_SUPPORTED ? RONDO_ERR_UNSUPPORTED : RONDO_ERR_SYSTEM;
+}
+
+// Whether runs can be tied to the stream. In the device's context.
+static int check_stream(const struct rondo_cuda_device *device, CUstream stream, char *why) {
+  CUcontext ctx = NULL;
+  if (device->shares_queue) {
+    (void)snprintf(why, RONDO_WHY_BYTES,
+                   "CUDA_DEVICE_MAX_CONNECTIONS=1: a stream that waits would keep the daemon from "
+                   "being launched");
+    return RONDO_ERR_UNSUPPORTED;
+  }
+  CUresult result = device->api->stream_get_ctx(stream, &ctx);
+  if (result != CUDA_SUCCESS)
+    return refuse(result, "cuStreamGetCtx", why);
+  if (ctx == device->ctx)
+    return RONDO_SUCCESS;
+  (void)snprintf(why, RONDO_WHY_BYTES, "the stream is not one of device %d", device->ordinal);
+  return RONDO_ERR_INVALID;
+}
+
+static int enqueue(const struct rondo_cuda_device *device, CUstream stream,
+                   CUstreamBatchMemOpParams *values, unsigned count, char *why) {
+  CUresult result = device->api->stream_batch_mem_op(stream, count, values, 0);
+  return result == CUDA_SUCCESS ? RONDO_SUCCESS : refuse(result, "cuStreamBatchMemOp", why);
+}
+
+int rondo_cuda_enqueue(struct rondo_daemon *base, void *stream, struct rondo_stream_words *words,
+                       uint64_t ticket, char *why) {
+  const struct rondo_cuda_device *device = rondo_cuda_daemon_of(base)->device;
+  CUstreamBatchMemOpParams values[] = {
+      write_value(&words->doorbell, ticket),
+      await_value(&words->completion, ticket, CU_STREAM_WAIT_VALUE_GEQ),
+      write_value(&words->passed, ticket)};
+  struct rondo_cuda_stay stay;
+  CUresult result = rondo_cuda_enter(device, &stay);
+  if (result != CUDA_SUCCESS)
+    return refuse(result, "cuCtxPushCurrent", why);
+  int status = check_stream(device, stream, why);
+  if (status == RONDO_SUCCESS)
+    status = enqueue(device, stream, values, 3, why);
+  rondo_cuda_leave(&stay);
+  return status;
+}
+
+// -------------------------------------------------------------------- capture --
+
+// The graph that the stream is being captured into; null: it is not.
+static int find_graph(const struct rondo_cuda_device *device, CUstream stream, CUgraph *graph,
+                      char *why) {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  *graph = NULL;
+  CUresult result =
+      device->api->stream_get_capture_info(stream, &capture, NULL, graph, NULL, NULL, NULL);
+  if (result != CUDA_SUCCESS)
+    return refuse(result, "cuStreamGetCaptureInfo", why);
+  if (capture == CU_STREAM_CAPTURE_STATUS_NONE)
+    *graph = NULL;
+  if (capture != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+    return RONDO_SUCCESS;
+  (void)snprintf(why, RONDO_WHY_BYTES, "the capture of the stream is invalid");
+  return RONDO_ERR_INVALID;
+}
+
+int rondo_cuda_is_capturing(struct rondo_daemon *base, void *stream, int *capturing, char *why) {
+  const struct rondo_cuda_device *device = rondo_cuda_daemon_of(base)->device;
+  struct rondo_cuda_stay stay;
+  CUgraph graph = NULL;
+  CUresult result = rondo_cuda_enter(device, &stay);
+  if (result != CUDA_SUCCESS)
+    return refuse(result, "cuCtxPushCurrent", why);
+  int status = check_stream(device, stream, why);
+  if (status == RONDO_SUCCESS)
+    status = find_graph(device, stream, &graph, why);
+  *capturing = graph != NULL;
+  rondo_cuda_leave(&stay);
+  return status;
+}
+
+// Gives what is captured to the graph to look after. In the device's context.
+static int give_to_graph(const struct rondo_cuda_device *device, CUgraph graph,
+                         const struct rondo_capture *c, char *why) {
+  CUuserObject object = NULL;
+  CUresult result = device->api->user_object_create(&object, c->arg, c->drop, 1,
+                                                    CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  if (result != CUDA_SUCCESS) {
+    c->drop(c->arg);
+    return refuse(result, "cuUserObjectCreate", why);
+  }
+  result = device->api->graph_retain_user_object(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (result == CUDA_SUCCESS)
+    return RONDO_SUCCESS;
+  (void)device->api->user_object_release(object, 1); // which drops it
+  return refuse(result, "cuGraphRetainUserObject", why);
+}
+
+int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct rondo_capture *c,
+                       char *why) {
+  const struct rondo_cuda_device *device = rondo_cuda_daemon_of(base)->device;
+  // Equal, not "at least": that is a comparison on a circle, on which a ticket of a replayed run is
+  // not ahead of 0.
+  CUstreamBatchMemOpParams values[] = {
+      write_value(&c->words->doorbell, c->ticket),
+      await_value(&c->words->completion, c->ticket, CU_STREAM_WAIT_VALUE_EQ),
+      write_value(&c->words->completion, 0)};
+  struct rondo_cuda_stay stay;
+  CUgraph graph = NULL;
+  CUresult result = rondo_cuda_enter(device, &stay);
+  if (result != CUDA_SUCCESS) {
+    c->drop(c->arg);
+    return refuse(result, "cuCtxPushCurrent", why);
+  }
+  int status = find_graph(device, stream, &graph, why);
+  if (status == RONDO_SUCCESS && !graph) {
+    (void)snprintf(why, RONDO_WHY_BYTES, "the capture of the stream has ended");
+    status = RONDO_ERR_INVALID;
+  }
+  if (status == RONDO_SUCCESS)
+    status = give_to_graph(device, graph, c, why);
+  else
+    c->drop(c->arg);
+  if (status == RONDO_SUCCESS)
+    status = enqueue(device, stream, values, 3, why);
+  rondo_cuda_leave(&stay);
+  return status;
+}
