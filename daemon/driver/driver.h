@@ -23,6 +23,11 @@ enum rondo_memory_kind {
   RONDO_MEMORY_DEVICE = 1  // the device's own: the CPU writes and reads it by calls only
 };
 
+enum rondo_note {
+  RONDO_NOTE_STARTED = 0, // a block was
+  RONDO_NOTE_QUIT = 1     // a block has
+};
+
 struct rondo_driver;
 
 struct rondo_device {
@@ -34,8 +39,9 @@ struct rondo_daemon {
   // Written at every submission.
   _Alignas(RONDO_LINE_BYTES) struct rondo_sq_producer sq; // guarded by whoever submits
   uint64_t outstanding;                                   // runs submitted and not completed (H3)
-  uint32_t watched; // what `service` looks at that may ask for a run at any time
-  uint8_t submission_line[RONDO_LINE_BYTES - sizeof(struct rondo_sq_producer) - 12];
+  uint64_t ended_ns; // rondo_now_ns when a block last ended a run; 0: this driver does not tell
+  uint32_t watched;  // what `service` looks at that may ask for a run at any time
+  uint8_t submission_line[RONDO_LINE_BYTES - sizeof(struct rondo_sq_producer) - 20];
   // Constant once it has been created.
   const struct rondo_driver *driver;
   struct rondo_device *device;
@@ -45,6 +51,9 @@ struct rondo_daemon {
   // Takes completions and pushes waiting runs; any thread, any time. Returns 1 if it did anything.
   int (*service)(void *owner);
   int (*needs_service)(void *owner);
+  // Told of starts and quits (enum rondo_note), those of a series without progress left out; may
+  // be null. Never waits.
+  void (*noted)(void *owner, int what, uint32_t block);
   void *owner;
 };
 
@@ -55,6 +64,7 @@ struct rondo_daemon_request {
   uint32_t first_sequence; // of every queue
   int (*service)(void *owner);
   int (*needs_service)(void *owner);
+  void (*noted)(void *owner, int what, uint32_t block);
   void *owner;
 };
 
@@ -122,9 +132,10 @@ struct rondo_driver {
   void (*kick)(struct rondo_daemon *d, int urgent);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);
-  // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over. Returns 1
-  // if done, else 0.
-  int (*help)(struct rondo_daemon *d, int (*is_done)(void *arg), void *arg, uint64_t deadline_ns);
+  // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over; `now_ns` is
+  // the caller's, who has just looked. Returns 1 if done, else 0.
+  int (*help)(struct rondo_daemon *d, int (*is_done)(void *arg), void *arg, uint64_t now_ns,
+              uint64_t deadline_ns);
   // Waits until every launch of every block that has begun has left, until the deadline, or until
   // the daemon is told to exit. Returns 1 if they have left, else 0.
   int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);
@@ -173,6 +184,7 @@ static inline void rondo_daemon_init(struct rondo_daemon *d, struct rondo_device
   d->device = device;
   d->service = request->service;
   d->needs_service = request->needs_service;
+  d->noted = request->noted;
   d->owner = request->owner;
 }
 

@@ -63,9 +63,19 @@ static int should_start(const struct rondo_host_block *block, uint64_t now_ns) {
   return block->core.queue.count > 0 && now_ns >= block->next_start_ns;
 }
 
+// A stuck block starts and quits a thousand times a second: of such a series only the first is told.
+static void tell(const struct rondo_host_block *block, int what) {
+  const struct rondo_daemon *d = &block->daemon->base;
+  if (d->noted && !block->is_fruitless)
+    d->noted(d->owner, what, block->core.index);
+}
+
 static void block_left(struct rondo_host_block *block, uint64_t now_ns) {
   struct rondo_host_daemon *d = block->daemon;
-  if (block_progress(block) != block->progress_mark)
+  int progressed = block_progress(block) != block->progress_mark;
+  tell(block, RONDO_NOTE_QUIT);
+  block->is_fruitless = !progressed;
+  if (progressed)
     block->pause_ns = d->restart_min_ns;
   else if (block->pause_ns < d->restart_max_ns)
     block->pause_ns *= 2;
@@ -97,8 +107,10 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns) {
     rondo_store_seq_cst_u64(&block->launches, block->launches + 1);
     rondo_fetch_add_relaxed_u64(&block->daemon->starts, block->core.index == 0);
     block->progress_mark = block_progress(block);
+    tell(block, RONDO_NOTE_STARTED);
     rondo_block_start(&block->core, now_ns);
   }
+  uint64_t ended = block->core.counters.ended;
   int result = RONDO_STEP_IDLE;
   int moved = 0;
   for (int i = 0; i < STEPS_PER_DRIVE; i++) {
@@ -107,6 +119,8 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns) {
       break;
     moved = 1;
   }
+  if (block->core.counters.ended != ended)
+    rondo_store_relaxed_u64(&block->daemon->base.ended_ns, now_ns);
   if (!block->core.resident)
     block_left(block, now_ns);
   if (moved)

@@ -108,8 +108,8 @@ static void host_kick(struct rondo_daemon *base, int urgent) {
 static void host_done(struct rondo_daemon *base) { rondo_host_done(rondo_host_daemon_of(base)); }
 
 static int host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
-                     uint64_t deadline_ns) {
-  return rondo_host_help(rondo_host_daemon_of(base), is_done, arg, deadline_ns);
+                     uint64_t now_ns, uint64_t deadline_ns) {
+  return rondo_host_help(rondo_host_daemon_of(base), is_done, arg, now_ns, deadline_ns);
 }
 
 static int host_synchronize(struct rondo_daemon *base, uint64_t deadline_ns) {

@@ -197,11 +197,10 @@ static void helper_leave(const struct helper *h) {
 }
 
 int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
-                    uint64_t deadline_ns) {
+                    uint64_t now_ns, uint64_t deadline_ns) {
   if (is_done(arg))
     return 1;
-  struct helper h = {.daemon = d, .moved_ns = rondo_now_ns()};
-  uint64_t now_ns = h.moved_ns;
+  struct helper h = {.daemon = d, .moved_ns = now_ns};
   int done = 0;
   struct float_environment saved = float_environment_enter();
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);

@@ -22,7 +22,7 @@ struct rondo_host_block {
   uint32_t owner;        // 1 while somebody steps the block (H1/H2)
   uint32_t worker;       // index of the worker that it is attached to
   uint32_t copies_bytes; // into the user's buffer, the most at a time; a hint for helpers
-  uint32_t reserved;
+  uint32_t is_fruitless; // its last launch was
   struct rondo_host_daemon *daemon;
   uint64_t launches;      // times it was started
   uint64_t leaves;        // times it has quit
@@ -93,9 +93,9 @@ void rondo_host_kick(struct rondo_host_daemon *d, int urgent);
 void rondo_host_done(struct rondo_host_daemon *d);
 
 // Steps the daemon's blocks, and others' when these are stuck, until `is_done`
-// returns nonzero or the time `deadline_ns` is reached. Returns 1 if done, else 0.
+// returns nonzero or the time `deadline_ns` is reached; it is `now_ns`. Returns 1 if done, else 0.
 int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
-                    uint64_t deadline_ns);
+                    uint64_t now_ns, uint64_t deadline_ns);
 
 // Waits until every launch of every block that has begun has left, until the
 // deadline or until the daemon is told to exit. Returns 1 if they have left, else 0.

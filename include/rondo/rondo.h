@@ -411,6 +411,14 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
 // unless the application handles it or RONDO_REPORT_SIGNAL is 0. Slow; for diagnosis.
 int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks);
 
+// Writes the flight record of this rank: its last 1,024 events, always kept, and what its daemon is
+// doing now, as JSON, one object a line. `rondo-sim analyse` reads the records of all ranks of a
+// job and says why it hangs. Also written for all ranks of the process, to the files
+// that RONDO_FLIGHT_FILE names, on SIGUSR1 and when a wait times out: see docs/configuration.md.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_NO_MEMORY, RONDO_ERR_SYSTEM (the
+// stream failed), RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED.
+int rondo_flight_write(struct rondo_context ctx, FILE *stream);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -49,6 +49,7 @@ static int make_daemon(struct rondo_rank *rank) {
       .first_sequence = rank->manual.first_sequence,
       .service = rondo_rank_service,
       .needs_service = rondo_rank_needs_service,
+      .noted = rondo_rank_noted,
       .owner = rank};
   status = driver->create(rank->device, &request, &rank->daemon);
   if (status != RONDO_SUCCESS)
@@ -133,6 +134,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
   if (manual)
     rank->manual = *manual;
   rank->event_fd = -1;
+  rondo_flight_init(&rank->flight);
   pthread_mutex_init(&rank->lock, NULL);
   pthread_mutex_init(&rank->stream_lock, NULL);
   rondo_callbacks_init(&rank->callbacks, manual != NULL);
@@ -164,6 +166,7 @@ static void abort_all(struct rondo_rank *rank) {
     if (coll->generation % 2)
       rondo_world_fail(rank->world, &coll->party, RONDO_ERR_ABORTED);
   }
+  (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_ABORTED, NULL);
   pthread_mutex_unlock(&rank->lock);
   pthread_mutex_unlock(&rank->world->lock);
 }
@@ -194,9 +197,10 @@ static int all_have_ended(struct rondo_rank *rank) {
 }
 
 static int help_until_ended(struct rondo_rank *rank, int64_t timeout_ns) {
-  uint64_t until_ns = rondo_now_ns() + (uint64_t)timeout_ns;
+  uint64_t now_ns = rondo_now_ns();
   if (!rank->is_manual && timeout_ns > 0)
-    (void)rank->daemon->driver->help(rank->daemon, is_idle, rank, until_ns);
+    (void)rank->daemon->driver->help(rank->daemon, is_idle, rank, now_ns,
+                                     now_ns + (uint64_t)timeout_ns);
   return all_have_ended(rank);
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/driver/driver.h"
 #include "runtime/boot/world.h"
 #include "runtime/complete/callbacks.h"
+#include "runtime/observe/flight.h"
 #include <rondo/rondo.h>
 
 #define RONDO_SQ_ENTRIES 256u
@@ -28,6 +29,8 @@ struct rondo_tie {
 struct rondo_run_record {
   struct rondo_run_record *next;
   uint64_t number;
+  uint64_t event;     // its number in the flight record
+  uint64_t submitted; // when, as the flight record tells time
   const void *send;
   void *recv;
   rondo_callback callback;
@@ -50,6 +53,7 @@ struct rondo_coll {
   uint32_t generation;
   struct rondo_collective_desc desc;
   uint32_t *members; // ranks of the group, by position
+  struct rondo_flight_tag tag;
   struct rondo_party party;
   struct rondo_plan plan;
   void *contexts; // device memory: contexts, ops of the plan, endpoints of its peers
@@ -114,6 +118,7 @@ struct rondo_rank {
   void *allocations;             // tree (search.h) of the user's memory
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
+  struct rondo_flight flight;
   // Looked at without the lock.
   uint32_t has_overflow;
   uint32_t wants_events;
@@ -206,6 +211,9 @@ void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);
 // rank. Never waits: if another thread has the lock, that thread does it.
 int rondo_rank_service(void *owner);
 int rondo_rank_needs_service(void *owner);
+// Adds to the flight record that a block was started or has quit (enum rondo_note), unless
+// another thread has the rank lock. Never waits.
+void rondo_rank_noted(void *owner, int what, uint32_t block);
 // Pushes what fits of a collective's waiting runs. The rank lock is held.
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
 // Takes a collective without outstanding runs off the list of those that found the SQ full, where

@@ -341,6 +341,9 @@ static int register_inside(struct rondo_rank *rank, const struct rondo_collectiv
   pthread_mutex_lock(&rank->lock);
   publish(rank, coll);
   *handle = rondo_coll_handle(coll);
+  coll->tag = rondo_flight_tag_make(&coll->desc, handle->handle, coll->members, coll->party.nranks,
+                                    rank->cfg.rank_count);
+  (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_REGISTERED, &coll->tag);
   pthread_mutex_unlock(&rank->lock);
   return RONDO_SUCCESS;
 }
@@ -381,6 +384,7 @@ static int deregister_inside(struct rondo_rank *rank, struct rondo_collective ha
   } else {
     rondo_store_release_u32(&coll->generation, coll->generation + 1);
     rondo_coll_forget_overflow(rank, coll);
+    (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_DEREGISTERED, &coll->tag);
   }
   pthread_mutex_unlock(&rank->lock);
   if (status == RONDO_SUCCESS)

@@ -80,6 +80,7 @@ static void append(struct rondo_coll *coll, struct rondo_run_record *record,
                    const struct rondo_submission *s) {
   const struct rondo_run_args *args = &s->args;
   record->next = NULL;
+  record->event = 0;
   record->number = coll->submitted + 1;
   rondo_store_relaxed_u64(&coll->submitted, record->number);
   record->send = args->send;
@@ -115,6 +116,16 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
   pthread_mutex_lock(&rank->lock);
 }
 #endif
+
+// The rank lock is held, so nothing became of the run yet.
+static void note_submission(struct rondo_rank *rank, const struct rondo_coll *coll,
+                            struct rondo_run_record *record) {
+  struct rondo_flight_event *e = rondo_flight_add(&rank->flight, RONDO_FLIGHT_RUN, &coll->tag);
+  e->run = record->number;
+  e->pushed = coll->unpushed ? 0 : e->at;
+  record->event = rank->flight.added;
+  record->submitted = e->at;
+}
 
 int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
                            const struct rondo_submission *s) {
@@ -153,6 +164,7 @@ void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
   rank->submitted++;
   rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, 1); // H3
   rondo_coll_push(rank, coll);
+  note_submission(rank, coll, record);
 }
 
 void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
@@ -271,17 +283,21 @@ static int timed_out(struct rondo_context ctx, const struct awaited *a, int64_t 
             a->rank->cfg.rank, (unsigned long long)a->coll->desc.id, (unsigned long long)a->run,
             (double)timeout_ns / 1e9);
   (void)rondo_report(ctx, rondo_log_stream(), NULL);
+  pthread_mutex_lock(&a->rank->lock);
+  rondo_flight_add(&a->rank->flight, RONDO_FLIGHT_TIMEOUT, &a->coll->tag)->run = a->run;
+  pthread_mutex_unlock(&a->rank->lock);
+  rondo_flight_dump(a->rank->world);
   return RONDO_ERR_TIMEOUT;
 }
 
-static uint64_t deadline_after(int64_t timeout_ns) {
-  uint64_t now_ns = rondo_now_ns();
+static uint64_t deadline_after(uint64_t now_ns, int64_t timeout_ns) {
   return timeout_ns <= 0 ? now_ns : now_ns + (uint64_t)timeout_ns;
 }
 
 static int help(struct rondo_rank *rank, struct awaited *a, int64_t timeout_ns) {
   struct rondo_daemon *d = rank->daemon;
-  return d->driver->help(d, is_ended, a, deadline_after(timeout_ns));
+  uint64_t now_ns = rondo_now_ns();
+  return d->driver->help(d, is_ended, a, now_ns, deadline_after(now_ns, timeout_ns));
 }
 
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
@@ -345,7 +361,7 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   int status = rondo_rank_enter(ctx, "device_synchronize", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  if (!rank->daemon->driver->synchronize(rank->daemon, deadline_after(timeout_ns)))
+  if (!rank->daemon->driver->synchronize(rank->daemon, deadline_after(rondo_now_ns(), timeout_ns)))
     status = rondo_load_acquire_u32(rank->daemon->exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
   rondo_rank_exit(ctx);
   return status;

@@ -1,6 +1,7 @@
 // Between the queues and the callers: completions come in, waiting runs go out.
 #include <unistd.h>
 
+#include "daemon/driver/clock.h"
 #include "queues/platform/explore.h"
 #include "runtime/api/rank.h"
 #include "runtime/observe/log.h"
@@ -49,6 +50,13 @@ void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll
   }
 }
 
+// A run that could not go to the device when it was submitted does now.
+static void note_push(struct rondo_rank *rank, const struct rondo_run_record *record) {
+  struct rondo_flight_event *e = rondo_flight_at(&rank->flight, record->event);
+  if (e)
+    e->pushed = rondo_flight_now();
+}
+
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
   while (coll->unpushed && coll->on_device < RONDO_DEVICE_RUNS) {
     struct rondo_sqe entry = entry_for(coll, coll->unpushed);
@@ -57,6 +65,7 @@ void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
       return;
     }
     coll->on_device++;
+    note_push(rank, coll->unpushed);
     coll->unpushed = coll->unpushed->next;
   }
 }
@@ -76,8 +85,20 @@ static int push_overflow(struct rondo_rank *rank) {
   return moved;
 }
 
+static void note_end(struct rondo_rank *rank, const struct rondo_run_record *record, int status,
+                     uint32_t device_ns) {
+  struct rondo_flight_event *e = rondo_flight_at(&rank->flight, record->event);
+  if (!e)
+    return;
+  uint64_t seen_ns = rondo_load_relaxed_u64(&rank->daemon->ended_ns);
+  e->ended_ns = seen_ns ? seen_ns : rondo_now_ns();
+  e->device_ns = device_ns;
+  e->value = (uint16_t)status;
+}
+
 // Ends the oldest run of a collective. The record is recycled.
-static void end_run(struct rondo_rank *rank, struct rondo_coll *coll, int status) {
+static void end_run(struct rondo_rank *rank, struct rondo_coll *coll, int status,
+                    uint32_t duration_ns) {
   struct rondo_run_record *record = coll->head;
   coll->head = record->next;
   if (!coll->head)
@@ -91,6 +112,7 @@ static void end_run(struct rondo_rank *rank, struct rondo_coll *coll, int status
   rondo_store_release_u64(&coll->completed, record->number); // R1
   if (record->callback)
     rondo_callbacks_post(&rank->callbacks, record->callback, record->arg, status);
+  note_end(rank, record, status, duration_ns);
   record->next = rank->free_records;
   rank->free_records = record;
   rondo_coll_push(rank, coll);
@@ -104,7 +126,16 @@ static void accept_completion(struct rondo_rank *rank, const struct rondo_cqe *c
               rank->cfg.rank, cqe->collective, cqe->run);
     return;
   }
-  end_run(rank, coll, cqe->status);
+  end_run(rank, coll, cqe->status, cqe->duration_ns);
+}
+
+void rondo_rank_noted(void *owner, int what, uint32_t block) {
+  struct rondo_rank *rank = owner;
+  int event = what == RONDO_NOTE_QUIT ? RONDO_FLIGHT_QUIT : RONDO_FLIGHT_STARTED;
+  if (pthread_mutex_trylock(&rank->lock))
+    return;
+  rondo_flight_add(&rank->flight, event, NULL)->value = (uint16_t)block;
+  pthread_mutex_unlock(&rank->lock);
 }
 
 int rondo_rank_service(void *owner) {

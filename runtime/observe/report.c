@@ -230,6 +230,7 @@ static void on_signal(int number) {
 
 static void visit_world(struct rondo_world *world, void *arg) {
   (void)report_world(world, arg, NULL);
+  rondo_flight_dump(world);
 }
 
 static void *reporter_main(void *arg) {

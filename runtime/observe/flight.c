@@ -1,0 +1,75 @@
+// The ring of the flight record.
+#include "runtime/observe/flight.h"
+
+#include "daemon/driver/clock.h"
+
+// A look at the clock takes a tenth of a small collective, the time stamp counter a tenth of that.
+uint64_t rondo_flight_now(void) {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  return rondo_now_ns();
+#endif
+}
+
+void rondo_flight_init(struct rondo_flight *f) {
+  f->first_ns = rondo_now_ns();
+  f->first_at = rondo_flight_now();
+}
+
+uint64_t rondo_flight_time(const struct rondo_flight *f, uint64_t at) {
+  uint64_t now = rondo_flight_now();
+  uint64_t now_ns = rondo_now_ns();
+  if (now <= f->first_at || at <= f->first_at)
+    return f->first_ns;
+  double rate = (double)(now_ns - f->first_ns) / (double)(now - f->first_at);
+  return f->first_ns + (uint64_t)((double)(at - f->first_at) * rate);
+}
+
+static int is_whole_job(const uint32_t *members, uint32_t member_count, uint32_t rank_count) {
+  for (uint32_t i = 0; i < member_count; i++)
+    if (members[i] != i)
+      return 0;
+  return member_count == rank_count;
+}
+
+// Ranks number their groups as they like; in the record a group has one number, made of its members.
+static uint32_t group_number(const uint32_t *members, uint32_t member_count, uint32_t rank_count) {
+  uint32_t hash = 2166136261u;
+  if (is_whole_job(members, member_count, rank_count))
+    return 0;
+  for (uint32_t i = 0; i < member_count; i++)
+    hash = (hash ^ members[i]) * 16777619u;
+  return hash ? hash : 1;
+}
+
+struct rondo_flight_tag rondo_flight_tag_make(const struct rondo_collective_desc *desc,
+                                              uint64_t handle, const uint32_t *members,
+                                              uint32_t member_count, uint32_t rank_count) {
+  struct rondo_flight_tag tag = {.id = desc->id, .handle = handle, .count = desc->count};
+  tag.group = group_number(members, member_count, rank_count);
+  tag.root = desc->root;
+  tag.kind = (uint32_t)desc->kind;
+  tag.dtype = (uint16_t)desc->dtype;
+  tag.redop = (uint16_t)desc->redop;
+  return tag;
+}
+
+struct rondo_flight_event *rondo_flight_add(struct rondo_flight *f, int what,
+                                            const struct rondo_flight_tag *tag) {
+  static const struct rondo_flight_tag none;
+  struct rondo_flight_event *e = &f->events[++f->added % RONDO_FLIGHT_EVENTS];
+  e->tag = tag ? *tag : none;
+  e->at = rondo_flight_now();
+  e->pushed = e->ended_ns = e->run = 0;
+  e->device_ns = 0;
+  e->value = 0;
+  e->what = (uint16_t)what;
+  return e;
+}
+
+struct rondo_flight_event *rondo_flight_at(struct rondo_flight *f, uint64_t number) {
+  if (number == 0 || number > f->added || f->added - number >= RONDO_FLIGHT_EVENTS)
+    return NULL;
+  return &f->events[number % RONDO_FLIGHT_EVENTS];
+}

@@ -1,0 +1,366 @@
+// The flight record, and what rondo-sim makes of it.
+// Usage: test_flight PATH_OF_RONDO_SIM
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "examples/kit/team.h"
+#include "tests/support/job.h"
+#include "tests/support/load.h"
+#include "tests/support/log.h"
+#include "tests/support/named.h"
+
+#define RING 1024u
+
+static const char *program;
+static char folder[] = "/tmp/rondo-flight-XXXXXX";
+static char output[1 << 20];
+
+static struct rondo_collective_desc sum_of(uint64_t id, uint64_t count) {
+  return rondo_all_reduce(id, count, RONDO_INT32, RONDO_SUM);
+}
+
+// ----------------------------------------------------------------- records ---
+
+static const char *path_of(uint32_t rank) {
+  static char path[64];
+  (void)snprintf(path, sizeof path, "%s/record.%u", folder, rank);
+  return path;
+}
+
+static void write_record(struct rondo_context ctx, uint32_t rank) {
+  FILE *file = fopen(path_of(rank), "w");
+  assert_non_null(file);
+  assert_int_equal(rondo_flight_write(ctx, file), RONDO_SUCCESS);
+  assert_int_equal(fclose(file), 0);
+}
+
+// Reads a record: an array of its lines, each of them an object.
+static json_t *read_record(uint32_t rank) {
+  json_t *lines = json_array();
+  char line[4096];
+  FILE *file = fopen(path_of(rank), "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof line, file)) {
+    json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    if (!object)
+      fail_msg("not JSON: %s", line);
+    json_array_append_new(lines, object);
+  }
+  (void)fclose(file);
+  return lines;
+}
+
+// Lines with the key that says `value`; the last of them goes to `last`, borrowed.
+static uint32_t lines_saying(const json_t *lines, const char *key, const char *value,
+                             const json_t **last) {
+  size_t i;
+  json_t *line;
+  uint32_t count = 0;
+  json_array_foreach(lines, i, line) {
+    const char *text = json_string_value(json_object_get(line, key));
+    if (!text || strcmp(text, value) != 0)
+      continue;
+    count++;
+    if (last)
+      *last = line;
+  }
+  return count;
+}
+
+static int64_t number_in(const json_t *line, const char *key) {
+  const json_t *number = json_object_get(line, key);
+  assert_true(json_is_integer(number));
+  return json_integer_value(number);
+}
+
+// Runs `rondo-sim analyse --json` on all records. Returns its exit code and the report.
+static int analyse(json_t **report) {
+  char command[256];
+  (void)snprintf(command, sizeof command, "%s analyse --json %s/record.*", program, folder);
+  FILE *pipe = popen(command, "r");
+  assert_non_null(pipe);
+  size_t n = fread(output, 1, sizeof output - 1, pipe);
+  output[n] = '\0';
+  int status = pclose(pipe);
+  *report = json_loads(output, 0, NULL);
+  if (!*report)
+    fail_msg("no report: %s", output);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void forget_records(uint32_t ranks) {
+  for (uint32_t r = 0; r < ranks; r++)
+    (void)unlink(path_of(r));
+}
+
+// ------------------------------------------------------------------- tests ---
+
+static void run_some(struct rondo_context ctx, struct rondo_collective coll, uint32_t count) {
+  int32_t in = 1;
+  int32_t out = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    assert_int_equal(rondo_run(ctx, coll, &in, &out, NULL, NULL), RONDO_SUCCESS);
+    assert_int_equal(rondo_wait(ctx, coll, RONDO_LAST_RUN, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+  }
+}
+
+static void holds_the_last_events_and_says_how_many_are_gone(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = sum_of(7, 1);
+  const json_t *last = NULL;
+  rondo_test_job_open(&job, 1, NULL);
+  rondo_test_job_register(&job, &d, &coll);
+  run_some(job.ctx[0], coll, 3 * RING);
+  write_record(job.ctx[0], 0);
+  json_t *lines = read_record(0);
+  const json_t *header = json_array_get(lines, 0);
+  assert_string_equal(json_string_value(json_object_get(header, "rondo")), "flight-record");
+  assert_int_equal(number_in(header, "rank"), 0);
+  assert_int_equal(number_in(header, "ranks"), 1);
+  // One a run, one of the registration, and now and then a start and a quit.
+  assert_true(number_in(json_array_get(lines, 1), "dropped") >= 3 * RING + 1 - RING);
+  uint32_t completed = lines_saying(lines, "state", "completed", &last);
+  assert_true(completed <= RING && completed > RING / 4);
+  assert_int_equal(number_in(last, "run"), 3 * RING - 1);
+  assert_int_equal(number_in(last, "collective"), 7);
+  assert_true(number_in(last, "submitted_ns") > 0);
+  assert_true(number_in(last, "completed_ns") >= number_in(last, "started_ns"));
+  assert_int_equal(lines_saying(lines, "state", "submitted", NULL), 0);
+  assert_int_equal(lines_saying(lines, "event", "registered", NULL), 0); // long ago
+  json_decref(lines);
+  rondo_test_job_close(&job);
+  forget_records(1);
+}
+
+static void tells_registrations_waits_aborts_and_ends(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct rondo_collective colls[2];
+  struct rondo_collective_desc d = sum_of(9, 1);
+  int32_t b[2] = {0};
+  const json_t *last = NULL;
+  rondo_test_job_open(&job, 2, NULL);
+  d.kind = RONDO_BROADCAST;
+  d.root = 1;
+  rondo_test_job_register(&job, &d, colls);
+  assert_int_equal(rondo_run(job.ctx[0], colls[0], b, b + 1, NULL, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_run(job.ctx[0], colls[0], b, b + 1, NULL, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_run(job.ctx[0], colls[0], b, b + 1, NULL, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_abort(job.ctx[0]), RONDO_SUCCESS);
+  assert_int_equal(rondo_wait(job.ctx[0], colls[0], RONDO_LAST_RUN, RONDO_TEST_LONG_NS),
+                   RONDO_ERR_ABORTED);
+  assert_int_equal(rondo_deregister(job.ctx[0], colls[0]), RONDO_SUCCESS);
+  write_record(job.ctx[0], 0);
+  json_t *lines = read_record(0);
+  assert_int_equal(lines_saying(lines, "event", "registered", NULL), 1);
+  assert_int_equal(lines_saying(lines, "event", "deregistered", &last), 1);
+  assert_int_equal(number_in(last, "id"), 9);
+  assert_int_equal(lines_saying(lines, "event", "aborted", NULL), 1);
+  assert_true(lines_saying(lines, "event", "start", NULL) > 0);
+  assert_int_equal(lines_saying(lines, "status", "RONDO_ERR_ABORTED", &last), 3);
+  assert_int_equal(number_in(last, "root"), 1);
+  assert_int_equal(number_in(last, "run"), 2);
+  assert_true(number_in(last, "pushed_ns") > number_in(last, "submitted_ns")); // it had to wait
+  json_decref(lines);
+  rondo_test_job_close(&job);
+  forget_records(1);
+}
+
+struct crowd {
+  struct rondo_test_job job;
+  struct rondo_collective colls[2];
+};
+
+static void submit_or_write(void *arg, uint32_t member) {
+  struct crowd *c = arg;
+  if (member < 2) {
+    run_some(c->job.ctx[member], c->colls[member], (uint32_t)rondo_test_load(4 * RING, RING));
+    return;
+  }
+  for (int i = 0; i < 20; i++) {
+    FILE *sink = fopen("/dev/null", "w");
+    assert_non_null(sink);
+    assert_int_equal(rondo_flight_write(c->job.ctx[i % 2], sink), RONDO_SUCCESS);
+    (void)fclose(sink);
+  }
+}
+
+static void may_be_written_while_others_run(void **state) {
+  (void)state;
+  struct crowd c;
+  struct rondo_kit_team team = {3, false, submit_or_write, &c};
+  struct rondo_collective_desc d = sum_of(1, 1);
+  json_t *report = NULL;
+  rondo_test_job_open(&c.job, 2, NULL);
+  rondo_test_job_register(&c.job, &d, c.colls);
+  assert_int_equal(rondo_kit_team_run(&team), 0);
+  write_record(c.job.ctx[0], 0);
+  write_record(c.job.ctx[1], 1);
+  assert_int_equal(analyse(&report), 0); // nothing waits
+  json_decref(report);
+  rondo_test_job_close(&c.job);
+  forget_records(2);
+}
+
+static int is_executing(struct rondo_context ctx) {
+  struct rondo_stuck stuck[4];
+  size_t count = 0;
+  assert_int_equal(rondo_stuck(ctx, stuck, 4, &count), RONDO_SUCCESS);
+  for (size_t i = 0; i < count; i++)
+    if (stuck[i].state == RONDO_RUN_EXECUTING)
+      return 1;
+  return 0;
+}
+
+// Without preemption: three ranks in a ring of groups of two, each of which begins with the group to
+// its right. Nobody's right neighbour comes.
+static void open_ring(struct rondo_test_job *job, struct rondo_collective right[3],
+                      struct rondo_collective left[3]) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  c.budget = RONDO_BUDGET_NEVER;
+  c.report_on_timeout = 1;
+  rondo_test_job_open(job, 3, &c);
+  for (uint32_t r = 0; r < 3; r++)
+    for (uint32_t side = 0; side < 2; side++) {
+      uint32_t first = side == 0 ? r : (r + 2) % 3;
+      uint32_t members[2] = {first, (first + 1) % 3};
+      struct rondo_collective_desc d = sum_of(100 + first, 1);
+      assert_int_equal(rondo_group_create(job->ctx[r], members, 2, &d.group), RONDO_SUCCESS);
+      assert_int_equal(rondo_register(job->ctx[r], &d, side == 0 ? &right[r] : &left[r]),
+                       RONDO_SUCCESS);
+    }
+}
+
+static void check_ring(const json_t *report) {
+  const json_t *analysis = json_array_get(json_object_get(report, "analyses"), 0);
+  const json_t *cycle = json_object_get(analysis, "cycle");
+  assert_int_equal(json_array_size(cycle), 3);
+  for (size_t i = 0; i < 3; i++) {
+    const json_t *turn = json_array_get(cycle, i);
+    int64_t rank = number_in(turn, "rank");
+    const char *group = json_string_value(json_object_get(json_object_get(turn, "call"), "group"));
+    char wanted[32];
+    (void)snprintf(wanted, sizeof wanted, "collective %lld", 100 + (long long)rank);
+    assert_int_equal(number_in(turn, "waits_for"), (rank + 1) % 3);
+    assert_non_null(group);
+    assert_non_null(strstr(group, wanted));
+  }
+}
+
+static void a_deadlock_is_explained_from_the_records_of_a_timeout(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct rondo_collective right[3];
+  struct rondo_collective left[3];
+  int32_t b[12] = {0};
+  json_t *report = NULL;
+  char pattern[64];
+  open_ring(&job, right, left);
+  (void)snprintf(pattern, sizeof pattern, "%s/record", folder); // the rank is put behind it
+  for (uint32_t r = 0; r < 3; r++) {
+    assert_int_equal(rondo_run(job.ctx[r], right[r], b, b + 1 + r, NULL, NULL), RONDO_SUCCESS);
+    assert_int_equal(rondo_run(job.ctx[r], left[r], b, b + 4 + r, NULL, NULL), RONDO_SUCCESS);
+  }
+  while (!is_executing(job.ctx[0]) || !is_executing(job.ctx[1]) || !is_executing(job.ctx[2]))
+    assert_int_equal(rondo_wait(job.ctx[0], right[0], 1, 1000000), RONDO_ERR_TIMEOUT);
+  assert_int_equal(setenv("RONDO_FLIGHT_FILE", pattern, 1), 0);
+  assert_int_equal(rondo_wait(job.ctx[0], right[0], 1, 1000000), RONDO_ERR_TIMEOUT);
+  assert_int_equal(unsetenv("RONDO_FLIGHT_FILE"), 0);
+  assert_int_equal(analyse(&report), 10); // a circular wait
+  check_ring(report);
+  json_decref(report);
+  for (uint32_t r = 0; r < 3; r++) {
+    assert_int_equal(rondo_destroy(job.ctx[r], RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+    job.ctx[r].handle = 0;
+  }
+  forget_records(3);
+}
+
+static void a_rank_that_never_came_is_named_whatever_came_after(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct rondo_collective all[2];
+  struct rondo_collective own;
+  struct rondo_collective_desc d = sum_of(1, 1);
+  int32_t b[2] = {0};
+  uint32_t zero = 0;
+  json_t *report = NULL;
+  rondo_test_job_open(&job, 2, NULL);
+  rondo_test_job_register(&job, &d, all);
+  d.id = 2;
+  assert_int_equal(rondo_group_create(job.ctx[0], &zero, 1, &d.group), RONDO_SUCCESS);
+  assert_int_equal(rondo_register(job.ctx[0], &d, &own), RONDO_SUCCESS);
+  assert_int_equal(rondo_run(job.ctx[0], all[0], b, b + 1, NULL, NULL), RONDO_SUCCESS);
+  run_some(job.ctx[0], own, 2 * RING); // the ring forgets the submission of the run that hangs
+  write_record(job.ctx[0], 0);
+  write_record(job.ctx[1], 1);
+  assert_int_equal(analyse(&report), 11); // a rank never came
+  assert_non_null(strstr(output, "rank 1"));
+  json_decref(report);
+  assert_int_equal(rondo_run(job.ctx[1], all[1], b, b + 1, NULL, NULL), RONDO_SUCCESS);
+  rondo_test_job_close(&job);
+  forget_records(2);
+}
+
+static void a_signal_writes_it(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  char line[256] = "";
+  char pattern[64];
+  rondo_test_job_open(&job, 1, NULL);
+  assert_int_equal(mkfifo(path_of(0), 0600), 0);
+  (void)snprintf(pattern, sizeof pattern, "%s/record.%%r", folder);
+  assert_int_equal(setenv("RONDO_FLIGHT_FILE", pattern, 1), 0);
+  assert_int_equal(kill(getpid(), SIGUSR1), 0);
+  FILE *pipe = fopen(path_of(0), "r"); // until the record is being written
+  assert_non_null(pipe);
+  assert_non_null(fgets(line, sizeof line, pipe));
+  assert_non_null(strstr(line, "\"rondo\": \"flight-record\", \"version\": 1, \"rank\": 0"));
+  while (fgets(line, sizeof line, pipe))
+    ;
+  (void)fclose(pipe);
+  assert_int_equal(unsetenv("RONDO_FLIGHT_FILE"), 0);
+  rondo_test_job_close(&job);
+  forget_records(1);
+}
+
+static void a_stream_that_cannot_be_written_is_an_error(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  rondo_test_job_open(&job, 1, NULL);
+  rondo_test_log_clear();
+  assert_int_equal(rondo_flight_write(job.ctx[0], NULL), RONDO_ERR_INVALID);
+  FILE *full = fopen("/dev/full", "w");
+  assert_non_null(full);
+  assert_int_equal(rondo_flight_write(job.ctx[0], full), RONDO_ERR_SYSTEM);
+  (void)fclose(full);
+  assert_int_equal(rondo_test_log_lines(), 2);
+  rondo_test_job_close(&job);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("flight", holds_the_last_events_and_says_how_many_are_gone),
+      RONDO_NAMED_TEST("flight", tells_registrations_waits_aborts_and_ends),
+      RONDO_NAMED_TEST("flight", may_be_written_while_others_run),
+      RONDO_NAMED_TEST("flight", a_deadlock_is_explained_from_the_records_of_a_timeout),
+      RONDO_NAMED_TEST("flight", a_rank_that_never_came_is_named_whatever_came_after),
+      RONDO_NAMED_TEST("flight", a_signal_writes_it),
+      RONDO_NAMED_TEST("flight", a_stream_that_cannot_be_written_is_an_error),
+  };
+  if (argc != 2 || !mkdtemp(folder))
+    return 2;
+  program = argv[1];
+  rondo_test_log_open();
+  int failed = cmocka_run_group_tests_name("flight", tests, NULL, NULL);
+  return rmdir(folder) == 0 ? failed : 1;
+}
