@@ -334,21 +334,19 @@ int rondo_mesh_join_prepare(struct rondo_mesh *mesh) {
 static void on_resolved(void *arg, const struct rondo_wire_address *addresses, uint32_t count,
                         const char *error) {
   struct rondo_mesh *mesh = arg;
-  char text[RONDO_MESH_TEXT_BYTES];
-  rondo_resolve_forget(mesh->resolve);
-  mesh->resolve = NULL;
-  if (!count) {
+  char text[RONDO_MESH_TEXT_BYTES] = "the root cannot be opened";
+  if (count)
+    memcpy(mesh->job.addresses, addresses, count * sizeof *addresses);
+  else
     (void)snprintf(text, sizeof text, "no address of the root's host \"%.80s\" is found: %.80s",
                    mesh->job.host, error);
-    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, text);
-    return;
-  }
-  memcpy(mesh->job.addresses, addresses, count * sizeof *addresses);
   mesh->job.address_count = count;
-  if (open_root(mesh) == RONDO_SUCCESS)
+  rondo_resolve_forget(mesh->resolve); // what was found goes with it
+  mesh->resolve = NULL;
+  if (count && open_root(mesh) == RONDO_SUCCESS)
     try_root(mesh);
   else
-    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, "the root cannot be opened");
+    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, text);
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg) {

@@ -229,7 +229,8 @@ static void wait_in_vain(struct rondo_test_child *child) {
   struct rondo_mesh *mesh = start(child, &cfg, &t);
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
   await_bits(&t, 1 << 1);
-  RONDO_CHILD_CHECK(t.lost_bits == 1 << 1 && t.reasons == 1u << RONDO_MESH_MISSING);
+  // On a busy machine others may be late too; tests/integration/test_mesh.c is exact about it.
+  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) >> RONDO_MESH_MISSING & 1);
   rondo_mesh_stop(mesh, LONG_NS);
 }
 
@@ -265,7 +266,10 @@ static void outlive(struct rondo_test_child *child) {
       pause();
   }
   await_bits(&t, 1u << VICTIM);
-  RONDO_CHILD_CHECK(t.lost_bits == 1u << VICTIM && t.reasons == 1u << RONDO_MESH_DIED);
+  // Others may have left by now: they have seen the same.
+  uint32_t reasons = rondo_load_seq_cst_u32(&t.reasons);
+  RONDO_CHILD_CHECK(reasons >> RONDO_MESH_DIED & 1);
+  RONDO_CHILD_CHECK(!(reasons & ~(1u << RONDO_MESH_DIED | 1u << RONDO_MESH_LEFT)));
   struct rondo_mesh_send message = {.to = VICTIM};
   RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_ERR_PEER);
   rondo_mesh_stop(mesh, LONG_NS);
