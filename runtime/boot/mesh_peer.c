@@ -185,10 +185,16 @@ int rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer) {
   return !peer->out && !peer->in && !peer->dial.channel && !peer->first;
 }
 
+// 1 if this process has, or is about to have, a connection of its own to the peer.
+static int speaks(const struct rondo_mesh_peer *peer) {
+  return peer->out || peer->dial.channel || peer->first;
+}
+
+// On one's own connection, behind what was sent there: the other one could be faster.
 void rondo_mesh_peer_bye(struct rondo_mesh_peer *peer) {
   if (peer->out)
     rondo_channel_send_bytes(peer->out, RONDO_WIRE_BYE, NULL, 0);
-  if (peer->in)
+  else if (peer->in && !speaks(peer))
     rondo_channel_send_bytes(peer->in, RONDO_WIRE_BYE, NULL, 0);
 }
 
@@ -267,7 +273,8 @@ static void on_guest_closed(void *owner, struct rondo_channel *c, int how, const
 
 static const struct rondo_channel_events guest_events = {.closed = on_guest_closed};
 
-static void admit(struct rondo_mesh *mesh, struct rondo_channel *c) {
+// Returns the peer from which the connection comes, or null if it was refused.
+static struct rondo_mesh_peer *admit(struct rondo_mesh *mesh, struct rondo_channel *c) {
   uint32_t from = c->proof.hello.from;
   uint32_t to = c->proof.hello.to;
   struct rondo_mesh_peer *peer = from < mesh->process_count ? &mesh->peers[from] : NULL;
@@ -277,7 +284,7 @@ static void admit(struct rondo_mesh *mesh, struct rondo_channel *c) {
               c->who);
     rondo_channel_count(&mesh->counters.refused, 1);
     rondo_channel_close(c);
-    return;
+    return NULL;
   }
   if (peer->in)
     rondo_channel_close(peer->in);
@@ -285,12 +292,20 @@ static void admit(struct rondo_mesh *mesh, struct rondo_channel *c) {
   c->events = &in_events;
   c->owner = peer;
   rondo_channel_pause(c, 0);
+  return peer;
 }
 
 void rondo_mesh_peer_guest(void *arg, struct rondo_channel *c) {
   struct rondo_mesh *mesh = arg;
   if (mesh->phase == RONDO_MESH_READY) {
-    admit(mesh, c);
+    (void)admit(mesh, c);
+    return;
+  }
+  if (mesh->phase != RONDO_MESH_JOINING && mesh->process_count) {
+    // This process is about to leave. Whoever connects now must not take it for dead.
+    const struct rondo_mesh_peer *peer = admit(mesh, c);
+    if (peer && !speaks(peer))
+      rondo_channel_send_bytes(c, RONDO_WIRE_BYE, NULL, 0);
     return;
   }
   if (mesh->phase != RONDO_MESH_JOINING) {
@@ -310,6 +325,6 @@ void rondo_mesh_peer_admit(struct rondo_mesh *mesh) {
     struct rondo_channel *c = mesh->guests;
     mesh->guests = c->next;
     c->next = NULL;
-    admit(mesh, c);
+    (void)admit(mesh, c);
   }
 }
