@@ -36,9 +36,9 @@ static void cuda_kick(struct rondo_daemon *base, int urgent) {
   rondo_cuda_poller_kick();
 }
 
-// The context as it was saved last: a resident block may have gone on from there.
-static int cuda_look(struct rondo_daemon *base, uint32_t block, uint32_t index,
-                     struct rondo_look *look) {
+// The state of a context as it was saved last. Returns 1, or 0 if there is none.
+static int read_state(const struct rondo_daemon *base, uint32_t block, uint32_t index,
+                      struct rondo_context_dynamic *state) {
   struct rondo_device_collective entry;
   struct rondo_task_context context;
   uint64_t page = 0;
@@ -50,12 +50,38 @@ static int cuda_look(struct rondo_daemon *base, uint32_t block, uint32_t index,
     return 0;
   at = entry.contexts + block * sizeof context;
   if (block >= entry.block_count ||
-      rondo_cuda_read(base->device, &context, at, sizeof context) != RONDO_SUCCESS ||
-      context.state.phase == RONDO_PHASE_IDLE)
+      rondo_cuda_read(base->device, &context, at, sizeof context) != RONDO_SUCCESS)
     return 0;
-  memset(look, 0, sizeof *look);
-  look->state = context.state;
+  *state = context.state;
   return 1;
+}
+
+// What the block has told of the collective that it works on, which it has not saved.
+static void add_what_was_told(const struct rondo_cuda_block_status *s, struct rondo_look *look) {
+  uint32_t stands = rondo_load_relaxed_u32(&s->stands);
+  look->is_scheduled = 1;
+  look->waiting_ns = rondo_load_relaxed_u64(&s->waiting_ns);
+  if (!stands)
+    return;
+  look->state.phase = (uint8_t)stands;
+  look->state.op = (uint8_t)(stands >> 8);
+  look->state.has_reference = (stands & RONDO_STANDS_HAS_REFERENCE) != 0;
+  look->state.run.number = rondo_load_relaxed_u64(&s->run);
+  look->state.repeat = rondo_load_relaxed_u32(&s->repeat);
+  look->state.bound_send = (uint16_t)rondo_load_relaxed_u32(&s->bound_send);
+  look->has_data = (stands & RONDO_STANDS_HAS_DATA) != 0;
+}
+
+// As of the moment at which the block told, or saved, last: within a millisecond for what is stuck.
+static int cuda_look(struct rondo_daemon *base, uint32_t block, uint32_t index,
+                     struct rondo_look *look) {
+  const struct rondo_cuda_block_status *s = &rondo_cuda_daemon_of(base)->status[block];
+  memset(look, 0, sizeof *look);
+  if (!read_state(base, block, index, &look->state))
+    return 0;
+  if (rondo_load_relaxed_u32(&s->scheduled) == index + 1)
+    add_what_was_told(s, look);
+  return look->state.phase != RONDO_PHASE_IDLE;
 }
 
 static void cuda_count(struct rondo_daemon *base, struct rondo_daemon_counters *c) {

@@ -58,9 +58,17 @@ struct rondo_cuda_block_status {
   uint32_t reason;   // why the last residency ended: enum rondo_step_result or RONDO_LAUNCH_CUT
   uint32_t queued;   // collectives in the task queue
   struct rondo_block_counters counters;
-  uint8_t line[RONDO_LINE_BYTES - 32 - sizeof(struct rondo_block_counters)];
+  // For reports: where the block stands, as it was when it told last.
+  uint32_t scheduled; // table index of what it works on, plus 1; 0: nothing
+  uint32_t stands;    // phase, op << 8, RONDO_STANDS_*; 0: what is at home is as good
+  uint64_t run;
+  uint32_t repeat, bound_send;
+  uint64_t waiting_ns;
 };
 static_assert(sizeof(struct rondo_cuda_block_status) == RONDO_LINE_BYTES, "shared layout");
+
+#define RONDO_STANDS_HAS_DATA 0x10000u
+#define RONDO_STANDS_HAS_REFERENCE 0x20000u
 
 // The argument of a launch.
 struct rondo_cuda_launch {
@@ -171,6 +179,36 @@ RONDO_FN void rondo_launch_save(struct rondo_cuda_block_home *home, struct rondo
 
 // --------------------------------------------------------------- status line --
 
+// Where the block stands with what it works on, if that is loaded.
+RONDO_FN void rondo_launch_tell_context(struct rondo_cuda_block_status *s,
+                                        const struct rondo_task_context *c) {
+  uint32_t stands = c->state.phase | (uint32_t)c->state.op << 8;
+  if (c->state.phase == RONDO_PHASE_OPS && (rondo_context_op(c)->primitive & RONDO_PRIM_RECV) &&
+      rondo_connector_try_peek(&c->state.recv))
+    stands |= RONDO_STANDS_HAS_DATA;
+  if (c->state.has_reference)
+    stands |= RONDO_STANDS_HAS_REFERENCE;
+  rondo_store_relaxed_u64(&s->run, c->state.run.number);
+  rondo_store_relaxed_u32(&s->repeat, c->state.repeat);
+  rondo_store_relaxed_u32(&s->bound_send, c->state.bound_send);
+  rondo_store_relaxed_u32(&s->stands, stands);
+}
+
+RONDO_FN void rondo_launch_tell_place(struct rondo_cuda_block_status *s,
+                                      const struct rondo_block *b, uint64_t now_ns) {
+  uint32_t scheduled = 0;
+  rondo_store_relaxed_u32(&s->stands, 0);
+  if (b->queue.count) {
+    uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
+    const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+    if (slot->occupied && slot->context.fixed.index == index)
+      rondo_launch_tell_context(s, &slot->context);
+    scheduled = index + 1;
+  }
+  rondo_store_relaxed_u64(&s->waiting_ns, now_ns - b->last_progress_ns);
+  rondo_store_relaxed_u32(&s->scheduled, scheduled);
+}
+
 RONDO_FN void rondo_launch_tell(struct rondo_cuda_block_status *s, const struct rondo_block *b) {
   const struct rondo_block_counters *c = &b->counters;
   rondo_store_relaxed_u64(&s->counters.steps, c->steps);
@@ -194,6 +232,7 @@ RONDO_FN void rondo_launch_tell_begun(struct rondo_cuda_block_status *s, uint64_
 RONDO_FN void rondo_launch_tell_left(struct rondo_cuda_block_status *s, const struct rondo_block *b,
                                      uint64_t launches, uint32_t reason) {
   rondo_launch_tell(s, b);
+  rondo_store_relaxed_u32(&s->stands, 0);
   rondo_store_relaxed_u32(&s->reason, reason);
   rondo_store_release_u64(&s->leaves, launches); // L3
 }
@@ -217,6 +256,7 @@ RONDO_FN void rondo_launch_rest(struct rondo_launch_pace *p, struct rondo_cuda_b
                                 const struct rondo_block *b, uint64_t now_ns) {
   if (now_ns - p->told_ns >= RONDO_CUDA_STATUS_PERIOD_NS) {
     rondo_launch_tell(status, b);
+    rondo_launch_tell_place(status, b, now_ns);
     p->told_ns = now_ns;
   }
   rondo_launch_pause(p->pause_ns);
