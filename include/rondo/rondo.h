@@ -278,8 +278,8 @@ int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc 
                    struct rondo_collective *coll);
 
 // Gives the collective's communicator back. Returns RONDO_ERR_BUSY while a run
-// is outstanding. Peers that go on to run more than this rank has run get
-// RONDO_ERR_PEER on those runs.
+// is outstanding. Peers' runs beyond those that this rank has run end with RONDO_ERR_PEER, but
+// for those that needed nothing of this rank any more and have ended.
 int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll);
 
 // Finds a collective of this context by its id. RONDO_ERR_UNKNOWN if there is none.
@@ -339,6 +339,8 @@ int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, 
 // if nothing was ever submitted and `run` is RONDO_LAST_RUN. The waiting thread
 // works for the daemon meanwhile. Returns RONDO_ERR_TIMEOUT after `timeout_ns`
 // (0: look once); the run goes on. The run's callback may not have been called yet.
+// Once a run has failed, this call and rondo_test give its status for all later runs of the
+// collective, which have failed as well; their callbacks get each its own.
 // May be called from a callback only with timeout_ns 0.
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                int64_t timeout_ns);

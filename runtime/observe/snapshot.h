@@ -48,7 +48,9 @@ int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, uint
                              uint64_t run);
 
 // Finds ranks that wait for each other in a circle, each in the collective on which its
-// daemon works. Writes them to `cycle` (room for rank_count) and returns how many; 0: none.
+// daemon works. Without preemption every deadlock has one: a block leaves a collective only when its
+// part is done, so who has begun two has done with the first, and blocks of a rank begin what they
+// share in one order. Writes them to `cycle` (room for rank_count) and returns how many; 0: none.
 uint32_t rondo_snapshot_cycle(const struct rondo_snapshot *s, uint32_t *cycle);
 
 // The collective on which the rank's daemon works, or null.

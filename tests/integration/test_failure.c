@@ -202,6 +202,10 @@ static void a_peer_that_left_ends_later_runs(void **state) {
   assert_int_equal(rondo_test(job.ctx[0], coll[0], 1), RONDO_SUCCESS);
   submit(1, coll[1]);
   assert_int_equal(end_of(1, coll[1]), RONDO_ERR_PEER);
+  // Whatever ends later runs, the first failure is what is told of them.
+  assert_int_equal(rondo_abort(job.ctx[0]), RONDO_SUCCESS);
+  submit(0, coll[0]);
+  assert_int_equal(end_of(0, coll[0]), RONDO_ERR_PEER);
   rondo_test_job_close(&job);
 }
 

@@ -285,6 +285,39 @@ static void a_deadlock_is_explained_from_the_records_of_a_timeout(void **state) 
   forget_records(3);
 }
 
+// A block that has begun a collective stays with it, whatever other blocks of its rank do.
+static void the_report_finds_a_cycle_whatever_the_number_of_blocks(void **state) {
+  (void)state;
+  static int32_t in[50000];
+  static int32_t out[2][50000];
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  struct rondo_test_job job;
+  struct rondo_collective small[2];
+  struct rondo_collective large[2];
+  struct rondo_collective_desc few = sum_of(1, 10);
+  struct rondo_collective_desc many = sum_of(2, 50000); // a share for each block
+  uint32_t cycle = 0;
+  FILE *sink = fopen("/dev/null", "w");
+  assert_non_null(sink);
+  c.budget = RONDO_BUDGET_NEVER;
+  c.blocks = 3;
+  rondo_test_job_open(&job, 2, &c);
+  rondo_test_job_register(&job, &few, small);
+  rondo_test_job_register(&job, &many, large);
+  for (uint32_t r = 0; r < 2; r++)
+    for (uint32_t i = 0; i < 2; i++)
+      assert_int_equal(rondo_run(job.ctx[r], i == r ? small[r] : large[r], in, out[r], NULL, NULL),
+                       RONDO_SUCCESS);
+  while (cycle == 0)
+    assert_int_equal(rondo_report(job.ctx[0], sink, &cycle), RONDO_SUCCESS);
+  assert_int_equal(cycle, 2);
+  (void)fclose(sink);
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(rondo_destroy(job.ctx[r], RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+    job.ctx[r].handle = 0;
+  }
+}
+
 static void a_rank_that_never_came_is_named_whatever_came_after(void **state) {
   (void)state;
   struct rondo_test_job job;
@@ -353,6 +386,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("flight", tells_registrations_waits_aborts_and_ends),
       RONDO_NAMED_TEST("flight", may_be_written_while_others_run),
       RONDO_NAMED_TEST("flight", a_deadlock_is_explained_from_the_records_of_a_timeout),
+      RONDO_NAMED_TEST("flight", the_report_finds_a_cycle_whatever_the_number_of_blocks),
       RONDO_NAMED_TEST("flight", a_rank_that_never_came_is_named_whatever_came_after),
       RONDO_NAMED_TEST("flight", a_signal_writes_it),
       RONDO_NAMED_TEST("flight", a_stream_that_cannot_be_written_is_an_error),
