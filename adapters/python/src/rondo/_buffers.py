@@ -1,0 +1,226 @@
+"""Memory of other packages' arrays: by the buffer protocol, else by DLPack. Nothing is copied."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, Optional, Tuple
+
+from ._enums import DType
+from ._errors import InvalidError, UnsupportedError
+
+
+class _PyBuffer(ctypes.Structure):
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+_PYBUF_FULL_RO = 0x11C
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = [ctypes.POINTER(_PyBuffer)]
+_release_buffer.restype = None
+_is_contiguous = ctypes.pythonapi.PyBuffer_IsContiguous
+_is_contiguous.argtypes = [ctypes.POINTER(_PyBuffer), ctypes.c_char]
+
+# Letters of the struct module: what kind of number they are; the size is the item's.
+_LETTERS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u"), **dict.fromkeys("efd", "f")}
+_NUMBERS: Dict[Tuple[str, int], DType] = {
+    ("i", 1): DType.INT8,
+    ("u", 1): DType.UINT8,
+    ("i", 4): DType.INT32,
+    ("u", 4): DType.UINT32,
+    ("i", 8): DType.INT64,
+    ("u", 8): DType.UINT64,
+    ("f", 2): DType.FLOAT16,
+    ("f", 4): DType.FLOAT32,
+    ("f", 8): DType.FLOAT64,
+}
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _DLVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
+    ]
+
+
+_DL_READ_ONLY = 1
+_DL_CPU, _DL_CUDA_HOST = 1, 3
+_DL_CODES: Dict[Tuple[int, int], DType] = {
+    (0, 8): DType.INT8,
+    (0, 32): DType.INT32,
+    (0, 64): DType.INT64,
+    (1, 8): DType.UINT8,
+    (1, 32): DType.UINT32,
+    (1, 64): DType.UINT64,
+    (2, 16): DType.FLOAT16,
+    (2, 32): DType.FLOAT32,
+    (2, 64): DType.FLOAT64,
+    (4, 16): DType.BFLOAT16,
+    (10, 8): DType.FLOAT8_E4M3,
+    (12, 8): DType.FLOAT8_E5M2,
+}
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class Typed:
+    """An array, and the element type that its memory is to be taken for."""
+
+    def __init__(self, array: Any, dtype: DType) -> None:
+        self.array = array
+        self.dtype = dtype
+
+
+def as_dtype(array: Any, dtype: DType) -> Typed:
+    """Takes the memory of ``array`` for elements of ``dtype``, whatever it says they are.
+
+    For types that Python's buffer protocol cannot name: bfloat16 in an array of uint16, float8 in
+    one of uint8, anything in a bytearray. The bytes must make up whole elements.
+    """
+    return Typed(array, DType(dtype))
+
+
+class Held:
+    """Memory that stays where it is until ``release``."""
+
+    def __init__(self, array: Any, name: str) -> None:
+        given: Optional[DType] = None
+        if isinstance(array, Typed):
+            array, given = array.array, array.dtype
+        self._view: Optional[_PyBuffer] = None
+        self._capsule: Any = None
+        self.address = 0
+        self.nbytes = 0
+        self.readonly = False
+        self.dtype: Optional[DType] = None
+        if not self._hold_buffer(array, name, given) and not self._hold_dlpack(array, name):
+            raise InvalidError(
+                f"{name}: {type(array).__name__} has neither the buffer protocol nor DLPack"
+                " (for a type that neither can name, take an unsigned view and rondo.as_dtype)"
+            )
+        if given is not None:
+            self.dtype = given
+            if self.nbytes % given.itemsize:
+                self.release()
+                raise InvalidError(f"{name}: {self.nbytes} bytes are no whole number of {given.name}")
+
+    def _hold_buffer(self, array: Any, name: str, given: Optional[DType]) -> bool:
+        view = _PyBuffer()
+        try:
+            _get_buffer(array, ctypes.byref(view), _PYBUF_FULL_RO)
+        except (TypeError, ValueError, BufferError):
+            return False
+        self._view = view
+        if not _is_contiguous(ctypes.byref(view), b"C"):
+            self.release()
+            raise InvalidError(f"{name}: the array is not contiguous; pass a contiguous copy")
+        self.address, self.nbytes = view.buf or 0, view.len
+        self.readonly = bool(view.readonly)
+        text = (view.format or b"B").decode()
+        # A mark of byte order is followed by the letter; on this machine only ">" and "!" differ.
+        if text[:1] not in (">", "!"):
+            self.dtype = _NUMBERS.get((_LETTERS.get(text.lstrip("@=<"), ""), view.itemsize))
+        if self.dtype is None and given is None:
+            self.release()
+            raise InvalidError(f"{name}: elements of format {text!r} are no type that Rondo has")
+        return True
+
+    def _hold_dlpack(self, array: Any, name: str) -> bool:
+        if not hasattr(array, "__dlpack__") or not hasattr(array, "__dlpack_device__"):
+            return False
+        device = int(array.__dlpack_device__()[0])
+        if device not in (_DL_CPU, _DL_CUDA_HOST):
+            raise UnsupportedError(f"{name}: memory of DLPack device type {device}, not of the CPU")
+        try:
+            try:
+                capsule = array.__dlpack__(max_version=(1, 0))
+            except TypeError:
+                capsule = array.__dlpack__()
+        except BufferError as error:
+            raise InvalidError(f"{name}: {error}") from error
+        self._take(capsule, name)
+        return True
+
+    def _take(self, capsule: Any, name: str) -> None:
+        if _capsule_is(capsule, b"dltensor_versioned"):
+            versioned = _DLVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+            if versioned.major != 1:
+                raise InvalidError(f"{name}: DLPack {versioned.major} is not understood")
+            self.readonly = bool(versioned.flags & _DL_READ_ONLY)
+            tensor = versioned.tensor
+        else:
+            tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+        dtype = _DL_CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+        if dtype is None:
+            raise InvalidError(
+                f"{name}: elements of DLPack type {tensor.code} and {tensor.bits} bits"
+                " are no type that Rondo has"
+            )
+        count = 1
+        for axis in reversed(range(tensor.ndim)):
+            if tensor.strides and tensor.shape[axis] > 1 and tensor.strides[axis] != count:
+                raise InvalidError(f"{name}: the array is not contiguous; pass a contiguous copy")
+            count *= tensor.shape[axis]
+        # The capsule is not consumed: as long as it is kept, so is the memory.
+        self._capsule = capsule
+        self.dtype = dtype
+        self.address = (tensor.data or 0) + tensor.byte_offset
+        self.nbytes = count * dtype.itemsize
+
+    def release(self) -> None:
+        """Lets the memory go. A second call does nothing."""
+        view, self._view = self._view, None
+        if view is not None:
+            _release_buffer(ctypes.byref(view))
+        self._capsule = None
+
+
+def hold(array: Any, name: str, dtype: DType, count: int, writable: bool) -> Held:
+    """Holds the memory of ``array`` if it is ``count`` elements of ``dtype``; refuses it otherwise."""
+    held = Held(array, name)
+    problem = ""
+    if held.dtype is not dtype:
+        problem = f"has {held.dtype.name if held.dtype is not None else 'other'} elements, not {dtype.name}"
+    elif held.nbytes != count * dtype.itemsize:
+        problem = f"has {held.nbytes // dtype.itemsize} elements, not {count}"
+    elif writable and held.readonly:
+        problem = "is read-only"
+    if problem:
+        held.release()
+        raise InvalidError(f"{name}: the array {problem}")
+    return held

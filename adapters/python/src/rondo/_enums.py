@@ -1,0 +1,99 @@
+"""The numbers of include/rondo/status.h and types.h; a test compares them with the headers."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Status(enum.IntEnum):
+    """How a call or a run ended. 0 is success."""
+
+    SUCCESS = 0
+    ERR_INVALID = 1
+    ERR_NO_MEMORY = 2
+    ERR_FULL = 3
+    ERR_UNKNOWN = 4
+    ERR_EXISTS = 5
+    ERR_BUSY = 6
+    ERR_TIMEOUT = 7
+    ERR_MISMATCH = 8
+    ERR_ABORTED = 9
+    ERR_PEER = 10
+    ERR_CLOSED = 11
+    ERR_UNSUPPORTED = 12
+    ERR_SYSTEM = 13
+    ERR_INTERNAL = 14
+    IN_PROGRESS = 15
+
+
+class DType(enum.IntEnum):
+    """Element types, with NCCL's numbers."""
+
+    INT8 = 0
+    UINT8 = 1
+    INT32 = 2
+    UINT32 = 3
+    INT64 = 4
+    UINT64 = 5
+    FLOAT16 = 6
+    FLOAT32 = 7
+    FLOAT64 = 8
+    BFLOAT16 = 9
+    FLOAT8_E4M3 = 10
+    FLOAT8_E5M2 = 11
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)[self]
+
+
+class RedOp(enum.IntEnum):
+    """Reductions, with NCCL's numbers."""
+
+    SUM = 0
+    PROD = 1
+    MAX = 2
+    MIN = 3
+    AVG = 4
+    PREMUL_SUM = 5
+
+
+class Kind(enum.IntEnum):
+    """Kinds of collective."""
+
+    ALL_REDUCE = 0
+    ALL_GATHER = 1
+    REDUCE_SCATTER = 2
+    REDUCE = 3
+    BROADCAST = 4
+
+
+class Backend(enum.IntEnum):
+    """Where a rank's daemon runs."""
+
+    HOST = 0
+    CUDA = 1
+
+
+class OrderPolicy(enum.IntEnum):
+    """How a daemon orders the collectives that it has to run."""
+
+    FIFO = 0
+    PRIORITY = 1
+
+
+class BudgetPolicy(enum.IntEnum):
+    """How long a stuck collective is kept. NEVER deadlocks on disorder: for comparison only."""
+
+    ADAPTIVE = 0
+    FIXED = 1
+    NEVER = 2
+
+
+class RunState(enum.IntEnum):
+    """What an outstanding run is doing."""
+
+    WAITING = 0
+    QUEUED = 1
+    EXECUTING = 2

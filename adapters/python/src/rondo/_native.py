@@ -1,0 +1,192 @@
+"""librondo through ctypes: its structures and calls as include/rondo/rondo.h has them.
+
+ctypes releases the interpreter's lock around every call. A test compiles the headers and compares
+sizes, offsets and defaults, so that this page cannot fall behind them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from ctypes import POINTER, c_char, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64
+from typing import Any, List, Tuple
+
+FOREVER_NS = 2**63 - 1
+UNIQUE_ID_BYTES = 128
+CONFIG_VERSION = 2
+DESC_VERSION = 1
+
+
+class Handle(ctypes.Structure):
+    """struct rondo_context, rondo_collective and rondo_group."""
+
+    _fields_ = [("handle", c_uint64)]
+
+
+class UniqueId(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * UNIQUE_ID_BYTES)]
+
+
+class Tuning(ctypes.Structure):
+    _fields_ = [
+        ("front_budget_ns", c_uint64),
+        ("min_budget_ns", c_uint64),
+        ("max_budget_ns", c_uint64),
+        ("success_factor", c_uint32),
+        ("reserved", c_uint32),
+        ("quit_period_ns", c_uint64),
+        ("residency_ns", c_uint64),
+        ("restart_min_ns", c_uint64),
+        ("restart_max_ns", c_uint64),
+    ]
+
+
+class Config(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("version", c_uint32),
+        ("backend", c_int),
+        ("id", UniqueId),
+        ("rank", c_uint32),
+        ("rank_count", c_uint32),
+        ("device", c_int),
+        ("blocks", c_uint32),
+        ("workers", c_uint32),
+        ("first_worker", c_int),
+        ("order", c_int),
+        ("budget", c_int),
+        ("tuning", Tuning),
+        ("max_collectives", c_uint32),
+        ("max_runs", c_uint64),
+        ("connector_bytes", c_uint64),
+        ("slot_bytes", c_uint32),
+        ("report_on_timeout", c_uint32),
+        ("peer_timeout_ns", c_uint64),
+        ("join_timeout_ns", c_uint64),
+        ("address_family", c_int),
+        ("interfaces", c_char * 64),
+    ]
+
+
+class Desc(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("version", c_uint32),
+        ("kind", c_int),
+        ("id", c_uint64),
+        ("count", c_uint64),
+        ("dtype", c_int),
+        ("redop", c_int),
+        ("root", c_uint32),
+        ("priority", c_int),
+        ("group", Handle),
+        ("scalar", c_double),
+    ]
+
+
+CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, c_int)
+
+
+class RunArgs(ctypes.Structure):
+    _fields_ = [
+        ("send", ctypes.c_void_p),
+        ("recv", ctypes.c_void_p),
+        ("callback", CALLBACK),
+        ("arg", ctypes.c_void_p),
+    ]
+
+
+class Counters(ctypes.Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "submitted",
+            "completed",
+            "steps",
+            "primitives",
+            "preemptions",
+            "context_loads",
+            "context_saves",
+            "quits",
+            "starts",
+            "helped",
+            "connector_bytes",
+        )
+    ]
+
+
+class Stuck(ctypes.Structure):
+    _fields_ = [
+        ("id", c_uint64),
+        ("run", c_uint64),
+        ("state", c_int),
+        ("block", c_uint32),
+        ("op", c_uint32),
+        ("peer", c_int32),
+        ("missing", c_uint32),
+        ("waiting_ns", c_uint64),
+    ]
+
+
+def default_config() -> Config:
+    """RONDO_CONFIG_INIT."""
+    return Config(
+        size=ctypes.sizeof(Config),
+        version=CONFIG_VERSION,
+        rank_count=1,
+        first_worker=-1,
+        report_on_timeout=1,
+    )
+
+
+_SIGNATURES: List[Tuple[str, List[Any]]] = [
+    ("rondo_version", []),
+    ("rondo_unique_id_create", [POINTER(UniqueId)]),
+    ("rondo_unique_id_listen", [POINTER(UniqueId), POINTER(Config)]),
+    ("rondo_profile", [POINTER(Tuning), c_uint64]),
+    ("rondo_tuning_print", [POINTER(Tuning), ctypes.c_char_p, c_size_t]),
+    ("rondo_tuning_parse", [POINTER(Tuning), ctypes.c_char_p]),
+    ("rondo_config_complete", [POINTER(Config)]),
+    ("rondo_init", [POINTER(Handle), POINTER(Config)]),
+    ("rondo_destroy", [Handle, c_int, c_int64]),
+    ("rondo_abort", [Handle]),
+    ("rondo_group_create", [Handle, POINTER(c_uint32), c_uint32, POINTER(Handle)]),
+    ("rondo_group_destroy", [Handle, Handle]),
+    ("rondo_register", [Handle, POINTER(Desc), POINTER(Handle)]),
+    ("rondo_deregister", [Handle, Handle]),
+    ("rondo_run_numbered", [Handle, Handle, POINTER(RunArgs), POINTER(c_uint64)]),
+    ("rondo_wait", [Handle, Handle, c_uint64, c_int64]),
+    ("rondo_test", [Handle, Handle, c_uint64]),
+    ("rondo_event_fd", [Handle, POINTER(c_int)]),
+    ("rondo_device_synchronize", [Handle, c_int64]),
+    ("rondo_counters", [Handle, POINTER(Counters)]),
+    ("rondo_stuck", [Handle, POINTER(Stuck), c_size_t, POINTER(c_size_t)]),
+    ("rondo_report", [Handle, ctypes.c_void_p, POINTER(c_uint32)]),
+]
+
+
+def _load() -> ctypes.CDLL:
+    """Opens PYRONDO_LIBRARY, else the library in the wheel, else the system's."""
+    beside = pathlib.Path(__file__).resolve().parent / "librondo.so.0"
+    name = os.environ.get("PYRONDO_LIBRARY") or (str(beside) if beside.exists() else beside.name)
+    try:
+        opened = ctypes.CDLL(name)
+    except OSError as error:
+        raise ImportError(
+            f"rondo: {error}. Install the package with pip, or name librondo in PYRONDO_LIBRARY."
+        ) from error
+    try:
+        for call, arguments in _SIGNATURES:
+            function = getattr(opened, call)
+            function.argtypes = arguments
+            function.restype = c_int
+    except AttributeError as error:
+        raise ImportError(f"rondo: {name} is of another version: {error}") from error
+    for call in ("rondo_status_name", "rondo_status_string"):
+        getattr(opened, call).argtypes = [c_int]
+        getattr(opened, call).restype = ctypes.c_char_p
+    return opened
+
+
+lib: Any = _load()

@@ -1,0 +1,65 @@
+"""What the tests share: jobs whose ranks are threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Iterator, List
+
+import pytest
+import rondo
+
+LONG_S = 50.0  # a wait that only a hang outlasts
+
+
+class Job:
+    """The contexts of a job, and a way to run something on every rank at once."""
+
+    def __init__(self, ranks: int, **config: Any) -> None:
+        id = rondo.unique_id()
+        self.contexts = [
+            rondo.Context(id, rank=rank, rank_count=ranks, **config) for rank in range(ranks)
+        ]
+
+    def on_each(self, program: Callable[[rondo.Context], None]) -> None:
+        """Runs ``program`` in a thread for each rank, and raises what one of them raised."""
+        errors: List[BaseException] = []
+
+        def main(context: rondo.Context) -> None:
+            try:
+                program(context)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=main, args=(one,), daemon=True) for one in self.contexts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LONG_S)
+            assert not thread.is_alive(), "a rank hangs"
+        if errors:
+            raise errors[0]
+
+    def close(self) -> None:
+        for context in self.contexts:
+            context.close(abort=True)
+
+
+@pytest.fixture
+def job() -> Iterator[Callable[..., Job]]:
+    jobs: List[Job] = []
+
+    def make(ranks: int, **config: Any) -> Job:
+        jobs.append(Job(ranks, **config))
+        return jobs[-1]
+
+    yield make
+    for one in jobs:
+        one.close()
+
+
+@pytest.fixture
+def alone() -> Iterator[rondo.Context]:
+    """A job of one rank."""
+    context = rondo.Context()
+    yield context
+    context.close(abort=True)
