@@ -68,8 +68,7 @@ static void once(const struct kernel *kernel, void *a, void *b, size_t bytes) {
     return;
   }
   const struct rondo_reduction r = rondo_reduction_lower(kernel->dtype, kernel->redop, 0, 7);
-  rondo_move_reduce(rondo_threads_self(), &r, a, a, b, bytes / kernel->element_bytes,
-                    kernel->final);
+  rondo_move_reduce(&r, a, NULL, a, b, bytes / kernel->element_bytes, kernel->final);
 }
 
 // The best time of one call in ns, over batches that move 4 MiB or more.

@@ -346,11 +346,10 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
 
 // Executes up to RONDO_STEP_PRIMITIVES chunks. Returns 1 if any was done.
 RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_slot *slot) {
-  struct rondo_threads t = rondo_threads_self();
   struct rondo_task_context *c = &slot->context;
   uint32_t done = 0;
   while (done < RONDO_STEP_PRIMITIVES && c->state.phase == RONDO_PHASE_OPS) {
-    if (rondo_primitive_attempt(t, c) != RONDO_ATTEMPT_DONE)
+    if (rondo_primitive_attempt(c) != RONDO_ATTEMPT_DONE)
       break;
     rondo_context_advance(c);
     done++;

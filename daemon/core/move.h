@@ -1,7 +1,7 @@
 // Moving and reducing elements: what a driver provides to the plan interpreter.
 //
 // The host driver implements these with vector instructions (daemon/host), the
-// CUDA driver with all threads of a block (daemon/cuda). Both give the same bits:
+// CUDA driver with all other threads of a block (daemon/cuda). Both give the same bits:
 // integers wrap; float16, bfloat16 and float8 are widened to float, computed, and
 // rounded once to nearest even; NaN results, zeros and saturation follow the rules in
 // daemon/core/convert_core.h; no fused multiply-add.
@@ -41,20 +41,20 @@ static_assert(sizeof(struct rondo_reduction) == 16, "shared layout");
 // converted to the dtype first. Pure.
 struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar, uint32_t nranks);
 
+// `second`, if it is not null, is given the same result as `dst`; it overlaps nothing else.
+
 // Copies `bytes`; `dst` == `src` is allowed and free, other overlaps are not.
-RONDO_DRIVER_FN void rondo_move_copy(struct rondo_threads threads, void *dst, const void *src,
-                                     uint64_t bytes);
+RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes);
 
 // dst[i] = incoming[i] base scaled(local[i]), for `count` elements; with `final`
 // and r->divide the result is divided.
-RONDO_DRIVER_FN void rondo_move_reduce(struct rondo_threads threads,
-                                       const struct rondo_reduction *r, void *dst,
+RONDO_DRIVER_FN void rondo_move_reduce(const struct rondo_reduction *r, void *dst, void *second,
                                        const void *local, const void *incoming, uint64_t count,
                                        int final);
 
 // dst[i] = scaled(local[i]); with `final` and r->divide divided. For the first
 // send of a scaled reduction and for groups of one rank. Plain copy if neither applies.
-RONDO_DRIVER_FN void rondo_move_scale(struct rondo_threads threads, const struct rondo_reduction *r,
-                                      void *dst, const void *local, uint64_t count, int final);
+RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second,
+                                      const void *local, uint64_t count, int final);
 
 #endif // RONDO_DAEMON_CORE_MOVE_H

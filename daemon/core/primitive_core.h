@@ -47,16 +47,17 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
   v->incoming = NULL;
 }
 
-// Computes the op's value of the chunk into `dst`.
-RONDO_FN void rondo_chunk_compute(struct rondo_threads t, const struct rondo_task_context *c,
-                                  const struct rondo_chunk_view *v, void *dst) {
+// Computes the op's value of the chunk into `dst`, and into `second` too if that is not null.
+RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
+                                  const struct rondo_chunk_view *v, void *dst, void *second) {
   int final = (v->op->primitive & RONDO_PRIM_FINAL) != 0;
+  const struct rondo_reduction *r = &c->fixed.reduction;
   if (v->op->primitive & RONDO_PRIM_REDUCE)
-    rondo_move_reduce(t, &c->fixed.reduction, dst, v->local, v->incoming, v->count, final);
+    rondo_move_reduce(r, dst, second, v->local, v->incoming, v->count, final);
   else if (v->op->primitive & RONDO_PRIM_RECV)
-    rondo_move_copy(t, dst, v->incoming, v->bytes);
+    rondo_move_copy(dst, second, v->incoming, v->bytes);
   else
-    rondo_move_scale(t, &c->fixed.reduction, dst, v->local, v->count, final);
+    rondo_move_scale(r, dst, second, v->local, v->count, final);
 }
 
 // The memory that the chunk can be passed on as a reference to, because nobody changes it until it
@@ -70,11 +71,9 @@ RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
 }
 
 // Publishes the reserved slot with what is in its payload memory, or with a reference.
-RONDO_FN void rondo_chunk_publish(struct rondo_threads t, struct rondo_task_context *c,
-                                  const struct rondo_chunk_view *v, const void *reference) {
-  rondo_threads_sync();
-  if (t.rank == 0)
-    rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
+RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct rondo_chunk_view *v,
+                                  const void *reference) {
+  rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
   if (reference) {
     c->state.has_reference = 1;
     c->state.reference_end = c->state.send.sequence;
@@ -84,41 +83,37 @@ RONDO_FN void rondo_chunk_publish(struct rondo_threads t, struct rondo_task_cont
 // Computes, copies and publishes a chunk for which both connectors were found ready. `guarded`: what
 // comes in is a reference. Returns 0 if the reference was taken away meanwhile: then nothing
 // was published.
-RONDO_FN int rondo_chunk_execute(struct rondo_threads t, struct rondo_task_context *c,
-                                 const struct rondo_chunk_view *v, int guarded) {
+RONDO_FN int rondo_chunk_execute(struct rondo_task_context *c, const struct rondo_chunk_view *v,
+                                 int guarded) {
   int copies = (v->op->primitive & RONDO_PRIM_COPY) != 0;
   int sends = (v->op->primitive & RONDO_PRIM_SEND) != 0;
   const void *reference = sends ? rondo_chunk_reference(c, v) : NULL;
   // The user's own input is ready: the peer reads it while it is copied here.
   int ready = reference && !(v->op->primitive & RONDO_PRIM_RECV);
   if (ready)
-    rondo_chunk_publish(t, c, v, reference);
-  if (copies)
-    rondo_chunk_compute(t, c, v, v->out);
-  struct rondo_endpoint at = c->state.send;
+    rondo_chunk_publish(c, v, reference);
+  void *payload = sends && !reference ? rondo_connector_payload(&c->state.send, v->bytes) : NULL;
   if (RONDO_FAULT(PUBLISH_BEFORE_DATA) && sends && !ready) {
-    rondo_chunk_publish(t, c, v, reference);
+    rondo_chunk_publish(c, v, reference);
     RONDO_POINT("primitive.early");
   }
-  void *payload = sends && !reference ? rondo_connector_payload(&at, v->bytes) : NULL;
-  if (payload && copies)
-    rondo_move_copy(t, payload, v->out, v->bytes);
+  if (copies)
+    rondo_chunk_compute(c, v, v->out, payload);
   else if (payload)
-    rondo_chunk_compute(t, c, v, payload);
+    rondo_chunk_compute(c, v, payload, NULL);
   if (guarded) {
     RONDO_POINT("primitive.read");
-    rondo_threads_sync();
     if (!rondo_connector_reading_end(&c->state.recv))
       return 0;
   }
   if (sends && !ready && !RONDO_FAULT(PUBLISH_BEFORE_DATA))
-    rondo_chunk_publish(t, c, v, reference);
+    rondo_chunk_publish(c, v, reference);
   return 1;
 }
 
 // Tries the chunk at which the context stands. On RONDO_ATTEMPT_DONE the chunk has been
 // moved and credits given; the caller advances. Else nothing has changed that anybody sees.
-RONDO_FN int rondo_primitive_attempt(struct rondo_threads t, struct rondo_task_context *c) {
+RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c) {
   struct rondo_chunk_view v;
   uint16_t primitive = rondo_context_op(c)->primitive;
   if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(&c->state.send))
@@ -140,9 +135,8 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_threads t, struct rondo_task_c
   if (RONDO_FAULT(CREDIT_BEFORE_READ) && slot)
     rondo_connector_consume(&c->state.recv);
   RONDO_POINT("primitive.execute");
-  if (!rondo_chunk_execute(t, c, &v, guarded))
+  if (!rondo_chunk_execute(c, &v, guarded))
     return RONDO_ATTEMPT_SHUT;
-  rondo_threads_sync();
   if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ))
     rondo_connector_consume(&c->state.recv);
   return RONDO_ATTEMPT_DONE;

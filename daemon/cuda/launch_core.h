@@ -26,6 +26,12 @@
 #include "queues/platform/atomic.h"
 #include "queues/platform/platform.h"
 
+// Threads of a CUDA block: one warp that decides, and these many that move data.
+#define RONDO_CUDA_MOVER_WARPS 8u
+#define RONDO_CUDA_MAX_MOVER_WARPS 16u
+#define RONDO_CUDA_THREADS (32u * (1u + RONDO_CUDA_MOVER_WARPS))
+#define RONDO_CUDA_MAX_THREADS (32u * (1u + RONDO_CUDA_MAX_MOVER_WARPS))
+
 // Tasks that a block keeps in fast memory; a longer queue is worked on at home.
 #define RONDO_CUDA_FAST_TASKS 2048u
 
@@ -135,7 +141,7 @@ RONDO_FN void rondo_launch_disown(struct rondo_cuda_block_home *home) {
 #define RONDO_BLOCK_KEPT_BYTES offsetof(struct rondo_block, slots)
 
 RONDO_FN void rondo_launch_copy(void *dst, const void *src, uint64_t bytes) {
-  rondo_move_copy(rondo_threads_self(), dst, src, bytes);
+  rondo_move_copy(dst, NULL, src, bytes);
 }
 
 // Brings the block's state into fast memory. A task queue that would not have room for what one step

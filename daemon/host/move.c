@@ -81,10 +81,11 @@ static const struct rondo_move_table *table(void) {
   return table_of(level);
 }
 
-void rondo_move_copy(struct rondo_threads threads, void *dst, const void *src, uint64_t bytes) {
-  (void)threads;
+void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes) {
   if (dst != src && bytes)
     memcpy(dst, src, bytes);
+  if (second && bytes)
+    memcpy(second, dst, bytes);
 }
 
 // One piece: scale into a buffer, reduce, divide, each where asked for.
@@ -104,21 +105,9 @@ static void reduce_piece(const struct rondo_reduction *r, void *dst, const void 
     t->divide[r->dtype](dst, dst, dst, count, r->divisor);
 }
 
-// The interface has a parameter more than the limit: each is one operand of the operation.
-// NOLINTNEXTLINE(readability-function-size)
-void rondo_move_reduce(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
-                       const void *local, const void *incoming, uint64_t count, int final) {
-  const struct rondo_move_table *t = table();
-  const int divide = final && r->divide;
-  (void)threads;
-  if (!divide && !r->scale) {
-    t->reduce[r->dtype][r->base](dst, local, incoming, count, 0);
-    return;
-  }
-  if (!divide && r->base == RONDO_REDUCE_SUM) {
-    t->scaled_sum[r->dtype](dst, local, incoming, count, r->factor);
-    return;
-  }
+// The cases that need more than one kernel.
+static void reduce_pieces(const struct rondo_reduction *r, void *dst, const void *local,
+                          const void *incoming, uint64_t count, int divide) {
   const uint64_t element = ELEMENT_BYTES[r->dtype];
   const uint64_t step = RONDO_PIECE_BYTES / element;
   for (uint64_t i = 0; i < count; i += step) {
@@ -129,15 +118,34 @@ void rondo_move_reduce(struct rondo_threads threads, const struct rondo_reductio
   }
 }
 
-void rondo_move_scale(struct rondo_threads threads, const struct rondo_reduction *r, void *dst,
-                      const void *local, uint64_t count, int final) {
+// The interface has a parameter more than the limit: each is one operand of the operation.
+// NOLINTNEXTLINE(readability-function-size)
+void rondo_move_reduce(const struct rondo_reduction *r, void *dst, void *second, const void *local,
+                       const void *incoming, uint64_t count, int final) {
+  const struct rondo_move_table *t = table();
+  const int divide = final && r->divide;
+  if (!divide && !r->scale)
+    t->reduce[r->dtype][r->base](dst, local, incoming, count, 0);
+  else if (!divide && r->base == RONDO_REDUCE_SUM)
+    t->scaled_sum[r->dtype](dst, local, incoming, count, r->factor);
+  else
+    reduce_pieces(r, dst, local, incoming, count, divide);
+  if (second)
+    rondo_move_copy(second, NULL, dst, count * ELEMENT_BYTES[r->dtype]);
+}
+
+void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second, const void *local,
+                      uint64_t count, int final) {
   const struct rondo_move_table *t = table();
   const int divide = final && r->divide;
   const void *const from = r->scale ? dst : local; // of the division
+  const uint64_t bytes = count * ELEMENT_BYTES[r->dtype];
   if (r->scale)
     t->scale[r->dtype](dst, local, local, count, r->factor);
   if (divide)
     t->divide[r->dtype](dst, from, from, count, r->divisor);
   if (!r->scale && !divide)
-    rondo_move_copy(threads, dst, local, count * ELEMENT_BYTES[r->dtype]);
+    rondo_move_copy(dst, second, local, bytes);
+  else if (second)
+    rondo_move_copy(second, NULL, dst, bytes);
 }

@@ -6,12 +6,15 @@
 #include "queues/platform/threads.h"
 
 // RONDO_FN: a body that both backends share. RONDO_DRIVER_FN: a function that each driver provides.
+// RONDO_UNROLL: before a loop whose indices must be known when it is compiled.
 #if defined(__CUDACC__)
 #define RONDO_FN static __device__ __forceinline__
 #define RONDO_DRIVER_FN __device__
+#define RONDO_UNROLL _Pragma("unroll")
 #else
 #define RONDO_FN static inline
 #define RONDO_DRIVER_FN
+#define RONDO_UNROLL
 #endif
 
 // Producer and consumer fields live on separate lines of this size: two cache

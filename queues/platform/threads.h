@@ -1,8 +1,8 @@
-// The thread group that executes a block: one lane on the host, the threads of a
-// CUDA block on the device. Loops in shared code are written
+// The thread group that moves the data of a block: one lane on the host, the threads of a CUDA
+// block beside its deciding one on the device. What decides is always one thread: only
+// code that moves data knows of a group, and its loops are written
 //   for (i = t.rank; i < n; i += t.size)
-// and what only one may do is guarded by t.rank == 0. One of the three headers
-// that may ask which compiler reads it.
+// One of the three headers that may ask which compiler reads it.
 #ifndef RONDO_QUEUES_PLATFORM_THREADS_H
 #define RONDO_QUEUES_PLATFORM_THREADS_H
 
@@ -14,17 +14,16 @@ struct rondo_threads {
 };
 
 #if defined(__CUDACC__)
+// The first warp decides, with one lane; the others move.
 static __device__ __forceinline__ struct rondo_threads rondo_threads_self(void) {
-  struct rondo_threads t = {threadIdx.x, blockDim.x};
+  struct rondo_threads t = {threadIdx.x - 32, blockDim.x - 32};
   return t;
 }
-static __device__ __forceinline__ void rondo_threads_sync(void) { __syncthreads(); }
 #else
 static inline struct rondo_threads rondo_threads_self(void) {
   struct rondo_threads t = {0, 1};
   return t;
 }
-static inline void rondo_threads_sync(void) {}
 #endif
 
 #endif // RONDO_QUEUES_PLATFORM_THREADS_H

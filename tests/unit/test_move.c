@@ -23,7 +23,8 @@ static unsigned char incoming_values[ELEMENTS * 8];
 static unsigned char expected_values[ELEMENTS * 8];
 static unsigned char local_buffer[BUFFER_BYTES];
 static unsigned char incoming_buffer[BUFFER_BYTES];
-static unsigned char dst_buffer[BUFFER_BYTES];
+static _Alignas(64) unsigned char dst_buffer[BUFFER_BYTES];
+static _Alignas(64) unsigned char second_buffer[BUFFER_BYTES];
 static uint64_t random_state = 88172645463325252u;
 
 static uint64_t random_next(void) {
@@ -104,7 +105,8 @@ struct trial {
   int place;
   uint32_t first; // element of the values
   uint32_t count;
-  uint32_t shift[3]; // bytes that dst, local and incoming are off alignment
+  int has_second;    // a second destination
+  uint32_t shift[4]; // bytes that dst, local, incoming and the second one are off alignment
 };
 
 static unsigned char *placed(unsigned char *buffer, uint32_t shift, const unsigned char *values,
@@ -148,14 +150,21 @@ static void run_trial(const struct trial *t, int unary) {
   unsigned char *dst = placed(dst_buffer, t->shift[0], NULL, bytes);
   if (t->place != APART)
     dst = t->place == OVER_LOCAL ? local : incoming;
+  unsigned char *second = placed(second_buffer, t->shift[3], NULL, bytes);
+  if (!t->has_second)
+    second = NULL;
   rondo_move_level_select(t->level);
   if (unary)
-    rondo_move_scale(rondo_threads_self(), &t->r, dst, local, t->count, t->final);
+    rondo_move_scale(&t->r, dst, second, local, t->count, t->final);
   else
-    rondo_move_reduce(rondo_threads_self(), &t->r, dst, local, incoming, t->count, t->final);
+    rondo_move_reduce(&t->r, dst, second, local, incoming, t->count, t->final);
   if (memcmp(dst, expected_values + t->first * element, bytes) != 0)
     assert_expected(t, dst);
   assert_untouched_around(dst, bytes);
+  if (second) {
+    assert_memory_equal(second, dst, bytes);
+    assert_untouched_around(second, bytes);
+  }
   if (dst != local)
     assert_memory_equal(local, local_from, bytes);
   if (dst != incoming)
@@ -179,8 +188,9 @@ static void compute_expected(const struct rondo_reduction *r, int final, int una
 static void sweep(const struct rondo_reduction *r, int final, int unary) {
   static const uint32_t counts[] = {0,  1,  2,  3,  5,  7,  8,   9,   15,  16,   17,   31,  32,
                                     33, 47, 63, 64, 65, 95, 127, 128, 129, 1023, 1025, 4097};
-  static const uint32_t shifts[][3] = {{0, 0, 0}, {1, 0, 0}, {0, 3, 0},  {0, 0, 7},
-                                       {4, 8, 4}, {5, 9, 2}, {63, 61, 1}};
+  static const uint32_t shifts[][4] = {{0, 0, 0, 0},   {1, 0, 0, 7},   {0, 3, 0, 0},
+                                       {0, 0, 7, 5},   {4, 8, 4, 20},  {5, 9, 2, 21},
+                                       {63, 61, 1, 2}, {8, 24, 8, 56}, {16, 12, 36, 1}};
   const size_t step = rondo_test_load(1, 5);
   struct trial t = {.r = *r, .final = final};
   for (t.level = 0; t.level < RONDO_MOVE_LEVEL_COUNT; t.level++) {
@@ -190,7 +200,8 @@ static void sweep(const struct rondo_reduction *r, int final, int unary) {
       for (t.place = 0; t.place < (unary ? OVER_INCOMING : PLACE_COUNT); t.place++) {
         t.count = counts[i];
         t.first = (uint32_t)(random_next() % (ELEMENTS - t.count + 1));
-        memcpy(t.shift, shifts[random_next() % 7], sizeof t.shift);
+        t.has_second = (int)(random_next() % 2);
+        memcpy(t.shift, shifts[random_next() % 9], sizeof t.shift);
         run_trial(&t, unary);
       }
     }
@@ -237,7 +248,7 @@ static void the_first_call_chooses_a_level(void **state) {
   const int32_t local[3] = {1, -2, INT32_MAX};
   const int32_t incoming[3] = {10, 20, 1};
   int32_t dst[3];
-  rondo_move_reduce(rondo_threads_self(), &r, dst, local, incoming, 3, 1);
+  rondo_move_reduce(&r, dst, NULL, local, incoming, 3, 1);
   assert_int_equal(dst[0], 11);
   assert_int_equal(dst[1], 18);
   assert_int_equal(dst[2], INT32_MIN);
@@ -282,22 +293,30 @@ static void reduces_every_code_of_the_small_types(void **state) {
 static void copies_any_bytes_and_nothing_else(void **state) {
   (void)state;
   fill_values(RONDO_FLOAT64);
-  for (uint32_t bytes = 0; bytes < 300; bytes++) {
+  for (uint32_t round = 0; round < RONDO_MOVE_LEVEL_COUNT * 600; round++) {
+    const uint32_t bytes = round % 600 < 300 ? round % 300 : round * 61 % 20000;
+    const unsigned char *src = local_values + round % 37;
+    if (!rondo_move_level_supported((int)(round / 600)))
+      continue;
+    rondo_move_level_select((int)(round / 600));
     unsigned char *dst = placed(dst_buffer, bytes % 7, NULL, bytes);
-    rondo_move_copy(rondo_threads_self(), dst, local_values + bytes % 5, bytes);
-    assert_memory_equal(dst, local_values + bytes % 5, bytes);
+    unsigned char *second = placed(second_buffer, round % 5 * 7, NULL, bytes);
+    rondo_move_copy(dst, round % 2 ? second : NULL, src, bytes);
+    assert_memory_equal(dst, src, bytes);
     assert_untouched_around(dst, bytes);
-    rondo_move_copy(rondo_threads_self(), dst, dst, bytes);
-    assert_memory_equal(dst, local_values + bytes % 5, bytes);
+    rondo_move_copy(dst, second, dst, bytes);
+    assert_memory_equal(dst, src, bytes);
+    assert_memory_equal(second, src, bytes);
+    assert_untouched_around(second, bytes);
   }
 }
 
 static void empty_buffers_may_be_null(void **state) {
   (void)state;
   const struct rondo_reduction r = {.dtype = RONDO_INT8, .divide = 1, .divisor = 2};
-  rondo_move_copy(rondo_threads_self(), NULL, local_values, 0);
-  rondo_move_reduce(rondo_threads_self(), &r, NULL, NULL, NULL, 0, 1);
-  rondo_move_scale(rondo_threads_self(), &r, NULL, NULL, 0, 0);
+  rondo_move_copy(NULL, NULL, local_values, 0);
+  rondo_move_reduce(&r, NULL, NULL, NULL, NULL, 0, 1);
+  rondo_move_scale(&r, NULL, NULL, NULL, 0, 0);
 }
 
 int main(void) {
