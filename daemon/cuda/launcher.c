@@ -15,7 +15,6 @@
 #define LEAVE_BOUND_NS UINT64_C(20000000000)
 #define LEAVE_LOOK_NS 50000u
 #define ASK_AGAIN 4
-#define THREADS_PER_BLOCK 288u // one warp decides, the others move data
 
 enum launcher_state {
   LAUNCHER_RUNNING = 0,
@@ -128,7 +127,7 @@ static struct attempt attempt_inside(struct rondo_cuda_daemon *d) {
   unsigned fast_bytes = (unsigned)rondo_cuda_fast_bytes(l.fast_tasks);
   l.number++;
   a.result =
-      d->device->api->launch_kernel(d->device->kernel, d->block_count, 1, 1, THREADS_PER_BLOCK, 1,
+      d->device->api->launch_kernel(d->device->kernel, d->block_count, 1, 1, RONDO_CUDA_THREADS, 1,
                                     1, fast_bytes, stream, params, NULL);
   if (a.result != CUDA_SUCCESS)
     return a;

@@ -1,0 +1,14 @@
+// The kernels for every architecture, as part of the library: what cuModuleLoadData takes.
+// RONDO_CUDA_IMAGE_FILE names what nvcc made of kernel.cu. Weak: a test's stand-in may take its place.
+__asm__(".pushsection .rodata, \"a\", %progbits\n"
+        ".balign 64\n"
+        ".weak rondo_cuda_image\n"
+        ".hidden rondo_cuda_image\n"
+        ".type rondo_cuda_image, %object\n"
+        "rondo_cuda_image:\n"
+        ".incbin \"" RONDO_CUDA_IMAGE_FILE "\"\n"
+        ".size rondo_cuda_image, . - rondo_cuda_image\n"
+        ".popsection\n");
+
+// A source must declare something.
+extern const unsigned char rondo_cuda_image[];

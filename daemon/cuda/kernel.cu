@@ -1,0 +1,154 @@
+// The daemon kernel: a CUDA block is one launch of one daemon block.
+//
+// The first warp decides: its first lane runs the shared source of daemon/core, and its other lanes
+// leave at once. The other warps move data: they stand at a hardware barrier until the deciding
+// thread has put a command into shared memory, carry it out together, and stand at the barrier
+// again. Every step of the deciding thread is bounded, and the last command ends the movers.
+#include "daemon/cuda/launch_core.h"
+
+#include "daemon/cuda/move_core.h"
+
+#define WARP 32u
+#define COMMAND_BARRIER 1
+
+// ------------------------------------------------------------ what movers need ---
+
+// The buffers of a command are in global memory: user's, connectors' and peers'. Plain loads see
+// what the deciding thread has acquired before the barrier.
+RONDO_FN struct rondo_vector rondo_vector_load(uint64_t address) {
+  const uint4 *at = (const uint4 *)__cvta_generic_to_global((const void *)address);
+  struct rondo_vector v;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "l"(at)
+               : "memory");
+  return v;
+}
+
+RONDO_FN void rondo_vector_store(uint64_t address, struct rondo_vector v) {
+  uint4 *at = (uint4 *)__cvta_generic_to_global((const void *)address);
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.word[0]), "r"(v.word[1]),
+               "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+
+// These instructions follow the rules of convert_core.h: exact one way, to nearest even the other,
+// and a NaN becomes 0x7fff.
+RONDO_FN float rondo_mover_widen_float16(uint16_t code) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(code));
+  return value;
+}
+
+RONDO_FN uint16_t rondo_mover_narrow_float16(float value) {
+  uint16_t code;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(code) : "f"(value));
+  return code;
+}
+
+RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value) {
+  uint16_t code;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(code) : "f"(value));
+  return code;
+}
+
+// ------------------------------------------------------------------ commands ---
+
+static __shared__ struct rondo_mover_command command;
+
+// The deciding thread and all movers. Not aligned: of the first warp only one lane is left.
+static __device__ __forceinline__ void meet(void) {
+  asm volatile("barrier.cta.sync %0, %1;" ::"n"(COMMAND_BARRIER), "r"(blockDim.x) : "memory");
+}
+
+// Has the movers carry out a command. The barriers order it with all that the deciding thread
+// does before and after.
+static __device__ __forceinline__ void issue(void) {
+  meet();
+  meet();
+}
+
+static __device__ __forceinline__ void issue_copy(uint64_t dst, const void *src, uint64_t bytes,
+                                                  uint32_t kind) {
+  command = rondo_mover_command_copy((const void *)dst, src, bytes);
+  command.kind = kind;
+  issue();
+}
+
+RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes) {
+  uint32_t kind = __isShared(dst) || __isShared(src) ? RONDO_MOVER_STATE : RONDO_MOVER_COPY;
+  if (bytes == 0)
+    return;
+  if (dst != src) {
+    command = rondo_mover_command_copy(dst, src, bytes);
+    command.kind = kind;
+    if (rondo_mover_is_congruent((uint64_t)dst, (uint64_t)second)) {
+      command.second = (uint64_t)second;
+      second = NULL;
+    }
+    issue();
+  }
+  if (second)
+    issue_copy((uint64_t)second, dst, bytes, kind);
+}
+
+// The result goes to both destinations in one pass if they lie alike.
+static __device__ __forceinline__ void issue_reduce(struct rondo_mover_command m, void *second) {
+  int together = rondo_mover_is_congruent(m.dst, (uint64_t)second);
+  command = m;
+  if (together)
+    command.second = (uint64_t)second;
+  issue();
+  if (second && !together)
+    issue_copy((uint64_t)second, (const void *)m.dst, m.count * rondo_element_bytes(m.op.dtype),
+               RONDO_MOVER_COPY);
+}
+
+RONDO_DRIVER_FN void rondo_move_reduce(const struct rondo_reduction *r, void *dst, void *second,
+                                       const void *local, const void *incoming, uint64_t count,
+                                       int final) {
+  if (count)
+    issue_reduce(rondo_mover_command_reduce(r, dst, local, incoming, count, final), second);
+}
+
+RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second,
+                                      const void *local, uint64_t count, int final) {
+  if (!r->scale && !(final && r->divide))
+    rondo_move_copy(dst, second, local, count * rondo_element_bytes(r->dtype));
+  else if (count)
+    issue_reduce(rondo_mover_command_reduce(r, dst, local, NULL, count, final), second);
+}
+
+static __device__ __forceinline__ void move_until_told_to_end(void) {
+  meet();
+  while (command.kind != RONDO_MOVER_END) {
+    const struct rondo_mover_command m = command; // in registers: stores may not change it
+    rondo_mover_run(rondo_threads_self(), &m);
+    meet();
+    meet();
+  }
+}
+
+// ---------------------------------------------------------------------- launch ---
+
+RONDO_DRIVER_FN uint64_t rondo_launch_now_ns(void) {
+  uint64_t now_ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_ns));
+  return now_ns;
+}
+
+RONDO_DRIVER_FN void rondo_launch_pause(uint32_t ns) { __nanosleep(ns); }
+
+extern "C" __global__ void __launch_bounds__(RONDO_CUDA_MAX_THREADS, 1)
+    rondo_cuda_daemon(const __grid_constant__ struct rondo_cuda_launch launch) {
+  extern __shared__ struct rondo_cuda_fast fast[];
+  if (threadIdx.x >= WARP) {
+    move_until_told_to_end();
+    return;
+  }
+  if (threadIdx.x != 0)
+    return;
+  (void)rondo_launch_block(&launch, blockIdx.x, fast);
+  command.kind = RONDO_MOVER_END;
+  meet();
+}
