@@ -3,14 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <sodium.h>
 
 #include "runtime/boot/loop.h"
+#include "runtime/observe/log.h"
 
 #define OWNED_STEP 1024u
+#define SPARE_DESCRIPTORS 512u
 
 struct rondo_loop {
   struct event_base *base;
@@ -270,6 +273,17 @@ void rondo_loop_timer_set(struct event *timer, uint64_t delay_ns) {
   if (evtimer_pending(timer, NULL))
     evtimer_del(timer);
   (void)evtimer_add(timer, &delay);
+}
+
+void rondo_loop_make_room(uint32_t count) {
+  struct rlimit limit;
+  rlim_t wanted = (rlim_t)count + SPARE_DESCRIPTORS;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+    return;
+  limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+    rondo_log(RONDO_LOG_INFO, "init: raised the limit of open files to %llu",
+              (unsigned long long)limit.rlim_cur);
 }
 
 uint64_t rondo_loop_now_ns(void) {

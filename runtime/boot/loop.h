@@ -42,6 +42,10 @@ void rondo_loop_timer_set(struct event *timer, uint64_t delay_ns);
 
 uint64_t rondo_loop_now_ns(void);
 
+// Raises the process's soft limit of open files, as far as the hard one allows, so that there is room for
+// `count` connections beside what the application opens.
+void rondo_loop_make_room(uint32_t count);
+
 // Marks a socket as of this process alone: a child that it forks closes it, so that others see the end of
 // this process although the child lives on. `rondo_loop_close` closes and unmarks one. Any thread.
 void rondo_loop_own(int fd);

@@ -480,6 +480,7 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
     mesh_free(mesh);
     return status;
   }
+  rondo_loop_make_room(2 * cfg->rank_count); // one to each process and one from it, at most
   rondo_identity_get(&mesh->me);
   mesh->here[cfg->rank] = 1;
   mesh->me.ranks[0] = cfg->rank;

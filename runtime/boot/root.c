@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "queues/platform/atomic.h"
 #include "runtime/boot/door.h"
@@ -16,7 +15,6 @@
 #define LOSS_PAUSE_NS UINT64_C(10000000)      // those who leave together are told of together
 #define UNUSED_FACTOR UINT64_C(10) // times the time for joining: as long as an unused id is good
 #define LEAVE_NS UINT64_C(1000000000)
-#define SPARE_DESCRIPTORS 512u
 #define TEXT_BYTES 256u
 
 enum phase { GATHERING, KNOWN, LEAVING };
@@ -348,25 +346,13 @@ static void reject(struct member *m, int status, const char *text) {
             m->channel->who, text);
 }
 
-// A job of many processes needs a descriptor for each here.
-static void raise_limit(uint32_t rank_count) {
-  struct rlimit limit;
-  rlim_t wanted = rank_count + SPARE_DESCRIPTORS;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-    return;
-  limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
-    rondo_log(RONDO_LOG_INFO, "root: raised the limit of open files to %llu",
-              (unsigned long long)limit.rlim_cur);
-}
-
 static int begin_gathering(struct rondo_root *root, uint32_t rank_count) {
   root->holders = calloc(rank_count, sizeof(struct member *));
   root->leavers = calloc(rank_count, 1);
   if (!root->holders || !root->leavers)
     return 0;
   root->rank_count = rank_count;
-  raise_limit(rank_count);
+  rondo_loop_make_room(rank_count);
   uint64_t timeout_ns = root->join_timeout_ns;
   root->notice_ns = timeout_ns / 4 < FIRST_NOTICE_NS ? timeout_ns / 4 : FIRST_NOTICE_NS;
   rondo_loop_timer_set(&root->deadline, timeout_ns);

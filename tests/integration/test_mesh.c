@@ -252,6 +252,36 @@ static void stopping_while_joining_is_bounded(void **state) {
   }
 }
 
+static void the_root_listens_where_it_is_told_to(void **state) {
+  (void)state;
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  struct rondo_unique_id id;
+  rondo_test_log_clear();
+  memcpy(cfg.interfaces, "=nosuch0", sizeof "=nosuch0");
+  assert_int_equal(rondo_unique_id_listen(&id, &cfg), RONDO_ERR_UNSUPPORTED);
+  assert_true(rondo_test_log_has("no network interface fits \"=nosuch0\""));
+  assert_int_equal(rondo_unique_id_listen(NULL, &cfg), RONDO_ERR_INVALID);
+  cfg.address_family = 5;
+  assert_int_equal(rondo_unique_id_listen(&id, &cfg), RONDO_ERR_INVALID);
+  for (int family = 4; family <= 6; family += 2) {
+    struct rondo_job job;
+    if (family == 6 && access("/proc/net/if_inet6", R_OK) != 0)
+      continue;
+    rondo_crew_init(&crew, 2, 60000); // listens by both; its root ends with its first mesh
+    assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+    rondo_crew_stop(&crew, 0);
+    cfg = crew.cfg;
+    cfg.address_family = family;
+    assert_int_equal(rondo_unique_id_listen(&cfg.id, &cfg), RONDO_SUCCESS);
+    assert_int_equal(rondo_job_read(&cfg, &job), RONDO_SUCCESS);
+    assert_int_equal(job.address_count, 1);
+    assert_int_equal(job.addresses[0].family, family);
+    crew.cfg = cfg;
+    rondo_crew_gather(&crew);
+    rondo_crew_fini(&crew);
+  }
+}
+
 static uint32_t alarms;
 
 static void on_alarm(void *arg) {
@@ -322,6 +352,7 @@ int main(void) {
       RONDO_NAMED_TEST("mesh", ranks_of_one_process_come_and_go_by_themselves),
       RONDO_NAMED_TEST("mesh", a_rank_that_is_there_already_is_rejected),
       RONDO_NAMED_TEST("mesh", stopping_while_joining_is_bounded),
+      RONDO_NAMED_TEST("mesh", the_root_listens_where_it_is_told_to),
       RONDO_NAMED_TEST("mesh", alarms_fire_once_and_not_after_the_end),
       RONDO_NAMED_TEST("mesh", joining_is_linear_in_the_number_of_processes),
   };
