@@ -10,6 +10,7 @@
 
 #include "examples/kit/barrier.h"
 #include "examples/kit/clock.h"
+#include "examples/kit/device_sync.h"
 #include "examples/kit/memory.h"
 #include "examples/kit/shape.h"
 #include "examples/kit/team.h"
@@ -31,7 +32,8 @@ struct rank {
   struct rondo_context context;
   struct collective *collectives;
   uint32_t *order;
-  _Atomic uint32_t done; // iterations, for the progress
+  struct rondo_kit_device_sync *sync; // null: the backend has no driver of its own
+  _Atomic uint32_t done;              // iterations, for the progress
   struct demo_rank_outcome *outcome;
 };
 
@@ -133,6 +135,8 @@ static void declare_deadlock(struct rank *self) {
 
 // What a rank can wait for: the last run of a collective, or its device.
 static int wait_once(struct rank *self, const struct collective *c) {
+  if (!c && self->sync)
+    return rondo_kit_device_sync_wait(self->sync, SLICE_NS);
   if (!c)
     return rondo_device_synchronize(self->context, SLICE_NS);
   return rondo_wait(self->context, c->handle, RONDO_LAST_RUN, SLICE_NS);
@@ -150,7 +154,7 @@ static bool wait_for(struct rank *self, const struct collective *c) {
     }
     status = wait_once(self, c);
   }
-  return succeeded(self, c ? "rondo_wait" : "rondo_device_synchronize", status);
+  return succeeded(self, c ? "rondo_wait" : "device synchronisation", status);
 }
 
 // Every iteration and collective has values of its own, so that a result that was left over shows.
@@ -207,6 +211,10 @@ static bool iterate(struct rank *self, uint32_t iteration) {
   return check_results(self, iteration);
 }
 
+static int device_of(const struct rank *self) {
+  return (int)(self->rank % self->stage->program->options->devices);
+}
+
 static bool open_context(struct rank *self) {
   const struct demo_options *o = self->stage->program->options;
   struct rondo_config config = RONDO_CONFIG_INIT;
@@ -214,13 +222,22 @@ static bool open_context(struct rank *self) {
   config.id = self->stage->id;
   config.rank = self->rank;
   config.rank_count = o->ranks;
-  config.device = (int)(self->rank % o->devices);
+  config.device = device_of(self);
   config.blocks = o->blocks;
   config.workers = o->workers;
   config.order = o->order;
   config.budget = self->stage->program->budget;
   config.report_on_timeout = 0; // the demo waits in slices and reports once
   return succeeded(self, "rondo_init", rondo_init(&self->context, &config));
+}
+
+// On a CUDA device the program synchronises with the device itself, by the driver's call.
+static bool open_sync(struct rank *self) {
+  const struct demo_options *o = self->stage->program->options;
+  if (o->backend != RONDO_BACKEND_CUDA || !self->stage->program->synchronize)
+    return true;
+  self->sync = rondo_kit_device_sync_open(device_of(self));
+  return self->sync || succeeded(self, "opening the CUDA driver", RONDO_ERR_SYSTEM);
 }
 
 static bool make_buffers(struct rank *self, struct collective *c) {
@@ -247,7 +264,7 @@ static void rank_main(void *arg, uint32_t rank) {
   struct stage *stage = arg;
   struct rank *self = &stage->ranks[rank];
   bool opened = open_context(self);
-  if (opened && open_collectives(self))
+  if (opened && open_sync(self) && open_collectives(self))
     for (uint32_t i = 0; i < stage->program->options->iterations && goes_on(stage); i++) {
       if (!iterate(self, i))
         break;
@@ -261,6 +278,7 @@ static void rank_main(void *arg, uint32_t rank) {
     bool completed = atomic_load(&stage->end) == DEMO_COMPLETED;
     int mode = completed ? RONDO_DESTROY_DRAIN : RONDO_DESTROY_ABORT;
     succeeded(self, "rondo_destroy", rondo_destroy(self->context, mode, DRAIN_NS));
+    rondo_kit_device_sync_close(self->sync);
   }
   sem_post(&stage->left);
 }
