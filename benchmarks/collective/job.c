@@ -91,10 +91,9 @@ static struct rondo_kit_place place_of(const struct rank *self, uint32_t run) {
 
 // ------------------------------------------------------------ one iteration --
 
-// A broadcast takes nothing from the ranks that are not its root.
+// A broadcast and a scatter take nothing from the ranks that are not their root.
 static bool sends(const struct rank *self) {
-  const struct rondo_kit_shape *shape = &self->job->point.shape;
-  return shape->kind != RONDO_BROADCAST || self->rank == shape->root;
+  return rondo_kit_shape_sends(&self->job->point.shape, self->rank);
 }
 
 static void rewrite(void *arg, uint32_t rank) {

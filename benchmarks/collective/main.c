@@ -42,8 +42,8 @@ static uint64_t next_bytes(const struct perf_options *o, uint64_t bytes) {
 // Goes on to the next line; the cycle counts up when all lines have been.
 static void sweep_advance(struct sweep *s) {
   const struct perf_options *o = s->options;
-  bool rooted = o->kind == RONDO_REDUCE || o->kind == RONDO_BROADCAST;
-  bool reduces = o->kind != RONDO_ALL_GATHER && o->kind != RONDO_BROADCAST;
+  bool rooted = rondo_kit_shape_is_rooted(o->kind);
+  bool reduces = rondo_kit_shape_reduces(o->kind);
   s->bytes = next_bytes(o, s->bytes);
   if (s->bytes <= o->max_bytes)
     return;
@@ -83,12 +83,15 @@ static void sweep_finished(void *arg, const struct perf_point *point,
                            const struct perf_result *result) {
   struct sweep *s = arg;
   s->line.shape = point->shape;
+  bool last = s->in_place || !rondo_kit_shape_may_be_in_place(&point->shape);
   s->line.results[s->in_place] = *result;
-  if (s->in_place) {
+  if (last) {
+    if (!s->in_place) // there is none: the same figures twice, as nccl-tests has columns for both
+      s->line.results[1] = *result;
     perf_table_add(&s->table, &s->line);
     sweep_advance(s);
   }
-  s->in_place = !s->in_place;
+  s->in_place = !last;
 }
 
 // ---------------------------------------------------------------- serving ----

@@ -119,13 +119,11 @@ static void account(struct perf_table *table, const struct perf_line *line) {
   }
 }
 
-static bool reduces(int kind) { return kind != RONDO_ALL_GATHER && kind != RONDO_BROADCAST; }
-static bool has_root(int kind) { return kind == RONDO_REDUCE || kind == RONDO_BROADCAST; }
-
 void perf_table_add(struct perf_table *table, const struct perf_line *line) {
   const struct rondo_kit_shape *shape = &line->shape;
-  const char *redop = reduces(shape->kind) ? rondo_redop_name(shape->redop) : "none";
-  int root = has_root(shape->kind) ? (int)shape->root : -1;
+  const char *redop =
+      rondo_kit_shape_reduces(shape->kind) ? rondo_redop_name(shape->redop) : "none";
+  int root = rondo_kit_shape_is_rooted(shape->kind) ? (int)shape->root : -1;
   printf("%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", rondo_kit_shape_bytes(shape), shape->count,
          rondo_kit_dtype_label(shape->dtype), redop, root);
   for (int i = 0; i < 2; i++)

@@ -380,7 +380,7 @@ RONDO_FN int rondo_context_leave_peers(struct rondo_task_context *c) {
     rondo_context_bind_send(c, c->state.repeat);
     if (!rondo_context_let_go(c))
       break;
-    c->state.repeat++;
+    c->state.repeat += RONDO_FAULT(LAST_PEER_ALONE) ? count : 1;
   }
   if (c->state.repeat >= count)
     c->state.phase = RONDO_PHASE_ENDED;

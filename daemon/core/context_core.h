@@ -75,21 +75,22 @@ struct rondo_task_run {
 };
 
 struct rondo_context_static {
-  uint64_t ops;        // address of op_count × struct rondo_plan_op
-  uint64_t gate;       // address of struct rondo_communicator_gate
-  uint64_t send_table; // addresses of the endpoints of the plan's peers; written when the gate opens
+  uint64_t ops;  // address of op_count × struct rondo_plan_op
+  uint64_t gate; // address of struct rondo_communicator_gate
+  uint64_t
+      send_table; // addresses of the endpoints of the plan's peers; written when the gate opens
   uint64_t recv_table;
   struct rondo_geometry geometry;
   struct rondo_reduction reduction;
   uint32_t index;      // in the daemon's table
   uint32_t generation; // of that table entry
-  uint16_t elem_bytes;
+  uint16_t elem_bytes; // 0: a barrier, whose chunks are empty
   uint8_t op_count;
   uint8_t urgency; // priority + 128
   uint16_t send_peer_count;
   uint16_t reserved;
 };
-static_assert(sizeof(struct rondo_context_static) == 32 + 40 + 16 + 16, "shared layout");
+static_assert(sizeof(struct rondo_context_static) == 32 + 48 + 16 + 16, "shared layout");
 
 enum rondo_context_phase {
   RONDO_PHASE_IDLE = 0,    // no run

@@ -32,16 +32,44 @@ RONDO_FN uint64_t rondo_chunk_offset(const struct rondo_task_context *c, struct 
   return elems * c->fixed.elem_bytes;
 }
 
-RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v) {
+// The chunk at which the context stands.
+RONDO_FN uint32_t rondo_chunk_index(const struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
   uint64_t at = op->first_chunk + (uint64_t)c->state.repeat * op->chunk_stride;
-  uint32_t chunk = (uint32_t)(at % op->chunk_count);
-  struct rondo_span span = rondo_geometry_chunk(&c->fixed.geometry, c->state.loop, chunk);
+  return (uint32_t)(at % op->chunk_count);
+}
+
+// Of listed chunks: where it is in the send buffer, or, `received`, in the receive buffer.
+RONDO_FN struct rondo_span rondo_chunk_place(const struct rondo_task_context *c, int received) {
+  uint32_t first = received ? c->fixed.geometry.chunk_count : 0;
+  return rondo_geometry_place(&c->fixed.geometry, c->state.loop, first + rondo_chunk_index(c));
+}
+
+// 1 if the chunk is one that both of its ranks leave out.
+RONDO_FN int rondo_chunk_is_absent(const struct rondo_task_context *c) {
+  if (!c->fixed.geometry.listed)
+    return 0;
+  return rondo_chunk_place(c, rondo_context_op(c)->primitive & RONDO_PRIM_RECV).count == 0;
+}
+
+RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rondo_chunk_view *v) {
+  const struct rondo_plan_op *op = rondo_context_op(c);
+  uint32_t chunk = rondo_chunk_index(c);
+  uint64_t in_at, out_at;
   v->op = op;
-  v->count = span.count;
-  v->bytes = span.count * c->fixed.elem_bytes;
-  uint64_t in_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_IN_BASE);
-  uint64_t out_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_OUT_BASE);
+  if (c->fixed.geometry.listed) {
+    struct rondo_span in = rondo_chunk_place(c, 0);
+    struct rondo_span out = rondo_chunk_place(c, 1);
+    v->count = op->primitive & RONDO_PRIM_RECV ? out.count : in.count;
+    in_at = in.offset * c->fixed.elem_bytes;
+    out_at = out.offset * c->fixed.elem_bytes;
+  } else {
+    struct rondo_span span = rondo_geometry_chunk(&c->fixed.geometry, c->state.loop, chunk);
+    v->count = c->fixed.elem_bytes ? span.count : 0;
+    in_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_IN_BASE);
+    out_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_OUT_BASE);
+  }
+  v->bytes = v->count * c->fixed.elem_bytes;
   v->local = (const void *)(uintptr_t)(c->state.run.send + in_at);
   v->out = (void *)(uintptr_t)(c->state.run.recv + out_at);
   v->incoming = NULL;
@@ -116,6 +144,8 @@ RONDO_FN int rondo_chunk_execute(struct rondo_task_context *c, const struct rond
 RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c) {
   struct rondo_chunk_view v;
   uint16_t primitive = rondo_context_op(c)->primitive;
+  if (rondo_chunk_is_absent(c))
+    return RONDO_ATTEMPT_DONE;
   if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(&c->state.send))
     return RONDO_ATTEMPT_NO_CREDIT;
   const struct rondo_slot *slot = NULL;

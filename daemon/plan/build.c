@@ -11,6 +11,8 @@
 // Primitives under the names that docs/algorithms.md uses.
 enum {
   SEND = RONDO_PRIM_SEND,
+  RECV = RONDO_PRIM_RECV,
+  RECV_SEND = RONDO_PRIM_RECV | RONDO_PRIM_SEND,
   COPY = RONDO_PRIM_COPY,
   COPY_SEND = RONDO_PRIM_COPY | RONDO_PRIM_SEND,
   RECV_COPY = RONDO_PRIM_RECV | RONDO_PRIM_COPY,
@@ -34,8 +36,8 @@ static bool kind_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }
 
-// Appends an op that walks the chunks downwards from `first`; nothing if it would
-// repeat 0 times. One send peer and one recv peer serve every plan of this file.
+// Appends an op that walks the chunks downwards from `first`, with the first send peer and the first
+// recv peer; nothing if it would repeat 0 times.
 static void op_append(struct rondo_plan *plan, int primitive, uint32_t repeat, uint32_t first) {
   if (repeat == 0)
     return;
@@ -64,11 +66,36 @@ static void ring_peers_set(struct rondo_plan *plan, uint32_t rank, uint32_t n) {
   recv_peer_set(plan, ring_before(rank, 1, n));
 }
 
+// Appends an op that goes on to the next peers every time, and to the chunk `chunk_stride` further.
+static void walk_append(struct rondo_plan *plan, int primitive, uint32_t repeat, uint32_t first,
+                        uint32_t chunk_stride) {
+  uint32_t before = plan->op_count;
+  op_append(plan, primitive, repeat, first);
+  if (plan->op_count == before)
+    return;
+  plan->ops[before].peer_stride = 1;
+  plan->ops[before].chunk_stride = chunk_stride;
+}
+
+// Whether the send (receive) buffer of a rank holds its own chunk alone.
+static int base_of(int kind) {
+  switch (kind) {
+  case RONDO_ALL_GATHER:
+  case RONDO_GATHER:
+    return RONDO_PRIM_IN_BASE;
+  case RONDO_REDUCE_SCATTER:
+  case RONDO_SCATTER:
+    return RONDO_PRIM_OUT_BASE;
+  default:
+    return 0;
+  }
+}
+
 // A group of one: the value is its own input, finished at once where there is a reduction.
 static void single_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  int base = q->kind == RONDO_ALL_GATHER       ? RONDO_PRIM_IN_BASE
-             : q->kind == RONDO_REDUCE_SCATTER ? RONDO_PRIM_OUT_BASE
-                                               : 0;
+  int base = base_of(q->kind);
+  if (q->kind == RONDO_BARRIER)
+    return;
   op_append(plan, COPY | base | (kind_reduces(q->kind) ? RONDO_PRIM_FINAL : 0), 1, 0);
 }
 
@@ -159,29 +186,132 @@ static void ring_build(const struct rondo_plan_request *q, struct rondo_plan *pl
   }
 }
 
+// All other ranks, upwards from the next one, and downwards from the one before.
+static struct rondo_plan_peers others_upwards(uint32_t rank, uint32_t n) {
+  return (struct rondo_plan_peers){n - 1, 1, {ring_after(rank, 1, n)}};
+}
+
+static struct rondo_plan_peers others_downwards(uint32_t rank, uint32_t n) {
+  return (struct rondo_plan_peers){n - 1, n - 1, {ring_before(rank, 1, n)}};
+}
+
+// The order of the pairwise exchange: in step i to r + i and from r - i. All sends come first:
+// where they pass references they cost nothing, and the peers read while this rank copies.
+static void all_to_all_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  plan->send = others_upwards(rank, n);
+  plan->recv = others_downwards(rank, n);
+  walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1);
+  op_append(plan, COPY, 1, rank);
+  walk_append(plan, RECV_COPY, n - 1, ring_before(rank, 1, n), n - 1);
+}
+
+static void gather_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t n = q->nranks;
+  if (q->rank != q->root) {
+    send_peer_set(plan, q->root);
+    op_append(plan, SEND | RONDO_PRIM_IN_BASE, 1, q->rank);
+    return;
+  }
+  plan->recv = others_upwards(q->root, n);
+  op_append(plan, COPY | RONDO_PRIM_IN_BASE, 1, q->rank);
+  walk_append(plan, RECV_COPY, n - 1, ring_after(q->root, 1, n), 1);
+}
+
+static void scatter_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t n = q->nranks;
+  if (q->rank != q->root) {
+    recv_peer_set(plan, q->root);
+    op_append(plan, RECV_COPY | RONDO_PRIM_OUT_BASE, 1, q->rank);
+    return;
+  }
+  plan->send = others_upwards(q->root, n);
+  walk_append(plan, SEND, n - 1, ring_after(q->root, 1, n), 1);
+  op_append(plan, COPY | RONDO_PRIM_OUT_BASE, 1, q->rank);
+}
+
+static void send_recv_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  if (q->rank == q->root) {
+    send_peer_set(plan, 1 - q->rank);
+    op_append(plan, SEND, 1, 0);
+  } else {
+    recv_peer_set(plan, 1 - q->rank);
+    op_append(plan, RECV_COPY, 1, 0);
+  }
+}
+
+static void direct_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  if (q->kind == RONDO_SEND_RECV)
+    send_recv_build(q, plan);
+  else if (q->kind == RONDO_GATHER)
+    gather_build(q, plan);
+  else if (q->kind == RONDO_SCATTER)
+    scatter_build(q, plan);
+  else
+    all_to_all_build(q->rank, q->nranks, plan);
+}
+
+// In round k a signal goes to r + 2^k, once that of round k - 1 has come from r - 2^(k-1). So it
+// says that 2^k ranks have come, and after the last round all have.
+static void barrier_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  uint32_t rounds = 0;
+  for (uint32_t distance = 1; distance < n; distance *= 2) {
+    plan->send.listed[rounds] = ring_after(rank, distance, n);
+    plan->recv.listed[rounds++] = ring_before(rank, distance, n);
+  }
+  plan->send.count = plan->recv.count = rounds;
+  op_append(plan, SEND, 1, 0);
+  uint32_t between = plan->op_count;
+  walk_append(plan, RECV_SEND, rounds - 1, 0, 0);
+  if (plan->op_count > between)
+    plan->ops[between].send_peer = 1;
+  op_append(plan, RECV, 1, 0);
+  plan->ops[plan->op_count - 1].recv_peer = (uint16_t)(rounds - 1);
+}
+
+int rondo_plan_is_rooted(int kind) {
+  return kind == RONDO_REDUCE || kind == RONDO_BROADCAST || kind == RONDO_GATHER ||
+         kind == RONDO_SCATTER || kind == RONDO_SEND_RECV;
+}
+
 static bool request_is_valid(const struct rondo_plan_request *q) {
-  bool rooted = q->kind == RONDO_REDUCE || q->kind == RONDO_BROADCAST;
+  uint32_t most = q->kind == RONDO_SEND_RECV ? 2 : RONDO_MAX_RANKS;
   return q->kind >= 0 && q->kind < RONDO_KIND_COUNT && q->algorithm >= 0 &&
-         q->algorithm < RONDO_ALGORITHM_COUNT && q->nranks >= 1 && q->nranks <= RONDO_MAX_RANKS &&
-         q->rank < q->nranks && (!rooted || q->root < q->nranks);
+         q->algorithm < RONDO_ALGORITHM_COUNT && q->nranks >= 1 && q->nranks <= most &&
+         q->rank < q->nranks && (!rondo_plan_is_rooted(q->kind) || q->root < q->nranks);
+}
+
+// The algorithm of a kind for large sizes.
+static int algorithm_of(int kind) {
+  if (kind < RONDO_SEND_RECV)
+    return RONDO_ALGORITHM_RING;
+  return kind == RONDO_BARRIER ? RONDO_ALGORITHM_DISSEMINATION : RONDO_ALGORITHM_DIRECT;
+}
+
+static bool is_by_rank(int kind) {
+  return kind == RONDO_ALL_REDUCE || kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER ||
+         kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V || kind == RONDO_GATHER ||
+         kind == RONDO_SCATTER;
 }
 
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
   if (request == NULL || plan == NULL || !request_is_valid(request))
     return RONDO_ERR_INVALID;
-  bool chain = request->algorithm == RONDO_ALGORITHM_CHAIN;
-  if (chain && request->kind != RONDO_ALL_REDUCE)
+  bool chain = request->algorithm == RONDO_ALGORITHM_CHAIN && request->kind == RONDO_ALL_REDUCE;
+  if (!chain && request->algorithm != algorithm_of(request->kind))
     return RONDO_ERR_UNSUPPORTED;
-  bool rooted = request->kind == RONDO_REDUCE || request->kind == RONDO_BROADCAST;
   memset(plan, 0, sizeof(*plan));
   plan->nranks = request->nranks;
-  plan->chunk_count = chain || rooted ? 1 : request->nranks;
+  plan->chunk_count = !chain && is_by_rank(request->kind) ? request->nranks : 1;
   if (request->nranks == 1)
     single_build(request, plan);
   else if (chain)
     chain_all_reduce_build(request->rank, request->nranks, plan);
-  else
+  else if (request->algorithm == RONDO_ALGORITHM_RING)
     ring_build(request, plan);
+  else if (request->algorithm == RONDO_ALGORITHM_DIRECT)
+    direct_build(request, plan);
+  else
+    barrier_build(request->rank, request->nranks, plan);
   return RONDO_SUCCESS;
 }
 
@@ -195,7 +325,7 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
   if (kind == RONDO_ALL_REDUCE && nranks > 1 && bytes <= RONDO_PLAN_CHAIN_MAX_BYTES)
     return RONDO_ALGORITHM_CHAIN;
-  return RONDO_ALGORITHM_RING;
+  return algorithm_of(kind);
 }
 
 const char *rondo_algorithm_name(int algorithm) {
@@ -204,6 +334,10 @@ const char *rondo_algorithm_name(int algorithm) {
     return "ring";
   case RONDO_ALGORITHM_CHAIN:
     return "chain";
+  case RONDO_ALGORITHM_DIRECT:
+    return "direct";
+  case RONDO_ALGORITHM_DISSEMINATION:
+    return "dissemination";
   default:
     return "unknown";
   }

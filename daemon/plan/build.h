@@ -12,10 +12,11 @@ struct rondo_plan_request {
   int algorithm; // enum rondo_algorithm
   uint32_t rank;
   uint32_t nranks; // at least 1
-  uint32_t root;   // used by reduce and broadcast
+  uint32_t root;   // used by reduce, broadcast, gather and scatter; the sender of a send-recv
 };
 
-// Builds the plan of one rank. A group of one rank gets one COPY op.
+// Builds the plan of one rank. A group of one rank gets one COPY op, or none for a barrier. The
+// group of a send-recv is its two ranks, or one that sends to itself.
 // Returns 0, RONDO_ERR_INVALID (a field out of range) or RONDO_ERR_UNSUPPORTED (the
 // algorithm has no plan for that kind). `plan` is written only on success.
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan);
@@ -28,11 +29,14 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 // All-reduces up to this size use the chain. To be tuned by measurements.
 #define RONDO_PLAN_CHAIN_MAX_BYTES 8192u
 
-// The algorithm to use: the chain for all-reduces so small that latency decides,
-// else the ring. Pure, and the same on every rank.
+// The algorithm to use: the chain for all-reduces so small that latency decides, the ring for larger
+// ones, and for each other kind the one that it has. Pure, and the same on every rank.
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks);
 
-// "ring", "chain"; "unknown" for anything else.
+// 1 if the kind has a root, which decides who sends or receives what.
+int rondo_plan_is_rooted(int kind);
+
+// "ring", "chain", "direct", "dissemination"; "unknown" for anything else.
 const char *rondo_algorithm_name(int algorithm);
 
 #endif // RONDO_DAEMON_PLAN_BUILD_H

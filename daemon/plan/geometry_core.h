@@ -5,6 +5,9 @@
 //
 //   segmented (all-gather, reduce-scatter; also broadcast and reduce, with one chunk):
 //     chunk k of loop l is [k × segment + begin + l × chunk_elems, + up to chunk_elems)
+//   listed (all-to-all-v): chunk k has a place of its own in each buffer, at its own distance
+//     and of its own size. A loop takes up to chunk_elems of each from begin + l × segment
+//     on; blocks take turns. A chunk that has ended is absent: no slot is sent for it, and both of its ranks know.
 //   split (all-reduce): the chunks of a loop lie side by side,
 //     chunk k of loop l is [begin + l × n × chunk_elems + k × c, + up to c), where c is
 //     chunk_elems, or less in the last loop, so that its chunks are of even size.
@@ -16,8 +19,11 @@
 #include "queues/platform/platform.h"
 
 struct rondo_geometry {
-  uint64_t begin, end;  // this block's elements, within a segment or within the whole
-  uint64_t segment;     // elements from one chunk index to the next; 0: split
+  uint64_t begin, end; // this block's elements, within a segment or within the whole
+  uint64_t segment;    // elements from one chunk index to the next, listed: from one loop to the
+                       // next; 0: split
+  uint64_t listed; // address of 2 × chunk_count × struct rondo_span: what goes to each rank, then
+                   // what comes from each; 0: segmented or split
   uint32_t chunk_elems; // the most that one chunk holds; never 0
   uint32_t chunk_count; // chunks of a loop
   uint32_t align_elems; // split: chunk sizes are multiples of this, the last excepted
@@ -32,12 +38,26 @@ struct rondo_span {
 // Loops that the block makes over its range; 0 if the range is empty.
 RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
   uint64_t per_loop = g->segment ? g->chunk_elems : (uint64_t)g->chunk_elems * g->chunk_count;
+  if (g->listed)
+    per_loop = g->segment;
   return (g->end - g->begin + per_loop - 1) / per_loop;
 }
 
 RONDO_FN uint64_t rondo_geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+// Listed: the part of place `place` (below 2 × chunk_count) that is its turn in loop `loop`; no
+// elements if it is absent.
+RONDO_FN struct rondo_span rondo_geometry_place(const struct rondo_geometry *g, uint64_t loop,
+                                                uint32_t place) {
+  struct rondo_span span = ((const struct rondo_span *)(uintptr_t)g->listed)[place];
+  uint64_t at = rondo_geometry_min(g->begin + loop * g->segment, span.count);
+  span.offset += at;
+  span.count = rondo_geometry_min(span.count - at, g->chunk_elems);
+  return span;
+}
+
 // The elements of chunk `k` (below chunk_count) in loop `loop` (below rondo_geometry_loops).
+// Not for listed chunks.
 RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, uint64_t loop,
                                                 uint32_t k) {
   struct rondo_span span;

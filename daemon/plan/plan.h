@@ -17,6 +17,7 @@
 //   incoming op local   with RECV | REDUCE,
 //   incoming            with RECV,
 //   local               without RECV.
+// The chunks of a barrier are empty: its slots are signals, and RECV alone takes one.
 enum rondo_primitive {
   RONDO_PRIM_RECV = 1,     // take a slot from the recv connector
   RONDO_PRIM_REDUCE = 2,   // reduce it with the local chunk; needs RECV
@@ -47,10 +48,15 @@ struct rondo_plan_op {
 static_assert(sizeof(struct rondo_plan_op) == 24, "shared layout");
 
 enum rondo_algorithm {
-  RONDO_ALGORITHM_RING = 0, // bandwidth-optimal; all five kinds
-  RONDO_ALGORITHM_CHAIN = 1 // all-reduce only: reduce along the ring, then broadcast on round it
+  RONDO_ALGORITHM_RING = 0, // bandwidth-optimal: all-reduce, all-gather, reduce-scatter, reduce and
+                            // broadcast
+  RONDO_ALGORITHM_CHAIN = 1, // all-reduce only: reduce along the ring, then broadcast on round it
+  RONDO_ALGORITHM_DIRECT =
+      2, // from each rank straight to each that gets something of it: send-recv,
+         // all-to-all, all-to-all-v, gather, scatter
+  RONDO_ALGORITHM_DISSEMINATION = 3 // barrier only: signals to distances 1, 2, 4, …
 };
-#define RONDO_ALGORITHM_COUNT 2
+#define RONDO_ALGORITHM_COUNT 4
 
 // The ranks to which a plan sends, or from which it receives, in the order of their indexes: a
 // list, or a walk round the group, so that a plan does not grow with the ranks.

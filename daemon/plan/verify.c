@@ -116,40 +116,81 @@ static uint32_t set_first_difference(const struct rank_set *a, const struct rank
 
 // ------------------------------------------------------------------- buffers ---
 
+static bool is_exchange(const struct rondo_plan_verify_case *what) {
+  return what->kind == RONDO_ALL_TO_ALL || what->kind == RONDO_ALL_TO_ALL_V;
+}
+
+// Whether the send buffer of each rank holds its own part alone.
+static bool is_gathered(const struct rondo_plan_verify_case *what) {
+  return what->kind == RONDO_ALL_GATHER || what->kind == RONDO_GATHER;
+}
+
+// Whether the receive buffer of each rank holds its own part alone.
+static bool is_scattered(const struct rondo_plan_verify_case *what) {
+  return what->kind == RONDO_REDUCE_SCATTER || what->kind == RONDO_SCATTER;
+}
+
 // Chunks of the send buffer that a rank has; 0 where it may be null.
 static uint32_t input_count(const struct rondo_plan_verify_case *what, uint32_t rank) {
-  if (what->kind == RONDO_BROADCAST && rank != what->root)
+  bool from_root =
+      what->kind == RONDO_BROADCAST || what->kind == RONDO_SCATTER || what->kind == RONDO_SEND_RECV;
+  if (what->kind == RONDO_BARRIER || (from_root && rank != what->root))
     return 0;
-  return what->kind == RONDO_ALL_GATHER ? 1 : what->plans[0].chunk_count;
+  return is_gathered(what) ? 1 : what->plans[0].chunk_count;
 }
 
 static uint32_t output_count(const struct rondo_plan_verify_case *what, uint32_t rank) {
-  if (what->kind == RONDO_REDUCE && rank != what->root)
+  bool to_root = what->kind == RONDO_REDUCE || what->kind == RONDO_GATHER;
+  bool is_sender = what->kind == RONDO_SEND_RECV && rank == what->root && what->nranks > 1;
+  if (what->kind == RONDO_BARRIER || is_sender || (to_root && rank != what->root))
     return 0;
-  return what->kind == RONDO_REDUCE_SCATTER ? 1 : what->plans[0].chunk_count;
+  return is_scattered(what) ? 1 : what->plans[0].chunk_count;
 }
 
 static uint32_t input_place(const struct rondo_plan_verify_case *what, uint32_t rank,
                             uint32_t index) {
-  return what->in_place && what->kind == RONDO_ALL_GATHER ? rank + index : index;
+  return what->in_place && is_gathered(what) ? rank + index : index;
 }
 
 static uint32_t output_place(const struct rondo_plan_verify_case *what, uint32_t rank,
                              uint32_t index) {
   if (!what->in_place)
     return what->plans[0].chunk_count + index;
-  return what->kind == RONDO_REDUCE_SCATTER ? rank + index : index;
+  return is_scattered(what) ? rank + index : index;
 }
 
-// Which elements the first chunk of a buffer holds that is not counted by ranks.
+// Which elements a chunk holds. Where each pair of ranks has its own, they are counted by pairs;
+// where a buffer holds the rank's own part alone, that is its first chunk.
 static uint32_t input_identity(const struct rondo_plan_verify_case *what, uint32_t rank,
                                uint32_t index) {
-  return what->kind == RONDO_ALL_GATHER ? rank : index;
+  if (is_exchange(what))
+    return rank * what->nranks + index;
+  return is_gathered(what) ? rank : index;
 }
 
 static uint32_t output_identity(const struct rondo_plan_verify_case *what, uint32_t rank,
                                 uint32_t index) {
-  return what->kind == RONDO_REDUCE_SCATTER ? rank : index;
+  if (is_exchange(what))
+    return index * what->nranks + rank;
+  return is_scattered(what) ? rank : index;
+}
+
+// Loops in which rank `from` has a chunk for rank `to`.
+static uint64_t pair_loops(const struct rondo_plan_verify_case *what, uint32_t from, uint32_t to) {
+  return what->pair_loops ? what->pair_loops[(size_t)from * what->nranks + to] : what->loops;
+}
+
+// Loops that a rank makes in all: as many as any of its pairs has.
+static uint64_t member_loops(const struct rondo_plan_verify_case *what, uint32_t rank) {
+  uint64_t most = 0;
+  if (!what->pair_loops)
+    return what->loops;
+  for (uint32_t other = 0; other < what->nranks; other++) {
+    uint64_t out = pair_loops(what, rank, other), in = pair_loops(what, other, rank);
+    most = out > most ? out : most;
+    most = in > most ? in : most;
+  }
+  return most;
 }
 
 // Fresh buffers for the loop that a rank begins.
@@ -171,12 +212,10 @@ static void buffers_reset(const struct machine *m, uint32_t rank) {
 // The contributions that a result chunk must hold.
 static struct rank_set wanted_set(const struct rondo_plan_verify_case *what, uint32_t chunk) {
   struct rank_set set = {{0}};
-  if (what->kind == RONDO_ALL_GATHER) {
-    set_add(&set, chunk);
-    return set;
-  }
-  if (what->kind == RONDO_BROADCAST) {
-    set_add(&set, what->root);
+  if (!rondo_plan_verify_reduces(what->kind)) {
+    set_add(&set, is_exchange(what)   ? chunk / what->nranks
+                  : is_gathered(what) ? chunk
+                                      : what->root);
     return set;
   }
   for (uint32_t rank = 0; rank < what->nranks; rank++)
@@ -246,6 +285,8 @@ static void slot_take(const struct machine *m, struct step *step) {
 static bool value_compute(const struct machine *m, struct step *step) {
   if (step->recv != NULL)
     slot_take(m, step);
+  else if (m->what->kind == RONDO_BARRIER)
+    return true; // a signal has no value
   else if (!input_read(m, step, &step->value))
     return false;
   if ((step->op->primitive & RONDO_PRIM_REDUCE) && !local_reduce(m, step))
@@ -318,6 +359,8 @@ static bool output_write(const struct machine *m, const struct step *step) {
 // the receive buffer, what was neither received nor copied in the send buffer.
 static uint32_t reference_place(const struct rondo_plan_verify_case *what,
                                 const struct step *step) {
+  if (what->kind == RONDO_BARRIER)
+    return RONDO_PLAN_NOWHERE;
   if (step->op->primitive & RONDO_PRIM_COPY)
     return output_place(what, step->at.rank, output_index(step));
   if (!(step->op->primitive & RONDO_PRIM_RECV))
@@ -344,10 +387,29 @@ static void slot_put(const struct machine *m, const struct step *step) {
 
 // --------------------------------------------------------------------- ranks ---
 
+// A barrier: the rank has heard from all that they have begun the loop that it has just done.
+static bool barrier_check(const struct machine *m, uint32_t rank) {
+  const struct member *me = &m->members[rank];
+  struct rondo_plan_where at = {rank, RONDO_PLAN_NOWHERE, RONDO_PLAN_NOWHERE};
+  for (uint32_t other = 0; other < m->what->nranks; other++) {
+    const struct rondo_plan *plan = &m->what->plans[other];
+    uint64_t a_loop = 0;
+    for (uint32_t i = 0; i < plan->op_count; i++)
+      a_loop += plan->ops[i].repeat;
+    if (me->clock[other] <= me->loop * a_loop)
+      return rondo_plan_verify_fault(m->report, at, "ends without having heard of rank %u", other);
+  }
+  return true;
+}
+
 // All results of the loop that a rank has just done are written.
 static bool loop_check(const struct machine *m, uint32_t rank) {
+  if (m->what->kind == RONDO_BARRIER)
+    return barrier_check(m, rank);
   for (uint32_t i = 0; i < output_count(m->what, rank); i++) {
     struct rondo_plan_where at = {rank, RONDO_PLAN_NOWHERE, i};
+    if (is_exchange(m->what) && m->members[rank].loop >= pair_loops(m->what, i, rank))
+      continue;
     if (!m->members[rank].places[output_place(m->what, rank, i)].written)
       return rondo_plan_verify_fault(m->report, at, "no op writes this result");
   }
@@ -386,11 +448,21 @@ static struct step member_next(const struct machine *m, uint32_t rank) {
   return step;
 }
 
+// Whether the step is one for a chunk that its pair of ranks does not have in this loop.
+static bool step_is_absent(const struct machine *m, const struct step *step) {
+  uint32_t rank = step->at.rank;
+  uint32_t from = step->recv != NULL ? step->recv->from : rank;
+  uint32_t to = step->send != NULL ? step->send->to : rank;
+  return m->what->pair_loops && m->members[rank].loop >= pair_loops(m->what, from, to);
+}
+
 static enum step_result member_step(const struct machine *m, uint32_t rank) {
   struct member *me = &m->members[rank];
-  if (me->loop == m->what->loops)
+  if (me->loop == member_loops(m->what, rank) || m->what->plans[rank].op_count == 0)
     return STEP_ENDED;
   struct step step = member_next(m, rank);
+  if (step_is_absent(m, &step))
+    return member_advance(m, rank) ? STEP_DONE : STEP_FAULT;
   if ((step.recv != NULL && step.recv->count == 0) ||
       (step.send != NULL && step.send->count == m->what->slots))
     return STEP_BLOCKED;
@@ -434,7 +506,7 @@ static enum step_result machine_step(const struct machine *m, uint32_t start, ui
 
 static bool deadlock_report(const struct machine *m) {
   for (uint32_t rank = 0; rank < m->what->nranks; rank++) {
-    if (m->members[rank].loop == m->what->loops)
+    if (m->members[rank].loop == member_loops(m->what, rank))
       continue;
     struct step step = member_next(m, rank);
     bool dry = step.recv != NULL && step.recv->count == 0;
@@ -552,7 +624,14 @@ static bool machine_init(struct machine *m) {
 }
 
 static bool case_is_valid(const struct rondo_plan_verify_case *what) {
-  bool rooted = what->kind == RONDO_REDUCE || what->kind == RONDO_BROADCAST;
+  bool rooted = what->kind == RONDO_REDUCE || what->kind == RONDO_BROADCAST ||
+                what->kind == RONDO_GATHER || what->kind == RONDO_SCATTER ||
+                what->kind == RONDO_SEND_RECV;
+  if (what->in_place && is_exchange(what))
+    return false;
+  if ((what->kind == RONDO_SEND_RECV && what->nranks > 2) ||
+      (what->pair_loops && what->kind != RONDO_ALL_TO_ALL_V))
+    return false;
   return what->kind >= 0 && what->kind < RONDO_KIND_COUNT && what->nranks >= 1 &&
          what->nranks <= RONDO_PLAN_VERIFY_MAX_RANKS && (!rooted || what->root < what->nranks) &&
          what->slots >= 1 && what->loops >= 1 && what->plans != NULL;

@@ -12,6 +12,8 @@
 //   - every result chunk of every rank is written, once, and holds each contribution exactly
 //     once, with the last step of the reduction (FINAL) applied once, to the whole sum; nothing
 //     else is written, and buffers that a rank may leave null are not touched;
+//   - of a barrier, instead: nobody ends a loop before it has heard, directly or through others,
+//     that everybody has begun it;
 //   - no chunk of the input is read after the result was written over it (in place);
 //   - *reference sends* are safe: a send of what lies in a user's buffer may pass its address,
 //     which the peer reads when it takes the slot. So the place may be written again
@@ -36,15 +38,19 @@
 #define RONDO_PLAN_NOWHERE UINT32_MAX
 
 struct rondo_plan_verify_case {
-  int kind;        // enum rondo_kind; all-gather and reduce-scatter need chunk_count == nranks
+  int kind;        // enum rondo_kind; those with a part for each rank need chunk_count == nranks
   uint32_t nranks; // 1 to RONDO_PLAN_VERIFY_MAX_RANKS
-  uint32_t root;   // used by reduce and broadcast
+  uint32_t root;   // as in rondo_plan_request
   uint32_t slots;  // of each connector, at least 1
   uint32_t loops;  // that a run makes, at least 1
   int in_place;    // 1: send == recv; all-gather send == recv + rank × count;
-                   // reduce-scatter recv == send + rank × count
+                   // reduce-scatter recv == send + rank × count; a root of gather as
+                   // all-gather, of scatter as reduce-scatter; not for all-to-all
   uint64_t seed;   // 0: the ranks in turn; else the seed of a random order
   const struct rondo_plan *plans; // `nranks` of them, by position
+  // All-to-all-v: [from × nranks + to], at most `loops`, is how many loops have a chunk for that
+  // pair; null: all.
+  const uint32_t *pair_loops;
 };
 
 // Where the first fault is and what it is; fields that do not apply are RONDO_PLAN_NOWHERE.

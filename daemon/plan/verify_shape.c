@@ -49,12 +49,20 @@ bool rondo_plan_verify_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }
 
+bool rondo_plan_verify_has_parts(int kind) {
+  return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER || kind == RONDO_GATHER ||
+         kind == RONDO_SCATTER || kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V;
+}
+
 // What is wrong with an op's primitive for this kind, or null.
 static const char *primitive_fault(int kind, unsigned primitive) {
   bool recv = primitive & RONDO_PRIM_RECV, reduce = primitive & RONDO_PRIM_REDUCE;
+  bool own_input = kind == RONDO_ALL_GATHER || kind == RONDO_GATHER;
+  bool own_output = kind == RONDO_REDUCE_SCATTER || kind == RONDO_SCATTER;
+  bool takes_signal = kind == RONDO_BARRIER && recv;
   if (primitive & ~(unsigned)PRIM_ALL)
     return "has unknown primitive bits";
-  if (!(primitive & (RONDO_PRIM_COPY | RONDO_PRIM_SEND)))
+  if (!(primitive & (RONDO_PRIM_COPY | RONDO_PRIM_SEND)) && !takes_signal)
     return "neither copies nor sends its value";
   if (reduce && !recv)
     return "reduces without receiving";
@@ -62,10 +70,9 @@ static const char *primitive_fault(int kind, unsigned primitive) {
     return "reduces in a kind that does not";
   if ((primitive & RONDO_PRIM_FINAL) && !rondo_plan_verify_reduces(kind))
     return "is FINAL in a kind that does not reduce";
-  if ((primitive & RONDO_PRIM_IN_BASE) && (kind != RONDO_ALL_GATHER || recv))
+  if ((primitive & RONDO_PRIM_IN_BASE) && (!own_input || recv))
     return "has IN_BASE but reads no send buffer of one chunk";
-  if ((primitive & RONDO_PRIM_OUT_BASE) &&
-      (kind != RONDO_REDUCE_SCATTER || !(primitive & RONDO_PRIM_COPY)))
+  if ((primitive & RONDO_PRIM_OUT_BASE) && (!own_output || !(primitive & RONDO_PRIM_COPY)))
     return "has OUT_BASE but writes no receive buffer of one chunk";
   return NULL;
 }
@@ -117,10 +124,11 @@ static const char *peers_fault(const struct rondo_plan *plan, const struct rondo
 
 static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_t rank) {
   const struct rondo_plan *plan = &what->plans[rank];
-  bool by_rank = what->kind == RONDO_ALL_GATHER || what->kind == RONDO_REDUCE_SCATTER;
+  bool by_rank = rondo_plan_verify_has_parts(what->kind);
+  bool nothing_to_do = what->kind == RONDO_BARRIER && what->nranks == 1;
   if (plan->nranks != what->nranks)
     return "is of another number of ranks";
-  if (plan->op_count == 0 || plan->op_count > RONDO_PLAN_MAX_OPS)
+  if ((plan->op_count == 0 && !nothing_to_do) || plan->op_count > RONDO_PLAN_MAX_OPS)
     return "has no ops, or too many";
   if (plan->chunk_count == 0 || plan->chunk_count != what->plans[0].chunk_count)
     return "has another chunk count than rank 0, or none";

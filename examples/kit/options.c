@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "examples/kit/shape.h"
 #include <rondo/types.h>
 
 // As nccl-tests writes them, in the order of enum rondo_dtype.
@@ -111,8 +112,12 @@ bool rondo_kit_read_redop(const char *text, int *redop) {
 }
 
 bool rondo_kit_read_kind(const char *text, int *kind) {
+  if (strcasecmp(text, "alltoall") == 0) { // as nccl-tests writes it
+    *kind = RONDO_ALL_TO_ALL;
+    return true;
+  }
   for (int k = 0; k < RONDO_KIND_COUNT; k++)
-    if (strcasecmp(text, rondo_kind_name(k)) == 0) {
+    if (rondo_kit_shape_is_kind(k) && strcasecmp(text, rondo_kind_name(k)) == 0) {
       *kind = k;
       return true;
     }

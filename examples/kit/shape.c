@@ -3,8 +3,34 @@
 #include "examples/kit/values.h"
 
 // Of the two buffers, which one holds a part for each rank.
-static bool sends_all(const struct rondo_kit_shape *s) { return s->kind == RONDO_REDUCE_SCATTER; }
-static bool receives_all(const struct rondo_kit_shape *s) { return s->kind == RONDO_ALL_GATHER; }
+static bool sends_all(const struct rondo_kit_shape *s) {
+  return s->kind == RONDO_REDUCE_SCATTER || s->kind == RONDO_SCATTER || s->kind == RONDO_ALL_TO_ALL;
+}
+static bool receives_all(const struct rondo_kit_shape *s) {
+  return s->kind == RONDO_ALL_GATHER || s->kind == RONDO_GATHER || s->kind == RONDO_ALL_TO_ALL;
+}
+
+bool rondo_kit_shape_is_kind(int kind) {
+  return (kind >= 0 && kind <= RONDO_BROADCAST) || kind == RONDO_ALL_TO_ALL ||
+         kind == RONDO_GATHER || kind == RONDO_SCATTER;
+}
+
+bool rondo_kit_shape_reduces(int kind) {
+  return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
+}
+
+bool rondo_kit_shape_is_rooted(int kind) {
+  return kind == RONDO_REDUCE || kind == RONDO_BROADCAST || kind == RONDO_GATHER ||
+         kind == RONDO_SCATTER;
+}
+
+bool rondo_kit_shape_sends(const struct rondo_kit_shape *s, uint32_t rank) {
+  return (s->kind != RONDO_BROADCAST && s->kind != RONDO_SCATTER) || rank == s->root;
+}
+
+bool rondo_kit_shape_may_be_in_place(const struct rondo_kit_shape *s) {
+  return s->kind != RONDO_ALL_TO_ALL;
+}
 
 void rondo_kit_shape_size(struct rondo_kit_shape *shape, uint64_t bytes) {
   uint64_t elements = bytes / rondo_dtype_bytes(shape->dtype);
@@ -36,6 +62,9 @@ double rondo_kit_shape_bus_factor(const struct rondo_kit_shape *shape) {
     return 2 * (n - 1) / n;
   case RONDO_ALL_GATHER:
   case RONDO_REDUCE_SCATTER:
+  case RONDO_ALL_TO_ALL:
+  case RONDO_GATHER:
+  case RONDO_SCATTER:
     return (n - 1) / n;
   default:
     return 1;
@@ -44,7 +73,7 @@ double rondo_kit_shape_bus_factor(const struct rondo_kit_shape *shape) {
 
 static struct rondo_kit_values values_of(const struct rondo_kit_shape *s, uint64_t round) {
   struct rondo_kit_values v = {s->dtype, s->redop, s->rank_count, round};
-  if (s->kind == RONDO_ALL_GATHER || s->kind == RONDO_BROADCAST)
+  if (!rondo_kit_shape_reduces(s->kind))
     v.redop = RONDO_SUM;
   return v;
 }
@@ -54,7 +83,7 @@ struct rondo_collective_desc rondo_kit_shape_desc(const struct rondo_kit_shape *
   struct rondo_kit_values v = values_of(shape, 0);
   struct rondo_collective_desc d = rondo_all_reduce(id, shape->count, shape->dtype, v.redop);
   d.kind = shape->kind;
-  if (shape->kind == RONDO_REDUCE || shape->kind == RONDO_BROADCAST)
+  if (rondo_kit_shape_is_rooted(shape->kind))
     d.root = shape->root;
   d.scalar = rondo_kit_values_scalar(&v, rank);
   return d;
@@ -63,7 +92,7 @@ struct rondo_collective_desc rondo_kit_shape_desc(const struct rondo_kit_shape *
 struct rondo_kit_place rondo_kit_shape_place(const struct rondo_kit_shape *shape, uint32_t rank,
                                              bool in_place, void *send_base, void *recv_base) {
   struct rondo_kit_place p = {send_base, recv_base};
-  if (!in_place)
+  if (!in_place || !rondo_kit_shape_may_be_in_place(shape))
     return p;
   uint64_t part_bytes = shape->count * rondo_dtype_bytes(shape->dtype);
   char *part = (char *)recv_base + rank * part_bytes;
@@ -80,7 +109,7 @@ void rondo_kit_shape_fill(const struct rondo_kit_shape *shape, uint32_t rank, ui
 }
 
 static bool receives(const struct rondo_kit_shape *shape, uint32_t rank) {
-  return shape->kind != RONDO_REDUCE || rank == shape->root;
+  return (shape->kind != RONDO_REDUCE && shape->kind != RONDO_GATHER) || rank == shape->root;
 }
 
 uint64_t rondo_kit_shape_checked(const struct rondo_kit_shape *shape, uint32_t rank) {
@@ -98,10 +127,15 @@ uint64_t rondo_kit_shape_wrong(const struct rondo_kit_shape *shape, uint32_t ran
   uint64_t wrong = 0;
   switch (shape->kind) {
   case RONDO_ALL_GATHER:
+  case RONDO_GATHER:
+  case RONDO_ALL_TO_ALL:
     for (uint32_t r = 0; r < shape->rank_count; r++)
       wrong += rondo_kit_values_wrong(
-          &v, r, (const char *)recv + r * count * rondo_dtype_bytes(shape->dtype), 0, count);
+          &v, r, (const char *)recv + r * count * rondo_dtype_bytes(shape->dtype),
+          shape->kind == RONDO_ALL_TO_ALL ? rank * count : 0, count);
     return wrong;
+  case RONDO_SCATTER:
+    return rondo_kit_values_wrong(&v, shape->root, recv, rank * count, count);
   case RONDO_BROADCAST:
     return rondo_kit_values_wrong(&v, shape->root, recv, 0, count);
   case RONDO_REDUCE_SCATTER:

@@ -19,6 +19,15 @@ struct rondo_kit_shape {
   uint64_t count; // as rondo_collective_desc.count
 };
 
+// 1 for the kinds that a shape can have: those whose buffers follow from a count and a root.
+bool rondo_kit_shape_is_kind(int kind);
+bool rondo_kit_shape_reduces(int kind);
+bool rondo_kit_shape_is_rooted(int kind);
+
+// Whether `rank` uses its send buffer, and whether both buffers may be one.
+bool rondo_kit_shape_sends(const struct rondo_kit_shape *shape, uint32_t rank);
+bool rondo_kit_shape_may_be_in_place(const struct rondo_kit_shape *shape);
+
 // The shape whose larger buffer is `bytes`, rounded down to whole elements for every rank but at
 // least one each. `shape` has all fields but count, and gets it.
 void rondo_kit_shape_size(struct rondo_kit_shape *shape, uint64_t bytes);

@@ -239,7 +239,8 @@ int rondo_mem_is_direct(struct rondo_context ctx, int *direct);
 // ------------------------------------------------------------ registration ---
 
 // Describes a collective. All ranks of the group must register equal
-// descriptors, `priority` and `scalar` excepted, which are each rank's own.
+// descriptors, `priority`, `scalar` and what is said of all-to-all-v excepted, which are each
+// rank's own.
 struct rondo_collective_desc {
   size_t size;              // set by the makers below
   uint32_t version;         // set by the makers below
@@ -249,10 +250,18 @@ struct rondo_collective_desc {
   uint64_t count;           // elements: see enum rondo_kind
   int dtype;                // enum rondo_dtype
   int redop;                // enum rondo_redop; RONDO_SUM for kinds that do not reduce
-  uint32_t root;            // position of the root in the group (reduce, broadcast)
+  uint32_t root;            // position of the root in the group (reduce, broadcast, gather,
+                            // scatter); of the sender (send-recv)
   int priority;             // RONDO_PRIORITY_MIN to RONDO_PRIORITY_MAX; default 0
   struct rondo_group group; // default: all ranks
   double scalar; // RONDO_PREMUL_SUM: this rank's factor, converted to the dtype; default 1
+  uint32_t peer; // position of the receiver (send-recv); may be that of the sender
+  uint32_t reserved;
+  // All-to-all-v: an element a member of the group, in elements, each rank's own; copied by
+  // rondo_register. What this rank sends to each and receives from each must be what they receive and
+  // send. Displacements are from the start of the buffer; null: one part behind the other.
+  const uint64_t *send_counts, *send_displacements;
+  const uint64_t *recv_counts, *recv_displacements;
 };
 
 #define RONDO_COLLECTIVE_DESC_VERSION 1u
@@ -265,6 +274,19 @@ struct rondo_collective_desc rondo_reduce_scatter(uint64_t id, uint64_t count, i
 struct rondo_collective_desc rondo_reduce(uint64_t id, uint64_t count, int dtype, int redop,
                                           uint32_t root);
 struct rondo_collective_desc rondo_broadcast(uint64_t id, uint64_t count, int dtype, uint32_t root);
+// From the member at position `root` to the one at `peer`. These two register and run it, with
+// the same descriptor, and nobody else: who sends and who receives follows from who they are.
+struct rondo_collective_desc rondo_send_recv(uint64_t id, uint64_t count, int dtype, uint32_t root,
+                                             uint32_t peer);
+struct rondo_collective_desc rondo_all_to_all(uint64_t id, uint64_t count, int dtype);
+struct rondo_collective_desc rondo_all_to_all_v(uint64_t id, int dtype, const uint64_t *send_counts,
+                                                const uint64_t *send_displacements,
+                                                const uint64_t *recv_counts,
+                                                const uint64_t *recv_displacements);
+struct rondo_collective_desc rondo_gather(uint64_t id, uint64_t count, int dtype, uint32_t root);
+struct rondo_collective_desc rondo_scatter(uint64_t id, uint64_t count, int dtype, uint32_t root);
+// A run of it ends when every member has submitted it. It uses no buffers.
+struct rondo_collective_desc rondo_barrier(uint64_t id);
 
 // Registers a collective on this rank. Local: it may come in any order on each rank, also while others run.
 // Peers' descriptors are compared beside the calls; where they differ, every run
@@ -295,10 +317,11 @@ typedef void (*rondo_callback)(void *arg, int status);
 
 // Submits one run. The buffers belong to the run until it has ended; they are
 // `count` elements (n × count where enum rondo_kind says so), at any
-// alignment, and may be in place: send == recv, for all-gather send == recv + rank × count, for
-// reduce-scatter recv == send + rank × count (elements). Other overlaps are refused. A buffer that
-// this rank does not use (recv of a reduce that is not the root; send of a
-// broadcast that is not the root) may be null. Runs of one collective
+// alignment, and may be in place: send == recv, for all-gather and the root of a gather
+// send == recv + rank × count, for reduce-scatter and the root of a scatter
+// recv == send + rank × count (elements); all-to-all may not. Other overlaps are refused. A buffer that
+// this rank does not use (recv of a reduce or gather that is not the root, or of a sender; send of a
+// broadcast or scatter that is not the root, or of a receiver; both of a barrier) may be null. Runs of one collective
 // match across ranks in the order of their submission; independent collectives do
 // not order each other. Never waits. `callback` may be null.
 // Returns RONDO_SUCCESS; RONDO_ERR_INVALID (null or overlapping buffers);

@@ -52,14 +52,25 @@ enum rondo_redop {
 // Kinds of collective. `count` means, as in NCCL, for
 //   all-reduce, reduce, broadcast: elements of the send and of the receive buffer;
 //   all-gather:     elements that each rank sends (the receive buffer holds n × count);
-//   reduce-scatter: elements that each rank receives (the send buffer holds n × count).
+//   reduce-scatter: elements that each rank receives (the send buffer holds n × count);
+//   send-recv:      elements that go from the root to the peer;
+//   all-to-all:     elements that each rank sends to each rank (both buffers hold n × count);
+//   gather:         elements that each rank sends (the root's receive buffer holds n × count);
+//   scatter:        elements that each rank receives (the root's send buffer holds n × count).
+// All-to-all-v has counts of its own for each pair, and a barrier moves nothing: theirs is 0.
 enum rondo_kind {
   RONDO_ALL_REDUCE = 0,
   RONDO_ALL_GATHER = 1,
   RONDO_REDUCE_SCATTER = 2,
   RONDO_REDUCE = 3,
   RONDO_BROADCAST = 4,
-  RONDO_KIND_COUNT = 5
+  RONDO_SEND_RECV = 5,
+  RONDO_ALL_TO_ALL = 6,
+  RONDO_ALL_TO_ALL_V = 7,
+  RONDO_GATHER = 8,
+  RONDO_SCATTER = 9,
+  RONDO_BARRIER = 10,
+  RONDO_KIND_COUNT = 11
 };
 
 enum rondo_backend {

@@ -36,6 +36,7 @@ enum rondo_fault {
   RONDO_FAULT_OWED_IGNORED,       // connectors are used again while a peer may still write to them
   RONDO_FAULT_FAILURE_UNTOLD,     // who closes its gate does not tell the others of the group
   RONDO_FAULT_EVEN_FORGOTTEN,     // one process forgets how often an id was used, and others do not
+  RONDO_FAULT_LAST_PEER_ALONE, // a run ends when one of the peers that read its buffers is through
   RONDO_FAULT_COUNT
 };
 

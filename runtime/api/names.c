@@ -58,8 +58,9 @@ const char *rondo_redop_name(int redop) {
 }
 
 const char *rondo_kind_name(int kind) {
-  static const char *const names[RONDO_KIND_COUNT] = {"all_reduce", "all_gather", "reduce_scatter",
-                                                      "reduce", "broadcast"};
+  static const char *const names[RONDO_KIND_COUNT] = {
+      "all_reduce", "all_gather",   "reduce_scatter", "reduce",  "broadcast", "send_recv",
+      "all_to_all", "all_to_all_v", "gather",         "scatter", "barrier"};
   return kind >= 0 && kind < RONDO_KIND_COUNT ? names[kind] : "unknown";
 }
 
@@ -104,4 +105,44 @@ struct rondo_collective_desc rondo_broadcast(uint64_t id, uint64_t count, int dt
   struct rondo_collective_desc d = make(RONDO_BROADCAST, id, count, dtype);
   d.root = root;
   return d;
+}
+
+struct rondo_collective_desc rondo_send_recv(uint64_t id, uint64_t count, int dtype, uint32_t root,
+                                             uint32_t peer) {
+  struct rondo_collective_desc d = make(RONDO_SEND_RECV, id, count, dtype);
+  d.root = root;
+  d.peer = peer;
+  return d;
+}
+
+struct rondo_collective_desc rondo_all_to_all(uint64_t id, uint64_t count, int dtype) {
+  return make(RONDO_ALL_TO_ALL, id, count, dtype);
+}
+
+struct rondo_collective_desc rondo_all_to_all_v(uint64_t id, int dtype, const uint64_t *send_counts,
+                                                const uint64_t *send_displacements,
+                                                const uint64_t *recv_counts,
+                                                const uint64_t *recv_displacements) {
+  struct rondo_collective_desc d = make(RONDO_ALL_TO_ALL_V, id, 0, dtype);
+  d.send_counts = send_counts;
+  d.send_displacements = send_displacements;
+  d.recv_counts = recv_counts;
+  d.recv_displacements = recv_displacements;
+  return d;
+}
+
+struct rondo_collective_desc rondo_gather(uint64_t id, uint64_t count, int dtype, uint32_t root) {
+  struct rondo_collective_desc d = make(RONDO_GATHER, id, count, dtype);
+  d.root = root;
+  return d;
+}
+
+struct rondo_collective_desc rondo_scatter(uint64_t id, uint64_t count, int dtype, uint32_t root) {
+  struct rondo_collective_desc d = make(RONDO_SCATTER, id, count, dtype);
+  d.root = root;
+  return d;
+}
+
+struct rondo_collective_desc rondo_barrier(uint64_t id) {
+  return make(RONDO_BARRIER, id, 0, RONDO_UINT8);
 }

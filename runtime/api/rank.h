@@ -46,6 +46,14 @@ struct rondo_coll_stream {
   uint64_t ticket; // given out last
 };
 
+// What an all-to-all-v has beside its descriptor, whose arrays of counts are the copies here.
+struct rondo_exchange {
+  uint64_t most;                   // elements that any pair of this rank exchanges
+  uint64_t send_elems, recv_elems; // from the start of each buffer to the end of its last part
+  uint64_t *counts;                // those sent to each, then those received from each
+  struct rondo_span places[];      // the same with where they are: nranks, and nranks
+};
+
 // A registered collective. The memory stays until the context is destroyed, so that a stale handle
 // can be looked at; `generation` is odd while the entry is in use.
 struct rondo_coll {
@@ -56,6 +64,7 @@ struct rondo_coll {
   struct rondo_flight_tag tag;
   struct rondo_party party;
   struct rondo_plan plan;
+  struct rondo_exchange *exchange; // all-to-all-v; else null
   void *contexts; // device memory: contexts, ops of the plan, endpoints of its peers
   uint64_t send_bytes, recv_bytes; // of the user's buffers
   uint64_t in_place_bytes;         // distance of the two buffers when in place
@@ -204,6 +213,13 @@ struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, uint64_t id);
 struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
 // Takes a collective away whatever its state; nothing of it is on the device.
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);
+
+// -------------------------------------------------------------- exchange.c ---
+
+// Checks and copies what the descriptor of an all-to-all-v points to. Returns RONDO_SUCCESS,
+// RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.
+int rondo_exchange_copy(struct rondo_coll *coll);
+void rondo_exchange_set_sizes(struct rondo_coll *coll);
 
 // -------------------------------------------------------------- complete.c ---
 

@@ -98,10 +98,40 @@ static int check_numbers(const struct rondo_collective_desc *d) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: id %llu: kind %d, type %d or reduction %d is none",
                             (unsigned long long)d->id, d->kind, d->dtype, d->redop);
+  int reduces =
+      d->kind == RONDO_ALL_REDUCE || d->kind == RONDO_REDUCE_SCATTER || d->kind == RONDO_REDUCE;
+  if (!reduces && d->redop != RONDO_SUM)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "register: id %llu: %s does not reduce, so its reduction is RONDO_SUM",
+                            (unsigned long long)d->id, rondo_kind_name(d->kind));
+  if ((d->kind == RONDO_BARRIER || d->kind == RONDO_ALL_TO_ALL_V) && d->count)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: the count of %s is 0",
+                            (unsigned long long)d->id, rondo_kind_name(d->kind));
   if (d->priority < RONDO_PRIORITY_MIN || d->priority > RONDO_PRIORITY_MAX || isnan(d->scalar))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: id %llu: priority %d or scalar %g out of range",
                             (unsigned long long)d->id, d->priority, d->scalar);
+  return RONDO_SUCCESS;
+}
+
+// A send-recv is the matter of its two ranks alone: from now on they are the group, the sender first.
+static int check_pair(const struct rondo_rank *rank, struct rondo_coll *coll) {
+  struct rondo_collective_desc *d = &coll->desc;
+  struct rondo_party *p = &coll->party;
+  if (d->peer >= p->nranks)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: peer %u of %u ranks",
+                            (unsigned long long)d->id, d->peer, p->nranks);
+  if (p->position != d->root && p->position != d->peer)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "register: id %llu: rank %u neither sends (position %u) nor receives "
+                            "(position %u)",
+                            (unsigned long long)d->id, rank->cfg.rank, d->root, d->peer);
+  uint32_t pair[2] = {p->members[d->root], p->members[d->peer]};
+  p->nranks = d->root == d->peer ? 1 : 2;
+  p->position = p->position != d->root;
+  memcpy(coll->members, pair, p->nranks * sizeof *pair);
+  d->root = 0;
+  d->peer = p->nranks - 1;
   return RONDO_SUCCESS;
 }
 
@@ -121,7 +151,9 @@ static int check_group(const struct rondo_rank *rank, struct rondo_coll *coll) {
   if (d->count > MAX_BUFFER_BYTES / p->nranks / rondo_dtype_bytes(d->dtype))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: count %llu is too large",
                             (unsigned long long)d->id, (unsigned long long)d->count);
-  return RONDO_SUCCESS;
+  if (d->kind == RONDO_SEND_RECV)
+    return check_pair(rank, coll);
+  return d->kind == RONDO_ALL_TO_ALL_V ? rondo_exchange_copy(coll) : RONDO_SUCCESS;
 }
 
 static int check_room(struct rondo_rank *rank, uint64_t id) {
@@ -147,10 +179,14 @@ static void set_buffer_sizes(struct rondo_coll *coll) {
   const struct rondo_collective_desc *d = &coll->desc;
   uint64_t bytes = d->count * rondo_dtype_bytes(d->dtype);
   uint64_t all_bytes = bytes * coll->party.nranks;
-  coll->send_bytes = d->kind == RONDO_REDUCE_SCATTER ? all_bytes : bytes;
-  coll->recv_bytes = d->kind == RONDO_ALL_GATHER ? all_bytes : bytes;
-  int is_gathered = d->kind == RONDO_ALL_GATHER || d->kind == RONDO_REDUCE_SCATTER;
-  coll->in_place_bytes = is_gathered ? bytes * coll->party.position : 0;
+  int exchanges = d->kind == RONDO_ALL_TO_ALL;
+  int scatters = d->kind == RONDO_REDUCE_SCATTER || d->kind == RONDO_SCATTER;
+  int gathers = d->kind == RONDO_ALL_GATHER || d->kind == RONDO_GATHER;
+  coll->send_bytes = scatters || exchanges ? all_bytes : bytes;
+  coll->recv_bytes = gathers || exchanges ? all_bytes : bytes;
+  coll->in_place_bytes = scatters || gathers ? bytes * coll->party.position : 0;
+  if (d->kind == RONDO_ALL_TO_ALL_V)
+    rondo_exchange_set_sizes(coll);
 }
 
 // Where the ops of the plan lie in the collective's device memory: behind the contexts.
@@ -158,9 +194,15 @@ static uint64_t ops_offset(const struct rondo_coll *coll) {
   return coll->party.shape.blocks * sizeof(struct rondo_task_context);
 }
 
+// And the places of an all-to-all-v.
+static uint64_t listed_offset(const struct rondo_coll *coll) {
+  return ops_offset(coll) + sizeof coll->plan.ops;
+}
+
 // And those of its peers' endpoints: for each block, and written when the gate opens.
 static uint64_t endpoints_offset(const struct rondo_coll *coll) {
-  return ops_offset(coll) + sizeof coll->plan.ops;
+  uint64_t places = coll->exchange ? 2 * (uint64_t)coll->party.nranks : 0;
+  return listed_offset(coll) + places * sizeof(struct rondo_span);
 }
 
 static uint64_t device_bytes(const struct rondo_coll *coll) {
@@ -175,11 +217,17 @@ static void fill_context(const struct rondo_coll *coll, uint32_t block,
   c->fixed.ops = (uint64_t)(uintptr_t)coll->contexts + ops_offset(coll);
   c->fixed.gate = (uint64_t)(uintptr_t)&p->comm->gate;
   c->fixed.geometry = rondo_shape_geometry(&p->shape, block);
+  if (coll->exchange) {
+    c->fixed.geometry.listed = (uint64_t)(uintptr_t)coll->contexts + listed_offset(coll);
+    c->fixed.geometry.end = coll->exchange->most;
+    c->fixed.geometry.begin = rondo_geometry_min(c->fixed.geometry.begin, coll->exchange->most);
+  }
   c->fixed.reduction =
       rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, p->nranks);
   c->fixed.index = coll->index;
   c->fixed.generation = coll->generation + 1; // that it is about to have
-  c->fixed.elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
+  if (coll->desc.kind != RONDO_BARRIER)
+    c->fixed.elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
   c->fixed.op_count = (uint8_t)plan->op_count;
   c->fixed.send_peer_count = (uint16_t)plan->send.count;
   c->fixed.urgency = (uint8_t)(coll->desc.priority + 128);
@@ -257,6 +305,9 @@ static int write_to_device(struct rondo_rank *rank, const struct rondo_coll *col
   for (uint32_t b = 0; b < coll->party.shape.blocks; b++)
     fill_context(coll, b, (struct rondo_task_context *)image + b);
   memcpy(image + ops_offset(coll), coll->plan.ops, sizeof coll->plan.ops);
+  if (coll->exchange)
+    memcpy(image + listed_offset(coll), coll->exchange->places,
+           2 * (size_t)coll->party.nranks * sizeof(struct rondo_span));
   int status = driver->write(rank->device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
   free(image);
   uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];
@@ -278,6 +329,8 @@ static void publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
 
 static void discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   free(coll->members);
+  free(coll->exchange);
+  coll->exchange = NULL;
   if (coll->contexts)
     rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, coll->contexts);
   coll->members = NULL;

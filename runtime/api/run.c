@@ -13,11 +13,19 @@
 // Which buffers this rank uses: 1 send, 2 receive.
 static int used_buffers(const struct rondo_coll *coll) {
   int is_root = coll->party.position == coll->desc.root;
-  if (coll->desc.kind == RONDO_REDUCE)
-    return is_root ? 3 : 1;
-  if (coll->desc.kind == RONDO_BROADCAST)
-    return is_root ? 3 : 2;
-  return 3;
+  int not_empty = (coll->send_bytes ? 1 : 0) | (coll->recv_bytes ? 2 : 0);
+  switch (coll->desc.kind) {
+  case RONDO_REDUCE:
+  case RONDO_GATHER:
+    return is_root ? not_empty : not_empty & 1;
+  case RONDO_BROADCAST:
+  case RONDO_SCATTER:
+    return is_root ? not_empty : not_empty & 2;
+  case RONDO_SEND_RECV:
+    return coll->party.nranks == 1 ? not_empty : not_empty & (is_root ? 1 : 2);
+  default:
+    return not_empty;
+  }
 }
 
 static int overlap(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes) {
@@ -25,7 +33,10 @@ static int overlap(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes)
 }
 
 static int is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t recv) {
-  if (coll->desc.kind == RONDO_ALL_GATHER)
+  int kind = coll->desc.kind;
+  if (kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V)
+    return coll->party.nranks == 1 && send == recv && kind == RONDO_ALL_TO_ALL;
+  if (kind == RONDO_ALL_GATHER || kind == RONDO_GATHER)
     return send == recv + coll->in_place_bytes;
   return recv == send + coll->in_place_bytes;
 }
@@ -46,8 +57,6 @@ static int check_buffers(const struct rondo_rank *rank, const struct rondo_coll 
   int used = used_buffers(coll);
   uintptr_t send = (uintptr_t)args->send;
   uintptr_t recv = (uintptr_t)args->recv;
-  if (coll->desc.count == 0)
-    return RONDO_SUCCESS;
   if (((used & 1) && !send) || ((used & 2) && !recv))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: the %s buffer is null",
                             (unsigned long long)coll->desc.id,

@@ -161,6 +161,10 @@ static struct rondo_party *unpack(struct rondo_world *world,
   a->desc.dtype = h->dtype;
   a->desc.redop = h->redop;
   a->desc.root = h->root;
+  if (h->count_count) {
+    a->desc.send_counts = r.counts;
+    a->desc.recv_counts = r.counts + h->nranks;
+  }
   struct rondo_party *p = &a->party;
   *p = (struct rondo_party){.generation = h->generation, .rank = h->rank, .nranks = h->nranks};
   p->position = h->position;

@@ -123,6 +123,16 @@ static int has_member(const struct rondo_party *p, uint32_t rank) {
   return 0;
 }
 
+// Whether what two members of an all-to-all-v send to each other is what the other receives.
+static int exchange_agrees(const struct rondo_party *a, const struct rondo_party *b) {
+  const struct rondo_collective_desc *x = a->desc;
+  const struct rondo_collective_desc *y = b->desc;
+  if (!x->send_counts || !y->send_counts || a->position == b->position)
+    return 1;
+  return x->send_counts[b->position] == y->recv_counts[a->position] &&
+         y->send_counts[a->position] == x->recv_counts[b->position];
+}
+
 const char *rondo_party_difference(const struct rondo_party *a, const struct rondo_party *b) {
   if (a->desc->kind != b->desc->kind)
     return "kind";
@@ -136,6 +146,8 @@ const char *rondo_party_difference(const struct rondo_party *a, const struct ron
     return "root";
   if (a->nranks != b->nranks || memcmp(a->members, b->members, a->nranks * sizeof *a->members) != 0)
     return "group";
+  if (a->desc->kind == RONDO_ALL_TO_ALL_V && !exchange_agrees(a, b))
+    return "counts for each other";
   if (a->shape.blocks != b->shape.blocks || a->shape.chunk_elems != b->shape.chunk_elems ||
       a->shape.slot_count != b->shape.slot_count ||
       a->shape.first_sequence != b->shape.first_sequence)
@@ -143,8 +155,23 @@ const char *rondo_party_difference(const struct rondo_party *a, const struct ron
   return NULL;
 }
 
-static void describe(const struct rondo_party *p, char *text, size_t bytes) {
+// `other` is whom it is compared with.
+static void describe(const struct rondo_party *p, const struct rondo_party *other, char *text,
+                     size_t bytes) {
   const struct rondo_collective_desc *d = p->desc;
+  if (d->kind == RONDO_SEND_RECV) {
+    (void)snprintf(text, bytes, "rank %u: send_recv of %llu × %s from rank %u to rank %u", p->rank,
+                   (unsigned long long)d->count, rondo_dtype_name(d->dtype), p->members[0],
+                   p->members[p->nranks - 1]);
+    return;
+  }
+  if (d->kind == RONDO_ALL_TO_ALL_V && d->send_counts && other->position < p->nranks) {
+    (void)snprintf(text, bytes,
+                   "rank %u: all_to_all_v of %s, %llu to rank %u, %llu from it, %u ranks", p->rank,
+                   rondo_dtype_name(d->dtype), (unsigned long long)d->send_counts[other->position],
+                   other->rank, (unsigned long long)d->recv_counts[other->position], p->nranks);
+    return;
+  }
   (void)snprintf(text, bytes, "rank %u: %s of %llu × %s, %s, root %u, %u ranks from rank %u",
                  p->rank, rondo_kind_name(d->kind), (unsigned long long)d->count,
                  rondo_dtype_name(d->dtype), rondo_redop_name(d->redop), d->root, p->nranks,
@@ -155,8 +182,8 @@ void rondo_party_report_mismatch(const struct rondo_party *a, const struct rondo
                                  const char *what) {
   char left[256];
   char right[256];
-  describe(a, left, sizeof left);
-  describe(b, right, sizeof right);
+  describe(a, b, left, sizeof left);
+  describe(b, a, right, sizeof right);
   rondo_log(RONDO_LOG_ERROR, "mismatch of id %llu in its %s: %s; %s",
             (unsigned long long)a->desc->id, what, left, right);
 }

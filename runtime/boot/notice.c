@@ -8,18 +8,23 @@
 
 static size_t members_bytes(uint32_t nranks) { return ((size_t)nranks * 4 + 7) / 8 * 8; }
 
-size_t rondo_notice_register_bytes(uint32_t nranks, uint32_t offer_count) {
-  return sizeof(struct rondo_notice_register) + members_bytes(nranks) +
-         offer_count * sizeof(struct rondo_offer);
+static size_t counts_bytes(uint32_t count_count) { return (size_t)count_count * sizeof(uint64_t); }
+
+size_t rondo_notice_register_bytes(const struct rondo_notice_register *head) {
+  return sizeof *head + members_bytes(head->nranks) + counts_bytes(head->count_count) +
+         head->offer_count * sizeof(struct rondo_offer);
 }
 
 void rondo_notice_register_encode(void *bytes, const struct rondo_notice_registration *r) {
   char *at = bytes;
-  memset(at, 0, rondo_notice_register_bytes(r->head->nranks, 0));
+  memset(at, 0, rondo_notice_register_bytes(r->head));
   memcpy(at, r->head, sizeof *r->head);
   at += sizeof *r->head;
   memcpy(at, r->members, r->head->nranks * sizeof *r->members);
   at += members_bytes(r->head->nranks);
+  if (r->head->count_count)
+    memcpy(at, r->counts, counts_bytes(r->head->count_count));
+  at += counts_bytes(r->head->count_count);
   if (r->head->offer_count)
     memcpy(at, r->offers, r->head->offer_count * sizeof *r->offers);
 }
@@ -30,19 +35,21 @@ static int is_sound_head(const struct rondo_notice_register *h, uint32_t rank_co
          h->nranks <= rank_count && h->position < h->nranks && h->root < h->nranks &&
          h->blocks > 0 && h->blocks <= RONDO_MAX_BLOCKS && h->slot_count > 0 &&
          h->slot_count <= RONDO_CONNECTOR_MAX_SLOTS && h->generation > 0 &&
-         h->offer_count < h->nranks;
+         h->offer_count < h->nranks &&
+         h->count_count == (h->kind == RONDO_ALL_TO_ALL_V ? 2 * h->nranks : 0);
 }
 
 int rondo_notice_register_decode(const void *bytes, size_t size, uint32_t rank_count,
                                  struct rondo_notice_registration *r) {
   const char *at = bytes;
   const struct rondo_notice_register *h = bytes;
-  if (size < sizeof *h || !is_sound_head(h, rank_count) ||
-      size != rondo_notice_register_bytes(h->nranks, h->offer_count))
+  if (size < sizeof *h || !is_sound_head(h, rank_count) || size != rondo_notice_register_bytes(h))
     return 0;
   r->head = h;
   r->members = (const uint32_t *)(at + sizeof *h);
-  r->offers = (const struct rondo_offer *)(at + sizeof *h + members_bytes(h->nranks));
+  at += sizeof *h + members_bytes(h->nranks);
+  r->counts = (const uint64_t *)at;
+  r->offers = (const struct rondo_offer *)(at + counts_bytes(h->count_count));
   for (uint32_t i = 0; i < h->nranks; i++)
     if (r->members[i] >= rank_count)
       return 0;

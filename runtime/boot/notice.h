@@ -27,7 +27,8 @@ struct rondo_notice_hello {
   uint64_t base, bytes;
 };
 
-// Followed by nranks members (uint32_t, filled up to 8 bytes) and by `offer_count` offers.
+// Followed by nranks members (uint32_t, filled up to 8 bytes), by `count_count` counts (uint64_t) of an
+// all-to-all-v, for each member those sent and then those received, and by `offer_count` offers.
 struct rondo_notice_register {
   uint64_t id, generation, count;
   int32_t kind, dtype, redop;
@@ -36,6 +37,8 @@ struct rondo_notice_register {
   uint32_t blocks, chunk_elems, slot_count;
   uint32_t first_sequence;
   uint32_t offer_count;
+  uint32_t count_count; // 2 × nranks, or 0
+  uint32_t reserved;
 };
 
 // Where in the sender's arena the connectors are by which position `from` sends to the one that
@@ -61,10 +64,11 @@ struct rondo_notice_short {
 struct rondo_notice_registration {
   const struct rondo_notice_register *head;
   const uint32_t *members;
+  const uint64_t *counts;
   const struct rondo_offer *offers;
 };
 
-size_t rondo_notice_register_bytes(uint32_t nranks, uint32_t offer_count);
+size_t rondo_notice_register_bytes(const struct rondo_notice_register *head);
 
 // Writes a registration to `bytes` (of that size, 8-byte aligned).
 void rondo_notice_register_encode(void *bytes, const struct rondo_notice_registration *r);

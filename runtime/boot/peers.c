@@ -115,6 +115,7 @@ static struct rondo_notice_register describe(const struct rondo_party *p) {
   head.chunk_elems = p->shape.chunk_elems;
   head.slot_count = p->shape.slot_count;
   head.first_sequence = p->shape.first_sequence;
+  head.count_count = d->kind == RONDO_ALL_TO_ALL_V ? 2 * p->nranks : 0;
   return head;
 }
 
@@ -155,10 +156,11 @@ void rondo_peers_announce(struct rondo_world *world, struct rondo_party *party) 
   void *bytes = NULL;
   size_t size = 0;
   struct rondo_offer *offers = malloc((party->plan->recv.count + 1) * sizeof *offers);
-  struct rondo_notice_registration notice = {&head, party->members, offers};
+  struct rondo_notice_registration notice = {&head, party->members, party->desc->send_counts,
+                                             offers};
   if (offers) {
     head.offer_count = collect_offers(world, party, offers);
-    size = rondo_notice_register_bytes(head.nranks, head.offer_count);
+    size = rondo_notice_register_bytes(&head);
     bytes = malloc(size);
   }
   if (bytes) {
@@ -185,8 +187,8 @@ static void tell_deregistration(struct rondo_world *world, const struct rondo_pa
 // Keeps what is over until it is known whom to tell: they count the registrations of an id.
 static void keep_early(struct rondo_world *world, const struct rondo_party *party) {
   struct rondo_notice_register head = describe(party);
-  struct rondo_notice_registration notice = {&head, party->members, NULL};
-  size_t size = rondo_notice_register_bytes(head.nranks, 0);
+  struct rondo_notice_registration notice = {&head, party->members, party->desc->send_counts, NULL};
+  size_t size = rondo_notice_register_bytes(&head);
   struct rondo_early *early = malloc(sizeof *early + size);
   if (!early) {
     rondo_log(RONDO_LOG_ERROR, "deregister: id %llu: no memory to tell other processes of it",

@@ -9,12 +9,25 @@
 #define REFERENCE_BYTES 4096u // payloads of at least this are passed by reference
 #define BLOCK_BYTES 65536u    // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
+#define DIRECT_SLOTS 2u                  // where many peers are served at once
+#define LISTED_BYTES (UINT64_C(4) << 20) // payload memory of a rank's connectors to all peers
+#define LISTED_LEAST_BYTES 4096u         // ... but no less for a chunk
 #define NO_LINK UINT32_MAX
 
 static int is_segmented(int kind) { return kind != RONDO_ALL_REDUCE; }
 
-static int is_gathered(int kind) {
-  return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER;
+// Whether a loop has a chunk for each rank.
+static int has_parts(int kind) {
+  return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER || kind == RONDO_ALL_TO_ALL ||
+         kind == RONDO_ALL_TO_ALL_V || kind == RONDO_GATHER || kind == RONDO_SCATTER;
+}
+
+// The largest chunk of an all-to-all-v, of which nobody knows all sizes: the connectors of a rank
+// together stay within a bound.
+static uint64_t listed_chunk_bytes(const struct rondo_shape *shape, uint64_t cap_bytes) {
+  uint64_t bytes = LISTED_BYTES / shape->nranks / shape->slot_count / ALIGN_BYTES * ALIGN_BYTES;
+  bytes = bytes < LISTED_LEAST_BYTES ? LISTED_LEAST_BYTES : bytes;
+  return bytes > cap_bytes ? cap_bytes : bytes;
 }
 
 static uint32_t or_default(uint32_t value, uint32_t fallback) { return value ? value : fallback; }
@@ -32,7 +45,8 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.count = desc->count;
   shape.algorithm = rondo_plan_choose(desc->kind, bytes, nranks);
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
-  shape.slot_count = or_default(limits->slot_count, DEFAULT_SLOTS);
+  int many = shape.algorithm == RONDO_ALGORITHM_DIRECT && nranks > 2;
+  shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
   shape.first_sequence = limits->first_sequence;
   shape.is_mapped = limits->is_mapped;
@@ -44,7 +58,11 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   uint64_t chunk_bytes = divide_up(divide_up(bytes, parts), ALIGN_BYTES) * ALIGN_BYTES;
   chunk_bytes = chunk_bytes < ALIGN_BYTES ? ALIGN_BYTES : chunk_bytes;
   chunk_bytes = chunk_bytes > cap_bytes ? cap_bytes : chunk_bytes;
-  shape.chunk_elems = (uint32_t)(chunk_bytes / elem_bytes);
+  if (desc->kind == RONDO_ALL_TO_ALL_V) {
+    shape.blocks = limits->blocks;
+    chunk_bytes = listed_chunk_bytes(&shape, cap_bytes);
+  }
+  shape.chunk_elems = desc->kind == RONDO_BARRIER ? 1 : (uint32_t)(chunk_bytes / elem_bytes);
   return shape;
 }
 
@@ -56,11 +74,18 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
   g.begin = share * block < shape->count ? share * block : shape->count;
   g.end = shape->count - g.begin > share ? g.begin + share : shape->count;
   int split = !is_segmented(shape->kind) && shape->algorithm == RONDO_ALGORITHM_RING;
-  int one_chunk = !split && !is_gathered(shape->kind);
+  int one_chunk = !split && !has_parts(shape->kind);
   g.chunk_count = one_chunk ? 1 : shape->nranks;
   g.segment = split ? 0 : shape->count;
   g.chunk_elems = shape->chunk_elems;
   g.align_elems = (uint32_t)align;
+  if (shape->kind == RONDO_BARRIER)
+    g.end = g.segment =
+        shape->nranks > 1; // one loop of signals, unless there is nobody to wait for
+  if (shape->kind == RONDO_ALL_TO_ALL_V) {
+    g.segment = (uint64_t)shape->blocks * shape->chunk_elems;
+    g.begin = (uint64_t)block * shape->chunk_elems;
+  }
   return g;
 }
 

@@ -79,7 +79,8 @@ struct rondo_communicator {
 struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
                                     const struct rondo_shape_limits *limits);
 
-// The part of block `block`.
+// The part of block `block`. Of an all-to-all-v the caller sets `listed` and `end`, which are each
+// rank's own.
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
 // Makes a communicator for the ranks `members` (copied), all of them here unless the caller changes

@@ -21,11 +21,26 @@ static struct explore_key key_of(const struct explore_machine *m, const struct e
 
 // 1 send, 2 receive: what the kind uses at that position.
 static int used_buffers(const struct explore_period *d, uint32_t position) {
-  if (d->kind == RONDO_REDUCE)
-    return position == d->root ? 3 : 1;
-  if (d->kind == RONDO_BROADCAST)
-    return position == d->root ? 3 : 2;
-  return 3;
+  int is_root = position == d->root;
+  switch (d->kind) {
+  case RONDO_REDUCE:
+  case RONDO_GATHER:
+    return is_root ? 3 : 1;
+  case RONDO_BROADCAST:
+  case RONDO_SCATTER:
+    return is_root ? 3 : 2;
+  case RONDO_SEND_RECV:
+    return d->nranks == 1 ? 3 : is_root ? 1 : 2;
+  case RONDO_BARRIER:
+    return 0;
+  default:
+    return 3;
+  }
+}
+
+static int may_be_in_place(const struct explore_period *d, uint32_t position) {
+  return used_buffers(d, position) == 3 && d->count && d->odd == EXPLORE_NOBODY &&
+         d->kind != RONDO_ALL_TO_ALL && d->kind != RONDO_ALL_TO_ALL_V;
 }
 
 static void lay_out(struct explore_machine *m, struct explore_run *run) {
@@ -35,10 +50,9 @@ static void lay_out(struct explore_machine *m, struct explore_run *run) {
   size_t skew = random_below(&m->random, 16);
   int is_odd = d->odd != EXPLORE_NOBODY; // some member's buffers are larger: keep them apart
   size_t gap = GUARD_BYTES + (is_odd ? 8 * (d->count + 1) * (size_t)d->nranks : 0);
-  run->in_place =
-      used_buffers(d, run->position) == 3 && d->count && !is_odd && random_chance(&m->random, 30);
-  run->send_bytes = explore_send_count(d) * elem_bytes;
-  run->recv_bytes = explore_recv_count(d) * elem_bytes;
+  run->in_place = may_be_in_place(d, run->position) && random_chance(&m->random, 30);
+  run->send_bytes = explore_send_count(d, run->position) * elem_bytes;
+  run->recv_bytes = explore_recv_count(d, run->position) * elem_bytes;
   run->memory_bytes = run->send_bytes + run->recv_bytes + 3 * gap + skew;
   run->is_shared = m->program.process_count > 1 && random_chance(&m->random, 70);
   if (run->is_shared) {
@@ -53,18 +67,19 @@ static void lay_out(struct explore_machine *m, struct explore_run *run) {
   memset(run->memory, GUARD, run->memory_bytes);
   run->recv = run->memory + gap + skew;
   run->send = run->recv + run->recv_bytes + gap;
-  if (run->in_place && d->kind == RONDO_REDUCE_SCATTER) {
+  if (run->in_place && (d->kind == RONDO_REDUCE_SCATTER || d->kind == RONDO_SCATTER)) {
     run->send = run->recv;
     run->recv = run->send + part;
   } else if (run->in_place) {
-    run->send = run->recv + (d->kind == RONDO_ALL_GATHER ? part : 0);
+    int gathers = d->kind == RONDO_ALL_GATHER || d->kind == RONDO_GATHER;
+    run->send = run->recv + (gathers ? part : 0);
   }
 }
 
 void explore_run_fill(const struct explore_machine *m, struct explore_run *run) {
   const struct explore_period *d = period_of(m, run);
   struct explore_key key = key_of(m, run);
-  explore_fill(&key, run->position, run->send, 0, explore_send_count(d));
+  explore_fill(&key, run->position, run->send, 0, explore_send_count(d, run->position));
 }
 
 // 1 if no byte outside the two buffers has changed.
@@ -126,12 +141,27 @@ static void check_data(struct explore_machine *m, const struct explore_run *run)
                  run->rank, run->coll, run->period, run->number);
 }
 
+// A barrier ends for nobody before it has begun for all.
+static void check_barrier(struct explore_machine *m, const struct explore_run *run) {
+  const struct explore_period *d = period_of(m, run);
+  if (d->kind != RONDO_BARRIER || run->status != RONDO_SUCCESS)
+    return;
+  for (uint32_t i = 0; i < d->nranks; i++) {
+    const struct explore_member *other = &m->ranks[d->members[i]].members[run->coll];
+    if (other->period < run->period ||
+        (other->period == run->period && other->submitted <= run->number))
+      explore_fail(m, EXPLORE_WRONG, "rank %u coll %u period %u run %u ended before rank %u came",
+                   run->rank, run->coll, run->period, run->number, d->members[i]);
+  }
+}
+
 static void run_end(struct explore_machine *m, struct explore_run *run, int status) {
   explore_trace(m, "rank %u coll %u period %u run %u ended: %s", run->rank, run->coll, run->period,
                 run->number, rondo_status_name(status));
   run->ended = 1;
   run->status = status;
   check_status(m, run, status);
+  check_barrier(m, run);
   // A mismatch may be one of sizes.
   if (period_of(m, run)->odd == EXPLORE_NOBODY && (!run->is_tied || run->rung))
     check_data(m, run);
@@ -173,25 +203,45 @@ static void called_back(void *arg, int status) {
 
 // ------------------------------------------------------------------ actions ---
 
+// The parts of an all-to-all-v: good until the next call.
+static void describe_pairs(const struct explore_period *d, uint32_t position,
+                           struct rondo_collective_desc *desc) {
+  static uint64_t sends[EXPLORE_RANKS], receives[EXPLORE_RANKS];
+  for (uint32_t i = 0; i < d->nranks; i++) {
+    sends[i] = explore_pair_count(d, position, i);
+    receives[i] = explore_pair_count(d, i, position);
+  }
+  desc->count = 0;
+  desc->send_counts = sends;
+  desc->recv_counts = receives;
+}
+
 static struct rondo_collective_desc describe(const struct explore_machine *m, uint32_t coll,
                                              uint32_t position, uint32_t rank) {
   const struct explore_coll *c = &m->program.colls[coll];
   const struct explore_period *d = &c->periods[m->ranks[rank].members[coll].period];
   struct rondo_collective_desc desc = rondo_all_reduce(c->id, d->count, d->dtype, d->redop);
   desc.kind = d->kind;
-  desc.root = d->kind == RONDO_REDUCE || d->kind == RONDO_BROADCAST ? d->root : 0;
+  int rooted = d->kind == RONDO_REDUCE || d->kind == RONDO_BROADCAST || d->kind == RONDO_GATHER ||
+               d->kind == RONDO_SCATTER || d->kind == RONDO_SEND_RECV;
+  desc.root = rooted ? d->root : 0;
+  desc.peer = (desc.root + 1) % d->nranks;
+  if (d->kind == RONDO_ALL_TO_ALL_V)
+    describe_pairs(d, position, &desc);
   desc.priority = c->priority[rank];
   desc.scalar = explore_scalar(position);
   if (d->odd != position)
     return desc;
-  if (d->oddness == 0)
+  int has_count = d->kind != RONDO_ALL_TO_ALL_V && d->kind != RONDO_BARRIER;
+  if (d->oddness == 0 && has_count)
     desc.count++;
-  else if (d->oddness == 1)
+  else if (d->oddness <= 1)
     desc.kind = d->kind == RONDO_ALL_REDUCE ? RONDO_BROADCAST : RONDO_ALL_REDUCE;
   else if (d->oddness == 2)
     desc.dtype = d->dtype == RONDO_INT8 ? RONDO_UINT8 : RONDO_INT8;
   else
     desc.root = (desc.root + 1) % d->nranks;
+  desc.peer = (desc.root + 1) % d->nranks;
   if (desc.kind == RONDO_BROADCAST || desc.kind == RONDO_ALL_GATHER)
     desc.redop = RONDO_SUM;
   return desc;

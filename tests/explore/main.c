@@ -52,6 +52,7 @@ static const char *const faults[] = {
     "owed_ignored",
     "failure_untold",
     "even_forgotten",
+    "last_peer_alone",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 

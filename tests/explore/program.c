@@ -40,12 +40,16 @@ static void draw_operation(struct random *r, struct explore_period *d) {
   d->kind = (int)random_below(r, RONDO_KIND_COUNT);
   d->dtype = (int)random_below(r, RONDO_DTYPE_COUNT);
   d->redop = (int)random_below(r, RONDO_REDOP_COUNT);
-  if (d->kind == RONDO_ALL_GATHER || d->kind == RONDO_BROADCAST)
+  if (d->kind == RONDO_SEND_RECV && d->nranks > 2)
+    d->kind = RONDO_ALL_TO_ALL_V;
+  if (d->kind == RONDO_ALL_GATHER || d->kind >= RONDO_BROADCAST)
     d->redop = RONDO_SUM;
   // Averages of floating types multiply by 1/n: exact for powers of two.
   if (d->redop == RONDO_AVG && is_floating(d->dtype) && (d->nranks & (d->nranks - 1)))
     d->redop = RONDO_MAX;
   d->count = ITEM(r, counts);
+  if (d->kind == RONDO_BARRIER)
+    d->count = 0;
   d->root = random_below(r, d->nranks);
 }
 

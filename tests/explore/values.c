@@ -6,12 +6,32 @@
 
 double explore_scalar(uint32_t position) { return position == 0 ? 2.0 : 1.0; }
 
-uint32_t explore_send_count(const struct explore_period *d) {
-  return d->kind == RONDO_REDUCE_SCATTER ? d->count * d->nranks : d->count;
+uint32_t explore_pair_count(const struct explore_period *d, uint32_t from, uint32_t to) {
+  uint64_t drawn = random_mix((uint64_t)d->count << 32 | from * EXPLORE_RANKS | to);
+  return drawn % 3 == 0 ? 0 : (uint32_t)(drawn >> 32) % (d->count + 1);
 }
 
-uint32_t explore_recv_count(const struct explore_period *d) {
-  return d->kind == RONDO_ALL_GATHER ? d->count * d->nranks : d->count;
+static uint32_t pairs_count(const struct explore_period *d, uint32_t position, uint32_t before,
+                            int sends) {
+  uint32_t total = 0;
+  for (uint32_t i = 0; i < before; i++)
+    total += sends ? explore_pair_count(d, position, i) : explore_pair_count(d, i, position);
+  return total;
+}
+
+uint32_t explore_send_count(const struct explore_period *d, uint32_t position) {
+  if (d->kind == RONDO_ALL_TO_ALL_V)
+    return pairs_count(d, position, d->nranks, 1);
+  int all =
+      d->kind == RONDO_REDUCE_SCATTER || d->kind == RONDO_SCATTER || d->kind == RONDO_ALL_TO_ALL;
+  return all ? d->count * d->nranks : d->count;
+}
+
+uint32_t explore_recv_count(const struct explore_period *d, uint32_t position) {
+  if (d->kind == RONDO_ALL_TO_ALL_V)
+    return pairs_count(d, position, d->nranks, 0);
+  int all = d->kind == RONDO_ALL_GATHER || d->kind == RONDO_GATHER || d->kind == RONDO_ALL_TO_ALL;
+  return all ? d->count * d->nranks : d->count;
 }
 
 struct explore_key explore_key_make(uint64_t seed, const struct explore_coll *coll, uint32_t period,
@@ -28,7 +48,7 @@ static int64_t value_of(const struct explore_key *key, uint32_t position, uint32
   uint64_t drawn = random_mix(key->salt + ((uint64_t)position << 32 | element)) >> 32;
   int small = d->dtype == RONDO_FLOAT8_E4M3 || d->dtype == RONDO_FLOAT8_E5M2;
   int floating = d->dtype >= RONDO_FLOAT16;
-  if (d->kind == RONDO_ALL_GATHER || d->kind == RONDO_BROADCAST)
+  if (d->kind == RONDO_ALL_GATHER || d->kind >= RONDO_BROADCAST)
     return (int64_t)(drawn % 8);
   if (d->redop == RONDO_PROD)
     return 1 + (int64_t)(drawn % 2);
@@ -64,11 +84,28 @@ static int64_t reduced(const struct explore_key *key, uint32_t element) {
   return d->redop == RONDO_AVG && d->nranks ? total / d->nranks : total;
 }
 
+// Element of an all-to-all-v that a member receives.
+static int64_t exchanged(const struct explore_key *key, uint32_t position, uint32_t element) {
+  const struct explore_period *d = key->period;
+  uint32_t from = 0;
+  while (element >= explore_pair_count(d, from, position))
+    element -= explore_pair_count(d, from++, position);
+  return value_of(key, from, pairs_count(d, from, position, 1) + element);
+}
+
 static int64_t expected(const struct explore_key *key, uint32_t position, uint32_t element) {
   const struct explore_period *d = key->period;
   switch (d->kind) {
   case RONDO_ALL_GATHER:
+  case RONDO_GATHER:
     return value_of(key, element / d->count, element % d->count);
+  case RONDO_ALL_TO_ALL:
+    return value_of(key, element / d->count, position * d->count + element % d->count);
+  case RONDO_ALL_TO_ALL_V:
+    return exchanged(key, position, element);
+  case RONDO_SCATTER:
+    return value_of(key, d->root, position * d->count + element);
+  case RONDO_SEND_RECV:
   case RONDO_BROADCAST:
     return value_of(key, d->root, element);
   case RONDO_REDUCE_SCATTER:
@@ -132,7 +169,7 @@ void explore_fill(const struct explore_key *key, uint32_t position, void *buffer
 int64_t explore_find_wrong(const struct explore_key *key, uint32_t position, const void *recv) {
   const uint64_t *codes = codes_of(key->period->dtype);
   size_t bytes = rondo_dtype_bytes(key->period->dtype);
-  uint32_t count = explore_recv_count(key->period);
+  uint32_t count = explore_recv_count(key->period, position);
   for (uint32_t i = 0; i < count; i++)
     if (memcmp((const char *)recv + i * bytes, &codes[expected(key, position, i)], bytes) != 0)
       return i;
@@ -142,7 +179,7 @@ int64_t explore_find_wrong(const struct explore_key *key, uint32_t position, con
 int64_t explore_find_changed(const struct explore_key *key, uint32_t position, const void *send) {
   const uint64_t *codes = codes_of(key->period->dtype);
   size_t bytes = rondo_dtype_bytes(key->period->dtype);
-  uint32_t count = explore_send_count(key->period);
+  uint32_t count = explore_send_count(key->period, position);
   for (uint32_t i = 0; i < count; i++)
     if (memcmp((const char *)send + i * bytes, &codes[value_of(key, position, i)], bytes) != 0)
       return i;

@@ -20,8 +20,11 @@ struct explore_key explore_key_make(uint64_t seed, const struct explore_coll *co
 double explore_scalar(uint32_t position);
 
 // Elements of the buffers of the member at a position.
-uint32_t explore_send_count(const struct explore_period *d);
-uint32_t explore_recv_count(const struct explore_period *d);
+uint32_t explore_send_count(const struct explore_period *d, uint32_t position);
+uint32_t explore_recv_count(const struct explore_period *d, uint32_t position);
+
+// Elements that go from one member to another in an all-to-all-v.
+uint32_t explore_pair_count(const struct explore_period *d, uint32_t from, uint32_t to);
 
 // Writes `count` elements of the input of `position` from `first` on.
 void explore_fill(const struct explore_key *key, uint32_t position, void *buffer, uint32_t first,

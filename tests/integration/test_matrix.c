@@ -53,18 +53,23 @@ static struct lot lot;
 // ----------------------------------------------------------------- combinations --
 
 #define REDUCING_KINDS 3u
+#define MOVING_KINDS 5u
 #define COMBINATIONS                                                                               \
-  (REDUCING_KINDS * RONDO_DTYPE_COUNT * RONDO_REDOP_COUNT + 2 * RONDO_DTYPE_COUNT)
+  (REDUCING_KINDS * RONDO_DTYPE_COUNT * RONDO_REDOP_COUNT + MOVING_KINDS * RONDO_DTYPE_COUNT)
 
 // The i-th kind × type × reduction.
 static struct rondo_kit_shape combination(uint32_t i) {
   static const int reducing[REDUCING_KINDS] = {RONDO_ALL_REDUCE, RONDO_REDUCE_SCATTER,
                                                RONDO_REDUCE};
+  static const int moving[MOVING_KINDS] = {RONDO_ALL_GATHER, RONDO_BROADCAST, RONDO_ALL_TO_ALL,
+                                           RONDO_GATHER, RONDO_SCATTER};
   struct rondo_kit_shape s = {0};
   s.dtype = (int)(i % RONDO_DTYPE_COUNT);
   i /= RONDO_DTYPE_COUNT;
-  s.kind = i == 0 ? RONDO_ALL_GATHER : i == 1 ? RONDO_BROADCAST : reducing[(i - 2) % 3];
-  s.redop = i < 2 ? RONDO_SUM : (int)((i - 2) / REDUCING_KINDS);
+  int is_moving = i < MOVING_KINDS;
+  i -= is_moving ? 0 : MOVING_KINDS;
+  s.kind = is_moving ? moving[i] : reducing[i % REDUCING_KINDS];
+  s.redop = is_moving ? RONDO_SUM : (int)(i / REDUCING_KINDS);
   return s;
 }
 
@@ -234,7 +239,7 @@ static void sample(uint32_t ranks, uint32_t case_count, uint32_t *next, uint64_t
     m->shape.count = counts[rondo_test_random(random) % COUNTS];
     if (ranks * m->shape.count > 60000) // small slots and many ranks: keep it short
       m->shape.count = 4099;
-    m->in_place = rondo_test_random(random) % 2;
+    m->in_place = rondo_test_random(random) % 2 && rondo_kit_shape_may_be_in_place(&m->shape);
     m->misaligned = misalignments[rondo_test_random(random) % COUNT_OF(misalignments)];
   }
   run_lot(ranks, &c);
@@ -258,8 +263,10 @@ static void sixty_four_ranks_share_a_process(void **state) {
   lot.case_count = 0;
   for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
     struct rondo_kit_shape s = {kind, RONDO_FLOAT32, RONDO_SUM, 64, 0, 300};
-    s.root = (uint32_t)kind * 13;
-    lot.cases[lot.case_count++] = (struct matrix_case){s, kind % 2, 0};
+    s.root = (uint32_t)kind * 13 % 64;
+    uint32_t in_place = kind % 2 && rondo_kit_shape_may_be_in_place(&s);
+    if (rondo_kit_shape_is_kind(kind))
+      lot.cases[lot.case_count++] = (struct matrix_case){s, in_place, 0};
   }
   run_lot(64, &c);
 }
@@ -277,7 +284,7 @@ static void fill_full(uint32_t ranks, uint32_t first, uint64_t *random) {
       m->shape.rank_count = ranks;
       m->shape.root = (uint32_t)(rondo_test_random(random) % ranks);
       m->shape.count = counts[i / 2];
-      m->in_place = i % 2;
+      m->in_place = i % 2 && rondo_kit_shape_may_be_in_place(&m->shape);
       m->misaligned = misalignments[rondo_test_random(random) % COUNT_OF(misalignments)];
     }
   }

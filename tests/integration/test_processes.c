@@ -70,11 +70,11 @@ static void buffers_fini(struct buffers *b) {
 // A sample of kinds, types, reductions, sizes; half of it in memory that peers read directly.
 static struct rondo_kit_shape sample(uint32_t i, uint32_t ranks) {
   static const uint64_t counts[] = {0, 1, 7, 100, 1000, 4099, 50021};
-  struct rondo_kit_shape s = {.kind = (int)(i % RONDO_KIND_COUNT), .rank_count = ranks};
+  struct rondo_kit_shape s = {.rank_count = ranks};
+  for (uint32_t more = i % 8 + 1; more > 0; s.kind += more > 0) // 8 kinds have shapes
+    more -= (uint32_t)rondo_kit_shape_is_kind(s.kind);
   s.dtype = (int)(i * 7 % RONDO_DTYPE_COUNT);
-  s.redop = s.kind == RONDO_ALL_GATHER || s.kind == RONDO_BROADCAST
-                ? RONDO_SUM
-                : (int)(i / 5 % RONDO_REDOP_COUNT);
+  s.redop = rondo_kit_shape_reduces(s.kind) ? (int)(i / 5 % RONDO_REDOP_COUNT) : RONDO_SUM;
   s.root = i / 3 % ranks;
   s.count = counts[i / 2 % (sizeof counts / sizeof *counts)];
   return s;
@@ -89,7 +89,8 @@ static void every_collective_member(struct rondo_family *f, uint32_t rank) {
     struct rondo_collective_desc d = rondo_kit_shape_desc(&s, i, rank);
     struct rondo_collective coll;
     struct buffers b;
-    buffers_init(&b, &s, rank, (int)(i / 7 % 2), (i + rank) % 2 ? ctx : none);
+    int in_place = i / 7 % 2 && rondo_kit_shape_may_be_in_place(&s);
+    buffers_init(&b, &s, rank, in_place, (i + rank) % 2 ? ctx : none);
     RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
     for (uint64_t round = 0; round < 2; round++) {
       rondo_kit_shape_fill(&s, rank, round, b.place.send);
@@ -117,6 +118,75 @@ static void every_collective_is_exact_between_4_processes(void **state) {
 static void every_collective_is_exact_where_some_ranks_share_a_process(void **state) {
   (void)state;
   run_family(3, 7, every_collective_member);
+}
+
+// ------------------------------------------------------------------- pairs --
+
+static uint64_t pair_count(uint32_t from, uint32_t to) {
+  return (from * 7 + to * 3) % 5 == 0 ? 0 : (from * 7919 + to * 104729) % 40000;
+}
+
+static int32_t pair_value(uint32_t from, uint32_t to, uint64_t i) {
+  return (int32_t)(from * 1000003 + to * 10007 + i);
+}
+
+// An uneven all-to-all; `out` and `in` have room for 7 × 40,000.
+static void exchange(struct rondo_family *f, struct rondo_context ctx, uint32_t rank, int32_t *out,
+                     int32_t *in) {
+  uint64_t sends[7], receives[7], at = 0;
+  struct rondo_collective coll;
+  for (uint32_t i = 0; i < f->ranks; i++) {
+    sends[i] = pair_count(rank, i);
+    receives[i] = pair_count(i, rank);
+    for (uint64_t k = 0; k < sends[i]; k++)
+      out[at++] = pair_value(rank, i, k);
+  }
+  struct rondo_collective_desc d = rondo_all_to_all_v(1, RONDO_INT32, sends, NULL, receives, NULL);
+  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_run(ctx, coll, out, in, NULL, NULL), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS), RONDO_SUCCESS);
+  at = 0;
+  for (uint32_t i = 0; i < f->ranks; i++)
+    for (uint64_t k = 0; k < receives[i]; k++)
+      RONDO_MEMBER_TRUE(in[at++] == pair_value(i, rank, k));
+}
+
+// Uneven parts, then everybody sends to the next rank, then a barrier.
+static void pairs_member(struct rondo_family *f, uint32_t rank) {
+  uint32_t n = f->ranks, before = (rank + n - 1) % n;
+  int32_t *memory = calloc(14 * 40000, sizeof *memory);
+  int32_t mine = (int32_t)rank, received = -1;
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, n);
+  struct rondo_collective send, recv, barrier;
+  RONDO_MEMBER_TRUE(memory != NULL);
+  if (!memory)
+    return;
+  exchange(f, ctx, rank, memory, memory + 7 * 40000);
+  struct rondo_collective_desc d =
+      rondo_send_recv(100 + rank, 1, RONDO_INT32, rank, (rank + 1) % n);
+  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &send), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_run(ctx, send, &mine, NULL, NULL, NULL), RONDO_SUCCESS);
+  d = rondo_send_recv(100 + before, 1, RONDO_INT32, before, rank);
+  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &recv), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_run(ctx, recv, NULL, &received, NULL, NULL), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_wait(ctx, recv, RONDO_LAST_RUN, LONG_NS), RONDO_SUCCESS);
+  RONDO_MEMBER_TRUE(received == (int32_t)before);
+  d = rondo_barrier(2);
+  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &barrier), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_run(ctx, barrier, NULL, NULL, NULL, NULL), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_wait(ctx, barrier, RONDO_LAST_RUN, LONG_NS), RONDO_SUCCESS);
+  rondo_family_close(ctx);
+  free(memory);
+}
+
+static void pairs_meet_between_5_processes(void **state) {
+  (void)state;
+  run_family(5, 5, pairs_member);
+}
+
+static void pairs_meet_where_some_ranks_share_a_process(void **state) {
+  (void)state;
+  run_family(3, 7, pairs_member);
 }
 
 // ---------------------------------------------------------------- disorder --
@@ -440,6 +510,8 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", every_collective_is_exact_between_2_processes),
       RONDO_NAMED_TEST("processes", every_collective_is_exact_between_4_processes),
       RONDO_NAMED_TEST("processes", every_collective_is_exact_where_some_ranks_share_a_process),
+      RONDO_NAMED_TEST("processes", pairs_meet_between_5_processes),
+      RONDO_NAMED_TEST("processes", pairs_meet_where_some_ranks_share_a_process),
       RONDO_NAMED_TEST("processes", disorder_completes_between_2_processes),
       RONDO_NAMED_TEST("processes", disorder_completes_between_8_processes),
       RONDO_NAMED_TEST("processes", a_mismatch_ends_the_runs_of_all),

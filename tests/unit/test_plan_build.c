@@ -155,6 +155,64 @@ static void chain_sends_at_most_twice_a_rank(void **state) {
   assert_ops(&plan, head_of_two, 2);
 }
 
+static void assert_op(const struct rondo_plan_op *op, struct rondo_plan_op expected) {
+  assert_memory_equal(op, &expected, sizeof(expected));
+}
+
+static void all_to_all_is_three_ops_at_any_size(void **state) {
+  (void)state;
+  const uint16_t none = RONDO_PLAN_NO_PEER;
+  for (uint32_t n = 2; n <= RONDO_MAX_RANKS; n = n * 3 + 1) {
+    uint32_t rank = n / 2;
+    struct rondo_plan plan = plan_of(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_DIRECT, rank, n, 0);
+    assert_int_equal(plan.op_count, 3);
+    assert_op(&plan.ops[0], (struct rondo_plan_op){S, 0, none, 1, n - 1, (rank + 1) % n, 1, n});
+    assert_int_equal(plan.ops[1].primitive, C);
+    assert_int_equal(plan.ops[1].first_chunk, rank);
+    assert_op(&plan.ops[2],
+              (struct rondo_plan_op){R | C, none, 0, 1, n - 1, (rank + n - 1) % n, n - 1, n});
+    for (uint32_t i = 0; i + 1 < n; i++) {
+      assert_int_equal(rondo_plan_peer(&plan, &plan.send, i), (rank + 1 + i) % n);
+      assert_int_equal(rondo_plan_peer(&plan, &plan.recv, i), (rank + n - 1 - i) % n);
+    }
+  }
+}
+
+static void gather_and_scatter_have_one_op_beside_the_root(void **state) {
+  (void)state;
+  const struct expected_op give[] = {{S | IN, 1, 3}}, take[] = {{R | C | OUT, 1, 3}};
+  struct rondo_plan plan = plan_of(RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 3, 5, 2);
+  assert_ops(&plan, give, 1);
+  assert_peers(&plan, 2, -1);
+  plan = plan_of(RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 3, 5, 2);
+  assert_ops(&plan, take, 1);
+  assert_peers(&plan, -1, 2);
+  plan = plan_of(RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 2, 5, 2);
+  assert_int_equal(plan.op_count, 2);
+  assert_int_equal(plan.recv.count, 4);
+  plan = plan_of(RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 2, 5, 2);
+  assert_int_equal(plan.op_count, 2);
+  assert_int_equal(plan.send.count, 4);
+}
+
+static void a_barrier_signals_to_powers_of_two(void **state) {
+  (void)state;
+  struct rondo_plan plan = plan_of(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, 3, 6, 0);
+  const uint32_t to[] = {4, 5, 1}, from[] = {2, 1, 5};
+  assert_int_equal(plan.op_count, 3);
+  assert_int_equal(plan.send.count, 3);
+  assert_int_equal(plan.recv.count, 3);
+  for (uint32_t i = 0; i < 3; i++) {
+    assert_int_equal(rondo_plan_peer(&plan, &plan.send, i), to[i]);
+    assert_int_equal(rondo_plan_peer(&plan, &plan.recv, i), from[i]);
+  }
+  assert_op(&plan.ops[1], (struct rondo_plan_op){R | S, 1, 0, 1, 2, 0, 0, 1});
+  plan = plan_of(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, 0, RONDO_MAX_RANKS, 0);
+  assert_int_equal(plan.send.count, RONDO_PLAN_LISTED_PEERS);
+  plan = plan_of(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, 0, 1, 0);
+  assert_int_equal(plan.op_count, 0);
+}
+
 static void group_of_one_is_one_copy_without_peers(void **state) {
   (void)state;
   const struct {
@@ -164,7 +222,12 @@ static void group_of_one_is_one_copy_without_peers(void **state) {
                {RONDO_ALL_GATHER, RONDO_ALGORITHM_RING, C | IN},
                {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_RING, C | F | OUT},
                {RONDO_REDUCE, RONDO_ALGORITHM_RING, C | F},
-               {RONDO_BROADCAST, RONDO_ALGORITHM_RING, C}};
+               {RONDO_BROADCAST, RONDO_ALGORITHM_RING, C},
+               {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, C},
+               {RONDO_ALL_TO_ALL, RONDO_ALGORITHM_DIRECT, C},
+               {RONDO_ALL_TO_ALL_V, RONDO_ALGORITHM_DIRECT, C},
+               {RONDO_GATHER, RONDO_ALGORITHM_DIRECT, C | IN},
+               {RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, C | OUT}};
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     const struct expected_op copy[] = {{cases[i].primitive, 1, 0}};
     struct rondo_plan plan = plan_of(cases[i].kind, cases[i].algorithm, 0, 1, 0);
@@ -185,7 +248,11 @@ static void refuses_what_is_out_of_range_and_writes_nothing(void **state) {
       {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 2, 2, 0},
       {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, RONDO_MAX_RANKS + 1, 0},
       {RONDO_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 2},
-      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX}};
+      {RONDO_BROADCAST, RONDO_ALGORITHM_RING, 0, 2, UINT32_MAX},
+      {RONDO_GATHER, RONDO_ALGORITHM_DIRECT, 0, 2, 2},
+      {RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, 0, 2, 2},
+      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 2, 2},
+      {RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, 0, 3, 0}};
   struct rondo_plan plan, before;
   memset(&before, 0x5a, sizeof(before));
   plan = before;
@@ -216,14 +283,19 @@ static void chooses_the_chain_for_small_all_reduces_only(void **state) {
   assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit + 1, 8), RONDO_ALGORITHM_RING);
   assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, UINT64_MAX, 8), RONDO_ALGORITHM_RING);
   assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 4, 1), RONDO_ALGORITHM_RING);
-  for (int kind = RONDO_ALL_GATHER; kind < RONDO_KIND_COUNT; kind++)
+  for (int kind = RONDO_ALL_GATHER; kind <= RONDO_BROADCAST; kind++)
     assert_int_equal(rondo_plan_choose(kind, 4, 8), RONDO_ALGORITHM_RING);
+  for (int kind = RONDO_SEND_RECV; kind < RONDO_BARRIER; kind++)
+    assert_int_equal(rondo_plan_choose(kind, 4, 8), RONDO_ALGORITHM_DIRECT);
+  assert_int_equal(rondo_plan_choose(RONDO_BARRIER, 0, 8), RONDO_ALGORITHM_DISSEMINATION);
 }
 
 static void names_its_algorithms(void **state) {
   (void)state;
   assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_RING), "ring");
   assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_CHAIN), "chain");
+  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_DIRECT), "direct");
+  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_DISSEMINATION), "dissemination");
   assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_COUNT), "unknown");
   assert_string_equal(rondo_algorithm_name(-1), "unknown");
 }
@@ -236,6 +308,9 @@ int main(void) {
       cmocka_unit_test(reduce_runs_along_the_ring_to_its_root),
       cmocka_unit_test(broadcast_runs_along_the_ring_from_its_root),
       cmocka_unit_test(chain_sends_at_most_twice_a_rank),
+      cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
+      cmocka_unit_test(gather_and_scatter_have_one_op_beside_the_root),
+      cmocka_unit_test(a_barrier_signals_to_powers_of_two),
       cmocka_unit_test(group_of_one_is_one_copy_without_peers),
       cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
       cmocka_unit_test(root_is_ignored_where_there_is_none),

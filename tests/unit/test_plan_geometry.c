@@ -1,4 +1,5 @@
 // The chunks of all loops cut a block's range into pieces without gap or overlap.
+#include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -159,17 +160,50 @@ static void an_empty_range_has_no_loops(void **state) {
   (void)state;
   const uint64_t begins[] = {0, 1, 4096, T40};
   for (size_t i = 0; i < LENGTH(begins); i++) {
-    struct rondo_geometry g = {begins[i], begins[i], 0, 1024, 8, 16, 0};
+    struct rondo_geometry g = {begins[i], begins[i], 0, 0, 1024, 8, 16, 0};
     assert_true(rondo_geometry_loops(&g) == 0);
     g.segment = begins[i];
     assert_true(rondo_geometry_loops(&g) == 0);
   }
 }
 
+// Listed chunks of any size: the loops of all blocks together take each part once, in order.
+static void the_loops_of_all_blocks_take_each_listed_part_once(void **state) {
+  (void)state;
+  enum { PLACES = 12, CHUNK = 64 };
+  for (uint32_t blocks = 1; blocks <= 4; blocks++) {
+    struct rondo_span places[PLACES];
+    uint64_t taken[PLACES] = {0};
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < PLACES; i++) {
+      places[i] = (struct rondo_span){10000 * i + i, i % 3 == 0 ? 0 : random_next() % 1000};
+      most = places[i].count > most ? places[i].count : most;
+    }
+    for (uint32_t block = 0; block < blocks; block++) {
+      uint64_t begin = rondo_geometry_min((uint64_t)block * CHUNK, most);
+      struct rondo_geometry g = {
+          begin, most, (uint64_t)blocks * CHUNK, (uint64_t)(uintptr_t)places, CHUNK, PLACES / 2,
+          1,     0};
+      assert(g.segment > 0);
+      for (uint64_t loop = 0; loop < rondo_geometry_loops(&g); loop++)
+        for (uint32_t i = 0; i < PLACES; i++) {
+          struct rondo_span span = rondo_geometry_place(&g, loop, i);
+          uint64_t at = rondo_geometry_min((loop * blocks + block) * CHUNK, places[i].count);
+          assert_true(span.offset == places[i].offset + at);
+          assert_true(span.count <= CHUNK &&
+                      span.offset + span.count <= places[i].offset + places[i].count);
+          taken[i] += span.count;
+        }
+    }
+    for (uint32_t i = 0; i < PLACES; i++)
+      assert_true(taken[i] == places[i].count);
+  }
+}
+
 // The last loop of a split range shares what is left, instead of leaving ranks without work.
 static void the_last_loop_of_a_split_range_is_shared_evenly(void **state) {
   (void)state;
-  struct rondo_geometry g = {0, 4 * 1024 + 100, 0, 1024, 4, 8, 0};
+  struct rondo_geometry g = {0, 4 * 1024 + 100, 0, 0, 1024, 4, 8, 0};
   assert_true(rondo_geometry_loops(&g) == 2);
   const uint64_t counts[] = {32, 32, 32, 4}; // 100 elements: a quarter, up to the alignment
   for (uint32_t k = 0; k < 4; k++)
@@ -188,6 +222,7 @@ int main(void) {
       cmocka_unit_test(counts_beyond_32_bits_are_cut_exactly),
       cmocka_unit_test(ranges_in_the_middle_are_cut_exactly),
       cmocka_unit_test(an_empty_range_has_no_loops),
+      cmocka_unit_test(the_loops_of_all_blocks_take_each_listed_part_once),
       cmocka_unit_test(the_last_loop_of_a_split_range_is_shared_evenly),
   };
   return cmocka_run_group_tests_name("plan_geometry", tests, NULL, NULL);

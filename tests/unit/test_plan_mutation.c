@@ -29,7 +29,7 @@ enum {
 static struct rondo_plan plans[RANKS];
 
 static struct rondo_plan_verify_case case_of(int kind, uint32_t n, uint32_t root) {
-  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans};
+  return (struct rondo_plan_verify_case){kind, n, root, 4, 2, 0, 0, plans, NULL};
 }
 
 // Plans of `n` ranks that the verifier accepts, for a test to spoil.
@@ -65,11 +65,17 @@ static void assert_refused(struct rondo_plan_verify_case what, const char *messa
   }
 }
 
+static uint16_t peer_to_suit(int wanted, uint16_t peer) {
+  if (!wanted)
+    return RONDO_PLAN_NO_PEER;
+  return peer == RONDO_PLAN_NO_PEER ? 0 : peer;
+}
+
 // Sets the primitive of an op and its peers to suit.
 static void primitive_set(struct rondo_plan_op *op, int primitive) {
   op->primitive = (uint16_t)primitive;
-  op->send_peer = primitive & S ? 0 : RONDO_PLAN_NO_PEER;
-  op->recv_peer = primitive & R ? 0 : RONDO_PLAN_NO_PEER;
+  op->send_peer = peer_to_suit(primitive & S, op->send_peer);
+  op->recv_peer = peer_to_suit(primitive & R, op->recv_peer);
 }
 
 static void op_remove(struct rondo_plan *plan, uint32_t op) {
@@ -80,6 +86,7 @@ static void op_remove(struct rondo_plan *plan, uint32_t op) {
 static void op_append(struct rondo_plan *plan, int primitive) {
   struct rondo_plan_op *op = &plan->ops[plan->op_count++];
   *op = (struct rondo_plan_op){.repeat = 1, .chunk_count = plan->chunk_count};
+  op->send_peer = op->recv_peer = RONDO_PLAN_NO_PEER;
   primitive_set(op, primitive);
 }
 
@@ -345,6 +352,47 @@ static void refuses_reading_its_input_after_writing_over_it(void **state) {
   assert_refused(what, "rank 0, op 1, chunk 0: reads its input after writing over it");
 }
 
+static void refuses_a_barrier_that_hears_too_few(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, RANKS);
+  for (uint32_t rank = 0; rank < RANKS; rank++) { // distances 1, 2 and 3 in the place of 4
+    plans[rank].send.listed[2] = (rank + 3) % RANKS;
+    plans[rank].recv.listed[2] = (rank + 2) % RANKS;
+  }
+  assert_accepted(&what); // 1 + 2 + 3 still reach everybody
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    op_remove(&plans[rank], 1);
+    plans[rank].ops[1].recv_peer = 0;
+    plans[rank].send.count = plans[rank].recv.count = 1;
+  }
+  assert_refused(what, "ends without having heard of rank");
+}
+
+static void refuses_a_signal_before_the_one_it_answers(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, RANKS);
+  for (uint32_t rank = 0; rank < RANKS; rank++) { // all signals first, then all are taken
+    struct rondo_plan *plan = &plans[rank];
+    plan->ops[0].repeat = 3;
+    plan->ops[0].peer_stride = 1;
+    op_remove(plan, 1);
+    plan->ops[1].recv_peer = 0;
+    plan->ops[1].repeat = 3;
+    plan->ops[1].peer_stride = 1;
+  }
+  assert_refused(what, "ends without having heard of rank");
+}
+
+static void refuses_parts_that_go_to_the_wrong_rank(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_DIRECT, RANKS);
+  plans[1].ops[0].chunk_stride = 2;
+  assert_refused(what, "chunk 1: writes chunk");
+  what = good(RONDO_SCATTER, RONDO_ALGORITHM_DIRECT, RANKS);
+  plans[1].ops[0].first_chunk = 3;
+  assert_refused(what, "of loop 0 there");
+}
+
 // ---------------------------------------------------------------- malformation ---
 
 static void refuses_malformed_ops(void **state) {
@@ -391,28 +439,36 @@ static void refuses_malformed_plans(void **state) {
                             "rank 1: has itself as a peer",
                             "rank 1: has a peer twice",
                             "rank 1: has too many peers",
-                            "rank 1: sends 0 chunks a loop to rank 4, which receives 0",
-                            "rank 1: is of another number of ranks",
-                            "rank 1: has too many peers",
-                            "rank 1: has a peer twice"};
-  for (int i = 0; i < 11; i++) {
+                            "rank 1: sends 0 chunks a loop to rank 4, which receives 0"};
+  for (int i = 0; i < 8; i++) {
     struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
     struct rondo_plan *plan = &plans[1];
     plan->op_count = i == 0 ? 0 : i == 1 ? RONDO_PLAN_MAX_OPS + 1 : plan->op_count;
     plan->chunk_count += i == 2;
     plan->recv.listed[0] = i == 3 ? RANKS : i == 4 ? 1 : plan->recv.listed[0];
-    plan->send.count = i == 5 || i == 7 || i == 10 ? 2 : i == 6 ? RONDO_PLAN_LISTED_PEERS + 1 : 1;
+    plan->send.count = i == 5 || i == 7 ? 2 : i == 6 ? RONDO_PLAN_LISTED_PEERS + 1 : 1;
     plan->send.listed[1] = i == 5 ? 2 : 4;
     plans[4].recv.count = i == 7 ? 2 : 1;
     plans[4].recv.listed[1] = 1;
-    plan->nranks += i == 8;
-    plan->send.count = i == 9 ? RANKS + 1 : plan->send.count;
-    plan->send.stride = i == 9 ? 1 : i == 10 ? RANKS : 0;
     assert_refused(what, messages[i]);
   }
   struct rondo_plan_verify_case what = good_ring(RONDO_BROADCAST);
   what.kind = RONDO_ALL_GATHER;
   assert_refused(what, "rank 0: does not have one chunk a rank");
+}
+
+static void refuses_malformed_walks(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_ring(RONDO_ALL_REDUCE);
+  plans[1].nranks++;
+  assert_refused(what, "rank 1: is of another number of ranks");
+  what = good_ring(RONDO_ALL_REDUCE);
+  plans[1].send = (struct rondo_plan_peers){RANKS + 1, 1, {2}};
+  assert_refused(what, "rank 1: has too many peers");
+  plans[1].send = (struct rondo_plan_peers){2, RANKS, {2}};
+  assert_refused(what, "rank 1: has a peer twice");
+  plans[1].send = (struct rondo_plan_peers){RANKS, 1, {2}};
+  assert_refused(what, "rank 1: has itself as a peer");
 }
 
 static void names_the_place_of_the_fault(void **state) {
@@ -456,9 +512,23 @@ static bool op_change(struct rondo_plan_op *op, int change) {
   case 11:
     op->chunk_stride = (op->chunk_stride + 1) % op->chunk_count;
     return true;
+  case 12:
+    op->peer_stride ^= 1;
+    return true;
+  case 13:
+    op->send_peer += op->send_peer != RONDO_PLAN_NO_PEER;
+    return true;
+  case 14:
+    op->recv_peer += op->recv_peer != RONDO_PLAN_NO_PEER;
+    return true;
   default:
     return false;
   }
+}
+
+// An op that uses one buffer, which holds one chunk: its number means nothing.
+static bool op_has_base_alone(const struct rondo_plan_op *op) {
+  return op->primitive == (S | IN) || op->primitive == (R | C | OUT);
 }
 
 // Changes that mean the same: the stride of an op that is done once, the only chunk of a plan,
@@ -468,9 +538,12 @@ static bool op_change_is_neutral(const struct rondo_plan_op *before,
   int base = (before->primitive ^ after->primitive) & (IN | OUT);
   if (before->primitive != after->primitive)
     return base != 0 && (before->primitive & base) && before->first_chunk == 0;
-  if (before->repeat != after->repeat)
+  if (before->repeat != after->repeat || before->send_peer != after->send_peer ||
+      before->recv_peer != after->recv_peer)
     return false;
-  return before->first_chunk == after->first_chunk &&
+  if (before->peer_stride != after->peer_stride)
+    return before->repeat == 1 || !(before->primitive & (R | S));
+  return (before->first_chunk == after->first_chunk || op_has_base_alone(before)) &&
          (before->repeat == 1 || before->chunk_stride == after->chunk_stride);
 }
 
@@ -496,10 +569,11 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
   unsigned refused = 0;
   for (int kind = 0; kind <= RONDO_KIND_COUNT; kind++) {
     bool chain = kind == RONDO_KIND_COUNT;
+    uint32_t n = kind == RONDO_SEND_RECV ? 2 : RANKS;
     struct rondo_plan_verify_case what =
-        good(chain ? RONDO_ALL_REDUCE : kind, chain ? RONDO_ALGORITHM_CHAIN : RONDO_ALGORITHM_RING,
-             RANKS);
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        good(chain ? RONDO_ALL_REDUCE : kind,
+             chain ? RONDO_ALGORITHM_CHAIN : rondo_plan_choose(kind, UINT64_MAX, n), n);
+    for (uint32_t rank = 0; rank < n; rank++) {
       for (uint32_t i = 0; i < plans[rank].op_count; i++)
         refused += op_changes_refuse(&what, &plans[rank].ops[i]);
     }
@@ -540,8 +614,12 @@ int main(void) {
       cmocka_unit_test(refuses_a_deadlock),
       cmocka_unit_test(refuses_writing_what_a_peer_may_still_read),
       cmocka_unit_test(refuses_reading_its_input_after_writing_over_it),
+      cmocka_unit_test(refuses_a_barrier_that_hears_too_few),
+      cmocka_unit_test(refuses_a_signal_before_the_one_it_answers),
+      cmocka_unit_test(refuses_parts_that_go_to_the_wrong_rank),
       cmocka_unit_test(refuses_malformed_ops),
       cmocka_unit_test(refuses_malformed_plans),
+      cmocka_unit_test(refuses_malformed_walks),
       cmocka_unit_test(names_the_place_of_the_fault),
       cmocka_unit_test(refuses_every_change_of_one_field_of_one_op),
   };

@@ -34,13 +34,15 @@ static void assert_proved(const struct rondo_plan_verify_case *what, const char 
              (unsigned long long)what->seed, status, report.message);
 }
 
+static int is_exchange(int kind) { return kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V; }
+
 // Out of place and in place, with the least slots and more, in turn and in random orders.
 static void group_prove(int kind, int algorithm, uint32_t n, uint32_t root) {
   uint32_t least = rondo_plan_least_slots(kind, algorithm, n);
   plans_build(kind, algorithm, n, root);
-  struct rondo_plan_verify_case what = {kind, n, root, 0, LOOPS, 0, 0, plans};
+  struct rondo_plan_verify_case what = {kind, n, root, 0, LOOPS, 0, 0, plans, NULL};
   for (what.slots = least; what.slots <= 4; what.slots *= 2) {
-    for (what.in_place = 0; what.in_place <= 1; what.in_place++) {
+    for (what.in_place = 0; what.in_place <= !is_exchange(kind); what.in_place++) {
       for (what.seed = 0; what.seed < rondo_test_load(4, 2); what.seed++)
         assert_proved(&what, rondo_algorithm_name(algorithm));
     }
@@ -54,10 +56,11 @@ static void rootless_prove(int kind, int algorithm) {
 
 // Every root of the small groups; of larger ones the ends, the middle and one that moves with n.
 static void rooted_prove(int kind) {
+  int algorithm = rondo_plan_choose(kind, 1, 2);
   for (uint32_t n = 1; n <= RANKS_MAX; n++) {
     for (uint32_t root = 0; root < n; root++) {
       if (n <= ALL_ROOTS_MAX || root == 0 || root == n - 1 || root == n / 2 || root == n * 5 % 7)
-        group_prove(kind, RONDO_ALGORITHM_RING, n, root);
+        group_prove(kind, algorithm, n, root);
     }
   }
 }
@@ -92,12 +95,62 @@ static void ring_broadcast_is_proved_for_every_root(void **state) {
   rooted_prove(RONDO_BROADCAST);
 }
 
+static void direct_gather_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_GATHER);
+}
+
+static void direct_scatter_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_SCATTER);
+}
+
+static void direct_send_recv_is_proved_both_ways_and_to_oneself(void **state) {
+  (void)state;
+  for (uint32_t n = 1; n <= 2; n++)
+    for (uint32_t root = 0; root < n; root++)
+      group_prove(RONDO_SEND_RECV, RONDO_ALGORITHM_DIRECT, n, root);
+}
+
+static void direct_all_to_all_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_TO_ALL, RONDO_ALGORITHM_DIRECT);
+}
+
+// Every pair with a number of loops of its own, none included, and whole ranks with nothing.
+static void direct_all_to_all_v_is_proved_for_uneven_pairs(void **state) {
+  (void)state;
+  static uint32_t pairs[RANKS_MAX * RANKS_MAX];
+  uint64_t random = 3;
+  rootless_prove(RONDO_ALL_TO_ALL_V, RONDO_ALGORITHM_DIRECT);
+  for (uint32_t n = 1; n <= RANKS_MAX; n++) {
+    plans_build(RONDO_ALL_TO_ALL_V, RONDO_ALGORITHM_DIRECT, n, 0);
+    struct rondo_plan_verify_case what = {RONDO_ALL_TO_ALL_V, n, 0, 1, LOOPS, 0, 0, plans, pairs};
+    for (what.seed = 0; what.seed < rondo_test_load(8, 3); what.seed++) {
+      for (uint32_t i = 0; i < n * n; i++)
+        pairs[i] = (uint32_t)((random = random * 6364136223846793005u + 1) >> 40) % (LOOPS + 1);
+      for (uint32_t i = 0; i < n; i++)
+        pairs[i * n + n / 2] = 0; // one receives nothing
+      assert_proved(&what, "direct");
+    }
+  }
+}
+
+static void barrier_by_dissemination_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION);
+}
+
 static void plans_of_256_ranks_are_proved(void **state) {
   (void)state;
   for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
-    plans_build(kind, RONDO_ALGORITHM_RING, RONDO_PLAN_VERIFY_MAX_RANKS, 77);
-    struct rondo_plan_verify_case what = {kind, RONDO_PLAN_VERIFY_MAX_RANKS, 77, 2, 1, 1, 5, plans};
-    assert_proved(&what, "ring");
+    uint32_t n = kind == RONDO_SEND_RECV ? 2
+                 : is_exchange(kind)     ? 128
+                                         : RONDO_PLAN_VERIFY_MAX_RANKS;
+    uint32_t root = n * 3 / 10;
+    plans_build(kind, rondo_plan_choose(kind, UINT64_MAX, n), n, root);
+    struct rondo_plan_verify_case what = {kind, n, root, 2, 1, !is_exchange(kind), 5, plans, NULL};
+    assert_proved(&what, "large");
   }
 }
 
@@ -109,7 +162,7 @@ static void one_slot_fewer_than_the_least_deadlocks(void **state) {
     for (uint32_t n = kinds[i] == RONDO_ALL_REDUCE ? 2 : 3; n <= RANKS_MAX; n++) {
       assert_int_equal(rondo_plan_least_slots(kinds[i], RONDO_ALGORITHM_RING, n), 2);
       plans_build(kinds[i], RONDO_ALGORITHM_RING, n, 0);
-      struct rondo_plan_verify_case what = {kinds[i], n, 0, 1, 1, 0, n % 3, plans};
+      struct rondo_plan_verify_case what = {kinds[i], n, 0, 1, 1, 0, n % 3, plans, NULL};
       struct rondo_plan_verify_report report;
       assert_int_equal(rondo_plan_verify(&what, &report), RONDO_ERR_INTERNAL);
       assert_non_null(strstr(report.message, "deadlock: waits for room"));
@@ -138,7 +191,7 @@ static void plans_with_several_peers_can_be_proved(void **state) {
   for (uint32_t n = 2; n <= 16; n++) {
     for (uint32_t rank = 0; rank < n; rank++)
       direct_gather_build(rank, n, &plans[rank]);
-    struct rondo_plan_verify_case what = {RONDO_ALL_GATHER, n, 0, 1, LOOPS, 0, 0, plans};
+    struct rondo_plan_verify_case what = {RONDO_ALL_GATHER, n, 0, 1, LOOPS, 0, 0, plans, NULL};
     for (what.in_place = 0; what.in_place <= 1; what.in_place++) {
       for (what.seed = 0; what.seed < 4; what.seed++)
         assert_proved(&what, "direct");
@@ -150,14 +203,18 @@ static void refuses_cases_that_are_out_of_range(void **state) {
   (void)state;
   plans_build(RONDO_BROADCAST, RONDO_ALGORITHM_RING, 2, 0);
   const struct rondo_plan_verify_case bad[] = {
-      {-1, 2, 0, 1, 1, 0, 0, plans},
-      {RONDO_KIND_COUNT, 2, 0, 1, 1, 0, 0, plans},
-      {RONDO_BROADCAST, 0, 0, 1, 1, 0, 0, plans},
-      {RONDO_BROADCAST, RONDO_PLAN_VERIFY_MAX_RANKS + 1, 0, 1, 1, 0, 0, plans},
-      {RONDO_BROADCAST, 2, 2, 1, 1, 0, 0, plans},
-      {RONDO_BROADCAST, 2, 0, 0, 1, 0, 0, plans},
-      {RONDO_BROADCAST, 2, 0, 1, 0, 0, 0, plans},
-      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, NULL}};
+      {-1, 2, 0, 1, 1, 0, 0, plans, NULL},
+      {RONDO_KIND_COUNT, 2, 0, 1, 1, 0, 0, plans, NULL},
+      {RONDO_BROADCAST, 0, 0, 1, 1, 0, 0, plans, NULL},
+      {RONDO_BROADCAST, RONDO_PLAN_VERIFY_MAX_RANKS + 1, 0, 1, 1, 0, 0, plans, NULL},
+      {RONDO_BROADCAST, 2, 2, 1, 1, 0, 0, plans, NULL},
+      {RONDO_BROADCAST, 2, 0, 0, 1, 0, 0, plans, NULL},
+      {RONDO_BROADCAST, 2, 0, 1, 0, 0, 0, plans, NULL},
+      {RONDO_ALL_TO_ALL, 2, 0, 1, 1, 1, 0, plans, NULL},
+      {RONDO_SEND_RECV, 3, 0, 1, 1, 0, 0, plans, NULL},
+      {RONDO_GATHER, 2, 2, 1, 1, 0, 0, plans, NULL},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, plans, (const uint32_t[]){1, 1, 1, 1}},
+      {RONDO_BROADCAST, 2, 0, 1, 1, 0, 0, NULL, NULL}};
   struct rondo_plan_verify_report report;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
     assert_int_equal(rondo_plan_verify(&bad[i], &report), RONDO_ERR_INVALID);
@@ -173,6 +230,12 @@ int main(void) {
       cmocka_unit_test(ring_reduce_scatter_is_proved),
       cmocka_unit_test(ring_reduce_is_proved_for_every_root),
       cmocka_unit_test(ring_broadcast_is_proved_for_every_root),
+      cmocka_unit_test(direct_gather_is_proved_for_every_root),
+      cmocka_unit_test(direct_scatter_is_proved_for_every_root),
+      cmocka_unit_test(direct_send_recv_is_proved_both_ways_and_to_oneself),
+      cmocka_unit_test(direct_all_to_all_is_proved),
+      cmocka_unit_test(direct_all_to_all_v_is_proved_for_uneven_pairs),
+      cmocka_unit_test(barrier_by_dissemination_is_proved),
       cmocka_unit_test(plans_of_256_ranks_are_proved),
       cmocka_unit_test(one_slot_fewer_than_the_least_deadlocks),
       cmocka_unit_test(plans_with_several_peers_can_be_proved),
