@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <jansson.h>
 #include <rondo/rondo.h>
@@ -14,6 +15,7 @@
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
+#define LINK_POLLS 1000 // of 10 ms, for the others to come
 
 extern char **environ;
 
@@ -21,6 +23,7 @@ struct options {
   bool profile;
   uint64_t profile_ns;
   bool json;
+  bool links;
 };
 
 struct profile {
@@ -152,6 +155,38 @@ static int print_json(const struct rondo_kit_machine *m, const struct profile *p
   return 0;
 }
 
+// How the rank reaches the others of its job, once it is known where they are.
+static void print_links_of(struct rondo_context context, uint32_t rank_count) {
+  const struct timespec pause = {0, 10000000};
+  for (uint32_t r = 0; r < rank_count; r++) {
+    char why[128] = "";
+    int transport = RONDO_TRANSPORT_NONE;
+    int status = rondo_transport(context, r, &transport, why, sizeof why);
+    for (int i = 0; status == RONDO_IN_PROGRESS && i < LINK_POLLS; i++) {
+      nanosleep(&pause, NULL);
+      status = rondo_transport(context, r, &transport, why, sizeof why);
+    }
+    printf("  to rank %-8" PRIu32 " %s (%s)\n", r, rondo_transport_name(transport), why);
+  }
+}
+
+static int print_links(void) {
+  struct rondo_config config = RONDO_CONFIG_INIT;
+  struct rondo_context context;
+  config.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  int status = rondo_config_complete(&config);
+  if (status == RONDO_SUCCESS)
+    status = rondo_init(&context, &config);
+  if (status != RONDO_SUCCESS) {
+    fprintf(stderr, "rondo-info: --links: %s\n", rondo_status_string(status));
+    return EXIT_BAD;
+  }
+  printf("Rank %" PRIu32 " of %" PRIu32 "\n", config.rank, config.rank_count);
+  print_links_of(context, config.rank_count);
+  rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
+  return 0;
+}
+
 static error_t parse_option(int key, char *text, struct argp_state *state) {
   struct options *o = state->input;
   switch (key) {
@@ -162,6 +197,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     break;
   case 'j':
     o->json = true;
+    break;
+  case 'l':
+    o->links = true;
     break;
   case ARGP_KEY_ARG:
     argp_error(state, "no argument is expected: '%s'", text);
@@ -178,6 +216,10 @@ static void read_options(struct options *options, int argc, char **argv) {
        "Measure spin budgets on this machine (default 0.05 s) and print the line that pins them",
        0},
       {"json", 'j', NULL, 0, "Print JSON", 0},
+      {"links", 'l', NULL, 0,
+       "Started by a launcher, one process a rank: print how this rank reaches each other one, and "
+       "why so",
+       0},
       {NULL, 0, NULL, 0, NULL, 0}};
   static const struct argp argp = {
       .options = table,
@@ -189,10 +231,12 @@ static void read_options(struct options *options, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  struct options options = {false, 0, false};
+  struct options options = {false, 0, false, false};
   struct profile profile = {false, ""};
   struct rondo_kit_machine machine;
   read_options(&options, argc, argv);
+  if (options.links)
+    return print_links();
   rondo_kit_machine_read(&machine);
   if (options.profile && measure_profile(&options, &profile) != RONDO_SUCCESS)
     return EXIT_BAD;

@@ -386,6 +386,23 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns);
 
 // -------------------------------------------------------------- observation ---
 
+// How the data of two ranks get from one to the other.
+enum rondo_transport {
+  RONDO_TRANSPORT_NONE = 0,         // not at all: it is lost, or nothing leads there
+  RONDO_TRANSPORT_LOCAL = 1,        // in the memory of this process
+  RONDO_TRANSPORT_SHARED_MEMORY = 2 // in memory that two processes of one machine share
+};
+
+// Writes to `transport` (enum rondo_transport) how this context's rank reaches `rank`, and to `why`, of
+// `why_bytes`, a line that says for which reason. Waits for nobody.
+// Returns RONDO_SUCCESS; RONDO_IN_PROGRESS (it is not known yet where that rank is; `why` says so
+// too); RONDO_ERR_INVALID (null, no such rank); RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
+int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, char *why,
+                    size_t why_bytes);
+
+// "none", "local", "shared memory"; "unknown" for anything else. Never null; any thread.
+const char *rondo_transport_name(int transport);
+
 // Sums over all blocks of this rank since rondo_init, save where said.
 struct rondo_counters {
   uint64_t submitted;       // runs accepted

@@ -1,6 +1,7 @@
 // The other processes of a job: sending to them, and their memory.
 #include "runtime/boot/peers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,34 @@ uint32_t rondo_peers_where(const struct rondo_world *world, uint32_t rank) {
   if (process == RONDO_MESH_NOBODY)
     return RONDO_SOMEWHERE;
   return process == world->self ? RONDO_HERE : process;
+}
+
+static int say(char *why, size_t why_bytes, int transport, const char *text) {
+  (void)snprintf(why, why_bytes, "%s", text);
+  return transport;
+}
+
+int rondo_peers_transport(const struct rondo_world *world, uint32_t rank, char *why,
+                          size_t why_bytes) {
+  uint32_t process = world->mesh ? rondo_peers_where(world, rank) : RONDO_HERE;
+  if (process == RONDO_HERE)
+    return say(why, why_bytes, RONDO_TRANSPORT_LOCAL, "the rank lives in this process");
+  if (world->gone[rank])
+    return say(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank has left or is lost");
+  if (process >= world->peer_count)
+    return say(why, why_bytes, -1, "where the rank lives is not known yet");
+  const struct rondo_peer *peer = &world->peers[process];
+  if (peer->is_lost)
+    return say(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank's process is lost");
+  if (!world->arena)
+    return say(why, why_bytes, RONDO_TRANSPORT_NONE,
+               "the device's memory cannot be shared with other processes");
+  if (!peer->is_near)
+    return say(why, why_bytes, RONDO_TRANSPORT_NONE,
+               "the rank is on another machine, or in another network namespace");
+  return say(why, why_bytes, RONDO_TRANSPORT_SHARED_MEMORY,
+             peer->map ? "another process of this machine; its memory is mapped"
+                       : "another process of this machine; its memory is mapped when first needed");
 }
 
 void rondo_peers_wake(struct rondo_world *world, const struct rondo_communicator *comm) {

@@ -33,6 +33,10 @@ void rondo_peers_close(struct rondo_world *world);
 // The process of a rank: RONDO_HERE, RONDO_SOMEWHERE, or its number.
 uint32_t rondo_peers_where(const struct rondo_world *world, uint32_t rank);
 
+// How this process reaches a rank: enum rondo_transport, or -1 if it is not known yet; and why.
+int rondo_peers_transport(const struct rondo_world *world, uint32_t rank, char *why,
+                          size_t why_bytes);
+
 // Tells the processes of the party's other members, each once. `size` bytes at `bytes`.
 void rondo_peers_tell(struct rondo_world *world, const struct rondo_party *party, uint32_t type,
                       const void *bytes, size_t size);

@@ -40,7 +40,7 @@ struct rondo_mesh {
 
 static struct rondo_mesh meshes[EXPLORE_RANKS];
 static struct wire wires[EXPLORE_RANKS][EXPLORE_RANKS];
-static uint32_t process_count;
+static uint32_t process_count, rank_count;
 static uint32_t homes[EXPLORE_RANKS];
 
 static void discard(struct letter *l) {
@@ -174,7 +174,7 @@ static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
 
 // -------------------------------------------------------------- the network ---
 
-void explore_net_reset(uint32_t processes, const uint32_t *process_of) {
+void explore_net_reset(const struct explore_program *program) {
   for (uint32_t a = 0; a < EXPLORE_RANKS; a++) {
     for (uint32_t b = 0; b < EXPLORE_RANKS; b++) {
       empty(&wires[a][b]);
@@ -182,18 +182,19 @@ void explore_net_reset(uint32_t processes, const uint32_t *process_of) {
     }
   }
   memset(meshes, 0, sizeof meshes);
-  memcpy(homes, process_of, sizeof homes);
-  process_count = processes;
+  memcpy(homes, program->process_of, sizeof homes);
+  process_count = program->process_count;
+  rank_count = program->cfg.rank_count;
   rondo_mesh_calls = &calls;
 }
 
 static void tell_lost(struct rondo_mesh *to, uint32_t from, const struct letter *l) {
   uint32_t ranks[EXPLORE_RANKS];
-  uint32_t rank_count = 0;
-  for (uint32_t r = 0; r < EXPLORE_RANKS; r++)
+  uint32_t lost_count = 0;
+  for (uint32_t r = 0; r < rank_count; r++)
     if (homes[r] == from && (l->rank == UINT32_MAX || l->rank == r))
-      ranks[rank_count++] = r;
-  to->events->lost(to->arg, ranks, rank_count, l->reason, "the explorer cut the link");
+      ranks[lost_count++] = r;
+  to->events->lost(to->arg, ranks, lost_count, l->reason, "the explorer cut the link");
 }
 
 static void deliver(uint32_t from, struct rondo_mesh *to) {

@@ -8,8 +8,8 @@
 
 #include "tests/explore/program.h"
 
-// Forgets the last job. `process_of` says where each rank lives.
-void explore_net_reset(uint32_t processes, const uint32_t *process_of);
+// Forgets the last job, and takes from `program` where each rank lives.
+void explore_net_reset(const struct explore_program *program);
 
 // Delivers one message, or tells one process who is where, or makes one call that it has asked for.
 // Returns 1 if there was anything to do. `random` chooses.
