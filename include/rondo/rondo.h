@@ -110,14 +110,15 @@ struct rondo_config {
   uint32_t rank;             // this rank, below rank_count
   uint32_t rank_count; // ranks of the job; default 1; RONDO_RANKS_OF_LAUNCHER: this and `rank`
                        // (and the id, if all zero) are what the launcher's environment says
-  int device;          // ordinal of the device; unused by the host backend
-  uint32_t blocks;     // daemon blocks of this rank, 1 to RONDO_MAX_BLOCKS; 0: default (host: 1)
-  uint32_t workers;    // host backend: worker threads that the process may use for all its
-                       // ranks; 0: one a core. The largest value asked for counts.
-  int first_worker;    // host backend: block b of this rank runs on worker
-                       // (first_worker + b) % workers; -1 (default): spread by rank
-  int order;           // enum rondo_order_policy
-  int budget;          // enum rondo_budget_policy
+  int device; // ordinal of the CUDA device, which ranks may share; unused by the host backend
+  uint32_t
+      blocks; // daemon blocks of this rank, 1 to RONDO_MAX_BLOCKS; 0: default (host: 1, CUDA: 4)
+  uint32_t workers; // host backend: worker threads that the process may use for all its
+                    // ranks; 0: one a core. The largest value asked for counts.
+  int first_worker; // host backend: block b of this rank runs on worker
+                    // (first_worker + b) % workers; -1 (default): spread by rank
+  int order;        // enum rondo_order_policy
+  int budget;       // enum rondo_budget_policy
   struct rondo_tuning tuning;
   uint32_t max_collectives; // most collectives registered at once; 0: 16,384
   uint64_t max_runs;        // most runs outstanding at once; 0: limited by memory alone

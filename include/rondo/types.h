@@ -75,7 +75,7 @@ enum rondo_kind {
 
 enum rondo_backend {
   RONDO_BACKEND_HOST = 0, // the CPU: worker threads of this process
-  RONDO_BACKEND_CUDA = 1  // one CUDA device a rank
+  RONDO_BACKEND_CUDA = 1  // a CUDA device, which ranks may share
 };
 
 // How blocks order the collectives in their task queues (the paper, 4.3).
