@@ -1,7 +1,8 @@
 #!/bin/sh
 # Compiles the kernels, or takes what another build folder has compiled of the same sources.
 #   compile_kernel.sh OUTPUT CACHE NVCC OPTION ... SOURCE
-# Run in the source tree, with relative paths. Writes OUTPUT (a fatbin) and OUTPUT.d (what it depends on).
+# Run in the source tree, with relative paths. Writes OUTPUT (a fatbin), OUTPUT.d (what it depends
+# on), OUTPUT.log (what ptxas says of it) and OUTPUT.ptx, which tests look at.
 set -eu
 output=$1
 cache=$2
@@ -10,12 +11,26 @@ nvcc=$1
 "$@" -M -MT "$output" -MF "$output.d"
 files=$(sed -e 's/\\$//' -e 's/^[^:]*://' "$output.d" | tr ' ' '\n' | grep -v '^/' | sort -u)
 # shellcheck disable=SC2086 # one word a file
-key=$({ cat $files && "$nvcc" --version && printf '%s\n' "$*"; } | sha256sum | cut -c 1-40)
+key=$({ cat "$0" $files && "$nvcc" --version && printf '%s\n' "$*"; } | sha256sum | cut -c 1-40)
 mkdir -p "$cache"
 if [ ! -f "$cache/$key.fatbin" ]; then
-  "$@" -fatbin -o "$cache/$key.$$"
+  "$@" -Xptxas=-v -fatbin -o "$cache/$key.$$" >"$cache/$key.log" 2>&1 || {
+    cat "$cache/$key.log" >&2
+    exit 1
+  }
+  for argument in "$@"; do
+    shift
+    case $argument in
+      -gencode=* | --threads | 0) ;;
+      *) set -- "$@" "$argument" ;;
+    esac
+  done
+  "$@" -arch=compute_90 -ptx -o "$cache/$key.ptx"
   mv "$cache/$key.$$" "$cache/$key.fatbin"
 fi
+for kind in log ptx; do
+  cp "$cache/$key.$kind" "$output.$kind"
+done
 cp "$cache/$key.fatbin" "$output"
 # Ninja runs in the build folder: say where the files are.
 here=$(pwd)
@@ -27,4 +42,4 @@ here=$(pwd)
   printf '\n'
 } >"$output.d"
 # Only the newest are kept.
-find "$cache" -name '*.fatbin' -mtime +7 -delete
+find "$cache" -type f -mtime +7 -delete

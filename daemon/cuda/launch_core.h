@@ -28,7 +28,7 @@
 
 // Threads of a CUDA block: one warp that decides, and these many that move data.
 #define RONDO_CUDA_MOVER_WARPS 8u
-#define RONDO_CUDA_MAX_MOVER_WARPS 16u
+#define RONDO_CUDA_MAX_MOVER_WARPS 15u // with the one that decides: 128 registers a thread
 #define RONDO_CUDA_THREADS (32u * (1u + RONDO_CUDA_MOVER_WARPS))
 #define RONDO_CUDA_MAX_THREADS (32u * (1u + RONDO_CUDA_MAX_MOVER_WARPS))
 
@@ -96,6 +96,8 @@ struct rondo_cuda_fast {
   struct rondo_block block;
 };
 static_assert(sizeof(struct rondo_cuda_fast) % 4 == 0, "tasks follow");
+static_assert(sizeof(struct rondo_cuda_fast) + RONDO_CUDA_FAST_TASKS * 4u <= 13u * 1024u,
+              "shared memory of a block; the paper's takes as much for 1,000 collectives");
 
 // What the driver provides. Time in nanoseconds, of one clock for all blocks of the device; a pause of
 // about that long, or shorter.

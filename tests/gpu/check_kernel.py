@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Checks the daemon kernel as nvcc compiled it: check_kernel.py LOG PTX
+
+LOG is what ptxas -v said of each architecture, PTX the kernel's intermediate code. Every rule
+is also applied to an input that breaks it, and must say so. Exit status: 0 all is well, 1 not.
+"""
+import re
+import sys
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+MOST_REGISTERS = 128  # 512 threads of them fit a multiprocessor
+MOST_SHARED = 1024  # static; what a block's state and tasks take is dynamic
+
+
+def kernels(log):
+    """What ptxas says of the kernel, by architecture."""
+    parts = re.split(r"Compiling entry function '(\w+)' for '(sm_\w+)'", log)
+    return {arch: text for name, arch, text in zip(parts[1::3], parts[2::3], parts[3::3])
+            if name == "rondo_cuda_daemon"}
+
+
+def rule_every_architecture(log, _):
+    return all(arch in kernels(log) for arch in ARCHITECTURES)
+
+
+def rule_no_stack_and_no_spills(log, _):
+    lines = [line for line in log.splitlines() if "bytes stack frame" in line]
+    good = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"
+    return bool(lines) and all(line.strip() == good for line in lines)
+
+
+def rule_registers(log, _):
+    used = [int(n) for n in re.findall(r"Used (\d+) registers", log)]
+    return bool(used) and max(used) <= MOST_REGISTERS
+
+
+def rule_shared_memory(log, _):
+    return all(int(n) <= MOST_SHARED for n in re.findall(r"(\d+) bytes smem", log))
+
+
+def rule_vectors(_, ptx):
+    loads = len(re.findall(r"\bld\.global\.v4\.u32\b", ptx))
+    stores = len(re.findall(r"\bst\.global\.v4\.u32\b", ptx))
+    return loads >= 100 and stores >= 100
+
+
+def rule_loads_in_flight(_, ptx):
+    """Somewhere eight vectors are loaded before the first is stored."""
+    return re.search(r"(?:ld\.global\.v4\.u32(?:(?!st\.global\.v4)[\s\S])*?){8}", ptx) is not None
+
+
+def rule_order_at_system_scope(_, ptx):
+    wanted = ("ld.acquire.sys.b32", "ld.acquire.sys.b64", "st.release.sys.b32",
+              "st.release.sys.b64", "fence.sc.sys", "atom.cas.acq_rel.sys")
+    narrow = re.search(r"\.(?:acquire|release|acq_rel)\.(?:cta|gpu)\b", ptx)
+    return all(word in ptx for word in wanted) and not narrow
+
+
+def rule_completion_is_one_store(_, ptx):
+    return re.search(r"fence\.acq_rel\.sys;\s*st\.volatile\.global\.v2\.u64", ptx) is not None
+
+
+def rule_clock_and_back_off(_, ptx):
+    return "%globaltimer" in ptx and "nanosleep.u32" in ptx
+
+
+def rule_quiet(_, ptx):
+    return not re.search(r"\b(?:vprintf|__assertfail|trap|brkpt|malloc)\b", ptx)
+
+
+def rule_no_local_memory(_, ptx):
+    return not re.search(r"\b(?:ld|st)\.local\b|^\s*\.local\b", ptx, re.M)
+
+
+def rule_no_fused_multiply_add(_, ptx):
+    return not re.search(r"\bfma\.rn\.f(?:32|64)\b", ptx)
+
+
+def rule_barrier_counts_its_threads(_, ptx):
+    barriers = re.findall(r"\bbar(?:rier)?\.[^;]*;", ptx)
+    return bool(barriers) and all(re.match(r"barrier\.cta\.sync 1, %r\d+;", b) for b in barriers)
+
+
+# For each rule an input that breaks it, made of the real one: LOG and PTX.
+BREAK = {
+    rule_every_architecture: lambda log, ptx: (log.replace("sm_100", "sm_101"), ptx),
+    rule_no_stack_and_no_spills: lambda log, ptx: (
+        log.replace("0 bytes stack frame", "16 bytes stack frame", 1), ptx),
+    rule_registers: lambda log, ptx: (re.sub(r"Used \d+ reg", "Used 168 reg", log, count=1), ptx),
+    rule_shared_memory: lambda log, ptx: (log + "49152 bytes smem", ptx),
+    rule_vectors: lambda log, ptx: (log, ptx.replace("st.global.v4.u32", "st.global.u8")),
+    rule_loads_in_flight: lambda log, ptx: (
+        log, re.sub(r"(ld\.global\.v4\.u32)", r"\1 st.global.v4.u32", ptx)),
+    rule_order_at_system_scope: lambda log, ptx: (log, ptx.replace("release.sys", "release.gpu")),
+    rule_completion_is_one_store: lambda log, ptx: (
+        log, ptx.replace("st.volatile.global.v2.u64", "st.volatile.global.u64")),
+    rule_clock_and_back_off: lambda log, ptx: (log, ptx.replace("nanosleep", "nothing")),
+    rule_quiet: lambda log, ptx: (log, ptx + "\n\ttrap;\n"),
+    rule_no_local_memory: lambda log, ptx: (log, ptx + "\n\tst.local.u32 [%rd1], %r1;\n"),
+    rule_no_fused_multiply_add: lambda log, ptx: (log, ptx + "\n\tfma.rn.f32 %f1, %f2, %f3;\n"),
+    rule_barrier_counts_its_threads: lambda log, ptx: (log, ptx + "\n\tbar.sync 0;\n"),
+}
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        log = file.read()
+    with open(sys.argv[2], encoding="utf-8") as file:
+        ptx = file.read()
+    failed = 0
+    for rule, spoil in BREAK.items():
+        held, noticed = rule(log, ptx), not rule(*spoil(log, ptx))
+        failed += not held or not noticed
+        say = "holds" if held else "BROKEN"
+        print(f"{rule.__name__[5:]}: {say}" + ("" if noticed else ", and its twin is NOT noticed"))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

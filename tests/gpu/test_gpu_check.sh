@@ -1,0 +1,46 @@
+#!/bin/sh
+# scripts/gpu-check without a GPU says so; with one that is only said to be there its steps end in time.
+#   test_gpu_check.sh SOURCE_FOLDER
+set -u
+cd "$1" || exit 1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+  echo "test_gpu_check: $*"
+  cat "$folder/said"
+  exit 1
+}
+
+# Stands in for PROGRAM: SHELL_TEXT
+stand_in() {
+  printf '#!/bin/sh\n%s\n' "$2" >"$folder/$1"
+  chmod +x "$folder/$1"
+}
+
+stand_in nvidia-smi 'exit 9'
+PATH="$folder:$PATH" scripts/gpu-check >"$folder/said" 2>&1
+[ $? -eq 77 ] || fail 'no GPU: wanted 77'
+
+# A build that hangs is ended, and the results say so.
+stand_in nvidia-smi 'echo "A GPU, 1.0"'
+stand_in cmake 'sleep 30'
+PATH="$folder:$PATH" RONDO_GPU_STEP_SECONDS=1 timeout 25 scripts/gpu-check --build "$folder/build" \
+  --results "$folder/results" >"$folder/said" 2>&1
+[ $? -eq 1 ] || fail 'a step that hangs: wanted 1'
+grep -q 'out of time' "$folder/results/gpu-check.txt" || fail 'the summary does not say it'
+grep -q '"result": "out of time"' "$folder/results/gpu-check.json" || fail 'the JSON does not say it'
+
+# Everything passes, and the figures come through.
+mkdir -p "$folder/build/bin"
+stand_in cmake 'exit 0'
+# shellcheck disable=SC2016 # expanded by the stand-in
+printf '#!/bin/sh\n[ "$1" != --list ] || echo "bits 5"\n' >"$folder/build/bin/gpu_tests"
+printf '#!/bin/sh\necho "{\\"name\\": \\"a\\", \\"value\\": 1.5, \\"unit\\": \\"us\\"}"\n' \
+  >"$folder/build/bin/gpu_bench"
+chmod +x "$folder/build/bin/gpu_tests" "$folder/build/bin/gpu_bench"
+PATH="$folder:$PATH" timeout 25 scripts/gpu-check --build "$folder/build" \
+  --results "$folder/results" >"$folder/said" 2>&1 || fail 'all pass: wanted 0'
+grep -q '^a: 1.5 us' "$folder/results/gpu-check.txt" || fail 'no figure in the summary'
+grep -q '"figures": \[{"name": "a", "value": 1.5, "unit": "us"}\]' "$folder/results/gpu-check.json" ||
+  fail 'no figure in the JSON'
