@@ -155,7 +155,7 @@ void rondo_mesh_remove_rank(struct rondo_mesh *mesh, uint32_t rank) {
   command->type = RONDO_WIRE_GONE;
   command->number = rank;
   pthread_mutex_lock(&mesh->lock);
-  mesh->here[rank] = RONDO_MESH_WAS_HERE;
+  mesh->here[rank] = RONDO_MESH_IS_LEAVING;
   enqueue(mesh, command);
   pthread_mutex_unlock(&mesh->lock);
 }

@@ -11,6 +11,7 @@
 #define FIRST_PAUSE_NS UINT64_C(2000000)
 #define LAST_PAUSE_NS UINT64_C(500000000)
 #define GRACE_NS UINT64_C(5000000000) // for the root to speak after its own time is over
+#define LEAVE_PAUSE_NS UINT64_C(2000000)
 #define JOIN_BYTES (1024u + 4u * RONDO_MAX_RANKS)
 
 static void try_root(struct rondo_mesh *mesh);
@@ -216,12 +217,15 @@ static void say_rank(struct rondo_channel *to, int type, uint32_t rank) {
   rondo_channel_send_bytes(to, type, bytes, w.size);
 }
 
-// Ranks that came and went before the root was reached: the others are not to wait for them.
-static void say_earlier_gone(struct rondo_mesh *mesh) {
+// Names the ranks that have left since: the others are not to wait for them.
+static void say_gone(struct rondo_mesh *mesh) {
   pthread_mutex_lock(&mesh->lock);
-  for (uint32_t r = 0; r < mesh->cfg.rank_count; r++)
-    if (mesh->here[r] == RONDO_MESH_WAS_HERE)
+  for (uint32_t r = 0; r < mesh->cfg.rank_count && mesh->root; r++) {
+    if (mesh->here[r] == RONDO_MESH_IS_LEAVING) {
       say_rank(mesh->root, RONDO_WIRE_GONE, r);
+      mesh->here[r] = RONDO_MESH_WAS_HERE;
+    }
+  }
   pthread_mutex_unlock(&mesh->lock);
 }
 
@@ -232,7 +236,7 @@ static void on_root_opened(void *owner, struct rondo_channel *c) {
   rondo_channel_count(&mesh->counters.connected, 1);
   wait_for(mesh, "some ranks are missing; the root has not named them yet");
   say_join(mesh);
-  say_earlier_gone(mesh);
+  say_gone(mesh);
 }
 
 static int reason_of(int how) {
@@ -294,6 +298,44 @@ static void try_root(struct rondo_mesh *mesh) {
   wait_for(mesh, strerror(errno));
   rondo_mesh_dial_again(&mesh->root_dial);
 }
+
+// ------------------------------------------------------- ranks that come and go ---
+
+static void insert_mine(struct rondo_wire_member *me, uint32_t rank) {
+  uint32_t at = me->rank_count++;
+  for (; at && me->ranks[at - 1] > rank; at--)
+    me->ranks[at] = me->ranks[at - 1];
+  me->ranks[at] = rank;
+}
+
+// Tells the root of ranks that leave, once nobody is being connected to who has not heard what was said
+// for them: a peer with a connection from here hears of them there, and only others by the root.
+static void on_leave(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh *mesh = arg;
+  (void)fd, (void)what;
+  for (uint32_t i = 0; i < mesh->process_count; i++) {
+    if (mesh->peers[i].first) {
+      rondo_loop_timer_set(&mesh->leave, LEAVE_PAUSE_NS);
+      return;
+    }
+  }
+  say_gone(mesh);
+}
+
+void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank) {
+  // What a process that has not joined has to say is said when it joins.
+  if (type == RONDO_WIRE_ADD) {
+    insert_mine(&mesh->me, rank);
+    if (mesh->root)
+      say_rank(mesh->root, type, rank);
+    return;
+  }
+  for (uint32_t i = 0; i < mesh->process_count; i++)
+    rondo_mesh_peer_leave(&mesh->peers[i], rank);
+  on_leave(-1, 0, mesh);
+}
+
+// --------------------------------------------------------------- the start ---
 
 // Opens the root of a launcher's job, in the process of rank 0: at those of the addresses by which the
 // others know it that are of this machine, or if none is, wherever this machine can be reached.
@@ -365,6 +407,7 @@ void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
   struct rondo_job *job = &mesh->job;
   evtimer_assign(&mesh->deadline, base, on_deadline, mesh);
   evtimer_assign(&mesh->root_dial.again, base, on_again, mesh);
+  evtimer_assign(&mesh->leave, base, on_leave, mesh);
   rondo_loop_timer_set(&mesh->deadline, mesh->cfg.join_timeout_ns + GRACE_NS);
   mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
   if (job->address_count) {
@@ -380,6 +423,7 @@ void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
 void rondo_mesh_join_end(struct rondo_mesh *mesh) {
   evtimer_del(&mesh->deadline);
   evtimer_del(&mesh->root_dial.again);
+  evtimer_del(&mesh->leave);
   if (mesh->resolve)
     rondo_resolve_forget(mesh->resolve);
   mesh->resolve = NULL;
@@ -389,24 +433,4 @@ void rondo_mesh_join_end(struct rondo_mesh *mesh) {
   if (mesh->root)
     rondo_channel_close(mesh->root);
   mesh->root = NULL;
-}
-
-// ------------------------------------------------------- ranks that come and go ---
-
-static void insert_mine(struct rondo_wire_member *me, uint32_t rank) {
-  uint32_t at = me->rank_count++;
-  for (; at && me->ranks[at - 1] > rank; at--)
-    me->ranks[at] = me->ranks[at - 1];
-  me->ranks[at] = rank;
-}
-
-void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank) {
-  // What a process that has not joined has to say is said when it joins.
-  if (type == RONDO_WIRE_ADD)
-    insert_mine(&mesh->me, rank);
-  if (mesh->root)
-    say_rank(mesh->root, type, rank);
-  for (uint32_t i = 0; type == RONDO_WIRE_GONE && i < mesh->process_count; i++)
-    if (mesh->peers[i].out)
-      say_rank(mesh->peers[i].out, type, rank);
 }

@@ -181,6 +181,20 @@ void rondo_mesh_peer_send(struct rondo_mesh *mesh, uint32_t to, struct rondo_cha
   dial(peer);
 }
 
+void rondo_mesh_peer_leave(struct rondo_mesh_peer *peer, uint32_t rank) {
+  uint8_t bytes[4];
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
+  if (!peer->out && !peer->first)
+    return;
+  rondo_wire_put_u32(&w, rank);
+  struct rondo_channel_blob *blob = rondo_channel_blob_create(bytes, w.size);
+  struct rondo_channel_out *out = blob ? rondo_channel_out_create(RONDO_WIRE_GONE, blob) : NULL;
+  if (out)
+    rondo_mesh_peer_send(peer->mesh, number_of(peer), out);
+  else if (peer->out)
+    rondo_channel_send(peer->out, NULL); // no memory: the connection ends, which says more
+}
+
 int rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer) {
   return !peer->out && !peer->in && !peer->dial.channel && !peer->first;
 }

@@ -17,7 +17,8 @@
 #include "runtime/boot/resolve.h"
 
 #define RONDO_MESH_TEXT_BYTES 256u
-#define RONDO_MESH_WAS_HERE 2u
+#define RONDO_MESH_IS_LEAVING 2u // and the root does not know it yet
+#define RONDO_MESH_WAS_HERE 3u
 
 enum rondo_mesh_phase {
   RONDO_MESH_JOINING,
@@ -80,7 +81,7 @@ struct rondo_mesh {
   int is_settled;  // joined, and the owner knows; or not, and it knows that
   int is_complete; // no rank was missing
   int is_stopped;
-  uint8_t *here; // by rank: lives in this process, or RONDO_MESH_WAS_HERE
+  uint8_t *here; // by rank: lives in this process: 1, or one of the above
   struct rondo_mesh_command *first, *last;
   uint64_t queued_bytes;
   char waiting[RONDO_MESH_TEXT_BYTES]; // what joining waits for
@@ -100,7 +101,7 @@ struct rondo_mesh {
   struct rondo_resolve *resolve;
   uint32_t root_process;                 // in which the root is
   uint32_t expected_count, member_count; // of the roster: all, and so far
-  struct event deadline, stop_poll;
+  struct event deadline, leave, stop_poll;
   uint64_t stop_ns;
   int has_said_bye, has_left_root, ends_root;
   struct rondo_mesh_alarm *alarms;
@@ -129,6 +130,8 @@ void rondo_mesh_peer_guest(void *arg, struct rondo_channel *c);
 void rondo_mesh_peer_admit(struct rondo_mesh *mesh); // the guests, once the roster is there
 void rondo_mesh_peer_send(struct rondo_mesh *mesh, uint32_t to, struct rondo_channel_out *out);
 void rondo_mesh_peer_drop(struct rondo_mesh_peer *peer); // it is lost, or the mesh ends
+// Says that a rank leaves, behind what was said for it, where anything was.
+void rondo_mesh_peer_leave(struct rondo_mesh_peer *peer, uint32_t rank);
 int rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer);
 void rondo_mesh_peer_bye(struct rondo_mesh_peer *peer);
 void rondo_mesh_peer_sent(struct rondo_mesh *mesh, size_t bytes);

@@ -210,6 +210,30 @@ static void ranks_of_one_process_come_and_go_by_themselves(void **state) {
   rondo_crew_fini(&crew);
 }
 
+static void a_rank_that_leaves_is_told_after_what_was_said_for_it(void **state) {
+  (void)state;
+  struct rondo_crew_member *m = &crew.members[2];
+  rondo_crew_init(&crew, 4, 60000);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_add_rank(crew.members[0].mesh, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_crew_start(&crew, 2), RONDO_SUCCESS);
+  assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_await(crew.members[0].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
+  // There is no connection yet: it is made for these.
+  for (uint32_t n = 0; n < 20; n++)
+    assert_int_equal(rondo_crew_send(&crew, 0, 2, n, RONDO_MESH_MESSAGE_BYTES), RONDO_SUCCESS);
+  rondo_mesh_remove_rank(crew.members[0].mesh, 1);
+  rondo_crew_await(m, rondo_crew_has_lost, 1);
+  assert_int_equal(m->lost_bits, 1 << 1);
+  assert_int_equal(m->reason, RONDO_MESH_LEFT);
+  assert_int_equal(m->received_before, 20);
+  assert_int_equal(m->bad, 0);
+  // Who has no connection is told by the root.
+  rondo_crew_await(&crew.members[3], rondo_crew_has_lost, 1);
+  assert_int_equal(crew.members[3].lost_bits, 1 << 1);
+  rondo_crew_fini(&crew);
+}
+
 static void a_rank_that_is_there_already_is_rejected(void **state) {
   (void)state;
   struct rondo_mesh *other;
@@ -350,6 +374,7 @@ int main(void) {
       RONDO_NAMED_TEST("mesh", who_never_came_is_named),
       RONDO_NAMED_TEST("mesh", who_leaves_is_told_after_what_it_sent),
       RONDO_NAMED_TEST("mesh", ranks_of_one_process_come_and_go_by_themselves),
+      RONDO_NAMED_TEST("mesh", a_rank_that_leaves_is_told_after_what_was_said_for_it),
       RONDO_NAMED_TEST("mesh", a_rank_that_is_there_already_is_rejected),
       RONDO_NAMED_TEST("mesh", stopping_while_joining_is_bounded),
       RONDO_NAMED_TEST("mesh", the_root_listens_where_it_is_told_to),

@@ -50,6 +50,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t count, int reason
   struct rondo_crew_member *m = arg;
   pthread_mutex_lock(&m->crew->lock);
   m->lost += count;
+  m->received_before = m->received;
   for (uint32_t i = 0; i < count; i++)
     if (ranks[i] < 64)
       m->lost_bits |= UINT64_C(1) << ranks[i];

@@ -16,16 +16,17 @@ struct rondo_crew_member {
   struct rondo_crew *crew;
   struct rondo_mesh *mesh;
   uint32_t rank;
-  uint32_t rosters;   // calls of `roster`
-  uint32_t received;  // messages
-  uint32_t bad;       // of them those that were not as expected
-  uint32_t lost;      // ranks
-  uint64_t lost_bits; // which of the first 64
-  uint32_t late;      // messages from a process that had been told to be lost
-  int reason;         // of the last loss
-  char text[256];     // of the last loss
-  uint32_t next[64];  // by sender below 64: number that its next message must have
-  int fd;             // that came last; -1: none
+  uint32_t rosters;         // calls of `roster`
+  uint32_t received;        // messages
+  uint32_t bad;             // of them those that were not as expected
+  uint32_t lost;            // ranks
+  uint64_t lost_bits;       // which of the first 64
+  uint32_t received_before; // the last loss
+  uint32_t late;            // messages from a process that had been told to be lost
+  int reason;               // of the last loss
+  char text[256];           // of the last loss
+  uint32_t next[64];        // by sender below 64: number that its next message must have
+  int fd;                   // that came last; -1: none
 };
 
 struct rondo_crew {
