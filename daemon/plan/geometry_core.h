@@ -37,9 +37,9 @@ struct rondo_span {
 
 // Loops that the block makes over its range; 0 if the range is empty.
 RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
-  uint64_t per_loop = g->segment ? g->chunk_elems : (uint64_t)g->chunk_elems * g->chunk_count;
-  if (g->listed)
-    per_loop = g->segment;
+  uint64_t per_loop = (uint64_t)g->chunk_elems * g->chunk_count;
+  if (g->segment)
+    per_loop = g->listed ? g->segment : g->chunk_elems;
   return (g->end - g->begin + per_loop - 1) / per_loop;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/plan/build.h"
 #include "runtime/api/rank.h"
 #include "runtime/observe/flight.h"
 #include "runtime/observe/log.h"
@@ -120,9 +121,9 @@ static void print_descriptor(const struct rondo_flight_event *e, FILE *out) {
           t->group, (unsigned long long)(e->run - 1));
   fprintf(out, "\"kind\": \"%s\", \"count\": %llu, \"dtype\": \"%s\", ", rondo_kind_name(kind),
           (unsigned long long)t->count, rondo_dtype_name(t->dtype));
-  if (kind != RONDO_BROADCAST && kind != RONDO_ALL_GATHER)
+  if (kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE)
     fprintf(out, "\"op\": \"%s\", ", rondo_redop_name(t->redop));
-  if (kind == RONDO_REDUCE || kind == RONDO_BROADCAST)
+  if (rondo_plan_is_rooted(kind))
     fprintf(out, "\"root\": %u, ", t->root);
 }
 

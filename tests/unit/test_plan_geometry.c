@@ -1,5 +1,4 @@
 // The chunks of all loops cut a block's range into pieces without gap or overlap.
-#include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -184,7 +183,6 @@ static void the_loops_of_all_blocks_take_each_listed_part_once(void **state) {
       struct rondo_geometry g = {
           begin, most, (uint64_t)blocks * CHUNK, (uint64_t)(uintptr_t)places, CHUNK, PLACES / 2,
           1,     0};
-      assert(g.segment > 0);
       for (uint64_t loop = 0; loop < rondo_geometry_loops(&g); loop++)
         for (uint32_t i = 0; i < PLACES; i++) {
           struct rondo_span span = rondo_geometry_place(&g, loop, i);
