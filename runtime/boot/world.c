@@ -116,9 +116,9 @@ void rondo_world_leave(struct rondo_world *world, uint32_t rank) {
   pthread_mutex_unlock(&world->lock);
   if (empty)
     take_from_list(world);
+  else if (world->mesh)
+    rondo_mesh_calls->remove_rank(world->mesh, rank); // before the lock goes: the last one frees all
   pthread_mutex_unlock(&worlds_lock);
-  if (!empty && world->mesh)
-    rondo_mesh_calls->remove_rank(world->mesh, rank);
   if (!empty)
     return;
   if (world->mesh)
