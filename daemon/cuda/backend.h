@@ -71,8 +71,10 @@ struct rondo_cuda_daemon {
   uint64_t next_start_ns, pause_ns;
   uint64_t sweep_ns; // then blocks without known work are started too
   uint64_t starts;
-  CUstream last_stream; // of the last launch
-  uint32_t failures;    // launches refused in a row
+  CUstream last_stream;      // of the last launch
+  uint64_t failing_since_ns; // launches are refused since then; 0: they are not
+  uint64_t launched_ns;
+  uint32_t is_dead; // it is not launched any more
   uint32_t is_launching;
   struct rondo_cuda_launch launch; // the next launch's argument
   // Constant.

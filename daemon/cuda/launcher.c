@@ -3,6 +3,7 @@
 // A daemon is launched for a submission if some block of it has left, and again, after a pause that
 // grows while launches are fruitless, as long as runs are outstanding. A launch is a grid of all
 // blocks; those that still run see to it themselves that a second one of them does nothing.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/cuda/backend.h"
@@ -15,6 +16,8 @@
 #define LEAVE_BOUND_NS UINT64_C(20000000000)
 #define LEAVE_LOOK_NS 50000u
 #define ASK_AGAIN 4
+#define GIVE_UP_NS UINT64_C(1000000000) // after launches have been refused for so long
+#define OVERDUE_NS UINT64_C(2000000000) // a block cannot stay so much longer than it may
 
 enum launcher_state {
   LAUNCHER_RUNNING = 0,
@@ -150,19 +153,38 @@ static struct attempt attempt(struct rondo_cuda_daemon *d) {
 
 // 1 if it is time to launch. `is_new`: something was submitted since the last launch.
 static int should_launch(const struct rondo_cuda_daemon *d, int is_new, uint64_t now_ns) {
-  if (rondo_cuda_is_resident(d) || (d->failures && now_ns < d->next_start_ns))
+  if (d->failing_since_ns && now_ns < d->next_start_ns)
     return 0;
+  // Blocks that stay longer than they can are no longer there: an attempt says why.
+  if (rondo_cuda_is_resident(d))
+    return now_ns - d->launched_ns >= d->launch.longest_ns + OVERDUE_NS;
   return is_new || (now_ns >= d->next_start_ns && is_lagging(d, now_ns));
+}
+
+// 1 if the daemon has been refused for so long that it is given up.
+static int is_beyond_hope(const struct rondo_cuda_daemon *d, const struct attempt *a,
+                          uint64_t now_ns) {
+  return a->result != CUDA_SUCCESS && d->failing_since_ns &&
+         now_ns - d->failing_since_ns >= GIVE_UP_NS;
+}
+
+// The lock is not held.
+static void give_up(const struct rondo_cuda_daemon *d, CUresult result) {
+  char why[RONDO_WHY_BYTES];
+  snprintf(why, sizeof why, "the daemon cannot be launched: %s", rondo_cuda_error_name(result));
+  d->base.lost(d->base.owner, why);
 }
 
 static void note_attempt(struct rondo_cuda_daemon *d, const struct attempt *a, uint64_t kicks,
                          uint64_t now_ns) {
   if (a->result != CUDA_SUCCESS) {
-    d->failures++;
+    if (!d->failing_since_ns)
+      d->failing_since_ns = now_ns;
     d->next_start_ns = now_ns + d->restart_max_ns;
   } else if (a->is_covered) {
     d->kicks_seen = kicks;
-    d->failures = 0;
+    d->failing_since_ns = 0;
+    d->launched_ns = now_ns;
     d->next_start_ns = now_ns + d->restart_min_ns;
   }
 }
@@ -170,7 +192,7 @@ static void note_attempt(struct rondo_cuda_daemon *d, const struct attempt *a, u
 // Looks after one daemon. The lock is held, and let go for the time of a launch: the CUDA driver may take
 // as long as the device is busy. Returns 1 if the daemon has runs outstanding.
 static int visit(struct rondo_cuda_daemon *d) {
-  if (rondo_load_seq_cst_u64(&d->base.outstanding) == 0)
+  if (d->is_dead || rondo_load_seq_cst_u64(&d->base.outstanding) == 0)
     return 0;
   uint64_t now_ns = rondo_now_ns();
   uint64_t kicks = rondo_load_seq_cst_u64(&d->kicks); // K1
@@ -180,7 +202,11 @@ static int visit(struct rondo_cuda_daemon *d) {
   d->is_launching = 1;
   pthread_mutex_unlock(&launcher.lock);
   struct attempt a = attempt(d);
+  int is_dead = is_beyond_hope(d, &a, now_ns);
+  if (is_dead)
+    give_up(d, a.result);
   pthread_mutex_lock(&launcher.lock);
+  d->is_dead |= (uint32_t)is_dead;
   d->is_launching = 0;
   pthread_cond_broadcast(&launcher.launched);
   note_attempt(d, &a, kicks, now_ns);

@@ -54,6 +54,9 @@ struct rondo_daemon {
   // Told of starts and quits (enum rondo_note), those of a series without progress left out; may
   // be null. Never waits.
   void (*noted)(void *owner, int what, uint32_t block);
+  // Told once, by a thread of the driver that holds no lock, when the daemon cannot be run any more: no block
+  // steps, and `why` says why. Ends its runs.
+  void (*lost)(void *owner, const char *why);
   void *owner;
 };
 
@@ -65,6 +68,7 @@ struct rondo_daemon_request {
   int (*service)(void *owner);
   int (*needs_service)(void *owner);
   void (*noted)(void *owner, int what, uint32_t block);
+  void (*lost)(void *owner, const char *why);
   void *owner;
 };
 
@@ -185,6 +189,7 @@ static inline void rondo_daemon_init(struct rondo_daemon *d, struct rondo_device
   d->service = request->service;
   d->needs_service = request->needs_service;
   d->noted = request->noted;
+  d->lost = request->lost;
   d->owner = request->owner;
 }
 

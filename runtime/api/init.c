@@ -50,6 +50,7 @@ static int make_daemon(struct rondo_rank *rank) {
       .service = rondo_rank_service,
       .needs_service = rondo_rank_needs_service,
       .noted = rondo_rank_noted,
+      .lost = rondo_rank_lost,
       .owner = rank};
   status = driver->create(rank->device, &request, &rank->daemon);
   if (status != RONDO_SUCCESS)

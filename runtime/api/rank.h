@@ -128,6 +128,7 @@ struct rondo_rank {
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
   struct rondo_flight flight;
+  int is_lost; // the daemon cannot be run any more
   // Looked at without the lock.
   uint32_t has_overflow;
   uint32_t wants_events;
@@ -230,6 +231,9 @@ int rondo_rank_needs_service(void *owner);
 // Adds to the flight record that a block was started or has quit (enum rondo_note), unless
 // another thread has the rank lock. Never waits.
 void rondo_rank_noted(void *owner, int what, uint32_t block);
+// Ends all runs with RONDO_ERR_SYSTEM, and those of the peers: the daemon is not there any more. `owner` is
+// the rank.
+void rondo_rank_lost(void *owner, const char *why);
 // Pushes what fits of a collective's waiting runs. The rank lock is held.
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
 // Takes a collective without outstanding runs off the list of those that found the SQ full, where

@@ -37,8 +37,15 @@ static int has_ended(const struct rondo_replay *r) {
   return rondo_load_relaxed_u64(&r->coll->completed) >= r->run;
 }
 
-// Submits the run that the graph asks for. Returns 1, or 0 if there is no memory for it now.
+// Submits the run that the graph asks for. Returns 1, or 0 if there is no memory for it now, or no
+// daemon any more: then the graph goes on.
 static int submit(struct rondo_replay *r) {
+  if (r->rank->is_lost) {
+    struct rondo_task_run run = {.stream = (uint64_t)(uintptr_t)r->submission.tie.words,
+                                 .ticket = TICKET};
+    rondo_run_release_stream(&run);
+    return 0;
+  }
   struct rondo_run_record *record = rondo_run_record_take(r->rank);
   if (!record)
     return 0;

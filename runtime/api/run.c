@@ -138,12 +138,14 @@ static void note_submission(struct rondo_rank *rank, const struct rondo_coll *co
 
 int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
                            const struct rondo_submission *s) {
+  if (rank->is_lost)
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "run: rank %u has lost its daemon", rank->cfg.rank);
   return check_buffers(rank, coll, &s->args);
 }
 
 int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
                              const struct rondo_submission *s, struct rondo_run_record **record) {
-  int status = check_buffers(rank, coll, &s->args);
+  int status = rondo_submission_check(rank, coll, s);
   if (status != RONDO_SUCCESS)
     return status;
   if (rank->cfg.max_runs && rank->submitted - rank->completed >= rank->cfg.max_runs)

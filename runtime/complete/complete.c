@@ -138,6 +138,17 @@ void rondo_rank_noted(void *owner, int what, uint32_t block) {
   pthread_mutex_unlock(&rank->lock);
 }
 
+// Tells whoever waits.
+static void tell_ended(struct rondo_rank *rank, uint64_t ended) {
+  if (rondo_load_acquire_u32(&rank->wants_events)) {
+    // A counter that cannot be added to is at 2^64 - 2: its reader is told all the same.
+    ssize_t written = write(rank->event_fd, &ended, sizeof ended);
+    (void)written;
+  }
+  rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended);
+  rank->daemon->driver->done(rank->daemon);
+}
+
 int rondo_rank_service(void *owner) {
   struct rondo_rank *rank = owner;
   struct rondo_cqe cqe;
@@ -158,12 +169,48 @@ int rondo_rank_service(void *owner) {
     rondo_submission_kick(rank, 1);
   if (!ended)
     return moved;
-  if (rondo_load_acquire_u32(&rank->wants_events)) {
-    // A counter that cannot be added to is at 2^64 - 2: its reader is told all the same.
-    ssize_t written = write(rank->event_fd, &ended, sizeof ended);
-    (void)written;
-  }
-  rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended);
-  rank->daemon->driver->done(rank->daemon);
+  tell_ended(rank, ended);
   return 1;
+}
+
+// ---------------------------------------------------------------------- the end --
+
+// What the daemon would have done at the end of a run.
+static void release_stream(const struct rondo_run_record *record) {
+  struct rondo_task_run run = {.stream = (uint64_t)(uintptr_t)record->tie.words,
+                               .ticket = record->tie.ticket};
+  rondo_run_release_stream(&run);
+}
+
+// Ends all runs of a collective whose daemon is lost. Returns how many.
+static uint64_t end_all(struct rondo_rank *rank, struct rondo_coll *coll) {
+  uint64_t ended = 0;
+  rondo_world_fail(rank->world, &coll->party, RONDO_ERR_SYSTEM);
+  rondo_coll_forget_overflow(rank, coll);
+  coll->unpushed = NULL;
+  for (; coll->head; ended++) {
+    coll->on_device = 1; // also those that never were
+    release_stream(coll->head);
+    end_run(rank, coll, RONDO_ERR_SYSTEM, 0);
+  }
+  return ended;
+}
+
+void rondo_rank_lost(void *owner, const char *why) {
+  struct rondo_rank *rank = owner;
+  uint64_t ended = 0;
+  rondo_log(RONDO_LOG_ERROR, "rank %u: the %s backend: %s: all runs end", rank->cfg.rank,
+            rank->daemon->driver->name, why);
+  pthread_mutex_lock(&rank->world->lock);
+  pthread_mutex_lock(&rank->lock);
+  rank->is_lost = 1;
+  for (uint32_t i = 0; i < rank->coll_slots; i++) {
+    struct rondo_coll *coll = rondo_coll_at(rank, i);
+    if (coll->generation % 2)
+      ended += end_all(rank, coll);
+  }
+  pthread_mutex_unlock(&rank->lock);
+  pthread_mutex_unlock(&rank->world->lock);
+  if (ended)
+    tell_ended(rank, ended);
 }

@@ -282,6 +282,34 @@ static int one_life(void) {
   return status ? status : closed;
 }
 
+// A device that takes no launch any more ends the runs, those of the peers too, and the context.
+static void runs_end_when_the_daemon_cannot_be_launched_any_more(void **state) {
+  (void)state;
+  job_of(2, 2, 100);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  rounds(1);
+  rondo_test_log_clear();
+  rondo_fake_fail("cuLaunchKernel", 1, UINT64_MAX, CUDA_ERROR_LAUNCH_FAILED);
+  // While the blocks of the first round linger runs still succeed.
+  int status = RONDO_SUCCESS;
+  while (status == RONDO_SUCCESS) {
+    for (uint32_t r = 0; r < 2 && status == RONDO_SUCCESS; r++)
+      status = rondo_test_cuda_run(&job, r, r);
+    for (uint32_t r = 0; r < 2 && status == RONDO_SUCCESS; r++)
+      status = rondo_test_cuda_run(&job, r, 1 - r);
+    if (status == RONDO_SUCCESS)
+      status = rondo_test_cuda_wait(&job, 1, 0);
+  }
+  assert_int_equal(status, RONDO_ERR_SYSTEM);
+  assert_true(rondo_test_log_has("the daemon cannot be launched: CUDA_ERROR_LAUNCH_FAILED"));
+  do
+    status = rondo_test_cuda_run(&job, 0, 0);
+  while (status == RONDO_SUCCESS); // until rank 0 is given up, too
+  assert_int_equal(status, RONDO_ERR_SYSTEM);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  rondo_fake_fail(NULL, 0, 0, CUDA_SUCCESS);
+}
+
 // Calls that the library makes from threads of its own, or makes again, may fail unseen: then all is
 // well.
 static void each_call_fails_once_and_leaves_nothing(void **state) {
@@ -324,6 +352,7 @@ int main(void) {
       TEST(the_device_is_awaited_in_the_middle_of_a_stuck_collective),
       TEST(a_daemon_that_never_leaves_holds_the_device),
       TEST(a_context_with_stuck_runs_is_destroyed),
+      TEST(runs_end_when_the_daemon_cannot_be_launched_any_more),
       TEST(each_call_fails_once_and_leaves_nothing),
   };
   return cmocka_run_group_tests_name("cuda_glue", tests, NULL, NULL);
