@@ -96,7 +96,7 @@ struct rondo_cuda_fast {
   struct rondo_block block;
 };
 static_assert(sizeof(struct rondo_cuda_fast) % 4 == 0, "tasks follow");
-static_assert(sizeof(struct rondo_cuda_fast) + RONDO_CUDA_FAST_TASKS * 4u <= 13u * 1024u,
+static_assert(sizeof(struct rondo_cuda_fast) + RONDO_CUDA_FAST_TASKS * 4ul <= 13ul * 1024ul,
               "shared memory of a block; the paper's takes as much for 1,000 collectives");
 
 // What the driver provides. Time in nanoseconds, of one clock for all blocks of the device; a pause of

@@ -117,7 +117,7 @@ void rondo_world_leave(struct rondo_world *world, uint32_t rank) {
   if (empty)
     take_from_list(world);
   else if (world->mesh)
-    rondo_mesh_calls->remove_rank(world->mesh, rank); // before the lock goes: the last one frees all
+    rondo_mesh_calls->remove_rank(world->mesh, rank); // under the lock: the last one frees all
   pthread_mutex_unlock(&worlds_lock);
   if (!empty)
     return;
