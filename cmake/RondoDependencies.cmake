@@ -23,16 +23,36 @@ else()
 endif()
 
 # rondo_cuda_toolkit: link it to see cuda.h. Only where RONDO_HAVE_CUDA is on. Nothing of the toolkit is
-# linked: the driver is found when the program runs.
+# linked: the driver is found when the program runs. RONDO_NVCC is its compiler, RONDO_CUDA_STUB the
+# library that stands for the driver in link tests; either may be missing.
+#
+# CMake's own FindCUDAToolkit of Debian 12 (3.25) stops at a toolkit of version 13, which has no nvToolsExt.
 set(RONDO_HAVE_CUDA OFF)
 if(RONDO_USE_CUDA)
-  find_package(CUDAToolkit 13.0 QUIET)
-  if(CUDAToolkit_FOUND)
+  find_program(RONDO_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda
+               PATH_SUFFIXES bin)
+  set(toolkit "")
+  if(RONDO_NVCC)
+    file(REAL_PATH ${RONDO_NVCC} toolkit)
+    get_filename_component(toolkit ${toolkit} DIRECTORY)
+    get_filename_component(toolkit ${toolkit} DIRECTORY)
+  endif()
+  find_path(RONDO_CUDA_INCLUDE_DIR cuda.h HINTS ${toolkit} ENV CUDA_HOME ENV CUDA_PATH
+            PATHS /usr/local/cuda PATH_SUFFIXES include)
+  find_library(RONDO_CUDA_STUB cuda HINTS ${toolkit} ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda
+               PATH_SUFFIXES lib64/stubs lib/stubs)
+  mark_as_advanced(RONDO_NVCC RONDO_CUDA_INCLUDE_DIR RONDO_CUDA_STUB)
+  set(version 0)
+  if(RONDO_CUDA_INCLUDE_DIR)
+    file(STRINGS ${RONDO_CUDA_INCLUDE_DIR}/cuda.h version REGEX "^#define CUDA_VERSION [0-9]+")
+    string(REGEX REPLACE "[^0-9]" "" version "${version}")
+  endif()
+  if(version GREATER_EQUAL 13000)
     set(RONDO_HAVE_CUDA ON)
     add_library(rondo_cuda_toolkit INTERFACE)
-    target_include_directories(rondo_cuda_toolkit SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    target_include_directories(rondo_cuda_toolkit SYSTEM INTERFACE ${RONDO_CUDA_INCLUDE_DIR})
     target_link_libraries(rondo_cuda_toolkit INTERFACE ${CMAKE_DL_LIBS})
-    message(STATUS "CUDA toolkit: ${CUDAToolkit_VERSION}, ${CUDAToolkit_INCLUDE_DIRS}")
+    message(STATUS "CUDA toolkit: ${RONDO_CUDA_INCLUDE_DIR}, ${RONDO_NVCC}")
   else()
     message(STATUS "No CUDA toolkit of version 13 or later found: the CUDA backend is not built")
   endif()

@@ -12,7 +12,7 @@ add_custom_command(
   OUTPUT ${RONDO_CUDA_IMAGE}
   COMMAND
     daemon/cuda/compile_kernel.sh ${RONDO_CUDA_IMAGE} ${kernel_cache}
-    ${CUDAToolkit_NVCC_EXECUTABLE} -std=c++17 -O3 -fmad=false -Werror=all-warnings --threads 0
+    ${RONDO_NVCC} -std=c++17 -O3 -fmad=false -Werror=all-warnings --threads 0
     -gencode=arch=compute_80,code=[sm_80,compute_80] -gencode=arch=compute_90,code=sm_90
     -gencode=arch=compute_100,code=sm_100 -I. -Iinclude daemon/cuda/kernel.cu
   WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
