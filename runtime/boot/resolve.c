@@ -41,6 +41,18 @@ static uint32_t take(struct rondo_resolve *r, const struct addrinfo *list, int f
   return count;
 }
 
+// The machine itself has its name also where nobody gave it one: a container without /etc/hosts.
+static uint32_t take_localhost(struct rondo_resolve *r) {
+  uint32_t count = 0;
+  if (strcmp(r->host, "localhost") != 0)
+    return 0;
+  if (r->family != 6)
+    count += rondo_address_parse("127.0.0.1", &r->addresses[count]) != 0;
+  if (r->family != 4)
+    count += rondo_address_parse("::1", &r->addresses[count]) != 0;
+  return count;
+}
+
 static void *resolve_main(void *arg) {
   struct rondo_resolve *r = arg;
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -48,6 +60,8 @@ static void *resolve_main(void *arg) {
   int error = getaddrinfo(r->host, NULL, &hints, &list);
   pthread_mutex_lock(&r->lock);
   if (error)
+    r->count = take_localhost(r);
+  if (error && !r->count)
     (void)snprintf(r->error, sizeof r->error, "%s", gai_strerror(error));
   if (!error && r->family != 6)
     r->count = take(r, list, 4, r->count);

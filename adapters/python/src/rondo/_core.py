@@ -18,11 +18,22 @@ from typing import Any, Callable, Deque, Dict, Generator, List, Optional, Sequen
 from . import _native
 from ._buffers import Held, hold
 from ._enums import Backend, BudgetPolicy, DType, Kind, OrderPolicy, RedOp, RunState, Status
-from ._errors import ClosedError, InvalidError, RondoError, TimeoutError, check, error_of
+from ._errors import (
+    ClosedError,
+    InvalidError,
+    RondoError,
+    TimeoutError,
+    UnsupportedError,
+    check,
+    error_of,
+)
 from ._native import lib
 
 #: Called with how a run ended, on the context's poller thread.
 Callback = Callable[[Status], object]
+
+# The kinds whose buffers this package knows the sizes of.
+_KINDS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.REDUCE, Kind.BROADCAST)
 
 _SLICE_S = 0.1  # a wait returns to Python this often, so that signals are handled
 _CLOSE_S = 10.0
@@ -671,6 +682,8 @@ class Context:
         each rank sends for all-gather, receives for reduce-scatter. ``root`` is a position in the
         group, ``scalar`` this rank's factor for PREMUL_SUM.
         """
+        if kind not in _KINDS:
+            raise UnsupportedError(f"register: kind {kind!r} is not offered by this package yet")
         if not 0 <= id < 2**64 or not 0 <= count < 2**64 or not 0 <= root < 2**32:
             raise InvalidError(f"register: id {id}, count {count} or root {root} is out of range")
         ranks = group.ranks if group is not None else tuple(range(self.rank_count))

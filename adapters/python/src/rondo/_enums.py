@@ -60,13 +60,19 @@ class RedOp(enum.IntEnum):
 
 
 class Kind(enum.IntEnum):
-    """Kinds of collective."""
+    """Kinds of collective. Those after BROADCAST are not offered by this package yet."""
 
     ALL_REDUCE = 0
     ALL_GATHER = 1
     REDUCE_SCATTER = 2
     REDUCE = 3
     BROADCAST = 4
+    SEND_RECV = 5
+    ALL_TO_ALL = 6
+    ALL_TO_ALL_V = 7
+    GATHER = 8
+    SCATTER = 9
+    BARRIER = 10
 
 
 class Backend(enum.IntEnum):

@@ -82,6 +82,12 @@ class Desc(ctypes.Structure):
         ("priority", c_int),
         ("group", Handle),
         ("scalar", c_double),
+        ("peer", c_uint32),
+        ("reserved", c_uint32),
+        ("send_counts", POINTER(c_uint64)),
+        ("send_displacements", POINTER(c_uint64)),
+        ("recv_counts", POINTER(c_uint64)),
+        ("recv_displacements", POINTER(c_uint64)),
     ]
 
 
