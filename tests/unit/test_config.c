@@ -159,8 +159,11 @@ static void what_is_out_of_range_is_refused(void **state) {
     struct rondo_context ctx = {4711};
     rondo_test_log_clear();
     spoilers[i](&c);
-    if (rondo_init(&ctx, &c) != RONDO_ERR_INVALID)
-      fail_msg("spoiler %zu was accepted", i);
+    int status = rondo_init(&ctx, &c);
+    // No ranks: those of a launcher, whom a build without several processes does not ask.
+    int is_not_asked = spoilers[i] == no_ranks && status == RONDO_ERR_UNSUPPORTED;
+    if (status != RONDO_ERR_INVALID && !is_not_asked)
+      fail_msg("spoiler %zu: status %d", i, status);
     assert_int_equal(ctx.handle, 4711);
     assert_int_equal(rondo_test_log_lines(), 1);
   }
