@@ -93,6 +93,19 @@ struct rondo_daemon_counters {
   uint64_t starts, helped;
 };
 
+// Adds what one block has counted. The block may be counting on.
+static inline void rondo_daemon_counters_add(struct rondo_daemon_counters *sum,
+                                             const struct rondo_block_counters *block) {
+  sum->blocks.steps += rondo_load_relaxed_u64(&block->steps);
+  sum->blocks.primitives += rondo_load_relaxed_u64(&block->primitives);
+  sum->blocks.preemptions += rondo_load_relaxed_u64(&block->preemptions);
+  sum->blocks.context_loads += rondo_load_relaxed_u64(&block->context_loads);
+  sum->blocks.context_saves += rondo_load_relaxed_u64(&block->context_saves);
+  sum->blocks.quits += rondo_load_relaxed_u64(&block->quits);
+  sum->blocks.fetched += rondo_load_relaxed_u64(&block->fetched);
+  sum->blocks.ended += rondo_load_relaxed_u64(&block->ended);
+}
+
 struct rondo_driver {
   const char *name;
   int is_direct; // the CPU may use device memory in place

@@ -163,17 +163,8 @@ static int host_look(struct rondo_daemon *base, uint32_t index_of_block, uint32_
 static void host_count(struct rondo_daemon *base, struct rondo_daemon_counters *c) {
   const struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   memset(c, 0, sizeof *c);
-  for (uint32_t b = 0; b < d->core.block_count; b++) {
-    const struct rondo_block_counters *k = &d->blocks[b].core.counters;
-    c->blocks.steps += rondo_load_relaxed_u64(&k->steps);
-    c->blocks.primitives += rondo_load_relaxed_u64(&k->primitives);
-    c->blocks.preemptions += rondo_load_relaxed_u64(&k->preemptions);
-    c->blocks.context_loads += rondo_load_relaxed_u64(&k->context_loads);
-    c->blocks.context_saves += rondo_load_relaxed_u64(&k->context_saves);
-    c->blocks.quits += rondo_load_relaxed_u64(&k->quits);
-    c->blocks.fetched += rondo_load_relaxed_u64(&k->fetched);
-    c->blocks.ended += rondo_load_relaxed_u64(&k->ended);
-  }
+  for (uint32_t b = 0; b < d->core.block_count; b++)
+    rondo_daemon_counters_add(c, &d->blocks[b].core.counters);
   c->starts = rondo_load_relaxed_u64(&d->starts);
   c->helped = rondo_load_relaxed_u64(&d->helped);
 }
