@@ -25,7 +25,8 @@ enum rondo_memory_kind {
 
 enum rondo_note {
   RONDO_NOTE_STARTED = 0, // a block was
-  RONDO_NOTE_QUIT = 1     // a block has
+  RONDO_NOTE_QUIT = 1,    // a block has
+  RONDO_NOTES = 2
 };
 
 struct rondo_driver;

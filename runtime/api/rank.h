@@ -130,6 +130,7 @@ struct rondo_rank {
   struct rondo_flight flight;
   int is_lost; // the daemon cannot be run any more
   // Looked at without the lock.
+  uint64_t untold[RONDO_NOTES]; // blocks: of enum rondo_note, what the flight record lacks
   uint32_t has_overflow;
   uint32_t wants_events;
   int event_fd;
@@ -228,9 +229,12 @@ void rondo_exchange_set_sizes(struct rondo_coll *coll);
 // rank. Never waits: if another thread has the lock, that thread does it.
 int rondo_rank_service(void *owner);
 int rondo_rank_needs_service(void *owner);
-// Adds to the flight record that a block was started or has quit (enum rondo_note), unless
-// another thread has the rank lock. Never waits.
+// Adds to the flight record that a block was started or has quit (enum rondo_note). Never waits: if
+// another thread has the rank lock, it is remembered until the next one, or until the record is
+// written. One thread at a time says it of a block.
 void rondo_rank_noted(void *owner, int what, uint32_t block);
+// Adds what is remembered, as of now. The rank lock is held.
+void rondo_rank_tell_noted(struct rondo_rank *rank);
 // Ends all runs with RONDO_ERR_SYSTEM, and those of the peers: the daemon is not there any more. `owner` is
 // the rank.
 void rondo_rank_lost(void *owner, const char *why);

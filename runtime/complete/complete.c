@@ -129,13 +129,34 @@ static void accept_completion(struct rondo_rank *rank, const struct rondo_cqe *c
   end_run(rank, coll, cqe->status, cqe->duration_ns);
 }
 
+static int event_of(int what) {
+  return what == RONDO_NOTE_QUIT ? RONDO_FLIGHT_QUIT : RONDO_FLIGHT_STARTED;
+}
+
 void rondo_rank_noted(void *owner, int what, uint32_t block) {
   struct rondo_rank *rank = owner;
-  int event = what == RONDO_NOTE_QUIT ? RONDO_FLIGHT_QUIT : RONDO_FLIGHT_STARTED;
-  if (pthread_mutex_trylock(&rank->lock))
+  uint64_t bit = 1ull << block;
+  if (pthread_mutex_trylock(&rank->lock)) {
+    // A block has one owner at a time: nobody else sets its bit.
+    if (!(rondo_load_relaxed_u64(&rank->untold[what]) & bit))
+      rondo_fetch_add_relaxed_u64(&rank->untold[what], bit);
     return;
-  rondo_flight_add(&rank->flight, event, NULL)->value = (uint16_t)block;
+  }
+  rondo_rank_tell_noted(rank);
+  rondo_flight_add(&rank->flight, event_of(what), NULL)->value = (uint16_t)block;
   pthread_mutex_unlock(&rank->lock);
+}
+
+void rondo_rank_tell_noted(struct rondo_rank *rank) {
+  for (int what = 0; what < RONDO_NOTES; what++) {
+    uint64_t blocks = rondo_load_relaxed_u64(&rank->untold[what]);
+    if (!blocks)
+      continue;
+    rondo_fetch_add_relaxed_u64(&rank->untold[what], -blocks);
+    for (uint32_t block = 0; block < RONDO_MAX_BLOCKS; block++)
+      if (blocks >> block & 1)
+        rondo_flight_add(&rank->flight, event_of(what), NULL)->value = (uint16_t)block;
+  }
 }
 
 // Tells whoever waits.

@@ -58,6 +58,7 @@ static int capture_live(struct rondo_rank *rank, const struct rondo_coll *coll, 
 // The rank lock is held.
 static int capture_all(struct rondo_rank *rank, struct capture *c) {
   int status = RONDO_SUCCESS;
+  rondo_rank_tell_noted(rank);
   c->rank = rank->cfg.rank;
   c->rank_count = rank->cfg.rank_count;
   c->flight = malloc(sizeof *c->flight);

@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "examples/kit/team.h"
+#include "runtime/api/rank.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
@@ -141,6 +142,16 @@ static void holds_the_last_events_and_says_how_many_are_gone(void **state) {
   forget_records(1);
 }
 
+static int is_executing(struct rondo_context ctx) {
+  struct rondo_stuck stuck[4];
+  size_t count = 0;
+  assert_int_equal(rondo_stuck(ctx, stuck, 4, &count), RONDO_SUCCESS);
+  for (size_t i = 0; i < count; i++)
+    if (stuck[i].state == RONDO_RUN_EXECUTING)
+      return 1;
+  return 0;
+}
+
 static void tells_registrations_waits_aborts_and_ends(void **state) {
   (void)state;
   struct rondo_test_job job;
@@ -155,6 +166,8 @@ static void tells_registrations_waits_aborts_and_ends(void **state) {
   assert_int_equal(rondo_run(job.ctx[0], colls[0], b, b + 1, NULL, NULL), RONDO_SUCCESS);
   assert_int_equal(rondo_run(job.ctx[0], colls[0], b, b + 1, NULL, NULL), RONDO_SUCCESS);
   assert_int_equal(rondo_run(job.ctx[0], colls[0], b, b + 1, NULL, NULL), RONDO_SUCCESS);
+  while (!is_executing(job.ctx[0])) // else no block need ever start
+    ;
   assert_int_equal(rondo_abort(job.ctx[0]), RONDO_SUCCESS);
   assert_int_equal(rondo_wait(job.ctx[0], colls[0], RONDO_LAST_RUN, RONDO_TEST_LONG_NS),
                    RONDO_ERR_ABORTED);
@@ -171,6 +184,41 @@ static void tells_registrations_waits_aborts_and_ends(void **state) {
   assert_int_equal(number_in(last, "run"), 2);
   assert_true(number_in(last, "pushed_ns") > number_in(last, "submitted_ns")); // it had to wait
   json_decref(lines);
+  rondo_test_job_close(&job);
+  forget_records(1);
+}
+
+static uint32_t lines_of_block(const json_t *lines, const char *event, int64_t block) {
+  size_t i;
+  json_t *line;
+  uint32_t count = 0;
+  json_array_foreach(lines, i, line) {
+    const char *text = json_string_value(json_object_get(line, "event"));
+    count += text && !strcmp(text, event) && number_in(line, "block") == block;
+  }
+  return count;
+}
+
+static void what_blocks_say_while_the_rank_is_busy_is_told_later(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct rondo_rank *rank;
+  const uint32_t block = RONDO_MAX_BLOCKS - 1; // none that this daemon has
+  rondo_test_job_open(&job, 1, NULL);
+  assert_int_equal(rondo_rank_enter(job.ctx[0], "test", &rank), RONDO_SUCCESS);
+  pthread_mutex_lock(&rank->lock);
+  rondo_rank_noted(rank, RONDO_NOTE_STARTED, block);
+  rondo_rank_noted(rank, RONDO_NOTE_QUIT, block);
+  rondo_rank_noted(rank, RONDO_NOTE_STARTED, block); // one of a series is enough
+  pthread_mutex_unlock(&rank->lock);
+  rondo_rank_exit(job.ctx[0]);
+  for (int i = 0; i < 2; i++) {
+    write_record(job.ctx[0], 0);
+    json_t *lines = read_record(0);
+    assert_int_equal(lines_of_block(lines, "start", block), 1);
+    assert_int_equal(lines_of_block(lines, "quit", block), 1);
+    json_decref(lines);
+  }
   rondo_test_job_close(&job);
   forget_records(1);
 }
@@ -209,16 +257,6 @@ static void may_be_written_while_others_run(void **state) {
   json_decref(report);
   rondo_test_job_close(&c.job);
   forget_records(2);
-}
-
-static int is_executing(struct rondo_context ctx) {
-  struct rondo_stuck stuck[4];
-  size_t count = 0;
-  assert_int_equal(rondo_stuck(ctx, stuck, 4, &count), RONDO_SUCCESS);
-  for (size_t i = 0; i < count; i++)
-    if (stuck[i].state == RONDO_RUN_EXECUTING)
-      return 1;
-  return 0;
 }
 
 // Without preemption: three ranks in a ring of groups of two, each of which begins with the group to
@@ -384,6 +422,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("flight", holds_the_last_events_and_says_how_many_are_gone),
       RONDO_NAMED_TEST("flight", tells_registrations_waits_aborts_and_ends),
+      RONDO_NAMED_TEST("flight", what_blocks_say_while_the_rank_is_busy_is_told_later),
       RONDO_NAMED_TEST("flight", may_be_written_while_others_run),
       RONDO_NAMED_TEST("flight", a_deadlock_is_explained_from_the_records_of_a_timeout),
       RONDO_NAMED_TEST("flight", the_report_finds_a_cycle_whatever_the_number_of_blocks),
