@@ -125,7 +125,7 @@ RONDO_FN void rondo_slot_save(struct rondo_block *b, struct rondo_active_slot *s
   struct rondo_task_context *home =
       rondo_table_context(b->daemon->table, slot->context.fixed.index, b->index);
   if (!RONDO_FAULT(CONTEXT_NOT_SAVED))
-    home->state = slot->context.state;
+    rondo_context_save(home, &slot->context);
   slot->dirty = 0;
   rondo_counter_add(&b->counters.context_saves, 1);
 }
@@ -138,7 +138,7 @@ RONDO_FN struct rondo_active_slot *rondo_slot_load(struct rondo_block *b, uint32
       (slot->context.fixed.generation == entry->generation || RONDO_FAULT(STALE_SLOT)))
     return slot;
   rondo_slot_save(b, slot);
-  slot->context = *rondo_table_context(b->daemon->table, index, b->index);
+  rondo_context_load(&slot->context, rondo_table_context(b->daemon->table, index, b->index));
   slot->occupied = 1;
   slot->dirty = 0;
   slot->blocked_since_ns = 0;

@@ -9,6 +9,8 @@
 #define RONDO_DAEMON_CORE_CONTEXT_CORE_H
 
 #include <assert.h>
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/core/move.h"
@@ -117,12 +119,24 @@ struct rondo_context_dynamic {
 };
 static_assert(sizeof(struct rondo_context_dynamic) == 80 + 16 + 32 + 8 + 8, "shared layout");
 
+#define RONDO_CONTEXT_VECTOR_BYTES 16u // a context is loaded and saved as vectors of so many bytes
+
 struct rondo_task_context {
-  struct rondo_context_static fixed;
+  alignas(RONDO_CONTEXT_VECTOR_BYTES) struct rondo_context_static fixed;
   struct rondo_context_dynamic state;
 };
 // The published DFCCL takes 4,240 bytes for the same.
 static_assert(sizeof(struct rondo_task_context) <= 256, "context budget");
+static_assert(offsetof(struct rondo_task_context, state) % RONDO_CONTEXT_VECTOR_BYTES == 0 &&
+                  sizeof(struct rondo_task_context) % RONDO_CONTEXT_VECTOR_BYTES == 0,
+              "moved as vectors");
+
+// What the driver provides: a context from the context buffer to an active slot, whole, and from a slot
+// to the buffer, its dynamic part only.
+RONDO_DRIVER_FN void rondo_context_load(struct rondo_task_context *slot,
+                                        const struct rondo_task_context *buffer);
+RONDO_DRIVER_FN void rondo_context_save(struct rondo_task_context *buffer,
+                                        const struct rondo_task_context *slot);
 
 // One collective in the daemon's table.
 struct rondo_device_collective {

@@ -52,6 +52,53 @@ RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value) {
   return code;
 }
 
+// ------------------------------------------------------------------ contexts ---
+
+// The deciding thread moves contexts alone. All its loads are in flight before it stores the first,
+// so a context takes the time of one access; the movers would have no more in flight, and would have
+// to be met at two barriers. Contexts are in global memory, active slots in shared memory.
+#define STATIC_VECTORS ((uint32_t)offsetof(struct rondo_task_context, state) / RONDO_VECTOR_BYTES)
+#define CONTEXT_VECTORS ((uint32_t)sizeof(struct rondo_task_context) / RONDO_VECTOR_BYTES)
+
+static __device__ __forceinline__ struct rondo_vector shared_load(uint32_t address) {
+  struct rondo_vector v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
+static __device__ __forceinline__ void shared_store(uint32_t address, struct rondo_vector v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.word[0]),
+               "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+}
+
+RONDO_DRIVER_FN void rondo_context_load(struct rondo_task_context *slot,
+                                        const struct rondo_task_context *buffer) {
+  const uint32_t to = (uint32_t)__cvta_generic_to_shared(slot);
+  struct rondo_vector v[CONTEXT_VECTORS];
+  RONDO_UNROLL for (uint32_t i = 0; i < CONTEXT_VECTORS; i++) {
+    v[i] = rondo_vector_load((uint64_t)buffer + i * RONDO_VECTOR_BYTES);
+  }
+  RONDO_UNROLL for (uint32_t i = 0; i < CONTEXT_VECTORS; i++) {
+    shared_store(to + i * RONDO_VECTOR_BYTES, v[i]);
+  }
+}
+
+RONDO_DRIVER_FN void rondo_context_save(struct rondo_task_context *buffer,
+                                        const struct rondo_task_context *slot) {
+  const uint32_t from = (uint32_t)__cvta_generic_to_shared(slot);
+  struct rondo_vector v[CONTEXT_VECTORS];
+  RONDO_UNROLL for (uint32_t i = STATIC_VECTORS; i < CONTEXT_VECTORS; i++) {
+    v[i] = shared_load(from + i * RONDO_VECTOR_BYTES);
+  }
+  RONDO_UNROLL for (uint32_t i = STATIC_VECTORS; i < CONTEXT_VECTORS; i++) {
+    rondo_vector_store((uint64_t)buffer + i * RONDO_VECTOR_BYTES, v[i]);
+  }
+}
+
 // ------------------------------------------------------------------ commands ---
 
 static __shared__ struct rondo_mover_command command;

@@ -10,6 +10,8 @@ import sys
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 MOST_REGISTERS = 128  # 512 threads of them fit a multiprocessor
 MOST_SHARED = 1024  # static; what a block's state and tasks take is dynamic
+CONTEXT_VECTORS = 16  # of 16 bytes: daemon/core/context_core.h
+SAVED_VECTORS = 9  # of those, the dynamic part
 
 
 def kernels(log):
@@ -47,6 +49,25 @@ def rule_vectors(_, ptx):
 def rule_loads_in_flight(_, ptx):
     """Somewhere eight vectors are loaded before the first is stored."""
     return re.search(r"(?:ld\.global\.v4\.u32(?:(?!st\.global\.v4)[\s\S])*?){8}", ptx) is not None
+
+
+def accesses(ptx):
+    """All loads and stores in turn, a letter each: those of 16 bytes as in `letters`, others '.'"""
+    letters = {"ld.global.v4.u32": "G", "st.global.v4.u32": "g",
+               "ld.shared.v4.u32": "S", "st.shared.v4.u32": "s"}
+    words = re.findall(r"\b((?:ld|st)\.[a-z]\S*)", ptx)
+    return "".join(letters.get(word, ".") for word in words)
+
+
+def rule_context_load_in_flight(_, ptx):
+    """All of a context is asked for before the first of it is put into shared memory."""
+    return "G" * CONTEXT_VECTORS + "s" * CONTEXT_VECTORS in accesses(ptx)
+
+
+def rule_context_save_is_its_dynamic_part(_, ptx):
+    line = accesses(ptx)
+    saves = re.findall(r"S+g+", line)
+    return bool(saves) and all(s == "S" * SAVED_VECTORS + "g" * SAVED_VECTORS for s in saves)
 
 
 def rule_order_at_system_scope(_, ptx):
@@ -91,6 +112,10 @@ BREAK = {
     rule_vectors: lambda log, ptx: (log, ptx.replace("st.global.v4.u32", "st.global.u8")),
     rule_loads_in_flight: lambda log, ptx: (
         log, re.sub(r"(ld\.global\.v4\.u32)", r"\1 st.global.v4.u32", ptx)),
+    rule_context_load_in_flight: lambda log, ptx: (
+        log, ptx.replace("ld.global.v4.u32", "ld.global.v4.u32 st.shared.v4.u32")),
+    rule_context_save_is_its_dynamic_part: lambda log, ptx: (
+        log, ptx.replace("ld.shared.v4.u32", "ld.shared.v4.u32 st.global.v4.u32", 1)),
     rule_order_at_system_scope: lambda log, ptx: (log, ptx.replace("release.sys", "release.gpu")),
     rule_completion_is_one_store: lambda log, ptx: (
         log, ptx.replace("st.volatile.global.v2.u64", "st.volatile.global.u64")),
