@@ -28,6 +28,7 @@ static const char *const known_variables[] = {
     "RONDO_JOIN_TIMEOUT_NS",
     "RONDO_LOG",
     "RONDO_LOG_FILE",
+    "RONDO_NCCL_BACKEND", // the adapter's own
     "RONDO_ORDER",
     "RONDO_PEER_TIMEOUT_NS",
     "RONDO_RANK",

@@ -1,0 +1,169 @@
+// What a program that was compiled with NCCL 2.28 hands over and expects back: numbers, layouts and
+// the calls, in our own words. Written from the facts of the interface; a test holds it to nccl.h where
+// there is one, for which RONDO_NCCL_TYPES_ALONE leaves the calls out.
+#ifndef RONDO_ADAPTERS_NCCL_ABI_H
+#define RONDO_ADAPTERS_NCCL_ABI_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The version whose interface this is, as ncclGetVersion says it.
+#define RONDO_NCCL_MAJOR 2
+#define RONDO_NCCL_MINOR 28
+#define RONDO_NCCL_PATCH 9
+#define RONDO_NCCL_VERSION (RONDO_NCCL_MAJOR * 10000 + RONDO_NCCL_MINOR * 100 + RONDO_NCCL_PATCH)
+
+enum rondo_nccl_result {
+  RONDO_NCCL_SUCCESS = 0,
+  RONDO_NCCL_CUDA_ERROR = 1,
+  RONDO_NCCL_SYSTEM_ERROR = 2,
+  RONDO_NCCL_INTERNAL_ERROR = 3,
+  RONDO_NCCL_INVALID_ARGUMENT = 4,
+  RONDO_NCCL_INVALID_USAGE = 5,
+  RONDO_NCCL_REMOTE_ERROR = 6,
+  RONDO_NCCL_IN_PROGRESS = 7
+};
+
+#define RONDO_NCCL_UNDEF_INT INT_MIN // a field of the configuration that was not set
+#define RONDO_NCCL_NO_COLOR (-1)     // ncclCommSplit: this rank is in no part
+#define RONDO_NCCL_CONFIG_MAGIC 0xcafebeefu
+// Reductions from here to INT_MAX are made by ncclRedOpCreatePreMulSum; those below are rondo_redop's.
+#define RONDO_NCCL_FIRST_MADE_OP 5
+enum { RONDO_NCCL_SCALAR_DEVICE = 0, RONDO_NCCL_SCALAR_HOST = 1 };
+
+typedef struct rondo_nccl_comm *rondo_nccl_comm_t;
+
+struct rondo_nccl_id {
+  char internal[128];
+};
+
+// Grows at its end from version to version: `size` says how much of it the caller has.
+struct rondo_nccl_config {
+  size_t size;
+  unsigned magic, version;
+  int blocking, cga_cluster_size, min_ctas, max_ctas;
+  const char *net_name;
+  int split_share, traffic_class;
+  const char *comm_name;
+  int collnet_enable, cta_policy, shrink_share, nvls_ctas, channels_per_net_peer;
+  int nvlink_centric_sched;
+};
+
+struct rondo_nccl_team {
+  int rank_count, rank, stride;
+};
+
+// Each call as it is exported: X(type of the result, name, parameters). The names are NCCL's.
+#define RONDO_NCCL_CALLS(X)                                                                        \
+  X(int, GetVersion, (int *version))                                                               \
+  X(const char *, GetErrorString, (int result))                                                    \
+  X(const char *, GetLastError, (rondo_nccl_comm_t comm))                                          \
+  X(void, ResetDebugInit, (void))                                                                  \
+  X(int, GetUniqueId, (struct rondo_nccl_id * id))                                                 \
+  X(int, CommInitRank,                                                                             \
+    (rondo_nccl_comm_t * comm, int rank_count, struct rondo_nccl_id id, int rank))                 \
+  X(int, CommInitRankConfig,                                                                       \
+    (rondo_nccl_comm_t * comm, int rank_count, struct rondo_nccl_id id, int rank,                  \
+     struct rondo_nccl_config *config))                                                            \
+  X(int, CommInitRankScalable,                                                                     \
+    (rondo_nccl_comm_t * comm, int rank_count, int rank, int id_count, struct rondo_nccl_id *ids,  \
+     struct rondo_nccl_config *config))                                                            \
+  X(int, CommInitAll, (rondo_nccl_comm_t * comms, int count, const int *devices))                  \
+  X(int, CommSplit,                                                                                \
+    (rondo_nccl_comm_t comm, int color, int key, rondo_nccl_comm_t *part,                          \
+     struct rondo_nccl_config *config))                                                            \
+  X(int, CommShrink,                                                                               \
+    (rondo_nccl_comm_t comm, int *excluded, int excluded_count, rondo_nccl_comm_t *rest,           \
+     struct rondo_nccl_config *config, int flags))                                                 \
+  X(int, CommFinalize, (rondo_nccl_comm_t comm))                                                   \
+  X(int, CommDestroy, (rondo_nccl_comm_t comm))                                                    \
+  X(int, CommAbort, (rondo_nccl_comm_t comm))                                                      \
+  X(int, CommRevoke, (rondo_nccl_comm_t comm, int flags))                                          \
+  X(int, CommGetAsyncError, (rondo_nccl_comm_t comm, int *error))                                  \
+  X(int, CommCount, (rondo_nccl_comm_t comm, int *count))                                          \
+  X(int, CommCuDevice, (rondo_nccl_comm_t comm, int *device))                                      \
+  X(int, CommUserRank, (rondo_nccl_comm_t comm, int *rank))                                        \
+  X(int, AllReduce,                                                                                \
+    (const void *send, void *recv, size_t count, int dtype, int op, rondo_nccl_comm_t comm,        \
+     void *stream))                                                                                \
+  X(int, Reduce,                                                                                   \
+    (const void *send, void *recv, size_t count, int dtype, int op, int root,                      \
+     rondo_nccl_comm_t comm, void *stream))                                                        \
+  X(int, ReduceScatter,                                                                            \
+    (const void *send, void *recv, size_t count, int dtype, int op, rondo_nccl_comm_t comm,        \
+     void *stream))                                                                                \
+  X(int, Broadcast,                                                                                \
+    (const void *send, void *recv, size_t count, int dtype, int root, rondo_nccl_comm_t comm,      \
+     void *stream))                                                                                \
+  X(int, Bcast,                                                                                    \
+    (void *buffer, size_t count, int dtype, int root, rondo_nccl_comm_t comm, void *stream))       \
+  X(int, AllGather,                                                                                \
+    (const void *send, void *recv, size_t count, int dtype, rondo_nccl_comm_t comm, void *stream)) \
+  X(int, AlltoAll,                                                                                 \
+    (const void *send, void *recv, size_t count, int dtype, rondo_nccl_comm_t comm, void *stream)) \
+  X(int, Gather,                                                                                   \
+    (const void *send, void *recv, size_t count, int dtype, int root, rondo_nccl_comm_t comm,      \
+     void *stream))                                                                                \
+  X(int, Scatter,                                                                                  \
+    (const void *send, void *recv, size_t count, int dtype, int root, rondo_nccl_comm_t comm,      \
+     void *stream))                                                                                \
+  X(int, Send,                                                                                     \
+    (const void *send, size_t count, int dtype, int peer, rondo_nccl_comm_t comm, void *stream))   \
+  X(int, Recv,                                                                                     \
+    (void *recv, size_t count, int dtype, int peer, rondo_nccl_comm_t comm, void *stream))         \
+  X(int, GroupStart, (void))                                                                       \
+  X(int, GroupEnd, (void))                                                                         \
+  X(int, GroupSimulateEnd, (void *info))                                                           \
+  X(int, RedOpCreatePreMulSum,                                                                     \
+    (int *op, void *scalar, int dtype, int residence, rondo_nccl_comm_t comm))                     \
+  X(int, RedOpDestroy, (int op, rondo_nccl_comm_t comm))                                           \
+  X(int, MemAlloc, (void **memory, size_t bytes))                                                  \
+  X(int, MemFree, (void *memory))                                                                  \
+  X(int, CommRegister, (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **handle))        \
+  X(int, CommDeregister, (rondo_nccl_comm_t comm, void *handle))                                   \
+  X(int, CommWindowRegister,                                                                       \
+    (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **window, int flags))                \
+  X(int, CommWindowDeregister, (rondo_nccl_comm_t comm, void *window))                             \
+  X(int, DevCommCreate, (rondo_nccl_comm_t comm, const void *requirements, void *made))            \
+  X(int, DevCommDestroy, (rondo_nccl_comm_t comm, const void *made))                               \
+  X(struct rondo_nccl_team, TeamWorld, (rondo_nccl_comm_t comm))                                   \
+  X(struct rondo_nccl_team, TeamLsa, (rondo_nccl_comm_t comm))                                     \
+  X(struct rondo_nccl_team, TeamRail, (rondo_nccl_comm_t comm))                                    \
+  X(int, TeamRankToWorld, (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int rank))         \
+  X(int, TeamRankToLsa, (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int rank))           \
+  X(int, LsaBarrierCreateRequirement,                                                              \
+    (struct rondo_nccl_team team, int count, void *handle, void *requirement))                     \
+  X(int, GinBarrierCreateRequirement,                                                              \
+    (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int count, void *handle,                 \
+     void *requirement))                                                                           \
+  X(int, LLA2ACalcSlots, (int elements, int element_bytes))                                        \
+  X(int, LLA2ACreateRequirement, (int blocks, int slots, void *handle, void *requirement))
+
+#ifndef RONDO_NCCL_TYPES_ALONE
+// The implementation is pncclX, for tools that stand before ncclX; ncclX is a weak name of the same.
+#define RONDO_NCCL_DECLARE(result, name, parameters)                                               \
+  result nccl##name parameters;                                                                    \
+  result pnccl##name parameters;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+// NOLINTBEGIN(readability-identifier-naming)
+RONDO_NCCL_CALLS(RONDO_NCCL_DECLARE)
+// Exported by NCCL 2.28 beside its interface, without a twin.
+void ncclResetDebugInitInternal(void);
+// NOLINTEND(readability-identifier-naming)
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+// Defines one of the calls under both names: RONDO_NCCL_DEFINE(int, GetVersion, (int *version)) {...}
+#define RONDO_NCCL_DEFINE(result, name, parameters)                                                \
+  result nccl##name parameters __attribute__((weak, alias("pnccl" #name)));                        \
+  result pnccl##name parameters
+
+#endif // RONDO_ADAPTERS_NCCL_ABI_H

@@ -1,0 +1,57 @@
+// The calls that let kernels communicate by themselves, and others of newer NCCLs: the daemon has no part in
+// what a kernel of the application does, so there is nothing that they could set up. Each says so,
+// and nothing changes.
+#include "adapters/nccl/abi.h"
+#include "adapters/nccl/say.h"
+
+static int not_here(const char *call, const char *why) {
+  return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE, "%s: not supported: %s", call, why);
+}
+
+static const char no_device_api[] = "kernels cannot communicate by themselves here";
+
+// NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
+
+RONDO_NCCL_DEFINE(int, DevCommCreate,
+                  (rondo_nccl_comm_t comm, const void *requirements, void *made)) {
+  (void)comm, (void)requirements, (void)made;
+  return not_here("ncclDevCommCreate", no_device_api);
+}
+
+RONDO_NCCL_DEFINE(int, DevCommDestroy, (rondo_nccl_comm_t comm, const void *made)) {
+  (void)comm, (void)made;
+  return not_here("ncclDevCommDestroy", no_device_api);
+}
+
+RONDO_NCCL_DEFINE(int, LsaBarrierCreateRequirement,
+                  (struct rondo_nccl_team team, int count, void *handle, void *requirement)) {
+  (void)team, (void)count, (void)handle, (void)requirement;
+  return not_here("ncclLsaBarrierCreateRequirement", no_device_api);
+}
+
+RONDO_NCCL_DEFINE(int, GinBarrierCreateRequirement,
+                  (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int count, void *handle,
+                   void *requirement)) {
+  (void)comm, (void)team, (void)count, (void)handle, (void)requirement;
+  return not_here("ncclGinBarrierCreateRequirement", no_device_api);
+}
+
+// Its result is a number of slots, so it can only say that none would be enough.
+RONDO_NCCL_DEFINE(int, LLA2ACalcSlots, (int elements, int element_bytes)) {
+  (void)elements, (void)element_bytes;
+  not_here("ncclLLA2ACalcSlots", no_device_api);
+  return 0;
+}
+
+RONDO_NCCL_DEFINE(int, LLA2ACreateRequirement,
+                  (int blocks, int slots, void *handle, void *requirement)) {
+  (void)blocks, (void)slots, (void)handle, (void)requirement;
+  return not_here("ncclLLA2ACreateRequirement", no_device_api);
+}
+
+RONDO_NCCL_DEFINE(int, GroupSimulateEnd, (void *info)) {
+  (void)info;
+  return not_here("ncclGroupSimulateEnd", "nothing estimates how long a group takes");
+}
+
+// NOLINTEND(readability-identifier-naming)

@@ -1,0 +1,208 @@
+#include "adapters/nccl/say.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <rondo/rondo.h>
+
+#include "adapters/nccl/abi.h"
+
+#define LINE_BYTES 1024
+#define DEFAULT_SUBSYS (RONDO_NCCL_SUBSYS_INIT | RONDO_NCCL_SUBSYS_ENV)
+
+static const char *const level_names[] = {"NONE", "VERSION", "WARN", "INFO", "TRACE"};
+#define LEVELS (sizeof level_names / sizeof *level_names)
+
+// In the order of their bits.
+static const char *const subsys_names[] = {"INIT",      "COLL", "P2P",     "SHM",  "NET",   "GRAPH",
+                                           "TUNING",    "ENV",  "ALLOC",   "CALL", "PROXY", "NVLS",
+                                           "BOOTSTRAP", "REG",  "PROFILE", "RAS"};
+#define SUBSYSTEMS (sizeof subsys_names / sizeof *subsys_names)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_set_up, version_was_said;
+static int level;
+static unsigned subsystems;
+static FILE *log_file;
+static char host[64];
+static char last_error[LINE_BYTES];
+
+void rondo_nccl_expand_path(const char *path, char *out, size_t out_bytes) {
+  char name[64] = "";
+  size_t used = 0;
+  (void)gethostname(name, sizeof name - 1);
+  out[0] = '\0';
+  for (const char *c = path; *c && used + 1 < out_bytes; c++) {
+    int added = 0;
+    if (c[0] == '%' && c[1] == 'h')
+      added = snprintf(out + used, out_bytes - used, "%s", name);
+    else if (c[0] == '%' && c[1] == 'p')
+      added = snprintf(out + used, out_bytes - used, "%ld", (long)getpid());
+    else
+      added = snprintf(out + used, out_bytes - used, "%c", *c);
+    if (c[0] == '%' && (c[1] == 'h' || c[1] == 'p'))
+      c++;
+    used += (size_t)added;
+  }
+}
+
+static int level_of(const char *text) {
+  for (size_t i = 0; i < LEVELS; i++)
+    if (strcasecmp(text, level_names[i]) == 0)
+      return (int)i;
+  return strcasecmp(text, "ABORT") == 0 ? RONDO_NCCL_LEVEL_INFO : -1;
+}
+
+const char *rondo_nccl_level_complaint(const char *value) {
+  return level_of(value) < 0 ? "it takes NONE, VERSION, WARN, INFO, ABORT or TRACE" : NULL;
+}
+
+// Null, or a part that is no name. Adds up the bits of the others.
+static bool subsystems_of(const char *text, unsigned *bits) {
+  bool invert = *text == '^', good = true;
+  *bits = invert ? ~0u : 0u;
+  for (const char *at = text + invert; *at; at += strcspn(at, ","), at += *at == ',') {
+    size_t length = strcspn(at, ",");
+    unsigned bit = length == 3 && strncasecmp(at, "ALL", 3) == 0 ? ~0u : 0u;
+    for (size_t i = 0; i < SUBSYSTEMS; i++)
+      if (strlen(subsys_names[i]) == length && strncasecmp(at, subsys_names[i], length) == 0)
+        bit = 1u << i;
+    good &= bit != 0;
+    *bits = invert ? *bits & ~bit : *bits | bit;
+  }
+  return good;
+}
+
+const char *rondo_nccl_subsys_complaint(const char *value) {
+  unsigned bits;
+  return subsystems_of(value, &bits)
+             ? NULL
+             : "it takes names such as INIT,COLL,P2P,ENV or ALL; after ^ all but these";
+}
+
+// The lock is held.
+static void open_log_file(void) {
+  const char *path = getenv("NCCL_DEBUG_FILE");
+  char expanded[LINE_BYTES];
+  if (log_file && log_file != stderr)
+    fclose(log_file);
+  log_file = stderr;
+  if (!path || !*path)
+    return;
+  rondo_nccl_expand_path(path, expanded, sizeof expanded);
+  FILE *file = fopen(expanded, "we");
+  if (file)
+    log_file = file;
+  else
+    fprintf(stderr, "NCCL WARN rondo: NCCL_DEBUG_FILE %s cannot be opened\n", expanded);
+}
+
+// The lock is held.
+static void set_up(void) {
+  if (is_set_up)
+    return;
+  const char *level_text = getenv("NCCL_DEBUG");
+  const char *subsys_text = getenv("NCCL_DEBUG_SUBSYS");
+  is_set_up = true;
+  (void)gethostname(host, sizeof host - 1);
+  level = RONDO_NCCL_LEVEL_WARN;
+  if (level_text && level_of(level_text) >= 0)
+    level = level_of(level_text);
+  subsystems = DEFAULT_SUBSYS;
+  if (subsys_text && *subsys_text)
+    subsystems_of(subsys_text, &subsystems);
+  open_log_file();
+}
+
+void rondo_nccl_say_again(void) {
+  pthread_mutex_lock(&lock);
+  is_set_up = false;
+  set_up();
+  pthread_mutex_unlock(&lock);
+}
+
+// Two spaces before "NCCL WARN": NCCL puts an empty line there, which readers of its logs skip.
+static void write_line(const char *what, int device, const char *text) {
+  fprintf(log_file, "%s:%ld:%ld [%d] NCCL %s %s\n", host, (long)getpid(), syscall(SYS_gettid),
+          device, what, text);
+  fflush(log_file);
+}
+
+static void warn_line(const char *text) {
+  pthread_mutex_lock(&lock);
+  set_up();
+  if (level >= RONDO_NCCL_LEVEL_WARN)
+    write_line("WARN", 0, text);
+  pthread_mutex_unlock(&lock);
+}
+
+int rondo_nccl_refuse(int result, const char *format, ...) {
+  char line[LINE_BYTES];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  warn_line(line);
+  pthread_mutex_lock(&lock);
+  memcpy(last_error, line, sizeof line);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+void rondo_nccl_warn(const char *format, ...) {
+  char line[LINE_BYTES];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  warn_line(line);
+}
+
+bool rondo_nccl_wants(unsigned subsystem) {
+  pthread_mutex_lock(&lock);
+  set_up();
+  bool wanted = level >= RONDO_NCCL_LEVEL_INFO && subsystems & subsystem;
+  pthread_mutex_unlock(&lock);
+  return wanted;
+}
+
+void rondo_nccl_info(unsigned subsystem, int device, const char *format, ...) {
+  char line[LINE_BYTES];
+  va_list args;
+  if (!rondo_nccl_wants(subsystem))
+    return;
+  va_start(args, format);
+  (void)vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  pthread_mutex_lock(&lock);
+  write_line("INFO", device, line);
+  pthread_mutex_unlock(&lock);
+}
+
+void rondo_nccl_say_version(void) {
+  int version = rondo_version();
+  pthread_mutex_lock(&lock);
+  set_up();
+  if (level >= RONDO_NCCL_LEVEL_VERSION && getenv("NCCL_DEBUG") && !version_was_said) {
+    version_was_said = true;
+    fprintf(log_file, "NCCL version %d.%d.%d, served by Rondo %d.%d.%d\n", RONDO_NCCL_MAJOR,
+            RONDO_NCCL_MINOR, RONDO_NCCL_PATCH, version / 10000, version / 100 % 100,
+            version % 100);
+    fflush(log_file);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+const char *rondo_nccl_last_error(void) {
+  static _Thread_local char mine[LINE_BYTES];
+  pthread_mutex_lock(&lock);
+  memcpy(mine, last_error, sizeof mine);
+  pthread_mutex_unlock(&lock);
+  return mine;
+}
