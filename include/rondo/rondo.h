@@ -255,9 +255,9 @@ struct rondo_collective_desc {
                             // scatter); of the sender (send-recv)
   int priority;             // RONDO_PRIORITY_MIN to RONDO_PRIORITY_MAX; default 0
   struct rondo_group group; // default: all ranks
-  double scalar; // RONDO_PREMUL_SUM: this rank's factor, converted to the dtype; default 1
-  uint32_t peer; // position of the receiver (send-recv); may be that of the sender
-  uint32_t reserved;
+  double scalar;     // RONDO_PREMUL_SUM: this rank's factor, converted to the dtype; default 1
+  uint32_t peer;     // position of the receiver (send-recv); may be that of the sender
+  uint32_t reserved; // zero
   // All-to-all-v: an element a member of the group, in elements, each rank's own; copied by
   // rondo_register. What this rank sends to each and receives from each must be what they receive and
   // send. Displacements are from the start of the buffer; null: one part behind the other.
@@ -307,6 +307,15 @@ int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll);
 
 // Finds a collective of this context by its id. RONDO_ERR_UNKNOWN if there is none.
 int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective *coll);
+
+// What a collective of this context is: writes its descriptor to `desc` (may be null), without the
+// arrays of an all-to-all-v, and up to `capacity` ranks of its group, in order, to `ranks`; how
+// many there are goes to `rank_count` (may be null). The group of a send-recv are its two ranks, the
+// sender first. Descriptors of calls of a communicator (comm.h) have ids of its own.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED.
+int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
+                   struct rondo_collective_desc *desc, uint32_t *ranks, uint32_t capacity,
+                   uint32_t *rank_count);
 
 // ----------------------------------------------------------------- running ---
 
@@ -445,6 +454,21 @@ struct rondo_stuck {
 // `count` (may be more than `capacity`). Slow; for diagnosis.
 int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t capacity,
                 size_t *count);
+
+// Which ranks of its group have not submitted run `run` of a collective, or are in other processes, where
+// that cannot be seen: up to `capacity` of them go to `ranks`, and how many there are to `count`.
+// Slow; for diagnosis.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_NO_MEMORY, RONDO_ERR_UNKNOWN,
+// RONDO_ERR_CLOSED.
+int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
+                  uint32_t *ranks, uint32_t capacity, uint32_t *count);
+
+// Why runs of a collective fail, in words, such as what two ranks registered that differs, or which rank is
+// lost: written to `text`, of `text_bytes` (RONDO_REASON_BYTES are enough); empty if none has to fail.
+// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED.
+#define RONDO_REASON_BYTES 512
+int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *text,
+                 size_t text_bytes);
 
 // Prints the stuck report of every context of this process that shares this context's job:
 // for each outstanding run which ranks have not submitted it, which block stands

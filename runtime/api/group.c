@@ -21,8 +21,8 @@ static int check_ranks(const struct rondo_rank *rank, const uint32_t *ranks, uin
   return status;
 }
 
-static int create(struct rondo_rank *rank, const uint32_t *ranks, uint32_t count,
-                  struct rondo_group *group) {
+int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t count,
+                     struct rondo_group *group) {
   int status = check_ranks(rank, ranks, count);
   if (status != RONDO_SUCCESS)
     return status;
@@ -56,16 +56,12 @@ int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t
                               "group_create: null argument, or %u ranks of a job of %u", rank_count,
                               rank->cfg.rank_count);
   else
-    status = create(rank, ranks, rank_count, group);
+    status = rondo_group_make(rank, ranks, rank_count, group);
   rondo_rank_exit(ctx);
   return status;
 }
 
-int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "group_destroy", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
+int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group) {
   struct rondo_group_entry *found = NULL;
   pthread_mutex_lock(&rank->lock);
   for (struct rondo_group_entry **at = &rank->groups; *at; at = &(*at)->next) {
@@ -76,12 +72,19 @@ int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
     break;
   }
   pthread_mutex_unlock(&rank->lock);
-  if (found) {
-    free(found->ranks);
-    free(found);
-  } else {
-    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "group_destroy: no such group");
-  }
+  if (!found)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "group_destroy: no such group");
+  free(found->ranks);
+  free(found);
+  return RONDO_SUCCESS;
+}
+
+int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
+  struct rondo_rank *rank;
+  int status = rondo_rank_enter(ctx, "group_destroy", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = rondo_group_forget(rank, group);
   rondo_rank_exit(ctx);
   return status;
 }

@@ -9,6 +9,11 @@
 int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint32_t **members,
                         uint32_t *count);
 
+// As rondo_group_create and rondo_group_destroy.
+int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t rank_count,
+                     struct rondo_group *group);
+int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group);
+
 void rondo_groups_free(struct rondo_rank *rank);
 
 #endif // RONDO_RUNTIME_API_GROUP_H

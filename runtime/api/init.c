@@ -84,6 +84,8 @@ static void rank_free(struct rondo_rank *rank) {
   rondo_groups_free(rank);
   if (rank->event_fd >= 0)
     close(rank->event_fd);
+  rondo_comms_free(rank);
+  pthread_mutex_destroy(&rank->comms_lock);
   pthread_mutex_destroy(&rank->stream_lock);
   pthread_mutex_destroy(&rank->lock);
   rondo_memory_free(rank);
@@ -138,6 +140,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
   rondo_flight_init(&rank->flight);
   pthread_mutex_init(&rank->lock, NULL);
   pthread_mutex_init(&rank->stream_lock, NULL);
+  pthread_mutex_init(&rank->comms_lock, NULL);
   rondo_callbacks_init(&rank->callbacks, manual != NULL);
   status = make_daemon(rank);
   if (status == RONDO_SUCCESS)

@@ -12,6 +12,7 @@
 #include "runtime/boot/world.h"
 #include "runtime/complete/callbacks.h"
 #include "runtime/observe/flight.h"
+#include "runtime/order/comm_end.h"
 #include <rondo/rondo.h>
 
 #define RONDO_SQ_ENTRIES 256u
@@ -135,6 +136,9 @@ struct rondo_rank {
   uint32_t wants_events;
   int event_fd;
   struct rondo_callbacks callbacks;
+  pthread_mutex_t comms_lock;
+  struct rondo_comm_end *comms; // guarded by it
+  uint64_t next_comm;
 };
 
 // ------------------------------------------------------------- handles.c ---
@@ -156,6 +160,10 @@ uint32_t rondo_rank_users(struct rondo_context ctx);
 
 // ------------------------------------------------------------------- run.c ---
 
+// Whether a collective that has not been registered yet could be run with these buffers.
+int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                             const struct rondo_run_args *args);
+
 // A run as it is asked for.
 struct rondo_submission {
   struct rondo_run_args args;
@@ -174,6 +182,10 @@ void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
                              const struct rondo_submission *s, struct rondo_run_record *record);
 // Tells the daemon, without the lock. `urgent`: nobody is going to wait for the run.
 void rondo_submission_kick(const struct rondo_rank *rank, int urgent);
+
+// Submits a run of this rank; `run` (may be null) gets its number.
+int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
+                   const struct rondo_submission *s, uint64_t *run);
 
 // As rondo_run_numbered, for a run that is tied to a stream whose words are the caller's.
 int rondo_run_tied(struct rondo_context ctx, struct rondo_collective coll,
@@ -196,6 +208,12 @@ void rondo_replays_free(struct rondo_rank *rank);
 
 // ---------------------------------------------------------------- stream.c ---
 
+// Submits a run in the order of a stream. `run` (may be null) gets its number, or 0 if it was captured.
+int rondo_rank_run_on_stream(struct rondo_rank *rank, struct rondo_collective handle,
+                             struct rondo_submission *s, void *stream, uint64_t *run);
+// Writes to `capturing` whether the stream is being captured. Refuses what is no stream of the device.
+int rondo_rank_is_capturing(const struct rondo_rank *rank, void *stream, int *capturing);
+
 // Takes away what ties a collective without outstanding runs to streams; others use it again.
 void rondo_coll_forget_streams(struct rondo_rank *rank, struct rondo_coll *coll);
 void rondo_streams_free(struct rondo_rank *rank);
@@ -207,11 +225,24 @@ void rondo_allocations_free(struct rondo_rank *rank);
 
 // -------------------------------------------------------------- register.c ---
 
+// The ids of the application's own registrations, and those of the calls of communicators, are
+// apart: what names a collective is its id with its space, which internally the field
+// `reserved` of a descriptor holds.
+#define RONDO_SPACE_USER 0u
+#define RONDO_SPACE_COMM 1u
+
+// As rondo_register, for any space. With `args` (may be null): refuses buffers with which it could not be
+// run, before anybody knows of it.
+int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_desc *desc,
+                        const struct rondo_run_args *args, struct rondo_collective *handle);
+// As rondo_deregister. Says nothing to the log when runs are outstanding.
+int rondo_rank_try_deregister(struct rondo_rank *rank, struct rondo_collective handle);
+
 // The collective of a handle, or null. The caller holds the rank lock or is inside the rank.
 struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);
 struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll);
 // The collective that has, or is about to have, an id; null if none. The rank lock is held.
-struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, uint64_t id);
+struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, uint32_t space, uint64_t id);
 struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
 // Takes a collective away whatever its state; nothing of it is on the device.
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);

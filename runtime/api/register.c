@@ -76,13 +76,15 @@ static int grow_table(struct rondo_rank *rank) {
 }
 
 static int compare_ids(const void *a, const void *b) {
-  uint64_t x = ((const struct rondo_coll *)a)->desc.id;
-  uint64_t y = ((const struct rondo_coll *)b)->desc.id;
-  return x < y ? -1 : x > y;
+  const struct rondo_collective_desc *x = &((const struct rondo_coll *)a)->desc;
+  const struct rondo_collective_desc *y = &((const struct rondo_coll *)b)->desc;
+  if (x->reserved != y->reserved)
+    return x->reserved < y->reserved ? -1 : 1;
+  return x->id < y->id ? -1 : x->id > y->id;
 }
 
-struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, uint64_t id) {
-  struct rondo_coll key = {.desc.id = id};
+struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, uint32_t space, uint64_t id) {
+  struct rondo_coll key = {.desc.id = id, .desc.reserved = space};
   struct rondo_coll **found = tfind(&key, &rank->by_id, compare_ids);
   return found ? *found : NULL;
 }
@@ -156,8 +158,8 @@ static int check_group(const struct rondo_rank *rank, struct rondo_coll *coll) {
   return d->kind == RONDO_ALL_TO_ALL_V ? rondo_exchange_copy(coll) : RONDO_SUCCESS;
 }
 
-static int check_room(struct rondo_rank *rank, uint64_t id) {
-  if (rondo_coll_by_id(rank, id))
+static int check_room(struct rondo_rank *rank, uint32_t space, uint64_t id) {
+  if (rondo_coll_by_id(rank, space, id))
     return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "register: rank %u has registered id %llu already",
                             rank->cfg.rank, (unsigned long long)id);
   if (rank->coll_count >= rank->cfg.max_collectives)
@@ -319,7 +321,6 @@ static int write_to_device(struct rondo_rank *rank, const struct rondo_coll *col
 
 // Makes the collective known to callers. The rank lock is held.
 static void publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
-  set_buffer_sizes(coll);
   coll->on_device = coll->failed_from = 0;
   rondo_store_relaxed_u64(&coll->submitted, rank->manual.first_run);
   coll->failed_status = RONDO_SUCCESS;
@@ -348,7 +349,7 @@ static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_coll
                                 int *status) {
   struct rondo_coll *coll = NULL;
   pthread_mutex_lock(&rank->lock);
-  *status = check_room(rank, desc->id);
+  *status = check_room(rank, desc->reserved, desc->id);
   if (*status == RONDO_SUCCESS) {
     coll = rank->free_colls;
     coll->desc = *desc;
@@ -368,8 +369,8 @@ static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_coll
   return *status == RONDO_SUCCESS ? coll : NULL;
 }
 
-static int register_inside(struct rondo_rank *rank, const struct rondo_collective_desc *desc,
-                           struct rondo_collective *handle) {
+int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_desc *desc,
+                        const struct rondo_run_args *args, struct rondo_collective *handle) {
   int status = check_numbers(desc);
   if (status == RONDO_SUCCESS && !handle)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: the place for the handle is null");
@@ -379,6 +380,10 @@ static int register_inside(struct rondo_rank *rank, const struct rondo_collectiv
   if (!coll)
     return status;
   status = check_group(rank, coll);
+  if (status == RONDO_SUCCESS)
+    set_buffer_sizes(coll);
+  if (status == RONDO_SUCCESS && args)
+    status = rondo_coll_check_buffers(rank, coll, args);
   if (status == RONDO_SUCCESS)
     status = build(rank, coll);
   if (status != RONDO_SUCCESS) {
@@ -407,7 +412,11 @@ int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc 
   int status = rondo_rank_enter(ctx, "register", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = register_inside(rank, desc, coll);
+  if (desc && desc->reserved)
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: a reserved field is not 0",
+                              (unsigned long long)desc->id);
+  else
+    status = rondo_rank_register(rank, desc, NULL, coll);
   rondo_rank_exit(ctx);
   return status;
 }
@@ -420,21 +429,30 @@ void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
   discard(rank, coll);
 }
 
-static int deregister_inside(struct rondo_rank *rank, struct rondo_collective handle) {
+static int check_parted(const struct rondo_coll *coll) {
+  if (coll->replays)
+    return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu is in a graph that is there yet",
+                            (unsigned long long)coll->desc.id);
+  if (coll->head || coll->enqueuing)
+    return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
+                            (unsigned long long)coll->desc.id,
+                            (unsigned long long)(coll->submitted - coll->completed));
+  return RONDO_SUCCESS;
+}
+
+// `loudly`: the log hears of a refusal.
+static int deregister_inside(struct rondo_rank *rank, struct rondo_collective handle, int loudly) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&rank->lock);
   rondo_replays_reap(rank);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
-  if (!coll) {
+  if (!coll)
     status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "deregister: no such collective");
-  } else if (coll->replays) {
-    status = RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu is in a graph that is there yet",
-                              (unsigned long long)coll->desc.id);
-  } else if (coll->head || coll->enqueuing) {
-    status = RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
-                              (unsigned long long)coll->desc.id,
-                              (unsigned long long)(coll->submitted - coll->completed));
-  } else {
+  else if (loudly)
+    status = check_parted(coll);
+  else if (coll->replays || coll->head || coll->enqueuing)
+    status = RONDO_ERR_BUSY;
+  if (status == RONDO_SUCCESS) {
     rondo_store_release_u32(&coll->generation, coll->generation + 1);
     rondo_coll_forget_overflow(rank, coll);
     (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_DEREGISTERED, &coll->tag);
@@ -445,12 +463,16 @@ static int deregister_inside(struct rondo_rank *rank, struct rondo_collective ha
   return status;
 }
 
+int rondo_rank_try_deregister(struct rondo_rank *rank, struct rondo_collective handle) {
+  return deregister_inside(rank, handle, 0);
+}
+
 int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll) {
   struct rondo_rank *rank;
   int status = rondo_rank_enter(ctx, "deregister", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = deregister_inside(rank, coll);
+  status = deregister_inside(rank, coll, 1);
   rondo_rank_exit(ctx);
   return status;
 }
@@ -461,7 +483,7 @@ int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective 
   if (status != RONDO_SUCCESS)
     return status;
   pthread_mutex_lock(&rank->lock);
-  const struct rondo_coll *found = rondo_coll_by_id(rank, id);
+  const struct rondo_coll *found = rondo_coll_by_id(rank, RONDO_SPACE_USER, id);
   if (!coll)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "lookup: the place for the handle is null");
   else if (!found || found->generation % 2 == 0)

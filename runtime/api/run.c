@@ -52,8 +52,8 @@ static int check_reach(const struct rondo_rank *rank, const struct rondo_coll *c
                           (unsigned long long)coll->desc.id, rank->cfg.rank, why);
 }
 
-static int check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                         const struct rondo_run_args *args) {
+int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                             const struct rondo_run_args *args) {
   int used = used_buffers(coll);
   uintptr_t send = (uintptr_t)args->send;
   uintptr_t recv = (uintptr_t)args->recv;
@@ -140,7 +140,7 @@ int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_col
                            const struct rondo_submission *s) {
   if (rank->is_lost)
     return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "run: rank %u has lost its daemon", rank->cfg.rank);
-  return check_buffers(rank, coll, &s->args);
+  return rondo_coll_check_buffers(rank, coll, &s->args);
 }
 
 int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
@@ -183,8 +183,8 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
     rank->daemon->driver->kick(rank->daemon, urgent);
 }
 
-static int run_inside(struct rondo_rank *rank, struct rondo_collective handle,
-                      const struct rondo_submission *s, uint64_t *run) {
+int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
+                   const struct rondo_submission *s, uint64_t *run) {
   int status;
   struct rondo_run_record *record = NULL;
   pthread_mutex_lock(&rank->lock);
@@ -212,7 +212,7 @@ int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void
   int status = rondo_rank_enter(ctx, "run", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = run_inside(rank, coll, &s, NULL);
+  status = rondo_rank_run(rank, coll, &s, NULL);
   rondo_rank_exit(ctx);
   return status;
 }
@@ -225,7 +225,7 @@ int rondo_run_tied(struct rondo_context ctx, struct rondo_collective coll,
     return status;
   if (args && run) {
     struct rondo_submission s = {*args, *tie};
-    status = run_inside(rank, coll, &s, run);
+    status = rondo_rank_run(rank, coll, &s, run);
   } else {
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
   }

@@ -90,7 +90,7 @@ static int enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *strea
 // Everything that can fail comes first, then the stream, which may wait for room and therefore finds
 // the rank unlocked, and then the submission. The stream lock is held.
 static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
-                        struct rondo_submission *s, void *stream) {
+                        struct rondo_submission *s, void *stream, uint64_t *run) {
   struct rondo_run_record *record = NULL;
   pthread_mutex_lock(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
@@ -110,7 +110,10 @@ static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
   coll->enqueuing--;
   if (status == RONDO_SUCCESS) {
     rondo_submission_commit(rank, coll, s, record);
+    *run = coll->submitted;
   } else {
+    if (s->args.callback)
+      rondo_callbacks_unreserve(&rank->callbacks);
     record->next = rank->free_records;
     rank->free_records = record;
   }
@@ -118,23 +121,38 @@ static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
   return status;
 }
 
-static int run_inside(struct rondo_rank *rank, struct rondo_collective handle,
-                      struct rondo_submission *s, void *stream) {
+int rondo_rank_is_capturing(const struct rondo_rank *rank, void *stream, int *capturing) {
   const struct rondo_driver *driver = rank->daemon->driver;
   char why[RONDO_WHY_BYTES] = "";
-  int capturing = 0;
   if (!driver->enqueue)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "run_on_stream: the %s backend has no streams",
                             driver->name);
-  int status = driver->is_capturing(rank->daemon, stream, &capturing, why);
+  int status = driver->is_capturing(rank->daemon, stream, capturing, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: rank %u: %s", rank->cfg.rank, why);
-  if (capturing)
-    return rondo_run_capture(rank, handle, s, stream);
-  pthread_mutex_lock(&rank->stream_lock);
-  status = run_enqueued(rank, handle, s, stream);
-  pthread_mutex_unlock(&rank->stream_lock);
-  return status;
+  return RONDO_SUCCESS;
+}
+
+int rondo_rank_run_on_stream(struct rondo_rank *rank, struct rondo_collective handle,
+                             struct rondo_submission *s, void *stream, uint64_t *run) {
+  int capturing = 0;
+  uint64_t number = 0;
+  int status = rondo_rank_is_capturing(rank, stream, &capturing);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (capturing) {
+    status = rondo_run_capture(rank, handle, s, stream);
+  } else {
+    pthread_mutex_lock(&rank->stream_lock);
+    status = run_enqueued(rank, handle, s, stream, &number);
+    pthread_mutex_unlock(&rank->stream_lock);
+  }
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (run)
+    *run = number;
+  rondo_submission_kick(rank, 1);
+  return RONDO_SUCCESS;
 }
 
 int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
@@ -144,9 +162,7 @@ int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, 
   int status = rondo_rank_enter(ctx, "run_on_stream", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = run_inside(rank, coll, &s, stream);
-  if (status == RONDO_SUCCESS)
-    rondo_submission_kick(rank, 1);
+  status = rondo_rank_run_on_stream(rank, coll, &s, stream, NULL);
   rondo_rank_exit(ctx);
   return status;
 }

@@ -158,6 +158,7 @@ static struct rondo_party *unpack(struct rondo_world *world,
   }
   const struct rondo_notice_register *h = r.head;
   a->desc = (struct rondo_collective_desc){.kind = h->kind, .id = h->id, .count = h->count};
+  a->desc.reserved = h->space;
   a->desc.dtype = h->dtype;
   a->desc.redop = h->redop;
   a->desc.root = h->root;
@@ -182,7 +183,7 @@ static struct rondo_party *unpack(struct rondo_world *world,
 
 static int on_register(struct rondo_world *world, const struct rondo_mesh_message *message) {
   struct rondo_party *p = unpack(world, message);
-  struct rondo_meeting *m = p ? rondo_meeting_get(world, p->desc->id) : NULL;
+  struct rondo_meeting *m = p ? rondo_meeting_get(world, p->desc->reserved, p->desc->id) : NULL;
   struct rondo_enrolment *e = m ? rondo_enrolment_get(m, p->rank) : NULL;
   // Not every registration of an id names a rank of this process, but those that do come in order.
   if (!e || p->generation <= e->times) {
@@ -200,7 +201,7 @@ static int on_short(struct rondo_world *world, const struct rondo_mesh_message *
   if (message->size != sizeof n)
     return 0;
   memcpy(&n, message->bytes, sizeof n);
-  struct rondo_meeting *m = rondo_meeting_find(world, n.id);
+  struct rondo_meeting *m = rondo_meeting_find(world, n.space, n.id);
   if (!m)
     return 1;
   if (message->type == RONDO_NOTICE_RELEASE) {

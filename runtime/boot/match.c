@@ -27,7 +27,7 @@ static void fail_together(struct rondo_world *world, const struct rondo_meeting 
   for (const struct rondo_party *p = m->parties; p; p = p->next) {
     if (p->comm != comm || !p->is_announced || RONDO_FAULT(FAILURE_UNTOLD))
       continue;
-    struct rondo_notice_short notice = {.id = m->id, .generation = p->generation};
+    struct rondo_notice_short notice = rondo_notice_about(p);
     notice.rank = p->rank;
     notice.other = culprit;
     notice.status = status;
@@ -185,7 +185,7 @@ void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
 
 void rondo_world_fail(struct rondo_world *world, struct rondo_party *party, int status) {
   fail(world, party->comm, status, party->rank);
-  struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+  struct rondo_notice_short notice = rondo_notice_about(party);
   notice.rank = notice.other = party->rank;
   notice.status = status;
   if (party->is_announced)
@@ -218,7 +218,7 @@ static uint32_t fail_different(struct rondo_world *world, const struct rondo_mee
     // The other side may not hear of ours by itself: not everybody names everybody.
     const struct rondo_party *far = p->process == RONDO_HERE ? party : p;
     const struct rondo_party *near = far == p ? party : p;
-    struct rondo_notice_short notice = {.id = far->desc->id, .generation = far->generation};
+    struct rondo_notice_short notice = rondo_notice_about(far);
     notice.rank = far->rank;
     notice.other = near->rank;
     notice.status = RONDO_ERR_MISMATCH;
@@ -339,7 +339,7 @@ static struct rondo_communicator *make(struct rondo_world *world, const struct r
 
 int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
   pthread_mutex_lock(&world->lock);
-  struct rondo_meeting *m = rondo_meeting_get(world, party->desc->id);
+  struct rondo_meeting *m = rondo_meeting_get(world, party->desc->reserved, party->desc->id);
   struct rondo_enrolment *e = m ? rondo_enrolment_get(m, party->rank) : NULL;
   struct rondo_communicator *comm = NULL;
   int fresh = 0;
@@ -418,7 +418,7 @@ static void limit_runs(struct rondo_world *world, const struct rondo_party *part
 
 void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, uint64_t completed) {
   pthread_mutex_lock(&world->lock);
-  struct rondo_meeting *m = rondo_meeting_get(world, party->desc->id);
+  struct rondo_meeting *m = rondo_meeting_get(world, party->desc->reserved, party->desc->id);
   struct rondo_communicator *comm = party->comm;
   rondo_meeting_take(m, party);
   limit_runs(world, party, completed);
@@ -462,7 +462,7 @@ static void release_unused(struct rondo_world *world, const struct rondo_party *
         party->comm ? rondo_communicator_link(party->comm, from, party->position) : NULL;
     if (link && link->is_ready)
       continue; // our own deregistration will tell
-    struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+    struct rondo_notice_short notice = rondo_notice_about(party);
     notice.rank = party->rank;
     notice.other = party->members[from];
     rondo_peers_send(world, party->process, RONDO_NOTICE_RELEASE, &notice, sizeof notice);

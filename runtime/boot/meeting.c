@@ -22,22 +22,25 @@ static void meeting_free(void *node) {
 static int meeting_compare(const void *a, const void *b) {
   const struct rondo_meeting *x = a;
   const struct rondo_meeting *y = b;
+  if (x->space != y->space)
+    return x->space < y->space ? -1 : 1;
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-struct rondo_meeting *rondo_meeting_find(struct rondo_world *world, uint64_t id) {
-  struct rondo_meeting key = {.id = id};
+struct rondo_meeting *rondo_meeting_find(struct rondo_world *world, uint32_t space, uint64_t id) {
+  struct rondo_meeting key = {.space = space, .id = id};
   struct rondo_meeting **found = tfind(&key, &world->meetings, meeting_compare);
   return found ? *found : NULL;
 }
 
-struct rondo_meeting *rondo_meeting_get(struct rondo_world *world, uint64_t id) {
-  struct rondo_meeting *m = rondo_meeting_find(world, id);
+struct rondo_meeting *rondo_meeting_get(struct rondo_world *world, uint32_t space, uint64_t id) {
+  struct rondo_meeting *m = rondo_meeting_find(world, space, id);
   if (m)
     return m;
   m = calloc(1, sizeof *m);
   if (!m)
     return NULL;
+  m->space = space;
   m->id = id;
   if (!tsearch(m, &world->meetings, meeting_compare)) {
     free(m);

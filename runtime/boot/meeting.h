@@ -15,15 +15,16 @@ struct rondo_enrolment {
 
 struct rondo_meeting {
   uint64_t id;
+  uint32_t space;
   struct rondo_party *parties;
   struct rondo_communicator *comms;
   struct rondo_enrolment *enrolments;
   uint32_t enrolment_count, enrolment_capacity;
 };
 
-// The meeting of an id: if there is one, and made if there is none. Null when memory is used up.
-struct rondo_meeting *rondo_meeting_find(struct rondo_world *world, uint64_t id);
-struct rondo_meeting *rondo_meeting_get(struct rondo_world *world, uint64_t id);
+// The meeting of an id of a space (register.c): if there is one, and made if there is none. Null when memory is used up.
+struct rondo_meeting *rondo_meeting_find(struct rondo_world *world, uint32_t space, uint64_t id);
+struct rondo_meeting *rondo_meeting_get(struct rondo_world *world, uint32_t space, uint64_t id);
 void rondo_meetings_free(struct rondo_world *world);
 // Forgets the meeting when nobody is there and all members of the last group came equally often.
 void rondo_meeting_drop_if_even(struct rondo_world *world, struct rondo_meeting *m,

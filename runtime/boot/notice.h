@@ -38,7 +38,7 @@ struct rondo_notice_register {
   uint32_t first_sequence;
   uint32_t offer_count;
   uint32_t count_count; // 2 × nranks, or 0
-  uint32_t reserved;
+  uint32_t space;       // of the id
 };
 
 // Where in the sender's arena the connectors are by which position `from` sends to the one that
@@ -53,10 +53,10 @@ struct rondo_offer {
 // DEREGISTER, FAIL, RELEASE.
 struct rondo_notice_short {
   uint64_t id, generation;
-  uint32_t rank;  // RELEASE: the consumer, the receiver's
-  uint32_t other; // FAIL: the culprit; RELEASE: the producer
-  int32_t status; // FAIL
-  uint32_t reserved;
+  uint32_t rank;      // RELEASE: the consumer, the receiver's
+  uint32_t other;     // FAIL: the culprit; RELEASE: the producer
+  int32_t status;     // FAIL
+  uint32_t space;     // of the id
   uint64_t completed; // DEREGISTER: runs that the rank has completed
 };
 

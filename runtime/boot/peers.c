@@ -144,6 +144,7 @@ static struct rondo_notice_register describe(const struct rondo_party *p) {
   head.chunk_elems = p->shape.chunk_elems;
   head.slot_count = p->shape.slot_count;
   head.first_sequence = p->shape.first_sequence;
+  head.space = d->reserved;
   head.count_count = d->kind == RONDO_ALL_TO_ALL_V ? 2 * p->nranks : 0;
   return head;
 }
@@ -168,7 +169,7 @@ static uint32_t collect_offers(const struct rondo_world *world, const struct ron
 // A failure of this registration that the others do not know of.
 static void tell_failure(struct rondo_world *world, const struct rondo_party *party) {
   uint32_t state = rondo_load_relaxed_u32(&party->comm->gate.state);
-  struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+  struct rondo_notice_short notice = rondo_notice_about(party);
   if (state < RONDO_GATE_FAILED)
     return;
   notice.rank = party->rank;
@@ -207,7 +208,7 @@ void rondo_peers_announce(struct rondo_world *world, struct rondo_party *party) 
 
 static void tell_deregistration(struct rondo_world *world, const struct rondo_party *party,
                                 uint64_t completed) {
-  struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+  struct rondo_notice_short notice = rondo_notice_about(party);
   notice.rank = party->rank;
   notice.completed = completed;
   rondo_peers_tell(world, party, RONDO_NOTICE_DEREGISTER, &notice, sizeof notice);
@@ -244,7 +245,7 @@ void rondo_peers_tell_early(struct rondo_world *world) {
   while (world->early) {
     struct rondo_early *early = world->early;
     const struct rondo_notice_register *head = early->notice.head;
-    struct rondo_collective_desc desc = {.id = head->id};
+    struct rondo_collective_desc desc = {.id = head->id, .reserved = head->space};
     struct rondo_party party = {.generation = head->generation,
                                 .rank = head->rank,
                                 .nranks = head->nranks,

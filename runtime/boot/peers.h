@@ -37,6 +37,13 @@ uint32_t rondo_peers_where(const struct rondo_world *world, uint32_t rank);
 int rondo_peers_transport(const struct rondo_world *world, uint32_t rank, char *why,
                           size_t why_bytes);
 
+// A notice about the party's registration.
+static inline struct rondo_notice_short rondo_notice_about(const struct rondo_party *party) {
+  struct rondo_notice_short notice = {.id = party->desc->id, .generation = party->generation};
+  notice.space = party->desc->reserved;
+  return notice;
+}
+
 // Tells the processes of the party's other members, each once. `size` bytes at `bytes`.
 void rondo_peers_tell(struct rondo_world *world, const struct rondo_party *party, uint32_t type,
                       const void *bytes, size_t size);

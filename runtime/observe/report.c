@@ -12,8 +12,9 @@
 
 // ---------------------------------------------------------------- the report --
 
-static int has_submitted(const struct rondo_snapshot *s, uint32_t rank, uint64_t id, uint64_t run) {
-  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, id);
+static int has_submitted(const struct rondo_snapshot *s, uint32_t rank,
+                         const struct rondo_collective_desc *what, uint64_t run) {
+  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, what);
   return v && v->submitted >= run;
 }
 
@@ -21,7 +22,7 @@ static uint32_t count_missing(const struct rondo_snapshot *s, const struct rondo
                               uint64_t run) {
   uint32_t missing = 0;
   for (uint32_t i = 0; i < v->nranks; i++)
-    missing += !has_submitted(s, v->members[i], v->desc.id, run);
+    missing += !has_submitted(s, v->members[i], &v->desc, run);
   return missing;
 }
 
@@ -34,12 +35,12 @@ static void print_missing(const struct rondo_snapshot *s, const struct rondo_col
   fprintf(out, "; not submitted by rank");
   for (uint32_t i = 0; i < v->nranks; i++) {
     uint32_t m = v->members[i];
-    if (has_submitted(s, m, v->desc.id, run))
+    if (has_submitted(s, m, &v->desc, run))
       continue;
     fprintf(out, " %u%s", m,
-            !s->ranks[m].is_present                 ? " (not in this process)"
-            : rondo_snapshot_find(s, m, v->desc.id) ? ""
-                                                    : " (not registered either)");
+            !s->ranks[m].is_present               ? " (not in this process)"
+            : rondo_snapshot_find(s, m, &v->desc) ? ""
+                                                  : " (not registered either)");
   }
 }
 

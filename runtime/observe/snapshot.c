@@ -114,17 +114,17 @@ void rondo_snapshot_fini(struct rondo_snapshot *s) {
 // ------------------------------------------------------------------- asking ---
 
 const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
-                                                  uint64_t id) {
+                                                  const struct rondo_collective_desc *what) {
   const struct rondo_rank_view *view = &s->ranks[rank];
   for (uint32_t i = 0; i < view->coll_count; i++)
-    if (view->colls[i].desc.id == id)
+    if (view->colls[i].desc.id == what->id && view->colls[i].desc.reserved == what->reserved)
       return &view->colls[i];
   return NULL;
 }
 
-int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, uint64_t id,
-                             uint64_t run) {
-  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, id);
+int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank,
+                             const struct rondo_collective_desc *what, uint64_t run) {
+  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, what);
   return v && (v->completed >= run || v->executing >= run);
 }
 
@@ -142,7 +142,7 @@ static int64_t next_awaited(const struct rondo_snapshot *s, uint32_t rank, uint3
   const struct rondo_coll_view *v = rondo_snapshot_scheduled(s, rank);
   for (; v && *after < v->nranks; ++*after) {
     uint32_t member = v->members[*after];
-    if (member == rank || rondo_snapshot_has_begun(s, member, v->desc.id, v->executing))
+    if (member == rank || rondo_snapshot_has_begun(s, member, &v->desc, v->executing))
       continue;
     ++*after;
     return member;

@@ -39,13 +39,13 @@ struct rondo_snapshot {
 int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world);
 void rondo_snapshot_fini(struct rondo_snapshot *s);
 
-// Rank `rank`'s view of collective `id`, or null.
+// Rank `rank`'s view of the collective that has the id of `what`, or null.
 const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
-                                                  uint64_t id);
+                                                  const struct rondo_collective_desc *what);
 
-// 1 if `rank` has begun, or completed, run `run` of collective `id`.
-int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, uint64_t id,
-                             uint64_t run);
+// 1 if `rank` has begun, or completed, run `run` of that collective.
+int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank,
+                             const struct rondo_collective_desc *what, uint64_t run);
 
 // Finds ranks that wait for each other in a circle, each in the collective on which its
 // daemon works. Without preemption every deadlock has one: a block leaves a collective only when its

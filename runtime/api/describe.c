@@ -1,0 +1,104 @@
+// What a collective is, whom it waits for, and why it fails.
+#include <string.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/observe/log.h"
+#include "runtime/observe/snapshot.h"
+
+// Enters the context and finds the collective; with the rank lock held if that succeeds.
+static int find(struct rondo_context ctx, struct rondo_collective handle, const char *call,
+                struct rondo_rank **rank, struct rondo_coll **coll) {
+  int status = rondo_rank_enter(ctx, call, rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  pthread_mutex_lock(&(*rank)->lock);
+  *coll = rondo_coll_find(*rank, handle);
+  if (*coll)
+    return RONDO_SUCCESS;
+  pthread_mutex_unlock(&(*rank)->lock);
+  status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: rank %u has no such collective", call,
+                            (*rank)->cfg.rank);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+static void leave(struct rondo_context ctx, struct rondo_rank *rank) {
+  pthread_mutex_unlock(&rank->lock);
+  rondo_rank_exit(ctx);
+}
+
+int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
+                   struct rondo_collective_desc *desc, uint32_t *ranks, uint32_t capacity,
+                   uint32_t *rank_count) {
+  struct rondo_rank *rank;
+  struct rondo_coll *found;
+  if (capacity && !ranks)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "describe: room for ranks at null");
+  int status = find(ctx, coll, "describe", &rank, &found);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (desc) {
+    *desc = found->desc;
+    desc->reserved = 0;
+    desc->send_counts = desc->send_displacements = NULL;
+    desc->recv_counts = desc->recv_displacements = NULL;
+  }
+  for (uint32_t i = 0; i < capacity && i < found->party.nranks; i++)
+    ranks[i] = found->members[i];
+  if (rank_count)
+    *rank_count = found->party.nranks;
+  leave(ctx, rank);
+  return RONDO_SUCCESS;
+}
+
+int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
+                  uint32_t *ranks, uint32_t capacity, uint32_t *count) {
+  struct rondo_rank *rank;
+  struct rondo_coll *found;
+  struct rondo_snapshot s;
+  if (!count || (capacity && !ranks))
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "missing: a null argument");
+  int status = find(ctx, coll, "missing", &rank, &found);
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_collective_desc desc = found->desc;
+  pthread_mutex_unlock(&rank->lock);
+  uint32_t missing = 0;
+  status = rondo_snapshot_init(&s, rank->world);
+  const struct rondo_coll_view *view =
+      status == RONDO_SUCCESS ? rondo_snapshot_find(&s, rank->cfg.rank, &desc) : NULL;
+  for (uint32_t i = 0; view && i < view->nranks; i++) {
+    const struct rondo_coll_view *other = rondo_snapshot_find(&s, view->members[i], &desc);
+    if (other && other->submitted >= run)
+      continue;
+    if (missing < capacity)
+      ranks[missing] = view->members[i];
+    missing++;
+  }
+  rondo_snapshot_fini(&s);
+  if (status == RONDO_SUCCESS)
+    *count = missing;
+  else
+    status = RONDO_LOG_REFUSE(status, "missing: no memory");
+  rondo_rank_exit(ctx);
+  return status;
+}
+
+int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *text,
+                 size_t text_bytes) {
+  struct rondo_rank *rank;
+  struct rondo_coll *found;
+  if (!text || !text_bytes)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "reason: a null argument");
+  int status = find(ctx, coll, "reason", &rank, &found);
+  if (status != RONDO_SUCCESS)
+    return status;
+  const struct rondo_communicator_gate *gate = &found->party.comm->gate;
+  uint32_t state = rondo_load_acquire_u32(&gate->state); // G2
+  text[0] = '\0';
+  if (state >= RONDO_GATE_FAILED)
+    (void)snprintf(text, text_bytes, "%s, because of rank %u",
+                   rondo_status_string((int)(state - RONDO_GATE_FAILED)), gate->culprit);
+  leave(ctx, rank);
+  return RONDO_SUCCESS;
+}

@@ -1,0 +1,86 @@
+// One rank's end of a communicator: include/rondo/comm.h on top of registrations.
+//
+// Lock order: a communicator's own lock, then those of the job and the rank. The list of a rank's
+// communicators has a lock of its own, inside of which no other is taken.
+#ifndef RONDO_RUNTIME_ORDER_COMM_END_H
+#define RONDO_RUNTIME_ORDER_COMM_END_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "runtime/order/signature.h"
+#include <rondo/comm.h>
+
+struct rondo_rank;
+
+// Calls that are counted together: send-recvs of one pair in one direction, or all other kinds.
+struct rondo_series {
+  uint32_t from, to; // positions; RONDO_SERIES_COLLECTIVE
+  uint64_t calls;
+  uint64_t registered;
+  struct rondo_cache cache;
+};
+
+// A collective that no later call will use. It goes when its runs have ended.
+struct rondo_parting {
+  struct rondo_parting *next;
+  struct rondo_collective coll;
+};
+
+// A thread that waits for a call, whose collective stays for so long.
+struct rondo_comm_waiter {
+  struct rondo_comm_waiter *next;
+  struct rondo_collective coll;
+};
+
+struct rondo_comm_end {
+  struct rondo_comm_end *next; // guarded by the rank's comms_lock, as are handle, users, closing
+  uint64_t handle;
+  uint32_t users; // calls that are inside
+  int closing;
+  struct rondo_rank *rank;
+  uint64_t key;
+  int priority;
+  struct rondo_group group; // its own
+  uint32_t *members;
+  uint32_t nranks, position;
+  uint32_t cached_pairs;
+  pthread_mutex_t lock; // held through a call: so it is the order of calls
+  struct rondo_series collective;
+  struct rondo_series **sends, **recvs; // by the position of the other; null: no call yet
+  struct rondo_parting *parting, *spare;
+  struct rondo_comm_waiter *waiters;
+  uint64_t calls, registrations, parting_count;
+  int failed; // status; RONDO_SUCCESS: it has not
+  char why[RONDO_REASON_BYTES];
+};
+
+// Finds a communicator and keeps it from being freed until rondo_comm_exit. `call` names the caller in the
+// log. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
+int rondo_comm_enter(struct rondo_rank *rank, struct rondo_comm comm, const char *call,
+                     struct rondo_comm_end **end);
+void rondo_comm_exit(struct rondo_comm_end *end);
+
+// The series of a call, made if it is the first. Refuses what no member of the group can call. The
+// communicator is locked.
+int rondo_comm_series(struct rondo_comm_end *end, const struct rondo_collective_desc *what,
+                      struct rondo_series **series);
+
+// Deregisters what is parting and has no runs left. The communicator is locked.
+void rondo_comm_sweep(struct rondo_comm_end *end);
+
+// Calls `visit` for every collective that the communicator has registered. It is locked.
+void rondo_comm_visit(const struct rondo_comm_end *end,
+                      void (*visit)(struct rondo_collective coll, void *arg), void *arg);
+
+// Waits until all calls so far have ended. Returns RONDO_SUCCESS or RONDO_ERR_TIMEOUT.
+int rondo_comm_await_all(struct rondo_context ctx, struct rondo_comm_end *end, int64_t timeout_ns);
+
+// Ends all calls, here and on the other members, for good. The first status stays. The communicator is not
+// locked.
+void rondo_comm_fail(struct rondo_comm_end *end, int status, const char *why);
+
+// Frees what is left when a context ends; its collectives have been deregistered.
+void rondo_comms_free(struct rondo_rank *rank);
+
+#endif // RONDO_RUNTIME_ORDER_COMM_END_H
