@@ -14,6 +14,7 @@
 
 #include "daemon/core/context_core.h"
 #include "daemon/core/primitive_core.h"
+#include "daemon/core/timing_core.h"
 #include "queues/cq_core.h"
 #include "queues/sq_core.h"
 #include "scheduler/policy_core.h"
@@ -122,12 +123,14 @@ RONDO_FN void rondo_block_start(struct rondo_block *b, uint64_t now_ns) {
 RONDO_FN void rondo_slot_save(struct rondo_block *b, struct rondo_active_slot *slot) {
   if (!slot->occupied || !slot->dirty)
     return;
+  RONDO_TIMED_BEGIN(began);
   struct rondo_task_context *home =
       rondo_table_context(b->daemon->table, slot->context.fixed.index, b->index);
   if (!RONDO_FAULT(CONTEXT_NOT_SAVED))
     rondo_context_save(home, &slot->context);
   slot->dirty = 0;
   rondo_counter_add(&b->counters.context_saves, 1);
+  RONDO_TIMED_END(SAVE, began);
 }
 
 // Brings a context into its active slot (direct-mapped), unless it is there.
@@ -137,6 +140,7 @@ RONDO_FN struct rondo_active_slot *rondo_slot_load(struct rondo_block *b, uint32
   if (slot->occupied && slot->context.fixed.index == index &&
       (slot->context.fixed.generation == entry->generation || RONDO_FAULT(STALE_SLOT)))
     return slot;
+  RONDO_TIMED_BEGIN(began);
   rondo_slot_save(b, slot);
   rondo_context_load(&slot->context, rondo_table_context(b->daemon->table, index, b->index));
   slot->occupied = 1;
@@ -144,6 +148,7 @@ RONDO_FN struct rondo_active_slot *rondo_slot_load(struct rondo_block *b, uint32
   slot->blocked_since_ns = 0;
   slot->budget_ns = 0;
   rondo_counter_add(&b->counters.context_loads, 1);
+  RONDO_TIMED_END(LOAD, began);
   return slot;
 }
 
@@ -221,17 +226,22 @@ RONDO_FN int rondo_block_can_fan_out(struct rondo_block *b, const struct rondo_s
 RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
   uint32_t fetched = 0;
   while (fetched < RONDO_STEP_FETCHES) {
-    const struct rondo_sqe *entry = rondo_sq_try_peek(&b->source);
-    if (!entry)
+    RONDO_TIMED_BEGIN(began);
+    const struct rondo_sqe *peeked = rondo_sq_try_peek(&b->source);
+    if (!peeked)
       break;
+    const struct rondo_sqe entry = *peeked; // at once: a GPU reads it across the bus
+    RONDO_TIMED_END(SQE_READ, began);
+    RONDO_TIMED_BEGIN(taken);
     if (b->index == 0) {
-      if (!rondo_block_can_fan_out(b, entry))
+      if (!rondo_block_can_fan_out(b, &entry))
         break;
-      for (uint32_t i = 1; i < entry->block_count; i++)
-        (void)rondo_sq_push(&b->daemon->inboxes[i], entry);
+      for (uint32_t i = 1; i < entry.block_count; i++)
+        (void)rondo_sq_push(&b->daemon->inboxes[i], &entry);
     }
-    rondo_block_accept(b, entry, now_ns);
+    rondo_block_accept(b, &entry, now_ns);
     rondo_sq_pop(&b->source);
+    RONDO_TIMED_END(PREPARE, taken);
     fetched++;
     if (b->daemon->policy.budget == RONDO_BUDGET_NEVER)
       break; // the single-queue model: one at a time
@@ -257,6 +267,7 @@ RONDO_FN int rondo_block_post(struct rondo_block *b, uint32_t index,
   if (before + 1 < entry->block_count && !RONDO_FAULT(CQE_EARLY))
     return !rondo_try_swap_acq_rel_u32(&entry->finished[parity], before, before + 1); // B1
   uint32_t place = 0;
+  RONDO_TIMED_BEGIN(began);
   if (rondo_cq_try_claim(b->daemon->cq, &place))
     return 1;
   uint64_t duration_ns = now_ns - ended->started_ns;
@@ -272,6 +283,7 @@ RONDO_FN int rondo_block_post(struct rondo_block *b, uint32_t index,
   // Also before: the words may be given to others then.
   rondo_run_release_stream(&ended->run);
   rondo_cq_publish(b->daemon->cq, place, &cqe);
+  RONDO_TIMED_END(CQE_WRITE, began);
   return 0;
 }
 
@@ -294,6 +306,7 @@ RONDO_FN void rondo_block_retire(struct rondo_block *b, struct rondo_active_slot
 // freed: what the context becomes is therefore saved before, and nothing after.
 RONDO_FN int rondo_block_finish(struct rondo_block *b, struct rondo_active_slot *slot,
                                 uint64_t now_ns) {
+  RONDO_TIMED_BEGIN(began);
   struct rondo_task_context *c = &slot->context;
   const struct rondo_context_dynamic ended = c->state;
   struct rondo_task_run next = ended.queued;
@@ -314,6 +327,7 @@ RONDO_FN int rondo_block_finish(struct rondo_block *b, struct rondo_active_slot 
     slot->dirty = 1;
     rondo_slot_save(b, slot);
   }
+  RONDO_TIMED_END(FINISH, began);
   return 1;
 }
 
@@ -349,9 +363,11 @@ RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_sl
   struct rondo_task_context *c = &slot->context;
   uint32_t done = 0;
   while (done < RONDO_STEP_PRIMITIVES && c->state.phase == RONDO_PHASE_OPS) {
+    RONDO_TIMED_BEGIN(began);
     if (rondo_primitive_attempt(c) != RONDO_ATTEMPT_DONE)
       break;
     rondo_context_advance(c);
+    RONDO_TIMED_END(PRIMITIVE, began);
     done++;
   }
   if (done) {

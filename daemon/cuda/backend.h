@@ -17,6 +17,7 @@
 #include "daemon/driver/driver.h"
 
 #define RONDO_CUDA_KERNEL "rondo_cuda_daemon"
+#define RONDO_CUDA_KERNEL_TIMED "rondo_cuda_daemon_timed"
 
 #define RONDO_CUDA_MAX_DEVICES 64u
 #define RONDO_CUDA_STREAMS 2u // of a daemon, used in turn
@@ -46,6 +47,7 @@ struct rondo_cuda_device {
   CUcontext ctx;
   CUmodule module;
   CUfunction kernel;
+  int keeps_times;       // the kernel is that of rondo_cuda_time
   uint32_t fast_bytes;   // most fast memory that a block can have
   int priority;          // the greatest that a stream can have
   int node;              // NUMA node that the device is at; -1: not known
@@ -82,6 +84,7 @@ struct rondo_cuda_daemon {
   void *pinned; // exit word, rings and status lines
   void *memory; // of the device: core, queues' other halves, table, homes
   struct rondo_cuda_block_status *status;
+  uint64_t times; // device memory: block_count × struct rondo_times; 0: none are kept
   CUstream streams[RONDO_CUDA_STREAMS];
   uint64_t restart_min_ns, restart_max_ns;
   uint32_t block_count;
@@ -115,6 +118,11 @@ int rondo_cuda_connector_kind(struct rondo_device *device);
 // Once more open, without asking.
 void rondo_cuda_keep(struct rondo_cuda_device *device);
 
+// For benchmarks: what it costs to know where the time of a block goes, the product does not pay. Devices that are
+// opened from now on run the kernel of `image`, which is kernel.cu compiled with RONDO_TIMING=1;
+// null: the library's own again.
+void rondo_cuda_time(const void *image);
+
 // ------------------------------------------------------------------ memory.c ---
 
 // All pieces have been given back. The caller is in the device's context.
@@ -140,6 +148,8 @@ int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct ron
 int rondo_cuda_create(struct rondo_device *device, const struct rondo_daemon_request *request,
                       struct rondo_daemon **daemon);
 void rondo_cuda_destroy(struct rondo_daemon *base);
+// The times of one block, complete if the daemon is not resident. RONDO_ERR_UNSUPPORTED: none are kept.
+int rondo_cuda_times(struct rondo_daemon *base, uint32_t block, struct rondo_times *out);
 
 // ---------------------------------------------------------------- launcher.c ---
 

@@ -32,11 +32,11 @@ static uint64_t cut_off(struct cut *c, uint64_t bytes) {
 struct layout {
   uint64_t exit, sq_ring, cq_ring, status; // page-locked
   uint64_t pinned_bytes;
-  uint64_t core, cq, inboxes, rings, table, homes; // device
+  uint64_t core, cq, inboxes, rings, table, homes, times; // device
   uint64_t ring_bytes, home_bytes, device_bytes;
 };
 
-static struct layout lay_out(uint64_t pinned, uint64_t device,
+static struct layout lay_out(uint64_t pinned, uint64_t device, int keeps_times,
                              const struct rondo_daemon_request *r) {
   struct layout l;
   struct cut p = {pinned, 0};
@@ -55,6 +55,7 @@ static struct layout lay_out(uint64_t pinned, uint64_t device,
   l.rings = cut_off(&d, blocks * l.ring_bytes);
   l.table = cut_off(&d, sizeof(struct rondo_device_table));
   l.homes = cut_off(&d, blocks * l.home_bytes);
+  l.times = keeps_times ? cut_off(&d, blocks * sizeof(struct rondo_times)) : 0;
   l.device_bytes = d.used;
   return l;
 }
@@ -138,6 +139,7 @@ static void fill_launch(struct rondo_cuda_daemon *d, const struct layout *l,
       cfg->budget == RONDO_BUDGET_NEVER ? NEVER_LEAVES_NS : residency_ns + LEAVING_SLACK_NS;
   launch->max_steps = launch->longest_ns / STEP_MIN_NS;
   launch->block_count = cfg->blocks;
+  launch->times = d->times = l->times;
   launch->fast_tasks = cfg->max_collectives < fits ? cfg->max_collectives : (uint32_t)fits;
 }
 
@@ -156,14 +158,15 @@ static int make_streams(struct rondo_cuda_daemon *d) {
 
 // Makes the parts of a daemon that is otherwise set up.
 static int make_parts(struct rondo_cuda_daemon *d, const struct rondo_daemon_request *r) {
-  struct layout l = lay_out(0, 0, r);
+  int keeps_times = d->device->keeps_times;
+  struct layout l = lay_out(0, 0, keeps_times, r);
   d->pinned = rondo_cuda_alloc(&d->device->base, RONDO_MEMORY_SHARED, l.pinned_bytes);
   if (d->pinned)
     d->memory = rondo_cuda_alloc(&d->device->base, RONDO_MEMORY_DEVICE, l.device_bytes);
   if (!d->memory)
     return RONDO_ERR_NO_MEMORY;
   uint64_t base = (uint64_t)(uintptr_t)d->memory;
-  l = lay_out((uint64_t)(uintptr_t)d->pinned, base, r);
+  l = lay_out((uint64_t)(uintptr_t)d->pinned, base, keeps_times, r);
   fill_pinned(d, &l, r);
   fill_launch(d, &l, r->cfg);
   int status = write_image(d->device, &l, r, base);
@@ -201,4 +204,11 @@ void rondo_cuda_destroy(struct rondo_daemon *base) {
   rondo_cuda_free(&device->base, RONDO_MEMORY_DEVICE, d->memory);
   rondo_cuda_free(&device->base, RONDO_MEMORY_SHARED, d->pinned);
   rondo_memory_free(d);
+}
+
+int rondo_cuda_times(struct rondo_daemon *base, uint32_t block, struct rondo_times *out) {
+  struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  if (!d->times || block >= d->block_count)
+    return RONDO_ERR_UNSUPPORTED;
+  return rondo_cuda_read(base->device, out, d->times + block * sizeof *out, sizeof *out);
 }

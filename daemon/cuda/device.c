@@ -12,6 +12,13 @@
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_cuda_device *devices[RONDO_CUDA_MAX_DEVICES];
+static const void *timed_image; // guarded by the same lock
+
+void rondo_cuda_time(const void *image) {
+  pthread_mutex_lock(&devices_lock);
+  timed_image = image;
+  pthread_mutex_unlock(&devices_lock);
+}
 
 CUresult rondo_cuda_enter(const struct rondo_cuda_device *device, struct rondo_cuda_stay *stay) {
   CUcontext left;
@@ -104,9 +111,12 @@ static const char *missing_from(const struct rondo_cuda_device *d) {
 // wait for all that runs.
 static CUresult load_kernel(struct rondo_cuda_device *d) {
   int most = attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  CUresult result = d->api->module_load_data(&d->module, rondo_cuda_image);
+  d->keeps_times = timed_image != NULL;
+  const void *image = d->keeps_times ? timed_image : rondo_cuda_image;
+  const char *name = d->keeps_times ? RONDO_CUDA_KERNEL_TIMED : RONDO_CUDA_KERNEL;
+  CUresult result = d->api->module_load_data(&d->module, image);
   if (result == CUDA_SUCCESS)
-    result = d->api->module_get_function(&d->kernel, d->module, RONDO_CUDA_KERNEL);
+    result = d->api->module_get_function(&d->kernel, d->module, name);
   if (result == CUDA_SUCCESS)
     result = d->api->func_load(d->kernel);
   uint64_t wanted = rondo_cuda_fast_bytes(RONDO_CUDA_FAST_TASKS);

@@ -8,6 +8,11 @@
 
 #include "daemon/cuda/move_core.h"
 
+#if defined(RONDO_TIMING)
+#define KERNEL rondo_cuda_daemon_timed // the same, and it keeps times
+#else
+#define KERNEL rondo_cuda_daemon
+#endif
 #define WARP 32u
 #define COMMAND_BARRIER 1
 
@@ -186,8 +191,21 @@ RONDO_DRIVER_FN uint64_t rondo_launch_now_ns(void) {
 
 RONDO_DRIVER_FN void rondo_launch_pause(uint32_t ns) { __nanosleep(ns); }
 
+#if defined(RONDO_TIMING)
+static __shared__ struct rondo_timing timing;
+
+// Cycles of the multiprocessor: the time in nanoseconds moves in steps that are longer than some parts.
+RONDO_DRIVER_FN uint64_t rondo_timing_ticks(void) {
+  uint64_t ticks;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(ticks)::"memory");
+  return ticks;
+}
+
+RONDO_DRIVER_FN struct rondo_timing *rondo_timing_self(void) { return &timing; }
+#endif
+
 extern "C" __global__ void __launch_bounds__(RONDO_CUDA_MAX_THREADS, 1)
-    rondo_cuda_daemon(const __grid_constant__ struct rondo_cuda_launch launch) {
+    KERNEL(const __grid_constant__ struct rondo_cuda_launch launch) {
   extern __shared__ struct rondo_cuda_fast fast[];
   if (threadIdx.x >= WARP) {
     move_until_told_to_end();

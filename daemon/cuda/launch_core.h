@@ -23,6 +23,7 @@
 
 #include "daemon/core/block_core.h"
 #include "daemon/core/move.h"
+#include "daemon/core/timing_core.h"
 #include "queues/platform/atomic.h"
 #include "queues/platform/platform.h"
 
@@ -86,8 +87,9 @@ struct rondo_cuda_launch {
   uint64_t longest_ns;  // of one block, whatever the policy says
   uint32_t block_count; // CUDA blocks beyond it return at once
   uint32_t fast_tasks;  // tasks that the fast memory of a block holds
+  uint64_t times; // address of block_count × struct rondo_times, for a kernel that keeps them
 };
-static_assert(sizeof(struct rondo_cuda_launch) == 56, "shared layout");
+static_assert(sizeof(struct rondo_cuda_launch) == 64, "shared layout");
 
 // A block's state while a launch runs it: shared memory on a GPU. Followed by the entries of
 // its task queue.
@@ -125,6 +127,11 @@ RONDO_FN struct rondo_cuda_block_home *rondo_launch_home(const struct rondo_cuda
 RONDO_FN struct rondo_cuda_block_status *rondo_launch_status(const struct rondo_cuda_launch *l,
                                                              uint32_t index) {
   return (struct rondo_cuda_block_status *)(uintptr_t)l->status + index;
+}
+
+// Where the block keeps its samples; 0: nobody asked for them.
+RONDO_FN uint64_t rondo_launch_times(const struct rondo_cuda_launch *l, uint32_t index) {
+  return l->times ? l->times + index * sizeof(struct rondo_times) : 0;
 }
 
 // ----------------------------------------------------------------- ownership --
@@ -308,8 +315,10 @@ RONDO_FN int rondo_launch_block(const struct rondo_cuda_launch *l, uint32_t inde
   rondo_launch_tell_begun(status, launches, l->number);
   rondo_launch_bring(l, home, fast);
   uint64_t now_ns = rondo_launch_now_ns();
+  RONDO_TIMED_LAUNCH(rondo_launch_times(l, index), now_ns);
   rondo_block_start(&fast->block, now_ns);
   uint32_t reason = rondo_launch_steps(l, home, fast, now_ns);
+  RONDO_TIMED_LEAVE(rondo_launch_now_ns());
   rondo_launch_save(home, fast);
   rondo_launch_tell_left(status, &fast->block, launches, reason);
   rondo_launch_disown(home);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/cuda/backend.h"
+#include "runtime/api/rank.h"
 #include "tests/support/cuda_job.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/load.h"
@@ -337,6 +338,65 @@ static void each_call_fails_once_and_leaves_nothing(void **state) {
   }
 }
 
+// ---------------------------------------------------------------------- times -------
+
+static struct rondo_times times;
+
+// Each part was sampled as often as the block's counters say. Returns the completions it has written.
+static uint64_t check_times(struct rondo_daemon *daemon, uint32_t block) {
+  const struct rondo_block_counters *c = &rondo_cuda_daemon_of(daemon)->status[block].counters;
+  assert_int_equal(rondo_cuda_times(daemon, block, &times), RONDO_SUCCESS);
+  assert_int_equal(times.counts[RONDO_TIMED_SQE_READ], c->fetched);
+  assert_int_equal(times.counts[RONDO_TIMED_PREPARE], c->fetched);
+  assert_int_equal(times.counts[RONDO_TIMED_LOAD], c->context_loads);
+  assert_int_equal(times.counts[RONDO_TIMED_SAVE], c->context_saves);
+  assert_int_equal(times.counts[RONDO_TIMED_PRIMITIVE], c->primitives);
+  assert_int_equal(times.counts[RONDO_TIMED_FINISH], c->ended);
+  assert_true(times.ns > 0 && times.ticks > 0);
+  for (uint32_t part = 0; part < RONDO_TIMED_COUNT; part++)
+    for (uint64_t i = 0; i < times.counts[part] && i < RONDO_TIMES_KEPT; i++)
+      assert_true(times.samples[part][i] <= times.ticks);
+  return times.counts[RONDO_TIMED_CQE_WRITE];
+}
+
+static void a_kernel_that_keeps_times_has_one_for_each_thing_done(void **state) {
+  (void)state;
+  enum { ROUNDS = 5, COLLS = 3, COUNT = 30000 };
+  CUcontext ctx;
+  rondo_cuda_time(rondo_cuda_image);
+  job_of(2, COLLS, COUNT);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  rondo_cuda_time(NULL);
+  assert_int_equal(cuDevicePrimaryCtxRetain(&ctx, 0), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSetCurrent(ctx), CUDA_SUCCESS);
+  rounds(ROUNDS);
+  assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS); // the daemons leave
+  for (uint32_t r = 0; r < 2; r++) {
+    struct rondo_rank *rank;
+    uint64_t completions = 0;
+    assert_int_equal(rondo_rank_enter(job.ctx[r], "test", &rank), RONDO_SUCCESS);
+    for (uint32_t b = 0; b < rank->cfg.blocks; b++)
+      completions += check_times(rank->daemon, b);
+    assert_int_equal(completions, ROUNDS * COLLS);
+    assert_int_equal(rondo_cuda_times(rank->daemon, rank->cfg.blocks, &times),
+                     RONDO_ERR_UNSUPPORTED);
+    rondo_rank_exit(job.ctx[r]);
+  }
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  assert_int_equal(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+}
+
+static void no_times_are_kept_unasked(void **state) {
+  (void)state;
+  struct rondo_rank *rank;
+  job_of(1, 1, 100);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_rank_enter(job.ctx[0], "test", &rank), RONDO_SUCCESS);
+  assert_int_equal(rondo_cuda_times(rank->daemon, 0, &times), RONDO_ERR_UNSUPPORTED);
+  rondo_rank_exit(job.ctx[0]);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+}
+
 #define TEST(function)                                                                             \
   { "cuda_glue." #function, function, fresh, nothing_is_left, NULL }
 
@@ -354,6 +414,8 @@ int main(void) {
       TEST(a_context_with_stuck_runs_is_destroyed),
       TEST(runs_end_when_the_daemon_cannot_be_launched_any_more),
       TEST(each_call_fails_once_and_leaves_nothing),
+      TEST(a_kernel_that_keeps_times_has_one_for_each_thing_done),
+      TEST(no_times_are_kept_unasked),
   };
   return cmocka_run_group_tests_name("cuda_glue", tests, NULL, NULL);
 }

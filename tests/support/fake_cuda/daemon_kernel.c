@@ -1,11 +1,25 @@
 // The daemon kernel on the stand-in for the CUDA driver: the body is the kernel's own, from
 // daemon/cuda/launch_core.h, run by one thread a CUDA block. Data is moved by the host's kernels.
+// Compiled twice: with RONDO_TIMING it is the kernel that keeps times, and leaves to the other what both need.
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "daemon/cuda/launch_core.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
+
+#if defined(RONDO_TIMING)
+#define KERNEL "rondo_cuda_daemon_timed"
+
+static _Thread_local struct rondo_timing timing;
+
+uint64_t rondo_timing_ticks(void) { return rondo_launch_now_ns(); }
+struct rondo_timing *rondo_timing_self(void) {
+  return &timing;
+}
+
+#else
+#define KERNEL "rondo_cuda_daemon"
 
 uint64_t rondo_launch_now_ns(void) {
   struct timespec t;
@@ -18,6 +32,8 @@ void rondo_launch_pause(uint32_t ns) {
   (void)ns;
   sched_yield();
 }
+
+#endif
 
 static void run_block(const void *param, uint32_t block, uint32_t block_count) {
   const struct rondo_cuda_launch *launch = param;
@@ -32,5 +48,5 @@ static void run_block(const void *param, uint32_t block, uint32_t block_count) {
 }
 
 __attribute__((constructor)) static void register_kernel(void) {
-  rondo_fake_register("rondo_cuda_daemon", run_block, sizeof(struct rondo_cuda_launch));
+  rondo_fake_register(KERNEL, run_block, sizeof(struct rondo_cuda_launch));
 }
