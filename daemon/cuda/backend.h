@@ -151,6 +151,24 @@ void rondo_cuda_destroy(struct rondo_daemon *base);
 // The times of one block, complete if the daemon is not resident. RONDO_ERR_UNSUPPORTED: none are kept.
 int rondo_cuda_times(struct rondo_daemon *base, uint32_t block, struct rondo_times *out);
 
+// ------------------------------------------------------------------- watch.c ---
+
+// The launcher and the poller are one each.
+struct rondo_cuda_watch {
+  pthread_mutex_t lock; // guards all below
+  void *(*main)(void *arg);
+  const char *name; // of the thread
+  pthread_t thread; // runs from the first daemon on
+  struct rondo_cuda_daemon **daemons;
+  uint32_t count, capacity;
+  int is_started;
+};
+
+// Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+int rondo_cuda_watch_add(struct rondo_cuda_watch *w, struct rondo_cuda_daemon *d);
+// The lock is held.
+void rondo_cuda_watch_take_out(struct rondo_cuda_watch *w, const struct rondo_cuda_daemon *d);
+
 // ---------------------------------------------------------------- launcher.c ---
 
 int rondo_cuda_launcher_add(struct rondo_cuda_daemon *d);

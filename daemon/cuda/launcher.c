@@ -4,7 +4,6 @@
 // grows while launches are fruitless, as long as runs are outstanding. A launch is a grid of all
 // blocks; those that still run see to it themselves that a second one of them does nothing.
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "daemon/cuda/backend.h"
 #include "daemon/driver/clock.h"
@@ -29,16 +28,15 @@ struct launcher {
   uint32_t state;  // enum launcher_state (K2)
   uint32_t signal; // futex
   uint8_t line[RONDO_LINE_BYTES - 8];
-  pthread_mutex_t lock; // guards the rest, and each daemon's is_launching
+  struct rondo_cuda_watch watch; // its lock guards each daemon's is_launching, too
   pthread_cond_t launched;
-  pthread_t thread;
-  struct rondo_cuda_daemon **daemons;
-  uint32_t count, capacity;
-  int is_started;
 };
 
-static struct launcher launcher = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                   .launched = PTHREAD_COND_INITIALIZER};
+static void *launcher_main(void *arg);
+
+static struct launcher launcher = {
+    .watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .main = launcher_main, .name = "rondo-launcher"},
+    .launched = PTHREAD_COND_INITIALIZER};
 
 // ------------------------------------------------------------ what there is to do --
 
@@ -47,6 +45,11 @@ int rondo_cuda_is_resident(const struct rondo_cuda_daemon *d) {
     if (!rondo_cuda_block_is_resident(&d->status[b]))
       return 0;
   return 1;
+}
+
+static uint64_t progress_of(const struct rondo_cuda_block_status *s) {
+  return rondo_load_relaxed_u64(&s->counters.primitives) +
+         rondo_load_relaxed_u64(&s->counters.ended);
 }
 
 struct sums {
@@ -58,8 +61,7 @@ static struct sums sum_up(const struct rondo_cuda_daemon *d) {
   for (uint32_t b = 0; b < d->block_count; b++) {
     const struct rondo_cuda_block_status *status = &d->status[b];
     s.leaves += rondo_load_acquire_u64(&status->leaves); // L3
-    s.progress += rondo_load_relaxed_u64(&status->counters.primitives) +
-                  rondo_load_relaxed_u64(&status->counters.ended);
+    s.progress += progress_of(status);
   }
   return s;
 }
@@ -200,12 +202,12 @@ static int visit(struct rondo_cuda_daemon *d) {
   if (!should_launch(d, kicks != d->kicks_seen, now_ns))
     return 1;
   d->is_launching = 1;
-  pthread_mutex_unlock(&launcher.lock);
+  pthread_mutex_unlock(&launcher.watch.lock);
   struct attempt a = attempt(d);
   int is_dead = is_beyond_hope(d, &a, now_ns);
   if (is_dead)
     give_up(d, a.result);
-  pthread_mutex_lock(&launcher.lock);
+  pthread_mutex_lock(&launcher.watch.lock);
   d->is_dead |= (uint32_t)is_dead;
   d->is_launching = 0;
   pthread_cond_broadcast(&launcher.launched);
@@ -216,10 +218,10 @@ static int visit(struct rondo_cuda_daemon *d) {
 // Returns 1 if some daemon has runs outstanding.
 static int pass(void) {
   int is_busy = 0;
-  pthread_mutex_lock(&launcher.lock);
-  for (uint32_t i = 0; i < launcher.count; i++)
-    is_busy |= visit(launcher.daemons[i]);
-  pthread_mutex_unlock(&launcher.lock);
+  pthread_mutex_lock(&launcher.watch.lock);
+  for (uint32_t i = 0; i < launcher.watch.count; i++)
+    is_busy |= visit(launcher.watch.daemons[i]);
+  pthread_mutex_unlock(&launcher.watch.lock);
   return is_busy;
 }
 
@@ -258,34 +260,8 @@ void rondo_cuda_launcher_kick(struct rondo_cuda_daemon *d) {
 
 // ------------------------------------------------------------------ coming and going --
 
-static int make_room(void) {
-  if (launcher.count < launcher.capacity)
-    return RONDO_SUCCESS;
-  uint32_t capacity = launcher.capacity ? 2 * launcher.capacity : 16;
-  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
-  struct rondo_cuda_daemon **daemons = realloc(launcher.daemons, capacity * sizeof *daemons);
-  if (!daemons)
-    return RONDO_ERR_NO_MEMORY;
-  launcher.daemons = daemons;
-  launcher.capacity = capacity;
-  return RONDO_SUCCESS;
-}
-
 int rondo_cuda_launcher_add(struct rondo_cuda_daemon *d) {
-  pthread_mutex_lock(&launcher.lock);
-  int status = make_room();
-  if (status == RONDO_SUCCESS && !launcher.is_started) {
-    if (pthread_create(&launcher.thread, NULL, launcher_main, NULL) == 0) {
-      pthread_setname_np(launcher.thread, "rondo-launcher");
-      launcher.is_started = 1;
-    } else {
-      status = RONDO_ERR_SYSTEM;
-    }
-  }
-  if (status == RONDO_SUCCESS)
-    launcher.daemons[launcher.count++] = d;
-  pthread_mutex_unlock(&launcher.lock);
-  return status;
+  return rondo_cuda_watch_add(&launcher.watch, d);
 }
 
 // 1 if a launch of the daemon is on the device, as far as the CUDA driver says. One that does not
@@ -326,15 +302,10 @@ static void await_leave(struct rondo_cuda_daemon *d) {
 }
 
 void rondo_cuda_launcher_remove(struct rondo_cuda_daemon *d) {
-  pthread_mutex_lock(&launcher.lock);
-  for (uint32_t i = 0; i < launcher.count; i++) {
-    if (launcher.daemons[i] != d)
-      continue;
-    launcher.daemons[i] = launcher.daemons[--launcher.count];
-    break;
-  }
+  pthread_mutex_lock(&launcher.watch.lock);
+  rondo_cuda_watch_take_out(&launcher.watch, d);
   while (d->is_launching)
-    pthread_cond_wait(&launcher.launched, &launcher.lock);
-  pthread_mutex_unlock(&launcher.lock);
+    pthread_cond_wait(&launcher.launched, &launcher.watch.lock);
+  pthread_mutex_unlock(&launcher.watch.lock);
   await_leave(d);
 }

@@ -1,7 +1,6 @@
 // Completions of the daemons on CUDA devices: one thread takes them for all ranks of the process, and a
 // thread that waits takes those of its own rank itself.
 #include <sched.h>
-#include <stdlib.h>
 
 #include "daemon/cuda/backend.h"
 #include "daemon/driver/clock.h"
@@ -17,14 +16,13 @@ struct poller {
   uint32_t is_parked; // K2
   uint32_t signal;    // futex
   uint8_t line[RONDO_LINE_BYTES - 8];
-  pthread_mutex_t lock; // guards the rest; held during a pass
-  pthread_t thread;
-  struct rondo_cuda_daemon **daemons;
-  uint32_t count, capacity;
-  int is_started;
+  struct rondo_cuda_watch watch; // its lock is held during a pass
 };
 
-static struct poller poller = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static void *poller_main(void *arg);
+
+static struct poller poller = {
+    .watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .main = poller_main, .name = "rondo-poller"}};
 
 // --------------------------------------------------------------------- the thread --
 
@@ -38,14 +36,14 @@ struct view {
 
 static struct view pass(void) {
   struct view seen = {0, 0};
-  pthread_mutex_lock(&poller.lock);
-  for (uint32_t i = 0; i < poller.count; i++) {
-    struct rondo_cuda_daemon *d = poller.daemons[i];
+  pthread_mutex_lock(&poller.watch.lock);
+  for (uint32_t i = 0; i < poller.watch.count; i++) {
+    struct rondo_cuda_daemon *d = poller.watch.daemons[i];
     seen.moved |= serve(d);
     seen.unfinished |= rondo_load_seq_cst_u64(&d->base.outstanding) != 0 ||
                        rondo_load_seq_cst_u32(&d->base.watched) != 0;
   }
-  pthread_mutex_unlock(&poller.lock);
+  pthread_mutex_unlock(&poller.watch.lock);
   return seen;
 }
 
@@ -98,45 +96,14 @@ void rondo_cuda_poller_kick(void) {
     rondo_futex_wake_all(&poller.signal);
 }
 
-static int make_room(void) {
-  if (poller.count < poller.capacity)
-    return RONDO_SUCCESS;
-  uint32_t capacity = poller.capacity ? 2 * poller.capacity : 16;
-  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
-  struct rondo_cuda_daemon **daemons = realloc(poller.daemons, capacity * sizeof *daemons);
-  if (!daemons)
-    return RONDO_ERR_NO_MEMORY;
-  poller.daemons = daemons;
-  poller.capacity = capacity;
-  return RONDO_SUCCESS;
-}
-
 int rondo_cuda_poller_add(struct rondo_cuda_daemon *d) {
-  pthread_mutex_lock(&poller.lock);
-  int status = make_room();
-  if (status == RONDO_SUCCESS && !poller.is_started) {
-    if (pthread_create(&poller.thread, NULL, poller_main, NULL) == 0) {
-      pthread_setname_np(poller.thread, "rondo-poller");
-      poller.is_started = 1;
-    } else {
-      status = RONDO_ERR_SYSTEM;
-    }
-  }
-  if (status == RONDO_SUCCESS)
-    poller.daemons[poller.count++] = d;
-  pthread_mutex_unlock(&poller.lock);
-  return status;
+  return rondo_cuda_watch_add(&poller.watch, d);
 }
 
 void rondo_cuda_poller_remove(struct rondo_cuda_daemon *d) {
-  pthread_mutex_lock(&poller.lock);
-  for (uint32_t i = 0; i < poller.count; i++) {
-    if (poller.daemons[i] != d)
-      continue;
-    poller.daemons[i] = poller.daemons[--poller.count];
-    break;
-  }
-  pthread_mutex_unlock(&poller.lock);
+  pthread_mutex_lock(&poller.watch.lock);
+  rondo_cuda_watch_take_out(&poller.watch, d);
+  pthread_mutex_unlock(&poller.watch.lock);
 }
 
 // ------------------------------------------------------------------ threads that wait --
