@@ -60,6 +60,13 @@ struct rondo_cuda_device {
   void *staging;
 };
 
+// What has been told of one block (rondo_daemon.noted).
+struct rondo_cuda_told {
+  uint64_t launches, leaves; // of its residencies, the last
+  uint64_t progress;         // when it last left
+  uint32_t is_fruitless;     // it did not progress in its last residency
+};
+
 struct rondo_cuda_daemon {
   struct rondo_daemon base;
   // Counted by submissions (K1), and what threads that wait sleep on.
@@ -73,6 +80,7 @@ struct rondo_cuda_daemon {
   uint64_t next_start_ns, pause_ns;
   uint64_t sweep_ns; // then blocks without known work are started too
   uint64_t starts;
+  struct rondo_cuda_told told[RONDO_MAX_BLOCKS];
   CUstream last_stream;      // of the last launch
   uint64_t failing_since_ns; // launches are refused since then; 0: they are not
   uint64_t launched_ns;

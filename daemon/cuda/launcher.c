@@ -105,6 +105,38 @@ static CUstream idle_stream(const struct rondo_cuda_daemon *d) {
   return NULL;
 }
 
+// ----------------------------------------------------------------- starts and quits --
+
+// A stuck block starts and quits a thousand times a second: of such a series only the first is told.
+static void tell(const struct rondo_cuda_daemon *d, uint32_t block, int what) {
+  if (d->base.noted && !d->told[block].is_fruitless)
+    d->base.noted(d->base.owner, what, block);
+}
+
+static void tell_left(struct rondo_cuda_daemon *d, uint32_t block, uint64_t leaves) {
+  struct rondo_cuda_told *told = &d->told[block];
+  uint64_t progress = progress_of(&d->status[block]);
+  tell(d, block, RONDO_NOTE_QUIT);
+  told->is_fruitless = progress == told->progress;
+  told->progress = progress;
+  told->leaves = leaves;
+}
+
+// Tells what the block has done since the last look. Of several residencies the last is told.
+static void note_block(struct rondo_cuda_daemon *d, uint32_t block) {
+  struct rondo_cuda_told *told = &d->told[block];
+  uint64_t leaves = rondo_load_acquire_u64(&d->status[block].leaves); // L3
+  uint64_t launches = rondo_load_acquire_u64(&d->status[block].launches);
+  if (told->leaves != told->launches && leaves >= told->launches)
+    tell_left(d, block, leaves);
+  if (launches == told->launches)
+    return;
+  tell(d, block, RONDO_NOTE_STARTED);
+  told->launches = launches;
+  if (leaves == launches)
+    tell_left(d, block, leaves);
+}
+
 // ---------------------------------------------------------------------- launching --
 
 // 1 if the last launch is still on its way: no block has begun it, and it has not ended.
@@ -194,6 +226,8 @@ static void note_attempt(struct rondo_cuda_daemon *d, const struct attempt *a, u
 // Looks after one daemon. The lock is held, and let go for the time of a launch: the CUDA driver may take
 // as long as the device is busy. Returns 1 if the daemon has runs outstanding.
 static int visit(struct rondo_cuda_daemon *d) {
+  for (uint32_t b = 0; b < d->block_count; b++)
+    note_block(d, b);
   if (d->is_dead || rondo_load_seq_cst_u64(&d->base.outstanding) == 0)
     return 0;
   uint64_t now_ns = rondo_now_ns();

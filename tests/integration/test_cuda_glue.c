@@ -1,6 +1,7 @@
 // The CUDA backend on the stand-in for the driver: what it does when a call fails, when a launch does
 // not return, when the device is awaited as a whole; and that it leaves nothing behind.
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,31 @@ static void daemons_that_leave_at_once_come_back(void **state) {
   struct rondo_counters counters;
   assert_int_equal(rondo_counters(job.ctx[0], &counters), RONDO_SUCCESS);
   assert_true(counters.starts > 10);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+}
+
+static int record_says(const char *word) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *file = open_memstream(&text, &bytes);
+  assert_non_null(file);
+  assert_int_equal(rondo_flight_write(job.ctx[0], file), RONDO_SUCCESS);
+  assert_int_equal(fclose(file), 0);
+  int says = strstr(text, word) != NULL;
+  free(text);
+  return says;
+}
+
+// Each round wakes the launcher, which is who tells.
+static void starts_and_quits_are_in_the_flight_record(void **state) {
+  (void)state;
+  struct rondo_config like = RONDO_CONFIG_INIT;
+  like.tuning.quit_period_ns = 1;
+  job_of(2, 1, 100);
+  assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_SUCCESS);
+  for (uint32_t i = 0; !record_says("\"event\": \"start\"") || !record_says("\"event\": \"quit\"");
+       i++)
+    assert_int_equal(rondo_test_cuda_round(&job, i), RONDO_SUCCESS);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
@@ -406,6 +432,7 @@ int main(void) {
       TEST(ranks_of_one_device_reduce),
       TEST(ranks_of_several_peer_devices_reduce),
       TEST(daemons_that_leave_at_once_come_back),
+      TEST(starts_and_quits_are_in_the_flight_record),
       TEST(a_blocking_launch_lets_the_ranks_take_turns),
       TEST(one_hardware_queue_is_enough_for_runs),
       TEST(buffers_that_the_device_cannot_use_are_refused),
