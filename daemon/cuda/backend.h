@@ -54,6 +54,7 @@ struct rondo_cuda_device {
   uint64_t residency_ns; // daemons stay no longer than this; 0: as configured
   int shares_queue;      // all streams have one hardware queue
   int pageable;          // it can use all memory of this process
+  uint64_t friends;      // by ordinal: devices whose memory it can use
   struct rondo_cuda_memory memory;
   pthread_mutex_t copy_lock; // guards the two below
   CUstream copies;
@@ -122,7 +123,9 @@ void rondo_cuda_leave(struct rondo_cuda_stay *stay);
 
 int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why);
 void rondo_cuda_close(struct rondo_device *device);
-int rondo_cuda_connector_kind(struct rondo_device *device);
+unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why);
+// 1 if the device can use buffers on device `ordinal` in place.
+int rondo_cuda_can_borrow(const struct rondo_cuda_device *d, int ordinal);
 // Once more open, without asking.
 void rondo_cuda_keep(struct rondo_cuda_device *device);
 

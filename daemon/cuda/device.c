@@ -20,6 +20,12 @@ void rondo_cuda_time(const void *image) {
   pthread_mutex_unlock(&devices_lock);
 }
 
+// By ordinal: devices to which some other could not be given access though the hardware offers it. What is
+// sent by reference may be read by any: buffers of ranks on other devices may not lie there.
+static uint64_t unlent;
+
+static uint64_t bit_of(const struct rondo_cuda_device *d) { return UINT64_C(1) << d->ordinal; }
+
 CUresult rondo_cuda_enter(const struct rondo_cuda_device *device, struct rondo_cuda_stay *stay) {
   CUcontext left;
   stay->device = device;
@@ -168,25 +174,40 @@ static void device_destroy(struct rondo_cuda_device *d) {
   rondo_memory_free(d);
 }
 
-// Lets each device reach the memory of the others where the hardware offers it.
-static void befriend(struct rondo_cuda_device *d) {
+// Lets a device use the memory of another, where the hardware offers it.
+static void befriend(struct rondo_cuda_device *d, const struct rondo_cuda_device *peer) {
   struct rondo_cuda_stay stay;
-  for (uint32_t i = 0; i < RONDO_CUDA_MAX_DEVICES; i++) {
-    struct rondo_cuda_device *peer = devices[i];
-    int can = 0;
-    if (!peer || d->api->device_can_access_peer(&can, d->handle, peer->handle) != CUDA_SUCCESS ||
-        !can)
-      continue;
-    // "Already enabled" is as good: the application, or an earlier opening, has done it.
-    if (rondo_cuda_enter(d, &stay) == CUDA_SUCCESS) {
-      (void)d->api->ctx_enable_peer_access(peer->ctx, 0);
-      rondo_cuda_leave(&stay);
-    }
-    if (rondo_cuda_enter(peer, &stay) == CUDA_SUCCESS) {
-      (void)d->api->ctx_enable_peer_access(d->ctx, 0);
-      rondo_cuda_leave(&stay);
-    }
+  int can = 0;
+  CUresult result = d->api->device_can_access_peer(&can, d->handle, peer->handle);
+  if (result == CUDA_SUCCESS && !can)
+    return;
+  if (result == CUDA_SUCCESS)
+    result = rondo_cuda_enter(d, &stay);
+  if (result == CUDA_SUCCESS) {
+    result = d->api->ctx_enable_peer_access(peer->ctx, 0);
+    rondo_cuda_leave(&stay);
   }
+  // The application, or an earlier opening, may have done it.
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+    rondo_store_relaxed_u64(&d->friends, d->friends | bit_of(peer));
+  else
+    rondo_store_relaxed_u64(&unlent, unlent | bit_of(peer));
+}
+
+static void befriend_all(struct rondo_cuda_device *d) {
+  for (uint32_t i = 0; i < RONDO_CUDA_MAX_DEVICES; i++) {
+    if (!devices[i])
+      continue;
+    befriend(d, devices[i]);
+    befriend(devices[i], d);
+  }
+}
+
+static void forget_friend(const struct rondo_cuda_device *d) {
+  for (uint32_t i = 0; i < RONDO_CUDA_MAX_DEVICES; i++)
+    if (devices[i])
+      rondo_store_relaxed_u64(&devices[i]->friends, devices[i]->friends & ~bit_of(d));
+  rondo_store_relaxed_u64(&unlent, unlent & ~bit_of(d));
 }
 
 static int find_device(struct rondo_cuda_device *d, int ordinal, char *why) {
@@ -246,7 +267,7 @@ static int device_create(int ordinal, struct rondo_cuda_device **device, char *w
   }
   if (status == RONDO_SUCCESS) {
     heed_environment(d, why);
-    befriend(d);
+    befriend_all(d);
     *device = d;
   } else {
     device_destroy(d);
@@ -287,26 +308,62 @@ void rondo_cuda_close(struct rondo_device *device) {
   pthread_mutex_lock(&devices_lock);
   if (--d->opened == 0) {
     devices[d->ordinal] = NULL;
+    forget_friend(d);
     device_destroy(d);
   }
   pthread_mutex_unlock(&devices_lock);
 }
 
-// Ranks of the process may be on any device: if there is one that cannot reach the memory of this one,
-// they hand data to each other in page-locked memory.
-int rondo_cuda_connector_kind(struct rondo_device *device) {
-  const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
+// ----------------------------------------------------------------------- reach ---
+
+int rondo_cuda_can_borrow(const struct rondo_cuda_device *d, int ordinal) {
+  return ordinal >= 0 && (uint32_t)ordinal < RONDO_CUDA_MAX_DEVICES &&
+         (rondo_load_relaxed_u64(&d->friends) & ~rondo_load_relaxed_u64(&unlent)) >> ordinal & 1;
+}
+
+// 1, 0, or -1 if the CUDA driver does not say.
+static int offers_access(const struct rondo_cuda_device *d, int ordinal) {
+  CUdevice peer = 0;
+  int can = 0;
+  if (d->api->device_get(&peer, ordinal) != CUDA_SUCCESS ||
+      d->api->device_can_access_peer(&can, d->handle, peer) != CUDA_SUCCESS)
+    return -1;
+  return can != 0;
+}
+
+// 1 if `d` can use the memory of `owner`, and that of each device that `owner` can use: a buffer of a rank
+// there may lie on any of them.
+static int reaches_buffers(const struct rondo_cuda_device *d,
+                           const struct rondo_cuda_device *owner) {
   int count = 0;
-  if (d->api->device_get_count(&count) != CUDA_SUCCESS)
-    return RONDO_MEMORY_SHARED;
-  for (int ordinal = 0; ordinal < count; ordinal++) {
-    CUdevice peer;
-    int can = 0;
-    if (ordinal == d->ordinal)
-      continue;
-    if (d->api->device_get(&peer, ordinal) != CUDA_SUCCESS ||
-        d->api->device_can_access_peer(&can, peer, d->handle) != CUDA_SUCCESS || !can)
-      return RONDO_MEMORY_SHARED;
+  if (!(rondo_load_relaxed_u64(&d->friends) & bit_of(owner)) ||
+      d->api->device_get_count(&count) != CUDA_SUCCESS)
+    return 0;
+  for (int ordinal = 0; ordinal < count; ordinal++)
+    if (ordinal != d->ordinal && ordinal != owner->ordinal && offers_access(owner, ordinal) != 0 &&
+        offers_access(d, ordinal) != 1)
+      return 0;
+  return 1;
+}
+
+unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why) {
+  const struct rondo_cuda_device *f = rondo_cuda_device_of(from);
+  const struct rondo_cuda_device *t = rondo_cuda_device_of(to);
+  unsigned reach = RONDO_REACH_ALL;
+  if (f != t) {
+    reach = rondo_load_relaxed_u64(&f->friends) & bit_of(t) ? RONDO_REACH_MEMORY : 0;
+    reach |= reaches_buffers(t, f) ? RONDO_REACH_BUFFERS : 0;
   }
-  return RONDO_MEMORY_DEVICE;
+  const char *buffers = reach & RONDO_REACH_BUFFERS ? "in place" : "by way of it";
+  if (why && f == t)
+    snprintf(why, RONDO_WHY_BYTES, "in memory of device %d, on which both ranks are", t->ordinal);
+  else if (why && reach & RONDO_REACH_MEMORY)
+    snprintf(why, RONDO_WHY_BYTES,
+             "in memory of device %d, to which device %d has peer access; buffers are read %s",
+             t->ordinal, f->ordinal, buffers);
+  else if (why)
+    snprintf(why, RONDO_WHY_BYTES,
+             "in page-locked host memory: device %d has no peer access to device %d", f->ordinal,
+             t->ordinal);
+  return reach;
 }

@@ -312,13 +312,10 @@ static int is_on_device(const struct rondo_cuda_device *d, const void *memory) {
   return origin_of(d, (uint64_t)(uintptr_t)memory).type == CU_MEMORYTYPE_DEVICE;
 }
 
+// Memory of another device only if a rank of the process is there: then there is access to it.
 static int can_reach(const struct rondo_cuda_device *d, const struct origin *o) {
-  CUdevice peer = 0;
-  int can = o->ordinal == d->ordinal || o->type == CU_MEMORYTYPE_HOST;
-  if (!can && d->api->device_get(&peer, o->ordinal) == CUDA_SUCCESS &&
-      d->api->device_can_access_peer(&can, d->handle, peer) != CUDA_SUCCESS)
-    can = 0;
-  return can;
+  return o->ordinal == d->ordinal || o->type == CU_MEMORYTYPE_HOST ||
+         rondo_cuda_can_borrow(d, o->ordinal);
 }
 
 // The first and the last byte are asked for, not the allocation: a buffer may span several.

@@ -23,6 +23,13 @@ enum rondo_memory_kind {
   RONDO_MEMORY_DEVICE = 1  // the device's own: the CPU writes and reads it by calls only
 };
 
+// What ranks on two devices of this process can use of each other.
+enum rondo_reach {
+  RONDO_REACH_MEMORY = 1, // the one can use memory of the other in place
+  RONDO_REACH_BUFFERS = 2 // the other can use all buffers that `check` lets the one have
+};
+#define RONDO_REACH_ALL (RONDO_REACH_MEMORY | RONDO_REACH_BUFFERS)
+
 enum rondo_note {
   RONDO_NOTE_STARTED = 0, // a block was
   RONDO_NOTE_QUIT = 1,    // a block has
@@ -130,9 +137,9 @@ struct rondo_driver {
   // Between any two of the user's buffers, done on return; likewise.
   int (*copy)(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
 
-  // The kind of memory by which ranks on any two devices of this process can hand data to each other.
-  // Where it is the shared one no device reads the buffers of a rank on another.
-  int (*connector_kind)(struct rondo_device *device);
+  // What a rank on `from` can do to one on `to`: enum rondo_reach, and in `why`, if it is not null, where
+  // it puts what it sends, and why there. Null: everything, for all of them.
+  unsigned (*reach)(struct rondo_device *from, struct rondo_device *to, char *why);
   // RONDO_SUCCESS if the device can use the whole of a user's buffer, else RONDO_ERR_INVALID. Null: it
   // can use all memory of this process.
   int (*check)(struct rondo_device *device, const void *memory, uint64_t bytes, char *why);

@@ -208,11 +208,6 @@ static int host_read(struct rondo_device *device, void *to, uint64_t from, uint6
   return RONDO_SUCCESS;
 }
 
-static int host_connector_kind(struct rondo_device *device) {
-  (void)device;
-  return RONDO_MEMORY_DEVICE;
-}
-
 static int host_copy(struct rondo_device *device, void *dst, const void *src, uint64_t bytes) {
   (void)device;
   memcpy(dst, src, bytes);
@@ -229,7 +224,6 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .write = host_write,
                                                .read = host_read,
                                                .copy = host_copy,
-                                               .connector_kind = host_connector_kind,
                                                .create = host_create,
                                                .destroy = host_destroy,
                                                .attach = host_attach,

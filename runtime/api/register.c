@@ -253,14 +253,6 @@ static int build_plan(struct rondo_coll *coll) {
                           rondo_kind_name(coll->desc.kind), p->nranks);
 }
 
-// From how many bytes on payloads are passed by reference; 0: the default.
-static uint32_t reference_bytes(const struct rondo_rank *rank) {
-  const struct rondo_driver *driver = rank->device->driver;
-  if (!driver->is_direct && driver->connector_kind(rank->device) == RONDO_MEMORY_SHARED)
-    return UINT32_MAX; // the peer cannot reach the buffer
-  return rank->manual.reference_bytes;
-}
-
 // Makes all that the collective needs and enters it in the job. `coll` is off the free list.
 static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_party *p = &coll->party;
@@ -269,7 +261,7 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
                                       .slot_bytes = rank->cfg.slot_bytes,
                                       .slot_count = m->slot_count,
                                       .block_bytes = m->block_bytes,
-                                      .reference_bytes = reference_bytes(rank),
+                                      .reference_bytes = m->reference_bytes,
                                       .first_sequence = m->first_sequence,
                                       .is_mapped = m->is_mapped};
   p->rank = rank->cfg.rank;

@@ -22,7 +22,7 @@ int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, cha
                               self->cfg.rank_count);
   } else {
     pthread_mutex_lock(&self->world->lock);
-    int found = rondo_peers_transport(self->world, rank, why, why_bytes);
+    int found = rondo_peers_transport(self->world, self, rank, why, why_bytes);
     pthread_mutex_unlock(&self->world->lock);
     if (found < 0)
       status = RONDO_IN_PROGRESS;

@@ -350,6 +350,8 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
     if (fresh)
       comm = make(world, party);
   }
+  if (comm)
+    comm->devices[party->position] = world->members[party->rank]->device;
   if (!comm || rondo_communicator_connect(comm, party->plan, party->position) != RONDO_SUCCESS) {
     if (comm && fresh)
       rondo_communicator_destroy(comm);

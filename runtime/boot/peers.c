@@ -33,11 +33,24 @@ static int say(char *why, size_t why_bytes, int transport, const char *text) {
   return transport;
 }
 
-int rondo_peers_transport(const struct rondo_world *world, uint32_t rank, char *why,
-                          size_t why_bytes) {
+// Between devices that differ in what they reach: where connectors lie.
+static int say_local(const struct rondo_world *world, const struct rondo_rank *self, uint32_t rank,
+                     char *why, size_t why_bytes) {
+  char reason[RONDO_WHY_BYTES];
+  const struct rondo_driver *driver = self->device->driver;
+  if (!driver->reach)
+    return say(why, why_bytes, RONDO_TRANSPORT_LOCAL, "the rank lives in this process");
+  if (!world->members[rank])
+    return say(why, why_bytes, -1, "on which device the rank is is not known yet");
+  (void)driver->reach(self->device, world->members[rank]->device, reason);
+  return say(why, why_bytes, RONDO_TRANSPORT_LOCAL, reason);
+}
+
+int rondo_peers_transport(const struct rondo_world *world, const struct rondo_rank *self,
+                          uint32_t rank, char *why, size_t why_bytes) {
   uint32_t process = world->mesh ? rondo_peers_where(world, rank) : RONDO_HERE;
   if (process == RONDO_HERE)
-    return say(why, why_bytes, RONDO_TRANSPORT_LOCAL, "the rank lives in this process");
+    return say_local(world, self, rank, why, why_bytes);
   if (world->gone[rank])
     return say(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank has left or is lost");
   if (process >= world->peer_count)

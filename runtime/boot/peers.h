@@ -34,8 +34,8 @@ void rondo_peers_close(struct rondo_world *world);
 uint32_t rondo_peers_where(const struct rondo_world *world, uint32_t rank);
 
 // How this process reaches a rank: enum rondo_transport, or -1 if it is not known yet; and why.
-int rondo_peers_transport(const struct rondo_world *world, uint32_t rank, char *why,
-                          size_t why_bytes);
+int rondo_peers_transport(const struct rondo_world *world, const struct rondo_rank *self,
+                          uint32_t rank, char *why, size_t why_bytes);
 
 // A notice about the party's registration.
 static inline struct rondo_notice_short rondo_notice_about(const struct rondo_party *party) {

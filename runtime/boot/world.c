@@ -32,7 +32,10 @@ static void world_free(struct rondo_world *w) {
   rondo_meetings_free(w);
   rondo_pool_fini(&w->pool);
   rondo_arena_destroy(w->arena);
+  for (uint32_t i = 0; i < w->other_count; i++)
+    w->others[i]->driver->close(w->others[i]);
   w->device->driver->close(w->device);
+  free(w->others);
   pthread_mutex_destroy(&w->lock);
   free(w->members);
   free(w);
@@ -68,6 +71,27 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   return RONDO_SUCCESS;
 }
 
+// Keeps the rank's device open as long as the job: connectors may lie there.
+static int keep_device(struct rondo_world *w, const struct rondo_rank *rank) {
+  char why[RONDO_WHY_BYTES] = "no memory";
+  int is_known = w->device == rank->device;
+  for (uint32_t i = 0; i < w->other_count && !is_known; i++)
+    is_known = w->others[i] == rank->device;
+  if (is_known)
+    return RONDO_SUCCESS;
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
+  struct rondo_device **grown = realloc(w->others, (w->other_count + 1) * sizeof *grown);
+  int status = grown ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+  if (grown) {
+    w->others = grown;
+    status = rank->device->driver->open(&rank->cfg, &w->others[w->other_count], why);
+  }
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank %u: %s", rank->cfg.rank, why);
+  w->other_count++;
+  return RONDO_SUCCESS;
+}
+
 // One more rank of a job that is here already.
 static int world_add(struct rondo_world *w, const struct rondo_rank *rank) {
   const struct rondo_config *cfg = &rank->cfg;
@@ -82,7 +106,10 @@ static int world_add(struct rondo_world *w, const struct rondo_rank *rank) {
                             cfg->rank, rank->device->driver->name, w->device->driver->name);
   if (w->members[cfg->rank])
     return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "init: rank %u is in this job already", cfg->rank);
-  return w->mesh ? rondo_mesh_calls->add_rank(w->mesh, cfg->rank) : RONDO_SUCCESS;
+  int status = keep_device(w, rank);
+  if (status == RONDO_SUCCESS && w->mesh)
+    status = rondo_mesh_calls->add_rank(w->mesh, cfg->rank);
+  return status;
 }
 
 int rondo_world_join(struct rondo_rank *rank, struct rondo_world **world) {

@@ -33,10 +33,12 @@ struct rondo_world {
   uint32_t process; // tests: several processes of a job in one; else 0
   uint32_t rank_count;
   uint32_t member_count;
-  uint64_t peer_timeout_ns;    // how long a process on which somebody is blocked may be silent
-  pthread_mutex_t lock;        // guards all below; taken before a rank's own lock
-  struct rondo_rank **members; // by rank; null while absent
-  struct rondo_device *device; // opened by the world, as its first rank's
+  uint64_t peer_timeout_ns;     // how long a process on which somebody is blocked may be silent
+  pthread_mutex_t lock;         // guards all below; taken before a rank's own lock
+  struct rondo_rank **members;  // by rank; null while absent
+  struct rondo_device *device;  // opened by the world, as its first rank's
+  struct rondo_device **others; // likewise: those of later ranks
+  uint32_t other_count;
   struct rondo_pool pool;
   void *meetings; // tree (search.h) of struct rondo_meeting, by id
   // Of a job that reaches beyond this process: peers.h.

@@ -8,34 +8,51 @@ void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo
                      struct rondo_arena *arena) {
   memset(pool, 0, sizeof *pool);
   pool->device = device;
-  pool->kind = device->driver->connector_kind(device);
   pool->arena = arena;
   pool->limit_bytes = limit_bytes;
 }
 
-static void *alloc_memory(struct rondo_pool *pool, uint64_t size) {
+static void *alloc_memory(struct rondo_pool *pool, struct rondo_place at, uint64_t size) {
   if (pool->arena)
     return rondo_arena_alloc(pool->arena, size);
-  return pool->device->driver->alloc(pool->device, pool->kind, size);
+  return at.device->driver->alloc(at.device, at.kind, size);
 }
 
-static void free_memory(struct rondo_pool *pool, void *memory) {
+static void free_memory(struct rondo_pool *pool, struct rondo_place at, void *memory) {
   if (pool->arena)
     (void)rondo_arena_free(pool->arena, memory);
   else
-    pool->device->driver->free(pool->device, pool->kind, memory);
+    at.device->driver->free(at.device, at.kind, memory);
 }
 
 static void drop_idle(struct rondo_pool *pool) {
-  for (uint32_t k = 0; k < RONDO_POOL_CLASSES; k++) {
-    while (pool->idle[k]) {
-      struct rondo_pool_piece *piece = pool->idle[k];
-      pool->idle[k] = piece->next;
-      pool->held_bytes -= UINT64_C(1) << k;
-      free_memory(pool, piece->memory);
-      free(piece);
+  for (struct rondo_pool_shelf *shelf = pool->shelves; shelf; shelf = shelf->next) {
+    for (uint32_t k = 0; k < RONDO_POOL_CLASSES; k++) {
+      while (shelf->idle[k]) {
+        struct rondo_pool_piece *piece = shelf->idle[k];
+        shelf->idle[k] = piece->next;
+        pool->held_bytes -= UINT64_C(1) << k;
+        free_memory(pool, shelf->at, piece->memory);
+        free(piece);
+      }
     }
   }
+}
+
+// The shelf of a place, which is made if it is not there. Null when memory is used up.
+static struct rondo_pool_shelf *shelf_of(struct rondo_pool *pool, struct rondo_place at) {
+  struct rondo_pool_shelf *shelf = pool->shelves;
+  while (shelf && (shelf->at.device != at.device || shelf->at.kind != at.kind))
+    shelf = shelf->next;
+  if (shelf)
+    return shelf;
+  shelf = calloc(1, sizeof *shelf);
+  if (!shelf)
+    return NULL;
+  shelf->at = at;
+  shelf->next = pool->shelves;
+  pool->shelves = shelf;
+  return shelf;
 }
 
 void rondo_pool_fini(struct rondo_pool *pool) {
@@ -45,13 +62,19 @@ void rondo_pool_fini(struct rondo_pool *pool) {
     pool->spare = piece->next;
     free(piece);
   }
+  while (pool->shelves) {
+    struct rondo_pool_shelf *shelf = pool->shelves;
+    pool->shelves = shelf->next;
+    free(shelf);
+  }
 }
 
-static struct rondo_pool_piece *make_piece(struct rondo_pool *pool, uint64_t size) {
+static struct rondo_pool_piece *make_piece(struct rondo_pool *pool, struct rondo_place at,
+                                           uint64_t size) {
   struct rondo_pool_piece *piece = malloc(sizeof *piece);
   if (!piece)
     return NULL;
-  piece->memory = alloc_memory(pool, size);
+  piece->memory = alloc_memory(pool, at, size);
   if (piece->memory)
     return piece;
   free(piece);
@@ -66,18 +89,20 @@ static uint32_t class_of(uint64_t bytes) {
   return k;
 }
 
-void *rondo_pool_take(struct rondo_pool *pool, uint64_t bytes, uint64_t *got_bytes) {
+void *rondo_pool_take(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
+                      uint64_t *got_bytes) {
   uint32_t k = class_of(bytes);
   uint64_t size = UINT64_C(1) << k;
   if (bytes > size || pool->used_bytes + size > pool->limit_bytes)
     return NULL;
-  struct rondo_pool_piece *piece = pool->idle[k];
+  struct rondo_pool_shelf *shelf = shelf_of(pool, at);
+  struct rondo_pool_piece *piece = shelf ? shelf->idle[k] : NULL;
   if (piece) {
-    pool->idle[k] = piece->next;
+    shelf->idle[k] = piece->next;
   } else {
     if (pool->held_bytes + size > pool->limit_bytes)
       drop_idle(pool);
-    piece = make_piece(pool, size);
+    piece = shelf ? make_piece(pool, at, size) : NULL;
     if (!piece)
       return NULL;
     pool->held_bytes += size;
@@ -89,19 +114,21 @@ void *rondo_pool_take(struct rondo_pool *pool, uint64_t bytes, uint64_t *got_byt
   return piece->memory;
 }
 
-void rondo_pool_give(struct rondo_pool *pool, void *memory, uint64_t got_bytes) {
+void rondo_pool_give(struct rondo_pool *pool, struct rondo_place at, void *memory,
+                     uint64_t got_bytes) {
+  struct rondo_pool_shelf *shelf = shelf_of(pool, at); // it is there
   struct rondo_pool_piece *piece = pool->spare;
   uint32_t k = class_of(got_bytes);
   pool->spare = piece->next;
   piece->memory = memory;
-  piece->next = pool->idle[k];
-  pool->idle[k] = piece;
+  piece->next = shelf->idle[k];
+  shelf->idle[k] = piece;
   pool->used_bytes -= got_bytes;
 }
 
-int rondo_pool_write(const struct rondo_pool *pool, void *to, const void *from, uint64_t bytes) {
-  if (pool->kind == RONDO_MEMORY_DEVICE)
-    return pool->device->driver->write(pool->device, (uint64_t)(uintptr_t)to, from, bytes);
+int rondo_place_write(struct rondo_place at, void *to, const void *from, uint64_t bytes) {
+  if (at.kind == RONDO_MEMORY_DEVICE)
+    return at.device->driver->write(at.device, (uint64_t)(uintptr_t)to, from, bytes);
   memcpy(to, from, bytes);
   return RONDO_SUCCESS;
 }

@@ -17,28 +17,43 @@ struct rondo_pool_piece {
   void *memory;
 };
 
-struct rondo_pool {
+// Where a piece lies, if not in an arena.
+struct rondo_place {
   struct rondo_device *device;
-  int kind;                  // enum rondo_memory_kind
-  struct rondo_arena *arena; // where pieces come from; null: memory of the device
+  int kind; // enum rondo_memory_kind
+};
+
+// The idle pieces of one place.
+struct rondo_pool_shelf {
+  struct rondo_pool_shelf *next;
+  struct rondo_place at;
   struct rondo_pool_piece *idle[RONDO_POOL_CLASSES]; // by power of two
-  struct rondo_pool_piece *spare;                    // one for each piece that is given out
+};
+
+struct rondo_pool {
+  struct rondo_device *device; // the job's first
+  struct rondo_arena *arena;   // where pieces come from; null: memory of devices
+  struct rondo_pool_shelf *shelves;
+  struct rondo_pool_piece *spare; // one for each piece that is given out
   uint64_t limit_bytes;
   uint64_t used_bytes; // given out; idle pieces count too in held_bytes
   uint64_t held_bytes;
 };
 
-// Pieces are memory of `device`, or of `arena` if that is not null; both outlive the pool.
+// Pieces are memory of devices, or of `arena` if that is not null; all of them outlive the pool.
 void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
                      struct rondo_arena *arena);
 void rondo_pool_fini(struct rondo_pool *pool);
 
-// A piece of at least `bytes`, with anything in it; its true size is written to `got_bytes`. Null
-// when the budget or the machine's memory is used up.
-void *rondo_pool_take(struct rondo_pool *pool, uint64_t bytes, uint64_t *got_bytes);
-void rondo_pool_give(struct rondo_pool *pool, void *memory, uint64_t got_bytes);
+// A piece of at least `bytes` at a place, with anything in it; its true size is written to `got_bytes`.
+// Null when the budget or the machine's memory is used up.
+void *rondo_pool_take(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
+                      uint64_t *got_bytes);
+// `at` as it was taken.
+void rondo_pool_give(struct rondo_pool *pool, struct rondo_place at, void *memory,
+                     uint64_t got_bytes);
 
-// Writes to a piece. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
-int rondo_pool_write(const struct rondo_pool *pool, void *to, const void *from, uint64_t bytes);
+// Writes to a piece there. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+int rondo_place_write(struct rondo_place at, void *to, const void *from, uint64_t bytes);
 
 #endif // RONDO_RUNTIME_MEMORY_POOL_H

@@ -101,13 +101,16 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
   comm->members = malloc(shape->nranks * sizeof *members);
   comm->where = malloc(shape->nranks * sizeof *comm->where);
   comm->first_from = malloc(shape->nranks * sizeof *comm->first_from);
-  if (!comm->members || !comm->where || !comm->first_from) {
+  comm->devices = calloc(shape->nranks, sizeof(struct rondo_device *));
+  if (!comm->members || !comm->where || !comm->first_from || !comm->devices) {
     rondo_communicator_destroy(comm);
     return NULL;
   }
   memcpy(comm->members, members, shape->nranks * sizeof *members);
-  for (uint32_t i = 0; i < shape->nranks; i++)
+  for (uint32_t i = 0; i < shape->nranks; i++) {
     comm->where[i] = RONDO_HERE;
+    comm->devices[i] = device->driver->reach ? NULL : device;
+  }
   memset(comm->first_from, 0xff, shape->nranks * sizeof *comm->first_from); // NO_LINK
   comm->shape = *shape;
   comm->gate.state = RONDO_GATE_CLOSED;
@@ -120,18 +123,32 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   struct rondo_device *device = comm->pool->device;
   for (uint32_t i = 0; comm->links && i < comm->link_count; i++)
     if (comm->links[i].bytes)
-      rondo_pool_give(comm->pool, comm->links[i].first, comm->links[i].bytes);
+      rondo_pool_give(comm->pool, comm->links[i].at, comm->links[i].first, comm->links[i].bytes);
   free(comm->links);
+  free(comm->devices);
   free(comm->first_from);
   free(comm->where);
   free(comm->members);
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
 }
 
+// What the producer of a link whose consumer is here can do: enum rondo_reach.
+static unsigned reach_of(const struct rondo_communicator *comm, const struct rondo_link *link) {
+  struct rondo_device *from = comm->devices[link->from];
+  struct rondo_device *to = comm->devices[link->to];
+  return from && to->driver->reach ? to->driver->reach(from, to, NULL) : RONDO_REACH_ALL;
+}
+
+// From how many bytes on payloads are passed by reference.
+static uint32_t reference_bytes(const struct rondo_communicator *comm, unsigned reach) {
+  return reach & RONDO_REACH_BUFFERS ? comm->shape.reference_bytes : UINT32_MAX;
+}
+
 // Payload bytes that a slot needs when the member at `from` sends: nothing for what fits beside
 // the mark, and little where everything large goes by reference. Between processes that
 // depends on the buffers of each run.
-static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t from) {
+static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t from,
+                              unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
   uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
   struct rondo_plan_request request = {s->kind, s->algorithm, from, s->nranks, s->root};
@@ -146,7 +163,7 @@ static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t fr
     if ((p & RONDO_PRIM_SEND) && !(p & RONDO_PRIM_COPY) && ((p & RONDO_PRIM_RECV) || s->scaled))
       computes = 1;
   }
-  if (computes || chunk_bytes < s->reference_bytes || comm->where[from] != RONDO_HERE)
+  if (computes || chunk_bytes < reference_bytes(comm, reach) || comm->where[from] != RONDO_HERE)
     return chunk_bytes;
   return s->reference_bytes;
 }
@@ -161,7 +178,7 @@ struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm
 
 // Writes the connectors of a link, one a block, to where they will be.
 static int write_connectors(const struct rondo_communicator *comm, const struct rondo_link *link,
-                            uint64_t slot_bytes) {
+                            uint64_t slot_bytes, unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
   uint64_t head_bytes = rondo_connector_bytes(s->slot_count);
   struct rondo_connector *c = calloc(1, head_bytes);
@@ -170,31 +187,35 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
     c->payload = slot_bytes ? head_bytes : 0;
     c->slot_count = s->slot_count;
     c->slot_bytes = (uint32_t)slot_bytes;
-    c->reference_bytes = s->reference_bytes;
+    c->reference_bytes = reference_bytes(comm, reach);
     c->producer_rank = comm->members[link->from];
     c->consumer_rank = comm->members[link->to];
     rondo_connector_init(c, s->first_sequence);
     c->is_mapped = s->is_mapped;
   }
   for (uint32_t b = 0; b < s->blocks && status == RONDO_SUCCESS; b++)
-    status = rondo_pool_write(comm->pool, rondo_link_connector(link, b), c, head_bytes);
+    status = rondo_place_write(link->at, rondo_link_connector(link, b), c, head_bytes);
   free(c);
   return status;
 }
 
-// Makes the connectors of a link whose consumer is here.
+// Makes the connectors of a link whose consumer is here: on the consumer's device, if the producer reaches
+// that.
 static int make_connectors(struct rondo_communicator *comm, struct rondo_link *link) {
   const struct rondo_shape *s = &comm->shape;
-  uint64_t slot_bytes = payload_bytes(comm, link->from);
+  unsigned reach = reach_of(comm, link);
+  uint64_t slot_bytes = payload_bytes(comm, link->from, reach);
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
-  link->first = rondo_pool_take(comm->pool, stride * s->blocks, &link->bytes);
+  link->at.device = comm->devices[link->to];
+  link->at.kind = reach & RONDO_REACH_MEMORY ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
+  link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
   if (!link->first)
     return RONDO_ERR_NO_MEMORY;
   link->stride_bytes = stride;
-  int status = write_connectors(comm, link, slot_bytes);
+  int status = write_connectors(comm, link, slot_bytes, reach);
   if (status != RONDO_SUCCESS)
-    rondo_pool_give(comm->pool, link->first, link->bytes);
+    rondo_pool_give(comm->pool, link->at, link->first, link->bytes);
   return status;
 }
 
@@ -213,6 +234,10 @@ static int grow_links(struct rondo_communicator *comm) {
 static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
   uint32_t elsewhere = comm->where[from] == RONDO_HERE ? comm->where[to] : comm->where[from];
   if (elsewhere == RONDO_SOMEWHERE || rondo_communicator_link(comm, from, to))
+    return RONDO_SUCCESS;
+  // Of two members here whose devices matter the later one makes the links between them.
+  if ((comm->where[from] == RONDO_HERE && !comm->devices[from]) ||
+      (comm->where[to] == RONDO_HERE && !comm->devices[to]))
     return RONDO_SUCCESS;
   struct rondo_link link = {.from = from, .to = to, .process = elsewhere};
   link.is_outgoing = comm->where[to] != RONDO_HERE;

@@ -55,6 +55,7 @@ struct rondo_link {
   struct rondo_connector *first; // null: a peer has not said where yet
   uint64_t stride_bytes;         // from one block's connector to the next
   uint64_t bytes;                // taken from the pool; outgoing: none
+  struct rondo_place at;         // where the pool has it
   uint32_t next_from;            // index of another link with the same `from`; UINT32_MAX: none
 };
 
@@ -66,6 +67,7 @@ struct rondo_communicator {
   uint64_t generation;             // of its registrations
   uint32_t *members;               // ranks of the job, by position
   uint32_t *where;                 // their processes, by position; RONDO_HERE; RONDO_SOMEWHERE
+  struct rondo_device **devices;   // ... and devices, as far as they are here and known
   uint32_t joined;                 // members that have registered, here or elsewhere
   uint32_t present;                // of those here, that have not deregistered
   uint32_t link_count;             // connectors from one position to another, for all blocks
@@ -84,13 +86,14 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
 // Makes a communicator for the ranks `members` (copied), all of them here unless the caller changes
-// `where`. Null when memory is used up.
+// `where`. If devices differ in what they reach, the caller puts that of each member into `devices` when it
+// registers. Null when memory is used up.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
                                                      const uint32_t *members);
 
-// Makes the links that `plan` of the member at `position` needs to peers of which is known where
-// they are, unless they are there already, and connectors for those whose consumer is
+// Makes the links that `plan` of the member at `position` needs to peers of which is known where,
+// and on which device, they are, unless they are there already, and connectors for those whose consumer is
 // here. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position);

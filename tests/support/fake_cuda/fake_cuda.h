@@ -26,8 +26,9 @@
 #define RONDO_FAKE_MAX_DEVICES 8u
 
 struct rondo_fake_options {
-  uint32_t devices;         // 0: there is none
-  uint32_t peer_access;     // 1: every device can reach the memory of every other
+  uint32_t devices; // 0: there is none
+  // 1: every device can reach the memory of every other; 0: none; n: of every other of the same n in a row.
+  uint32_t peer_access;
   uint32_t multiprocessors; // of a device
   uint32_t resident_blocks; // CUDA blocks that run at once on a device; others wait for a place
   uint32_t connections;     // hardware queues of a device; streams beyond share them

@@ -308,11 +308,16 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   return fake_leave(CUDA_SUCCESS);
 }
 
+static int offers_access(uint32_t device, uint32_t peer) {
+  uint32_t island = fake.options.peer_access;
+  return island == 1 || (island && device / island == peer / island);
+}
+
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
   FAKE_ENTER(FAKE_STARTED);
   if (!is_device(device) || !is_device(peer))
     return fake_leave(CUDA_ERROR_INVALID_DEVICE);
-  *can = device != peer && fake.options.peer_access;
+  *can = device != peer && offers_access((uint32_t)device, (uint32_t)peer);
   return fake_leave(CUDA_SUCCESS);
 }
 
@@ -391,7 +396,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   CUcontext ctx = fake_current();
   if (!is_context(peer) || flags || peer == ctx)
     return fake_leave(CUDA_ERROR_INVALID_CONTEXT);
-  if (!fake.options.peer_access)
+  if (!offers_access(ctx->device, peer->device))
     return fake_leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   if (ctx->peers & 1u << peer->device)
     return fake_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
