@@ -1,5 +1,6 @@
 // Processes of a job find each other, talk, and learn who is gone. All meshes are of this one process;
 // tests/integration/test_processes.c has real ones.
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/boot/job.h"
+#include "runtime/boot/loop.h"
 #include "runtime/boot/root.h"
 #include "tests/support/crew.h"
 #include "tests/support/load.h"
@@ -136,15 +138,42 @@ static void nonsense_is_not_sent(void **state) {
   rondo_crew_fini(&crew);
 }
 
+#define FRAMES_TO_JOIN 3u // two for the proof, and one that says who it is
+
+static int is_absent(uint32_t rank) { return rank == 3 || rank == 6; }
+
+// Starts all but two ranks of eight. Returns whether all of them had joined before the root's time was
+// over: it begins with the first of them, so not before this call.
+static int gather_some(uint32_t timeout_ms) {
+  struct rondo_mesh_counters c;
+  struct rondo_job job;
+  uint64_t begin_ns = rondo_loop_now_ns();
+  uint64_t tried_ns = 0;
+  rondo_test_log_clear();
+  rondo_crew_init(&crew, 8, timeout_ms);
+  assert_int_equal(rondo_job_read(&crew.cfg, &job), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < 8; r++)
+    if (!is_absent(r))
+      assert_int_equal(rondo_crew_start(&crew, r), RONDO_SUCCESS);
+  do {
+    (void)poll(NULL, 0, 1);
+    rondo_root_counters(&job.proof, &c);
+    tried_ns = rondo_loop_now_ns() - begin_ns;
+  } while (c.received < 6 * FRAMES_TO_JOIN && tried_ns < timeout_ms * UINT64_C(1000000));
+  return tried_ns < timeout_ms * UINT64_C(1000000);
+}
+
 static void who_never_came_is_named(void **state) {
   (void)state;
-  rondo_test_log_clear();
-  rondo_crew_init(&crew, 8, 2000);
-  for (uint32_t r = 0; r < 8; r++)
-    if (r != 3 && r != 6)
-      assert_int_equal(rondo_crew_start(&crew, r), RONDO_SUCCESS);
+  char expected[64];
+  uint32_t timeout_ms = 1000;
+  while (!gather_some(timeout_ms)) { // too busy a machine for so short a time: nothing is known
+    rondo_crew_fini(&crew);
+    timeout_ms *= 2;
+    assert_true(timeout_ms < 60000);
+  }
   for (uint32_t r = 0; r < 8; r++) {
-    if (r == 3 || r == 6)
+    if (is_absent(r))
       continue;
     struct rondo_crew_member *m = &crew.members[r];
     rondo_crew_await(m, rondo_crew_has_lost, 2);
@@ -154,7 +183,9 @@ static void who_never_came_is_named(void **state) {
     assert_int_equal(rondo_mesh_process_of(m->mesh, 6), RONDO_MESH_NOBODY);
     assert_int_equal(rondo_mesh_process_count(m->mesh), 6);
   }
-  assert_true(rondo_test_log_has("2 of 8 ranks did not come within 2000 ms: 3, 6"));
+  (void)snprintf(expected, sizeof expected, "2 of 8 ranks did not come within %u ms: 3, 6",
+                 timeout_ms);
+  assert_true(rondo_test_log_has(expected));
   // The others go on.
   assert_int_equal(rondo_crew_send(&crew, 0, 7, 0, 100), RONDO_SUCCESS);
   rondo_crew_await(&crew.members[7], rondo_crew_has_received, 1);
