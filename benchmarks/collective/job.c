@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,28 +30,38 @@ struct rank {
   _Atomic int callback_status;
 };
 
-struct job {
-  const struct perf_setup *setup;
-  const struct perf_source *source;
-  struct rondo_unique_id id;
+// What all ranks see, be they threads or processes. The arena follows.
+struct shared {
   struct rondo_kit_barrier barrier;
-  struct rondo_bench_arena *arena;
   struct perf_point point;
   uint64_t point_number;
   bool has_point;
   _Atomic int status; // the first failure of this point
-  const char *failed_call;
+  char failed_call[32];
+  uint32_t failed_rank;
   _Atomic uint64_t wrong;
   int init_status;
-  struct rank ranks[];
 };
 
-static bool succeeded(struct job *job, const char *call, int status) {
+struct job {
+  const struct perf_setup *setup;
+  const struct perf_source *source;
+  struct rondo_unique_id id;
+  struct shared *shared;
+  struct rondo_bench_arena *arena; // shared, too
+  uint32_t first, local;           // the ranks of this process
+  struct rank ranks[];             // `local` of them
+};
+
+static bool succeeded(const struct rank *self, const char *call, int status) {
+  struct shared *shared = self->job->shared;
   int none = RONDO_SUCCESS;
   if (status == RONDO_SUCCESS)
     return true;
-  if (atomic_compare_exchange_strong(&job->status, &none, status))
-    job->failed_call = call;
+  if (atomic_compare_exchange_strong(&shared->status, &none, status)) {
+    snprintf(shared->failed_call, sizeof shared->failed_call, "%s", call);
+    shared->failed_rank = self->rank;
+  }
   return false;
 }
 
@@ -64,7 +75,7 @@ static size_t stride_bytes(const struct perf_point *point) {
 
 // By the rank's own thread: pages lie near it.
 static int buffers_grow(struct rank *self) {
-  const struct perf_point *point = &self->job->point;
+  const struct perf_point *point = &self->job->shared->point;
   size_t bytes = self->job->setup->depth * stride_bytes(point);
   int status = rondo_kit_memory_grow(&self->master, self->context,
                                      rondo_kit_shape_send_bytes(&point->shape));
@@ -77,11 +88,11 @@ static int buffers_grow(struct rank *self) {
 
 // The memory that a send buffer is in.
 static const struct rondo_kit_memory *send_memory(const struct rank *self) {
-  return self->job->point.in_place ? &self->recv : &self->send;
+  return self->job->shared->point.in_place ? &self->recv : &self->send;
 }
 
 static struct rondo_kit_place place_of(const struct rank *self, uint32_t run) {
-  const struct perf_point *point = &self->job->point;
+  const struct perf_point *point = &self->job->shared->point;
   size_t offset =
       run * stride_bytes(point) + self->job->setup->unalign * rondo_dtype_bytes(point->shape.dtype);
   char *send = point->in_place ? NULL : self->send.base + offset;
@@ -93,7 +104,7 @@ static struct rondo_kit_place place_of(const struct rank *self, uint32_t run) {
 
 // A broadcast and a scatter take nothing from the ranks that are not their root.
 static bool sends(const struct rank *self) {
-  return rondo_kit_shape_sends(&self->job->point.shape, self->rank);
+  return rondo_kit_shape_sends(&self->job->shared->point.shape, self->rank);
 }
 
 static void rewrite(void *arg, uint32_t rank) {
@@ -101,7 +112,7 @@ static void rewrite(void *arg, uint32_t rank) {
   (void)rank;
   if (!sends(self))
     return;
-  size_t bytes = rondo_kit_shape_send_bytes(&self->job->point.shape);
+  size_t bytes = rondo_kit_shape_send_bytes(&self->job->shared->point.shape);
   for (uint32_t i = 0; i < self->job->setup->depth; i++) {
     void *send = place_of(self, i).send;
     int status = RONDO_SUCCESS;
@@ -109,7 +120,7 @@ static void rewrite(void *arg, uint32_t rank) {
       status = rondo_mem_copy(self->context, send, self->master.base, bytes);
     else
       memcpy(send, self->master.base, bytes);
-    succeeded(self->job, "rondo_mem_copy", status);
+    succeeded(self, "rondo_mem_copy", status);
   }
 }
 
@@ -133,20 +144,20 @@ static int once(void *arg, uint32_t rank) {
   struct rank *self = arg;
   const struct perf_setup *setup = self->job->setup;
   (void)rank;
-  if (atomic_load_explicit(&self->job->status, memory_order_relaxed) != RONDO_SUCCESS)
+  if (atomic_load_explicit(&self->job->shared->status, memory_order_relaxed) != RONDO_SUCCESS)
     return RONDO_ERR_ABORTED; // after a failure the remaining iterations are empty
   for (uint32_t i = 0; i < setup->depth; i++) {
     struct rondo_kit_place place = place_of(self, i);
     int status = rondo_run(self->context, self->collective, place.send, place.recv,
                            setup->callbacks ? on_end : NULL, self);
-    if (!succeeded(self->job, "rondo_run", status))
+    if (!succeeded(self, "rondo_run", status))
       return status;
   }
   // Runs of one collective end in their order, so the last one stands for all.
   int status = setup->callbacks ? wait_for_callbacks(self)
                                 : rondo_wait(self->context, self->collective, RONDO_LAST_RUN,
                                              (int64_t)setup->timeout_ns);
-  if (!succeeded(self->job, setup->callbacks ? "callback" : "rondo_wait", status))
+  if (!succeeded(self, setup->callbacks ? "callback" : "rondo_wait", status))
     return status;
   return 0;
 }
@@ -154,21 +165,21 @@ static int once(void *arg, uint32_t rank) {
 // --------------------------------------------------------------- one point ---
 
 static void count_wrong(struct rank *self, uint64_t round) {
-  const struct rondo_kit_shape *shape = &self->job->point.shape;
+  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
   for (uint32_t i = 0; i < self->job->setup->depth; i++) {
     const void *recv = place_of(self, i).recv;
     int status = rondo_kit_memory_download(&self->recv, recv, rondo_kit_shape_recv_bytes(shape));
-    if (!succeeded(self->job, "rondo_mem_copy", status))
+    if (!succeeded(self, "rondo_mem_copy", status))
       return;
     uint64_t wrong =
         rondo_kit_shape_wrong(shape, self->rank, round, rondo_kit_memory_look(&self->recv, recv));
-    atomic_fetch_add(&self->job->wrong, wrong);
+    atomic_fetch_add(&self->job->shared->wrong, wrong);
   }
 }
 
 // New inputs, and a receive buffer full of what is no result.
 static int renew(struct rank *self, uint32_t run, uint64_t round) {
-  const struct rondo_kit_shape *shape = &self->job->point.shape;
+  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
   const struct rondo_kit_memory *send = send_memory(self);
   struct rondo_kit_place place = place_of(self, run);
   size_t recv_bytes = rondo_kit_shape_recv_bytes(shape);
@@ -182,14 +193,14 @@ static int renew(struct rank *self, uint32_t run, uint64_t round) {
 
 static void check_round(struct rank *self, uint64_t round) {
   for (uint32_t i = 0; i < self->job->setup->depth; i++)
-    succeeded(self->job, "rondo_mem_copy", renew(self, i, round));
+    succeeded(self, "rondo_mem_copy", renew(self, i, round));
   if (once(self, self->rank) == 0)
     count_wrong(self, round);
 }
 
 // The input of the timed iterations.
 static int make_master(const struct rank *self) {
-  const struct rondo_kit_shape *shape = &self->job->point.shape;
+  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
   const struct rondo_kit_memory *master = &self->master;
   rondo_kit_shape_fill(shape, self->rank, TIMED_ROUND, rondo_kit_memory_look(master, master->base));
   return rondo_kit_memory_upload(master, master->base, rondo_kit_shape_send_bytes(shape));
@@ -197,11 +208,12 @@ static int make_master(const struct rank *self) {
 
 static void measure_point(struct rank *self) {
   struct job *job = self->job;
-  const struct perf_point *point = &job->point;
+  const struct perf_point *point = &job->shared->point;
   struct rondo_bench_driver driver = {rewrite, once, self};
-  succeeded(job, "rondo_mem_copy", make_master(self));
+  succeeded(self, "rondo_mem_copy", make_master(self));
   rondo_bench_measure(job->arena, self->rank, &point->schedule, &driver);
-  if (point->checks > 0 && job->arena->iters > 0 && atomic_load(&job->status) == RONDO_SUCCESS)
+  if (point->checks > 0 && job->arena->iters > 0 &&
+      atomic_load(&job->shared->status) == RONDO_SUCCESS)
     count_wrong(self, TIMED_ROUND);
   for (uint32_t i = 0; i < point->checks; i++)
     check_round(self, TIMED_ROUND + 1 + i);
@@ -210,38 +222,40 @@ static void measure_point(struct rank *self) {
 static void run_point(struct rank *self) {
   struct job *job = self->job;
   struct rondo_collective_desc d =
-      rondo_kit_shape_desc(&job->point.shape, job->point_number, self->rank);
-  bool ready = succeeded(job, "rondo_mem_alloc", buffers_grow(self));
-  bool registered = ready && succeeded(job, "rondo_register",
+      rondo_kit_shape_desc(&job->shared->point.shape, job->shared->point_number, self->rank);
+  bool ready = succeeded(self, "rondo_mem_alloc", buffers_grow(self));
+  bool registered = ready && succeeded(self, "rondo_register",
                                        rondo_register(self->context, &d, &self->collective));
   atomic_store(&self->callback_status, RONDO_SUCCESS);
-  rondo_kit_barrier_wait(&job->barrier);
-  if (atomic_load(&job->status) == RONDO_SUCCESS)
+  rondo_kit_barrier_wait(&job->shared->barrier);
+  if (atomic_load(&job->shared->status) == RONDO_SUCCESS)
     measure_point(self);
-  rondo_kit_barrier_wait(&job->barrier);
-  if (registered && atomic_load(&job->status) != RONDO_SUCCESS)
+  rondo_kit_barrier_wait(&job->shared->barrier);
+  if (registered && atomic_load(&job->shared->status) != RONDO_SUCCESS)
     rondo_abort(self->context); // so that a run that hangs does not keep the collective busy
   if (registered)
-    succeeded(job, "rondo_deregister", rondo_deregister(self->context, self->collective));
-  rondo_kit_barrier_wait(&job->barrier);
+    succeeded(self, "rondo_deregister", rondo_deregister(self->context, self->collective));
+  rondo_kit_barrier_wait(&job->shared->barrier);
 }
 
 static void fetch_point(struct job *job) {
-  job->has_point =
-      job->init_status == RONDO_SUCCESS && job->source->next(job->source->arg, &job->point);
-  job->point_number++;
-  job->failed_call = "";
-  atomic_store(&job->status, RONDO_SUCCESS);
-  atomic_store(&job->wrong, 0);
+  struct shared *shared = job->shared;
+  shared->has_point =
+      shared->init_status == RONDO_SUCCESS && job->source->next(job->source->arg, &shared->point);
+  shared->point_number++;
+  shared->failed_call[0] = '\0';
+  atomic_store(&job->shared->status, RONDO_SUCCESS);
+  atomic_store(&job->shared->wrong, 0);
 }
 
 static void finish_point(struct job *job) {
-  struct perf_result result = {.status = atomic_load(&job->status),
-                               .failed_call = job->failed_call,
-                               .wrong = atomic_load(&job->wrong)};
+  struct perf_result result = {.status = atomic_load(&job->shared->status),
+                               .failed_call = job->shared->failed_call,
+                               .failed_rank = job->shared->failed_rank,
+                               .wrong = atomic_load(&job->shared->wrong)};
   if (result.status == RONDO_SUCCESS)
     result.stats = rondo_bench_measure_stats(job->arena);
-  job->source->finished(job->source->arg, &job->point, &result);
+  job->source->finished(job->source->arg, &job->shared->point, &result);
 }
 
 // ------------------------------------------------------------------- a job ---
@@ -261,19 +275,22 @@ static int open_context(struct rank *self) {
   return rondo_init(&self->context, &config);
 }
 
-static void rank_main(void *arg, uint32_t rank) {
+static void rank_main(void *arg, uint32_t index) {
   struct job *job = arg;
-  struct rank *self = &job->ranks[rank];
+  struct rank *self = &job->ranks[index];
+  uint32_t rank = self->rank;
+  if (job->setup->pinned)
+    rondo_kit_pin(rank);
   int status = open_context(self);
-  succeeded(job, "rondo_init", status);
-  rondo_kit_barrier_wait(&job->barrier);
+  succeeded(self, "rondo_init", status);
+  rondo_kit_barrier_wait(&job->shared->barrier);
   if (rank == 0)
-    job->init_status = atomic_load(&job->status);
+    job->shared->init_status = atomic_load(&job->shared->status);
   for (;;) {
     if (rank == 0)
       fetch_point(job);
-    rondo_kit_barrier_wait(&job->barrier);
-    if (!job->has_point)
+    rondo_kit_barrier_wait(&job->shared->barrier);
+    if (!job->shared->has_point)
       break;
     run_point(self);
     if (rank == 0)
@@ -283,14 +300,19 @@ static void rank_main(void *arg, uint32_t rank) {
     rondo_destroy(self->context, RONDO_DESTROY_DRAIN, DRAIN_NS);
 }
 
+static size_t shared_bytes(const struct perf_setup *setup) {
+  return sizeof(struct shared) + rondo_bench_arena_bytes(setup->ranks, setup->capacity);
+}
+
 static void job_destroy(struct job *job) {
-  for (uint32_t r = 0; r < job->setup->ranks; r++) {
-    sem_destroy(&job->ranks[r].ended);
-    rondo_kit_memory_forget(&job->ranks[r].master);
-    rondo_kit_memory_forget(&job->ranks[r].send);
-    rondo_kit_memory_forget(&job->ranks[r].recv);
+  for (uint32_t i = 0; i < job->local; i++) {
+    sem_destroy(&job->ranks[i].ended);
+    rondo_kit_memory_forget(&job->ranks[i].master);
+    rondo_kit_memory_forget(&job->ranks[i].send);
+    rondo_kit_memory_forget(&job->ranks[i].recv);
   }
-  free(job->arena);
+  if (!job->setup->fleet)
+    free(job->shared);
   free(job);
 }
 
@@ -299,33 +321,53 @@ static void *allocate_lines(size_t bytes) {
   return memory ? memset(memory, 0, bytes) : NULL;
 }
 
+// Returns an enum rondo_status.
+static int open_shared(struct job *job) {
+  const struct perf_setup *setup = job->setup;
+  size_t bytes = shared_bytes(setup);
+  job->shared = setup->fleet ? rondo_kit_fleet_share(setup->fleet, bytes) : allocate_lines(bytes);
+  if (!job->shared && setup->fleet)
+    fprintf(stderr,
+            "rondo-perf: rank %u: the processes share no memory to be timed by: they must be "
+            "on one machine\n",
+            job->first);
+  if (!job->shared)
+    return setup->fleet ? RONDO_ERR_SYSTEM : RONDO_ERR_NO_MEMORY;
+  job->arena = (struct rondo_bench_arena *)(job->shared + 1);
+  if (job->first == 0) {
+    rondo_kit_barrier_init(&job->shared->barrier, setup->ranks);
+    rondo_bench_arena_init(job->arena, setup->ranks, setup->capacity);
+  }
+  // After this nobody finds the memory unprepared.
+  return setup->fleet ? rondo_kit_fleet_new_id(setup->fleet, &job->id, NULL)
+                      : rondo_unique_id_create(&job->id);
+}
+
 static struct job *job_create(const struct perf_setup *setup, const struct perf_source *source) {
-  struct job *job = allocate_lines(sizeof(*job) + setup->ranks * sizeof(job->ranks[0]));
+  uint32_t local = setup->fleet ? 1 : setup->ranks;
+  struct job *job = allocate_lines(sizeof(*job) + local * sizeof(job->ranks[0]));
   if (!job)
     return NULL;
   job->setup = setup;
   job->source = source;
-  rondo_kit_barrier_init(&job->barrier, setup->ranks);
-  for (uint32_t r = 0; r < setup->ranks; r++) {
-    job->ranks[r].job = job;
-    job->ranks[r].rank = r;
-    sem_init(&job->ranks[r].ended, 0, 0);
+  job->local = local;
+  job->first = setup->fleet ? rondo_kit_fleet_rank(setup->fleet) : 0;
+  for (uint32_t i = 0; i < local; i++) {
+    job->ranks[i].job = job;
+    job->ranks[i].rank = job->first + i;
+    sem_init(&job->ranks[i].ended, 0, 0);
   }
-  job->arena = allocate_lines(rondo_bench_arena_bytes(setup->ranks, setup->capacity));
-  if (job->arena && rondo_unique_id_create(&job->id) == RONDO_SUCCESS) {
-    rondo_bench_arena_init(job->arena, setup->ranks, setup->capacity);
-    return job;
-  }
-  job_destroy(job);
-  return NULL;
+  return job;
 }
 
 int perf_job_run(const struct perf_setup *setup, const struct perf_source *source) {
   struct job *job = job_create(setup, source);
   if (!job)
     return RONDO_ERR_NO_MEMORY;
-  struct rondo_kit_team team = {setup->ranks, setup->pinned, rank_main, job};
-  int status = rondo_kit_team_run(&team) == 0 ? job->init_status : RONDO_ERR_SYSTEM;
+  struct rondo_kit_team team = {job->local, false, rank_main, job};
+  int status = open_shared(job);
+  if (status == RONDO_SUCCESS)
+    status = rondo_kit_team_run(&team) == 0 ? job->shared->init_status : RONDO_ERR_SYSTEM;
   job_destroy(job);
   return status;
 }

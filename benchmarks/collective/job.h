@@ -1,4 +1,4 @@
-// A job of rondo-perf: a team of ranks, one thread each, that measures one
+// A job of rondo-perf: a team of ranks, one thread or one process each, that measures one
 // point after the other. Rank 0 asks for the points and hands on the results, so
 // that points may come from a table or from a script.
 #ifndef RONDO_BENCHMARKS_COLLECTIVE_JOB_H
@@ -10,12 +10,14 @@
 #include <rondo/rondo.h>
 
 #include "benchmarks/common/measure.h"
+#include "examples/kit/fleet.h"
 #include "examples/kit/shape.h"
 
 // What does not change from point to point.
 struct perf_setup {
   uint32_t ranks;
-  uint32_t devices; // rank r is on device r % devices
+  struct rondo_kit_fleet *fleet; // of which this process has one rank; null: all are threads
+  uint32_t devices;              // rank r is on device r % devices
   uint32_t blocks;
   uint32_t workers;
   int backend;
@@ -41,8 +43,10 @@ struct perf_result {
   uint64_t wrong; // elements, all ranks and rounds
   int status;     // enum rondo_status of what failed
   const char *failed_call;
+  uint32_t failed_rank; // whose it was
 };
 
+// Of a fleet only that of rank 0 is asked.
 struct perf_source {
   bool (*next)(void *arg, struct perf_point *point); // false: no more
   void (*finished)(void *arg, const struct perf_point *point, const struct perf_result *result);
@@ -50,7 +54,8 @@ struct perf_source {
 };
 
 // Runs the job until the source has no more points or rondo_init fails. Returns an enum rondo_status:
-// RONDO_ERR_NO_MEMORY and RONDO_ERR_SYSTEM from here, others from rondo_init.
+// RONDO_ERR_NO_MEMORY and RONDO_ERR_SYSTEM (no threads, or ranks on several machines, which share no
+// memory to be timed by) from here, others from rondo_init and the fleet.
 int perf_job_run(const struct perf_setup *setup, const struct perf_source *source);
 
 #endif // RONDO_BENCHMARKS_COLLECTIVE_JOB_H

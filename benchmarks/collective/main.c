@@ -1,4 +1,5 @@
-// rondo-perf: measures the collectives of Rondo, one thread a rank.
+// rondo-perf: measures the collectives of Rondo, one thread a rank, or one process if a launcher starts
+// them.
 #include <stdio.h>
 
 #include "benchmarks/collective/job.h"
@@ -137,21 +138,31 @@ static int refused(int status) {
   return status == RONDO_ERR_UNSUPPORTED || status == RONDO_ERR_INVALID ? EXIT_USAGE : EXIT_BAD;
 }
 
-int main(int argc, char **argv) {
-  struct perf_options options;
-  perf_options_read(&options, argc, argv);
-  if (options.serve) {
-    struct service service = {&options, {0, 0, false, 0}, false};
+static int perform(const struct perf_options *options) {
+  if (options->serve) {
+    struct service service = {options, {0, 0, false, 0}, false};
     struct perf_source source = {service_next, service_finished, &service};
-    int status = perf_job_run(&options.setup, &source);
+    int status = perf_job_run(&options->setup, &source);
     return status == RONDO_SUCCESS ? 0 : refused(status);
   }
   struct sweep sweep;
   struct perf_source source = {sweep_next, sweep_finished, &sweep};
-  sweep_begin(&sweep, &options);
-  perf_table_begin(&sweep.table, &options);
-  int status = perf_job_run(&options.setup, &source);
+  sweep_begin(&sweep, options);
+  perf_table_begin(&sweep.table, options);
+  int status = perf_job_run(&options->setup, &source);
   if (status != RONDO_SUCCESS)
     return refused(status);
   return perf_table_end(&sweep.table);
+}
+
+int main(int argc, char **argv) {
+  struct perf_options options;
+  struct rondo_kit_fleet *fleet;
+  int status = rondo_kit_fleet_open(&fleet);
+  if (status != RONDO_SUCCESS)
+    return refused(status);
+  perf_options_read(&options, fleet, argc, argv);
+  status = perform(&options);
+  rondo_kit_fleet_close(fleet);
+  return status;
 }

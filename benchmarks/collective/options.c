@@ -28,7 +28,10 @@ enum long_option {
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "As in nccl-tests:", 1},
-    {"nthreads", 't', "N", 0, "Ranks, one thread each (default: one a core, at least 2)", 1},
+    {"nthreads", 't', "N", 0,
+     "Ranks, one thread each (default: one a core, at least 2); under a launcher, which starts one "
+     "process a rank, the number of its processes",
+     1},
     {"minbytes", 'b', "SIZE", 0, "Least size (default 8)", 1},
     {"maxbytes", 'e', "SIZE", 0, "Greatest size (default 32M)", 1},
     {"stepbytes", 'i', "SIZE", 0, "Add this to get the next size", 1},
@@ -200,9 +203,19 @@ static void refuse(const char *what) {
   exit(EXIT_USAGE);
 }
 
-void perf_options_read(struct perf_options *options, int argc, char **argv) {
+// As many as the launcher has started, else as the user says, else one a core.
+static void find_ranks(struct perf_setup *setup) {
+  uint32_t launched = setup->fleet ? rondo_kit_fleet_count(setup->fleet) : 0;
   uint32_t cores = rondo_kit_core_count();
-  struct perf_options defaults = {.setup = {.ranks = cores > 2 ? cores : 2,
+  if (setup->ranks == 0)
+    setup->ranks = launched > 0 ? launched : cores > 2 ? cores : 2;
+  if (launched > 0 && setup->ranks != launched)
+    refuse("--nthreads is another number than that of the processes that the launcher has started");
+}
+
+void perf_options_read(struct perf_options *options, struct rondo_kit_fleet *fleet, int argc,
+                       char **argv) {
+  struct perf_options defaults = {.setup = {.fleet = fleet,
                                             .pinned = true,
                                             .depth = 1,
                                             .devices = 1,
@@ -222,6 +235,7 @@ void perf_options_read(struct perf_options *options, int argc, char **argv) {
   *options = defaults;
   argp_err_exit_status = EXIT_USAGE;
   argp_parse(&argp, argc, argv, 0, NULL, options);
+  find_ranks(&options->setup);
   if (options->min_bytes > options->max_bytes)
     refuse("--minbytes must be at most --maxbytes");
   if (!options->all_roots && options->root >= options->setup.ranks)

@@ -27,7 +27,9 @@ struct perf_options {
   const char *json_path; // null: none
 };
 
-// Reads the command line. Ends the program with status 2 and one line if it cannot be understood.
-void perf_options_read(struct perf_options *options, int argc, char **argv);
+// Reads the command line. `fleet`: the processes that a launcher started, null if there are none. Ends
+// the program with status 2 and one line if it cannot be understood.
+void perf_options_read(struct perf_options *options, struct rondo_kit_fleet *fleet, int argc,
+                       char **argv);
 
 #endif // RONDO_BENCHMARKS_COLLECTIVE_OPTIONS_H

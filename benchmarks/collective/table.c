@@ -20,11 +20,11 @@ static void print_setup(const struct perf_options *o) {
   struct rondo_tuning tuning;
   char text[RONDO_TUNING_TEXT_BYTES];
   memset(&tuning, 0, sizeof(tuning));
-  printf("# nThread %" PRIu32 " minBytes %" PRIu64 " maxBytes %" PRIu64 " warmup iters: %" PRIu32
+  printf("# %s %" PRIu32 " minBytes %" PRIu64 " maxBytes %" PRIu64 " warmup iters: %" PRIu32
          " iters: %" PRIu32 " runs in flight: %" PRIu32 " validation: %" PRIu32 " unalign: %" PRIu32
          "\n",
-         s->ranks, o->min_bytes, o->max_bytes, o->warmup, o->iters, s->depth, o->checks,
-         s->unalign);
+         s->fleet ? "nProcess" : "nThread", s->ranks, o->min_bytes, o->max_bytes, o->warmup,
+         o->iters, s->depth, o->checks, s->unalign);
   printf("# backend %s, blocks %" PRIu32 ", workers %" PRIu32
          " (0: default), order %s, budget %s, waits %s, %s, threads %s\n",
          rondo_kit_backend_name(s->backend), s->blocks, s->workers, rondo_kit_order_name(s->order),
@@ -108,8 +108,8 @@ static void account(struct perf_table *table, const struct perf_line *line) {
     const struct perf_result *r = &line->results[i];
     table->wrong += r->wrong;
     if (r->status != RONDO_SUCCESS) {
-      fprintf(stderr, "rondo-perf: %s: %s (%s)\n", r->failed_call, rondo_status_name(r->status),
-              rondo_status_string(r->status));
+      fprintf(stderr, "rondo-perf: rank %" PRIu32 ": %s: %s (%s)\n", r->failed_rank, r->failed_call,
+              rondo_status_name(r->status), rondo_status_string(r->status));
       table->failures++;
       continue;
     }
@@ -174,7 +174,9 @@ int perf_table_end(struct perf_table *table) {
   printf("# Out of bounds values : %" PRIu64 " %s\n", table->wrong, good ? "OK" : "FAILED");
   printf("# Avg bus bandwidth    : %g\n#\n", average);
   printf("# Collective test concluded: %s\n", rondo_kind_name(table->options->kind));
-  if (table->options->json_path && !write_json(table))
+  const struct rondo_kit_fleet *fleet = table->options->setup.fleet;
+  bool is_speaker = !fleet || rondo_kit_fleet_rank(fleet) == 0;
+  if (table->options->json_path && is_speaker && !write_json(table))
     good = false;
   json_decref(table->lines);
   return good ? 0 : EXIT_BAD;

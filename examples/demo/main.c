@@ -20,10 +20,17 @@
 
 struct demo {
   struct demo_options options;
+  struct rondo_kit_fleet *fleet; // null: all ranks are threads of this process
   bool disordered;
   json_t *results; // an array
   int exit_status;
+  bool is_over;
 };
+
+// Whether this process talks to the user.
+static bool is_speaker(const struct demo *demo) {
+  return !demo->fleet || rondo_kit_fleet_rank(demo->fleet) == 0;
+}
 
 static void on_interrupt(int signal_number) {
   demo_interrupt();
@@ -41,7 +48,7 @@ static void judge(struct demo *demo, const struct demo_program *program,
                   const struct demo_outcome *outcome) {
   bool good = is_as_expected(demo, program, outcome);
   demo_print_outcome(program, outcome, good);
-  if (outcome->end != DEMO_REFUSED && program->budget != RONDO_BUDGET_NEVER)
+  if (outcome->end != DEMO_REFUSED && !outcome->is_apart && program->budget != RONDO_BUDGET_NEVER)
     demo_print_ranks(program, outcome);
   json_array_append_new(demo->results, demo_json_outcome(program, outcome, good));
   if (outcome->end == DEMO_REFUSED)
@@ -55,13 +62,14 @@ static void judge(struct demo *demo, const struct demo_program *program,
 // Runs one program one way. Returns whether the demo is to go on.
 static bool perform(struct demo *demo, bool synchronize, int budget) {
   bool never = budget == RONDO_BUDGET_NEVER;
-  struct demo_program program = {&demo->options, synchronize, budget,
+  struct demo_program program = {&demo->options, demo->fleet, synchronize, budget,
                                  demo->options.watchdog_ns * (never ? 1 : PATIENCE)};
   struct demo_progress progress = {never ? "preemption off" : "preemption on",
                                    demo->options.iterations, 0};
   struct demo_outcome outcome;
-  int status = demo_program_run(&program, demo->options.quiet ? NULL : demo_print_progress,
-                                &progress, &outcome);
+  int status = demo_program_run(
+      &program, demo->options.quiet || !is_speaker(demo) ? NULL : demo_print_progress, &progress,
+      &outcome);
   demo_print_progress_end(&progress);
   if (status == 0) {
     judge(demo, &program, &outcome);
@@ -69,9 +77,11 @@ static bool perform(struct demo *demo, bool synchronize, int budget) {
     fprintf(stderr, "rondo-demo: no memory or no threads for %u ranks\n", demo->options.ranks);
     demo->exit_status = EXIT_BAD;
   }
-  bool refused = status == 0 && outcome.end == DEMO_REFUSED;
+  // In a fleet all go on, or none: what decides is what all were told.
+  bool ended = outcome.end == DEMO_REFUSED || outcome.end == DEMO_INTERRUPTED || outcome.is_apart;
+  demo->is_over = status != 0 || ended;
   demo_outcome_fini(&outcome);
-  return status == 0 && !refused && !demo_is_interrupted();
+  return !demo->is_over;
 }
 
 static void perform_program(struct demo *demo, int number) {
@@ -111,24 +121,44 @@ static void print_verdict(const struct demo *demo) {
   }
 }
 
+// One process a rank if a launcher has started this one, else threads. Ends the program if that fails.
+static void find_ranks(struct demo *demo) {
+  int status = rondo_kit_fleet_open(&demo->fleet);
+  if (status != RONDO_SUCCESS)
+    exit(status == RONDO_ERR_UNSUPPORTED || status == RONDO_ERR_INVALID ? EXIT_USAGE : EXIT_BAD);
+  uint32_t *ranks = &demo->options.ranks;
+  uint32_t launched = demo->fleet ? rondo_kit_fleet_count(demo->fleet) : DEMO_DEFAULT_RANKS;
+  if (*ranks == 0)
+    *ranks = launched;
+  if (*ranks <= DEMO_MAX_RANKS && (!demo->fleet || *ranks == launched))
+    return;
+  if (is_speaker(demo))
+    fprintf(stderr,
+            "rondo-demo: %u ranks, and the launcher has started %u processes (at most %u)\n",
+            *ranks, launched, DEMO_MAX_RANKS);
+  rondo_kit_fleet_close(demo->fleet);
+  exit(EXIT_USAGE);
+}
+
 int main(int argc, char **argv) {
   struct demo demo = {.exit_status = 0};
   demo_options_read(&demo.options, argc, argv);
-  demo.disordered = demo_program_is_disordered(&demo.options);
-  demo.results = json_array();
   struct sigaction action;
   memset(&action, 0, sizeof(action));
   action.sa_handler = on_interrupt;
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
-  demo_print_head(&demo.options);
+  find_ranks(&demo);
+  demo.disordered = demo_program_is_disordered(&demo.options);
+  demo.results = json_array();
+  demo_print_head(&demo.options, demo.fleet != NULL);
   for (int number = 1; number <= 2; number++)
-    if (demo.options.programs[number - 1] && !demo_is_interrupted() &&
-        demo.exit_status != EXIT_USAGE)
+    if (demo.options.programs[number - 1] && !demo.is_over)
       perform_program(&demo, number);
   print_verdict(&demo);
-  if (demo.options.json_path)
+  if (demo.options.json_path && is_speaker(&demo))
     write_json(&demo);
   json_decref(demo.results);
+  rondo_kit_fleet_close(demo.fleet);
   return demo.exit_status;
 }

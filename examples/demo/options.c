@@ -12,7 +12,6 @@
 
 #define EXIT_USAGE 2
 #define MAX_COLLECTIVES 10000u
-#define MAX_DEMO_RANKS 64u
 
 enum long_option {
   OPTION_ORDER = 256,
@@ -32,7 +31,11 @@ static const struct argp_option option_table[] = {
      "1: collectives in random order; 2: the same with a device synchronisation between them "
      "(default both)",
      1},
-    {"ranks", 'r', "N", 0, "Ranks, one thread each, 1 to 64 (default 8)", 1},
+    {"ranks", 'r', "N", 0,
+     "Ranks, one thread each, 1 to 64 (default 8); under a launcher, which starts one process a "
+     "rank, "
+     "the number of its processes",
+     1},
     {"collectives", 'c', "N", 0, "All-reduces in each iteration (default 8)", 1},
     {"min", 'b', "SIZE", 0, "Bytes of the smallest all-reduce (default 256)", 1},
     {"max", 'e', "SIZE", 0, "Bytes of the largest (default 1M)", 1},
@@ -73,7 +76,7 @@ static bool read_workload(struct demo_options *o, int key, const char *text) {
   case 'p':
     return read_programs(text, o->programs);
   case 'r':
-    return rondo_kit_read_u32(text, 1, MAX_DEMO_RANKS, &o->ranks);
+    return rondo_kit_read_u32(text, 1, DEMO_MAX_RANKS, &o->ranks);
   case 'c':
     return rondo_kit_read_u32(text, 1, MAX_COLLECTIVES, &o->collectives);
   case 'b':
@@ -166,8 +169,7 @@ static const char documentation[] =
     "expected; 2 usage; 130 interrupted.";
 
 void demo_options_read(struct demo_options *options, int argc, char **argv) {
-  struct demo_options defaults = {.ranks = 8,
-                                  .devices = 1,
+  struct demo_options defaults = {.devices = 1,
                                   .collectives = 8,
                                   .min_bytes = 256,
                                   .max_bytes = 1 << 20,

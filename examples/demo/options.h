@@ -5,8 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define DEMO_DEFAULT_RANKS 8u
+#define DEMO_MAX_RANKS 64u
+
 struct demo_options {
-  uint32_t ranks;
+  uint32_t ranks; // 0: the user did not say
   uint32_t collectives;
   uint64_t min_bytes;
   uint64_t max_bytes;

@@ -19,7 +19,7 @@ static bool preempts(const struct demo_program *program) {
 
 static uint32_t blocks_of(const struct demo_options *o) { return o->blocks > 0 ? o->blocks : 1; }
 
-void demo_print_head(const struct demo_options *options) {
+void demo_print_head(const struct demo_options *options, bool processes) {
   char least[RONDO_KIT_SIZE_TEXT_BYTES];
   char most[RONDO_KIT_SIZE_TEXT_BYTES];
   struct rondo_kit_machine machine;
@@ -31,6 +31,8 @@ void demo_print_head(const struct demo_options *options) {
          rondo_kit_size_text(demo_options_bytes(options, 0), least),
          rondo_kit_size_text(options->max_bytes, most), options->iterations, options->seed);
   printf("Every rank issues them in an order of its own, a new random one each iteration.\n");
+  if (processes)
+    printf("Each rank is a process of its own, started by a launcher.\n");
   rondo_kit_machine_print(&machine, "On ", stdout);
   fflush(stdout);
 }
@@ -48,11 +50,14 @@ static void print_deadlock(const struct demo_program *program, const struct demo
                            bool as_expected) {
   printf("DEADLOCK in iteration %" PRIu32 "%s\n", outcome->iterations + 1,
          as_expected ? ", as expected" : "");
-  printf("      A rank has waited %.1f s", seconds(program->watchdog_ns));
-  if (outcome->cycle_ranks > 0)
-    printf("; %" PRIu32 " ranks wait for each other in a cycle:\n", outcome->cycle_ranks);
+  if (program->fleet)
+    printf("      %" PRIu32 " of %" PRIu32 " ranks have waited %.1f s; this is what rank 0 says:\n",
+           outcome->stuck_ranks, outcome->rank_count, seconds(program->watchdog_ns));
+  else if (outcome->cycle_ranks > 0)
+    printf("      A rank has waited %.1f s; %" PRIu32 " ranks wait for each other in a cycle:\n",
+           seconds(program->watchdog_ns), outcome->cycle_ranks);
   else
-    printf(".\n");
+    printf("      A rank has waited %.1f s.\n", seconds(program->watchdog_ns));
   if (outcome->report && !program->options->quiet)
     print_report(outcome->report);
 }
@@ -86,9 +91,9 @@ void demo_print_outcome(const struct demo_program *program, const struct demo_ou
            rondo_status_string(outcome->status));
     break;
   default:
-    printf("FAILED in iteration %" PRIu32 ": %s: %s (%s)\n", outcome->iterations + 1,
-           outcome->failed_call, rondo_status_name(outcome->status),
-           rondo_status_string(outcome->status));
+    printf("FAILED in iteration %" PRIu32 ": rank %" PRIu32 ": %s: %s (%s)\n",
+           outcome->iterations + 1, outcome->failed_rank, outcome->failed_call,
+           rondo_status_name(outcome->status), rondo_status_string(outcome->status));
   }
   if (outcome->runs > 0)
     print_work(outcome);

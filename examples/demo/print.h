@@ -6,7 +6,8 @@
 
 #include "examples/demo/program.h"
 
-void demo_print_head(const struct demo_options *options);
+// `processes`: each rank has one of its own.
+void demo_print_head(const struct demo_options *options, bool processes);
 
 // What came of one run; `as_expected` only chooses the words.
 void demo_print_outcome(const struct demo_program *program, const struct demo_outcome *outcome,

@@ -41,9 +41,10 @@ struct rank {
 struct stage {
   const struct demo_program *program;
   struct demo_outcome *outcome;
+  uint32_t first, local; // the ranks of this process
   struct rondo_unique_id id;
   struct rondo_kit_barrier barrier;
-  sem_t left; // posted by each rank at its end
+  sem_t left; // posted by each rank of this process at its end
   _Atomic int end;
   struct rank ranks[];
 };
@@ -117,6 +118,7 @@ static bool succeeded(struct rank *self, const char *call, int status) {
   if (end_stage(self->stage, end)) {
     self->stage->outcome->status = status;
     self->stage->outcome->failed_call = call;
+    self->stage->outcome->failed_rank = self->rank;
   }
   return false;
 }
@@ -126,6 +128,7 @@ static void declare_deadlock(struct rank *self) {
   size_t report_bytes;
   if (!end_stage(self->stage, DEMO_DEADLOCKED))
     return;
+  outcome->stuck_ranks = 1;
   FILE *stream = open_memstream(&outcome->report, &report_bytes);
   if (!stream)
     return;
@@ -148,6 +151,9 @@ static bool wait_for(struct rank *self, const struct collective *c) {
   while (status == RONDO_ERR_TIMEOUT) {
     if (!goes_on(self->stage))
       return false;
+    // A process may have died before it joined the job of this performance.
+    if (rondo_kit_fleet_is_broken())
+      return succeeded(self, "waiting for the fleet", RONDO_ERR_PEER);
     if (rondo_kit_now_ns() - start_ns >= self->stage->program->watchdog_ns) {
       declare_deadlock(self);
       return false;
@@ -260,9 +266,68 @@ static bool open_collectives(struct rank *self) {
   return true;
 }
 
-static void rank_main(void *arg, uint32_t rank) {
+// What a rank says to the others of its fleet when it has come to an end.
+struct last_word {
+  int32_t end, status;
+  char failed_call[64];
+  struct demo_rank_outcome outcome;
+};
+
+// Of several ends the one that explains the others. A rank whose runs were ended by others explains
+// nothing.
+static int weight_of(const struct last_word *word) {
+  static const int weights[] = {[DEMO_COMPLETED] = 0,
+                                [DEMO_FAILED] = 2,
+                                [DEMO_DEADLOCKED] = 3,
+                                [DEMO_REFUSED] = 4,
+                                [DEMO_INTERRUPTED] = 5};
+  bool by_others = word->status == RONDO_ERR_ABORTED || word->status == RONDO_ERR_PEER;
+  return word->end == DEMO_FAILED && by_others ? 1 : weights[word->end];
+}
+
+static void merge(struct stage *stage, const struct last_word *words) {
+  struct demo_outcome *outcome = stage->outcome;
+  const struct last_word *decisive = &words[0];
+  outcome->stuck_ranks = 0;
+  for (uint32_t r = 0; r < outcome->rank_count; r++) {
+    outcome->ranks[r] = words[r].outcome;
+    outcome->stuck_ranks += words[r].end == DEMO_DEADLOCKED;
+    if (weight_of(&words[r]) > weight_of(decisive))
+      decisive = &words[r];
+  }
+  atomic_store(&stage->end, decisive->end);
+  outcome->status = decisive->status;
+  outcome->failed_rank = (uint32_t)(decisive - words);
+  // The text outlives the words.
+  static char failed_call[sizeof decisive->failed_call];
+  memcpy(failed_call, decisive->failed_call, sizeof failed_call);
+  outcome->failed_call = failed_call;
+}
+
+// All ranks of a fleet come to an end together, and learn what became of the others.
+static void meet_fleet(struct rank *self, bool opened) {
+  struct stage *stage = self->stage;
+  int end = atomic_load(&stage->end);
+  // Who does not wait for a deadlock to be found elsewhere has to tell those that wait for it.
+  if (opened && (end == DEMO_FAILED || end == DEMO_INTERRUPTED))
+    rondo_abort(self->context);
+  struct last_word word = {.end = end, .status = stage->outcome->status, .outcome = *self->outcome};
+  if (stage->outcome->failed_call)
+    (void)snprintf(word.failed_call, sizeof word.failed_call, "%s", stage->outcome->failed_call);
+  struct last_word *words = calloc(stage->outcome->rank_count, sizeof *words);
+  int status = words ? rondo_kit_fleet_gather(stage->program->fleet, &word, words, sizeof word,
+                                              demo_is_interrupted)
+                     : RONDO_ERR_NO_MEMORY;
+  if (status == RONDO_SUCCESS)
+    merge(stage, words);
+  else
+    stage->outcome->is_apart = !succeeded(self, "the fleet", status);
+  free(words);
+}
+
+static void rank_main(void *arg, uint32_t index) {
   struct stage *stage = arg;
-  struct rank *self = &stage->ranks[rank];
+  struct rank *self = &stage->ranks[stage->first + index];
   bool opened = open_context(self);
   if (opened && open_sync(self) && open_collectives(self))
     for (uint32_t i = 0; i < stage->program->options->iterations && goes_on(stage); i++) {
@@ -273,8 +338,11 @@ static void rank_main(void *arg, uint32_t rank) {
     }
   // The stuck report looks at all ranks, so nobody leaves before everybody has come to an end.
   rondo_kit_barrier_wait(&stage->barrier);
-  if (opened) {
+  if (opened)
     rondo_counters(self->context, &self->outcome->counters);
+  if (stage->program->fleet)
+    meet_fleet(self, opened);
+  if (opened) {
     bool completed = atomic_load(&stage->end) == DEMO_COMPLETED;
     int mode = completed ? RONDO_DESTROY_DRAIN : RONDO_DESTROY_ABORT;
     succeeded(self, "rondo_destroy", rondo_destroy(self->context, mode, DRAIN_NS));
@@ -311,9 +379,8 @@ static int rank_init(struct rank *self, const struct demo_options *o) {
 }
 
 static void stage_destroy(struct stage *stage) {
-  const struct demo_options *o = stage->program->options;
-  for (uint32_t r = 0; r < o->ranks; r++)
-    rank_fini(&stage->ranks[r], o->collectives);
+  for (uint32_t r = 0; r < stage->program->options->ranks; r++)
+    rank_fini(&stage->ranks[r], stage->program->options->collectives);
   sem_destroy(&stage->left);
   free(stage);
 }
@@ -328,10 +395,14 @@ static struct stage *stage_create(const struct demo_program *program,
   memset(stage, 0, bytes);
   stage->program = program;
   stage->outcome = outcome;
-  rondo_kit_barrier_init(&stage->barrier, ranks);
+  stage->first = program->fleet ? rondo_kit_fleet_rank(program->fleet) : 0;
+  stage->local = program->fleet ? 1 : ranks;
+  rondo_kit_barrier_init(&stage->barrier, stage->local);
   sem_init(&stage->left, 0, 0);
-  bool complete = rondo_unique_id_create(&stage->id) == RONDO_SUCCESS;
-  for (uint32_t r = 0; r < ranks; r++) {
+  bool complete = program->fleet ? rondo_kit_fleet_new_id(program->fleet, &stage->id,
+                                                          demo_is_interrupted) == RONDO_SUCCESS
+                                 : rondo_unique_id_create(&stage->id) == RONDO_SUCCESS;
+  for (uint32_t r = stage->first; r < stage->first + stage->local; r++) {
     stage->ranks[r].stage = stage;
     stage->ranks[r].rank = r;
     stage->ranks[r].outcome = &outcome->ranks[r];
@@ -343,9 +414,10 @@ static struct stage *stage_create(const struct demo_program *program,
   return NULL;
 }
 
-static uint32_t iterations_of_all(const struct stage *stage) {
+// Of all ranks of this process.
+static uint32_t iterations_so_far(const struct stage *stage) {
   uint32_t least = UINT32_MAX;
-  for (uint32_t r = 0; r < stage->program->options->ranks; r++) {
+  for (uint32_t r = stage->first; r < stage->first + stage->local; r++) {
     uint32_t done = atomic_load(&stage->ranks[r].done);
     least = done < least ? done : least;
   }
@@ -354,20 +426,24 @@ static uint32_t iterations_of_all(const struct stage *stage) {
 
 static void watch(struct stage *stage, void (*progress)(void *arg, uint32_t done), void *arg) {
   uint32_t left = 0;
-  while (left < stage->program->options->ranks) {
+  while (left < stage->local) {
     struct timespec until = rondo_kit_deadline(SLICE_NS);
     if (sem_timedwait(&stage->left, &until) == 0)
       left++;
     else if (errno == ETIMEDOUT && progress)
-      progress(arg, iterations_of_all(stage));
+      progress(arg, iterations_so_far(stage));
   }
 }
 
 static void add_up(const struct stage *stage) {
   struct demo_outcome *outcome = stage->outcome;
   outcome->end = atomic_load(&stage->end);
-  outcome->iterations = iterations_of_all(stage);
-  for (uint32_t r = 0; r < outcome->rank_count; r++) {
+  outcome->iterations = UINT32_MAX;
+  uint32_t first = outcome->is_apart ? stage->first : 0; // of a fleet that is apart only its own
+  uint32_t end = outcome->is_apart ? stage->first + stage->local : outcome->rank_count;
+  for (uint32_t r = first; r < end; r++) {
+    if (outcome->ranks[r].iterations < outcome->iterations)
+      outcome->iterations = outcome->ranks[r].iterations;
     outcome->runs += outcome->ranks[r].iterations * (uint64_t)stage->program->options->collectives;
     outcome->checked += outcome->ranks[r].checked;
     outcome->wrong += outcome->ranks[r].wrong;
@@ -383,7 +459,7 @@ int demo_program_run(const struct demo_program *program, void (*progress)(void *
   struct stage *stage = outcome->ranks ? stage_create(program, outcome) : NULL;
   if (!stage)
     return -1;
-  struct rondo_kit_team team = {ranks, false, rank_main, stage};
+  struct rondo_kit_team team = {stage->local, false, rank_main, stage};
   uint64_t start_ns = rondo_kit_now_ns();
   struct rondo_kit_crew *crew = rondo_kit_team_start(&team);
   if (crew) {

@@ -10,11 +10,13 @@
 #include <rondo/rondo.h>
 
 #include "examples/demo/options.h"
+#include "examples/kit/fleet.h"
 
 struct demo_program {
   const struct demo_options *options;
-  bool synchronize; // the second program
-  int budget;       // enum rondo_budget_policy
+  struct rondo_kit_fleet *fleet; // of which this process has one rank; null: all ranks are threads
+  bool synchronize;              // the second program
+  int budget;                    // enum rondo_budget_policy
   uint64_t watchdog_ns;
 };
 
@@ -37,20 +39,24 @@ struct demo_outcome {
   int end;    // enum demo_end
   int status; // enum rondo_status that ended a failed one
   const char *failed_call;
+  uint32_t failed_rank; // whose call it was
+  bool is_apart;        // the fleet is not one any more
   uint64_t elapsed_ns;
   uint32_t iterations; // completed by all ranks
   uint64_t runs;       // completed by all ranks together
   uint64_t checked;
   uint64_t wrong;
   uint32_t cycle_ranks; // of a deadlock: ranks that wait for each other in a cycle
-  char *report;         // of a deadlock: the stuck report, else null
+  uint32_t stuck_ranks; // of a deadlock: those that were found waiting
+  char *report;         // of a deadlock: the stuck report of this process, else null
   uint32_t rank_count;
   struct demo_rank_outcome *ranks;
 };
 
 // Runs the program to its end. `progress` is called now and then with the iterations that all ranks
 // have completed; it may be null. Returns 0, or -1 if there is no memory or no threads.
-// Free the outcome with demo_outcome_fini.
+// Free the outcome with demo_outcome_fini. All processes of a fleet get the same outcome, but for the
+// report, unless it is apart.
 int demo_program_run(const struct demo_program *program, void (*progress)(void *arg, uint32_t done),
                      void *arg, struct demo_outcome *outcome);
 

@@ -1,21 +1,33 @@
 #include "examples/kit/barrier.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "examples/kit/fleet.h"
 #include "examples/kit/team.h"
 
 #define SPINS 20000u
 #define YIELDS 2000u
 
-// Not the private kind of futex: participants may be processes.
+// Not the private kind of futex: participants may be processes. Nobody would wake those who wait for a
+// process that was killed.
 static void sleep_while(_Atomic uint32_t *word, uint32_t value) {
-  syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, 0);
+  const struct timespec second = {1, 0};
+  long result = syscall(SYS_futex, word, FUTEX_WAIT, value, &second, NULL, 0);
+  if (result != 0 && errno == ETIMEDOUT && atomic_load(word) == value &&
+      rondo_kit_fleet_is_broken()) {
+    fprintf(stderr, "pid %ld: another process of the fleet is gone\n", (long)getpid());
+    exit(1);
+  }
 }
 
 static void wake_all(_Atomic uint32_t *word) {

@@ -18,7 +18,8 @@ struct rondo_kit_barrier {
 // Prepares a barrier for `count` participants; nobody may be in it.
 void rondo_kit_barrier_init(struct rondo_kit_barrier *barrier, uint32_t count);
 
-// Returns when all participants have called it. Looks, then yields, then sleeps.
+// Returns when all participants have called it. Looks, then yields, then sleeps. Where they are
+// processes of a fleet (fleet.h) and one of them is gone, it ends the program with status 1.
 void rondo_kit_barrier_wait(struct rondo_kit_barrier *barrier);
 
 #endif // RONDO_EXAMPLES_KIT_BARRIER_H
