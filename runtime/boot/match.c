@@ -58,7 +58,7 @@ static enum binding take_offer(const struct rondo_world *world,
   if (!offer)
     return UNBOUND;
   if (!peer->map || offer->at % RONDO_LINE_BYTES || offer->at >= peer->bytes ||
-      offer->stride_bytes < least ||
+      offer->stride_bytes % RONDO_LINE_BYTES || offer->stride_bytes < least ||
       offer->stride_bytes > (peer->bytes - offer->at) / comm->shape.blocks)
     return UNSOUND;
   link->first = (struct rondo_connector *)((char *)peer->map + offer->at);

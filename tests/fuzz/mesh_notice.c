@@ -1,0 +1,277 @@
+// Members that know the secret and say anything about registrations: what is read is written back as it
+// was, and a process that has registered something itself lives through it.
+//
+// The first byte, below 8, says which: 0 to 3 a registration to take apart; 4 to 7 things that happen to
+// a process with two collectives, one byte each with what follows it: see `happen`. Inputs that begin
+// otherwise are left out: a run takes a millisecond.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/boot/notice.h"
+#include "runtime/boot/world.h"
+#include "tests/support/fuzz.h"
+
+#define RANKS 3u
+#define PROCESSES 2u // rank 0 is here, the others are elsewhere together
+#define COLLECTIVES 2u
+#define COUNT 20000u
+#define ARENA_BYTES (UINT64_C(1) << 20)
+#define LONG_NS INT64_C(20000000000)
+#define MOST_HAPPENINGS 24u
+#define BYTES 4096u
+
+// ------------------------------------------------------------- taking apart ---
+
+static void take_apart(struct rondo_fuzz_input *in) {
+  static uint64_t bytes[BYTES / 8];
+  static uint64_t again[BYTES / 8];
+  struct rondo_notice_registration r;
+  struct rondo_notice_registration s;
+  uint32_t rank_count = 1 + (uint32_t)rondo_fuzz_take(in, 1) % 16;
+  size_t size = in->size < BYTES ? in->size : BYTES;
+  memset(bytes, 0, sizeof bytes);
+  if (size)
+    memcpy(bytes, in->data, size);
+  if (!rondo_notice_register_decode(bytes, size, rank_count, &r))
+    return;
+  const struct rondo_notice_register *h = r.head;
+  RONDO_FUZZ_CHECK(h->nranks <= rank_count && h->position < h->nranks && h->rank < rank_count);
+  RONDO_FUZZ_CHECK((const char *)(r.offers + h->offer_count) == (const char *)bytes + size);
+  RONDO_FUZZ_CHECK(rondo_notice_register_bytes(h) == size);
+  rondo_notice_register_encode(again, &r);
+  RONDO_FUZZ_CHECK(rondo_notice_register_decode(again, size, rank_count, &s));
+  RONDO_FUZZ_CHECK(memcmp(r.head, s.head, sizeof *h) == 0);
+  RONDO_FUZZ_CHECK(memcmp(r.members, s.members, h->nranks * sizeof *r.members) == 0);
+  RONDO_FUZZ_CHECK(memcmp(r.offers, s.offers, h->offer_count * sizeof *r.offers) == 0);
+  if (h->count_count)
+    RONDO_FUZZ_CHECK(memcmp(r.counts, s.counts, h->count_count * sizeof *r.counts) == 0);
+}
+
+// ----------------------------------------------------------------- the mesh ---
+
+// It sends nothing, and tells what the input says. Of what is sent registrations are kept.
+static struct {
+  struct rondo_mesh_events events;
+  void *arg;
+  size_t sizes[COLLECTIVES];
+  uint64_t registrations[COLLECTIVES][64];
+  uint32_t count;
+} mesh;
+
+static int is_needed(const struct rondo_config *cfg) {
+  (void)cfg;
+  return 1;
+}
+
+static int start(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
+                 struct rondo_mesh **out) {
+  (void)cfg;
+  mesh.events = *events;
+  mesh.arg = arg;
+  *out = (struct rondo_mesh *)&mesh;
+  return RONDO_SUCCESS;
+}
+
+static int add_rank(struct rondo_mesh *m, uint32_t rank) {
+  (void)m, (void)rank;
+  return RONDO_SUCCESS;
+}
+
+static void remove_rank(struct rondo_mesh *m, uint32_t rank) { (void)m, (void)rank; }
+
+static uint32_t self(struct rondo_mesh *m) {
+  (void)m;
+  return 0;
+}
+
+static uint32_t process_count(struct rondo_mesh *m) {
+  (void)m;
+  return PROCESSES;
+}
+
+static uint32_t process_of(struct rondo_mesh *m, uint32_t rank) {
+  (void)m;
+  return rank > 0;
+}
+
+static int is_near(struct rondo_mesh *m, uint32_t process) {
+  (void)m, (void)process;
+  return 1;
+}
+
+static int send_nothing(struct rondo_mesh *m, const struct rondo_mesh_send *message) {
+  (void)m;
+  RONDO_FUZZ_CHECK(message->to == 1);
+  if (message->type != RONDO_NOTICE_REGISTER || mesh.count == COLLECTIVES)
+    return RONDO_SUCCESS;
+  RONDO_FUZZ_CHECK(message->size <= sizeof mesh.registrations[0]);
+  mesh.sizes[mesh.count] = message->size;
+  memcpy(mesh.registrations[mesh.count++], message->bytes, message->size);
+  return RONDO_SUCCESS;
+}
+
+static int after(struct rondo_mesh *m, uint64_t delay_ns, void (*call)(void *arg), void *arg) {
+  (void)m, (void)delay_ns, (void)call, (void)arg;
+  return RONDO_SUCCESS;
+}
+
+static void stop(struct rondo_mesh *m, int64_t timeout_ns) { (void)m, (void)timeout_ns; }
+
+static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
+                                              .start = start,
+                                              .add_rank = add_rank,
+                                              .remove_rank = remove_rank,
+                                              .self = self,
+                                              .process_count = process_count,
+                                              .process_of = process_of,
+                                              .is_near = is_near,
+                                              .send = send_nothing,
+                                              .after = after,
+                                              .stop = stop};
+
+// --------------------------------------------------------------- happenings ---
+
+static void receive(uint32_t type, const void *bytes, size_t size, int fd) {
+  struct rondo_mesh_message message = {
+      .from = 1, .type = type, .bytes = bytes, .size = size, .fds = &fd, .fd_count = fd >= 0};
+  mesh.events.receive(mesh.arg, &message);
+}
+
+// Overwrites bytes, as many as the input says, where it says.
+static void spoil(struct rondo_fuzz_input *in, void *bytes, size_t size) {
+  uint32_t count = (uint32_t)rondo_fuzz_take(in, 1) % 8;
+  for (uint32_t i = 0; i < count; i++) {
+    size_t at = rondo_fuzz_take(in, 2) % size;
+    ((uint8_t *)bytes)[at] = (uint8_t)rondo_fuzz_take(in, 1);
+  }
+}
+
+// Says where its memory is: what is no arena, too.
+static void greet(struct rondo_fuzz_input *in) {
+  uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
+  struct rondo_notice_hello hello = {.base = UINT64_C(1) << 32, .bytes = ARENA_BYTES};
+  int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  RONDO_FUZZ_CHECK(fd >= 0 && ftruncate(fd, (off_t)ARENA_BYTES) == 0);
+  if (how & 1)
+    RONDO_FUZZ_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  if (how & 2)
+    spoil(in, &hello, sizeof hello);
+  receive(RONDO_NOTICE_HELLO, &hello, how & 4 ? sizeof hello - 1 : sizeof hello, how & 8 ? -1 : fd);
+  close(fd);
+}
+
+// What rank 0 has said of a collective, as another rank would say it, and then spoilt.
+static void announce(struct rondo_fuzz_input *in) {
+  uint32_t which = (uint32_t)rondo_fuzz_take(in, 1);
+  struct {
+    struct rondo_notice_register head;
+    uint64_t rest[48];
+  } message;
+  if (mesh.count < COLLECTIVES)
+    return;
+  size_t size = mesh.sizes[which % COLLECTIVES];
+  memcpy(&message, mesh.registrations[which % COLLECTIVES], size);
+  message.head.rank = message.head.position = 1 + which / COLLECTIVES % (RANKS - 1);
+  struct rondo_notice_registration r;
+  if (rondo_notice_register_decode(&message, size, RANKS, &r) && message.head.offer_count) {
+    struct rondo_offer *offer = &((struct rondo_offer *)((char *)&message + size))[-1];
+    offer->from = 0;
+  }
+  spoil(in, &message, size);
+  receive(RONDO_NOTICE_REGISTER, &message, size, -1);
+}
+
+static void take_leave(struct rondo_fuzz_input *in) {
+  static const uint32_t types[] = {RONDO_NOTICE_DEREGISTER, RONDO_NOTICE_FAIL,
+                                   RONDO_NOTICE_RELEASE};
+  uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
+  struct rondo_notice_short n = {.id = 1 + how % COLLECTIVES, .generation = 1};
+  n.rank = how / 2 % RANKS;
+  n.other = how / 8 % RANKS;
+  n.status = RONDO_ERR_ABORTED;
+  spoil(in, &n, sizeof n);
+  receive(types[how / 32 % 3], &n, sizeof n, -1);
+}
+
+static void say_anything(struct rondo_fuzz_input *in) {
+  uint64_t bytes[32];
+  uint32_t type = RONDO_NOTICE_HELLO + (uint32_t)rondo_fuzz_take(in, 1) % 9;
+  size_t size = rondo_fuzz_take(in, 1);
+  size = size < in->size ? size : in->size;
+  if (size)
+    memcpy(bytes, in->data, size);
+  in->data += size;
+  in->size -= size;
+  receive(type, bytes, size, -1);
+}
+
+static void lose(struct rondo_fuzz_input *in) {
+  uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
+  uint32_t ranks[] = {1, 2};
+  mesh.events.lost(mesh.arg, ranks + how % 2, 1 + how / 2 % 2 * (1 - how % 2),
+                   RONDO_MESH_LEFT + (int)(how / 4 % 5), "fuzz");
+}
+
+static void happen(struct rondo_fuzz_input *in, struct rondo_context ctx,
+                   const struct rondo_collective *colls) {
+  static float buffers[2][RANKS * COUNT];
+  uint8_t what = (uint8_t)rondo_fuzz_take(in, 1);
+  switch (what % 8) {
+  case 0:
+    greet(in);
+    break;
+  case 1:
+  case 2:
+    announce(in);
+    break;
+  case 3:
+    take_leave(in);
+    break;
+  case 4:
+    say_anything(in);
+    break;
+  case 5:
+    lose(in);
+    break;
+  case 6:
+    (void)rondo_run(ctx, colls[what / 8 % COLLECTIVES], buffers[0], buffers[1], NULL, NULL);
+    break;
+  default:
+    (void)rondo_deregister(ctx, colls[what / 8 % COLLECTIVES]);
+  }
+}
+
+static void live_through(struct rondo_fuzz_input *in) {
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  struct rondo_context ctx;
+  struct rondo_collective colls[COLLECTIVES];
+  memset(&mesh, 0, sizeof mesh);
+  cfg.id.bytes[0] = 7;
+  cfg.rank_count = RANKS;
+  cfg.blocks = 2;
+  cfg.report_on_timeout = 0;
+  RONDO_FUZZ_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
+  struct rondo_collective_desc descs[COLLECTIVES] = {
+      rondo_all_reduce(1, COUNT, RONDO_FLOAT32, RONDO_SUM),
+      rondo_all_gather(2, COUNT, RONDO_FLOAT32)};
+  for (uint32_t i = 0; i < COLLECTIVES; i++)
+    RONDO_FUZZ_CHECK(rondo_register(ctx, &descs[i], &colls[i]) == RONDO_SUCCESS);
+  mesh.events.roster(mesh.arg);
+  for (uint32_t i = 0; i < MOST_HAPPENINGS && in->size; i++)
+    happen(in, ctx, colls);
+  RONDO_FUZZ_CHECK(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS) == RONDO_SUCCESS);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct rondo_fuzz_input in = {data + 1, size ? size - 1 : 0};
+  if (!size || data[0] >= 8)
+    return 0;
+  (void)setenv("RONDO_LOG", "off", 1);
+  rondo_mesh_calls = &calls;
+  if (data[0] < 4)
+    take_apart(&in);
+  else
+    live_through(&in);
+  return 0;
+}
