@@ -362,7 +362,43 @@ static void the_device_is_awaited_in_the_middle_of_a_stuck_collective(void **sta
   assert_int_equal(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
 }
 
-// The same with preemption off: it does not return until the peer comes. So the test above can
+static void application_kernel(const void *param, uint32_t block, uint32_t block_count) {
+  (void)block, (void)block_count;
+  **(uint32_t *const *)param = 1;
+}
+
+// CUDA_MODULE_LOADING=LAZY, which is the default: the first launch of the application's kernel waits for
+// all that runs. The library's own is loaded beforehand, so that launching it never does.
+static void a_kernel_is_loaded_lazily_in_the_middle_of_a_stuck_collective(void **state) {
+  (void)state;
+  struct synchronizer s;
+  CUmodule module;
+  CUfunction function;
+  uint32_t ran = 0;
+  uint32_t *param = &ran;
+  void *params[] = {&param};
+  assert_int_equal(setenv("CUDA_MODULE_LOADING", "LAZY", 1), 0);
+  rondo_fake_register("application", application_kernel, sizeof param);
+  job_of(2, 1, 1000);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  assert_true(rondo_fake_calls("cuFuncLoad") > 0);
+  wait_for_device_while_stuck(&s);
+  assert_int_equal(cuCtxSetCurrent(s.ctx), CUDA_SUCCESS);
+  assert_int_equal(cuModuleLoadData(&module, "image"), CUDA_SUCCESS);
+  assert_int_equal(cuModuleGetFunction(&function, module, "application"), CUDA_SUCCESS);
+  assert_int_equal(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+  assert_int_equal(ran, 1);
+  assert_int_equal(pthread_join(s.thread, NULL), 0);
+  assert_int_equal(rondo_test_cuda_run(&job, 1, 0), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_cuda_wait(&job, 0, 0), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  assert_int_equal(cuModuleUnload(module), CUDA_SUCCESS);
+  assert_int_equal(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  assert_int_equal(unsetenv("CUDA_MODULE_LOADING"), 0);
+}
+
+// A synchronisation with preemption off: it does not return until the peer comes. So the test above can
 // fail.
 static void a_daemon_that_never_leaves_holds_the_device(void **state) {
   (void)state;
@@ -571,6 +607,7 @@ int main(int argc, char **argv) {
       TEST(one_hardware_queue_is_enough_for_runs),
       TEST(buffers_that_the_device_cannot_use_are_refused),
       TEST(the_device_is_awaited_in_the_middle_of_a_stuck_collective),
+      TEST(a_kernel_is_loaded_lazily_in_the_middle_of_a_stuck_collective),
       TEST(a_daemon_that_never_leaves_holds_the_device),
       TEST(a_context_with_stuck_runs_is_destroyed),
       TEST(runs_end_when_the_daemon_cannot_be_launched_any_more),

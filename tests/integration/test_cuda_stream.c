@@ -235,6 +235,41 @@ static void two_graphs_take_turns_in_different_orders(void **state) {
   OK(cuStreamDestroy(second));
 }
 
+// One graph with a branch for each rank: captured from one stream, forked to the other and joined again. The
+// branches wait for each other's runs.
+static void a_forked_capture_replays_both_branches(void **state) {
+  (void)state;
+  uint32_t launches = (uint32_t)rondo_test_load(500, 50);
+  CUgraph graph;
+  CUgraphExec exec;
+  CUevent fork;
+  CUevent join;
+  OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+  OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+  OK(cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(cuEventRecord(fork, streams[0]));
+  OK(cuStreamWaitEvent(streams[1], fork, 0));
+  for (uint32_t c = 0; c < 2; c++)
+    for (uint32_t r = 0; r < RANKS; r++)
+      put_round(r, c);
+  OK(cuEventRecord(join, streams[1]));
+  OK(cuStreamWaitEvent(streams[0], join, 0));
+  OK(cuStreamEndCapture(streams[0], &graph));
+  OK(cuGraphInstantiate(&exec, graph, 0));
+  OK(cuGraphDestroy(graph));
+  assert_int_equal(words[20], 0);
+  for (uint32_t i = 0; i < launches; i++)
+    OK(cuGraphLaunch(exec, streams[i % RANKS]));
+  await_streams();
+  for (uint32_t r = 0; r < RANKS; r++)
+    for (uint32_t c = 0; c < 2; c++)
+      assert_int_equal(words[20 + 4 * c + r], launches);
+  assert_int_equal(words[100], 0);
+  OK(cuGraphExecDestroy(exec));
+  OK(cuEventDestroy(fork));
+  OK(cuEventDestroy(join));
+}
+
 // A capture in another thread's hands, or of another stream, is not broken by what the library does.
 static void a_capture_is_not_disturbed_by_registering_and_running(void **state) {
   (void)state;
@@ -302,7 +337,9 @@ static void a_run_that_cannot_be_enqueued_is_not_submitted(void **state) {
 #define TEST(function)                                                                             \
   { "cuda_stream." #function, function, begin, end, NULL }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1)
+    cmocka_set_test_filter(argv[1]);
   rondo_test_log_open();
   const struct CMUnitTest tests[] = {
       TEST(work_before_and_after_a_run_keeps_its_place),
@@ -311,6 +348,7 @@ int main(void) {
       TEST(with_one_hardware_queue_streams_are_refused),
       TEST(a_graph_is_replayed_ten_thousand_times),
       TEST(two_graphs_take_turns_in_different_orders),
+      TEST(a_forked_capture_replays_both_branches),
       TEST(a_capture_is_not_disturbed_by_registering_and_running),
       TEST(a_capture_that_fails_leaves_nothing),
       TEST(a_run_that_cannot_be_enqueued_is_not_submitted),

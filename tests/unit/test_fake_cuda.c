@@ -408,6 +408,32 @@ static void a_graph_does_not_run_beside_itself(void **state) {
   OK(cuStreamDestroy(b));
 }
 
+static void a_capture_takes_in_streams_and_wants_them_joined(void **state) {
+  (void)state;
+  CUstream a = stream_new(CU_STREAM_NON_BLOCKING);
+  CUstream b = stream_new(CU_STREAM_NON_BLOCKING);
+  CUevent event;
+  CUgraph graph;
+  CUstreamCaptureStatus status;
+  OK(cuEventCreate(&event, 0));
+  OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(cuEventRecord(event, a));
+  OK(cuStreamWaitEvent(b, event, 0));
+  OK(cuStreamIsCapturing(b, &status));
+  assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  assert_int_equal(cuStreamEndCapture(b, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+  assert_int_equal(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  OK(cuStreamIsCapturing(b, &status));
+  assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_NONE);
+  OK(cuEventRecord(event, b)); // in no capture
+  OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  assert_int_equal(cuStreamWaitEvent(a, event, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  assert_int_equal(cuStreamEndCapture(a, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  OK(cuEventDestroy(event));
+  OK(cuStreamDestroy(a));
+  OK(cuStreamDestroy(b));
+}
+
 static void unsafe_calls_break_a_capture_unless_the_thread_is_relaxed(void **state) {
   (void)state;
   CUgraph graph;
@@ -471,6 +497,7 @@ int main(void) {
       TEST(the_nth_call_fails_and_leaves_nothing),
       TEST(a_graph_replays_what_was_captured_and_nothing_ran_before),
       TEST(a_graph_does_not_run_beside_itself),
+      TEST(a_capture_takes_in_streams_and_wants_them_joined),
       TEST(unsafe_calls_break_a_capture_unless_the_thread_is_relaxed),
       TEST(a_user_object_lasts_as_long_as_the_last_graph_that_holds_it),
   };

@@ -9,7 +9,7 @@
 //   rondo_fake_reset -> the calls of cuda.h ... -> rondo_fake_live
 //
 // What it does not do: textures, arrays, managed memory, contexts other than primary ones, graphs
-// that are not a chain captured from one stream. It says CUDA_ERROR_NOT_SUPPORTED to those.
+// that are not captured from streams. It says CUDA_ERROR_NOT_SUPPORTED to those.
 //
 // A program that cannot call rondo_fake_reset has its options from the environment, as in
 // RONDO_TEST_FAKE_CUDA=devices=2,peer_access=0.

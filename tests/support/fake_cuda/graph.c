@@ -1,8 +1,11 @@
-// Capture and replay of streams in the fake driver. A graph is a chain captured from one stream.
+// Capture and replay of streams in the fake driver. A graph is made of chains, one for each stream that was
+// captured; nodes that record an event and nodes that wait for one tie them together.
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/fake_cuda/internal.h"
+
+#define MAX_CHAINS 8u // beside each other in one graph
 
 static _Thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -40,7 +43,31 @@ CUresult fake_capture_add(CUgraph graph, struct fake_op *op) {
   else
     graph->nodes = op;
   graph->last = op;
+  op->node = ++graph->node_count;
   return CUDA_SUCCESS;
+}
+
+CUresult fake_capture_event(CUstream stream, CUevent event, enum fake_kind kind, int *taken) {
+  CUgraph g = fake.captures;
+  while (g && g->id != event->graph_id)
+    g = g->next;
+  *taken = stream->capture || (kind == FAKE_AWAIT && g);
+  if (kind == FAKE_RECORD)
+    event->graph_id = stream->capture ? stream->capture->id : 0;
+  if (!*taken)
+    return CUDA_SUCCESS;
+  if (kind == FAKE_AWAIT && !stream->capture)
+    stream->capture = g;
+  if (kind == FAKE_AWAIT && stream->capture != g) {
+    stream->capture->is_invalid = 1;
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  struct fake_op *op = fake_op_new(kind, stream);
+  op->value = event->node;
+  CUresult result = fake_capture_add(stream->capture, op);
+  if (kind == FAKE_RECORD)
+    event->node = stream->capture->node_count;
+  return result;
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *exchanged) {
@@ -97,6 +124,32 @@ static void graph_free(CUgraph graph) {
   fake.live.graphs--;
 }
 
+// 1 if the last that was captured from the stream is awaited in another one of the graph.
+static int is_joined(const struct CUgraph_st *g, CUstream stream) {
+  const struct fake_op *last = NULL;
+  for (const struct fake_op *op = g->nodes; op; op = op->next_in_stream)
+    if (op->stream == stream)
+      last = op;
+  for (const struct fake_op *op = g->nodes; op && last && last->kind == FAKE_RECORD;
+       op = op->next_in_stream)
+    if (op->kind == FAKE_AWAIT && op->value == last->node && op->stream != stream)
+      return 1;
+  return 0;
+}
+
+// Ends the capture of all streams that were taken in. Returns 1 if each has been joined again.
+static int let_streams_go(const struct CUgraph_st *g) {
+  int all = 1;
+  for (uint32_t d = 0; d < RONDO_FAKE_MAX_DEVICES; d++)
+    for (CUstream s = fake.contexts[d].streams; s; s = s->next) {
+      if (s->capture != g)
+        continue;
+      all &= s == g->stream || is_joined(g, s);
+      s->capture = NULL;
+    }
+  return all;
+}
+
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   FAKE_ENTER(FAKE_STARTED);
   CUstream s = fake_stream(stream);
@@ -104,15 +157,20 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   if (!s || !s->capture)
     return fake_leave(CUDA_ERROR_ILLEGAL_STATE);
   CUgraph g = s->capture;
+  if (g->stream != s)
+    return fake_leave(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
   CUgraph *at = &fake.captures;
   while (*at != g)
     at = &(*at)->next;
   *at = g->next;
-  s->capture = NULL;
+  int are_joined = let_streams_go(g);
+  CUresult result = g->is_invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                    : are_joined  ? CUDA_SUCCESS
+                                  : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   g->stream = NULL;
-  if (g->is_invalid) {
+  if (result != CUDA_SUCCESS) {
     graph_free(g);
-    return fake_leave(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    return fake_leave(result);
   }
   *graph = g;
   return fake_leave(CUDA_SUCCESS);
@@ -261,16 +319,70 @@ void fake_exec_ended(CUgraphExec exec) {
     exec_free(exec);
 }
 
-void fake_exec_run(CUgraphExec exec) {
-  for (struct fake_op *op = exec->nodes; op; op = op->next_in_stream) {
-    if (op->kind != FAKE_KERNEL) {
-      fake_execute(op);
-      continue;
-    }
-    fake_kernel_start(op);
-    pthread_mutex_lock(&fake.lock);
-    while (op->left)
+// One stream's part of a graph that is replayed.
+struct chain {
+  CUgraphExec exec;
+  CUstream stream;
+  pthread_t thread;
+};
+
+// Between the chains of one replay.
+static void meet(const struct chain *c, struct fake_op *op) {
+  pthread_mutex_lock(&fake.lock);
+  if (op->kind == FAKE_RECORD) {
+    op->is_done = 1;
+    pthread_cond_broadcast(&fake.changed);
+  } else {
+    const struct fake_op *awaited = c->exec->nodes;
+    while (awaited->node != op->value)
+      awaited = awaited->next_in_stream;
+    while (!awaited->is_done)
       pthread_cond_wait(&fake.changed, &fake.lock);
-    pthread_mutex_unlock(&fake.lock);
   }
+  pthread_mutex_unlock(&fake.lock);
+}
+
+static void run_kernel(struct fake_op *op) {
+  fake_kernel_start(op);
+  pthread_mutex_lock(&fake.lock);
+  while (op->left)
+    pthread_cond_wait(&fake.changed, &fake.lock);
+  pthread_mutex_unlock(&fake.lock);
+}
+
+static void *chain_main(void *arg) {
+  const struct chain *c = arg;
+  for (struct fake_op *op = c->exec->nodes; op; op = op->next_in_stream) {
+    if (op->stream != c->stream)
+      continue;
+    if (op->kind == FAKE_RECORD || op->kind == FAKE_AWAIT)
+      meet(c, op);
+    else if (op->kind == FAKE_KERNEL)
+      run_kernel(op);
+    else
+      fake_execute(op);
+  }
+  return NULL;
+}
+
+void fake_exec_run(CUgraphExec exec) {
+  struct chain chains[MAX_CHAINS];
+  uint32_t count = 0;
+  for (struct fake_op *op = exec->nodes; op; op = op->next_in_stream) {
+    uint32_t i = 0;
+    while (i < count && chains[i].stream != op->stream)
+      i++;
+    if (i == MAX_CHAINS)
+      abort();
+    if (i == count)
+      chains[count++] = (struct chain){.exec = exec, .stream = op->stream};
+    op->is_done = 0;
+  }
+  for (uint32_t i = 1; i < count; i++)
+    if (pthread_create(&chains[i].thread, NULL, chain_main, &chains[i]))
+      abort();
+  if (count)
+    chain_main(&chains[0]);
+  for (uint32_t i = 1; i < count; i++)
+    pthread_join(chains[i].thread, NULL);
 }

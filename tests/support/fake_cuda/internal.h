@@ -33,6 +33,8 @@ struct CUmod_st {
 struct CUevent_st {
   uint64_t recorded; // number of the operation that records it last; 0: none
   uint64_t done;     // ... that has recorded it last
+  uint64_t graph_id; // of the capture in which it was recorded last; 0: in none
+  uint64_t node;     // ... and the number of the node there
   uint32_t references;
   int is_destroyed;
 };
@@ -52,13 +54,15 @@ enum fake_kind {
 struct fake_op {
   enum fake_kind kind;
   CUstream stream;
-  uint64_t number; // all operations are numbered as they are enqueued
+  uint64_t number;  // all operations are numbered as they are enqueued; 0: a node
+  uint64_t node;    // nodes are numbered in their graph
+  uint32_t is_done; // a node that records an event: in this replay
   struct fake_op *next_in_queue, *next_in_stream;
   void *dst;
   const void *src;
   size_t bytes;
   void *owned;    // memory that the operation frees: a snapshot, parameters
-  uint64_t value; // byte to fill with; number of the recording that is awaited
+  uint64_t value; // byte to fill with; number of the recording, or of its node, that is awaited
   CUstreamBatchMemOpParams *values;
   uint32_t count; // of values; CUDA blocks of a kernel
   uint32_t left;  // CUDA blocks that have not ended
@@ -84,7 +88,8 @@ struct CUuserObject_st {
 struct CUgraph_st {
   struct fake_op *nodes, *last;
   struct fake_held *held;
-  CUstream stream; // being captured from; null: ended
+  CUstream stream; // in which the capture began; null: ended
+  uint64_t node_count;
   uint64_t id;
   CUstreamCaptureMode mode;
   pthread_t thread; // that began the capture
@@ -216,6 +221,9 @@ void fake_exec_run(CUgraphExec exec); // the lock is not held
 void fake_exec_ended(CUgraphExec exec);
 int fake_capture_forbids(void);
 void fake_capture_invalidate(void);
+// Events in captures: the record or the wait becomes a node, and a wait takes the stream into the
+// capture. `*taken` is 0 if it has nothing to do with a capture.
+CUresult fake_capture_event(CUstream stream, CUevent event, enum fake_kind kind, int *taken);
 
 // memory.c
 struct fake_range *fake_range_of(uintptr_t address, size_t bytes); // that holds all of it, or null

@@ -450,8 +450,10 @@ static CUresult enqueue_event(CUstream stream, CUevent event, enum fake_kind kin
   CUstream s = fake_stream(stream);
   if (!s)
     return CUDA_ERROR_INVALID_HANDLE;
-  if (s->capture)
-    return CUDA_ERROR_NOT_SUPPORTED; // captures that fork and join
+  int taken = 0;
+  CUresult result = fake_capture_event(s, event, kind, &taken);
+  if (taken || result != CUDA_SUCCESS)
+    return result;
   struct fake_op *op = fake_op_new(kind, s);
   op->event = event;
   op->value = event->recorded;
