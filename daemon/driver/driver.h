@@ -136,6 +136,10 @@ struct rondo_driver {
   int (*read)(struct rondo_device *device, void *to, uint64_t from, uint64_t bytes);
   // Between any two of the user's buffers, done on return; likewise.
   int (*copy)(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
+  // How many of the ranks of another process of this machine compete for cores with those of this one;
+  // and how many do so with a job, now and when this was told last. Both null: daemons need no core.
+  uint32_t (*competitors)(int64_t pid, uint32_t ranks);
+  void (*compete)(uint32_t was, uint32_t is);
 
   // What a rank on `from` can do to one on `to`: enum rondo_reach, and in `why`, if it is not null, where
   // it puts what it sends, and why there. Null: everything, for all of them.

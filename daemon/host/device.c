@@ -17,19 +17,41 @@
 
 struct rondo_host_device rondo_host_device = {.attach_lock = PTHREAD_MUTEX_INITIALIZER};
 
-uint32_t rondo_host_cores(void) {
-  // The main thread's, because the caller may have bound itself to one core of several.
-  cpu_set_t set;
+// The main thread's and the caller's, who may have bound itself to one core of several.
+static void own_cores(cpu_set_t *set) {
   cpu_set_t mine;
-  CPU_ZERO(&set);
+  CPU_ZERO(set);
   CPU_ZERO(&mine);
-  (void)sched_getaffinity(getpid(), sizeof set, &set);
+  (void)sched_getaffinity(getpid(), sizeof *set, set);
   (void)sched_getaffinity(0, sizeof mine, &mine);
-  CPU_OR(&set, &set, &mine);
+  CPU_OR(set, set, &mine);
+}
+
+uint32_t rondo_host_cores(void) {
+  cpu_set_t set;
+  own_cores(&set);
   if (CPU_COUNT(&set) > 0)
     return (uint32_t)CPU_COUNT(&set);
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (uint32_t)online : 1;
+}
+
+uint32_t rondo_host_competitors(int64_t pid, uint32_t ranks) {
+  cpu_set_t set;
+  cpu_set_t both;
+  CPU_ZERO(&set);
+  own_cores(&both);
+  if (sched_getaffinity((pid_t)pid, sizeof set, &set) || !CPU_COUNT(&set))
+    return ranks; // it may be anywhere
+  CPU_AND(&both, &both, &set);
+  uint32_t cores = (uint32_t)CPU_COUNT(&set);
+  return (ranks * (uint32_t)CPU_COUNT(&both) + cores - 1) / cores;
+}
+
+void rondo_host_compete(uint32_t was, uint32_t is) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  rondo_fetch_add_relaxed_u32(&dev->contended_jobs, (uint32_t)(is > 0) - (uint32_t)(was > 0));
+  rondo_fetch_add_relaxed_u32(&dev->competitors, is - was);
 }
 
 // Looks after one block. Returns 1 if it moved.
@@ -113,7 +135,7 @@ static void *worker_main(void *arg) {
       continue;
     }
     if (seen.resident) {
-      if (++fruitless > SPIN_PASSES ||
+      if (++fruitless > SPIN_PASSES || rondo_host_is_contended() ||
           rondo_load_relaxed_u32(&rondo_host_device.active) >= rondo_host_device.cores)
         sched_yield();
       else

@@ -42,9 +42,26 @@ struct rondo_host_device {
   uint32_t daemons;  // attached: ranks of this process
   uint32_t active;   // threads that help
   uint32_t sleepers; // ... of them asleep (H6)
+  // Of other processes: ranks that compete for these cores, all jobs together, and jobs that have such.
+  uint32_t competitors, contended_jobs;
 };
 
 extern struct rondo_host_device rondo_host_device;
+
+// 1 if ranks of other processes may be waiting for this core: whoever finds nothing to do gives it up.
+// A process is busy with one of its jobs at a time.
+static inline int rondo_host_is_contended(void) {
+  const struct rondo_host_device *dev = &rondo_host_device;
+  uint32_t competitors = rondo_load_relaxed_u32(&dev->competitors);
+  uint32_t jobs = rondo_load_relaxed_u32(&dev->contended_jobs);
+  return competitors && competitors + rondo_load_relaxed_u32(&dev->daemons) > dev->cores * jobs;
+}
+
+// How many of the ranks of the process `pid` compete for the cores of this one: a share of them, where
+// it may use others, too.
+uint32_t rondo_host_competitors(int64_t pid, uint32_t ranks);
+// A job of this process has competitors, `is` now and `was` when this was called last.
+void rondo_host_compete(uint32_t was, uint32_t is);
 
 // Puts a worker on a NUMA node, if there are several.
 void rondo_host_place_worker(pthread_t thread, uint32_t index);

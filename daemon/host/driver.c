@@ -4,6 +4,7 @@
 
 #include "daemon/driver/clock.h"
 #include "daemon/driver/memory.h"
+#include "daemon/host/device.h"
 #include "daemon/host/host.h"
 
 #define OWN_ATTEMPTS 2000 // of a look, before the block is left alone
@@ -224,6 +225,8 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .write = host_write,
                                                .read = host_read,
                                                .copy = host_copy,
+                                               .competitors = rondo_host_competitors,
+                                               .compete = rondo_host_compete,
                                                .create = host_create,
                                                .destroy = host_destroy,
                                                .attach = host_attach,

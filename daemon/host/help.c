@@ -177,7 +177,8 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
   }
   if (now_ns - h->moved_ns > (crowded ? CROWDED_SLEEP_NS : SLEEP_AFTER_NS))
     return 1;
-  if (crowded)
+  // Asleep it would not be woken by another process: it yields for as long as it would have spun.
+  if (crowded || rondo_host_is_contended())
     sched_yield();
   else
     rondo_relax();

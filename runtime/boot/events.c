@@ -21,6 +21,7 @@ static const struct rondo_mesh_calls real = {.is_needed = rondo_mesh_is_needed,
                                              .process_count = rondo_mesh_process_count,
                                              .process_of = rondo_mesh_process_of,
                                              .is_near = rondo_mesh_is_near,
+                                             .process_get = rondo_mesh_process_get,
                                              .send = rondo_mesh_send,
                                              .after = rondo_mesh_after,
                                              .stop = rondo_mesh_stop};
@@ -42,6 +43,29 @@ static void visit_node(const void *node, VISIT order, void *arg) {
 }
 
 static void visit_meetings(struct visit *v) { twalk_r(v->world->meetings, visit_node, v); }
+
+// ------------------------------------------------------------------ crowding ---
+
+// Counts the ranks of processes near by that want the cores of this one, for how its threads wait.
+static void count_competitors(struct rondo_world *world) {
+  const struct rondo_driver *driver = world->device->driver;
+  struct rondo_mesh_process own;
+  struct rondo_mesh_process other;
+  uint32_t count = 0;
+  if (!driver->competitors || world->roster != RONDO_ROSTER_KNOWN ||
+      rondo_mesh_calls->process_get(world->mesh, world->self, &own) != RONDO_SUCCESS)
+    return;
+  for (uint32_t p = 0; p < world->peer_count; p++) {
+    if (p == world->self || world->peers[p].is_lost || !rondo_mesh_calls->is_near(world->mesh, p) ||
+        rondo_mesh_calls->process_get(world->mesh, p, &other) != RONDO_SUCCESS)
+      continue;
+    // In another name space of processes its number means nothing here.
+    int is_known = other.pid_namespace == own.pid_namespace;
+    count += is_known ? driver->competitors(other.pid, other.rank_count) : other.rank_count;
+  }
+  driver->compete(world->competitors, count);
+  world->competitors = count;
+}
 
 // ------------------------------------------------------------------- losing ---
 
@@ -115,6 +139,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
     if (process < world->peer_count && !has_rank_left(world, process))
       lose_process(world, process);
   }
+  count_competitors(world);
   pthread_mutex_unlock(&world->lock);
 }
 
@@ -294,6 +319,7 @@ static void on_roster(void *arg) {
       world->peers[p].is_near =
           p != world->self && world->arena && rondo_mesh_calls->is_near(world->mesh, p);
   }
+  count_competitors(world);
   rondo_peers_tell_early(world);
   visit_meetings(&v);
   pthread_mutex_unlock(&world->lock);
@@ -405,6 +431,8 @@ void rondo_peers_close(struct rondo_world *world) {
   struct visit v = {.world = world, .call = free_arrivals};
   rondo_mesh_calls->stop(world->mesh, STOP_NS);
   visit_meetings(&v);
+  if (world->competitors)
+    world->device->driver->compete(world->competitors, 0);
   world->roster = RONDO_ROSTER_FAILED;
   rondo_peers_tell_early(world);
   for (uint32_t p = 0; p < world->peer_count; p++)

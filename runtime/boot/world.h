@@ -48,6 +48,7 @@ struct rondo_world {
   uint8_t *gone;            // by rank: 1 if it is lost, or has left, elsewhere
   uint32_t self;            // the number of this process
   uint32_t peer_count;      // processes of the job, this one included
+  uint32_t competitors;     // ranks of other processes that want the same cores
   struct rondo_peer *peers; // by process
   struct rondo_early *early, **early_end;
   uint64_t mark;    // of the last round of messages
@@ -109,6 +110,7 @@ struct rondo_mesh_calls {
   uint32_t (*process_count)(struct rondo_mesh *mesh);
   uint32_t (*process_of)(struct rondo_mesh *mesh, uint32_t rank);
   int (*is_near)(struct rondo_mesh *mesh, uint32_t process);
+  int (*process_get)(struct rondo_mesh *mesh, uint32_t process, struct rondo_mesh_process *out);
   int (*send)(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
   int (*after)(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg), void *arg);
   void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns);
