@@ -149,10 +149,10 @@ int rondo_cuda_check(struct rondo_device *device, const void *memory, uint64_t b
 // ------------------------------------------------------------------ stream.c ---
 
 int rondo_cuda_enqueue(struct rondo_daemon *base, void *stream, struct rondo_stream_words *words,
-                       uint64_t ticket, char *why);
+                       uint64_t ticket, unsigned parts, char *why);
 int rondo_cuda_is_capturing(struct rondo_daemon *base, void *stream, int *capturing, char *why);
 int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct rondo_capture *c,
-                       char *why);
+                       unsigned parts, char *why);
 
 // ------------------------------------------------------------------ daemon.c ---
 

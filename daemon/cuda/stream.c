@@ -51,14 +51,17 @@ static int check_stream(const struct rondo_cuda_device *device, CUstream stream,
   return RONDO_ERR_INVALID;
 }
 
+// `values` has what asks, and then two that wait; the `parts` of them are enqueued.
 static int enqueue(const struct rondo_cuda_device *device, CUstream stream,
-                   CUstreamBatchMemOpParams *values, unsigned count, char *why) {
-  CUresult result = device->api->stream_batch_mem_op(stream, count, values, 0);
+                   CUstreamBatchMemOpParams *values, unsigned parts, char *why) {
+  unsigned first = parts & RONDO_STREAM_ASK ? 0 : 1;
+  unsigned end = parts & RONDO_STREAM_WAIT ? 3 : 1;
+  CUresult result = device->api->stream_batch_mem_op(stream, end - first, values + first, 0);
   return result == CUDA_SUCCESS ? RONDO_SUCCESS : refuse(result, "cuStreamBatchMemOp", why);
 }
 
 int rondo_cuda_enqueue(struct rondo_daemon *base, void *stream, struct rondo_stream_words *words,
-                       uint64_t ticket, char *why) {
+                       uint64_t ticket, unsigned parts, char *why) {
   const struct rondo_cuda_device *device = rondo_cuda_daemon_of(base)->device;
   CUstreamBatchMemOpParams values[] = {
       write_value(&words->doorbell, ticket),
@@ -70,7 +73,7 @@ int rondo_cuda_enqueue(struct rondo_daemon *base, void *stream, struct rondo_str
     return refuse(result, "cuCtxPushCurrent", why);
   int status = check_stream(device, stream, why);
   if (status == RONDO_SUCCESS)
-    status = enqueue(device, stream, values, 3, why);
+    status = enqueue(device, stream, values, parts, why);
   rondo_cuda_leave(&stay);
   return status;
 }
@@ -126,8 +129,17 @@ static int give_to_graph(const struct rondo_cuda_device *device, CUgraph graph,
   return refuse(result, "cuGraphRetainUserObject", why);
 }
 
+// What is captured is dropped with the graph from here on, or was dropped.
+static int hand_over(const struct rondo_cuda_device *device, CUgraph graph,
+                     const struct rondo_capture *c, int status, char *why) {
+  if (status == RONDO_SUCCESS)
+    return give_to_graph(device, graph, c, why);
+  c->drop(c->arg);
+  return status;
+}
+
 int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct rondo_capture *c,
-                       char *why) {
+                       unsigned parts, char *why) {
   const struct rondo_cuda_device *device = rondo_cuda_daemon_of(base)->device;
   // Equal, not "at least": that is a comparison on a circle, on which a ticket of a replayed run is
   // not ahead of 0.
@@ -139,7 +151,8 @@ int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct ron
   CUgraph graph = NULL;
   CUresult result = rondo_cuda_enter(device, &stay);
   if (result != CUDA_SUCCESS) {
-    c->drop(c->arg);
+    if (parts & RONDO_STREAM_ASK)
+      c->drop(c->arg);
     return refuse(result, "cuCtxPushCurrent", why);
   }
   int status = find_graph(device, stream, &graph, why);
@@ -147,12 +160,10 @@ int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct ron
     (void)snprintf(why, RONDO_WHY_BYTES, "the capture of the stream has ended");
     status = RONDO_ERR_INVALID;
   }
+  if (parts & RONDO_STREAM_ASK)
+    status = hand_over(device, graph, c, status, why);
   if (status == RONDO_SUCCESS)
-    status = give_to_graph(device, graph, c, why);
-  else
-    c->drop(c->arg);
-  if (status == RONDO_SUCCESS)
-    status = enqueue(device, stream, values, 3, why);
+    status = enqueue(device, stream, values, parts, why);
   rondo_cuda_leave(&stay);
   return status;
 }

@@ -80,6 +80,10 @@ struct rondo_daemon_request {
   void *owner;
 };
 
+// What of a run's tie to a stream is enqueued: what asks for it, and what waits for it.
+#define RONDO_STREAM_ASK 1u
+#define RONDO_STREAM_WAIT 2u
+
 // A run that is captured into a graph.
 struct rondo_capture {
   struct rondo_stream_words *words;
@@ -170,19 +174,20 @@ struct rondo_driver {
   int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);
 
   // ---- streams ----
-  // Enqueues in the application's stream: the doorbell gets the ticket; the stream waits until the
-  // completion has reached it; then `passed` gets it. May wait for room in the stream, so no lock is
+  // Enqueues in the application's stream the `parts` (a bit each): RONDO_STREAM_ASK: the doorbell gets the
+  // ticket; RONDO_STREAM_WAIT: the stream waits until the completion has reached it; then `passed` gets it. May wait for room in the stream, so no lock is
   // held that the end of a run needs. Returns RONDO_SUCCESS; or, nothing enqueued, RONDO_ERR_INVALID,
   // RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM. Null: this backend has no streams.
   int (*enqueue)(struct rondo_daemon *d, void *stream, struct rondo_stream_words *words,
-                 uint64_t ticket, char *why);
+                 uint64_t ticket, unsigned parts, char *why);
 
   // Writes to `capturing` whether the stream is being captured. Returns as enqueue.
   int (*is_capturing)(struct rondo_daemon *d, void *stream, int *capturing, char *why);
-  // Puts into the graph that is captured: the doorbell gets the ticket; the graph waits until the
-  // completion has it; then the completion gets 0. Returns as enqueue. What is captured is dropped
-  // in any case, at once or with the graph.
-  int (*capture)(struct rondo_daemon *d, void *stream, const struct rondo_capture *c, char *why);
+  // Puts the `parts` into the graph that is captured: RONDO_STREAM_ASK: the doorbell gets the ticket, and
+  // what is captured is dropped in any case, at once or with the graph; RONDO_STREAM_WAIT: the graph
+  // waits until the completion has it; then the completion gets 0. Returns as enqueue.
+  int (*capture)(struct rondo_daemon *d, void *stream, const struct rondo_capture *c,
+                 unsigned parts, char *why);
 
   // ---- looking on ----
   // Returns 1 and where the block stands, or 0 if it has no run of table entry `index` or cannot tell.

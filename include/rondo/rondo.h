@@ -365,6 +365,16 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
 int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
                         void *recv, void *stream);
 
+// Between these two the runs that this thread submits to streams are asked for there as ever, but the
+// streams wait for them only from rondo_streams_release on, which then enqueues all the waits. For sets of
+// runs in one stream of which none need end before all have begun, such as a send and a receive that
+// two ranks make in opposite order. What else is put into the streams meanwhile does not wait. They
+// nest: the outermost rondo_streams_release counts. It returns RONDO_SUCCESS; RONDO_ERR_INVALID (the
+// thread holds no streams); or the first refusal of a stream, which then does not wait for its run.
+// rondo_streams_hold returns RONDO_SUCCESS.
+int rondo_streams_hold(void);
+int rondo_streams_release(void);
+
 // As a run number: the run that was submitted last, by any thread.
 #define RONDO_LAST_RUN UINT64_MAX
 

@@ -109,6 +109,7 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
     status = attach(rank);
   if (status == RONDO_SUCCESS) {
     *handle = rondo_handle_create(rank);
+    rank->ctx.handle = *handle;
     if (*handle)
       return RONDO_SUCCESS;
     if (!rank->is_manual)

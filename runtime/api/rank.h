@@ -108,6 +108,7 @@ struct rondo_rank {
   struct rondo_device *device;
   struct rondo_daemon *daemon;
   struct rondo_world *world;
+  struct rondo_context ctx; // its handle
   uint32_t closing;
   uint32_t is_manual; // tests: no threads; the caller steps the blocks
   struct rondo_manual manual;
@@ -207,6 +208,19 @@ int rondo_replays_serve(struct rondo_rank *rank);
 void rondo_replays_free(struct rondo_rank *rank);
 
 // ---------------------------------------------------------------- stream.c ---
+
+// What of a tie to a stream is enqueued when a run is submitted (RONDO_STREAM_ASK, and RONDO_STREAM_WAIT
+// unless this thread holds its streams); and what is left for rondo_streams_release.
+struct rondo_held_tie {
+  struct rondo_context ctx;
+  void *stream;
+  struct rondo_tie tie;
+  int is_captured;
+};
+// RONDO_ERR_NO_MEMORY: a tie cannot be held, and nothing may be enqueued.
+int rondo_ties_prepare(unsigned *parts);
+// After rondo_ties_prepare and the ask. Nothing, unless the thread holds its streams.
+void rondo_ties_hold(const struct rondo_held_tie *tie);
 
 // Submits a run in the order of a stream. `run` (may be null) gets its number, or 0 if it was captured.
 int rondo_rank_run_on_stream(struct rondo_rank *rank, struct rondo_collective handle,

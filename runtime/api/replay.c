@@ -120,15 +120,21 @@ int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
                       const struct rondo_submission *s, void *stream) {
   char why[RONDO_WHY_BYTES] = "";
   struct rondo_replay *r = NULL;
+  unsigned parts;
+  int status = rondo_ties_prepare(&parts);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "run_on_stream: no memory");
   pthread_mutex_lock(&rank->lock);
-  int status = make_replay(rank, handle, s, &r);
+  status = make_replay(rank, handle, s, &r);
   pthread_mutex_unlock(&rank->lock);
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_capture c = {r->submission.tie.words, TICKET, drop, r};
   rondo_fetch_add_seq_cst_u32(&rank->daemon->watched, 1);
-  status = rank->daemon->driver->capture(rank->daemon, stream, &c, why);
+  struct rondo_held_tie tie = {rank->ctx, stream, r->submission.tie, 1};
+  status = rank->daemon->driver->capture(rank->daemon, stream, &c, parts, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: %s", why);
+  rondo_ties_hold(&tie);
   return RONDO_SUCCESS;
 }

@@ -70,20 +70,98 @@ void rondo_streams_free(struct rondo_rank *rank) {
   }
 }
 
+// ------------------------------------------------------------------- holding ---
+
+static _Thread_local struct {
+  uint32_t depth;
+  struct rondo_held_tie *ties;
+  size_t count, capacity;
+} held;
+
+int rondo_ties_prepare(unsigned *parts) {
+  *parts = RONDO_STREAM_ASK | RONDO_STREAM_WAIT;
+  if (!held.depth)
+    return RONDO_SUCCESS;
+  *parts = RONDO_STREAM_ASK;
+  if (held.count < held.capacity)
+    return RONDO_SUCCESS;
+  size_t capacity = held.capacity ? 2 * held.capacity : 16;
+  struct rondo_held_tie *ties = realloc(held.ties, capacity * sizeof *ties);
+  if (!ties)
+    return RONDO_ERR_NO_MEMORY;
+  held.ties = ties;
+  held.capacity = capacity;
+  return RONDO_SUCCESS;
+}
+
+void rondo_ties_hold(const struct rondo_held_tie *tie) {
+  if (held.depth)
+    held.ties[held.count++] = *tie;
+}
+
+// Lets the stream wait for a run that was submitted while it was held. Where the context is gone its
+// runs have ended, and nothing is to be waited for.
+static int let_wait(const struct rondo_held_tie *t) {
+  struct rondo_rank *rank;
+  char why[RONDO_WHY_BYTES] = "";
+  int status = rondo_rank_enter(t->ctx, "streams_release", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_capture c = {.words = t->tie.words, .ticket = t->tie.ticket};
+  const struct rondo_driver *driver = rank->daemon->driver;
+  if (t->is_captured)
+    status = driver->capture(rank->daemon, t->stream, &c, RONDO_STREAM_WAIT, why);
+  else
+    status = driver->enqueue(rank->daemon, t->stream, t->tie.words, t->tie.ticket,
+                             RONDO_STREAM_WAIT, why);
+  if (status != RONDO_SUCCESS)
+    status = RONDO_LOG_REFUSE(status, "streams_release: rank %u: a stream does not wait: %s",
+                              rank->cfg.rank, why);
+  rondo_rank_exit(t->ctx);
+  return status;
+}
+
+int rondo_streams_hold(void) {
+  held.depth++;
+  return RONDO_SUCCESS;
+}
+
+int rondo_streams_release(void) {
+  int status = RONDO_SUCCESS;
+  if (!held.depth)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "streams_release: this thread holds no streams");
+  if (--held.depth)
+    return RONDO_SUCCESS;
+  for (size_t i = 0; i < held.count; i++) {
+    int one = let_wait(&held.ties[i]);
+    status = status == RONDO_SUCCESS ? one : status;
+  }
+  free(held.ties);
+  held.ties = NULL;
+  held.count = held.capacity = 0;
+  return status;
+}
+
+// -------------------------------------------------------------------- running ---
+
 // Enqueues what ties the run to the stream. The stream lock is held.
 static int enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *stream,
                    struct rondo_tie *tie) {
   char why[RONDO_WHY_BYTES] = "";
-  struct rondo_coll_stream *s = find_stream(rank, coll, stream);
+  unsigned parts;
+  struct rondo_coll_stream *s =
+      rondo_ties_prepare(&parts) == RONDO_SUCCESS ? find_stream(rank, coll, stream) : NULL;
   if (!s)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
                             (unsigned long long)coll->desc.id);
-  int status = rank->daemon->driver->enqueue(rank->daemon, stream, s->words, s->ticket + 1, why);
+  int status =
+      rank->daemon->driver->enqueue(rank->daemon, stream, s->words, s->ticket + 1, parts, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: id %llu: %s", (unsigned long long)coll->desc.id,
                             why);
   tie->words = s->words;
   tie->ticket = ++s->ticket;
+  rondo_ties_hold(&(struct rondo_held_tie){rank->ctx, stream, *tie, 0});
   return RONDO_SUCCESS;
 }
 

@@ -166,21 +166,24 @@ struct enqueued {
   void *stream;
   struct rondo_stream_words *words;
   uint64_t ticket;
+  unsigned parts;
 };
 static struct enqueued enqueued[64];
 static uint32_t enqueued_count;
 static int enqueue_status;
 static int captures; // the stream is being captured
 static struct rondo_capture captured;
+static unsigned captured_parts[8];
+static uint32_t captured_count;
 
 static int enqueue(struct rondo_daemon *d, void *stream, struct rondo_stream_words *w,
-                   uint64_t ticket, char *why) {
+                   uint64_t ticket, unsigned parts, char *why) {
   (void)d;
   if (enqueue_status) {
     (void)snprintf(why, RONDO_WHY_BYTES, "the test refuses");
     return enqueue_status;
   }
-  enqueued[enqueued_count++] = (struct enqueued){stream, w, ticket};
+  enqueued[enqueued_count++] = (struct enqueued){stream, w, ticket, parts};
   return RONDO_SUCCESS;
 }
 
@@ -191,8 +194,15 @@ static int is_capturing(struct rondo_daemon *d, void *stream, int *capturing, ch
   return RONDO_SUCCESS;
 }
 
-static int capture(struct rondo_daemon *d, void *stream, const struct rondo_capture *c, char *why) {
+static int capture(struct rondo_daemon *d, void *stream, const struct rondo_capture *c,
+                   unsigned parts, char *why) {
   (void)d, (void)stream;
+  captured_parts[captured_count++] = parts;
+  if (!(parts & RONDO_STREAM_ASK)) {
+    assert_ptr_equal(c->words, captured.words);
+    assert_int_equal(c->ticket, captured.ticket);
+    return RONDO_SUCCESS;
+  }
   captured = *c;
   if (!enqueue_status)
     return RONDO_SUCCESS;
@@ -223,7 +233,7 @@ static int open_with_streams(void **state) {
   captures = 0;
   rank->daemon->driver = &driver;
   rondo_rank_exit(job.ctx[0]);
-  enqueued_count = 0;
+  enqueued_count = captured_count = 0;
   enqueue_status = RONDO_SUCCESS;
   return 0;
 }
@@ -348,6 +358,67 @@ static void a_capture_that_is_refused_leaves_nothing(void **state) {
   assert_int_equal(rondo_deregister(job.ctx[0], coll), RONDO_SUCCESS);
 }
 
+static void held_streams_wait_for_their_runs_at_the_release(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = describe(1);
+  char a, b;
+  rondo_test_job_register(&job, &d, &coll);
+  assert_int_equal(rondo_streams_hold(), RONDO_SUCCESS);
+  assert_int_equal(rondo_streams_hold(), RONDO_SUCCESS);
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  assert_int_equal(on_stream(coll, &b), RONDO_SUCCESS);
+  assert_int_equal(rondo_streams_release(), RONDO_SUCCESS); // of two
+  assert_int_equal(enqueued_count, 2);
+  assert_int_equal(rondo_streams_release(), RONDO_SUCCESS);
+  assert_int_equal(enqueued_count, 4);
+  for (uint32_t i = 0; i < 2; i++) {
+    assert_int_equal(enqueued[i].parts, RONDO_STREAM_ASK);
+    assert_int_equal(enqueued[i + 2].parts, RONDO_STREAM_WAIT);
+    assert_ptr_equal(enqueued[i + 2].stream, enqueued[i].stream);
+    assert_ptr_equal(enqueued[i + 2].words, enqueued[i].words);
+    assert_int_equal(enqueued[i + 2].ticket, enqueued[i].ticket);
+    execute(coll, &enqueued[i], i + 1);
+  }
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS); // as ever again
+  assert_int_equal(enqueued[4].parts, RONDO_STREAM_ASK | RONDO_STREAM_WAIT);
+  execute(coll, &enqueued[4], 3);
+  assert_int_equal(rondo_streams_release(), RONDO_ERR_INVALID);
+}
+
+static void a_stream_that_does_not_wait_is_told_at_the_release(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = describe(1);
+  char a, b;
+  rondo_test_job_register(&job, &d, &coll);
+  assert_int_equal(rondo_streams_hold(), RONDO_SUCCESS);
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  enqueue_status = RONDO_ERR_SYSTEM;
+  assert_int_equal(on_stream(coll, &b), RONDO_ERR_SYSTEM); // nothing is held of it
+  assert_int_equal(rondo_streams_release(), RONDO_ERR_SYSTEM);
+  assert_true(rondo_test_log_has("a stream does not wait: the test refuses"));
+  execute(coll, &enqueued[0], 1);
+}
+
+static void held_streams_wait_in_graphs_too(void **state) {
+  (void)state;
+  struct rondo_collective coll;
+  struct rondo_collective_desc d = describe(1);
+  char a;
+  rondo_test_job_register(&job, &d, &coll);
+  captures = 1;
+  assert_int_equal(rondo_streams_hold(), RONDO_SUCCESS);
+  assert_int_equal(on_stream(coll, &a), RONDO_SUCCESS);
+  assert_int_equal(captured_count, 1);
+  assert_int_equal(captured_parts[0], RONDO_STREAM_ASK);
+  assert_int_equal(rondo_streams_release(), RONDO_SUCCESS);
+  assert_int_equal(captured_count, 2);
+  assert_int_equal(captured_parts[1], RONDO_STREAM_WAIT);
+  captured.drop(captured.arg);
+  assert_int_equal(rondo_deregister(job.ctx[0], coll), RONDO_SUCCESS);
+}
+
 #define TEST(function, open) cmocka_unit_test_setup_teardown(function, open, close_job)
 
 int main(void) {
@@ -363,6 +434,9 @@ int main(void) {
       TEST(what_the_driver_refuses_is_not_submitted, open_with_streams),
       TEST(a_graph_runs_its_collective_at_each_launch, open_with_streams),
       TEST(a_capture_that_is_refused_leaves_nothing, open_with_streams),
+      TEST(held_streams_wait_for_their_runs_at_the_release, open_with_streams),
+      TEST(a_stream_that_does_not_wait_is_told_at_the_release, open_with_streams),
+      TEST(held_streams_wait_in_graphs_too, open_with_streams),
   };
   return cmocka_run_group_tests_name("stream_order", tests, NULL, NULL);
 }
