@@ -2,6 +2,7 @@
 // what a kernel of the application does, so there is nothing that they could set up. Each says so,
 // and nothing changes.
 #include "adapters/nccl/abi.h"
+#include "adapters/nccl/comm.h"
 #include "adapters/nccl/say.h"
 
 static int not_here(const char *call, const char *why) {
@@ -10,7 +11,47 @@ static int not_here(const char *call, const char *why) {
 
 static const char no_device_api[] = "kernels cannot communicate by themselves here";
 
+// Ranks that reach each other's memory by plain loads and stores of a kernel: none but oneself.
+static const struct rondo_nccl_team alone = {1, 0, 1};
+
+static struct rondo_nccl_team world_of(rondo_nccl_comm_t handle, const char *call) {
+  struct rondo_nccl_team team = {0, 0, 0};
+  struct rondo_nccl_comm *comm = rondo_nccl_comm_enter(handle, call);
+  if (!comm)
+    return team;
+  team.rank_count = comm->rank_count;
+  team.rank = comm->rank;
+  team.stride = 1;
+  rondo_nccl_comm_leave(comm);
+  return team;
+}
+
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
+
+RONDO_NCCL_DEFINE(struct rondo_nccl_team, TeamWorld, (rondo_nccl_comm_t comm)) {
+  return world_of(comm, "ncclTeamWorld");
+}
+
+RONDO_NCCL_DEFINE(struct rondo_nccl_team, TeamLsa, (rondo_nccl_comm_t comm)) {
+  struct rondo_nccl_team world = world_of(comm, "ncclTeamLsa");
+  return world.rank_count ? alone : world;
+}
+
+// The ranks that have the same place among those of the other kind: all, since each is alone there.
+RONDO_NCCL_DEFINE(struct rondo_nccl_team, TeamRail, (rondo_nccl_comm_t comm)) {
+  return world_of(comm, "ncclTeamRail");
+}
+
+RONDO_NCCL_DEFINE(int, TeamRankToWorld,
+                  (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int rank)) {
+  return world_of(comm, "ncclTeamRankToWorld").rank + (rank - team.rank) * team.stride;
+}
+
+RONDO_NCCL_DEFINE(int, TeamRankToLsa,
+                  (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int rank)) {
+  (void)comm;
+  return alone.rank + (rank - team.rank) * team.stride;
+}
 
 RONDO_NCCL_DEFINE(int, DevCommCreate,
                   (rondo_nccl_comm_t comm, const void *requirements, void *made)) {
