@@ -27,6 +27,8 @@
 // The kernels, for every architecture, as cuModuleLoadData takes them. Null where the library was built
 // without nvcc.
 extern const unsigned char rondo_cuda_image[] __attribute__((weak));
+// The same. A call, because a weak symbol alone brings nothing of a static library into a program.
+const void *rondo_cuda_kernels(void);
 
 struct rondo_cuda_piece;
 struct rondo_cuda_chunk;

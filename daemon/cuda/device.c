@@ -118,7 +118,7 @@ static const char *missing_from(const struct rondo_cuda_device *d) {
 static CUresult load_kernel(struct rondo_cuda_device *d) {
   int most = attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   d->keeps_times = timed_image != NULL;
-  const void *image = d->keeps_times ? timed_image : rondo_cuda_image;
+  const void *image = d->keeps_times ? timed_image : rondo_cuda_kernels();
   const char *name = d->keeps_times ? RONDO_CUDA_KERNEL_TIMED : RONDO_CUDA_KERNEL;
   CUresult result = d->api->module_load_data(&d->module, image);
   if (result == CUDA_SUCCESS)
@@ -276,7 +276,7 @@ static int device_create(int ordinal, struct rondo_cuda_device **device, char *w
 }
 
 int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why) {
-  if (!rondo_cuda_image) {
+  if (!rondo_cuda_kernels()) {
     snprintf(why, RONDO_WHY_BYTES, "this library was built without its kernels: there was no nvcc");
     return RONDO_ERR_UNSUPPORTED;
   }
