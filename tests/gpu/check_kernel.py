@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Checks the daemon kernel as nvcc compiled it: check_kernel.py LOG PTX
+"""Checks the daemon kernel as nvcc compiled it: check_kernel.py LOG PTX [timed]
 
-LOG is what ptxas -v said of each architecture, PTX the kernel's intermediate code. Every rule
-is also applied to an input that breaks it, and must say so. Exit status: 0 all is well, 1 not.
+LOG is what ptxas -v said of each architecture, PTX the kernel's intermediate code; "timed": of the
+one for benchmarks, which keeps times. Every rule is also applied to an input that breaks it, and
+must say so. Exit status: 0 all is well, 1 not.
 """
 import re
 import sys
 
-ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+IS_TIMED = sys.argv[3:] == ["timed"]
+KERNEL = "rondo_cuda_daemon_timed" if IS_TIMED else "rondo_cuda_daemon"
+ARCHITECTURES = ("sm_90",) if IS_TIMED else ("sm_80", "sm_90", "sm_100")
 MOST_REGISTERS = 128  # 512 threads of them fit a multiprocessor
 MOST_SHARED = 1024  # static; what a block's state and tasks take is dynamic
 CONTEXT_VECTORS = 16  # of 16 bytes: daemon/core/context_core.h
@@ -18,7 +21,7 @@ def kernels(log):
     """What ptxas says of the kernel, by architecture."""
     parts = re.split(r"Compiling entry function '(\w+)' for '(sm_\w+)'", log)
     return {arch: text for name, arch, text in zip(parts[1::3], parts[2::3], parts[3::3])
-            if name == "rondo_cuda_daemon"}
+            if name == KERNEL}
 
 
 def rule_every_architecture(log, _):
@@ -102,9 +105,14 @@ def rule_barrier_counts_its_threads(_, ptx):
     return bool(barriers) and all(re.match(r"barrier\.cta\.sync 1, %r\d+;", b) for b in barriers)
 
 
+def rule_ticks_are_for_benchmarks(_, ptx):
+    """A look at the clock at both ends of each part, or none at all."""
+    return len(re.findall(r"%clock64\b", ptx)) >= 14 if IS_TIMED else "%clock" not in ptx
+
+
 # For each rule an input that breaks it, made of the real one: LOG and PTX.
 BREAK = {
-    rule_every_architecture: lambda log, ptx: (log.replace("sm_100", "sm_101"), ptx),
+    rule_every_architecture: lambda log, ptx: (log.replace(ARCHITECTURES[-1], "sm_101"), ptx),
     rule_no_stack_and_no_spills: lambda log, ptx: (
         log.replace("0 bytes stack frame", "16 bytes stack frame", 1), ptx),
     rule_registers: lambda log, ptx: (re.sub(r"Used \d+ reg", "Used 168 reg", log, count=1), ptx),
@@ -123,6 +131,8 @@ BREAK = {
     rule_quiet: lambda log, ptx: (log, ptx + "\n\ttrap;\n"),
     rule_no_local_memory: lambda log, ptx: (log, ptx + "\n\tst.local.u32 [%rd1], %r1;\n"),
     rule_no_fused_multiply_add: lambda log, ptx: (log, ptx + "\n\tfma.rn.f32 %f1, %f2, %f3;\n"),
+    rule_ticks_are_for_benchmarks: lambda log, ptx: (
+        log, ptx.replace("%clock64", "0") if IS_TIMED else ptx + "\n\tmov.u64 %rd1, %clock64;\n"),
     rule_barrier_counts_its_threads: lambda log, ptx: (log, ptx + "\n\tbar.sync 0;\n"),
 }
 

@@ -25,7 +25,7 @@ PATH="$folder:$PATH" scripts/gpu-check >"$folder/said" 2>&1
 # A build that hangs is ended, and the results say so.
 stand_in nvidia-smi 'echo "A GPU, 1.0"'
 stand_in cmake 'sleep 30'
-PATH="$folder:$PATH" RONDO_GPU_STEP_SECONDS=1 timeout 25 scripts/gpu-check --build "$folder/build" \
+PATH="$folder:$PATH" RONDO_TEST_STEP_SECONDS=1 timeout 25 scripts/gpu-check --build "$folder/build" \
   --results "$folder/results" >"$folder/said" 2>&1
 [ $? -eq 1 ] || fail 'a step that hangs: wanted 1'
 grep -q 'out of time' "$folder/results/gpu-check.txt" || fail 'the summary does not say it'
@@ -36,11 +36,26 @@ mkdir -p "$folder/build/bin"
 stand_in cmake 'exit 0'
 # shellcheck disable=SC2016 # expanded by the stand-in
 printf '#!/bin/sh\n[ "$1" != --list ] || echo "bits 5"\n' >"$folder/build/bin/gpu_tests"
-printf '#!/bin/sh\necho "{\\"name\\": \\"a\\", \\"value\\": 1.5, \\"unit\\": \\"us\\"}"\n' \
-  >"$folder/build/bin/gpu_bench"
+cat >"$folder/build/bin/gpu_bench" <<'TEXT'
+#!/bin/sh
+echo '{"name": "a", "value": 1.5, "unit": "us"}'
+echo '{"name": "b, c", "value": 2, "unit": "us", "target": "at most 1", "met": false}'
+TEXT
 chmod +x "$folder/build/bin/gpu_tests" "$folder/build/bin/gpu_bench"
 PATH="$folder:$PATH" timeout 25 scripts/gpu-check --build "$folder/build" \
   --results "$folder/results" >"$folder/said" 2>&1 || fail 'all pass: wanted 0'
-grep -q '^a: 1.5 us' "$folder/results/gpu-check.txt" || fail 'no figure in the summary'
-grep -q '"figures": \[{"name": "a", "value": 1.5, "unit": "us"}\]' "$folder/results/gpu-check.json" ||
+grep -q '^a: 1.5 us$' "$folder/results/gpu-check.txt" || fail 'no figure in the summary'
+grep -q '^b, c: 2 us  (at most 1: MISSED)$' "$folder/results/gpu-check.txt" ||
+  fail 'the summary does not say that a target was missed'
+grep -q '"figures": \[{"name": "a", "value": 1.5, "unit": "us"},{' "$folder/results/gpu-check.json" ||
   fail 'no figure in the JSON'
+
+# All of it ends in time: the step that would take too long is cut, those behind it are left out.
+# shellcheck disable=SC2016 # expanded by the stand-in
+printf '#!/bin/sh\n[ "$1" != --list ] && exec sleep 60\necho "bits 60"\necho "soak 600"\n' \
+  >"$folder/build/bin/gpu_tests"
+PATH="$folder:$PATH" RONDO_TEST_TOTAL_SECONDS=24 timeout 100 scripts/gpu-check \
+  --build "$folder/build" --results "$folder/results" >"$folder/said" 2>&1
+[ $? -eq 1 ] || fail 'too little time: wanted 1'
+grep -q '^bits  *out of time' "$folder/results/gpu-check.txt" || fail 'the first case was not cut'
+grep -q '^soak  *left out' "$folder/results/gpu-check.txt" || fail 'the last case was not left out'
