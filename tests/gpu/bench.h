@@ -32,7 +32,7 @@ void bench_breakdown(void); // bench_daemon.c: where the time of a block goes
 void bench_latency(void);   // from a submission to its callback or its stream
 void bench_memory(void);    // what a daemon takes
 void bench_sizes(void);     // all-reduces by size, and against what memory allows
-void bench_queues(void);    // bench_queues.c: completion queues
 void bench_compute(void);   // bench_compute.c: what a daemon costs a matrix product
+void bench_queues(void);    // bench_queues.c: completion queues
 
 #endif // RONDO_TESTS_GPU_BENCH_H

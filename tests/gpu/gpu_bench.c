@@ -86,9 +86,8 @@ void team_close(struct team *t) {
 static const struct part {
   const char *name;
   void (*run)(void);
-} parts[] = {{"breakdown", bench_breakdown}, {"latency", bench_latency},
-             {"sizes", bench_sizes},         {"memory", bench_memory},
-             {"queues", bench_queues},       {"compute", bench_compute}};
+} parts[] = {{"breakdown", bench_breakdown}, {"latency", bench_latency}, {"sizes", bench_sizes},
+             {"memory", bench_memory},       {"compute", bench_compute}, {"queues", bench_queues}};
 #define PARTS (sizeof parts / sizeof *parts)
 
 static int is_asked(const char *name, int argc, char **argv) {
