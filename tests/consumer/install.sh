@@ -60,6 +60,12 @@ if [[ $cxx != none ]]; then
   LD_LIBRARY_PATH=$libdir "$work/dfccl_cxx"
 fi
 
+step "the drop-in for NCCL: out of the way, and served where it is asked for"
+[[ -z $(find "$libdir" -maxdepth 1 -name 'libnccl*') ]] || fail "libnccl lies where all look"
+RONDO_NCCL_BACKEND=host LD_LIBRARY_PATH=$libdir/rondo/nccl "$prefix/bin/rondo-doctor" \
+  >"$work/doctor.log" || { cat "$work/doctor.log" && fail "rondo-doctor"; }
+grep -qF "$libdir/rondo/nccl/libnccl.so.2" "$work/doctor.log" || fail "another serves the calls"
+
 step "find_package, C17 and C++17, shared and static"
 options=(-DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -Ddfccl_example="$example")
 [[ $cxx == none ]] || options+=(-DCMAKE_CXX_COMPILER="$cxx")

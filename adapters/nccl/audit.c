@@ -1,0 +1,33 @@
+// For LD_AUDIT: whoever asks the dynamic linker for libnccl.so.2, by name or by path, gets the one that
+// lies beside this file. For programs that have NCCL's path built in, or load it by that.
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME "libnccl.so.2"
+
+static char ours[4096];
+
+#pragma GCC visibility push(default)
+
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the header has none
+unsigned la_version(unsigned version) {
+  Dl_info here;
+  if (dladdr((void *)la_version, &here) && here.dli_fname) {
+    const char *slash = strrchr(here.dli_fname, '/');
+    int length = slash ? (int)(slash - here.dli_fname + 1) : 0;
+    (void)snprintf(ours, sizeof ours, "%.*s" NAME, length, here.dli_fname);
+  }
+  return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag) {
+  const char *slash = strrchr(name, '/');
+  (void)cookie;
+  if (flag == LA_SER_ORIG && ours[0] && strcmp(slash ? slash + 1 : name, NAME) == 0)
+    return ours;
+  return (char *)(uintptr_t)name;
+}
+
+#pragma GCC visibility pop
