@@ -56,6 +56,7 @@ struct rondo_cuda_device {
   uint64_t residency_ns; // daemons stay no longer than this; 0: as configured
   int shares_queue;      // all streams have one hardware queue
   int pageable;          // it can use all memory of this process
+  uint32_t blocks;       // of all daemons; guarded by the lock of all devices
   uint64_t friends;      // by ordinal: devices whose memory it can use
   struct rondo_cuda_memory memory;
   pthread_mutex_t copy_lock; // guards the two below
@@ -98,7 +99,7 @@ struct rondo_cuda_daemon {
   uint64_t times; // device memory: block_count × struct rondo_times; 0: none are kept
   CUstream streams[RONDO_CUDA_STREAMS];
   uint64_t restart_min_ns, restart_max_ns;
-  uint32_t block_count;
+  uint32_t block_count, threads;
   uint32_t is_lost; // a launch did not leave: nothing of the daemon may be freed
 };
 
@@ -128,6 +129,10 @@ void rondo_cuda_close(struct rondo_device *device);
 unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why);
 // 1 if the device can use buffers on device `ordinal` in place.
 int rondo_cuda_can_borrow(const struct rondo_cuda_device *d, int ordinal);
+// Counts a daemon's blocks as on the device, each of which may take a multiprocessor. Returns 1, or 0 if they
+// are not within `budget` (0: none) then.
+int rondo_cuda_take_blocks(struct rondo_cuda_device *d, uint32_t blocks, uint32_t budget);
+void rondo_cuda_give_blocks(struct rondo_cuda_device *d, uint32_t blocks);
 // Once more open, without asking.
 void rondo_cuda_keep(struct rondo_cuda_device *device);
 

@@ -4,6 +4,7 @@
 // word that ends the daemon, the status lines. Device memory, because only blocks use it, or much more
 // often than the CPU: the other halves of the queues, the rings between blocks, the table, the
 // homes of the blocks. The latter is built as an image and written at once.
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #define NEVER_LEAVES_NS UINT64_C(60000000000)
 #define LEAVING_SLACK_NS UINT64_C(10000000) // beyond its residency, for one step and the way home
 #define STEP_MIN_NS 8u                      // no step is shorter: so many fit in the longest stay
+
+static_assert(RONDO_MAX_THREADS == RONDO_CUDA_MAX_THREADS, "what the kernel is compiled for");
 
 // Pieces of one stretch of memory, each on lines of its own.
 struct cut {
@@ -175,14 +178,23 @@ static int make_parts(struct rondo_cuda_daemon *d, const struct rondo_daemon_req
 
 int rondo_cuda_create(struct rondo_device *device, const struct rondo_daemon_request *request,
                       struct rondo_daemon **daemon) {
+  const struct rondo_config *cfg = request->cfg;
   struct rondo_cuda_daemon *d = rondo_memory_alloc(sizeof *d);
   if (!d)
     return RONDO_ERR_NO_MEMORY;
+  if (!rondo_cuda_take_blocks(rondo_cuda_device_of(device), cfg->blocks, cfg->multiprocessors)) {
+    snprintf(request->why, RONDO_WHY_BYTES,
+             "with its %u blocks the daemons on device %d would take more than %u multiprocessors",
+             cfg->blocks, cfg->device, cfg->multiprocessors);
+    rondo_memory_free(d);
+    return RONDO_ERR_FULL;
+  }
   rondo_daemon_init(&d->base, device, request);
   d->device = rondo_cuda_device_of(device);
-  d->block_count = request->cfg->blocks;
-  d->restart_min_ns = d->pause_ns = request->cfg->tuning.restart_min_ns;
-  d->restart_max_ns = request->cfg->tuning.restart_max_ns;
+  d->block_count = cfg->blocks;
+  d->threads = cfg->threads;
+  d->restart_min_ns = d->pause_ns = cfg->tuning.restart_min_ns;
+  d->restart_max_ns = cfg->tuning.restart_max_ns;
   int status = make_parts(d, request);
   if (status == RONDO_SUCCESS)
     *daemon = &d->base;
@@ -203,6 +215,7 @@ void rondo_cuda_destroy(struct rondo_daemon *base) {
       (void)device->api->stream_destroy(d->streams[i]);
   rondo_cuda_free(&device->base, RONDO_MEMORY_DEVICE, d->memory);
   rondo_cuda_free(&device->base, RONDO_MEMORY_SHARED, d->pinned);
+  rondo_cuda_give_blocks(device, d->block_count);
   rondo_memory_free(d);
 }
 

@@ -297,6 +297,21 @@ int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device
   return status;
 }
 
+int rondo_cuda_take_blocks(struct rondo_cuda_device *d, uint32_t blocks, uint32_t budget) {
+  pthread_mutex_lock(&devices_lock);
+  int fits = !budget || (d->blocks <= budget && blocks <= budget - d->blocks);
+  if (fits)
+    d->blocks += blocks;
+  pthread_mutex_unlock(&devices_lock);
+  return fits;
+}
+
+void rondo_cuda_give_blocks(struct rondo_cuda_device *d, uint32_t blocks) {
+  pthread_mutex_lock(&devices_lock);
+  d->blocks -= blocks;
+  pthread_mutex_unlock(&devices_lock);
+}
+
 void rondo_cuda_keep(struct rondo_cuda_device *device) {
   pthread_mutex_lock(&devices_lock);
   device->opened++;

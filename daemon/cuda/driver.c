@@ -6,8 +6,12 @@
 #define DEFAULT_BLOCKS 4u // a few multiprocessors of a hundred move data as fast as memory allows
 
 static void cuda_complete(struct rondo_config *cfg) {
+  if (!cfg->blocks && cfg->multiprocessors && cfg->multiprocessors < DEFAULT_BLOCKS)
+    cfg->blocks = cfg->multiprocessors;
   if (!cfg->blocks)
     cfg->blocks = DEFAULT_BLOCKS;
+  if (!cfg->threads)
+    cfg->threads = RONDO_CUDA_THREADS;
   if (!cfg->workers)
     cfg->workers = 1; // not used: no thread of the CPU steps a block
 }

@@ -163,9 +163,8 @@ static struct attempt attempt_inside(struct rondo_cuda_daemon *d) {
   void *params[] = {&l};
   unsigned fast_bytes = (unsigned)rondo_cuda_fast_bytes(l.fast_tasks);
   l.number++;
-  a.result =
-      d->device->api->launch_kernel(d->device->kernel, d->block_count, 1, 1, RONDO_CUDA_THREADS, 1,
-                                    1, fast_bytes, stream, params, NULL);
+  a.result = d->device->api->launch_kernel(d->device->kernel, d->block_count, 1, 1, d->threads, 1,
+                                           1, fast_bytes, stream, params, NULL);
   if (a.result != CUDA_SUCCESS)
     return a;
   a.is_covered = 1;

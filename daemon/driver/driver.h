@@ -78,6 +78,7 @@ struct rondo_daemon_request {
   void (*noted)(void *owner, int what, uint32_t block);
   void (*lost)(void *owner, const char *why);
   void *owner;
+  char *why; // gets a line, if there is more to say of a failure than its status
 };
 
 // What of a run's tie to a stream is enqueued: what asks for it, and what waits for it.
@@ -153,7 +154,7 @@ struct rondo_driver {
   int (*check)(struct rondo_device *device, const void *memory, uint64_t bytes, char *why);
 
   // ---- daemons ----
-  // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+  // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, RONDO_ERR_FULL (the device's budget) or RONDO_ERR_SYSTEM.
   int (*create)(struct rondo_device *device, const struct rondo_daemon_request *request,
                 struct rondo_daemon **daemon);
   void (*destroy)(struct rondo_daemon *d);

@@ -135,13 +135,21 @@ struct rondo_config {
   char interfaces[64];      // network interfaces to use: beginnings of names, separated by commas;
                             // "=" before them: whole names; "^": all but these. Empty: all but
                             // loopback and the bridges of containers, or else loopback
+  // CUDA backend.
+  uint32_t threads; // of a block: a multiple of 32 from RONDO_MIN_THREADS to RONDO_MAX_THREADS, of
+                    // which 32 decide and the others move data; 0: 288
+  uint32_t multiprocessors; // most that the daemons of this process may take of the device: a rank
+                            // whose blocks would be too many is refused; 0: no limit
 };
+
+#define RONDO_MIN_THREADS 64u
+#define RONDO_MAX_THREADS 512u
 
 #define RONDO_CONFIG_VERSION 2u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, ""                                    \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, "", 0, 0                              \
   }
 
 // Measures hand-over latency and step cost on this machine for about

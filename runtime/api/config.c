@@ -28,6 +28,7 @@ static const char *const known_variables[] = {
     "RONDO_JOIN_TIMEOUT_NS",
     "RONDO_LOG",
     "RONDO_LOG_FILE",
+    "RONDO_MULTIPROCESSORS",
     "RONDO_NCCL_BACKEND", // the adapter's own
     "RONDO_ORDER",
     "RONDO_PEER_TIMEOUT_NS",
@@ -38,6 +39,7 @@ static const char *const known_variables[] = {
     "RONDO_SECRET",
     "RONDO_SLOT_BYTES",
     "RONDO_SOCKET_IFNAME",
+    "RONDO_THREADS",
     "RONDO_TUNING",
     "RONDO_WORKERS",
 };
@@ -104,6 +106,11 @@ static int check_config(const struct rondo_config *c) {
   if (c->blocks > RONDO_MAX_BLOCKS || c->first_worker < -1)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: %u blocks (at most %u), first worker %d",
                             c->blocks, RONDO_MAX_BLOCKS, c->first_worker);
+  if (c->threads &&
+      (c->threads % 32 || c->threads < RONDO_MIN_THREADS || c->threads > RONDO_MAX_THREADS))
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "init: %u threads of a block are no multiple of 32 from %u to %u",
+                            c->threads, RONDO_MIN_THREADS, RONDO_MAX_THREADS);
   if (c->order < 0 || c->order > RONDO_ORDER_PRIORITY || c->budget < 0 ||
       c->budget > RONDO_BUDGET_NEVER)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: order policy %d or budget policy %d is none",
@@ -159,6 +166,8 @@ static int complete(struct rondo_config *c) {
   pthread_once(&once, check_environment);
   number32_from("RONDO_BLOCKS", RONDO_MAX_BLOCKS, &c->blocks);
   number32_from("RONDO_WORKERS", 256, &c->workers);
+  number32_from("RONDO_THREADS", RONDO_MAX_THREADS, &c->threads);
+  number32_from("RONDO_MULTIPROCESSORS", UINT32_MAX, &c->multiprocessors);
   number32_from("RONDO_SLOT_BYTES", 1u << 30, &c->slot_bytes);
   number_from("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
   network_from_environment(c);

@@ -51,10 +51,13 @@ static int make_daemon(struct rondo_rank *rank) {
       .needs_service = rondo_rank_needs_service,
       .noted = rondo_rank_noted,
       .lost = rondo_rank_lost,
-      .owner = rank};
+      .owner = rank,
+      .why = why};
+  why[0] = '\0';
   status = driver->create(rank->device, &request, &rank->daemon);
   if (status != RONDO_SUCCESS)
-    return RONDO_LOG_REFUSE(status, "init: rank %u: no memory for queues", rank->cfg.rank);
+    return RONDO_LOG_REFUSE(status, "init: rank %u: %s", rank->cfg.rank,
+                            why[0] ? why : "no memory for queues");
   return RONDO_SUCCESS;
 }
 

@@ -199,6 +199,49 @@ static void buffers_may_lie_on_the_device_of_a_peer(void **state) {
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
+static void a_block_has_the_threads_that_were_asked_for(void **state) {
+  (void)state;
+  struct rondo_config like = RONDO_CONFIG_INIT;
+  static const uint32_t wrong[] = {1, 32, 65, 544};
+  job_of(1, 1, 1000);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    like.threads = wrong[i];
+    assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_ERR_INVALID);
+    assert_true(rondo_test_log_has("threads of a block are no multiple of 32 from 64 to 512"));
+  }
+  like.threads = 96;
+  assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_SUCCESS);
+  rounds(1);
+  assert_int_equal(rondo_fake_threads(), 96);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  assert_int_equal(setenv("RONDO_THREADS", "512", 1), 0);
+  assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
+  assert_int_equal(unsetenv("RONDO_THREADS"), 0);
+  rounds(1);
+  assert_int_equal(rondo_fake_threads(), 512);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+}
+
+static void ranks_keep_within_the_budget_of_multiprocessors(void **state) {
+  (void)state;
+  struct rondo_config like = RONDO_CONFIG_INIT;
+  like.multiprocessors = 10;
+  job_of(3, 1, 1000);
+  assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_ERR_FULL); // the third
+  assert_int_equal(job.opened, 2);
+  assert_true(rondo_test_log_has("with its 4 blocks the daemons on device 0 would take more than "
+                                 "10 multiprocessors"));
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_ABORT), RONDO_SUCCESS);
+  job_of(2, 1, 1000); // what they took was given back
+  assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_SUCCESS);
+  rounds(1);
+  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
+  like.multiprocessors = 3;
+  like.backend = RONDO_BACKEND_CUDA;
+  assert_int_equal(rondo_config_complete(&like), RONDO_SUCCESS);
+  assert_int_equal(like.blocks, 3);
+}
+
 // Blocks leave all the time, and are launched again.
 static void daemons_that_leave_at_once_come_back(void **state) {
   (void)state;
@@ -601,6 +644,8 @@ int main(int argc, char **argv) {
       TEST(buffers_are_read_in_place_by_those_who_reach_them),
       TEST(a_refused_peer_is_reached_by_host_memory),
       TEST(buffers_may_lie_on_the_device_of_a_peer),
+      TEST(a_block_has_the_threads_that_were_asked_for),
+      TEST(ranks_keep_within_the_budget_of_multiprocessors),
       TEST(daemons_that_leave_at_once_come_back),
       TEST(starts_and_quits_are_in_the_flight_record),
       TEST(a_blocking_launch_lets_the_ranks_take_turns),

@@ -71,6 +71,9 @@ typedef void (*rondo_fake_kernel)(const void *param, uint32_t block, uint32_t bl
 // is replaced.
 void rondo_fake_register(const char *name, rondo_fake_kernel function, size_t param_bytes);
 
+// Threads of a block of the last kernel that was launched.
+uint32_t rondo_fake_threads(void);
+
 // Kernels that are running, waiting for a place or for their turn.
 uint64_t rondo_fake_running(void);
 

@@ -334,8 +334,10 @@ static void meet(const struct chain *c, struct fake_op *op) {
     pthread_cond_broadcast(&fake.changed);
   } else {
     const struct fake_op *awaited = c->exec->nodes;
-    while (awaited->node != op->value)
+    while (awaited && awaited->node != op->value)
       awaited = awaited->next_in_stream;
+    if (!awaited)
+      abort(); // it was captured in this graph
     while (!awaited->is_done)
       pthread_cond_wait(&fake.changed, &fake.lock);
   }

@@ -173,6 +173,7 @@ struct fake_driver {
   uint64_t numbers; // operations so far
   uint64_t graph_ids;
   uint64_t kernels_in_flight;
+  uint32_t threads; // of a block of the last kernel
   CUgraph captures;
 };
 

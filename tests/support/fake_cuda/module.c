@@ -30,6 +30,13 @@ void rondo_fake_register(const char *name, rondo_fake_kernel function, size_t pa
   pthread_mutex_unlock(&fake.lock);
 }
 
+uint32_t rondo_fake_threads(void) {
+  pthread_mutex_lock(&fake.lock);
+  uint32_t threads = fake.threads;
+  pthread_mutex_unlock(&fake.lock);
+  return threads;
+}
+
 uint64_t rondo_fake_running(void) {
   pthread_mutex_lock(&fake.lock);
   uint64_t running = fake.kernels_in_flight;
@@ -125,6 +132,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
   FAKE_ENTER(FAKE_STARTED | FAKE_CURRENT);
   int is_sound = grid_x && grid_y == 1 && grid_z == 1 && block_x && block_x <= 1024 &&
                  block_y == 1 && block_z == 1 && shared_bytes <= 232448 && params && !extra;
+  fake.threads = block_x;
   return fake_leave(is_sound ? launch(function, grid_x, stream, params) : CUDA_ERROR_INVALID_VALUE);
 }
 

@@ -619,6 +619,8 @@ class Context:
         join_timeout: float = 0.0,
         address_family: int = 0,
         interfaces: str = "",
+        threads: int = 0,
+        multiprocessors: int = 0,
         report_on_timeout: bool = True,
     ) -> None:
         if id is not None and len(id) != _native.UNIQUE_ID_BYTES:
@@ -637,6 +639,7 @@ class Context:
         config.peer_timeout_ns = _nanoseconds(peer_timeout)
         config.join_timeout_ns = _nanoseconds(join_timeout)
         config.address_family, config.interfaces = address_family, interfaces.encode()
+        config.threads, config.multiprocessors = threads, multiprocessors
         config.report_on_timeout = 0  # waits are cut into slices; Run.wait reports itself
         self.report_on_timeout = report_on_timeout
         self._join(config)

@@ -66,6 +66,8 @@ class Config(ctypes.Structure):
         ("join_timeout_ns", c_uint64),
         ("address_family", c_int),
         ("interfaces", c_char * 64),
+        ("threads", c_uint32),
+        ("multiprocessors", c_uint32),
     ]
 
 
