@@ -141,8 +141,10 @@ struct rondo_driver {
   int (*read)(struct rondo_device *device, void *to, uint64_t from, uint64_t bytes);
   // Between any two of the user's buffers, done on return; likewise.
   int (*copy)(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
-  // How many of the ranks of another process of this machine compete for cores with those of this one;
-  // and how many do so with a job, now and when this was told last. Both null: daemons need no core.
+  // How many ranks one job has in this process, at most; how many of the ranks of another process of this
+  // machine compete for cores with those of this one; and how many do so with a job, now and when this
+  // was told last. All null: daemons need no core.
+  void (*crowd)(uint32_t ranks);
   uint32_t (*competitors)(int64_t pid, uint32_t ranks);
   void (*compete)(uint32_t was, uint32_t is);
 

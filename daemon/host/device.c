@@ -48,6 +48,8 @@ uint32_t rondo_host_competitors(int64_t pid, uint32_t ranks) {
   return (ranks * (uint32_t)CPU_COUNT(&both) + cores - 1) / cores;
 }
 
+void rondo_host_crowd(uint32_t ranks) { rondo_store_relaxed_u32(&rondo_host_device.crowd, ranks); }
+
 void rondo_host_compete(uint32_t was, uint32_t is) {
   struct rondo_host_device *dev = &rondo_host_device;
   rondo_fetch_add_relaxed_u32(&dev->contended_jobs, (uint32_t)(is > 0) - (uint32_t)(was > 0));

@@ -40,6 +40,7 @@ struct rondo_host_device {
   uint32_t worker_count;
   uint32_t cores;
   uint32_t daemons;  // attached: ranks of this process
+  uint32_t crowd;    // the most of them that are of one job
   uint32_t active;   // threads that help
   uint32_t sleepers; // ... of them asleep (H6)
   // Of other processes: ranks that compete for these cores, all jobs together, and jobs that have such.
@@ -48,8 +49,15 @@ struct rondo_host_device {
 
 extern struct rondo_host_device rondo_host_device;
 
+// 1 if threads that have not even submitted may be waiting for this core: with more ranks than
+// cores, or with more threads that help. A process is busy with one of its jobs at a time.
+static inline int rondo_host_is_crowded(void) {
+  const struct rondo_host_device *dev = &rondo_host_device;
+  return rondo_load_relaxed_u32(&dev->crowd) > dev->cores ||
+         rondo_load_relaxed_u32(&dev->active) > dev->cores;
+}
+
 // 1 if ranks of other processes may be waiting for this core: whoever finds nothing to do gives it up.
-// A process is busy with one of its jobs at a time.
 static inline int rondo_host_is_contended(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
   uint32_t competitors = rondo_load_relaxed_u32(&dev->competitors);
@@ -60,6 +68,8 @@ static inline int rondo_host_is_contended(void) {
 // How many of the ranks of the process `pid` compete for the cores of this one: a share of them, where
 // it may use others, too.
 uint32_t rondo_host_competitors(int64_t pid, uint32_t ranks);
+// The job with the most ranks in this process has so many.
+void rondo_host_crowd(uint32_t ranks);
 // A job of this process has competitors, `is` now and `was` when this was called last.
 void rondo_host_compete(uint32_t was, uint32_t is);
 

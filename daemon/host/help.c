@@ -155,14 +155,6 @@ struct helper {
   uint64_t moved_ns;
 };
 
-// 1 if threads that have not even submitted may be waiting for this core: with more ranks than
-// cores, or with more threads that help.
-static int is_crowded(void) {
-  const struct rondo_host_device *dev = &rondo_host_device;
-  return rondo_load_relaxed_u32(&dev->daemons) > dev->cores ||
-         rondo_load_relaxed_u32(&dev->active) > dev->cores;
-}
-
 // What a helper does in a round in which nothing of its own rank moved. Returns 1 if it is
 // time to sleep: everybody whose work could go on has been looked after.
 static int idle_round(struct helper *h, uint64_t now_ns) {
@@ -170,7 +162,7 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
     rondo_fetch_add_relaxed_u32(&rondo_host_device.active, 1);
     h->is_active = 1;
   }
-  int crowded = is_crowded();
+  int crowded = rondo_host_is_crowded();
   if ((crowded || h->fruitless > STEAL_AFTER) && steal(h->daemon, now_ns)) {
     h->moved_ns = now_ns;
     return 0;

@@ -112,6 +112,16 @@ static int world_add(struct rondo_world *w, const struct rondo_rank *rank) {
   return status;
 }
 
+// Tells a driver that needs cores how many ranks its largest job here has. The list is locked.
+static void count_crowd(const struct rondo_driver *driver) {
+  uint32_t most = 0;
+  for (const struct rondo_world *w = worlds; w; w = w->next)
+    if (w->device->driver == driver && w->member_count > most)
+      most = w->member_count;
+  if (driver->crowd)
+    driver->crowd(most);
+}
+
 int rondo_world_join(struct rondo_rank *rank, struct rondo_world **world) {
   uint32_t number = rank->cfg.rank;
   pthread_mutex_lock(&worlds_lock);
@@ -122,6 +132,7 @@ int rondo_world_join(struct rondo_rank *rank, struct rondo_world **world) {
     w->members[number] = rank;
     w->member_count++;
     pthread_mutex_unlock(&w->lock);
+    count_crowd(w->device->driver);
     *world = w;
   }
   pthread_mutex_unlock(&worlds_lock);
@@ -136,6 +147,7 @@ static void take_from_list(const struct rondo_world *w) {
 }
 
 void rondo_world_leave(struct rondo_world *world, uint32_t rank) {
+  const struct rondo_driver *driver = world->device->driver;
   pthread_mutex_lock(&worlds_lock);
   pthread_mutex_lock(&world->lock);
   world->members[rank] = NULL;
@@ -145,6 +157,7 @@ void rondo_world_leave(struct rondo_world *world, uint32_t rank) {
     take_from_list(world);
   else if (world->mesh)
     rondo_mesh_calls->remove_rank(world->mesh, rank); // under the lock: the last one frees all
+  count_crowd(driver);
   pthread_mutex_unlock(&worlds_lock);
   if (!empty)
     return;

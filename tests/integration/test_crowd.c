@@ -73,6 +73,27 @@ static void be_apart(struct rondo_test_child *child) {
   leave(child, ctx);
 }
 
+// Contexts beside the one that is in use do not make a crowd; ranks of one job do.
+static void be_several(struct rondo_test_child *child) {
+  struct rondo_context alone[3];
+  struct rondo_context together[2];
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  bind_to(child, child->arg);
+  for (uint32_t i = 0; i < 3; i++)
+    RONDO_CHILD_CHECK(rondo_init(&alone[i], &cfg) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(!rondo_host_is_crowded());
+  cfg.rank_count = 2;
+  RONDO_CHILD_CHECK(rondo_unique_id_create(&cfg.id) == RONDO_SUCCESS);
+  for (cfg.rank = 0; cfg.rank < 2; cfg.rank++)
+    RONDO_CHILD_CHECK(rondo_init(&together[cfg.rank], &cfg) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_host_is_crowded());
+  for (uint32_t i = 0; i < 2; i++)
+    RONDO_CHILD_CHECK(rondo_destroy(together[i], RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(!rondo_host_is_crowded());
+  for (uint32_t i = 0; i < 3; i++)
+    RONDO_CHILD_CHECK(rondo_destroy(alone[i], RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
+}
+
 static void hear_and_say(struct rondo_test_processes *p) {
   for (uint32_t r = 0; r < p->count; r++)
     rondo_test_hear(p, r);
@@ -105,10 +126,19 @@ static void processes_with_a_core_each_do_not_yield(void **state) {
   perform(2, &place, be_apart);
 }
 
+static void idle_contexts_are_no_crowd(void **state) {
+  struct rondo_test_processes p;
+  struct place place = {.cores = 1};
+  (void)state;
+  rondo_test_fork(&p, 1, be_several, &place);
+  rondo_test_reap(&p, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("crowd", processes_on_one_core_know_that_they_share_it),
       RONDO_NAMED_TEST("crowd", processes_with_a_core_each_do_not_yield),
+      RONDO_NAMED_TEST("crowd", idle_contexts_are_no_crowd),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
