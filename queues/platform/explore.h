@@ -36,7 +36,12 @@ enum rondo_fault {
   RONDO_FAULT_OWED_IGNORED,       // connectors are used again while a peer may still write to them
   RONDO_FAULT_FAILURE_UNTOLD,     // who closes its gate does not tell the others of the group
   RONDO_FAULT_EVEN_FORGOTTEN,     // one process forgets how often an id was used, and others do not
-  RONDO_FAULT_LAST_PEER_ALONE, // a run ends when one of the peers that read its buffers is through
+  RONDO_FAULT_LAST_PEER_ALONE,  // a run ends when one of the peers that read its buffers is through
+  RONDO_FAULT_JOURNAL_UNREAD,   // calls of communicators are written down, and not compared
+  RONDO_FAULT_JOURNAL_SKIPS,    // a rank that is ahead writes over calls that nobody has compared
+  RONDO_FAULT_COMM_FAILS_ALONE, // a communicator that has failed does not tell its collectives
+  RONDO_FAULT_EVICTS_IDLE,      // what a cache drops follows from what has ended
+  RONDO_FAULT_EXCHANGE_CACHED,  // an uneven all-to-all is found by its signature
   RONDO_FAULT_COUNT
 };
 

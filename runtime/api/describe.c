@@ -93,12 +93,7 @@ int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *t
   int status = find(ctx, coll, "reason", &rank, &found);
   if (status != RONDO_SUCCESS)
     return status;
-  const struct rondo_communicator_gate *gate = &found->party.comm->gate;
-  uint32_t state = rondo_load_acquire_u32(&gate->state); // G2
-  text[0] = '\0';
-  if (state >= RONDO_GATE_FAILED)
-    (void)snprintf(text, text_bytes, "%s, because of rank %u",
-                   rondo_status_string((int)(state - RONDO_GATE_FAILED)), gate->culprit);
+  rondo_communicator_reason(found->party.comm, text, text_bytes);
   leave(ctx, rank);
   return RONDO_SUCCESS;
 }

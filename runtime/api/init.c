@@ -87,7 +87,6 @@ static void rank_free(struct rondo_rank *rank) {
   rondo_groups_free(rank);
   if (rank->event_fd >= 0)
     close(rank->event_fd);
-  rondo_comms_free(rank);
   pthread_mutex_destroy(&rank->comms_lock);
   pthread_mutex_destroy(&rank->stream_lock);
   pthread_mutex_destroy(&rank->lock);
@@ -234,6 +233,7 @@ static void dismantle(struct rondo_context ctx, struct rondo_rank *rank) {
   }
   tdestroy(rank->by_id, free_node);
   rondo_allocations_free(rank);
+  rondo_comms_free(rank);
   rondo_world_leave(rank->world, rank->cfg.rank);
   rondo_handle_destroy(ctx.handle);
   rondo_rank_exit(ctx);

@@ -139,6 +139,7 @@ struct rondo_rank {
   struct rondo_callbacks callbacks;
   pthread_mutex_t comms_lock;
   struct rondo_comm_end *comms; // guarded by it
+  uint32_t comms_pending;       // calls may be compared that have not been
   uint64_t next_comm;
 };
 
@@ -246,9 +247,10 @@ void rondo_allocations_free(struct rondo_rank *rank);
 #define RONDO_SPACE_COMM 1u
 
 // As rondo_register, for any space. With `args` (may be null): refuses buffers with which it could not be
-// run, before anybody knows of it.
+// run, before anybody knows of it. `owner` (may be null) is the communicator that it is for.
 int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_desc *desc,
-                        const struct rondo_run_args *args, struct rondo_collective *handle);
+                        const struct rondo_run_args *args, struct rondo_comm_end *owner,
+                        struct rondo_collective *handle);
 // As rondo_deregister. Says nothing to the log when runs are outstanding.
 int rondo_rank_try_deregister(struct rondo_rank *rank, struct rondo_collective handle);
 

@@ -362,7 +362,8 @@ static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_coll
 }
 
 int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_desc *desc,
-                        const struct rondo_run_args *args, struct rondo_collective *handle) {
+                        const struct rondo_run_args *args, struct rondo_comm_end *owner,
+                        struct rondo_collective *handle) {
   int status = check_numbers(desc);
   if (status == RONDO_SUCCESS && !handle)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: the place for the handle is null");
@@ -376,6 +377,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_d
     set_buffer_sizes(coll);
   if (status == RONDO_SUCCESS && args)
     status = rondo_coll_check_buffers(rank, coll, args);
+  coll->party.owner = owner;
   if (status == RONDO_SUCCESS)
     status = build(rank, coll);
   if (status != RONDO_SUCCESS) {
@@ -408,7 +410,7 @@ int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc 
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: a reserved field is not 0",
                               (unsigned long long)desc->id);
   else
-    status = rondo_rank_register(rank, desc, NULL, coll);
+    status = rondo_rank_register(rank, desc, NULL, NULL, coll);
   rondo_rank_exit(ctx);
   return status;
 }

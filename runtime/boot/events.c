@@ -10,6 +10,7 @@
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
+#include "runtime/order/spread.h"
 
 #define STOP_NS INT64_C(2000000000) // for what is still queued when a job ends here
 
@@ -78,6 +79,7 @@ static void lose_rank(struct rondo_world *world, uint32_t rank, int left) {
   if (world->gone[rank])
     return;
   world->gone[rank] = 1;
+  rondo_journals_lose(world, rank);
   visit_meetings(&v);
 }
 
@@ -259,6 +261,10 @@ static int take(struct rondo_world *world, struct rondo_mesh_message *message) {
   case RONDO_NOTICE_FAIL:
   case RONDO_NOTICE_RELEASE:
     return on_short(world, message);
+  case RONDO_NOTICE_JOURNAL:
+    return rondo_journals_receive(world, message->from, message->bytes, message->size);
+  case RONDO_NOTICE_COMM_FAILED:
+    return rondo_comms_receive(world, message->from, message->bytes, message->size);
   case RONDO_NOTICE_ASK:
     rondo_peers_send(world, message->from, RONDO_NOTICE_ANSWER, NULL, 0);
     return 1;
@@ -321,6 +327,8 @@ static void on_roster(void *arg) {
   }
   count_competitors(world);
   rondo_peers_tell_early(world);
+  rondo_journals_announce(world);
+  rondo_comms_announce(world);
   visit_meetings(&v);
   pthread_mutex_unlock(&world->lock);
 }

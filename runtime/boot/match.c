@@ -6,31 +6,49 @@
 #include "runtime/boot/meeting.h"
 #include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
+#include "runtime/order/spread.h"
+
+// What ends the runs of a communicator: because of which rank, and why in words, if more can be said.
+struct verdict {
+  int status;
+  uint32_t culprit;
+  const char *why; // "": nothing more
+};
+
+static struct rondo_meeting *meeting_of(struct rondo_world *world, const struct rondo_party *p) {
+  return rondo_meeting_find(world, p->desc->reserved, p->desc->id);
+}
 
 // Ends all runs of a communicator here.
-static void fail(struct rondo_world *world, struct rondo_communicator *comm, int status,
-                 uint32_t culprit) {
+static void fail(struct rondo_world *world, const struct rondo_meeting *m,
+                 struct rondo_communicator *comm, const struct verdict *v) {
   if (!comm)
     return;
-  rondo_communicator_fail(comm, status, culprit);
+  if (v->why[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
+    comm->reason = strdup(v->why);
+  rondo_communicator_fail(comm, v->status, v->culprit);
   if (world->mesh)
     rondo_peers_wake(world, comm);
+  for (const struct rondo_party *p = m ? m->parties : NULL; p; p = p->next)
+    if (p->comm == comm && p->owner)
+      rondo_comm_hear(world, p->owner, comm);
+  rondo_comms_spread(world);
 }
 
 // The same, and tells the others: the members of a group fail together, though not each of them knows
 // the reason by itself.
 static void fail_together(struct rondo_world *world, const struct rondo_meeting *m,
-                          struct rondo_communicator *comm, int status, uint32_t culprit) {
+                          struct rondo_communicator *comm, const struct verdict *v) {
   if (!comm || comm->gate.state >= RONDO_GATE_FAILED)
     return;
-  fail(world, comm, status, culprit);
+  fail(world, m, comm, v);
   for (const struct rondo_party *p = m->parties; p; p = p->next) {
     if (p->comm != comm || !p->is_announced || RONDO_FAULT(FAILURE_UNTOLD))
       continue;
     struct rondo_notice_short notice = rondo_notice_about(p);
     notice.rank = p->rank;
-    notice.other = culprit;
-    notice.status = status;
+    notice.other = v->culprit;
+    notice.status = v->status;
     rondo_peers_tell(world, p, RONDO_NOTICE_FAIL, &notice, sizeof notice);
   }
 }
@@ -101,8 +119,9 @@ static void bind_links(struct rondo_world *world, struct rondo_meeting *m,
         link->is_outgoing ? take_offer(world, comm, other, link) : set_bias(world, comm, link);
     link->is_ready = done == BOUND;
     world->peers[link->process].links += link->is_ready;
+    const struct verdict unsound = {RONDO_ERR_SYSTEM, other->rank, ""};
     if (done == UNSOUND)
-      fail_together(world, m, comm, RONDO_ERR_SYSTEM, other->rank);
+      fail_together(world, m, comm, &unsound);
   }
 }
 
@@ -172,7 +191,8 @@ void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
     if (status != RONDO_SUCCESS) {
       rondo_log(RONDO_LOG_ERROR, "id %llu: the device of rank %u does not take its connectors",
                 (unsigned long long)p->desc->id, p->rank);
-      fail_together(world, m, comm, status, p->rank);
+      const struct verdict refused = {status, p->rank, ""};
+      fail_together(world, m, comm, &refused);
       return;
     }
   }
@@ -184,7 +204,9 @@ void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
 // ------------------------------------------------------------------ failing ---
 
 void rondo_world_fail(struct rondo_world *world, struct rondo_party *party, int status) {
-  fail(world, party->comm, status, party->rank);
+  int has_failed = party->owner && rondo_load_relaxed_u32(&party->owner->failed);
+  const struct verdict v = {status, party->rank, has_failed ? party->owner->why : ""};
+  fail(world, meeting_of(world, party), party->comm, &v);
   struct rondo_notice_short notice = rondo_notice_about(party);
   notice.rank = notice.other = party->rank;
   notice.status = status;
@@ -198,23 +220,27 @@ void rondo_match_fail(struct rondo_world *world, struct rondo_party *party, int 
     party->failed_status = status;
     party->failed_by = culprit;
   }
-  fail(world, party->comm, status, culprit);
+  const struct verdict v = {status, culprit, ""};
+  fail(world, meeting_of(world, party), party->comm, &v);
 }
 
-// Ends the communicators of those whose descriptor differs. Returns the rank of one, or UINT32_MAX.
-static uint32_t fail_different(struct rondo_world *world, const struct rondo_meeting *m,
-                               const struct rondo_party *party) {
-  uint32_t mismatched = UINT32_MAX;
+// Ends the communicators of those whose descriptor differs, and that of `party`.
+static void fail_different(struct rondo_world *world, const struct rondo_meeting *m,
+                           const struct rondo_party *party) {
+  char text[RONDO_REASON_BYTES] = "";
   for (struct rondo_party *p = m->parties; p; p = p->next) {
     if (p == party || (p->process != RONDO_HERE && party->process != RONDO_HERE))
       continue;
     const char *what = rondo_party_meets(p, party) ? rondo_party_difference(party, p) : NULL;
     if (!what)
       continue;
-    if (mismatched == UINT32_MAX)
-      rondo_party_report_mismatch(p, party, what);
-    mismatched = p->rank;
-    fail_together(world, m, p->comm, RONDO_ERR_MISMATCH, party->rank);
+    if (!text[0])
+      rondo_party_report_mismatch(p, party, what, text);
+    // Before the other side is told: the reason goes ahead (spread.c).
+    const struct verdict of_theirs = {RONDO_ERR_MISMATCH, party->rank, text};
+    fail_together(world, m, p->comm, &of_theirs);
+    const struct verdict of_ours = {RONDO_ERR_MISMATCH, p->rank, text};
+    fail_together(world, m, party->comm, &of_ours);
     // The other side may not hear of ours by itself: not everybody names everybody.
     const struct rondo_party *far = p->process == RONDO_HERE ? party : p;
     const struct rondo_party *near = far == p ? party : p;
@@ -225,7 +251,6 @@ static uint32_t fail_different(struct rondo_world *world, const struct rondo_mee
     if (far->process != RONDO_HERE)
       rondo_peers_send(world, far->process, RONDO_NOTICE_FAIL, &notice, sizeof notice);
   }
-  return mismatched;
 }
 
 // A member that has come to this meeting and gone before anybody else came never takes part.
@@ -248,20 +273,22 @@ static void note_lost(struct rondo_world *world, const struct rondo_meeting *m,
                       const struct rondo_party *party) {
   for (uint32_t i = 0; i < party->nranks; i++) {
     const struct rondo_enrolment *e = rondo_enrolment_find(m, party->members[i]);
+    const struct verdict lost = {RONDO_ERR_PEER, party->members[i], ""};
     if (world->gone[party->members[i]] && (!e || e->times < party->generation))
-      fail(world, party->comm, RONDO_ERR_PEER, party->members[i]);
+      fail(world, m, party->comm, &lost);
   }
 }
 
 // ----------------------------------------------------------------- matching ---
 
-static void join(struct rondo_world *world, struct rondo_party *p,
+static void join(struct rondo_world *world, const struct rondo_meeting *m, struct rondo_party *p,
                  struct rondo_communicator *comm) {
   p->comm = comm;
   comm->joined++;
   comm->present += p->process == RONDO_HERE;
+  const struct verdict before = {p->failed_status, p->failed_by, ""};
   if (p->failed_status)
-    fail(world, comm, p->failed_status, p->failed_by);
+    fail(world, m, comm, &before);
 }
 
 // The communicator of those whose descriptor is equal, or null.
@@ -278,7 +305,7 @@ static void join_waiting(struct rondo_world *world, struct rondo_meeting *m,
                          const struct rondo_party *party) {
   for (struct rondo_party *p = m->parties; p; p = p->next)
     if (!p->comm && p != party && rondo_party_meets(p, party) && !rondo_party_difference(party, p))
-      join(world, p, party->comm);
+      join(world, m, p, party->comm);
 }
 
 static void locate(const struct rondo_world *world, struct rondo_communicator *comm) {
@@ -318,7 +345,8 @@ void rondo_match_settle(struct rondo_world *world, struct rondo_meeting *m,
   if (status != RONDO_SUCCESS) {
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory for it, or connector_bytes is used up",
               (unsigned long long)party->desc->id);
-    fail(world, party->comm, status, party->rank);
+    const struct verdict full = {status, party->rank, ""};
+    fail(world, m, party->comm, &full);
   }
   note_lost(world, m, party);
   rondo_peers_announce(world, party);
@@ -359,21 +387,24 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
     return RONDO_ERR_NO_MEMORY;
   }
   e->times++;
-  join(world, party, comm);
+  join(world, m, party, comm);
   rondo_meeting_enter(m, party);
+  if (party->owner)
+    rondo_comm_own(party);
   if (fresh) {
     comm->next = m->comms;
     m->comms = comm;
     note_absentees(m, party);
     join_waiting(world, m, party);
   }
-  uint32_t mismatched = fail_different(world, m, party);
-  if (mismatched != UINT32_MAX)
-    fail_together(world, m, comm, RONDO_ERR_MISMATCH, mismatched);
+  fail_different(world, m, party);
   if (world->mesh)
     rondo_match_settle(world, m, party);
   else
     rondo_match_open(world, m, comm);
+  if (party->owner)
+    rondo_comm_hear(world, party->owner, comm);
+  rondo_comms_spread(world);
   pthread_mutex_unlock(&world->lock);
   return RONDO_SUCCESS;
 }
@@ -383,10 +414,8 @@ void rondo_match_arrive(struct rondo_world *world, struct rondo_meeting *m,
   struct rondo_communicator *comm = find_equal(m, party);
   rondo_meeting_enter(m, party);
   if (comm)
-    join(world, party, comm);
-  uint32_t mismatched = fail_different(world, m, party);
-  if (mismatched != UINT32_MAX)
-    fail_together(world, m, comm, RONDO_ERR_MISMATCH, mismatched);
+    join(world, m, party, comm);
+  fail_different(world, m, party);
   if (!comm)
     return;
   bind_links(world, m, comm);
@@ -423,6 +452,8 @@ void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, u
   struct rondo_meeting *m = rondo_meeting_get(world, party->desc->reserved, party->desc->id);
   struct rondo_communicator *comm = party->comm;
   rondo_meeting_take(m, party);
+  if (party->owner)
+    rondo_comm_disown(party);
   limit_runs(world, party, completed);
   if (world->mesh)
     rondo_peers_withdraw(world, party, completed);
@@ -496,7 +527,8 @@ void rondo_match_lost(struct rondo_world *world, struct rondo_meeting *m, uint32
   for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
     if (!comm->present || !depends_on(m, comm, rank))
       continue;
-    fail_together(world, m, comm, RONDO_ERR_PEER, rank);
+    const struct verdict lost = {RONDO_ERR_PEER, rank, ""};
+    fail_together(world, m, comm, &lost);
   }
   struct rondo_party *after = NULL;
   for (struct rondo_party *p = m->parties; p; p = after) {

@@ -182,13 +182,14 @@ static void describe(const struct rondo_party *p, const struct rondo_party *othe
 }
 
 void rondo_party_report_mismatch(const struct rondo_party *a, const struct rondo_party *b,
-                                 const char *what) {
-  char left[256];
-  char right[256];
+                                 const char *what, char *text) {
+  char left[224];
+  char right[224];
   describe(a, b, left, sizeof left);
   describe(b, a, right, sizeof right);
-  rondo_log(RONDO_LOG_ERROR, "mismatch of id %llu in its %s: %s; %s",
-            (unsigned long long)a->desc->id, what, left, right);
+  (void)snprintf(text, RONDO_REASON_BYTES, "mismatch of id %llu in its %s: %s; %s",
+                 (unsigned long long)a->desc->id, what, left, right);
+  rondo_log(RONDO_LOG_ERROR, "%s", text);
 }
 
 int rondo_party_meets(const struct rondo_party *a, const struct rondo_party *b) {

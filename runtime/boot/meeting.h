@@ -43,7 +43,8 @@ void rondo_meeting_take(struct rondo_meeting *m, const struct rondo_party *party
 int rondo_party_meets(const struct rondo_party *a, const struct rondo_party *b);
 // The first thing in which two parties differ, or null.
 const char *rondo_party_difference(const struct rondo_party *a, const struct rondo_party *b);
+// Logs it, and writes the reason to `text`, of RONDO_REASON_BYTES.
 void rondo_party_report_mismatch(const struct rondo_party *a, const struct rondo_party *b,
-                                 const char *what);
+                                 const char *what, char *text);
 
 #endif // RONDO_RUNTIME_BOOT_MEETING_H

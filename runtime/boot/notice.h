@@ -20,7 +20,9 @@ enum rondo_notice_type {
   RONDO_NOTICE_RELEASE,    // this connector of yours is not used, and will not be
   RONDO_NOTICE_ASK,        // answer this
   RONDO_NOTICE_ANSWER,     // I am here
-  RONDO_NOTICE_EVICT       // I go on without you
+  RONDO_NOTICE_EVICT,      // I go on without you
+  RONDO_NOTICE_JOURNAL,    // a rank here writes its calls there (runtime/order/journal.c)
+  RONDO_NOTICE_COMM_FAILED // a communicator has failed (runtime/order/spread.c)
 };
 
 struct rondo_notice_hello {

@@ -30,6 +30,7 @@ static struct rondo_world *world_find(const struct rondo_config *cfg, uint32_t p
 
 static void world_free(struct rondo_world *w) {
   rondo_meetings_free(w);
+  rondo_journals_free(w);
   rondo_pool_fini(&w->pool);
   rondo_arena_destroy(w->arena);
   for (uint32_t i = 0; i < w->other_count; i++)

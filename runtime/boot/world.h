@@ -17,6 +17,7 @@
 
 #include "runtime/boot/mesh.h"
 #include "runtime/memory/pool.h"
+#include "runtime/order/journal.h"
 #include "runtime/transport/communicator.h"
 #include <rondo/rondo.h>
 
@@ -24,6 +25,7 @@ struct rondo_rank;
 struct rondo_peer;
 struct rondo_early;
 struct rondo_offer;
+struct rondo_comm_end;
 
 enum rondo_roster { RONDO_ROSTER_AWAITED = 0, RONDO_ROSTER_KNOWN, RONDO_ROSTER_FAILED };
 
@@ -40,6 +42,9 @@ struct rondo_world {
   struct rondo_device **others; // likewise: those of later ranks
   uint32_t other_count;
   struct rondo_pool pool;
+  struct rondo_journals journals; // of communicators
+  struct rondo_comm_end *failing; // communicators whose collectives have to fail yet
+  int is_failing;
   void *meetings; // tree (search.h) of struct rondo_meeting, by id
   // Of a job that reaches beyond this process: peers.h.
   struct rondo_mesh *mesh; // null: it does not
@@ -76,6 +81,9 @@ struct rondo_party {
   uint32_t failed_by;
   uint32_t offer_count;
   const struct rondo_offer *offers;
+  // Here: the communicator that has registered it, and its next one.
+  struct rondo_comm_end *owner;
+  struct rondo_party *next_owned;
 };
 
 // Joins the job that the rank's configuration names, making it if this is its first rank here. Returns

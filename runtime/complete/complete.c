@@ -8,10 +8,16 @@
 
 #define SERVICE_BATCH 64
 
+// Calls of communicators that nobody has compared yet matter to who waits for runs.
+static int has_comparisons(const struct rondo_rank *rank) {
+  return rondo_load_relaxed_u32(&rank->comms_pending) &&
+         rondo_load_relaxed_u64(&rank->daemon->outstanding);
+}
+
 int rondo_rank_needs_service(void *owner) {
   struct rondo_rank *rank = owner;
   return rondo_cq_has_entry(&rank->daemon->cq) || rondo_load_relaxed_u32(&rank->has_overflow) ||
-         rondo_load_relaxed_u32(&rank->daemon->watched);
+         rondo_load_relaxed_u32(&rank->daemon->watched) || has_comparisons(rank);
 }
 
 static struct rondo_sqe entry_for(const struct rondo_coll *coll,
@@ -174,6 +180,8 @@ int rondo_rank_service(void *owner) {
   struct rondo_rank *rank = owner;
   struct rondo_cqe cqe;
   uint64_t ended = 0;
+  if (has_comparisons(rank))
+    rondo_comms_compare(rank);
   if (pthread_mutex_trylock(&rank->lock))
     return 0;
   while (ended < SERVICE_BATCH && rondo_cq_try_pop(&rank->daemon->cq, &cqe)) {

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "daemon/driver/clock.h"
+#include "queues/platform/explore.h"
 #include "runtime/api/rank.h"
 #include "runtime/observe/log.h"
 #include "runtime/order/comm_end.h"
+#include "runtime/order/spread.h"
 
 // A call on its way.
 struct call {
@@ -83,9 +85,20 @@ static void part(struct rondo_comm_end *end, struct rondo_collective coll) {
   end->parting_count++;
 }
 
+// The planted rule: what is dropped follows from what has ended.
+static void prefer_idle(const struct rondo_comm_end *end, struct rondo_series *series) {
+  for (uint32_t i = 0; i < series->cache.count; i++) {
+    const struct rondo_coll *coll = rondo_coll_find(end->rank, series->cache.entries[i].coll);
+    if (coll && !coll->head)
+      series->cache.entries[i].called = 0;
+  }
+}
+
 // Registers a collective for a call that no registered one serves.
 static int add(struct rondo_comm_end *end, struct rondo_series *series, struct call *c) {
   struct rondo_collective dropped;
+  if (RONDO_FAULT(EVICTS_IDLE))
+    prefer_idle(end, series);
   if (!end->spare)
     end->spare = malloc(sizeof *end->spare);
   if (!end->spare)
@@ -94,7 +107,7 @@ static int add(struct rondo_comm_end *end, struct rondo_series *series, struct c
   int status = check_room(end->rank);
   c->desc.id = rondo_series_id(end->key, series->from, series->to, series->registered);
   if (status == RONDO_SUCCESS)
-    status = rondo_rank_register(end->rank, &c->desc, &c->submission.args, &c->coll);
+    status = rondo_rank_register(end->rank, &c->desc, &c->submission.args, end, &c->coll);
   if (status != RONDO_SUCCESS)
     return status;
   series->registered++;
@@ -112,6 +125,9 @@ static int call_locked(struct rondo_comm_end *end, struct call *c) {
   int status = rondo_comm_series(end, &c->desc, &series);
   if (status != RONDO_SUCCESS)
     return status;
+  if (rondo_track_reserve(&series->track) != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "comm_call: key %llu: no memory",
+                            (unsigned long long)end->key);
   int is_cached = rondo_signature_is_cached(&c->signature);
   struct rondo_cache_entry *entry =
       is_cached ? rondo_cache_find(&series->cache, &c->signature) : NULL;
@@ -125,16 +141,18 @@ static int call_locked(struct rondo_comm_end *end, struct call *c) {
     return status;
   if (entry)
     rondo_cache_touch(&series->cache, entry);
-  series->calls++;
+  rondo_track_append(&series->track, &c->signature);
   end->calls++;
+  rondo_comm_compare_series(end, series);
   return RONDO_SUCCESS;
 }
 
 static int call_inside(struct rondo_comm_end *end, struct call *c, struct rondo_ticket *ticket) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&end->lock);
-  if (end->failed)
-    status = RONDO_LOG_REFUSE(end->failed, "comm_call: key %llu: the communicator has failed: %s",
+  uint32_t failed = rondo_load_acquire_u32(&end->failed);
+  if (failed)
+    status = RONDO_LOG_REFUSE((int)failed, "comm_call: key %llu: the communicator has failed: %s",
                               (unsigned long long)end->key, end->why);
   else if (end->closing)
     status = RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "comm_call: the communicator is being destroyed");
@@ -218,6 +236,31 @@ static void waiter_exit(struct rondo_comm_end *end, const struct rondo_comm_wait
   pthread_mutex_unlock(&end->lock);
 }
 
+static int state_of(const struct rondo_comm_end *end) {
+  return (int)rondo_load_acquire_u32(&end->failed);
+}
+
+// Whoever asks compares too what could not be compared before, if no call is being made.
+static void compare(struct rondo_comm_end *end) {
+  if (!rondo_load_relaxed_u32(&end->rank->comms_pending) || pthread_mutex_trylock(&end->lock))
+    return;
+  rondo_comm_compare(end, 0);
+  pthread_mutex_unlock(&end->lock);
+}
+
+// A run that failed though its gate did not, such as one that a peer has not made before it left.
+static int note_failure(struct rondo_context ctx, struct rondo_comm_end *end,
+                        const struct rondo_ticket *ticket, int status) {
+  char why[RONDO_REASON_BYTES] = "";
+  int ended = status == RONDO_ERR_MISMATCH || status == RONDO_ERR_ABORTED ||
+              status == RONDO_ERR_PEER || status == RONDO_ERR_SYSTEM;
+  if (!ended || state_of(end))
+    return status;
+  (void)rondo_reason(ctx, ticket->coll, why, sizeof why);
+  rondo_comm_fail(end, status, why);
+  return status;
+}
+
 // A collective that is not there any more had no failed run: those of a communicator that has failed stay.
 static int await(struct rondo_context ctx, struct rondo_comm_end *end,
                  const struct rondo_ticket *ticket, int64_t timeout_ns) {
@@ -226,6 +269,7 @@ static int await(struct rondo_context ctx, struct rondo_comm_end *end,
   waiter_enter(end, &w);
   if (rondo_coll_find(end->rank, ticket->coll))
     status = rondo_wait(ctx, ticket->coll, ticket->run, timeout_ns);
+  status = note_failure(ctx, end, ticket, status);
   waiter_exit(end, &w);
   return status;
 }
@@ -296,19 +340,13 @@ static int check_ticket(const struct rondo_ticket *ticket, const char *what) {
   return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: a ticket of no call, or of a captured one", what);
 }
 
-static int state_of(struct rondo_comm_end *end) {
-  pthread_mutex_lock(&end->lock);
-  int status = end->failed;
-  pthread_mutex_unlock(&end->lock);
-  return status;
-}
-
 int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket, int64_t timeout_ns) {
   struct rondo_comm_end *end;
   int status = enter(ctx, comm, "comm_wait", &end);
   if (status != RONDO_SUCCESS)
     return status;
+  compare(end);
   status = check_ticket(ticket, "comm_wait");
   if (status == RONDO_SUCCESS && timeout_ns > 0 && rondo_callbacks_is_inside())
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_wait: a callback may not wait");
@@ -329,10 +367,11 @@ int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
   int status = enter(ctx, comm, "comm_test", &end);
   if (status != RONDO_SUCCESS)
     return status;
+  compare(end);
   status = check_ticket(ticket, "comm_test");
   if (status == RONDO_SUCCESS && ticket) {
     if (rondo_coll_find(end->rank, ticket->coll))
-      status = rondo_test(ctx, ticket->coll, ticket->run);
+      status = note_failure(ctx, end, ticket, rondo_test(ctx, ticket->coll, ticket->run));
   } else if (status == RONDO_SUCCESS) {
     status = find_pending(end, &pending) ? RONDO_IN_PROGRESS : state_of(end);
   }
@@ -342,33 +381,12 @@ int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
 
 // ----------------------------------------------------------------- failing ---
 
-struct failure {
-  struct rondo_rank *rank;
-  int status;
-};
-
-// The locks of the job and the rank are held.
-static void fail_coll(struct rondo_collective handle, void *arg) {
-  struct failure *f = arg;
-  struct rondo_coll *coll = rondo_coll_find(f->rank, handle);
-  if (coll)
-    rondo_world_fail(f->rank->world, &coll->party, f->status);
-}
-
 void rondo_comm_fail(struct rondo_comm_end *end, int status, const char *why) {
   struct rondo_rank *rank = end->rank;
-  struct failure f = {rank, status};
-  pthread_mutex_lock(&end->lock);
-  if (!end->failed) {
-    end->failed = status;
-    (void)snprintf(end->why, sizeof end->why, "%s", why);
-  }
   pthread_mutex_lock(&rank->world->lock);
-  pthread_mutex_lock(&rank->lock);
-  rondo_comm_visit(end, fail_coll, &f);
-  pthread_mutex_unlock(&rank->lock);
+  (void)rondo_comm_mark(rank->world, end, status, why);
+  rondo_comms_spread(rank->world);
   pthread_mutex_unlock(&rank->world->lock);
-  pthread_mutex_unlock(&end->lock);
   if (!rank->is_manual)
     rank->daemon->driver->kick(rank->daemon, 1);
 }
@@ -393,12 +411,11 @@ int rondo_comm_status(struct rondo_context ctx, struct rondo_comm comm, int *sta
   int status = enter(ctx, comm, "comm_status", &end);
   if (status != RONDO_SUCCESS)
     return status;
+  compare(end);
   if (state) {
-    pthread_mutex_lock(&end->lock);
-    *state = end->failed;
+    *state = state_of(end);
     if (why && why_bytes)
-      (void)snprintf(why, why_bytes, "%s", end->why);
-    pthread_mutex_unlock(&end->lock);
+      (void)snprintf(why, why_bytes, "%s", *state ? end->why : "");
   } else {
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_status: the place for it is null");
   }

@@ -47,19 +47,46 @@ void rondo_comm_exit(struct rondo_comm_end *end) {
 
 // ------------------------------------------------------------------ series ---
 
-static void series_fini(struct rondo_series *s) { rondo_cache_fini(&s->cache); }
+static void series_fini(struct rondo_series *s) {
+  rondo_cache_fini(&s->cache);
+  if (s->track.world)
+    rondo_track_fini(&s->track);
+}
 
-static int series_init(struct rondo_series *s, uint32_t from, uint32_t to, uint32_t cached) {
+// Whose calls are compared with those of this rank: the members before and behind it, or the other of a pair.
+static uint32_t find_neighbours(const struct rondo_comm_end *end, const struct rondo_series *s,
+                                uint32_t *neighbours) {
+  uint32_t n = end->nranks;
+  if (s->from != RONDO_SERIES_COLLECTIVE) {
+    neighbours[0] = end->members[s->from == end->position ? s->to : s->from];
+    return s->from != s->to;
+  }
+  neighbours[0] = end->members[(end->position + n - 1) % n];
+  neighbours[1] = end->members[(end->position + 1) % n];
+  return n > 2 ? 2 : n - 1;
+}
+
+static int series_init(const struct rondo_comm_end *end, struct rondo_series *s, uint32_t from,
+                       uint32_t to, uint32_t cached) {
+  const struct rondo_rank *rank = end->rank;
+  const struct rondo_journal_name name = {end->key, from, to, rank->cfg.rank, 0};
+  uint32_t neighbours[2];
   memset(s, 0, sizeof *s);
   s->from = from;
   s->to = to;
-  return rondo_cache_init(&s->cache, cached);
+  int status = rondo_cache_init(&s->cache, cached);
+  uint32_t count = find_neighbours(end, s, neighbours);
+  if (status == RONDO_SUCCESS)
+    status = rondo_track_init(&s->track, rank->world, &name, neighbours, count);
+  if (status != RONDO_SUCCESS)
+    rondo_cache_fini(&s->cache);
+  return status;
 }
 
 static int make_pair(struct rondo_comm_end *end, uint32_t from, uint32_t to,
                      struct rondo_series **at) {
   struct rondo_series *s = malloc(sizeof *s);
-  int status = s ? series_init(s, from, to, end->cached_pairs) : RONDO_ERR_NO_MEMORY;
+  int status = s ? series_init(end, s, from, to, end->cached_pairs) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS) {
     free(s);
     return RONDO_LOG_REFUSE(status, "comm_call: no memory for one more pair");
@@ -114,7 +141,7 @@ static int is_awaited(const struct rondo_comm_end *end, struct rondo_collective 
 void rondo_comm_sweep(struct rondo_comm_end *end) {
   for (struct rondo_parting **at = &end->parting; *at;) {
     struct rondo_parting *p = *at;
-    if (end->failed || is_awaited(end, p->coll) ||
+    if (rondo_load_relaxed_u32(&end->failed) || is_awaited(end, p->coll) ||
         rondo_rank_try_deregister(end->rank, p->coll) == RONDO_ERR_BUSY) {
       at = &p->next;
       continue;
@@ -195,11 +222,13 @@ static int end_make(struct rondo_rank *rank, const struct rondo_comm_config *cfg
     end->recvs = end->sends ? end->sends + end->nranks : NULL;
     status =
         end->sends
-            ? series_init(&end->collective, RONDO_SERIES_COLLECTIVE, RONDO_SERIES_COLLECTIVE,
+            ? series_init(end, &end->collective, RONDO_SERIES_COLLECTIVE, RONDO_SERIES_COLLECTIVE,
                           cfg->cached_collectives ? cfg->cached_collectives : CACHED_COLLECTIVES)
             : RONDO_ERR_NO_MEMORY;
     if (status != RONDO_SUCCESS)
-      status = RONDO_LOG_REFUSE(status, "comm_create: no memory");
+      status =
+          RONDO_LOG_REFUSE(status, "comm_create: rank %u, key %llu: no memory, or there already",
+                           rank->cfg.rank, (unsigned long long)end->key);
   }
   if (status == RONDO_SUCCESS) {
     *made = end;
@@ -305,12 +334,14 @@ static void dismantle(struct rondo_comm_end *end) {
   struct rondo_rank *rank = end->rank;
   await_users(end);
   rondo_comm_visit(end, remove_coll, rank);
+  pthread_mutex_lock(&rank->world->lock); // others find it under either
   pthread_mutex_lock(&rank->comms_lock);
   struct rondo_comm_end **at = &rank->comms;
   while (*at != end)
     at = &(*at)->next;
   *at = end->next;
   pthread_mutex_unlock(&rank->comms_lock);
+  pthread_mutex_unlock(&rank->world->lock);
   if (end->group.handle)
     (void)rondo_group_forget(rank, end->group);
   end_free(end);

@@ -1,24 +1,26 @@
 // One rank's end of a communicator: include/rondo/comm.h on top of registrations.
 //
 // Lock order: a communicator's own lock, then those of the job and the rank. The list of a rank's
-// communicators has a lock of its own, inside of which no other is taken.
+// communicators has a lock of its own, inside of which only messages are sent.
 #ifndef RONDO_RUNTIME_ORDER_COMM_END_H
 #define RONDO_RUNTIME_ORDER_COMM_END_H
 
 #include <pthread.h>
 #include <stdint.h>
 
+#include "runtime/order/journal.h"
 #include "runtime/order/signature.h"
 #include <rondo/comm.h>
 
 struct rondo_rank;
+struct rondo_party;
 
 // Calls that are counted together: send-recvs of one pair in one direction, or all other kinds.
 struct rondo_series {
   uint32_t from, to; // positions; RONDO_SERIES_COLLECTIVE
-  uint64_t calls;
   uint64_t registered;
   struct rondo_cache cache;
+  struct rondo_track track;
 };
 
 // A collective that no later call will use. It goes when its runs have ended.
@@ -51,8 +53,11 @@ struct rondo_comm_end {
   struct rondo_parting *parting, *spare;
   struct rondo_comm_waiter *waiters;
   uint64_t calls, registrations, parting_count;
-  int failed; // status; RONDO_SUCCESS: it has not
-  char why[RONDO_REASON_BYTES];
+  // Guarded by the lock of the job.
+  struct rondo_party *parties; // its collectives
+  struct rondo_comm_end *next_failing;
+  char why[RONDO_REASON_BYTES]; // in place before `failed` is
+  uint32_t failed;              // release: status; RONDO_SUCCESS: it has not
 };
 
 // Finds a communicator and keeps it from being freed until rondo_comm_exit. `call` names the caller in the
@@ -73,11 +78,18 @@ void rondo_comm_sweep(struct rondo_comm_end *end);
 void rondo_comm_visit(const struct rondo_comm_end *end,
                       void (*visit)(struct rondo_collective coll, void *arg), void *arg);
 
+// Compares calls with those of the neighbours, as far as they have come: of one series, or of all. The
+// communicator is locked. With `hurry` it waits for no other lock.
+void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *series);
+void rondo_comm_compare(struct rondo_comm_end *end, int hurry);
+// The same for all communicators of a rank, by whoever serves completions: waits for nothing.
+void rondo_comms_compare(struct rondo_rank *rank);
+
 // Waits until all calls so far have ended. Returns RONDO_SUCCESS or RONDO_ERR_TIMEOUT.
 int rondo_comm_await_all(struct rondo_context ctx, struct rondo_comm_end *end, int64_t timeout_ns);
 
-// Ends all calls, here and on the other members, for good. The first status stays. The communicator is not
-// locked.
+// Ends all calls, here and on the other members, for good. The first status stays. Needs no lock of the
+// communicator's, which a call may hold for long.
 void rondo_comm_fail(struct rondo_comm_end *end, int status, const char *why);
 
 // Frees what is left when a context ends; its collectives have been deregistered.

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "queues/platform/explore.h"
+
 struct rondo_signature rondo_signature_of(const struct rondo_collective_desc *desc,
                                           int is_captured) {
   struct rondo_signature s = {.count = desc->count, .root = desc->root, .peer = desc->peer};
@@ -20,7 +22,8 @@ int rondo_signature_equal(const struct rondo_signature *a, const struct rondo_si
 _Static_assert(sizeof(struct rondo_signature) == 24, "compared as bytes: no padding");
 
 int rondo_signature_is_cached(const struct rondo_signature *s) {
-  return s->kind != RONDO_ALL_TO_ALL_V && s->redop != RONDO_PREMUL_SUM && !s->is_captured;
+  int is_own = s->kind == RONDO_ALL_TO_ALL_V && !RONDO_FAULT(EXCHANGE_CACHED);
+  return !is_own && s->redop != RONDO_PREMUL_SUM && !s->is_captured;
 }
 
 static int has_root(int kind) {

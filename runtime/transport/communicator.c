@@ -124,6 +124,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   for (uint32_t i = 0; comm->links && i < comm->link_count; i++)
     if (comm->links[i].bytes)
       rondo_pool_give(comm->pool, comm->links[i].at, comm->links[i].first, comm->links[i].bytes);
+  free(comm->reason);
   free(comm->links);
   free(comm->devices);
   free(comm->first_from);
@@ -291,4 +292,36 @@ void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32
     return;
   rondo_store_relaxed_u32(&comm->gate.culprit, culprit);
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_FAILED + (uint32_t)status); // G1
+}
+
+// What a status says of the rank because of which it is.
+static const char *blame(int status) {
+  switch (status) {
+  case RONDO_ERR_ABORTED:
+    return "aborted";
+  case RONDO_ERR_PEER:
+    return "is lost, or has left before its part was done";
+  case RONDO_ERR_MISMATCH:
+    return "registered something else";
+  case RONDO_ERR_SYSTEM:
+    return "has lost its device, or its memory cannot be reached";
+  default:
+    return "could not take part";
+  }
+}
+
+void rondo_communicator_reason(const struct rondo_communicator *comm, char *text,
+                               size_t text_bytes) {
+  uint32_t state = rondo_load_acquire_u32(&comm->gate.state); // G2
+  uint64_t last_run = rondo_load_acquire_u64(&comm->gate.last_run);
+  uint32_t culprit = rondo_load_relaxed_u32(&comm->gate.culprit);
+  int status = state >= RONDO_GATE_FAILED ? (int)(state - RONDO_GATE_FAILED) : RONDO_SUCCESS;
+  text[0] = '\0';
+  if (status != RONDO_SUCCESS && comm->reason)
+    (void)snprintf(text, text_bytes, "%s", comm->reason);
+  else if (status != RONDO_SUCCESS)
+    (void)snprintf(text, text_bytes, "rank %u %s", culprit, blame(status));
+  else if (last_run != UINT64_MAX)
+    (void)snprintf(text, text_bytes, "rank %u has deregistered it after %llu runs", culprit,
+                   (unsigned long long)last_run);
 }

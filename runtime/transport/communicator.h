@@ -75,6 +75,7 @@ struct rondo_communicator {
   uint32_t *first_from; // by position: the link made last that leads from there; UINT32_MAX: none
   struct rondo_link *links;
   uint64_t bytes; // taken from the pool
+  char *reason;   // why it has failed, in words; null: what the gate says
 };
 
 // Decides how a collective is cut. Pure.
@@ -116,6 +117,10 @@ static inline struct rondo_connector *rondo_link_connector(const struct rondo_li
 
 // Ends all runs with `status`, for good. The first status stays. `culprit` is a rank.
 void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32_t culprit);
+
+// Why it has failed, in words, to `text`, of `text_bytes`; empty if it has not.
+void rondo_communicator_reason(const struct rondo_communicator *comm, char *text,
+                               size_t text_bytes);
 
 void rondo_communicator_destroy(struct rondo_communicator *comm);
 

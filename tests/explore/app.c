@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/explore/comm.h"
 #include "tests/explore/machine.h"
 
 #define GUARD_BYTES 32u
@@ -172,6 +173,8 @@ static void run_end(struct explore_machine *m, struct explore_run *run, int stat
 
 void explore_app_sweep(struct explore_machine *m, uint32_t rank) {
   struct explore_rank *r = &m->ranks[rank];
+  if (m->has_comms)
+    explore_comm_sweep(m, rank);
   for (uint32_t c = 0; c < m->program.coll_count; c++) {
     struct explore_member *member = &r->members[c];
     while (member->registered && member->ended < member->submitted && !m->verdict) {
@@ -370,6 +373,8 @@ static enum explore_action next_action(const struct explore_machine *m, uint32_t
 
 int explore_app_is_done(const struct explore_machine *m, uint32_t rank) {
   const struct explore_rank *r = &m->ranks[rank];
+  if (m->has_comms)
+    return explore_comm_is_done(m, rank);
   for (uint32_t c = 0; c < m->program.coll_count; c++) {
     if (next_action(m, rank, c) || r->members[c].ended < r->members[c].submitted)
       return 0;
@@ -421,6 +426,8 @@ void explore_app_perform(struct explore_machine *m, uint32_t rank, int action, u
 int explore_app_act(struct explore_machine *m, uint32_t rank) {
   struct explore_rank *r = &m->ranks[rank];
   uint32_t coll = 0;
+  if (m->has_comms)
+    return explore_comm_act(m, rank);
   if (r->is_syncing)
     return is_synchronized(r);
   if (m->aborts_left && m->is_submitting && random_chance(&m->random, 2)) {

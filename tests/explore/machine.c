@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "queues/platform/explore.h"
+#include "tests/explore/comm.h"
 #include "tests/explore/net.h"
 
 #define STEPS_MAX 3000000u // of one seed
@@ -174,7 +175,8 @@ static void watch_turns(struct explore_machine *m) {
   const struct rondo_host_block *block = m->driving;
   const struct rondo_block *b = &block->core;
   const struct rondo_rank *owner = block->daemon->base.owner;
-  if (m->program.cfg.order != RONDO_ORDER_FIFO || b->daemon->policy.budget == RONDO_BUDGET_NEVER)
+  if (m->has_comms || m->program.cfg.order != RONDO_ORDER_FIFO ||
+      b->daemon->policy.budget == RONDO_BUDGET_NEVER)
     return;
   struct explore_turns *turns = &m->ranks[owner->cfg.rank].turns[b->index];
   uint64_t turn = b->counters.preemptions + b->counters.ended + block->launches;
@@ -310,6 +312,19 @@ void explore_machine_init(struct explore_machine *m, uint64_t seed, int never_pr
     program.cfg.budget = RONDO_BUDGET_NEVER;
   m->trace = trace;
   explore_machine_start(m, &program);
+}
+
+void explore_machine_init_comms(struct explore_machine *m, uint64_t seed, int trace) {
+  static struct explore_program program;
+  memset(m, 0, sizeof *m);
+  explore_program_make(&program, seed);
+  program.flavour = EXPLORE_PLAIN;
+  program.coll_count = program.cuts = 0;
+  program.cfg.max_collectives = 0;
+  m->trace = trace;
+  m->has_comms = 1;
+  explore_machine_start(m, &program);
+  explore_comm_init(m, seed % 2 == 1);
 }
 
 // --------------------------------------------------------------------- ending -

@@ -20,7 +20,7 @@
 struct options {
   uint64_t first, count;
   const char *fault;
-  int is_single, trace, baseline;
+  int is_single, trace, baseline, comms;
 };
 
 static struct explore_machine machine;
@@ -53,11 +53,19 @@ static const char *const faults[] = {
     "failure_untold",
     "even_forgotten",
     "last_peer_alone",
+    "journal_unread",
+    "journal_skips",
+    "comm_fails_alone",
+    "evicts_idle",
+    "exchange_cached",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 
 static int run_seed(uint64_t seed, const struct options *o) {
-  explore_machine_init(&machine, seed, o->baseline, o->trace);
+  if (o->comms)
+    explore_machine_init_comms(&machine, seed, o->trace);
+  else
+    explore_machine_init(&machine, seed, o->baseline, o->trace);
   machine.never_preempts = o->baseline;
   (void)explore_machine_run(&machine);
   int verdict = machine.verdict;
@@ -181,6 +189,7 @@ static const struct argp_option arguments[] = {
     {"seed", 's', "SEED", 0, "run this one alone", 0},
     {"trace", 't', NULL, 0, "print who acts and what it does", 0},
     {"fault", 'x', "NAME", 0, "plant a fault; succeed if it is caught", 0},
+    {"comms", 'c', NULL, 0, "calls of communicators instead of collectives with ids", 0},
     {"baseline", 'b', NULL, 0, "without preemption; succeed if enough seeds deadlock", 0},
     {0}};
 
@@ -203,6 +212,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
   case 'x':
     o->fault = text;
+    return 0;
+  case 'c':
+    o->comms = 1;
     return 0;
   case 'b':
     o->baseline = 1;

@@ -12,7 +12,7 @@ static struct rondo_test_job job;
 
 static struct rondo_comm open_comm(uint32_t rank, uint64_t key, uint32_t cached) {
   struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
-  struct rondo_comm comm;
+  struct rondo_comm comm = {0};
   cfg.key = key;
   cfg.cached_collectives = cfg.cached_pairs = cached;
   assert_int_equal(rondo_comm_create(job.ctx[rank], &cfg, &comm), RONDO_SUCCESS);
@@ -51,7 +51,7 @@ static void a_loop_of_equal_calls_registers_once(void **state) {
   (void)state;
   enum { CALLS = 200 };
   static int32_t data[2][CALLS];
-  struct rondo_comm comm[2];
+  struct rondo_comm comm[2] = {{0}};
   rondo_test_job_open(&job, 2, NULL);
   for (uint32_t r = 0; r < 2; r++) {
     comm[r] = open_comm(r, 7, 0);
@@ -73,9 +73,468 @@ static void a_loop_of_equal_calls_registers_once(void **state) {
   rondo_test_job_close(&job);
 }
 
+// Which collectives are called at step `i`; 3 ranks.
+static struct rondo_collective_desc step(uint32_t i, uint64_t *random) {
+  static const uint64_t counts[] = {1, 5, 700, 5};
+  uint64_t count = counts[rondo_test_random(random) % 4];
+  switch ((i + rondo_test_random(random)) % 3) {
+  case 0:
+    return rondo_all_reduce(0, count, RONDO_INT32, RONDO_SUM);
+  case 1:
+    return rondo_all_gather(0, count, RONDO_INT32);
+  default:
+    return rondo_broadcast(0, count, RONDO_INT32, 1);
+  }
+}
+
+// `first`: what rank 0 sent as its last element.
+static void check_last(const struct rondo_collective_desc *d, const int32_t *got, int32_t first) {
+  uint64_t last = d->count - 1;
+  if (d->kind == RONDO_ALL_REDUCE)
+    assert_int_equal(got[last], 3 * first + 21);
+  else if (d->kind == RONDO_BROADCAST)
+    assert_int_equal(got[last], first + 7);
+  else
+    assert_int_equal(got[3 * last + 2], first + 14);
+}
+
+// Two communicators whose calls ranks mix differently, with fewer places in the cache than signatures.
+static void communicators_do_not_order_each_other(void **state) {
+  (void)state;
+  enum { RANKS = 3, CALLS = 60, MOST = 700 };
+  static int32_t send[2][RANKS][CALLS][MOST], recv[2][RANKS][CALLS][RANKS * MOST];
+  struct rondo_comm comm[2][RANKS] = {{{0}}};
+  rondo_test_job_open(&job, RANKS, NULL);
+  for (uint32_t r = 0; r < RANKS; r++) {
+    uint64_t random[2] = {5, 6};
+    uint64_t mix = r;
+    uint32_t done[2] = {0, 0};
+    for (uint32_t c = 0; c < 2; c++)
+      comm[c][r] = open_comm(r, c, 2);
+    for (uint32_t i = 0; i < 2 * CALLS; i++) {
+      uint32_t c = done[0] == CALLS || (done[1] < CALLS && rondo_test_random(&mix) % 2);
+      uint32_t at = done[c]++;
+      for (uint32_t k = 0; k < MOST; k++)
+        send[c][r][at][k] = (int32_t)(at * 1000 + k + 7 * r + c);
+      call(r, comm[c][r], step(at, &random[c]), send[c][r][at], recv[c][r][at]);
+    }
+  }
+  for (uint32_t i = 0; i < 2 * RANKS; i++)
+    assert_int_equal(await_all(i % RANKS, comm[i / RANKS][i % RANKS]), RONDO_SUCCESS);
+  for (uint32_t c = 0; c < 2; c++) {
+    uint64_t random = 5 + c;
+    for (uint32_t at = 0; at < CALLS; at++) {
+      struct rondo_collective_desc d = step(at, &random);
+      for (uint32_t r = 0; r < RANKS; r++)
+        check_last(&d, recv[c][r][at], (int32_t)(at * 1000 + d.count - 1 + c));
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+      struct rondo_comm_counters n = counters(r, comm[c][r]);
+      assert_int_equal(n.cached, 2);
+      assert_true(n.registrations > 2 && n.registrations <= n.calls);
+      close_comm(r, comm[c][r]);
+    }
+  }
+  rondo_test_job_close(&job);
+}
+
+enum { PAIR_RANKS = 3, PAIR_CALLS = 40 };
+static int32_t pair_sent[PAIR_RANKS][PAIR_RANKS][PAIR_CALLS][2];
+static int32_t pair_received[PAIR_RANKS][PAIR_RANKS][PAIR_CALLS][2];
+
+static void call_pair(struct rondo_comm comm, uint32_t rank, uint32_t other, uint32_t at,
+                      int sends) {
+  uint64_t count = at == PAIR_CALLS - 1 ? 1 : 1 + at % 2;
+  int32_t *send = pair_sent[rank][other][at];
+  int32_t *recv = pair_received[rank][other][at];
+  if (sends) {
+    send[0] = (int32_t)(1 + 100 * rank + 10 * other + at);
+    call(rank, comm, rondo_send_recv(0, count, RONDO_INT32, rank, other), send,
+         other == rank ? recv : NULL);
+  } else if (other != rank) {
+    call(rank, comm, rondo_send_recv(0, count, RONDO_INT32, other, rank), NULL, recv);
+  }
+}
+
+static void pairs_match_for_themselves_and_with_oneself(void **state) {
+  (void)state;
+  struct rondo_comm comm[PAIR_RANKS] = {{0}};
+  rondo_test_job_open(&job, PAIR_RANKS, NULL);
+  for (uint32_t r = 0; r < PAIR_RANKS; r++) {
+    comm[r] = open_comm(r, 1, 1);
+    // Half of the ranks receive first.
+    for (uint32_t turn = 0; turn < 2 * PAIR_RANKS * PAIR_CALLS; turn++)
+      call_pair(comm[r], r, (turn + r) % PAIR_RANKS, turn / (2 * PAIR_RANKS),
+                (turn / PAIR_RANKS + r) % 2 == 0);
+  }
+  for (uint32_t r = 0; r < PAIR_RANKS; r++)
+    assert_int_equal(await_all(r, comm[r]), RONDO_SUCCESS);
+  for (uint32_t i = 0; i < PAIR_RANKS * PAIR_RANKS; i++)
+    for (uint32_t at = 0; at < PAIR_CALLS; at++)
+      assert_int_equal(pair_received[i / 3][i % 3][at][0], pair_sent[i % 3][i / 3][at][0]);
+  for (uint32_t r = 0; r < PAIR_RANKS; r++)
+    close_comm(r, comm[r]);
+  rondo_test_job_close(&job);
+}
+
+// The counts of one pair change; the third rank sees the call that it knows.
+static void uneven_exchanges_are_registered_anew(void **state) {
+  (void)state;
+  enum { RANKS = 3, CALLS = 20 };
+  static int32_t send[RANKS][CALLS][6], recv[RANKS][CALLS][6];
+  struct rondo_comm comm[RANKS] = {{0}};
+  rondo_test_job_open(&job, RANKS, NULL);
+  memset(recv, 0, sizeof recv);
+  for (uint32_t r = 0; r < RANKS; r++) {
+    comm[r] = open_comm(r, 1, 4);
+    for (uint32_t i = 0; i < CALLS; i++) {
+      uint64_t counts[RANKS] = {1, 1, 1};
+      if (r < 2)
+        counts[1 - r] = 1 + i % 3;
+      for (int32_t k = 0; k < 6; k++)
+        send[r][i][k] = (int32_t)(100 * r + 10 * i) + k;
+      call(r, comm[r], rondo_all_to_all_v(0, RONDO_INT32, counts, NULL, counts, NULL), send[r][i],
+           recv[r][i]);
+    }
+  }
+  for (uint32_t r = 0; r < RANKS; r++)
+    assert_int_equal(await_all(r, comm[r]), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < RANKS; r++) {
+    assert_int_equal(counters(r, comm[r]).registrations, CALLS);
+    for (uint32_t i = 0; i < CALLS; i++) {
+      uint32_t between = 1 + i % 3;
+      assert_int_equal(recv[0][i][1], send[1][i][0]);
+      assert_int_equal(recv[1][i][0], send[0][i][1]);
+      assert_int_equal(recv[0][i][between], send[1][i][between - 1]);
+      assert_int_equal(recv[2][i][0], send[0][i][1 + between]);
+      assert_int_equal(recv[2][i][1], send[1][i][1 + between]);
+    }
+    close_comm(r, comm[r]);
+  }
+  rondo_test_job_close(&job);
+}
+
+// ---------------------------------------------------------------- mismatch ---
+
+static struct rondo_collective_desc reduce_of(uint64_t count) {
+  return rondo_all_reduce(0, count, RONDO_INT32, RONDO_SUM);
+}
+
+static void assert_failed(uint32_t rank, struct rondo_comm comm, int status, const char *first,
+                          const char *second) {
+  char why[RONDO_REASON_BYTES];
+  int is = RONDO_SUCCESS;
+  assert_int_equal(await_all(rank, comm), status);
+  assert_int_equal(rondo_comm_status(job.ctx[rank], comm, &is, why, sizeof why), RONDO_SUCCESS);
+  assert_int_equal(is, status);
+  if (!strstr(why, first) || !strstr(why, second))
+    fail_msg("rank %u: the reason \"%s\" lacks \"%s\" or \"%s\"", rank, why, first, second);
+  assert_int_equal(rondo_comm_destroy(job.ctx[rank], comm, RONDO_DESTROY_DRAIN, 0), RONDO_SUCCESS);
+}
+
+// `before` of counts 1 and 2 each, then the two counts, on ranks 0 and 1; rank 2 does what rank 0 does, or
+// nothing if `idle`.
+static void differ(uint64_t before, uint64_t one, uint64_t other, int idle) {
+  static int32_t data[3][8];
+  struct rondo_comm comm[3] = {{0}};
+  char first[64];
+  char second[64];
+  rondo_test_job_open(&job, idle ? 2 : 3, NULL);
+  for (uint32_t r = 0; r < job.ranks; r++) {
+    comm[r] = open_comm(r, 33, 0);
+    for (uint64_t i = 0; i < before; i++)
+      (void)try_call(r, comm[r], reduce_of(1 + i % 2), data[r], data[r], NULL); // 2 comes too late
+    (void)try_call(r, comm[r], reduce_of(r == 1 ? other : one), data[r], data[r], NULL);
+  }
+  (void)snprintf(first, sizeof first, "of %llu × int32", (unsigned long long)one);
+  (void)snprintf(second, sizeof second, "of %llu × int32", (unsigned long long)other);
+  for (uint32_t r = 0; r < job.ranks; r++)
+    assert_failed(r, comm[r], RONDO_ERR_MISMATCH, first, second);
+  rondo_test_job_close(&job);
+}
+
+static void two_new_calls_that_differ_are_named(void **state) {
+  (void)state;
+  differ(0, 3, 4, 0);
+  differ(10, 3, 4, 1);
+}
+
+static void a_known_call_and_a_new_one_that_differ_are_named(void **state) {
+  (void)state;
+  differ(2, 1, 4, 0);
+  differ(10, 4, 2, 1);
+}
+
+static void two_known_calls_that_differ_are_named(void **state) {
+  (void)state;
+  differ(2, 1, 2, 0);
+  differ(10, 2, 1, 1);
+}
+
+static void calls_of_a_pair_that_differ_are_named(void **state) {
+  (void)state;
+  static int32_t data[2][8];
+  struct rondo_comm comm[2] = {{0}};
+  rondo_test_job_open(&job, 2, NULL);
+  for (uint32_t r = 0; r < 2; r++) {
+    comm[r] = open_comm(r, 33, 0);
+    for (uint32_t i = 0; i < 5; i++) {
+      uint64_t count = i == 4 ? 1 + r : 1 + i % 2;
+      (void)try_call(r, comm[r], rondo_send_recv(0, count, RONDO_INT32, 1, 0), data[r], data[r],
+                     NULL);
+    }
+  }
+  for (uint32_t r = 0; r < 2; r++)
+    assert_failed(r, comm[r], RONDO_ERR_MISMATCH, "call 5 from rank 1 to rank 0",
+                  "rank 0 called send_recv of 1 × int32");
+  rondo_test_job_close(&job);
+}
+
+// Rank 0 is further ahead than the journal has places when rank 1 begins, and waits by then.
+static void who_is_far_ahead_is_compared_later(void **state) {
+  (void)state;
+  enum { CALLS = 500, ODD = 400 };
+  static int32_t data[2][CALLS][2];
+  struct rondo_comm comm[2] = {{0}};
+  rondo_test_job_open(&job, 2, NULL);
+  for (uint32_t r = 0; r < 2; r++) {
+    comm[r] = open_comm(r, 33, 0);
+    for (uint32_t i = 1; i <= CALLS; i++) {
+      uint64_t count = i == ODD ? 1 + r : 1 + i % 2;
+      if (try_call(r, comm[r], reduce_of(count), data[r][i - 1], data[r][i - 1], NULL))
+        break;
+    }
+  }
+  for (uint32_t r = 0; r < 2; r++)
+    assert_failed(r, comm[r], RONDO_ERR_MISMATCH, "call 400 ", "rank 1 called all_reduce of 2");
+  rondo_test_job_close(&job);
+}
+
+// One rank leaves a call out, or makes it twice; all calls are known by then.
+static void a_call_left_out_or_made_twice_is_found(void **state) {
+  (void)state;
+  static int32_t data[2][2];
+  static const uint32_t calls[2][2][7] = {{{1, 2, 1, 1, 2, 1, 2}, {1, 2, 1, 2, 1, 2, 1}},
+                                          {{1, 2, 1, 2, 1, 2, 1}, {1, 2, 1, 2, 2, 1, 2}}};
+  for (uint32_t variant = 0; variant < 2; variant++) {
+    struct rondo_comm comm[2] = {{0}};
+    rondo_test_job_open(&job, 2, NULL);
+    for (uint32_t r = 0; r < 2; r++) {
+      comm[r] = open_comm(r, 33, 0);
+      for (uint32_t i = 0; i < 7; i++)
+        if (try_call(r, comm[r], reduce_of(calls[variant][r][i]), data[r], data[r], NULL))
+          break;
+    }
+    for (uint32_t r = 0; r < 2; r++)
+      assert_failed(r, comm[r], RONDO_ERR_MISMATCH, variant ? "call 5 " : "call 4 ", "called");
+    rondo_test_job_close(&job);
+  }
+}
+
+static void a_member_that_has_called_nothing_hears_of_it_too(void **state) {
+  (void)state;
+  static int32_t data[3][8];
+  struct rondo_comm comm[4] = {{0}};
+  rondo_test_job_open(&job, 4, NULL);
+  for (uint32_t r = 0; r < 4; r++)
+    comm[r] = open_comm(r, 33, 0);
+  for (uint32_t r = 0; r < 2; r++)
+    call(r, comm[r], rondo_send_recv(0, 3 + r, RONDO_INT32, 0, 1), data[r], data[r]);
+  // Rank 2 has sent to rank 3, and is not received.
+  assert_int_equal(
+      try_call(2, comm[2], rondo_send_recv(0, 3, RONDO_INT32, 2, 3), data[2], NULL, NULL),
+      RONDO_ERR_MISMATCH);
+  for (uint32_t r = 0; r < 4; r++)
+    assert_failed(r, comm[r], RONDO_ERR_MISMATCH, "send_recv of 3", "send_recv of 4");
+  rondo_test_job_close(&job);
+}
+
+// --------------------------------------------------------------- the others ---
+
+static void abort_ends_one_communicator_on_all_members(void **state) {
+  (void)state;
+  static int32_t data[3][2];
+  struct rondo_comm comm[3] = {{0}}, other[3] = {{0}};
+  rondo_test_job_open(&job, 3, NULL);
+  for (uint32_t r = 0; r < 3; r++) {
+    comm[r] = open_comm(r, 1, 0);
+    other[r] = open_comm(r, 2, 0);
+    if (r < 2)
+      call(r, comm[r], reduce_of(1), &data[r][0], &data[r][0]);
+    call(r, other[r], reduce_of(1), &data[r][1], &data[r][1]);
+  }
+  assert_int_equal(rondo_comm_abort(job.ctx[1], comm[1]), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < 3; r++) {
+    assert_failed(r, comm[r], RONDO_ERR_ABORTED, "rank 1 aborted", "");
+    assert_int_equal(await_all(r, other[r]), RONDO_SUCCESS);
+    close_comm(r, other[r]);
+  }
+  rondo_test_job_close(&job);
+}
+
+static void destruction_is_bounded_and_ends_what_is_outstanding(void **state) {
+  (void)state;
+  int32_t data[2] = {0};
+  struct rondo_comm comm[2] = {{0}};
+  struct rondo_ticket ticket;
+  rondo_test_job_open(&job, 2, NULL);
+  for (uint32_t r = 0; r < 2; r++)
+    comm[r] = open_comm(r, 1, 0);
+  assert_int_equal(try_call(0, comm[0], reduce_of(1), data, data, &ticket), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_test(job.ctx[0], comm[0], &ticket), RONDO_IN_PROGRESS);
+  assert_int_equal(rondo_comm_wait(job.ctx[0], comm[0], &ticket, 0), RONDO_ERR_TIMEOUT);
+  assert_int_equal(rondo_comm_destroy(job.ctx[0], comm[0], RONDO_DESTROY_DRAIN, 1000),
+                   RONDO_ERR_TIMEOUT);
+  assert_int_equal(rondo_comm_test(job.ctx[0], comm[0], NULL), RONDO_ERR_UNKNOWN);
+  assert_failed(1, comm[1], RONDO_ERR_ABORTED, "destroyed", "");
+  // A context takes its communicators along.
+  (void)open_comm(1, 2, 0);
+  rondo_test_job_close(&job);
+}
+
+static void a_refused_call_is_not_counted(void **state) {
+  (void)state;
+  int32_t data[2][2] = {{5, 0}, {6, 0}};
+  struct rondo_comm comm[2] = {{0}};
+  rondo_test_job_open(&job, 2, NULL);
+  for (uint32_t r = 0; r < 2; r++)
+    comm[r] = open_comm(r, 1, 0);
+  assert_int_equal(try_call(0, comm[0], reduce_of(2), NULL, NULL, NULL), RONDO_ERR_INVALID);
+  assert_int_equal(counters(0, comm[0]).registrations, 0);
+  for (uint32_t r = 0; r < 2; r++)
+    call(r, comm[r], reduce_of(1), data[r], data[r]);
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(await_all(r, comm[r]), RONDO_SUCCESS);
+    assert_int_equal(data[r][0], 11);
+    close_comm(r, comm[r]);
+  }
+  rondo_test_job_close(&job);
+}
+
+static void what_is_no_call_is_refused(void **state) {
+  (void)state;
+  int32_t data[2] = {0};
+  struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
+  struct rondo_comm other;
+  struct rondo_ticket ticket = {{0}, 0};
+  struct rondo_collective_desc d = reduce_of(1);
+  rondo_test_job_open(&job, 2, NULL);
+  struct rondo_comm comm = open_comm(0, 0, 0);
+  assert_int_equal(rondo_comm_create(job.ctx[0], &cfg, &other), RONDO_ERR_EXISTS);
+  cfg.key = 1;
+  cfg.priority = 1000;
+  assert_int_equal(rondo_comm_create(job.ctx[0], &cfg, &other), RONDO_ERR_INVALID);
+  cfg.priority = 0;
+  cfg.cached_pairs = RONDO_COMM_MAX_CACHED + 1;
+  assert_int_equal(rondo_comm_create(job.ctx[0], &cfg, &other), RONDO_ERR_INVALID);
+  cfg.cached_pairs = 0;
+  const uint32_t alone = 1;
+  assert_int_equal(rondo_group_create(job.ctx[0], &alone, 1, &cfg.group), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_create(job.ctx[0], &cfg, &other), RONDO_ERR_INVALID);
+  d.id = 1;
+  assert_int_equal(try_call(0, comm, d, data, data, NULL), RONDO_ERR_INVALID);
+  d = reduce_of(1);
+  d.reserved = 1;
+  assert_int_equal(try_call(0, comm, d, data, data, NULL), RONDO_ERR_INVALID);
+  struct rondo_collective coll;
+  assert_int_equal(rondo_register(job.ctx[0], &d, &coll), RONDO_ERR_INVALID);
+  assert_int_equal(try_call(0, comm, rondo_send_recv(0, 1, RONDO_INT32, 0, 2), data, data, NULL),
+                   RONDO_ERR_INVALID);
+  assert_int_equal(try_call(0, comm, rondo_broadcast(0, 1, RONDO_INT32, 2), data, data, NULL),
+                   RONDO_ERR_INVALID);
+  assert_int_equal(rondo_comm_wait(job.ctx[0], comm, &ticket, 0), RONDO_ERR_INVALID);
+  comm.handle = 77;
+  assert_int_equal(rondo_comm_wait(job.ctx[0], comm, NULL, 0), RONDO_ERR_UNKNOWN);
+  rondo_test_job_close(&job);
+}
+
+static void ids_of_calls_are_apart_from_those_of_the_application(void **state) {
+  (void)state;
+  int32_t data[2][2] = {{1, 1}, {2, 2}};
+  struct rondo_comm comm[2] = {{0}};
+  struct rondo_ticket ticket;
+  struct rondo_collective_desc d;
+  uint32_t ranks[2], count = 0;
+  rondo_test_job_open(&job, 2, NULL);
+  comm[0] = open_comm(0, 9, 0);
+  assert_int_equal(try_call(0, comm[0], reduce_of(1), data[0], data[0], &ticket), RONDO_SUCCESS);
+  assert_int_equal(rondo_describe(job.ctx[0], ticket.coll, &d, ranks, 2, &count), RONDO_SUCCESS);
+  assert_int_equal(d.kind, RONDO_ALL_REDUCE);
+  assert_int_equal(count, 2);
+  assert_int_equal(ranks[1], 1);
+  assert_int_equal(rondo_missing(job.ctx[0], ticket.coll, ticket.run, ranks, 2, &count),
+                   RONDO_SUCCESS);
+  assert_int_equal(count, 1);
+  assert_int_equal(ranks[0], 1);
+  // The application takes the same id for something else.
+  struct rondo_collective own[2], found;
+  assert_int_equal(rondo_lookup(job.ctx[0], d.id, &found), RONDO_ERR_UNKNOWN);
+  struct rondo_collective_desc mine = rondo_broadcast(d.id, 1, RONDO_INT32, 1);
+  rondo_test_job_register(&job, &mine, own);
+  comm[1] = open_comm(1, 9, 0);
+  call(1, comm[1], reduce_of(1), data[1], data[1]);
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(await_all(r, comm[r]), RONDO_SUCCESS);
+    assert_int_equal(rondo_run(job.ctx[r], own[r], &data[r][1], &data[r][1], NULL, NULL),
+                     RONDO_SUCCESS);
+  }
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(rondo_wait(job.ctx[r], own[r], RONDO_LAST_RUN, RONDO_TEST_LONG_NS),
+                     RONDO_SUCCESS);
+    assert_int_equal(data[r][0], 3);
+    assert_int_equal(data[r][1], 2);
+    close_comm(r, comm[r]);
+  }
+  rondo_test_job_close(&job);
+}
+
+static void a_collective_tells_why_it_fails(void **state) {
+  (void)state;
+  char why[RONDO_REASON_BYTES] = "x";
+  int32_t data[2] = {0};
+  struct rondo_collective coll[2];
+  rondo_test_job_open(&job, 2, NULL);
+  for (uint32_t r = 0; r < 2; r++) {
+    struct rondo_collective_desc d = rondo_all_reduce(4, 1 + r, RONDO_INT32, RONDO_SUM);
+    assert_int_equal(rondo_register(job.ctx[r], &d, &coll[r]), RONDO_SUCCESS);
+    if (r == 0) {
+      assert_int_equal(rondo_reason(job.ctx[0], coll[0], why, sizeof why), RONDO_SUCCESS);
+      assert_string_equal(why, "");
+    }
+  }
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_int_equal(rondo_reason(job.ctx[r], coll[r], why, sizeof why), RONDO_SUCCESS);
+    assert_non_null(strstr(why, "mismatch of id 4 in its count"));
+    assert_int_equal(rondo_run(job.ctx[r], coll[r], data, data, NULL, NULL), RONDO_SUCCESS);
+    assert_int_equal(rondo_wait(job.ctx[r], coll[r], 1, RONDO_TEST_LONG_NS), RONDO_ERR_MISMATCH);
+  }
+  struct rondo_collective_desc d = rondo_all_reduce(5, 1, RONDO_INT32, RONDO_SUM);
+  rondo_test_job_register(&job, &d, coll);
+  assert_int_equal(rondo_deregister(job.ctx[1], coll[1]), RONDO_SUCCESS);
+  assert_int_equal(rondo_reason(job.ctx[0], coll[0], why, sizeof why), RONDO_SUCCESS);
+  assert_string_equal(why, "rank 1 has deregistered it after 0 runs");
+  rondo_test_job_close(&job);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm", a_loop_of_equal_calls_registers_once),
+      RONDO_NAMED_TEST("comm", communicators_do_not_order_each_other),
+      RONDO_NAMED_TEST("comm", pairs_match_for_themselves_and_with_oneself),
+      RONDO_NAMED_TEST("comm", uneven_exchanges_are_registered_anew),
+      RONDO_NAMED_TEST("comm", two_new_calls_that_differ_are_named),
+      RONDO_NAMED_TEST("comm", a_known_call_and_a_new_one_that_differ_are_named),
+      RONDO_NAMED_TEST("comm", two_known_calls_that_differ_are_named),
+      RONDO_NAMED_TEST("comm", calls_of_a_pair_that_differ_are_named),
+      RONDO_NAMED_TEST("comm", who_is_far_ahead_is_compared_later),
+      RONDO_NAMED_TEST("comm", a_call_left_out_or_made_twice_is_found),
+      RONDO_NAMED_TEST("comm", a_member_that_has_called_nothing_hears_of_it_too),
+      RONDO_NAMED_TEST("comm", abort_ends_one_communicator_on_all_members),
+      RONDO_NAMED_TEST("comm", destruction_is_bounded_and_ends_what_is_outstanding),
+      RONDO_NAMED_TEST("comm", a_refused_call_is_not_counted),
+      RONDO_NAMED_TEST("comm", what_is_no_call_is_refused),
+      RONDO_NAMED_TEST("comm", ids_of_calls_are_apart_from_those_of_the_application),
+      RONDO_NAMED_TEST("comm", a_collective_tells_why_it_fails),
   };
   rondo_test_log_open();
   return cmocka_run_group_tests(tests, NULL, NULL);

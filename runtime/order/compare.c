@@ -1,0 +1,104 @@
+// Comparing the calls of communicators, and what follows where two differ.
+#include <stdio.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/observe/log.h"
+#include "runtime/order/comm_end.h"
+#include "runtime/order/spread.h"
+
+// What the two ranks have called, in one line.
+static void describe(const struct rondo_comm_end *end, const struct rondo_series *s,
+                     const struct rondo_difference *d, char *text) {
+  char ours[RONDO_SIGNATURE_TEXT_BYTES];
+  char theirs[RONDO_SIGNATURE_TEXT_BYTES];
+  char series[80] = "";
+  rondo_signature_print(&d->ours, ours);
+  rondo_signature_print(&d->theirs, theirs);
+  if (s->from != RONDO_SERIES_COLLECTIVE)
+    (void)snprintf(series, sizeof series, " from rank %u to rank %u", end->members[s->from],
+                   end->members[s->to]);
+  (void)snprintf(
+      text, RONDO_REASON_BYTES,
+      "mismatch of call %llu%s of communicator %llu: rank %u called %s; rank %u called %s",
+      (unsigned long long)d->call, series, (unsigned long long)end->key, end->rank->cfg.rank, ours,
+      d->rank, theirs);
+}
+
+// Returns 0 if it has to be tried again: the lock of the job was not free.
+static int mismatch(struct rondo_comm_end *end, const struct rondo_series *s,
+                    const struct rondo_difference *d, int hurry) {
+  struct rondo_rank *rank = end->rank;
+  char why[RONDO_REASON_BYTES];
+  if (hurry && pthread_mutex_trylock(&rank->world->lock))
+    return 0;
+  if (!hurry)
+    pthread_mutex_lock(&rank->world->lock);
+  describe(end, s, d, why);
+  if (rondo_comm_mark(rank->world, end, RONDO_ERR_MISMATCH, why))
+    rondo_log(RONDO_LOG_ERROR, "%s", why);
+  rondo_comms_spread(rank->world);
+  pthread_mutex_unlock(&rank->world->lock);
+  if (!rank->is_manual)
+    rank->daemon->driver->kick(rank->daemon, 1);
+  return 1;
+}
+
+// Returns 1 if nothing is left to be done.
+static int compare_series(struct rondo_comm_end *end, struct rondo_series *s, int hurry) {
+  struct rondo_difference d;
+  if (rondo_track_compare(&s->track, hurry, &d))
+    return mismatch(end, s, &d, hurry);
+  return !rondo_track_is_owing(&s->track);
+}
+
+// What is left to be done is done by whoever comes by.
+static void note(const struct rondo_comm_end *end, int done) {
+  if (!done)
+    rondo_store_relaxed_u32(&end->rank->comms_pending, 1);
+}
+
+void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *series) {
+  if (!rondo_load_relaxed_u32(&end->failed))
+    note(end, compare_series(end, series, 0));
+}
+
+void rondo_comm_compare(struct rondo_comm_end *end, int hurry) {
+  if (rondo_load_relaxed_u32(&end->failed))
+    return;
+  int done = compare_series(end, &end->collective, hurry);
+  for (uint32_t i = 0; i < 2 * end->nranks; i++)
+    if (end->sends[i])
+      done &= compare_series(end, end->sends[i], hurry);
+  note(end, done);
+}
+
+// The rank's communicator behind `last`, with one more user; null if there is none.
+static struct rondo_comm_end *enter_next(struct rondo_rank *rank, uint64_t last) {
+  if (pthread_mutex_trylock(&rank->comms_lock)) {
+    rondo_store_relaxed_u32(&rank->comms_pending, 1);
+    return NULL;
+  }
+  struct rondo_comm_end *end = rank->comms; // the newest first
+  while (end && (end->handle >= last || end->closing))
+    end = end->next;
+  if (end)
+    end->users++;
+  pthread_mutex_unlock(&rank->comms_lock);
+  return end;
+}
+
+void rondo_comms_compare(struct rondo_rank *rank) {
+  uint64_t last = UINT64_MAX;
+  struct rondo_comm_end *end;
+  rondo_store_relaxed_u32(&rank->comms_pending, 0);
+  while ((end = enter_next(rank, last))) {
+    last = end->handle;
+    if (pthread_mutex_trylock(&end->lock)) {
+      note(end, 0);
+    } else {
+      rondo_comm_compare(end, 1);
+      pthread_mutex_unlock(&end->lock);
+    }
+    rondo_comm_exit(end);
+  }
+}

@@ -1,0 +1,149 @@
+// Communicators whose members live in several processes of this machine: calls match, what differs is
+// found, and every process hears of it.
+#include <string.h>
+
+#include <rondo/comm.h>
+
+#include "tests/support/family.h"
+#include "tests/support/job.h"
+#include "tests/support/log.h"
+#include "tests/support/named.h"
+
+#define LONG_NS RONDO_TEST_LONG_NS
+#define CALLS 300u
+
+static void run_family(uint32_t processes, uint32_t ranks,
+                       void (*member)(struct rondo_family *f, uint32_t rank)) {
+  struct rondo_family *f = rondo_family_create(processes, ranks);
+  rondo_family_run(f, member, NULL);
+  rondo_family_destroy(f);
+}
+
+static struct rondo_comm open_comm(struct rondo_context ctx, uint64_t key, uint32_t cached) {
+  struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
+  struct rondo_comm comm = {0};
+  cfg.key = key;
+  cfg.cached_collectives = cfg.cached_pairs = cached;
+  RONDO_MEMBER_STATUS(rondo_comm_create(ctx, &cfg, &comm), RONDO_SUCCESS);
+  return comm;
+}
+
+static int try_call(struct rondo_context ctx, struct rondo_comm comm,
+                    struct rondo_collective_desc what, void *data) {
+  struct rondo_run_args args = {data, data, NULL, NULL};
+  return rondo_comm_call(ctx, comm, &what, &args, NULL);
+}
+
+static struct rondo_collective_desc reduce_of(uint64_t count) {
+  return rondo_all_reduce(0, count, RONDO_INT32, RONDO_SUM);
+}
+
+// Registers more often than it has room, in two communicators, and sends round the ring.
+static void calls_in_order(struct rondo_family *f, uint32_t rank) {
+  static int32_t data[4][2][CALLS][4]; // by rank: threads of this process
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  uint32_t next = (rank + 1) % f->ranks;
+  uint32_t before = (rank + f->ranks - 1) % f->ranks;
+  struct rondo_comm comm[2];
+  for (uint32_t c = 0; c < 2; c++)
+    comm[c] = open_comm(ctx, c, 2);
+  for (uint32_t i = 0; i < 2 * CALLS; i++) {
+    uint32_t c = (i + rank) % 2; // the other way round on every other rank
+    int32_t *at = data[rank][c][i / 2];
+    for (int32_t k = 0; k < 4; k++)
+      at[k] = (int32_t)(i / 2) + k;
+    RONDO_MEMBER_STATUS(try_call(ctx, comm[c], reduce_of(1 + i / 2 % 3), at), RONDO_SUCCESS);
+    if (i / 2 % 10)
+      continue;
+    struct rondo_run_args args = {&at[3], NULL, NULL, NULL};
+    struct rondo_collective_desc d = rondo_send_recv(0, 1, RONDO_INT32, rank, next);
+    RONDO_MEMBER_STATUS(rondo_comm_call(ctx, comm[c], &d, &args, NULL), RONDO_SUCCESS);
+    static int32_t got[4][2][CALLS];
+    args = (struct rondo_run_args){NULL, &got[rank][c][i / 2], NULL, NULL};
+    d = rondo_send_recv(0, 1, RONDO_INT32, before, rank);
+    RONDO_MEMBER_STATUS(rondo_comm_call(ctx, comm[c], &d, &args, NULL), RONDO_SUCCESS);
+  }
+  for (uint32_t c = 0; c < 2; c++) {
+    RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm[c], NULL, LONG_NS), RONDO_SUCCESS);
+    for (uint32_t i = 0; i < CALLS; i++)
+      RONDO_MEMBER_TRUE(data[rank][c][i][0] == (int32_t)(f->ranks * i));
+    RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm[c], RONDO_DESTROY_DRAIN, LONG_NS),
+                        RONDO_SUCCESS);
+  }
+  rondo_family_close(ctx);
+}
+
+static void calls_match_by_order_between_processes(void **state) {
+  (void)state;
+  run_family(2, 4, calls_in_order);
+}
+
+// Every rank waits until all calls have ended, with MISMATCH and the reason that names both.
+static void expect_mismatch(struct rondo_context ctx, struct rondo_comm comm, const char *text) {
+  char why[RONDO_REASON_BYTES];
+  int is = RONDO_SUCCESS;
+  RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm, NULL, LONG_NS), RONDO_ERR_MISMATCH);
+  RONDO_MEMBER_STATUS(rondo_comm_status(ctx, comm, &is, why, sizeof why), RONDO_SUCCESS);
+  RONDO_MEMBER_TRUE(is == RONDO_ERR_MISMATCH);
+  RONDO_MEMBER_TRUE(strstr(why, text) && strstr(why, "rank 1"));
+  RONDO_MEMBER_TRUE(strstr(why, "rank 0") || strstr(why, "rank 2"));
+}
+
+// Both calls are known by then, or one is, or none; rank 2 calls as rank 0 does.
+static void differing(struct rondo_family *f, uint32_t rank) {
+  static const uint32_t odd[3][2] = {{1, 2}, {2, 3}, {3, 4}};
+  static int32_t data[3][8];
+  for (uint32_t variant = 0; variant < 3; variant++) {
+    struct rondo_context ctx = rondo_family_open(f, variant, rank, f->ranks);
+    struct rondo_comm comm = open_comm(ctx, 7, 0);
+    int status = RONDO_SUCCESS;
+    for (uint32_t i = 0; i < CALLS && status == RONDO_SUCCESS; i++)
+      status = try_call(ctx, comm, reduce_of(1 + i % 2), data[rank]);
+    if (status == RONDO_SUCCESS)
+      status = try_call(ctx, comm, reduce_of(odd[variant][rank == 1]), data[rank]);
+    RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_MISMATCH);
+    // Rank 0 and 1 alone have both come so far; nobody needs a further call to hear of it.
+    expect_mismatch(ctx, comm, "mismatch of");
+    rondo_family_close(ctx);
+  }
+}
+
+static void what_differs_is_found_between_processes(void **state) {
+  (void)state;
+  run_family(3, 3, differing);
+}
+
+// Rank 2 has called nothing, and asks only.
+static void one_only_asks(struct rondo_family *f, uint32_t rank) {
+  static int32_t data[3][8];
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  struct rondo_comm comm = open_comm(ctx, 7, 0);
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks);
+  if (rank == 2) {
+    int is = RONDO_SUCCESS;
+    while (is == RONDO_SUCCESS) // the test's own time is the bound
+      RONDO_MEMBER_STATUS(rondo_comm_status(ctx, comm, &is, NULL, 0), RONDO_SUCCESS);
+    expect_mismatch(ctx, comm, "send_recv of");
+  } else {
+    struct rondo_collective_desc d = rondo_send_recv(0, 1 + rank, RONDO_INT32, 0, 1);
+    int status = try_call(ctx, comm, d, data[rank]);
+    RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_MISMATCH);
+    expect_mismatch(ctx, comm, "send_recv of");
+  }
+  rondo_family_close(ctx);
+}
+
+static void a_process_that_has_called_nothing_hears_of_it(void **state) {
+  (void)state;
+  run_family(3, 3, one_only_asks);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("comm_processes", calls_match_by_order_between_processes),
+      RONDO_NAMED_TEST("comm_processes", what_differs_is_found_between_processes),
+      RONDO_NAMED_TEST("comm_processes", a_process_that_has_called_nothing_hears_of_it),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
