@@ -19,6 +19,10 @@ static void *alloc_memory(struct rondo_pool *pool, struct rondo_place at, uint64
 }
 
 static void free_memory(struct rondo_pool *pool, struct rondo_place at, void *memory) {
+  // In the end a peer that is slower may still look at what has been taken of its data: the arena is
+  // given up as a whole, and stays as it is for who maps it.
+  if (pool->arena && pool->is_ending)
+    return;
   if (pool->arena)
     (void)rondo_arena_free(pool->arena, memory);
   else
@@ -56,6 +60,7 @@ static struct rondo_pool_shelf *shelf_of(struct rondo_pool *pool, struct rondo_p
 }
 
 void rondo_pool_fini(struct rondo_pool *pool) {
+  pool->is_ending = 1;
   drop_idle(pool);
   while (pool->spare) {
     struct rondo_pool_piece *piece = pool->spare;

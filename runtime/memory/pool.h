@@ -38,6 +38,7 @@ struct rondo_pool {
   uint64_t limit_bytes;
   uint64_t used_bytes; // given out; idle pieces count too in held_bytes
   uint64_t held_bytes;
+  int is_ending;
 };
 
 // Pieces are memory of devices, or of `arena` if that is not null; all of them outlive the pool.

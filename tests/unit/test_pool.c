@@ -127,6 +127,28 @@ static void no_memory_changes_nothing(void **state) {
   rondo_pool_fini(&pool);
 }
 
+// Another process may still look at a connector of one that is through with it and has left.
+static void what_peers_map_stays_as_it_is_at_the_end(void **state) {
+  (void)state;
+  struct rondo_arena *arena;
+  uint64_t got_bytes;
+  void *view = NULL;
+  assert_int_equal(rondo_arena_create(1u << 22, 0, &arena), RONDO_SUCCESS);
+  assert_int_equal(rondo_arena_map(rondo_arena_fd(arena), rondo_arena_bytes(arena), &view),
+                   RONDO_SUCCESS);
+  rondo_pool_init(&pool, 1u << 22, device, arena);
+  char *piece = rondo_pool_take(&pool, at, 1u << 20, &got_bytes);
+  assert_non_null(piece);
+  const char *seen = (const char *)view + (piece - (char *)rondo_arena_base(arena));
+  piece[0] = piece[1 << 19] = 7;
+  rondo_pool_give(&pool, at, piece, got_bytes);
+  rondo_pool_fini(&pool);
+  rondo_arena_destroy(arena);
+  assert_int_equal(seen[0], 7);
+  assert_int_equal(seen[1 << 19], 7);
+  rondo_arena_unmap(view, 1u << 22);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("pool", a_piece_given_back_is_used_again),
@@ -136,6 +158,7 @@ int main(void) {
       RONDO_NAMED_TEST("pool", pieces_stay_where_they_are_from),
       RONDO_NAMED_TEST("pool", sizes_beyond_all_measure_are_refused),
       RONDO_NAMED_TEST("pool", no_memory_changes_nothing),
+      RONDO_NAMED_TEST("pool", what_peers_map_stays_as_it_is_at_the_end),
   };
   return cmocka_run_group_tests_name("pool", tests, open_device, NULL);
 }
