@@ -308,6 +308,20 @@ def test_a_timeout_of_nothing_looks_once(job: Callable[..., Job]) -> None:
     assert caught.value.report is None
 
 
+def test_who_has_not_submitted_a_run_is_named(job: Callable[..., Job]) -> None:
+    three = job(3).contexts
+    colls = [ctx.all_reduce(1, N, DType.FLOAT32) for ctx in three]
+    data = [np.ones(N, np.float32) for _ in three]
+    first = colls[1].run_in_place(data[1])
+    assert colls[1].missing(1) == [0, 2]
+    assert colls[1].missing(2) == [0, 1, 2]
+    assert colls[1].reason() == ""
+    colls[0].run_in_place(data[0])
+    assert colls[1].missing(1) == [2]
+    colls[2].run_in_place(data[2])
+    first.wait(LONG_S)
+
+
 def test_the_report_finds_the_circle_without_preemption(job: Callable[..., Job]) -> None:
     two = job(2, budget=rondo.BudgetPolicy.NEVER).contexts
     colls = [[ctx.all_reduce(i, N, DType.FLOAT32) for i in range(2)] for ctx in two]
@@ -323,6 +337,8 @@ def test_descriptions_that_differ_fail_on_both_sides(job: Callable[..., Job]) ->
         with pytest.raises(rondo.MismatchError) as caught:
             coll.run_in_place(np.ones(N + ctx.rank, np.float32)).wait(LONG_S)
         assert caught.value.status is Status.ERR_MISMATCH
+        assert "in its count" in coll.reason()
+        assert "rank 0" in coll.reason() and "rank 1" in coll.reason()
 
     job(2).on_each(program)
 

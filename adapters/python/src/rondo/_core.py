@@ -565,6 +565,26 @@ class Collective:
         """``run(array, array)``, for kinds whose buffers are of one size."""
         return self.run(array, array, callback)
 
+    def reason(self) -> str:
+        """Why runs of it fail, in words, such as what two ranks registered; empty if none has to."""
+        state = self.context._open("reason")
+        text = ctypes.create_string_buffer(512)  # RONDO_REASON_BYTES
+        check(lib.rondo_reason(state.handle, self._handle, text, len(text)), f"{self!r}")
+        return text.value.decode("utf-8", "replace")
+
+    def missing(self, run: int) -> List[int]:
+        """The ranks that have not submitted run ``run``, or are in other processes. For diagnosis; slow."""
+        state = self.context._open("missing")
+        ranks = (ctypes.c_uint32 * self._ranks)()
+        count = ctypes.c_uint32()
+        check(
+            lib.rondo_missing(
+                state.handle, self._handle, run, ranks, self._ranks, ctypes.byref(count)
+            ),
+            f"{self!r}",
+        )
+        return list(ranks[: count.value])
+
     def deregister(self) -> None:
         """Gives back what it holds. BusyError while a run is outstanding."""
         state = self.context._open("deregister")

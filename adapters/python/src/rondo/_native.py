@@ -170,6 +170,8 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_device_synchronize", [Handle, c_int64]),
     ("rondo_counters", [Handle, POINTER(Counters)]),
     ("rondo_stuck", [Handle, POINTER(Stuck), c_size_t, POINTER(c_size_t)]),
+    ("rondo_missing", [Handle, Handle, c_uint64, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
+    ("rondo_reason", [Handle, Handle, ctypes.c_char_p, c_size_t]),
     ("rondo_report", [Handle, ctypes.c_void_p, POINTER(c_uint32)]),
 ]
 
