@@ -407,9 +407,16 @@ int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mod
 }
 
 void rondo_comms_free(struct rondo_rank *rank) {
-  while (rank->comms) {
-    struct rondo_comm_end *end = rank->comms;
-    rank->comms = end->next;
+  pthread_mutex_lock(
+      &rank->world->lock); // others look through the list, and at what they find there
+  pthread_mutex_lock(&rank->comms_lock);
+  struct rondo_comm_end *ends = rank->comms;
+  rank->comms = NULL;
+  pthread_mutex_unlock(&rank->comms_lock);
+  pthread_mutex_unlock(&rank->world->lock);
+  while (ends) {
+    struct rondo_comm_end *end = ends;
+    ends = end->next;
     end_free(end);
   }
 }
