@@ -24,6 +24,7 @@ static const char *const known_variables[] = {
     "RONDO_BUDGET",
     "RONDO_CONNECTOR_BYTES",
     "RONDO_FLIGHT_FILE",
+    "RONDO_HUGE_PAGES",
     "RONDO_JOB",
     "RONDO_JOIN_TIMEOUT_NS",
     "RONDO_LOG",

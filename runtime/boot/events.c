@@ -400,6 +400,11 @@ static void on_tick(void *arg) {
 
 // ---------------------------------------------------------- opening, closing ---
 
+static int wants_huge_pages(void) {
+  const char *text = getenv("RONDO_HUGE_PAGES");
+  return text && strcmp(text, "1") == 0;
+}
+
 int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) {
   static const struct rondo_mesh_events events = {on_roster, on_receive, on_lost};
   int status = RONDO_ERR_NO_MEMORY;
@@ -409,7 +414,7 @@ int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) 
     status = RONDO_SUCCESS;
   // A GPU cannot read it: its ranks reach those of other processes not yet.
   if (world->gone && world->device->driver->is_direct)
-    status = rondo_arena_create(0, 0, &world->arena);
+    status = rondo_arena_create(0, wants_huge_pages(), &world->arena);
   // The events wait for the lock, so none comes before the mesh is noted.
   pthread_mutex_lock(&world->lock);
   if (status == RONDO_SUCCESS)
