@@ -382,3 +382,73 @@ unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, ch
              t->ordinal);
   return reach;
 }
+
+// ------------------------------------------------------------------- describing ---
+
+static void describe_device(const struct rondo_cuda_device *d, const char *missing,
+                            const struct rondo_listener *to) {
+  char node[32] = "";
+  char line[RONDO_WHY_BYTES];
+  if (d->node >= 0)
+    snprintf(node, sizeof node, ", NUMA node %d", d->node);
+  snprintf(line, sizeof line, "device %d: compute capability %d.%d, %d multiprocessors%s; %s%s",
+           d->ordinal, attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+           attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+           attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), node,
+           missing ? "cannot be used: it does not offer " : "can be used", missing ? missing : "");
+  to->line(to->arg, line);
+}
+
+// Where connectors from ranks on the device to ranks on others would lie.
+static void describe_peers(const struct rondo_cuda_device *d, int count,
+                           const struct rondo_listener *to) {
+  for (int peer = 0; peer < count; peer++) {
+    char line[RONDO_WHY_BYTES];
+    if (peer == d->ordinal)
+      continue;
+    if (offers_access(d, peer) == 1)
+      snprintf(line, sizeof line,
+               "device %d to device %d: in memory of device %d: there is peer access", d->ordinal,
+               peer, peer);
+    else
+      snprintf(line, sizeof line,
+               "device %d to device %d: in page-locked host memory: there is no peer access",
+               d->ordinal, peer);
+    to->line(to->arg, line);
+  }
+}
+
+static void describe_environment(const struct rondo_listener *to) {
+  struct rondo_cuda_device any = {.ordinal = 0};
+  char line[RONDO_WHY_BYTES] = "";
+  heed_environment(&any, line);
+  if (line[0])
+    to->line(to->arg, line);
+}
+
+int rondo_cuda_describe(const struct rondo_listener *to, char *why) {
+  int count = 0;
+  int usable = 0;
+  if (!rondo_cuda_image) {
+    snprintf(why, RONDO_WHY_BYTES, "this library was built without its kernels: there was no nvcc");
+    return RONDO_ERR_UNSUPPORTED;
+  }
+  if (rondo_cuda_api_load(why) != RONDO_SUCCESS)
+    return RONDO_ERR_UNSUPPORTED;
+  const struct rondo_cuda_api *api = rondo_cuda_api();
+  (void)api->device_get_count(&count);
+  for (int ordinal = 0; ordinal < count; ordinal++) {
+    struct rondo_cuda_device d = {.api = api, .ordinal = ordinal};
+    if (api->device_get(&d.handle, ordinal) != CUDA_SUCCESS)
+      continue;
+    d.node = node_of(&d);
+    const char *missing = missing_from(&d);
+    usable += !missing;
+    describe_device(&d, missing, to);
+    if (!missing)
+      describe_peers(&d, count, to);
+  }
+  describe_environment(to);
+  snprintf(why, RONDO_WHY_BYTES, "%s", usable ? "" : "no CUDA device can be used");
+  return usable ? RONDO_SUCCESS : RONDO_ERR_UNSUPPORTED;
+}

@@ -99,6 +99,7 @@ static void cuda_count(struct rondo_daemon *base, struct rondo_daemon_counters *
 
 const struct rondo_driver rondo_cuda_driver = {.name = "cuda",
                                                .complete = cuda_complete,
+                                               .describe = rondo_cuda_describe,
                                                .open = rondo_cuda_open,
                                                .close = rondo_cuda_close,
                                                .alloc = rondo_cuda_alloc,

@@ -36,6 +36,12 @@ enum rondo_note {
   RONDO_NOTES = 2
 };
 
+// Whoever is told something in lines.
+struct rondo_listener {
+  void (*line)(void *arg, const char *text);
+  void *arg;
+};
+
 struct rondo_driver;
 
 struct rondo_device {
@@ -127,6 +133,9 @@ struct rondo_driver {
   void (*complete)(struct rondo_config *cfg);
 
   // ---- devices ----
+  // Says a line for each device, and what matters between them; opens none. Returns RONDO_SUCCESS if one can be
+  // used, else RONDO_ERR_UNSUPPORTED and, in `why`, why not. Null: there is nothing to say.
+  int (*describe)(const struct rondo_listener *to, char *why);
   // The device that the configuration names, opened once more. Returns RONDO_SUCCESS, with
   // `why` empty or what the user should know of the device;
   // RONDO_ERR_UNSUPPORTED, RONDO_ERR_INVALID (no such device), RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.

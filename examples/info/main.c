@@ -62,12 +62,27 @@ static void print_machine(const struct rondo_kit_machine *m) {
   printf("  system         %s\n", m->system);
 }
 
+// What the backend says of its devices, indented.
+static void print_devices(int backend) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  if (!out)
+    return;
+  (void)rondo_backend_describe(backend, out);
+  (void)fclose(out);
+  for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
+    printf("  %-14s   %s\n", "", line);
+  free(text);
+}
+
 static void print_backends(void) {
   printf("\nBackends\n");
   for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
     int status = try_backend(b);
     printf("  %-14s %s\n", rondo_kit_backend_name(b),
            status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
+    print_devices(b);
   }
 }
 
@@ -99,11 +114,20 @@ static void print_defaults(void) {
   printf("  %-17s %s\n", "tuning", tuning);
 }
 
+static int matters(const char *entry) {
+  static const char *const others[] = {"CUDA_LAUNCH_BLOCKING=", "CUDA_DEVICE_MAX_CONNECTIONS=",
+                                       "CUDA_MODULE_LOADING=", "CUDA_VISIBLE_DEVICES="};
+  for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+    if (strncmp(entry, others[i], strlen(others[i])) == 0)
+      return 1;
+  return strncmp(entry, prefix, sizeof(prefix) - 1) == 0;
+}
+
 static void print_environment(void) {
   bool any = false;
   printf("\nEnvironment\n");
   for (char **entry = environ; *entry; entry++)
-    if (strncmp(*entry, prefix, sizeof(prefix) - 1) == 0) {
+    if (matters(*entry)) {
       printf("  %s\n", *entry);
       any = true;
     }

@@ -414,6 +414,12 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns);
 
 // -------------------------------------------------------------- observation ---
 
+// Writes to `out`, a line each, the devices that a backend finds, whether it can use them, and where data
+// between ranks on two of them would lie, and why there. No device is opened. Where the backend cannot be used the last line says why.
+// Returns RONDO_SUCCESS, RONDO_ERR_UNSUPPORTED (it cannot be used) or RONDO_ERR_INVALID (no such
+// backend, or null).
+int rondo_backend_describe(int backend, FILE *out);
+
 // How the data of two ranks get from one to the other.
 enum rondo_transport {
   RONDO_TRANSPORT_NONE = 0,         // not at all: it is lost, or nothing leads there

@@ -1,9 +1,30 @@
-// How a rank reaches another.
+// What backends find on this machine, and how a rank reaches another.
 #include <stdio.h>
 
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
+
+static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
+
+int rondo_backend_describe(int backend, FILE *out) {
+  char why[RONDO_WHY_BYTES] = "";
+  const struct rondo_listener to = {print_line, out};
+  int status = RONDO_SUCCESS;
+  if (!out || backend < RONDO_BACKEND_HOST || backend > RONDO_BACKEND_CUDA)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "backend_describe: null argument, or backend %d",
+                            backend);
+  const struct rondo_driver *driver = rondo_driver_of(backend);
+  if (!driver) {
+    fprintf(out, "cannot be used: this library has no CUDA backend\n");
+    return RONDO_ERR_UNSUPPORTED;
+  }
+  if (driver->describe)
+    status = driver->describe(&to, why);
+  if (status != RONDO_SUCCESS)
+    fprintf(out, "cannot be used: %s\n", why);
+  return status;
+}
 
 const char *rondo_transport_name(int transport) {
   static const char *const names[] = {"none", "local", "shared memory"};

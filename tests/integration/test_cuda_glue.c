@@ -199,6 +199,61 @@ static void buffers_may_lie_on_the_device_of_a_peer(void **state) {
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
+// Of the CUDA backend. The caller frees the text.
+static char *description(int wanted) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *file = open_memstream(&text, &bytes);
+  assert_non_null(file);
+  assert_int_equal(rondo_backend_describe(RONDO_BACKEND_CUDA, file), wanted);
+  assert_int_equal(fclose(file), 0);
+  return text;
+}
+
+static void describing_says_where_connectors_would_lie(void **state) {
+  (void)state;
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.devices = 3;
+  options.peer_access = 2;
+  reset(&options);
+  char *text = description(RONDO_SUCCESS);
+  assert_non_null(strstr(text, "device 0: compute capability "));
+  assert_non_null(
+      strstr(text, "device 0 to device 1: in memory of device 1: there is peer access"));
+  assert_non_null(
+      strstr(text, "device 1 to device 2: in page-locked host memory: there is no peer"));
+  assert_int_equal(rondo_fake_live().contexts, 0);
+  free(text);
+  assert_int_equal(setenv("CUDA_LAUNCH_BLOCKING", "1", 1), 0);
+  text = description(RONDO_SUCCESS);
+  assert_non_null(strstr(text, "CUDA_LAUNCH_BLOCKING=1: launches return when the daemon leaves"));
+  free(text);
+  assert_int_equal(unsetenv("CUDA_LAUNCH_BLOCKING"), 0);
+}
+
+static void describing_says_why_there_is_nothing(void **state) {
+  (void)state;
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.devices = 0;
+  reset(&options);
+  char *text = description(RONDO_ERR_UNSUPPORTED);
+  assert_string_equal(text, "cannot be used: there is no CUDA device\n");
+  free(text);
+  reset(NULL);
+  rondo_fake_fail("cuInit", 1, 1, CUDA_ERROR_OUT_OF_MEMORY);
+  text = description(RONDO_ERR_UNSUPPORTED);
+  assert_non_null(strstr(text, "cannot be used: the CUDA driver does not start: CUDA_ERROR_"));
+  free(text);
+  rondo_fake_fail(NULL, 0, 0, CUDA_SUCCESS);
+  rondo_cuda_api_from("librondo-no-such-driver.so");
+  text = description(RONDO_ERR_UNSUPPORTED);
+  assert_non_null(strstr(text, "cannot be used: there is no CUDA driver: "));
+  free(text);
+  rondo_cuda_api_from(NULL);
+  assert_int_equal(rondo_backend_describe(2, stdout), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_backend_describe(RONDO_BACKEND_HOST, NULL), RONDO_ERR_INVALID);
+}
+
 static void a_block_has_the_threads_that_were_asked_for(void **state) {
   (void)state;
   struct rondo_config like = RONDO_CONFIG_INIT;
@@ -644,6 +699,8 @@ int main(int argc, char **argv) {
       TEST(buffers_are_read_in_place_by_those_who_reach_them),
       TEST(a_refused_peer_is_reached_by_host_memory),
       TEST(buffers_may_lie_on_the_device_of_a_peer),
+      TEST(describing_says_where_connectors_would_lie),
+      TEST(describing_says_why_there_is_nothing),
       TEST(a_block_has_the_threads_that_were_asked_for),
       TEST(ranks_keep_within_the_budget_of_multiprocessors),
       TEST(daemons_that_leave_at_once_come_back),
