@@ -405,6 +405,10 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
   if (party->owner)
     rondo_comm_hear(world, party->owner, comm);
   rondo_comms_spread(world);
+  // It may have failed while the call that registers this was on its way.
+  uint32_t failed = party->owner ? rondo_load_relaxed_u32(&party->owner->failed) : RONDO_SUCCESS;
+  if (failed && comm->gate.state < RONDO_GATE_FAILED)
+    rondo_world_fail(world, party, (int)failed);
   pthread_mutex_unlock(&world->lock);
   return RONDO_SUCCESS;
 }
