@@ -73,25 +73,36 @@ static void be_apart(struct rondo_test_child *child) {
   leave(child, ctx);
 }
 
+static void init_each(struct rondo_test_child *child, struct rondo_context *ctx, uint32_t count,
+                      struct rondo_config cfg) {
+  int is_job = cfg.rank_count > 1;
+  for (uint32_t i = 0; i < count; i++) {
+    cfg.rank = is_job ? i : 0;
+    RONDO_CHILD_CHECK(rondo_init(&ctx[i], &cfg) == RONDO_SUCCESS);
+  }
+}
+
+static void destroy_each(struct rondo_test_child *child, const struct rondo_context *ctx,
+                         uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    RONDO_CHILD_CHECK(rondo_destroy(ctx[i], RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
+}
+
 // Contexts beside the one that is in use do not make a crowd; ranks of one job do.
 static void be_several(struct rondo_test_child *child) {
   struct rondo_context alone[3];
   struct rondo_context together[2];
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   bind_to(child, child->arg);
-  for (uint32_t i = 0; i < 3; i++)
-    RONDO_CHILD_CHECK(rondo_init(&alone[i], &cfg) == RONDO_SUCCESS);
+  init_each(child, alone, 3, cfg);
   RONDO_CHILD_CHECK(!rondo_host_is_crowded());
   cfg.rank_count = 2;
   RONDO_CHILD_CHECK(rondo_unique_id_create(&cfg.id) == RONDO_SUCCESS);
-  for (cfg.rank = 0; cfg.rank < 2; cfg.rank++)
-    RONDO_CHILD_CHECK(rondo_init(&together[cfg.rank], &cfg) == RONDO_SUCCESS);
+  init_each(child, together, 2, cfg);
   RONDO_CHILD_CHECK(rondo_host_is_crowded());
-  for (uint32_t i = 0; i < 2; i++)
-    RONDO_CHILD_CHECK(rondo_destroy(together[i], RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
+  destroy_each(child, together, 2);
   RONDO_CHILD_CHECK(!rondo_host_is_crowded());
-  for (uint32_t i = 0; i < 3; i++)
-    RONDO_CHILD_CHECK(rondo_destroy(alone[i], RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
+  destroy_each(child, alone, 3);
 }
 
 static void hear_and_say(struct rondo_test_processes *p) {
