@@ -87,3 +87,22 @@ if(RONDO_USE_MESH)
 else()
   message(STATUS "libevent and libsodium not used: the ranks of a job share one process")
 endif()
+
+# rondo_ucx: link it to see ucp/api/ucp.h. Only where RONDO_HAVE_UCX is on. The library itself is not
+# linked: it is looked for when a job first reaches beyond a machine.
+add_library(rondo_ucx INTERFACE)
+set(RONDO_HAVE_UCX OFF)
+if(RONDO_USE_UCX AND RONDO_HAVE_MESH)
+  find_path(RONDO_UCX_INCLUDE_DIR ucp/api/ucp.h)
+  mark_as_advanced(RONDO_UCX_INCLUDE_DIR)
+  if(RONDO_UCX_INCLUDE_DIR)
+    set(RONDO_HAVE_UCX ON)
+    target_include_directories(rondo_ucx SYSTEM INTERFACE ${RONDO_UCX_INCLUDE_DIR})
+    message(STATUS "UCX: ${RONDO_UCX_INCLUDE_DIR}")
+  else()
+    message(STATUS "UCX not found (Debian: libucx-dev): "
+                   "the processes of a job share one machine's memory")
+  endif()
+else()
+  message(STATUS "UCX not used: the processes of a job share one machine's memory")
+endif()

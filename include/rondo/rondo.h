@@ -132,6 +132,9 @@ struct rondo_config {
                             // gives signs
   uint64_t join_timeout_ns; // in which all ranks must have come; 0: 300 s
   int address_family;       // 4 or 6: only IPv4 or only IPv6; 0: both
+  int transport;            // between processes: RONDO_TRANSPORT_SHARED_MEMORY or
+                            // RONDO_TRANSPORT_UCX alone; 0: shared memory where there is any, else
+                            // UCX. The same on all ranks
   char interfaces[64];      // network interfaces to use: beginnings of names, separated by commas;
                             // "=" before them: whole names; "^": all but these. Empty: all but
                             // loopback and the bridges of containers, or else loopback
@@ -145,11 +148,11 @@ struct rondo_config {
 #define RONDO_MIN_THREADS 64u
 #define RONDO_MAX_THREADS 512u
 
-#define RONDO_CONFIG_VERSION 2u
+#define RONDO_CONFIG_VERSION 3u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, "", 0, 0                              \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, "", 0, 0                           \
   }
 
 // Measures hand-over latency and step cost on this machine for about
@@ -422,9 +425,10 @@ int rondo_backend_describe(int backend, FILE *out);
 
 // How the data of two ranks get from one to the other.
 enum rondo_transport {
-  RONDO_TRANSPORT_NONE = 0,         // not at all: it is lost, or nothing leads there
-  RONDO_TRANSPORT_LOCAL = 1,        // in the memory of this process
-  RONDO_TRANSPORT_SHARED_MEMORY = 2 // in memory that two processes of one machine share
+  RONDO_TRANSPORT_NONE = 0,          // not at all: it is lost, or nothing leads there
+  RONDO_TRANSPORT_LOCAL = 1,         // in the memory of this process
+  RONDO_TRANSPORT_SHARED_MEMORY = 2, // in memory that two processes of one machine share
+  RONDO_TRANSPORT_UCX = 3            // in messages of UCX
 };
 
 // Writes to `transport` (enum rondo_transport) how this context's rank reaches `rank`, and to `why`, of
@@ -434,7 +438,7 @@ enum rondo_transport {
 int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, char *why,
                     size_t why_bytes);
 
-// "none", "local", "shared memory"; "unknown" for anything else. Never null; any thread.
+// "none", "local", "shared memory", "ucx"; "unknown" for anything else. Never null; any thread.
 const char *rondo_transport_name(int transport);
 
 // Sums over all blocks of this rank since rondo_init, save where said.

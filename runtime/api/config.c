@@ -41,6 +41,7 @@ static const char *const known_variables[] = {
     "RONDO_SLOT_BYTES",
     "RONDO_SOCKET_IFNAME",
     "RONDO_THREADS",
+    "RONDO_TRANSPORT",
     "RONDO_TUNING",
     "RONDO_WORKERS",
 };
@@ -122,6 +123,11 @@ static int check_config(const struct rondo_config *c) {
   if (c->address_family != 0 && c->address_family != 4 && c->address_family != 6)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: address_family %d is not 0, 4 or 6",
                             c->address_family);
+  if (c->transport != 0 && c->transport != RONDO_TRANSPORT_SHARED_MEMORY &&
+      c->transport != RONDO_TRANSPORT_UCX)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "init: transport %d is not 0, shared memory (%d) or UCX (%d)",
+                            c->transport, RONDO_TRANSPORT_SHARED_MEMORY, RONDO_TRANSPORT_UCX);
   if (!memchr(c->interfaces, '\0', sizeof c->interfaces))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: interfaces is not terminated");
   if (c->slot_bytes & (c->slot_bytes - 1) || (c->slot_bytes && c->slot_bytes < 64) ||
@@ -133,10 +139,12 @@ static int check_config(const struct rondo_config *c) {
 
 static void network_from_environment(struct rondo_config *c) {
   static const char *const families[] = {"any", "", "", "", "4", "", "6"};
+  static const char *const transports[] = {"auto", "", "shared_memory", "ucx"};
   const char *names = getenv("RONDO_SOCKET_IFNAME");
   number_from("RONDO_JOIN_TIMEOUT_NS", UINT64_MAX, &c->join_timeout_ns);
   number_from("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
   word_from("RONDO_ADDRESS_FAMILY", families, 7, &c->address_family);
+  word_from("RONDO_TRANSPORT", transports, 4, &c->transport);
   if (c->interfaces[0] || !names)
     return;
   if (strlen(names) < sizeof c->interfaces)

@@ -179,8 +179,10 @@ void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
 }
 
 void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
-  if (!rank->is_manual)
-    rank->daemon->driver->kick(rank->daemon, urgent);
+  if (rank->is_manual)
+    return;
+  rank->daemon->driver->kick(rank->daemon, urgent);
+  rondo_world_kick(rank->world);
 }
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,

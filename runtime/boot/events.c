@@ -23,6 +23,7 @@ static const struct rondo_mesh_calls real = {.is_needed = rondo_mesh_is_needed,
                                              .process_of = rondo_mesh_process_of,
                                              .is_near = rondo_mesh_is_near,
                                              .process_get = rondo_mesh_process_get,
+                                             .address_of = rondo_mesh_address_of,
                                              .send = rondo_mesh_send,
                                              .after = rondo_mesh_after,
                                              .stop = rondo_mesh_stop};
@@ -87,6 +88,7 @@ static void lose_rank(struct rondo_world *world, uint32_t rank, int left) {
 static void lose_process(struct rondo_world *world, uint32_t process) {
   struct rondo_peer *peer = &world->peers[process];
   peer->is_lost = 1;
+  rondo_far_lose(world, process);
   if (peer->links)
     return;
   rondo_arena_unmap(peer->map, peer->bytes);
@@ -232,7 +234,7 @@ static int on_short(struct rondo_world *world, const struct rondo_mesh_message *
   if (!m)
     return 1;
   if (message->type == RONDO_NOTICE_RELEASE) {
-    rondo_match_release(m, n.generation, n.other, n.rank);
+    rondo_match_release(world, m, n.generation, n.other, n.rank);
     return 1;
   }
   struct rondo_party *p = rondo_meeting_party(m, n.rank, n.generation);
@@ -270,6 +272,8 @@ static int take(struct rondo_world *world, struct rondo_mesh_message *message) {
     return 1;
   case RONDO_NOTICE_ANSWER:
     return 1;
+  case RONDO_NOTICE_PROXY:
+    return rondo_far_meet(world, message);
   case RONDO_NOTICE_EVICT:
     rondo_log(RONDO_LOG_ERROR, "process %u goes on without this one, which was silent too long",
               message->from);
@@ -322,8 +326,8 @@ static void on_roster(void *arg) {
     world->peer_count = count;
     world->self = rondo_mesh_calls->self(world->mesh);
     for (uint32_t p = 0; p < count; p++)
-      world->peers[p].is_near =
-          p != world->self && world->arena && rondo_mesh_calls->is_near(world->mesh, p);
+      if (p != world->self)
+        world->peers[p].reach = (uint8_t)rondo_far_reach(world, p);
   }
   count_competitors(world);
   rondo_peers_tell_early(world);
@@ -442,7 +446,9 @@ static void free_arrivals(struct visit *v, struct rondo_meeting *m) {
 
 void rondo_peers_close(struct rondo_world *world) {
   struct visit v = {.world = world, .call = free_arrivals};
+  rondo_far_drain(world);
   rondo_mesh_calls->stop(world->mesh, STOP_NS);
+  rondo_far_close(world);
   visit_meetings(&v);
   if (world->competitors)
     world->device->driver->compete(world->competitors, 0);

@@ -63,6 +63,20 @@ static struct rondo_party *party_at(const struct rondo_meeting *m,
 
 enum binding { UNBOUND = 0, BOUND = 1, UNSOUND = 2 };
 
+// The proxy forwards to connectors that it knows by a number.
+static enum binding take_far_offer(const struct rondo_world *world, const struct rondo_link *link,
+                                   const struct rondo_offer *offer) {
+  if (offer->stride_bytes || !link->far || !rondo_proxy_has_met(world->proxy, link->process)) {
+    rondo_log(
+        RONDO_LOG_ERROR,
+        "process %u does not offer connectors for messages: is another transport asked for there?",
+        link->process);
+    return UNSOUND;
+  }
+  rondo_proxy_link_bind(world->proxy, link->far, offer->at);
+  return BOUND;
+}
+
 // Takes the connectors that the consumer of an outgoing link offers, if it does.
 static enum binding take_offer(const struct rondo_world *world,
                                const struct rondo_communicator *comm,
@@ -75,6 +89,8 @@ static enum binding take_offer(const struct rondo_world *world,
   uint64_t least = rondo_connector_bytes(comm->shape.slot_count);
   if (!offer)
     return UNBOUND;
+  if (link->is_far)
+    return take_far_offer(world, link, offer);
   if (!peer->map || offer->at % RONDO_LINE_BYTES || offer->at >= peer->bytes ||
       offer->stride_bytes % RONDO_LINE_BYTES || offer->stride_bytes < least ||
       offer->stride_bytes > (peer->bytes - offer->at) / comm->shape.blocks)
@@ -94,6 +110,8 @@ static enum binding take_offer(const struct rondo_world *world,
 static enum binding set_bias(const struct rondo_world *world, const struct rondo_communicator *comm,
                              struct rondo_link *link) {
   const struct rondo_peer *peer = &world->peers[link->process];
+  if (link->is_far)
+    return BOUND; // the proxy writes to them, or has done so: messages may overtake notices
   if (!peer->map)
     return UNSOUND;
   for (uint32_t b = 0; b < comm->shape.blocks; b++) {
@@ -129,6 +147,8 @@ static void bind_links(struct rondo_world *world, struct rondo_meeting *m,
 static void unbind_links(struct rondo_world *world, struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->link_count; i++) {
     struct rondo_link *link = &comm->links[i];
+    if (link->far && link->is_outgoing)
+      rondo_proxy_link_close(world->proxy, link->far); // it sends the rest first
     if (link->process == RONDO_HERE || !link->is_ready)
       continue;
     link->is_ready = 0;
@@ -309,8 +329,12 @@ static void join_waiting(struct rondo_world *world, struct rondo_meeting *m,
 }
 
 static void locate(const struct rondo_world *world, struct rondo_communicator *comm) {
-  for (uint32_t i = 0; world->mesh && i < comm->shape.nranks; i++)
-    comm->where[i] = rondo_peers_where(world, comm->members[i]);
+  for (uint32_t i = 0; world->mesh && i < comm->shape.nranks; i++) {
+    uint32_t process = rondo_peers_where(world, comm->members[i]);
+    comm->where[i] = process;
+    comm->is_far[i] =
+        process < world->peer_count && world->peers[process].reach == RONDO_TRANSPORT_UCX;
+  }
 }
 
 // 1 if it is known where every member is, or that it is nowhere.
@@ -321,18 +345,42 @@ static int is_located(const struct rondo_world *world, const struct rondo_commun
   return 1;
 }
 
-// A member on a machine that shares no memory with this one cannot be reached.
+// A member to which no transport leads.
 static void check_reach(struct rondo_world *world, struct rondo_party *party) {
   for (uint32_t i = 0; i < party->nranks; i++) {
     uint32_t process = party->comm->where[i];
-    if (process >= world->peer_count || world->peers[process].is_near)
+    if (process >= world->peer_count || world->peers[process].reach != RONDO_TRANSPORT_NONE)
       continue;
-    rondo_log(RONDO_LOG_ERROR,
-              "register: id %llu: rank %u is on another machine, to which no transport leads",
-              (unsigned long long)party->desc->id, party->members[i]);
+    char why[RONDO_WHY_BYTES];
+    (void)rondo_peers_transport(world, world->members[party->rank], party->members[i], why,
+                                sizeof why);
+    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no transport leads to rank %u: %s",
+              (unsigned long long)party->desc->id, party->members[i], why);
     rondo_world_fail(world, party, RONDO_ERR_UNSUPPORTED);
     return;
   }
+}
+
+// Gives the far links that are new to the proxy.
+static int open_far_links(struct rondo_world *world, struct rondo_meeting *m,
+                          struct rondo_communicator *comm) {
+  for (uint32_t i = 0; i < comm->link_count; i++) {
+    struct rondo_link *link = &comm->links[i];
+    if (!link->is_far || link->far || link->is_owed || link->is_ready)
+      continue;
+    struct rondo_proxy_link_config config = {.process = link->process,
+                                             .is_outgoing = link->is_outgoing,
+                                             .first = link->first,
+                                             .stride_bytes = link->stride_bytes,
+                                             .blocks = comm->shape.blocks,
+                                             .home = m,
+                                             .tag = comm};
+    link->far = rondo_proxy_link_create(world->proxy, &config);
+    if (!link->far)
+      return RONDO_ERR_NO_MEMORY;
+    link->is_owed = 1;
+  }
+  return RONDO_SUCCESS;
 }
 
 void rondo_match_settle(struct rondo_world *world, struct rondo_meeting *m,
@@ -342,6 +390,8 @@ void rondo_match_settle(struct rondo_world *world, struct rondo_meeting *m,
     return;
   check_reach(world, party);
   int status = rondo_communicator_connect(party->comm, party->plan, party->position);
+  if (status == RONDO_SUCCESS)
+    status = open_far_links(world, m, party->comm);
   if (status != RONDO_SUCCESS) {
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory for it, or connector_bytes is used up",
               (unsigned long long)party->desc->id);
@@ -472,8 +522,32 @@ void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, u
   pthread_mutex_unlock(&world->lock);
 }
 
-void rondo_match_release(struct rondo_meeting *m, uint64_t generation, uint32_t producer,
-                         uint32_t consumer) {
+void rondo_match_over(struct rondo_world *world, struct rondo_proxy_link *far, int is_whole) {
+  const struct rondo_proxy_link_config *config = rondo_proxy_link_config(far);
+  struct rondo_communicator *comm = config->tag; // it is there as long as it is owed anything
+  struct rondo_meeting *m = config->home;        // ... and so is this
+  for (uint32_t i = 0; i < comm->link_count; i++) {
+    if (comm->links[i].far != far)
+      continue;
+    comm->links[i].far = NULL;
+    comm->links[i].is_owed = 0;
+    // Its producer may have taken leave already, and believe that all has come.
+    if (!is_whole && comm->present && !RONDO_FAULT(LOSS_UNTOLD))
+      fail_together(world, m, comm, RONDO_ERR_PEER, comm->members[comm->links[i].from]);
+  }
+  drop(m, comm);
+}
+
+// What is far is released by the proxy, which has all that was sent; `told`: that nothing ever was.
+static void release_link(struct rondo_world *world, struct rondo_link *link, int told) {
+  if (!link->is_far)
+    link->is_owed = 0;
+  else if (link->far && told)
+    rondo_proxy_link_close(world->proxy, link->far);
+}
+
+void rondo_match_release(struct rondo_world *world, struct rondo_meeting *m, uint64_t generation,
+                         uint32_t producer, uint32_t consumer) {
   struct rondo_communicator *next = NULL;
   for (struct rondo_communicator *comm = m->comms; comm; comm = next) {
     next = comm->next;
@@ -483,7 +557,7 @@ void rondo_match_release(struct rondo_meeting *m, uint64_t generation, uint32_t 
       struct rondo_link *link = &comm->links[i];
       if (comm->members[link->from] == producer &&
           (consumer == UINT32_MAX || comm->members[link->to] == consumer))
-        link->is_owed = 0;
+        release_link(world, link, consumer != UINT32_MAX);
     }
     drop(m, comm);
   }
@@ -512,7 +586,7 @@ void rondo_match_depart(struct rondo_world *world, struct rondo_meeting *m,
   if (party->comm)
     limit_runs(world, party, completed);
   release_unused(world, party);
-  rondo_match_release(m, party->generation, party->rank, UINT32_MAX);
+  rondo_match_release(world, m, party->generation, party->rank, UINT32_MAX);
   free(party);
 }
 
@@ -544,5 +618,5 @@ void rondo_match_lost(struct rondo_world *world, struct rondo_meeting *m, uint32
   }
   // Who was cut off may be alive, and in the middle of a store: its connectors are not used again.
   if (left)
-    rondo_match_release(m, 0, rank, UINT32_MAX);
+    rondo_match_release(world, m, 0, rank, UINT32_MAX);
 }

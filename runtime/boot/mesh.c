@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "queues/platform/atomic.h"
@@ -323,6 +324,24 @@ int rondo_mesh_is_near(struct rondo_mesh *mesh, uint32_t process) {
   if (!is_known(mesh) || process >= mesh->process_count)
     return 0;
   return memcmp(mesh->peers[process].where.machine, mesh->me.machine, sizeof mesh->me.machine) == 0;
+}
+
+uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
+                               struct sockaddr_storage *out) {
+  const struct rondo_mesh_peer *peer = &mesh->peers[process];
+  const struct rondo_wire_member *where = &peer->where;
+  struct rondo_wire_address address;
+  struct sockaddr_storage seen;
+  socklen_t bytes = sizeof seen;
+  if (peer->in && !getpeername(peer->in->fd, (struct sockaddr *)&seen, &bytes) &&
+      rondo_address_from_socket((struct sockaddr *)&seen, &address))
+    (void)address;               // of its own connection
+  else if (where->address_count) // by a socket of this machine
+    address = where->addresses[0];
+  else
+    return 0;
+  address.port = 0;
+  return rondo_address_to_socket(&address, out);
 }
 
 static struct timespec after_ns(int64_t timeout_ns) {

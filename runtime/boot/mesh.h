@@ -23,6 +23,7 @@
 #include <rondo/rondo.h>
 
 struct rondo_mesh;
+struct sockaddr_storage;
 
 #define RONDO_MESH_MESSAGE_BYTES 262144u            // the longest message
 #define RONDO_MESH_MESSAGE_FDS 8u                   // the most file descriptors of one message
@@ -106,6 +107,10 @@ int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
                            struct rondo_mesh_process *out);
 // 1 if file descriptors can be sent to that process.
 int rondo_mesh_is_near(struct rondo_mesh *mesh, uint32_t process);
+// An address of that process's machine that leads there from here, port 0. From `receive` of something
+// that it has sent, only. Returns its length, or 0.
+uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
+                               struct sockaddr_storage *out);
 
 struct rondo_mesh_send {
   uint32_t to; // process, not this one

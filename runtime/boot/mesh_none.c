@@ -65,6 +65,12 @@ int rondo_mesh_is_near(struct rondo_mesh *mesh, uint32_t process) {
   return 0;
 }
 
+uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
+                               struct sockaddr_storage *out) {
+  (void)mesh, (void)process, (void)out;
+  return 0;
+}
+
 int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
   (void)mesh, (void)message;
   return RONDO_ERR_UNKNOWN;

@@ -22,7 +22,8 @@ enum rondo_notice_type {
   RONDO_NOTICE_ANSWER,     // I am here
   RONDO_NOTICE_EVICT,      // I go on without you
   RONDO_NOTICE_JOURNAL,    // a rank here writes its calls there (runtime/order/journal.c)
-  RONDO_NOTICE_COMM_FAILED // a communicator has failed (runtime/order/spread.c)
+  RONDO_NOTICE_COMM_FAILED, // a communicator has failed (runtime/order/spread.c)
+  RONDO_NOTICE_PROXY       // first of all, where no memory is shared: my proxy's address
 };
 
 struct rondo_notice_hello {
@@ -48,8 +49,8 @@ struct rondo_notice_register {
 struct rondo_offer {
   uint32_t from;
   uint32_t reserved;
-  uint64_t at;           // of the first block's
-  uint64_t stride_bytes; // from one block's to the next
+  uint64_t at;           // of the first block's; where no memory is shared the number of the link
+  uint64_t stride_bytes; // from one block's to the next; 0: no memory is shared
 };
 
 // DEREGISTER, FAIL, RELEASE.

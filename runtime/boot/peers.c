@@ -33,6 +33,21 @@ static int say(char *why, size_t why_bytes, int transport, const char *text) {
   return transport;
 }
 
+static int say_far(const struct rondo_world *world, uint32_t process, char *why, size_t why_bytes) {
+  const char *where = rondo_mesh_calls->is_near(world->mesh, process)
+                          ? "another process of this machine"
+                          : "another machine, or another network namespace";
+  int reach = world->peers[process].reach;
+  if (reach == RONDO_TRANSPORT_UCX)
+    (void)snprintf(why, why_bytes, "%s%s", where,
+                   world->transport == reach ? "; the configuration asks for it" : "");
+  else if (world->transport == RONDO_TRANSPORT_SHARED_MEMORY)
+    (void)snprintf(why, why_bytes, "%s; the configuration asks for shared memory alone", where);
+  else
+    (void)snprintf(why, why_bytes, "%s; %s", where, world->no_proxy);
+  return reach;
+}
+
 // Between devices that differ in what they reach: where connectors lie.
 static int say_local(const struct rondo_world *world, const struct rondo_rank *self, uint32_t rank,
                      char *why, size_t why_bytes) {
@@ -61,9 +76,8 @@ int rondo_peers_transport(const struct rondo_world *world, const struct rondo_ra
   if (!world->arena)
     return say(why, why_bytes, RONDO_TRANSPORT_NONE,
                "the device's memory cannot be shared with other processes");
-  if (!peer->is_near)
-    return say(why, why_bytes, RONDO_TRANSPORT_NONE,
-               "the rank is on another machine, or in another network namespace");
+  if (peer->reach != RONDO_TRANSPORT_SHARED_MEMORY)
+    return say_far(world, process, why, why_bytes);
   return say(why, why_bytes, RONDO_TRANSPORT_SHARED_MEMORY,
              peer->map ? "another process of this machine; its memory is mapped"
                        : "another process of this machine; its memory is mapped when first needed");
@@ -98,7 +112,7 @@ static int post(struct rondo_world *world, const struct rondo_mesh_send *message
   return status;
 }
 
-// The first message to a process says where our memory is.
+// The first message to a process says where our memory is, or our proxy.
 static void greet(struct rondo_world *world, uint32_t process) {
   struct rondo_peer *peer = &world->peers[process];
   int fd = rondo_arena_fd(world->arena);
@@ -110,9 +124,13 @@ static void greet(struct rondo_world *world, uint32_t process) {
                                     .size = sizeof hello,
                                     .fds = &fd,
                                     .fd_count = 1};
-  if (peer->is_greeted || !peer->is_near)
+  if (peer->is_greeted || peer->reach == RONDO_TRANSPORT_NONE)
     return;
   peer->is_greeted = 1;
+  if (peer->reach == RONDO_TRANSPORT_UCX) {
+    rondo_far_greet(world, process);
+    return;
+  }
   (void)post(world, &message);
 }
 
@@ -169,8 +187,13 @@ static uint32_t collect_offers(const struct rondo_world *world, const struct ron
   for (uint32_t i = 0; i < p->plan->recv.count; i++) {
     uint32_t from = rondo_plan_peer(p->plan, &p->plan->recv, i);
     struct rondo_link *link = rondo_communicator_link(p->comm, from, p->position);
-    if (!link || link->process == RONDO_HERE)
+    if (!link || link->process == RONDO_HERE || (link->is_far && !link->far))
       continue;
+    if (link->is_far) {
+      struct rondo_offer far = {.from = link->from, .at = rondo_proxy_link_number(link->far)};
+      offers[count++] = far;
+      continue;
+    }
     uint64_t at = (uint64_t)((char *)link->first - (char *)rondo_arena_base(world->arena));
     struct rondo_offer offer = {.from = link->from, .at = at, .stride_bytes = link->stride_bytes};
     offers[count++] = offer;

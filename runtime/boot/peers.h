@@ -9,14 +9,16 @@
 #include "runtime/boot/meeting.h"
 #include "runtime/boot/notice.h"
 #include "runtime/boot/world.h"
+#include "runtime/transport/proxy.h"
 
 // Another process of the job. Its memory is mapped once and for all; the mapping ends when the
 // process is gone and no link needs it any more.
 struct rondo_peer {
-  uint8_t is_near;    // shares this machine's memory
+  uint8_t reach;      // enum rondo_transport: shared memory, UCX, or none
   uint8_t is_greeted; // has been told of our arena
   uint8_t is_lost;
   uint8_t is_doomed; // about to be given up
+  uint8_t is_broken; // the proxy does not reach it any more
   uint64_t base;     // of its arena, where it maps it
   uint64_t bytes;    // of its arena
   void *map;         // of its arena, here; null: not mapped
@@ -70,7 +72,28 @@ void rondo_peers_unuse(struct rondo_world *world, uint32_t process);
 // Wakes the blocks of the members that are here: their gate has changed.
 void rondo_peers_wake(struct rondo_world *world, const struct rondo_communicator *comm);
 
+// -------------------------------------------------------------------- far.c ---
+
+// How that process is reached: enum rondo_transport. Starts the proxy where it is needed first.
+int rondo_far_reach(struct rondo_world *world, uint32_t process);
+// Sends it the proxy's address.
+void rondo_far_greet(struct rondo_world *world, uint32_t process);
+// Its address has come. Returns 1, or 0 if no member sends such a thing.
+int rondo_far_meet(struct rondo_world *world, const struct rondo_mesh_message *message);
+// The process is lost: the proxy lets go of it.
+void rondo_far_lose(struct rondo_world *world, uint32_t process);
+// Waits, for a while, until what was published has got there; then the mesh may say that we leave.
+void rondo_far_drain(struct rondo_world *world);
+void rondo_far_close(struct rondo_world *world);
+
+// What brings the proxies' messages; tests put another in its place, before any rank is made.
+extern const struct rondo_carrier_calls *rondo_far_carrier;
+
 // ------------------------------------------------------------------ match.c ---
+
+// The proxy does not use the connectors of a link any more. `is_whole`: 0 if something that was sent
+// to it may be missing.
+void rondo_match_over(struct rondo_world *world, struct rondo_proxy_link *far, int is_whole);
 
 // Makes the gate open if all members are there and all links ready.
 void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,
@@ -89,8 +112,8 @@ void rondo_match_depart(struct rondo_world *world, struct rondo_meeting *m,
                         struct rondo_party *party, uint64_t completed);
 // A producer elsewhere writes no more to the connectors of that generation (0: of any) to
 // `consumer` (UINT32_MAX: to any rank).
-void rondo_match_release(struct rondo_meeting *m, uint64_t generation, uint32_t producer,
-                         uint32_t consumer);
+void rondo_match_release(struct rondo_world *world, struct rondo_meeting *m, uint64_t generation,
+                         uint32_t producer, uint32_t consumer);
 // A rank elsewhere is gone. `left`: it said so, and had taken leave of all that it registered.
 void rondo_match_lost(struct rondo_world *world, struct rondo_meeting *m, uint32_t rank, int left);
 

@@ -59,6 +59,8 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   w->process = rank->manual.process;
   w->rank_count = cfg->rank_count;
   w->peer_timeout_ns = cfg->peer_timeout_ns;
+  w->transport = cfg->transport;
+  w->is_manual = rank->is_manual;
   pthread_mutex_init(&w->lock, NULL);
   int status = rondo_mesh_calls->is_needed(cfg) ? rondo_peers_open(w, cfg) : RONDO_SUCCESS;
   rondo_pool_init(&w->pool, cfg->connector_bytes, w->device, w->arena);

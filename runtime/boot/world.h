@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "daemon/driver/driver.h"
 #include "runtime/boot/mesh.h"
 #include "runtime/memory/pool.h"
 #include "runtime/order/journal.h"
@@ -49,12 +50,18 @@ struct rondo_world {
   // Of a job that reaches beyond this process: peers.h.
   struct rondo_mesh *mesh; // null: it does not
   struct rondo_arena *arena;
-  int roster;               // enum rondo_roster
-  uint8_t *gone;            // by rank: 1 if it is lost, or has left, elsewhere
-  uint32_t self;            // the number of this process
-  uint32_t peer_count;      // processes of the job, this one included
-  uint32_t competitors;     // ranks of other processes that want the same cores
-  struct rondo_peer *peers; // by process
+  int transport;             // enum rondo_transport, of the configuration; 0: what there is
+  int is_manual;             // tests: no threads
+  struct rondo_proxy *proxy; // null: nobody is reached so
+  uint64_t kicked;           // its address, for submissions
+  int is_leaving;            // the mesh is about to end: the proxy does not turn to it any more
+  char no_proxy[RONDO_WHY_BYTES]; // for which reason
+  int roster;                     // enum rondo_roster
+  uint8_t *gone;                  // by rank: 1 if it is lost, or has left, elsewhere
+  uint32_t self;                  // the number of this process
+  uint32_t peer_count;            // processes of the job, this one included
+  uint32_t competitors;           // ranks of other processes that want the same cores
+  struct rondo_peer *peers;       // by process
   struct rondo_early *early, **early_end;
   uint64_t mark;    // of the last round of messages
   uint64_t tick_ns; // when the watch over peers looks again
@@ -101,6 +108,9 @@ void rondo_world_visit(void (*visit)(struct rondo_world *world, void *arg), void
 // mismatch is no failure of this call.
 int rondo_world_match(struct rondo_world *world, struct rondo_party *party);
 
+// A run has been submitted. Without the lock.
+void rondo_world_kick(const struct rondo_world *world);
+
 // Ends all runs of the party's communicator with `status`, in all processes. The lock is held.
 void rondo_world_fail(struct rondo_world *world, struct rondo_party *party, int status);
 
@@ -119,6 +129,7 @@ struct rondo_mesh_calls {
   uint32_t (*process_of)(struct rondo_mesh *mesh, uint32_t rank);
   int (*is_near)(struct rondo_mesh *mesh, uint32_t process);
   int (*process_get)(struct rondo_mesh *mesh, uint32_t process, struct rondo_mesh_process *out);
+  uint32_t (*address_of)(struct rondo_mesh *mesh, uint32_t process, struct sockaddr_storage *out);
   int (*send)(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
   int (*after)(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg), void *arg);
   void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns);

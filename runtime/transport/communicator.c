@@ -100,9 +100,10 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
   comm->pool = pool;
   comm->members = malloc(shape->nranks * sizeof *members);
   comm->where = malloc(shape->nranks * sizeof *comm->where);
+  comm->is_far = calloc(shape->nranks, sizeof *comm->is_far);
   comm->first_from = malloc(shape->nranks * sizeof *comm->first_from);
   comm->devices = calloc(shape->nranks, sizeof(struct rondo_device *));
-  if (!comm->members || !comm->where || !comm->first_from || !comm->devices) {
+  if (!comm->members || !comm->where || !comm->is_far || !comm->first_from || !comm->devices) {
     rondo_communicator_destroy(comm);
     return NULL;
   }
@@ -128,6 +129,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   free(comm->links);
   free(comm->devices);
   free(comm->first_from);
+  free(comm->is_far);
   free(comm->where);
   free(comm->members);
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
@@ -147,10 +149,11 @@ static uint32_t reference_bytes(const struct rondo_communicator *comm, unsigned 
 
 // Payload bytes that a slot needs when the member at `from` sends: nothing for what fits beside
 // the mark, and little where everything large goes by reference. Between processes that
-// depends on the buffers of each run.
-static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t from,
+// depends on the buffers of each run, and nothing goes so between machines.
+static uint64_t payload_bytes(const struct rondo_communicator *comm, const struct rondo_link *link,
                               unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
+  uint32_t from = link->from;
   uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
   struct rondo_plan_request request = {s->kind, s->algorithm, from, s->nranks, s->root};
   struct rondo_plan plan;
@@ -164,7 +167,7 @@ static uint64_t payload_bytes(const struct rondo_communicator *comm, uint32_t fr
     if ((p & RONDO_PRIM_SEND) && !(p & RONDO_PRIM_COPY) && ((p & RONDO_PRIM_RECV) || s->scaled))
       computes = 1;
   }
-  if (computes || chunk_bytes < reference_bytes(comm, reach) || comm->where[from] != RONDO_HERE)
+  if (computes || chunk_bytes < reference_bytes(comm, reach) || link->process != RONDO_HERE)
     return chunk_bytes;
   return s->reference_bytes;
 }
@@ -188,7 +191,7 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
     c->payload = slot_bytes ? head_bytes : 0;
     c->slot_count = s->slot_count;
     c->slot_bytes = (uint32_t)slot_bytes;
-    c->reference_bytes = reference_bytes(comm, reach);
+    c->reference_bytes = link->is_far ? UINT32_MAX : reference_bytes(comm, reach);
     c->producer_rank = comm->members[link->from];
     c->consumer_rank = comm->members[link->to];
     rondo_connector_init(c, s->first_sequence);
@@ -201,14 +204,14 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
 }
 
 // Makes the connectors of a link whose consumer is here: on the consumer's device, if the producer reaches
-// that.
+// that. Or the mirror of those of a far one, on the producer's.
 static int make_connectors(struct rondo_communicator *comm, struct rondo_link *link) {
   const struct rondo_shape *s = &comm->shape;
   unsigned reach = reach_of(comm, link);
-  uint64_t slot_bytes = payload_bytes(comm, link->from, reach);
+  uint64_t slot_bytes = payload_bytes(comm, link, reach);
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
-  link->at.device = comm->devices[link->to];
+  link->at.device = comm->devices[link->is_outgoing ? link->from : link->to];
   link->at.kind = reach & RONDO_REACH_MEMORY ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
   link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
   if (!link->first)
@@ -242,10 +245,11 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
     return RONDO_SUCCESS;
   struct rondo_link link = {.from = from, .to = to, .process = elsewhere};
   link.is_outgoing = comm->where[to] != RONDO_HERE;
+  link.is_far = elsewhere != RONDO_HERE && comm->is_far[link.is_outgoing ? to : from];
   link.is_ready = elsewhere == RONDO_HERE;
   link.next_from = comm->first_from[from];
   int status = grow_links(comm);
-  if (status == RONDO_SUCCESS && !link.is_outgoing)
+  if (status == RONDO_SUCCESS && (link.is_far || !link.is_outgoing))
     status = make_connectors(comm, &link);
   if (status != RONDO_SUCCESS)
     return status;

@@ -44,19 +44,22 @@ struct rondo_shape_limits {
 #define RONDO_HERE (UINT32_MAX - 1)
 #define RONDO_SOMEWHERE UINT32_MAX // not known yet
 
+struct rondo_proxy_link;
+
 // The connectors from position `from` to position `to`, one a block.
 struct rondo_link {
   uint32_t from, to;
   uint32_t process;    // of the side that is not here; RONDO_HERE: both are
   uint8_t is_outgoing; // the producer is here, and the consumer is not
   uint8_t is_ready;    // both sides have what they need
-  uint8_t is_owed;     // the producer, not here, may still write
-  uint8_t reserved;
+  uint8_t is_owed;     // the producer, not here, or the proxy may still use the connectors
+  uint8_t is_far;      // no memory is shared with that process: the proxy forwards
   struct rondo_connector *first; // null: a peer has not said where yet
   uint64_t stride_bytes;         // from one block's connector to the next
-  uint64_t bytes;                // taken from the pool; outgoing: none
+  uint64_t bytes;                // taken from the pool; outgoing and not far: none
   struct rondo_place at;         // where the pool has it
   uint32_t next_from;            // index of another link with the same `from`; UINT32_MAX: none
+  struct rondo_proxy_link *far;  // of a far link; null: none yet, or it is over
 };
 
 struct rondo_communicator {
@@ -68,6 +71,7 @@ struct rondo_communicator {
   uint32_t *members;               // ranks of the job, by position
   uint32_t *where;                 // their processes, by position; RONDO_HERE; RONDO_SOMEWHERE
   struct rondo_device **devices;   // ... and devices, as far as they are here and known
+  uint8_t *is_far;                 // likewise: 1 if the proxy leads there
   uint32_t joined;                 // members that have registered, here or elsewhere
   uint32_t present;                // of those here, that have not deregistered
   uint32_t link_count;             // connectors from one position to another, for all blocks
@@ -87,15 +91,15 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
 // Makes a communicator for the ranks `members` (copied), all of them here unless the caller changes
-// `where`. If devices differ in what they reach, the caller puts that of each member into `devices` when it
-// registers. Null when memory is used up.
+// `where` and `is_far`. If devices differ in what they reach, the caller puts that of each member into
+// `devices` when it registers. Null when memory is used up.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
                                                      const uint32_t *members);
 
 // Makes the links that `plan` of the member at `position` needs to peers of which is known where,
 // and on which device, they are, unless they are there already, and connectors for those whose consumer is
-// here. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+// here or far. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position);
 
@@ -107,7 +111,7 @@ struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm
 int rondo_communicator_is_ready(const struct rondo_communicator *comm,
                                 const struct rondo_plan *plan, uint32_t position);
 
-// 1 if a producer in another process may still write to one of its connectors.
+// 1 if a producer in another process, or the proxy, may still use one of its connectors.
 int rondo_communicator_is_owed(const struct rondo_communicator *comm);
 
 static inline struct rondo_connector *rondo_link_connector(const struct rondo_link *link,

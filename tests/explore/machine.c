@@ -292,7 +292,7 @@ void explore_machine_start(struct explore_machine *m, const struct explore_progr
   m->is_submitting = 1;
   m->aborts_left = program->flavour == EXPLORE_ABORT ? 1 + random_below(&m->random, 2) : 0;
   m->cuts_left = program->cuts;
-  explore_net_reset(program);
+  explore_net_reset(program, &m->random);
   for (uint32_t r = 0; r < program->cfg.rank_count; r++) {
     struct explore_rank *rank = &m->ranks[r];
     m->program.cfg.rank = r;

@@ -58,6 +58,9 @@ static const char *const faults[] = {
     "comm_fails_alone",
     "evicts_idle",
     "exchange_cached",
+    "close_uncounted",
+    "mirror_early",
+    "loss_untold",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 

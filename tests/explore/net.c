@@ -4,7 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/boot/peers.h"
 #include "runtime/boot/world.h"
+#include "tests/explore/carrier.h"
 
 #define LOST UINT32_MAX // type of a letter that tells of the end of the sender's ranks
 #define CALLS 16u
@@ -42,6 +44,7 @@ static struct rondo_mesh meshes[EXPLORE_RANKS];
 static struct wire wires[EXPLORE_RANKS][EXPLORE_RANKS];
 static uint32_t process_count, rank_count;
 static uint32_t homes[EXPLORE_RANKS];
+static uint32_t machines[EXPLORE_RANKS]; // of the processes
 
 static void discard(struct letter *l) {
   if (l->fd >= 0)
@@ -134,8 +137,13 @@ static uint32_t home_of(struct rondo_mesh *mesh, uint32_t rank) {
 }
 
 static int is_near(struct rondo_mesh *mesh, uint32_t process) {
-  (void)mesh;
-  return process < process_count;
+  return process < process_count && machines[process] == machines[mesh->process];
+}
+
+static uint32_t address_of(struct rondo_mesh *mesh, uint32_t process,
+                           struct sockaddr_storage *out) {
+  (void)mesh, (void)process, (void)out;
+  return 0;
 }
 
 // Nobody knows where another process runs: none of these competes for cores.
@@ -175,13 +183,14 @@ static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
                                               .process_of = home_of,
                                               .is_near = is_near,
                                               .process_get = process_get,
+                                              .address_of = address_of,
                                               .send = send_letter,
                                               .after = after,
                                               .stop = stop};
 
 // -------------------------------------------------------------- the network ---
 
-void explore_net_reset(const struct explore_program *program) {
+void explore_net_reset(const struct explore_program *program, struct random *random) {
   for (uint32_t a = 0; a < EXPLORE_RANKS; a++) {
     for (uint32_t b = 0; b < EXPLORE_RANKS; b++) {
       empty(&wires[a][b]);
@@ -190,6 +199,9 @@ void explore_net_reset(const struct explore_program *program) {
   }
   memset(meshes, 0, sizeof meshes);
   memcpy(homes, program->process_of, sizeof homes);
+  memcpy(machines, program->machine_of, sizeof machines);
+  explore_carrier_reset(random);
+  rondo_far_carrier = &explore_carrier;
   process_count = program->process_count;
   rank_count = program->cfg.rank_count;
   rondo_mesh_calls = &calls;
@@ -248,6 +260,8 @@ static int serve(struct rondo_mesh *m, struct random *random) {
 
 int explore_net_turn(struct random *random) {
   uint32_t first = random_below(random, process_count);
+  if (random_chance(random, 70) && explore_carrier_turn(first))
+    return 1;
   for (uint32_t i = 0; i < process_count; i++)
     if (serve(&meshes[(first + i) % process_count], random))
       return 1;
@@ -273,4 +287,5 @@ void explore_net_cut(struct random *random, uint32_t a, uint32_t b) {
     return;
   cut_wire(random, a, b);
   cut_wire(random, b, a);
+  explore_carrier_cut(a, b);
 }

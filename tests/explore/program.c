@@ -140,6 +140,8 @@ static void draw_processes(struct explore_program *p) {
     uint32_t joins = i ? random_below(&r, 2 * i) : 0;
     p->process_of[i] = i && joins < i ? p->process_of[joins] : i ? p->process_count++ : 0;
   }
+  for (uint32_t i = 1; i < p->process_count; i++)
+    p->machine_of[i] = random_chance(&r, 50) ? i : 0;
   p->cuts = p->process_count > 1 && random_chance(&r, 25) ? 1 + random_below(&r, 2) : 0;
 }
 

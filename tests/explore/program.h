@@ -56,8 +56,9 @@ struct explore_program {
   uint32_t tied_percent;  // of runs that are tied to a stream
   uint32_t process_count; // of the job; 1: there is no network
   uint32_t process_of[EXPLORE_RANKS];
-  uint32_t cuts;            // links between processes that are cut, at most
-  uint32_t last_deregister; // 1: deregister at the end; 0: leave that to the destruction
+  uint32_t machine_of[EXPLORE_RANKS]; // the processes; those of different ones share no memory
+  uint32_t cuts;                      // links between processes that are cut, at most
+  uint32_t last_deregister;           // 1: deregister at the end; 0: leave that to the destruction
 };
 
 // Draws the program of a seed.

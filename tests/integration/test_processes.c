@@ -1,8 +1,9 @@
 // Jobs of several processes of this machine: every collective through shared memory, in any order; and
 // what a mismatch, a deregistration, an abort, a process that is killed and one that is stopped do.
 //
-//   test_processes          all of it, a few rounds of killing
-//   test_processes soak     hundreds of rounds of killing and stopping
+//   test_processes                    all of it, a few rounds of killing
+//   test_processes soak               hundreds of rounds of killing and stopping
+//   test_processes machines COUNT     the same between "machines", which share no memory
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
+#include "tests/support/machines.h"
 #include "tests/support/named.h"
 
 #define LONG_NS RONDO_TEST_LONG_NS
@@ -240,9 +242,91 @@ static void disorder_completes_between_2_processes(void **state) {
   run_family(2, 2, disordered_member);
 }
 
+static void disorder_completes_between_4_processes(void **state) {
+  (void)state;
+  run_family(4, 4, disordered_member);
+}
+
 static void disorder_completes_between_8_processes(void **state) {
   (void)state;
   run_family(8, 8, disordered_member);
+}
+
+// ------------------------------------------------------------ the baseline --
+
+// Everybody runs two collectives, those with odd ranks in the other order.
+static void opposed_member(struct rondo_family *f, uint32_t rank) {
+  static const int32_t in[1000] = {1};
+  int32_t *out = calloc(2, sizeof in);
+  struct rondo_collective colls[2];
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  int can_finish = f->cfg.budget != RONDO_BUDGET_NEVER;
+  for (uint32_t c = 0; c < 2; c++) {
+    struct rondo_collective_desc d = rondo_all_reduce(c, 1000, RONDO_INT32, RONDO_SUM);
+    RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &colls[c]), RONDO_SUCCESS);
+  }
+  for (uint32_t i = 0; i < 2; i++) {
+    uint32_t c = (i + rank) % 2;
+    RONDO_MEMBER_STATUS(rondo_run(ctx, colls[c], in, out + c * 1000, NULL, NULL), RONDO_SUCCESS);
+  }
+  for (uint32_t c = 0; c < 2; c++)
+    RONDO_MEMBER_STATUS(
+        rondo_wait(ctx, colls[c], RONDO_LAST_RUN, can_finish ? LONG_NS : INT64_C(300000000)),
+        can_finish ? RONDO_SUCCESS : RONDO_ERR_TIMEOUT);
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks); // nobody is let go before all have seen it
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+  free(out);
+}
+
+static void opposite_orders_deadlock_without_preemption_alone(void **state) {
+  (void)state;
+  for (int budget = RONDO_BUDGET_ADAPTIVE; budget <= RONDO_BUDGET_NEVER; budget++) {
+    struct rondo_family *f = rondo_family_create(2, 2);
+    f->cfg.budget = budget;
+    f->cfg.report_on_timeout = 0;
+    rondo_family_run(f, opposed_member, NULL);
+    rondo_family_destroy(f);
+  }
+}
+
+// --------------------------------------------------------------- transports --
+
+static int transport_to(struct rondo_context ctx, uint32_t rank) {
+  const struct timespec brief = {0, 1000000};
+  int transport = -1;
+  char why[256];
+  for (int status = RONDO_IN_PROGRESS; status == RONDO_IN_PROGRESS; nanosleep(&brief, NULL))
+    status = rondo_transport(ctx, rank, &transport, why, sizeof why);
+  return transport;
+}
+
+// What is chosen between two ranks of this family, or asked for.
+static int expected_transport(const struct rondo_family *f, uint32_t a, uint32_t b) {
+  const char *forced = getenv("RONDO_TRANSPORT");
+  uint32_t x = rondo_family_process_of(f, a), y = rondo_family_process_of(f, b);
+  if (x == y)
+    return RONDO_TRANSPORT_LOCAL;
+  if (forced && strcmp(forced, "ucx") == 0)
+    return RONDO_TRANSPORT_UCX;
+  if (!f->machines || rondo_family_machine_of(f, x) == rondo_family_machine_of(f, y))
+    return RONDO_TRANSPORT_SHARED_MEMORY;
+  return f->cfg.transport == RONDO_TRANSPORT_SHARED_MEMORY ? RONDO_TRANSPORT_NONE
+                                                           : RONDO_TRANSPORT_UCX;
+}
+
+static void reporting_member(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  for (uint32_t r = 0; r < f->ranks; r++)
+    RONDO_MEMBER_TRUE(transport_to(ctx, r) == expected_transport(f, rank, r));
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks);
+  rondo_family_close(ctx);
+}
+
+static void the_transport_is_chosen_for_each_pair(void **state) {
+  (void)state;
+  run_family(4, 8, reporting_member);
 }
 
 // ------------------------------------------------------------ registrations --
@@ -452,6 +536,65 @@ static void who_is_killed_ends_the_runs_with_it_and_no_others(void **state) {
   }
 }
 
+// ---------------------------------------------------------------- machines --
+
+static void unreachable_member(struct rondo_family *f, uint32_t rank) {
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  RONDO_MEMBER_TRUE(transport_to(ctx, 1 - rank) == RONDO_TRANSPORT_NONE);
+  RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 1, 10)), RONDO_ERR_UNSUPPORTED);
+  rondo_family_close(ctx);
+}
+
+static void shared_memory_alone_leads_to_no_other_machine(void **state) {
+  (void)state;
+  if (!rondo_family_machines)
+    skip();
+  struct rondo_family *f = rondo_family_create(2, 2);
+  f->cfg.transport = RONDO_TRANSPORT_SHARED_MEMORY;
+  rondo_family_run(f, unreachable_member, NULL);
+  rondo_family_destroy(f);
+}
+
+static void unplug_one(struct rondo_family *f) {
+  uint64_t random = f->seed;
+  uint32_t machine = rondo_family_machine_of(f, VICTIM);
+  rondo_family_await(&f->words[0], f->ranks);
+  rest_for(rondo_test_random(&random) % 50000000u);
+  rondo_machines_link(machine, 0);
+  rondo_family_await(&f->words[1], f->ranks);
+  rondo_machines_link(machine, 1);
+}
+
+static void unplugged_member(struct rondo_family *f, uint32_t rank) {
+  const uint32_t rest[] = {0, 1};
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  struct rondo_collective all = enter(ctx, 1, 1000);
+  struct rondo_collective_desc d = rondo_all_reduce(2, 10, RONDO_INT32, RONDO_SUM);
+  struct rondo_collective some = {0};
+  if (rank != VICTIM) {
+    RONDO_MEMBER_STATUS(rondo_group_create(ctx, rest, 2, &d.group), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &some), RONDO_SUCCESS);
+  }
+  RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
+  rondo_family_add(&f->words[0]);
+  RONDO_MEMBER_STATUS(run_until_it_fails(ctx, all), RONDO_ERR_PEER);
+  if (rank != VICTIM)
+    RONDO_MEMBER_STATUS(run_and_wait(ctx, some), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+  rondo_family_add(&f->words[1]);
+}
+
+static void whose_link_is_down_ends_the_runs_with_it_and_no_others(void **state) {
+  (void)state;
+  if (!rondo_family_machines)
+    skip();
+  struct rondo_family *f = rondo_family_create(3, 3);
+  f->cfg.peer_timeout_ns = 1000000000;
+  f->seed = rondo_family_machines;
+  rondo_family_run(f, unplugged_member, unplug_one);
+  rondo_family_destroy(f);
+}
+
 // ----------------------------------------------------------------- stopping --
 
 static void stop_one(struct rondo_family *f) {
@@ -515,6 +658,9 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", pairs_meet_where_some_ranks_share_a_process),
       RONDO_NAMED_TEST("processes", disorder_completes_between_2_processes),
       RONDO_NAMED_TEST("processes", disorder_completes_between_8_processes),
+      RONDO_NAMED_TEST("processes", disorder_completes_between_4_processes),
+      RONDO_NAMED_TEST("processes", opposite_orders_deadlock_without_preemption_alone),
+      RONDO_NAMED_TEST("processes", the_transport_is_chosen_for_each_pair),
       RONDO_NAMED_TEST("processes", a_mismatch_ends_the_runs_of_all),
       RONDO_NAMED_TEST("processes", a_mismatch_of_groups_reaches_those_who_were_not_named),
       RONDO_NAMED_TEST("processes", who_deregisters_ends_the_runs_beyond_its_own),
@@ -522,14 +668,23 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", an_abort_reaches_the_members_and_nobody_else),
       RONDO_NAMED_TEST("processes", a_job_leaves_nothing_behind),
       RONDO_NAMED_TEST("processes", who_is_killed_ends_the_runs_with_it_and_no_others),
+      RONDO_NAMED_TEST("processes", shared_memory_alone_leads_to_no_other_machine),
+      RONDO_NAMED_TEST("processes", whose_link_is_down_ends_the_runs_with_it_and_no_others),
       RONDO_NAMED_TEST("processes", who_is_stopped_for_too_long_is_given_up),
       RONDO_NAMED_TEST("processes", who_is_stopped_for_a_while_or_slow_is_not),
   };
-  if (argc > 1 && strcmp(argv[1], "soak") == 0) {
+  if (argc > 2 && strcmp(argv[1], "machines") == 0) {
+    rondo_family_machines = (uint32_t)strtoul(argv[2], NULL, 10);
+    if (!rondo_machines_open(rondo_family_machines))
+      return 77;
+    cmocka_set_test_filter(argc > 3 ? argv[3] : NULL);
+  } else if (argc > 1 && strcmp(argv[1], "soak") == 0) {
     kill_rounds = 200;
     cmocka_set_test_filter("*killed*");
   } else if (argc > 1) {
     cmocka_set_test_filter(argv[1]);
   }
-  return cmocka_run_group_tests_name("processes", tests, NULL, NULL);
+  int failed = cmocka_run_group_tests_name("processes", tests, NULL, NULL);
+  rondo_machines_close();
+  return failed;
 }

@@ -14,9 +14,12 @@
 #include "examples/kit/team.h"
 #include "queues/platform/atomic.h"
 #include "tests/support/job.h"
+#include "tests/support/machines.h"
 #include "tests/support/named.h"
 
 #define LIFETIME_SECONDS 50u
+
+uint32_t rondo_family_machines;
 
 struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks) {
   struct rondo_config defaults = RONDO_CONFIG_INIT;
@@ -25,6 +28,7 @@ struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks) {
   assert_true(f != MAP_FAILED && processes <= RONDO_FAMILY_MAX);
   f->processes = processes;
   f->ranks = ranks;
+  f->machines = rondo_family_machines < processes ? rondo_family_machines : processes;
   f->cfg = defaults;
   return f;
 }
@@ -33,6 +37,10 @@ void rondo_family_destroy(struct rondo_family *f) { munmap(f, sizeof *f); }
 
 uint32_t rondo_family_process_of(const struct rondo_family *f, uint32_t rank) {
   return rank * f->processes / f->ranks;
+}
+
+uint32_t rondo_family_machine_of(const struct rondo_family *f, uint32_t process) {
+  return process * f->machines / f->processes;
 }
 
 // ------------------------------------------------------------------ members ---
@@ -67,6 +75,8 @@ static void child_main(struct rondo_family *f, uint32_t process) {
   uint32_t count = 0;
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   alarm(LIFETIME_SECONDS);
+  if (f->machines)
+    rondo_machines_enter(rondo_family_machine_of(f, process));
   for (uint32_t r = 0; r < f->ranks; r++) {
     if (rondo_family_process_of(f, r) != process)
       continue;

@@ -17,6 +17,7 @@
 // In memory that all processes of a family share.
 struct rondo_family {
   uint32_t processes, ranks; // in all
+  uint32_t machines;         // among which the processes are spread; 0: none but this one
   struct rondo_config cfg;   // but for rank and id
   uint64_t seed;
   uint32_t words[64]; // for the test
@@ -28,6 +29,9 @@ struct rondo_family {
   void (*member)(struct rondo_family *f, uint32_t rank);
   void (*watch)(struct rondo_family *f);
 };
+
+// Between how many machines (machines.h, open) the families made from now on are spread.
+extern uint32_t rondo_family_machines;
 
 // A family in shared memory, with the default configuration.
 struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks);
@@ -55,6 +59,9 @@ void rondo_family_close(struct rondo_context ctx);
 
 // The number of the process in which a rank lives.
 uint32_t rondo_family_process_of(const struct rondo_family *f, uint32_t rank);
+
+// The machine of a process, where there are machines.
+uint32_t rondo_family_machine_of(const struct rondo_family *f, uint32_t process);
 
 // Waits until `*word` is at least `value`; fails the process if it never is.
 void rondo_family_await(const uint32_t *word, uint32_t value);

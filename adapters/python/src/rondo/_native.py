@@ -14,7 +14,7 @@ from typing import Any, List, Tuple
 
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
-CONFIG_VERSION = 2
+CONFIG_VERSION = 3
 DESC_VERSION = 1
 
 
@@ -65,6 +65,7 @@ class Config(ctypes.Structure):
         ("peer_timeout_ns", c_uint64),
         ("join_timeout_ns", c_uint64),
         ("address_family", c_int),
+        ("transport", c_int),
         ("interfaces", c_char * 64),
         ("threads", c_uint32),
         ("multiprocessors", c_uint32),

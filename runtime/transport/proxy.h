@@ -1,0 +1,100 @@
+// The proxy: forwards the slots of connectors to and from processes with which no memory is shared.
+//
+//   create -> address goes to the others, by the mesh -> meet (each of them) ...
+//     link_create -> its number goes to the producer -> link_bind -> link_close -> `over`
+//   -> drain -> destroy
+//
+// A link between such processes has connectors on both sides. The producer's block publishes into a
+// *mirror* in its own process; the proxy there is the mirror's consumer, and its peer is the producer
+// of the real connector, in the process whose block consumes. Slots keep their sequence numbers, so it is
+// no matter in which order they arrive, and a mirror has as many slots as the connector has: what has been
+// published always has room at the other end. Credits come back the same way. Payloads are sent from
+// the slot where they are, and received into the slot where they will be read.
+//
+// A link is closed by its producer's side when nothing more will be published; what has been is sent
+// first. Each side hears `over` when its memory is not needed any more.
+//
+// One proxy per job and process, with one thread, whatever the number of ranks there: they share the
+// network, and a thread each would only take turns on it.
+#ifndef RONDO_RUNTIME_TRANSPORT_PROXY_H
+#define RONDO_RUNTIME_TRANSPORT_PROXY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "queues/connector_core.h"
+#include "runtime/transport/carrier.h"
+
+struct rondo_proxy;
+struct rondo_proxy_link;
+
+struct rondo_proxy_config {
+  const struct rondo_carrier_calls *calls;
+  uint32_t self, process_count;
+  int is_manual; // tests: no thread; who made it takes its turns
+  // Called by the proxy's thread, without any lock held.
+  void *owner;
+  // The link is freed when this returns. `is_whole`: 0 if something that was sent to it may be missing.
+  void (*over)(void *owner, struct rondo_proxy_link *link, int is_whole);
+  void (*broken)(void *owner, uint32_t process, const char *text);
+  int (*is_busy)(void *owner); // 0 if no run here is outstanding
+};
+
+// Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, RONDO_ERR_SYSTEM, or what the carrier's open returns; `why`
+// says more.
+int rondo_proxy_create(const struct rondo_proxy_config *config, struct rondo_proxy **out, char *why,
+                       size_t why_bytes);
+
+// What other processes need to reach this one: to be sent as it is, by a way that is trusted.
+const void *rondo_proxy_address(const struct rondo_proxy *proxy, size_t *bytes);
+
+// The rest, save turn and destroy, is for any thread, waits for nothing and cannot fail unless it says so.
+
+// The address of a process has come. Returns RONDO_SUCCESS, RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.
+int rondo_proxy_meet(struct rondo_proxy *proxy, uint32_t process, const void *address,
+                     size_t bytes);
+int rondo_proxy_has_met(struct rondo_proxy *proxy, uint32_t process);
+// A process is lost: all links with it will be over.
+void rondo_proxy_lose(struct rondo_proxy *proxy, uint32_t process);
+
+struct rondo_proxy_link_config {
+  uint32_t process;     // of the other side
+  uint32_t is_outgoing; // the producer is here
+  struct rondo_connector *first;
+  uint64_t stride_bytes; // from one block's connector to the next
+  uint32_t blocks;
+  uint32_t reserved;
+  void *home, *tag; // the caller's
+};
+
+// Connectors that are written and stay until `over`. Null when memory is used up.
+struct rondo_proxy_link *rondo_proxy_link_create(struct rondo_proxy *proxy,
+                                                 const struct rondo_proxy_link_config *config);
+const struct rondo_proxy_link_config *rondo_proxy_link_config(const struct rondo_proxy_link *link);
+// By which the other side knows it.
+uint64_t rondo_proxy_link_number(const struct rondo_proxy_link *link);
+// Outgoing: the other side's number has come, so slots can be sent.
+void rondo_proxy_link_bind(struct rondo_proxy *proxy, struct rondo_proxy_link *link,
+                           uint64_t number);
+// Outgoing: nothing more will be published. Incoming: nothing will be sent, or nobody wants it.
+void rondo_proxy_link_close(struct rondo_proxy *proxy, struct rondo_proxy_link *link);
+
+// A run has been submitted: there will be something to forward.
+void rondo_proxy_kick(struct rondo_proxy *proxy);
+
+// Waits until all links that have been closed are over, at most `timeout_ns`. Returns 1 if they are.
+int rondo_proxy_drain(struct rondo_proxy *proxy, uint64_t timeout_ns);
+
+// Ends the thread and frees everything. Links that are left are forgotten, without `over`.
+void rondo_proxy_destroy(struct rondo_proxy *proxy);
+
+// Forwards what there is. Returns 1 if there was anything. For manual proxies.
+int rondo_proxy_turn(struct rondo_proxy *proxy);
+
+// What it has done.
+struct rondo_proxy_counters {
+  uint64_t slots_sent, slots_received, credits_sent, refused, turns, waits;
+};
+void rondo_proxy_counters(const struct rondo_proxy *proxy, struct rondo_proxy_counters *out);
+
+#endif // RONDO_RUNTIME_TRANSPORT_PROXY_H

@@ -1,0 +1,562 @@
+#include "runtime/transport/ucx/ucx.h"
+
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+
+#define MESSAGE_ID 1u
+#define CLOSE_TURNS 2000u // that closing waits at most for what is under way
+#define CLOSE_PAUSE_NS 50000
+
+// ------------------------------------------------------------------ library ---
+
+#define UCX_CALLS(X)                                                                               \
+  X(ucp_config_read)                                                                               \
+  X(ucp_config_modify)                                                                             \
+  X(ucp_config_release)                                                                            \
+  X(ucp_init_version)                                                                              \
+  X(ucp_cleanup)                                                                                   \
+  X(ucp_worker_create)                                                                             \
+  X(ucp_worker_destroy)                                                                            \
+  X(ucp_listener_create)                                                                           \
+  X(ucp_listener_query)                                                                            \
+  X(ucp_listener_reject)                                                                           \
+  X(ucp_listener_destroy)                                                                          \
+  X(ucp_worker_set_am_recv_handler)                                                                \
+  X(ucp_worker_progress)                                                                           \
+  X(ucp_worker_arm)                                                                                \
+  X(ucp_worker_get_efd)                                                                            \
+  X(ucp_ep_create)                                                                                 \
+  X(ucp_ep_close_nbx)                                                                              \
+  X(ucp_am_send_nbx)                                                                               \
+  X(ucp_am_recv_data_nbx)                                                                          \
+  X(ucp_request_free)                                                                              \
+  X(ucs_status_string)
+
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration takes none
+#define DECLARE(name) __typeof__(&name) name;
+static struct {
+  int status;
+  char why[128];
+  struct {
+    UCX_CALLS(DECLARE)
+  } calls;
+} library;
+#undef DECLARE
+
+static void *find_call(void *handle, const char *name) {
+  void *call = handle ? dlsym(handle, name) : NULL;
+  if (!call && library.status == RONDO_SUCCESS) {
+    library.status = RONDO_ERR_UNSUPPORTED;
+    (void)snprintf(library.why, sizeof library.why, "UCX has no %s", name);
+  }
+  return call;
+}
+
+static void load_library(void) {
+  void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *reason = dlerror();
+    library.status = RONDO_ERR_UNSUPPORTED;
+    (void)snprintf(library.why, sizeof library.why, "UCX cannot be loaded: %s",
+                   reason ? reason : "no reason given");
+    return;
+  }
+#define FIND(name) *(void **)&library.calls.name = find_call(handle, #name);
+  UCX_CALLS(FIND)
+#undef FIND
+}
+
+#define UCX(name) library.calls.name
+
+// ------------------------------------------------------------------- carrier ---
+
+// Lines are made with sockets, as between clients and servers, one in each direction: where two workers are
+// connected by their own addresses UCX 1.13 aborts the process if the other dies meanwhile.
+struct line {
+  struct line *next; // of those that others have made
+  struct rondo_carrier *carrier;
+  uint32_t
+      process; // that it leads to; NOBODY: it comes from there, and who that is its messages say
+  int is_broken;
+  ucp_ep_h end;
+};
+
+#define NOBODY UINT32_MAX
+#define INCOMING_MAX 65536u
+
+// A connection that somebody wants to make.
+struct request {
+  struct request *next;
+  ucp_conn_request_h connection;
+};
+
+// What another process is told. Ports are in network order; 0: not to be had.
+struct ports {
+  uint16_t ipv4, ipv6;
+};
+
+// A send or a receive that UCX has not finished at once.
+struct operation {
+  struct operation *next;
+  struct rondo_carrier *carrier;
+  void *ticket;
+};
+
+struct rondo_carrier {
+  const struct rondo_carrier_events *events;
+  void *arg;
+  ucp_context_h context;
+  ucp_worker_h worker;
+  ucp_listener_h listeners[2]; // IPv4, IPv6
+  struct ports ports;
+  struct request *requests;
+  struct line *incoming;
+  uint32_t incoming_count;
+  int worker_fd, wake_fd;
+  struct line **lines; // by process
+  uint32_t line_count;
+  struct operation *idle;
+  uint32_t closing; // lines that UCX has not closed yet
+  int is_closed;    // events are not wanted any more
+};
+
+static struct operation *operation_take(struct rondo_carrier *c, void *ticket) {
+  struct operation *o = c->idle;
+  if (o)
+    c->idle = o->next;
+  else
+    o = malloc(sizeof *o);
+  if (o) {
+    o->carrier = c;
+    o->ticket = ticket;
+  }
+  return o;
+}
+
+static void operation_give(struct operation *o) {
+  o->next = o->carrier->idle;
+  o->carrier->idle = o;
+}
+
+static int status_of(ucs_status_t status) {
+  return status == UCS_OK ? RONDO_SUCCESS : RONDO_ERR_PEER;
+}
+
+// ------------------------------------------------------------------ receiving ---
+
+static void on_received(void *request, ucs_status_t status, size_t length, void *arg) {
+  struct operation *o = arg;
+  struct rondo_carrier *c = o->carrier;
+  (void)length;
+  if (!c->is_closed)
+    c->events->landed(c->arg, o->ticket, status_of(status));
+  operation_give(o);
+  UCX(ucp_request_free)(request);
+}
+
+// Fetches a payload that the sender has only announced, straight to where it goes.
+static void fetch(struct rondo_carrier *c, void *announced, void *to, size_t bytes, void *ticket) {
+  struct operation *o = operation_take(c, ticket);
+  if (!o) {
+    c->events->landed(c->arg, ticket, RONDO_ERR_NO_MEMORY);
+    return;
+  }
+  ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                               UCP_OP_ATTR_FIELD_USER_DATA |
+                                               UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                               .cb.recv_am = on_received,
+                               .user_data = o,
+                               .memory_type = UCS_MEMORY_TYPE_HOST};
+  void *request = UCX(ucp_am_recv_data_nbx)(c->worker, announced, to, bytes, &param);
+  if (request && !UCS_PTR_IS_ERR(request))
+    return;
+  c->events->landed(c->arg, ticket, request ? RONDO_ERR_PEER : RONDO_SUCCESS);
+  operation_give(o);
+}
+
+static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes, void *data,
+                               size_t bytes, const ucp_am_recv_param_t *param) {
+  struct rondo_carrier *c = arg;
+  void *ticket = NULL;
+  if (c->is_closed)
+    return UCS_OK;
+  void *to = c->events->arrive(c->arg, head, head_bytes, bytes, &ticket);
+  if (!to)
+    return UCS_OK;
+  if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
+    fetch(c, data, to, bytes, ticket);
+    return UCS_INPROGRESS;
+  }
+  memcpy(to, data, bytes);
+  c->events->landed(c->arg, ticket, RONDO_SUCCESS);
+  return UCS_OK;
+}
+
+// -------------------------------------------------------------------- sending ---
+
+static void on_sent(void *request, ucs_status_t status, void *arg) {
+  struct operation *o = arg;
+  struct rondo_carrier *c = o->carrier;
+  if (!c->is_closed)
+    c->events->sent(c->arg, o->ticket, status_of(status));
+  operation_give(o);
+  UCX(ucp_request_free)(request);
+}
+
+static int ucx_send(struct rondo_carrier *c, const struct rondo_carrier_message *m) {
+  struct line *line = m->to < c->line_count ? c->lines[m->to] : NULL;
+  if (!line || !line->end)
+    return RONDO_ERR_PEER;
+  struct operation *o = operation_take(c, m->ticket);
+  if (!o)
+    return RONDO_ERR_NO_MEMORY;
+  ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                               UCP_OP_ATTR_FIELD_USER_DATA |
+                                               UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                               .cb.send = on_sent,
+                               .user_data = o,
+                               .memory_type = UCS_MEMORY_TYPE_HOST};
+  void *request = UCX(ucp_am_send_nbx)(line->end, MESSAGE_ID, m->head, m->head_bytes, m->payload,
+                                       m->bytes, &param);
+  if (request && !UCS_PTR_IS_ERR(request))
+    return RONDO_SUCCESS;
+  operation_give(o);
+  if (request)
+    return RONDO_ERR_PEER;
+  c->events->sent(c->arg, m->ticket, RONDO_SUCCESS);
+  return RONDO_SUCCESS;
+}
+
+// ---------------------------------------------------------------- connecting ---
+
+static void on_error(void *arg, ucp_ep_h end, ucs_status_t status) {
+  struct line *line = arg;
+  struct rondo_carrier *c = line->carrier;
+  (void)end;
+  line->is_broken = 1;
+  if (!c->is_closed && line->process != NOBODY)
+    c->events->broken(c->arg, line->process, UCX(ucs_status_string)(status));
+}
+
+static int grow_lines(struct rondo_carrier *c, uint32_t process) {
+  if (process < c->line_count)
+    return 1;
+  uint32_t line_count = process + 16;
+  struct line **grown = realloc(c->lines, line_count * sizeof(void *));
+  if (!grown)
+    return 0;
+  memset(grown + c->line_count, 0, (line_count - c->line_count) * sizeof(void *));
+  c->lines = grown;
+  c->line_count = line_count;
+  return 1;
+}
+
+// Puts ports and machine together. Returns 0 if they do not fit.
+static int read_address(const void *address, size_t bytes, struct sockaddr_storage *to) {
+  struct ports ports;
+  size_t at_bytes = bytes - sizeof ports;
+  if (bytes <= sizeof ports || at_bytes > sizeof *to)
+    return 0;
+  memset(to, 0, sizeof *to);
+  memcpy(&ports, address, sizeof ports);
+  memcpy(to, (const char *)address + sizeof ports, at_bytes);
+  if (to->ss_family == AF_INET && at_bytes == sizeof(struct sockaddr_in))
+    ((struct sockaddr_in *)to)->sin_port = ports.ipv4;
+  else if (to->ss_family == AF_INET6 && at_bytes == sizeof(struct sockaddr_in6))
+    ((struct sockaddr_in6 *)to)->sin6_port = ports.ipv6;
+  else
+    return 0;
+  return 1;
+}
+
+static struct line *line_create(struct rondo_carrier *c, uint32_t process,
+                                ucp_ep_params_t *params) {
+  struct line *line = calloc(1, sizeof *line);
+  if (!line)
+    return NULL;
+  line->carrier = c;
+  line->process = process;
+  params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params->err_handler.cb = on_error;
+  params->err_handler.arg = line;
+  if (UCX(ucp_ep_create)(c->worker, params, &line->end) == UCS_OK)
+    return line;
+  free(line);
+  return NULL;
+}
+
+static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *address,
+                       size_t bytes) {
+  struct sockaddr_storage to;
+  if (!grow_lines(c, process))
+    return RONDO_ERR_NO_MEMORY;
+  if (!read_address(address, bytes, &to))
+    return RONDO_ERR_PEER;
+  ucp_ep_params_t params = {
+      .field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
+      .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+      .sockaddr = {(const struct sockaddr *)&to, (socklen_t)(bytes - sizeof(struct ports))}};
+  c->lines[process] = line_create(c, process, &params);
+  return c->lines[process] ? RONDO_SUCCESS : RONDO_ERR_PEER;
+}
+
+// Within UCX; what is to be done about it comes later.
+static void on_request(ucp_conn_request_h connection, void *arg) {
+  struct rondo_carrier *c = arg;
+  struct request *r = malloc(sizeof *r);
+  if (!r) {
+    (void)UCX(ucp_listener_reject)(c->listeners[0] ? c->listeners[0] : c->listeners[1], connection);
+    return;
+  }
+  r->connection = connection;
+  r->next = c->requests;
+  c->requests = r;
+}
+
+static int accept_requests(struct rondo_carrier *c) {
+  int moved = 0;
+  while (c->requests) {
+    struct request *r = c->requests;
+    c->requests = r->next;
+    moved = 1;
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST,
+                              .conn_request = r->connection};
+    struct line *line = c->incoming_count < INCOMING_MAX ? line_create(c, NOBODY, &params) : NULL;
+    if (line) {
+      line->next = c->incoming;
+      c->incoming = line;
+      c->incoming_count++;
+    }
+    free(r);
+  }
+  return moved;
+}
+
+static void on_line_closed(void *request, ucs_status_t status, void *arg) {
+  struct rondo_carrier *c = arg;
+  (void)status;
+  c->closing--;
+  UCX(ucp_request_free)(request);
+}
+
+static void line_close(struct rondo_carrier *c, struct line *line) {
+  if (!line->end)
+    return;
+  ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS |
+                                               UCP_OP_ATTR_FIELD_CALLBACK |
+                                               UCP_OP_ATTR_FIELD_USER_DATA,
+                               .flags = UCP_EP_CLOSE_FLAG_FORCE,
+                               .cb.send = on_line_closed,
+                               .user_data = c};
+  void *request = UCX(ucp_ep_close_nbx)(line->end, &param);
+  line->end = NULL;
+  c->closing += request && !UCS_PTR_IS_ERR(request);
+}
+
+// The line itself stays: UCX may still tell of it.
+static void ucx_cut(struct rondo_carrier *c, uint32_t process) {
+  if (process < c->line_count && c->lines[process])
+    line_close(c, c->lines[process]);
+}
+
+// Lets go of what others had connected and is broken.
+static void close_broken(struct rondo_carrier *c) {
+  for (struct line *line = c->incoming; line; line = line->next)
+    if (line->is_broken)
+      line_close(c, line);
+}
+
+// ------------------------------------------------------------ turning, waiting ---
+
+static int ucx_turn(struct rondo_carrier *c) {
+  int moved = UCX(ucp_worker_progress)(c->worker) != 0;
+  if (!c->requests)
+    return moved;
+  close_broken(c);
+  return moved | accept_requests(c);
+}
+
+static void ucx_wait(struct rondo_carrier *c, uint64_t timeout_ns) {
+  struct pollfd fds[] = {{c->worker_fd, POLLIN, 0}, {c->wake_fd, POLLIN, 0}};
+  struct timespec timeout = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+  uint64_t wakes;
+  if (UCX(ucp_worker_arm)(c->worker) != UCS_OK)
+    return; // something has come meanwhile
+  (void)ppoll(fds, 2, &timeout, NULL);
+  if (fds[1].revents)
+    (void)!read(c->wake_fd, &wakes, sizeof wakes);
+}
+
+static void ucx_wake(struct rondo_carrier *c) {
+  uint64_t one = 1;
+  (void)!write(c->wake_fd, &one, sizeof one); // it is readable already if this does not work
+}
+
+// ------------------------------------------------------------ opening, closing ---
+
+static const void *ucx_address(struct rondo_carrier *c, size_t *bytes) {
+  *bytes = sizeof c->ports;
+  return &c->ports;
+}
+
+static void close_lines(struct rondo_carrier *c) {
+  const struct timespec pause = {0, CLOSE_PAUSE_NS};
+  for (uint32_t i = 0; i < c->line_count; i++)
+    ucx_cut(c, i);
+  for (struct line *line = c->incoming; line; line = line->next)
+    line_close(c, line);
+  for (uint32_t i = 0; c->closing && i < CLOSE_TURNS; i++)
+    if (!UCX(ucp_worker_progress)(c->worker))
+      nanosleep(&pause, NULL);
+}
+
+static void free_lines(struct rondo_carrier *c) {
+  for (uint32_t i = 0; i < c->line_count; i++)
+    free(c->lines[i]);
+  free(c->lines);
+  while (c->incoming) {
+    struct line *line = c->incoming;
+    c->incoming = line->next;
+    free(line);
+  }
+  while (c->idle) {
+    struct operation *o = c->idle;
+    c->idle = o->next;
+    free(o);
+  }
+}
+
+static void ucx_close(struct rondo_carrier *c) {
+  c->is_closed = 1;
+  if (c->worker)
+    (void)accept_requests(c);
+  close_lines(c);
+  for (int i = 0; i < 2; i++)
+    if (c->listeners[i])
+      UCX(ucp_listener_destroy)(c->listeners[i]);
+  if (c->worker)
+    UCX(ucp_worker_destroy)(c->worker);
+  if (c->context)
+    UCX(ucp_cleanup)(c->context);
+  if (c->wake_fd >= 0)
+    close(c->wake_fd);
+  free_lines(c);
+  free(c);
+}
+
+// Returns the port, in network order, or 0.
+static uint16_t listen_on(struct rondo_carrier *c, const struct sockaddr *address, socklen_t bytes,
+                          ucp_listener_h *listener) {
+  ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                  .sockaddr = {address, bytes},
+                                  .conn_handler = {on_request, c}};
+  ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+  if (UCX(ucp_listener_create)(c->worker, &params, listener) != UCS_OK) {
+    *listener = NULL;
+    return 0;
+  }
+  if (UCX(ucp_listener_query)(*listener, &attr) != UCS_OK)
+    return 0;
+  return attr.sockaddr.ss_family == AF_INET ? ((struct sockaddr_in *)&attr.sockaddr)->sin_port
+                                            : ((struct sockaddr_in6 *)&attr.sockaddr)->sin6_port;
+}
+
+static ucs_status_t listen_on_all(struct rondo_carrier *c) {
+  struct sockaddr_in ipv4 = {.sin_family = AF_INET};
+  struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+  c->ports.ipv4 = listen_on(c, (struct sockaddr *)&ipv4, sizeof ipv4, &c->listeners[0]);
+  c->ports.ipv6 = listen_on(c, (struct sockaddr *)&ipv6, sizeof ipv6, &c->listeners[1]);
+  return c->ports.ipv4 || c->ports.ipv6 ? UCS_OK : UCS_ERR_NO_DEVICE;
+}
+
+// Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind.
+static ucs_status_t read_config(ucp_config_t **config) {
+  ucs_status_t status = UCX(ucp_config_read)(NULL, NULL, config);
+  if (status == UCS_OK && !getenv("UCX_TLS"))
+    status = UCX(ucp_config_modify)(*config, "TLS", "^sm");
+  return status;
+}
+
+static ucs_status_t open_context(struct rondo_carrier *c) {
+  ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+                         .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                         .name = "rondo"};
+  ucp_config_t *config = NULL;
+  ucs_status_t status = read_config(&config);
+  if (status == UCS_OK)
+    status = UCX(ucp_init_version)(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &c->context);
+  if (config)
+    UCX(ucp_config_release)(config);
+  return status;
+}
+
+static ucs_status_t open_worker(struct rondo_carrier *c) {
+  ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+  ucp_am_handler_param_t handler = {
+      .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                    UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+      .id = MESSAGE_ID,
+      .flags = UCP_AM_FLAG_WHOLE_MSG,
+      .cb = on_message,
+      .arg = c};
+  ucs_status_t status = open_context(c);
+  if (status == UCS_OK)
+    status = UCX(ucp_worker_create)(c->context, &worker, &c->worker);
+  if (status == UCS_OK)
+    status = UCX(ucp_worker_set_am_recv_handler)(c->worker, &handler);
+  if (status == UCS_OK)
+    status = UCX(ucp_worker_get_efd)(c->worker, &c->worker_fd);
+  if (status == UCS_OK)
+    status = listen_on_all(c);
+  return status;
+}
+
+static int ucx_open(uint32_t process, const struct rondo_carrier_events *events, void *arg,
+                    struct rondo_carrier **out, char *why, size_t why_bytes) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)process;
+  pthread_once(&once, load_library);
+  if (library.status != RONDO_SUCCESS) {
+    (void)snprintf(why, why_bytes, "%s", library.why);
+    return library.status;
+  }
+  struct rondo_carrier *c = calloc(1, sizeof *c);
+  if (!c)
+    return RONDO_ERR_NO_MEMORY;
+  c->events = events;
+  c->arg = arg;
+  c->worker_fd = -1;
+  c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  ucs_status_t status = c->wake_fd >= 0 ? open_worker(c) : UCS_ERR_IO_ERROR;
+  if (status == UCS_OK) {
+    *out = c;
+    return RONDO_SUCCESS;
+  }
+  (void)snprintf(why, why_bytes, "UCX does not start: %s", UCX(ucs_status_string)(status));
+  ucx_close(c);
+  return RONDO_ERR_SYSTEM;
+}
+
+const struct rondo_carrier_calls rondo_ucx_carrier = {.name = "ucx",
+                                                      .open = ucx_open,
+                                                      .address = ucx_address,
+                                                      .connect = ucx_connect,
+                                                      .send = ucx_send,
+                                                      .turn = ucx_turn,
+                                                      .wait = ucx_wait,
+                                                      .wake = ucx_wake,
+                                                      .cut = ucx_cut,
+                                                      .close = ucx_close};

@@ -1,0 +1,13 @@
+// What stands for UCX where its headers were not found.
+#include <stdio.h>
+
+#include "runtime/transport/ucx/ucx.h"
+
+static int open_none(uint32_t process, const struct rondo_carrier_events *events, void *arg,
+                     struct rondo_carrier **out, char *why, size_t why_bytes) {
+  (void)process, (void)events, (void)arg, (void)out;
+  (void)snprintf(why, why_bytes, "this library was built without UCX");
+  return RONDO_ERR_UNSUPPORTED;
+}
+
+const struct rondo_carrier_calls rondo_ucx_carrier = {.name = "ucx", .open = open_none};

@@ -1,0 +1,111 @@
+#include "tests/support/machines.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COMMAND_BYTES 256u
+
+static pid_t holders[RONDO_MACHINES_MAX];
+static uint32_t holder_count;
+
+// Runs a command of the shell; 1 if it succeeded.
+__attribute__((format(printf, 1, 2))) static int run(const char *format, ...) {
+  char command[COMMAND_BYTES];
+  va_list args;
+  va_start(args, format);
+  // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): clang 14 does not see the va_start
+  (void)vsnprintf(command, sizeof command, format, args);
+  va_end(args);
+  // NOLINTNEXTLINE(cert-env33-c,bugprone-command-processor): the command is ours
+  return system(command) == 0;
+}
+
+// A user who is not root may have namespaces of a user namespace.
+static int leave_network(void) {
+  return unshare(CLONE_NEWNET) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
+}
+
+// A process that does nothing but to be in a namespace, and says when it is.
+static void hold(int ready) {
+  char said = 0;
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (unshare(CLONE_NEWNET) || write(ready, &said, 1) != 1)
+    _exit(1);
+  for (;;)
+    pause();
+}
+
+static int start_holder(uint32_t machine) {
+  int ready[2];
+  char said;
+  if (pipe(ready))
+    return 0;
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0)
+    hold(ready[1]);
+  close(ready[1]);
+  int works = pid > 0 && read(ready[0], &said, 1) == 1;
+  close(ready[0]);
+  if (pid > 0) {
+    holders[machine] = pid;
+    holder_count = machine + 1;
+  }
+  return works;
+}
+
+static int configure(uint32_t machine) {
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid == 0) {
+    rondo_machines_enter(machine);
+    _exit(!run("ip link set lo up && ip addr add 10.77.0.%u/24 dev eth0 && ip link set eth0 up",
+               machine + 1));
+  }
+  int end = 1;
+  return pid > 0 && waitpid(pid, &end, 0) == pid && end == 0;
+}
+
+int rondo_machines_open(uint32_t count) {
+  int works = run("ip -V >/dev/null 2>&1") && leave_network() &&
+              run("ip link set lo up && ip link add rondo type bridge && ip link set rondo up");
+  for (uint32_t i = 0; i < count && works; i++)
+    works = start_holder(i) &&
+            run("ip link add rondo%u type veth peer name eth0 netns %d", i, (int)holders[i]) &&
+            run("ip link set rondo%u master rondo up", i) && configure(i);
+  if (works)
+    return 1;
+  rondo_machines_close();
+  printf("skipped: namespaces, a bridge or ip (Debian: iproute2) are not to be had here\n");
+  return 0;
+}
+
+void rondo_machines_enter(uint32_t machine) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/ns/net", (int)holders[machine]);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || setns(fd, CLONE_NEWNET)) {
+    fprintf(stderr, "a process cannot enter machine %u\n", machine);
+    _exit(1);
+  }
+  close(fd);
+}
+
+void rondo_machines_link(uint32_t machine, int up) {
+  (void)run("ip link set rondo%u %s", machine, up ? "up" : "down");
+}
+
+void rondo_machines_close(void) {
+  for (uint32_t i = 0; i < holder_count; i++) {
+    kill(holders[i], SIGKILL);
+    (void)waitpid(holders[i], NULL, 0);
+  }
+  holder_count = 0;
+}
