@@ -42,9 +42,9 @@ enum rondo_fault {
   RONDO_FAULT_COMM_FAILS_ALONE, // a communicator that has failed does not tell its collectives
   RONDO_FAULT_EVICTS_IDLE,      // what a cache drops follows from what has ended
   RONDO_FAULT_EXCHANGE_CACHED,  // an uneven all-to-all is found by its signature
-  RONDO_FAULT_CLOSE_UNCOUNTED, // a link between machines is over before all that was sent has come
-  RONDO_FAULT_MIRROR_EARLY,    // a slot is used again while the proxy sends from it
-  RONDO_FAULT_LOSS_UNTOLD,     // what a link that was cut has lost is believed to have come
+  RONDO_FAULT_CLOSE_UNCOUNTED,  // a link between machines is over before all that was sent has come
+  RONDO_FAULT_MIRROR_EARLY,     // a slot is used again while the proxy sends from it
+  RONDO_FAULT_LOSS_UNTOLD,      // what a link that was cut has lost is believed to have come
   RONDO_FAULT_COUNT
 };
 

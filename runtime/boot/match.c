@@ -533,7 +533,8 @@ void rondo_match_over(struct rondo_world *world, struct rondo_proxy_link *far, i
     comm->links[i].is_owed = 0;
     // Its producer may have taken leave already, and believe that all has come.
     if (!is_whole && comm->present && !RONDO_FAULT(LOSS_UNTOLD))
-      fail_together(world, m, comm, RONDO_ERR_PEER, comm->members[comm->links[i].from]);
+      fail_together(world, m, comm,
+                    &(struct verdict){RONDO_ERR_PEER, comm->members[comm->links[i].from], ""});
   }
   drop(m, comm);
 }

@@ -13,17 +13,17 @@
 
 // The `type` of a message of the mesh.
 enum rondo_notice_type {
-  RONDO_NOTICE_HELLO = 16, // first of all: my arena is so large, at this address; its descriptor
-  RONDO_NOTICE_REGISTER,   // one of my ranks has registered this
-  RONDO_NOTICE_DEREGISTER, // ... and is gone, after so many runs
-  RONDO_NOTICE_FAIL,       // the registration of this rank, yours or mine, has failed
-  RONDO_NOTICE_RELEASE,    // this connector of yours is not used, and will not be
-  RONDO_NOTICE_ASK,        // answer this
-  RONDO_NOTICE_ANSWER,     // I am here
-  RONDO_NOTICE_EVICT,      // I go on without you
-  RONDO_NOTICE_JOURNAL,    // a rank here writes its calls there (runtime/order/journal.c)
+  RONDO_NOTICE_HELLO = 16,  // first of all: my arena is so large, at this address; its descriptor
+  RONDO_NOTICE_REGISTER,    // one of my ranks has registered this
+  RONDO_NOTICE_DEREGISTER,  // ... and is gone, after so many runs
+  RONDO_NOTICE_FAIL,        // the registration of this rank, yours or mine, has failed
+  RONDO_NOTICE_RELEASE,     // this connector of yours is not used, and will not be
+  RONDO_NOTICE_ASK,         // answer this
+  RONDO_NOTICE_ANSWER,      // I am here
+  RONDO_NOTICE_EVICT,       // I go on without you
+  RONDO_NOTICE_JOURNAL,     // a rank here writes its calls there (runtime/order/journal.c)
   RONDO_NOTICE_COMM_FAILED, // a communicator has failed (runtime/order/spread.c)
-  RONDO_NOTICE_PROXY       // first of all, where no memory is shared: my proxy's address
+  RONDO_NOTICE_PROXY        // first of all, where no memory is shared: my proxy's address
 };
 
 struct rondo_notice_hello {

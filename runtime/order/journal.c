@@ -109,9 +109,12 @@ static void tell(struct rondo_world *world, const struct rondo_journal_place *pl
     return;
   n.is_over = (uint32_t)place->is_over;
   n.at = (uint64_t)((char *)place->journal - (char *)rondo_arena_base(world->arena));
-  for (uint32_t i = 0; i < place->neighbour_count; i++)
-    rondo_peers_send(world, rondo_peers_where(world, place->neighbours[i]), RONDO_NOTICE_JOURNAL,
-                     &n, sizeof n);
+  // Where no memory is shared nobody could read it.
+  for (uint32_t i = 0; i < place->neighbour_count; i++) {
+    uint32_t process = rondo_peers_where(world, place->neighbours[i]);
+    if (process < world->peer_count && world->peers[process].reach == RONDO_TRANSPORT_SHARED_MEMORY)
+      rondo_peers_send(world, process, RONDO_NOTICE_JOURNAL, &n, sizeof n);
+  }
 }
 
 static void announce_node(const void *node, VISIT order, void *arg) {
