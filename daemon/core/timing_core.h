@@ -2,8 +2,8 @@
 // part of its work, in ticks of a clock that the driver names.
 //
 // A build with RONDO_TIMING=1 takes them; in every other one the marks in the shared source are nothing
-// at all, so the product pays nothing. A tick costs a sample two looks at the clock and two stores that
-// nobody waits for; parts that lie within others are in those others' samples, and so is that cost.
+// at all, so the product pays nothing. A sample costs two looks at the clock and two stores that nobody
+// waits for; parts that lie within others are in those others' samples, and so is that cost.
 //
 //   driver: rondo_timing_begin -> RONDO_TIMED_BEGIN ... RONDO_TIMED_END -> rondo_timing_end
 #ifndef RONDO_DAEMON_CORE_TIMING_CORE_H
