@@ -4,6 +4,7 @@
 
 #include "examples/kit/shape.h"
 #include "tests/gpu/job.h"
+#include "tests/support/combinations.h"
 
 #define GUARD 0xa5
 #define GUARD_BYTES 64u
@@ -41,29 +42,6 @@ static void random_bytes(unsigned char *bytes, uint64_t count) {
     bytes[i] = (unsigned char)gpu_random(256);
 }
 
-// ------------------------------------------------------------------- combinations --
-
-#define REDUCING_KINDS 3u
-#define MOVING_KINDS 5u
-#define COMBINATIONS                                                                               \
-  (REDUCING_KINDS * RONDO_DTYPE_COUNT * RONDO_REDOP_COUNT + MOVING_KINDS * RONDO_DTYPE_COUNT)
-
-// The i-th kind × type × reduction.
-static struct rondo_kit_shape combination(uint32_t i) {
-  static const int reducing[REDUCING_KINDS] = {RONDO_ALL_REDUCE, RONDO_REDUCE_SCATTER,
-                                               RONDO_REDUCE};
-  static const int moving[MOVING_KINDS] = {RONDO_ALL_GATHER, RONDO_BROADCAST, RONDO_ALL_TO_ALL,
-                                           RONDO_GATHER, RONDO_SCATTER};
-  struct rondo_kit_shape s = {0};
-  s.dtype = (int)(i % RONDO_DTYPE_COUNT);
-  i /= RONDO_DTYPE_COUNT;
-  int is_moving = i < MOVING_KINDS;
-  i -= is_moving ? 0 : MOVING_KINDS;
-  s.kind = is_moving ? moving[i] : reducing[i % REDUCING_KINDS];
-  s.redop = is_moving ? RONDO_SUM : (int)(i / REDUCING_KINDS);
-  return s;
-}
-
 // ------------------------------------------------------------------------- matrix --
 
 struct matrix_case {
@@ -74,7 +52,7 @@ struct matrix_case {
 
 static struct matrix_case random_case(uint32_t i, uint32_t ranks) {
   static const uint64_t counts[] = {0, 1, 2, 3, 5, 17, 64, 127, 1000, 4099, 20011};
-  struct matrix_case m = {.shape = combination(i)};
+  struct matrix_case m = {.shape = rondo_test_combination(i)};
   m.shape.rank_count = ranks;
   m.shape.root = (uint32_t)gpu_random(ranks);
   m.shape.count = counts[gpu_random(sizeof counts / sizeof *counts)];
@@ -142,7 +120,7 @@ static void matrix(uint32_t ranks, int devices, uint32_t step) {
   struct area areas[MAX_RANKS] = {{0}};
   job_open(&j, ranks, devices, NULL);
   areas_open(&j, areas);
-  for (uint32_t i = ranks % step; i < COMBINATIONS; i += step) {
+  for (uint32_t i = ranks % step; i < RONDO_TEST_COMBINATIONS; i += step) {
     struct matrix_case m = random_case(i, ranks);
     run_case(&j, areas, i, &m);
   }
@@ -236,8 +214,8 @@ void case_bits(void) {
   for (uint32_t ranks = 1; ranks <= MAX_RANKS; ranks++) {
     struct twins t = {0};
     twins_open(&t, ranks);
-    for (uint32_t i = ranks % step; i < COMBINATIONS; i += step) {
-      struct rondo_kit_shape s = combination(i);
+    for (uint32_t i = ranks % step; i < RONDO_TEST_COMBINATIONS; i += step) {
+      struct rondo_kit_shape s = rondo_test_combination(i);
       s.rank_count = ranks;
       s.root = (uint32_t)gpu_random(ranks);
       s.count = 1 + gpu_random(5000);

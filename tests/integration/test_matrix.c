@@ -12,6 +12,7 @@
 
 #include "examples/kit/shape.h"
 #include "examples/kit/team.h"
+#include "tests/support/combinations.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/named.h"
@@ -49,29 +50,6 @@ struct buffers {
 };
 
 static struct lot lot;
-
-// ----------------------------------------------------------------- combinations --
-
-#define REDUCING_KINDS 3u
-#define MOVING_KINDS 5u
-#define COMBINATIONS                                                                               \
-  (REDUCING_KINDS * RONDO_DTYPE_COUNT * RONDO_REDOP_COUNT + MOVING_KINDS * RONDO_DTYPE_COUNT)
-
-// The i-th kind × type × reduction.
-static struct rondo_kit_shape combination(uint32_t i) {
-  static const int reducing[REDUCING_KINDS] = {RONDO_ALL_REDUCE, RONDO_REDUCE_SCATTER,
-                                               RONDO_REDUCE};
-  static const int moving[MOVING_KINDS] = {RONDO_ALL_GATHER, RONDO_BROADCAST, RONDO_ALL_TO_ALL,
-                                           RONDO_GATHER, RONDO_SCATTER};
-  struct rondo_kit_shape s = {0};
-  s.dtype = (int)(i % RONDO_DTYPE_COUNT);
-  i /= RONDO_DTYPE_COUNT;
-  int is_moving = i < MOVING_KINDS;
-  i -= is_moving ? 0 : MOVING_KINDS;
-  s.kind = is_moving ? moving[i] : reducing[i % REDUCING_KINDS];
-  s.redop = is_moving ? RONDO_SUM : (int)(i / REDUCING_KINDS);
-  return s;
-}
 
 static const uint64_t counts[] = {0, 1, 2, 3, 5, 17, 64, 127, 1000, 4099, 20011};
 #define COUNTS (sizeof counts / sizeof *counts)
@@ -233,7 +211,7 @@ static void sample(uint32_t ranks, uint32_t case_count, uint32_t *next, uint64_t
   lot.case_count = case_count;
   for (uint32_t i = 0; i < case_count; i++) {
     struct matrix_case *m = &lot.cases[i];
-    m->shape = combination((*next)++ % COMBINATIONS);
+    m->shape = rondo_test_combination((*next)++ % RONDO_TEST_COMBINATIONS);
     m->shape.rank_count = ranks;
     m->shape.root = (uint32_t)(rondo_test_random(random) % ranks);
     m->shape.count = counts[rondo_test_random(random) % COUNTS];
@@ -254,7 +232,7 @@ static void a_sample_is_exact_and_repeatable(void **state) {
   for (uint32_t round = 0; round < rondo_test_load(4, 1); round++)
     for (size_t i = 0; i < COUNT_OF(rank_counts); i++)
       sample(rank_counts[i], case_count, &next, &random);
-  assert_true(next >= rondo_test_load(COMBINATIONS, 1));
+  assert_true(next >= rondo_test_load(RONDO_TEST_COMBINATIONS, 1));
 }
 
 static void sixty_four_ranks_share_a_process(void **state) {
@@ -277,10 +255,10 @@ static void sixty_four_ranks_share_a_process(void **state) {
 
 static void fill_full(uint32_t ranks, uint32_t first, uint64_t *random) {
   lot.case_count = 0;
-  for (uint32_t k = first; k < COMBINATIONS && k < first + FULL_LOT; k++) {
+  for (uint32_t k = first; k < RONDO_TEST_COMBINATIONS && k < first + FULL_LOT; k++) {
     for (size_t i = 0; i < 2 * COUNTS; i++) {
       struct matrix_case *m = &lot.cases[lot.case_count++];
-      m->shape = combination(k);
+      m->shape = rondo_test_combination(k);
       m->shape.rank_count = ranks;
       m->shape.root = (uint32_t)(rondo_test_random(random) % ranks);
       m->shape.count = counts[i / 2];
@@ -301,12 +279,12 @@ static void run_full(uint32_t ranks, const struct rondo_config *c) {
   uint64_t random = ranks * 64 + c->blocks;
   uint32_t cases = 0;
   double begun = seconds();
-  for (uint32_t first = 0; first < COMBINATIONS; first += FULL_LOT) {
+  for (uint32_t first = 0; first < RONDO_TEST_COMBINATIONS; first += FULL_LOT) {
     fill_full(ranks, first, &random);
     run_lot(ranks, c);
     cases += lot.case_count;
   }
-  assert_int_equal(cases, COMBINATIONS * 2 * COUNTS);
+  assert_int_equal(cases, RONDO_TEST_COMBINATIONS * 2 * COUNTS);
   printf("%u ranks, %u blocks, slots of %u: %u cases in %.1f s\n", ranks, c->blocks, c->slot_bytes,
          cases, seconds() - begun);
   (void)fflush(stdout);
