@@ -321,10 +321,14 @@ void explore_machine_init_comms(struct explore_machine *m, uint64_t seed, int tr
   program.flavour = EXPLORE_PLAIN;
   program.coll_count = program.cuts = 0;
   program.cfg.max_collectives = 0;
+  // What only a journal can find is found where memory is shared.
+  int odd = seed % 2 == 1;
+  if (odd)
+    memset(program.machine_of, 0, sizeof program.machine_of);
   m->trace = trace;
   m->has_comms = 1;
   explore_machine_start(m, &program);
-  explore_comm_init(m, seed % 2 == 1);
+  explore_comm_init(m, odd);
 }
 
 // --------------------------------------------------------------------- ending -
