@@ -18,6 +18,8 @@
 // A wait comes back so often to see whether the program is to end.
 #define SLICE_NS (100 * RONDO_KIT_MILLISECOND_NS)
 #define DRAIN_NS (10 * RONDO_KIT_SECOND_NS)
+// The ranks of a fleet have spoken to each other just before: one that does not come has died since.
+#define JOIN_NS (30 * RONDO_KIT_SECOND_NS)
 
 struct collective {
   struct rondo_collective handle;
@@ -234,6 +236,7 @@ static bool open_context(struct rank *self) {
   config.order = o->order;
   config.budget = self->stage->program->budget;
   config.report_on_timeout = 0; // the demo waits in slices and reports once
+  config.join_timeout_ns = self->stage->program->fleet ? JOIN_NS : 0;
   return succeeded(self, "rondo_init", rondo_init(&self->context, &config));
 }
 
@@ -399,9 +402,7 @@ static struct stage *stage_create(const struct demo_program *program,
   stage->local = program->fleet ? 1 : ranks;
   rondo_kit_barrier_init(&stage->barrier, stage->local);
   sem_init(&stage->left, 0, 0);
-  bool complete = program->fleet ? rondo_kit_fleet_new_id(program->fleet, &stage->id,
-                                                          demo_is_interrupted) == RONDO_SUCCESS
-                                 : rondo_unique_id_create(&stage->id) == RONDO_SUCCESS;
+  bool complete = true;
   for (uint32_t r = stage->first; r < stage->first + stage->local; r++) {
     stage->ranks[r].stage = stage;
     stage->ranks[r].rank = r;
@@ -412,6 +413,21 @@ static struct stage *stage_create(const struct demo_program *program,
     return stage;
   stage_destroy(stage);
   return NULL;
+}
+
+// Gives all ranks of the job one id. Of a fleet that cannot agree on one, the program has ended here.
+static bool find_id(struct stage *stage) {
+  struct rondo_kit_fleet *fleet = stage->program->fleet;
+  struct rank *self = &stage->ranks[stage->first];
+  if (!fleet)
+    return succeeded(self, "rondo_unique_id_create", rondo_unique_id_create(&stage->id));
+  int status = rondo_kit_fleet_new_id(fleet, &stage->id, demo_is_interrupted);
+  stage->outcome->is_apart = status != RONDO_SUCCESS;
+  if (status == RONDO_ERR_TIMEOUT && demo_is_interrupted())
+    end_stage(stage, DEMO_INTERRUPTED);
+  else
+    succeeded(self, "the fleet", status);
+  return status == RONDO_SUCCESS;
 }
 
 // Of all ranks of this process.
@@ -450,6 +466,19 @@ static void add_up(const struct stage *stage) {
   }
 }
 
+// Returns 0, or -1 if there are no threads.
+static int perform(struct stage *stage, void (*progress)(void *arg, uint32_t done), void *arg) {
+  struct rondo_kit_team team = {stage->local, false, rank_main, stage};
+  uint64_t start_ns = rondo_kit_now_ns();
+  struct rondo_kit_crew *crew = rondo_kit_team_start(&team);
+  if (!crew)
+    return -1;
+  watch(stage, progress, arg);
+  rondo_kit_team_join(crew);
+  stage->outcome->elapsed_ns = rondo_kit_now_ns() - start_ns;
+  return 0;
+}
+
 int demo_program_run(const struct demo_program *program, void (*progress)(void *arg, uint32_t done),
                      void *arg, struct demo_outcome *outcome) {
   uint32_t ranks = program->options->ranks;
@@ -459,17 +488,10 @@ int demo_program_run(const struct demo_program *program, void (*progress)(void *
   struct stage *stage = outcome->ranks ? stage_create(program, outcome) : NULL;
   if (!stage)
     return -1;
-  struct rondo_kit_team team = {stage->local, false, rank_main, stage};
-  uint64_t start_ns = rondo_kit_now_ns();
-  struct rondo_kit_crew *crew = rondo_kit_team_start(&team);
-  if (crew) {
-    watch(stage, progress, arg);
-    rondo_kit_team_join(crew);
-  }
-  outcome->elapsed_ns = rondo_kit_now_ns() - start_ns;
+  int status = find_id(stage) ? perform(stage, progress, arg) : 0;
   add_up(stage);
   stage_destroy(stage);
-  return crew ? 0 : -1;
+  return status;
 }
 
 void demo_outcome_fini(struct demo_outcome *outcome) {

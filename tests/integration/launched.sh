@@ -5,7 +5,8 @@
 #   environment  what torchrun sets
 #   mpirun       mpirun itself
 #   interrupt    as environment; rank 1 gets SIGINT when rank 0 has begun: all end with status 130
-#   kill         the same with rank 2 and SIGKILL: the others end with status 1 and name it
+#   kill         the same with rank 2 and SIGKILL, at once or within a second, which may be before its
+#                job has begun or in a run: the others end with status 1 and name it
 #
 # Exit status: 0 all did as they should; 77 that launcher is not here.
 set -euo pipefail
@@ -93,6 +94,7 @@ interrupt() {
 lose_one() {
   start_kept "$@"
   await_begin
+  ((RANDOM % 2 == 0)) || sleep "0.$((RANDOM % 10))"
   kill -KILL "${pids[2]}"
   expect 0 1
   expect 1 1
