@@ -1,0 +1,286 @@
+// The links of a proxy: their numbers, their connectors, and their end.
+#include <stdlib.h>
+
+#include "queues/platform/explore.h"
+#include "runtime/transport/proxy_state.h"
+
+#define INDEX_BITS                                                                                 \
+  24u // of a link's number: where it is in the table; the rest tells it from earlier ones
+
+// ------------------------------------------------------------------- numbers ---
+
+// Only the thread, whose this is, takes links out of the table.
+struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t number,
+                                               uint32_t process) {
+  uint64_t index = number & ((UINT64_C(1) << INDEX_BITS) - 1);
+  pthread_mutex_lock(&p->lock);
+  struct rondo_proxy_link *link = index < p->table_count ? p->table[index] : NULL;
+  pthread_mutex_unlock(&p->lock);
+  return link && link->number == number && link->config.process == process ? link : NULL;
+}
+
+static int grow_table(struct rondo_proxy *p) {
+  uint32_t capacity = p->table_capacity ? 2 * p->table_capacity : 64;
+  if (capacity > UINT32_C(1) << INDEX_BITS)
+    return 0;
+  struct rondo_proxy_link **grown = realloc(p->table, capacity * sizeof(void *));
+  if (!grown)
+    return 0;
+  p->table = grown;
+  p->table_capacity = capacity;
+  return 1;
+}
+
+// Gives the link a place in the table, and a number that no link has had before.
+static int enter(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  uint32_t index = 0;
+  while (index < p->table_count && p->table[index])
+    index++;
+  if (index == p->table_capacity && !grow_table(p))
+    return 0;
+  p->table_count += index == p->table_count;
+  p->table[index] = link;
+  link->number = ++p->serial << INDEX_BITS | index;
+  link->next = p->fresh;
+  p->fresh = link;
+  return 1;
+}
+
+// --------------------------------------------------------------------- slots ---
+
+void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *link,
+                              const struct rondo_proxy_head *head) {
+  struct rondo_endpoint end = {.connector = link->lanes[head->block].end.connector};
+  end.sequence = head->sequence;
+  link->received++;
+  rondo_proxy_count(&p->counters.slots_received);
+  rondo_connector_publish(&end, NULL, head->bytes);
+}
+
+int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
+                             const struct rondo_proxy_head *head) {
+  if (!link->config.is_outgoing && head->block < link->config.blocks) {
+    struct rondo_connector *c = rondo_proxy_connector(link, head->block);
+    uint32_t consumed = rondo_load_acquire_u32(&c->consumed); // C4
+    uint32_t most = c->payload ? c->slot_bytes : RONDO_CONNECTOR_INLINE_BYTES;
+    most = most < RONDO_CONNECTOR_INLINE_BYTES ? RONDO_CONNECTOR_INLINE_BYTES : most;
+    return head->sequence - consumed < c->slot_count && head->bytes <= most &&
+           !(link->lanes[head->block].busy & rondo_proxy_bit(c, head->sequence)) &&
+           rondo_load_relaxed_u32(&rondo_connector_slot(c, head->sequence)->mark) !=
+               head->sequence + 1;
+  }
+  return 0;
+}
+
+void rondo_proxy_link_release(struct rondo_proxy_link *link, uint32_t block) {
+  struct rondo_proxy_lane *lane = &link->lanes[block];
+  struct rondo_connector *c = rondo_proxy_connector(link, block);
+  uint32_t before = lane->released;
+  int is_early = RONDO_FAULT(MIRROR_EARLY);
+  uint32_t end = is_early ? lane->end.sequence : lane->credited;
+  while (lane->released != end && (is_early || !(lane->busy & rondo_proxy_bit(c, lane->released))))
+    lane->released++;
+  if (lane->released != before)
+    rondo_store_release_u32(&c->consumed, lane->released); // C3
+}
+
+static int serve_outgoing(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  int moved = 0;
+  int is_empty = 1;
+  for (uint32_t b = 0; b < link->config.blocks; b++) {
+    const struct rondo_slot *slot = rondo_connector_try_peek(&link->lanes[b].end);
+    while (slot && rondo_proxy_send_slot(p, link, b, slot)) {
+      moved = 1;
+      slot = rondo_connector_try_peek(&link->lanes[b].end);
+    }
+    is_empty &= !slot;
+  }
+  if (!link->is_closing || link->has_said_close || !is_empty)
+    return moved;
+  struct rondo_proxy_head head = {
+      .link = link->back, .back = link->number, .count = link->sent, .type = RONDO_PROXY_CLOSE};
+  link->has_said_close = rondo_proxy_say(p, link->config.process, &head);
+  return moved | link->has_said_close;
+}
+
+// Tells the producer's side what has been consumed.
+static int serve_incoming(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  int moved = 0;
+  if (link->back == UINT64_MAX)
+    return 0; // nothing has come yet
+  for (uint32_t b = 0; b < link->config.blocks; b++) {
+    struct rondo_proxy_lane *lane = &link->lanes[b];
+    uint32_t consumed = rondo_load_acquire_u32(&rondo_proxy_connector(link, b)->consumed); // C4
+    struct rondo_proxy_head head = {.link = link->back, .back = link->number, .sequence = consumed};
+    head.block = (uint16_t)b;
+    head.type = RONDO_PROXY_CREDIT;
+    if (consumed == lane->credited || !rondo_proxy_say(p, link->config.process, &head))
+      continue;
+    lane->credited = consumed;
+    rondo_proxy_count(&p->counters.credits_sent);
+    moved = 1;
+  }
+  return moved;
+}
+
+int rondo_proxy_links_serve(struct rondo_proxy *p) {
+  int moved = 0;
+  for (struct rondo_proxy_link *link = p->links; link; link = link->next) {
+    if (!rondo_proxy_is_reachable(p, link->config.process))
+      continue;
+    if (!link->config.is_outgoing)
+      moved |= serve_incoming(p, link);
+    else if (link->is_bound)
+      moved |= serve_outgoing(p, link);
+  }
+  return moved;
+}
+
+// ------------------------------------------------------------------- the end ---
+
+static int is_whole(const struct rondo_proxy_link *link) {
+  return link->config.is_outgoing || link->is_closing ||
+         (link->is_closed && (link->received == link->count || RONDO_FAULT(CLOSE_UNCOUNTED)));
+}
+
+static int is_over(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
+  if (link->flights)
+    return 0;
+  if (p->peers[link->config.process].is_lost)
+    return 1;
+  if (link->config.is_outgoing)
+    return link->is_closing && (!link->is_bound || link->is_closed);
+  return is_whole(link);
+}
+
+static void forget(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  uint64_t index = link->number & ((UINT64_C(1) << INDEX_BITS) - 1);
+  pthread_mutex_lock(&p->lock);
+  struct rondo_proxy_link **at = &p->dirty;
+  while (*at && *at != link)
+    at = &(*at)->next_dirty;
+  if (*at)
+    *at = link->next_dirty;
+  p->table[index] = NULL;
+  if (link->wants_closed && !--p->closing)
+    pthread_cond_broadcast(&p->drained);
+  pthread_mutex_unlock(&p->lock);
+  free(link);
+}
+
+// Says that all has come which a link that its other side has closed had. Returns 0 to be called again.
+static int acknowledge(struct rondo_proxy *p, const struct rondo_proxy_link *link) {
+  struct rondo_proxy_head answer = {.link = link->back, .type = RONDO_PROXY_CLOSED};
+  if (link->config.is_outgoing || !link->is_closed)
+    return 1;
+  return rondo_proxy_say(p, link->config.process, &answer) ||
+         p->peers[link->config.process].is_lost;
+}
+
+int rondo_proxy_links_retire(struct rondo_proxy *p) {
+  int moved = 0;
+  struct rondo_proxy_link **at = &p->links;
+  while (*at) {
+    struct rondo_proxy_link *link = *at;
+    if (!is_over(p, link) || !acknowledge(p, link)) {
+      at = &link->next;
+      continue;
+    }
+    *at = link->next;
+    moved = 1;
+    p->config.over(p->config.owner, link, is_whole(link));
+    forget(p, link);
+  }
+  return moved;
+}
+
+static void free_links(struct rondo_proxy_link *link) {
+  while (link) {
+    struct rondo_proxy_link *next = link->next;
+    free(link);
+    link = next;
+  }
+}
+
+void rondo_proxy_links_free(struct rondo_proxy *p) {
+  free_links(p->links);
+  free_links(p->fresh);
+  free(p->table);
+}
+
+// --------------------------------------------------------------------- calls ---
+
+void rondo_proxy_links_grant(struct rondo_proxy *p) {
+  while (p->fresh) {
+    struct rondo_proxy_link *link = p->fresh;
+    p->fresh = link->next;
+    link->next = p->links;
+    p->links = link;
+  }
+  while (p->dirty) {
+    struct rondo_proxy_link *link = p->dirty;
+    p->dirty = link->next_dirty;
+    link->is_dirty = 0;
+    if (link->wants_bound)
+      link->back = link->wants_number;
+    link->is_bound = link->wants_bound;
+    link->is_closing = link->wants_closed;
+  }
+}
+
+struct rondo_proxy_link *rondo_proxy_link_create(struct rondo_proxy *p,
+                                                 const struct rondo_proxy_link_config *config) {
+  struct rondo_proxy_link *link = calloc(1, sizeof *link + config->blocks * sizeof *link->lanes);
+  if (!link)
+    return NULL;
+  link->config = *config;
+  link->back = UINT64_MAX;
+  for (uint32_t b = 0; b < config->blocks; b++) {
+    struct rondo_proxy_lane *lane = &link->lanes[b];
+    const struct rondo_connector *c =
+        (const struct rondo_connector *)((const char *)config->first + b * config->stride_bytes);
+    rondo_endpoint_init(&lane->end, c, c->first_sequence);
+    lane->credited = lane->released = c->first_sequence;
+  }
+  pthread_mutex_lock(&p->lock);
+  int entered = enter(p, link);
+  pthread_mutex_unlock(&p->lock);
+  if (entered) {
+    rondo_proxy_tell(p);
+    return link;
+  }
+  free(link);
+  return NULL;
+}
+
+const struct rondo_proxy_link_config *rondo_proxy_link_config(const struct rondo_proxy_link *link) {
+  return &link->config;
+}
+
+uint64_t rondo_proxy_link_number(const struct rondo_proxy_link *link) { return link->number; }
+
+static void make_dirty(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  if (link->is_dirty)
+    return;
+  link->is_dirty = 1;
+  link->next_dirty = p->dirty;
+  p->dirty = link;
+}
+
+void rondo_proxy_link_bind(struct rondo_proxy *p, struct rondo_proxy_link *link, uint64_t number) {
+  pthread_mutex_lock(&p->lock);
+  link->wants_bound = 1;
+  link->wants_number = number;
+  make_dirty(p, link);
+  pthread_mutex_unlock(&p->lock);
+  rondo_proxy_tell(p);
+}
+
+void rondo_proxy_link_close(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  pthread_mutex_lock(&p->lock);
+  p->closing += !link->wants_closed;
+  link->wants_closed = 1;
+  make_dirty(p, link);
+  pthread_mutex_unlock(&p->lock);
+  rondo_proxy_tell(p);
+}

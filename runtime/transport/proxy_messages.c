@@ -1,0 +1,243 @@
+// What goes over the wire: flights, what is sent, and what comes.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/transport/proxy_state.h"
+
+// ------------------------------------------------------------------ flights ---
+
+static struct rondo_proxy_flight *flight_take(struct rondo_proxy *p) {
+  struct rondo_proxy_flight *f = p->idle;
+  if (f)
+    p->idle = f->next;
+  else
+    f = malloc(sizeof *f);
+  if (f)
+    memset(f, 0, sizeof *f);
+  return f;
+}
+
+static void flight_give(struct rondo_proxy *p, struct rondo_proxy_flight *f) {
+  f->next = p->idle;
+  p->idle = f;
+}
+
+void rondo_proxy_flights_free(struct rondo_proxy *p) {
+  while (p->idle) {
+    struct rondo_proxy_flight *f = p->idle;
+    p->idle = f->next;
+    free(f);
+  }
+}
+
+// ------------------------------------------------------------------ sending ---
+
+static int connect_to(struct rondo_proxy *p, uint32_t process) {
+  struct rondo_proxy_peer *peer = &p->peers[process];
+  if (peer->is_connected)
+    return RONDO_SUCCESS;
+  pthread_mutex_lock(&p->lock);
+  const void *address = peer->address; // never changes once it is there
+  size_t bytes = peer->address_bytes;
+  pthread_mutex_unlock(&p->lock);
+  int status =
+      address ? p->config.calls->connect(p->carrier, process, address, bytes) : RONDO_ERR_PEER;
+  peer->is_connected = status == RONDO_SUCCESS;
+  return status;
+}
+
+// Sends a message whose head lacks only what is the same in all. The flight is given back by `on_sent`.
+static int post(struct rondo_proxy *p, struct rondo_proxy_flight *f, const void *payload) {
+  struct rondo_proxy_peer *peer = &p->peers[f->to];
+  int status = connect_to(p, f->to);
+  f->head.token = peer->token;
+  f->head.from = p->config.self;
+  struct rondo_carrier_message m = {.to = f->to, .head = &f->head, .head_bytes = sizeof f->head};
+  m.payload = payload;
+  m.bytes = f->head.bytes;
+  m.ticket = f;
+  if (status == RONDO_SUCCESS)
+    status = p->config.calls->send(p->carrier, &m);
+  if (status != RONDO_SUCCESS)
+    rondo_proxy_break(p, m.to, "a message could not be sent");
+  return status;
+}
+
+int rondo_proxy_say(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head) {
+  int can =
+      rondo_proxy_is_reachable(p, to) && (p->peers[to].is_connected || rondo_proxy_has_met(p, to));
+  struct rondo_proxy_flight *f = can ? flight_take(p) : NULL;
+  if (!f)
+    return 0;
+  f->head = *head;
+  f->to = to;
+  if (post(p, f, NULL) == RONDO_SUCCESS)
+    return 1;
+  flight_give(p, f);
+  return 0;
+}
+
+int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, uint32_t block,
+                          const struct rondo_slot *slot) {
+  struct rondo_proxy_lane *lane = &link->lanes[block];
+  uint64_t bit = rondo_proxy_bit(rondo_proxy_connector(link, block), lane->end.sequence);
+  struct rondo_proxy_flight *f = flight_take(p);
+  if (!f)
+    return 0;
+  f->link = link;
+  f->to = link->config.process;
+  f->head =
+      (struct rondo_proxy_head){.link = link->back, .back = link->number, .bytes = slot->bytes};
+  f->head.sequence = lane->end.sequence;
+  f->head.block = (uint16_t)block;
+  f->head.type = RONDO_PROXY_DATA;
+  const void *payload = rondo_connector_payload(&lane->end, slot->bytes);
+  lane->busy |= bit;
+  lane->end.sequence++;
+  link->sent++;
+  link->flights++;
+  rondo_proxy_count(&p->counters.slots_sent);
+  if (post(p, f, payload) == RONDO_SUCCESS)
+    return 1;
+  lane->busy &= ~bit;
+  link->flights--;
+  flight_give(p, f);
+  return 0;
+}
+
+// ---------------------------------------------------------------- receiving ---
+
+// It is of the job, and nobody there says such a thing.
+static void refuse(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+  rondo_proxy_count(&p->counters.refused);
+  rondo_proxy_break(p, head->from, "it sent what no proxy sends");
+}
+
+// Returns where the payload goes, or null.
+static void *take_data(struct rondo_proxy *p, const struct rondo_proxy_head *head, void **ticket) {
+  struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
+  if (!link || link->is_closing)
+    return NULL; // nobody wants it any more
+  if (!rondo_proxy_link_expects(link, head)) {
+    refuse(p, head);
+    return NULL;
+  }
+  link->back = head->back;
+  if (!head->bytes) {
+    rondo_proxy_link_publish(p, link, head);
+    return NULL;
+  }
+  struct rondo_proxy_flight *f = flight_take(p);
+  if (!f) {
+    rondo_proxy_break(p, head->from, "no memory for what it sends");
+    return NULL;
+  }
+  f->head = *head;
+  f->link = link;
+  link->flights++;
+  link->lanes[head->block].busy |=
+      rondo_proxy_bit(rondo_proxy_connector(link, head->block), head->sequence);
+  *ticket = f;
+  struct rondo_endpoint end = {.connector = link->lanes[head->block].end.connector};
+  end.sequence = head->sequence;
+  return rondo_connector_payload(&end, head->bytes);
+}
+
+static void take_credit(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+  struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
+  if (!link)
+    return;
+  if (!link->config.is_outgoing || head->block >= link->config.blocks) {
+    refuse(p, head);
+    return;
+  }
+  struct rondo_proxy_lane *lane = &link->lanes[head->block];
+  // Credits may overtake each other; none is for what was never sent.
+  if ((int32_t)(head->sequence - lane->credited) <= 0 ||
+      (int32_t)(lane->end.sequence - head->sequence) < 0)
+    return;
+  lane->credited = head->sequence;
+  rondo_proxy_link_release(link, head->block);
+}
+
+static void take_close(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+  struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
+  struct rondo_proxy_head answer = {.link = head->back, .type = RONDO_PROXY_CLOSED};
+  if (!link) {
+    (void)rondo_proxy_say(p, head->from, &answer); // nobody waits for the rest of it
+  } else if (link->config.is_outgoing || link->is_closed || head->count < link->received) {
+    refuse(p, head);
+  } else {
+    link->back = head->back;
+    link->count = head->count;
+    link->is_closed = 1;
+  }
+}
+
+static void take_closed(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+  struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
+  if (link && link->config.is_outgoing && link->has_said_close)
+    link->is_closed = 1;
+}
+
+static void *on_arrive(void *arg, const void *head_bytes, size_t size, uint64_t bytes,
+                       void **ticket) {
+  struct rondo_proxy *p = arg;
+  struct rondo_proxy_head head;
+  if (size == sizeof head)
+    memcpy(&head, head_bytes, sizeof head);
+  // Who does not know the token is none of us, and nobody answers for it.
+  if (size != sizeof head || head.token != p->token || head.from >= p->config.process_count ||
+      head.bytes != bytes || !rondo_proxy_is_reachable(p, head.from)) {
+    rondo_proxy_count(&p->counters.refused);
+    return NULL;
+  }
+  if (head.type == RONDO_PROXY_DATA)
+    return take_data(p, &head, ticket);
+  if (head.type == RONDO_PROXY_CREDIT)
+    take_credit(p, &head);
+  else if (head.type == RONDO_PROXY_CLOSE)
+    take_close(p, &head);
+  else if (head.type == RONDO_PROXY_CLOSED)
+    take_closed(p, &head);
+  else
+    refuse(p, &head);
+  return NULL;
+}
+
+static void on_landed(void *arg, void *ticket, int status) {
+  struct rondo_proxy *p = arg;
+  struct rondo_proxy_flight *f = ticket;
+  struct rondo_proxy_link *link = f->link;
+  link->lanes[f->head.block].busy &=
+      ~rondo_proxy_bit(rondo_proxy_connector(link, f->head.block), f->head.sequence);
+  link->flights--;
+  if (status == RONDO_SUCCESS)
+    rondo_proxy_link_publish(p, link, &f->head);
+  else
+    rondo_proxy_break(p, f->head.from, "what it sent did not arrive");
+  flight_give(p, f);
+}
+
+static void on_sent(void *arg, void *ticket, int status) {
+  struct rondo_proxy *p = arg;
+  struct rondo_proxy_flight *f = ticket;
+  struct rondo_proxy_link *link = f->link;
+  if (status != RONDO_SUCCESS)
+    rondo_proxy_break(p, f->to, "a message did not reach it");
+  if (link) {
+    link->lanes[f->head.block].busy &=
+        ~rondo_proxy_bit(rondo_proxy_connector(link, f->head.block), f->head.sequence);
+    link->flights--;
+    rondo_proxy_link_release(link, f->head.block);
+  }
+  flight_give(p, f);
+}
+
+static void on_broken(void *arg, uint32_t process, const char *text) {
+  struct rondo_proxy *p = arg;
+  if (process < p->config.process_count)
+    rondo_proxy_break(p, process, text);
+}
+
+const struct rondo_carrier_events rondo_proxy_events = {on_arrive, on_landed, on_sent, on_broken};
