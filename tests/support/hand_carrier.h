@@ -1,0 +1,74 @@
+// One proxy, and in place of its carrier the hand of a test: the test says what arrives, when a payload has
+// landed and when a message has been sent, and sees what the proxy sends.
+//
+//   rondo_hand_open -> rondo_hand_link ... arrive / land / sent / rondo_proxy_turn -> rondo_hand_close
+//
+// One at a time. The proxy is that of process RONDO_HAND_SELF; all others have been met.
+#ifndef RONDO_TESTS_SUPPORT_HAND_CARRIER_H
+#define RONDO_TESTS_SUPPORT_HAND_CARRIER_H
+
+#include <stdint.h>
+
+#include "runtime/transport/proxy.h"
+#include "runtime/transport/proxy_wire.h"
+
+#define RONDO_HAND_SELF 0u
+#define RONDO_HAND_PROCESSES 3u
+#define RONDO_HAND_LINKS 4u
+#define RONDO_HAND_BLOCKS 2u
+#define RONDO_HAND_SLOTS 4u
+#define RONDO_HAND_SLOT_BYTES 192u
+#define RONDO_HAND_PENDING 64u
+
+// A link of the proxy, with the connectors of its blocks, each in memory of its own size.
+struct rondo_hand_link {
+  struct rondo_proxy_link *link; // null: over
+  uint64_t number;
+  struct rondo_connector *first;
+  uint64_t stride_bytes;
+  int is_whole;                                  // once it is over
+  struct rondo_endpoint ends[RONDO_HAND_BLOCKS]; // of the blocks, the other side of the proxy
+};
+
+// A payload that is to land, or a message that is on its way.
+struct rondo_hand_pending {
+  void *ticket;
+  uint8_t *to;
+  uint64_t bytes;
+};
+
+struct rondo_hand {
+  struct rondo_proxy *proxy;
+  uint64_t token; // of the proxy: what others have to know
+  const struct rondo_carrier_events *events;
+  void *arg;
+  struct rondo_hand_link links[RONDO_HAND_LINKS];
+  uint32_t link_count;
+  struct rondo_hand_pending landing[RONDO_HAND_PENDING], sending[RONDO_HAND_PENDING];
+  uint32_t landing_count, sending_count;
+  struct rondo_proxy_head said; // the last message
+  uint32_t said_count;          // of all
+  uint32_t broken;              // a bit for each process of which the owner has been told
+  int refuses;                  // the carrier refuses to send
+};
+
+extern struct rondo_hand rondo_hand;
+
+void rondo_hand_open(void);
+void rondo_hand_close(void);
+
+// Makes a link with `process`; incoming ones begin at slot `first_sequence`.
+struct rondo_hand_link *rondo_hand_link(uint32_t process, int is_outgoing, uint32_t first_sequence);
+
+// A head as that process would write it for this link.
+struct rondo_proxy_head rondo_hand_head(const struct rondo_hand_link *l, uint16_t type);
+
+// A message arrives. `bytes`: of the payload, of which nothing has landed yet. Returns 1 if the proxy wants it,
+// and then it is the last that is to land.
+int rondo_hand_arrive(const void *head, size_t head_bytes, uint64_t bytes);
+// Payload `i` is written, as a row of `value`, and lands. `status`: of that.
+void rondo_hand_land(uint32_t i, uint8_t value, int status);
+// Message `i` has been sent.
+void rondo_hand_sent(uint32_t i, int status);
+
+#endif // RONDO_TESTS_SUPPORT_HAND_CARRIER_H

@@ -1,0 +1,427 @@
+// What a proxy does with each message that can reach it: those of its protocol, in any order, and all else.
+#include <string.h>
+
+#include "tests/support/hand_carrier.h"
+#include "tests/support/named.h"
+
+#define SMALL 100u
+
+static struct rondo_hand *const hand = &rondo_hand;
+
+static struct rondo_proxy_counters counters(void) {
+  struct rondo_proxy_counters c;
+  rondo_proxy_counters(hand->proxy, &c);
+  return c;
+}
+
+static struct rondo_proxy_head data(const struct rondo_hand_link *l, uint32_t sequence,
+                                    uint32_t bytes) {
+  struct rondo_proxy_head head = rondo_hand_head(l, RONDO_PROXY_DATA);
+  head.sequence = sequence;
+  head.bytes = bytes;
+  return head;
+}
+
+static int arrive(const struct rondo_proxy_head *head) {
+  return rondo_hand_arrive(head, sizeof *head, head->bytes);
+}
+
+static void turn(void) { (void)rondo_proxy_turn(hand->proxy); }
+
+static const struct rondo_slot *peek(const struct rondo_hand_link *l) {
+  return rondo_connector_try_peek(&l->ends[0]);
+}
+
+// A block here publishes `bytes` of `value`.
+static void publish(struct rondo_hand_link *l, uint32_t bytes, uint8_t value) {
+  assert_true(rondo_connector_try_reserve(&l->ends[0]));
+  memset(rondo_connector_payload(&l->ends[0], bytes), value, bytes);
+  rondo_connector_publish(&l->ends[0], NULL, bytes);
+}
+
+static int open_hand(void **state) {
+  (void)state;
+  rondo_hand_open();
+  return 0;
+}
+
+static int close_hand(void **state) {
+  (void)state;
+  rondo_hand_close();
+  return 0;
+}
+
+// ---------------------------------------------------------------- the protocol ---
+
+static void slots_may_arrive_in_any_order(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, UINT32_MAX - 1);
+  struct rondo_proxy_head second = data(l, UINT32_MAX, SMALL);
+  struct rondo_proxy_head first = data(l, UINT32_MAX - 1, SMALL);
+  struct rondo_proxy_head third = data(l, 0, 0);
+  assert_true(arrive(&second) && arrive(&first));
+  assert_false(arrive(&third)); // nothing is to land
+  rondo_hand_land(0, 2, RONDO_SUCCESS);
+  assert_null(peek(l));
+  rondo_hand_land(0, 1, RONDO_SUCCESS);
+  for (uint32_t i = 0; i < 3; i++) {
+    const struct rondo_slot *slot = peek(l);
+    assert_non_null(slot);
+    assert_int_equal(slot->bytes, i < 2 ? SMALL : 0);
+    if (i < 2)
+      assert_int_equal(*(const uint8_t *)rondo_slot_payload(&l->ends[0], slot), i + 1);
+    rondo_connector_consume(&l->ends[0]);
+  }
+  turn();
+  assert_int_equal(hand->said.type, RONDO_PROXY_CREDIT);
+  assert_int_equal(hand->said.sequence, 1);
+  assert_int_equal(hand->said.link, 77);
+  assert_int_equal(counters().refused, 0);
+}
+
+static void a_slot_is_free_when_it_has_been_sent_and_consumed(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, l->link, 99);
+  publish(l, SMALL, 1);
+  publish(l, 8, 2);
+  turn();
+  assert_int_equal(hand->sending_count, 2);
+  struct rondo_proxy_head credit = rondo_hand_head(l, RONDO_PROXY_CREDIT);
+  credit.sequence = 2;
+  assert_false(arrive(&credit));
+  assert_int_equal(l->first->consumed, 0); // both are still being sent
+  rondo_hand_sent(1, RONDO_SUCCESS);
+  assert_int_equal(l->first->consumed, 0); // the first of them is
+  rondo_hand_sent(0, RONDO_SUCCESS);
+  assert_int_equal(l->first->consumed, 2);
+  credit.sequence = 1; // it has been overtaken
+  assert_false(arrive(&credit));
+  credit.sequence = 3; // nobody has sent that
+  assert_false(arrive(&credit));
+  assert_int_equal(l->first->consumed, 2);
+  assert_int_equal(hand->broken, 0);
+}
+
+static void a_link_ends_with_its_last_slot(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head close = rondo_hand_head(l, RONDO_PROXY_CLOSE);
+  struct rondo_proxy_head slot = data(l, 0, SMALL);
+  close.count = 1;
+  assert_false(arrive(&close));
+  turn();
+  assert_non_null(l->link);
+  assert_true(arrive(&slot));
+  turn();
+  assert_non_null(l->link);
+  rondo_hand_land(0, 1, RONDO_SUCCESS);
+  turn();
+  assert_null(l->link);
+  assert_true(l->is_whole);
+  assert_int_equal(hand->said.type, RONDO_PROXY_CLOSED);
+}
+
+static void an_outgoing_link_ends_when_the_other_side_has_all(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
+  struct rondo_proxy_head closed = rondo_hand_head(l, RONDO_PROXY_CLOSED);
+  rondo_proxy_link_bind(hand->proxy, l->link, 99);
+  publish(l, SMALL, 1);
+  assert_false(arrive(&closed)); // of something that nobody has closed
+  rondo_proxy_link_close(hand->proxy, l->link);
+  turn();
+  assert_int_equal(hand->said.type, RONDO_PROXY_CLOSE);
+  assert_int_equal(hand->said.count, 1);
+  assert_non_null(l->link);
+  assert_false(arrive(&closed));
+  turn();
+  assert_non_null(l->link); // messages of it are under way
+  while (hand->sending_count)
+    rondo_hand_sent(0, RONDO_SUCCESS);
+  turn();
+  assert_null(l->link);
+}
+
+// A registration of before has had that place in the table.
+static void what_belongs_to_an_earlier_link_reaches_no_later_one(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head slot = data(l, 0, SMALL);
+  struct rondo_proxy_head close = rondo_hand_head(l, RONDO_PROXY_CLOSE);
+  rondo_proxy_link_close(hand->proxy, l->link);
+  turn();
+  assert_null(l->link);
+  struct rondo_hand_link *next = rondo_hand_link(1, 0, 0);
+  assert_true(next->number != slot.link);
+  assert_false(arrive(&slot));
+  assert_null(peek(next));
+  assert_false(arrive(&close)); // ... and gets an answer, so that its sender can let go
+  assert_int_equal(hand->said.type, RONDO_PROXY_CLOSED);
+  turn();
+  assert_non_null(next->link);
+  assert_int_equal(hand->broken, 0);
+}
+
+// ------------------------------------------------------------------- strangers ---
+
+// Nobody answers, and nobody is blamed.
+static void expect_refused_in_silence(const void *head, size_t head_bytes, uint64_t bytes) {
+  uint64_t refused = counters().refused;
+  assert_false(rondo_hand_arrive(head, head_bytes, bytes));
+  turn();
+  assert_int_equal(counters().refused, refused + 1);
+  assert_int_equal(hand->broken, 0);
+  assert_int_equal(hand->said_count, 0);
+}
+
+static void who_does_not_know_the_token_is_refused_in_silence(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  for (uint16_t type = 0; type < 6; type++) {
+    struct rondo_proxy_head head = rondo_hand_head(l, type);
+    head.token ^= UINT64_C(1) << (13 * type);
+    expect_refused_in_silence(&head, sizeof head, 0);
+  }
+  assert_null(peek(l));
+}
+
+static void garbage_is_refused_in_silence(void **state) {
+  (void)state;
+  static const uint8_t noise[64] = {0xff, 0x16, 0x03, 0x01, 0x7f, 'G', 'E', 'T', ' ', '/'};
+  (void)rondo_hand_link(1, 0, 0);
+  for (size_t size = 0; size <= sizeof noise; size++)
+    expect_refused_in_silence(noise, size, 0);
+}
+
+static void truncated_and_padded_heads_are_refused_in_silence(void **state) {
+  (void)state;
+  struct {
+    struct rondo_proxy_head head;
+    uint8_t more[16];
+  } m = {.head = data(rondo_hand_link(1, 0, 0), 0, SMALL)};
+  for (size_t size = 0; size <= sizeof m; size++)
+    if (size != sizeof m.head)
+      expect_refused_in_silence(&m, size, SMALL);
+}
+
+static void a_payload_of_another_length_than_its_head_says_is_refused(void **state) {
+  (void)state;
+  struct rondo_proxy_head head = data(rondo_hand_link(1, 0, 0), 0, SMALL);
+  expect_refused_in_silence(&head, sizeof head, SMALL + 1);
+  expect_refused_in_silence(&head, sizeof head, 0);
+  expect_refused_in_silence(&head, sizeof head, UINT64_C(0x100000000) + SMALL);
+}
+
+static void who_names_no_process_of_the_job_is_refused(void **state) {
+  (void)state;
+  struct rondo_proxy_head head = data(rondo_hand_link(1, 0, 0), 0, SMALL);
+  head.from = RONDO_HAND_PROCESSES;
+  expect_refused_in_silence(&head, sizeof head, SMALL);
+  head.from = UINT32_MAX;
+  expect_refused_in_silence(&head, sizeof head, SMALL);
+}
+
+// ---------------------------------------------------------------- bad members ---
+
+// It is of the job, and no proxy says such a thing: nothing more is taken from it.
+static void expect_break(const struct rondo_proxy_head *head) {
+  uint64_t refused = counters().refused;
+  assert_false(arrive(head));
+  turn();
+  assert_int_equal(counters().refused, refused + 1);
+  assert_int_equal(hand->broken, 1u << head->from);
+}
+
+static void a_slot_that_comes_twice_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head slot = data(l, 0, SMALL);
+  assert_true(arrive(&slot));
+  rondo_hand_land(0, 1, RONDO_SUCCESS);
+  expect_break(&slot);
+  assert_int_equal(*(const uint8_t *)rondo_slot_payload(&l->ends[0], peek(l)), 1);
+}
+
+static void a_slot_that_comes_twice_before_it_has_landed_ends_it_too(void **state) {
+  (void)state;
+  struct rondo_proxy_head slot = data(rondo_hand_link(1, 0, 0), 0, SMALL);
+  assert_true(arrive(&slot));
+  expect_break(&slot);
+}
+
+static void a_slot_without_credit_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_proxy_head slot = data(rondo_hand_link(1, 0, 0), RONDO_HAND_SLOTS, SMALL);
+  expect_break(&slot);
+}
+
+static void an_oversized_slot_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_proxy_head slot = data(rondo_hand_link(1, 0, 0), 0, RONDO_HAND_SLOT_BYTES + 1);
+  expect_break(&slot);
+}
+
+static void a_slot_of_no_block_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_proxy_head slot = data(rondo_hand_link(1, 0, 0), 0, SMALL);
+  slot.block = RONDO_HAND_BLOCKS;
+  expect_break(&slot);
+}
+
+static void a_credit_of_no_block_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_proxy_head credit = rondo_hand_head(rondo_hand_link(1, 1, 0), RONDO_PROXY_CREDIT);
+  credit.block = RONDO_HAND_BLOCKS;
+  expect_break(&credit);
+}
+
+static void a_message_for_the_other_end_of_a_link_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  struct rondo_hand_link *out = rondo_hand_link(2, 1, 0);
+  struct rondo_proxy_head credit = rondo_hand_head(in, RONDO_PROXY_CREDIT);
+  expect_break(&credit);
+  hand->broken = 0;
+  struct rondo_proxy_head slot = data(out, 0, SMALL);
+  expect_break(&slot);
+}
+
+static void a_close_that_cannot_be_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head slot = data(l, 0, 0);
+  struct rondo_proxy_head close = rondo_hand_head(l, RONDO_PROXY_CLOSE);
+  assert_false(arrive(&slot));
+  expect_break(&close); // of fewer slots than have come
+  turn();
+  assert_non_null(l->link);
+}
+
+static void a_second_close_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_proxy_head close = rondo_hand_head(rondo_hand_link(1, 0, 0), RONDO_PROXY_CLOSE);
+  close.count = 5;
+  assert_false(arrive(&close));
+  expect_break(&close);
+}
+
+static void a_type_that_does_not_exist_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_proxy_head head = rondo_hand_head(rondo_hand_link(1, 0, 0), 9);
+  expect_break(&head);
+}
+
+static void nobody_speaks_for_another_process(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head slot = data(l, 0, SMALL);
+  slot.from = 2;
+  assert_false(arrive(&slot));
+  turn();
+  assert_int_equal(hand->broken, 0); // it may be late, for a link that is over
+  slot.from = 1;
+  assert_true(arrive(&slot));
+}
+
+// ------------------------------------------------------------------------- loss ---
+
+static void links_with_a_lost_process_end_when_nothing_touches_their_memory(void **state) {
+  (void)state;
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  struct rondo_hand_link *other = rondo_hand_link(2, 0, 0);
+  struct rondo_proxy_head slot = data(in, 0, SMALL);
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  publish(out, SMALL, 1);
+  turn();
+  assert_true(arrive(&slot));
+  rondo_proxy_lose(hand->proxy, 1);
+  turn();
+  assert_non_null(in->link);
+  assert_non_null(out->link);
+  rondo_hand_land(0, 1, RONDO_ERR_PEER);
+  rondo_hand_sent(0, RONDO_ERR_PEER);
+  turn();
+  assert_null(in->link);
+  assert_null(out->link);
+  assert_false(in->is_whole);
+  assert_non_null(other->link);
+  assert_null(peek(in));
+  struct rondo_proxy_head late = data(other, 0, SMALL);
+  assert_true(arrive(&late));
+  late.from = 1;
+  assert_false(arrive(&late));
+  assert_int_equal(counters().refused, 1);
+}
+
+static void what_has_not_landed_is_not_shown(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head slot = data(l, 0, SMALL);
+  assert_true(arrive(&slot));
+  rondo_hand_land(0, 1, RONDO_ERR_PEER);
+  turn();
+  assert_null(peek(l));
+  assert_int_equal(hand->broken, 1u << 1);
+}
+
+static void a_message_that_cannot_be_sent_is_told(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(2, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, l->link, 99);
+  publish(l, SMALL, 1);
+  hand->refuses = 1;
+  turn();
+  assert_int_equal(hand->broken, 1u << 2);
+  assert_int_equal(l->first->consumed, 0);
+}
+
+static void addresses_are_taken_once_and_only_of_the_same_carrier(void **state) {
+  (void)state;
+  struct {
+    struct rondo_proxy_address head;
+    uint32_t process;
+  } address = {.head = {.carrier = "hand"}};
+  assert_int_equal(rondo_proxy_meet(hand->proxy, 1, &address, sizeof address), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_proxy_meet(hand->proxy, 0, &address, sizeof address.head),
+                   RONDO_ERR_INVALID);
+  assert_int_equal(rondo_proxy_meet(hand->proxy, RONDO_HAND_PROCESSES, &address, sizeof address),
+                   RONDO_ERR_INVALID);
+  memcpy(address.head.carrier, "handcarrierofall", sizeof address.head.carrier); // no end
+  assert_int_equal(rondo_proxy_meet(hand->proxy, 0, &address, sizeof address), RONDO_ERR_INVALID);
+}
+
+#define TEST(function)                                                                             \
+  { "proxy." #function, function, open_hand, close_hand, NULL }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(slots_may_arrive_in_any_order),
+      TEST(a_slot_is_free_when_it_has_been_sent_and_consumed),
+      TEST(a_link_ends_with_its_last_slot),
+      TEST(an_outgoing_link_ends_when_the_other_side_has_all),
+      TEST(what_belongs_to_an_earlier_link_reaches_no_later_one),
+      TEST(who_does_not_know_the_token_is_refused_in_silence),
+      TEST(garbage_is_refused_in_silence),
+      TEST(truncated_and_padded_heads_are_refused_in_silence),
+      TEST(a_payload_of_another_length_than_its_head_says_is_refused),
+      TEST(who_names_no_process_of_the_job_is_refused),
+      TEST(a_slot_that_comes_twice_ends_the_connection),
+      TEST(a_slot_that_comes_twice_before_it_has_landed_ends_it_too),
+      TEST(a_slot_without_credit_ends_the_connection),
+      TEST(an_oversized_slot_ends_the_connection),
+      TEST(a_slot_of_no_block_ends_the_connection),
+      TEST(a_credit_of_no_block_ends_the_connection),
+      TEST(a_message_for_the_other_end_of_a_link_ends_the_connection),
+      TEST(a_close_that_cannot_be_ends_the_connection),
+      TEST(a_second_close_ends_the_connection),
+      TEST(a_type_that_does_not_exist_ends_the_connection),
+      TEST(nobody_speaks_for_another_process),
+      TEST(links_with_a_lost_process_end_when_nothing_touches_their_memory),
+      TEST(what_has_not_landed_is_not_shown),
+      TEST(a_message_that_cannot_be_sent_is_told),
+      TEST(addresses_are_taken_once_and_only_of_the_same_carrier),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
