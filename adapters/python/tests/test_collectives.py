@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import gc
+import json
 import random
 import select
 import sys
@@ -17,7 +18,6 @@ import pytest
 import rondo
 from conftest import LONG_S, Job
 from rondo import DType, Kind, RedOp, Status
-from rondo._core import _KINDS
 
 N = 1000
 
@@ -61,6 +61,50 @@ def test_each_kind_gives_what_its_name_says(job: Callable[..., Job]) -> None:
         assert (out == (sums if at_root else 0)).all()
         ctx.broadcast(5, N, DType.INT64, root=2).run(mine if ctx.rank == 2 else None, out).wait(LONG_S)
         assert (out == np.arange(N) + 2000).all()
+
+    job(3).on_each(program)
+
+
+def test_kinds_that_do_not_reduce_move_what_their_names_say(job: Callable[..., Job]) -> None:
+    def program(ctx: rondo.Context) -> None:
+        n, r = 3, ctx.rank
+        mine = np.arange(n * N, dtype=np.int64) + 10000 * r
+        wide, out = np.zeros(n * N, np.int64), np.zeros(N, np.int64)
+        ctx.all_to_all(1, N, DType.INT64).run(mine, wide).wait(LONG_S)
+        assert (wide.reshape(n, N)[2] == np.arange(N) + r * N + 20000).all()
+        at_root = r == 1
+        ctx.gather(2, N, DType.INT64, root=1).run(mine[:N], wide if at_root else None).wait(LONG_S)
+        assert not at_root or (wide.reshape(n, N)[0] == np.arange(N)).all()
+        ctx.scatter(3, N, DType.INT64, root=1).run(mine if at_root else None, out).wait(LONG_S)
+        assert (out == np.arange(N) + r * N + 10000).all()
+        ctx.barrier(4).run().wait(LONG_S)
+        if r != 1:
+            pair = ctx.send_recv(5, N, DType.INT64, root=2, peer=0)
+            run = pair.run(mine[:N]) if r == 2 else pair.run(recv=out)
+            run.wait(LONG_S)
+            assert pair.describe()["ranks"] == [2, 0]
+            assert r == 2 or (out == np.arange(N) + 20000).all()
+
+    job(3).on_each(program)
+
+
+def test_parts_of_an_all_to_all_v_are_uneven(job: Callable[..., Job]) -> None:
+    # Rank r sends r + s elements to rank s; what it receives lies apart.
+    def program(ctx: rondo.Context) -> None:
+        r = ctx.rank
+        counts = [r + s for s in range(3)]
+        send = np.repeat(np.arange(3, dtype=np.float32), counts) + 10 * r
+        close = np.zeros(sum(counts), np.float32)
+        ctx.all_to_all_v(1, DType.FLOAT32, counts, counts).run(send, close).wait(LONG_S)
+        assert (close == np.repeat(10 * np.arange(3), counts) + r).all()
+        apart = np.full(30, -1, np.float32)
+        coll = ctx.all_to_all_v(2, DType.FLOAT32, counts, counts, recv_displacements=[20, 10, 0])
+        coll.run(send, apart).wait(LONG_S)
+        for s in range(3):
+            assert (apart[20 - 10 * s :][: counts[s]] == 10 * s + r).all()
+        assert (apart == -1).sum() == 30 - sum(counts)
+        with pytest.raises(rondo.InvalidError, match="elements, not"):
+            coll.run(send, np.zeros(5, np.float32))
 
     job(3).on_each(program)
 
@@ -295,6 +339,8 @@ def test_a_timeout_carries_the_stuck_report(job: Callable[..., Job]) -> None:
     (stuck,) = report["runs"]
     assert (stuck["id"], stuck["run"], stuck["missing"]) == (1, 1, 1)
     assert (stuck["kind"], stuck["count"], stuck["dtype"]) == ("all_reduce", N, "float32")
+    assert (stuck["ranks"], stuck["missing_ranks"], stuck["communicator"]) == ([0, 1], [1], None)
+    assert stuck["reason"] == ""
     assert "not submitted by rank 1" in report["text"] and "not submitted" in str(caught.value)
     assert report["cycle_ranks"] == 0
     assert two[0].report(limit=0)["runs"] == []
@@ -329,6 +375,33 @@ def test_the_report_finds_the_circle_without_preemption(job: Callable[..., Job])
     with pytest.raises(rondo.TimeoutError) as caught:
         runs[0].wait(0.2)
     assert caught.value.report is not None and caught.value.report["cycle_ranks"] == 2
+
+
+def test_a_collective_says_what_it_is(job: Callable[..., Job]) -> None:
+    ctx = job(3).contexts[2]
+    with ctx.group([2, 0]) as group:
+        coll = ctx.reduce(7, N, DType.BFLOAT16, RedOp.MAX, root=1, group=group)
+    assert coll.describe() == {
+        "id": 7,
+        "kind": "reduce",
+        "count": N,
+        "dtype": "bfloat16",
+        "op": "max",
+        "root": 1,
+        "peer": 0,
+        "ranks": [2, 0],
+    }
+
+
+def test_a_rank_says_how_it_reaches_another(job: Callable[..., Job]) -> None:
+    how, why = job(2).contexts[0].transport(1)
+    assert how is rondo.Transport.LOCAL and why
+
+
+def test_the_flight_record_is_json(alone: rondo.Context) -> None:
+    alone.barrier(1).run().wait(LONG_S)
+    lines = [json.loads(line) for line in alone.flight_record().splitlines()]
+    assert len(lines) > 1 and any("barrier" in str(line) for line in lines)
 
 
 def test_descriptions_that_differ_fail_on_both_sides(job: Callable[..., Job]) -> None:
@@ -416,9 +489,11 @@ def test_a_collective_with_work_is_not_deregistered(job: Callable[..., Job]) -> 
         coll.deregister()
 
 
-def test_a_kind_whose_buffers_are_not_known_is_refused(alone: rondo.Context) -> None:
+def test_uneven_parts_are_registered_by_a_call_of_their_own(alone: rondo.Context) -> None:
     with pytest.raises(rondo.UnsupportedError):
-        alone.register(Kind.GATHER, 1, 1, DType.INT32)
+        alone.register(Kind.ALL_TO_ALL_V, 1, 1, DType.INT32)
+    with pytest.raises(rondo.InvalidError, match="not one for each of 1 ranks"):
+        alone.all_to_all_v(1, DType.INT32, [1, 1], [1])
 
 
 def test_tunings_are_read_as_they_are_printed(alone: rondo.Context) -> None:
@@ -435,5 +510,8 @@ def test_the_device_can_be_waited_for(alone: rondo.Context) -> None:
 
 
 def test_kinds_have_the_names_of_the_registering_calls(alone: rondo.Context) -> None:
-    for kind in _KINDS:
-        assert callable(getattr(alone, kind.name.lower()))
+    with alone.communicator(1) as comm:
+        for kind in Kind:
+            assert callable(getattr(alone, kind.name.lower()))
+            if kind is not Kind.SEND_RECV:
+                assert callable(getattr(comm, kind.name.lower()))

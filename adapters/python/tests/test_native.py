@@ -24,6 +24,10 @@ STRUCTS = {
     "rondo_run_args": _native.RunArgs,
     "rondo_counters": _native.Counters,
     "rondo_stuck": _native.Stuck,
+    "rondo_comm": _native.Handle,
+    "rondo_ticket": _native.Ticket,
+    "rondo_comm_config": _native.CommConfig,
+    "rondo_comm_counters": _native.CommCounters,
 }
 ENUMS = {
     "rondo_status": _enums.Status,
@@ -34,8 +38,9 @@ ENUMS = {
     "rondo_order_policy": _enums.OrderPolicy,
     "rondo_budget_policy": _enums.BudgetPolicy,
     "rondo_run_state": _enums.RunState,
+    "rondo_transport": _enums.Transport,
 }
-PREFIXES = ("RONDO_ORDER_", "RONDO_BUDGET_", "RONDO_BACKEND_", "RONDO_RUN_", "RONDO_")
+PREFIXES = ("RONDO_ORDER_", "RONDO_BUDGET_", "RONDO_BACKEND_", "RONDO_RUN_", "RONDO_TRANSPORT_", "RONDO_")
 
 
 @pytest.mark.skipif(CC is None, reason="no C compiler")
@@ -53,9 +58,12 @@ def test_structures_are_laid_out_as_the_compiler_lays_them_out(tmp_path: pathlib
         lines.append(f"memcpy(b + {at}, &c.{field[0]}, sizeof c.{field[0]});")
     lines.append('printf("default "); for (size_t i = 0; i < sizeof b; i++) printf("%02x", b[i]);')
     lines.append('printf("\\ndesc_version %u\\n", RONDO_COLLECTIVE_DESC_VERSION);')
+    lines.append("struct rondo_comm_config d = RONDO_COMM_CONFIG_INIT;")
+    lines.append('printf("comm_size %zu\\n", d.size); printf("comm_version %u\\n", d.version);')
+    lines.append('printf("reason_bytes %d\\n", RONDO_REASON_BYTES);')
     source = tmp_path / "layout.c"
     source.write_text(
-        "#include <rondo/rondo.h>\n#include <string.h>\nint main(void) {" + "\n".join(lines) + "}"
+        "#include <rondo/comm.h>\n#include <string.h>\nint main(void) {" + "\n".join(lines) + "}"
     )
     program = str(tmp_path / "layout")
     subprocess.run([CC or "cc", f"-I{HEADERS}", str(source), "-o", program], check=True)
@@ -67,6 +75,9 @@ def test_structures_are_laid_out_as_the_compiler_lays_them_out(tmp_path: pathlib
             assert int(said[f"{name}.{field[0]}"]) == getattr(struct, field[0]).offset, field[0]
     assert said["default"] == bytes(_native.default_config()).hex()
     assert int(said["desc_version"]) == _native.DESC_VERSION
+    config = _native.default_comm_config()
+    assert [int(said["comm_size"]), int(said["comm_version"])] == [config.size, config.version]
+    assert int(said["reason_bytes"]) == _native.REASON_BYTES
 
 
 @pytest.mark.parametrize("name", ENUMS)

@@ -5,18 +5,19 @@
         gradients = ctx.all_reduce(1, 1000, rondo.DType.FLOAT32)
         run = gradients.run(send, recv)                       # in any order, from any thread
         run.wait(timeout=10)                                  # or: await run
+        comm = ctx.communicator(key=1)                        # without ids: calls match by order
+        comm.all_reduce(send, recv).wait(timeout=10)
 
 Arrays are NumPy's, or anything else's that has the buffer protocol or DLPack; nothing is copied.
 """
 
 from ._buffers import Typed, as_dtype
+from ._comm import Communicator, CommunicatorCounters
 from ._core import (
-    Callback,
     Collective,
     Context,
     Counters,
     Group,
-    Run,
     StuckReport,
     StuckRun,
     Tuning,
@@ -24,7 +25,7 @@ from ._core import (
     unique_id_listen,
     version,
 )
-from ._enums import Backend, BudgetPolicy, DType, Kind, OrderPolicy, RedOp, RunState, Status
+from ._enums import Backend, BudgetPolicy, DType, Kind, OrderPolicy, RedOp, RunState, Status, Transport
 from ._errors import (
     AbortedError,
     BusyError,
@@ -42,6 +43,8 @@ from ._errors import (
     UnknownError,
     UnsupportedError,
 )
+from ._runs import Description, Run
+from ._state import Callback
 
 __version__ = "{}.{}.{}".format(*version())
 
@@ -53,9 +56,12 @@ __all__ = [
     "Callback",
     "ClosedError",
     "Collective",
+    "Communicator",
+    "CommunicatorCounters",
     "Context",
     "Counters",
     "DType",
+    "Description",
     "ExistsError",
     "FullError",
     "Group",
@@ -75,6 +81,7 @@ __all__ = [
     "StuckRun",
     "SystemRefusedError",
     "TimeoutError",
+    "Transport",
     "Tuning",
     "Typed",
     "UnknownError",

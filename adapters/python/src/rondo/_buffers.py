@@ -210,14 +210,26 @@ class Held:
         self._capsule = None
 
 
-def hold(array: Any, name: str, dtype: DType, count: int, writable: bool) -> Held:
+def measure(array: Any, name: str) -> Tuple[DType, int]:
+    """The type and the number of an array's elements."""
+    held = Held(array, name)
+    held.release()
+    if held.dtype is None:  # not reached: an array without a type is refused
+        raise InvalidError(f"{name}: the array has no type")
+    return held.dtype, held.nbytes // held.dtype.itemsize
+
+
+def hold(
+    array: Any, name: str, dtype: DType, count: int, writable: bool, may_be_longer: bool = False
+) -> Held:
     """Holds the memory of ``array`` if it is ``count`` elements of ``dtype``; refuses it otherwise."""
     held = Held(array, name)
     problem = ""
+    has = held.nbytes // dtype.itemsize
     if held.dtype is not dtype:
         problem = f"has {held.dtype.name if held.dtype is not None else 'other'} elements, not {dtype.name}"
-    elif held.nbytes != count * dtype.itemsize:
-        problem = f"has {held.nbytes // dtype.itemsize} elements, not {count}"
+    elif has < count or (has > count and not may_be_longer):
+        problem = f"has {has} elements, not {count}"
     elif writable and held.readonly:
         problem = "is read-only"
     if problem:

@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
-import itertools
-import os
-import sys
-import threading
-import time
-import types
 import weakref
-from collections import deque
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Deque, Dict, Generator, List, Optional, Sequence, Tuple, TypedDict
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypedDict
 
 from . import _native
-from ._buffers import Held, hold
-from ._enums import Backend, BudgetPolicy, DType, Kind, OrderPolicy, RedOp, RunState, Status
-from ._errors import (
-    ClosedError,
-    InvalidError,
-    RondoError,
-    TimeoutError,
-    UnsupportedError,
-    check,
-    error_of,
-)
+from ._comm import Communicator
+from ._enums import Backend, BudgetPolicy, DType, Kind, OrderPolicy, RedOp, RunState, Status, Transport
+from ._errors import ClosedError, InvalidError, UnknownError, UnsupportedError, check, error_of
 from ._native import lib
+from ._runs import Description, Run, describe, missing, reason
+from ._shapes import Counts, Parts, Shape
+from ._state import (
+    Callback,
+    Outstanding,
+    Queue,
+    State,
+    end_unclosed,
+    forget_callback,
+    nanoseconds,
+    run_args,
+)
 
-#: Called with how a run ended, on the context's poller thread.
-Callback = Callable[[Status], object]
-
-# The kinds whose buffers this package knows the sizes of.
-_KINDS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.REDUCE, Kind.BROADCAST)
-
-_SLICE_S = 0.1  # a wait returns to Python this often, so that signals are handled
 _CLOSE_S = 10.0
-
-
-def _nanoseconds(seconds: Optional[float]) -> int:
-    """A bound in seconds, ``None`` for none, as the library takes it."""
-    if seconds is None:
-        return _native.FOREVER_NS
-    if not seconds >= 0:
-        raise InvalidError(f"a time of {seconds} s")
-    return min(int(seconds * 1e9), _native.FOREVER_NS)
 
 
 def version() -> Tuple[int, int, int]:
@@ -92,7 +72,7 @@ class Tuning:
     def profile(cls, duration: float = 0.05) -> "Tuning":
         """Measures this machine for about ``duration`` seconds."""
         native = _native.Tuning()
-        check(lib.rondo_profile(ctypes.byref(native), _nanoseconds(duration)), "Tuning.profile")
+        check(lib.rondo_profile(ctypes.byref(native), nanoseconds(duration)), "Tuning.profile")
         return cls._of(native)
 
     @classmethod
@@ -129,15 +109,19 @@ class StuckRun(TypedDict):
     """What one outstanding run waits for."""
 
     id: int
+    communicator: Optional[int]  # whose call it is; None: of a collective that was registered
     kind: str
     count: int
     dtype: str
+    ranks: List[int]  # of its group; empty where it has ended meanwhile
     run: int
     state: str
     block: int
     op: int
     peer: Optional[int]  # the rank whose data or room it waits for, where known
     missing: int  # ranks that have not submitted it
+    missing_ranks: List[int]  # these, and those in other processes
+    reason: str  # why it has to fail; empty if it has not
     waiting_ns: int
 
 
@@ -150,275 +134,6 @@ class StuckReport(TypedDict):
     runs: List[StuckRun]
     cycle_ranks: int  # ranks that wait for each other in a circle; 0: there is none
     text: str
-
-
-class _Outstanding:
-    """A submitted run: what it needs until it has ended, and then how it ended."""
-
-    __slots__ = ("number", "held", "status")
-
-    def __init__(self, number: int, held: Tuple[Held, ...]) -> None:
-        self.number = number
-        self.held = held
-        self.status: Optional[Status] = None
-
-    def end(self, status: Status) -> None:
-        self.status = status
-        for one in self.held:
-            one.release()
-        self.held = ()
-
-
-# ---------------------------------------------------------------- callbacks ---
-
-_callbacks: Dict[int, Callback] = {}
-_callback_keys = itertools.count(1)
-
-
-def _on_end(key: Optional[int], status: int) -> None:
-    """What the library calls. An exception of the user's goes where those of finalizers go."""
-    callback = _callbacks.pop(key or 0, None)
-    if callback is None:
-        return
-    try:
-        callback(Status(status))
-    except BaseException as error:  # the library's thread must not see it
-        unraisable = types.SimpleNamespace(
-            exc_type=type(error),
-            exc_value=error,
-            exc_traceback=error.__traceback__,
-            err_msg="Exception ignored in a callback of rondo",
-            object=callback,
-        )
-        hook: Callable[[Any], object] = sys.unraisablehook
-        hook(unraisable)
-
-
-_trampoline = _native.CALLBACK(_on_end)
-_no_callback = _native.CALLBACK()
-
-
-# -------------------------------------------------------------------- state ---
-
-
-class _State:
-    """What must outlive a Context until the library has let go of it."""
-
-    def __init__(self, handle: _native.Handle) -> None:
-        self.handle = handle
-        self.lock = threading.RLock()
-        self.is_closed = False
-        self.is_closing = False
-        self.runs: Dict[int, Deque[_Outstanding]] = {}
-        self.registered: Dict[int, Tuple[Kind, int, DType]] = {}
-        self.waiters: List[_Waiter] = []
-
-    def reap(self, coll: int) -> None:
-        """Notes which runs of a collective have ended, and lets their buffers go."""
-        with self.lock:
-            runs = self.runs.get(coll)
-            while runs and not self.is_closed:
-                status = lib.rondo_test(self.handle, _native.Handle(coll), runs[0].number)
-                if status == Status.IN_PROGRESS:
-                    break
-                runs.popleft().end(Status(status))
-
-    def end(self, drain_s: float = -1.0) -> int:
-        """Ends the context: after ``drain_s`` seconds at most, or at once if negative."""
-        with self.lock:
-            if self.is_closed or self.is_closing:
-                return Status.SUCCESS
-            self.is_closing = True
-            colls = list(self.runs)
-        deadline = time.monotonic() + drain_s
-        try:
-            for coll in colls if drain_s > 0 else ():
-                self._drain(coll, deadline)
-        finally:
-            for coll in colls:
-                self.reap(coll)
-            left = max(0.0, deadline - time.monotonic()) if drain_s >= 0 else 0.0
-            status = int(lib.rondo_destroy(self.handle, 0 if drain_s >= 0 else 1, _nanoseconds(left)))
-            with self.lock:
-                self.is_closing = False
-                # In a callback the library refuses; the context is still there.
-                if status != Status.ERR_INVALID:
-                    self._forget()
-        return status
-
-    def _drain(self, coll: int, deadline: float) -> None:
-        status = Status.ERR_TIMEOUT
-        while status == Status.ERR_TIMEOUT and time.monotonic() < deadline:
-            left = min(_SLICE_S, max(0.0, deadline - time.monotonic()))
-            status = lib.rondo_wait(self.handle, _native.Handle(coll), 2**64 - 1, _nanoseconds(left))
-
-    def _forget(self) -> None:
-        self.is_closed = True
-        for runs in self.runs.values():
-            for one in runs:
-                one.end(Status.ERR_ABORTED)
-        self.runs.clear()
-        for waiter in list(self.waiters):
-            waiter.look()
-
-    def abandon(self) -> None:
-        """After a fork: the child has none of the threads, and must not touch the context."""
-        self.lock = threading.RLock()
-        self.is_closed = True
-        self.is_closing = False
-        self.runs.clear()
-        self.waiters.clear()
-
-
-_states: "weakref.WeakSet[_State]" = weakref.WeakSet()
-
-
-def _end_unclosed(state: _State) -> None:
-    """For a context that nobody closed: at its collection, or when the interpreter ends."""
-    if state.end() == Status.ERR_INVALID:  # collected inside a callback
-        threading.Thread(target=state.end, name="rondo-close").start()
-
-
-def _after_fork() -> None:
-    for state in list(_states):
-        state.abandon()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-class _Waiter:
-    """A coroutine that awaits a run: looks again whenever the context's event fd can be read."""
-
-    def __init__(self, state: _State, coll: int, run: _Outstanding, fd: int) -> None:
-        self.state, self.coll, self.run = state, coll, run
-        self.loop = asyncio.get_running_loop()
-        self.future: "asyncio.Future[None]" = self.loop.create_future()
-        # A descriptor of its own, so that loops and coroutines do not get in each other's way
-        # and the context's may go first.
-        self.fd = os.dup(fd)
-        self.loop.add_reader(self.fd, self.on_readable)
-        with state.lock:
-            state.waiters.append(self)
-        self.look()
-
-    def on_readable(self) -> None:
-        try:
-            os.read(self.fd, 8)
-        except BlockingIOError:
-            pass  # another waiter has read it, and looks for all
-        with self.state.lock:
-            waiters = list(self.state.waiters)
-        for waiter in waiters:
-            waiter.look()
-
-    def look(self) -> None:
-        """Wakes the coroutine if its run has ended, from whatever thread."""
-        self.state.reap(self.coll)
-        if self.run.status is None and not self.state.is_closed:
-            return
-        try:
-            self.loop.call_soon_threadsafe(self._wake)
-        except RuntimeError:
-            pass  # its loop is closed
-
-    def _wake(self) -> None:
-        if not self.future.done():
-            self.future.set_result(None)
-
-    def close(self) -> None:
-        with self.state.lock:
-            if self in self.state.waiters:
-                self.state.waiters.remove(self)
-        self.loop.remove_reader(self.fd)
-        os.close(self.fd)
-
-
-# --------------------------------------------------------------------- runs ---
-
-
-class Run:
-    """One run of a collective. May be awaited, as well as waited for."""
-
-    def __init__(self, collective: "Collective", outstanding: _Outstanding) -> None:
-        self._collective = collective
-        self._outstanding = outstanding
-
-    @property
-    def number(self) -> int:
-        """1 for the first run of the collective, then 2, and so on: equal on all ranks."""
-        return self._outstanding.number
-
-    @property
-    def status(self) -> Status:
-        """How it ended; IN_PROGRESS as long as it has not."""
-        self._collective.context._state.reap(self._collective._handle.handle)
-        status = self._outstanding.status
-        return Status.IN_PROGRESS if status is None else status
-
-    def test(self) -> bool:
-        """Whether it has ended. Raises if it failed. Never waits."""
-        status = self.status
-        if status == Status.IN_PROGRESS:
-            return False
-        check(status, self._name())
-        return True
-
-    def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until it has ended, ``timeout`` seconds at most; raises if it failed.
-
-        The interpreter's lock is released meanwhile, and signals are handled. A thread that waits
-        works for the daemon. Not from a callback, unless ``timeout`` is 0.
-        """
-        state, coll = self._collective.context._state, self._collective._handle
-        deadline = None if timeout is None else time.monotonic() + _nanoseconds(timeout) / 1e9
-        while self.status == Status.IN_PROGRESS:
-            left = _SLICE_S if deadline is None else deadline - time.monotonic()
-            if state.is_closed:
-                raise ClosedError(f"{self._name()}: the context is closed")
-            if left <= 0:
-                raise self._timeout(timeout or 0.0)
-            status = lib.rondo_wait(state.handle, coll, self.number, _nanoseconds(min(left, _SLICE_S)))
-            if status in (Status.ERR_INVALID, Status.ERR_CLOSED) and not self._has_ended():
-                raise error_of(status, self._name())
-        check(self.status, self._name())
-
-    def _has_ended(self) -> bool:
-        return self.status != Status.IN_PROGRESS
-
-    def _timeout(self, timeout: float) -> TimeoutError:
-        error = TimeoutError(f"{self._name()}: not ended within {timeout} s")
-        context = self._collective.context
-        if timeout > 0 and context.report_on_timeout:
-            try:
-                error.report = context.report()
-            except RondoError:
-                return error  # closed meanwhile
-            error.args = (f"{error.args[0]}\n{error.report['text'].rstrip()}",)
-        return error
-
-    def _name(self) -> str:
-        return f"run {self.number} of {self._collective!r}"
-
-    async def _awaited(self) -> None:
-        if self.status == Status.IN_PROGRESS:
-            context = self._collective.context
-            waiter = _Waiter(
-                context._state, self._collective._handle.handle, self._outstanding, context.event_fd
-            )
-            try:
-                await waiter.future
-            finally:
-                waiter.close()
-        if self.status == Status.IN_PROGRESS:
-            raise ClosedError(f"{self._name()}: the context is closed")
-        check(self.status, self._name())
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return self._awaited().__await__()
-
-    def __repr__(self) -> str:
-        return f"<rondo.Run {self.number} of {self._collective!r}: {self.status.name}>"
 
 
 # -------------------------------------------------------------- collectives ---
@@ -441,7 +156,7 @@ class Group:
         self._finalizer.atexit = False
 
     @staticmethod
-    def _destroy(state: _State, handle: _native.Handle) -> None:
+    def _destroy(state: State, handle: _native.Handle) -> None:
         if not state.is_closed:
             lib.rondo_group_destroy(state.handle, handle)
 
@@ -465,43 +180,25 @@ class Collective:
     It stays registered until ``deregister``, the end of a ``with``, or the end of its context.
     """
 
-    def __init__(self, context: "Context", desc: _native.Desc, ranks: int, position: int) -> None:
+    def __init__(self, context: "Context", desc: _native.Desc, shape: Shape) -> None:
         handle = _native.Handle()
         state = context._open("register")
         check(lib.rondo_register(state.handle, ctypes.byref(desc), ctypes.byref(handle)), "register")
         self.context = context
-        self.kind = Kind(desc.kind)
+        self.kind = shape.kind
         self.id = int(desc.id)
-        self.count = int(desc.count)
-        self.dtype = DType(desc.dtype)
-        self.op = RedOp(desc.redop)
-        self.root = int(desc.root)
+        self.count = shape.count
+        self.dtype = shape.dtype
+        self.op = shape.op
+        self.root = shape.root
+        self.peer = shape.peer
         self._handle = handle
-        self._ranks, self._position = ranks, position
+        self._shape = shape
+        self._queue = Queue(state, handle.handle)
         with state.lock:
-            state.runs[handle.handle] = deque()
-            state.registered[self.id] = (self.kind, self.count, self.dtype)
+            state.queues[handle.handle] = self._queue
 
-    def _count(self, is_send: bool) -> int:
-        """Elements of a buffer; 0 if this rank does not use it."""
-        wide = Kind.REDUCE_SCATTER if is_send else Kind.ALL_GATHER
-        rooted = Kind.BROADCAST if is_send else Kind.REDUCE
-        if self.kind == rooted and self._position != self.root:
-            return 0
-        return self.count * self._ranks if self.kind == wide else self.count
-
-    def _hold(self, array: Any, name: str) -> Optional[Held]:
-        is_send = name == "send"
-        count = self._count(is_send)
-        is_used = not (self.kind == (Kind.BROADCAST if is_send else Kind.REDUCE)
-                       and self._position != self.root)
-        if not is_used:
-            return None
-        if array is None:
-            raise InvalidError(f"{self!r}: {name} is None, and this rank needs it")
-        return hold(array, f"{self!r}: {name}", self.dtype, count, not is_send)
-
-    def run(self, send: Any, recv: Any, callback: Optional[Callback] = None) -> Run:
+    def run(self, send: Any = None, recv: Any = None, callback: Optional[Callback] = None) -> Run:
         """Submits a run. Never waits; any thread, any order, any number outstanding.
 
         ``send`` and ``recv`` are contiguous arrays of the collective's type and of exactly as many
@@ -511,88 +208,47 @@ class Collective:
         ``callback`` is called with how it ended, on a thread of the context.
         """
         state = self.context._open("run")
-        held: List[Held] = []
-        try:
-            for array, name in ((send, "send"), (recv, "recv")):
-                one = self._hold(array, name)
-                if one is not None:
-                    held.append(one)
-            addresses = self._addresses(held)
-        except BaseException:
-            for one in held:
-                one.release()
-            raise
-        outstanding = _Outstanding(0, tuple(held))
-        self._submit(state, addresses, callback, outstanding)
-        return Run(self, outstanding)
-
-    def _addresses(self, held: List[Held]) -> Tuple[int, int]:
-        """Of the send and the receive buffer; the one that is not used is 0."""
-        if len(held) == 2:
-            return held[0].address, held[1].address
-        if self.kind == Kind.BROADCAST:
-            return 0, held[0].address
-        return held[0].address, 0
-
-    def _submit(
-        self,
-        state: _State,
-        addresses: Tuple[int, int],
-        callback: Optional[Callback],
-        outstanding: _Outstanding,
-    ) -> None:
-        key = 0
-        if callback is not None:
-            key = next(_callback_keys)
-            _callbacks[key] = callback
-        args = _native.RunArgs(*addresses, _trampoline if key else _no_callback, key)
+        held, addresses = self._shape.hold(send, recv, repr(self))
+        outstanding = Outstanding(held)
+        args = run_args(addresses, callback)
         number = ctypes.c_uint64()
         with state.lock:
-            self.context._open("run")
-            status = lib.rondo_run_numbered(
+            status = Status.ERR_CLOSED if state.is_closed else lib.rondo_run_numbered(
                 state.handle, self._handle, ctypes.byref(args), ctypes.byref(number)
             )
             if status == Status.SUCCESS:
                 outstanding.number = number.value
-                state.runs[self._handle.handle].append(outstanding)
+                self._queue.runs.append(outstanding)
         if status != Status.SUCCESS:
-            _callbacks.pop(key, None)
+            forget_callback(args)
             outstanding.end(Status(status))
-            check(status, f"{self!r}")
-        state.reap(self._handle.handle)
+            check(status, repr(self))
+        self._queue.reap()
+        return Run(self.context, self._queue, outstanding, repr(self))
 
     def run_in_place(self, array: Any, callback: Optional[Callback] = None) -> Run:
         """``run(array, array)``, for kinds whose buffers are of one size."""
         return self.run(array, array, callback)
 
+    def describe(self) -> Description:
+        """What it is, and the ranks of its group, as a dictionary."""
+        return describe(self.context._open("describe"), self._handle.handle)
+
     def reason(self) -> str:
         """Why runs of it fail, in words, such as what two ranks registered; empty if none has to."""
-        state = self.context._open("reason")
-        text = ctypes.create_string_buffer(512)  # RONDO_REASON_BYTES
-        check(lib.rondo_reason(state.handle, self._handle, text, len(text)), f"{self!r}")
-        return text.value.decode("utf-8", "replace")
+        return reason(self.context._open("reason"), self._handle.handle)
 
     def missing(self, run: int) -> List[int]:
         """The ranks that have not submitted run ``run``, or are in other processes. For diagnosis; slow."""
-        state = self.context._open("missing")
-        ranks = (ctypes.c_uint32 * self._ranks)()
-        count = ctypes.c_uint32()
-        check(
-            lib.rondo_missing(
-                state.handle, self._handle, run, ranks, self._ranks, ctypes.byref(count)
-            ),
-            f"{self!r}",
-        )
-        return list(ranks[: count.value])
+        return missing(self.context._open("missing"), self._handle.handle, run)
 
     def deregister(self) -> None:
         """Gives back what it holds. BusyError while a run is outstanding."""
         state = self.context._open("deregister")
         with state.lock:
-            state.reap(self._handle.handle)
+            self._queue.reap()
             check(lib.rondo_deregister(state.handle, self._handle), f"{self!r}")
-            state.runs.pop(self._handle.handle, None)
-            state.registered.pop(self.id, None)
+            state.queues.pop(self._handle.handle, None)
 
     def __enter__(self) -> "Collective":
         return self
@@ -614,7 +270,8 @@ class Context:
     ``id`` is the same on all ranks, from ``unique_id``; without it the context is a job of its own.
     ``rank_count`` 0 takes rank and number of ranks from the launcher. What is left at 0, ``None``
     or empty is looked for in the environment and else is the library's default:
-    docs/configuration.md. Times are in seconds.
+    docs/configuration.md. Times are in seconds. ``transport`` is what may lie between processes;
+    NONE leaves the choice to the library.
     """
 
     def __init__(
@@ -638,6 +295,7 @@ class Context:
         peer_timeout: float = 0.0,
         join_timeout: float = 0.0,
         address_family: int = 0,
+        transport: Transport = Transport.NONE,
         interfaces: str = "",
         threads: int = 0,
         multiprocessors: int = 0,
@@ -656,9 +314,10 @@ class Context:
         config.tuning = (tuning or Tuning())._native()
         config.max_collectives, config.max_runs = max_collectives, max_runs
         config.connector_bytes, config.slot_bytes = connector_bytes, slot_bytes
-        config.peer_timeout_ns = _nanoseconds(peer_timeout)
-        config.join_timeout_ns = _nanoseconds(join_timeout)
+        config.peer_timeout_ns = nanoseconds(peer_timeout)
+        config.join_timeout_ns = nanoseconds(join_timeout)
         config.address_family, config.interfaces = address_family, interfaces.encode()
+        config.transport = transport
         config.threads, config.multiprocessors = threads, multiprocessors
         config.report_on_timeout = 0  # waits are cut into slices; Run.wait reports itself
         self.report_on_timeout = report_on_timeout
@@ -671,11 +330,10 @@ class Context:
         self.rank_count = int(config.rank_count)
         handle = _native.Handle()
         check(lib.rondo_init(ctypes.byref(handle), ctypes.byref(config)), "Context")
-        self._state = _State(handle)
-        _states.add(self._state)
-        self._finalizer = weakref.finalize(self, _end_unclosed, self._state)
+        self._state = State(handle)
+        self._finalizer = weakref.finalize(self, end_unclosed, self._state)
 
-    def _open(self, call: str) -> _State:
+    def _open(self, call: str) -> State:
         if self._state.is_closed:
             raise ClosedError(f"{call}: the context is closed")
         return self._state
@@ -695,39 +353,49 @@ class Context:
         op: RedOp = RedOp.SUM,
         *,
         root: int = 0,
+        peer: int = 0,
         group: Optional[Group] = None,
         priority: int = 0,
         scalar: float = 1.0,
     ) -> Collective:
         """Registers a collective under ``id``, with what all ranks of the group register equal.
 
-        Local; it may come in any order on each rank. ``count`` is as in rondo_run(3): of what
-        each rank sends for all-gather, receives for reduce-scatter. ``root`` is a position in the
-        group, ``scalar`` this rank's factor for PREMUL_SUM.
+        Local; it may come in any order on each rank. ``count`` is as ``rondo.Kind`` says. ``root``
+        and ``peer`` are positions in the group, ``scalar`` is this rank's factor for PREMUL_SUM.
         """
-        if kind not in _KINDS:
-            raise UnsupportedError(f"register: kind {kind!r} is not offered by this package yet")
-        if not 0 <= id < 2**64 or not 0 <= count < 2**64 or not 0 <= root < 2**32:
-            raise InvalidError(f"register: id {id}, count {count} or root {root} is out of range")
+        if kind == Kind.ALL_TO_ALL_V:
+            raise UnsupportedError("register: an all_to_all_v is registered by the call of that name")
+        shape = self._shape(kind, count, dtype, op, group, root=root, peer=peer, scalar=scalar)
+        return self._register(id, shape, group, priority)
+
+    def _shape(
+        self,
+        kind: Kind,
+        count: int,
+        dtype: DType,
+        op: RedOp,
+        group: Optional[Group],
+        **more: Any,
+    ) -> Shape:
         ranks = group.ranks if group is not None else tuple(range(self.rank_count))
         if group is not None and group.context is not self:
             raise InvalidError("register: the group is another context's")
         position = ranks.index(self.rank) if self.rank in ranks else 0
-        desc = _native.Desc(
-            size=ctypes.sizeof(_native.Desc),
-            version=_native.DESC_VERSION,
-            kind=kind,
-            id=id,
-            count=count,
-            dtype=dtype,
-            redop=op,
-            root=root,
-            priority=priority,
-            scalar=scalar,
-        )
+        return Shape(kind, count, dtype, len(ranks), position, op, **more)
+
+    def _register(
+        self, id: int, shape: Shape, group: Optional[Group], priority: int
+    ) -> Collective:
+        if not 0 <= id < 2**64:
+            raise InvalidError(f"register: id {id} is out of range")
+        desc = shape.desc()
+        desc.id, desc.priority = id, priority
         if group is not None:
             desc.group = group._handle
-        return Collective(self, desc, len(ranks), position)
+        kept = shape.parts.give(desc, shape.ranks) if shape.parts is not None else []
+        made = Collective(self, desc, shape)
+        del kept  # the library has copied the numbers
+        return made
 
     def all_reduce(
         self,
@@ -797,6 +465,109 @@ class Context:
         """Registers a broadcast of ``count`` elements from the root."""
         return self.register(Kind.BROADCAST, id, count, dtype, root=root, group=group, priority=priority)
 
+    def send_recv(
+        self,
+        id: int,
+        count: int,
+        dtype: DType,
+        *,
+        root: int,
+        peer: int,
+        group: Optional[Group] = None,
+        priority: int = 0,
+    ) -> Collective:
+        """Registers that the root sends ``count`` elements to the peer, on these two ranks alone.
+
+        The root runs it with ``send``, the peer with ``recv``.
+        """
+        return self.register(
+            Kind.SEND_RECV, id, count, dtype, root=root, peer=peer, group=group, priority=priority
+        )
+
+    def all_to_all(
+        self, id: int, count: int, dtype: DType, *, group: Optional[Group] = None, priority: int = 0
+    ) -> Collective:
+        """Registers an all-to-all of ``count`` elements from each rank to each."""
+        return self.register(Kind.ALL_TO_ALL, id, count, dtype, group=group, priority=priority)
+
+    def all_to_all_v(
+        self,
+        id: int,
+        dtype: DType,
+        send_counts: Counts,
+        recv_counts: Counts,
+        *,
+        send_displacements: Optional[Counts] = None,
+        recv_displacements: Optional[Counts] = None,
+        group: Optional[Group] = None,
+        priority: int = 0,
+    ) -> Collective:
+        """Registers an all-to-all of uneven parts, a number for each member of the group.
+
+        What this rank sends to each and receives from each is what they receive and send. Without
+        displacements, in elements, the parts are one behind the other; with them the arrays may be
+        longer than the parts need.
+        """
+        parts = Parts(send_counts, recv_counts, send_displacements, recv_displacements)
+        shape = self._shape(Kind.ALL_TO_ALL_V, 0, dtype, RedOp.SUM, group, parts=parts)
+        return self._register(id, shape, group, priority)
+
+    def gather(
+        self,
+        id: int,
+        count: int,
+        dtype: DType,
+        *,
+        root: int = 0,
+        group: Optional[Group] = None,
+        priority: int = 0,
+    ) -> Collective:
+        """Registers a gather of ``count`` elements from each rank to the root."""
+        return self.register(Kind.GATHER, id, count, dtype, root=root, group=group, priority=priority)
+
+    def scatter(
+        self,
+        id: int,
+        count: int,
+        dtype: DType,
+        *,
+        root: int = 0,
+        group: Optional[Group] = None,
+        priority: int = 0,
+    ) -> Collective:
+        """Registers a scatter of ``count`` elements to each rank from the root."""
+        return self.register(Kind.SCATTER, id, count, dtype, root=root, group=group, priority=priority)
+
+    def barrier(
+        self, id: int, *, group: Optional[Group] = None, priority: int = 0
+    ) -> Collective:
+        """Registers a barrier: a run ends when every member has submitted it. ``run()``, without arrays."""
+        return self.register(Kind.BARRIER, id, 0, DType.INT8, group=group, priority=priority)
+
+    def communicator(
+        self,
+        key: int,
+        *,
+        group: Optional[Group] = None,
+        priority: int = 0,
+        cached_collectives: int = 0,
+        cached_pairs: int = 0,
+    ) -> Communicator:
+        """This rank's end of a communicator, whose calls match by their order and need no ids.
+
+        ``key`` names it: equal on all its members, and another than that of any communicator that
+        has a member in common with it, also of an earlier one. Waits for nobody.
+        """
+        ranks = group.ranks if group is not None else tuple(range(self.rank_count))
+        if group is not None and group.context is not self:
+            raise InvalidError("communicator: the group is another context's")
+        config = _native.default_comm_config()
+        config.key, config.priority = key, priority
+        config.cached_collectives, config.cached_pairs = cached_collectives, cached_pairs
+        if group is not None:
+            config.group = group._handle
+        return Communicator(self, config, ranks)
+
     # ---- observation
 
     @property
@@ -815,6 +586,21 @@ class Context:
         check(lib.rondo_counters(self._open("counters").handle, ctypes.byref(native)), "counters")
         return Counters(**{field.name: getattr(native, field.name) for field in fields(Counters)})
 
+    def transport(self, rank: int) -> Tuple[Optional[Transport], str]:
+        """How this rank reaches ``rank``, ``None`` if it is not known yet, and for which reason."""
+        how, why = ctypes.c_int(), ctypes.create_string_buffer(_native.REASON_BYTES)
+        state = self._open("transport")
+        status = lib.rondo_transport(state.handle, rank, ctypes.byref(how), why, len(why))
+        if status == Status.IN_PROGRESS:
+            return None, why.value.decode("utf-8", "replace")
+        check(status, "transport")
+        return Transport(how.value), why.value.decode("utf-8", "replace")
+
+    def flight_record(self) -> str:
+        """The last events of this rank, a JSON object a line: what ``rondo-sim analyse`` reads."""
+        state = self._open("flight_record")
+        return _printed(lambda stream: lib.rondo_flight_write(state.handle, stream), "flight_record")
+
     def report(self, limit: int = 1000) -> StuckReport:
         """The stuck report: ``limit`` outstanding runs of this rank at most. For diagnosis; slow."""
         state = self._open("report")
@@ -822,11 +608,12 @@ class Context:
         count = ctypes.c_size_t()
         check(lib.rondo_stuck(state.handle, entries, limit, ctypes.byref(count)), "report")
         text, cycle = _report_text(state)
+        known = _known(state)
         return StuckReport(
             rank=self.rank,
             rank_count=self.rank_count,
             outstanding=count.value,
-            runs=[_stuck_run(state, entry) for entry in entries[: min(limit, count.value)]],
+            runs=[_stuck_run(state, entry, known) for entry in entries[: min(limit, count.value)]],
             cycle_ranks=cycle,
             text=text,
         )
@@ -835,7 +622,7 @@ class Context:
 
     def synchronize(self, timeout: Optional[float] = None) -> None:
         """Waits until the daemon has left the device, as cudaDeviceSynchronize would."""
-        status = lib.rondo_device_synchronize(self._open("synchronize").handle, _nanoseconds(timeout))
+        status = lib.rondo_device_synchronize(self._open("synchronize").handle, nanoseconds(timeout))
         check(status, "synchronize")
 
     def abort(self) -> None:
@@ -848,7 +635,7 @@ class Context:
         TimeoutError says that runs were cut short after ``timeout`` seconds; the context is closed
         all the same. All callbacks have returned. A second call does nothing. Not from a callback.
         """
-        _nanoseconds(timeout)
+        nanoseconds(timeout)
         status = self._state.end(-1.0 if abort else timeout)
         if self._state.is_closed:
             self._finalizer.detach()
@@ -878,32 +665,66 @@ _libc.free.argtypes = [ctypes.c_void_p]
 _libc.free.restype = None
 
 
-def _report_text(state: _State) -> Tuple[str, int]:
-    """What rondo_report prints, and the number of ranks in the circle."""
-    memory, size, cycle = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_uint32()
+def _printed(call: Callable[[int], int], name: str) -> str:
+    """What a call prints to a C stream."""
+    memory, size = ctypes.c_void_p(), ctypes.c_size_t()
     stream = _libc.open_memstream(ctypes.byref(memory), ctypes.byref(size))
     if not stream:
-        raise error_of(Status.ERR_NO_MEMORY, "report")
-    status = lib.rondo_report(state.handle, stream, ctypes.byref(cycle))
+        raise error_of(Status.ERR_NO_MEMORY, name)
+    status = call(stream)
     _libc.fclose(stream)
     text = ctypes.string_at(memory.value, size.value).decode() if memory.value else ""
     _libc.free(memory)
-    check(status, "report")
+    check(status, name)
+    return text
+
+
+def _report_text(state: State) -> Tuple[str, int]:
+    """What rondo_report prints, and the number of ranks in the circle."""
+    cycle = ctypes.c_uint32()
+    text = _printed(
+        lambda stream: int(lib.rondo_report(state.handle, stream, ctypes.byref(cycle))), "report"
+    )
     return text, int(cycle.value)
 
 
-def _stuck_run(state: _State, entry: _native.Stuck) -> StuckRun:
-    kind, count, dtype = state.registered.get(entry.id, (None, 0, None))
+def _known(state: State) -> Dict[int, Tuple[Queue, Description]]:
+    """The collectives that may have runs outstanding, by their ids."""
+    known = {}
+    with state.lock:
+        queues = list(state.queues.values())
+    for queue in queues:
+        try:
+            told = describe(state, queue.coll)
+        except UnknownError:
+            continue  # a call's, which has ended
+        known[told["id"]] = (queue, told)
+    return known
+
+
+def _stuck_run(
+    state: State, entry: _native.Stuck, known: Dict[int, Tuple[Queue, Description]]
+) -> StuckRun:
+    queue, told = known.get(entry.id, (None, None))
+    try:
+        who = missing(state, queue.coll, entry.run) if queue is not None else []
+        why = reason(state, queue.coll) if queue is not None else ""
+    except UnknownError:
+        who, why = [], ""
     return StuckRun(
         id=entry.id,
-        kind=kind.name.lower() if kind is not None else "unknown",
-        count=count,
-        dtype=dtype.name.lower() if dtype is not None else "unknown",
+        communicator=(queue.key if queue is not None else None),
+        kind=told["kind"] if told is not None else "unknown",
+        count=told["count"] if told is not None else 0,
+        dtype=told["dtype"] if told is not None else "unknown",
+        ranks=told["ranks"] if told is not None else [],
         run=entry.run,
         state=RunState(entry.state).name.lower(),
         block=entry.block,
         op=entry.op,
         peer=entry.peer if entry.peer >= 0 else None,
         missing=entry.missing,
+        missing_ranks=who,
+        reason=why,
         waiting_ns=entry.waiting_ns,
     )

@@ -60,7 +60,16 @@ class RedOp(enum.IntEnum):
 
 
 class Kind(enum.IntEnum):
-    """Kinds of collective. Those after BROADCAST are not offered by this package yet."""
+    """Kinds of collective. ``count`` counts the elements
+
+    - of either buffer: ALL_REDUCE, REDUCE, BROADCAST;
+    - that each rank sends, to each for ALL_TO_ALL: ALL_GATHER, GATHER, ALL_TO_ALL;
+    - that each rank receives: REDUCE_SCATTER, SCATTER;
+    - that go from the root to the peer: SEND_RECV.
+
+    The other buffer, and both of ALL_TO_ALL, hold so many for each rank. ALL_TO_ALL_V has a count
+    for each pair of ranks, and BARRIER none.
+    """
 
     ALL_REDUCE = 0
     ALL_GATHER = 1
@@ -103,3 +112,12 @@ class RunState(enum.IntEnum):
     WAITING = 0
     QUEUED = 1
     EXECUTING = 2
+
+
+class Transport(enum.IntEnum):
+    """How the data of two ranks get from one to the other."""
+
+    NONE = 0
+    LOCAL = 1
+    SHARED_MEMORY = 2
+    UCX = 3

@@ -1,4 +1,4 @@
-"""librondo through ctypes: its structures and calls as include/rondo/rondo.h has them.
+"""librondo through ctypes: its structures and calls as rondo.h and comm.h in include/rondo have them.
 
 ctypes releases the interpreter's lock around every call. A test compiles the headers and compares
 sizes, offsets and defaults, so that this page cannot fall behind them.
@@ -16,10 +16,12 @@ FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
 CONFIG_VERSION = 3
 DESC_VERSION = 1
+COMM_CONFIG_VERSION = 1
+REASON_BYTES = 512
 
 
 class Handle(ctypes.Structure):
-    """struct rondo_context, rondo_collective and rondo_group."""
+    """struct rondo_context, rondo_collective, rondo_group and rondo_comm."""
 
     _fields_ = [("handle", c_uint64)]
 
@@ -138,6 +140,31 @@ class Stuck(ctypes.Structure):
     ]
 
 
+class Ticket(ctypes.Structure):
+    _fields_ = [("coll", Handle), ("run", c_uint64)]
+
+
+class CommConfig(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("version", c_uint32),
+        ("priority", c_int),
+        ("key", c_uint64),
+        ("group", Handle),
+        ("cached_collectives", c_uint32),
+        ("cached_pairs", c_uint32),
+    ]
+
+
+class CommCounters(ctypes.Structure):
+    _fields_ = [(name, c_uint64) for name in ("calls", "registrations", "cached", "parting")]
+
+
+def default_comm_config() -> CommConfig:
+    """RONDO_COMM_CONFIG_INIT."""
+    return CommConfig(size=ctypes.sizeof(CommConfig), version=COMM_CONFIG_VERSION)
+
+
 def default_config() -> Config:
     """RONDO_CONFIG_INIT."""
     return Config(
@@ -171,9 +198,20 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_device_synchronize", [Handle, c_int64]),
     ("rondo_counters", [Handle, POINTER(Counters)]),
     ("rondo_stuck", [Handle, POINTER(Stuck), c_size_t, POINTER(c_size_t)]),
+    ("rondo_describe", [Handle, Handle, POINTER(Desc), POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
     ("rondo_missing", [Handle, Handle, c_uint64, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
     ("rondo_reason", [Handle, Handle, ctypes.c_char_p, c_size_t]),
     ("rondo_report", [Handle, ctypes.c_void_p, POINTER(c_uint32)]),
+    ("rondo_flight_write", [Handle, ctypes.c_void_p]),
+    ("rondo_transport", [Handle, c_uint32, POINTER(c_int), ctypes.c_char_p, c_size_t]),
+    ("rondo_comm_create", [Handle, POINTER(CommConfig), POINTER(Handle)]),
+    ("rondo_comm_call", [Handle, Handle, POINTER(Desc), POINTER(RunArgs), POINTER(Ticket)]),
+    ("rondo_comm_wait", [Handle, Handle, POINTER(Ticket), c_int64]),
+    ("rondo_comm_test", [Handle, Handle, POINTER(Ticket)]),
+    ("rondo_comm_status", [Handle, Handle, POINTER(c_int), ctypes.c_char_p, c_size_t]),
+    ("rondo_comm_abort", [Handle, Handle]),
+    ("rondo_comm_destroy", [Handle, Handle, c_int, c_int64]),
+    ("rondo_comm_counters", [Handle, Handle, POINTER(CommCounters)]),
 ]
 
 

@@ -1,0 +1,281 @@
+"""What outlives a context until the library has let go of it: handles, runs, callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import itertools
+import os
+import sys
+import threading
+import time
+import types
+import weakref
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+
+from . import _native
+from ._buffers import Held
+from ._enums import Status
+from ._errors import InvalidError
+from ._native import lib
+
+#: Called with how a run ended, on the context's poller thread.
+Callback = Callable[[Status], object]
+
+SLICE_S = 0.1  # a wait returns to Python this often, so that signals are handled
+
+
+def nanoseconds(seconds: Optional[float]) -> int:
+    """A bound in seconds, ``None`` for none, as the library takes it."""
+    if seconds is None:
+        return _native.FOREVER_NS
+    if not seconds >= 0:
+        raise InvalidError(f"a time of {seconds} s")
+    return min(int(seconds * 1e9), _native.FOREVER_NS)
+
+
+class Outstanding:
+    """A submitted run: what it needs until it has ended, and then how it ended."""
+
+    __slots__ = ("number", "held", "status")
+
+    def __init__(self, held: Tuple[Held, ...]) -> None:
+        self.number = 0
+        self.held = held
+        self.status: Optional[Status] = None
+
+    def end(self, status: Status) -> None:
+        self.status = status
+        for one in self.held:
+            one.release()
+        self.held = ()
+
+
+class Queue:
+    """The runs of one collective that may not have ended, the oldest first.
+
+    ``comm`` is the communicator whose call registered the collective, or 0. Its collectives go when the
+    library likes, so the communicator is asked for their runs.
+    """
+
+    def __init__(
+        self, state: "State", coll: int, comm: int = 0, key: Optional[int] = None
+    ) -> None:
+        self.state = state
+        self.coll = coll
+        self.comm = comm
+        self.key = key  # of the communicator
+        self.runs: Deque[Outstanding] = deque()
+
+    def _ticket(self, number: int) -> _native.Ticket:
+        return _native.Ticket(_native.Handle(self.coll), number)
+
+    def test(self, number: int) -> int:
+        handle = self.state.handle
+        if self.comm:
+            ticket = self._ticket(number)
+            return int(lib.rondo_comm_test(handle, _native.Handle(self.comm), ctypes.byref(ticket)))
+        return int(lib.rondo_test(handle, _native.Handle(self.coll), number))
+
+    def wait(self, number: int, ns: int) -> int:
+        handle = self.state.handle
+        if self.comm:
+            ticket = self._ticket(number)
+            return int(
+                lib.rondo_comm_wait(handle, _native.Handle(self.comm), ctypes.byref(ticket), ns)
+            )
+        return int(lib.rondo_wait(handle, _native.Handle(self.coll), number, ns))
+
+    def reap(self) -> None:
+        """Notes which runs have ended, and lets their buffers go."""
+        with self.state.lock:
+            while self.runs and not self.state.is_closed:
+                status = self.test(self.runs[0].number)
+                # Whoever closes or destroys says how it ended; until then its buffers may be in use.
+                if status in (Status.IN_PROGRESS, Status.ERR_CLOSED, Status.ERR_UNKNOWN):
+                    break
+                self.runs.popleft().end(Status(status))
+            if self.comm and not self.runs and self.state.queues.get(self.coll) is self:
+                del self.state.queues[self.coll]
+
+    def drain(self, deadline: float) -> None:
+        with self.state.lock:
+            last = self.runs[-1].number if self.runs else 0
+        status = int(Status.ERR_TIMEOUT)
+        while last and status == Status.ERR_TIMEOUT and time.monotonic() < deadline:
+            left = min(SLICE_S, max(0.0, deadline - time.monotonic()))
+            status = self.wait(last, nanoseconds(left))
+
+    def abandon(self) -> None:
+        """The library has let go of them, and cannot be asked how they ended."""
+        while self.runs:
+            self.runs.popleft().end(Status.ERR_ABORTED)
+
+
+# ---------------------------------------------------------------- callbacks ---
+
+_callbacks: Dict[int, Callback] = {}
+_callback_keys = itertools.count(1)
+
+
+def _on_end(key: Optional[int], status: int) -> None:
+    """What the library calls. An exception of the user's goes where those of finalizers go."""
+    callback = _callbacks.pop(key or 0, None)
+    if callback is None:
+        return
+    try:
+        callback(Status(status))
+    except BaseException as error:  # the library's thread must not see it
+        unraisable = types.SimpleNamespace(
+            exc_type=type(error),
+            exc_value=error,
+            exc_traceback=error.__traceback__,
+            err_msg="Exception ignored in a callback of rondo",
+            object=callback,
+        )
+        hook: Callable[[Any], object] = sys.unraisablehook
+        hook(unraisable)
+
+
+_trampoline = _native.CALLBACK(_on_end)
+_no_callback = _native.CALLBACK()
+
+
+def run_args(addresses: Tuple[int, int], callback: Optional[Callback]) -> _native.RunArgs:
+    """What the library takes of a run. ``forget_callback`` must follow if it refuses the run."""
+    key = 0
+    if callback is not None:
+        key = next(_callback_keys)
+        _callbacks[key] = callback
+    return _native.RunArgs(*addresses, _trampoline if key else _no_callback, key)
+
+
+def forget_callback(args: _native.RunArgs) -> None:
+    _callbacks.pop(args.arg or 0, None)
+
+
+# -------------------------------------------------------------------- state ---
+
+
+class State:
+    """What must outlive a Context until the library has let go of it."""
+
+    def __init__(self, handle: _native.Handle) -> None:
+        self.handle = handle
+        self.lock = threading.RLock()
+        self.is_closed = False
+        self.is_closing = False
+        self.queues: Dict[int, Queue] = {}  # by the handle of the collective
+        self.waiters: List[Waiter] = []
+        states.add(self)
+
+    def reap(self) -> None:
+        for queue in list(self.queues.values()):
+            queue.reap()
+
+    def end(self, drain_s: float = -1.0) -> int:
+        """Ends the context: after ``drain_s`` seconds at most, or at once if negative."""
+        with self.lock:
+            if self.is_closed or self.is_closing:
+                return Status.SUCCESS
+            self.is_closing = True
+            queues = list(self.queues.values())
+        deadline = time.monotonic() + drain_s
+        try:
+            for queue in queues if drain_s > 0 else ():
+                queue.drain(deadline)
+        finally:
+            self.reap()
+            left = max(0.0, deadline - time.monotonic()) if drain_s >= 0 else 0.0
+            status = int(lib.rondo_destroy(self.handle, 0 if drain_s >= 0 else 1, nanoseconds(left)))
+            with self.lock:
+                self.is_closing = False
+                # In a callback the library refuses; the context is still there.
+                if status != Status.ERR_INVALID:
+                    self._forget()
+        return status
+
+    def _forget(self) -> None:
+        self.is_closed = True
+        for queue in self.queues.values():
+            queue.abandon()
+        self.queues.clear()
+        self.wake()
+
+    def wake(self) -> None:
+        """Lets coroutines look at their runs."""
+        for waiter in list(self.waiters):
+            waiter.look()
+
+    def abandon(self) -> None:
+        """After a fork: the child has none of the threads, and must not touch the context."""
+        self.lock = threading.RLock()
+        self.is_closed = True
+        self.is_closing = False
+        self.queues.clear()
+        self.waiters.clear()
+
+
+states: "weakref.WeakSet[State]" = weakref.WeakSet()
+
+
+def end_unclosed(state: State) -> None:
+    """For a context that nobody closed: at its collection, or when the interpreter ends."""
+    if state.end() == Status.ERR_INVALID:  # collected inside a callback
+        threading.Thread(target=state.end, name="rondo-close").start()
+
+
+def _after_fork() -> None:
+    for state in list(states):
+        state.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Waiter:
+    """A coroutine that awaits a run: looks again whenever the context's event fd can be read."""
+
+    def __init__(self, queue: Queue, run: Outstanding, fd: int) -> None:
+        self.queue, self.run = queue, run
+        self.loop = asyncio.get_running_loop()
+        self.future: "asyncio.Future[None]" = self.loop.create_future()
+        # A descriptor of its own, so that loops and coroutines do not get in each other's way
+        # and the context's may go first.
+        self.fd = os.dup(fd)
+        self.loop.add_reader(self.fd, self.on_readable)
+        with queue.state.lock:
+            queue.state.waiters.append(self)
+        self.look()
+
+    def on_readable(self) -> None:
+        try:
+            os.read(self.fd, 8)
+        except BlockingIOError:
+            pass  # another waiter has read it, and looks for all
+        with self.queue.state.lock:
+            waiters = list(self.queue.state.waiters)
+        for waiter in waiters:
+            waiter.look()
+
+    def look(self) -> None:
+        """Wakes the coroutine if its run has ended, from whatever thread."""
+        self.queue.reap()
+        if self.run.status is None and not self.queue.state.is_closed:
+            return
+        try:
+            self.loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            pass  # its loop is closed
+
+    def _wake(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+    def close(self) -> None:
+        with self.queue.state.lock:
+            if self in self.queue.state.waiters:
+                self.queue.state.waiters.remove(self)
+        self.loop.remove_reader(self.fd)
+        os.close(self.fd)
