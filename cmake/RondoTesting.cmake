@@ -10,7 +10,7 @@
 # LINK    modules, such as rondo_daemon_plan or rondo_daemon_plan_explore. Modules are object
 #         libraries, so name each one whose code is called, indirectly too. A test that links
 #         an _explore variant is itself compiled with RONDO_EXPLORE=1; link no mixture.
-# TIMEOUT seconds that the test may take, 60 if not said; four times that under a sanitizer.
+# TIMEOUT seconds that the test may take, 120 if not said; four times that under a sanitizer.
 # SERIAL  ctest runs nothing else beside it.
 #
 #   rondo_fuzz_test(NAME <name> SOURCES <file> ... [LINK <target> ...] [RUNS <count>])
@@ -84,7 +84,7 @@ function(rondo_test)
                         "not understood: '${T_UNPARSED_ARGUMENTS}'")
   endif()
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 60)
+    set(T_TIMEOUT 120)
   endif()
   set(target test_${T_NAME})
   string(REPLACE "." "_" target ${target})

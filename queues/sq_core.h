@@ -33,8 +33,8 @@ struct rondo_sqe {
   uint64_t send, recv;  // addresses of the buffers
   uint32_t generation;  // of the table entry
   uint32_t block_count; // blocks that take part
-  uint64_t submitted_ns;
   uint64_t stream, ticket; // what ties the run to a stream: struct rondo_task_run
+  uint64_t reserved;
 };
 static_assert(sizeof(struct rondo_sqe) == 64, "shared layout");
 
@@ -117,7 +117,6 @@ RONDO_FN int rondo_sq_push(struct rondo_sq_producer *q, const struct rondo_sqe *
   slot->recv = entry->recv;
   slot->generation = entry->generation;
   slot->block_count = entry->block_count;
-  slot->submitted_ns = entry->submitted_ns;
   slot->stream = entry->stream;
   slot->ticket = entry->ticket;
   RONDO_POINT("sq.push");

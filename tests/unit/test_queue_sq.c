@@ -26,7 +26,6 @@ static struct rondo_sqe entry_of(uint64_t number) {
   e.recv = number * 13u;
   e.generation = (uint32_t)number * 17u;
   e.block_count = (uint32_t)number * 19u;
-  e.submitted_ns = number * 23u;
   e.stream = number * 29u;
   e.ticket = number * 31u;
   return e;
