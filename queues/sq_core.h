@@ -119,6 +119,7 @@ RONDO_FN int rondo_sq_push(struct rondo_sq_producer *q, const struct rondo_sqe *
   slot->block_count = entry->block_count;
   slot->stream = entry->stream;
   slot->ticket = entry->ticket;
+  slot->reserved = 0;
   RONDO_POINT("sq.push");
   rondo_store_release_u32(&slot->mark, q->sequence + 1); // S1
   rondo_store_relaxed_u32(&q->sequence, q->sequence + 1);
