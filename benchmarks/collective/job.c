@@ -18,11 +18,20 @@
 #define POISON 0xa5
 #define DRAIN_NS (10 * (int64_t)RONDO_KIT_SECOND_NS)
 
+// What a rank runs for one collective of the table: one collective, or in the ring of send-recvs a send to
+// the next rank and a receive from the one before.
+#define MAX_LEGS 2u
+struct leg {
+  struct rondo_collective collective;
+  bool is_only_send, is_only_receive;
+};
+
 struct rank {
   struct job *job;
   uint32_t rank;
   struct rondo_context context;
-  struct rondo_collective collective;
+  struct leg legs[MAX_LEGS];
+  uint32_t leg_count;
   struct rondo_kit_memory master; // the input of the timed iterations, from which it is rewritten
   struct rondo_kit_memory send;   // depth buffers each
   struct rondo_kit_memory recv;
@@ -133,11 +142,35 @@ static void on_end(void *arg, int status) {
 
 static int wait_for_callbacks(struct rank *self) {
   struct timespec until = rondo_kit_deadline(self->job->setup->timeout_ns);
-  for (uint32_t i = 0; i < self->job->setup->depth; i++)
+  for (uint32_t i = 0; i < self->job->setup->depth * self->leg_count; i++)
     while (sem_timedwait(&self->ended, &until) != 0)
       if (errno != EINTR)
         return RONDO_ERR_TIMEOUT;
   return atomic_load(&self->callback_status);
+}
+
+static int submit(struct rank *self, uint32_t run) {
+  struct rondo_kit_place place = place_of(self, run);
+  rondo_callback callback = self->job->setup->callbacks ? on_end : NULL;
+  for (uint32_t i = 0; i < self->leg_count; i++) {
+    const struct leg *leg = &self->legs[i];
+    int status = rondo_run(self->context, leg->collective, leg->is_only_receive ? NULL : place.send,
+                           leg->is_only_send ? NULL : place.recv, callback, self);
+    if (!succeeded(self, "rondo_run", status))
+      return status;
+  }
+  return RONDO_SUCCESS;
+}
+
+// Runs of one collective end in their order, so the last one stands for all.
+static int wait_for_last(struct rank *self) {
+  int first = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < self->leg_count; i++) {
+    int status = rondo_wait(self->context, self->legs[i].collective, RONDO_LAST_RUN,
+                            (int64_t)self->job->setup->timeout_ns);
+    first = first == RONDO_SUCCESS ? status : first;
+  }
+  return first;
 }
 
 static int once(void *arg, uint32_t rank) {
@@ -147,16 +180,11 @@ static int once(void *arg, uint32_t rank) {
   if (atomic_load_explicit(&self->job->shared->status, memory_order_relaxed) != RONDO_SUCCESS)
     return RONDO_ERR_ABORTED; // after a failure the remaining iterations are empty
   for (uint32_t i = 0; i < setup->depth; i++) {
-    struct rondo_kit_place place = place_of(self, i);
-    int status = rondo_run(self->context, self->collective, place.send, place.recv,
-                           setup->callbacks ? on_end : NULL, self);
-    if (!succeeded(self, "rondo_run", status))
+    int status = submit(self, i);
+    if (status != RONDO_SUCCESS)
       return status;
   }
-  // Runs of one collective end in their order, so the last one stands for all.
-  int status = setup->callbacks ? wait_for_callbacks(self)
-                                : rondo_wait(self->context, self->collective, RONDO_LAST_RUN,
-                                             (int64_t)setup->timeout_ns);
+  int status = setup->callbacks ? wait_for_callbacks(self) : wait_for_last(self);
   if (!succeeded(self, setup->callbacks ? "callback" : "rondo_wait", status))
     return status;
   return 0;
@@ -219,22 +247,63 @@ static void measure_point(struct rank *self) {
     check_round(self, TIMED_ROUND + 1 + i);
 }
 
+// Its arrays are copied by rondo_register.
+static int register_uneven(struct rank *self, struct rondo_collective_desc *d) {
+  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
+  uint64_t *counts = calloc(2 * (size_t)shape->rank_count, sizeof *counts);
+  if (!counts)
+    return RONDO_ERR_NO_MEMORY;
+  for (uint32_t r = 0; r < shape->rank_count; r++) {
+    counts[r] = rondo_kit_shape_part(shape, self->rank, r);
+    counts[shape->rank_count + r] = rondo_kit_shape_part(shape, r, self->rank);
+  }
+  d->send_counts = counts;
+  d->recv_counts = counts + shape->rank_count;
+  int status = rondo_register(self->context, d, &self->legs[0].collective);
+  free(counts);
+  return status;
+}
+
+// The send of rank r is collective r of the point.
+static int register_leg(struct rank *self, uint32_t of_rank) {
+  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
+  bool is_ring = shape->kind == RONDO_SEND_RECV && shape->rank_count > 1;
+  uint64_t id = self->job->shared->point_number * RONDO_MAX_RANKS;
+  id += shape->kind == RONDO_SEND_RECV ? of_rank : 0;
+  struct rondo_collective_desc d = rondo_kit_shape_desc(shape, id, of_rank);
+  struct leg *leg = &self->legs[self->leg_count];
+  leg->is_only_send = is_ring && of_rank == self->rank;
+  leg->is_only_receive = is_ring && of_rank != self->rank;
+  int status = shape->kind == RONDO_ALL_TO_ALL_V
+                   ? register_uneven(self, &d)
+                   : rondo_register(self->context, &d, &leg->collective);
+  self->leg_count += status == RONDO_SUCCESS;
+  return status;
+}
+
+static void register_legs(struct rank *self) {
+  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
+  self->leg_count = 0;
+  int status = register_leg(self, self->rank);
+  if (status == RONDO_SUCCESS && shape->kind == RONDO_SEND_RECV && shape->rank_count > 1)
+    status = register_leg(self, (self->rank + shape->rank_count - 1) % shape->rank_count);
+  succeeded(self, "rondo_register", status);
+}
+
 static void run_point(struct rank *self) {
   struct job *job = self->job;
-  struct rondo_collective_desc d =
-      rondo_kit_shape_desc(&job->shared->point.shape, job->shared->point_number, self->rank);
-  bool ready = succeeded(self, "rondo_mem_alloc", buffers_grow(self));
-  bool registered = ready && succeeded(self, "rondo_register",
-                                       rondo_register(self->context, &d, &self->collective));
+  self->leg_count = 0;
+  if (succeeded(self, "rondo_mem_alloc", buffers_grow(self)))
+    register_legs(self);
   atomic_store(&self->callback_status, RONDO_SUCCESS);
   rondo_kit_barrier_wait(&job->shared->barrier);
   if (atomic_load(&job->shared->status) == RONDO_SUCCESS)
     measure_point(self);
   rondo_kit_barrier_wait(&job->shared->barrier);
-  if (registered && atomic_load(&job->shared->status) != RONDO_SUCCESS)
+  if (self->leg_count > 0 && atomic_load(&job->shared->status) != RONDO_SUCCESS)
     rondo_abort(self->context); // so that a run that hangs does not keep the collective busy
-  if (registered)
-    succeeded(self, "rondo_deregister", rondo_deregister(self->context, self->collective));
+  for (uint32_t i = 0; i < self->leg_count; i++)
+    succeeded(self, "rondo_deregister", rondo_deregister(self->context, self->legs[i].collective));
   rondo_kit_barrier_wait(&job->shared->barrier);
 }
 

@@ -46,6 +46,10 @@ static void sweep_advance(struct sweep *s) {
   bool rooted = rondo_kit_shape_is_rooted(o->kind);
   bool reduces = rondo_kit_shape_reduces(o->kind);
   s->bytes = next_bytes(o, s->bytes);
+  if (o->kind == RONDO_BARRIER) { // has neither sizes nor types
+    s->cycle++;
+    return;
+  }
   if (s->bytes <= o->max_bytes)
     return;
   s->bytes = o->min_bytes;

@@ -56,7 +56,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Rondo's own:", 2},
     {"op", OPTION_OP, "COLLECTIVE", 0,
      "all_reduce (default), all_gather, reduce_scatter, reduce, broadcast, all_to_all (alltoall), "
-     "gather or scatter",
+     "gather, scatter, send_recv (sendrecv), all_to_all_v (alltoallv) or barrier",
      2},
     {"method", OPTION_METHOD, "barrier|free", 0,
      "barrier (default): ranks meet before each iteration; free: they do not", 2},

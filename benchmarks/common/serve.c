@@ -8,6 +8,7 @@
 
 #include "examples/kit/clock.h"
 #include "examples/kit/options.h"
+#include "examples/kit/shape.h"
 
 #define LINE_BYTES 256
 #define WARMUP 4u
@@ -23,6 +24,7 @@ static bool parse(char *line, struct rondo_bench_request *request) {
   uint32_t in_place;
   uint64_t budget_ms;
   if (!budget || !rondo_kit_read_kind(kind, &request->kind) ||
+      !rondo_kit_shape_is_kind(request->kind) || // the others have no counterpart to compare with
       !rondo_kit_read_number(bytes, 1, 1ull << 40, &request->bytes) ||
       !rondo_kit_read_u32(place, 0, 1, &in_place) ||
       !rondo_kit_read_number(budget, 1, 1000000, &budget_ms))

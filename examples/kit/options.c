@@ -8,7 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "examples/kit/shape.h"
 #include <rondo/types.h>
 
 // As nccl-tests writes them, in the order of enum rondo_dtype.
@@ -112,13 +111,20 @@ bool rondo_kit_read_redop(const char *text, int *redop) {
 }
 
 bool rondo_kit_read_kind(const char *text, int *kind) {
-  if (strcasecmp(text, "alltoall") == 0) { // as nccl-tests writes it
-    *kind = RONDO_ALL_TO_ALL;
-    return true;
-  }
+  static const struct {
+    const char *name;
+    int kind;
+  } others[] = {{"alltoall", RONDO_ALL_TO_ALL}, // as nccl-tests writes them
+                {"alltoallv", RONDO_ALL_TO_ALL_V},
+                {"sendrecv", RONDO_SEND_RECV}};
   for (int k = 0; k < RONDO_KIND_COUNT; k++)
-    if (rondo_kit_shape_is_kind(k) && strcasecmp(text, rondo_kind_name(k)) == 0) {
+    if (strcasecmp(text, rondo_kind_name(k)) == 0) {
       *kind = k;
+      return true;
+    }
+  for (int i = 0; i < LENGTH(others); i++)
+    if (strcasecmp(text, others[i].name) == 0) {
+      *kind = others[i].kind;
       return true;
     }
   return false;

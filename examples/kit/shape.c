@@ -25,26 +25,50 @@ bool rondo_kit_shape_is_rooted(int kind) {
 }
 
 bool rondo_kit_shape_sends(const struct rondo_kit_shape *s, uint32_t rank) {
-  return (s->kind != RONDO_BROADCAST && s->kind != RONDO_SCATTER) || rank == s->root;
+  if (s->kind == RONDO_BROADCAST || s->kind == RONDO_SCATTER)
+    return rank == s->root;
+  return s->kind != RONDO_BARRIER;
 }
 
 bool rondo_kit_shape_may_be_in_place(const struct rondo_kit_shape *s) {
-  return s->kind != RONDO_ALL_TO_ALL;
+  return rondo_kit_shape_is_kind(s->kind) && s->kind != RONDO_ALL_TO_ALL;
 }
 
 void rondo_kit_shape_size(struct rondo_kit_shape *shape, uint64_t bytes) {
   uint64_t elements = bytes / rondo_dtype_bytes(shape->dtype);
-  if (sends_all(shape) || receives_all(shape))
+  if (sends_all(shape) || receives_all(shape) || shape->kind == RONDO_ALL_TO_ALL_V)
     elements /= shape->rank_count;
   shape->count = elements > 0 ? elements : 1;
+  if (shape->kind == RONDO_BARRIER)
+    shape->count = 0;
+}
+
+uint64_t rondo_kit_shape_part(const struct rondo_kit_shape *shape, uint32_t from, uint32_t to) {
+  uint32_t n = shape->rank_count;
+  uint32_t behind = (to + n - from) % n;
+  return n == 1 ? shape->count : 2 * shape->count * behind / (n - 1);
+}
+
+// All parts that a rank sends before that to `end`; or that it receives from those before.
+static uint64_t parts_before(const struct rondo_kit_shape *s, uint32_t rank, uint32_t end,
+                             bool sends) {
+  uint64_t elements = 0;
+  for (uint32_t r = 0; r < end; r++)
+    elements += sends ? rondo_kit_shape_part(s, rank, r) : rondo_kit_shape_part(s, r, rank);
+  return elements;
 }
 
 uint64_t rondo_kit_shape_send_bytes(const struct rondo_kit_shape *shape) {
-  uint64_t bytes = shape->count * rondo_dtype_bytes(shape->dtype);
+  uint64_t element_bytes = rondo_dtype_bytes(shape->dtype);
+  if (shape->kind == RONDO_ALL_TO_ALL_V)
+    return parts_before(shape, 0, shape->rank_count, true) * element_bytes;
+  uint64_t bytes = shape->count * element_bytes;
   return sends_all(shape) ? bytes * shape->rank_count : bytes;
 }
 
 uint64_t rondo_kit_shape_recv_bytes(const struct rondo_kit_shape *shape) {
+  if (shape->kind == RONDO_ALL_TO_ALL_V)
+    return rondo_kit_shape_send_bytes(shape);
   uint64_t bytes = shape->count * rondo_dtype_bytes(shape->dtype);
   return receives_all(shape) ? bytes * shape->rank_count : bytes;
 }
@@ -85,6 +109,12 @@ struct rondo_collective_desc rondo_kit_shape_desc(const struct rondo_kit_shape *
   d.kind = shape->kind;
   if (rondo_kit_shape_is_rooted(shape->kind))
     d.root = shape->root;
+  if (shape->kind == RONDO_SEND_RECV)
+    d = rondo_send_recv(id, shape->count, shape->dtype, rank, (rank + 1) % shape->rank_count);
+  if (shape->kind == RONDO_ALL_TO_ALL_V)
+    d.count = 0;
+  if (shape->kind == RONDO_BARRIER)
+    d = rondo_barrier(id);
   d.scalar = rondo_kit_values_scalar(&v, rank);
   return d;
 }
@@ -118,6 +148,18 @@ uint64_t rondo_kit_shape_checked(const struct rondo_kit_shape *shape, uint32_t r
   return rondo_kit_shape_recv_bytes(shape) / rondo_dtype_bytes(shape->dtype);
 }
 
+// Of an all-to-all-v.
+static uint64_t wrong_parts(const struct rondo_kit_shape *s, const struct rondo_kit_values *v,
+                            uint32_t rank, const char *recv) {
+  uint64_t wrong = 0;
+  for (uint32_t r = 0; r < s->rank_count; r++) {
+    uint64_t at = parts_before(s, rank, r, false) * rondo_dtype_bytes(s->dtype);
+    wrong += rondo_kit_values_wrong(v, r, recv + at, parts_before(s, r, rank, true),
+                                    rondo_kit_shape_part(s, r, rank));
+  }
+  return wrong;
+}
+
 uint64_t rondo_kit_shape_wrong(const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round,
                                const void *recv) {
   if (!receives(shape, rank))
@@ -134,6 +176,13 @@ uint64_t rondo_kit_shape_wrong(const struct rondo_kit_shape *shape, uint32_t ran
           &v, r, (const char *)recv + r * count * rondo_dtype_bytes(shape->dtype),
           shape->kind == RONDO_ALL_TO_ALL ? rank * count : 0, count);
     return wrong;
+  case RONDO_ALL_TO_ALL_V:
+    return wrong_parts(shape, &v, rank, recv);
+  case RONDO_SEND_RECV:
+    return rondo_kit_values_wrong(&v, (rank + shape->rank_count - 1) % shape->rank_count, recv, 0,
+                                  count);
+  case RONDO_BARRIER:
+    return 0;
   case RONDO_SCATTER:
     return rondo_kit_values_wrong(&v, shape->root, recv, rank * count, count);
   case RONDO_BROADCAST:

@@ -19,7 +19,10 @@ struct rondo_kit_shape {
   uint64_t count; // as rondo_collective_desc.count
 };
 
-// 1 for the kinds that a shape can have: those whose buffers follow from a count and a root.
+// 1 for the kinds whose parts are all of one size, and which are one collective. The others:
+//   send-recv:      a ring, in which each rank sends to the next one: a collective a pair;
+//   all-to-all-v:   uneven parts, from nothing to twice `count`; see rondo_kit_shape_part;
+//   barrier:        no elements at all.
 bool rondo_kit_shape_is_kind(int kind);
 bool rondo_kit_shape_reduces(int kind);
 bool rondo_kit_shape_is_rooted(int kind);
@@ -36,10 +39,15 @@ uint64_t rondo_kit_shape_send_bytes(const struct rondo_kit_shape *shape);
 uint64_t rondo_kit_shape_recv_bytes(const struct rondo_kit_shape *shape);
 uint64_t rondo_kit_shape_bytes(const struct rondo_kit_shape *shape); // the larger one
 
+// Elements of an all-to-all-v that go from one rank to another: the more, the further it is behind; all
+// ranks together send each as much.
+uint64_t rondo_kit_shape_part(const struct rondo_kit_shape *shape, uint32_t from, uint32_t to);
+
 // What algorithm bandwidth is multiplied with to get bus bandwidth (nccl-tests, PERFORMANCE.md).
 double rondo_kit_shape_bus_factor(const struct rondo_kit_shape *shape);
 
-// The descriptor of the collective under `id` on `rank`.
+// The descriptor of the collective under `id` on `rank`. Of the ring: of the send; of the receive it is that
+// of the rank before. An all-to-all-v still lacks its arrays.
 struct rondo_collective_desc rondo_kit_shape_desc(const struct rondo_kit_shape *shape, uint64_t id,
                                                   uint32_t rank);
 
