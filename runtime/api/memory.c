@@ -15,17 +15,21 @@ static int compare(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-// In a job of several processes it is memory that they all can read.
+// The memory of a job of several processes that they all can read; null: there is none.
+static struct rondo_arena *shared_by(const struct rondo_rank *rank) {
+  return rank->device->driver->is_direct ? rank->world->arena : NULL;
+}
+
 static void *take(struct rondo_rank *rank, size_t bytes) {
-  if (rank->world->arena)
-    return rondo_arena_alloc(rank->world->arena, bytes);
+  if (shared_by(rank))
+    return rondo_arena_alloc(shared_by(rank), bytes);
   return rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes);
 }
 
 static void release(struct rondo_rank *rank, struct allocation *a) {
   void *memory = (void *)a->memory;
-  if (rank->world->arena)
-    (void)rondo_arena_free(rank->world->arena, memory);
+  if (shared_by(rank))
+    (void)rondo_arena_free(shared_by(rank), memory);
   else
     rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, memory);
   free(a);

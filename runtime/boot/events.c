@@ -412,13 +412,11 @@ static int wants_huge_pages(void) {
 int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) {
   static const struct rondo_mesh_events events = {on_roster, on_receive, on_lost};
   int status = RONDO_ERR_NO_MEMORY;
+  int is_direct = world->device->driver->is_direct;
   world->early_end = &world->early;
   world->gone = calloc(world->rank_count, 1);
   if (world->gone)
-    status = RONDO_SUCCESS;
-  // A GPU cannot read it: its ranks reach those of other processes not yet.
-  if (world->gone && world->device->driver->is_direct)
-    status = rondo_arena_create(0, wants_huge_pages(), &world->arena);
+    status = rondo_arena_create(0, is_direct && wants_huge_pages(), &world->arena);
   // The events wait for the lock, so none comes before the mesh is noted.
   pthread_mutex_lock(&world->lock);
   if (status == RONDO_SUCCESS)

@@ -73,9 +73,6 @@ int rondo_peers_transport(const struct rondo_world *world, const struct rondo_ra
   const struct rondo_peer *peer = &world->peers[process];
   if (peer->is_lost)
     return say(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank's process is lost");
-  if (!world->arena)
-    return say(why, why_bytes, RONDO_TRANSPORT_NONE,
-               "the device's memory cannot be shared with other processes");
   if (peer->reach != RONDO_TRANSPORT_SHARED_MEMORY)
     return say_far(world, process, why, why_bytes);
   return say(why, why_bytes, RONDO_TRANSPORT_SHARED_MEMORY,

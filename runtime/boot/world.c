@@ -63,7 +63,9 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   w->is_manual = rank->is_manual;
   pthread_mutex_init(&w->lock, NULL);
   int status = rondo_mesh_calls->is_needed(cfg) ? rondo_peers_open(w, cfg) : RONDO_SUCCESS;
-  rondo_pool_init(&w->pool, cfg->connector_bytes, w->device, w->arena);
+  // Devices that cannot use the memory of other processes have their connectors in their own.
+  rondo_pool_init(&w->pool, cfg->connector_bytes, w->device,
+                  w->device->driver->is_direct ? w->arena : NULL);
   if (status != RONDO_SUCCESS) {
     world_free(w);
     return status;

@@ -48,8 +48,8 @@ struct rondo_world {
   int is_failing;
   void *meetings; // tree (search.h) of struct rondo_meeting, by id
   // Of a job that reaches beyond this process: peers.h.
-  struct rondo_mesh *mesh; // null: it does not
-  struct rondo_arena *arena;
+  struct rondo_mesh *mesh;   // null: it does not
+  struct rondo_arena *arena; // where the pool is, if devices can use it; journals in any case
   int transport;             // enum rondo_transport, of the configuration; 0: what there is
   int is_manual;             // tests: no threads
   struct rondo_proxy *proxy; // null: nobody is reached so

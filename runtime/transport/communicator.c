@@ -135,11 +135,13 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
 }
 
-// What the producer of a link whose consumer is here can do: enum rondo_reach.
+// What the producer of a link can do, as far as it matters here: enum rondo_reach.
 static unsigned reach_of(const struct rondo_communicator *comm, const struct rondo_link *link) {
   struct rondo_device *from = comm->devices[link->from];
   struct rondo_device *to = comm->devices[link->to];
-  return from && to->driver->reach ? to->driver->reach(from, to, NULL) : RONDO_REACH_ALL;
+  if (link->process != RONDO_HERE || !to->driver->reach)
+    return RONDO_REACH_ALL;
+  return to->driver->reach(from, to, NULL);
 }
 
 // From how many bytes on payloads are passed by reference.
@@ -212,7 +214,9 @@ static int make_connectors(struct rondo_communicator *comm, struct rondo_link *l
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
   link->at.device = comm->devices[link->is_outgoing ? link->from : link->to];
-  link->at.kind = reach & RONDO_REACH_MEMORY ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
+  // The proxy is a thread of the CPU.
+  link->at.kind =
+      reach & RONDO_REACH_MEMORY && !link->is_far ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
   link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
   if (!link->first)
     return RONDO_ERR_NO_MEMORY;

@@ -30,6 +30,9 @@ struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks) {
   f->ranks = ranks;
   f->machines = rondo_family_machines < processes ? rondo_family_machines : processes;
   f->cfg = defaults;
+  const char *backend = getenv("RONDO_TEST_BACKEND");
+  if (backend && strcmp(backend, "cuda") == 0)
+    f->cfg.backend = RONDO_BACKEND_CUDA;
   return f;
 }
 

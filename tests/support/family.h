@@ -33,7 +33,7 @@ struct rondo_family {
 // Between how many machines (machines.h, open) the families made from now on are spread.
 extern uint32_t rondo_family_machines;
 
-// A family in shared memory, with the default configuration.
+// A family in shared memory, with the default configuration, on the backend that RONDO_TEST_BACKEND says.
 struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks);
 void rondo_family_destroy(struct rondo_family *f);
 
