@@ -1,0 +1,208 @@
+#include "backend.hpp"
+
+#include <cinttypes>
+#include <numeric>
+
+#include "python_lock.hpp"
+
+namespace rondo_torch {
+
+// How long the end of a group lets calls go on that nobody waits for any more.
+static constexpr int64_t DRAIN_NS = INT64_C(10000000000);
+// Kinds of call that stay registered: of a whole group, and of a name or tag in it.
+static constexpr uint32_t CACHED_OF_GROUP = 256, CACHED_OF_NAME = 8;
+
+static thread_local std::string operation_name;
+
+std::string name_operations(std::string name) {
+  operation_name.swap(name);
+  return name;
+}
+
+// Between startCoalescing and endCoalescing of this thread: the work that all operations go to.
+static thread_local std::map<const backend *, c10::intrusive_ptr<work>> coalesced;
+
+// -------------------------------------------------------------------- life ---
+
+c10::intrusive_ptr<c10d::Backend> backend::make(const c10::intrusive_ptr<c10d::Store> &store,
+                                                const group_settings &s) {
+  std::shared_ptr<home> where;
+  std::vector<uint32_t> members(s.members.begin(), s.members.end());
+  if (!members.empty())
+    where = home::of_default(RONDO_BACKEND_HOST);
+  if (!where) {
+    where = home::open(*store, {s.rank, s.size, s.timeout, RONDO_BACKEND_HOST, 0});
+    members.resize(static_cast<size_t>(s.size));
+    std::iota(members.begin(), members.end(), 0);
+  }
+  if (s.members.empty())
+    home::set_default(where);
+  return c10::make_intrusive<backend>(where, members, s);
+}
+
+backend::backend(std::shared_ptr<home> home, std::vector<uint32_t> members,
+                 const group_settings &settings)
+    : Backend(settings.rank, settings.size), home_(std::move(home)), members_(std::move(members)),
+      settings_(settings), key_(home_->key_of(settings.name)) {
+  (void)channel_named("");
+}
+
+backend::~backend() { leave(); }
+
+void backend::leave() {
+  std::shared_ptr<home> where;
+  std::map<std::string, std::shared_ptr<const channel>> channels;
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    is_gone_ = true;
+    where.swap(home_);
+    channels.swap(channels_);
+  }
+  without_python_lock unlocked; // callbacks may want it before they end
+  for (const auto &[name, one] : channels)
+    (void)rondo_comm_destroy(one->context, one->comm, RONDO_DESTROY_DRAIN, DRAIN_NS);
+  channels.clear();
+  where.reset();
+}
+
+void backend::shutdown() { leave(); }
+
+void backend::abort() {
+  std::lock_guard<std::mutex> hold(lock_);
+  for (const auto &[name, one] : channels_)
+    (void)rondo_comm_abort(one->context, one->comm);
+}
+
+void backend::setTimeout(milliseconds timeout) {
+  std::lock_guard<std::mutex> hold(lock_);
+  settings_.timeout = timeout;
+}
+
+c10::intrusive_ptr<c10d::Backend::Options> backend::getBackendOptions() {
+  std::lock_guard<std::mutex> hold(lock_);
+  return c10::make_intrusive<Options>("rondo", settings_.timeout);
+}
+
+// The group of some of this one's ranks. All members of this one call it, and the key follows from that alone.
+c10::intrusive_ptr<c10d::Backend> backend::split(const c10::intrusive_ptr<c10d::Store> & /*store*/,
+                                                 const std::vector<int> &ranks,
+                                                 const c10::intrusive_ptr<Options> &opts) {
+  group_settings s = settings_;
+  std::vector<uint32_t> members;
+  s.rank = -1;
+  s.size = static_cast<int>(ranks.size());
+  s.name = settings_.name + ":split:" + std::to_string(key_);
+  s.members.clear();
+  if (opts)
+    s.timeout = opts->timeout;
+  for (size_t i = 0; i < ranks.size(); i++) {
+    TORCH_CHECK(ranks[i] >= 0 && ranks[i] < getSize(), "rondo: split: rank ", ranks[i], " of ",
+                getSize());
+    members.push_back(members_[static_cast<size_t>(ranks[i])]);
+    s.name += "," + std::to_string(ranks[i]);
+    if (ranks[i] == getRank())
+      s.rank = static_cast<int>(i);
+  }
+  std::lock_guard<std::mutex> hold(lock_);
+  TORCH_CHECK(home_, "rondo: split of a process group that has been shut down");
+  if (s.rank < 0)
+    return {};
+  return c10::make_intrusive<backend>(home_, members, s);
+}
+
+// ----------------------------------------------------------------- channels ---
+
+static struct rondo_comm make_comm(const home &where, uint64_t key,
+                                   const std::vector<uint32_t> &members, uint32_t cached) {
+  struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
+  struct rondo_comm comm;
+  check(rondo_group_create(where.context(), members.data(), static_cast<uint32_t>(members.size()),
+                           &cfg.group),
+        "making a group");
+  cfg.key = key;
+  cfg.cached_collectives = cached;
+  int status = rondo_comm_create(where.context(), &cfg, &comm);
+  (void)rondo_group_destroy(where.context(), cfg.group);
+  check(status, "making a communicator");
+  return comm;
+}
+
+std::shared_ptr<const channel> backend::channel_named(const std::string &name) {
+  std::lock_guard<std::mutex> hold(lock_);
+  TORCH_CHECK(!is_gone_, "rondo: process group '", settings_.name, "' has been shut down");
+  auto &place = channels_[name];
+  if (place)
+    return place;
+  auto made = std::make_shared<channel>();
+  made->context = home_->context();
+  made->comm = make_comm(*home_, spread(name, key_, 1), members_,
+                         name.empty() ? CACHED_OF_GROUP : CACHED_OF_NAME);
+  made->label = "process group '" + settings_.name + "', rank " + std::to_string(getRank());
+  if (!name.empty())
+    made->label += ", " + name;
+  place = made;
+  return place;
+}
+
+std::shared_ptr<const channel> backend::channel_here() {
+  return channel_named(operation_name.empty() ? "" : "name '" + operation_name + "'");
+}
+
+std::shared_ptr<const channel> backend::channel_of_tag(int tag) {
+  if (tag == 0)
+    return channel_here();
+  std::string name = operation_name.empty() ? "" : "name '" + operation_name + "', ";
+  return channel_named(name + "tag " + std::to_string(tag));
+}
+
+// --------------------------------------------------------------- operations ---
+
+uint64_t backend::getSequenceNumberForGroup() {
+  std::lock_guard<std::mutex> hold(lock_);
+  return sequence_;
+}
+
+backend::work_to_make backend::begin(const operation &what, const tensors &inputs,
+                                     const tensor_lists &outputs) {
+  auto open = coalesced.find(this);
+  bool is_open = open != coalesced.end();
+  if (is_open && open->second) {
+    open->second->add_outputs(outputs);
+    return open->second;
+  }
+  work_plan plan = {what.type, what.title, getRank(), 0, what.timeout, inputs, outputs};
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    plan.sequence = c10d::isP2POp(what.type) ? sequence_ : ++sequence_;
+    if (plan.timeout == c10d::kUnsetTimeout || plan.timeout == kNoTimeout)
+      plan.timeout = settings_.timeout;
+  }
+  auto one = c10::make_intrusive<work>(std::move(plan));
+  if (is_open)
+    open->second = one;
+  return one;
+}
+
+backend::work_ptr backend::end(const work_to_make &one) {
+  if (coalesced.find(this) == coalesced.end())
+    one->seal();
+  return one;
+}
+
+void backend::startCoalescing() {
+  TORCH_CHECK(coalesced.emplace(this, nullptr).second,
+              "rondo: coalescing has begun already in this thread");
+}
+
+backend::work_ptr backend::endCoalescing() {
+  auto open = coalesced.find(this);
+  TORCH_CHECK(open != coalesced.end(), "rondo: no coalescing has begun in this thread");
+  work_to_make one = open->second;
+  coalesced.erase(open);
+  if (!one)
+    one = begin({c10d::OpType::COALESCED, "rondo:coalesced", kNoTimeout}, {}, {});
+  one->seal();
+  return one;
+}
+
+} // namespace rondo_torch

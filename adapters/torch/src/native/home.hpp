@@ -1,0 +1,72 @@
+// A home is this process's place in one job of Rondo: a context, which the process groups that live
+// in it share. The default process group makes one; groups made from it live there, each with
+// communicators of its own. A group whose ranks have no common default group here makes a home for itself.
+//
+//   home::open or home::of_default -> group keys -> rondo_comm_create ... -> the last owner lets go
+#ifndef RONDO_ADAPTERS_TORCH_HOME_HPP
+#define RONDO_ADAPTERS_TORCH_HOME_HPP
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <rondo/comm.h>
+#include <rondo/rondo.h>
+
+namespace rondo_torch {
+
+using milliseconds = std::chrono::milliseconds;
+
+struct home_settings {
+  int rank, size;
+  milliseconds timeout; // for meeting the other ranks
+  int backend;          // enum rondo_backend
+  int device;
+};
+
+class home {
+public:
+  // Joins a job of its own: rank 0 makes its id, and the others find it in the store. Only those wait,
+  // and only for rank 0. Throws.
+  static std::shared_ptr<home> open(c10d::Store &store, const home_settings &settings);
+
+  // The one of the default process group for a backend, or null; and what makes it that.
+  static std::shared_ptr<home> of_default(int backend);
+  static void set_default(const std::shared_ptr<home> &one);
+  // Ends all jobs, with what is outstanding: for the interpreter's end.
+  static void abort_all();
+
+  ~home();
+  home(const home &) = delete;
+  home &operator=(const home &) = delete;
+
+  // The key of a new communicator: equal on all ranks that make communicators of this name in
+  // equal numbers, and never given twice. Waits for nobody.
+  uint64_t key_of(const std::string &name);
+
+  struct rondo_context context() const {
+    return context_;
+  }
+  const home_settings &settings() const { return settings_; }
+
+private:
+  home(struct rondo_context context, const home_settings &settings);
+
+  struct rondo_context context_;
+  home_settings settings_;
+  std::mutex lock_;
+  std::map<std::string, uint64_t> made_; // names, and how many communicators of each
+};
+
+// A number that follows from a text and two numbers, spread over 64 bits.
+uint64_t spread(const std::string &text, uint64_t a, uint64_t b);
+
+} // namespace rondo_torch
+
+#endif // RONDO_ADAPTERS_TORCH_HOME_HPP

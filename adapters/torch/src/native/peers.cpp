@@ -1,0 +1,136 @@
+// Operations between two ranks, and the barrier that names who is missing.
+#include "backend.hpp"
+#include "tensors.hpp"
+
+namespace rondo_torch {
+
+static void check_peer(int peer, int rank, int size, const char *title) {
+  TORCH_CHECK(peer >= 0 && peer < size && peer != rank, title, ": invalid rank ", peer,
+              ": this is rank ", rank, " of ", size);
+}
+
+backend::work_ptr backend::send(tensors &data, int to, int tag) {
+  const char *title = "rondo:send";
+  at::Tensor &tensor = the_only(data, title);
+  check_peer(to, getRank(), getSize(), title);
+  auto one = begin({c10d::OpType::SEND, title, kNoTimeout}, data, {});
+  element e = element_to_move(tensor.scalar_type());
+  at::Tensor dense = to_read(*one, tensor);
+  one->call(channel_of_tag(tag),
+            rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype,
+                            static_cast<uint32_t>(getRank()), static_cast<uint32_t>(to)),
+            dense.const_data_ptr(), nullptr);
+  return end(one);
+}
+
+backend::work_ptr backend::recv(tensors &data, int from, int tag) {
+  const char *title = "rondo:recv";
+  at::Tensor &tensor = the_only(data, title);
+  check_peer(from, getRank(), getSize(), title);
+  auto one = begin({c10d::OpType::RECV, title, kNoTimeout}, data, {data});
+  element e = element_to_move(tensor.scalar_type());
+  at::Tensor dense = to_write(*one, tensor, false);
+  one->call(channel_of_tag(tag),
+            rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype,
+                            static_cast<uint32_t>(from), static_cast<uint32_t>(getRank())),
+            nullptr, dense.mutable_data_ptr());
+  return end(one);
+}
+
+// ------------------------------------------------------- monitored barrier ---
+
+// Each rank tells rank 0 that it is there, and goes on when rank 0 says so. A rank that waits for longer than
+// the timeout ends the channel, so that the others need not wait as long.
+
+backend::work_to_make backend::token(const std::shared_ptr<const channel> &via, int from, int to) {
+  constexpr milliseconds SPARE(60000); // who waits decides when the time is over
+  bool sends = from == getRank();
+  at::Tensor byte = at::zeros({1}, at::kByte);
+  work_plan plan = {sends ? c10d::OpType::SEND : c10d::OpType::RECV,
+                    "rondo:monitored_barrier",
+                    getRank(),
+                    0,
+                    SPARE + settings_.timeout,
+                    {},
+                    {}};
+  auto one = c10::make_intrusive<work>(std::move(plan));
+  one->keep(byte);
+  one->call(
+      via,
+      rondo_send_recv(0, 1, RONDO_UINT8, static_cast<uint32_t>(from), static_cast<uint32_t>(to)),
+      sends ? byte.const_data_ptr() : nullptr, sends ? nullptr : byte.mutable_data_ptr());
+  one->seal();
+  return one;
+}
+
+static milliseconds left_until(clock::time_point until) {
+  auto left = std::chrono::duration_cast<milliseconds>(until - clock::now());
+  return std::max(left, milliseconds(1));
+}
+
+static bool comes(work &one, clock::time_point until) {
+  try {
+    return one.wait(left_until(until));
+  } catch (const std::exception &) {
+    return false;
+  }
+}
+
+void backend::monitor(const std::shared_ptr<const channel> &via, milliseconds timeout,
+                      bool names_all) {
+  clock::time_point until = clock::now() + timeout;
+  std::vector<work_to_make> arrivals;
+  std::string missing;
+  for (int rank = 1; rank < getSize(); rank++)
+    arrivals.push_back(token(via, rank, 0));
+  bool is_first = true;
+  for (int rank = 1; rank < getSize(); rank++) {
+    if (comes(*arrivals[static_cast<size_t>(rank) - 1], until))
+      continue;
+    TORCH_CHECK(names_all, "[Rank 0]: Rank ", rank, " failed to pass monitoredBarrier in ",
+                timeout.count(), " ms");
+    missing += (is_first ? "" : ", ") + std::to_string(rank);
+    is_first = false;
+  }
+  TORCH_CHECK(missing.empty(), "[Rank 0]: Ranks ", missing, " failed to pass monitoredBarrier in ",
+              timeout.count(), " ms");
+  std::vector<work_to_make> answers;
+  for (int rank = 1; rank < getSize(); rank++)
+    answers.push_back(token(via, 0, rank));
+  for (const auto &answer : answers)
+    answer->wait(left_until(until));
+}
+
+void backend::be_monitored(const std::shared_ptr<const channel> &via, milliseconds timeout) {
+  clock::time_point until = clock::now() + timeout;
+  auto arrival = token(via, getRank(), 0);
+  auto answer = token(via, 0, getRank());
+  TORCH_CHECK(comes(*arrival, until) && comes(*answer, until), "Rank ", getRank(),
+              " successfully reached monitoredBarrier, but received errors while waiting for "
+              "send/recv from rank 0. Please check rank 0 logs for faulty rank.");
+}
+
+void backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks) {
+  uint64_t failed;
+  milliseconds timeout = opts.timeout;
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    failed = failed_barriers_;
+    if (timeout == c10d::kUnsetTimeout)
+      timeout = settings_.timeout;
+  }
+  auto via = channel_named("monitored barrier " + std::to_string(failed));
+  try {
+    if (getRank() == 0)
+      monitor(via, timeout, wait_all_ranks);
+    else
+      be_monitored(via, timeout);
+  } catch (...) {
+    (void)rondo_comm_abort(via->context, via->comm);
+    std::lock_guard<std::mutex> hold(lock_);
+    failed_barriers_ = failed + 1;
+    throw;
+  }
+}
+
+} // namespace rondo_torch
