@@ -8,6 +8,7 @@
 
 #define SPIN_LOOKS 64 // at a value that is awaited, before looking less often
 #define LOOK_PAUSE_NS 20000
+#define SMALL_BYTES 512 // of a copy whose source may change under it
 
 // ----------------------------------------------------------------- operations --
 
@@ -115,10 +116,23 @@ static void record_event(const struct fake_op *op) {
   pthread_mutex_unlock(&fake.lock);
 }
 
+// What is small may be what a kernel works on meanwhile: a device reads it word by word.
+static void copy(void *dst, const void *src, size_t bytes) {
+  uint64_t words[SMALL_BYTES / sizeof(uint64_t)];
+  int is_of_words = (uintptr_t)src % sizeof words[0] == 0 && bytes % sizeof words[0] == 0;
+  if (!is_of_words || bytes > sizeof words) {
+    memmove(dst, src, bytes);
+    return;
+  }
+  for (size_t i = 0; i < bytes / sizeof words[0]; i++)
+    words[i] = __atomic_load_n((const uint64_t *)src + i, __ATOMIC_RELAXED);
+  memcpy(dst, words, bytes);
+}
+
 void fake_execute(struct fake_op *op) {
   switch (op->kind) {
   case FAKE_COPY:
-    memmove(op->dst, op->src, op->bytes);
+    copy(op->dst, op->src, op->bytes);
     break;
   case FAKE_FILL:
     memset(op->dst, (int)op->value, op->bytes);
