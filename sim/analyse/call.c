@@ -7,7 +7,7 @@
 
 static const char *const kind_names[RONDO_ANALYSE_KIND_COUNT] = {
     "other",  "all_reduce", "all_gather", "reduce_scatter", "reduce", "broadcast", "all_to_all",
-    "gather", "scatter",    "barrier",    "send",           "recv",   "coalesced"};
+    "gather", "scatter",    "barrier",    "send_recv",      "send",   "recv",      "coalesced"};
 static const char *const state_names[] = {"called", "scheduled", "started", "completed"};
 static const char *const dtype_names[RONDO_ANALYSE_DTYPE_COUNT] = {
     "",        "int8",     "uint8",   "int16",   "int32",       "uint32",      "int64", "uint64",
@@ -73,6 +73,8 @@ static const struct spelling spellings[] = {
     {"gather", RONDO_ANALYSE_GATHER, false},
     {"scatter", RONDO_ANALYSE_SCATTER, false},
     {"barrier", RONDO_ANALYSE_BARRIER, false},
+    {"monitoredbarrier", RONDO_ANALYSE_BARRIER, false},
+    {"sendrecv", RONDO_ANALYSE_SEND_RECV, false},
     {"send", RONDO_ANALYSE_SEND, true},
     {"recv", RONDO_ANALYSE_RECV, true},
     {"coalesced", RONDO_ANALYSE_COALESCED, true},

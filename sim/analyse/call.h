@@ -18,6 +18,7 @@ enum rondo_analyse_kind {
   RONDO_ANALYSE_GATHER,
   RONDO_ANALYSE_SCATTER,
   RONDO_ANALYSE_BARRIER,
+  RONDO_ANALYSE_SEND_RECV, // of Rondo: one collective of the two ranks, called alike by both
   RONDO_ANALYSE_SEND,
   RONDO_ANALYSE_RECV,
   RONDO_ANALYSE_COALESCED, // several operations launched as one

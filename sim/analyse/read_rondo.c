@@ -10,9 +10,10 @@ struct reader {
 };
 
 struct line {
-  int64_t group, collective, run, count, root, rank, pid, dropped;
+  int64_t group, run, count, root, rank, pid, dropped;
   int64_t submitted_ns, started_ns, completed_ns;
   uint32_t name, kind, dtype, redop, state, stream, thread, site, host, ranks;
+  uint32_t collective; // in its digits: ids have 64 bits and no sign
 };
 
 static int64_t *number_field(struct line *line, struct rondo_analyse_slice key) {
@@ -21,11 +22,9 @@ static int64_t *number_field(struct line *line, struct rondo_analyse_slice key) 
     int64_t *field;
   } fields[] = {
       {"group", &line->group},
-      {"collective", &line->collective},
       {"run", &line->run},
       {"count", &line->count},
       {"root", &line->root},
-      {"peer", &line->root},
       {"rank", &line->rank},
       {"pid", &line->pid},
       {"dropped", &line->dropped},
@@ -58,12 +57,21 @@ static uint32_t *string_field(struct line *line, struct rondo_analyse_slice key)
   return NULL;
 }
 
+// A number that is not negative, as it is written; 0: it is none.
+static uint32_t digits_read(struct reader *reader) {
+  struct rondo_analyse_slice text;
+  int first = rondo_analyse_json_peek(reader->json);
+  if (!rondo_analyse_json_raw(reader->json, &text) || first < '0' || first > '9') {
+    return 0;
+  }
+  return rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
+}
+
 // The members up to the closing bracket of the object that is open.
 static struct line members_read(struct reader *reader) {
   struct rondo_analyse_json *j = reader->json;
   struct rondo_analyse_slice key;
-  struct line line = {
-      .group = -1, .collective = -1, .run = -1, .count = -1, .root = -1, .rank = -1, .pid = -1};
+  struct line line = {.group = -1, .run = -1, .count = -1, .root = -1, .rank = -1, .pid = -1};
   while (rondo_analyse_json_key(j, &key)) {
     int64_t *number = number_field(&line, key);
     uint32_t *string = number ? NULL : string_field(&line, key);
@@ -71,6 +79,8 @@ static struct line members_read(struct reader *reader) {
       *number = rondo_analyse_json_integer(j, -1);
     } else if (string) {
       *string = rondo_analyse_read_string(reader->record, j);
+    } else if (rondo_analyse_slice_is(key, "collective")) {
+      line.collective = digits_read(reader);
     } else if (rondo_analyse_slice_is(key, "ranks") && rondo_analyse_json_peek(j) == '[') {
       struct rondo_analyse_slice text;
       rondo_analyse_json_raw(j, &text);
@@ -82,15 +92,13 @@ static struct line members_read(struct reader *reader) {
   return line;
 }
 
-// The key of a group (collective -1) or of one of its collectives.
-static uint32_t key_of(struct rondo_analyse_record *r, int64_t group, int64_t collective) {
-  long long a = group, b = collective;
+// The key of a group (collective 0) or of one of its collectives.
+static uint32_t key_of(struct rondo_analyse_record *r, int64_t group, uint32_t collective) {
   struct rondo_sim_text text;
   rondo_sim_text_init(&text);
-  if (b < 0) {
-    rondo_sim_text_add(&text, "group %lld", a);
-  } else {
-    rondo_sim_text_add(&text, "group %lld collective %lld", a, b);
+  rondo_sim_text_add(&text, "group %lld", (long long)group);
+  if (collective) {
+    rondo_sim_text_add(&text, " collective %s", rondo_analyse_strings_get(&r->strings, collective));
   }
   uint32_t id = rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
   rondo_sim_text_fini(&text);
@@ -100,7 +108,7 @@ static uint32_t key_of(struct rondo_analyse_record *r, int64_t group, int64_t co
 static void group_add(struct reader *reader, const struct line *line) {
   struct rondo_analyse_record *r = reader->record;
   struct rondo_analyse_track *t = &r->tracks[0];
-  uint32_t at = rondo_analyse_track_group(t, key_of(r, line->group, -1));
+  uint32_t at = rondo_analyse_track_group(t, key_of(r, line->group, 0));
   struct rondo_analyse_group_decl *g = &t->groups[at];
   g->name = line->name ? line->name : g->key;
   g->member_count =
@@ -118,7 +126,7 @@ static uint32_t collective_of(struct reader *reader, const struct line *line) {
   if (at != UINT32_MAX) {
     return at;
   }
-  uint32_t parent = rondo_analyse_track_find(t, key_of(r, line->group, -1));
+  uint32_t parent = rondo_analyse_track_find(t, key_of(r, line->group, 0));
   at = rondo_analyse_track_group(t, key);
   struct rondo_analyse_group_decl *g = &t->groups[at];
   g->name = key;
@@ -166,7 +174,7 @@ static void call_add(struct reader *reader, const struct line *line) {
 
 static void line_add(struct reader *reader, const struct line *line) {
   struct rondo_analyse_track *t = &reader->record->tracks[0];
-  if (line->collective >= 0) {
+  if (line->collective) {
     call_add(reader, line);
   } else if (line->group >= 0) {
     group_add(reader, line);

@@ -100,6 +100,10 @@ static const struct {
     {"ras-behind/*", 11, {"rank 2 (host 10.0.0.3, pid 102, GPU 0) has begun 41"}},
     {"ras-no-answer/*", 11, {"rank 2 (host 10.0.0.3, pid 102, GPU 0) does not answer"}},
     {"rondo-record/*", 11, {"rank 1 (host n1, pid 51) has not called it"}},
+    // A send-recv is a collective of two ranks here; ids need all of their 64 bits.
+    {"rondo-kinds/*",
+     11,
+     {"rank 0 (host n0, pid 50) has not called it", "rank 2 waits in send_recv"}},
     {"size-mismatch/*",
      12,
      {"differs in size", "ranks 0, 1, 3: all_reduce, 1024 float32", "rank 2: all_reduce, 1000"}},
