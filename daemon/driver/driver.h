@@ -71,6 +71,12 @@ struct rondo_daemon {
   // Told once, by a thread of the driver that holds no lock, when the daemon cannot be run any more: no block
   // steps, and `why` says why. Ends its runs.
   void (*lost)(void *owner, const char *why);
+  // Told when a block has moved, and may have left something in a connector that another process wants. May
+  // be null. Never waits.
+  void (*moved)(void *owner);
+  // Brings what is to go to other processes, or has come from them; for a thread that helps and finds nothing
+  // to do. `stays`: 0 if it will not be back soon. Returns 1 if anything moved. May be null. Never waits.
+  int (*forward)(void *owner, int stays);
   void *owner;
 };
 
@@ -83,6 +89,8 @@ struct rondo_daemon_request {
   int (*needs_service)(void *owner);
   void (*noted)(void *owner, int what, uint32_t block);
   void (*lost)(void *owner, const char *why);
+  void (*moved)(void *owner);
+  int (*forward)(void *owner, int stays);
   void *owner;
   char *why; // gets a line, if there is more to say of a failure than its status
 };
@@ -128,6 +136,7 @@ static inline void rondo_daemon_counters_add(struct rondo_daemon_counters *sum,
 struct rondo_driver {
   const char *name;
   int is_direct; // the CPU may use device memory in place
+  int is_silent; // nobody calls `moved` and `forward`: the CPU does not see its blocks move
 
   // Fills in what the configuration leaves at its default and this backend decides.
   void (*complete)(struct rondo_config *cfg);
@@ -177,6 +186,9 @@ struct rondo_driver {
   void (*kick)(struct rondo_daemon *d, int urgent);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);
+  // Tells that something has come into a connector from outside, for which blocks may wait. Null: nothing
+  // comes from there.
+  void (*stir)(struct rondo_daemon *d);
   // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over; `now_ns` is
   // the caller's, who has just looked. Returns 1 if done, else 0.
   int (*help)(struct rondo_daemon *d, int (*is_done)(void *arg), void *arg, uint64_t now_ns,
@@ -232,6 +244,8 @@ static inline void rondo_daemon_init(struct rondo_daemon *d, struct rondo_device
   d->needs_service = request->needs_service;
   d->noted = request->noted;
   d->lost = request->lost;
+  d->moved = request->moved;
+  d->forward = request->forward;
   d->owner = request->owner;
 }
 

@@ -60,7 +60,7 @@ static int should_start(const struct rondo_host_block *block, uint64_t now_ns) {
     return 1;
   if (RONDO_FAULT(LOST_WAKEUP))
     return 0;
-  return block->core.queue.count > 0 && now_ns >= block->next_start_ns;
+  return block->core.queue.count > 0 && now_ns >= rondo_load_relaxed_u64(&block->next_start_ns);
 }
 
 // A stuck block starts and quits a thousand times a second: of such a series only the first is told.
@@ -125,5 +125,7 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns) {
     block_left(block, now_ns);
   if (moved)
     note_copies(block);
+  if (moved && block->daemon->base.moved)
+    block->daemon->base.moved(block->daemon->base.owner);
   return moved ? RONDO_STEP_PROGRESSED : result;
 }

@@ -247,6 +247,17 @@ void rondo_host_detach(struct rondo_host_daemon *d) {
     worker_remove(&rondo_host_device.workers[d->blocks[i].worker], &d->blocks[i]);
 }
 
+void rondo_host_stir(struct rondo_host_daemon *d) {
+  if (rondo_load_relaxed_u64(&d->base.outstanding) == 0)
+    return;
+  for (uint32_t i = 0; i < d->core.block_count; i++)
+    rondo_store_relaxed_u64(&d->blocks[i].next_start_ns, 0);
+  if (rondo_load_seq_cst_u32(&d->done_waiters))
+    rondo_host_done(d);
+  else if (rondo_load_seq_cst_u32(&d->helpers) == 0)
+    rondo_host_kick(d, 1);
+}
+
 void rondo_host_kick(struct rondo_host_daemon *d, int urgent) {
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     struct rondo_host_worker *w = &rondo_host_device.workers[d->blocks[i].worker];

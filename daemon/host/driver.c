@@ -108,6 +108,8 @@ static void host_kick(struct rondo_daemon *base, int urgent) {
 
 static void host_done(struct rondo_daemon *base) { rondo_host_done(rondo_host_daemon_of(base)); }
 
+static void host_stir(struct rondo_daemon *base) { rondo_host_stir(rondo_host_daemon_of(base)); }
+
 static int host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
                      uint64_t now_ns, uint64_t deadline_ns) {
   return rondo_host_help(rondo_host_daemon_of(base), is_done, arg, now_ns, deadline_ns);
@@ -234,6 +236,7 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .detach = host_detach,
                                                .kick = host_kick,
                                                .done = host_done,
+                                               .stir = host_stir,
                                                .help = host_help,
                                                .synchronize = host_synchronize,
                                                .look = host_look,

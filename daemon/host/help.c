@@ -40,6 +40,11 @@ static void float_environment_leave(struct float_environment saved) {
 #endif
 }
 
+// Looks after the network. `stays`: 0 if others have to, from now on. Returns 1 if anything moved.
+static int forward(struct rondo_host_daemon *d, int stays) {
+  return d->base.forward && d->base.forward(d->base.owner, stays);
+}
+
 // Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved.
 static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
   int moved = 0;
@@ -104,7 +109,7 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, 1); // H6
   // Who leaves from here on sees a sleeper; what others left before is found in this round.
   uint64_t now_ns = rondo_now_ns();
-  if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns))
+  if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns) && !forward(d, 0))
     rondo_futex_wait(&d->done_word, word, limit_ns < SLEEP_MAX_NS ? limit_ns : SLEEP_MAX_NS);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
@@ -158,6 +163,11 @@ struct helper {
 // What a helper does in a round in which nothing of its own rank moved. Returns 1 if it is
 // time to sleep: everybody whose work could go on has been looked after.
 static int idle_round(struct helper *h, uint64_t now_ns) {
+  if (forward(h->daemon, 1)) {
+    h->fruitless = 0;
+    h->moved_ns = now_ns;
+    return 0;
+  }
   if (++h->fruitless == JOIN_AFTER && !h->is_active) {
     rondo_fetch_add_relaxed_u32(&rondo_host_device.active, 1);
     h->is_active = 1;
@@ -183,6 +193,7 @@ static void helper_leave(const struct helper *h) {
     rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
   rondo_fetch_add_relaxed_u64(&d->helped, h->rounds);
   rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
+  (void)forward(d, 0);
   hand_over();
   // Work that is left is the worker's again.
   if (rondo_load_relaxed_u64(&d->base.outstanding))

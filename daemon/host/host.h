@@ -89,6 +89,9 @@ void rondo_host_detach(struct rondo_host_daemon *d);
 // now; else the submitter is expected to wait, and a lightly parked worker looks soon anyway.
 void rondo_host_kick(struct rondo_host_daemon *d, int urgent);
 
+// Tells that something has come from outside: blocks that have left may be started at once, and who sleeps
+// beside them looks.
+void rondo_host_stir(struct rondo_host_daemon *d);
 // Tells that a run has ended: wakes threads in rondo_host_help.
 void rondo_host_done(struct rondo_host_daemon *d);
 

@@ -10,6 +10,7 @@
 #include "daemon/host/host.h"
 #include "runtime/api/group.h"
 #include "runtime/api/rank.h"
+#include "runtime/boot/peers.h"
 #include "daemon/driver/memory.h"
 #include "runtime/observe/log.h"
 #include "runtime/observe/report.h"
@@ -51,6 +52,8 @@ static int make_daemon(struct rondo_rank *rank) {
       .needs_service = rondo_rank_needs_service,
       .noted = rondo_rank_noted,
       .lost = rondo_rank_lost,
+      .moved = rondo_far_moved,
+      .forward = rondo_far_forward,
       .owner = rank,
       .why = why};
   why[0] = '\0';

@@ -6,6 +6,7 @@
 #include "daemon/driver/clock.h"
 #include "queues/platform/explore.h"
 #include "runtime/api/rank.h"
+#include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
 
 // ------------------------------------------------------------------ checks ---
@@ -182,7 +183,8 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
   if (rank->is_manual)
     return;
   rank->daemon->driver->kick(rank->daemon, urgent);
-  rondo_world_kick(rank->world);
+  if (rank->daemon->driver->is_silent)
+    rondo_far_moved(rank->daemon->owner);
 }
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,

@@ -65,12 +65,25 @@ static int is_busy(void *owner) {
   return busy;
 }
 
+// The rank may have left: only the job knows.
+static void on_stir(void *owner, const struct rondo_proxy_link *link) {
+  struct rondo_world *world = owner;
+  const struct rondo_proxy_link_config *config = rondo_proxy_link_config(link);
+  uint32_t number =
+      config->is_outgoing ? config->first->producer_rank : config->first->consumer_rank;
+  pthread_mutex_lock(&world->lock);
+  const struct rondo_rank *rank = number < world->rank_count ? world->members[number] : NULL;
+  if (rank && !rank->is_manual && rank->daemon->driver->stir)
+    rank->daemon->driver->stir(rank->daemon);
+  pthread_mutex_unlock(&world->lock);
+}
+
 // --------------------------------------------------------------------- calls ---
 
-// Submissions look at it without the lock.
+// Threads that step blocks look at it without the lock.
 static void set_proxy(struct rondo_world *world, struct rondo_proxy *proxy) {
   world->proxy = proxy;
-  rondo_store_release_u64(&world->kicked, (uint64_t)(uintptr_t)proxy); // P2
+  rondo_store_release_u64(&world->rung, (uint64_t)(uintptr_t)proxy); // P2
 }
 
 static void open_proxy(struct rondo_world *world) {
@@ -81,7 +94,8 @@ static void open_proxy(struct rondo_world *world) {
                                       .owner = world,
                                       .over = on_over,
                                       .broken = on_broken,
-                                      .is_busy = is_busy};
+                                      .stir = on_stir,
+                                      .is_busy = world->device->driver->is_silent ? is_busy : NULL};
   struct rondo_proxy *proxy = NULL;
   int status = rondo_proxy_create(&config, &proxy, world->no_proxy, sizeof world->no_proxy);
   if (status == RONDO_SUCCESS)
@@ -146,9 +160,26 @@ void rondo_far_close(struct rondo_world *world) {
   world->proxy = NULL;
 }
 
-void rondo_world_kick(const struct rondo_world *world) {
-  struct rondo_proxy *proxy =
-      (struct rondo_proxy *)(uintptr_t)rondo_load_acquire_u64(&world->kicked); // P2
+// -------------------------------------------------------------------- blocks ---
+
+static struct rondo_proxy *proxy_of(const struct rondo_rank *rank) {
+  const struct rondo_world *world = rank->world;
+  return world ? (struct rondo_proxy *)(uintptr_t)rondo_load_acquire_u64(&world->rung) : NULL; // P2
+}
+
+void rondo_far_moved(void *owner) {
+  const struct rondo_rank *rank = owner;
+  struct rondo_proxy *proxy = proxy_of(rank);
   if (proxy)
-    rondo_proxy_kick(proxy);
+    rondo_proxy_ring(proxy);
+}
+
+int rondo_far_forward(void *owner, int stays) {
+  const struct rondo_rank *rank = owner;
+  struct rondo_proxy *proxy = proxy_of(rank);
+  if (!proxy)
+    return 0;
+  if (stays)
+    return rondo_proxy_help(proxy);
+  return rondo_proxy_unhelp(proxy, rondo_load_relaxed_u64(&rank->daemon->outstanding) > 0);
 }

@@ -86,6 +86,10 @@ void rondo_far_lose(struct rondo_world *world, uint32_t process);
 void rondo_far_drain(struct rondo_world *world);
 void rondo_far_close(struct rondo_world *world);
 
+// What the daemon of a rank calls: see struct rondo_daemon. `owner` is the rank.
+void rondo_far_moved(void *owner);
+int rondo_far_forward(void *owner, int stays);
+
 // What brings the proxies' messages; tests put another in its place, before any rank is made.
 extern const struct rondo_carrier_calls *rondo_far_carrier;
 

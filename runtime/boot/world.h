@@ -53,7 +53,7 @@ struct rondo_world {
   int transport;             // enum rondo_transport, of the configuration; 0: what there is
   int is_manual;             // tests: no threads
   struct rondo_proxy *proxy; // null: nobody is reached so
-  uint64_t kicked;           // its address, for submissions
+  uint64_t rung;             // its address, for blocks that have moved
   int is_leaving;            // the mesh is about to end: the proxy does not turn to it any more
   char no_proxy[RONDO_WHY_BYTES]; // for which reason
   int roster;                     // enum rondo_roster
@@ -107,9 +107,6 @@ void rondo_world_visit(void (*visit)(struct rondo_world *world, void *arg), void
 // who keeps it) and gives it its communicator. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY. A
 // mismatch is no failure of this call.
 int rondo_world_match(struct rondo_world *world, struct rondo_party *party);
-
-// A run has been submitted. Without the lock.
-void rondo_world_kick(const struct rondo_world *world);
 
 // Ends all runs of the party's communicator with `status`, in all processes. The lock is held.
 void rondo_world_fail(struct rondo_world *world, struct rondo_party *party, int status);

@@ -4,8 +4,8 @@
 //   open -> connect (each process that anything is sent to) -> send / turn ... cut -> close
 //
 // Messages between two processes arrive whole and each once, in any order, or never, and then
-// `broken` tells. All calls but `wake` are made by one thread at a time, which also calls the events,
-// from within `turn`, `send` or `cut`. Nothing waits but `wait`.
+// `broken` tells. All calls but `sleep` and `wake` are made by one thread at a time, which also calls the
+// events, from within `turn`, `send` or `cut`. Nothing waits but `sleep`.
 #ifndef RONDO_RUNTIME_TRANSPORT_CARRIER_H
 #define RONDO_RUNTIME_TRANSPORT_CARRIER_H
 
@@ -54,9 +54,12 @@ struct rondo_carrier_calls {
   int (*send)(struct rondo_carrier *c, const struct rondo_carrier_message *message);
   // Moves what can be moved. Returns 1 if anything did.
   int (*turn)(struct rondo_carrier *c);
-  // Sleeps until something may have come, `wake` is called, or the time is over.
-  void (*wait)(struct rondo_carrier *c, uint64_t timeout_ns);
-  void (*wake)(struct rondo_carrier *c); // any thread
+  // Returns 1 if what comes from now on ends a sleep, until the next turn; 0 if something has come.
+  int (*arm)(struct rondo_carrier *c);
+  // Sleeps until the time is over, `wake` is called, or, if it is armed, something may have come. One
+  // thread sleeps, beside the one that makes the other calls; and any wakes it.
+  void (*sleep)(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed);
+  void (*wake)(struct rondo_carrier *c);
   // Goes on without a process: what is under way to or from it ends, by later turns.
   void (*cut)(struct rondo_carrier *c, uint32_t process);
   void (*close)(struct rondo_carrier *c); // no event after that

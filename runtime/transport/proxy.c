@@ -12,10 +12,11 @@
 #include "daemon/driver/clock.h"
 #include "runtime/transport/proxy_state.h"
 
-#define QUIET_TURNS 64u              // without effect, until the thread sleeps at all
-#define NAP_NS UINT64_C(20000)       // at first, while runs are outstanding
+#define QUIET_TURNS 64u              // without effect, until the thread sleeps
+#define SLEEP_NS UINT64_C(100000000) // at most
+#define NAP_NS UINT64_C(20000)       // instead, at first, where blocks move that do not ring
 #define LONGEST_NAP_SHIFT 5u         // ... and 2^5 times that in the end
-#define SLEEP_NS UINT64_C(100000000) // while none is
+#define AWAY_NS UINT64_C(500000)     // after which it looks whether it is still helped
 
 // -------------------------------------------------------------------- turns ---
 
@@ -56,56 +57,128 @@ static void tell_broken(struct rondo_proxy *p) {
   }
 }
 
-int rondo_proxy_turn(struct rondo_proxy *p) {
+// Who waits for what has come looks at it now.
+static void stir_blocks(struct rondo_proxy *p) {
+  if (!p->is_stirred)
+    return;
+  p->is_stirred = 0;
+  for (struct rondo_proxy_link *link = p->links; link; link = link->next) {
+    if (link->is_stirred)
+      p->config.stir(p->config.owner, link);
+    link->is_stirred = 0;
+  }
+}
+
+static int take_turn(struct rondo_proxy *p) {
   take_news(p);
   int moved = p->config.calls->turn(p->carrier);
   moved |= rondo_proxy_links_serve(p);
+  stir_blocks(p);
   moved |= rondo_proxy_links_retire(p);
   tell_broken(p);
   rondo_proxy_count(&p->counters.turns);
   return moved;
 }
 
-// Whoever submits a run, or wishes for something, says so first and then looks at `parked` (P1); here
-// it is the other way round, so one sees the other.
-static void rest(struct rondo_proxy *p, uint32_t quiet) {
-  uint32_t shift = quiet - QUIET_TURNS;
-  rondo_store_seq_cst_u32(&p->parked, 1); // P1
-  int is_busy = rondo_load_seq_cst_u32(&p->news) != p->seen || p->config.is_busy(p->config.owner);
-  // What the last run has published it had published before it ended.
-  if (is_busy || !rondo_proxy_turn(p)) {
-    uint64_t nap_ns = NAP_NS << (shift < LONGEST_NAP_SHIFT ? shift : LONGEST_NAP_SHIFT);
-    p->config.calls->wait(p->carrier, is_busy ? nap_ns : SLEEP_NS);
+static int take(struct rondo_proxy *p) {
+  return !rondo_load_relaxed_u32(&p->taken) && rondo_try_swap_acq_rel_u32(&p->taken, 0, 1); // P3
+}
+
+static void leave(struct rondo_proxy *p) { rondo_store_release_u32(&p->taken, 0); } // P3
+
+int rondo_proxy_turn(struct rondo_proxy *p) {
+  if (!take(p))
+    return 0;
+  int moved = take_turn(p);
+  leave(p);
+  return moved;
+}
+
+// ------------------------------------------------------------------- sleeping ---
+
+// Returns 1 if whatever comes will wake the thread.
+static int arm(struct rondo_proxy *p) {
+  if (!take(p))
+    return 0;
+  int is_armed = p->config.calls->arm(p->carrier);
+  leave(p);
+  return is_armed;
+}
+
+// Whoever has something to be forwarded has put it there first, rings, and then looks at `parked` (P1); here it
+// is the other way round, so one sees the other.
+static void rest(struct rondo_proxy *p, uint32_t bell, uint32_t naps) {
+  rondo_store_seq_cst_u32(&p->parked, RONDO_PROXY_PARKED); // P1
+  int is_busy = p->config.is_busy && p->config.is_busy(p->config.owner);
+  if (arm(p) && rondo_load_seq_cst_u32(&p->bell) == bell) { // P1
+    p->config.calls->sleep(p->carrier, is_busy ? NAP_NS << naps : SLEEP_NS, 1);
     rondo_proxy_count(&p->counters.waits);
   }
-  rondo_store_seq_cst_u32(&p->parked, 0); // P1
+  rondo_store_seq_cst_u32(&p->parked, RONDO_PROXY_AWAKE); // P1
+}
+
+// Others take the turns. They say when nobody does; and if they do not it is noticed a little later.
+static void stay_away(struct rondo_proxy *p) {
+  rondo_store_relaxed_u32(&p->is_helped, 0);
+  rondo_store_seq_cst_u32(&p->parked, RONDO_PROXY_AWAY); // P1
+  p->config.calls->sleep(p->carrier, AWAY_NS, 0);
+  rondo_store_seq_cst_u32(&p->parked, RONDO_PROXY_AWAKE); // P1
 }
 
 static void *proxy_main(void *arg) {
   struct rondo_proxy *p = arg;
   uint32_t quiet = 0;
   while (!rondo_load_acquire_u32(&p->stop)) {
-    if (rondo_proxy_turn(p)) {
+    uint32_t bell = rondo_load_seq_cst_u32(&p->bell); // P1
+    if (rondo_load_relaxed_u32(&p->is_helped)) {
+      stay_away(p);
+      quiet = 0;
+    } else if (rondo_proxy_turn(p)) {
       quiet = 0;
     } else if (quiet < QUIET_TURNS) {
       quiet++;
       sched_yield();
     } else {
-      rest(p, quiet);
+      rest(p, bell, quiet - QUIET_TURNS);
       quiet += quiet < QUIET_TURNS + LONGEST_NAP_SHIFT;
     }
   }
   return NULL;
 }
 
-void rondo_proxy_kick(struct rondo_proxy *p) {
-  if (rondo_load_seq_cst_u32(&p->parked)) // P1
+// Of several who would wake the thread one does.
+static void wake(struct rondo_proxy *p, uint32_t parked) {
+  if (rondo_load_seq_cst_u32(&p->parked) == parked &&                    // P1
+      rondo_try_swap_seq_cst_u32(&p->parked, parked, RONDO_PROXY_AWAKE)) // P1
     p->config.calls->wake(p->carrier);
 }
 
+void rondo_proxy_ring(struct rondo_proxy *p) {
+  (void)rondo_fetch_add_seq_cst_u32(&p->bell, 1); // P1
+  wake(p, RONDO_PROXY_PARKED);
+}
+
+int rondo_proxy_help(struct rondo_proxy *p) {
+  rondo_store_relaxed_u32(&p->is_helped, 1);
+  return rondo_proxy_turn(p);
+}
+
+// What wakes a thread that sleeps until something comes is used up by the turns of others.
+int rondo_proxy_unhelp(struct rondo_proxy *p, int is_busy) {
+  int moved = rondo_proxy_turn(p);
+  if (is_busy || rondo_load_relaxed_u32(&p->flights)) {
+    rondo_store_relaxed_u32(&p->is_helped, 0);
+    wake(p, RONDO_PROXY_AWAY);
+  }
+  wake(p, RONDO_PROXY_PARKED);
+  return moved;
+}
+
+// Somebody has a wish, and may not be back.
 void rondo_proxy_tell(struct rondo_proxy *p) {
-  (void)rondo_fetch_add_seq_cst_u32(&p->news, 1); // P1
-  rondo_proxy_kick(p);
+  (void)rondo_fetch_add_seq_cst_u32(&p->news, 1);
+  rondo_proxy_ring(p);
+  wake(p, RONDO_PROXY_AWAY);
 }
 
 // -------------------------------------------------------------------- calls ---

@@ -15,7 +15,9 @@
 // first. Each side hears `over` when its memory is not needed any more.
 //
 // One proxy per job and process, with one thread, whatever the number of ranks there: they share the
-// network, and a thread each would only take turns on it.
+// network, and a thread each would only take turns on it. A thread that waits for a run takes turns instead
+// of it (rondo_proxy_help); who finds the proxy taken leaves it alone. With nothing to do the thread sleeps
+// until a message comes, a block rings, or somebody wishes for something.
 #ifndef RONDO_RUNTIME_TRANSPORT_PROXY_H
 #define RONDO_RUNTIME_TRANSPORT_PROXY_H
 
@@ -32,12 +34,15 @@ struct rondo_proxy_config {
   const struct rondo_carrier_calls *calls;
   uint32_t self, process_count;
   int is_manual; // tests: no thread; who made it takes its turns
-  // Called by the proxy's thread, without any lock held.
+  // Called by whoever takes a turn, without any lock held.
   void *owner;
   // The link is freed when this returns. `is_whole`: 0 if something that was sent to it may be missing.
   void (*over)(void *owner, struct rondo_proxy_link *link, int is_whole);
   void (*broken)(void *owner, uint32_t process, const char *text);
-  int (*is_busy)(void *owner); // 0 if no run here is outstanding
+  // Something has come for the block at this end of the link: slots, or room for more.
+  void (*stir)(void *owner, const struct rondo_proxy_link *link);
+  // Returns 1 if blocks may move that do not ring, so that somebody has to look. Null: all ring.
+  int (*is_busy)(void *owner);
 };
 
 // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, RONDO_ERR_SYSTEM, or what the carrier's open returns; `why`
@@ -48,7 +53,7 @@ int rondo_proxy_create(const struct rondo_proxy_config *config, struct rondo_pro
 // What other processes need to reach this one: to be sent as it is, by a way that is trusted.
 const void *rondo_proxy_address(const struct rondo_proxy *proxy, size_t *bytes);
 
-// The rest, save turn and destroy, is for any thread, waits for nothing and cannot fail unless it says so.
+// The rest, save destroy, is for any thread, waits for nothing and cannot fail unless it says so.
 
 // The address of a process has come. Returns RONDO_SUCCESS, RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.
 int rondo_proxy_meet(struct rondo_proxy *proxy, uint32_t process, const void *address,
@@ -79,8 +84,13 @@ void rondo_proxy_link_bind(struct rondo_proxy *proxy, struct rondo_proxy_link *l
 // Outgoing: nothing more will be published. Incoming: nothing will be sent, or nobody wants it.
 void rondo_proxy_link_close(struct rondo_proxy *proxy, struct rondo_proxy_link *link);
 
-// A run has been submitted: there will be something to forward.
-void rondo_proxy_kick(struct rondo_proxy *proxy);
+// A block has moved: there may be something to forward.
+void rondo_proxy_ring(struct rondo_proxy *proxy);
+// A turn, by a thread that would have to wait otherwise. While such threads come back soon the proxy's own
+// leaves it to them. Returns 1 if anything moved.
+int rondo_proxy_help(struct rondo_proxy *proxy);
+// The same, and the thread will not be back soon. `is_busy`: something is still to come for its rank.
+int rondo_proxy_unhelp(struct rondo_proxy *proxy, int is_busy);
 
 // Waits until all links that have been closed are over, at most `timeout_ns`. Returns 1 if they are.
 int rondo_proxy_drain(struct rondo_proxy *proxy, uint64_t timeout_ns);
@@ -88,7 +98,7 @@ int rondo_proxy_drain(struct rondo_proxy *proxy, uint64_t timeout_ns);
 // Ends the thread and frees everything. Links that are left are forgotten, without `over`.
 void rondo_proxy_destroy(struct rondo_proxy *proxy);
 
-// Forwards what there is. Returns 1 if there was anything. For manual proxies.
+// Forwards what there is, unless somebody else is about it. Returns 1 if there was anything.
 int rondo_proxy_turn(struct rondo_proxy *proxy);
 
 // What it has done.

@@ -9,7 +9,7 @@
 
 // ------------------------------------------------------------------- numbers ---
 
-// Only the thread, whose this is, takes links out of the table.
+// Only who has taken the proxy takes links out of the table.
 struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t number,
                                                uint32_t process) {
   uint64_t index = number & ((UINT64_C(1) << INDEX_BITS) - 1);
@@ -55,6 +55,7 @@ void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *li
   link->received++;
   rondo_proxy_count(&p->counters.slots_received);
   rondo_connector_publish(&end, NULL, head->bytes);
+  rondo_proxy_stir(p, link);
 }
 
 int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
@@ -72,7 +73,8 @@ int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
   return 0;
 }
 
-void rondo_proxy_link_release(struct rondo_proxy_link *link, uint32_t block) {
+void rondo_proxy_link_release(struct rondo_proxy *p, struct rondo_proxy_link *link,
+                              uint32_t block) {
   struct rondo_proxy_lane *lane = &link->lanes[block];
   struct rondo_connector *c = rondo_proxy_connector(link, block);
   uint32_t before = lane->released;
@@ -80,8 +82,10 @@ void rondo_proxy_link_release(struct rondo_proxy_link *link, uint32_t block) {
   uint32_t end = is_early ? lane->end.sequence : lane->credited;
   while (lane->released != end && (is_early || !(lane->busy & rondo_proxy_bit(c, lane->released))))
     lane->released++;
-  if (lane->released != before)
-    rondo_store_release_u32(&c->consumed, lane->released); // C3
+  if (lane->released == before)
+    return;
+  rondo_store_release_u32(&c->consumed, lane->released); // C3
+  rondo_proxy_stir(p, link);
 }
 
 static int serve_outgoing(struct rondo_proxy *p, struct rondo_proxy_link *link) {

@@ -96,11 +96,13 @@ int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, 
   lane->end.sequence++;
   link->sent++;
   link->flights++;
+  rondo_store_relaxed_u32(&p->flights, p->flights + 1);
   rondo_proxy_count(&p->counters.slots_sent);
   if (post(p, f, payload) == RONDO_SUCCESS)
     return 1;
   lane->busy &= ~bit;
   link->flights--;
+  rondo_store_relaxed_u32(&p->flights, p->flights - 1);
   flight_give(p, f);
   return 0;
 }
@@ -157,7 +159,7 @@ static void take_credit(struct rondo_proxy *p, const struct rondo_proxy_head *he
       (int32_t)(lane->end.sequence - head->sequence) < 0)
     return;
   lane->credited = head->sequence;
-  rondo_proxy_link_release(link, head->block);
+  rondo_proxy_link_release(p, link, head->block);
 }
 
 static void take_close(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
@@ -229,7 +231,8 @@ static void on_sent(void *arg, void *ticket, int status) {
     link->lanes[f->head.block].busy &=
         ~rondo_proxy_bit(rondo_proxy_connector(link, f->head.block), f->head.sequence);
     link->flights--;
-    rondo_proxy_link_release(link, f->head.block);
+    rondo_store_relaxed_u32(&p->flights, p->flights - 1);
+    rondo_proxy_link_release(p, link, f->head.block);
   }
   flight_give(p, f);
 }

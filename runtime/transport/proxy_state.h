@@ -28,15 +28,16 @@ struct rondo_proxy_lane {
 };
 
 struct rondo_proxy_link {
-  struct rondo_proxy_link *next;       // of all, the thread's list
+  struct rondo_proxy_link *next;       // of all: who has taken the proxy
   struct rondo_proxy_link *next_dirty; // guarded by the lock
   struct rondo_proxy_link_config config;
   uint64_t number;
   // Guarded by the lock: what is wished for.
   int is_dirty, wants_bound, wants_closed;
   uint64_t wants_number;
-  // The thread's.
+  // Of who has taken the proxy.
   int is_bound, is_closing, has_said_close, is_closed;
+  int is_stirred;          // something has come for the block
   uint64_t back;           // the other side's number; UINT64_MAX: not known yet
   uint64_t sent, received; // slots
   uint64_t count;          // incoming, once the other side has closed: slots in all
@@ -50,9 +51,15 @@ struct rondo_proxy_peer {
   size_t address_bytes;
   uint64_t token;
   int wants_lost;
-  // The thread's.
+  // Of who has taken the proxy.
   int is_connected, is_lost, is_broken, has_told_broken;
   char why[96];
+};
+
+enum rondo_proxy_park {
+  RONDO_PROXY_AWAKE = 0,
+  RONDO_PROXY_PARKED, // until something comes
+  RONDO_PROXY_AWAY    // for a while: others take its turns
 };
 
 struct rondo_proxy {
@@ -64,9 +71,12 @@ struct rondo_proxy {
   pthread_t thread;
   int has_thread;
   uint32_t stop;
-  uint32_t parked; // P1
-  uint32_t news;   // changes when there are wishes
-  uint32_t seen;   // the thread's: of the news
+  uint32_t parked;    // enum rondo_proxy_park (P1)
+  uint32_t bell;      // changes when a block has moved, or somebody has a wish (P1)
+  uint32_t news;      // changes when there are wishes
+  uint32_t is_helped; // somebody else takes turns
+  uint32_t taken;     // 1 while somebody takes a turn (P3)
+  uint32_t flights;   // slots that are being sent
   pthread_mutex_t lock;
   pthread_cond_t drained;
   // Guarded by the lock.
@@ -76,7 +86,9 @@ struct rondo_proxy {
   uint64_t serial;
   uint32_t closing; // links that are wanted closed and are not over
   struct rondo_proxy_peer *peers;
-  // The thread's.
+  // Who has taken the proxy.
+  uint32_t seen;  // of the news
+  int is_stirred; // some link is
   struct rondo_proxy_link *links;
   struct rondo_proxy_flight *idle;
   struct rondo_proxy_counters counters;
@@ -96,6 +108,10 @@ static inline uint64_t rondo_proxy_bit(const struct rondo_connector *c, uint32_t
   return UINT64_C(1) << (sequence & (c->slot_count - 1));
 }
 
+static inline void rondo_proxy_stir(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  link->is_stirred = p->is_stirred = 1;
+}
+
 static inline int rondo_proxy_is_reachable(const struct rondo_proxy *p, uint32_t process) {
   return !p->peers[process].is_lost && !p->peers[process].is_broken;
 }
@@ -113,7 +129,7 @@ void rondo_proxy_break(struct rondo_proxy *p, uint32_t process, const char *why)
 struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t number,
                                                uint32_t process);
 // Lets the mirror's producer have the slots that the peer has consumed and nobody sends from any more.
-void rondo_proxy_link_release(struct rondo_proxy_link *link, uint32_t block);
+void rondo_proxy_link_release(struct rondo_proxy *p, struct rondo_proxy_link *link, uint32_t block);
 // 1 if the slot of that head is free for its payload: the sender has had its credit, and sends it once.
 int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
                              const struct rondo_proxy_head *head);

@@ -149,8 +149,13 @@ static int carrier_turn(struct rondo_carrier *c) {
   return moved;
 }
 
-static void carrier_wait(struct rondo_carrier *c, uint64_t timeout_ns) {
-  (void)c, (void)timeout_ns;
+static int carrier_arm(struct rondo_carrier *c) {
+  (void)c;
+  return 1;
+}
+
+static void carrier_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
+  (void)c, (void)timeout_ns, (void)is_armed;
 }
 
 static void carrier_wake(struct rondo_carrier *c) { (void)c; }
@@ -190,7 +195,8 @@ const struct rondo_carrier_calls explore_carrier = {.name = "explorer",
                                                     .connect = carrier_connect,
                                                     .send = carrier_send,
                                                     .turn = carrier_turn,
-                                                    .wait = carrier_wait,
+                                                    .arm = carrier_arm,
+                                                    .sleep = carrier_sleep,
                                                     .wake = carrier_wake,
                                                     .cut = carrier_cut,
                                                     .close = carrier_close};

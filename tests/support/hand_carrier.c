@@ -52,7 +52,15 @@ static int hand_turn(struct rondo_carrier *c) {
   return 0;
 }
 
-static void hand_wait(struct rondo_carrier *c, uint64_t timeout_ns) { (void)c, (void)timeout_ns; }
+static int hand_arm(struct rondo_carrier *c) {
+  (void)c;
+  return 1;
+}
+
+static void hand_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
+  (void)c, (void)timeout_ns, (void)is_armed;
+}
+
 static void hand_wake(struct rondo_carrier *c) { (void)c; }
 
 // What is on its way to or from a process that is cut ends some time later: the test says when.
@@ -65,7 +73,8 @@ static const struct rondo_carrier_calls calls = {.name = "hand",
                                                  .connect = hand_connect,
                                                  .send = hand_send,
                                                  .turn = hand_turn,
-                                                 .wait = hand_wait,
+                                                 .arm = hand_arm,
+                                                 .sleep = hand_sleep,
                                                  .wake = hand_wake,
                                                  .cut = hand_cut,
                                                  .close = hand_close};
@@ -88,10 +97,7 @@ static void on_broken(void *owner, uint32_t process, const char *text) {
   rondo_hand.broken |= 1u << process;
 }
 
-static int is_busy(void *owner) {
-  (void)owner;
-  return 1;
-}
+static void on_stir(void *owner, const struct rondo_proxy_link *link) { (void)owner, (void)link; }
 
 static void must(int holds) {
   if (holds)
@@ -108,7 +114,7 @@ void rondo_hand_open(void) {
                                       .is_manual = 1,
                                       .over = on_over,
                                       .broken = on_broken,
-                                      .is_busy = is_busy};
+                                      .stir = on_stir};
   struct {
     struct rondo_proxy_address head;
     uint32_t process;

@@ -387,14 +387,14 @@ static int ucx_turn(struct rondo_carrier *c) {
   return moved | accept_requests(c);
 }
 
-static void ucx_wait(struct rondo_carrier *c, uint64_t timeout_ns) {
-  struct pollfd fds[] = {{c->worker_fd, POLLIN, 0}, {c->wake_fd, POLLIN, 0}};
+static int ucx_arm(struct rondo_carrier *c) { return UCX(ucp_worker_arm)(c->worker) == UCS_OK; }
+
+static void ucx_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
+  struct pollfd fds[] = {{c->wake_fd, POLLIN, 0}, {c->worker_fd, POLLIN, 0}};
   struct timespec timeout = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
   uint64_t wakes;
-  if (UCX(ucp_worker_arm)(c->worker) != UCS_OK)
-    return; // something has come meanwhile
-  (void)ppoll(fds, 2, &timeout, NULL);
-  if (fds[1].revents)
+  (void)ppoll(fds, is_armed ? 2 : 1, &timeout, NULL);
+  if (fds[0].revents)
     (void)!read(c->wake_fd, &wakes, sizeof wakes);
 }
 
@@ -556,7 +556,8 @@ const struct rondo_carrier_calls rondo_ucx_carrier = {.name = "ucx",
                                                       .connect = ucx_connect,
                                                       .send = ucx_send,
                                                       .turn = ucx_turn,
-                                                      .wait = ucx_wait,
+                                                      .arm = ucx_arm,
+                                                      .sleep = ucx_sleep,
                                                       .wake = ucx_wake,
                                                       .cut = ucx_cut,
                                                       .close = ucx_close};
