@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""Runs the distributed tests that PyTorch's wheel carries with Rondo and with Gloo, and compares.
+
+    upstream.py run --backend rondo --save rondo.json [--ranks N] [--only WORD]
+    upstream.py compare rondo.json gloo.json [--save TABLE]
+
+The tests are those of torch.testing._internal.distributed.distributed_test, unchanged. They ask by
+name which backend they run with, and know nothing of ours: they are loaded as for Gloo, so that
+they skip what they skip there, and then the backend that they start is replaced. Those of all-to-all
+on CPU tensors, which they keep for MPI though Gloo has them by now, run a second time as for
+MPI, on both. Ranks are forked, not spawned, which saves an import of PyTorch for each.
+
+compare ends with 0 if nothing that passes with Gloo fails with Rondo, else with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import collections
+import importlib.util
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import platform
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import unittest
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+PER_TEST_S = 90  # what one test may take before its ranks are ended
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+Outcome = Dict[str, Any]
+
+
+class Like(str):
+    """A backend's name that answers to another's, too, when a test asks for it."""
+
+    other: str
+
+    def __eq__(self, other: object) -> bool:
+        return other == self.other or str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.other)
+
+
+def load(backend: str, like: str) -> type:
+    """The tests as a class of unittest whose ranks use ``backend`` and skip what ``like`` skips."""
+    os.environ["BACKEND"] = like
+    import torch
+
+    spec = importlib.util.find_spec("torch.testing._internal.distributed.distributed_test")
+    assert spec is not None and spec.loader is not None
+    upstream = importlib.util.module_from_spec(spec)  # one more copy: it is made for one backend
+    sys.modules[spec.name] = upstream
+    spec.loader.exec_module(upstream)
+    upstream.BACKEND = Like(backend)
+    upstream.BACKEND.other = like
+
+    class Tests(upstream.TestDistBackend, upstream.DistributedTest._DistTestBase):  # type: ignore
+        module = upstream
+
+        def setUp(self) -> None:
+            super().setUp()
+            self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+    return Tests
+
+
+def prepare(ranks: int) -> None:
+    """The environment that the tests read when they are loaded."""
+    place = tempfile.mkdtemp(prefix="rondo-upstream-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    os.environ.update(
+        WORLD_SIZE=str(ranks),
+        MASTER_ADDR="127.0.0.1",
+        DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(PER_TEST_S),
+        INIT_METHOD=f"file://{place}/init",
+    )
+
+
+def cases(backend: str) -> Iterator[Tuple[str, type, str]]:
+    """What is to run: the name that it is reported by, the class, the name of its method."""
+    loader = unittest.TestLoader()
+    tests = load(backend, "gloo")
+    for name in loader.getTestCaseNames(tests):
+        yield name, tests, name
+    tests = load(backend, "mpi")
+    for name in loader.getTestCaseNames(tests):
+        if "all_to_all" in name and "cuda" not in name:
+            yield f"{name} (like MPI)", tests, name
+
+
+class Recorder(unittest.TestResult):
+    """Keeps the outcome of the one test that it is for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcome: Tuple[str, str] = (PASSED, "")
+
+    def addFailure(self, test: Any, error: Any) -> None:
+        self.outcome = (FAILED, self._exc_info_to_string(error, test))
+
+    def addError(self, test: Any, error: Any) -> None:
+        self.outcome = (FAILED, self._exc_info_to_string(error, test))
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        self.outcome = (SKIPPED, reason)
+
+    def addExpectedFailure(self, test: Any, error: Any) -> None:
+        self.outcome = (PASSED, "")
+
+    def addUnexpectedSuccess(self, test: Any) -> None:
+        self.outcome = (FAILED, "unexpected success")
+
+
+def run_here(tests: type, name: str, pipe: Any, log: str) -> None:
+    """Runs a test in this process, which was forked for it and leads a session of its own."""
+    os.setsid()
+    sys.modules[tests.module.__name__] = tests.module  # type: ignore  # where pickle looks
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    quiet = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(quiet, stream)
+    recorder = Recorder()
+    tests(name).run(recorder)
+    pipe.send(recorder.outcome)
+    os._exit(0)
+
+
+def run_test(tests: type, name: str, log: str) -> Outcome:
+    """Runs a test in a process of its own, and ends whatever it has left behind."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=run_here, args=(tests, name, theirs, log))
+    began = time.monotonic()
+    process.start()
+    theirs.close()
+    outcome, why = FAILED, f"hangs: no result after {PER_TEST_S + 60} s"
+    try:
+        if ours.poll(PER_TEST_S + 60):
+            outcome, why = ours.recv()
+    except EOFError:
+        process.join(5)
+        why = f"ended without a result, exit code {process.exitcode}"
+    finally:
+        process.kill()
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.join()
+    return {"outcome": outcome, "why": why, "seconds": round(time.monotonic() - began, 1)}
+
+
+def last_words(why: str) -> str:
+    """The one line of a traceback that says what happened."""
+    lines = [
+        line.strip() for line in why.splitlines() if re.match(r"\w[\w.]*(Error|Exception)\b", line)
+    ]
+    lines = [line for line in lines if "exited with error code" not in line] or why.splitlines()
+    return lines[-1][:300] if lines else ""
+
+
+def environment() -> Dict[str, str]:
+    import torch
+
+    return {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+def command_run(options: argparse.Namespace) -> int:
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # so that ranks do not outlive a timeout
+    prepare(options.ranks)
+    if options.backend == "rondo":
+        import rondo_torch  # noqa: F401  (registers the backend)
+    chosen = [case for case in cases(options.backend) if re.search(options.only, case[0])]
+    if not chosen:
+        print(f"upstream: no test has {options.only} in its name", file=sys.stderr)
+        return 2
+    results: Dict[str, Outcome] = {}
+    until = time.monotonic() + options.limit_s
+    for name, tests, method in chosen:
+        if time.monotonic() > until:
+            print(
+                f"upstream: {len(chosen) - len(results)} tests not run:"
+                f" {options.limit_s:g} s are over"
+            )
+            break
+        results[name] = run_test(tests, method, options.log)
+        result = results[name]
+        if result["outcome"] == FAILED or options.verbose:
+            print(f"{name}: {result['outcome']} {last_words(result['why'])}", flush=True)
+        if result["outcome"] == FAILED and options.verbose:
+            print(result["why"][-3000:])
+    sums = collections.Counter(one["outcome"] for one in results.values())
+    print(f"{options.backend}, {options.ranks} ranks: {counted(sums)}")
+    if options.save:
+        report = dict(environment(), backend=options.backend, ranks=options.ranks, tests=results)
+        with open(options.save, "w") as file:
+            json.dump(report, file, indent=1)
+    return 0 if len(results) == len(chosen) else 1
+
+
+def counted(sums: "collections.Counter[str]") -> str:
+    return ", ".join(f"{sums[one]} {one}" for one in (PASSED, FAILED, SKIPPED))
+
+
+def table(ours: Dict[str, Any], theirs: Dict[str, Any]) -> Tuple[List[str], List[str]]:
+    """The lines of the comparison, and the names of those that pass with Gloo alone."""
+    missing: Outcome = {"outcome": "not run", "why": ""}
+    names = sorted(set(ours["tests"]) | set(theirs["tests"]))
+    wide = max(map(len, names), default=0)
+    rows, worse = [], []
+    both: "collections.Counter[Tuple[str, str]]" = collections.Counter()
+    for name in names:
+        mine = ours["tests"].get(name, missing)
+        other = theirs["tests"].get(name, missing)
+        pair = (mine["outcome"], other["outcome"])
+        both[pair] += 1
+        if other["outcome"] == PASSED and mine["outcome"] != PASSED:
+            worse.append(name)
+        words = last_words(mine["why"] if mine["outcome"] != PASSED else other["why"])
+        rows.append(f"{name:<{wide}} {pair[0]:<8} {pair[1]:<8} {words}".rstrip())
+    head = [
+        "PyTorch's own distributed tests, as its wheel carries them, with Rondo and with Gloo.",
+        f"torch {ours['torch']}, Python {ours['python']}, {ours['machine']}, {ours['ranks']} ranks,"
+        f" {ours['date']}",
+        "",
+    ]
+    head += [
+        f"{count:4d}  {mine} with Rondo, {other} with Gloo"
+        for (mine, other), count in sorted(both.items(), key=lambda item: -item[1])
+    ]
+    head += ["", f"{len(worse)} pass with Gloo and not with Rondo" + (":" if worse else "")]
+    head += [f"  {name}" for name in worse]
+    head += [
+        "",
+        f"{'test':<{wide}} {'Rondo':<8} {'Gloo':<8} last words of the one that did not pass",
+    ]
+    return head + rows, worse
+
+
+def count_line(ours: Dict[str, Any], worse: List[str]) -> str:
+    """Passed, failed and skipped, for scripts/check-torch. What fails with Gloo, too, is skipped."""
+    good = sum(one["outcome"] == PASSED for one in ours["tests"].values())
+    return f"{good} {len(worse)} {len(ours['tests']) - good - len(worse)}"
+
+
+def command_compare(options: argparse.Namespace) -> int:
+    reports = []
+    for path in (options.ours, options.theirs):
+        with open(path) as file:
+            reports.append(json.load(file))
+    lines, worse = table(*reports)
+    if options.count:
+        with open(options.count, "w") as file:
+            file.write(count_line(reports[0], worse) + "\n")
+    if options.save:
+        with open(options.save, "w") as file:
+            file.write("\n".join(lines) + "\n")
+    short = len(lines) - len(set(reports[0]["tests"]) | set(reports[1]["tests"])) - 2
+    print("\n".join(lines if options.verbose else lines[:short]))
+    return 1 if worse else 0
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--verbose", action="store_true", help="say all that is known of each test")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run")
+    run.add_argument("--backend", default="rondo")
+    run.add_argument("--ranks", type=int, default=4)
+    run.add_argument("--only", default="", help="a regular expression that names must have")
+    run.add_argument("--save", help="the file for the outcomes, JSON")
+    run.add_argument("--log", default=os.devnull, help="the file for what the test at hand prints")
+    run.add_argument("--limit-s", type=float, default=3600, help="no test starts after so long")
+    run.set_defaults(function=command_run)
+    compare = commands.add_parser("compare")
+    compare.add_argument("ours")
+    compare.add_argument("theirs")
+    compare.add_argument("--save", help="the file for the whole table")
+    compare.add_argument("--count", help="the file for the numbers passed, failed and skipped")
+    compare.set_defaults(function=command_compare)
+    options = parser.parse_args(arguments)
+    return int(options.function(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
