@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +11,7 @@
 
 #include "queues/platform/platform.h"
 #include "daemon/driver/memory.h"
+#include "runtime/memory/extents.h"
 #include "runtime/observe/log.h"
 #include <rondo/status.h>
 
@@ -20,26 +20,15 @@
 #define LEAST_RANGE_BYTES (UINT64_C(1) << 30)
 #define PUNCH_BYTES 65536u // what is freed in one piece of at least this goes back to the system
 
-struct extent {
-  struct extent *next; // free ones only, in order of `at`
-  uint64_t at, bytes;
-};
-
 struct rondo_arena {
   int fd;
   int huge;
+  int keeps_pages;
   uint64_t bytes;
   char *base;
   pthread_mutex_t lock;
-  struct extent *idle;
-  void *taken; // tree (search.h) of struct extent, by `at`
+  struct rondo_extents extents;
 };
-
-static int compare_extents(const void *a, const void *b) {
-  uint64_t x = ((const struct extent *)a)->at;
-  uint64_t y = ((const struct extent *)b)->at;
-  return x < y ? -1 : x > y;
-}
 
 static uint64_t round_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -91,16 +80,20 @@ static int open_any(struct rondo_arena *a, int huge) {
 
 int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **arena) {
   struct rondo_arena *a = calloc(1, sizeof *a);
-  struct extent *whole = calloc(1, sizeof *whole);
-  int status = a && whole ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
-  if (status == RONDO_SUCCESS) {
+  int status = a ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+  if (a) {
+    rondo_extents_init(&a->extents);
     a->bytes = round_up(range_bytes ? range_bytes : memory_bytes(), HUGE_PAGE_BYTES);
-    status = open_any(a, huge);
+    if (!rondo_extents_add(&a->extents, 0, a->bytes))
+      status = RONDO_ERR_NO_MEMORY;
   }
+  if (status == RONDO_SUCCESS)
+    status = open_any(a, huge);
   if (status != RONDO_SUCCESS) {
     rondo_log(RONDO_LOG_ERROR, "init: no memory to share with other processes: %s",
               strerror(errno));
-    free(whole);
+    if (a)
+      rondo_extents_fini(&a->extents);
     free(a);
     return status;
   }
@@ -109,8 +102,6 @@ int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **aren
   (void)madvise(a->base, a->bytes, MADV_HUGEPAGE);
   (void)madvise(a->base, a->bytes, MADV_DONTDUMP);
   pthread_mutex_init(&a->lock, NULL);
-  whole->bytes = a->bytes;
-  a->idle = whole;
   *arena = a;
   return RONDO_SUCCESS;
 }
@@ -118,12 +109,7 @@ int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **aren
 void rondo_arena_destroy(struct rondo_arena *a) {
   if (!a)
     return;
-  while (a->idle) {
-    struct extent *e = a->idle;
-    a->idle = e->next;
-    free(e);
-  }
-  tdestroy(a->taken, free);
+  rondo_extents_fini(&a->extents);
   munmap(a->base, a->bytes);
   close(a->fd);
   pthread_mutex_destroy(&a->lock);
@@ -132,67 +118,11 @@ void rondo_arena_destroy(struct rondo_arena *a) {
 
 // ------------------------------------------------------------------- pieces ---
 
-// Cuts `bytes` on a boundary of `align` out of the first idle extent that has them.
-static struct extent *cut(struct rondo_arena *a, uint64_t bytes, uint64_t align) {
-  struct extent **at = &a->idle;
-  while (*at && round_up((*at)->at, align) + bytes > (*at)->at + (*at)->bytes)
-    at = &(*at)->next;
-  struct extent *e = *at;
-  if (!e)
-    return NULL;
-  uint64_t begin = round_up(e->at, align);
-  uint64_t end = e->at + e->bytes;
-  struct extent *piece = calloc(1, sizeof *piece);
-  struct extent *rest = begin + bytes < end ? calloc(1, sizeof *rest) : NULL;
-  if (!piece || (!rest && begin + bytes < end)) {
-    free(piece);
-    free(rest);
-    return NULL;
-  }
-  piece->at = begin;
-  piece->bytes = bytes;
-  if (rest) {
-    rest->at = begin + bytes;
-    rest->bytes = end - rest->at;
-    rest->next = e->next;
-    e->next = rest;
-  }
-  e->bytes = begin - e->at;
-  if (!e->bytes) {
-    *at = e->next;
-    free(e);
-  }
-  return piece;
-}
-
-// Puts a piece back in its place, one with its idle neighbours.
-static void join(struct rondo_arena *a, struct extent *piece) {
-  struct extent *before = NULL;
-  struct extent **at = &a->idle;
-  while (*at && (*at)->at < piece->at) {
-    before = *at;
-    at = &(*at)->next;
-  }
-  struct extent *after = *at;
-  piece->next = after;
-  *at = piece;
-  if (after && piece->at + piece->bytes == after->at) {
-    piece->bytes += after->bytes;
-    piece->next = after->next;
-    free(after);
-  }
-  if (before && before->at + before->bytes == piece->at) {
-    before->bytes += piece->bytes;
-    before->next = piece->next;
-    free(piece);
-  }
-}
-
 // Makes sure that there is memory behind a piece: an access could only fault.
-static int back(const struct rondo_arena *a, const struct extent *piece) {
+static int back(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
   uint64_t page = a->huge ? HUGE_PAGE_BYTES : PAGE_BYTES;
-  uint64_t begin = piece->at / page * page;
-  uint64_t end = round_up(piece->at + piece->bytes, page);
+  uint64_t begin = at / page * page;
+  uint64_t end = round_up(at + bytes, page);
   int failed;
   do {
     failed = fallocate(a->fd, 0, (off_t)begin, (off_t)(end - begin));
@@ -206,22 +136,23 @@ void *rondo_arena_alloc(struct rondo_arena *a, uint64_t bytes) {
     return NULL;
   bytes = round_up(bytes ? bytes : 1, align);
   pthread_mutex_lock(&a->lock);
-  struct extent *piece = cut(a, bytes, align);
-  if (piece && (!back(a, piece) || !tsearch(piece, &a->taken, compare_extents))) {
-    join(a, piece);
-    piece = NULL;
+  uint64_t at = 0;
+  int has_piece = rondo_extents_take(&a->extents, bytes, align, &at);
+  if (has_piece && !back(a, at, bytes)) {
+    rondo_extents_give(&a->extents, at);
+    has_piece = 0;
   }
-  void *memory = piece ? a->base + piece->at : NULL;
+  void *memory = has_piece ? a->base + at : NULL;
   pthread_mutex_unlock(&a->lock);
   if (memory)
     memset(memory, 0, bytes);
   return memory;
 }
 
-static void punch(const struct rondo_arena *a, const struct extent *piece) {
+static void punch(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
   uint64_t page = a->huge ? HUGE_PAGE_BYTES : PAGE_BYTES;
-  uint64_t begin = round_up(piece->at, page);
-  uint64_t end = (piece->at + piece->bytes) / page * page;
+  uint64_t begin = round_up(at, page);
+  uint64_t end = (at + bytes) / page * page;
   if (begin < end)
     (void)fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
                     (off_t)(end - begin));
@@ -229,21 +160,18 @@ static void punch(const struct rondo_arena *a, const struct extent *piece) {
 
 int rondo_arena_free(struct rondo_arena *a, void *memory) {
   uint64_t at = (uint64_t)((uintptr_t)memory - (uintptr_t)a->base);
-  struct extent key = {.at = at};
   if (!memory)
     return 1;
   pthread_mutex_lock(&a->lock);
-  struct extent **found = tfind(&key, &a->taken, compare_extents);
-  struct extent *piece = found ? *found : NULL;
-  if (piece) {
-    tdelete(piece, &a->taken, compare_extents);
-    if (piece->bytes >= PUNCH_BYTES)
-      punch(a, piece);
-    join(a, piece);
-  }
+  uint64_t bytes = rondo_extents_taken(&a->extents, at);
+  if (bytes >= PUNCH_BYTES && !a->keeps_pages)
+    punch(a, at, bytes);
+  rondo_extents_give(&a->extents, at);
   pthread_mutex_unlock(&a->lock);
-  return piece != NULL;
+  return bytes != 0;
 }
+
+void rondo_arena_keep_pages(struct rondo_arena *a) { a->keeps_pages = 1; }
 
 int rondo_arena_fd(const struct rondo_arena *a) { return a->fd; }
 uint64_t rondo_arena_bytes(const struct rondo_arena *a) { return a->bytes; }

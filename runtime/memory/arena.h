@@ -20,6 +20,10 @@ struct rondo_arena;
 int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **arena);
 void rondo_arena_destroy(struct rondo_arena *arena);
 
+// Before anything is taken: the pages of what is freed do not go back to the system, because devices have locked
+// them and go on seeing them.
+void rondo_arena_keep_pages(struct rondo_arena *arena);
+
 // Zeroed memory on a boundary of 4 KiB (of RONDO_LINE_BYTES if it is smaller), on the NUMA node of
 // the calling thread. Null when there is none. Any thread.
 void *rondo_arena_alloc(struct rondo_arena *arena, uint64_t bytes);
