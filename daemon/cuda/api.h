@@ -45,6 +45,17 @@
   ENTRY(graph_retain_user_object, cuGraphRetainUserObject)                                         \
   ENTRY(mem_alloc, cuMemAlloc)                                                                     \
   ENTRY(mem_free, cuMemFree)                                                                       \
+  ENTRY(device_total_mem, cuDeviceTotalMem)                                                        \
+  ENTRY(mem_get_allocation_granularity, cuMemGetAllocationGranularity)                             \
+  ENTRY(mem_address_reserve, cuMemAddressReserve)                                                  \
+  ENTRY(mem_address_free, cuMemAddressFree)                                                        \
+  ENTRY(mem_create, cuMemCreate)                                                                   \
+  ENTRY(mem_release, cuMemRelease)                                                                 \
+  ENTRY(mem_export_to_shareable_handle, cuMemExportToShareableHandle)                              \
+  ENTRY(mem_import_from_shareable_handle, cuMemImportFromShareableHandle)                          \
+  ENTRY(mem_map, cuMemMap)                                                                         \
+  ENTRY(mem_unmap, cuMemUnmap)                                                                     \
+  ENTRY(mem_set_access, cuMemSetAccess)                                                            \
   ENTRY(mem_host_register, cuMemHostRegister)                                                      \
   ENTRY(mem_host_unregister, cuMemHostUnregister)                                                  \
   ENTRY(memcpy_htod_async, cuMemcpyHtoDAsync)                                                      \

@@ -162,6 +162,16 @@ int rondo_cuda_is_capturing(struct rondo_daemon *base, void *stream, int *captur
 int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct rondo_capture *c,
                        unsigned parts, char *why);
 
+// ------------------------------------------------------------------- share.c ---
+
+extern const struct rondo_sharing rondo_cuda_sharing;
+// What keeps other processes from using the device's memory; null: nothing.
+const char *rondo_cuda_unshared(const struct rondo_cuda_device *d);
+// One of a device's numbers; 0 where it is not known.
+int rondo_cuda_attribute(const struct rondo_cuda_device *d, CUdevice_attribute which);
+// Zeroes memory of the device. In its context.
+int rondo_cuda_clear(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes);
+
 // ------------------------------------------------------------------ daemon.c ---
 
 int rondo_cuda_create(struct rondo_device *device, const struct rondo_daemon_request *request,

@@ -54,8 +54,7 @@ void rondo_cuda_leave(struct rondo_cuda_stay *stay) {
 
 // ------------------------------------------------------------------- properties --
 
-// One of the device's numbers; 0 where it is not known.
-static int attribute(const struct rondo_cuda_device *d, CUdevice_attribute which) {
+int rondo_cuda_attribute(const struct rondo_cuda_device *d, CUdevice_attribute which) {
   int value = 0;
   return d->api->device_get_attribute(&value, which, d->handle) == CUDA_SUCCESS ? value : 0;
 }
@@ -101,12 +100,12 @@ static void heed_environment(struct rondo_cuda_device *d, char *why) {
 
 // What the device must offer. Returns null, or what is missing.
 static const char *missing_from(const struct rondo_cuda_device *d) {
-  if (attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) < 8)
+  if (rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) < 8)
     return "compute capability 8.0 or later";
-  if (!attribute(d, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) ||
-      !attribute(d, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
+  if (!rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) ||
+      !rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM))
     return "host memory at the same address";
-  if (!attribute(d, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS))
+  if (!rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS))
     return "stream memory operations of 64 bits";
   return NULL;
 }
@@ -116,7 +115,7 @@ static const char *missing_from(const struct rondo_cuda_device *d) {
 // Loads the kernel now, whatever CUDA_MODULE_LOADING says: loaded at its first launch it would
 // wait for all that runs.
 static CUresult load_kernel(struct rondo_cuda_device *d) {
-  int most = attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  int most = rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   d->keeps_times = timed_image != NULL;
   const void *image = d->keeps_times ? timed_image : rondo_cuda_kernels();
   const char *name = d->keeps_times ? RONDO_CUDA_KERNEL_TIMED : RONDO_CUDA_KERNEL;
@@ -262,7 +261,7 @@ static int device_create(int ordinal, struct rondo_cuda_device **device, char *w
   int status = find_device(d, ordinal, why);
   if (status == RONDO_SUCCESS) {
     d->node = node_of(d);
-    d->pageable = attribute(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+    d->pageable = rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
     status = enter_device(d, why);
   }
   if (status == RONDO_SUCCESS) {
@@ -392,9 +391,9 @@ static void describe_device(const struct rondo_cuda_device *d, const char *missi
   if (d->node >= 0)
     snprintf(node, sizeof node, ", NUMA node %d", d->node);
   snprintf(line, sizeof line, "device %d: compute capability %d.%d, %d multiprocessors%s; %s%s",
-           d->ordinal, attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-           attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
-           attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), node,
+           d->ordinal, rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+           rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+           rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), node,
            missing ? "cannot be used: it does not offer " : "can be used", missing ? missing : "");
   to->line(to->arg, line);
 }
@@ -416,6 +415,21 @@ static void describe_peers(const struct rondo_cuda_device *d, int count,
                d->ordinal, peer);
     to->line(to->arg, line);
   }
+}
+
+// Where connectors from ranks of other processes of this machine to ranks on the device would lie.
+static void describe_sharing(const struct rondo_cuda_device *d, const struct rondo_listener *to) {
+  char line[RONDO_WHY_BYTES];
+  const char *hindrance = rondo_cuda_unshared(d);
+  if (hindrance)
+    snprintf(line, sizeof line,
+             "device %d to other processes: in page-locked host memory: it does not offer %s",
+             d->ordinal, hindrance);
+  else
+    snprintf(line, sizeof line,
+             "device %d to other processes: its memory can be mapped there, where they can use it",
+             d->ordinal);
+  to->line(to->arg, line);
 }
 
 static void describe_environment(const struct rondo_listener *to) {
@@ -445,6 +459,8 @@ int rondo_cuda_describe(const struct rondo_listener *to, char *why) {
     const char *missing = missing_from(&d);
     usable += !missing;
     describe_device(&d, missing, to);
+    if (!missing)
+      describe_sharing(&d, to);
     if (!missing)
       describe_peers(&d, count, to);
   }

@@ -197,7 +197,7 @@ static int await_copies(const struct rondo_cuda_device *d) {
   return result == CUDA_SUCCESS ? RONDO_SUCCESS : RONDO_ERR_SYSTEM;
 }
 
-static int clear(struct rondo_cuda_device *d, uintptr_t memory, uint64_t bytes) {
+int rondo_cuda_clear(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes) {
   pthread_mutex_lock(&d->copy_lock);
   CUresult result = d->api->memset_d8_async(memory, 0, bytes, d->copies);
   int status = result == CUDA_SUCCESS ? await_copies(d) : RONDO_ERR_SYSTEM;
@@ -216,7 +216,7 @@ void *rondo_cuda_alloc(struct rondo_device *device, int kind, uint64_t bytes) {
     memory = (void *)p->memory;
   if (p && kind == RONDO_MEMORY_SHARED) {
     memset(memory, 0, bytes);
-  } else if (p && clear(d, p->memory, p->bytes) != RONDO_SUCCESS) {
+  } else if (p && rondo_cuda_clear(d, p->memory, p->bytes) != RONDO_SUCCESS) {
     rondo_cuda_free(device, kind, memory);
     memory = NULL;
   }

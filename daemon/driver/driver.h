@@ -133,6 +133,29 @@ static inline void rondo_daemon_counters_add(struct rondo_daemon_counters *sum,
   sum->blocks.ended += rondo_load_relaxed_u64(&block->ended);
 }
 
+#define RONDO_RANGE_UNIT_BYTES (UINT64_C(2) << 20) // of memory of a device that processes share
+
+// How memory is shared with other processes of the machine. `why` gets a line where a call fails, unless its status is
+// RONDO_SUCCESS; a call that fails changes nothing.
+struct rondo_sharing {
+  // Lets all devices of this process use memory of the host where it is, and ends that. Return RONDO_SUCCESS or
+  // RONDO_ERR_SYSTEM.
+  int (*pin)(struct rondo_device *device, void *memory, uint64_t bytes, char *why);
+  void (*unpin)(struct rondo_device *device, void *memory);
+  // Reserves addresses for memory of devices; *bytes 0: as many as seem good, written there.
+  // Returns RONDO_SUCCESS, RONDO_ERR_UNSUPPORTED (the device does not share memory) or RONDO_ERR_SYSTEM.
+  int (*reserve)(struct rondo_device *device, uint64_t *base, uint64_t *bytes, char *why);
+  void (*release)(struct rondo_device *device, uint64_t base, uint64_t bytes);
+  // Puts memory of the device there, multiples of RONDO_RANGE_UNIT_BYTES, and gives a descriptor of it, the caller's; or
+  // the memory of which a descriptor has come. Nobody may use it before `allow`. Return as reserve.
+  int (*back)(struct rondo_device *device, uint64_t at, uint64_t bytes, int *fd, char *why);
+  int (*map)(struct rondo_device *device, uint64_t at, uint64_t bytes, int fd, char *why);
+  int (*allow)(struct rondo_device *device, uint64_t at, uint64_t bytes, char *why);
+  void (*unmap)(struct rondo_device *device, uint64_t at, uint64_t bytes);
+  // Zeroes memory of the device, done on return. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+  int (*clear)(struct rondo_device *device, uint64_t at, uint64_t bytes);
+};
+
 struct rondo_driver {
   const char *name;
   int is_direct; // the CPU may use device memory in place
@@ -172,6 +195,8 @@ struct rondo_driver {
   // RONDO_SUCCESS if the device can use the whole of a user's buffer, else RONDO_ERR_INVALID. Null: it
   // can use all memory of this process.
   int (*check)(struct rondo_device *device, const void *memory, uint64_t bytes, char *why);
+
+  const struct rondo_sharing *sharing; // null: is_direct
 
   // ---- daemons ----
   // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, RONDO_ERR_FULL (the device's budget) or RONDO_ERR_SYSTEM.

@@ -15,22 +15,29 @@ static int compare(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-// The memory of a job of several processes that they all can read; null: there is none.
-static struct rondo_arena *shared_by(const struct rondo_rank *rank) {
+// Of the arena of a job of several processes that they all can read; null: there is none.
+static struct rondo_arena *arena_of(const struct rondo_rank *rank) {
   return rank->device->driver->is_direct ? rank->world->arena : NULL;
 }
 
 static void *take(struct rondo_rank *rank, size_t bytes) {
-  if (shared_by(rank))
-    return rondo_arena_alloc(shared_by(rank), bytes);
+  char why[RONDO_WHY_BYTES];
+  struct rondo_range *range = rank->world->range;
+  if (arena_of(rank))
+    return rondo_arena_alloc(arena_of(rank), bytes);
+  void *memory = range ? rondo_range_alloc(range, rank->device, bytes, why) : NULL;
+  if (memory)
+    return memory;
+  // Not for peers, then.
   return rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes);
 }
 
 static void release(struct rondo_rank *rank, struct allocation *a) {
   void *memory = (void *)a->memory;
-  if (shared_by(rank))
-    (void)rondo_arena_free(shared_by(rank), memory);
-  else
+  struct rondo_range *range = rank->world->range;
+  if (arena_of(rank))
+    (void)rondo_arena_free(arena_of(rank), memory);
+  else if (!range || !rondo_range_free(range, memory))
     rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, memory);
   free(a);
 }

@@ -69,6 +69,35 @@ static void count_competitors(struct rondo_world *world) {
   world->competitors = count;
 }
 
+// ----------------------------------------------------------------- settling ---
+
+static void settle_in(struct visit *v, struct rondo_meeting *m) {
+  // In order of registration: others count them. A party never leaves its meeting meanwhile.
+  for (uint64_t after = 0;;) {
+    struct rondo_party *first = NULL;
+    for (struct rondo_party *p = m->parties; p; p = p->next)
+      if (p->process == RONDO_HERE && !p->is_announced && p->generation > after &&
+          (!first || p->generation < first->generation))
+        first = p;
+    if (!first)
+      return;
+    rondo_match_settle(v->world, m, first);
+    after = first->is_announced ? after : first->generation;
+  }
+}
+
+// Goes on with what had to wait for a process.
+static void resume_in(struct visit *v, struct rondo_meeting *m) {
+  settle_in(v, m);
+  rondo_match_rebind(v->world, m);
+}
+
+static void resume(struct rondo_world *world) {
+  struct visit v = {.world = world, .call = resume_in};
+  if (world->device->driver->sharing)
+    visit_meetings(&v);
+}
+
 // ------------------------------------------------------------------- losing ---
 
 static void lose_in(struct visit *v, struct rondo_meeting *m) {
@@ -89,10 +118,8 @@ static void lose_process(struct rondo_world *world, uint32_t process) {
   struct rondo_peer *peer = &world->peers[process];
   peer->is_lost = 1;
   rondo_far_lose(world, process);
-  if (peer->links)
-    return;
-  rondo_arena_unmap(peer->map, peer->bytes);
-  peer->map = NULL;
+  if (!peer->links)
+    rondo_near_unmap(peer);
 }
 
 static int has_rank_left(const struct rondo_world *world, uint32_t process) {
@@ -110,6 +137,7 @@ void rondo_peers_give_up(struct rondo_world *world, uint32_t process) {
     if (rondo_peers_where(world, r) == process)
       lose_rank(world, r, 0);
   lose_process(world, process);
+  resume(world);
 }
 
 static void give_up_doomed(void *arg) {
@@ -144,6 +172,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
       lose_process(world, process);
   }
   count_competitors(world);
+  resume(world);
   pthread_mutex_unlock(&world->lock);
 }
 
@@ -160,6 +189,9 @@ static void on_hello(struct rondo_world *world, struct rondo_mesh_message *messa
   if (status == RONDO_SUCCESS) {
     peer->base = hello.base;
     peer->bytes = hello.bytes;
+    peer->hello = hello;
+    rondo_pins_init(&peer->pins, world->device, peer->map, peer->bytes);
+    rondo_near_meet(world, message->from);
     return;
   }
   rondo_log(RONDO_LOG_ERROR, "the memory of process %u cannot be mapped: %s", message->from,
@@ -272,6 +304,13 @@ static int take(struct rondo_world *world, struct rondo_mesh_message *message) {
     return 1;
   case RONDO_NOTICE_ANSWER:
     return 1;
+  case RONDO_NOTICE_PART:
+    return rondo_near_part(world, message);
+  case RONDO_NOTICE_MAPPED:
+    if (!rondo_near_answer(world, message))
+      return 0;
+    resume(world);
+    return 1;
   case RONDO_NOTICE_PROXY:
     return rondo_far_meet(world, message);
   case RONDO_NOTICE_EVICT:
@@ -300,18 +339,11 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
 
 // ------------------------------------------------------------------- roster ---
 
-static void settle_in(struct visit *v, struct rondo_meeting *m) {
-  // In order of registration: others count them. A party never leaves its meeting meanwhile.
-  for (uint64_t after = 0;;) {
-    struct rondo_party *first = NULL;
-    for (struct rondo_party *p = m->parties; p; p = p->next)
-      if (p->process == RONDO_HERE && !p->is_announced && p->generation > after &&
-          (!first || p->generation < first->generation))
-        first = p;
-    if (!first)
-      return;
-    rondo_match_settle(v->world, m, first);
-    after = first->is_announced ? after : first->generation;
+// Whose memory devices have to be told of is asked at once what it can do with ours.
+static void greet_near(struct rondo_world *world) {
+  for (uint32_t p = 0; p < world->peer_count && world->device->driver->sharing; p++) {
+    if (world->peers[p].reach == RONDO_TRANSPORT_SHARED_MEMORY)
+      rondo_peers_greet(world, p);
   }
 }
 
@@ -328,6 +360,7 @@ static void on_roster(void *arg) {
     for (uint32_t p = 0; p < count; p++)
       if (p != world->self)
         world->peers[p].reach = (uint8_t)rondo_far_reach(world, p);
+    greet_near(world);
   }
   count_competitors(world);
   rondo_peers_tell_early(world);
@@ -417,6 +450,8 @@ int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) 
   world->gone = calloc(world->rank_count, 1);
   if (world->gone)
     status = rondo_arena_create(0, is_direct && wants_huge_pages(), &world->arena);
+  if (status == RONDO_SUCCESS)
+    rondo_near_open(world);
   // The events wait for the lock, so none comes before the mesh is noted.
   pthread_mutex_lock(&world->lock);
   if (status == RONDO_SUCCESS)
@@ -426,10 +461,8 @@ int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) 
     (void)rondo_mesh_calls->after(world->mesh, world->peer_timeout_ns / 4, on_tick, world);
   }
   pthread_mutex_unlock(&world->lock);
-  if (status != RONDO_SUCCESS) {
-    rondo_arena_destroy(world->arena);
-    free(world->gone);
-  }
+  if (status != RONDO_SUCCESS)
+    free(world->gone); // the rest goes with the world
   return status;
 }
 
@@ -453,7 +486,7 @@ void rondo_peers_close(struct rondo_world *world) {
   world->roster = RONDO_ROSTER_FAILED;
   rondo_peers_tell_early(world);
   for (uint32_t p = 0; p < world->peer_count; p++)
-    rondo_arena_unmap(world->peers[p].map, world->peers[p].bytes);
+    rondo_near_unmap(&world->peers[p]);
   free(world->peers);
   free(world->gone);
 }

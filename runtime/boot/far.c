@@ -106,8 +106,7 @@ static void open_proxy(struct rondo_world *world) {
 }
 
 int rondo_far_reach(struct rondo_world *world, uint32_t process) {
-  if (world->transport != RONDO_TRANSPORT_UCX && world->device->driver->is_direct &&
-      rondo_mesh_calls->is_near(world->mesh, process))
+  if (world->transport != RONDO_TRANSPORT_UCX && rondo_mesh_calls->is_near(world->mesh, process))
     return RONDO_TRANSPORT_SHARED_MEMORY;
   if (world->transport == RONDO_TRANSPORT_SHARED_MEMORY)
     return RONDO_TRANSPORT_NONE;

@@ -1,4 +1,6 @@
 // Matching: which registrations make a communicator, when its gate opens, and what ends it.
+#include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,11 +79,26 @@ static enum binding take_far_offer(const struct rondo_world *world, const struct
   return BOUND;
 }
 
+// Tells the connectors of an outgoing link what of our memory the consumer can read.
+static enum binding lend(const struct rondo_world *world, const struct rondo_communicator *comm,
+                         const struct rondo_link *link) {
+  uint64_t ends[2];
+  enum binding done = BOUND;
+  rondo_near_lent(world, link->process, &ends[0], &ends[1]);
+  static_assert(offsetof(struct rondo_connector, reference_end) ==
+                    offsetof(struct rondo_connector, reference_begin) + sizeof ends[0],
+                "written at once");
+  for (uint32_t b = 0; b < comm->shape.blocks && done == BOUND; b++) {
+    struct rondo_connector *c = rondo_link_connector(link, b);
+    if (rondo_place_write(link->at, &c->reference_begin, ends, sizeof ends) != RONDO_SUCCESS)
+      done = UNSOUND;
+  }
+  return done;
+}
+
 // Takes the connectors that the consumer of an outgoing link offers, if it does.
-static enum binding take_offer(const struct rondo_world *world,
-                               const struct rondo_communicator *comm,
+static enum binding take_offer(struct rondo_world *world, const struct rondo_communicator *comm,
                                const struct rondo_party *consumer, struct rondo_link *link) {
-  const struct rondo_peer *peer = &world->peers[link->process];
   const struct rondo_offer *offer = NULL;
   for (uint32_t i = 0; i < consumer->offer_count; i++)
     if (consumer->offers[i].from == link->from)
@@ -91,19 +108,17 @@ static enum binding take_offer(const struct rondo_world *world,
     return UNBOUND;
   if (link->is_far)
     return take_far_offer(world, link, offer);
-  if (!peer->map || offer->at % RONDO_LINE_BYTES || offer->at >= peer->bytes ||
-      offer->stride_bytes % RONDO_LINE_BYTES || offer->stride_bytes < least ||
-      offer->stride_bytes > (peer->bytes - offer->at) / comm->shape.blocks)
+  if (!rondo_near_is_bindable(world, link->process))
+    return UNBOUND;
+  if (offer->at % RONDO_LINE_BYTES || offer->stride_bytes % RONDO_LINE_BYTES ||
+      offer->stride_bytes < least || offer->stride_bytes > UINT64_MAX / comm->shape.blocks)
     return UNSOUND;
-  link->first = (struct rondo_connector *)((char *)peer->map + offer->at);
+  link->first =
+      rondo_near_find(world, link->process, offer, offer->stride_bytes * comm->shape.blocks);
   link->stride_bytes = offer->stride_bytes;
-  uint64_t base = (uint64_t)(uintptr_t)rondo_arena_base(world->arena);
-  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
-    struct rondo_connector *c = rondo_link_connector(link, b);
-    c->reference_begin = base;
-    c->reference_end = base + rondo_arena_bytes(world->arena);
-  }
-  return BOUND;
+  link->at.device = comm->devices[link->from];
+  link->at.kind = offer->in_range ? RONDO_PLACE_RANGE : RONDO_PLACE_LENT;
+  return link->first ? lend(world, comm, link) : UNSOUND;
 }
 
 // Tells the connectors of an incoming link how far from the producer's memory its mapping here is.
@@ -114,10 +129,13 @@ static enum binding set_bias(const struct rondo_world *world, const struct rondo
     return BOUND; // the proxy writes to them, or has done so: messages may overtake notices
   if (!peer->map)
     return UNSOUND;
+  const uint64_t bias = rondo_near_bias(world, link->process);
+  const uint32_t is_mapped = 1;
   for (uint32_t b = 0; b < comm->shape.blocks; b++) {
     struct rondo_connector *c = rondo_link_connector(link, b);
-    c->reference_bias = (uint64_t)(uintptr_t)peer->map - peer->base;
-    c->is_mapped = 1;
+    if (rondo_place_write(link->at, &c->reference_bias, &bias, sizeof bias) ||
+        rondo_place_write(link->at, &c->is_mapped, &is_mapped, sizeof is_mapped))
+      return UNSOUND;
   }
   return BOUND;
 }
@@ -140,6 +158,15 @@ static void bind_links(struct rondo_world *world, struct rondo_meeting *m,
     const struct verdict unsound = {RONDO_ERR_SYSTEM, other->rank, ""};
     if (done == UNSOUND)
       fail_together(world, m, comm, &unsound);
+  }
+}
+
+void rondo_match_rebind(struct rondo_world *world, struct rondo_meeting *m) {
+  for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
+    if (!comm->present)
+      continue;
+    bind_links(world, m, comm);
+    rondo_match_open(world, m, comm);
   }
 }
 
@@ -332,8 +359,13 @@ static void locate(const struct rondo_world *world, struct rondo_communicator *c
   for (uint32_t i = 0; world->mesh && i < comm->shape.nranks; i++) {
     uint32_t process = rondo_peers_where(world, comm->members[i]);
     comm->where[i] = process;
-    comm->is_far[i] =
-        process < world->peer_count && world->peers[process].reach == RONDO_TRANSPORT_UCX;
+    if (process >= world->peer_count)
+      continue;
+    // As long as it is not known where connectors from there shall lie, it may as well be anywhere.
+    if (!rondo_near_is_settled(world, process))
+      comm->where[i] = RONDO_SOMEWHERE;
+    comm->is_far[i] = world->peers[process].reach == RONDO_TRANSPORT_UCX;
+    comm->maps[i] = (uint8_t)rondo_near_maps(world, process);
   }
 }
 

@@ -23,11 +23,24 @@ enum rondo_notice_type {
   RONDO_NOTICE_EVICT,       // I go on without you
   RONDO_NOTICE_JOURNAL,     // a rank here writes its calls there (runtime/order/journal.c)
   RONDO_NOTICE_COMM_FAILED, // a communicator has failed (runtime/order/spread.c)
-  RONDO_NOTICE_PROXY        // first of all, where no memory is shared: my proxy's address
+  RONDO_NOTICE_PROXY,       // first of all, where no memory is shared: my proxy's address
+  RONDO_NOTICE_PART,        // this is one more part of my range; its descriptor
+  RONDO_NOTICE_MAPPED       // so much of your range is mapped here
 };
 
+// Of the arena, and of the range if there is one, and as far as it has parts.
 struct rondo_notice_hello {
   uint64_t base, bytes;
+  uint64_t range_base, range_bytes, parts_bytes;
+};
+
+struct rondo_notice_part {
+  uint64_t at, bytes;
+};
+
+struct rondo_notice_mapped {
+  uint64_t bytes;
+  uint64_t is_refused; // 1: no more than this will be
 };
 
 // Followed by nranks members (uint32_t, filled up to 8 bytes), by `count_count` counts (uint64_t) of an
@@ -44,11 +57,11 @@ struct rondo_notice_register {
   uint32_t space;       // of the id
 };
 
-// Where in the sender's arena the connectors are by which position `from` sends to the one that
+// Where in the sender's arena, or range, the connectors are by which position `from` sends to the one that
 // registers.
 struct rondo_offer {
   uint32_t from;
-  uint32_t reserved;
+  uint32_t in_range;     // 1: in the range
   uint64_t at;           // of the first block's; where no memory is shared the number of the link
   uint64_t stride_bytes; // from one block's to the next; 0: no memory is shared
 };

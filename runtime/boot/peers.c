@@ -75,6 +75,8 @@ int rondo_peers_transport(const struct rondo_world *world, const struct rondo_ra
     return say(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank's process is lost");
   if (peer->reach != RONDO_TRANSPORT_SHARED_MEMORY)
     return say_far(world, process, why, why_bytes);
+  if (self->device->driver->sharing)
+    return rondo_near_say(world, process, why, why_bytes);
   return say(why, why_bytes, RONDO_TRANSPORT_SHARED_MEMORY,
              peer->map ? "another process of this machine; its memory is mapped"
                        : "another process of this machine; its memory is mapped when first needed");
@@ -93,8 +95,7 @@ void rondo_peers_unuse(struct rondo_world *world, uint32_t process) {
   peer->links--;
   if (peer->links || !peer->is_lost)
     return;
-  rondo_arena_unmap(peer->map, peer->bytes);
-  peer->map = NULL;
+  rondo_near_unmap(peer);
 }
 
 // ------------------------------------------------------------------ sending ---
@@ -121,14 +122,34 @@ static void greet(struct rondo_world *world, uint32_t process) {
                                     .size = sizeof hello,
                                     .fds = &fd,
                                     .fd_count = 1};
-  if (peer->is_greeted || peer->reach == RONDO_TRANSPORT_NONE)
-    return;
   peer->is_greeted = 1;
   if (peer->reach == RONDO_TRANSPORT_UCX) {
     rondo_far_greet(world, process);
     return;
   }
+  rondo_near_describe(world, &hello);
   (void)post(world, &message);
+}
+
+void rondo_peers_greet(struct rondo_world *world, uint32_t process) {
+  struct rondo_peer *peer = &world->peers[process];
+  struct rondo_range_part part;
+  if (peer->reach == RONDO_TRANSPORT_NONE)
+    return;
+  if (!peer->is_greeted)
+    greet(world, process);
+  if (peer->reach != RONDO_TRANSPORT_SHARED_MEMORY)
+    return;
+  while (!peer->is_doomed && rondo_near_next_part(world, process, &part)) {
+    const struct rondo_notice_part notice = {part.at, part.bytes};
+    struct rondo_mesh_send message = {.to = process,
+                                      .type = RONDO_NOTICE_PART,
+                                      .bytes = &notice,
+                                      .size = sizeof notice,
+                                      .fds = &part.fd,
+                                      .fd_count = 1};
+    (void)post(world, &message);
+  }
 }
 
 void rondo_peers_send(struct rondo_world *world, uint32_t process, uint32_t type, const void *bytes,
@@ -137,7 +158,7 @@ void rondo_peers_send(struct rondo_world *world, uint32_t process, uint32_t type
   if (process >= world->peer_count || world->peers[process].is_lost ||
       world->peers[process].is_doomed)
     return;
-  greet(world, process);
+  rondo_peers_greet(world, process);
   if (!world->peers[process].is_doomed)
     (void)post(world, &message);
 }
@@ -191,8 +212,13 @@ static uint32_t collect_offers(const struct rondo_world *world, const struct ron
       offers[count++] = far;
       continue;
     }
-    uint64_t at = (uint64_t)((char *)link->first - (char *)rondo_arena_base(world->arena));
-    struct rondo_offer offer = {.from = link->from, .at = at, .stride_bytes = link->stride_bytes};
+    int in_range = link->at.kind == RONDO_PLACE_RANGE;
+    uint64_t base = in_range ? rondo_range_base(world->range)
+                             : (uint64_t)(uintptr_t)rondo_arena_base(world->arena);
+    struct rondo_offer offer = {.from = link->from,
+                                .in_range = (uint32_t)in_range,
+                                .at = (uint64_t)(uintptr_t)link->first - base,
+                                .stride_bytes = link->stride_bytes};
     offers[count++] = offer;
     link->is_owed = 1;
   }
@@ -270,8 +296,10 @@ void rondo_peers_withdraw(struct rondo_world *world, struct rondo_party *party,
                           uint64_t completed) {
   if (party->is_announced)
     tell_deregistration(world, party, completed);
-  else if (world->roster == RONDO_ROSTER_AWAITED)
+  else if (world->roster != RONDO_ROSTER_FAILED)
     keep_early(world, party);
+  if (world->roster == RONDO_ROSTER_KNOWN)
+    rondo_peers_tell_early(world);
 }
 
 void rondo_peers_tell_early(struct rondo_world *world) {

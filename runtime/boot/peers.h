@@ -22,9 +22,19 @@ struct rondo_peer {
   uint64_t base;     // of its arena, where it maps it
   uint64_t bytes;    // of its arena
   void *map;         // of its arena, here; null: not mapped
-  uint32_t links;    // that use it
-  uint64_t mark;     // last round of messages that went there
-  uint64_t asked_ns; // unanswered since then; 0: no question is open
+  // Of devices, where they cannot use its arena as it is: near.c.
+  uint8_t is_settled;              // it is known how it maps our range
+  uint8_t refuses_range;           // it maps no more of it
+  uint32_t parts_told;             // of our range, and how far they go ...
+  uint64_t told, mapped;           // ... of which it has mapped so much
+  struct rondo_notice_hello hello; // its own
+  struct rondo_range *view;        // its range, here; null: not mapped
+  uint64_t view_bytes;             // as far as it is mapped
+  struct rondo_pins pins;          // of `map`
+  char no_view[RONDO_WHY_BYTES];   // why there is none, or no more of it
+  uint32_t links;                  // that use it
+  uint64_t mark;                   // last round of messages that went there
+  uint64_t asked_ns;               // unanswered since then; 0: no question is open
 };
 
 // Begins to join the job. Returns what rondo_mesh_start and rondo_arena_create do.
@@ -72,6 +82,44 @@ void rondo_peers_unuse(struct rondo_world *world, uint32_t process);
 // Wakes the blocks of the members that are here: their gate has changed.
 void rondo_peers_wake(struct rondo_world *world, const struct rondo_communicator *comm);
 
+// Greets the process, and tells it of the parts of our range that are new.
+void rondo_peers_greet(struct rondo_world *world, uint32_t process);
+
+// ------------------------------------------------------------------- near.c ---
+
+// Makes what devices share with processes of this machine, if they do.
+void rondo_near_open(struct rondo_world *world);
+// One more device of the world.
+void rondo_near_admit(struct rondo_world *world, struct rondo_device *device);
+// Fills in what a greeting says of the range.
+void rondo_near_describe(const struct rondo_world *world, struct rondo_notice_hello *hello);
+// The next part of which the process has not been told. Returns 1, or 0 if there is none.
+int rondo_near_next_part(const struct rondo_world *world, uint32_t process,
+                         struct rondo_range_part *part);
+// 1 if it is known where connectors to be used by that process shall lie.
+int rondo_near_is_settled(const struct rondo_world *world, uint32_t process);
+// 1 if they shall lie in the range.
+int rondo_near_maps(const struct rondo_world *world, uint32_t process);
+// 1 unless the process has been told of parts that it has not answered for.
+int rondo_near_is_bindable(const struct rondo_world *world, uint32_t process);
+// It has said hello.
+void rondo_near_meet(struct rondo_world *world, uint32_t process);
+// A part of its range has come; its answer to one of ours. Return 1, or 0 if no member sends such a thing.
+int rondo_near_part(struct rondo_world *world, const struct rondo_mesh_message *message);
+int rondo_near_answer(struct rondo_world *world, const struct rondo_mesh_message *message);
+// Where connectors of `bytes` that it offers are here. Null: nowhere.
+void *rondo_near_find(struct rondo_world *world, uint32_t process, const struct rondo_offer *offer,
+                      uint64_t bytes);
+// The addresses here between which it can read what is referred to.
+void rondo_near_lent(const struct rondo_world *world, uint32_t process, uint64_t *begin,
+                     uint64_t *end);
+// From its addresses to ours.
+uint64_t rondo_near_bias(const struct rondo_world *world, uint32_t process);
+// As rondo_peers_transport, of a process with which devices share memory.
+int rondo_near_say(const struct rondo_world *world, uint32_t process, char *why, size_t why_bytes);
+// Lets go of its memory.
+void rondo_near_unmap(struct rondo_peer *peer);
+
 // -------------------------------------------------------------------- far.c ---
 
 // How that process is reached: enum rondo_transport. Starts the proxy where it is needed first.
@@ -98,6 +146,9 @@ extern const struct rondo_carrier_calls *rondo_far_carrier;
 // The proxy does not use the connectors of a link any more. `is_whole`: 0 if something that was sent
 // to it may be missing.
 void rondo_match_over(struct rondo_world *world, struct rondo_proxy_link *far, int is_whole);
+
+// Binds what had to wait until a process had answered.
+void rondo_match_rebind(struct rondo_world *world, struct rondo_meeting *m);
 
 // Makes the gate open if all members are there and all links ready.
 void rondo_match_open(struct rondo_world *world, struct rondo_meeting *m,

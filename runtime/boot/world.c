@@ -32,6 +32,8 @@ static void world_free(struct rondo_world *w) {
   rondo_meetings_free(w);
   rondo_journals_free(w);
   rondo_pool_fini(&w->pool);
+  rondo_range_destroy(w->range);
+  rondo_pins_fini(&w->pins);
   rondo_arena_destroy(w->arena);
   for (uint32_t i = 0; i < w->other_count; i++)
     w->others[i]->driver->close(w->others[i]);
@@ -66,6 +68,9 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   // Devices that cannot use the memory of other processes have their connectors in their own.
   rondo_pool_init(&w->pool, cfg->connector_bytes, w->device,
                   w->device->driver->is_direct ? w->arena : NULL);
+  w->pool.lent = w->arena;
+  w->pool.pins = &w->pins;
+  w->pool.range = w->range;
   if (status != RONDO_SUCCESS) {
     world_free(w);
     return status;
@@ -94,6 +99,9 @@ static int keep_device(struct rondo_world *w, const struct rondo_rank *rank) {
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: rank %u: %s", rank->cfg.rank, why);
   w->other_count++;
+  pthread_mutex_lock(&w->lock);
+  rondo_near_admit(w, rank->device);
+  pthread_mutex_unlock(&w->lock);
   return RONDO_SUCCESS;
 }
 

@@ -17,7 +17,9 @@
 
 #include "daemon/driver/driver.h"
 #include "runtime/boot/mesh.h"
+#include "runtime/memory/pins.h"
 #include "runtime/memory/pool.h"
+#include "runtime/memory/range.h"
 #include "runtime/order/journal.h"
 #include "runtime/transport/communicator.h"
 #include <rondo/rondo.h>
@@ -50,11 +52,16 @@ struct rondo_world {
   // Of a job that reaches beyond this process: peers.h.
   struct rondo_mesh *mesh;   // null: it does not
   struct rondo_arena *arena; // where the pool is, if devices can use it; journals in any case
-  int transport;             // enum rondo_transport, of the configuration; 0: what there is
-  int is_manual;             // tests: no threads
-  struct rondo_proxy *proxy; // null: nobody is reached so
-  uint64_t rung;             // its address, for blocks that have moved
-  int is_leaving;            // the mesh is about to end: the proxy does not turn to it any more
+  // Where devices cannot use the arena as it is: near.c.
+  struct rondo_pins pins;         // of the arena
+  struct rondo_range *range;      // null: there is none
+  int is_range_ours;              // others do not get it: a device came that cannot use it
+  char no_range[RONDO_WHY_BYTES]; // for which reason there is none
+  int transport;                  // enum rondo_transport, of the configuration; 0: what there is
+  int is_manual;                  // tests: no threads
+  struct rondo_proxy *proxy;      // null: nobody is reached so
+  uint64_t rung;                  // its address, for blocks that have moved
+  int is_leaving; // the mesh is about to end: the proxy does not turn to it any more
   char no_proxy[RONDO_WHY_BYTES]; // for which reason
   int roster;                     // enum rondo_roster
   uint8_t *gone;                  // by rank: 1 if it is lost, or has left, elsewhere

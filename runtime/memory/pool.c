@@ -3,6 +3,7 @@
 
 #include "daemon/driver/driver.h"
 #include "runtime/memory/pool.h"
+#include "runtime/observe/log.h"
 
 void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
                      struct rondo_arena *arena) {
@@ -12,19 +13,44 @@ void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo
   pool->limit_bytes = limit_bytes;
 }
 
+static void *take_lent(struct rondo_pool *pool, uint64_t size) {
+  char why[RONDO_WHY_BYTES];
+  void *memory = rondo_arena_alloc(pool->lent, size);
+  if (!memory || rondo_pins_cover(pool->pins, memory, size, why) == RONDO_SUCCESS)
+    return memory;
+  rondo_log(RONDO_LOG_WARN, "connectors: %s", why);
+  (void)rondo_arena_free(pool->lent, memory);
+  return NULL;
+}
+
+static void *take_from_range(struct rondo_pool *pool, struct rondo_device *device, uint64_t size) {
+  char why[RONDO_WHY_BYTES];
+  void *memory = rondo_range_alloc(pool->range, device, size, why);
+  if (!memory)
+    rondo_log(RONDO_LOG_WARN, "connectors: %s", why);
+  return memory;
+}
+
 static void *alloc_memory(struct rondo_pool *pool, struct rondo_place at, uint64_t size) {
   if (pool->arena)
     return rondo_arena_alloc(pool->arena, size);
+  if (at.kind == RONDO_PLACE_LENT)
+    return take_lent(pool, size);
+  if (at.kind == RONDO_PLACE_RANGE)
+    return take_from_range(pool, at.device, size);
   return at.device->driver->alloc(at.device, at.kind, size);
 }
 
 static void free_memory(struct rondo_pool *pool, struct rondo_place at, void *memory) {
-  // In the end a peer that is slower may still look at what has been taken of its data: the arena is
-  // given up as a whole, and stays as it is for who maps it.
-  if (pool->arena && pool->is_ending)
+  int is_shared = pool->arena || at.kind == RONDO_PLACE_LENT || at.kind == RONDO_PLACE_RANGE;
+  // In the end a peer that is slower may still look at what has been taken of its data: the arena and the range
+  // are given up as wholes, and stay as they are for who maps them.
+  if (is_shared && pool->is_ending)
     return;
-  if (pool->arena)
-    (void)rondo_arena_free(pool->arena, memory);
+  if (at.kind == RONDO_PLACE_RANGE && !pool->arena)
+    (void)rondo_range_free(pool->range, memory);
+  else if (is_shared)
+    (void)rondo_arena_free(pool->arena ? pool->arena : pool->lent, memory);
   else
     at.device->driver->free(at.device, at.kind, memory);
 }
@@ -132,7 +158,7 @@ void rondo_pool_give(struct rondo_pool *pool, struct rondo_place at, void *memor
 }
 
 int rondo_place_write(struct rondo_place at, void *to, const void *from, uint64_t bytes) {
-  if (at.kind == RONDO_MEMORY_DEVICE)
+  if (at.kind == RONDO_MEMORY_DEVICE || at.kind == RONDO_PLACE_RANGE)
     return at.device->driver->write(at.device, (uint64_t)(uintptr_t)to, from, bytes);
   memcpy(to, from, bytes);
   return RONDO_SUCCESS;

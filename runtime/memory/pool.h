@@ -6,10 +6,16 @@
 #include <stdint.h>
 
 #include "runtime/memory/arena.h"
+#include "runtime/memory/pins.h"
+#include "runtime/memory/range.h"
 
 #define RONDO_POOL_CLASSES 48u
 
-struct rondo_device;
+// Where a piece may be besides enum rondo_memory_kind: what peers of this machine share with devices.
+enum rondo_place_kind {
+  RONDO_PLACE_LENT = 2, // in the arena, page-locked
+  RONDO_PLACE_RANGE = 3 // in the range
+};
 
 // Says of a piece where it is; a piece of device memory cannot say so itself.
 struct rondo_pool_piece {
@@ -20,7 +26,7 @@ struct rondo_pool_piece {
 // Where a piece lies, if not in an arena.
 struct rondo_place {
   struct rondo_device *device;
-  int kind; // enum rondo_memory_kind
+  int kind; // enum rondo_memory_kind, or enum rondo_place_kind
 };
 
 // The idle pieces of one place.
@@ -33,6 +39,9 @@ struct rondo_pool_shelf {
 struct rondo_pool {
   struct rondo_device *device; // the job's first
   struct rondo_arena *arena;   // where pieces come from; null: memory of devices
+  struct rondo_arena *lent;    // for RONDO_PLACE_LENT
+  struct rondo_pins *pins;     // ... what of it is page-locked
+  struct rondo_range *range;   // for RONDO_PLACE_RANGE
   struct rondo_pool_shelf *shelves;
   struct rondo_pool_piece *spare; // one for each piece that is given out
   uint64_t limit_bytes;

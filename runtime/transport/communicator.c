@@ -101,9 +101,11 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
   comm->members = malloc(shape->nranks * sizeof *members);
   comm->where = malloc(shape->nranks * sizeof *comm->where);
   comm->is_far = calloc(shape->nranks, sizeof *comm->is_far);
+  comm->maps = calloc(shape->nranks, sizeof *comm->maps);
   comm->first_from = malloc(shape->nranks * sizeof *comm->first_from);
   comm->devices = calloc(shape->nranks, sizeof(struct rondo_device *));
-  if (!comm->members || !comm->where || !comm->is_far || !comm->first_from || !comm->devices) {
+  if (!comm->members || !comm->where || !comm->is_far || !comm->maps || !comm->first_from ||
+      !comm->devices) {
     rondo_communicator_destroy(comm);
     return NULL;
   }
@@ -129,6 +131,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   free(comm->links);
   free(comm->devices);
   free(comm->first_from);
+  free(comm->maps);
   free(comm->is_far);
   free(comm->where);
   free(comm->members);
@@ -205,6 +208,16 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
   return status;
 }
 
+// In which memory the connectors of a link are made.
+static int kind_of(const struct rondo_communicator *comm, const struct rondo_link *link,
+                   unsigned reach) {
+  if (link->is_far)
+    return RONDO_MEMORY_SHARED; // the proxy is a thread of the CPU
+  if (link->process != RONDO_HERE && !comm->pool->arena)
+    return comm->maps[link->from] ? RONDO_PLACE_RANGE : RONDO_PLACE_LENT;
+  return reach & RONDO_REACH_MEMORY ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
+}
+
 // Makes the connectors of a link whose consumer is here: on the consumer's device, if the producer reaches
 // that. Or the mirror of those of a far one, on the producer's.
 static int make_connectors(struct rondo_communicator *comm, struct rondo_link *link) {
@@ -214,9 +227,7 @@ static int make_connectors(struct rondo_communicator *comm, struct rondo_link *l
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
   link->at.device = comm->devices[link->is_outgoing ? link->from : link->to];
-  // The proxy is a thread of the CPU.
-  link->at.kind =
-      reach & RONDO_REACH_MEMORY && !link->is_far ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
+  link->at.kind = kind_of(comm, link, reach);
   link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
   if (!link->first)
     return RONDO_ERR_NO_MEMORY;

@@ -2,8 +2,10 @@
 // what a mismatch, a deregistration, an abort, a process that is killed and one that is stopped do.
 //
 //   test_processes                    all of it, a few rounds of killing
+//   test_processes PATTERN...         of these names
 //   test_processes soak               hundreds of rounds of killing and stopping
 //   test_processes machines COUNT     the same between "machines", which share no memory
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,6 +350,37 @@ static int run_and_wait(struct rondo_context ctx, struct rondo_collective coll) 
   return status;
 }
 
+// Rank 1 cannot map what rank 0 sends of its device, and the other way round nothing stands in the way.
+static void refusing_member(struct rondo_family *f, uint32_t rank) {
+  void (*plant)(const char *, uint64_t, uint64_t, int) = NULL;
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+  char why[256] = "";
+  int transport = -1;
+  if (driver)
+    *(void **)&plant = dlsym(driver, "rondo_fake_fail");
+  RONDO_MEMBER_TRUE(plant != NULL);
+  if (plant && rank == 1)
+    plant("cuMemImportFromShareableHandle", 1, UINT64_MAX, 304); // of the operating system
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 1, 1000)), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_transport(ctx, 1 - rank, &transport, why, sizeof why), RONDO_SUCCESS);
+  RONDO_MEMBER_TRUE(transport == RONDO_TRANSPORT_SHARED_MEMORY);
+  RONDO_MEMBER_TRUE(strstr(why, rank == 1 ? "in page-locked host memory" : "in memory of its"));
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks); // who has left is reached no more
+  rondo_family_close(ctx);
+}
+
+static void who_refuses_memory_of_devices_gets_that_of_the_host(void **state) {
+  const char *backend = getenv("RONDO_TEST_BACKEND");
+  const char *options = getenv("RONDO_TEST_FAKE_CUDA");
+  (void)state;
+  if (!backend || strcmp(backend, "cuda") != 0 || !options || strchr(options, ',') ||
+      getenv("RONDO_TRANSPORT"))
+    skip();
+  run_family(2, 2, refusing_member);
+}
+
 // Runs until a run fails; returns the status of that.
 static int run_until_it_fails(struct rondo_context ctx, struct rondo_collective coll) {
   int status = RONDO_SUCCESS;
@@ -450,6 +483,18 @@ static void an_abort_reaches_the_members_and_nobody_else(void **state) {
 
 // --------------------------------------------------------------- belongings --
 
+// What the stand-in for the CUDA driver has given and has not got back; 0 where it is not in use.
+static uint64_t live_on_device(void) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  uint64_t (*count)(void) = NULL;
+  if (driver)
+    *(void **)&count = dlsym(driver, "rondo_fake_live_count");
+  uint64_t live = count ? count() : 0;
+  if (driver)
+    dlclose(driver);
+  return live;
+}
+
 static void tidy_member(struct rondo_family *f, uint32_t rank) {
   struct rondo_belongings first = {0};
   for (uint32_t job = 0; job < 4; job++) {
@@ -467,7 +512,9 @@ static void tidy_member(struct rondo_family *f, uint32_t rank) {
     if (job < 2)
       continue;
     RONDO_MEMBER_TRUE(now.descriptors == first.descriptors);
-    RONDO_MEMBER_TRUE(now.threads == first.threads);
+    RONDO_MEMBER_TRUE(live_on_device() == 0);
+    // The stand-in keeps the threads of its queues.
+    RONDO_MEMBER_TRUE(now.threads == first.threads || f->cfg.backend == RONDO_BACKEND_CUDA);
     // Those of malloc come and go; those of a sanitizer only come.
     RONDO_MEMBER_TRUE(now.mappings <= first.mappings + rondo_test_load(2, 1000));
     RONDO_MEMBER_TRUE(now.shared_files == first.shared_files);
@@ -661,6 +708,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", disorder_completes_between_4_processes),
       RONDO_NAMED_TEST("processes", opposite_orders_deadlock_without_preemption_alone),
       RONDO_NAMED_TEST("processes", the_transport_is_chosen_for_each_pair),
+      RONDO_NAMED_TEST("processes", who_refuses_memory_of_devices_gets_that_of_the_host),
       RONDO_NAMED_TEST("processes", a_mismatch_ends_the_runs_of_all),
       RONDO_NAMED_TEST("processes", a_mismatch_of_groups_reaches_those_who_were_not_named),
       RONDO_NAMED_TEST("processes", who_deregisters_ends_the_runs_beyond_its_own),
@@ -685,6 +733,10 @@ int main(int argc, char **argv) {
     cmocka_set_test_filter(argv[1]);
   }
   int failed = cmocka_run_group_tests_name("processes", tests, NULL, NULL);
+  for (int i = 2; i < argc && !rondo_family_machines; i++) {
+    cmocka_set_test_filter(argv[i]);
+    failed += cmocka_run_group_tests_name("processes", tests, NULL, NULL);
+  }
   rondo_machines_close();
   return failed;
 }

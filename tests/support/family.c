@@ -33,6 +33,8 @@ struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks) {
   const char *backend = getenv("RONDO_TEST_BACKEND");
   if (backend && strcmp(backend, "cuda") == 0)
     f->cfg.backend = RONDO_BACKEND_CUDA;
+  const char *devices = getenv("RONDO_TEST_DEVICES");
+  f->devices = devices ? (uint32_t)strtoul(devices, NULL, 10) : 1;
   return f;
 }
 
@@ -119,6 +121,7 @@ struct rondo_context rondo_family_open(struct rondo_family *f, uint32_t job, uin
   rondo_family_await(&f->has_id[job], 1);
   cfg.id = f->ids[job];
   cfg.rank = rank;
+  cfg.device = f->cfg.backend == RONDO_BACKEND_CUDA ? (int)(rank % f->devices) : cfg.device;
   cfg.rank_count = ranks;
   RONDO_MEMBER_STATUS(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
   return ctx;

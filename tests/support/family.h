@@ -18,7 +18,8 @@
 struct rondo_family {
   uint32_t processes, ranks; // in all
   uint32_t machines;         // among which the processes are spread; 0: none but this one
-  struct rondo_config cfg;   // but for rank and id
+  struct rondo_config cfg;   // but for rank, id and device
+  uint32_t devices;          // ranks are on these in turn, on CUDA
   uint64_t seed;
   uint32_t words[64]; // for the test
   // The family's own.
@@ -33,7 +34,8 @@ struct rondo_family {
 // Between how many machines (machines.h, open) the families made from now on are spread.
 extern uint32_t rondo_family_machines;
 
-// A family in shared memory, with the default configuration, on the backend that RONDO_TEST_BACKEND says.
+// A family in shared memory, with the default configuration, on the backend that RONDO_TEST_BACKEND says and as many
+// devices as RONDO_TEST_DEVICES.
 struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks);
 void rondo_family_destroy(struct rondo_family *f);
 

@@ -13,4 +13,7 @@
 #define RONDO_NAMED_TEST(subject, function)                                                        \
   { subject "." #function, function, NULL, NULL, NULL }
 
+#define RONDO_NAMED_TEST_FIXTURE(subject, function, setup, teardown)                               \
+  { subject "." #function, function, setup, teardown, NULL }
+
 #endif // RONDO_TESTS_SUPPORT_NAMED_H

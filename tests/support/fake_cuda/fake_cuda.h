@@ -35,9 +35,10 @@ struct rondo_fake_options {
   uint32_t launch_blocking; // 1: a launch returns when the kernel has ended
   uint32_t memory_waits;    // 1: allocating and freeing wait for what runs on the device
   uint32_t pageable_access; // 1: kernels may use all memory of the process
+  uint32_t sharing;         // 1: memory can be mapped by other processes
 };
 
-// One device, 32 queues, 64 blocks, memory_waits; `connections` and `launch_blocking` as the
+// One device, 32 queues, 64 blocks, memory_waits, sharing; `connections` and `launch_blocking` as the
 // environment says with CUDA_DEVICE_MAX_CONNECTIONS and CUDA_LAUNCH_BLOCKING.
 struct rondo_fake_options rondo_fake_defaults(void);
 
@@ -54,7 +55,9 @@ uint64_t rondo_fake_calls(const char *entry);
 
 // What has been made and not been given back.
 struct rondo_fake_live {
-  uint64_t allocations, bytes; // of device memory and of pinned memory
+  uint64_t allocations, bytes; // of device memory, mappings included, and of pinned memory
+  uint64_t reserved;           // ranges of addresses
+  uint64_t handles;            // of memory that can be mapped
   uint64_t registered;         // ranges of host memory
   uint64_t streams, events, modules, graphs, execs, user_objects;
   uint64_t contexts; // retained

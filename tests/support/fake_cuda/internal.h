@@ -123,13 +123,14 @@ struct fake_queue {
   struct fake_op *head, *tail;
 };
 
-enum fake_place { FAKE_ON_DEVICE, FAKE_PINNED, FAKE_REGISTERED };
+enum fake_place { FAKE_ON_DEVICE, FAKE_PINNED, FAKE_REGISTERED, FAKE_MAPPED };
 
 struct fake_range {
   uintptr_t begin;
   size_t bytes;
   enum fake_place place;
-  CUcontext ctx;
+  CUcontext ctx;   // of the device whose memory it is
+  uint32_t access; // mapped: bit d: device d may use it
   struct fake_range *next;
 };
 
@@ -200,6 +201,7 @@ CUresult fake_leave(CUresult result);
 
 CUcontext fake_current(void);
 void fake_context_init(CUcontext ctx, uint32_t device);
+int fake_offers_access(uint32_t device, uint32_t peer);
 
 // stream.c
 CUstream fake_stream(CUstream handle); // null: no such stream
@@ -228,6 +230,7 @@ CUresult fake_capture_event(CUstream stream, CUevent event, enum fake_kind kind,
 
 // memory.c
 struct fake_range *fake_range_of(uintptr_t address, size_t bytes); // that holds all of it, or null
+void fake_range_add(uintptr_t begin, size_t bytes, enum fake_place place, CUcontext ctx);
 void fake_ranges_free(void);
 
 // Called by a queue, a kernel or a graph when an operation has ended.

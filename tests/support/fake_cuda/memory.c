@@ -1,6 +1,7 @@
 // Memory of the fake driver: ranges that are known, and copies that are checked against them.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/support/fake_cuda/internal.h"
 
@@ -20,15 +21,14 @@ static uint64_t *live_of(enum fake_place place) {
   return place == FAKE_REGISTERED ? &fake.live.registered : &fake.live.allocations;
 }
 
-static CUresult range_add(uintptr_t begin, size_t bytes, enum fake_place place) {
+void fake_range_add(uintptr_t begin, size_t bytes, enum fake_place place, CUcontext ctx) {
   struct fake_range *r = malloc(sizeof *r);
   if (!r)
     abort();
-  *r = (struct fake_range){begin, bytes, place, fake_current(), fake.ranges};
+  *r = (struct fake_range){begin, bytes, place, ctx, 0, fake.ranges};
   fake.ranges = r;
   ++*live_of(place);
   fake.live.bytes += bytes;
-  return CUDA_SUCCESS;
 }
 
 static CUresult range_make(uintptr_t *begin, size_t bytes, enum fake_place place) {
@@ -42,7 +42,8 @@ static CUresult range_make(uintptr_t *begin, size_t bytes, enum fake_place place
     return CUDA_ERROR_OUT_OF_MEMORY;
   memset(memory, 0xa5, whole); // as little zero as device memory
   *begin = (uintptr_t)memory;
-  return range_add(*begin, bytes, place);
+  fake_range_add(*begin, bytes, place, fake_current());
+  return CUDA_SUCCESS;
 }
 
 static CUresult range_remove(uintptr_t begin, enum fake_place place) {
@@ -72,7 +73,9 @@ void fake_ranges_free(void) {
   while (fake.ranges) {
     struct fake_range *r = fake.ranges;
     fake.ranges = r->next;
-    if (r->place != FAKE_REGISTERED)
+    if (r->place == FAKE_MAPPED)
+      munmap((void *)r->begin, r->bytes);
+    else if (r->place != FAKE_REGISTERED)
       free((void *)r->begin);
     free(r);
   }
@@ -118,7 +121,8 @@ CUresult cuMemHostRegister(void *memory, size_t bytes, unsigned int flags) {
     return fake_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   if (fake.options.memory_waits)
     fake_await_context(fake_current());
-  return fake_leave(range_add((uintptr_t)memory, bytes, FAKE_REGISTERED));
+  fake_range_add((uintptr_t)memory, bytes, FAKE_REGISTERED, fake_current());
+  return fake_leave(CUDA_SUCCESS);
 }
 
 CUresult cuMemHostUnregister(void *memory) {
@@ -136,13 +140,16 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *device, void *memory, unsigned i
 
 // ----------------------------------------------------------------- attributes --
 
+static int is_on_device(const struct fake_range *r) {
+  return r->place == FAKE_ON_DEVICE || r->place == FAKE_MAPPED;
+}
+
 static void attribute_of(CUpointer_attribute attribute, const struct fake_range *r,
                          CUdeviceptr pointer, void *data) {
   switch ((int)attribute) {
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     *(unsigned *)data =
-        !r ? 0u
-           : (unsigned)(r->place == FAKE_ON_DEVICE ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+        !r ? 0u : (unsigned)(is_on_device(r) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
     break;
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     *(int *)data = r ? (int)r->ctx->device : -2;
@@ -183,6 +190,8 @@ static int is_reachable(CUdeviceptr memory, size_t bytes, CUcontext ctx) {
   const struct fake_range *r = fake_range_of((uintptr_t)memory, bytes);
   if (!r)
     return 0;
+  if (r->place == FAKE_MAPPED)
+    return (int)(r->access >> ctx->device & 1u);
   return r->place != FAKE_ON_DEVICE || r->ctx == ctx || (ctx->peers >> r->ctx->device & 1u);
 }
 

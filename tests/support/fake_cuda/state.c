@@ -33,6 +33,7 @@ static void take_option(struct rondo_fake_options *o, const char *text) {
       {"launch_blocking=", &o->launch_blocking},
       {"memory_waits=", &o->memory_waits},
       {"pageable_access=", &o->pageable_access},
+      {"sharing=", &o->sharing},
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     size_t length = strlen(known[i].name);
@@ -50,7 +51,8 @@ struct rondo_fake_options rondo_fake_defaults(void) {
                                  .peer_access = 1,
                                  .multiprocessors = 16,
                                  .resident_blocks = 64,
-                                 .memory_waits = 1};
+                                 .memory_waits = 1,
+                                 .sharing = 1};
   o.connections = number_in(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), FAKE_CHANNELS);
   o.launch_blocking = number_in(getenv("CUDA_LAUNCH_BLOCKING"), 0);
   const char *text = getenv("RONDO_TEST_FAKE_CUDA");
@@ -185,8 +187,8 @@ struct rondo_fake_live rondo_fake_live(void) {
 
 uint64_t rondo_fake_live_count(void) {
   struct rondo_fake_live l = rondo_fake_live();
-  return l.allocations + l.registered + l.streams + l.events + l.modules + l.graphs + l.execs +
-         l.user_objects + l.contexts;
+  return l.allocations + l.reserved + l.handles + l.registered + l.streams + l.events + l.modules +
+         l.graphs + l.execs + l.user_objects + l.contexts;
 }
 
 // ------------------------------------------------------------------ devices ---
@@ -282,6 +284,10 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
     *value = (int)fake.options.multiprocessors;
     break;
+  case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+  case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
+    *value = (int)fake.options.sharing;
+    break;
   case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
     *value = (int)fake.options.pageable_access;
     break;
@@ -308,7 +314,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   return fake_leave(CUDA_SUCCESS);
 }
 
-static int offers_access(uint32_t device, uint32_t peer) {
+int fake_offers_access(uint32_t device, uint32_t peer) {
   uint32_t island = fake.options.peer_access;
   return island == 1 || (island && device / island == peer / island);
 }
@@ -317,7 +323,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
   FAKE_ENTER(FAKE_STARTED);
   if (!is_device(device) || !is_device(peer))
     return fake_leave(CUDA_ERROR_INVALID_DEVICE);
-  *can = device != peer && offers_access((uint32_t)device, (uint32_t)peer);
+  *can = device != peer && fake_offers_access((uint32_t)device, (uint32_t)peer);
   return fake_leave(CUDA_SUCCESS);
 }
 
@@ -396,7 +402,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   CUcontext ctx = fake_current();
   if (!is_context(peer) || flags || peer == ctx)
     return fake_leave(CUDA_ERROR_INVALID_CONTEXT);
-  if (!offers_access(ctx->device, peer->device))
+  if (!fake_offers_access(ctx->device, peer->device))
     return fake_leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   if (ctx->peers & 1u << peer->device)
     return fake_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);

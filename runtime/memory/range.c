@@ -1,0 +1,234 @@
+#include "runtime/memory/range.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "queues/platform/platform.h"
+#include "runtime/memory/extents.h"
+#include <rondo/status.h>
+
+#define PART_BYTES (UINT64_C(8) << 20) // of a part, unless what is asked for is larger
+
+struct part {
+  struct rondo_range_part is;
+  struct rondo_device *device; // whose memory it is; null: another process's
+  struct rondo_extents extents;
+};
+
+struct rondo_range {
+  pthread_mutex_t lock;
+  uint64_t base, bytes, used;
+  struct rondo_device **devices; // that use it; the first reserved it
+  uint32_t device_count;
+  struct part *parts;
+  uint32_t part_count;
+};
+
+static uint64_t round_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+
+static const struct rondo_sharing *sharing(const struct rondo_range *r) {
+  return r->devices[0]->driver->sharing;
+}
+
+int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo_range **range,
+                       char *why) {
+  struct rondo_range *r = calloc(1, sizeof *r);
+  if (r)
+    r->devices = malloc(sizeof(struct rondo_device *));
+  int status = r && r->devices ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+  if (status == RONDO_SUCCESS) {
+    r->devices[0] = device;
+    r->device_count = 1;
+    r->bytes = bytes;
+    status = sharing(r)->reserve(device, &r->base, &r->bytes, why);
+  } else {
+    snprintf(why, RONDO_WHY_BYTES, "no memory");
+  }
+  if (status != RONDO_SUCCESS) {
+    if (r)
+      free(r->devices);
+    free(r);
+    return status;
+  }
+  pthread_mutex_init(&r->lock, NULL);
+  *range = r;
+  return RONDO_SUCCESS;
+}
+
+void rondo_range_destroy(struct rondo_range *r) {
+  if (!r)
+    return;
+  for (uint32_t i = 0; i < r->part_count; i++) {
+    struct part *p = &r->parts[i];
+    sharing(r)->unmap(r->devices[0], r->base + p->is.at, p->is.bytes);
+    rondo_extents_fini(&p->extents);
+    if (p->is.fd >= 0)
+      close(p->is.fd);
+  }
+  sharing(r)->release(r->devices[0], r->base, r->bytes);
+  pthread_mutex_destroy(&r->lock);
+  free(r->parts);
+  free(r->devices);
+  free(r);
+}
+
+int rondo_range_admit(struct rondo_range *r, struct rondo_device *device, char *why) {
+  int status = RONDO_SUCCESS;
+  pthread_mutex_lock(&r->lock);
+  for (uint32_t i = 0; i < r->device_count; i++) {
+    if (r->devices[i] == device) {
+      pthread_mutex_unlock(&r->lock);
+      return RONDO_SUCCESS;
+    }
+  }
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers
+  struct rondo_device **grown = realloc(r->devices, (r->device_count + 1) * sizeof *grown);
+  if (grown)
+    r->devices = grown;
+  else
+    status = RONDO_ERR_NO_MEMORY;
+  for (uint32_t i = 0; i < r->part_count && status == RONDO_SUCCESS; i++)
+    status = sharing(r)->allow(device, r->base + r->parts[i].is.at, r->parts[i].is.bytes, why);
+  if (status == RONDO_SUCCESS)
+    r->devices[r->device_count++] = device;
+  pthread_mutex_unlock(&r->lock);
+  return status;
+}
+
+uint64_t rondo_range_base(const struct rondo_range *r) { return r->base; }
+uint64_t rondo_range_bytes(const struct rondo_range *r) { return r->bytes; }
+
+// --------------------------------------------------------------------- parts --
+
+// Lets all devices use what has been mapped, or unmaps it again.
+static int allow_all(const struct rondo_range *r, uint64_t at, uint64_t bytes, char *why) {
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < r->device_count && status == RONDO_SUCCESS; i++)
+    status = sharing(r)->allow(r->devices[i], at, bytes, why);
+  if (status != RONDO_SUCCESS)
+    sharing(r)->unmap(r->devices[0], at, bytes);
+  return status;
+}
+
+// Room for the note of one more part.
+static struct part *next_part(struct rondo_range *r, char *why) {
+  struct part *grown = realloc(r->parts, (r->part_count + 1) * sizeof *grown);
+  if (!grown) {
+    snprintf(why, RONDO_WHY_BYTES, "no memory");
+    return NULL;
+  }
+  r->parts = grown;
+  rondo_extents_init(&grown[r->part_count].extents);
+  return &grown[r->part_count];
+}
+
+// One more part of at least `bytes`, of the device's memory. The lock is held. Null: there is none.
+static struct part *grow(struct rondo_range *r, struct rondo_device *device, uint64_t bytes,
+                         char *why) {
+  struct part *p = next_part(r, why);
+  uint64_t size = round_up(bytes < PART_BYTES ? PART_BYTES : bytes, RONDO_RANGE_UNIT_BYTES);
+  uint64_t at = r->base + r->used;
+  if (!p)
+    return NULL;
+  if (size > r->bytes - r->used) {
+    snprintf(why, RONDO_WHY_BYTES, "the addresses for it are used up");
+    return NULL;
+  }
+  p->is = (struct rondo_range_part){r->used, size, -1};
+  p->device = device;
+  if (!rondo_extents_add(&p->extents, r->used, size) ||
+      sharing(r)->back(device, at, size, &p->is.fd, why) != RONDO_SUCCESS) {
+    rondo_extents_fini(&p->extents);
+    return NULL;
+  }
+  if (allow_all(r, at, size, why) != RONDO_SUCCESS) {
+    rondo_extents_fini(&p->extents);
+    close(p->is.fd);
+    return NULL;
+  }
+  r->used += size;
+  r->part_count++;
+  return p;
+}
+
+int rondo_range_part(struct rondo_range *r, uint32_t index, struct rondo_range_part *part) {
+  pthread_mutex_lock(&r->lock);
+  int is_there = index < r->part_count;
+  if (is_there)
+    *part = r->parts[index].is;
+  pthread_mutex_unlock(&r->lock);
+  return is_there;
+}
+
+int rondo_range_map(struct rondo_range *r, const struct rondo_range_part *part, char *why) {
+  int status = RONDO_ERR_INVALID;
+  snprintf(why, RONDO_WHY_BYTES, "what it offers is no part of its memory");
+  pthread_mutex_lock(&r->lock);
+  struct part *p = NULL;
+  if (part->at == r->used && part->bytes && part->bytes % RONDO_RANGE_UNIT_BYTES == 0 &&
+      part->bytes <= r->bytes - r->used)
+    p = next_part(r, why);
+  if (p) {
+    uint64_t at = r->base + part->at;
+    p->is = (struct rondo_range_part){part->at, part->bytes, -1};
+    p->device = NULL;
+    status = sharing(r)->map(r->devices[0], at, part->bytes, part->fd, why);
+    if (status == RONDO_SUCCESS)
+      status = allow_all(r, at, part->bytes, why);
+  }
+  if (status == RONDO_SUCCESS) {
+    r->used += part->bytes;
+    r->part_count++;
+  }
+  pthread_mutex_unlock(&r->lock);
+  return status;
+}
+
+// -------------------------------------------------------------------- pieces --
+
+// Takes a piece from the parts that there are. Returns 1 and its place, or 0.
+static int take(struct rondo_range *r, const struct rondo_device *device, uint64_t bytes,
+                uint64_t *at) {
+  for (uint32_t i = 0; i < r->part_count; i++)
+    if (r->parts[i].device == device &&
+        rondo_extents_take(&r->parts[i].extents, bytes, RONDO_LINE_BYTES, at))
+      return 1;
+  return 0;
+}
+
+void *rondo_range_alloc(struct rondo_range *r, struct rondo_device *device, uint64_t bytes,
+                        char *why) {
+  uint64_t at = 0;
+  snprintf(why, RONDO_WHY_BYTES, "no memory");
+  if (bytes > r->bytes)
+    return NULL;
+  bytes = round_up(bytes ? bytes : 1, RONDO_LINE_BYTES);
+  pthread_mutex_lock(&r->lock);
+  int has_piece =
+      take(r, device, bytes, &at) || (grow(r, device, bytes, why) && take(r, device, bytes, &at));
+  pthread_mutex_unlock(&r->lock);
+  if (!has_piece)
+    return NULL;
+  void *memory = (void *)(uintptr_t)(r->base + at);
+  if (sharing(r)->clear(device, r->base + at, bytes) == RONDO_SUCCESS)
+    return memory;
+  snprintf(why, RONDO_WHY_BYTES, "the device does not clear its memory");
+  (void)rondo_range_free(r, memory);
+  return NULL;
+}
+
+int rondo_range_free(struct rondo_range *r, const void *memory) {
+  uint64_t at = (uint64_t)(uintptr_t)memory - r->base;
+  int found = 0;
+  pthread_mutex_lock(&r->lock);
+  for (uint32_t i = 0; i < r->part_count && !found; i++) {
+    struct part *p = &r->parts[i];
+    found = p->device && at - p->is.at < p->is.bytes && rondo_extents_taken(&p->extents, at);
+    if (found)
+      rondo_extents_give(&p->extents, at);
+  }
+  pthread_mutex_unlock(&r->lock);
+  return found;
+}
