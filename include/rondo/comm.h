@@ -106,6 +106,20 @@ int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
 int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket);
 
+// Has `callback` called when a call has ended, as rondo_notify does for a run.
+int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
+                      const struct rondo_ticket *ticket, rondo_callback callback, void *arg);
+
+// Whether the member at position `from` has called a send-recv to this rank that this rank has not called
+// yet: writes the next one of that series to `what`, ready to be called here. For receives from whoever
+// comes first.
+// Returns RONDO_SUCCESS; RONDO_IN_PROGRESS (there is none yet); RONDO_ERR_UNSUPPORTED (calls of that
+// rank cannot be seen from here, because no memory is shared with it); RONDO_ERR_INVALID (null, no
+// other member); the status with which the communicator has failed; RONDO_ERR_NO_MEMORY;
+// RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
+int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t from,
+                     struct rondo_collective_desc *what);
+
 // How the communicator is: writes to `state` RONDO_SUCCESS, or the status with which it has failed, for
 // good; and to `why`, of `why_bytes` (RONDO_REASON_BYTES are enough; may be null), the reason in
 // words, empty if it has not failed. A mismatch is known here before anybody waits.

@@ -402,6 +402,14 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
 // The status of run `run` if it has ended, else RONDO_IN_PROGRESS. Never waits.
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run);
 
+// Has `callback` called when run `run` has ended, as if it had been given with the run: for who
+// knows only later that it wants one. Of a run that has ended already it is called soon. RONDO_LAST_RUN as
+// in rondo_wait, if anything was ever submitted.
+// Returns RONDO_SUCCESS; RONDO_ERR_EXISTS (the run has a callback already); RONDO_ERR_INVALID (null); RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM (no thread);
+// RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
+int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
+                 rondo_callback callback, void *arg);
+
 // A file descriptor that becomes readable whenever a run of this context has
 // ended since it was last read (eventfd, 8 bytes, the number of runs ended). It
 // belongs to the context: read and poll it, never close it.

@@ -189,6 +189,11 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent);
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
                    const struct rondo_submission *s, uint64_t *run);
 
+// Attaches a callback to a run, as rondo_notify; of a collective that is not there any more the run ended
+// well.
+int rondo_rank_notify(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                      rondo_callback callback, void *arg);
+
 // As rondo_run_numbered, for a run that is tied to a stream whose words are the caller's.
 int rondo_run_tied(struct rondo_context ctx, struct rondo_collective coll,
                    const struct rondo_run_args *args, const struct rondo_tie *tie, uint64_t *run);

@@ -350,6 +350,60 @@ int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   return status;
 }
 
+// The rank is locked. Returns what a callback that was reserved became: one of the run, or posted.
+static int attach(struct rondo_rank *rank, struct awaited *a, rondo_callback callback, void *arg) {
+  struct rondo_run_record *record = a->coll ? a->coll->head : NULL;
+  while (record && record->number != a->run)
+    record = record->next;
+  if (record && record->callback)
+    return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "notify: id %llu: run %llu has a callback",
+                            (unsigned long long)a->coll->desc.id, (unsigned long long)a->run);
+  if (record) {
+    record->callback = callback;
+    record->arg = arg;
+    return RONDO_SUCCESS;
+  }
+  uint64_t failed_from = a->coll ? a->coll->failed_from : 0;
+  int status = failed_from && a->run >= failed_from ? a->coll->failed_status : RONDO_SUCCESS;
+  rondo_callbacks_post(&rank->callbacks, callback, arg, status);
+  return RONDO_SUCCESS;
+}
+
+int rondo_rank_notify(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                      rondo_callback callback, void *arg) {
+  struct awaited a = {.rank = rank, .run = run};
+  int status = rondo_callbacks_reserve(&rank->callbacks);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "notify: rank %u has no memory or thread for a callback",
+                            rank->cfg.rank);
+  pthread_mutex_lock(&rank->lock);
+  a.coll = rondo_coll_find(rank, handle);
+  status = attach(rank, &a, callback, arg);
+  if (status != RONDO_SUCCESS)
+    rondo_callbacks_unreserve(&rank->callbacks);
+  pthread_mutex_unlock(&rank->lock);
+  if (status == RONDO_SUCCESS)
+    rondo_submission_kick(rank, 1); // nobody may be waiting for it any more
+  return status;
+}
+
+int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
+                 rondo_callback callback, void *arg) {
+  struct rondo_rank *rank;
+  struct awaited a = {0};
+  int status = rondo_rank_enter(ctx, "notify", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = find_awaited(rank, coll, run, "notify", &a);
+  if (status == RONDO_SUCCESS && (!callback || !a.run))
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "notify: %s",
+                              callback ? "nothing was ever submitted" : "the callback is null");
+  if (status == RONDO_SUCCESS)
+    status = rondo_rank_notify(rank, coll, a.run, callback, arg);
+  rondo_rank_exit(ctx);
+  return status;
+}
+
 int rondo_event_fd(struct rondo_context ctx, int *fd) {
   struct rondo_rank *rank;
   int status = rondo_rank_enter(ctx, "event_fd", &rank);

@@ -5,6 +5,7 @@
 #include "daemon/driver/clock.h"
 #include "queues/platform/explore.h"
 #include "runtime/api/rank.h"
+#include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/order/spread.h"
@@ -374,6 +375,73 @@ int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
       status = note_failure(ctx, end, ticket, rondo_test(ctx, ticket->coll, ticket->run));
   } else if (status == RONDO_SUCCESS) {
     status = find_pending(end, &pending) ? RONDO_IN_PROGRESS : state_of(end);
+  }
+  leave(ctx, end);
+  return status;
+}
+
+// A collective that is not there any more had no failed run, as in await.
+int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
+                      const struct rondo_ticket *ticket, rondo_callback callback, void *arg) {
+  struct rondo_comm_end *end;
+  int status = enter(ctx, comm, "comm_notify", &end);
+  if (status != RONDO_SUCCESS)
+    return status;
+  compare(end);
+  if (!ticket || !callback)
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_notify: a null argument");
+  else
+    status = check_ticket(ticket, "comm_notify");
+  if (status == RONDO_SUCCESS)
+    status = rondo_rank_notify(end->rank, ticket->coll, ticket->run, callback, arg);
+  leave(ctx, end);
+  return status;
+}
+
+// ----------------------------------------------------------------- probing ---
+
+// Whether the calls of a member can be read here, once they have come.
+static int can_see(struct rondo_comm_end *end, uint32_t position) {
+  struct rondo_world *world = end->rank->world;
+  pthread_mutex_lock(&world->lock);
+  uint32_t process = rondo_peers_where(world, end->members[position]);
+  int can = process >= world->peer_count || world->peers[process].reach != RONDO_TRANSPORT_UCX;
+  pthread_mutex_unlock(&world->lock);
+  return can;
+}
+
+// The communicator is locked.
+static int probe_locked(struct rondo_comm_end *end, uint32_t from,
+                        struct rondo_collective_desc *what) {
+  struct rondo_series *series = NULL;
+  struct rondo_signature next;
+  int failed = state_of(end);
+  struct rondo_collective_desc desc = rondo_send_recv(0, 0, RONDO_UINT8, from, end->position);
+  int status = failed ? failed : rondo_comm_series(end, &desc, &series);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!rondo_track_peek(&series->track, &next))
+    return can_see(end, from) ? RONDO_IN_PROGRESS : RONDO_ERR_UNSUPPORTED;
+  desc.count = next.count;
+  desc.dtype = next.dtype;
+  *what = desc;
+  return RONDO_SUCCESS;
+}
+
+int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t from,
+                     struct rondo_collective_desc *what) {
+  struct rondo_comm_end *end;
+  int status = enter(ctx, comm, "comm_probe", &end);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (!what || from >= end->nranks || from == end->position) {
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                              "comm_probe: key %llu: null, or position %u is no other of %u",
+                              (unsigned long long)end->key, from, end->nranks);
+  } else {
+    pthread_mutex_lock(&end->lock);
+    status = probe_locked(end, from, what);
+    pthread_mutex_unlock(&end->lock);
   }
   leave(ctx, end);
   return status;

@@ -413,3 +413,14 @@ int rondo_track_compare(struct rondo_track *track, int hurry, struct rondo_diffe
   }
   return 0;
 }
+
+int rondo_track_peek(struct rondo_track *track, struct rondo_signature *next) {
+  struct rondo_journal_side *side = &track->sides[0];
+  if (!track->side_count || !find_side(track, side, 0) || !is_alive(side))
+    return 0;
+  if (rondo_load_seq_cst_u64(&side->place->journal->written) <= track->called) // J2
+    return 0;
+  const struct rondo_journal_entry *e =
+      &side->place->journal->entries[track->called % RONDO_JOURNAL_PLACES];
+  return entry_read(e, track->called + 1, next) && is_alive(side);
+}

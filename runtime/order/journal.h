@@ -115,6 +115,9 @@ int rondo_track_is_owing(const struct rondo_track *track);
 // `hurry` it takes no lock for which it would wait, and may have done less.
 int rondo_track_compare(struct rondo_track *track, int hurry, struct rondo_difference *difference);
 
+// The neighbour's call that comes next here, of a pair. Returns 0 if it has not come, or cannot be seen.
+int rondo_track_peek(struct rondo_track *track, struct rondo_signature *next);
+
 // ------------------------------------------------------------ of the job; its lock is held ---
 
 // Tells the neighbours in other processes of the journals here: those that could not be told before.

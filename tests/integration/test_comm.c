@@ -516,6 +516,104 @@ static void a_collective_tells_why_it_fails(void **state) {
   rondo_test_job_close(&job);
 }
 
+// ------------------------------------------------- callbacks that come later ---
+
+struct told {
+  int calls, status;
+};
+
+static void tell(void *arg, int status) {
+  struct told *told = arg;
+  told->calls++;
+  told->status = status;
+}
+
+static void a_callback_may_come_before_or_after_the_end(void **state) {
+  (void)state;
+  int32_t data[2] = {1, 2};
+  struct rondo_comm comm[2];
+  struct rondo_ticket ticket[2];
+  struct told told[4] = {{0, -1}, {0, -1}, {0, -1}, {0, -1}};
+  struct rondo_collective_desc what = rondo_all_reduce(0, 1, RONDO_INT32, RONDO_SUM);
+  rondo_test_job_open(&job, 2, NULL);
+  for (uint32_t r = 0; r < 2; r++)
+    comm[r] = open_comm(r, 1, 0);
+  assert_int_equal(try_call(0, comm[0], what, &data[0], &data[0], &ticket[0]), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm[0], &ticket[0], tell, &told[0]),
+                   RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm[0], &ticket[0], tell, &told[1]),
+                   RONDO_ERR_EXISTS);
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm[0], &ticket[0], NULL, NULL),
+                   RONDO_ERR_INVALID);
+  assert_int_equal(try_call(1, comm[1], what, &data[1], &data[1], &ticket[1]), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < 2; r++)
+    assert_int_equal(rondo_comm_wait(job.ctx[r], comm[r], &ticket[r], RONDO_TEST_LONG_NS),
+                     RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_notify(job.ctx[1], comm[1], &ticket[1], tell, &told[2]),
+                   RONDO_SUCCESS);
+  assert_int_equal(rondo_notify(job.ctx[1], ticket[1].coll, RONDO_LAST_RUN, tell, &told[3]),
+                   RONDO_SUCCESS);
+  assert_int_equal(rondo_notify(job.ctx[1], ticket[1].coll, 2, tell, &told[1]), RONDO_ERR_UNKNOWN);
+  assert_int_equal(rondo_notify(job.ctx[1], ticket[1].coll, 1, NULL, NULL), RONDO_ERR_INVALID);
+  rondo_test_job_close(&job); // all callbacks have returned
+  for (uint32_t i = 0; i < 4; i++) {
+    assert_int_equal(told[i].calls, i != 1);
+    assert_int_equal(told[i].status, i == 1 ? -1 : RONDO_SUCCESS);
+  }
+}
+
+static void a_late_callback_hears_of_a_failure(void **state) {
+  (void)state;
+  int32_t data = 1;
+  struct rondo_comm comm;
+  struct rondo_ticket ticket;
+  struct told told[2] = {{0, 0}, {0, 0}};
+  rondo_test_job_open(&job, 2, NULL);
+  comm = open_comm(0, 1, 0);
+  assert_int_equal(
+      try_call(0, comm, rondo_all_reduce(0, 1, RONDO_INT32, RONDO_SUM), &data, &data, &ticket),
+      RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm, &ticket, tell, &told[0]), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_abort(job.ctx[0], comm), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_wait(job.ctx[0], comm, &ticket, RONDO_TEST_LONG_NS),
+                   RONDO_ERR_ABORTED);
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm, &ticket, tell, &told[1]), RONDO_SUCCESS);
+  rondo_test_job_close(&job);
+  for (uint32_t i = 0; i < 2; i++) {
+    assert_int_equal(told[i].calls, 1);
+    assert_int_equal(told[i].status, RONDO_ERR_ABORTED);
+  }
+}
+
+static void a_probe_sees_the_next_send(void **state) {
+  (void)state;
+  int32_t data[2][3] = {{4, 5, 6}, {0}};
+  struct rondo_comm comm[2];
+  struct rondo_collective_desc what = {0};
+  rondo_test_job_open(&job, 2, NULL);
+  for (uint32_t r = 0; r < 2; r++)
+    comm[r] = open_comm(r, 1, 0);
+  assert_int_equal(rondo_comm_probe(job.ctx[1], comm[1], 0, &what), RONDO_IN_PROGRESS);
+  assert_int_equal(rondo_comm_probe(job.ctx[1], comm[1], 1, &what), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_comm_probe(job.ctx[1], comm[1], 2, &what), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_comm_probe(job.ctx[1], comm[1], 0, NULL), RONDO_ERR_INVALID);
+  for (uint64_t count = 3; count > 1; count--)
+    call(0, comm[0], rondo_send_recv(0, count, RONDO_INT32, 0, 1), data[0], NULL);
+  for (uint64_t count = 3; count > 1; count--) {
+    assert_int_equal(rondo_comm_probe(job.ctx[1], comm[1], 0, &what), RONDO_SUCCESS);
+    assert_int_equal(what.kind, RONDO_SEND_RECV);
+    assert_int_equal(what.count, count);
+    assert_int_equal(what.dtype, RONDO_INT32);
+    call(1, comm[1], what, NULL, data[1]);
+    assert_int_equal(await_all(1, comm[1]), RONDO_SUCCESS);
+    assert_int_equal(data[1][1], 5);
+  }
+  assert_int_equal(rondo_comm_probe(job.ctx[1], comm[1], 0, &what), RONDO_IN_PROGRESS);
+  assert_int_equal(rondo_comm_abort(job.ctx[1], comm[1]), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_probe(job.ctx[1], comm[1], 0, &what), RONDO_ERR_ABORTED);
+  rondo_test_job_close(&job);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm", a_loop_of_equal_calls_registers_once),
@@ -535,6 +633,9 @@ int main(void) {
       RONDO_NAMED_TEST("comm", what_is_no_call_is_refused),
       RONDO_NAMED_TEST("comm", ids_of_calls_are_apart_from_those_of_the_application),
       RONDO_NAMED_TEST("comm", a_collective_tells_why_it_fails),
+      RONDO_NAMED_TEST("comm", a_callback_may_come_before_or_after_the_end),
+      RONDO_NAMED_TEST("comm", a_late_callback_hears_of_a_failure),
+      RONDO_NAMED_TEST("comm", a_probe_sees_the_next_send),
   };
   rondo_test_log_open();
   return cmocka_run_group_tests(tests, NULL, NULL);
