@@ -299,6 +299,8 @@ static int take(struct rondo_world *world, struct rondo_mesh_message *message) {
     return rondo_journals_receive(world, message->from, message->bytes, message->size);
   case RONDO_NOTICE_COMM_FAILED:
     return rondo_comms_receive(world, message->from, message->bytes, message->size);
+  case RONDO_NOTICE_COMM_LEFT:
+    return rondo_departures_receive(world, message->from, message->bytes, message->size);
   case RONDO_NOTICE_ASK:
     rondo_peers_send(world, message->from, RONDO_NOTICE_ANSWER, NULL, 0);
     return 1;
@@ -366,6 +368,7 @@ static void on_roster(void *arg) {
   rondo_peers_tell_early(world);
   rondo_journals_announce(world);
   rondo_comms_announce(world);
+  rondo_departures_announce(world);
   visit_meetings(&v);
   pthread_mutex_unlock(&world->lock);
 }

@@ -31,6 +31,7 @@ static struct rondo_world *world_find(const struct rondo_config *cfg, uint32_t p
 static void world_free(struct rondo_world *w) {
   rondo_meetings_free(w);
   rondo_journals_free(w);
+  rondo_departures_free(w);
   rondo_pool_fini(&w->pool);
   rondo_range_destroy(w->range);
   rondo_pins_fini(&w->pins);

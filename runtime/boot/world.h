@@ -21,6 +21,7 @@
 #include "runtime/memory/pool.h"
 #include "runtime/memory/range.h"
 #include "runtime/order/journal.h"
+#include "runtime/order/leave.h"
 #include "runtime/transport/communicator.h"
 #include <rondo/rondo.h>
 
@@ -46,6 +47,7 @@ struct rondo_world {
   uint32_t other_count;
   struct rondo_pool pool;
   struct rondo_journals journals; // of communicators
+  struct rondo_departures departures; // likewise
   struct rondo_comm_end *failing; // communicators whose collectives have to fail yet
   int is_failing;
   void *meetings; // tree (search.h) of struct rondo_meeting, by id

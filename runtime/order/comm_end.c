@@ -169,6 +169,7 @@ static int check_config(const struct rondo_comm_config *cfg) {
 }
 
 static void end_free(struct rondo_comm_end *end) {
+  rondo_comm_forget_leavers(end);
   for (uint32_t i = 0; end->sends && i < 2 * end->nranks; i++) {
     if (!end->sends[i])
       continue;
@@ -244,6 +245,7 @@ static int end_make(struct rondo_rank *rank, const struct rondo_comm_config *cfg
 static int enlist(struct rondo_comm_end *end) {
   struct rondo_rank *rank = end->rank;
   int status = RONDO_SUCCESS;
+  pthread_mutex_lock(&rank->world->lock);
   pthread_mutex_lock(&rank->comms_lock);
   for (const struct rondo_comm_end *e = rank->comms; e; e = e->next)
     if (e->key == end->key)
@@ -254,6 +256,9 @@ static int enlist(struct rondo_comm_end *end) {
     rank->comms = end;
   }
   pthread_mutex_unlock(&rank->comms_lock);
+  if (status == RONDO_SUCCESS)
+    rondo_comm_arrive(end);
+  pthread_mutex_unlock(&rank->world->lock);
   return status;
 }
 
@@ -335,6 +340,7 @@ static void dismantle(struct rondo_comm_end *end) {
   await_users(end);
   rondo_comm_visit(end, remove_coll, rank);
   pthread_mutex_lock(&rank->world->lock); // others find it under either
+  rondo_comm_depart(end);
   pthread_mutex_lock(&rank->comms_lock);
   struct rondo_comm_end **at = &rank->comms;
   while (*at != end)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "runtime/order/journal.h"
+#include "runtime/order/leave.h"
 #include "runtime/order/signature.h"
 #include <rondo/comm.h>
 
@@ -58,6 +59,8 @@ struct rondo_comm_end {
   struct rondo_comm_end *next_failing;
   char why[RONDO_REASON_BYTES]; // in place before `failed` is
   uint32_t failed;              // release: status; RONDO_SUCCESS: it has not
+  struct rondo_departure *left; // members that have destroyed their ends
+  uint32_t left_count;          // release
 };
 
 // Finds a communicator and keeps it from being freed until rondo_comm_exit. `call` names the caller in the

@@ -24,22 +24,56 @@ static void describe(const struct rondo_comm_end *end, const struct rondo_series
       d->rank, theirs);
 }
 
-// Returns 0 if it has to be tried again: the lock of the job was not free.
-static int mismatch(struct rondo_comm_end *end, const struct rondo_series *s,
-                    const struct rondo_difference *d, int hurry) {
+// Returns 0 if the lock of the job was not free.
+static int lock_world(struct rondo_world *world, int hurry) {
+  if (hurry)
+    return pthread_mutex_trylock(&world->lock) == 0;
+  pthread_mutex_lock(&world->lock);
+  return 1;
+}
+
+// The lock of the job is held, and given back.
+static void fail_and_unlock(struct rondo_comm_end *end, int status, const char *why) {
   struct rondo_rank *rank = end->rank;
-  char why[RONDO_REASON_BYTES];
-  if (hurry && pthread_mutex_trylock(&rank->world->lock))
-    return 0;
-  if (!hurry)
-    pthread_mutex_lock(&rank->world->lock);
-  describe(end, s, d, why);
-  if (rondo_comm_mark(rank->world, end, RONDO_ERR_MISMATCH, why))
+  if (rondo_comm_mark(rank->world, end, status, why))
     rondo_log(RONDO_LOG_ERROR, "%s", why);
   rondo_comms_spread(rank->world);
   pthread_mutex_unlock(&rank->world->lock);
   if (!rank->is_manual)
     rank->daemon->driver->kick(rank->daemon, 1);
+}
+
+// Returns 0 if it has to be tried again: the lock of the job was not free.
+static int mismatch(struct rondo_comm_end *end, const struct rondo_series *s,
+                    const struct rondo_difference *d, int hurry) {
+  char why[RONDO_REASON_BYTES];
+  if (!lock_world(end->rank->world, hurry))
+    return 0;
+  describe(end, s, d, why);
+  fail_and_unlock(end, RONDO_ERR_MISMATCH, why);
+  return 1;
+}
+
+// Whether a member has left that will never make a call that was made here. Returns 0 as mismatch().
+static int look_for_leavers(struct rondo_comm_end *end, const struct rondo_series *s, int hurry) {
+  char why[RONDO_REASON_BYTES];
+  uint64_t made = 0;
+  if (!rondo_load_acquire_u32(&end->left_count))
+    return 1;
+  if (!lock_world(end->rank->world, hurry))
+    return 0;
+  const struct rondo_departure *d = rondo_comm_find_leaver(end, s, &made);
+  if (!d) {
+    pthread_mutex_unlock(&end->rank->world->lock);
+    return 1;
+  }
+  (void)snprintf(
+      why, sizeof why,
+      "rank %u has destroyed its end of communicator %llu after %llu %s; rank %u has made %llu",
+      d->rank, (unsigned long long)end->key, (unsigned long long)made,
+      s->from == RONDO_SERIES_COLLECTIVE ? "calls" : "calls of the pair", end->rank->cfg.rank,
+      (unsigned long long)s->track.called);
+  fail_and_unlock(end, RONDO_ERR_PEER, why);
   return 1;
 }
 
@@ -48,7 +82,7 @@ static int compare_series(struct rondo_comm_end *end, struct rondo_series *s, in
   struct rondo_difference d;
   if (rondo_track_compare(&s->track, hurry, &d))
     return mismatch(end, s, &d, hurry);
-  return !rondo_track_is_owing(&s->track);
+  return look_for_leavers(end, s, hurry) && !rondo_track_is_owing(&s->track);
 }
 
 // What is left to be done is done by whoever comes by.

@@ -614,8 +614,86 @@ static void a_probe_sees_the_next_send(void **state) {
   rondo_test_job_close(&job);
 }
 
+// ----------------------------------------------------------------- leaving ---
+
+static void expect_left(uint32_t rank, struct rondo_comm comm, const char *text) {
+  char why[RONDO_REASON_BYTES];
+  int state = RONDO_SUCCESS;
+  assert_int_equal(await_all(rank, comm), RONDO_ERR_PEER);
+  assert_int_equal(rondo_comm_status(job.ctx[rank], comm, &state, why, sizeof why), RONDO_SUCCESS);
+  assert_int_equal(state, RONDO_ERR_PEER);
+  assert_non_null(strstr(why, text));
+}
+
+// Also one that has no collective here yet, and none there any more that could say so.
+static void a_call_that_a_member_left_without_making_fails(void **state) {
+  (void)state;
+  static int32_t data[3][8];
+  rondo_test_job_open(&job, 3, NULL);
+  for (uint64_t variant = 0; variant < 3; variant++) {
+    struct rondo_comm comm[3];
+    for (uint32_t r = 0; r < 3; r++) {
+      comm[r] = open_comm(r, variant, 0);
+      call(r, comm[r], rondo_all_reduce(0, 1, RONDO_INT32, RONDO_SUM), data[r], data[r]);
+    }
+    if (variant == 0) // the call was waiting when rank 0 left
+      call(1, comm[1], rondo_all_reduce(0, 2, RONDO_INT32, RONDO_SUM), data[1], data[1]);
+    assert_int_equal(await_all(0, comm[0]), RONDO_SUCCESS);
+    close_comm(0, comm[0]);
+    if (variant == 1)
+      call(1, comm[1], rondo_barrier(0), NULL, NULL);
+    if (variant == 2) {
+      call(1, comm[1], rondo_send_recv(0, 1, RONDO_INT32, 1, 2), data[1], NULL); // goes on
+      call(2, comm[2], rondo_send_recv(0, 1, RONDO_INT32, 1, 2), NULL, data[2]);
+      assert_int_equal(await_all(2, comm[2]), RONDO_SUCCESS);
+      call(1, comm[1], rondo_send_recv(0, 1, RONDO_INT32, 0, 1), NULL, data[1]);
+    }
+    expect_left(1, comm[1], "rank 0 has destroyed its end of communicator");
+    expect_left(2, comm[2], "rank 0 has destroyed its end of communicator");
+    for (uint32_t r = 1; r < 3; r++)
+      assert_int_equal(rondo_comm_destroy(job.ctx[r], comm[r], RONDO_DESTROY_ABORT, 0),
+                       RONDO_SUCCESS);
+  }
+  rondo_test_job_close(&job);
+}
+
+static void who_makes_its_end_later_hears_who_has_left(void **state) {
+  (void)state;
+  int32_t data = 0;
+  rondo_test_job_open(&job, 2, NULL);
+  close_comm(0, open_comm(0, 3, 0));
+  struct rondo_comm comm = open_comm(1, 3, 0);
+  call(1, comm, rondo_all_reduce(0, 1, RONDO_INT32, RONDO_SUM), &data, &data);
+  expect_left(1, comm, "after 0 calls");
+  assert_int_equal(rondo_comm_destroy(job.ctx[1], comm, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+  rondo_test_job_close(&job);
+}
+
+// What needs nothing of it any more ends well, in any order of leaving.
+static void a_member_may_leave_when_its_calls_have_ended(void **state) {
+  (void)state;
+  enum { CALLS = 5 };
+  int32_t sent = 7, got[2] = {0, 0};
+  rondo_test_job_open(&job, 2, NULL);
+  for (uint32_t key = 0; key < 20; key++) {
+    struct rondo_comm comm[2] = {open_comm(0, key, 0), open_comm(1, key, 0)};
+    for (uint32_t i = 0; i < CALLS; i++)
+      call(1, comm[1], rondo_gather(0, 1, RONDO_INT32, 0), &sent, NULL);
+    for (uint32_t i = 0; i < CALLS; i++)
+      call(0, comm[0], rondo_gather(0, 1, RONDO_INT32, 0), &sent, got);
+    close_comm(key % 2, comm[key % 2]);
+    assert_int_equal(await_all(1 - key % 2, comm[1 - key % 2]), RONDO_SUCCESS);
+    close_comm(1 - key % 2, comm[1 - key % 2]);
+    assert_int_equal(got[1], sent);
+  }
+  rondo_test_job_close(&job);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("comm", a_call_that_a_member_left_without_making_fails),
+      RONDO_NAMED_TEST("comm", who_makes_its_end_later_hears_who_has_left),
+      RONDO_NAMED_TEST("comm", a_member_may_leave_when_its_calls_have_ended),
       RONDO_NAMED_TEST("comm", a_loop_of_equal_calls_registers_once),
       RONDO_NAMED_TEST("comm", communicators_do_not_order_each_other),
       RONDO_NAMED_TEST("comm", pairs_match_for_themselves_and_with_oneself),

@@ -139,11 +139,37 @@ static void a_process_that_has_called_nothing_hears_of_it(void **state) {
   run_family(3, 3, one_only_asks);
 }
 
+// Rank 0 has gone before or after rank 1 has made its end, or its call.
+static void leave_early(struct rondo_family *f, uint32_t rank) {
+  static int32_t data[2][2];
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  for (uint64_t key = 0; key < 10; key++) {
+    struct rondo_comm comm = open_comm(ctx, key, 0);
+    RONDO_MEMBER_STATUS(try_call(ctx, comm, reduce_of(1), data[rank]), RONDO_SUCCESS);
+    if (rank == 0) {
+      RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_DRAIN, LONG_NS),
+                          RONDO_SUCCESS);
+      continue;
+    }
+    int status = try_call(ctx, comm, reduce_of(2), data[rank]);
+    RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_PEER);
+    RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm, NULL, LONG_NS), RONDO_ERR_PEER);
+    RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
+  }
+  rondo_family_close(ctx);
+}
+
+static void who_leaves_is_not_waited_for(void **state) {
+  (void)state;
+  run_family(2, 2, leave_early);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm_processes", calls_match_by_order_between_processes),
       RONDO_NAMED_TEST("comm_processes", what_differs_is_found_between_processes),
       RONDO_NAMED_TEST("comm_processes", a_process_that_has_called_nothing_hears_of_it),
+      RONDO_NAMED_TEST("comm_processes", who_leaves_is_not_waited_for),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,188 @@
+#include "runtime/order/leave.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/api/rank.h"
+#include "runtime/boot/peers.h"
+#include "runtime/observe/log.h"
+#include "runtime/order/comm_end.h"
+
+struct notice {
+  uint64_t key;
+  uint32_t rank, to;
+  uint64_t collective, sent, received;
+};
+_Static_assert(sizeof(struct notice) == 40, "sent between processes");
+
+// ---------------------------------------------------------------- delivering ---
+
+static int has_left(const struct rondo_comm_end *end, uint32_t rank) {
+  for (const struct rondo_departure *d = end->left; d; d = d->next)
+    if (d->rank == rank)
+      return 1;
+  return 0;
+}
+
+static int is_for(const struct rondo_departure *d, const struct rondo_comm_end *end) {
+  int has_rank = 0;
+  for (uint32_t i = 0; i < end->nranks; i++)
+    has_rank |= end->members[i] == d->rank;
+  return has_rank && d->key == end->key && d->to == end->rank->cfg.rank;
+}
+
+static void give(struct rondo_comm_end *end, struct rondo_departure *d) {
+  d->next = end->left;
+  end->left = d;
+  rondo_store_release_u32(&end->left_count, end->left_count + 1);
+  // What was called before it came nobody has compared with it.
+  rondo_store_relaxed_u32(&end->rank->comms_pending, 1);
+  if (!end->rank->is_manual)
+    end->rank->daemon->driver->kick(end->rank->daemon, 1);
+}
+
+// The end that it is for, in this process; or null.
+static struct rondo_comm_end *find_end(const struct rondo_world *world,
+                                       const struct rondo_departure *d) {
+  struct rondo_rank *rank = world->members[d->to];
+  struct rondo_comm_end *end = NULL;
+  if (!rank)
+    return NULL;
+  pthread_mutex_lock(&rank->comms_lock);
+  for (end = rank->comms; end && !is_for(d, end);)
+    end = end->next;
+  pthread_mutex_unlock(&rank->comms_lock);
+  return end; // it does not go without the lock of the job
+}
+
+static void keep(struct rondo_world *world, struct rondo_departure *d) {
+  struct rondo_departure **last = &world->departures.first;
+  d->next = world->departures.first;
+  world->departures.first = d;
+  if (world->departures.count++ < RONDO_MOST_DEPARTURES)
+    return;
+  while ((*last)->next)
+    last = &(*last)->next;
+  free(*last);
+  *last = NULL;
+  world->departures.count--;
+}
+
+static void send_to(struct rondo_world *world, uint32_t process, const struct rondo_departure *d) {
+  struct notice n = {d->key, d->rank, d->to, d->collective, d->sent, d->received};
+  rondo_peers_send(world, process, RONDO_NOTICE_COMM_LEFT, &n, sizeof n);
+}
+
+static void deliver(struct rondo_world *world, const struct rondo_departure *like) {
+  uint32_t process = rondo_peers_where(world, like->to);
+  if (!world->members[like->to] && process < world->peer_count) {
+    send_to(world, process, like);
+    return;
+  }
+  struct rondo_departure *d = malloc(sizeof *d);
+  if (!d) {
+    rondo_log(RONDO_LOG_ERROR, "comm_destroy: no memory to tell rank %u of it", like->to);
+    return;
+  }
+  *d = *like;
+  struct rondo_comm_end *end = find_end(world, d);
+  if (end)
+    give(end, d);
+  else
+    keep(world, d);
+}
+
+// ----------------------------------------------------------------- an end ---
+
+static uint64_t calls_of(const struct rondo_series *s) { return s ? s->track.called : 0; }
+
+void rondo_comm_depart(struct rondo_comm_end *end) {
+  struct rondo_departure d = {.key = end->key, .rank = end->rank->cfg.rank};
+  d.collective = calls_of(&end->collective);
+  for (uint32_t i = 0; i < end->nranks; i++) {
+    d.to = end->members[i];
+    d.sent = calls_of(end->sends[i]);
+    d.received = calls_of(end->recvs[i]);
+    if (i != end->position && !has_left(end, d.to))
+      deliver(end->rank->world, &d);
+  }
+}
+
+void rondo_comm_arrive(struct rondo_comm_end *end) {
+  struct rondo_departures *all = &end->rank->world->departures;
+  for (struct rondo_departure **at = &all->first; *at;) {
+    struct rondo_departure *d = *at;
+    if (!is_for(d, end)) {
+      at = &d->next;
+      continue;
+    }
+    *at = d->next;
+    all->count--;
+    give(end, d);
+  }
+}
+
+void rondo_comm_forget_leavers(struct rondo_comm_end *end) {
+  while (end->left) {
+    struct rondo_departure *d = end->left;
+    end->left = d->next;
+    free(d);
+  }
+}
+
+const struct rondo_departure *rondo_comm_find_leaver(const struct rondo_comm_end *end,
+                                                     const struct rondo_series *series,
+                                                     uint64_t *made) {
+  int is_pair = series->from != RONDO_SERIES_COLLECTIVE;
+  int is_send = series->from == end->position;
+  uint32_t other = is_pair ? end->members[is_send ? series->to : series->from] : 0;
+  for (const struct rondo_departure *d = end->left; d; d = d->next) {
+    if (is_pair && d->rank != other)
+      continue;
+    *made = !is_pair ? d->collective : is_send ? d->received : d->sent;
+    if (series->track.called > *made)
+      return d;
+  }
+  return NULL;
+}
+
+// ---------------------------------------------------------- other processes ---
+
+void rondo_departures_announce(struct rondo_world *world) {
+  for (struct rondo_departure **at = &world->departures.first; *at;) {
+    struct rondo_departure *d = *at;
+    uint32_t process = rondo_peers_where(world, d->to);
+    if (world->members[d->to] || process >= world->peer_count) {
+      at = &d->next;
+      continue;
+    }
+    send_to(world, process, d);
+    *at = d->next;
+    world->departures.count--;
+    free(d);
+  }
+}
+
+int rondo_departures_receive(struct rondo_world *world, uint32_t process, const void *bytes,
+                             size_t size) {
+  struct notice n;
+  if (size != sizeof n)
+    return 0;
+  memcpy(&n, bytes, sizeof n);
+  if (n.rank >= world->rank_count || n.to >= world->rank_count ||
+      rondo_peers_where(world, n.rank) != process)
+    return 0;
+  const struct rondo_departure d = {NULL, n.key, n.rank, n.to, n.collective, n.sent, n.received};
+  if (rondo_peers_where(world, n.to) >= world->peer_count) // else it is for another process
+    deliver(world, &d);
+  return 1;
+}
+
+void rondo_departures_free(struct rondo_world *world) {
+  while (world->departures.first) {
+    struct rondo_departure *d = world->departures.first;
+    world->departures.first = d->next;
+    free(d);
+  }
+  world->departures.count = 0;
+}
