@@ -68,6 +68,7 @@ def test_many_groups_one_after_the_other() -> None:
     on_ranks(3, program)
 
 
+@pytest.mark.skipif(not hasattr(dist, "split_group"), reason="PyTorch is too old to split groups")
 def test_a_group_is_split() -> None:
     def program(rank: int) -> None:
         half = dist.split_group(split_ranks=[[0, 1], [2, 3]])
@@ -114,6 +115,10 @@ def test_a_job_ends_and_another_begins_in_the_same_processes(tmp_path: Path) -> 
     on_ranks(2, program, init=False)
 
 
+@pytest.mark.skipif(
+    not hasattr(dist.distributed_c10d, "_abort_process_group"),
+    reason="PyTorch is too old to abort groups",
+)
 def test_abort_ends_calls_that_wait_for_others(tmp_path: Path) -> None:
     """Rank 0 waits in a call that rank 1 never makes; abort frees it, and a new job can begin."""
 

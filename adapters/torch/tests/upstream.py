@@ -173,7 +173,7 @@ def last_words(why: str) -> str:
         line.strip() for line in why.splitlines() if re.match(r"\w[\w.]*(Error|Exception)\b", line)
     ]
     lines = [line for line in lines if "exited with error code" not in line] or why.splitlines()
-    return lines[-1][:300] if lines else ""
+    return lines[-1] if lines else ""
 
 
 def environment() -> Dict[str, str]:
@@ -243,7 +243,7 @@ def table(ours: Dict[str, Any], theirs: Dict[str, Any]) -> Tuple[List[str], List
         if other["outcome"] == PASSED and mine["outcome"] != PASSED:
             (cannot if name in CANNOT_PASS else worse).append(name)
         words = last_words(mine["why"] if mine["outcome"] != PASSED else other["why"])
-        rows.append(f"{name:<{wide}} {pair[0]:<8} {pair[1]:<8} {words}".rstrip())
+        rows.append(f"{name:<{wide}} {pair[0]:<8} {pair[1]:<8} {words[:110]}".rstrip())
     head = [
         "PyTorch's own distributed tests, as its wheel carries them, with Rondo and with Gloo.",
         f"torch {ours['torch']}, Python {ours['python']}, {ours['machine']}, {ours['ranks']} ranks,"
