@@ -102,6 +102,13 @@ void rondo_machines_link(uint32_t machine, int up) {
   (void)run("ip link set rondo%u %s", machine, up ? "up" : "down");
 }
 
+void rondo_machines_slow(uint32_t machine, int slow) {
+  if (slow)
+    (void)run("tc qdisc add dev rondo%u root tbf rate 8mbit burst 16kb latency 300ms", machine);
+  else
+    (void)run("tc qdisc del dev rondo%u root", machine);
+}
+
 void rondo_machines_close(void) {
   for (uint32_t i = 0; i < holder_count; i++) {
     kill(holders[i], SIGKILL);

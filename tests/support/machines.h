@@ -16,6 +16,8 @@ int rondo_machines_open(uint32_t count);
 void rondo_machines_enter(uint32_t machine);
 // Takes its link down, or up again.
 void rondo_machines_link(uint32_t machine, int up);
+// Makes what goes to it slow, some 8 Mbit/s, or as fast as it is again.
+void rondo_machines_slow(uint32_t machine, int slow);
 void rondo_machines_close(void);
 
 #endif // RONDO_TESTS_SUPPORT_MACHINES_H
