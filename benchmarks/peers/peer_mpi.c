@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "benchmarks/common/serve.h"
+#include "benchmarks/peers/shared_file.h"
 #include "examples/kit/shape.h"
 #include "examples/kit/team.h"
 
@@ -161,9 +162,13 @@ static void share(struct peer *p, MPI_Win *window) {
   MPI_Aint bytes = (MPI_Aint)(sizeof(struct shared) + 128 +
                               rondo_bench_arena_bytes(p->rank_count, RONDO_BENCH_SERVE_CAPACITY));
   int unit;
-  MPI_Win_allocate_shared(p->rank == 0 ? bytes : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base,
-                          window);
-  MPI_Win_shared_query(*window, 0, &bytes, &unit, &base);
+  *window = MPI_WIN_NULL;
+  base = peer_shared_file((size_t)bytes);
+  if (!base) {
+    MPI_Win_allocate_shared(p->rank == 0 ? bytes : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base,
+                            window);
+    MPI_Win_shared_query(*window, 0, &bytes, &unit, &base);
+  }
   // Each process may map the window elsewhere, but by whole pages, so all align alike.
   p->shared = (struct shared *)(((uintptr_t)base + 127) / 128 * 128);
   p->arena = (struct rondo_bench_arena *)(p->shared + 1);
@@ -189,7 +194,8 @@ int main(int argc, char **argv) {
   if (rank == 0)
     rondo_bench_serve_ready(what);
   serve(&peer);
-  MPI_Win_free(&window);
+  if (window != MPI_WIN_NULL)
+    MPI_Win_free(&window);
   free(peer.master);
   free(peer.send);
   free(peer.recv);

@@ -1,0 +1,166 @@
+// peer_sockets: as many bytes as a collective of two ranks has to send, over one TCP connection, with nothing
+// done to them: what the network and the kernel carry, measured like the others (see serve.h).
+//
+//   mpirun -np 2 peer_sockets < requests
+//
+// PEER_SHARED names a file that both map, PEER_ADDRESS the IPv4 address of rank 0.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <rondo/rondo.h>
+
+#include "benchmarks/common/serve.h"
+#include "benchmarks/peers/shared_file.h"
+#include "examples/kit/shape.h"
+
+#define RANKS 2u
+#define TRIES 10000u // of connecting, a millisecond each
+#define PATIENCE_MS 60000
+
+struct shared {
+  struct rondo_kit_barrier barrier;
+  bool has_request;
+  struct rondo_bench_request request;
+  _Atomic uint32_t port; // of rank 0, in network order
+  // The arena follows.
+};
+
+struct pump {
+  struct shared *shared;
+  struct rondo_bench_arena *arena;
+  int fd;
+  char *memory;
+  size_t capacity_bytes, out_bytes, in_bytes;
+};
+
+static void fail(const char *what) {
+  perror(what);
+  exit(1);
+}
+
+// What this rank sends, of a collective of so many bytes.
+static size_t bytes_from(const struct rondo_bench_request *r, uint32_t rank) {
+  switch (r->kind) {
+  case RONDO_ALL_REDUCE:
+    return r->bytes;
+  case RONDO_ALL_GATHER:
+  case RONDO_REDUCE_SCATTER:
+    return r->bytes / RANKS;
+  default: // to or from rank 0
+    return (r->kind == RONDO_BROADCAST) == (rank == 0) ? r->bytes : 0;
+  }
+}
+
+static void rewrite(void *arg, uint32_t rank) {
+  struct pump *p = arg;
+  memset(p->memory, (int)rank + 1, p->out_bytes);
+}
+
+static ssize_t done(ssize_t moved) { return moved > 0 ? moved : 0; }
+
+static int once(void *arg, uint32_t rank) {
+  struct pump *p = arg;
+  size_t out = 0, in = 0;
+  (void)rank;
+  while (out < p->out_bytes || in < p->in_bytes) {
+    struct pollfd fd = {p->fd, 0, 0};
+    fd.events = (short)((out < p->out_bytes ? POLLOUT : 0) | (in < p->in_bytes ? POLLIN : 0));
+    if (poll(&fd, 1, PATIENCE_MS) != 1 || (fd.revents & (POLLERR | POLLHUP)))
+      return RONDO_ERR_PEER;
+    if (fd.revents & POLLOUT)
+      out += (size_t)done(
+          send(p->fd, p->memory + out, p->out_bytes - out, MSG_DONTWAIT | MSG_NOSIGNAL));
+    if (fd.revents & POLLIN)
+      in += (size_t)done(
+          recv(p->fd, p->memory + p->capacity_bytes + in, p->in_bytes - in, MSG_DONTWAIT));
+  }
+  return 0;
+}
+
+static void prepare(struct pump *p, uint32_t rank) {
+  size_t bytes = p->shared->request.bytes;
+  p->out_bytes = bytes_from(&p->shared->request, rank);
+  p->in_bytes = bytes_from(&p->shared->request, 1 - rank);
+  if (bytes <= p->capacity_bytes)
+    return;
+  free(p->memory);
+  p->memory = calloc(2, bytes);
+  p->capacity_bytes = bytes;
+  if (!p->memory)
+    fail("peer_sockets: memory");
+}
+
+static void serve(struct pump *p, uint32_t rank) {
+  struct rondo_bench_driver driver = {rewrite, once, p};
+  for (;;) {
+    if (rank == 0)
+      p->shared->has_request = rondo_bench_serve_next(&p->shared->request);
+    rondo_kit_barrier_wait(&p->shared->barrier);
+    if (!p->shared->has_request)
+      return;
+    prepare(p, rank);
+    struct rondo_bench_schedule schedule = rondo_bench_serve_schedule(&p->shared->request);
+    rondo_bench_measure(p->arena, rank, &schedule, &driver);
+    rondo_kit_barrier_wait(&p->shared->barrier);
+    if (rank > 0)
+      continue;
+    struct rondo_bench_stats stats = rondo_bench_measure_stats(p->arena);
+    if (p->arena->failed)
+      rondo_bench_serve_error("a socket");
+    else
+      rondo_bench_serve_answer(&p->shared->request, p->shared->request.bytes, &stats, 0);
+  }
+}
+
+static int take_call(struct shared *shared, struct sockaddr_in *at) {
+  socklen_t bytes = sizeof *at;
+  int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (door < 0 || bind(door, (struct sockaddr *)at, bytes) || listen(door, 1) ||
+      getsockname(door, (struct sockaddr *)at, &bytes))
+    fail("peer_sockets: listen");
+  atomic_store(&shared->port, at->sin_port);
+  return accept(door, NULL, NULL);
+}
+
+static int call(struct shared *shared, struct sockaddr_in *at) {
+  for (uint32_t i = 0; i < TRIES && !atomic_load(&shared->port); i++)
+    (void)poll(NULL, 0, 1);
+  at->sin_port = (in_port_t)atomic_load(&shared->port);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  return fd >= 0 && connect(fd, (struct sockaddr *)at, sizeof *at) ? -1 : fd;
+}
+
+int main(void) {
+  const char *text = getenv("OMPI_COMM_WORLD_RANK");
+  const char *address = getenv("PEER_ADDRESS");
+  uint32_t rank = text && text[0] == '1';
+  struct sockaddr_in at = {.sin_family = AF_INET};
+  int one = 1;
+  size_t bytes = sizeof(struct shared) + rondo_bench_arena_bytes(RANKS, RONDO_BENCH_SERVE_CAPACITY);
+  struct pump p = {.shared = peer_shared_file(bytes)};
+  if (!p.shared || !address || inet_pton(AF_INET, address, &at.sin_addr) != 1) {
+    fprintf(stderr, "peer_sockets: PEER_SHARED and PEER_ADDRESS are needed\n");
+    return 1;
+  }
+  p.arena = (struct rondo_bench_arena *)(p.shared + 1);
+  if (rank == 0) {
+    rondo_kit_barrier_init(&p.shared->barrier, RANKS);
+    rondo_bench_arena_init(p.arena, RANKS, RONDO_BENCH_SERVE_CAPACITY);
+  }
+  p.fd = rank == 0 ? take_call(p.shared, &at) : call(p.shared, &at);
+  if (p.fd < 0 || setsockopt(p.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))
+    fail("peer_sockets: connect");
+  if (rank == 0)
+    rondo_bench_serve_ready("plain sockets");
+  serve(&p, rank);
+  free(p.memory);
+  return 0;
+}
