@@ -1,9 +1,11 @@
 #include "backend.hpp"
 
-#include <cinttypes>
+#include <algorithm>
 #include <numeric>
+#include <thread>
 
 #include "python_lock.hpp"
+#include "watch.hpp"
 
 namespace rondo_torch {
 
@@ -49,20 +51,44 @@ backend::backend(std::shared_ptr<home> home, std::vector<uint32_t> members,
 
 backend::~backend() { leave(); }
 
+// Lets calls that nobody waits for any more go on for a while, then ends them.
+static void drain(const channel &one, clock::time_point until) {
+  auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - clock::now());
+  int64_t left_ns = std::max<int64_t>(left.count(), 0);
+  if (rondo_comm_wait(one.context, one.comm, nullptr, left_ns) != RONDO_ERR_TIMEOUT)
+    return;
+  (void)rondo_comm_abort(one.context, one.comm);
+  (void)rondo_comm_wait(one.context, one.comm, nullptr, DRAIN_NS);
+}
+
+using channel_map = std::map<std::string, std::shared_ptr<const channel>>;
+
+static void end_all(const channel_map &channels, std::shared_ptr<home> where) {
+  clock::time_point until = clock::now() + std::chrono::nanoseconds(DRAIN_NS);
+  for (const auto &[name, one] : channels)
+    drain(*one, until);
+  watch_sweep(); // works whose calls have ended conclude while the communicators are there yet
+  for (const auto &[name, one] : channels)
+    (void)rondo_comm_destroy(one->context, one->comm, RONDO_DESTROY_ABORT, 0);
+  where.reset();
+}
+
 void backend::leave() {
   std::shared_ptr<home> where;
-  std::map<std::string, std::shared_ptr<const channel>> channels;
+  channel_map channels;
   {
     std::lock_guard<std::mutex> hold(lock_);
     is_gone_ = true;
     where.swap(home_);
     channels.swap(channels_);
   }
+  if (!where)
+    return;
   without_python_lock unlocked; // callbacks may want it before they end
-  for (const auto &[name, one] : channels)
-    (void)rondo_comm_destroy(one->context, one->comm, RONDO_DESTROY_DRAIN, DRAIN_NS);
-  channels.clear();
-  where.reset();
+  if (is_in_callback())
+    std::thread(end_all, std::move(channels), std::move(where)).detach();
+  else
+    end_all(channels, std::move(where));
 }
 
 void backend::shutdown() { leave(); }
@@ -183,8 +209,10 @@ backend::work_to_make backend::begin(const operation &what, const tensors &input
   return one;
 }
 
+bool backend::is_coalescing() const { return coalesced.find(this) != coalesced.end(); }
+
 backend::work_ptr backend::end(const work_to_make &one) {
-  if (coalesced.find(this) == coalesced.end())
+  if (!is_coalescing())
     one->seal();
   return one;
 }

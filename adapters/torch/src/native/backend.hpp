@@ -74,6 +74,7 @@ public:
   work_ptr alltoall(tensors &outputs, tensors &inputs, const c10d::AllToAllOptions &opts) override;
   work_ptr send(tensors &data, int to, int tag) override;
   work_ptr recv(tensors &data, int from, int tag) override;
+  work_ptr recvAnysource(tensors &data, int tag) override;
   work_ptr barrier(const c10d::BarrierOptions &opts) override;
   void monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks) override;
 
@@ -101,6 +102,7 @@ private:
   };
   work_to_make begin(const operation &what, const tensors &inputs, const tensor_lists &outputs);
   work_ptr end(const work_to_make &one);
+  bool is_coalescing() const;
 
   std::shared_ptr<const channel> main_channel();
   // That of the thread's name, or the main one.
@@ -109,6 +111,12 @@ private:
   std::shared_ptr<const channel> channel_named(const std::string &name);
   void leave();
 
+  void call_folded_all_reduce(const work_to_make &one, const at::Tensor &data,
+                              const c10d::ReduceOp &op);
+  void call_folded_reduce(const work_to_make &one, const at::Tensor &data, const c10d::ReduceOp &op,
+                          int root);
+  void call_folded_reduce_scatter(const work_to_make &one, const at::Tensor &output,
+                                  const at::Tensor &input, const c10d::ReduceOp &op);
   void call_all_gather(const work_to_make &one, const at::Tensor &output, const at::Tensor &input);
   void call_reduce_scatter(const work_to_make &one, const at::Tensor &output,
                            const at::Tensor &input, const c10d::ReduceOp &op);

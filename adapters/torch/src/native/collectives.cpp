@@ -14,6 +14,56 @@ static void reduce_as(struct rondo_collective_desc &what, const reduction &r) {
   what.scalar = r.scalar;
 }
 
+// --------------------------------------------- reductions that Rondo has not ---
+
+// Room for as much as `like` of each of `size` ranks.
+static at::Tensor room_for(const at::Tensor &like, int size) {
+  std::vector<int64_t> shape = {size};
+  shape.insert(shape.end(), like.sizes().begin(), like.sizes().end());
+  return at::empty(shape, like.options());
+}
+
+static void fold_into(work &one, const at::Tensor &target, const at::Tensor &parts,
+                      const c10d::ReduceOp &op) {
+  one.keep(parts);
+  one.then([target, parts, op] {
+    at::NoGradGuard inner;
+    target.copy_(fold(parts, op));
+  });
+}
+
+void backend::call_folded_all_reduce(const work_to_make &one, const at::Tensor &data,
+                                     const c10d::ReduceOp &op) {
+  at::Tensor parts = room_for(data, getSize());
+  call_all_gather(one, parts, data);
+  fold_into(*one, data, parts, op);
+}
+
+void backend::call_folded_reduce(const work_to_make &one, const at::Tensor &data,
+                                 const c10d::ReduceOp &op, int root) {
+  element e = element_to_move(data.scalar_type());
+  at::Tensor dense = to_read(*one, data);
+  at::Tensor parts;
+  if (root == getRank())
+    parts = room_for(data, getSize());
+  one->call(channel_here(),
+            rondo_gather(0, static_cast<uint64_t>(data.numel()) * e.per, e.dtype,
+                         static_cast<uint32_t>(root)),
+            dense.const_data_ptr(), parts.defined() ? parts.mutable_data_ptr() : nullptr);
+  if (parts.defined())
+    fold_into(*one, data, parts, op);
+}
+
+void backend::call_folded_reduce_scatter(const work_to_make &one, const at::Tensor &output,
+                                         const at::Tensor &input, const c10d::ReduceOp &op) {
+  element e = element_to_move(output.scalar_type());
+  at::Tensor parts = room_for(output, getSize());
+  one->call(channel_here(),
+            rondo_all_to_all(0, static_cast<uint64_t>(output.numel()) * e.per, e.dtype),
+            input.const_data_ptr(), parts.mutable_data_ptr());
+  fold_into(*one, output, parts, op);
+}
+
 // ---------------------------------------------------- broadcast and reduce ---
 
 backend::work_ptr backend::broadcast(tensors &data, const c10d::BroadcastOptions &opts) {
@@ -33,6 +83,10 @@ backend::work_ptr backend::broadcast(tensors &data, const c10d::BroadcastOptions
 
 void backend::call_all_reduce(const work_to_make &one, const at::Tensor &data,
                               const c10d::ReduceOp &op) {
+  if (is_folded(data.scalar_type(), op)) {
+    call_folded_all_reduce(one, data, op);
+    return;
+  }
   reduction r = reduction_of(data.scalar_type(), op);
   at::Tensor dense = to_write(*one, data, true);
   struct rondo_collective_desc what =
@@ -66,8 +120,12 @@ backend::work_ptr backend::reduce(tensors &data, const c10d::ReduceOptions &opts
   const char *title = "rondo:reduce";
   int root = check_root(opts.rootRank, title);
   at::Tensor &tensor = the_only(data, title);
-  reduction r = reduction_of(tensor.scalar_type(), opts.reduceOp);
   auto one = begin({c10d::OpType::REDUCE, title, opts.timeout}, data, {data});
+  if (is_folded(tensor.scalar_type(), opts.reduceOp)) {
+    call_folded_reduce(one, tensor, opts.reduceOp, root);
+    return end(one);
+  }
+  reduction r = reduction_of(tensor.scalar_type(), opts.reduceOp);
   bool is_root = root == getRank();
   at::Tensor dense = is_root ? to_write(*one, tensor, true) : to_read(*one, tensor);
   struct rondo_collective_desc what =
@@ -174,6 +232,10 @@ backend::work_ptr backend::allgather_into_tensor_coalesced(tensors &outputs, ten
 // `input` is contiguous and holds what is for all ranks.
 void backend::call_reduce_scatter(const work_to_make &one, const at::Tensor &output,
                                   const at::Tensor &input, const c10d::ReduceOp &op) {
+  if (is_folded(output.scalar_type(), op)) {
+    call_folded_reduce_scatter(one, output, input, op);
+    return;
+  }
   reduction r = reduction_of(output.scalar_type(), op);
   at::Tensor dense = to_write(*one, output, false);
   struct rondo_collective_desc what = rondo_reduce_scatter(

@@ -91,6 +91,49 @@ static int redop_of_truth(c10d::ReduceOp::RedOpType op) {
   }
 }
 
+bool is_folded(at::ScalarType type, const c10d::ReduceOp &op) {
+  c10d::ReduceOp::RedOpType kind = op;
+  bool is_bitwise =
+      kind == c10d::ReduceOp::BAND || kind == c10d::ReduceOp::BOR || kind == c10d::ReduceOp::BXOR;
+  if (type == at::kBool)
+    return kind == c10d::ReduceOp::BXOR;
+  if (is_bitwise)
+    return c10::isIntegralType(type, false);
+  return type == at::kShort;
+}
+
+at::Tensor fold(const at::Tensor &parts, const c10d::ReduceOp &op) {
+  at::Tensor all = parts[0].clone();
+  for (int64_t i = 1; i < parts.size(0); i++) {
+    switch (c10d::ReduceOp::RedOpType(op)) {
+    case c10d::ReduceOp::BAND:
+      all.bitwise_and_(parts[i]);
+      break;
+    case c10d::ReduceOp::BOR:
+      all.bitwise_or_(parts[i]);
+      break;
+    case c10d::ReduceOp::BXOR:
+      all.bitwise_xor_(parts[i]);
+      break;
+    case c10d::ReduceOp::SUM:
+      all.add_(parts[i]);
+      break;
+    case c10d::ReduceOp::PRODUCT:
+      all.mul_(parts[i]);
+      break;
+    case c10d::ReduceOp::MIN:
+      all.copy_(at::minimum(all, parts[i]));
+      break;
+    case c10d::ReduceOp::MAX:
+      all.copy_(at::maximum(all, parts[i]));
+      break;
+    default:
+      TORCH_CHECK(false, "rondo: this reduction of ", parts.scalar_type(), " is not supported");
+    }
+  }
+  return all;
+}
+
 static double factor_of(const c10d::ReduceOp &op) {
   const auto *given = static_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
   TORCH_CHECK(given, "rondo: a pre-multiplied sum without its factor");

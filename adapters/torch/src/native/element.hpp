@@ -25,6 +25,12 @@ struct reduction {
   double scalar; // of RONDO_PREMUL_SUM; else 1
 };
 
+// Whether Rondo does not have it, though PyTorch can do it: what all ranks have is gathered then, and
+// folded where it is needed.
+bool is_folded(at::ScalarType type, const c10d::ReduceOp &op);
+// The reduction of the parts along dimension 0.
+at::Tensor fold(const at::Tensor &parts, const c10d::ReduceOp &op);
+
 // Throws where the reduction means nothing for the type, or Rondo has none.
 reduction reduction_of(at::ScalarType type, const c10d::ReduceOp &op);
 

@@ -9,9 +9,6 @@
 
 namespace rondo_torch {
 
-// How long the end of a job lets runs go on that nobody waits for any more.
-static constexpr int64_t DRAIN_NS = INT64_C(10000000000);
-
 namespace {
 
 // Never destroyed: what is left at the end of the process may come after static objects have gone.
@@ -97,7 +94,7 @@ home::~home() {
     is_there = homes().contexts.erase(context_.handle) > 0;
   }
   if (is_there)
-    destroy_context(context_, DRAIN_NS);
+    (void)rondo_destroy(context_, RONDO_DESTROY_ABORT, 0); // groups have drained their own
 }
 
 std::shared_ptr<home> home::of_default(int backend) {

@@ -37,6 +37,20 @@ backend::work_ptr backend::recv(tensors &data, int from, int tag) {
   return end(one);
 }
 
+backend::work_ptr backend::recvAnysource(tensors &data, int tag) {
+  const char *title = "rondo:recvAnySource";
+  at::Tensor &tensor = the_only(data, title);
+  TORCH_CHECK(!is_coalescing(), title, ": not inside of coalescing");
+  auto one = begin({c10d::OpType::RECVANYSOURCE, title, kNoTimeout}, data, {data});
+  element e = element_to_move(tensor.scalar_type());
+  at::Tensor dense = to_write(*one, tensor, false);
+  one->seek(channel_of_tag(tag),
+            rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype, 0,
+                            static_cast<uint32_t>(getRank())),
+            dense.mutable_data_ptr(), getSize());
+  return one;
+}
+
 // ------------------------------------------------------- monitored barrier ---
 
 // Each rank tells rank 0 that it is there, and goes on when rank 0 says so. A rank that waits for longer than

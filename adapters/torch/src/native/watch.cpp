@@ -1,7 +1,7 @@
 #include "watch.hpp"
 
+#include <algorithm>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -12,11 +12,16 @@ namespace rondo_torch {
 
 namespace {
 
+using work_ptr = c10::intrusive_ptr<work>;
+
 struct watcher {
   std::mutex lock;
   std::condition_variable changed;
   bool is_started = false;
-  std::multimap<clock::time_point, c10::intrusive_ptr<work>> works;
+  std::vector<work_ptr> works; // each knows its place, from 1
+  std::vector<work_ptr> seeking;
+  size_t next = 0; // to be looked at
+  clock::time_point wakes = clock::time_point::max();
 };
 
 // Never destroyed: its thread may outlive static objects.
@@ -25,57 +30,120 @@ watcher &the_watcher() {
   return *one;
 }
 
+// Nothing is done to works with the lock held, and no last reference is dropped.
+
+void look_at(const work_ptr &one, bool is_due) {
+  if (is_due)
+    one->expire();
+  if (one->isCompleted())
+    watch_remove(one.get());
+}
+
 void expire_due(watcher &w, std::unique_lock<std::mutex> &hold) {
-  std::vector<c10::intrusive_ptr<work>> due;
-  auto end = w.works.upper_bound(clock::now());
-  for (auto at = w.works.begin(); at != end; ++at)
-    due.push_back(at->second);
-  w.works.erase(w.works.begin(), end);
+  std::vector<work_ptr> due;
+  clock::time_point now = clock::now();
+  w.wakes = clock::time_point::max();
+  for (const auto &one : w.works)
+    if (one->deadline() <= now)
+      due.push_back(one);
+    else
+      w.wakes = std::min(w.wakes, one->deadline());
+  if (!due.empty()) // until they have ended
+    w.wakes = std::min(w.wakes, now + std::chrono::seconds(1));
   hold.unlock();
   for (const auto &one : due)
-    one->expire();
-  due.clear(); // without the lock: the last user of a work may be here
+    look_at(one, true);
+  due.clear();
   hold.lock();
+}
+
+void look_for_senders(watcher &w, std::unique_lock<std::mutex> &hold) {
+  constexpr std::chrono::microseconds PAUSE(200);
+  std::vector<work_ptr> mine;
+  mine.swap(w.seeking);
+  hold.unlock();
+  for (auto &one : mine)
+    if (one->found())
+      one.reset();
+  mine.erase(std::remove(mine.begin(), mine.end(), nullptr), mine.end());
+  hold.lock();
+  w.seeking.insert(w.seeking.end(), mine.begin(), mine.end());
+  mine.clear();
+  if (!w.seeking.empty())
+    w.changed.wait_for(hold, PAUSE);
 }
 
 [[noreturn]] void watch() {
   watcher &w = the_watcher();
   std::unique_lock<std::mutex> hold(w.lock);
   for (;;) {
-    if (w.works.empty())
-      w.changed.wait(hold);
-    else if (w.works.begin()->first > clock::now())
-      w.changed.wait_until(hold, clock::time_point(w.works.begin()->first));
-    else
+    if (w.wakes <= clock::now())
       expire_due(w, hold);
+    else if (!w.seeking.empty())
+      look_for_senders(w, hold);
+    else if (w.wakes == clock::time_point::max())
+      w.changed.wait(hold);
+    else
+      w.changed.wait_until(hold, clock::time_point(w.wakes));
   }
+}
+
+void add(watcher &w, const work_ptr &one, bool seeks) {
+  w.works.push_back(one);
+  one->place = w.works.size();
+  if (seeks)
+    w.seeking.push_back(one);
+  bool is_sooner = one->deadline() < w.wakes;
+  w.wakes = std::min(w.wakes, one->deadline());
+  if (!w.is_started)
+    std::thread(watch).detach();
+  else if (is_sooner || seeks)
+    w.changed.notify_one();
+  w.is_started = true;
 }
 
 } // namespace
 
-void watch_add(const c10::intrusive_ptr<work> &one) {
+void watch_add(const c10::intrusive_ptr<work> &one, bool seeks) {
+  constexpr size_t LOOKED_AT = 2;
   watcher &w = the_watcher();
-  std::lock_guard<std::mutex> hold(w.lock);
-  auto at = w.works.emplace(one->deadline(), one);
-  if (!w.is_started) {
-    std::thread(watch).detach();
-    w.is_started = true;
-  } else if (at == w.works.begin()) {
-    w.changed.notify_one();
+  work_ptr older[LOOKED_AT];
+  {
+    std::lock_guard<std::mutex> hold(w.lock);
+    for (size_t i = 0; i < std::min(LOOKED_AT, w.works.size()); i++)
+      older[i] = w.works[w.next++ % w.works.size()];
+    add(w, one, seeks);
   }
+  for (auto &other : older)
+    if (other)
+      look_at(other, false);
 }
 
 void watch_remove(work *one) {
   watcher &w = the_watcher();
-  c10::intrusive_ptr<work> gone; // released after the lock
+  work_ptr gone; // released after the lock
   std::lock_guard<std::mutex> hold(w.lock);
-  auto range = w.works.equal_range(one->deadline());
-  for (auto at = range.first; at != range.second; ++at)
-    if (at->second.get() == one) {
-      gone = std::move(at->second);
-      w.works.erase(at);
-      return;
-    }
+  if (!one->place)
+    return;
+  work_ptr &at = w.works[one->place - 1];
+  gone = std::move(at);
+  if (&at != &w.works.back()) {
+    at = std::move(w.works.back());
+    at->place = one->place;
+  }
+  w.works.pop_back();
+  one->place = 0;
+}
+
+void watch_sweep() {
+  watcher &w = the_watcher();
+  std::vector<work_ptr> all;
+  {
+    std::lock_guard<std::mutex> hold(w.lock);
+    all = w.works;
+  }
+  for (const auto &one : all)
+    look_at(one, false);
 }
 
 } // namespace rondo_torch

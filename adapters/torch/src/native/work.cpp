@@ -27,13 +27,7 @@ void check(int status, const std::string &doing) {
     std::rethrow_exception(error_of("rondo: " + doing + ": " + status_text(status)));
 }
 
-// A callback may not end its own context.
-void destroy_context(struct rondo_context context, int64_t drain_ns) {
-  if (is_inside_callback)
-    std::thread([=] { (void)rondo_destroy(context, RONDO_DESTROY_DRAIN, drain_ns); }).detach();
-  else
-    (void)rondo_destroy(context, RONDO_DESTROY_DRAIN, drain_ns);
-}
+bool is_in_callback() { return is_inside_callback; }
 
 // ------------------------------------------------------------------ making ---
 
@@ -52,28 +46,93 @@ void work::add_outputs(const std::vector<std::vector<at::Tensor>> &outputs) {
   plan_.outputs.insert(plan_.outputs.end(), outputs.begin(), outputs.end());
 }
 
-void work::call(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
-                const void *send, void *recv) {
+int work::submit(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
+                 const void *send, void *recv) {
   part &one = parts_.emplace_back();
-  one.owner = c10::intrusive_ptr<work>::reclaim_copy(this);
   one.to = to;
   outstanding_++;
-  struct rondo_run_args args = {send, recv, on_end, &one};
+  struct rondo_run_args args = {send, recv, nullptr, nullptr};
   int status = rondo_comm_call(to->context, to->comm, &what, &args, &one.ticket);
-  if (status == RONDO_SUCCESS)
-    return;
+  if (status != RONDO_SUCCESS) {
+    outstanding_--;
+    parts_.pop_back();
+  }
+  return status;
+}
+
+std::string reason_of(const channel &of) {
   int state = RONDO_SUCCESS;
   char why[RONDO_REASON_BYTES] = "";
-  (void)rondo_comm_status(to->context, to->comm, &state, why, sizeof why);
-  outstanding_--;
-  parts_.pop_back(); // with the owner
-  std::string reason = why[0] ? std::string(why) + ": " : "";
-  check(status, to->label + ": " + plan_.title + ": " + reason + "refused");
+  (void)rondo_comm_status(of.context, of.comm, &state, why, sizeof why);
+  return why;
+}
+
+void work::call(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
+                const void *send, void *recv) {
+  int status = submit(to, what, send, recv);
+  if (status == RONDO_SUCCESS)
+    return;
+  std::string why = reason_of(*to);
+  check(status, to->label + ": " + plan_.title + (why.empty() ? "" : ": " + why));
 }
 
 void work::seal() {
-  watch_add(c10::intrusive_ptr<work>::reclaim_copy(this));
+  is_started_ = true;
+  watch_add(c10::intrusive_ptr<work>::reclaim_copy(this), false);
   count_off();
+}
+
+// ----------------------------------------------------------------- seeking ---
+
+void work::seek(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
+                void *recv, int size) {
+  sought_ = {to, what, recv, size};
+  bool is_there = found();
+  watch_add(c10::intrusive_ptr<work>::reclaim_copy(this), !is_there);
+}
+
+// Writes to `from` who has sent. RONDO_IN_PROGRESS: nobody.
+int work::probe(int *from) const {
+  for (int rank = 0; rank < sought_.size; rank++) {
+    struct rondo_collective_desc sent;
+    if (rank == rank_)
+      continue;
+    int status =
+        rondo_comm_probe(sought_.to->context, sought_.to->comm, static_cast<uint32_t>(rank), &sent);
+    *from = rank;
+    if (status != RONDO_IN_PROGRESS)
+      return status;
+  }
+  return RONDO_IN_PROGRESS;
+}
+
+bool work::found() {
+  std::lock_guard<std::mutex> hold(seek_lock_);
+  int from = -1;
+  if (is_started_)
+    return true;
+  int status = probe(&from);
+  if (status == RONDO_IN_PROGRESS)
+    return false;
+  sought_.what.root = static_cast<uint32_t>(from);
+  if (status == RONDO_SUCCESS)
+    status = submit(sought_.to, sought_.what, nullptr, sought_.recv);
+  source_ = from;
+  if (status != RONDO_SUCCESS)
+    note_failure(status, reason_of(*sought_.to));
+  is_started_ = true;
+  count_off();
+  return true;
+}
+
+bool work::await_start(clock::time_point until) {
+  constexpr std::chrono::microseconds PAUSE(20);
+  while (!is_started_ && !found()) {
+    if (clock::now() >= until)
+      return false;
+    std::this_thread::sleep_for(PAUSE);
+  }
+  return true;
 }
 
 // ------------------------------------------------------------------ ending ---
@@ -85,30 +144,63 @@ void work::on_end(void *arg, int status) {
   owner->count(*one, status);
 }
 
+// The first failure stays.
+void work::note_failure(int status, const std::string &why) {
+  std::lock_guard<std::mutex> hold(lock_);
+  if (status_ != RONDO_SUCCESS)
+    return;
+  status_ = status;
+  if (why_.empty())
+    why_ = why;
+}
+
 void work::count(part &one, int status) {
   if (one.is_counted.exchange(true))
     return;
-  if (status != RONDO_SUCCESS) {
-    char why[RONDO_REASON_BYTES] = "";
-    int state = RONDO_SUCCESS;
-    (void)rondo_comm_status(one.to->context, one.to->comm, &state, why, sizeof why);
-    std::lock_guard<std::mutex> hold(lock_);
-    if (status_ == RONDO_SUCCESS && why_.empty())
-      why_ = why;
-    if (status_ == RONDO_SUCCESS)
-      status_ = status;
-  }
+  if (status != RONDO_SUCCESS)
+    note_failure(status, reason_of(*one.to));
   count_off();
 }
 
+// From now on callbacks count what has not ended.
+void work::ask() {
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    if (is_asked_ || is_concluded_ || !is_started_)
+      return;
+    is_asked_ = true;
+  }
+  for (part &one : parts_) {
+    if (one.is_counted)
+      continue;
+    one.owner = c10::intrusive_ptr<work>::reclaim_copy(this);
+    int status = rondo_comm_notify(one.to->context, one.to->comm, &one.ticket, on_end, &one);
+    if (status == RONDO_SUCCESS)
+      continue;
+    one.owner.reset();
+    count(one, status);
+  }
+}
+
 void work::count_off() {
-  if (--outstanding_ == 0)
+  bool wants_callback;
+  if (--outstanding_ == 0) {
     conclude();
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    wants_callback = future_ && !is_asked_;
+  }
+  if (wants_callback)
+    ask();
 }
 
 std::exception_ptr work::failure() {
   std::string reason = why_.empty() ? "" : ": " + why_;
   std::string where = parts_.empty() ? "" : parts_.front().to->label + ": ";
+  if (sought_.to)
+    where = sought_.to->label + ": ";
   return error_of("rondo: " + where + plan_.title + " #" + std::to_string(plan_.sequence) + ": " +
                   status_text(status_) + reason);
 }
@@ -140,6 +232,7 @@ static void complete(c10::ivalue::Future &future, const std::exception_ptr &erro
 }
 
 void work::conclude() {
+  auto here = c10::intrusive_ptr<work>::reclaim_copy(this); // the watcher may have the last one
   std::exception_ptr error;
   {
     std::lock_guard<std::mutex> hold(lock_);
@@ -165,6 +258,8 @@ void work::conclude() {
 // ----------------------------------------------------------------- waiting ---
 
 void work::look() {
+  if (!is_started_ && (!sought_.to || !found()))
+    return;
   for (part &one : parts_) {
     if (one.is_counted)
       continue;
@@ -219,7 +314,8 @@ bool work::await(part &one, clock::time_point until) {
 bool work::wait(milliseconds timeout) {
   bool is_own = timeout == kNoTimeout || timeout == c10d::kUnsetTimeout;
   clock::time_point until = is_own ? deadline_ : std::min(deadline_, clock::now() + timeout);
-  bool ended = true;
+  TORCH_CHECK(is_started_ || sought_.to, plan_.title, ": waited for inside of coalescing");
+  bool ended = await_start(until);
   for (part &one : parts_)
     ended = ended && await(one, until);
   if (!ended && until == deadline_)
@@ -240,31 +336,51 @@ void work::abort() {
 
 // ----------------------------------------------------------------- timeout ---
 
-// For whom the calls wait, and the stuck report to standard error.
-static std::string blame(struct rondo_context context) {
-  constexpr size_t SHOWN = 8;
-  struct rondo_stuck stuck[SHOWN];
-  size_t count = 0;
+// Of which ranks it is not known that they have made a call.
+static std::string missing_from(const channel &of, const struct rondo_ticket &call) {
+  constexpr uint32_t SHOWN = 16;
+  uint32_t ranks[SHOWN];
+  uint32_t count = 0;
   std::string text;
-  if (rondo_stuck(context, stuck, SHOWN, &count) != RONDO_SUCCESS)
+  if (rondo_missing(of.context, call.coll, call.run, ranks, SHOWN, &count) != RONDO_SUCCESS)
     return text;
+  for (uint32_t i = 0; i < std::min(count, SHOWN); i++)
+    text +=
+        (text.empty() ? "; not known to have called it: rank " : ", ") + std::to_string(ranks[i]);
+  return text + (count > SHOWN ? " …" : "");
+}
+
+// Which rank's data the call waits for, if it has begun; empty: it has not.
+static std::string awaited_by(const channel &of, const struct rondo_ticket &call) {
+  constexpr size_t SHOWN = 64;
+  struct rondo_stuck stuck[SHOWN];
+  struct rondo_collective_desc what;
+  size_t count = 0;
+  if (rondo_describe(of.context, call.coll, &what, nullptr, 0, nullptr) != RONDO_SUCCESS ||
+      rondo_stuck(of.context, stuck, SHOWN, &count) != RONDO_SUCCESS)
+    return "";
   for (size_t i = 0; i < std::min(count, SHOWN); i++)
-    if (stuck[i].peer >= 0 && text.find(" " + std::to_string(stuck[i].peer)) == std::string::npos)
-      text += (text.empty() ? "; it waits for rank " : ", ") + std::to_string(stuck[i].peer);
-  (void)rondo_report(context, stderr, nullptr);
-  return text;
+    if (stuck[i].id == what.id && stuck[i].run == call.run && stuck[i].peer >= 0)
+      return "; it waits for rank " + std::to_string(stuck[i].peer);
+  return "";
 }
 
 void work::expire() {
-  if (isCompleted() || parts_.empty())
+  if (isCompleted() || is_expired_.exchange(true))
     return;
-  std::string whom = blame(parts_.front().to->context);
-  {
-    std::lock_guard<std::mutex> hold(lock_);
-    if (status_ == RONDO_SUCCESS && why_.empty())
-      why_ = "Timed out after " + std::to_string(plan_.timeout.count()) + "ms" + whom;
-  }
-  abort();
+  const auto &to = sought_.to ? sought_.to : parts_.front().to;
+  std::string whom;
+  for (part &one : parts_)
+    if (!one.is_counted && whom.empty()) {
+      whom = awaited_by(*one.to, one.ticket);
+      whom = whom.empty() ? missing_from(*one.to, one.ticket) : whom;
+    }
+  (void)rondo_report(to->context, stderr, nullptr);
+  note_failure(RONDO_ERR_TIMEOUT,
+               "Timed out after " + std::to_string(plan_.timeout.count()) + "ms" + whom);
+  (void)rondo_comm_abort(to->context, to->comm);
+  look(); // what is sought finds the failure
+  ask();  // and somebody has to see the end
 }
 
 // ----------------------------------------------------------------- futures ---
@@ -285,6 +401,8 @@ c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   }
   if (is_late)
     complete(*future, exception(), plan_.outputs);
+  else
+    ask();
   return future;
 }
 

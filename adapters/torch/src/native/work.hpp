@@ -4,8 +4,9 @@
 //   make_intrusive<work> -> call ... call -> seal -> wait, isCompleted, getFuture
 //
 // Whoever sees first that a call has ended counts it: a thread that waits, which works for Rondo's daemon
-// meanwhile, or the callback. Who counts the last one concludes: copies results to where they belong,
-// completes the future. So nothing needs Python's lock, and it may be any thread.
+// meanwhile; one that makes another work, and looks at older ones; or a callback, which is asked for only when
+// somebody wants the future, because it costs a second thread. Who counts the last one concludes: copies
+// results to where they belong, completes the future. So nothing needs Python's lock, and it may be any thread.
 #ifndef RONDO_ADAPTERS_TORCH_WORK_HPP
 #define RONDO_ADAPTERS_TORCH_WORK_HPP
 
@@ -62,6 +63,10 @@ public:
   void add_outputs(const std::vector<std::vector<at::Tensor>> &outputs);
   // All calls are made.
   void seal();
+  // Instead of call and seal: receives from whichever rank of the communicator sends first. `what` is the
+  // receive, but for the sender.
+  void seek(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
+            void *recv, int size);
 
   // The interface of c10d.
   bool isCompleted() override;
@@ -72,19 +77,36 @@ public:
   void synchronize() override {}
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return plan_.sequence; }
+  int sourceRank() const override { return source_; }
 
   // The time is over: ends what is outstanding.
   void expire();
   clock::time_point deadline() const { return deadline_; }
+  // Looks whether somebody has sent what this work seeks. False: nobody yet.
+  bool found();
+
+  size_t place = 0; // the watcher's
 
 private:
   struct part {
-    c10::intrusive_ptr<work> owner; // until the callback has come
+    c10::intrusive_ptr<work> owner; // while a callback is to come
     std::shared_ptr<const channel> to;
     struct rondo_ticket ticket;
     std::atomic<bool> is_counted{false};
   };
+  struct sought {
+    std::shared_ptr<const channel> to;
+    struct rondo_collective_desc what;
+    void *recv;
+    int size;
+  };
 
+  int submit(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
+             const void *send, void *recv);
+  int probe(int *from) const;
+  void note_failure(int status, const std::string &why);
+  void ask();
+  bool await_start(clock::time_point until);
   static void on_end(void *arg, int status);
   void count(part &one, int status);
   void count_off();
@@ -98,21 +120,30 @@ private:
   work_plan plan_;
   clock::time_point deadline_;
   std::deque<part> parts_;
-  std::atomic<int> outstanding_{1}; // calls, and one until it is sealed
+  std::atomic<int> outstanding_{1};     // calls, and one until it is sealed or found
+  std::atomic<bool> is_started_{false}; // no more calls come
+  std::mutex seek_lock_;
+  sought sought_{};
+  std::atomic<int> source_{-1};
+  std::atomic<bool> is_expired_{false};
   std::vector<at::Tensor> kept_;
   std::vector<std::function<void()>> steps_;
   std::mutex lock_; // over what follows
   int status_ = RONDO_SUCCESS;
   std::string why_;
   bool is_concluded_ = false;
+  bool is_asked_ = false; // for callbacks
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
 // Throws what a status means, unless it is success; `doing` says during what.
 void check(int status, const std::string &doing);
 
-// Ends a context, from whatever thread.
-void destroy_context(struct rondo_context context, int64_t drain_ns);
+// Whether this thread is the one that calls Rondo's callbacks, which may not wait.
+bool is_in_callback();
+
+// Why a communicator has failed; empty if it has not.
+std::string reason_of(const channel &of);
 
 } // namespace rondo_torch
 
