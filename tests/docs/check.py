@@ -45,7 +45,7 @@ def quoted(text):
 
 
 def check_names(root):
-    code = "\n".join(read(root, name) for name in files(root, SOURCES + ("cmake",),
+    code = "\n".join(read(root, name) for name in files(root, SOURCES + ("adapters", "cmake"),
                                                      (".c", ".h", ".cpp", ".hpp", ".pml", ".cmake")))
     known = set(re.findall(r"\w+", code))
     for page in pages(root):
