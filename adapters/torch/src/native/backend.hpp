@@ -124,6 +124,8 @@ private:
   void call_all_to_all_v(const work_to_make &one, const at::Tensor &output, const at::Tensor &input,
                          const std::vector<uint64_t> &output_counts,
                          const std::vector<uint64_t> &input_counts);
+  work_ptr sparse_all_reduce(at::Tensor &data, const c10d::AllreduceOptions &opts);
+  at::Tensor gather_now(const at::Tensor &mine, milliseconds timeout);
   int check_root(int64_t root, const char *title) const;
   // A byte to or from a rank, in a channel.
   work_to_make token(const std::shared_ptr<const channel> &via, int from, int to);

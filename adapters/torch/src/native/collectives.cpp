@@ -96,8 +96,51 @@ void backend::call_all_reduce(const work_to_make &one, const at::Tensor &data,
   one->call(channel_here(), what, memory, memory);
 }
 
+// What all ranks have, along a new dimension 0.
+at::Tensor backend::gather_now(const at::Tensor &mine, milliseconds timeout) {
+  at::Tensor all = room_for(mine, getSize());
+  auto one = begin({c10d::OpType::ALLGATHER, "rondo:sparse_all_reduce", timeout}, {}, {});
+  call_all_gather(one, all, mine);
+  one->seal();
+  one->wait();
+  return all;
+}
+
+// Ranks have different numbers of elements, which have to be known before there is room for them: so this one
+// waits for the others before it returns.
+backend::work_ptr backend::sparse_all_reduce(at::Tensor &data, const c10d::AllreduceOptions &opts) {
+  const char *title = "rondo:sparse_all_reduce";
+  TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, title, ": only sums are supported");
+  TORCH_CHECK(data.device().is_cpu() && !is_coalescing(), title,
+              ": only on the CPU, and not inside of coalescing");
+  at::NoGradGuard no_grad;
+  at::Tensor mine = data.coalesce();
+  at::Tensor counts = gather_now(at::full({1}, mine._nnz(), at::kLong), opts.timeout);
+  int64_t most = counts.max().item<int64_t>();
+  std::vector<int64_t> shape = mine.values().sizes().vec();
+  shape[0] = most;
+  at::Tensor indices = at::zeros({mine.sparse_dim(), most}, at::kLong);
+  at::Tensor values = at::zeros(shape, mine.values().options());
+  indices.narrow(1, 0, mine._nnz()).copy_(mine.indices());
+  values.narrow(0, 0, mine._nnz()).copy_(mine.values());
+  at::Tensor all_indices = gather_now(indices, opts.timeout);
+  at::Tensor all_values = gather_now(values, opts.timeout);
+  std::vector<at::Tensor> places;
+  std::vector<at::Tensor> parts;
+  for (int64_t r = 0; r < getSize(); r++) {
+    int64_t count = counts[r].item<int64_t>();
+    places.push_back(all_indices[r].narrow(1, 0, count));
+    parts.push_back(all_values[r].narrow(0, 0, count));
+  }
+  data.copy_(at::sparse_coo_tensor(at::cat(places, 1), at::cat(parts), data.sizes(), data.options())
+                 .coalesce());
+  return end(begin({c10d::OpType::ALLREDUCE, title, opts.timeout}, {}, {{data}}));
+}
+
 backend::work_ptr backend::allreduce(tensors &data, const c10d::AllreduceOptions &opts) {
   const char *title = "rondo:all_reduce";
+  if (data.size() == 1 && data[0].is_sparse())
+    return sparse_all_reduce(data[0], opts);
   at::Tensor &tensor = the_only(data, title);
   auto one = begin({c10d::OpType::ALLREDUCE, title, opts.timeout}, data, {data});
   call_all_reduce(one, tensor, opts.reduceOp);
@@ -220,8 +263,7 @@ backend::work_ptr backend::allgather_into_tensor_coalesced(tensors &outputs, ten
   check_lists(outputs.size(), inputs.size(), title);
   for (size_t i = 0; i < inputs.size(); i++)
     check_whole(outputs[i], inputs[i], getSize(), title);
-  auto one = begin({c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, title, opts.timeout}, inputs,
-                   {outputs});
+  auto one = begin({c10d::OpType::COALESCED, title, opts.timeout}, inputs, {outputs});
   for (size_t i = 0; i < inputs.size(); i++)
     call_all_gather(one, to_write(*one, outputs[i], false), inputs[i]);
   return end(one);
@@ -272,8 +314,7 @@ backend::work_ptr backend::reduce_scatter_tensor_coalesced(tensors &outputs, ten
   check_lists(inputs.size(), outputs.size(), title);
   for (size_t i = 0; i < inputs.size(); i++)
     check_whole(inputs[i], outputs[i], getSize(), title);
-  auto one = begin({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, title, opts.timeout}, inputs,
-                   {outputs});
+  auto one = begin({c10d::OpType::COALESCED, title, opts.timeout}, inputs, {outputs});
   for (size_t i = 0; i < inputs.size(); i++)
     call_reduce_scatter(one, outputs[i], to_read(*one, inputs[i]), opts.reduceOp);
   return end(one);

@@ -99,6 +99,9 @@ void backend::monitor(const std::shared_ptr<const channel> &via, milliseconds ti
     arrivals.push_back(token(via, rank, 0));
   bool is_first = true;
   for (int rank = 1; rank < getSize(); rank++) {
+    // Who has no time left itself cannot blame others.
+    TORCH_CHECK(names_all || clock::now() < until,
+                "[Rank 0]: Rank 0 timed out in monitoredBarrier after ", timeout.count(), " ms");
     if (comes(*arrivals[static_cast<size_t>(rank) - 1], until))
       continue;
     TORCH_CHECK(names_all, "[Rank 0]: Rank ", rank, " failed to pass monitoredBarrier in ",
