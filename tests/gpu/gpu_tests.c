@@ -21,6 +21,8 @@ static const struct test_case {
              {"calls", case_calls, 20},
              {"streams", case_streams, 20},
              {"abort", case_abort, 15},
+             {"mapping", case_mapping, 15},
+             {"processes", case_processes, 30},
              {"graphs", case_graphs, 40},
              {"devices", case_devices, 30},
              {"restarts", case_restarts, 300},
@@ -59,6 +61,8 @@ int main(int argc, char **argv) {
     return 2;
   }
   gpu_open("gpu_tests");
+  if (argc == 3 && strcmp(argv[1], "--child") == 0)
+    return gpu_child_main((int)strtol(argv[2], NULL, 10));
   for (int i = 1; i < argc && status == 0; i++)
     status = run_named(argv[i]);
   return status;

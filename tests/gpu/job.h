@@ -46,7 +46,12 @@ void case_calls(void);
 void case_streams(void);
 void case_graphs(void);
 void case_abort(void);
+void case_mapping(void);
+void case_processes(void);
 void case_restarts(void);
 void case_soak(void);
+
+// What another process of a case does; it is told by the descriptor `end`. Returns its exit status.
+int gpu_child_main(int end);
 
 #endif // RONDO_TESTS_GPU_JOB_H
