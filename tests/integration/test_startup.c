@@ -448,12 +448,35 @@ static void a_stopped_process_is_not_taken_for_dead(void **state) {
   rondo_test_reap(&p, 0);
 }
 
+// What had been made of it is given back, once.
+static void is_refused(struct rondo_test_child *child) {
+  struct rondo_context ctx;
+  struct rondo_config cfg = config_of(child);
+  cfg.id = rondo_test_child_id(child, &cfg);
+  cfg.rank = 1;
+  cfg.rank_count = 2;
+  memcpy(cfg.interfaces, "=no-such", sizeof "=no-such");
+  RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_ERR_UNSUPPORTED);
+  memcpy(cfg.interfaces, "=lo", sizeof "=lo");
+  RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0) == RONDO_SUCCESS);
+}
+
+static void a_rank_without_an_interface_is_refused_and_may_try_again(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 1, is_refused, NULL);
+  rondo_test_pass_id(&p);
+  rondo_test_reap(&p, 0);
+}
+
 int main(void) {
   job_number = (uint32_t)getpid();
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("startup", processes_meet_by_an_id),
       RONDO_NAMED_TEST("startup", processes_meet_by_what_a_launcher_says),
       RONDO_NAMED_TEST("startup", a_port_that_is_taken_is_passed_over),
+      RONDO_NAMED_TEST("startup", a_rank_without_an_interface_is_refused_and_may_try_again),
       RONDO_NAMED_TEST("startup", a_rank_that_never_comes_is_lost_to_the_others),
       RONDO_NAMED_TEST("startup", a_killed_process_is_lost_to_all),
       RONDO_NAMED_TEST("startup", the_job_outlives_its_root),
