@@ -68,8 +68,9 @@ static void end_all(const channel_map &channels, std::shared_ptr<home> where) {
   for (const auto &[name, one] : channels)
     drain(*one, until);
   watch_sweep(); // works whose calls have ended conclude while the communicators are there yet
+  // Not to abort, which would cut what peers have yet of calls that have ended here.
   for (const auto &[name, one] : channels)
-    (void)rondo_comm_destroy(one->context, one->comm, RONDO_DESTROY_ABORT, 0);
+    (void)rondo_comm_destroy(one->context, one->comm, RONDO_DESTROY_DRAIN, 0);
   where.reset();
 }
 
