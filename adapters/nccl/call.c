@@ -101,7 +101,7 @@ static int take(struct rondo_nccl_call *call, const struct shape *shape) {
     result = check_rank(comm, call->name, call->what.kind == RONDO_SEND_RECV ? "peer" : "root",
                         shape->root);
   if (result == RONDO_NCCL_SUCCESS && shape->reduces)
-    result = rondo_nccl_op_apply(comm, call->name, shape->op, &call->what);
+    result = rondo_nccl_op_apply(comm, call->name, shape->op, call->stream, &call->what);
   if (result != RONDO_NCCL_SUCCESS) {
     rondo_nccl_comm_leave(comm);
     return rondo_nccl_group_spoil(result);

@@ -36,7 +36,7 @@ struct rondo_nccl_home {
 struct rondo_nccl_op {
   bool used;
   int dtype;
-  const void *where; // on the host backend, memory to be read at each call; else null
+  const void *where; // ncclScalarDevice: memory to be read at each call; else null
   double scalar;
 };
 

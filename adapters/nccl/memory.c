@@ -8,43 +8,95 @@
 #include "adapters/nccl/result.h"
 #include "adapters/nccl/say.h"
 
-// ncclMemAlloc knows no communicator, so each allocation has a context of one rank to belong to.
+// ncclMemAlloc knows no communicator, so the memory of each device belongs to a context of one rank, which is
+// there as long as memory of it is.
+struct source {
+  struct source *next;
+  int device;
+  struct rondo_context ctx;
+  size_t allocations;
+};
+
 struct allocation {
   struct allocation *next;
-  struct rondo_context ctx;
+  struct source *source;
   void *memory;
 };
 
+// Over all that follows.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct source *sources;
 static struct allocation *allocations;
 
 // What is registered is remembered by nobody; a handle only has to be one.
 static char registered, window;
 
-static int allocate(struct allocation *a, size_t bytes) {
+static int source_open(int device, struct source **opened) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
+  struct source *s = calloc(1, sizeof *s);
+  if (!s)
+    return RONDO_ERR_NO_MEMORY;
   if (rondo_nccl_environment()->backend == RONDO_NCCL_BACKEND_CUDA)
     cfg.backend = RONDO_BACKEND_CUDA;
-  cfg.device = rondo_nccl_current_device();
-  int status = rondo_init(&a->ctx, &cfg);
-  if (status != RONDO_SUCCESS)
+  s->device = cfg.device = device;
+  int status = rondo_init(&s->ctx, &cfg);
+  if (status != RONDO_SUCCESS) {
+    free(s);
     return status;
-  status = rondo_mem_alloc(a->ctx, bytes, &a->memory);
-  if (status != RONDO_SUCCESS)
-    rondo_destroy(a->ctx, RONDO_DESTROY_ABORT, 0);
+  }
+  s->next = sources;
+  sources = s;
+  *opened = s;
+  return RONDO_SUCCESS;
+}
+
+// Returns what ending its context does, if that was its last memory.
+static int source_leave(struct source *s) {
+  struct source **at = &sources;
+  if (s->allocations)
+    return RONDO_SUCCESS;
+  while (*at != s)
+    at = &(*at)->next;
+  *at = s->next;
+  int status = rondo_destroy(s->ctx, RONDO_DESTROY_DRAIN, RONDO_NCCL_DRAIN_NS);
+  free(s);
   return status;
 }
 
-static struct allocation *take(const void *memory) {
+static int allocate(struct allocation *a, int device, size_t bytes) {
+  struct source *s = sources;
+  while (s && s->device != device)
+    s = s->next;
+  int status = s ? RONDO_SUCCESS : source_open(device, &s);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = rondo_mem_alloc(s->ctx, bytes, &a->memory);
+  if (status != RONDO_SUCCESS) {
+    (void)source_leave(s);
+    return status;
+  }
+  s->allocations++;
+  a->source = s;
+  a->next = allocations;
+  allocations = a;
+  return RONDO_SUCCESS;
+}
+
+// False: there is no such memory. `status` is what freeing it said.
+static bool give_back(const void *memory, int *status) {
   struct allocation **at = &allocations;
-  pthread_mutex_lock(&lock);
   while (*at && (*at)->memory != memory)
     at = &(*at)->next;
-  struct allocation *found = *at;
-  if (found)
-    *at = found->next;
-  pthread_mutex_unlock(&lock);
-  return found;
+  struct allocation *a = *at;
+  if (!a)
+    return false;
+  *at = a->next;
+  *status = rondo_mem_free(a->source->ctx, a->memory);
+  a->source->allocations--;
+  int left = source_leave(a->source);
+  *status = *status == RONDO_SUCCESS ? left : *status;
+  free(a);
+  return true;
 }
 
 // Whether the communicator is one, and `needed` not null; else refused.
@@ -62,33 +114,29 @@ static bool is_good(rondo_nccl_comm_t handle, const char *call, const void *need
 
 RONDO_NCCL_DEFINE(int, MemAlloc, (void **memory, size_t bytes)) {
   struct allocation *a = calloc(1, sizeof *a);
-  int status = RONDO_ERR_NO_MEMORY;
-  if (a && memory)
-    status = allocate(a, bytes);
-  if (!memory)
-    status = RONDO_ERR_INVALID;
-  if (status != RONDO_SUCCESS) {
-    free(a);
-    return rondo_nccl_passed_on(status, "ncclMemAlloc");
-  }
-  *memory = a->memory;
+  int status = memory ? RONDO_ERR_NO_MEMORY : RONDO_ERR_INVALID;
+  int device = rondo_nccl_current_device();
   pthread_mutex_lock(&lock);
-  a->next = allocations;
-  allocations = a;
+  if (a && memory)
+    status = allocate(a, device, bytes);
   pthread_mutex_unlock(&lock);
-  return RONDO_NCCL_SUCCESS;
+  if (status == RONDO_SUCCESS)
+    *memory = a->memory;
+  else
+    free(a);
+  return rondo_nccl_passed_on(status, "ncclMemAlloc");
 }
 
 RONDO_NCCL_DEFINE(int, MemFree, (void *memory)) {
+  int status = RONDO_SUCCESS;
   if (!memory)
     return RONDO_NCCL_SUCCESS;
-  struct allocation *a = take(memory);
-  if (!a)
+  pthread_mutex_lock(&lock);
+  bool found = give_back(memory, &status);
+  pthread_mutex_unlock(&lock);
+  if (!found)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
                              "ncclMemFree: %p is not from ncclMemAlloc, or was freed", memory);
-  // The context takes its memory with it.
-  int status = rondo_destroy(a->ctx, RONDO_DESTROY_DRAIN, RONDO_NCCL_DRAIN_NS);
-  free(a);
   return rondo_nccl_passed_on(status, "ncclMemFree");
 }
 

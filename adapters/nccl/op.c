@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapters/nccl/device.h"
 #include "adapters/nccl/say.h"
 
 // A floating number of `exponent_bits` and `mantissa_bits` below the sign. `has_infinity`: as in IEEE 754, an
@@ -71,37 +72,59 @@ double rondo_nccl_element_value(const void *element, int dtype, bool *exact) {
   }
 }
 
-// The lock of the communicator is held.
-static int apply_made(const struct rondo_nccl_comm *comm, const char *call, int op,
-                      struct rondo_collective_desc *what) {
+// A reduction that was made, or refused.
+static int find_made(struct rondo_nccl_comm *comm, const char *call, int op,
+                     struct rondo_nccl_op *made) {
   size_t at = (size_t)(op - RONDO_NCCL_FIRST_MADE_OP);
-  bool exact = true;
-  if (at >= comm->op_count || !comm->ops[at].used)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: reduction %d is none of this communicator", call, op);
-  const struct rondo_nccl_op *made = &comm->ops[at];
-  if (made->dtype != what->dtype)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: reduction %d was made for %s, and the elements are %s", call, op,
-                             rondo_dtype_name(made->dtype), rondo_dtype_name(what->dtype));
-  what->redop = RONDO_PREMUL_SUM;
-  what->scalar =
-      made->where ? rondo_nccl_element_value(made->where, made->dtype, &exact) : made->scalar;
-  return RONDO_NCCL_SUCCESS;
+  pthread_mutex_lock(&comm->lock);
+  bool found = at < comm->op_count && comm->ops[at].used;
+  if (found)
+    *made = comm->ops[at];
+  pthread_mutex_unlock(&comm->lock);
+  return found ? RONDO_NCCL_SUCCESS
+               : rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
+                                   "%s: reduction %d is none of this communicator", call, op);
 }
 
-int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op,
+// The factor that lies in the program's memory now.
+static int read_scalar(const struct rondo_nccl_comm *comm, const char *call,
+                       const struct rondo_nccl_op *made, void *stream, double *scalar) {
+  unsigned char element[sizeof(uint64_t)];
+  size_t bytes = rondo_dtype_bytes(made->dtype);
+  const char *why = NULL;
+  bool exact = true;
+  if (comm->home->backend == RONDO_BACKEND_HOST)
+    memcpy(element, made->where, bytes);
+  else
+    why = rondo_nccl_device_read(element, made->where, bytes, stream);
+  if (why)
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                             "%s: the factor in memory of the device cannot be read: %s", call,
+                             why);
+  *scalar = rondo_nccl_element_value(element, made->dtype, &exact);
+  return exact ? RONDO_NCCL_SUCCESS
+               : rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                                   "%s: not supported: an integer beyond 2^53", call);
+}
+
+int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op, void *stream,
                         struct rondo_collective_desc *what) {
+  struct rondo_nccl_op made = {0};
   if (op < 0)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: reduction %d is none", call, op);
-  if (op < RONDO_NCCL_FIRST_MADE_OP) {
-    what->redop = op; // the numbers are the same
+  what->redop = op; // the numbers are the same
+  if (op < RONDO_NCCL_FIRST_MADE_OP)
     return RONDO_NCCL_SUCCESS;
-  }
-  pthread_mutex_lock(&comm->lock);
-  int result = apply_made(comm, call, op, what);
-  pthread_mutex_unlock(&comm->lock);
-  return result;
+  int result = find_made(comm, call, op, &made);
+  if (result != RONDO_NCCL_SUCCESS)
+    return result;
+  if (made.dtype != what->dtype)
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
+                             "%s: reduction %d was made for %s, and the elements are %s", call, op,
+                             rondo_dtype_name(made.dtype), rondo_dtype_name(what->dtype));
+  what->redop = RONDO_PREMUL_SUM;
+  what->scalar = made.scalar;
+  return made.where ? read_scalar(comm, call, &made, stream, &what->scalar) : RONDO_NCCL_SUCCESS;
 }
 
 // A place for one more; the lock is held. False: no memory.
@@ -133,8 +156,7 @@ static int make_op(struct rondo_nccl_comm *comm, const struct rondo_nccl_op *mad
                : rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "ncclRedOpCreatePreMulSum: no memory");
 }
 
-static int check_scalar(const struct rondo_nccl_comm *comm, const void *scalar, int residence,
-                        struct rondo_nccl_op *made) {
+static int check_scalar(const void *scalar, int residence, struct rondo_nccl_op *made) {
   static const char call[] = "ncclRedOpCreatePreMulSum";
   bool exact = true;
   if (!scalar || rondo_dtype_bytes(made->dtype) == 0)
@@ -142,9 +164,6 @@ static int check_scalar(const struct rondo_nccl_comm *comm, const void *scalar, 
   if (residence != RONDO_NCCL_SCALAR_DEVICE && residence != RONDO_NCCL_SCALAR_HOST)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: residence %d is none", call,
                              residence);
-  if (residence == RONDO_NCCL_SCALAR_DEVICE && comm->home->backend != RONDO_BACKEND_HOST)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                             "%s: not supported: a scalar in memory of the device", call);
   if (residence == RONDO_NCCL_SCALAR_DEVICE) {
     made->where = scalar;
     return RONDO_NCCL_SUCCESS;
@@ -166,7 +185,7 @@ RONDO_NCCL_DEFINE(int, RedOpCreatePreMulSum,
   struct rondo_nccl_comm *comm = rondo_nccl_comm_enter(handle, "ncclRedOpCreatePreMulSum");
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  int result = check_scalar(comm, scalar, residence, &made);
+  int result = check_scalar(scalar, residence, &made);
   if (result == RONDO_NCCL_SUCCESS)
     result = make_op(comm, &made, op);
   rondo_nccl_comm_leave(comm);

@@ -4,8 +4,9 @@
 
 #include "adapters/nccl/comm.h"
 
-// Writes what NCCL's reduction `op` of elements `dtype` means to `what`.
-int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op,
+// Writes what NCCL's reduction `op` of elements `dtype` means to `what`. A factor in memory of a device is
+// read in the order of `stream`.
+int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op, void *stream,
                         struct rondo_collective_desc *what);
 
 // The value of one element, as double. `exact` gets whether it is that value.

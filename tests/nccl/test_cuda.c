@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rondo/types.h>
+
 #include "adapters/nccl/abi.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/load.h"
@@ -154,18 +156,76 @@ static void a_group_can_be_captured(void **state) {
   }
 }
 
-static void memory_and_scalars_are_of_the_device(void **state) {
-  void *memory = NULL;
-  float scalar = 2;
+static void memory_is_of_the_device(void **state) {
+  enum { MANY = 40 };
+  void *memory[MANY];
+  (void)state;
+  for (int i = 0; i < MANY; i++) {
+    CU(cuCtxSetCurrent(contexts[i % 2]));
+    NCCL(ncclMemAlloc(&memory[i], 100));
+    assert_non_null(memory[i]);
+    for (int k = 0; k < i; k++)
+      assert_ptr_not_equal(memory[i], memory[k]);
+  }
+  for (int i = 0; i < MANY; i++)
+    NCCL(ncclMemFree(memory[i * 7 % MANY]));
+  assert_int_equal(ncclMemFree(memory[0]), RONDO_NCCL_INVALID_ARGUMENT);
+}
+
+// The factors change in the order of the streams, behind calls that have them.
+static void factors_in_memory_of_the_device_are_read_in_stream_order(void **state) {
+  static float factors[3][RANKS];
+  CUdeviceptr scalars[RANKS];
+  int ops[RANKS];
+  (void)state;
+  for (int r = 0; r < RANKS; r++) {
+    CU(cuCtxSetCurrent(contexts[r]));
+    CU(cuMemAlloc(&scalars[r], sizeof(float)));
+    for (int i = 0; i < COUNT; i++)
+      ((float *)sent[r])[i] = (float)(i % 100);
+    NCCL(ncclRedOpCreatePreMulSum(&ops[r], (void *)(uintptr_t)scalars[r], RONDO_FLOAT32,
+                                  RONDO_NCCL_SCALAR_DEVICE, comms[0][r]));
+  }
+  for (int round = 0; round < 3; round++) {
+    for (int r = 0; r < RANKS; r++) {
+      factors[round][r] = (float)(1 + 10 * round + r);
+      CU(cuCtxSetCurrent(contexts[r]));
+      CU(cuMemcpyHtoDAsync(scalars[r], &factors[round][r], sizeof(float), streams[r][0]));
+    }
+    CU(cuCtxSetCurrent(contexts[0])); // of one rank only
+    NCCL(ncclGroupStart());
+    for (int r = 0; r < RANKS; r++)
+      NCCL(ncclAllReduce(sent[r], got[r][0], COUNT, RONDO_FLOAT32, ops[r], comms[0][r],
+                         streams[r][0]));
+    NCCL(ncclGroupEnd());
+    await_streams();
+    for (int r = 0; r < RANKS; r++)
+      assert_true(((float *)got[r][0])[99] == 99 * (factors[round][0] + factors[round][1]));
+  }
+  for (int r = 0; r < RANKS; r++) {
+    NCCL(ncclRedOpDestroy(ops[r], comms[0][r]));
+    CU(cuMemFree(scalars[r]));
+  }
+}
+
+// Its value at the time of the launch is not known when the call is made.
+static void a_factor_in_memory_of_the_device_is_not_captured(void **state) {
+  CUdeviceptr scalar;
+  CUgraph graph;
   int op;
   (void)state;
-  CU(cuCtxSetCurrent(contexts[1]));
-  NCCL(ncclMemAlloc(&memory, 100));
-  NCCL(ncclMemFree(memory));
-  assert_int_equal(ncclRedOpCreatePreMulSum(&op, &scalar, 7, RONDO_NCCL_SCALAR_DEVICE, comms[0][0]),
-                   RONDO_NCCL_INVALID_USAGE);
-  assert_non_null(
-      strstr(ncclGetLastError(NULL), "not supported: a scalar in memory of the device"));
+  CU(cuCtxSetCurrent(contexts[0]));
+  CU(cuMemAlloc(&scalar, sizeof(float)));
+  NCCL(ncclRedOpCreatePreMulSum(&op, (void *)(uintptr_t)scalar, RONDO_FLOAT32,
+                                RONDO_NCCL_SCALAR_DEVICE, comms[0][0]));
+  CU(cuStreamBeginCapture(streams[0][0], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  assert_int_equal(
+      ncclAllReduce(sent[0], got[0][0], 1, RONDO_FLOAT32, op, comms[0][0], streams[0][0]),
+      RONDO_NCCL_INVALID_USAGE);
+  assert_non_null(strstr(ncclGetLastError(NULL), "is being captured"));
+  CU(cuStreamEndCapture(streams[0][0], &graph));
+  CU(cuGraphDestroy(graph));
+  CU(cuMemFree(scalar));
 }
 
 static void a_split_gathers_on_the_device(void **state) {
@@ -192,7 +252,9 @@ int main(void) {
       ON_STREAMS(a_group_of_one_stream_sends_and_receives_at_once),
       ON_STREAMS(a_group_takes_communicators_of_one_stream_in_any_order),
       ON_STREAMS(a_group_can_be_captured),
-      ON_STREAMS(memory_and_scalars_are_of_the_device),
+      ON_STREAMS(memory_is_of_the_device),
+      ON_STREAMS(factors_in_memory_of_the_device_are_read_in_stream_order),
+      ON_STREAMS(a_factor_in_memory_of_the_device_is_not_captured),
       ON_STREAMS(a_split_gathers_on_the_device),
   };
   struct rondo_fake_options options = rondo_fake_defaults();
