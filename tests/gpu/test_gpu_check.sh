@@ -50,6 +50,37 @@ grep -q '^b, c: 2 us  (at most 1: MISSED)$' "$folder/results/gpu-check.txt" ||
 grep -q '"figures": \[{"name": "a", "value": 1.5, "unit": "us"},{' "$folder/results/gpu-check.json" ||
   fail 'no figure in the JSON'
 
+# NVIDIA's nccl-tests: one that passes with our library before all others, one that hangs, one that fails.
+mkdir -p "$folder/tests/build"
+stand_in nvidia-smi 'echo "A GPU, 1.0"'
+# shellcheck disable=SC2016 # expanded by the stand-ins
+stand_in tests/build/all_reduce_perf 'case $LD_LIBRARY_PATH in */build/nccl:*) ;; *) exit 5 ;; esac
+[ "$*" = "-b 8 -e 64M -f 8 -g 1 -n 10 -w 2 -c 1" ] || exit 6
+echo "# Avg bus bandwidth    : 12.5"'
+stand_in tests/build/hangs_perf 'exec sleep 60'
+stand_in tests/build/wrong_perf 'echo "# Avg bus bandwidth    : 1.25e-05"; exit 1'
+for how in option environment; do
+  if [ $how = option ]; then
+    set -- --nccl-tests "$folder/tests"
+  else
+    set --
+    export RONDO_NCCL_TESTS="$folder/tests"
+  fi
+  PATH="$folder:$PATH" RONDO_TEST_STEP_SECONDS=2 timeout 60 scripts/gpu-check --build "$folder/build" \
+    --results "$folder/results" "$@" >"$folder/said" 2>&1
+  [ $? -eq 1 ] || fail "nccl-tests by $how: wanted 1"
+  for expected in 'nccl-all_reduce +passed' 'nccl-hangs +out of time' 'nccl-wrong +failed with 1'; do
+    grep -Eq "^$expected" "$folder/results/gpu-check.txt" || fail "nccl-tests by $how: no '$expected'"
+  done
+  grep -q '^nccl-tests, all_reduce, average bus bandwidth on 1 GPUs: 12.5 GB/s$' \
+    "$folder/results/gpu-check.txt" || fail "nccl-tests by $how: no figure in the summary"
+  grep -q '"value": 12.5, "unit": "GB/s"}' "$folder/results/gpu-check.json" ||
+    fail "nccl-tests by $how: no figure in the JSON"
+done
+unset RONDO_NCCL_TESTS
+PATH="$folder:$PATH" scripts/gpu-check --nccl-tests "$folder/results" >"$folder/said" 2>&1
+[ $? -eq 2 ] || fail 'a folder without nccl-tests: wanted 2'
+
 # All of it ends in time: the step that would take too long is cut, those behind it are left out.
 # shellcheck disable=SC2016 # expanded by the stand-in
 printf '#!/bin/sh\n[ "$1" != --list ] && exec sleep 60\necho "bits 60"\necho "soak 600"\n' \
