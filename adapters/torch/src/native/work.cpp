@@ -320,7 +320,8 @@ bool work::wait(milliseconds timeout) {
     ended = ended && await(one, until);
   if (!ended && until == deadline_)
     expire();
-  TORCH_CHECK(ended || until == deadline_, "rondo: ", plan_.title, ": Operation timed out!");
+  TORCH_CHECK(ended || until == deadline_, "rondo: ", plan_.title, ": Operation timed out!",
+              awaited());
   std::unique_lock<std::mutex> hold(mutex_);
   cv_.wait(hold, [&] { return completed_; });
   if (exception_)
@@ -365,16 +366,22 @@ static std::string awaited_by(const channel &of, const struct rondo_ticket &call
   return "";
 }
 
-void work::expire() {
-  if (isCompleted() || is_expired_.exchange(true))
-    return;
-  const auto &to = sought_.to ? sought_.to : parts_.front().to;
+// Whom the first of its calls that has not ended waits for.
+std::string work::awaited() const {
   std::string whom;
-  for (part &one : parts_)
+  for (const part &one : parts_)
     if (!one.is_counted && whom.empty()) {
       whom = awaited_by(*one.to, one.ticket);
       whom = whom.empty() ? missing_from(*one.to, one.ticket) : whom;
     }
+  return whom;
+}
+
+void work::expire() {
+  if (isCompleted() || is_expired_.exchange(true))
+    return;
+  const auto &to = sought_.to ? sought_.to : parts_.front().to;
+  std::string whom = awaited();
   (void)rondo_report(to->context, stderr, nullptr);
   note_failure(RONDO_ERR_TIMEOUT,
                "Timed out after " + std::to_string(plan_.timeout.count()) + "ms" + whom);

@@ -114,6 +114,7 @@ private:
   std::exception_ptr run_steps();
   std::exception_ptr failure();
   bool await(part &one, clock::time_point until);
+  std::string awaited() const;
   bool await_asleep(const part &one, clock::time_point until);
   void look();
 
