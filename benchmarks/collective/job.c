@@ -404,8 +404,9 @@ static int open_shared(struct job *job) {
     return setup->fleet ? RONDO_ERR_SYSTEM : RONDO_ERR_NO_MEMORY;
   job->arena = (struct rondo_bench_arena *)(job->shared + 1);
   if (job->first == 0) {
-    rondo_kit_barrier_init(&job->shared->barrier, setup->ranks);
-    rondo_bench_arena_init(job->arena, setup->ranks, setup->capacity);
+    uint32_t cores = setup->fleet ? rondo_kit_fleet_cores(setup->fleet) : rondo_kit_core_count();
+    rondo_kit_barrier_init(&job->shared->barrier, setup->ranks, cores);
+    rondo_bench_arena_init(job->arena, setup->ranks, setup->capacity, cores);
   }
   // After this nobody finds the memory unprepared.
   return setup->fleet ? rondo_kit_fleet_new_id(setup->fleet, &job->id, NULL)

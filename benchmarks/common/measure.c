@@ -8,9 +8,9 @@ size_t rondo_bench_arena_bytes(uint32_t rank_count, uint32_t capacity) {
   return sizeof(struct rondo_bench_arena) + sizeof(uint64_t) * rank_count * capacity;
 }
 
-void rondo_bench_arena_init(struct rondo_bench_arena *arena, uint32_t rank_count,
-                            uint32_t capacity) {
-  rondo_kit_barrier_init(&arena->barrier, rank_count);
+void rondo_bench_arena_init(struct rondo_bench_arena *arena, uint32_t rank_count, uint32_t capacity,
+                            uint32_t cores) {
+  rondo_kit_barrier_init(&arena->barrier, rank_count, cores);
   arena->rank_count = rank_count;
   arena->capacity = capacity;
   arena->iters = 0;

@@ -38,8 +38,8 @@ struct rondo_bench_arena {
 };
 
 size_t rondo_bench_arena_bytes(uint32_t rank_count, uint32_t capacity);
-void rondo_bench_arena_init(struct rondo_bench_arena *arena, uint32_t rank_count,
-                            uint32_t capacity);
+void rondo_bench_arena_init(struct rondo_bench_arena *arena, uint32_t rank_count, uint32_t capacity,
+                            uint32_t cores);
 
 // Called by every participant with the same schedule. Returns when all have done their
 // iterations, or when one has failed.

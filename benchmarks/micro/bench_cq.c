@@ -139,7 +139,7 @@ static double perform(const struct options *options, const struct cq_variant *va
   struct test t = {.options = options, .variant = variant, .quantity = quantity};
   uint32_t producers = quantity == STREAM ? options->producers : 1;
   struct rondo_kit_team team = {producers + 1, true, member_main, &t};
-  rondo_kit_barrier_init(&t.barrier, producers + 1);
+  rondo_kit_barrier_init(&t.barrier, producers + 1, rondo_kit_core_count());
   t.queues[0] = cq_create();
   t.queues[1] = cq_create();
   bool good = t.queues[0] && t.queues[1] && rondo_kit_team_run(&team) == 0 && t.lost == 0;

@@ -158,7 +158,7 @@ static struct rondo_bench_stats longest_of(struct bench *bench) {
 static json_t *measure(struct bench *bench) {
   struct rondo_kit_team team = {bench->ranks, true, rank_main, bench};
   atomic_store(&bench->status, RONDO_SUCCESS);
-  rondo_kit_barrier_init(&bench->barrier, bench->ranks);
+  rondo_kit_barrier_init(&bench->barrier, bench->ranks, rondo_kit_core_count());
   memset(bench->samples_ns, 0, sizeof(uint64_t) * bench->ranks * bench->iters);
   int status = rondo_unique_id_create(&bench->id);
   if (status == RONDO_SUCCESS)

@@ -145,8 +145,8 @@ int main(void) {
   ceiling.arena = aligned_alloc(128, (bytes + 127) / 128 * 128);
   if (!ceiling.arena)
     return 1;
-  rondo_bench_arena_init(ceiling.arena, RANKS, RONDO_BENCH_SERVE_CAPACITY);
-  rondo_kit_barrier_init(&ceiling.barrier, RANKS);
+  rondo_bench_arena_init(ceiling.arena, RANKS, RONDO_BENCH_SERVE_CAPACITY, rondo_kit_core_count());
+  rondo_kit_barrier_init(&ceiling.barrier, RANKS, rondo_kit_core_count());
   rondo_bench_serve_ready("hand-written, two threads");
   struct rondo_kit_team team = {RANKS, true, rank_main, &ceiling};
   int status = rondo_kit_team_run(&team);

@@ -157,6 +157,14 @@ static void serve(struct peer *p) {
   }
 }
 
+// Cores that all processes may use between them: mpirun may have bound each to its own.
+static uint32_t all_cores(void) {
+  struct rondo_kit_cores own = rondo_kit_cores_own();
+  struct rondo_kit_cores all;
+  MPI_Allreduce(&own, &all, sizeof all, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+  return rondo_kit_cores_number(&all);
+}
+
 static void share(struct peer *p, MPI_Win *window) {
   void *base;
   MPI_Aint bytes = (MPI_Aint)(sizeof(struct shared) + 128 +
@@ -172,9 +180,10 @@ static void share(struct peer *p, MPI_Win *window) {
   // Each process may map the window elsewhere, but by whole pages, so all align alike.
   p->shared = (struct shared *)(((uintptr_t)base + 127) / 128 * 128);
   p->arena = (struct rondo_bench_arena *)(p->shared + 1);
+  uint32_t cores = all_cores();
   if (p->rank == 0) {
-    rondo_kit_barrier_init(&p->shared->barrier, p->rank_count);
-    rondo_bench_arena_init(p->arena, p->rank_count, RONDO_BENCH_SERVE_CAPACITY);
+    rondo_kit_barrier_init(&p->shared->barrier, p->rank_count, cores);
+    rondo_bench_arena_init(p->arena, p->rank_count, RONDO_BENCH_SERVE_CAPACITY, cores);
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -183,7 +192,6 @@ int main(int argc, char **argv) {
   char what[MPI_MAX_LIBRARY_VERSION_STRING];
   int length, rank, rank_count;
   MPI_Win window;
-  rondo_kit_core_count(); // before the launcher's binding of this process could matter
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &rank_count);

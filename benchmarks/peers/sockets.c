@@ -20,6 +20,7 @@
 #include "benchmarks/common/serve.h"
 #include "benchmarks/peers/shared_file.h"
 #include "examples/kit/shape.h"
+#include "examples/kit/team.h"
 
 #define RANKS 2u
 #define TRIES 10000u // of connecting, a millisecond each
@@ -152,8 +153,9 @@ int main(void) {
   }
   p.arena = (struct rondo_bench_arena *)(p.shared + 1);
   if (rank == 0) {
-    rondo_kit_barrier_init(&p.shared->barrier, RANKS);
-    rondo_bench_arena_init(p.arena, RANKS, RONDO_BENCH_SERVE_CAPACITY);
+    uint32_t cores = rondo_kit_core_count();
+    rondo_kit_barrier_init(&p.shared->barrier, RANKS, cores);
+    rondo_bench_arena_init(p.arena, RANKS, RONDO_BENCH_SERVE_CAPACITY, cores);
   }
   p.fd = rank == 0 ? take_call(p.shared, &at) : call(p.shared, &at);
   if (p.fd < 0 || setsockopt(p.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))

@@ -400,7 +400,7 @@ static struct stage *stage_create(const struct demo_program *program,
   stage->outcome = outcome;
   stage->first = program->fleet ? rondo_kit_fleet_rank(program->fleet) : 0;
   stage->local = program->fleet ? 1 : ranks;
-  rondo_kit_barrier_init(&stage->barrier, stage->local);
+  rondo_kit_barrier_init(&stage->barrier, stage->local, rondo_kit_core_count());
   sem_init(&stage->left, 0, 0);
   bool complete = true;
   for (uint32_t r = stage->first; r < stage->first + stage->local; r++) {

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "examples/kit/fleet.h"
-#include "examples/kit/team.h"
 
 #define SPINS 20000u
 #define YIELDS 2000u
@@ -40,12 +39,12 @@ static void relax(void) {
 #endif
 }
 
-void rondo_kit_barrier_init(struct rondo_kit_barrier *barrier, uint32_t count) {
+void rondo_kit_barrier_init(struct rondo_kit_barrier *barrier, uint32_t count, uint32_t cores) {
   atomic_init(&barrier->arrived, 0);
   atomic_init(&barrier->round, 0);
   atomic_init(&barrier->sleepers, 0);
   barrier->count = count;
-  barrier->spins = count <= rondo_kit_core_count() ? SPINS : 0;
+  barrier->spins = count <= cores ? SPINS : 0;
 }
 
 static void wait_for_change(struct rondo_kit_barrier *barrier, uint32_t round) {

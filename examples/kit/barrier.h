@@ -15,8 +15,8 @@ struct rondo_kit_barrier {
   uint32_t spins; // looks before yielding; 0 where participants outnumber cores
 };
 
-// Prepares a barrier for `count` participants; nobody may be in it.
-void rondo_kit_barrier_init(struct rondo_kit_barrier *barrier, uint32_t count);
+// Prepares a barrier for `count` participants, who may use `cores` cores between them; nobody may be in it.
+void rondo_kit_barrier_init(struct rondo_kit_barrier *barrier, uint32_t count, uint32_t cores);
 
 // Returns when all participants have called it. Looks, then yields, then sleeps. Where they are
 // processes of a fleet (fleet.h) and one of them is gone, it ends the program with status 1.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "examples/kit/clock.h"
+#include "examples/kit/team.h"
 
 #define PIECE_BYTES 1024u // that a rank says at once
 #define SLICE_NS (100 * (int64_t)RONDO_KIT_MILLISECOND_NS)
@@ -22,6 +23,7 @@ struct rondo_kit_fleet {
   struct rondo_context context;
   struct rondo_collective gather;
   uint32_t rank, count;
+  uint32_t cores;
   char *mine, *all; // pieces
   bool is_stuck;    // a gathering was given up
 };
@@ -52,6 +54,19 @@ static int complain(const struct rondo_kit_fleet *f, const char *call, int statu
   return status;
 }
 
+// Everybody's first words: that they are here, and where they may run.
+static int meet(struct rondo_kit_fleet *f) {
+  struct rondo_kit_cores cores = rondo_kit_cores_own();
+  struct rondo_kit_cores *all = calloc(f->count, sizeof *all);
+  int status = all ? rondo_kit_fleet_gather(f, &cores, all, sizeof cores, NULL)
+                   : complain(f, "memory", RONDO_ERR_NO_MEMORY);
+  for (uint32_t r = 0; r < f->count && status == RONDO_SUCCESS; r++)
+    rondo_kit_cores_add(&cores, &all[r]);
+  f->cores = rondo_kit_cores_number(&cores);
+  free(all);
+  return status;
+}
+
 static int join(struct rondo_kit_fleet *f, struct rondo_config *config) {
   config->report_on_timeout = 0;
   f->mine = calloc(1, PIECE_BYTES);
@@ -62,11 +77,9 @@ static int join(struct rondo_kit_fleet *f, struct rondo_config *config) {
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_collective_desc d = rondo_all_gather(1, PIECE_BYTES, RONDO_UINT8);
-  char ready = 1;
-  char all[RONDO_MAX_RANKS];
   status = complain(f, "rondo_register", rondo_register(f->context, &d, &f->gather));
   if (status == RONDO_SUCCESS)
-    status = rondo_kit_fleet_gather(f, &ready, all, 1, NULL);
+    status = meet(f);
   if (status != RONDO_SUCCESS)
     (void)rondo_destroy(f->context, RONDO_DESTROY_ABORT, LEAVE_NS);
   return status;
@@ -115,6 +128,7 @@ void rondo_kit_fleet_close(struct rondo_kit_fleet *f) {
 
 uint32_t rondo_kit_fleet_rank(const struct rondo_kit_fleet *f) { return f->rank; }
 uint32_t rondo_kit_fleet_count(const struct rondo_kit_fleet *f) { return f->count; }
+uint32_t rondo_kit_fleet_cores(const struct rondo_kit_fleet *f) { return f->cores; }
 
 // -------------------------------------------------------------------- saying ---
 

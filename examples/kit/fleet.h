@@ -25,6 +25,9 @@ void rondo_kit_fleet_close(struct rondo_kit_fleet *fleet); // null is nothing
 
 uint32_t rondo_kit_fleet_rank(const struct rondo_kit_fleet *fleet);
 uint32_t rondo_kit_fleet_count(const struct rondo_kit_fleet *fleet);
+// Cores that its processes may use between them, if they are on one machine: a launcher may have bound
+// each to its own.
+uint32_t rondo_kit_fleet_cores(const struct rondo_kit_fleet *fleet);
 
 // Gives every rank what all have said, in their order: `bytes` each. Waits for all, and says on stderr
 // what is wrong if one is lost. `stop` (may be null) is asked now and then; once it is true, the others

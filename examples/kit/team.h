@@ -17,6 +17,16 @@ struct rondo_kit_crew; // a team that has been started
 // Cores that this process may use, at least 1.
 uint32_t rondo_kit_core_count(void);
 
+// The cores that a process may use, to be put together with those of other processes of the machine.
+struct rondo_kit_cores {
+  uint64_t words[16]; // core c is bit c % 64 of word c / 64; cores beyond are left out
+};
+
+// Those of this process.
+struct rondo_kit_cores rondo_kit_cores_own(void);
+void rondo_kit_cores_add(struct rondo_kit_cores *cores, const struct rondo_kit_cores *others);
+uint32_t rondo_kit_cores_number(const struct rondo_kit_cores *cores); // at least 1
+
 // Binds the calling thread to the `index`-th core that the process may use, modulo their number.
 // Where the system refuses, the thread stays unbound.
 void rondo_kit_pin(uint32_t index);
