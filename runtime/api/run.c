@@ -45,9 +45,11 @@ static int is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t 
 // Whether the device can use a buffer.
 static int check_reach(const struct rondo_rank *rank, const struct rondo_coll *coll,
                        const void *memory, uint64_t bytes) {
-  char why[RONDO_WHY_BYTES] = "";
   const struct rondo_driver *driver = rank->device->driver;
-  if (!driver->check || driver->check(rank->device, memory, bytes, why) == RONDO_SUCCESS)
+  if (!driver->check)
+    return RONDO_SUCCESS;
+  char why[RONDO_WHY_BYTES] = "";
+  if (driver->check(rank->device, memory, bytes, why) == RONDO_SUCCESS)
     return RONDO_SUCCESS;
   return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: rank %u cannot use a buffer: %s",
                           (unsigned long long)coll->desc.id, rank->cfg.rank, why);
