@@ -69,6 +69,14 @@ static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
   return moved;
 }
 
+// 1 if threads have helped the daemon since this worker looked last.
+static int was_helped(struct rondo_host_block *block) {
+  uint64_t helped = rondo_load_relaxed_u64(&block->daemon->helped);
+  int changed = helped != block->helped_seen;
+  block->helped_seen = helped;
+  return changed;
+}
+
 // One pass of a worker over its blocks; what it saw is added to `seen`.
 static void worker_pass(struct rondo_host_worker *w, int also_helped, struct worker_view *seen) {
   memset(seen, 0, sizeof *seen);
@@ -78,13 +86,16 @@ static void worker_pass(struct rondo_host_worker *w, int also_helped, struct wor
   for (uint32_t i = 0; i < w->block_count; i++) {
     struct rondo_host_block *block = w->blocks[i];
     struct rondo_host_daemon *d = block->daemon;
-    if (rondo_load_seq_cst_u64(&d->base.outstanding) == 0 &&
-        !d->base.needs_service(d->base.owner) &&
+    int is_idle =
+        rondo_load_seq_cst_u64(&d->base.outstanding) == 0 && !d->base.needs_service(d->base.owner);
+    if (is_idle &&
         rondo_load_relaxed_u64(&block->launches) == rondo_load_relaxed_u64(&block->leaves))
       continue;
     seen->unfinished = 1;
-    if (!also_helped && rondo_load_relaxed_u32(&d->helpers))
-      continue; // left to the threads that wait
+    // Left to the threads that wait. Between two runs there are none, and a worker that kept the idle
+    // block company would take their core from them.
+    if (!also_helped && (rondo_load_relaxed_u32(&d->helpers) || (is_idle && was_helped(block))))
+      continue;
     seen->moved |= visit_block(block, now_ns);
     if (rondo_load_relaxed_u64(&block->launches) != rondo_load_relaxed_u64(&block->leaves))
       seen->resident = 1;
@@ -128,12 +139,14 @@ static void *worker_main(void *arg) {
   int after_tick = 0;
   while (!rondo_load_acquire_u32(&w->stop)) {
     uint32_t signal = rondo_load_acquire_u32(&w->signal); // H4
-    worker_pass(w, after_tick, &seen);
+    int is_tick = after_tick;
+    worker_pass(w, is_tick, &seen);
     after_tick = 0;
     if (seen.moved) {
       fruitless = 0;
       idle_since_ns = 0;
-      tick_ns = TICK_MIN_NS;
+      if (!is_tick)
+        tick_ns = TICK_MIN_NS;
       continue;
     }
     if (seen.resident) {

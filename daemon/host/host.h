@@ -29,6 +29,7 @@ struct rondo_host_block {
   uint64_t next_start_ns; // not before this, unless a new entry has come
   uint64_t pause_ns;      // before the next start if this launch was fruitless
   uint64_t progress_mark; // ended + primitives when it was started
+  uint64_t helped_seen;   // the worker's: `helped` of the daemon when it looked last
   struct rondo_block core;
 };
 
