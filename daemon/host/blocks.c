@@ -7,6 +7,7 @@
 
 // Steps that one drive takes at most, so that owners change often enough.
 #define STEPS_PER_DRIVE 4
+#define STUCK_STEPS 8u // ... while it is stuck and somebody has nothing else to do
 
 int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
                              uint32_t capacity) {
@@ -100,7 +101,31 @@ static void note_copies(struct rondo_host_block *block) {
     rondo_store_relaxed_u32(&block->copies_bytes, bytes);
 }
 
-int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns) {
+// Steps a block that is there until nothing moves or it has been given steps enough. Returns 1 if it
+// moved; the result of the last step is written to `result`.
+static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_awaited,
+                      int *result) {
+  uint64_t ended = block->core.counters.ended;
+  uint32_t patience = is_awaited ? STUCK_STEPS : 0;
+  uint32_t steps = 0;
+  int moved = 0;
+  while (steps < STEPS_PER_DRIVE && !(is_awaited && block->core.counters.ended != ended)) {
+    *result = rondo_block_step(&block->core, now_ns);
+    if (*result == RONDO_STEP_PROGRESSED) {
+      moved = 1;
+      steps++;
+    } else if (*result == RONDO_STEP_BLOCKED && patience) {
+      patience--;
+    } else {
+      break;
+    }
+  }
+  if (block->core.counters.ended != ended)
+    rondo_store_relaxed_u64(&block->daemon->base.ended_ns, now_ns);
+  return moved;
+}
+
+int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited) {
   if (!block->core.resident) {
     if (!should_start(block, now_ns))
       return RONDO_STEP_IDLE;
@@ -110,17 +135,8 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns) {
     tell(block, RONDO_NOTE_STARTED);
     rondo_block_start(&block->core, now_ns);
   }
-  uint64_t ended = block->core.counters.ended;
   int result = RONDO_STEP_IDLE;
-  int moved = 0;
-  for (int i = 0; i < STEPS_PER_DRIVE; i++) {
-    result = rondo_block_step(&block->core, now_ns);
-    if (result != RONDO_STEP_PROGRESSED)
-      break;
-    moved = 1;
-  }
-  if (block->core.counters.ended != ended)
-    rondo_store_relaxed_u64(&block->daemon->base.ended_ns, now_ns);
+  int moved = step_often(block, now_ns, is_awaited, &result);
   if (!block->core.resident)
     block_left(block, now_ns);
   if (moved)

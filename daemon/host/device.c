@@ -61,7 +61,7 @@ static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
   struct rondo_host_daemon *d = block->daemon;
   int moved = 0;
   if (rondo_host_try_own(block)) {
-    moved = rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
+    moved = rondo_host_drive(block, now_ns, 0) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
   }
   if (d->base.needs_service(d->base.owner))

@@ -9,8 +9,8 @@
 #include "daemon/host/device.h"
 #include "daemon/driver/futex.h"
 
-#define JOIN_AFTER 16           // fruitless rounds before a helper counts itself as active
-#define STEAL_AFTER 64          // ... before it looks at other ranks' blocks
+#define JOIN_AFTER 8            // fruitless rounds before a helper counts itself as active
+#define STEAL_AFTER 32          // ... before it looks at other ranks' blocks
 #define SLEEP_AFTER_NS 1000000u // time without progress before it sleeps, with a core to itself
 #define CROWDED_SLEEP_NS 50000u // ... and without one; until then it yields
 #define SLEEP_MAX_NS 500000u
@@ -45,14 +45,18 @@ static int forward(struct rondo_host_daemon *d, int stays) {
   return d->base.forward && d->base.forward(d->base.owner, stays);
 }
 
+// 1 if others may be waiting for this core.
+static int must_share_core(void) { return rondo_host_is_crowded() || rondo_host_is_contended(); }
+
 // Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved.
 static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
+  int is_awaited = d->core.block_count == 1 && !must_share_core();
   int moved = 0;
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     struct rondo_host_block *block = &d->blocks[i];
     if (!rondo_host_try_own(block))
       continue;
-    moved |= rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
+    moved |= rondo_host_drive(block, now_ns, is_awaited) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
   }
   if (d->base.needs_service(d->base.owner))
@@ -80,7 +84,7 @@ static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemo
     if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0 || is_better_left(block) ||
         !rondo_host_try_own(block))
       continue;
-    moved |= rondo_host_drive(block, now_ns) == RONDO_STEP_PROGRESSED;
+    moved |= rondo_host_drive(block, now_ns, 0) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
     if (d->base.needs_service(d->base.owner))
       moved |= d->base.service(d->base.owner);
@@ -109,6 +113,8 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, 1); // H6
   // Who leaves from here on sees a sleeper; what others left before is found in this round.
   uint64_t now_ns = rondo_now_ns();
+  // Who ended a run and saw no waiter counted it before: what it ended is seen here.
+  (void)rondo_load_seq_cst_u64(&d->base.outstanding); // H7
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns) && !forward(d, 0))
     rondo_futex_wait(&d->done_word, word, limit_ns < SLEEP_MAX_NS ? limit_ns : SLEEP_MAX_NS);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
@@ -117,9 +123,10 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
 }
 
 void rondo_host_done(struct rondo_host_daemon *d) {
+  if (!rondo_load_seq_cst_u32(&d->done_waiters)) // H7
+    return;
   rondo_fetch_add_seq_cst_u32(&d->done_word, 1);
-  if (rondo_load_seq_cst_u32(&d->done_waiters))
-    rondo_futex_wake_all(&d->done_word);
+  rondo_futex_wake_all(&d->done_word);
 }
 
 // Wakes the threads that sleep in rondo_host_help for one rank of this worker. Returns 1 if there
@@ -180,7 +187,7 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
   if (now_ns - h->moved_ns > (crowded ? CROWDED_SLEEP_NS : SLEEP_AFTER_NS))
     return 1;
   // Asleep it would not be woken by another process: it yields for as long as it would have spun.
-  if (crowded || rondo_host_is_contended())
+  if (must_share_core())
     sched_yield();
   else
     rondo_relax();

@@ -70,9 +70,12 @@ void rondo_host_blocks_destroy(struct rondo_host_daemon *d);
 int rondo_host_try_own(struct rondo_host_block *block);
 void rondo_host_disown(struct rondo_host_block *block);
 
-// Starts the block if it has left and there is reason to, and steps it a few
-// times. The caller owns it. Returns enum rondo_step_result; IDLE also when it was not started.
-int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns);
+// Starts the block if it has left and there is reason to, and steps it a few times. `is_awaited`:
+// the caller waits for a run of it, with a core to itself. Then it comes back when a run has ended, and is
+// stepped several times also while it is stuck: what it waits for is often about to come, and a step
+// costs less than a turn of the caller. The caller owns it. Returns enum rondo_step_result; IDLE also
+// when it was not started.
+int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited);
 
 // ------------------------------------------------------------------ device ---
 

@@ -172,7 +172,7 @@ static void tell_ended(struct rondo_rank *rank, uint64_t ended) {
     ssize_t written = write(rank->event_fd, &ended, sizeof ended);
     (void)written;
   }
-  rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended);
+  rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended); // H7
   rank->daemon->driver->done(rank->daemon);
 }
 

@@ -86,7 +86,7 @@ static int drive(struct explore_machine *m, uint32_t rank, uint32_t index) {
   if (!rondo_host_try_own(block))
     return 0;
   m->driving = block;
-  int result = rondo_host_drive(block, m->now_ns);
+  int result = rondo_host_drive(block, m->now_ns, 0);
   m->driving = outer;
   trace_drive(m, block, rank, result);
   rondo_host_disown(block);

@@ -22,13 +22,14 @@
  *
  * Proved: `finished` under weak fairness, the assertions, and that nobody but the parked worker
  * is left waiting at the end. SPIN knows one memory order, the sequentially consistent one, which
- * is what H3 and H4 have; twins that exchange two accesses show what a weaker order would allow.
+ * is what H3, H4 and H7 have; twins that exchange two accesses show what a weaker order would allow.
  *
  * Twins that must fail:
  *   NO_RECHECK        the worker parks deep without looking again after it said so
  *   EARLY_STATE       the submitter reads the worker's state before it counts its run
  *   LATE_SNAPSHOT     the worker reads the signal after its last look
  *   LATE_DONE_WORD    a helper reads the done word after its last look
+ *   EARLY_WAITERS     who takes a completion looks for waiters before it has taken it
  *   UNCOUNTED_RUNS    runs are counted after they are pushed
  *   REWIND_ON_START   a block that comes back begins at the front of its task queue, even if it
  *                     left before it had been round it
@@ -52,6 +53,9 @@ byte outstanding; /* H3 */
 byte state;       /* H3: of the worker */
 byte signal;      /* H4 */
 byte done_word, done_waiters, helpers;
+#ifdef EARLY_WAITERS
+byte early_waiters;
+#endif
 bool worker_sleeps, helper_sleeps;
 
 /* The rank's: guarded by the lock. */
@@ -141,6 +145,9 @@ inline begin_run(c, urgent, seen) {
 
 /* rondo_rank_service: never waits for the lock. */
 inline service(moved, c) {
+#ifdef EARLY_WAITERS
+  early_waiters = done_waiters;
+#endif
   if
   :: atomic {
       NEEDS_SERVICE && !locked ->
@@ -163,14 +170,16 @@ inline service(moved, c) {
     };
     if
     :: c != NONE ->
-      atomic { moved = true; c = 0; assert(outstanding > 0); outstanding-- };
-      done_word++;
-      atomic {
-        if
-        :: done_waiters > 0 -> helper_sleeps = false
-        :: else
-        fi
-      }
+      atomic { moved = true; assert(outstanding > 0); outstanding-- }; /* H7 */
+#ifdef EARLY_WAITERS
+      c = early_waiters;
+#else
+      c = done_waiters; /* H7 */
+#endif
+      if
+      :: atomic { c > 0 -> c = 0; done_word++ }; helper_sleeps = false
+      :: c == 0
+      fi
     :: atomic { else -> c = 0 }
     fi
   :: else
