@@ -27,12 +27,12 @@
 #include "queues/platform/platform.h"
 
 struct rondo_sqe {
-  uint32_t mark;        // sequence number + 1; set by push
-  uint32_t collective;  // index in the daemon's table
-  uint64_t run;         // number of the run, from 1
-  uint64_t send, recv;  // addresses of the buffers
-  uint32_t generation;  // of the table entry
-  uint32_t block_count; // blocks that take part
+  uint32_t mark;           // sequence number + 1; set by push
+  uint32_t collective;     // index in the daemon's table
+  uint64_t run;            // number of the run, from 1
+  uint64_t send, recv;     // addresses of the buffers
+  uint32_t generation;     // of the table entry
+  uint32_t block_count;    // blocks that take part
   uint64_t stream, ticket; // what ties the run to a stream: struct rondo_task_run
   uint64_t reserved;
 };

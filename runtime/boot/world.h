@@ -46,9 +46,9 @@ struct rondo_world {
   struct rondo_device **others; // likewise: those of later ranks
   uint32_t other_count;
   struct rondo_pool pool;
-  struct rondo_journals journals; // of communicators
+  struct rondo_journals journals;     // of communicators
   struct rondo_departures departures; // likewise
-  struct rondo_comm_end *failing; // communicators whose collectives have to fail yet
+  struct rondo_comm_end *failing;     // communicators whose collectives have to fail yet
   int is_failing;
   void *meetings; // tree (search.h) of struct rondo_meeting, by id
   // Of a job that reaches beyond this process: peers.h.

@@ -7,6 +7,7 @@
 #include <time.h>
 
 // Its own way to save contexts, not the host's.
+// NOLINTNEXTLINE(readability-identifier-naming): the name of the function that it stands for
 #define rondo_context_save save_context
 
 #include "daemon/cuda/launch_core.h"
