@@ -190,7 +190,7 @@ static void await_forgotten(uint32_t rank, uint32_t coll) {
 // Launches are put into the streams without waiting for earlier ones.
 static void a_graph_is_replayed_ten_thousand_times(void **state) {
   (void)state;
-  uint32_t launches = (uint32_t)rondo_test_load(10000, 200);
+  uint32_t launches = (uint32_t)rondo_test_load(10000, 500);
   CUgraphExec exec[RANKS];
   for (uint32_t r = 0; r < RANKS; r++)
     exec[r] = graph_of(r, 0);
