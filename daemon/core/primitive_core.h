@@ -21,7 +21,7 @@ enum rondo_attempt {
 struct rondo_chunk_view {
   const struct rondo_plan_op *op;
   uint64_t count, bytes; // of the chunk
-  const void *local;     // in the user's send buffer
+  const void *local;     // in the user's send buffer; with RESULT in the receive buffer
   void *out;             // in the user's receive buffer
   const void *incoming;  // payload of what was received, or null
 };
@@ -70,8 +70,10 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
     out_at = rondo_chunk_offset(c, span, chunk, op->primitive & RONDO_PRIM_OUT_BASE);
   }
   v->bytes = v->count * c->fixed.elem_bytes;
-  v->local = (const void *)(uintptr_t)(c->state.run.send + in_at);
   v->out = (void *)(uintptr_t)(c->state.run.recv + out_at);
+  v->local = (const void *)(uintptr_t)(c->state.run.send + in_at);
+  if (op->primitive & RONDO_PRIM_RESULT)
+    v->local = v->out;
   v->incoming = NULL;
 }
 
@@ -79,21 +81,25 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
 RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
                                   const struct rondo_chunk_view *v, void *dst, void *second) {
   int final = (v->op->primitive & RONDO_PRIM_FINAL) != 0;
-  const struct rondo_reduction *r = &c->fixed.reduction;
+  struct rondo_reduction r = c->fixed.reduction;
+  if (v->op->primitive & RONDO_PRIM_RESULT)
+    r.scale = 0; // each contribution was multiplied by its own rank
   if (v->op->primitive & RONDO_PRIM_REDUCE)
-    rondo_move_reduce(r, dst, second, v->local, v->incoming, v->count, final);
+    rondo_move_reduce(&r, dst, second, v->local, v->incoming, v->count, final);
   else if (v->op->primitive & RONDO_PRIM_RECV)
     rondo_move_copy(dst, second, v->incoming, v->bytes);
   else
-    rondo_move_scale(r, dst, second, v->local, v->count, final);
+    rondo_move_scale(&r, dst, second, v->local, v->count, final);
 }
 
 // The memory that the chunk can be passed on as a reference to, because nobody changes it until it
-// is consumed: an unscaled send buffer, or the receive buffer after COPY. Null: it must be copied.
+// is consumed: an unscaled send buffer, or the receive buffer after COPY or as the RESULT. Null: it must
+// be copied.
 RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
                                            const struct rondo_chunk_view *v) {
   const void *memory = v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
-  if (!(v->op->primitive & RONDO_PRIM_RECV) && !c->fixed.reduction.scale)
+  int is_result = (v->op->primitive & RONDO_PRIM_RESULT) != 0;
+  if (!(v->op->primitive & RONDO_PRIM_RECV) && (is_result || !c->fixed.reduction.scale))
     memory = v->local;
   return memory && rondo_connector_may_refer(&c->state.send, memory, v->bytes) ? memory : NULL;
 }

@@ -19,7 +19,9 @@ enum {
   RECV_COPY_SEND = RONDO_PRIM_RECV | RONDO_PRIM_COPY | RONDO_PRIM_SEND,
   RECV_REDUCE_SEND = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_SEND,
   RECV_REDUCE_COPY = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY,
-  RECV_REDUCE_COPY_SEND = RECV_REDUCE_COPY | RONDO_PRIM_SEND
+  RECV_REDUCE_COPY_SEND = RECV_REDUCE_COPY | RONDO_PRIM_SEND,
+  RECV_REDUCE_RESULT = RECV_REDUCE_COPY | RONDO_PRIM_RESULT,
+  SEND_RESULT = RONDO_PRIM_SEND | RONDO_PRIM_RESULT
 };
 
 // Position `steps` places further round the ring; `steps` may be up to `n`.
@@ -154,6 +156,15 @@ static void ring_broadcast_build(const struct rondo_plan_request *q, struct rond
     op_append(plan, last ? RECV_COPY : RECV_COPY_SEND, 1, 0);
 }
 
+// The chain of two has nothing to go along: both send, and both reduce, in one hop. In place each writes
+// over what the other may not have read yet, so what is sent must be a copy. Both have the same bits,
+// because no reduction of two depends on their order (docs/numerics.md).
+static void exchange_build(uint32_t rank, struct rondo_plan *plan) {
+  ring_peers_set(plan, rank, 2);
+  op_append(plan, SEND, 1, 0);
+  op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, 1, 0);
+}
+
 // Reduces along 0 → 1 → … → n-1, then goes on round the ring with the finished value,
 // n-1 → 0 → … → n-2: one send peer and one recv peer do for both halves.
 static void chain_all_reduce_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
@@ -239,7 +250,100 @@ static void send_recv_build(const struct rondo_plan_request *q, struct rondo_pla
   }
 }
 
+// Everybody's chunk to everybody, as in an all-to-all.
+static void direct_all_gather_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  plan->send = others_upwards(rank, n);
+  plan->recv = others_downwards(rank, n);
+  walk_append(plan, SEND | RONDO_PRIM_IN_BASE, n - 1, rank, 0);
+  op_append(plan, COPY | RONDO_PRIM_IN_BASE, 1, rank);
+  walk_append(plan, RECV_COPY, n - 1, ring_before(rank, 1, n), n - 1);
+}
+
+static void direct_broadcast_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  if (q->rank != q->root) {
+    recv_peer_set(plan, q->root);
+    op_append(plan, RECV_COPY, 1, 0);
+    return;
+  }
+  plan->send = others_upwards(q->root, q->nranks);
+  walk_append(plan, SEND, q->nranks - 1, 0, 0);
+  op_append(plan, COPY, 1, 0);
+}
+
+// Reduces what comes from the recv peers, in their order. The first is reduced with the own input, the
+// others with what the receive buffer then holds.
+static void direct_reduce_append(struct rondo_plan *plan, int base, uint32_t chunk) {
+  uint32_t others = plan->recv.count;
+  int last = RONDO_PRIM_FINAL | base;
+  walk_append(plan, RECV_REDUCE_COPY | (others == 1 ? last : base), 1, chunk, 0);
+  if (others == 1)
+    return;
+  if (others > 2) {
+    walk_append(plan, RECV_REDUCE_RESULT | base, others - 2, chunk, 0);
+    plan->ops[plan->op_count - 1].recv_peer = 1;
+  }
+  walk_append(plan, RECV_REDUCE_RESULT | last, 1, chunk, 0);
+  plan->ops[plan->op_count - 1].recv_peer = (uint16_t)(others - 1);
+}
+
+static void direct_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  if (q->rank != q->root) {
+    send_peer_set(plan, q->root);
+    op_append(plan, SEND, 1, 0);
+    return;
+  }
+  plan->recv = others_upwards(q->root, q->nranks);
+  direct_reduce_append(plan, 0, 0);
+}
+
+// To rank 0 and back from there: the order of the chain, so the bits of the chain.
+static void direct_all_reduce_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  if (rank != 0) {
+    send_peer_set(plan, 0);
+    recv_peer_set(plan, 0);
+    op_append(plan, SEND, 1, 0);
+    op_append(plan, RECV_COPY, 1, 0);
+    return;
+  }
+  plan->recv = others_upwards(0, n);
+  plan->send = others_upwards(0, n);
+  direct_reduce_append(plan, 0, 0);
+  walk_append(plan, SEND_RESULT, n - 1, 0, 0);
+}
+
+static void direct_reduce_scatter_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+  plan->send = others_upwards(rank, n);
+  plan->recv = others_upwards(rank, n);
+  walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1);
+  direct_reduce_append(plan, RONDO_PRIM_OUT_BASE, rank);
+}
+
+// The kinds that have a ring too.
+static bool direct_of_ring_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  switch (q->kind) {
+  case RONDO_ALL_REDUCE:
+    direct_all_reduce_build(q->rank, q->nranks, plan);
+    return true;
+  case RONDO_REDUCE:
+    direct_reduce_build(q, plan);
+    return true;
+  case RONDO_REDUCE_SCATTER:
+    direct_reduce_scatter_build(q->rank, q->nranks, plan);
+    return true;
+  case RONDO_ALL_GATHER:
+    direct_all_gather_build(q->rank, q->nranks, plan);
+    return true;
+  case RONDO_BROADCAST:
+    direct_broadcast_build(q, plan);
+    return true;
+  default:
+    return false;
+  }
+}
+
 static void direct_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  if (direct_of_ring_build(q, plan))
+    return;
   if (q->kind == RONDO_SEND_RECV)
     send_recv_build(q, plan);
   else if (q->kind == RONDO_GATHER)
@@ -293,17 +397,29 @@ static bool is_by_rank(int kind) {
          kind == RONDO_SCATTER;
 }
 
+static bool has_algorithm(int kind, int algorithm) {
+  if (algorithm == RONDO_ALGORITHM_CHAIN)
+    return kind == RONDO_ALL_REDUCE;
+  if (algorithm == RONDO_ALGORITHM_DIRECT)
+    return kind != RONDO_BARRIER;
+  return algorithm == algorithm_of(kind);
+}
+
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
   if (request == NULL || plan == NULL || !request_is_valid(request))
     return RONDO_ERR_INVALID;
-  bool chain = request->algorithm == RONDO_ALGORITHM_CHAIN && request->kind == RONDO_ALL_REDUCE;
-  if (!chain && request->algorithm != algorithm_of(request->kind))
+  bool chain = request->algorithm == RONDO_ALGORITHM_CHAIN;
+  if (!has_algorithm(request->kind, request->algorithm))
     return RONDO_ERR_UNSUPPORTED;
   memset(plan, 0, sizeof(*plan));
   plan->nranks = request->nranks;
-  plan->chunk_count = !chain && is_by_rank(request->kind) ? request->nranks : 1;
+  plan->by_value = (uint32_t)rondo_plan_is_by_value(request->algorithm, request->nranks);
+  bool whole = request->kind == RONDO_ALL_REDUCE && request->algorithm != RONDO_ALGORITHM_RING;
+  plan->chunk_count = !whole && is_by_rank(request->kind) ? request->nranks : 1;
   if (request->nranks == 1)
     single_build(request, plan);
+  else if (chain && request->nranks == 2)
+    exchange_build(request->rank, plan);
   else if (chain)
     chain_all_reduce_build(request->rank, request->nranks, plan);
   else if (request->algorithm == RONDO_ALGORITHM_RING)
@@ -322,7 +438,14 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
   return round ? 2 : 1;
 }
 
+int rondo_plan_is_by_value(int algorithm, uint32_t nranks) {
+  return algorithm == RONDO_ALGORITHM_CHAIN && nranks == 2;
+}
+
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
+  bool few = nranks > 2 && nranks <= RONDO_PLAN_DIRECT_MAX_RANKS;
+  if (few && bytes <= RONDO_PLAN_DIRECT_MAX_BYTES && kind != RONDO_BARRIER)
+    return RONDO_ALGORITHM_DIRECT;
   if (kind == RONDO_ALL_REDUCE && nranks > 1 && bytes <= RONDO_PLAN_CHAIN_MAX_BYTES)
     return RONDO_ALGORITHM_CHAIN;
   return algorithm_of(kind);

@@ -29,9 +29,19 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 // All-reduces up to this size use the chain. To be tuned by measurements.
 #define RONDO_PLAN_CHAIN_MAX_BYTES 8192u
 
-// The algorithm to use: the chain for all-reduces so small that latency decides, the ring for larger
-// ones, and for each other kind the one that it has. Pure, and the same on every rank.
+// What the descriptor counts up to this size goes straight from rank to rank, in groups of three to so
+// many ranks.
+#define RONDO_PLAN_DIRECT_MAX_BYTES 8192u
+#define RONDO_PLAN_DIRECT_MAX_RANKS 16u
+
+// The algorithm to use: where latency decides, straight from rank to rank in groups of few, and the
+// chain for all-reduces of others; the ring for what is larger; and for each other kind the one that it
+// has. `bytes` is what the descriptor counts. Pure, and the same on every rank.
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks);
+
+// 1 if what these plans send is written over before the peer is known to have read it, so that
+// connectors must not pass references.
+int rondo_plan_is_by_value(int algorithm, uint32_t nranks);
 
 // 1 if the kind has a root, which decides who sends or receives what.
 int rondo_plan_is_rooted(int kind);

@@ -13,19 +13,23 @@
 #include <stdint.h>
 
 // What a primitive does with one chunk. `local` is this rank's part of the send
-// buffer, `incoming` what the recv connector holds; the value is
+// buffer (with RESULT: what the receive buffer holds so far), `incoming` what the recv connector
+// holds; the value is
 //   incoming op local   with RECV | REDUCE,
 //   incoming            with RECV,
 //   local               without RECV.
 // The chunks of a barrier are empty: its slots are signals, and RECV alone takes one.
 enum rondo_primitive {
-  RONDO_PRIM_RECV = 1,     // take a slot from the recv connector
-  RONDO_PRIM_REDUCE = 2,   // reduce it with the local chunk; needs RECV
-  RONDO_PRIM_COPY = 4,     // put the value into the receive buffer
-  RONDO_PRIM_SEND = 8,     // put the value into the send connector
-  RONDO_PRIM_FINAL = 16,   // the value is the finished result: apply the reduction's last step
-  RONDO_PRIM_IN_BASE = 32, // the send buffer holds only this chunk: ignore the chunk index there
-  RONDO_PRIM_OUT_BASE = 64 // the receive buffer holds only this chunk: likewise
+  RONDO_PRIM_RECV = 1,      // take a slot from the recv connector
+  RONDO_PRIM_REDUCE = 2,    // reduce it with the local chunk; needs RECV
+  RONDO_PRIM_COPY = 4,      // put the value into the receive buffer
+  RONDO_PRIM_SEND = 8,      // put the value into the send connector
+  RONDO_PRIM_FINAL = 16,    // the value is the finished result: apply the reduction's last step
+  RONDO_PRIM_IN_BASE = 32,  // the send buffer holds only this chunk: ignore the chunk index there
+  RONDO_PRIM_OUT_BASE = 64, // the receive buffer holds only this chunk: likewise
+  RONDO_PRIM_RESULT =
+      128 // `local` is what earlier ops have put into the receive buffer: with RECV |
+          // REDUCE | COPY the next contribution is added, SEND alone passes it on
 };
 
 #define RONDO_PLAN_MAX_OPS 8u
@@ -53,7 +57,7 @@ enum rondo_algorithm {
   RONDO_ALGORITHM_CHAIN = 1, // all-reduce only: reduce along the ring, then broadcast on round it
   RONDO_ALGORITHM_DIRECT =
       2, // from each rank straight to each that gets something of it: send-recv,
-         // all-to-all, all-to-all-v, gather, scatter
+         // all-to-all, all-to-all-v, gather, scatter; what is small of the kinds of the ring
   RONDO_ALGORITHM_DISSEMINATION = 3 // barrier only: signals to distances 1, 2, 4, …
 };
 #define RONDO_ALGORITHM_COUNT 4
@@ -70,7 +74,7 @@ struct rondo_plan {
   uint32_t op_count;
   uint32_t chunk_count; // chunks of a loop: nranks, or 1
   uint32_t nranks;
-  uint32_t reserved; // zero
+  uint32_t by_value; // 1: slots carry what is sent, never references to it
   struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS];
 };

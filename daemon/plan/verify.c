@@ -29,7 +29,8 @@ struct symbol {
 // One chunk of a user's buffer in the current loop.
 struct place {
   bool filled;  // holds a symbol
-  bool written; // by an op of this loop
+  bool begun;   // by an op of this loop, and still to be added to
+  bool written; // by an op of this loop, for good
   struct symbol symbol;
 };
 
@@ -223,6 +224,10 @@ static struct rank_set wanted_set(const struct rondo_plan_verify_case *what, uin
   return set;
 }
 
+static uint32_t chunk_of(const struct rondo_plan_op *op, uint32_t repeat) {
+  return (uint32_t)((op->first_chunk + (uint64_t)repeat * op->chunk_stride) % op->chunk_count);
+}
+
 static uint32_t input_index(const struct step *step) {
   return step->op->primitive & RONDO_PRIM_IN_BASE ? 0 : step->at.chunk;
 }
@@ -236,24 +241,43 @@ static bool input_read(const struct machine *m, const struct step *step, struct 
   uint32_t rank = step->at.rank, index = input_index(step);
   if (index >= input_count(m->what, rank))
     return rondo_plan_verify_fault(m->report, step->at, "reads beyond the send buffer");
-  *symbol = m->members[rank].places[input_place(m->what, rank, index)].symbol;
+  const struct place *place = &m->members[rank].places[input_place(m->what, rank, index)];
+  *symbol = place->symbol;
   struct rank_set own = {{0}};
   set_add(&own, rank);
-  if (symbol->finished || symbol->chunk != input_identity(m->what, rank, index) ||
+  if (place->begun || symbol->finished || symbol->chunk != input_identity(m->what, rank, index) ||
       set_first_difference(&symbol->from, &own) != RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(m->report, step->at, "reads its input after writing over it");
   return true;
 }
 
+// Reads what earlier ops of the loop have put into the receive buffer.
+static bool result_read(const struct machine *m, const struct step *step, struct symbol *symbol) {
+  uint32_t rank = step->at.rank, index = output_index(step);
+  if (index >= output_count(m->what, rank))
+    return rondo_plan_verify_fault(m->report, step->at, "reads beyond the receive buffer");
+  const struct place *place = &m->members[rank].places[output_place(m->what, rank, index)];
+  if (!place->begun && !place->written)
+    return rondo_plan_verify_fault(m->report, step->at, "reads a result that nobody has begun");
+  *symbol = place->symbol;
+  return true;
+}
+
+static bool local_read(const struct machine *m, const struct step *step, struct symbol *symbol) {
+  if (step->op->primitive & RONDO_PRIM_RESULT)
+    return result_read(m, step, symbol);
+  return input_read(m, step, symbol);
+}
+
 // Reduces the local chunk into the incoming symbol.
 static bool local_reduce(const struct machine *m, struct step *step) {
   struct symbol local = {0}, *value = &step->value;
-  if (!input_read(m, step, &local))
+  if (!local_read(m, step, &local))
     return false;
   if (value->loop != local.loop || value->chunk != local.chunk)
     return rondo_plan_verify_fault(m->report, step->at, "reduces with chunk %u of loop %llu",
                                    value->chunk, (unsigned long long)value->loop);
-  if (value->finished)
+  if (value->finished || local.finished)
     return rondo_plan_verify_fault(m->report, step->at, "reduces with a finished result");
   uint32_t twice = set_first_common(&value->from, &local.from);
   if (twice != RONDO_PLAN_NOWHERE)
@@ -287,7 +311,7 @@ static bool value_compute(const struct machine *m, struct step *step) {
     slot_take(m, step);
   else if (m->what->kind == RONDO_BARRIER)
     return true; // a signal has no value
-  else if (!input_read(m, step, &step->value))
+  else if (!local_read(m, step, &step->value))
     return false;
   if ((step->op->primitive & RONDO_PRIM_REDUCE) && !local_reduce(m, step))
     return false;
@@ -316,13 +340,33 @@ static bool references_check(const struct machine *m, const struct step *step, u
   return true;
 }
 
-// Whether the value is the result that belongs in output chunk `index`.
+// Whether a later op of the loop adds to what this step puts into output chunk `index`.
+static bool is_continued(const struct machine *m, const struct step *step, uint32_t index) {
+  const struct rondo_plan *plan = &m->what->plans[step->at.rank];
+  for (uint32_t i = step->at.op; i < plan->op_count; i++) {
+    const struct rondo_plan_op *op = &plan->ops[i];
+    struct step later = {.op = op};
+    if (!(op->primitive & RONDO_PRIM_RESULT) || !(op->primitive & RONDO_PRIM_REDUCE))
+      continue;
+    uint32_t first = i == step->at.op ? m->members[step->at.rank].repeat + 1 : 0;
+    for (uint32_t repeat = first; repeat < op->repeat; repeat++) {
+      later.at.chunk = chunk_of(op, repeat);
+      if (output_index(&later) == index)
+        return true;
+    }
+  }
+  return false;
+}
+
+// Whether the value is the result that belongs in output chunk `index`, or is on the way to it.
 static bool result_check(const struct machine *m, const struct step *step, uint32_t index) {
   const struct symbol *value = &step->value;
   uint64_t loop = m->members[step->at.rank].loop;
   if (value->loop != loop || value->chunk != output_identity(m->what, step->at.rank, index))
     return rondo_plan_verify_fault(m->report, step->at, "writes chunk %u of loop %llu there",
                                    value->chunk, (unsigned long long)value->loop);
+  if (is_continued(m, step, index))
+    return true;
   struct rank_set wanted = wanted_set(m->what, value->chunk);
   uint32_t wrong = set_first_difference(&value->from, &wanted);
   if (wrong != RONDO_PLAN_NOWHERE)
@@ -350,7 +394,8 @@ static bool output_write(const struct machine *m, const struct step *step) {
   if (place->written)
     return rondo_plan_verify_fault(m->report, step->at, "writes its result a second time");
   place->filled = true;
-  place->written = true;
+  place->begun = is_continued(m, step, index);
+  place->written = !place->begun;
   place->symbol = step->value;
   return true;
 }
@@ -359,9 +404,11 @@ static bool output_write(const struct machine *m, const struct step *step) {
 // the receive buffer, what was neither received nor copied in the send buffer.
 static uint32_t reference_place(const struct rondo_plan_verify_case *what,
                                 const struct step *step) {
-  if (what->kind == RONDO_BARRIER)
+  if (what->kind == RONDO_BARRIER || what->plans[step->at.rank].by_value)
     return RONDO_PLAN_NOWHERE;
   if (step->op->primitive & RONDO_PRIM_COPY)
+    return output_place(what, step->at.rank, output_index(step));
+  if (step->op->primitive & RONDO_PRIM_RESULT)
     return output_place(what, step->at.rank, output_index(step));
   if (!(step->op->primitive & RONDO_PRIM_RECV))
     return input_place(what, step->at.rank, input_index(step));
@@ -440,8 +487,7 @@ static struct step member_next(const struct machine *m, uint32_t rank) {
   struct step step = {.op = op};
   step.at.rank = rank;
   step.at.op = me->op;
-  step.at.chunk =
-      (uint32_t)((op->first_chunk + (uint64_t)me->repeat * op->chunk_stride) % op->chunk_count);
+  step.at.chunk = chunk_of(op, me->repeat);
   uint32_t peer = me->repeat * op->peer_stride;
   step.send = op->primitive & RONDO_PRIM_SEND ? me->send[op->send_peer + peer] : NULL;
   step.recv = op->primitive & RONDO_PRIM_RECV ? me->recv[op->recv_peer + peer] : NULL;

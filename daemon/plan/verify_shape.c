@@ -7,7 +7,8 @@
 
 enum {
   PRIM_ALL = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY | RONDO_PRIM_SEND |
-             RONDO_PRIM_FINAL | RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE
+             RONDO_PRIM_FINAL | RONDO_PRIM_IN_BASE | RONDO_PRIM_OUT_BASE | RONDO_PRIM_RESULT,
+  PRIM_ADDS = RONDO_PRIM_RECV | RONDO_PRIM_REDUCE | RONDO_PRIM_COPY
 };
 
 // Appends " <what> <number>" to the line unless the number does not apply.
@@ -54,6 +55,12 @@ bool rondo_plan_verify_has_parts(int kind) {
          kind == RONDO_SCATTER || kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V;
 }
 
+// Whether an op may take what the receive buffer holds: to add to it there, or to pass it on.
+static bool may_take_result(unsigned primitive) {
+  unsigned moves = primitive & (PRIM_ADDS | RONDO_PRIM_SEND);
+  return moves == PRIM_ADDS || moves == RONDO_PRIM_SEND;
+}
+
 // What is wrong with an op's primitive for this kind, or null.
 static const char *primitive_fault(int kind, unsigned primitive) {
   bool recv = primitive & RONDO_PRIM_RECV, reduce = primitive & RONDO_PRIM_REDUCE;
@@ -70,6 +77,9 @@ static const char *primitive_fault(int kind, unsigned primitive) {
     return "reduces in a kind that does not";
   if ((primitive & RONDO_PRIM_FINAL) && !rondo_plan_verify_reduces(kind))
     return "is FINAL in a kind that does not reduce";
+  if ((primitive & RONDO_PRIM_RESULT) &&
+      (!rondo_plan_verify_reduces(kind) || !may_take_result(primitive)))
+    return "has RESULT but neither adds to a result nor passes one on";
   if ((primitive & RONDO_PRIM_IN_BASE) && (!own_input || recv))
     return "has IN_BASE but reads no send buffer of one chunk";
   if ((primitive & RONDO_PRIM_OUT_BASE) && (!own_output || !(primitive & RONDO_PRIM_COPY)))

@@ -263,7 +263,8 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
                                       .block_bytes = m->block_bytes,
                                       .reference_bytes = m->reference_bytes,
                                       .first_sequence = m->first_sequence,
-                                      .is_mapped = m->is_mapped};
+                                      .is_mapped = m->is_mapped,
+                                      .seems_large = m->seems_large};
   p->rank = rank->cfg.rank;
   p->desc = &coll->desc;
   p->shape = rondo_shape_make(&coll->desc, p->nranks, &limits);

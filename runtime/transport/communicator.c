@@ -43,11 +43,13 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
   shape.root = desc->root;
   shape.count = desc->count;
-  shape.algorithm = rondo_plan_choose(desc->kind, bytes, nranks);
+  shape.algorithm = rondo_plan_choose(desc->kind, limits->seems_large ? UINT64_MAX : bytes, nranks);
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
   int many = shape.algorithm == RONDO_ALGORITHM_DIRECT && nranks > 2;
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
+  if (rondo_plan_is_by_value(shape.algorithm, nranks))
+    shape.reference_bytes = UINT32_MAX;
   shape.first_sequence = limits->first_sequence;
   shape.is_mapped = limits->is_mapped;
   shape.scaled = rondo_reduction_lower(desc->dtype, desc->redop, desc->scalar, nranks).scale;

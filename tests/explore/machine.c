@@ -304,10 +304,14 @@ void explore_machine_start(struct explore_machine *m, const struct explore_progr
   }
 }
 
-void explore_machine_init(struct explore_machine *m, uint64_t seed, int never_preempts, int trace) {
+void explore_machine_init(struct explore_machine *m, uint64_t seed,
+                          void (*hasten)(struct explore_program *p), int never_preempts,
+                          int trace) {
   static struct explore_program program;
   memset(m, 0, sizeof *m);
   explore_program_make(&program, seed);
+  if (hasten)
+    hasten(&program);
   if (never_preempts)
     program.cfg.budget = RONDO_BUDGET_NEVER;
   m->trace = trace;

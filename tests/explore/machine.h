@@ -88,7 +88,8 @@ struct explore_machine {
 };
 
 // Draws the program of the seed and makes its ranks. `never_preempts` runs it without preemption.
-void explore_machine_init(struct explore_machine *m, uint64_t seed, int never_preempts, int trace);
+void explore_machine_init(struct explore_machine *m, uint64_t seed,
+                          void (*hasten)(struct explore_program *p), int never_preempts, int trace);
 
 // Draws the ranks of the seed, and calls of communicators instead of a program (comm.h).
 void explore_machine_init_comms(struct explore_machine *m, uint64_t seed, int trace);

@@ -20,6 +20,8 @@
 struct options {
   uint64_t first, count;
   const char *fault;
+  const char *hastened;
+  void (*hasten)(struct explore_program *p); // or null
   int is_single, trace, baseline, comms;
 };
 
@@ -68,7 +70,7 @@ static int run_seed(uint64_t seed, const struct options *o) {
   if (o->comms)
     explore_machine_init_comms(&machine, seed, o->trace);
   else
-    explore_machine_init(&machine, seed, o->baseline, o->trace);
+    explore_machine_init(&machine, seed, o->hasten, o->baseline, o->trace);
   machine.never_preempts = o->baseline;
   (void)explore_machine_run(&machine);
   int verdict = machine.verdict;
@@ -89,8 +91,9 @@ static int run_seeds(const struct options *o) {
   uint64_t steps = 0;
   for (uint64_t seed = o->first; seed < o->first + o->count; seed++) {
     if (run_seed(seed, o)) {
-      printf("seed %llu: %s\nreplay: test_explore --seed %llu --trace\n", (unsigned long long)seed,
-             machine.finding, (unsigned long long)seed);
+      printf("seed %llu: %s\nreplay: test_explore %s%s%s--seed %llu --trace\n",
+             (unsigned long long)seed, machine.finding, o->hastened ? "--hasten " : "",
+             o->hastened ? o->hastened : "", o->hastened ? " " : "", (unsigned long long)seed);
       return 1;
     }
     steps += machine.steps;
@@ -193,6 +196,8 @@ static const struct argp_option arguments[] = {
     {"trace", 't', NULL, 0, "print who acts and what it does", 0},
     {"fault", 'x', "NAME", 0, "plant a fault; succeed if it is caught", 0},
     {"comms", 'c', NULL, 0, "calls of communicators instead of collectives with ids", 0},
+    {"hasten", 'h', "WHAT", 0, "programs in which `ends' of runs, or `cuts' of links, meet much",
+     0},
     {"baseline", 'b', NULL, 0, "without preemption; succeed if enough seeds deadlock", 0},
     {0}};
 
@@ -221,6 +226,14 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
   case 'b':
     o->baseline = 1;
+    return 0;
+  case 'h':
+    o->hastened = text;
+    o->hasten = strcmp(text, "ends") == 0   ? explore_program_hasten_ends
+                : strcmp(text, "cuts") == 0 ? explore_program_hasten_cuts
+                                            : NULL;
+    if (!o->hasten)
+      argp_error(state, "nothing to hasten: %s", text);
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;

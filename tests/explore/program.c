@@ -145,6 +145,13 @@ static void draw_processes(struct explore_program *p) {
   p->cuts = p->process_count > 1 && random_chance(&r, 25) ? 1 + random_below(&r, 2) : 0;
 }
 
+// Everything here is small, so only this leads to the plans of what is large. From random numbers of its
+// own, likewise.
+static void draw_size(struct explore_program *p) {
+  struct random r = {random_mix(p->seed + 8484)};
+  p->manual.seems_large = (uint32_t)random_chance(&r, 60);
+}
+
 void explore_program_make(struct explore_program *p, uint64_t seed) {
   static const struct rondo_config initial = RONDO_CONFIG_INIT;
   static const int flavours[] = {EXPLORE_PLAIN, EXPLORE_PLAIN,    EXPLORE_PLAIN,
@@ -168,4 +175,40 @@ void explore_program_make(struct explore_program *p, uint64_t seed) {
   for (uint32_t i = 0; i < p->coll_count; i++)
     draw_coll(&r, p, i);
   draw_processes(p);
+  draw_size(p);
+}
+
+// Each id is registered as often as can be, for a run or two.
+static void shorten(struct explore_program *p, struct random *r) {
+  for (uint32_t c = 0; c < p->coll_count; c++) {
+    struct explore_coll *coll = &p->colls[c];
+    for (uint32_t k = coll->period_count; k < EXPLORE_PERIODS; k++)
+      coll->periods[k] = coll->periods[0];
+    coll->period_count = EXPLORE_PERIODS;
+    for (uint32_t k = 0; k < EXPLORE_PERIODS; k++) {
+      uint32_t runs = 1 + random_below(r, 2);
+      for (uint32_t i = 0; i < coll->periods[k].nranks; i++)
+        coll->periods[k].runs[i] = runs;
+    }
+  }
+}
+
+void explore_program_hasten_ends(struct explore_program *p) {
+  struct random r = {random_mix(p->seed + 6363)};
+  shorten(p, &r);
+  p->point_percent = 60;
+}
+
+void explore_program_hasten_cuts(struct explore_program *p) {
+  struct random r = {random_mix(p->seed + 2121)};
+  shorten(p, &r);
+  for (uint32_t c = 0; c < p->coll_count; c++)
+    for (uint32_t k = 0; k < EXPLORE_PERIODS; k++) {
+      p->colls[c].periods[k].kind = RONDO_BROADCAST; // its root need not wait for anybody
+      p->colls[c].periods[k].redop = RONDO_SUM;
+    }
+  for (uint32_t i = 0; i < p->cfg.rank_count; i++)
+    p->process_of[i] = p->machine_of[i] = i;
+  p->process_count = p->cfg.rank_count;
+  p->cuts = 3;
 }

@@ -64,6 +64,11 @@ struct explore_program {
 // Draws the program of a seed.
 void explore_program_make(struct explore_program *p, uint64_t seed);
 
+// Makes it one in which what is rare happens often: what comes between a block's posting of a run's end and
+// whatever it does next, or links that are cut as producers take leave.
+void explore_program_hasten_ends(struct explore_program *p);
+void explore_program_hasten_cuts(struct explore_program *p);
+
 // The member's position, or EXPLORE_NOBODY.
 uint32_t explore_position(const struct explore_period *d, uint32_t rank);
 

@@ -16,7 +16,7 @@
 #include "tests/unit/test_move_reference.h"
 
 #define MAX_RANKS 8u
-#define CHAIN_BYTES 8192u  // all-reduces of at most this go along a chain
+#define SMALL_BYTES 8192u  // what is at most this goes straight, or along a chain
 #define BLOCK_BYTES 65536u // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
 #define DEFAULT_SLOT_BYTES 262144u
@@ -124,13 +124,15 @@ static uint32_t chunk_of(const struct job_case *c, uint64_t element, int mutatio
 
 // The position whose input goes first.
 static uint32_t first_of(const struct job_case *c, uint64_t element, int mutation) {
+  bool is_small = c->shape.count * dtype_bytes(c->shape.dtype) <= SMALL_BYTES;
+  uint32_t after = is_small && c->shape.rank_count > 2 ? 0 : 1; // who reduces directly begins
   switch (c->shape.kind) {
   case RONDO_REDUCE:
-    return c->shape.root + 1;
+    return c->shape.root + after;
   case RONDO_REDUCE_SCATTER:
-    return (uint32_t)(element / c->shape.count) + 1;
+    return (uint32_t)(element / c->shape.count) + after;
   default:
-    if (c->shape.count * dtype_bytes(c->shape.dtype) <= CHAIN_BYTES)
+    if (is_small)
       return 0;
     return chunk_of(c, element, mutation) + 1;
   }

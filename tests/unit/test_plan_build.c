@@ -19,7 +19,8 @@ enum {
   C = RONDO_PRIM_COPY,
   F = RONDO_PRIM_FINAL,
   IN = RONDO_PRIM_IN_BASE,
-  OUT = RONDO_PRIM_OUT_BASE
+  OUT = RONDO_PRIM_OUT_BASE,
+  RESULT = RONDO_PRIM_RESULT
 };
 
 struct expected_op {
@@ -140,7 +141,7 @@ static void chain_sends_at_most_twice_a_rank(void **state) {
                            middle[] = {{R | ADD | S, 1, 0}, {R | C | S, 1, 0}},
                            before_last[] = {{R | ADD | S, 1, 0}, {R | C, 1, 0}},
                            tail[] = {{R | ADD | C | S | F, 1, 0}},
-                           head_of_two[] = {{S, 1, 0}, {R | C, 1, 0}};
+                           of_two[] = {{S, 1, 0}, {R | ADD | C | F, 1, 0}};
   struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 0, 4, 0);
   assert_ops(&plan, head, 2);
   assert_peers(&plan, 1, 3);
@@ -151,8 +152,12 @@ static void chain_sends_at_most_twice_a_rank(void **state) {
   plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 3, 4, 0);
   assert_ops(&plan, tail, 1);
   assert_peers(&plan, 0, 2);
-  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 0, 2, 0);
-  assert_ops(&plan, head_of_two, 2);
+  assert_int_equal(plan.by_value, 0);
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, rank, 2, 0);
+    assert_ops(&plan, of_two, 2);
+    assert_int_equal(plan.by_value, 1);
+  }
 }
 
 static void assert_op(const struct rondo_plan_op *op, struct rondo_plan_op expected) {
@@ -275,19 +280,73 @@ static void root_is_ignored_where_there_is_none(void **state) {
   assert_memory_equal(&with, &without, sizeof(with));
 }
 
-static void chooses_the_chain_for_small_all_reduces_only(void **state) {
+static void chooses_the_chain_for_small_all_reduces_of_two_or_many(void **state) {
   (void)state;
+  const uint32_t ranks[] = {2, RONDO_PLAN_DIRECT_MAX_RANKS + 1};
   uint64_t limit = RONDO_PLAN_CHAIN_MAX_BYTES;
-  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 0, 8), RONDO_ALGORITHM_CHAIN);
-  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit, 8), RONDO_ALGORITHM_CHAIN);
-  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit + 1, 8), RONDO_ALGORITHM_RING);
-  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, UINT64_MAX, 8), RONDO_ALGORITHM_RING);
+  for (size_t i = 0; i < 2; i++) {
+    assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 0, ranks[i]), RONDO_ALGORITHM_CHAIN);
+    assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit, ranks[i]), RONDO_ALGORITHM_CHAIN);
+    assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit + 1, ranks[i]),
+                     RONDO_ALGORITHM_RING);
+    assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, UINT64_MAX, ranks[i]),
+                     RONDO_ALGORITHM_RING);
+    for (int kind = RONDO_ALL_GATHER; kind <= RONDO_BROADCAST; kind++)
+      assert_int_equal(rondo_plan_choose(kind, 4, ranks[i]), RONDO_ALGORITHM_RING);
+  }
   assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 4, 1), RONDO_ALGORITHM_RING);
-  for (int kind = RONDO_ALL_GATHER; kind <= RONDO_BROADCAST; kind++)
-    assert_int_equal(rondo_plan_choose(kind, 4, 8), RONDO_ALGORITHM_RING);
   for (int kind = RONDO_SEND_RECV; kind < RONDO_BARRIER; kind++)
     assert_int_equal(rondo_plan_choose(kind, 4, 8), RONDO_ALGORITHM_DIRECT);
   assert_int_equal(rondo_plan_choose(RONDO_BARRIER, 0, 8), RONDO_ALGORITHM_DISSEMINATION);
+}
+
+static void small_things_of_few_ranks_go_straight(void **state) {
+  (void)state;
+  uint64_t limit = RONDO_PLAN_DIRECT_MAX_BYTES;
+  uint32_t most = RONDO_PLAN_DIRECT_MAX_RANKS;
+  for (int kind = 0; kind < RONDO_SEND_RECV; kind++) {
+    assert_int_equal(rondo_plan_choose(kind, 0, 3), RONDO_ALGORITHM_DIRECT);
+    assert_int_equal(rondo_plan_choose(kind, limit, most), RONDO_ALGORITHM_DIRECT);
+    assert_int_equal(rondo_plan_choose(kind, limit + 1, most), RONDO_ALGORITHM_RING);
+  }
+  const int kinds[] = {RONDO_ALL_GATHER, RONDO_BROADCAST};
+  for (size_t i = 0; i < 2; i++) {
+    struct rondo_plan plan = plan_of(kinds[i], RONDO_ALGORITHM_DIRECT, 1, 5, 1);
+    assert_int_equal(plan.send.count, 4);
+    assert_int_equal(plan.ops[0].primitive & (S | R), S);
+    assert_int_equal(plan.ops[0].repeat, 4);
+    assert_int_equal(plan.ops[0].peer_stride, 1);
+    assert_int_equal(plan.ops[0].chunk_stride, 0);
+  }
+  const struct expected_op take[] = {{R | C, 1, 0}}, give[] = {{S, 1, 0}};
+  struct rondo_plan plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT, 3, 5, 1);
+  assert_ops(&plan, take, 1);
+  assert_peers(&plan, -1, 1);
+  plan = plan_of(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT, 3, 5, 1);
+  assert_ops(&plan, give, 1);
+  assert_peers(&plan, 1, -1);
+}
+
+// The first contribution meets the own input, those that follow what the receive buffer holds.
+static void who_reduces_directly_adds_up_in_its_receive_buffer(void **state) {
+  (void)state;
+  for (uint32_t n = 2; n < 6; n++) {
+    struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 0, n, 0);
+    uint32_t last = n == 2 ? 0 : n == 3 ? 1 : 2;
+    assert_int_equal(plan.op_count, last + 2);
+    assert_int_equal(plan.ops[0].primitive, n == 2 ? R | ADD | C | F : R | ADD | C);
+    assert_int_equal(plan.ops[0].repeat, 1);
+    if (n > 3) {
+      assert_int_equal(plan.ops[1].primitive, R | ADD | C | RESULT);
+      assert_int_equal(plan.ops[1].repeat, n - 3);
+      assert_int_equal(plan.ops[1].recv_peer, 1);
+    }
+    if (n > 2)
+      assert_int_equal(plan.ops[last].primitive, R | ADD | C | RESULT | F);
+    assert_int_equal(plan.ops[last].recv_peer, n - 2);
+    assert_int_equal(plan.ops[last + 1].primitive, S | RESULT);
+    assert_int_equal(plan.ops[last + 1].repeat, n - 1);
+  }
 }
 
 static void names_its_algorithms(void **state) {
@@ -308,13 +367,15 @@ int main(void) {
       cmocka_unit_test(reduce_runs_along_the_ring_to_its_root),
       cmocka_unit_test(broadcast_runs_along_the_ring_from_its_root),
       cmocka_unit_test(chain_sends_at_most_twice_a_rank),
+      cmocka_unit_test(small_things_of_few_ranks_go_straight),
+      cmocka_unit_test(who_reduces_directly_adds_up_in_its_receive_buffer),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
       cmocka_unit_test(gather_and_scatter_have_one_op_beside_the_root),
       cmocka_unit_test(a_barrier_signals_to_powers_of_two),
       cmocka_unit_test(group_of_one_is_one_copy_without_peers),
       cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
       cmocka_unit_test(root_is_ignored_where_there_is_none),
-      cmocka_unit_test(chooses_the_chain_for_small_all_reduces_only),
+      cmocka_unit_test(chooses_the_chain_for_small_all_reduces_of_two_or_many),
       cmocka_unit_test(names_its_algorithms),
   };
   return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

@@ -23,6 +23,7 @@ enum {
   F = RONDO_PRIM_FINAL,
   IN = RONDO_PRIM_IN_BASE,
   OUT = RONDO_PRIM_OUT_BASE,
+  RESULT = RONDO_PRIM_RESULT,
   RANKS = 5
 };
 
@@ -411,7 +412,7 @@ static void refuses_malformed_ops(void **state) {
                {op, "has a peer stride that is neither 0 nor 1"},
                {op, "has a peer index that is out of range"},
                {op, "has a peer that its primitive does not use"}};
-  cases[0].op.primitive |= 128;
+  cases[0].op.primitive |= 256;
   primitive_set(&cases[1].op, R);
   primitive_set(&cases[2].op, ADD | S);
   cases[3].op.chunk_count = RANKS + 1;
@@ -428,6 +429,66 @@ static void refuses_malformed_ops(void **state) {
     snprintf(message, sizeof(message), "rank 2, op 1: %s", cases[i].message);
     assert_refused(what, message);
   }
+}
+
+static struct rondo_plan_verify_case good_direct(int kind) {
+  return good(kind, RONDO_ALGORITHM_DIRECT, RANKS);
+}
+
+static void refuses_taking_a_result_that_nobody_has_begun(void **state) {
+  (void)state;
+  for (int in_place = 0; in_place < 2; in_place++) {
+    struct rondo_plan_verify_case what = good_direct(RONDO_ALL_REDUCE);
+    what.in_place = in_place;
+    primitive_set(&plans[0].ops[0], R | ADD | C | RESULT);
+    assert_refused(what, "rank 0, op 0, chunk 0: reads a result that nobody has begun");
+    what = good_direct(RONDO_REDUCE_SCATTER);
+    what.in_place = in_place;
+    primitive_set(&plans[3].ops[1], R | ADD | C | OUT | RESULT);
+    assert_refused(what, "rank 3, op 1, chunk 3: reads a result that nobody has begun");
+  }
+}
+
+static void refuses_passing_on_a_result_that_is_not_done(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_direct(RONDO_ALL_REDUCE);
+  struct rondo_plan_op *ops = plans[0].ops, last = ops[2];
+  ops[2] = ops[3];
+  ops[3] = last;
+  assert_refused(what, "chunk 0: writes "); // a result without rank 4, or what is still read
+}
+
+static void refuses_a_result_that_is_left_half_done(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_direct(RONDO_REDUCE);
+  primitive_set(&plans[1].ops[2], R | ADD | C | F); // reads the input again
+  assert_refused(what, "rank 1, op 1, chunk 0: writes a result without rank 0");
+  what = good_direct(RONDO_REDUCE);
+  what.in_place = 1;
+  primitive_set(&plans[1].ops[1], R | ADD | C);
+  assert_refused(what, "rank 1, op 1, chunk 0: reads its input after writing over it");
+}
+
+static void refuses_adding_to_a_finished_result(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good_direct(RONDO_REDUCE);
+  primitive_set(&plans[1].ops[1], R | ADD | C | F | RESULT);
+  assert_refused(what, "rank 1, op 1, chunk 0: finishes a result without rank");
+}
+
+static void refuses_results_where_none_can_be(void **state) {
+  (void)state;
+  const char *message = "has RESULT but neither adds to a result nor passes one on";
+  const int none[] = {S | C | RESULT, R | C | RESULT, R | ADD | S | RESULT,
+                      R | ADD | C | S | RESULT};
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+    struct rondo_plan_verify_case what = good_direct(RONDO_ALL_REDUCE);
+    primitive_set(&plans[0].ops[1], none[i]);
+    assert_refused(what, message);
+  }
+  struct rondo_plan_verify_case what = good_direct(RONDO_BROADCAST);
+  primitive_set(&plans[1].ops[0], S | RESULT);
+  assert_refused(what, message);
 }
 
 static void refuses_malformed_plans(void **state) {
@@ -492,33 +553,33 @@ static void names_the_place_of_the_fault(void **state) {
 
 // Change number `change` of an op; false when there are no more.
 static bool op_change(struct rondo_plan_op *op, int change) {
-  if (change < 7) {
+  if (change < 8) {
     primitive_set(op, op->primitive ^ (1 << change));
     return true;
   }
   switch (change) {
-  case 7:
+  case 8:
     op->repeat++;
     return true;
-  case 8:
+  case 9:
     op->repeat--;
     return true;
-  case 9:
+  case 10:
     op->first_chunk = (op->first_chunk + 1) % op->chunk_count;
     return true;
-  case 10:
+  case 11:
     op->first_chunk = (op->first_chunk + op->chunk_count - 1) % op->chunk_count;
     return true;
-  case 11:
+  case 12:
     op->chunk_stride = (op->chunk_stride + 1) % op->chunk_count;
     return true;
-  case 12:
+  case 13:
     op->peer_stride ^= 1;
     return true;
-  case 13:
+  case 14:
     op->send_peer += op->send_peer != RONDO_PLAN_NO_PEER;
     return true;
-  case 14:
+  case 15:
     op->recv_peer += op->recv_peer != RONDO_PLAN_NO_PEER;
     return true;
   default:
@@ -528,7 +589,9 @@ static bool op_change(struct rondo_plan_op *op, int change) {
 
 // An op that uses one buffer, which holds one chunk: its number means nothing.
 static bool op_has_base_alone(const struct rondo_plan_op *op) {
-  return op->primitive == (S | IN) || op->primitive == (R | C | OUT);
+  int primitive = op->primitive & ~F;
+  return primitive == (S | IN) || primitive == (R | C | OUT) ||
+         primitive == (R | ADD | C | OUT | RESULT);
 }
 
 // Changes that mean the same: the stride of an op that is done once, the only chunk of a plan,
@@ -543,8 +606,9 @@ static bool op_change_is_neutral(const struct rondo_plan_op *before,
     return false;
   if (before->peer_stride != after->peer_stride)
     return before->repeat == 1 || !(before->primitive & (R | S));
-  return (before->first_chunk == after->first_chunk || op_has_base_alone(before)) &&
-         (before->repeat == 1 || before->chunk_stride == after->chunk_stride);
+  return op_has_base_alone(before) ||
+         (before->first_chunk == after->first_chunk &&
+          (before->repeat == 1 || before->chunk_stride == after->chunk_stride));
 }
 
 static unsigned op_changes_refuse(const struct rondo_plan_verify_case *what,
@@ -564,21 +628,28 @@ static unsigned op_changes_refuse(const struct rondo_plan_verify_case *what,
   return refused;
 }
 
+static unsigned changes_refuse(int kind, int algorithm, uint32_t n) {
+  unsigned refused = 0;
+  struct rondo_plan_request request = {kind, algorithm, 0, n, 1};
+  if (rondo_plan_build(&request, &plans[0]) == RONDO_ERR_UNSUPPORTED)
+    return 0;
+  struct rondo_plan_verify_case what = good(kind, algorithm, n);
+  for (uint32_t rank = 0; rank < n; rank++) {
+    for (uint32_t i = 0; i < plans[rank].op_count; i++)
+      refused += op_changes_refuse(&what, &plans[rank].ops[i]);
+  }
+  return refused;
+}
+
 static void refuses_every_change_of_one_field_of_one_op(void **state) {
   (void)state;
   unsigned refused = 0;
-  for (int kind = 0; kind <= RONDO_KIND_COUNT; kind++) {
-    bool chain = kind == RONDO_KIND_COUNT;
-    uint32_t n = kind == RONDO_SEND_RECV ? 2 : RANKS;
-    struct rondo_plan_verify_case what =
-        good(chain ? RONDO_ALL_REDUCE : kind,
-             chain ? RONDO_ALGORITHM_CHAIN : rondo_plan_choose(kind, UINT64_MAX, n), n);
-    for (uint32_t rank = 0; rank < n; rank++) {
-      for (uint32_t i = 0; i < plans[rank].op_count; i++)
-        refused += op_changes_refuse(&what, &plans[rank].ops[i]);
-    }
+  for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
+    for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
+      refused += changes_refuse(kind, algorithm, kind == RONDO_SEND_RECV ? 2 : RANKS);
   }
-  assert_true(refused > 500);
+  refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 2);
+  assert_true(refused > 800);
 }
 
 int main(void) {
@@ -617,6 +688,11 @@ int main(void) {
       cmocka_unit_test(refuses_a_barrier_that_hears_too_few),
       cmocka_unit_test(refuses_a_signal_before_the_one_it_answers),
       cmocka_unit_test(refuses_parts_that_go_to_the_wrong_rank),
+      cmocka_unit_test(refuses_taking_a_result_that_nobody_has_begun),
+      cmocka_unit_test(refuses_passing_on_a_result_that_is_not_done),
+      cmocka_unit_test(refuses_a_result_that_is_left_half_done),
+      cmocka_unit_test(refuses_adding_to_a_finished_result),
+      cmocka_unit_test(refuses_results_where_none_can_be),
       cmocka_unit_test(refuses_malformed_ops),
       cmocka_unit_test(refuses_malformed_plans),
       cmocka_unit_test(refuses_malformed_walks),

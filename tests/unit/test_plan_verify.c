@@ -55,8 +55,7 @@ static void rootless_prove(int kind, int algorithm) {
 }
 
 // Every root of the small groups; of larger ones the ends, the middle and one that moves with n.
-static void rooted_prove(int kind) {
-  int algorithm = rondo_plan_choose(kind, 1, 2);
+static void rooted_prove(int kind, int algorithm) {
   for (uint32_t n = 1; n <= RANKS_MAX; n++) {
     for (uint32_t root = 0; root < n; root++) {
       if (n <= ALL_ROOTS_MAX || root == 0 || root == n - 1 || root == n / 2 || root == n * 5 % 7)
@@ -87,22 +86,47 @@ static void ring_reduce_scatter_is_proved(void **state) {
 
 static void ring_reduce_is_proved_for_every_root(void **state) {
   (void)state;
-  rooted_prove(RONDO_REDUCE);
+  rooted_prove(RONDO_REDUCE, RONDO_ALGORITHM_RING);
 }
 
 static void ring_broadcast_is_proved_for_every_root(void **state) {
   (void)state;
-  rooted_prove(RONDO_BROADCAST);
+  rooted_prove(RONDO_BROADCAST, RONDO_ALGORITHM_RING);
+}
+
+static void direct_all_reduce_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT);
+}
+
+static void direct_reduce_scatter_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_DIRECT);
+}
+
+static void direct_reduce_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_REDUCE, RONDO_ALGORITHM_DIRECT);
+}
+
+static void direct_all_gather_is_proved(void **state) {
+  (void)state;
+  rootless_prove(RONDO_ALL_GATHER, RONDO_ALGORITHM_DIRECT);
+}
+
+static void direct_broadcast_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_BROADCAST, RONDO_ALGORITHM_DIRECT);
 }
 
 static void direct_gather_is_proved_for_every_root(void **state) {
   (void)state;
-  rooted_prove(RONDO_GATHER);
+  rooted_prove(RONDO_GATHER, RONDO_ALGORITHM_DIRECT);
 }
 
 static void direct_scatter_is_proved_for_every_root(void **state) {
   (void)state;
-  rooted_prove(RONDO_SCATTER);
+  rooted_prove(RONDO_SCATTER, RONDO_ALGORITHM_DIRECT);
 }
 
 static void direct_send_recv_is_proved_both_ways_and_to_oneself(void **state) {
@@ -230,6 +254,11 @@ int main(void) {
       cmocka_unit_test(ring_reduce_scatter_is_proved),
       cmocka_unit_test(ring_reduce_is_proved_for_every_root),
       cmocka_unit_test(ring_broadcast_is_proved_for_every_root),
+      cmocka_unit_test(direct_all_reduce_is_proved),
+      cmocka_unit_test(direct_reduce_scatter_is_proved),
+      cmocka_unit_test(direct_reduce_is_proved_for_every_root),
+      cmocka_unit_test(direct_all_gather_is_proved),
+      cmocka_unit_test(direct_broadcast_is_proved_for_every_root),
       cmocka_unit_test(direct_gather_is_proved_for_every_root),
       cmocka_unit_test(direct_scatter_is_proved_for_every_root),
       cmocka_unit_test(direct_send_recv_is_proved_both_ways_and_to_oneself),
