@@ -75,9 +75,17 @@ struct rondo_daemon {
   // be null. Never waits.
   void (*moved)(void *owner);
   // Brings what is to go to other processes, or has come from them; for a thread that helps and finds nothing
-  // to do. `stays`: 0 if it will not be back soon. Returns 1 if anything moved. May be null. Never waits.
-  int (*forward)(void *owner, int stays);
+  // to do. `then`: enum rondo_forward. Returns 1 if anything moved. May be null. Never waits, save for what is
+  // on its way, and then not for long, if the thread leaves.
+  int (*forward)(void *owner, int then);
   void *owner;
+};
+
+// What a thread that helps does next: of rondo_daemon.forward.
+enum rondo_forward {
+  RONDO_FORWARD_STAY,  // comes back soon
+  RONDO_FORWARD_SLEEP, // sleeps: others have its core
+  RONDO_FORWARD_LEAVE  // does something else, and nobody else may have a core
 };
 
 // What a daemon is made from.
@@ -90,7 +98,7 @@ struct rondo_daemon_request {
   void (*noted)(void *owner, int what, uint32_t block);
   void (*lost)(void *owner, const char *why);
   void (*moved)(void *owner);
-  int (*forward)(void *owner, int stays);
+  int (*forward)(void *owner, int then);
   void *owner;
   char *why; // gets a line, if there is more to say of a failure than its status
 };

@@ -40,9 +40,9 @@ static void float_environment_leave(struct float_environment saved) {
 #endif
 }
 
-// Looks after the network. `stays`: 0 if others have to, from now on. Returns 1 if anything moved.
-static int forward(struct rondo_host_daemon *d, int stays) {
-  return d->base.forward && d->base.forward(d->base.owner, stays);
+// Looks after the network. `then`: enum rondo_forward. Returns 1 if anything moved.
+static int forward(struct rondo_host_daemon *d, int then) {
+  return d->base.forward && d->base.forward(d->base.owner, then);
 }
 
 // 1 if others may be waiting for this core.
@@ -115,7 +115,8 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   uint64_t now_ns = rondo_now_ns();
   // Who ended a run and saw no waiter counted it before: what it ended is seen here.
   (void)rondo_load_seq_cst_u64(&d->base.outstanding); // H7
-  if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns) && !forward(d, 0))
+  if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns) &&
+      !forward(d, RONDO_FORWARD_SLEEP))
     rondo_futex_wait(&d->done_word, word, limit_ns < SLEEP_MAX_NS ? limit_ns : SLEEP_MAX_NS);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
@@ -170,7 +171,7 @@ struct helper {
 // What a helper does in a round in which nothing of its own rank moved. Returns 1 if it is
 // time to sleep: everybody whose work could go on has been looked after.
 static int idle_round(struct helper *h, uint64_t now_ns) {
-  if (forward(h->daemon, 1)) {
+  if (forward(h->daemon, RONDO_FORWARD_STAY)) {
     h->fruitless = 0;
     h->moved_ns = now_ns;
     return 0;
@@ -200,7 +201,7 @@ static void helper_leave(const struct helper *h) {
     rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
   rondo_fetch_add_relaxed_u64(&d->helped, h->rounds);
   rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
-  (void)forward(d, 0);
+  (void)forward(d, RONDO_FORWARD_LEAVE);
   hand_over();
   // Work that is left is the worker's again.
   if (rondo_load_relaxed_u64(&d->base.outstanding))

@@ -173,12 +173,13 @@ void rondo_far_moved(void *owner) {
     rondo_proxy_ring(proxy);
 }
 
-int rondo_far_forward(void *owner, int stays) {
+int rondo_far_forward(void *owner, int then) {
   const struct rondo_rank *rank = owner;
   struct rondo_proxy *proxy = proxy_of(rank);
   if (!proxy)
     return 0;
-  if (stays)
+  if (then == RONDO_FORWARD_STAY)
     return rondo_proxy_help(proxy);
-  return rondo_proxy_unhelp(proxy, rondo_load_relaxed_u64(&rank->daemon->outstanding) > 0);
+  int moved = then == RONDO_FORWARD_LEAVE && rondo_proxy_see_off(proxy);
+  return moved | rondo_proxy_unhelp(proxy, rondo_load_relaxed_u64(&rank->daemon->outstanding) > 0);
 }

@@ -136,7 +136,7 @@ void rondo_far_close(struct rondo_world *world);
 
 // What the daemon of a rank calls: see struct rondo_daemon. `owner` is the rank.
 void rondo_far_moved(void *owner);
-int rondo_far_forward(void *owner, int stays);
+int rondo_far_forward(void *owner, int then);
 
 // What brings the proxies' messages; tests put another in its place, before any rank is made.
 extern const struct rondo_carrier_calls *rondo_far_carrier;

@@ -12,11 +12,13 @@
 #include "daemon/driver/clock.h"
 #include "runtime/transport/proxy_state.h"
 
-#define QUIET_TURNS 64u              // without effect, until the thread sleeps
-#define SLEEP_NS UINT64_C(100000000) // at most
-#define NAP_NS UINT64_C(20000)       // instead, at first, where blocks move that do not ring
-#define LONGEST_NAP_SHIFT 5u         // ... and 2^5 times that in the end
-#define AWAY_NS UINT64_C(500000)     // after which it looks whether it is still helped
+#define QUIET_TURNS 64u                 // without effect, until the thread sleeps
+#define SLEEP_NS UINT64_C(100000000)    // at most
+#define NAP_NS UINT64_C(20000)          // instead, at first, where blocks move that do not ring
+#define LONGEST_NAP_SHIFT 5u            // ... and 2^5 times that in the end
+#define AWAY_NS UINT64_C(500000)        // after which it looks whether it is still helped
+#define LINGER_NS UINT64_C(100000)      // that a thread which leaves turns without effect
+#define LINGER_MAX_NS UINT64_C(5000000) // ... and in all
 
 // -------------------------------------------------------------------- turns ---
 
@@ -161,6 +163,24 @@ void rondo_proxy_ring(struct rondo_proxy *p) {
 int rondo_proxy_help(struct rondo_proxy *p) {
   rondo_store_relaxed_u32(&p->is_helped, 1);
   return rondo_proxy_turn(p);
+}
+
+int rondo_proxy_see_off(struct rondo_proxy *p) {
+  uint64_t begin_ns = rondo_now_ns();
+  uint64_t moved_ns = begin_ns;
+  uint64_t now_ns = begin_ns;
+  int moved = rondo_proxy_help(p);
+  while (rondo_load_relaxed_u32(&p->flights) && now_ns - moved_ns < LINGER_NS &&
+         now_ns - begin_ns < LINGER_MAX_NS) {
+    int has_moved = rondo_proxy_help(p);
+    now_ns = rondo_now_ns();
+    moved |= has_moved;
+    if (has_moved)
+      moved_ns = now_ns;
+    else
+      sched_yield();
+  }
+  return moved;
 }
 
 // What wakes a thread that sleeps until something comes is used up by the turns of others.

@@ -48,8 +48,13 @@ static int hand_send(struct rondo_carrier *c, const struct rondo_carrier_message
 }
 
 static int hand_turn(struct rondo_carrier *c) {
+  struct rondo_hand *h = &rondo_hand;
   (void)c;
-  return 0;
+  if (!h->sends_in || --h->sends_in)
+    return 0;
+  while (h->sending_count)
+    rondo_hand_sent(0, RONDO_SUCCESS);
+  return 1;
 }
 
 static int hand_arm(struct rondo_carrier *c) {

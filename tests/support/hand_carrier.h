@@ -50,6 +50,7 @@ struct rondo_hand {
   uint32_t said_count;          // of all
   uint32_t broken;              // a bit for each process of which the owner has been told
   int refuses;                  // the carrier refuses to send
+  uint32_t sends_in;            // turns until all has been sent; 0: the test says what, and when
 };
 
 extern struct rondo_hand rondo_hand;

@@ -103,6 +103,28 @@ static void a_slot_is_free_when_it_has_been_sent_and_consumed(void **state) {
   assert_int_equal(hand->broken, 0);
 }
 
+// Its turns are the only ones: the proxy's own thread may have no core.
+static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, l->link, 99);
+  publish(l, SMALL, 1);
+  hand->sends_in = 3;
+  assert_true(rondo_proxy_see_off(hand->proxy));
+  assert_int_equal(hand->said_count, 1);
+  assert_int_equal(hand->sending_count, 0);
+}
+
+static void nobody_stays_for_ever_to_see_off_what_does_not_move(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, l->link, 99);
+  publish(l, SMALL, 1);
+  assert_true(rondo_proxy_see_off(hand->proxy));
+  assert_false(rondo_proxy_see_off(hand->proxy));
+  assert_int_equal(hand->sending_count, 1);
+}
+
 static void a_link_ends_with_its_last_slot(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
@@ -399,6 +421,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(slots_may_arrive_in_any_order),
       TEST(a_slot_is_free_when_it_has_been_sent_and_consumed),
+      TEST(who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent),
+      TEST(nobody_stays_for_ever_to_see_off_what_does_not_move),
       TEST(a_link_ends_with_its_last_slot),
       TEST(an_outgoing_link_ends_when_the_other_side_has_all),
       TEST(what_belongs_to_an_earlier_link_reaches_no_later_one),
