@@ -146,6 +146,11 @@ RONDO_FN int rondo_connector_may_refer(const struct rondo_endpoint *e, const voi
          bytes <= c->reference_end - at;
 }
 
+// Producer: 1 if no slot of the connector is ever a reference, so that nobody reads the producer's buffer there.
+RONDO_FN int rondo_connector_never_refers(const struct rondo_endpoint *e) {
+  return rondo_endpoint_connector(e)->reference_bytes == UINT32_MAX;
+}
+
 // Producer: makes the reserved slot visible. `reference` is null, or the memory
 // that the slot refers to. One lane only, after all lanes wrote the payload.
 RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *reference,

@@ -383,6 +383,9 @@ RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_sl
 RONDO_FN int rondo_context_let_go(struct rondo_task_context *c) {
   if (c->state.phase == RONDO_PHASE_FAILING)
     return !rondo_connector_shut(&c->state.send);
+  // The consumer may be on another machine, and say later, or never, what it has consumed.
+  if (rondo_connector_never_refers(&c->state.send))
+    return 1;
   uint32_t end = c->fixed.send_table ? c->state.send.sequence : c->state.reference_end;
   return rondo_connector_is_drained(&c->state.send, end);
 }

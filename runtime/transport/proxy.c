@@ -73,8 +73,10 @@ static void stir_blocks(struct rondo_proxy *p) {
 
 static int take_turn(struct rondo_proxy *p) {
   take_news(p);
-  int moved = p->config.calls->turn(p->carrier);
-  moved |= rondo_proxy_links_serve(p);
+  // Who waits at the other side waits for slots; credits are not urgent.
+  int moved = rondo_proxy_links_send(p);
+  moved |= p->config.calls->turn(p->carrier);
+  moved |= rondo_proxy_links_credit(p);
   stir_blocks(p);
   moved |= rondo_proxy_links_retire(p);
   tell_broken(p);

@@ -6,6 +6,8 @@
 
 #define INDEX_BITS                                                                                 \
   24u // of a link's number: where it is in the table; the rest tells it from earlier ones
+#define FREQUENT_BYTES                                                                             \
+  16384u // slots of at least this are worth a message each when they are consumed
 
 // ------------------------------------------------------------------- numbers ---
 
@@ -88,7 +90,7 @@ void rondo_proxy_link_release(struct rondo_proxy *p, struct rondo_proxy_link *li
   rondo_proxy_stir(p, link);
 }
 
-static int serve_outgoing(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+static int send_slots(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   int moved = 0;
   int is_empty = 1;
   for (uint32_t b = 0; b < link->config.blocks; b++) {
@@ -107,18 +109,26 @@ static int serve_outgoing(struct rondo_proxy *p, struct rondo_proxy_link *link) 
   return moved | link->has_said_close;
 }
 
+// How many slots are consumed before the producer's side is told of them. It always knows of others that are free;
+// a message takes as long as a small slot, and who is through with its run waits for it to be sent.
+static uint32_t credit_step(const struct rondo_connector *c) {
+  return c->slot_count > 1 && c->slot_bytes < FREQUENT_BYTES ? c->slot_count / 2 : 1;
+}
+
 // Tells the producer's side what has been consumed.
-static int serve_incoming(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   int moved = 0;
   if (link->back == UINT64_MAX)
     return 0; // nothing has come yet
   for (uint32_t b = 0; b < link->config.blocks; b++) {
     struct rondo_proxy_lane *lane = &link->lanes[b];
-    uint32_t consumed = rondo_load_acquire_u32(&rondo_proxy_connector(link, b)->consumed); // C4
+    struct rondo_connector *c = rondo_proxy_connector(link, b);
+    uint32_t consumed = rondo_load_acquire_u32(&c->consumed); // C4
     struct rondo_proxy_head head = {.link = link->back, .back = link->number, .sequence = consumed};
     head.block = (uint16_t)b;
     head.type = RONDO_PROXY_CREDIT;
-    if (consumed == lane->credited || !rondo_proxy_say(p, link->config.process, &head))
+    if (consumed - lane->credited < credit_step(c) ||
+        !rondo_proxy_say(p, link->config.process, &head))
       continue;
     lane->credited = consumed;
     rondo_proxy_count(&p->counters.credits_sent);
@@ -127,16 +137,20 @@ static int serve_incoming(struct rondo_proxy *p, struct rondo_proxy_link *link) 
   return moved;
 }
 
-int rondo_proxy_links_serve(struct rondo_proxy *p) {
+int rondo_proxy_links_send(struct rondo_proxy *p) {
   int moved = 0;
-  for (struct rondo_proxy_link *link = p->links; link; link = link->next) {
-    if (!rondo_proxy_is_reachable(p, link->config.process))
-      continue;
-    if (!link->config.is_outgoing)
-      moved |= serve_incoming(p, link);
-    else if (link->is_bound)
-      moved |= serve_outgoing(p, link);
-  }
+  for (struct rondo_proxy_link *link = p->links; link; link = link->next)
+    if (link->config.is_outgoing && link->is_bound &&
+        rondo_proxy_is_reachable(p, link->config.process))
+      moved |= send_slots(p, link);
+  return moved;
+}
+
+int rondo_proxy_links_credit(struct rondo_proxy *p) {
+  int moved = 0;
+  for (struct rondo_proxy_link *link = p->links; link; link = link->next)
+    if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
+      moved |= send_credits(p, link);
   return moved;
 }
 

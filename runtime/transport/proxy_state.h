@@ -138,8 +138,9 @@ void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *li
                               const struct rondo_proxy_head *head);
 // Takes over what others wish for. The lock is held.
 void rondo_proxy_links_grant(struct rondo_proxy *p);
-// Forwards what there is, and then ends the links that are through. Both return 1 if anything moved.
-int rondo_proxy_links_serve(struct rondo_proxy *p);
+// Forwards slots, says what has been consumed, and ends the links that are through. All return 1 if anything moved.
+int rondo_proxy_links_send(struct rondo_proxy *p);
+int rondo_proxy_links_credit(struct rondo_proxy *p);
 int rondo_proxy_links_retire(struct rondo_proxy *p);
 void rondo_proxy_links_free(struct rondo_proxy *p);
 

@@ -103,6 +103,22 @@ static void a_slot_is_free_when_it_has_been_sent_and_consumed(void **state) {
   assert_int_equal(hand->broken, 0);
 }
 
+// Who is through with its run waits for what goes out, and a message takes as long as a small slot.
+static void credits_of_small_slots_share_a_message(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  for (uint32_t i = 0; i < RONDO_HAND_SLOTS; i++) {
+    struct rondo_proxy_head slot = data(l, i, 0);
+    assert_false(arrive(&slot)); // nothing is to land
+    assert_non_null(peek(l));
+    rondo_connector_consume(&l->ends[0]);
+    turn();
+    assert_int_equal(hand->said_count, (i + 1) / (RONDO_HAND_SLOTS / 2));
+  }
+  assert_int_equal(hand->said.type, RONDO_PROXY_CREDIT);
+  assert_int_equal(hand->said.sequence, RONDO_HAND_SLOTS);
+}
+
 // Its turns are the only ones: the proxy's own thread may have no core.
 static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **state) {
   (void)state;
@@ -421,6 +437,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(slots_may_arrive_in_any_order),
       TEST(a_slot_is_free_when_it_has_been_sent_and_consumed),
+      TEST(credits_of_small_slots_share_a_message),
       TEST(who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent),
       TEST(nobody_stays_for_ever_to_see_off_what_does_not_move),
       TEST(a_link_ends_with_its_last_slot),
