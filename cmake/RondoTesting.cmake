@@ -1,19 +1,21 @@
 # Finds what tests need and says how one is registered.
 #
 #   rondo_test(NAME <name> SOURCES <file> ... LABELS <label> ... [LINK <target> ...]
-#              [ARGS <arg> ...] [TIMEOUT <seconds>] [SERIAL])
+#              [ARGS <arg> ...] [TIMEOUT <seconds>] [SERIAL] [ONE_THREAD])
 #
 # Builds the cmocka executable test_<name> and registers it with ctest as <name>.
 #
 # LABELS  unit, integration, explore, model, fuzz, gpu, soak or bench. Every preset runs unit and
-#         integration, the sanitizer presets nothing else.
+#         integration, the sanitizer presets nothing else. `tree` beside unit: looks at the tree, not at what
+#         was built of it, so the check runs it in one preset.
 # LINK    modules, such as rondo_daemon_plan or rondo_daemon_plan_explore. Modules are object
 #         libraries, so name each one whose code is called, indirectly too. A test that links
 #         an _explore variant is itself compiled with RONDO_EXPLORE=1; link no mixture.
 # TIMEOUT seconds that the test may take, 120 if not said; four times that under a sanitizer.
 # SERIAL  ctest runs nothing else beside it.
+# ONE_THREAD  all of it is one thread: the thread sanitizer, which could find nothing, does not get it.
 #
-#   rondo_fuzz_test(NAME <name> SOURCES <file> ... [LINK <target> ...] [RUNS <count>])
+#   rondo_fuzz_test(NAME <name> SOURCES <file> ... [LINK <target> ...] [RUNS <count>] [ONE_THREAD])
 #
 # The sources define LLVMFuzzerTestOneInput. With RONDO_FUZZ (preset fuzz) they are linked with
 # libFuzzer and run RUNS inputs, 100,000 if not said, under the label fuzz. Otherwise they are
@@ -35,6 +37,16 @@ if(RONDO_BUILD_TESTS)
     set(RONDO_BUILD_TESTS OFF)
   endif()
 endif()
+
+# The seconds that tests take which take long, so that they begin first and none of them is alone at the end:
+# rondo_long_tests(<seconds> <test> ...). Those that are not there are not minded.
+function(rondo_long_tests seconds)
+  foreach(name IN LISTS ARGN)
+    if(TEST ${name})
+      set_tests_properties(${name} PROPERTIES COST ${seconds})
+    endif()
+  endforeach()
+endfunction()
 
 # What a test finds in its environment.
 set(RONDO_TEST_ENVIRONMENT
@@ -78,10 +90,13 @@ function(rondo_test_executable target sources libraries)
 endfunction()
 
 function(rondo_test)
-  cmake_parse_arguments(T "SERIAL" "NAME;TIMEOUT" "SOURCES;LABELS;LINK;ARGS" ${ARGN})
+  cmake_parse_arguments(T "SERIAL;ONE_THREAD" "NAME;TIMEOUT" "SOURCES;LABELS;LINK;ARGS" ${ARGN})
   if(NOT T_NAME OR NOT T_SOURCES OR NOT T_LABELS OR T_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "rondo_test: NAME, SOURCES and LABELS are needed; "
                         "not understood: '${T_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(T_ONE_THREAD AND RONDO_SANITIZE MATCHES "thread")
+    return()
   endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
@@ -98,7 +113,7 @@ function(rondo_test)
 endfunction()
 
 function(rondo_fuzz_test)
-  cmake_parse_arguments(T "" "NAME;RUNS" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(T "ONE_THREAD" "NAME;RUNS" "SOURCES;LINK" ${ARGN})
   if(NOT T_NAME OR NOT T_SOURCES OR T_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "rondo_fuzz_test: NAME and SOURCES are needed; "
                         "not understood: '${T_UNPARSED_ARGUMENTS}'")
@@ -110,8 +125,15 @@ function(rondo_fuzz_test)
   if(NOT EXISTS ${corpus})
     set(corpus "")
   endif()
+  if(T_ONE_THREAD AND RONDO_SANITIZE MATCHES "thread")
+    return()
+  endif()
   set(target fuzz_${T_NAME})
   if(RONDO_FUZZ)
+    if(NOT TARGET fuzz_targets)
+      add_custom_target(fuzz_targets)
+    endif()
+    add_dependencies(fuzz_targets ${target})
     rondo_test_executable(${target} "${T_SOURCES}" "${T_LINK}")
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
     set(found ${CMAKE_CURRENT_BINARY_DIR}/found/${T_NAME})

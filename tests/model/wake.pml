@@ -382,9 +382,10 @@ end_parked:
 /* Runs of A with callbacks: nobody waits for them. */
 active proctype submitter() {
   byte seen, i;
-  for (i : 1 .. RUNS_OF_A) {
-    begin_run(A, true, seen)
-  }
+  do
+  :: i < RUNS_OF_A -> begin_run(A, true, seen); i++
+  :: else -> break
+  od
 }
 
 /* sleep_on_done. */
