@@ -11,8 +11,9 @@ struct rondo_nccl_call {
   const void *send;
   void *recv;
   void *stream;
-  bool is_receive;            // ncclRecv
-  bool is_merged;             // a receive from itself that its send makes
+  struct rondo_nccl_split *split; // not a call but a split, kept in its place among them
+  bool is_receive;                // ncclRecv
+  bool is_merged; // a receive from itself that its send makes, or a split that was submitted
   struct rondo_ticket ticket; // once it was submitted
 };
 

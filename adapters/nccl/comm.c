@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "adapters/nccl/explore.h"
 #include "adapters/nccl/result.h"
 #include "adapters/nccl/say.h"
 
@@ -201,7 +202,8 @@ static int progress_of(struct rondo_nccl_comm *comm) {
   bool asks = comm->state == RONDO_NCCL_FINALIZED ||
               (comm->home->backend == RONDO_BACKEND_HOST && !comm->is_blocking);
   pthread_mutex_unlock(&comm->lock);
-  if (asks && rondo_comm_test(comm->home->ctx, comm->comm, NULL) == RONDO_IN_PROGRESS)
+  if (asks && !RONDO_NCCL_FAULT(DONE_EARLY) &&
+      rondo_comm_test(comm->home->ctx, comm->comm, NULL) == RONDO_IN_PROGRESS)
     return RONDO_NCCL_IN_PROGRESS;
   return RONDO_NCCL_SUCCESS;
 }
@@ -214,11 +216,12 @@ static int async_error_of(struct rondo_nccl_comm *comm) {
   pthread_mutex_unlock(&comm->lock);
   if (!is_there)
     return RONDO_NCCL_IN_PROGRESS;
-  int error = rondo_nccl_comm_look(comm);
+  RONDO_NCCL_POINT("nccl.asked");
+  int error = RONDO_NCCL_FAULT(MISMATCH_UNTOLD) ? RONDO_NCCL_SUCCESS : rondo_nccl_comm_look(comm);
   if (error != RONDO_NCCL_SUCCESS)
     return error;
   int status = rondo_comm_status(comm->home->ctx, comm->comm, &state, NULL, 0);
-  if (status == RONDO_SUCCESS)
+  if (status == RONDO_SUCCESS && !RONDO_NCCL_FAULT(MISMATCH_UNTOLD))
     status = state;
   if (status != RONDO_SUCCESS)
     return rondo_nccl_comm_refuse(comm, "the communicator", status, NULL);

@@ -122,6 +122,12 @@ int rondo_nccl_splits_settle(struct rondo_nccl_comm *comm);
 // `timeout_ns` together; parts that cannot be made then have failed.
 void rondo_nccl_splits_finish(struct rondo_nccl_comm *comm, int64_t timeout_ns);
 
+// Submits a split that a group has kept, or lets it fail with `status`: the part that the program has is
+// never to come then.
+int rondo_nccl_split_submit(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split);
+void rondo_nccl_split_drop(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split,
+                           int status);
+
 // The end of ncclCommSplit: waits for the splits of `comm` if it is blocking.
 int rondo_nccl_split_end(struct rondo_nccl_comm *comm);
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "adapters/nccl/explore.h"
 #include "adapters/nccl/result.h"
 #include "adapters/nccl/say.h"
 
@@ -15,6 +16,18 @@ struct group {
 };
 
 static _Thread_local struct group group;
+
+#if defined(RONDO_EXPLORE)
+void rondo_nccl_group_exchange(void **other) {
+  struct group *kept = *other ? *other : calloc(1, sizeof *kept);
+  if (!kept)
+    abort();
+  struct group open = group;
+  group = *kept;
+  *kept = open;
+  *other = kept;
+}
+#endif
 
 bool rondo_nccl_group_is_open(void) { return group.depth > 0; }
 
@@ -40,13 +53,18 @@ static int keep(struct rondo_nccl_call *call) {
   return RONDO_NCCL_SUCCESS;
 }
 
-int rondo_nccl_group_add_split(struct rondo_nccl_comm *comm) {
+int rondo_nccl_group_add_split(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split) {
+  struct rondo_nccl_call call = {.name = "ncclCommSplit", .comm = comm, .split = split};
   struct rondo_nccl_comm **splits =
       realloc(group.splits, (group.split_count + 1) * sizeof(struct rondo_nccl_comm *));
   if (!splits)
     return rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "ncclCommSplit: no memory");
-  rondo_nccl_comm_hold(comm);
   group.splits = splits;
+  rondo_nccl_comm_hold(comm);
+  int result = keep(&call);
+  if (result != RONDO_NCCL_SUCCESS)
+    return result;
+  rondo_nccl_comm_hold(comm);
   group.splits[group.split_count++] = comm;
   return RONDO_NCCL_SUCCESS;
 }
@@ -69,12 +87,16 @@ int rondo_nccl_group_take(struct rondo_nccl_call *call) {
 
 // The first receive from itself that no send has yet; null: none.
 static struct rondo_nccl_call *find_receive(const struct rondo_nccl_call *send) {
+  struct rondo_nccl_call *found = NULL;
   for (size_t i = 0; i < group.call_count; i++) {
     struct rondo_nccl_call *c = &group.calls[i];
-    if (c->comm == send->comm && rondo_nccl_call_is_to_itself(c) && c->is_receive && !c->is_merged)
-      return c;
+    if (c->comm != send->comm || !rondo_nccl_call_is_to_itself(c) || !c->is_receive || c->is_merged)
+      continue;
+    found = c;
+    if (!RONDO_NCCL_FAULT(OWN_CROSSED))
+      break;
   }
-  return NULL;
+  return found;
 }
 
 static int refuse_alone(const struct rondo_nccl_call *call) {
@@ -105,14 +127,28 @@ static int join_own(void) {
   return RONDO_NCCL_SUCCESS;
 }
 
+// It is merged from then on: there is nothing to wait for as for a call.
+static int submit_split(struct rondo_nccl_call *call) {
+  struct rondo_nccl_split *split = call->split;
+  call->split = NULL;
+  call->is_merged = true;
+  return rondo_nccl_split_submit(call->comm, split);
+}
+
 // Submits all. A call that is refused is the end of its communicator's part in the group, since
 // what comes after it would be matched with what it is not.
 static int submit_all(size_t *submitted) {
   int result = RONDO_NCCL_SUCCESS;
   *submitted = 0;
+  if (RONDO_NCCL_FAULT(GROUP_DROPS) && group.call_count > 3)
+    rondo_nccl_comm_leave(group.calls[--group.call_count].comm);
   while (*submitted < group.call_count && result == RONDO_NCCL_SUCCESS) {
-    struct rondo_nccl_call *call = &group.calls[*submitted];
-    if (!call->is_merged)
+    size_t at = RONDO_NCCL_FAULT(GROUP_REVERSED) ? group.call_count - 1 - *submitted : *submitted;
+    struct rondo_nccl_call *call = &group.calls[at];
+    RONDO_NCCL_POINT("nccl.group");
+    if (call->split)
+      result = submit_split(call);
+    else if (!call->is_merged)
       result = rondo_nccl_call_submit(call);
     *submitted += result == RONDO_NCCL_SUCCESS;
   }
@@ -156,8 +192,11 @@ static int run_splits(void) {
 }
 
 static void forget_all(void) {
-  for (size_t i = 0; i < group.call_count; i++)
+  for (size_t i = 0; i < group.call_count; i++) {
+    if (group.calls[i].split)
+      rondo_nccl_split_drop(group.calls[i].comm, group.calls[i].split, RONDO_ERR_CLOSED);
     rondo_nccl_comm_leave(group.calls[i].comm);
+  }
   for (size_t i = 0; i < group.split_count; i++)
     rondo_nccl_comm_leave(group.splits[i]);
   free(group.calls);

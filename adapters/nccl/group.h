@@ -14,7 +14,8 @@ bool rondo_nccl_group_is_open(void);
 // Makes the group that the thread is in, if any, end with `result`, since one of its calls was refused.
 int rondo_nccl_group_spoil(int result);
 
-// Lets the outermost ncclGroupEnd wait for the splits of `comm`.
-int rondo_nccl_group_add_split(struct rondo_nccl_comm *comm);
+// Keeps a split of `comm` in its place among the calls, since it is matched with them by its order. The
+// outermost ncclGroupEnd submits it, and waits for it in the end.
+int rondo_nccl_group_add_split(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split);
 
 #endif // RONDO_ADAPTERS_NCCL_GROUP_H

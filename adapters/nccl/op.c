@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "adapters/nccl/device.h"
+#include "adapters/nccl/explore.h"
 #include "adapters/nccl/say.h"
 
 // A floating number of `exponent_bits` and `mantissa_bits` below the sign. `has_infinity`: as in IEEE 754, an
@@ -123,7 +124,7 @@ int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op, 
                              "%s: reduction %d was made for %s, and the elements are %s", call, op,
                              rondo_dtype_name(made.dtype), rondo_dtype_name(what->dtype));
   what->redop = RONDO_PREMUL_SUM;
-  what->scalar = made.scalar;
+  what->scalar = RONDO_NCCL_FAULT(FACTOR_FORGOTTEN) ? comm->ops[0].scalar : made.scalar;
   return made.where ? read_scalar(comm, call, &made, stream, &what->scalar) : RONDO_NCCL_SUCCESS;
 }
 

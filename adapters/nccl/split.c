@@ -7,6 +7,7 @@
 
 #include "adapters/nccl/comm.h"
 #include "adapters/nccl/config.h"
+#include "adapters/nccl/explore.h"
 #include "adapters/nccl/group.h"
 #include "adapters/nccl/result.h"
 #include "adapters/nccl/say.h"
@@ -35,6 +36,8 @@ static uint64_t mixed(uint64_t x) {
 }
 
 static uint64_t key_of_part(const struct rondo_nccl_comm *parent, uint64_t number) {
+  if (RONDO_NCCL_FAULT(SPLIT_UNNUMBERED))
+    number = 1;
   return mixed(mixed(parent->key + UINT64_C(0x9e3779b97f4a7c15)) + number);
 }
 
@@ -59,6 +62,13 @@ static int part_open(struct rondo_nccl_comm *part) {
   return status;
 }
 
+// By key, and then by rank.
+static bool comes_before(const struct choice *all, int rank, int other) {
+  if (all[rank].key == all[other].key || RONDO_NCCL_FAULT(KEYS_IGNORED))
+    return rank < other;
+  return all[rank].key < all[other].key;
+}
+
 // The ranks of the parent that chose this color, by key and then by rank.
 static void part_fill(struct rondo_nccl_comm *part, const struct rondo_nccl_comm *parent,
                       const struct choice *all, struct choice mine) {
@@ -69,9 +79,8 @@ static void part_fill(struct rondo_nccl_comm *part, const struct rondo_nccl_comm
       continue;
     int at = 0; // how many are before it
     for (int other = 0; other < parent->rank_count; other++)
-      at += all[other].color == mine.color &&
-            (all[other].key < all[r].key || (all[other].key == all[r].key && other < r));
-    part->ranks[at] = parent->ranks[r];
+      at += all[other].color == mine.color && comes_before(all, other, r);
+    part->ranks[at] = RONDO_NCCL_FAULT(PARENT_RANKS) ? (uint32_t)r : parent->ranks[r];
     if (r == parent->rank)
       part->rank = at;
     members++;
@@ -152,6 +161,7 @@ static int settle_parts_of(struct rondo_nccl_comm *parent) {
   struct rondo_nccl_split *s;
   int status = RONDO_SUCCESS;
   while ((s = take_ended(parent, &status))) {
+    RONDO_NCCL_POINT("nccl.split");
     split_end(parent, s, status);
     split_free(parent, s);
   }
@@ -213,13 +223,12 @@ void rondo_nccl_splits_finish(struct rondo_nccl_comm *comm, int64_t timeout_ns) 
 // --------------------------------------------------------------- beginning ---
 
 // Makes the part's communicator, without its ranks.
-static struct rondo_nccl_comm *part_make(struct rondo_nccl_comm *parent, uint64_t number,
+static struct rondo_nccl_comm *part_make(struct rondo_nccl_comm *parent,
                                          const struct rondo_nccl_settings *settings) {
   struct rondo_nccl_comm *part = rondo_nccl_comm_make(parent->home, 0, parent->rank_count);
   if (!part)
     return NULL;
   rondo_nccl_settings_give(settings, part);
-  part->key = key_of_part(parent, number);
   part->state = RONDO_NCCL_PARTING;
   return part;
 }
@@ -248,35 +257,89 @@ static void append(struct rondo_nccl_comm *parent, struct rondo_nccl_split *s) {
   *at = s;
 }
 
-static int begin_split(struct rondo_nccl_comm *parent, struct choice mine,
-                       const struct rondo_nccl_settings *settings, rondo_nccl_comm_t *out) {
+static struct rondo_nccl_split *make_split(struct rondo_nccl_comm *parent, struct choice mine,
+                                           const struct rondo_nccl_settings *settings) {
   struct rondo_nccl_split *s = calloc(1, sizeof *s);
   if (!s)
-    return RONDO_ERR_NO_MEMORY;
+    return NULL;
   s->mine = mine;
-  pthread_mutex_lock(&parent->lock); // calls and numbers have the same order
+  if (mine.color == RONDO_NCCL_NO_COLOR)
+    return s;
+  s->part = part_make(parent, settings);
+  if (s->part)
+    return s;
+  free(s);
+  return NULL;
+}
+
+// Knows the part from now on, as the program does.
+static void part_show(struct rondo_nccl_comm *parent, struct rondo_nccl_split *s,
+                      rondo_nccl_comm_t *out) {
+  *out = s->part;
+  if (!s->part)
+    return;
+  s->part->parent = parent;
+  rondo_nccl_comm_hold(parent);
+  rondo_nccl_comm_add(s->part);
+  rondo_nccl_comm_hold(s->part); // the split's
+}
+
+// Calls and numbers have the same order: the lock is held. A status.
+static int submit_locked(struct rondo_nccl_comm *parent, struct rondo_nccl_split *s) {
   s->number = parent->splits + 1;
-  if (mine.color != RONDO_NCCL_NO_COLOR)
-    s->part = part_make(parent, s->number, settings);
-  int status = mine.color == RONDO_NCCL_NO_COLOR || s->part ? gather_choices(parent, s)
-                                                            : RONDO_ERR_NO_MEMORY;
+  if (s->part)
+    s->part->key = key_of_part(parent, s->number);
+  int status = gather_choices(parent, s);
   if (status == RONDO_SUCCESS) {
     parent->splits++;
     append(parent, s);
   }
-  if (status == RONDO_SUCCESS && s->part) {
-    s->part->parent = parent;
-    rondo_nccl_comm_hold(parent);
-    rondo_nccl_comm_add(s->part);
-    rondo_nccl_comm_hold(s->part); // the split's
-    *out = s->part;
-  } else if (status == RONDO_SUCCESS) {
-    *out = NULL;
-  }
-  pthread_mutex_unlock(&parent->lock);
-  if (status != RONDO_SUCCESS)
-    split_free(parent, s); // discards the part, which nobody knows
   return status;
+}
+
+int rondo_nccl_split_submit(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split) {
+  pthread_mutex_lock(&comm->lock);
+  int status = submit_locked(comm, split);
+  pthread_mutex_unlock(&comm->lock);
+  if (status == RONDO_SUCCESS)
+    return RONDO_NCCL_SUCCESS;
+  rondo_nccl_split_drop(comm, split, status);
+  return rondo_nccl_comm_refuse(comm, "ncclCommSplit", status, NULL);
+}
+
+void rondo_nccl_split_drop(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split,
+                           int status) {
+  if (split->part)
+    part_end(split->part, status);
+  split_free(comm, split);
+}
+
+static int begin_split(struct rondo_nccl_comm *parent, struct rondo_nccl_split *s,
+                       rondo_nccl_comm_t *out) {
+  pthread_mutex_lock(&parent->lock);
+  int status = submit_locked(parent, s);
+  if (status == RONDO_SUCCESS)
+    part_show(parent, s, out);
+  pthread_mutex_unlock(&parent->lock);
+  if (status == RONDO_SUCCESS)
+    return rondo_nccl_split_end(parent);
+  split_free(parent, s); // discards the part, which nobody knows
+  return rondo_nccl_comm_refuse(parent, "ncclCommSplit", status, NULL);
+}
+
+static int keep_split(struct rondo_nccl_comm *parent, struct rondo_nccl_split *s,
+                      rondo_nccl_comm_t *out) {
+  rondo_nccl_comm_t shown = NULL;
+  part_show(parent, s, &shown);
+  int result = rondo_nccl_group_add_split(parent, s);
+  if (result == RONDO_NCCL_SUCCESS) {
+    *out = shown;
+    return result;
+  }
+  rondo_nccl_split_drop(parent, s, RONDO_ERR_NO_MEMORY);
+  if (shown)
+    (void)pncclCommAbort(shown);
+  return result;
 }
 
 static int check_parent(struct rondo_nccl_comm *parent, const char *call, const void *out) {
@@ -305,11 +368,10 @@ static int split(struct rondo_nccl_comm *parent, struct choice mine,
     result = rondo_nccl_settings_read(&settings, config, parent, call);
   if (result != RONDO_NCCL_SUCCESS)
     return result;
-  int status = begin_split(parent, mine, &settings, out);
-  if (status != RONDO_SUCCESS)
-    return rondo_nccl_comm_refuse(parent, call, status, NULL);
-  return rondo_nccl_group_is_open() ? rondo_nccl_group_add_split(parent)
-                                    : rondo_nccl_split_end(parent);
+  struct rondo_nccl_split *s = make_split(parent, mine, &settings);
+  if (!s)
+    return rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "%s: no memory", call);
+  return rondo_nccl_group_is_open() ? keep_split(parent, s, out) : begin_split(parent, s, out);
 }
 
 // ------------------------------------------------------------------ shrinking ---
@@ -342,9 +404,10 @@ static int shrink(struct rondo_nccl_comm *parent, const int *excluded, int exclu
   pthread_mutex_lock(&parent->lock);
   said.number = ++parent->splits;
   pthread_mutex_unlock(&parent->lock);
-  struct rondo_nccl_comm *part = part_make(parent, said.number, settings);
+  struct rondo_nccl_comm *part = part_make(parent, settings);
   if (!part)
     return rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "%s: no memory", call);
+  part->key = key_of_part(parent, said.number);
   if (!part_exclude(part, parent, excluded, excluded_count)) {
     rondo_nccl_comm_discard(part);
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,

@@ -92,9 +92,13 @@ void rondo_cache_fini(struct rondo_cache *cache) {
 
 struct rondo_cache_entry *rondo_cache_find(const struct rondo_cache *cache,
                                            const struct rondo_signature *s) {
-  for (uint32_t i = 0; i < cache->count; i++)
-    if (rondo_signature_equal(&cache->entries[i].signature, s))
+  for (uint32_t i = 0; i < cache->count; i++) {
+    struct rondo_signature wanted = *s;
+    if (RONDO_FAULT(CACHE_LOOSE))
+      wanted.root = cache->entries[i].signature.root;
+    if (rondo_signature_equal(&cache->entries[i].signature, &wanted))
       return &cache->entries[i];
+  }
   return NULL;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tests/explore/comm.h"
 #include "tests/explore/machine.h"
+#include "tests/explore/nccl.h"
 
 #define GUARD_BYTES 32u
 #define GUARD 0xa5
@@ -375,6 +376,8 @@ int explore_app_is_done(const struct explore_machine *m, uint32_t rank) {
   const struct explore_rank *r = &m->ranks[rank];
   if (m->has_comms)
     return explore_comm_is_done(m, rank);
+  if (m->has_nccl)
+    return explore_nccl_is_done(m, rank);
   for (uint32_t c = 0; c < m->program.coll_count; c++) {
     if (next_action(m, rank, c) || r->members[c].ended < r->members[c].submitted)
       return 0;
@@ -428,6 +431,8 @@ int explore_app_act(struct explore_machine *m, uint32_t rank) {
   uint32_t coll = 0;
   if (m->has_comms)
     return explore_comm_act(m, rank);
+  if (m->has_nccl)
+    return explore_nccl_act(m, rank);
   if (r->is_syncing)
     return is_synchronized(r);
   if (m->aborts_left && m->is_submitting && random_chance(&m->random, 2)) {

@@ -8,6 +8,7 @@
 
 #include "queues/platform/explore.h"
 #include "tests/explore/comm.h"
+#include "tests/explore/nccl.h"
 #include "tests/explore/net.h"
 
 #define STEPS_MAX 3000000u // of one seed
@@ -175,7 +176,7 @@ static void watch_turns(struct explore_machine *m) {
   const struct rondo_host_block *block = m->driving;
   const struct rondo_block *b = &block->core;
   const struct rondo_rank *owner = block->daemon->base.owner;
-  if (m->has_comms || m->program.cfg.order != RONDO_ORDER_FIFO ||
+  if (m->has_comms || m->has_nccl || m->program.cfg.order != RONDO_ORDER_FIFO ||
       b->daemon->policy.budget == RONDO_BUDGET_NEVER)
     return;
   struct explore_turns *turns = &m->ranks[owner->cfg.rank].turns[b->index];
@@ -318,21 +319,39 @@ void explore_machine_init(struct explore_machine *m, uint64_t seed,
   explore_machine_start(m, &program);
 }
 
-void explore_machine_init_comms(struct explore_machine *m, uint64_t seed, int trace) {
+// Ranks of the seed for calls that match by order. Returns whether one of the calls is to be odd.
+static int start_for_calls(struct explore_machine *m, uint64_t seed) {
   static struct explore_program program;
-  memset(m, 0, sizeof *m);
   explore_program_make(&program, seed);
   program.flavour = EXPLORE_PLAIN;
   program.coll_count = program.cuts = 0;
   program.cfg.max_collectives = 0;
+  if (m->never_preempts)
+    program.cfg.budget = RONDO_BUDGET_NEVER;
   // What only a journal can find is found where memory is shared.
-  int odd = seed % 2 == 1;
+  int odd = seed % 2 == 1 && !m->never_preempts;
   if (odd)
     memset(program.machine_of, 0, sizeof program.machine_of);
+  explore_machine_start(m, &program);
+  return odd;
+}
+
+void explore_machine_init_comms(struct explore_machine *m, uint64_t seed, int trace) {
+  memset(m, 0, sizeof *m);
   m->trace = trace;
   m->has_comms = 1;
-  explore_machine_start(m, &program);
+  int odd = start_for_calls(m, seed);
   explore_comm_init(m, odd);
+}
+
+void explore_machine_init_nccl(struct explore_machine *m, uint64_t seed, int never_preempts,
+                               int trace) {
+  memset(m, 0, sizeof *m);
+  m->trace = trace;
+  m->has_nccl = 1;
+  m->never_preempts = never_preempts;
+  int odd = start_for_calls(m, seed);
+  explore_nccl_init(m, odd);
 }
 
 // --------------------------------------------------------------------- ending -
@@ -386,5 +405,7 @@ int explore_machine_fini(struct explore_machine *m) {
                    rondo_status_name(status));
     free_runs(&m->ranks[r]);
   }
+  if (m->has_nccl)
+    explore_nccl_fini();
   return m->verdict;
 }

@@ -73,6 +73,7 @@ struct explore_machine {
   uint32_t tainted[EXPLORE_COLLS][EXPLORE_PERIODS]; // some member aborted it
   uint32_t aborts_left, cuts_left;
   uint32_t has_comms;     // calls of communicators in place of the program's collectives
+  uint32_t has_nccl;      // programs on the drop-in libnccl likewise
   uint32_t is_submitting; // 0: applications only wait
   int trace;
   int wants_callbacks; // of every run; else of half of them
@@ -93,6 +94,10 @@ void explore_machine_init(struct explore_machine *m, uint64_t seed,
 
 // Draws the ranks of the seed, and calls of communicators instead of a program (comm.h).
 void explore_machine_init_comms(struct explore_machine *m, uint64_t seed, int trace);
+
+// Draws the ranks of the seed, and programs on the drop-in libnccl (nccl.h).
+void explore_machine_init_nccl(struct explore_machine *m, uint64_t seed, int never_preempts,
+                               int trace);
 
 // Likewise with a program of the caller's.
 void explore_machine_start(struct explore_machine *m, const struct explore_program *program);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "adapters/nccl/explore.h"
 #include "queues/platform/explore.h"
 #include "tests/explore/machine.h"
 #include "tests/support/load.h"
@@ -22,7 +23,7 @@ struct options {
   const char *fault;
   const char *hastened;
   void (*hasten)(struct explore_program *p); // or null
-  int is_single, trace, baseline, comms;
+  int is_single, trace, baseline, comms, nccl;
 };
 
 static struct explore_machine machine;
@@ -63,11 +64,22 @@ static const char *const faults[] = {
     "close_uncounted",
     "mirror_early",
     "loss_untold",
+    "cache_loose",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 
+// Of the drop-in libnccl.
+static const char *const nccl_faults[] = {
+    "none",       "group_reversed",   "group_drops",  "own_crossed",  "mismatch_untold",
+    "done_early", "split_unnumbered", "keys_ignored", "parent_ranks", "factor_forgotten",
+};
+_Static_assert(sizeof nccl_faults / sizeof *nccl_faults == RONDO_NCCL_FAULT_COUNT,
+               "a name for each fault");
+
 static int run_seed(uint64_t seed, const struct options *o) {
-  if (o->comms)
+  if (o->nccl)
+    explore_machine_init_nccl(&machine, seed, o->baseline, o->trace);
+  else if (o->comms)
     explore_machine_init_comms(&machine, seed, o->trace);
   else
     explore_machine_init(&machine, seed, o->hasten, o->baseline, o->trace);
@@ -149,11 +161,28 @@ static void hunt(const struct options *o, struct catch *caught) {
   _exit(0);
 }
 
-static int run_fault(const struct options *o) {
+// The number of a name, or `count`.
+static int find_fault(const char *const *names, int count, const char *name) {
   int fault = 1;
-  while (fault < RONDO_FAULT_COUNT && strcmp(faults[fault], o->fault) != 0)
+  while (fault < count && strcmp(names[fault], name) != 0)
     fault++;
-  if (fault == RONDO_FAULT_COUNT) {
+  return fault;
+}
+
+static int plant(const char *name) {
+  int fault = find_fault(faults, RONDO_FAULT_COUNT, name);
+  int nccl_fault = find_fault(nccl_faults, RONDO_NCCL_FAULT_COUNT, name);
+  if (fault < RONDO_FAULT_COUNT)
+    rondo_fault_planted = fault;
+  else if (nccl_fault < RONDO_NCCL_FAULT_COUNT)
+    rondo_nccl_fault_planted = nccl_fault;
+  else
+    return 0;
+  return 1;
+}
+
+static int run_fault(const struct options *o) {
+  if (!plant(o->fault)) {
     fprintf(stderr, "no such fault: %s\n", o->fault);
     return 2;
   }
@@ -161,7 +190,6 @@ static int run_fault(const struct options *o) {
       mmap(NULL, sizeof *caught, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (caught == MAP_FAILED)
     return 2;
-  rondo_fault_planted = fault;
   fflush(stdout);
   pid_t child = fork();
   if (child == 0)
@@ -198,6 +226,7 @@ static const struct argp_option arguments[] = {
     {"comms", 'c', NULL, 0, "calls of communicators instead of collectives with ids", 0},
     {"hasten", 'h', "WHAT", 0, "programs in which `ends' of runs, or `cuts' of links, meet much",
      0},
+    {"nccl", 'l', NULL, 0, "programs on the drop-in libnccl instead", 0},
     {"baseline", 'b', NULL, 0, "without preemption; succeed if enough seeds deadlock", 0},
     {0}};
 
@@ -223,6 +252,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
   case 'c':
     o->comms = 1;
+    return 0;
+  case 'l':
+    o->nccl = 1;
     return 0;
   case 'b':
     o->baseline = 1;
