@@ -57,6 +57,7 @@ struct rondo_cuda_device {
   int shares_queue;      // all streams have one hardware queue
   int pageable;          // it can use all memory of this process
   uint32_t blocks;       // of all daemons; guarded by the lock of all devices
+  uint32_t holds;        // > 0: no daemon is launched; guarded by the launcher's lock
   uint64_t friends;      // by ordinal: devices whose memory it can use
   struct rondo_cuda_memory memory;
   pthread_mutex_t copy_lock; // guards the two below
@@ -172,6 +173,10 @@ int rondo_cuda_attribute(const struct rondo_cuda_device *d, CUdevice_attribute w
 // Zeroes memory of the device. In its context.
 int rondo_cuda_clear(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes);
 
+// ------------------------------------------------------------------- setup.c ---
+
+extern const struct rondo_setup rondo_cuda_setup;
+
 // ------------------------------------------------------------------ daemon.c ---
 
 int rondo_cuda_create(struct rondo_device *device, const struct rondo_daemon_request *request,
@@ -204,6 +209,9 @@ int rondo_cuda_launcher_add(struct rondo_cuda_daemon *d);
 // When it returns no launch of the daemon runs or is coming, unless it is lost.
 void rondo_cuda_launcher_remove(struct rondo_cuda_daemon *d);
 void rondo_cuda_launcher_kick(struct rondo_cuda_daemon *d);
+// See struct rondo_setup.
+void rondo_cuda_launcher_hold(struct rondo_cuda_device *device, int on);
+int rondo_cuda_launcher_is_quiet(const struct rondo_cuda_device *device);
 // 1 if every block is resident.
 int rondo_cuda_is_resident(const struct rondo_cuda_daemon *d);
 

@@ -232,7 +232,7 @@ static int visit(struct rondo_cuda_daemon *d) {
   uint64_t now_ns = rondo_now_ns();
   uint64_t kicks = rondo_load_seq_cst_u64(&d->kicks); // K1
   note_leaves(d, now_ns);
-  if (!should_launch(d, kicks != d->kicks_seen, now_ns))
+  if (d->device->holds || !should_launch(d, kicks != d->kicks_seen, now_ns))
     return 1;
   d->is_launching = 1;
   pthread_mutex_unlock(&launcher.watch.lock);
@@ -332,6 +332,30 @@ static void await_leave(struct rondo_cuda_daemon *d) {
   }
   if (is_inside)
     rondo_cuda_leave(&stay);
+}
+
+void rondo_cuda_launcher_hold(struct rondo_cuda_device *device, int on) {
+  pthread_mutex_lock(&launcher.watch.lock);
+  device->holds += on ? 1 : UINT32_MAX;
+  pthread_mutex_unlock(&launcher.watch.lock);
+}
+
+static int is_away(const struct rondo_cuda_daemon *d) {
+  struct rondo_cuda_stay stay;
+  if (d->is_launching || has_resident(d) || rondo_cuda_enter(d->device, &stay) != CUDA_SUCCESS)
+    return 0;
+  int is_there = is_on_device(d);
+  rondo_cuda_leave(&stay);
+  return !is_there;
+}
+
+int rondo_cuda_launcher_is_quiet(const struct rondo_cuda_device *device) {
+  int is_quiet = 1;
+  pthread_mutex_lock(&launcher.watch.lock);
+  for (uint32_t i = 0; i < launcher.watch.count && is_quiet; i++)
+    is_quiet = launcher.watch.daemons[i]->device != device || is_away(launcher.watch.daemons[i]);
+  pthread_mutex_unlock(&launcher.watch.lock);
+  return is_quiet;
 }
 
 void rondo_cuda_launcher_remove(struct rondo_cuda_daemon *d) {

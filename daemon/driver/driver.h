@@ -164,6 +164,29 @@ struct rondo_sharing {
   int (*clear)(struct rondo_device *device, uint64_t at, uint64_t bytes);
 };
 
+// A kernel that is run once: one block of 32 threads.
+struct rondo_once {
+  const void *image; // as the driver of the device loads it
+  const char *name;
+  void *param; // its one parameter
+  uint64_t deadline_ns;
+};
+
+// What another library that sets something up on a device (runtime/transport/nccl) has to be given.
+struct rondo_setup {
+  // Calls `call(arg)` with the device as this thread's current one, and no capture disturbed. Returns what that returns, or
+  // RONDO_ERR_SYSTEM and the reason.
+  int (*inside)(struct rondo_device *device, int (*call)(void *arg), void *arg, char *why);
+  // Runs a kernel to its end; inside. Returns RONDO_SUCCESS, RONDO_ERR_SYSTEM, or RONDO_ERR_TIMEOUT: it may run still.
+  int (*run_once)(struct rondo_device *device, const struct rondo_once *once, char *why);
+  // 1: no daemon is launched on the device until as many calls with 0 have come. What runs leaves within a residency;
+  // then is_quiet returns 1.
+  void (*hold)(struct rondo_device *device, int on);
+  int (*is_quiet)(struct rondo_device *device);
+  // Opens the device once more.
+  void (*keep)(struct rondo_device *device);
+};
+
 struct rondo_driver {
   const char *name;
   int is_direct; // the CPU may use device memory in place
@@ -205,6 +228,7 @@ struct rondo_driver {
   int (*check)(struct rondo_device *device, const void *memory, uint64_t bytes, char *why);
 
   const struct rondo_sharing *sharing; // null: is_direct
+  const struct rondo_setup *setup;     // likewise
 
   // ---- daemons ----
   // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, RONDO_ERR_FULL (the device's budget) or RONDO_ERR_SYSTEM.

@@ -4,8 +4,16 @@
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
+#include "runtime/transport/nccl/window.h"
 
 static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
+
+// Whether windows of NCCL can be asked for.
+static void describe_windows(FILE *out) {
+  char line[RONDO_WHY_BYTES];
+  int can = rondo_nccl_describe(line);
+  fprintf(out, "windows of NCCL: %s%s\n", can ? "" : "none: ", line);
+}
 
 int rondo_backend_describe(int backend, FILE *out) {
   char why[RONDO_WHY_BYTES] = "";
@@ -21,6 +29,8 @@ int rondo_backend_describe(int backend, FILE *out) {
   }
   if (driver->describe)
     status = driver->describe(&to, why);
+  if (driver->setup)
+    describe_windows(out);
   if (status != RONDO_SUCCESS)
     fprintf(out, "cannot be used: %s\n", why);
   return status;

@@ -1,0 +1,17 @@
+# Compiles harvest.cu for all architectures, and makes it part of window.c. As daemon/cuda/kernel.cmake, whose cache it uses.
+set(image ${CMAKE_CURRENT_BINARY_DIR}/rondo_nccl_harvest.fatbin)
+add_custom_command(
+  OUTPUT ${image}
+  COMMAND
+    daemon/cuda/compile_kernel.sh ${image} ${RONDO_KERNEL_CACHE} ${RONDO_NVCC} -std=c++17 -O3
+    -Werror=all-warnings --threads 0 -gencode=arch=compute_80,code=[sm_80,compute_80]
+    -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_100,code=sm_100 -I. -Iinclude
+    -I${RONDO_NCCL_INCLUDE_DIR} runtime/transport/nccl/harvest.cu
+  WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+  DEPENDS ${CMAKE_CURRENT_LIST_DIR}/harvest.cu ${PROJECT_SOURCE_DIR}/daemon/cuda/compile_kernel.sh
+  DEPFILE ${image}.d
+  COMMENT "Compiling the kernel that looks windows of NCCL up"
+  VERBATIM)
+add_custom_target(rondo_nccl_kernel DEPENDS ${image})
+set_source_files_properties(transport/nccl/window.c PROPERTIES OBJECT_DEPENDS ${image}
+                                                              COMPILE_DEFINITIONS "RONDO_NCCL_IMAGE_FILE=\"${image}\"")

@@ -1,0 +1,528 @@
+#include "runtime/transport/nccl/window.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/driver/clock.h"
+#include "queues/platform/atomic.h"
+#include "runtime/observe/log.h"
+#include "runtime/transport/nccl/harvest_core.h"
+#include "runtime/transport/nccl/library.h"
+
+#define LOOK_NS 1000000u
+#define GRACE_NS UINT64_C(1000000000)    // for a helper to notice that its time is over
+#define FINALIZE_NS UINT64_C(2000000000) // for all members to come to the end of a communicator
+#define END_NS UINT64_C(10000000000)     // for everything at the end
+
+enum step { STEP_MEMORY = 1, STEP_ID, STEP_JOIN, STEP_DROP, STEP_END };
+
+struct rondo_nccl_window {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  // Guarded by it.
+  enum step wanted;
+  int has_done, status; // the step that is wanted; and how it ended
+  uint64_t deadline_ns; // of the step
+  int is_given_up;      // the step shall end, and what it has made
+  int is_holding;       // daemons of the device
+  int is_over;          // the helper is about to end
+  int is_left;          // nobody waits for that
+  char why[RONDO_WHY_BYTES];
+  const char *calling; // what the helper is in: for whoever waits in vain
+  // Constant.
+  pthread_t helper;
+  struct rondo_nccl_window_config config;
+  // The helper's, and its owner's between two steps.
+  enum step step;
+  const struct rondo_nccl_library *lib;
+  char *memory;
+  ncclUniqueId id;
+  uint32_t index, count;
+  ncclComm_t comm;
+  ncclWindow_t window;
+  int has_device_comm;
+  char reason[RONDO_WHY_BYTES]; // of the step that runs
+  struct rondo_nccl_found *found;
+  uint64_t addresses[RONDO_NCCL_MAX_MEMBERS];
+  _Alignas(16) unsigned char device_comm[RONDO_NCCL_DEVICE_COMM_BYTES];
+};
+
+// The kernel, for every architecture.
+extern const unsigned char rondo_nccl_image[];
+__asm__(".pushsection .rodata, \"a\", %progbits\n"
+        ".balign 64\n"
+        ".globl rondo_nccl_image\n"
+        ".hidden rondo_nccl_image\n"
+        ".type rondo_nccl_image, %object\n"
+        "rondo_nccl_image:\n"
+        ".incbin \"" RONDO_NCCL_IMAGE_FILE "\"\n"
+        ".size rondo_nccl_image, . - rondo_nccl_image\n"
+        ".popsection\n");
+
+static const struct rondo_setup *setup_of(const struct rondo_nccl_window *w) {
+  return w->config.device->driver->setup;
+}
+
+int rondo_nccl_describe(char *line) {
+  if (!rondo_nccl_load(line))
+    return 0;
+  (void)snprintf(line, RONDO_WHY_BYTES, "version %d.%d.%d", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+  return 1;
+}
+
+// ------------------------------------------------------------------ the helper ---
+
+static void set_calling(struct rondo_nccl_window *w, const char *name) {
+  pthread_mutex_lock(&w->lock);
+  w->calling = name;
+  pthread_mutex_unlock(&w->lock);
+}
+
+static int say(struct rondo_nccl_window *w, int status, const char *text) {
+  (void)snprintf(w->reason, sizeof w->reason, "%s", text);
+  return status;
+}
+
+static int fail(struct rondo_nccl_window *w, const char *call, ncclResult_t result) {
+  const char *more = w->lib->ncclGetLastError(w->comm);
+  (void)snprintf(w->reason, sizeof w->reason, "%s: %s%s%s", call,
+                 w->lib->ncclGetErrorString(result), more && more[0] ? ": " : "",
+                 more && more[0] ? more : "");
+  return RONDO_ERR_SYSTEM;
+}
+
+// Pauses. Returns RONDO_SUCCESS, or why the step has to end.
+static int pause_step(struct rondo_nccl_window *w, const char *call) {
+  struct timespec until;
+  int status = RONDO_SUCCESS;
+  pthread_mutex_lock(&w->lock);
+  uint64_t now_ns = rondo_now_ns();
+  uint64_t at_ns = now_ns + LOOK_NS;
+  until.tv_sec = (time_t)(at_ns / 1000000000u);
+  until.tv_nsec = (long)(at_ns % 1000000000u);
+  if (!w->is_given_up && now_ns < w->deadline_ns)
+    (void)pthread_cond_timedwait(&w->changed, &w->lock, &until);
+  if (w->is_given_up)
+    status = RONDO_ERR_ABORTED;
+  else if (now_ns >= w->deadline_ns)
+    status = RONDO_ERR_TIMEOUT;
+  pthread_mutex_unlock(&w->lock);
+  if (status == RONDO_ERR_ABORTED)
+    return say(w, status, "it was given up");
+  if (status == RONDO_ERR_TIMEOUT)
+    (void)snprintf(w->reason, sizeof w->reason, "%s was not done in time", call);
+  return status;
+}
+
+// Polls the communicator until what was begun is done.
+static int await_comm(struct rondo_nccl_window *w, const char *call, ncclResult_t result) {
+  int status = RONDO_SUCCESS;
+  while (status == RONDO_SUCCESS && result == ncclInProgress) {
+    status = pause_step(w, call);
+    if (status == RONDO_SUCCESS) {
+      ncclResult_t asked = w->lib->ncclCommGetAsyncError(w->comm, &result);
+      result = asked == ncclSuccess ? result : asked;
+    }
+  }
+  if (status != RONDO_SUCCESS)
+    return status;
+  return result == ncclSuccess ? RONDO_SUCCESS : fail(w, call, result);
+}
+
+// NOLINTBEGIN(bugprone-macro-parentheses): the name of a call
+#define CALL(w, name, ...)                                                                         \
+  (set_calling(w, #name), await_comm(w, #name, (w)->lib->name(__VA_ARGS__)))
+// NOLINTEND(bugprone-macro-parentheses)
+
+static int get_memory(struct rondo_nccl_window *w) {
+  void *memory = NULL;
+  set_calling(w, "dlopen");
+  w->lib = rondo_nccl_load(w->reason);
+  if (!w->lib)
+    return RONDO_ERR_UNSUPPORTED;
+  set_calling(w, "ncclMemAlloc");
+  ncclResult_t result = w->lib->ncclMemAlloc(&memory, w->config.bytes);
+  if (result != ncclSuccess)
+    return fail(w, "ncclMemAlloc", result);
+  w->memory = memory;
+  return RONDO_SUCCESS;
+}
+
+static int make_id(struct rondo_nccl_window *w) {
+  set_calling(w, "ncclGetUniqueId");
+  ncclResult_t result = w->lib->ncclGetUniqueId(&w->id);
+  return result == ncclSuccess ? RONDO_SUCCESS : fail(w, "ncclGetUniqueId", result);
+}
+
+// What member `index` writes to its memory: nobody else's, and not that of an earlier attempt.
+static uint64_t mark_of(const struct rondo_nccl_window *w, uint32_t index) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325) + index;
+  for (size_t i = 0; i < sizeof w->id.internal; i++)
+    hash = (hash ^ (unsigned char)w->id.internal[i]) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+static int await_quiet(struct rondo_nccl_window *w) {
+  int status = RONDO_SUCCESS;
+  set_calling(w, "waiting for the device's daemons");
+  while (status == RONDO_SUCCESS && !setup_of(w)->is_quiet(w->config.device))
+    status = pause_step(w, "the end of the device's daemons");
+  return status;
+}
+
+static int write_mark(struct rondo_nccl_window *w) {
+  uint64_t mark = mark_of(w, w->index);
+  int status = w->config.device->driver->write(w->config.device, (uint64_t)(uintptr_t)w->memory,
+                                               &mark, sizeof mark);
+  return status == RONDO_SUCCESS ? status : say(w, status, "the device does not take a mark");
+}
+
+static int make_device_comm(struct rondo_nccl_window *w) {
+  _Alignas(16) unsigned char requirements[RONDO_NCCL_REQUIREMENTS_BYTES] = {0}; // none
+  int status = CALL(w, ncclDevCommCreate, w->comm, requirements, w->device_comm);
+  w->has_device_comm = status == RONDO_SUCCESS;
+  return status;
+}
+
+static int check_team(struct rondo_nccl_window *w) {
+  set_calling(w, "ncclTeamLsa");
+  struct rondo_nccl_team team = w->lib->ncclTeamLsa(w->comm);
+  if ((uint32_t)team.rank_count == w->count && (uint32_t)team.rank == w->index)
+    return RONDO_SUCCESS;
+  (void)snprintf(w->reason, sizeof w->reason,
+                 "only %d of %u devices are in one domain of loads and stores", team.rank_count,
+                 w->count);
+  return RONDO_ERR_UNSUPPORTED;
+}
+
+// Looks everybody up, and sees that it is they.
+static int harvest(struct rondo_nccl_window *w) {
+  const struct rondo_driver *driver = w->config.device->driver;
+  struct rondo_nccl_harvest h = {.window = (uint64_t)(uintptr_t)w->window, .count = w->count};
+  w->found = driver->alloc(w->config.device, RONDO_MEMORY_SHARED, w->count * sizeof *w->found);
+  if (!w->found)
+    return say(w, RONDO_ERR_NO_MEMORY, "no page-locked memory");
+  h.found = (uint64_t)(uintptr_t)w->found;
+  pthread_mutex_lock(&w->lock);
+  const struct rondo_once once = {rondo_nccl_image, RONDO_NCCL_HARVEST, &h, w->deadline_ns};
+  w->calling = RONDO_NCCL_HARVEST;
+  pthread_mutex_unlock(&w->lock);
+  int status = setup_of(w)->run_once(w->config.device, &once, w->reason);
+  if (status == RONDO_ERR_TIMEOUT)
+    return status; // it may write there yet
+  for (uint32_t i = 0; i < w->count && status == RONDO_SUCCESS; i++) {
+    w->addresses[i] = w->found[i].address;
+    if (w->found[i].mark == mark_of(w, i))
+      continue;
+    (void)snprintf(w->reason, sizeof w->reason, "at the address of member %u is not its memory", i);
+    status = RONDO_ERR_SYSTEM;
+  }
+  driver->free(w->config.device, RONDO_MEMORY_SHARED, w->found);
+  w->found = NULL;
+  return status;
+}
+
+static int make_comm(struct rondo_nccl_window *w) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.minCTAs = config.maxCTAs = 1; // its kernels are never run
+  config.commName = "rondo";
+  return CALL(w, ncclCommInitRankConfig, &w->comm, (int)w->count, w->id, (int)w->index, &config);
+}
+
+static int join(struct rondo_nccl_window *w) {
+  int status = await_quiet(w);
+  if (status == RONDO_SUCCESS)
+    status = make_comm(w);
+  if (status == RONDO_SUCCESS)
+    status = write_mark(w);
+  if (status == RONDO_SUCCESS)
+    status = CALL(w, ncclCommWindowRegister, w->comm, w->memory, w->config.bytes, &w->window,
+                  NCCL_WIN_COLL_SYMMETRIC);
+  if (status == RONDO_SUCCESS)
+    status = make_device_comm(w);
+  if (status == RONDO_SUCCESS)
+    status = check_team(w);
+  return status == RONDO_SUCCESS ? harvest(w) : status;
+}
+
+static void abort_comm(struct rondo_nccl_window *w) {
+  set_calling(w, "ncclCommAbort");
+  if (w->comm)
+    (void)w->lib->ncclCommAbort(w->comm);
+  w->comm = NULL;
+  w->window = NULL;
+  w->has_device_comm = 0;
+}
+
+// Ends a communicator with the others; without them, if they do not come.
+static void finish_comm(struct rondo_nccl_window *w) {
+  int status = RONDO_SUCCESS;
+  pthread_mutex_lock(&w->lock);
+  w->deadline_ns = rondo_now_ns() + FINALIZE_NS;
+  w->is_given_up = 0;
+  pthread_mutex_unlock(&w->lock);
+  if (w->has_device_comm)
+    status = CALL(w, ncclDevCommDestroy, w->comm, w->device_comm);
+  w->has_device_comm = 0;
+  if (status == RONDO_SUCCESS && w->window)
+    status = CALL(w, ncclCommWindowDeregister, w->comm, w->window);
+  if (status == RONDO_SUCCESS) {
+    (void)w->lib->ncclMemFree(w->memory);
+    w->memory = NULL;
+    status = CALL(w, ncclCommFinalize, w->comm);
+  }
+  if (status == RONDO_SUCCESS) {
+    set_calling(w, "ncclCommDestroy");
+    (void)w->lib->ncclCommDestroy(w->comm);
+    w->comm = NULL;
+  }
+}
+
+static int end(struct rondo_nccl_window *w) {
+  if (w->comm)
+    finish_comm(w);
+  abort_comm(w);
+  set_calling(w, "ncclMemFree");
+  if (w->memory)
+    (void)w->lib->ncclMemFree(w->memory);
+  w->memory = NULL;
+  return RONDO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------- steps ---
+
+static int is_wanted_no_more(struct rondo_nccl_window *w) {
+  pthread_mutex_lock(&w->lock);
+  int is_given_up = w->is_given_up;
+  pthread_mutex_unlock(&w->lock);
+  return is_given_up;
+}
+
+static int join_or_abort(struct rondo_nccl_window *w) {
+  int status = join(w);
+  if (status == RONDO_SUCCESS && is_wanted_no_more(w))
+    status = say(w, RONDO_ERR_ABORTED, "it was given up");
+  if (status != RONDO_SUCCESS)
+    abort_comm(w);
+  return status;
+}
+
+// In the device's context.
+static int do_step(void *arg) {
+  struct rondo_nccl_window *w = arg;
+  switch (w->step) {
+  case STEP_MEMORY:
+    return get_memory(w);
+  case STEP_ID:
+    return make_id(w);
+  case STEP_JOIN:
+    return join_or_abort(w);
+  case STEP_DROP:
+    abort_comm(w);
+    return RONDO_SUCCESS;
+  default:
+    return end(w);
+  }
+}
+
+// The lock is held.
+static void let_go(struct rondo_nccl_window *w) {
+  if (w->is_holding)
+    setup_of(w)->hold(w->config.device, 0);
+  w->is_holding = 0;
+}
+
+static void window_free(struct rondo_nccl_window *w) {
+  pthread_cond_destroy(&w->changed);
+  pthread_mutex_destroy(&w->lock);
+  free(w);
+}
+
+static void *helper_main(void *arg) {
+  struct rondo_nccl_window *w = arg;
+  struct rondo_device *device = w->config.device;
+  int is_end = 0;
+  while (!is_end) {
+    pthread_mutex_lock(&w->lock);
+    while (w->has_done)
+      pthread_cond_wait(&w->changed, &w->lock);
+    w->step = w->wanted;
+    pthread_mutex_unlock(&w->lock);
+    w->reason[0] = '\0';
+    int status = setup_of(w)->inside(device, do_step, w, w->reason);
+    pthread_mutex_lock(&w->lock);
+    w->status = status;
+    w->calling = "";
+    memcpy(w->why, w->reason, sizeof w->why);
+    let_go(w);
+    w->has_done = w->wanted == w->step; // else the end was asked for meanwhile
+    is_end = w->step == STEP_END;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+  }
+  device->driver->close(device);
+  pthread_mutex_lock(&w->lock);
+  w->is_over = 1;
+  int is_left = w->is_left;
+  pthread_cond_broadcast(&w->changed);
+  pthread_mutex_unlock(&w->lock);
+  if (is_left)
+    window_free(w);
+  return NULL;
+}
+
+// The lock is held.
+static void begin(struct rondo_nccl_window *w, enum step step, uint64_t limit_ns) {
+  w->wanted = step;
+  w->has_done = 0;
+  w->is_given_up = 0;
+  w->deadline_ns = rondo_now_ns() + limit_ns;
+  pthread_cond_broadcast(&w->changed);
+}
+
+// Waits until the condition is so, or the time is over. The lock is held.
+static void await_word(struct rondo_nccl_window *w, const int *word, uint64_t deadline_ns) {
+  const struct timespec until = {(time_t)(deadline_ns / 1000000000u),
+                                 (long)(deadline_ns % 1000000000u)};
+  while (!*word && pthread_cond_timedwait(&w->changed, &w->lock, &until) == 0)
+    ;
+}
+
+// The lock is held.
+static int look(struct rondo_nccl_window *w, char *why) {
+  if (w->has_done) {
+    (void)snprintf(why, RONDO_WHY_BYTES, "%s", w->why);
+    return w->status;
+  }
+  if (rondo_now_ns() < w->deadline_ns + GRACE_NS)
+    return RONDO_IN_PROGRESS;
+  let_go(w);
+  (void)snprintf(why, RONDO_WHY_BYTES, "NCCL does not return from %s", w->calling);
+  return RONDO_ERR_TIMEOUT;
+}
+
+// ---------------------------------------------------------------------- owner ---
+
+static struct rondo_nccl_window *window_new(const struct rondo_nccl_window_config *config) {
+  pthread_condattr_t attr;
+  struct rondo_nccl_window *w = NULL;
+  if (posix_memalign((void **)&w, 64, sizeof *w))
+    return NULL;
+  memset(w, 0, sizeof *w);
+  w->config = *config;
+  w->calling = "";
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  pthread_cond_init(&w->changed, &attr);
+  pthread_condattr_destroy(&attr);
+  w->wanted = STEP_MEMORY;
+  w->deadline_ns = rondo_now_ns() + config->limit_ns;
+  return w;
+}
+
+int rondo_nccl_window_create(const struct rondo_nccl_window_config *config,
+                             struct rondo_nccl_window **window, char *why) {
+  struct rondo_nccl_window *w = window_new(config);
+  (void)snprintf(why, RONDO_WHY_BYTES, "no memory");
+  if (!w)
+    return RONDO_ERR_NO_MEMORY;
+  setup_of(w)->keep(config->device);
+  if (pthread_create(&w->helper, NULL, helper_main, w)) {
+    (void)snprintf(why, RONDO_WHY_BYTES, "no thread can be made");
+    config->device->driver->close(config->device);
+    window_free(w);
+    return RONDO_ERR_SYSTEM;
+  }
+  pthread_setname_np(w->helper, "rondo-nccl");
+  pthread_mutex_lock(&w->lock);
+  await_word(w, &w->has_done, w->deadline_ns + GRACE_NS);
+  int status = look(w, why);
+  pthread_mutex_unlock(&w->lock);
+  if (status == RONDO_SUCCESS)
+    *window = w;
+  else
+    rondo_nccl_window_destroy(w);
+  return status == RONDO_IN_PROGRESS ? RONDO_ERR_TIMEOUT : status;
+}
+
+uint64_t rondo_nccl_window_base(const struct rondo_nccl_window *w) {
+  return (uint64_t)(uintptr_t)w->memory + RONDO_NCCL_HEAD_BYTES;
+}
+
+uint64_t rondo_nccl_window_bytes(const struct rondo_nccl_window *w) {
+  return w->config.bytes - RONDO_NCCL_HEAD_BYTES;
+}
+
+void rondo_nccl_window_make_id(struct rondo_nccl_window *w) {
+  pthread_mutex_lock(&w->lock);
+  begin(w, STEP_ID, w->config.limit_ns);
+  pthread_mutex_unlock(&w->lock);
+}
+
+void rondo_nccl_window_join(struct rondo_nccl_window *w, const uint8_t *id, uint32_t index,
+                            uint32_t count) {
+  static_assert(sizeof w->id.internal == RONDO_NCCL_ID_BYTES, "one goes into the other");
+  pthread_mutex_lock(&w->lock);
+  memcpy(w->id.internal, id, sizeof w->id.internal);
+  w->index = index;
+  w->count = count;
+  setup_of(w)->hold(w->config.device, 1);
+  w->is_holding = 1;
+  begin(w, STEP_JOIN, w->config.limit_ns);
+  pthread_mutex_unlock(&w->lock);
+}
+
+int rondo_nccl_window_poll(struct rondo_nccl_window *w, char *why) {
+  pthread_mutex_lock(&w->lock);
+  int status = look(w, why);
+  pthread_mutex_unlock(&w->lock);
+  return status;
+}
+
+const uint8_t *rondo_nccl_window_id(const struct rondo_nccl_window *w) {
+  return (const uint8_t *)w->id.internal;
+}
+
+uint64_t rondo_nccl_window_address(const struct rondo_nccl_window *w, uint32_t index) {
+  return w->addresses[index] + RONDO_NCCL_HEAD_BYTES;
+}
+
+void rondo_nccl_window_give_up(struct rondo_nccl_window *w) {
+  pthread_mutex_lock(&w->lock);
+  let_go(w);
+  if (w->has_done)
+    begin(w, STEP_DROP, w->config.limit_ns);
+  else
+    w->is_given_up = 1;
+  pthread_cond_broadcast(&w->changed);
+  pthread_mutex_unlock(&w->lock);
+}
+
+void rondo_nccl_window_destroy(struct rondo_nccl_window *w) {
+  if (!w)
+    return;
+  pthread_mutex_lock(&w->lock);
+  let_go(w);
+  // What runs ends first; the helper sees the end when it comes for its next step.
+  int is_idle = w->has_done;
+  int is_stuck = !is_idle && rondo_now_ns() >= w->deadline_ns + GRACE_NS;
+  begin(w, STEP_END, END_NS);
+  w->is_given_up = !is_idle;
+  await_word(w, &w->is_over, is_stuck ? 0 : w->deadline_ns);
+  int is_over = w->is_over;
+  w->is_left = !is_over;
+  const char *calling = w->calling;
+  pthread_mutex_unlock(&w->lock);
+  if (is_over) {
+    (void)pthread_join(w->helper, NULL);
+    window_free(w);
+    return;
+  }
+  (void)pthread_detach(w->helper);
+  rondo_log(RONDO_LOG_WARN, "NCCL does not return from %s: what it holds is left behind", calling);
+}

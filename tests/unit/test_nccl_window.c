@@ -1,0 +1,246 @@
+// Windows of NCCL, on the stand-ins for NCCL and for the CUDA driver: two members in one process, on a device each.
+#include "runtime/transport/nccl/window.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/cuda/api.h"
+#include "daemon/cuda/driver.h"
+#include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/support/fake_nccl/fake_nccl.h"
+#include "tests/support/named.h"
+#include <rondo/status.h>
+
+#define MEMBERS 2u
+#define BYTES (UINT64_C(4) << 20)
+#define LONG_NS UINT64_C(60000000000)
+#define LIMIT_NS UINT64_C(500000000) // for what shall run out of time, and has begun well
+#define SHORT_NS UINT64_C(30000000)  // for what shall
+
+static struct rondo_device *devices[MEMBERS];
+static struct rondo_nccl_window *windows[MEMBERS];
+static char why[RONDO_WHY_BYTES];
+
+static void ask_for(const char *options) { setenv("RONDO_TEST_FAKE_NCCL", options, 1); }
+
+static int open_devices(void **state) {
+  struct rondo_fake_options options = rondo_fake_defaults();
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  int status = RONDO_SUCCESS;
+  (void)state;
+  ask_for("");
+  options.devices = MEMBERS;
+  options.peer_access = 1;
+  rondo_fake_reset(&options);
+  rondo_cuda_api_from(NULL); // it has to be started again
+  cfg.backend = RONDO_BACKEND_CUDA;
+  for (uint32_t i = 0; i < MEMBERS && status == RONDO_SUCCESS; i++) {
+    cfg.device = (int)i;
+    windows[i] = NULL;
+    status = rondo_cuda_driver.open(&cfg, &devices[i], why);
+  }
+  return status;
+}
+
+// A helper that was left behind ends when it is let go.
+static int await_nothing_left(void) {
+  const struct timespec pause = {0, 1000000};
+  for (int i = 0; i < 60000 && (rondo_fake_nccl_live() || rondo_fake_live_count()); i++)
+    nanosleep(&pause, NULL);
+  return rondo_fake_nccl_live() || rondo_fake_live_count();
+}
+
+static int close_devices(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < MEMBERS; i++) {
+    rondo_nccl_window_destroy(windows[i]);
+    rondo_cuda_driver.close(devices[i]);
+  }
+  return await_nothing_left();
+}
+
+static int create(uint32_t i, uint64_t limit_ns) {
+  const struct rondo_nccl_window_config config = {devices[i], BYTES, limit_ns};
+  return rondo_nccl_window_create(&config, &windows[i], why);
+}
+
+static void create_all(uint64_t limit_ns) {
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    assert_int_equal(create(i, limit_ns), RONDO_SUCCESS);
+}
+
+static int await_window(uint32_t i) {
+  const struct timespec pause = {0, 200000};
+  int status = rondo_nccl_window_poll(windows[i], why);
+  for (; status == RONDO_IN_PROGRESS; status = rondo_nccl_window_poll(windows[i], why))
+    nanosleep(&pause, NULL);
+  return status;
+}
+
+static void join_all(void) {
+  rondo_nccl_window_make_id(windows[0]);
+  assert_int_equal(await_window(0), RONDO_SUCCESS);
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    rondo_nccl_window_join(windows[i], rondo_nccl_window_id(windows[0]), i, MEMBERS);
+}
+
+// That all members are refused, with these words in the first one's reason.
+static void check_refusal(int status, const char *words) {
+  int got = await_window(0);
+  if (got != status || !strstr(why, words))
+    fail_msg("%s: %s, not \"%s\"", rondo_status_name(got), why, words);
+  for (uint32_t i = 1; i < MEMBERS; i++)
+    assert_int_not_equal(await_window(i), RONDO_SUCCESS);
+}
+
+static void each_member_sees_the_memory_of_all(void **state) {
+  (void)state;
+  create_all(LONG_NS);
+  join_all();
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    assert_int_equal(await_window(i), RONDO_SUCCESS);
+  for (uint32_t i = 0; i < MEMBERS; i++) {
+    char *own = (char *)(uintptr_t)rondo_nccl_window_base(windows[i]);
+    assert_int_equal(rondo_nccl_window_bytes(windows[i]), BYTES - RONDO_NCCL_HEAD_BYTES);
+    own[rondo_nccl_window_bytes(windows[i]) - 1] = (char)(i + 1);
+    for (uint32_t j = 0; j < MEMBERS; j++) {
+      const char *there = (const char *)(uintptr_t)rondo_nccl_window_address(windows[j], i);
+      assert_int_equal(there[rondo_nccl_window_bytes(windows[i]) - 1], i + 1);
+    }
+  }
+}
+
+static void one_member_alone_has_a_window(void **state) {
+  (void)state;
+  assert_int_equal(create(0, LONG_NS), RONDO_SUCCESS);
+  rondo_nccl_window_make_id(windows[0]);
+  assert_int_equal(await_window(0), RONDO_SUCCESS);
+  rondo_nccl_window_join(windows[0], rondo_nccl_window_id(windows[0]), 0, 1);
+  assert_int_equal(await_window(0), RONDO_SUCCESS);
+  *(uint64_t *)(uintptr_t)rondo_nccl_window_base(windows[0]) = 42;
+  assert_int_equal(*(uint64_t *)(uintptr_t)rondo_nccl_window_address(windows[0], 0), 42);
+}
+
+static void each_refusal_says_why(void **state) {
+  static const struct {
+    const char *options, *words;
+    int status;
+  } refusals[] = {
+      {"fail=ncclCommInitRankConfig", "ncclCommInitRankConfig: an error of the stand-in: as the",
+       RONDO_ERR_SYSTEM},
+      {"fail=ncclCommWindowRegister", "ncclCommWindowRegister: an error", RONDO_ERR_SYSTEM},
+      {"fail=ncclDevCommCreate", "ncclDevCommCreate: an error", RONDO_ERR_SYSTEM},
+      {"async=ncclCommInitRankConfig", "ncclCommInitRankConfig: remote error", RONDO_ERR_SYSTEM},
+      {"async=ncclCommWindowRegister", "ncclCommWindowRegister: remote error", RONDO_ERR_SYSTEM},
+      {"fail=ncclCommGetAsyncError", "an error of the stand-in", RONDO_ERR_SYSTEM},
+      {"team=1", "only 1 of 2 devices are in one domain", RONDO_ERR_UNSUPPORTED},
+      {"astray=1", "at the address of member 0 is not its memory", RONDO_ERR_SYSTEM}};
+  (void)state;
+  create_all(LONG_NS);
+  for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+    ask_for(refusals[i].options);
+    join_all();
+    check_refusal(refusals[i].status, refusals[i].words);
+    // The memory is the owner's all the same.
+    *(uint64_t *)(uintptr_t)rondo_nccl_window_base(windows[0]) = 42;
+  }
+}
+
+static void what_is_never_done_runs_out_of_time(void **state) {
+  (void)state;
+  create_all(LIMIT_NS);
+  ask_for("stall=ncclDevCommCreate");
+  join_all();
+  for (uint32_t i = 0; i < MEMBERS; i++) {
+    assert_int_equal(await_window(i), RONDO_ERR_TIMEOUT);
+    assert_non_null(strstr(why, "was not done in time"));
+  }
+}
+
+static void who_does_not_come_is_not_waited_for(void **state) {
+  (void)state;
+  create_all(LIMIT_NS);
+  rondo_nccl_window_make_id(windows[0]);
+  assert_int_equal(await_window(0), RONDO_SUCCESS);
+  rondo_nccl_window_join(windows[1], rondo_nccl_window_id(windows[0]), 1, MEMBERS);
+  assert_int_equal(await_window(1), RONDO_ERR_TIMEOUT);
+  assert_non_null(strstr(why, "ncclCommInitRankConfig was not done in time"));
+}
+
+static void what_is_given_up_ends_early(void **state) {
+  (void)state;
+  create_all(LONG_NS);
+  ask_for("stall=ncclCommInitRankConfig");
+  join_all();
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    rondo_nccl_window_give_up(windows[i]);
+  check_refusal(RONDO_ERR_ABORTED, "given up");
+}
+
+static void what_is_done_can_be_given_up(void **state) {
+  (void)state;
+  create_all(LONG_NS);
+  join_all();
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    assert_int_equal(await_window(i), RONDO_SUCCESS);
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    rondo_nccl_window_give_up(windows[i]);
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    assert_int_equal(await_window(i), RONDO_SUCCESS);
+  assert_int_equal(rondo_fake_nccl_live(), MEMBERS); // the memory alone
+}
+
+static void a_call_that_does_not_return_is_left_behind(void **state) {
+  (void)state;
+  ask_for("block=ncclMemAlloc");
+  assert_int_equal(create(0, SHORT_NS), RONDO_ERR_TIMEOUT);
+  assert_string_equal(why, "NCCL does not return from ncclMemAlloc");
+  assert_null(windows[0]);
+  ask_for("");
+  rondo_fake_nccl_unblock();
+}
+
+static void no_daemon_is_launched_while_members_join(void **state) {
+  (void)state;
+  create_all(LONG_NS);
+  ask_for("stall=ncclCommInitRankConfig");
+  join_all();
+  // A job of its own on the device.
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  struct rondo_context ctx;
+  struct rondo_collective coll;
+  struct rondo_collective_desc desc = rondo_all_reduce(1, 4, RONDO_INT32, RONDO_SUM);
+  struct rondo_counters counters = {0};
+  void *memory = NULL;
+  cfg.backend = RONDO_BACKEND_CUDA;
+  assert_int_equal(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
+  assert_int_equal(rondo_mem_alloc(ctx, 16, &memory), RONDO_SUCCESS);
+  assert_int_equal(rondo_register(ctx, &desc, &coll), RONDO_SUCCESS);
+  assert_int_equal(rondo_run(ctx, coll, memory, memory, NULL, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_wait(ctx, coll, RONDO_LAST_RUN, (int64_t)SHORT_NS), RONDO_ERR_TIMEOUT);
+  assert_int_equal(rondo_counters(ctx, &counters), RONDO_SUCCESS);
+  assert_int_equal(counters.starts, 0);
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    rondo_nccl_window_give_up(windows[i]);
+  assert_int_equal(rondo_wait(ctx, coll, RONDO_LAST_RUN, (int64_t)LONG_NS), RONDO_SUCCESS);
+  assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, (int64_t)LONG_NS), RONDO_SUCCESS);
+  check_refusal(RONDO_ERR_ABORTED, "given up");
+}
+
+int main(void) {
+#define ON_DEVICES(test) RONDO_NAMED_TEST_FIXTURE("nccl_window", test, open_devices, close_devices)
+  const struct CMUnitTest tests[] = {
+      ON_DEVICES(each_member_sees_the_memory_of_all),
+      ON_DEVICES(one_member_alone_has_a_window),
+      ON_DEVICES(each_refusal_says_why),
+      ON_DEVICES(what_is_never_done_runs_out_of_time),
+      ON_DEVICES(who_does_not_come_is_not_waited_for),
+      ON_DEVICES(what_is_given_up_ends_early),
+      ON_DEVICES(what_is_done_can_be_given_up),
+      ON_DEVICES(a_call_that_does_not_return_is_left_behind),
+      ON_DEVICES(no_daemon_is_launched_while_members_join),
+  };
+  return cmocka_run_group_tests_name("nccl_window", tests, NULL, NULL);
+}
