@@ -53,7 +53,7 @@ static int check_state(struct rondo_nccl_comm *comm, const char *name) {
     return rondo_nccl_refuse(error, "%s: the split that should have made the communicator failed",
                              name);
   if (state == RONDO_NCCL_PARTING)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
                              "%s: the split that makes the communicator is in progress", name);
   if (state == RONDO_NCCL_FINALIZED)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE, "%s: the communicator was finalized", name);

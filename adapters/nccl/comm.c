@@ -228,6 +228,18 @@ static int async_error_of(struct rondo_nccl_comm *comm) {
   return settled == RONDO_NCCL_IN_PROGRESS ? settled : progress_of(comm);
 }
 
+// What a part is, is known when its split has ended.
+static int check_there(struct rondo_nccl_comm *comm, const char *call) {
+  (void)rondo_nccl_splits_settle(comm);
+  pthread_mutex_lock(&comm->lock);
+  int state = comm->state;
+  pthread_mutex_unlock(&comm->lock);
+  if (state != RONDO_NCCL_PARTING)
+    return RONDO_NCCL_SUCCESS;
+  return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
+                           "%s: the split that makes the communicator is in progress", call);
+}
+
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 
 RONDO_NCCL_DEFINE(int, CommGetAsyncError, (rondo_nccl_comm_t handle, int *error)) {
@@ -243,32 +255,40 @@ RONDO_NCCL_DEFINE(int, CommCount, (rondo_nccl_comm_t handle, int *count)) {
   struct rondo_nccl_comm *comm = asked(handle, "ncclCommCount", count);
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  *count = comm->rank_count;
+  int result = check_there(comm, "ncclCommCount");
+  if (result == RONDO_NCCL_SUCCESS)
+    *count = comm->rank_count;
   rondo_nccl_comm_leave(comm);
-  return RONDO_NCCL_SUCCESS;
+  return result;
 }
 
 RONDO_NCCL_DEFINE(int, CommUserRank, (rondo_nccl_comm_t handle, int *rank)) {
   struct rondo_nccl_comm *comm = asked(handle, "ncclCommUserRank", rank);
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  *rank = comm->rank;
+  int result = check_there(comm, "ncclCommUserRank");
+  if (result == RONDO_NCCL_SUCCESS)
+    *rank = comm->rank;
   rondo_nccl_comm_leave(comm);
-  return RONDO_NCCL_SUCCESS;
+  return result;
 }
 
 RONDO_NCCL_DEFINE(int, CommCuDevice, (rondo_nccl_comm_t handle, int *device)) {
   struct rondo_nccl_comm *comm = asked(handle, "ncclCommCuDevice", device);
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  *device = comm->home->device;
+  int result = check_there(comm, "ncclCommCuDevice");
+  if (result == RONDO_NCCL_SUCCESS)
+    *device = comm->home->device;
   rondo_nccl_comm_leave(comm);
-  return RONDO_NCCL_SUCCESS;
+  return result;
 }
 
 // ------------------------------------------------------------------ ending ---
 
 RONDO_NCCL_DEFINE(int, CommFinalize, (rondo_nccl_comm_t handle)) {
+  if (!handle)
+    return RONDO_NCCL_SUCCESS;
   struct rondo_nccl_comm *comm = rondo_nccl_comm_enter(handle, "ncclCommFinalize");
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
@@ -279,7 +299,7 @@ RONDO_NCCL_DEFINE(int, CommFinalize, (rondo_nccl_comm_t handle)) {
   pthread_mutex_unlock(&comm->lock);
   int result = RONDO_NCCL_SUCCESS;
   if (state != RONDO_NCCL_READY)
-    result = rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE, "ncclCommFinalize: %s",
+    result = rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "ncclCommFinalize: %s",
                                state == RONDO_NCCL_PARTING ? "the split has not ended"
                                                            : "it was finalized before");
   else if (!comm->is_blocking)

@@ -172,9 +172,10 @@ RONDO_NCCL_DEFINE(int, CommInitRankScalable,
                   (rondo_nccl_comm_t * comm, int rank_count, int rank, int id_count,
                    struct rondo_nccl_id *ids, struct rondo_nccl_config *config)) {
   struct plan plan = {.rank = rank, .rank_count = rank_count};
-  if (!ids || id_count < 1)
+  if (!ids || id_count < 1 || id_count > rank_count)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "ncclCommInitRankScalable: there is no id");
+                             "ncclCommInitRankScalable: %d ids for %d ranks", ids ? id_count : 0,
+                             rank_count);
   memcpy(&plan.id, &ids[0], sizeof ids[0]);
   return join("ncclCommInitRankScalable", &plan, config, comm);
 }

@@ -90,9 +90,4 @@ RONDO_NCCL_DEFINE(int, LLA2ACreateRequirement,
   return not_here("ncclLLA2ACreateRequirement", no_device_api);
 }
 
-RONDO_NCCL_DEFINE(int, GroupSimulateEnd, (void *info)) {
-  (void)info;
-  return not_here("ncclGroupSimulateEnd", "nothing estimates how long a group takes");
-}
-
 // NOLINTEND(readability-identifier-naming)

@@ -13,9 +13,10 @@
 extern char **environ;
 
 // A name that ends in '*' stands for all that begin so.
-static const char *const honoured[] = {"NCCL_COMM_BLOCKING", "NCCL_DEBUG",        "NCCL_DEBUG_FILE",
-                                       "NCCL_DEBUG_SUBSYS",  "NCCL_MAX_CTAS",     "NCCL_MIN_CTAS",
-                                       "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_IFNAME"};
+static const char *const honoured[] = {
+    "NCCL_COMM_BLOCKING", "NCCL_DEBUG",         "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS",
+    "NCCL_MAX_CTAS",      "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",   "NCCL_MIN_NCHANNELS",
+    "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_IFNAME"};
 
 // What they ask for would have to come from elsewhere.
 static const char *const missed[] = {
@@ -30,9 +31,12 @@ static const char *const without_effect[] = {"NCCL_ALGO",
                                              "NCCL_CGA_CLUSTER_SIZE",
                                              "NCCL_CHECKS_DISABLE",
                                              "NCCL_CHECK_POINTERS",
+                                             "NCCL_CHUNK_SIZE",
                                              "NCCL_COLLNET_*",
                                              "NCCL_COMM_SHRINK_SHARE_RESOURCES",
                                              "NCCL_COMM_SPLIT_SHARE_RESOURCES",
+                                             "NCCL_CONNECT_ROUND_MAX_PEERS",
+                                             "NCCL_CREATE_THREAD_CONTEXT",
                                              "NCCL_CROSS_NIC",
                                              "NCCL_CTA_POLICY",
                                              "NCCL_CUMEM_*",
@@ -40,22 +44,25 @@ static const char *const without_effect[] = {"NCCL_ALGO",
                                              "NCCL_DESYNC_DEBUG",
                                              "NCCL_DMABUF_ENABLE",
                                              "NCCL_GDRCOPY_*",
+                                             "NCCL_GDR_FLUSH_DISABLE",
                                              "NCCL_GIN_*",
                                              "NCCL_GRAPH_*",
+                                             "NCCL_GROUP_CUDA_STREAM",
                                              "NCCL_IB_*",
                                              "NCCL_IGNORE_CPU_AFFINITY",
                                              "NCCL_IGNORE_DISABLED_P2P",
                                              "NCCL_IPC_USE_ABSTRACT_SOCKET",
+                                             "NCCL_L1_SHARED_MEMORY_CARVEOUT",
                                              "NCCL_LAUNCH_*",
                                              "NCCL_LEGACY_CUDA_REGISTER",
                                              "NCCL_LL128_*",
                                              "NCCL_LL_*",
                                              "NCCL_LOCAL_REGISTER",
-                                             "NCCL_MAX_NCHANNELS",
-                                             "NCCL_MEM_SYNC_DOMAIN",
-                                             "NCCL_MIN_NCHANNELS",
-                                             "NCCL_MIN_P2P_NCHANNELS",
+                                             "NCCL_MAX_NRINGS",
                                              "NCCL_MAX_P2P_NCHANNELS",
+                                             "NCCL_MEM_SYNC_DOMAIN",
+                                             "NCCL_MIN_NRINGS",
+                                             "NCCL_MIN_P2P_NCHANNELS",
                                              "NCCL_MNNVL_*",
                                              "NCCL_MULTI_RANK_GPU_ENABLE",
                                              "NCCL_NCHANNELS_PER_NET_PEER",
@@ -65,24 +72,34 @@ static const char *const without_effect[] = {"NCCL_ALGO",
                                              "NCCL_NTHREADS",
                                              "NCCL_NVB_*",
                                              "NCCL_NVLINK_*",
+                                             "NCCL_NVLSTREE_MAX_CHUNKSIZE",
                                              "NCCL_NVLS_*",
+                                             "NCCL_NVTX_DISABLE",
                                              "NCCL_P2P_*",
+                                             "NCCL_PAT_ENABLE",
                                              "NCCL_PROFILE*",
+                                             "NCCL_PROGRESS_APPENDOP_FREQ",
                                              "NCCL_PROTO",
                                              "NCCL_PROXY_*",
                                              "NCCL_PXN_*",
+                                             "NCCL_REPORT_CONNECT_PROGRESS",
                                              "NCCL_RUNTIME_CONNECT",
                                              "NCCL_SET_*",
                                              "NCCL_SHM_*",
                                              "NCCL_SINGLE_*",
+                                             "NCCL_SOCKET_INLINE",
+                                             "NCCL_SOCKET_MIN_TASKSIZE",
                                              "NCCL_SOCKET_NTHREADS",
+                                             "NCCL_SOCKET_RCVBUF",
                                              "NCCL_SOCKET_RETRY_*",
+                                             "NCCL_SOCKET_SNDBUF",
                                              "NCCL_SYM_*",
                                              "NCCL_THREAD_THRESHOLDS",
                                              "NCCL_TOPO_*",
                                              "NCCL_TREE_THRESHOLD",
                                              "NCCL_TUNER_*",
                                              "NCCL_UID_STAGGER_*",
+                                             "NCCL_UNPACK_DOUBLE_NCHANNELS",
                                              "NCCL_WIN_*",
                                              "NCCL_WORK_*"};
 
@@ -124,6 +141,13 @@ static int family_of(const char *text) {
   return strcmp(text, "AF_INET6") == 0 ? 6 : 0;
 }
 
+// Of the daemon's blocks: NCCL's channels had these names before.
+static bool is_bound(const char *name) {
+  static const char *const bounds[] = {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_MAX_NCHANNELS",
+                                       "NCCL_MIN_NCHANNELS"};
+  return IS_AMONG(name, bounds);
+}
+
 const char *rondo_nccl_variable_complaint(const char *name, const char *value) {
   if (strcmp(name, "NCCL_DEBUG") == 0)
     return rondo_nccl_level_complaint(value);
@@ -131,7 +155,7 @@ const char *rondo_nccl_variable_complaint(const char *name, const char *value) {
     return rondo_nccl_subsys_complaint(value);
   if (strcmp(name, "NCCL_COMM_BLOCKING") == 0)
     return number_of(value, 0, 1) < 0 ? "it takes 0 or 1" : NULL;
-  if (strcmp(name, "NCCL_MAX_CTAS") == 0 || strcmp(name, "NCCL_MIN_CTAS") == 0)
+  if (is_bound(name))
     return number_of(value, 1, MOST_CTAS) < 0 ? "it takes a number from 1 to 64" : NULL;
   if (strcmp(name, "NCCL_SOCKET_FAMILY") == 0)
     return family_of(value) ? NULL : "it takes AF_INET or AF_INET6";
@@ -198,8 +222,8 @@ static void read_all(void) {
       check(*entry);
   backend_from_environment();
   values.blocking = (int)number_from("NCCL_COMM_BLOCKING", -1);
-  values.min_ctas = (uint32_t)number_from("NCCL_MIN_CTAS", 0);
-  values.max_ctas = (uint32_t)number_from("NCCL_MAX_CTAS", 0);
+  values.min_ctas = (uint32_t)number_from("NCCL_MIN_CTAS", number_from("NCCL_MIN_NCHANNELS", 0));
+  values.max_ctas = (uint32_t)number_from("NCCL_MAX_CTAS", number_from("NCCL_MAX_NCHANNELS", 0));
   values.address_family = family ? family_of(family) : 0;
   values.interfaces = value_of("NCCL_SOCKET_IFNAME");
 }

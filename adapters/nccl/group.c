@@ -211,6 +211,20 @@ RONDO_NCCL_DEFINE(int, GroupStart, (void)) {
   return RONDO_NCCL_SUCCESS;
 }
 
+// In NCCL it ends the group without making the calls. Were the group left open, it would take all that comes.
+RONDO_NCCL_DEFINE(int, GroupSimulateEnd, (void *info)) {
+  (void)info;
+  if (group.depth > 1) {
+    group.depth--;
+    return RONDO_NCCL_SUCCESS;
+  }
+  forget_all();
+  return rondo_nccl_refuse(
+      RONDO_NCCL_INVALID_USAGE,
+      "ncclGroupSimulateEnd: not supported: nothing estimates how long a group "
+      "takes; the group has ended, and its calls were not made");
+}
+
 RONDO_NCCL_DEFINE(int, GroupEnd, (void)) {
   if (!group.depth)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,

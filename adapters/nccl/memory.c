@@ -113,6 +113,10 @@ static bool is_good(rondo_nccl_comm_t handle, const char *call, const void *need
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 
 RONDO_NCCL_DEFINE(int, MemAlloc, (void **memory, size_t bytes)) {
+  if (memory && !bytes) {
+    *memory = NULL;
+    return RONDO_NCCL_SUCCESS;
+  }
   struct allocation *a = calloc(1, sizeof *a);
   int status = memory ? RONDO_ERR_NO_MEMORY : RONDO_ERR_INVALID;
   int device = rondo_nccl_current_device();
@@ -149,23 +153,26 @@ RONDO_NCCL_DEFINE(int, CommRegister,
   return RONDO_NCCL_SUCCESS;
 }
 
+// NCCL's handles may be null, where it has registered nothing, and are given back like others.
 RONDO_NCCL_DEFINE(int, CommDeregister, (rondo_nccl_comm_t comm, void *handle)) {
-  return is_good(comm, "ncclCommDeregister", handle) ? RONDO_NCCL_SUCCESS
-                                                     : RONDO_NCCL_INVALID_ARGUMENT;
+  (void)handle;
+  return is_good(comm, "ncclCommDeregister", &registered) ? RONDO_NCCL_SUCCESS
+                                                          : RONDO_NCCL_INVALID_ARGUMENT;
 }
 
 RONDO_NCCL_DEFINE(int, CommWindowRegister,
                   (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **handle, int flags)) {
-  (void)bytes, (void)flags;
-  if (!is_good(comm, "ncclCommWindowRegister", handle ? buffer : NULL) || !handle)
+  (void)flags;
+  if (!is_good(comm, "ncclCommWindowRegister", handle))
     return RONDO_NCCL_INVALID_ARGUMENT;
-  *handle = &window;
+  *handle = buffer && bytes ? &window : NULL; // of nothing, no window: as in NCCL
   return RONDO_NCCL_SUCCESS;
 }
 
 RONDO_NCCL_DEFINE(int, CommWindowDeregister, (rondo_nccl_comm_t comm, void *handle)) {
-  return is_good(comm, "ncclCommWindowDeregister", handle) ? RONDO_NCCL_SUCCESS
-                                                           : RONDO_NCCL_INVALID_ARGUMENT;
+  (void)handle;
+  return is_good(comm, "ncclCommWindowDeregister", &window) ? RONDO_NCCL_SUCCESS
+                                                            : RONDO_NCCL_INVALID_ARGUMENT;
 }
 
 // NOLINTEND(readability-identifier-naming)

@@ -210,12 +210,11 @@ static void draw_splits(struct random *r) {
 
 static void join(uint32_t rank) {
   struct rondo_nccl_id id = {{0}};
-  struct rondo_nccl_config config = {.size = sizeof config,
+  // Of an old NCCL's length: what comes behind `blocking` is not set.
+  struct rondo_nccl_config config = {.size = offsetof(struct rondo_nccl_config, cga_cluster_size),
                                      .magic = RONDO_NCCL_CONFIG_MAGIC,
                                      .version = RONDO_NCCL_VERSION,
-                                     .blocking = 0,
-                                     .min_ctas = RONDO_NCCL_UNDEF_INT,
-                                     .max_ctas = RONDO_NCCL_UNDEF_INT};
+                                     .blocking = 0};
   struct end *e = &world.ends[rank][WHOLE];
   if (pncclCommInitRankConfig(&e->comm, (int)world.rank_count, id, (int)rank, &config))
     abort();

@@ -25,6 +25,8 @@ static void is_honoured_without_effect_missed_or_unknown(void **state) {
   (void)state;
   assert_int_equal(rondo_nccl_variable_kind("NCCL_DEBUG"), RONDO_NCCL_VARIABLE_HONOURED);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_MAX_CTAS=4"), RONDO_NCCL_VARIABLE_HONOURED);
+  assert_int_equal(rondo_nccl_variable_kind("NCCL_MIN_NCHANNELS=1"), RONDO_NCCL_VARIABLE_HONOURED);
+  assert_int_equal(rondo_nccl_variable_kind("NCCL_PAT_ENABLE=0"), RONDO_NCCL_VARIABLE_NO_EFFECT);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_ALGO"), RONDO_NCCL_VARIABLE_NO_EFFECT);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_IB_HCA=mlx5"), RONDO_NCCL_VARIABLE_NO_EFFECT);
   assert_int_equal(rondo_nccl_variable_kind("NCCL_NET_GDR_LEVEL"), RONDO_NCCL_VARIABLE_NO_EFFECT);
@@ -45,9 +47,9 @@ static void values_that_make_no_sense_are_complained_of(void **state) {
                                         {"NCCL_SOCKET_IFNAME", "^docker,lo"},
                                         {"NCCL_DEBUG_FILE", "anything"}};
   static const char *const bad[][2] = {
-      {"NCCL_DEBUG", "loud"},        {"NCCL_DEBUG_SUBSYS", "INIT,COL"}, {"NCCL_COMM_BLOCKING", "2"},
-      {"NCCL_MAX_CTAS", "0"},        {"NCCL_MAX_CTAS", "65"},           {"NCCL_MIN_CTAS", "4x"},
-      {"NCCL_SOCKET_FAMILY", "IPv4"}};
+      {"NCCL_DEBUG", "loud"},       {"NCCL_DEBUG_SUBSYS", "INIT,COL"}, {"NCCL_COMM_BLOCKING", "2"},
+      {"NCCL_MAX_CTAS", "0"},       {"NCCL_MAX_CTAS", "65"},           {"NCCL_MIN_CTAS", "4x"},
+      {"NCCL_MAX_NCHANNELS", "-1"}, {"NCCL_SOCKET_FAMILY", "IPv4"}};
   (void)state;
   for (size_t i = 0; i < sizeof good / sizeof *good; i++)
     assert_null(rondo_nccl_variable_complaint(good[i][0], good[i][1]));
@@ -72,6 +74,8 @@ static void values_are_read_and_the_rest_is_warned_of(void **state) {
   (void)state;
   assert_int_equal(setenv("NCCL_MAX_CTAS", "3", 1), 0);
   assert_int_equal(setenv("NCCL_MIN_CTAS", "many", 1), 0);
+  assert_int_equal(setenv("NCCL_MIN_NCHANNELS", "2", 1), 0);
+  assert_int_equal(setenv("NCCL_MAX_NCHANNELS", "9", 1), 0);
   assert_int_equal(setenv("NCCL_COMM_BLOCKING", "0", 1), 0);
   assert_int_equal(setenv("NCCL_SOCKET_FAMILY", "AF_INET6", 1), 0);
   assert_int_equal(setenv("NCCL_SOCKET_IFNAME", "=eth0", 1), 0);
@@ -81,7 +85,7 @@ static void values_are_read_and_the_rest_is_warned_of(void **state) {
   assert_int_equal(setenv("RONDO_NCCL_BACKEND", "host", 1), 0);
   e = rondo_nccl_environment();
   assert_int_equal(e->max_ctas, 3);
-  assert_int_equal(e->min_ctas, 0);
+  assert_int_equal(e->min_ctas, 2);
   assert_int_equal(e->blocking, 0);
   assert_int_equal(e->address_family, 6);
   assert_string_equal(e->interfaces, "=eth0");

@@ -303,8 +303,17 @@ static struct rondo_nccl_config config(int blocking) {
                                 .magic = RONDO_NCCL_CONFIG_MAGIC,
                                 .version = RONDO_NCCL_VERSION,
                                 .blocking = blocking,
+                                .cga_cluster_size = RONDO_NCCL_UNDEF_INT,
                                 .min_ctas = RONDO_NCCL_UNDEF_INT,
-                                .max_ctas = RONDO_NCCL_UNDEF_INT};
+                                .max_ctas = RONDO_NCCL_UNDEF_INT,
+                                .split_share = RONDO_NCCL_UNDEF_INT,
+                                .traffic_class = RONDO_NCCL_UNDEF_INT,
+                                .collnet_enable = RONDO_NCCL_UNDEF_INT,
+                                .cta_policy = RONDO_NCCL_UNDEF_INT,
+                                .shrink_share = RONDO_NCCL_UNDEF_INT,
+                                .nvls_ctas = RONDO_NCCL_UNDEF_INT,
+                                .channels_per_net_peer = RONDO_NCCL_UNDEF_INT,
+                                .nvlink_centric_sched = RONDO_NCCL_UNDEF_INT};
   return c;
 }
 
@@ -446,7 +455,7 @@ static void a_finalized_communicator_takes_no_call(void **state) {
   assert_int_equal(error, RONDO_NCCL_IN_PROGRESS);
   assert_int_equal(ncclAllReduce(sent[0], got[0], 1, RONDO_INT32, RONDO_SUM, some[0], NULL),
                    RONDO_NCCL_INVALID_USAGE);
-  assert_int_equal(ncclCommFinalize(some[0]), RONDO_NCCL_INVALID_USAGE);
+  assert_int_equal(ncclCommFinalize(some[0]), RONDO_NCCL_INVALID_ARGUMENT);
   for (int r = 1; r < RANKS; r++)
     assert_int_equal(ncclAllReduce(sent[r], got[r], 1, RONDO_INT32, RONDO_SUM, some[r], NULL), OK);
   for (int r = 0; r < RANKS; r++) {
@@ -528,7 +537,7 @@ static void a_split_that_does_not_wait_is_in_progress(void **state) {
   assert_int_equal(ncclCommGetAsyncError(parts[0], &error), OK);
   assert_int_equal(error, RONDO_NCCL_IN_PROGRESS);
   assert_int_equal(ncclAllReduce(sent[0], got[0], 1, RONDO_INT32, RONDO_SUM, parts[0], NULL),
-                   RONDO_NCCL_INVALID_USAGE);
+                   RONDO_NCCL_INVALID_ARGUMENT);
   for (int r = 1; r < RANKS; r++)
     (void)ncclCommSplit(some[r], 0, 0, &parts[r], NULL);
   for (int r = 0; r < RANKS; r++) {
