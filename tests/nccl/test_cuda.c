@@ -1,5 +1,6 @@
 // The drop-in library in the order of streams, on the stand-in for the CUDA driver: one thread, ranks on
 // devices of their own.
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,54 @@ static void a_group_can_be_captured(void **state) {
   }
 }
 
+static CUgraphExec captured(int r, int c, bool keep) {
+  CUgraph graph;
+  CUgraphExec exec = NULL;
+  CU(cuCtxSetCurrent(contexts[r]));
+  CU(cuStreamBeginCapture(streams[r][c], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  NCCL(ncclAllReduce(sent[r], got[r][c], COUNT, INT32, SUM, comms[0][r], streams[r][c]));
+  CU(cuStreamEndCapture(streams[r][c], &graph));
+  if (keep)
+    CU(cuGraphInstantiate(&exec, graph, 0));
+  CU(cuGraphDestroy(graph));
+  return exec;
+}
+
+// Two graphs of one communicator, launched in an order of each rank's own, and one that is given up before it
+// was ever launched; calls outside of graphs go on.
+static void graphs_of_a_communicator_take_turns(void **state) {
+  CUgraphExec launched[RANKS][2];
+  (void)state;
+  for (int r = 0; r < RANKS; r++) {
+    launched[r][0] = captured(r, 0, true);
+    (void)captured(r, 0, false);
+    launched[r][1] = captured(r, 1, true);
+  }
+  for (int round = 0; round < 4; round++) {
+    for (int r = 0; r < RANKS; r++) {
+      CU(cuCtxSetCurrent(contexts[r]));
+      sent[r][5] = 10 * round + r;
+      for (int i = 0; i < 2; i++) {
+        int s = (r + i) % 2;
+        got[r][s][5] = -1;
+        CU(cuGraphLaunch(launched[r][s], streams[r][s]));
+      }
+    }
+    await_streams();
+    for (int r = 0; r < RANKS; r++)
+      for (int s = 0; s < 2; s++)
+        assert_int_equal(got[r][s][5], 20 * round + 1);
+    for (int r = 0; r < RANKS; r++)
+      put_exchange(r);
+    await_streams();
+    for (int r = 0; r < RANKS; r++)
+      assert_int_equal(got[r][0][5], 10 * round + 1 - r);
+  }
+  for (int r = 0; r < RANKS; r++)
+    for (int s = 0; s < 2; s++)
+      CU(cuGraphExecDestroy(launched[r][s]));
+}
+
 static void memory_is_of_the_device(void **state) {
   enum { MANY = 40 };
   void *memory[MANY];
@@ -252,6 +301,7 @@ int main(void) {
       ON_STREAMS(a_group_of_one_stream_sends_and_receives_at_once),
       ON_STREAMS(a_group_takes_communicators_of_one_stream_in_any_order),
       ON_STREAMS(a_group_can_be_captured),
+      ON_STREAMS(graphs_of_a_communicator_take_turns),
       ON_STREAMS(memory_is_of_the_device),
       ON_STREAMS(factors_in_memory_of_the_device_are_read_in_stream_order),
       ON_STREAMS(a_factor_in_memory_of_the_device_is_not_captured),
