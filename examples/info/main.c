@@ -62,15 +62,21 @@ static void print_machine(const struct rondo_kit_machine *m) {
   printf("  system         %s\n", m->system);
 }
 
-// What the backend says of its devices, indented.
-static void print_devices(int backend) {
+// What the backend says of its devices, a line each; null: no memory. To be freed.
+static char *describe_devices(int backend) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
   if (!out)
-    return;
+    return NULL;
   (void)rondo_backend_describe(backend, out);
   (void)fclose(out);
+  return text;
+}
+
+// Indented.
+static void print_devices(int backend) {
+  char *text = describe_devices(backend);
   for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
     printf("  %-14s   %s\n", "", line);
   free(text);
@@ -162,16 +168,29 @@ static json_t *json_environment(void) {
   return object;
 }
 
+static json_t *json_devices(void) {
+  json_t *object = json_object();
+  for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
+    json_t *lines = json_array();
+    char *text = describe_devices(b);
+    for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
+      json_array_append_new(lines, json_string(line));
+    free(text);
+    json_object_set_new(object, rondo_kit_backend_name(b), lines);
+  }
+  return object;
+}
+
 static int print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
   json_t *root = json_pack(
-      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:{s:s, s:s}, s:o, s:s*}", "version",
+      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:{s:s, s:s}, s:o, s:o, s:s*}", "version",
       rondo_version(), "machine", "model", m->model, "cores_online", (json_int_t)m->cores_online,
       "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes", (json_int_t)m->numa_nodes,
       "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes, "available_bytes",
       (json_int_t)m->available_bytes, "system", m->system, "backends", "host",
       rondo_status_name(try_backend(RONDO_BACKEND_HOST)), "cuda",
-      rondo_status_name(try_backend(RONDO_BACKEND_CUDA)), "environment", json_environment(),
-      "tuning", profile->measured ? profile->text : NULL);
+      rondo_status_name(try_backend(RONDO_BACKEND_CUDA)), "devices", json_devices(), "environment",
+      json_environment(), "tuning", profile->measured ? profile->text : NULL);
   if (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)
     return EXIT_BAD;
   printf("\n");
