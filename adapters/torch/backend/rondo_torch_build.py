@@ -112,8 +112,8 @@ def module_suffix() -> str:
     return str(sysconfig.get_config_var("EXT_SUFFIX"))
 
 
-def build_module(build: pathlib.Path, library: pathlib.Path) -> pathlib.Path:
-    """Builds the extension module in ``build`` and returns where it is."""
+def module_settings(library: pathlib.Path) -> Dict[str, str]:
+    """What CMakeLists.txt has to know to build for the PyTorch at hand."""
     torch = ask_torch()
     root = pathlib.Path(str(torch["root"]))
     includes = [str(root / "include"), str(root / "include/torch/csrc/api/include")]
@@ -124,14 +124,18 @@ def build_module(build: pathlib.Path, library: pathlib.Path) -> pathlib.Path:
     pybind = torch["pybind"]
     assert isinstance(pybind, dict)
     definitions += [f'PYBIND11_{key}="{value}"' for key, value in pybind.items() if value]
-    settings = {
+    return {
         "RONDO_TORCH_INCLUDES": ";".join(includes),
         "RONDO_TORCH_LIBRARIES": ";".join(libraries),
         "RONDO_TORCH_DEFINITIONS": ";".join(definitions),
         "RONDO_TORCH_STANDARD": str(torch["standard"]),
         "RONDO_TORCH_SUFFIX": module_suffix(),
     }
-    run_cmake(HERE, build, settings, "rondo_torch")
+
+
+def build_module(build: pathlib.Path, library: pathlib.Path) -> pathlib.Path:
+    """Builds the extension module in ``build`` and returns where it is."""
+    run_cmake(HERE, build, module_settings(library), "rondo_torch")
     return build / f"_native{module_suffix()}"
 
 

@@ -41,6 +41,32 @@ def test_a_backend_can_be_named_for_a_kind_of_device() -> None:
     on_ranks(2, program, backend=f"cpu:{BACKEND}")
 
 
+@pytest.mark.skipif(BACKEND != "rondo", reason="mixes of this backend with others")
+@pytest.mark.parametrize("mix", ["cpu:rondo,cuda:gloo", "cpu:rondo,meta:gloo", "cpu:rondo,cuda:rondo"])
+def test_tensors_of_the_cpu_come_here_in_a_mix(mix: str) -> None:
+    def program(rank: int) -> None:
+        assert total() == 1
+        with_others = dist.new_group([1, 0])
+        assert total(with_others) == 1
+        assert dist.group.WORLD._get_backend(torch.device("cpu")).name() == "rondo"
+
+    on_ranks(2, program, backend=mix)
+
+
+@pytest.mark.skipif(
+    BACKEND != "rondo" or torch.cuda.is_available() or not dist.is_nccl_available(),
+    reason="of a PyTorch with NCCL, on a machine without a GPU",
+)
+def test_nccl_beside_this_backend_refuses_a_machine_without_gpus(tmp_path: Path) -> None:
+    def program(rank: int) -> None:
+        with pytest.raises((RuntimeError, ValueError), match="GPU|CUDA"):
+            dist.init_process_group(
+                "cpu:rondo,cuda:nccl", f"file://{tmp_path}/mixed", rank=rank, world_size=2
+            )
+
+    on_ranks(2, program, init=False)
+
+
 def test_groups_of_some_ranks_count_from_zero() -> None:
     def program(rank: int) -> None:
         group = dist.new_group([3, 1])
@@ -119,6 +145,23 @@ def test_a_job_ends_and_another_begins_in_the_same_processes(tmp_path: Path) -> 
     not hasattr(dist.distributed_c10d, "_abort_process_group"),
     reason="PyTorch is too old to abort groups",
 )
+def test_a_rank_may_be_jobs_ahead_of_another_in_the_same_store(tmp_path: Path) -> None:
+    def program(rank: int) -> None:
+        store = dist.FileStore(f"{tmp_path}/again", 2)
+        ahead = dist.FileStore(f"{tmp_path}/ahead", 2)
+        if rank == 1:
+            ahead.wait(["two jobs have been"])
+        for _ in range(2):
+            dist.init_process_group(BACKEND, store=store, rank=rank, world_size=2)
+            dist.destroy_process_group()
+        if rank == 0:
+            ahead.set("two jobs have been", "1")
+        dist.init_process_group(BACKEND, store=store, rank=rank, world_size=2)
+        assert total() == 1
+
+    on_ranks(2, program, init=False)
+
+
 def test_abort_ends_calls_that_wait_for_others(tmp_path: Path) -> None:
     """Rank 0 waits in a call that rank 1 never makes; abort frees it, and a new job can begin."""
 

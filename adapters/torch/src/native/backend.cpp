@@ -31,9 +31,9 @@ c10::intrusive_ptr<c10d::Backend> backend::make(const c10::intrusive_ptr<c10d::S
   std::shared_ptr<home> where;
   std::vector<uint32_t> members(s.members.begin(), s.members.end());
   if (!members.empty())
-    where = home::of_default(RONDO_BACKEND_HOST);
+    where = home::of_default();
   if (!where) {
-    where = home::open(*store, {s.rank, s.size, s.timeout, RONDO_BACKEND_HOST, 0});
+    where = home::open(store, {s.rank, s.size, s.timeout});
     members.resize(static_cast<size_t>(s.size));
     std::iota(members.begin(), members.end(), 0);
   }
@@ -47,6 +47,11 @@ backend::backend(std::shared_ptr<home> home, std::vector<uint32_t> members,
     : Backend(settings.rank, settings.size), home_(std::move(home)), members_(std::move(members)),
       settings_(settings), key_(home_->key_of(settings.name)) {
   (void)channel_named("");
+}
+
+void backend::eagerConnectSingleDevice(at::Device device) {
+  if (device.is_cuda())
+    (void)channel_named("", device);
 }
 
 backend::~backend() { leave(); }
@@ -82,6 +87,7 @@ void backend::leave() {
     is_gone_ = true;
     where.swap(home_);
     channels.swap(channels_);
+    beside_.clear();
   }
   if (!where)
     return;
@@ -139,47 +145,86 @@ c10::intrusive_ptr<c10d::Backend> backend::split(const c10::intrusive_ptr<c10d::
 
 // ----------------------------------------------------------------- channels ---
 
-static struct rondo_comm make_comm(const home &where, uint64_t key,
+static struct rondo_comm make_comm(struct rondo_context where, uint64_t key,
                                    const std::vector<uint32_t> &members, uint32_t cached) {
   struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
   struct rondo_comm comm;
-  check(rondo_group_create(where.context(), members.data(), static_cast<uint32_t>(members.size()),
-                           &cfg.group),
-        "making a group");
+  check(
+      rondo_group_create(where, members.data(), static_cast<uint32_t>(members.size()), &cfg.group),
+      "making a group");
   cfg.key = key;
   cfg.cached_collectives = cached;
-  int status = rondo_comm_create(where.context(), &cfg, &comm);
-  (void)rondo_group_destroy(where.context(), cfg.group);
+  int status = rondo_comm_create(where, &cfg, &comm);
+  (void)rondo_group_destroy(where, cfg.group);
   check(status, "making a communicator");
   return comm;
 }
 
-std::shared_ptr<const channel> backend::channel_named(const std::string &name) {
-  std::lock_guard<std::mutex> hold(lock_);
-  TORCH_CHECK(!is_gone_, "rondo: process group '", settings_.name, "' has been shut down");
-  auto &place = channels_[name];
-  if (place)
-    return place;
+// With the lock held.
+std::shared_ptr<const channel> backend::make_channel(const std::string &name,
+                                                     struct rondo_context context,
+                                                     std::shared_ptr<const lane> on) {
   auto made = std::make_shared<channel>();
-  made->context = home_->context();
-  made->comm = make_comm(*home_, spread(name, key_, 1), members_,
+  made->context = context;
+  made->comm = make_comm(made->context, spread(name, key_, 1), members_,
                          name.empty() ? CACHED_OF_GROUP : CACHED_OF_NAME);
+  made->size = static_cast<uint32_t>(members_.size());
   made->label = "process group '" + settings_.name + "', rank " + std::to_string(getRank());
   if (!name.empty())
     made->label += ", " + name;
-  place = made;
-  return place;
+  made->on = std::move(on);
+  return made;
 }
 
-std::shared_ptr<const channel> backend::channel_here() {
-  return channel_named(operation_name.empty() ? "" : "name '" + operation_name + "'");
+std::shared_ptr<const channel> backend::channel_named(const std::string &name, c10::Device device) {
+  const std::string place = (device.is_cpu() ? "" : device.str() + " ") + name;
+  std::shared_ptr<home> where;
+  std::shared_ptr<const lane> on;
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    TORCH_CHECK(!is_gone_, "rondo: process group '", settings_.name, "' has been shut down");
+    auto found = channels_.find(place);
+    if (found != channels_.end())
+      return found->second;
+    where = home_;
+  }
+  // Not with the lock held, which a thread with Python's may want: these may have to ask Python.
+  struct rondo_context context =
+      device.is_cpu() ? where->context() : where->on_device(device.index());
+  if (!device.is_cpu())
+    on = lane::on(device);
+  std::lock_guard<std::mutex> hold(lock_);
+  TORCH_CHECK(!is_gone_, "rondo: process group '", settings_.name, "' has been shut down");
+  auto found = channels_.find(place); // another thread may have been here
+  if (found != channels_.end())
+    return found->second;
+  return channels_.emplace(place, make_channel(name, context, std::move(on))).first->second;
 }
 
-std::shared_ptr<const channel> backend::channel_of_tag(int tag) {
-  if (tag == 0)
-    return channel_here();
-  std::string name = operation_name.empty() ? "" : "name '" + operation_name + "', ";
-  return channel_named(name + "tag " + std::to_string(tag));
+std::shared_ptr<const channel> backend::channel_here(const work_to_make &one) {
+  return channel_named(operation_name.empty() ? "" : "name '" + operation_name + "'",
+                       one->device());
+}
+
+std::shared_ptr<const channel> backend::channel_of_tag(const work_to_make &one, int tag,
+                                                       const std::string &which) {
+  std::string name = operation_name.empty() ? "" : "name '" + operation_name + "'";
+  if (tag != 0)
+    name += (name.empty() ? "tag " : ", tag ") + std::to_string(tag);
+  auto main = channel_named(name, one->device());
+  if (!main->on)
+    return main;
+  name += ", " + which;
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    auto found = beside_.find(name);
+    if (found != beside_.end())
+      return found->second;
+  }
+  auto made = std::make_shared<channel>(*main);
+  made->on = lane::on(one->device());
+  std::lock_guard<std::mutex> hold(lock_);
+  return beside_.emplace(name, std::move(made)).first->second;
 }
 
 // --------------------------------------------------------------- operations ---
@@ -189,15 +234,36 @@ uint64_t backend::getSequenceNumberForGroup() {
   return sequence_;
 }
 
+// Where all the tensors are: `device` if there are none.
+static c10::Device device_of(const backend::tensors &inputs, const backend::tensor_lists &outputs,
+                             const char *title, c10::Device device) {
+  const at::Tensor *first = nullptr;
+  auto look = [&](const backend::tensors &list) {
+    for (const at::Tensor &one : list) {
+      first = first ? first : &one;
+      TORCH_CHECK(one.device() == first->device(), title, ": tensors on ", first->device().str(),
+                  " and on ", one.device().str(), ": those of one operation are on one device");
+    }
+  };
+  look(inputs);
+  for (const auto &list : outputs)
+    look(list);
+  return first ? first->device() : device;
+}
+
 backend::work_to_make backend::begin(const operation &what, const tensors &inputs,
                                      const tensor_lists &outputs) {
   auto open = coalesced.find(this);
   bool is_open = open != coalesced.end();
+  c10::Device device = device_of(inputs, outputs, what.title, what.device);
   if (is_open && open->second) {
+    c10::Device others = open->second->device();
+    TORCH_CHECK(device == others, what.title, ": a tensor on ", device.str(),
+                ", coalesced with tensors on ", others.str(), ": they must be on one device");
     open->second->add_outputs(outputs);
     return open->second;
   }
-  work_plan plan = {what.type, what.title, getRank(), 0, what.timeout, inputs, outputs};
+  work_plan plan = {what.type, what.title, getRank(), 0, what.timeout, inputs, outputs, device};
   {
     std::lock_guard<std::mutex> hold(lock_);
     plan.sequence = c10d::isP2POp(what.type) ? sequence_ : ++sequence_;

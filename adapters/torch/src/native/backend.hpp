@@ -78,6 +78,7 @@ public:
   work_ptr barrier(const c10d::BarrierOptions &opts) override;
   void monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks) override;
 
+  void eagerConnectSingleDevice(at::Device device) override;
   void startCoalescing() override;
   work_ptr endCoalescing() override;
 
@@ -99,16 +100,21 @@ private:
     c10d::OpType type;
     const char *title;
     milliseconds timeout;
+    c10::Device device = c10::kCPU; // of one without tensors
   };
   work_to_make begin(const operation &what, const tensors &inputs, const tensor_lists &outputs);
   work_ptr end(const work_to_make &one);
   bool is_coalescing() const;
 
-  std::shared_ptr<const channel> main_channel();
-  // That of the thread's name, or the main one.
-  std::shared_ptr<const channel> channel_here();
-  std::shared_ptr<const channel> channel_of_tag(int tag);
-  std::shared_ptr<const channel> channel_named(const std::string &name);
+  // That of the thread's name, or the main one, for tensors where those of the work are.
+  std::shared_ptr<const channel> channel_here(const work_to_make &one);
+  // For a send or a receive, such as "to 3".
+  std::shared_ptr<const channel> channel_of_tag(const work_to_make &one, int tag,
+                                                const std::string &which);
+  std::shared_ptr<const channel> channel_named(const std::string &name,
+                                               c10::Device device = c10::kCPU);
+  std::shared_ptr<const channel> make_channel(const std::string &name, struct rondo_context context,
+                                              std::shared_ptr<const lane> on);
   void leave();
 
   void call_folded_all_reduce(const work_to_make &one, const at::Tensor &data,
@@ -138,6 +144,8 @@ private:
   uint64_t key_;
   std::mutex lock_; // over what follows
   std::map<std::string, std::shared_ptr<const channel>> channels_;
+  // The same communicators with other lanes: sends and receives do not wait for each other.
+  std::map<std::string, std::shared_ptr<const channel>> beside_;
   uint64_t sequence_ = 0;
   uint64_t failed_barriers_ = 0; // monitored ones, each of which ended its channel
   bool is_gone_ = false;

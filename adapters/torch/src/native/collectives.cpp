@@ -1,5 +1,8 @@
 // The collective operations of the backend.
 #include "backend.hpp"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include "tensors.hpp"
 
 namespace rondo_torch {
@@ -46,7 +49,7 @@ void backend::call_folded_reduce(const work_to_make &one, const at::Tensor &data
   at::Tensor parts;
   if (root == getRank())
     parts = room_for(data, getSize());
-  one->call(channel_here(),
+  one->call(channel_here(one),
             rondo_gather(0, static_cast<uint64_t>(data.numel()) * e.per, e.dtype,
                          static_cast<uint32_t>(root)),
             dense.const_data_ptr(), parts.defined() ? parts.mutable_data_ptr() : nullptr);
@@ -58,7 +61,7 @@ void backend::call_folded_reduce_scatter(const work_to_make &one, const at::Tens
                                          const at::Tensor &input, const c10d::ReduceOp &op) {
   element e = element_to_move(output.scalar_type());
   at::Tensor parts = room_for(output, getSize());
-  one->call(channel_here(),
+  one->call(channel_here(one),
             rondo_all_to_all(0, static_cast<uint64_t>(output.numel()) * e.per, e.dtype),
             input.const_data_ptr(), parts.mutable_data_ptr());
   fold_into(*one, output, parts, op);
@@ -74,7 +77,7 @@ backend::work_ptr backend::broadcast(tensors &data, const c10d::BroadcastOptions
   at::Tensor dense = to_write(*one, tensor, root == getRank());
   element e = element_to_move(tensor.scalar_type());
   void *memory = dense.mutable_data_ptr();
-  one->call(channel_here(),
+  one->call(channel_here(one),
             rondo_broadcast(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype,
                             static_cast<uint32_t>(root)),
             memory, memory);
@@ -93,7 +96,7 @@ void backend::call_all_reduce(const work_to_make &one, const at::Tensor &data,
       rondo_all_reduce(0, static_cast<uint64_t>(data.numel()) * r.what.per, r.what.dtype, r.redop);
   reduce_as(what, r);
   void *memory = dense.mutable_data_ptr();
-  one->call(channel_here(), what, memory, memory);
+  one->call(channel_here(one), what, memory, memory);
 }
 
 // What all ranks have, along a new dimension 0.
@@ -175,7 +178,7 @@ backend::work_ptr backend::reduce(tensors &data, const c10d::ReduceOptions &opts
       rondo_reduce(0, static_cast<uint64_t>(tensor.numel()) * r.what.per, r.what.dtype, r.redop,
                    static_cast<uint32_t>(root));
   reduce_as(what, r);
-  one->call(channel_here(), what, dense.const_data_ptr(),
+  one->call(channel_here(one), what, dense.const_data_ptr(),
             is_root ? dense.mutable_data_ptr() : nullptr);
   return end(one);
 }
@@ -187,7 +190,7 @@ void backend::call_all_gather(const work_to_make &one, const at::Tensor &output,
                               const at::Tensor &input) {
   element e = element_to_move(input.scalar_type());
   at::Tensor dense = to_read(*one, input);
-  one->call(channel_here(),
+  one->call(channel_here(one),
             rondo_all_gather(0, static_cast<uint64_t>(input.numel()) * e.per, e.dtype),
             dense.const_data_ptr(), output.mutable_data_ptr());
 }
@@ -283,7 +286,7 @@ void backend::call_reduce_scatter(const work_to_make &one, const at::Tensor &out
   struct rondo_collective_desc what = rondo_reduce_scatter(
       0, static_cast<uint64_t>(output.numel()) * r.what.per, r.what.dtype, r.redop);
   reduce_as(what, r);
-  one->call(channel_here(), what, input.const_data_ptr(), dense.mutable_data_ptr());
+  one->call(channel_here(one), what, input.const_data_ptr(), dense.mutable_data_ptr());
 }
 
 backend::work_ptr backend::reduce_scatter(tensors &outputs, tensor_lists &inputs,
@@ -337,7 +340,7 @@ backend::work_ptr backend::gather(tensor_lists &outputs, tensors &inputs,
   element e = element_to_move(input.scalar_type());
   at::Tensor dense = to_read(*one, input);
   void *recv = is_root ? list_to_write(*one, outputs[0]).mutable_data_ptr() : nullptr;
-  one->call(channel_here(),
+  one->call(channel_here(one),
             rondo_gather(0, static_cast<uint64_t>(input.numel()) * e.per, e.dtype,
                          static_cast<uint32_t>(root)),
             dense.const_data_ptr(), recv);
@@ -360,7 +363,7 @@ backend::work_ptr backend::scatter(tensors &outputs, tensor_lists &inputs,
   element e = element_to_move(output.scalar_type());
   const void *send = is_root ? list_to_read(*one, inputs[0]).const_data_ptr() : nullptr;
   at::Tensor dense = to_write(*one, output, false);
-  one->call(channel_here(),
+  one->call(channel_here(one),
             rondo_scatter(0, static_cast<uint64_t>(output.numel()) * e.per, e.dtype,
                           static_cast<uint32_t>(root)),
             send, dense.mutable_data_ptr());
@@ -378,7 +381,8 @@ void backend::call_all_to_all_v(const work_to_make &one, const at::Tensor &outpu
   for (auto *counts : {&out, &in})
     for (uint64_t &count : *counts)
       count *= e.per;
-  one->call(channel_here(), rondo_all_to_all_v(0, e.dtype, in.data(), nullptr, out.data(), nullptr),
+  one->call(channel_here(one),
+            rondo_all_to_all_v(0, e.dtype, in.data(), nullptr, out.data(), nullptr),
             input.const_data_ptr(), output.mutable_data_ptr());
 }
 
@@ -423,7 +427,7 @@ backend::work_ptr backend::alltoall_base(at::Tensor &output, at::Tensor &input,
   at::Tensor to = to_write(*one, output, false);
   element e = element_to_move(input.scalar_type());
   if (is_even)
-    one->call(channel_here(), rondo_all_to_all(0, in[0] * e.per, e.dtype), from.const_data_ptr(),
+    one->call(channel_here(one), rondo_all_to_all(0, in[0] * e.per, e.dtype), from.const_data_ptr(),
               to.mutable_data_ptr());
   else
     call_all_to_all_v(one, to, from, out, in);
@@ -482,8 +486,14 @@ backend::work_ptr backend::alltoall(tensors &outputs, tensors &inputs,
 // ------------------------------------------------------------------ barriers ---
 
 backend::work_ptr backend::barrier(const c10d::BarrierOptions &opts) {
-  auto one = begin({c10d::OpType::BARRIER, "rondo:barrier", opts.timeout}, {}, {});
-  one->call(channel_here(), rondo_barrier(0), nullptr, nullptr);
+  // Of a device, if one is named: then it comes behind what the current stream holds.
+  c10::Device device = opts.device.value_or(c10::kCPU);
+  if (device.is_cuda() && !device.has_index())
+    device = c10::impl::VirtualGuardImpl(device.type()).getDevice();
+  if (!device.is_cuda())
+    device = c10::kCPU;
+  auto one = begin({c10d::OpType::BARRIER, "rondo:barrier", opts.timeout, device}, {}, {});
+  one->call(channel_here(one), rondo_barrier(0), nullptr, nullptr);
   return end(one);
 }
 

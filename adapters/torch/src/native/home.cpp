@@ -5,6 +5,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "lane.hpp"
 #include "work.hpp"
 
 namespace rondo_torch {
@@ -14,7 +15,7 @@ namespace {
 // Never destroyed: what is left at the end of the process may come after static objects have gone.
 struct registry {
   std::mutex lock;
-  std::map<int, std::weak_ptr<home>> defaults; // by backend
+  std::weak_ptr<home> of_default;
   std::set<uint64_t> contexts;
 };
 
@@ -37,75 +38,144 @@ uint64_t spread(const std::string &text, uint64_t a, uint64_t b) {
   return h ^ (h >> 32);
 }
 
-// Each rank takes the id from a place of its own and clears it, so that a job that is made again with
-// the same store does not find the old one.
-static std::string place_of(const home_settings &s, int rank) {
-  return "rondo/id/" + std::to_string(s.backend) + "/" + std::to_string(rank);
+// ------------------------------------------------------------ the store ---
+
+// A store may serve one job after the other, and a rank may be done with one before another rank
+// has begun: so each rank counts its own jobs in the store, and the n-th of one rank is the n-th of all. A rank
+// that comes to none takes its count back, and may try again.
+static std::string counter_of(int rank) { return "rondo/jobs/" + std::to_string(rank); }
+
+static std::string place_of(const std::string &generation, int backend) {
+  return "rondo/id/" + generation + (backend == RONDO_BACKEND_CUDA ? "/cuda" : "/host");
 }
 
-static void give_id(c10d::Store &store, const home_settings &s, const struct rondo_unique_id &id) {
-  std::vector<uint8_t> bytes(id.bytes, id.bytes + sizeof id.bytes);
-  for (int rank = 1; rank < s.size; rank++)
-    store.set(place_of(s, rank), bytes);
-}
-
-static void take_id(c10d::Store &store, const home_settings &s, struct rondo_unique_id *id) {
-  std::string place = place_of(s, s.rank);
-  store.wait({place}, s.timeout);
-  std::vector<uint8_t> bytes = store.get(place);
-  TORCH_CHECK(bytes.size() == sizeof id->bytes, "rondo: rank 0 left no id in the store");
-  std::memcpy(id->bytes, bytes.data(), bytes.size());
-  try {
-    store.deleteKey(place);
-  } catch (const std::exception &) {
-    // A store that cannot forget serves one job.
-  }
-}
-
-std::shared_ptr<home> home::open(c10d::Store &store, const home_settings &s) {
+static struct rondo_config config_of(const home_settings &s) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
-  cfg.backend = s.backend;
-  cfg.device = s.device;
   cfg.rank = static_cast<uint32_t>(s.rank);
   cfg.rank_count = static_cast<uint32_t>(s.size);
   cfg.join_timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(s.timeout).count());
   cfg.report_on_timeout = 0; // that is said when a group gives up, see work.cpp
-  if (s.size > 1 && s.rank == 0) {
-    check(rondo_unique_id_listen(&cfg.id, &cfg), "making the job's id");
-    give_id(store, s, cfg.id);
-  } else if (s.size > 1) {
-    take_id(store, s, &cfg.id);
-  }
-  struct rondo_context context;
-  check(rondo_init(&context, &cfg), "joining the job");
-  return std::shared_ptr<home>(new home(context, s));
+  return cfg;
 }
 
-home::home(struct rondo_context context, const home_settings &settings)
-    : context_(context), settings_(settings) {
+static void give_id(c10d::Store &store, const std::string &place,
+                    const struct rondo_unique_id &id) {
+  store.set(place, std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
+}
+
+// Forgets the id when all have it. A store that cannot forget keeps it.
+static void leave_id(c10d::Store &store, const std::string &place, int size) {
+  try {
+    if (store.add(place + "/taken", 1) < size - 1)
+      return;
+    (void)store.deleteKey(place);
+    (void)store.deleteKey(place + "/taken");
+  } catch (const std::exception &) {
+    return;
+  }
+}
+
+static void take_id(c10d::Store &store, const home_settings &s, const std::string &place,
+                    struct rondo_unique_id *id) {
+  store.wait({place}, s.timeout);
+  std::vector<uint8_t> bytes = store.get(place);
+  TORCH_CHECK(bytes.size() == sizeof id->bytes,
+              "rondo: rank 0 has no CUDA device, and so made no job for tensors on devices");
+  std::memcpy(id->bytes, bytes.data(), bytes.size());
+  leave_id(store, place, s.size);
+}
+
+// ------------------------------------------------------------------ joining ---
+
+struct rondo_context home::join(const home_settings &settings, const door &by) {
+  struct rondo_config cfg = config_of(settings);
+  struct rondo_context context;
+  cfg.backend = by.backend;
+  cfg.device = by.device;
+  cfg.id = by.id;
+  check(rondo_init(&context, &cfg), "joining the job");
   std::lock_guard<std::mutex> hold(homes().lock);
   homes().contexts.insert(context.handle);
+  return context;
 }
 
-home::~home() {
+// Rank 0 makes both ids at once, so that who has tensors on a device later need not wait for it again.
+void home::give_ids(door &by_host) {
+  struct rondo_config cfg = config_of(settings_);
+  check(rondo_unique_id_listen(&by_host.id, &cfg), "making the job's id");
+  if (has_devices()) {
+    check(rondo_unique_id_listen(&by_device_.id, &cfg), "making the id of the job on devices");
+    give_id(*store_, place_of(generation_, RONDO_BACKEND_CUDA), by_device_.id);
+  } else {
+    store_->set(place_of(generation_, RONDO_BACKEND_CUDA), std::vector<uint8_t>{0});
+  }
+  give_id(*store_, place_of(generation_, RONDO_BACKEND_HOST), by_host.id);
+}
+
+void home::enter() {
+  door by_host = {RONDO_BACKEND_HOST, 0, {}};
+  if (settings_.size == 1) {
+    context_ = join(settings_, by_host);
+    return;
+  }
+  generation_ = std::to_string(store_->add(counter_of(settings_.rank), 1));
+  try {
+    if (settings_.rank == 0)
+      give_ids(by_host);
+    else
+      take_id(*store_, settings_, place_of(generation_, RONDO_BACKEND_HOST), &by_host.id);
+    context_ = join(settings_, by_host);
+  } catch (...) {
+    (void)store_->add(counter_of(settings_.rank), -1);
+    throw;
+  }
+}
+
+std::shared_ptr<home> home::open(const c10::intrusive_ptr<c10d::Store> &store,
+                                 const home_settings &settings) {
+  std::shared_ptr<home> one(new home(store, settings));
+  one->enter();
+  return one;
+}
+
+struct rondo_context home::on_device(int device) {
+  std::lock_guard<std::mutex> hold(device_lock_);
+  if (device_context_.handle) {
+    TORCH_CHECK(device == by_device_.device, "rondo: a tensor is on cuda:", device,
+                ", and this rank uses cuda:", by_device_.device, ": a rank has one device");
+    return device_context_;
+  }
+  if (settings_.size > 1 && settings_.rank > 0 && !has_device_id_)
+    take_id(*store_, settings_, place_of(generation_, RONDO_BACKEND_CUDA), &by_device_.id);
+  has_device_id_ = true;
+  by_device_.device = device;
+  device_context_ = join(settings_, by_device_);
+  return device_context_;
+}
+
+static void end_job(struct rondo_context context) {
   bool is_there;
   {
     std::lock_guard<std::mutex> hold(homes().lock);
-    is_there = homes().contexts.erase(context_.handle) > 0;
+    is_there = homes().contexts.erase(context.handle) > 0;
   }
   if (is_there)
-    (void)rondo_destroy(context_, RONDO_DESTROY_ABORT, 0); // groups have drained their own
+    (void)rondo_destroy(context, RONDO_DESTROY_ABORT, 0); // groups have drained their own
 }
 
-std::shared_ptr<home> home::of_default(int backend) {
+home::~home() {
+  end_job(device_context_);
+  end_job(context_);
+}
+
+std::shared_ptr<home> home::of_default() {
   std::lock_guard<std::mutex> hold(homes().lock);
-  auto found = homes().defaults.find(backend);
-  return found == homes().defaults.end() ? nullptr : found->second.lock();
+  return homes().of_default.lock();
 }
 
 void home::set_default(const std::shared_ptr<home> &one) {
   std::lock_guard<std::mutex> hold(homes().lock);
-  homes().defaults[one->settings_.backend] = one;
+  homes().of_default = one;
 }
 
 void home::abort_all() {

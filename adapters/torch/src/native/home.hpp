@@ -1,8 +1,11 @@
 // A home is this process's place in one job of Rondo: a context, which the process groups that live
 // in it share. The default process group makes one; groups made from it live there, each with
 // communicators of its own. A group whose ranks have no common default group here makes a home for itself.
+// A home is for memory of the CPU; what is for that of a CUDA device is another job of the same ranks, which
+// each rank joins when its first tensor on the device comes.
 //
 //   home::open or home::of_default -> group keys -> rondo_comm_create ... -> the last owner lets go
+//     -> on_device -> rondo_comm_create ...
 #ifndef RONDO_ADAPTERS_TORCH_HOME_HPP
 #define RONDO_ADAPTERS_TORCH_HOME_HPP
 
@@ -26,18 +29,17 @@ using milliseconds = std::chrono::milliseconds;
 struct home_settings {
   int rank, size;
   milliseconds timeout; // for meeting the other ranks
-  int backend;          // enum rondo_backend
-  int device;
 };
 
 class home {
 public:
   // Joins a job of its own: rank 0 makes its id, and the others find it in the store. Only those wait,
   // and only for rank 0. Throws.
-  static std::shared_ptr<home> open(c10d::Store &store, const home_settings &settings);
+  static std::shared_ptr<home> open(const c10::intrusive_ptr<c10d::Store> &store,
+                                    const home_settings &settings);
 
-  // The one of the default process group for a backend, or null; and what makes it that.
-  static std::shared_ptr<home> of_default(int backend);
+  // The one of the default process group, or null; and what makes it that.
+  static std::shared_ptr<home> of_default();
   static void set_default(const std::shared_ptr<home> &one);
   // Ends all jobs, with what is outstanding: for the interpreter's end.
   static void abort_all();
@@ -53,15 +55,34 @@ public:
   struct rondo_context context() const {
     return context_;
   }
-  const home_settings &settings() const { return settings_; }
+  // The context for tensors of a CUDA device. Joins the job of these at the first call, which waits for nobody but for
+  // rank 0 to have made its home. A rank uses one device. Throws.
+  struct rondo_context on_device(int device);
 
 private:
-  home(struct rondo_context context, const home_settings &settings);
+  // How a rank comes into a job.
+  struct door {
+    int backend; // enum rondo_backend
+    int device;
+    struct rondo_unique_id id;
+  };
 
-  struct rondo_context context_;
+  home(c10::intrusive_ptr<c10d::Store> store, const home_settings &settings)
+      : settings_(settings), store_(std::move(store)) {}
+  void enter();
+  void give_ids(door &by_host);
+  static struct rondo_context join(const home_settings &settings, const door &by);
+
+  struct rondo_context context_ = {0};
   home_settings settings_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::string generation_; // which of the store's jobs this is
   std::mutex lock_;
   std::map<std::string, uint64_t> made_; // names, and how many communicators of each
+  std::mutex device_lock_;               // over what follows
+  door by_device_{RONDO_BACKEND_CUDA, -1, {}};
+  bool has_device_id_ = false;
+  struct rondo_context device_context_ = {0};
 };
 
 // A number that follows from a text and two numbers, spread over 64 bits.

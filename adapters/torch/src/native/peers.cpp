@@ -16,7 +16,7 @@ backend::work_ptr backend::send(tensors &data, int to, int tag) {
   auto one = begin({c10d::OpType::SEND, title, kNoTimeout}, data, {});
   element e = element_to_move(tensor.scalar_type());
   at::Tensor dense = to_read(*one, tensor);
-  one->call(channel_of_tag(tag),
+  one->call(channel_of_tag(one, tag, "to " + std::to_string(to)),
             rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype,
                             static_cast<uint32_t>(getRank()), static_cast<uint32_t>(to)),
             dense.const_data_ptr(), nullptr);
@@ -30,7 +30,7 @@ backend::work_ptr backend::recv(tensors &data, int from, int tag) {
   auto one = begin({c10d::OpType::RECV, title, kNoTimeout}, data, {data});
   element e = element_to_move(tensor.scalar_type());
   at::Tensor dense = to_write(*one, tensor, false);
-  one->call(channel_of_tag(tag),
+  one->call(channel_of_tag(one, tag, "from " + std::to_string(from)),
             rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype,
                             static_cast<uint32_t>(from), static_cast<uint32_t>(getRank())),
             nullptr, dense.mutable_data_ptr());
@@ -44,7 +44,7 @@ backend::work_ptr backend::recvAnysource(tensors &data, int tag) {
   auto one = begin({c10d::OpType::RECVANYSOURCE, title, kNoTimeout}, data, {data});
   element e = element_to_move(tensor.scalar_type());
   at::Tensor dense = to_write(*one, tensor, false);
-  one->seek(channel_of_tag(tag),
+  one->seek(channel_of_tag(one, tag, "from any"),
             rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype, 0,
                             static_cast<uint32_t>(getRank())),
             dense.mutable_data_ptr(), getSize());
@@ -66,7 +66,8 @@ backend::work_to_make backend::token(const std::shared_ptr<const channel> &via, 
                     0,
                     SPARE + settings_.timeout,
                     {},
-                    {}};
+                    {},
+                    c10::kCPU};
   auto one = c10::make_intrusive<work>(std::move(plan));
   one->keep(byte);
   one->call(

@@ -1,11 +1,14 @@
 #include "tensors.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 namespace rondo_torch {
 
 void check_reach(const at::Tensor &tensor, const char *title) {
   TORCH_CHECK(tensor.defined() && tensor.layout() == at::kStrided, title,
               ": only dense tensors are supported");
-  TORCH_CHECK(tensor.device().is_cpu(), title, ": no tensors on ", tensor.device().str());
+  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), title, ": no tensors on ",
+              tensor.device().str());
 }
 
 at::Tensor &the_only(std::vector<at::Tensor> &list, const char *title) {

@@ -21,6 +21,8 @@ struct watcher {
   std::vector<work_ptr> works; // each knows its place, from 1
   std::vector<work_ptr> seeking;
   size_t next = 0; // to be looked at
+  size_t on_devices =
+      0; // works for whose end no thread may ever wait: they hold memory of a device
   clock::time_point wakes = clock::time_point::max();
 };
 
@@ -73,6 +75,23 @@ void look_for_senders(watcher &w, std::unique_lock<std::mutex> &hold) {
     w.changed.wait_for(hold, PAUSE);
 }
 
+// Works on devices are looked at from time to time.
+void wait_a_tick(watcher &w, std::unique_lock<std::mutex> &hold) {
+  constexpr std::chrono::milliseconds TICK(100);
+  clock::time_point tick = clock::now() + TICK;
+  if (w.changed.wait_until(hold, std::min(w.wakes, tick)) == std::cv_status::no_timeout)
+    return;
+  std::vector<work_ptr> mine;
+  for (const auto &one : w.works)
+    if (!one->device().is_cpu())
+      mine.push_back(one);
+  hold.unlock();
+  for (const auto &one : mine)
+    look_at(one, false);
+  mine.clear();
+  hold.lock();
+}
+
 [[noreturn]] void watch() {
   watcher &w = the_watcher();
   std::unique_lock<std::mutex> hold(w.lock);
@@ -81,6 +100,8 @@ void look_for_senders(watcher &w, std::unique_lock<std::mutex> &hold) {
       expire_due(w, hold);
     else if (!w.seeking.empty())
       look_for_senders(w, hold);
+    else if (w.on_devices > 0)
+      wait_a_tick(w, hold);
     else if (w.wakes == clock::time_point::max())
       w.changed.wait(hold);
     else
@@ -93,7 +114,8 @@ void add(watcher &w, const work_ptr &one, bool seeks) {
   one->place = w.works.size();
   if (seeks)
     w.seeking.push_back(one);
-  bool is_sooner = one->deadline() < w.wakes;
+  bool is_first = !one->device().is_cpu() && w.on_devices++ == 0;
+  bool is_sooner = one->deadline() < w.wakes || is_first;
   w.wakes = std::min(w.wakes, one->deadline());
   if (!w.is_started)
     std::thread(watch).detach();
@@ -125,6 +147,7 @@ void watch_remove(work *one) {
   std::lock_guard<std::mutex> hold(w.lock);
   if (!one->place)
     return;
+  w.on_devices -= one->device().is_cpu() ? 0 : 1;
   work_ptr &at = w.works[one->place - 1];
   gone = std::move(at);
   if (&at != &w.works.back()) {

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "watch.hpp"
 
@@ -36,7 +38,8 @@ static const std::vector<at::Tensor> &profiled(const work_plan &plan) { return p
 work::work(work_plan plan)
     : Work(plan.rank, plan.type, plan.title,
            std::optional<std::vector<at::Tensor>>(profiled(plan))),
-      plan_(std::move(plan)), deadline_(clock::now() + plan_.timeout) {}
+      plan_(std::move(plan)), deadline_(clock::now() + plan_.timeout),
+      device_(plan_.device.is_cpu() ? nullptr : std::make_unique<on_device>()) {}
 
 void work::keep(const at::Tensor &tensor) { kept_.push_back(tensor); }
 
@@ -52,8 +55,13 @@ int work::submit(const std::shared_ptr<const channel> &to, const struct rondo_co
   one.to = to;
   outstanding_++;
   struct rondo_run_args args = {send, recv, nullptr, nullptr};
-  int status = rondo_comm_call(to->context, to->comm, &what, &args, &one.ticket);
-  if (status != RONDO_SUCCESS) {
+  int status = to->on ? rondo_comm_call_on_stream(to->context, to->comm, &what, &args,
+                                                  to->on->handle(), &one.ticket)
+                      : rondo_comm_call(to->context, to->comm, &what, &args, &one.ticket);
+  bool is_captured = status == RONDO_SUCCESS && to->on && one.ticket.run == 0;
+  if (is_captured)
+    device_->is_captured = true;
+  if (status != RONDO_SUCCESS || is_captured) {
     outstanding_--;
     parts_.pop_back();
   }
@@ -69,6 +77,10 @@ std::string reason_of(const channel &of) {
 
 void work::call(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
                 const void *send, void *recv) {
+  if (device_) {
+    put_off(to, what, send, recv);
+    return;
+  }
   int status = submit(to, what, send, recv);
   if (status == RONDO_SUCCESS)
     return;
@@ -77,9 +89,12 @@ void work::call(const std::shared_ptr<const channel> &to, const struct rondo_col
 }
 
 void work::seal() {
+  std::exception_ptr error = device_ ? enqueue() : nullptr;
   is_started_ = true;
   watch_add(c10::intrusive_ptr<work>::reclaim_copy(this), false);
   count_off();
+  if (error)
+    std::rethrow_exception(error);
 }
 
 // ----------------------------------------------------------------- seeking ---
@@ -87,6 +102,8 @@ void work::seal() {
 void work::seek(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
                 void *recv, int size) {
   sought_ = {to, what, recv, size};
+  if (device_)
+    put_off(to, what, nullptr, recv);
   bool is_there = found();
   watch_add(c10::intrusive_ptr<work>::reclaim_copy(this), !is_there);
 }
@@ -115,8 +132,12 @@ bool work::found() {
   if (status == RONDO_IN_PROGRESS)
     return false;
   sought_.what.root = static_cast<uint32_t>(from);
-  if (status == RONDO_SUCCESS)
+  if (status == RONDO_SUCCESS && device_) {
+    device_->calls.front().what = sought_.what;
+    (void)enqueue(); // a failure is noted
+  } else if (status == RONDO_SUCCESS) {
     status = submit(sought_.to, sought_.what, nullptr, sought_.recv);
+  }
   source_ = from;
   if (status != RONDO_SUCCESS)
     note_failure(status, reason_of(*sought_.to));
@@ -190,7 +211,7 @@ void work::count_off() {
   }
   {
     std::lock_guard<std::mutex> hold(lock_);
-    wants_callback = future_ && !is_asked_;
+    wants_callback = future_ && !is_asked_ && !device_;
   }
   if (wants_callback)
     ask();
@@ -231,6 +252,16 @@ static void complete(c10::ivalue::Future &future, const std::exception_ptr &erro
     future.markCompleted(value_of(outputs));
 }
 
+static std::string text_of(const std::exception_ptr &error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error &e) {
+    return e.what_without_backtrace();
+  } catch (const std::exception &e) {
+    return e.what();
+  }
+}
+
 void work::conclude() {
   auto here = c10::intrusive_ptr<work>::reclaim_copy(this); // the watcher may have the last one
   std::exception_ptr error;
@@ -239,8 +270,10 @@ void work::conclude() {
     if (status_ != RONDO_SUCCESS)
       error = failure();
   }
-  if (!error)
+  if (!error && !device_)
     error = run_steps();
+  if (error && is_waited_)
+    LOG(ERROR) << text_of(error) << " (the stream that waited for it goes on, with wrong data)";
   steps_.clear();
   kept_.clear();
   finish(error);
@@ -250,7 +283,7 @@ void work::conclude() {
     is_concluded_ = true;
     future = future_;
   }
-  if (future)
+  if (future && !device_)
     complete(*future, error, plan_.outputs);
   watch_remove(this);
 }
@@ -267,6 +300,8 @@ void work::look() {
     if (status != RONDO_IN_PROGRESS)
       count(one, status);
   }
+  if (device_ && device_->awaits_end)
+    look_at_end();
 }
 
 bool work::isCompleted() {
@@ -311,21 +346,37 @@ bool work::await(part &one, clock::time_point until) {
   return true;
 }
 
+// What is on a device may have copies behind its calls, which nothing here brings forward.
+bool work::await_completed(clock::time_point until) {
+  constexpr std::chrono::microseconds PAUSE(50);
+  for (look(); !Work::isCompleted() && clock::now() < until; look())
+    std::this_thread::sleep_for(PAUSE);
+  return Work::isCompleted();
+}
+
 bool work::wait(milliseconds timeout) {
   bool is_own = timeout == kNoTimeout || timeout == c10d::kUnsetTimeout;
   clock::time_point until = is_own ? deadline_ : std::min(deadline_, clock::now() + timeout);
   TORCH_CHECK(is_started_ || sought_.to, plan_.title, ": waited for inside of coalescing");
   bool ended = await_start(until);
+  // As ever with devices: who gives a time, or comes to a barrier, wants to know that it has ended.
+  bool is_here = !device_ || !is_own || plan_.type == c10d::OpType::BARRIER;
   for (part &one : parts_)
-    ended = ended && await(one, until);
+    ended = ended && (!is_here || await(one, until));
+  if (ended && is_here && device_)
+    ended = await_completed(until);
   if (!ended && until == deadline_)
     expire();
   TORCH_CHECK(ended || until == deadline_, "rondo: ", plan_.title, ": Operation timed out!",
               awaited());
   std::unique_lock<std::mutex> hold(mutex_);
-  cv_.wait(hold, [&] { return completed_; });
+  if (is_here || !ended)
+    cv_.wait(hold, [&] { return completed_; });
   if (exception_)
     std::rethrow_exception(exception_);
+  hold.unlock();
+  is_waited_ = !is_here;
+  synchronize();
   return true;
 }
 
@@ -392,23 +443,36 @@ void work::expire() {
 
 // ----------------------------------------------------------------- futures ---
 
+static c10::TypePtr type_of(const std::vector<std::vector<at::Tensor>> &outputs) {
+  c10::TypePtr type = c10::ListType::create(c10::TensorType::get());
+  return outputs.size() > 1 ? c10::ListType::create(type) : type;
+}
+
+// Completed where the stream is current behind which its value is.
+void work::complete_on_device(const std::exception_ptr &error) {
+  auto future = c10::make_intrusive<c10::ivalue::Future>(type_of(plan_.outputs),
+                                                         std::vector<c10::Device>{plan_.device});
+  complete(*future, error, plan_.outputs);
+  std::lock_guard<std::mutex> hold(lock_);
+  future_ = future;
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   bool is_late = false;
   c10::intrusive_ptr<c10::ivalue::Future> future;
+  if (device_ && sought_.to)
+    TORCH_CHECK(await_start(deadline_), plan_.title, ": nobody has sent");
   {
     std::lock_guard<std::mutex> hold(lock_);
     if (!future_) {
-      c10::TypePtr type = c10::ListType::create(c10::TensorType::get());
-      if (plan_.outputs.size() > 1)
-        type = c10::ListType::create(type);
-      future_ = c10::make_intrusive<c10::ivalue::Future>(type);
+      future_ = c10::make_intrusive<c10::ivalue::Future>(type_of(plan_.outputs));
       is_late = is_concluded_;
     }
     future = future_;
   }
   if (is_late)
     complete(*future, exception(), plan_.outputs);
-  else
+  else if (!device_)
     ask();
   return future;
 }

@@ -7,6 +7,10 @@
 // meanwhile; one that makes another work, and looks at older ones; or a callback, which is asked for only when
 // somebody wants the future, because it costs a second thread. Who counts the last one concludes: copies
 // results to where they belong, completes the future. So nothing needs Python's lock, and it may be any thread.
+//
+// With tensors on a device everything is in the order of streams instead (device.cpp): calls go to the lanes of
+// their channels when the work is sealed, behind what the program's stream holds then, and so do copies of results;
+// the future is complete at once, with events in it; and to wait is to have the program's stream wait.
 #ifndef RONDO_ADAPTERS_TORCH_WORK_HPP
 #define RONDO_ADAPTERS_TORCH_WORK_HPP
 
@@ -16,13 +20,17 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <c10/core/Event.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <rondo/comm.h>
 #include <rondo/rondo.h>
+
+#include "lane.hpp"
 
 namespace rondo_torch {
 
@@ -33,7 +41,9 @@ using milliseconds = std::chrono::milliseconds;
 struct channel {
   struct rondo_context context;
   struct rondo_comm comm;
-  std::string label; // such as "group 'default_pg', rank 1"
+  uint32_t size;                  // ranks in it
+  std::string label;              // such as "group 'default_pg', rank 1"
+  std::shared_ptr<const lane> on; // where it is one for tensors on a device
 };
 
 // What a work is made of.
@@ -45,15 +55,20 @@ struct work_plan {
   milliseconds timeout;
   std::vector<at::Tensor> inputs;
   std::vector<std::vector<at::Tensor>> outputs;
+  c10::Device device; // of all its tensors
 };
 
 class work final : public c10d::Work {
 public:
   explicit work(work_plan plan);
 
+  c10::Device device() const { return plan_.device; }
+  const char *title() const { return plan_.title; }
+
   // Before seal, by the thread that makes it.
 
-  // Makes one call. Throws if it is refused; calls made before go on.
+  // Makes one call. Throws if it is refused; calls made before go on. Of tensors on a device seal makes the calls,
+  // all at once, and throws.
   void call(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
             const void *send, void *recv);
   // Keeps a tensor alive until the end.
@@ -74,7 +89,7 @@ public:
   std::vector<at::Tensor> result() override;
   bool wait(milliseconds timeout = kNoTimeout) override;
   void abort() override;
-  void synchronize() override {}
+  void synchronize() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return plan_.sequence; }
   int sourceRank() const override { return source_; }
@@ -100,6 +115,22 @@ private:
     void *recv;
     int size;
   };
+  // A call in the order of streams, until it is made.
+  struct pending {
+    std::shared_ptr<const channel> to;
+    struct rondo_collective_desc what;
+    std::vector<uint64_t> send_counts, recv_counts; // of an all-to-all-v, which `what` points to
+    const void *send;
+    void *recv;
+    c10::Event ready; // what the program's stream held at the time
+  };
+  struct on_device {
+    std::deque<pending> calls;
+    std::shared_ptr<const lane> last;    // that ends behind all others
+    std::optional<c10::Event> end;       // of everything, in that
+    bool is_captured = false;            // into a graph: there is nothing to see the end of
+    std::atomic<bool> awaits_end{false}; // copies come behind the calls
+  };
 
   int submit(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
              const void *send, void *recv);
@@ -116,7 +147,16 @@ private:
   bool await(part &one, clock::time_point until);
   std::string awaited() const;
   bool await_asleep(const part &one, clock::time_point until);
+  bool await_completed(clock::time_point until);
   void look();
+  // In device.cpp.
+  void put_off(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
+               const void *send, void *recv);
+  std::exception_ptr enqueue();
+  int enqueue_calls();
+  void enqueue_rest();
+  void complete_on_device(const std::exception_ptr &error);
+  void look_at_end();
 
   work_plan plan_;
   clock::time_point deadline_;
@@ -127,9 +167,11 @@ private:
   sought sought_{};
   std::atomic<int> source_{-1};
   std::atomic<bool> is_expired_{false};
+  std::atomic<bool> is_waited_{false}; // by a stream, which goes on when it fails
   std::vector<at::Tensor> kept_;
   std::vector<std::function<void()>> steps_;
-  std::mutex lock_; // over what follows
+  std::unique_ptr<on_device> device_; // null: on the CPU
+  std::mutex lock_;                   // over what follows
   int status_ = RONDO_SUCCESS;
   std::string why_;
   bool is_concluded_ = false;

@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-from typing import Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator
 
 import torch
 import torch.distributed as dist
 
 from . import _native
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Backend
 
 __all__ = ["named", "register"]
 
@@ -45,7 +48,7 @@ def named(name: str) -> Iterator[None]:
         _native.name_operations(before)
 
 
-def _make(options: "dist._DistributedBackendOptions", _: Optional[object]) -> "dist.Backend":
+def _make(options: Any, _: object) -> "Backend":
     return _native.make(
         options.store,
         options.group_rank,
@@ -56,12 +59,21 @@ def _make(options: "dist._DistributedBackendOptions", _: Optional[object]) -> "d
     )
 
 
+def _handle_of_stream(stream_id: int, device: int) -> int:
+    """What the driver knows a CUDA stream by. Asked for only where PyTorch's C++ interface cannot tell."""
+    cuda = 1  # c10::DeviceType::CUDA
+    make: Any = torch.cuda.Stream  # untyped
+    stream = make(stream_id=stream_id, device_index=device, device_type=cuda)
+    return int(stream.cuda_stream)
+
+
 def register() -> None:
     """Makes the backend known to torch.distributed. Importing the package does it."""
     if not hasattr(dist.Backend, "RONDO"):
-        dist.Backend.register_backend("rondo", _make, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("rondo", _make, extended_api=True, devices=["cpu", "cuda"])
 
 
+_native.set_handle_source(_handle_of_stream)
 register()
 # What is left when the interpreter ends must not call into it any more.
 atexit.register(_native.abort_all)

@@ -1,0 +1,52 @@
+"""Builds the stand-in for CUDA devices, for the PyTorch that runs this: ``build.py FOLDER``.
+
+Ends with 77 where it cannot be built: without a CUDA toolkit there is no cuda.h, and a PyTorch without CUDA
+lacks the code for tensors on its devices.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "backend"))
+
+import rondo_torch_build as build  # noqa: E402
+
+PARTS = ("EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
+SKIP = 77
+
+
+def cached(folder: pathlib.Path, name: str) -> str:
+    """A setting that CMake has found."""
+    for line in (folder / "CMakeCache.txt").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return line.split("=", 1)[1]
+    return ""
+
+
+def main() -> int:
+    import torch
+
+    place = pathlib.Path(sys.argv[1])
+    if torch.version.cuda is None:
+        print("this PyTorch is built without CUDA")
+        return SKIP
+    driver = place / "driver"
+    settings = {f"RONDO_BUILD_{part}": "OFF" for part in PARTS}
+    build.run_cmake(build.ROOT, driver, settings, "help")
+    include = cached(driver, "RONDO_CUDA_INCLUDE_DIR")
+    if not include or include.endswith("NOTFOUND"):
+        print("there is no CUDA toolkit")
+        return SKIP
+    build.run_cmake(build.ROOT, driver, settings, "rondo_fake_cuda")
+    library = next(driver.rglob("libcuda.so.1"))
+    given = build.module_settings(library)
+    given.update(RONDO_TORCH_STAND_IN=str(library), RONDO_TORCH_CUDA_INCLUDE=include)
+    build.run_cmake(build.HERE, place, given, "stand_in")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
