@@ -23,6 +23,7 @@ static const struct test_case {
              {"abort", case_abort, 15},
              {"mapping", case_mapping, 15},
              {"processes", case_processes, 30},
+             {"window", case_window, 60},
              {"graphs", case_graphs, 40},
              {"devices", case_devices, 30},
              {"restarts", case_restarts, 300},

@@ -47,6 +47,7 @@ void case_streams(void);
 void case_graphs(void);
 void case_abort(void);
 void case_mapping(void);
+void case_window(void);
 void case_processes(void);
 void case_restarts(void);
 void case_soak(void);
