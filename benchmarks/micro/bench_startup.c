@@ -71,7 +71,7 @@ static int meet(const struct rondo_config *given, uint64_t *end_ns) {
     return 0;
   int status = rondo_mesh_await(mesh, LONG_NS);
   *end_ns = rondo_loop_now_ns();
-  rondo_mesh_stop(mesh, LONG_NS);
+  rondo_mesh_stop(mesh, LONG_NS, 0);
   return status == RONDO_SUCCESS;
 }
 

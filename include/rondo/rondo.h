@@ -193,7 +193,9 @@ enum rondo_destroy_mode {
 
 // Ends a context and frees all that belongs to it. Draining lasts at most
 // `timeout_ns`; what is then still outstanding is aborted, so the call is bounded
-// and always ends the context. All callbacks have returned when it returns.
+// and always ends the context. The process where the job's id was made, or that of rank 0, is how the others
+// get into the job: with its last context it waits, in either mode and within the same time, for ranks that
+// have not come yet, as long as they may come. All callbacks have returned when it returns.
 // Calls of other threads on this context end with RONDO_ERR_CLOSED. May not be
 // called from a callback (RONDO_ERR_INVALID).
 // Returns RONDO_SUCCESS, RONDO_ERR_TIMEOUT (drain ran out; runs were aborted; the

@@ -122,7 +122,7 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_FULL, "init: the process has its most, %u contexts",
                               RONDO_MAX_CONTEXTS);
   }
-  rondo_world_leave(rank->world, rank->cfg.rank);
+  rondo_world_leave(rank->world, rank->cfg.rank, 0);
   return status;
 }
 
@@ -223,7 +223,7 @@ static void await_users(struct rondo_context ctx) {
 
 static void free_node(void *node) { (void)node; }
 
-static void dismantle(struct rondo_context ctx, struct rondo_rank *rank) {
+static void dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t join_ns) {
   rondo_store_release_u32(rank->daemon->exit, 1);
   rondo_callbacks_fini(&rank->callbacks);
   if (!rank->is_manual)
@@ -237,14 +237,20 @@ static void dismantle(struct rondo_context ctx, struct rondo_rank *rank) {
   tdestroy(rank->by_id, free_node);
   rondo_allocations_free(rank);
   rondo_comms_free(rank);
-  rondo_world_leave(rank->world, rank->cfg.rank);
+  rondo_world_leave(rank->world, rank->cfg.rank, join_ns);
   rondo_handle_destroy(ctx.handle);
   rondo_rank_exit(ctx);
   rank_free(rank);
 }
 
+static int64_t rest_of(int64_t timeout_ns, uint64_t begin_ns) {
+  uint64_t gone_ns = rondo_now_ns() - begin_ns;
+  return timeout_ns > 0 && gone_ns < (uint64_t)timeout_ns ? timeout_ns - (int64_t)gone_ns : 0;
+}
+
 int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
   struct rondo_rank *rank;
+  uint64_t begin_ns = rondo_now_ns();
   if (mode != RONDO_DESTROY_DRAIN && mode != RONDO_DESTROY_ABORT)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: mode %d is none", mode);
   if (rondo_callbacks_is_inside())
@@ -265,6 +271,6 @@ int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
                               "destroy: rank %u: aborted runs did not end; the context is kept",
                               rank->cfg.rank);
   }
-  dismantle(ctx, rank);
+  dismantle(ctx, rank, rest_of(timeout_ns, begin_ns));
   return status;
 }

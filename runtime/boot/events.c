@@ -478,10 +478,10 @@ static void free_arrivals(struct visit *v, struct rondo_meeting *m) {
   }
 }
 
-void rondo_peers_close(struct rondo_world *world) {
+void rondo_peers_close(struct rondo_world *world, int64_t join_ns) {
   struct visit v = {.world = world, .call = free_arrivals};
   rondo_far_drain(world);
-  rondo_mesh_calls->stop(world->mesh, STOP_NS);
+  rondo_mesh_calls->stop(world->mesh, STOP_NS, join_ns);
   rondo_far_close(world);
   visit_meetings(&v);
   if (world->competitors)

@@ -517,21 +517,25 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
 
 // -------------------------------------------------------------------- stop ---
 
-// Takes the mesh off the list. Returns 1 if it was the last of its job here.
-static int unlist(struct rondo_mesh *mesh) {
-  int is_last = 1;
+// 1 if no other mesh of its job is here.
+static int is_last(const struct rondo_mesh *mesh) {
+  int others = 0;
   pthread_mutex_lock(&meshes_lock);
-  for (struct rondo_mesh **at = &meshes; *at;) {
+  for (const struct rondo_mesh *m = meshes; m; m = m->next)
+    others += m != mesh && memcmp(&m->job.proof, &mesh->job.proof, sizeof mesh->job.proof) == 0;
+  pthread_mutex_unlock(&meshes_lock);
+  return !others;
+}
+
+static void unlist(const struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&meshes_lock);
+  for (struct rondo_mesh **at = &meshes; *at; at = &(*at)->next) {
     if (*at == mesh) {
       *at = mesh->next;
-      continue;
+      break;
     }
-    if (memcmp(&(*at)->job.proof, &mesh->job.proof, sizeof mesh->job.proof) == 0)
-      is_last = 0;
-    at = &(*at)->next;
   }
   pthread_mutex_unlock(&meshes_lock);
-  return is_last;
 }
 
 static void finish_stop(struct rondo_mesh *mesh) {
@@ -564,22 +568,35 @@ static int is_quiet(const struct rondo_mesh *mesh) {
   return 1;
 }
 
+// 1 while the root stays here for the sake of others.
+static int is_host(const struct rondo_mesh *mesh) {
+  return rondo_loop_now_ns() < mesh->stop_join_ns && is_last(mesh) &&
+         rondo_root_is_gathering(&mesh->job.proof);
+}
+
+static void leave_root(struct rondo_mesh *mesh) {
+  mesh->has_left_root = 1;
+  mesh->ends_root = is_last(mesh);
+  unlist(mesh);
+  if (mesh->ends_root)
+    rondo_root_leave(&mesh->job.proof);
+}
+
 // First the peers, so that what was sent to them comes before the news that this process has left;
 // then the root, and last the root itself if it is here and of no more use to this process.
 static void on_stop_poll(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh *mesh = arg;
   (void)fd, (void)what;
+  mesh->is_host = !mesh->has_left_root && is_host(mesh);
+  if (mesh->is_host) // those who come last are to have the time that all have
+    mesh->stop_ns = rondo_loop_now_ns() + mesh->stop_span_ns;
   int is_late = rondo_loop_now_ns() >= mesh->stop_ns;
   if (is_late || is_quiet(mesh)) {
     if (mesh->root && !mesh->has_said_bye)
       rondo_channel_send_bytes(mesh->root, RONDO_WIRE_BYE, NULL, 0);
-    mesh->has_said_bye = 1;
-    if ((is_late || !mesh->root) && !mesh->has_left_root) {
-      mesh->has_left_root = 1;
-      mesh->ends_root = unlist(mesh);
-      if (mesh->ends_root)
-        rondo_root_leave(&mesh->job.proof);
-    }
+    mesh->has_said_bye |= mesh->root != NULL;
+    if ((is_late || !mesh->root) && !mesh->has_left_root && !mesh->is_host)
+      leave_root(mesh);
     int is_alone = !mesh->ends_root || !rondo_root_is_here(&mesh->job.proof);
     if (is_late || (mesh->has_left_root && is_alone)) {
       finish_stop(mesh);
@@ -594,16 +611,21 @@ static void begin_stop(void *arg) {
   on_commands(mesh);
   int was_ready = mesh->phase == RONDO_MESH_READY;
   rondo_mesh_set_phase(mesh, RONDO_MESH_STOPPING);
-  if (!mesh->root)
+  // Who leaves at once says so all the same where the others are waited for: they wait for this rank, too.
+  mesh->is_host = is_host(mesh);
+  if (!mesh->root && !mesh->is_host)
     rondo_mesh_join_end(mesh);
   for (uint32_t i = 0; was_ready && i < mesh->process_count; i++)
     rondo_mesh_peer_bye(&mesh->peers[i]);
   on_stop_poll(-1, 0, mesh);
 }
 
-void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns) {
+void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
   struct rondo_loop_task task = {.call = begin_stop, .arg = mesh};
-  mesh->stop_ns = rondo_loop_now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
+  uint64_t now_ns = rondo_loop_now_ns();
+  mesh->stop_span_ns = timeout_ns > 0 ? (uint64_t)timeout_ns : 0;
+  mesh->stop_ns = now_ns + mesh->stop_span_ns;
+  mesh->stop_join_ns = now_ns + (join_ns > 0 ? (uint64_t)join_ns : 0);
   rondo_loop_post(mesh->loop, &task);
   pthread_mutex_lock(&mesh->lock);
   while (!mesh->is_stopped)

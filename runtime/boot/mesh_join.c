@@ -264,7 +264,8 @@ static void on_root_closed(void *owner, struct rondo_channel *c, int how, const 
     lose_root(mesh, how, why);
     return;
   }
-  if (mesh->phase != RONDO_MESH_JOINING)
+  mesh->root_dial.channel = NULL;
+  if (mesh->phase != RONDO_MESH_JOINING && !mesh->is_host)
     return;
   // Said once where it is more than a root that is not there yet.
   int is_strange = how < RONDO_CHANNEL_CUT;

@@ -82,7 +82,9 @@ int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(vo
   return RONDO_ERR_UNSUPPORTED;
 }
 
-void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns) { (void)mesh, (void)timeout_ns; }
+void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
+  (void)mesh, (void)timeout_ns, (void)join_ns;
+}
 
 void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *out) {
   static const struct rondo_mesh_counters none;

@@ -102,8 +102,9 @@ struct rondo_mesh {
   uint32_t root_process;                 // in which the root is
   uint32_t expected_count, member_count; // of the roster: all, and so far
   struct event deadline, leave, stop_poll;
-  uint64_t stop_ns;
-  int has_said_bye, has_left_root, ends_root;
+  uint64_t stop_span_ns, stop_ns; // until when peers may take what is queued
+  uint64_t stop_join_ns;          // until when the root here waits for those who have not joined
+  int is_host, has_said_bye, has_left_root, ends_root;
   struct rondo_mesh_alarm *alarms;
 };
 

@@ -39,8 +39,8 @@ struct rondo_peer {
 
 // Begins to join the job. Returns what rondo_mesh_start and rondo_arena_create do.
 int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg);
-// Ends it. The lock is not held, and no rank is left.
-void rondo_peers_close(struct rondo_world *world);
+// Ends it. The lock is not held, and no rank is left. `join_ns`: see rondo_world_leave.
+void rondo_peers_close(struct rondo_world *world, int64_t join_ns);
 
 // The process of a rank: RONDO_HERE, RONDO_SOMEWHERE, or its number.
 uint32_t rondo_peers_where(const struct rondo_world *world, uint32_t rank);

@@ -628,6 +628,13 @@ int rondo_root_is_here(const struct rondo_proof_job *job) {
   return is_here;
 }
 
+int rondo_root_is_gathering(const struct rondo_proof_job *job) {
+  pthread_mutex_lock(&roots_lock);
+  const struct rondo_root *root = find_locked(job);
+  pthread_mutex_unlock(&roots_lock);
+  return root && root->phase == GATHERING;
+}
+
 void rondo_root_counters(const struct rondo_proof_job *job, struct rondo_mesh_counters *out) {
   memset(out, 0, sizeof *out);
   pthread_mutex_lock(&roots_lock);

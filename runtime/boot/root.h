@@ -30,6 +30,9 @@ int rondo_root_open(const struct rondo_root_config *cfg);
 // 1 if the root of the job is in this process and open.
 int rondo_root_is_here(const struct rondo_proof_job *job);
 
+// 1 if it is, and not all have come who may yet come. Control thread only.
+int rondo_root_is_gathering(const struct rondo_proof_job *job);
+
 // Ends the root of that job, if it is here: tells the members that it goes. Control thread only.
 void rondo_root_leave(const struct rondo_proof_job *job);
 

@@ -160,7 +160,7 @@ static void take_from_list(const struct rondo_world *w) {
   *at = w->next;
 }
 
-void rondo_world_leave(struct rondo_world *world, uint32_t rank) {
+void rondo_world_leave(struct rondo_world *world, uint32_t rank, int64_t join_ns) {
   const struct rondo_driver *driver = world->device->driver;
   pthread_mutex_lock(&worlds_lock);
   pthread_mutex_lock(&world->lock);
@@ -176,7 +176,7 @@ void rondo_world_leave(struct rondo_world *world, uint32_t rank) {
   if (!empty)
     return;
   if (world->mesh)
-    rondo_peers_close(world);
+    rondo_peers_close(world, join_ns);
   world_free(world);
 }
 

@@ -106,8 +106,9 @@ struct rondo_party {
 // RONDO_SUCCESS, RONDO_ERR_EXISTS (rank taken), RONDO_ERR_INVALID (another rank count),
 // RONDO_ERR_UNSUPPORTED (another backend), RONDO_ERR_NO_MEMORY, or what rondo_mesh_start returns.
 int rondo_world_join(struct rondo_rank *rank, struct rondo_world **world);
-// Ends the job here with its last rank. Bounded.
-void rondo_world_leave(struct rondo_world *world, uint32_t rank);
+// Ends the job here with its last rank. Bounded. Who has not joined yet, and would find the root of the job
+// gone, is waited for, at most `join_ns`.
+void rondo_world_leave(struct rondo_world *world, uint32_t rank, int64_t join_ns);
 
 // Calls `visit` for every job of this process. Jobs cannot end meanwhile.
 void rondo_world_visit(void (*visit)(struct rondo_world *world, void *arg), void *arg);
@@ -138,7 +139,7 @@ struct rondo_mesh_calls {
   uint32_t (*address_of)(struct rondo_mesh *mesh, uint32_t process, struct sockaddr_storage *out);
   int (*send)(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
   int (*after)(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg), void *arg);
-  void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns);
+  void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns);
 };
 extern const struct rondo_mesh_calls *rondo_mesh_calls;
 

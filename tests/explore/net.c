@@ -116,8 +116,8 @@ static void leave(const struct rondo_mesh *mesh, uint32_t rank) {
 
 static void remove_rank(struct rondo_mesh *mesh, uint32_t rank) { leave(mesh, rank); }
 
-static void stop(struct rondo_mesh *mesh, int64_t timeout_ns) {
-  (void)timeout_ns;
+static void stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
+  (void)timeout_ns, (void)join_ns;
   leave(mesh, UINT32_MAX);
   mesh->is_open = 0;
   for (uint32_t p = 0; p < process_count; p++)

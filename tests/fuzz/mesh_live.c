@@ -109,7 +109,7 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
   RONDO_FUZZ_CHECK(prove(fd, &p, &reply));
   say(fd, &p, in);
   hang_up(fd);
-  rondo_mesh_stop(mesh, LONG_NS);
+  rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
 static void speak_to_member(struct rondo_fuzz_input *in) {
@@ -143,7 +143,7 @@ static void speak_to_member(struct rondo_fuzz_input *in) {
   RONDO_FUZZ_CHECK(rondo_mesh_await(mesh, LONG_NS) != RONDO_ERR_TIMEOUT);
   close(door);
   hang_up(fd);
-  rondo_mesh_stop(mesh, LONG_NS);
+  rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

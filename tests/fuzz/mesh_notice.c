@@ -122,7 +122,9 @@ static int after(struct rondo_mesh *m, uint64_t delay_ns, void (*call)(void *arg
   return RONDO_SUCCESS;
 }
 
-static void stop(struct rondo_mesh *m, int64_t timeout_ns) { (void)m, (void)timeout_ns; }
+static void stop(struct rondo_mesh *m, int64_t timeout_ns, int64_t join_ns) {
+  (void)m, (void)timeout_ns, (void)join_ns;
+}
 
 static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
                                               .start = start,

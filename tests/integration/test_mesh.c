@@ -283,14 +283,30 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   int second = rondo_mesh_await(other, RONDO_CREW_LONG_NS);
   assert_int_equal(first + second, RONDO_ERR_PEER);
   assert_true(rondo_test_log_has("rank 1 is in this job already"));
-  rondo_mesh_stop(other, RONDO_CREW_LONG_NS);
+  rondo_mesh_stop(other, RONDO_CREW_LONG_NS, 0);
   // As is one that counts otherwise.
   struct rondo_config wrong = crew.cfg;
   wrong.rank_count = 5;
   assert_int_equal(rondo_mesh_start(&wrong, &deaf, NULL, &other), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(other, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
   assert_true(rondo_test_log_has("it says the job has 5 ranks, others say 3"));
-  rondo_mesh_stop(other, RONDO_CREW_LONG_NS);
+  rondo_mesh_stop(other, RONDO_CREW_LONG_NS, 0);
+  rondo_crew_fini(&crew);
+}
+
+// Nobody comes: not before its own time is over, and not before that of joining is.
+static void staying_for_others_is_bounded(void **state) {
+  (void)state;
+  rondo_crew_init(&crew, 2, 60000);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  rondo_mesh_stop(crew.members[0].mesh, RONDO_CREW_LONG_NS, 1000000);
+  crew.members[0].mesh = NULL;
+  rondo_crew_fini(&crew);
+  rondo_test_log_clear();
+  rondo_crew_init(&crew, 2, 50);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  rondo_crew_stop_last(&crew, 0);
+  assert_true(rondo_test_log_has("1 of 2 ranks did not come within 50 ms: 1"));
   rondo_crew_fini(&crew);
 }
 
@@ -408,6 +424,7 @@ int main(void) {
       RONDO_NAMED_TEST("mesh", a_rank_that_leaves_is_told_after_what_was_said_for_it),
       RONDO_NAMED_TEST("mesh", a_rank_that_is_there_already_is_rejected),
       RONDO_NAMED_TEST("mesh", stopping_while_joining_is_bounded),
+      RONDO_NAMED_TEST("mesh", staying_for_others_is_bounded),
       RONDO_NAMED_TEST("mesh", the_root_listens_where_it_is_told_to),
       RONDO_NAMED_TEST("mesh", alarms_fire_once_and_not_after_the_end),
       RONDO_NAMED_TEST("mesh", joining_is_linear_in_the_number_of_processes),

@@ -11,7 +11,9 @@
 #include "queues/platform/atomic.h"
 #include "runtime/boot/address.h"
 #include "runtime/boot/launch.h"
+#include "runtime/boot/job.h"
 #include "runtime/boot/mesh.h"
+#include "runtime/boot/root.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"
 
@@ -92,14 +94,14 @@ static void meet(struct rondo_test_child *child, struct rondo_mesh *mesh, const 
   RONDO_CHILD_CHECK(rondo_mesh_self(mesh) == child->rank);
   send_to_all(child, mesh);
   await_received(t, child->count - 1);
-  rondo_mesh_stop(mesh, LONG_NS);
+  rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
 // A child leaves when all have come here, but for one that does not. Goes with `let_go`.
 static void leave_together(struct rondo_test_child *child, struct rondo_mesh *mesh) {
   rondo_test_child_say(child);
   rondo_test_child_hear(child);
-  rondo_mesh_stop(mesh, LONG_NS);
+  rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
 static void let_go(struct rondo_test_processes *p, uint32_t absent) {
@@ -266,6 +268,62 @@ static void a_rank_that_never_comes_is_lost_to_the_others(void **state) {
   rondo_test_reap(&p, 0);
 }
 
+// --------------------------------------------------------------- early leavers ---
+
+#define FRAMES_UNTIL_BYE 4u // two for the proof, one that says who it is, and the farewell
+
+struct leaver {
+  struct rondo_test_child *child;
+  struct rondo_job job;
+};
+
+// Lets the others start when the root has heard that rank 0 is leaving.
+static void *tell_of_leaving(void *arg) {
+  struct leaver *l = arg;
+  struct rondo_mesh_counters c;
+  do {
+    (void)poll(NULL, 0, 1);
+    rondo_root_counters(&l->job.proof, &c);
+  } while (c.received < FRAMES_UNTIL_BYE);
+  rondo_test_child_say(l->child);
+  return arg;
+}
+
+static void leave_first(struct rondo_test_child *child) {
+  struct told t = {0};
+  struct leaver l = {.child = child};
+  struct rondo_config cfg = config_of(child);
+  pthread_t thread;
+  cfg.id = rondo_test_child_id(child, &cfg);
+  if (child->rank) {
+    rondo_test_child_hear(child);
+    struct rondo_mesh *mesh = start(child, &cfg, &t);
+    RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER); // one has gone
+    await_bits(&t, 1);
+    RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_MESH_LEFT);
+    RONDO_CHILD_CHECK(rondo_mesh_process_count(mesh) == child->count - 1);
+    leave_together(child, mesh);
+    return;
+  }
+  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  RONDO_CHILD_CHECK(rondo_job_read(&cfg, &l.job) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(pthread_create(&thread, NULL, tell_of_leaving, &l) == 0);
+  rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
+  pthread_join(thread, NULL);
+}
+
+static void who_has_the_root_and_leaves_at_once_stays_for_the_others(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 4, leave_first, NULL);
+  rondo_test_pass_id(&p);
+  rondo_test_hear(&p, 0);
+  for (uint32_t r = 1; r < p.count; r++)
+    rondo_test_say(&p, r);
+  let_go(&p, 0);
+  rondo_test_reap(&p, 0);
+}
+
 // ------------------------------------------------------------------ and deaths ---
 
 #define VICTIM 2u
@@ -326,7 +384,7 @@ static void outlive_root(struct rondo_test_child *child) {
   }
   if (is_early) {
     // Whether it had joined already, or not: then it has nobody to ask until its time is over.
-    rondo_mesh_stop(mesh, LONG_NS);
+    rondo_mesh_stop(mesh, LONG_NS, 0);
     return;
   }
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
@@ -342,7 +400,7 @@ static void outlive_root(struct rondo_test_child *child) {
   await_received(&t, child->count - 2);
   rondo_test_child_say(child);
   rondo_test_child_hear(child);
-  rondo_mesh_stop(mesh, LONG_NS);
+  rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
 static void the_job_outlives_its_root(void **state) {
@@ -384,7 +442,7 @@ static void fail_with_root(struct rondo_test_child *child) {
       pause();
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
   RONDO_CHILD_CHECK(t.reasons == 1u << RONDO_MESH_DIED);
-  rondo_mesh_stop(mesh, LONG_NS);
+  rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
 static void wait_for_one_more(struct rondo_test_child *child) {
@@ -421,7 +479,7 @@ static void be_patient(struct rondo_test_child *child) {
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u64(&t.lost_bits) == 0);
   rondo_test_child_say(child);
   rondo_test_child_hear(child);
-  rondo_mesh_stop(mesh, LONG_NS);
+  rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
 static void a_stopped_process_is_not_taken_for_dead(void **state) {
@@ -478,6 +536,7 @@ int main(void) {
       RONDO_NAMED_TEST("startup", a_port_that_is_taken_is_passed_over),
       RONDO_NAMED_TEST("startup", a_rank_without_an_interface_is_refused_and_may_try_again),
       RONDO_NAMED_TEST("startup", a_rank_that_never_comes_is_lost_to_the_others),
+      RONDO_NAMED_TEST("startup", who_has_the_root_and_leaves_at_once_stays_for_the_others),
       RONDO_NAMED_TEST("startup", a_killed_process_is_lost_to_all),
       RONDO_NAMED_TEST("startup", the_job_outlives_its_root),
       RONDO_NAMED_TEST("startup", stopping_without_a_root_is_bounded),

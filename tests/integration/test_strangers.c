@@ -205,7 +205,7 @@ static void who_does_not_know_the_secret_is_refused(void **state) {
   for (int i = 0; i < 4000 && !rondo_test_log_has("not all are there yet: 127.0.0.1"); i++)
     assert_int_equal(rondo_mesh_await(mesh, 10000000), RONDO_ERR_TIMEOUT);
   assert_true(rondo_test_log_has("not all are there yet: 127.0.0.1"));
-  rondo_mesh_stop(mesh, RONDO_CREW_LONG_NS);
+  rondo_mesh_stop(mesh, RONDO_CREW_LONG_NS, 0);
   job_still_works();
 }
 

@@ -98,11 +98,17 @@ void rondo_crew_gather(struct rondo_crew *crew) {
     assert_int_equal(rondo_mesh_await(crew->members[r].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
 }
 
-void rondo_crew_stop(struct rondo_crew *crew, uint32_t rank) {
+static void stop(struct rondo_crew *crew, uint32_t rank, int64_t join_ns) {
   struct rondo_mesh *mesh = crew->members[rank].mesh;
   crew->members[rank].mesh = NULL;
   if (mesh)
-    rondo_mesh_stop(mesh, RONDO_CREW_LONG_NS);
+    rondo_mesh_stop(mesh, RONDO_CREW_LONG_NS, join_ns);
+}
+
+void rondo_crew_stop(struct rondo_crew *crew, uint32_t rank) { stop(crew, rank, 0); }
+
+void rondo_crew_stop_last(struct rondo_crew *crew, uint32_t rank) {
+  stop(crew, rank, RONDO_CREW_LONG_NS);
 }
 
 void rondo_crew_fini(struct rondo_crew *crew) {

@@ -47,6 +47,8 @@ void rondo_crew_gather(struct rondo_crew *crew);
 // Stops the meshes that are there.
 void rondo_crew_fini(struct rondo_crew *crew);
 void rondo_crew_stop(struct rondo_crew *crew, uint32_t rank);
+// The same, staying for those who have not come yet: as long as it takes.
+void rondo_crew_stop_last(struct rondo_crew *crew, uint32_t rank);
 
 // Sends message `number` of `size` bytes from one rank to another; the receiver checks it.
 int rondo_crew_send(struct rondo_crew *crew, uint32_t from, uint32_t to, uint32_t number,
