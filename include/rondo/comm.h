@@ -112,9 +112,8 @@ int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
 
 // Whether the member at position `from` has called a send-recv to this rank that this rank has not called
 // yet: writes the next one of that series to `what`, ready to be called here. For receives from whoever
-// comes first.
-// Returns RONDO_SUCCESS; RONDO_IN_PROGRESS (there is none yet); RONDO_ERR_UNSUPPORTED (calls of that
-// rank cannot be seen from here, because no memory is shared with it); RONDO_ERR_INVALID (null, no
+// comes first. Calls of a rank on another machine are seen some milliseconds later.
+// Returns RONDO_SUCCESS; RONDO_IN_PROGRESS (there is none yet); RONDO_ERR_INVALID (null, no
 // other member); the status with which the communicator has failed; RONDO_ERR_NO_MEMORY;
 // RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
 int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t from,

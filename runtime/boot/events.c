@@ -297,6 +297,8 @@ static int take(struct rondo_world *world, struct rondo_mesh_message *message) {
     return on_short(world, message);
   case RONDO_NOTICE_JOURNAL:
     return rondo_journals_receive(world, message->from, message->bytes, message->size);
+  case RONDO_NOTICE_CALLS:
+    return rondo_mirrors_receive(world, message->from, message->bytes, message->size);
   case RONDO_NOTICE_COMM_FAILED:
     return rondo_comms_receive(world, message->from, message->bytes, message->size);
   case RONDO_NOTICE_COMM_LEFT:

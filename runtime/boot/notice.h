@@ -26,7 +26,8 @@ enum rondo_notice_type {
   RONDO_NOTICE_PROXY,       // first of all, where no memory is shared: my proxy's address
   RONDO_NOTICE_PART,        // this is one more part of my range; its descriptor
   RONDO_NOTICE_MAPPED,      // so much of your range is mapped here
-  RONDO_NOTICE_COMM_LEFT // a rank has destroyed its end of a communicator (runtime/order/leave.c)
+  RONDO_NOTICE_COMM_LEFT, // a rank has destroyed its end of a communicator (runtime/order/leave.c)
+  RONDO_NOTICE_CALLS,     // what a rank here has called (runtime/order/mirror.c)
 };
 
 // Of the arena, and of the range if there is one, and as far as it has parts.

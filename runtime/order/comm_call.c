@@ -245,7 +245,7 @@ static int state_of(const struct rondo_comm_end *end) {
 static void compare(struct rondo_comm_end *end) {
   if (!rondo_load_relaxed_u32(&end->rank->comms_pending) || pthread_mutex_trylock(&end->lock))
     return;
-  rondo_comm_compare(end, 0);
+  rondo_comm_compare(end, RONDO_HURRY_NOT);
   pthread_mutex_unlock(&end->lock);
 }
 
@@ -400,16 +400,6 @@ int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
 
 // ----------------------------------------------------------------- probing ---
 
-// Whether the calls of a member can be read here, once they have come.
-static int can_see(struct rondo_comm_end *end, uint32_t position) {
-  struct rondo_world *world = end->rank->world;
-  pthread_mutex_lock(&world->lock);
-  uint32_t process = rondo_peers_where(world, end->members[position]);
-  int can = process >= world->peer_count || world->peers[process].reach != RONDO_TRANSPORT_UCX;
-  pthread_mutex_unlock(&world->lock);
-  return can;
-}
-
 // The communicator is locked.
 static int probe_locked(struct rondo_comm_end *end, uint32_t from,
                         struct rondo_collective_desc *what) {
@@ -421,7 +411,7 @@ static int probe_locked(struct rondo_comm_end *end, uint32_t from,
   if (status != RONDO_SUCCESS)
     return status;
   if (!rondo_track_peek(&series->track, &next))
-    return can_see(end, from) ? RONDO_IN_PROGRESS : RONDO_ERR_UNSUPPORTED;
+    return RONDO_IN_PROGRESS;
   desc.count = next.count;
   desc.dtype = next.dtype;
   *what = desc;

@@ -82,11 +82,14 @@ void rondo_comm_visit(const struct rondo_comm_end *end,
                       void (*visit)(struct rondo_collective coll, void *arg), void *arg);
 
 // Compares calls with those of the neighbours, as far as they have come: of one series, or of all. The
-// communicator is locked. With `hurry` it waits for no other lock.
+// communicator is locked. `hurry`: enum rondo_hurry.
 void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *series);
 void rondo_comm_compare(struct rondo_comm_end *end, int hurry);
 // The same for all communicators of a rank, by whoever serves completions: waits for nothing.
 void rondo_comms_compare(struct rondo_rank *rank);
+// The same by whoever holds the lock of the job, of that communicator alone or, if `key` is null, of all. Returns 0 if
+// one is busy with a call.
+int rondo_comms_compare_held(struct rondo_rank *rank, const uint64_t *key);
 
 // Waits until all calls so far have ended. Returns RONDO_SUCCESS or RONDO_ERR_TIMEOUT.
 int rondo_comm_await_all(struct rondo_context ctx, struct rondo_comm_end *end, int64_t timeout_ns);

@@ -4,6 +4,7 @@
 #include "runtime/api/rank.h"
 #include "runtime/observe/log.h"
 #include "runtime/order/comm_end.h"
+#include "runtime/order/journal_place.h"
 #include "runtime/order/spread.h"
 
 // What the two ranks have called, in one line.
@@ -24,21 +25,13 @@ static void describe(const struct rondo_comm_end *end, const struct rondo_series
       d->rank, theirs);
 }
 
-// Returns 0 if the lock of the job was not free.
-static int lock_world(struct rondo_world *world, int hurry) {
-  if (hurry)
-    return pthread_mutex_trylock(&world->lock) == 0;
-  pthread_mutex_lock(&world->lock);
-  return 1;
-}
-
 // The lock of the job is held, and given back.
-static void fail_and_unlock(struct rondo_comm_end *end, int status, const char *why) {
+static void fail_and_unlock(struct rondo_comm_end *end, int status, const char *why, int hurry) {
   struct rondo_rank *rank = end->rank;
   if (rondo_comm_mark(rank->world, end, status, why))
     rondo_log(RONDO_LOG_ERROR, "%s", why);
   rondo_comms_spread(rank->world);
-  pthread_mutex_unlock(&rank->world->lock);
+  rondo_journal_unlock(rank->world, hurry);
   if (!rank->is_manual)
     rank->daemon->driver->kick(rank->daemon, 1);
 }
@@ -47,10 +40,10 @@ static void fail_and_unlock(struct rondo_comm_end *end, int status, const char *
 static int mismatch(struct rondo_comm_end *end, const struct rondo_series *s,
                     const struct rondo_difference *d, int hurry) {
   char why[RONDO_REASON_BYTES];
-  if (!lock_world(end->rank->world, hurry))
+  if (!rondo_journal_lock(end->rank->world, hurry))
     return 0;
   describe(end, s, d, why);
-  fail_and_unlock(end, RONDO_ERR_MISMATCH, why);
+  fail_and_unlock(end, RONDO_ERR_MISMATCH, why, hurry);
   return 1;
 }
 
@@ -60,11 +53,11 @@ static int look_for_leavers(struct rondo_comm_end *end, const struct rondo_serie
   uint64_t made = 0;
   if (!rondo_load_acquire_u32(&end->left_count))
     return 1;
-  if (!lock_world(end->rank->world, hurry))
+  if (!rondo_journal_lock(end->rank->world, hurry))
     return 0;
   const struct rondo_departure *d = rondo_comm_find_leaver(end, s, &made);
   if (!d) {
-    pthread_mutex_unlock(&end->rank->world->lock);
+    rondo_journal_unlock(end->rank->world, hurry);
     return 1;
   }
   (void)snprintf(
@@ -73,7 +66,7 @@ static int look_for_leavers(struct rondo_comm_end *end, const struct rondo_serie
       d->rank, (unsigned long long)end->key, (unsigned long long)made,
       s->from == RONDO_SERIES_COLLECTIVE ? "calls" : "calls of the pair", end->rank->cfg.rank,
       (unsigned long long)s->track.called);
-  fail_and_unlock(end, RONDO_ERR_PEER, why);
+  fail_and_unlock(end, RONDO_ERR_PEER, why, hurry);
   return 1;
 }
 
@@ -93,7 +86,7 @@ static void note(const struct rondo_comm_end *end, int done) {
 
 void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *series) {
   if (!rondo_load_relaxed_u32(&end->failed))
-    note(end, compare_series(end, series, 0));
+    note(end, compare_series(end, series, RONDO_HURRY_NOT));
 }
 
 void rondo_comm_compare(struct rondo_comm_end *end, int hurry) {
@@ -130,9 +123,37 @@ void rondo_comms_compare(struct rondo_rank *rank) {
     if (pthread_mutex_trylock(&end->lock)) {
       note(end, 0);
     } else {
-      rondo_comm_compare(end, 1);
+      rondo_comm_compare(end, RONDO_HURRY);
       pthread_mutex_unlock(&end->lock);
     }
     rondo_comm_exit(end);
   }
+}
+
+// The rank's communicator behind `last`; null if there is none. It does not go without the lock of the job.
+static struct rondo_comm_end *next_held(struct rondo_rank *rank, uint64_t last) {
+  pthread_mutex_lock(&rank->comms_lock);
+  struct rondo_comm_end *end = rank->comms;
+  while (end && (end->handle >= last || end->closing))
+    end = end->next;
+  pthread_mutex_unlock(&rank->comms_lock);
+  return end;
+}
+
+int rondo_comms_compare_held(struct rondo_rank *rank, const uint64_t *key) {
+  int done = 1;
+  uint64_t last = UINT64_MAX;
+  struct rondo_comm_end *end;
+  while ((end = next_held(rank, last))) {
+    last = end->handle;
+    if (key && end->key != *key)
+      continue;
+    if (pthread_mutex_trylock(&end->lock)) {
+      done = 0;
+      continue;
+    }
+    rondo_comm_compare(end, RONDO_HURRY_HOLDS);
+    pthread_mutex_unlock(&end->lock);
+  }
+  return done;
 }

@@ -9,6 +9,7 @@
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
 #include "runtime/memory/arena.h"
+#include "runtime/order/journal_place.h"
 
 #define FIRST_BACKLOG 16u
 
@@ -26,15 +27,14 @@ static int compare_names(const void *a, const void *b) {
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static struct rondo_journal_place *place_find(struct rondo_world *world,
-                                              const struct rondo_journal_name *name) {
+struct rondo_journal_place *rondo_journal_find(struct rondo_world *world,
+                                               const struct rondo_journal_name *name) {
   struct rondo_journal_place **found = tfind(name, &world->journals.places, compare_names);
   return found ? *found : NULL;
 }
 
-// One more place, of which the caller is the first reader. Null when there is no memory.
-static struct rondo_journal_place *place_add(struct rondo_world *world,
-                                             const struct rondo_journal_place *like) {
+struct rondo_journal_place *rondo_journal_add(struct rondo_world *world,
+                                              const struct rondo_journal_place *like) {
   struct rondo_journal_place *place = malloc(sizeof *place);
   if (!place)
     return NULL;
@@ -51,14 +51,14 @@ static struct rondo_journal_place *place_add(struct rondo_world *world,
 }
 
 // Journals that are nobody's are linked through their first entry.
-static void give_memory(struct rondo_world *world, struct rondo_journal *journal) {
+void rondo_journal_give(struct rondo_world *world, struct rondo_journal *journal) {
   rondo_store_release_u64(&journal->stamp, 0);
   rondo_store_release_u64(&journal->entries[0].mark, 0);
   rondo_store_release_u64(&journal->entries[0].words[0], (uint64_t)(uintptr_t)world->journals.idle);
   world->journals.idle = journal;
 }
 
-static struct rondo_journal *take_memory(struct rondo_world *world) {
+struct rondo_journal *rondo_journal_take(struct rondo_world *world) {
   struct rondo_journal *journal = world->journals.idle;
   if (!journal) {
     journal = world->arena ? rondo_arena_alloc(world->arena, sizeof *journal)
@@ -79,15 +79,14 @@ static struct rondo_journal *take_memory(struct rondo_world *world) {
 static void place_drop(struct rondo_world *world, struct rondo_journal_place *place) {
   if (--place->readers)
     return;
-  if (place->process == RONDO_HERE)
-    give_memory(world, place->journal);
+  if (place->process == RONDO_HERE || place->is_mirror)
+    rondo_journal_give(world, place->journal);
   else
     rondo_peers_unuse(world, place->process);
   free(place);
 }
 
-// Takes it out of the job's places; who reads it goes on doing so.
-static void place_end(struct rondo_world *world, struct rondo_journal_place *place) {
+void rondo_journal_end(struct rondo_world *world, struct rondo_journal_place *place) {
   place->is_over = 1;
   tdelete(place, &world->journals.places, compare_names);
   place_drop(world, place);
@@ -103,22 +102,22 @@ struct notice {
 };
 _Static_assert(sizeof(struct notice) == 48, "sent between processes");
 
-static void tell(struct rondo_world *world, const struct rondo_journal_place *place) {
+static void tell(struct rondo_world *world, struct rondo_journal_place *place) {
   struct notice n = {.name = place->name, .stamp = place->stamp};
   if (!world->arena || world->roster != RONDO_ROSTER_KNOWN)
     return;
   n.is_over = (uint32_t)place->is_over;
   n.at = (uint64_t)((char *)place->journal - (char *)rondo_arena_base(world->arena));
-  // Where no memory is shared nobody could read it.
   for (uint32_t i = 0; i < place->neighbour_count; i++) {
     uint32_t process = rondo_peers_where(world, place->neighbours[i]);
     if (process < world->peer_count && world->peers[process].reach == RONDO_TRANSPORT_SHARED_MEMORY)
       rondo_peers_send(world, process, RONDO_NOTICE_JOURNAL, &n, sizeof n);
   }
+  rondo_mirror_tell(world, place); // where no memory is shared nobody could read it
 }
 
 static void announce_node(const void *node, VISIT order, void *arg) {
-  const struct rondo_journal_place *place = *(struct rondo_journal_place *const *)node;
+  struct rondo_journal_place *place = *(struct rondo_journal_place *const *)node;
   if ((order == postorder || order == leaf) && place->process == RONDO_HERE)
     tell(arg, place);
 }
@@ -136,10 +135,10 @@ int rondo_journals_receive(struct rondo_world *world, uint32_t process, const vo
   memcpy(&n, bytes, sizeof n);
   if (n.name.rank >= world->rank_count || rondo_peers_where(world, n.name.rank) != process)
     return 0;
-  struct rondo_journal_place *place = place_find(world, &n.name);
+  struct rondo_journal_place *place = rondo_journal_find(world, &n.name);
   if (place && place->stamp == n.stamp) {
     if (n.is_over)
-      place_end(world, place);
+      rondo_journal_end(world, place);
     return 1;
   }
   if (n.is_over || !peer->map)
@@ -148,10 +147,10 @@ int rondo_journals_receive(struct rondo_world *world, uint32_t process, const vo
       peer->bytes - n.at < sizeof(struct rondo_journal))
     return 0;
   if (place)
-    place_end(world, place);
+    rondo_journal_end(world, place);
   struct rondo_journal_place made = {.name = n.name, .stamp = n.stamp, .process = process};
   made.journal = (struct rondo_journal *)((char *)peer->map + n.at);
-  if (place_add(world, &made))
+  if (rondo_journal_add(world, &made))
     world->peers[process].links++;
   // What both have called by now nobody has compared.
   for (uint32_t r = 0; r < world->rank_count; r++)
@@ -179,7 +178,7 @@ void rondo_journals_lose(struct rondo_world *world, uint32_t rank) {
     search.found = NULL;
     twalk_r(world->journals.places, look_for_lost, &search);
     if (search.found)
-      place_end(world, search.found);
+      rondo_journal_end(world, search.found);
   } while (search.found);
 }
 
@@ -193,7 +192,7 @@ void rondo_journals_free(struct rondo_world *world) {
   tdestroy(world->journals.places, free_node);
   world->journals.places = NULL;
   while (world->journals.idle && !world->arena)
-    rondo_memory_free(take_memory(world));
+    rondo_memory_free(rondo_journal_take(world));
 }
 
 // -------------------------------------------------------------------- a track ---
@@ -201,18 +200,18 @@ void rondo_journals_free(struct rondo_world *world) {
 static int enter_own(struct rondo_track *track, struct rondo_journal_place *like) {
   struct rondo_world *world = track->world;
   pthread_mutex_lock(&world->lock);
-  if (place_find(world, &like->name)) {
+  if (rondo_journal_find(world, &like->name)) {
     pthread_mutex_unlock(&world->lock);
     return RONDO_ERR_EXISTS;
   }
-  like->journal = take_memory(world);
+  like->journal = rondo_journal_take(world);
   like->stamp = ++world->journals.stamps;
-  track->own = like->journal ? place_add(world, like) : NULL;
+  track->own = like->journal ? rondo_journal_add(world, like) : NULL;
   if (track->own) {
     rondo_store_release_u64(&like->journal->stamp, like->stamp);
     tell(world, track->own);
   } else if (like->journal) {
-    give_memory(world, like->journal);
+    rondo_journal_give(world, like->journal);
   }
   pthread_mutex_unlock(&world->lock);
   return track->own ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
@@ -245,7 +244,7 @@ void rondo_track_fini(struct rondo_track *track) {
     struct rondo_journal_place *own = track->own;
     own->is_over = 1;
     tell(world, own);
-    place_end(world, own);
+    rondo_journal_end(world, own);
     pthread_mutex_unlock(&world->lock);
   }
   free(track->backlog);
@@ -280,8 +279,8 @@ void rondo_track_append(struct rondo_track *track, const struct rondo_signature 
 
 // ------------------------------------------------------------------- comparing ---
 
-static void entry_write(struct rondo_journal_entry *e, uint64_t call,
-                        const struct rondo_signature *s) {
+void rondo_journal_write(struct rondo_journal_entry *e, uint64_t call,
+                         const struct rondo_signature *s) {
   uint64_t words[3];
   memcpy(words, s, sizeof words);
   rondo_store_release_u64(&e->mark, 0);
@@ -290,9 +289,8 @@ static void entry_write(struct rondo_journal_entry *e, uint64_t call,
   rondo_store_release_u64(&e->mark, call);
 }
 
-// Returns 0 if the place has another call by now.
-static int entry_read(const struct rondo_journal_entry *e, uint64_t call,
-                      struct rondo_signature *s) {
+int rondo_journal_read(const struct rondo_journal_entry *e, uint64_t call,
+                       struct rondo_signature *s) {
   uint64_t words[3];
   uint64_t mark = rondo_load_acquire_u64(&e->mark);
   for (uint32_t i = 0; i < 3; i++)
@@ -328,13 +326,26 @@ static int write_calls(struct rondo_track *track) {
   while (track->written < track->called && track->written < room + RONDO_JOURNAL_PLACES) {
     struct rondo_journal_entry *e =
         &track->own->journal->entries[track->written % RONDO_JOURNAL_PLACES];
-    entry_write(e, track->written + 1, &track->backlog[track->written % track->capacity]);
+    rondo_journal_write(e, track->written + 1, &track->backlog[track->written % track->capacity]);
     track->written++;
   }
   if (track->written == before)
     return 0;
   rondo_store_seq_cst_u64(&track->own->journal->written, track->written); // J1
   return 1;
+}
+
+int rondo_journal_lock(struct rondo_world *world, int hurry) {
+  if (hurry == RONDO_HURRY)
+    return pthread_mutex_trylock(&world->lock) == 0;
+  if (hurry == RONDO_HURRY_NOT)
+    pthread_mutex_lock(&world->lock);
+  return 1;
+}
+
+void rondo_journal_unlock(struct rondo_world *world, int hurry) {
+  if (hurry != RONDO_HURRY_HOLDS)
+    pthread_mutex_unlock(&world->lock);
 }
 
 // Returns 0 if it could not look.
@@ -344,16 +355,14 @@ static int find_side(struct rondo_track *track, struct rondo_journal_side *side,
   uint64_t changes = rondo_load_seq_cst_u64(&world->journals.changes); // J2
   if (side->place || side->seen == changes)
     return 1;
-  if (hurry && pthread_mutex_trylock(&world->lock))
+  if (!rondo_journal_lock(world, hurry))
     return 0;
-  if (!hurry)
-    pthread_mutex_lock(&world->lock);
   name.rank = side->rank;
   side->seen = changes;
-  side->place = place_find(world, &name);
+  side->place = rondo_journal_find(world, &name);
   if (side->place)
     side->place->readers++;
-  pthread_mutex_unlock(&world->lock);
+  rondo_journal_unlock(world, hurry);
   return 1;
 }
 
@@ -363,9 +372,9 @@ static int differs(const struct rondo_track *track, const struct rondo_journal_s
   struct rondo_signature ours;
   struct rondo_signature theirs;
   uint32_t index = at % RONDO_JOURNAL_PLACES;
-  if (!entry_read(&side->place->journal->entries[index], at + 1, &theirs))
+  if (!rondo_journal_read(&side->place->journal->entries[index], at + 1, &theirs))
     return 0; // they have compared it, and gone on
-  if (!entry_read(&track->own->journal->entries[index], at + 1, &ours) || !is_alive(side))
+  if (!rondo_journal_read(&track->own->journal->entries[index], at + 1, &ours) || !is_alive(side))
     return 0;
   if (rondo_signature_equal(&ours, &theirs) || RONDO_FAULT(JOURNAL_UNREAD))
     return 0;
@@ -398,19 +407,37 @@ static int compare_side(struct rondo_track *track, uint32_t index, int *moved,
   return 0;
 }
 
+// Lets far neighbours know, if there are any, once there is something that they have not been told.
+static void note_news(struct rondo_track *track) {
+  if (!track->side_count || !rondo_load_relaxed_u32(&track->own->is_far))
+    return;
+  uint64_t now = track->written; // with those below: it grows with whatever is new
+  for (uint32_t i = 0; i < track->side_count; i++)
+    now += track->sides[i].compared;
+  int is_full = track->written < track->called;
+  if (now == track->noted)
+    return;
+  track->noted = now;
+  rondo_mirror_news(track->world, is_full);
+}
+
 int rondo_track_compare(struct rondo_track *track, int hurry, struct rondo_difference *difference) {
   int moved = track->side_count > 0;
   track->is_owing = 0;
   while (moved) {
     moved = write_calls(track);
-    RONDO_POINT("journal.written");
+    if (hurry != RONDO_HURRY_HOLDS)
+      RONDO_POINT("journal.written");
     for (uint32_t i = 0; i < track->side_count; i++) {
       if (!find_side(track, &track->sides[i], hurry))
         track->is_owing = 1;
-      if (compare_side(track, i, &moved, difference))
+      if (compare_side(track, i, &moved, difference)) {
+        note_news(track);
         return 1;
+      }
     }
   }
+  note_news(track);
   return 0;
 }
 
@@ -422,5 +449,5 @@ int rondo_track_peek(struct rondo_track *track, struct rondo_signature *next) {
     return 0;
   const struct rondo_journal_entry *e =
       &side->place->journal->entries[track->called % RONDO_JOURNAL_PLACES];
-  return entry_read(e, track->called + 1, next) && is_alive(side);
+  return rondo_journal_read(e, track->called + 1, next) && is_alive(side);
 }

@@ -6,7 +6,7 @@
 // A call that finds its collective in the cache compares no descriptors. So each rank writes the
 // signature of call c to place c of a ring, in memory that the others can read: of the process, or
 // of its arena; and compares its calls with those of its neighbours in the group. If all pairs of neighbours
-// agree, all ranks do. Of two ranks the one that comes later to a call finds the other's there (J1,
+// agree, all ranks do. Where no memory is shared, messages keep a copy of the ring in step: mirror.c. Of two ranks the one that comes later to a call finds the other's there (J1,
 // J2), so nobody waits and nothing is skipped. A place is used again only when both neighbours' calls
 // have been compared with it (J3); until then later calls stay in the rank's own memory.
 //
@@ -15,6 +15,7 @@
 #ifndef RONDO_RUNTIME_ORDER_JOURNAL_H
 #define RONDO_RUNTIME_ORDER_JOURNAL_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "runtime/order/signature.h"
@@ -61,6 +62,10 @@ struct rondo_journal_place {
   uint32_t neighbours[2];
   uint32_t neighbour_count;
   int is_over;
+  // Of a rank here with neighbours that share no memory with it: what those have been told (mirror.c).
+  uint32_t is_far; // atomic
+  uint64_t told[2], told_compared[2][2];
+  int is_mirror; // kept here for a rank elsewhere
 };
 
 // The journals of a job in this process. Guarded by its lock, but for `changes`.
@@ -69,6 +74,10 @@ struct rondo_journals {
   uint64_t changes; // places that have come
   uint64_t stamps;
   struct rondo_journal *idle;
+  int is_unfinished; // comparing what has come: some communicator was busy
+  pthread_mutex_t news_lock;
+  int is_coming, is_urgent; // under it: they will be told, and that at once
+  uint64_t round_ns;        // likewise: that telling others far away took last
 };
 
 struct rondo_journal_side {
@@ -88,6 +97,7 @@ struct rondo_track {
   uint32_t capacity;
   uint32_t side_count;
   int is_owing;
+  uint64_t noted; // of calls written and compared, when far neighbours were let know last
   struct rondo_journal_side sides[2];
 };
 
@@ -111,8 +121,15 @@ void rondo_track_append(struct rondo_track *track, const struct rondo_signature 
 // 1 if calls wait for their place, or for a look at the neighbours.
 int rondo_track_is_owing(const struct rondo_track *track);
 
-// Writes what has room, and compares what can be. Returns 1 with `difference` if two calls differ. With
-// `hurry` it takes no lock for which it would wait, and may have done less.
+// How whoever compares stands to the lock of the job.
+enum rondo_hurry {
+  RONDO_HURRY_NOT = 0, // may wait for it
+  RONDO_HURRY,         // waits for no lock, and may have done less
+  RONDO_HURRY_HOLDS    // holds it
+};
+
+// Writes what has room, and compares what can be. Returns 1 with `difference` if two calls differ. `hurry`: enum
+// rondo_hurry.
 int rondo_track_compare(struct rondo_track *track, int hurry, struct rondo_difference *difference);
 
 // The neighbour's call that comes next here, of a pair. Returns 0 if it has not come, or cannot be seen.
@@ -125,6 +142,9 @@ void rondo_journals_announce(struct rondo_world *world);
 // A notice has come. Returns 0 if no member sends such a thing.
 int rondo_journals_receive(struct rondo_world *world, uint32_t process, const void *bytes,
                            size_t size);
+// The same, of calls of a rank with which no memory is shared.
+int rondo_mirrors_receive(struct rondo_world *world, uint32_t process, const void *bytes,
+                          size_t size);
 // A rank elsewhere is gone, with its journals.
 void rondo_journals_lose(struct rondo_world *world, uint32_t rank);
 void rondo_journals_free(struct rondo_world *world);

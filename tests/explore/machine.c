@@ -328,10 +328,7 @@ static int start_for_calls(struct explore_machine *m, uint64_t seed) {
   program.cfg.max_collectives = 0;
   if (m->never_preempts)
     program.cfg.budget = RONDO_BUDGET_NEVER;
-  // What only a journal can find is found where memory is shared.
   int odd = seed % 2 == 1 && !m->never_preempts;
-  if (odd)
-    memset(program.machine_of, 0, sizeof program.machine_of);
   explore_machine_start(m, &program);
   return odd;
 }

@@ -65,6 +65,7 @@ static const char *const faults[] = {
     "mirror_early",
     "loss_untold",
     "cache_loose",
+    "journal_unsent",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 
