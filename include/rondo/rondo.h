@@ -489,12 +489,13 @@ struct rondo_stuck {
 };
 
 // Fills up to `capacity` entries, oldest first, and writes how many there are to
-// `count` (may be more than `capacity`). Slow; for diagnosis.
+// `count` (may be more than `capacity`). Slow, because ranks of other processes are asked, and those that do not
+// answer within 0.2 s count as missing; for diagnosis.
 int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t capacity,
                 size_t *count);
 
-// Which ranks of its group have not submitted run `run` of a collective, or are in other processes, where
-// that cannot be seen: up to `capacity` of them go to `ranks`, and how many there are to `count`.
+// Which ranks of its group have not submitted run `run` of a collective, or are in other processes that do not
+// answer within 0.2 s: up to `capacity` of them go to `ranks`, and how many there are to `count`.
 // Slow; for diagnosis.
 // Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_NO_MEMORY, RONDO_ERR_UNKNOWN,
 // RONDO_ERR_CLOSED.
@@ -512,7 +513,8 @@ int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *t
 // for each outstanding run which ranks have not submitted it, which block stands
 // at which plan op waiting for which peer, for how long; and the cycle of who
 // waits for whom, if there is one. `cycle_ranks` (may be null) gets the number of
-// ranks in that cycle, 0 if there is none. Also printed on SIGUSR1,
+// ranks in that cycle, 0 if there is none. Ranks of other processes with which something is outstanding
+// are asked, and shown, too, unless they do not answer within 0.2 s. Also printed on SIGUSR1,
 // unless the application handles it or RONDO_REPORT_SIGNAL is 0. Slow; for diagnosis.
 int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks);
 

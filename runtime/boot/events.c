@@ -303,6 +303,10 @@ static int take(struct rondo_world *world, struct rondo_mesh_message *message) {
     return rondo_comms_receive(world, message->from, message->bytes, message->size);
   case RONDO_NOTICE_COMM_LEFT:
     return rondo_departures_receive(world, message->from, message->bytes, message->size);
+  case RONDO_NOTICE_LOOK:
+    return rondo_views_asked(world, message);
+  case RONDO_NOTICE_VIEWS:
+    return rondo_views_answered(world, message);
   case RONDO_NOTICE_ASK:
     rondo_peers_send(world, message->from, RONDO_NOTICE_ANSWER, NULL, 0);
     return 1;

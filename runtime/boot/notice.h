@@ -28,6 +28,8 @@ enum rondo_notice_type {
   RONDO_NOTICE_MAPPED,      // so much of your range is mapped here
   RONDO_NOTICE_COMM_LEFT, // a rank has destroyed its end of a communicator (runtime/order/leave.c)
   RONDO_NOTICE_CALLS,     // what a rank here has called (runtime/order/mirror.c)
+  RONDO_NOTICE_LOOK,      // how far are your ranks? (runtime/observe/views.c)
+  RONDO_NOTICE_VIEWS      // so far
 };
 
 // Of the arena, and of the range if there is one, and as far as it has parts.

@@ -40,6 +40,7 @@ static void world_free(struct rondo_world *w) {
     w->others[i]->driver->close(w->others[i]);
   w->device->driver->close(w->device);
   free(w->others);
+  rondo_views_fini(w);
   pthread_mutex_destroy(&w->journals.news_lock);
   pthread_mutex_destroy(&w->lock);
   free(w->members);
@@ -67,6 +68,7 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   w->is_manual = rank->is_manual;
   pthread_mutex_init(&w->lock, NULL);
   pthread_mutex_init(&w->journals.news_lock, NULL);
+  rondo_views_init(w);
   int status = rondo_mesh_calls->is_needed(cfg) ? rondo_peers_open(w, cfg) : RONDO_SUCCESS;
   // Devices that cannot use the memory of other processes have their connectors in their own.
   rondo_pool_init(&w->pool, cfg->connector_bytes, w->device,

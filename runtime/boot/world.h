@@ -20,6 +20,7 @@
 #include "runtime/memory/pins.h"
 #include "runtime/memory/pool.h"
 #include "runtime/memory/range.h"
+#include "runtime/observe/views.h"
 #include "runtime/order/journal.h"
 #include "runtime/order/leave.h"
 #include "runtime/transport/communicator.h"
@@ -74,6 +75,7 @@ struct rondo_world {
   struct rondo_early *early, **early_end;
   uint64_t mark;    // of the last round of messages
   uint64_t tick_ns; // when the watch over peers looks again
+  struct rondo_views views;
 };
 
 // One rank's registration of one id.

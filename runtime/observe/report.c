@@ -10,6 +10,8 @@
 #include "runtime/observe/report.h"
 #include "runtime/observe/snapshot.h"
 
+#define LINES_ELSEWHERE 64u // of ranks of other processes
+
 // ---------------------------------------------------------------- the report --
 
 static int has_submitted(const struct rondo_snapshot *s, uint32_t rank,
@@ -26,8 +28,25 @@ static uint32_t count_missing(const struct rondo_snapshot *s, const struct rondo
   return missing;
 }
 
+// Why a rank that has not submitted a run may not have.
+static const char *excuse(const struct rondo_snapshot *s, uint32_t rank,
+                          const struct rondo_coll_view *v) {
+  switch (s->ranks[rank].is_present) {
+  case RONDO_VIEW_NOWHERE:
+    return " (not in this process)";
+  case RONDO_VIEW_SILENT:
+    return " (its process does not answer)";
+  case RONDO_VIEW_LOST:
+    return " (it has left or is lost)";
+  default:
+    return rondo_snapshot_find(s, rank, &v->desc) ? "" : " (not registered either)";
+  }
+}
+
 static void print_missing(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
                           uint64_t run, FILE *out) {
+  if (!v->members)
+    return;
   if (!count_missing(s, v, run)) {
     fprintf(out, "; all %u ranks have submitted it", v->nranks);
     return;
@@ -37,10 +56,7 @@ static void print_missing(const struct rondo_snapshot *s, const struct rondo_col
     uint32_t m = v->members[i];
     if (has_submitted(s, m, &v->desc, run))
       continue;
-    fprintf(out, " %u%s", m,
-            !s->ranks[m].is_present               ? " (not in this process)"
-            : rondo_snapshot_find(s, m, &v->desc) ? ""
-                                                  : " (not registered either)");
+    fprintf(out, " %u%s", m, excuse(s, m, v));
   }
 }
 
@@ -68,9 +84,10 @@ static void print_place(const struct rondo_coll_view *v, FILE *out) {
 static void print_coll(const struct rondo_snapshot *s, uint32_t rank,
                        const struct rondo_coll_view *v, FILE *out) {
   uint64_t run = v->executing ? v->executing : v->completed + 1;
-  fprintf(out, "  rank %u, id %llu (%s, %llu × %s, %u ranks), run %llu: ", rank,
+  fprintf(out, "  rank %u%s, id %llu (%s, %llu × %s, %u ranks), run %llu: ", rank,
+          s->ranks[rank].is_present == RONDO_VIEW_HERE ? "" : " elsewhere",
           (unsigned long long)v->desc.id, rondo_kind_name(v->desc.kind),
-          (unsigned long long)v->desc.count, rondo_dtype_name(v->desc.dtype), v->nranks,
+          (unsigned long long)v->desc.count, rondo_dtype_name(v->desc.dtype), v->group_size,
           (unsigned long long)run);
   if (v->executing)
     print_place(v, out);
@@ -92,9 +109,28 @@ static void print_cycle(const struct rondo_snapshot *s, const uint32_t *cycle, u
   }
 }
 
+// Every run that is outstanding in this process, and of others as many lines as fit. Returns how many runs.
+static uint64_t print_outstanding(const struct rondo_snapshot *s, FILE *out) {
+  uint64_t outstanding = 0;
+  uint32_t elsewhere = 0;
+  for (uint32_t r = 0; r < s->rank_count; r++) {
+    for (uint32_t i = 0; i < s->ranks[r].coll_count; i++) {
+      const struct rondo_coll_view *v = &s->ranks[r].colls[i];
+      if (v->submitted == v->completed)
+        continue;
+      outstanding += v->submitted - v->completed;
+      elsewhere += s->ranks[r].is_present != RONDO_VIEW_HERE;
+      if (s->ranks[r].is_present == RONDO_VIEW_HERE || elsewhere <= LINES_ELSEWHERE)
+        print_coll(s, r, v, out);
+    }
+  }
+  if (elsewhere > LINES_ELSEWHERE)
+    fprintf(out, "  %u more of ranks elsewhere\n", elsewhere - LINES_ELSEWHERE);
+  return outstanding;
+}
+
 static int report_world(struct rondo_world *world, FILE *out, uint32_t *cycle_ranks) {
   struct rondo_snapshot s;
-  uint64_t outstanding = 0;
   int status = rondo_snapshot_init(&s, world);
   uint32_t *cycle = calloc(s.rank_count ? s.rank_count : 1, sizeof *cycle);
   if (status != RONDO_SUCCESS || !cycle) {
@@ -103,15 +139,7 @@ static int report_world(struct rondo_world *world, FILE *out, uint32_t *cycle_ra
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "report: no memory");
   }
   fprintf(out, "rondo: stuck report of a job of %u ranks\n", s.rank_count);
-  for (uint32_t r = 0; r < s.rank_count; r++) {
-    for (uint32_t i = 0; i < s.ranks[r].coll_count; i++) {
-      const struct rondo_coll_view *v = &s.ranks[r].colls[i];
-      if (v->submitted > v->completed) {
-        print_coll(&s, r, v, out);
-        outstanding += v->submitted - v->completed;
-      }
-    }
-  }
+  uint64_t outstanding = print_outstanding(&s, out);
   uint32_t length = rondo_snapshot_cycle(&s, cycle);
   if (length)
     print_cycle(&s, cycle, length, out);

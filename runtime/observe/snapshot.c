@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/observe/snapshot.h"
+#include "runtime/observe/views.h"
 
 // ------------------------------------------------------------------- taking ---
 
@@ -52,7 +53,7 @@ static void look_at_block(const struct rondo_rank *rank, const struct rondo_coll
 static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *coll,
                      struct rondo_coll_view *v) {
   v->desc = coll->desc;
-  v->nranks = coll->party.nranks;
+  v->nranks = v->group_size = coll->party.nranks;
   v->members = malloc(v->nranks * sizeof *v->members);
   if (!v->members)
     return RONDO_ERR_NO_MEMORY;
@@ -80,11 +81,11 @@ static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view) {
       status = view_coll(rank, coll, &view->colls[view->coll_count++]);
   }
   pthread_mutex_unlock(&rank->lock);
-  view->is_present = 1;
+  view->is_present = RONDO_VIEW_HERE;
   return status;
 }
 
-int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world) {
+int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_world *world) {
   int status = RONDO_SUCCESS;
   s->rank_count = world->rank_count;
   s->ranks = calloc(s->rank_count, sizeof *s->ranks);
@@ -92,12 +93,19 @@ int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world) {
     s->rank_count = 0;
     return RONDO_ERR_NO_MEMORY;
   }
-  pthread_mutex_lock(&world->lock);
   for (uint32_t r = 0; r < s->rank_count && status == RONDO_SUCCESS; r++) {
     s->ranks[r].rank = r;
     if (world->members[r])
       status = view_rank(world->members[r], &s->ranks[r]);
   }
+  return status;
+}
+
+int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world) {
+  pthread_mutex_lock(&world->lock);
+  int status = rondo_snapshot_take(s, world);
+  if (status == RONDO_SUCCESS)
+    status = rondo_views_merge(world, s);
   pthread_mutex_unlock(&world->lock);
   return status;
 }

@@ -9,8 +9,9 @@
 // One registered collective on one rank.
 struct rondo_coll_view {
   struct rondo_collective_desc desc;
-  uint32_t *members; // copied
-  uint32_t nranks;
+  uint32_t *members;   // copied; null where nobody here knows them
+  uint32_t nranks;     // of those; 0 then
+  uint32_t group_size; // in any case
   uint64_t submitted, completed;
   uint64_t on_device; // runs that the daemon has
   uint64_t executing; // number of the run that a block has begun; 0: none
@@ -23,9 +24,17 @@ struct rondo_coll_view {
   uint64_t waiting_ns;
 };
 
+enum rondo_view {
+  RONDO_VIEW_NOWHERE = 0, // not in this process, as far as is known
+  RONDO_VIEW_HERE,
+  RONDO_VIEW_ELSEWHERE, // another process has said this
+  RONDO_VIEW_SILENT,    // ... or has not answered in time
+  RONDO_VIEW_LOST       // it is gone
+};
+
 struct rondo_rank_view {
   uint32_t rank;
-  int is_present;
+  uint8_t is_present; // enum rondo_view
   uint32_t coll_count;
   struct rondo_coll_view *colls;
 };
@@ -35,8 +44,11 @@ struct rondo_snapshot {
   struct rondo_rank_view *ranks;
 };
 
-// Takes a picture. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; free it with fini in both cases.
+// Takes a picture, of other processes too: those are asked, which may take RONDO_VIEWS_WAIT_NS (views.h).
+// Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; free it with fini in both cases.
 int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world);
+// Of this process alone, at once. The lock of the job is held.
+int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_world *world);
 void rondo_snapshot_fini(struct rondo_snapshot *s);
 
 // Rank `rank`'s view of the collective that has the id of `what`, or null.

@@ -20,6 +20,7 @@
 #define LONG_NS INT64_C(20000000000)
 #define MOST_HAPPENINGS 24u
 #define BYTES 4096u
+#define TYPES (RONDO_NOTICE_VIEWS - RONDO_NOTICE_HELLO + 1u)
 
 // ------------------------------------------------------------- taking apart ---
 
@@ -205,7 +206,7 @@ static void take_leave(struct rondo_fuzz_input *in) {
 
 static void say_anything(struct rondo_fuzz_input *in) {
   uint64_t bytes[32];
-  uint32_t type = RONDO_NOTICE_HELLO + (uint32_t)rondo_fuzz_take(in, 1) % 9;
+  uint32_t type = RONDO_NOTICE_HELLO + (uint32_t)rondo_fuzz_take(in, 1) % TYPES;
   size_t size = rondo_fuzz_take(in, 1);
   size = size < in->size ? size : in->size;
   if (size)

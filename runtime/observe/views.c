@@ -1,0 +1,295 @@
+#include "runtime/observe/views.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/boot/peers.h"
+#include "runtime/observe/snapshot.h"
+
+struct wanted {
+  uint64_t id;
+  uint32_t space, reserved;
+};
+
+struct question {
+  uint64_t round;
+  uint32_t count, reserved;
+  struct wanted wanted[RONDO_VIEWS_WANTED];
+};
+
+struct entry {
+  uint64_t id, count, submitted, completed, executing, waiting_ns;
+  uint32_t space, rank;
+  int32_t kind, dtype, peer;
+  uint32_t nranks, block, op;
+  uint16_t primitive;
+  uint8_t phase, flags;
+  uint32_t reserved;
+};
+_Static_assert(sizeof(struct entry) == 88, "sent between processes");
+
+struct answer {
+  uint64_t round;
+  uint32_t count, reserved;
+  struct entry entries[RONDO_VIEWS_ENTRIES];
+};
+_Static_assert(sizeof(struct answer) < RONDO_MESH_MESSAGE_BYTES, "one message");
+
+enum { SCHEDULED = 1, WANTS_DATA = 2 };
+
+void rondo_views_init(struct rondo_world *world) {
+  pthread_condattr_t attr;
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  pthread_cond_init(&world->views.changed, &attr);
+  pthread_condattr_destroy(&attr);
+}
+
+void rondo_views_fini(struct rondo_world *world) {
+  for (uint32_t p = 0; world->views.answers && p < world->peer_count; p++)
+    free(world->views.answers[p].bytes);
+  free(world->views.answers);
+  pthread_cond_destroy(&world->views.changed);
+}
+
+// -------------------------------------------------------------------- answering ---
+
+static int is_wanted(const struct question *q, const struct rondo_coll_view *v) {
+  for (uint32_t i = 0; i < q->count; i++)
+    if (q->wanted[i].id == v->desc.id && q->wanted[i].space == v->desc.reserved)
+      return 1;
+  return 0;
+}
+
+static struct entry entry_of(uint32_t rank, const struct rondo_coll_view *v) {
+  struct entry e = {.id = v->desc.id, .space = v->desc.reserved, .rank = rank};
+  e.count = v->desc.count;
+  e.kind = v->desc.kind;
+  e.dtype = v->desc.dtype;
+  e.nranks = v->nranks;
+  e.submitted = v->submitted;
+  e.completed = v->completed;
+  e.executing = v->executing;
+  e.waiting_ns = v->waiting_ns;
+  e.peer = v->peer;
+  e.block = v->block;
+  e.op = v->op;
+  e.primitive = v->primitive;
+  e.phase = v->phase;
+  e.flags = (uint8_t)((v->is_scheduled ? SCHEDULED : 0) | (v->wants_data ? WANTS_DATA : 0));
+  return e;
+}
+
+// First those that were asked for, then what else is outstanding, as far as there is room.
+static void fill_in(const struct rondo_snapshot *s, const struct question *q, struct answer *a) {
+  for (int others = 0; others < 2; others++) {
+    for (uint32_t r = 0; r < s->rank_count; r++) {
+      for (uint32_t i = 0; i < s->ranks[r].coll_count; i++) {
+        const struct rondo_coll_view *v = &s->ranks[r].colls[i];
+        int is_one = others ? !is_wanted(q, v) && v->submitted > v->completed : is_wanted(q, v);
+        if (is_one && a->count < RONDO_VIEWS_ENTRIES)
+          a->entries[a->count++] = entry_of(r, v);
+      }
+    }
+  }
+}
+
+int rondo_views_asked(struct rondo_world *world, const struct rondo_mesh_message *message) {
+  struct question q;
+  struct rondo_snapshot s;
+  if (message->size < offsetof(struct question, wanted) || message->size > sizeof q)
+    return 0;
+  memcpy(&q, message->bytes, message->size);
+  if (q.count > RONDO_VIEWS_WANTED ||
+      message->size != offsetof(struct question, wanted) + q.count * sizeof *q.wanted)
+    return 0;
+  struct answer *a = calloc(1, sizeof *a);
+  int status = rondo_snapshot_take(&s, world);
+  if (a && status == RONDO_SUCCESS) {
+    a->round = q.round;
+    fill_in(&s, &q, a);
+    rondo_peers_send(world, message->from, RONDO_NOTICE_VIEWS, a,
+                     offsetof(struct answer, entries) + a->count * sizeof *a->entries);
+  }
+  rondo_snapshot_fini(&s);
+  free(a);
+  return 1;
+}
+
+// ---------------------------------------------------------------------- asking ---
+
+static int has_awaited(const struct rondo_world *world, const struct rondo_coll_view *v,
+                       uint32_t process) {
+  for (uint32_t i = 0; i < v->nranks; i++)
+    if (rondo_peers_where(world, v->members[i]) == process && !world->gone[v->members[i]])
+      return 1;
+  return 0;
+}
+
+// Names what is outstanding here and has a member in that process.
+static void ask(const struct rondo_world *world, const struct rondo_snapshot *s, uint32_t process,
+                struct question *q) {
+  q->count = 0;
+  for (uint32_t r = 0; r < s->rank_count; r++) {
+    for (uint32_t i = 0; i < s->ranks[r].coll_count; i++) {
+      const struct rondo_coll_view *v = &s->ranks[r].colls[i];
+      if (v->submitted == v->completed || q->count == RONDO_VIEWS_WANTED || is_wanted(q, v) ||
+          !has_awaited(world, v, process))
+        continue;
+      q->wanted[q->count++] = (struct wanted){v->desc.id, v->desc.reserved, 0};
+    }
+  }
+}
+
+static void begin_round(struct rondo_world *world, const struct rondo_snapshot *s) {
+  struct rondo_views *views = &world->views;
+  struct question q = {.round = ++views->round};
+  for (uint32_t p = 0; p < world->peer_count; p++) {
+    struct rondo_views_answer *a = &views->answers[p];
+    free(a->bytes);
+    a->bytes = NULL;
+    if (p == world->self || world->peers[p].is_lost)
+      continue;
+    ask(world, s, p, &q);
+    if (!q.count)
+      continue;
+    a->round = views->round;
+    views->awaited++;
+    rondo_peers_send(world, p, RONDO_NOTICE_LOOK, &q,
+                     offsetof(struct question, wanted) + q.count * sizeof *q.wanted);
+  }
+}
+
+static void await_answers(struct rondo_world *world) {
+  struct timespec end;
+  int error = 0;
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  end.tv_nsec += (long)RONDO_VIEWS_WAIT_NS;
+  if (end.tv_nsec >= 1000000000) {
+    end.tv_nsec -= 1000000000;
+    end.tv_sec++;
+  }
+  while (world->views.awaited && error != ETIMEDOUT)
+    error = pthread_cond_timedwait(&world->views.changed, &world->lock, &end);
+  world->views.awaited = 0; // who is late does not matter any more
+}
+
+int rondo_views_answered(struct rondo_world *world, const struct rondo_mesh_message *message) {
+  struct rondo_views *views = &world->views;
+  struct answer head;
+  if (message->size < offsetof(struct answer, entries) || message->size > sizeof head)
+    return 0;
+  memcpy(&head, message->bytes, offsetof(struct answer, entries));
+  if (head.count > RONDO_VIEWS_ENTRIES ||
+      message->size != offsetof(struct answer, entries) + head.count * sizeof *head.entries)
+    return 0;
+  struct rondo_views_answer *a = views->answers ? &views->answers[message->from] : NULL;
+  if (!a || head.round != views->round || a->round != head.round || a->bytes)
+    return 1; // of a question that nobody waits for any more
+  a->bytes = malloc(message->size);
+  if (a->bytes)
+    memcpy(a->bytes, message->bytes, message->size);
+  a->size = message->size;
+  if (views->awaited && --views->awaited == 0)
+    pthread_cond_broadcast(&views->changed);
+  return 1;
+}
+
+// --------------------------------------------------------------------- merging ---
+
+// The members of a collective that is known here too.
+static int copy_members(const struct rondo_snapshot *s, struct rondo_coll_view *v) {
+  for (uint32_t r = 0; r < s->rank_count; r++) {
+    const struct rondo_coll_view *known =
+        s->ranks[r].is_present == RONDO_VIEW_HERE ? rondo_snapshot_find(s, r, &v->desc) : NULL;
+    if (!known)
+      continue;
+    v->members = malloc(known->nranks * sizeof *v->members);
+    if (!v->members)
+      return 0;
+    memcpy(v->members, known->members, known->nranks * sizeof *v->members);
+    v->nranks = known->nranks;
+    return 1;
+  }
+  return 1;
+}
+
+// What has come may be anything: of all that is used as an index, none is out of its range.
+static int is_sound(const struct rondo_world *world, uint32_t process, const struct entry *e) {
+  return e->rank < world->rank_count && rondo_peers_where(world, e->rank) == process &&
+         e->phase <= RONDO_PHASE_ENDED && e->completed <= e->submitted;
+}
+
+static int enter(struct rondo_snapshot *s, const struct entry *e) {
+  struct rondo_rank_view *rank = &s->ranks[e->rank];
+  struct rondo_coll_view *grown =
+      realloc(rank->colls, (rank->coll_count + 1) * sizeof *rank->colls);
+  if (!grown)
+    return 0;
+  rank->colls = grown;
+  struct rondo_coll_view v = {.submitted = e->submitted, .completed = e->completed};
+  v.desc.id = e->id;
+  v.desc.reserved = e->space;
+  v.desc.kind = e->kind;
+  v.desc.dtype = e->dtype;
+  v.desc.count = e->count;
+  v.executing = e->executing;
+  v.waiting_ns = e->waiting_ns;
+  v.peer = e->peer;
+  v.block = e->block;
+  v.op = e->op;
+  v.primitive = e->primitive;
+  v.phase = e->phase;
+  v.is_scheduled = (e->flags & SCHEDULED) != 0;
+  v.wants_data = (e->flags & WANTS_DATA) != 0;
+  v.group_size = e->nranks;
+  if (!copy_members(s, &v))
+    return 0;
+  grown[rank->coll_count++] = v;
+  return 1;
+}
+
+// How a rank is seen that is elsewhere.
+static uint8_t presence(const struct rondo_world *world, uint32_t rank) {
+  uint32_t process = rondo_peers_where(world, rank);
+  if (world->gone[rank])
+    return RONDO_VIEW_LOST;
+  if (process >= world->peer_count)
+    return RONDO_VIEW_NOWHERE;
+  const struct rondo_views_answer *a = &world->views.answers[process];
+  if (a->bytes)
+    return RONDO_VIEW_ELSEWHERE;
+  return a->round == world->views.round ? RONDO_VIEW_SILENT : RONDO_VIEW_NOWHERE;
+}
+
+static int enter_answer(const struct rondo_world *world, struct rondo_snapshot *s,
+                        uint32_t process) {
+  const struct rondo_views_answer *a = &world->views.answers[process];
+  const struct answer *said = a->bytes;
+  for (uint32_t i = 0; said && i < said->count; i++)
+    if (is_sound(world, process, &said->entries[i]) && !enter(s, &said->entries[i]))
+      return 0;
+  return 1;
+}
+
+int rondo_views_merge(struct rondo_world *world, struct rondo_snapshot *s) {
+  struct rondo_views *views = &world->views;
+  if (!world->mesh || world->is_manual)
+    return RONDO_SUCCESS;
+  if (world->roster == RONDO_ROSTER_KNOWN && !views->answers)
+    views->answers = calloc(world->peer_count, sizeof *views->answers);
+  if (!views->answers)
+    return world->roster == RONDO_ROSTER_KNOWN ? RONDO_ERR_NO_MEMORY : RONDO_SUCCESS;
+  if (!views->awaited)
+    begin_round(world, s);
+  await_answers(world);
+  for (uint32_t r = 0; r < s->rank_count; r++)
+    if (s->ranks[r].is_present != RONDO_VIEW_HERE)
+      s->ranks[r].is_present = presence(world, r);
+  for (uint32_t p = 0; p < world->peer_count; p++)
+    if (!enter_answer(world, s, p))
+      return RONDO_ERR_NO_MEMORY;
+  return RONDO_SUCCESS;
+}
