@@ -267,6 +267,7 @@ static int on_short(struct rondo_world *world, const struct rondo_mesh_message *
     return 1;
   if (message->type == RONDO_NOTICE_RELEASE) {
     rondo_match_release(world, m, n.generation, n.other, n.rank);
+    rondo_meeting_drop_if_over(world, m);
     return 1;
   }
   struct rondo_party *p = rondo_meeting_party(m, n.rank, n.generation);
@@ -276,6 +277,7 @@ static int on_short(struct rondo_world *world, const struct rondo_mesh_message *
     if (p->process != message->from)
       return 0;
     rondo_match_depart(world, m, p, n.completed);
+    rondo_meeting_drop_if_over(world, m);
     return 1;
   }
   if (n.status <= RONDO_SUCCESS || n.status >= RONDO_IN_PROGRESS || n.other >= world->rank_count)

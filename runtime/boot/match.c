@@ -550,7 +550,10 @@ void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, u
         p->comm = NULL;
     drop(m, comm);
   }
-  rondo_meeting_drop_if_even(world, m, party);
+  if (world->mesh && m->space == RONDO_SPACE_COMM)
+    rondo_meeting_drop_if_over(world, m);
+  else
+    rondo_meeting_drop_if_even(world, m, party);
   pthread_mutex_unlock(&world->lock);
 }
 
@@ -569,6 +572,7 @@ void rondo_match_over(struct rondo_world *world, struct rondo_proxy_link *far, i
                     &(struct verdict){RONDO_ERR_PEER, comm->members[comm->links[i].from], ""});
   }
   drop(m, comm);
+  rondo_meeting_drop_if_over(world, m);
 }
 
 // What is far is released by the proxy, which has all that was sent; `told`: that nothing ever was.

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/api/rank.h"
 #include "runtime/observe/log.h"
 
 // ---------------------------------------------------------------- meetings ---
@@ -90,6 +91,16 @@ void rondo_meeting_drop_if_even(struct rondo_world *world, struct rondo_meeting 
   meeting_free(m);
 }
 
+void rondo_meeting_drop_if_over(struct rondo_world *world, struct rondo_meeting *m) {
+  if (m->space != RONDO_SPACE_COMM || m->parties || m->comms || m->enrolment_count != m->nranks)
+    return;
+  for (uint32_t i = 0; i < m->enrolment_count; i++)
+    if (m->enrolments[i].times != 1)
+      return;
+  tdelete(m, &world->meetings, meeting_compare);
+  meeting_free(m);
+}
+
 // Parties that are here belong to their ranks, which have left; the others are freed before.
 void rondo_meetings_free(struct rondo_world *world) {
   tdestroy(world->meetings, meeting_free);
@@ -107,6 +118,7 @@ struct rondo_party *rondo_meeting_party(const struct rondo_meeting *m, uint32_t 
 }
 
 void rondo_meeting_enter(struct rondo_meeting *m, struct rondo_party *party) {
+  m->nranks = party->nranks;
   party->next = m->parties;
   m->parties = party;
 }

@@ -16,6 +16,7 @@ struct rondo_enrolment {
 struct rondo_meeting {
   uint64_t id;
   uint32_t space;
+  uint32_t nranks; // of the last party that came
   struct rondo_party *parties;
   struct rondo_communicator *comms;
   struct rondo_enrolment *enrolments;
@@ -29,6 +30,9 @@ void rondo_meetings_free(struct rondo_world *world);
 // Forgets the meeting when nobody is there and all members of the last group came equally often.
 void rondo_meeting_drop_if_even(struct rondo_world *world, struct rondo_meeting *m,
                                 const struct rondo_party *last);
+// The same where an id is used once only, those of communicators: also when members are in other processes. Not
+// while meetings are visited.
+void rondo_meeting_drop_if_over(struct rondo_world *world, struct rondo_meeting *m);
 
 struct rondo_enrolment *rondo_enrolment_find(const struct rondo_meeting *m, uint32_t rank);
 struct rondo_enrolment *rondo_enrolment_get(struct rondo_meeting *m, uint32_t rank);

@@ -1,9 +1,12 @@
 // Communicators whose members live in several processes of this machine: calls match, what differs is
 // found, and every process hears of it.
+#include <sched.h>
+#include <search.h>
 #include <string.h>
 
 #include <rondo/comm.h>
 
+#include "runtime/api/rank.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/log.h"
@@ -164,12 +167,58 @@ static void who_leaves_is_not_waited_for(void **state) {
   run_family(2, 2, leave_early);
 }
 
+static void count_meeting(const void *node, VISIT order, void *arg) {
+  (void)node;
+  if (order == postorder || order == leaf)
+    ++*(uint32_t *)arg;
+}
+
+static uint32_t count_meetings(struct rondo_context ctx) {
+  struct rondo_rank *rank;
+  uint32_t count = 0;
+  RONDO_MEMBER_STATUS(rondo_rank_enter(ctx, "test", &rank), RONDO_SUCCESS);
+  pthread_mutex_lock(&rank->world->lock);
+  twalk_r(rank->world->meetings, count_meeting, &count);
+  pthread_mutex_unlock(&rank->world->lock);
+  rondo_rank_exit(ctx);
+  return count;
+}
+
+// Each of these registers an id that nobody will ever use again.
+static void use_ids_once(struct rondo_family *f, uint32_t rank) {
+  static int32_t data[2][8];
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  struct rondo_comm comm = open_comm(ctx, 7, 0);
+  const uint64_t sends[] = {2, 2};
+  const uint64_t receives[] = {2, 2};
+  for (uint32_t i = 0; i < CALLS; i++) {
+    struct rondo_run_args args = {data[0], data[1], NULL, NULL};
+    struct rondo_collective_desc d =
+        rondo_all_to_all_v(0, RONDO_INT32, sends, NULL, receives, NULL);
+    RONDO_MEMBER_STATUS(rondo_comm_call(ctx, comm, &d, &args, NULL), RONDO_SUCCESS);
+    RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm, NULL, LONG_NS), RONDO_SUCCESS);
+  }
+  RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_DRAIN, LONG_NS), RONDO_SUCCESS);
+  while (count_meetings(
+      ctx)) // the other's farewells are on their way; the test's own time is the bound
+    (void)sched_yield();
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks);
+  rondo_family_close(ctx);
+}
+
+static void ids_that_are_used_once_are_forgotten(void **state) {
+  (void)state;
+  run_family(2, 2, use_ids_once);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm_processes", calls_match_by_order_between_processes),
       RONDO_NAMED_TEST("comm_processes", what_differs_is_found_between_processes),
       RONDO_NAMED_TEST("comm_processes", a_process_that_has_called_nothing_hears_of_it),
       RONDO_NAMED_TEST("comm_processes", who_leaves_is_not_waited_for),
+      RONDO_NAMED_TEST("comm_processes", ids_that_are_used_once_are_forgotten),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
