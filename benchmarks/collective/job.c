@@ -49,6 +49,7 @@ struct shared {
   char failed_call[32];
   uint32_t failed_rank;
   _Atomic uint64_t wrong;
+  bool is_bad; // some point had wrong elements, or failed
   int init_status;
 };
 
@@ -324,6 +325,7 @@ static void finish_point(struct job *job) {
                                .wrong = atomic_load(&job->shared->wrong)};
   if (result.status == RONDO_SUCCESS)
     result.stats = rondo_bench_measure_stats(job->arena);
+  job->shared->is_bad |= result.wrong > 0 || result.status != RONDO_SUCCESS;
   job->source->finished(job->source->arg, &job->shared->point, &result);
 }
 
@@ -430,7 +432,7 @@ static struct job *job_create(const struct perf_setup *setup, const struct perf_
   return job;
 }
 
-int perf_job_run(const struct perf_setup *setup, const struct perf_source *source) {
+int perf_job_run(const struct perf_setup *setup, const struct perf_source *source, bool *good) {
   struct job *job = job_create(setup, source);
   if (!job)
     return RONDO_ERR_NO_MEMORY;
@@ -438,6 +440,7 @@ int perf_job_run(const struct perf_setup *setup, const struct perf_source *sourc
   int status = open_shared(job);
   if (status == RONDO_SUCCESS)
     status = rondo_kit_team_run(&team) == 0 ? job->shared->init_status : RONDO_ERR_SYSTEM;
+  *good = status == RONDO_SUCCESS && !job->shared->is_bad;
   job_destroy(job);
   return status;
 }

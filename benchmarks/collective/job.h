@@ -55,7 +55,8 @@ struct perf_source {
 
 // Runs the job until the source has no more points or rondo_init fails. Returns an enum rondo_status:
 // RONDO_ERR_NO_MEMORY and RONDO_ERR_SYSTEM (no threads, or ranks on several machines, which share no
-// memory to be timed by) from here, others from rondo_init and the fleet.
-int perf_job_run(const struct perf_setup *setup, const struct perf_source *source);
+// memory to be timed by) from here, others from rondo_init and the fleet. `good`: whether all points were
+// measured and no element was wrong, the same in all processes.
+int perf_job_run(const struct perf_setup *setup, const struct perf_source *source, bool *good);
 
 #endif // RONDO_BENCHMARKS_COLLECTIVE_JOB_H

@@ -143,20 +143,22 @@ static int refused(int status) {
 }
 
 static int perform(const struct perf_options *options) {
+  bool good = false;
   if (options->serve) {
     struct service service = {options, {0, 0, false, 0}, false};
     struct perf_source source = {service_next, service_finished, &service};
-    int status = perf_job_run(&options->setup, &source);
+    int status = perf_job_run(&options->setup, &source, &good);
     return status == RONDO_SUCCESS ? 0 : refused(status);
   }
   struct sweep sweep;
   struct perf_source source = {sweep_next, sweep_finished, &sweep};
   sweep_begin(&sweep, options);
   perf_table_begin(&sweep.table, options);
-  int status = perf_job_run(&options->setup, &source);
+  int status = perf_job_run(&options->setup, &source, &good);
   if (status != RONDO_SUCCESS)
     return refused(status);
-  return perf_table_end(&sweep.table);
+  int end = perf_table_end(&sweep.table);
+  return end == 0 && !good ? EXIT_BAD : end; // the table of ranks other than 0 is empty
 }
 
 int main(int argc, char **argv) {

@@ -4,6 +4,7 @@
 #   by-hand      RONDO_RANK and what goes with it
 #   environment  what torchrun sets
 #   mpirun       mpirun itself
+#   failing      as environment, a program that fails: all end with status 1
 #   interrupt    as environment; rank 1 gets SIGINT when rank 0 has begun: all end with status 130
 #   kill         the same with rank 2 and SIGKILL, at once or within a second, which may be before its
 #                job has begun or in a run: the others end with status 1 and name it
@@ -72,6 +73,14 @@ by_environment() {
   [[ ! -s $folder/1.out && ! -s $folder/2.out ]] || { echo "others than rank 0 have printed" && exit 1; }
 }
 
+failing() {
+  start_kept "$@"
+  for ((rank = 0; rank < ranks; rank++)); do
+    expect "$rank" 1
+  done
+  pids=()
+}
+
 # Bounded by the test's own limit.
 await_begin() {
   until grep -q 'Program 1' "$folder/0.out"; do
@@ -119,6 +128,7 @@ by_mpirun() {
 case $how in
   by-hand) by_hand "$@" ;;
   environment) by_environment "$@" ;;
+  failing) failing "$@" ;;
   mpirun) by_mpirun "$@" ;;
   interrupt) interrupt "$@" ;;
   kill) lose_one "$@" ;;
