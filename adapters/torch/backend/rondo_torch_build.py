@@ -92,11 +92,15 @@ def tool(name: str) -> str:
     return found
 
 
-def run_cmake(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str], target: str) -> None:
+def configure(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str]) -> None:
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     given = [f"-D{key}={value}" for key, value in settings.items()]
-    configure = [tool("cmake"), "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run(configure + given + generator, check=True)
+    command = [tool("cmake"), "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
+    subprocess.run(command + given + generator, check=True)
+
+
+def run_cmake(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str], target: str) -> None:
+    configure(source, build, settings)
     jobs = str(os.cpu_count() or 1)
     subprocess.run([tool("cmake"), "--build", str(build), "--target", target, "-j", jobs], check=True)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import inspect
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -26,6 +27,8 @@ import torch.distributed as dist
 LONG_S = float(os.environ.get("RONDO_TEST_LONG_S", "120"))  # a wait that only a hang outlasts
 GRACE_S = 20.0  # what the other ranks have once one has failed
 BACKEND = os.environ.get("RONDO_TEST_BACKEND", "rondo")
+# Older ones refuse it themselves.
+HAS_MONITORED_BARRIER = "only implemented for GLOO" not in inspect.getsource(dist.monitored_barrier)
 
 if BACKEND == "rondo":
     import rondo_torch  # noqa: F401  (registers the backend)

@@ -47,6 +47,7 @@ def on_devices(
             # For a PyTorch whose C++ interface cannot tell: Python cannot either, of such devices.
             rondo_torch._native.set_handle_source(devices.handle)
             torch.cuda.get_device_capability = lambda device=None: (9, 0)  # broadcast asks
+            torch.Tensor.__repr__ = lambda self: f"tensor on {self.device}"  # has no kernels
             dist.init_process_group(
                 backend,
                 init_method=f"file://{place}/store",
@@ -249,7 +250,10 @@ def cases_of(rank: int, on: Callable[[torch.Tensor], torch.Tensor]) -> List[Any]
 
     def batch() -> Any:
         ops = [dist.P2POp(dist.isend, there, 1 - rank), dist.P2POp(dist.irecv, back, 1 - rank)]
-        return dist.batch_isend_irecv(ops if rank == 0 else ops[::-1])[-1]
+        works = dist.batch_isend_irecv(ops if rank == 0 else ops[::-1])
+        for work in works[:-1]:  # one of all of them, or in older versions one each
+            work.wait()
+        return works[-1]
 
     case("batch_isend_irecv", batch, back)
     several = [made(10), made(20)]

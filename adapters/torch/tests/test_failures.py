@@ -12,7 +12,7 @@ from typing import Callable, List
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import on_ranks
+from ranks import HAS_MONITORED_BARRIER, on_ranks
 
 
 def error_of(call: Callable[[], object]) -> str:
@@ -101,6 +101,7 @@ def test_a_work_has_a_timeout_of_its_own() -> None:
     assert names_rank(on_ranks(2, program, timeout_s=100)[0], 1)
 
 
+@pytest.mark.skipif(not HAS_MONITORED_BARRIER, reason="PyTorch allows it for Gloo alone")
 @pytest.mark.parametrize("wait_all", [False, True])
 def test_a_monitored_barrier_names_who_is_missing(wait_all: bool) -> None:
     def program(rank: int) -> str:

@@ -141,10 +141,6 @@ def test_a_job_ends_and_another_begins_in_the_same_processes(tmp_path: Path) -> 
     on_ranks(2, program, init=False)
 
 
-@pytest.mark.skipif(
-    not hasattr(dist.distributed_c10d, "_abort_process_group"),
-    reason="PyTorch is too old to abort groups",
-)
 def test_a_rank_may_be_jobs_ahead_of_another_in_the_same_store(tmp_path: Path) -> None:
     def program(rank: int) -> None:
         store = dist.FileStore(f"{tmp_path}/again", 2)
@@ -162,6 +158,10 @@ def test_a_rank_may_be_jobs_ahead_of_another_in_the_same_store(tmp_path: Path) -
     on_ranks(2, program, init=False)
 
 
+@pytest.mark.skipif(
+    not hasattr(dist.distributed_c10d, "_abort_process_group"),
+    reason="PyTorch is too old to abort groups",
+)
 def test_abort_ends_calls_that_wait_for_others(tmp_path: Path) -> None:
     """Rank 0 waits in a call that rank 1 never makes; abort frees it, and a new job can begin."""
 

@@ -156,10 +156,19 @@ def check_losses(name: str, ours: List[Losses], expected: List[Losses], exact: b
     assert apart <= (0 if exact else NEAR), (ours[0], expected[0])
 
 
+# What PyTorch 2.4 itself cannot do on a machine without a GPU, so that there is nothing to compare with.
+TOO_OLD = {
+    "ddp_with_half_gradients": "groups of Gloo do not end after a hook in Python",
+    "fully_shard": "it asks for streams of CUDA",
+}
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("name", PLAIN)
 def test_losses_are_those_of_gloo(name: str, ranks: int) -> None:
     program = PLAIN[name]
+    if name in TOO_OLD and torch.__version__.startswith("2.4."):
+        pytest.skip(f"PyTorch 2.4: {TOO_OLD[name]}")
     expected = on_ranks(ranks, program, backend="gloo")
     # bf16 has 8 bits: the order of a sum of four shows at once, and is bounded elsewhere.
     if name == "ddp_with_half_gradients" and ranks > 2:

@@ -35,7 +35,7 @@ def main() -> int:
         return SKIP
     driver = place / "driver"
     settings = {f"RONDO_BUILD_{part}": "OFF" for part in PARTS}
-    build.run_cmake(build.ROOT, driver, settings, "help")
+    build.configure(build.ROOT, driver, settings)
     include = cached(driver, "RONDO_CUDA_INCLUDE_DIR")
     if not include or include.endswith("NOTFOUND"):
         print("there is no CUDA toolkit")
