@@ -499,6 +499,17 @@ RONDO_FN int rondo_block_rest(struct rondo_block *b, uint64_t now_ns) {
   return b->queue.count ? RONDO_STEP_BLOCKED : RONDO_STEP_IDLE;
 }
 
+// The time that the scheduled collective may be stuck. While it waits for its data to be read it has nothing
+// to do, so there is no peer that it would meet by staying: others may have to come first here, such as
+// the receives of two ranks that send to each other.
+RONDO_FN uint64_t rondo_block_budget(const struct rondo_block *b,
+                                     const struct rondo_active_slot *slot) {
+  uint64_t least_ns = b->daemon->policy.min_budget_ns;
+  if (slot->context.state.phase != RONDO_PHASE_DRAIN || slot->budget_ns < least_ns)
+    return slot->budget_ns;
+  return least_ns;
+}
+
 // The scheduled collective has not moved: preempt it when its budget is spent.
 RONDO_FN void rondo_block_stuck(struct rondo_block *b, struct rondo_active_slot *slot,
                                 uint64_t now_ns) {
@@ -506,7 +517,7 @@ RONDO_FN void rondo_block_stuck(struct rondo_block *b, struct rondo_active_slot 
     slot->blocked_since_ns = now_ns;
   if (slot->budget_ns == UINT64_MAX || RONDO_FAULT(BUDGET_NEVER_ENDS))
     return;
-  if (now_ns - slot->blocked_since_ns >= slot->budget_ns)
+  if (now_ns - slot->blocked_since_ns >= rondo_block_budget(b, slot))
     rondo_block_preempt(b, slot);
 }
 

@@ -191,6 +191,35 @@ static void the_stuck_are_preempted_when_their_budget_is_spent(void **state) {
   end_two_stuck();
 }
 
+// Each waits for its own data to be read, which the other does when it comes to its receive. The budget, which
+// sending has raised, is not what they wait for.
+static void two_that_send_to_each_other_soon_receive(void **state) {
+  enum { MANY = 2000 }; // so many that the data are read where they lie
+  static int32_t send[2][MANY], recv[2][MANY];
+  const struct rondo_config c = base_config();
+  struct rondo_collective colls[2][2]; // of a side, by who sends
+  (void)state;
+  open_sides(2, &c);
+  for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t from = 0; from < 2; from++) {
+      struct rondo_collective_desc d = rondo_send_recv(1 + from, MANY, RONDO_INT32, from, 1 - from);
+      assert_int_equal(rondo_register(sides[i].ctx, &d, &colls[i][from]), RONDO_SUCCESS);
+    }
+    for (uint32_t k = 0; k < MANY; k++)
+      send[i][k] = (int32_t)(100000 * (i + 1) + k);
+  }
+  uint64_t begun_ns = now_ns;
+  for (int i = 0; i < 2; i++) {
+    submit(i, colls[i][i], send[i], NULL);
+    submit(i, colls[i][1 - i], NULL, recv[i]);
+  }
+  pump();
+  assert_true(now_ns - begun_ns < FRONT_NS);
+  for (int i = 0; i < 2; i++)
+    assert_memory_equal(recv[i], send[1 - i], sizeof recv[i]);
+  close_sides();
+}
+
 static void the_preempted_keep_their_places(void **state) {
   (void)state;
   two_stuck();
@@ -449,6 +478,7 @@ int main(void) {
       RONDO_NAMED_TEST("block", a_block_told_to_exit_does_when_idle),
       RONDO_NAMED_TEST("block", what_is_submitted_is_fetched_and_done),
       RONDO_NAMED_TEST("block", the_stuck_are_preempted_when_their_budget_is_spent),
+      RONDO_NAMED_TEST("block", two_that_send_to_each_other_soon_receive),
       RONDO_NAMED_TEST("block", the_preempted_keep_their_places),
       RONDO_NAMED_TEST("block", contexts_are_saved_only_when_they_have_changed),
       RONDO_NAMED_TEST("block", a_stuck_block_quits_with_half_done_work),
