@@ -14,18 +14,15 @@ files=$(sed -e 's/\\$//' -e 's/^[^:]*://' "$output.d" | tr ' ' '\n' | grep -v '^
 key=$({ cat "$0" $files && "$nvcc" --version && printf '%s\n' "$*"; } | sha256sum | cut -c 1-40)
 mkdir -p "$cache"
 if [ ! -f "$cache/$key.fatbin" ]; then
-  "$@" -Xptxas=-v -fatbin -o "$cache/$key.$$" >"$cache/$key.log" 2>&1 || {
+  # Its intermediate code is kept, too: making it once more would take as long as a third of all this.
+  kept=$(mktemp -d "$cache/kept.XXXXXX")
+  "$@" -Xptxas=-v -keep -keep-dir "$kept" -fatbin -o "$cache/$key.$$" >"$cache/$key.log" 2>&1 || {
     cat "$cache/$key.log" >&2
+    rm -rf "$kept"
     exit 1
   }
-  for argument in "$@"; do
-    shift
-    case $argument in
-      -gencode=* | --threads | 0) ;;
-      *) set -- "$@" "$argument" ;;
-    esac
-  done
-  "$@" -arch=compute_90 -ptx -o "$cache/$key.ptx"
+  mv "$kept"/*compute_90*.ptx "$cache/$key.ptx"
+  rm -rf "$kept"
   mv "$cache/$key.$$" "$cache/$key.fatbin"
 fi
 for kind in log ptx; do
