@@ -46,6 +46,9 @@ struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar
 // Copies `bytes`; `dst` == `src` is allowed and free, other overlaps are not.
 RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes);
 
+// Copies `bytes` to where nobody reads them before the caches have forgotten them.
+RONDO_DRIVER_FN void rondo_move_copy_cold(void *dst, const void *src, uint64_t bytes);
+
 // dst[i] = incoming[i] base scaled(local[i]), for `count` elements; with `final`
 // and r->divide the result is divided.
 RONDO_DRIVER_FN void rondo_move_reduce(const struct rondo_reduction *r, void *dst, void *second,

@@ -36,7 +36,7 @@ RONDO_FN uint64_t rondo_chunk_offset(const struct rondo_task_context *c, struct 
 RONDO_FN uint32_t rondo_chunk_index(const struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
   uint64_t at = op->first_chunk + (uint64_t)c->state.repeat * op->chunk_stride;
-  return (uint32_t)(at % op->chunk_count);
+  return (uint32_t)(at < op->chunk_count ? at : at % op->chunk_count);
 }
 
 // Of listed chunks: where it is in the send buffer, or, `received`, in the receive buffer.
@@ -75,6 +75,23 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
   if (op->primitive & RONDO_PRIM_RESULT)
     v->local = v->out;
   v->incoming = NULL;
+}
+
+// Receive buffers from this size on are gone from the caches before they are whole.
+#define RONDO_COLD_BYTES (16u << 20)
+#define RONDO_COLD_LEAST_BYTES 65536u // of a chunk
+
+// 1 if a copy of the chunk into the receive buffer is not read again before the run is over, and
+// long after.
+RONDO_FN int rondo_chunk_is_cold(const struct rondo_task_context *c,
+                                 const struct rondo_chunk_view *v) {
+  const struct rondo_geometry *g = &c->fixed.geometry;
+  const unsigned passed_on = RONDO_PRIM_RECV | RONDO_PRIM_SEND;
+  if (v->bytes < RONDO_COLD_LEAST_BYTES || g->listed || (v->op->primitive & RONDO_PRIM_REDUCE) ||
+      (v->op->primitive & passed_on) == passed_on)
+    return 0;
+  uint64_t elems = g->segment ? g->segment * g->chunk_count : g->end - g->begin;
+  return elems * c->fixed.elem_bytes >= RONDO_COLD_BYTES;
 }
 
 // Computes the op's value of the chunk into `dst`, and into `second` too if that is not null.
@@ -131,7 +148,11 @@ RONDO_FN int rondo_chunk_execute(struct rondo_task_context *c, const struct rond
     rondo_chunk_publish(c, v, reference);
     RONDO_POINT("primitive.early");
   }
-  if (copies)
+  int plain = v->incoming || !(c->fixed.reduction.scale || c->fixed.reduction.divide);
+  const void *from = v->incoming ? v->incoming : v->local;
+  if (copies && !payload && plain && v->out != from && rondo_chunk_is_cold(c, v))
+    rondo_move_copy_cold(v->out, from, v->bytes);
+  else if (copies)
     rondo_chunk_compute(c, v, v->out, payload);
   else if (payload)
     rondo_chunk_compute(c, v, payload, NULL);

@@ -144,6 +144,10 @@ RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, u
     issue_copy((uint64_t)second, dst, bytes, kind);
 }
 
+RONDO_DRIVER_FN void rondo_move_copy_cold(void *dst, const void *src, uint64_t bytes) {
+  rondo_move_copy(dst, NULL, src, bytes);
+}
+
 // The result goes to both destinations in one pass if they lie alike.
 static __device__ __forceinline__ void issue_reduce(struct rondo_mover_command m, void *second) {
   int together = rondo_mover_is_congruent(m.dst, (uint64_t)second);

@@ -249,6 +249,21 @@ static void sixty_four_ranks_share_a_process(void **state) {
   run_lot(64, &c);
 }
 
+// What is copied past the caches (RONDO_COLD_BYTES), to any alignment.
+static void what_caches_cannot_hold_is_exact(void **state) {
+  (void)state;
+  if (!rondo_test_load(1, 0))
+    skip(); // minutes of looking at values; test_move.c looks at all bytes around
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  struct rondo_kit_shape s = {RONDO_ALL_GATHER, RONDO_FLOAT64, RONDO_SUM, 2, 0, (1u << 20) + 3};
+  lot.cases[0] = (struct matrix_case){s, 0, 1};
+  s.kind = RONDO_BROADCAST;
+  s.count *= 2;
+  lot.cases[1] = (struct matrix_case){s, 0, 3};
+  lot.case_count = 2;
+  run_lot(2, &c);
+}
+
 // ---------------------------------------------------------------------- full --
 
 #define FULL_LOT 60u // combinations that a job goes through
@@ -324,6 +339,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest sampled[] = {
       RONDO_NAMED_TEST("matrix", a_sample_is_exact_and_repeatable),
       RONDO_NAMED_TEST("matrix", sixty_four_ranks_share_a_process),
+      RONDO_NAMED_TEST("matrix", what_caches_cannot_hold_is_exact),
   };
   const struct CMUnitTest full[] = {
       RONDO_NAMED_TEST("matrix", all_of_it_is_exact_and_repeatable),

@@ -67,6 +67,10 @@ static void issue_both(struct rondo_mover_command m, void *second) {
     rondo_move_copy(second, NULL, (void *)(uintptr_t)m.dst, command_bytes(&m));
 }
 
+void rondo_move_copy_cold(void *dst, const void *src, uint64_t bytes) {
+  rondo_move_copy(dst, NULL, src, bytes);
+}
+
 void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes) {
   if (bytes && dst != src)
     issue_both(rondo_mover_command_copy(dst, src, bytes), second);

@@ -308,6 +308,10 @@ static void copies_any_bytes_and_nothing_else(void **state) {
     assert_memory_equal(dst, src, bytes);
     assert_memory_equal(second, src, bytes);
     assert_untouched_around(second, bytes);
+    dst = placed(dst_buffer, bytes % 63, NULL, bytes);
+    rondo_move_copy_cold(dst, src, bytes);
+    assert_memory_equal(dst, src, bytes);
+    assert_untouched_around(dst, bytes);
   }
 }
 
@@ -315,6 +319,7 @@ static void empty_buffers_may_be_null(void **state) {
   (void)state;
   const struct rondo_reduction r = {.dtype = RONDO_INT8, .divide = 1, .divisor = 2};
   rondo_move_copy(NULL, NULL, local_values, 0);
+  rondo_move_copy_cold(NULL, local_values, 0);
   rondo_move_reduce(&r, NULL, NULL, NULL, NULL, 0, 1);
   rondo_move_scale(&r, NULL, NULL, NULL, 0, 0);
 }
