@@ -241,6 +241,9 @@ struct rondo_driver {
   void (*detach)(struct rondo_daemon *d);
   // Tells that a run was submitted. `urgent`: nobody is going to wait for it.
   void (*kick)(struct rondo_daemon *d, int urgent);
+  // Takes the first steps of a run that has just been submitted, before `kick`, if nobody is at it: its
+  // peers need not wait until this caller does. Null: a caller cannot.
+  void (*begin)(struct rondo_daemon *d);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);
   // Tells that something has come into a connector from outside, for which blocks may wait. Null: nothing

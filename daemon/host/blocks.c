@@ -7,7 +7,8 @@
 
 // Steps that one drive takes at most, so that owners change often enough.
 #define STEPS_PER_DRIVE 4
-#define STUCK_STEPS 8u // ... while it is stuck and somebody has nothing else to do
+#define STUCK_STEPS 8u  // ... while it is stuck and somebody has nothing else to do
+#define STUCK_LOOKS 16u // for what it waits for, between two of these
 
 int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
                              uint32_t capacity) {
@@ -101,6 +102,19 @@ static void note_copies(struct rondo_host_block *block) {
     rondo_store_relaxed_u32(&block->copies_bytes, bytes);
 }
 
+// A step is long beside the time that a slot takes from core to core: between two, looks only whether
+// one has come. Anything else that a block may wait for is left to the steps.
+static void look_out(const struct rondo_host_block *block) {
+  const struct rondo_block *b = &block->core;
+  uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
+  const struct rondo_task_context *c = &b->slots[index % RONDO_ACTIVE_SLOTS].context;
+  if (c->fixed.index != index || c->state.phase != RONDO_PHASE_OPS ||
+      !(rondo_context_op(c)->primitive & RONDO_PRIM_RECV))
+    return;
+  for (uint32_t i = 0; i < STUCK_LOOKS && !rondo_connector_try_peek(&c->state.recv); i++) {
+  }
+}
+
 // Steps a block that is there until nothing moves or it has been given steps enough. Returns 1 if it
 // moved; the result of the last step is written to `result`.
 static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_awaited,
@@ -116,6 +130,7 @@ static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_aw
       steps++;
     } else if (*result == RONDO_STEP_BLOCKED && patience) {
       patience--;
+      look_out(block);
     } else {
       break;
     }

@@ -106,6 +106,8 @@ static void host_kick(struct rondo_daemon *base, int urgent) {
   rondo_host_kick(rondo_host_daemon_of(base), urgent);
 }
 
+static void host_begin(struct rondo_daemon *base) { rondo_host_begin(rondo_host_daemon_of(base)); }
+
 static void host_done(struct rondo_daemon *base) { rondo_host_done(rondo_host_daemon_of(base)); }
 
 static void host_stir(struct rondo_daemon *base) { rondo_host_stir(rondo_host_daemon_of(base)); }
@@ -235,6 +237,7 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .attach = host_attach,
                                                .detach = host_detach,
                                                .kick = host_kick,
+                                               .begin = host_begin,
                                                .done = host_done,
                                                .stir = host_stir,
                                                .help = host_help,

@@ -236,6 +236,20 @@ int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void
   return done;
 }
 
+// Of one block, not to be long, and only with a core to itself: who shares it had better go on.
+void rondo_host_begin(struct rondo_host_daemon *d) {
+  struct rondo_host_block *block = &d->blocks[0];
+  if (d->core.block_count != 1 || must_share_core() || !rondo_host_try_own(block))
+    return;
+  struct float_environment saved = float_environment_enter();
+  (void)rondo_host_drive(block, rondo_now_ns(), 0);
+  rondo_host_disown(block);
+  float_environment_leave(saved);
+  if (d->base.needs_service(d->base.owner))
+    (void)d->base.service(d->base.owner);
+  rondo_fetch_add_relaxed_u64(&d->helped, 1);
+}
+
 // ------------------------------------------------------------- synchronise ---
 
 struct sync_point {

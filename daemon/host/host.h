@@ -93,6 +93,9 @@ void rondo_host_detach(struct rondo_host_daemon *d);
 // now; else the submitter is expected to wait, and a lightly parked worker looks soon anyway.
 void rondo_host_kick(struct rondo_host_daemon *d, int urgent);
 
+// Steps a block that nobody else steps, as long as it moves: what was submitted just now begins.
+void rondo_host_begin(struct rondo_host_daemon *d);
+
 // Tells that something has come from outside: blocks that have left may be started at once, and who sleeps
 // beside them looks.
 void rondo_host_stir(struct rondo_host_daemon *d);

@@ -40,7 +40,10 @@ RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
   uint64_t per_loop = (uint64_t)g->chunk_elems * g->chunk_count;
   if (g->segment)
     per_loop = g->listed ? g->segment : g->chunk_elems;
-  return (g->end - g->begin + per_loop - 1) / per_loop;
+  uint64_t elems = g->end - g->begin;
+  if (elems <= per_loop) // what is small is spared the division
+    return elems > 0;
+  return (elems + per_loop - 1) / per_loop;
 }
 
 RONDO_FN uint64_t rondo_geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -70,7 +73,7 @@ RONDO_FN struct rondo_span rondo_geometry_chunk(const struct rondo_geometry *g, 
   uint64_t base = g->begin + loop * g->chunk_elems * g->chunk_count;
   uint64_t left = g->end - base;
   uint64_t size = g->chunk_elems;
-  if (left < size * g->chunk_count) {
+  if (g->chunk_count > 1 && left < size * g->chunk_count) {
     size = (left + g->chunk_count - 1) / g->chunk_count;
     size = (size + g->align_elems - 1) / g->align_elems * g->align_elems;
     size = rondo_geometry_min(size, g->chunk_elems);

@@ -9,6 +9,8 @@
 #include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
 
+#define LIGHT_BYTES 8192u // of both buffers
+
 // ------------------------------------------------------------------ checks ---
 
 // Which buffers this rank uses: 1 send, 2 receive.
@@ -189,9 +191,18 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
     rondo_far_moved(rank->daemon->owner);
 }
 
+// 1 if the run that was submitted is the only one and small: its caller may take its first steps at
+// once, as others would have to be woken for it or come later. Who wants to be called back goes on.
+static int is_light(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                    const struct rondo_submission *s) {
+  return rank->daemon->driver->begin && !rank->is_manual && !s->args.callback && !s->tie.words &&
+         coll->send_bytes + coll->recv_bytes <= LIGHT_BYTES &&
+         rondo_load_relaxed_u64(&rank->daemon->outstanding) == 1;
+}
+
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
                    const struct rondo_submission *s, uint64_t *run) {
-  int status;
+  int status, begins = 0;
   struct rondo_run_record *record = NULL;
   pthread_mutex_lock(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
@@ -204,9 +215,12 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
     rondo_submission_commit(rank, coll, s, record);
     if (run)
       *run = coll->submitted;
+    begins = is_light(rank, coll, s);
   }
   pthread_mutex_unlock(&rank->lock);
-  if (status == RONDO_SUCCESS)
+  if (begins)
+    rank->daemon->driver->begin(rank->daemon);
+  if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
     rondo_submission_kick(rank, s->args.callback || rondo_load_relaxed_u32(&rank->wants_events));
   return status;
 }

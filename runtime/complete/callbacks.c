@@ -4,7 +4,8 @@
 
 #include "runtime/complete/callbacks.h"
 
-static _Thread_local int is_inside;
+// Every wait asks; the model saves it a call.
+static _Thread_local int is_inside __attribute__((tls_model("initial-exec")));
 
 int rondo_callbacks_is_inside(void) { return is_inside; }
 

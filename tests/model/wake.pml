@@ -6,7 +6,7 @@
  *
  *   daemon/host/device.c     worker_main, worker_pass, worker_park, rondo_host_kick
  *   daemon/host/blocks.c     rondo_host_drive, should_start
- *   daemon/host/help.c       rondo_host_help, sleep_on_done, rondo_host_done
+ *   daemon/host/help.c       rondo_host_begin, rondo_host_help, sleep_on_done, rondo_host_done
  *   daemon/core/block_core.h fetch, execute, preempt, quit
  *   runtime/api/run.c        submit
  *   runtime/complete/complete.c  rondo_rank_service, push_overflow, end_run
@@ -417,7 +417,24 @@ inline sleep_on_done() {
 active proctype waiter() {
   byte seen, word, c;
   bool moved, stepped;
-  begin_run(B, false, seen);
+#ifdef EARLY_STATE
+  seen = state;
+#endif
+  submit(B);
+  if
+  :: drive(moved, stepped); /* rondo_host_begin */
+    service(moved, c);
+    moved = false
+  :: true
+  fi;
+  if
+#ifdef EARLY_STATE
+  :: outstanding > 0 -> kick_if(false, seen)
+#else
+  :: outstanding > 0 -> kick(false, seen)
+#endif
+  :: else
+  fi;
   helpers++;
   do
   :: drive(moved, stepped);

@@ -1,0 +1,82 @@
+// Which runs take their first steps within rondo_run: those that are small, alone and call nobody back.
+#include "daemon/host/host.h"
+#include "runtime/api/rank.h"
+#include "tests/support/job.h"
+#include "tests/support/named.h"
+
+#define LARGE 4096u
+
+static struct rondo_test_job job;
+static struct rondo_driver driver;
+static uint32_t begun;
+static float send_data[2][LARGE], recv_data[2][LARGE];
+
+static void begin(struct rondo_daemon *d) {
+  begun++;
+  rondo_host_driver.begin(d);
+}
+
+static void count_begun(uint32_t rank) {
+  struct rondo_rank *r = NULL;
+  assert_int_equal(rondo_rank_enter(job.ctx[rank], "test", &r), RONDO_SUCCESS);
+  driver = rondo_host_driver;
+  driver.begin = begin;
+  begun = 0;
+  r->daemon->driver = &driver;
+  rondo_rank_exit(job.ctx[rank]);
+}
+
+static void called_back(void *arg, int status) { (void)arg, (void)status; }
+
+static void submit(uint32_t rank, struct rondo_collective coll, rondo_callback callback) {
+  assert_int_equal(rondo_run(job.ctx[rank], coll, send_data[rank], recv_data[rank], callback, NULL),
+                   RONDO_SUCCESS);
+}
+
+static void await(uint32_t rank, struct rondo_collective coll) {
+  assert_int_equal(rondo_wait(job.ctx[rank], coll, RONDO_LAST_RUN, RONDO_TEST_LONG_NS),
+                   RONDO_SUCCESS);
+}
+
+static void what_is_small_and_alone_begins_at_once(void **state) {
+  (void)state;
+  struct rondo_collective small[2], other[2], large[2];
+  rondo_test_job_open(&job, 2, NULL);
+  struct rondo_collective_desc d = rondo_all_reduce(1, 2, RONDO_FLOAT32, RONDO_SUM);
+  rondo_test_job_register(&job, &d, small);
+  d.id = 2;
+  rondo_test_job_register(&job, &d, other);
+  d = rondo_all_reduce(3, LARGE, RONDO_FLOAT32, RONDO_SUM);
+  rondo_test_job_register(&job, &d, large);
+  count_begun(0);
+  for (uint32_t rank = 0; rank < 2; rank++)
+    send_data[rank][0] = (float)(rank + 1);
+  submit(0, small[0], NULL);
+  assert_int_equal(begun, 1);
+  submit(0, other[0], NULL); // the first cannot end without rank 1
+  assert_int_equal(begun, 1);
+  submit(1, other[1], NULL);
+  submit(1, small[1], NULL);
+  for (uint32_t rank = 0; rank < 2; rank++) {
+    await(rank, small[rank]);
+    await(rank, other[rank]);
+    assert_true(recv_data[rank][0] == 3);
+  }
+  submit(0, large[0], NULL);
+  submit(1, large[1], NULL);
+  await(0, large[0]);
+  await(1, large[1]);
+  submit(0, small[0], called_back);
+  submit(1, small[1], NULL);
+  await(0, small[0]);
+  await(1, small[1]);
+  assert_int_equal(begun, 1);
+  rondo_test_job_close(&job);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("begin", what_is_small_and_alone_begins_at_once),
+  };
+  return cmocka_run_group_tests_name("begin", tests, NULL, NULL);
+}
