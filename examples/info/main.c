@@ -117,6 +117,7 @@ static void print_defaults(void) {
     printf("  %-17s limited by memory alone\n", "max_runs");
   print_number("connector_bytes", c.connector_bytes);
   print_number("slot_bytes", c.slot_bytes);
+  print_number("endpoints", c.endpoints);
   printf("  %-17s %s\n", "tuning", tuning);
 }
 

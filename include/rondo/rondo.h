@@ -143,16 +143,21 @@ struct rondo_config {
                     // which 32 decide and the others move data; 0: 288
   uint32_t multiprocessors; // most that the daemons of this process may take of the device: a rank
                             // whose blocks would be too many is refused; 0: no limit
+  // UCX.
+  uint32_t endpoints; // connections by which this process sends to each other one, 1 to
+                      // RONDO_MAX_ENDPOINTS; 0: 1. The first rank's here counts
 };
 
 #define RONDO_MIN_THREADS 64u
 #define RONDO_MAX_THREADS 512u
 
-#define RONDO_CONFIG_VERSION 3u
+#define RONDO_MAX_ENDPOINTS 16u
+
+#define RONDO_CONFIG_VERSION 4u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, "", 0, 0                           \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, "", 0, 0, 0                        \
   }
 
 // Measures hand-over latency and step cost on this machine for about

@@ -23,6 +23,7 @@ static const char *const known_variables[] = {
     "RONDO_BLOCKS",
     "RONDO_BUDGET",
     "RONDO_CONNECTOR_BYTES",
+    "RONDO_ENDPOINTS",
     "RONDO_FLIGHT_FILE",
     "RONDO_HUGE_PAGES",
     "RONDO_JOB",
@@ -128,6 +129,9 @@ static int check_config(const struct rondo_config *c) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "init: transport %d is not 0, shared memory (%d) or UCX (%d)",
                             c->transport, RONDO_TRANSPORT_SHARED_MEMORY, RONDO_TRANSPORT_UCX);
+  if (c->endpoints > RONDO_MAX_ENDPOINTS)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: %u endpoints (at most %u)", c->endpoints,
+                            RONDO_MAX_ENDPOINTS);
   if (!memchr(c->interfaces, '\0', sizeof c->interfaces))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: interfaces is not terminated");
   if (c->slot_bytes & (c->slot_bytes - 1) || (c->slot_bytes && c->slot_bytes < 64) ||
@@ -145,6 +149,7 @@ static void network_from_environment(struct rondo_config *c) {
   number_from("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
   word_from("RONDO_ADDRESS_FAMILY", families, 7, &c->address_family);
   word_from("RONDO_TRANSPORT", transports, 4, &c->transport);
+  number32_from("RONDO_ENDPOINTS", RONDO_MAX_ENDPOINTS, &c->endpoints);
   if (c->interfaces[0] || !names)
     return;
   if (strlen(names) < sizeof c->interfaces)
@@ -198,6 +203,8 @@ static int complete(struct rondo_config *c) {
     c->connector_bytes = DEFAULT_CONNECTOR_BYTES;
   if (!c->slot_bytes)
     c->slot_bytes = DEFAULT_SLOT_BYTES;
+  if (!c->endpoints)
+    c->endpoints = 1;
   if (!c->peer_timeout_ns)
     c->peer_timeout_ns = DEFAULT_PEER_TIMEOUT_NS;
   if (c->peer_timeout_ns > LONGEST_NS)

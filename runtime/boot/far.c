@@ -90,6 +90,7 @@ static void open_proxy(struct rondo_world *world) {
   struct rondo_proxy_config config = {.calls = rondo_far_carrier,
                                       .self = world->self,
                                       .process_count = world->peer_count,
+                                      .ways = world->endpoints,
                                       .is_manual = world->is_manual,
                                       .owner = world,
                                       .over = on_over,

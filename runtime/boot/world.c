@@ -65,6 +65,7 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   w->rank_count = cfg->rank_count;
   w->peer_timeout_ns = cfg->peer_timeout_ns;
   w->transport = cfg->transport;
+  w->endpoints = cfg->endpoints;
   w->is_manual = rank->is_manual;
   pthread_mutex_init(&w->lock, NULL);
   pthread_mutex_init(&w->journals.news_lock, NULL);

@@ -61,6 +61,7 @@ struct rondo_world {
   int is_range_ours;              // others do not get it: a device came that cannot use it
   char no_range[RONDO_WHY_BYTES]; // for which reason there is none
   int transport;                  // enum rondo_transport, of the configuration; 0: what there is
+  uint32_t endpoints;             // of the configuration
   int is_manual;                  // tests: no threads
   struct rondo_proxy *proxy;      // null: nobody is reached so
   uint64_t rung;                  // its address, for blocks that have moved

@@ -30,7 +30,7 @@ struct rondo_carrier_events {
 
 struct rondo_carrier_message {
   uint32_t to;       // process, connected
-  uint32_t reserved; // zero
+  uint32_t way;      // below rondo_carrier_config.ways
   const void *head;  // this and the payload stay as they are until `sent`
   size_t head_bytes; // at most RONDO_CARRIER_HEAD_BYTES
   const void *payload;
@@ -40,11 +40,18 @@ struct rondo_carrier_message {
 
 #define RONDO_CARRIER_HEAD_BYTES 64u
 
+struct rondo_carrier_config {
+  uint32_t process; // this one
+  uint32_t ways; // to each other one: what goes by one may use more of a network, or of its cores
+  const struct rondo_carrier_events *events;
+  void *arg; // of the events
+};
+
 struct rondo_carrier_calls {
   const char *name;
-  // Returns RONDO_SUCCESS, or another status and in `why` for which reason. `process`: this one.
-  int (*open)(uint32_t process, const struct rondo_carrier_events *events, void *arg,
-              struct rondo_carrier **out, char *why, size_t why_bytes);
+  // Returns RONDO_SUCCESS, or another status and in `why` for which reason.
+  int (*open)(const struct rondo_carrier_config *config, struct rondo_carrier **out, char *why,
+              size_t why_bytes);
   // What others connect to: good until close.
   const void *(*address)(struct rondo_carrier *c, size_t *bytes);
   // `address`: what the other's carrier says, and behind it, if that is known, the socket address of its

@@ -240,8 +240,9 @@ static int open_all(struct rondo_proxy *p, char *why, size_t why_bytes) {
     return RONDO_ERR_NO_MEMORY;
   if (getrandom(&p->token, sizeof p->token, 0) != (ssize_t)sizeof p->token)
     return RONDO_ERR_SYSTEM;
-  int status =
-      p->config.calls->open(p->config.self, &rondo_proxy_events, p, &p->carrier, why, why_bytes);
+  const struct rondo_carrier_config carrier = {p->config.self, p->config.ways, &rondo_proxy_events,
+                                               p};
+  int status = p->config.calls->open(&carrier, &p->carrier, why, why_bytes);
   if (status == RONDO_SUCCESS)
     status = make_address(p);
   if (status == RONDO_SUCCESS && !p->config.is_manual)
@@ -258,6 +259,7 @@ int rondo_proxy_create(const struct rondo_proxy_config *config, struct rondo_pro
     return RONDO_ERR_NO_MEMORY;
   }
   p->config = *config;
+  p->config.ways = config->ways ? config->ways : 1;
   pthread_mutex_init(&p->lock, NULL);
   pthread_condattr_init(&attr);
   pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -33,6 +33,7 @@ struct rondo_proxy_link;
 struct rondo_proxy_config {
   const struct rondo_carrier_calls *calls;
   uint32_t self, process_count;
+  uint32_t ways; // to each process, over which slots are spread; 0: 1
   int is_manual; // tests: no thread; who made it takes its turns
   // Called by whoever takes a turn, without any lock held.
   void *owner;

@@ -53,6 +53,8 @@ static int post(struct rondo_proxy *p, struct rondo_proxy_flight *f, const void 
   f->head.token = peer->token;
   f->head.from = p->config.self;
   struct rondo_carrier_message m = {.to = f->to, .head = &f->head, .head_bytes = sizeof f->head};
+  // Slots have numbers and marks of their own, so they may overtake each other; all else goes one way.
+  m.way = f->link ? (f->head.block + f->head.sequence) % p->config.ways : 0;
   m.payload = payload;
   m.bytes = f->head.bytes;
   m.ticket = f;

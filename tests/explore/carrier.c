@@ -39,11 +39,11 @@ static struct package *packages;
 static int is_cut[EXPLORE_RANKS][EXPLORE_RANKS];
 static struct random *chance;
 
-static int carrier_open(uint32_t process, const struct rondo_carrier_events *events, void *arg,
-                        struct rondo_carrier **out, char *why, size_t why_bytes) {
-  struct rondo_carrier *c = &carriers[process];
+static int carrier_open(const struct rondo_carrier_config *config, struct rondo_carrier **out,
+                        char *why, size_t why_bytes) {
+  struct rondo_carrier *c = &carriers[config->process];
   (void)why, (void)why_bytes;
-  *c = (struct rondo_carrier){process, 1, events, arg};
+  *c = (struct rondo_carrier){config->process, 1, config->events, config->arg};
   *out = c;
   return RONDO_SUCCESS;
 }

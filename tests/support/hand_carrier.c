@@ -13,14 +13,21 @@ struct rondo_carrier {
 struct rondo_hand rondo_hand;
 static struct rondo_carrier carrier;
 
+static void must(int holds) {
+  if (holds)
+    return;
+  fprintf(stderr, "the hand does not get what it needs\n");
+  abort();
+}
+
 // ------------------------------------------------------------------ the carrier ---
 
-static int hand_open(uint32_t process, const struct rondo_carrier_events *events, void *arg,
-                     struct rondo_carrier **out, char *why, size_t why_bytes) {
+static int hand_open(const struct rondo_carrier_config *config, struct rondo_carrier **out,
+                     char *why, size_t why_bytes) {
   (void)why, (void)why_bytes;
-  carrier.process = process;
-  rondo_hand.events = events;
-  rondo_hand.arg = arg;
+  carrier.process = config->process;
+  rondo_hand.events = config->events;
+  rondo_hand.arg = config->arg;
   *out = &carrier;
   return RONDO_SUCCESS;
 }
@@ -39,10 +46,12 @@ static int hand_connect(struct rondo_carrier *c, uint32_t process, const void *a
 static int hand_send(struct rondo_carrier *c, const struct rondo_carrier_message *m) {
   struct rondo_hand *h = &rondo_hand;
   (void)c;
+  must(m->way < RONDO_HAND_WAYS);
   if (h->refuses || h->sending_count == RONDO_HAND_PENDING)
     return RONDO_ERR_PEER;
   memcpy(&h->said, m->head, sizeof h->said);
   h->said_count++;
+  h->said_way = m->way;
   h->sending[h->sending_count++] = (struct rondo_hand_pending){.ticket = m->ticket};
   return RONDO_SUCCESS;
 }
@@ -104,18 +113,12 @@ static void on_broken(void *owner, uint32_t process, const char *text) {
 
 static void on_stir(void *owner, const struct rondo_proxy_link *link) { (void)owner, (void)link; }
 
-static void must(int holds) {
-  if (holds)
-    return;
-  fprintf(stderr, "the hand does not get what it needs\n");
-  abort();
-}
-
 void rondo_hand_open(void) {
   struct rondo_hand *h = &rondo_hand;
   struct rondo_proxy_config config = {.calls = &calls,
                                       .self = RONDO_HAND_SELF,
                                       .process_count = RONDO_HAND_PROCESSES,
+                                      .ways = RONDO_HAND_WAYS,
                                       .is_manual = 1,
                                       .over = on_over,
                                       .broken = on_broken,

@@ -14,6 +14,7 @@
 
 #define RONDO_HAND_SELF 0u
 #define RONDO_HAND_PROCESSES 3u
+#define RONDO_HAND_WAYS 3u
 #define RONDO_HAND_LINKS 4u
 #define RONDO_HAND_BLOCKS 2u
 #define RONDO_HAND_SLOTS 4u
@@ -48,6 +49,7 @@ struct rondo_hand {
   uint32_t landing_count, sending_count;
   struct rondo_proxy_head said; // the last message
   uint32_t said_count;          // of all
+  uint32_t said_way;            // of the last
   uint32_t broken;              // a bit for each process of which the owner has been told
   int refuses;                  // the carrier refuses to send
   uint32_t sends_in;            // turns until all has been sent; 0: the test says what, and when

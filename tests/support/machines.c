@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,13 +62,20 @@ static int start_holder(uint32_t machine) {
   return works;
 }
 
+// RONDO_TEST_ADDRESS_FAMILY: 6 for machines without IPv4.
+static int give_address(uint32_t machine) {
+  const char *family = getenv("RONDO_TEST_ADDRESS_FAMILY");
+  if (family && strcmp(family, "6") == 0)
+    return run("ip addr add fd77::%u/64 dev eth0 nodad", machine + 1);
+  return run("ip addr add 10.77.0.%u/24 dev eth0", machine + 1);
+}
+
 static int configure(uint32_t machine) {
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
     rondo_machines_enter(machine);
-    _exit(!run("ip link set lo up && ip addr add 10.77.0.%u/24 dev eth0 && ip link set eth0 up",
-               machine + 1));
+    _exit(!run("ip link set lo up") || !give_address(machine) || !run("ip link set eth0 up"));
   }
   int end = 1;
   return pid > 0 && waitpid(pid, &end, 0) == pid && end == 0;

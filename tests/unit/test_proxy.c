@@ -103,6 +103,27 @@ static void a_slot_is_free_when_it_has_been_sent_and_consumed(void **state) {
   assert_int_equal(hand->broken, 0);
 }
 
+static void slots_go_by_all_ways_and_the_rest_by_one(void **state) {
+  (void)state;
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  for (uint32_t i = 0; i < RONDO_HAND_SLOTS; i++) {
+    publish(out, SMALL, 1);
+    turn();
+    assert_int_equal(hand->said.sequence, i);
+    assert_int_equal(hand->said_way, i % RONDO_HAND_WAYS);
+  }
+  for (uint32_t i = 0; i < RONDO_HAND_SLOTS; i++) {
+    struct rondo_proxy_head slot = data(in, i, 0);
+    assert_false(arrive(&slot)); // nothing is to land
+    rondo_connector_consume(&in->ends[0]);
+  }
+  turn();
+  assert_int_equal(hand->said.type, RONDO_PROXY_CREDIT);
+  assert_int_equal(hand->said_way, 0);
+}
+
 // Who is through with its run waits for what goes out, and a message takes as long as a small slot.
 static void credits_of_small_slots_share_a_message(void **state) {
   (void)state;
@@ -437,6 +458,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(slots_may_arrive_in_any_order),
       TEST(a_slot_is_free_when_it_has_been_sent_and_consumed),
+      TEST(slots_go_by_all_ways_and_the_rest_by_one),
       TEST(credits_of_small_slots_share_a_message),
       TEST(who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent),
       TEST(nobody_stays_for_ever_to_see_off_what_does_not_move),

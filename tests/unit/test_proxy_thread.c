@@ -31,11 +31,11 @@ static struct rondo_carrier carrier = {.lock = PTHREAD_MUTEX_INITIALIZER,
 
 // ------------------------------------------------------------------ the carrier ---
 
-static int carrier_open(uint32_t process, const struct rondo_carrier_events *events, void *arg,
-                        struct rondo_carrier **out, char *why, size_t why_bytes) {
-  (void)process, (void)why, (void)why_bytes;
-  carrier.events = events;
-  carrier.arg = arg;
+static int carrier_open(const struct rondo_carrier_config *config, struct rondo_carrier **out,
+                        char *why, size_t why_bytes) {
+  (void)why, (void)why_bytes;
+  carrier.events = config->events;
+  carrier.arg = config->arg;
   carrier.wakes = 0;
   *out = &carrier;
   return RONDO_SUCCESS;

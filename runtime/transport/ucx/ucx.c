@@ -16,6 +16,8 @@
 #define MESSAGE_ID 1u
 #define CLOSE_TURNS 2000u // that closing waits at most for what is under way
 #define CLOSE_PAUSE_NS 50000
+#define RDMA_DEVICES "/sys/class/infiniband"
+#define ASK_BYTES "128k" // messages of at least this are announced first, where there is only TCP
 
 // ------------------------------------------------------------------ library ---
 
@@ -80,7 +82,7 @@ static void load_library(void) {
 
 // ------------------------------------------------------------------- carrier ---
 
-// Lines are made with sockets, as between clients and servers, one in each direction: where two workers are
+// Lines are made with sockets, as between clients and servers, `ways` in each direction: where two workers are
 // connected by their own addresses UCX 1.13 aborts the process if the other dies meanwhile.
 struct line {
   struct line *next; // of those that others have made
@@ -123,7 +125,8 @@ struct rondo_carrier {
   struct line *incoming;
   uint32_t incoming_count;
   int worker_fd, wake_fd;
-  struct line **lines; // by process
+  uint32_t ways;       // lines to each process
+  struct line **lines; // by process, and then by way
   uint32_t line_count;
   struct operation *idle;
   uint32_t closing; // lines that UCX has not closed yet
@@ -214,7 +217,8 @@ static void on_sent(void *request, ucs_status_t status, void *arg) {
 }
 
 static int ucx_send(struct rondo_carrier *c, const struct rondo_carrier_message *m) {
-  struct line *line = m->to < c->line_count ? c->lines[m->to] : NULL;
+  uint32_t at = m->to * c->ways + m->way;
+  struct line *line = at < c->line_count ? c->lines[at] : NULL;
   if (!line || !line->end)
     return RONDO_ERR_PEER;
   struct operation *o = operation_take(c, m->ticket);
@@ -249,9 +253,9 @@ static void on_error(void *arg, ucp_ep_h end, ucs_status_t status) {
 }
 
 static int grow_lines(struct rondo_carrier *c, uint32_t process) {
-  if (process < c->line_count)
+  if ((process + 1) * c->ways <= c->line_count)
     return 1;
-  uint32_t line_count = process + 16;
+  uint32_t line_count = (process + 16) * c->ways;
   struct line **grown = realloc(c->lines, line_count * sizeof(void *));
   if (!grown)
     return 0;
@@ -303,12 +307,17 @@ static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *ad
     return RONDO_ERR_NO_MEMORY;
   if (!read_address(address, bytes, &to))
     return RONDO_ERR_PEER;
-  ucp_ep_params_t params = {
-      .field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
-      .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-      .sockaddr = {(const struct sockaddr *)&to, (socklen_t)(bytes - sizeof(struct ports))}};
-  c->lines[process] = line_create(c, process, &params);
-  return c->lines[process] ? RONDO_SUCCESS : RONDO_ERR_PEER;
+  for (uint32_t way = 0; way < c->ways; way++) {
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
+        .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+        .sockaddr = {(const struct sockaddr *)&to, (socklen_t)(bytes - sizeof(struct ports))}};
+    struct line *line = line_create(c, process, &params);
+    c->lines[process * c->ways + way] = line;
+    if (!line)
+      return RONDO_ERR_PEER;
+  }
+  return RONDO_SUCCESS;
 }
 
 // Within UCX; what is to be done about it comes later.
@@ -366,8 +375,9 @@ static void line_close(struct rondo_carrier *c, struct line *line) {
 
 // The line itself stays: UCX may still tell of it.
 static void ucx_cut(struct rondo_carrier *c, uint32_t process) {
-  if (process < c->line_count && c->lines[process])
-    line_close(c, c->lines[process]);
+  for (uint32_t i = process * c->ways; i < c->line_count && i / c->ways == process; i++)
+    if (c->lines[i])
+      line_close(c, c->lines[i]);
 }
 
 // Lets go of what others had connected and is broken.
@@ -413,7 +423,8 @@ static const void *ucx_address(struct rondo_carrier *c, size_t *bytes) {
 static void close_lines(struct rondo_carrier *c) {
   const struct timespec pause = {0, CLOSE_PAUSE_NS};
   for (uint32_t i = 0; i < c->line_count; i++)
-    ucx_cut(c, i);
+    if (c->lines[i])
+      line_close(c, c->lines[i]);
   for (struct line *line = c->incoming; line; line = line->next)
     line_close(c, line);
   for (uint32_t i = 0; c->closing && i < CLOSE_TURNS; i++)
@@ -481,11 +492,14 @@ static ucs_status_t listen_on_all(struct rondo_carrier *c) {
   return c->ports.ipv4 || c->ports.ipv6 ? UCS_OK : UCS_ERR_NO_DEVICE;
 }
 
-// Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind.
+// Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind. Over TCP a copy of a
+// medium message takes less than asking first whether it may come; devices for RDMA are left to UCX's judgement.
 static ucs_status_t read_config(ucp_config_t **config) {
   ucs_status_t status = UCX(ucp_config_read)(NULL, NULL, config);
   if (status == UCS_OK && !getenv("UCX_TLS"))
     status = UCX(ucp_config_modify)(*config, "TLS", "^sm");
+  if (status == UCS_OK && !getenv("UCX_RNDV_THRESH") && access(RDMA_DEVICES, F_OK) != 0)
+    status = UCX(ucp_config_modify)(*config, "RNDV_THRESH", ASK_BYTES);
   return status;
 }
 
@@ -524,10 +538,9 @@ static ucs_status_t open_worker(struct rondo_carrier *c) {
   return status;
 }
 
-static int ucx_open(uint32_t process, const struct rondo_carrier_events *events, void *arg,
-                    struct rondo_carrier **out, char *why, size_t why_bytes) {
+static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carrier **out,
+                    char *why, size_t why_bytes) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  (void)process;
   pthread_once(&once, load_library);
   if (library.status != RONDO_SUCCESS) {
     (void)snprintf(why, why_bytes, "%s", library.why);
@@ -536,8 +549,9 @@ static int ucx_open(uint32_t process, const struct rondo_carrier_events *events,
   struct rondo_carrier *c = calloc(1, sizeof *c);
   if (!c)
     return RONDO_ERR_NO_MEMORY;
-  c->events = events;
-  c->arg = arg;
+  c->events = config->events;
+  c->arg = config->arg;
+  c->ways = config->ways;
   c->worker_fd = -1;
   c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ucs_status_t status = c->wake_fd >= 0 ? open_worker(c) : UCS_ERR_IO_ERROR;

@@ -3,9 +3,9 @@
 
 #include "runtime/transport/ucx/ucx.h"
 
-static int open_none(uint32_t process, const struct rondo_carrier_events *events, void *arg,
-                     struct rondo_carrier **out, char *why, size_t why_bytes) {
-  (void)process, (void)events, (void)arg, (void)out;
+static int open_none(const struct rondo_carrier_config *config, struct rondo_carrier **out,
+                     char *why, size_t why_bytes) {
+  (void)config, (void)out;
   (void)snprintf(why, why_bytes, "this library was built without UCX");
   return RONDO_ERR_UNSUPPORTED;
 }

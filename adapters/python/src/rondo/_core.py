@@ -299,6 +299,7 @@ class Context:
         interfaces: str = "",
         threads: int = 0,
         multiprocessors: int = 0,
+        endpoints: int = 0,
         report_on_timeout: bool = True,
     ) -> None:
         if id is not None and len(id) != _native.UNIQUE_ID_BYTES:
@@ -319,6 +320,7 @@ class Context:
         config.address_family, config.interfaces = address_family, interfaces.encode()
         config.transport = transport
         config.threads, config.multiprocessors = threads, multiprocessors
+        config.endpoints = endpoints
         config.report_on_timeout = 0  # waits are cut into slices; Run.wait reports itself
         self.report_on_timeout = report_on_timeout
         self._join(config)

@@ -14,7 +14,7 @@ from typing import Any, List, Tuple
 
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
-CONFIG_VERSION = 3
+CONFIG_VERSION = 4
 DESC_VERSION = 1
 COMM_CONFIG_VERSION = 1
 REASON_BYTES = 512
@@ -71,6 +71,7 @@ class Config(ctypes.Structure):
         ("interfaces", c_char * 64),
         ("threads", c_uint32),
         ("multiprocessors", c_uint32),
+        ("endpoints", c_uint32),
     ]
 
 

@@ -1,0 +1,241 @@
+// The connections over which UCX reaches other processes: how many there are, what the loss of one does, and
+// what a stranger can do at the ports where they are made.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/family.h"
+#include "tests/support/job.h"
+#include "tests/support/named.h"
+
+#define DESCRIPTORS 1024
+#define COUNT 300000u // elements: large slots, and several
+#define WAYS 3u
+#define NOISE_BYTES 4096u
+
+// -------------------------------------------------------------------- sockets ---
+
+// 1 for a socket of IP that listens, or, if not `listens`, one that is connected.
+static int is_socket(int fd, int listens) {
+  struct sockaddr_storage at = {0};
+  socklen_t bytes = sizeof at;
+  int is_listener = 0;
+  socklen_t size = sizeof is_listener;
+  if (getsockname(fd, (struct sockaddr *)&at, &bytes) ||
+      (at.ss_family != AF_INET && at.ss_family != AF_INET6) ||
+      getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listener, &size))
+    return 0;
+  bytes = sizeof at;
+  return listens ? is_listener : getpeername(fd, (struct sockaddr *)&at, &bytes) == 0;
+}
+
+// Marks the sockets of this process; returns how many there are.
+static uint32_t find_sockets(uint8_t found[DESCRIPTORS], int listens) {
+  uint32_t count = 0;
+  for (int fd = 0; fd < DESCRIPTORS; fd++)
+    count += found[fd] = (uint8_t)is_socket(fd, listens);
+  return count;
+}
+
+// --------------------------------------------------------------------- a job ---
+
+struct player {
+  struct rondo_context ctx;
+  struct rondo_collective coll;
+  int32_t *send, *recv;
+};
+
+static struct player player_enter(struct rondo_family *f, uint32_t rank) {
+  struct player p = {.ctx = rondo_family_open(f, 0, rank, f->ranks)};
+  struct rondo_collective_desc d = rondo_all_reduce(1, COUNT, RONDO_INT32, RONDO_SUM);
+  p.send = malloc(COUNT * sizeof *p.send);
+  p.recv = malloc(COUNT * sizeof *p.recv);
+  RONDO_MEMBER_TRUE(p.send && p.recv);
+  RONDO_MEMBER_STATUS(rondo_register(p.ctx, &d, &p.coll), RONDO_SUCCESS);
+  return p;
+}
+
+// A run; what succeeds is exact.
+static int play(struct player *p, const struct rondo_family *f, int32_t seed) {
+  for (uint32_t i = 0; i < COUNT; i++)
+    p->send[i] = seed + (int32_t)i;
+  RONDO_MEMBER_STATUS(rondo_run(p->ctx, p->coll, p->send, p->recv, NULL, NULL), RONDO_SUCCESS);
+  int status = rondo_wait(p->ctx, p->coll, RONDO_LAST_RUN, RONDO_TEST_LONG_NS);
+  for (uint32_t i = 0; i < COUNT && status == RONDO_SUCCESS; i++)
+    RONDO_MEMBER_TRUE(p->recv[i] == (int32_t)f->ranks * (seed + (int32_t)i));
+  return status;
+}
+
+static void player_leave(struct player *p) {
+  rondo_family_close(p->ctx);
+  free(p->send);
+  free(p->recv);
+}
+
+static struct rondo_family *far_family(uint32_t endpoints) {
+  struct rondo_family *f = rondo_family_create(2, 2);
+  f->cfg.transport = RONDO_TRANSPORT_UCX;
+  f->cfg.endpoints = endpoints;
+  return f;
+}
+
+// ------------------------------------------------------------------ endpoints ---
+
+// Sockets that this process has connected, or others to it, since `before`.
+static uint32_t find_new(uint8_t fresh[DESCRIPTORS], const uint8_t before[DESCRIPTORS]) {
+  uint32_t count = find_sockets(fresh, 0);
+  for (int fd = 0; fd < DESCRIPTORS; fd++) {
+    count -= fresh[fd] && before[fd];
+    fresh[fd] = fresh[fd] && !before[fd];
+  }
+  return count;
+}
+
+static void meet(struct rondo_family *f, uint32_t *word) {
+  rondo_family_add(word);
+  rondo_family_await(word, f->ranks);
+}
+
+// What this process has connected already; nobody connects more until all have looked.
+static void look_before(struct rondo_family *f, uint8_t before[DESCRIPTORS]) {
+  (void)find_sockets(before, 0);
+  meet(f, &f->words[2]);
+}
+
+static void counting_member(struct rondo_family *f, uint32_t rank) {
+  uint8_t before[DESCRIPTORS], fresh[DESCRIPTORS];
+  struct player p = player_enter(f, rank);
+  look_before(f, before);
+  for (int32_t i = 0; i < 5; i++)
+    RONDO_MEMBER_STATUS(play(&p, f, i), RONDO_SUCCESS);
+  f->words[rank] = find_new(fresh, before);
+  meet(f, &f->words[3]); // who leaves hangs up
+  player_leave(&p);
+}
+
+// UCX needs some more of its own for each.
+static void a_process_makes_a_connection_for_each_endpoint(void **state) {
+  uint32_t counts[2];
+  (void)state;
+  for (uint32_t i = 0; i < 2; i++) {
+    struct rondo_family *f = far_family(i ? WAYS : 1);
+    rondo_family_run(f, counting_member, NULL);
+    counts[i] = f->words[0];
+    rondo_family_destroy(f);
+  }
+  assert_true(counts[1] > counts[0]);
+  assert_true(counts[1] >= 2 * WAYS);
+}
+
+// One of several is enough: what was on its way there is lost.
+static void losing_member(struct rondo_family *f, uint32_t rank) {
+  uint8_t before[DESCRIPTORS], fresh[DESCRIPTORS];
+  struct player p = player_enter(f, rank);
+  look_before(f, before);
+  for (int32_t i = 0; i < 3; i++)
+    RONDO_MEMBER_STATUS(play(&p, f, i), RONDO_SUCCESS);
+  meet(f, &f->words[0]);
+  if (rank == 1) {
+    RONDO_MEMBER_TRUE(find_new(fresh, before) > 0);
+    uint32_t skipped = (uint32_t)f->seed;
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+      if (fresh[fd] && !skipped--)
+        (void)shutdown(fd, SHUT_RDWR);
+  }
+  int status = RONDO_SUCCESS;
+  for (int32_t i = 0; status == RONDO_SUCCESS; i++)
+    status = play(&p, f, i);
+  RONDO_MEMBER_STATUS(status, RONDO_ERR_PEER);
+  player_leave(&p);
+}
+
+static void one_connection_that_is_lost_ends_the_runs(void **state) {
+  (void)state;
+  for (uint64_t which = 0; which < 4; which++) {
+    struct rondo_family *f = far_family(WAYS);
+    f->seed = which;
+    f->cfg.peer_timeout_ns =
+        UINT64_C(1000000000); // so that the mesh is given half a second to say why
+    rondo_family_run(f, losing_member, NULL);
+    rondo_family_destroy(f);
+  }
+}
+
+// ------------------------------------------------------------------ strangers ---
+
+static int connect_to_own(int listener) {
+  struct sockaddr_storage at = {0};
+  socklen_t bytes = sizeof at;
+  if (getsockname(listener, (struct sockaddr *)&at, &bytes))
+    return -1;
+  if (at.ss_family == AF_INET && ((struct sockaddr_in *)&at)->sin_addr.s_addr == INADDR_ANY)
+    ((struct sockaddr_in *)&at)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (at.ss_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)&at)->sin6_addr))
+    ((struct sockaddr_in6 *)&at)->sin6_addr = in6addr_loopback;
+  int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd >= 0 && connect(fd, (struct sockaddr *)&at, bytes) == 0)
+    return fd;
+  if (fd >= 0)
+    close(fd);
+  return -1;
+}
+
+// Says something at a port, of `bytes`, and hangs up or stays.
+static int disturb(int listener, uint64_t *random, uint32_t bytes) {
+  uint8_t noise[NOISE_BYTES];
+  int fd = connect_to_own(listener);
+  for (uint32_t i = 0; i < bytes; i++)
+    noise[i] = (uint8_t)rondo_test_random(random);
+  if (fd >= 0 && bytes)
+    (void)!send(fd, noise, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (fd < 0 || bytes % 2)
+    return fd;
+  close(fd);
+  return -1;
+}
+
+#define STRANGERS 64u // that stay
+
+static void disturbed_member(struct rondo_family *f, uint32_t rank) {
+  static const uint32_t sizes[] = {0, 1, 7, 8, 9, 64, 301, NOISE_BYTES};
+  uint8_t listeners[DESCRIPTORS];
+  int staying[STRANGERS];
+  uint32_t count = 0;
+  uint64_t random = f->seed + rank;
+  struct player p = player_enter(f, rank);
+  RONDO_MEMBER_STATUS(play(&p, f, 0), RONDO_SUCCESS);
+  RONDO_MEMBER_TRUE(find_sockets(listeners, 1) > 0);
+  for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (int fd = 0; fd < DESCRIPTORS && count < STRANGERS; fd++) {
+      staying[count] = listeners[fd] ? disturb(fd, &random, sizes[i]) : -1;
+      count += staying[count] >= 0;
+    }
+    RONDO_MEMBER_STATUS(play(&p, f, (int32_t)i), RONDO_SUCCESS);
+  }
+  while (count)
+    close(staying[--count]);
+  RONDO_MEMBER_STATUS(play(&p, f, -1), RONDO_SUCCESS);
+  player_leave(&p);
+}
+
+static void strangers_at_its_ports_disturb_nobody(void **state) {
+  (void)state;
+  struct rondo_family *f = far_family(1);
+  f->seed = 1;
+  rondo_family_run(f, disturbed_member, NULL);
+  rondo_family_destroy(f);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("lines", a_process_makes_a_connection_for_each_endpoint),
+      RONDO_NAMED_TEST("lines", one_connection_that_is_lost_ends_the_runs),
+      RONDO_NAMED_TEST("lines", strangers_at_its_ports_disturb_nobody),
+  };
+  cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+  return cmocka_run_group_tests_name("lines", tests, NULL, NULL);
+}
