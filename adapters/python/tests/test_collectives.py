@@ -496,10 +496,20 @@ def test_uneven_parts_are_registered_by_a_call_of_their_own(alone: rondo.Context
         alone.all_to_all_v(1, DType.INT32, [1, 1], [1])
 
 
+def measured_tuning() -> rondo.Tuning:
+    """On a machine with much else to do, a short time may pass without a hand-over."""
+    for seconds in (0.1, 1.0):
+        try:
+            return rondo.Tuning.profile(seconds)
+        except rondo.SystemRefusedError:
+            pass
+    return rondo.Tuning.profile(LONG_S / 4)
+
+
 def test_tunings_are_read_as_they_are_printed(alone: rondo.Context) -> None:
     tuning = rondo.Tuning(front_budget_ns=30000, quit_period_ns=100000)
     assert rondo.Tuning.parse(str(tuning)) == tuning
-    assert rondo.Tuning.profile(0.1).front_budget_ns > 0
+    assert measured_tuning().front_budget_ns > 0
     with pytest.raises(rondo.InvalidError):
         rondo.Tuning.parse("nonsense=1")
     rondo.Context(tuning=tuning).close()
