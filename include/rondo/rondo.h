@@ -132,9 +132,9 @@ struct rondo_config {
                             // gives signs
   uint64_t join_timeout_ns; // in which all ranks must have come; 0: 300 s
   int address_family;       // 4 or 6: only IPv4 or only IPv6; 0: both
-  int transport;            // between processes: RONDO_TRANSPORT_SHARED_MEMORY or
-                            // RONDO_TRANSPORT_UCX alone; 0: shared memory where there is any, else
-                            // UCX. The same on all ranks
+  int transport;            // between processes: RONDO_TRANSPORT_SHARED_MEMORY or _UCX alone;
+                            // 0: shared memory where there is any, else UCX; RONDO_TRANSPORT_NCCL:
+                            // as 0, and GPUs by windows of NCCL. The same on all ranks
   char interfaces[64];      // network interfaces to use: beginnings of names, separated by commas;
                             // "=" before them: whole names; "^": all but these. Empty: all but
                             // loopback and the bridges of containers, or else loopback
@@ -443,7 +443,8 @@ enum rondo_transport {
   RONDO_TRANSPORT_NONE = 0,          // not at all: it is lost, or nothing leads there
   RONDO_TRANSPORT_LOCAL = 1,         // in the memory of this process
   RONDO_TRANSPORT_SHARED_MEMORY = 2, // in memory that two processes of one machine share
-  RONDO_TRANSPORT_UCX = 3            // in messages of UCX
+  RONDO_TRANSPORT_UCX = 3,           // in messages of UCX
+  RONDO_TRANSPORT_NCCL = 4           // in windows of NCCL: memory of GPUs that it maps into all
 };
 
 // Writes to `transport` (enum rondo_transport) how this context's rank reaches `rank`, and to `why`, of

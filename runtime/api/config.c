@@ -32,6 +32,8 @@ static const char *const known_variables[] = {
     "RONDO_LOG_FILE",
     "RONDO_MULTIPROCESSORS",
     "RONDO_NCCL_BACKEND", // the adapter's own
+    "RONDO_NCCL_TIMEOUT_NS",
+    "RONDO_NCCL_WINDOW_BYTES",
     "RONDO_ORDER",
     "RONDO_PEER_TIMEOUT_NS",
     "RONDO_RANK",
@@ -125,10 +127,10 @@ static int check_config(const struct rondo_config *c) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: address_family %d is not 0, 4 or 6",
                             c->address_family);
   if (c->transport != 0 && c->transport != RONDO_TRANSPORT_SHARED_MEMORY &&
-      c->transport != RONDO_TRANSPORT_UCX)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "init: transport %d is not 0, shared memory (%d) or UCX (%d)",
-                            c->transport, RONDO_TRANSPORT_SHARED_MEMORY, RONDO_TRANSPORT_UCX);
+      c->transport != RONDO_TRANSPORT_UCX && c->transport != RONDO_TRANSPORT_NCCL)
+    return RONDO_LOG_REFUSE(
+        RONDO_ERR_INVALID, "init: transport %d is not 0, shared memory (%d), UCX (%d) or NCCL (%d)",
+        c->transport, RONDO_TRANSPORT_SHARED_MEMORY, RONDO_TRANSPORT_UCX, RONDO_TRANSPORT_NCCL);
   if (c->endpoints > RONDO_MAX_ENDPOINTS)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: %u endpoints (at most %u)", c->endpoints,
                             RONDO_MAX_ENDPOINTS);
@@ -143,12 +145,12 @@ static int check_config(const struct rondo_config *c) {
 
 static void network_from_environment(struct rondo_config *c) {
   static const char *const families[] = {"any", "", "", "", "4", "", "6"};
-  static const char *const transports[] = {"auto", "", "shared_memory", "ucx"};
+  static const char *const transports[] = {"auto", "", "shared_memory", "ucx", "nccl"};
   const char *names = getenv("RONDO_SOCKET_IFNAME");
   number_from("RONDO_JOIN_TIMEOUT_NS", UINT64_MAX, &c->join_timeout_ns);
   number_from("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
   word_from("RONDO_ADDRESS_FAMILY", families, 7, &c->address_family);
-  word_from("RONDO_TRANSPORT", transports, 4, &c->transport);
+  word_from("RONDO_TRANSPORT", transports, 5, &c->transport);
   number32_from("RONDO_ENDPOINTS", RONDO_MAX_ENDPOINTS, &c->endpoints);
   if (c->interfaces[0] || !names)
     return;

@@ -20,12 +20,21 @@ static struct rondo_arena *arena_of(const struct rondo_rank *rank) {
   return rank->device->driver->is_direct ? rank->world->arena : NULL;
 }
 
+// Where peers can read what comes of it; null: nowhere.
+static struct rondo_range *window_of(const struct rondo_rank *rank) {
+  int is_refused = (int)rondo_load_relaxed_u32(&rank->world->is_window_refused);
+  return is_refused || rank->device != rank->world->device ? NULL : rank->world->window;
+}
+
 static void *take(struct rondo_rank *rank, size_t bytes) {
   char why[RONDO_WHY_BYTES];
   struct rondo_range *range = rank->world->range;
   if (arena_of(rank))
     return rondo_arena_alloc(arena_of(rank), bytes);
-  void *memory = range ? rondo_range_alloc(range, rank->device, bytes, why) : NULL;
+  struct rondo_range *window = window_of(rank);
+  void *memory = window ? rondo_range_alloc(window, rank->device, bytes, why) : NULL;
+  if (!memory && range)
+    memory = rondo_range_alloc(range, rank->device, bytes, why);
   if (memory)
     return memory;
   // Not for peers, then.
@@ -35,9 +44,11 @@ static void *take(struct rondo_rank *rank, size_t bytes) {
 static void release(struct rondo_rank *rank, struct allocation *a) {
   void *memory = (void *)a->memory;
   struct rondo_range *range = rank->world->range;
+  struct rondo_range *window = rank->world->window;
   if (arena_of(rank))
     (void)rondo_arena_free(arena_of(rank), memory);
-  else if (!range || !rondo_range_free(range, memory))
+  else if ((!window || !rondo_range_free(window, memory)) &&
+           (!range || !rondo_range_free(range, memory)))
     rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, memory);
   free(a);
 }

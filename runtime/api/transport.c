@@ -37,8 +37,8 @@ int rondo_backend_describe(int backend, FILE *out) {
 }
 
 const char *rondo_transport_name(int transport) {
-  static const char *const names[] = {"none", "local", "shared memory", "ucx"};
-  return transport >= 0 && transport <= RONDO_TRANSPORT_UCX ? names[transport] : "unknown";
+  static const char *const names[] = {"none", "local", "shared memory", "ucx", "nccl"};
+  return transport >= 0 && transport <= RONDO_TRANSPORT_NCCL ? names[transport] : "unknown";
 }
 
 int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, char *why,

@@ -86,13 +86,12 @@ static void settle_in(struct visit *v, struct rondo_meeting *m) {
   }
 }
 
-// Goes on with what had to wait for a process.
 static void resume_in(struct visit *v, struct rondo_meeting *m) {
   settle_in(v, m);
   rondo_match_rebind(v->world, m);
 }
 
-static void resume(struct rondo_world *world) {
+void rondo_peers_resume(struct rondo_world *world) {
   struct visit v = {.world = world, .call = resume_in};
   if (world->device->driver->sharing)
     visit_meetings(&v);
@@ -118,6 +117,7 @@ static void lose_process(struct rondo_world *world, uint32_t process) {
   struct rondo_peer *peer = &world->peers[process];
   peer->is_lost = 1;
   rondo_far_lose(world, process);
+  rondo_window_lose(world, process);
   if (!peer->links)
     rondo_near_unmap(peer);
 }
@@ -137,7 +137,7 @@ void rondo_peers_give_up(struct rondo_world *world, uint32_t process) {
     if (rondo_peers_where(world, r) == process)
       lose_rank(world, r, 0);
   lose_process(world, process);
-  resume(world);
+  rondo_peers_resume(world);
 }
 
 static void give_up_doomed(void *arg) {
@@ -172,7 +172,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
       lose_process(world, process);
   }
   count_competitors(world);
-  resume(world);
+  rondo_peers_resume(world);
   pthread_mutex_unlock(&world->lock);
 }
 
@@ -192,6 +192,7 @@ static void on_hello(struct rondo_world *world, struct rondo_mesh_message *messa
     peer->hello = hello;
     rondo_pins_init(&peer->pins, world->device, peer->map, peer->bytes);
     rondo_near_meet(world, message->from);
+    rondo_window_meet(world, message->from);
     return;
   }
   rondo_log(RONDO_LOG_ERROR, "the memory of process %u cannot be mapped: %s", message->from,
@@ -316,10 +317,12 @@ static int take(struct rondo_world *world, struct rondo_mesh_message *message) {
     return 1;
   case RONDO_NOTICE_PART:
     return rondo_near_part(world, message);
+  case RONDO_NOTICE_WINDOW:
+    return rondo_window_receive(world, message);
   case RONDO_NOTICE_MAPPED:
     if (!rondo_near_answer(world, message))
       return 0;
-    resume(world);
+    rondo_peers_resume(world);
     return 1;
   case RONDO_NOTICE_PROXY:
     return rondo_far_meet(world, message);
@@ -371,6 +374,7 @@ static void on_roster(void *arg) {
       if (p != world->self)
         world->peers[p].reach = (uint8_t)rondo_far_reach(world, p);
     greet_near(world);
+    rondo_window_begin(world);
   }
   count_competitors(world);
   rondo_peers_tell_early(world);

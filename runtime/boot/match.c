@@ -84,7 +84,7 @@ static enum binding lend(const struct rondo_world *world, const struct rondo_com
                          const struct rondo_link *link) {
   uint64_t ends[2];
   enum binding done = BOUND;
-  rondo_near_lent(world, link->process, &ends[0], &ends[1]);
+  rondo_near_lent(world, link->process, link->at.kind, &ends[0], &ends[1]);
   static_assert(offsetof(struct rondo_connector, reference_end) ==
                     offsetof(struct rondo_connector, reference_begin) + sizeof ends[0],
                 "written at once");
@@ -117,7 +117,7 @@ static enum binding take_offer(struct rondo_world *world, const struct rondo_com
       rondo_near_find(world, link->process, offer, offer->stride_bytes * comm->shape.blocks);
   link->stride_bytes = offer->stride_bytes;
   link->at.device = comm->devices[link->from];
-  link->at.kind = offer->in_range ? RONDO_PLACE_RANGE : RONDO_PLACE_LENT;
+  link->at.kind = rondo_near_kind(offer);
   return link->first ? lend(world, comm, link) : UNSOUND;
 }
 
@@ -129,7 +129,7 @@ static enum binding set_bias(const struct rondo_world *world, const struct rondo
     return BOUND; // the proxy writes to them, or has done so: messages may overtake notices
   if (!peer->map)
     return UNSOUND;
-  const uint64_t bias = rondo_near_bias(world, link->process);
+  const uint64_t bias = rondo_near_bias(world, link->process, link->at.kind);
   const uint32_t is_mapped = 1;
   for (uint32_t b = 0; b < comm->shape.blocks; b++) {
     struct rondo_connector *c = rondo_link_connector(link, b);

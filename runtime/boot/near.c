@@ -37,6 +37,8 @@ void rondo_near_open(struct rondo_world *world) {
                   rondo_arena_bytes(world->arena));
   if (world->transport == RONDO_TRANSPORT_UCX)
     return;
+  if (world->transport == RONDO_TRANSPORT_NCCL && world->device->driver->setup)
+    rondo_window_open(world);
   int status = rondo_range_create(world->device, 0, &range, world->no_range);
   if (status == RONDO_SUCCESS)
     status = add_part(range, world->device, world->no_range);
@@ -64,6 +66,7 @@ static int is_offered(const struct rondo_world *world) {
 
 void rondo_near_describe(const struct rondo_world *world, struct rondo_notice_hello *hello) {
   struct rondo_range_part part;
+  hello->asks_window = world->team != NULL;
   if (!is_offered(world))
     return;
   hello->range_base = rondo_range_base(world->range);
@@ -95,14 +98,17 @@ int rondo_near_is_settled(const struct rondo_world *world, uint32_t process) {
   struct rondo_peer *peer = &world->peers[process];
   if (!world->device->driver->sharing || peer->reach != RONDO_TRANSPORT_SHARED_MEMORY)
     return 1;
-  if (peer->is_greeted && !is_asked(peer))
+  if (peer->is_greeted && !is_asked(peer) && rondo_window_is_settled(world, process))
     peer->is_settled = 1;
   return peer->is_settled;
 }
 
 int rondo_near_maps(const struct rondo_world *world, uint32_t process) {
   const struct rondo_peer *peer = &world->peers[process];
-  return is_offered(world) && !peer->refuses_range && peer->mapped > 0;
+  unsigned maps = is_offered(world) && !peer->refuses_range && peer->mapped ? RONDO_MAPS_RANGE : 0;
+  if (rondo_window_leads(world, process))
+    maps |= RONDO_MAPS_WINDOW;
+  return (int)maps;
 }
 
 // ------------------------------------------------------------------ their own --
@@ -172,13 +178,43 @@ int rondo_near_answer(struct rondo_world *world, const struct rondo_mesh_message
 
 // --------------------------------------------------------------- connectors ----
 
+uint32_t rondo_near_place(int kind) {
+  if (kind == RONDO_PLACE_WINDOW)
+    return RONDO_OFFER_WINDOW;
+  return kind == RONDO_PLACE_RANGE ? RONDO_OFFER_RANGE : RONDO_OFFER_ARENA;
+}
+
+int rondo_near_kind(const struct rondo_offer *offer) {
+  if (offer->place == RONDO_OFFER_WINDOW)
+    return RONDO_PLACE_WINDOW;
+  return offer->place == RONDO_OFFER_RANGE ? RONDO_PLACE_RANGE : RONDO_PLACE_LENT;
+}
+
+uint64_t rondo_near_base(const struct rondo_world *world, int kind) {
+  if (kind == RONDO_PLACE_WINDOW)
+    return rondo_range_base(world->window);
+  if (kind == RONDO_PLACE_RANGE)
+    return rondo_range_base(world->range);
+  return (uint64_t)(uintptr_t)rondo_arena_base(world->arena);
+}
+
+static void *find_in_window(const struct rondo_world *world, uint32_t process,
+                            const struct rondo_offer *offer, uint64_t bytes) {
+  uint64_t whole = rondo_window_leads(world, process) ? rondo_range_bytes(world->window) : 0;
+  if (offer->at >= whole || bytes > whole - offer->at)
+    return NULL;
+  return (void *)(uintptr_t)(rondo_window_view(world, process) + offer->at);
+}
+
 // Where the offered connectors are here; null if there is no such place.
 void *rondo_near_find(struct rondo_world *world, uint32_t process, const struct rondo_offer *offer,
                       uint64_t bytes) {
   struct rondo_peer *peer = &world->peers[process];
-  int in_range = offer->in_range != 0;
+  int in_range = offer->place == RONDO_OFFER_RANGE;
   uint64_t whole = in_range ? peer->view_bytes : peer->bytes;
   char why[RONDO_WHY_BYTES];
+  if (offer->place == RONDO_OFFER_WINDOW)
+    return find_in_window(world, process, offer, bytes);
   if (offer->at >= whole || bytes > whole - offer->at)
     return NULL;
   if (in_range)
@@ -192,20 +228,25 @@ void *rondo_near_find(struct rondo_world *world, uint32_t process, const struct 
 }
 
 // What of this process's memory the process can read where it is: from here to there.
-void rondo_near_lent(const struct rondo_world *world, uint32_t process, uint64_t *begin,
+void rondo_near_lent(const struct rondo_world *world, uint32_t process, int kind, uint64_t *begin,
                      uint64_t *end) {
   *begin = *end = 0;
-  if (!world->device->driver->sharing) {
+  if (kind == RONDO_PLACE_WINDOW) {
+    *begin = rondo_range_base(world->window);
+    *end = *begin + rondo_range_bytes(world->window);
+  } else if (!world->device->driver->sharing) {
     *begin = (uint64_t)(uintptr_t)rondo_arena_base(world->arena);
     *end = *begin + rondo_arena_bytes(world->arena);
-  } else if (rondo_near_maps(world, process)) {
+  } else if ((unsigned)rondo_near_maps(world, process) & RONDO_MAPS_RANGE) {
     *begin = rondo_range_base(world->range);
     *end = *begin + world->peers[process].mapped;
   }
 }
 
-uint64_t rondo_near_bias(const struct rondo_world *world, uint32_t process) {
+uint64_t rondo_near_bias(const struct rondo_world *world, uint32_t process, int kind) {
   const struct rondo_peer *peer = &world->peers[process];
+  if (kind == RONDO_PLACE_WINDOW)
+    return rondo_window_bias(world, process);
   if (!world->device->driver->sharing)
     return (uint64_t)(uintptr_t)peer->map - peer->base;
   return peer->view ? rondo_range_base(peer->view) - peer->hello.range_base : 0;
@@ -214,6 +255,14 @@ uint64_t rondo_near_bias(const struct rondo_world *world, uint32_t process) {
 int rondo_near_say(const struct rondo_world *world, uint32_t process, char *why, size_t why_bytes) {
   const struct rondo_peer *peer = &world->peers[process];
   const char *reason = peer->no_view;
+  if (rondo_window_leads(world, process)) {
+    (void)snprintf(why, why_bytes, "another process of this machine; in a window of NCCL");
+    return RONDO_TRANSPORT_NCCL;
+  }
+  if (!rondo_window_is_settled(world, process)) {
+    (void)snprintf(why, why_bytes, "whether NCCL makes a window is not known yet");
+    return -1;
+  }
   if (!peer->map || (!reason[0] && peer->view_bytes < peer->hello.parts_bytes)) {
     (void)snprintf(why, why_bytes, "where its memory is is not known yet");
     return -1;
@@ -226,6 +275,10 @@ int rondo_near_say(const struct rondo_world *world, uint32_t process, char *why,
   else
     (void)snprintf(why, why_bytes,
                    "another process of this machine; in memory of its device, which is mapped");
+  const char *no_window = rondo_window_why(world);
+  size_t length = strlen(why);
+  if (no_window[0])
+    (void)snprintf(why + length, why_bytes - length, "; no window of NCCL: %s", no_window);
   return RONDO_TRANSPORT_SHARED_MEMORY;
 }
 

@@ -29,13 +29,15 @@ enum rondo_notice_type {
   RONDO_NOTICE_COMM_LEFT, // a rank has destroyed its end of a communicator (runtime/order/leave.c)
   RONDO_NOTICE_CALLS,     // what a rank here has called (runtime/order/mirror.c)
   RONDO_NOTICE_LOOK,      // how far are your ranks? (runtime/observe/views.c)
-  RONDO_NOTICE_VIEWS      // so far
+  RONDO_NOTICE_VIEWS,     // so far
+  RONDO_NOTICE_WINDOW     // of a window of NCCL (window.c)
 };
 
 // Of the arena, and of the range if there is one, and as far as it has parts.
 struct rondo_notice_hello {
   uint64_t base, bytes;
   uint64_t range_base, range_bytes, parts_bytes;
+  uint64_t asks_window; // 1: it wants one of NCCL
 };
 
 struct rondo_notice_part {
@@ -45,6 +47,14 @@ struct rondo_notice_part {
 struct rondo_notice_mapped {
   uint64_t bytes;
   uint64_t is_refused; // 1: no more than this will be
+};
+
+struct rondo_notice_window {
+  uint32_t word;
+  int32_t status;       // RONDO_SUCCESS, or why not
+  uint64_t base, bytes; // of the sender's
+  uint8_t id[128];
+  char why[256];
 };
 
 // Followed by nranks members (uint32_t, filled up to 8 bytes), by `count_count` counts (uint64_t) of an
@@ -61,11 +71,13 @@ struct rondo_notice_register {
   uint32_t space;       // of the id
 };
 
-// Where in the sender's arena, or range, the connectors are by which position `from` sends to the one that
+enum rondo_offer_place { RONDO_OFFER_ARENA = 0, RONDO_OFFER_RANGE = 1, RONDO_OFFER_WINDOW = 2 };
+
+// Where in the sender's arena, range or window the connectors are by which position `from` sends to the one that
 // registers.
 struct rondo_offer {
   uint32_t from;
-  uint32_t in_range;     // 1: in the range
+  uint32_t place;        // enum rondo_offer_place
   uint64_t at;           // of the first block's; where no memory is shared the number of the link
   uint64_t stride_bytes; // from one block's to the next; 0: no memory is shared
 };

@@ -212,12 +212,10 @@ static uint32_t collect_offers(const struct rondo_world *world, const struct ron
       offers[count++] = far;
       continue;
     }
-    int in_range = link->at.kind == RONDO_PLACE_RANGE;
-    uint64_t base = in_range ? rondo_range_base(world->range)
-                             : (uint64_t)(uintptr_t)rondo_arena_base(world->arena);
     struct rondo_offer offer = {.from = link->from,
-                                .in_range = (uint32_t)in_range,
-                                .at = (uint64_t)(uintptr_t)link->first - base,
+                                .place = rondo_near_place(link->at.kind),
+                                .at = (uint64_t)(uintptr_t)link->first -
+                                      rondo_near_base(world, link->at.kind),
                                 .stride_bytes = link->stride_bytes};
     offers[count++] = offer;
     link->is_owed = 1;

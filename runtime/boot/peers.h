@@ -98,7 +98,7 @@ int rondo_near_next_part(const struct rondo_world *world, uint32_t process,
                          struct rondo_range_part *part);
 // 1 if it is known where connectors to be used by that process shall lie.
 int rondo_near_is_settled(const struct rondo_world *world, uint32_t process);
-// 1 if they shall lie in the range.
+// Where they may lie: RONDO_MAPS_RANGE, RONDO_MAPS_WINDOW, both, or neither.
 int rondo_near_maps(const struct rondo_world *world, uint32_t process);
 // 1 unless the process has been told of parts that it has not answered for.
 int rondo_near_is_bindable(const struct rondo_world *world, uint32_t process);
@@ -110,15 +110,47 @@ int rondo_near_answer(struct rondo_world *world, const struct rondo_mesh_message
 // Where connectors of `bytes` that it offers are here. Null: nowhere.
 void *rondo_near_find(struct rondo_world *world, uint32_t process, const struct rondo_offer *offer,
                       uint64_t bytes);
-// The addresses here between which it can read what is referred to.
-void rondo_near_lent(const struct rondo_world *world, uint32_t process, uint64_t *begin,
+// The addresses here between which it can read what is referred to by connectors in that kind of place.
+void rondo_near_lent(const struct rondo_world *world, uint32_t process, int kind, uint64_t *begin,
                      uint64_t *end);
-// From its addresses to ours.
-uint64_t rondo_near_bias(const struct rondo_world *world, uint32_t process);
+// From its addresses to ours, likewise.
+uint64_t rondo_near_bias(const struct rondo_world *world, uint32_t process, int kind);
+// What an offer says of connectors of ours there, and from where on it counts; and the kind of place of theirs.
+uint32_t rondo_near_place(int kind);
+uint64_t rondo_near_base(const struct rondo_world *world, int kind);
+int rondo_near_kind(const struct rondo_offer *offer);
 // As rondo_peers_transport, of a process with which devices share memory.
 int rondo_near_say(const struct rondo_world *world, uint32_t process, char *why, size_t why_bytes);
 // Lets go of its memory.
 void rondo_near_unmap(struct rondo_peer *peer);
+
+// ----------------------------------------------------------------- window.c ---
+
+// Gets the memory of a window of NCCL, before there is a mesh.
+void rondo_window_open(struct rondo_world *world);
+// It is known who is there.
+void rondo_window_begin(struct rondo_world *world);
+// After the daemons, and all that lies in it.
+void rondo_window_close(struct rondo_world *world);
+// A process has said first of all whether it wants one.
+void rondo_window_meet(struct rondo_world *world, uint32_t process);
+// A word on it has come. Returns 1, or 0 if no member sends such a thing.
+int rondo_window_receive(struct rondo_world *world, const struct rondo_mesh_message *message);
+// A process is lost.
+void rondo_window_lose(struct rondo_world *world, uint32_t process);
+// 1 if it is known whether this process and that one use one; and if they do.
+int rondo_window_is_settled(const struct rondo_world *world, uint32_t process);
+int rondo_window_leads(const struct rondo_world *world, uint32_t process);
+// Then: where its memory is here, and from its addresses to ours.
+uint64_t rondo_window_view(const struct rondo_world *world, uint32_t process);
+uint64_t rondo_window_bias(const struct rondo_world *world, uint32_t process);
+// Why there is none; "": there is one, or it is not known yet, or nobody asks.
+const char *rondo_window_why(const struct rondo_world *world);
+
+// ----------------------------------------------------------------- events.c ---
+
+// Goes on with what had to wait for a process.
+void rondo_peers_resume(struct rondo_world *world);
 
 // -------------------------------------------------------------------- far.c ---
 

@@ -33,6 +33,7 @@ static void world_free(struct rondo_world *w) {
   rondo_journals_free(w);
   rondo_departures_free(w);
   rondo_pool_fini(&w->pool);
+  rondo_window_close(w);
   rondo_range_destroy(w->range);
   rondo_pins_fini(&w->pins);
   rondo_arena_destroy(w->arena);
@@ -77,6 +78,7 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   w->pool.lent = w->arena;
   w->pool.pins = &w->pins;
   w->pool.range = w->range;
+  w->pool.window = w->window;
   if (status != RONDO_SUCCESS) {
     world_free(w);
     return status;

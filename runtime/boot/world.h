@@ -31,6 +31,7 @@ struct rondo_peer;
 struct rondo_early;
 struct rondo_offer;
 struct rondo_comm_end;
+struct rondo_team;
 
 enum rondo_roster { RONDO_ROSTER_AWAITED = 0, RONDO_ROSTER_KNOWN, RONDO_ROSTER_FAILED };
 
@@ -60,6 +61,9 @@ struct rondo_world {
   struct rondo_range *range;      // null: there is none
   int is_range_ours;              // others do not get it: a device came that cannot use it
   char no_range[RONDO_WHY_BYTES]; // for which reason there is none
+  struct rondo_team *team;        // of windows of NCCL (window.c); null: nobody asks for them
+  struct rondo_range *window;     // our memory in one; null: there is none
+  uint32_t is_window_refused;     // 1: nobody else can use that
   int transport;                  // enum rondo_transport, of the configuration; 0: what there is
   uint32_t endpoints;             // of the configuration
   int is_manual;                  // tests: no threads

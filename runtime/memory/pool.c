@@ -23,11 +23,13 @@ static void *take_lent(struct rondo_pool *pool, uint64_t size) {
   return NULL;
 }
 
-static void *take_from_range(struct rondo_pool *pool, struct rondo_device *device, uint64_t size) {
+// A window does not grow: what it has no room for goes elsewhere.
+static void *take_from_range(struct rondo_range *range, struct rondo_place at, uint64_t size) {
   char why[RONDO_WHY_BYTES];
-  void *memory = rondo_range_alloc(pool->range, device, size, why);
+  void *memory = rondo_range_alloc(range, at.device, size, why);
   if (!memory)
-    rondo_log(RONDO_LOG_WARN, "connectors: %s", why);
+    rondo_log(at.kind == RONDO_PLACE_WINDOW ? RONDO_LOG_INFO : RONDO_LOG_WARN, "connectors: %s",
+              why);
   return memory;
 }
 
@@ -37,18 +39,22 @@ static void *alloc_memory(struct rondo_pool *pool, struct rondo_place at, uint64
   if (at.kind == RONDO_PLACE_LENT)
     return take_lent(pool, size);
   if (at.kind == RONDO_PLACE_RANGE)
-    return take_from_range(pool, at.device, size);
+    return take_from_range(pool->range, at, size);
+  if (at.kind == RONDO_PLACE_WINDOW)
+    return take_from_range(pool->window, at, size);
   return at.device->driver->alloc(at.device, at.kind, size);
 }
 
 static void free_memory(struct rondo_pool *pool, struct rondo_place at, void *memory) {
-  int is_shared = pool->arena || at.kind == RONDO_PLACE_LENT || at.kind == RONDO_PLACE_RANGE;
+  int is_shared = pool->arena || at.kind >= RONDO_PLACE_LENT;
   // In the end a peer that is slower may still look at what has been taken of its data: the arena and the range
   // are given up as wholes, and stay as they are for who maps them.
   if (is_shared && pool->is_ending)
     return;
   if (at.kind == RONDO_PLACE_RANGE && !pool->arena)
     (void)rondo_range_free(pool->range, memory);
+  else if (at.kind == RONDO_PLACE_WINDOW)
+    (void)rondo_range_free(pool->window, memory);
   else if (is_shared)
     (void)rondo_arena_free(pool->arena ? pool->arena : pool->lent, memory);
   else
@@ -158,7 +164,7 @@ void rondo_pool_give(struct rondo_pool *pool, struct rondo_place at, void *memor
 }
 
 int rondo_place_write(struct rondo_place at, void *to, const void *from, uint64_t bytes) {
-  if (at.kind == RONDO_MEMORY_DEVICE || at.kind == RONDO_PLACE_RANGE)
+  if (at.kind == RONDO_MEMORY_DEVICE || at.kind >= RONDO_PLACE_RANGE)
     return at.device->driver->write(at.device, (uint64_t)(uintptr_t)to, from, bytes);
   memcpy(to, from, bytes);
   return RONDO_SUCCESS;

@@ -13,8 +13,9 @@
 
 // Where a piece may be besides enum rondo_memory_kind: what peers of this machine share with devices.
 enum rondo_place_kind {
-  RONDO_PLACE_LENT = 2, // in the arena, page-locked
-  RONDO_PLACE_RANGE = 3 // in the range
+  RONDO_PLACE_LENT = 2,  // in the arena, page-locked
+  RONDO_PLACE_RANGE = 3, // in the range
+  RONDO_PLACE_WINDOW = 4 // in the window of NCCL
 };
 
 // Says of a piece where it is; a piece of device memory cannot say so itself.
@@ -42,6 +43,7 @@ struct rondo_pool {
   struct rondo_arena *lent;    // for RONDO_PLACE_LENT
   struct rondo_pins *pins;     // ... what of it is page-locked
   struct rondo_range *range;   // for RONDO_PLACE_RANGE
+  struct rondo_range *window;  // for RONDO_PLACE_WINDOW
   struct rondo_pool_shelf *shelves;
   struct rondo_pool_piece *spare; // one for each piece that is given out
   uint64_t limit_bytes;

@@ -20,6 +20,7 @@ struct part {
 struct rondo_range {
   pthread_mutex_t lock;
   uint64_t base, bytes, used;
+  int is_adopted;                // the memory is not ours
   struct rondo_device **devices; // that use it; the first reserved it
   uint32_t device_count;
   struct part *parts;
@@ -32,26 +33,57 @@ static const struct rondo_sharing *sharing(const struct rondo_range *r) {
   return r->devices[0]->driver->sharing;
 }
 
-int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo_range **range,
-                       char *why) {
+static struct rondo_range *range_new(struct rondo_device *device, uint64_t bytes) {
   struct rondo_range *r = calloc(1, sizeof *r);
   if (r)
     r->devices = malloc(sizeof(struct rondo_device *));
-  int status = r && r->devices ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
-  if (status == RONDO_SUCCESS) {
-    r->devices[0] = device;
-    r->device_count = 1;
-    r->bytes = bytes;
-    status = sharing(r)->reserve(device, &r->base, &r->bytes, why);
-  } else {
-    snprintf(why, RONDO_WHY_BYTES, "no memory");
+  if (!r || !r->devices) {
+    free(r);
+    return NULL;
   }
+  r->devices[0] = device;
+  r->device_count = 1;
+  r->bytes = bytes;
+  return r;
+}
+
+int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo_range **range,
+                       char *why) {
+  struct rondo_range *r = range_new(device, bytes);
+  if (!r) {
+    snprintf(why, RONDO_WHY_BYTES, "no memory");
+    return RONDO_ERR_NO_MEMORY;
+  }
+  int status = sharing(r)->reserve(device, &r->base, &r->bytes, why);
   if (status != RONDO_SUCCESS) {
-    if (r)
-      free(r->devices);
+    free(r->devices);
     free(r);
     return status;
   }
+  pthread_mutex_init(&r->lock, NULL);
+  *range = r;
+  return RONDO_SUCCESS;
+}
+
+int rondo_range_adopt(struct rondo_device *device, uint64_t base, uint64_t bytes,
+                      struct rondo_range **range) {
+  struct rondo_range *r = range_new(device, bytes);
+  if (r)
+    r->parts = calloc(1, sizeof *r->parts);
+  if (!r || !r->parts || !rondo_extents_add(&r->parts->extents, 0, bytes)) {
+    if (r) {
+      free(r->parts);
+      free(r->devices);
+    }
+    free(r);
+    return RONDO_ERR_NO_MEMORY;
+  }
+  r->base = base;
+  r->used = bytes;
+  r->is_adopted = 1;
+  r->parts->is = (struct rondo_range_part){0, bytes, -1};
+  r->parts->device = device;
+  r->part_count = 1;
   pthread_mutex_init(&r->lock, NULL);
   *range = r;
   return RONDO_SUCCESS;
@@ -62,12 +94,14 @@ void rondo_range_destroy(struct rondo_range *r) {
     return;
   for (uint32_t i = 0; i < r->part_count; i++) {
     struct part *p = &r->parts[i];
-    sharing(r)->unmap(r->devices[0], r->base + p->is.at, p->is.bytes);
+    if (!r->is_adopted)
+      sharing(r)->unmap(r->devices[0], r->base + p->is.at, p->is.bytes);
     rondo_extents_fini(&p->extents);
     if (p->is.fd >= 0)
       close(p->is.fd);
   }
-  sharing(r)->release(r->devices[0], r->base, r->bytes);
+  if (!r->is_adopted)
+    sharing(r)->release(r->devices[0], r->base, r->bytes);
   pthread_mutex_destroy(&r->lock);
   free(r->parts);
   free(r->devices);

@@ -4,6 +4,8 @@
 //   here:  rondo_range_create -> admit ... -> alloc / free ... -> rondo_range_destroy
 //   there: rondo_range_create -> admit ... -> map (each part) ... -> rondo_range_destroy
 //
+// Or a range is made of memory that somebody else has made, and shares in some other way (rondo_range_adopt).
+//
 // As the arena (arena.h) is for the CPU: a stretch of addresses that is reserved at once, so that what lies in it lies
 // at one distance on the other side. It gets memory in parts, each with a descriptor that goes to the others as one is added.
 // Parts are kept until the range ends: giving memory back could wait for all that runs on the device.
@@ -26,6 +28,10 @@ struct rondo_range_part {
 // RONDO_ERR_NO_MEMORY.
 int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo_range **range,
                        char *why);
+// Makes a range of memory of the device that is there and outlives it: nothing is added to that. Returns RONDO_SUCCESS or
+// RONDO_ERR_NO_MEMORY.
+int rondo_range_adopt(struct rondo_device *device, uint64_t base, uint64_t bytes,
+                      struct rondo_range **range);
 // Nothing runs any more that uses it.
 void rondo_range_destroy(struct rondo_range *range);
 

@@ -210,13 +210,19 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
   return status;
 }
 
+static int kind_between_processes(unsigned maps) {
+  if (maps & RONDO_MAPS_WINDOW)
+    return RONDO_PLACE_WINDOW;
+  return maps & RONDO_MAPS_RANGE ? RONDO_PLACE_RANGE : RONDO_PLACE_LENT;
+}
+
 // In which memory the connectors of a link are made.
 static int kind_of(const struct rondo_communicator *comm, const struct rondo_link *link,
                    unsigned reach) {
   if (link->is_far)
     return RONDO_MEMORY_SHARED; // the proxy is a thread of the CPU
   if (link->process != RONDO_HERE && !comm->pool->arena)
-    return comm->maps[link->from] ? RONDO_PLACE_RANGE : RONDO_PLACE_LENT;
+    return kind_between_processes(comm->maps[link->from]);
   return reach & RONDO_REACH_MEMORY ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
 }
 
@@ -231,6 +237,10 @@ static int make_connectors(struct rondo_communicator *comm, struct rondo_link *l
   link->at.device = comm->devices[link->is_outgoing ? link->from : link->to];
   link->at.kind = kind_of(comm, link, reach);
   link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
+  if (!link->first && link->at.kind == RONDO_PLACE_WINDOW) { // that has a fixed size
+    link->at.kind = kind_between_processes(comm->maps[link->from] & ~RONDO_MAPS_WINDOW);
+    link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
+  }
   if (!link->first)
     return RONDO_ERR_NO_MEMORY;
   link->stride_bytes = stride;

@@ -45,6 +45,9 @@ struct rondo_shape_limits {
 #define RONDO_HERE (UINT32_MAX - 1)
 #define RONDO_SOMEWHERE UINT32_MAX // not known yet
 
+#define RONDO_MAPS_RANGE 1u
+#define RONDO_MAPS_WINDOW 2u
+
 struct rondo_proxy_link;
 
 // The connectors from position `from` to position `to`, one a block.
@@ -73,7 +76,7 @@ struct rondo_communicator {
   uint32_t *where;                 // their processes, by position; RONDO_HERE; RONDO_SOMEWHERE
   struct rondo_device **devices;   // ... and devices, as far as they are here and known
   uint8_t *is_far;                 // likewise: 1 if the proxy leads there
-  uint8_t *maps;                   // ... 1 if that process maps the range of this one
+  uint8_t *maps;                   // ... what that process maps of this one: RONDO_MAPS_*
   uint32_t joined;                 // members that have registered, here or elsewhere
   uint32_t present;                // of those here, that have not deregistered
   uint32_t link_count;             // connectors from one position to another, for all blocks

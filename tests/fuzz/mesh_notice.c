@@ -20,7 +20,7 @@
 #define LONG_NS INT64_C(20000000000)
 #define MOST_HAPPENINGS 24u
 #define BYTES 4096u
-#define TYPES (RONDO_NOTICE_VIEWS - RONDO_NOTICE_HELLO + 1u)
+#define TYPES (RONDO_NOTICE_WINDOW - RONDO_NOTICE_HELLO + 1u)
 
 // ------------------------------------------------------------- taking apart ---
 

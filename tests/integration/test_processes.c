@@ -312,7 +312,9 @@ static int expected_transport(const struct rondo_family *f, uint32_t a, uint32_t
   if (forced && strcmp(forced, "ucx") == 0)
     return RONDO_TRANSPORT_UCX;
   if (!f->machines || rondo_family_machine_of(f, x) == rondo_family_machine_of(f, y))
-    return RONDO_TRANSPORT_SHARED_MEMORY;
+    return forced && strcmp(forced, "nccl") == 0 && !getenv("RONDO_TEST_FAKE_NCCL")
+               ? RONDO_TRANSPORT_NCCL
+               : RONDO_TRANSPORT_SHARED_MEMORY;
   return f->cfg.transport == RONDO_TRANSPORT_SHARED_MEMORY ? RONDO_TRANSPORT_NONE
                                                            : RONDO_TRANSPORT_UCX;
 }
@@ -395,6 +397,36 @@ static void who_refuses_memory_of_devices_gets_that_of_the_host(void **state) {
     struct rondo_family *f = rondo_family_create(2, 2);
     f->words[1] = i;
     rondo_family_run(f, refusing_member, NULL);
+    rondo_family_destroy(f);
+  }
+}
+
+// One of two asks for no window of NCCL, which the other hears at once: neither waits for it until the time is up.
+static void unequal_member(struct rondo_family *f, uint32_t rank) {
+  uint32_t other = f->words[1];
+  char why[256] = "";
+  int transport = -1;
+  if (rank == other)
+    unsetenv("RONDO_TRANSPORT");
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 1, 1000)), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_transport(ctx, 1 - rank, &transport, why, sizeof why), RONDO_SUCCESS);
+  RONDO_MEMBER_TRUE(transport == RONDO_TRANSPORT_SHARED_MEMORY);
+  RONDO_MEMBER_TRUE(rank == other || strstr(why, "asks for no window"));
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks); // who has left is reached no more
+  rondo_family_close(ctx);
+}
+
+static void who_asks_for_no_window_leaves_the_other_without(void **state) {
+  const char *forced = getenv("RONDO_TRANSPORT");
+  (void)state;
+  if (!forced || strcmp(forced, "nccl") != 0 || getenv("RONDO_TEST_FAKE_NCCL"))
+    skip();
+  for (uint32_t other = 0; other < 2; other++) {
+    struct rondo_family *f = rondo_family_create(2, 2);
+    f->words[1] = other;
+    rondo_family_run(f, unequal_member, NULL);
     rondo_family_destroy(f);
   }
 }
@@ -728,6 +760,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", opposite_orders_deadlock_without_preemption_alone),
       RONDO_NAMED_TEST("processes", the_transport_is_chosen_for_each_pair),
       RONDO_NAMED_TEST("processes", who_refuses_memory_of_devices_gets_that_of_the_host),
+      RONDO_NAMED_TEST("processes", who_asks_for_no_window_leaves_the_other_without),
       RONDO_NAMED_TEST("processes", a_mismatch_ends_the_runs_of_all),
       RONDO_NAMED_TEST("processes", a_mismatch_of_groups_reaches_those_who_were_not_named),
       RONDO_NAMED_TEST("processes", who_deregisters_ends_the_runs_beyond_its_own),

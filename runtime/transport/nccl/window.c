@@ -69,8 +69,9 @@ static const struct rondo_setup *setup_of(const struct rondo_nccl_window *w) {
 int rondo_nccl_describe(char *line) {
   if (!rondo_nccl_load(line))
     return 0;
-  (void)snprintf(line, RONDO_WHY_BYTES, "version %d.%d.%d can make them; no link uses them yet",
-                 NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+  (void)snprintf(line, RONDO_WHY_BYTES,
+                 "version %d.%d.%d can make them; RONDO_TRANSPORT=nccl asks for one", NCCL_MAJOR,
+                 NCCL_MINOR, NCCL_PATCH);
   return 1;
 }
 

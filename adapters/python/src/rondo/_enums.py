@@ -121,3 +121,4 @@ class Transport(enum.IntEnum):
     LOCAL = 1
     SHARED_MEMORY = 2
     UCX = 3
+    NCCL = 4

@@ -1,0 +1,420 @@
+// The other processes of a job on this machine, where windows of NCCL are asked for: who takes part, and whether all of them
+// use it or none. Part of the world: see peers.h.
+//
+// Each process gets the memory of its window before anything else (open), and says in its hello that it wants one (meet):
+// nobody waits for one that does not. When all are known (begin) the processes of one machine are a team, the first of
+// which leads:
+//
+//   each -> leader  READY    it has its memory, so much; or why not
+//   leader -> each  ENTER    the id: join now
+//   each -> leader  DONE     it has joined, and sees everybody; or why not
+//   leader -> each  VERDICT  use it; or why nobody does
+//   each -> each    ADOPTED  this process uses it, and where it has its memory; or does not, after all
+//
+// The last makes it safe for two of them whatever has become of the leader in the midst of its verdict: what one has not
+// said, no other counts on. A process that is lost before its ADOPTED refuses. Until it is decided, within the limit for
+// getting ready and for joining and a little more, registrations with that process wait, as they do for its range.
+// Nobody waits here: a tick on the control thread looks at the helper of the window and at the clock.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/driver/clock.h"
+#include "runtime/api/rank.h"
+#include "runtime/boot/peers.h"
+#include "runtime/observe/log.h"
+#include "runtime/transport/nccl/window.h"
+
+#define TICK_NS UINT64_C(2000000)
+#define GRACE_NS UINT64_C(5000000000) // from the leader's limit to that of the others
+#define DEFAULT_LIMIT_NS UINT64_C(30000000000)
+#define DEFAULT_BYTES (UINT64_C(256) << 20)
+#define MAX_BYTES (UINT64_C(1) << 36)
+#define LONGEST_LIMIT_NS UINT64_C(600000000000)
+
+enum phase {
+  PHASE_BEFORE = 0,
+  PHASE_GATHERING,
+  PHASE_NAMING,
+  PHASE_JOINING,
+  PHASE_JOINED,
+  PHASE_ADOPTED,
+  PHASE_REFUSED
+};
+enum word { WORD_READY = 1, WORD_ENTER, WORD_DONE, WORD_VERDICT, WORD_ADOPTED };
+
+struct member {
+  uint32_t process;
+  uint8_t is_ready, is_done;
+  uint8_t has_decided, is_in; // ADOPTED has come
+  uint64_t base;              // of its window, where it has it itself
+};
+
+struct rondo_team {
+  struct rondo_nccl_window *window; // null: it could not be had
+  struct rondo_range *range;        // its memory
+  uint64_t limit_ns;
+  enum phase phase;
+  uint64_t deadline_ns;
+  int is_named; // the id has been asked for
+  uint32_t count, self;
+  struct member *members; // in order of their processes; the first leads
+  char why[RONDO_WHY_BYTES];
+};
+
+static int is_leader(const struct rondo_team *t) { return t->self == 0; }
+
+static struct member *member_of(struct rondo_team *t, uint32_t process) {
+  for (uint32_t i = 0; i < t->count; i++)
+    if (t->members[i].process == process)
+      return &t->members[i];
+  return NULL;
+}
+
+// -------------------------------------------------------------------- deciding --
+
+static void send_word(struct rondo_world *world, const struct member *to, enum word word,
+                      int status, const char *why) {
+  const struct rondo_team *t = world->team;
+  struct rondo_notice_window notice = {.word = (uint32_t)word, .status = status};
+  if (word == WORD_ENTER)
+    memcpy(notice.id, rondo_nccl_window_id(t->window), sizeof notice.id);
+  if (t->window) {
+    notice.base = rondo_nccl_window_base(t->window);
+    notice.bytes = rondo_nccl_window_bytes(t->window);
+  }
+  (void)snprintf(notice.why, sizeof notice.why, "%s", why);
+  rondo_peers_send(world, to->process, RONDO_NOTICE_WINDOW, &notice, sizeof notice);
+}
+
+static void send_all(struct rondo_world *world, enum word word, int status, const char *why) {
+  for (uint32_t i = 0; i < world->team->count; i++)
+    if (i != world->team->self)
+      send_word(world, &world->team->members[i], word, status, why);
+}
+
+// Nobody uses the window, as far as this process knows. Its memory stays what it is: somebody may have some of it.
+static void refuse(struct rondo_world *world, const char *why) {
+  struct rondo_team *t = world->team;
+  if (t->phase >= PHASE_ADOPTED)
+    return;
+  if (t->window && t->phase > PHASE_BEFORE)
+    rondo_nccl_window_give_up(t->window);
+  t->phase = PHASE_REFUSED;
+  rondo_store_relaxed_u32(&world->is_window_refused, 1);
+  (void)snprintf(t->why, sizeof t->why, "%s", why);
+  rondo_log(RONDO_LOG_WARN, "no window of NCCL, devices share memory without: %s", why);
+  if (!t->members)
+    return;
+  if (is_leader(t))
+    send_all(world, WORD_VERDICT, RONDO_ERR_UNSUPPORTED, why);
+  send_all(world, WORD_ADOPTED, RONDO_ERR_UNSUPPORTED, why);
+  rondo_peers_resume(world);
+}
+
+static void refuse_for(struct rondo_world *world, uint32_t process, const char *why) {
+  char text[RONDO_WHY_BYTES];
+  (void)snprintf(text, sizeof text, "process %u: %.400s", process, why);
+  refuse(world, text);
+}
+
+static void adopt(struct rondo_world *world) {
+  struct rondo_team *t = world->team;
+  t->phase = PHASE_ADOPTED;
+  rondo_log(RONDO_LOG_INFO, "a window of NCCL leads to %u processes", t->count);
+  if (is_leader(t))
+    send_all(world, WORD_VERDICT, RONDO_SUCCESS, "");
+  send_all(world, WORD_ADOPTED, RONDO_SUCCESS, "");
+  rondo_peers_resume(world);
+}
+
+// This process cannot, or has joined: the leader is told.
+static void report(struct rondo_world *world, enum word word, int status, const char *why) {
+  struct rondo_team *t = world->team;
+  if (!is_leader(t))
+    send_word(world, &t->members[0], word, status, why);
+  else if (status != RONDO_SUCCESS)
+    refuse_for(world, t->members[0].process, why);
+}
+
+// ------------------------------------------------------------------- the leader --
+
+static int is_all(const struct rondo_team *t, size_t flag) {
+  for (uint32_t i = 0; i < t->count; i++)
+    if (!*((const uint8_t *)&t->members[i] + flag))
+      return 0;
+  return 1;
+}
+
+// The first who is missing.
+static void refuse_late(struct rondo_world *world, size_t flag, const char *what) {
+  const struct rondo_team *t = world->team;
+  for (uint32_t i = 0; i < t->count; i++)
+    if (!*((const uint8_t *)&t->members[i] + flag)) {
+      refuse_for(world, t->members[i].process, what);
+      return;
+    }
+}
+
+static void enter_all(struct rondo_world *world) {
+  struct rondo_team *t = world->team;
+  send_all(world, WORD_ENTER, RONDO_SUCCESS, "");
+  rondo_nccl_window_join(t->window, rondo_nccl_window_id(t->window), 0, t->count);
+  t->phase = PHASE_JOINING;
+  t->deadline_ns = rondo_now_ns() + t->limit_ns + GRACE_NS;
+}
+
+static void lead(struct rondo_world *world, uint64_t now_ns) {
+  struct rondo_team *t = world->team;
+  char why[RONDO_WHY_BYTES];
+  if (t->phase == PHASE_GATHERING && is_all(t, offsetof(struct member, is_ready))) {
+    rondo_nccl_window_make_id(t->window);
+    t->phase = PHASE_NAMING;
+  } else if (t->phase == PHASE_NAMING) {
+    int status = rondo_nccl_window_poll(t->window, why);
+    if (status == RONDO_SUCCESS)
+      enter_all(world);
+    else if (status != RONDO_IN_PROGRESS)
+      refuse_for(world, t->members[0].process, why);
+  } else if (t->phase == PHASE_JOINED && is_all(t, offsetof(struct member, is_done))) {
+    adopt(world);
+  } else if (now_ns >= t->deadline_ns && t->phase == PHASE_GATHERING) {
+    refuse_late(world, offsetof(struct member, is_ready), "it does not get ready");
+  } else if (now_ns >= t->deadline_ns) {
+    refuse_late(world, offsetof(struct member, is_done), "it does not join in time");
+  }
+}
+
+// ----------------------------------------------------------------------- ticking --
+
+static void look_at_joining(struct rondo_world *world) {
+  struct rondo_team *t = world->team;
+  char why[RONDO_WHY_BYTES];
+  int status = rondo_nccl_window_poll(t->window, why);
+  if (status == RONDO_IN_PROGRESS)
+    return;
+  if (status == RONDO_SUCCESS) {
+    t->phase = PHASE_JOINED;
+    t->members[t->self].is_done = 1;
+  }
+  report(world, WORD_DONE, status, why);
+  if (status != RONDO_SUCCESS && !is_leader(t))
+    refuse_for(world, t->members[t->self].process, why);
+}
+
+static void on_tick(void *arg) {
+  struct rondo_world *world = arg;
+  struct rondo_team *t = world->team;
+  pthread_mutex_lock(&world->lock);
+  uint64_t now_ns = rondo_now_ns();
+  if (t->phase == PHASE_JOINING)
+    look_at_joining(world);
+  if (t->phase < PHASE_ADOPTED && is_leader(t))
+    lead(world, now_ns);
+  else if (t->phase < PHASE_ADOPTED && now_ns >= t->deadline_ns)
+    refuse_for(world, t->members[0].process, "it does not say whether all have joined");
+  if (t->phase < PHASE_ADOPTED)
+    (void)rondo_mesh_calls->after(world->mesh, TICK_NS, on_tick, world);
+  pthread_mutex_unlock(&world->lock);
+}
+
+// --------------------------------------------------------------------- receiving --
+
+static void on_enter(struct rondo_world *world, const struct rondo_notice_window *n) {
+  struct rondo_team *t = world->team;
+  if (t->phase != PHASE_GATHERING)
+    return;
+  rondo_nccl_window_join(t->window, n->id, t->self, t->count);
+  t->phase = PHASE_JOINING;
+  t->deadline_ns = rondo_now_ns() + t->limit_ns + 2 * GRACE_NS;
+}
+
+static void on_ready(struct rondo_world *world, struct member *m,
+                     const struct rondo_notice_window *n) {
+  struct rondo_team *t = world->team;
+  if (t->phase != PHASE_GATHERING)
+    return;
+  if (n->status != RONDO_SUCCESS)
+    refuse_for(world, m->process, n->why);
+  else if (n->bytes != rondo_nccl_window_bytes(t->window))
+    refuse_for(world, m->process, "its window has another size");
+  m->is_ready = 1;
+}
+
+static void take(struct rondo_world *world, struct member *m, const struct rondo_notice_window *n) {
+  struct rondo_team *t = world->team;
+  int from_leader = m == &t->members[0];
+  switch (n->word) {
+  case WORD_READY:
+    on_ready(world, m, n);
+    break;
+  case WORD_ENTER:
+    if (from_leader)
+      on_enter(world, n);
+    break;
+  case WORD_DONE:
+    m->is_done = 1;
+    if (n->status != RONDO_SUCCESS)
+      refuse_for(world, m->process, n->why);
+    break;
+  case WORD_VERDICT:
+    if (from_leader && n->status != RONDO_SUCCESS)
+      refuse(world, n->why);
+    else if (from_leader && t->phase == PHASE_JOINED)
+      adopt(world);
+    break;
+  default:
+    m->has_decided = 1;
+    m->is_in = n->status == RONDO_SUCCESS;
+    m->base = n->base;
+    rondo_peers_resume(world);
+  }
+}
+
+int rondo_window_receive(struct rondo_world *world, const struct rondo_mesh_message *message) {
+  struct rondo_notice_window notice;
+  if (message->size != sizeof notice)
+    return 0;
+  memcpy(&notice, message->bytes, sizeof notice);
+  notice.why[sizeof notice.why - 1] = '\0';
+  if (notice.word < WORD_READY || notice.word > WORD_ADOPTED)
+    return 0;
+  struct member *m = world->team ? member_of(world->team, message->from) : NULL;
+  if (m)
+    take(world, m, &notice);
+  return 1; // else it asks for what was not asked for here: it runs out of time, and says so
+}
+
+// Nothing of what the others wait for would come from it.
+void rondo_window_meet(struct rondo_world *world, uint32_t process) {
+  struct rondo_team *t = world->team;
+  if (t && t->members && member_of(t, process) && !world->peers[process].hello.asks_window)
+    refuse_for(world, process, "it asks for no window");
+}
+
+void rondo_window_lose(struct rondo_world *world, uint32_t process) {
+  struct rondo_team *t = world->team;
+  struct member *m = t && t->members ? member_of(t, process) : NULL;
+  if (!m)
+    return;
+  m->has_decided = 1;
+  refuse_for(world, process, "it is lost");
+}
+
+// ----------------------------------------------------------------------- asking --
+
+int rondo_window_is_settled(const struct rondo_world *world, uint32_t process) {
+  struct rondo_team *t = world->team;
+  if (!t || t->phase == PHASE_REFUSED)
+    return 1;
+  const struct member *m = member_of(t, process);
+  return t->phase == PHASE_ADOPTED && (!m || m->has_decided);
+}
+
+int rondo_window_leads(const struct rondo_world *world, uint32_t process) {
+  const struct member *m = world->team ? member_of(world->team, process) : NULL;
+  return m && world->team->phase == PHASE_ADOPTED && m->is_in;
+}
+
+uint64_t rondo_window_view(const struct rondo_world *world, uint32_t process) {
+  struct rondo_team *t = world->team;
+  const struct member *m = member_of(t, process);
+  return rondo_nccl_window_address(t->window, (uint32_t)(m - t->members));
+}
+
+uint64_t rondo_window_bias(const struct rondo_world *world, uint32_t process) {
+  return rondo_window_view(world, process) - member_of(world->team, process)->base;
+}
+
+const char *rondo_window_why(const struct rondo_world *world) {
+  return world->team && world->team->phase == PHASE_REFUSED ? world->team->why : "";
+}
+
+// -------------------------------------------------------------- opening, closing --
+
+static uint64_t number_from(const char *variable, uint64_t most, uint64_t otherwise) {
+  const char *text = getenv(variable);
+  char *end = NULL;
+  if (!text || !*text)
+    return otherwise;
+  unsigned long long value = strtoull(text, &end, 10);
+  if (!*end && text[0] != '-' && value && value <= most)
+    return value;
+  rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\"; it takes a number from 1 to %llu", variable,
+            text, (unsigned long long)most);
+  return otherwise;
+}
+
+void rondo_window_open(struct rondo_world *world) {
+  struct rondo_team *t = calloc(1, sizeof *t);
+  char why[RONDO_WHY_BYTES] = "no memory";
+  world->team = t;
+  if (!t)
+    return;
+  t->limit_ns = number_from("RONDO_NCCL_TIMEOUT_NS", LONGEST_LIMIT_NS, DEFAULT_LIMIT_NS);
+  uint64_t bytes = number_from("RONDO_NCCL_WINDOW_BYTES", MAX_BYTES, DEFAULT_BYTES);
+  bytes = (bytes + RONDO_RANGE_UNIT_BYTES - 1) / RONDO_RANGE_UNIT_BYTES * RONDO_RANGE_UNIT_BYTES;
+  const struct rondo_nccl_window_config config = {world->device, bytes, t->limit_ns};
+  int status = rondo_nccl_window_create(&config, &t->window, why);
+  if (status == RONDO_SUCCESS)
+    status = rondo_range_adopt(world->device, rondo_nccl_window_base(t->window),
+                               rondo_nccl_window_bytes(t->window), &t->range);
+  if (status != RONDO_SUCCESS)
+    (void)snprintf(t->why, sizeof t->why, "%s", why);
+  world->window = t->range;
+}
+
+// One device a process: NCCL 2.28 has one communicator for each, and takes none twice.
+static const char *hindrance(const struct rondo_world *world) {
+  const struct rondo_team *t = world->team;
+  if (t->why[0])
+    return t->why;
+  return world->other_count ? "its ranks are on several devices" : NULL;
+}
+
+static int make_members(struct rondo_world *world) {
+  struct rondo_team *t = world->team;
+  t->members = calloc(world->peer_count, sizeof *t->members);
+  for (uint32_t p = 0; t->members && p < world->peer_count; p++) {
+    if (p == world->self)
+      t->self = t->count;
+    else if (world->peers[p].reach != RONDO_TRANSPORT_SHARED_MEMORY)
+      continue;
+    t->members[t->count++].process = p;
+  }
+  return t->members != NULL;
+}
+
+void rondo_window_begin(struct rondo_world *world) {
+  struct rondo_team *t = world->team;
+  if (!t)
+    return;
+  if (!make_members(world)) {
+    refuse(world, "no memory");
+    return;
+  }
+  const char *why = hindrance(world);
+  if (!why && t->count < 2)
+    why = "no other process of the job is on this machine";
+  if (!why && t->count > RONDO_NCCL_MAX_MEMBERS)
+    why = "there are too many processes";
+  t->phase = PHASE_GATHERING;
+  t->deadline_ns = rondo_now_ns() + t->limit_ns + (is_leader(t) ? 0 : GRACE_NS);
+  t->members[t->self].is_ready = 1;
+  report(world, WORD_READY, why ? RONDO_ERR_UNSUPPORTED : RONDO_SUCCESS, why ? why : "");
+  if (why && t->phase < PHASE_ADOPTED)
+    refuse_for(world, world->self, why);
+  if (t->phase < PHASE_ADOPTED)
+    (void)rondo_mesh_calls->after(world->mesh, TICK_NS, on_tick, world);
+}
+
+void rondo_window_close(struct rondo_world *world) {
+  struct rondo_team *t = world->team;
+  if (!t)
+    return;
+  rondo_range_destroy(t->range);
+  rondo_nccl_window_destroy(t->window);
+  free(t->members);
+  free(t);
+  world->team = NULL;
+}
