@@ -83,7 +83,7 @@ static void send_word(struct rondo_world *world, const struct member *to, enum w
     notice.base = rondo_nccl_window_base(t->window);
     notice.bytes = rondo_nccl_window_bytes(t->window);
   }
-  (void)snprintf(notice.why, sizeof notice.why, "%s", why);
+  (void)snprintf(notice.why, sizeof notice.why, "%.*s", (int)sizeof notice.why - 1, why);
   rondo_peers_send(world, to->process, RONDO_NOTICE_WINDOW, &notice, sizeof notice);
 }
 
