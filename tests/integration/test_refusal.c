@@ -397,13 +397,15 @@ static void outstanding_runs_keep_a_collective(void **state) {
   (void)state;
   struct rondo_collective_desc d = sum_of(1, 1);
   struct rondo_collective coll[2];
-  int32_t b[2] = {0};
+  int32_t b[3] = {0};
   rondo_test_job_register(&job, &d, coll);
   assert_int_equal(submit(0, coll[0], b, b + 1), RONDO_SUCCESS);
   assert_refused(rondo_deregister(job.ctx[0], coll[0]), RONDO_ERR_BUSY);
-  assert_int_equal(submit(1, coll[1], b, b), RONDO_SUCCESS);
+  assert_int_equal(submit(1, coll[1], b + 2, b + 2), RONDO_SUCCESS);
   assert_int_equal(rondo_wait(job.ctx[0], coll[0], 1, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
   assert_int_equal(rondo_deregister(job.ctx[0], coll[0]), RONDO_SUCCESS);
+  // Its buffer is there no longer than this function.
+  assert_int_equal(rondo_wait(job.ctx[1], coll[1], 1, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
 }
 
 #define REFUSAL_TEST(function)                                                                     \
