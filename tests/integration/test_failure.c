@@ -15,7 +15,7 @@
 #define SHORT_NS INT64_C(20000000)
 
 static struct rondo_test_job job;
-static int32_t buffer[2][64];
+static int32_t send_data[64], recv_data[RONDO_TEST_MAX_RANKS][64];
 
 static struct rondo_collective_desc sum_of(uint64_t id, uint64_t count) {
   return rondo_all_reduce(id, count, RONDO_INT32, RONDO_SUM);
@@ -28,7 +28,8 @@ static struct rondo_collective enter(uint32_t rank, const struct rondo_collectiv
 }
 
 static void submit(uint32_t rank, struct rondo_collective coll) {
-  assert_int_equal(rondo_run(job.ctx[rank], coll, buffer[0], buffer[1], NULL, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_run(job.ctx[rank], coll, send_data, recv_data[rank], NULL, NULL),
+                   RONDO_SUCCESS);
 }
 
 static int end_of(uint32_t rank, struct rondo_collective coll) {
@@ -246,7 +247,7 @@ static void destroy_hung(int mode, int64_t timeout_ns, int wanted) {
   rondo_test_job_open(&job, 2, NULL);
   struct rondo_collective coll = enter(0, &d);
   for (int i = 0; i < 10; i++)
-    assert_int_equal(rondo_run(job.ctx[0], coll, buffer[0], buffer[1], count_aborted, &tally),
+    assert_int_equal(rondo_run(job.ctx[0], coll, send_data, recv_data[0], count_aborted, &tally),
                      RONDO_SUCCESS);
   assert_int_equal(rondo_destroy(job.ctx[0], mode, timeout_ns), wanted);
   assert_int_equal(tally.aborted, 10); // all callbacks have returned

@@ -61,6 +61,7 @@ struct fixture {
   struct rondo_collective coll;
   struct rondo_group group;
   uint64_t id;
+  int32_t send[100], recv[100];
 };
 
 static int init(void *arg) {
@@ -88,11 +89,9 @@ static void nothing(void *arg, int status) {
   (void)status;
 }
 
-static int32_t buffer[2][100];
-
 static int submit(void *arg) {
   struct fixture *f = arg;
-  return rondo_run(f->ctx, f->coll, buffer[0], buffer[1], nothing, NULL);
+  return rondo_run(f->ctx, f->coll, f->send, f->recv, nothing, NULL);
 }
 
 static void destroy(struct fixture *f) {
@@ -101,14 +100,14 @@ static void destroy(struct fixture *f) {
 
 static void init_is_refused_without_a_trace(void **state) {
   (void)state;
-  struct fixture f = {{0}, {0}, {0}, 1};
+  struct fixture f = {.id = 1};
   assert_true(refused_until_it_succeeds(init, &f) >= 5);
   destroy(&f);
 }
 
 static void registration_is_refused_without_a_trace(void **state) {
   (void)state;
-  struct fixture f = {{0}, {0}, {0}, 1};
+  struct fixture f = {.id = 1};
   struct rondo_collective found;
   struct rondo_counters counters;
   assert_int_equal(init(&f), RONDO_SUCCESS);
@@ -130,7 +129,7 @@ static int enter_as_second(void *arg) { return enter(arg); }
 static void a_second_rank_is_refused_without_harm_to_the_first(void **state) {
   (void)state;
   struct rondo_test_job job;
-  struct fixture f[2] = {{{0}, {0}, {0}, 1}, {{0}, {0}, {0}, 1}};
+  struct fixture f[2] = {{.id = 1}, {.id = 1}};
   rondo_test_job_open(&job, 2, NULL);
   f[0].ctx = job.ctx[0];
   f[1].ctx = job.ctx[1];
@@ -145,7 +144,7 @@ static void a_second_rank_is_refused_without_harm_to_the_first(void **state) {
 
 static void groups_and_runs_are_refused_without_a_trace(void **state) {
   (void)state;
-  struct fixture f = {{0}, {0}, {0}, 1};
+  struct fixture f = {.id = 1};
   struct rondo_counters counters;
   assert_int_equal(init(&f), RONDO_SUCCESS);
   assert_true(refused_until_it_succeeds(make_group, &f) >= 2);
