@@ -493,13 +493,18 @@ static ucs_status_t listen_on_all(struct rondo_carrier *c) {
 }
 
 // Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind. Over TCP a copy of a
-// medium message takes less than asking first whether it may come; devices for RDMA are left to UCX's judgement.
+// medium message takes less than asking first whether it may come; devices for RDMA are left to UCX's judgement. Nor is
+// memory registered there, so UCX need not cache what was: to learn what is unmapped it patches brk and tries it out, beside
+// whatever thread is just inside malloc, whose heap then ends where it should not.
 static ucs_status_t read_config(ucp_config_t **config) {
+  int has_rdma = access(RDMA_DEVICES, F_OK) == 0;
   ucs_status_t status = UCX(ucp_config_read)(NULL, NULL, config);
   if (status == UCS_OK && !getenv("UCX_TLS"))
     status = UCX(ucp_config_modify)(*config, "TLS", "^sm");
-  if (status == UCS_OK && !getenv("UCX_RNDV_THRESH") && access(RDMA_DEVICES, F_OK) != 0)
+  if (status == UCS_OK && !getenv("UCX_RNDV_THRESH") && !has_rdma)
     status = UCX(ucp_config_modify)(*config, "RNDV_THRESH", ASK_BYTES);
+  if (status == UCS_OK && !getenv("UCX_RCACHE_ENABLE") && !has_rdma)
+    (void)UCX(ucp_config_modify)(*config, "RCACHE_ENABLE", "n"); // not every version has it
   return status;
 }
 
