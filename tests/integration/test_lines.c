@@ -1,6 +1,7 @@
 // The connections over which UCX reaches other processes: how many there are, what the loss of one does, and
 // what a stranger can do at the ports where they are made.
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +166,40 @@ static void one_connection_that_is_lost_ends_the_runs(void **state) {
   }
 }
 
+// -------------------------------------------------------------------- hooks ---
+
+#define CODE_BYTES 16u
+
+// How a function of libc begins: where a hook would be put.
+static void look_at_code(uint8_t code[CODE_BYTES]) {
+  void *libc = dlopen("libc.so.6", RTLD_NOW);
+  RONDO_MEMBER_TRUE(libc != NULL);
+  const void *at = dlsym(libc, "munmap");
+  RONDO_MEMBER_TRUE(at != NULL);
+  memcpy(code, at, CODE_BYTES);
+  dlclose(libc);
+}
+
+static void unpatched_member(struct rondo_family *f, uint32_t rank) {
+  uint8_t before[CODE_BYTES], after[CODE_BYTES];
+  look_at_code(before);
+  struct player p = player_enter(f, rank);
+  RONDO_MEMBER_STATUS(play(&p, f, 0), RONDO_SUCCESS);
+  look_at_code(after);
+  RONDO_MEMBER_TRUE(memcmp(before, after, CODE_BYTES) == 0);
+  player_leave(&p);
+}
+
+// It would try the patches out, and the one of brk beside threads that are inside malloc.
+static void ucx_patches_no_function_where_there_is_only_tcp(void **state) {
+  (void)state;
+  if (access("/sys/class/infiniband", F_OK) == 0)
+    skip();
+  struct rondo_family *f = far_family(1);
+  rondo_family_run(f, unpatched_member, NULL);
+  rondo_family_destroy(f);
+}
+
 // ------------------------------------------------------------------ strangers ---
 
 static int connect_to_own(int listener) {
@@ -234,6 +269,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("lines", a_process_makes_a_connection_for_each_endpoint),
       RONDO_NAMED_TEST("lines", one_connection_that_is_lost_ends_the_runs),
+      RONDO_NAMED_TEST("lines", ucx_patches_no_function_where_there_is_only_tcp),
       RONDO_NAMED_TEST("lines", strangers_at_its_ports_disturb_nobody),
   };
   cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

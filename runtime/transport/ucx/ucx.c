@@ -64,7 +64,30 @@ static void *find_call(void *handle, const char *name) {
   return call;
 }
 
+static int has_rdma(void) { return access(RDMA_DEVICES, F_OK) == 0; }
+
+// While it is loaded UCX patches brk and its like in libc, and tries the patches out beside whatever thread is just
+// inside malloc, whose heap then ends where it should not. It does so to learn what is unmapped, which matters
+// where memory is registered with devices. Nothing but the environment tells it not to; others may be reading that, so
+// they are given another one, and the old one stays.
+static void forbid_patches(void) {
+  static char word[] = "UCX_MEM_EVENTS=n";
+  size_t count = 0;
+  while (environ && environ[count])
+    count++;
+  char **changed = malloc((count + 2) * sizeof *changed);
+  if (!changed || !environ || has_rdma() || getenv("UCX_MEM_EVENTS")) {
+    free(changed);
+    return;
+  }
+  memcpy(changed, environ, count * sizeof *changed);
+  changed[count] = word;
+  changed[count + 1] = NULL;
+  environ = changed;
+}
+
 static void load_library(void) {
+  forbid_patches();
   void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *reason = dlerror();
@@ -493,17 +516,15 @@ static ucs_status_t listen_on_all(struct rondo_carrier *c) {
 }
 
 // Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind. Over TCP a copy of a
-// medium message takes less than asking first whether it may come; devices for RDMA are left to UCX's judgement. Nor is
-// memory registered there, so UCX need not cache what was: to learn what is unmapped it patches brk and tries it out, beside
-// whatever thread is just inside malloc, whose heap then ends where it should not.
+// medium message takes less than asking first whether it may come, and no memory is registered, so that none that was
+// is to be kept in mind; devices for RDMA are left to UCX's judgement.
 static ucs_status_t read_config(ucp_config_t **config) {
-  int has_rdma = access(RDMA_DEVICES, F_OK) == 0;
   ucs_status_t status = UCX(ucp_config_read)(NULL, NULL, config);
   if (status == UCS_OK && !getenv("UCX_TLS"))
     status = UCX(ucp_config_modify)(*config, "TLS", "^sm");
-  if (status == UCS_OK && !getenv("UCX_RNDV_THRESH") && !has_rdma)
+  if (status == UCS_OK && !getenv("UCX_RNDV_THRESH") && !has_rdma())
     status = UCX(ucp_config_modify)(*config, "RNDV_THRESH", ASK_BYTES);
-  if (status == UCS_OK && !getenv("UCX_RCACHE_ENABLE") && !has_rdma)
+  if (status == UCS_OK && !getenv("UCX_RCACHE_ENABLE") && !has_rdma())
     (void)UCX(ucp_config_modify)(*config, "RCACHE_ENABLE", "n"); // not every version has it
   return status;
 }
