@@ -248,6 +248,9 @@ void rondo_host_begin(struct rondo_host_daemon *d) {
   if (d->base.needs_service(d->base.owner))
     (void)d->base.service(d->base.owner);
   rondo_fetch_add_relaxed_u64(&d->helped, 1);
+  // What has ended here leaves nobody in rondo_wait to see it off.
+  if (!rondo_load_relaxed_u64(&d->base.outstanding))
+    (void)forward(d, RONDO_FORWARD_LEAVE);
 }
 
 // ------------------------------------------------------------- synchronise ---
