@@ -39,6 +39,14 @@ expect() {
   exit 1
 }
 
+# All ranks end with this status.
+expect_all() {
+  for ((rank = 0; rank < ranks; rank++)); do
+    expect "$rank" "$1"
+  done
+  pids=()
+}
+
 by_hand() {
   export RONDO_ROOT=localhost RONDO_RANK_COUNT=$ranks RONDO_JOB=test-$$
   set_secret
@@ -46,10 +54,7 @@ by_hand() {
     RONDO_RANK=$rank "$@" &
     pids+=($!)
   done
-  for ((rank = 0; rank < ranks; rank++)); do
-    expect "$rank" 0
-  done
-  pids=()
+  expect_all 0
 }
 
 # Starts all with what they say kept in $folder.
@@ -64,10 +69,7 @@ start_kept() {
 
 by_environment() {
   start_kept "$@"
-  for ((rank = 0; rank < ranks; rank++)); do
-    expect "$rank" 0
-  done
-  pids=()
+  expect_all 0
   cat "$folder"/0.out "$folder"/*.err
   # Rank 0 speaks for all.
   [[ ! -s $folder/1.out && ! -s $folder/2.out ]] || { echo "others than rank 0 have printed" && exit 1; }
@@ -75,10 +77,7 @@ by_environment() {
 
 failing() {
   start_kept "$@"
-  for ((rank = 0; rank < ranks; rank++)); do
-    expect "$rank" 1
-  done
-  pids=()
+  expect_all 1
 }
 
 # Bounded by the test's own limit.
