@@ -13,7 +13,7 @@
 
 #define RANKS 3
 #define COUNT 40
-#define OK RONDO_NCCL_SUCCESS
+#include "tests/nccl/made.h"
 
 static rondo_nccl_comm_t comms[RANKS];
 static int32_t sent[RANKS][RANKS * COUNT], got[RANKS][RANKS * COUNT];
@@ -297,33 +297,6 @@ static void memory_and_registration(void **state) {
 }
 
 // -------------------------------------------------------------------- order ---
-
-static struct rondo_nccl_config config(int blocking) {
-  struct rondo_nccl_config c = {.size = sizeof c,
-                                .magic = RONDO_NCCL_CONFIG_MAGIC,
-                                .version = RONDO_NCCL_VERSION,
-                                .blocking = blocking,
-                                .cga_cluster_size = RONDO_NCCL_UNDEF_INT,
-                                .min_ctas = RONDO_NCCL_UNDEF_INT,
-                                .max_ctas = RONDO_NCCL_UNDEF_INT,
-                                .split_share = RONDO_NCCL_UNDEF_INT,
-                                .traffic_class = RONDO_NCCL_UNDEF_INT,
-                                .collnet_enable = RONDO_NCCL_UNDEF_INT,
-                                .cta_policy = RONDO_NCCL_UNDEF_INT,
-                                .shrink_share = RONDO_NCCL_UNDEF_INT,
-                                .nvls_ctas = RONDO_NCCL_UNDEF_INT,
-                                .channels_per_net_peer = RONDO_NCCL_UNDEF_INT,
-                                .nvlink_centric_sched = RONDO_NCCL_UNDEF_INT};
-  return c;
-}
-
-static void open_with(rondo_nccl_comm_t *made, int blocking) {
-  struct rondo_nccl_config c = config(blocking);
-  struct rondo_nccl_id id;
-  assert_int_equal(ncclGetUniqueId(&id), OK);
-  for (int r = 0; r < RANKS; r++)
-    assert_int_equal(ncclCommInitRankConfig(&made[r], RANKS, id, r, &c), OK);
-}
 
 // Communicators that do not wait: one thread makes all ranks' calls, each rank's in an order of its own.
 static void communicators_are_called_in_any_order(void **state) {
