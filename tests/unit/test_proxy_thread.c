@@ -89,6 +89,7 @@ static void carrier_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_a
 static void carrier_wake(struct rondo_carrier *c) {
   pthread_mutex_lock(&c->lock);
   c->wakes = 1;
+  rondo_store_release_u32(&c->asleep, 0); // or who asks before the thread runs takes it for asleep
   pthread_cond_signal(&c->woken);
   pthread_mutex_unlock(&c->lock);
 }
