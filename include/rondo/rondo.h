@@ -200,7 +200,8 @@ enum rondo_destroy_mode {
 // `timeout_ns`; what is then still outstanding is aborted, so the call is bounded
 // and always ends the context. The process where the job's id was made, or that of rank 0, is how the others
 // get into the job: with its last context it waits, in either mode and within the same time, for ranks that
-// have not come yet, as long as they may come. All callbacks have returned when it returns.
+// have not come yet, as long as they may come; and a process that has not joined yet itself for a word to it, or
+// it would be waited for. All callbacks have returned when it returns.
 // Calls of other threads on this context end with RONDO_ERR_CLOSED. May not be
 // called from a callback (RONDO_ERR_INVALID).
 // Returns RONDO_SUCCESS, RONDO_ERR_TIMEOUT (drain ran out; runs were aborted; the

@@ -570,8 +570,14 @@ static int is_quiet(const struct rondo_mesh *mesh) {
 
 // 1 while the root stays here for the sake of others.
 static int is_host(const struct rondo_mesh *mesh) {
-  return rondo_loop_now_ns() < mesh->stop_join_ns && is_last(mesh) &&
-         rondo_root_is_gathering(&mesh->job.proof);
+  return is_last(mesh) && rondo_root_is_gathering(&mesh->job.proof);
+}
+
+// 1 while a process that stops goes on with joining all the same: for others that need the root here, or, where
+// it has not joined itself, to tell the root that it leaves. Who goes without a word is waited for: it might come yet.
+static int stays(const struct rondo_mesh *mesh) {
+  return rondo_loop_now_ns() < mesh->stop_join_ns &&
+         (is_host(mesh) || rondo_mesh_join_is_trying(mesh));
 }
 
 static void leave_root(struct rondo_mesh *mesh) {
@@ -587,15 +593,15 @@ static void leave_root(struct rondo_mesh *mesh) {
 static void on_stop_poll(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh *mesh = arg;
   (void)fd, (void)what;
-  mesh->is_host = !mesh->has_left_root && is_host(mesh);
-  if (mesh->is_host) // those who come last are to have the time that all have
+  mesh->stays = !mesh->has_left_root && stays(mesh);
+  if (mesh->stays) // those who come last are to have the time that all have
     mesh->stop_ns = rondo_loop_now_ns() + mesh->stop_span_ns;
   int is_late = rondo_loop_now_ns() >= mesh->stop_ns;
   if (is_late || is_quiet(mesh)) {
     if (mesh->root && !mesh->has_said_bye)
       rondo_channel_send_bytes(mesh->root, RONDO_WIRE_BYE, NULL, 0);
     mesh->has_said_bye |= mesh->root != NULL;
-    if ((is_late || !mesh->root) && !mesh->has_left_root && !mesh->is_host)
+    if ((is_late || !mesh->root) && !mesh->has_left_root && !mesh->stays)
       leave_root(mesh);
     int is_alone = !mesh->ends_root || !rondo_root_is_here(&mesh->job.proof);
     if (is_late || (mesh->has_left_root && is_alone)) {
@@ -611,10 +617,11 @@ static void begin_stop(void *arg) {
   on_commands(mesh);
   int was_ready = mesh->phase == RONDO_MESH_READY;
   rondo_mesh_set_phase(mesh, RONDO_MESH_STOPPING);
-  // Who leaves at once says so all the same where the others are waited for: they wait for this rank, too.
-  mesh->is_host = is_host(mesh);
-  if (!mesh->root && !mesh->is_host)
+  mesh->stays = stays(mesh);
+  if (!mesh->root && !mesh->stays)
     rondo_mesh_join_end(mesh);
+  else if (!mesh->root)
+    rondo_mesh_join_hurry(mesh);
   for (uint32_t i = 0; was_ready && i < mesh->process_count; i++)
     rondo_mesh_peer_bye(&mesh->peers[i]);
   on_stop_poll(-1, 0, mesh);

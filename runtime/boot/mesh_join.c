@@ -11,6 +11,7 @@
 #define FIRST_PAUSE_NS UINT64_C(2000000)
 #define LAST_PAUSE_NS UINT64_C(500000000)
 #define GRACE_NS UINT64_C(5000000000) // for the root to speak after its own time is over
+#define FAREWELLS 2u                  // for each address
 #define LEAVE_PAUSE_NS UINT64_C(2000000)
 #define JOIN_BYTES (1024u + 4u * RONDO_MAX_RANKS)
 
@@ -257,6 +258,15 @@ static void lose_root(struct rondo_mesh *mesh, int how, const char *why) {
   }
 }
 
+// Whether the root may be reached by trying once more. To who leaves: a launcher's may not be there yet, but that of an id
+// was there before the id, so if it does not answer a few times it has gone.
+static int goes_on(struct rondo_mesh *mesh) {
+  if (mesh->phase == RONDO_MESH_JOINING)
+    return 1;
+  return mesh->stays && (mesh->job.port_count || rondo_root_is_here(&mesh->job.proof) ||
+                         ++mesh->farewells < FAREWELLS * mesh->job.address_count);
+}
+
 static void on_root_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
   struct rondo_mesh *mesh = owner;
   if (mesh->root == c) {
@@ -265,7 +275,7 @@ static void on_root_closed(void *owner, struct rondo_channel *c, int how, const 
     return;
   }
   mesh->root_dial.channel = NULL;
-  if (mesh->phase != RONDO_MESH_JOINING && !mesh->is_host)
+  if (!goes_on(mesh))
     return;
   // Said once where it is more than a root that is not there yet.
   int is_strange = how < RONDO_CHANNEL_CUT;
@@ -297,7 +307,8 @@ static void try_root(struct rondo_mesh *mesh) {
   if (mesh->root_dial.channel)
     return;
   wait_for(mesh, strerror(errno));
-  rondo_mesh_dial_again(&mesh->root_dial);
+  if (goes_on(mesh))
+    rondo_mesh_dial_again(&mesh->root_dial);
 }
 
 // ------------------------------------------------------- ranks that come and go ---
@@ -419,6 +430,17 @@ void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
       rondo_resolve_begin(mesh->loop, job->host, mesh->cfg.address_family, on_resolved, mesh);
   if (!mesh->resolve)
     rondo_mesh_fail(mesh, RONDO_MESH_MISSING, "the system gives no thread to look up the root");
+}
+
+void rondo_mesh_join_hurry(struct rondo_mesh *mesh) {
+  mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
+  if (evtimer_pending(&mesh->root_dial.again, NULL))
+    rondo_loop_timer_set(&mesh->root_dial.again, 0);
+}
+
+int rondo_mesh_join_is_trying(const struct rondo_mesh *mesh) {
+  return evtimer_pending(&mesh->deadline, NULL) && (mesh->resolve || mesh->root_dial.channel ||
+                                                    evtimer_pending(&mesh->root_dial.again, NULL));
 }
 
 void rondo_mesh_join_end(struct rondo_mesh *mesh) {

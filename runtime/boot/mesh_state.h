@@ -103,8 +103,9 @@ struct rondo_mesh {
   uint32_t expected_count, member_count; // of the roster: all, and so far
   struct event deadline, leave, stop_poll;
   uint64_t stop_span_ns, stop_ns; // until when peers may take what is queued
-  uint64_t stop_join_ns;          // until when the root here waits for those who have not joined
-  int is_host, has_said_bye, has_left_root, ends_root;
+  uint64_t stop_join_ns; // until when others, or the root, are waited for where not all have joined
+  uint32_t farewells;    // attempts to reach the root since, that have failed
+  int stays, has_said_bye, has_left_root, ends_root;
   struct rondo_mesh_alarm *alarms;
 };
 
@@ -123,6 +124,10 @@ void rondo_mesh_settle(struct rondo_mesh *mesh);
 int rondo_mesh_join_prepare(struct rondo_mesh *mesh);
 void rondo_mesh_join_begin(struct rondo_mesh *mesh);
 void rondo_mesh_join_end(struct rondo_mesh *mesh); // closes what leads to the root
+// Who leaves tries again at once, and not after a long pause.
+void rondo_mesh_join_hurry(struct rondo_mesh *mesh);
+// 1 if the root has not been reached yet, and may be.
+int rondo_mesh_join_is_trying(const struct rondo_mesh *mesh);
 // Adds a rank, or takes one away, once the process has joined.
 void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank);
 

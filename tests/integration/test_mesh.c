@@ -310,6 +310,40 @@ static void staying_for_others_is_bounded(void **state) {
   rondo_crew_fini(&crew);
 }
 
+// As a rule before the root has heard of it: the others do not wait for it all the same.
+static void who_leaves_while_it_joins_says_so(void **state) {
+  (void)state;
+  struct rondo_crew_member *m = &crew.members[0];
+  rondo_crew_init(&crew, 3, 600000);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  for (uint32_t r = 1; r < 3; r++) {
+    assert_int_equal(rondo_crew_start(&crew, r), RONDO_SUCCESS);
+    rondo_crew_stop_last(&crew, r);
+  }
+  rondo_crew_await(m, rondo_crew_has_lost, 2);
+  assert_int_equal(m->lost_bits, 1 << 1 | 1 << 2);
+  assert_int_equal(m->reason, RONDO_MESH_LEFT);
+  assert_int_equal(m->rosters, 1);
+  rondo_crew_fini(&crew);
+}
+
+// The root of an id is there before the id, so one that does not answer has gone.
+static void who_leaves_does_not_wait_for_a_root_that_has_gone(void **state) {
+  (void)state;
+  rondo_crew_init(&crew, 2, 600000);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  rondo_crew_stop(&crew, 0); // and the root with it
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(rondo_crew_start(&crew, 1), RONDO_SUCCESS);
+    if (i)
+      (void)rondo_mesh_await(crew.members[1].mesh, 100000000);
+    rondo_mesh_stop(crew.members[1].mesh, RONDO_CREW_LONG_NS,
+                    INT64_MAX); // the test's own time is the bound
+  }
+  crew.members[1].mesh = NULL;
+  rondo_crew_fini(&crew);
+}
+
 // At whatever moment of joining; some of these stop before they have begun.
 static void stopping_while_joining_is_bounded(void **state) {
   (void)state;
@@ -423,6 +457,8 @@ int main(void) {
       RONDO_NAMED_TEST("mesh", ranks_of_one_process_come_and_go_by_themselves),
       RONDO_NAMED_TEST("mesh", a_rank_that_leaves_is_told_after_what_was_said_for_it),
       RONDO_NAMED_TEST("mesh", a_rank_that_is_there_already_is_rejected),
+      RONDO_NAMED_TEST("mesh", who_leaves_while_it_joins_says_so),
+      RONDO_NAMED_TEST("mesh", who_leaves_does_not_wait_for_a_root_that_has_gone),
       RONDO_NAMED_TEST("mesh", stopping_while_joining_is_bounded),
       RONDO_NAMED_TEST("mesh", staying_for_others_is_bounded),
       RONDO_NAMED_TEST("mesh", the_root_listens_where_it_is_told_to),

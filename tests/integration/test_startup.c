@@ -14,6 +14,7 @@
 #include "runtime/boot/job.h"
 #include "runtime/boot/mesh.h"
 #include "runtime/boot/root.h"
+#include "tests/support/log.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"
 
@@ -324,6 +325,61 @@ static void who_has_the_root_and_leaves_at_once_stays_for_the_others(void **stat
   rondo_test_reap(&p, 0);
 }
 
+// Rank 0 sees that the other has left, not that it did not come: its time would last longer than the test.
+static void hear_of_leaving(struct rondo_test_child *child, struct rondo_mesh *mesh,
+                            const struct told *t) {
+  await_bits(t, 1 << 1);
+  RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t->reasons) == 1u << RONDO_MESH_LEFT);
+  rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
+}
+
+static void leave_before_the_root_is_there(struct rondo_test_child *child) {
+  struct told t = {0};
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  cfg.join_timeout_ns = UINT64_C(10) * LONG_NS;
+  set_environment(child, torchrun);
+  if (child->rank == 0)
+    rondo_test_child_hear(child);
+  struct rondo_mesh *mesh = start(child, &cfg, &t);
+  if (child->rank == 0) {
+    hear_of_leaving(child, mesh, &t);
+    return;
+  }
+  rondo_test_child_say(child);
+  rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
+}
+
+static void who_leaves_before_it_has_joined_says_so(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 2, leave_before_the_root_is_there, NULL);
+  rondo_test_hear(&p, 1);
+  rondo_test_say(&p, 0);
+  rondo_test_reap(&p, 0);
+}
+
+// As a program that finds that it has nothing to do. Neither is to end because its time is over.
+static void come_and_go(struct rondo_test_child *child) {
+  struct rondo_context ctx;
+  struct rondo_config cfg = config_of(child);
+  cfg.join_timeout_ns = UINT64_C(10) * LONG_NS;
+  cfg.id = rondo_test_child_id(child, &cfg);
+  rondo_test_log_open();
+  RONDO_CHILD_CHECK(setenv("RONDO_LOG", "info", 1) == 0);
+  RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(child->rank || rondo_test_log_has("root: 3 of 3 ranks are here"));
+}
+
+static void a_job_whose_ranks_have_nothing_to_do_ends_when_all_have_come(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 3, come_and_go, NULL);
+  rondo_test_pass_id(&p);
+  rondo_test_reap(&p, 0);
+}
+
 // ------------------------------------------------------------------ and deaths ---
 
 #define VICTIM 2u
@@ -537,6 +593,8 @@ int main(void) {
       RONDO_NAMED_TEST("startup", a_rank_without_an_interface_is_refused_and_may_try_again),
       RONDO_NAMED_TEST("startup", a_rank_that_never_comes_is_lost_to_the_others),
       RONDO_NAMED_TEST("startup", who_has_the_root_and_leaves_at_once_stays_for_the_others),
+      RONDO_NAMED_TEST("startup", who_leaves_before_it_has_joined_says_so),
+      RONDO_NAMED_TEST("startup", a_job_whose_ranks_have_nothing_to_do_ends_when_all_have_come),
       RONDO_NAMED_TEST("startup", a_killed_process_is_lost_to_all),
       RONDO_NAMED_TEST("startup", the_job_outlives_its_root),
       RONDO_NAMED_TEST("startup", stopping_without_a_root_is_bounded),
