@@ -118,6 +118,7 @@ static void print_defaults(void) {
   print_number("connector_bytes", c.connector_bytes);
   print_number("slot_bytes", c.slot_bytes);
   print_number("endpoints", c.endpoints);
+  print_number("huge_pages", c.huge_pages);
   printf("  %-17s %s\n", "tuning", tuning);
 }
 

@@ -146,6 +146,10 @@ struct rondo_config {
   // UCX.
   uint32_t endpoints; // connections by which this process sends to each other one, 1 to
                       // RONDO_MAX_ENDPOINTS; 0: 1. The first rank's here counts
+  // Shared memory.
+  uint32_t
+      huge_pages; // 1: what processes share comes from the system's pool of huge pages, if it has any when
+                  // the job begins here; default 0. The first rank's here counts
 };
 
 #define RONDO_MIN_THREADS 64u
@@ -153,11 +157,11 @@ struct rondo_config {
 
 #define RONDO_MAX_ENDPOINTS 16u
 
-#define RONDO_CONFIG_VERSION 4u
+#define RONDO_CONFIG_VERSION 5u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
     sizeof(struct rondo_config), RONDO_CONFIG_VERSION, 0, {{0}}, 0, 1, 0, 0, 0, -1, 0, 0,          \
-        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, "", 0, 0, 0                        \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, "", 0, 0, 0, 0                     \
   }
 
 // Measures hand-over latency and step cost on this machine for about

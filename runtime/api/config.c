@@ -134,6 +134,8 @@ static int check_config(const struct rondo_config *c) {
   if (c->endpoints > RONDO_MAX_ENDPOINTS)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: %u endpoints (at most %u)", c->endpoints,
                             RONDO_MAX_ENDPOINTS);
+  if (c->huge_pages > 1)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: huge_pages is %u, not 0 or 1", c->huge_pages);
   if (!memchr(c->interfaces, '\0', sizeof c->interfaces))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: interfaces is not terminated");
   if (c->slot_bytes & (c->slot_bytes - 1) || (c->slot_bytes && c->slot_bytes < 64) ||
@@ -186,6 +188,7 @@ static int complete(struct rondo_config *c) {
   number32_from("RONDO_MULTIPROCESSORS", UINT32_MAX, &c->multiprocessors);
   number32_from("RONDO_SLOT_BYTES", 1u << 30, &c->slot_bytes);
   number_from("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
+  number32_from("RONDO_HUGE_PAGES", 1, &c->huge_pages);
   network_from_environment(c);
   word_from("RONDO_ORDER", orders, 2, &c->order);
   word_from("RONDO_BUDGET", budgets, 3, &c->budget);

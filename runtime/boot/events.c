@@ -452,11 +452,6 @@ static void on_tick(void *arg) {
 
 // ---------------------------------------------------------- opening, closing ---
 
-static int wants_huge_pages(void) {
-  const char *text = getenv("RONDO_HUGE_PAGES");
-  return text && strcmp(text, "1") == 0;
-}
-
 int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) {
   static const struct rondo_mesh_events events = {on_roster, on_receive, on_lost};
   int status = RONDO_ERR_NO_MEMORY;
@@ -464,7 +459,7 @@ int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) 
   world->early_end = &world->early;
   world->gone = calloc(world->rank_count, 1);
   if (world->gone)
-    status = rondo_arena_create(0, is_direct && wants_huge_pages(), &world->arena);
+    status = rondo_arena_create(0, is_direct && cfg->huge_pages, &world->arena);
   if (status == RONDO_SUCCESS)
     rondo_near_open(world);
   // The events wait for the lock, so none comes before the mesh is noted.

@@ -97,8 +97,10 @@ int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **aren
     free(a);
     return status;
   }
-  if (huge && !a->huge)
-    rondo_log(RONDO_LOG_INFO, "init: the system has no huge pages to give (vm.nr_hugepages)");
+  if (huge)
+    rondo_log(RONDO_LOG_INFO, a->huge
+                                  ? "init: what processes share is of huge pages"
+                                  : "init: the system has no huge pages to give (vm.nr_hugepages)");
   (void)madvise(a->base, a->bytes, MADV_HUGEPAGE);
   (void)madvise(a->base, a->bytes, MADV_DONTDUMP);
   pthread_mutex_init(&a->lock, NULL);

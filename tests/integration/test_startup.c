@@ -584,12 +584,35 @@ static void a_rank_without_an_interface_is_refused_and_may_try_again(void **stat
   rondo_test_reap(&p, 0);
 }
 
+static void ask_for_huge_pages(struct rondo_test_child *child) {
+  struct rondo_context ctx;
+  struct rondo_config cfg = config_of(child);
+  cfg.id = rondo_test_child_id(child, &cfg);
+  rondo_test_log_open();
+  RONDO_CHILD_CHECK(setenv("RONDO_LOG", "info", 1) == 0 && unsetenv("RONDO_HUGE_PAGES") == 0);
+  for (cfg.huge_pages = 0; cfg.huge_pages < 2; cfg.huge_pages++) {
+    RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
+    RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0) == RONDO_SUCCESS);
+    // Whether it has any or not is for the system to say.
+    RONDO_CHILD_CHECK(rondo_test_log_count("huge pages") == cfg.huge_pages);
+  }
+}
+
+static void huge_pages_are_asked_for_by_a_field(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 1, ask_for_huge_pages, NULL);
+  rondo_test_pass_id(&p);
+  rondo_test_reap(&p, 0);
+}
+
 int main(void) {
   job_number = (uint32_t)getpid();
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("startup", processes_meet_by_an_id),
       RONDO_NAMED_TEST("startup", processes_meet_by_what_a_launcher_says),
       RONDO_NAMED_TEST("startup", a_port_that_is_taken_is_passed_over),
+      RONDO_NAMED_TEST("startup", huge_pages_are_asked_for_by_a_field),
       RONDO_NAMED_TEST("startup", a_rank_without_an_interface_is_refused_and_may_try_again),
       RONDO_NAMED_TEST("startup", a_rank_that_never_comes_is_lost_to_the_others),
       RONDO_NAMED_TEST("startup", who_has_the_root_and_leaves_at_once_stays_for_the_others),

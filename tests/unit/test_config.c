@@ -8,9 +8,9 @@
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 
-static const char *const variables[] = {"RONDO_BLOCKS", "RONDO_BUDGET",   "RONDO_CONNECTOR_BYTES",
-                                        "RONDO_ORDER",  "RONDO_WORKERS",  "RONDO_SLOT_BYTES",
-                                        "RONDO_TUNING", "RONDO_ENDPOINTS"};
+static const char *const variables[] = {"RONDO_BLOCKS", "RONDO_BUDGET",    "RONDO_CONNECTOR_BYTES",
+                                        "RONDO_ORDER",  "RONDO_WORKERS",   "RONDO_SLOT_BYTES",
+                                        "RONDO_TUNING", "RONDO_ENDPOINTS", "RONDO_HUGE_PAGES"};
 
 static int clear(void **state) {
   (void)state;
@@ -42,6 +42,7 @@ static void defaults_are_filled_in(void **state) {
   struct rondo_config c = resolved();
   assert_int_equal(c.blocks, 1);
   assert_int_equal(c.endpoints, 1);
+  assert_int_equal(c.huge_pages, 0);
   assert_int_equal(c.max_collectives, 16384);
   assert_int_equal(c.order, RONDO_ORDER_FIFO);
   assert_int_equal(c.budget, RONDO_BUDGET_ADAPTIVE);
@@ -57,6 +58,7 @@ static void the_environment_fills_what_is_left_open(void **state) {
   (void)setenv("RONDO_SLOT_BYTES", "4096", 1);
   (void)setenv("RONDO_CONNECTOR_BYTES", "123456789012", 1);
   (void)setenv("RONDO_ENDPOINTS", "4", 1);
+  (void)setenv("RONDO_HUGE_PAGES", "1", 1);
   (void)setenv("RONDO_ORDER", "priority", 1);
   (void)setenv("RONDO_BUDGET", "never", 1);
   (void)setenv("RONDO_TUNING", "quit_period_ns=777,success_factor=9", 1);
@@ -66,6 +68,7 @@ static void the_environment_fills_what_is_left_open(void **state) {
   assert_int_equal(c.slot_bytes, 4096);
   assert_true(c.connector_bytes == UINT64_C(123456789012));
   assert_int_equal(c.endpoints, 4);
+  assert_int_equal(c.huge_pages, 1);
   assert_int_equal(c.order, RONDO_ORDER_PRIORITY);
   assert_int_equal(c.budget, RONDO_BUDGET_NEVER);
   assert_int_equal(c.tuning.quit_period_ns, 777);
@@ -100,6 +103,7 @@ static void bad_variables_are_named_and_ignored(void **state) {
                                          {"RONDO_BUDGET", "Adaptive"},
                                          {"RONDO_SLOT_BYTES", "1e6"},
                                          {"RONDO_ENDPOINTS", "17"},
+                                         {"RONDO_HUGE_PAGES", "2"},
                                          {"RONDO_TUNING", "speed=1"},
                                          {"RONDO_TUNING", "front_budget_ns=x"},
                                          {"RONDO_CONNECTOR_BYTES", "99999999999999999999"}};
@@ -140,6 +144,7 @@ static void slot_no_power_of_two(struct rondo_config *c) { c->slot_bytes = 100; 
 static void slot_too_small(struct rondo_config *c) { c->slot_bytes = 32; }
 static void slot_too_large(struct rondo_config *c) { c->slot_bytes = UINT32_C(1) << 31; }
 static void too_many_endpoints(struct rondo_config *c) { c->endpoints = RONDO_MAX_ENDPOINTS + 1; }
+static void huge_pages_of_no_kind(struct rondo_config *c) { c->huge_pages = 2; }
 static void bad_size(struct rondo_config *c) { c->size--; }
 static void bad_version(struct rondo_config *c) { c->version++; }
 static void budgets_crossed(struct rondo_config *c) {
@@ -158,7 +163,8 @@ static void what_is_out_of_range_is_refused(void **state) {
       rank_too_high,        too_many_blocks,   bad_worker,       bad_order,
       bad_order_below,      bad_budget,        bad_budget_below, too_many_collectives,
       slot_no_power_of_two, slot_too_small,    slot_too_large,   bad_size,
-      bad_version,          budgets_crossed,   restarts_crossed, too_many_endpoints};
+      bad_version,          budgets_crossed,   restarts_crossed, too_many_endpoints,
+      huge_pages_of_no_kind};
   for (size_t i = 0; i < sizeof spoilers / sizeof *spoilers; i++) {
     struct rondo_config c = RONDO_CONFIG_INIT;
     struct rondo_context ctx = {4711};

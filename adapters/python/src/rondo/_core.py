@@ -300,6 +300,7 @@ class Context:
         threads: int = 0,
         multiprocessors: int = 0,
         endpoints: int = 0,
+        huge_pages: bool = False,
         report_on_timeout: bool = True,
     ) -> None:
         if id is not None and len(id) != _native.UNIQUE_ID_BYTES:
@@ -321,6 +322,7 @@ class Context:
         config.transport = transport
         config.threads, config.multiprocessors = threads, multiprocessors
         config.endpoints = endpoints
+        config.huge_pages = int(huge_pages)
         config.report_on_timeout = 0  # waits are cut into slices; Run.wait reports itself
         self.report_on_timeout = report_on_timeout
         self._join(config)

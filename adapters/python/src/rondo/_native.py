@@ -14,7 +14,7 @@ from typing import Any, List, Tuple
 
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
-CONFIG_VERSION = 4
+CONFIG_VERSION = 5
 DESC_VERSION = 1
 COMM_CONFIG_VERSION = 1
 REASON_BYTES = 512
@@ -72,6 +72,7 @@ class Config(ctypes.Structure):
         ("threads", c_uint32),
         ("multiprocessors", c_uint32),
         ("endpoints", c_uint32),
+        ("huge_pages", c_uint32),
     ]
 
 
