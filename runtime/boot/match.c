@@ -328,14 +328,20 @@ static void note_lost(struct rondo_world *world, const struct rondo_meeting *m,
 
 // ----------------------------------------------------------------- matching ---
 
-static void join(struct rondo_world *world, const struct rondo_meeting *m, struct rondo_party *p,
-                 struct rondo_communicator *comm) {
+static void join(struct rondo_party *p, struct rondo_communicator *comm) {
   p->comm = comm;
   comm->joined++;
   comm->present += p->process == RONDO_HERE;
-  const struct verdict before = {p->failed_status, p->failed_by, ""};
-  if (p->failed_status)
-    fail(world, m, comm, &before);
+}
+
+// Of those who have joined one has failed before, and it is not known for which reason: so this comes last.
+static void fail_as_before(struct rondo_world *world, const struct rondo_meeting *m,
+                           struct rondo_communicator *comm) {
+  for (const struct rondo_party *p = m->parties; p; p = p->next) {
+    const struct verdict before = {p->failed_status, p->failed_by, ""};
+    if (p->comm == comm && p->failed_status)
+      fail(world, m, comm, &before);
+  }
 }
 
 // The communicator of those whose descriptor is equal, or null.
@@ -348,11 +354,10 @@ static struct rondo_communicator *find_equal(const struct rondo_meeting *m,
 }
 
 // Takes in those from elsewhere who came before anybody here.
-static void join_waiting(struct rondo_world *world, struct rondo_meeting *m,
-                         const struct rondo_party *party) {
+static void join_waiting(const struct rondo_meeting *m, const struct rondo_party *party) {
   for (struct rondo_party *p = m->parties; p; p = p->next)
     if (!p->comm && p != party && rondo_party_meets(p, party) && !rondo_party_difference(party, p))
-      join(world, m, p, party->comm);
+      join(p, party->comm);
 }
 
 static void locate(const struct rondo_world *world, struct rondo_communicator *comm) {
@@ -469,7 +474,7 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
     return RONDO_ERR_NO_MEMORY;
   }
   e->times++;
-  join(world, m, party, comm);
+  join(party, comm);
   rondo_meeting_enter(m, party);
   if (party->owner)
     rondo_comm_own(party);
@@ -477,9 +482,10 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
     comm->next = m->comms;
     m->comms = comm;
     note_absentees(m, party);
-    join_waiting(world, m, party);
+    join_waiting(m, party);
   }
   fail_different(world, m, party);
+  fail_as_before(world, m, comm);
   if (world->mesh)
     rondo_match_settle(world, m, party);
   else
@@ -500,7 +506,7 @@ void rondo_match_arrive(struct rondo_world *world, struct rondo_meeting *m,
   struct rondo_communicator *comm = find_equal(m, party);
   rondo_meeting_enter(m, party);
   if (comm)
-    join(world, m, party, comm);
+    join(party, comm);
   fail_different(world, m, party);
   if (!comm)
     return;

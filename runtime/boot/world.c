@@ -32,6 +32,7 @@ static void world_free(struct rondo_world *w) {
   rondo_meetings_free(w);
   rondo_journals_free(w);
   rondo_departures_free(w);
+  rondo_failures_free(w);
   rondo_pool_fini(&w->pool);
   rondo_window_close(w);
   rondo_range_destroy(w->range);

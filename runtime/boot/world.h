@@ -23,6 +23,7 @@
 #include "runtime/observe/views.h"
 #include "runtime/order/journal.h"
 #include "runtime/order/leave.h"
+#include "runtime/order/spread.h"
 #include "runtime/transport/communicator.h"
 #include <rondo/rondo.h>
 
@@ -50,6 +51,7 @@ struct rondo_world {
   struct rondo_pool pool;
   struct rondo_journals journals;     // of communicators
   struct rondo_departures departures; // likewise
+  struct rondo_failures failures;     // likewise
   struct rondo_comm_end *failing;     // communicators whose collectives have to fail yet
   int is_failing;
   void *meetings; // tree (search.h) of struct rondo_meeting, by id

@@ -256,8 +256,10 @@ static int enlist(struct rondo_comm_end *end) {
     rank->comms = end;
   }
   pthread_mutex_unlock(&rank->comms_lock);
-  if (status == RONDO_SUCCESS)
+  if (status == RONDO_SUCCESS) {
     rondo_comm_arrive(end);
+    rondo_comm_inherit(end);
+  }
   pthread_mutex_unlock(&rank->world->lock);
   return status;
 }

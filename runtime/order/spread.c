@@ -1,6 +1,7 @@
 #include "runtime/order/spread.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/api/rank.h"
@@ -11,6 +12,15 @@ struct notice {
   uint64_t key;
   uint32_t rank; // of the sender
   int32_t status;
+  char why[RONDO_REASON_BYTES];
+};
+
+// Member `rank` of communicator `key` has failed.
+struct rondo_failure {
+  struct rondo_failure *next;
+  uint64_t key;
+  uint32_t rank;
+  int status;
   char why[RONDO_REASON_BYTES];
 };
 
@@ -53,6 +63,50 @@ static void mark_one(struct rondo_world *world, struct rondo_comm_end *end, int 
   world->failing = end;
 }
 
+// For members here that have not made their ends yet. Every process of the communicator says the same.
+static void keep(struct rondo_world *world, const struct notice *n) {
+  struct rondo_failures *all = &world->failures;
+  for (const struct rondo_failure *f = all->first; f; f = f->next)
+    if (f->key == n->key && strcmp(f->why, n->why) == 0)
+      return;
+  struct rondo_failure *fresh = malloc(sizeof *fresh);
+  if (!fresh)
+    return; // who comes later learns the status from the calls of the others, and less of the reason
+  *fresh = (struct rondo_failure){.next = all->first, .key = n->key, .rank = n->rank};
+  fresh->status = n->status;
+  memcpy(fresh->why, n->why, sizeof fresh->why);
+  all->first = fresh;
+  if (all->count++ < RONDO_MOST_FAILURES)
+    return;
+  struct rondo_failure **last = &all->first;
+  while ((*last)->next)
+    last = &(*last)->next;
+  free(*last);
+  *last = NULL;
+  all->count--;
+}
+
+void rondo_failures_free(struct rondo_world *world) {
+  while (world->failures.first) {
+    struct rondo_failure *f = world->failures.first;
+    world->failures.first = f->next;
+    free(f);
+  }
+  world->failures.count = 0;
+}
+
+void rondo_comm_inherit(struct rondo_comm_end *end) {
+  struct rondo_world *world = end->rank->world;
+  const struct rondo_failure *oldest = NULL;
+  for (const struct rondo_failure *f = world->failures.first; f; f = f->next)
+    if (f->key == end->key && has_member(end, f->rank))
+      oldest = f;
+  if (!oldest || RONDO_FAULT(COMM_FAILS_ALONE))
+    return;
+  mark_one(world, end, oldest->status, oldest->why);
+  rondo_comms_spread(world);
+}
+
 // The next end here, from rank `*at` on, of the communicator that `rank` and `key` name; or null.
 static struct rondo_comm_end *next_end(const struct rondo_world *world, uint64_t key, uint32_t rank,
                                        uint32_t *at) {
@@ -65,15 +119,19 @@ static struct rondo_comm_end *next_end(const struct rondo_world *world, uint64_t
   return NULL;
 }
 
-// Tells the other processes of the communicator.
-static void tell(struct rondo_world *world, const struct rondo_comm_end *end) {
+static struct notice notice_of(const struct rondo_comm_end *end) {
   struct notice n = {.key = end->key, .rank = end->rank->cfg.rank};
-  const struct rondo_party all = {.members = end->members, .nranks = end->nranks};
-  if (!world->mesh)
-    return;
   n.status = (int32_t)rondo_load_relaxed_u32(&end->failed);
   memcpy(n.why, end->why, sizeof n.why);
-  rondo_peers_tell(world, &all, RONDO_NOTICE_COMM_FAILED, &n, sizeof n);
+  return n;
+}
+
+// Tells the other processes of the communicator.
+static void tell(struct rondo_world *world, const struct rondo_comm_end *end) {
+  const struct notice n = notice_of(end);
+  const struct rondo_party all = {.members = end->members, .nranks = end->nranks};
+  if (world->mesh)
+    rondo_peers_tell(world, &all, RONDO_NOTICE_COMM_FAILED, &n, sizeof n);
 }
 
 void rondo_comms_announce(struct rondo_world *world) {
@@ -100,6 +158,8 @@ int rondo_comm_mark(struct rondo_world *world, struct rondo_comm_end *end, int s
   struct rondo_comm_end *other;
   while ((other = next_end(world, end->key, end->rank->cfg.rank, &at)))
     mark_one(world, other, status, why);
+  const struct notice n = notice_of(end);
+  keep(world, &n);
   tell(world, end);
   return 1;
 }
@@ -144,6 +204,7 @@ int rondo_comms_receive(struct rondo_world *world, uint32_t process, const void 
   struct rondo_comm_end *end;
   while ((end = next_end(world, n.key, n.rank, &at)))
     (void)rondo_comm_mark(world, end, n.status, n.why);
+  keep(world, &n);
   rondo_comms_spread(world);
   return 1;
 }

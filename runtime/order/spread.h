@@ -3,7 +3,8 @@
 // When a collective of a communicator fails, for whatever reason, here or elsewhere, every end of that
 // communicator in this process is marked, its processes are told, and all its collectives
 // fail: also those that only one rank has. Everything is done under the lock of the job, and
-// without recursion: ends that are marked wait in a list until rondo_comms_spread.
+// without recursion: ends that are marked wait in a list until rondo_comms_spread. A member that makes its end only then
+// gets the failure, and the reason, with it.
 #ifndef RONDO_RUNTIME_ORDER_SPREAD_H
 #define RONDO_RUNTIME_ORDER_SPREAD_H
 
@@ -14,6 +15,13 @@ struct rondo_world;
 struct rondo_party;
 struct rondo_communicator;
 struct rondo_comm_end;
+
+// What failed last, for ends that are made later. No more than so many are kept.
+#define RONDO_MOST_FAILURES 64u
+struct rondo_failures {
+  struct rondo_failure *first; // the newest
+  uint32_t count;
+};
 
 // The party is a collective of its owner's, from when it is matched until it is not.
 void rondo_comm_own(struct rondo_party *party);
@@ -27,6 +35,9 @@ void rondo_comm_hear(struct rondo_world *world, struct rondo_comm_end *end,
 int rondo_comm_mark(struct rondo_world *world, struct rondo_comm_end *end, int status,
                     const char *why);
 
+// An end is there from now on: it has failed if its communicator has.
+void rondo_comm_inherit(struct rondo_comm_end *end);
+
 // Fails the collectives of all ends that are marked.
 void rondo_comms_spread(struct rondo_world *world);
 
@@ -36,5 +47,7 @@ void rondo_comms_announce(struct rondo_world *world);
 // Another process says that a communicator has failed. Returns 0 if no member sends such a thing.
 int rondo_comms_receive(struct rondo_world *world, uint32_t process, const void *bytes,
                         size_t size);
+
+void rondo_failures_free(struct rondo_world *world);
 
 #endif // RONDO_RUNTIME_ORDER_SPREAD_H

@@ -7,6 +7,7 @@
 #include <rondo/comm.h>
 
 #include "runtime/api/rank.h"
+#include "runtime/boot/meeting.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/log.h"
@@ -142,6 +143,50 @@ static void a_process_that_has_called_nothing_hears_of_it(void **state) {
   run_family(3, 3, one_only_asks);
 }
 
+static void look_for_failed(const void *node, VISIT order, void *arg) {
+  const struct rondo_meeting *m = *(struct rondo_meeting *const *)node;
+  uint32_t *failed = arg;
+  for (const struct rondo_party *p = m->parties; p && (order == postorder || order == leaf);
+       p = p->next)
+    *failed += p->failed_status != RONDO_SUCCESS;
+}
+
+// Registrations of other processes that have failed, and of which nobody here has heard yet.
+static uint32_t count_failed(struct rondo_context ctx) {
+  struct rondo_rank *rank;
+  uint32_t failed = 0;
+  RONDO_MEMBER_STATUS(rondo_rank_enter(ctx, "test", &rank), RONDO_SUCCESS);
+  pthread_mutex_lock(&rank->world->lock);
+  twalk_r(rank->world->meetings, look_for_failed, &failed);
+  pthread_mutex_unlock(&rank->world->lock);
+  rondo_rank_exit(ctx);
+  return failed;
+}
+
+// Rank 2 makes its end when the two others have failed, and asks, or calls as rank 0 does.
+static void come_later(struct rondo_family *f, uint32_t rank) {
+  static int32_t data[3][8];
+  for (uint32_t calls = 0; calls < 2; calls++) {
+    struct rondo_context ctx = rondo_family_open(f, calls, rank, f->ranks);
+    while (rank == 2 && count_failed(ctx) < 2) // the test's own time is the bound
+      (void)sched_yield();
+    struct rondo_comm comm = open_comm(ctx, 7, 0);
+    if (rank != 2 || calls) {
+      int status = try_call(ctx, comm, reduce_of(1 + rank % 2), data[rank]);
+      RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_MISMATCH);
+    }
+    expect_mismatch(ctx, comm, "mismatch of");
+    rondo_family_add(&f->words[calls]); // who leaves takes its registrations along
+    rondo_family_await(&f->words[calls], f->ranks);
+    rondo_family_close(ctx);
+  }
+}
+
+static void who_makes_its_end_later_hears_what_differed(void **state) {
+  (void)state;
+  run_family(3, 3, come_later);
+}
+
 // Rank 0 has gone before or after rank 1 has made its end, or its call.
 static void leave_early(struct rondo_family *f, uint32_t rank) {
   static int32_t data[2][2];
@@ -217,6 +262,7 @@ int main(void) {
       RONDO_NAMED_TEST("comm_processes", calls_match_by_order_between_processes),
       RONDO_NAMED_TEST("comm_processes", what_differs_is_found_between_processes),
       RONDO_NAMED_TEST("comm_processes", a_process_that_has_called_nothing_hears_of_it),
+      RONDO_NAMED_TEST("comm_processes", who_makes_its_end_later_hears_what_differed),
       RONDO_NAMED_TEST("comm_processes", who_leaves_is_not_waited_for),
       RONDO_NAMED_TEST("comm_processes", ids_that_are_used_once_are_forgotten),
   };
