@@ -200,22 +200,70 @@ static int print_json(const struct rondo_kit_machine *m, const struct profile *p
   return 0;
 }
 
-// How the rank reaches the others of its job, once it is known where they are.
-static void print_links_of(struct rondo_context context, uint32_t rank_count) {
+// How the rank reaches another one.
+struct link {
+  uint32_t rank;
+  int transport;
+  uint32_t endpoints; // 0: it has none
+  char why[128];
+};
+
+// Waits for a while until it is known where the other rank is.
+static struct link find_link(struct rondo_context context, uint32_t rank, uint32_t endpoints) {
   const struct timespec pause = {0, 10000000};
-  for (uint32_t r = 0; r < rank_count; r++) {
-    char why[128] = "";
-    int transport = RONDO_TRANSPORT_NONE;
-    int status = rondo_transport(context, r, &transport, why, sizeof why);
-    for (int i = 0; status == RONDO_IN_PROGRESS && i < LINK_POLLS; i++) {
-      nanosleep(&pause, NULL);
-      status = rondo_transport(context, r, &transport, why, sizeof why);
-    }
-    printf("  to rank %-8" PRIu32 " %s (%s)\n", r, rondo_transport_name(transport), why);
+  struct link link = {.rank = rank, .transport = RONDO_TRANSPORT_NONE};
+  int status = rondo_transport(context, rank, &link.transport, link.why, sizeof link.why);
+  for (int i = 0; status == RONDO_IN_PROGRESS && i < LINK_POLLS; i++) {
+    nanosleep(&pause, NULL);
+    status = rondo_transport(context, rank, &link.transport, link.why, sizeof link.why);
+  }
+  if (link.transport == RONDO_TRANSPORT_UCX)
+    link.endpoints = endpoints;
+  return link;
+}
+
+static void print_link(const struct link *link) {
+  printf("  to rank %-8" PRIu32 " %s", link->rank, rondo_transport_name(link->transport));
+  if (link->endpoints)
+    printf(", %" PRIu32 " endpoint%s", link->endpoints, link->endpoints > 1 ? "s" : "");
+  printf(" (%s)\n", link->why);
+}
+
+static json_t *json_of_link(const struct link *link) {
+  json_t *object = json_pack("{s:I, s:s, s:s}", "rank", (json_int_t)link->rank, "transport",
+                             rondo_transport_name(link->transport), "why", link->why);
+  if (link->endpoints)
+    json_object_set_new(object, "endpoints", json_integer((json_int_t)link->endpoints));
+  return object;
+}
+
+static void print_links_of(struct rondo_context context, const struct rondo_config *config) {
+  printf("Rank %" PRIu32 " of %" PRIu32 "\n", config->rank, config->rank_count);
+  for (uint32_t r = 0; r < config->rank_count; r++) {
+    struct link link = find_link(context, r, config->endpoints);
+    print_link(&link);
   }
 }
 
-static int print_links(void) {
+static int print_json_of_links(struct rondo_context context, const struct rondo_config *config) {
+  json_t *links = json_array();
+  for (uint32_t r = 0; r < config->rank_count; r++) {
+    struct link link = find_link(context, r, config->endpoints);
+    json_array_append_new(links, json_of_link(&link));
+  }
+  json_t *root = json_pack("{s:I, s:I, s:o}", "rank", (json_int_t)config->rank, "rank_count",
+                           (json_int_t)config->rank_count, "links", links);
+  // One line a rank: what several print at once is not mixed.
+  char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+  int result = text ? 0 : EXIT_BAD;
+  if (text)
+    printf("%s\n", text);
+  free(text);
+  json_decref(root);
+  return result;
+}
+
+static int print_links(bool as_json) {
   struct rondo_config config = RONDO_CONFIG_INIT;
   struct rondo_context context;
   config.rank_count = RONDO_RANKS_OF_LAUNCHER;
@@ -226,10 +274,13 @@ static int print_links(void) {
     fprintf(stderr, "rondo-info: --links: %s\n", rondo_status_string(status));
     return EXIT_BAD;
   }
-  printf("Rank %" PRIu32 " of %" PRIu32 "\n", config.rank, config.rank_count);
-  print_links_of(context, config.rank_count);
+  int result = 0;
+  if (as_json)
+    result = print_json_of_links(context, &config);
+  else
+    print_links_of(context, &config);
   rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
-  return 0;
+  return result;
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
@@ -281,7 +332,7 @@ int main(int argc, char **argv) {
   struct rondo_kit_machine machine;
   read_options(&options, argc, argv);
   if (options.links)
-    return print_links();
+    return print_links(options.json);
   rondo_kit_machine_read(&machine);
   if (options.profile && measure_profile(&options, &profile) != RONDO_SUCCESS)
     return EXIT_BAD;
