@@ -212,6 +212,20 @@ enum rondo_destroy_mode {
 // context is gone all the same), RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED.
 int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns);
 
+// Waits until every other rank of the job is there (rondo_wait_ready), or until every other rank has gone, of itself or
+// because it is lost (rondo_wait_gone), at most `timeout_ns` (0: look once). It needs nothing of the others but their
+// rondo_init or their end: no collective, and no wait on their side; it does not work for the daemon meanwhile. Up to
+// `capacity` of the ranks that are waited for go to `ranks`, in ascending order, and how many there are to `count` (may
+// be null); with RONDO_ERR_PEER those that have gone. Ranks of other processes count as absent until it is known
+// where all of them are, so no earlier than the last one comes or its time is over (join_timeout_ns).
+// Returns RONDO_SUCCESS; RONDO_ERR_TIMEOUT; RONDO_ERR_PEER (rondo_wait_ready: a rank has gone, or has not come in its
+// time, so they will never all be there); RONDO_ERR_INVALID (null with room, or a callback that would wait);
+// RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED (also if the context is destroyed meanwhile).
+int rondo_wait_ready(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
+                     uint32_t capacity, uint32_t *count);
+int rondo_wait_gone(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
+                    uint32_t capacity, uint32_t *count);
+
 // Ends every outstanding run of this rank, and those of its peers in the same
 // collectives, with RONDO_ERR_ABORTED. Later runs of these collectives end the same way;
 // deregister and register again to go on. Does not wait; wait for the runs to see them end.

@@ -215,8 +215,11 @@ static int help_until_ended(struct rondo_rank *rank, int64_t timeout_ns) {
 }
 
 // Other threads are about to leave: they see `closing` and return.
-static void await_users(struct rondo_context ctx) {
+static void await_users(struct rondo_context ctx, struct rondo_world *world) {
   const struct timespec pause = {0, 50000};
+  pthread_mutex_lock(&world->lock);
+  rondo_world_stir(world);
+  pthread_mutex_unlock(&world->lock);
   while (rondo_rank_users(ctx) > 1)
     nanosleep(&pause, NULL);
 }
@@ -228,7 +231,7 @@ static void dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t
   rondo_callbacks_fini(&rank->callbacks);
   if (!rank->is_manual)
     rank->daemon->driver->detach(rank->daemon);
-  await_users(ctx);
+  await_users(ctx, rank->world);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)

@@ -173,6 +173,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
   }
   count_competitors(world);
   rondo_peers_resume(world);
+  rondo_world_stir(world);
   pthread_mutex_unlock(&world->lock);
 }
 
@@ -382,6 +383,7 @@ static void on_roster(void *arg) {
   rondo_comms_announce(world);
   rondo_departures_announce(world);
   visit_meetings(&v);
+  rondo_world_stir(world);
   pthread_mutex_unlock(&world->lock);
 }
 

@@ -44,20 +44,37 @@ static void world_free(struct rondo_world *w) {
   free(w->others);
   rondo_views_fini(w);
   pthread_mutex_destroy(&w->journals.news_lock);
+  pthread_cond_destroy(&w->attendance);
   pthread_mutex_destroy(&w->lock);
+  free(w->was_here);
   free(w->members);
   free(w);
 }
+
+static void attendance_init(pthread_cond_t *attendance) {
+  pthread_condattr_t attr;
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  pthread_cond_init(attendance, &attr);
+  pthread_condattr_destroy(&attr);
+}
+
+void rondo_world_stir(struct rondo_world *world) { pthread_cond_broadcast(&world->attendance); }
 
 static int world_create(const struct rondo_rank *rank, struct rondo_world **world) {
   const struct rondo_config *cfg = &rank->cfg;
   char why[RONDO_WHY_BYTES];
   struct rondo_world *w = calloc(1, sizeof *w);
-  if (w)
+  if (w) {
     w->members = calloc(cfg->rank_count, sizeof(struct rondo_rank *));
-  if (!w || !w->members || rank->device->driver->open(cfg, &w->device, why) != RONDO_SUCCESS) {
-    if (w)
+    w->was_here = calloc(cfg->rank_count, 1);
+  }
+  if (!w || !w->members || !w->was_here ||
+      rank->device->driver->open(cfg, &w->device, why) != RONDO_SUCCESS) {
+    if (w) {
+      free(w->was_here);
       free(w->members);
+    }
     free(w);
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
                             cfg->rank_count);
@@ -70,6 +87,7 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   w->endpoints = cfg->endpoints;
   w->is_manual = rank->is_manual;
   pthread_mutex_init(&w->lock, NULL);
+  attendance_init(&w->attendance);
   pthread_mutex_init(&w->journals.news_lock, NULL);
   rondo_views_init(w);
   int status = rondo_mesh_calls->is_needed(cfg) ? rondo_peers_open(w, cfg) : RONDO_SUCCESS;
@@ -152,7 +170,9 @@ int rondo_world_join(struct rondo_rank *rank, struct rondo_world **world) {
   if (status == RONDO_SUCCESS) {
     pthread_mutex_lock(&w->lock);
     w->members[number] = rank;
+    w->was_here[number] = 1;
     w->member_count++;
+    rondo_world_stir(w);
     pthread_mutex_unlock(&w->lock);
     count_crowd(w->device->driver);
     *world = w;
@@ -173,6 +193,7 @@ void rondo_world_leave(struct rondo_world *world, uint32_t rank, int64_t join_ns
   pthread_mutex_lock(&worlds_lock);
   pthread_mutex_lock(&world->lock);
   world->members[rank] = NULL;
+  rondo_world_stir(world);
   int empty = --world->member_count == 0;
   pthread_mutex_unlock(&world->lock);
   if (empty)

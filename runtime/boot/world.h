@@ -45,6 +45,8 @@ struct rondo_world {
   uint64_t peer_timeout_ns;     // how long a process on which somebody is blocked may be silent
   pthread_mutex_t lock;         // guards all below; taken before a rank's own lock
   struct rondo_rank **members;  // by rank; null while absent
+  uint8_t *was_here;            // by rank: 1 if it is, or was, in this process
+  pthread_cond_t attendance;    // who is there has changed, or who waits for it shall look
   struct rondo_device *device;  // opened by the world, as its first rank's
   struct rondo_device **others; // likewise: those of later ranks
   uint32_t other_count;
@@ -118,6 +120,9 @@ int rondo_world_join(struct rondo_rank *rank, struct rondo_world **world);
 // Ends the job here with its last rank. Bounded. Who has not joined yet, and would find the root of the job
 // gone, is waited for, at most `join_ns`.
 void rondo_world_leave(struct rondo_world *world, uint32_t rank, int64_t join_ns);
+
+// Wakes those who wait for ranks to come or to go. The lock is held.
+void rondo_world_stir(struct rondo_world *world);
 
 // Calls `visit` for every job of this process. Jobs cannot end meanwhile.
 void rondo_world_visit(void (*visit)(struct rondo_world *world, void *arg), void *arg);

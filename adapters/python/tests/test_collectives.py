@@ -452,6 +452,19 @@ def test_a_with_aborts_after_an_exception(job: Callable[..., Job]) -> None:
     assert ctx.closed and run.status is Status.ERR_ABORTED
 
 
+def test_who_waits_for_the_others_hears_of_them(job: Callable[..., Job]) -> None:
+    contexts = job(3).contexts
+    for context in contexts:
+        context.wait_ready(LONG_S)
+    with pytest.raises(rondo.TimeoutError, match="wait_gone: ranks 1, 2"):
+        contexts[0].wait_gone(0.01)
+    contexts[1].close()
+    with pytest.raises(rondo.PeerError, match="wait_ready: ranks 1"):
+        contexts[0].wait_ready(LONG_S)
+    contexts[2].close()
+    contexts[0].wait_gone(LONG_S)
+
+
 def test_closing_wakes_who_waits(job: Callable[..., Job]) -> None:
     ctx = job(2).contexts[0]
     run = ctx.all_reduce(1, 1, DType.INT32).run_in_place(np.ones(1, np.int32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 import weakref
 from dataclasses import dataclass, fields
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypedDict
@@ -15,6 +16,7 @@ from ._native import lib
 from ._runs import Description, Run, describe, missing, reason
 from ._shapes import Counts, Parts, Shape
 from ._state import (
+    SLICE_S,
     Callback,
     Outstanding,
     Queue,
@@ -621,6 +623,30 @@ class Context:
             cycle_ranks=cycle,
             text=text,
         )
+
+    def wait_ready(self, timeout: Optional[float] = None) -> None:
+        """Waits until every other rank of the job is there.
+
+        TimeoutError names those that are missing, PeerError those that have gone or never came.
+        """
+        self._await_others("wait_ready", lib.rondo_wait_ready, timeout)
+
+    def wait_gone(self, timeout: Optional[float] = None) -> None:
+        """Waits until every other rank of the job has gone; TimeoutError names those that have not."""
+        self._await_others("wait_gone", lib.rondo_wait_gone, timeout)
+
+    def _await_others(self, name: str, call: Any, timeout: Optional[float]) -> None:
+        ranks, count = (ctypes.c_uint32 * self.rank_count)(), ctypes.c_uint32()
+        deadline = None if timeout is None else time.monotonic() + nanoseconds(timeout) / 1e9
+        status = Status.ERR_TIMEOUT
+        left = SLICE_S
+        while status == Status.ERR_TIMEOUT and left > 0:
+            state = self._open(name)  # in slices: signals are handled meanwhile
+            left = SLICE_S if deadline is None else deadline - time.monotonic()
+            slice_ns = nanoseconds(max(0.0, min(left, SLICE_S)))
+            status = call(state.handle, slice_ns, ranks, self.rank_count, ctypes.byref(count))
+        who = ", ".join(str(rank) for rank in ranks[: count.value])
+        check(status, f"{name}: ranks {who}" if who else name)
 
     # ---- the end
 

@@ -188,6 +188,8 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_config_complete", [POINTER(Config)]),
     ("rondo_init", [POINTER(Handle), POINTER(Config)]),
     ("rondo_destroy", [Handle, c_int, c_int64]),
+    ("rondo_wait_ready", [Handle, c_int64, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
+    ("rondo_wait_gone", [Handle, c_int64, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
     ("rondo_abort", [Handle]),
     ("rondo_group_create", [Handle, POINTER(c_uint32), c_uint32, POINTER(Handle)]),
     ("rondo_group_destroy", [Handle, Handle]),
