@@ -1,12 +1,15 @@
 // How long processes take to find each other, and to finish a first collective.
 //
-//   bench_startup [--rounds=N] [RANKS ...]
+//   bench_startup [--rounds=N] [--together] [RANKS ...]
 //
 // Each rank is a process of this machine; all begin at the same time, rank 0 with making the id, which the
 // others find in shared memory. "met" is until the last one knows where all are; "first run" is
 // until the last one has come back from rondo_init, rondo_register and an all-reduce of one
 // element. Medians over rounds, without the time for forking. On fewer cores than ranks the
 // processes wait for their turn most of the time.
+//
+// With --together the ranks are of one process, each with a mesh of its own as if it were a process by itself, and there is
+// no first run: what the root and the members do, all on one control thread, without what processes cost.
 #include <argp.h>
 #include <errno.h>
 #include <poll.h>
@@ -23,6 +26,7 @@
 #include <rondo/rondo.h>
 
 #define MAX_RANKS 256u
+#define MAX_TOGETHER 1024u
 #define MAX_SIZES 8
 #define LONG_NS INT64_C(60000000000)
 
@@ -38,6 +42,7 @@ struct round {
 
 struct options {
   uint32_t rounds;
+  int is_together;
   uint32_t sizes[MAX_SIZES];
   int size_count;
 };
@@ -125,18 +130,44 @@ static double run_round(struct round *r, uint32_t ranks, int is_run) {
   return (double)(last_ns - r->begin_ns) / 1e6;
 }
 
+// The same for meshes of this process. Returns -1 if one failed, and then this program is about to end.
+static double meet_together(uint32_t ranks) {
+  static const struct rondo_mesh_events deaf;
+  static struct rondo_mesh *meshes[MAX_TOGETHER];
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  uint32_t count = 0;
+  int status = RONDO_SUCCESS;
+  memcpy(cfg.interfaces, "=lo", sizeof "=lo");
+  cfg.rank_count = ranks;
+  uint64_t begin_ns = rondo_loop_now_ns();
+  if (rondo_unique_id_listen(&cfg.id, &cfg) != RONDO_SUCCESS ||
+      rondo_config_complete(&cfg) != RONDO_SUCCESS)
+    return -1;
+  for (; count < ranks && status == RONDO_SUCCESS; count++) {
+    cfg.rank = count;
+    status = rondo_mesh_start(&cfg, &deaf, NULL, &meshes[count]);
+  }
+  for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
+    status = rondo_mesh_await(meshes[i], LONG_NS);
+  uint64_t end_ns = rondo_loop_now_ns();
+  for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
+    rondo_mesh_stop(meshes[i], LONG_NS, 0);
+  return status == RONDO_SUCCESS ? (double)(end_ns - begin_ns) / 1e6 : -1;
+}
+
 static int compare_times(const void *a, const void *b) {
   double x = *(const double *)a;
   double y = *(const double *)b;
   return x < y ? -1 : x > y;
 }
 
+// `r`: null for meshes of this process.
 static double median_ms(struct round *r, uint32_t ranks, uint32_t rounds, int is_run) {
   double *times = malloc(rounds * sizeof *times);
   double median = 0;
   for (uint32_t i = 0; times && i < rounds; i++) {
-    times[i] = run_round(r, ranks, is_run);
-    if (r->failed) {
+    times[i] = r ? run_round(r, ranks, is_run) : meet_together(ranks);
+    if (times[i] < 0 || (r && r->failed)) {
       fprintf(stderr, "bench_startup: a process of %u failed\n", ranks);
       exit(1);
     }
@@ -163,18 +194,32 @@ static error_t parse(int key, char *text, struct argp_state *state) {
   if (key == 'r') {
     if (!number_of(text, 10000, &o->rounds))
       argp_error(state, "--rounds takes a number up to 10000");
+  } else if (key == 't') {
+    o->is_together = 1;
   } else if (key == ARGP_KEY_ARG) {
-    if (o->size_count == MAX_SIZES || !number_of(text, MAX_RANKS, &o->sizes[o->size_count++]))
-      argp_error(state, "at most %d numbers of ranks, of up to %u", MAX_SIZES, MAX_RANKS);
+    uint32_t most = o->is_together ? MAX_TOGETHER : MAX_RANKS;
+    if (o->size_count == MAX_SIZES || !number_of(text, most, &o->sizes[o->size_count++]))
+      argp_error(state, "at most %d numbers of ranks, of up to %u", MAX_SIZES, most);
   } else {
     return ARGP_ERR_UNKNOWN;
   }
   return 0;
 }
 
+static void print_together(const struct options *o) {
+  printf("ranks   met ms   per rank\n");
+  for (int i = 0; i < o->size_count; i++) {
+    double met = median_ms(NULL, o->sizes[i], o->rounds, 0);
+    printf("%5u %8.2f %10.4f\n", o->sizes[i], met, met / o->sizes[i]);
+    fflush(stdout);
+  }
+}
+
 int main(int argc, char **argv) {
   static const struct argp_option table[] = {
-      {"rounds", 'r', "N", 0, "How often each is done (default 11)", 0}, {0}};
+      {"rounds", 'r', "N", 0, "How often each is done (default 11)", 0},
+      {"together", 't', NULL, 0, "All ranks in this process, without a run", 0},
+      {0}};
   static const struct argp argp = {
       table, parse, "[RANKS ...]", "Measures how long processes take to find each other.",
       NULL,  NULL,  NULL};
@@ -182,8 +227,13 @@ int main(int argc, char **argv) {
   if (argp_parse(&argp, argc, argv, 0, NULL, &o))
     return 2;
   if (!o.size_count) {
-    struct options all = {.rounds = o.rounds, .sizes = {2, 8, 64}, .size_count = 3};
-    o = all;
+    static const uint32_t sizes[2][3] = {{2, 8, 64}, {64, 256, MAX_TOGETHER}};
+    memcpy(o.sizes, sizes[o.is_together], sizeof sizes[0]);
+    o.size_count = 3;
+  }
+  if (o.is_together) {
+    print_together(&o);
+    return 0;
   }
   struct round *r =
       mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
