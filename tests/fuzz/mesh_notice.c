@@ -11,9 +11,9 @@
 #include "runtime/boot/notice.h"
 #include "runtime/boot/world.h"
 #include "tests/support/fuzz.h"
+#include "tests/support/hand_mesh.h"
 
 #define RANKS 3u
-#define PROCESSES 2u // rank 0 is here, the others are elsewhere together
 #define COLLECTIVES 2u
 #define COUNT 20000u
 #define ARENA_BYTES (UINT64_C(1) << 20)
@@ -49,104 +49,25 @@ static void take_apart(struct rondo_fuzz_input *in) {
     RONDO_FUZZ_CHECK(memcmp(r.counts, s.counts, h->count_count * sizeof *r.counts) == 0);
 }
 
-// ----------------------------------------------------------------- the mesh ---
+// ------------------------------------------------------------ what is sent ---
 
-// It sends nothing, and tells what the input says. Of what is sent registrations are kept.
+// Of what is sent registrations are kept.
 static struct {
-  struct rondo_mesh_events events;
-  void *arg;
   size_t sizes[COLLECTIVES];
   uint64_t registrations[COLLECTIVES][64];
   uint32_t count;
-} mesh;
+} kept;
 
-static int is_needed(const struct rondo_config *cfg) {
-  (void)cfg;
-  return 1;
-}
-
-static int start(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
-                 struct rondo_mesh **out) {
-  (void)cfg;
-  mesh.events = *events;
-  mesh.arg = arg;
-  *out = (struct rondo_mesh *)&mesh;
-  return RONDO_SUCCESS;
-}
-
-static int add_rank(struct rondo_mesh *m, uint32_t rank) {
-  (void)m, (void)rank;
-  return RONDO_SUCCESS;
-}
-
-static void remove_rank(struct rondo_mesh *m, uint32_t rank) { (void)m, (void)rank; }
-
-static uint32_t self(struct rondo_mesh *m) {
-  (void)m;
-  return 0;
-}
-
-static uint32_t process_count(struct rondo_mesh *m) {
-  (void)m;
-  return PROCESSES;
-}
-
-static uint32_t process_of(struct rondo_mesh *m, uint32_t rank) {
-  (void)m;
-  return rank > 0;
-}
-
-static int is_near(struct rondo_mesh *m, uint32_t process) {
-  (void)m, (void)process;
-  return 1;
-}
-
-// Nobody knows where another process runs: none of these competes for cores.
-static int process_get(struct rondo_mesh *m, uint32_t process, struct rondo_mesh_process *out) {
-  (void)m, (void)process, (void)out;
-  return RONDO_ERR_UNKNOWN;
-}
-
-static int send_nothing(struct rondo_mesh *m, const struct rondo_mesh_send *message) {
-  (void)m;
+static void keep(const struct rondo_mesh_send *message) {
   RONDO_FUZZ_CHECK(message->to == 1);
-  if (message->type != RONDO_NOTICE_REGISTER || mesh.count == COLLECTIVES)
-    return RONDO_SUCCESS;
-  RONDO_FUZZ_CHECK(message->size <= sizeof mesh.registrations[0]);
-  mesh.sizes[mesh.count] = message->size;
-  memcpy(mesh.registrations[mesh.count++], message->bytes, message->size);
-  return RONDO_SUCCESS;
+  if (message->type != RONDO_NOTICE_REGISTER || kept.count == COLLECTIVES)
+    return;
+  RONDO_FUZZ_CHECK(message->size <= sizeof kept.registrations[0]);
+  kept.sizes[kept.count] = message->size;
+  memcpy(kept.registrations[kept.count++], message->bytes, message->size);
 }
-
-static int after(struct rondo_mesh *m, uint64_t delay_ns, void (*call)(void *arg), void *arg) {
-  (void)m, (void)delay_ns, (void)call, (void)arg;
-  return RONDO_SUCCESS;
-}
-
-static void stop(struct rondo_mesh *m, int64_t timeout_ns, int64_t join_ns) {
-  (void)m, (void)timeout_ns, (void)join_ns;
-}
-
-static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
-                                              .start = start,
-                                              .add_rank = add_rank,
-                                              .remove_rank = remove_rank,
-                                              .self = self,
-                                              .process_count = process_count,
-                                              .process_of = process_of,
-                                              .is_near = is_near,
-                                              .process_get = process_get,
-                                              .send = send_nothing,
-                                              .after = after,
-                                              .stop = stop};
 
 // --------------------------------------------------------------- happenings ---
-
-static void receive(uint32_t type, const void *bytes, size_t size, int fd) {
-  struct rondo_mesh_message message = {
-      .from = 1, .type = type, .bytes = bytes, .size = size, .fds = &fd, .fd_count = fd >= 0};
-  mesh.events.receive(mesh.arg, &message);
-}
 
 // Overwrites bytes, as many as the input says, where it says.
 static void spoil(struct rondo_fuzz_input *in, void *bytes, size_t size) {
@@ -167,7 +88,8 @@ static void greet(struct rondo_fuzz_input *in) {
     RONDO_FUZZ_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
   if (how & 2)
     spoil(in, &hello, sizeof hello);
-  receive(RONDO_NOTICE_HELLO, &hello, how & 4 ? sizeof hello - 1 : sizeof hello, how & 8 ? -1 : fd);
+  rondo_hand_mesh_say(RONDO_NOTICE_HELLO, &hello, how & 4 ? sizeof hello - 1 : sizeof hello,
+                      how & 8 ? -1 : fd);
   close(fd);
 }
 
@@ -178,10 +100,10 @@ static void announce(struct rondo_fuzz_input *in) {
     struct rondo_notice_register head;
     uint64_t rest[48];
   } message;
-  if (mesh.count < COLLECTIVES)
+  if (kept.count < COLLECTIVES)
     return;
-  size_t size = mesh.sizes[which % COLLECTIVES];
-  memcpy(&message, mesh.registrations[which % COLLECTIVES], size);
+  size_t size = kept.sizes[which % COLLECTIVES];
+  memcpy(&message, kept.registrations[which % COLLECTIVES], size);
   message.head.rank = message.head.position = 1 + which / COLLECTIVES % (RANKS - 1);
   struct rondo_notice_registration r;
   if (rondo_notice_register_decode(&message, size, RANKS, &r) && message.head.offer_count) {
@@ -189,7 +111,7 @@ static void announce(struct rondo_fuzz_input *in) {
     offer->from = 0;
   }
   spoil(in, &message, size);
-  receive(RONDO_NOTICE_REGISTER, &message, size, -1);
+  rondo_hand_mesh_say(RONDO_NOTICE_REGISTER, &message, size, -1);
 }
 
 static void take_leave(struct rondo_fuzz_input *in) {
@@ -201,7 +123,7 @@ static void take_leave(struct rondo_fuzz_input *in) {
   n.other = how / 8 % RANKS;
   n.status = RONDO_ERR_ABORTED;
   spoil(in, &n, sizeof n);
-  receive(types[how / 32 % 3], &n, sizeof n, -1);
+  rondo_hand_mesh_say(types[how / 32 % 3], &n, sizeof n, -1);
 }
 
 static void say_anything(struct rondo_fuzz_input *in) {
@@ -213,14 +135,14 @@ static void say_anything(struct rondo_fuzz_input *in) {
     memcpy(bytes, in->data, size);
   in->data += size;
   in->size -= size;
-  receive(type, bytes, size, -1);
+  rondo_hand_mesh_say(type, bytes, size, -1);
 }
 
 static void lose(struct rondo_fuzz_input *in) {
   uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
   uint32_t ranks[] = {1, 2};
-  mesh.events.lost(mesh.arg, ranks + how % 2, 1 + how / 2 % 2 * (1 - how % 2),
-                   RONDO_MESH_LEFT + (int)(how / 4 % 5), "fuzz");
+  rondo_hand_mesh.events.lost(rondo_hand_mesh.arg, ranks + how % 2, 1 + how / 2 % 2 * (1 - how % 2),
+                              RONDO_MESH_LEFT + (int)(how / 4 % 5), "fuzz");
 }
 
 static void happen(struct rondo_fuzz_input *in, struct rondo_context ctx,
@@ -256,7 +178,9 @@ static void live_through(struct rondo_fuzz_input *in) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   struct rondo_context ctx;
   struct rondo_collective colls[COLLECTIVES];
-  memset(&mesh, 0, sizeof mesh);
+  memset(&kept, 0, sizeof kept);
+  rondo_hand_mesh_put();
+  rondo_hand_mesh.sent = keep;
   cfg.id.bytes[0] = 7;
   cfg.rank_count = RANKS;
   cfg.blocks = 2;
@@ -267,7 +191,7 @@ static void live_through(struct rondo_fuzz_input *in) {
       rondo_all_gather(2, COUNT, RONDO_FLOAT32)};
   for (uint32_t i = 0; i < COLLECTIVES; i++)
     RONDO_FUZZ_CHECK(rondo_register(ctx, &descs[i], &colls[i]) == RONDO_SUCCESS);
-  mesh.events.roster(mesh.arg);
+  rondo_hand_mesh.events.roster(rondo_hand_mesh.arg);
   for (uint32_t i = 0; i < MOST_HAPPENINGS && in->size; i++)
     happen(in, ctx, colls);
   RONDO_FUZZ_CHECK(rondo_destroy(ctx, RONDO_DESTROY_ABORT, LONG_NS) == RONDO_SUCCESS);
@@ -278,7 +202,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!size || data[0] >= 8)
     return 0;
   (void)setenv("RONDO_LOG", "off", 1);
-  rondo_mesh_calls = &calls;
   if (data[0] < 4)
     take_apart(&in);
   else
