@@ -7,47 +7,11 @@
 
 #include "daemon/cuda/backend.h"
 #include "runtime/api/rank.h"
-#include "runtime/boot/meeting.h"
-#include "tests/support/cuda_job.h"
-#include "tests/support/fake_cuda/fake_cuda.h"
+#include "tests/integration/cuda_device.h"
 #include "tests/support/load.h"
-#include "tests/support/log.h"
-#include "tests/support/named.h"
 
 // In place of the kernels: the stand-in has its own.
 const unsigned char rondo_cuda_image[] = {1};
-
-static struct rondo_test_cuda_job job;
-
-static void reset(const struct rondo_fake_options *options) {
-  (void)cuCtxSetCurrent(NULL);
-  rondo_fake_reset(options);
-  rondo_cuda_api_from(NULL); // it has been started anew
-  rondo_test_log_clear();
-  memset(&job, 0, sizeof job);
-}
-
-static int fresh(void **state) {
-  (void)state;
-  reset(NULL);
-  return 0;
-}
-
-static int nothing_is_left(void **state) {
-  (void)state;
-  return rondo_fake_live_count() != 0;
-}
-
-static void job_of(uint32_t ranks, uint32_t colls, uint32_t count) {
-  job.ranks = ranks;
-  job.colls = colls;
-  job.count = count;
-}
-
-static void rounds(uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    assert_int_equal(rondo_test_cuda_round(&job, i), RONDO_SUCCESS);
-}
 
 // ------------------------------------------------------------------- it works -------
 
@@ -60,201 +24,6 @@ static void ranks_of_one_device_reduce(void **state) {
     assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
     assert_int_equal(rondo_fake_live_count(), 0);
   }
-}
-
-static void ranks_of_several_peer_devices_reduce(void **state) {
-  (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 4;
-  reset(&options);
-  job_of(4, 2, 100000);
-  assert_int_equal(rondo_test_cuda_open(&job, NULL, 4), RONDO_SUCCESS);
-  rounds(2);
-  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
-}
-
-static struct rondo_rank *rank_of(uint32_t r) {
-  struct rondo_rank *rank = NULL;
-  assert_int_equal(rondo_rank_enter(job.ctx[r], "test", &rank), RONDO_SUCCESS);
-  rondo_rank_exit(job.ctx[r]);
-  return rank;
-}
-
-// The device on which the driver says that an address is; -1: in host memory.
-static int device_of(const void *address) {
-  unsigned type = 0;
-  int ordinal = -1;
-  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-  void *data[] = {&type, &ordinal};
-  assert_int_equal(cuPointerGetAttributes(2, attributes, data, (CUdeviceptr)(uintptr_t)address),
-                   CUDA_SUCCESS);
-  return type == CU_MEMORYTYPE_DEVICE ? ordinal : -1;
-}
-
-// Where connectors to rank `to` from rank `from` of collective 0 are; -2: there are none.
-static int place_of(uint32_t from, uint32_t to) {
-  const struct rondo_meeting *m = rondo_meeting_find(rank_of(0)->world, 0, 0);
-  assert_non_null(m);
-  assert_non_null(m->comms);
-  const struct rondo_link *link = rondo_communicator_link(m->comms, from, to);
-  if (!link)
-    return -2;
-  for (uint32_t b = 1; b < m->comms->shape.blocks; b++)
-    assert_int_equal(device_of(rondo_link_connector(link, b)), device_of(link->first));
-  return device_of(link->first);
-}
-
-static void check_why(uint32_t from, uint32_t to, const char *wanted) {
-  char why[256];
-  int transport = -1;
-  assert_int_equal(rondo_transport(job.ctx[from], to, &transport, why, sizeof why), RONDO_SUCCESS);
-  assert_int_equal(transport, RONDO_TRANSPORT_LOCAL);
-  assert_string_equal(why, wanted);
-}
-
-// Six ranks on four devices, of which two and two reach each other: rank r is on device r % 4.
-static void connectors_lie_where_the_receiver_is_if_the_sender_reaches_it(void **state) {
-  (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 4;
-  options.peer_access = 2;
-  reset(&options);
-  job_of(6, 2, 20000);
-  assert_int_equal(rondo_test_cuda_open(&job, NULL, 4), RONDO_SUCCESS);
-  assert_int_equal(place_of(0, 1), 1);
-  assert_int_equal(place_of(1, 2), -1);
-  assert_int_equal(place_of(2, 3), 3);
-  assert_int_equal(place_of(3, 4), -1);
-  assert_int_equal(place_of(4, 5), 1);
-  assert_int_equal(place_of(5, 0), 0);
-  check_why(0, 4, "in memory of device 0, on which both ranks are");
-  check_why(0, 5,
-            "in memory of device 1, to which device 0 has peer access; buffers are read in place");
-  check_why(5, 2, "in page-locked host memory: device 1 has no peer access to device 2");
-  rounds(2);
-  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
-}
-
-// Large chunks go by reference only where the receiver can read the sender's buffers.
-static uint32_t reference_bytes(uint32_t from, uint32_t to) {
-  const struct rondo_meeting *m = rondo_meeting_find(rank_of(0)->world, 0, 0);
-  const struct rondo_link *link = rondo_communicator_link(m->comms, from, to);
-  struct rondo_connector c;
-  assert_non_null(link);
-  assert_int_equal(rondo_mem_copy(job.ctx[0], &c, link->first, sizeof c), RONDO_SUCCESS);
-  return c.reference_bytes;
-}
-
-static void buffers_are_read_in_place_by_those_who_reach_them(void **state) {
-  (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 4;
-  options.peer_access = 2;
-  reset(&options);
-  job_of(4, 1, 20000);
-  assert_int_equal(rondo_test_cuda_open(&job, NULL, 4), RONDO_SUCCESS);
-  assert_true(reference_bytes(0, 1) < UINT32_MAX);
-  assert_int_equal(reference_bytes(1, 2), UINT32_MAX);
-  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
-}
-
-// The hardware offers it, and the driver refuses it: host memory does.
-static void a_refused_peer_is_reached_by_host_memory(void **state) {
-  (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 2;
-  reset(&options);
-  rondo_fake_fail("cuCtxEnablePeerAccess", 1, UINT64_MAX, CUDA_ERROR_TOO_MANY_PEERS);
-  job_of(2, 2, 20000);
-  assert_int_equal(rondo_test_cuda_open(&job, NULL, 2), RONDO_SUCCESS);
-  assert_int_equal(place_of(0, 1), -1);
-  assert_int_equal(place_of(1, 0), -1);
-  rounds(2);
-  assert_int_equal(
-      rondo_run(job.ctx[0], job.coll[0][0], job.send[1][0], job.recv[0][0], NULL, NULL),
-      RONDO_ERR_INVALID); // a buffer on device 1
-  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
-  rondo_fake_fail(NULL, 0, 0, CUDA_SUCCESS);
-}
-
-static void buffers_may_lie_on_the_device_of_a_peer(void **state) {
-  (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 2;
-  reset(&options);
-  job_of(2, 1, 20000);
-  assert_int_equal(rondo_test_cuda_open(&job, NULL, 2), RONDO_SUCCESS);
-  for (uint32_t r = 0; r < 2; r++)
-    assert_int_equal(rondo_test_cuda_fill(&job, r, 0, 0), RONDO_SUCCESS);
-  for (uint32_t r = 0; r < 2; r++) {
-    assert_int_equal(
-        rondo_run(job.ctx[r], job.coll[r][0], job.send[1 - r][0], job.recv[r][0], NULL, NULL),
-        RONDO_SUCCESS);
-  }
-  for (uint32_t r = 0; r < 2; r++) {
-    assert_int_equal(rondo_test_cuda_wait(&job, r, 0), RONDO_SUCCESS);
-    assert_int_equal(rondo_test_cuda_check(&job, r, 0, 0), RONDO_SUCCESS);
-  }
-  assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
-}
-
-// Of the CUDA backend. The caller frees the text.
-static char *description(int wanted) {
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *file = open_memstream(&text, &bytes);
-  assert_non_null(file);
-  assert_int_equal(rondo_backend_describe(RONDO_BACKEND_CUDA, file), wanted);
-  assert_int_equal(fclose(file), 0);
-  return text;
-}
-
-static void describing_says_where_connectors_would_lie(void **state) {
-  (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 3;
-  options.peer_access = 2;
-  reset(&options);
-  char *text = description(RONDO_SUCCESS);
-  assert_non_null(strstr(text, "device 0: compute capability "));
-  assert_non_null(strstr(text, "windows of NCCL: "));
-  assert_non_null(
-      strstr(text, "device 0 to device 1: in memory of device 1: there is peer access"));
-  assert_non_null(
-      strstr(text, "device 1 to device 2: in page-locked host memory: there is no peer"));
-  assert_int_equal(rondo_fake_live().contexts, 0);
-  free(text);
-  assert_int_equal(setenv("CUDA_LAUNCH_BLOCKING", "1", 1), 0);
-  text = description(RONDO_SUCCESS);
-  assert_non_null(strstr(text, "CUDA_LAUNCH_BLOCKING=1: launches return when the daemon leaves"));
-  free(text);
-  assert_int_equal(unsetenv("CUDA_LAUNCH_BLOCKING"), 0);
-}
-
-static void describing_says_why_there_is_nothing(void **state) {
-  (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 0;
-  reset(&options);
-  char *text = description(RONDO_ERR_UNSUPPORTED);
-  const char *last = strstr(text, "cannot be used: ");
-  assert_non_null(last);
-  assert_string_equal(last, "cannot be used: there is no CUDA device\n");
-  free(text);
-  reset(NULL);
-  rondo_fake_fail("cuInit", 1, 1, CUDA_ERROR_OUT_OF_MEMORY);
-  text = description(RONDO_ERR_UNSUPPORTED);
-  assert_non_null(strstr(text, "cannot be used: the CUDA driver does not start: CUDA_ERROR_"));
-  free(text);
-  rondo_fake_fail(NULL, 0, 0, CUDA_SUCCESS);
-  rondo_cuda_api_from("librondo-no-such-driver.so");
-  text = description(RONDO_ERR_UNSUPPORTED);
-  assert_non_null(strstr(text, "cannot be used: there is no CUDA driver: "));
-  free(text);
-  rondo_cuda_api_from(NULL);
-  assert_int_equal(rondo_backend_describe(2, stdout), RONDO_ERR_INVALID);
-  assert_int_equal(rondo_backend_describe(RONDO_BACKEND_HOST, NULL), RONDO_ERR_INVALID);
 }
 
 static void a_block_has_the_threads_that_were_asked_for(void **state) {
@@ -688,37 +457,27 @@ static void no_times_are_kept_unasked(void **state) {
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 
-#define TEST(function)                                                                             \
-  { "cuda_glue." #function, function, fresh, nothing_is_left, NULL }
-
 int main(int argc, char **argv) {
   if (argc > 1)
     cmocka_set_test_filter(argv[1]);
   rondo_test_log_open();
   const struct CMUnitTest tests[] = {
-      TEST(ranks_of_one_device_reduce),
-      TEST(ranks_of_several_peer_devices_reduce),
-      TEST(connectors_lie_where_the_receiver_is_if_the_sender_reaches_it),
-      TEST(buffers_are_read_in_place_by_those_who_reach_them),
-      TEST(a_refused_peer_is_reached_by_host_memory),
-      TEST(buffers_may_lie_on_the_device_of_a_peer),
-      TEST(describing_says_where_connectors_would_lie),
-      TEST(describing_says_why_there_is_nothing),
-      TEST(a_block_has_the_threads_that_were_asked_for),
-      TEST(ranks_keep_within_the_budget_of_multiprocessors),
-      TEST(daemons_that_leave_at_once_come_back),
-      TEST(starts_and_quits_are_in_the_flight_record),
-      TEST(a_blocking_launch_lets_the_ranks_take_turns),
-      TEST(one_hardware_queue_is_enough_for_runs),
-      TEST(buffers_that_the_device_cannot_use_are_refused),
-      TEST(the_device_is_awaited_in_the_middle_of_a_stuck_collective),
-      TEST(a_kernel_is_loaded_lazily_in_the_middle_of_a_stuck_collective),
-      TEST(a_daemon_that_never_leaves_holds_the_device),
-      TEST(a_context_with_stuck_runs_is_destroyed),
-      TEST(runs_end_when_the_daemon_cannot_be_launched_any_more),
-      TEST(each_call_fails_once_and_leaves_nothing),
-      TEST(a_kernel_that_keeps_times_has_one_for_each_thing_done),
-      TEST(no_times_are_kept_unasked),
+      RONDO_CUDA_TEST("cuda_glue", ranks_of_one_device_reduce),
+      RONDO_CUDA_TEST("cuda_glue", a_block_has_the_threads_that_were_asked_for),
+      RONDO_CUDA_TEST("cuda_glue", ranks_keep_within_the_budget_of_multiprocessors),
+      RONDO_CUDA_TEST("cuda_glue", daemons_that_leave_at_once_come_back),
+      RONDO_CUDA_TEST("cuda_glue", starts_and_quits_are_in_the_flight_record),
+      RONDO_CUDA_TEST("cuda_glue", a_blocking_launch_lets_the_ranks_take_turns),
+      RONDO_CUDA_TEST("cuda_glue", one_hardware_queue_is_enough_for_runs),
+      RONDO_CUDA_TEST("cuda_glue", buffers_that_the_device_cannot_use_are_refused),
+      RONDO_CUDA_TEST("cuda_glue", the_device_is_awaited_in_the_middle_of_a_stuck_collective),
+      RONDO_CUDA_TEST("cuda_glue", a_kernel_is_loaded_lazily_in_the_middle_of_a_stuck_collective),
+      RONDO_CUDA_TEST("cuda_glue", a_daemon_that_never_leaves_holds_the_device),
+      RONDO_CUDA_TEST("cuda_glue", a_context_with_stuck_runs_is_destroyed),
+      RONDO_CUDA_TEST("cuda_glue", runs_end_when_the_daemon_cannot_be_launched_any_more),
+      RONDO_CUDA_TEST("cuda_glue", each_call_fails_once_and_leaves_nothing),
+      RONDO_CUDA_TEST("cuda_glue", a_kernel_that_keeps_times_has_one_for_each_thing_done),
+      RONDO_CUDA_TEST("cuda_glue", no_times_are_kept_unasked),
   };
   return cmocka_run_group_tests_name("cuda_glue", tests, NULL, NULL);
 }
