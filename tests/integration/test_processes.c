@@ -1,35 +1,18 @@
-// Jobs of several processes of this machine: every collective through shared memory, in any order; and
-// what a mismatch, a deregistration, an abort, a process that is killed and one that is stopped do.
+// Jobs of several processes of this machine: every collective through shared memory, in any order, and by which
+// transport; and what befalls them (test_processes_failing.c).
 //
 //   test_processes                    all of it, a few rounds of killing
 //   test_processes PATTERN...         of these names
 //   test_processes soak               hundreds of rounds of killing and stopping
 //   test_processes machines COUNT     the same between "machines", which share no memory
 #include <dlfcn.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "examples/kit/shape.h"
 #include "queues/platform/atomic.h"
-#include "tests/support/family.h"
-#include "tests/support/job.h"
+#include "tests/integration/processes.h"
 #include "tests/support/load.h"
 #include "tests/support/machines.h"
-#include "tests/support/named.h"
-
-#define LONG_NS RONDO_TEST_LONG_NS
-
-static uint64_t kill_rounds = 6;
-
-static void run_family(uint32_t processes, uint32_t ranks,
-                       void (*member)(struct rondo_family *f, uint32_t rank)) {
-  struct rondo_family *f = rondo_family_create(processes, ranks);
-  rondo_family_run(f, member, NULL);
-  rondo_family_destroy(f);
-}
 
 // ------------------------------------------------------------------ buffers ---
 
@@ -294,15 +277,6 @@ static void opposite_orders_deadlock_without_preemption_alone(void **state) {
 
 // --------------------------------------------------------------- transports --
 
-static int transport_to(struct rondo_context ctx, uint32_t rank) {
-  const struct timespec brief = {0, 1000000};
-  int transport = -1;
-  char why[256];
-  for (int status = RONDO_IN_PROGRESS; status == RONDO_IN_PROGRESS; nanosleep(&brief, NULL))
-    status = rondo_transport(ctx, rank, &transport, why, sizeof why);
-  return transport;
-}
-
 // What is chosen between two ranks of this family, or asked for.
 static int expected_transport(const struct rondo_family *f, uint32_t a, uint32_t b) {
   const char *forced = getenv("RONDO_TRANSPORT");
@@ -331,25 +305,6 @@ static void reporting_member(struct rondo_family *f, uint32_t rank) {
 static void the_transport_is_chosen_for_each_pair(void **state) {
   (void)state;
   run_family(4, 8, reporting_member);
-}
-
-// ------------------------------------------------------------ registrations --
-
-static const int32_t ones[1000] = {1, 1, 1};
-
-static struct rondo_collective enter(struct rondo_context ctx, uint64_t id, uint64_t count) {
-  struct rondo_collective_desc d = rondo_all_reduce(id, count, RONDO_INT32, RONDO_SUM);
-  struct rondo_collective coll;
-  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
-  return coll;
-}
-
-static int run_and_wait(struct rondo_context ctx, struct rondo_collective coll) {
-  int32_t *out = calloc(sizeof ones, 1);
-  RONDO_MEMBER_STATUS(rondo_run(ctx, coll, ones, out, NULL, NULL), RONDO_SUCCESS);
-  int status = rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS);
-  free(out);
-  return status;
 }
 
 // Calls of the driver that do not work in the process of rank 1; and which ranks nevertheless map memory of the other's
@@ -431,322 +386,6 @@ static void who_asks_for_no_window_leaves_the_other_without(void **state) {
   }
 }
 
-// Runs until a run fails; returns the status of that.
-static int run_until_it_fails(struct rondo_context ctx, struct rondo_collective coll) {
-  int status = RONDO_SUCCESS;
-  while (status == RONDO_SUCCESS)
-    status = run_and_wait(ctx, coll);
-  return status;
-}
-
-static void mismatched_member(struct rondo_family *f, uint32_t rank) {
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective good = enter(ctx, 1, 10);
-  struct rondo_collective bad = enter(ctx, 2, rank == 2 ? 11 : 10);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, bad), RONDO_ERR_MISMATCH);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, good), RONDO_SUCCESS);
-  // The next registration of the id is another one.
-  RONDO_MEMBER_STATUS(rondo_deregister(ctx, bad), RONDO_SUCCESS);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 2, 10)), RONDO_SUCCESS);
-  rondo_family_close(ctx);
-}
-
-static void a_mismatch_ends_the_runs_of_all(void **state) {
-  (void)state;
-  run_family(3, 3, mismatched_member);
-}
-
-// Ranks 0 and 1 name each other; rank 2 believes that it is with rank 1. Nobody waits for ever.
-static void entangled_member(struct rondo_family *f, uint32_t rank) {
-  const uint32_t pairs[3][2] = {{0, 1}, {0, 1}, {1, 2}};
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective_desc d = rondo_all_reduce(5, 10, RONDO_INT32, RONDO_SUM);
-  struct rondo_collective coll;
-  RONDO_MEMBER_STATUS(rondo_group_create(ctx, pairs[rank], 2, &d.group), RONDO_SUCCESS);
-  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
-  // The two may be through with some runs before they hear of the third.
-  RONDO_MEMBER_STATUS(run_until_it_fails(ctx, coll), RONDO_ERR_MISMATCH);
-  rondo_family_close(ctx);
-}
-
-static void a_mismatch_of_groups_reaches_those_who_were_not_named(void **state) {
-  (void)state;
-  run_family(3, 3, entangled_member);
-}
-
-static void early_leaver_member(struct rondo_family *f, uint32_t rank) {
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective coll = enter(ctx, 1, 1000);
-  for (int i = 0; i < 3; i++)
-    RONDO_MEMBER_STATUS(run_and_wait(ctx, coll), RONDO_SUCCESS);
-  if (rank == 0)
-    RONDO_MEMBER_STATUS(rondo_deregister(ctx, coll), RONDO_SUCCESS);
-  else
-    RONDO_MEMBER_STATUS(run_and_wait(ctx, coll), RONDO_ERR_PEER);
-  rondo_family_close(ctx);
-}
-
-static void who_deregisters_ends_the_runs_beyond_its_own(void **state) {
-  (void)state;
-  run_family(3, 3, early_leaver_member);
-}
-
-static void exiting_member(struct rondo_family *f, uint32_t rank) {
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective first = enter(ctx, 1, 10);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, first), RONDO_SUCCESS);
-  if (rank != 1) // which never registers the second
-    RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 2, 10)), RONDO_ERR_PEER);
-  rondo_family_close(ctx);
-}
-
-static void who_exits_early_ends_the_runs_that_wait_for_it(void **state) {
-  (void)state;
-  run_family(3, 3, exiting_member);
-}
-
-static void aborting_member(struct rondo_family *f, uint32_t rank) {
-  const uint32_t rest[] = {0, 1};
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective all = enter(ctx, 1, 1000);
-  struct rondo_collective_desc d = rondo_all_reduce(2, 10, RONDO_INT32, RONDO_SUM);
-  struct rondo_collective some = {0};
-  if (rank < 2) {
-    RONDO_MEMBER_STATUS(rondo_group_create(ctx, rest, 2, &d.group), RONDO_SUCCESS);
-    RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &some), RONDO_SUCCESS);
-  }
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
-  rondo_family_add(&f->words[0]);
-  rondo_family_await(&f->words[0], f->ranks);
-  if (rank == 2)
-    RONDO_MEMBER_STATUS(rondo_abort(ctx), RONDO_SUCCESS);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_ERR_ABORTED);
-  if (rank < 2)
-    RONDO_MEMBER_STATUS(run_and_wait(ctx, some), RONDO_SUCCESS);
-  rondo_family_close(ctx);
-}
-
-static void an_abort_reaches_the_members_and_nobody_else(void **state) {
-  (void)state;
-  run_family(3, 3, aborting_member);
-}
-
-// --------------------------------------------------------------- belongings --
-
-// What the stand-in for the CUDA driver has given and has not got back; 0 where it is not in use.
-static uint64_t live_on_device(void) {
-  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  uint64_t (*count)(void) = NULL;
-  if (driver)
-    *(void **)&count = dlsym(driver, "rondo_fake_live_count");
-  uint64_t live = count ? count() : 0;
-  if (driver)
-    dlclose(driver);
-  return live;
-}
-
-static void tidy_member(struct rondo_family *f, uint32_t rank) {
-  struct rondo_belongings first = {0};
-  for (uint32_t job = 0; job < 4; job++) {
-    struct rondo_context ctx = rondo_family_open(f, job, rank, f->ranks);
-    struct rondo_collective coll = enter(ctx, 1, 1000);
-    RONDO_MEMBER_STATUS(run_and_wait(ctx, coll), RONDO_SUCCESS);
-    void *memory;
-    RONDO_MEMBER_STATUS(rondo_mem_alloc(ctx, 1 << 20, &memory), RONDO_SUCCESS);
-    rondo_family_close(ctx);
-    rondo_family_add(&f->words[job]);
-    rondo_family_await(&f->words[job], f->ranks);
-    struct rondo_belongings now = rondo_belongings_count();
-    if (job == 1) // the first leaves what lasts as long as the process
-      first = now;
-    if (job < 2)
-      continue;
-    RONDO_MEMBER_TRUE(now.descriptors == first.descriptors);
-    RONDO_MEMBER_TRUE(live_on_device() == 0);
-    // The stand-in keeps the threads of its queues.
-    RONDO_MEMBER_TRUE(now.threads == first.threads || f->cfg.backend == RONDO_BACKEND_CUDA);
-    // Those of malloc come and go; those of a sanitizer only come.
-    RONDO_MEMBER_TRUE(now.mappings <= first.mappings + rondo_test_load(2, 1000));
-    RONDO_MEMBER_TRUE(now.shared_files == first.shared_files);
-  }
-}
-
-static void a_job_leaves_nothing_behind(void **state) {
-  (void)state;
-  struct rondo_belongings before = rondo_belongings_count();
-  run_family(3, 3, tidy_member);
-  struct rondo_belongings after = rondo_belongings_count();
-  assert_int_equal(after.shared_files, before.shared_files);
-  assert_int_equal(after.descriptors, before.descriptors);
-}
-
-// ------------------------------------------------------------------- dying --
-
-#define VICTIM 2u // the last rank; the others make a group and a job without it
-
-static void killed_member(struct rondo_family *f, uint32_t rank) {
-  const uint32_t rest[] = {0, 1};
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective all = enter(ctx, 1, 1000);
-  struct rondo_collective_desc d = rondo_all_reduce(2, 10, RONDO_INT32, RONDO_SUM);
-  struct rondo_collective some;
-  rondo_family_add(&f->words[0]);
-  if (rank == VICTIM) {
-    (void)run_until_it_fails(ctx, all);
-    for (;;)
-      pause();
-  }
-  RONDO_MEMBER_STATUS(rondo_group_create(ctx, rest, 2, &d.group), RONDO_SUCCESS);
-  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &some), RONDO_SUCCESS);
-  RONDO_MEMBER_STATUS(run_until_it_fails(ctx, all), RONDO_ERR_PEER);
-  // The others go on: in groups without it, and in a job without it.
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, some), RONDO_SUCCESS);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 3, 10)), RONDO_ERR_PEER);
-  rondo_family_close(ctx);
-  ctx = rondo_family_open(f, 1, rank, f->ranks - 1);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 1, 1000)), RONDO_SUCCESS);
-  rondo_family_close(ctx);
-}
-
-static void rest_for(uint64_t nanoseconds) {
-  struct timespec t = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
-  nanosleep(&t, NULL);
-}
-
-// From before the processes have found each other to the middle of their runs.
-static void kill_one(struct rondo_family *f) {
-  uint64_t random = f->seed;
-  rest_for(rondo_test_random(&random) % 60000000u);
-  kill(f->pids[VICTIM], SIGKILL);
-}
-
-static void who_is_killed_ends_the_runs_with_it_and_no_others(void **state) {
-  (void)state;
-  uint64_t rounds = getenv("RONDO_TEST_BACKEND") ? kill_rounds / 2 : kill_rounds;
-  for (uint64_t round = 0; round < rounds; round++) {
-    struct rondo_belongings before = rondo_belongings_count();
-    struct rondo_family *f = rondo_family_create(3, 3);
-    f->seed = round;
-    f->cfg.join_timeout_ns = UINT64_C(3000000000);
-    rondo_family_run(f, killed_member, kill_one);
-    rondo_family_destroy(f);
-    assert_int_equal(rondo_belongings_count().shared_files, before.shared_files);
-  }
-}
-
-// ---------------------------------------------------------------- machines --
-
-static void unreachable_member(struct rondo_family *f, uint32_t rank) {
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  RONDO_MEMBER_TRUE(transport_to(ctx, 1 - rank) == RONDO_TRANSPORT_NONE);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 1, 10)), RONDO_ERR_UNSUPPORTED);
-  rondo_family_close(ctx);
-}
-
-static void shared_memory_alone_leads_to_no_other_machine(void **state) {
-  (void)state;
-  if (!rondo_family_machines)
-    skip();
-  struct rondo_family *f = rondo_family_create(2, 2);
-  f->cfg.transport = RONDO_TRANSPORT_SHARED_MEMORY;
-  rondo_family_run(f, unreachable_member, NULL);
-  rondo_family_destroy(f);
-}
-
-static void unplug_one(struct rondo_family *f) {
-  uint64_t random = f->seed;
-  uint32_t machine = rondo_family_machine_of(f, VICTIM);
-  rondo_family_await(&f->words[0], f->ranks);
-  rest_for(rondo_test_random(&random) % 50000000u);
-  rondo_machines_link(machine, 0);
-  rondo_family_await(&f->words[1], f->ranks);
-  rondo_machines_link(machine, 1);
-}
-
-static void unplugged_member(struct rondo_family *f, uint32_t rank) {
-  const uint32_t rest[] = {0, 1};
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective all = enter(ctx, 1, 1000);
-  struct rondo_collective_desc d = rondo_all_reduce(2, 10, RONDO_INT32, RONDO_SUM);
-  struct rondo_collective some = {0};
-  if (rank != VICTIM) {
-    RONDO_MEMBER_STATUS(rondo_group_create(ctx, rest, 2, &d.group), RONDO_SUCCESS);
-    RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &some), RONDO_SUCCESS);
-  }
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
-  rondo_family_add(&f->words[0]);
-  RONDO_MEMBER_STATUS(run_until_it_fails(ctx, all), RONDO_ERR_PEER);
-  if (rank != VICTIM)
-    RONDO_MEMBER_STATUS(run_and_wait(ctx, some), RONDO_SUCCESS);
-  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
-  rondo_family_add(&f->words[1]);
-}
-
-static void whose_link_is_down_ends_the_runs_with_it_and_no_others(void **state) {
-  (void)state;
-  if (!rondo_family_machines)
-    skip();
-  struct rondo_family *f = rondo_family_create(3, 3);
-  f->cfg.peer_timeout_ns = 1000000000;
-  f->seed = rondo_family_machines;
-  rondo_family_run(f, unplugged_member, unplug_one);
-  rondo_family_destroy(f);
-}
-
-// ----------------------------------------------------------------- stopping --
-
-static void stop_one(struct rondo_family *f) {
-  rondo_family_await(&f->words[0], f->ranks);
-  rest_for(20000000);
-  kill(f->pids[VICTIM], SIGSTOP);
-  if (f->words[1]) // it is given up; what it does when it goes on is nobody's concern
-    rondo_family_await(&f->words[2], f->ranks - 1);
-  else
-    rest_for(300000000);
-  kill(f->pids[VICTIM], SIGCONT);
-}
-
-static void evicting_member(struct rondo_family *f, uint32_t rank) {
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective all = enter(ctx, 1, 1000);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
-  rondo_family_add(&f->words[0]);
-  RONDO_MEMBER_STATUS(run_until_it_fails(ctx, all), RONDO_ERR_PEER);
-  rondo_family_add(&f->words[2]);
-  RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
-}
-
-static void who_is_stopped_for_too_long_is_given_up(void **state) {
-  (void)state;
-  struct rondo_family *f = rondo_family_create(3, 3);
-  f->cfg.peer_timeout_ns = 400000000;
-  f->words[1] = 1;
-  rondo_family_run(f, evicting_member, stop_one);
-  rondo_family_destroy(f);
-}
-
-static void patient_member(struct rondo_family *f, uint32_t rank) {
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  struct rondo_collective all = enter(ctx, 1, 1000);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
-  rondo_family_add(&f->words[0]);
-  for (int i = 0; i < 20; i++) {
-    // Slow, too: one rank is far behind the others, and idle meanwhile.
-    if (rank == 1 && i == 10)
-      rest_for(300000000);
-    for (int k = 0; k < 50; k++)
-      RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
-  }
-  rondo_family_close(ctx);
-}
-
-static void who_is_stopped_for_a_while_or_slow_is_not(void **state) {
-  (void)state;
-  struct rondo_family *f = rondo_family_create(3, 3);
-  rondo_family_run(f, patient_member, stop_one);
-  rondo_family_destroy(f);
-}
-
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("processes", every_collective_is_exact_between_2_processes),
@@ -779,7 +418,7 @@ int main(int argc, char **argv) {
       return 77;
     cmocka_set_test_filter(argc > 3 ? argv[3] : NULL);
   } else if (argc > 1 && strcmp(argv[1], "soak") == 0) {
-    kill_rounds = 200;
+    rondo_kill_rounds = 200;
     cmocka_set_test_filter("*killed*");
   } else if (argc > 1) {
     cmocka_set_test_filter(argv[1]);
