@@ -54,6 +54,12 @@ def _say(pipe: multiprocessing.connection.Connection, kind: str, value: Any) -> 
         pipe.send(("error", f"what the rank returned cannot be sent: {error}"))
 
 
+def take_one_core(rank: int) -> None:
+    """Leaves this thread of the rank a single core, another than its neighbour's where there are several."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+
+
 def _rank_main(
     rank: int,
     pipe: multiprocessing.connection.Connection,

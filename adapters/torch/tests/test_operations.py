@@ -7,12 +7,13 @@ type: whatever differs is wrong, not rounded.
 from __future__ import annotations
 
 import functools
+import pathlib
 from typing import Any, Callable, Iterator, List, Tuple
 
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import HAS_MONITORED_BARRIER, none_failed, on_ranks
+from ranks import HAS_MONITORED_BARRIER, none_failed, on_ranks, take_one_core
 
 RANKS = [1, 2, 4]
 COUNTS = [0, 1, 7, 1000, 40000]
@@ -452,6 +453,23 @@ def test_work_of_async_calls_has_futures() -> None:
         check(wrong, outputs[1 - rank], expected, "gather")
 
     on_all(2, program)
+
+
+def test_who_asks_for_a_future_without_a_spare_core_works_for_it() -> None:
+    """Then no thread for callbacks is started, unless the other rank was late: not in every job."""
+
+    def program(rank: int) -> bool:
+        take_one_core(rank)
+        tensor = torch.ones(1 << 16)
+        dist.barrier()
+        future = dist.all_reduce(tensor, async_op=True).get_future()
+        tasks = pathlib.Path("/proc/self/task").glob("*/comm")
+        threads = [one.read_text().strip() for one in tasks]
+        future.wait()
+        assert (tensor == 2).all()
+        return "rondo-poller" not in threads
+
+    assert any(any(on_ranks(2, program)) for _ in range(20))
 
 
 def test_many_calls_are_outstanding_at_once() -> None:

@@ -9,7 +9,7 @@ from typing import Any, Callable, List
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import BACKEND, LONG_S, on_ranks
+from ranks import BACKEND, LONG_S, on_ranks, take_one_core
 
 if BACKEND == "rondo":
     import rondo_torch
@@ -53,6 +53,26 @@ def test_groups_may_be_used_in_another_order_on_each_rank() -> None:
                 assert (tensor == 6 + ranks * (i + turn)).all(), (turn, i)
 
     on_ranks(ranks, program)
+
+
+def test_asking_for_a_future_waits_for_no_late_rank() -> None:
+    """Also where who asks works for it first, because there is no core for another thread."""
+
+    def program(rank: int) -> None:
+        take_one_core(rank)
+        late, early = dist.new_group(), dist.new_group()
+        for turn in range(20):
+            first, second = torch.full((1 << 18,), float(rank + turn)), torch.ones(1000)
+            if rank == 0:
+                future = dist.all_reduce(first, group=late, async_op=True).get_future()
+                dist.all_reduce(second, group=early)
+            else:
+                dist.all_reduce(second, group=early)
+                future = dist.all_reduce(first, group=late, async_op=True).get_future()
+            future.wait()
+            assert (first == 1 + 2 * turn).all() and (second == 2).all(), turn
+
+    on_ranks(2, program)
 
 
 def test_groups_that_overlap_in_a_circle() -> None:

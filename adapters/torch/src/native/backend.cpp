@@ -266,6 +266,7 @@ backend::work_to_make backend::begin(const operation &what, const tensors &input
   work_plan plan = {what.type, what.title, getRank(), 0, what.timeout, inputs, outputs, device};
   {
     std::lock_guard<std::mutex> hold(lock_);
+    plan.ranks_here = home_ ? home_->ranks_here() : 0;
     plan.sequence = c10d::isP2POp(what.type) ? sequence_ : ++sequence_;
     if (plan.timeout == c10d::kUnsetTimeout || plan.timeout == kNoTimeout)
       plan.timeout = settings_.timeout;

@@ -153,6 +153,21 @@ struct rondo_context home::on_device(int device) {
   return device_context_;
 }
 
+int home::ranks_here() {
+  for (int rank = 0; ranks_here_ < 0; rank++) {
+    int transport = RONDO_TRANSPORT_NONE;
+    char why[RONDO_REASON_BYTES];
+    if (rank == settings_.size)
+      ranks_here_ = settings_.size;
+    else if (rondo_transport(context_, static_cast<uint32_t>(rank), &transport, why, sizeof why) !=
+             RONDO_SUCCESS)
+      return 0;
+    else if (transport != RONDO_TRANSPORT_LOCAL && transport != RONDO_TRANSPORT_SHARED_MEMORY)
+      ranks_here_ = 0;
+  }
+  return ranks_here_;
+}
+
 static void end_job(struct rondo_context context) {
   bool is_there;
   {

@@ -9,6 +9,7 @@
 #ifndef RONDO_ADAPTERS_TORCH_HOME_HPP
 #define RONDO_ADAPTERS_TORCH_HOME_HPP
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -59,6 +60,9 @@ public:
   // rank 0 to have made its home. A rank uses one device. Throws.
   struct rondo_context on_device(int device);
 
+  // The number of its ranks if all are known to be on this machine, else 0.
+  int ranks_here();
+
 private:
   // How a rank comes into a job.
   struct door {
@@ -79,6 +83,7 @@ private:
   std::string generation_; // which of the store's jobs this is
   std::mutex lock_;
   std::map<std::string, uint64_t> made_; // names, and how many communicators of each
+  std::atomic<int> ranks_here_{-1};      // -1: it is not known yet
   std::mutex device_lock_;               // over what follows
   door by_device_{RONDO_BACKEND_CUDA, -1, {}};
   bool has_device_id_ = false;

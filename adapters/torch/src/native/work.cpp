@@ -5,10 +5,14 @@
 #include <cstdlib>
 #include <thread>
 
+#include <sched.h>
+
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include "python_lock.hpp"
 #include "watch.hpp"
 
 namespace rondo_torch {
@@ -457,8 +461,49 @@ void work::complete_on_device(const std::exception_ptr &error) {
   future_ = future;
 }
 
+// Whether the threads with which this rank computes take its share of the cores: then a thread of the daemon
+// has none to run on beside them.
+bool work::wants_core() const {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (plan_.ranks_here == 0 || sched_getaffinity(0, sizeof cores, &cores))
+    return false;
+  return CPU_COUNT(&cores) <= plan_.ranks_here * at::get_num_threads();
+}
+
+static uint64_t moved_of(const channel &of) {
+  struct rondo_counters counters;
+  return rondo_counters(of.context, &counters) == RONDO_SUCCESS ? counters.primitives : 0;
+}
+
+// Works for the daemon while that moves anything, as wait does, and leaves to others what a late rank holds up,
+// sooner where this happens often. Without it DDP, which goes on computing and then waits for futures, where
+// nobody can help, had the daemon's thread interrupt the one that computes, on each rank at another time.
+void work::bring_forward() {
+  constexpr std::chrono::microseconds PATIENCE(500);
+  constexpr uint32_t HALVED_AT_MOST = 4;
+  constexpr milliseconds AT_MOST(100);
+  without_python_lock unlocked;
+  clock::time_point until = std::min(deadline_, clock::now() + AT_MOST);
+  for (part &one : parts_) {
+    std::atomic<uint32_t> &in_vain = *one.to->in_vain;
+    auto patience = PATIENCE / (1 << std::min(in_vain.load(), HALVED_AT_MOST));
+    uint64_t before;
+    bool ended;
+    do {
+      before = moved_of(*one.to);
+      ended = await(one, std::min(until, clock::now() + patience));
+    } while (!ended && clock::now() < until && moved_of(*one.to) != before);
+    in_vain = ended ? 0 : in_vain + 1;
+    if (!ended)
+      return;
+  }
+}
+
 c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   bool is_late = false;
+  if (!device_ && is_started_ && outstanding_ > 0 && !is_inside_callback && wants_core())
+    bring_forward();
   c10::intrusive_ptr<c10::ivalue::Future> future;
   if (device_ && sought_.to)
     TORCH_CHECK(await_start(deadline_), plan_.title, ": nobody has sent");

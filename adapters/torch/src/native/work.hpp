@@ -5,7 +5,8 @@
 //
 // Whoever sees first that a call has ended counts it: a thread that waits, which works for Rondo's daemon
 // meanwhile; one that makes another work, and looks at older ones; or a callback, which is asked for only when
-// somebody wants the future, because it costs a second thread. Who counts the last one concludes: copies
+// somebody wants the future, because it costs a second thread. Where there is no core for that thread, who asks
+// for the future works for the daemon first, as long as there is something to do. Who counts the last one concludes: copies
 // results to where they belong, completes the future. So nothing needs Python's lock, and it may be any thread.
 //
 // With tensors on a device everything is in the order of streams instead (device.cpp): calls go to the lanes of
@@ -44,6 +45,8 @@ struct channel {
   uint32_t size;                  // ranks in it
   std::string label;              // such as "group 'default_pg', rank 1"
   std::shared_ptr<const lane> on; // where it is one for tensors on a device
+  // How often in a row a thread has worked for a future and then left it to others.
+  std::shared_ptr<std::atomic<uint32_t>> in_vain = std::make_shared<std::atomic<uint32_t>>(0);
 };
 
 // What a work is made of.
@@ -56,6 +59,7 @@ struct work_plan {
   std::vector<at::Tensor> inputs;
   std::vector<std::vector<at::Tensor>> outputs;
   c10::Device device; // of all its tensors
+  int ranks_here = 0; // of the job, if all are on this machine; else 0
 };
 
 class work final : public c10d::Work {
@@ -148,6 +152,8 @@ private:
   std::string awaited() const;
   bool await_asleep(const part &one, clock::time_point until);
   bool await_completed(clock::time_point until);
+  bool wants_core() const;
+  void bring_forward();
   void look();
   // In device.cpp.
   void put_off(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
