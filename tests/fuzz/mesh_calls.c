@@ -47,7 +47,8 @@ static struct {
   uint64_t key, stamps;
   struct caller ranks[RANKS];
   int is_honest;  // nothing was said that no member says
-  int has_failed; // somebody has said that the communicator has failed, has left, or is lost
+  int has_failed; // somebody has said that the communicator has failed, or has left it
+  int has_lost;   // a rank is lost, for the whole of the job
 } model;
 
 // --------------------------------------------------------------- the carrier ---
@@ -131,7 +132,7 @@ static void open_comm(void) {
   cfg.key = ++model.key;
   cfg.cached_collectives = 4;
   memset(model.ranks, 0, sizeof model.ranks);
-  model.has_failed = 0;
+  model.has_failed = model.has_lost;
   for (uint32_t r = 1; r < RANKS; r++)
     model.ranks[r].stamp = ++model.stamps;
   RONDO_FUZZ_CHECK(rondo_comm_create(model.ctx, &cfg, &model.comm) == RONDO_SUCCESS);
@@ -152,7 +153,7 @@ static void call_as_rank_0(uint32_t how) {
     own->calls[own->count++] = count;
 }
 
-// What goes to the others is what was called, one behind the other.
+// What goes to the others is what was called, one behind the other, but for what rank 0 has compared with both by itself.
 static void on_sent(const struct rondo_mesh_send *m) {
   struct message told;
   struct caller *own = &model.ranks[0];
@@ -164,12 +165,15 @@ static void on_sent(const struct rondo_mesh_send *m) {
   RONDO_FUZZ_CHECK(m->size == sizeof *head + head->count * sizeof *told.calls);
   if (head->name.key != model.key || head->name.rank || !model.is_honest)
     return;
-  RONDO_FUZZ_CHECK(head->first == own->told && own->told + head->count <= own->count + 1);
-  for (uint32_t i = 0; i < head->count && own->told + i < own->count; i++) {
-    const struct rondo_signature s = signature_of(own->calls[own->told + i]);
+  uint64_t compared = head->compared[0] < head->compared[1] ? head->compared[0] : head->compared[1];
+  RONDO_FUZZ_CHECK(head->first == own->told ||
+                   (head->first > own->told && head->first <= compared));
+  RONDO_FUZZ_CHECK(head->first + head->count <= own->count + 1);
+  for (uint32_t i = 0; i < head->count && head->first + i < own->count; i++) {
+    const struct rondo_signature s = signature_of(own->calls[head->first + i]);
     RONDO_FUZZ_CHECK(rondo_signature_equal(&s, &told.calls[i]));
   }
-  own->told += head->count;
+  own->told = (uint32_t)head->first + head->count;
   model.ranks[2].compared = head->compared[0]; // before rank 0
   model.ranks[1].compared = head->compared[1]; // behind it
 }
@@ -192,6 +196,16 @@ static void call_elsewhere(struct rondo_fuzz_input *in, uint32_t how) {
     c->calls[c->count] = usual(c->count) + (how & 0x80 && i == 0 ? 5 : 0);
 }
 
+// How many calls a rank can have compared with those of rank 0, having found nothing.
+static uint32_t equal_calls(const struct caller *c) {
+  const struct caller *own = &model.ranks[0];
+  uint32_t most = c->told < own->told ? c->told : own->told;
+  uint32_t equal = 0;
+  while (equal < most && c->calls[equal] == own->calls[equal])
+    equal++;
+  return equal;
+}
+
 // Says what has not been said yet, a message of as many calls as the input says at a time.
 static void tell(struct rondo_fuzz_input *in, uint32_t how, int is_spoilt) {
   uint32_t rank = 1 + how / 8 % (RANKS - 1);
@@ -210,8 +224,7 @@ static void tell(struct rondo_fuzz_input *in, uint32_t how, int is_spoilt) {
   m.head = head;
   while (m.head.count < most && c->told < c->count && c->told < room)
     m.calls[m.head.count++] = signature_of(c->calls[c->told++]);
-  uint32_t compared = c->told < model.ranks[0].told ? c->told : model.ranks[0].told;
-  m.head.compared[rank == 1 ? 0 : 1] = compared; // rank 0 is before rank 1 and behind rank 2
+  m.head.compared[rank == 1 ? 0 : 1] = equal_calls(c); // rank 0 is before rank 1 and behind rank 2
   m.head.compared[rank == 1 ? 1 : 0] = c->told;
   size_t size = sizeof m.head + m.head.count * sizeof *m.calls;
   if (is_spoilt)
@@ -259,7 +272,7 @@ static void say_of_the_whole(struct rondo_fuzz_input *in, uint32_t how) {
 
 static void lose(uint32_t how) {
   uint32_t rank = 1 + how / 8 % (RANKS - 1);
-  model.has_failed = 1;
+  model.has_failed = model.has_lost = 1;
   rondo_hand_mesh.events.lost(rondo_hand_mesh.arg, &rank, 1, RONDO_MESH_LEFT + (int)(how / 16 % 5),
                               "fuzz");
 }
