@@ -166,6 +166,25 @@ static void one_connection_that_is_lost_ends_the_runs(void **state) {
   }
 }
 
+// ------------------------------------------------------------------- segments ---
+
+static void unlike_member(struct rondo_family *f, uint32_t rank) {
+  if (rank == 1)
+    setenv("UCX_TCP_RX_SEG_SIZE", "96k", 1);
+  struct player p = player_enter(f, rank);
+  RONDO_MEMBER_STATUS(play(&p, f, 0), RONDO_ERR_PEER);
+  player_leave(&p);
+}
+
+// UCX would end the process that is sent more in one piece than it takes up.
+static void processes_that_take_up_other_amounts_in_one_piece_are_kept_apart(void **state) {
+  (void)state;
+  struct rondo_family *f = far_family(1);
+  f->cfg.peer_timeout_ns = UINT64_C(1000000000); // so that it is given up soon
+  rondo_family_run(f, unlike_member, NULL);
+  rondo_family_destroy(f);
+}
+
 // -------------------------------------------------------------------- hooks ---
 
 #define CODE_BYTES 16u
@@ -269,6 +288,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("lines", a_process_makes_a_connection_for_each_endpoint),
       RONDO_NAMED_TEST("lines", one_connection_that_is_lost_ends_the_runs),
+      RONDO_NAMED_TEST("lines", processes_that_take_up_other_amounts_in_one_piece_are_kept_apart),
       RONDO_NAMED_TEST("lines", ucx_patches_no_function_where_there_is_only_tcp),
       RONDO_NAMED_TEST("lines", strangers_at_its_ports_disturb_nobody),
   };

@@ -17,7 +17,11 @@
 #define CLOSE_TURNS 2000u // that closing waits at most for what is under way
 #define CLOSE_PAUSE_NS 50000
 #define RDMA_DEVICES "/sys/class/infiniband"
-#define ASK_BYTES "128k" // messages of at least this are announced first, where there is only TCP
+#define ASK_BYTES "512k" // messages of at least this are announced first, where there is only TCP
+// What TCP takes up, and sends, in one piece: half a slot of the usual size and its head.
+#define SEGMENT_VARIABLE "UCX_TCP_RX_SEG_SIZE"
+#define SEGMENT_BYTES "144k"
+#define SEGMENT_CHARS 12u
 
 // ------------------------------------------------------------------ library ---
 
@@ -128,6 +132,7 @@ struct request {
 // What another process is told. Ports are in network order; 0: not to be had.
 struct ports {
   uint16_t ipv4, ipv6;
+  char segment[SEGMENT_CHARS]; // how much TCP takes up in one piece; empty: as UCX has it
 };
 
 // A send or a receive that UCX has not finished at once.
@@ -323,6 +328,13 @@ static struct line *line_create(struct rondo_carrier *c, uint32_t process,
   return NULL;
 }
 
+// UCX sends by TCP in pieces as large as it takes up itself, and ends a process that is sent larger ones.
+static int has_same_segment(const struct rondo_carrier *c, const void *address) {
+  struct ports theirs;
+  memcpy(&theirs, address, sizeof theirs);
+  return memcmp(theirs.segment, c->ports.segment, sizeof theirs.segment) == 0;
+}
+
 static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *address,
                        size_t bytes) {
   struct sockaddr_storage to;
@@ -330,6 +342,10 @@ static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *ad
     return RONDO_ERR_NO_MEMORY;
   if (!read_address(address, bytes, &to))
     return RONDO_ERR_PEER;
+  if (!has_same_segment(c, address)) {
+    c->events->broken(c->arg, process, "its " SEGMENT_VARIABLE " is another than here");
+    return RONDO_ERR_PEER;
+  }
   for (uint32_t way = 0; way < c->ways; way++) {
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
@@ -515,10 +531,25 @@ static ucs_status_t listen_on_all(struct rondo_carrier *c) {
   return c->ports.ipv4 || c->ports.ipv6 ? UCS_OK : UCS_ERR_NO_DEVICE;
 }
 
-// Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind. Over TCP a copy of a
-// medium message takes less than asking first whether it may come, and no memory is registered, so that none that was
-// is to be kept in mind; devices for RDMA are left to UCX's judgement.
-static ucs_status_t read_config(ucp_config_t **config) {
+// UCX warns of a setting that nothing takes up.
+static int may_use_tcp(void) {
+  const char *kinds = getenv("UCX_TLS");
+  return !kinds || kinds[0] == '^' || strstr(kinds, "tcp") || strstr(kinds, "all");
+}
+
+// All processes choose the same, whatever devices they have: see has_same_segment.
+static void choose_segment(ucp_config_t *config, char segment[SEGMENT_CHARS]) {
+  const char *chosen = getenv(SEGMENT_VARIABLE);
+  if (!chosen && may_use_tcp() &&
+      UCX(ucp_config_modify)(config, "RX_SEG_SIZE", SEGMENT_BYTES) != UCS_OK)
+    chosen = ""; // not every version of UCX can be told
+  (void)snprintf(segment, SEGMENT_CHARS, "%s", chosen ? chosen : SEGMENT_BYTES);
+}
+
+// Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind. Over TCP copying a slot
+// takes less than asking first whether it may come, which costs its way three times over, and no memory is
+// registered, so that none that was is to be kept in mind; devices for RDMA are left to UCX's judgement.
+static ucs_status_t read_config(struct rondo_carrier *c, ucp_config_t **config) {
   ucs_status_t status = UCX(ucp_config_read)(NULL, NULL, config);
   if (status == UCS_OK && !getenv("UCX_TLS"))
     status = UCX(ucp_config_modify)(*config, "TLS", "^sm");
@@ -526,6 +557,8 @@ static ucs_status_t read_config(ucp_config_t **config) {
     status = UCX(ucp_config_modify)(*config, "RNDV_THRESH", ASK_BYTES);
   if (status == UCS_OK && !getenv("UCX_RCACHE_ENABLE") && !has_rdma())
     (void)UCX(ucp_config_modify)(*config, "RCACHE_ENABLE", "n"); // not every version has it
+  if (status == UCS_OK)
+    choose_segment(*config, c->ports.segment);
   return status;
 }
 
@@ -534,7 +567,7 @@ static ucs_status_t open_context(struct rondo_carrier *c) {
                          .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                          .name = "rondo"};
   ucp_config_t *config = NULL;
-  ucs_status_t status = read_config(&config);
+  ucs_status_t status = read_config(c, &config);
   if (status == UCS_OK)
     status = UCX(ucp_init_version)(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &c->context);
   if (config)
