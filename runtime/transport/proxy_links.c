@@ -115,6 +115,30 @@ static uint32_t credit_step(const struct rondo_connector *c) {
   return c->slot_count > 1 && c->slot_bytes < FREQUENT_BYTES ? c->slot_count / 2 : 1;
 }
 
+static int enclose(struct rondo_proxy *p, struct rondo_proxy_link *link,
+                   struct rondo_proxy_head *head) {
+  for (uint32_t b = 0; b < link->config.blocks; b++) {
+    struct rondo_proxy_lane *lane = &link->lanes[b];
+    uint32_t consumed = rondo_load_acquire_u32(&rondo_proxy_connector(link, b)->consumed); // C4
+    if (consumed == lane->credited)
+      continue;
+    head->credit_link = link->back;
+    head->credit_sequence = lane->credited = consumed;
+    head->credit_block = (uint16_t)b;
+    rondo_proxy_count(&p->counters.credits_sent);
+    return 1;
+  }
+  return 0;
+}
+
+void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
+                               struct rondo_proxy_head *head) {
+  for (struct rondo_proxy_link *link = p->links; link; link = link->next)
+    if (!link->config.is_outgoing && link->config.process == process && link->back != UINT64_MAX &&
+        enclose(p, link, head))
+      return;
+}
+
 // Tells the producer's side what has been consumed.
 static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   int moved = 0;

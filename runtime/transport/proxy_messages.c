@@ -93,6 +93,7 @@ int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, 
   f->head.sequence = lane->end.sequence;
   f->head.block = (uint16_t)block;
   f->head.type = RONDO_PROXY_DATA;
+  rondo_proxy_links_enclose(p, f->to, &f->head);
   const void *payload = rondo_connector_payload(&lane->end, slot->bytes);
   lane->busy |= bit;
   lane->end.sequence++;
@@ -164,6 +165,14 @@ static void take_credit(struct rondo_proxy *p, const struct rondo_proxy_head *he
   rondo_proxy_link_release(p, link, head->block);
 }
 
+static void take_enclosed(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+  struct rondo_proxy_head credit = {.link = head->credit_link, .from = head->from};
+  credit.sequence = head->credit_sequence;
+  credit.block = head->credit_block;
+  if (credit.link)
+    take_credit(p, &credit);
+}
+
 static void take_close(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
   struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
   struct rondo_proxy_head answer = {.link = head->back, .type = RONDO_PROXY_CLOSED};
@@ -196,8 +205,10 @@ static void *on_arrive(void *arg, const void *head_bytes, size_t size, uint64_t 
     rondo_proxy_count(&p->counters.refused);
     return NULL;
   }
-  if (head.type == RONDO_PROXY_DATA)
-    return take_data(p, &head, ticket);
+  if (head.type == RONDO_PROXY_DATA) {
+    take_enclosed(p, &head);
+    return rondo_proxy_is_reachable(p, head.from) ? take_data(p, &head, ticket) : NULL;
+  }
   if (head.type == RONDO_PROXY_CREDIT)
     take_credit(p, &head);
   else if (head.type == RONDO_PROXY_CLOSE)

@@ -142,6 +142,9 @@ void rondo_proxy_links_grant(struct rondo_proxy *p);
 int rondo_proxy_links_send(struct rondo_proxy *p);
 int rondo_proxy_links_credit(struct rondo_proxy *p);
 int rondo_proxy_links_retire(struct rondo_proxy *p);
+// Puts a credit that is due to the process into the head of a slot that goes there.
+void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
+                               struct rondo_proxy_head *head);
 void rondo_proxy_links_free(struct rondo_proxy *p);
 
 // ---------------------------------------------------------- proxy_messages.c ---

@@ -25,8 +25,13 @@ struct rondo_proxy_head {
   uint32_t bytes; // of the payload
   uint16_t block;
   uint16_t type; // enum rondo_proxy_message
+  // DATA: a credit that goes with it, as CREDIT says it.
+  uint64_t credit_link; // 0: none
+  uint32_t credit_sequence;
+  uint16_t credit_block;
+  uint16_t reserved;
 };
-static_assert(sizeof(struct rondo_proxy_head) == 48, "the form of a message");
+static_assert(sizeof(struct rondo_proxy_head) == 64, "the form of a message");
 static_assert(sizeof(struct rondo_proxy_head) <= RONDO_CARRIER_HEAD_BYTES, "the form of a message");
 
 #define RONDO_PROXY_NAME_BYTES 16u

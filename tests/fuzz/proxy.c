@@ -49,6 +49,11 @@ static void arrive(struct rondo_fuzz_input *in) {
   head.sequence = l->ends[head.block].sequence + (uint32_t)(int8_t)rondo_fuzz_take(in, 1) / 16;
   head.count = rondo_fuzz_take(in, 1) % 16;
   head.bytes = head.type == RONDO_PROXY_DATA ? (uint32_t)rondo_fuzz_take(in, 1) : 0;
+  if (how & 0x40) {
+    head.credit_link = choose(in, &index)->number;
+    head.credit_sequence = (uint32_t)(int8_t)rondo_fuzz_take(in, 1) / 16;
+    head.credit_block = how >> 5 & 1;
+  }
   uint64_t bytes = head.bytes;
   size_t size = sizeof head;
   uint32_t spoilt = how & 0x80 ? (uint32_t)rondo_fuzz_take(in, 1) % 4 : 0;

@@ -140,6 +140,45 @@ static void credits_of_small_slots_share_a_message(void **state) {
   assert_int_equal(hand->said.sequence, RONDO_HAND_SLOTS);
 }
 
+// ... and what goes there anyway takes one along.
+static void a_credit_goes_with_the_next_slot(void **state) {
+  (void)state;
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  struct rondo_hand_link *elsewhere = rondo_hand_link(2, 1, 0);
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, elsewhere->link, 98);
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  struct rondo_proxy_head slot = data(in, 0, 0);
+  assert_false(arrive(&slot)); // nothing is to land
+  rondo_connector_consume(&in->ends[0]);
+  publish(elsewhere, SMALL, 1);
+  turn();
+  assert_int_equal(hand->said.credit_link, 0); // it is another process's
+  for (uint64_t i = 0; i < 2; i++) {
+    publish(out, SMALL, 1);
+    turn();
+    assert_int_equal(hand->said_count, 2 + i);
+    assert_int_equal(hand->said.type, RONDO_PROXY_DATA);
+    assert_int_equal(hand->said.credit_link, i ? 0 : 77); // once
+  }
+  assert_int_equal(counters().credits_sent, 1);
+}
+
+static void a_credit_that_comes_with_a_slot_counts(void **state) {
+  (void)state;
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  publish(out, SMALL, 1);
+  turn();
+  rondo_hand_sent(0, RONDO_SUCCESS);
+  struct rondo_proxy_head slot = data(in, 0, SMALL);
+  slot.credit_link = out->number;
+  slot.credit_sequence = 1;
+  assert_true(arrive(&slot));
+  assert_int_equal(out->first->consumed, 1);
+}
+
 // Its turns are the only ones: the proxy's own thread may have no core.
 static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **state) {
   (void)state;
@@ -321,6 +360,15 @@ static void an_oversized_slot_ends_the_connection(void **state) {
   expect_break(&slot);
 }
 
+static void a_slot_with_a_false_credit_ends_the_connection(void **state) {
+  (void)state;
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  struct rondo_proxy_head slot = data(in, 0, SMALL);
+  slot.credit_link = in->number; // where slots come from, not where they go
+  expect_break(&slot);
+  assert_null(peek(in));
+}
+
 static void a_slot_of_no_block_ends_the_connection(void **state) {
   (void)state;
   struct rondo_proxy_head slot = data(rondo_hand_link(1, 0, 0), 0, SMALL);
@@ -460,6 +508,8 @@ int main(void) {
       TEST(a_slot_is_free_when_it_has_been_sent_and_consumed),
       TEST(slots_go_by_all_ways_and_the_rest_by_one),
       TEST(credits_of_small_slots_share_a_message),
+      TEST(a_credit_goes_with_the_next_slot),
+      TEST(a_credit_that_comes_with_a_slot_counts),
       TEST(who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent),
       TEST(nobody_stays_for_ever_to_see_off_what_does_not_move),
       TEST(a_link_ends_with_its_last_slot),
@@ -474,6 +524,7 @@ int main(void) {
       TEST(a_slot_that_comes_twice_before_it_has_landed_ends_it_too),
       TEST(a_slot_without_credit_ends_the_connection),
       TEST(an_oversized_slot_ends_the_connection),
+      TEST(a_slot_with_a_false_credit_ends_the_connection),
       TEST(a_slot_of_no_block_ends_the_connection),
       TEST(a_credit_of_no_block_ends_the_connection),
       TEST(a_message_for_the_other_end_of_a_link_ends_the_connection),
