@@ -7,7 +7,7 @@
 #define INDEX_BITS                                                                                 \
   24u // of a link's number: where it is in the table; the rest tells it from earlier ones
 #define FREQUENT_BYTES                                                                             \
-  16384u // slots of at least this are worth a message each when they are consumed
+  131072u // slots of at least this are worth a message each when they are consumed
 
 // ------------------------------------------------------------------- numbers ---
 
