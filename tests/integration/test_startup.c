@@ -364,9 +364,9 @@ static void come_and_go(struct rondo_test_child *child) {
   struct rondo_context ctx;
   struct rondo_config cfg = config_of(child);
   cfg.join_timeout_ns = UINT64_C(10) * LONG_NS;
-  cfg.id = rondo_test_child_id(child, &cfg);
-  rondo_test_log_open();
+  rondo_test_log_open(); // before anything is logged
   RONDO_CHILD_CHECK(setenv("RONDO_LOG", "info", 1) == 0);
+  cfg.id = rondo_test_child_id(child, &cfg);
   RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(child->rank || rondo_test_log_has("root: 3 of 3 ranks are here"));
@@ -587,9 +587,9 @@ static void a_rank_without_an_interface_is_refused_and_may_try_again(void **stat
 static void ask_for_huge_pages(struct rondo_test_child *child) {
   struct rondo_context ctx;
   struct rondo_config cfg = config_of(child);
-  cfg.id = rondo_test_child_id(child, &cfg);
-  rondo_test_log_open();
+  rondo_test_log_open(); // before anything is logged
   RONDO_CHILD_CHECK(setenv("RONDO_LOG", "info", 1) == 0 && unsetenv("RONDO_HUGE_PAGES") == 0);
+  cfg.id = rondo_test_child_id(child, &cfg);
   for (cfg.huge_pages = 0; cfg.huge_pages < 2; cfg.huge_pages++) {
     RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
     RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0) == RONDO_SUCCESS);
