@@ -139,7 +139,7 @@ function(rondo_fuzz_test)
     set(found ${CMAKE_CURRENT_BINARY_DIR}/found/${T_NAME})
     file(MAKE_DIRECTORY ${found})
     add_test(NAME fuzz.${T_NAME}
-             COMMAND ${target} -runs=${T_RUNS} -seed=1 -max_total_time=60 -print_final_stats=1
+             COMMAND ${target} -runs=${T_RUNS} -seed=1 -max_total_time=60 -print_final_stats=1 -error_exitcode=1
                      -artifact_prefix=${found}- ${found} ${corpus})
     rondo_test_properties(fuzz.${T_NAME} fuzz 120)
     return()
