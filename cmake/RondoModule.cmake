@@ -46,6 +46,9 @@ function(rondo_module)
     target_link_libraries(${target} PRIVATE rondo_${M_NAME}_headers rondo_options)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
                                                C_VISIBILITY_PRESET hidden)
+    if(RONDO_IPO_IN_USE AND NOT variant)
+      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C>:${RONDO_IPO_COMPILE_OPTIONS}>")
+    endif()
     if(variant)
       target_compile_definitions(${target} PRIVATE RONDO_EXPLORE=1)
       # Only with what links it: not every module is, nor in every preset.

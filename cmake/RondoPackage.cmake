@@ -47,6 +47,13 @@ set_target_properties(rondo PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PR
 if(NOT RONDO_SANITIZE)
   target_link_options(rondo PRIVATE -Wl,--no-undefined)
 endif()
+if(RONDO_IPO_IN_USE)
+  set_target_properties(rondo PROPERTIES RONDO_IS_OPTIMISED_WHOLE ON)
+  # What it is linked from is of this very compiler; others shall find ordinary code alone.
+  add_custom_command(TARGET rondo_static POST_BUILD VERBATIM
+                     COMMAND ${CMAKE_OBJCOPY} -R .gnu.lto_* -R .gnu.debuglto_* -N __gnu_lto_v1
+                             $<TARGET_FILE:rondo_static>)
+endif()
 
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Rondo)
