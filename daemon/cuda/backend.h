@@ -223,7 +223,7 @@ void rondo_cuda_poller_kick(void);
 
 void rondo_cuda_done(struct rondo_daemon *base);
 int rondo_cuda_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
-                    uint64_t now_ns, uint64_t deadline_ns);
+                    int64_t timeout_ns);
 int rondo_cuda_synchronize(struct rondo_daemon *base, uint64_t deadline_ns);
 
 #endif // RONDO_DAEMON_CUDA_BACKEND_H

@@ -126,8 +126,9 @@ static void sleep_on_done(struct rondo_cuda_daemon *d, int (*is_done)(void *), v
 }
 
 int rondo_cuda_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
-                    uint64_t now_ns, uint64_t deadline_ns) {
+                    int64_t timeout_ns) {
   struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  uint64_t deadline_ns = rondo_now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
   uint32_t looks = 0;
   int done = is_done(arg);
   while (!done) {
@@ -140,7 +141,7 @@ int rondo_cuda_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *
       looks = 0;
       continue;
     }
-    now_ns = rondo_now_ns();
+    uint64_t now_ns = rondo_now_ns();
     if (now_ns >= deadline_ns)
       break;
     uint64_t sleep_ns = rest(looks++);

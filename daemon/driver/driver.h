@@ -242,17 +242,16 @@ struct rondo_driver {
   // Tells that a run was submitted. `urgent`: nobody is going to wait for it.
   void (*kick)(struct rondo_daemon *d, int urgent);
   // Takes the first steps of a run that has just been submitted, before `kick`, if nobody is at it: its
-  // peers need not wait until this caller does. Null: a caller cannot.
-  void (*begin)(struct rondo_daemon *d);
+  // peers need not wait until this caller does. It is `now_ns`. Null: a caller cannot.
+  void (*begin)(struct rondo_daemon *d, uint64_t now_ns);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);
   // Tells that something has come into a connector from outside, for which blocks may wait. Null: nothing
   // comes from there.
   void (*stir)(struct rondo_daemon *d);
-  // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over; `now_ns` is
-  // the caller's, who has just looked. Returns 1 if done, else 0.
-  int (*help)(struct rondo_daemon *d, int (*is_done)(void *arg), void *arg, uint64_t now_ns,
-              uint64_t deadline_ns);
+  // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over; 0 or less: does
+  // what can be done at once. Returns 1 if done, else 0.
+  int (*help)(struct rondo_daemon *d, int (*is_done)(void *arg), void *arg, int64_t timeout_ns);
   // Waits until every launch of every block that has begun has left, until the deadline, or until
   // the daemon is told to exit. Returns 1 if they have left, else 0.
   int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);

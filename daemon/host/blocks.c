@@ -140,7 +140,17 @@ static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_aw
   return moved;
 }
 
+// Who looked at the clock may have taken the block after others who looked later.
+static uint64_t time_of_turn(struct rondo_host_block *block, uint64_t now_ns) {
+  if (!now_ns)
+    now_ns = rondo_stamp_ns(&block->clock);
+  if (now_ns > block->now_ns)
+    block->now_ns = now_ns;
+  return block->now_ns;
+}
+
 int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited) {
+  now_ns = time_of_turn(block, now_ns);
   if (!block->core.resident) {
     if (!should_start(block, now_ns))
       return RONDO_STEP_IDLE;

@@ -71,7 +71,7 @@ static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
 
 // 1 if threads have helped the daemon since this worker looked last.
 static int was_helped(struct rondo_host_block *block) {
-  uint64_t helped = rondo_load_relaxed_u64(&block->daemon->helped);
+  uint64_t helped = rondo_load_relaxed_u64(&block->helped);
   int changed = helped != block->helped_seen;
   block->helped_seen = helped;
   return changed;

@@ -106,15 +106,17 @@ static void host_kick(struct rondo_daemon *base, int urgent) {
   rondo_host_kick(rondo_host_daemon_of(base), urgent);
 }
 
-static void host_begin(struct rondo_daemon *base) { rondo_host_begin(rondo_host_daemon_of(base)); }
+static void host_begin(struct rondo_daemon *base, uint64_t now_ns) {
+  rondo_host_begin(rondo_host_daemon_of(base), now_ns);
+}
 
 static void host_done(struct rondo_daemon *base) { rondo_host_done(rondo_host_daemon_of(base)); }
 
 static void host_stir(struct rondo_daemon *base) { rondo_host_stir(rondo_host_daemon_of(base)); }
 
 static int host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
-                     uint64_t now_ns, uint64_t deadline_ns) {
-  return rondo_host_help(rondo_host_daemon_of(base), is_done, arg, now_ns, deadline_ns);
+                     int64_t timeout_ns) {
+  return rondo_host_help(rondo_host_daemon_of(base), is_done, arg, timeout_ns);
 }
 
 static int host_synchronize(struct rondo_daemon *base, uint64_t deadline_ns) {
@@ -168,10 +170,11 @@ static int host_look(struct rondo_daemon *base, uint32_t index_of_block, uint32_
 static void host_count(struct rondo_daemon *base, struct rondo_daemon_counters *c) {
   const struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   memset(c, 0, sizeof *c);
-  for (uint32_t b = 0; b < d->core.block_count; b++)
+  for (uint32_t b = 0; b < d->core.block_count; b++) {
     rondo_daemon_counters_add(c, &d->blocks[b].core.counters);
+    c->helped += rondo_load_relaxed_u64(&d->blocks[b].helped);
+  }
   c->starts = rondo_load_relaxed_u64(&d->starts);
-  c->helped = rondo_load_relaxed_u64(&d->helped);
 }
 
 // ------------------------------------------------------------------- device --

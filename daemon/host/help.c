@@ -48,7 +48,14 @@ static int forward(struct rondo_host_daemon *d, int then) {
 // 1 if others may be waiting for this core.
 static int must_share_core(void) { return rondo_host_is_crowded() || rondo_host_is_contended(); }
 
-// Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved.
+// Steps a block of the caller's rank. Returns 1 if it moved. The caller owns it.
+static int step_own(struct rondo_host_block *block, uint64_t now_ns, int is_awaited) {
+  rondo_counter_add(&block->helped, 1);
+  return rondo_host_drive(block, now_ns, is_awaited) == RONDO_STEP_PROGRESSED;
+}
+
+// Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved. It is `now_ns`; 0:
+// their own clocks are asked.
 static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
   int is_awaited = d->core.block_count == 1 && !must_share_core();
   int moved = 0;
@@ -56,7 +63,7 @@ static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
     struct rondo_host_block *block = &d->blocks[i];
     if (!rondo_host_try_own(block))
       continue;
-    moved |= rondo_host_drive(block, now_ns, is_awaited) == RONDO_STEP_PROGRESSED;
+    moved |= step_own(block, now_ns, is_awaited);
     rondo_host_disown(block);
   }
   if (d->base.needs_service(d->base.owner))
@@ -162,7 +169,6 @@ static void hand_over(void) {
 // One thread's stay in rondo_host_help.
 struct helper {
   struct rondo_host_daemon *daemon;
-  uint32_t rounds;
   uint32_t fruitless; // rounds since something of its own rank moved
   int is_active;      // counted in the device, a line that all ranks share: not in short stays
   uint64_t moved_ns;
@@ -199,7 +205,6 @@ static void helper_leave(const struct helper *h) {
   struct rondo_host_daemon *d = h->daemon;
   if (h->is_active)
     rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
-  rondo_fetch_add_relaxed_u64(&d->helped, h->rounds);
   rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
   (void)forward(d, RONDO_FORWARD_LEAVE);
   hand_over();
@@ -209,18 +214,25 @@ static void helper_leave(const struct helper *h) {
 }
 
 int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
-                    uint64_t now_ns, uint64_t deadline_ns) {
+                    int64_t timeout_ns) {
   if (is_done(arg))
     return 1;
-  struct helper h = {.daemon = d, .moved_ns = now_ns};
+  struct helper h = {.daemon = d};
+  uint64_t now_ns = 0; // not looked yet: what is small is often over before
+  uint64_t deadline_ns = 0;
   int done = 0;
   struct float_environment saved = float_environment_enter();
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   while (!done) {
     int moved = step_daemon(d, now_ns);
-    h.rounds++;
     done = is_done(arg);
-    if (done || (!moved && now_ns >= deadline_ns))
+    if (done)
+      break;
+    if (!now_ns) {
+      now_ns = h.moved_ns = rondo_now_ns();
+      deadline_ns = now_ns + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
+    }
+    if (!moved && now_ns >= deadline_ns)
       break;
     if (moved) {
       h.fruitless = 0;
@@ -237,17 +249,16 @@ int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void
 }
 
 // Of one block, not to be long, and only with a core to itself: who shares it had better go on.
-void rondo_host_begin(struct rondo_host_daemon *d) {
+void rondo_host_begin(struct rondo_host_daemon *d, uint64_t now_ns) {
   struct rondo_host_block *block = &d->blocks[0];
   if (d->core.block_count != 1 || must_share_core() || !rondo_host_try_own(block))
     return;
   struct float_environment saved = float_environment_enter();
-  (void)rondo_host_drive(block, rondo_now_ns(), 0);
+  (void)step_own(block, now_ns, 0);
   rondo_host_disown(block);
   float_environment_leave(saved);
   if (d->base.needs_service(d->base.owner))
     (void)d->base.service(d->base.owner);
-  rondo_fetch_add_relaxed_u64(&d->helped, 1);
   // What has ended here leaves nobody in rondo_wait to see it off.
   if (!rondo_load_relaxed_u64(&d->base.outstanding))
     (void)forward(d, RONDO_FORWARD_LEAVE);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "daemon/core/block_core.h"
+#include "daemon/driver/clock.h"
 #include "daemon/driver/driver.h"
 
 struct rondo_host_daemon;
@@ -29,7 +30,10 @@ struct rondo_host_block {
   uint64_t next_start_ns; // not before this, unless a new entry has come
   uint64_t pause_ns;      // before the next start if this launch was fruitless
   uint64_t progress_mark; // ended + primitives when it was started
-  uint64_t helped_seen;   // the worker's: `helped` of the daemon when it looked last
+  uint64_t now_ns;        // when it was stepped last
+  struct rondo_stamp clock;
+  uint64_t helped;      // turns of threads that waited, or had submitted
+  uint64_t helped_seen; // the worker's: `helped` when it looked last
   struct rondo_block core;
 };
 
@@ -47,7 +51,7 @@ struct rondo_host_daemon {
   uint32_t done_word;                          // futex: changes whenever a run has ended
   uint32_t done_waiters;
   uint64_t restart_min_ns, restart_max_ns;
-  uint64_t starts, helped; // counters
+  uint64_t starts; // counter
 };
 
 extern const struct rondo_driver rondo_host_driver;
@@ -73,8 +77,8 @@ void rondo_host_disown(struct rondo_host_block *block);
 // Starts the block if it has left and there is reason to, and steps it a few times. `is_awaited`:
 // the caller waits for a run of it, with a core to itself. Then it comes back when a run has ended, and is
 // stepped several times also while it is stuck: what it waits for is often about to come, and a step
-// costs less than a turn of the caller. The caller owns it. Returns enum rondo_step_result; IDLE also
-// when it was not started.
+// costs less than a turn of the caller. It is `now_ns`; 0: the block's own clock is asked. The caller owns
+// it. Returns enum rondo_step_result; IDLE also when it was not started.
 int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited);
 
 // ------------------------------------------------------------------ device ---
@@ -93,8 +97,9 @@ void rondo_host_detach(struct rondo_host_daemon *d);
 // now; else the submitter is expected to wait, and a lightly parked worker looks soon anyway.
 void rondo_host_kick(struct rondo_host_daemon *d, int urgent);
 
-// Steps a block that nobody else steps, as long as it moves: what was submitted just now begins.
-void rondo_host_begin(struct rondo_host_daemon *d);
+// Steps a block that nobody else steps, as long as it moves: what was submitted just now, at `now_ns`,
+// begins.
+void rondo_host_begin(struct rondo_host_daemon *d, uint64_t now_ns);
 
 // Tells that something has come from outside: blocks that have left may be started at once, and who sleeps
 // beside them looks.
@@ -102,10 +107,10 @@ void rondo_host_stir(struct rondo_host_daemon *d);
 // Tells that a run has ended: wakes threads in rondo_host_help.
 void rondo_host_done(struct rondo_host_daemon *d);
 
-// Steps the daemon's blocks, and others' when these are stuck, until `is_done`
-// returns nonzero or the time `deadline_ns` is reached; it is `now_ns`. Returns 1 if done, else 0.
+// Steps the daemon's blocks, and others' when these are stuck, until `is_done` returns nonzero or the
+// time is over; 0 or less: as long as they move. Returns 1 if done, else 0.
 int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
-                    uint64_t now_ns, uint64_t deadline_ns);
+                    int64_t timeout_ns);
 
 // Waits until every launch of every block that has begun has left, until the
 // deadline or until the daemon is told to exit. Returns 1 if they have left, else 0.

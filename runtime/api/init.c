@@ -143,7 +143,6 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
   if (manual)
     rank->manual = *manual;
   rank->event_fd = -1;
-  rondo_flight_init(&rank->flight);
   pthread_mutex_init(&rank->lock, NULL);
   pthread_mutex_init(&rank->stream_lock, NULL);
   pthread_mutex_init(&rank->comms_lock, NULL);
@@ -207,10 +206,8 @@ static int all_have_ended(struct rondo_rank *rank) {
 }
 
 static int help_until_ended(struct rondo_rank *rank, int64_t timeout_ns) {
-  uint64_t now_ns = rondo_now_ns();
   if (!rank->is_manual && timeout_ns > 0)
-    (void)rank->daemon->driver->help(rank->daemon, is_idle, rank, now_ns,
-                                     now_ns + (uint64_t)timeout_ns);
+    (void)rank->daemon->driver->help(rank->daemon, is_idle, rank, timeout_ns);
   return all_have_ended(rank);
 }
 

@@ -30,8 +30,8 @@ struct rondo_tie {
 struct rondo_run_record {
   struct rondo_run_record *next;
   uint64_t number;
-  uint64_t event;     // its number in the flight record
-  uint64_t submitted; // when, as the flight record tells time
+  uint64_t event; // its number in the flight record
+  uint64_t submitted_ns;
   const void *send;
   void *recv;
   rondo_callback callback;

@@ -136,9 +136,9 @@ static void note_submission(struct rondo_rank *rank, const struct rondo_coll *co
                             struct rondo_run_record *record) {
   struct rondo_flight_event *e = rondo_flight_add(&rank->flight, RONDO_FLIGHT_RUN, &coll->tag);
   e->run = record->number;
-  e->pushed = coll->unpushed ? 0 : e->at;
+  e->pushed_ns = coll->unpushed ? 0 : e->at_ns;
   record->event = rank->flight.added;
-  record->submitted = e->at;
+  record->submitted_ns = e->at_ns;
 }
 
 int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
@@ -202,7 +202,8 @@ static int is_light(const struct rondo_rank *rank, const struct rondo_coll *coll
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
                    const struct rondo_submission *s, uint64_t *run) {
-  int status, begins = 0;
+  int status;
+  uint64_t begins_ns = 0; // 0: does not
   struct rondo_run_record *record = NULL;
   pthread_mutex_lock(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
@@ -215,11 +216,12 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
     rondo_submission_commit(rank, coll, s, record);
     if (run)
       *run = coll->submitted;
-    begins = is_light(rank, coll, s);
+    if (is_light(rank, coll, s))
+      begins_ns = record->submitted_ns;
   }
   pthread_mutex_unlock(&rank->lock);
-  if (begins)
-    rank->daemon->driver->begin(rank->daemon);
+  if (begins_ns)
+    rank->daemon->driver->begin(rank->daemon, begins_ns);
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
     rondo_submission_kick(rank, s->args.callback || rondo_load_relaxed_u32(&rank->wants_events));
   return status;
@@ -327,8 +329,7 @@ static uint64_t deadline_after(uint64_t now_ns, int64_t timeout_ns) {
 
 static int help(struct rondo_rank *rank, struct awaited *a, int64_t timeout_ns) {
   struct rondo_daemon *d = rank->daemon;
-  uint64_t now_ns = rondo_now_ns();
-  return d->driver->help(d, is_ended, a, now_ns, deadline_after(now_ns, timeout_ns));
+  return d->driver->help(d, is_ended, a, timeout_ns);
 }
 
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,

@@ -60,7 +60,7 @@ void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll
 static void note_push(struct rondo_rank *rank, const struct rondo_run_record *record) {
   struct rondo_flight_event *e = rondo_flight_at(&rank->flight, record->event);
   if (e)
-    e->pushed = rondo_flight_now();
+    e->pushed_ns = rondo_stamp_ns(&rank->flight.clock);
 }
 
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {

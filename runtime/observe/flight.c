@@ -1,31 +1,6 @@
 // The ring of the flight record.
 #include "runtime/observe/flight.h"
 
-#include "daemon/driver/clock.h"
-
-// A look at the clock takes a tenth of a small collective, the time stamp counter a tenth of that.
-uint64_t rondo_flight_now(void) {
-#if defined(__x86_64__)
-  return __builtin_ia32_rdtsc();
-#else
-  return rondo_now_ns();
-#endif
-}
-
-void rondo_flight_init(struct rondo_flight *f) {
-  f->first_ns = rondo_now_ns();
-  f->first_at = rondo_flight_now();
-}
-
-uint64_t rondo_flight_time(const struct rondo_flight *f, uint64_t at) {
-  uint64_t now = rondo_flight_now();
-  uint64_t now_ns = rondo_now_ns();
-  if (now <= f->first_at || at <= f->first_at)
-    return f->first_ns;
-  double rate = (double)(now_ns - f->first_ns) / (double)(now - f->first_at);
-  return f->first_ns + (uint64_t)((double)(at - f->first_at) * rate);
-}
-
 static int is_whole_job(const uint32_t *members, uint32_t member_count, uint32_t rank_count) {
   for (uint32_t i = 0; i < member_count; i++)
     if (members[i] != i)
@@ -60,8 +35,8 @@ struct rondo_flight_event *rondo_flight_add(struct rondo_flight *f, int what,
   static const struct rondo_flight_tag none;
   struct rondo_flight_event *e = &f->events[++f->added % RONDO_FLIGHT_EVENTS];
   e->tag = tag ? *tag : none;
-  e->at = rondo_flight_now();
-  e->pushed = e->ended_ns = e->run = 0;
+  e->at_ns = rondo_stamp_ns(&f->clock);
+  e->pushed_ns = e->ended_ns = e->run = 0;
   e->device_ns = 0;
   e->value = 0;
   e->what = (uint16_t)what;

@@ -1,16 +1,17 @@
 // The flight record: what a rank did last, always kept, written when it is asked for.
 //
-//   rondo_flight_init -> rondo_flight_add ... -> rondo_flight_at
+//   rondo_flight_add ... -> rondo_flight_at
 //
 // A ring of the last RONDO_FLIGHT_EVENTS events, guarded by the rank's lock, which whoever has
 // something to add holds anyway. A run is one event, which is completed as the run goes on. What is
-// added costs some stores and the processor's time stamp.
+// added costs some stores and a stamp of the time.
 #ifndef RONDO_RUNTIME_OBSERVE_FLIGHT_H
 #define RONDO_RUNTIME_OBSERVE_FLIGHT_H
 
 #include <stdint.h>
 #include <stdio.h>
 
+#include "daemon/driver/clock.h"
 #include <rondo/rondo.h>
 
 #define RONDO_FLIGHT_EVENTS 1024u
@@ -38,8 +39,8 @@ struct rondo_flight_tag {
 // 0: not yet.
 struct rondo_flight_event {
   struct rondo_flight_tag tag; // all zero where no collective is meant
-  uint64_t at;                 // ticks, see rondo_flight_time; of a run: when it was submitted
-  uint64_t pushed;             // ticks; of a run: given to the device
+  uint64_t at_ns;              // of a run: when it was submitted
+  uint64_t pushed_ns;          // of a run: when it was given to the device
   uint64_t ended_ns;           // of a run
   uint64_t run;
   uint32_t device_ns; // of a run that has ended: the time on the device
@@ -47,23 +48,17 @@ struct rondo_flight_event {
   uint16_t what;      // enum rondo_flight_what
 };
 
+// Zeroed memory.
 struct rondo_flight {
-  uint64_t added;              // events so far
-  uint64_t first_at, first_ns; // the same instant
+  uint64_t added; // events so far
+  struct rondo_stamp clock;
   struct rondo_flight_event events[RONDO_FLIGHT_EVENTS];
 };
-
-// `f` is zeroed memory.
-void rondo_flight_init(struct rondo_flight *f);
 
 // The tag of a collective: `members` are the ranks of its group, of `rank_count` of the job.
 struct rondo_flight_tag rondo_flight_tag_make(const struct rondo_collective_desc *desc,
                                               uint64_t handle, const uint32_t *members,
                                               uint32_t member_count, uint32_t rank_count);
-
-// The time stamp of now, and what it is in nanoseconds of the monotonic clock.
-uint64_t rondo_flight_now(void);
-uint64_t rondo_flight_time(const struct rondo_flight *f, uint64_t at);
 
 // Adds an event of now; `tag` may be null. It may be completed until the next one is added.
 struct rondo_flight_event *rondo_flight_add(struct rondo_flight *f, int what,

@@ -47,8 +47,8 @@ static int capture_live(struct rondo_rank *rank, const struct rondo_coll *coll, 
       l->started_ns = look.state.started_ns;
     }
   for (const struct rondo_run_record *r = coll->head; r && r != coll->unpushed; r = r->next) {
-    struct rondo_flight_event e = {.tag = coll->tag, .at = r->submitted, .run = r->number};
-    e.pushed = e.at; // or later
+    struct rondo_flight_event e = {.tag = coll->tag, .at_ns = r->submitted_ns, .run = r->number};
+    e.pushed_ns = e.at_ns; // or later
     if (!rondo_flight_at(&rank->flight, r->event))
       l->oldest[l->oldest_count++] = e;
   }
@@ -104,10 +104,6 @@ static void print_groups(const struct capture *c, FILE *out) {
   }
 }
 
-static uint64_t ns_of(const struct capture *c, uint64_t at) {
-  return at ? rondo_flight_time(c->flight, at) : 0;
-}
-
 static const struct live *live_find(const struct capture *c, uint64_t handle) {
   for (uint32_t i = 0; i < c->live_count; i++)
     if (c->lives[i].tag.handle == handle)
@@ -137,7 +133,7 @@ static void print_run(const struct capture *c, const struct rondo_flight_event *
           e->ended_ns    ? "completed"
           : is_executing ? "started"
                          : "submitted",
-          (unsigned long long)ns_of(c, e->at), (unsigned long long)ns_of(c, e->pushed));
+          (unsigned long long)e->at_ns, (unsigned long long)e->pushed_ns);
   fprintf(out, "\"started_ns\": %llu, \"completed_ns\": %llu", (unsigned long long)started_ns,
           (unsigned long long)e->ended_ns);
   if (e->value)
@@ -145,11 +141,11 @@ static void print_run(const struct capture *c, const struct rondo_flight_event *
   fprintf(out, "}\n");
 }
 
-static void print_event(const struct capture *c, const struct rondo_flight_event *e, FILE *out) {
+static void print_event(const struct rondo_flight_event *e, FILE *out) {
   static const char *const names[] = {"registered", "",        "deregistered", "start",
                                       "quit",       "timeout", "aborted"};
   fprintf(out, "{\"event\": \"%s\", \"time_ns\": %llu", names[e->what],
-          (unsigned long long)ns_of(c, e->at));
+          (unsigned long long)e->at_ns);
   if (e->what == RONDO_FLIGHT_STARTED || e->what == RONDO_FLIGHT_QUIT)
     fprintf(out, ", \"block\": %u", e->value);
   else if (e->what != RONDO_FLIGHT_ABORTED)
@@ -172,7 +168,7 @@ static void print_events(const struct capture *c, FILE *out) {
     if (e->what == RONDO_FLIGHT_RUN)
       print_run(c, e, out);
     else
-      print_event(c, e, out);
+      print_event(e, out);
   }
 }
 

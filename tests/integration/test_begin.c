@@ -11,9 +11,9 @@ static struct rondo_driver driver;
 static uint32_t begun;
 static float send_data[2][LARGE], recv_data[2][LARGE];
 
-static void begin(struct rondo_daemon *d) {
+static void begin(struct rondo_daemon *d, uint64_t now_ns) {
   begun++;
-  rondo_host_driver.begin(d);
+  rondo_host_driver.begin(d, now_ns);
 }
 
 static void count_begun(uint32_t rank) {
