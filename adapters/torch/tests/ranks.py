@@ -60,6 +60,14 @@ def take_one_core(rank: int) -> None:
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
 
 
+def _end_groups() -> None:
+    # Groups of Gloo of PyTorch 2.4 join, with Python's lock, a thread that may wait for that lock. This process ends anyway.
+    if dist.get_backend() == "gloo" and torch.__version__.startswith("2.4."):
+        dist.barrier()
+    else:
+        dist.destroy_process_group()
+
+
 def _rank_main(
     rank: int,
     pipe: multiprocessing.connection.Connection,
@@ -77,7 +85,7 @@ def _rank_main(
             dist.init_process_group(rank=rank, **init)
         result = program(rank)
         if init is not None and dist.is_initialized():
-            dist.destroy_process_group()
+            _end_groups()
         _say(pipe, "ok", result)
     except BaseException:  # of whatever kind: it is told, and the rank ends
         _say(pipe, "error", traceback.format_exc())

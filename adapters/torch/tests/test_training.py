@@ -158,7 +158,6 @@ def check_losses(name: str, ours: List[Losses], expected: List[Losses], exact: b
 
 # What PyTorch 2.4 itself cannot do on a machine without a GPU, so that there is nothing to compare with.
 TOO_OLD = {
-    "ddp_with_half_gradients": "groups of Gloo do not end after a hook in Python",
     "fully_shard": "it asks for streams of CUDA",
 }
 
