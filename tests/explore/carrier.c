@@ -6,6 +6,7 @@
 
 #include "runtime/transport/proxy.h"
 #include "tests/explore/program.h"
+#include "tests/support/null_carrier.h"
 
 #define DELAY_PERCENT 40u
 
@@ -149,17 +150,6 @@ static int carrier_turn(struct rondo_carrier *c) {
   return moved;
 }
 
-static int carrier_arm(struct rondo_carrier *c) {
-  (void)c;
-  return 1;
-}
-
-static void carrier_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
-  (void)c, (void)timeout_ns, (void)is_armed;
-}
-
-static void carrier_wake(struct rondo_carrier *c) { (void)c; }
-
 static void break_between(uint32_t a, uint32_t b) {
   for (struct package *p = packages; p; p = p->next)
     if ((p->from == a && p->to == b) || (p->from == b && p->to == a))
@@ -195,9 +185,9 @@ const struct rondo_carrier_calls explore_carrier = {.name = "explorer",
                                                     .connect = carrier_connect,
                                                     .send = carrier_send,
                                                     .turn = carrier_turn,
-                                                    .arm = carrier_arm,
-                                                    .sleep = carrier_sleep,
-                                                    .wake = carrier_wake,
+                                                    .arm = rondo_null_arm,
+                                                    .sleep = rondo_null_sleep,
+                                                    .wake = rondo_null_wake,
                                                     .cut = carrier_cut,
                                                     .close = carrier_close};
 

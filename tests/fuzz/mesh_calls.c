@@ -13,6 +13,7 @@
 #include "runtime/transport/carrier.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/hand_mesh.h"
+#include "tests/support/null_carrier.h"
 #include <rondo/comm.h>
 
 #define RANKS 3u
@@ -72,26 +73,10 @@ static const void *carrier_address(struct rondo_carrier *c, size_t *bytes) {
   return c;
 }
 
-static int carrier_connect(struct rondo_carrier *c, uint32_t process, const void *address,
-                           size_t bytes) {
-  (void)c, (void)process, (void)address, (void)bytes;
-  return RONDO_SUCCESS;
-}
-
 static int carrier_send(struct rondo_carrier *c, const struct rondo_carrier_message *message) {
   (void)c;
   carrier_events->sent(carrier_arg, message->ticket, RONDO_SUCCESS);
   return RONDO_SUCCESS;
-}
-
-static int carrier_turn(struct rondo_carrier *c) {
-  (void)c;
-  return 0;
-}
-
-static int carrier_arm(struct rondo_carrier *c) {
-  (void)c;
-  return 1;
 }
 
 static void carrier_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
@@ -99,23 +84,17 @@ static void carrier_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_a
   (void)poll(NULL, 0, 1);
 }
 
-static void carrier_wake(struct rondo_carrier *c) { (void)c; }
-
-static void carrier_cut(struct rondo_carrier *c, uint32_t process) { (void)c, (void)process; }
-
-static void carrier_close(struct rondo_carrier *c) { (void)c; }
-
 static const struct rondo_carrier_calls carrier_calls = {.name = "nothing",
                                                          .open = carrier_open,
                                                          .address = carrier_address,
-                                                         .connect = carrier_connect,
+                                                         .connect = rondo_null_connect,
                                                          .send = carrier_send,
-                                                         .turn = carrier_turn,
-                                                         .arm = carrier_arm,
+                                                         .turn = rondo_null_turn,
+                                                         .arm = rondo_null_arm,
                                                          .sleep = carrier_sleep,
-                                                         .wake = carrier_wake,
-                                                         .cut = carrier_cut,
-                                                         .close = carrier_close};
+                                                         .wake = rondo_null_wake,
+                                                         .cut = rondo_null_cut,
+                                                         .close = rondo_null_close};
 
 // ------------------------------------------------------------------- rank 0 ---
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/null_carrier.h"
+
 #define PAYLOAD_ALIGN 64u
 
 struct rondo_carrier {
@@ -37,12 +39,6 @@ static const void *hand_address(struct rondo_carrier *c, size_t *bytes) {
   return &c->process;
 }
 
-static int hand_connect(struct rondo_carrier *c, uint32_t process, const void *address,
-                        size_t bytes) {
-  (void)c, (void)process, (void)address, (void)bytes;
-  return RONDO_SUCCESS;
-}
-
 static int hand_send(struct rondo_carrier *c, const struct rondo_carrier_message *m) {
   struct rondo_hand *h = &rondo_hand;
   (void)c;
@@ -66,32 +62,19 @@ static int hand_turn(struct rondo_carrier *c) {
   return 1;
 }
 
-static int hand_arm(struct rondo_carrier *c) {
-  (void)c;
-  return 1;
-}
-
-static void hand_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
-  (void)c, (void)timeout_ns, (void)is_armed;
-}
-
-static void hand_wake(struct rondo_carrier *c) { (void)c; }
-
-// What is on its way to or from a process that is cut ends some time later: the test says when.
-static void hand_cut(struct rondo_carrier *c, uint32_t process) { (void)c, (void)process; }
-static void hand_close(struct rondo_carrier *c) { (void)c; }
-
 static const struct rondo_carrier_calls calls = {.name = "hand",
                                                  .open = hand_open,
                                                  .address = hand_address,
-                                                 .connect = hand_connect,
+                                                 .connect = rondo_null_connect,
                                                  .send = hand_send,
                                                  .turn = hand_turn,
-                                                 .arm = hand_arm,
-                                                 .sleep = hand_sleep,
-                                                 .wake = hand_wake,
-                                                 .cut = hand_cut,
-                                                 .close = hand_close};
+                                                 .arm = rondo_null_arm,
+                                                 .sleep = rondo_null_sleep,
+                                                 .wake = rondo_null_wake,
+                                                 // What is on its way when a process is cut
+                                                 // ends some time later: the test says when.
+                                                 .cut = rondo_null_cut,
+                                                 .close = rondo_null_close};
 
 // -------------------------------------------------------------------- the owner ---
 

@@ -11,6 +11,7 @@
 #include "runtime/transport/proxy_wire.h"
 #include "tests/support/job.h"
 #include "tests/support/named.h"
+#include "tests/support/null_carrier.h"
 
 #define SLOTS 4u
 #define ARMED 1u
@@ -48,25 +49,9 @@ static const void *carrier_address(struct rondo_carrier *c, size_t *bytes) {
   return &address;
 }
 
-static int carrier_connect(struct rondo_carrier *c, uint32_t process, const void *address,
-                           size_t bytes) {
-  (void)c, (void)process, (void)address, (void)bytes;
-  return RONDO_SUCCESS;
-}
-
 static int carrier_send(struct rondo_carrier *c, const struct rondo_carrier_message *m) {
   c->events->sent(c->arg, m->ticket, RONDO_SUCCESS);
   return RONDO_SUCCESS;
-}
-
-static int carrier_turn(struct rondo_carrier *c) {
-  (void)c;
-  return 0;
-}
-
-static int carrier_arm(struct rondo_carrier *c) {
-  (void)c;
-  return 1;
 }
 
 static void carrier_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
@@ -94,20 +79,17 @@ static void carrier_wake(struct rondo_carrier *c) {
   pthread_mutex_unlock(&c->lock);
 }
 
-static void carrier_cut(struct rondo_carrier *c, uint32_t process) { (void)c, (void)process; }
-static void carrier_close(struct rondo_carrier *c) { (void)c; }
-
 static const struct rondo_carrier_calls calls = {.name = "sleeper",
                                                  .open = carrier_open,
                                                  .address = carrier_address,
-                                                 .connect = carrier_connect,
+                                                 .connect = rondo_null_connect,
                                                  .send = carrier_send,
-                                                 .turn = carrier_turn,
-                                                 .arm = carrier_arm,
+                                                 .turn = rondo_null_turn,
+                                                 .arm = rondo_null_arm,
                                                  .sleep = carrier_sleep,
                                                  .wake = carrier_wake,
-                                                 .cut = carrier_cut,
-                                                 .close = carrier_close};
+                                                 .cut = rondo_null_cut,
+                                                 .close = rondo_null_close};
 
 // -------------------------------------------------------------------- the proxy ---
 

@@ -1,0 +1,33 @@
+// What a carrier of a test does where nothing is asked of it: no other process is there, and nothing comes.
+#ifndef RONDO_TESTS_SUPPORT_NULL_CARRIER_H
+#define RONDO_TESTS_SUPPORT_NULL_CARRIER_H
+
+#include "runtime/transport/carrier.h"
+
+static inline int rondo_null_connect(struct rondo_carrier *c, uint32_t process, const void *address,
+                                     size_t bytes) {
+  (void)c, (void)process, (void)address, (void)bytes;
+  return RONDO_SUCCESS;
+}
+
+static inline int rondo_null_turn(struct rondo_carrier *c) {
+  (void)c;
+  return 0;
+}
+
+static inline int rondo_null_arm(struct rondo_carrier *c) {
+  (void)c;
+  return 1;
+}
+
+static inline void rondo_null_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
+  (void)c, (void)timeout_ns, (void)is_armed;
+}
+
+static inline void rondo_null_wake(struct rondo_carrier *c) { (void)c; }
+static inline void rondo_null_cut(struct rondo_carrier *c, uint32_t process) {
+  (void)c, (void)process;
+}
+static inline void rondo_null_close(struct rondo_carrier *c) { (void)c; }
+
+#endif // RONDO_TESTS_SUPPORT_NULL_CARRIER_H
