@@ -128,7 +128,7 @@ static void sleep_on_done(struct rondo_cuda_daemon *d, int (*is_done)(void *), v
 int rondo_cuda_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
                     int64_t timeout_ns) {
   struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
-  uint64_t deadline_ns = rondo_now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
+  uint64_t deadline_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
   uint32_t looks = 0;
   int done = is_done(arg);
   while (!done) {

@@ -12,6 +12,11 @@ static inline uint64_t rondo_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+// When a time that begins now is over; 0 or less: at once.
+static inline uint64_t rondo_deadline_ns(uint64_t now_ns, int64_t timeout_ns) {
+  return timeout_ns <= 0 ? now_ns : now_ns + (uint64_t)timeout_ns;
+}
+
 // ------------------------------------------------------------------- stamps ---
 
 // The same time for whoever asks at every run, where a look at the clock takes a tenth of it: told by the
@@ -29,7 +34,7 @@ struct rondo_stamp {
 // 1 if the counter alone tells the time, which is written to `ns`.
 static inline int rondo_stamp_tell(const struct rondo_stamp *s, uint64_t ticks, uint64_t *ns) {
   uint64_t passed = ticks - s->ticks;
-  if (!s->rate || passed >> 32)
+  if (!s->rate || passed >> 28) // more than the period at any rate; less than what wraps below
     return 0;
   uint64_t passed_ns = (passed * s->rate) >> 32;
   *ns = s->ns + passed_ns;

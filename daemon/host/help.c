@@ -230,7 +230,7 @@ int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void
       break;
     if (!now_ns) {
       now_ns = h.moved_ns = rondo_now_ns();
-      deadline_ns = now_ns + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
+      deadline_ns = rondo_deadline_ns(now_ns, timeout_ns);
     }
     if (!moved && now_ns >= deadline_ns)
       break;

@@ -1,6 +1,6 @@
 // Waiting for the ranks of a job to come, and to go.
-#include <time.h>
-
+#include "daemon/driver/clock.h"
+#include "daemon/driver/condition.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
@@ -50,27 +50,16 @@ static int look_who_has_gone(struct absentees *a, const struct rondo_rank *self)
   return list(a, self, AWAITED | PRESENT) ? RONDO_IN_PROGRESS : RONDO_SUCCESS;
 }
 
-static struct timespec end_of(int64_t timeout_ns) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  int64_t seconds = timeout_ns / 1000000000;
-  t.tv_sec += seconds > 1000000000 ? 1000000000 : seconds; // 31 years
-  t.tv_nsec += timeout_ns % 1000000000;
-  t.tv_sec += t.tv_nsec / 1000000000;
-  t.tv_nsec %= 1000000000;
-  return t;
-}
-
 // Waits until `look` says something else than RONDO_IN_PROGRESS.
 static int await(struct rondo_rank *self, struct absentees *a,
                  int (*look)(struct absentees *, const struct rondo_rank *), int64_t timeout_ns) {
   struct rondo_world *world = self->world;
-  struct timespec end = end_of(timeout_ns > 0 ? timeout_ns : 0);
+  uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
   int is_over = timeout_ns <= 0;
   pthread_mutex_lock(&world->lock);
   int status = look(a, self);
   while (status == RONDO_IN_PROGRESS && !is_over) {
-    is_over = pthread_cond_timedwait(&world->attendance, &world->lock, &end) != 0;
+    is_over = rondo_condition_wait(&world->attendance, &world->lock, end_ns) != 0;
     status = rondo_load_seq_cst_u32(&self->closing) ? RONDO_ERR_CLOSED : look(a, self);
   }
   pthread_mutex_unlock(&world->lock);

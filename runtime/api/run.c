@@ -323,15 +323,6 @@ static int timed_out(struct rondo_context ctx, const struct awaited *a, int64_t 
   return RONDO_ERR_TIMEOUT;
 }
 
-static uint64_t deadline_after(uint64_t now_ns, int64_t timeout_ns) {
-  return timeout_ns <= 0 ? now_ns : now_ns + (uint64_t)timeout_ns;
-}
-
-static int help(struct rondo_rank *rank, struct awaited *a, int64_t timeout_ns) {
-  struct rondo_daemon *d = rank->daemon;
-  return d->driver->help(d, is_ended, a, timeout_ns);
-}
-
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                int64_t timeout_ns) {
   struct rondo_rank *rank;
@@ -345,7 +336,7 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   if (status == RONDO_SUCCESS && a.coll) {
     if (is_ended(&a))
       status = ended_status(&a);
-    else if (rank->is_manual || !help(rank, &a, timeout_ns))
+    else if (rank->is_manual || !rank->daemon->driver->help(rank->daemon, is_ended, &a, timeout_ns))
       status = timed_out(ctx, &a, timeout_ns);
     else
       status = ended_status(&a);
@@ -447,7 +438,8 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   int status = rondo_rank_enter(ctx, "device_synchronize", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  if (!rank->daemon->driver->synchronize(rank->daemon, deadline_after(rondo_now_ns(), timeout_ns)))
+  if (!rank->daemon->driver->synchronize(rank->daemon,
+                                         rondo_deadline_ns(rondo_now_ns(), timeout_ns)))
     status = rondo_load_acquire_u32(rank->daemon->exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
   rondo_rank_exit(ctx);
   return status;

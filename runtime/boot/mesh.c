@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
+#include "daemon/driver/clock.h"
+#include "daemon/driver/condition.h"
 #include "queues/platform/atomic.h"
 #include "runtime/boot/identity.h"
 #include "runtime/boot/mesh_state.h"
@@ -344,28 +345,13 @@ uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
   return rondo_address_to_socket(&address, out);
 }
 
-static struct timespec after_ns(int64_t timeout_ns) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  if (timeout_ns < 0)
-    timeout_ns = 0;
-  int64_t seconds = timeout_ns / 1000000000;
-  t.tv_sec += seconds > 1000000000 ? 1000000000 : seconds;
-  t.tv_nsec += timeout_ns % 1000000000;
-  if (t.tv_nsec >= 1000000000) {
-    t.tv_nsec -= 1000000000;
-    t.tv_sec++;
-  }
-  return t;
-}
-
 int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns) {
-  struct timespec end = after_ns(timeout_ns);
+  uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
   char waiting[RONDO_MESH_TEXT_BYTES];
   int error = 0;
   pthread_mutex_lock(&mesh->lock);
   while (!mesh->is_settled && !error)
-    error = pthread_cond_timedwait(&mesh->changed, &mesh->lock, &end);
+    error = rondo_condition_wait(&mesh->changed, &mesh->lock, end_ns);
   int is_settled = mesh->is_settled;
   int is_complete = mesh->phase == RONDO_MESH_READY && mesh->is_complete;
   memcpy(waiting, mesh->waiting, sizeof waiting);
@@ -442,14 +428,10 @@ static int open_door(struct rondo_mesh *mesh) {
 
 static struct rondo_mesh *mesh_create(const struct rondo_config *cfg) {
   struct rondo_mesh *mesh = calloc(1, sizeof *mesh);
-  pthread_condattr_t attr;
   if (!mesh)
     return NULL;
   pthread_mutex_init(&mesh->lock, NULL);
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  pthread_cond_init(&mesh->changed, &attr);
-  pthread_condattr_destroy(&attr);
+  rondo_condition_init(&mesh->changed);
   mesh->cfg = *cfg;
   mesh->is_complete = 1;
   mesh->self = RONDO_MESH_NOBODY;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/driver/condition.h"
 #include "daemon/driver/driver.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/meeting.h"
@@ -51,14 +52,6 @@ static void world_free(struct rondo_world *w) {
   free(w);
 }
 
-static void attendance_init(pthread_cond_t *attendance) {
-  pthread_condattr_t attr;
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  pthread_cond_init(attendance, &attr);
-  pthread_condattr_destroy(&attr);
-}
-
 void rondo_world_stir(struct rondo_world *world) { pthread_cond_broadcast(&world->attendance); }
 
 static int world_create(const struct rondo_rank *rank, struct rondo_world **world) {
@@ -87,7 +80,7 @@ static int world_create(const struct rondo_rank *rank, struct rondo_world **worl
   w->endpoints = cfg->endpoints;
   w->is_manual = rank->is_manual;
   pthread_mutex_init(&w->lock, NULL);
-  attendance_init(&w->attendance);
+  rondo_condition_init(&w->attendance);
   pthread_mutex_init(&w->journals.news_lock, NULL);
   rondo_views_init(w);
   int status = rondo_mesh_calls->is_needed(cfg) ? rondo_peers_open(w, cfg) : RONDO_SUCCESS;

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "daemon/driver/clock.h"
+#include "daemon/driver/condition.h"
 #include "runtime/boot/peers.h"
 #include "runtime/observe/snapshot.h"
 
@@ -39,13 +40,7 @@ _Static_assert(sizeof(struct answer) < RONDO_MESH_MESSAGE_BYTES, "one message");
 
 enum { SCHEDULED = 1, WANTS_DATA = 2 };
 
-void rondo_views_init(struct rondo_world *world) {
-  pthread_condattr_t attr;
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  pthread_cond_init(&world->views.changed, &attr);
-  pthread_condattr_destroy(&attr);
-}
+void rondo_views_init(struct rondo_world *world) { rondo_condition_init(&world->views.changed); }
 
 void rondo_views_fini(struct rondo_world *world) {
   for (uint32_t p = 0; world->views.answers && p < world->peer_count; p++)
@@ -163,16 +158,10 @@ static void begin_round(struct rondo_world *world, const struct rondo_snapshot *
 }
 
 static void await_answers(struct rondo_world *world) {
-  struct timespec end;
+  uint64_t end_ns = rondo_now_ns() + RONDO_VIEWS_WAIT_NS;
   int error = 0;
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_nsec += (long)RONDO_VIEWS_WAIT_NS;
-  if (end.tv_nsec >= 1000000000) {
-    end.tv_nsec -= 1000000000;
-    end.tv_sec++;
-  }
   while (world->views.awaited && error != ETIMEDOUT)
-    error = pthread_cond_timedwait(&world->views.changed, &world->lock, &end);
+    error = rondo_condition_wait(&world->views.changed, &world->lock, end_ns);
   world->views.awaited = 0; // who is late does not matter any more
 }
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "daemon/driver/clock.h"
+#include "daemon/driver/condition.h"
 #include "runtime/transport/proxy_state.h"
 
 #define QUIET_TURNS 64u                 // without effect, until the thread sleeps
@@ -253,7 +253,6 @@ static int open_all(struct rondo_proxy *p, char *why, size_t why_bytes) {
 int rondo_proxy_create(const struct rondo_proxy_config *config, struct rondo_proxy **out, char *why,
                        size_t why_bytes) {
   struct rondo_proxy *p = calloc(1, sizeof *p);
-  pthread_condattr_t attr;
   if (!p) {
     (void)snprintf(why, why_bytes, "no memory for it");
     return RONDO_ERR_NO_MEMORY;
@@ -261,10 +260,7 @@ int rondo_proxy_create(const struct rondo_proxy_config *config, struct rondo_pro
   p->config = *config;
   p->config.ways = config->ways ? config->ways : 1;
   pthread_mutex_init(&p->lock, NULL);
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  pthread_cond_init(&p->drained, &attr);
-  pthread_condattr_destroy(&attr);
+  rondo_condition_init(&p->drained);
   int status = open_all(p, why, why_bytes);
   if (status == RONDO_SUCCESS)
     *out = p;
@@ -340,11 +336,10 @@ void rondo_proxy_lose(struct rondo_proxy *p, uint32_t process) {
 
 int rondo_proxy_drain(struct rondo_proxy *p, uint64_t timeout_ns) {
   uint64_t end_ns = rondo_now_ns() + timeout_ns;
-  struct timespec end = {(time_t)(end_ns / 1000000000u), (long)(end_ns % 1000000000u)};
   int waited = 0;
   pthread_mutex_lock(&p->lock);
   while (p->closing && !waited && p->has_thread)
-    waited = pthread_cond_timedwait(&p->drained, &p->lock, &end);
+    waited = rondo_condition_wait(&p->drained, &p->lock, end_ns);
   int is_drained = !p->closing;
   pthread_mutex_unlock(&p->lock);
   return is_drained;

@@ -2,8 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "daemon/driver/clock.h"
+#include "daemon/driver/condition.h"
 #include "tests/support/named.h"
 
 static uint8_t byte_of(uint32_t number, uint32_t at) { return (uint8_t)(number * 31 + at * 7); }
@@ -65,11 +66,7 @@ void rondo_crew_init(struct rondo_crew *crew, uint32_t size, uint32_t timeout_ms
   memset(crew, 0, sizeof *crew);
   crew->size = size;
   pthread_mutex_init(&crew->lock, NULL);
-  pthread_condattr_t attr;
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  pthread_cond_init(&crew->changed, &attr);
-  pthread_condattr_destroy(&attr);
+  rondo_condition_init(&crew->changed);
   cfg.rank_count = size;
   cfg.join_timeout_ns = (uint64_t)timeout_ms * 1000000;
   strncpy(cfg.interfaces, "=lo", sizeof cfg.interfaces - 1);
@@ -135,13 +132,11 @@ int rondo_crew_send(struct rondo_crew *crew, uint32_t from, uint32_t to, uint32_
 
 void rondo_crew_await(struct rondo_crew_member *m,
                       int (*is_so)(struct rondo_crew_member *, uint32_t), uint32_t arg) {
-  struct timespec end;
+  uint64_t end_ns = rondo_now_ns() + RONDO_CREW_LONG_NS;
   int error = 0;
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  end.tv_sec += RONDO_CREW_LONG_NS / 1000000000;
   pthread_mutex_lock(&m->crew->lock);
   while (!is_so(m, arg) && !error)
-    error = pthread_cond_timedwait(&m->crew->changed, &m->crew->lock, &end);
+    error = rondo_condition_wait(&m->crew->changed, &m->crew->lock, end_ns);
   pthread_mutex_unlock(&m->crew->lock);
   assert_int_equal(error, 0);
 }

@@ -41,6 +41,16 @@ static void it_tells_the_time_for_a_millisecond(void **state) {
   }
 }
 
+// However long nobody has asked: the product of ticks and rate would wrap.
+static void it_tells_nothing_of_a_slow_counter_that_has_run_on(void **state) {
+  struct rondo_stamp s = {0};
+  (void)state;
+  rondo_stamp_look(&s, 0, 10 * MS, 6);
+  rondo_stamp_look(&s, 1 << 20, 10 * MS + (8 << 20), (1 << 20) + 6); // 8 ns a tick
+  assert_int_equal(told(&s, (1 << 20) + 100), 10 * MS + (8 << 20) + 800);
+  assert_int_equal(told(&s, (1 << 20) + (1 << 29)), 0); // 4 s
+}
+
 static void it_does_not_trust_a_counter_that_goes_back_or_stands(void **state) {
   struct rondo_stamp s = settled(1000);
   (void)state;
@@ -89,6 +99,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("stamp", it_tells_nothing_before_it_knows_the_rate),
       RONDO_NAMED_TEST("stamp", it_tells_the_time_for_a_millisecond),
+      RONDO_NAMED_TEST("stamp", it_tells_nothing_of_a_slow_counter_that_has_run_on),
       RONDO_NAMED_TEST("stamp", it_does_not_trust_a_counter_that_goes_back_or_stands),
       RONDO_NAMED_TEST("stamp", it_learns_nothing_from_a_look_that_was_interrupted),
       RONDO_NAMED_TEST("stamp", it_follows_a_counter_that_changes_its_pace),

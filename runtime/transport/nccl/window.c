@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/driver/clock.h"
+#include "daemon/driver/condition.h"
 #include "queues/platform/atomic.h"
 #include "runtime/observe/log.h"
 #include "runtime/transport/nccl/harvest_core.h"
@@ -98,15 +98,11 @@ static int fail(struct rondo_nccl_window *w, const char *call, ncclResult_t resu
 
 // Pauses. Returns RONDO_SUCCESS, or why the step has to end.
 static int pause_step(struct rondo_nccl_window *w, const char *call) {
-  struct timespec until;
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&w->lock);
   uint64_t now_ns = rondo_now_ns();
-  uint64_t at_ns = now_ns + LOOK_NS;
-  until.tv_sec = (time_t)(at_ns / 1000000000u);
-  until.tv_nsec = (long)(at_ns % 1000000000u);
   if (!w->is_given_up && now_ns < w->deadline_ns)
-    (void)pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    (void)rondo_condition_wait(&w->changed, &w->lock, now_ns + LOOK_NS);
   if (w->is_given_up)
     status = RONDO_ERR_ABORTED;
   else if (now_ns >= w->deadline_ns)
@@ -388,9 +384,7 @@ static void begin(struct rondo_nccl_window *w, enum step step, uint64_t limit_ns
 
 // Waits until the condition is so, or the time is over. The lock is held.
 static void await_word(struct rondo_nccl_window *w, const int *word, uint64_t deadline_ns) {
-  const struct timespec until = {(time_t)(deadline_ns / 1000000000u),
-                                 (long)(deadline_ns % 1000000000u)};
-  while (!*word && pthread_cond_timedwait(&w->changed, &w->lock, &until) == 0)
+  while (!*word && rondo_condition_wait(&w->changed, &w->lock, deadline_ns) == 0)
     ;
 }
 
@@ -410,7 +404,6 @@ static int look(struct rondo_nccl_window *w, char *why) {
 // ---------------------------------------------------------------------- owner ---
 
 static struct rondo_nccl_window *window_new(const struct rondo_nccl_window_config *config) {
-  pthread_condattr_t attr;
   struct rondo_nccl_window *w = NULL;
   if (posix_memalign((void **)&w, 64, sizeof *w))
     return NULL;
@@ -418,10 +411,7 @@ static struct rondo_nccl_window *window_new(const struct rondo_nccl_window_confi
   w->config = *config;
   w->calling = "";
   pthread_mutex_init(&w->lock, NULL);
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  pthread_cond_init(&w->changed, &attr);
-  pthread_condattr_destroy(&attr);
+  rondo_condition_init(&w->changed);
   w->wanted = STEP_MEMORY;
   w->deadline_ns = rondo_now_ns() + config->limit_ns;
   return w;
