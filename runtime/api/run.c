@@ -179,6 +179,7 @@ void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
   append(coll, record, s);
   rank->submitted++;
   rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, 1); // H3
+  rondo_far_submitted(rank->world, coll->party.comm);
   rondo_coll_push(rank, coll);
   note_submission(rank, coll, record);
 }

@@ -65,6 +65,14 @@ static int is_busy(void *owner) {
   return busy;
 }
 
+static int is_used(void *owner, const struct rondo_proxy_link *link) {
+  struct rondo_world *world = owner;
+  pthread_mutex_lock(&world->lock);
+  int used = rondo_match_is_used(world, link);
+  pthread_mutex_unlock(&world->lock);
+  return used;
+}
+
 // The rank may have left: only the job knows.
 static void on_stir(void *owner, const struct rondo_proxy_link *link) {
   struct rondo_world *world = owner;
@@ -96,6 +104,7 @@ static void open_proxy(struct rondo_world *world) {
                                       .over = on_over,
                                       .broken = on_broken,
                                       .stir = on_stir,
+                                      .is_used = is_used,
                                       .is_busy = world->device->driver->is_silent ? is_busy : NULL};
   struct rondo_proxy *proxy = NULL;
   int status = rondo_proxy_create(&config, &proxy, world->no_proxy, sizeof world->no_proxy);

@@ -410,6 +410,7 @@ static int open_far_links(struct rondo_world *world, struct rondo_meeting *m,
                                              .first = link->first,
                                              .stride_bytes = link->stride_bytes,
                                              .blocks = comm->shape.blocks,
+                                             .circle = &comm->circle,
                                              .home = m,
                                              .tag = comm};
     link->far = rondo_proxy_link_create(world->proxy, &config);
@@ -551,6 +552,8 @@ void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, u
     rondo_peers_withdraw(world, party, completed);
   if (--comm->present == 0) {
     unbind_links(world, comm);
+    if (world->proxy)
+      rondo_proxy_forget(world->proxy, &comm->circle); // nobody submits a run of it any more
     for (struct rondo_party *p = m->parties; p; p = p->next)
       if (p->comm == comm)
         p->comm = NULL;
@@ -561,6 +564,24 @@ void rondo_world_unmatch(struct rondo_world *world, struct rondo_party *party, u
   else
     rondo_meeting_drop_if_even(world, m, party);
   pthread_mutex_unlock(&world->lock);
+}
+
+// What a rank has submitted is seen here if it was counted before (H3).
+static int is_running(struct rondo_world *world, const struct rondo_party *p) {
+  const struct rondo_coll *coll =
+      (const struct rondo_coll *)((const char *)p - offsetof(struct rondo_coll, party));
+  const struct rondo_rank *rank = world->members[p->rank];
+  return rank && rondo_load_seq_cst_u64(&rank->daemon->outstanding) && // P4
+         rondo_load_relaxed_u64(&coll->submitted) != rondo_load_acquire_u64(&coll->completed);
+}
+
+int rondo_match_is_used(struct rondo_world *world, const struct rondo_proxy_link *far) {
+  const struct rondo_proxy_link_config *config = rondo_proxy_link_config(far);
+  const struct rondo_meeting *m = config->home;
+  for (const struct rondo_party *p = m->parties; p; p = p->next)
+    if (p->comm == config->tag && p->process == RONDO_HERE && is_running(world, p))
+      return 1;
+  return 0;
 }
 
 void rondo_match_over(struct rondo_world *world, struct rondo_proxy_link *far, int is_whole) {

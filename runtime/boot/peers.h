@@ -168,6 +168,11 @@ void rondo_far_close(struct rondo_world *world);
 
 // What the daemon of a rank calls: see struct rondo_daemon. `owner` is the rank.
 void rondo_far_moved(void *owner);
+// A run of that communicator has been counted, and is about to be pushed. The rank lock is held, not that of the job.
+static inline void rondo_far_submitted(struct rondo_world *world, struct rondo_communicator *comm) {
+  if (rondo_load_seq_cst_u32(&comm->circle.is_asleep)) // P4
+    rondo_proxy_rouse(world->proxy, &comm->circle);
+}
 int rondo_far_forward(void *owner, int then);
 
 // What brings the proxies' messages; tests put another in its place, before any rank is made.
@@ -178,6 +183,9 @@ extern const struct rondo_carrier_calls *rondo_far_carrier;
 // The proxy does not use the connectors of a link any more. `is_whole`: 0 if something that was sent
 // to it may be missing.
 void rondo_match_over(struct rondo_world *world, struct rondo_proxy_link *far, int is_whole);
+
+// 1 if a rank here has a run outstanding for which the proxy forwards by that link.
+int rondo_match_is_used(struct rondo_world *world, const struct rondo_proxy_link *far);
 
 // Binds what had to wait until a process had answered.
 void rondo_match_rebind(struct rondo_world *world, struct rondo_meeting *m);

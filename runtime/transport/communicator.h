@@ -13,6 +13,7 @@
 #include "daemon/core/context_core.h"
 #include "daemon/plan/plan.h"
 #include "runtime/memory/pool.h"
+#include "runtime/transport/proxy.h"
 #include <rondo/rondo.h>
 
 // How a collective is cut; equal on all members.
@@ -48,8 +49,6 @@ struct rondo_shape_limits {
 #define RONDO_MAPS_RANGE 1u
 #define RONDO_MAPS_WINDOW 2u
 
-struct rondo_proxy_link;
-
 // The connectors from position `from` to position `to`, one a block.
 struct rondo_link {
   uint32_t from, to;
@@ -83,8 +82,9 @@ struct rondo_communicator {
   uint32_t link_capacity;
   uint32_t *first_from; // by position: the link made last that leads from there; UINT32_MAX: none
   struct rondo_link *links;
-  uint64_t bytes; // taken from the pool
-  char *reason;   // why it has failed, in words; null: what the gate says
+  struct rondo_proxy_circle circle; // of its far links
+  uint64_t bytes;                   // taken from the pool
+  char *reason;                     // why it has failed, in words; null: what the gate says
 };
 
 // Decides how a collective is cut. Pure.

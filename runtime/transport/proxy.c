@@ -37,15 +37,21 @@ static void take_news(struct rondo_proxy *p) {
   p->seen = news;
   pthread_mutex_lock(&p->lock);
   rondo_proxy_links_grant(p);
-  for (uint32_t i = 0; i < p->config.process_count; i++)
+  int lost = 0;
+  for (uint32_t i = 0; i < p->config.process_count; i++) {
+    lost |= p->peers[i].wants_lost && !p->peers[i].is_lost;
     p->peers[i].is_lost = p->peers[i].wants_lost;
+  }
   pthread_mutex_unlock(&p->lock);
+  if (!lost)
+    return;
   for (uint32_t i = 0; i < p->config.process_count; i++) {
     if (!p->peers[i].is_lost || !p->peers[i].is_connected)
       continue;
     p->peers[i].is_connected = 0;
     p->config.calls->cut(p->carrier, i);
   }
+  rondo_proxy_circles_wake_all(p);
 }
 
 static void tell_broken(struct rondo_proxy *p) {
@@ -64,21 +70,24 @@ static void stir_blocks(struct rondo_proxy *p) {
   if (!p->is_stirred)
     return;
   p->is_stirred = 0;
-  for (struct rondo_proxy_link *link = p->links; link; link = link->next) {
-    if (link->is_stirred)
-      p->config.stir(p->config.owner, link);
-    link->is_stirred = 0;
-  }
+  for (struct rondo_proxy_circle *c = p->awake; c; c = c->next)
+    for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
+      if (link->is_stirred)
+        p->config.stir(p->config.owner, link);
+      link->is_stirred = 0;
+    }
 }
 
 static int take_turn(struct rondo_proxy *p) {
   take_news(p);
+  rondo_proxy_circles_rouse(p);
   // Who waits at the other side waits for slots; credits are not urgent.
   int moved = rondo_proxy_links_send(p);
   moved |= p->config.calls->turn(p->carrier);
   moved |= rondo_proxy_links_credit(p);
   stir_blocks(p);
   moved |= rondo_proxy_links_retire(p);
+  rondo_proxy_circles_doze(p);
   tell_broken(p);
   rondo_proxy_count(&p->counters.turns);
   return moved;
@@ -353,4 +362,5 @@ void rondo_proxy_counters(const struct rondo_proxy *p, struct rondo_proxy_counte
   out->refused = rondo_load_relaxed_u64(&c->refused);
   out->turns = rondo_load_relaxed_u64(&c->turns);
   out->waits = rondo_load_relaxed_u64(&c->waits);
+  out->looks = rondo_load_relaxed_u64(&c->looks);
 }

@@ -30,6 +30,21 @@
 struct rondo_proxy;
 struct rondo_proxy_link;
 
+// Links of one communicator: their blocks move only while runs of it are outstanding here. When nothing has moved for a
+// while, and none is, the circle falls asleep: no turn looks at its links any more, so that those of a thousand
+// other collectives cost nothing. A message for one of them wakes it, and so does who submits a run (P4). Zeroed by its
+// owner, who calls rondo_proxy_forget before it goes.
+struct rondo_proxy_circle {
+  uint32_t is_asleep;
+  uint32_t is_roused; // guarded by the proxy's lock; and the next
+  struct rondo_proxy_circle *next_roused;
+  // Of who has taken the proxy.
+  struct rondo_proxy_circle *next, *before; // of those that are awake
+  struct rondo_proxy_link *links;
+  uint32_t is_awake;
+  uint32_t quiet; // turns in which nothing moved
+};
+
 struct rondo_proxy_config {
   const struct rondo_carrier_calls *calls;
   uint32_t self, process_count;
@@ -44,6 +59,9 @@ struct rondo_proxy_config {
   void (*stir)(void *owner, const struct rondo_proxy_link *link);
   // Returns 1 if blocks may move that do not ring, so that somebody has to look. Null: all ring.
   int (*is_busy)(void *owner);
+  // Returns 1 if a run of the link's circle is outstanding, also if one is whose submission may not have seen that
+  // the circle is asleep (P4). Null: circles stay awake.
+  int (*is_used)(void *owner, const struct rondo_proxy_link *link);
 };
 
 // Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, RONDO_ERR_SYSTEM, or what the carrier's open returns; `why`
@@ -70,6 +88,7 @@ struct rondo_proxy_link_config {
   uint64_t stride_bytes; // from one block's connector to the next
   uint32_t blocks;
   uint32_t reserved;
+  struct rondo_proxy_circle *circle;
   void *home, *tag; // the caller's
 };
 
@@ -84,6 +103,11 @@ void rondo_proxy_link_bind(struct rondo_proxy *proxy, struct rondo_proxy_link *l
                            uint64_t number);
 // Outgoing: nothing more will be published. Incoming: nothing will be sent, or nobody wants it.
 void rondo_proxy_link_close(struct rondo_proxy *proxy, struct rondo_proxy_link *link);
+
+// A run has been submitted whose circle was seen to be asleep: it is looked at from the next turn on.
+void rondo_proxy_rouse(struct rondo_proxy *proxy, struct rondo_proxy_circle *circle);
+// A circle goes: all its links are over.
+void rondo_proxy_forget(struct rondo_proxy *proxy, struct rondo_proxy_circle *circle);
 
 // A block has moved: there may be something to forward.
 void rondo_proxy_ring(struct rondo_proxy *proxy);
@@ -108,6 +132,7 @@ int rondo_proxy_turn(struct rondo_proxy *proxy);
 // What it has done.
 struct rondo_proxy_counters {
   uint64_t slots_sent, slots_received, credits_sent, refused, turns, waits;
+  uint64_t looks; // at links, for something to send
 };
 void rondo_proxy_counters(const struct rondo_proxy *proxy, struct rondo_proxy_counters *out);
 

@@ -7,7 +7,8 @@
 #define INDEX_BITS                                                                                 \
   24u // of a link's number: where it is in the table; the rest tells it from earlier ones
 #define FREQUENT_BYTES                                                                             \
-  131072u // slots of at least this are worth a message each when they are consumed
+  131072u              // slots of at least this are worth a message each when they are consumed
+#define OWING_LOOKS 8u // at links, for a credit to be enclosed
 
 // ------------------------------------------------------------------- numbers ---
 
@@ -18,7 +19,10 @@ struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t n
   pthread_mutex_lock(&p->lock);
   struct rondo_proxy_link *link = index < p->table_count ? p->table[index] : NULL;
   pthread_mutex_unlock(&p->lock);
-  return link && link->number == number && link->config.process == process ? link : NULL;
+  if (!link || link->number != number || link->config.process != process)
+    return NULL;
+  rondo_proxy_circle_touch(p, link->config.circle);
+  return link;
 }
 
 static int grow_table(struct rondo_proxy *p) {
@@ -35,9 +39,10 @@ static int grow_table(struct rondo_proxy *p) {
 
 // Gives the link a place in the table, and a number that no link has had before.
 static int enter(struct rondo_proxy *p, struct rondo_proxy_link *link) {
-  uint32_t index = 0;
+  uint32_t index = p->table_free;
   while (index < p->table_count && p->table[index])
     index++;
+  p->table_free = index;
   if (index == p->table_capacity && !grow_table(p))
     return 0;
   p->table_count += index == p->table_count;
@@ -48,6 +53,42 @@ static int enter(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   return 1;
 }
 
+// --------------------------------------------------------------------- owing ---
+
+static void leave_owing(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  if (link->before_owing)
+    link->before_owing->next_owing = link->next_owing;
+  else
+    p->peers[link->config.process].owing = link->next_owing;
+  if (link->next_owing)
+    link->next_owing->before_owing = link->before_owing;
+}
+
+// One more slot has come. Its link comes to the front: what it owes is what its next slots wait for.
+static void note_unpaid(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  struct rondo_proxy_link **first = &p->peers[link->config.process].owing;
+  if (link->unpaid++) {
+    if (*first == link)
+      return;
+    leave_owing(p, link);
+  }
+  link->before_owing = NULL;
+  link->next_owing = *first;
+  if (*first)
+    (*first)->before_owing = link;
+  *first = link;
+}
+
+// The other side is told how far a block has come.
+static void note_paid(struct rondo_proxy *p, struct rondo_proxy_link *link,
+                      struct rondo_proxy_lane *lane, uint32_t consumed) {
+  link->unpaid -= consumed - lane->credited;
+  lane->credited = consumed;
+  if (!link->unpaid)
+    leave_owing(p, link);
+  rondo_proxy_count(&p->counters.credits_sent);
+}
+
 // --------------------------------------------------------------------- slots ---
 
 void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *link,
@@ -55,6 +96,7 @@ void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *li
   struct rondo_endpoint end = {.connector = link->lanes[head->block].end.connector};
   end.sequence = head->sequence;
   link->received++;
+  note_unpaid(p, link);
   rondo_proxy_count(&p->counters.slots_received);
   rondo_connector_publish(&end, NULL, head->bytes);
   rondo_proxy_stir(p, link);
@@ -123,9 +165,9 @@ static int enclose(struct rondo_proxy *p, struct rondo_proxy_link *link,
     if (consumed == lane->credited)
       continue;
     head->credit_link = link->back;
-    head->credit_sequence = lane->credited = consumed;
+    head->credit_sequence = consumed;
     head->credit_block = (uint16_t)b;
-    rondo_proxy_count(&p->counters.credits_sent);
+    note_paid(p, link, lane, consumed);
     return 1;
   }
   return 0;
@@ -133,10 +175,10 @@ static int enclose(struct rondo_proxy *p, struct rondo_proxy_link *link,
 
 void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
                                struct rondo_proxy_head *head) {
-  for (struct rondo_proxy_link *link = p->links; link; link = link->next)
-    if (!link->config.is_outgoing && link->config.process == process && link->back != UINT64_MAX &&
-        enclose(p, link, head))
-      return;
+  uint32_t looks = OWING_LOOKS;
+  struct rondo_proxy_link *link = p->peers[process].owing;
+  while (link && looks-- && !enclose(p, link, head))
+    link = link->next_owing;
 }
 
 // Tells the producer's side what has been consumed.
@@ -154,8 +196,7 @@ static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link) {
     if (consumed - lane->credited < credit_step(c) ||
         !rondo_proxy_say(p, link->config.process, &head))
       continue;
-    lane->credited = consumed;
-    rondo_proxy_count(&p->counters.credits_sent);
+    note_paid(p, link, lane, consumed);
     moved = 1;
   }
   return moved;
@@ -163,19 +204,40 @@ static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link) {
 
 int rondo_proxy_links_send(struct rondo_proxy *p) {
   int moved = 0;
-  for (struct rondo_proxy_link *link = p->links; link; link = link->next)
-    if (link->config.is_outgoing && link->is_bound &&
-        rondo_proxy_is_reachable(p, link->config.process))
-      moved |= send_slots(p, link);
+  for (struct rondo_proxy_circle *c = p->awake; c; c = c->next)
+    for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
+      rondo_proxy_count(&p->counters.looks);
+      if (link->config.is_outgoing && link->is_bound &&
+          rondo_proxy_is_reachable(p, link->config.process) && send_slots(p, link)) {
+        c->quiet = 0;
+        moved = 1;
+      }
+    }
   return moved;
 }
 
 int rondo_proxy_links_credit(struct rondo_proxy *p) {
   int moved = 0;
-  for (struct rondo_proxy_link *link = p->links; link; link = link->next)
-    if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
-      moved |= send_credits(p, link);
+  for (struct rondo_proxy_circle *c = p->awake; c; c = c->next)
+    for (struct rondo_proxy_link *link = c->links; link; link = link->next)
+      if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
+        moved |= send_credits(p, link);
   return moved;
+}
+
+int rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
+  if (link->flights || link->is_closing || link->is_closed)
+    return 0;
+  if (!rondo_proxy_is_reachable(p, link->config.process))
+    return 1; // all wake when it is lost
+  for (uint32_t b = 0; b < link->config.blocks; b++) {
+    const struct rondo_connector *c = rondo_proxy_connector(link, b);
+    uint32_t consumed = rondo_load_acquire_u32(&c->consumed); // C4
+    if (link->config.is_outgoing ? link->is_bound && rondo_connector_try_peek(&link->lanes[b].end)
+                                 : consumed - link->lanes[b].credited >= credit_step(c))
+      return 0;
+  }
+  return 1;
 }
 
 // ------------------------------------------------------------------- the end ---
@@ -204,6 +266,8 @@ static void forget(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   if (*at)
     *at = link->next_dirty;
   p->table[index] = NULL;
+  if (index < p->table_free)
+    p->table_free = (uint32_t)index;
   if (link->wants_closed && !--p->closing)
     pthread_cond_broadcast(&p->drained);
   pthread_mutex_unlock(&p->lock);
@@ -219,16 +283,17 @@ static int acknowledge(struct rondo_proxy *p, const struct rondo_proxy_link *lin
          p->peers[link->config.process].is_lost;
 }
 
-int rondo_proxy_links_retire(struct rondo_proxy *p) {
+// The last link's circle may go with it.
+static int retire_of(struct rondo_proxy *p, struct rondo_proxy_circle *c) {
   int moved = 0;
-  struct rondo_proxy_link **at = &p->links;
-  while (*at) {
-    struct rondo_proxy_link *link = *at;
-    if (!is_over(p, link) || !acknowledge(p, link)) {
-      at = &link->next;
+  struct rondo_proxy_link *next = NULL;
+  for (struct rondo_proxy_link *link = c->links; link; link = next) {
+    next = link->next;
+    if (!is_over(p, link) || !acknowledge(p, link))
       continue;
-    }
-    *at = link->next;
+    rondo_proxy_circle_remove(p, link);
+    if (link->unpaid)
+      leave_owing(p, link);
     moved = 1;
     p->config.over(p->config.owner, link, is_whole(link));
     forget(p, link);
@@ -236,17 +301,19 @@ int rondo_proxy_links_retire(struct rondo_proxy *p) {
   return moved;
 }
 
-static void free_links(struct rondo_proxy_link *link) {
-  while (link) {
-    struct rondo_proxy_link *next = link->next;
-    free(link);
-    link = next;
+int rondo_proxy_links_retire(struct rondo_proxy *p) {
+  int moved = 0;
+  struct rondo_proxy_circle *next = NULL;
+  for (struct rondo_proxy_circle *c = p->awake; c; c = next) {
+    next = c->next;
+    moved |= retire_of(p, c);
   }
+  return moved;
 }
 
 void rondo_proxy_links_free(struct rondo_proxy *p) {
-  free_links(p->links);
-  free_links(p->fresh);
+  for (uint32_t i = 0; i < p->table_count; i++)
+    free(p->table[i]);
   free(p->table);
 }
 
@@ -256,8 +323,7 @@ void rondo_proxy_links_grant(struct rondo_proxy *p) {
   while (p->fresh) {
     struct rondo_proxy_link *link = p->fresh;
     p->fresh = link->next;
-    link->next = p->links;
-    p->links = link;
+    rondo_proxy_circle_add(p, link);
   }
   while (p->dirty) {
     struct rondo_proxy_link *link = p->dirty;
@@ -267,6 +333,7 @@ void rondo_proxy_links_grant(struct rondo_proxy *p) {
       link->back = link->wants_number;
     link->is_bound = link->wants_bound;
     link->is_closing = link->wants_closed;
+    rondo_proxy_circle_touch(p, link->config.circle);
   }
 }
 

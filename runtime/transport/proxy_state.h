@@ -1,5 +1,6 @@
 // What the parts of the proxy share: proxy.c has the thread and the processes, proxy_links.c the links and
-// their connectors, proxy_messages.c what goes over the wire. Nobody else includes this.
+// their connectors, proxy_circles.c which of them are looked at, proxy_messages.c what goes over the wire. Nobody
+// else includes this.
 #ifndef RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H
 #define RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H
 
@@ -28,7 +29,7 @@ struct rondo_proxy_lane {
 };
 
 struct rondo_proxy_link {
-  struct rondo_proxy_link *next;       // of all: who has taken the proxy
+  struct rondo_proxy_link *next;       // of the circle: who has taken the proxy; of `fresh`
   struct rondo_proxy_link *next_dirty; // guarded by the lock
   struct rondo_proxy_link_config config;
   uint64_t number;
@@ -42,6 +43,9 @@ struct rondo_proxy_link {
   uint64_t sent, received; // slots
   uint64_t count;          // incoming, once the other side has closed: slots in all
   uint32_t flights;        // that touch the connectors
+  // Incoming: slots that the other side has not been told to be consumed, and the links of that kind with its process.
+  uint32_t unpaid;
+  struct rondo_proxy_link *next_owing, *before_owing;
   struct rondo_proxy_lane lanes[];
 };
 
@@ -53,6 +57,7 @@ struct rondo_proxy_peer {
   int wants_lost;
   // Of who has taken the proxy.
   int is_connected, is_lost, is_broken, has_told_broken;
+  struct rondo_proxy_link *owing; // links with unpaid slots, that which got one last first
   char why[96];
 };
 
@@ -77,19 +82,22 @@ struct rondo_proxy {
   uint32_t is_helped; // somebody else takes turns
   uint32_t taken;     // 1 while somebody takes a turn (P3)
   uint32_t flights;   // slots that are being sent
+  uint32_t has_roused;
   pthread_mutex_t lock;
   pthread_cond_t drained;
   // Guarded by the lock.
   struct rondo_proxy_link *fresh, *dirty;
   struct rondo_proxy_link **table;
   uint32_t table_count, table_capacity;
+  uint32_t table_free; // no place before this one is free
+  struct rondo_proxy_circle *roused;
   uint64_t serial;
   uint32_t closing; // links that are wanted closed and are not over
   struct rondo_proxy_peer *peers;
   // Who has taken the proxy.
   uint32_t seen;  // of the news
   int is_stirred; // some link is
-  struct rondo_proxy_link *links;
+  struct rondo_proxy_circle *awake, *asleep;
   struct rondo_proxy_flight *idle;
   struct rondo_proxy_counters counters;
 };
@@ -125,7 +133,7 @@ void rondo_proxy_break(struct rondo_proxy *p, uint32_t process, const char *why)
 
 // ------------------------------------------------------------- proxy_links.c ---
 
-// The link of that number, if it leads to `process` and has not ended.
+// The link of that number, if it leads to `process` and has not ended: something has come for it.
 struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t number,
                                                uint32_t process);
 // Lets the mirror's producer have the slots that the peer has consumed and nobody sends from any more.
@@ -142,10 +150,24 @@ void rondo_proxy_links_grant(struct rondo_proxy *p);
 int rondo_proxy_links_send(struct rondo_proxy *p);
 int rondo_proxy_links_credit(struct rondo_proxy *p);
 int rondo_proxy_links_retire(struct rondo_proxy *p);
+// 1 if there is nothing to send, to say or to wait for by itself.
+int rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link);
 // Puts a credit that is due to the process into the head of a slot that goes there.
 void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
                                struct rondo_proxy_head *head);
 void rondo_proxy_links_free(struct rondo_proxy *p);
+
+// ----------------------------------------------------------- proxy_circles.c ---
+
+// Its circle gets a link, or one is over: the caller frees it.
+void rondo_proxy_circle_add(struct rondo_proxy *p, struct rondo_proxy_link *link);
+void rondo_proxy_circle_remove(struct rondo_proxy *p, struct rondo_proxy_link *link);
+// Something has moved, or is about to: it is looked at for a while.
+void rondo_proxy_circle_touch(struct rondo_proxy *p, struct rondo_proxy_circle *c);
+void rondo_proxy_circles_wake_all(struct rondo_proxy *p);
+// Lets those sleep that are quiet and not used; wakes those that were roused.
+void rondo_proxy_circles_doze(struct rondo_proxy *p);
+void rondo_proxy_circles_rouse(struct rondo_proxy *p);
 
 // ---------------------------------------------------------- proxy_messages.c ---
 

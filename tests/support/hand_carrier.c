@@ -96,6 +96,11 @@ static void on_broken(void *owner, uint32_t process, const char *text) {
 
 static void on_stir(void *owner, const struct rondo_proxy_link *link) { (void)owner, (void)link; }
 
+static int is_used(void *owner, const struct rondo_proxy_link *link) {
+  (void)owner, (void)link;
+  return !rondo_hand.is_unused;
+}
+
 void rondo_hand_open(void) {
   struct rondo_hand *h = &rondo_hand;
   struct rondo_proxy_config config = {.calls = &calls,
@@ -105,7 +110,8 @@ void rondo_hand_open(void) {
                                       .is_manual = 1,
                                       .over = on_over,
                                       .broken = on_broken,
-                                      .stir = on_stir};
+                                      .stir = on_stir,
+                                      .is_used = is_used};
   struct {
     struct rondo_proxy_address head;
     uint32_t process;
@@ -158,6 +164,7 @@ struct rondo_hand_link *rondo_hand_link(uint32_t process, int is_outgoing,
                                            .first = l->first,
                                            .stride_bytes = l->stride_bytes,
                                            .blocks = RONDO_HAND_BLOCKS,
+                                           .circle = &h->circle,
                                            .tag = l};
   l->link = rondo_proxy_link_create(h->proxy, &config);
   must(l->link != NULL);

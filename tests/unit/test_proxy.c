@@ -179,6 +179,117 @@ static void a_credit_that_comes_with_a_slot_counts(void **state) {
   assert_int_equal(out->first->consumed, 1);
 }
 
+// ---------------------------------------------------------------- circles ---
+
+// So many turns that a circle without anything to do is asleep. Returns at how many links the last one looked.
+static uint64_t turn_until_asleep(void) {
+  for (uint32_t i = 0; i < 1000; i++)
+    turn();
+  uint64_t before = counters().looks;
+  turn();
+  return counters().looks - before;
+}
+
+static void links_without_runs_are_not_looked_at_until_one_is_submitted(void **state) {
+  (void)state;
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  (void)rondo_hand_link(1, 0, 0);
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  assert_int_equal(turn_until_asleep(), 2);
+  assert_false(hand->circle.is_asleep);
+  hand->is_unused = 1;
+  assert_int_equal(turn_until_asleep(), 0);
+  assert_true(hand->circle.is_asleep);
+  hand->is_unused = 0;
+  rondo_proxy_rouse(hand->proxy, &hand->circle);
+  publish(out, SMALL, 1);
+  turn();
+  assert_int_equal(hand->said_count, 1);
+  assert_false(hand->circle.is_asleep);
+}
+
+static void links_do_not_sleep_while_anything_is_to_be_done(void **state) {
+  (void)state;
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  hand->is_unused = 1;
+  publish(out, SMALL, 1);
+  turn();
+  assert_int_equal(turn_until_asleep(), 1); // its slot is on its way
+  rondo_hand_sent(0, RONDO_SUCCESS);
+  assert_int_equal(turn_until_asleep(), 0);
+  rondo_proxy_link_close(hand->proxy, out->link);
+  turn();
+  assert_int_equal(hand->said.type, RONDO_PROXY_CLOSE);
+  assert_int_equal(turn_until_asleep(), 1); // until the other side has said that it is over
+}
+
+static void a_message_wakes_the_link_that_it_is_for(void **state) {
+  (void)state;
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  hand->is_unused = 1;
+  assert_int_equal(turn_until_asleep(), 0);
+  struct rondo_proxy_head slot = data(in, 0, 0);
+  (void)arrive(&slot);
+  assert_false(hand->circle.is_asleep);
+  rondo_connector_consume(&in->ends[0]);
+  slot = data(in, 1, 0);
+  (void)arrive(&slot);
+  rondo_connector_consume(&in->ends[0]);
+  turn();
+  assert_int_equal(hand->said.type, RONDO_PROXY_CREDIT);
+  assert_int_equal(hand->said.sequence, 2);
+}
+
+static void links_that_sleep_end_with_their_process(void **state) {
+  (void)state;
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  struct rondo_hand_link *in = rondo_hand_link(2, 0, 0);
+  hand->is_unused = 1;
+  assert_int_equal(turn_until_asleep(), 0);
+  rondo_proxy_lose(hand->proxy, 1);
+  turn();
+  assert_null(out->link);
+  assert_non_null(in->link);
+}
+
+// It may be roused while its last link ends.
+static void a_circle_that_is_forgotten_is_roused_no_more(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
+  rondo_proxy_lose(hand->proxy, 1);
+  turn();
+  assert_null(l->link);
+  rondo_proxy_rouse(hand->proxy, &hand->circle);
+  rondo_proxy_rouse(hand->proxy, &hand->circle);
+  rondo_proxy_forget(hand->proxy, &hand->circle);
+  memset(&hand->circle, 0xff, sizeof hand->circle); // it is somebody else's memory
+  turn();
+  memset(&hand->circle, 0, sizeof hand->circle);
+}
+
+// The credits of links that nobody uses go, one with each slot, as those of the busy ones do.
+static void who_got_a_slot_last_is_paid_first(void **state) {
+  (void)state;
+  struct rondo_hand_link *old = rondo_hand_link(1, 0, 0);
+  struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
+  struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
+  const struct rondo_hand_link *order[] = {old, in};
+  rondo_proxy_link_bind(hand->proxy, out->link, 99);
+  for (uint64_t i = 0; i < 2; i++) {
+    struct rondo_proxy_head slot = data(order[i], 0, 0);
+    slot.back = 70 + i;
+    (void)arrive(&slot);
+  }
+  rondo_connector_consume(&old->ends[0]);
+  rondo_connector_consume(&in->ends[0]);
+  for (uint64_t i = 0; i < 3; i++) {
+    publish(out, SMALL, 1);
+    turn();
+    assert_int_equal(hand->said.credit_link, i < 2 ? 71 - i : 0);
+  }
+}
+
 // Its turns are the only ones: the proxy's own thread may have no core.
 static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **state) {
   (void)state;
@@ -510,6 +621,12 @@ int main(void) {
       TEST(credits_of_small_slots_share_a_message),
       TEST(a_credit_goes_with_the_next_slot),
       TEST(a_credit_that_comes_with_a_slot_counts),
+      TEST(links_without_runs_are_not_looked_at_until_one_is_submitted),
+      TEST(links_do_not_sleep_while_anything_is_to_be_done),
+      TEST(a_message_wakes_the_link_that_it_is_for),
+      TEST(links_that_sleep_end_with_their_process),
+      TEST(a_circle_that_is_forgotten_is_roused_no_more),
+      TEST(who_got_a_slot_last_is_paid_first),
       TEST(who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent),
       TEST(nobody_stays_for_ever_to_see_off_what_does_not_move),
       TEST(a_link_ends_with_its_last_slot),

@@ -97,6 +97,7 @@ struct stage {
   struct rondo_proxy *proxy;
   struct rondo_connector *mirror;
   struct rondo_endpoint block;
+  struct rondo_proxy_circle circle;
   uint32_t stirs, overs;
 };
 
@@ -163,7 +164,7 @@ static struct rondo_proxy_link *stage_open(struct stage *s) {
   assert_int_equal(rondo_proxy_create(&config, &s->proxy, why, sizeof why), RONDO_SUCCESS);
   assert_int_equal(rondo_proxy_meet(s->proxy, 1, &address, sizeof address), RONDO_SUCCESS);
   struct rondo_proxy_link_config link = {
-      .process = 1, .is_outgoing = 1, .first = s->mirror, .blocks = 1};
+      .process = 1, .is_outgoing = 1, .first = s->mirror, .blocks = 1, .circle = &s->circle};
   struct rondo_proxy_link *made = rondo_proxy_link_create(s->proxy, &link);
   assert_non_null(made);
   rondo_proxy_link_bind(s->proxy, made, 7);
