@@ -2,13 +2,16 @@
 // what a stranger can do at the ports where they are made.
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "queues/platform/atomic.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/named.h"
@@ -185,6 +188,48 @@ static void processes_that_take_up_other_amounts_in_one_piece_are_kept_apart(voi
   rondo_family_destroy(f);
 }
 
+// ------------------------------------------------------------------ connecting ---
+
+static uint32_t connected, waiting; // connections of TCP, and those for which the call could wait
+
+static void note_connection(int fd, const struct sockaddr *to) {
+  int type = 0;
+  socklen_t size = sizeof type;
+  if ((to->sa_family != AF_INET && to->sa_family != AF_INET6) ||
+      getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) || type != SOCK_STREAM)
+    return;
+  (void)rondo_fetch_add_relaxed_u32(&connected, 1);
+  if (!(fcntl(fd, F_GETFL) & O_NONBLOCK))
+    (void)rondo_fetch_add_relaxed_u32(&waiting, 1);
+}
+
+// In the place of libc's, for UCX too: the linker is told to export it.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are not ours to use
+int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t bytes) {
+  note_connection(fd, to.__sockaddr__);
+  return (int)syscall(SYS_connect, fd, to.__sockaddr__, bytes);
+}
+
+static void connecting_member(struct rondo_family *f, uint32_t rank) {
+  connected = waiting = 0;
+  struct player p = player_enter(f, rank);
+  RONDO_MEMBER_STATUS(play(&p, f, 0), RONDO_SUCCESS);
+  meet(f, &f->words[2]);
+  player_leave(&p);
+  RONDO_MEMBER_TRUE(rondo_load_relaxed_u32(&connected) >=
+                    2); // at least to the root, or back, and by UCX
+  RONDO_MEMBER_TRUE(rondo_load_relaxed_u32(&waiting) == 0);
+}
+
+// UCX connects within a turn of the proxy. Where a machine has just been cut off such a call takes minutes, in which
+// nobody can take a turn, or leave.
+static void who_connects_waits_in_no_call(void **state) {
+  (void)state;
+  struct rondo_family *f = far_family(1);
+  rondo_family_run(f, connecting_member, NULL);
+  rondo_family_destroy(f);
+}
+
 // -------------------------------------------------------------------- hooks ---
 
 #define CODE_BYTES 16u
@@ -289,6 +334,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("lines", a_process_makes_a_connection_for_each_endpoint),
       RONDO_NAMED_TEST("lines", one_connection_that_is_lost_ends_the_runs),
       RONDO_NAMED_TEST("lines", processes_that_take_up_other_amounts_in_one_piece_are_kept_apart),
+      RONDO_NAMED_TEST("lines", who_connects_waits_in_no_call),
       RONDO_NAMED_TEST("lines", ucx_patches_no_function_where_there_is_only_tcp),
       RONDO_NAMED_TEST("lines", strangers_at_its_ports_disturb_nobody),
   };

@@ -546,6 +546,13 @@ static void choose_segment(ucp_config_t *config, char segment[SEGMENT_CHARS]) {
   (void)snprintf(segment, SEGMENT_CHARS, "%s", chosen ? chosen : SEGMENT_BYTES);
 }
 
+// Who accepts a connection by TCP connects back, and unless it is told otherwise UCX waits in that call: for minutes, if
+// the other machine was cut off meanwhile, and with the turn of the proxy in which it is.
+static void forbid_waiting(ucp_config_t *config) {
+  if (!getenv("UCX_TCP_CONN_NB") && may_use_tcp())
+    (void)UCX(ucp_config_modify)(config, "CONN_NB", "y"); // not every version has it
+}
+
 // Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind. Over TCP copying a slot
 // takes less than asking first whether it may come, which costs its way three times over, and no memory is
 // registered, so that none that was is to be kept in mind; devices for RDMA are left to UCX's judgement.
@@ -557,8 +564,10 @@ static ucs_status_t read_config(struct rondo_carrier *c, ucp_config_t **config) 
     status = UCX(ucp_config_modify)(*config, "RNDV_THRESH", ASK_BYTES);
   if (status == UCS_OK && !getenv("UCX_RCACHE_ENABLE") && !has_rdma())
     (void)UCX(ucp_config_modify)(*config, "RCACHE_ENABLE", "n"); // not every version has it
-  if (status == UCS_OK)
+  if (status == UCS_OK) {
+    forbid_waiting(*config);
     choose_segment(*config, c->ports.segment);
+  }
   return status;
 }
 
