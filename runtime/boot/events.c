@@ -193,7 +193,6 @@ static void on_hello(struct rondo_world *world, struct rondo_mesh_message *messa
     peer->hello = hello;
     rondo_pins_init(&peer->pins, world->device, peer->map, peer->bytes);
     rondo_near_meet(world, message->from);
-    rondo_window_meet(world, message->from);
     return;
   }
   rondo_log(RONDO_LOG_ERROR, "the memory of process %u cannot be mapped: %s", message->from,

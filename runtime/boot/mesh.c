@@ -314,6 +314,7 @@ int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
                                  .user_namespace = m->user_namespace,
                                  .pid = m->pid,
                                  .uid = m->uid,
+                                 .asks_window = m->asks_window,
                                  .rank_count = m->rank_count,
                                  .ranks = m->ranks,
                                  .host = m->host};
@@ -483,6 +484,8 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
   }
   rondo_loop_make_room(2 * cfg->rank_count); // one to each process and one from it, at most
   rondo_identity_get(&mesh->me);
+  mesh->me.asks_window =
+      cfg->backend == RONDO_BACKEND_CUDA && cfg->transport == RONDO_TRANSPORT_NCCL;
   mesh->here[cfg->rank] = 1;
   mesh->me.ranks[0] = cfg->rank;
   mesh->me.rank_count = 1;

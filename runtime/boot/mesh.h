@@ -37,6 +37,7 @@ struct rondo_mesh_process {
   uint64_t pid_namespace, user_namespace; // inodes; equal ones may read each other's memory
   uint32_t pid;                           // in its own namespace
   uint32_t uid;
+  uint32_t asks_window;  // 1: its devices are to share memory by a window of NCCL
   uint32_t rank_count;   // that live there, in ascending order below
   const uint32_t *ranks; // good for as long as the mesh
   const char *host;      // its name for itself; the same

@@ -67,7 +67,7 @@ static int on_roster(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
 // Enters the process that comes next. Returns 0 if a rank lives in two, or in none that is real.
 static int enter(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
   struct rondo_mesh_peer *peer = &mesh->peers[mesh->member_count];
-  rondo_wire_get_member(r, &peer->where);
+  rondo_wire_get_member(r, &peer->where, mesh->member_count ? &peer[-1].where : NULL);
   uint32_t number = mesh->member_count++;
   peer->mesh = mesh;
   if (r->bad || !peer->where.rank_count)
@@ -203,7 +203,7 @@ static void say_join(struct rondo_mesh *mesh) {
   uint8_t *bytes = malloc(JOIN_BYTES);
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = bytes ? JOIN_BYTES : 0};
   rondo_wire_put_u32(&w, mesh->cfg.rank_count);
-  rondo_wire_put_member(&w, &mesh->me);
+  rondo_wire_put_member(&w, &mesh->me, NULL);
   if (w.full)
     rondo_channel_send(mesh->root, NULL);
   else

@@ -66,7 +66,6 @@ static int is_offered(const struct rondo_world *world) {
 
 void rondo_near_describe(const struct rondo_world *world, struct rondo_notice_hello *hello) {
   struct rondo_range_part part;
-  hello->asks_window = world->team != NULL;
   if (!is_offered(world))
     return;
   hello->range_base = rondo_range_base(world->range);
@@ -275,7 +274,7 @@ int rondo_near_say(const struct rondo_world *world, uint32_t process, char *why,
   else
     (void)snprintf(why, why_bytes,
                    "another process of this machine; in memory of its device, which is mapped");
-  const char *no_window = rondo_window_why(world);
+  const char *no_window = rondo_window_why(world, process);
   size_t length = strlen(why);
   if (no_window[0])
     (void)snprintf(why + length, why_bytes - length, "; no window of NCCL: %s", no_window);

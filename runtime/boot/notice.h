@@ -37,7 +37,6 @@ enum rondo_notice_type {
 struct rondo_notice_hello {
   uint64_t base, bytes;
   uint64_t range_base, range_bytes, parts_bytes;
-  uint64_t asks_window; // 1: it wants one of NCCL
 };
 
 struct rondo_notice_part {

@@ -132,8 +132,6 @@ void rondo_window_open(struct rondo_world *world);
 void rondo_window_begin(struct rondo_world *world);
 // After the daemons, and all that lies in it.
 void rondo_window_close(struct rondo_world *world);
-// A process has said first of all whether it wants one.
-void rondo_window_meet(struct rondo_world *world, uint32_t process);
 // A word on it has come. Returns 1, or 0 if no member sends such a thing.
 int rondo_window_receive(struct rondo_world *world, const struct rondo_mesh_message *message);
 // A process is lost.
@@ -144,8 +142,8 @@ int rondo_window_leads(const struct rondo_world *world, uint32_t process);
 // Then: where its memory is here, and from its addresses to ours.
 uint64_t rondo_window_view(const struct rondo_world *world, uint32_t process);
 uint64_t rondo_window_bias(const struct rondo_world *world, uint32_t process);
-// Why there is none; "": there is one, or it is not known yet, or nobody asks.
-const char *rondo_window_why(const struct rondo_world *world);
+// Why there is none; "": there is one, or it is not known yet, or nobody here asks.
+const char *rondo_window_why(const struct rondo_world *world, uint32_t process);
 
 // ----------------------------------------------------------------- events.c ---
 

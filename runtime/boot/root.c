@@ -232,7 +232,7 @@ static uint32_t send_part(struct rondo_root *root, struct member **by_number, ui
   rondo_wire_put_u32(&w, 0);
   while (next < count && !w.full) {
     struct rondo_wire_writer before = w;
-    rondo_wire_put_member(&w, &by_number[next]->where);
+    rondo_wire_put_member(&w, &by_number[next]->where, next ? &by_number[next - 1]->where : NULL);
     if (w.full) {
       w = before;
       break;
@@ -396,7 +396,7 @@ static int on_join(struct member *m, struct rondo_wire_reader *r) {
   struct rondo_wire_member where;
   char text[TEXT_BYTES] = "no memory";
   uint32_t rank_count = rondo_wire_get_u32(r);
-  rondo_wire_get_member(r, &where);
+  rondo_wire_get_member(r, &where, NULL);
   if (!rondo_wire_is_done(r) || m->where.rank_count || !where.rank_count || rank_count == 0 ||
       rank_count > RONDO_MAX_RANKS) {
     rondo_wire_member_fini(&where);

@@ -1,9 +1,9 @@
 // The other processes of a job on this machine, where windows of NCCL are asked for: who takes part, and whether all of them
 // use it or none. Part of the world: see peers.h.
 //
-// Each process gets the memory of its window before anything else (open), and says in its hello that it wants one (meet):
-// nobody waits for one that does not. When all are known (begin) the processes of one machine are a team, the first of
-// which leads:
+// Each process gets the memory of its window before anything else (open). Who asks for one says so when it joins, so when all
+// are known (begin) those of one machine that do are a team, the first of which leads; nobody asks, or waits for, one
+// that does not, as those whose ranks are on the host:
 //
 //   each -> leader  READY    it has its memory, so much; or why not
 //   leader -> each  ENTER    the id: join now
@@ -285,13 +285,6 @@ int rondo_window_receive(struct rondo_world *world, const struct rondo_mesh_mess
   return 1; // else it asks for what was not asked for here: it runs out of time, and says so
 }
 
-// Nothing of what the others wait for would come from it.
-void rondo_window_meet(struct rondo_world *world, uint32_t process) {
-  struct rondo_team *t = world->team;
-  if (t && t->members && member_of(t, process) && !world->peers[process].hello.asks_window)
-    refuse_for(world, process, "it asks for no window");
-}
-
 void rondo_window_lose(struct rondo_world *world, uint32_t process) {
   struct rondo_team *t = world->team;
   struct member *m = t && t->members ? member_of(t, process) : NULL;
@@ -308,7 +301,9 @@ int rondo_window_is_settled(const struct rondo_world *world, uint32_t process) {
   if (!t || t->phase == PHASE_REFUSED)
     return 1;
   const struct member *m = member_of(t, process);
-  return t->phase == PHASE_ADOPTED && (!m || m->has_decided);
+  if (t->members && !m)
+    return 1;
+  return t->phase == PHASE_ADOPTED && m->has_decided;
 }
 
 int rondo_window_leads(const struct rondo_world *world, uint32_t process) {
@@ -326,8 +321,11 @@ uint64_t rondo_window_bias(const struct rondo_world *world, uint32_t process) {
   return rondo_window_view(world, process) - member_of(world->team, process)->base;
 }
 
-const char *rondo_window_why(const struct rondo_world *world) {
-  return world->team && world->team->phase == PHASE_REFUSED ? world->team->why : "";
+const char *rondo_window_why(const struct rondo_world *world, uint32_t process) {
+  struct rondo_team *t = world->team;
+  if (t && t->members && !member_of(t, process))
+    return "it asks for no window";
+  return t && t->phase == PHASE_REFUSED ? t->why : "";
 }
 
 // -------------------------------------------------------------- opening, closing --
@@ -372,13 +370,21 @@ static const char *hindrance(const struct rondo_world *world) {
   return world->other_count ? "its ranks are on several devices" : NULL;
 }
 
+// 1 if that process is of this machine, and wants a window.
+static int is_asking(const struct rondo_world *world, uint32_t process) {
+  struct rondo_mesh_process at;
+  return world->peers[process].reach == RONDO_TRANSPORT_SHARED_MEMORY &&
+         rondo_mesh_calls->process_get(world->mesh, process, &at) == RONDO_SUCCESS &&
+         at.asks_window;
+}
+
 static int make_members(struct rondo_world *world) {
   struct rondo_team *t = world->team;
   t->members = calloc(world->peer_count, sizeof *t->members);
   for (uint32_t p = 0; t->members && p < world->peer_count; p++) {
     if (p == world->self)
       t->self = t->count;
-    else if (world->peers[p].reach != RONDO_TRANSPORT_SHARED_MEMORY)
+    else if (!is_asking(world, p))
       continue;
     t->members[t->count++].process = p;
   }
@@ -395,7 +401,7 @@ void rondo_window_begin(struct rondo_world *world) {
   }
   const char *why = hindrance(world);
   if (!why && t->count < 2)
-    why = "no other process of the job is on this machine";
+    why = "no other process of the job on this machine asks for one";
   if (!why && t->count > RONDO_NCCL_MAX_MEMBERS)
     why = "there are too many processes";
   t->phase = PHASE_GATHERING;

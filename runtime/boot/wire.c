@@ -3,6 +3,10 @@
 
 #include "runtime/boot/wire.h"
 
+// The first byte of a member.
+#define ASKS_WINDOW 1u
+#define IS_BESIDE 2u // all that it may share with the one before it is the same
+
 static const uint8_t magic[4] = {'R', 'n', 'd', 'o'};
 
 // ---------------------------------------------------------------- writing ----
@@ -57,18 +61,40 @@ void rondo_wire_put_hello(struct rondo_wire_writer *w, const struct rondo_wire_h
   rondo_wire_put(w, hello->nonce, sizeof hello->nonce);
 }
 
-void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_member *m) {
+// 1 if they differ in what each process has of its own alone. Unused bytes of addresses are zero.
+static int is_beside(const struct rondo_wire_member *a, const struct rondo_wire_member *b) {
+  int same = memcmp(a->machine, b->machine, sizeof a->machine) == 0 &&
+             a->pid_namespace == b->pid_namespace && a->user_namespace == b->user_namespace &&
+             a->uid == b->uid && strcmp(a->host, b->host) == 0 &&
+             a->address_count == b->address_count;
+  for (uint32_t i = 0; i < a->address_count && same; i++)
+    same = a->addresses[i].family == b->addresses[i].family &&
+           memcmp(a->addresses[i].bytes, b->addresses[i].bytes, sizeof a->addresses[i].bytes) == 0;
+  return same;
+}
+
+static void put_machine(struct rondo_wire_writer *w, const struct rondo_wire_member *m) {
   rondo_wire_put_u64(w, m->machine[0]);
   rondo_wire_put_u64(w, m->machine[1]);
   rondo_wire_put_u64(w, m->pid_namespace);
   rondo_wire_put_u64(w, m->user_namespace);
-  rondo_wire_put_u32(w, m->pid);
   rondo_wire_put_u32(w, m->uid);
   rondo_wire_put_text(w, m->host);
-  rondo_wire_put_text(w, m->local);
   rondo_wire_put_u8(w, (uint8_t)m->address_count);
   for (uint32_t i = 0; i < m->address_count; i++)
     rondo_wire_put_address(w, &m->addresses[i]);
+}
+
+void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_member *m,
+                           const struct rondo_wire_member *before) {
+  int beside = before && is_beside(m, before);
+  rondo_wire_put_u8(w, (uint8_t)((m->asks_window ? ASKS_WINDOW : 0) | (beside ? IS_BESIDE : 0)));
+  if (!beside)
+    put_machine(w, m);
+  for (uint32_t i = 0; i < m->address_count && beside; i++)
+    rondo_wire_put_u16(w, m->addresses[i].port);
+  rondo_wire_put_u32(w, m->pid);
+  rondo_wire_put_text(w, m->local);
   rondo_wire_put_ranks(w, m->ranks, m->rank_count);
 }
 
@@ -172,21 +198,38 @@ void rondo_wire_get_hello(struct rondo_wire_reader *r, struct rondo_wire_hello *
   rondo_wire_get(r, hello->nonce, sizeof hello->nonce);
 }
 
-void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member *m) {
-  memset(m, 0, sizeof *m);
+static void get_machine(struct rondo_wire_reader *r, struct rondo_wire_member *m) {
   m->machine[0] = rondo_wire_get_u64(r);
   m->machine[1] = rondo_wire_get_u64(r);
   m->pid_namespace = rondo_wire_get_u64(r);
   m->user_namespace = rondo_wire_get_u64(r);
-  m->pid = rondo_wire_get_u32(r);
   m->uid = rondo_wire_get_u32(r);
   rondo_wire_get_text(r, m->host, sizeof m->host);
-  rondo_wire_get_text(r, m->local, sizeof m->local);
   m->address_count = rondo_wire_get_u8(r);
   if (m->address_count > RONDO_WIRE_ADDRESSES)
     r->bad = 1;
   for (uint32_t i = 0; i < m->address_count && !r->bad; i++)
     rondo_wire_get_address(r, &m->addresses[i]);
+}
+
+void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member *m,
+                           const struct rondo_wire_member *before) {
+  memset(m, 0, sizeof *m);
+  uint32_t flags = rondo_wire_get_u8(r);
+  if (flags > (ASKS_WINDOW | IS_BESIDE) || ((flags & IS_BESIDE) && !before))
+    r->bad = 1;
+  if (!(flags & IS_BESIDE))
+    get_machine(r, m);
+  else if (!r->bad)
+    *m = *before;
+  m->ranks = NULL;
+  m->asks_window = (flags & ASKS_WINDOW) != 0;
+  for (uint32_t i = 0; i < m->address_count && (flags & IS_BESIDE) && !r->bad; i++) {
+    m->addresses[i].port = rondo_wire_get_u16(r);
+    r->bad |= m->addresses[i].port == 0;
+  }
+  m->pid = rondo_wire_get_u32(r);
+  rondo_wire_get_text(r, m->local, sizeof m->local);
   m->rank_count = rondo_wire_get_ranks(r, &m->ranks);
 }
 

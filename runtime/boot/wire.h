@@ -11,7 +11,7 @@
 
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 1u
+#define RONDO_WIRE_VERSION 2u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u
@@ -86,6 +86,7 @@ struct rondo_wire_member {
   uint64_t machine[2];
   uint64_t pid_namespace, user_namespace;
   uint32_t pid, uid;
+  uint8_t asks_window; // 1: of NCCL, for its devices
   char host[RONDO_WIRE_NAME_BYTES];
   char local[RONDO_WIRE_NAME_BYTES]; // name of its socket for those on the same machine
   uint32_t address_count;
@@ -112,7 +113,9 @@ void rondo_wire_put_text(struct rondo_wire_writer *w, const char *text); // cut 
 void rondo_wire_put_ranks(struct rondo_wire_writer *w, const uint32_t *ranks, uint32_t count);
 void rondo_wire_put_address(struct rondo_wire_writer *w, const struct rondo_wire_address *a);
 void rondo_wire_put_hello(struct rondo_wire_writer *w, const struct rondo_wire_hello *hello);
-void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_member *m);
+// `before`: what was written before it; what it shares with that, as those of one machine do, is left out. Null: nothing.
+void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_member *m,
+                           const struct rondo_wire_member *before);
 void rondo_wire_head_write(uint8_t *bytes, const struct rondo_wire_head *head);
 
 // ---------------------------------------------------------------- reading ----
@@ -137,8 +140,9 @@ void rondo_wire_get_text(struct rondo_wire_reader *r, char *text, size_t capacit
 uint32_t rondo_wire_get_ranks(struct rondo_wire_reader *r, uint32_t **ranks);
 void rondo_wire_get_address(struct rondo_wire_reader *r, struct rondo_wire_address *a);
 void rondo_wire_get_hello(struct rondo_wire_reader *r, struct rondo_wire_hello *hello);
-// member->ranks is allocated as above; rondo_wire_member_fini frees it.
-void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member *m);
+// member->ranks is allocated as above; rondo_wire_member_fini frees it. `before` as when it was written.
+void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member *m,
+                           const struct rondo_wire_member *before);
 void rondo_wire_member_fini(struct rondo_wire_member *m);
 // 1 if all has been read, to the last byte, and was good.
 int rondo_wire_is_done(const struct rondo_wire_reader *r);

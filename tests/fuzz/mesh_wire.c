@@ -22,14 +22,20 @@ static void read_hello(struct rondo_wire_reader *r, struct rondo_wire_writer *w)
 }
 
 static void read_member(struct rondo_wire_reader *r, struct rondo_wire_writer *w) {
-  struct rondo_wire_member m;
-  rondo_wire_get_member(r, &m);
-  if (!r->bad)
-    rondo_wire_put_member(w, &m);
-  for (uint32_t i = 0; i < m.rank_count; i++)
-    RONDO_FUZZ_CHECK(m.ranks[i] < RONDO_MAX_RANKS);
-  RONDO_FUZZ_CHECK(strlen(m.host) < sizeof m.host && strlen(m.local) < sizeof m.local);
-  rondo_wire_member_fini(&m);
+  // Two, one beside the other or not: the second may say that it is where it could have been left out.
+  struct rondo_wire_member m[2] = {{.ranks = NULL}};
+  for (uint32_t n = 0; n < 2 && r->size && !r->bad; n++) {
+    int is_beside = r->bytes[0] & 2;
+    rondo_wire_get_member(r, &m[n], n ? &m[0] : NULL);
+    if (!r->bad)
+      rondo_wire_put_member(w, &m[n], is_beside ? &m[0] : NULL);
+    for (uint32_t i = 0; i < m[n].rank_count; i++)
+      RONDO_FUZZ_CHECK(m[n].ranks[i] < RONDO_MAX_RANKS);
+    RONDO_FUZZ_CHECK(strlen(m[n].host) < sizeof m[n].host);
+    RONDO_FUZZ_CHECK(strlen(m[n].local) < sizeof m[n].local);
+  }
+  rondo_wire_member_fini(&m[0]);
+  rondo_wire_member_fini(&m[1]);
 }
 
 static void read_loss(struct rondo_wire_reader *r, struct rondo_wire_writer *w) {

@@ -386,6 +386,63 @@ static void who_asks_for_no_window_leaves_the_other_without(void **state) {
   }
 }
 
+// A rank on the host among two that ask for a window of NCCL: these get theirs, though the other may never say a word.
+static struct rondo_context open_on(struct rondo_family *f, uint32_t rank, int backend) {
+  struct rondo_context ctx;
+  struct rondo_config cfg = f->cfg;
+  cfg.backend = backend;
+  if (rank == 0) {
+    RONDO_MEMBER_STATUS(rondo_unique_id_listen(&f->ids[0], &cfg), RONDO_SUCCESS);
+    rondo_store_release_u32(&f->has_id[0], 1);
+  }
+  rondo_family_await(&f->has_id[0], 1);
+  cfg.id = f->ids[0];
+  cfg.rank = rank;
+  cfg.rank_count = f->ranks;
+  RONDO_MEMBER_STATUS(rondo_init(&ctx, &cfg), RONDO_SUCCESS);
+  return ctx;
+}
+
+// A run of those who are on devices.
+static void run_without(struct rondo_context ctx, const struct rondo_family *f, uint32_t left_out) {
+  struct rondo_collective_desc d = rondo_barrier(1);
+  struct rondo_collective coll;
+  uint32_t members[2] = {left_out == 0, left_out == 2 ? 1 : 2};
+  RONDO_MEMBER_TRUE(f->ranks == 3);
+  RONDO_MEMBER_STATUS(rondo_group_create(ctx, members, 2, &d.group), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_run(ctx, coll, NULL, NULL, NULL, NULL), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_wait(ctx, coll, RONDO_LAST_RUN, RONDO_TEST_LONG_NS), RONDO_SUCCESS);
+}
+
+static void mixed_member(struct rondo_family *f, uint32_t rank) {
+  uint32_t on_host = f->words[1];
+  (void)setenv("RONDO_NCCL_TIMEOUT_NS", "200000000000", 1); // longer than anybody here waits
+  struct rondo_context ctx =
+      open_on(f, rank, rank == on_host ? RONDO_BACKEND_HOST : RONDO_BACKEND_CUDA);
+  if (rank != on_host) {
+    run_without(ctx, f, on_host);
+    for (uint32_t r = 0; r < f->ranks; r++)
+      RONDO_MEMBER_TRUE(r == rank || r == on_host || transport_to(ctx, r) == RONDO_TRANSPORT_NCCL);
+  }
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks); // who has left is reached no more
+  rondo_family_close(ctx);
+}
+
+static void a_process_on_the_host_takes_no_window_from_others(void **state) {
+  const char *forced = getenv("RONDO_TRANSPORT");
+  (void)state;
+  if (!forced || strcmp(forced, "nccl") != 0 || getenv("RONDO_TEST_FAKE_NCCL"))
+    skip();
+  for (uint32_t host = 0; host < 3; host += 2) {
+    struct rondo_family *f = rondo_family_create(3, 3);
+    f->words[1] = host;
+    rondo_family_run(f, mixed_member, NULL);
+    rondo_family_destroy(f);
+  }
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("processes", every_collective_is_exact_between_2_processes),
@@ -400,6 +457,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", the_transport_is_chosen_for_each_pair),
       RONDO_NAMED_TEST("processes", who_refuses_memory_of_devices_gets_that_of_the_host),
       RONDO_NAMED_TEST("processes", who_asks_for_no_window_leaves_the_other_without),
+      RONDO_NAMED_TEST("processes", a_process_on_the_host_takes_no_window_from_others),
       RONDO_NAMED_TEST("processes", a_mismatch_ends_the_runs_of_all),
       RONDO_NAMED_TEST("processes", a_mismatch_of_groups_reaches_those_who_were_not_named),
       RONDO_NAMED_TEST("processes", who_deregisters_ends_the_runs_beyond_its_own),
