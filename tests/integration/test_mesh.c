@@ -294,20 +294,33 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   rondo_crew_fini(&crew);
 }
 
+// Returns 1 if the root waited for the other rank until the time for joining was over. It has left before then if the
+// first rank itself did not come in time.
+static int stay_in_vain(uint32_t timeout_ms) {
+  char expected[64];
+  rondo_test_log_clear();
+  rondo_crew_init(&crew, 2, timeout_ms);
+  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
+  rondo_crew_stop_last(&crew, 0);
+  rondo_crew_fini(&crew);
+  (void)snprintf(expected, sizeof expected, "1 of 2 ranks did not come within %u ms: 1",
+                 timeout_ms);
+  return rondo_test_log_has(expected);
+}
+
 // Nobody comes: not before its own time is over, and not before that of joining is.
 static void staying_for_others_is_bounded(void **state) {
   (void)state;
+  uint32_t timeout_ms = 50;
   rondo_crew_init(&crew, 2, 60000);
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
   rondo_mesh_stop(crew.members[0].mesh, RONDO_CREW_LONG_NS, 1000000);
   crew.members[0].mesh = NULL;
   rondo_crew_fini(&crew);
-  rondo_test_log_clear();
-  rondo_crew_init(&crew, 2, 50);
-  assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
-  rondo_crew_stop_last(&crew, 0);
-  assert_true(rondo_test_log_has("1 of 2 ranks did not come within 50 ms: 1"));
-  rondo_crew_fini(&crew);
+  while (!stay_in_vain(timeout_ms)) { // too busy a machine for so short a time
+    timeout_ms *= 2;
+    assert_true(timeout_ms < 60000);
+  }
 }
 
 // As a rule before the root has heard of it: the others do not wait for it all the same.

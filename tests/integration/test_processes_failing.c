@@ -252,24 +252,39 @@ static void unplugged_member(struct rondo_family *f, uint32_t rank) {
     RONDO_MEMBER_STATUS(rondo_group_create(ctx, rest, 2, &d.group), RONDO_SUCCESS);
     RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &some), RONDO_SUCCESS);
   }
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
+  int status = run_and_wait(ctx, all);
   rondo_family_add(&f->words[0]);
-  RONDO_MEMBER_STATUS(run_until_it_fails(ctx, all), RONDO_ERR_PEER);
-  if (rank != VICTIM)
-    RONDO_MEMBER_STATUS(run_and_wait(ctx, some), RONDO_SUCCESS);
+  if (status == RONDO_SUCCESS)
+    status = run_until_it_fails(ctx, all);
+  RONDO_MEMBER_STATUS(status, RONDO_ERR_PEER);
+  status = rank == VICTIM ? RONDO_SUCCESS : run_and_wait(ctx, some);
+  RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_PEER);
+  if (status == RONDO_ERR_PEER)
+    rondo_family_add(&f->words[2]);
   RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
   rondo_family_add(&f->words[1]);
 }
 
-void whose_link_is_down_ends_the_runs_with_it_and_no_others(void **state) {
-  (void)state;
-  if (!rondo_family_machines)
-    skip();
+// Returns 1 if those whose link was up went on with each other.
+static int unplug_with(uint64_t peer_timeout_ns) {
   struct rondo_family *f = rondo_family_create(3, 3);
-  f->cfg.peer_timeout_ns = 1000000000;
+  f->cfg.peer_timeout_ns = peer_timeout_ns;
   f->seed = rondo_family_machines;
   rondo_family_run(f, unplugged_member, unplug_one);
+  int is_right = f->words[2] == 0;
   rondo_family_destroy(f);
+  return is_right;
+}
+
+void whose_link_is_down_ends_the_runs_with_it_and_no_others(void **state) {
+  (void)state;
+  uint64_t peer_timeout_ns = 1000000000;
+  if (!rondo_family_machines)
+    skip();
+  while (!unplug_with(peer_timeout_ns)) { // too busy a machine for so short a time
+    peer_timeout_ns *= 2;
+    assert_true(peer_timeout_ns < (uint64_t)LONG_NS);
+  }
 }
 
 // ----------------------------------------------------------------- stopping --
@@ -288,9 +303,12 @@ static void stop_one(struct rondo_family *f) {
 static void evicting_member(struct rondo_family *f, uint32_t rank) {
   struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
   struct rondo_collective all = enter(ctx, 1, 1000);
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
+  int status = run_and_wait(ctx, all);
   rondo_family_add(&f->words[0]);
-  RONDO_MEMBER_STATUS(run_until_it_fails(ctx, all), RONDO_ERR_PEER);
+  // On a busy machine one that is only slow may be given up before.
+  if (status == RONDO_SUCCESS)
+    status = run_until_it_fails(ctx, all);
+  RONDO_MEMBER_STATUS(status, RONDO_ERR_PEER);
   rondo_family_add(&f->words[2]);
   RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
 }
