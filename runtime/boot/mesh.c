@@ -14,6 +14,7 @@
 #include "runtime/observe/log.h"
 
 #define STOP_POLL_NS UINT64_C(1000000)
+#define ROOT_NS UINT64_C(10000000000) // for a launcher's root to come, to whoever leaves
 
 static pthread_mutex_t meshes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_mesh *meshes;
@@ -618,6 +619,8 @@ void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_n
   mesh->stop_span_ns = timeout_ns > 0 ? (uint64_t)timeout_ns : 0;
   mesh->stop_ns = now_ns + mesh->stop_span_ns;
   mesh->stop_join_ns = now_ns + (join_ns > 0 ? (uint64_t)join_ns : 0);
+  mesh->stop_root_ns =
+      now_ns + (mesh->cfg.peer_timeout_ns < ROOT_NS ? mesh->cfg.peer_timeout_ns : ROOT_NS);
   rondo_loop_post(mesh->loop, &task);
   pthread_mutex_lock(&mesh->lock);
   while (!mesh->is_stopped)

@@ -137,9 +137,10 @@ int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(vo
 // Takes leave of the peers, closes everything and frees the mesh. What is queued is sent as far as
 // the network takes it within `timeout_ns`. Where the root of the job is in this process, and no other
 // mesh here needs it, ranks that have not joined yet are waited for, at most `join_ns` and until the time for
-// joining is over: without a root they never could. A process that has not joined itself stays as long to
-// find the root and say that it leaves: it would be waited for otherwise. No callback runs when it has
-// returned. Not from a callback.
+// joining is over: without a root they never could. A process that has not joined itself stays to find the
+// root and say that it leaves: it would be waited for otherwise. That takes no longer, and where the root is a
+// launcher's and does not answer, ten seconds or peer_timeout_ns at most: it may never come. No callback runs
+// when it has returned. Not from a callback.
 void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns);
 
 // What a mesh has done: for tests of what start-up costs.

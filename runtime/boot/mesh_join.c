@@ -258,13 +258,16 @@ static void lose_root(struct rondo_mesh *mesh, int how, const char *why) {
   }
 }
 
-// Whether the root may be reached by trying once more. To who leaves: a launcher's may not be there yet, but that of an id
-// was there before the id, so if it does not answer a few times it has gone.
+// Whether the root may be reached by trying once more. To who leaves: that of an id was there before the id, so if it does
+// not answer a few times it has gone. A launcher's may not be there yet, and may never be: it gets some time.
 static int goes_on(struct rondo_mesh *mesh) {
   if (mesh->phase == RONDO_MESH_JOINING)
     return 1;
-  return mesh->stays && (mesh->job.port_count || rondo_root_is_here(&mesh->job.proof) ||
-                         ++mesh->farewells < FAREWELLS * mesh->job.address_count);
+  if (!mesh->stays || rondo_root_is_here(&mesh->job.proof))
+    return mesh->stays;
+  if (mesh->job.port_count)
+    return rondo_loop_now_ns() < mesh->stop_root_ns;
+  return ++mesh->farewells < FAREWELLS * mesh->job.address_count;
 }
 
 static void on_root_closed(void *owner, struct rondo_channel *c, int how, const char *why) {

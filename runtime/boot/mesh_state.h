@@ -104,6 +104,7 @@ struct rondo_mesh {
   struct event deadline, leave, stop_poll;
   uint64_t stop_span_ns, stop_ns; // until when peers may take what is queued
   uint64_t stop_join_ns; // until when others, or the root, are waited for where not all have joined
+  uint64_t stop_root_ns; // until when a launcher's root, that may not be there yet, is tried
   uint32_t farewells;    // attempts to reach the root since, that have failed
   int stays, has_said_bye, has_left_root, ends_root;
   struct rondo_mesh_alarm *alarms;

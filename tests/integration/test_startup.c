@@ -359,6 +359,27 @@ static void who_leaves_before_it_has_joined_says_so(void **state) {
   rondo_test_reap(&p, 0);
 }
 
+// Rank 0 never comes. Neither the time of joining nor that of destroying is over before the test's own.
+static void leave_without_a_root(struct rondo_test_child *child) {
+  struct rondo_context ctx;
+  struct rondo_config cfg = RONDO_CONFIG_INIT;
+  if (child->rank == 0)
+    return;
+  cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  cfg.join_timeout_ns = UINT64_C(10) * LONG_NS;
+  cfg.peer_timeout_ns = 100000000;
+  set_environment(child, torchrun);
+  RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, INT64_MAX) == RONDO_SUCCESS);
+}
+
+static void who_leaves_does_not_wait_for_a_root_that_never_comes(void **state) {
+  struct rondo_test_processes p;
+  (void)state;
+  rondo_test_fork(&p, 2, leave_without_a_root, NULL);
+  rondo_test_reap(&p, 0);
+}
+
 // As a program that finds that it has nothing to do. Neither is to end because its time is over.
 static void come_and_go(struct rondo_test_child *child) {
   struct rondo_context ctx;
@@ -617,6 +638,7 @@ int main(void) {
       RONDO_NAMED_TEST("startup", a_rank_that_never_comes_is_lost_to_the_others),
       RONDO_NAMED_TEST("startup", who_has_the_root_and_leaves_at_once_stays_for_the_others),
       RONDO_NAMED_TEST("startup", who_leaves_before_it_has_joined_says_so),
+      RONDO_NAMED_TEST("startup", who_leaves_does_not_wait_for_a_root_that_never_comes),
       RONDO_NAMED_TEST("startup", a_job_whose_ranks_have_nothing_to_do_ends_when_all_have_come),
       RONDO_NAMED_TEST("startup", a_killed_process_is_lost_to_all),
       RONDO_NAMED_TEST("startup", the_job_outlives_its_root),
