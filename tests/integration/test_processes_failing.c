@@ -169,8 +169,9 @@ static void killed_member(struct rondo_family *f, uint32_t rank) {
   struct rondo_collective all = enter(ctx, 1, 1000);
   struct rondo_collective_desc d = rondo_all_reduce(2, 10, RONDO_INT32, RONDO_SUM);
   struct rondo_collective some;
-  rondo_family_add(&f->words[0]);
   if (rank == VICTIM) {
+    (void)run_and_wait(ctx, all);
+    rondo_family_add(&f->words[0]);
     (void)run_until_it_fails(ctx, all);
     for (;;)
       pause();
@@ -192,9 +193,12 @@ static void rest_for(uint64_t nanoseconds) {
   nanosleep(&t, NULL);
 }
 
-// From before the processes have found each other to the middle of their runs.
+// In every third round at any moment, most of which are before the processes have found each other where those are slow;
+// the others wait for it then until the time for joining is over. Else in the middle of their runs.
 static void kill_one(struct rondo_family *f) {
   uint64_t random = f->seed;
+  if (f->seed % 3)
+    rondo_family_await(&f->words[0], 1);
   rest_for(rondo_test_random(&random) % 60000000u);
   kill(f->pids[VICTIM], SIGKILL);
 }

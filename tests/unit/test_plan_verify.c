@@ -14,7 +14,7 @@
 #include "rondo/types.h"
 #include "tests/support/load.h"
 
-enum { RANKS_MAX = 33, ALL_ROOTS_MAX = 9, LOOPS = 3 };
+enum { RANKS_MAX = 33, FEWER_RANKS = 17, ALL_ROOTS_MAX = 9, LOOPS = 3 };
 
 static struct rondo_plan plans[RONDO_PLAN_VERIFY_MAX_RANKS];
 
@@ -50,13 +50,13 @@ static void group_prove(int kind, int algorithm, uint32_t n, uint32_t root) {
 }
 
 static void rootless_prove(int kind, int algorithm) {
-  for (uint32_t n = 1; n <= RANKS_MAX; n++)
+  for (uint32_t n = 1; n <= rondo_test_load(RANKS_MAX, FEWER_RANKS); n++)
     group_prove(kind, algorithm, n, 0);
 }
 
 // Every root of the small groups; of larger ones the ends, the middle and one that moves with n.
 static void rooted_prove(int kind, int algorithm) {
-  for (uint32_t n = 1; n <= RANKS_MAX; n++) {
+  for (uint32_t n = 1; n <= rondo_test_load(RANKS_MAX, FEWER_RANKS); n++) {
     for (uint32_t root = 0; root < n; root++) {
       if (n <= ALL_ROOTS_MAX || root == 0 || root == n - 1 || root == n / 2 || root == n * 5 % 7)
         group_prove(kind, algorithm, n, root);
