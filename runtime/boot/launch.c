@@ -14,6 +14,7 @@
 #define FIRST_PORT 20000u // below those that systems give out by themselves
 #define PORT_SPAN 12000u
 #define LEAST_SECRET 16u // characters
+#define ANCESTORS 32u    // that are looked at
 
 typedef char *(*getter)(const char *name);
 
@@ -133,6 +134,44 @@ static void append(char *identity, const char *name, const char *text) {
   (void)snprintf(identity + at, IDENTITY_BYTES - at, "%s=%s\n", name, text);
 }
 
+// The nearest ancestor of that name, up to where it is cut off; 0: none.
+static long find_ancestor(const char *name) {
+  long pid = (long)getppid();
+  for (uint32_t i = 0; i < ANCESTORS && pid > 1; i++) {
+    char text[512] = "";
+    (void)snprintf(text, sizeof text, "/proc/%ld/stat", pid);
+    FILE *file = fopen(text, "re");
+    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+      (void)fclose(file);
+    text[size] = '\0';
+    const char *begin = strchr(text, '(');
+    const char *end = strrchr(text, ')'); // the name may hold some
+    if (!begin || !end || strlen(end) < 5)
+      return 0;
+    if (strncmp(begin + 1, name, strlen(name)) == 0)
+      return pid;
+    pid = strtol(end + 4, NULL, 10); // behind ") S "
+  }
+  return 0;
+}
+
+// What ranks of one machine have in common and others have not, where the launcher says nothing. Hydra makes each a
+// process group of its own.
+static void append_parent(char *identity, const struct launcher *l,
+                          const struct rondo_launch *out) {
+  char number[32];
+  long hydra = find_ancestor("hydra_");
+  (void)snprintf(number, sizeof number, "%ld", hydra ? hydra : (long)getpgrp());
+  append(identity, hydra ? "hydra" : "process group", number);
+  if (!out->is_one_machine)
+    rondo_log(
+        RONDO_LOG_WARN,
+        "launcher: %s does not say which job this is: ranks of other machines find it only if "
+        "RONDO_JOB is set, or a port in RONDO_ROOT",
+        l->name);
+}
+
 // Makes tag, secret and ports out of what the launcher says. Whoever can read that can make the
 // secret too, unless RONDO_SECRET says one.
 static int make_identity(getter get, const struct launcher *l, struct rondo_launch *out) {
@@ -152,10 +191,10 @@ static int make_identity(getter get, const struct launcher *l, struct rondo_laun
       append(identity, l->identity[i], text);
     known |= text != NULL;
   }
-  if (!known) { // all that such ranks have in common and others have not
-    (void)snprintf(number, sizeof number, "%ld", (long)getpgrp());
-    append(identity, "process group", number);
-  }
+  if (!known && out->port_count) // nobody else listens there
+    append(identity, "root", text_of(get, "RONDO_ROOT"));
+  else if (!known)
+    append_parent(identity, l, out);
   rondo_proof_digest("rondo launch tag", identity, strlen(identity), out->tag, sizeof out->tag);
   out->is_secret = secret != NULL;
   if (secret && strlen(secret) < LEAST_SECRET)

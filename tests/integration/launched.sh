@@ -4,6 +4,7 @@
 #   by-hand      RONDO_RANK and what goes with it
 #   environment  what torchrun sets
 #   mpirun       mpirun itself
+#   hydra        as MPICH's: each rank in a process group of its own, below a process of that name
 #   failing      as environment, a program that fails: all end with status 1
 #   interrupt    as environment; rank 1 gets SIGINT when rank 0 has begun: all end with status 130
 #   kill         the same with rank 2 and SIGKILL, at once or within a second, which may be before its
@@ -124,11 +125,22 @@ by_mpirun() {
   mpirun "${options[@]}" "$@"
 }
 
+by_hydra() {
+  export PMI_SIZE=$ranks MPI_LOCALNRANKS=$ranks
+  printf hydra_pmi_proxy >"/proc/$$/comm"
+  for ((rank = 0; rank < ranks; rank++)); do
+    PMI_RANK=$rank setsid --wait "$@" &
+    pids+=($!)
+  done
+  expect_all 0
+}
+
 case $how in
   by-hand) by_hand "$@" ;;
   environment) by_environment "$@" ;;
   failing) failing "$@" ;;
   mpirun) by_mpirun "$@" ;;
+  hydra) by_hydra "$@" ;;
   interrupt) interrupt "$@" ;;
   kill) lose_one "$@" ;;
   *) echo "not understood: $how" >&2 && exit 2 ;;

@@ -129,9 +129,31 @@ static void what_is_missing_is_said(void **state) {
   set("RONDO_ROOT", "node1");
   assert_int_equal(rondo_launch_find(get, &l), RONDO_SUCCESS);
   assert_string_equal(l.root, "node1");
+  assert_true(rondo_test_log_has("Open MPI does not say which job this is"));
   set("RONDO_SECRET", "short");
   assert_int_equal(rondo_launch_find(get, &l), RONDO_ERR_INVALID);
   assert_true(rondo_test_log_has("RONDO_SECRET has 5 characters"));
+}
+
+// Where nothing names the job, a port that only one job can have does; a process group is one machine's own.
+static void a_port_names_a_job_that_has_no_other_name(void **state) {
+  struct rondo_launch l[2];
+  (void)state;
+  for (uint32_t i = 0; i < 2; i++) {
+    begin();
+    set("PMI_RANK", i ? "1" : "0");
+    set("PMI_SIZE", "2");
+    set("RONDO_ROOT", "node1:4711");
+    assert_int_equal(rondo_launch_find(get, &l[i]), RONDO_SUCCESS);
+    assert_int_equal(rondo_test_log_lines(), 0);
+  }
+  assert_memory_equal(l[0].tag, l[1].tag, sizeof l[0].tag);
+  begin();
+  set("PMI_RANK", "1");
+  set("PMI_SIZE", "2");
+  set("RONDO_ROOT", "node1:4712");
+  assert_int_equal(rondo_launch_find(get, &l[1]), RONDO_SUCCESS);
+  assert_memory_not_equal(l[0].tag, l[1].tag, sizeof l[0].tag);
 }
 
 static void refuses(const char *rank, const char *size, const char *said) {
@@ -253,6 +275,7 @@ int main(void) {
       RONDO_NAMED_TEST("launch", ranks_of_a_job_agree_and_other_jobs_differ),
       RONDO_NAMED_TEST("launch", the_launcher_started_last_counts),
       RONDO_NAMED_TEST("launch", what_is_missing_is_said),
+      RONDO_NAMED_TEST("launch", a_port_names_a_job_that_has_no_other_name),
       RONDO_NAMED_TEST("launch", numbers_that_make_no_sense_are_refused),
       RONDO_NAMED_TEST("launch", the_first_of_slurms_hosts_is_found),
       RONDO_NAMED_TEST("launch", interfaces_are_chosen_as_with_nccl),
