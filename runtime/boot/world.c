@@ -32,8 +32,8 @@ static struct rondo_world *world_find(const struct rondo_config *cfg, uint32_t p
 static void world_free(struct rondo_world *w) {
   rondo_meetings_free(w);
   rondo_journals_free(w);
-  rondo_departures_free(w);
-  rondo_failures_free(w);
+  rondo_latest_free(&w->departures);
+  rondo_latest_free(&w->failures);
   rondo_pool_fini(&w->pool);
   rondo_window_close(w);
   rondo_range_destroy(w->range);

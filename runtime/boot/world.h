@@ -51,10 +51,10 @@ struct rondo_world {
   struct rondo_device **others; // likewise: those of later ranks
   uint32_t other_count;
   struct rondo_pool pool;
-  struct rondo_journals journals;     // of communicators
-  struct rondo_departures departures; // likewise
-  struct rondo_failures failures;     // likewise
-  struct rondo_comm_end *failing;     // communicators whose collectives have to fail yet
+  struct rondo_journals journals;      // of communicators
+  struct rondo_latest_list departures; // likewise
+  struct rondo_latest_list failures;   // likewise
+  struct rondo_comm_end *failing;      // communicators whose collectives have to fail yet
   int is_failing;
   void *meetings; // tree (search.h) of struct rondo_meeting, by id
   // Of a job that reaches beyond this process: peers.h.

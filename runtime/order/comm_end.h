@@ -59,7 +59,7 @@ struct rondo_comm_end {
   struct rondo_comm_end *next_failing;
   char why[RONDO_REASON_BYTES]; // in place before `failed` is
   uint32_t failed;              // release: status; RONDO_SUCCESS: it has not
-  struct rondo_departure *left; // members that have destroyed their ends
+  struct rondo_latest *left;    // members that have destroyed their ends
   uint32_t left_count;          // release
 };
 

@@ -17,9 +17,13 @@ _Static_assert(sizeof(struct notice) == 40, "sent between processes");
 
 // ---------------------------------------------------------------- delivering ---
 
+static struct rondo_departure *departure_of(struct rondo_latest *l) {
+  return (struct rondo_departure *)l;
+}
+
 static int has_left(const struct rondo_comm_end *end, uint32_t rank) {
-  for (const struct rondo_departure *d = end->left; d; d = d->next)
-    if (d->rank == rank)
+  for (struct rondo_latest *l = end->left; l; l = l->next)
+    if (departure_of(l)->rank == rank)
       return 1;
   return 0;
 }
@@ -32,8 +36,8 @@ static int is_for(const struct rondo_departure *d, const struct rondo_comm_end *
 }
 
 static void give(struct rondo_comm_end *end, struct rondo_departure *d) {
-  d->next = end->left;
-  end->left = d;
+  d->link.next = end->left;
+  end->left = &d->link;
   rondo_store_release_u32(&end->left_count, end->left_count + 1);
   // What was called before it came nobody has compared with it.
   rondo_store_relaxed_u32(&end->rank->comms_pending, 1);
@@ -53,19 +57,6 @@ static struct rondo_comm_end *find_end(const struct rondo_world *world,
     end = end->next;
   pthread_mutex_unlock(&rank->comms_lock);
   return end; // it does not go without the lock of the job
-}
-
-static void keep(struct rondo_world *world, struct rondo_departure *d) {
-  struct rondo_departure **last = &world->departures.first;
-  d->next = world->departures.first;
-  world->departures.first = d;
-  if (world->departures.count++ < RONDO_MOST_DEPARTURES)
-    return;
-  while ((*last)->next)
-    last = &(*last)->next;
-  free(*last);
-  *last = NULL;
-  world->departures.count--;
 }
 
 static void send_to(struct rondo_world *world, uint32_t process, const struct rondo_departure *d) {
@@ -89,7 +80,7 @@ static void deliver(struct rondo_world *world, const struct rondo_departure *lik
   if (end)
     give(end, d);
   else
-    keep(world, d);
+    rondo_latest_keep(&world->departures, &d->link, RONDO_MOST_DEPARTURES);
 }
 
 // ----------------------------------------------------------------- an end ---
@@ -109,24 +100,20 @@ void rondo_comm_depart(struct rondo_comm_end *end) {
 }
 
 void rondo_comm_arrive(struct rondo_comm_end *end) {
-  struct rondo_departures *all = &end->rank->world->departures;
-  for (struct rondo_departure **at = &all->first; *at;) {
-    struct rondo_departure *d = *at;
-    if (!is_for(d, end)) {
-      at = &d->next;
-      continue;
-    }
-    *at = d->next;
-    all->count--;
-    give(end, d);
+  struct rondo_latest_list *all = &end->rank->world->departures;
+  for (struct rondo_latest **at = &all->first; *at;) {
+    if (is_for(departure_of(*at), end))
+      give(end, departure_of(rondo_latest_take(all, at)));
+    else
+      at = &(*at)->next;
   }
 }
 
 void rondo_comm_forget_leavers(struct rondo_comm_end *end) {
   while (end->left) {
-    struct rondo_departure *d = end->left;
-    end->left = d->next;
-    free(d);
+    struct rondo_latest *l = end->left;
+    end->left = l->next;
+    free(l);
   }
 }
 
@@ -136,7 +123,8 @@ const struct rondo_departure *rondo_comm_find_leaver(const struct rondo_comm_end
   int is_pair = series->from != RONDO_SERIES_COLLECTIVE;
   int is_send = series->from == end->position;
   uint32_t other = is_pair ? end->members[is_send ? series->to : series->from] : 0;
-  for (const struct rondo_departure *d = end->left; d; d = d->next) {
+  for (struct rondo_latest *l = end->left; l; l = l->next) {
+    const struct rondo_departure *d = departure_of(l);
     if (is_pair && d->rank != other)
       continue;
     *made = !is_pair ? d->collective : is_send ? d->received : d->sent;
@@ -149,17 +137,15 @@ const struct rondo_departure *rondo_comm_find_leaver(const struct rondo_comm_end
 // ---------------------------------------------------------- other processes ---
 
 void rondo_departures_announce(struct rondo_world *world) {
-  for (struct rondo_departure **at = &world->departures.first; *at;) {
-    struct rondo_departure *d = *at;
+  for (struct rondo_latest **at = &world->departures.first; *at;) {
+    const struct rondo_departure *d = departure_of(*at);
     uint32_t process = rondo_peers_where(world, d->to);
     if (world->members[d->to] || process >= world->peer_count) {
-      at = &d->next;
+      at = &(*at)->next;
       continue;
     }
     send_to(world, process, d);
-    *at = d->next;
-    world->departures.count--;
-    free(d);
+    free(rondo_latest_take(&world->departures, at));
   }
 }
 
@@ -172,17 +158,8 @@ int rondo_departures_receive(struct rondo_world *world, uint32_t process, const 
   if (n.rank >= world->rank_count || n.to >= world->rank_count ||
       rondo_peers_where(world, n.rank) != process)
     return 0;
-  const struct rondo_departure d = {NULL, n.key, n.rank, n.to, n.collective, n.sent, n.received};
+  const struct rondo_departure d = {{NULL}, n.key, n.rank, n.to, n.collective, n.sent, n.received};
   if (rondo_peers_where(world, n.to) >= world->peer_count) // else it is for another process
     deliver(world, &d);
   return 1;
-}
-
-void rondo_departures_free(struct rondo_world *world) {
-  while (world->departures.first) {
-    struct rondo_departure *d = world->departures.first;
-    world->departures.first = d->next;
-    free(d);
-  }
-  world->departures.count = 0;
 }

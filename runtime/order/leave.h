@@ -10,13 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/order/latest.h"
+
 struct rondo_world;
 struct rondo_comm_end;
 struct rondo_series;
 
 // `rank` has left, and says it to `to`.
 struct rondo_departure {
-  struct rondo_departure *next;
+  struct rondo_latest link;
   uint64_t key;
   uint32_t rank, to;
   uint64_t collective, sent, received; // calls: sends to `to`, receives from it
@@ -25,10 +27,6 @@ struct rondo_departure {
 // Those that have nobody to hear them yet: the end of `to` is not made, or it is not known where that
 // rank is. No more than so many are kept, the latest.
 #define RONDO_MOST_DEPARTURES 1024u
-struct rondo_departures {
-  struct rondo_departure *first;
-  uint32_t count;
-};
 
 // This end goes: tells the other members, as far as they have not gone before.
 void rondo_comm_depart(struct rondo_comm_end *end);
@@ -47,6 +45,5 @@ void rondo_departures_announce(struct rondo_world *world);
 // A notice has come. Returns 0 if no member sends such a thing.
 int rondo_departures_receive(struct rondo_world *world, uint32_t process, const void *bytes,
                              size_t size);
-void rondo_departures_free(struct rondo_world *world);
 
 #endif // RONDO_RUNTIME_ORDER_LEAVE_H

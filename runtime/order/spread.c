@@ -7,6 +7,7 @@
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
 #include "runtime/observe/log.h"
+#include "runtime/order/latest.h"
 
 struct notice {
   uint64_t key;
@@ -17,12 +18,16 @@ struct notice {
 
 // Member `rank` of communicator `key` has failed.
 struct rondo_failure {
-  struct rondo_failure *next;
+  struct rondo_latest link;
   uint64_t key;
   uint32_t rank;
   int status;
   char why[RONDO_REASON_BYTES];
 };
+
+static const struct rondo_failure *failure_of(const struct rondo_latest *l) {
+  return (const struct rondo_failure *)l;
+}
 
 void rondo_comm_own(struct rondo_party *party) {
   party->next_owned = party->owner->parties;
@@ -65,42 +70,23 @@ static void mark_one(struct rondo_world *world, struct rondo_comm_end *end, int 
 
 // For members here that have not made their ends yet. Every process of the communicator says the same.
 static void keep(struct rondo_world *world, const struct notice *n) {
-  struct rondo_failures *all = &world->failures;
-  for (const struct rondo_failure *f = all->first; f; f = f->next)
-    if (f->key == n->key && strcmp(f->why, n->why) == 0)
+  for (struct rondo_latest *l = world->failures.first; l; l = l->next)
+    if (failure_of(l)->key == n->key && strcmp(failure_of(l)->why, n->why) == 0)
       return;
   struct rondo_failure *fresh = malloc(sizeof *fresh);
   if (!fresh)
     return; // who comes later learns the status from the calls of the others, and less of the reason
-  *fresh = (struct rondo_failure){.next = all->first, .key = n->key, .rank = n->rank};
-  fresh->status = n->status;
+  *fresh = (struct rondo_failure){.key = n->key, .rank = n->rank, .status = n->status};
   memcpy(fresh->why, n->why, sizeof fresh->why);
-  all->first = fresh;
-  if (all->count++ < RONDO_MOST_FAILURES)
-    return;
-  struct rondo_failure **last = &all->first;
-  while ((*last)->next)
-    last = &(*last)->next;
-  free(*last);
-  *last = NULL;
-  all->count--;
-}
-
-void rondo_failures_free(struct rondo_world *world) {
-  while (world->failures.first) {
-    struct rondo_failure *f = world->failures.first;
-    world->failures.first = f->next;
-    free(f);
-  }
-  world->failures.count = 0;
+  rondo_latest_keep(&world->failures, &fresh->link, RONDO_MOST_FAILURES);
 }
 
 void rondo_comm_inherit(struct rondo_comm_end *end) {
   struct rondo_world *world = end->rank->world;
   const struct rondo_failure *oldest = NULL;
-  for (const struct rondo_failure *f = world->failures.first; f; f = f->next)
-    if (f->key == end->key && has_member(end, f->rank))
-      oldest = f;
+  for (struct rondo_latest *l = world->failures.first; l; l = l->next)
+    if (failure_of(l)->key == end->key && has_member(end, failure_of(l)->rank))
+      oldest = failure_of(l);
   if (!oldest || RONDO_FAULT(COMM_FAILS_ALONE))
     return;
   mark_one(world, end, oldest->status, oldest->why);

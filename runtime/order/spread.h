@@ -18,10 +18,6 @@ struct rondo_comm_end;
 
 // What failed last, for ends that are made later. No more than so many are kept.
 #define RONDO_MOST_FAILURES 64u
-struct rondo_failures {
-  struct rondo_failure *first; // the newest
-  uint32_t count;
-};
 
 // The party is a collective of its owner's, from when it is matched until it is not.
 void rondo_comm_own(struct rondo_party *party);
@@ -47,7 +43,5 @@ void rondo_comms_announce(struct rondo_world *world);
 // Another process says that a communicator has failed. Returns 0 if no member sends such a thing.
 int rondo_comms_receive(struct rondo_world *world, uint32_t process, const void *bytes,
                         size_t size);
-
-void rondo_failures_free(struct rondo_world *world);
 
 #endif // RONDO_RUNTIME_ORDER_SPREAD_H
