@@ -190,6 +190,7 @@ int rondo_far_forward(void *owner, int then) {
     return 0;
   if (then == RONDO_FORWARD_STAY)
     return rondo_proxy_help(proxy);
-  int moved = then == RONDO_FORWARD_LEAVE && rondo_proxy_see_off(proxy);
-  return moved | rondo_proxy_unhelp(proxy, rondo_load_relaxed_u64(&rank->daemon->outstanding) > 0);
+  int is_busy = rondo_load_relaxed_u64(&rank->daemon->outstanding) > 0;
+  return then == RONDO_FORWARD_LEAVE ? rondo_proxy_see_off(proxy, is_busy)
+                                     : rondo_proxy_unhelp(proxy, is_busy);
 }

@@ -78,13 +78,13 @@ static void stir_blocks(struct rondo_proxy *p) {
     }
 }
 
-static int take_turn(struct rondo_proxy *p) {
+static int take_turn(struct rondo_proxy *p, int is_leaving) {
   take_news(p);
   rondo_proxy_circles_rouse(p);
   // Who waits at the other side waits for slots; credits are not urgent.
   int moved = rondo_proxy_links_send(p);
   moved |= p->config.calls->turn(p->carrier);
-  moved |= rondo_proxy_links_credit(p);
+  moved |= rondo_proxy_links_credit(p, is_leaving);
   stir_blocks(p);
   moved |= rondo_proxy_links_retire(p);
   rondo_proxy_circles_doze(p);
@@ -99,13 +99,15 @@ static int take(struct rondo_proxy *p) {
 
 static void leave(struct rondo_proxy *p) { rondo_store_release_u32(&p->taken, 0); } // P3
 
-int rondo_proxy_turn(struct rondo_proxy *p) {
+static int turn(struct rondo_proxy *p, int is_leaving) {
   if (!take(p))
     return 0;
-  int moved = take_turn(p);
+  int moved = take_turn(p, is_leaving);
   leave(p);
   return moved;
 }
+
+int rondo_proxy_turn(struct rondo_proxy *p) { return turn(p, 0); }
 
 // ------------------------------------------------------------------- sleeping ---
 
@@ -176,14 +178,15 @@ int rondo_proxy_help(struct rondo_proxy *p) {
   return rondo_proxy_turn(p);
 }
 
-int rondo_proxy_see_off(struct rondo_proxy *p) {
+static int see_off(struct rondo_proxy *p) {
   uint64_t begin_ns = rondo_now_ns();
   uint64_t moved_ns = begin_ns;
   uint64_t now_ns = begin_ns;
-  int moved = rondo_proxy_help(p);
+  rondo_store_relaxed_u32(&p->is_helped, 1);
+  int moved = turn(p, 1);
   while (rondo_load_relaxed_u32(&p->flights) && now_ns - moved_ns < LINGER_NS &&
          now_ns - begin_ns < LINGER_MAX_NS) {
-    int has_moved = rondo_proxy_help(p);
+    int has_moved = turn(p, 1);
     now_ns = rondo_now_ns();
     moved |= has_moved;
     if (has_moved)
@@ -195,13 +198,23 @@ int rondo_proxy_see_off(struct rondo_proxy *p) {
 }
 
 // What wakes a thread that sleeps until something comes is used up by the turns of others.
-int rondo_proxy_unhelp(struct rondo_proxy *p, int is_busy) {
-  int moved = rondo_proxy_turn(p);
+static void hand_back(struct rondo_proxy *p, int is_busy) {
   if (is_busy || rondo_load_relaxed_u32(&p->flights)) {
     rondo_store_relaxed_u32(&p->is_helped, 0);
     wake(p, RONDO_PROXY_AWAY);
   }
   wake(p, RONDO_PROXY_PARKED);
+}
+
+int rondo_proxy_see_off(struct rondo_proxy *p, int is_busy) {
+  int moved = see_off(p);
+  hand_back(p, is_busy);
+  return moved;
+}
+
+int rondo_proxy_unhelp(struct rondo_proxy *p, int is_busy) {
+  int moved = rondo_proxy_turn(p);
+  hand_back(p, is_busy);
   return moved;
 }
 

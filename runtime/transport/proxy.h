@@ -115,9 +115,10 @@ void rondo_proxy_ring(struct rondo_proxy *proxy);
 // leaves it to them. Returns 1 if anything moved.
 int rondo_proxy_help(struct rondo_proxy *proxy);
 // Turns, until nothing that was published here is on its way any more, unless that takes long: for a thread that
-// is about to do something else, on a core without which the proxy's own may be.
-int rondo_proxy_see_off(struct rondo_proxy *proxy);
-// A turn, and the thread will not be back soon. `is_busy`: something is still to come for its rank.
+// is about to do something else, on a core without which the proxy's own may be. What the others need not know yet is
+// left to later turns. `is_busy`: something is still to come for its rank.
+int rondo_proxy_see_off(struct rondo_proxy *proxy, int is_busy);
+// A turn, and the thread will not be back soon; it sleeps.
 int rondo_proxy_unhelp(struct rondo_proxy *proxy, int is_busy);
 
 // Waits until all links that have been closed are over, at most `timeout_ns`. Returns 1 if they are.

@@ -157,6 +157,12 @@ static uint32_t credit_step(const struct rondo_connector *c) {
   return c->slot_count > 1 && c->slot_bytes < FREQUENT_BYTES ? c->slot_count / 2 : 1;
 }
 
+// The same where a caller waits for the message to be sent: the next slot that comes sees to the turn in which it is.
+static uint32_t late_credit_step(const struct rondo_connector *c) {
+  uint32_t step = credit_step(c);
+  return step > 1 ? c->slot_count - 1 : step;
+}
+
 static int enclose(struct rondo_proxy *p, struct rondo_proxy_link *link,
                    struct rondo_proxy_head *head) {
   for (uint32_t b = 0; b < link->config.blocks; b++) {
@@ -182,7 +188,7 @@ void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
 }
 
 // Tells the producer's side what has been consumed.
-static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link, int is_leaving) {
   int moved = 0;
   if (link->back == UINT64_MAX)
     return 0; // nothing has come yet
@@ -193,7 +199,7 @@ static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link) {
     struct rondo_proxy_head head = {.link = link->back, .back = link->number, .sequence = consumed};
     head.block = (uint16_t)b;
     head.type = RONDO_PROXY_CREDIT;
-    if (consumed - lane->credited < credit_step(c) ||
+    if (consumed - lane->credited < (is_leaving ? late_credit_step(c) : credit_step(c)) ||
         !rondo_proxy_say(p, link->config.process, &head))
       continue;
     note_paid(p, link, lane, consumed);
@@ -216,12 +222,12 @@ int rondo_proxy_links_send(struct rondo_proxy *p) {
   return moved;
 }
 
-int rondo_proxy_links_credit(struct rondo_proxy *p) {
+int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving) {
   int moved = 0;
   for (struct rondo_proxy_circle *c = p->awake; c; c = c->next)
     for (struct rondo_proxy_link *link = c->links; link; link = link->next)
       if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
-        moved |= send_credits(p, link);
+        moved |= send_credits(p, link, is_leaving);
   return moved;
 }
 

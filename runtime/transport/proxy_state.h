@@ -148,7 +148,8 @@ void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *li
 void rondo_proxy_links_grant(struct rondo_proxy *p);
 // Forwards slots, says what has been consumed, and ends the links that are through. All return 1 if anything moved.
 int rondo_proxy_links_send(struct rondo_proxy *p);
-int rondo_proxy_links_credit(struct rondo_proxy *p);
+// `is_leaving`: only those without which the other side might soon have no slot.
+int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving);
 int rondo_proxy_links_retire(struct rondo_proxy *p);
 // 1 if there is nothing to send, to say or to wait for by itself.
 int rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link);

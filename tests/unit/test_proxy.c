@@ -297,9 +297,24 @@ static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
   publish(l, SMALL, 1);
   hand->sends_in = 3;
-  assert_true(rondo_proxy_see_off(hand->proxy));
+  assert_true(rondo_proxy_see_off(hand->proxy, 0));
   assert_int_equal(hand->said_count, 1);
   assert_int_equal(hand->sending_count, 0);
+}
+
+// A message takes its caller longer than all the rest of a small run.
+static void who_leaves_sends_no_credit_that_can_wait(void **state) {
+  (void)state;
+  struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
+  for (uint32_t i = 0; i < RONDO_HAND_SLOTS - 1; i++) {
+    assert_int_equal(hand->said_count, 0);
+    struct rondo_proxy_head head = data(l, i, 0);
+    (void)arrive(&head);
+    rondo_connector_consume(&l->ends[0]);
+    (void)rondo_proxy_see_off(hand->proxy, 0);
+  }
+  assert_int_equal(hand->said_count, 1);
+  assert_int_equal(hand->said.sequence, RONDO_HAND_SLOTS - 1);
 }
 
 static void nobody_stays_for_ever_to_see_off_what_does_not_move(void **state) {
@@ -307,8 +322,8 @@ static void nobody_stays_for_ever_to_see_off_what_does_not_move(void **state) {
   struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
   publish(l, SMALL, 1);
-  assert_true(rondo_proxy_see_off(hand->proxy));
-  assert_false(rondo_proxy_see_off(hand->proxy));
+  assert_true(rondo_proxy_see_off(hand->proxy, 0));
+  assert_false(rondo_proxy_see_off(hand->proxy, 0));
   assert_int_equal(hand->sending_count, 1);
 }
 
@@ -628,6 +643,7 @@ int main(void) {
       TEST(a_circle_that_is_forgotten_is_roused_no_more),
       TEST(who_got_a_slot_last_is_paid_first),
       TEST(who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent),
+      TEST(who_leaves_sends_no_credit_that_can_wait),
       TEST(nobody_stays_for_ever_to_see_off_what_does_not_move),
       TEST(a_link_ends_with_its_last_slot),
       TEST(an_outgoing_link_ends_when_the_other_side_has_all),
