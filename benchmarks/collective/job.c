@@ -35,7 +35,8 @@ struct rank {
   struct rondo_kit_memory master; // the input of the timed iterations, from which it is rewritten
   struct rondo_kit_memory send;   // depth buffers each
   struct rondo_kit_memory recv;
-  sem_t ended; // posted by callbacks
+  struct rondo_kit_place *places; // depth; found before the clock is looked at
+  sem_t ended;                    // posted by callbacks
   _Atomic int callback_status;
 };
 
@@ -87,8 +88,11 @@ static size_t stride_bytes(const struct perf_point *point) {
 static int buffers_grow(struct rank *self) {
   const struct perf_point *point = &self->job->shared->point;
   size_t bytes = self->job->setup->depth * stride_bytes(point);
-  int status = rondo_kit_memory_grow(&self->master, self->context,
-                                     rondo_kit_shape_send_bytes(&point->shape));
+  if (!self->places)
+    self->places = calloc(self->job->setup->depth, sizeof *self->places);
+  int status = self->places ? rondo_kit_memory_grow(&self->master, self->context,
+                                                    rondo_kit_shape_send_bytes(&point->shape))
+                            : RONDO_ERR_NO_MEMORY;
   if (status == RONDO_SUCCESS)
     status = rondo_kit_memory_grow(&self->recv, self->context, bytes);
   if (status == RONDO_SUCCESS && !point->in_place)
@@ -101,13 +105,16 @@ static const struct rondo_kit_memory *send_memory(const struct rank *self) {
   return self->job->shared->point.in_place ? &self->recv : &self->send;
 }
 
-static struct rondo_kit_place place_of(const struct rank *self, uint32_t run) {
+static void find_places(struct rank *self) {
+  const struct perf_setup *setup = self->job->setup;
   const struct perf_point *point = &self->job->shared->point;
-  size_t offset =
-      run * stride_bytes(point) + self->job->setup->unalign * rondo_dtype_bytes(point->shape.dtype);
-  char *send = point->in_place ? NULL : self->send.base + offset;
-  return rondo_kit_shape_place(&point->shape, self->rank, point->in_place, send,
-                               self->recv.base + offset);
+  for (uint32_t run = 0; run < setup->depth; run++) {
+    size_t offset =
+        run * stride_bytes(point) + setup->unalign * rondo_dtype_bytes(point->shape.dtype);
+    char *send = point->in_place ? NULL : self->send.base + offset;
+    self->places[run] = rondo_kit_shape_place(&point->shape, self->rank, point->in_place, send,
+                                              self->recv.base + offset);
+  }
 }
 
 // ------------------------------------------------------------ one iteration --
@@ -124,7 +131,7 @@ static void rewrite(void *arg, uint32_t rank) {
     return;
   size_t bytes = rondo_kit_shape_send_bytes(&self->job->shared->point.shape);
   for (uint32_t i = 0; i < self->job->setup->depth; i++) {
-    void *send = place_of(self, i).send;
+    void *send = self->places[i].send;
     int status = RONDO_SUCCESS;
     if (self->master.mirror)
       status = rondo_mem_copy(self->context, send, self->master.base, bytes);
@@ -151,7 +158,7 @@ static int wait_for_callbacks(struct rank *self) {
 }
 
 static int submit(struct rank *self, uint32_t run) {
-  struct rondo_kit_place place = place_of(self, run);
+  struct rondo_kit_place place = self->places[run];
   rondo_callback callback = self->job->setup->callbacks ? on_end : NULL;
   for (uint32_t i = 0; i < self->leg_count; i++) {
     const struct leg *leg = &self->legs[i];
@@ -196,7 +203,7 @@ static int once(void *arg, uint32_t rank) {
 static void count_wrong(struct rank *self, uint64_t round) {
   const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
   for (uint32_t i = 0; i < self->job->setup->depth; i++) {
-    const void *recv = place_of(self, i).recv;
+    const void *recv = self->places[i].recv;
     int status = rondo_kit_memory_download(&self->recv, recv, rondo_kit_shape_recv_bytes(shape));
     if (!succeeded(self, "rondo_mem_copy", status))
       return;
@@ -210,7 +217,7 @@ static void count_wrong(struct rank *self, uint64_t round) {
 static int renew(struct rank *self, uint32_t run, uint64_t round) {
   const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
   const struct rondo_kit_memory *send = send_memory(self);
-  struct rondo_kit_place place = place_of(self, run);
+  struct rondo_kit_place place = self->places[run];
   size_t recv_bytes = rondo_kit_shape_recv_bytes(shape);
   memset(rondo_kit_memory_look(&self->recv, place.recv), POISON, recv_bytes);
   int status = rondo_kit_memory_upload(&self->recv, place.recv, recv_bytes);
@@ -294,8 +301,10 @@ static void register_legs(struct rank *self) {
 static void run_point(struct rank *self) {
   struct job *job = self->job;
   self->leg_count = 0;
-  if (succeeded(self, "rondo_mem_alloc", buffers_grow(self)))
+  if (succeeded(self, "rondo_mem_alloc", buffers_grow(self))) {
+    find_places(self);
     register_legs(self);
+  }
   atomic_store(&self->callback_status, RONDO_SUCCESS);
   rondo_kit_barrier_wait(&job->shared->barrier);
   if (atomic_load(&job->shared->status) == RONDO_SUCCESS)
@@ -377,6 +386,7 @@ static size_t shared_bytes(const struct perf_setup *setup) {
 
 static void job_destroy(struct job *job) {
   for (uint32_t i = 0; i < job->local; i++) {
+    free(job->ranks[i].places);
     sem_destroy(&job->ranks[i].ended);
     rondo_kit_memory_forget(&job->ranks[i].master);
     rondo_kit_memory_forget(&job->ranks[i].send);
