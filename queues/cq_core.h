@@ -102,8 +102,8 @@ RONDO_FN void rondo_cq_consumer_init(struct rondo_cq_consumer *q, uint64_t ring,
 }
 
 // Producer: takes a place, which must then be published; 0, or 1 when the queue is full or another
-// producer was quicker: nothing has changed then. Wait-free.
-RONDO_FN int rondo_cq_try_claim(struct rondo_cq_producers *q, uint32_t *place) {
+// producer was quicker: nothing has changed then. `is_alone`: there is no other. Wait-free.
+RONDO_FN int rondo_cq_try_claim(struct rondo_cq_producers *q, int is_alone, uint32_t *place) {
   uint64_t claim = rondo_load_relaxed_u64(&q->claim);
   uint32_t sequence = (uint32_t)claim;
   uint32_t seen = (uint32_t)(claim >> 32);
@@ -113,7 +113,9 @@ RONDO_FN int rondo_cq_try_claim(struct rondo_cq_producers *q, uint32_t *place) {
       return 1;
   }
   uint64_t claimed = (uint64_t)seen << 32 | (uint32_t)(sequence + 1);
-  if (!rondo_try_swap_acq_rel_u64(&q->claim, claim, claimed)) // Q5
+  if (is_alone)
+    rondo_store_relaxed_u64(&q->claim, claimed);
+  else if (!rondo_try_swap_acq_rel_u64(&q->claim, claim, claimed)) // Q5
     return 1;
   *place = sequence;
   return 0;
@@ -131,7 +133,7 @@ RONDO_FN void rondo_cq_publish(const struct rondo_cq_producers *q, uint32_t plac
 // Producer: both; 0, or 1 as rondo_cq_try_claim.
 RONDO_FN int rondo_cq_try_push(struct rondo_cq_producers *q, const struct rondo_cqe *entry) {
   uint32_t place = 0;
-  if (rondo_cq_try_claim(q, &place))
+  if (rondo_cq_try_claim(q, 0, &place))
     return 1;
   rondo_cq_publish(q, place, entry);
   return 0;

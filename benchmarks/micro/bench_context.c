@@ -35,11 +35,11 @@ static void copy_context(struct bench *b, uint32_t index) {
 }
 
 static void load_context(struct bench *b, uint32_t index) {
-  (void)rondo_slot_load(&b->block, index);
+  (void)rondo_slot_of_task(&b->block, index);
 }
 
 static void load_dirty_context(struct bench *b, uint32_t index) {
-  rondo_slot_load(&b->block, index)->dirty = 1;
+  rondo_slot_of_task(&b->block, index)->dirty = 1;
 }
 
 static int compare_times(const void *a, const void *b) {

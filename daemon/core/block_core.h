@@ -133,13 +133,9 @@ RONDO_FN void rondo_slot_save(struct rondo_block *b, struct rondo_active_slot *s
   RONDO_TIMED_END(SAVE, began);
 }
 
-// Brings a context into its active slot (direct-mapped), unless it is there.
-RONDO_FN struct rondo_active_slot *rondo_slot_load(struct rondo_block *b, uint32_t index) {
+// Brings a context into its active slot (direct-mapped).
+RONDO_FN struct rondo_active_slot *rondo_slot_fill(struct rondo_block *b, uint32_t index) {
   struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
-  const struct rondo_device_collective *entry = rondo_table_entry(b->daemon->table, index);
-  if (slot->occupied && slot->context.fixed.index == index &&
-      (slot->context.fixed.generation == entry->generation || RONDO_FAULT(STALE_SLOT)))
-    return slot;
   RONDO_TIMED_BEGIN(began);
   rondo_slot_save(b, slot);
   rondo_context_load(&slot->context, rondo_table_context(b->daemon->table, index, b->index));
@@ -150,6 +146,24 @@ RONDO_FN struct rondo_active_slot *rondo_slot_load(struct rondo_block *b, uint32
   rondo_counter_add(&b->counters.context_loads, 1);
   RONDO_TIMED_END(LOAD, began);
   return slot;
+}
+
+// The active slot of a task in the queue, whose table entry cannot be replaced.
+RONDO_FN struct rondo_active_slot *rondo_slot_of_task(struct rondo_block *b, uint32_t index) {
+  struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+  if (slot->occupied && slot->context.fixed.index == index)
+    return slot;
+  return rondo_slot_fill(b, index);
+}
+
+// The active slot of an entry that was fetched: what is there may be of a collective that had the same
+// index before.
+RONDO_FN struct rondo_active_slot *rondo_slot_of_entry(struct rondo_block *b,
+                                                       const struct rondo_sqe *entry) {
+  struct rondo_active_slot *slot = rondo_slot_of_task(b, entry->collective);
+  if (slot->context.fixed.generation == entry->generation || RONDO_FAULT(STALE_SLOT))
+    return slot;
+  return rondo_slot_fill(b, entry->collective);
 }
 
 // Makes `send` the endpoint of one of the plan's send peers. The gate has been found open (G2):
@@ -190,7 +204,7 @@ RONDO_FN void rondo_context_bind(struct rondo_task_context *c) {
 // the one that is executing.
 RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *entry,
                                  uint64_t now_ns) {
-  struct rondo_active_slot *slot = rondo_slot_load(b, entry->collective);
+  struct rondo_active_slot *slot = rondo_slot_of_entry(b, entry);
   struct rondo_task_context *c = &slot->context;
   struct rondo_task_run run = {entry->send, entry->recv, entry->run, entry->stream, entry->ticket};
   slot->dirty = 1;
@@ -268,7 +282,7 @@ RONDO_FN int rondo_block_post(struct rondo_block *b, uint32_t index,
     return !rondo_try_swap_acq_rel_u32(&entry->finished[parity], before, before + 1); // B1
   uint32_t place = 0;
   RONDO_TIMED_BEGIN(began);
-  if (rondo_cq_try_claim(b->daemon->cq, &place))
+  if (rondo_cq_try_claim(b->daemon->cq, b->daemon->block_count == 1, &place))
     return 1;
   uint64_t duration_ns = now_ns - ended->started_ns;
   struct rondo_cqe cqe;
@@ -532,7 +546,7 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
   }
   if (b->queue.count) {
     struct rondo_active_slot *slot =
-        rondo_slot_load(b, rondo_task_index(rondo_task_queue_current(&b->queue)));
+        rondo_slot_of_task(b, rondo_task_index(rondo_task_queue_current(&b->queue)));
     // A budget of zero says that another context was in this slot meanwhile.
     if (!b->scheduled || slot->budget_ns == 0) {
       slot->budget_ns = rondo_policy_initial_budget(&d->policy, b->queue.cursor);

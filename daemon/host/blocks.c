@@ -115,6 +115,14 @@ static void look_out(const struct rondo_host_block *block) {
   }
 }
 
+// 1 if a run has ended, of those that there were `ended` of, and there is no reason to step on: who waits
+// looks at it first, and else nothing is left.
+static int is_through(const struct rondo_block *b, uint64_t ended, int is_awaited) {
+  if (b->counters.ended == ended)
+    return 0;
+  return is_awaited || (b->queue.count == 0 && !rondo_sq_try_peek(&b->source));
+}
+
 // Steps a block that is there until nothing moves or it has been given steps enough. Returns 1 if it
 // moved; the result of the last step is written to `result`.
 static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_awaited,
@@ -123,7 +131,7 @@ static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_aw
   uint32_t patience = is_awaited ? STUCK_STEPS : 0;
   uint32_t steps = 0;
   int moved = 0;
-  while (steps < STEPS_PER_DRIVE && !(is_awaited && block->core.counters.ended != ended)) {
+  while (steps < STEPS_PER_DRIVE && !is_through(&block->core, ended, is_awaited)) {
     *result = rondo_block_step(&block->core, now_ns);
     if (*result == RONDO_STEP_PROGRESSED) {
       moved = 1;

@@ -166,7 +166,7 @@ static void hand_over(void) {
       return;
 }
 
-// One thread's stay in rondo_host_help.
+// One thread's stay.
 struct helper {
   struct rondo_host_daemon *daemon;
   uint32_t fruitless; // rounds since something of its own rank moved
@@ -201,11 +201,8 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
   return 0;
 }
 
-static void helper_leave(const struct helper *h) {
-  struct rondo_host_daemon *d = h->daemon;
-  if (h->is_active)
-    rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
-  rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
+// A thread that stepped the daemon's blocks goes.
+static void leave(struct rondo_host_daemon *d) {
   (void)forward(d, RONDO_FORWARD_LEAVE);
   hand_over();
   // Work that is left is the worker's again.
@@ -213,37 +210,40 @@ static void helper_leave(const struct helper *h) {
     rondo_host_kick(d, 1);
 }
 
+// Helps until is_done, or until the time is over. `moved`: something did just now. Returns is_done.
+static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
+                int64_t timeout_ns, int moved) {
+  uint64_t now_ns = rondo_now_ns();
+  const uint64_t deadline_ns = rondo_deadline_ns(now_ns, timeout_ns);
+  struct helper h = {.daemon = d, .moved_ns = now_ns};
+  int done = 0;
+  rondo_fetch_add_relaxed_u32(&d->helpers, 1);
+  while (!done && (moved || now_ns < deadline_ns)) {
+    if (moved) {
+      h.fruitless = 0;
+      h.moved_ns = now_ns;
+    } else if (idle_round(&h, now_ns)) {
+      sleep_on_done(d, is_done, arg, deadline_ns - now_ns);
+    }
+    now_ns = rondo_now_ns();
+    moved = step_daemon(d, now_ns);
+    done = is_done(arg);
+  }
+  if (h.is_active)
+    rondo_fetch_add_relaxed_u32(&rondo_host_device.active, (uint32_t)-1);
+  rondo_fetch_add_seq_cst_u32(&d->helpers, (uint32_t)-1);
+  return done;
+}
+
 int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
                     int64_t timeout_ns) {
   if (is_done(arg))
     return 1;
-  struct helper h = {.daemon = d};
-  uint64_t now_ns = 0; // not looked yet: what is small is often over before
-  uint64_t deadline_ns = 0;
-  int done = 0;
   struct float_environment saved = float_environment_enter();
-  rondo_fetch_add_relaxed_u32(&d->helpers, 1);
-  while (!done) {
-    int moved = step_daemon(d, now_ns);
-    done = is_done(arg);
-    if (done)
-      break;
-    if (!now_ns) {
-      now_ns = h.moved_ns = rondo_now_ns();
-      deadline_ns = rondo_deadline_ns(now_ns, timeout_ns);
-    }
-    if (!moved && now_ns >= deadline_ns)
-      break;
-    if (moved) {
-      h.fruitless = 0;
-      h.moved_ns = now_ns;
-    } else {
-      if (idle_round(&h, now_ns))
-        sleep_on_done(d, is_done, arg, deadline_ns - now_ns);
-    }
-    now_ns = rondo_now_ns();
-  }
-  helper_leave(&h);
+  // What is small is often over before the clock is looked at or anybody is told.
+  int moved = step_daemon(d, 0);
+  int done = is_done(arg) || stay(d, is_done, arg, timeout_ns, moved);
+  leave(d);
   float_environment_leave(saved);
   return done;
 }

@@ -69,6 +69,7 @@ struct rondo_coll {
   void *contexts; // device memory: contexts, ops of the plan, endpoints of its peers
   uint64_t send_bytes, recv_bytes; // of the user's buffers
   uint64_t in_place_bytes;         // distance of the two buffers when in place
+  uint32_t used_buffers;           // by this rank: 1 send, 2 receive, 3 both
   uint64_t submitted;
   uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
   uint64_t completed;   // release; runs end in order

@@ -177,7 +177,24 @@ static int check_room(struct rondo_rank *rank, uint32_t space, uint64_t id) {
 
 // ---------------------------------------------------------------- building ---
 
-static void set_buffer_sizes(struct rondo_coll *coll) {
+static uint32_t used_buffers(const struct rondo_coll *coll) {
+  int is_root = coll->party.position == coll->desc.root;
+  uint32_t not_empty = (coll->send_bytes ? 1u : 0u) | (coll->recv_bytes ? 2u : 0u);
+  switch (coll->desc.kind) {
+  case RONDO_REDUCE:
+  case RONDO_GATHER:
+    return is_root ? not_empty : not_empty & 1;
+  case RONDO_BROADCAST:
+  case RONDO_SCATTER:
+    return is_root ? not_empty : not_empty & 2;
+  case RONDO_SEND_RECV:
+    return coll->party.nranks == 1 ? not_empty : not_empty & (is_root ? 1u : 2u);
+  default:
+    return not_empty;
+  }
+}
+
+static void set_buffers(struct rondo_coll *coll) {
   const struct rondo_collective_desc *d = &coll->desc;
   uint64_t bytes = d->count * rondo_dtype_bytes(d->dtype);
   uint64_t all_bytes = bytes * coll->party.nranks;
@@ -189,6 +206,7 @@ static void set_buffer_sizes(struct rondo_coll *coll) {
   coll->in_place_bytes = scatters || gathers ? bytes * coll->party.position : 0;
   if (d->kind == RONDO_ALL_TO_ALL_V)
     rondo_exchange_set_sizes(coll);
+  coll->used_buffers = used_buffers(coll);
 }
 
 // Where the ops of the plan lie in the collective's device memory: behind the contexts.
@@ -375,7 +393,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_d
     return status;
   status = check_group(rank, coll);
   if (status == RONDO_SUCCESS)
-    set_buffer_sizes(coll);
+    set_buffers(coll);
   if (status == RONDO_SUCCESS && args)
     status = rondo_coll_check_buffers(rank, coll, args);
   coll->party.owner = owner;

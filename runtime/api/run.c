@@ -13,24 +13,6 @@
 
 // ------------------------------------------------------------------ checks ---
 
-// Which buffers this rank uses: 1 send, 2 receive.
-static int used_buffers(const struct rondo_coll *coll) {
-  int is_root = coll->party.position == coll->desc.root;
-  int not_empty = (coll->send_bytes ? 1 : 0) | (coll->recv_bytes ? 2 : 0);
-  switch (coll->desc.kind) {
-  case RONDO_REDUCE:
-  case RONDO_GATHER:
-    return is_root ? not_empty : not_empty & 1;
-  case RONDO_BROADCAST:
-  case RONDO_SCATTER:
-    return is_root ? not_empty : not_empty & 2;
-  case RONDO_SEND_RECV:
-    return coll->party.nranks == 1 ? not_empty : not_empty & (is_root ? 1 : 2);
-  default:
-    return not_empty;
-  }
-}
-
 static int overlap(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes) {
   return a < b + b_bytes && b < a + a_bytes;
 }
@@ -59,7 +41,7 @@ static int check_reach(const struct rondo_rank *rank, const struct rondo_coll *c
 
 int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
                              const struct rondo_run_args *args) {
-  int used = used_buffers(coll);
+  uint32_t used = coll->used_buffers;
   uintptr_t send = (uintptr_t)args->send;
   uintptr_t recv = (uintptr_t)args->recv;
   if (((used & 1) && !send) || ((used & 2) && !recv))
