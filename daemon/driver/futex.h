@@ -16,6 +16,10 @@ static inline void rondo_futex_wait(uint32_t *word, uint32_t expected, uint64_t 
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &t, NULL, 0);
 }
 
+static inline void rondo_futex_wake_one(uint32_t *word) {
+  syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 static inline void rondo_futex_wake_all(uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }

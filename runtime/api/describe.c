@@ -11,11 +11,11 @@ static int find(struct rondo_context ctx, struct rondo_collective handle, const 
   int status = rondo_rank_enter(ctx, call, rank);
   if (status != RONDO_SUCCESS)
     return status;
-  pthread_mutex_lock(&(*rank)->lock);
+  rondo_lock_take(&(*rank)->lock);
   *coll = rondo_coll_find(*rank, handle);
   if (*coll)
     return RONDO_SUCCESS;
-  pthread_mutex_unlock(&(*rank)->lock);
+  rondo_lock_give(&(*rank)->lock);
   status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: rank %u has no such collective", call,
                             (*rank)->cfg.rank);
   rondo_rank_exit(ctx);
@@ -23,7 +23,7 @@ static int find(struct rondo_context ctx, struct rondo_collective handle, const 
 }
 
 static void leave(struct rondo_context ctx, struct rondo_rank *rank) {
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   rondo_rank_exit(ctx);
 }
 
@@ -62,7 +62,7 @@ int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_collective_desc desc = found->desc;
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   uint32_t missing = 0;
   status = rondo_snapshot_init(&s, rank->world);
   const struct rondo_coll_view *view =

@@ -36,11 +36,11 @@ int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t co
   memcpy(copy, ranks, count * sizeof *copy);
   g->ranks = copy;
   g->rank_count = count;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   g->id = ++rank->next_group;
   g->next = rank->groups;
   rank->groups = g;
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   group->handle = g->id;
   return RONDO_SUCCESS;
 }
@@ -63,7 +63,7 @@ int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t
 
 int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group) {
   struct rondo_group_entry *found = NULL;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   for (struct rondo_group_entry **at = &rank->groups; *at; at = &(*at)->next) {
     if ((*at)->id != group.handle)
       continue;
@@ -71,7 +71,7 @@ int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group) {
     *at = found->next;
     break;
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (!found)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "group_destroy: no such group");
   free(found->ranks);

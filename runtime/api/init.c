@@ -92,7 +92,6 @@ static void rank_free(struct rondo_rank *rank) {
     close(rank->event_fd);
   pthread_mutex_destroy(&rank->comms_lock);
   pthread_mutex_destroy(&rank->stream_lock);
-  pthread_mutex_destroy(&rank->lock);
   rondo_memory_free(rank);
 }
 
@@ -143,7 +142,6 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
   if (manual)
     rank->manual = *manual;
   rank->event_fd = -1;
-  pthread_mutex_init(&rank->lock, NULL);
   pthread_mutex_init(&rank->stream_lock, NULL);
   pthread_mutex_init(&rank->comms_lock, NULL);
   rondo_callbacks_init(&rank->callbacks, manual != NULL);
@@ -169,14 +167,14 @@ int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {
 // Fails the communicators of every registered collective of this rank.
 static void abort_all(struct rondo_rank *rank) {
   pthread_mutex_lock(&rank->world->lock);
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
       rondo_world_fail(rank->world, &coll->party, RONDO_ERR_ABORTED);
   }
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_ABORTED, NULL);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->world->lock);
 }
 
@@ -199,9 +197,9 @@ static int is_idle(void *arg) {
 
 // As the application sees it: whoever took the last completion may not have told the driver yet.
 static int all_have_ended(struct rondo_rank *rank) {
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   int ended = rank->completed == rank->submitted;
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   return ended;
 }
 

@@ -63,9 +63,9 @@ void rondo_allocations_free(struct rondo_rank *rank) {
 
 // Notes an allocation. Returns 1, or 0 if there is no memory for the note.
 static int keep(struct rondo_rank *rank, struct allocation *a) {
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   void *kept = tsearch(a, &rank->allocations, compare);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   return kept != NULL;
 }
 
@@ -103,13 +103,13 @@ static int free_inside(struct rondo_rank *rank, const void *memory) {
   struct allocation *a = NULL;
   if (!memory)
     return RONDO_SUCCESS;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   struct allocation **found = tfind(&key, &rank->allocations, compare);
   if (found) {
     a = *found;
     tdelete(a, &rank->allocations, compare);
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (!a)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_free: rank %u has no memory at %p",
                             rank->cfg.rank, memory);

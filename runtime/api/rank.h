@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/driver/driver.h"
+#include "daemon/driver/lock.h"
 #include "runtime/boot/world.h"
 #include "runtime/complete/callbacks.h"
 #include "runtime/observe/flight.h"
@@ -117,7 +118,7 @@ struct rondo_rank {
   // Held while runs are enqueued in streams, which may take long; taken before `lock`.
   pthread_mutex_t stream_lock;
   struct rondo_coll_stream *parted_streams; // guarded by it: of deregistered collectives
-  pthread_mutex_t lock;
+  struct rondo_lock lock;
   // Guarded by the lock.
   struct rondo_coll *pages[RONDO_TABLE_PAGES];
   void *device_pages[RONDO_TABLE_PAGES]; // device memory: of the daemon's table

@@ -347,19 +347,19 @@ static void discard(struct rondo_rank *rank, struct rondo_coll *coll) {
     rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, coll->contexts);
   coll->members = NULL;
   coll->contexts = NULL;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   tdelete(coll, &rank->by_id, compare_ids);
   coll->next = rank->free_colls;
   rank->free_colls = coll;
   rank->coll_count--;
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
 }
 
 // Takes an entry for `desc` and reserves its id. Returns null with `status` when refused.
 static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_collective_desc *desc,
                                 int *status) {
   struct rondo_coll *coll = NULL;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   *status = check_room(rank, desc->reserved, desc->id);
   if (*status == RONDO_SUCCESS) {
     coll = rank->free_colls;
@@ -376,7 +376,7 @@ static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_coll
     rank->free_colls = coll->next;
     rank->coll_count++; // from now on, so that calls at once keep to max_collectives
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   return *status == RONDO_SUCCESS ? coll : NULL;
 }
 
@@ -409,13 +409,13 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_d
     return RONDO_LOG_REFUSE(status, "register: id %llu: the device does not take it",
                             (unsigned long long)desc->id);
   }
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   publish(rank, coll);
   *handle = rondo_coll_handle(coll);
   coll->tag = rondo_flight_tag_make(&coll->desc, handle->handle, coll->members, coll->party.nranks,
                                     rank->cfg.rank_count);
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_REGISTERED, &coll->tag);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   return RONDO_SUCCESS;
 }
 
@@ -456,7 +456,7 @@ static int check_parted(const struct rondo_coll *coll) {
 // `loudly`: the log hears of a refusal.
 static int deregister_inside(struct rondo_rank *rank, struct rondo_collective handle, int loudly) {
   int status = RONDO_SUCCESS;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   rondo_replays_reap(rank);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (!coll)
@@ -470,7 +470,7 @@ static int deregister_inside(struct rondo_rank *rank, struct rondo_collective ha
     rondo_coll_forget_overflow(rank, coll);
     (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_DEREGISTERED, &coll->tag);
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (status == RONDO_SUCCESS)
     rondo_coll_remove(rank, coll);
   return status;
@@ -495,7 +495,7 @@ int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective 
   int status = rondo_rank_enter(ctx, "lookup", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   const struct rondo_coll *found = rondo_coll_by_id(rank, RONDO_SPACE_USER, id);
   if (!coll)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "lookup: the place for the handle is null");
@@ -504,7 +504,7 @@ int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective 
                               rank->cfg.rank, (unsigned long long)id);
   else
     *coll = rondo_coll_handle(found);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   rondo_rank_exit(ctx);
   return status;
 }

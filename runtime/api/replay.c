@@ -124,9 +124,9 @@ int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
   int status = rondo_ties_prepare(&parts);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: no memory");
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   status = make_replay(rank, handle, s, &r);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_capture c = {r->submission.tie.words, TICKET, drop, r};

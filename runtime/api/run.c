@@ -106,10 +106,10 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
   entry.block_count = coll->party.shape.blocks;
   if (rondo_sq_push(&rank->daemon->sq, &entry))
     return;
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   RONDO_POINT("run.before_record");
   (void)rondo_rank_service(rank);
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
 }
 #endif
 
@@ -188,7 +188,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   int status;
   uint64_t begins_ns = 0; // 0: does not
   struct rondo_run_record *record = NULL;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (coll)
     status = rondo_submission_prepare(rank, coll, s, &record);
@@ -202,7 +202,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
     if (is_light(rank, coll, s))
       begins_ns = record->submitted_ns;
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (begins_ns)
     rank->daemon->driver->begin(rank->daemon, begins_ns);
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
@@ -286,9 +286,9 @@ static int ended_status(const struct awaited *a) {
   uint64_t failed_from = rondo_load_relaxed_u64(&a->coll->failed_from);
   if (!failed_from || a->run < failed_from)
     return RONDO_SUCCESS;
-  pthread_mutex_lock(&a->rank->lock);
+  rondo_lock_take(&a->rank->lock);
   int status = a->coll->failed_status;
-  pthread_mutex_unlock(&a->rank->lock);
+  rondo_lock_give(&a->rank->lock);
   return status;
 }
 
@@ -299,9 +299,9 @@ static int timed_out(struct rondo_context ctx, const struct awaited *a, int64_t 
             a->rank->cfg.rank, (unsigned long long)a->coll->desc.id, (unsigned long long)a->run,
             (double)timeout_ns / 1e9);
   (void)rondo_report(ctx, rondo_log_stream(), NULL);
-  pthread_mutex_lock(&a->rank->lock);
+  rondo_lock_take(&a->rank->lock);
   rondo_flight_add(&a->rank->flight, RONDO_FLIGHT_TIMEOUT, &a->coll->tag)->run = a->run;
-  pthread_mutex_unlock(&a->rank->lock);
+  rondo_lock_give(&a->rank->lock);
   rondo_flight_dump(a->rank->world);
   return RONDO_ERR_TIMEOUT;
 }
@@ -367,12 +367,12 @@ int rondo_rank_notify(struct rondo_rank *rank, struct rondo_collective handle, u
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "notify: rank %u has no memory or thread for a callback",
                             rank->cfg.rank);
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   a.coll = rondo_coll_find(rank, handle);
   status = attach(rank, &a, callback, arg);
   if (status != RONDO_SUCCESS)
     rondo_callbacks_unreserve(&rank->callbacks);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (status == RONDO_SUCCESS)
     rondo_submission_kick(rank, 1); // nobody may be waiting for it any more
   return status;
@@ -400,7 +400,7 @@ int rondo_event_fd(struct rondo_context ctx, int *fd) {
   int status = rondo_rank_enter(ctx, "event_fd", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   if (!fd)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "event_fd: the place for it is null");
   else if (rank->event_fd < 0)
@@ -411,7 +411,7 @@ int rondo_event_fd(struct rondo_context ctx, int *fd) {
     *fd = rank->event_fd;
     rondo_store_release_u32(&rank->wants_events, 1);
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   rondo_rank_exit(ctx);
   return status;
 }

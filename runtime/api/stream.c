@@ -170,7 +170,7 @@ static int enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *strea
 static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
                         struct rondo_submission *s, void *stream, uint64_t *run) {
   struct rondo_run_record *record = NULL;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   int status = RONDO_SUCCESS;
   if (coll)
@@ -180,11 +180,11 @@ static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
                               rank->cfg.rank);
   if (status == RONDO_SUCCESS)
     coll->enqueuing++; // it cannot be deregistered meanwhile
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (status != RONDO_SUCCESS)
     return status;
   status = enqueue(rank, coll, stream, &s->tie);
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   coll->enqueuing--;
   if (status == RONDO_SUCCESS) {
     rondo_submission_commit(rank, coll, s, record);
@@ -195,7 +195,7 @@ static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
     record->next = rank->free_records;
     rank->free_records = record;
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   return status;
 }
 

@@ -142,7 +142,7 @@ static int event_of(int what) {
 void rondo_rank_noted(void *owner, int what, uint32_t block) {
   struct rondo_rank *rank = owner;
   uint64_t bit = 1ull << block;
-  if (pthread_mutex_trylock(&rank->lock)) {
+  if (!rondo_lock_try(&rank->lock)) {
     // A block has one owner at a time: nobody else sets its bit.
     if (!(rondo_load_relaxed_u64(&rank->untold[what]) & bit))
       rondo_fetch_add_relaxed_u64(&rank->untold[what], bit);
@@ -150,7 +150,7 @@ void rondo_rank_noted(void *owner, int what, uint32_t block) {
   }
   rondo_rank_tell_noted(rank);
   rondo_flight_add(&rank->flight, event_of(what), NULL)->value = (uint16_t)block;
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
 }
 
 void rondo_rank_tell_noted(struct rondo_rank *rank) {
@@ -182,7 +182,7 @@ int rondo_rank_service(void *owner) {
   uint64_t ended = 0;
   if (has_comparisons(rank))
     rondo_comms_compare(rank);
-  if (pthread_mutex_trylock(&rank->lock))
+  if (!rondo_lock_try(&rank->lock))
     return 0;
   while (ended < SERVICE_BATCH && rondo_cq_try_pop(&rank->daemon->cq, &cqe)) {
     accept_completion(rank, &cqe);
@@ -192,7 +192,7 @@ int rondo_rank_service(void *owner) {
   if (rank->overflow)
     moved |= push_overflow(rank);
   int replayed = rank->replays && rondo_replays_serve(rank);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   moved |= replayed;
   if (replayed)
     rondo_submission_kick(rank, 1);
@@ -231,14 +231,14 @@ void rondo_rank_lost(void *owner, const char *why) {
   rondo_log(RONDO_LOG_ERROR, "rank %u: the %s backend: %s: all runs end", rank->cfg.rank,
             rank->daemon->driver->name, why);
   pthread_mutex_lock(&rank->world->lock);
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   rank->is_lost = 1;
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
       ended += end_all(rank, coll);
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->world->lock);
   if (ended)
     tell_ended(rank, ended);

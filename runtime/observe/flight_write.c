@@ -184,9 +184,9 @@ static void host_name(char *name, size_t bytes) {
 int rondo_flight_print(struct rondo_rank *rank, FILE *out) {
   struct capture c = {0};
   char host[HOST_BYTES];
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   int status = capture_all(rank, &c);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (status == RONDO_SUCCESS) {
     host_name(host, sizeof host);
     fprintf(out,

@@ -224,10 +224,10 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "counters: the place for them is null");
   }
   struct rondo_counters c = {0};
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   c.submitted = rank->submitted;
   c.completed = rank->completed;
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   struct rondo_daemon_counters d;
   rank->daemon->driver->count(rank->daemon, &d);
   c.steps = d.blocks.steps;

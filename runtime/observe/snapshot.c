@@ -71,7 +71,7 @@ static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *col
 
 static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view) {
   int status = RONDO_SUCCESS;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   view->colls = calloc(rank->coll_count ? rank->coll_count : 1, sizeof *view->colls);
   if (!view->colls)
     status = RONDO_ERR_NO_MEMORY;
@@ -80,7 +80,7 @@ static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view) {
     if (coll->generation % 2)
       status = view_coll(rank, coll, &view->colls[view->coll_count++]);
   }
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   view->is_present = RONDO_VIEW_HERE;
   return status;
 }

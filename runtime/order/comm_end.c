@@ -192,9 +192,9 @@ static void end_free(struct rondo_comm_end *end) {
 // Its members, and a group of its own that lasts as long as it does.
 static int set_group(struct rondo_comm_end *end, struct rondo_group group) {
   struct rondo_rank *rank = end->rank;
-  pthread_mutex_lock(&rank->lock);
+  rondo_lock_take(&rank->lock);
   int status = rondo_group_members(rank, group, &end->members, &end->nranks);
-  pthread_mutex_unlock(&rank->lock);
+  rondo_lock_give(&rank->lock);
   if (status != RONDO_SUCCESS)
     return status;
   while (end->position < end->nranks && end->members[end->position] != rank->cfg.rank)
@@ -313,10 +313,10 @@ static void count_graphs(struct rondo_collective handle, void *arg) {
 // 1 if a graph is there yet into which calls were captured. The communicator is locked.
 static int is_in_graph(const struct rondo_comm_end *end) {
   struct graph_count count = {end->rank, 0};
-  pthread_mutex_lock(&end->rank->lock);
+  rondo_lock_take(&end->rank->lock);
   rondo_replays_reap(end->rank);
   rondo_comm_visit(end, count_graphs, &count);
-  pthread_mutex_unlock(&end->rank->lock);
+  rondo_lock_give(&end->rank->lock);
   return count.graphs > 0;
 }
 
