@@ -242,7 +242,8 @@ struct rondo_driver {
   // Tells that a run was submitted. `urgent`: nobody is going to wait for it.
   void (*kick)(struct rondo_daemon *d, int urgent);
   // Takes the first steps of a run that has just been submitted, before `kick`, if nobody is at it: its
-  // peers need not wait until this caller does. It is `now_ns`. Null: a caller cannot.
+  // peers need not wait until this caller does. The service is left to the caller. It is `now_ns`. Null: a
+  // caller cannot.
   void (*begin)(struct rondo_daemon *d, uint64_t now_ns);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);

@@ -257,11 +257,6 @@ void rondo_host_begin(struct rondo_host_daemon *d, uint64_t now_ns) {
   (void)step_own(block, now_ns, 0);
   rondo_host_disown(block);
   float_environment_leave(saved);
-  if (d->base.needs_service(d->base.owner))
-    (void)d->base.service(d->base.owner);
-  // What has ended here leaves nobody in rondo_wait to see it off.
-  if (!rondo_load_relaxed_u64(&d->base.outstanding))
-    (void)forward(d, RONDO_FORWARD_LEAVE);
 }
 
 // ------------------------------------------------------------- synchronise ---

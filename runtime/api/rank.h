@@ -284,6 +284,10 @@ void rondo_exchange_set_sizes(struct rondo_coll *coll);
 // rank. Never waits: if another thread has the lock, that thread does it.
 int rondo_rank_service(void *owner);
 int rondo_rank_needs_service(void *owner);
+// Takes completions off the queue. The rank lock is held. Returns how many runs have ended, of which
+// rondo_rank_tell_ended must tell when it is not held any more.
+uint64_t rondo_rank_accept(struct rondo_rank *rank);
+void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended);
 // Adds to the flight record that a block was started or has quit (enum rondo_note). Never waits: if
 // another thread has the rank lock, it is remembered until the next one, or until the record is
 // written. One thread at a time says it of a block.

@@ -115,12 +115,13 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
 
 // The rank lock is held, so nothing became of the run yet.
 static void note_submission(struct rondo_rank *rank, const struct rondo_coll *coll,
-                            struct rondo_run_record *record) {
-  struct rondo_flight_event *e = rondo_flight_add(&rank->flight, RONDO_FLIGHT_RUN, &coll->tag);
+                            struct rondo_run_record *record, uint64_t now_ns) {
+  struct rondo_flight_event *e =
+      rondo_flight_add_at(&rank->flight, RONDO_FLIGHT_RUN, &coll->tag, now_ns);
   e->run = record->number;
-  e->pushed_ns = coll->unpushed ? 0 : e->at_ns;
+  e->pushed_ns = coll->unpushed ? 0 : now_ns;
   record->event = rank->flight.added;
-  record->submitted_ns = e->at_ns;
+  record->submitted_ns = now_ns;
 }
 
 int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
@@ -153,17 +154,32 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
                           (unsigned long long)coll->desc.id);
 }
 
-void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
-                             const struct rondo_submission *s, struct rondo_run_record *record) {
+// Takes a run in. The lock is held. If it `begins`, its first steps are done before anything that its peers
+// need not wait for. Returns how many runs have ended since.
+static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
+                       const struct rondo_submission *s, struct rondo_run_record *record,
+                       int begins) {
 #if defined(RONDO_EXPLORE)
   push_before_record(rank, coll, &s->args);
 #endif
   append(coll, record, s);
   rank->submitted++;
+  rondo_coll_push(rank, coll);
+  uint64_t now_ns = rondo_stamp_ns(&rank->flight.clock);
+  if (begins)
+    rank->daemon->driver->begin(rank->daemon, now_ns);
+  note_submission(rank, coll, record, now_ns);
   rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, 1); // H3
   rondo_far_submitted(rank->world, coll->party.comm);
-  rondo_coll_push(rank, coll);
-  note_submission(rank, coll, record);
+  if (!begins)
+    return 0;
+  rondo_rank_tell_noted(rank); // which the steps could not, under the lock
+  return rondo_rank_accept(rank);
+}
+
+void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
+                             const struct rondo_submission *s, struct rondo_run_record *record) {
+  (void)submit(rank, coll, s, record, 0);
 }
 
 void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
@@ -174,19 +190,19 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
     rondo_far_moved(rank->daemon->owner);
 }
 
-// 1 if the run that was submitted is the only one and small: its caller may take its first steps at
+// 1 if the run that is submitted is the only one and small: its caller may take its first steps at
 // once, as others would have to be woken for it or come later. Who wants to be called back goes on.
 static int is_light(const struct rondo_rank *rank, const struct rondo_coll *coll,
                     const struct rondo_submission *s) {
   return rank->daemon->driver->begin && !rank->is_manual && !s->args.callback && !s->tie.words &&
          coll->send_bytes + coll->recv_bytes <= LIGHT_BYTES &&
-         rondo_load_relaxed_u64(&rank->daemon->outstanding) == 1;
+         rondo_load_relaxed_u64(&rank->daemon->outstanding) == 0;
 }
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
                    const struct rondo_submission *s, uint64_t *run) {
   int status;
-  uint64_t begins_ns = 0; // 0: does not
+  uint64_t ended = 0;
   struct rondo_run_record *record = NULL;
   rondo_lock_take(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
@@ -196,17 +212,17 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
     status =
         RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
   if (status == RONDO_SUCCESS) {
-    rondo_submission_commit(rank, coll, s, record);
+    ended = submit(rank, coll, s, record, is_light(rank, coll, s));
     if (run)
       *run = coll->submitted;
-    if (is_light(rank, coll, s))
-      begins_ns = record->submitted_ns;
   }
   rondo_lock_give(&rank->lock);
-  if (begins_ns)
-    rank->daemon->driver->begin(rank->daemon, begins_ns);
+  if (ended)
+    rondo_rank_tell_ended(rank, ended);
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
     rondo_submission_kick(rank, s->args.callback || rondo_load_relaxed_u32(&rank->wants_events));
+  else if (ended) // nobody need wait for it any more and see it off
+    (void)rondo_far_forward(rank, RONDO_FORWARD_LEAVE);
   return status;
 }
 

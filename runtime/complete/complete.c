@@ -165,8 +165,7 @@ void rondo_rank_tell_noted(struct rondo_rank *rank) {
   }
 }
 
-// Tells whoever waits.
-static void tell_ended(struct rondo_rank *rank, uint64_t ended) {
+void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended) {
   if (rondo_load_acquire_u32(&rank->wants_events)) {
     // A counter that cannot be added to is at 2^64 - 2: its reader is told all the same.
     ssize_t written = write(rank->event_fd, &ended, sizeof ended);
@@ -176,18 +175,23 @@ static void tell_ended(struct rondo_rank *rank, uint64_t ended) {
   rank->daemon->driver->done(rank->daemon);
 }
 
-int rondo_rank_service(void *owner) {
-  struct rondo_rank *rank = owner;
+uint64_t rondo_rank_accept(struct rondo_rank *rank) {
   struct rondo_cqe cqe;
   uint64_t ended = 0;
-  if (has_comparisons(rank))
-    rondo_comms_compare(rank);
-  if (!rondo_lock_try(&rank->lock))
-    return 0;
   while (ended < SERVICE_BATCH && rondo_cq_try_pop(&rank->daemon->cq, &cqe)) {
     accept_completion(rank, &cqe);
     ended++;
   }
+  return ended;
+}
+
+int rondo_rank_service(void *owner) {
+  struct rondo_rank *rank = owner;
+  if (has_comparisons(rank))
+    rondo_comms_compare(rank);
+  if (!rondo_lock_try(&rank->lock))
+    return 0;
+  uint64_t ended = rondo_rank_accept(rank);
   int moved = ended > 0;
   if (rank->overflow)
     moved |= push_overflow(rank);
@@ -198,7 +202,7 @@ int rondo_rank_service(void *owner) {
     rondo_submission_kick(rank, 1);
   if (!ended)
     return moved;
-  tell_ended(rank, ended);
+  rondo_rank_tell_ended(rank, ended);
   return 1;
 }
 
@@ -241,5 +245,5 @@ void rondo_rank_lost(void *owner, const char *why) {
   rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->world->lock);
   if (ended)
-    tell_ended(rank, ended);
+    rondo_rank_tell_ended(rank, ended);
 }

@@ -32,10 +32,15 @@ struct rondo_flight_tag rondo_flight_tag_make(const struct rondo_collective_desc
 
 struct rondo_flight_event *rondo_flight_add(struct rondo_flight *f, int what,
                                             const struct rondo_flight_tag *tag) {
+  return rondo_flight_add_at(f, what, tag, rondo_stamp_ns(&f->clock));
+}
+
+struct rondo_flight_event *rondo_flight_add_at(struct rondo_flight *f, int what,
+                                               const struct rondo_flight_tag *tag, uint64_t at_ns) {
   static const struct rondo_flight_tag none;
   struct rondo_flight_event *e = &f->events[++f->added % RONDO_FLIGHT_EVENTS];
   e->tag = tag ? *tag : none;
-  e->at_ns = rondo_stamp_ns(&f->clock);
+  e->at_ns = at_ns;
   e->pushed_ns = e->ended_ns = e->run = 0;
   e->device_ns = 0;
   e->value = 0;

@@ -63,6 +63,9 @@ struct rondo_flight_tag rondo_flight_tag_make(const struct rondo_collective_desc
 // Adds an event of now; `tag` may be null. It may be completed until the next one is added.
 struct rondo_flight_event *rondo_flight_add(struct rondo_flight *f, int what,
                                             const struct rondo_flight_tag *tag);
+// The same for what began at `at_ns`, a stamp of the record's clock.
+struct rondo_flight_event *rondo_flight_add_at(struct rondo_flight *f, int what,
+                                               const struct rondo_flight_tag *tag, uint64_t at_ns);
 
 // The event of that number, from 1; null if the ring has it no more, or not yet.
 struct rondo_flight_event *rondo_flight_at(struct rondo_flight *f, uint64_t number);
