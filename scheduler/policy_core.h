@@ -37,7 +37,8 @@ RONDO_FN uint64_t rondo_policy_initial_budget(const struct rondo_policy *p, uint
 RONDO_FN uint64_t rondo_policy_raised_budget(const struct rondo_policy *p, uint64_t budget) {
   if (p->budget != RONDO_BUDGET_ADAPTIVE)
     return budget;
-  if (budget >= p->max_budget_ns / p->success_factor)
+  // At every success: a division would take as long as some of these.
+  if (budget >> 32 || budget * p->success_factor > p->max_budget_ns)
     return p->max_budget_ns;
   return budget * p->success_factor;
 }

@@ -265,11 +265,17 @@ RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
 
 // ---------------------------------------------------------------- completion --
 
-// Counts this block's part of a run as ended; the last block posts the completion. `ended` is the
-// state in which table entry `index` ended it. Returns 0, or 1 when the completion queue has no
-// room: the part is not counted then.
+// What is said of a run that has ended.
+struct rondo_ended_run {
+  struct rondo_task_run run;
+  uint64_t started_ns;
+  uint8_t status;
+};
+
+// Counts this block's part of a run of table entry `index` as ended; the last block posts the
+// completion. Returns 0, or 1 when the completion queue has no room: the part is not counted then.
 RONDO_FN int rondo_block_post(struct rondo_block *b, uint32_t index,
-                              const struct rondo_context_dynamic *ended, uint64_t now_ns) {
+                              const struct rondo_ended_run *ended, uint64_t now_ns) {
   struct rondo_device_collective *entry = rondo_table_entry(b->daemon->table, index);
   uint32_t parity = (uint32_t)(ended->run.number % RONDO_DEVICE_RUNS);
   if (RONDO_FAULT(STREAM_EARLY))
@@ -322,8 +328,8 @@ RONDO_FN int rondo_block_finish(struct rondo_block *b, struct rondo_active_slot 
                                 uint64_t now_ns) {
   RONDO_TIMED_BEGIN(began);
   struct rondo_task_context *c = &slot->context;
-  const struct rondo_context_dynamic ended = c->state;
-  struct rondo_task_run next = ended.queued;
+  const struct rondo_ended_run ended = {c->state.run, c->state.started_ns, c->state.status};
+  const struct rondo_task_run next = c->state.queued;
   c->state.queued.number = 0;
   c->state.phase = RONDO_PHASE_IDLE;
   if (next.number)
@@ -331,7 +337,11 @@ RONDO_FN int rondo_block_finish(struct rondo_block *b, struct rondo_active_slot 
   slot->dirty = 1;
   rondo_slot_save(b, slot);
   if (rondo_block_post(b, c->fixed.index, &ended, now_ns)) {
-    c->state = ended;
+    c->state.run = ended.run;
+    c->state.started_ns = ended.started_ns;
+    c->state.status = ended.status;
+    c->state.queued = next;
+    c->state.phase = RONDO_PHASE_ENDED;
     slot->dirty = 1;
     return 0;
   }
@@ -431,7 +441,7 @@ RONDO_FN int rondo_context_change_phase(struct rondo_task_context *c) {
   if (verdict != RONDO_SUCCESS) {
     rondo_context_fail(c, verdict);
   } else if (before == RONDO_PHASE_GATE && is_open && rondo_run_is_due(&c->state.run)) {
-    int empty = rondo_geometry_loops(&c->fixed.geometry) == 0;
+    int empty = rondo_geometry_is_empty(&c->fixed.geometry);
     c->state.phase = empty ? RONDO_PHASE_ENDED : RONDO_PHASE_OPS;
     if (!empty)
       rondo_context_bind(c);

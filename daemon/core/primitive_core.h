@@ -98,6 +98,11 @@ RONDO_FN int rondo_chunk_is_cold(const struct rondo_task_context *c,
 RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
                                   const struct rondo_chunk_view *v, void *dst, void *second) {
   int final = (v->op->primitive & RONDO_PRIM_FINAL) != 0;
+  int plain = !(c->fixed.reduction.scale || c->fixed.reduction.divide);
+  if (plain && !(v->op->primitive & RONDO_PRIM_RECV)) {
+    rondo_move_copy(dst, second, v->local, v->bytes);
+    return;
+  }
   struct rondo_reduction r = c->fixed.reduction;
   if (v->op->primitive & RONDO_PRIM_RESULT)
     r.scale = 0; // each contribution was multiplied by its own rank

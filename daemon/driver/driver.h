@@ -71,12 +71,15 @@ struct rondo_daemon {
   // Told once, by a thread of the driver that holds no lock, when the daemon cannot be run any more: no block
   // steps, and `why` says why. Ends its runs.
   void (*lost)(void *owner, const char *why);
-  // Told when a block has moved, and may have left something in a connector that another process wants. May
-  // be null. Never waits.
+  // Not 0 there: some connectors lead to other machines, and `moved` and `forward` have something to do.
+  // Set before the daemon is attached; null: none do.
+  const uint64_t *far;
+  // Told when a block has moved, and may have left something in a connector that another process wants.
+  // Never waits.
   void (*moved)(void *owner);
   // Brings what is to go to other processes, or has come from them; for a thread that helps and finds nothing
-  // to do. `then`: enum rondo_forward. Returns 1 if anything moved. May be null. Never waits, save for what is
-  // on its way, and then not for long, if the thread leaves.
+  // to do. `then`: enum rondo_forward. Returns 1 if anything moved. Never waits, save for what is on its way,
+  // and then not for long, if the thread leaves.
   int (*forward)(void *owner, int then);
   void *owner;
 };
@@ -278,6 +281,11 @@ struct rondo_driver {
   int (*look)(struct rondo_daemon *d, uint32_t block, uint32_t index, struct rondo_look *look);
   void (*count)(struct rondo_daemon *d, struct rondo_daemon_counters *counters);
 };
+
+// 1 if a daemon's connectors lead to other machines.
+static inline int rondo_daemon_is_far(const struct rondo_daemon *d) {
+  return d->far && rondo_load_acquire_u64(d->far); // P2
+}
 
 // The parts of a daemon's core that the configuration decides.
 static inline void rondo_daemon_core_configure(struct rondo_daemon_core *core,

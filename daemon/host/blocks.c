@@ -7,8 +7,8 @@
 
 // Steps that one drive takes at most, so that owners change often enough.
 #define STEPS_PER_DRIVE 4
-#define STUCK_STEPS 8u  // ... while it is stuck and somebody has nothing else to do
-#define STUCK_LOOKS 16u // for what it waits for, between two of these
+#define STUCK_STEPS 4u  // ... while it is stuck and somebody has nothing else to do
+#define STUCK_LOOKS 64u // for what it waits for, between two of these
 
 int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
                              uint32_t capacity) {
@@ -174,7 +174,7 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awa
     block_left(block, now_ns);
   if (moved)
     note_copies(block);
-  if (moved && block->daemon->base.moved)
+  if (moved && rondo_daemon_is_far(&block->daemon->base))
     block->daemon->base.moved(block->daemon->base.owner);
   return moved ? RONDO_STEP_PROGRESSED : result;
 }

@@ -42,7 +42,7 @@ static void float_environment_leave(struct float_environment saved) {
 
 // Looks after the network. `then`: enum rondo_forward. Returns 1 if anything moved.
 static int forward(struct rondo_host_daemon *d, int then) {
-  return d->base.forward && d->base.forward(d->base.owner, then);
+  return rondo_daemon_is_far(&d->base) && d->base.forward(d->base.owner, then);
 }
 
 // 1 if others may be waiting for this core.

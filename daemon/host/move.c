@@ -82,11 +82,19 @@ static const struct rondo_move_table *table(void) {
   return table_of(level);
 }
 
-void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes) {
-  if (dst != src && bytes)
+// One element of the widest types, or two of the usual ones, is spared the way to memcpy.
+static inline void copy(void *dst, const void *src, uint64_t bytes) {
+  if (bytes == sizeof(uint64_t))
+    memcpy(dst, src, sizeof(uint64_t));
+  else if (bytes)
     memcpy(dst, src, bytes);
-  if (second && bytes)
-    memcpy(second, dst, bytes);
+}
+
+void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes) {
+  if (dst != src)
+    copy(dst, src, bytes);
+  if (second)
+    copy(second, dst, bytes);
 }
 
 #if defined(__x86_64__)

@@ -46,6 +46,9 @@ RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
   return (elems + per_loop - 1) / per_loop;
 }
 
+// 1 if there are no loops.
+RONDO_FN int rondo_geometry_is_empty(const struct rondo_geometry *g) { return g->begin == g->end; }
+
 RONDO_FN uint64_t rondo_geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 // Listed: the part of place `place` (below 2 × chunk_count) that is its turn in loop `loop`; no

@@ -109,6 +109,7 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
   int status = rondo_world_join(rank, &rank->world);
   if (status != RONDO_SUCCESS)
     return status;
+  rank->daemon->far = &rank->world->rung;
   if (!rank->is_manual)
     status = attach(rank);
   if (status == RONDO_SUCCESS) {

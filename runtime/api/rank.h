@@ -292,6 +292,11 @@ void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended);
 // another thread has the rank lock, it is remembered until the next one, or until the record is
 // written. One thread at a time says it of a block.
 void rondo_rank_noted(void *owner, int what, uint32_t block);
+// 1 if something is remembered.
+static inline int rondo_rank_has_untold(const struct rondo_rank *rank) {
+  return (rondo_load_relaxed_u64(&rank->untold[RONDO_NOTE_STARTED]) |
+          rondo_load_relaxed_u64(&rank->untold[RONDO_NOTE_QUIT])) != 0;
+}
 // Adds what is remembered, as of now. The rank lock is held.
 void rondo_rank_tell_noted(struct rondo_rank *rank);
 // Ends all runs with RONDO_ERR_SYSTEM, and those of the peers: the daemon is not there any more. `owner` is

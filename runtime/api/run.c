@@ -26,12 +26,10 @@ static int is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t 
   return recv == send + coll->in_place_bytes;
 }
 
-// Whether the device can use a buffer.
+// Whether the device, which cannot use every buffer, can use this one.
 static int check_reach(const struct rondo_rank *rank, const struct rondo_coll *coll,
                        const void *memory, uint64_t bytes) {
   const struct rondo_driver *driver = rank->device->driver;
-  if (!driver->check)
-    return RONDO_SUCCESS;
   char why[RONDO_WHY_BYTES] = "";
   if (driver->check(rank->device, memory, bytes, why) == RONDO_SUCCESS)
     return RONDO_SUCCESS;
@@ -54,6 +52,8 @@ int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_c
                             "run: id %llu: the buffers overlap, and not as in-place ones do",
                             (unsigned long long)coll->desc.id);
   int status = RONDO_SUCCESS;
+  if (!rank->device->driver->check)
+    return RONDO_SUCCESS;
   if (used & 1)
     status = check_reach(rank, coll, args->send, coll->send_bytes);
   if (status == RONDO_SUCCESS && (used & 2))
@@ -173,7 +173,8 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
   rondo_far_submitted(rank->world, coll->party.comm);
   if (!begins)
     return 0;
-  rondo_rank_tell_noted(rank); // which the steps could not, under the lock
+  if (rondo_rank_has_untold(rank)) // which the steps could not tell, under the lock
+    rondo_rank_tell_noted(rank);
   return rondo_rank_accept(rank);
 }
 
@@ -221,7 +222,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
     rondo_rank_tell_ended(rank, ended);
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
     rondo_submission_kick(rank, s->args.callback || rondo_load_relaxed_u32(&rank->wants_events));
-  else if (ended) // nobody need wait for it any more and see it off
+  else if (ended && rondo_daemon_is_far(rank->daemon)) // nobody need wait for it and see it off
     (void)rondo_far_forward(rank, RONDO_FORWARD_LEAVE);
   return status;
 }

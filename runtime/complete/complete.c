@@ -56,8 +56,10 @@ void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll
   }
 }
 
-// A run that could not go to the device when it was submitted does now.
+// A run that could not go to the device when it was submitted, and noted, does now.
 static void note_push(struct rondo_rank *rank, const struct rondo_run_record *record) {
+  if (!record->event)
+    return;
   struct rondo_flight_event *e = rondo_flight_at(&rank->flight, record->event);
   if (e)
     e->pushed_ns = rondo_stamp_ns(&rank->flight.clock);
