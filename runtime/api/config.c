@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h> // environ
 
 #include "runtime/api/rank.h"
 #include "runtime/api/tuning.h"
@@ -15,8 +16,6 @@
 #define DEFAULT_PEER_TIMEOUT_NS UINT64_C(60000000000)
 #define LONGEST_NS UINT64_C(1000000000000000000) // 31 years: sums with it do not overflow
 #define DEFAULT_JOIN_TIMEOUT_NS UINT64_C(300000000000)
-
-extern char **environ;
 
 static const char *const known_variables[] = {
     "RONDO_ADDRESS_FAMILY",
