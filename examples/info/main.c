@@ -62,21 +62,20 @@ static void print_machine(const struct rondo_kit_machine *m) {
   printf("  system         %s\n", m->system);
 }
 
-// What the backend says of its devices, a line each; null: no memory. To be freed.
-static char *describe_devices(int backend) {
+// What rondo_backend_describe or rondo_transport_describe says, a line each, and returns; null: no memory. To be freed.
+static char *described(int (*describe)(int, FILE *), int what, int *status) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
   if (!out)
     return NULL;
-  (void)rondo_backend_describe(backend, out);
+  *status = describe(what, out);
   (void)fclose(out);
   return text;
 }
 
-// Indented.
-static void print_devices(int backend) {
-  char *text = describe_devices(backend);
+// Indented. The text is freed.
+static void print_lines(char *text) {
   for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
     printf("  %-14s   %s\n", "", line);
   free(text);
@@ -88,7 +87,18 @@ static void print_backends(void) {
     int status = try_backend(b);
     printf("  %-14s %s\n", rondo_kit_backend_name(b),
            status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
-    print_devices(b);
+    print_lines(described(rondo_backend_describe, b, &status));
+  }
+}
+
+static void print_transports(void) {
+  printf("\nBetween processes\n");
+  for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++) {
+    int status = RONDO_ERR_NO_MEMORY;
+    char *text = described(rondo_transport_describe, t, &status);
+    printf("  %-14s %s\n", rondo_transport_name(t),
+           status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
+    print_lines(text);
   }
 }
 
@@ -170,29 +180,48 @@ static json_t *json_environment(void) {
   return object;
 }
 
+// The text is freed.
+static json_t *json_lines(char *text) {
+  json_t *lines = json_array();
+  for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
+    json_array_append_new(lines, json_string(line));
+  free(text);
+  return lines;
+}
+
 static json_t *json_devices(void) {
   json_t *object = json_object();
   for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
-    json_t *lines = json_array();
-    char *text = describe_devices(b);
-    for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
-      json_array_append_new(lines, json_string(line));
-    free(text);
-    json_object_set_new(object, rondo_kit_backend_name(b), lines);
+    int status;
+    json_object_set_new(object, rondo_kit_backend_name(b),
+                        json_lines(described(rondo_backend_describe, b, &status)));
+  }
+  return object;
+}
+
+static json_t *json_transports(void) {
+  json_t *object = json_object();
+  for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++) {
+    int status = RONDO_ERR_NO_MEMORY;
+    json_t *lines = json_lines(described(rondo_transport_describe, t, &status));
+    json_object_set_new(
+        object, rondo_transport_name(t),
+        json_pack("{s:s, s:o}", "status", rondo_status_name(status), "finds", lines));
   }
   return object;
 }
 
 static int print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
   json_t *root = json_pack(
-      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:{s:s, s:s}, s:o, s:o, s:s*}", "version",
-      rondo_version(), "machine", "model", m->model, "cores_online", (json_int_t)m->cores_online,
-      "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes", (json_int_t)m->numa_nodes,
-      "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes, "available_bytes",
-      (json_int_t)m->available_bytes, "system", m->system, "backends", "host",
-      rondo_status_name(try_backend(RONDO_BACKEND_HOST)), "cuda",
-      rondo_status_name(try_backend(RONDO_BACKEND_CUDA)), "devices", json_devices(), "environment",
-      json_environment(), "tuning", profile->measured ? profile->text : NULL);
+      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:{s:s, s:s}, s:o, s:o, s:o, s:s*}",
+      "version", rondo_version(), "machine", "model", m->model, "cores_online",
+      (json_int_t)m->cores_online, "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes",
+      (json_int_t)m->numa_nodes, "features", m->features, "memory_bytes",
+      (json_int_t)m->memory_bytes, "available_bytes", (json_int_t)m->available_bytes, "system",
+      m->system, "backends", "host", rondo_status_name(try_backend(RONDO_BACKEND_HOST)), "cuda",
+      rondo_status_name(try_backend(RONDO_BACKEND_CUDA)), "devices", json_devices(), "transports",
+      json_transports(), "environment", json_environment(), "tuning",
+      profile->measured ? profile->text : NULL);
   if (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)
     return EXIT_BAD;
   printf("\n");
@@ -341,6 +370,7 @@ int main(int argc, char **argv) {
   print_version();
   print_machine(&machine);
   print_backends();
+  print_transports();
   print_defaults();
   print_environment();
   if (profile.measured)

@@ -473,8 +473,14 @@ enum rondo_transport {
 int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, char *why,
                     size_t why_bytes);
 
-// "none", "local", "shared memory", "ucx"; "unknown" for anything else. Never null; any thread.
+// "none", "local", "shared memory", "ucx", "nccl"; "unknown" for anything else. Never null; any thread.
 const char *rondo_transport_name(int transport);
+
+// Writes to `out`, a line each, what a transport (enum rondo_transport, not NONE) finds on this machine, as far as
+// this process may use it. Needs no job, and nobody is connected to. Where it cannot be used the last line says why.
+// Returns RONDO_SUCCESS, RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM (it cannot be used), or RONDO_ERR_INVALID (no such
+// transport, or null). Any thread.
+int rondo_transport_describe(int transport, FILE *out);
 
 // Sums over all blocks of this rank since rondo_init, save where said.
 struct rondo_counters {

@@ -2,7 +2,9 @@
 #include <stdio.h>
 
 #include "runtime/api/rank.h"
+#include "runtime/boot/mesh.h"
 #include "runtime/boot/peers.h"
+#include "runtime/memory/arena.h"
 #include "runtime/observe/log.h"
 #include "runtime/transport/nccl/window.h"
 
@@ -60,5 +62,55 @@ int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, cha
       *transport = found;
   }
   rondo_rank_exit(ctx);
+  return status;
+}
+
+// ---- what there is ----
+
+static int lacks_mesh(char *why) {
+  const char *missing = rondo_mesh_missing();
+  if (missing)
+    (void)snprintf(why, RONDO_WHY_BYTES, "%s", missing);
+  return missing != NULL;
+}
+
+static int describe_shared_memory(FILE *out, char *why) {
+  return lacks_mesh(why) ? RONDO_ERR_UNSUPPORTED : rondo_arena_describe(out, why, RONDO_WHY_BYTES);
+}
+
+static int describe_network(FILE *out, char *why) {
+  if (lacks_mesh(why))
+    return RONDO_ERR_UNSUPPORTED;
+  if (!rondo_far_carrier->describe)
+    return RONDO_SUCCESS;
+  return rondo_far_carrier->describe(out, why, RONDO_WHY_BYTES);
+}
+
+static int describe_nccl(FILE *out, char *why) {
+  if (!rondo_nccl_describe(why))
+    return RONDO_ERR_UNSUPPORTED;
+  fprintf(out, "%s\n", why);
+  return RONDO_SUCCESS;
+}
+
+static int describe_local(FILE *out, char *why) {
+  (void)why;
+  fprintf(out, "ranks of one process: always\n");
+  return RONDO_SUCCESS;
+}
+
+int rondo_transport_describe(int transport, FILE *out) {
+  static int (*const describe[])(FILE *, char *) = {[RONDO_TRANSPORT_LOCAL] = describe_local,
+                                                    [RONDO_TRANSPORT_SHARED_MEMORY] =
+                                                        describe_shared_memory,
+                                                    [RONDO_TRANSPORT_UCX] = describe_network,
+                                                    [RONDO_TRANSPORT_NCCL] = describe_nccl};
+  char why[RONDO_WHY_BYTES] = "";
+  if (!out || transport < RONDO_TRANSPORT_LOCAL || transport > RONDO_TRANSPORT_NCCL)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "transport_describe: null argument, or transport %d",
+                            transport);
+  int status = describe[transport](out, why);
+  if (status != RONDO_SUCCESS)
+    fprintf(out, "cannot be used: %s\n", why);
   return status;
 }

@@ -377,6 +377,8 @@ void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *ou
 
 // ------------------------------------------------------------------- start ---
 
+const char *rondo_mesh_missing(void) { return NULL; }
+
 int rondo_mesh_is_needed(const struct rondo_config *cfg) { return rondo_job_is_shared(&cfg->id); }
 
 static void mesh_free(struct rondo_mesh *mesh) {

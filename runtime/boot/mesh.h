@@ -76,6 +76,9 @@ struct rondo_mesh_events {
   void (*lost)(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason, const char *text);
 };
 
+// Why this library has no mesh; null: it has.
+const char *rondo_mesh_missing(void);
+
 // 1 if the job of this configuration reaches beyond this process, so that it needs a mesh: its id is
 // from rondo_unique_id_listen or from the environment of a launcher.
 int rondo_mesh_is_needed(const struct rondo_config *cfg);

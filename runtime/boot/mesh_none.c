@@ -6,6 +6,8 @@
 #define WITHOUT                                                                                    \
   "this library was built without libevent or libsodium: a job's ranks share one process"
 
+const char *rondo_mesh_missing(void) { return WITHOUT; }
+
 int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id) {
   (void)cfg, (void)id;
   return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "unique_id_listen: " WITHOUT);

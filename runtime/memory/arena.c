@@ -17,6 +17,7 @@
 
 #define PAGE_BYTES 4096u
 #define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
+#define HUGE_PAGE_POOL "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 #define LEAST_RANGE_BYTES (UINT64_C(1) << 30)
 #define PUNCH_BYTES 65536u // what is freed in one piece of at least this goes back to the system
 
@@ -199,4 +200,31 @@ int rondo_arena_map(int fd, uint64_t bytes, void **base) {
 void rondo_arena_unmap(void *base, uint64_t bytes) {
   if (base)
     munmap(base, bytes);
+}
+
+// --------------------------------------------------------------- describing ---
+
+// 0 where there is no such file.
+static unsigned long read_number(const char *path) {
+  char text[32] = "";
+  FILE *file = fopen(path, "re");
+  if (!file)
+    return 0;
+  const char *line = fgets(text, sizeof text, file);
+  (void)fclose(file);
+  return line ? strtoul(line, NULL, 10) : 0;
+}
+
+int rondo_arena_describe(FILE *out, char *why, size_t why_bytes) {
+  struct rondo_arena *arena = NULL;
+  if (rondo_arena_create(0, 0, &arena) != RONDO_SUCCESS) {
+    (void)snprintf(why, why_bytes, "no memory that others can map: %s", strerror(errno));
+    return RONDO_ERR_UNSUPPORTED;
+  }
+  fprintf(out, "up to %.1f GiB of a process's memory, handed over as a descriptor\n",
+          (double)arena->bytes / (1 << 30));
+  rondo_arena_destroy(arena);
+  fprintf(out, "huge pages of 2 MiB: %lu of the system's %lu are free, for who asks for them\n",
+          read_number(HUGE_PAGE_POOL "free_hugepages"), read_number(HUGE_PAGE_POOL "nr_hugepages"));
+  return RONDO_SUCCESS;
 }

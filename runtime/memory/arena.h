@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct rondo_arena;
 
@@ -34,6 +35,10 @@ int rondo_arena_fd(const struct rondo_arena *arena);
 uint64_t rondo_arena_bytes(const struct rondo_arena *arena); // of the range
 void *rondo_arena_base(const struct rondo_arena *arena);
 int rondo_arena_has_huge_pages(const struct rondo_arena *arena);
+
+// Writes to `out`, a line each, what arenas are made of on this machine. Returns RONDO_SUCCESS, or
+// RONDO_ERR_UNSUPPORTED if none can be made, and in `why` for which reason.
+int rondo_arena_describe(FILE *out, char *why, size_t why_bytes);
 
 // Maps another process's arena of `bytes`; the descriptor may be closed afterwards. What cannot be one
 // is refused. Returns RONDO_SUCCESS, RONDO_ERR_INVALID or RONDO_ERR_SYSTEM.

@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <rondo/rondo.h>
 
@@ -49,6 +50,8 @@ struct rondo_carrier_config {
 
 struct rondo_carrier_calls {
   const char *name;
+  // Writes to `out`, a line each, what it finds on this machine. Returns as open. Null: nothing can be said.
+  int (*describe)(FILE *out, char *why, size_t why_bytes);
   // Returns RONDO_SUCCESS, or another status and in `why` for which reason.
   int (*open)(const struct rondo_carrier_config *config, struct rondo_carrier **out, char *why,
               size_t why_bytes);

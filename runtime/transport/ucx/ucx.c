@@ -31,6 +31,8 @@
   X(ucp_config_release)                                                                            \
   X(ucp_init_version)                                                                              \
   X(ucp_cleanup)                                                                                   \
+  X(ucp_context_print_info)                                                                        \
+  X(ucp_get_version_string)                                                                        \
   X(ucp_worker_create)                                                                             \
   X(ucp_worker_destroy)                                                                            \
   X(ucp_listener_create)                                                                           \
@@ -606,14 +608,24 @@ static ucs_status_t open_worker(struct rondo_carrier *c) {
   return status;
 }
 
-static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carrier **out,
-                    char *why, size_t why_bytes) {
+static int need_library(char *why, size_t why_bytes) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, load_library);
-  if (library.status != RONDO_SUCCESS) {
+  if (library.status != RONDO_SUCCESS)
     (void)snprintf(why, why_bytes, "%s", library.why);
-    return library.status;
-  }
+  return library.status;
+}
+
+static int does_not_start(ucs_status_t status, char *why, size_t why_bytes) {
+  (void)snprintf(why, why_bytes, "UCX does not start: %s", UCX(ucs_status_string)(status));
+  return RONDO_ERR_SYSTEM;
+}
+
+static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carrier **out,
+                    char *why, size_t why_bytes) {
+  int found = need_library(why, why_bytes);
+  if (found != RONDO_SUCCESS)
+    return found;
   struct rondo_carrier *c = calloc(1, sizeof *c);
   if (!c)
     return RONDO_ERR_NO_MEMORY;
@@ -627,12 +639,47 @@ static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carr
     *out = c;
     return RONDO_SUCCESS;
   }
-  (void)snprintf(why, why_bytes, "UCX does not start: %s", UCX(ucs_status_string)(status));
   ucx_close(c);
-  return RONDO_ERR_SYSTEM;
+  return does_not_start(status, why, why_bytes);
+}
+
+// --------------------------------------------------------------- describing ---
+
+// UCX says what it may use in lines such as "#  resource 2  :  md 1  dev 2  flags -- tcp/eth0".
+static void print_ways(const struct rondo_carrier *c, FILE *out) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *info = open_memstream(&text, &bytes);
+  if (!info)
+    return;
+  UCX(ucp_context_print_info)(c->context, info);
+  (void)fclose(info);
+  for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n"));) {
+    const char *way = strstr(line, "resource") ? strstr(line, "-- ") : NULL;
+    if (way && strncmp(way + 3, "self/", 5) != 0) // a process has no need of it
+      fprintf(out, "%s\n", way + 3);
+  }
+  free(text);
+}
+
+static int ucx_describe(FILE *out, char *why, size_t why_bytes) {
+  struct rondo_carrier c = {.worker_fd = -1};
+  int found = need_library(why, why_bytes);
+  if (found != RONDO_SUCCESS)
+    return found;
+  ucs_status_t status = open_context(&c);
+  if (status != UCS_OK)
+    return does_not_start(status, why, why_bytes);
+  fprintf(out, "UCX %s\n", UCX(ucp_get_version_string)());
+  print_ways(&c, out);
+  if (!has_rdma())
+    fprintf(out, "no device for RDMA: there is no %s\n", RDMA_DEVICES);
+  UCX(ucp_cleanup)(c.context);
+  return RONDO_SUCCESS;
 }
 
 const struct rondo_carrier_calls rondo_ucx_carrier = {.name = "ucx",
+                                                      .describe = ucx_describe,
                                                       .open = ucx_open,
                                                       .address = ucx_address,
                                                       .connect = ucx_connect,

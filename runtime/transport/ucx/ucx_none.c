@@ -10,4 +10,10 @@ static int open_none(const struct rondo_carrier_config *config, struct rondo_car
   return RONDO_ERR_UNSUPPORTED;
 }
 
-const struct rondo_carrier_calls rondo_ucx_carrier = {.name = "ucx", .open = open_none};
+static int describe_none(FILE *out, char *why, size_t why_bytes) {
+  (void)out;
+  return open_none(NULL, NULL, why, why_bytes);
+}
+
+const struct rondo_carrier_calls rondo_ucx_carrier = {
+    .name = "ucx", .describe = describe_none, .open = open_none};
