@@ -166,7 +166,7 @@ void rondo_far_close(struct rondo_world *world);
 
 // What the daemon of a rank calls: see struct rondo_daemon. `owner` is the rank.
 void rondo_far_moved(void *owner);
-// A run of that communicator has been counted, and is about to be pushed. The rank lock is held, not that of the job.
+// A run of that communicator has been counted; it may have begun, and ended, before. The rank lock is held, not that of the job.
 static inline void rondo_far_submitted(struct rondo_world *world, struct rondo_communicator *comm) {
   if (rondo_load_seq_cst_u32(&comm->circle.is_asleep)) // P4
     rondo_proxy_rouse(world->proxy, &comm->circle);

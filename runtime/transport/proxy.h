@@ -104,7 +104,8 @@ void rondo_proxy_link_bind(struct rondo_proxy *proxy, struct rondo_proxy_link *l
 // Outgoing: nothing more will be published. Incoming: nothing will be sent, or nobody wants it.
 void rondo_proxy_link_close(struct rondo_proxy *proxy, struct rondo_proxy_link *link);
 
-// A run has been submitted whose circle was seen to be asleep: it is looked at from the next turn on.
+// A run has been submitted whose circle was seen to be asleep: it is looked at from the next turn on, which
+// comes soon. Its blocks may have moved before.
 void rondo_proxy_rouse(struct rondo_proxy *proxy, struct rondo_proxy_circle *circle);
 // A circle goes: all its links are over.
 void rondo_proxy_forget(struct rondo_proxy *proxy, struct rondo_proxy_circle *circle);

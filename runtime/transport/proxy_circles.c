@@ -120,6 +120,7 @@ void rondo_proxy_rouse(struct rondo_proxy *p, struct rondo_proxy_circle *c) {
   }
   rondo_store_release_u32(&p->has_roused, 1);
   pthread_mutex_unlock(&p->lock);
+  rondo_proxy_ring(p); // its blocks may have rung already, when nobody looked at its links
 }
 
 void rondo_proxy_circles_rouse(struct rondo_proxy *p) {

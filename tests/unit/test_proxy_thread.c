@@ -141,14 +141,21 @@ static void await_sent(const struct stage *s, uint64_t count) {
   }
 }
 
-// A proxy with a link to process 1, asleep.
-static struct rondo_proxy_link *stage_open(struct stage *s) {
+static int is_never_used(void *owner, const struct rondo_proxy_link *link) {
+  (void)owner, (void)link;
+  return 0;
+}
+
+// A proxy with a link to process 1, asleep. `is_used` as in its configuration.
+static struct rondo_proxy_link *
+stage_open_with(struct stage *s, int (*is_used)(void *, const struct rondo_proxy_link *)) {
   struct rondo_proxy_config config = {.calls = &calls,
                                       .process_count = 2,
                                       .owner = s,
                                       .over = on_over,
                                       .broken = on_broken,
-                                      .stir = on_stir};
+                                      .stir = on_stir,
+                                      .is_used = is_used};
   struct {
     struct rondo_proxy_address head;
     uint64_t more;
@@ -172,6 +179,8 @@ static struct rondo_proxy_link *stage_open(struct stage *s) {
   return made;
 }
 
+static struct rondo_proxy_link *stage_open(struct stage *s) { return stage_open_with(s, NULL); }
+
 static void stage_close(struct stage *s) {
   rondo_proxy_destroy(s->proxy);
   free(s->mirror);
@@ -194,6 +203,23 @@ static void a_block_that_rings_wakes_the_proxy(void **state) {
     rondo_proxy_ring(s.proxy);
     await_sent(&s, i);
   }
+  stage_close(&s);
+}
+
+// The block of a run that is not counted yet has moved, and rung: nobody looked at its links.
+static void who_rouses_a_circle_wakes_the_proxy(void **state) {
+  struct stage s;
+  (void)state;
+  (void)stage_open_with(&s, is_never_used);
+  while (!rondo_load_seq_cst_u32(&s.circle.is_asleep))
+    (void)rondo_proxy_turn(s.proxy);
+  uint32_t sleeps = rondo_load_acquire_u32(&carrier.sleeps);
+  publish(&s);
+  rondo_proxy_ring(s.proxy);
+  await(&carrier.sleeps, sleeps + 1);
+  assert_int_equal(sent(&s), 0);
+  rondo_proxy_rouse(s.proxy, &s.circle);
+  await_sent(&s, 1);
   stage_close(&s);
 }
 
@@ -271,6 +297,7 @@ static void a_credit_is_told_to_the_block_that_may_wait_for_it(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("proxy_thread", a_block_that_rings_wakes_the_proxy),
+      RONDO_NAMED_TEST("proxy_thread", who_rouses_a_circle_wakes_the_proxy),
       RONDO_NAMED_TEST("proxy_thread", who_wishes_for_something_wakes_the_proxy),
       RONDO_NAMED_TEST("proxy_thread", a_thread_that_helps_forwards_while_the_proxy_sleeps),
       RONDO_NAMED_TEST("proxy_thread", the_proxy_stays_away_while_it_is_helped),
