@@ -73,6 +73,8 @@ struct rondo_block {
   uint32_t pass_progressed; // something moved in the current pass
   uint32_t scheduled;       // 1: the cursor's collective has its budget for this turn
   uint32_t passed;          // the cursor has been past the end of the queue since the start
+  uint32_t looks; // of a primitive for what it receives, at least 1; the driver changes it
+  uint32_t reserved;
   uint64_t last_progress_ns;
   uint64_t resident_since_ns;
   struct rondo_task_queue queue;
@@ -94,6 +96,7 @@ RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_
   b->index = index;
   b->resident = b->stalled = b->pass_progressed = b->scheduled = b->passed = 0;
   b->last_progress_ns = b->resident_since_ns = 0;
+  b->looks = 1;
   rondo_task_queue_init(&b->queue, entries, capacity);
   struct rondo_block_counters zero = {0, 0, 0, 0, 0, 0, 0, 0};
   b->counters = zero;
@@ -388,7 +391,7 @@ RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_sl
   uint32_t done = 0;
   while (done < RONDO_STEP_PRIMITIVES && c->state.phase == RONDO_PHASE_OPS) {
     RONDO_TIMED_BEGIN(began);
-    if (rondo_primitive_attempt(c) != RONDO_ATTEMPT_DONE)
+    if (rondo_primitive_attempt(c, b->looks) != RONDO_ATTEMPT_DONE)
       break;
     rondo_context_advance(c);
     RONDO_TIMED_END(PRIMITIVE, began);
@@ -396,7 +399,8 @@ RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_sl
   }
   if (done) {
     slot->dirty = 1;
-    slot->budget_ns = rondo_policy_raised_budget(&b->daemon->policy, slot->budget_ns);
+    if (c->state.phase != RONDO_PHASE_ENDED)
+      slot->budget_ns = rondo_policy_raised_budget(&b->daemon->policy, slot->budget_ns);
     rondo_counter_add(&b->counters.primitives, done);
   }
   return done != 0;
@@ -577,6 +581,24 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
   if (now_ns - b->resident_since_ns >= d->residency_ns && d->policy.budget != RONDO_BUDGET_NEVER)
     return rondo_block_quit(b, !moved);
   return moved ? RONDO_STEP_PROGRESSED : rondo_block_rest(b, now_ns);
+}
+
+// The block accepted a run and was stepped when it was not known yet what time it was, and was told an
+// earlier one.
+RONDO_FN void rondo_block_correct_time(struct rondo_block *b, uint64_t told_ns, uint64_t now_ns) {
+  if (!b->resident)
+    return;
+  b->last_progress_ns = now_ns;
+  if (!b->queue.count)
+    return;
+  struct rondo_active_slot *slot =
+      rondo_slot_of_task(b, rondo_task_index(rondo_task_queue_current(&b->queue)));
+  if (slot->blocked_since_ns == told_ns)
+    slot->blocked_since_ns = now_ns;
+  if (slot->context.state.started_ns != told_ns)
+    return;
+  slot->context.state.started_ns = now_ns;
+  slot->dirty = 1;
 }
 
 #endif // RONDO_DAEMON_CORE_BLOCK_CORE_H

@@ -171,19 +171,22 @@ RONDO_FN int rondo_chunk_execute(struct rondo_task_context *c, const struct rond
   return 1;
 }
 
-// Tries the chunk at which the context stands. On RONDO_ATTEMPT_DONE the chunk has been
-// moved and credits given; the caller advances. Else nothing has changed that anybody sees.
-RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c) {
+// Tries the chunk at which the context stands, and looks at most `looks` times whether it has come. On
+// RONDO_ATTEMPT_DONE the chunk has been moved and credits given; the caller advances. Else nothing has
+// changed that anybody sees.
+RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t looks) {
   struct rondo_chunk_view v;
   uint16_t primitive = rondo_context_op(c)->primitive;
   if (rondo_chunk_is_absent(c))
     return RONDO_ATTEMPT_DONE;
   if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(&c->state.send))
     return RONDO_ATTEMPT_NO_CREDIT;
+  rondo_chunk_locate(c, &v); // before the chunk is here: then somebody waits
   const struct rondo_slot *slot = NULL;
   int guarded = 0;
   if (primitive & RONDO_PRIM_RECV) {
-    slot = rondo_connector_try_peek(&c->state.recv);
+    for (uint32_t i = 0; i < looks && !slot; i++)
+      slot = rondo_connector_try_peek(&c->state.recv);
     if (!slot)
       return RONDO_ATTEMPT_NO_DATA;
     guarded = rondo_slot_is_reference(slot);
@@ -192,7 +195,6 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c) {
     (void)rondo_connector_reading_end(&c->state.recv);
     return RONDO_ATTEMPT_SHUT;
   }
-  rondo_chunk_locate(c, &v);
   v.incoming = slot ? rondo_slot_payload(&c->state.recv, slot) : NULL;
   if (RONDO_FAULT(CREDIT_BEFORE_READ) && slot)
     rondo_connector_consume(&c->state.recv);

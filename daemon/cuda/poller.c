@@ -26,9 +26,7 @@ static struct poller poller = {
 
 // --------------------------------------------------------------------- the thread --
 
-static int serve(const struct rondo_cuda_daemon *d) {
-  return d->base.needs_service(d->base.owner) && d->base.service(d->base.owner);
-}
+static int serve(const struct rondo_cuda_daemon *d) { return d->base.service(d->base.owner); }
 
 struct view {
   int moved, unfinished;

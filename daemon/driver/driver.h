@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/core/block_core.h"
+#include "daemon/driver/clock.h"
 #include "queues/cq_core.h"
 #include "queues/sq_core.h"
 #include <rondo/rondo.h>
@@ -244,10 +245,11 @@ struct rondo_driver {
   void (*detach)(struct rondo_daemon *d);
   // Tells that a run was submitted. `urgent`: nobody is going to wait for it.
   void (*kick)(struct rondo_daemon *d, int urgent);
-  // Takes the first steps of a run that has just been submitted, before `kick`, if nobody is at it: its
-  // peers need not wait until this caller does. The service is left to the caller. It is `now_ns`. Null: a
-  // caller cannot.
-  void (*begin)(struct rondo_daemon *d, uint64_t now_ns);
+  // Takes a run past the SQ, in which there is none of its collective, and its first steps, if nobody is at
+  // them: its peers need not wait until this caller does. The service is left to the caller. Returns the
+  // time behind these steps, by `clock`; or 0: the run is to be pushed. Null: a caller cannot.
+  uint64_t (*begin)(struct rondo_daemon *d, const struct rondo_sqe *entry,
+                    struct rondo_stamp *clock);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);
   // Tells that something has come into a connector from outside, for which blocks may wait. Null: nothing

@@ -8,7 +8,7 @@
 // Steps that one drive takes at most, so that owners change often enough.
 #define STEPS_PER_DRIVE 4
 #define STUCK_STEPS 4u  // ... while it is stuck and somebody has nothing else to do
-#define STUCK_LOOKS 64u // for what it waits for, between two of these
+#define STUCK_LOOKS 64u // ... and looks in each: a step is long beside the time that a slot takes
 
 int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
                              uint32_t capacity) {
@@ -102,19 +102,6 @@ static void note_copies(struct rondo_host_block *block) {
     rondo_store_relaxed_u32(&block->copies_bytes, bytes);
 }
 
-// A step is long beside the time that a slot takes from core to core: between two, looks only whether
-// one has come. Anything else that a block may wait for is left to the steps.
-static void look_out(const struct rondo_host_block *block) {
-  const struct rondo_block *b = &block->core;
-  uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
-  const struct rondo_task_context *c = &b->slots[index % RONDO_ACTIVE_SLOTS].context;
-  if (c->fixed.index != index || c->state.phase != RONDO_PHASE_OPS ||
-      !(rondo_context_op(c)->primitive & RONDO_PRIM_RECV))
-    return;
-  for (uint32_t i = 0; i < STUCK_LOOKS && !rondo_connector_try_peek(&c->state.recv); i++) {
-  }
-}
-
 // 1 if a run has ended, of those that there were `ended` of, and there is no reason to step on: who waits
 // looks at it first, and else nothing is left.
 static int is_through(const struct rondo_block *b, uint64_t ended, int is_awaited) {
@@ -131,6 +118,7 @@ static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_aw
   uint32_t patience = is_awaited ? STUCK_STEPS : 0;
   uint32_t steps = 0;
   int moved = 0;
+  block->core.looks = is_awaited ? STUCK_LOOKS : 1;
   while (steps < STEPS_PER_DRIVE && !is_through(&block->core, ended, is_awaited)) {
     *result = rondo_block_step(&block->core, now_ns);
     if (*result == RONDO_STEP_PROGRESSED) {
@@ -138,13 +126,10 @@ static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_aw
       steps++;
     } else if (*result == RONDO_STEP_BLOCKED && patience) {
       patience--;
-      look_out(block);
     } else {
       break;
     }
   }
-  if (block->core.counters.ended != ended)
-    rondo_store_relaxed_u64(&block->daemon->base.ended_ns, now_ns);
   return moved;
 }
 
@@ -157,24 +142,63 @@ static uint64_t time_of_turn(struct rondo_host_block *block, uint64_t now_ns) {
   return block->now_ns;
 }
 
+static void start(struct rondo_host_block *block, uint64_t now_ns) {
+  rondo_store_seq_cst_u64(&block->launches, block->launches + 1);
+  rondo_fetch_add_relaxed_u64(&block->daemon->starts, block->core.index == 0);
+  block->progress_mark = block_progress(block);
+  tell(block, RONDO_NOTE_STARTED);
+  rondo_block_start(&block->core, now_ns);
+}
+
+// Steps a block that is there, at the time of its turn. With a `clock` that time is that of the turn before: peers
+// that wait for the first steps of a run need not wait for a look at the clock, which takes as long as half
+// of them. Returns enum rondo_step_result.
+static int take_turn(struct rondo_host_block *block, int is_awaited, struct rondo_stamp *clock) {
+  struct rondo_daemon *d = &block->daemon->base;
+  uint64_t told_ns = block->now_ns;
+  uint64_t ended = block->core.counters.ended;
+  int result = RONDO_STEP_IDLE;
+  int moved = step_often(block, told_ns, is_awaited, &result);
+  if (clock)
+    rondo_block_correct_time(&block->core, told_ns, time_of_turn(block, rondo_stamp_ns(clock)));
+  if (block->core.counters.ended != ended)
+    rondo_store_relaxed_u64(&d->ended_ns, block->now_ns);
+  if (!block->core.resident)
+    block_left(block, block->now_ns);
+  if (moved)
+    note_copies(block);
+  if (moved && rondo_daemon_is_far(d))
+    d->moved(d->owner);
+  return moved ? RONDO_STEP_PROGRESSED : result;
+}
+
 int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited) {
   now_ns = time_of_turn(block, now_ns);
   if (!block->core.resident) {
     if (!should_start(block, now_ns))
       return RONDO_STEP_IDLE;
-    rondo_store_seq_cst_u64(&block->launches, block->launches + 1);
-    rondo_fetch_add_relaxed_u64(&block->daemon->starts, block->core.index == 0);
-    block->progress_mark = block_progress(block);
-    tell(block, RONDO_NOTE_STARTED);
-    rondo_block_start(&block->core, now_ns);
+    start(block, now_ns);
   }
-  int result = RONDO_STEP_IDLE;
-  int moved = step_often(block, now_ns, is_awaited, &result);
+  return take_turn(block, is_awaited, NULL);
+}
+
+// 1 if a run of the collective does nothing for others before something has come from them.
+static int receives_first(const struct rondo_block *b, uint32_t index) {
+  const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
+  const struct rondo_plan_op *ops = (const struct rondo_plan_op *)(uintptr_t)c->fixed.ops;
+  return c->fixed.op_count > 0 && (ops->primitive & RONDO_PRIM_RECV);
+}
+
+uint64_t rondo_host_hand(struct rondo_host_block *block, const struct rondo_sqe *entry,
+                         struct rondo_stamp *clock) {
+  int waits = receives_first(&block->core, entry->collective);
+  uint64_t now_ns = block->now_ns;
+  if (waits || !block->core.resident)
+    now_ns = time_of_turn(block, rondo_stamp_ns(clock));
   if (!block->core.resident)
-    block_left(block, now_ns);
-  if (moved)
-    note_copies(block);
-  if (moved && rondo_daemon_is_far(&block->daemon->base))
-    block->daemon->base.moved(block->daemon->base.owner);
-  return moved ? RONDO_STEP_PROGRESSED : result;
+    start(block, now_ns);
+  rondo_block_accept(&block->core, entry, now_ns);
+  if (!waits)
+    (void)take_turn(block, 0, clock);
+  return block->now_ns;
 }

@@ -64,8 +64,7 @@ static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
     moved = rondo_host_drive(block, now_ns, 0) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
   }
-  if (d->base.needs_service(d->base.owner))
-    moved |= d->base.service(d->base.owner);
+  moved |= d->base.service(d->base.owner);
   return moved;
 }
 
@@ -260,18 +259,20 @@ void rondo_host_detach(struct rondo_host_daemon *d) {
     worker_remove(&rondo_host_device.workers[d->blocks[i].worker], &d->blocks[i]);
 }
 
-void rondo_host_stir(struct rondo_host_daemon *d) {
+void rondo_host_stir(struct rondo_daemon *base) {
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   if (rondo_load_relaxed_u64(&d->base.outstanding) == 0)
     return;
   for (uint32_t i = 0; i < d->core.block_count; i++)
     rondo_store_relaxed_u64(&d->blocks[i].next_start_ns, 0);
   if (rondo_load_seq_cst_u32(&d->done_waiters))
-    rondo_host_done(d);
+    rondo_host_done(base);
   else if (rondo_load_seq_cst_u32(&d->helpers) == 0)
-    rondo_host_kick(d, 1);
+    rondo_host_kick(base, 1);
 }
 
-void rondo_host_kick(struct rondo_host_daemon *d, int urgent) {
+void rondo_host_kick(struct rondo_daemon *base, int urgent) {
+  const struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     struct rondo_host_worker *w = &rondo_host_device.workers[d->blocks[i].worker];
     // An urgent kick counts also while the worker runs: it may be about to park for a while.

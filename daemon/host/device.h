@@ -3,6 +3,7 @@
 #define RONDO_DAEMON_HOST_DEVICE_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 
 #include "daemon/host/host.h"
@@ -73,7 +74,9 @@ void rondo_host_crowd(uint32_t ranks);
 // A job of this process has competitors, `is` now and `was` when this was called last.
 void rondo_host_compete(uint32_t was, uint32_t is);
 
-// Puts a worker on a NUMA node, if there are several.
+// The cores of the main thread and of the caller, who may have bound itself to one of several.
+void rondo_host_own_cores(cpu_set_t *set);
+// Puts a worker on a NUMA node, if the process has cores on several.
 void rondo_host_place_worker(pthread_t thread, uint32_t index);
 
 #endif // RONDO_DAEMON_HOST_DEVICE_H

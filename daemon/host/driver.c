@@ -102,27 +102,6 @@ static void host_detach(struct rondo_daemon *base) {
   rondo_host_detach(rondo_host_daemon_of(base));
 }
 
-static void host_kick(struct rondo_daemon *base, int urgent) {
-  rondo_host_kick(rondo_host_daemon_of(base), urgent);
-}
-
-static void host_begin(struct rondo_daemon *base, uint64_t now_ns) {
-  rondo_host_begin(rondo_host_daemon_of(base), now_ns);
-}
-
-static void host_done(struct rondo_daemon *base) { rondo_host_done(rondo_host_daemon_of(base)); }
-
-static void host_stir(struct rondo_daemon *base) { rondo_host_stir(rondo_host_daemon_of(base)); }
-
-static int host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
-                     int64_t timeout_ns) {
-  return rondo_host_help(rondo_host_daemon_of(base), is_done, arg, timeout_ns);
-}
-
-static int host_synchronize(struct rondo_daemon *base, uint64_t deadline_ns) {
-  return rondo_host_synchronize(rondo_host_daemon_of(base), deadline_ns);
-}
-
 // --------------------------------------------------------------- looking on --
 
 static int own_block(struct rondo_host_block *block) {
@@ -239,11 +218,11 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .destroy = host_destroy,
                                                .attach = host_attach,
                                                .detach = host_detach,
-                                               .kick = host_kick,
-                                               .begin = host_begin,
-                                               .done = host_done,
-                                               .stir = host_stir,
-                                               .help = host_help,
-                                               .synchronize = host_synchronize,
+                                               .kick = rondo_host_kick,
+                                               .begin = rondo_host_begin,
+                                               .done = rondo_host_done,
+                                               .stir = rondo_host_stir,
+                                               .help = rondo_host_help,
+                                               .synchronize = rondo_host_synchronize,
                                                .look = host_look,
                                                .count = host_count};

@@ -66,8 +66,7 @@ static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
     moved |= step_own(block, now_ns, is_awaited);
     rondo_host_disown(block);
   }
-  if (d->base.needs_service(d->base.owner))
-    moved |= d->base.service(d->base.owner);
+  moved |= d->base.service(d->base.owner);
   return moved;
 }
 
@@ -93,8 +92,7 @@ static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemo
       continue;
     moved |= rondo_host_drive(block, now_ns, 0) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
-    if (d->base.needs_service(d->base.owner))
-      moved |= d->base.service(d->base.owner);
+    moved |= d->base.service(d->base.owner);
   }
   pthread_rwlock_unlock(&w->blocks_lock);
   return moved;
@@ -130,7 +128,8 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
 }
 
-void rondo_host_done(struct rondo_host_daemon *d) {
+void rondo_host_done(struct rondo_daemon *base) {
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   if (!rondo_load_seq_cst_u32(&d->done_waiters)) // H7
     return;
   rondo_fetch_add_seq_cst_u32(&d->done_word, 1);
@@ -147,7 +146,7 @@ static int wake_sleepers_of(struct rondo_host_worker *w) {
     struct rondo_host_daemon *d = w->blocks[i]->daemon;
     woke = rondo_load_seq_cst_u32(&d->done_waiters) != 0;
     if (woke)
-      rondo_host_done(d);
+      rondo_host_done(&d->base);
   }
   pthread_rwlock_unlock(&w->blocks_lock);
   return woke;
@@ -207,7 +206,7 @@ static void leave(struct rondo_host_daemon *d) {
   hand_over();
   // Work that is left is the worker's again.
   if (rondo_load_relaxed_u64(&d->base.outstanding))
-    rondo_host_kick(d, 1);
+    rondo_host_kick(&d->base, 1);
 }
 
 // Helps until is_done, or until the time is over. `moved`: something did just now. Returns is_done.
@@ -235,10 +234,9 @@ static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *ar
   return done;
 }
 
-int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
+int rondo_host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
                     int64_t timeout_ns) {
-  if (is_done(arg))
-    return 1;
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   struct float_environment saved = float_environment_enter();
   // What is small is often over before the clock is looked at or anybody is told.
   int moved = step_daemon(d, 0);
@@ -249,14 +247,18 @@ int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void
 }
 
 // Of one block, not to be long, and only with a core to itself: who shares it had better go on.
-void rondo_host_begin(struct rondo_host_daemon *d, uint64_t now_ns) {
+uint64_t rondo_host_begin(struct rondo_daemon *base, const struct rondo_sqe *entry,
+                          struct rondo_stamp *clock) {
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   struct rondo_host_block *block = &d->blocks[0];
   if (d->core.block_count != 1 || must_share_core() || !rondo_host_try_own(block))
-    return;
+    return 0;
   struct float_environment saved = float_environment_enter();
-  (void)step_own(block, now_ns, 0);
+  rondo_counter_add(&block->helped, 1);
+  uint64_t now_ns = rondo_host_hand(block, entry, clock);
   rondo_host_disown(block);
   float_environment_leave(saved);
+  return now_ns;
 }
 
 // ------------------------------------------------------------- synchronise ---
@@ -276,7 +278,8 @@ static int has_left(void *arg) {
 
 // The device runs by itself while a thread synchronises with it: the thread only looks on,
 // as cudaDeviceSynchronize does.
-int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns) {
+int rondo_host_synchronize(struct rondo_daemon *base, uint64_t deadline_ns) {
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   struct sync_point point = {.daemon = d};
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     uint64_t launches = rondo_load_seq_cst_u64(&d->blocks[i].launches);
@@ -286,7 +289,7 @@ int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns) {
     point.launches[i] = launches + (uint64_t)coming;
   }
   rondo_fetch_add_seq_cst_u32(&d->sync_waiters, 1);
-  rondo_host_kick(d, 1);
+  rondo_host_kick(base, 1);
   int left = has_left(&point);
   while (!left) {
     uint32_t word = rondo_load_acquire_u32(&d->left_word);

@@ -81,6 +81,11 @@ void rondo_host_disown(struct rondo_host_block *block);
 // it. Returns enum rondo_step_result; IDLE also when it was not started.
 int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited);
 
+// Hands the block, of a daemon that has no other, a run of a collective of which nothing is in the SQ, and
+// steps it as long as it moves. Returns the time behind that, by `clock`. The caller owns the block.
+uint64_t rondo_host_hand(struct rondo_host_block *block, const struct rondo_sqe *entry,
+                         struct rondo_stamp *clock);
+
 // ------------------------------------------------------------------ device ---
 
 // The process's host device with at least `workers` worker threads (0: one a core).
@@ -95,26 +100,26 @@ void rondo_host_detach(struct rondo_host_daemon *d);
 
 // Tells that a run was submitted. `urgent`: nobody is going to wait for it, so wake a parked worker
 // now; else the submitter is expected to wait, and a lightly parked worker looks soon anyway.
-void rondo_host_kick(struct rondo_host_daemon *d, int urgent);
+void rondo_host_kick(struct rondo_daemon *base, int urgent);
 
-// Steps a block that nobody else steps, as long as it moves: what was submitted just now, at `now_ns`,
-// begins.
-void rondo_host_begin(struct rondo_host_daemon *d, uint64_t now_ns);
+// As rondo_driver.begin.
+uint64_t rondo_host_begin(struct rondo_daemon *base, const struct rondo_sqe *entry,
+                          struct rondo_stamp *clock);
 
 // Tells that something has come from outside: blocks that have left may be started at once, and who sleeps
 // beside them looks.
-void rondo_host_stir(struct rondo_host_daemon *d);
+void rondo_host_stir(struct rondo_daemon *base);
 // Tells that a run has ended: wakes threads in rondo_host_help.
-void rondo_host_done(struct rondo_host_daemon *d);
+void rondo_host_done(struct rondo_daemon *base);
 
 // Steps the daemon's blocks, and others' when these are stuck, until `is_done` returns nonzero or the
 // time is over; 0 or less: as long as they move. Returns 1 if done, else 0.
-int rondo_host_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
+int rondo_host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
                     int64_t timeout_ns);
 
 // Waits until every launch of every block that has begun has left, until the
 // deadline or until the daemon is told to exit. Returns 1 if they have left, else 0.
-int rondo_host_synchronize(struct rondo_host_daemon *d, uint64_t deadline_ns);
+int rondo_host_synchronize(struct rondo_daemon *base, uint64_t deadline_ns);
 
 // Number of cores that this process may use.
 uint32_t rondo_host_cores(void);

@@ -304,6 +304,9 @@ void rondo_rank_tell_noted(struct rondo_rank *rank);
 void rondo_rank_lost(void *owner, const char *why);
 // Pushes what fits of a collective's waiting runs. The rank lock is held.
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
+// Hands the daemon a collective's only run past the SQ, and has its first steps taken. Returns the time behind
+// them, or 0: the daemon did not take it. The rank lock is held.
+uint64_t rondo_coll_begin(struct rondo_rank *rank, struct rondo_coll *coll);
 // Takes a collective without outstanding runs off the list of those that found the SQ full, where
 // it stays when its last runs went out another way. The rank lock is held.
 void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll);

@@ -164,10 +164,12 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
 #endif
   append(coll, record, s);
   rank->submitted++;
-  rondo_coll_push(rank, coll);
-  uint64_t now_ns = rondo_stamp_ns(&rank->flight.clock);
-  if (begins)
-    rank->daemon->driver->begin(rank->daemon, now_ns);
+  uint64_t now_ns = begins ? rondo_coll_begin(rank, coll) : 0;
+  if (!now_ns) {
+    rondo_coll_push(rank, coll);
+    now_ns = rondo_stamp_ns(&rank->flight.clock);
+    begins = 0;
+  }
   note_submission(rank, coll, record, now_ns);
   rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, 1); // H3
   rondo_far_submitted(rank->world, coll->party.comm);
@@ -175,7 +177,7 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
     return 0;
   if (rondo_rank_has_untold(rank)) // which the steps could not tell, under the lock
     rondo_rank_tell_noted(rank);
-  return rondo_rank_accept(rank);
+  return rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
 }
 
 void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,

@@ -14,10 +14,15 @@ static int has_comparisons(const struct rondo_rank *rank) {
          rondo_load_relaxed_u64(&rank->daemon->outstanding);
 }
 
-int rondo_rank_needs_service(void *owner) {
-  struct rondo_rank *rank = owner;
+// 1 if there is something to do for which the rank is locked.
+static int has_work(const struct rondo_rank *rank) {
   return rondo_cq_has_entry(&rank->daemon->cq) || rondo_load_relaxed_u32(&rank->has_overflow) ||
-         rondo_load_relaxed_u32(&rank->daemon->watched) || has_comparisons(rank);
+         rondo_load_relaxed_u32(&rank->daemon->watched);
+}
+
+int rondo_rank_needs_service(void *owner) {
+  const struct rondo_rank *rank = owner;
+  return has_work(rank) || has_comparisons(rank);
 }
 
 static struct rondo_sqe entry_for(const struct rondo_coll *coll,
@@ -78,6 +83,16 @@ void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
   }
 }
 
+uint64_t rondo_coll_begin(struct rondo_rank *rank, struct rondo_coll *coll) {
+  const struct rondo_sqe entry = entry_for(coll, coll->unpushed);
+  uint64_t now_ns = rank->daemon->driver->begin(rank->daemon, &entry, &rank->flight.clock);
+  if (!now_ns)
+    return 0;
+  coll->on_device++;
+  coll->unpushed = NULL;
+  return now_ns;
+}
+
 // Tries the collectives that found the SQ full. Returns 1 if one got on.
 static int push_overflow(struct rondo_rank *rank) {
   int moved = 0;
@@ -123,7 +138,8 @@ static void end_run(struct rondo_rank *rank, struct rondo_coll *coll, int status
   note_end(rank, record, status, duration_ns);
   record->next = rank->free_records;
   rank->free_records = record;
-  rondo_coll_push(rank, coll);
+  if (coll->unpushed)
+    rondo_coll_push(rank, coll);
 }
 
 static void accept_completion(struct rondo_rank *rank, const struct rondo_cqe *cqe) {
@@ -180,7 +196,9 @@ void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended) {
 uint64_t rondo_rank_accept(struct rondo_rank *rank) {
   struct rondo_cqe cqe;
   uint64_t ended = 0;
-  while (ended < SERVICE_BATCH && rondo_cq_try_pop(&rank->daemon->cq, &cqe)) {
+  // Of what has not ended there are no more completions than runs: an empty queue need not be looked at.
+  while (ended < SERVICE_BATCH && rank->completed < rank->submitted &&
+         rondo_cq_try_pop(&rank->daemon->cq, &cqe)) {
     accept_completion(rank, &cqe);
     ended++;
   }
@@ -191,7 +209,7 @@ int rondo_rank_service(void *owner) {
   struct rondo_rank *rank = owner;
   if (has_comparisons(rank))
     rondo_comms_compare(rank);
-  if (!rondo_lock_try(&rank->lock))
+  if (!has_work(rank) || !rondo_lock_try(&rank->lock))
     return 0;
   uint64_t ended = rondo_rank_accept(rank);
   int moved = ended > 0;

@@ -8,20 +8,26 @@
 
 static struct rondo_test_job job;
 static struct rondo_driver driver;
-static uint32_t begun;
+static uint32_t begun, taken;
 static float send_data[2][LARGE], recv_data[2][LARGE];
 
-static void begin(struct rondo_daemon *d, uint64_t now_ns) {
+static uint64_t begin(struct rondo_daemon *d, const struct rondo_sqe *entry,
+                      struct rondo_stamp *clock) {
+  uint64_t now_ns = rondo_host_driver.begin(d, entry, clock);
   begun++;
-  rondo_host_driver.begin(d, now_ns);
+  taken += now_ns != 0;
+  return now_ns;
 }
+
+static struct rondo_rank *counted;
 
 static void count_begun(uint32_t rank) {
   struct rondo_rank *r = NULL;
   assert_int_equal(rondo_rank_enter(job.ctx[rank], "test", &r), RONDO_SUCCESS);
   driver = rondo_host_driver;
   driver.begin = begin;
-  begun = 0;
+  begun = taken = 0;
+  counted = r;
   r->daemon->driver = &driver;
   rondo_rank_exit(job.ctx[rank]);
 }
@@ -51,8 +57,11 @@ static void what_is_small_and_alone_begins_at_once(void **state) {
   count_begun(0);
   for (uint32_t rank = 0; rank < 2; rank++)
     send_data[rank][0] = (float)(rank + 1);
+  uint32_t pushed = rondo_load_relaxed_u32(&counted->daemon->sq.sequence);
   submit(0, small[0], NULL);
   assert_int_equal(begun, 1);
+  // Either the block was given the run, or, if somebody stepped it, the SQ.
+  assert_int_equal(rondo_load_relaxed_u32(&counted->daemon->sq.sequence), pushed + 1 - taken);
   submit(0, other[0], NULL); // the first cannot end without rank 1
   assert_int_equal(begun, 1);
   submit(1, other[1], NULL);

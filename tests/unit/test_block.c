@@ -465,6 +465,79 @@ static void a_full_completion_queue_holds_runs_back(void **state) {
   close_sides();
 }
 
+// Hands side 0 the first run of a collective, as rondo_run does with a small one. Returns the time that it was told.
+static uint64_t hand(struct rondo_collective coll, const int32_t *send, int32_t *recv) {
+  struct rondo_host_block *block = &rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0];
+  struct rondo_stamp clock = {0};
+  block->now_ns = now_ns;
+  struct rondo_sqe entry = {.collective = (uint32_t)coll.handle,
+                            .generation = (uint32_t)(coll.handle >> 32),
+                            .run = 1,
+                            .block_count = 1,
+                            .send = (uint64_t)(uintptr_t)send,
+                            .recv = (uint64_t)(uintptr_t)recv};
+  return rondo_host_hand(block, &entry, &clock);
+}
+
+static const struct rondo_active_slot *slot_of(struct rondo_collective coll) {
+  return &sides[0].block->slots[(uint32_t)coll.handle % RONDO_ACTIVE_SLOTS];
+}
+
+static void what_is_handed_over_sends_before_it_is_known_what_time_it_is(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  struct rondo_collective coll = enter(0, 1, COUNT, 0);
+  (void)enter(1, 1, COUNT, 0);
+  uint64_t before_ns = rondo_now_ns();
+  uint64_t told_ns = hand(coll, data[0], data[1]);
+  assert_true(told_ns >= before_ns);
+  assert_int_equal(counters(0)->primitives, 1);
+  assert_false(rondo_sq_has_entry(&sides[0].rank->daemon->sq));
+  // Nothing that is told or measured from now on rests on the time of the turn before.
+  assert_int_equal(slot_of(coll)->context.state.started_ns, told_ns);
+  assert_int_equal(slot_of(coll)->blocked_since_ns, told_ns);
+  assert_int_equal(sides[0].block->last_progress_ns, told_ns);
+  close_sides();
+}
+
+static void what_receives_first_is_handed_over_and_not_stepped(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  struct rondo_collective_desc d = rondo_broadcast(1, COUNT, RONDO_INT32, 1);
+  struct rondo_collective colls[2];
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(rondo_register(sides[i].ctx, &d, &colls[i]), RONDO_SUCCESS);
+  uint64_t steps = counters(0)->steps;
+  uint64_t told_ns = hand(colls[0], NULL, data[1]);
+  assert_int_equal(counters(0)->steps, steps);
+  assert_int_equal(counters(0)->fetched, 1);
+  assert_int_equal(slot_of(colls[0])->context.state.phase, RONDO_PHASE_GATE);
+  assert_int_equal(slot_of(colls[0])->context.state.started_ns, told_ns);
+  close_sides();
+}
+
+static void a_correction_of_time_leaves_what_began_before_alone(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  struct rondo_collective coll = enter(0, 1, COUNT, 0);
+  (void)enter(1, 1, COUNT, 0);
+  submit(0, coll, data[0], data[1]);
+  assert_int_equal(step(0, 0), RONDO_STEP_PROGRESSED);
+  assert_int_equal(step(0, 100), RONDO_STEP_BLOCKED);
+  rondo_block_correct_time(sides[0].block, now_ns + 1, now_ns + 50);
+  assert_int_equal(slot_of(coll)->context.state.started_ns, now_ns - 100);
+  assert_int_equal(slot_of(coll)->blocked_since_ns, now_ns);
+  assert_int_equal(rondo_abort(sides[0].ctx), RONDO_SUCCESS);
+  pump();
+  close_sides();
+}
+
 static void sizes_keep_their_budgets(void **state) {
   (void)state;
   assert_true(sizeof(struct rondo_task_context) <= 256);
@@ -490,6 +563,9 @@ int main(void) {
       RONDO_NAMED_TEST("block", the_urgent_go_first),
       RONDO_NAMED_TEST("block", a_step_is_bounded),
       RONDO_NAMED_TEST("block", a_full_completion_queue_holds_runs_back),
+      RONDO_NAMED_TEST("block", what_is_handed_over_sends_before_it_is_known_what_time_it_is),
+      RONDO_NAMED_TEST("block", what_receives_first_is_handed_over_and_not_stepped),
+      RONDO_NAMED_TEST("block", a_correction_of_time_leaves_what_began_before_alone),
       RONDO_NAMED_TEST("block", sizes_keep_their_budgets),
   };
   rondo_test_log_open();
