@@ -360,6 +360,10 @@ static int reaches_buffers(const struct rondo_cuda_device *d,
   return 1;
 }
 
+int rondo_cuda_node(const struct rondo_device *device) {
+  return ((const struct rondo_cuda_device *)device)->node;
+}
+
 unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why) {
   const struct rondo_cuda_device *f = rondo_cuda_device_of(from);
   const struct rondo_cuda_device *t = rondo_cuda_device_of(to);

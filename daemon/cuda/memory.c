@@ -13,10 +13,7 @@
 
 #include "daemon/cuda/backend.h"
 #include "daemon/driver/clock.h"
-
-#if defined(RONDO_HAVE_NUMA)
-#include <numa.h>
-#endif
+#include "daemon/driver/node.h"
 
 #define SMALLEST_SHIFT 7u // of a piece: RONDO_LINE_BYTES
 #define CHUNK_BYTES (UINT64_C(2) << 20)
@@ -43,21 +40,14 @@ struct rondo_cuda_chunk {
 
 // --------------------------------------------------------------------- chunks --
 
-static void place(const struct rondo_cuda_device *d, void *memory, size_t bytes) {
-#if defined(RONDO_HAVE_NUMA)
-  if (d->node >= 0 && numa_available() >= 0 && numa_num_configured_nodes() > 1)
-    numa_tonode_memory(memory, bytes, d->node);
-#else
-  (void)d, (void)memory, (void)bytes;
-#endif
-}
-
 // Page-locked memory on the device's NUMA node, at the same address on both sides.
 static uintptr_t pinned_map(const struct rondo_cuda_device *d, uint64_t bytes) {
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return 0;
-  place(d, memory, bytes);
+  int preferred = rondo_node_prefer(d->node);
+  memset(memory, 0, bytes); // by this thread, whoever locks the pages
+  rondo_node_rest(preferred);
   if (d->api->mem_host_register(memory, bytes,
                                 CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP) ==
       CUDA_SUCCESS)

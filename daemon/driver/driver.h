@@ -208,6 +208,8 @@ struct rondo_driver {
   // RONDO_ERR_UNSUPPORTED, RONDO_ERR_INVALID (no such device), RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
   int (*open)(const struct rondo_config *cfg, struct rondo_device **device, char *why);
   void (*close)(struct rondo_device *device);
+  // The NUMA node that the device is at, -1 if that is not known. Null: it is wherever a thread is.
+  int (*node)(const struct rondo_device *device);
   // Zeroed memory on a boundary of RONDO_LINE_BYTES, of enum rondo_memory_kind. Null when there is
   // none. Never waits for a daemon.
   void *(*alloc)(struct rondo_device *device, int kind, uint64_t bytes);

@@ -3,12 +3,9 @@
 
 #include "queues/platform/atomic.h"
 #include "daemon/driver/memory.h"
+#include "daemon/driver/node.h"
 
-#if defined(RONDO_HAVE_NUMA)
-#include <numa.h>
-#endif
-
-#define PLACE_BYTES 262144u // smaller pieces share pages with others
+#define PLACE_BYTES 16384u // smaller pieces share most of their pages with others
 
 static uint64_t fail_after = UINT64_MAX;
 
@@ -32,10 +29,8 @@ void *rondo_memory_alloc(size_t bytes) {
   void *memory = aligned_alloc(RONDO_LINE_BYTES, whole ? whole : RONDO_LINE_BYTES);
   if (!memory)
     return NULL;
-#if defined(RONDO_HAVE_NUMA)
-  if (whole >= PLACE_BYTES && numa_available() >= 0 && numa_num_configured_nodes() > 1)
-    numa_setlocal_memory(memory, whole);
-#endif
+  if (whole >= PLACE_BYTES)
+    rondo_node_renew(memory, whole);
   memset(memory, 0, whole ? whole : RONDO_LINE_BYTES);
   return memory;
 }

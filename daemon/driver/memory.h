@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-// Zeroed memory on a boundary of RONDO_LINE_BYTES, placed on the NUMA node of the calling
-// thread when it is large. Null when there is none. Freed with rondo_memory_free.
+// Zeroed memory on a boundary of RONDO_LINE_BYTES, on the NUMA node of the calling thread, or the one
+// that it prefers (node.h), when it is large. Null when there is none. Freed with rondo_memory_free.
 void *rondo_memory_alloc(size_t bytes);
 void rondo_memory_free(void *memory);
 

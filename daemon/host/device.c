@@ -17,8 +17,7 @@
 
 struct rondo_host_device rondo_host_device = {.attach_lock = PTHREAD_MUTEX_INITIALIZER};
 
-// The main thread's and the caller's, who may have bound itself to one core of several.
-static void own_cores(cpu_set_t *set) {
+void rondo_host_own_cores(cpu_set_t *set) {
   cpu_set_t mine;
   CPU_ZERO(set);
   CPU_ZERO(&mine);
@@ -29,7 +28,7 @@ static void own_cores(cpu_set_t *set) {
 
 uint32_t rondo_host_cores(void) {
   cpu_set_t set;
-  own_cores(&set);
+  rondo_host_own_cores(&set);
   if (CPU_COUNT(&set) > 0)
     return (uint32_t)CPU_COUNT(&set);
   long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -40,7 +39,7 @@ uint32_t rondo_host_competitors(int64_t pid, uint32_t ranks) {
   cpu_set_t set;
   cpu_set_t both;
   CPU_ZERO(&set);
-  own_cores(&both);
+  rondo_host_own_cores(&both);
   if (sched_getaffinity((pid_t)pid, sizeof set, &set) || !CPU_COUNT(&set))
     return ranks; // it may be anywhere
   CPU_AND(&both, &both, &set);

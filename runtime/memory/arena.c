@@ -11,6 +11,7 @@
 
 #include "queues/platform/platform.h"
 #include "daemon/driver/memory.h"
+#include "daemon/driver/node.h"
 #include "runtime/memory/extents.h"
 #include "runtime/observe/log.h"
 #include <rondo/status.h>
@@ -121,12 +122,25 @@ void rondo_arena_destroy(struct rondo_arena *a) {
 
 // ------------------------------------------------------------------- pieces ---
 
-// Makes sure that there is memory behind a piece: an access could only fault.
+// Gives the whole pages of a piece back to the system.
+static void punch(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
+  uint64_t page = a->huge ? HUGE_PAGE_BYTES : PAGE_BYTES;
+  uint64_t begin = round_up(at, page);
+  uint64_t end = (at + bytes) / page * page;
+  if (begin < end)
+    (void)fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
+                    (off_t)(end - begin));
+}
+
+// Makes sure that there is memory behind a piece, of the node of this thread or that it prefers: an access could only
+// fault.
 static int back(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
   uint64_t page = a->huge ? HUGE_PAGE_BYTES : PAGE_BYTES;
   uint64_t begin = at / page * page;
   uint64_t end = round_up(at + bytes, page);
   int failed;
+  if (rondo_node_here() != RONDO_NODE_ANY && !a->keeps_pages)
+    punch(a, at, bytes); // what is there still may be on another node, where it was used last
   do {
     failed = fallocate(a->fd, 0, (off_t)begin, (off_t)(end - begin));
   } while (failed && errno == EINTR);
@@ -152,15 +166,6 @@ void *rondo_arena_alloc(struct rondo_arena *a, uint64_t bytes) {
   return memory;
 }
 
-static void punch(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
-  uint64_t page = a->huge ? HUGE_PAGE_BYTES : PAGE_BYTES;
-  uint64_t begin = round_up(at, page);
-  uint64_t end = (at + bytes) / page * page;
-  if (begin < end)
-    (void)fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
-                    (off_t)(end - begin));
-}
-
 int rondo_arena_free(struct rondo_arena *a, void *memory) {
   uint64_t at = (uint64_t)((uintptr_t)memory - (uintptr_t)a->base);
   if (!memory)
@@ -179,7 +184,6 @@ void rondo_arena_keep_pages(struct rondo_arena *a) { a->keeps_pages = 1; }
 int rondo_arena_fd(const struct rondo_arena *a) { return a->fd; }
 uint64_t rondo_arena_bytes(const struct rondo_arena *a) { return a->bytes; }
 void *rondo_arena_base(const struct rondo_arena *a) { return a->base; }
-int rondo_arena_has_huge_pages(const struct rondo_arena *a) { return a->huge; }
 
 // ------------------------------------------------------- other processes' ---
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "daemon/driver/driver.h"
+#include "daemon/driver/node.h"
 #include "runtime/memory/pool.h"
 #include "runtime/observe/log.h"
 
@@ -78,7 +79,8 @@ static void drop_idle(struct rondo_pool *pool) {
 // The shelf of a place, which is made if it is not there. Null when memory is used up.
 static struct rondo_pool_shelf *shelf_of(struct rondo_pool *pool, struct rondo_place at) {
   struct rondo_pool_shelf *shelf = pool->shelves;
-  while (shelf && (shelf->at.device != at.device || shelf->at.kind != at.kind))
+  while (shelf &&
+         (shelf->at.device != at.device || shelf->at.kind != at.kind || shelf->at.node != at.node))
     shelf = shelf->next;
   if (shelf)
     return shelf;
@@ -111,7 +113,9 @@ static struct rondo_pool_piece *make_piece(struct rondo_pool *pool, struct rondo
   struct rondo_pool_piece *piece = malloc(sizeof *piece);
   if (!piece)
     return NULL;
+  int preferred = rondo_node_prefer(at.node);
   piece->memory = alloc_memory(pool, at, size);
+  rondo_node_rest(preferred);
   if (piece->memory)
     return piece;
   free(piece);

@@ -24,10 +24,11 @@ struct rondo_pool_piece {
   void *memory;
 };
 
-// Where a piece lies, if not in an arena.
+// Where a piece lies; in an arena the node alone counts.
 struct rondo_place {
   struct rondo_device *device;
   int kind; // enum rondo_memory_kind, or enum rondo_place_kind
+  int node; // NUMA node of what is memory of the host; RONDO_NODE_ANY: of the thread that takes it
 };
 
 // The idle pieces of one place.

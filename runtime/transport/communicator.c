@@ -3,6 +3,7 @@
 
 #include "daemon/plan/build.h"
 #include "daemon/driver/driver.h"
+#include "daemon/driver/node.h"
 #include "runtime/transport/communicator.h"
 
 #define DEFAULT_SLOTS 4u
@@ -104,17 +105,20 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
   comm->where = malloc(shape->nranks * sizeof *comm->where);
   comm->is_far = calloc(shape->nranks, sizeof *comm->is_far);
   comm->maps = calloc(shape->nranks, sizeof *comm->maps);
+  comm->nodes = malloc(shape->nranks * sizeof *comm->nodes);
   comm->first_from = malloc(shape->nranks * sizeof *comm->first_from);
   comm->devices = calloc(shape->nranks, sizeof(struct rondo_device *));
-  if (!comm->members || !comm->where || !comm->is_far || !comm->maps || !comm->first_from ||
-      !comm->devices) {
+  if (!comm->members || !comm->where || !comm->is_far || !comm->maps || !comm->nodes ||
+      !comm->first_from || !comm->devices) {
     rondo_communicator_destroy(comm);
     return NULL;
   }
   memcpy(comm->members, members, shape->nranks * sizeof *members);
+  int matters = device->driver->reach || rondo_node_here() != RONDO_NODE_ANY; // where a member is
   for (uint32_t i = 0; i < shape->nranks; i++) {
     comm->where[i] = RONDO_HERE;
-    comm->devices[i] = device->driver->reach ? NULL : device;
+    comm->devices[i] = matters ? NULL : device;
+    comm->nodes[i] = RONDO_NODE_ANY;
   }
   memset(comm->first_from, 0xff, shape->nranks * sizeof *comm->first_from); // NO_LINK
   comm->shape = *shape;
@@ -133,6 +137,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   free(comm->links);
   free(comm->devices);
   free(comm->first_from);
+  free(comm->nodes);
   free(comm->maps);
   free(comm->is_far);
   free(comm->where);
@@ -227,7 +232,7 @@ static int kind_of(const struct rondo_communicator *comm, const struct rondo_lin
 }
 
 // Makes the connectors of a link whose consumer is here: on the consumer's device, if the producer reaches
-// that. Or the mirror of those of a far one, on the producer's.
+// that, else on the consumer's NUMA node, since who reads waits for memory and who writes does not. Or the mirror of those of a far one, on the producer's.
 static int make_connectors(struct rondo_communicator *comm, struct rondo_link *link) {
   const struct rondo_shape *s = &comm->shape;
   unsigned reach = reach_of(comm, link);
@@ -235,6 +240,7 @@ static int make_connectors(struct rondo_communicator *comm, struct rondo_link *l
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
   link->at.device = comm->devices[link->is_outgoing ? link->from : link->to];
+  link->at.node = comm->nodes[link->is_outgoing ? link->from : link->to];
   link->at.kind = kind_of(comm, link, reach);
   link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
   if (!link->first && link->at.kind == RONDO_PLACE_WINDOW) { // that has a fixed size
@@ -266,7 +272,7 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
   uint32_t elsewhere = comm->where[from] == RONDO_HERE ? comm->where[to] : comm->where[from];
   if (elsewhere == RONDO_SOMEWHERE || rondo_communicator_link(comm, from, to))
     return RONDO_SUCCESS;
-  // Of two members here whose devices matter the later one makes the links between them.
+  // Of two members here of which it matters where they are the later one makes the links between them.
   if ((comm->where[from] == RONDO_HERE && !comm->devices[from]) ||
       (comm->where[to] == RONDO_HERE && !comm->devices[to]))
     return RONDO_SUCCESS;

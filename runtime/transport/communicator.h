@@ -74,6 +74,7 @@ struct rondo_communicator {
   uint32_t *members;               // ranks of the job, by position
   uint32_t *where;                 // their processes, by position; RONDO_HERE; RONDO_SOMEWHERE
   struct rondo_device **devices;   // ... and devices, as far as they are here and known
+  int *nodes;                      // ... and the NUMA nodes where they want what they read
   uint8_t *is_far;                 // likewise: 1 if the proxy leads there
   uint8_t *maps;                   // ... what that process maps of this one: RONDO_MAPS_*
   uint32_t joined;                 // members that have registered, here or elsewhere
@@ -96,8 +97,8 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
 // Makes a communicator for the ranks `members` (copied), all of them here unless the caller changes
-// `where` and `is_far`. If devices differ in what they reach, the caller puts that of each member into
-// `devices` when it registers. Null when memory is used up.
+// `where` and `is_far`. If devices differ in what they reach, or the machine has several NUMA nodes, the caller puts
+// those of each member into `devices` and `nodes` when it registers. Null when memory is used up.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,
                                                      const uint32_t *members);

@@ -88,7 +88,7 @@ static void idle_pieces_make_room_for_other_sizes(void **state) {
 static void pieces_stay_where_they_are_from(void **state) {
   (void)state;
   uint64_t got_bytes;
-  struct rondo_place elsewhere = {device, RONDO_MEMORY_SHARED};
+  struct rondo_place elsewhere = {.device = device, .kind = RONDO_MEMORY_SHARED};
   rondo_pool_init(&pool, 1u << 20, device, NULL);
   void *first = take(1000, &got_bytes);
   rondo_pool_give(&pool, at, first, got_bytes);
