@@ -283,14 +283,6 @@ void rondo_channel_send_bytes(struct rondo_channel *c, int type, const void *byt
   rondo_channel_send(c, blob ? rondo_channel_out_create(type, blob) : NULL);
 }
 
-int rondo_channel_is_flushed(const struct rondo_channel *c) {
-  return !c->out_first && c->reply_done == c->reply.size;
-}
-
-int rondo_channel_is_open(const struct rondo_channel *c) {
-  return !c->is_dead && c->proof.state == RONDO_PROOF_DONE;
-}
-
 // --------------------------------------------------------------- receiving ----
 
 static int grow(struct rondo_channel_buffer *b, size_t capacity) {

@@ -113,8 +113,6 @@ struct rondo_channel *rondo_channel_connect_local(const struct rondo_channel_con
 struct rondo_channel *rondo_channel_accept(const struct rondo_channel_config *cfg, int fd,
                                            const struct sockaddr *address);
 
-int rondo_channel_is_open(const struct rondo_channel *c);
-
 // Makes a frame of which `blob` is the payload (the frame holds it from now on, also if this fails).
 // Null without memory.
 struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_channel_blob *blob);
@@ -127,9 +125,6 @@ void rondo_channel_blob_put(struct rondo_channel_blob *blob);
 void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out);
 // The same for a payload that is copied.
 void rondo_channel_send_bytes(struct rondo_channel *c, int type, const void *bytes, size_t size);
-
-// 1 if nothing waits to be sent.
-int rondo_channel_is_flushed(const struct rondo_channel *c);
 
 // No frame is delivered while paused.
 void rondo_channel_pause(struct rondo_channel *c, int is_paused);

@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/boot/proof.h"
+
 #define RONDO_LAUNCH_HOST_BYTES 256u
 #define RONDO_LAUNCH_PORTS 8u
-#define RONDO_LAUNCH_TAG_BYTES 8u
-#define RONDO_LAUNCH_SECRET_BYTES 16u
 
 struct rondo_launch {
   const char *name; // "torchrun", ...
@@ -17,8 +17,8 @@ struct rondo_launch {
   char root[RONDO_LAUNCH_HOST_BYTES]; // host of rank 0; empty: not said
   uint16_t ports[RONDO_LAUNCH_PORTS]; // where the root listens: the first of them that is free
   uint32_t port_count;
-  uint8_t tag[RONDO_LAUNCH_TAG_BYTES];
-  uint8_t secret[RONDO_LAUNCH_SECRET_BYTES];
+  uint8_t tag[RONDO_WIRE_TAG_BYTES];
+  uint8_t secret[RONDO_PROOF_SECRET_BYTES];
   int is_secret; // RONDO_SECRET was given; else the secret is made of what names the job
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/driver/node.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/meeting.h"
 #include "runtime/boot/peers.h"
@@ -453,6 +454,14 @@ static struct rondo_communicator *make(struct rondo_world *world, const struct r
   return comm;
 }
 
+// Where a member is that registers: what it receives lies on the NUMA node of its device, or of this thread, which
+// knows best where the buffers are.
+static void note_place(struct rondo_communicator *comm, uint32_t position,
+                       struct rondo_device *device) {
+  comm->devices[position] = device;
+  comm->nodes[position] = device->driver->node ? device->driver->node(device) : rondo_node_here();
+}
+
 int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
   pthread_mutex_lock(&world->lock);
   struct rondo_meeting *m = rondo_meeting_get(world, party->desc->reserved, party->desc->id);
@@ -467,7 +476,7 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
       comm = make(world, party);
   }
   if (comm)
-    comm->devices[party->position] = world->members[party->rank]->device;
+    note_place(comm, party->position, world->members[party->rank]->device);
   if (!comm || rondo_communicator_connect(comm, party->plan, party->position) != RONDO_SUCCESS) {
     if (comm && fresh)
       rondo_communicator_destroy(comm);

@@ -338,8 +338,7 @@ static uint64_t number_from(const char *variable, uint64_t most, uint64_t otherw
   unsigned long long value = strtoull(text, &end, 10);
   if (!*end && text[0] != '-' && value && value <= most)
     return value;
-  rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\"; it takes a number from 1 to %llu", variable,
-            text, (unsigned long long)most);
+  rondo_log_variable(variable, text, "a number from 1 to %llu", (unsigned long long)most);
   return otherwise;
 }
 

@@ -5,8 +5,12 @@
 // a process with two collectives, one byte each with what follows it: see `happen`. Inputs that begin
 // otherwise are left out: a run takes a millisecond.
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "queues/platform/atomic.h"
 
 #include "runtime/boot/notice.h"
 #include "runtime/boot/world.h"
@@ -51,6 +55,33 @@ static void take_apart(struct rondo_fuzz_input *in) {
 
 // ------------------------------------------------------------ what is sent ---
 
+// How far the ranks of a process are; the layouts are those of views.c.
+#define MOST_ENTRIES 4u
+struct question {
+  uint64_t round;
+  uint32_t count, reserved;
+  struct {
+    uint64_t id;
+    uint32_t space, reserved;
+  } wanted[COLLECTIVES];
+};
+struct answer {
+  uint64_t round;
+  uint32_t count, reserved;
+  struct {
+    uint64_t id, count, submitted, completed, executing, waiting_ns;
+    uint32_t space, rank;
+    int32_t kind, dtype, peer;
+    uint32_t nranks, block, op;
+    uint16_t primitive;
+    uint8_t phase, flags;
+    uint32_t reserved;
+  } entries[MOST_ENTRIES];
+};
+_Static_assert(sizeof(struct answer) == 16 + MOST_ENTRIES * 88, "as views.c sends it");
+
+static uint64_t asked_round; // of the question that was sent last; 0: none
+
 // Of what is sent registrations are kept.
 static struct {
   size_t sizes[COLLECTIVES];
@@ -60,6 +91,11 @@ static struct {
 
 static void keep(const struct rondo_mesh_send *message) {
   RONDO_FUZZ_CHECK(message->to == 1);
+  if (message->type == RONDO_NOTICE_LOOK) {
+    uint64_t round;
+    memcpy(&round, message->bytes, sizeof round);
+    rondo_store_release_u64(&asked_round, round);
+  }
   if (message->type != RONDO_NOTICE_REGISTER || kept.count == COLLECTIVES)
     return;
   RONDO_FUZZ_CHECK(message->size <= sizeof kept.registrations[0]);
@@ -145,10 +181,66 @@ static void lose(struct rondo_fuzz_input *in) {
                               RONDO_MESH_LEFT + (int)(how / 4 % 5), "fuzz");
 }
 
+// Asks how far the ranks here are.
+static void ask(uint32_t how) {
+  struct question q = {.round = how, .count = how % (COLLECTIVES + 1)};
+  for (uint32_t i = 0; i < q.count; i++)
+    q.wanted[i].id = 1 + (how + i) % COLLECTIVES;
+  size_t size = sizeof q - (COLLECTIVES - q.count) * sizeof *q.wanted;
+  rondo_hand_mesh_say(RONDO_NOTICE_LOOK, &q, size, -1);
+}
+
+struct reply {
+  struct answer answer;
+  uint32_t is_over; // nobody waits for it any more
+};
+
+static void *reply_when_asked(void *arg) {
+  struct reply *r = arg;
+  while (!(r->answer.round = rondo_load_acquire_u64(&asked_round)) &&
+         !rondo_load_acquire_u32(&r->is_over))
+    (void)poll(NULL, 0, 1);
+  size_t size = sizeof r->answer - (MOST_ENTRIES - r->answer.count) * sizeof *r->answer.entries;
+  if (r->answer.round)
+    rondo_hand_mesh_say(RONDO_NOTICE_VIEWS, &r->answer, size, -1);
+  return NULL;
+}
+
+// The stuck report asks the others, who say anything of their ranks.
+static void report(struct rondo_fuzz_input *in, struct rondo_context ctx) {
+  static char text[65536];
+  uint32_t cycle = 0;
+  pthread_t thread;
+  struct reply r = {.answer = {.count = (uint32_t)rondo_fuzz_take(in, 1) % (MOST_ENTRIES + 1)}};
+  for (uint32_t i = 0; i < r.answer.count; i++) {
+    uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
+    r.answer.entries[i].id = 1 + how % COLLECTIVES;
+    r.answer.entries[i].rank = 1 + how / 8 % (RANKS - 1);
+    r.answer.entries[i].submitted = how / 16 % 4;
+    r.answer.entries[i].completed = how / 64;
+    r.answer.entries[i].nranks = RANKS;
+    r.answer.entries[i].flags = how / 4 % 4;
+    spoil(in, &r.answer.entries[i], sizeof r.answer.entries[i]);
+  }
+  FILE *out = fmemopen(text, sizeof text, "w");
+  RONDO_FUZZ_CHECK(out != NULL);
+  rondo_store_release_u64(&asked_round, 0);
+  RONDO_FUZZ_CHECK(pthread_create(&thread, NULL, reply_when_asked, &r) == 0);
+  RONDO_FUZZ_CHECK(rondo_report(ctx, out, &cycle) == RONDO_SUCCESS);
+  rondo_store_release_u32(&r.is_over, 1);
+  pthread_join(thread, NULL);
+  (void)fclose(out);
+}
+
 static void happen(struct rondo_fuzz_input *in, struct rondo_context ctx,
                    const struct rondo_collective *colls) {
   static float buffers[2][RANKS * COUNT];
   uint8_t what = (uint8_t)rondo_fuzz_take(in, 1);
+  if (what >= 0xf8) {
+    ask(what);
+    report(in, ctx);
+    return;
+  }
   switch (what % 8) {
   case 0:
     greet(in);

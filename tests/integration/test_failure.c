@@ -373,6 +373,31 @@ static void a_timeout_is_reported_with_the_ranks_that_are_missing(void **state) 
   rondo_test_job_close(&job);
 }
 
+static void a_report_names_the_primitive_that_is_stuck(void **state) {
+  (void)state;
+  struct rondo_collective_desc d = rondo_broadcast(7, 16, RONDO_FLOAT32, 1);
+  struct rondo_collective coll[2];
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  c.report_on_timeout = 0;
+  rondo_test_job_open(&job, 2, &c);
+  for (uint32_t r = 0; r < 2; r++)
+    coll[r] = enter(r, &d);
+  submit(0, coll[0]);
+  char *text = report_text(0, NULL);
+  while (
+      !strstr(text, "waiting for rank 1 to send")) { // however long the daemon takes to come there
+    settle(0, coll[0]);
+    free(text);
+    text = report_text(0, NULL);
+  }
+  assert_non_null(strstr(text, "stands at op 0 (recv copy), waiting for rank 1 to send"));
+  free(text);
+  submit(1, coll[1]);
+  for (uint32_t r = 0; r < 2; r++)
+    assert_int_equal(end_of(r, coll[r]), RONDO_SUCCESS);
+  rondo_test_job_close(&job);
+}
+
 static void a_timeout_is_not_reported_where_that_is_off(void **state) {
   (void)state;
   struct rondo_config c = RONDO_CONFIG_INIT;
@@ -445,6 +470,7 @@ int main(void) {
       RONDO_NAMED_TEST("failure", destroying_drains),
       RONDO_NAMED_TEST("failure", destroying_aborts_what_does_not_end),
       RONDO_NAMED_TEST("failure", a_timeout_is_reported_with_the_ranks_that_are_missing),
+      RONDO_NAMED_TEST("failure", a_report_names_the_primitive_that_is_stuck),
       RONDO_NAMED_TEST("failure", a_timeout_is_not_reported_where_that_is_off),
       RONDO_NAMED_TEST("failure", without_preemption_the_cycle_is_found),
       RONDO_NAMED_TEST("failure", the_signal_prints_a_report),

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "queues/platform/atomic.h"
 #include "tests/integration/processes.h"
 #include "tests/support/load.h"
 #include "tests/support/machines.h"
@@ -180,9 +181,16 @@ static void killed_member(struct rondo_family *f, uint32_t rank) {
   RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &some), RONDO_SUCCESS);
   RONDO_MEMBER_STATUS(run_until_it_fails(ctx, all), RONDO_ERR_PEER);
   // The others go on: in groups without it, and in a job without it.
-  RONDO_MEMBER_STATUS(run_and_wait(ctx, some), RONDO_SUCCESS);
+  int status = run_and_wait(ctx, some);
+  RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || (f->seed % 3 == 0 && status == RONDO_ERR_PEER));
   RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 3, 10)), RONDO_ERR_PEER);
   rondo_family_close(ctx);
+  if (status == RONDO_ERR_PEER)
+    rondo_family_add(&f->words[2]);
+  rondo_family_add(&f->words[1]);
+  rondo_family_await(&f->words[1], f->ranks - 1);
+  if (rondo_load_acquire_u32(&f->words[2]))
+    return; // the other has not joined in time either
   ctx = rondo_family_open(f, 1, rank, f->ranks - 1);
   RONDO_MEMBER_STATUS(run_and_wait(ctx, enter(ctx, 1, 1000)), RONDO_SUCCESS);
   rondo_family_close(ctx);
@@ -203,18 +211,29 @@ static void kill_one(struct rondo_family *f) {
   kill(f->pids[VICTIM], SIGKILL);
 }
 
+// Returns 1 if the others went on with each other.
+static int kill_with(uint64_t round, uint64_t join_timeout_ns) {
+  struct rondo_belongings before = rondo_belongings_count();
+  struct rondo_family *f = rondo_family_create(3, 3);
+  f->seed = round;
+  if (round % 3 == 0)
+    f->cfg.join_timeout_ns = join_timeout_ns;
+  rondo_family_run(f, killed_member, kill_one);
+  int is_right = f->words[2] == 0;
+  rondo_family_destroy(f);
+  assert_int_equal(rondo_belongings_count().shared_files, before.shared_files);
+  return is_right;
+}
+
 void who_is_killed_ends_the_runs_with_it_and_no_others(void **state) {
   (void)state;
+  uint64_t join_timeout_ns = UINT64_C(2000000000);
   uint64_t rounds = getenv("RONDO_TEST_BACKEND") ? rondo_kill_rounds / 2 : rondo_kill_rounds;
-  for (uint64_t round = 0; round < rounds; round++) {
-    struct rondo_belongings before = rondo_belongings_count();
-    struct rondo_family *f = rondo_family_create(3, 3);
-    f->seed = round;
-    f->cfg.join_timeout_ns = UINT64_C(3000000000);
-    rondo_family_run(f, killed_member, kill_one);
-    rondo_family_destroy(f);
-    assert_int_equal(rondo_belongings_count().shared_files, before.shared_files);
-  }
+  for (uint64_t round = 0; round < rounds; round++)
+    while (!kill_with(round, join_timeout_ns)) { // too busy a machine for so short a time
+      join_timeout_ns *= 2;
+      assert_true(join_timeout_ns < (uint64_t)LONG_NS);
+    }
 }
 
 // ---------------------------------------------------------------- machines --

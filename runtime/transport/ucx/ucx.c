@@ -295,7 +295,7 @@ static int grow_lines(struct rondo_carrier *c, uint32_t process) {
   return 1;
 }
 
-// Puts ports and machine together. Returns 0 if they do not fit.
+// Puts ports and machine together. Returns 0 if they do not fit, or there is no such port.
 static int read_address(const void *address, size_t bytes, struct sockaddr_storage *to) {
   struct ports ports;
   size_t at_bytes = bytes - sizeof ports;
@@ -305,12 +305,10 @@ static int read_address(const void *address, size_t bytes, struct sockaddr_stora
   memcpy(&ports, address, sizeof ports);
   memcpy(to, (const char *)address + sizeof ports, at_bytes);
   if (to->ss_family == AF_INET && at_bytes == sizeof(struct sockaddr_in))
-    ((struct sockaddr_in *)to)->sin_port = ports.ipv4;
-  else if (to->ss_family == AF_INET6 && at_bytes == sizeof(struct sockaddr_in6))
-    ((struct sockaddr_in6 *)to)->sin6_port = ports.ipv6;
-  else
-    return 0;
-  return 1;
+    return (((struct sockaddr_in *)to)->sin_port = ports.ipv4) != 0;
+  if (to->ss_family == AF_INET6 && at_bytes == sizeof(struct sockaddr_in6))
+    return (((struct sockaddr_in6 *)to)->sin6_port = ports.ipv6) != 0;
+  return 0;
 }
 
 static struct line *line_create(struct rondo_carrier *c, uint32_t process,
