@@ -15,12 +15,6 @@ if(NOT version STREQUAL ".${PROJECT_VERSION}")
 endif()
 
 get_property(modules GLOBAL PROPERTY RONDO_LIBRARY_MODULES)
-get_property(folders GLOBAL PROPERTY RONDO_LIBRARY_FOLDERS)
-if(NOT folders MATCHES "runtime")
-  message(STATUS "No runtime module with sources yet: librondo is not built")
-  return()
-endif()
-
 set(objects "")
 foreach(module IN LISTS modules)
   list(APPEND objects $<TARGET_OBJECTS:${module}>)

@@ -15,12 +15,14 @@
 # SERIAL  ctest runs nothing else beside it.
 # ONE_THREAD  all of it is one thread: the thread sanitizer, which could find nothing, does not get it.
 #
-#   rondo_fuzz_test(NAME <name> SOURCES <file> ... [LINK <target> ...] [RUNS <count>] [ONE_THREAD])
+#   rondo_fuzz_test(NAME <name> SOURCES <file> ... [LINK <target> ...] [RUNS <count>] [ONE_THREAD]
+#                   [PROGRAM <name>])
 #
 # The sources define LLVMFuzzerTestOneInput. With RONDO_FUZZ (preset fuzz) they are linked with
 # libFuzzer and run RUNS inputs, 100,000 if not said, under the label fuzz. Otherwise they are
 # linked with tests/support/fuzz_replay.c and become a unit test, which replays the inputs in
 # corpus/<name> beside the sources, where findings are kept, and a few thousand random ones.
+# PROGRAM  the name of the executable behind fuzz_, <name> if not said: tests of one have different corpora.
 #
 # A test may include any header of the tree ("module/file.h"). Exit status 77 means skipped.
 # Under a sanitizer or with coverage the environment has RONDO_TEST_REDUCED=1: see
@@ -112,8 +114,16 @@ function(rondo_test)
   endif()
 endfunction()
 
+# What the installed program <target> does with outputs that cannot be written: tests/integration/misuse.sh
+# says what the arguments are.
+function(rondo_misuse_test name target)
+  add_test(NAME ${name} COMMAND ${RONDO_TEST_LAUNCHER} ${PROJECT_SOURCE_DIR}/tests/integration/misuse.sh
+                                $<TARGET_FILE:${target}> ${ARGN})
+  rondo_test_properties(${name} integration 60)
+endfunction()
+
 function(rondo_fuzz_test)
-  cmake_parse_arguments(T "ONE_THREAD" "NAME;RUNS" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(T "ONE_THREAD" "NAME;RUNS;PROGRAM" "SOURCES;LINK" ${ARGN})
   if(NOT T_NAME OR NOT T_SOURCES OR T_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "rondo_fuzz_test: NAME and SOURCES are needed; "
                         "not understood: '${T_UNPARSED_ARGUMENTS}'")
@@ -128,13 +138,18 @@ function(rondo_fuzz_test)
   if(T_ONE_THREAD AND RONDO_SANITIZE MATCHES "thread")
     return()
   endif()
-  set(target fuzz_${T_NAME})
+  if(NOT T_PROGRAM)
+    set(T_PROGRAM ${T_NAME})
+  endif()
+  set(target fuzz_${T_PROGRAM})
+  if(NOT TARGET ${target})
+    rondo_test_executable(${target} "${T_SOURCES}" "${T_LINK}")
+  endif()
   if(RONDO_FUZZ)
     if(NOT TARGET fuzz_targets)
       add_custom_target(fuzz_targets)
     endif()
     add_dependencies(fuzz_targets ${target})
-    rondo_test_executable(${target} "${T_SOURCES}" "${T_LINK}")
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
     set(found ${CMAKE_CURRENT_BINARY_DIR}/found/${T_NAME})
     file(MAKE_DIRECTORY ${found})
@@ -144,8 +159,12 @@ function(rondo_fuzz_test)
     rondo_test_properties(fuzz.${T_NAME} fuzz 120)
     return()
   endif()
-  rondo_test_executable(${target} "${T_SOURCES};${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay.c"
-                        "${T_LINK}")
+  if(NOT TARGET rondo_fuzz_replay)
+    add_library(rondo_fuzz_replay OBJECT ${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay.c)
+    target_include_directories(rondo_fuzz_replay PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(rondo_fuzz_replay PRIVATE rondo_options)
+  endif()
+  target_link_libraries(${target} PRIVATE rondo_fuzz_replay)
   add_test(NAME fuzz.${T_NAME} COMMAND ${RONDO_TEST_LAUNCHER} $<TARGET_FILE:${target}> ${corpus})
   rondo_test_properties(fuzz.${T_NAME} unit 60)
 endfunction()

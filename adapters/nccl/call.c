@@ -5,7 +5,6 @@
 
 #include "adapters/nccl/group.h"
 #include "adapters/nccl/op.h"
-#include "adapters/nccl/result.h"
 #include "adapters/nccl/say.h"
 
 // A buffer of no elements may be null in NCCL.

@@ -2,13 +2,15 @@
 //
 // It is run in the environment of the program in question, and asks the dynamic linker as that would.
 #include <argp.h>
-#include <stdarg.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rondo/rondo.h>
 
@@ -17,8 +19,6 @@
 
 #define EXIT_WRONG 1
 #define LIBRARIES 8 // that serve calls at once; one is usual
-
-extern char **environ;
 
 static int wrong; // things that were found
 
@@ -238,6 +238,20 @@ static error_t take_option(int key, char *arg, struct argp_state *state) {
   return 0;
 }
 
+static void print_version(FILE *stream, struct argp_state *state) {
+  int version = rondo_version();
+  fprintf(stream, "%s %d.%d.%d\n", state->name, version / 10000, version / 100 % 100,
+          version % 100);
+}
+
+// At exit: standard output may be a full disk.
+static void finish(void) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return;
+  fprintf(stderr, "rondo-doctor: standard output: not all could be written\n");
+  _exit(EXIT_WRONG);
+}
+
 int main(int argc, char **argv) {
   static const struct argp_option known[] = {
       {"symbols", 's', NULL, 0, "Print for each call which library serves it", 0},
@@ -254,10 +268,14 @@ int main(int argc, char **argv) {
       NULL};
   struct options options = {false, NULL};
   argp_err_exit_status = 2;
+  argp_program_version_hook = print_version;
+  if (atexit(finish) != 0)
+    return EXIT_WRONG;
   argp_parse(&argp, argc, argv, 0, NULL, &options);
   if (options.pid) {
     if (!look_at_process(options.pid)) {
-      fprintf(stderr, "rondo-doctor: process %s cannot be looked at\n", options.pid);
+      fprintf(stderr, "rondo-doctor: process %s cannot be looked at: %s\n", options.pid,
+              strerror(errno));
       return 2;
     }
     return wrong ? EXIT_WRONG : 0;

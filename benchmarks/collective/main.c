@@ -6,6 +6,7 @@
 #include "benchmarks/collective/options.h"
 #include "benchmarks/collective/table.h"
 #include "benchmarks/common/serve.h"
+#include "examples/kit/output.h"
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
@@ -164,6 +165,7 @@ static int perform(const struct perf_options *options) {
 int main(int argc, char **argv) {
   struct perf_options options;
   struct rondo_kit_fleet *fleet;
+  rondo_kit_output_begin(EXIT_BAD);
   int status = rondo_kit_fleet_open(&fleet);
   if (status != RONDO_SUCCESS)
     return refused(status);

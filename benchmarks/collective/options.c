@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/kit/clock.h"
-#include "examples/kit/options.h"
 #include "benchmarks/common/serve.h"
+#include "examples/kit/clock.h"
+#include "examples/kit/machine.h"
+#include "examples/kit/options.h"
+#include "examples/kit/output.h"
 #include "examples/kit/team.h"
 
 #define EXIT_USAGE 2
@@ -149,7 +151,7 @@ static bool read_runtime(struct perf_options *o, int key, const char *text) {
   case OPTION_BLOCKS:
     return rondo_kit_read_u32(text, 1, RONDO_MAX_BLOCKS, &o->setup.blocks);
   case OPTION_WORKERS:
-    return rondo_kit_read_u32(text, 1, 1024, &o->setup.workers);
+    return rondo_kit_read_u32(text, 1, 256, &o->setup.workers);
   case OPTION_ORDER:
     return rondo_kit_read_order(text, &o->setup.order);
   case OPTION_BUDGET:
@@ -213,6 +215,18 @@ static void find_ranks(struct perf_setup *setup) {
     refuse("--nthreads is another number than that of the processes that the launcher has started");
 }
 
+// What cannot come to its end, for want of memory or of a place for its results, is not begun.
+static void check_machine(const struct perf_options *o) {
+  const struct rondo_kit_fleet *fleet = o->setup.fleet;
+  bool is_speaker = !fleet || rondo_kit_fleet_rank(fleet) == 0;
+  if (o->json_path && is_speaker && !rondo_kit_output_check(o->json_path))
+    exit(EXIT_USAGE);
+  double ranks = fleet ? 1 : o->setup.ranks;
+  bool sized = o->kind != RONDO_BARRIER && !o->serve;
+  if (sized && !rondo_kit_machine_offers(2.0 * ranks * o->setup.depth * (double)o->max_bytes))
+    exit(EXIT_USAGE);
+}
+
 void perf_options_read(struct perf_options *options, struct rondo_kit_fleet *fleet, int argc,
                        char **argv) {
   struct perf_options defaults = {.setup = {.fleet = fleet,
@@ -240,5 +254,6 @@ void perf_options_read(struct perf_options *options, struct rondo_kit_fleet *fle
     refuse("--minbytes must be at most --maxbytes");
   if (!options->all_roots && options->root >= options->setup.ranks)
     refuse("--root must be a rank");
+  check_machine(options);
   options->setup.capacity = options->serve ? RONDO_BENCH_SERVE_CAPACITY : options->iters;
 }

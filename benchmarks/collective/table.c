@@ -7,6 +7,7 @@
 
 #include "examples/kit/machine.h"
 #include "examples/kit/options.h"
+#include "examples/kit/output.h"
 
 #define EXIT_BAD 1
 
@@ -160,9 +161,7 @@ static json_t *json_config(const struct perf_options *o) {
 static bool write_json(struct perf_table *table) {
   json_t *root = json_pack("{s:o, s:O, s:I}", "config", json_config(table->options), "results",
                            table->lines, "wrong", (json_int_t)table->wrong);
-  bool good = root && json_dump_file(root, table->options->json_path, JSON_INDENT(1)) == 0;
-  if (!good)
-    fprintf(stderr, "rondo-perf: cannot write %s\n", table->options->json_path);
+  bool good = rondo_kit_output_save(table->options->json_path, json_dumps(root, JSON_INDENT(1)));
   json_decref(root);
   return good;
 }

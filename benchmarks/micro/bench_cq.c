@@ -15,13 +15,14 @@
 
 #include <jansson.h>
 
+#include "benchmarks/common/stats.h"
+#include "benchmarks/micro/cq_variants.h"
 #include "examples/kit/barrier.h"
 #include "examples/kit/clock.h"
 #include "examples/kit/machine.h"
 #include "examples/kit/options.h"
-#include "benchmarks/common/stats.h"
+#include "examples/kit/output.h"
 #include "examples/kit/team.h"
-#include "benchmarks/micro/cq_variants.h"
 
 #define EXIT_USAGE 2
 #define MAX_ROUNDS 1000u
@@ -248,7 +249,8 @@ int main(int argc, char **argv) {
   bool good = measure(&options, samples);
   if (good) {
     json_t *rows = print(&options, samples);
-    if (options.json_path && json_dump_file(rows, options.json_path, JSON_INDENT(1)) != 0)
+    if (options.json_path &&
+        !rondo_kit_output_save(options.json_path, json_dumps(rows, JSON_INDENT(1))))
       good = false;
     json_decref(rows);
   }

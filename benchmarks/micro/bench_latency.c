@@ -24,6 +24,7 @@
 #include "examples/kit/clock.h"
 #include "examples/kit/machine.h"
 #include "examples/kit/options.h"
+#include "examples/kit/output.h"
 #include "examples/kit/team.h"
 
 #define EXIT_USAGE 2
@@ -258,7 +259,8 @@ int main(int argc, char **argv) {
   printf("%5s  %-12s  %8s  %10s  %10s  %10s  %10s\n", "ranks", "quantity", "pause us", "median us",
          "mean us", "min us", "p99 us");
   bool good = measure_all(&options, samples_ns, rows);
-  if (options.json_path && json_dump_file(rows, options.json_path, JSON_INDENT(1)) != 0)
+  if (options.json_path &&
+      !rondo_kit_output_save(options.json_path, json_dumps(rows, JSON_INDENT(1))))
     good = false;
   json_decref(rows);
   free(samples_ns);

@@ -450,18 +450,3 @@ int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
     return RONDO_ALGORITHM_CHAIN;
   return algorithm_of(kind);
 }
-
-const char *rondo_algorithm_name(int algorithm) {
-  switch (algorithm) {
-  case RONDO_ALGORITHM_RING:
-    return "ring";
-  case RONDO_ALGORITHM_CHAIN:
-    return "chain";
-  case RONDO_ALGORITHM_DIRECT:
-    return "direct";
-  case RONDO_ALGORITHM_DISSEMINATION:
-    return "dissemination";
-  default:
-    return "unknown";
-  }
-}

@@ -46,7 +46,4 @@ int rondo_plan_is_by_value(int algorithm, uint32_t nranks);
 // 1 if the kind has a root, which decides who sends or receives what.
 int rondo_plan_is_rooted(int kind);
 
-// "ring", "chain", "direct", "dissemination"; "unknown" for anything else.
-const char *rondo_algorithm_name(int algorithm);
-
 #endif // RONDO_DAEMON_PLAN_BUILD_H

@@ -10,6 +10,8 @@
 #include "examples/demo/options.h"
 #include "examples/demo/print.h"
 #include "examples/demo/program.h"
+#include "examples/kit/machine.h"
+#include "examples/kit/output.h"
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
@@ -100,10 +102,8 @@ static void perform_program(struct demo *demo, int number) {
 static void write_json(struct demo *demo) {
   json_t *root = json_pack("{s:o, s:O, s:i}", "options", demo_json_options(&demo->options),
                            "results", demo->results, "exit_status", demo->exit_status);
-  if (!root || json_dump_file(root, demo->options.json_path, JSON_INDENT(1)) != 0) {
-    fprintf(stderr, "rondo-demo: cannot write %s\n", demo->options.json_path);
-    demo->exit_status = EXIT_USAGE;
-  }
+  if (!rondo_kit_output_save(demo->options.json_path, json_dumps(root, JSON_INDENT(1))))
+    demo->exit_status = EXIT_BAD;
   json_decref(root);
 }
 
@@ -140,8 +140,22 @@ static void find_ranks(struct demo *demo) {
   exit(EXIT_USAGE);
 }
 
+// A demo that cannot come to its end, for want of memory or of a place for its results, is not begun.
+static void check_machine(const struct demo *demo) {
+  const struct demo_options *o = &demo->options;
+  const char *path = is_speaker(demo) ? o->json_path : NULL;
+  double bytes = 0;
+  for (uint32_t i = 0; i < o->collectives; i++)
+    bytes += 2.0 * (double)demo_options_bytes(o, i) * (demo->fleet ? 1 : o->ranks);
+  if ((!path || rondo_kit_output_check(path)) && rondo_kit_machine_offers(bytes))
+    return;
+  rondo_kit_fleet_close(demo->fleet);
+  exit(EXIT_USAGE);
+}
+
 int main(int argc, char **argv) {
   struct demo demo = {.exit_status = 0};
+  rondo_kit_output_begin(EXIT_BAD);
   demo_options_read(&demo.options, argc, argv);
   struct sigaction action;
   memset(&action, 0, sizeof(action));
@@ -149,6 +163,7 @@ int main(int argc, char **argv) {
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   find_ranks(&demo);
+  check_machine(&demo);
   demo.disordered = demo_program_is_disordered(&demo.options);
   demo.results = json_array();
   demo_print_head(&demo.options, demo.fleet != NULL);

@@ -105,7 +105,7 @@ static bool read_runtime(struct demo_options *o, int key, const char *text) {
   case OPTION_BLOCKS:
     return rondo_kit_read_u32(text, 1, RONDO_MAX_BLOCKS, &o->blocks);
   default:
-    return rondo_kit_read_u32(text, 1, 1024, &o->workers);
+    return rondo_kit_read_u32(text, 1, 256, &o->workers);
   }
 }
 

@@ -12,10 +12,12 @@
 #include "examples/kit/clock.h"
 #include "examples/kit/machine.h"
 #include "examples/kit/options.h"
+#include "examples/kit/output.h"
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
-#define LINK_POLLS 1000 // of 10 ms, for the others to come
+#define LINK_PAUSE_NS 10000000
+#define LINK_POLLS 1000 // with such a pause between them, for the others to come
 
 extern char **environ;
 
@@ -74,6 +76,14 @@ static char *described(int (*describe)(int, FILE *), int what, int *status) {
   return text;
 }
 
+// Whether a backend works. `text`, to be freed, says why not; a rank would say it again in the log, so
+// none is tried then.
+static int ask_backend(int backend, char **text) {
+  int status = RONDO_ERR_NO_MEMORY;
+  *text = described(rondo_backend_describe, backend, &status);
+  return status == RONDO_SUCCESS ? try_backend(backend) : status;
+}
+
 // Indented. The text is freed.
 static void print_lines(char *text) {
   for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
@@ -84,10 +94,11 @@ static void print_lines(char *text) {
 static void print_backends(void) {
   printf("\nBackends\n");
   for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
-    int status = try_backend(b);
+    char *text;
+    int status = ask_backend(b, &text);
     printf("  %-14s %s\n", rondo_kit_backend_name(b),
            status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
-    print_lines(described(rondo_backend_describe, b, &status));
+    print_lines(text);
   }
 }
 
@@ -189,14 +200,14 @@ static json_t *json_lines(char *text) {
   return lines;
 }
 
-static json_t *json_devices(void) {
-  json_t *object = json_object();
+// Whether each backend works, and its devices.
+static void json_backends(json_t *works, json_t *devices) {
   for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
-    int status;
-    json_object_set_new(object, rondo_kit_backend_name(b),
-                        json_lines(described(rondo_backend_describe, b, &status)));
+    char *text;
+    int status = ask_backend(b, &text);
+    json_object_set_new(works, rondo_kit_backend_name(b), json_string(rondo_status_name(status)));
+    json_object_set_new(devices, rondo_kit_backend_name(b), json_lines(text));
   }
-  return object;
 }
 
 static json_t *json_transports(void) {
@@ -212,15 +223,15 @@ static json_t *json_transports(void) {
 }
 
 static int print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
+  json_t *works = json_object(), *devices = json_object();
+  json_backends(works, devices);
   json_t *root = json_pack(
-      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:{s:s, s:s}, s:o, s:o, s:o, s:s*}",
-      "version", rondo_version(), "machine", "model", m->model, "cores_online",
-      (json_int_t)m->cores_online, "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes",
-      (json_int_t)m->numa_nodes, "features", m->features, "memory_bytes",
-      (json_int_t)m->memory_bytes, "available_bytes", (json_int_t)m->available_bytes, "system",
-      m->system, "backends", "host", rondo_status_name(try_backend(RONDO_BACKEND_HOST)), "cuda",
-      rondo_status_name(try_backend(RONDO_BACKEND_CUDA)), "devices", json_devices(), "transports",
-      json_transports(), "environment", json_environment(), "tuning",
+      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:o, s:o, s:o, s:o, s:s*}", "version",
+      rondo_version(), "machine", "model", m->model, "cores_online", (json_int_t)m->cores_online,
+      "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes", (json_int_t)m->numa_nodes,
+      "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes, "available_bytes",
+      (json_int_t)m->available_bytes, "system", m->system, "backends", works, "devices", devices,
+      "transports", json_transports(), "environment", json_environment(), "tuning",
       profile->measured ? profile->text : NULL);
   if (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)
     return EXIT_BAD;
@@ -239,7 +250,7 @@ struct link {
 
 // Waits for a while until it is known where the other rank is.
 static struct link find_link(struct rondo_context context, uint32_t rank, uint32_t endpoints) {
-  const struct timespec pause = {0, 10000000};
+  const struct timespec pause = {0, LINK_PAUSE_NS};
   struct link link = {.rank = rank, .transport = RONDO_TRANSPORT_NONE};
   int status = rondo_transport(context, rank, &link.transport, link.why, sizeof link.why);
   for (int i = 0; status == RONDO_IN_PROGRESS && i < LINK_POLLS; i++) {
@@ -266,36 +277,56 @@ static json_t *json_of_link(const struct link *link) {
   return object;
 }
 
-static void print_links_of(struct rondo_context context, const struct rondo_config *config) {
+// Returns an exit status: EXIT_BAD if a rank cannot be reached.
+static int print_links_of(struct rondo_context context, const struct rondo_config *config) {
+  int result = 0;
   printf("Rank %" PRIu32 " of %" PRIu32 "\n", config->rank, config->rank_count);
   for (uint32_t r = 0; r < config->rank_count; r++) {
     struct link link = find_link(context, r, config->endpoints);
     print_link(&link);
+    if (link.transport == RONDO_TRANSPORT_NONE)
+      result = EXIT_BAD;
   }
+  return result;
 }
 
 static int print_json_of_links(struct rondo_context context, const struct rondo_config *config) {
   json_t *links = json_array();
+  int result = 0;
   for (uint32_t r = 0; r < config->rank_count; r++) {
     struct link link = find_link(context, r, config->endpoints);
     json_array_append_new(links, json_of_link(&link));
+    if (link.transport == RONDO_TRANSPORT_NONE)
+      result = EXIT_BAD;
   }
   json_t *root = json_pack("{s:I, s:I, s:o}", "rank", (json_int_t)config->rank, "rank_count",
                            (json_int_t)config->rank_count, "links", links);
   // One line a rank: what several print at once is not mixed.
   char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
-  int result = text ? 0 : EXIT_BAD;
   if (text)
     printf("%s\n", text);
+  else
+    result = EXIT_BAD;
   free(text);
   json_decref(root);
   return result;
+}
+
+// Who leaves cannot be reached any more, and slower ranks have not looked yet. If this does not come to a
+// good end, what has been printed says why.
+static void await_others(struct rondo_context context) {
+  struct rondo_collective barrier;
+  struct rondo_collective_desc d = rondo_barrier(1);
+  if (rondo_register(context, &d, &barrier) == RONDO_SUCCESS &&
+      rondo_run(context, barrier, NULL, NULL, NULL, NULL) == RONDO_SUCCESS)
+    (void)rondo_wait(context, barrier, RONDO_LAST_RUN, (int64_t)LINK_PAUSE_NS * LINK_POLLS);
 }
 
 static int print_links(bool as_json) {
   struct rondo_config config = RONDO_CONFIG_INIT;
   struct rondo_context context;
   config.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  config.report_on_timeout = 0;
   int status = rondo_config_complete(&config);
   if (status == RONDO_SUCCESS)
     status = rondo_init(&context, &config);
@@ -303,11 +334,8 @@ static int print_links(bool as_json) {
     fprintf(stderr, "rondo-info: --links: %s\n", rondo_status_string(status));
     return EXIT_BAD;
   }
-  int result = 0;
-  if (as_json)
-    result = print_json_of_links(context, &config);
-  else
-    print_links_of(context, &config);
+  int result = as_json ? print_json_of_links(context, &config) : print_links_of(context, &config);
+  await_others(context);
   rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
   return result;
 }
@@ -359,6 +387,7 @@ int main(int argc, char **argv) {
   struct options options = {false, 0, false, false};
   struct profile profile = {false, ""};
   struct rondo_kit_machine machine;
+  rondo_kit_output_begin(EXIT_BAD);
   read_options(&options, argc, argv);
   if (options.links)
     return print_links(options.json);

@@ -1,11 +1,13 @@
 #include "examples/kit/machine.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "examples/kit/options.h"
 #include "examples/kit/team.h"
 
 static const char *const wanted_features[] = {"sse4_2",      "avx",     "avx2",     "f16c",
@@ -98,4 +100,16 @@ void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char
   fprintf(stream, ", %" PRIu32 " NUMA node%s, %.1f GiB, %s\n", machine->numa_nodes,
           machine->numa_nodes == 1 ? "" : "s", (double)machine->memory_bytes / (1 << 30),
           machine->system);
+}
+
+bool rondo_kit_machine_offers(double bytes) {
+  char wanted[RONDO_KIT_SIZE_TEXT_BYTES], there[RONDO_KIT_SIZE_TEXT_BYTES];
+  uint64_t available = read_memory("MemAvailable");
+  if (available == 0 || bytes <= (double)available)
+    return true;
+  uint64_t whole = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX;
+  fprintf(stderr, "%s: the buffers take %s of memory, and %s are available\n",
+          program_invocation_short_name, rondo_kit_size_text(whole, wanted),
+          rondo_kit_size_text(available, there));
+  return false;
 }

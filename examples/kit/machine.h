@@ -2,6 +2,7 @@
 #ifndef RONDO_EXAMPLES_KIT_MACHINE_H
 #define RONDO_EXAMPLES_KIT_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -22,5 +23,10 @@ void rondo_kit_machine_read(struct rondo_kit_machine *machine);
 // Prints one line: model, cores, memory, features, system. `prefix` begins the line.
 void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char *prefix,
                              FILE *stream);
+
+// Whether so much memory is available; if not, says so on stderr in the name of the program. It is asked
+// before it is taken, since Linux gives what it does not have and then kills for it. True where it is
+// not known.
+bool rondo_kit_machine_offers(double bytes);
 
 #endif // RONDO_EXAMPLES_KIT_MACHINE_H

@@ -74,8 +74,7 @@ static void number_from(const char *variable, uint64_t max, uint64_t *value) {
   errno = 0;
   unsigned long long parsed = strtoull(text, &end, 10);
   if (errno || *end || text[0] == '-' || parsed > max)
-    rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\"; it takes a number up to %llu", variable,
-              text, (unsigned long long)max);
+    rondo_log_variable(variable, text, "a number up to %llu", (unsigned long long)max);
   else
     *value = parsed;
 }
@@ -96,7 +95,31 @@ static void word_from(const char *variable, const char *const *words, int count,
       return;
     }
   }
-  rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\", which it cannot be", variable, text);
+  char all[128] = "";
+  for (int i = 0; i < count; i++)
+    if (words[i][0])
+      (void)snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", all[0] ? ", " : "",
+                     words[i]);
+  rondo_log_variable(variable, text, "one of %s", all);
+}
+
+static int is_slot_size(uint32_t bytes) {
+  return bytes >= 64 && bytes <= 1u << 30 && (bytes & (bytes - 1)) == 0;
+}
+
+static int is_thread_count(uint32_t threads) {
+  return threads >= RONDO_MIN_THREADS && threads <= RONDO_MAX_THREADS && threads % 32 == 0;
+}
+
+// What the program gave is refused later if it is no good; what is in the environment is passed over.
+static void size_from(const char *variable, int (*is_good)(uint32_t), const char *takes,
+                      uint32_t *value) {
+  uint32_t given = *value;
+  number32_from(variable, UINT32_MAX, value);
+  if (given || !*value || is_good(*value))
+    return;
+  rondo_log_variable(variable, getenv(variable), "%s", takes);
+  *value = 0;
 }
 
 static int check_config(const struct rondo_config *c) {
@@ -110,8 +133,7 @@ static int check_config(const struct rondo_config *c) {
   if (c->blocks > RONDO_MAX_BLOCKS || c->first_worker < -1)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: %u blocks (at most %u), first worker %d",
                             c->blocks, RONDO_MAX_BLOCKS, c->first_worker);
-  if (c->threads &&
-      (c->threads % 32 || c->threads < RONDO_MIN_THREADS || c->threads > RONDO_MAX_THREADS))
+  if (c->threads && !is_thread_count(c->threads))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "init: %u threads of a block are no multiple of 32 from %u to %u",
                             c->threads, RONDO_MIN_THREADS, RONDO_MAX_THREADS);
@@ -137,8 +159,7 @@ static int check_config(const struct rondo_config *c) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: huge_pages is %u, not 0 or 1", c->huge_pages);
   if (!memchr(c->interfaces, '\0', sizeof c->interfaces))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: interfaces is not terminated");
-  if (c->slot_bytes & (c->slot_bytes - 1) || (c->slot_bytes && c->slot_bytes < 64) ||
-      c->slot_bytes > (1u << 30))
+  if (c->slot_bytes && !is_slot_size(c->slot_bytes))
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID, "init: slot_bytes %u is no power of two from 64 to 2^30", c->slot_bytes);
   return RONDO_SUCCESS;
@@ -158,8 +179,8 @@ static void network_from_environment(struct rondo_config *c) {
   if (strlen(names) < sizeof c->interfaces)
     memcpy(c->interfaces, names, strlen(names) + 1);
   else
-    rondo_log(RONDO_LOG_WARN, "environment: RONDO_SOCKET_IFNAME is longer than %zu characters",
-              sizeof c->interfaces - 1);
+    rondo_log_variable("RONDO_SOCKET_IFNAME", names, "%zu characters at most",
+                       sizeof c->interfaces - 1);
 }
 
 // Takes rank, number of ranks and, unless there is one, the id from who started this process.
@@ -183,9 +204,9 @@ static int complete(struct rondo_config *c) {
   pthread_once(&once, check_environment);
   number32_from("RONDO_BLOCKS", RONDO_MAX_BLOCKS, &c->blocks);
   number32_from("RONDO_WORKERS", 256, &c->workers);
-  number32_from("RONDO_THREADS", RONDO_MAX_THREADS, &c->threads);
+  size_from("RONDO_THREADS", is_thread_count, "a multiple of 32 from 64 to 512", &c->threads);
   number32_from("RONDO_MULTIPROCESSORS", UINT32_MAX, &c->multiprocessors);
-  number32_from("RONDO_SLOT_BYTES", 1u << 30, &c->slot_bytes);
+  size_from("RONDO_SLOT_BYTES", is_slot_size, "a power of two from 64 to 2^30", &c->slot_bytes);
   number_from("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
   number32_from("RONDO_HUGE_PAGES", 1, &c->huge_pages);
   network_from_environment(c);

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 
 #include "daemon/driver/clock.h"
-#include "daemon/host/host.h"
+#include "daemon/driver/memory.h"
 #include "queues/connector_core.h"
 #include "runtime/api/tuning.h"
-#include "daemon/driver/memory.h"
 #include "runtime/observe/log.h"
 
 #define DEFAULT_DURATION_NS 50000000u

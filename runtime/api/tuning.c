@@ -72,19 +72,28 @@ static int parse_pair(const char *pair, size_t length, uint64_t values[FIELD_COU
   return RONDO_ERR_INVALID;
 }
 
-int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text) {
+// Where the first pair is that is none, and how long; null: all are good, and `tuning` has what they say.
+static const char *parse(struct rondo_tuning *tuning, const char *text, int *length) {
   uint64_t values[FIELD_COUNT] = {0};
-  if (!tuning || !text)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning_parse: a null argument");
   while (*text) {
-    size_t length = strcspn(text, ",");
-    if (parse_pair(text, length, values) != RONDO_SUCCESS)
-      return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning: \"%.*s\" is no key=number that is known",
-                              (int)length, text);
-    text += length;
+    *length = (int)strcspn(text, ",");
+    if (parse_pair(text, (size_t)*length, values) != RONDO_SUCCESS)
+      return text;
+    text += *length;
     text += *text == ',';
   }
   *tuning = from_array(values);
+  return NULL;
+}
+
+int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text) {
+  if (!tuning || !text)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning_parse: a null argument");
+  int length = 0;
+  const char *wrong = parse(tuning, text, &length);
+  if (wrong)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning: \"%.*s\" is no key=number that is known",
+                            length, wrong);
   return RONDO_SUCCESS;
 }
 
@@ -101,7 +110,12 @@ int rondo_tuning_resolve(struct rondo_tuning *tuning) {
   struct rondo_tuning pinned;
   const char *text = getenv("RONDO_TUNING");
   to_array(tuning, values);
-  if (text && *text && rondo_tuning_parse(&pinned, text) == RONDO_SUCCESS)
+  int length = 0;
+  const char *wrong = text ? parse(&pinned, text, &length) : NULL;
+  if (wrong)
+    rondo_log_variable("RONDO_TUNING", text, "key=number,... of known keys, not \"%.*s\"", length,
+                       wrong);
+  else if (text)
     fill(values, &pinned);
   fill(values, &defaults);
   struct rondo_tuning t = from_array(values);

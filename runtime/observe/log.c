@@ -1,9 +1,12 @@
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/observe/log.h"
+
+#define VARIABLES 64u // wrong values of them that are remembered
 
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 static FILE *log_file;
@@ -49,6 +52,36 @@ void rondo_log(int level, const char *format, ...) {
   va_start(args, format);
   log_line(level, format, args);
   va_end(args);
+}
+
+// Whether this is the first time, as far as is remembered.
+static int is_news(const char *name, const char *value) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  static uint64_t told[VARIABLES];
+  static uint32_t next;
+  uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
+  for (const char *texts[] = {name, value}, **text = texts; text < texts + 2; text++)
+    for (const char *c = *text; *c; c++)
+      hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+  int is_known = 0;
+  pthread_mutex_lock(&lock);
+  for (uint32_t i = 0; i < VARIABLES; i++)
+    is_known |= told[i] == hash;
+  if (!is_known)
+    told[next++ % VARIABLES] = hash;
+  pthread_mutex_unlock(&lock);
+  return !is_known;
+}
+
+void rondo_log_variable(const char *name, const char *value, const char *takes, ...) {
+  char what[256];
+  va_list args;
+  if (!is_news(name, value))
+    return;
+  va_start(args, takes);
+  (void)vsnprintf(what, sizeof what, takes, args);
+  va_end(args);
+  rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\"; it takes %s", name, value, what);
 }
 
 FILE *rondo_log_stream(void) {

@@ -18,6 +18,11 @@ enum rondo_log_level {
 // Writes one line, whole, whatever other threads write. Any thread.
 void rondo_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Warns that an environment variable is passed over, and says what it takes, such as "a number up to 64".
+// Once for each value that it has: many ranks of a process may look at it, each several times.
+void rondo_log_variable(const char *name, const char *value, const char *takes, ...)
+    __attribute__((format(printf, 3, 4)));
+
 // Logs an error and is `status`: `return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "...")`.
 #define RONDO_LOG_REFUSE(status, ...) (rondo_log(RONDO_LOG_ERROR, __VA_ARGS__), (status))
 

@@ -60,6 +60,23 @@ static void print_missing(const struct rondo_snapshot *s, const struct rondo_col
   }
 }
 
+static void print_primitive(uint32_t primitive, FILE *out) {
+  static const struct {
+    uint32_t flag;
+    const char *name;
+  } parts[] = {{RONDO_PRIM_RECV, "recv"},
+               {RONDO_PRIM_REDUCE, "reduce"},
+               {RONDO_PRIM_COPY, "copy"},
+               {RONDO_PRIM_SEND, "send"}};
+  const char *gap = "";
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (!(primitive & parts[i].flag))
+      continue;
+    fprintf(out, "%s%s", gap, parts[i].name);
+    gap = " ";
+  }
+}
+
 static void print_place(const struct rondo_coll_view *v, FILE *out) {
   static const char *const phases[] = {"is idle",
                                        "waits for all ranks to register",
@@ -71,10 +88,9 @@ static void print_place(const struct rondo_coll_view *v, FILE *out) {
   if (v->phase != RONDO_PHASE_OPS) {
     fprintf(out, "%s", phases[v->phase]);
   } else {
-    fprintf(out, "stands at op %u (%s%s%s%s)", v->op, v->primitive & RONDO_PRIM_RECV ? "recv " : "",
-            v->primitive & RONDO_PRIM_REDUCE ? "reduce " : "",
-            v->primitive & RONDO_PRIM_COPY ? "copy " : "",
-            v->primitive & RONDO_PRIM_SEND ? "send" : "");
+    fprintf(out, "stands at op %u (", v->op);
+    print_primitive(v->primitive, out);
+    fprintf(out, ")");
   }
   if (v->peer >= 0)
     fprintf(out, ", waiting for rank %d to %s", v->peer, v->wants_data ? "send" : "take data");

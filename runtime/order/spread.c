@@ -6,7 +6,6 @@
 
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 #include "runtime/order/latest.h"
 
 struct notice {

@@ -16,7 +16,6 @@
 #include "sim/common/text.h"
 
 #define MOST_THREADS 64
-#define HIGHEST_RANK 100000000
 #define FIRST_REPORT_S 1.0 // shorter work says nothing
 
 struct load {
@@ -39,7 +38,7 @@ static int64_t number_behind(const char *name, const char *word) {
     if (isdigit((unsigned char)*digits)) {
       int64_t number =
           rondo_analyse_slice_integer((struct rondo_analyse_slice){digits, strlen(digits)}, -1);
-      found = number <= HIGHEST_RANK ? number : -1;
+      found = number <= RONDO_ANALYSE_HIGHEST_RANK ? number : -1;
     }
   }
   return found;
@@ -56,7 +55,7 @@ static int64_t last_number(const char *name) {
   }
   int64_t number =
       rondo_analyse_slice_integer((struct rondo_analyse_slice){start, (size_t)(end - start)}, -1);
-  return number <= HIGHEST_RANK ? number : -1;
+  return number <= RONDO_ANALYSE_HIGHEST_RANK ? number : -1;
 }
 
 int64_t rondo_analyse_load_rank(const char *path, const regex_t *pattern, bool *named) {
@@ -71,7 +70,7 @@ int64_t rondo_analyse_load_rank(const char *path, const regex_t *pattern, bool *
       digits.size_bytes = (size_t)(match[1].rm_eo - match[1].rm_so);
     }
     int64_t number = rondo_analyse_slice_integer(digits, -1);
-    return number <= HIGHEST_RANK ? number : -1;
+    return number <= RONDO_ANALYSE_HIGHEST_RANK ? number : -1;
   }
   int64_t number = number_behind(name, "rank");
   *named = number >= 0;

@@ -6,6 +6,9 @@
 
 #include "sim/analyse/record.h"
 
+// A number past it, in the name of a file or in an option, is no rank.
+#define RONDO_ANALYSE_HIGHEST_RANK 100000000
+
 struct rondo_analyse_load_options {
   const regex_t *rank_pattern; // its first group is the rank in a file's name; null: the default
   unsigned thread_count;       // 0: one a core

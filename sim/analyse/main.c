@@ -1,6 +1,7 @@
 #include "sim/analyse/analyse.h"
 
 #include <argp.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,9 +72,30 @@ static void pattern_set(struct options *o, const char *text, struct argp_state *
   }
 }
 
+// Reads "0-3,8" strictly: what a user writes is not to be guessed, as what is in a file has to be.
+static bool ranks_are_plain(const char *text) {
+  for (;; text++) {
+    char *end;
+    if (!isdigit((unsigned char)*text)) {
+      return false;
+    }
+    long from = strtol(text, &end, 10), to = from;
+    if (*end == '-' && isdigit((unsigned char)end[1])) {
+      to = strtol(end + 1, &end, 10);
+    }
+    if (from > to || to > RONDO_ANALYSE_HIGHEST_RANK || (*end && *end != ',')) {
+      return false;
+    }
+    text = end;
+    if (!*text) {
+      return true;
+    }
+  }
+}
+
 static void hint_add(struct options *o, char *text, struct argp_state *state) {
   char *equals = strrchr(text, '=');
-  if (!equals) {
+  if (!equals || !ranks_are_plain(equals + 1)) {
     argp_error(state, "--group %s: not NAME=RANKS, such as tp=0-3", text);
     return;
   }
@@ -191,7 +213,7 @@ static bool html_save(const struct rondo_analyse_report *r, const char *path) {
   return saved;
 }
 
-static bool report_print(const struct options *o, const struct rondo_analyse_report *r) {
+static void report_print(const struct options *o, const struct rondo_analyse_report *r) {
   if (o->json) {
     char *json = rondo_analyse_report_json(r);
     puts(json);
@@ -203,16 +225,11 @@ static bool report_print(const struct options *o, const struct rondo_analyse_rep
     fputs(rondo_sim_text_str(&text), stdout);
     rondo_sim_text_fini(&text);
   }
-  if (fflush(stdout) || ferror(stdout)) {
-    fprintf(stderr, "rondo-sim: standard output: %s\n", strerror(errno));
-    return false;
-  }
-  return true;
 }
 
 static int report_write(const struct options *o, const struct rondo_analyse_report *r) {
-  bool written = report_print(o, r);
-  written &= html_save(r, o->html);
+  report_print(o, r);
+  bool written = html_save(r, o->html);
   written &= drawing_save(r, o->svg, rondo_sim_graph_svg);
   written &= drawing_save(r, o->dot, rondo_sim_graph_dot);
   return written ? rondo_analyse_outcome_exit_code((int)r->outcome) : EX_CANTCREAT;
@@ -243,6 +260,23 @@ static size_t parts_make(struct part *parts, struct rondo_analyse_record *record
   return made;
 }
 
+// A name that is misspelt would else be passed over in silence.
+static void hints_check(const struct part *parts, size_t count, const struct options *o) {
+  for (size_t i = 0; i < o->hint_count && !o->quiet; i++) {
+    bool found = false;
+    for (size_t p = 0; p < count; p++) {
+      const struct rondo_analyse_job *job = &parts[p].job;
+      for (size_t k = 0; k < job->group_count && !found; k++) {
+        found = strcmp(rondo_analyse_job_text(job, job->groups[k].name), o->hints[i].name) == 0;
+      }
+    }
+    if (!found) {
+      fprintf(stderr, "rondo-sim: --group %s: no file has a group of that name\n",
+              o->hints[i].name);
+    }
+  }
+}
+
 // Lists the parts, the weightiest verdict first.
 static void parts_order(const struct part *parts, size_t count,
                         const struct rondo_analyse_analysis **order) {
@@ -263,6 +297,7 @@ static int analyse(const struct options *o, struct rondo_analyse_record *records
     fprintf(stderr, "rondo-sim: none of the files could be used\n");
     return EX_DATAERR;
   }
+  hints_check(parts, count, o);
   parts_order(parts, count, order);
   struct rondo_analyse_report report = {.analyses = order,
                                         .analysis_count = count,

@@ -1,7 +1,11 @@
 // rondo-sim: one program, two questions. `deadlock` says how likely a deadlock is, `analyse`
 // whether a hang was one.
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
 
 #include "sim/analyse/analyse.h"
 #include "sim/deadlock/deadlock.h"
@@ -30,8 +34,22 @@ static const struct command commands[] = {
     {"analyse", analyse_name, rondo_sim_analyse_main},
 };
 
+// At exit, however the command ends: standard output may be a full disk.
+static void finish(void) {
+  int failed = ferror(stdout);
+  errno = 0;
+  if (fflush(stdout) != 0 || failed) {
+    fprintf(stderr, "rondo-sim: standard output: %s\n",
+            errno ? strerror(errno) : "not all could be written");
+    _exit(EX_CANTCREAT); // it is too late for exit
+  }
+}
+
 int main(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
+  if (atexit(finish) != 0) {
+    fputs("rondo-sim: a full disk may go unnoticed\n", stderr);
+  }
   for (size_t k = 0; k < sizeof(commands) / sizeof(commands[0]); k++) {
     if (strcmp(command, commands[k].name) == 0) {
       argv[1] = commands[k].called;
@@ -50,5 +68,5 @@ int main(int argc, char **argv) {
     fprintf(stderr, "rondo-sim: unknown command \"%s\"\n", command);
   }
   fputs(usage, stderr);
-  return 64; // EX_USAGE
+  return EX_USAGE;
 }

@@ -1,10 +1,14 @@
 #include "sim/common/text.h"
 
 #include <errno.h>
+#include <libgen.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void out_of_memory(size_t bytes) {
   fprintf(stderr, "rondo-sim: out of memory (asked for %zu bytes)\n", bytes);
@@ -130,11 +134,31 @@ int rondo_sim_text_save(const struct rondo_sim_text *t, const char *path) {
   if (!f) {
     return -1;
   }
+  struct stat at;
+  bool is_file = fstat(fileno(f), &at) == 0 && S_ISREG(at.st_mode);
   size_t written = fwrite(rondo_sim_text_str(t), 1, t->size_bytes, f);
   int saved = written == t->size_bytes ? 0 : errno;
   if (fclose(f) != 0 && !saved) {
     saved = errno;
   }
+  if (saved && is_file) {
+    (void)unlink(path);
+  }
   errno = saved;
   return saved ? -1 : 0;
+}
+
+int rondo_sim_text_may_save(const char *path) {
+  struct stat at;
+  if (stat(path, &at) == 0) {
+    errno = EISDIR;
+    return S_ISDIR(at.st_mode) ? -1 : access(path, W_OK);
+  }
+  if (errno != ENOENT) {
+    return -1;
+  }
+  char *copy = rondo_sim_strdup(path);
+  int status = access(dirname(copy), W_OK | X_OK);
+  free(copy);
+  return status;
 }

@@ -43,8 +43,13 @@ void rondo_sim_text_add_dot(struct rondo_sim_text *t, const char *s);
 // The text so far, zero-terminated; valid until the next call that changes it. Never null.
 const char *rondo_sim_text_str(const struct rondo_sim_text *t);
 
-// Writes the text to a file, replacing what was there. Returns 0, or -1 with errno set.
+// Writes the text to a file, replacing what was there. Returns 0, or -1 with errno set; then no half
+// of it is left.
 int rondo_sim_text_save(const struct rondo_sim_text *t, const char *path);
+
+// Whether a text could be saved at `path`, without touching what is there, so that a result is not lost
+// after an hour. Returns 0, or -1 with errno set.
+int rondo_sim_text_may_save(const char *path);
 
 // malloc, realloc and calloc that never return null: the process ends with one line instead.
 void *rondo_sim_alloc(size_t bytes);

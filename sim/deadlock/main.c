@@ -517,6 +517,30 @@ static int show(const struct arguments *a, struct rondo_sim_report *r) {
   return code ? code : later;
 }
 
+static int check_output(const char *path, const char *suffix) {
+  struct rondo_sim_text whole;
+  int code = 0;
+  if (!path || to_stdout(path)) {
+    return 0;
+  }
+  rondo_sim_text_init(&whole);
+  rondo_sim_text_add(&whole, "%s%s", path, suffix);
+  if (rondo_sim_text_may_save(whole.data) != 0) {
+    fprintf(stderr, "rondo-sim deadlock: %s: %s\n", whole.data, strerror(errno));
+    code = EX_CANTCREAT;
+  }
+  rondo_sim_text_fini(&whole);
+  return code;
+}
+
+// 0, or an exit code: a simulation of an hour whose result has nowhere to go is not begun.
+static int check_outputs(const struct arguments *a) {
+  int code = check_output(a->json, "");
+  code = code ? code : check_output(a->csv, "");
+  code = code ? code : check_output(a->html, "");
+  return code ? code : check_output(a->explain, ".dot");
+}
+
 static int export_rows(const char *prefix, const struct rondo_sim_report *r) {
   for (uint32_t i = 0; i < r->row_count; i++) {
     struct rondo_sim_text path, text;
@@ -545,8 +569,12 @@ static int simulate(const struct arguments *a, struct rondo_sim_report *r) {
   int code = add_rows(a, r);
   code = code ? code : spread_rows(a, r);
   code = code ? code : choose_variants(a, r);
-  if (code || a->export) {
-    return code ? code : export_rows(a->export, r);
+  if (code == 0 && a->export) {
+    return export_rows(a->export, r);
+  }
+  code = code ? code : check_outputs(a);
+  if (code) {
+    return code;
   }
   struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
   sigaction(SIGINT, &action, NULL);

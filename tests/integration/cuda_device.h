@@ -21,6 +21,14 @@ static inline void reset(const struct rondo_fake_options *options) {
   memset(&job, 0, sizeof job);
 }
 
+// So many devices; peer_access as struct rondo_fake_options has it.
+static inline void reset_to(uint32_t devices, uint32_t peer_access) {
+  struct rondo_fake_options options = rondo_fake_defaults();
+  options.devices = devices;
+  options.peer_access = peer_access;
+  reset(&options);
+}
+
 static inline int fresh(void **state) {
   (void)state;
   reset(NULL);

@@ -193,6 +193,11 @@ static void members_can_be_said_on_the_command_line(void **state) {
   assert_null(strstr(output, "This takes all ranks"));
   assert_int_equal(analyse("--group 2 pytorch-2.15/swap/*"), 64);
   assert_says("not NAME=RANKS");
+  assert_int_equal(analyse("--group 2=1-0 pytorch-2.15/swap/*"), 64);
+  assert_int_equal(analyse("--group 2=0,,1 pytorch-2.15/swap/*"), 64);
+  assert_int_equal(analyse("--group 2=0-99999999999 pytorch-2.15/swap/*"), 64);
+  assert_int_equal(analyse("--group nowhere=0-1 pytorch-2.15/swap/*"), 10);
+  assert_says("--group nowhere: no file has a group of that name");
 }
 
 static void rank_pattern_reads_other_names(void **state) {

@@ -146,10 +146,7 @@ static void buffers_that_the_device_cannot_use_are_refused(void **state) {
   (void)state;
   static int32_t pageable[100];
   int32_t *first = NULL;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 2;
-  options.peer_access = 0;
-  reset(&options);
+  reset_to(2, 0);
   job_of(1, 1, 100);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
   assert_int_equal(run_with(pageable, job.recv[0][0]), RONDO_ERR_INVALID);
@@ -374,14 +371,11 @@ static void runs_end_when_the_daemon_cannot_be_launched_any_more(void **state) {
 // well.
 static void each_call_fails_once_and_leaves_nothing(void **state) {
   (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 3; // of which two reach each other
-  options.peer_access = 2;
   uint64_t share = rondo_test_load(16, 2);
   for (size_t e = 0; e < sizeof entries / sizeof *entries; e++) {
     // All of the first calls, and of later ones, which are more of the same, every so-manieth.
     for (uint64_t n = 1;; n += 1 + n / share) {
-      reset(&options);
+      reset_to(3, 2); // two of them reach each other
       rondo_fake_fail(entries[e], n, 1, CUDA_ERROR_OUT_OF_MEMORY);
       int status = one_life();
       uint64_t failed = rondo_fake_failed();

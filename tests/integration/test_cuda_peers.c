@@ -7,16 +7,13 @@
 #include "runtime/api/rank.h"
 #include "runtime/boot/meeting.h"
 #include "tests/integration/cuda_device.h"
-#include "tests/support/load.h"
 
 // In place of the kernels: the stand-in has its own.
 const unsigned char rondo_cuda_image[] = {1};
 
 static void ranks_of_several_peer_devices_reduce(void **state) {
   (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 4;
-  reset(&options);
+  reset_to(4, 1);
   job_of(4, 2, 100000);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 4), RONDO_SUCCESS);
   rounds(2);
@@ -66,10 +63,7 @@ static void check_why(uint32_t from, uint32_t to, const char *wanted) {
 // Six ranks on four devices, of which two and two reach each other: rank r is on device r % 4.
 static void connectors_lie_where_the_receiver_is_if_the_sender_reaches_it(void **state) {
   (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 4;
-  options.peer_access = 2;
-  reset(&options);
+  reset_to(4, 2);
   job_of(6, 2, 20000);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 4), RONDO_SUCCESS);
   assert_int_equal(place_of(0, 1), 1);
@@ -98,10 +92,7 @@ static uint32_t reference_bytes(uint32_t from, uint32_t to) {
 
 static void buffers_are_read_in_place_by_those_who_reach_them(void **state) {
   (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 4;
-  options.peer_access = 2;
-  reset(&options);
+  reset_to(4, 2);
   job_of(4, 1, 20000);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 4), RONDO_SUCCESS);
   assert_true(reference_bytes(0, 1) < UINT32_MAX);
@@ -112,9 +103,7 @@ static void buffers_are_read_in_place_by_those_who_reach_them(void **state) {
 // The hardware offers it, and the driver refuses it: host memory does.
 static void a_refused_peer_is_reached_by_host_memory(void **state) {
   (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 2;
-  reset(&options);
+  reset_to(2, 1);
   rondo_fake_fail("cuCtxEnablePeerAccess", 1, UINT64_MAX, CUDA_ERROR_TOO_MANY_PEERS);
   job_of(2, 2, 20000);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 2), RONDO_SUCCESS);
@@ -130,9 +119,7 @@ static void a_refused_peer_is_reached_by_host_memory(void **state) {
 
 static void buffers_may_lie_on_the_device_of_a_peer(void **state) {
   (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 2;
-  reset(&options);
+  reset_to(2, 1);
   job_of(2, 1, 20000);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 2), RONDO_SUCCESS);
   for (uint32_t r = 0; r < 2; r++)
@@ -162,10 +149,7 @@ static char *description(int wanted) {
 
 static void describing_says_where_connectors_would_lie(void **state) {
   (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 3;
-  options.peer_access = 2;
-  reset(&options);
+  reset_to(3, 2);
   char *text = description(RONDO_SUCCESS);
   assert_non_null(strstr(text, "device 0: compute capability "));
   assert_non_null(strstr(text, "windows of NCCL: "));
@@ -184,9 +168,7 @@ static void describing_says_where_connectors_would_lie(void **state) {
 
 static void describing_says_why_there_is_nothing(void **state) {
   (void)state;
-  struct rondo_fake_options options = rondo_fake_defaults();
-  options.devices = 0;
-  reset(&options);
+  reset_to(0, 1);
   char *text = description(RONDO_ERR_UNSUPPORTED);
   const char *last = strstr(text, "cannot be used: ");
   assert_non_null(last);

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/kit/team.h"
 #include "tests/support/job.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"

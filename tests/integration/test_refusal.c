@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tests/support/job.h"
-#include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 

@@ -102,6 +102,9 @@ static void bad_variables_are_named_and_ignored(void **state) {
                                          {"RONDO_ORDER", "lifo"},
                                          {"RONDO_BUDGET", "Adaptive"},
                                          {"RONDO_SLOT_BYTES", "1e6"},
+                                         {"RONDO_SLOT_BYTES", "100"},
+                                         {"RONDO_SLOT_BYTES", "4294967296"},
+                                         {"RONDO_THREADS", "100"},
                                          {"RONDO_ENDPOINTS", "17"},
                                          {"RONDO_HUGE_PAGES", "2"},
                                          {"RONDO_TUNING", "speed=1"},
@@ -115,6 +118,19 @@ static void bad_variables_are_named_and_ignored(void **state) {
     assert_memory_equal(&c, &plain, sizeof c);
     assert_int_equal(rondo_test_log_lines(), 1);
   }
+}
+
+static void a_bad_variable_is_named_once_for_all_ranks(void **state) {
+  (void)state;
+  (void)setenv("RONDO_BLOCKS", "plenty", 1);
+  (void)setenv("RONDO_ORDER", "alphabetic", 1);
+  (void)setenv("RONDO_TUNING", "quit_period_ns=7,haste=2", 1);
+  for (int i = 0; i < 8; i++)
+    (void)resolved();
+  assert_int_equal(rondo_test_log_lines(), 3);
+  assert_true(rondo_test_log_has("RONDO_BLOCKS is \"plenty\"; it takes a number up to 64"));
+  assert_true(rondo_test_log_has("RONDO_ORDER is \"alphabetic\"; it takes one of fifo, priority"));
+  assert_true(rondo_test_log_has("known keys, not \"haste=2\""));
 }
 
 static void empty_variables_are_as_if_absent(void **state) {
@@ -218,6 +234,7 @@ int main(void) {
       CONFIG_TEST(the_environment_fills_what_is_left_open),
       CONFIG_TEST(the_environment_changes_nothing_that_was_set),
       CONFIG_TEST(bad_variables_are_named_and_ignored),
+      CONFIG_TEST(a_bad_variable_is_named_once_for_all_ranks),
       CONFIG_TEST(empty_variables_are_as_if_absent),
       CONFIG_TEST(what_is_out_of_range_is_refused),
       CONFIG_TEST(null_arguments_are_refused),

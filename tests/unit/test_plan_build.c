@@ -349,16 +349,6 @@ static void who_reduces_directly_adds_up_in_its_receive_buffer(void **state) {
   }
 }
 
-static void names_its_algorithms(void **state) {
-  (void)state;
-  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_RING), "ring");
-  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_CHAIN), "chain");
-  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_DIRECT), "direct");
-  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_DISSEMINATION), "dissemination");
-  assert_string_equal(rondo_algorithm_name(RONDO_ALGORITHM_COUNT), "unknown");
-  assert_string_equal(rondo_algorithm_name(-1), "unknown");
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ring_all_reduce_is_five_ops_at_any_size),
@@ -376,7 +366,6 @@ int main(void) {
       cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
       cmocka_unit_test(root_is_ignored_where_there_is_none),
       cmocka_unit_test(chooses_the_chain_for_small_all_reduces_of_two_or_many),
-      cmocka_unit_test(names_its_algorithms),
   };
   return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

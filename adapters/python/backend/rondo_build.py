@@ -6,6 +6,8 @@ wheel serves every Python 3 of the machine's kind.
 
     pip install ./adapters/python
     pip install --config-settings library=/path/librondo.so.0 ./adapters/python    # one built before
+
+The backend of adapters/torch uses it, too.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import subprocess
 import sysconfig
 import tempfile
 import zipfile
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
 ROOT = HERE.parent.parent
@@ -47,46 +49,69 @@ def platform_tag() -> str:
     return re.sub(r"[-.]", "_", sysconfig.get_platform())
 
 
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise RuntimeError(f"{name} is not installed (Debian: {name}, or scripts/setup demo)")
+    return found
+
+
+def configure(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str]) -> None:
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    given = [f"-D{key}={value}" for key, value in settings.items()]
+    command = [tool("cmake"), "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
+    subprocess.run(command + given + generator, check=True)
+
+
+def run_cmake(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str], target: str) -> None:
+    configure(source, build, settings)
+    jobs = str(os.cpu_count() or 1)
+    subprocess.run([tool("cmake"), "--build", str(build), "--target", target, "-j", jobs], check=True)
+
+
 def build_library(build: pathlib.Path) -> pathlib.Path:
     """Builds librondo in ``build`` and returns where it is."""
-    cmake = shutil.which("cmake")
-    if cmake is None:
-        raise RuntimeError("cmake is not installed (Debian: cmake, or scripts/setup demo)")
-    off = [f"-DRONDO_BUILD_{part}=OFF" for part in ("TESTS", "EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")]
-    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    configure = [cmake, "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run(configure + off + generator, check=True)
-    jobs = str(os.cpu_count() or 1)
-    subprocess.run([cmake, "--build", str(build), "--target", "rondo", "-j", jobs], check=True)
+    parts = ("TESTS", "EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
+    run_cmake(ROOT, build, {f"RONDO_BUILD_{part}": "OFF" for part in parts}, "rondo")
     return build / LIBRARY
 
 
-def metadata() -> str:
+def metadata(folder: pathlib.Path, name: str, summary: str, needs: Sequence[str] = ()) -> str:
+    """What a wheel says of itself, the README of its folder included."""
     lines = [
         "Metadata-Version: 2.1",
-        "Name: rondo",
+        f"Name: {name}",
         f"Version: {version()}",
-        "Summary: Collective communication that cannot deadlock on the order of calls",
+        f"Summary: {summary}",
         "License: Apache-2.0",
         "Requires-Python: >=3.9",
+        *(f"Requires-Dist: {need}" for need in needs),
         "Description-Content-Type: text/markdown",
     ]
-    return "\n".join(lines) + "\n\n" + (HERE / "README.md").read_text(encoding="utf-8")
+    return "\n".join(lines) + "\n\n" + (folder / "README.md").read_text(encoding="utf-8")
 
 
-def write_wheel(path: pathlib.Path, files: Dict[str, bytes], info: str) -> None:
-    """Writes ``files`` and the record of them, in an order and with times that never differ."""
+def write_wheel(folder: str, package: str, tag: str, files: Dict[str, bytes], about: Dict[str, str]) -> str:
+    """Makes a wheel of ``files`` and of ``about``, which is what pip is to know of them. Returns its name.
+
+    Two of the same are the same to the byte: nothing in it depends on when or where it was made.
+    """
+    info = f"{package}-{version()}.dist-info"
+    wheel = f"Wheel-Version: 1.0\nGenerator: rondo\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    files = {**files, **{f"{info}/{name}": text.encode() for name, text in {**about, "WHEEL": wheel}.items()}}
     record = ""
     for name, content in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         record += f"{name},sha256={digest},{len(content)}\n"
     files[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+    made = f"{package}-{version()}-{tag}.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if name.endswith(LIBRARY) else 0o644) << 16
-            wheel.writestr(entry, content)
+            entry.external_attr = (0o755 if ".so" in name else 0o644) << 16
+            archive.writestr(entry, content)
+    return made
 
 
 def build_wheel(
@@ -95,19 +120,14 @@ def build_wheel(
     metadata_directory: Optional[str] = None,
 ) -> str:
     given = (config_settings or {}).get("library")
-    info = f"rondo-{version()}.dist-info"
-    tag = f"py3-none-{platform_tag()}"
     sources = sorted((HERE / "src" / "rondo").glob("*.py")) + [HERE / "src" / "rondo" / "py.typed"]
     files = {f"rondo/{source.name}": source.read_bytes() for source in sources}
     with tempfile.TemporaryDirectory() as build:
         library = pathlib.Path(given) if given else build_library(pathlib.Path(build))
         files[f"rondo/{LIBRARY}"] = library.read_bytes()
-    files[f"{info}/METADATA"] = metadata().encode()
-    wheel = f"Wheel-Version: 1.0\nGenerator: rondo\nRoot-Is-Purelib: false\nTag: {tag}\n"
-    files[f"{info}/WHEEL"] = wheel.encode()
-    name = f"rondo-{version()}-{tag}.whl"
-    write_wheel(pathlib.Path(wheel_directory) / name, files, info)
-    return name
+    summary = "Collective communication that cannot deadlock on the order of calls"
+    about = {"METADATA": metadata(HERE, "rondo", summary)}
+    return write_wheel(wheel_directory, "rondo", f"py3-none-{platform_tag()}", files, about)
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, str]] = None) -> str:

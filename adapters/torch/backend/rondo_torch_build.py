@@ -3,6 +3,7 @@
 A build backend (PEP 517) of its own. pip builds in an environment of its own that has no PyTorch, and
 one that it fetched there might not be the one that the module will meet. So this one asks the
 interpreter what it has without pip's environment, and builds for that. Nothing comes from a network.
+What is not of PyTorch is done by the backend of adapters/python.
 
     pip install ./adapters/torch
     pip install --config-settings library=/path/librondo.so.0 ./adapters/torch    # one built before
@@ -11,24 +12,34 @@ interpreter what it has without pip's environment, and builds for that. Nothing 
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import json
 import os
 import pathlib
-import re
-import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import zipfile
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, Iterator, Optional
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
-ROOT = HERE.parent.parent
-LIBRARY = "librondo.so.0"
+sys.path.insert(0, str(HERE.parent / "python" / "backend"))
+
+from rondo_build import (  # noqa: E402
+    LIBRARY,
+    ROOT,
+    UnsupportedOperation,
+    build_library,
+    configure,
+    get_requires_for_build_wheel,
+    metadata,
+    platform_tag,
+    run_cmake,
+    write_wheel,
+)
+
+__all__ = ["ROOT", "build_sdist", "build_wheel", "configure", "get_requires_for_build_wheel", "run_cmake"]
+
 OLDEST = (2, 4)
 
 # Runs in the environment that the package goes to.
@@ -49,22 +60,6 @@ print("\\n" + json.dumps({
 """
 
 
-class UnsupportedOperation(Exception):
-    """What PEP 517 has a backend raise for something that it does not do."""
-
-
-def get_requires_for_build_wheel(config_settings: Optional[Dict[str, str]] = None) -> List[str]:
-    return []
-
-
-def version() -> str:
-    """The version, which is the library's."""
-    found = re.search(r"project\(rondo VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
-    if not found:
-        raise RuntimeError(f"{ROOT}/CMakeLists.txt names no version")
-    return found[1]
-
-
 def ask_torch() -> Dict[str, object]:
     """What the PyTorch that the module is for says of itself."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -83,33 +78,6 @@ def ask_torch() -> Dict[str, object]:
     if not answer["distributed"]:
         raise RuntimeError("this PyTorch is built without torch.distributed")
     return answer
-
-
-def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise RuntimeError(f"{name} is not installed (Debian: {name}, or scripts/setup demo)")
-    return found
-
-
-def configure(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str]) -> None:
-    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    given = [f"-D{key}={value}" for key, value in settings.items()]
-    command = [tool("cmake"), "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run(command + given + generator, check=True)
-
-
-def run_cmake(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str], target: str) -> None:
-    configure(source, build, settings)
-    jobs = str(os.cpu_count() or 1)
-    subprocess.run([tool("cmake"), "--build", str(build), "--target", target, "-j", jobs], check=True)
-
-
-def build_library(build: pathlib.Path) -> pathlib.Path:
-    """Builds librondo in ``build`` and returns where it is."""
-    parts = ("TESTS", "EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
-    run_cmake(ROOT, build, {f"RONDO_BUILD_{part}": "OFF" for part in parts}, "rondo")
-    return build / LIBRARY
 
 
 def module_suffix() -> str:
@@ -154,44 +122,13 @@ def build_folder(settings: Dict[str, str]) -> Iterator[pathlib.Path]:
         yield pathlib.Path(made)
 
 
-def metadata() -> str:
-    lines = [
-        "Metadata-Version: 2.1",
-        "Name: rondo-torch",
-        f"Version: {version()}",
-        "Summary: A PyTorch backend whose operations cannot deadlock on their order",
-        "License: Apache-2.0",
-        "Requires-Python: >=3.9",
-        "Requires-Dist: torch>=2.4",
-        "Description-Content-Type: text/markdown",
-    ]
-    return "\n".join(lines) + "\n\n" + (HERE / "README.md").read_text(encoding="utf-8")
-
-
-def write_wheel(path: pathlib.Path, files: Dict[str, bytes], info: str) -> None:
-    """Writes ``files`` and the record of them, in an order and with times that never differ."""
-    record = ""
-    for name, content in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-        record += f"{name},sha256={digest},{len(content)}\n"
-    files[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
-        for name, content in files.items():
-            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if ".so" in name else 0o644) << 16
-            wheel.writestr(entry, content)
-
-
 def build_wheel(
     wheel_directory: str,
     config_settings: Optional[Dict[str, str]] = None,
     metadata_directory: Optional[str] = None,
 ) -> str:
     settings = config_settings or {}
-    info = f"rondo_torch-{version()}.dist-info"
     python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-    tag = f"{python}-{python}-{re.sub(r'[-.]', '_', sysconfig.get_platform())}"
     sources = HERE / "src" / "rondo_torch"
     files = {f"rondo_torch/{name}": (sources / name).read_bytes() for name in ("__init__.py", "_native.pyi", "py.typed")}
     with build_folder(settings) as build:
@@ -199,13 +136,12 @@ def build_wheel(
         files[f"rondo_torch/{LIBRARY}"] = library.read_bytes()
         module = build_module(build / "module", library)
         files[f"rondo_torch/{module.name}"] = module.read_bytes()
-    files[f"{info}/METADATA"] = metadata().encode()
-    wheel = f"Wheel-Version: 1.0\nGenerator: rondo\nRoot-Is-Purelib: false\nTag: {tag}\n"
-    files[f"{info}/WHEEL"] = wheel.encode()
-    files[f"{info}/entry_points.txt"] = b"[torch.distributed.backends]\nrondo = rondo_torch:register\n"
-    name = f"rondo_torch-{version()}-{tag}.whl"
-    write_wheel(pathlib.Path(wheel_directory) / name, files, info)
-    return name
+    summary = "A PyTorch backend whose operations cannot deadlock on their order"
+    about = {
+        "METADATA": metadata(HERE, "rondo-torch", summary, ["torch>=2.4"]),
+        "entry_points.txt": "[torch.distributed.backends]\nrondo = rondo_torch:register\n",
+    }
+    return write_wheel(wheel_directory, "rondo_torch", f"{python}-{python}-{platform_tag()}", files, about)
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, str]] = None) -> str:

@@ -344,6 +344,13 @@ class Context:
             raise ClosedError(f"{call}: the context is closed")
         return self._state
 
+    def _ranks_of(self, group: Optional[Group], call: str) -> Tuple[int, ...]:
+        if group is None:
+            return tuple(range(self.rank_count))
+        if group.context is not self:
+            raise InvalidError(f"{call}: the group is another context's")
+        return group.ranks
+
     # ---- registration
 
     def group(self, ranks: Sequence[int]) -> Group:
@@ -383,9 +390,7 @@ class Context:
         group: Optional[Group],
         **more: Any,
     ) -> Shape:
-        ranks = group.ranks if group is not None else tuple(range(self.rank_count))
-        if group is not None and group.context is not self:
-            raise InvalidError("register: the group is another context's")
+        ranks = self._ranks_of(group, "register")
         position = ranks.index(self.rank) if self.rank in ranks else 0
         return Shape(kind, count, dtype, len(ranks), position, op, **more)
 
@@ -564,9 +569,7 @@ class Context:
         ``key`` names it: equal on all its members, and another than that of any communicator that
         has a member in common with it, also of an earlier one. Waits for nobody.
         """
-        ranks = group.ranks if group is not None else tuple(range(self.rank_count))
-        if group is not None and group.context is not self:
-            raise InvalidError("communicator: the group is another context's")
+        ranks = self._ranks_of(group, "communicator")
         config = _native.default_comm_config()
         config.key, config.priority = key, priority
         config.cached_collectives, config.cached_pairs = cached_collectives, cached_pairs
