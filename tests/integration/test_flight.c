@@ -362,7 +362,7 @@ static void a_rank_that_never_came_is_named_whatever_came_after(void **state) {
   struct rondo_collective all[2];
   struct rondo_collective own;
   struct rondo_collective_desc d = sum_of(1, 1);
-  int32_t b[2] = {0};
+  int32_t b[3] = {0};
   uint32_t zero = 0;
   json_t *report = NULL;
   rondo_test_job_open(&job, 2, NULL);
@@ -377,7 +377,7 @@ static void a_rank_that_never_came_is_named_whatever_came_after(void **state) {
   assert_int_equal(analyse(&report), 11); // a rank never came
   assert_non_null(strstr(output, "rank 1"));
   json_decref(report);
-  assert_int_equal(rondo_run(job.ctx[1], all[1], b, b + 1, NULL, NULL), RONDO_SUCCESS);
+  assert_int_equal(rondo_run(job.ctx[1], all[1], b, b + 2, NULL, NULL), RONDO_SUCCESS);
   rondo_test_job_close(&job);
   forget_records(2);
 }
