@@ -1,9 +1,6 @@
 // A thread that waits helps: it steps the blocks of its own rank, and those of others when these
 // are stuck, instead of sleeping beside them.
 #include <sched.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include "daemon/driver/clock.h"
 #include "daemon/host/device.h"
@@ -15,30 +12,6 @@
 #define CROWDED_SLEEP_NS 50000u // ... and without one; until then it yields
 #define SLEEP_MAX_NS 500000u
 #define LARGE_BYTES 262144u // pieces of at least this are left to a rank's own thread
-
-// Blocks compute in the default floating-point environment, whatever the application's is.
-struct float_environment {
-  uint32_t control;
-};
-
-static struct float_environment float_environment_enter(void) {
-  struct float_environment saved = {0};
-#if defined(__x86_64__)
-  saved.control = _mm_getcsr();
-  if ((saved.control & 0xffc0u) != 0x1f80u)
-    _mm_setcsr(0x1f80u);
-#endif
-  return saved;
-}
-
-static void float_environment_leave(struct float_environment saved) {
-#if defined(__x86_64__)
-  if ((saved.control & 0xffc0u) != 0x1f80u)
-    _mm_setcsr(saved.control);
-#else
-  (void)saved;
-#endif
-}
 
 // Looks after the network. `then`: enum rondo_forward. Returns 1 if anything moved.
 static int forward(struct rondo_host_daemon *d, int then) {
@@ -237,12 +210,10 @@ static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *ar
 int rondo_host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
                     int64_t timeout_ns) {
   struct rondo_host_daemon *d = rondo_host_daemon_of(base);
-  struct float_environment saved = float_environment_enter();
   // What is small is often over before the clock is looked at or anybody is told.
   int moved = step_daemon(d, 0);
   int done = is_done(arg) || stay(d, is_done, arg, timeout_ns, moved);
   leave(d);
-  float_environment_leave(saved);
   return done;
 }
 
@@ -253,11 +224,9 @@ uint64_t rondo_host_begin(struct rondo_daemon *base, const struct rondo_sqe *ent
   struct rondo_host_block *block = &d->blocks[0];
   if (d->core.block_count != 1 || must_share_core() || !rondo_host_try_own(block))
     return 0;
-  struct float_environment saved = float_environment_enter();
   rondo_counter_add(&block->helped, 1);
   uint64_t now_ns = rondo_host_hand(block, entry, clock);
   rondo_host_disown(block);
-  float_environment_leave(saved);
   return now_ns;
 }
 

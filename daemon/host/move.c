@@ -21,6 +21,9 @@
 // Cases without a kernel of their own run in pieces that stay in the L1 cache.
 #define RONDO_PIECE_BYTES 4096u
 
+#define MXCSR_CONTROL 0xffc0u // its bits that say how to compute; the others say what has happened
+#define MXCSR_DEFAULT 0x1f80u
+
 static const uint8_t ELEMENT_BYTES[12] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 
 // Null until the first call. Every thread that finds null computes the same constant
@@ -129,6 +132,28 @@ void rondo_move_copy_cold(void *dst, const void *src, uint64_t bytes) {
 }
 #endif
 
+// Numbers are computed in the default floating-point environment, whatever that of the thread is: an
+// application's that helps may have another.
+static uint32_t environment_enter(void) {
+#if defined(__x86_64__)
+  uint32_t saved = _mm_getcsr();
+  if ((saved & MXCSR_CONTROL) != MXCSR_DEFAULT)
+    _mm_setcsr(MXCSR_DEFAULT);
+  return saved;
+#else
+  return 0;
+#endif
+}
+
+static void environment_leave(uint32_t saved) {
+#if defined(__x86_64__)
+  if ((saved & MXCSR_CONTROL) != MXCSR_DEFAULT)
+    _mm_setcsr(saved);
+#else
+  (void)saved;
+#endif
+}
+
 // One piece: scale into a buffer, reduce, divide, each where asked for.
 static void reduce_piece(const struct rondo_reduction *r, void *dst, const void *local,
                          const void *incoming, uint64_t count, int divide) {
@@ -165,12 +190,14 @@ void rondo_move_reduce(const struct rondo_reduction *r, void *dst, void *second,
                        const void *incoming, uint64_t count, int final) {
   const struct rondo_move_table *t = table();
   const int divide = final && r->divide;
+  const uint32_t environment = environment_enter();
   if (!divide && !r->scale)
     t->reduce[r->dtype][r->base](dst, local, incoming, count, 0);
   else if (!divide && r->base == RONDO_REDUCE_SUM)
     t->scaled_sum[r->dtype](dst, local, incoming, count, r->factor);
   else
     reduce_pieces(r, dst, local, incoming, count, divide);
+  environment_leave(environment);
   if (second)
     rondo_move_copy(second, NULL, dst, count * ELEMENT_BYTES[r->dtype]);
 }
@@ -181,10 +208,12 @@ void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second, 
   const int divide = final && r->divide;
   const void *const from = r->scale ? dst : local; // of the division
   const uint64_t bytes = count * ELEMENT_BYTES[r->dtype];
+  const uint32_t environment = environment_enter();
   if (r->scale)
     t->scale[r->dtype](dst, local, local, count, r->factor);
   if (divide)
     t->divide[r->dtype](dst, from, from, count, r->divisor);
+  environment_leave(environment);
   if (!r->scale && !divide)
     rondo_move_copy(dst, second, local, bytes);
   else if (second)

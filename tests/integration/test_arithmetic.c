@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "examples/kit/shape.h"
 #include "examples/kit/team.h"
@@ -365,8 +368,53 @@ static void another_order_cut_or_rounding_is_seen(void **state) {
   rondo_test_job_close(&bench.job);
 }
 
+#if defined(__x86_64__)
+#define FLUSHING_AND_ROUNDING_UP 0xdfc0u // of MXCSR, all exceptions masked
+
+struct stranger {
+  float sum[2];
+  uint32_t control; // what is left of it
+};
+
+static struct stranger strangers[2];
+
+static void sum_in_an_environment_of_its_own(void *arg, uint32_t rank) {
+  static const float inputs[2][2] = {{1e-40f, 1.0f}, {1e-40f, 1e-10f}};
+  const struct rondo_test_job *job = arg;
+  struct rondo_collective_desc d = rondo_all_reduce(1, 2, RONDO_FLOAT32, RONDO_SUM);
+  struct rondo_collective coll;
+  struct stranger *s = &strangers[rank];
+  uint32_t before = _mm_getcsr();
+  _mm_setcsr(FLUSHING_AND_ROUNDING_UP);
+  if (rondo_register(job->ctx[rank], &d, &coll) == RONDO_SUCCESS &&
+      rondo_run(job->ctx[rank], coll, inputs[rank], s->sum, NULL, NULL) == RONDO_SUCCESS)
+    (void)rondo_wait(job->ctx[rank], coll, RONDO_LAST_RUN, RONDO_TEST_LONG_NS);
+  s->control = _mm_getcsr() & FLUSHING_AND_ROUNDING_UP;
+  _mm_setcsr(before);
+}
+
+// Threads of the application that help: their own environment neither counts nor changes.
+static void what_a_thread_has_set_for_its_own_numbers_does_not_count(void **state) {
+  (void)state;
+  struct rondo_test_job job;
+  struct rondo_kit_team team = {2, false, sum_in_an_environment_of_its_own, &job};
+  const float subnormal = 1e-40f; // twice that, flushed, is 0
+  rondo_test_job_open(&job, 2, NULL);
+  assert_int_equal(rondo_kit_team_run(&team), 0);
+  for (uint32_t r = 0; r < 2; r++) {
+    assert_true(strangers[r].sum[0] == 2 * subnormal);
+    assert_true(strangers[r].sum[1] == 1.0f); // and not the number above
+    assert_int_equal(strangers[r].control, FLUSHING_AND_ROUNDING_UP);
+  }
+  rondo_test_job_close(&job);
+}
+#endif
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+#if defined(__x86_64__)
+      RONDO_NAMED_TEST("arithmetic", what_a_thread_has_set_for_its_own_numbers_does_not_count),
+#endif
       RONDO_NAMED_TEST("arithmetic", every_element_has_the_documented_bits),
       RONDO_NAMED_TEST("arithmetic", cutting_into_blocks_loops_and_chunks_is_as_documented),
       RONDO_NAMED_TEST("arithmetic", another_order_cut_or_rounding_is_seen),
