@@ -66,8 +66,9 @@ void rondo_bench_serve_error(const char *what) {
 void rondo_bench_serve_answer(const struct rondo_bench_request *request, uint64_t actual_bytes,
                               const struct rondo_bench_stats *stats, uint64_t wrong) {
   printf("{\"op\":\"%s\",\"bytes\":%" PRIu64 ",\"in_place\":%d,\"iters\":%zu,\"median_ns\":%.1f,"
-         "\"mean_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,\"wrong\":%" PRIu64 "}\n",
+         "\"middle_ns\":%.1f,\"mean_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,\"wrong\":%" PRIu64
+         "}\n",
          rondo_kind_name(request->kind), actual_bytes, request->in_place ? 1 : 0, stats->count,
-         stats->median_ns, stats->mean_ns, stats->min_ns, stats->p99_ns, wrong);
+         stats->median_ns, stats->middle_ns, stats->mean_ns, stats->min_ns, stats->p99_ns, wrong);
   fflush(stdout);
 }

@@ -8,19 +8,24 @@ static int compare_samples(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-struct rondo_bench_stats rondo_bench_stats_of(uint64_t *samples_ns, size_t count) {
-  struct rondo_bench_stats s = {0, 0, 0, 0, 0, 0};
-  if (count == 0)
-    return s;
-  qsort(samples_ns, count, sizeof(samples_ns[0]), compare_samples);
+static double mean_of(const uint64_t *samples_ns, size_t count) {
   double sum = 0;
   for (size_t i = 0; i < count; i++)
     sum += (double)samples_ns[i];
+  return sum / (double)count;
+}
+
+struct rondo_bench_stats rondo_bench_stats_of(uint64_t *samples_ns, size_t count) {
+  struct rondo_bench_stats s = {0};
+  if (count == 0)
+    return s;
+  qsort(samples_ns, count, sizeof(samples_ns[0]), compare_samples);
   size_t middle = count / 2;
   s.count = count;
   s.min_ns = (double)samples_ns[0];
   s.max_ns = (double)samples_ns[count - 1];
-  s.mean_ns = sum / (double)count;
+  s.mean_ns = mean_of(samples_ns, count);
+  s.middle_ns = mean_of(samples_ns + count / 4, count - count / 4 * 2);
   s.median_ns = (double)samples_ns[middle];
   if (count % 2 == 0)
     s.median_ns = (s.median_ns + (double)samples_ns[middle - 1]) / 2;

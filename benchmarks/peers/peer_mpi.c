@@ -62,18 +62,14 @@ static void buffers_grow(struct peer *p, size_t bytes) {
   p->capacity_bytes = bytes;
 }
 
-static bool sends(const struct peer *p) {
-  return p->shape.kind != RONDO_BROADCAST || p->rank == p->shape.root;
-}
-
 static void rewrite(void *arg, uint32_t rank) {
   struct peer *p = arg;
   (void)rank;
-  if (sends(p))
+  if (rondo_kit_shape_sends(&p->shape, p->rank))
     memcpy(p->place.send, p->master, rondo_kit_shape_send_bytes(&p->shape));
 }
 
-// MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway.
+// MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway, and fetch() refuses it of others.
 static int once(void *arg, uint32_t rank) {
   struct peer *p = arg;
   int count = (int)p->shape.count;
@@ -92,14 +88,23 @@ static int once(void *arg, uint32_t rank) {
     if (p->in_place && (int)rank != root)
       return MPI_Reduce(recv, NULL, count, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
     return MPI_Reduce(send, recv, count, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
+  case RONDO_BROADCAST:
+    return MPI_Bcast((int)rank == root ? p->place.send : recv, count, MPI_FLOAT, root,
+                     MPI_COMM_WORLD);
+  case RONDO_ALL_TO_ALL:
+    return MPI_Alltoall(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, MPI_COMM_WORLD);
+  case RONDO_GATHER:
+    return MPI_Gather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, MPI_COMM_WORLD);
+  case RONDO_SCATTER:
+    return MPI_Scatter(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, MPI_COMM_WORLD);
   default:
-    return MPI_Bcast(sends(p) ? p->place.send : recv, count, MPI_FLOAT, root, MPI_COMM_WORLD);
+    return MPI_ERR_OP;
   }
 }
 
 // Where MPI leaves this rank's result: in place, MPI_Reduce_scatter_block puts it at the front.
 static const void *result_of(const struct peer *p) {
-  if (p->shape.kind == RONDO_BROADCAST && sends(p))
+  if (p->shape.kind == RONDO_BROADCAST && p->rank == p->shape.root)
     return p->place.send;
   if (p->shape.kind == RONDO_REDUCE_SCATTER && p->in_place)
     return p->recv;
@@ -127,11 +132,27 @@ static void answer(struct shared *shared, const struct peer *p) {
                            shared->wrong);
 }
 
+// What a request asks for that is not here; null: nothing.
+static const char *lacks(const struct rondo_bench_request *r) {
+  static const int kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER,
+                              RONDO_REDUCE,     RONDO_BROADCAST,  RONDO_ALL_TO_ALL,
+                              RONDO_GATHER,     RONDO_SCATTER};
+  size_t i = 0;
+  if (r->bytes > MAX_BYTES)
+    return "too large for MPI's counts";
+  while (i < sizeof kinds / sizeof *kinds && kinds[i] != r->kind)
+    i++;
+  if (i == sizeof kinds / sizeof *kinds)
+    return "no such collective here";
+  return r->in_place && i > 4 ? "not in place" : NULL;
+}
+
 static bool fetch(struct shared *shared) {
   while (rondo_bench_serve_next(&shared->request)) {
-    if (shared->request.bytes <= MAX_BYTES)
+    const char *missing = lacks(&shared->request);
+    if (!missing)
       return true;
-    rondo_bench_serve_error("too large for MPI's counts");
+    rondo_bench_serve_error(missing);
   }
   return false;
 }

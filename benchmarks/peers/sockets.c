@@ -54,7 +54,12 @@ static size_t bytes_from(const struct rondo_bench_request *r, uint32_t rank) {
     return r->bytes;
   case RONDO_ALL_GATHER:
   case RONDO_REDUCE_SCATTER:
+  case RONDO_ALL_TO_ALL:
     return r->bytes / RANKS;
+  case RONDO_GATHER:
+    return rank == 0 ? 0 : r->bytes / RANKS;
+  case RONDO_SCATTER:
+    return rank == 0 ? r->bytes / RANKS : 0;
   default: // to or from rank 0
     return (r->kind == RONDO_BROADCAST) == (rank == 0) ? r->bytes : 0;
   }
