@@ -150,9 +150,9 @@ static void start(struct rondo_host_block *block, uint64_t now_ns) {
   rondo_block_start(&block->core, now_ns);
 }
 
-// Steps a block that is there, at the time of its turn. With a `clock` that time is that of the turn before: peers
-// that wait for the first steps of a run need not wait for a look at the clock, which takes as long as half
-// of them. Returns enum rondo_step_result.
+// Steps a block that is there, at the time of its turn. With a `clock` that time is that of the turn before:
+// peers that wait for the first steps of a run need not wait for a look at the clock, which takes as long as
+// half of them. Returns enum rondo_step_result.
 static int take_turn(struct rondo_host_block *block, int is_awaited, struct rondo_stamp *clock) {
   struct rondo_daemon *d = &block->daemon->base;
   uint64_t told_ns = block->now_ns;
@@ -182,11 +182,20 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awa
   return take_turn(block, is_awaited, NULL);
 }
 
+// What a run sends first goes into a line of which the peer has a copy. It is asked for, and ours when it is written.
+static void ask_for_slot(const struct rondo_endpoint *e) {
+  if (e->connector)
+    rondo_prefetch_to_write(rondo_connector_slot(rondo_endpoint_connector(e), e->sequence));
+}
+
 // 1 if a run of the collective does nothing for others before something has come from them.
 static int receives_first(const struct rondo_block *b, uint32_t index) {
   const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
   const struct rondo_plan_op *ops = (const struct rondo_plan_op *)(uintptr_t)c->fixed.ops;
-  return c->fixed.op_count > 0 && (ops->primitive & RONDO_PRIM_RECV);
+  if (c->fixed.op_count > 0 && (ops->primitive & RONDO_PRIM_RECV))
+    return 1;
+  ask_for_slot(&c->state.send);
+  return 0;
 }
 
 uint64_t rondo_host_hand(struct rondo_host_block *block, const struct rondo_sqe *entry,

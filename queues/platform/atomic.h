@@ -1,6 +1,6 @@
 // Ordered access to words that two parties share. Shared fields are plain integers, touched only
 // through these accessors, whose names say the order. There are no stand-alone
-// fences: thread sanitizers cannot see them. One of the three headers that may
+// fences here: thread sanitizers cannot see them. One of the three headers that may
 // ask which compiler reads it.
 //
 // On the device the scope is the system: the other party may be the host or a peer device.
@@ -67,6 +67,17 @@ RONDO_ATOMIC_ACCESSORS(uint64_t, u64)
 RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t rest) {
   rondo_store_relaxed_u64(&pair[1], rest);
   rondo_store_release_u64(&pair[0], marked);
+}
+
+// Asks for a cache line that this thread will write, so that others' copies of it are gone by then.
+RONDO_FN void rondo_prefetch_to_write(const void *p) {
+#if defined(__x86_64__)
+  __asm__ volatile("prefetchw %0"
+                   :
+                   : "m"(*(const char *)p)); // gcc leaves it out where not all processors have it
+#else
+  __builtin_prefetch(p, 1, 3);
+#endif
 }
 
 // Tells the processor that this thread is probing.
