@@ -261,6 +261,7 @@ static int pass(void) {
 static void park(uint32_t signal, int is_busy) {
   if (!is_busy) {
     rondo_store_seq_cst_u32(&launcher.state, LAUNCHER_DEEP); // K2
+    rondo_fence_heavy();                                     // K2
     // Whoever submitted before seeing the new state left work that this pass sees.
     is_busy = pass();
   }

@@ -47,6 +47,7 @@ static struct view pass(void) {
 
 static void park(uint32_t signal) {
   rondo_store_seq_cst_u32(&poller.is_parked, 1); // K2
+  rondo_fence_heavy();                           // K2
   // Whoever submitted before seeing that left a run that this pass sees.
   if (!pass().unfinished)
     rondo_futex_wait(&poller.signal, signal, DEEP_BOUND_NS);

@@ -13,6 +13,7 @@
 
 #include "daemon/core/block_core.h"
 #include "daemon/driver/clock.h"
+#include "daemon/driver/fence.h"
 #include "queues/cq_core.h"
 #include "queues/sq_core.h"
 #include <rondo/rondo.h>
@@ -191,6 +192,8 @@ struct rondo_setup {
   void (*keep)(struct rondo_device *device);
 };
 
+#define RONDO_DONE_LEFT 2
+
 struct rondo_driver {
   const char *name;
   int is_direct; // the CPU may use device memory in place
@@ -258,7 +261,7 @@ struct rondo_driver {
   // comes from there.
   void (*stir)(struct rondo_daemon *d);
   // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over; 0 or less: does
-  // what can be done at once. Returns 1 if done, else 0.
+  // what can be done at once. RONDO_DONE_LEFT: done, and the completion may stay in the CQ. Returns 1 if done, else 0.
   int (*help)(struct rondo_daemon *d, int (*is_done)(void *arg), void *arg, int64_t timeout_ns);
   // Waits until every launch of every block that has begun has left, until the deadline, or until
   // the daemon is told to exit. Returns 1 if they have left, else 0.
@@ -289,6 +292,13 @@ struct rondo_driver {
 // 1 if a daemon's connectors lead to other machines.
 static inline int rondo_daemon_is_far(const struct rondo_daemon *d) {
   return d->far && rondo_load_acquire_u64(d->far); // P2
+}
+
+// Counts a run that has been submitted. What the caller looks at after it, threads that sleep write before they look
+// at this count (rondo_fence_heavy). Whoever changes the count holds the rank's lock.
+static inline void rondo_daemon_expect(struct rondo_daemon *d) {
+  rondo_store_relaxed_u64(&d->outstanding, rondo_load_relaxed_u64(&d->outstanding) + 1);
+  rondo_fence_light();
 }
 
 // The parts of a daemon's core that the configuration decides.

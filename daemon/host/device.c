@@ -110,6 +110,7 @@ static void worker_park(struct rondo_host_worker *w, uint32_t signal, int deep,
   struct worker_view seen;
   rondo_store_seq_cst_u32(&w->state, deep ? WORKER_DEEP : WORKER_TICK); // H3
   if (deep) {
+    rondo_fence_heavy(); // H3
     // Whoever submitted before seeing the new state left work that this pass sees.
     worker_pass(w, 0, &seen);
     if (seen.unfinished) {

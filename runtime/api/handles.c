@@ -1,10 +1,12 @@
 // Context handles: an index and a generation, so that a handle kept too long is refused.
+#include "daemon/driver/fence.h"
 #include "runtime/api/rank.h"
+#include "runtime/api/visitors.h"
 #include "runtime/observe/log.h"
 
 struct handle_slot {
   uint64_t handle; // 0: free
-  uint32_t users;  // calls that are inside
+  uint32_t users;  // calls that are inside and that no visitor tells
   uint32_t closing;
   struct rondo_rank *rank;
   uint64_t generation;
@@ -16,12 +18,19 @@ static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct handle_slot *slot_of(uint64_t handle) { return &slots[handle % RONDO_MAX_CONTEXTS]; }
 
+// Calls that are inside, or about to be refused.
+static uint32_t users_of(uint64_t handle) {
+  uint32_t visits = rondo_visits(handle, RONDO_MAX_CONTEXTS);
+  return visits + rondo_load_seq_cst_u32(&slot_of(handle)->users);
+}
+
 uint64_t rondo_handle_create(struct rondo_rank *rank) {
   uint64_t handle = 0;
+  rondo_fence_open();
   pthread_mutex_lock(&slots_lock);
   for (uint64_t i = 0; i < RONDO_MAX_CONTEXTS && !handle; i++) {
     struct handle_slot *slot = &slots[i];
-    if (rondo_load_relaxed_u64(&slot->handle) || rondo_load_acquire_u32(&slot->users))
+    if (rondo_load_relaxed_u64(&slot->handle) || users_of(i))
       continue;
     slot->generation++;
     slot->rank = rank;
@@ -37,7 +46,8 @@ void rondo_handle_destroy(uint64_t handle) { rondo_store_seq_cst_u64(&slot_of(ha
 
 int rondo_rank_enter(struct rondo_context ctx, const char *call, struct rondo_rank **rank) {
   struct handle_slot *slot = slot_of(ctx.handle);
-  rondo_fetch_add_seq_cst_u32(&slot->users, 1);
+  if (!rondo_visit_begin(ctx.handle))
+    rondo_fetch_add_seq_cst_u32(&slot->users, 1);
   int known = ctx.handle != 0 && rondo_load_seq_cst_u64(&slot->handle) == ctx.handle;
   if (known && !rondo_load_seq_cst_u32(&slot->closing)) {
     *rank = slot->rank;
@@ -51,7 +61,8 @@ int rondo_rank_enter(struct rondo_context ctx, const char *call, struct rondo_ra
 }
 
 void rondo_rank_exit(struct rondo_context ctx) {
-  rondo_fetch_add_seq_cst_u32(&slot_of(ctx.handle)->users, (uint32_t)-1);
+  if (!rondo_visit_end())
+    rondo_fetch_add_seq_cst_u32(&slot_of(ctx.handle)->users, (uint32_t)-1);
 }
 
 int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank) {
@@ -64,6 +75,4 @@ int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank) {
   return RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "destroy: the context is being destroyed already");
 }
 
-uint32_t rondo_rank_users(struct rondo_context ctx) {
-  return rondo_load_seq_cst_u32(&slot_of(ctx.handle)->users);
-}
+uint32_t rondo_rank_users(struct rondo_context ctx) { return users_of(ctx.handle); }

@@ -168,7 +168,7 @@ int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {
 // Fails the communicators of every registered collective of this rank.
 static void abort_all(struct rondo_rank *rank) {
   pthread_mutex_lock(&rank->world->lock);
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
@@ -198,7 +198,7 @@ static int is_idle(void *arg) {
 
 // As the application sees it: whoever took the last completion may not have told the driver yet.
 static int all_have_ended(struct rondo_rank *rank) {
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   int ended = rank->completed == rank->submitted;
   rondo_lock_give(&rank->lock);
   return ended;
@@ -265,10 +265,13 @@ int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
   rondo_store_seq_cst_u32(&rank->closing, 1);
   if (!all_have_ended(rank)) {
     abort_all(rank);
-    if (!help_until_ended(rank, ABORT_BOUND_NS))
-      return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL,
-                              "destroy: rank %u: aborted runs did not end; the context is kept",
-                              rank->cfg.rank);
+    if (!help_until_ended(rank, ABORT_BOUND_NS)) {
+      status = RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL,
+                                "destroy: rank %u: aborted runs did not end; the context is kept",
+                                rank->cfg.rank);
+      rondo_rank_exit(ctx);
+      return status;
+    }
   }
   dismantle(ctx, rank, rest_of(timeout_ns, begin_ns));
   return status;

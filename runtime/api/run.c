@@ -171,7 +171,7 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
     begins = 0;
   }
   note_submission(rank, coll, record, now_ns);
-  rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, 1); // H3
+  rondo_daemon_expect(rank->daemon); // H3, K2, P4
   rondo_far_submitted(rank->world, coll->party.comm);
   if (!begins)
     return 0;

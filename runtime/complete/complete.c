@@ -189,8 +189,7 @@ void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended) {
     ssize_t written = write(rank->event_fd, &ended, sizeof ended);
     (void)written;
   }
-  rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended); // H7
-  rank->daemon->driver->done(rank->daemon);
+  rank->daemon->driver->done(rank->daemon); // H7
 }
 
 uint64_t rondo_rank_accept(struct rondo_rank *rank) {
@@ -262,6 +261,8 @@ void rondo_rank_lost(void *owner, const char *why) {
     if (coll->generation % 2)
       ended += end_all(rank, coll);
   }
+  if (ended)
+    rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended); // H7
   rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->world->lock);
   if (ended)

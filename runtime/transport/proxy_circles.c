@@ -1,6 +1,7 @@
 // The circles of a proxy's links: which of them its turns look at.
 #include <stddef.h>
 
+#include "daemon/driver/fence.h"
 #include "queues/platform/explore.h"
 #include "runtime/transport/proxy_state.h"
 
@@ -89,6 +90,7 @@ static void doze(struct rondo_proxy *p, struct rondo_proxy_circle *c) {
   if (!p->config.is_used || !is_at_rest(p, c))
     return;
   rondo_store_seq_cst_u32(&c->is_asleep, 1); // P4
+  rondo_fence_heavy();                       // P4
   if (p->config.is_used(p->config.owner, c->links) || !is_at_rest(p, c)) {
     rondo_store_relaxed_u32(&c->is_asleep, 0);
     return;

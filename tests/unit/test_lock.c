@@ -71,12 +71,13 @@ static void wakes_all_that_sleep_one_by_one(void **state) {
     rondo_lock_take(&lock);
     for (int t = 0; t < 2; t++)
       assert_int_equal(pthread_create(&threads[t], NULL, take_once, NULL), 0);
-    while (rondo_load_relaxed_u32(&lock.word) != RONDO_LOCK_AWAITED)
+    while (rondo_load_relaxed_u32(&lock.sleepers) != 2)
       sched_yield();
     rondo_lock_give(&lock);
     for (int t = 0; t < 2; t++)
       pthread_join(threads[t], NULL);
     assert_int_equal(counted, 2);
+    assert_int_equal(lock.sleepers, 0);
   }
 }
 

@@ -1,0 +1,61 @@
+// Who is inside a context. Each thread says so in a place of its own, where nobody else writes: a count that all
+// share takes an atomic operation at the beginning of each call and another at its end, together a
+// fifth of all that a small run and waiting for it took.
+#ifndef RONDO_RUNTIME_API_VISITORS_H
+#define RONDO_RUNTIME_API_VISITORS_H
+
+#include <stdint.h>
+
+#include "daemon/driver/fence.h"
+#include "queues/platform/atomic.h"
+#include "queues/platform/platform.h"
+
+// A thread that calls. Another may have it when the thread has ended.
+struct rondo_visitor {
+  uint64_t inside; // the handle that its call was given; 0: it is in none
+  uint32_t deeper; // calls within that call
+  uint32_t is_taken;
+  struct rondo_visitor *next;
+  uint8_t line[RONDO_LINE_BYTES - 24];
+};
+
+// Stands for threads that have none: there is no memory, or they are ending. Never changes.
+extern struct rondo_visitor rondo_visitor_nobody;
+// The calling thread's; null before its first call.
+extern __thread struct rondo_visitor *rondo_visitor_self __attribute__((tls_model("initial-exec")));
+
+struct rondo_visitor *rondo_visitor_introduce(void);
+
+// The calling thread enters the context of `handle`, which need not be there: what it looks at after that, others
+// write before they look who is inside. Returns 0 if the caller must count it instead, as a call within a call.
+static inline int rondo_visit_begin(uint64_t handle) {
+  struct rondo_visitor *v = rondo_visitor_self;
+  if (!v)
+    v = rondo_visitor_introduce();
+  if (rondo_load_relaxed_u64(&v->inside)) {
+    if (v != &rondo_visitor_nobody)
+      v->deeper++;
+    return 0;
+  }
+  rondo_store_relaxed_u64(&v->inside, handle); // V1
+  rondo_fence_light();
+  return 1;
+}
+
+// The thread leaves where it entered last. Returns 0 if that was counted.
+static inline int rondo_visit_end(void) {
+  struct rondo_visitor *v = rondo_visitor_self;
+  if (v->deeper) {
+    if (v != &rondo_visitor_nobody)
+      v->deeper--;
+    return 0;
+  }
+  rondo_store_release_u64(&v->inside, 0); // V2
+  return 1;
+}
+
+// How many threads are inside with handles that are the same modulo `slots`; of those that come later, each sees what
+// the caller has written before.
+uint32_t rondo_visits(uint64_t handle, uint64_t slots);
+
+#endif // RONDO_RUNTIME_API_VISITORS_H
