@@ -146,21 +146,34 @@ RONDO_FN int rondo_cq_has_entry(const struct rondo_cq_consumer *q) {
   return (uint32_t)rondo_load_relaxed_u64(entry) == sequence + 1;
 }
 
-// Consumer: 1 and the entry, or 0 when there is none. Wait-free; one caller at a time.
-RONDO_FN int rondo_cq_try_pop(struct rondo_cq_consumer *q, struct rondo_cqe *out) {
-  uint32_t *consumed = &rondo_cq_ring_at(q->ring)->consumed;
-  uint32_t sequence = rondo_load_relaxed_u32(consumed);
+// Consumer: 1 and the entry that is the next to pop, or 0: there was none, or somebody popped it meanwhile. Any thread
+// of the consumer's side.
+RONDO_FN int rondo_cq_look(const struct rondo_cq_consumer *q, struct rondo_cqe *out) {
+  const uint32_t *consumed = &rondo_cq_ring_at(q->ring)->consumed;
+  uint32_t sequence = rondo_load_acquire_u32(consumed);
   const uint64_t *entry = rondo_cq_entry(q->ring, q->capacity, sequence);
   uint64_t marked = rondo_load_acquire_u64(&entry[0]); // Q2
   if ((uint32_t)marked != sequence + 1)
     return 0;
-  uint64_t rest = rondo_load_relaxed_u64(&entry[1]);
+  uint64_t rest = rondo_load_acquire_u64(&entry[1]);
   out->mark = (uint32_t)marked;
   out->collective = (uint32_t)(marked >> 32);
   out->duration_ns = (uint32_t)rest;
   out->status = (uint16_t)(rest >> 32);
   out->run = (uint16_t)(rest >> 48);
-  rondo_store_release_u32(consumed, sequence + 1); // Q3
+  return rondo_load_relaxed_u32(consumed) == sequence; // else it may have been written over
+}
+
+// Consumer: gives the entry back at which it has looked. One caller at a time.
+RONDO_FN void rondo_cq_pop(struct rondo_cq_consumer *q, const struct rondo_cqe *looked_at) {
+  rondo_store_release_u32(&rondo_cq_ring_at(q->ring)->consumed, looked_at->mark); // Q3
+}
+
+// Consumer: 1 and the entry, or 0 when there is none. Wait-free; one caller at a time.
+RONDO_FN int rondo_cq_try_pop(struct rondo_cq_consumer *q, struct rondo_cqe *out) {
+  if (!rondo_cq_look(q, out))
+    return 0;
+  rondo_cq_pop(q, out);
   return 1;
 }
 

@@ -29,7 +29,7 @@ static int step_own(struct rondo_host_block *block, uint64_t now_ns, int is_awai
 
 // Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved. It is `now_ns`; 0:
 // their own clocks are asked.
-static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
+static int step_blocks(struct rondo_host_daemon *d, uint64_t now_ns) {
   int is_awaited = d->core.block_count == 1 && !must_share_core();
   int moved = 0;
   for (uint32_t i = 0; i < d->core.block_count; i++) {
@@ -39,6 +39,11 @@ static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
     moved |= step_own(block, now_ns, is_awaited);
     rondo_host_disown(block);
   }
+  return moved;
+}
+
+static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
+  int moved = step_blocks(d, now_ns);
   moved |= d->base.service(d->base.owner);
   return moved;
 }
@@ -89,6 +94,8 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   // Asleep it is no help: workers and other helpers take its blocks over.
   rondo_fetch_add_relaxed_u32(&d->helpers, (uint32_t)-1);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, 1); // H6
+  if (!must_share_core()) // else nobody leaves completions in the queue
+    rondo_fence_heavy();  // H7
   // Who leaves from here on sees a sleeper; what others left before is found in this round.
   uint64_t now_ns = rondo_now_ns();
   // Who ended a run and saw no waiter counted it before: what it ended is seen here.
@@ -173,12 +180,19 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
   return 0;
 }
 
-// A thread that stepped the daemon's blocks goes.
-static void leave(struct rondo_host_daemon *d) {
+// 1 if somebody may sleep who is to be told of ended runs. With a core for each thread a sleeper makes up for the
+// light half of the fence (sleep_on_done).
+static int has_sleepers(struct rondo_host_daemon *d) {
+  rondo_fence_light(); // H7
+  return must_share_core() || rondo_load_relaxed_u32(&d->done_waiters);
+}
+
+// A thread that stepped the daemon's blocks goes, and leaves so many completions in the queue.
+static void leave(struct rondo_host_daemon *d, uint64_t left) {
   (void)forward(d, RONDO_FORWARD_LEAVE);
   hand_over();
   // Work that is left is the worker's again.
-  if (rondo_load_relaxed_u64(&d->base.outstanding))
+  if (rondo_load_relaxed_u64(&d->base.outstanding) > left)
     rondo_host_kick(&d->base, 1);
 }
 
@@ -211,9 +225,14 @@ int rondo_host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *
                     int64_t timeout_ns) {
   struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   // What is small is often over before the clock is looked at or anybody is told.
-  int moved = step_daemon(d, 0);
+  int moved = step_blocks(d, 0);
+  if (is_done(arg) == RONDO_DONE_LEFT && !has_sleepers(d)) {
+    leave(d, 1);
+    return 1;
+  }
+  moved |= d->base.service(d->base.owner);
   int done = is_done(arg) || stay(d, is_done, arg, timeout_ns, moved);
-  leave(d);
+  leave(d, 0);
   return done;
 }
 

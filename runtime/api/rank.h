@@ -75,6 +75,8 @@ struct rondo_coll {
   uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
   uint64_t completed;   // release; runs end in order
   uint64_t failed_from; // the first run that failed; 0: none
+  uint64_t
+      private_run; // nobody is told of its end but who waits for it; 0: none. See rondo_rank_lock
   int failed_status;
   int in_overflow;
   struct rondo_run_record *head, *tail; // outstanding runs in order
@@ -133,6 +135,8 @@ struct rondo_rank {
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
   struct rondo_flight flight;
+  uint64_t
+      left_ns; // when that run ended whose completion is the next in the queue; 0: ask the daemon
   int is_lost; // the daemon cannot be run any more
   // Looked at without the lock.
   uint64_t untold[RONDO_NOTES]; // blocks: of enum rondo_note, what the flight record lacks
@@ -287,6 +291,11 @@ int rondo_rank_needs_service(void *owner);
 // Takes completions off the queue. The rank lock is held. Returns how many runs have ended, of which
 // rondo_rank_tell_ended must tell when it is not held any more.
 uint64_t rondo_rank_accept(struct rondo_rank *rank);
+// Takes the lock of a rank to look at its runs. Who waits for a small run, and brings it to its end itself, leaves
+// the completion in the queue: it is off by the time that this returns.
+void rondo_rank_lock(struct rondo_rank *rank);
+// Does the same for one that is locked already.
+void rondo_rank_settle(struct rondo_rank *rank);
 void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended);
 // Adds to the flight record that a block was started or has quit (enum rondo_note). Never waits: if
 // another thread has the rank lock, it is remembered until the next one, or until the record is

@@ -456,7 +456,7 @@ static int check_parted(const struct rondo_coll *coll) {
 // `loudly`: the log hears of a refusal.
 static int deregister_inside(struct rondo_rank *rank, struct rondo_collective handle, int loudly) {
   int status = RONDO_SUCCESS;
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   rondo_replays_reap(rank);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (!coll)

@@ -136,6 +136,8 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
   int status = rondo_submission_check(rank, coll, s);
   if (status != RONDO_SUCCESS)
     return status;
+  if (rank->cfg.max_runs)
+    rondo_rank_settle(rank);
   if (rank->cfg.max_runs && rank->submitted - rank->completed >= rank->cfg.max_runs)
     return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
                             "run: rank %u has its most, %llu runs outstanding (max_runs)",
@@ -164,6 +166,8 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
 #endif
   append(coll, record, s);
   rank->submitted++;
+  if (begins && rondo_cq_has_entry(&rank->daemon->cq)) // another end is about to be noted over that
+    rank->left_ns = rondo_load_relaxed_u64(&rank->daemon->ended_ns);
   uint64_t now_ns = begins ? rondo_coll_begin(rank, coll) : 0;
   if (!now_ns) {
     rondo_coll_push(rank, coll);
@@ -177,7 +181,10 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
     return 0;
   if (rondo_rank_has_untold(rank)) // which the steps could not tell, under the lock
     rondo_rank_tell_noted(rank);
-  return rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
+  uint64_t ended = rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
+  rondo_store_release_u64(&coll->private_run,
+                          record->number); // the one before is not in the queue any more
+  return ended;
 }
 
 void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
@@ -193,13 +200,14 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
     rondo_far_moved(rank->daemon->owner);
 }
 
-// 1 if the run that is submitted is the only one and small: its caller may take its first steps at
-// once, as others would have to be woken for it or come later. Who wants to be called back goes on.
+// 1 if the run that is submitted is the only one that has not ended, and small: its caller may take its first steps
+// at once, as others would have to be woken for it or come later. Who wants to be called back goes on.
 static int is_light(const struct rondo_rank *rank, const struct rondo_coll *coll,
                     const struct rondo_submission *s) {
   return rank->daemon->driver->begin && !rank->is_manual && !s->args.callback && !s->tie.words &&
          coll->send_bytes + coll->recv_bytes <= LIGHT_BYTES &&
-         rondo_load_relaxed_u64(&rank->daemon->outstanding) == 0;
+         rondo_load_relaxed_u64(&rank->daemon->outstanding) ==
+             (uint64_t)rondo_cq_has_entry(&rank->daemon->cq);
 }
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
@@ -270,10 +278,28 @@ struct awaited {
   struct rondo_coll *coll;
   uint64_t run;
   uint32_t generation;
+  int is_posted;
 };
 
+// 1 if the run has ended well, its completion is the next in the queue, and nobody else need be told: then it can stay
+// there until somebody takes the lock anyway.
+static int is_posted(struct awaited *a) {
+  struct rondo_cqe cqe;
+  if (rondo_load_acquire_u64(&a->coll->private_run) != a->run ||
+      rondo_load_acquire_u32(&a->rank->wants_events) ||
+      !rondo_cq_look(&a->rank->daemon->cq, &cqe) || cqe.collective != a->coll->index ||
+      cqe.run != (uint16_t)a->run || cqe.status != RONDO_SUCCESS ||
+      rondo_load_relaxed_u32(&a->coll->generation) != a->generation)
+    return 0;
+  a->is_posted = 1;
+  return 1;
+}
+
+// As rondo_driver.help has it.
 static int is_ended(void *arg) {
-  const struct awaited *a = arg;
+  struct awaited *a = arg;
+  if (is_posted(a)) // first: what has left the queue since has completed (Q3, R1)
+    return RONDO_DONE_LEFT;
   return rondo_load_acquire_u64(&a->coll->completed) >= a->run || // R1
          rondo_load_relaxed_u32(&a->coll->generation) != a->generation ||
          rondo_load_relaxed_u32(&a->rank->closing);
@@ -300,6 +326,8 @@ static int find_awaited(struct rondo_rank *rank, struct rondo_collective handle,
 
 // The status of a run that has ended.
 static int ended_status(const struct awaited *a) {
+  if (a->is_posted)
+    return RONDO_SUCCESS;
   if (rondo_load_acquire_u64(&a->coll->completed) < a->run) // R1
     return rondo_load_relaxed_u32(&a->rank->closing) ? RONDO_ERR_CLOSED : RONDO_ERR_UNKNOWN;
   uint64_t failed_from = rondo_load_relaxed_u64(&a->coll->failed_from);
@@ -371,6 +399,7 @@ static int attach(struct rondo_rank *rank, struct awaited *a, rondo_callback cal
   if (record) {
     record->callback = callback;
     record->arg = arg;
+    rondo_store_release_u64(&a->coll->private_run, 0);
     return RONDO_SUCCESS;
   }
   uint64_t failed_from = a->coll ? a->coll->failed_from : 0;
@@ -386,7 +415,7 @@ int rondo_rank_notify(struct rondo_rank *rank, struct rondo_collective handle, u
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "notify: rank %u has no memory or thread for a callback",
                             rank->cfg.rank);
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   a.coll = rondo_coll_find(rank, handle);
   status = attach(rank, &a, callback, arg);
   if (status != RONDO_SUCCESS)
@@ -419,7 +448,7 @@ int rondo_event_fd(struct rondo_context ctx, int *fd) {
   int status = rondo_rank_enter(ctx, "event_fd", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   if (!fd)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "event_fd: the place for it is null");
   else if (rank->event_fd < 0)

@@ -113,7 +113,8 @@ static void note_end(struct rondo_rank *rank, const struct rondo_run_record *rec
   struct rondo_flight_event *e = rondo_flight_at(&rank->flight, record->event);
   if (!e)
     return;
-  uint64_t seen_ns = rondo_load_relaxed_u64(&rank->daemon->ended_ns);
+  uint64_t seen_ns =
+      rank->left_ns ? rank->left_ns : rondo_load_relaxed_u64(&rank->daemon->ended_ns);
   e->ended_ns = seen_ns ? seen_ns : rondo_now_ns();
   e->device_ns = device_ns;
   e->value = (uint16_t)status;
@@ -136,6 +137,7 @@ static void end_run(struct rondo_rank *rank, struct rondo_coll *coll, int status
   if (record->callback)
     rondo_callbacks_post(&rank->callbacks, record->callback, record->arg, status);
   note_end(rank, record, status, duration_ns);
+  rank->left_ns = 0;
   record->next = rank->free_records;
   rank->free_records = record;
   if (coll->unpushed)
@@ -197,11 +199,26 @@ uint64_t rondo_rank_accept(struct rondo_rank *rank) {
   uint64_t ended = 0;
   // Of what has not ended there are no more completions than runs: an empty queue need not be looked at.
   while (ended < SERVICE_BATCH && rank->completed < rank->submitted &&
-         rondo_cq_try_pop(&rank->daemon->cq, &cqe)) {
+         rondo_cq_look(&rank->daemon->cq, &cqe)) {
     accept_completion(rank, &cqe);
+    rondo_cq_pop(&rank->daemon->cq,
+                 &cqe); // behind R1: who has seen the entry sees one or the other
     ended++;
   }
+  if (ended)
+    rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended); // H7
   return ended;
+}
+
+void rondo_rank_settle(struct rondo_rank *rank) {
+  uint64_t ended = rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
+  if (ended)
+    rondo_rank_tell_ended(rank, ended);
+}
+
+void rondo_rank_lock(struct rondo_rank *rank) {
+  rondo_lock_take(&rank->lock);
+  rondo_rank_settle(rank);
 }
 
 int rondo_rank_service(void *owner) {
@@ -254,7 +271,7 @@ void rondo_rank_lost(void *owner, const char *why) {
   rondo_log(RONDO_LOG_ERROR, "rank %u: the %s backend: %s: all runs end", rank->cfg.rank,
             rank->daemon->driver->name, why);
   pthread_mutex_lock(&rank->world->lock);
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   rank->is_lost = 1;
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);

@@ -184,7 +184,7 @@ static void host_name(char *name, size_t bytes) {
 int rondo_flight_print(struct rondo_rank *rank, FILE *out) {
   struct capture c = {0};
   char host[HOST_BYTES];
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   int status = capture_all(rank, &c);
   rondo_lock_give(&rank->lock);
   if (status == RONDO_SUCCESS) {

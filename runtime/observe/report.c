@@ -240,7 +240,7 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "counters: the place for them is null");
   }
   struct rondo_counters c = {0};
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   c.submitted = rank->submitted;
   c.completed = rank->completed;
   rondo_lock_give(&rank->lock);

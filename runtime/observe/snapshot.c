@@ -71,7 +71,7 @@ static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *col
 
 static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view) {
   int status = RONDO_SUCCESS;
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   view->colls = calloc(rank->coll_count ? rank->coll_count : 1, sizeof *view->colls);
   if (!view->colls)
     status = RONDO_ERR_NO_MEMORY;

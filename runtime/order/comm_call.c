@@ -45,7 +45,7 @@ static int check_call(const struct rondo_comm_end *end, const struct rondo_colle
 // What could still refuse the run when it has been registered, which the others would then miss.
 static int check_room(struct rondo_rank *rank) {
   int status = RONDO_SUCCESS;
-  rondo_lock_take(&rank->lock);
+  rondo_rank_lock(rank);
   if (rank->is_lost)
     status = RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "comm_call: rank %u has lost its daemon",
                               rank->cfg.rank);
