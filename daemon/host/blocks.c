@@ -192,7 +192,10 @@ static void ask_for_slot(const struct rondo_endpoint *e) {
 static int receives_first(const struct rondo_block *b, uint32_t index) {
   const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
   const struct rondo_plan_op *ops = (const struct rondo_plan_op *)(uintptr_t)c->fixed.ops;
-  if (c->fixed.op_count > 0 && (ops->primitive & RONDO_PRIM_RECV))
+  uint32_t first = 0; // of those that are not between buffers of its own
+  while (first < c->fixed.op_count && !(ops[first].primitive & (RONDO_PRIM_RECV | RONDO_PRIM_SEND)))
+    first++;
+  if (first < c->fixed.op_count && (ops[first].primitive & RONDO_PRIM_RECV))
     return 1;
   ask_for_slot(&c->state.send);
   return 0;
