@@ -413,11 +413,11 @@ static void what_a_thread_has_set_for_its_own_numbers_does_not_count(void **stat
 int main(void) {
   const struct CMUnitTest tests[] = {
 #if defined(__x86_64__)
-      RONDO_NAMED_TEST("arithmetic", what_a_thread_has_set_for_its_own_numbers_does_not_count),
+    RONDO_NAMED_TEST("arithmetic", what_a_thread_has_set_for_its_own_numbers_does_not_count),
 #endif
-      RONDO_NAMED_TEST("arithmetic", every_element_has_the_documented_bits),
-      RONDO_NAMED_TEST("arithmetic", cutting_into_blocks_loops_and_chunks_is_as_documented),
-      RONDO_NAMED_TEST("arithmetic", another_order_cut_or_rounding_is_seen),
+    RONDO_NAMED_TEST("arithmetic", every_element_has_the_documented_bits),
+    RONDO_NAMED_TEST("arithmetic", cutting_into_blocks_loops_and_chunks_is_as_documented),
+    RONDO_NAMED_TEST("arithmetic", another_order_cut_or_rounding_is_seen),
   };
   return cmocka_run_group_tests_name("arithmetic", tests, NULL, NULL);
 }
