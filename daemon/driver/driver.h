@@ -192,7 +192,7 @@ struct rondo_setup {
   void (*keep)(struct rondo_device *device);
 };
 
-#define RONDO_DONE_LEFT 2
+#define RONDO_DONE_LEFT 2 // see rondo_driver.help
 
 struct rondo_driver {
   const char *name;

@@ -69,12 +69,11 @@ RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t
   rondo_store_release_u64(&pair[0], marked);
 }
 
-// Asks for a cache line that this thread will write, so that others' copies of it are gone by then.
+// Asks for a cache line that this thread will write, so that others' copies of it are gone by then. Of itself gcc
+// leaves the instruction out, since the first processors of the kind did not have it; they passed it over.
 RONDO_FN void rondo_prefetch_to_write(const void *p) {
 #if defined(__x86_64__)
-  __asm__ volatile("prefetchw %0"
-                   :
-                   : "m"(*(const char *)p)); // gcc leaves it out where not all processors have it
+  __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
 #else
   __builtin_prefetch(p, 1, 3);
 #endif

@@ -75,8 +75,7 @@ struct rondo_coll {
   uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
   uint64_t completed;   // release; runs end in order
   uint64_t failed_from; // the first run that failed; 0: none
-  uint64_t
-      private_run; // nobody is told of its end but who waits for it; 0: none. See rondo_rank_lock
+  uint64_t private_run; // of which only who waits for it is told; 0: none. See rondo_rank_lock
   int failed_status;
   int in_overflow;
   struct rondo_run_record *head, *tail; // outstanding runs in order
@@ -135,9 +134,8 @@ struct rondo_rank {
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
   struct rondo_flight flight;
-  uint64_t
-      left_ns; // when that run ended whose completion is the next in the queue; 0: ask the daemon
-  int is_lost; // the daemon cannot be run any more
+  uint64_t left_ns; // when the run ended that is the next in the queue; 0: ask the daemon
+  int is_lost;      // the daemon cannot be run any more
   // Looked at without the lock.
   uint64_t untold[RONDO_NOTES]; // blocks: of enum rondo_note, what the flight record lacks
   uint32_t has_overflow;

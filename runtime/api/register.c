@@ -336,6 +336,7 @@ static void publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
   rondo_store_relaxed_u64(&coll->submitted, rank->manual.first_run);
   coll->failed_status = RONDO_SUCCESS;
   rondo_store_relaxed_u64(&coll->completed, coll->submitted);
+  rondo_store_relaxed_u64(&coll->private_run, 0);
   rondo_store_release_u32(&coll->generation, coll->generation + 1);
 }
 

@@ -182,8 +182,8 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
   if (rondo_rank_has_untold(rank)) // which the steps could not tell, under the lock
     rondo_rank_tell_noted(rank);
   uint64_t ended = rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
-  rondo_store_release_u64(&coll->private_run,
-                          record->number); // the one before is not in the queue any more
+  // The one before is not in the queue any more.
+  rondo_store_release_u64(&coll->private_run, record->number);
   return ended;
 }
 

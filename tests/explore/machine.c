@@ -117,6 +117,7 @@ static int application(struct explore_machine *m, uint32_t rank) {
     return 1;
   m->in_calls++;
   int moved = explore_app_act(m, rank);
+  explore_app_sweep(m, rank); // calls that lock the rank take completions, too
   m->in_calls--;
   return moved;
 }
