@@ -222,6 +222,19 @@ static void what_is_given_up_ends_early(void **state) {
   check_refusal(RONDO_ERR_ABORTED, "given up");
 }
 
+// One member may hear of another's end before it is given up itself.
+static void what_has_failed_stays_failed(void **state) {
+  (void)state;
+  create_all(LONG_NS);
+  ask_for("fail=ncclCommInitRankConfig");
+  join_all();
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    assert_int_equal(await_window(i), RONDO_ERR_SYSTEM);
+  for (uint32_t i = 0; i < MEMBERS; i++)
+    rondo_nccl_window_give_up(windows[i]);
+  check_refusal(RONDO_ERR_SYSTEM, "an error of the stand-in");
+}
+
 static void what_is_done_can_be_given_up(void **state) {
   (void)state;
   create_all(LONG_NS);
@@ -285,6 +298,7 @@ int main(void) {
       ON_DEVICES(what_is_never_done_runs_out_of_time),
       ON_DEVICES(who_does_not_come_is_not_waited_for),
       ON_DEVICES(what_is_given_up_ends_early),
+      ON_DEVICES(what_has_failed_stays_failed),
       ON_DEVICES(what_is_done_can_be_given_up),
       ON_DEVICES(a_call_that_does_not_return_is_left_behind),
       ON_DEVICES(no_daemon_is_launched_while_members_join),

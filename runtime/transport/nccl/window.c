@@ -487,10 +487,10 @@ uint64_t rondo_nccl_window_address(const struct rondo_nccl_window *w, uint32_t i
 void rondo_nccl_window_give_up(struct rondo_nccl_window *w) {
   pthread_mutex_lock(&w->lock);
   let_go(w);
-  if (w->has_done)
-    begin(w, STEP_DROP, w->config.limit_ns);
-  else
+  if (!w->has_done)
     w->is_given_up = 1;
+  else if (w->status == RONDO_SUCCESS) // else there is nothing to drop
+    begin(w, STEP_DROP, w->config.limit_ns);
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
 }

@@ -66,7 +66,8 @@ const uint8_t *rondo_nccl_window_id(const struct rondo_nccl_window *window);
 // After join: where the memory behind the head of a member is here.
 uint64_t rondo_nccl_window_address(const struct rondo_nccl_window *window, uint32_t index);
 
-// Gives up the step that was begun, and what it has made; the memory stays. Does not wait.
+// Gives up the step that was begun, and what it has made; the memory stays. Does not wait. A step that had failed before
+// stays failed.
 void rondo_nccl_window_give_up(struct rondo_nccl_window *window);
 
 // No daemon runs any more that uses it. Bounded. Null is nothing.
