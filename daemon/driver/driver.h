@@ -255,6 +255,9 @@ struct rondo_driver {
   // time behind these steps, by `clock`; or 0: the run is to be pushed. Null: a caller cannot.
   uint64_t (*begin)(struct rondo_daemon *d, const struct rondo_sqe *entry,
                     struct rondo_stamp *clock);
+  // Follows in the same thread unless that was 0, when the caller has done what its peers need not wait for, and
+  // what they sent may have come: takes the next steps. Nobody else steps the run in between.
+  void (*begun)(struct rondo_daemon *d);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);
   // Tells that something has come into a connector from outside, for which blocks may wait. Null: nothing

@@ -5,10 +5,19 @@
 #include "daemon/driver/futex.h"
 #include "daemon/host/host.h"
 
-// Steps that one drive takes at most, so that owners change often enough.
-#define STEPS_PER_DRIVE 4
-#define STUCK_STEPS 4u  // ... while it is stuck and somebody has nothing else to do
-#define STUCK_LOOKS 64u // ... and looks in each: a step is long beside the time that a slot takes
+// How a block is stepped in one turn.
+struct manner {
+  uint32_t steps;       // at most, so that owners change often enough
+  uint32_t stuck_steps; // ... while it is stuck
+  uint32_t looks;       // of each step for what a peer sends
+};
+
+static const struct manner WORKED = {.steps = 4, .looks = 1};
+// Somebody has nothing else to do, and a step is long beside the time that a slot takes.
+static const struct manner AWAITED = {.steps = 4, .stuck_steps = 4, .looks = 64};
+// What was submitted just now. A look would take the line from a peer that is about to write it.
+static const struct manner HANDED = {.steps = 1, .looks = 0};
+static const struct manner LOOKED_AFTER = {.steps = 1, .looks = 1};
 
 int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
                              uint32_t capacity) {
@@ -112,14 +121,14 @@ static int is_through(const struct rondo_block *b, uint64_t ended, int is_awaite
 
 // Steps a block that is there until nothing moves or it has been given steps enough. Returns 1 if it
 // moved; the result of the last step is written to `result`.
-static int step_often(struct rondo_host_block *block, uint64_t now_ns, int is_awaited,
+static int step_often(struct rondo_host_block *block, uint64_t now_ns, const struct manner *how,
                       int *result) {
   uint64_t ended = block->core.counters.ended;
-  uint32_t patience = is_awaited ? STUCK_STEPS : 0;
+  uint32_t patience = how->stuck_steps;
   uint32_t steps = 0;
   int moved = 0;
-  block->core.looks = is_awaited ? STUCK_LOOKS : 1;
-  while (steps < STEPS_PER_DRIVE && !is_through(&block->core, ended, is_awaited)) {
+  block->core.looks = how->looks;
+  while (steps < how->steps && !is_through(&block->core, ended, how == &AWAITED)) {
     *result = rondo_block_step(&block->core, now_ns);
     if (*result == RONDO_STEP_PROGRESSED) {
       moved = 1;
@@ -153,12 +162,13 @@ static void start(struct rondo_host_block *block, uint64_t now_ns) {
 // Steps a block that is there, at the time of its turn. With a `clock` that time is that of the turn before:
 // peers that wait for the first steps of a run need not wait for a look at the clock, which takes as long as
 // half of them. Returns enum rondo_step_result.
-static int take_turn(struct rondo_host_block *block, int is_awaited, struct rondo_stamp *clock) {
+static int take_turn(struct rondo_host_block *block, const struct manner *how,
+                     struct rondo_stamp *clock) {
   struct rondo_daemon *d = &block->daemon->base;
   uint64_t told_ns = block->now_ns;
   uint64_t ended = block->core.counters.ended;
   int result = RONDO_STEP_IDLE;
-  int moved = step_often(block, told_ns, is_awaited, &result);
+  int moved = step_often(block, told_ns, how, &result);
   if (clock)
     rondo_block_correct_time(&block->core, told_ns, time_of_turn(block, rondo_stamp_ns(clock)));
   if (block->core.counters.ended != ended)
@@ -179,7 +189,7 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awa
       return RONDO_STEP_IDLE;
     start(block, now_ns);
   }
-  return take_turn(block, is_awaited, NULL);
+  return take_turn(block, is_awaited ? &AWAITED : &WORKED, NULL);
 }
 
 // What a run sends first goes into a line of which the peer has a copy. It is asked for, and ours when it is written.
@@ -201,6 +211,17 @@ static int receives_first(const struct rondo_block *b, uint32_t index) {
   return 0;
 }
 
+// What comes first travels while the caller does something else, if its peer has written it.
+static void ask_for_chunk(struct rondo_block *b) {
+  if (!b->queue.count)
+    return;
+  const struct rondo_task_context *c =
+      &rondo_slot_of_task(b, rondo_task_index(rondo_task_queue_current(&b->queue)))->context;
+  if (c->state.phase == RONDO_PHASE_OPS && c->state.recv.connector)
+    rondo_prefetch(
+        rondo_connector_slot(rondo_endpoint_connector(&c->state.recv), c->state.recv.sequence));
+}
+
 uint64_t rondo_host_hand(struct rondo_host_block *block, const struct rondo_sqe *entry,
                          struct rondo_stamp *clock) {
   int waits = receives_first(&block->core, entry->collective);
@@ -210,7 +231,13 @@ uint64_t rondo_host_hand(struct rondo_host_block *block, const struct rondo_sqe 
   if (!block->core.resident)
     start(block, now_ns);
   rondo_block_accept(&block->core, entry, now_ns);
-  if (!waits)
-    (void)take_turn(block, 0, clock);
+  block->is_begun = !waits && take_turn(block, &HANDED, clock) == RONDO_STEP_PROGRESSED;
+  if (block->is_begun)
+    ask_for_chunk(&block->core);
   return block->now_ns;
+}
+
+void rondo_host_go_on(struct rondo_host_block *block) {
+  if (block->is_begun && block->core.resident && block->core.queue.count)
+    (void)take_turn(block, &LOOKED_AFTER, NULL);
 }

@@ -244,9 +244,13 @@ uint64_t rondo_host_begin(struct rondo_daemon *base, const struct rondo_sqe *ent
   if (d->core.block_count != 1 || must_share_core() || !rondo_host_try_own(block))
     return 0;
   rondo_counter_add(&block->helped, 1);
-  uint64_t now_ns = rondo_host_hand(block, entry, clock);
+  return rondo_host_hand(block, entry, clock);
+}
+
+void rondo_host_begun(struct rondo_daemon *base) {
+  struct rondo_host_block *block = &rondo_host_daemon_of(base)->blocks[0];
+  rondo_host_go_on(block);
   rondo_host_disown(block);
-  return now_ns;
 }
 
 // ------------------------------------------------------------- synchronise ---

@@ -24,6 +24,7 @@ struct rondo_host_block {
   uint32_t worker;       // index of the worker that it is attached to
   uint32_t copies_bytes; // into the user's buffer, the most at a time; a hint for helpers
   uint32_t is_fruitless; // its last launch was
+  uint32_t is_begun;     // what was handed to it has taken steps
   struct rondo_host_daemon *daemon;
   uint64_t launches;      // times it was started
   uint64_t leaves;        // times it has quit
@@ -82,9 +83,11 @@ void rondo_host_disown(struct rondo_host_block *block);
 int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited);
 
 // Hands the block, of a daemon that has no other, a run of a collective of which nothing is in the SQ, and
-// steps it as long as it moves. Returns the time behind that, by `clock`. The caller owns the block.
+// takes its first steps if it sends first. Returns the time behind that, by `clock`. The caller owns the block.
 uint64_t rondo_host_hand(struct rondo_host_block *block, const struct rondo_sqe *entry,
                          struct rondo_stamp *clock);
+// Takes the next steps of such a run. The caller still owns the block.
+void rondo_host_go_on(struct rondo_host_block *block);
 
 // ------------------------------------------------------------------ device ---
 
@@ -102,9 +105,10 @@ void rondo_host_detach(struct rondo_host_daemon *d);
 // now; else the submitter is expected to wait, and a lightly parked worker looks soon anyway.
 void rondo_host_kick(struct rondo_daemon *base, int urgent);
 
-// As rondo_driver.begin.
+// As rondo_driver.begin and begun.
 uint64_t rondo_host_begin(struct rondo_daemon *base, const struct rondo_sqe *entry,
                           struct rondo_stamp *clock);
+void rondo_host_begun(struct rondo_daemon *base);
 
 // Tells that something has come from outside: blocks that have left may be started at once, and who sleeps
 // beside them looks.

@@ -69,6 +69,9 @@ RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t
   rondo_store_release_u64(&pair[0], marked);
 }
 
+// Asks for a cache line that this thread will read. Nothing comes where it has one that nobody has written to.
+RONDO_FN void rondo_prefetch(const void *p) { __builtin_prefetch(p); }
+
 // Asks for a cache line that this thread will write, so that others' copies of it are gone by then. Of itself gcc
 // leaves the instruction out, since the first processors of the kind did not have it; they passed it over.
 RONDO_FN void rondo_prefetch_to_write(const void *p) {

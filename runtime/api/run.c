@@ -179,6 +179,7 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
   rondo_far_submitted(rank->world, coll->party.comm);
   if (!begins)
     return 0;
+  rank->daemon->driver->begun(rank->daemon);
   if (rondo_rank_has_untold(rank)) // which the steps could not tell, under the lock
     rondo_rank_tell_noted(rank);
   uint64_t ended = rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;

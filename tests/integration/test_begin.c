@@ -11,6 +11,7 @@
 static struct rondo_test_job job;
 static struct rondo_driver driver;
 static uint32_t begun, taken;
+static uint64_t ended_meanwhile; // runs that ended before rondo_run returned
 static float send_data[2][LARGE], recv_data[2][LARGE];
 
 static uint64_t begin(struct rondo_daemon *d, const struct rondo_sqe *entry,
@@ -21,6 +22,13 @@ static uint64_t begin(struct rondo_daemon *d, const struct rondo_sqe *entry,
   return now_ns;
 }
 
+static void go_on(struct rondo_daemon *d) {
+  const uint64_t *ended = &rondo_host_daemon_of(d)->blocks[0].core.counters.ended;
+  uint64_t before = rondo_load_relaxed_u64(ended);
+  rondo_host_driver.begun(d);
+  ended_meanwhile += rondo_load_relaxed_u64(ended) - before;
+}
+
 static struct rondo_rank *counted;
 
 static void count_begun(uint32_t rank) {
@@ -28,7 +36,9 @@ static void count_begun(uint32_t rank) {
   assert_int_equal(rondo_rank_enter(job.ctx[rank], "test", &r), RONDO_SUCCESS);
   driver = rondo_host_driver;
   driver.begin = begin;
+  driver.begun = go_on;
   begun = taken = 0;
+  ended_meanwhile = 0;
   counted = r;
   r->daemon->driver = &driver;
   rondo_rank_exit(job.ctx[rank]);
@@ -82,6 +92,34 @@ static void what_is_small_and_alone_begins_at_once(void **state) {
   await(0, small[0]);
   await(1, small[1]);
   assert_int_equal(begun, 1);
+  rondo_test_job_close(&job);
+}
+
+// What its peers have sent already is taken within rondo_run.
+static void who_comes_last_need_not_wait(void **state) {
+  (void)state;
+  struct rondo_collective coll[2];
+  rondo_test_job_open(&job, 2, NULL);
+  struct rondo_collective_desc d = rondo_all_reduce(1, 1, RONDO_FLOAT32, RONDO_SUM);
+  d.kind = RONDO_ALL_GATHER;
+  rondo_test_job_register(&job, &d, coll);
+  count_begun(0);
+  const uint64_t *sent = &rondo_host_daemon_of(counted->daemon)->blocks[0].core.counters.primitives;
+  counted->daemon->driver = &rondo_host_driver;
+  count_begun(1);
+  for (uint32_t i = 0; i < 100; i++) {
+    send_data[0][0] = (float)i;
+    uint64_t before = rondo_load_relaxed_u64(sent);
+    submit(0, coll[0], NULL);
+    while (rondo_load_relaxed_u64(sent) == before)
+      sched_yield();
+    submit(1, coll[1], NULL);
+    assert_int_equal(ended_meanwhile, taken);
+    await(0, coll[0]);
+    await(1, coll[1]);
+    assert_true(recv_data[1][0] == (float)i);
+  }
+  assert_true(taken > 0);
   rondo_test_job_close(&job);
 }
 
@@ -157,6 +195,7 @@ static void what_is_left_in_the_queue_is_over_for_everybody(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("begin", what_is_small_and_alone_begins_at_once),
+      RONDO_NAMED_TEST("begin", who_comes_last_need_not_wait),
       RONDO_NAMED_TEST("begin", what_is_left_in_the_queue_is_over_for_everybody),
   };
   return cmocka_run_group_tests_name("begin", tests, NULL, NULL);

@@ -497,8 +497,26 @@ static void what_is_handed_over_sends_before_it_is_known_what_time_it_is(void **
   assert_false(rondo_sq_has_entry(&sides[0].rank->daemon->sq));
   // Nothing that is told or measured from now on rests on the time of the turn before.
   assert_int_equal(slot_of(coll)->context.state.started_ns, told_ns);
-  assert_int_equal(slot_of(coll)->blocked_since_ns, told_ns);
   assert_int_equal(sides[0].block->last_progress_ns, told_ns);
+  assert_int_equal(slot_of(coll)->blocked_since_ns, 0); // it has not looked yet
+  rondo_host_go_on(&rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0]);
+  assert_int_equal(slot_of(coll)->blocked_since_ns, told_ns);
+  close_sides();
+}
+
+// A run of which some member is not there has nothing to go on with.
+static void what_cannot_begin_is_blocked_since_it_was_handed_over(void **state) {
+  (void)state;
+  static int32_t data[2][COUNT];
+  struct rondo_config c = base_config();
+  open_sides(2, &c);
+  struct rondo_collective coll = enter(0, 1, COUNT, 0);
+  uint64_t told_ns = hand(coll, data[0], data[1]);
+  assert_int_equal(counters(0)->primitives, 0);
+  assert_int_equal(slot_of(coll)->blocked_since_ns, told_ns);
+  uint64_t steps = counters(0)->steps;
+  rondo_host_go_on(&rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0]);
+  assert_int_equal(counters(0)->steps, steps);
   close_sides();
 }
 
@@ -568,6 +586,7 @@ int main(void) {
       RONDO_NAMED_TEST("block", a_step_is_bounded),
       RONDO_NAMED_TEST("block", a_full_completion_queue_holds_runs_back),
       RONDO_NAMED_TEST("block", what_is_handed_over_sends_before_it_is_known_what_time_it_is),
+      RONDO_NAMED_TEST("block", what_cannot_begin_is_blocked_since_it_was_handed_over),
       RONDO_NAMED_TEST("block", what_receives_first_is_handed_over_and_not_stepped),
       RONDO_NAMED_TEST("block", a_correction_of_time_leaves_what_began_before_alone),
       RONDO_NAMED_TEST("block", sizes_keep_their_budgets),
