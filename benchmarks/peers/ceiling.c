@@ -1,6 +1,9 @@
-// peer_ceiling: an all-reduce of two threads of one process, written by hand for this one case:
-// each reads the other's buffers directly, with no library, queue or daemon between them. It is what a
+// peer_ceiling: an all-reduce and an all-to-all of two threads of one process, written by hand for these
+// cases: each reads the other's buffers directly, with no library, queue or daemon between them. It is what a
 // general library can come near to and not exceed. Asked by compare like the others (see serve.h).
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,9 @@
 #define RANKS 2u
 #define TIMED_ROUND 1u
 #define BUFFER_ALIGN 4096u
-#define SPLIT_BYTES 4096u // from here on each thread adds one half and copies the other
+#define SPLIT_BYTES 4096u       // from here on each thread adds one half and copies the other
+#define STREAM_BYTES (8u << 20) // copies from here on go past the caches
+#define AHEAD_BYTES 8192u       // ... and ask for what they read so far ahead
 
 struct side {
   _Alignas(128) _Atomic uint64_t step; // steps that this side has done
@@ -58,13 +63,38 @@ static void add(float *restrict out, const float *restrict a, const float *restr
     out[i] = a[i] + b[i];
 }
 
-static int once(void *arg, uint32_t rank) {
-  struct ceiling *c = arg;
+#if defined(__x86_64__)
+static void copy(float *to, const float *from, size_t bytes) {
+  const char *source = (const char *)from;
+  char *target = (char *)to;
+  size_t streamed = bytes < STREAM_BYTES || (uintptr_t)to % 16 ? 0 : bytes / 64 * 64;
+  for (size_t at = 0; at < streamed; at += 64) {
+    _mm_prefetch(source + at + AHEAD_BYTES, _MM_HINT_NTA);
+    for (size_t i = at; i < at + 64; i += 16)
+      _mm_stream_si128((__m128i *)(void *)(target + i),
+                       _mm_loadu_si128((const __m128i *)(const void *)(source + i)));
+  }
+  _mm_sfence();
+  memcpy(target + streamed, source + streamed, bytes - streamed);
+}
+#else
+static void copy(float *to, const float *from, size_t bytes) { memcpy(to, from, bytes); }
+#endif
+
+static void all_to_all(struct ceiling *c, uint32_t rank) {
+  size_t count = c->shape.count;
+  float *recv = c->sides[rank].recv;
+  for (uint32_t i = 0; i < RANKS; i++) {
+    uint32_t from = (rank + i) % RANKS;
+    copy(recv + from * count, c->sides[from].send + rank * count, count * sizeof(float));
+  }
+}
+
+static void all_reduce(struct ceiling *c, uint32_t rank) {
   size_t count = c->shape.count;
   float *recv = c->sides[rank].recv;
   const float *low = c->sides[0].send;
   const float *high = c->sides[1].send;
-  meet(c, rank); // inputs are there
   if (count * sizeof(float) < SPLIT_BYTES) {
     add(recv, low, high, count);
   } else {
@@ -77,6 +107,15 @@ static int once(void *arg, uint32_t rank) {
     memcpy(recv + other_first, c->sides[1 - rank].recv + other_first,
            (count - own_count) * sizeof(float));
   }
+}
+
+static int once(void *arg, uint32_t rank) {
+  struct ceiling *c = arg;
+  meet(c, rank); // inputs are there
+  if (c->shape.kind == RONDO_ALL_TO_ALL)
+    all_to_all(c, rank);
+  else
+    all_reduce(c, rank);
   meet(c, rank); // buffers are free again
   return 0;
 }
@@ -111,13 +150,14 @@ static void measure(struct ceiling *c, uint32_t rank) {
 
 static bool fetch(struct ceiling *c) {
   while (rondo_bench_serve_next(&c->request)) {
-    struct rondo_kit_shape shape = {RONDO_ALL_REDUCE, RONDO_FLOAT32, RONDO_SUM, RANKS, 0, 0};
+    struct rondo_kit_shape shape = {c->request.kind, RONDO_FLOAT32, RONDO_SUM, RANKS, 0, 0};
     rondo_kit_shape_size(&shape, c->request.bytes);
     c->shape = shape;
     c->wrong = 0;
-    if (c->request.kind == RONDO_ALL_REDUCE && !c->request.in_place)
+    int is_known = shape.kind == RONDO_ALL_REDUCE || shape.kind == RONDO_ALL_TO_ALL;
+    if (is_known && !c->request.in_place)
       return true;
-    rondo_bench_serve_error("only all_reduce out of place");
+    rondo_bench_serve_error("only all_reduce and all_to_all, out of place");
   }
   return false;
 }
