@@ -185,8 +185,11 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
   const struct rondo_slot *slot = NULL;
   int guarded = 0;
   if (primitive & RONDO_PRIM_RECV) {
-    for (uint32_t i = 0; i < looks && !slot; i++)
+    for (uint32_t i = 0; i < looks && !slot; i++) {
+      if (i)
+        rondo_relax(); // the peer may be the other thread of this core
       slot = rondo_connector_try_peek(&c->state.recv);
+    }
     if (!slot)
       return RONDO_ATTEMPT_NO_DATA;
     guarded = rondo_slot_is_reference(slot);
