@@ -73,7 +73,7 @@ struct rondo_block {
   uint32_t pass_progressed; // something moved in the current pass
   uint32_t scheduled;       // 1: the cursor's collective has its budget for this turn
   uint32_t passed;          // the cursor has been past the end of the queue since the start
-  uint32_t looks; // of a primitive for what it receives; the driver changes it, also to 0: it sends only
+  uint32_t looks; // of a primitive for what it receives; the driver changes it. 0: it does not
   uint32_t reserved;
   uint64_t last_progress_ns;
   uint64_t resident_since_ns;
