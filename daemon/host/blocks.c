@@ -14,7 +14,9 @@ struct manner {
 
 static const struct manner WORKED = {.steps = 4, .looks = 1};
 // Somebody has nothing else to do, and a step is long beside the time that a slot takes.
-static const struct manner AWAITED = {.steps = 4, .stuck_steps = 4, .looks = 64};
+static const struct manner AWAITED = {.steps = 4, .stuck_steps = 4, .looks = 16};
+// ... but to look after the network, where all looks together take as long as one there.
+static const struct manner AWAITED_FROM_FAR = {.steps = 4, .stuck_steps = 4, .looks = 2};
 // What was submitted just now. A look would take the line from a peer that is about to write it.
 static const struct manner HANDED = {.steps = 1, .looks = 0};
 static const struct manner LOOKED_AFTER = {.steps = 1, .looks = 1};
@@ -128,7 +130,7 @@ static int step_often(struct rondo_host_block *block, uint64_t now_ns, const str
   uint32_t steps = 0;
   int moved = 0;
   block->core.looks = how->looks;
-  while (steps < how->steps && !is_through(&block->core, ended, how == &AWAITED)) {
+  while (steps < how->steps && !is_through(&block->core, ended, how->stuck_steps > 0)) {
     *result = rondo_block_step(&block->core, now_ns);
     if (*result == RONDO_STEP_PROGRESSED) {
       moved = 1;
@@ -189,7 +191,9 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awa
       return RONDO_STEP_IDLE;
     start(block, now_ns);
   }
-  return take_turn(block, is_awaited ? &AWAITED : &WORKED, NULL);
+  const struct manner *awaited =
+      rondo_daemon_is_far(&block->daemon->base) ? &AWAITED_FROM_FAR : &AWAITED;
+  return take_turn(block, is_awaited ? awaited : &WORKED, NULL);
 }
 
 // What a run sends first goes into a line of which the peer has a copy. It is asked for, and ours when it is written.
