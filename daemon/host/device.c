@@ -281,8 +281,11 @@ void rondo_host_kick(struct rondo_daemon *base, int urgent) {
     uint32_t state = rondo_load_seq_cst_u32(&w->state); // H3
     if (state == WORKER_RUNNING || (state == WORKER_TICK && !urgent))
       continue;
-    if (!urgent)
-      rondo_fetch_add_seq_cst_u32(&w->signal, 1); // H4
+    // One wakes it. It may share its core with a thread that waits, and have it back only some milliseconds later, which
+    // would be as many calls of the kernel as there are runs until then.
+    if (!rondo_try_swap_seq_cst_u32(&w->state, state, WORKER_RUNNING)) // H4
+      continue;
+    rondo_fetch_add_seq_cst_u32(&w->signal, 1); // H4
     rondo_futex_wake_all(&w->signal);
   }
 }

@@ -28,6 +28,8 @@
  *   NO_RECHECK        the worker parks deep without looking again after it said so
  *   EARLY_STATE       the submitter reads the worker's state before it counts its run
  *   LATE_SNAPSHOT     the worker reads the signal after its last look
+ *   EARLY_SIGNAL      who kicks the worker adds to the signal before it says that nobody else need
+ *   LATE_SWAP         who kicks the worker wakes it before it says that nobody else need
  *   LATE_DONE_WORD    a helper reads the done word after its last look
  *   EARLY_WAITERS     who takes a completion looks for waiters before it has taken it
  *   UNCOUNTED_RUNS    runs are counted after they are pushed
@@ -121,15 +123,33 @@ inline kick(urgent, seen) {
 }
 
 inline kick_if(urgent, seen) {
-  atomic {
+  if
+  :: seen == DEEP || (seen == TICK && urgent) ->
+#ifdef EARLY_SIGNAL
+    signal++;
+#endif
+#ifdef LATE_SWAP
+    signal++;
+    worker_sleeps = false;
+    atomic {
+      if
+      :: state == seen -> state = RUNNING
+      :: else
+      fi;
+      seen = RUNNING
+    }
+#else
     if
-    :: seen == DEEP || (seen == TICK && urgent) ->
+    :: atomic { state == seen -> state = RUNNING; seen = RUNNING };
+#ifndef EARLY_SIGNAL
       signal++; /* H4 */
+#endif
       worker_sleeps = false
-    :: else
-    fi;
-    seen = RUNNING
-  }
+    :: atomic { state != seen -> seen = RUNNING }
+    fi
+#endif
+  :: atomic { else -> seen = RUNNING }
+  fi
 }
 
 inline begin_run(c, urgent, seen) {
