@@ -159,6 +159,11 @@ RONDO_FN struct rondo_active_slot *rondo_slot_of_task(struct rondo_block *b, uin
   return rondo_slot_fill(b, index);
 }
 
+// The one of the task whose turn it is. There is one in the queue.
+RONDO_FN struct rondo_active_slot *rondo_slot_at_cursor(struct rondo_block *b) {
+  return rondo_slot_of_task(b, rondo_task_index(rondo_task_queue_current(&b->queue)));
+}
+
 // The active slot of an entry that was fetched: what is there may be of a collective that had the same
 // index before.
 RONDO_FN struct rondo_active_slot *rondo_slot_of_entry(struct rondo_block *b,
@@ -559,8 +564,7 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
     moved = rondo_block_fetch(b, now_ns) != 0;
   }
   if (b->queue.count) {
-    struct rondo_active_slot *slot =
-        rondo_slot_of_task(b, rondo_task_index(rondo_task_queue_current(&b->queue)));
+    struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
     // A budget of zero says that another context was in this slot meanwhile.
     if (!b->scheduled || slot->budget_ns == 0) {
       slot->budget_ns = rondo_policy_initial_budget(&d->policy, b->queue.cursor);
@@ -591,8 +595,7 @@ RONDO_FN void rondo_block_correct_time(struct rondo_block *b, uint64_t told_ns, 
   b->last_progress_ns = now_ns;
   if (!b->queue.count)
     return;
-  struct rondo_active_slot *slot =
-      rondo_slot_of_task(b, rondo_task_index(rondo_task_queue_current(&b->queue)));
+  struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
   if (slot->blocked_since_ns == told_ns)
     slot->blocked_since_ns = now_ns;
   if (slot->context.state.started_ns != told_ns)

@@ -15,7 +15,7 @@ struct manner {
 static const struct manner WORKED = {.steps = 4, .looks = 1};
 // Somebody has nothing else to do, and a step is long beside the time that a slot takes.
 static const struct manner AWAITED = {.steps = 4, .stuck_steps = 4, .looks = 16};
-// ... but to look after the network, where all looks together take as long as one there.
+// The same beside the network, which is looked after between turns: all looks together take as long as one there.
 static const struct manner AWAITED_FROM_FAR = {.steps = 4, .stuck_steps = 4, .looks = 2};
 // What was submitted just now. A look would take the line from a peer that is about to write it.
 static const struct manner HANDED = {.steps = 1, .looks = 0};
@@ -191,9 +191,10 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awa
       return RONDO_STEP_IDLE;
     start(block, now_ns);
   }
-  const struct manner *awaited =
-      rondo_daemon_is_far(&block->daemon->base) ? &AWAITED_FROM_FAR : &AWAITED;
-  return take_turn(block, is_awaited ? awaited : &WORKED, NULL);
+  if (!is_awaited)
+    return take_turn(block, &WORKED, NULL);
+  return take_turn(block, rondo_daemon_is_far(&block->daemon->base) ? &AWAITED_FROM_FAR : &AWAITED,
+                   NULL);
 }
 
 // What a run sends first goes into a line of which the peer has a copy. It is asked for, and ours when it is written.
@@ -219,8 +220,7 @@ static int receives_first(const struct rondo_block *b, uint32_t index) {
 static void ask_for_chunk(struct rondo_block *b) {
   if (!b->queue.count)
     return;
-  const struct rondo_task_context *c =
-      &rondo_slot_of_task(b, rondo_task_index(rondo_task_queue_current(&b->queue)))->context;
+  const struct rondo_task_context *c = &rondo_slot_at_cursor(b)->context;
   if (c->state.phase == RONDO_PHASE_OPS && c->state.recv.connector)
     rondo_prefetch(
         rondo_connector_slot(rondo_endpoint_connector(&c->state.recv), c->state.recv.sequence));
