@@ -86,7 +86,8 @@ static void make_table(struct bench *b) {
   }
   struct rondo_sq_consumer nothing = {0};
   b->daemon.table = &b->table;
-  rondo_block_init(&b->block, &b->daemon, &nothing, 0, NULL, 0);
+  const struct rondo_block_tasks no_tasks = {0};
+  rondo_block_init(&b->block, &b->daemon, &nothing, 0, &no_tasks);
 }
 
 static void print_row(struct bench *b, const char *name, double ns, double copy_ns) {

@@ -15,6 +15,7 @@
 #include "daemon/core/context_core.h"
 #include "daemon/core/primitive_core.h"
 #include "daemon/core/timing_core.h"
+#include "daemon/core/wait_core.h"
 #include "queues/cq_core.h"
 #include "queues/sq_core.h"
 #include "scheduler/policy_core.h"
@@ -28,6 +29,14 @@
 #endif
 #define RONDO_STEP_PRIMITIVES 8u // chunks that one step does at most
 #define RONDO_STEP_FETCHES 16u   // entries that one step fetches at most
+
+// A turn: how much one collective moves before others that are ready have theirs. A chunk costs as much as its
+// bytes and RONDO_CHUNK_COST_BYTES more.
+#define RONDO_STEP_BYTES                                                                           \
+  (256u << 10) // ... of a turn in one step, so that what is urgent waits for no more
+#define RONDO_TURN_BYTES (1u << 20)
+#define RONDO_CHUNK_COST_BYTES 2048u
+#define RONDO_NOWHERE UINT32_MAX // no place in the task queue
 
 enum rondo_step_result {
   RONDO_STEP_PROGRESSED = 0, // something moved; step again
@@ -68,13 +77,16 @@ struct rondo_block {
   const struct rondo_daemon_core *daemon;
   struct rondo_sq_consumer source; // block 0: of the SQ, from the CPU; the others: of their inbox
   uint32_t index;
-  uint32_t resident;        // 0: it has quit, or was never started
-  uint32_t stalled;         // a whole pass over the task queue made no progress
-  uint32_t pass_progressed; // something moved in the current pass
-  uint32_t scheduled;       // 1: the cursor's collective has its budget for this turn
-  uint32_t passed;          // the cursor has been past the end of the queue since the start
-  uint32_t looks; // of a primitive for what it receives; the driver changes it. 0: it does not
-  uint32_t reserved;
+  uint32_t resident;   // 0: it has quit, or was never started
+  uint32_t stalled;    // nothing that was looked at could move: look for new entries
+  uint32_t scheduled;  // 1: the cursor's collective has its budget for this turn
+  uint32_t passed;     // the cursor has been past the end of the queue since the start
+  uint32_t looks;      // of a primitive for what it receives; the driver changes it. 0: it does not
+  uint32_t attempt;    // enum rondo_attempt: how the scheduled collective's last one ended
+  uint32_t rounds;     // look rounds
+  uint64_t turn_bytes; // what the scheduled collective has moved since it was scheduled
+  uint64_t looked_ns;  // time of the last look round
+  uint64_t waits;      // address of `capacity` × struct rondo_wait, by table index
   uint64_t last_progress_ns;
   uint64_t resident_since_ns;
   struct rondo_task_queue queue;
@@ -86,18 +98,28 @@ RONDO_FN void rondo_counter_add(uint64_t *counter, uint64_t n) {
   rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + n);
 }
 
-// Prepares a block that has not been started. `entries` holds `capacity` tasks, the size of the
-// daemon's table; both are the caller's and outlive the block. `source` is copied.
+// What a block keeps of each collective of the daemon's table; memory of the caller's that outlives the block.
+struct rondo_block_tasks {
+  uint32_t *entries;        // `capacity` of them: the task queue
+  struct rondo_wait *waits; // likewise, by table index; zeroed
+  uint32_t capacity;        // size of the table
+};
+
+// Prepares a block that has not been started. `source` and `tasks` are copied.
 RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_core *daemon,
                                const struct rondo_sq_consumer *source, uint32_t index,
-                               uint32_t *entries, uint32_t capacity) {
+                               const struct rondo_block_tasks *tasks) {
   b->daemon = daemon;
   b->source = *source;
   b->index = index;
-  b->resident = b->stalled = b->pass_progressed = b->scheduled = b->passed = 0;
+  b->resident = b->stalled = b->scheduled = b->passed = 0;
   b->last_progress_ns = b->resident_since_ns = 0;
   b->looks = 1;
-  rondo_task_queue_init(&b->queue, entries, capacity);
+  b->attempt = RONDO_ATTEMPT_DONE;
+  b->rounds = 0;
+  b->turn_bytes = b->looked_ns = 0;
+  b->waits = (uint64_t)(uintptr_t)tasks->waits;
+  rondo_task_queue_init(&b->queue, tasks->entries, tasks->capacity);
   struct rondo_block_counters zero = {0, 0, 0, 0, 0, 0, 0, 0};
   b->counters = zero;
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
@@ -108,7 +130,6 @@ RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_
 RONDO_FN void rondo_block_start(struct rondo_block *b, uint64_t now_ns) {
   b->resident = 1;
   b->stalled = 1; // look at the SQ first
-  b->pass_progressed = 0;
   b->scheduled = 0;
   b->last_progress_ns = b->resident_since_ns = now_ns;
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
@@ -206,6 +227,80 @@ RONDO_FN void rondo_context_bind(struct rondo_task_context *c) {
     rondo_context_bind_recv(c, op->recv_peer + walked);
 }
 
+// --------------------------------------------------------------------- waits --
+
+RONDO_FN struct rondo_wait *rondo_block_wait(const struct rondo_block *b, uint32_t index) {
+  return (struct rondo_wait *)(uintptr_t)b->waits + index;
+}
+
+// The collective has something to do, or has not been tried yet.
+RONDO_FN void rondo_block_set_ready(struct rondo_block *b, uint32_t index) {
+  if (!RONDO_FAULT(WAIT_STALE))
+    rondo_block_wait(b, index)->word = RONDO_WAIT_NONE;
+}
+
+// The wait of a run that has ended and found no room for its completion.
+RONDO_FN struct rondo_wait rondo_block_wait_for_room(const struct rondo_block *b) {
+  const struct rondo_cq_producers *cq = b->daemon->cq;
+  const struct rondo_cq_ring *ring = rondo_cq_ring_at(cq->ring);
+  uint32_t consumed = rondo_load_relaxed_u32(&ring->consumed);
+  if ((uint32_t)rondo_load_relaxed_u64(&cq->claim) - consumed < cq->capacity)
+    return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
+  return rondo_wait_make(RONDO_WAIT_CHANGES, &ring->consumed, consumed);
+}
+
+// Notes what the scheduled collective waits for, which has just been tried and has not moved.
+RONDO_FN void rondo_block_note_wait(struct rondo_block *b, const struct rondo_active_slot *slot) {
+  const struct rondo_task_context *c = &slot->context;
+  *rondo_block_wait(b, c->fixed.index) = c->state.phase == RONDO_PHASE_ENDED
+                                             ? rondo_block_wait_for_room(b)
+                                             : rondo_wait_of(c, (int)b->attempt);
+}
+
+// Does so for the scheduled collective if it is stuck, whatever has come since.
+RONDO_FN void rondo_block_note_stuck(struct rondo_block *b) {
+  uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
+  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+  if (b->scheduled && slot->occupied && slot->context.fixed.index == index &&
+      slot->blocked_since_ns)
+    rondo_block_note_wait(b, slot);
+}
+
+// Returns 1 if the communicator ends the queued run: no word that the run waits for need ever change then.
+RONDO_FN int rondo_block_is_doomed(const struct rondo_block *b, uint32_t index) {
+  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+  const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
+  int is_open = 0;
+  if (slot->occupied && slot->context.fixed.index == index)
+    c = &slot->context;
+  return c->state.phase <= RONDO_PHASE_DRAIN &&
+         rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open) != RONDO_SUCCESS;
+}
+
+// Returns 1 if the collective with this index can move. A failure of its communicator is seen in every
+// RONDO_DOOM_ROUNDS-th look.
+#define RONDO_DOOM_ROUNDS 16u
+RONDO_FN int rondo_block_is_ready(const struct rondo_block *b, uint32_t index) {
+  if (rondo_wait_is_over(rondo_block_wait(b, index)))
+    return 1;
+  return (b->rounds + index) % RONDO_DOOM_ROUNDS == 0 && rondo_block_is_doomed(b, index);
+}
+
+// The first ready collective among `count` places of the task queue, from place `from` on and round its end.
+// Returns its place, or RONDO_NOWHERE.
+RONDO_FN uint32_t rondo_block_find_ready(const struct rondo_block *b, uint32_t from,
+                                         uint32_t count) {
+  const uint32_t *entries = rondo_task_entries(&b->queue);
+  uint32_t at = from < b->queue.count ? from : 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (rondo_block_is_ready(b, rondo_task_index(entries[at])))
+      return at;
+    if (++at == b->queue.count)
+      at = 0;
+  }
+  return RONDO_NOWHERE;
+}
+
 // ------------------------------------------------------------------ fetching --
 
 // Accepts one entry: its collective enters the task queue, or the run waits behind
@@ -222,6 +317,7 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
     return;
   }
   rondo_context_begin(c, &run, now_ns);
+  rondo_block_set_ready(b, entry->collective);
   slot->blocked_since_ns = 0;
   uint32_t task = (uint32_t)c->fixed.urgency << 24 | entry->collective;
   int sorted = b->daemon->policy.order == RONDO_ORDER_PRIORITY;
@@ -231,6 +327,7 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
   if (was_empty) {
     b->scheduled = 0;
   } else if (rondo_policy_should_switch(&b->daemon->policy, c->fixed.urgency, before)) {
+    rondo_block_note_stuck(b);
     rondo_task_queue_rewind(&b->queue);
     b->scheduled = 0;
   }
@@ -322,9 +419,11 @@ RONDO_FN void rondo_block_retire(struct rondo_block *b, struct rondo_active_slot
   rondo_counter_add(&b->counters.ended, 1);
   b->scheduled = 0;
   if (rondo_task_queue_remove(&b->queue))
-    b->pass_progressed = b->passed = 1;
-  if (slot->context.state.phase != RONDO_PHASE_IDLE)
+    b->passed = 1;
+  if (slot->context.state.phase != RONDO_PHASE_IDLE) {
     rondo_task_queue_push(&b->queue, task, sorted);
+    rondo_block_set_ready(b, rondo_task_index(task));
+  }
   slot->blocked_since_ns = 0;
 }
 
@@ -390,18 +489,27 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
   rondo_context_bind(c);
 }
 
-// Executes up to RONDO_STEP_PRIMITIVES chunks. Returns 1 if any was done.
+// Executes up to RONDO_STEP_PRIMITIVES chunks, and of large ones fewer where other collectives wait for their
+// turn. Returns 1 if any was done.
 RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_slot *slot) {
   struct rondo_task_context *c = &slot->context;
+  int is_alone = b->queue.count == 1;
+  uint32_t looks = is_alone || b->looks == 0 ? b->looks : 1;
+  uint64_t most_bytes = is_alone ? UINT64_MAX : RONDO_STEP_BYTES;
+  uint64_t moved_bytes = 0;
   uint32_t done = 0;
-  while (done < RONDO_STEP_PRIMITIVES && c->state.phase == RONDO_PHASE_OPS) {
+  while (done < RONDO_STEP_PRIMITIVES && moved_bytes < most_bytes &&
+         c->state.phase == RONDO_PHASE_OPS) {
     RONDO_TIMED_BEGIN(began);
-    if (rondo_primitive_attempt(c, b->looks) != RONDO_ATTEMPT_DONE)
+    b->attempt = (uint32_t)rondo_primitive_attempt(c, looks, &moved_bytes);
+    if (b->attempt != RONDO_ATTEMPT_DONE)
       break;
     rondo_context_advance(c);
     RONDO_TIMED_END(PRIMITIVE, began);
+    moved_bytes += RONDO_CHUNK_COST_BYTES;
     done++;
   }
+  b->turn_bytes += moved_bytes;
   if (done) {
     slot->dirty = 1;
     if (c->state.phase != RONDO_PHASE_ENDED)
@@ -485,24 +593,31 @@ RONDO_FN int rondo_block_execute(struct rondo_block *b, struct rondo_active_slot
 
 // ---------------------------------------------------------------- scheduling --
 
-// Leaves the scheduled collective, which is stuck, for the next one; it keeps its place.
-RONDO_FN void rondo_block_preempt(struct rondo_block *b, struct rondo_active_slot *slot) {
-  rondo_slot_save(b, slot);
-  slot->blocked_since_ns = 0;
+// Leaves the scheduled collective, which keeps its place, for the one at place `to`.
+RONDO_FN void rondo_block_switch(struct rondo_block *b, uint32_t to) {
+  if (to <= b->queue.cursor)
+    b->stalled = b->passed = 1;
+  b->queue.cursor = to;
   b->scheduled = 0;
+}
+
+// Leaves the scheduled collective, which is stuck and has spent its budget, for the next one.
+RONDO_FN void rondo_block_preempt(struct rondo_block *b, struct rondo_active_slot *slot) {
+  rondo_block_note_wait(b, slot);
+  uint32_t next = b->queue.cursor + 1;
+  slot->blocked_since_ns = 0;
   rondo_counter_add(&b->counters.preemptions, 1);
-  if (rondo_task_queue_next(&b->queue)) {
-    b->stalled = !b->pass_progressed;
-    b->pass_progressed = 0;
-    b->passed = 1;
-  }
+  rondo_block_switch(b, next < b->queue.count ? next : 0);
 }
 
 // Saves every context and leaves, also with half-done collectives. `is_stuck`: the scheduled one,
 // if there is one, did not move, so this was its turn.
 RONDO_FN int rondo_block_quit(struct rondo_block *b, int is_stuck) {
-  if (is_stuck && b->scheduled && b->queue.count && rondo_task_queue_next(&b->queue))
-    b->passed = 1;
+  if (is_stuck && b->scheduled && b->queue.count) {
+    rondo_block_note_wait(b, rondo_slot_at_cursor(b));
+    if (rondo_task_queue_next(&b->queue))
+      b->passed = 1;
+  }
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++) {
     if (RONDO_FAULT(QUIT_DOES_NOT_SAVE))
       b->slots[i].dirty = 0;
@@ -543,15 +658,124 @@ RONDO_FN uint64_t rondo_block_budget(const struct rondo_block *b,
   return least_ns;
 }
 
-// The scheduled collective has not moved: preempt it when its budget is spent.
-RONDO_FN void rondo_block_stuck(struct rondo_block *b, struct rondo_active_slot *slot,
-                                uint64_t now_ns) {
+// Places of the task queue whose collectives are as urgent as that at place `at`; the queue is sorted.
+struct rondo_place_range {
+  uint32_t begin, end;
+};
+
+RONDO_FN struct rondo_place_range rondo_block_peers_of(const struct rondo_block *b, uint32_t at) {
+  const uint32_t *entries = rondo_task_entries(&b->queue);
+  struct rondo_place_range range = {at, at + 1};
+  uint32_t urgency = rondo_task_urgency(entries[at]);
+  while (range.begin > 0 && rondo_task_urgency(entries[range.begin - 1]) == urgency)
+    range.begin--;
+  while (range.end < b->queue.count && rondo_task_urgency(entries[range.end]) == urgency)
+    range.end++;
+  return range;
+}
+
+// One look round, the scheduled collective left out: the ready one whose turn it is. In the order of the queue
+// from the scheduled one on; with priorities the most urgent, and every RONDO_FAIR_ROUNDS-th time in that order
+// all the same, so that none waits for ever. Returns its place, or RONDO_NOWHERE.
+#define RONDO_FAIR_ROUNDS 16u
+RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
+  uint32_t at = b->queue.cursor;
+  uint32_t others = b->queue.count - 1;
+  b->rounds++;
+  if (RONDO_FAULT(LOOK_FROM_FRONT))
+    return rondo_block_find_ready(b, 0, at);
+  if (b->daemon->policy.order != RONDO_ORDER_PRIORITY || b->rounds % RONDO_FAIR_ROUNDS == 0)
+    return rondo_block_find_ready(b, at + 1, others);
+  struct rondo_place_range peers = rondo_block_peers_of(b, at);
+  uint32_t found = rondo_block_find_ready(b, 0, peers.begin);
+  if (found == RONDO_NOWHERE)
+    found = rondo_block_find_ready(b, at + 1, peers.end - at - 1);
+  if (found == RONDO_NOWHERE)
+    found = rondo_block_find_ready(b, peers.begin, at - peers.begin);
+  if (found == RONDO_NOWHERE)
+    found = rondo_block_find_ready(b, peers.end, b->queue.count - peers.end);
+  return found;
+}
+
+// Schedules another collective that is ready, if there is one; of the one that it leaves it notes what that waits
+// for, if it is stuck. Returns 1 if there is one.
+RONDO_FN int rondo_block_try_switch(struct rondo_block *b, int is_stuck) {
+  uint32_t found = b->queue.count > 1 ? rondo_block_find_other(b) : RONDO_NOWHERE;
+  if (found == RONDO_NOWHERE)
+    return 0;
+  if (is_stuck)
+    rondo_block_note_wait(b, rondo_slot_at_cursor(b));
+  rondo_block_switch(b, found);
+  return 1;
+}
+
+// The scheduled collective is stuck: schedules one that is ready, or spends the budget. Returns 1 if one is ready.
+RONDO_FN int rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
+  const struct rondo_policy *policy = &b->daemon->policy;
+  struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
   if (!slot->blocked_since_ns)
     slot->blocked_since_ns = now_ns;
-  if (slot->budget_ns == UINT64_MAX || RONDO_FAULT(BUDGET_NEVER_ENDS))
-    return;
+  if (policy->budget == RONDO_BUDGET_NEVER || b->looks == 0 || RONDO_FAULT(BUDGET_NEVER_ENDS))
+    return 0;
+  uint64_t since_ns = slot->blocked_since_ns > b->looked_ns ? slot->blocked_since_ns : b->looked_ns;
+  if (now_ns - since_ns >= policy->look_ns && !RONDO_FAULT(SPINS_IN_VAIN)) {
+    b->looked_ns = now_ns;
+    b->stalled = 1;
+    if (rondo_block_try_switch(b, 1)) {
+      slot->blocked_since_ns = 0;
+      rondo_counter_add(&b->counters.preemptions, 1);
+      return 1;
+    }
+  }
   if (now_ns - slot->blocked_since_ns >= rondo_block_budget(b, slot))
     rondo_block_preempt(b, slot);
+  return 0;
+}
+
+// Works on the scheduled collective for one step. Returns 1 if anything moved.
+RONDO_FN int rondo_block_work(struct rondo_block *b, uint64_t now_ns) {
+  struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
+  // A budget of zero says that another context was in this slot meanwhile.
+  if (!b->scheduled || slot->budget_ns == 0) {
+    slot->budget_ns = rondo_policy_initial_budget(&b->daemon->policy, b->queue.cursor);
+    slot->blocked_since_ns = 0;
+    b->turn_bytes = 0;
+    b->scheduled = 1;
+    rondo_block_set_ready(b, slot->context.fixed.index); // until it is noted that it is not
+  }
+  RONDO_POINT("block.execute");
+  if (!rondo_block_execute(b, slot, now_ns))
+    return 0;
+  slot->blocked_since_ns = 0;
+  return 1;
+}
+
+// The scheduled collective has moved, or ended. Others that are ready have their turn if it has had its own, or
+// cannot go on; what is more urgent need not wait for that.
+RONDO_FN void rondo_block_share(struct rondo_block *b) {
+  const struct rondo_policy *policy = &b->daemon->policy;
+  if (b->queue.count < 2 || policy->budget == RONDO_BUDGET_NEVER || RONDO_FAULT(SPINS_IN_VAIN))
+    return;
+  uint32_t current = rondo_task_queue_current(&b->queue);
+  uint32_t index = rondo_task_index(current);
+  if (!b->scheduled) { // it is the next in the queue, and may have been left stuck
+    if (!rondo_block_is_ready(b, index))
+      (void)rondo_block_try_switch(b, 0);
+    return;
+  }
+  const struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
+  if (slot->context.state.phase == RONDO_PHASE_OPS && b->attempt != RONDO_ATTEMPT_DONE) {
+    if (policy->look_ns)
+      return; // its peer may be about to move
+    (void)rondo_block_try_switch(b, 1);
+    return;
+  }
+  uint32_t first = *rondo_task_entries(&b->queue);
+  int is_passed = policy->order == RONDO_ORDER_PRIORITY &&
+                  rondo_task_urgency(first) > rondo_task_urgency(current);
+  if (!is_passed && b->turn_bytes < RONDO_TURN_BYTES)
+    return;
+  (void)rondo_block_try_switch(b, 0);
 }
 
 // One bounded step at time `now_ns` (monotonic). Returns enum rondo_step_result.
@@ -564,21 +788,15 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
     moved = rondo_block_fetch(b, now_ns) != 0;
   }
   if (b->queue.count) {
-    struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
-    // A budget of zero says that another context was in this slot meanwhile.
-    if (!b->scheduled || slot->budget_ns == 0) {
-      slot->budget_ns = rondo_policy_initial_budget(&d->policy, b->queue.cursor);
-      slot->blocked_since_ns = 0;
-      b->scheduled = 1;
+    int worked = rondo_block_work(b, now_ns);
+    if (!worked && rondo_block_stuck(b, now_ns)) {
+      worked = rondo_block_work(b, now_ns);
+      if (!worked) // it got one of two things that it waits for
+        (void)rondo_block_stuck(b, now_ns);
     }
-    RONDO_POINT("block.execute");
-    if (rondo_block_execute(b, slot, now_ns)) {
-      slot->blocked_since_ns = 0;
-      b->pass_progressed = 1;
-      moved = 1;
-    } else {
-      rondo_block_stuck(b, slot, now_ns);
-    }
+    if (worked)
+      rondo_block_share(b);
+    moved |= worked;
   }
   if (moved)
     b->last_progress_ns = now_ns;

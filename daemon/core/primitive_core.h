@@ -172,9 +172,10 @@ RONDO_FN int rondo_chunk_execute(struct rondo_task_context *c, const struct rond
 }
 
 // Tries the chunk at which the context stands, and looks at most `looks` times whether it has come. On
-// RONDO_ATTEMPT_DONE the chunk has been moved and credits given; the caller advances. Else nothing has
-// changed that anybody sees.
-RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t looks) {
+// RONDO_ATTEMPT_DONE the chunk has been moved, its size added to `moved_bytes`, and credits given; the caller
+// advances. Else nothing has changed that anybody sees.
+RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t looks,
+                                     uint64_t *moved_bytes) {
   struct rondo_chunk_view v;
   uint16_t primitive = rondo_context_op(c)->primitive;
   if (rondo_chunk_is_absent(c))
@@ -206,6 +207,7 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     return RONDO_ATTEMPT_SHUT;
   if (slot && !RONDO_FAULT(CREDIT_BEFORE_READ))
     rondo_connector_consume(&c->state.recv);
+  *moved_bytes += v.bytes;
   return RONDO_ATTEMPT_DONE;
 }
 

@@ -81,6 +81,8 @@ static void fill_core(const struct rondo_cuda_device *device, const struct layou
   core->cq = (struct rondo_cq_producers *)(uintptr_t)l->cq;
   core->table = (struct rondo_device_table *)(uintptr_t)l->table;
   core->exit = (uint32_t *)(uintptr_t)l->exit;
+  if (!r->cfg->tuning.look_ns)
+    core->policy.look_ns = RONDO_CUDA_LOOK_NS;
   if (device->residency_ns && device->residency_ns < core->residency_ns)
     core->residency_ns = device->residency_ns;
 }
@@ -89,12 +91,16 @@ static void fill_core(const struct rondo_cuda_device *device, const struct layou
 static void fill_block(const struct layout *l, const struct image *image,
                        const struct rondo_daemon_request *r, uint32_t b) {
   struct rondo_cuda_block_home *home = in_image(image, l->homes + b * l->home_bytes);
-  uint64_t entries = l->homes + b * l->home_bytes + sizeof *home;
+  uint64_t waits = l->homes + b * l->home_bytes + sizeof *home;
+  uint64_t entries = waits + r->cfg->max_collectives * sizeof(struct rondo_wait);
+  const struct rondo_block_tasks tasks = {.entries = (uint32_t *)(uintptr_t)entries,
+                                          .waits = (struct rondo_wait *)(uintptr_t)waits,
+                                          .capacity = r->cfg->max_collectives};
   struct rondo_sq_consumer source;
   uint64_t ring = b == 0 ? l->sq_ring : l->rings + b * l->ring_bytes;
   rondo_sq_consumer_init(&source, ring, r->sq_entries, r->first_sequence);
   rondo_block_init(&home->block, (const struct rondo_daemon_core *)(uintptr_t)l->core, &source, b,
-                   (uint32_t *)(uintptr_t)entries, r->cfg->max_collectives);
+                   &tasks);
   if (b == 0)
     return;
   // A ring is made of marks and holds no address: it may be made where it is not.

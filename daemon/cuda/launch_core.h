@@ -40,13 +40,17 @@
 #define RONDO_CUDA_PAUSE_MIN_NS 32u
 #define RONDO_CUDA_PAUSE_MAX_NS 512u
 
+// A stuck collective is probed for so long before its block looks at others: leaving it costs as much, a context
+// saved and another loaded. Not measured on a GPU.
+#define RONDO_CUDA_LOOK_NS 4000u
+
 // A resident block tells how it stands this often, as far as it is stuck.
 #define RONDO_CUDA_STATUS_PERIOD_NS 1000000u
 
 // Why a launch left; the other values are those of enum rondo_step_result.
 #define RONDO_LAUNCH_CUT 5u // it was out of steps or of time
 
-// Where a block's state is while no launch runs it. In device memory; followed by the entries
+// Where a block's state is while no launch runs it. In device memory; followed by its waits and by the entries
 // of its task queue.
 struct rondo_cuda_block_home {
   uint32_t owner; // 1 while a launch steps the block (L1/L2)
@@ -56,6 +60,7 @@ struct rondo_cuda_block_home {
   struct rondo_block block; // what its last launch left; the active slots are empty
 };
 static_assert(offsetof(struct rondo_cuda_block_home, block) % 16 == 0, "moved as vectors");
+static_assert(sizeof(struct rondo_cuda_block_home) % 16 == 0, "waits follow");
 
 // What the CPU sees of a block. In pinned memory; written by the block's owner only.
 struct rondo_cuda_block_status {
@@ -108,9 +113,10 @@ RONDO_DRIVER_FN void rondo_launch_pause(uint32_t ns);
 
 // -------------------------------------------------------------------- places --
 
-// Bytes of a home whose task queue has `capacity` entries.
+// Bytes of a home whose task queue has `capacity` entries: the home, the waits, the entries.
 RONDO_FN uint64_t rondo_cuda_home_bytes(uint32_t capacity) {
-  uint64_t bytes = sizeof(struct rondo_cuda_block_home) + (uint64_t)capacity * sizeof(uint32_t);
+  uint64_t bytes = sizeof(struct rondo_cuda_block_home) +
+                   (uint64_t)capacity * (sizeof(struct rondo_wait) + sizeof(uint32_t));
   return (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
 }
 

@@ -313,7 +313,8 @@ static inline void rondo_daemon_core_configure(struct rondo_daemon_core *core,
                                 .success_factor = t->success_factor,
                                 .front_budget_ns = t->front_budget_ns,
                                 .min_budget_ns = t->min_budget_ns,
-                                .max_budget_ns = t->max_budget_ns};
+                                .max_budget_ns = t->max_budget_ns,
+                                .look_ns = t->look_ns > 1 ? t->look_ns : 0};
   core->policy = policy;
   core->quit_period_ns = t->quit_period_ns;
   core->residency_ns = t->residency_ns;

@@ -32,11 +32,13 @@ int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_
   memset(blocks, 0, bytes);
   d->blocks = blocks;
   for (uint32_t i = 0; i < count; i++) {
-    uint32_t *entries = calloc(capacity, sizeof *entries);
-    rondo_block_init(&blocks[i].core, &d->core, &sources[i], i, entries, capacity);
+    struct rondo_block_tasks tasks = {.entries = calloc(capacity, sizeof *tasks.entries),
+                                      .waits = calloc(capacity, sizeof *tasks.waits),
+                                      .capacity = capacity};
+    rondo_block_init(&blocks[i].core, &d->core, &sources[i], i, &tasks);
     blocks[i].daemon = d;
     blocks[i].pause_ns = d->restart_min_ns;
-    if (!entries) {
+    if (!tasks.entries || !tasks.waits) {
       rondo_host_blocks_destroy(d);
       return RONDO_ERR_NO_MEMORY;
     }
@@ -47,8 +49,10 @@ int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_
 void rondo_host_blocks_destroy(struct rondo_host_daemon *d) {
   if (!d->blocks)
     return;
-  for (uint32_t i = 0; i < d->core.block_count; i++)
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
     free(rondo_task_entries(&d->blocks[i].core.queue));
+    free(rondo_block_wait(&d->blocks[i].core, 0));
+  }
   free(d->blocks);
   d->blocks = NULL;
 }
@@ -67,13 +71,17 @@ static uint64_t block_progress(const struct rondo_host_block *block) {
   return block->core.counters.primitives + block->core.counters.ended;
 }
 
-// A block is started for a new entry at once, and for unfinished work after a pause.
+// A block is started at once for a new entry and for a collective that can move, and after a pause for any other
+// unfinished work.
 static int should_start(const struct rondo_host_block *block, uint64_t now_ns) {
   if (rondo_sq_try_peek(&block->core.source))
     return 1;
   if (RONDO_FAULT(LOST_WAKEUP))
     return 0;
-  return block->core.queue.count > 0 && now_ns >= rondo_load_relaxed_u64(&block->next_start_ns);
+  const struct rondo_block *b = &block->core;
+  return b->queue.count > 0 &&
+         (now_ns >= rondo_load_relaxed_u64(&block->next_start_ns) ||
+          rondo_block_find_ready(b, b->queue.cursor, b->queue.count) != RONDO_NOWHERE);
 }
 
 // A stuck block starts and quits a thousand times a second: of such a series only the first is told.

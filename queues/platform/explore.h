@@ -48,6 +48,9 @@ enum rondo_fault {
   RONDO_FAULT_CIRCLE_ASLEEP,    // links that sleep are not roused by a run
   RONDO_FAULT_CACHE_LOOSE,      // a call takes the registration of one that has another root
   RONDO_FAULT_JOURNAL_UNSENT,   // calls of communicators are not told to who shares no memory
+  RONDO_FAULT_WAIT_STALE,       // a collective seems to wait for what its last run waited for
+  RONDO_FAULT_LOOK_FROM_FRONT,  // a look round begins at the front of the task queue
+  RONDO_FAULT_SPINS_IN_VAIN,    // a stuck collective spends its budget while another is ready
   RONDO_FAULT_COUNT
 };
 

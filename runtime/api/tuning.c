@@ -16,22 +16,23 @@ static const struct rondo_tuning defaults = {
     .restart_max_ns = 1000000,
 };
 
-#define FIELD_COUNT 8
+#define FIELD_COUNT 9
 
 static const char *const keys[FIELD_COUNT] = {
-    "front_budget_ns", "min_budget_ns", "max_budget_ns",  "success_factor",
+    "front_budget_ns", "min_budget_ns", "max_budget_ns",  "success_factor", "look_ns",
     "quit_period_ns",  "residency_ns",  "restart_min_ns", "restart_max_ns",
 };
 
 static void to_array(const struct rondo_tuning *t, uint64_t values[FIELD_COUNT]) {
   const uint64_t all[FIELD_COUNT] = {t->front_budget_ns, t->min_budget_ns,  t->max_budget_ns,
-                                     t->success_factor,  t->quit_period_ns, t->residency_ns,
-                                     t->restart_min_ns,  t->restart_max_ns};
+                                     t->success_factor,  t->look_ns,        t->quit_period_ns,
+                                     t->residency_ns,    t->restart_min_ns, t->restart_max_ns};
   memcpy(values, all, sizeof all);
 }
 
 static struct rondo_tuning from_array(const uint64_t v[FIELD_COUNT]) {
-  struct rondo_tuning t = {v[0], v[1], v[2], (uint32_t)v[3], 0, v[4], v[5], v[6], v[7]};
+  struct rondo_tuning t = {v[0], v[1], v[2], (uint32_t)v[3], (uint32_t)v[4], v[5],
+                           v[6], v[7], v[8]};
   return t;
 }
 
@@ -51,6 +52,9 @@ int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t tex
   return RONDO_SUCCESS;
 }
 
+// 1 if the field has 32 bits.
+static int is_short(int field) { return field == 3 || field == 4; }
+
 // Reads "key=number" of `length` characters.
 static int parse_pair(const char *pair, size_t length, uint64_t values[FIELD_COUNT]) {
   for (int i = 0; i < FIELD_COUNT; i++) {
@@ -64,7 +68,7 @@ static int parse_pair(const char *pair, size_t length, uint64_t values[FIELD_COU
     unsigned long long value = strtoull(digits, &end, 10);
     // strtoull would also take a sign or space first.
     if (errno || end != pair + length || *digits < '0' || *digits > '9' ||
-        (i == 3 && value > UINT32_MAX))
+        (is_short(i) && value > UINT32_MAX))
       return RONDO_ERR_INVALID;
     values[i] = value;
     return RONDO_SUCCESS;

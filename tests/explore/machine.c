@@ -16,7 +16,6 @@
 #define QUIET_FAST 128u    // ... after so many of them it doubles its pace
 #define REDRAW_STEPS 64u   // how long a preference for some actors lasts
 #define DEPTH_MAX 2u       // actors inside the steps of others
-#define TURNS_MAX 64u      // turns of others until a queued collective has its own
 #define ACTORS (EXPLORE_BLOCKS + 3u) // a rank: its blocks, service, callbacks, application
 
 int rondo_fault_planted = RONDO_FAULT_NONE;
@@ -171,31 +170,6 @@ static int act(struct explore_machine *m, uint32_t actor) {
 
 // ------------------------------------------------------------------- points ---
 
-// A queued collective has a turn after a bounded number of turns of others. With priorities
-// that holds only while nothing more urgent arrives, so it is held to first-in first-out alone.
-static void watch_turns(struct explore_machine *m) {
-  const struct rondo_host_block *block = m->driving;
-  const struct rondo_block *b = &block->core;
-  const struct rondo_rank *owner = block->daemon->base.owner;
-  if (m->has_comms || m->has_nccl || m->program.cfg.order != RONDO_ORDER_FIFO ||
-      b->daemon->policy.budget == RONDO_BUDGET_NEVER)
-    return;
-  struct explore_turns *turns = &m->ranks[owner->cfg.rank].turns[b->index];
-  uint64_t turn = b->counters.preemptions + b->counters.ended + block->launches;
-  uint32_t now = rondo_task_index(rondo_task_queue_current(&b->queue));
-  if (turns->turn == turn)
-    return;
-  turns->turn = turn;
-  explore_trace(m, "turn of entry %u", now);
-  for (uint32_t i = 0; i < b->queue.count; i++) {
-    uint32_t task = rondo_task_index(rondo_task_entries(&b->queue)[i]);
-    turns->others[task] = task == now ? 0 : turns->others[task] + 1;
-    if (turns->others[task] > TURNS_MAX)
-      explore_fail(m, EXPLORE_STUCK, "rank %u block %u: entry %u starves: %u turns of others",
-                   owner->cfg.rank, b->index, task, turns->others[task]);
-  }
-}
-
 static void interrupt(struct explore_machine *m, const char *name) {
   uint32_t ranks = m->program.cfg.rank_count;
   uint32_t rank = random_below(&m->random, ranks);
@@ -219,7 +193,7 @@ void rondo_explore_point(const char *name) {
   if (!m || m->verdict)
     return;
   if (m->driving && strcmp(name, "block.execute") == 0)
-    watch_turns(m);
+    explore_fair_watch(m, m->driving);
   if (m->depth >= DEPTH_MAX || !random_chance(&m->random, m->program.point_percent))
     return;
   uint32_t times = 1 + random_below(&m->random, 4);

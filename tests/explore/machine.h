@@ -47,17 +47,20 @@ struct explore_member {
   struct explore_run runs[EXPLORE_PERIODS][EXPLORE_RUNS];
 };
 
-// How long the tasks of a block have waited for a turn.
-struct explore_turns {
+// What is known of a block's fairness: see fair.c.
+struct explore_fairness {
   uint64_t turn;
-  uint32_t others[EXPLORE_COLLS];
+  uint32_t others[EXPLORE_COLLS]; // turns of others since the collective could move
+  uint32_t probed;                // the collective that was executed last, plus 1
+  uint64_t progress;              // of the block, when that was
+  uint32_t was_ready;             // collectives, a bit each, that could have moved instead
 };
 
 struct explore_rank {
   struct rondo_context ctx;
   struct rondo_rank *rank;
   struct explore_member members[EXPLORE_COLLS];
-  struct explore_turns turns[EXPLORE_BLOCKS];
+  struct explore_fairness fairness[EXPLORE_BLOCKS];
   uint32_t burst_coll, burst_left;
   uint32_t is_syncing;
   uint64_t launches[EXPLORE_BLOCKS]; // that the rank waits for
@@ -116,6 +119,10 @@ void explore_fail(struct explore_machine *m, int verdict, const char *format, ..
     __attribute__((format(printf, 3, 4)));
 void explore_trace(struct explore_machine *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+// A block is about to execute the collective at the cursor of its task queue: fails if that is unfair to others, or
+// in vain while another could move.
+void explore_fair_watch(struct explore_machine *m, const struct rondo_host_block *block);
 
 // ---------------------------------------------------------------- application ---
 

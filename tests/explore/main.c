@@ -67,6 +67,9 @@ static const char *const faults[] = {
     "circle_asleep",
     "cache_loose",
     "journal_unsent",
+    "wait_stale",
+    "look_from_front",
+    "spins_in_vain",
 };
 _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for each fault");
 

@@ -90,6 +90,7 @@ static void draw_tuning(struct random *r, struct rondo_tuning *t) {
   t->min_budget_ns = random_log(r, 1, 2000);
   t->max_budget_ns = t->min_budget_ns + random_log(r, 1, 400000);
   t->success_factor = 1 + random_below(r, 20);
+  t->look_ns = random_chance(r, 70) ? 1 : random_log(r, 2, 100000);
   t->quit_period_ns = random_log(r, 1, 200000);
   t->residency_ns = random_log(r, 1, 4000000);
   t->restart_min_ns = random_log(r, 1, 5000);

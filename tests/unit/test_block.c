@@ -154,7 +154,7 @@ static void what_is_submitted_is_fetched_and_done(void **state) {
   close_sides();
 }
 
-// Two collectives that only this side has registered: both are stuck at once.
+// Two collectives that only this side has registered: both are stuck after the first step, which has tried both.
 static void two_stuck(void) {
   static int32_t data[2][COUNT];
   struct rondo_config c = base_config();
@@ -163,7 +163,8 @@ static void two_stuck(void) {
     submit(0, enter(0, id, COUNT, 0), data[0], data[1]);
   assert_int_equal(step(0, 10), RONDO_STEP_PROGRESSED); // fetching is progress
   assert_int_equal(counters(0)->fetched, 2);
-  assert_int_equal(scheduled(0), 0);
+  assert_int_equal(counters(0)->preemptions, 1);
+  assert_int_equal(scheduled(0), 1);
 }
 
 static void end_two_stuck(void) {
@@ -177,18 +178,74 @@ static void end_two_stuck(void) {
 static void the_stuck_are_preempted_when_their_budget_is_spent(void **state) {
   (void)state;
   two_stuck();
-  assert_int_equal(step(0, FRONT_NS - 1), RONDO_STEP_BLOCKED);
-  assert_int_equal(counters(0)->preemptions, 0);
-  assert_int_equal(step(0, 1), RONDO_STEP_BLOCKED);
-  assert_int_equal(counters(0)->preemptions, 1);
-  assert_int_equal(scheduled(0), 1);
-  assert_int_equal(step(0, 1), RONDO_STEP_BLOCKED); // its turn begins
   assert_int_equal(step(0, FRONT_NS / 2 - 1), RONDO_STEP_BLOCKED);
   assert_int_equal(counters(0)->preemptions, 1);
   assert_int_equal(step(0, 1), RONDO_STEP_BLOCKED); // half of the front's budget
   assert_int_equal(counters(0)->preemptions, 2);
   assert_int_equal(scheduled(0), 0);
+  assert_int_equal(step(0, 1), RONDO_STEP_BLOCKED); // its turn begins
+  assert_int_equal(step(0, FRONT_NS - 1), RONDO_STEP_BLOCKED);
+  assert_int_equal(counters(0)->preemptions, 2);
+  assert_int_equal(step(0, 1), RONDO_STEP_BLOCKED);
+  assert_int_equal(counters(0)->preemptions, 3);
+  assert_int_equal(scheduled(0), 1);
   end_two_stuck();
+}
+
+// Three that both sides run, each in an order of its own. No time passes, so no budget is spent.
+static void what_can_move_goes_before_what_is_stuck(void **state) {
+  (void)state;
+  static const uint64_t orders[2][3] = {{1, 2, 3}, {3, 1, 2}};
+  static int32_t data[2][3][COUNT], out[2][3][COUNT];
+  const struct rondo_config c = base_config();
+  open_sides(2, &c);
+  for (uint64_t i = 0; i < 2; i++)
+    for (uint64_t k = 0; k < 3; k++) {
+      for (uint64_t e = 0; e < COUNT; e++)
+        data[i][orders[i][k] - 1][e] = (int32_t)(100 * i + 10 * orders[i][k] + e);
+      submit((int)i, enter((int)i, orders[i][k], COUNT, 0), data[i][orders[i][k] - 1],
+             out[i][orders[i][k] - 1]);
+    }
+  for (uint32_t round = 0; round < 20; round++)
+    (void)step(round % 2, 0);
+  assert_int_equal(counters(0)->ended, 3);
+  assert_int_equal(counters(1)->ended, 3);
+  pump();
+  for (uint32_t k = 0; k < 3; k++)
+    for (uint32_t e = 0; e < COUNT; e++)
+      assert_int_equal(out[0][k][e], data[0][k][e] + data[1][k][e]);
+  assert_memory_equal(out[0], out[1], sizeof out[0]);
+  close_sides();
+}
+
+// While a large one can always move, a small one that came later does not wait for its end; with a priority it
+// waits for no more than a step.
+static void a_large_one_shares_its_turns(void **state) {
+  (void)state;
+  enum { CHUNKS = 4096, PER_CHUNK = 1024 };
+  int32_t *large = calloc((size_t)CHUNKS * PER_CHUNK, 2 * sizeof *large);
+  static int32_t data[2][COUNT];
+  assert_non_null(large);
+  for (int urgent = 0; urgent < 2; urgent++) {
+    struct rondo_config c = base_config();
+    c.slot_bytes = PER_CHUNK * sizeof(int32_t);
+    c.order = urgent ? RONDO_ORDER_PRIORITY : RONDO_ORDER_FIFO;
+    open_sides(1, &c);
+    submit(0, enter(0, 1, (uint64_t)CHUNKS * PER_CHUNK, 0), large,
+           large + (size_t)CHUNKS * PER_CHUNK);
+    submit(0, enter(0, 2, COUNT, urgent), data[0], data[1]);
+    uint32_t steps = 0;
+    while (!counters(0)->ended && steps < 1000) {
+      (void)step(0, 0);
+      steps++;
+    }
+    assert_int_equal(rondo_task_queue_current(&sides[0].block->queue) & RONDO_TASK_INDEX_MAX, 0);
+    assert_true(steps <= (urgent ? 2u : 200u));
+    assert_true(counters(0)->primitives < CHUNKS / 4);
+    pump();
+    close_sides();
+  }
+  free(large);
 }
 
 // Each waits for its own data to be read, which the other does when it comes to its receive. The budget, which
@@ -238,20 +295,18 @@ static void the_preempted_keep_their_places(void **state) {
 static void contexts_are_saved_only_when_they_have_changed(void **state) {
   (void)state;
   two_stuck();
-  for (int i = 0; i < 2; i++) {
-    (void)step(0, 1);
-    (void)step(0, FRONT_NS);
-  }
-  assert_int_equal(counters(0)->preemptions, 2);
-  assert_int_equal(counters(0)->context_saves, 2); // what was fetched
-  assert_int_equal(counters(0)->context_loads, 2);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 5; i++) {
     (void)step(0, 1);
     (void)step(0, FRONT_NS);
   }
   assert_int_equal(counters(0)->preemptions, 6);
-  assert_int_equal(counters(0)->context_saves, 2);
+  assert_int_equal(counters(0)->context_saves, 0); // each has an active slot, and stays there
   assert_int_equal(counters(0)->context_loads, 2);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(step(0, QUIT_NS), RONDO_STEP_QUIT);
+    assert_int_equal(counters(0)->context_saves, 2); // what was fetched, and once
+    rondo_block_start(sides[0].block, now_ns);
+  }
   end_two_stuck();
 }
 
@@ -403,11 +458,11 @@ static void the_urgent_go_first(void **state) {
   assert_int_equal(scheduled(0), 0);
   submit(0, enter(0, 2, COUNT, -1), data[0], data[1]);
   (void)step(0, 10);
-  assert_int_equal(scheduled(0), 0);
+  assert_int_equal(scheduled(0), 1); // the other one is stuck
   submit(0, enter(0, 3, COUNT, 1), data[0], data[1]);
   (void)step(0, 10);
   assert_int_equal(scheduled(0), 2);
-  assert_int_equal(counters(0)->preemptions, 0);
+  assert_int_equal(counters(0)->preemptions, 1);
   for (uint64_t id = 1; id <= 3; id++)
     submit(1, enter(1, id, COUNT, 0), data[0], data[1]);
   pump();
@@ -574,6 +629,8 @@ int main(void) {
       RONDO_NAMED_TEST("block", what_is_submitted_is_fetched_and_done),
       RONDO_NAMED_TEST("block", the_stuck_are_preempted_when_their_budget_is_spent),
       RONDO_NAMED_TEST("block", two_that_send_to_each_other_soon_receive),
+      RONDO_NAMED_TEST("block", what_can_move_goes_before_what_is_stuck),
+      RONDO_NAMED_TEST("block", a_large_one_shares_its_turns),
       RONDO_NAMED_TEST("block", the_preempted_keep_their_places),
       RONDO_NAMED_TEST("block", contexts_are_saved_only_when_they_have_changed),
       RONDO_NAMED_TEST("block", a_stuck_block_quits_with_half_done_work),

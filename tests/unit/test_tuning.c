@@ -10,6 +10,7 @@ static const struct rondo_tuning some = {.front_budget_ns = 1,
                                          .min_budget_ns = 22,
                                          .max_budget_ns = 333,
                                          .success_factor = 4444,
+                                         .look_ns = 333,
                                          .quit_period_ns = 55555,
                                          .residency_ns = 666666,
                                          .restart_min_ns = 7777777,
@@ -29,7 +30,7 @@ static void the_largest_numbers_fit_the_text(void **state) {
   (void)state;
   char text[RONDO_TUNING_TEXT_BYTES];
   struct rondo_tuning back;
-  struct rondo_tuning most = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX, 0,
+  struct rondo_tuning most = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT32_MAX, UINT32_MAX,
                               UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
   assert_int_equal(rondo_tuning_print(&most, text, sizeof text), RONDO_SUCCESS);
   assert_int_equal(rondo_tuning_parse(&back, text), RONDO_SUCCESS);
@@ -57,6 +58,7 @@ static void other_texts_are_refused(void **state) {
                                       "quit_period_ns=0x9",
                                       "quit_period_ns=18446744073709551616",
                                       "success_factor=4294967296",
+                                      "look_ns=4294967296",
                                       "front_budget_ns=1,,min_budget_ns=2",
                                       "front_budget_ns=1;min_budget_ns=2",
                                       " front_budget_ns=1",

@@ -58,6 +58,7 @@ class Tuning:
     min_budget_ns: int = 0
     max_budget_ns: int = 0
     success_factor: int = 0
+    look_ns: int = 0
     quit_period_ns: int = 0
     residency_ns: int = 0
     restart_min_ns: int = 0

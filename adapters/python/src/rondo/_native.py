@@ -36,7 +36,7 @@ class Tuning(ctypes.Structure):
         ("min_budget_ns", c_uint64),
         ("max_budget_ns", c_uint64),
         ("success_factor", c_uint32),
-        ("reserved", c_uint32),
+        ("look_ns", c_uint32),
         ("quit_period_ns", c_uint64),
         ("residency_ns", c_uint64),
         ("restart_min_ns", c_uint64),

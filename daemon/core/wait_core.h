@@ -1,0 +1,101 @@
+// What a queued collective waits for: one word of memory and the value at which the collective can move.
+//
+// A block notes this when it leaves a stuck collective. Later one load tells whether the collective is ready,
+// without bringing its context back (design, 4: no block spins on a stuck collective while another is ready).
+//
+// A wait is a hint. A collective that seems ready is tried, and changes nothing if it is not. A collective must
+// never seem stuck for ever when it can move: the value is therefore one that was read after, or by, the
+// attempt that failed.
+#ifndef RONDO_DAEMON_CORE_WAIT_CORE_H
+#define RONDO_DAEMON_CORE_WAIT_CORE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#include "daemon/core/context_core.h"
+#include "daemon/core/primitive_core.h"
+#include "queues/connector_core.h"
+#include "queues/platform/atomic.h"
+
+// In the two low bits of an address: every word has at least four bytes and is aligned.
+enum rondo_wait_kind {
+  RONDO_WAIT_NONE = 0,    // ready, or not tried yet
+  RONDO_WAIT_EQUALS = 1,  // ready when the 32-bit word is `value`
+  RONDO_WAIT_CHANGES = 2, // ready when the 32-bit word is anything but `value`
+  RONDO_WAIT_REACHES = 3  // ready when the 64-bit word is at least `value`
+};
+
+struct rondo_wait {
+  uint64_t word; // address + enum rondo_wait_kind
+  uint64_t value;
+};
+static_assert(sizeof(struct rondo_wait) == 16, "1,000 queued collectives: 16 KB");
+
+RONDO_FN struct rondo_wait rondo_wait_make(int kind, const void *word, uint64_t value) {
+  struct rondo_wait w = {(uint64_t)(uintptr_t)word + (uint64_t)kind, value};
+  return w;
+}
+
+// Returns 1 if the collective is ready as far as the word tells.
+RONDO_FN int rondo_wait_is_over(const struct rondo_wait *w) {
+  const uint32_t *word = (const uint32_t *)(uintptr_t)(w->word & ~UINT64_C(3));
+  switch (w->word & 3) {
+  case RONDO_WAIT_EQUALS:
+    return rondo_load_relaxed_u32(word) == (uint32_t)w->value;
+  case RONDO_WAIT_CHANGES:
+    return rondo_load_relaxed_u32(word) != (uint32_t)w->value;
+  case RONDO_WAIT_REACHES:
+    return rondo_load_relaxed_u64((const uint64_t *)(uintptr_t)(w->word & ~UINT64_C(3))) >=
+           w->value;
+  default:
+    return 1;
+  }
+}
+
+// The wait of a run whose members have not all come, or whose stream has not.
+RONDO_FN struct rondo_wait rondo_wait_for_gate(const struct rondo_task_context *c) {
+  const struct rondo_communicator_gate *gate = rondo_context_gate(c);
+  const struct rondo_stream_words *words = rondo_run_stream(&c->state.run);
+  if (rondo_load_relaxed_u32(&gate->state) == RONDO_GATE_CLOSED)
+    return rondo_wait_make(RONDO_WAIT_CHANGES, &gate->state, RONDO_GATE_CLOSED);
+  if (words)
+    return rondo_wait_make(RONDO_WAIT_REACHES, &words->doorbell, c->state.run.ticket);
+  return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
+}
+
+// The wait of a run in the middle of its plan; `attempt`: how its last attempt failed.
+RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context *c, int attempt) {
+  if (attempt == RONDO_ATTEMPT_NO_CREDIT) {
+    const struct rondo_connector *to = rondo_endpoint_connector(&c->state.send);
+    return rondo_wait_make(RONDO_WAIT_CHANGES, &to->consumed, c->state.send.seen);
+  }
+  if (attempt == RONDO_ATTEMPT_NO_DATA) {
+    const struct rondo_slot *slot =
+        rondo_connector_slot(rondo_endpoint_connector(&c->state.recv), c->state.recv.sequence);
+    return rondo_wait_make(RONDO_WAIT_EQUALS, &slot->mark, c->state.recv.sequence + 1);
+  }
+  if (attempt == RONDO_ATTEMPT_SHUT) // the failure is about to arrive here, too
+    return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_context_gate(c)->state, RONDO_GATE_OPEN);
+  return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
+}
+
+// What a context waits for whose last step moved nothing. A full completion queue is not told here.
+RONDO_FN struct rondo_wait rondo_wait_of(const struct rondo_task_context *c, int attempt) {
+  const struct rondo_connector *to;
+  switch (c->state.phase) {
+  case RONDO_PHASE_GATE:
+    return rondo_wait_for_gate(c);
+  case RONDO_PHASE_OPS:
+    return rondo_wait_for_chunk(c, attempt);
+  case RONDO_PHASE_DRAIN:
+    to = rondo_endpoint_connector(&c->state.send);
+    return rondo_wait_make(RONDO_WAIT_CHANGES, &to->consumed, c->state.send.seen);
+  case RONDO_PHASE_FAILING:
+    to = rondo_endpoint_connector(&c->state.send);
+    return rondo_wait_make(RONDO_WAIT_CHANGES, &to->reading, 1);
+  default:
+    return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
+  }
+}
+
+#endif // RONDO_DAEMON_CORE_WAIT_CORE_H
