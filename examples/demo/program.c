@@ -12,6 +12,7 @@
 #include "examples/kit/clock.h"
 #include "examples/kit/device_sync.h"
 #include "examples/kit/memory.h"
+#include "examples/kit/permute.h"
 #include "examples/kit/shape.h"
 #include "examples/kit/team.h"
 
@@ -58,27 +59,10 @@ bool demo_is_interrupted(void) { return atomic_load(&interrupted); }
 
 // ----------------------------------------------------------------- orders ----
 
-static uint64_t next_random(uint64_t *state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 static void shuffle(const struct demo_options *o, uint32_t rank, uint32_t iteration,
                     uint32_t *order) {
-  uint64_t state = o->seed;
-  state = next_random(&state) + rank;
-  state = next_random(&state) + iteration;
-  for (uint32_t i = 0; i < o->collectives; i++)
-    order[i] = i;
-  for (uint32_t left = o->collectives; left > 1; left--) {
-    uint32_t i = left - 1;
-    uint32_t j = (uint32_t)(next_random(&state) % left);
-    uint32_t other = order[j];
-    order[j] = order[i];
-    order[i] = other;
-  }
+  struct rondo_kit_permutation which = {o->seed, rank, iteration};
+  rondo_kit_permute(&which, o->collectives, order);
 }
 
 bool demo_program_is_disordered(const struct demo_options *options) {
