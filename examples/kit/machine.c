@@ -10,6 +10,8 @@
 #include "examples/kit/options.h"
 #include "examples/kit/team.h"
 
+#define GROUP_PATH_BYTES 4096u
+
 static const char *const wanted_features[] = {"sse4_2",      "avx",     "avx2",     "f16c",
                                               "fma",         "avx512f", "avx512bw", "avx512_fp16",
                                               "avx512_bf16", "waitpkg", "asimd",    "sve"};
@@ -89,7 +91,7 @@ void rondo_kit_machine_read(struct rondo_kit_machine *machine) {
   machine->cores_allowed = rondo_kit_core_count();
   machine->numa_nodes = count_numa_nodes();
   machine->memory_bytes = read_memory("MemTotal");
-  machine->available_bytes = read_memory("MemAvailable");
+  machine->available_bytes = rondo_kit_machine_available();
 }
 
 void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char *prefix,
@@ -102,9 +104,106 @@ void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char
           machine->system);
 }
 
+// The number that a file of a control group begins with. UINT64_MAX: there is none, or it says "max".
+static uint64_t read_limit(const char *folder, const char *name) {
+  char path[GROUP_PATH_BYTES];
+  uint64_t value = UINT64_MAX;
+  int length = snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = length < (int)sizeof path ? fopen(path, "r") : NULL;
+  if (!file)
+    return value;
+  char text[32];
+  if (fgets(text, sizeof text, file) && text[0] >= '0' && text[0] <= '9')
+    value = strtoull(text, NULL, 10);
+  fclose(file);
+  return value;
+}
+
+// Files in the page cache count as used, but are given up when the group needs their memory.
+static uint64_t read_reclaimable(const char *folder) {
+  char path[GROUP_PATH_BYTES];
+  int length = snprintf(path, sizeof path, "%s/memory.stat", folder);
+  FILE *file = length < (int)sizeof path ? fopen(path, "r") : NULL;
+  uint64_t sum = 0;
+  char line[128];
+  while (file && fgets(line, sizeof line, file)) {
+    char *value = strchr(line, ' ');
+    if (!value)
+      continue;
+    *value++ = '\0';
+    if (strcmp(line, "active_file") == 0 || strcmp(line, "inactive_file") == 0)
+      sum += strtoull(value, NULL, 10);
+  }
+  if (file)
+    fclose(file);
+  return sum;
+}
+
+// What is left to a control group, of version 2 or 1; UINT64_MAX where it has no limit.
+static uint64_t left_to_group(const char *folder) {
+  uint64_t limit = read_limit(folder, "memory.max");
+  uint64_t used = read_limit(folder, "memory.current");
+  if (limit == UINT64_MAX) {
+    limit = read_limit(folder, "memory.limit_in_bytes");
+    used = read_limit(folder, "memory.usage_in_bytes");
+  }
+  if (limit == UINT64_MAX || used == UINT64_MAX)
+    return UINT64_MAX;
+  uint64_t reclaimable = read_reclaimable(folder);
+  used -= reclaimable < used ? reclaimable : used;
+  return limit > used ? limit - used : 0;
+}
+
+// The least that is left to the group at `root`/`path` and to those above it.
+static uint64_t left_to_groups(const char *root, const char *path) {
+  char folder[GROUP_PATH_BYTES];
+  uint64_t least = UINT64_MAX;
+  if (snprintf(folder, sizeof folder, "%s%s", root, path) >= (int)sizeof folder)
+    return least;
+  for (;;) {
+    uint64_t left = left_to_group(folder);
+    least = left < least ? left : least;
+    char *last = strrchr(folder, '/');
+    if (strlen(folder) <= strlen(root) || !last)
+      return least;
+    *last = '\0';
+  }
+}
+
+// The limits of this process's control groups; UINT64_MAX if there are none.
+static uint64_t left_by_groups(void) {
+  FILE *file = fopen("/proc/self/cgroup", "r");
+  uint64_t least = UINT64_MAX;
+  char line[GROUP_PATH_BYTES];
+  while (file && fgets(line, sizeof line, file)) {
+    line[strcspn(line, "\n")] = '\0';
+    char *controllers = strchr(line, ':');
+    char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path)
+      continue;
+    *path++ = '\0';
+    const char *root = NULL;
+    if (controllers[1] == '\0')
+      root = "/sys/fs/cgroup";
+    else if (strcmp(controllers + 1, "memory") == 0)
+      root = "/sys/fs/cgroup/memory";
+    uint64_t left = root ? left_to_groups(root, path) : UINT64_MAX;
+    least = left < least ? left : least;
+  }
+  if (file)
+    fclose(file);
+  return least;
+}
+
+uint64_t rondo_kit_machine_available(void) {
+  uint64_t available = read_memory("MemAvailable");
+  uint64_t left = left_by_groups();
+  return available > 0 && left < available ? left : available;
+}
+
 bool rondo_kit_machine_offers(double bytes) {
   char wanted[RONDO_KIT_SIZE_TEXT_BYTES], there[RONDO_KIT_SIZE_TEXT_BYTES];
-  uint64_t available = read_memory("MemAvailable");
+  uint64_t available = rondo_kit_machine_available();
   if (available == 0 || bytes <= (double)available)
     return true;
   uint64_t whole = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX;

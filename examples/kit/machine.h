@@ -24,6 +24,10 @@ void rondo_kit_machine_read(struct rondo_kit_machine *machine);
 void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char *prefix,
                              FILE *stream);
 
+// Bytes that this process can still take without being killed: what the system has available, or what the
+// control group of the process has left, whichever is less. 0: it is not known.
+uint64_t rondo_kit_machine_available(void);
+
 // Whether so much memory is available; if not, says so on stderr in the name of the program. It is asked
 // before it is taken, since Linux gives what it does not have and then kills for it. True where it is
 // not known.
