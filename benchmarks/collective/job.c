@@ -1,43 +1,30 @@
 #include "benchmarks/collective/job.h"
 
-#include <errno.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "benchmarks/collective/flight.h"
 #include "examples/kit/clock.h"
 #include "examples/kit/memory.h"
 #include "examples/kit/team.h"
 
 #define TIMED_ROUND 1u // of the inputs that are timed
-#define BUFFER_ALIGN 4096u
-#define UNALIGN_ROOM 128u
+#define ROUND_BITS 20u // no point has more rounds
 #define POISON 0xa5
 #define DRAIN_NS (10 * (int64_t)RONDO_KIT_SECOND_NS)
-
-// What a rank runs for one collective of the table: one collective, or in the ring of send-recvs a send to
-// the next rank and a receive from the one before.
-#define MAX_LEGS 2u
-struct leg {
-  struct rondo_collective collective;
-  bool is_only_send, is_only_receive;
-};
 
 struct rank {
   struct job *job;
   uint32_t rank;
-  struct rondo_context context;
-  struct leg legs[MAX_LEGS];
-  uint32_t leg_count;
-  struct rondo_kit_memory master; // the input of the timed iterations, from which it is rewritten
-  struct rondo_kit_memory send;   // depth buffers each
+  struct perf_flight flight;
+  uint32_t iteration;  // of the point, with those before timing
+  size_t stride_bytes; // from one buffer to the next
+  struct rondo_kit_memory
+      master;                   // the inputs of the timed iterations, from which they are rewritten
+  struct rondo_kit_memory send; // a buffer a run
   struct rondo_kit_memory recv;
-  struct rondo_kit_place *places; // depth; found before the clock is looked at
-  sem_t ended;                    // posted by callbacks
-  _Atomic int callback_status;
 };
 
 // What all ranks see, be they threads or processes. The arena follows.
@@ -78,25 +65,21 @@ static bool succeeded(const struct rank *self, const char *call, int status) {
 
 // ---------------------------------------------------------------- buffers ----
 
-// Bytes from one of the `depth` buffers to the next.
-static size_t stride_bytes(const struct perf_point *point) {
-  size_t bytes = rondo_kit_shape_bytes(&point->shape) + UNALIGN_ROOM;
-  return (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+static const struct rondo_kit_shape *shape_of(const struct rank *self, uint32_t run) {
+  return &self->flight.members[perf_flight_member(&self->flight, run)].shape;
 }
 
-// By the rank's own thread: pages lie near it.
+// Called by the rank's own thread, so that the pages lie near it.
 static int buffers_grow(struct rank *self) {
   const struct perf_point *point = &self->job->shared->point;
-  size_t bytes = self->job->setup->depth * stride_bytes(point);
-  if (!self->places)
-    self->places = calloc(self->job->setup->depth, sizeof *self->places);
-  int status = self->places ? rondo_kit_memory_grow(&self->master, self->context,
-                                                    rondo_kit_shape_send_bytes(&point->shape))
-                            : RONDO_ERR_NO_MEMORY;
+  struct rondo_context context = self->flight.context;
+  self->stride_bytes = perf_point_stride_bytes(point);
+  size_t bytes = self->job->setup->depth * point->in_flight * self->stride_bytes;
+  int status = rondo_kit_memory_grow(&self->master, context, point->in_flight * self->stride_bytes);
   if (status == RONDO_SUCCESS)
-    status = rondo_kit_memory_grow(&self->recv, self->context, bytes);
+    status = rondo_kit_memory_grow(&self->recv, context, bytes);
   if (status == RONDO_SUCCESS && !point->in_place)
-    status = rondo_kit_memory_grow(&self->send, self->context, bytes);
+    status = rondo_kit_memory_grow(&self->send, context, bytes);
   return status;
 }
 
@@ -106,147 +89,118 @@ static const struct rondo_kit_memory *send_memory(const struct rank *self) {
 }
 
 static void find_places(struct rank *self) {
-  const struct perf_setup *setup = self->job->setup;
   const struct perf_point *point = &self->job->shared->point;
-  for (uint32_t run = 0; run < setup->depth; run++) {
+  for (uint32_t run = 0; run < self->flight.run_count; run++) {
+    const struct rondo_kit_shape *shape = shape_of(self, run);
     size_t offset =
-        run * stride_bytes(point) + setup->unalign * rondo_dtype_bytes(point->shape.dtype);
+        run * self->stride_bytes + self->job->setup->unalign * rondo_dtype_bytes(shape->dtype);
     char *send = point->in_place ? NULL : self->send.base + offset;
-    self->places[run] = rondo_kit_shape_place(&point->shape, self->rank, point->in_place, send,
-                                              self->recv.base + offset);
+    self->flight.places[run] =
+        rondo_kit_shape_place(shape, self->rank, point->in_place, send, self->recv.base + offset);
   }
+}
+
+// The timed input of a collective.
+static char *master_of(const struct rank *self, uint32_t member) {
+  return self->master.base + member * self->stride_bytes;
+}
+
+// Each collective in flight has inputs of its own, so that a result of another one is found out.
+static uint64_t round_of(uint64_t round, uint32_t member) {
+  return round + ((uint64_t)member << ROUND_BITS);
 }
 
 // ------------------------------------------------------------ one iteration --
 
-// A broadcast and a scatter take nothing from the ranks that are not their root.
-static bool sends(const struct rank *self) {
-  return rondo_kit_shape_sends(&self->job->shared->point.shape, self->rank);
+static int rewrite_run(struct rank *self, uint32_t run) {
+  const struct rondo_kit_shape *shape = shape_of(self, run);
+  // A broadcast and a scatter take nothing from the ranks that are not their root.
+  if (!rondo_kit_shape_sends(shape, self->rank))
+    return RONDO_SUCCESS;
+  const char *master = master_of(self, perf_flight_member(&self->flight, run));
+  size_t bytes = rondo_kit_shape_send_bytes(shape);
+  if (self->master.mirror)
+    return rondo_mem_copy(self->flight.context, self->flight.places[run].send, master, bytes);
+  memcpy(self->flight.places[run].send, master, bytes);
+  return RONDO_SUCCESS;
 }
 
 static void rewrite(void *arg, uint32_t rank) {
   struct rank *self = arg;
   (void)rank;
-  if (!sends(self))
-    return;
-  size_t bytes = rondo_kit_shape_send_bytes(&self->job->shared->point.shape);
-  for (uint32_t i = 0; i < self->job->setup->depth; i++) {
-    void *send = self->places[i].send;
-    int status = RONDO_SUCCESS;
-    if (self->master.mirror)
-      status = rondo_mem_copy(self->context, send, self->master.base, bytes);
-    else
-      memcpy(send, self->master.base, bytes);
-    succeeded(self, "rondo_mem_copy", status);
-  }
-}
-
-static void on_end(void *arg, int status) {
-  struct rank *self = arg;
-  if (status != RONDO_SUCCESS)
-    atomic_store(&self->callback_status, status);
-  sem_post(&self->ended);
-}
-
-static int wait_for_callbacks(struct rank *self) {
-  struct timespec until = rondo_kit_deadline(self->job->setup->timeout_ns);
-  for (uint32_t i = 0; i < self->job->setup->depth * self->leg_count; i++)
-    while (sem_timedwait(&self->ended, &until) != 0)
-      if (errno != EINTR)
-        return RONDO_ERR_TIMEOUT;
-  return atomic_load(&self->callback_status);
-}
-
-static int submit(struct rank *self, uint32_t run) {
-  struct rondo_kit_place place = self->places[run];
-  rondo_callback callback = self->job->setup->callbacks ? on_end : NULL;
-  for (uint32_t i = 0; i < self->leg_count; i++) {
-    const struct leg *leg = &self->legs[i];
-    int status = rondo_run(self->context, leg->collective, leg->is_only_receive ? NULL : place.send,
-                           leg->is_only_send ? NULL : place.recv, callback, self);
-    if (!succeeded(self, "rondo_run", status))
-      return status;
-  }
-  return RONDO_SUCCESS;
-}
-
-// Runs of one collective end in their order, so the last one stands for all.
-static int wait_for_last(struct rank *self) {
-  int first = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < self->leg_count; i++) {
-    int status = rondo_wait(self->context, self->legs[i].collective, RONDO_LAST_RUN,
-                            (int64_t)self->job->setup->timeout_ns);
-    first = first == RONDO_SUCCESS ? status : first;
-  }
-  return first;
+  perf_flight_order(&self->flight, self->iteration++);
+  for (uint32_t run = 0; run < self->flight.run_count; run++)
+    succeeded(self, "rondo_mem_copy", rewrite_run(self, run));
 }
 
 static int once(void *arg, uint32_t rank) {
   struct rank *self = arg;
-  const struct perf_setup *setup = self->job->setup;
   (void)rank;
   if (atomic_load_explicit(&self->job->shared->status, memory_order_relaxed) != RONDO_SUCCESS)
     return RONDO_ERR_ABORTED; // after a failure the remaining iterations are empty
-  for (uint32_t i = 0; i < setup->depth; i++) {
-    int status = submit(self, i);
-    if (status != RONDO_SUCCESS)
-      return status;
-  }
-  int status = setup->callbacks ? wait_for_callbacks(self) : wait_for_last(self);
-  if (!succeeded(self, setup->callbacks ? "callback" : "rondo_wait", status))
-    return status;
-  return 0;
+  int status = perf_flight_once(&self->flight);
+  succeeded(self, self->flight.call, status);
+  return status;
 }
 
 // --------------------------------------------------------------- one point ---
 
 static void count_wrong(struct rank *self, uint64_t round) {
-  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
-  for (uint32_t i = 0; i < self->job->setup->depth; i++) {
-    const void *recv = self->places[i].recv;
+  for (uint32_t run = 0; run < self->flight.run_count; run++) {
+    const struct rondo_kit_shape *shape = shape_of(self, run);
+    const void *recv = self->flight.places[run].recv;
     int status = rondo_kit_memory_download(&self->recv, recv, rondo_kit_shape_recv_bytes(shape));
     if (!succeeded(self, "rondo_mem_copy", status))
       return;
-    uint64_t wrong =
-        rondo_kit_shape_wrong(shape, self->rank, round, rondo_kit_memory_look(&self->recv, recv));
+    uint64_t wrong = rondo_kit_shape_wrong(shape, self->rank,
+                                           round_of(round, perf_flight_member(&self->flight, run)),
+                                           rondo_kit_memory_look(&self->recv, recv));
     atomic_fetch_add(&self->job->shared->wrong, wrong);
   }
 }
 
 // New inputs, and a receive buffer full of what is no result.
 static int renew(struct rank *self, uint32_t run, uint64_t round) {
-  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
+  const struct rondo_kit_shape *shape = shape_of(self, run);
   const struct rondo_kit_memory *send = send_memory(self);
-  struct rondo_kit_place place = self->places[run];
+  struct rondo_kit_place place = self->flight.places[run];
   size_t recv_bytes = rondo_kit_shape_recv_bytes(shape);
   memset(rondo_kit_memory_look(&self->recv, place.recv), POISON, recv_bytes);
   int status = rondo_kit_memory_upload(&self->recv, place.recv, recv_bytes);
-  if (status != RONDO_SUCCESS || !sends(self))
+  if (status != RONDO_SUCCESS || !rondo_kit_shape_sends(shape, self->rank))
     return status;
-  rondo_kit_shape_fill(shape, self->rank, round, rondo_kit_memory_look(send, place.send));
+  rondo_kit_shape_fill(shape, self->rank, round_of(round, perf_flight_member(&self->flight, run)),
+                       rondo_kit_memory_look(send, place.send));
   return rondo_kit_memory_upload(send, place.send, rondo_kit_shape_send_bytes(shape));
 }
 
 static void check_round(struct rank *self, uint64_t round) {
-  for (uint32_t i = 0; i < self->job->setup->depth; i++)
-    succeeded(self, "rondo_mem_copy", renew(self, i, round));
+  perf_flight_order(&self->flight, self->iteration++);
+  for (uint32_t run = 0; run < self->flight.run_count; run++)
+    succeeded(self, "rondo_mem_copy", renew(self, run, round));
   if (once(self, self->rank) == 0)
     count_wrong(self, round);
 }
 
-// The input of the timed iterations.
-static int make_master(const struct rank *self) {
-  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
+// The inputs of the timed iterations.
+static int make_masters(const struct rank *self) {
   const struct rondo_kit_memory *master = &self->master;
-  rondo_kit_shape_fill(shape, self->rank, TIMED_ROUND, rondo_kit_memory_look(master, master->base));
-  return rondo_kit_memory_upload(master, master->base, rondo_kit_shape_send_bytes(shape));
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < self->flight.point->in_flight && status == RONDO_SUCCESS; i++) {
+    const struct rondo_kit_shape *shape = &self->flight.members[i].shape;
+    char *at = master_of(self, i);
+    rondo_kit_shape_fill(shape, self->rank, round_of(TIMED_ROUND, i),
+                         rondo_kit_memory_look(master, at));
+    status = rondo_kit_memory_upload(master, at, rondo_kit_shape_send_bytes(shape));
+  }
+  return status;
 }
 
 static void measure_point(struct rank *self) {
   struct job *job = self->job;
   const struct perf_point *point = &job->shared->point;
   struct rondo_bench_driver driver = {rewrite, once, self};
-  succeeded(self, "rondo_mem_copy", make_master(self));
+  succeeded(self, "rondo_mem_copy", make_masters(self));
   rondo_bench_measure(job->arena, self->rank, &point->schedule, &driver);
   if (point->checks > 0 && job->arena->iters > 0 &&
       atomic_load(&job->shared->status) == RONDO_SUCCESS)
@@ -255,65 +209,26 @@ static void measure_point(struct rank *self) {
     check_round(self, TIMED_ROUND + 1 + i);
 }
 
-// Its arrays are copied by rondo_register.
-static int register_uneven(struct rank *self, struct rondo_collective_desc *d) {
-  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
-  uint64_t *counts = calloc(2 * (size_t)shape->rank_count, sizeof *counts);
-  if (!counts)
-    return RONDO_ERR_NO_MEMORY;
-  for (uint32_t r = 0; r < shape->rank_count; r++) {
-    counts[r] = rondo_kit_shape_part(shape, self->rank, r);
-    counts[shape->rank_count + r] = rondo_kit_shape_part(shape, r, self->rank);
-  }
-  d->send_counts = counts;
-  d->recv_counts = counts + shape->rank_count;
-  int status = rondo_register(self->context, d, &self->legs[0].collective);
-  free(counts);
-  return status;
-}
-
-// The send of rank r is collective r of the point.
-static int register_leg(struct rank *self, uint32_t of_rank) {
-  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
-  bool is_ring = shape->kind == RONDO_SEND_RECV && shape->rank_count > 1;
-  uint64_t id = self->job->shared->point_number * RONDO_MAX_RANKS;
-  id += shape->kind == RONDO_SEND_RECV ? of_rank : 0;
-  struct rondo_collective_desc d = rondo_kit_shape_desc(shape, id, of_rank);
-  struct leg *leg = &self->legs[self->leg_count];
-  leg->is_only_send = is_ring && of_rank == self->rank;
-  leg->is_only_receive = is_ring && of_rank != self->rank;
-  int status = shape->kind == RONDO_ALL_TO_ALL_V
-                   ? register_uneven(self, &d)
-                   : rondo_register(self->context, &d, &leg->collective);
-  self->leg_count += status == RONDO_SUCCESS;
-  return status;
-}
-
-static void register_legs(struct rank *self) {
-  const struct rondo_kit_shape *shape = &self->job->shared->point.shape;
-  self->leg_count = 0;
-  int status = register_leg(self, self->rank);
-  if (status == RONDO_SUCCESS && shape->kind == RONDO_SEND_RECV && shape->rank_count > 1)
-    status = register_leg(self, (self->rank + shape->rank_count - 1) % shape->rank_count);
-  succeeded(self, "rondo_register", status);
+static void prepare_point(struct rank *self) {
+  const struct shared *shared = self->job->shared;
+  int status = perf_flight_begin(&self->flight, &shared->point, shared->point_number);
+  if (!succeeded(self, self->flight.call, status) ||
+      !succeeded(self, "rondo_mem_alloc", buffers_grow(self)))
+    return;
+  find_places(self);
+  self->iteration = 0;
 }
 
 static void run_point(struct rank *self) {
   struct job *job = self->job;
-  self->leg_count = 0;
-  if (succeeded(self, "rondo_mem_alloc", buffers_grow(self))) {
-    find_places(self);
-    register_legs(self);
-  }
-  atomic_store(&self->callback_status, RONDO_SUCCESS);
+  prepare_point(self);
   rondo_kit_barrier_wait(&job->shared->barrier);
   if (atomic_load(&job->shared->status) == RONDO_SUCCESS)
     measure_point(self);
   rondo_kit_barrier_wait(&job->shared->barrier);
-  if (self->leg_count > 0 && atomic_load(&job->shared->status) != RONDO_SUCCESS)
-    rondo_abort(self->context); // so that a run that hangs does not keep the collective busy
-  for (uint32_t i = 0; i < self->leg_count; i++)
-    succeeded(self, "rondo_deregister", rondo_deregister(self->context, self->legs[i].collective));
+  if (atomic_load(&job->shared->status) != RONDO_SUCCESS)
+    rondo_abort(self->flight.context); // so that a run that hangs does not keep its collective busy
+  succeeded(self, "rondo_deregister", perf_flight_end(&self->flight));
   rondo_kit_barrier_wait(&job->shared->barrier);
 }
 
@@ -352,7 +267,7 @@ static int open_context(struct rank *self) {
   config.workers = setup->workers;
   config.order = setup->order;
   config.budget = setup->budget;
-  return rondo_init(&self->context, &config);
+  return rondo_init(&self->flight.context, &config);
 }
 
 static void rank_main(void *arg, uint32_t index) {
@@ -377,7 +292,7 @@ static void rank_main(void *arg, uint32_t index) {
       finish_point(job);
   }
   if (status == RONDO_SUCCESS)
-    rondo_destroy(self->context, RONDO_DESTROY_DRAIN, DRAIN_NS);
+    rondo_destroy(self->flight.context, RONDO_DESTROY_DRAIN, DRAIN_NS);
 }
 
 static size_t shared_bytes(const struct perf_setup *setup) {
@@ -386,8 +301,7 @@ static size_t shared_bytes(const struct perf_setup *setup) {
 
 static void job_destroy(struct job *job) {
   for (uint32_t i = 0; i < job->local; i++) {
-    free(job->ranks[i].places);
-    sem_destroy(&job->ranks[i].ended);
+    perf_flight_fini(&job->ranks[i].flight);
     rondo_kit_memory_forget(&job->ranks[i].master);
     rondo_kit_memory_forget(&job->ranks[i].send);
     rondo_kit_memory_forget(&job->ranks[i].recv);
@@ -400,6 +314,10 @@ static void job_destroy(struct job *job) {
 static void *allocate_lines(size_t bytes) {
   void *memory = aligned_alloc(128, (bytes + 127) / 128 * 128);
   return memory ? memset(memory, 0, bytes) : NULL;
+}
+
+static uint32_t cores_of(const struct perf_setup *setup) {
+  return setup->fleet ? rondo_kit_fleet_cores(setup->fleet) : rondo_kit_core_count();
 }
 
 // Returns an enum rondo_status.
@@ -416,13 +334,25 @@ static int open_shared(struct job *job) {
     return setup->fleet ? RONDO_ERR_SYSTEM : RONDO_ERR_NO_MEMORY;
   job->arena = (struct rondo_bench_arena *)(job->shared + 1);
   if (job->first == 0) {
-    uint32_t cores = setup->fleet ? rondo_kit_fleet_cores(setup->fleet) : rondo_kit_core_count();
+    uint32_t cores = cores_of(setup);
     rondo_kit_barrier_init(&job->shared->barrier, setup->ranks, cores);
     rondo_bench_arena_init(job->arena, setup->ranks, setup->capacity, cores);
   }
   // After this nobody finds the memory unprepared.
   return setup->fleet ? rondo_kit_fleet_new_id(setup->fleet, &job->id, NULL)
                       : rondo_unique_id_create(&job->id);
+}
+
+static void rank_init(struct job *job, uint32_t index) {
+  const struct perf_setup *setup = job->setup;
+  struct rank *self = &job->ranks[index];
+  self->job = job;
+  self->rank = job->first + index;
+  self->flight.rank = self->rank;
+  self->flight.depth = setup->depth;
+  self->flight.seed = setup->seed;
+  self->flight.timeout_ns = setup->timeout_ns;
+  perf_flight_init(&self->flight);
 }
 
 static struct job *job_create(const struct perf_setup *setup, const struct perf_source *source) {
@@ -434,11 +364,8 @@ static struct job *job_create(const struct perf_setup *setup, const struct perf_
   job->source = source;
   job->local = local;
   job->first = setup->fleet ? rondo_kit_fleet_rank(setup->fleet) : 0;
-  for (uint32_t i = 0; i < local; i++) {
-    job->ranks[i].job = job;
-    job->ranks[i].rank = job->first + i;
-    sem_init(&job->ranks[i].ended, 0, 0);
-  }
+  for (uint32_t i = 0; i < local; i++)
+    rank_init(job, i);
   return job;
 }
 

@@ -9,9 +9,8 @@
 
 #include <rondo/rondo.h>
 
-#include "benchmarks/common/measure.h"
+#include "benchmarks/collective/point.h"
 #include "examples/kit/fleet.h"
-#include "examples/kit/shape.h"
 
 // What does not change from point to point.
 struct perf_setup {
@@ -24,18 +23,11 @@ struct perf_setup {
   int order;
   int budget;
   bool pinned;         // rank r's thread on core r
-  bool callbacks;      // wait for callbacks, not in rondo_wait
-  uint32_t depth;      // runs in flight in each iteration
+  uint32_t depth;      // runs of each collective in flight in each iteration
   uint32_t unalign;    // elements by which buffers are displaced
-  uint64_t timeout_ns; // of one iteration
+  uint64_t seed;       // of the orders of submission
+  uint64_t timeout_ns; // of a wait
   uint32_t capacity;   // most timed iterations of a point
-};
-
-struct perf_point {
-  struct rondo_kit_shape shape;
-  bool in_place;
-  uint32_t checks; // rounds of data checking
-  struct rondo_bench_schedule schedule;
 };
 
 struct perf_result {

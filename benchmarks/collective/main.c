@@ -44,7 +44,7 @@ static uint64_t next_bytes(const struct perf_options *o, uint64_t bytes) {
 // Goes on to the next line; the cycle counts up when all lines have been.
 static void sweep_advance(struct sweep *s) {
   const struct perf_options *o = s->options;
-  bool rooted = rondo_kit_shape_is_rooted(o->kind);
+  bool rooted = o->is_mixed || rondo_kit_shape_is_rooted(o->kind);
   bool reduces = rondo_kit_shape_reduces(o->kind);
   s->bytes = next_bytes(o, s->bytes);
   if (o->kind == RONDO_BARRIER) { // has neither sizes nor types
@@ -66,6 +66,16 @@ static void sweep_advance(struct sweep *s) {
   s->cycle++;
 }
 
+// What all points of a program have in common.
+static struct perf_point point_of(const struct perf_options *o) {
+  struct perf_point point = {.is_mixed = o->is_mixed,
+                             .in_flight = o->in_flight,
+                             .own_orders = o->own_orders,
+                             .wait = o->wait,
+                             .checks = o->checks};
+  return point;
+}
+
 static bool sweep_next(void *arg, struct perf_point *point) {
   struct sweep *s = arg;
   const struct perf_options *o = s->options;
@@ -78,9 +88,9 @@ static bool sweep_next(void *arg, struct perf_point *point) {
                                           .batch = o->setup.depth,
                                           .free_running = o->free_running};
   rondo_kit_shape_size(&shape, s->bytes);
+  *point = point_of(o);
   point->shape = shape;
   point->in_place = s->in_place;
-  point->checks = o->checks;
   point->schedule = schedule;
   return true;
 }
@@ -88,8 +98,8 @@ static bool sweep_next(void *arg, struct perf_point *point) {
 static void sweep_finished(void *arg, const struct perf_point *point,
                            const struct perf_result *result) {
   struct sweep *s = arg;
-  s->line.shape = point->shape;
-  bool last = s->in_place || !rondo_kit_shape_may_be_in_place(&point->shape);
+  s->line.point = *point;
+  bool last = s->in_place || !perf_point_may_be_in_place(point);
   s->line.results[s->in_place] = *result;
   if (last) {
     if (!s->in_place) // there is none: the same figures twice, as nccl-tests has columns for both
@@ -108,23 +118,44 @@ struct service {
   bool greeted;
 };
 
+static struct perf_point requested_point(const struct service *s) {
+  const struct perf_options *o = s->options;
+  const struct rondo_bench_request *r = &s->request;
+  struct rondo_kit_shape shape = {r->kind, o->dtype, o->redop, o->setup.ranks, 0, 0};
+  struct perf_point point = point_of(o);
+  rondo_kit_shape_size(&shape, r->bytes);
+  point.shape = shape;
+  point.is_mixed = false;
+  point.in_flight = r->in_flight;
+  point.own_orders = r->own_orders;
+  if (r->wait != RONDO_BENCH_SERVE_ANY_WAIT)
+    point.wait = (int)r->wait;
+  point.in_place = r->in_place;
+  point.schedule = rondo_bench_serve_schedule(r);
+  point.schedule.batch = o->setup.depth;
+  point.schedule.free_running = o->free_running;
+  return point;
+}
+
+// Whether the point can be measured; if not, answers why.
+static bool service_accepts(const struct service *s, const struct perf_point *point) {
+  if (s->options->setup.depth == 1 || point->in_flight == 1)
+    return true;
+  rondo_bench_serve_error("--agg_iters and several collectives in flight");
+  return false;
+}
+
 static bool service_next(void *arg, struct perf_point *point) {
   struct service *s = arg;
-  const struct perf_options *o = s->options;
   if (!s->greeted)
     rondo_bench_serve_ready("rondo");
   s->greeted = true;
-  if (!rondo_bench_serve_next(&s->request))
-    return false;
-  struct rondo_kit_shape shape = {s->request.kind, o->dtype, o->redop, o->setup.ranks, 0, 0};
-  rondo_kit_shape_size(&shape, s->request.bytes);
-  point->shape = shape;
-  point->in_place = s->request.in_place;
-  point->checks = o->checks;
-  point->schedule = rondo_bench_serve_schedule(&s->request);
-  point->schedule.batch = o->setup.depth;
-  point->schedule.free_running = o->free_running;
-  return true;
+  while (rondo_bench_serve_next(&s->request)) {
+    *point = requested_point(s);
+    if (service_accepts(s, point))
+      return true;
+  }
+  return false;
 }
 
 static void service_finished(void *arg, const struct perf_point *point,
@@ -146,7 +177,7 @@ static int refused(int status) {
 static int perform(const struct perf_options *options) {
   bool good = false;
   if (options->serve) {
-    struct service service = {options, {0, 0, false, 0}, false};
+    struct service service = {.options = options};
     struct perf_source source = {service_next, service_finished, &service};
     int status = perf_job_run(&options->setup, &source, &good);
     return status == RONDO_SUCCESS ? 0 : refused(status);

@@ -17,6 +17,9 @@
 
 enum long_option {
   OPTION_OP = 256,
+  OPTION_IN_FLIGHT,
+  OPTION_ORDERS,
+  OPTION_SEED,
   OPTION_BLOCKS,
   OPTION_WORKERS,
   OPTION_ORDER,
@@ -31,7 +34,8 @@ enum long_option {
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "As in nccl-tests:", 1},
     {"nthreads", 't', "N", 0,
-     "Ranks, one thread each (default: one a core, at least 2); under a launcher, which starts one "
+     "Ranks, one thread each (default: one a core, at least 2); under a launcher, "
+     "which starts one "
      "process a rank, the number of its processes",
      1},
     {"minbytes", 'b', "SIZE", 0, "Least size (default 8)", 1},
@@ -44,7 +48,7 @@ static const struct argp_option option_table[] = {
     {"iters", 'n', "N", 0, "Timed iterations (default 20)", 1},
     {"warmup_iters", 'w', "N", 0, "Iterations before (default 5)", 1},
     {"agg_iters", 'm', "N", 0,
-     "Runs in flight in each iteration, each with buffers of its own; "
+     "Runs of the collective in flight in each iteration, each with buffers of its own; "
      "times are for one (default 1)",
      1},
     {"run_cycles", 'N', "N", 0, "Print the whole table so often (default 1)", 1},
@@ -52,14 +56,25 @@ static const struct argp_option option_table[] = {
     {"blocking", 'z', "0|1", 0,
      "1: wait for each iteration in rondo_wait; 0: for callbacks (default 1)", 1},
     {"unalign", 'u', "N", 0, "Displace buffers by so many elements", 1},
-    {"timeout", 'T', "SECONDS", 0, "Give an iteration up after this time (default 60)", 1},
+    {"timeout", 'T', "SECONDS", 0, "Give an iteration up when a wait takes so long (default 60)",
+     1},
     {"json", 'J', "FILE", 0, "Write the results as JSON, too", 1},
     {"output_file", 0, NULL, OPTION_ALIAS, NULL, 1},
     {NULL, 0, NULL, 0, "Rondo's own:", 2},
     {"op", OPTION_OP, "COLLECTIVE", 0,
      "all_reduce (default), all_gather, reduce_scatter, reduce, broadcast, all_to_all (alltoall), "
-     "gather, scatter, send_recv (sendrecv), all_to_all_v (alltoallv) or barrier",
+     "gather, scatter, send_recv (sendrecv), all_to_all_v (alltoallv) or barrier; with --in-flight "
+     "also mixed: one of each kind in turn",
      2},
+    {"in-flight", OPTION_IN_FLIGHT, "N", 0,
+     "Different collectives in flight in each iteration, each with an id and buffers of its own; "
+     "times are for all of them, and for one (default 1)",
+     2},
+    {"orders", OPTION_ORDERS, "one|own", 0,
+     "one (default): all ranks submit them in one order; own: each rank in an order of its own, "
+     "another one in each iteration",
+     2},
+    {"seed", OPTION_SEED, "N", 0, "Seed of these orders (default 1)", 2},
     {"method", OPTION_METHOD, "barrier|free", 0,
      "barrier (default): ranks meet before each iteration; free: they do not", 2},
     {"blocks", OPTION_BLOCKS, "N", 0, "Daemon blocks of each rank (default: Rondo's)", 2},
@@ -114,12 +129,28 @@ static bool read_sweep(struct perf_options *o, int key, const char *text) {
     o->all_roots = strcmp(text, "all") == 0;
     return o->all_roots || rondo_kit_read_u32(text, 0, MAX_PERF_RANKS - 1, &o->root);
   default:
-    return rondo_kit_read_kind(text, &o->kind);
+    o->is_mixed = strcmp(text, "mixed") == 0;
+    if (!o->is_mixed)
+      return rondo_kit_read_kind(text, &o->kind);
+    o->kind = RONDO_ALL_REDUCE;
+    return true;
+  }
+}
+
+static bool read_flight(struct perf_options *o, int key, const char *text) {
+  switch (key) {
+  case OPTION_IN_FLIGHT:
+    return rondo_kit_read_u32(text, 1, PERF_MAX_IN_FLIGHT, &o->in_flight);
+  case OPTION_SEED:
+    return rondo_kit_read_number(text, 0, INT64_MAX, &o->setup.seed);
+  default:
+    o->own_orders = strcmp(text, "own") == 0;
+    return o->own_orders || strcmp(text, "one") == 0;
   }
 }
 
 static bool read_method(struct perf_options *o, int key, const char *text) {
-  bool blocking;
+  uint32_t wait;
   switch (key) {
   case 'n':
     return rondo_kit_read_u32(text, 1, MAX_ITERS, &o->iters);
@@ -132,9 +163,9 @@ static bool read_method(struct perf_options *o, int key, const char *text) {
   case 'c':
     return rondo_kit_read_u32(text, 0, MAX_ITERS, &o->checks);
   case 'z':
-    if (!read_flag(text, &blocking))
+    if (!rondo_kit_read_u32(text, 0, PERF_WAIT_COUNT - 1, &wait))
       return false;
-    o->setup.callbacks = !blocking;
+    o->wait = (int)wait;
     return true;
   case 'u':
     return rondo_kit_read_u32(text, 0, 15, &o->setup.unalign);
@@ -185,6 +216,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     understood = read_sweep(o, key, text);
   else if (key == OPTION_METHOD || (key > 0 && key < 128 && strchr("nwmNczuT", key)))
     understood = read_method(o, key, text);
+  else if (key >= OPTION_IN_FLIGHT && key <= OPTION_SEED)
+    understood = read_flight(o, key, text);
   else if (key >= OPTION_BLOCKS && key <= OPTION_PIN)
     understood = read_runtime(o, key, text);
   else
@@ -222,9 +255,21 @@ static void check_machine(const struct perf_options *o) {
   if (o->json_path && is_speaker && !rondo_kit_output_check(o->json_path))
     exit(EXIT_USAGE);
   double ranks = fleet ? 1 : o->setup.ranks;
+  double runs = (double)o->setup.depth * o->in_flight;
   bool sized = o->kind != RONDO_BARRIER && !o->serve;
-  if (sized && !rondo_kit_machine_offers(2.0 * ranks * o->setup.depth * (double)o->max_bytes))
+  if (sized && !rondo_kit_machine_offers(2.0 * ranks * runs * (double)o->max_bytes))
     exit(EXIT_USAGE);
+}
+
+static void check_sense(const struct perf_options *o) {
+  if (o->min_bytes > o->max_bytes)
+    refuse("--minbytes must be at most --maxbytes");
+  if (!o->all_roots && o->root >= o->setup.ranks)
+    refuse("--root must be a rank");
+  if (o->setup.depth > 1 && o->in_flight > 1)
+    refuse("--agg_iters and --in-flight cannot both be more than 1");
+  if (o->is_mixed && o->in_flight == 1)
+    refuse("--op mixed needs --in-flight of at least 2");
 }
 
 void perf_options_read(struct perf_options *options, struct rondo_kit_fleet *fleet, int argc,
@@ -233,8 +278,11 @@ void perf_options_read(struct perf_options *options, struct rondo_kit_fleet *fle
                                             .pinned = true,
                                             .depth = 1,
                                             .devices = 1,
+                                            .seed = 1,
                                             .timeout_ns = 60 * RONDO_KIT_SECOND_NS},
                                   .kind = RONDO_ALL_REDUCE,
+                                  .in_flight = 1,
+                                  .wait = PERF_WAIT_BLOCK,
                                   .min_bytes = 8,
                                   .max_bytes = 32 << 20,
                                   .step_factor = 4,
@@ -250,10 +298,7 @@ void perf_options_read(struct perf_options *options, struct rondo_kit_fleet *fle
   argp_err_exit_status = EXIT_USAGE;
   argp_parse(&argp, argc, argv, 0, NULL, options);
   find_ranks(&options->setup);
-  if (options->min_bytes > options->max_bytes)
-    refuse("--minbytes must be at most --maxbytes");
-  if (!options->all_roots && options->root >= options->setup.ranks)
-    refuse("--root must be a rank");
-  check_machine(options);
+  check_sense(options);
   options->setup.capacity = options->serve ? RONDO_BENCH_SERVE_CAPACITY : options->iters;
+  check_machine(options);
 }

@@ -9,7 +9,11 @@
 
 struct perf_options {
   struct perf_setup setup;
-  int kind; // enum rondo_kind
+  int kind;           // enum rondo_kind
+  bool is_mixed;      // all kinds in turn; `kind` is that of the first collective
+  uint32_t in_flight; // different collectives in each iteration
+  bool own_orders;    // each rank submits them in an order of its own
+  int wait;           // enum perf_wait
   uint64_t min_bytes;
   uint64_t max_bytes;
   uint64_t step_bytes; // 0: multiply by step_factor

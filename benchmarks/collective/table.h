@@ -9,7 +9,7 @@
 
 // What one line of the table shows: the same collective out of place and in place.
 struct perf_line {
-  struct rondo_kit_shape shape;
+  struct perf_point point;
   struct perf_result results[2]; // [in place]
 };
 

@@ -11,8 +11,25 @@
 #include "examples/kit/shape.h"
 
 #define LINE_BYTES 256
+#define WAITS 2u
 #define WARMUP 4u
 #define ITERS_MIN 5u
+
+// Reads the words that may be absent.
+static bool parse_flight(char **rest, struct rondo_bench_request *request) {
+  const char *in_flight = strtok_r(NULL, " \n", rest);
+  const char *orders = strtok_r(NULL, " \n", rest);
+  const char *wait = strtok_r(NULL, " \n", rest);
+  request->in_flight = 1;
+  request->own_orders = orders && strcmp(orders, "own") == 0;
+  request->wait = RONDO_BENCH_SERVE_ANY_WAIT;
+  if (in_flight &&
+      !rondo_kit_read_u32(in_flight, 1, RONDO_BENCH_SERVE_IN_FLIGHT, &request->in_flight))
+    return false;
+  if (orders && !request->own_orders && strcmp(orders, "one") != 0)
+    return false;
+  return !wait || rondo_kit_read_u32(wait, 0, WAITS - 1, &request->wait);
+}
 
 // Cuts `line` into its words.
 static bool parse(char *line, struct rondo_bench_request *request) {
@@ -31,7 +48,7 @@ static bool parse(char *line, struct rondo_bench_request *request) {
     return false;
   request->in_place = in_place == 1;
   request->budget_ns = budget_ms * RONDO_KIT_MILLISECOND_NS;
-  return true;
+  return parse_flight(&rest, request);
 }
 
 bool rondo_bench_serve_next(struct rondo_bench_request *request) {
@@ -39,9 +56,14 @@ bool rondo_bench_serve_next(struct rondo_bench_request *request) {
   while (fgets(line, sizeof(line), stdin)) {
     if (parse(line, request))
       return true;
-    rondo_bench_serve_error("not a request: collective, bytes, in place, milliseconds");
+    rondo_bench_serve_error("not a request: collective, bytes, in place, milliseconds, in flight, "
+                            "orders, wait");
   }
   return false;
+}
+
+bool rondo_bench_serve_is_plain(const struct rondo_bench_request *request) {
+  return request->in_flight == 1 && request->wait == RONDO_BENCH_SERVE_ANY_WAIT;
 }
 
 struct rondo_bench_schedule rondo_bench_serve_schedule(const struct rondo_bench_request *request) {
@@ -65,10 +87,12 @@ void rondo_bench_serve_error(const char *what) {
 
 void rondo_bench_serve_answer(const struct rondo_bench_request *request, uint64_t actual_bytes,
                               const struct rondo_bench_stats *stats, uint64_t wrong) {
-  printf("{\"op\":\"%s\",\"bytes\":%" PRIu64 ",\"in_place\":%d,\"iters\":%zu,\"median_ns\":%.1f,"
+  printf("{\"op\":\"%s\",\"bytes\":%" PRIu64 ",\"in_place\":%d,\"in_flight\":%" PRIu32
+         ",\"iters\":%zu,\"median_ns\":%.1f,"
          "\"middle_ns\":%.1f,\"mean_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,\"wrong\":%" PRIu64
          "}\n",
-         rondo_kind_name(request->kind), actual_bytes, request->in_place ? 1 : 0, stats->count,
-         stats->median_ns, stats->middle_ns, stats->mean_ns, stats->min_ns, stats->p99_ns, wrong);
+         rondo_kind_name(request->kind), actual_bytes, request->in_place ? 1 : 0,
+         request->in_flight, stats->count, stats->median_ns, stats->middle_ns, stats->mean_ns,
+         stats->min_ns, stats->p99_ns, wrong);
   fflush(stdout);
 }

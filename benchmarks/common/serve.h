@@ -2,9 +2,15 @@
 // turn, so that what is compared was measured within the same second: one request a
 // line on standard input, one JSON object a line on standard output.
 //
-//   request:  <collective> <bytes> <in place: 0|1> <budget in ms>     e.g. "all_reduce 1024 0 60"
-//   answer:   {"op":"all_reduce","bytes":1024,"iters":500,"median_ns":...,"wrong":0}
+//   request:  <collective> <bytes> <in place: 0|1> <budget in ms> [<in flight> [<orders> [<wait>]]]
+//             e.g. "all_reduce 1024 0 60", or "all_reduce 1024 0 60 64 own 2"
+//   answer:   {"op":"all_reduce","bytes":1024,"in_flight":1,"iters":500,"median_ns":...,"wrong":0}
 //   or:       {"error":"..."}
+//
+// <in flight> is the number of different collectives in each iteration, 1 if it is absent; the times are
+// for all of them. <orders> is "one" (the default) or "own": whether all ranks submit them in one order.
+// <wait> is how a rank learns of the end, one of the values of rondo-perf's --blocking; if it is absent,
+// the program chooses.
 //
 // The program answers {"ready":"<what it is>"} first, and ends at the end of its input.
 #ifndef RONDO_BENCHMARKS_COMMON_SERVE_H
@@ -15,18 +21,26 @@
 
 #include "benchmarks/common/measure.h"
 
-#define RONDO_BENCH_SERVE_CAPACITY 4096u // most iterations of one request
+#define RONDO_BENCH_SERVE_CAPACITY 4096u      // most iterations of one request
+#define RONDO_BENCH_SERVE_IN_FLIGHT 1000u     // most collectives in an iteration
+#define RONDO_BENCH_SERVE_ANY_WAIT UINT32_MAX // the request does not say how to wait
 
 struct rondo_bench_request {
   int kind; // enum rondo_kind
   uint64_t bytes;
   bool in_place;
   uint64_t budget_ns;
+  uint32_t in_flight;
+  bool own_orders;
+  uint32_t wait; // 0 or 1, or RONDO_BENCH_SERVE_ANY_WAIT
 };
 
 // Reads the next request. Answers a line that is none with an error and reads on.
 // Returns false at the end of the input.
 bool rondo_bench_serve_next(struct rondo_bench_request *request);
+
+// Whether the request is for one collective, waited for as the program does by itself.
+bool rondo_bench_serve_is_plain(const struct rondo_bench_request *request);
 
 // How every served request is measured.
 struct rondo_bench_schedule rondo_bench_serve_schedule(const struct rondo_bench_request *request);

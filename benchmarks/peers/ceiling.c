@@ -155,9 +155,9 @@ static bool fetch(struct ceiling *c) {
     c->shape = shape;
     c->wrong = 0;
     int is_known = shape.kind == RONDO_ALL_REDUCE || shape.kind == RONDO_ALL_TO_ALL;
-    if (is_known && !c->request.in_place)
+    if (is_known && !c->request.in_place && rondo_bench_serve_is_plain(&c->request))
       return true;
-    rondo_bench_serve_error("only all_reduce and all_to_all, out of place");
+    rondo_bench_serve_error("only one all_reduce or all_to_all at a time, out of place");
   }
   return false;
 }

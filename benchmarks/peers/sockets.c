@@ -104,11 +104,20 @@ static void prepare(struct pump *p, uint32_t rank) {
     fail("peer_sockets: memory");
 }
 
+static bool fetch(struct rondo_bench_request *request) {
+  while (rondo_bench_serve_next(request)) {
+    if (rondo_bench_serve_is_plain(request))
+      return true;
+    rondo_bench_serve_error("only one collective at a time");
+  }
+  return false;
+}
+
 static void serve(struct pump *p, uint32_t rank) {
   struct rondo_bench_driver driver = {rewrite, once, p};
   for (;;) {
     if (rank == 0)
-      p->shared->has_request = rondo_bench_serve_next(&p->shared->request);
+      p->shared->has_request = fetch(&p->shared->request);
     rondo_kit_barrier_wait(&p->shared->barrier);
     if (!p->shared->has_request)
       return;

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# What rondo-perf refuses before it begins: perf_refuses.sh PROGRAM
+set -euo pipefail
+
+readonly program=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+  echo "$*" >&2
+  cat "$folder/said" >&2
+  exit 1
+}
+
+# Expects exit status 2, nothing on standard output, and a line on standard error that matches: PATTERN ARGUMENT ...
+# The parser of options adds one line that points to --help.
+expect_refusal() {
+  local pattern=$1 got=0
+  shift
+  "$program" "$@" >"$folder/out" 2>"$folder/said" || got=$?
+  [[ $got -eq 2 ]] || fail "rondo-perf $*: exit status $got, not 2"
+  [[ ! -s $folder/out ]] || fail "rondo-perf $*: printed something on standard output"
+  [[ $(head -n 1 "$folder/said") =~ $pattern ]] || fail "rondo-perf $*: does not say: $pattern"
+  [[ $(grep -cv '^Try' "$folder/said") -eq 1 ]] || fail "rondo-perf $*: says more than one line"
+}
+
+expect_refusal "--in-flight does not take '0'" --in-flight 0
+expect_refusal "--in-flight does not take '1001'" --in-flight 1001
+expect_refusal "--orders does not take 'any'" --in-flight 2 --orders any
+expect_refusal "--blocking does not take '4'" -z 4
+expect_refusal "--op does not take 'mix'" --op mix
+expect_refusal '--agg_iters and --in-flight' -m 2 --in-flight 2
+expect_refusal '--op mixed needs --in-flight' --op mixed
