@@ -1,12 +1,17 @@
 #include "benchmarks/collective/flight.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "examples/kit/clock.h"
 #include "examples/kit/permute.h"
+
+#define PASSES_BETWEEN_CLOCKS 256u // reading the clock takes as long as several calls of rondo_test
 
 void perf_flight_init(struct perf_flight *f) { sem_init(&f->ended, 0, 0); }
 void perf_flight_fini(struct perf_flight *f) { sem_destroy(&f->ended); }
@@ -68,8 +73,13 @@ int perf_flight_begin(struct perf_flight *f, const struct perf_point *point, uin
   atomic_store(&f->callback_status, RONDO_SUCCESS);
   if (!f->members || !f->places || !f->order || !f->pending)
     return RONDO_ERR_NO_MEMORY;
+  // The descriptor must be there before the first run, or the end of that run would not be counted.
+  f->call = "rondo_event_fd";
+  int status =
+      point->wait == PERF_WAIT_EVENT ? rondo_event_fd(f->context, &f->event_fd) : RONDO_SUCCESS;
+  if (status != RONDO_SUCCESS)
+    return status;
   f->call = "rondo_register";
-  int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < point->in_flight && status == RONDO_SUCCESS; i++)
     status = register_member(f, i, (number * PERF_MAX_IN_FLIGHT + i) * RONDO_MAX_RANKS);
   return status;
@@ -139,6 +149,21 @@ static void pending_fill(struct perf_flight *f) {
   }
 }
 
+// Tests each pending collective once and removes those that have ended. Returns the first failure.
+static int pending_test(struct perf_flight *f) {
+  uint32_t kept = 0;
+  int first = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < f->pending_count; i++) {
+    int status = rondo_test(f->context, f->pending[i], RONDO_LAST_RUN);
+    if (status == RONDO_IN_PROGRESS)
+      f->pending[kept++] = f->pending[i];
+    else if (first == RONDO_SUCCESS)
+      first = status;
+  }
+  f->pending_count = kept;
+  return first;
+}
+
 static int wait_callbacks(struct perf_flight *f) {
   struct timespec until = rondo_kit_deadline(f->timeout_ns);
   uint32_t count = 0;
@@ -159,8 +184,48 @@ static int wait_blocking(struct perf_flight *f) {
   return status;
 }
 
+static int wait_testing(struct perf_flight *f) {
+  uint64_t until_ns = 0;
+  pending_fill(f);
+  for (uint32_t pass = 1;; pass++) {
+    int status = pending_test(f);
+    if (status != RONDO_SUCCESS || f->pending_count == 0)
+      return status;
+    if (f->is_crowded)
+      sched_yield();
+    if (pass % PASSES_BETWEEN_CLOCKS != 0)
+      continue;
+    uint64_t now_ns = rondo_kit_now_ns();
+    if (until_ns == 0)
+      until_ns = now_ns + f->timeout_ns;
+    if (now_ns >= until_ns)
+      return RONDO_ERR_TIMEOUT;
+  }
+}
+
+static int wait_events(struct perf_flight *f) {
+  struct pollfd events = {.fd = f->event_fd, .events = POLLIN};
+  int timeout_ms = (int)((f->timeout_ns + RONDO_KIT_MILLISECOND_NS - 1) / RONDO_KIT_MILLISECOND_NS);
+  uint64_t ended;
+  int status = RONDO_SUCCESS;
+  pending_fill(f);
+  while (status == RONDO_SUCCESS && f->pending_count > 0) {
+    int ready = poll(&events, 1, timeout_ms);
+    if (ready == 0)
+      return RONDO_ERR_TIMEOUT;
+    if (ready < 0 && errno != EINTR)
+      return RONDO_ERR_SYSTEM;
+    // It counts the runs that have ended since the last read; which ones they are, rondo_test says.
+    if (ready > 0 && read(events.fd, &ended, sizeof ended) < 0 && errno != EAGAIN)
+      return RONDO_ERR_SYSTEM;
+    status = pending_test(f);
+  }
+  return status;
+}
+
 int perf_flight_once(struct perf_flight *f) {
-  static int (*const ways[PERF_WAIT_COUNT])(struct perf_flight *) = {wait_callbacks, wait_blocking};
+  static int (*const ways[PERF_WAIT_COUNT])(struct perf_flight *) = {wait_callbacks, wait_blocking,
+                                                                     wait_testing, wait_events};
   f->call = "rondo_run";
   for (uint32_t i = 0; i < f->run_count; i++) {
     int status = run_submit(f, f->order[i]);

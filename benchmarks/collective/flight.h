@@ -36,6 +36,7 @@ struct perf_flight {
   uint32_t depth; // runs of each collective in an iteration
   uint64_t seed;
   uint64_t timeout_ns; // of a wait
+  bool is_crowded;     // ranks outnumber cores: a loop over rondo_test yields
   const struct perf_point *point;
   const char *call; // that perf_flight_begin or perf_flight_once made last, for messages
   struct perf_member *members;
@@ -44,7 +45,8 @@ struct perf_flight {
   uint32_t *order;                // of submission: numbers of runs
   struct rondo_collective *pending;
   uint32_t pending_count;
-  sem_t ended; // posted by callbacks
+  int event_fd; // of the context, where the point waits by it
+  sem_t ended;  // posted by callbacks
   _Atomic int callback_status;
 };
 

@@ -352,6 +352,7 @@ static void rank_init(struct job *job, uint32_t index) {
   self->flight.depth = setup->depth;
   self->flight.seed = setup->seed;
   self->flight.timeout_ns = setup->timeout_ns;
+  self->flight.is_crowded = setup->ranks > cores_of(setup);
   perf_flight_init(&self->flight);
 }
 

@@ -53,8 +53,10 @@ static const struct argp_option option_table[] = {
      1},
     {"run_cycles", 'N', "N", 0, "Print the whole table so often (default 1)", 1},
     {"check", 'c', "N", 0, "Rounds of data checking, 0 for none (default 1)", 1},
-    {"blocking", 'z', "0|1", 0,
-     "1: wait for each iteration in rondo_wait; 0: for callbacks (default 1)", 1},
+    {"blocking", 'z', "0|1|2|3", 0,
+     "How a rank learns that its runs have ended. 0: callbacks; 1: rondo_wait; 2: a loop over "
+     "rondo_test; 3: the descriptor of rondo_event_fd, then rondo_test (default 1)",
+     1},
     {"unalign", 'u', "N", 0, "Displace buffers by so many elements", 1},
     {"timeout", 'T', "SECONDS", 0, "Give an iteration up when a wait takes so long (default 60)",
      1},

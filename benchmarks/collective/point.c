@@ -57,6 +57,7 @@ const char *perf_point_name(int kind, bool is_mixed) {
 }
 
 const char *perf_wait_name(int wait) {
-  static const char *const names[PERF_WAIT_COUNT] = {"callback", "rondo_wait"};
+  static const char *const names[PERF_WAIT_COUNT] = {"callback", "rondo_wait", "rondo_test",
+                                                     "rondo_event_fd"};
   return wait >= 0 && wait < PERF_WAIT_COUNT ? names[wait] : "unknown";
 }

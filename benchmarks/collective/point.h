@@ -16,6 +16,8 @@
 enum perf_wait {
   PERF_WAIT_CALLBACK = 0, // a callback a run
   PERF_WAIT_BLOCK = 1,    // rondo_wait
+  PERF_WAIT_TEST = 2,     // a loop over rondo_test
+  PERF_WAIT_EVENT = 3,    // poll(2) on rondo_event_fd, then rondo_test
   PERF_WAIT_COUNT
 };
 
@@ -45,7 +47,7 @@ size_t perf_point_stride_bytes(const struct perf_point *point);
 // The name of the kind, or "mixed".
 const char *perf_point_name(int kind, bool is_mixed);
 
-// "callback" or "rondo_wait".
+// "callback", "rondo_wait", "rondo_test" or "rondo_event_fd".
 const char *perf_wait_name(int wait);
 
 #endif // RONDO_BENCHMARKS_COLLECTIVE_POINT_H

@@ -11,7 +11,7 @@
 #include "examples/kit/shape.h"
 
 #define LINE_BYTES 256
-#define WAITS 2u
+#define WAITS 4u
 #define WARMUP 4u
 #define ITERS_MIN 5u
 

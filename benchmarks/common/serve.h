@@ -32,7 +32,7 @@ struct rondo_bench_request {
   uint64_t budget_ns;
   uint32_t in_flight;
   bool own_orders;
-  uint32_t wait; // 0 or 1, or RONDO_BENCH_SERVE_ANY_WAIT
+  uint32_t wait; // 0 to 3, or RONDO_BENCH_SERVE_ANY_WAIT
 };
 
 // Reads the next request. Answers a line that is none with an error and reads on.
