@@ -3,9 +3,11 @@
 #include <stdio.h>
 
 #include "benchmarks/collective/job.h"
+#include "benchmarks/collective/memory.h"
 #include "benchmarks/collective/options.h"
 #include "benchmarks/collective/table.h"
 #include "benchmarks/common/serve.h"
+#include "examples/kit/machine.h"
 #include "examples/kit/output.h"
 
 #define EXIT_BAD 1
@@ -115,6 +117,7 @@ static void sweep_finished(void *arg, const struct perf_point *point,
 struct service {
   const struct perf_options *options;
   struct rondo_bench_request request;
+  double held_bytes; // of buffers, which only grow
   bool greeted;
 };
 
@@ -138,11 +141,23 @@ static struct perf_point requested_point(const struct service *s) {
 }
 
 // Whether the point can be measured; if not, answers why.
-static bool service_accepts(const struct service *s, const struct perf_point *point) {
-  if (s->options->setup.depth == 1 || point->in_flight == 1)
-    return true;
-  rondo_bench_serve_error("--agg_iters and several collectives in flight");
-  return false;
+static bool service_accepts(struct service *s, const struct perf_point *point) {
+  const struct perf_setup *setup = &s->options->setup;
+  char text[PERF_MEMORY_TEXT_BYTES];
+  uint64_t available = rondo_kit_machine_available();
+  if (setup->depth > 1 && point->in_flight > 1) {
+    rondo_bench_serve_error("--agg_iters and several collectives in flight");
+    return false;
+  }
+  if (available > 0)
+    available += (uint64_t)s->held_bytes;
+  if (!perf_memory_suffices(setup, point, available, text)) {
+    rondo_bench_serve_error(text);
+    return false;
+  }
+  double bytes = perf_memory_bytes(setup, point);
+  s->held_bytes = bytes > s->held_bytes ? bytes : s->held_bytes;
+  return true;
 }
 
 static bool service_next(void *arg, struct perf_point *point) {

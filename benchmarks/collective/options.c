@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "benchmarks/collective/memory.h"
 #include "benchmarks/common/serve.h"
 #include "examples/kit/clock.h"
 #include "examples/kit/machine.h"
@@ -12,7 +13,7 @@
 #include "examples/kit/team.h"
 
 #define EXIT_USAGE 2
-#define MAX_PERF_RANKS 256u
+#define MAX_PERF_RANKS 1024u
 #define MAX_ITERS 1000000u
 
 enum long_option {
@@ -34,7 +35,7 @@ enum long_option {
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "As in nccl-tests:", 1},
     {"nthreads", 't', "N", 0,
-     "Ranks, one thread each (default: one a core, at least 2); under a launcher, "
+     "Ranks, at most 1024, one thread each (default: one a core, at least 2); under a launcher, "
      "which starts one "
      "process a rank, the number of its processes",
      1},
@@ -250,17 +251,47 @@ static void find_ranks(struct perf_setup *setup) {
     refuse("--nthreads is another number than that of the processes that the launcher has started");
 }
 
-// What cannot come to its end, for want of memory or of a place for its results, is not begun.
+static bool is_speaker(const struct perf_options *o) {
+  return !o->setup.fleet || rondo_kit_fleet_rank(o->setup.fleet) == 0;
+}
+
+// The least that any process finds available, so that all decide alike. 0: not known.
+static uint64_t available_to_all(struct rondo_kit_fleet *fleet) {
+  uint64_t least = rondo_kit_machine_available();
+  if (!fleet)
+    return least;
+  uint64_t *all = calloc(rondo_kit_fleet_count(fleet), sizeof *all);
+  if (!all || rondo_kit_fleet_gather(fleet, &least, all, sizeof *all, NULL) != RONDO_SUCCESS)
+    exit(EXIT_USAGE); // rondo_kit_fleet_gather has said why
+  for (uint32_t r = 0; r < rondo_kit_fleet_count(fleet); r++)
+    least = all[r] < least ? all[r] : least;
+  free(all);
+  return least;
+}
+
+// The largest point that the sweep comes to.
+static struct perf_point largest_point(const struct perf_options *o) {
+  struct rondo_kit_shape shape = {o->kind, o->dtype, o->redop, o->setup.ranks, 0, 0};
+  rondo_kit_shape_size(&shape, o->max_bytes);
+  struct perf_point point = {.shape = shape, .is_mixed = o->is_mixed, .in_flight = o->in_flight};
+  return point;
+}
+
+// What cannot come to its end, for want of memory or of a place for its results, is not begun. The sizes
+// of requests are checked as they come.
 static void check_machine(const struct perf_options *o) {
-  const struct rondo_kit_fleet *fleet = o->setup.fleet;
-  bool is_speaker = !fleet || rondo_kit_fleet_rank(fleet) == 0;
-  if (o->json_path && is_speaker && !rondo_kit_output_check(o->json_path))
+  if (o->json_path && is_speaker(o) && !rondo_kit_output_check(o->json_path))
     exit(EXIT_USAGE);
-  double ranks = fleet ? 1 : o->setup.ranks;
-  double runs = (double)o->setup.depth * o->in_flight;
-  bool sized = o->kind != RONDO_BARRIER && !o->serve;
-  if (sized && !rondo_kit_machine_offers(2.0 * ranks * runs * (double)o->max_bytes))
-    exit(EXIT_USAGE);
+  if (o->serve)
+    return;
+  char text[PERF_MEMORY_TEXT_BYTES];
+  struct perf_point point = largest_point(o);
+  if (perf_memory_suffices(&o->setup, &point, available_to_all(o->setup.fleet), text))
+    return;
+  if (is_speaker(o))
+    fprintf(stderr, "rondo-perf: %s\n", text);
+  rondo_kit_fleet_close(o->setup.fleet); // so that no process takes another for lost
+  exit(EXIT_USAGE);
 }
 
 static void check_sense(const struct perf_options *o) {

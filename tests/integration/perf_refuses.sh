@@ -28,6 +28,13 @@ expect_refusal "--in-flight does not take '0'" --in-flight 0
 expect_refusal "--in-flight does not take '1001'" --in-flight 1001
 expect_refusal "--orders does not take 'any'" --in-flight 2 --orders any
 expect_refusal "--blocking does not take '4'" -z 4
+expect_refusal "--nthreads does not take '1025'" -t 1025
 expect_refusal "--op does not take 'mix'" --op mix
 expect_refusal '--agg_iters and --in-flight' -m 2 --in-flight 2
 expect_refusal '--op mixed needs --in-flight' --op mixed
+
+readonly figures='are needed \([0-9]+ ranks? x [0-9]+ buffers of .*\), and .* are available'
+expect_refusal "^rondo-perf: 3 TiB of memory $figures" -t 1024 -e 1G
+expect_refusal "^rondo-perf: .* of memory $figures" -t 2 -e 1024T
+expect_refusal "^rondo-perf: .* of memory $figures" -t 1024 -e 64M --in-flight 1000
+expect_refusal "^rondo-perf: .* of memory $figures" -t 1024 -e 64M -m 1024

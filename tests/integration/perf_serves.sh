@@ -23,6 +23,7 @@ readonly patterns=(
   '"error":"not a request'
   '"error":"not a request'
   '"error":"not a request'
+  '"error":".* of memory are needed .*, and .* are available"'
   '"op":"all_reduce","bytes":8,"in_place":0,"in_flight":1,.*"wrong":0}'
 )
 
@@ -35,6 +36,7 @@ all_reduce 64 0 1 3 own 3
 all_reduce 64 0 1 0
 all_reduce 64 0 1 2 any
 all_reduce 64 0 1 2 own 4
+all_reduce 1099511627776 0 1 1000
 all_reduce 8 0 1 1 one 0
 REQUESTS
 
