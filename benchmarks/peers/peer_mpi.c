@@ -13,8 +13,13 @@
 #include "examples/kit/team.h"
 
 #define TIMED_ROUND 1u
+#define ROUND_BITS 20u // above them a round has the number of the collective in flight
 #define BUFFER_ALIGN 4096u
 #define MAX_BYTES (1ull << 32) // counts of MPI are ints
+
+// What <wait> of a request (benchmarks/common/serve.h) means to MPI.
+#define WAIT_BLOCK 1u // MPI_Wait, MPI_Waitall
+#define WAIT_TEST 2u  // a loop over MPI_Test, MPI_Testall
 
 // Seen by all processes of the machine.
 struct shared {
@@ -32,15 +37,20 @@ struct peer {
   uint32_t rank_count;
   struct rondo_kit_shape shape;
   bool in_place;
+  bool is_blocking;    // one collective that waits by itself; otherwise all-reduces that do not
+  uint32_t in_flight;  // collectives in each iteration
+  uint32_t wait;       // as in the request
+  size_t stride_bytes; // from the buffer of one collective to that of the next
   struct rondo_kit_place place;
-  void *master; // the input, from which it is rewritten
-  void *send;
-  void *recv;
+  char *master; // the inputs, from which they are rewritten
+  char *send;
+  char *recv;
   size_t capacity_bytes;
+  MPI_Request requests[RONDO_BENCH_SERVE_IN_FLIGHT];
 };
 
-static void *allocate(size_t bytes) {
-  void *memory =
+static char *allocate(size_t bytes) {
+  char *memory =
       aligned_alloc(BUFFER_ALIGN, (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN);
   if (!memory) {
     fprintf(stderr, "peer_mpi: no memory\n");
@@ -65,8 +75,38 @@ static void buffers_grow(struct peer *p, size_t bytes) {
 static void rewrite(void *arg, uint32_t rank) {
   struct peer *p = arg;
   (void)rank;
-  if (rondo_kit_shape_sends(&p->shape, p->rank))
-    memcpy(p->place.send, p->master, rondo_kit_shape_send_bytes(&p->shape));
+  if (!rondo_kit_shape_sends(&p->shape, p->rank))
+    return;
+  for (uint32_t i = 0; i < p->in_flight; i++)
+    memcpy((char *)p->place.send + i * p->stride_bytes, p->master + i * p->stride_bytes,
+           rondo_kit_shape_send_bytes(&p->shape));
+}
+
+static int test_until_ended(struct peer *p) {
+  int ended = 0, status = MPI_SUCCESS;
+  while (!ended && status == MPI_SUCCESS)
+    status = p->in_flight == 1
+                 ? MPI_Test(p->requests, &ended, MPI_STATUS_IGNORE)
+                 : MPI_Testall((int)p->in_flight, p->requests, &ended, MPI_STATUSES_IGNORE);
+  return status;
+}
+
+// Begins all collectives, as all ranks do in one order, and waits for all.
+static int once_in_flight(void *arg, uint32_t rank) {
+  struct peer *p = arg;
+  int count = (int)p->shape.count;
+  (void)rank;
+  for (uint32_t i = 0; i < p->in_flight; i++) {
+    size_t at = i * p->stride_bytes;
+    int status = MPI_Iallreduce(p->send + at, p->recv + at, count, MPI_FLOAT, MPI_SUM,
+                                MPI_COMM_WORLD, &p->requests[i]);
+    if (status != MPI_SUCCESS)
+      return status;
+  }
+  if (p->wait == WAIT_TEST)
+    return test_until_ended(p);
+  return p->in_flight == 1 ? MPI_Wait(p->requests, MPI_STATUS_IGNORE)
+                           : MPI_Waitall((int)p->in_flight, p->requests, MPI_STATUSES_IGNORE);
 }
 
 // MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway, and fetch() refuses it of others.
@@ -111,15 +151,31 @@ static const void *result_of(const struct peer *p) {
   return p->place.recv;
 }
 
+static uint64_t round_of(uint32_t index) { return TIMED_ROUND + ((uint64_t)index << ROUND_BITS); }
+
 static void prepare(struct peer *p, const struct rondo_bench_request *request) {
   struct rondo_kit_shape shape = {request->kind, RONDO_FLOAT32, RONDO_SUM, p->rank_count, 0, 0};
   rondo_kit_shape_size(&shape, request->bytes);
+  size_t bytes = rondo_kit_shape_bytes(&shape);
   p->shape = shape;
   p->in_place = request->in_place;
-  buffers_grow(p, rondo_kit_shape_bytes(&shape));
+  p->is_blocking = rondo_bench_serve_is_plain(request);
+  p->in_flight = request->in_flight;
+  p->wait = request->wait;
+  p->stride_bytes = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+  buffers_grow(p, p->in_flight * p->stride_bytes);
   p->place = rondo_kit_shape_place(&shape, p->rank, p->in_place, p->send, p->recv);
-  rondo_kit_shape_fill(&shape, p->rank, TIMED_ROUND, p->master);
-  memset(p->recv, 0xa5, rondo_kit_shape_bytes(&shape));
+  for (uint32_t i = 0; i < p->in_flight; i++)
+    rondo_kit_shape_fill(&shape, p->rank, round_of(i), p->master + i * p->stride_bytes);
+  memset(p->recv, 0xa5, p->in_flight * p->stride_bytes);
+}
+
+static uint64_t count_wrong(const struct peer *p) {
+  uint64_t wrong = 0;
+  for (uint32_t i = 0; i < p->in_flight; i++)
+    wrong += rondo_kit_shape_wrong(&p->shape, p->rank, round_of(i),
+                                   (const char *)result_of(p) + i * p->stride_bytes);
+  return wrong;
 }
 
 static void answer(struct shared *shared, const struct peer *p) {
@@ -130,6 +186,19 @@ static void answer(struct shared *shared, const struct peer *p) {
   struct rondo_bench_stats stats = rondo_bench_measure_stats(p->arena);
   rondo_bench_serve_answer(&shared->request, rondo_kit_shape_bytes(&p->shape), &stats,
                            shared->wrong);
+}
+
+// The same for a request of several collectives, or of another way to wait.
+static const char *lacks_in_flight(const struct rondo_bench_request *r) {
+  if (rondo_bench_serve_is_plain(r))
+    return NULL;
+  if (r->kind != RONDO_ALL_REDUCE || r->in_place)
+    return "in flight only all_reduce, out of place";
+  if (r->own_orders)
+    return "MPI needs one order on all ranks";
+  if (r->wait != RONDO_BENCH_SERVE_ANY_WAIT && r->wait != WAIT_BLOCK && r->wait != WAIT_TEST)
+    return "MPI waits or tests";
+  return NULL;
 }
 
 // What a request asks for that is not here; null: nothing.
@@ -144,7 +213,7 @@ static const char *lacks(const struct rondo_bench_request *r) {
     i++;
   if (i == sizeof kinds / sizeof *kinds)
     return "no such collective here";
-  return r->in_place && i > 4 ? "not in place" : NULL;
+  return r->in_place && i > 4 ? "not in place" : lacks_in_flight(r);
 }
 
 static bool fetch(struct shared *shared) {
@@ -160,6 +229,7 @@ static bool fetch(struct shared *shared) {
 static void serve(struct peer *p) {
   struct shared *shared = p->shared;
   struct rondo_bench_driver driver = {rewrite, once, p};
+  struct rondo_bench_driver several = {rewrite, once_in_flight, p};
   for (;;) {
     if (p->rank == 0) {
       shared->has_request = fetch(shared);
@@ -170,8 +240,8 @@ static void serve(struct peer *p) {
       return;
     prepare(p, &shared->request);
     struct rondo_bench_schedule schedule = rondo_bench_serve_schedule(&shared->request);
-    rondo_bench_measure(p->arena, p->rank, &schedule, &driver);
-    shared->wrong += rondo_kit_shape_wrong(&p->shape, p->rank, TIMED_ROUND, result_of(p));
+    rondo_bench_measure(p->arena, p->rank, &schedule, p->is_blocking ? &driver : &several);
+    shared->wrong += count_wrong(p);
     rondo_kit_barrier_wait(&shared->barrier);
     if (p->rank == 0)
       answer(shared, p);
@@ -218,7 +288,9 @@ int main(int argc, char **argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &rank_count);
   MPI_Get_library_version(what, &length);
   what[strcspn(what, ",\n\"")] = '\0';
-  struct peer peer = {.rank = (uint32_t)rank, .rank_count = (uint32_t)rank_count};
+  static struct peer peer; // too large for a stack, for its requests
+  peer.rank = (uint32_t)rank;
+  peer.rank_count = (uint32_t)rank_count;
   share(&peer, &window);
   if (rank == 0)
     rondo_bench_serve_ready(what);
