@@ -41,17 +41,22 @@ static uint32_t choose_iters(const struct rondo_bench_schedule *s, uint64_t iter
 void rondo_bench_measure(struct rondo_bench_arena *arena, uint32_t rank,
                          const struct rondo_bench_schedule *schedule,
                          const struct rondo_bench_driver *driver) {
-  uint64_t last_ns = 0;
+  uint32_t half = schedule->warmup / 2;
+  uint64_t warmup_ns = 0; // of the iterations after that; the last one alone may be a lucky one
   rondo_kit_barrier_wait(&arena->barrier);
   if (rank == 0)
     atomic_store(&arena->failed, 0);
   rondo_kit_barrier_wait(&arena->barrier);
   // Nobody leaves early after a failure: the others would wait in the barrier. Calls fail fast then.
-  for (uint32_t i = 0; i < schedule->warmup; i++)
-    last_ns = one_iteration(arena, rank, schedule->free_running, driver);
+  for (uint32_t i = 0; i < schedule->warmup; i++) {
+    uint64_t duration_ns = one_iteration(arena, rank, schedule->free_running, driver);
+    warmup_ns += i >= half ? duration_ns : 0;
+  }
   rondo_kit_barrier_wait(&arena->barrier);
+  if (schedule->warmup > 0)
+    warmup_ns /= schedule->warmup - half;
   if (rank == 0)
-    arena->iters = atomic_load(&arena->failed) ? 0 : choose_iters(schedule, last_ns);
+    arena->iters = atomic_load(&arena->failed) ? 0 : choose_iters(schedule, warmup_ns);
   rondo_kit_barrier_wait(&arena->barrier);
   uint64_t *row = arena->samples_ns + (size_t)rank * arena->capacity;
   for (uint32_t i = 0; i < arena->iters; i++)
