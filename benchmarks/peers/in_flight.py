@@ -1,0 +1,175 @@
+"""Modes of compare about several collectives in flight.
+
+Each mode says which rows it has, which programs it starts for a number of ranks, what it asks them for one
+repeat of a row, and how it prints the result:
+
+  rows(arguments), team(arguments, ranks, cores), sample(row), explanation(arguments), head, line(result),
+  closing(results)
+"""
+
+import collections
+import statistics
+
+import programs
+from programs import KIB, MIB, cell, size_text
+
+AT_MOST = 1.3  # times that own orders may take, of the time that one order takes
+
+Cell = collections.namedtuple("Cell", "ranks in_flight bytes")
+
+CELLS = [Cell(2, 8, 8), Cell(2, 64, KIB), Cell(2, 64, 64 * KIB), Cell(2, 64, MIB),
+         Cell(2, 1000, KIB),
+         Cell(4, 16, KIB), Cell(4, 64, 64 * KIB),
+         Cell(8, 16, KIB), Cell(8, 64, KIB), Cell(8, 16, MIB),
+         Cell(64, 8, KIB)]
+QUICK_CELLS = [Cell(2, 8, 8), Cell(2, 64, KIB), Cell(4, 16, KIB)]
+
+
+def median_of(repeats, name, key="middle_ns"):
+    values = [repeat[name][key] for repeat in repeats if name in repeat]
+    return statistics.median(values) if values else None
+
+
+def ratios_of(repeats, above, below):
+    """Of the times of two programs, which were asked one after the other in each repeat."""
+    return [repeat[above]["middle_ns"] / repeat[below]["middle_ns"]
+            for repeat in repeats if above in repeat and below in repeat]
+
+
+def ratio_of(repeats, above, below):
+    ratios = ratios_of(repeats, above, below)
+    return statistics.median(ratios) if ratios else None
+
+
+def ratio_text(ratio):
+    if not ratio:
+        return "-"
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.1g}"
+
+
+def spread_text(ratios):
+    return f"{min(ratios):.2f}-{max(ratios):.2f}" if len(ratios) > 1 else ""
+
+
+def wrong_text(result):
+    return f"  {result['wrong']} WRONG" if result["wrong"] else ""
+
+
+def chosen(rows, arguments):
+    """The rows whose ranks and sizes the user has not excluded."""
+    return [row for row in rows
+            if (not arguments.ranks or row.ranks in arguments.ranks)
+            and (not arguments.sizes or row.bytes in arguments.sizes)]
+
+
+class Team:
+    """The programs that are compared at one number of ranks: by name, in the order of asking."""
+
+    def __init__(self, arguments, ranks, cores):
+        self.ranks = ranks
+        self.cores = programs.Cores(arguments.bin) if ranks == 2 and cores >= 2 else None
+        self.rondo = {}
+        self.mpi = programs.start_mpi(arguments, ranks, cores)
+
+    def has_cores(self):
+        return not self.cores or self.cores.are_whole()
+
+    def close(self):
+        for program in list(self.rondo.values()) + [self.mpi, self.cores]:
+            if program:
+                program.close()
+
+
+class Sample:
+    """What was measured of one row."""
+
+    def __init__(self, row):
+        self.row = row
+        self.repeats = []
+        self.set_aside = []  # repeats on less than two cores
+        self.wrong = 0
+
+    def requests(self, team, budget_ms):
+        """Of one repeat: name, program, request. A name stands beside those that it is compared with."""
+        raise NotImplementedError
+
+    def add(self, team, arguments, is_reversed):
+        requests = self.requests(team, arguments.budget)
+        if is_reversed:
+            requests.reverse()
+        has_cores = team.has_cores()
+        repeat = {name: program.ask(request) for name, program, request in requests if program}
+        has_cores &= team.has_cores()
+        (self.repeats if has_cores else self.set_aside).append(repeat)
+        self.wrong += sum(answer["wrong"] for answer in repeat.values())
+
+    def counted(self):
+        return self.repeats or self.set_aside
+
+
+class DisorderSample(Sample):
+    def requests(self, team, budget_ms):
+        def text(orders):
+            return f"all_reduce {self.row.bytes} 0 {budget_ms} {self.row.in_flight} {orders}"
+        return [("own", team.rondo["rondo"], text("own")), ("one", team.rondo["rondo"], text("one")),
+                ("mpi", team.mpi, text("one"))]
+
+    def result(self, _arguments):
+        repeats = self.counted()
+        ratio = ratio_of(repeats, "own", "one")
+        return {"ranks": self.row.ranks, "op": "all_reduce", "in_flight": self.row.in_flight,
+                "bytes": self.row.bytes, "one_ns": median_of(repeats, "one"),
+                "own_ns": median_of(repeats, "own"), "mpi_ns": median_of(repeats, "mpi"),
+                "ratio": ratio, "ratios": ratios_of(repeats, "own", "one"),
+                "mpi_over_one": ratio_of(repeats, "mpi", "one"),
+                "mpi_over_own": ratio_of(repeats, "mpi", "own"),
+                "target": f"own orders take at most {AT_MOST} times the time of one order",
+                "target_ratio": AT_MOST, "met": ratio <= AT_MOST, "wrong": self.wrong,
+                "set_aside": ratios_of(self.set_aside, "own", "one")}
+
+
+class Disorder:
+    """What it costs that each rank submits its collectives in an order of its own."""
+
+    name = "disorder"
+    sample = DisorderSample
+    head = (f"{'ranks':>5s}  {'in flight':>9s}  {'size':>8s}  {'one us':>10s}  {'own us':>10s}"
+            f"  {'MPI us':>10s}  {'own/one':>7s}  {'of repeats':>11s}  {'MPI/one':>7s}  {'MPI/own':>7s}"
+            f"  at most {AT_MOST}")
+
+    @staticmethod
+    def rows(arguments):
+        cells = arguments.cells or (QUICK_CELLS if arguments.quick else CELLS)
+        return chosen(sorted(cells, key=lambda row: row.ranks), arguments)
+
+    @staticmethod
+    def team(arguments, ranks, cores):
+        team = Team(arguments, ranks, cores)
+        team.rondo["rondo"] = programs.start_rondo(arguments, ranks, cores)
+        return team
+
+    @staticmethod
+    def explanation(_arguments):
+        yield ("In each iteration every rank submits one run of each of so many different all-reduces of that size, "
+               "and waits for all; times are for all of them.")
+        yield ("one: Rondo, all ranks in one order; own: Rondo, each rank in an order of its own, another one in each "
+               "iteration; MPI: MPI_Iallreduce in one order, which is the only one it allows, and MPI_Waitall.")
+        yield "Ratios are medians of the ratios of neighbours: above 1 the first takes longer."
+
+    @staticmethod
+    def line(r):
+        return (f"{r['ranks']:5d}  {r['in_flight']:9d}  {size_text(r['bytes']):>8s}"
+                f"  {cell(r['one_ns']):>10s}  {cell(r['own_ns']):>10s}  {cell(r['mpi_ns']):>10s}"
+                f"  {ratio_text(r['ratio']):>7s}  {spread_text(r['ratios']):>11s}"
+                f"  {ratio_text(r['mpi_over_one']):>7s}  {ratio_text(r['mpi_over_own']):>7s}"
+                f"  {'met' if r['met'] else 'MISSED'}{wrong_text(r)}")
+
+    @staticmethod
+    def closing(results):
+        missed = [r for r in results if not r["met"]]
+        yield ""
+        yield (f"{len(results) - len(missed)} of {len(results)} rows: own orders take at most {AT_MOST} times "
+               "the time of one order.")
+        for r in missed:
+            yield (f"  missed: {r['ranks']} ranks, {r['in_flight']} x {size_text(r['bytes'])}: "
+                   f"{r['ratio']:.2f}")
