@@ -1,4 +1,4 @@
-"""Modes of compare about several collectives in flight.
+"""Modes of compare about several collectives in flight, and about how their end is learned.
 
 Each mode says which rows it has, which programs it starts for a number of ranks, what it asks them for one
 repeat of a row, and how it prints the result:
@@ -16,6 +16,7 @@ from programs import KIB, MIB, cell, size_text
 AT_MOST = 1.3  # times that own orders may take, of the time that one order takes
 
 Cell = collections.namedtuple("Cell", "ranks in_flight bytes")
+Size = collections.namedtuple("Size", "ranks bytes")
 
 CELLS = [Cell(2, 8, 8), Cell(2, 64, KIB), Cell(2, 64, 64 * KIB), Cell(2, 64, MIB),
          Cell(2, 1000, KIB),
@@ -23,6 +24,14 @@ CELLS = [Cell(2, 8, 8), Cell(2, 64, KIB), Cell(2, 64, 64 * KIB), Cell(2, 64, MIB
          Cell(8, 16, KIB), Cell(8, 64, KIB), Cell(8, 16, MIB),
          Cell(64, 8, KIB)]
 QUICK_CELLS = [Cell(2, 8, 8), Cell(2, 64, KIB), Cell(4, 16, KIB)]
+SIZES = [8, KIB, 64 * KIB, MIB]
+QUICK_SIZES = [8, 64 * KIB]
+
+# The values of rondo-perf's --blocking, by the ways that they stand for.
+WAYS = {"wait": 1, "test": 2, "callback": 0, "descriptor": 3}
+# What each way is compared with.
+PEER_OF_WAY = {"wait": "mpi_wait", "test": "mpi_test", "callback": "mpi_test",
+               "descriptor": "mpi_test"}
 
 
 def median_of(repeats, name, key="middle_ns"):
@@ -173,3 +182,75 @@ class Disorder:
         for r in missed:
             yield (f"  missed: {r['ranks']} ranks, {r['in_flight']} x {size_text(r['bytes'])}: "
                    f"{r['ratio']:.2f}")
+
+
+class AsyncTeam(Team):
+    """A program a way: one that has asked for the event descriptor pays for it in the other ways, too."""
+
+    def __init__(self, arguments, ranks, cores):
+        super().__init__(arguments, ranks, cores)
+        for way, value in WAYS.items():
+            self.rondo[way] = programs.start_rondo(arguments, ranks, cores, ["-z", str(value)])
+
+
+class AsyncSample(Sample):
+    def requests(self, team, budget_ms):
+        def text(words=""):
+            return f"all_reduce {self.row.bytes} 0 {budget_ms}{words}"
+        rondo = {way: (way, team.rondo[way], text()) for way in WAYS}
+        return [rondo["wait"], ("mpi_wait", team.mpi, text(" 1 one 1")),
+                rondo["callback"], ("mpi_test", team.mpi, text(" 1 one 2")), rondo["test"],
+                rondo["descriptor"]]
+
+    def result(self, _arguments):
+        repeats = self.counted()
+        result = {"ranks": self.row.ranks, "op": "all_reduce", "bytes": self.row.bytes,
+                  "wrong": self.wrong, "set_aside": ratios_of(self.set_aside, "mpi_wait", "wait")}
+        for name in ["mpi_wait", "mpi_test"]:
+            result[name + "_ns"] = median_of(repeats, name)
+        for way in WAYS:
+            result[way + "_ns"] = median_of(repeats, way)
+            result[way + "_ratio"] = ratio_of(repeats, PEER_OF_WAY[way], way)
+            result[way + "_ratios"] = ratios_of(repeats, PEER_OF_WAY[way], way)
+        return result
+
+
+class Async:
+    """What the ways cost by which a rank learns that a run has ended."""
+
+    name = "async"
+    sample = AsyncSample
+    team = AsyncTeam
+    head = (f"{'ranks':>5s}  {'size':>8s}  {'wait us':>10s}  {'MPI_Wait':>10s}  {'ratio':>6s}"
+            f"  {'test us':>10s}  {'MPI_Test':>10s}  {'ratio':>6s}  {'callback us':>11s}  {'ratio':>6s}"
+            f"  {'descriptor':>10s}  {'ratio':>6s}")
+
+    @staticmethod
+    def rows(arguments):
+        sizes = arguments.sizes or (QUICK_SIZES if arguments.quick else SIZES)
+        return [Size(ranks, size) for ranks in arguments.ranks or [2] for size in sizes]
+
+    @staticmethod
+    def explanation(_arguments):
+        yield ("One all-reduce in each iteration. Rondo's end is learned by rondo_wait, by a loop over rondo_test, by a "
+               "callback, or by the descriptor of rondo_event_fd with poll, read and rondo_test.")
+        yield ("MPI's is an MPI_Iallreduce with MPI_Wait, or with a loop over MPI_Test. ratio = MPI's time / Rondo's, "
+               "so above 1 Rondo is faster: of rondo_wait beside MPI_Wait, of the other three beside MPI_Test.")
+
+    @staticmethod
+    def line(r):
+        text = (f"{r['ranks']:5d}  {size_text(r['bytes']):>8s}"
+                f"  {cell(r['wait_ns']):>10s}  {cell(r['mpi_wait_ns']):>10s}  {ratio_text(r['wait_ratio']):>6s}"
+                f"  {cell(r['test_ns']):>10s}  {cell(r['mpi_test_ns']):>10s}  {ratio_text(r['test_ratio']):>6s}")
+        text += f"  {cell(r['callback_ns']):>11s}  {ratio_text(r['callback_ratio']):>6s}"
+        text += f"  {cell(r['descriptor_ns']):>10s}  {ratio_text(r['descriptor_ratio']):>6s}"
+        return text + wrong_text(r)
+
+    @staticmethod
+    def closing(results):
+        yield ""
+        for way in WAYS:
+            ratios = [r[way + "_ratio"] for r in results if r[way + "_ratio"]]
+            if ratios:
+                faster = sum(ratio >= 1 for ratio in ratios)
+                yield f"{way}: not slower than MPI in {faster} of {len(ratios)} rows."
