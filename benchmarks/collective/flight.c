@@ -35,8 +35,8 @@ static int register_uneven(struct perf_flight *f, const struct rondo_kit_shape *
   return status;
 }
 
-// Of a collective the ids first_id to first_id + RONDO_MAX_RANKS - 1 are free: the send of rank r in a
-// ring has number r.
+// Of a collective the ids first_id to first_id + RONDO_MAX_RANKS - 1 are free: the send of rank r
+// in a ring has number r.
 static int register_leg(struct perf_flight *f, struct perf_member *m, uint64_t first_id,
                         uint32_t of_rank) {
   const struct rondo_kit_shape *shape = &m->shape;
@@ -138,8 +138,8 @@ static int run_submit(struct perf_flight *f, uint32_t run) {
 
 // ----------------------------------------------------------------- waiting ---
 
-// Lists the collectives in the order of submission. Runs of one collective end in their order, so its last
-// run stands for all.
+// Lists the collectives in the order of submission. Runs of one collective end in their order, so
+// its last run stands for all.
 static void pending_fill(struct perf_flight *f) {
   f->pending_count = 0;
   for (uint32_t i = 0; i < f->point->in_flight; i++) {

@@ -1,5 +1,5 @@
-// The collectives that one rank has in flight in an iteration: registers them, submits a run of each
-// and waits for all.
+// The collectives that one rank has in flight in an iteration: registers them, submits a run of
+// each and waits for all.
 //
 //   init -> (begin -> order, once ... -> end) ... -> fini
 //
@@ -16,8 +16,8 @@
 #include "benchmarks/collective/point.h"
 #include "examples/kit/shape.h"
 
-// What a rank registers for one collective: itself, or in the ring of send-recvs a send to the next rank
-// and a receive from the rank before.
+// What a rank registers for one collective: itself, or in the ring of send-recvs a send to the next
+// rank and a receive from the rank before.
 #define PERF_MAX_LEGS 2u
 struct perf_leg {
   struct rondo_collective collective;
@@ -53,8 +53,8 @@ struct perf_flight {
 void perf_flight_init(struct perf_flight *flight);
 void perf_flight_fini(struct perf_flight *flight);
 
-// Registers the collectives of `point`, which must stay until end. `number` is that of the point, from
-// which all ranks make the same ids. Returns an enum rondo_status; end is due in any case.
+// Registers the collectives of `point`, which must stay until end. `number` is that of the point,
+// from which all ranks make the same ids. Returns an enum rondo_status; end is due in any case.
 int perf_flight_begin(struct perf_flight *flight, const struct perf_point *point, uint64_t number);
 
 // Which collective run `run` of an iteration belongs to.

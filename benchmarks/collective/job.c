@@ -74,7 +74,7 @@ static int buffers_grow(struct rank *self) {
   const struct perf_point *point = &self->job->shared->point;
   struct rondo_context context = self->flight.context;
   self->stride_bytes = perf_point_stride_bytes(point);
-  size_t bytes = self->job->setup->depth * point->in_flight * self->stride_bytes;
+  size_t bytes = (size_t)self->job->setup->depth * point->in_flight * self->stride_bytes;
   int status = rondo_kit_memory_grow(&self->master, context, point->in_flight * self->stride_bytes);
   if (status == RONDO_SUCCESS)
     status = rondo_kit_memory_grow(&self->recv, context, bytes);

@@ -5,7 +5,8 @@
 
 #include "examples/kit/options.h"
 
-// Of each rank: a send and a receive buffer a run, which in place are one, and the input of each collective.
+// Of each rank: a send and a receive buffer a run, which in place are one, and the input of each
+// collective.
 static uint64_t buffer_count(const struct perf_setup *setup, const struct perf_point *point) {
   uint64_t of_run = point->in_place ? 1 : 2;
   return (of_run * setup->depth + 1) * point->in_flight;

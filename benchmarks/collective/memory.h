@@ -1,5 +1,5 @@
-// The memory that the buffers of rondo-perf take, to be compared with what is available before it is
-// allocated: Linux grants more than there is, and later kills a process for it.
+// The memory that the buffers of rondo-perf take, to be compared with what is available before it
+// is allocated: Linux grants more than there is, and later kills a process for it.
 #ifndef RONDO_BENCHMARKS_COLLECTIVE_MEMORY_H
 #define RONDO_BENCHMARKS_COLLECTIVE_MEMORY_H
 
@@ -11,9 +11,9 @@
 
 #define PERF_MEMORY_TEXT_BYTES 256
 
-// Whether all ranks of the job, in however many processes of the machine, find room for the buffers of
-// `point` in `available` bytes (0: not known, which is room enough). If not, writes one line with the
-// figures to `text`, of PERF_MEMORY_TEXT_BYTES.
+// Whether all ranks of the job, in however many processes of the machine, find room for the buffers
+// of `point` in `available` bytes (0: not known, which is room enough). If not, writes one line
+// with the figures to `text`, of PERF_MEMORY_TEXT_BYTES.
 bool perf_memory_suffices(const struct perf_setup *setup, const struct perf_point *point,
                           uint64_t available, char *text);
 

@@ -277,8 +277,8 @@ static struct perf_point largest_point(const struct perf_options *o) {
   return point;
 }
 
-// What cannot come to its end, for want of memory or of a place for its results, is not begun. The sizes
-// of requests are checked as they come.
+// What cannot come to its end, for want of memory or of a place for its results, is not begun. The
+// sizes of requests are checked as they come.
 static void check_machine(const struct perf_options *o) {
   if (o->json_path && is_speaker(o) && !rondo_kit_output_check(o->json_path))
     exit(EXIT_USAGE);

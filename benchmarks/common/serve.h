@@ -7,10 +7,10 @@
 //   answer:   {"op":"all_reduce","bytes":1024,"in_flight":1,"iters":500,"median_ns":...,"wrong":0}
 //   or:       {"error":"..."}
 //
-// <in flight> is the number of different collectives in each iteration, 1 if it is absent; the times are
-// for all of them. <orders> is "one" (the default) or "own": whether all ranks submit them in one order.
-// <wait> is how a rank learns of the end, one of the values of rondo-perf's --blocking; if it is absent,
-// the program chooses.
+// <in flight> is the number of different collectives in each iteration, 1 if it is absent; the
+// times are for all of them. <orders> is "one" (the default) or "own": whether all ranks submit
+// them in one order. <wait> is how a rank learns of the end, one of the values of rondo-perf's
+// --blocking; if it is absent, the program chooses.
 //
 // The program answers {"ready":"<what it is>"} first, and ends at the end of its input.
 #ifndef RONDO_BENCHMARKS_COMMON_SERVE_H

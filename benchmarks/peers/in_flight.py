@@ -232,8 +232,8 @@ class Async:
 
     @staticmethod
     def explanation(_arguments):
-        yield ("One all-reduce in each iteration. Rondo's end is learned by rondo_wait, by a loop over rondo_test, by a "
-               "callback, or by the descriptor of rondo_event_fd with poll, read and rondo_test.")
+        yield ("One all-reduce in each iteration. Rondo's end is learned by rondo_wait, by a loop over rondo_test, by "
+               "a callback, or by the descriptor of rondo_event_fd with poll, read and rondo_test.")
         yield ("MPI's is an MPI_Iallreduce with MPI_Wait, or with a loop over MPI_Test. ratio = MPI's time / Rondo's, "
                "so above 1 Rondo is faster: of rondo_wait beside MPI_Wait, of the other three beside MPI_Test.")
 

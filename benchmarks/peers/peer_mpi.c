@@ -91,6 +91,7 @@ static int test_until_ended(struct peer *p) {
   return status;
 }
 
+// NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): it does not follow requests through an array
 // Begins all collectives, as all ranks do in one order, and waits for all.
 static int once_in_flight(void *arg, uint32_t rank) {
   struct peer *p = arg;
@@ -108,6 +109,7 @@ static int once_in_flight(void *arg, uint32_t rank) {
   return p->in_flight == 1 ? MPI_Wait(p->requests, MPI_STATUS_IGNORE)
                            : MPI_Waitall((int)p->in_flight, p->requests, MPI_STATUSES_IGNORE);
 }
+// NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
 
 // MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway, and fetch() refuses it of others.
 static int once(void *arg, uint32_t rank) {

@@ -104,7 +104,8 @@ void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char
           machine->system);
 }
 
-// The number that a file of a control group begins with. UINT64_MAX: there is none, or it says "max".
+// The number that a file of a control group begins with. UINT64_MAX: there is none, or it says
+// "max".
 static uint64_t read_limit(const char *folder, const char *name) {
   char path[GROUP_PATH_BYTES];
   uint64_t value = UINT64_MAX;

@@ -24,8 +24,8 @@ void rondo_kit_machine_read(struct rondo_kit_machine *machine);
 void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char *prefix,
                              FILE *stream);
 
-// Bytes that this process can still take without being killed: what the system has available, or what the
-// control group of the process has left, whichever is less. 0: it is not known.
+// Bytes that this process can still take without being killed: what the system has available, or
+// what the control group of the process has left, whichever is less. 0: it is not known.
 uint64_t rondo_kit_machine_available(void);
 
 // Whether so much memory is available; if not, says so on stderr in the name of the program. It is asked

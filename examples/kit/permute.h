@@ -1,4 +1,5 @@
-// Orders in which a rank submits its collectives: pseudo-random permutations that a seed gives again.
+// Orders in which a rank submits its collectives: pseudo-random permutations that a seed gives
+// again.
 #ifndef RONDO_EXAMPLES_KIT_PERMUTE_H
 #define RONDO_EXAMPLES_KIT_PERMUTE_H
 
