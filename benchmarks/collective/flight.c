@@ -11,6 +11,7 @@
 #include "examples/kit/clock.h"
 #include "examples/kit/permute.h"
 
+#define ABORT_NS ((int64_t)RONDO_KIT_SECOND_NS) // in which a run that was aborted has ended
 #define PASSES_BETWEEN_CLOCKS 256u // reading the clock takes as long as several calls of rondo_test
 
 void perf_flight_init(struct perf_flight *f) { sem_init(&f->ended, 0, 0); }
@@ -71,6 +72,8 @@ int perf_flight_begin(struct perf_flight *f, const struct perf_point *point, uin
   f->order = calloc(f->run_count, sizeof *f->order);
   f->pending = calloc((size_t)point->in_flight * PERF_MAX_LEGS, sizeof *f->pending);
   atomic_store(&f->callback_status, RONDO_SUCCESS);
+  while (sem_trywait(&f->ended) == 0)
+    continue; // posted by runs of a point that was given up
   if (!f->members || !f->places || !f->order || !f->pending)
     return RONDO_ERR_NO_MEMORY;
   // The descriptor must be there before the first run, or the end of that run would not be counted.
@@ -83,6 +86,14 @@ int perf_flight_begin(struct perf_flight *f, const struct perf_point *point, uin
   for (uint32_t i = 0; i < point->in_flight && status == RONDO_SUCCESS; i++)
     status = register_member(f, i, (number * PERF_MAX_IN_FLIGHT + i) * RONDO_MAX_RANKS);
   return status;
+}
+
+void perf_flight_abort(struct perf_flight *f) {
+  int status = RONDO_SUCCESS;
+  rondo_abort(f->context);
+  for (uint32_t i = 0; f->members && i < f->point->in_flight; i++)
+    for (uint32_t leg = 0; leg < f->members[i].leg_count && status != RONDO_ERR_TIMEOUT; leg++)
+      status = rondo_wait(f->context, f->members[i].legs[leg].collective, RONDO_LAST_RUN, ABORT_NS);
 }
 
 int perf_flight_end(struct perf_flight *f) {

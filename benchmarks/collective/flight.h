@@ -68,6 +68,10 @@ void perf_flight_order(struct perf_flight *flight, uint32_t iteration);
 // One iteration: submits all runs and waits until all have ended. Returns an enum rondo_status.
 int perf_flight_once(struct perf_flight *flight);
 
+// After a failure: ends all runs of this rank, so that the collectives can be deregistered and the
+// buffers reused.
+void perf_flight_abort(struct perf_flight *flight);
+
 // Deregisters the collectives. Returns the first failure.
 int perf_flight_end(struct perf_flight *flight);
 

@@ -227,7 +227,7 @@ static void run_point(struct rank *self) {
     measure_point(self);
   rondo_kit_barrier_wait(&job->shared->barrier);
   if (atomic_load(&job->shared->status) != RONDO_SUCCESS)
-    rondo_abort(self->flight.context); // so that a run that hangs does not keep its collective busy
+    perf_flight_abort(&self->flight);
   succeeded(self, "rondo_deregister", perf_flight_end(&self->flight));
   rondo_kit_barrier_wait(&job->shared->barrier);
 }
