@@ -11,6 +11,7 @@
 #define SLEEP_AFTER_NS 1000000u // time without progress before it sleeps, with a core to itself
 #define CROWDED_SLEEP_NS 50000u // ... and without one; until then it yields
 #define SLEEP_MAX_NS 500000u
+#define SLEEPERS_FEW 4u // so many may look that often
 #define LARGE_BYTES 262144u // pieces of at least this are left to a rank's own thread
 
 // Looks after the network. `then`: enum rondo_forward. Returns 1 if anything moved.
@@ -85,6 +86,15 @@ static int steal(const struct rondo_host_daemon *own, uint64_t now_ns) {
   return moved;
 }
 
+static uint64_t shorter(uint64_t a_ns, uint64_t b_ns) { return a_ns < b_ns ? a_ns : b_ns; }
+
+// Each look of a sleeper takes some microseconds of a core: the more sleepers there are, the less often each of them
+// looks, so that all together leave the cores to those who have something to do.
+static uint64_t longest_sleep_ns(void) {
+  uint32_t sleepers = rondo_load_relaxed_u32(&rondo_host_device.sleepers);
+  return SLEEP_MAX_NS * (1 + sleepers / SLEEPERS_FEW);
+}
+
 // Sleeps until a run has ended, another helper hands over, a block may be started again or
 // `limit_ns` has passed.
 static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
@@ -102,7 +112,7 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   (void)rondo_load_seq_cst_u64(&d->base.outstanding); // H7
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns) &&
       !forward(d, RONDO_FORWARD_SLEEP))
-    rondo_futex_wait(&d->done_word, word, limit_ns < SLEEP_MAX_NS ? limit_ns : SLEEP_MAX_NS);
+    rondo_futex_wait(&d->done_word, word, shorter(limit_ns, longest_sleep_ns()));
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
