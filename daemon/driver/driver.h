@@ -258,13 +258,16 @@ struct rondo_driver {
   // Follows in the same thread unless that was 0, when the caller has done what its peers need not wait for, and
   // what they sent may have come: takes the next steps. Nobody else steps the run in between.
   void (*begun)(struct rondo_daemon *d);
+  // Takes a bounded number of steps of small runs, of the daemon's own and of those of other ranks of this process for
+  // which no thread waits: what was submitted just now may be what they wait for. Null: others step them.
+  void (*assist)(struct rondo_daemon *d);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);
   // Tells that something has come into a connector from outside, for which blocks may wait. Null: nothing
   // comes from there.
   void (*stir)(struct rondo_daemon *d);
-  // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over; 0 or less: does
-  // what can be done at once. RONDO_DONE_LEFT: done, and the completion may stay in the CQ. Returns 1 if done, else 0.
+  // Works for the daemon, or waits, until `is_done` returns nonzero or the time is over; 0 or less: takes a bounded
+  // number of steps. RONDO_DONE_LEFT: done, and the completion may stay in the CQ. Returns 1 if done, else 0.
   int (*help)(struct rondo_daemon *d, int (*is_done)(void *arg), void *arg, int64_t timeout_ns);
   // Waits until every launch of every block that has begun has left, until the deadline, or until
   // the daemon is told to exit. Returns 1 if they have left, else 0.

@@ -10,13 +10,16 @@ struct manner {
   uint32_t steps;       // at most, so that owners change often enough
   uint32_t stuck_steps; // ... while it is stuck
   uint32_t looks;       // of each step for what a peer sends
+  int is_through;       // it is, when a run has ended
 };
 
 static const struct manner WORKED = {.steps = 4, .looks = 1};
 // Somebody has nothing else to do, and a step is long beside the time that a slot takes.
-static const struct manner AWAITED = {.steps = 4, .stuck_steps = 4, .looks = 16};
+static const struct manner AWAITED = {.steps = 4, .stuck_steps = 4, .looks = 16, .is_through = 1};
 // The same beside the network, which is looked after between turns: all looks together take as long as one there.
-static const struct manner AWAITED_FROM_FAR = {.steps = 4, .stuck_steps = 4, .looks = 2};
+static const struct manner AWAITED_FROM_FAR = {
+    .steps = 4, .stuck_steps = 4, .looks = 2, .is_through = 1};
+static const struct manner ASKED = {.steps = 4, .looks = 1, .is_through = 1};
 // What was submitted just now. A look would take the line from a peer that is about to write it.
 static const struct manner HANDED = {.steps = 1, .looks = 0};
 static const struct manner LOOKED_AFTER = {.steps = 1, .looks = 1};
@@ -138,7 +141,7 @@ static int step_often(struct rondo_host_block *block, uint64_t now_ns, const str
   uint32_t steps = 0;
   int moved = 0;
   block->core.looks = how->looks;
-  while (steps < how->steps && !is_through(&block->core, ended, how->stuck_steps > 0)) {
+  while (steps < how->steps && !is_through(&block->core, ended, how->is_through)) {
     *result = rondo_block_step(&block->core, now_ns);
     if (*result == RONDO_STEP_PROGRESSED) {
       moved = 1;
@@ -192,15 +195,16 @@ static int take_turn(struct rondo_host_block *block, const struct manner *how,
   return moved ? RONDO_STEP_PROGRESSED : result;
 }
 
-int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited) {
+int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns,
+                     enum rondo_host_caller caller) {
   now_ns = time_of_turn(block, now_ns);
   if (!block->core.resident) {
     if (!should_start(block, now_ns))
       return RONDO_STEP_IDLE;
     start(block, now_ns);
   }
-  if (!is_awaited)
-    return take_turn(block, &WORKED, NULL);
+  if (caller != RONDO_HOST_WAITER)
+    return take_turn(block, caller == RONDO_HOST_ASKER ? &ASKED : &WORKED, NULL);
   return take_turn(block, rondo_daemon_is_far(&block->daemon->base) ? &AWAITED_FROM_FAR : &AWAITED,
                    NULL);
 }

@@ -60,7 +60,7 @@ static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
   struct rondo_host_daemon *d = block->daemon;
   int moved = 0;
   if (rondo_host_try_own(block)) {
-    moved = rondo_host_drive(block, now_ns, 0) == RONDO_STEP_PROGRESSED;
+    moved = rondo_host_drive(block, now_ns, RONDO_HOST_WORKER) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
   }
   moved |= d->base.service(d->base.owner);
@@ -80,6 +80,7 @@ static void worker_pass(struct rondo_host_worker *w, int also_helped, struct wor
   memset(seen, 0, sizeof *seen);
   seen->next_start_ns = UINT64_MAX;
   uint64_t now_ns = rondo_now_ns();
+  int has_no_spare_core = !rondo_host_has_spare_core();
   pthread_rwlock_rdlock(&w->blocks_lock);
   for (uint32_t i = 0; i < w->block_count; i++) {
     struct rondo_host_block *block = w->blocks[i];
@@ -90,9 +91,10 @@ static void worker_pass(struct rondo_host_worker *w, int also_helped, struct wor
         rondo_load_relaxed_u64(&block->launches) == rondo_load_relaxed_u64(&block->leaves))
       continue;
     seen->unfinished = 1;
-    // Left to the threads that wait. Between two runs there are none, and a worker that kept the idle
-    // block company would take their core from them.
-    if (!also_helped && (rondo_load_relaxed_u32(&d->helpers) || (is_idle && was_helped(block))))
+    // Left to the threads that wait, and to those that ask again and again, where a worker would take their core
+    // from them; so would one that kept an idle block company between two runs.
+    if (!also_helped && (rondo_load_relaxed_u32(&d->helpers) ||
+                         ((is_idle || has_no_spare_core) && was_helped(block))))
       continue;
     seen->moved |= visit_block(block, now_ns);
     if (rondo_load_relaxed_u64(&block->launches) != rondo_load_relaxed_u64(&block->leaves))

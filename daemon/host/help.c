@@ -11,8 +11,12 @@
 #define SLEEP_AFTER_NS 1000000u // time without progress before it sleeps, with a core to itself
 #define CROWDED_SLEEP_NS 50000u // ... and without one; until then it yields
 #define SLEEP_MAX_NS 500000u
-#define SLEEPERS_FEW 4u // so many may look that often
+#define SLEEPERS_FEW 4u     // so many may look that often
 #define LARGE_BYTES 262144u // pieces of at least this are left to a rank's own thread
+#define ASSIST_ROUNDS 8     // of a thread that has submitted, over its own blocks and others'
+#define ASSIST_BYTES 8192u  // ... that do not move pieces of more
+#define YIELD_AFTER                                                                                \
+  4 // fruitless visits before a thread that asks yields a core that others may wait for
 
 // Looks after the network. `then`: enum rondo_forward. Returns 1 if anything moved.
 static int forward(struct rondo_host_daemon *d, int then) {
@@ -23,28 +27,34 @@ static int forward(struct rondo_host_daemon *d, int then) {
 static int must_share_core(void) { return rondo_host_is_crowded() || rondo_host_is_contended(); }
 
 // Steps a block of the caller's rank. Returns 1 if it moved. The caller owns it.
-static int step_own(struct rondo_host_block *block, uint64_t now_ns, int is_awaited) {
+static int step_own(struct rondo_host_block *block, uint64_t now_ns,
+                    enum rondo_host_caller caller) {
   rondo_counter_add(&block->helped, 1);
-  return rondo_host_drive(block, now_ns, is_awaited) == RONDO_STEP_PROGRESSED;
+  return rondo_host_drive(block, now_ns, caller) == RONDO_STEP_PROGRESSED;
 }
 
 // Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved. It is `now_ns`; 0:
 // their own clocks are asked.
-static int step_blocks(struct rondo_host_daemon *d, uint64_t now_ns) {
-  int is_awaited = d->core.block_count == 1 && !must_share_core();
+static int step_blocks(struct rondo_host_daemon *d, uint64_t now_ns,
+                       enum rondo_host_caller caller) {
   int moved = 0;
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     struct rondo_host_block *block = &d->blocks[i];
     if (!rondo_host_try_own(block))
       continue;
-    moved |= step_own(block, now_ns, is_awaited);
+    moved |= step_own(block, now_ns, caller);
     rondo_host_disown(block);
   }
   return moved;
 }
 
+// How a thread steps the blocks of the rank for which it waits.
+static enum rondo_host_caller waiter_of(const struct rondo_host_daemon *d) {
+  return d->core.block_count == 1 && !must_share_core() ? RONDO_HOST_WAITER : RONDO_HOST_WORKER;
+}
+
 static int step_daemon(struct rondo_host_daemon *d, uint64_t now_ns) {
-  int moved = step_blocks(d, now_ns);
+  int moved = step_blocks(d, now_ns, waiter_of(d));
   moved |= d->base.service(d->base.owner);
   return moved;
 }
@@ -57,19 +67,25 @@ static int is_better_left(const struct rondo_host_block *block) {
          rondo_load_relaxed_u32(&block->daemon->helpers) > 0;
 }
 
-// Steps the other blocks of one worker. Returns 1 if one moved.
+// 1 if the block is small change to whoever has just given it something to do, and no thread waits for its rank.
+static int is_quickly_done(const struct rondo_host_block *block) {
+  return rondo_load_relaxed_u32(&block->copies_bytes) <= ASSIST_BYTES &&
+         rondo_load_relaxed_u32(&block->daemon->helpers) == 0;
+}
+
+// Steps the other blocks of one worker; `assists`: those that are quickly done. Returns 1 if one moved.
 static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemon *own,
-                      uint64_t now_ns) {
+                      uint64_t now_ns, int assists) {
   int moved = 0;
   if (pthread_rwlock_tryrdlock(&w->blocks_lock))
     return 0;
   for (uint32_t i = 0; i < w->block_count; i++) {
     struct rondo_host_block *block = w->blocks[i];
     struct rondo_host_daemon *d = block->daemon;
-    if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0 || is_better_left(block) ||
-        !rondo_host_try_own(block))
+    if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0 ||
+        (assists ? !is_quickly_done(block) : is_better_left(block)) || !rondo_host_try_own(block))
       continue;
-    moved |= rondo_host_drive(block, now_ns, 0) == RONDO_STEP_PROGRESSED;
+    moved |= rondo_host_drive(block, now_ns, RONDO_HOST_WORKER) == RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
     moved |= d->base.service(d->base.owner);
   }
@@ -77,12 +93,12 @@ static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemo
   return moved;
 }
 
-static int steal(const struct rondo_host_daemon *own, uint64_t now_ns) {
+static int steal(const struct rondo_host_daemon *own, uint64_t now_ns, int assists) {
   struct rondo_host_device *dev = &rondo_host_device;
   uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
   int moved = 0;
   for (uint32_t i = 0; i < workers; i++)
-    moved |= steal_from(&dev->workers[i], own, now_ns);
+    moved |= steal_from(&dev->workers[i], own, now_ns, assists);
   return moved;
 }
 
@@ -110,7 +126,7 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   uint64_t now_ns = rondo_now_ns();
   // Who ended a run and saw no waiter counted it before: what it ended is seen here.
   (void)rondo_load_seq_cst_u64(&d->base.outstanding); // H7
-  if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns) &&
+  if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns, 0) &&
       !forward(d, RONDO_FORWARD_SLEEP))
     rondo_futex_wait(&d->done_word, word, shorter(limit_ns, longest_sleep_ns()));
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
@@ -176,7 +192,7 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
     h->is_active = 1;
   }
   int crowded = rondo_host_is_crowded();
-  if ((crowded || h->fruitless > STEAL_AFTER) && steal(h->daemon, now_ns)) {
+  if ((crowded || h->fruitless > STEAL_AFTER) && steal(h->daemon, now_ns, 0)) {
     h->moved_ns = now_ns;
     return 0;
   }
@@ -231,11 +247,54 @@ static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *ar
   return done;
 }
 
+// What a thread does that asks whether a run has ended, and that it has not: nobody knows when it asks again, so it
+// looks after others only now and then.
+static void rest_from_asking(struct rondo_host_daemon *d, int moved) {
+  uint32_t fruitless = moved ? 0 : rondo_load_relaxed_u32(&d->fruitless) + 1;
+  rondo_store_relaxed_u32(&d->fruitless, fruitless);
+  if (moved)
+    return;
+  if (forward(d, RONDO_FORWARD_STAY))
+    return;
+  if (fruitless % STEAL_AFTER == 0 && steal(d, rondo_now_ns(), 0))
+    return;
+  if (fruitless > YIELD_AFTER && must_share_core())
+    sched_yield();
+}
+
+// Looks once whether is_done. Returns 1 if so.
+static int ask(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg) {
+  int moved = step_blocks(d, 0, RONDO_HOST_ASKER);
+  int done = is_done(arg);
+  if (done != RONDO_DONE_LEFT || has_sleepers(d)) {
+    moved |= d->base.service(d->base.owner);
+    done = is_done(arg);
+  }
+  if (done)
+    (void)forward(d, RONDO_FORWARD_LEAVE);
+  else
+    rest_from_asking(d, moved);
+  return done != 0;
+}
+
+void rondo_host_assist(struct rondo_daemon *base) {
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
+  int moved = 1;
+  for (int i = 0; i < ASSIST_ROUNDS && moved; i++) {
+    moved = step_blocks(d, 0, RONDO_HOST_WORKER);
+    moved |= d->base.service(d->base.owner);
+    if (rondo_load_relaxed_u32(&rondo_host_device.daemons) > 1)
+      moved |= steal(d, rondo_now_ns(), 1);
+  }
+}
+
 int rondo_host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
                     int64_t timeout_ns) {
   struct rondo_host_daemon *d = rondo_host_daemon_of(base);
+  if (timeout_ns <= 0)
+    return ask(d, is_done, arg);
   // What is small is often over before the clock is looked at or anybody is told.
-  int moved = step_blocks(d, 0);
+  int moved = step_blocks(d, 0, waiter_of(d));
   if (is_done(arg) == RONDO_DONE_LEFT && !has_sleepers(d)) {
     leave(d, 1);
     return 1;

@@ -33,7 +33,7 @@ struct rondo_host_block {
   uint64_t progress_mark; // ended + primitives when it was started
   uint64_t now_ns;        // when it was stepped last
   struct rondo_stamp clock;
-  uint64_t helped;      // turns of threads that waited, or had submitted
+  uint64_t helped;      // turns of threads that waited, asked, or had submitted
   uint64_t helped_seen; // the worker's: `helped` when it looked last
   struct rondo_block core;
 };
@@ -51,6 +51,7 @@ struct rondo_host_daemon {
   uint32_t left_word;                          // futex: changes whenever a block has left
   uint32_t done_word;                          // futex: changes whenever a run has ended
   uint32_t done_waiters;
+  uint32_t fruitless; // visits of threads that asked, in a row; a hint
   uint64_t restart_min_ns, restart_max_ns;
   uint64_t starts; // counter
 };
@@ -75,12 +76,19 @@ void rondo_host_blocks_destroy(struct rondo_host_daemon *d);
 int rondo_host_try_own(struct rondo_host_block *block);
 void rondo_host_disown(struct rondo_host_block *block);
 
-// Starts the block if it has left and there is reason to, and steps it a few times. `is_awaited`:
-// the caller waits for a run of it, with a core to itself. Then it comes back when a run has ended, and is
-// stepped several times also while it is stuck: what it waits for is often about to come, and a step
-// costs less than a turn of the caller. It is `now_ns`; 0: the block's own clock is asked. The caller owns
-// it. Returns enum rondo_step_result; IDLE also when it was not started.
-int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns, int is_awaited);
+// Who steps a block.
+enum rondo_host_caller {
+  RONDO_HOST_WORKER, // has other blocks, too
+  RONDO_HOST_ASKER,  // asks whether a run has ended: is through as soon as one has
+  RONDO_HOST_WAITER // likewise, waits for it with a core to itself, and so also steps a block that is stuck: what
+  // it waits for is often about to come, and a step costs less than a turn of the caller
+};
+
+// Starts the block if it has left and there is reason to, and steps it a few times. It is `now_ns`; 0: the
+// block's own clock is asked. The caller owns the block. Returns enum rondo_step_result; IDLE also when it was
+// not started.
+int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns,
+                     enum rondo_host_caller caller);
 
 // Hands the block, of a daemon that has no other, a run of a collective of which nothing is in the SQ, and
 // takes its first steps if it sends first. Returns the time behind that, by `clock`. The caller owns the block.
@@ -105,6 +113,9 @@ void rondo_host_detach(struct rondo_host_daemon *d);
 // now; else the submitter is expected to wait, and a lightly parked worker looks soon anyway.
 void rondo_host_kick(struct rondo_daemon *base, int urgent);
 
+// As rondo_driver.assist.
+void rondo_host_assist(struct rondo_daemon *base);
+
 // As rondo_driver.begin and begun.
 uint64_t rondo_host_begin(struct rondo_daemon *base, const struct rondo_sqe *entry,
                           struct rondo_stamp *clock);
@@ -117,7 +128,7 @@ void rondo_host_stir(struct rondo_daemon *base);
 void rondo_host_done(struct rondo_daemon *base);
 
 // Steps the daemon's blocks, and others' when these are stuck, until `is_done` returns nonzero or the
-// time is over; 0 or less: as long as they move. Returns 1 if done, else 0.
+// time is over; 0 or less: a few steps. Returns 1 if done, else 0.
 int rondo_host_help(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
                     int64_t timeout_ns);
 

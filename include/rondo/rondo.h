@@ -426,7 +426,9 @@ int rondo_streams_release(void);
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                int64_t timeout_ns);
 
-// The status of run `run` if it has ended, else RONDO_IN_PROGRESS. Never waits.
+// The status of run `run` if it has ended, else RONDO_IN_PROGRESS. Never waits. A call that finds the
+// run outstanding works for the daemon, a bounded number of steps: a loop over rondo_test needs no
+// other thread, and one step moves at most 256 KiB for each collective that is ready.
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run);
 
 // Has `callback` called when run `run` has ended, as if it had been given with the run: for who

@@ -126,6 +126,8 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
   return status;
 }
 
+static void drive_for_callbacks(void *owner) { rondo_rank_ask(owner); }
+
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
                       const struct rondo_manual *manual) {
   struct rondo_config resolved;
@@ -145,7 +147,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
   rank->event_fd = -1;
   pthread_mutex_init(&rank->stream_lock, NULL);
   pthread_mutex_init(&rank->comms_lock, NULL);
-  rondo_callbacks_init(&rank->callbacks, manual != NULL);
+  rondo_callbacks_init(&rank->callbacks, manual ? NULL : drive_for_callbacks, rank);
   status = make_daemon(rank);
   if (status == RONDO_SUCCESS)
     status = enlist(rank, &ctx->handle);

@@ -125,7 +125,8 @@ struct rondo_rank {
   void *device_pages[RONDO_TABLE_PAGES]; // device memory: of the daemon's table
   uint32_t coll_slots, coll_count;
   struct rondo_coll *free_colls;
-  struct rondo_coll *overflow; // collectives with runs that found the SQ full
+  // Collectives with runs that found the SQ full, the first of them first.
+  struct rondo_coll *overflow, *overflow_last;
   void *by_id;                 // tree (search.h) of struct rondo_coll
   struct rondo_run_record *free_records;
   struct rondo_group_entry *groups;
@@ -193,6 +194,10 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent);
 // Submits a run of this rank; `run` (may be null) gets its number.
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
                    const struct rondo_submission *s, uint64_t *run);
+
+// Works for the rank's daemon as rondo_test does, a bounded number of steps, if runs are outstanding. Not with the
+// rank lock.
+void rondo_rank_ask(const struct rondo_rank *rank);
 
 // Attaches a callback to a run, as rondo_notify; of a collective that is not there any more the run ended
 // well.

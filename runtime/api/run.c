@@ -184,7 +184,7 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
     rondo_rank_tell_noted(rank);
   uint64_t ended = rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
   // The one before is not in the queue any more.
-  rondo_store_release_u64(&coll->private_run, record->number);
+  rondo_store_release_u64(&coll->private_run, s->args.callback ? 0 : record->number);
   return ended;
 }
 
@@ -201,12 +201,15 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
     rondo_far_moved(rank->daemon->owner);
 }
 
+static int is_small(const struct rondo_coll *coll) {
+  return coll->send_bytes + coll->recv_bytes <= LIGHT_BYTES;
+}
+
 // 1 if the run that is submitted is the only one that has not ended, and small: its caller may take its first steps
-// at once, as others would have to be woken for it or come later. Who wants to be called back goes on.
+// at once, as others would have to be woken for it or come later.
 static int is_light(const struct rondo_rank *rank, const struct rondo_coll *coll,
                     const struct rondo_submission *s) {
-  return rank->daemon->driver->begin && !rank->is_manual && !s->args.callback && !s->tie.words &&
-         coll->send_bytes + coll->recv_bytes <= LIGHT_BYTES &&
+  return rank->daemon->driver->begin && !rank->is_manual && !s->tie.words && is_small(coll) &&
          rondo_load_relaxed_u64(&rank->daemon->outstanding) ==
              (uint64_t)rondo_cq_has_entry(&rank->daemon->cq);
 }
@@ -216,6 +219,8 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   int status;
   uint64_t ended = 0;
   struct rondo_run_record *record = NULL;
+  int urgent = s->args.callback || rondo_load_relaxed_u32(&rank->wants_events);
+  int assists = 0; // nobody is going to wait for the run
   rondo_lock_take(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (coll)
@@ -225,14 +230,19 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
         RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
   if (status == RONDO_SUCCESS) {
     ended = submit(rank, coll, s, record, is_light(rank, coll, s));
+    assists = urgent && is_small(coll) && rank->daemon->driver->assist && !rank->is_manual;
+    // Who comes last steps the others' blocks: where all are in this process no worker is needed.
+    urgent = urgent && !(assists && !rank->world->mesh);
     if (run)
       *run = coll->submitted;
   }
   rondo_lock_give(&rank->lock);
   if (ended)
     rondo_rank_tell_ended(rank, ended);
+  if (assists)
+    rank->daemon->driver->assist(rank->daemon);
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
-    rondo_submission_kick(rank, s->args.callback || rondo_load_relaxed_u32(&rank->wants_events));
+    rondo_submission_kick(rank, urgent);
   else if (ended && rondo_daemon_is_far(rank->daemon)) // nobody need wait for it and see it off
     (void)rondo_far_forward(rank, RONDO_FORWARD_LEAVE);
   return status;
@@ -376,6 +386,16 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   return status;
 }
 
+static int never(void *arg) {
+  (void)arg;
+  return 0;
+}
+
+void rondo_rank_ask(const struct rondo_rank *rank) {
+  if (!rank->is_manual && rondo_load_relaxed_u64(&rank->daemon->outstanding))
+    (void)rank->daemon->driver->help(rank->daemon, never, NULL, 0);
+}
+
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run) {
   struct rondo_rank *rank;
   struct awaited a = {0};
@@ -383,8 +403,11 @@ int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   if (status != RONDO_SUCCESS)
     return status;
   status = find_awaited(rank, coll, run, "test", &a);
-  if (status == RONDO_SUCCESS && a.coll)
-    status = is_ended(&a) ? ended_status(&a) : RONDO_IN_PROGRESS;
+  if (status == RONDO_SUCCESS && a.coll) {
+    int ended = is_ended(&a) ||
+                (!rank->is_manual && rank->daemon->driver->help(rank->daemon, is_ended, &a, 0));
+    status = ended ? ended_status(&a) : RONDO_IN_PROGRESS;
+  }
   rondo_rank_exit(ctx);
   return status;
 }

@@ -2,18 +2,25 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/driver/clock.h"
+#include "queues/platform/atomic.h"
 #include "runtime/complete/callbacks.h"
+
+#define DRIVE_NS                                                                                   \
+  10000u // how long a poller drives its daemon before it sleeps: as long as a wake-up takes
 
 // Every wait asks; the model saves it a call.
 static _Thread_local int is_inside __attribute__((tls_model("initial-exec")));
 
 int rondo_callbacks_is_inside(void) { return is_inside; }
 
-void rondo_callbacks_init(struct rondo_callbacks *c, int is_manual) {
+void rondo_callbacks_init(struct rondo_callbacks *c, rondo_callbacks_drive drive, void *owner) {
   memset(c, 0, sizeof *c);
   pthread_mutex_init(&c->lock, NULL);
   pthread_cond_init(&c->changed, NULL);
-  c->is_manual = is_manual;
+  c->is_manual = !drive;
+  c->drive = drive;
+  c->owner = owner;
 }
 
 static struct rondo_callback_entry *pop(struct rondo_callbacks *c) {
@@ -24,13 +31,27 @@ static struct rondo_callback_entry *pop(struct rondo_callbacks *c) {
   return e;
 }
 
+// Drives the daemon until a callback has been handed over, or for as long as a wake-up would take. The lock is held,
+// and let go of meanwhile.
+static void drive(struct rondo_callbacks *c) {
+  uint32_t posted = c->posted;
+  pthread_mutex_unlock(&c->lock);
+  uint64_t until_ns = rondo_now_ns() + DRIVE_NS;
+  while (rondo_load_relaxed_u32(&c->posted) == posted && rondo_now_ns() < until_ns)
+    c->drive(c->owner);
+  pthread_mutex_lock(&c->lock);
+}
+
 static void *poller_main(void *arg) {
   struct rondo_callbacks *c = arg;
   is_inside = 1;
   pthread_mutex_lock(&c->lock);
   while (c->head || !c->is_stopping) {
+    if (!c->head && c->idle && !c->is_stopping)
+      drive(c);
     if (!c->head) {
-      pthread_cond_wait(&c->changed, &c->lock);
+      if (!c->is_stopping)
+        pthread_cond_wait(&c->changed, &c->lock);
       continue;
     }
     struct rondo_callback_entry *e = pop(c);
@@ -89,6 +110,7 @@ void rondo_callbacks_post(struct rondo_callbacks *c, rondo_callback callback, vo
   else
     c->head = e;
   c->tail = e;
+  rondo_store_relaxed_u32(&c->posted, c->posted + 1);
   pthread_cond_signal(&c->changed);
   pthread_mutex_unlock(&c->lock);
 }

@@ -16,17 +16,24 @@ struct rondo_callback_entry {
   int status;
 };
 
+// Steps the daemon whose runs the callbacks belong to, a bounded number of times. Any thread.
+typedef void (*rondo_callbacks_drive)(void *owner);
+
 struct rondo_callbacks {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   struct rondo_callback_entry *head, *tail; // guarded, as all below
   struct rondo_callback_entry *idle;
   int is_started, is_stopping, is_manual;
+  uint32_t posted; // changes with each callback that is handed over; read without the lock
+  rondo_callbacks_drive drive; // of a poller that waits; null in manual contexts
+  void *owner;
   pthread_t thread;
 };
 
-// `is_manual`: no thread; the caller calls rondo_callbacks_fire.
-void rondo_callbacks_init(struct rondo_callbacks *c, int is_manual);
+// `drive` (with `owner`) is what the poller calls before it sleeps while callbacks are due: a run that it brings to its
+// end itself needs no wake-up. Null: no thread; the caller calls rondo_callbacks_fire.
+void rondo_callbacks_init(struct rondo_callbacks *c, rondo_callbacks_drive drive, void *owner);
 
 // Sets aside what one callback needs, and starts the poller if this is the first. Called at
 // submission, so that nothing can fail at completion. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or

@@ -43,8 +43,12 @@ static void overflow_add(struct rondo_rank *rank, struct rondo_coll *coll) {
   if (coll->in_overflow)
     return;
   coll->in_overflow = 1;
-  coll->next = rank->overflow;
-  rank->overflow = coll;
+  coll->next = NULL;
+  if (rank->overflow)
+    rank->overflow_last->next = coll;
+  else
+    rank->overflow = coll;
+  rank->overflow_last = coll;
   rondo_store_relaxed_u32(&rank->has_overflow, 1);
 }
 
@@ -52,12 +56,16 @@ static void overflow_add(struct rondo_rank *rank, struct rondo_coll *coll) {
 void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll) {
   if (RONDO_FAULT(OVERFLOW_KEPT))
     return;
+  struct rondo_coll *before = NULL;
   for (struct rondo_coll **at = &rank->overflow; coll->in_overflow && *at; at = &(*at)->next) {
-    if (*at != coll)
-      continue;
-    *at = coll->next;
-    coll->in_overflow = 0;
-    break;
+    if (*at == coll) {
+      *at = coll->next;
+      if (rank->overflow_last == coll)
+        rank->overflow_last = before;
+      coll->in_overflow = 0;
+      break;
+    }
+    before = *at;
   }
 }
 
@@ -93,10 +101,12 @@ uint64_t rondo_coll_begin(struct rondo_rank *rank, struct rondo_coll *coll) {
   return now_ns;
 }
 
-// Tries the collectives that found the SQ full. Returns 1 if one got on.
+// Tries collectives that found the SQ full. Returns 1 if one got on.
 static int push_overflow(struct rondo_rank *rank) {
   int moved = 0;
-  while (rank->overflow && rondo_sq_has_room(&rank->daemon->sq)) {
+  for (uint32_t i = 0; i < SERVICE_BATCH && rank->overflow; i++) {
+    if (!rondo_sq_has_room(&rank->daemon->sq))
+      break;
     struct rondo_coll *coll = rank->overflow;
     rank->overflow = coll->next;
     coll->in_overflow = 0;

@@ -374,6 +374,7 @@ int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
     if (rondo_coll_find(end->rank, ticket->coll))
       status = note_failure(ctx, end, ticket, rondo_test(ctx, ticket->coll, ticket->run));
   } else if (status == RONDO_SUCCESS) {
+    rondo_rank_ask(end->rank);
     status = find_pending(end, &pending) ? RONDO_IN_PROGRESS : state_of(end);
   }
   leave(ctx, end);
@@ -470,6 +471,7 @@ int rondo_comm_status(struct rondo_context ctx, struct rondo_comm comm, int *sta
   if (status != RONDO_SUCCESS)
     return status;
   compare(end);
+  rondo_rank_ask(end->rank);
   if (state) {
     *state = state_of(end);
     if (why && why_bytes)

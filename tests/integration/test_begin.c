@@ -91,7 +91,7 @@ static void what_is_small_and_alone_begins_at_once(void **state) {
   submit(1, small[1], NULL);
   await(0, small[0]);
   await(1, small[1]);
-  assert_int_equal(begun, 1);
+  assert_int_equal(begun, 2); // also a run with a callback
   rondo_test_job_close(&job);
 }
 
@@ -120,6 +120,36 @@ static void who_comes_last_need_not_wait(void **state) {
     assert_true(recv_data[1][0] == (float)i);
   }
   assert_true(taken > 0);
+  rondo_test_job_close(&job);
+}
+
+static uint64_t helped(uint32_t rank) {
+  struct rondo_counters c;
+  assert_int_equal(rondo_counters(job.ctx[rank], &c), RONDO_SUCCESS);
+  return c.helped;
+}
+
+// A thread that asks again and again whether a run has ended needs no worker for it.
+static void who_asks_steps_the_blocks(void **state) {
+  (void)state;
+  enum { ASKED = 100 };
+  struct rondo_collective coll[2];
+  rondo_test_job_open(&job, 2, NULL);
+  struct rondo_collective_desc d = rondo_all_reduce(1, LARGE, RONDO_FLOAT32, RONDO_SUM);
+  rondo_test_job_register(&job, &d, coll);
+  submit(0, coll[0], NULL);
+  uint64_t before = helped(0);
+  for (int i = 0; i < ASKED; i++)
+    assert_int_equal(rondo_test(job.ctx[0], coll[0], 1), RONDO_IN_PROGRESS);
+  assert_true(helped(0) > before);
+  before = helped(1);
+  assert_int_equal(rondo_test(job.ctx[1], coll[1], RONDO_LAST_RUN), RONDO_SUCCESS);
+  assert_int_equal(helped(1), before); // there was nothing to do
+  submit(1, coll[1], NULL);
+  while (rondo_test(job.ctx[0], coll[0], 1) == RONDO_IN_PROGRESS ||
+         rondo_test(job.ctx[1], coll[1], 1) == RONDO_IN_PROGRESS)
+    continue;
+  assert_int_equal(rondo_test(job.ctx[0], coll[0], 1), RONDO_SUCCESS);
   rondo_test_job_close(&job);
 }
 
@@ -196,6 +226,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("begin", what_is_small_and_alone_begins_at_once),
       RONDO_NAMED_TEST("begin", who_comes_last_need_not_wait),
+      RONDO_NAMED_TEST("begin", who_asks_steps_the_blocks),
       RONDO_NAMED_TEST("begin", what_is_left_in_the_queue_is_over_for_everybody),
   };
   return cmocka_run_group_tests_name("begin", tests, NULL, NULL);
