@@ -19,10 +19,13 @@ static void log_setup(void) {
   const char *path = getenv("RONDO_LOG_FILE");
   if (path && *path) {
     FILE *file = fopen(path, "ae");
-    if (file)
+    if (file) {
+      // As stderr: a process that is forked in the middle of a line shall not write that line again.
+      (void)setvbuf(file, NULL, _IONBF, 0);
       log_file = file;
-    else
+    } else {
       fprintf(stderr, "rondo: warn: RONDO_LOG_FILE %s cannot be opened; logging to stderr\n", path);
+    }
   }
   const char *level = getenv("RONDO_LOG");
   if (!level || !*level)
