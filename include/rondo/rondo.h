@@ -23,6 +23,16 @@
 // at any time, also for the same context, and none waits for another rank.
 // Handles are small values: copy them freely. A handle that is no longer valid
 // is refused with RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED; it is never dangerous.
+//
+// After fork() a context belongs to the parent. In the child every call with it, rondo_destroy
+// included, returns RONDO_ERR_CLOSED at once and changes nothing; the log says why, once a child.
+// The child may end as it likes, by exit() too: that changes nothing for the parent and its jobs.
+// It may make contexts of its own. What its parent has begun with CUDA or UCX does not work in a
+// child: there both are refused with RONDO_ERR_UNSUPPORTED. The child may read memory of
+// rondo_mem_alloc of the host backend. It may not write there, because in a job of several
+// processes child and parent share that memory, nor may it read the descriptor of rondo_event_fd.
+// A child that returns from the callback that has forked it exits with 0. All this is done by
+// handlers of pthread_atfork(3), which _Fork() and a bare clone() do not call.
 #ifndef RONDO_RONDO_H
 #define RONDO_RONDO_H
 

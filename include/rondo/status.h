@@ -23,7 +23,7 @@ enum rondo_status {
   RONDO_ERR_MISMATCH = 8,     // ranks registered different descriptors under one id
   RONDO_ERR_ABORTED = 9,      // this rank, or a peer, aborted
   RONDO_ERR_PEER = 10,        // a peer left the group before the run could complete
-  RONDO_ERR_CLOSED = 11,      // the context is being destroyed, or was
+  RONDO_ERR_CLOSED = 11,      // the context is closing, closed, or of the parent process
   RONDO_ERR_UNSUPPORTED = 12, // this build, backend or machine cannot do it
   RONDO_ERR_SYSTEM = 13,      // the operating system refused; the log line has its reason
   RONDO_ERR_INTERNAL = 14,    // a defect of Rondo; the log line says where

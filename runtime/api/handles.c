@@ -1,5 +1,6 @@
 // Context handles: an index and a generation, so that a handle kept too long is refused.
 #include "daemon/driver/fence.h"
+#include "runtime/api/forked.h"
 #include "runtime/api/rank.h"
 #include "runtime/api/visitors.h"
 #include "runtime/observe/log.h"
@@ -10,11 +11,15 @@ struct handle_slot {
   uint32_t closing;
   struct rondo_rank *rank;
   uint64_t generation;
-  uint8_t line[RONDO_LINE_BYTES - 32];
+  uint64_t inherited; // generations up to this one are those of `maker`; 0: none
+  int64_t maker;      // the process from which this one was forked
+  uint8_t line[RONDO_LINE_BYTES - 48];
 };
 
 static struct handle_slot slots[RONDO_MAX_CONTEXTS];
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t slots_used;         // how many of the first ones have ever had a handle
+static uint32_t has_told_of_parent; // 1: the log says that a context belongs to another process
 
 static struct handle_slot *slot_of(uint64_t handle) { return &slots[handle % RONDO_MAX_CONTEXTS]; }
 
@@ -34,6 +39,7 @@ uint64_t rondo_handle_create(struct rondo_rank *rank) {
       continue;
     slot->generation++;
     slot->rank = rank;
+    slots_used = i < slots_used ? slots_used : i + 1;
     rondo_store_relaxed_u32(&slot->closing, 0);
     handle = slot->generation * RONDO_MAX_CONTEXTS + i;
     rondo_store_seq_cst_u64(&slot->handle, handle);
@@ -43,6 +49,36 @@ uint64_t rondo_handle_create(struct rondo_rank *rank) {
 }
 
 void rondo_handle_destroy(uint64_t handle) { rondo_store_seq_cst_u64(&slot_of(handle)->handle, 0); }
+
+void rondo_handles_forked(void) {
+  for (uint64_t i = 0; i < slots_used; i++) {
+    struct handle_slot *slot = &slots[i];
+    slot->handle = 0;
+    slot->users = 0;
+    if (slot->generation > slot->inherited) {
+      slot->inherited = slot->generation;
+      slot->maker = rondo_forked_from();
+    }
+  }
+  slots_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  has_told_of_parent = 0;
+}
+
+// Says why a handle finds no context. A child process that goes on using its parent's contexts is told
+// once, because it may do so in a loop.
+static int refuse_unknown(struct rondo_context ctx, const char *call) {
+  const struct handle_slot *slot = slot_of(ctx.handle);
+  uint64_t generation = ctx.handle / RONDO_MAX_CONTEXTS;
+  if (!generation || generation > slot->inherited)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: no such context (destroyed, or never made)",
+                            call);
+  if (rondo_try_swap_seq_cst_u32(&has_told_of_parent, 0, 1))
+    rondo_log(RONDO_LOG_ERROR,
+              "%s: this context belongs to process %lld, from which this one was forked; a child "
+              "process must make contexts of its own (said once)",
+              call, (long long)slot->maker);
+  return RONDO_ERR_CLOSED;
+}
 
 int rondo_rank_enter(struct rondo_context ctx, const char *call, struct rondo_rank **rank) {
   struct handle_slot *slot = slot_of(ctx.handle);
@@ -56,8 +92,7 @@ int rondo_rank_enter(struct rondo_context ctx, const char *call, struct rondo_ra
   rondo_rank_exit(ctx);
   if (known)
     return RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "%s: the context is being destroyed", call);
-  return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: no such context (destroyed, or never made)",
-                          call);
+  return refuse_unknown(ctx, call);
 }
 
 void rondo_rank_exit(struct rondo_context ctx) {

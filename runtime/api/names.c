@@ -18,7 +18,7 @@ static const struct {
     {"RONDO_ERR_MISMATCH", "ranks registered different descriptors under one id"},
     {"RONDO_ERR_ABORTED", "this rank, or a peer, aborted"},
     {"RONDO_ERR_PEER", "a peer left before the run could complete"},
-    {"RONDO_ERR_CLOSED", "the context is being destroyed, or was"},
+    {"RONDO_ERR_CLOSED", "the context is closing, closed, or of the parent process"},
     {"RONDO_ERR_UNSUPPORTED", "this build, backend or machine cannot do it"},
     {"RONDO_ERR_SYSTEM", "the operating system refused"},
     {"RONDO_ERR_INTERNAL", "a defect of Rondo"},

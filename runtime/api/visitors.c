@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/api/forked.h"
+
 struct rondo_visitor rondo_visitor_nobody = {.inside = UINT64_MAX, .deeper = 1};
 __thread struct rondo_visitor *rondo_visitor_self;
 
@@ -50,6 +52,16 @@ struct rondo_visitor *rondo_visitor_introduce(void) {
   pthread_mutex_unlock(&lock);
   rondo_visitor_self = v ? v : &rondo_visitor_nobody;
   return rondo_visitor_self;
+}
+
+// The list is given up rather than walked: another thread may have been about to change it.
+void rondo_visitors_forked(void) {
+  struct rondo_visitor *self =
+      rondo_visitor_self == &rondo_visitor_nobody ? NULL : rondo_visitor_self;
+  if (self)
+    self->next = NULL;
+  visitors = self;
+  lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
 uint32_t rondo_visits(uint64_t handle, uint64_t slots) {

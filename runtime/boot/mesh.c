@@ -19,6 +19,12 @@
 static pthread_mutex_t meshes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_mesh *meshes;
 
+void rondo_meshes_forked(void) {
+  meshes = NULL;
+  meshes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  rondo_roots_forked();
+}
+
 // ----------------------------------------------------------------- telling ---
 
 void rondo_mesh_set_phase(struct rondo_mesh *mesh, int phase) {

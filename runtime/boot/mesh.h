@@ -79,6 +79,9 @@ struct rondo_mesh_events {
 // Why this library has no mesh; null: it has.
 const char *rondo_mesh_missing(void);
 
+// In a child process: the meshes, and the roots, are its parent's. Called by fork.
+void rondo_meshes_forked(void);
+
 // 1 if the job of this configuration reaches beyond this process, so that it needs a mesh: its id is
 // from rondo_unique_id_listen or from the environment of a launcher.
 int rondo_mesh_is_needed(const struct rondo_config *cfg);

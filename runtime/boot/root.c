@@ -55,6 +55,11 @@ static struct member departed = {.where = {.host = "gone"}};
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_root *roots;
 
+void rondo_roots_forked(void) {
+  roots = NULL;
+  roots_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 static struct rondo_root *find_locked(const struct rondo_proof_job *job) {
   struct rondo_root *root = roots;
   while (root && memcmp(&root->job, job, sizeof *job) != 0)

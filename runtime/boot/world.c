@@ -13,6 +13,12 @@
 static pthread_mutex_t worlds_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_world *worlds;
 
+// The jobs stay where they are, in memory of this child that nobody uses.
+void rondo_worlds_forked(void) {
+  worlds = NULL;
+  worlds_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 // ------------------------------------------------------------------ worlds ---
 
 static int is_private(const struct rondo_unique_id *id) {

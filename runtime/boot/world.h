@@ -124,6 +124,9 @@ void rondo_world_leave(struct rondo_world *world, uint32_t rank, int64_t join_ns
 // Wakes those who wait for ranks to come or to go. The lock is held.
 void rondo_world_stir(struct rondo_world *world);
 
+// In a child process: the jobs are its parent's. Called by fork.
+void rondo_worlds_forked(void);
+
 // Calls `visit` for every job of this process. Jobs cannot end meanwhile.
 void rondo_world_visit(void (*visit)(struct rondo_world *world, void *arg), void *arg);
 

@@ -12,7 +12,14 @@
 // Every wait asks; the model saves it a call.
 static _Thread_local int is_inside __attribute__((tls_model("initial-exec")));
 
+static uint32_t forks; // of which this process is the child
+
 int rondo_callbacks_is_inside(void) { return is_inside; }
+
+void rondo_callbacks_forked(void) {
+  is_inside = 0;
+  forks++;
+}
 
 void rondo_callbacks_init(struct rondo_callbacks *c, rondo_callbacks_drive drive, void *owner) {
   memset(c, 0, sizeof *c);
@@ -44,6 +51,7 @@ static void drive(struct rondo_callbacks *c) {
 
 static void *poller_main(void *arg) {
   struct rondo_callbacks *c = arg;
+  uint32_t forks_before = forks;
   is_inside = 1;
   pthread_mutex_lock(&c->lock);
   while (c->head || !c->is_stopping) {
@@ -57,6 +65,8 @@ static void *poller_main(void *arg) {
     struct rondo_callback_entry *e = pop(c);
     pthread_mutex_unlock(&c->lock);
     e->callback(e->arg, e->status);
+    if (forks != forks_before) // in the child of a callback that forked: `c` is not the child's
+      exit(EXIT_SUCCESS);
     free(e);
     pthread_mutex_lock(&c->lock);
   }

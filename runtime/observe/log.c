@@ -12,6 +12,10 @@ static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 static FILE *log_file;
 static int log_level = RONDO_LOG_WARN;
 
+static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t told[VARIABLES]; // values of environment variables that the log has told of
+static uint32_t next_told;
+
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug"};
 
 static void log_setup(void) {
@@ -59,20 +63,17 @@ void rondo_log(int level, const char *format, ...) {
 
 // Whether this is the first time, as far as is remembered.
 static int is_news(const char *name, const char *value) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static uint64_t told[VARIABLES];
-  static uint32_t next;
   uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
   for (const char *texts[] = {name, value}, **text = texts; text < texts + 2; text++)
     for (const char *c = *text; *c; c++)
       hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
   int is_known = 0;
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&told_lock);
   for (uint32_t i = 0; i < VARIABLES; i++)
     is_known |= told[i] == hash;
   if (!is_known)
-    told[next++ % VARIABLES] = hash;
-  pthread_mutex_unlock(&lock);
+    told[next_told++ % VARIABLES] = hash;
+  pthread_mutex_unlock(&told_lock);
   return !is_known;
 }
 
@@ -86,6 +87,8 @@ void rondo_log_variable(const char *name, const char *value, const char *takes, 
   va_end(args);
   rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\"; it takes %s", name, value, what);
 }
+
+void rondo_log_forked(void) { told_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
 
 FILE *rondo_log_stream(void) {
   pthread_once(&log_once, log_setup);

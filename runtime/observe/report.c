@@ -265,12 +265,26 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
 // -------------------------------------------------------------------- signal --
 
 static int signal_pipe[2] = {-1, -1};
+static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 
 static void on_signal(int number) {
   (void)number;
   char byte = 0;
+  if (signal_pipe[1] < 0) // a child process without contexts
+    return;
   ssize_t written = write(signal_pipe[1], &byte, 1);
   (void)written;
+}
+
+// The pipe leads to a thread of the parent.
+void rondo_report_forked(void) {
+  for (int i = 0; i < 2; i++) {
+    int fd = signal_pipe[i];
+    signal_pipe[i] = -1;
+    if (fd >= 0)
+      close(fd);
+  }
+  install_once = (pthread_once_t)PTHREAD_ONCE_INIT;
 }
 
 static void visit_world(struct rondo_world *world, void *arg) {
@@ -292,7 +306,8 @@ static void install(void) {
   const char *wanted = getenv("RONDO_REPORT_SIGNAL");
   if (wanted && strcmp(wanted, "0") == 0)
     return;
-  if (sigaction(SIGUSR1, NULL, &before) || before.sa_handler != SIG_DFL)
+  if (sigaction(SIGUSR1, NULL, &before) ||
+      (before.sa_handler != SIG_DFL && before.sa_handler != on_signal)) // this one: of the parent
     return;
   if (pipe2(signal_pipe, O_CLOEXEC))
     return;
@@ -303,7 +318,4 @@ static void install(void) {
   (void)sigaction(SIGUSR1, &action, NULL);
 }
 
-void rondo_report_on_signal(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, install);
-}
+void rondo_report_on_signal(void) { pthread_once(&install_once, install); }
