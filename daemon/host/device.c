@@ -188,6 +188,17 @@ static int worker_start(uint32_t index) {
   return RONDO_SUCCESS;
 }
 
+// A child process has none of the workers, and starts its own with its first rank.
+static void forget_workers(void) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  memset(dev, 0, sizeof *dev);
+  dev->attach_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, forget_workers);
+}
+
 int rondo_host_device_get(uint32_t workers) {
   struct rondo_host_device *dev = &rondo_host_device;
   int status = RONDO_SUCCESS;
