@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rondo/status.h>
 
@@ -28,7 +29,11 @@ static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *library_name = DRIVER_LIBRARY;
 static union table loaded;
 static void *library;
+static int is_begun; // the driver was told to start
 static int is_started;
+
+static long self;     // this process
+static long begun_by; // the one that told the driver to start, and forked this one; 0: none did
 
 // Fills the table. Every call that is missing is named, as far as there is room.
 static int find_entries(char *why) {
@@ -66,6 +71,7 @@ static int find_driver(char *why) {
 
 static int start_driver(char *why) {
   int devices = 0;
+  is_begun = 1;
   CUresult result = loaded.api.init(0);
   if (result == CUDA_SUCCESS)
     result = loaded.api.device_get_count(&devices);
@@ -79,8 +85,27 @@ static int start_driver(char *why) {
   return RONDO_ERR_UNSUPPORTED;
 }
 
+// CUDA does not work in a child of the process that has started it. Calls of the driver may not even return.
+static void after_fork(void) {
+  if (is_begun)
+    begun_by = begun_by ? begun_by : self;
+  self = (long)getpid();
+  load_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+  self = (long)getpid();
+  (void)pthread_atfork(NULL, NULL, after_fork);
+}
+
 int rondo_cuda_api_load(char why[RONDO_CUDA_WHY_BYTES]) {
   int status = RONDO_SUCCESS;
+  if (begun_by) {
+    snprintf(why, RONDO_CUDA_WHY_BYTES,
+             "process %ld has started the CUDA driver and forked this one, where CUDA cannot work",
+             begun_by);
+    return RONDO_ERR_UNSUPPORTED;
+  }
   pthread_mutex_lock(&load_lock);
   if (!library)
     status = find_driver(why);
