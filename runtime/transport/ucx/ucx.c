@@ -13,6 +13,8 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
+#include "runtime/api/forked.h"
+
 #define MESSAGE_ID 1u
 #define CLOSE_TURNS 2000u // that closing waits at most for what is under way
 #define CLOSE_PAUSE_NS 50000
@@ -92,7 +94,18 @@ static void forbid_patches(void) {
   environ = changed;
 }
 
+// What a parent has begun with UCX does not work in its child: locks of UCX may be held there for ever.
+static void after_fork(void) {
+  if (library.status != RONDO_SUCCESS)
+    return;
+  library.status = RONDO_ERR_UNSUPPORTED;
+  (void)snprintf(library.why, sizeof library.why,
+                 "process %lld, from which this one was forked, has used UCX",
+                 (long long)rondo_forked_from());
+}
+
 static void load_library(void) {
+  (void)pthread_atfork(NULL, NULL, after_fork);
   forbid_patches();
   void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
