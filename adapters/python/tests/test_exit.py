@@ -79,6 +79,46 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
             0,
             "True\n5 False\n",
         ),
+        # Its calls are refused at once, waits for what is outstanding among them, and each says why.
+        (
+            """
+            run = coll.run_in_place(np.ones(1000, np.float32))
+            child = os.fork()
+            if child == 0:
+                for call in (run.wait, coll.deregister, contexts[1].counters):
+                    try: call()
+                    except rondo.ClosedError as error: print(f"process {os.getppid()}," in str(error))
+                contexts[0].close()
+                sys.exit()
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), run.status.name)
+            """,
+            0,
+            "True\nTrue\nTrue\n0 IN_PROGRESS\n",
+        ),
+        # Workers, as those of a loader of data, with jobs of their own, while the parent's runs go on.
+        (
+            """
+            other = contexts[1].all_reduce(1, 1000, rondo.DType.FLOAT32)
+            def have_job():
+                id = rondo.unique_id()
+                own = [rondo.Context(id, rank=r, rank_count=2) for r in range(2)]
+                runs = [c.all_reduce(1, 10, rondo.DType.INT32).run_in_place(np.ones(10, np.int32)) for c in own]
+                for run in runs: run.wait(20)
+                for context in own: context.close()
+            for worker in range(6):
+                runs = [coll.run_in_place(np.ones(1000, np.float32))]
+                child = os.fork()
+                if child == 0:
+                    have_job()
+                    os._exit(0) if worker % 2 else sys.exit(0)
+                runs.append(other.run_in_place(np.ones(1000, np.float32)))
+                for run in runs: run.wait(20)
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            for context in contexts: context.close()
+            """,
+            0,
+            "",
+        ),
     ],
 )
 def test_the_interpreter_ends(program: str, status: int, output: str) -> None:

@@ -342,7 +342,7 @@ class Context:
 
     def _open(self, call: str) -> State:
         if self._state.is_closed:
-            raise ClosedError(f"{call}: the context is closed")
+            raise ClosedError(f"{call}: {self._state.why_closed()}")
         return self._state
 
     def _ranks_of(self, group: Optional[Group], call: str) -> Tuple[int, ...]:

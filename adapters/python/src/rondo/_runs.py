@@ -110,7 +110,7 @@ class Run:
         while self.status == Status.IN_PROGRESS:
             left = SLICE_S if deadline is None else deadline - time.monotonic()
             if state.is_closed:
-                raise ClosedError(f"{self._name()}: the context is closed")
+                raise ClosedError(f"{self._name()}: {state.why_closed()}")
             if left <= 0:
                 raise self._timeout(timeout or 0.0)
             status = self._queue.wait(self.number, nanoseconds(min(left, SLICE_S)))
@@ -154,7 +154,7 @@ class Run:
             finally:
                 waiter.close()
         if self.status == Status.IN_PROGRESS:
-            raise ClosedError(f"{self._name()}: the context is closed")
+            raise ClosedError(f"{self._name()}: {self._queue.state.why_closed()}")
         check(self.status, self._name())
 
     def __await__(self) -> Generator[Any, None, None]:

@@ -166,6 +166,8 @@ class State:
         self.lock = threading.RLock()
         self.is_closed = False
         self.is_closing = False
+        self.owner: Optional[int] = None  # the process that made the context and forked this one
+        self.pid = os.getpid()
         self.queues: Dict[int, Queue] = {}  # by the handle of the collective
         self.waiters: List[Waiter] = []
         states.add(self)
@@ -211,10 +213,16 @@ class State:
     def abandon(self) -> None:
         """After a fork: the child has none of the threads, and must not touch the context."""
         self.lock = threading.RLock()
+        self.owner = self.owner or self.pid
         self.is_closed = True
         self.is_closing = False
         self.queues.clear()
         self.waiters.clear()
+
+    def why_closed(self) -> str:
+        if self.owner is None:
+            return "the context is closed"
+        return f"the context belongs to process {self.owner}, from which this one was forked"
 
 
 states: "weakref.WeakSet[State]" = weakref.WeakSet()
