@@ -13,6 +13,18 @@
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_nccl_comm *registry;
+static bool is_child; // of a process that has had communicators
+
+// They stay with the parent, whose threads they need. Here they are not looked at: their locks may be held for ever.
+static void after_fork(void) {
+  is_child = is_child || registry;
+  registry = NULL;
+  registry_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, after_fork);
+}
 
 struct rondo_nccl_comm *rondo_nccl_comm_make(struct rondo_nccl_home *home, int rank,
                                              int rank_count) {
@@ -82,8 +94,9 @@ struct rondo_nccl_comm *rondo_nccl_comm_enter(rondo_nccl_comm_t handle, const ch
     comm->users++;
   pthread_mutex_unlock(&registry_lock);
   if (!comm)
-    rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: %p is no communicator, or is gone", call,
-                      (void *)handle);
+    rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: %p is no communicator, or is gone%s", call,
+                      (void *)handle,
+                      is_child ? ", or belongs to the process from which this one was forked" : "");
   return comm;
 }
 

@@ -1,5 +1,6 @@
 #include "adapters/nccl/group.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "adapters/nccl/explore.h"
@@ -16,6 +17,16 @@ struct group {
 };
 
 static _Thread_local struct group group;
+
+// In a child process no group is open: what the parent has kept in one are calls of its communicators.
+static void after_fork(void) {
+  static const struct group none;
+  group = none;
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, after_fork);
+}
 
 #if defined(RONDO_EXPLORE)
 void rondo_nccl_group_exchange(void **other) {

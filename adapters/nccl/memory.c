@@ -28,6 +28,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct source *sources;
 static struct allocation *allocations;
 
+// A child process neither uses nor frees the memory of its parent.
+static void after_fork(void) {
+  sources = NULL;
+  allocations = NULL;
+  lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, after_fork);
+}
+
 // What is registered is remembered by nobody; a handle only has to be one.
 static char registered, window;
 

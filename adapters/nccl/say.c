@@ -33,6 +33,12 @@ static FILE *log_file;
 static char host[64];
 static char last_error[LINE_BYTES];
 
+static void after_fork(void) { lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
+
+__attribute__((constructor)) static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, after_fork);
+}
+
 void rondo_nccl_expand_path(const char *path, char *out, size_t out_bytes) {
   char name[64] = "";
   size_t used = 0;
@@ -97,10 +103,13 @@ static void open_log_file(void) {
     return;
   rondo_nccl_expand_path(path, expanded, sizeof expanded);
   FILE *file = fopen(expanded, "we");
-  if (file)
+  if (file) {
+    // As stderr: a process that is forked in the middle of a line shall not write that line again.
+    (void)setvbuf(file, NULL, _IONBF, 0);
     log_file = file;
-  else
+  } else {
     fprintf(stderr, "NCCL WARN rondo: NCCL_DEBUG_FILE %s cannot be opened\n", expanded);
+  }
 }
 
 // The lock is held.

@@ -12,6 +12,7 @@
 #define PROCESSES 3
 #define COUNT 3000
 #define ROUNDS 10
+#define CHILD_SECONDS 40 // after which a child that hangs is killed
 
 // Ends a child with a line, where `holds` is 0.
 static void check(int holds, const char *text, int line) {
@@ -75,6 +76,35 @@ static void run_ring(const struct member *m) {
   CHECK(m->got[0][0] == last + 1);
 }
 
+#define REFUSED(call) CHECK((call) == RONDO_NCCL_INVALID_ARGUMENT)
+
+// A child that has no part in the communicators of its parent, with a group open and a call kept.
+static void run_child(const struct member *m) {
+  int number, error;
+  alarm(CHILD_SECONDS);
+  CHECK(ncclGroupEnd() != RONDO_NCCL_SUCCESS);
+  REFUSED(ncclAllReduce(m->sent, m->got[0], COUNT, RONDO_INT32, RONDO_SUM, m->pair[0], NULL));
+  REFUSED(ncclCommCount(m->pair[0], &number));
+  REFUSED(ncclCommGetAsyncError(m->pair[0], &error));
+  REFUSED(ncclCommFinalize(m->pair[0]));
+  REFUSED(ncclCommAbort(m->pair[0]));
+  REFUSED(ncclCommDestroy(m->pair[1]));
+  _exit(0);
+}
+
+static void run_fork(const struct member *m) {
+  int status = -1;
+  NCCL(ncclGroupStart());
+  NCCL(ncclAllReduce(m->sent, m->got[0], COUNT, RONDO_INT32, RONDO_SUM, m->pair[0], NULL));
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0)
+    run_child(m);
+  NCCL(ncclGroupEnd());
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+  CHECK(m->got[0][COUNT - 1] == 6 + PROCESSES * (COUNT - 1));
+}
+
 // All but rank 1.
 static void run_split(const struct member *m) {
   rondo_nccl_comm_t part;
@@ -95,6 +125,7 @@ static void run_rank(int rank) {
     NCCL(ncclCommInitRank(&m.pair[c], PROCESSES, id, rank));
   }
   run_rounds(&m);
+  run_fork(&m);
   run_ring(&m);
   run_split(&m);
   for (int c = 0; c < 2; c++) {
