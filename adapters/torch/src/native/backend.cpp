@@ -89,7 +89,7 @@ void backend::leave() {
     channels.swap(channels_);
     beside_.clear();
   }
-  if (!where)
+  if (!where || where->is_inherited()) // nothing runs there that could be waited for
     return;
   without_python_lock unlocked; // callbacks may want it before they end
   if (is_in_callback())

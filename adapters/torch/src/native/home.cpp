@@ -3,6 +3,9 @@
 #include <cstring>
 #include <set>
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <c10/util/Exception.h>
 
 #include "lane.hpp"
@@ -12,17 +15,21 @@ namespace rondo_torch {
 
 namespace {
 
-// Never destroyed: what is left at the end of the process may come after static objects have gone.
 struct registry {
   std::mutex lock;
   std::weak_ptr<home> of_default;
   std::set<uint64_t> contexts;
 };
 
-registry &homes() {
-  static auto *one = new registry;
-  return *one;
-}
+// Never destroyed: what is left at the end of the process may come after static objects have gone.
+registry *the_registry = new registry;
+
+registry &homes() { return *the_registry; }
+
+// A child process, such as a worker that loads data, ends none of its parent's jobs. It begins with an empty
+// registry: another thread may have held the lock of this one when it was forked.
+[[maybe_unused]] const int forks_are_watched =
+    pthread_atfork(nullptr, nullptr, [] { the_registry = new registry; });
 
 } // namespace
 
@@ -177,6 +184,8 @@ static void end_job(struct rondo_context context) {
   if (is_there)
     (void)rondo_destroy(context, RONDO_DESTROY_ABORT, 0); // groups have drained their own
 }
+
+bool home::is_inherited() const { return process_ != getpid(); }
 
 home::~home() {
   end_job(device_context_);

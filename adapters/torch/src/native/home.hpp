@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <rondo/comm.h>
@@ -60,6 +62,9 @@ public:
   // rank 0 to have made its home. A rank uses one device. Throws.
   struct rondo_context on_device(int device);
 
+  // Whether it belongs to the process from which this one was forked, where nothing of it can be used.
+  bool is_inherited() const;
+
   // The number of its ranks if all are known to be on this machine, else 0.
   int ranks_here();
 
@@ -77,6 +82,7 @@ private:
   void give_ids(door &by_host);
   static struct rondo_context join(const home_settings &settings, const door &by);
 
+  const pid_t process_ = getpid();
   struct rondo_context context_ = {0};
   home_settings settings_;
   c10::intrusive_ptr<c10d::Store> store_;

@@ -2,8 +2,11 @@
 
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <utility>
+
+#include <pthread.h>
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -26,6 +29,10 @@ lanes &the_lanes() {
   static auto *one = new lanes;
   return *one;
 }
+
+// In a child process another thread of its parent may hold the lock for ever.
+[[maybe_unused]] const int forks_are_watched =
+    pthread_atfork(nullptr, nullptr, [] { new (&the_lanes().lock) std::mutex; });
 
 place place_of(const c10::Stream &stream) { return {stream.device_index(), stream.id()}; }
 

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include <pthread.h>
+
 #include "work.hpp"
 
 namespace rondo_torch {
@@ -27,9 +29,17 @@ struct watcher {
 };
 
 // Never destroyed: its thread may outlive static objects.
-watcher &the_watcher() {
-  static auto *one = new watcher;
-  return *one;
+watcher *current = new watcher;
+
+watcher &the_watcher() { return *current; }
+
+// A child process has no such thread, and the works of its parent do not end there: it begins anew.
+[[maybe_unused]] const int forks_are_watched =
+    pthread_atfork(nullptr, nullptr, [] { current = new watcher; });
+
+// The lock is held. A work that another process keeps, from which this one was forked, has a place there.
+bool is_kept(const watcher &w, const work *one) {
+  return one->place && one->place <= w.works.size() && w.works[one->place - 1].get() == one;
 }
 
 // Nothing is done to works with the lock held, and no last reference is dropped.
@@ -145,7 +155,7 @@ void watch_remove(work *one) {
   watcher &w = the_watcher();
   work_ptr gone; // released after the lock
   std::lock_guard<std::mutex> hold(w.lock);
-  if (!one->place)
+  if (!is_kept(w, one))
     return;
   w.on_devices -= one->device().is_cpu() ? 0 : 1;
   work_ptr &at = w.works[one->place - 1];
