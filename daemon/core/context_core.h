@@ -47,9 +47,11 @@ RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint
   *is_open = state == RONDO_GATE_OPEN;
   if (state >= RONDO_GATE_FAILED)
     return (int)(state - RONDO_GATE_FAILED);
-  if (number > rondo_load_acquire_u64(&gate->last_run))
-    return RONDO_ERR_PEER;
-  return RONDO_SUCCESS;
+  if (number <= rondo_load_acquire_u64(&gate->last_run))
+    return RONDO_SUCCESS;
+  // A member that leaves because the communicator has failed says the failure first.
+  state = rondo_load_acquire_u32(&gate->state);
+  return state >= RONDO_GATE_FAILED ? (int)(state - RONDO_GATE_FAILED) : RONDO_ERR_PEER;
 }
 
 // By which a run and a stream of the application wait for each other. In memory that the CPU and the
