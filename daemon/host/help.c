@@ -10,11 +10,12 @@
 #define STEAL_AFTER 32          // ... before it looks at other ranks' blocks
 #define SLEEP_AFTER_NS 1000000u // time without progress before it sleeps, with a core to itself
 #define CROWDED_SLEEP_NS 50000u // ... and without one; until then it yields
-#define SLEEP_MAX_NS 500000u
-#define SLEEPERS_FEW 4u     // so many may look that often
-#define LARGE_BYTES 262144u // pieces of at least this are left to a rank's own thread
-#define ASSIST_ROUNDS 8     // of a thread that has submitted, over its own blocks and others'
-#define ASSIST_BYTES 8192u  // ... that do not move pieces of more
+#define SLEEP_MIN_NS 500000u    // the first time; twice as long each time that nothing has moved
+#define SLEEP_MAX_NS 64000000u  // ... at most
+#define SLEEPERS_FEW 4u         // so many may look that often
+#define LARGE_BYTES 262144u     // pieces of at least this are left to a rank's own thread
+#define ASSIST_ROUNDS 8         // of a thread that has submitted, over its own blocks and others'
+#define ASSIST_BYTES 8192u      // ... that do not move pieces of more
 #define YIELD_AFTER                                                                                \
   4 // fruitless visits before a thread that asks yields a core that others may wait for
 
@@ -106,9 +107,9 @@ static uint64_t shorter(uint64_t a_ns, uint64_t b_ns) { return a_ns < b_ns ? a_n
 
 // Each look of a sleeper takes some microseconds of a core: the more sleepers there are, the less often each of them
 // looks, so that all together leave the cores to those who have something to do.
-static uint64_t longest_sleep_ns(void) {
+static uint64_t sleep_among_others_ns(uint64_t sleep_ns) {
   uint32_t sleepers = rondo_load_relaxed_u32(&rondo_host_device.sleepers);
-  return SLEEP_MAX_NS * (1 + sleepers / SLEEPERS_FEW);
+  return shorter(sleep_ns * (1 + sleepers / SLEEPERS_FEW), SLEEP_MAX_NS);
 }
 
 // Sleeps until a run has ended, another helper hands over, a block may be started again or
@@ -128,7 +129,7 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   (void)rondo_load_seq_cst_u64(&d->base.outstanding); // H7
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns, 0) &&
       !forward(d, RONDO_FORWARD_SLEEP))
-    rondo_futex_wait(&d->done_word, word, shorter(limit_ns, longest_sleep_ns()));
+    rondo_futex_wait(&d->done_word, word, limit_ns);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
@@ -140,6 +141,40 @@ void rondo_host_done(struct rondo_daemon *base) {
     return;
   rondo_fetch_add_seq_cst_u32(&d->done_word, 1);
   rondo_futex_wake_all(&d->done_word);
+}
+
+// 1 if the block can move and nobody steps it.
+static int is_ready(struct rondo_host_block *block) {
+  if (!rondo_host_try_own(block))
+    return 0;
+  const struct rondo_block *b = &block->core;
+  int ready = b->queue.count > 0 &&
+              rondo_block_find_ready(b, b->queue.cursor, b->queue.count) != RONDO_NOWHERE;
+  rondo_host_disown(block);
+  return ready;
+}
+
+// Wakes the threads that sleep in rondo_host_help for ranks of this worker whose blocks can move.
+static void wake_ready_of(struct rondo_host_worker *w) {
+  if (pthread_rwlock_tryrdlock(&w->blocks_lock))
+    return;
+  for (uint32_t i = 0; i < w->block_count; i++) {
+    struct rondo_host_daemon *d = w->blocks[i]->daemon;
+    if (rondo_load_relaxed_u32(&d->done_waiters) && is_ready(w->blocks[i]))
+      rondo_host_done(&d->base);
+  }
+  pthread_rwlock_unlock(&w->blocks_lock);
+}
+
+// The caller has done what it could, and others that sleep may go on with it. Where threads share cores they need not
+// be woken: whoever is awake steps their blocks.
+static void wake_ready(void) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  if (!rondo_load_relaxed_u32(&dev->sleepers) || must_share_core())
+    return;
+  uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
+  for (uint32_t i = 0; i < workers; i++)
+    wake_ready_of(&dev->workers[i]);
 }
 
 // Wakes the threads that sleep in rondo_host_help for one rank of this worker. Returns 1 if there
@@ -177,6 +212,7 @@ struct helper {
   uint32_t fruitless; // rounds since something of its own rank moved
   int is_active;      // counted in the device, a line that all ranks share: not in short stays
   uint64_t moved_ns;
+  uint64_t sleep_ns; // how long it sleeps next
 };
 
 // What a helper does in a round in which nothing of its own rank moved. Returns 1 if it is
@@ -190,6 +226,7 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
   if (++h->fruitless == JOIN_AFTER && !h->is_active) {
     rondo_fetch_add_relaxed_u32(&rondo_host_device.active, 1);
     h->is_active = 1;
+    wake_ready();
   }
   int crowded = rondo_host_is_crowded();
   if ((crowded || h->fruitless > STEAL_AFTER) && steal(h->daemon, now_ns, 0)) {
@@ -227,15 +264,18 @@ static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *ar
                 int64_t timeout_ns, int moved) {
   uint64_t now_ns = rondo_now_ns();
   const uint64_t deadline_ns = rondo_deadline_ns(now_ns, timeout_ns);
-  struct helper h = {.daemon = d, .moved_ns = now_ns};
+  struct helper h = {.daemon = d, .moved_ns = now_ns, .sleep_ns = SLEEP_MIN_NS};
   int done = 0;
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   while (!done && (moved || now_ns < deadline_ns)) {
     if (moved) {
       h.fruitless = 0;
       h.moved_ns = now_ns;
+      h.sleep_ns = SLEEP_MIN_NS;
     } else if (idle_round(&h, now_ns)) {
-      sleep_on_done(d, is_done, arg, deadline_ns - now_ns);
+      sleep_on_done(d, is_done, arg,
+                    shorter(deadline_ns - now_ns, sleep_among_others_ns(h.sleep_ns)));
+      h.sleep_ns = shorter(2 * h.sleep_ns, SLEEP_MAX_NS);
     }
     now_ns = rondo_now_ns();
     moved = step_daemon(d, now_ns);
@@ -320,6 +360,7 @@ void rondo_host_begun(struct rondo_daemon *base) {
   struct rondo_host_block *block = &rondo_host_daemon_of(base)->blocks[0];
   rondo_host_go_on(block);
   rondo_host_disown(block);
+  wake_ready();
 }
 
 // ------------------------------------------------------------- synchronise ---
@@ -360,7 +401,7 @@ int rondo_host_synchronize(struct rondo_daemon *base, uint64_t deadline_ns) {
     if (left || now_ns >= deadline_ns || rondo_load_acquire_u32(&d->exit))
       break;
     uint64_t rest_ns = deadline_ns - now_ns;
-    rondo_futex_wait(&d->left_word, word, rest_ns < SLEEP_MAX_NS ? rest_ns : SLEEP_MAX_NS);
+    rondo_futex_wait(&d->left_word, word, shorter(rest_ns, SLEEP_MIN_NS));
   }
   rondo_fetch_add_seq_cst_u32(&d->sync_waiters, (uint32_t)-1);
   return left;
