@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/core/block_core.h"
+#include "daemon/driver/bell.h"
 #include "daemon/driver/clock.h"
 #include "daemon/driver/fence.h"
 #include "queues/cq_core.h"
@@ -76,6 +77,9 @@ struct rondo_daemon {
   // Not 0 there: some connectors lead to other machines, and `moved` and `forward` have something to do.
   // Set before the daemon is attached; null: none do.
   const uint64_t *far;
+  // Of a job with other processes on this machine whose threads step their blocks: rung when a block has moved. Set
+  // before the daemon is attached; null: there are none.
+  const struct rondo_bells *bells;
   // Told when a block has moved, and may have left something in a connector that another process wants.
   // Never waits.
   void (*moved)(void *owner);

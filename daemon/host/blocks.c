@@ -192,6 +192,8 @@ static int take_turn(struct rondo_host_block *block, const struct manner *how,
     note_copies(block);
   if (moved && rondo_daemon_is_far(d))
     d->moved(d->owner);
+  if (moved && d->bells)
+    rondo_bells_ring(d->bells);
   return moved ? RONDO_STEP_PROGRESSED : result;
 }
 

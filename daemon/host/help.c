@@ -112,12 +112,21 @@ static uint64_t sleep_among_others_ns(uint64_t sleep_ns) {
   return shorter(sleep_ns * (1 + sleepers / SLEEPERS_FEW), SLEEP_MAX_NS);
 }
 
-// Sleeps until a run has ended, another helper hands over, a block may be started again or
-// `limit_ns` has passed.
-static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
-                          uint64_t limit_ns) {
+// The bell of the daemon's process; null: nobody rings for it.
+static struct rondo_bell *bell_of(const struct rondo_host_daemon *d) {
+  return d->base.bells ? d->base.bells->own : NULL;
+}
+
+// Sleeps until a run has ended, another helper hands over, another process has moved something, or `limit_ns` has
+// passed. Returns 1 if another process has.
+static int sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
+                         uint64_t limit_ns) {
+  struct rondo_bell *bell = bell_of(d);
   uint32_t word = rondo_load_acquire_u32(&d->done_word);
+  uint32_t rung = bell ? rondo_load_acquire_u32(&bell->rung) : 0;
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
+  if (bell)
+    rondo_bell_want(bell);
   // Asleep it is no help: workers and other helpers take its blocks over.
   rondo_fetch_add_relaxed_u32(&d->helpers, (uint32_t)-1);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, 1); // H6
@@ -128,11 +137,16 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   // Who ended a run and saw no waiter counted it before: what it ended is seen here.
   (void)rondo_load_seq_cst_u64(&d->base.outstanding); // H7
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns, 0) &&
-      !forward(d, RONDO_FORWARD_SLEEP))
-    rondo_futex_wait(&d->done_word, word, limit_ns);
+      !forward(d, RONDO_FORWARD_SLEEP)) {
+    if (bell)
+      rondo_futex_wait_two(&d->done_word, word, &bell->rung, rung, limit_ns);
+    else
+      rondo_futex_wait(&d->done_word, word, limit_ns);
+  }
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
+  return bell && rondo_load_relaxed_u32(&bell->rung) != rung;
 }
 
 void rondo_host_done(struct rondo_daemon *base) {
@@ -273,9 +287,9 @@ static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *ar
       h.moved_ns = now_ns;
       h.sleep_ns = SLEEP_MIN_NS;
     } else if (idle_round(&h, now_ns)) {
-      sleep_on_done(d, is_done, arg,
-                    shorter(deadline_ns - now_ns, sleep_among_others_ns(h.sleep_ns)));
-      h.sleep_ns = shorter(2 * h.sleep_ns, SLEEP_MAX_NS);
+      uint64_t limit_ns = shorter(deadline_ns - now_ns, sleep_among_others_ns(h.sleep_ns));
+      int was_rung = sleep_on_done(d, is_done, arg, limit_ns);
+      h.sleep_ns = was_rung ? SLEEP_MIN_NS : shorter(2 * h.sleep_ns, SLEEP_MAX_NS); // B3
     }
     now_ns = rondo_now_ns();
     moved = step_daemon(d, now_ns);

@@ -110,6 +110,7 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
   if (status != RONDO_SUCCESS)
     return status;
   rank->daemon->far = &rank->world->rung;
+  rank->daemon->bells = rank->world->mesh ? &rank->world->bells : NULL;
   if (!rank->is_manual)
     status = attach(rank);
   if (status == RONDO_SUCCESS) {

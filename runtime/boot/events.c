@@ -179,6 +179,17 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
 
 // ---------------------------------------------------------------- receiving ---
 
+// The peer's threads are woken from now on when a block here has moved.
+static void add_bell(struct rondo_world *world, int fd, uint64_t bytes) {
+  struct rondo_bells *bells = &world->bells;
+  void *head = NULL;
+  if (!bells->others || !bells->own || bells->count == world->peer_count ||
+      rondo_arena_map_head(fd, bytes, &head) != RONDO_SUCCESS)
+    return;
+  bells->others[bells->count] = head;
+  rondo_store_release_u32(&bells->count, bells->count + 1);
+}
+
 static void on_hello(struct rondo_world *world, struct rondo_mesh_message *message) {
   struct rondo_peer *peer = &world->peers[message->from];
   struct rondo_notice_hello hello;
@@ -191,6 +202,7 @@ static void on_hello(struct rondo_world *world, struct rondo_mesh_message *messa
     peer->base = hello.base;
     peer->bytes = hello.bytes;
     peer->hello = hello;
+    add_bell(world, message->fds[0], hello.bytes);
     rondo_pins_init(&peer->pins, world->device, peer->map, peer->bytes);
     rondo_near_meet(world, message->from);
     return;
@@ -366,6 +378,7 @@ static void on_roster(void *arg) {
   pthread_mutex_lock(&world->lock);
   uint32_t count = rondo_mesh_calls->process_count(world->mesh);
   world->peers = calloc(count, sizeof *world->peers);
+  world->bells.others = calloc(count, sizeof(struct rondo_bell *)); // null: nobody is rung for
   world->roster = world->peers ? RONDO_ROSTER_KNOWN : RONDO_ROSTER_FAILED;
   if (world->peers) {
     world->peer_count = count;
@@ -453,6 +466,15 @@ static void on_tick(void *arg) {
 
 // ---------------------------------------------------------- opening, closing ---
 
+// Our bell, where the others look for it.
+static void make_bell(struct rondo_world *world) {
+  void *head = rondo_arena_alloc(world->arena, RONDO_ARENA_HEAD_BYTES);
+  if (head == rondo_arena_base(world->arena))
+    world->bells.own = head;
+  else
+    (void)rondo_arena_free(world->arena, head);
+}
+
 int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) {
   static const struct rondo_mesh_events events = {on_roster, on_receive, on_lost};
   int status = RONDO_ERR_NO_MEMORY;
@@ -463,6 +485,8 @@ int rondo_peers_open(struct rondo_world *world, const struct rondo_config *cfg) 
     status = rondo_arena_create(0, is_direct && cfg->huge_pages, &world->arena);
   if (status == RONDO_SUCCESS)
     rondo_near_open(world);
+  if (status == RONDO_SUCCESS && is_direct)
+    make_bell(world);
   // The events wait for the lock, so none comes before the mesh is noted.
   pthread_mutex_lock(&world->lock);
   if (status == RONDO_SUCCESS)
@@ -498,6 +522,9 @@ void rondo_peers_close(struct rondo_world *world, int64_t join_ns) {
   rondo_peers_tell_early(world);
   for (uint32_t p = 0; p < world->peer_count; p++)
     rondo_near_unmap(&world->peers[p]);
+  for (uint32_t i = 0; i < world->bells.count; i++)
+    rondo_arena_unmap(world->bells.others[i], RONDO_ARENA_HEAD_BYTES);
+  free(world->bells.others);
   free(world->peers);
   free(world->gone);
 }

@@ -73,6 +73,7 @@ struct rondo_world {
   int is_manual;                  // tests: no threads
   struct rondo_proxy *proxy;      // null: nobody is reached so
   uint64_t rung;                  // its address, for blocks that have moved
+  struct rondo_bells bells;       // of the processes on this machine
   int is_leaving; // the mesh is about to end: the proxy does not turn to it any more
   char no_proxy[RONDO_WHY_BYTES]; // for which reason
   int roster;                     // enum rondo_roster

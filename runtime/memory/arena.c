@@ -187,11 +187,27 @@ void *rondo_arena_base(const struct rondo_arena *a) { return a->base; }
 
 // ------------------------------------------------------- other processes' ---
 
-int rondo_arena_map(int fd, uint64_t bytes, void **base) {
+// 1 if the descriptor may be that of an arena of `bytes`.
+static int may_be_arena(int fd, uint64_t bytes) {
   struct stat s;
   int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &s) || s.st_size <= 0 ||
-      (uint64_t)s.st_size != bytes)
+  return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &s) && s.st_size > 0 &&
+         (uint64_t)s.st_size == bytes;
+}
+
+int rondo_arena_map_head(int fd, uint64_t bytes, void **head) {
+  if (!may_be_arena(fd, bytes) || bytes < RONDO_ARENA_HEAD_BYTES)
+    return RONDO_ERR_INVALID;
+  void *memory =
+      mmap(NULL, RONDO_ARENA_HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (memory == MAP_FAILED) // of huge pages a part cannot be mapped
+    return RONDO_ERR_SYSTEM;
+  *head = memory;
+  return RONDO_SUCCESS;
+}
+
+int rondo_arena_map(int fd, uint64_t bytes, void **base) {
+  if (!may_be_arena(fd, bytes))
     return RONDO_ERR_INVALID;
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED)

@@ -44,4 +44,9 @@ int rondo_arena_describe(FILE *out, char *why, size_t why_bytes);
 int rondo_arena_map(int fd, uint64_t bytes, void **base);
 void rondo_arena_unmap(void *base, uint64_t bytes);
 
+// The first RONDO_ARENA_HEAD_BYTES of an arena, whose owner takes them first of all; a mapping of its own, which
+// lasts however long that of the arena does. Returns as rondo_arena_map.
+#define RONDO_ARENA_HEAD_BYTES 4096u
+int rondo_arena_map_head(int fd, uint64_t bytes, void **head);
+
 #endif // RONDO_RUNTIME_MEMORY_ARENA_H

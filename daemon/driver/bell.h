@@ -1,0 +1,52 @@
+// Waking threads of other processes of this machine that sleep until something moves.
+//
+// Each process of a job has a bell in memory that the others map. Who is about to sleep says that it wants to be woken,
+// looks once more, and sleeps on the bell for a bounded time; who has moved data rings the bells of those who want it.
+//
+//   asleep: want -> look -> rondo_futex_wait_two(..., &bell->rung, ...)          awake: move -> rondo_bells_ring
+//
+// Edges (docs/memory-order.md): B3 want (before the look) and B4 ring (behind the move) have no fence between them: one
+// would cost every move as much as a small run's own work. Who moves may therefore not see a wish that is younger than
+// its last stores, which are on their way for less than a microsecond; so the first sleep behind a new wish is a short
+// one, and the look that ends it sees what was moved. A wish lasts until somebody rings.
+#ifndef RONDO_DAEMON_DRIVER_BELL_H
+#define RONDO_DAEMON_DRIVER_BELL_H
+
+#include <stdint.h>
+
+#include "daemon/driver/futex.h"
+#include "queues/platform/atomic.h"
+#include "queues/platform/platform.h"
+
+struct rondo_bell {
+  uint32_t wanted; // 1: somebody sleeps, or is about to
+  uint32_t rung;   // futex, between processes: changes whenever somebody rings
+  uint8_t line[RONDO_LINE_BYTES - 8];
+};
+
+// The bells of a job on this machine, as one process sees them. Grows, and lasts as long as the daemons of the job.
+struct rondo_bells {
+  struct rondo_bell *own;     // null: this process has none
+  struct rondo_bell **others; // `count` of them
+  uint32_t count;             // release
+};
+
+static inline void rondo_bell_want(struct rondo_bell *bell) {
+  if (!rondo_load_relaxed_u32(&bell->wanted))
+    rondo_store_seq_cst_u32(&bell->wanted, 1); // B3
+}
+
+// Wakes those of other processes who want to be woken: once each wish.
+static inline void rondo_bells_ring(const struct rondo_bells *bells) {
+  uint32_t count = rondo_load_acquire_u32(&bells->count);
+  for (uint32_t i = 0; i < count; i++) {
+    struct rondo_bell *bell = bells->others[i];
+    if (!rondo_load_relaxed_u32(&bell->wanted) || // B4
+        !rondo_try_swap_seq_cst_u32(&bell->wanted, 1, 0))
+      continue;
+    rondo_fetch_add_seq_cst_u32(&bell->rung, 1);
+    rondo_futex_wake_shared(&bell->rung);
+  }
+}
+
+#endif // RONDO_DAEMON_DRIVER_BELL_H
