@@ -70,11 +70,12 @@ int perf_flight_begin(struct perf_flight *f, const struct perf_point *point, uin
   f->members = calloc(point->in_flight, sizeof *f->members);
   f->places = calloc(f->run_count, sizeof *f->places);
   f->order = calloc(f->run_count, sizeof *f->order);
+  f->submissions = calloc((size_t)f->run_count * PERF_MAX_LEGS, sizeof *f->submissions);
   f->pending = calloc((size_t)point->in_flight * PERF_MAX_LEGS, sizeof *f->pending);
   atomic_store(&f->callback_status, RONDO_SUCCESS);
   while (sem_trywait(&f->ended) == 0)
     continue; // posted by runs of a point that was given up
-  if (!f->members || !f->places || !f->order || !f->pending)
+  if (!f->members || !f->places || !f->order || !f->submissions || !f->pending)
     return RONDO_ERR_NO_MEMORY;
   // The descriptor must be there before the first run, or the end of that run would not be counted.
   f->call = "rondo_event_fd";
@@ -107,17 +108,19 @@ int perf_flight_end(struct perf_flight *f) {
   free(f->members);
   free(f->places);
   free(f->order);
+  free(f->submissions);
   free(f->pending);
   f->members = NULL;
   f->places = NULL;
   f->order = NULL;
+  f->submissions = NULL;
   f->pending = NULL;
   return first;
 }
 
 // -------------------------------------------------------------- submission ---
 
-void perf_flight_order(struct perf_flight *f, uint32_t iteration) {
+static void choose_order(struct perf_flight *f, uint32_t iteration) {
   struct rondo_kit_permutation which = {f->seed, f->rank, iteration};
   if (f->point->own_orders) {
     rondo_kit_permute(&which, f->run_count, f->order);
@@ -126,28 +129,6 @@ void perf_flight_order(struct perf_flight *f, uint32_t iteration) {
   for (uint32_t i = 0; i < f->run_count; i++)
     f->order[i] = i;
 }
-
-static void on_end(void *arg, int status) {
-  struct perf_flight *f = arg;
-  if (status != RONDO_SUCCESS)
-    atomic_store(&f->callback_status, status);
-  sem_post(&f->ended);
-}
-
-static int run_submit(struct perf_flight *f, uint32_t run) {
-  const struct perf_member *m = &f->members[perf_flight_member(f, run)];
-  struct rondo_kit_place place = f->places[run];
-  rondo_callback callback = f->point->wait == PERF_WAIT_CALLBACK ? on_end : NULL;
-  int status = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < m->leg_count && status == RONDO_SUCCESS; i++) {
-    const struct perf_leg *leg = &m->legs[i];
-    status = rondo_run(f->context, leg->collective, leg->is_only_receive ? NULL : place.send,
-                       leg->is_only_send ? NULL : place.recv, callback, f);
-  }
-  return status;
-}
-
-// ----------------------------------------------------------------- waiting ---
 
 // Lists the collectives in the order of submission. Runs of one collective end in their order, so
 // its last run stands for all.
@@ -159,6 +140,42 @@ static void pending_fill(struct perf_flight *f) {
       f->pending[f->pending_count++] = m->legs[leg].collective;
   }
 }
+
+void perf_flight_order(struct perf_flight *f, uint32_t iteration) {
+  choose_order(f, iteration);
+  f->submission_count = 0;
+  for (uint32_t i = 0; i < f->run_count; i++) {
+    const struct perf_member *m = &f->members[perf_flight_member(f, f->order[i])];
+    const struct rondo_kit_place *place = &f->places[f->order[i]];
+    for (uint32_t k = 0; k < m->leg_count; k++) {
+      const struct perf_leg *leg = &m->legs[k];
+      struct perf_submission *s = &f->submissions[f->submission_count++];
+      s->collective = leg->collective;
+      s->send = leg->is_only_receive ? NULL : place->send;
+      s->recv = leg->is_only_send ? NULL : place->recv;
+    }
+  }
+  pending_fill(f);
+}
+
+static void on_end(void *arg, int status) {
+  struct perf_flight *f = arg;
+  if (status != RONDO_SUCCESS)
+    atomic_store(&f->callback_status, status);
+  sem_post(&f->ended);
+}
+
+static int submit_all(struct perf_flight *f) {
+  rondo_callback callback = f->point->wait == PERF_WAIT_CALLBACK ? on_end : NULL;
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < f->submission_count && status == RONDO_SUCCESS; i++) {
+    const struct perf_submission *s = &f->submissions[i];
+    status = rondo_run(f->context, s->collective, s->send, s->recv, callback, f);
+  }
+  return status;
+}
+
+// ----------------------------------------------------------------- waiting ---
 
 // Tests each pending collective once and removes those that have ended. Returns the first failure.
 static int pending_test(struct perf_flight *f) {
@@ -177,10 +194,7 @@ static int pending_test(struct perf_flight *f) {
 
 static int wait_callbacks(struct perf_flight *f) {
   struct timespec until = rondo_kit_deadline(f->timeout_ns);
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < f->run_count; i++)
-    count += f->members[perf_flight_member(f, i)].leg_count;
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < f->submission_count; i++)
     while (sem_timedwait(&f->ended, &until) != 0)
       if (errno != EINTR)
         return RONDO_ERR_TIMEOUT;
@@ -189,7 +203,6 @@ static int wait_callbacks(struct perf_flight *f) {
 
 static int wait_blocking(struct perf_flight *f) {
   int status = RONDO_SUCCESS;
-  pending_fill(f);
   for (uint32_t i = 0; i < f->pending_count && status == RONDO_SUCCESS; i++)
     status = rondo_wait(f->context, f->pending[i], RONDO_LAST_RUN, (int64_t)f->timeout_ns);
   return status;
@@ -197,7 +210,6 @@ static int wait_blocking(struct perf_flight *f) {
 
 static int wait_testing(struct perf_flight *f) {
   uint64_t until_ns = 0;
-  pending_fill(f);
   for (uint32_t pass = 1;; pass++) {
     int status = pending_test(f);
     if (status != RONDO_SUCCESS || f->pending_count == 0)
@@ -219,7 +231,6 @@ static int wait_events(struct perf_flight *f) {
   int timeout_ms = (int)((f->timeout_ns + RONDO_KIT_MILLISECOND_NS - 1) / RONDO_KIT_MILLISECOND_NS);
   uint64_t ended;
   int status = RONDO_SUCCESS;
-  pending_fill(f);
   while (status == RONDO_SUCCESS && f->pending_count > 0) {
     int ready = poll(&events, 1, timeout_ms);
     if (ready == 0)
@@ -238,11 +249,9 @@ int perf_flight_once(struct perf_flight *f) {
   static int (*const ways[PERF_WAIT_COUNT])(struct perf_flight *) = {wait_callbacks, wait_blocking,
                                                                      wait_testing, wait_events};
   f->call = "rondo_run";
-  for (uint32_t i = 0; i < f->run_count; i++) {
-    int status = run_submit(f, f->order[i]);
-    if (status != RONDO_SUCCESS)
-      return status;
-  }
+  int status = submit_all(f);
+  if (status != RONDO_SUCCESS)
+    return status;
   f->call = perf_wait_name(f->point->wait);
   return ways[f->point->wait](f);
 }

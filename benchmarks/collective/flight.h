@@ -30,6 +30,13 @@ struct perf_member {
   uint32_t leg_count;
 };
 
+// A call of rondo_run as an iteration makes it.
+struct perf_submission {
+  struct rondo_collective collective;
+  const void *send;
+  void *recv;
+};
+
 struct perf_flight {
   struct rondo_context context; // set by the caller before begin
   uint32_t rank;
@@ -43,7 +50,10 @@ struct perf_flight {
   uint32_t run_count;             // runs in an iteration: in_flight x depth
   struct rondo_kit_place *places; // of each run; written by the caller after begin
   uint32_t *order;                // of submission: numbers of runs
-  struct rondo_collective *pending;
+  // Prepared before an iteration is timed.
+  struct perf_submission *submissions;
+  uint32_t submission_count;
+  struct rondo_collective *pending; // not known to have ended
   uint32_t pending_count;
   int event_fd; // of the context, where the point waits by it
   sem_t ended;  // posted by callbacks
@@ -62,7 +72,7 @@ static inline uint32_t perf_flight_member(const struct perf_flight *flight, uint
   return run % flight->point->in_flight;
 }
 
-// Chooses the order in which the next iteration submits its runs.
+// Chooses the order in which the next iteration submits its runs, and prepares it. Due before each iteration.
 void perf_flight_order(struct perf_flight *flight, uint32_t iteration);
 
 // One iteration: submits all runs and waits until all have ended. Returns an enum rondo_status.

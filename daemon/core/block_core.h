@@ -732,9 +732,9 @@ RONDO_FN int rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
   return 0;
 }
 
-// Works on the scheduled collective for one step. Returns 1 if anything moved.
-RONDO_FN int rondo_block_work(struct rondo_block *b, uint64_t now_ns) {
-  struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
+// Works for one step on the scheduled collective, whose slot is given. Returns 1 if anything moved.
+RONDO_FN int rondo_block_work(struct rondo_block *b, struct rondo_active_slot *slot,
+                              uint64_t now_ns) {
   // A budget of zero says that another context was in this slot meanwhile.
   if (!b->scheduled || slot->budget_ns == 0) {
     slot->budget_ns = rondo_policy_initial_budget(&b->daemon->policy, b->queue.cursor);
@@ -778,6 +778,31 @@ RONDO_FN void rondo_block_share(struct rondo_block *b) {
   (void)rondo_block_try_switch(b, 0);
 }
 
+// What follows a step on the scheduled collective where there are others; `worked`: something moved. Returns 1 if
+// anything has moved by now.
+RONDO_FN int rondo_block_go_round(struct rondo_block *b, int worked, uint64_t now_ns) {
+  if (!worked && rondo_block_stuck(b, now_ns)) {
+    worked = rondo_block_work(b, rondo_slot_at_cursor(b), now_ns);
+    if (!worked) // it got one of two things that it waits for
+      (void)rondo_block_stuck(b, now_ns);
+  }
+  if (worked)
+    rondo_block_share(b);
+  return worked;
+}
+
+// The only collective in the queue has not moved: there is none to leave it for, unless one comes.
+RONDO_FN void rondo_block_stay(struct rondo_block *b, struct rondo_active_slot *slot,
+                               uint64_t now_ns) {
+  const struct rondo_policy *policy = &b->daemon->policy;
+  if (!slot->blocked_since_ns)
+    slot->blocked_since_ns = now_ns;
+  if (b->looks && now_ns - b->looked_ns >= policy->look_ns) {
+    b->looked_ns = now_ns;
+    b->stalled = 1;
+  }
+}
+
 // One bounded step at time `now_ns` (monotonic). Returns enum rondo_step_result.
 RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_daemon_core *d = b->daemon;
@@ -788,14 +813,12 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
     moved = rondo_block_fetch(b, now_ns) != 0;
   }
   if (b->queue.count) {
-    int worked = rondo_block_work(b, now_ns);
-    if (!worked && rondo_block_stuck(b, now_ns)) {
-      worked = rondo_block_work(b, now_ns);
-      if (!worked) // it got one of two things that it waits for
-        (void)rondo_block_stuck(b, now_ns);
-    }
-    if (worked)
-      rondo_block_share(b);
+    struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
+    int worked = rondo_block_work(b, slot, now_ns);
+    if (b->queue.count > 1)
+      worked = rondo_block_go_round(b, worked, now_ns);
+    else if (!worked)
+      rondo_block_stay(b, slot, now_ns);
     moved |= worked;
   }
   if (moved)
