@@ -489,16 +489,15 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
   rondo_context_bind(c);
 }
 
-// Executes up to RONDO_STEP_PRIMITIVES chunks, and of large ones fewer where other collectives wait for their
-// turn. Returns 1 if any was done.
+// Executes up to RONDO_STEP_PRIMITIVES chunks, and of large ones fewer, so that what comes meanwhile does not wait
+// for long. Returns 1 if any was done.
 RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_slot *slot) {
   struct rondo_task_context *c = &slot->context;
   int is_alone = b->queue.count == 1;
   uint32_t looks = is_alone || b->looks == 0 ? b->looks : 1;
-  uint64_t most_bytes = is_alone ? UINT64_MAX : RONDO_STEP_BYTES;
   uint64_t moved_bytes = 0;
   uint32_t done = 0;
-  while (done < RONDO_STEP_PRIMITIVES && moved_bytes < most_bytes &&
+  while (done < RONDO_STEP_PRIMITIVES && moved_bytes < RONDO_STEP_BYTES &&
          c->state.phase == RONDO_PHASE_OPS) {
     RONDO_TIMED_BEGIN(began);
     b->attempt = (uint32_t)rondo_primitive_attempt(c, looks, &moved_bytes);

@@ -10,12 +10,14 @@
 #define STEAL_AFTER 32          // ... before it looks at other ranks' blocks
 #define SLEEP_AFTER_NS 1000000u // time without progress before it sleeps, with a core to itself
 #define CROWDED_SLEEP_NS 50000u // ... and without one; until then it yields
-#define SLEEP_MIN_NS 500000u    // the first time; twice as long each time that nothing has moved
-#define SLEEP_MAX_NS 64000000u  // ... at most
-#define SLEEPERS_FEW 4u         // so many may look that often
-#define LARGE_BYTES 262144u     // pieces of at least this are left to a rank's own thread
-#define ASSIST_ROUNDS 8         // of a thread that has submitted, over its own blocks and others'
-#define ASSIST_BYTES 8192u      // ... that do not move pieces of more
+#define SHARE_AFTER_NS                                                                             \
+  100000u // time in which a thread has moved data before it lets others have its core
+#define SLEEP_MIN_NS 500000u   // the first time; twice as long each time that nothing has moved
+#define SLEEP_MAX_NS 64000000u // ... at most
+#define SLEEPERS_FEW 4u        // so many may look that often
+#define LARGE_BYTES 262144u    // pieces of at least this are left to a rank's own thread
+#define ASSIST_ROUNDS 8        // of a thread that has submitted, over its own blocks and others'
+#define ASSIST_BYTES 8192u     // ... that do not move pieces of more
 #define YIELD_AFTER                                                                                \
   4 // fruitless visits before a thread that asks yields a core that others may wait for
 
@@ -227,6 +229,7 @@ struct helper {
   int is_active;      // counted in the device, a line that all ranks share: not in short stays
   uint64_t moved_ns;
   uint64_t sleep_ns; // how long it sleeps next
+  uint64_t since_ns; // it has had its core without a break
 };
 
 // What a helper does in a round in which nothing of its own rank moved. Returns 1 if it is
@@ -273,12 +276,21 @@ static void leave(struct rondo_host_daemon *d, uint64_t left) {
     rondo_host_kick(&d->base, 1);
 }
 
+// A thread that moves a large run for milliseconds may keep one that waits for a small run from its core: the system
+// would give it to that one only after some milliseconds.
+static void share_core(struct helper *h, uint64_t now_ns) {
+  if (now_ns - h->since_ns < SHARE_AFTER_NS)
+    return;
+  sched_yield();
+  h->since_ns = now_ns;
+}
+
 // Helps until is_done, or until the time is over. `moved`: something did just now. Returns is_done.
 static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
                 int64_t timeout_ns, int moved) {
   uint64_t now_ns = rondo_now_ns();
   const uint64_t deadline_ns = rondo_deadline_ns(now_ns, timeout_ns);
-  struct helper h = {.daemon = d, .moved_ns = now_ns, .sleep_ns = SLEEP_MIN_NS};
+  struct helper h = {.daemon = d, .moved_ns = now_ns, .sleep_ns = SLEEP_MIN_NS, .since_ns = now_ns};
   int done = 0;
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   while (!done && (moved || now_ns < deadline_ns)) {
@@ -286,6 +298,7 @@ static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *ar
       h.fruitless = 0;
       h.moved_ns = now_ns;
       h.sleep_ns = SLEEP_MIN_NS;
+      share_core(&h, now_ns);
     } else if (idle_round(&h, now_ns)) {
       uint64_t limit_ns = shorter(deadline_ns - now_ns, sleep_among_others_ns(h.sleep_ns));
       int was_rung = sleep_on_done(d, is_done, arg, limit_ns);
