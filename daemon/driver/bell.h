@@ -3,7 +3,7 @@
 // Each process of a job has a bell in memory that the others map. Who is about to sleep says that it wants to be woken,
 // looks once more, and sleeps on the bell for a bounded time; who has moved data rings the bells of those who want it.
 //
-//   asleep: want -> look -> rondo_futex_wait_two(..., &bell->rung, ...)          awake: move -> rondo_bells_ring
+//   asleep: want -> look -> rondo_futex_wait_any(..., bell->rung, ...)          awake: move -> rondo_bells_ring
 //
 // Edges (docs/memory-order.md): B3 want (before the look) and B4 ring (behind the move) have no fence between them: one
 // would cost every move as much as a small run's own work. Who moves may therefore not see a wish that is younger than
@@ -31,9 +31,12 @@ struct rondo_bells {
   uint32_t count;             // release
 };
 
-static inline void rondo_bell_want(struct rondo_bell *bell) {
+// Says that the caller wants to be woken. Returns what it then sleeps on.
+static inline struct rondo_futex_shared rondo_bell_want(struct rondo_bell *bell) {
+  struct rondo_futex_shared on = {&bell->rung, rondo_load_acquire_u32(&bell->rung)};
   if (!rondo_load_relaxed_u32(&bell->wanted))
     rondo_store_seq_cst_u32(&bell->wanted, 1); // B3
+  return on;
 }
 
 // Wakes those of other processes who want to be woken: once each wish.

@@ -32,23 +32,37 @@ static inline void rondo_futex_wake_shared(uint32_t *word) {
 
 #define RONDO_FUTEX_BLIND_NS 1000000u // where the system cannot wait for two words
 
-// Sleeps while *word is `expected` and `*shared`, a word that processes share, is `shared_expected`; for at most
-// `timeout_ns`. Linux 5.16 and later; before that it waits for `word` alone, and not for long. May return early.
-static inline void rondo_futex_wait_two(uint32_t *word, uint32_t expected, uint32_t *shared,
-                                        uint32_t shared_expected, uint64_t timeout_ns) {
+// A word that processes share, and the value at which it is slept on.
+struct rondo_futex_shared {
+  uint32_t *word;
+  uint32_t expected;
+};
+
+#define RONDO_FUTEX_SHARED_MOST 8u
+
+// Sleeps while *word is `expected` and each of `count` shared words (at most RONDO_FUTEX_SHARED_MOST) is what is expected
+// of it; for at most `timeout_ns`. Linux 5.16 and later; before that it waits for `word` alone, and not for long. May
+// return early.
+static inline void rondo_futex_wait_any(uint32_t *word, uint32_t expected,
+                                        const struct rondo_futex_shared *shared, uint32_t count,
+                                        uint64_t timeout_ns) {
 #if defined(SYS_futex_waitv)
-  struct futex_waitv both[2] = {
-      {.val = expected, .uaddr = (uintptr_t)word, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
-      {.val = shared_expected, .uaddr = (uintptr_t)shared, .flags = FUTEX_32}};
+  struct futex_waitv all[1 + RONDO_FUTEX_SHARED_MOST] = {
+      {.val = expected, .uaddr = (uintptr_t)word, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG}};
+  for (uint32_t i = 0; i < count; i++) {
+    all[1 + i].val = shared[i].expected;
+    all[1 + i].uaddr = (uintptr_t)shared[i].word;
+    all[1 + i].flags = FUTEX_32;
+  }
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
   uint64_t ns = (uint64_t)until.tv_nsec + timeout_ns;
   until.tv_sec += (time_t)(ns / 1000000000u);
   until.tv_nsec = (long)(ns % 1000000000u);
-  if (syscall(SYS_futex_waitv, both, 2, 0, &until, CLOCK_MONOTONIC) >= 0 || errno != ENOSYS)
+  if (syscall(SYS_futex_waitv, all, 1 + count, 0, &until, CLOCK_MONOTONIC) >= 0 || errno != ENOSYS)
     return;
 #else
-  (void)shared, (void)shared_expected;
+  (void)shared, (void)count;
 #endif
   rondo_futex_wait(word, expected,
                    timeout_ns < RONDO_FUTEX_BLIND_NS ? timeout_ns : RONDO_FUTEX_BLIND_NS);

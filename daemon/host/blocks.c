@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/driver/futex.h"
+#include "daemon/host/device.h"
 #include "daemon/host/host.h"
 
 // How a block is stepped in one turn.
@@ -192,6 +193,8 @@ static int take_turn(struct rondo_host_block *block, const struct manner *how,
     note_copies(block);
   if (moved && rondo_daemon_is_far(d))
     d->moved(d->owner);
+  if (moved && rondo_load_relaxed_u32(&rondo_host_device.tickers)) // B4
+    rondo_host_wake_tickers();
   if (moved && d->bells)
     rondo_bells_ring(d->bells);
   return moved ? RONDO_STEP_PROGRESSED : result;

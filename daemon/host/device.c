@@ -67,12 +67,33 @@ static int visit_block(struct rondo_host_block *block, uint64_t now_ns) {
   return moved;
 }
 
-// 1 if threads have helped the daemon since this worker looked last.
-static int was_helped(struct rondo_host_block *block) {
-  uint64_t helped = rondo_load_relaxed_u64(&block->helped);
-  int changed = helped != block->helped_seen;
-  block->helped_seen = helped;
+// 1 if a counter has changed since this worker looked last, at which it was `seen`.
+static int has_changed(const uint64_t *counter, uint64_t *seen) {
+  uint64_t now = rondo_load_relaxed_u64(counter);
+  int changed = now != *seen;
+  *seen = now;
   return changed;
+}
+
+// 1 if threads of the application look after the block, so that a worker only takes their core from them: threads that
+// wait; threads that ask again and again, where no core is spare; and between two runs, when there is nothing to do,
+// those of the run before.
+static int is_looked_after(struct rondo_host_block *block, int is_idle, int has_no_spare_core) {
+  int was_helped = has_changed(&block->helped, &block->helped_seen);
+  int was_asked = has_changed(&block->asked, &block->asked_seen);
+  return rondo_load_relaxed_u32(&block->daemon->helpers) || (is_idle && was_helped) ||
+         (has_no_spare_core && was_asked);
+}
+
+// The block goes on when a peer has moved.
+static void note_left(struct worker_view *seen, const struct rondo_host_daemon *d) {
+  struct rondo_bell *bell = d->base.bells ? d->base.bells->own : NULL;
+  seen->is_left = 1;
+  for (uint32_t i = 0; i < seen->bell_count; i++)
+    if (seen->bells[i] == bell)
+      return;
+  if (bell && seen->bell_count < RONDO_FUTEX_SHARED_MOST)
+    seen->bells[seen->bell_count++] = bell;
 }
 
 // One pass of a worker over its blocks; what it saw is added to `seen`.
@@ -91,37 +112,66 @@ static void worker_pass(struct rondo_host_worker *w, int also_helped, struct wor
         rondo_load_relaxed_u64(&block->launches) == rondo_load_relaxed_u64(&block->leaves))
       continue;
     seen->unfinished = 1;
-    // Left to the threads that wait, and to those that ask again and again, where a worker would take their core
-    // from them; so would one that kept an idle block company between two runs.
-    if (!also_helped && (rondo_load_relaxed_u32(&d->helpers) ||
-                         ((is_idle || has_no_spare_core) && was_helped(block))))
+    if (!also_helped && is_looked_after(block, is_idle, has_no_spare_core))
       continue;
     seen->moved |= visit_block(block, now_ns);
-    if (rondo_load_relaxed_u64(&block->launches) != rondo_load_relaxed_u64(&block->leaves))
+    if (rondo_load_relaxed_u64(&block->launches) != rondo_load_relaxed_u64(&block->leaves)) {
       seen->resident = 1;
-    else if (rondo_load_relaxed_u64(&block->next_start_ns) < seen->next_start_ns)
+      continue;
+    }
+    if (!is_idle && !rondo_load_relaxed_u32(&d->done_waiters))
+      note_left(seen, d);
+    if (rondo_load_relaxed_u64(&block->next_start_ns) < seen->next_start_ns)
       seen->next_start_ns = rondo_load_relaxed_u64(&block->next_start_ns);
   }
   pthread_rwlock_unlock(&w->blocks_lock);
   seen->now_ns = now_ns;
 }
 
-// Parks until kicked or until `timeout_ns` has passed. `deep`: only a kick is expected to end it.
-static void worker_park(struct rondo_host_worker *w, uint32_t signal, int deep,
-                        uint64_t timeout_ns) {
+// Parks until kicked; only that is expected to end it.
+static void worker_park_deep(struct rondo_host_worker *w, uint32_t signal) {
   struct worker_view seen;
-  rondo_store_seq_cst_u32(&w->state, deep ? WORKER_DEEP : WORKER_TICK); // H3
-  if (deep) {
-    rondo_fence_heavy(); // H3
-    // Whoever submitted before seeing the new state left work that this pass sees.
-    worker_pass(w, 0, &seen);
-    if (seen.unfinished) {
-      rondo_store_seq_cst_u32(&w->state, WORKER_RUNNING);
-      return;
-    }
-  }
-  rondo_futex_wait(&w->signal, signal, timeout_ns);
+  rondo_store_seq_cst_u32(&w->state, WORKER_DEEP); // H3
+  rondo_fence_heavy();                             // H3
+  // Whoever submitted before seeing the new state left work that this pass sees.
+  worker_pass(w, 0, &seen);
+  if (!seen.unfinished)
+    rondo_futex_wait(&w->signal, signal, DEEP_BOUND_NS);
   rondo_store_seq_cst_u32(&w->state, WORKER_RUNNING);
+}
+
+// Parks until kicked, until a peer has moved or until `timeout_ns` has passed. Returns 1 if a peer has.
+static int worker_park(struct rondo_host_worker *w, uint32_t signal, const struct worker_view *seen,
+                       uint64_t timeout_ns) {
+  struct rondo_futex_shared rung[RONDO_FUTEX_SHARED_MOST];
+  int is_rung = 0;
+  rondo_store_seq_cst_u32(&w->state, WORKER_TICK); // H3
+  if (seen->is_left)
+    rondo_store_seq_cst_u32(&rondo_host_device.tickers, 1); // B3
+  for (uint32_t i = 0; i < seen->bell_count; i++)
+    rung[i] = rondo_bell_want(seen->bells[i]); // B3
+  rondo_futex_wait_any(&w->signal, signal, rung, seen->bell_count, timeout_ns);
+  rondo_store_seq_cst_u32(&w->state, WORKER_RUNNING);
+  for (uint32_t i = 0; i < seen->bell_count; i++)
+    is_rung |= rondo_load_relaxed_u32(rung[i].word) != rung[i].expected;
+  return is_rung;
+}
+
+// Wakes the worker if it is parked in `state`. One thread does.
+static void worker_wake(struct rondo_host_worker *w, uint32_t state) {
+  if (!rondo_try_swap_seq_cst_u32(&w->state, state, WORKER_RUNNING)) // H4
+    return;
+  rondo_fetch_add_seq_cst_u32(&w->signal, 1); // H4
+  rondo_futex_wake_all(&w->signal);
+}
+
+void rondo_host_wake_tickers(void) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  if (!rondo_try_swap_seq_cst_u32(&dev->tickers, 1, 0))
+    return;
+  uint32_t count = rondo_load_acquire_u32(&dev->worker_count);
+  for (uint32_t i = 0; i < count; i++)
+    worker_wake(&dev->workers[i], WORKER_TICK);
 }
 
 static uint64_t tick_for(const struct worker_view *seen, uint64_t tick_ns) {
@@ -137,10 +187,15 @@ static void *worker_main(void *arg) {
   uint64_t tick_ns = TICK_MIN_NS;
   uint64_t idle_since_ns = 0;
   uint32_t fruitless = 0;
+  uint32_t signal_before = 0;
   int after_tick = 0;
   while (!rondo_load_acquire_u32(&w->stop)) {
     uint32_t signal = rondo_load_acquire_u32(&w->signal); // H4
-    int is_tick = after_tick;
+    int is_kicked = signal != signal_before; // nobody else may look after what there is
+    int is_tick = after_tick || is_kicked;
+    signal_before = signal;
+    if (is_kicked)
+      tick_ns = TICK_MIN_NS;
     worker_pass(w, is_tick, &seen);
     after_tick = 0;
     if (seen.moved) {
@@ -160,11 +215,16 @@ static void *worker_main(void *arg) {
     }
     if (seen.unfinished || !idle_since_ns)
       idle_since_ns = seen.now_ns;
-    int deep = !seen.unfinished && seen.now_ns - idle_since_ns > LINGER_NS;
-    worker_park(w, signal, deep, deep ? DEEP_BOUND_NS : tick_for(&seen, tick_ns));
+    int is_rung = 0;
+    if (!seen.unfinished && seen.now_ns - idle_since_ns > LINGER_NS)
+      worker_park_deep(w, signal);
+    else
+      is_rung = worker_park(w, signal, &seen, tick_for(&seen, tick_ns));
     after_tick = 1;
     fruitless = 0;
-    if (tick_ns < TICK_MAX_NS)
+    if (is_rung)
+      tick_ns = TICK_MIN_NS;
+    else if (tick_ns < TICK_MAX_NS)
       tick_ns *= 2;
   }
   return NULL;
@@ -296,9 +356,6 @@ void rondo_host_kick(struct rondo_daemon *base, int urgent) {
       continue;
     // One wakes it. It may share its core with a thread that waits, and have it back only some milliseconds later, which
     // would be as many calls of the kernel as there are runs until then.
-    if (!rondo_try_swap_seq_cst_u32(&w->state, state, WORKER_RUNNING)) // H4
-      continue;
-    rondo_fetch_add_seq_cst_u32(&w->signal, 1); // H4
-    rondo_futex_wake_all(&w->signal);
+    worker_wake(w, state);
   }
 }

@@ -33,6 +33,9 @@ struct worker_view {
   int moved;              // some block progressed
   int resident;           // some block is started
   int unfinished;         // some daemon has work
+  int is_left;            // ... that goes on when a peer has moved, and for which nobody else looks
+  uint32_t bell_count;    // bells that tell of peers in other processes
+  struct rondo_bell *bells[RONDO_FUTEX_SHARED_MOST];
 };
 
 struct rondo_host_device {
@@ -44,6 +47,7 @@ struct rondo_host_device {
   uint32_t crowd;    // the most of them that are of one job
   uint32_t active;   // threads that help
   uint32_t sleepers; // ... of them asleep (H6)
+  uint32_t tickers; // 1: parked workers want to be woken when a block has moved, as with bells (B3)
   // Of other processes: ranks that compete for these cores, all jobs together, and jobs that have such.
   uint32_t competitors, contended_jobs;
 };
@@ -84,6 +88,8 @@ void rondo_host_compete(uint32_t was, uint32_t is);
 
 // The cores of the main thread and of the caller, who may have bound itself to one of several.
 void rondo_host_own_cores(cpu_set_t *set);
+// A block has moved: wakes parked workers that wait for such.
+void rondo_host_wake_tickers(void);
 // Puts a worker on a NUMA node, if the process has cores on several.
 void rondo_host_place_worker(pthread_t thread, uint32_t index);
 

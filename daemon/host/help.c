@@ -33,6 +33,8 @@ static int must_share_core(void) { return rondo_host_is_crowded() || rondo_host_
 static int step_own(struct rondo_host_block *block, uint64_t now_ns,
                     enum rondo_host_caller caller) {
   rondo_counter_add(&block->helped, 1);
+  if (caller == RONDO_HOST_ASKER)
+    rondo_counter_add(&block->asked, 1);
   return rondo_host_drive(block, now_ns, caller) == RONDO_STEP_PROGRESSED;
 }
 
@@ -125,10 +127,10 @@ static int sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), vo
                          uint64_t limit_ns) {
   struct rondo_bell *bell = bell_of(d);
   uint32_t word = rondo_load_acquire_u32(&d->done_word);
-  uint32_t rung = bell ? rondo_load_acquire_u32(&bell->rung) : 0;
+  struct rondo_futex_shared rung = {0};
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
   if (bell)
-    rondo_bell_want(bell);
+    rung = rondo_bell_want(bell);
   // Asleep it is no help: workers and other helpers take its blocks over.
   rondo_fetch_add_relaxed_u32(&d->helpers, (uint32_t)-1);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, 1); // H6
@@ -141,14 +143,14 @@ static int sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), vo
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns, 0) &&
       !forward(d, RONDO_FORWARD_SLEEP)) {
     if (bell)
-      rondo_futex_wait_two(&d->done_word, word, &bell->rung, rung, limit_ns);
+      rondo_futex_wait_any(&d->done_word, word, &rung, 1, limit_ns);
     else
       rondo_futex_wait(&d->done_word, word, limit_ns);
   }
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
-  return bell && rondo_load_relaxed_u32(&bell->rung) != rung;
+  return bell && rondo_load_relaxed_u32(&bell->rung) != rung.expected;
 }
 
 void rondo_host_done(struct rondo_daemon *base) {

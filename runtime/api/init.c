@@ -127,7 +127,13 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
   return status;
 }
 
-static void drive_for_callbacks(void *owner) { rondo_rank_ask(owner); }
+static void drive_for_callbacks(void *owner) {
+  const struct rondo_rank *rank = owner;
+  if (rank->daemon->driver->assist)
+    rank->daemon->driver->assist(rank->daemon);
+  else
+    rondo_rank_ask(rank);
+}
 
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_config *cfg,
                       const struct rondo_manual *manual) {
