@@ -7,9 +7,10 @@
  *   daemon/host/device.c     worker_main, worker_pass, worker_park, rondo_host_kick
  *   daemon/host/blocks.c     rondo_host_drive, should_start
  *   daemon/host/help.c       rondo_host_begin, rondo_host_help, sleep_on_done, rondo_host_done
- *   daemon/core/block_core.h fetch, execute, preempt, quit
+ *   daemon/core/block_core.h rondo_block_step, rondo_block_find_ready, rondo_block_preempt,
+ *                            rondo_block_quit
  *   runtime/api/run.c        submit
- *   runtime/complete/complete.c  rondo_rank_service, push_overflow, end_run
+ *   runtime/complete/complete.c  rondo_coll_push, rondo_rank_service
  *
  * Time is a choice: whatever the clock may say happens at any moment. The two sleeps that another
  * party has to end, deep parking and a helper's, have no timeout here, so a wake-up that is lost
@@ -36,6 +37,7 @@
  *   REWIND_ON_START   a block that comes back begins at the front of its task queue, even if it
  *                     left before it had been round it
  *   TURN_NOT_TAKEN    a block that leaves a stuck collective to quit comes back to that one
+ *   READY_IS_NO_REASON  a block that has quit is not started because a collective can move
  *   QUIT_DROPS_WORK   a block that quits forgets its task queue
  */
 #define A 0
@@ -236,9 +238,21 @@ inline quit() {
   resident = false
 }
 
-/* rondo_block_start, if there is reason to: should_start. */
+/* The wait of a collective in the queue is over: rondo_block_find_ready. */
+#define can_move(c)                                                                                \
+  (touched[c] < runs[c] || (ready[c] == runs[c] && cq == NONE))
+#define finds_ready                                                                                \
+  ((count > 0 && can_move(queue[0])) || (count > 1 && can_move(queue[1])))
+
+/* rondo_block_start, if there is reason to: should_start. A block whose collectives cannot move is
+ * started after a pause; nobody may depend on that, so here the pause may last for ever. */
 inline start() {
   if
+#ifdef READY_IS_NO_REASON
+  :: resident || sq == NONE
+#else
+  :: resident || (sq == NONE && !finds_ready)
+#endif
   :: !resident && (sq != NONE || count > 0) ->
     resident = true;
     stalled = true;
@@ -252,7 +266,6 @@ inline start() {
 #endif
     fi;
     passed = false
-  :: else
   fi
 }
 
