@@ -1,0 +1,142 @@
+// Bells of processes: a wish is answered by one ring, and a sleep on two words ends by either of them.
+#include "daemon/driver/bell.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "tests/support/named.h"
+
+#define BELLS 3u
+#define LONG_NS UINT64_C(60000000000)
+
+static void who_wants_nothing_is_not_rung(void **state) {
+  (void)state;
+  struct rondo_bell bell = {0};
+  struct rondo_bell *others[] = {&bell};
+  const struct rondo_bells bells = {.others = others, .count = 1};
+  rondo_bells_ring(&bells);
+  assert_int_equal(bell.rung, 0);
+}
+
+static void each_wish_is_rung_once(void **state) {
+  (void)state;
+  struct rondo_bell bell = {.rung = UINT32_MAX - 1};
+  struct rondo_bell *others[] = {&bell};
+  const struct rondo_bells bells = {.others = others, .count = 1};
+  for (uint32_t i = 0; i < 3; i++) {
+    rondo_bell_want(&bell);
+    rondo_bell_want(&bell); // another thread of its process
+    assert_int_equal(bell.wanted, 1);
+    rondo_bells_ring(&bells);
+    rondo_bells_ring(&bells);
+    assert_int_equal(bell.wanted, 0);
+    assert_int_equal(bell.rung, (uint32_t)(UINT32_MAX + i)); // one more than before
+  }
+}
+
+static void only_those_are_rung_who_want_it(void **state) {
+  (void)state;
+  struct rondo_bell bell[BELLS] = {{0}, {0}, {0}};
+  struct rondo_bell *others[] = {&bell[0], &bell[1], &bell[2]};
+  struct rondo_bells bells = {.others = others, .count = BELLS - 1};
+  rondo_bell_want(&bell[1]);
+  rondo_bell_want(&bell[2]); // of a process that is not known yet
+  rondo_bells_ring(&bells);
+  assert_int_equal(bell[0].rung, 0);
+  assert_int_equal(bell[1].rung, 1);
+  assert_int_equal(bell[2].rung, 0);
+  bells.count = BELLS;
+  rondo_bells_ring(&bells);
+  assert_int_equal(bell[1].rung, 1);
+  assert_int_equal(bell[2].rung, 1);
+}
+
+// -------------------------------------------------------------------- sleeps --
+
+// A thread that sleeps on its own word and on a bell until one of them has changed.
+struct sleeper {
+  uint32_t word;
+  struct rondo_bell bell;
+  uint32_t is_asleep; // it is about to sleep
+};
+
+static void *sleep_until_changed(void *arg) {
+  struct sleeper *s = arg;
+  uint32_t word = rondo_load_acquire_u32(&s->word);
+  uint32_t rung = rondo_load_acquire_u32(&s->bell.rung);
+  rondo_bell_want(&s->bell);
+  rondo_store_release_u32(&s->is_asleep, 1);
+  while (rondo_load_acquire_u32(&s->word) == word && rondo_load_acquire_u32(&s->bell.rung) == rung)
+    rondo_futex_wait_two(&s->word, word, &s->bell.rung, rung, LONG_NS);
+  return NULL;
+}
+
+static void change_word(struct sleeper *s) {
+  rondo_fetch_add_seq_cst_u32(&s->word, 1);
+  rondo_futex_wake_all(&s->word);
+}
+
+static void ring(struct sleeper *s) {
+  struct rondo_bell *others[] = {&s->bell};
+  const struct rondo_bells bells = {.others = others, .count = 1};
+  rondo_bells_ring(&bells);
+}
+
+// Fails by the test's own time limit if the sleeper is not woken.
+static void wake_by(void (*wake)(struct sleeper *s)) {
+  static struct sleeper s;
+  for (int i = 0; i < 200; i++) {
+    pthread_t thread;
+    s.is_asleep = 0;
+    assert_int_equal(pthread_create(&thread, NULL, sleep_until_changed, &s), 0);
+    while (!rondo_load_acquire_u32(&s.is_asleep))
+      sched_yield();
+    for (int yields = i; yields > 0; yields--)
+      sched_yield(); // it sleeps already, more often the more there are
+    wake(&s);
+    pthread_join(thread, NULL);
+  }
+}
+
+static void its_own_word_wakes_a_sleeper(void **state) {
+  (void)state;
+  wake_by(change_word);
+}
+
+static void its_bell_wakes_a_sleeper(void **state) {
+  (void)state;
+  wake_by(ring);
+}
+
+static void a_sleep_ends_at_its_timeout(void **state) {
+  (void)state;
+  uint32_t word = 1;
+  uint32_t shared = 2;
+  rondo_futex_wait_two(&word, 1, &shared, 2, 1);
+  rondo_futex_wait_two(&word, 1, &shared, 2, 1000000);
+  rondo_futex_wait(&word, 1, 1000000);
+  assert_int_equal(word + shared, 3);
+}
+
+static void what_has_changed_before_is_not_slept_for(void **state) {
+  (void)state;
+  uint32_t word = 1;
+  uint32_t shared = 2;
+  rondo_futex_wait_two(&word, 0, &shared, 2, LONG_NS);
+  rondo_futex_wait_two(&word, 1, &shared, 1, LONG_NS);
+  rondo_futex_wait(&word, 0, LONG_NS);
+  assert_int_equal(word + shared, 3);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      RONDO_NAMED_TEST("bell", who_wants_nothing_is_not_rung),
+      RONDO_NAMED_TEST("bell", each_wish_is_rung_once),
+      RONDO_NAMED_TEST("bell", only_those_are_rung_who_want_it),
+      RONDO_NAMED_TEST("bell", its_own_word_wakes_a_sleeper),
+      RONDO_NAMED_TEST("bell", its_bell_wakes_a_sleeper),
+      RONDO_NAMED_TEST("bell", a_sleep_ends_at_its_timeout),
+      RONDO_NAMED_TEST("bell", what_has_changed_before_is_not_slept_for),
+  };
+  return cmocka_run_group_tests_name("bell", tests, NULL, NULL);
+}
