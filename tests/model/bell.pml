@@ -23,6 +23,9 @@
  * under weak fairness. A look before the wish instead of after it would do: the first sleep is
  * short, and ends with another look.
  *
+ * The code decides how long a sleep is when the sleep before ends, by `rung` alone. That is both
+ * FORGETS_RING and EARLY_WAKE_COUNTS; the ticks of the worker make up for what they lose.
+ *
  * Twins that must fail:
  *   FIRST_SLEEP_LONG   the first sleep behind a new wish is long, too
  *   FORGETS_RING       a ring between two sleeps does not make the second of them short
