@@ -1,14 +1,16 @@
 // Waking threads of other processes of this machine that sleep until something moves.
 //
-// Each process of a job has a bell in memory that the others map. Who is about to sleep says that it wants to be woken,
-// looks once more, and sleeps on the bell for a bounded time; who has moved data rings the bells of those who want it.
+// Each process of a job has a bell in memory that the others map. A thread that is about to sleep says that it
+// wants to be woken, looks once more, and sleeps on the bell for a bounded time. A thread that has moved data
+// rings the bells of the processes that want it.
 //
 //   asleep: want -> look -> rondo_futex_wait_any(..., bell->rung, ...)          awake: move -> rondo_bells_ring
 //
-// Edges (docs/memory-order.md): B3 want (before the look) and B4 ring (behind the move) have no fence between them: one
-// would cost every move as much as a small run's own work. Who moves may therefore not see a wish that is younger than
-// its last stores, which are on their way for less than a microsecond; so the first sleep behind a new wish is a short
-// one, and the look that ends it sees what was moved. A wish lasts until somebody rings.
+// Edges (docs/memory-order.md): B3 want (before the look) and B4 ring (after the move) have no fence after the
+// move: a fence there would cost every move as much as a small run's own work. A thread that moves may
+// therefore not see a wish that is younger than its last stores, which become visible within a microsecond.
+// So the first sleep after a new wish must be a short one: the look that ends it sees what was moved. A wish
+// lasts until somebody rings.
 #ifndef RONDO_DAEMON_DRIVER_BELL_H
 #define RONDO_DAEMON_DRIVER_BELL_H
 

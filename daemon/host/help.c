@@ -121,8 +121,8 @@ static struct rondo_bell *bell_of(const struct rondo_host_daemon *d) {
   return d->base.bells ? d->base.bells->own : NULL;
 }
 
-// Sleeps until a run has ended, another helper hands over, another process has moved something, or `limit_ns` has
-// passed. Returns 1 if another process has.
+// Sleeps until a run has ended, another helper hands over or finds the rank ready, another process has moved
+// something, or `limit_ns` has passed. Returns 1 if another process has.
 static int sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
                          uint64_t limit_ns) {
   struct rondo_bell *bell = bell_of(d);
@@ -254,7 +254,7 @@ static int idle_round(struct helper *h, uint64_t now_ns) {
   }
   if (now_ns - h->moved_ns > (crowded ? CROWDED_SLEEP_NS : SLEEP_AFTER_NS))
     return 1;
-  // Asleep it would not be woken by another process: it yields for as long as it would have spun.
+  // To be woken takes tens of microseconds: the thread yields for as long as it would have spun.
   if (must_share_core())
     sched_yield();
   else

@@ -81,9 +81,10 @@ void rondo_host_disown(struct rondo_host_block *block);
 // Who steps a block.
 enum rondo_host_caller {
   RONDO_HOST_WORKER, // has other blocks, too
-  RONDO_HOST_ASKER,  // asks whether a run has ended: is through as soon as one has
-  RONDO_HOST_WAITER // likewise, waits for it with a core to itself, and so also steps a block that is stuck: what
-  // it waits for is often about to come, and a step costs less than a turn of the caller
+  RONDO_HOST_ASKER,  // asks whether a run has ended: returns as soon as one has
+  // Waits for a run with a core to itself: returns as soon as one has ended, and also steps a block
+  // that is stuck, because what the block waits for is often about to come.
+  RONDO_HOST_WAITER
 };
 
 // Starts the block if it has left and there is reason to, and steps it a few times. It is `now_ns`; 0: the
