@@ -301,6 +301,18 @@ RONDO_FN uint32_t rondo_block_find_ready(const struct rondo_block *b, uint32_t f
   return RONDO_NOWHERE;
 }
 
+// Returns 1 if one of the collectives in the queue can move, or has failed. For a block that has left, which holds no
+// look rounds.
+RONDO_FN int rondo_block_can_move(const struct rondo_block *b) {
+  const uint32_t *entries = rondo_task_entries(&b->queue);
+  for (uint32_t i = 0; i < b->queue.count; i++) {
+    uint32_t index = rondo_task_index(entries[i]);
+    if (rondo_wait_is_over(rondo_block_wait(b, index)) || rondo_block_is_doomed(b, index))
+      return 1;
+  }
+  return 0;
+}
+
 // ------------------------------------------------------------------ fetching --
 
 // Accepts one entry: its collective enters the task queue, or the run waits behind

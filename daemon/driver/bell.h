@@ -14,6 +14,8 @@
 #ifndef RONDO_DAEMON_DRIVER_BELL_H
 #define RONDO_DAEMON_DRIVER_BELL_H
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/driver/futex.h"
@@ -21,10 +23,14 @@
 #include "queues/platform/platform.h"
 
 struct rondo_bell {
-  uint32_t wanted; // 1: somebody sleeps, or is about to
-  uint32_t rung;   // futex, between processes: changes whenever somebody rings
-  uint8_t line[RONDO_LINE_BYTES - 8];
+  uint32_t wanted;    // 1: somebody sleeps, or is about to
+  uint32_t rung;      // futex, between processes: changes whenever somebody rings
+  uint64_t wished_ns; // when `wanted` became 1 last; of the owner
+  uint8_t line[RONDO_LINE_BYTES - 16];
 };
+
+static_assert(sizeof(struct rondo_bell) == RONDO_LINE_BYTES, "shared layout");
+static_assert(offsetof(struct rondo_bell, rung) == 4, "shared layout");
 
 // The bells of a job on this machine, as one process sees them. Grows, and lasts as long as the daemons of the job.
 struct rondo_bells {
@@ -34,11 +40,20 @@ struct rondo_bells {
 };
 
 // Says that the caller wants to be woken. Returns what it then sleeps on.
-static inline struct rondo_futex_shared rondo_bell_want(struct rondo_bell *bell) {
+static inline struct rondo_futex_shared rondo_bell_want(struct rondo_bell *bell, uint64_t now_ns) {
   struct rondo_futex_shared on = {&bell->rung, rondo_load_acquire_u32(&bell->rung)};
   if (!rondo_load_relaxed_u32(&bell->wanted))
-    rondo_store_seq_cst_u32(&bell->wanted, 1); // B3
+    rondo_store_relaxed_u64(&bell->wished_ns, now_ns);
+  rondo_store_seq_cst_u32(&bell->wanted, 1); // B3
   return on;
+}
+
+// How long the owner may sleep that would sleep for `limit_ns`: not for long while the wish is new (B3).
+#define RONDO_BELL_SHORT_NS 500000u
+static inline uint64_t rondo_bell_limit_ns(const struct rondo_bell *bell, uint64_t now_ns,
+                                           uint64_t limit_ns) {
+  int is_new = now_ns - rondo_load_relaxed_u64(&bell->wished_ns) < RONDO_BELL_SHORT_NS;
+  return is_new && limit_ns > RONDO_BELL_SHORT_NS ? RONDO_BELL_SHORT_NS : limit_ns;
 }
 
 // Wakes those of other processes who want to be woken: once each wish.

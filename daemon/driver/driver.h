@@ -262,9 +262,9 @@ struct rondo_driver {
   // Follows in the same thread unless that was 0, when the caller has done what its peers need not wait for, and
   // what they sent may have come: takes the next steps. Nobody else steps the run in between.
   void (*begun)(struct rondo_daemon *d);
-  // Takes a bounded number of steps of small runs, of the daemon's own and of those of other ranks of this process for
-  // which no thread waits: what was submitted just now may be what they wait for. Null: others step them.
-  void (*assist)(struct rondo_daemon *d);
+  // Takes a bounded number of steps of the daemon's blocks; `others`: and of small runs of other ranks of this process
+  // for which no thread waits: what was submitted just now may be what they wait for. Null: others step them.
+  void (*assist)(struct rondo_daemon *d, int others);
   // Tells that a run has ended.
   void (*done)(struct rondo_daemon *d);
   // Tells that something has come into a connector from outside, for which blocks may wait. Null: nothing

@@ -59,8 +59,9 @@ static inline void rondo_futex_wait_any(uint32_t *word, uint32_t expected,
   uint64_t ns = (uint64_t)until.tv_nsec + timeout_ns;
   until.tv_sec += (time_t)(ns / 1000000000u);
   until.tv_nsec = (long)(ns % 1000000000u);
-  if (syscall(SYS_futex_waitv, all, 1 + count, 0, &until, CLOCK_MONOTONIC) >= 0 || errno != ENOSYS)
-    return;
+  if (syscall(SYS_futex_waitv, all, 1 + count, 0, &until, CLOCK_MONOTONIC) >= 0 ||
+      errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT)
+    return; // else the system does not know the call, or a filter forbids it
 #else
   (void)shared, (void)count;
 #endif

@@ -12,6 +12,7 @@ struct manner {
   uint32_t stuck_steps; // ... while it is stuck
   uint32_t looks;       // of each step for what a peer sends
   int is_through;       // it is, when a run has ended
+  int is_quiet;         // who steps the block steps those that wait for it, too
 };
 
 static const struct manner WORKED = {.steps = 4, .looks = 1};
@@ -22,8 +23,9 @@ static const struct manner AWAITED_FROM_FAR = {
     .steps = 4, .stuck_steps = 4, .looks = 2, .is_through = 1};
 static const struct manner ASKED = {.steps = 4, .looks = 1, .is_through = 1};
 // What was submitted just now. A look would take the line from a peer that is about to write it.
-static const struct manner HANDED = {.steps = 1, .looks = 0};
-static const struct manner LOOKED_AFTER = {.steps = 1, .looks = 1};
+static const struct manner HANDED = {.steps = 1, .looks = 0, .is_quiet = 1};
+static const struct manner LOOKED_AFTER = {.steps = 1, .looks = 1, .is_quiet = 1};
+static const struct manner ASSISTED = {.steps = 4, .looks = 1, .is_quiet = 1};
 
 int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
                              uint32_t capacity) {
@@ -84,8 +86,7 @@ static int should_start(const struct rondo_host_block *block, uint64_t now_ns) {
     return 0;
   const struct rondo_block *b = &block->core;
   return b->queue.count > 0 &&
-         (now_ns >= rondo_load_relaxed_u64(&block->next_start_ns) ||
-          rondo_block_find_ready(b, b->queue.cursor, b->queue.count) != RONDO_NOWHERE);
+         (now_ns >= rondo_load_relaxed_u64(&block->next_start_ns) || rondo_block_can_move(b));
 }
 
 // A stuck block starts and quits a thousand times a second: of such a series only the first is told.
@@ -102,8 +103,9 @@ static void block_left(struct rondo_host_block *block, uint64_t now_ns) {
   block->is_fruitless = !progressed;
   if (progressed)
     block->pause_ns = d->restart_min_ns;
-  else if (block->pause_ns < d->restart_max_ns)
-    block->pause_ns *= 2;
+  else
+    block->pause_ns =
+        block->pause_ns < d->restart_max_ns / 2 ? 2 * block->pause_ns : d->restart_max_ns;
   rondo_store_relaxed_u64(&block->next_start_ns, now_ns + block->pause_ns);
   rondo_store_release_u64(&block->leaves, block->leaves + 1); // H5
   rondo_fetch_add_seq_cst_u32(&d->left_word, 1);
@@ -193,7 +195,7 @@ static int take_turn(struct rondo_host_block *block, const struct manner *how,
     note_copies(block);
   if (moved && rondo_daemon_is_far(d))
     d->moved(d->owner);
-  if (moved && rondo_load_relaxed_u32(&rondo_host_device.tickers)) // B4
+  if (moved && !how->is_quiet && rondo_load_relaxed_u32(&rondo_host_device.tickers)) // B4
     rondo_host_wake_tickers();
   if (moved && d->bells)
     rondo_bells_ring(d->bells);
@@ -208,10 +210,12 @@ int rondo_host_drive(struct rondo_host_block *block, uint64_t now_ns,
       return RONDO_STEP_IDLE;
     start(block, now_ns);
   }
-  if (caller != RONDO_HOST_WAITER)
-    return take_turn(block, caller == RONDO_HOST_ASKER ? &ASKED : &WORKED, NULL);
-  return take_turn(block, rondo_daemon_is_far(&block->daemon->base) ? &AWAITED_FROM_FAR : &AWAITED,
-                   NULL);
+  static const struct manner *const manners[] = {[RONDO_HOST_WORKER] = &WORKED,
+                                                 [RONDO_HOST_ASSISTANT] = &ASSISTED,
+                                                 [RONDO_HOST_ASKER] = &ASKED,
+                                                 [RONDO_HOST_WAITER] = &AWAITED};
+  int is_far = caller == RONDO_HOST_WAITER && rondo_daemon_is_far(&block->daemon->base);
+  return take_turn(block, is_far ? &AWAITED_FROM_FAR : manners[caller], NULL);
 }
 
 // What a run sends first goes into a line of which the peer has a copy. It is asked for, and ours when it is written.

@@ -149,7 +149,7 @@ static int worker_park(struct rondo_host_worker *w, uint32_t signal, const struc
   if (seen->is_left)
     rondo_store_seq_cst_u32(&rondo_host_device.tickers, 1); // B3
   for (uint32_t i = 0; i < seen->bell_count; i++)
-    rung[i] = rondo_bell_want(seen->bells[i]); // B3
+    rung[i] = rondo_bell_want(seen->bells[i], seen->now_ns); // B3
   rondo_futex_wait_any(&w->signal, signal, rung, seen->bell_count, timeout_ns);
   rondo_store_seq_cst_u32(&w->state, WORKER_RUNNING);
   for (uint32_t i = 0; i < seen->bell_count; i++)

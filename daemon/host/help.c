@@ -17,6 +17,7 @@
 #define SLEEPERS_FEW 4u        // so many may look that often
 #define LARGE_BYTES 262144u    // pieces of at least this are left to a rank's own thread
 #define ASSIST_ROUNDS 8        // of a thread that has submitted, over its own blocks and others'
+#define OWN_LOOKS 64           // ... at the owner of a block that waits for what it has submitted
 #define ASSIST_BYTES 8192u     // ... that do not move pieces of more
 #define YIELD_AFTER                                                                                \
   4 // fruitless visits before a thread that asks yields a core that others may wait for
@@ -29,11 +30,17 @@ static int forward(struct rondo_host_daemon *d, int then) {
 // 1 if others may be waiting for this core.
 static int must_share_core(void) { return rondo_host_is_crowded() || rondo_host_is_contended(); }
 
+// 1 if whoever submits or calls back steps all that the block waits for: small runs between ranks of this process.
+static int is_done_by_assistants(const struct rondo_host_block *block) {
+  return !block->daemon->base.bells && rondo_load_relaxed_u32(&block->copies_bytes) <= ASSIST_BYTES;
+}
+
 // Steps a block of the caller's rank. Returns 1 if it moved. The caller owns it.
 static int step_own(struct rondo_host_block *block, uint64_t now_ns,
                     enum rondo_host_caller caller) {
   rondo_counter_add(&block->helped, 1);
-  if (caller == RONDO_HOST_ASKER)
+  if (caller == RONDO_HOST_ASKER ||
+      (caller == RONDO_HOST_ASSISTANT && is_done_by_assistants(block)))
     rondo_counter_add(&block->asked, 1);
   return rondo_host_drive(block, now_ns, caller) == RONDO_STEP_PROGRESSED;
 }
@@ -78,6 +85,16 @@ static int is_quickly_done(const struct rondo_host_block *block) {
          rondo_load_relaxed_u32(&block->daemon->helpers) == 0;
 }
 
+// Takes the block of another rank, for whose owner the caller has a moment: it is in the middle of a step.
+static int own_soon(struct rondo_host_block *block) {
+  for (int i = 0; i < OWN_LOOKS; i++) {
+    if (rondo_host_try_own(block))
+      return 1;
+    rondo_relax();
+  }
+  return 0;
+}
+
 // Steps the other blocks of one worker; `assists`: those that are quickly done. Returns 1 if one moved.
 static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemon *own,
                       uint64_t now_ns, int assists) {
@@ -87,10 +104,16 @@ static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemo
   for (uint32_t i = 0; i < w->block_count; i++) {
     struct rondo_host_block *block = w->blocks[i];
     struct rondo_host_daemon *d = block->daemon;
-    if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0 ||
-        (assists ? !is_quickly_done(block) : is_better_left(block)) || !rondo_host_try_own(block))
+    if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0)
       continue;
-    moved |= rondo_host_drive(block, now_ns, RONDO_HOST_WORKER) == RONDO_STEP_PROGRESSED;
+    if (assists ? !is_quickly_done(block) || !own_soon(block)
+                : is_better_left(block) || !rondo_host_try_own(block)) {
+      if (assists && rondo_load_relaxed_u32(&d->helpers) == 0)
+        rondo_host_kick(&d->base, 1); // nobody else may see what has come for it
+      continue;
+    }
+    moved |= rondo_host_drive(block, now_ns, assists ? RONDO_HOST_ASSISTANT : RONDO_HOST_WORKER) ==
+             RONDO_STEP_PROGRESSED;
     rondo_host_disown(block);
     moved |= d->base.service(d->base.owner);
   }
@@ -122,15 +145,15 @@ static struct rondo_bell *bell_of(const struct rondo_host_daemon *d) {
 }
 
 // Sleeps until a run has ended, another helper hands over or finds the rank ready, another process has moved
-// something, or `limit_ns` has passed. Returns 1 if another process has.
-static int sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
-                         uint64_t limit_ns) {
+// something, or `limit_ns` has passed.
+static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
+                          uint64_t limit_ns) {
   struct rondo_bell *bell = bell_of(d);
   uint32_t word = rondo_load_acquire_u32(&d->done_word);
   struct rondo_futex_shared rung = {0};
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
   if (bell)
-    rung = rondo_bell_want(bell);
+    rung = rondo_bell_want(bell, rondo_now_ns());
   // Asleep it is no help: workers and other helpers take its blocks over.
   rondo_fetch_add_relaxed_u32(&d->helpers, (uint32_t)-1);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, 1); // H6
@@ -143,14 +166,14 @@ static int sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), vo
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns, 0) &&
       !forward(d, RONDO_FORWARD_SLEEP)) {
     if (bell)
-      rondo_futex_wait_any(&d->done_word, word, &rung, 1, limit_ns);
+      rondo_futex_wait_any(&d->done_word, word, &rung, 1,
+                           rondo_bell_limit_ns(bell, now_ns, limit_ns));
     else
       rondo_futex_wait(&d->done_word, word, limit_ns);
   }
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
-  return bell && rondo_load_relaxed_u32(&bell->rung) != rung.expected;
 }
 
 void rondo_host_done(struct rondo_daemon *base) {
@@ -166,8 +189,7 @@ static int is_ready(struct rondo_host_block *block) {
   if (!rondo_host_try_own(block))
     return 0;
   const struct rondo_block *b = &block->core;
-  int ready = b->queue.count > 0 &&
-              rondo_block_find_ready(b, b->queue.cursor, b->queue.count) != RONDO_NOWHERE;
+  int ready = rondo_block_can_move(b);
   rondo_host_disown(block);
   return ready;
 }
@@ -302,9 +324,9 @@ static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *ar
       h.sleep_ns = SLEEP_MIN_NS;
       share_core(&h, now_ns);
     } else if (idle_round(&h, now_ns)) {
-      uint64_t limit_ns = shorter(deadline_ns - now_ns, sleep_among_others_ns(h.sleep_ns));
-      int was_rung = sleep_on_done(d, is_done, arg, limit_ns);
-      h.sleep_ns = was_rung ? SLEEP_MIN_NS : shorter(2 * h.sleep_ns, SLEEP_MAX_NS); // B3
+      sleep_on_done(d, is_done, arg,
+                    shorter(deadline_ns - now_ns, sleep_among_others_ns(h.sleep_ns)));
+      h.sleep_ns = shorter(2 * h.sleep_ns, SLEEP_MAX_NS);
     }
     now_ns = rondo_now_ns();
     moved = step_daemon(d, now_ns);
@@ -346,13 +368,13 @@ static int ask(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg
   return done != 0;
 }
 
-void rondo_host_assist(struct rondo_daemon *base) {
+void rondo_host_assist(struct rondo_daemon *base, int others) {
   struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   int moved = 1;
   for (int i = 0; i < ASSIST_ROUNDS && moved; i++) {
-    moved = step_blocks(d, 0, RONDO_HOST_WORKER);
+    moved = step_blocks(d, 0, RONDO_HOST_ASSISTANT);
     moved |= d->base.service(d->base.owner);
-    if (rondo_load_relaxed_u32(&rondo_host_device.daemons) > 1)
+    if (others && rondo_load_relaxed_u32(&rondo_host_device.daemons) > 1)
       moved |= steal(d, rondo_now_ns(), 1);
   }
 }
@@ -390,6 +412,8 @@ void rondo_host_begun(struct rondo_daemon *base) {
   rondo_host_go_on(block);
   rondo_host_disown(block);
   wake_ready();
+  if (rondo_load_relaxed_u32(&rondo_host_device.tickers)) // B4: runs for which nobody waits
+    (void)steal(rondo_host_daemon_of(base), rondo_now_ns(), 1);
 }
 
 // ------------------------------------------------------------- synchronise ---

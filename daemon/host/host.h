@@ -80,8 +80,9 @@ void rondo_host_disown(struct rondo_host_block *block);
 
 // Who steps a block.
 enum rondo_host_caller {
-  RONDO_HOST_WORKER, // has other blocks, too
-  RONDO_HOST_ASKER,  // asks whether a run has ended: returns as soon as one has
+  RONDO_HOST_WORKER,    // has other blocks, too
+  RONDO_HOST_ASSISTANT, // has submitted; steps what waits for that, so that nobody need be woken
+  RONDO_HOST_ASKER,     // asks whether a run has ended: returns as soon as one has
   // Waits for a run with a core to itself: returns as soon as one has ended, and also steps a block
   // that is stuck, because what the block waits for is often about to come.
   RONDO_HOST_WAITER
@@ -117,7 +118,7 @@ void rondo_host_detach(struct rondo_host_daemon *d);
 void rondo_host_kick(struct rondo_daemon *base, int urgent);
 
 // As rondo_driver.assist.
-void rondo_host_assist(struct rondo_daemon *base);
+void rondo_host_assist(struct rondo_daemon *base, int others);
 
 // As rondo_driver.begin and begun.
 uint64_t rondo_host_begin(struct rondo_daemon *base, const struct rondo_sqe *entry,

@@ -130,7 +130,7 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
 static void drive_for_callbacks(void *owner) {
   const struct rondo_rank *rank = owner;
   if (rank->daemon->driver->assist)
-    rank->daemon->driver->assist(rank->daemon);
+    rank->daemon->driver->assist(rank->daemon, 0);
   else
     rondo_rank_ask(rank);
 }

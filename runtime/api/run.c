@@ -240,7 +240,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   if (ended)
     rondo_rank_tell_ended(rank, ended);
   if (assists)
-    rank->daemon->driver->assist(rank->daemon);
+    rank->daemon->driver->assist(rank->daemon, 1);
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
     rondo_submission_kick(rank, urgent);
   else if (ended && rondo_daemon_is_far(rank->daemon)) // nobody need wait for it and see it off

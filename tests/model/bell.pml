@@ -5,7 +5,7 @@
  * bell. What a name in the code stands for has the same name here:
  *
  *   daemon/driver/bell.h   rondo_bell_want, rondo_bells_ring
- *   daemon/driver/futex.h  rondo_futex_wait_two
+ *   daemon/driver/futex.h  rondo_futex_wait_any
  *   daemon/host/help.c     stay, sleep_on_done
  *   daemon/host/blocks.c   take_turn
  *
@@ -23,8 +23,7 @@
  * under weak fairness. A look before the wish instead of after it would do: the first sleep is
  * short, and ends with another look.
  *
- * The code decides how long a sleep is when the sleep before ends, by `rung` alone. That is both
- * FORGETS_RING and EARLY_WAKE_COUNTS; the ticks of the worker make up for what they lose.
+ * The code tells a new wish by the time at which `wanted` became 1 (rondo_bell_limit_ns).
  *
  * Twins that must fail:
  *   FIRST_SLEEP_LONG   the first sleep behind a new wish is long, too

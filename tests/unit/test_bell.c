@@ -24,8 +24,8 @@ static void each_wish_is_rung_once(void **state) {
   struct rondo_bell *others[] = {&bell};
   const struct rondo_bells bells = {.others = others, .count = 1};
   for (uint32_t i = 0; i < 3; i++) {
-    rondo_bell_want(&bell);
-    rondo_bell_want(&bell); // another thread of its process
+    (void)rondo_bell_want(&bell, 1);
+    (void)rondo_bell_want(&bell, 1); // another thread of its process
     assert_int_equal(bell.wanted, 1);
     rondo_bells_ring(&bells);
     rondo_bells_ring(&bells);
@@ -39,8 +39,8 @@ static void only_those_are_rung_who_want_it(void **state) {
   struct rondo_bell bell[BELLS] = {{0}, {0}, {0}};
   struct rondo_bell *others[] = {&bell[0], &bell[1], &bell[2]};
   struct rondo_bells bells = {.others = others, .count = BELLS - 1};
-  rondo_bell_want(&bell[1]);
-  rondo_bell_want(&bell[2]); // of a process that is not known yet
+  (void)rondo_bell_want(&bell[1], 1);
+  (void)rondo_bell_want(&bell[2], 1); // of a process that is not known yet
   rondo_bells_ring(&bells);
   assert_int_equal(bell[0].rung, 0);
   assert_int_equal(bell[1].rung, 1);
@@ -63,11 +63,11 @@ struct sleeper {
 static void *sleep_until_changed(void *arg) {
   struct sleeper *s = arg;
   uint32_t word = rondo_load_acquire_u32(&s->word);
-  uint32_t rung = rondo_load_acquire_u32(&s->bell.rung);
-  rondo_bell_want(&s->bell);
+  const struct rondo_futex_shared on = rondo_bell_want(&s->bell, 1);
   rondo_store_release_u32(&s->is_asleep, 1);
-  while (rondo_load_acquire_u32(&s->word) == word && rondo_load_acquire_u32(&s->bell.rung) == rung)
-    rondo_futex_wait_two(&s->word, word, &s->bell.rung, rung, LONG_NS);
+  while (rondo_load_acquire_u32(&s->word) == word &&
+         rondo_load_acquire_u32(&s->bell.rung) == on.expected)
+    rondo_futex_wait_any(&s->word, word, &on, 1, LONG_NS);
   return NULL;
 }
 
@@ -108,12 +108,30 @@ static void its_bell_wakes_a_sleeper(void **state) {
   wake_by(ring);
 }
 
+static void a_new_wish_is_slept_on_for_a_short_time(void **state) {
+  (void)state;
+  static struct rondo_bell bell;
+  struct rondo_bell *others[] = {&bell};
+  const struct rondo_bells bells = {.others = others, .count = 1};
+  const uint64_t later_ns = 1000 + RONDO_BELL_SHORT_NS;
+  (void)rondo_bell_want(&bell, 1000);
+  assert_int_equal(rondo_bell_limit_ns(&bell, 1000, LONG_NS), RONDO_BELL_SHORT_NS);
+  assert_int_equal(rondo_bell_limit_ns(&bell, 1000, 7), 7);
+  (void)rondo_bell_want(&bell, later_ns - 1); // it lasts
+  assert_int_equal(rondo_bell_limit_ns(&bell, later_ns - 1, LONG_NS), RONDO_BELL_SHORT_NS);
+  assert_int_equal(rondo_bell_limit_ns(&bell, later_ns, LONG_NS), LONG_NS);
+  rondo_bells_ring(&bells);
+  (void)rondo_bell_want(&bell, later_ns); // a new one
+  assert_int_equal(rondo_bell_limit_ns(&bell, later_ns, LONG_NS), RONDO_BELL_SHORT_NS);
+}
+
 static void a_sleep_ends_at_its_timeout(void **state) {
   (void)state;
   uint32_t word = 1;
   uint32_t shared = 2;
-  rondo_futex_wait_two(&word, 1, &shared, 2, 1);
-  rondo_futex_wait_two(&word, 1, &shared, 2, 1000000);
+  const struct rondo_futex_shared on = {&shared, 2};
+  rondo_futex_wait_any(&word, 1, &on, 1, 1);
+  rondo_futex_wait_any(&word, 1, &on, 1, 1000000);
   rondo_futex_wait(&word, 1, 1000000);
   assert_int_equal(word + shared, 3);
 }
@@ -122,8 +140,9 @@ static void what_has_changed_before_is_not_slept_for(void **state) {
   (void)state;
   uint32_t word = 1;
   uint32_t shared = 2;
-  rondo_futex_wait_two(&word, 0, &shared, 2, LONG_NS);
-  rondo_futex_wait_two(&word, 1, &shared, 1, LONG_NS);
+  const struct rondo_futex_shared on[2] = {{&shared, 2}, {&shared, 1}};
+  rondo_futex_wait_any(&word, 0, on, 1, LONG_NS);
+  rondo_futex_wait_any(&word, 1, on, 2, LONG_NS);
   rondo_futex_wait(&word, 0, LONG_NS);
   assert_int_equal(word + shared, 3);
 }
@@ -135,6 +154,7 @@ int main(void) {
       RONDO_NAMED_TEST("bell", only_those_are_rung_who_want_it),
       RONDO_NAMED_TEST("bell", its_own_word_wakes_a_sleeper),
       RONDO_NAMED_TEST("bell", its_bell_wakes_a_sleeper),
+      RONDO_NAMED_TEST("bell", a_new_wish_is_slept_on_for_a_short_time),
       RONDO_NAMED_TEST("bell", a_sleep_ends_at_its_timeout),
       RONDO_NAMED_TEST("bell", what_has_changed_before_is_not_slept_for),
   };
