@@ -697,14 +697,16 @@ RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
     return rondo_block_find_ready(b, 0, at);
   if (b->daemon->policy.order != RONDO_ORDER_PRIORITY || b->rounds % RONDO_FAIR_ROUNDS == 0)
     return rondo_block_find_ready(b, at + 1, others);
-  struct rondo_place_range peers = rondo_block_peers_of(b, at);
-  uint32_t found = rondo_block_find_ready(b, 0, peers.begin);
-  if (found == RONDO_NOWHERE)
-    found = rondo_block_find_ready(b, at + 1, peers.end - at - 1);
-  if (found == RONDO_NOWHERE)
-    found = rondo_block_find_ready(b, peers.begin, at - peers.begin);
-  if (found == RONDO_NOWHERE)
-    found = rondo_block_find_ready(b, peers.end, b->queue.count - peers.end);
+  const struct rondo_place_range peers = rondo_block_peers_of(b, at);
+  // The more urgent; those as urgent, from the scheduled one on and round; the less urgent.
+  uint32_t found = RONDO_NOWHERE;
+  uint32_t from = 0;
+  uint32_t until = peers.begin;
+  for (uint32_t part = 0; part < 4 && found == RONDO_NOWHERE; part++) {
+    found = rondo_block_find_ready(b, from, until - from);
+    from = part == 0 ? at + 1 : part == 1 ? peers.begin : peers.end;
+    until = part == 0 ? peers.end : part == 1 ? at : b->queue.count;
+  }
   return found;
 }
 
@@ -789,19 +791,6 @@ RONDO_FN void rondo_block_share(struct rondo_block *b) {
   (void)rondo_block_try_switch(b, 0);
 }
 
-// What follows a step on the scheduled collective where there are others; `worked`: something moved. Returns 1 if
-// anything has moved by now.
-RONDO_FN int rondo_block_go_round(struct rondo_block *b, int worked, uint64_t now_ns) {
-  if (!worked && rondo_block_stuck(b, now_ns)) {
-    worked = rondo_block_work(b, rondo_slot_at_cursor(b), now_ns);
-    if (!worked) // it got one of two things that it waits for
-      (void)rondo_block_stuck(b, now_ns);
-  }
-  if (worked)
-    rondo_block_share(b);
-  return worked;
-}
-
 // The only collective in the queue has not moved: there is none to leave it for, unless one comes.
 RONDO_FN void rondo_block_stay(struct rondo_block *b, struct rondo_active_slot *slot,
                                uint64_t now_ns) {
@@ -814,6 +803,25 @@ RONDO_FN void rondo_block_stay(struct rondo_block *b, struct rondo_active_slot *
   }
 }
 
+// Works on the scheduled collective and, if that is stuck, on one that is ready. Returns 1 if anything moved.
+RONDO_FN int rondo_block_move(struct rondo_block *b, uint64_t now_ns) {
+  int worked = 0;
+  // A ready one may be stuck, too: it got one of two things that it waits for.
+  for (uint32_t tries = 0; tries < 2 && !worked; tries++) {
+    struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
+    worked = rondo_block_work(b, slot, now_ns);
+    if (worked)
+      break;
+    if (b->queue.count == 1)
+      rondo_block_stay(b, slot, now_ns);
+    if (b->queue.count == 1 || !rondo_block_stuck(b, now_ns))
+      break;
+  }
+  if (worked && b->queue.count > 1)
+    rondo_block_share(b);
+  return worked;
+}
+
 // One bounded step at time `now_ns` (monotonic). Returns enum rondo_step_result.
 RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_daemon_core *d = b->daemon;
@@ -824,13 +832,7 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
     moved = rondo_block_fetch(b, now_ns) != 0;
   }
   if (b->queue.count) {
-    struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
-    int worked = rondo_block_work(b, slot, now_ns);
-    if (b->queue.count > 1)
-      worked = rondo_block_go_round(b, worked, now_ns);
-    else if (!worked)
-      rondo_block_stay(b, slot, now_ns);
-    moved |= worked;
+    moved |= rondo_block_move(b, now_ns);
   }
   if (moved)
     b->last_progress_ns = now_ns;

@@ -42,10 +42,14 @@ struct rondo_futex_shared {
 
 // Sleeps while *word is `expected` and each of `count` shared words (at most RONDO_FUTEX_SHARED_MOST) is what is expected
 // of it; for at most `timeout_ns`. Linux 5.16 and later; before that it waits for `word` alone, and not for long. May
-// return early.
-static inline void rondo_futex_wait_any(uint32_t *word, uint32_t expected,
-                                        const struct rondo_futex_shared *shared, uint32_t count,
-                                        uint64_t timeout_ns) {
+// return early. Returns 1 if a shared word may have changed.
+static inline int rondo_futex_wait_any(uint32_t *word, uint32_t expected,
+                                       const struct rondo_futex_shared *shared, uint32_t count,
+                                       uint64_t timeout_ns) {
+  if (!count) {
+    rondo_futex_wait(word, expected, timeout_ns);
+    return 0;
+  }
 #if defined(SYS_futex_waitv)
   struct futex_waitv all[1 + RONDO_FUTEX_SHARED_MOST] = {
       {.val = expected, .uaddr = (uintptr_t)word, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG}};
@@ -59,14 +63,18 @@ static inline void rondo_futex_wait_any(uint32_t *word, uint32_t expected,
   uint64_t ns = (uint64_t)until.tv_nsec + timeout_ns;
   until.tv_sec += (time_t)(ns / 1000000000u);
   until.tv_nsec = (long)(ns % 1000000000u);
-  if (syscall(SYS_futex_waitv, all, 1 + count, 0, &until, CLOCK_MONOTONIC) >= 0 ||
-      errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT)
-    return; // else the system does not know the call, or a filter forbids it
+  long woken = syscall(SYS_futex_waitv, all, 1 + count, 0, &until, CLOCK_MONOTONIC);
+  if (woken >= 0)
+    return woken > 0;
+  if (errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT)
+    return errno == EAGAIN;
+    // The system does not know the call, or a filter forbids it.
 #else
-  (void)shared, (void)count;
+  (void)shared;
 #endif
   rondo_futex_wait(word, expected,
                    timeout_ns < RONDO_FUTEX_BLIND_NS ? timeout_ns : RONDO_FUTEX_BLIND_NS);
+  return 0;
 }
 
 #endif // RONDO_DAEMON_DRIVER_FUTEX_H

@@ -85,15 +85,30 @@ static int is_looked_after(struct rondo_host_block *block, int is_idle, int has_
          (has_no_spare_core && was_asked);
 }
 
-// The block goes on when a peer has moved.
-static void note_left(struct worker_view *seen, const struct rondo_host_daemon *d) {
-  struct rondo_bell *bell = d->base.bells ? d->base.bells->own : NULL;
-  seen->is_left = 1;
-  for (uint32_t i = 0; i < seen->bell_count; i++)
-    if (seen->bells[i] == bell)
-      return;
-  if (bell && seen->bell_count < RONDO_FUTEX_SHARED_MOST)
-    seen->bells[seen->bell_count++] = bell;
+// 1 if the block's daemon has work that nobody else looks after: it goes on when a peer has moved.
+static int is_left(const struct rondo_host_block *block) {
+  const struct rondo_host_daemon *d = block->daemon;
+  return rondo_load_relaxed_u64(&d->base.outstanding) > 0 &&
+         !rondo_load_relaxed_u32(&d->done_waiters) && !rondo_load_relaxed_u32(&d->helpers);
+}
+
+// Asks to be woken when peers of blocks that are left have moved (B3). Returns how many bells tell of those in other
+// processes, on which to sleep; they may be gone by then, with their jobs.
+static uint32_t want_bells(struct rondo_host_worker *w, uint64_t now_ns,
+                           struct rondo_futex_shared on[RONDO_FUTEX_SHARED_MOST]) {
+  const struct rondo_bell *last = NULL;
+  uint32_t count = 0;
+  rondo_store_seq_cst_u32(&rondo_host_device.tickers, 1);
+  pthread_rwlock_rdlock(&w->blocks_lock);
+  for (uint32_t i = 0; i < w->block_count && count < RONDO_FUTEX_SHARED_MOST; i++) {
+    const struct rondo_bells *bells = w->blocks[i]->daemon->base.bells;
+    if (!bells || !bells->own || bells->own == last || !is_left(w->blocks[i]))
+      continue;
+    on[count++] = rondo_bell_want(bells->own, now_ns);
+    last = bells->own;
+  }
+  pthread_rwlock_unlock(&w->blocks_lock);
+  return count;
 }
 
 // One pass of a worker over its blocks; what it saw is added to `seen`.
@@ -119,8 +134,7 @@ static void worker_pass(struct rondo_host_worker *w, int also_helped, struct wor
       seen->resident = 1;
       continue;
     }
-    if (!is_idle && !rondo_load_relaxed_u32(&d->done_waiters))
-      note_left(seen, d);
+    seen->is_left |= is_left(block);
     if (rondo_load_relaxed_u64(&block->next_start_ns) < seen->next_start_ns)
       seen->next_start_ns = rondo_load_relaxed_u64(&block->next_start_ns);
   }
@@ -143,17 +157,11 @@ static void worker_park_deep(struct rondo_host_worker *w, uint32_t signal) {
 // Parks until kicked, until a peer has moved or until `timeout_ns` has passed. Returns 1 if a peer has.
 static int worker_park(struct rondo_host_worker *w, uint32_t signal, const struct worker_view *seen,
                        uint64_t timeout_ns) {
-  struct rondo_futex_shared rung[RONDO_FUTEX_SHARED_MOST];
-  int is_rung = 0;
+  struct rondo_futex_shared on[RONDO_FUTEX_SHARED_MOST];
   rondo_store_seq_cst_u32(&w->state, WORKER_TICK); // H3
-  if (seen->is_left)
-    rondo_store_seq_cst_u32(&rondo_host_device.tickers, 1); // B3
-  for (uint32_t i = 0; i < seen->bell_count; i++)
-    rung[i] = rondo_bell_want(seen->bells[i], seen->now_ns); // B3
-  rondo_futex_wait_any(&w->signal, signal, rung, seen->bell_count, timeout_ns);
+  uint32_t count = seen->is_left ? want_bells(w, seen->now_ns, on) : 0;
+  int is_rung = rondo_futex_wait_any(&w->signal, signal, on, count, timeout_ns);
   rondo_store_seq_cst_u32(&w->state, WORKER_RUNNING);
-  for (uint32_t i = 0; i < seen->bell_count; i++)
-    is_rung |= rondo_load_relaxed_u32(rung[i].word) != rung[i].expected;
   return is_rung;
 }
 

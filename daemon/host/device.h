@@ -34,8 +34,6 @@ struct worker_view {
   int resident;           // some block is started
   int unfinished;         // some daemon has work
   int is_left;            // ... that goes on when a peer has moved, and for which nobody else looks
-  uint32_t bell_count;    // bells that tell of peers in other processes
-  struct rondo_bell *bells[RONDO_FUTEX_SHARED_MOST];
 };
 
 struct rondo_host_device {

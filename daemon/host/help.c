@@ -166,8 +166,8 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns, 0) &&
       !forward(d, RONDO_FORWARD_SLEEP)) {
     if (bell)
-      rondo_futex_wait_any(&d->done_word, word, &rung, 1,
-                           rondo_bell_limit_ns(bell, now_ns, limit_ns));
+      (void)rondo_futex_wait_any(&d->done_word, word, &rung, 1,
+                                 rondo_bell_limit_ns(bell, now_ns, limit_ns));
     else
       rondo_futex_wait(&d->done_word, word, limit_ns);
   }

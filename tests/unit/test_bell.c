@@ -67,7 +67,7 @@ static void *sleep_until_changed(void *arg) {
   rondo_store_release_u32(&s->is_asleep, 1);
   while (rondo_load_acquire_u32(&s->word) == word &&
          rondo_load_acquire_u32(&s->bell.rung) == on.expected)
-    rondo_futex_wait_any(&s->word, word, &on, 1, LONG_NS);
+    (void)rondo_futex_wait_any(&s->word, word, &on, 1, LONG_NS);
   return NULL;
 }
 
@@ -130,8 +130,8 @@ static void a_sleep_ends_at_its_timeout(void **state) {
   uint32_t word = 1;
   uint32_t shared = 2;
   const struct rondo_futex_shared on = {&shared, 2};
-  rondo_futex_wait_any(&word, 1, &on, 1, 1);
-  rondo_futex_wait_any(&word, 1, &on, 1, 1000000);
+  (void)rondo_futex_wait_any(&word, 1, &on, 1, 1);
+  (void)rondo_futex_wait_any(&word, 1, &on, 1, 1000000);
   rondo_futex_wait(&word, 1, 1000000);
   assert_int_equal(word + shared, 3);
 }
@@ -141,8 +141,8 @@ static void what_has_changed_before_is_not_slept_for(void **state) {
   uint32_t word = 1;
   uint32_t shared = 2;
   const struct rondo_futex_shared on[2] = {{&shared, 2}, {&shared, 1}};
-  rondo_futex_wait_any(&word, 0, on, 1, LONG_NS);
-  rondo_futex_wait_any(&word, 1, on, 2, LONG_NS);
+  (void)rondo_futex_wait_any(&word, 0, on, 1, LONG_NS);
+  (void)rondo_futex_wait_any(&word, 1, on, 2, LONG_NS);
   rondo_futex_wait(&word, 0, LONG_NS);
   assert_int_equal(word + shared, 3);
 }
