@@ -102,12 +102,12 @@ struct rondo_tuning {
   uint64_t min_budget_ns;   // the least that any collective gets
   uint64_t max_budget_ns;   // the most that success can raise a budget to
   uint32_t success_factor;  // a success multiplies the budget by this (the paper: 20)
-  uint32_t look_ns;         // a stuck collective is probed for so long before its block looks for one that
-                            // is ready; 1: not at all
-  uint64_t quit_period_ns;  // a block without progress for this long quits (4.4)
-  uint64_t residency_ns;    // a daemon that ran for this long quits whatever it is doing
-  uint64_t restart_min_ns;  // first pause before a daemon with unfinished work is started again
-  uint64_t restart_max_ns;  // the pause doubles up to this while starts are fruitless
+  uint32_t look_ns; // a stuck collective is probed for so long before its block looks for one that
+                    // is ready; 1: not at all
+  uint64_t quit_period_ns; // a block without progress for this long quits (4.4)
+  uint64_t residency_ns;   // a daemon that ran for this long quits whatever it is doing
+  uint64_t restart_min_ns; // first pause before a daemon with unfinished work is started again
+  uint64_t restart_max_ns; // the pause doubles up to this while starts are fruitless
 };
 
 // As rank_count: who started this process says which rank it is, of how many.

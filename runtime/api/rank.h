@@ -127,7 +127,7 @@ struct rondo_rank {
   struct rondo_coll *free_colls;
   // Collectives with runs that found the SQ full, the first of them first.
   struct rondo_coll *overflow, *overflow_last;
-  void *by_id;                 // tree (search.h) of struct rondo_coll
+  void *by_id; // tree (search.h) of struct rondo_coll
   struct rondo_run_record *free_records;
   struct rondo_group_entry *groups;
   uint64_t next_group;
