@@ -189,6 +189,15 @@ static uint64_t tick_for(const struct worker_view *seen, uint64_t tick_ns) {
   return until_ns < tick_ns ? until_ns : tick_ns;
 }
 
+// Between two passes over blocks that are there and stuck.
+static void spin_or_yield(uint32_t fruitless) {
+  if (fruitless > SPIN_PASSES || rondo_host_is_contended() ||
+      rondo_load_relaxed_u32(&rondo_host_device.active) >= rondo_host_device.cores)
+    sched_yield();
+  else
+    rondo_relax();
+}
+
 static void *worker_main(void *arg) {
   struct rondo_host_worker *w = arg;
   struct worker_view seen;
@@ -214,11 +223,7 @@ static void *worker_main(void *arg) {
       continue;
     }
     if (seen.resident) {
-      if (++fruitless > SPIN_PASSES || rondo_host_is_contended() ||
-          rondo_load_relaxed_u32(&rondo_host_device.active) >= rondo_host_device.cores)
-        sched_yield();
-      else
-        rondo_relax();
+      spin_or_yield(++fruitless);
       continue;
     }
     if (seen.unfinished || !idle_since_ns)
