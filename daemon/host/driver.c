@@ -8,6 +8,8 @@
 #include "daemon/host/host.h"
 
 #define OWN_ATTEMPTS 2000 // of a look, before the block is left alone
+// A block is started at once when its collectives can move: other starts are a second line of defence.
+#define RESTART_PAUSES 100u
 
 static struct rondo_device the_device = {&rondo_host_driver};
 
@@ -79,7 +81,7 @@ static int host_create(struct rondo_device *device, const struct rondo_daemon_re
   d->core.table = &d->table;
   d->core.exit = &d->exit;
   d->restart_min_ns = request->cfg->tuning.restart_min_ns;
-  d->restart_max_ns = request->cfg->tuning.restart_max_ns;
+  d->restart_max_ns = RESTART_PAUSES * request->cfg->tuning.restart_max_ns;
   int status = make_queues(d, request, sources);
   if (status == RONDO_SUCCESS)
     status = rondo_host_blocks_create(d, sources, request->cfg->max_collectives);

@@ -13,7 +13,7 @@ static const struct rondo_tuning defaults = {
     .quit_period_ns = 200000,
     .residency_ns = 20000000,
     .restart_min_ns = 20000,
-    .restart_max_ns = 100000000,
+    .restart_max_ns = 1000000,
 };
 
 #define FIELD_COUNT 9
