@@ -32,7 +32,8 @@ struct rondo_bell {
 static_assert(sizeof(struct rondo_bell) == RONDO_LINE_BYTES, "shared layout");
 static_assert(offsetof(struct rondo_bell, rung) == 4, "shared layout");
 
-// The bells of a job on this machine, as one process sees them. Grows, and lasts as long as the daemons of the job.
+// The bells of a job on this machine, as one process sees them. Grows, and lasts as long as the
+// daemons of the job.
 struct rondo_bells {
   struct rondo_bell *own;     // null: this process has none
   struct rondo_bell **others; // `count` of them
@@ -42,10 +43,11 @@ struct rondo_bells {
 // Says that the caller wants to be woken. Returns what it then sleeps on.
 static inline struct rondo_futex_shared rondo_bell_want(struct rondo_bell *bell, uint64_t now_ns) {
   struct rondo_futex_shared on = {&bell->rung, rondo_load_acquire_u32(&bell->rung)};
-  if (!rondo_load_relaxed_u32(&bell->wanted))
+  if (!rondo_load_relaxed_u32(&bell->wanted)) {
     rondo_store_relaxed_u64(&bell->wished_ns, now_ns);
-  rondo_store_seq_cst_u32(&bell->wanted, 1); // B3
-  return on;
+    rondo_store_seq_cst_u32(&bell->wanted, 1); // B3
+  }
+  return on; // a ring since then has changed `rung`: the caller does not sleep
 }
 
 // How long the owner may sleep that would sleep for `limit_ns`: not for long while the wish is new (B3).
