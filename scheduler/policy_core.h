@@ -21,8 +21,7 @@ struct rondo_policy {
   uint64_t front_budget_ns;
   uint64_t min_budget_ns;
   uint64_t max_budget_ns;
-  uint64_t
-      look_ns; // a stuck collective is probed for so long before others are looked at; 0: not at all
+  uint64_t look_ns; // how long a stuck collective is probed before others are looked at
 };
 
 // Budget of a collective that is scheduled at `position` of the task queue.

@@ -30,11 +30,10 @@
 #define RONDO_STEP_PRIMITIVES 8u // chunks that one step does at most
 #define RONDO_STEP_FETCHES 16u   // entries that one step fetches at most
 
-// A turn: how much one collective moves before others that are ready have theirs. A chunk costs as much as its
-// bytes and RONDO_CHUNK_COST_BYTES more.
-#define RONDO_STEP_BYTES                                                                           \
-  (256u << 10) // ... of a turn in one step, so that what is urgent waits for no more
+// A turn: how much one collective moves before others that are ready have theirs. A chunk costs as
+// much as its bytes and RONDO_CHUNK_COST_BYTES more.
 #define RONDO_TURN_BYTES (1u << 20)
+#define RONDO_STEP_BYTES (256u << 10) // of a turn, in one step: what is urgent waits for no more
 #define RONDO_CHUNK_COST_BYTES 2048u
 #define RONDO_NOWHERE UINT32_MAX // no place in the task queue
 
@@ -98,10 +97,10 @@ RONDO_FN void rondo_counter_add(uint64_t *counter, uint64_t n) {
   rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + n);
 }
 
-// What a block keeps of each collective of the daemon's table; memory of the caller's that outlives the block.
+// Memory of the caller's that outlives the block, for each collective of the daemon's table.
 struct rondo_block_tasks {
-  uint32_t *entries;        // `capacity` of them: the task queue
-  struct rondo_wait *waits; // likewise, by table index; zeroed
+  uint32_t *entries;        // of the task queue; `capacity` of them
+  struct rondo_wait *waits; // by table index; `capacity` of them, zeroed
   uint32_t capacity;        // size of the table
 };
 
@@ -172,11 +171,24 @@ RONDO_FN struct rondo_active_slot *rondo_slot_fill(struct rondo_block *b, uint32
   return slot;
 }
 
+// The active slot that holds the context of table entry `index`; null if none does.
+RONDO_FN const struct rondo_active_slot *rondo_slot_find(const struct rondo_block *b,
+                                                         uint32_t index) {
+  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+  return slot->occupied && slot->context.fixed.index == index ? slot : NULL;
+}
+
+// The context of a task in the queue: in its active slot, or where it was saved.
+RONDO_FN const struct rondo_task_context *rondo_block_context(const struct rondo_block *b,
+                                                              uint32_t index) {
+  const struct rondo_active_slot *slot = rondo_slot_find(b, index);
+  return slot ? &slot->context : rondo_table_context(b->daemon->table, index, b->index);
+}
+
 // The active slot of a task in the queue, whose table entry cannot be replaced.
 RONDO_FN struct rondo_active_slot *rondo_slot_of_task(struct rondo_block *b, uint32_t index) {
-  struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
-  if (slot->occupied && slot->context.fixed.index == index)
-    return slot;
+  if (rondo_slot_find(b, index))
+    return &b->slots[index % RONDO_ACTIVE_SLOTS];
   return rondo_slot_fill(b, index);
 }
 
@@ -257,22 +269,19 @@ RONDO_FN void rondo_block_note_wait(struct rondo_block *b, const struct rondo_ac
                                              : rondo_wait_of(c, (int)b->attempt);
 }
 
-// Does so for the scheduled collective if it is stuck, whatever has come since.
+// Notes the wait of the scheduled collective if that was stuck when it was tried last.
 RONDO_FN void rondo_block_note_stuck(struct rondo_block *b) {
   uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
-  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
-  if (b->scheduled && slot->occupied && slot->context.fixed.index == index &&
-      slot->blocked_since_ns)
+  const struct rondo_active_slot *slot = rondo_slot_find(b, index);
+  if (b->scheduled && slot && slot->blocked_since_ns)
     rondo_block_note_wait(b, slot);
 }
 
-// Returns 1 if the communicator ends the queued run: no word that the run waits for need ever change then.
+// Returns 1 if the communicator ends the queued run: no word that the run waits for need ever
+// change then.
 RONDO_FN int rondo_block_is_doomed(const struct rondo_block *b, uint32_t index) {
-  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
-  const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
+  const struct rondo_task_context *c = rondo_block_context(b, index);
   int is_open = 0;
-  if (slot->occupied && slot->context.fixed.index == index)
-    c = &slot->context;
   return c->state.phase <= RONDO_PHASE_DRAIN &&
          rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open) != RONDO_SUCCESS;
 }
@@ -286,8 +295,8 @@ RONDO_FN int rondo_block_is_ready(const struct rondo_block *b, uint32_t index) {
   return (b->rounds + index) % RONDO_DOOM_ROUNDS == 0 && rondo_block_is_doomed(b, index);
 }
 
-// The first ready collective among `count` places of the task queue, from place `from` on and round its end.
-// Returns its place, or RONDO_NOWHERE.
+// The first ready collective among `count` places of the task queue, from place `from` on and round
+// its end. Returns its place, or RONDO_NOWHERE.
 RONDO_FN uint32_t rondo_block_find_ready(const struct rondo_block *b, uint32_t from,
                                          uint32_t count) {
   const uint32_t *entries = rondo_task_entries(&b->queue);
@@ -301,8 +310,8 @@ RONDO_FN uint32_t rondo_block_find_ready(const struct rondo_block *b, uint32_t f
   return RONDO_NOWHERE;
 }
 
-// Returns 1 if one of the collectives in the queue can move, or has failed. For a block that has left, which holds no
-// look rounds.
+// Returns 1 if one of the collectives in the queue can move, or has failed. For a block that has
+// left, which holds no look rounds.
 RONDO_FN int rondo_block_can_move(const struct rondo_block *b) {
   const uint32_t *entries = rondo_task_entries(&b->queue);
   for (uint32_t i = 0; i < b->queue.count; i++) {
@@ -501,8 +510,8 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
   rondo_context_bind(c);
 }
 
-// Executes up to RONDO_STEP_PRIMITIVES chunks, and of large ones fewer, so that what comes meanwhile does not wait
-// for long. Returns 1 if any was done.
+// Executes up to RONDO_STEP_PRIMITIVES chunks, and of large ones fewer, so that what comes meanwhile
+// does not wait for long. Returns 1 if any was done.
 RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_slot *slot) {
   struct rondo_task_context *c = &slot->context;
   int is_alone = b->queue.count == 1;
@@ -685,9 +694,9 @@ RONDO_FN struct rondo_place_range rondo_block_peers_of(const struct rondo_block 
   return range;
 }
 
-// One look round, the scheduled collective left out: the ready one whose turn it is. In the order of the queue
-// from the scheduled one on; with priorities the most urgent, and every RONDO_FAIR_ROUNDS-th time in that order
-// all the same, so that none waits for ever. Returns its place, or RONDO_NOWHERE.
+// One look round, without the scheduled collective: the ready one whose turn it is. That is the next
+// one in the queue; with priorities it is the most urgent one, but the next one in every
+// RONDO_FAIR_ROUNDS-th round, so that none waits for ever. Returns its place, or RONDO_NOWHERE.
 #define RONDO_FAIR_ROUNDS 16u
 RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
   uint32_t at = b->queue.cursor;
@@ -710,10 +719,10 @@ RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
   return found;
 }
 
-// Schedules another collective that is ready, if there is one; of the one that it leaves it notes what that waits
-// for, if it is stuck. Returns 1 if there is one.
+// Schedules another collective that is ready, if there is one. `is_stuck`: the one that it leaves is,
+// so that its wait is noted. Returns 1 if there is one.
 RONDO_FN int rondo_block_try_switch(struct rondo_block *b, int is_stuck) {
-  uint32_t found = b->queue.count > 1 ? rondo_block_find_other(b) : RONDO_NOWHERE;
+  uint32_t found = rondo_block_find_other(b);
   if (found == RONDO_NOWHERE)
     return 0;
   if (is_stuck)
@@ -722,7 +731,8 @@ RONDO_FN int rondo_block_try_switch(struct rondo_block *b, int is_stuck) {
   return 1;
 }
 
-// The scheduled collective is stuck: schedules one that is ready, or spends the budget. Returns 1 if one is ready.
+// The scheduled collective, of several, is stuck: schedules one that is ready, or spends the budget.
+// Returns 1 if one is ready.
 RONDO_FN int rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_policy *policy = &b->daemon->policy;
   struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
@@ -763,11 +773,11 @@ RONDO_FN int rondo_block_work(struct rondo_block *b, struct rondo_active_slot *s
   return 1;
 }
 
-// The scheduled collective has moved, or ended. Others that are ready have their turn if it has had its own, or
-// cannot go on; what is more urgent need not wait for that.
+// The scheduled collective has moved, or ended, and there are others. One that is ready has its turn
+// if the scheduled one has had its own or cannot go on; a more urgent one does not wait for that.
 RONDO_FN void rondo_block_share(struct rondo_block *b) {
   const struct rondo_policy *policy = &b->daemon->policy;
-  if (b->queue.count < 2 || policy->budget == RONDO_BUDGET_NEVER || RONDO_FAULT(SPINS_IN_VAIN))
+  if (policy->budget == RONDO_BUDGET_NEVER || RONDO_FAULT(SPINS_IN_VAIN))
     return;
   uint32_t current = rondo_task_queue_current(&b->queue);
   uint32_t index = rondo_task_index(current);
@@ -803,23 +813,25 @@ RONDO_FN void rondo_block_stay(struct rondo_block *b, struct rondo_active_slot *
   }
 }
 
-// Works on the scheduled collective and, if that is stuck, on one that is ready. Returns 1 if anything moved.
+// Works on the scheduled collective and, if that is stuck, on one that is ready. Returns 1 if
+// anything moved.
 RONDO_FN int rondo_block_move(struct rondo_block *b, uint64_t now_ns) {
-  int worked = 0;
   // A ready one may be stuck, too: it got one of two things that it waits for.
-  for (uint32_t tries = 0; tries < 2 && !worked; tries++) {
+  for (uint32_t tries = 0; tries < 2; tries++) {
     struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
-    worked = rondo_block_work(b, slot, now_ns);
-    if (worked)
-      break;
-    if (b->queue.count == 1)
+    if (rondo_block_work(b, slot, now_ns)) {
+      if (b->queue.count > 1)
+        rondo_block_share(b);
+      return 1;
+    }
+    if (b->queue.count == 1) {
       rondo_block_stay(b, slot, now_ns);
-    if (b->queue.count == 1 || !rondo_block_stuck(b, now_ns))
-      break;
+      return 0;
+    }
+    if (!rondo_block_stuck(b, now_ns))
+      return 0;
   }
-  if (worked && b->queue.count > 1)
-    rondo_block_share(b);
-  return worked;
+  return 0;
 }
 
 // One bounded step at time `now_ns` (monotonic). Returns enum rondo_step_result.
@@ -831,9 +843,8 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
     b->stalled = 0;
     moved = rondo_block_fetch(b, now_ns) != 0;
   }
-  if (b->queue.count) {
+  if (b->queue.count)
     moved |= rondo_block_move(b, now_ns);
-  }
   if (moved)
     b->last_progress_ns = now_ns;
   if (now_ns - b->resident_since_ns >= d->residency_ns && d->policy.budget != RONDO_BUDGET_NEVER)

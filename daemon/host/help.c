@@ -151,6 +151,7 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   struct rondo_bell *bell = bell_of(d);
   uint32_t word = rondo_load_acquire_u32(&d->done_word);
   struct rondo_futex_shared rung = {0};
+  uint32_t bells = bell != NULL;
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
   if (bell)
     rung = rondo_bell_want(bell, rondo_now_ns());
@@ -166,10 +167,8 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns, 0) &&
       !forward(d, RONDO_FORWARD_SLEEP)) {
     if (bell)
-      (void)rondo_futex_wait_any(&d->done_word, word, &rung, 1,
-                                 rondo_bell_limit_ns(bell, now_ns, limit_ns));
-    else
-      rondo_futex_wait(&d->done_word, word, limit_ns);
+      limit_ns = rondo_bell_limit_ns(bell, now_ns, limit_ns);
+    (void)rondo_futex_wait_any(&d->done_word, word, &rung, bells, limit_ns);
   }
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
@@ -188,8 +187,7 @@ void rondo_host_done(struct rondo_daemon *base) {
 static int is_ready(struct rondo_host_block *block) {
   if (!rondo_host_try_own(block))
     return 0;
-  const struct rondo_block *b = &block->core;
-  int ready = rondo_block_can_move(b);
+  int ready = rondo_block_can_move(&block->core);
   rondo_host_disown(block);
   return ready;
 }

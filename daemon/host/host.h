@@ -35,8 +35,8 @@ struct rondo_host_block {
   struct rondo_stamp clock;
   uint64_t helped;      // turns of threads that waited, asked, or had submitted
   uint64_t helped_seen; // the worker's: `helped` when it looked last
-  uint64_t asked;       // turns of threads that asked, which ask again
-  uint64_t asked_seen;  // the worker's, likewise
+  uint64_t asked;       // turns of threads that will ask again
+  uint64_t asked_seen;  // the worker's: `asked` when it looked last
   struct rondo_block core;
 };
 

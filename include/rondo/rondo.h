@@ -501,7 +501,7 @@ struct rondo_counters {
   uint64_t completed;       // runs ended, whatever their status
   uint64_t steps;           // block steps
   uint64_t primitives;      // chunks that primitives completed
-  uint64_t preemptions;     // collectives left because their budget ran out
+  uint64_t preemptions;     // stuck collectives left for another one
   uint64_t context_loads;   // contexts brought into an active slot
   uint64_t context_saves;   // contexts written back (only when they had progressed)
   uint64_t quits;           // block quits: idle, stuck or longest residency

@@ -12,13 +12,6 @@ static uint32_t rank_of(const struct rondo_host_block *block) {
   return rank->cfg.rank;
 }
 
-static const struct rondo_task_context *context_of(const struct rondo_block *b, uint32_t index) {
-  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
-  if (slot->occupied && slot->context.fixed.index == index)
-    return &slot->context;
-  return rondo_table_context(b->daemon->table, index, b->index);
-}
-
 static int has_room(const struct rondo_endpoint *e) {
   const struct rondo_connector *c = rondo_endpoint_connector(e);
   return e->sequence - c->consumed < c->slot_count;
@@ -39,7 +32,7 @@ static int chunk_can_move(const struct rondo_task_context *c) {
 
 // Whether a step would move the run, its failure aside, of which blocks may hear later.
 static int can_move(const struct rondo_block *b, uint32_t index) {
-  const struct rondo_task_context *c = context_of(b, index);
+  const struct rondo_task_context *c = rondo_block_context(b, index);
   uint32_t state = rondo_context_gate(c)->state;
   switch (c->state.phase) {
   case RONDO_PHASE_GATE:
@@ -88,7 +81,7 @@ static void watch_probes(struct explore_machine *m, const struct rondo_host_bloc
       b->counters.primitives + b->counters.ended + b->counters.fetched + block->launches;
   uint32_t instead = ready & f->was_ready & ~(UINT32_C(1) << now);
   if (b->daemon->policy.look_ns == 0 && f->probed == now + 1 && f->progress == progress &&
-      context_of(b, now)->state.phase == RONDO_PHASE_OPS && !(ready >> now & 1) && instead)
+      rondo_block_context(b, now)->state.phase == RONDO_PHASE_OPS && !(ready >> now & 1) && instead)
     explore_fail(m, EXPLORE_WRONG,
                  "rank %u block %u: entry %u is probed in vain while others (%x) can move",
                  rank_of(block), b->index, now, instead);

@@ -67,10 +67,7 @@ static void trace_drive(struct explore_machine *m, const struct rondo_host_block
     return;
   if (b->queue.count) {
     uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
-    const struct rondo_task_context *home = rondo_table_context(b->daemon->table, index, b->index);
-    const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
-    int loaded = slot->occupied && slot->context.fixed.index == index;
-    const struct rondo_context_dynamic *s = loaded ? &slot->context.state : &home->state;
+    const struct rondo_context_dynamic *s = &rondo_block_context(b, index)->state;
     (void)snprintf(text, sizeof text, "; at entry %u, run %llu, phase %u, loop %llu, op %u.%u",
                    index, (unsigned long long)s->run.number, s->phase, (unsigned long long)s->loop,
                    s->op, s->repeat);
