@@ -443,14 +443,16 @@ static void a_child_of_a_child_has_no_part_in_either(void **state) {
   half_run_close(&h);
 }
 
-// The first rank of each process forks a child, and the two make another job with each other.
-static void member_whose_child_has_a_job(struct rondo_family *f, uint32_t rank) {
+// The first rank of each process forks a child in the middle of runs, and the two children make
+// another job with each other, in which `use` is called.
+static void member_with_child(struct rondo_family *f, uint32_t rank,
+                              void (*use)(struct rondo_context own)) {
   struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
   run_often(ctx, f->ranks, 10, NULL);
   pid_t pid = rank % 2 ? -1 : fork_guarded();
   if (pid == 0) {
     struct rondo_context own = rondo_family_open(f, 1, rank / 2, 2);
-    run_often(own, 2, 20, fork_between);
+    use(own);
     rondo_family_close(own);
     end_child(ctx, BY_DESTROYING);
   }
@@ -458,6 +460,12 @@ static void member_whose_child_has_a_job(struct rondo_family *f, uint32_t rank) 
   if (pid > 0)
     await_child(pid);
   rondo_family_close(ctx);
+}
+
+static void run_and_fork(struct rondo_context own) { run_often(own, 2, 20, fork_between); }
+
+static void member_whose_child_has_a_job(struct rondo_family *f, uint32_t rank) {
+  member_with_child(f, rank, run_and_fork);
 }
 
 static void children_of_processes_have_a_job_of_their_own(void **state) {
@@ -493,27 +501,18 @@ static void children_join_a_job_whose_id_their_parent_made(void **state) {
 }
 
 // What its parent has begun with UCX does not work in a child, which is told so and does not hang.
-static void member_whose_child_would_use_ucx(struct rondo_family *f, uint32_t rank) {
+static void find_no_ucx(struct rondo_context own) {
   struct rondo_collective_desc d = rondo_barrier(1);
   struct rondo_collective coll;
-  if (!has_ucx())
-    return;
-  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
-  run_often(ctx, f->ranks, 10, NULL);
-  pid_t pid = rank % 2 ? -1 : fork_guarded();
-  if (pid == 0) {
-    struct rondo_context own = rondo_family_open(f, 1, rank / 2, 2);
-    RONDO_MEMBER_TRUE(!has_ucx());
-    RONDO_MEMBER_STATUS(rondo_register(own, &d, &coll), RONDO_SUCCESS);
-    RONDO_MEMBER_STATUS(rondo_run(own, coll, NULL, NULL, NULL, NULL), RONDO_SUCCESS);
-    RONDO_MEMBER_STATUS(rondo_wait(own, coll, RONDO_LAST_RUN, LONG_NS), RONDO_ERR_UNSUPPORTED);
-    rondo_family_close(own);
-    end_child(ctx, BY_DESTROYING);
-  }
-  run_often(ctx, f->ranks, 10, NULL);
-  if (pid > 0)
-    await_child(pid);
-  rondo_family_close(ctx);
+  RONDO_MEMBER_TRUE(!has_ucx());
+  RONDO_MEMBER_STATUS(rondo_register(own, &d, &coll), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_run(own, coll, NULL, NULL, NULL, NULL), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_wait(own, coll, RONDO_LAST_RUN, LONG_NS), RONDO_ERR_UNSUPPORTED);
+}
+
+static void member_whose_child_would_use_ucx(struct rondo_family *f, uint32_t rank) {
+  if (has_ucx())
+    member_with_child(f, rank, find_no_ucx);
 }
 
 static void children_of_processes_that_use_ucx_cannot(void **state) {
