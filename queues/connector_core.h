@@ -66,7 +66,10 @@ struct rondo_connector {
   uint32_t is_mapped;      // the consumer has a mapping of its own of that memory, see below
   uint32_t first_sequence;
   uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
-  uint8_t constant_line[RONDO_LINE_BYTES - 64];
+  // Addresses of bytes by which each side is told that it has something to do, for two sides in one
+  // process; 0: it is not told.
+  uint64_t producer_ready, consumer_ready;
+  uint8_t constant_line[RONDO_LINE_BYTES - 80];
 };
 static_assert(sizeof(struct rondo_connector) == 2 * RONDO_LINE_BYTES, "shared layout");
 
@@ -99,6 +102,7 @@ RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_seq
   c->reference_bias = 0;
   c->is_mapped = 0;
   c->first_sequence = first_sequence;
+  c->producer_ready = c->consumer_ready = 0;
   for (uint32_t i = 0; i < c->slot_count; i++) {
     uint32_t sequence = first_sequence + i;
     // The mark of the lap before: never the one that the consumer expects first.
@@ -116,6 +120,13 @@ RONDO_FN void rondo_endpoint_init(struct rondo_endpoint *e, const struct rondo_c
 
 RONDO_FN struct rondo_connector *rondo_endpoint_connector(const struct rondo_endpoint *e) {
   return (struct rondo_connector *)(uintptr_t)e->connector;
+}
+
+// Tells a side that it has something to do, after that has been made visible. A look whether it has been
+// told already could miss that it is just taking that back, and has not seen what was made visible.
+RONDO_FN void rondo_connector_tell(uint64_t ready) {
+  if (ready)
+    rondo_store_release_u8((uint8_t *)(uintptr_t)ready, 1); // C7
 }
 
 // Producer: 1 if the next slot may be written.
@@ -166,6 +177,7 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
   RONDO_POINT("connector.publish");
   rondo_store_release_u32(&slot->mark, e->sequence + 1); // C1
   e->sequence++;
+  rondo_connector_tell(c->consumer_ready);
 }
 
 // Consumer: the next slot, or null if it has not been published.
@@ -196,6 +208,7 @@ RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
   e->sequence++;
   RONDO_POINT("connector.consume");
   rondo_store_release_u32(&c->consumed, e->sequence + (RONDO_FAULT(CREDIT_TWICE) ? 1 : 0)); // C3
+  rondo_connector_tell(c->producer_ready);
 }
 
 // A reference may outlive the producer's run only if the run fails. The consumer

@@ -277,6 +277,10 @@ struct rondo_driver {
   // the daemon is told to exit. Returns 1 if they have left, else 0.
   int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);
 
+  // The byte by which peers in this process tell a block that it has something to do (struct rondo_connector); 0: it
+  // need not be told. The byte stays when the daemon has gone. Null: no block need be told.
+  uint64_t (*ready_at)(const struct rondo_daemon *d, uint32_t block);
+
   // ---- streams ----
   // Enqueues in the application's stream the `parts` (a bit each): RONDO_STREAM_ASK: the doorbell gets the
   // ticket; RONDO_STREAM_WAIT: the stream waits until the completion has reached it; then `passed` gets it. May wait for room in the stream, so no lock is

@@ -329,11 +329,16 @@ int rondo_host_attach(struct rondo_host_daemon *d, uint32_t first_worker, uint32
     workers = available;
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     d->blocks[i].worker = (first_worker + i) % workers;
-    if (worker_add(&dev->workers[d->blocks[i].worker], &d->blocks[i]) == RONDO_SUCCESS)
+    int status = rondo_host_ready_add(&d->blocks[i], first_worker + i);
+    if (status == RONDO_SUCCESS)
+      status = worker_add(&dev->workers[d->blocks[i].worker], &d->blocks[i]);
+    if (status == RONDO_SUCCESS)
       continue;
-    for (uint32_t k = 0; k < i; k++)
+    for (uint32_t k = 0; k <= i; k++) {
       worker_remove(&dev->workers[d->blocks[k].worker], &d->blocks[k]);
-    return RONDO_ERR_NO_MEMORY;
+      rondo_host_ready_remove(&d->blocks[k]);
+    }
+    return status;
   }
   rondo_fetch_add_relaxed_u32(&dev->daemons, 1);
   return RONDO_SUCCESS;
@@ -341,8 +346,10 @@ int rondo_host_attach(struct rondo_host_daemon *d, uint32_t first_worker, uint32
 
 void rondo_host_detach(struct rondo_host_daemon *d) {
   rondo_fetch_add_relaxed_u32(&rondo_host_device.daemons, (uint32_t)-1);
-  for (uint32_t i = 0; i < d->core.block_count; i++)
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
     worker_remove(&rondo_host_device.workers[d->blocks[i].worker], &d->blocks[i]);
+    rondo_host_ready_remove(&d->blocks[i]);
+  }
 }
 
 void rondo_host_stir(struct rondo_daemon *base) {
@@ -359,6 +366,8 @@ void rondo_host_stir(struct rondo_daemon *base) {
 
 void rondo_host_kick(struct rondo_daemon *base, int urgent) {
   const struct rondo_host_daemon *d = rondo_host_daemon_of(base);
+  if (rondo_host_is_told())
+    rondo_host_ready_set(d->blocks[0].ready); // it takes from the SQ
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     struct rondo_host_worker *w = &rondo_host_device.workers[d->blocks[i].worker];
     // An urgent kick counts also while the worker runs: it may be about to park for a while.

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "daemon/host/host.h"
+#include "daemon/host/ready.h"
 
 #define RONDO_HOST_MAX_WORKERS 256u
 
@@ -44,6 +45,7 @@ struct rondo_host_device {
   uint32_t daemons;  // attached: ranks of this process
   uint32_t crowd;    // the most of them that are of one job
   uint32_t active;   // threads that help
+  uint64_t blind_ns; // when some thread looks at all blocks next, told or not
   uint32_t sleepers; // ... of them asleep (H6)
   uint32_t tickers; // 1: parked workers want to be woken when a block has moved, as with bells (B3)
   // Of other processes: ranks that compete for these cores, all jobs together, and jobs that have such.
@@ -58,6 +60,12 @@ static inline int rondo_host_is_crowded(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
   return rondo_load_relaxed_u32(&dev->crowd) > dev->cores ||
          rondo_load_relaxed_u32(&dev->active) > dev->cores;
+}
+
+// 1 if blocks that are made ready are told so: with more ranks of one job here than cores.
+static inline int rondo_host_is_told(void) {
+  const struct rondo_host_device *dev = &rondo_host_device;
+  return rondo_load_relaxed_u32(&dev->crowd) > dev->cores;
 }
 
 // 1 if ranks of other processes may be waiting for this core: whoever finds nothing to do gives it up.

@@ -148,6 +148,11 @@ static int host_look(struct rondo_daemon *base, uint32_t index_of_block, uint32_
   return found;
 }
 
+static uint64_t host_ready_at(const struct rondo_daemon *base, uint32_t block) {
+  const struct rondo_host_daemon *d = (const struct rondo_host_daemon *)base;
+  return rondo_host_is_told() ? (uint64_t)(uintptr_t)d->blocks[block].ready : 0;
+}
+
 static void host_count(struct rondo_daemon *base, struct rondo_daemon_counters *c) {
   const struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   memset(c, 0, sizeof *c);
@@ -228,5 +233,6 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .stir = rondo_host_stir,
                                                .help = rondo_host_help,
                                                .synchronize = rondo_host_synchronize,
+                                               .ready_at = host_ready_at,
                                                .look = host_look,
                                                .count = host_count};

@@ -17,6 +17,7 @@
 #define SLEEPERS_FEW 4u        // so many may look that often
 #define LARGE_BYTES 262144u    // pieces of at least this are left to a rank's own thread
 #define ASSIST_ROUNDS 8        // of a thread that has submitted, over its own blocks and others'
+#define BLIND_EVERY_NS 200000u // all blocks are looked at so often
 #define OWN_LOOKS 64           // ... at the owner of a block that waits for what it has submitted
 #define ASSIST_BYTES 8192u     // ... that do not move pieces of more
 #define YIELD_AFTER                                                                                \
@@ -35,6 +36,17 @@ static int is_done_by_assistants(const struct rondo_host_block *block) {
   return !block->daemon->base.bells && rondo_load_relaxed_u32(&block->copies_bytes) <= ASSIST_BYTES;
 }
 
+// Steps a block that the caller owns. Returns 1 if it moved, and may go on.
+static int drive(struct rondo_host_block *block, uint64_t now_ns, enum rondo_host_caller caller) {
+  int is_told = rondo_host_is_told();
+  if (is_told)
+    rondo_host_ready_clear(block->ready);
+  int moved = rondo_host_drive(block, now_ns, caller) == RONDO_STEP_PROGRESSED;
+  if (moved && is_told)
+    rondo_host_ready_set(block->ready);
+  return moved;
+}
+
 // Steps a block of the caller's rank. Returns 1 if it moved. The caller owns it.
 static int step_own(struct rondo_host_block *block, uint64_t now_ns,
                     enum rondo_host_caller caller) {
@@ -42,7 +54,7 @@ static int step_own(struct rondo_host_block *block, uint64_t now_ns,
   if (caller == RONDO_HOST_ASKER ||
       (caller == RONDO_HOST_ASSISTANT && is_done_by_assistants(block)))
     rondo_counter_add(&block->asked, 1);
-  return rondo_host_drive(block, now_ns, caller) == RONDO_STEP_PROGRESSED;
+  return drive(block, now_ns, caller);
 }
 
 // Steps every block of a daemon that nobody else is stepping. Returns 1 if one moved. It is `now_ns`; 0:
@@ -95,39 +107,58 @@ static int own_soon(struct rondo_host_block *block) {
   return 0;
 }
 
-// Steps the other blocks of one worker; `assists`: those that are quickly done. Returns 1 if one moved.
-static int steal_from(struct rondo_host_worker *w, const struct rondo_host_daemon *own,
-                      uint64_t now_ns, int assists) {
-  int moved = 0;
-  if (pthread_rwlock_tryrdlock(&w->blocks_lock))
+struct thief {
+  const struct rondo_host_daemon *own; // whose blocks are left out
+  uint64_t now_ns;
+  int assists; // takes what is quickly done
+};
+
+// 1 if the block has nothing to do until somebody submits, who then sets its byte.
+static int is_idle(struct rondo_host_block *block) {
+  const uint64_t *outstanding = &block->daemon->base.outstanding;
+  if (rondo_load_relaxed_u64(outstanding) > 0)
     return 0;
-  for (uint32_t i = 0; i < w->block_count; i++) {
-    struct rondo_host_block *block = w->blocks[i];
-    struct rondo_host_daemon *d = block->daemon;
-    if (d == own || rondo_load_relaxed_u64(&d->base.outstanding) == 0)
-      continue;
-    if (assists ? !is_quickly_done(block) || !own_soon(block)
-                : is_better_left(block) || !rondo_host_try_own(block)) {
-      if (assists && rondo_load_relaxed_u32(&d->helpers) == 0)
-        rondo_host_kick(&d->base, 1); // nobody else may see what has come for it
-      continue;
-    }
-    moved |= rondo_host_drive(block, now_ns, assists ? RONDO_HOST_ASSISTANT : RONDO_HOST_WORKER) ==
-             RONDO_STEP_PROGRESSED;
-    rondo_host_disown(block);
-    moved |= d->base.service(d->base.owner);
+  if (rondo_host_is_told())
+    rondo_host_ready_clear(block->ready);
+  return rondo_load_relaxed_u64(outstanding) == 0; // C8
+}
+
+// Steps a block of another rank. Returns 1 if it moved.
+static int steal_block(struct rondo_host_block *block, void *arg) {
+  const struct thief *t = arg;
+  struct rondo_host_daemon *d = block->daemon;
+  if (d == t->own)
+    return 0;
+  if (is_idle(block))
+    return 0;
+  if (t->assists ? !is_quickly_done(block) || !own_soon(block)
+                 : is_better_left(block) || !rondo_host_try_own(block)) {
+    if (t->assists && rondo_load_relaxed_u32(&d->helpers) == 0)
+      rondo_host_kick(&d->base, 1); // nobody else may see what has come for it
+    return 0;
   }
-  pthread_rwlock_unlock(&w->blocks_lock);
+  int moved = drive(block, t->now_ns, t->assists ? RONDO_HOST_ASSISTANT : RONDO_HOST_WORKER);
+  rondo_host_disown(block);
+  moved |= d->base.service(d->base.owner);
   return moved;
 }
 
+// 1 if it is time to look also at blocks that have been told nothing: what else may let them go on, such as a stream,
+// tells nobody.
+static int is_blind_round(uint64_t now_ns) {
+  uint64_t *next = &rondo_host_device.blind_ns;
+  if (!rondo_host_is_told())
+    return 1;
+  if (now_ns < rondo_load_relaxed_u64(next))
+    return 0;
+  rondo_store_relaxed_u64(next, now_ns + BLIND_EVERY_NS);
+  return 1;
+}
+
+// Steps blocks of other ranks; `assists`: those that are quickly done. Returns 1 if one moved.
 static int steal(const struct rondo_host_daemon *own, uint64_t now_ns, int assists) {
-  struct rondo_host_device *dev = &rondo_host_device;
-  uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
-  int moved = 0;
-  for (uint32_t i = 0; i < workers; i++)
-    moved |= steal_from(&dev->workers[i], own, now_ns, assists);
-  return moved;
+  struct thief thief = {own, now_ns, assists};
+  return rondo_host_ready_visit(steal_block, &thief, is_blind_round(now_ns));
 }
 
 static uint64_t shorter(uint64_t a_ns, uint64_t b_ns) { return a_ns < b_ns ? a_ns : b_ns; }

@@ -58,6 +58,7 @@
 
 RONDO_ATOMIC_ACCESSORS(uint32_t, u32)
 RONDO_ATOMIC_ACCESSORS(uint64_t, u64)
+RONDO_ATOMIC_ACCESSORS(uint8_t, u8)
 
 #undef RONDO_ATOMIC_ACCESSORS
 // NOLINTEND(bugprone-macro-parentheses)

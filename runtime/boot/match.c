@@ -217,10 +217,33 @@ static int write_block_endpoints(const struct rondo_world *world, const struct r
   return status;
 }
 
+// Writes to the connectors between blocks of this process where a block of the party is told.
+static void write_ready_at(const struct rondo_world *world, const struct rondo_party *p,
+                           uint32_t block) {
+  const struct rondo_daemon *d = world->members[p->rank]->daemon;
+  if (!d->driver->ready_at)
+    return;
+  const uint64_t at = d->driver->ready_at(d, block);
+  uint32_t send_count = p->plan->send.count;
+  for (uint32_t i = 0; i < send_count + p->plan->recv.count; i++) {
+    int sends = i < send_count;
+    const struct rondo_link *link = peer_link(p, sends, sends ? i : i - send_count);
+    struct rondo_connector *c = rondo_link_connector(link, block);
+    if (link->process != RONDO_HERE)
+      continue;
+    if (sends)
+      c->producer_ready = at;
+    else
+      c->consumer_ready = at;
+  }
+}
+
 static int write_endpoints(const struct rondo_world *world, const struct rondo_party *p) {
   int status = RONDO_SUCCESS;
-  for (uint32_t b = 0; b < p->shape.blocks && status == RONDO_SUCCESS; b++)
+  for (uint32_t b = 0; b < p->shape.blocks && status == RONDO_SUCCESS; b++) {
     status = write_block_endpoints(world, p, b);
+    write_ready_at(world, p, b);
+  }
   return status;
 }
 

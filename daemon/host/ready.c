@@ -1,0 +1,93 @@
+// The bytes by which blocks are told that they have something to do.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/host/host.h"
+#include "daemon/host/ready.h"
+
+#define GROUPS 1024u // of RONDO_HOST_GROUP_BLOCKS blocks
+
+static pthread_rwlock_t groups_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+static struct rondo_host_group *groups[GROUPS]; // guarded by groups_lock
+static uint32_t group_count;                    // likewise
+
+// A child process has no blocks, whoever held the lock.
+static void forget_blocks(void) {
+  groups_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+  group_count = 0;
+  memset(groups, 0, sizeof groups);
+}
+
+__attribute__((constructor)) static void watch_forks(void) {
+  (void)pthread_atfork(NULL, NULL, forget_blocks);
+}
+
+// The group, made if there is none yet. Null when memory is used up.
+static struct rondo_host_group *group_at(uint32_t g) {
+  if (!groups[g]) {
+    groups[g] = aligned_alloc(_Alignof(struct rondo_host_group), sizeof *groups[g]);
+    if (groups[g])
+      memset(groups[g], 0, sizeof *groups[g]);
+  }
+  if (groups[g] && g >= group_count)
+    group_count = g + 1;
+  return groups[g];
+}
+
+// Puts the block at place `at` if nobody is there. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, or RONDO_ERR_FULL.
+static int try_place(struct rondo_host_block *block, uint32_t at) {
+  struct rondo_host_group *group = group_at(at / RONDO_HOST_GROUP_BLOCKS);
+  uint32_t i = at % RONDO_HOST_GROUP_BLOCKS;
+  if (!group)
+    return RONDO_ERR_NO_MEMORY;
+  if (group->blocks[i])
+    return RONDO_ERR_FULL;
+  group->blocks[i] = block;
+  block->ready = &group->ready[i];
+  rondo_store_release_u8(block->ready, 1);
+  return RONDO_SUCCESS;
+}
+
+int rondo_host_ready_add(struct rondo_host_block *block, uint32_t hint) {
+  uint32_t places = GROUPS * RONDO_HOST_GROUP_BLOCKS;
+  pthread_rwlock_wrlock(&groups_lock);
+  int status = try_place(block, hint % places);
+  for (uint32_t at = 0; at < places && status == RONDO_ERR_FULL; at++)
+    status = try_place(block, at);
+  pthread_rwlock_unlock(&groups_lock);
+  return status;
+}
+
+void rondo_host_ready_remove(struct rondo_host_block *block) {
+  pthread_rwlock_wrlock(&groups_lock);
+  for (uint32_t g = 0; g < group_count; g++)
+    for (uint32_t i = 0; groups[g] && i < RONDO_HOST_GROUP_BLOCKS; i++)
+      if (groups[g]->blocks[i] == block)
+        groups[g]->blocks[i] = NULL;
+  block->ready = NULL;
+  pthread_rwlock_unlock(&groups_lock);
+}
+
+// The blocks of one group.
+static int visit_group(const struct rondo_host_group *group,
+                       int (*visit)(struct rondo_host_block *block, void *arg), void *arg,
+                       int all) {
+  int did = 0;
+  for (uint32_t i = 0; i < RONDO_HOST_GROUP_BLOCKS; i++)
+    if ((all || rondo_load_relaxed_u8(&group->ready[i])) && group->blocks[i])
+      did |= visit(group->blocks[i], arg);
+  return did;
+}
+
+int rondo_host_ready_visit(int (*visit)(struct rondo_host_block *block, void *arg), void *arg,
+                           int all) {
+  int did = 0;
+  if (pthread_rwlock_tryrdlock(&groups_lock))
+    return 0;
+  for (uint32_t g = 0; g < group_count; g++)
+    if (groups[g])
+      did |= visit_group(groups[g], visit, arg, all);
+  pthread_rwlock_unlock(&groups_lock);
+  return did;
+}
