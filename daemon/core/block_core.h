@@ -288,7 +288,7 @@ RONDO_FN int rondo_block_is_doomed(const struct rondo_block *b, uint32_t index) 
 
 // Returns 1 if the collective with this index can move. A failure of its communicator is seen in every
 // RONDO_DOOM_ROUNDS-th look.
-#define RONDO_DOOM_ROUNDS 16u
+#define RONDO_DOOM_ROUNDS 64u
 RONDO_FN int rondo_block_is_ready(const struct rondo_block *b, uint32_t index) {
   if (rondo_wait_is_over(rondo_block_wait(b, index)))
     return 1;
