@@ -76,8 +76,8 @@ static int has_changed(const uint64_t *counter, uint64_t *seen) {
 }
 
 // 1 if threads of the application look after the block, so that a worker only takes their core from them: threads that
-// wait; threads that ask again and again, where no core is spare; and between two runs, when there is nothing to do,
-// those of the run before.
+// wait; threads that wait or ask again and again, where no core is spare; and between two runs, when there is nothing to
+// do, those of the run before.
 static int is_looked_after(struct rondo_host_block *block, int is_idle, int has_no_spare_core) {
   int was_helped = has_changed(&block->helped, &block->helped_seen);
   int was_asked = has_changed(&block->asked, &block->asked_seen);

@@ -18,6 +18,7 @@
 #define LARGE_BYTES 262144u    // pieces of at least this are left to a rank's own thread
 #define ASSIST_ROUNDS 8        // of a thread that has submitted, over its own blocks and others'
 #define BLIND_EVERY_NS 200000u // all blocks are looked at so often
+#define TELL_EVERY_NS 1000000u // a worker is told so often at most of work that is left
 #define OWN_LOOKS 64           // ... at the owner of a block that waits for what it has submitted
 #define ASSIST_BYTES 8192u     // ... that do not move pieces of more
 #define YIELD_AFTER                                                                                \
@@ -51,8 +52,7 @@ static int drive(struct rondo_host_block *block, uint64_t now_ns, enum rondo_hos
 static int step_own(struct rondo_host_block *block, uint64_t now_ns,
                     enum rondo_host_caller caller) {
   rondo_counter_add(&block->helped, 1);
-  if (caller == RONDO_HOST_ASKER ||
-      (caller == RONDO_HOST_ASSISTANT && is_done_by_assistants(block)))
+  if (caller != RONDO_HOST_ASSISTANT || is_done_by_assistants(block))
     rondo_counter_add(&block->asked, 1);
   return drive(block, now_ns, caller);
 }
@@ -320,12 +320,22 @@ static int has_sleepers(struct rondo_host_daemon *d) {
   return must_share_core() || rondo_load_relaxed_u32(&d->done_waiters);
 }
 
+// 1 if the worker must hear that work is left. A thread that waits for one run after another leaves work each time,
+// and would give its core to the worker, where none is spare: who has just been told looks again soon.
+static int must_tell_worker(struct rondo_host_daemon *d) {
+  uint64_t now_ns = rondo_load_relaxed_u64(&d->blocks[0].now_ns);
+  if (!rondo_host_has_spare_core() && now_ns - rondo_load_relaxed_u64(&d->told_ns) < TELL_EVERY_NS)
+    return 0;
+  rondo_store_relaxed_u64(&d->told_ns, now_ns);
+  return 1;
+}
+
 // A thread that stepped the daemon's blocks goes, and leaves so many completions in the queue.
 static void leave(struct rondo_host_daemon *d, uint64_t left) {
   (void)forward(d, RONDO_FORWARD_LEAVE);
   hand_over();
   // Work that is left is the worker's again.
-  if (rondo_load_relaxed_u64(&d->base.outstanding) > left)
+  if (rondo_load_relaxed_u64(&d->base.outstanding) > left && must_tell_worker(d))
     rondo_host_kick(&d->base, 1);
 }
 

@@ -36,7 +36,7 @@ struct rondo_host_block {
   struct rondo_stamp clock;
   uint64_t helped;      // turns of threads that waited, asked, or had submitted
   uint64_t helped_seen; // the worker's: `helped` when it looked last
-  uint64_t asked;       // turns of threads that will ask again
+  uint64_t asked;       // turns of threads that may come again soon
   uint64_t asked_seen;  // the worker's: `asked` when it looked last
   struct rondo_block core;
 };
@@ -55,6 +55,7 @@ struct rondo_host_daemon {
   uint32_t done_word;                          // futex: changes whenever a run has ended
   uint32_t done_waiters;
   uint32_t fruitless; // visits of threads that asked, in a row; a hint
+  uint64_t told_ns;   // when its worker was told last that work is left
   uint64_t restart_min_ns, restart_max_ns;
   uint64_t starts; // counter
 };
