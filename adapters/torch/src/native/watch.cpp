@@ -47,7 +47,7 @@ bool is_kept(const watcher &w, const work *one) {
 void look_at(const work_ptr &one, bool is_due) {
   if (is_due)
     one->expire();
-  if (one->isCompleted())
+  if (one->is_over())
     watch_remove(one.get());
 }
 

@@ -98,6 +98,8 @@ public:
   uint64_t getSequencenumber() const override { return plan_.sequence; }
   int sourceRank() const override { return source_; }
 
+  // As isCompleted, but never yields the core: for callers that ask once.
+  bool is_over();
   // The time is over: ends what is outstanding.
   void expire();
   clock::time_point deadline() const { return deadline_; }
@@ -173,6 +175,7 @@ private:
   sought sought_{};
   std::atomic<int> source_{-1};
   std::atomic<bool> is_expired_{false};
+  std::atomic<uint32_t> looks_{0};     // of isCompleted, that found it not ended
   std::atomic<bool> is_waited_{false}; // by a stream, which goes on when it fails
   std::vector<at::Tensor> kept_;
   std::vector<std::function<void()>> steps_;
