@@ -478,7 +478,11 @@ def ask_until_completed(work: dist.Work) -> None:
         pass
 
 
-@pytest.mark.parametrize("learn", [ask_until_completed])
+def wait_for_future(work: dist.Work) -> None:
+    work.get_future().wait()
+
+
+@pytest.mark.parametrize("learn", [ask_until_completed, wait_for_future])
 def test_who_asks_for_the_end_lets_the_other_rank_have_the_core(
     learn: Callable[[dist.Work], None],
 ) -> None:

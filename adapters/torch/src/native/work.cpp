@@ -299,16 +299,22 @@ void work::conclude() {
 
 // ----------------------------------------------------------------- waiting ---
 
+// Takes steps for a call. False: not ended yet.
+bool work::look_at(part &one) {
+  if (one.is_counted)
+    return true;
+  int status = rondo_comm_test(one.to->context, one.to->comm, &one.ticket);
+  if (status == RONDO_IN_PROGRESS)
+    return false;
+  count(one, status);
+  return true;
+}
+
 void work::look() {
   if (!is_started_ && (!sought_.to || !found()))
     return;
-  for (part &one : parts_) {
-    if (one.is_counted)
-      continue;
-    int status = rondo_comm_test(one.to->context, one.to->comm, &one.ticket);
-    if (status != RONDO_IN_PROGRESS)
-      count(one, status);
-  }
+  for (part &one : parts_)
+    (void)look_at(one);
   if (device_ && device_->awaits_end)
     look_at_end();
 }
@@ -489,11 +495,31 @@ static uint64_t moved_of(const channel &of) {
   return rondo_counters(of.context, &counters) == RONDO_SUCCESS ? counters.primitives : 0;
 }
 
-// Works for the daemon while that moves anything, as wait does, and leaves to others what a late rank holds up,
+// Steps a call until it has ended, until nothing has moved for `patience`, or until `until`. Yields
+// the core in between. Returns whether the call has ended.
+bool work::bring_forward(part &one, std::chrono::nanoseconds patience, clock::time_point until) {
+  uint64_t moved = moved_of(*one.to);
+  clock::time_point give_up = std::min(until, clock::now() + patience);
+  for (uint32_t looks = 1; !look_at(one); looks++) {
+    if (looks % LOOKS_A_YIELD != 0)
+      continue;
+    uint64_t now_moved = moved_of(*one.to);
+    clock::time_point now = clock::now();
+    if (now_moved != moved)
+      give_up = std::min(until, now + patience);
+    else if (now >= give_up)
+      return false;
+    moved = now_moved;
+    sched_yield();
+  }
+  return true;
+}
+
+// Works for the daemon while that moves anything, and leaves to others what a late rank holds up,
 // sooner where this happens often. Without it DDP, which goes on computing and then waits for futures, where
 // nobody can help, had the daemon's thread interrupt the one that computes, on each rank at another time.
-void work::bring_forward() {
-  constexpr std::chrono::microseconds PATIENCE(500);
+void work::bring_all_forward() {
+  constexpr std::chrono::nanoseconds PATIENCE(500000);
   constexpr uint32_t HALVED_AT_MOST = 4;
   constexpr milliseconds AT_MOST(100);
   without_python_lock unlocked;
@@ -501,12 +527,7 @@ void work::bring_forward() {
   for (part &one : parts_) {
     std::atomic<uint32_t> &in_vain = *one.to->in_vain;
     auto patience = PATIENCE / (1 << std::min(in_vain.load(), HALVED_AT_MOST));
-    uint64_t before;
-    bool ended;
-    do {
-      before = moved_of(*one.to);
-      ended = await(one, std::min(until, clock::now() + patience));
-    } while (!ended && clock::now() < until && moved_of(*one.to) != before);
+    bool ended = bring_forward(one, patience, until);
     in_vain = ended ? 0 : in_vain + 1;
     if (!ended)
       return;
@@ -516,7 +537,7 @@ void work::bring_forward() {
 c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   bool is_late = false;
   if (!device_ && is_started_ && outstanding_ > 0 && !is_inside_callback && wants_core())
-    bring_forward();
+    bring_all_forward();
   c10::intrusive_ptr<c10::ivalue::Future> future;
   if (device_ && sought_.to)
     TORCH_CHECK(await_start(deadline_), plan_.title, ": nobody has sent");

@@ -155,7 +155,9 @@ private:
   bool await_asleep(const part &one, clock::time_point until);
   bool await_completed(clock::time_point until);
   bool wants_core() const;
-  void bring_forward();
+  bool bring_forward(part &one, std::chrono::nanoseconds patience, clock::time_point until);
+  void bring_all_forward();
+  bool look_at(part &one);
   void look();
   // In device.cpp.
   void put_off(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
