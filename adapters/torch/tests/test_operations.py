@@ -505,6 +505,14 @@ def test_who_asks_for_the_end_lets_the_other_rank_have_the_core(
     assert max(on_ranks(2, program)) < most_s
 
 
+def test_a_future_of_what_has_ended_is_complete_at_once() -> None:
+    def program(rank: int) -> List[bool]:
+        works = [dist.all_reduce(torch.ones(2), async_op=True) for _ in range(20)]
+        return [work.get_future().done() for work in works]
+
+    assert all(on_ranks(1, program)[0])
+
+
 def test_many_calls_are_outstanding_at_once() -> None:
     def program(rank: int, wrong: Wrong) -> None:
         tensors = [values(rank, 1 + 37 * i, torch.float32, i) for i in range(300)]

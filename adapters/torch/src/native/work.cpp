@@ -536,7 +536,8 @@ void work::bring_all_forward() {
 
 c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   bool is_late = false;
-  if (!device_ && is_started_ && outstanding_ > 0 && !is_inside_callback && wants_core())
+  bool is_open = !device_ && !is_over(); // what has ended needs no callback
+  if (is_open && is_started_ && !is_inside_callback && wants_core())
     bring_all_forward();
   c10::intrusive_ptr<c10::ivalue::Future> future;
   if (device_ && sought_.to)
