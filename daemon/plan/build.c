@@ -443,7 +443,9 @@ int rondo_plan_is_by_value(int algorithm, uint32_t nranks) {
 }
 
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
-  bool few = nranks > 2 && nranks <= RONDO_PLAN_DIRECT_MAX_RANKS;
+  bool star = kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE || kind == RONDO_BROADCAST;
+  uint32_t most = star ? RONDO_PLAN_STAR_MAX_RANKS : RONDO_PLAN_DIRECT_MAX_RANKS;
+  bool few = nranks > 2 && nranks <= most;
   if (few && bytes <= RONDO_PLAN_DIRECT_MAX_BYTES && kind != RONDO_BARRIER)
     return RONDO_ALGORITHM_DIRECT;
   if (kind == RONDO_ALL_REDUCE && nranks > 1 && bytes <= RONDO_PLAN_CHAIN_MAX_BYTES)

@@ -30,9 +30,10 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 #define RONDO_PLAN_CHAIN_MAX_BYTES 8192u
 
 // What the descriptor counts up to this size goes straight from rank to rank, in groups of three to so
-// many ranks.
+// many ranks: more where all goes through one rank, since others need a connector for each pair.
 #define RONDO_PLAN_DIRECT_MAX_BYTES 8192u
 #define RONDO_PLAN_DIRECT_MAX_RANKS 16u
+#define RONDO_PLAN_STAR_MAX_RANKS 128u
 
 // The algorithm to use: where latency decides, straight from rank to rank in groups of few, and the
 // chain for all-reduces of others; the ring for what is larger; and for each other kind the one that it

@@ -282,7 +282,7 @@ static void root_is_ignored_where_there_is_none(void **state) {
 
 static void chooses_the_chain_for_small_all_reduces_of_two_or_many(void **state) {
   (void)state;
-  const uint32_t ranks[] = {2, RONDO_PLAN_DIRECT_MAX_RANKS + 1};
+  const uint32_t ranks[] = {2, RONDO_PLAN_STAR_MAX_RANKS + 1};
   uint64_t limit = RONDO_PLAN_CHAIN_MAX_BYTES;
   for (size_t i = 0; i < 2; i++) {
     assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 0, ranks[i]), RONDO_ALGORITHM_CHAIN);
@@ -303,8 +303,9 @@ static void chooses_the_chain_for_small_all_reduces_of_two_or_many(void **state)
 static void small_things_of_few_ranks_go_straight(void **state) {
   (void)state;
   uint64_t limit = RONDO_PLAN_DIRECT_MAX_BYTES;
-  uint32_t most = RONDO_PLAN_DIRECT_MAX_RANKS;
   for (int kind = 0; kind < RONDO_SEND_RECV; kind++) {
+    int is_spread = kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER;
+    uint32_t most = is_spread ? RONDO_PLAN_DIRECT_MAX_RANKS : RONDO_PLAN_STAR_MAX_RANKS;
     assert_int_equal(rondo_plan_choose(kind, 0, 3), RONDO_ALGORITHM_DIRECT);
     assert_int_equal(rondo_plan_choose(kind, limit, most), RONDO_ALGORITHM_DIRECT);
     assert_int_equal(rondo_plan_choose(kind, limit + 1, most), RONDO_ALGORITHM_RING);
