@@ -66,8 +66,8 @@ struct rondo_connector {
   uint32_t is_mapped;      // the consumer has a mapping of its own of that memory, see below
   uint32_t first_sequence;
   uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
-  // Addresses of bytes by which each side is told that it has something to do, for two sides in one
-  // process; 0: it is not told.
+  // Addresses of bytes by which each side is told that it has something to do, in the process of who
+  // sets them, which is the other side; 0: it is not told.
   uint64_t producer_ready, consumer_ready;
   uint8_t constant_line[RONDO_LINE_BYTES - 80];
 };

@@ -6,6 +6,9 @@
 //
 //   asleep: want -> look -> rondo_futex_wait_any(..., bell->rung, ...)          awake: move -> rondo_bells_ring
 //
+// A block has a byte for each bell, which it sets when it has moved something for that process
+// (struct rondo_connector), so that it rings for those that can go on, and lets others sleep.
+//
 // Edges (docs/memory-order.md): B3 want (before the look) and B4 ring (after the move) have no fence after the
 // move: a fence there would cost every move as much as a small run's own work. A thread that moves may
 // therefore not see a wish that is younger than its last stores, which become visible within a microsecond.
@@ -17,6 +20,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "daemon/driver/futex.h"
 #include "queues/platform/atomic.h"
@@ -38,7 +42,11 @@ struct rondo_bells {
   struct rondo_bell *own;     // null: this process has none
   struct rondo_bell **others; // `count` of them
   uint32_t count;             // release
+  uint32_t capacity;          // constant when the first has come
 };
+
+// Bytes of a block that says for which of `capacity` bells it has moved something.
+static inline uint32_t rondo_bells_moved_bytes(uint32_t capacity) { return (capacity + 7) / 8 * 8; }
 
 // Says that the caller wants to be woken. Returns what it then sleeps on.
 static inline struct rondo_futex_shared rondo_bell_want(struct rondo_bell *bell, uint64_t now_ns) {
@@ -58,16 +66,27 @@ static inline uint64_t rondo_bell_limit_ns(const struct rondo_bell *bell, uint64
   return is_new && limit_ns > RONDO_BELL_SHORT_NS ? RONDO_BELL_SHORT_NS : limit_ns;
 }
 
-// Wakes those of other processes who want to be woken: once each wish.
-static inline void rondo_bells_ring(const struct rondo_bells *bells) {
+// Wakes those of another process who want to be woken: once each wish.
+static inline void rondo_bell_ring(struct rondo_bell *bell) {
+  if (!rondo_load_relaxed_u32(&bell->wanted) || // B4
+      !rondo_try_swap_seq_cst_u32(&bell->wanted, 1, 0))
+    return;
+  rondo_fetch_add_seq_cst_u32(&bell->rung, 1);
+  rondo_futex_wake_shared(&bell->rung);
+}
+
+// Rings the bells whose bytes in `moved` are set, and takes those back. Of the block's owner.
+static inline void rondo_bells_ring(const struct rondo_bells *bells, uint8_t *moved) {
   uint32_t count = rondo_load_acquire_u32(&bells->count);
-  for (uint32_t i = 0; i < count; i++) {
-    struct rondo_bell *bell = bells->others[i];
-    if (!rondo_load_relaxed_u32(&bell->wanted) || // B4
-        !rondo_try_swap_seq_cst_u32(&bell->wanted, 1, 0))
-      continue;
-    rondo_fetch_add_seq_cst_u32(&bell->rung, 1);
-    rondo_futex_wake_shared(&bell->rung);
+  for (uint32_t first = 0; first < count; first += 8) {
+    uint64_t eight;
+    memcpy(&eight, moved + first, sizeof eight);
+    for (uint32_t i = first; eight && i < first + 8 && i < count; i++) {
+      if (!moved[i])
+        continue;
+      moved[i] = 0;
+      rondo_bell_ring(bells->others[i]);
+    }
   }
 }
 

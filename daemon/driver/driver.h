@@ -280,6 +280,9 @@ struct rondo_driver {
   // The byte by which peers in this process tell a block that it has something to do (struct rondo_connector); 0: it
   // need not be told. The byte stays when the daemon has gone. Null: no block need be told.
   uint64_t (*ready_at)(const struct rondo_daemon *d, uint32_t block);
+  // The byte that a block sets when it has moved something for the process of that bell of `bells`, so that it rings it;
+  // 0: there is no memory for it. Null if ready_at is.
+  uint64_t (*ring_at)(struct rondo_daemon *d, uint32_t block, uint32_t bell);
 
   // ---- streams ----
   // Enqueues in the application's stream the `parts` (a bit each): RONDO_STREAM_ASK: the doorbell gets the

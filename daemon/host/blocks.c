@@ -58,6 +58,7 @@ void rondo_host_blocks_destroy(struct rondo_host_daemon *d) {
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     free(rondo_task_entries(&d->blocks[i].core.queue));
     free(rondo_block_wait(&d->blocks[i].core, 0));
+    free((void *)(uintptr_t)d->blocks[i].moved);
   }
   free(d->blocks);
   d->blocks = NULL;
@@ -197,8 +198,9 @@ static int take_turn(struct rondo_host_block *block, const struct manner *how,
     d->moved(d->owner);
   if (moved && !how->is_quiet && rondo_load_relaxed_u32(&rondo_host_device.tickers)) // B4
     rondo_host_wake_tickers();
-  if (moved && d->bells)
-    rondo_bells_ring(d->bells);
+  uint64_t moved_for = rondo_load_acquire_u64(&block->moved);
+  if (moved && moved_for)
+    rondo_bells_ring(d->bells, (uint8_t *)(uintptr_t)moved_for);
   return moved ? RONDO_STEP_PROGRESSED : result;
 }
 

@@ -1,5 +1,6 @@
 // The host driver as the runtime sees it: its table, and what a daemon is made of.
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/driver/clock.h"
@@ -153,6 +154,16 @@ static uint64_t host_ready_at(const struct rondo_daemon *base, uint32_t block) {
   return rondo_host_is_told() ? (uint64_t)(uintptr_t)d->blocks[block].ready : 0;
 }
 
+static uint64_t host_ring_at(struct rondo_daemon *base, uint32_t index, uint32_t bell) {
+  struct rondo_host_block *block = &rondo_host_daemon_of(base)->blocks[index];
+  uint64_t moved = rondo_load_relaxed_u64(&block->moved);
+  if (!moved) {
+    moved = (uint64_t)(uintptr_t)calloc(1, rondo_bells_moved_bytes(base->bells->capacity));
+    rondo_store_release_u64(&block->moved, moved);
+  }
+  return moved ? moved + bell : 0;
+}
+
 static void host_count(struct rondo_daemon *base, struct rondo_daemon_counters *c) {
   const struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   memset(c, 0, sizeof *c);
@@ -234,5 +245,6 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .help = rondo_host_help,
                                                .synchronize = rondo_host_synchronize,
                                                .ready_at = host_ready_at,
+                                               .ring_at = host_ring_at,
                                                .look = host_look,
                                                .count = host_count};

@@ -26,6 +26,7 @@ struct rondo_host_block {
   uint32_t is_fruitless; // its last launch was
   uint32_t is_begun;     // what was handed to it has taken steps
   uint8_t *ready;        // see daemon/host/ready.h; null: it is not attached
+  uint64_t moved; // address of a byte for each bell: it has moved something for that; 0: for none
   struct rondo_host_daemon *daemon;
   uint64_t launches;      // times it was started
   uint64_t leaves;        // times it has quit

@@ -180,13 +180,14 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
 // ---------------------------------------------------------------- receiving ---
 
 // The peer's threads are woken from now on when a block here has moved.
-static void add_bell(struct rondo_world *world, int fd, uint64_t bytes) {
+static void add_bell(struct rondo_world *world, struct rondo_peer *peer, int fd, uint64_t bytes) {
   struct rondo_bells *bells = &world->bells;
   void *head = NULL;
-  if (!bells->others || !bells->own || bells->count == world->peer_count ||
+  if (!bells->others || !bells->own || bells->count == bells->capacity ||
       rondo_arena_map_head(fd, bytes, &head) != RONDO_SUCCESS)
     return;
   bells->others[bells->count] = head;
+  peer->bell = bells->count + 1;
   rondo_store_release_u32(&bells->count, bells->count + 1);
 }
 
@@ -202,7 +203,7 @@ static void on_hello(struct rondo_world *world, struct rondo_mesh_message *messa
     peer->base = hello.base;
     peer->bytes = hello.bytes;
     peer->hello = hello;
-    add_bell(world, message->fds[0], hello.bytes);
+    add_bell(world, peer, message->fds[0], hello.bytes);
     rondo_pins_init(&peer->pins, world->device, peer->map, peer->bytes);
     rondo_near_meet(world, message->from);
     return;
@@ -381,7 +382,7 @@ static void on_roster(void *arg) {
   world->bells.others = calloc(count, sizeof(struct rondo_bell *)); // null: nobody is rung for
   world->roster = world->peers ? RONDO_ROSTER_KNOWN : RONDO_ROSTER_FAILED;
   if (world->peers) {
-    world->peer_count = count;
+    world->peer_count = world->bells.capacity = count;
     world->self = rondo_mesh_calls->self(world->mesh);
     for (uint32_t p = 0; p < count; p++)
       if (p != world->self)

@@ -217,24 +217,35 @@ static int write_block_endpoints(const struct rondo_world *world, const struct r
   return status;
 }
 
-// Writes to the connectors between blocks of this process where a block of the party is told.
-static void write_ready_at(const struct rondo_world *world, const struct rondo_party *p,
-                           uint32_t block) {
-  const struct rondo_daemon *d = world->members[p->rank]->daemon;
+// Writes to a connector of the party's block where that is told that it has something to do; or, if the other side is in
+// another process, which byte it sets to ring the bell of that. Of the two fields of a connector between processes each
+// side uses one, and writes it for itself.
+static void write_ready(const struct rondo_world *world, struct rondo_daemon *d,
+                        const struct rondo_link *link, int sends, uint32_t block) {
+  struct rondo_connector *c = rondo_link_connector(link, block);
+  int is_here = link->process == RONDO_HERE;
+  uint64_t at = 0;
+  if (is_here)
+    at = d->driver->ready_at(d, block);
+  else if (world->peers[link->process].bell)
+    at = d->driver->ring_at(d, block, world->peers[link->process].bell - 1);
+  if (sends == is_here)
+    c->producer_ready = at;
+  else
+    c->consumer_ready = at;
+}
+
+static void write_block_ready(const struct rondo_world *world, const struct rondo_party *p,
+                              uint32_t block) {
+  struct rondo_daemon *d = world->members[p->rank]->daemon;
+  uint32_t send_count = p->plan->send.count;
   if (!d->driver->ready_at)
     return;
-  const uint64_t at = d->driver->ready_at(d, block);
-  uint32_t send_count = p->plan->send.count;
   for (uint32_t i = 0; i < send_count + p->plan->recv.count; i++) {
     int sends = i < send_count;
     const struct rondo_link *link = peer_link(p, sends, sends ? i : i - send_count);
-    struct rondo_connector *c = rondo_link_connector(link, block);
-    if (link->process != RONDO_HERE)
-      continue;
-    if (sends)
-      c->producer_ready = at;
-    else
-      c->consumer_ready = at;
+    if (!link->is_far)
+      write_ready(world, d, link, sends, block);
   }
 }
 
@@ -242,7 +253,7 @@ static int write_endpoints(const struct rondo_world *world, const struct rondo_p
   int status = RONDO_SUCCESS;
   for (uint32_t b = 0; b < p->shape.blocks && status == RONDO_SUCCESS; b++) {
     status = write_block_endpoints(world, p, b);
-    write_ready_at(world, p, b);
+    write_block_ready(world, p, b);
   }
   return status;
 }

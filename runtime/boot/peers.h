@@ -33,6 +33,7 @@ struct rondo_peer {
   struct rondo_pins pins;          // of `map`
   char no_view[RONDO_WHY_BYTES];   // why there is none, or no more of it
   uint32_t links;                  // that use it
+  uint32_t bell;                   // its number among those of the job here, plus 1; 0: it has none
   uint64_t mark;                   // last round of messages that went there
   uint64_t asked_ns;               // unanswered since then; 0: no question is open
 };

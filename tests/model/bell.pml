@@ -4,7 +4,7 @@
  * A process with two threads that sleep, each for all that two other processes move, and share one
  * bell. What a name in the code stands for has the same name here:
  *
- *   daemon/driver/bell.h   rondo_bell_want, rondo_bells_ring
+ *   daemon/driver/bell.h   rondo_bell_want, rondo_bell_ring
  *   daemon/driver/futex.h  rondo_futex_wait_any
  *   daemon/host/help.c     stay, sleep_on_done
  *   daemon/host/blocks.c   take_turn
@@ -49,7 +49,7 @@ byte ended;                           /* no word of the code: sleepers who have 
 
 /* --------------------------------------------------------------- who moves --- */
 
-/* rondo_bells_ring. The swap waits for the stores of its process. */
+/* rondo_bell_ring. The swap waits for the stores of its process. */
 inline ring(me, rings) {
   if
   :: wanted -> /* B4 */

@@ -9,12 +9,18 @@
 #define BELLS 3u
 #define LONG_NS UINT64_C(60000000000)
 
+// Rings for a move that was made for all of them.
+static void ring_all(const struct rondo_bells *bells) {
+  uint8_t moved[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  rondo_bells_ring(bells, moved);
+}
+
 static void who_wants_nothing_is_not_rung(void **state) {
   (void)state;
   struct rondo_bell bell = {0};
   struct rondo_bell *others[] = {&bell};
   const struct rondo_bells bells = {.others = others, .count = 1};
-  rondo_bells_ring(&bells);
+  ring_all(&bells);
   assert_int_equal(bell.rung, 0);
 }
 
@@ -27,8 +33,8 @@ static void each_wish_is_rung_once(void **state) {
     (void)rondo_bell_want(&bell, 1);
     (void)rondo_bell_want(&bell, 1); // another thread of its process
     assert_int_equal(bell.wanted, 1);
-    rondo_bells_ring(&bells);
-    rondo_bells_ring(&bells);
+    ring_all(&bells);
+    ring_all(&bells);
     assert_int_equal(bell.wanted, 0);
     assert_int_equal(bell.rung, (uint32_t)(UINT32_MAX + i)); // one more than before
   }
@@ -41,14 +47,35 @@ static void only_those_are_rung_who_want_it(void **state) {
   struct rondo_bells bells = {.others = others, .count = BELLS - 1};
   (void)rondo_bell_want(&bell[1], 1);
   (void)rondo_bell_want(&bell[2], 1); // of a process that is not known yet
-  rondo_bells_ring(&bells);
+  ring_all(&bells);
   assert_int_equal(bell[0].rung, 0);
   assert_int_equal(bell[1].rung, 1);
   assert_int_equal(bell[2].rung, 0);
   bells.count = BELLS;
-  rondo_bells_ring(&bells);
+  ring_all(&bells);
   assert_int_equal(bell[1].rung, 1);
   assert_int_equal(bell[2].rung, 1);
+}
+
+static void only_those_are_rung_for_whom_something_has_moved(void **state) {
+  (void)state;
+  enum { MANY = 19 };
+  struct rondo_bell bell[MANY] = {{0}};
+  struct rondo_bell *others[MANY];
+  const struct rondo_bells bells = {.others = others, .count = MANY, .capacity = MANY};
+  uint8_t moved[24] = {0};
+  assert_int_equal(rondo_bells_moved_bytes(bells.capacity), sizeof moved);
+  for (uint32_t i = 0; i < MANY; i++) {
+    others[i] = &bell[i];
+    (void)rondo_bell_want(&bell[i], 1);
+  }
+  moved[0] = moved[9] = moved[MANY - 1] = 1;
+  rondo_bells_ring(&bells, moved);
+  rondo_bells_ring(&bells, moved); // nothing has moved since
+  for (uint32_t i = 0; i < MANY; i++) {
+    assert_int_equal(bell[i].rung, i == 0 || i == 9 || i == MANY - 1);
+    assert_int_equal(moved[i], 0);
+  }
 }
 
 // -------------------------------------------------------------------- sleeps --
@@ -79,7 +106,7 @@ static void change_word(struct sleeper *s) {
 static void ring(struct sleeper *s) {
   struct rondo_bell *others[] = {&s->bell};
   const struct rondo_bells bells = {.others = others, .count = 1};
-  rondo_bells_ring(&bells);
+  ring_all(&bells);
 }
 
 // Fails by the test's own time limit if the sleeper is not woken.
@@ -120,7 +147,7 @@ static void a_new_wish_is_slept_on_for_a_short_time(void **state) {
   (void)rondo_bell_want(&bell, later_ns - 1); // it lasts
   assert_int_equal(rondo_bell_limit_ns(&bell, later_ns - 1, LONG_NS), RONDO_BELL_SHORT_NS);
   assert_int_equal(rondo_bell_limit_ns(&bell, later_ns, LONG_NS), LONG_NS);
-  rondo_bells_ring(&bells);
+  ring_all(&bells);
   (void)rondo_bell_want(&bell, later_ns); // a new one
   assert_int_equal(rondo_bell_limit_ns(&bell, later_ns, LONG_NS), RONDO_BELL_SHORT_NS);
 }
@@ -152,6 +179,7 @@ int main(void) {
       RONDO_NAMED_TEST("bell", who_wants_nothing_is_not_rung),
       RONDO_NAMED_TEST("bell", each_wish_is_rung_once),
       RONDO_NAMED_TEST("bell", only_those_are_rung_who_want_it),
+      RONDO_NAMED_TEST("bell", only_those_are_rung_for_whom_something_has_moved),
       RONDO_NAMED_TEST("bell", its_own_word_wakes_a_sleeper),
       RONDO_NAMED_TEST("bell", its_bell_wakes_a_sleeper),
       RONDO_NAMED_TEST("bell", a_new_wish_is_slept_on_for_a_short_time),
