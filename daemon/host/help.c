@@ -116,11 +116,17 @@ struct thief {
 // 1 if the block has nothing to do until somebody submits, who then sets its byte.
 static int is_idle(struct rondo_host_block *block) {
   const uint64_t *outstanding = &block->daemon->base.outstanding;
+  int is_told = rondo_host_is_told();
   if (rondo_load_relaxed_u64(outstanding) > 0)
     return 0;
-  if (rondo_host_is_told())
+  if (is_told)
     rondo_host_ready_clear(block->ready);
-  return rondo_load_relaxed_u64(outstanding) == 0; // C8
+  if (rondo_load_relaxed_u64(outstanding) == 0) // C8
+    return 1;
+  // The thread that owns the block may have stepped it already: what the byte tells would be lost.
+  if (is_told)
+    rondo_host_ready_set(block->ready);
+  return 0;
 }
 
 // Steps a block of another rank. Returns 1 if it moved.
