@@ -1,11 +1,30 @@
 // The connector: inline, payload memory and references, full, empty, the wrap at 2^32, two threads.
-#include "queues/connector_core.h"
-
 #include <pthread.h>
 #include <sched.h>
+
+#include "queues/platform/atomic.h"
+
+#define DAWDLE_EVERY 64u
+
+// A thread that dawdles yields before some of its stores of marks and of `consumed`. So the other
+// side has time to look when it is told too early.
+static _Thread_local uint32_t dawdles, stores;
+
+static inline void store_mark(uint32_t *p, uint32_t v) {
+  if (dawdles && stores++ % DAWDLE_EVERY == 0)
+    sched_yield();
+  rondo_store_release_u32(p, v);
+}
+
+// NOLINTNEXTLINE(readability-identifier-naming): it stands for the accessor
+#define rondo_store_release_u32 store_mark
+#include "queues/connector_core.h"
+#undef rondo_store_release_u32
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/load.h"
@@ -293,6 +312,136 @@ static void hands_over_between_threads(void **state) {
   rig_fini(&r);
 }
 
+// ---- who is told ----
+
+static uint64_t address_of(const uint8_t *byte) { return (uint64_t)(uintptr_t)byte; }
+
+static void tells_the_other_side_if_that_wants_to_be_told(void **state) {
+  (void)state;
+  uint8_t producer_ready = 0;
+  uint8_t consumer_ready = 0;
+  struct rig r;
+  rig_init(&r, 0);
+  r.connector->producer_ready = address_of(&producer_ready);
+  r.connector->consumer_ready = address_of(&consumer_ready);
+  assert_true(rondo_connector_try_reserve(&r.producer));
+  send_number(&r.producer, 0);
+  assert_int_equal(consumer_ready, 1);
+  assert_int_equal(producer_ready, 0);
+  consumer_ready = 0;
+  expect_number(&r.consumer, 0);
+  assert_int_equal(producer_ready, 1);
+  assert_int_equal(consumer_ready, 0);
+  rig_fini(&r);
+}
+
+static void tells_nobody_at_first(void **state) {
+  (void)state;
+  struct rig r;
+  rig_init(&r, 0);
+  assert_int_equal(r.connector->producer_ready, 0);
+  assert_int_equal(r.connector->consumer_ready, 0);
+  send_number(&r.producer, 0);
+  expect_number(&r.consumer, 0);
+  rig_fini(&r);
+}
+
+static void tells_the_one_side_that_wants_to_be_told(void **state) {
+  (void)state;
+  uint8_t ready = 0;
+  struct rig r;
+  rig_init(&r, 0);
+  r.connector->consumer_ready = address_of(&ready);
+  send_number(&r.producer, 0);
+  assert_int_equal(ready, 1);
+  ready = 0;
+  expect_number(&r.consumer, 0);
+  assert_int_equal(ready, 0);
+  r.connector->consumer_ready = 0;
+  r.connector->producer_ready = address_of(&ready);
+  send_number(&r.producer, 1);
+  assert_int_equal(ready, 0);
+  expect_number(&r.consumer, 1);
+  assert_int_equal(ready, 1);
+  rig_fini(&r);
+}
+
+#define TOLD_LIMIT_NS 5000000000 // for one message
+#define LOOKS_A_YIELD 100u
+
+// A side that looks at its connector only when it has been told.
+struct told_side {
+  struct rondo_endpoint endpoint;
+  uint8_t *ready;
+  uint32_t count, done;
+};
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+// Waits until the byte is set, and takes it back. Returns 0 if that takes too long.
+static int await_told(uint8_t *ready) {
+  const int64_t begun_ns = now_ns();
+  for (uint32_t looks = 1; !rondo_load_relaxed_u8(ready); looks++) {
+    rondo_relax();
+    if (looks % LOOKS_A_YIELD)
+      continue;
+    if (now_ns() - begun_ns > TOLD_LIMIT_NS)
+      return 0;
+    sched_yield();
+  }
+  return rondo_try_swap_seq_cst_u8(ready, 1, 0);
+}
+
+static void *consume_when_told(void *arg) {
+  struct told_side *side = arg;
+  dawdles = 1;
+  while (side->done < side->count && await_told(side->ready)) {
+    while (rondo_connector_try_peek(&side->endpoint)) {
+      rondo_connector_consume(&side->endpoint);
+      side->done++;
+    }
+  }
+  return NULL;
+}
+
+// Sends one message at a time. A second one would tell the consumer again, and so make up for a
+// look that came too early.
+static void produce_when_told(struct told_side *side) {
+  int is_told = 1;
+  dawdles = 1;
+  while (side->done < side->count && is_told) {
+    rondo_connector_publish(&side->endpoint, NULL, 0);
+    do
+      is_told = await_told(side->ready);
+    while (is_told && !rondo_connector_is_drained(&side->endpoint, side->endpoint.sequence));
+    side->done += (uint32_t)is_told;
+  }
+  dawdles = 0;
+}
+
+static void who_looks_only_when_told_misses_nothing(void **state) {
+  (void)state;
+  static _Alignas(RONDO_LINE_BYTES) uint8_t ready[2 * RONDO_LINE_BYTES];
+  const uint32_t count = (uint32_t)rondo_test_load(100000, 10000);
+  struct rig r;
+  pthread_t thread;
+  rig_init(&r, UINT32_MAX - 1000);
+  struct told_side producer = {r.producer, &ready[0], count, 0};
+  struct told_side consumer = {r.consumer, &ready[RONDO_LINE_BYTES], count, 0};
+  r.connector->producer_ready = address_of(producer.ready);
+  r.connector->consumer_ready = address_of(consumer.ready);
+  assert_int_equal(pthread_create(&thread, NULL, consume_when_told, &consumer), 0);
+  produce_when_told(&producer);
+  pthread_join(thread, NULL);
+  assert_int_equal(consumer.done, count);
+  assert_int_equal(producer.done, count);
+  rig_fini(&r);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("connector", is_empty_at_first),
@@ -307,6 +456,10 @@ int main(void) {
       RONDO_NAMED_TEST("connector", full_gives_no_slot_until_one_is_consumed),
       RONDO_NAMED_TEST("connector", wraps_at_uint32_max),
       RONDO_NAMED_TEST("connector", hands_over_between_threads),
+      RONDO_NAMED_TEST("connector", tells_the_other_side_if_that_wants_to_be_told),
+      RONDO_NAMED_TEST("connector", tells_the_one_side_that_wants_to_be_told),
+      RONDO_NAMED_TEST("connector", tells_nobody_at_first),
+      RONDO_NAMED_TEST("connector", who_looks_only_when_told_misses_nothing),
   };
   return cmocka_run_group_tests_name("connector", tests, NULL, NULL);
 }
