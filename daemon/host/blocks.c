@@ -141,6 +141,7 @@ static int is_through(const struct rondo_block *b, uint64_t ended, int is_awaite
 static int step_often(struct rondo_host_block *block, uint64_t now_ns, const struct manner *how,
                       int *result) {
   uint64_t ended = block->core.counters.ended;
+  uint64_t before = block_progress(block);
   uint32_t patience = how->stuck_steps;
   uint32_t steps = 0;
   int moved = 0;
@@ -156,7 +157,7 @@ static int step_often(struct rondo_host_block *block, uint64_t now_ns, const str
       break;
     }
   }
-  return moved;
+  return moved || block_progress(block) != before; // a step that quits may have moved before
 }
 
 // Who looked at the clock may have taken the block after others who looked later.

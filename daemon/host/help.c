@@ -37,14 +37,23 @@ static int is_done_by_assistants(const struct rondo_host_block *block) {
   return !block->daemon->base.bells && rondo_load_relaxed_u32(&block->copies_bytes) <= ASSIST_BYTES;
 }
 
+// Block 0 has moved, and may have put entries into the inboxes of the others.
+static void tell_inboxes(const struct rondo_host_daemon *d) {
+  for (uint32_t i = 1; i < d->core.block_count; i++)
+    if (rondo_sq_has_entry(&d->core.inboxes[i]))
+      rondo_host_ready_set(d->blocks[i].ready);
+}
+
 // Steps a block that the caller owns. Returns 1 if it moved, and may go on.
 static int drive(struct rondo_host_block *block, uint64_t now_ns, enum rondo_host_caller caller) {
   int is_told = rondo_host_is_told();
   if (is_told)
     rondo_host_ready_clear(block->ready);
   int moved = rondo_host_drive(block, now_ns, caller) == RONDO_STEP_PROGRESSED;
-  if (moved && is_told)
+  if (is_told && (moved || rondo_sq_try_peek(&block->core.source)))
     rondo_host_ready_set(block->ready);
+  if (is_told && moved && block->core.index == 0)
+    tell_inboxes(block->daemon);
   return moved;
 }
 
