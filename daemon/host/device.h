@@ -62,10 +62,12 @@ static inline int rondo_host_is_crowded(void) {
          rondo_load_relaxed_u32(&dev->active) > dev->cores;
 }
 
-// 1 if blocks that are made ready are told so: with more ranks of one job here than cores.
+// 1 if blocks that are made ready are told so: with more ranks of one job here than cores, and more than two, of which one
+// looks at the other in less time than it takes to tell.
 static inline int rondo_host_is_told(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
-  return rondo_load_relaxed_u32(&dev->crowd) > dev->cores;
+  uint32_t crowd = rondo_load_relaxed_u32(&dev->crowd);
+  return crowd > 2 && crowd > dev->cores;
 }
 
 // 1 if ranks of other processes may be waiting for this core: whoever finds nothing to do gives it up.

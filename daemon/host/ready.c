@@ -44,6 +44,8 @@ static int try_place(struct rondo_host_block *block, uint32_t at) {
   if (group->blocks[i])
     return RONDO_ERR_FULL;
   group->blocks[i] = block;
+  if (i >= group->end)
+    group->end = i + 1;
   block->ready = &group->ready[i];
   rondo_store_release_u8(block->ready, 1);
   return RONDO_SUCCESS;
@@ -59,12 +61,19 @@ int rondo_host_ready_add(struct rondo_host_block *block, uint32_t hint) {
   return status;
 }
 
+static void take_out(struct rondo_host_group *group, const struct rondo_host_block *block) {
+  for (uint32_t i = 0; i < group->end; i++)
+    if (group->blocks[i] == block)
+      group->blocks[i] = NULL;
+  while (group->end && !group->blocks[group->end - 1])
+    group->end--;
+}
+
 void rondo_host_ready_remove(struct rondo_host_block *block) {
   pthread_rwlock_wrlock(&groups_lock);
   for (uint32_t g = 0; g < group_count; g++)
-    for (uint32_t i = 0; groups[g] && i < RONDO_HOST_GROUP_BLOCKS; i++)
-      if (groups[g]->blocks[i] == block)
-        groups[g]->blocks[i] = NULL;
+    if (groups[g])
+      take_out(groups[g], block);
   block->ready = NULL;
   pthread_rwlock_unlock(&groups_lock);
 }
@@ -74,7 +83,7 @@ static int visit_group(const struct rondo_host_group *group,
                        int (*visit)(struct rondo_host_block *block, void *arg), void *arg,
                        int all) {
   int did = 0;
-  for (uint32_t i = 0; i < RONDO_HOST_GROUP_BLOCKS; i++)
+  for (uint32_t i = 0; i < group->end; i++)
     if ((all || rondo_load_relaxed_u8(&group->ready[i])) && group->blocks[i])
       did |= visit(group->blocks[i], arg);
   return did;

@@ -18,6 +18,7 @@ struct rondo_host_block;
 
 struct rondo_host_group {
   _Alignas(RONDO_HOST_GROUP_BLOCKS) uint8_t ready[RONDO_HOST_GROUP_BLOCKS];
+  uint32_t end;                                             // behind the last that a block has
   struct rondo_host_block *blocks[RONDO_HOST_GROUP_BLOCKS]; // null: nobody has the byte
 };
 
