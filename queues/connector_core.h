@@ -63,15 +63,17 @@ struct rondo_connector {
   uint64_t reference_begin; // ... if they lie between these two addresses, the producer's
   uint64_t reference_end;
   uint64_t reference_bias; // from the producer's address of a reference to the consumer's
-  uint32_t is_mapped;      // the consumer has a mapping of its own of that memory, see below
-  uint32_t first_sequence;
-  uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
   // Addresses of bytes by which each side is told that it has something to do, in the process of who
   // sets them, which is the other side; 0: it is not told.
   uint64_t producer_ready, consumer_ready;
+  // Seldom looked at: in a cache line of its own, where those have 64 bytes.
+  uint32_t is_mapped; // the consumer has a mapping of its own of that memory, see below
+  uint32_t first_sequence;
+  uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
   uint8_t constant_line[RONDO_LINE_BYTES - 80];
 };
 static_assert(sizeof(struct rondo_connector) == 2 * RONDO_LINE_BYTES, "shared layout");
+static_assert(offsetof(struct rondo_connector, is_mapped) == RONDO_LINE_BYTES + 64, "see there");
 
 // One side's private view of a connector; part of a block's context.
 struct rondo_endpoint {
