@@ -83,7 +83,11 @@ static int drive(struct explore_machine *m, uint32_t rank, uint32_t index) {
   if (!rondo_host_try_own(block))
     return 0;
   m->driving = block;
+  uint64_t loads = block->core.counters.context_loads;
   int result = rondo_host_drive(block, m->now_ns, 0);
+  loads = block->core.counters.context_loads - loads;
+  m->loads += loads;
+  m->now_ns += loads * m->load_ns;
   m->driving = outer;
   trace_drive(m, block, rank, result);
   rondo_host_disown(block);

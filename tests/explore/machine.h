@@ -82,6 +82,8 @@ struct explore_machine {
   int wants_callbacks; // of every run; else of half of them
   int never_preempts;  // the baseline: a standstill is what is looked for
   uint64_t now_ns;
+  uint64_t load_ns; // that pass when a block loads a context
+  uint64_t loads;   // of contexts, by all blocks
   uint64_t steps, quiet_steps;
   uint32_t depth;    // of actors that act inside the step of another
   uint32_t in_calls; // calls of the API, which may hold a lock, below

@@ -23,7 +23,7 @@ struct options {
   const char *fault;
   const char *hastened;
   void (*hasten)(struct explore_program *p); // or null
-  int is_single, trace, baseline, comms, nccl;
+  int is_single, trace, baseline, comms, nccl, looks;
 };
 
 static struct explore_machine machine;
@@ -144,6 +144,59 @@ static int run_baseline(const struct options *o) {
   return stuck * 5 < o->count;
 }
 
+// ---------------------------------------------------------------------- looks -
+
+static uint32_t study_look_ns; // of the seeds that run now
+
+static void make_calm(struct explore_program *p) {
+  explore_program_calm(p);
+  p->cfg.tuning.look_ns = study_look_ns;
+}
+
+// Runs the seeds with one look_ns and one cost of a load. Returns 0, or 1 if one found something.
+static int run_calm(const struct options *o, uint64_t load_ns, uint64_t *took_ns, uint64_t *loads) {
+  *took_ns = *loads = 0;
+  for (uint64_t seed = o->first; seed < o->first + o->count; seed++) {
+    explore_machine_init(&machine, seed, make_calm, 0, 0);
+    machine.load_ns = load_ns;
+    (void)explore_machine_run(&machine);
+    *took_ns += machine.now_ns;
+    *loads += machine.loads;
+    if (machine.verdict || explore_machine_fini(&machine)) {
+      printf("seed %llu: %s\n", (unsigned long long)seed, machine.finding);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+// How long programs take in virtual time when a block leaves a stuck collective at once for one that is
+// ready, or probes it for a while first, and a load of a context takes no time or much.
+static int run_looks(const struct options *o) {
+  static const uint32_t looks_ns[] = {1, 1000, 4000, 16000, 64000};
+  static const uint64_t loads_ns[] = {0, 500, 2000, 8000, 32000};
+  printf("virtual time of %llu programs, that of look_ns 1 being 100 (contexts loaded)\n",
+         (unsigned long long)o->count);
+  printf("%18s", "a load takes");
+  for (uint32_t k = 0; k < sizeof looks_ns / sizeof *looks_ns; k++)
+    printf("   look_ns %6u", looks_ns[k]);
+  for (uint32_t i = 0; i < sizeof loads_ns / sizeof *loads_ns; i++) {
+    double first_ns = 0;
+    printf("\n%15llu ns", (unsigned long long)loads_ns[i]);
+    for (uint32_t k = 0; k < sizeof looks_ns / sizeof *looks_ns; k++) {
+      uint64_t took_ns, loads;
+      study_look_ns = looks_ns[k];
+      if (run_calm(o, loads_ns[i], &took_ns, &loads))
+        return 1;
+      first_ns = k ? first_ns : (double)took_ns;
+      printf("  %5.1f (%7llu)", 100 * (double)took_ns / first_ns, (unsigned long long)loads);
+      (void)fflush(stdout);
+    }
+  }
+  putchar('\n');
+  return 0;
+}
+
 // --------------------------------------------------------------------- faults -
 
 struct catch {
@@ -232,6 +285,7 @@ static const struct argp_option arguments[] = {
     {"hasten", 'h', "WHAT", 0, "programs in which `ends' of runs, or `cuts' of links, meet much",
      0},
     {"nccl", 'l', NULL, 0, "programs on the drop-in libnccl instead", 0},
+    {"looks", 'k', NULL, 0, "how long programs take, by look_ns and by what a context costs", 0},
     {"baseline", 'b', NULL, 0, "without preemption; succeed if enough seeds deadlock", 0},
     {0}};
 
@@ -260,6 +314,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
   case 'l':
     o->nccl = 1;
+    return 0;
+  case 'k':
+    o->looks = 1;
     return 0;
   case 'b':
     o->baseline = 1;
@@ -292,5 +349,7 @@ int main(int argc, char **argv) {
     o.count = rondo_test_load(o.count, o.count / 20 + 1);
   if (o.fault)
     return run_fault(&o);
+  if (o.looks)
+    return run_looks(&o);
   return o.baseline && !o.is_single ? run_baseline(&o) : run_seeds(&o);
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "runtime/api/tuning.h"
+
 #define NEVER_NS (UINT64_C(1) << 60)
 #define ITEM(r, list) list[random_below(r, sizeof(list) / sizeof *(list))]
 
@@ -212,4 +214,18 @@ void explore_program_hasten_cuts(struct explore_program *p) {
     p->process_of[i] = p->machine_of[i] = i;
   p->process_count = p->cfg.rank_count;
   p->cuts = 3;
+}
+
+#define CALM_TICK_NS 200u
+
+void explore_program_calm(struct explore_program *p) {
+  struct rondo_tuning *t = &p->cfg.tuning;
+  p->flavour = EXPLORE_PLAIN;
+  memset(p->process_of, 0, sizeof p->process_of);
+  p->process_count = 1;
+  p->cuts = p->tied_percent = p->sync_percent = p->point_percent = 0;
+  p->tick_ns = CALM_TICK_NS;
+  p->cfg.budget = RONDO_BUDGET_ADAPTIVE;
+  memset(t, 0, sizeof *t);
+  (void)rondo_tuning_resolve(t);
 }
