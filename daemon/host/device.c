@@ -191,7 +191,7 @@ static uint64_t tick_for(const struct worker_view *seen, uint64_t tick_ns) {
 
 // Between two passes over blocks that are there and stuck.
 static void spin_or_yield(uint32_t fruitless) {
-  if (fruitless > SPIN_PASSES || rondo_host_is_contended() ||
+  if (fruitless > SPIN_PASSES || rondo_host_is_contended() || !rondo_host_has_spare_core() ||
       rondo_load_relaxed_u32(&rondo_host_device.active) >= rondo_host_device.cores)
     sched_yield();
   else
