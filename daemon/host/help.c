@@ -15,10 +15,10 @@
 #define SLEEP_MIN_NS 500000u   // the first time; twice as long each time that nothing has moved
 #define SLEEP_MAX_NS 64000000u // ... at most
 #define SLEEPERS_FEW 4u        // so many may look that often
-#define LARGE_BYTES 262144u    // pieces of at least this are left to a rank's own thread
-#define ASSIST_ROUNDS 8        // of a thread that has submitted, over its own blocks and others'
 #define BLIND_EVERY_NS 200000u // all blocks are looked at so often
 #define TELL_EVERY_NS 1000000u // a worker is told so often at most of work that is left
+#define LARGE_BYTES 262144u    // pieces of at least this are left to a rank's own thread
+#define ASSIST_ROUNDS 8        // of a thread that has submitted, over its own blocks and others'
 #define OWN_LOOKS 64           // ... at the owner of a block that waits for what it has submitted
 #define ASSIST_BYTES 8192u     // ... that do not move pieces of more
 #define YIELD_AFTER                                                                                \
