@@ -11,7 +11,8 @@
 
 // Rings for a move that was made for all of them.
 static void ring_all(const struct rondo_bells *bells) {
-  uint8_t moved[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  static uint8_t moved[8];
+  memset(moved, 1, sizeof moved);
   rondo_bells_ring(bells, moved);
 }
 
@@ -63,7 +64,7 @@ static void only_those_are_rung_for_whom_something_has_moved(void **state) {
   struct rondo_bell bell[MANY] = {{0}};
   struct rondo_bell *others[MANY];
   const struct rondo_bells bells = {.others = others, .count = MANY, .capacity = MANY};
-  uint8_t moved[24] = {0};
+  static uint8_t moved[24];
   assert_int_equal(rondo_bells_moved_bytes(bells.capacity), sizeof moved);
   for (uint32_t i = 0; i < MANY; i++) {
     others[i] = &bell[i];
