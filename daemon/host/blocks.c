@@ -165,7 +165,7 @@ static uint64_t time_of_turn(struct rondo_host_block *block, uint64_t now_ns) {
   if (!now_ns)
     now_ns = rondo_stamp_ns(&block->clock);
   if (now_ns > block->now_ns)
-    block->now_ns = now_ns;
+    rondo_store_relaxed_u64(&block->now_ns, now_ns);
   return block->now_ns;
 }
 

@@ -25,7 +25,7 @@ struct rondo_host_block {
   uint32_t copies_bytes; // into the user's buffer, the most at a time; a hint for helpers
   uint32_t is_fruitless; // its last launch was
   uint32_t is_begun;     // what was handed to it has taken steps
-  uint8_t *ready;        // see daemon/host/ready.h; null: it is not attached
+  uint8_t *ready;        // see daemon/host/ready.h; null: it has not been attached
   uint64_t moved; // address of a byte for each bell: it has moved something for that; 0: for none
   struct rondo_host_daemon *daemon;
   uint64_t launches;      // times it was started

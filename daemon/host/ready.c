@@ -74,7 +74,6 @@ void rondo_host_ready_remove(struct rondo_host_block *block) {
   for (uint32_t g = 0; g < group_count; g++)
     if (groups[g])
       take_out(groups[g], block);
-  block->ready = NULL;
   pthread_rwlock_unlock(&groups_lock);
 }
 

@@ -26,7 +26,8 @@ struct rondo_host_group {
 // each other, so that one visit carries data through many of them. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or
 // RONDO_ERR_FULL.
 int rondo_host_ready_add(struct rondo_host_block *block, uint32_t hint);
-// When it returns no visitor is at the block. The block may never have been added.
+// When it returns no visitor is at the block, which keeps the address of its byte: who tells it late does no harm. The
+// block may never have been added.
 void rondo_host_ready_remove(struct rondo_host_block *block);
 
 // Calls `visit` for each block whose byte is set, or, `all`, for each block; not while blocks are added or
