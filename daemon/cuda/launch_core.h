@@ -221,8 +221,8 @@ RONDO_FN void rondo_launch_tell_place(struct rondo_cuda_block_status *s,
   rondo_store_relaxed_u32(&s->stands, 0);
   if (b->queue.count) {
     uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
-    const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
-    if (slot->occupied && slot->context.fixed.index == index)
+    const struct rondo_active_slot *slot = rondo_slot_find(b, index);
+    if (slot)
       rondo_launch_tell_context(s, &slot->context);
     scheduled = index + 1;
   }

@@ -9,7 +9,8 @@
 #include "daemon/host/host.h"
 
 #define OWN_ATTEMPTS 2000 // of a look, before the block is left alone
-// A block is started at once when its collectives can move: other starts are a second line of defence.
+// A block is started at once when its collectives can move: other starts are a second line of
+// defence.
 #define RESTART_PAUSES 100u
 
 static struct rondo_device the_device = {&rondo_host_driver};
@@ -117,10 +118,9 @@ static int own_block(struct rondo_host_block *block) {
 }
 
 static int look_at(const struct rondo_block *b, uint32_t index, struct rondo_look *look) {
-  const struct rondo_active_slot *slot = &b->slots[index % RONDO_ACTIVE_SLOTS];
+  const struct rondo_active_slot *slot = rondo_slot_find(b, index);
   const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
-  int active = slot->occupied && slot->context.fixed.index == index &&
-               slot->context.fixed.generation == c->fixed.generation;
+  int active = slot && slot->context.fixed.generation == c->fixed.generation;
   if (active)
     c = &slot->context;
   if (c->state.phase == RONDO_PHASE_IDLE)
