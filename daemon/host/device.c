@@ -75,9 +75,9 @@ static int has_changed(const uint64_t *counter, uint64_t *seen) {
   return changed;
 }
 
-// 1 if threads of the application look after the block, so that a worker only takes their core from them: threads that
-// wait; threads that wait or ask again and again, where no core is spare; and between two runs, when there is nothing to
-// do, those of the run before.
+// 1 if threads of the application look after the block, so that a worker would only take their
+// core: threads that wait; where no core is spare, threads that wait or ask again and again; and,
+// when there is nothing to do, those of the run before.
 static int is_looked_after(struct rondo_host_block *block, int is_idle, int has_no_spare_core) {
   int was_helped = has_changed(&block->helped, &block->helped_seen);
   int was_asked = has_changed(&block->asked, &block->asked_seen);
@@ -266,6 +266,7 @@ static void forget_workers(void) {
   struct rondo_host_device *dev = &rondo_host_device;
   memset(dev, 0, sizeof *dev);
   dev->attach_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  rondo_host_ready_forget();
 }
 
 __attribute__((constructor)) static void watch_forks(void) {

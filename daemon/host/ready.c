@@ -9,18 +9,14 @@
 #define GROUPS 1024u // of RONDO_HOST_GROUP_BLOCKS blocks
 
 static pthread_rwlock_t groups_lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-static struct rondo_host_group *groups[GROUPS]; // guarded by groups_lock
-static uint32_t group_count;                    // likewise
+// Both guarded by groups_lock.
+static struct rondo_host_group *groups[GROUPS];
+static uint32_t group_count;
 
-// A child process has no blocks, whoever held the lock.
-static void forget_blocks(void) {
+void rondo_host_ready_forget(void) {
   groups_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
   group_count = 0;
   memset(groups, 0, sizeof groups);
-}
-
-__attribute__((constructor)) static void watch_forks(void) {
-  (void)pthread_atfork(NULL, NULL, forget_blocks);
 }
 
 // The group, made if there is none yet. Null when memory is used up.
@@ -35,7 +31,8 @@ static struct rondo_host_group *group_at(uint32_t g) {
   return groups[g];
 }
 
-// Puts the block at place `at` if nobody is there. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, or RONDO_ERR_FULL.
+// Puts the block at place `at` if nobody is there. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, or
+// RONDO_ERR_FULL.
 static int try_place(struct rondo_host_block *block, uint32_t at) {
   struct rondo_host_group *group = group_at(at / RONDO_HOST_GROUP_BLOCKS);
   uint32_t i = at % RONDO_HOST_GROUP_BLOCKS;
