@@ -63,8 +63,8 @@ struct rondo_connector {
   uint64_t reference_begin; // ... if they lie between these two addresses, the producer's
   uint64_t reference_end;
   uint64_t reference_bias; // from the producer's address of a reference to the consumer's
-  // Addresses of bytes by which each side is told that it has something to do, in the process of who
-  // sets them, which is the other side; 0: it is not told.
+  // Addresses of bytes by which each side is told that it has something to do. The other side sets
+  // them, and the addresses are those of its process. 0: it is not told.
   uint64_t producer_ready, consumer_ready;
   // Seldom looked at: in a cache line of its own, where those have 64 bytes.
   uint32_t is_mapped; // the consumer has a mapping of its own of that memory, see below
@@ -124,8 +124,8 @@ RONDO_FN struct rondo_connector *rondo_endpoint_connector(const struct rondo_end
   return (struct rondo_connector *)(uintptr_t)e->connector;
 }
 
-// Tells a side that it has something to do, after that has been made visible. A look whether it has been
-// told already could miss that it is just taking that back, and has not seen what was made visible.
+// Tells a side that it has something to do, after that has been made visible. It stores without a
+// look whether the byte is set already: the side may be about to clear it (docs/memory-order.md).
 RONDO_FN void rondo_connector_tell(uint64_t ready) {
   if (ready)
     rondo_store_release_u8((uint8_t *)(uintptr_t)ready, 1); // C7

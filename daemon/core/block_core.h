@@ -510,8 +510,8 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
   rondo_context_bind(c);
 }
 
-// Executes up to RONDO_STEP_PRIMITIVES chunks, and of large ones fewer, so that what comes meanwhile
-// does not wait for long. Returns 1 if any was done.
+// Executes up to RONDO_STEP_PRIMITIVES chunks, and of large ones fewer, so that what comes
+// meanwhile does not wait for long. Returns 1 if any was done.
 RONDO_FN int rondo_context_run_ops(struct rondo_block *b, struct rondo_active_slot *slot) {
   struct rondo_task_context *c = &slot->context;
   int is_alone = b->queue.count == 1;
@@ -694,8 +694,8 @@ RONDO_FN struct rondo_place_range rondo_block_peers_of(const struct rondo_block 
   return range;
 }
 
-// One look round, without the scheduled collective: the ready one whose turn it is. That is the next
-// one in the queue; with priorities it is the most urgent one, but the next one in every
+// One look round, without the scheduled collective: the ready one whose turn it is. That is the
+// next one in the queue; with priorities it is the most urgent one, but the next one in every
 // RONDO_FAIR_ROUNDS-th round, so that none waits for ever. Returns its place, or RONDO_NOWHERE.
 #define RONDO_FAIR_ROUNDS 16u
 RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
@@ -719,8 +719,8 @@ RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
   return found;
 }
 
-// Schedules another collective that is ready, if there is one. `is_stuck`: the one that it leaves is,
-// so that its wait is noted. Returns 1 if there is one.
+// Schedules another collective that is ready, if there is one. `is_stuck`: the one that it leaves
+// is, so that its wait is noted. Returns 1 if there is one.
 RONDO_FN int rondo_block_try_switch(struct rondo_block *b, int is_stuck) {
   uint32_t found = rondo_block_find_other(b);
   if (found == RONDO_NOWHERE)
@@ -731,8 +731,8 @@ RONDO_FN int rondo_block_try_switch(struct rondo_block *b, int is_stuck) {
   return 1;
 }
 
-// The scheduled collective, of several, is stuck: schedules one that is ready, or spends the budget.
-// Returns 1 if one is ready.
+// The scheduled collective, of several, is stuck: schedules one that is ready, or spends the
+// budget. Returns 1 if one is ready.
 RONDO_FN int rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_policy *policy = &b->daemon->policy;
   struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
@@ -773,8 +773,9 @@ RONDO_FN int rondo_block_work(struct rondo_block *b, struct rondo_active_slot *s
   return 1;
 }
 
-// The scheduled collective has moved, or ended, and there are others. One that is ready has its turn
-// if the scheduled one has had its own or cannot go on; a more urgent one does not wait for that.
+// The scheduled collective has moved, or ended, and there are others. One that is ready has its
+// turn if the scheduled one has had its own or cannot go on; a more urgent one does not wait for
+// that.
 RONDO_FN void rondo_block_share(struct rondo_block *b) {
   const struct rondo_policy *policy = &b->daemon->policy;
   if (policy->budget == RONDO_BUDGET_NEVER || RONDO_FAULT(SPINS_IN_VAIN))

@@ -277,11 +277,12 @@ struct rondo_driver {
   // the daemon is told to exit. Returns 1 if they have left, else 0.
   int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);
 
-  // The byte by which peers in this process tell a block that it has something to do (struct rondo_connector); 0: it
-  // need not be told. The byte stays when the daemon has gone. Null: no block need be told.
+  // The byte by which peers in this process tell a block that it has something to do (struct
+  // rondo_connector); 0: it need not be told. The byte stays when the daemon has gone. Null: no
+  // block need be told.
   uint64_t (*ready_at)(const struct rondo_daemon *d, uint32_t block);
-  // The byte that a block sets when it has moved something for the process of that bell of `bells`, so that it rings it;
-  // 0: there is no memory for it. Null if ready_at is.
+  // The byte that a block sets when it has moved something for the process of that bell of `bells`,
+  // and for which it then rings the bell; 0: there is no memory for it. Null if ready_at is.
   uint64_t (*ring_at)(struct rondo_daemon *d, uint32_t block, uint32_t bell);
 
   // ---- streams ----

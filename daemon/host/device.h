@@ -62,8 +62,9 @@ static inline int rondo_host_is_crowded(void) {
          rondo_load_relaxed_u32(&dev->active) > dev->cores;
 }
 
-// 1 if blocks that are made ready are told so: with more ranks of one job here than cores, and more than two, of which one
-// looks at the other in less time than it takes to tell.
+// 1 if blocks are told when they have something to do. That pays if this process has more ranks of
+// one job than cores. Two ranks are too few: to look at the other one takes less time than to tell
+// it.
 static inline int rondo_host_is_told(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
   uint32_t crowd = rondo_load_relaxed_u32(&dev->crowd);

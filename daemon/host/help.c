@@ -16,7 +16,7 @@
 #define SLEEP_MAX_NS 64000000u // ... at most
 #define SLEEPERS_FEW 4u        // so many may look that often
 #define BLIND_EVERY_NS 200000u // all blocks are looked at so often
-#define TELL_EVERY_NS 1000000u // a worker is told so often at most of work that is left
+#define WAKE_EVERY_NS 1000000u // a worker is woken so often at most for work that is left
 #define LARGE_BYTES 262144u    // pieces of at least this are left to a rank's own thread
 #define ASSIST_ROUNDS 8        // of a thread that has submitted, over its own blocks and others'
 #define OWN_LOOKS 64           // ... at the owner of a block that waits for what it has submitted
@@ -158,8 +158,8 @@ static int steal_block(struct rondo_host_block *block, void *arg) {
   return moved;
 }
 
-// 1 if it is time to look also at blocks that have been told nothing: what else may let them go on, such as a stream,
-// tells nobody.
+// 1 if it is time to look also at blocks that have been told nothing: a stream, for example, lets a
+// block go on and does not tell it.
 static int is_blind_round(uint64_t now_ns) {
   uint64_t *next = &rondo_host_device.blind_ns;
   if (!rondo_host_is_told())
@@ -335,13 +335,14 @@ static int has_sleepers(struct rondo_host_daemon *d) {
   return must_share_core() || rondo_load_relaxed_u32(&d->done_waiters);
 }
 
-// 1 if the worker must hear that work is left. A thread that waits for one run after another leaves work each time,
-// and would give its core to the worker, where none is spare: who has just been told looks again soon.
-static int must_tell_worker(struct rondo_host_daemon *d) {
+// 1 if the worker must be woken for work that is left. A thread that waits for one run after
+// another leaves work each time. Where no core is spare it would give its own to the worker each
+// time, which looks again soon anyway when it has just been woken.
+static int must_wake_worker(struct rondo_host_daemon *d) {
   uint64_t now_ns = rondo_load_relaxed_u64(&d->blocks[0].now_ns);
-  if (!rondo_host_has_spare_core() && now_ns - rondo_load_relaxed_u64(&d->told_ns) < TELL_EVERY_NS)
+  if (!rondo_host_has_spare_core() && now_ns - rondo_load_relaxed_u64(&d->woken_ns) < WAKE_EVERY_NS)
     return 0;
-  rondo_store_relaxed_u64(&d->told_ns, now_ns);
+  rondo_store_relaxed_u64(&d->woken_ns, now_ns);
   return 1;
 }
 
@@ -350,7 +351,7 @@ static void leave(struct rondo_host_daemon *d, uint64_t left) {
   (void)forward(d, RONDO_FORWARD_LEAVE);
   hand_over();
   // Work that is left is the worker's again.
-  if (rondo_load_relaxed_u64(&d->base.outstanding) > left && must_tell_worker(d))
+  if (rondo_load_relaxed_u64(&d->base.outstanding) > left && must_wake_worker(d))
     rondo_host_kick(&d->base, 1);
 }
 

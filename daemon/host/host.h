@@ -56,7 +56,7 @@ struct rondo_host_daemon {
   uint32_t done_word;                          // futex: changes whenever a run has ended
   uint32_t done_waiters;
   uint32_t fruitless; // visits of threads that asked, in a row; a hint
-  uint64_t told_ns;   // when its worker was told last that work is left
+  uint64_t woken_ns;  // when its worker was woken last for work that is left
   uint64_t restart_min_ns, restart_max_ns;
   uint64_t starts; // counter
 };

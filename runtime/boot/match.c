@@ -217,9 +217,9 @@ static int write_block_endpoints(const struct rondo_world *world, const struct r
   return status;
 }
 
-// Writes to a connector of the party's block where that is told that it has something to do; or, if the other side is in
-// another process, which byte it sets to ring the bell of that. Of the two fields of a connector between processes each
-// side uses one, and writes it for itself.
+// Writes to a connector which byte is set for the block that has to be told. Both sides here: the
+// block of the party is told. The other side in another process: the party's block tells itself for
+// whom it has to ring. Each of those two processes writes the field that it uses.
 static void write_ready(const struct rondo_world *world, struct rondo_daemon *d,
                         const struct rondo_link *link, int sends, uint32_t block) {
   struct rondo_connector *c = rondo_link_connector(link, block);

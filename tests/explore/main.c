@@ -170,8 +170,8 @@ static int run_calm(const struct options *o, uint64_t load_ns, uint64_t *took_ns
   return 0;
 }
 
-// How long programs take in virtual time when a block leaves a stuck collective at once for one that is
-// ready, or probes it for a while first, and a load of a context takes no time or much.
+// How long programs take in virtual time, by how long a block probes a stuck collective before it
+// leaves it for one that is ready, and by how long it takes to load a context.
 static int run_looks(const struct options *o) {
   static const uint32_t looks_ns[] = {1, 1000, 4000, 16000, 64000};
   static const uint64_t loads_ns[] = {0, 500, 2000, 8000, 32000};

@@ -68,7 +68,7 @@ void explore_program_make(struct explore_program *p, uint64_t seed);
 // whatever it does next, or links that are cut as producers take leave.
 void explore_program_hasten_ends(struct explore_program *p);
 void explore_program_hasten_cuts(struct explore_program *p);
-// Runs that all end well, in one process, on default budgets, with nothing rare in between: for time.
+// To measure time: runs that all end well, in one process, with default budgets.
 void explore_program_calm(struct explore_program *p);
 
 // The member's position, or EXPLORE_NOBODY.
