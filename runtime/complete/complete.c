@@ -8,10 +8,11 @@
 
 #define SERVICE_BATCH 64
 
-// Calls of communicators that nobody has compared yet matter to who waits for runs.
+// 1 if calls of communicators have not been compared yet. They matter also when none of the rank's own runs is
+// outstanding: while they have no place in its journal its neighbours compare nothing further, and a
+// call of theirs that nobody else makes would go unnoticed.
 static int has_comparisons(const struct rondo_rank *rank) {
-  return rondo_load_relaxed_u32(&rank->comms_pending) &&
-         rondo_load_relaxed_u64(&rank->daemon->outstanding);
+  return rondo_load_relaxed_u32(&rank->comms_pending) != 0;
 }
 
 // 1 if there is something to do for which the rank is locked.
