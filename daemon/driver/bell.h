@@ -58,12 +58,10 @@ static inline struct rondo_futex_shared rondo_bell_want(struct rondo_bell *bell,
   return on; // a ring since then has changed `rung`: the caller does not sleep
 }
 
-// How long the owner may sleep that would sleep for `limit_ns`: not for long while the wish is new (B3).
-#define RONDO_BELL_SHORT_NS 500000u
-static inline uint64_t rondo_bell_limit_ns(const struct rondo_bell *bell, uint64_t now_ns,
-                                           uint64_t limit_ns) {
-  int is_new = now_ns - rondo_load_relaxed_u64(&bell->wished_ns) < RONDO_BELL_SHORT_NS;
-  return is_new && limit_ns > RONDO_BELL_SHORT_NS ? RONDO_BELL_SHORT_NS : limit_ns;
+// 1 if the wish is new: then the owner may sleep for this long only (B3).
+#define RONDO_BELL_SHORT_NS 50000u
+static inline int rondo_bell_is_new(const struct rondo_bell *bell, uint64_t now_ns) {
+  return now_ns - rondo_load_relaxed_u64(&bell->wished_ns) < RONDO_BELL_SHORT_NS;
 }
 
 // Wakes those of another process who want to be woken: once each wish.

@@ -12,6 +12,8 @@
 #define SPIN_PASSES 200           // passes without progress before a worker yields
 #define TICK_MIN_NS 100000u       // a lightly parked worker looks again after this
 #define TICK_MAX_NS 4000000u      // ... or, while others do its work, after up to this
+#define TICK_MAX_TIMES 4u         // ... so much longer at most among many processes
+#define PROCESSES_FEW 4u          // among so many it ticks as when alone
 #define LINGER_NS 20000000u       // without any work for this long it parks until woken
 #define DEEP_BOUND_NS 1000000000u // and looks once a second all the same
 
@@ -182,6 +184,13 @@ void rondo_host_wake_tickers(void) {
     worker_wake(&dev->workers[i], WORKER_TICK);
 }
 
+// All workers' looks take turns on the cores from those who have something to do: the more processes there are, the
+// less often each looks.
+static uint64_t longest_tick_ns(void) {
+  uint32_t times = 1 + rondo_host_others() / PROCESSES_FEW;
+  return TICK_MAX_NS * (times < TICK_MAX_TIMES ? times : TICK_MAX_TIMES);
+}
+
 static uint64_t tick_for(const struct worker_view *seen, uint64_t tick_ns) {
   if (seen->next_start_ns == UINT64_MAX || seen->next_start_ns <= seen->now_ns)
     return tick_ns;
@@ -237,7 +246,7 @@ static void *worker_main(void *arg) {
     fruitless = 0;
     if (is_rung)
       tick_ns = TICK_MIN_NS;
-    else if (tick_ns < TICK_MAX_NS)
+    else if (tick_ns < longest_tick_ns())
       tick_ns *= 2;
   }
   return NULL;

@@ -79,12 +79,17 @@ static inline int rondo_host_is_contended(void) {
   return competitors && competitors + rondo_load_relaxed_u32(&dev->daemons) > dev->cores * jobs;
 }
 
+// Ranks of other processes that compete for these cores: those of one job, on average of all jobs.
+static inline uint32_t rondo_host_others(void) {
+  const struct rondo_host_device *dev = &rondo_host_device;
+  uint32_t jobs = rondo_load_relaxed_u32(&dev->contended_jobs);
+  return rondo_load_relaxed_u32(&dev->competitors) / (jobs ? jobs : 1);
+}
+
 // 1 if there are more cores than ranks that may have a thread of their own busy, so that a worker takes none from them.
 static inline int rondo_host_has_spare_core(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
-  uint32_t jobs = rondo_load_relaxed_u32(&dev->contended_jobs);
-  uint32_t others = rondo_load_relaxed_u32(&dev->competitors) / (jobs ? jobs : 1);
-  return rondo_load_relaxed_u32(&dev->crowd) + others < dev->cores;
+  return rondo_load_relaxed_u32(&dev->crowd) + rondo_host_others() < dev->cores;
 }
 
 // How many of the ranks of the process `pid` compete for the cores of this one: a share of them, where

@@ -181,7 +181,7 @@ static uint64_t shorter(uint64_t a_ns, uint64_t b_ns) { return a_ns < b_ns ? a_n
 // Each look of a sleeper takes some microseconds of a core: the more sleepers there are, the less often each of them
 // looks, so that all together leave the cores to those who have something to do.
 static uint64_t sleep_among_others_ns(uint64_t sleep_ns) {
-  uint32_t sleepers = rondo_load_relaxed_u32(&rondo_host_device.sleepers);
+  uint32_t sleepers = rondo_load_relaxed_u32(&rondo_host_device.sleepers) + rondo_host_others();
   return shorter(sleep_ns * (1 + sleepers / SLEEPERS_FEW), SLEEP_MAX_NS);
 }
 
@@ -191,13 +191,14 @@ static struct rondo_bell *bell_of(const struct rondo_host_daemon *d) {
 }
 
 // Sleeps until a run has ended, another helper hands over or finds the rank ready, another process has moved
-// something, or `limit_ns` has passed.
-static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
-                          uint64_t limit_ns) {
+// something, or `limit_ns` has passed; not for long while its wish to be woken is new. Returns 1 if it was not.
+static int sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
+                         uint64_t limit_ns) {
   struct rondo_bell *bell = bell_of(d);
   uint32_t word = rondo_load_acquire_u32(&d->done_word);
   struct rondo_futex_shared rung = {0};
   uint32_t bells = bell != NULL;
+  int slept = 0;
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
   if (bell)
     rung = rondo_bell_want(bell, rondo_now_ns());
@@ -212,13 +213,18 @@ static void sleep_on_done(struct rondo_host_daemon *d, int (*is_done)(void *), v
   (void)rondo_load_seq_cst_u64(&d->base.outstanding); // H7
   if (!is_done(arg) && !step_daemon(d, now_ns) && !steal(d, now_ns, 0) &&
       !forward(d, RONDO_FORWARD_SLEEP)) {
-    if (bell)
-      limit_ns = rondo_bell_limit_ns(bell, now_ns, limit_ns);
-    (void)rondo_futex_wait_any(&d->done_word, word, &rung, bells, limit_ns);
+    int is_new = bell && rondo_bell_is_new(bell, now_ns);
+    if (is_new && must_share_core())
+      sched_yield(); // which ages the wish as well, and costs less than to sleep and be woken
+    else
+      (void)rondo_futex_wait_any(&d->done_word, word, &rung, bells,
+                                 is_new ? shorter(limit_ns, RONDO_BELL_SHORT_NS) : limit_ns);
+    slept = !is_new;
   }
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, (uint32_t)-1);
   rondo_fetch_add_relaxed_u32(&d->helpers, 1);
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
+  return slept;
 }
 
 void rondo_host_done(struct rondo_daemon *base) {
@@ -379,9 +385,9 @@ static int stay(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *ar
       h.sleep_ns = SLEEP_MIN_NS;
       share_core(&h, now_ns);
     } else if (idle_round(&h, now_ns)) {
-      sleep_on_done(d, is_done, arg,
-                    shorter(deadline_ns - now_ns, sleep_among_others_ns(h.sleep_ns)));
-      h.sleep_ns = shorter(2 * h.sleep_ns, SLEEP_MAX_NS);
+      uint64_t limit_ns = shorter(deadline_ns - now_ns, sleep_among_others_ns(h.sleep_ns));
+      if (sleep_on_done(d, is_done, arg, limit_ns))
+        h.sleep_ns = shorter(2 * h.sleep_ns, SLEEP_MAX_NS);
     }
     now_ns = rondo_now_ns();
     moved = step_daemon(d, now_ns);

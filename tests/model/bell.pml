@@ -23,7 +23,7 @@
  * under weak fairness. A look before the wish instead of after it would do: the first sleep is
  * short, and ends with another look.
  *
- * The code tells a new wish by the time at which `wanted` became 1 (rondo_bell_limit_ns).
+ * The code tells a new wish by the time at which `wanted` became 1 (rondo_bell_is_new).
  *
  * Twins that must fail:
  *   FIRST_SLEEP_LONG   the first sleep behind a new wish is long, too

@@ -136,21 +136,20 @@ static void its_bell_wakes_a_sleeper(void **state) {
   wake_by(ring);
 }
 
-static void a_new_wish_is_slept_on_for_a_short_time(void **state) {
+static void a_wish_is_new_for_a_short_time(void **state) {
   (void)state;
   static struct rondo_bell bell;
   struct rondo_bell *others[] = {&bell};
   const struct rondo_bells bells = {.others = others, .count = 1};
   const uint64_t later_ns = 1000 + RONDO_BELL_SHORT_NS;
   (void)rondo_bell_want(&bell, 1000);
-  assert_int_equal(rondo_bell_limit_ns(&bell, 1000, LONG_NS), RONDO_BELL_SHORT_NS);
-  assert_int_equal(rondo_bell_limit_ns(&bell, 1000, 7), 7);
+  assert_true(rondo_bell_is_new(&bell, 1000));
   (void)rondo_bell_want(&bell, later_ns - 1); // it lasts
-  assert_int_equal(rondo_bell_limit_ns(&bell, later_ns - 1, LONG_NS), RONDO_BELL_SHORT_NS);
-  assert_int_equal(rondo_bell_limit_ns(&bell, later_ns, LONG_NS), LONG_NS);
+  assert_true(rondo_bell_is_new(&bell, later_ns - 1));
+  assert_false(rondo_bell_is_new(&bell, later_ns));
   ring_all(&bells);
   (void)rondo_bell_want(&bell, later_ns); // a new one
-  assert_int_equal(rondo_bell_limit_ns(&bell, later_ns, LONG_NS), RONDO_BELL_SHORT_NS);
+  assert_true(rondo_bell_is_new(&bell, later_ns));
 }
 
 static void a_sleep_ends_at_its_timeout(void **state) {
@@ -183,7 +182,7 @@ int main(void) {
       RONDO_NAMED_TEST("bell", only_those_are_rung_for_whom_something_has_moved),
       RONDO_NAMED_TEST("bell", its_own_word_wakes_a_sleeper),
       RONDO_NAMED_TEST("bell", its_bell_wakes_a_sleeper),
-      RONDO_NAMED_TEST("bell", a_new_wish_is_slept_on_for_a_short_time),
+      RONDO_NAMED_TEST("bell", a_wish_is_new_for_a_short_time),
       RONDO_NAMED_TEST("bell", a_sleep_ends_at_its_timeout),
       RONDO_NAMED_TEST("bell", what_has_changed_before_is_not_slept_for),
   };
