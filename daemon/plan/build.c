@@ -156,25 +156,13 @@ static void ring_broadcast_build(const struct rondo_plan_request *q, struct rond
     op_append(plan, last ? RECV_COPY : RECV_COPY_SEND, 1, 0);
 }
 
-// The chain of two has nothing to go along: both send, and both reduce, in one hop. In place each writes
-// over what the other may not have read yet, so what is sent must be a copy. Both have the same bits,
-// because no reduction of two depends on their order (docs/numerics.md).
+// Of two ranks both send, and both reduce, in one hop. In place each writes over what the other may not
+// have read yet, so what is sent must be a copy. Both have the same bits, because no reduction of two
+// depends on their order (docs/numerics.md).
 static void exchange_build(uint32_t rank, struct rondo_plan *plan) {
   ring_peers_set(plan, rank, 2);
   op_append(plan, SEND, 1, 0);
   op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, 1, 0);
-}
-
-// Reduces along 0 → 1 → … → n-1, then goes on round the ring with the finished value,
-// n-1 → 0 → … → n-2: one send peer and one recv peer do for both halves.
-static void chain_all_reduce_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
-  ring_peers_set(plan, rank, n);
-  if (rank == n - 1) {
-    op_append(plan, RECV_REDUCE_COPY_SEND | RONDO_PRIM_FINAL, 1, 0);
-    return;
-  }
-  op_append(plan, rank == 0 ? SEND : RECV_REDUCE_SEND, 1, 0);
-  op_append(plan, rank == n - 2 ? RECV_COPY : RECV_COPY_SEND, 1, 0);
 }
 
 static void ring_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
@@ -197,13 +185,19 @@ static void ring_build(const struct rondo_plan_request *q, struct rondo_plan *pl
   }
 }
 
+// `count` ranks, each `stride` places round the ring from the one before.
+static struct rondo_plan_peers walk_from(uint32_t first, uint32_t stride, uint32_t count,
+                                         uint32_t n) {
+  return (struct rondo_plan_peers){count, stride, {first, ring_after(first, stride, n)}};
+}
+
 // All other ranks, upwards from the next one, and downwards from the one before.
 static struct rondo_plan_peers others_upwards(uint32_t rank, uint32_t n) {
-  return (struct rondo_plan_peers){n - 1, 1, {ring_after(rank, 1, n)}};
+  return walk_from(ring_after(rank, 1, n), 1, n - 1, n);
 }
 
 static struct rondo_plan_peers others_downwards(uint32_t rank, uint32_t n) {
-  return (struct rondo_plan_peers){n - 1, n - 1, {ring_before(rank, 1, n)}};
+  return walk_from(ring_before(rank, 1, n), n - 1, n - 1, n);
 }
 
 // The order of the pairwise exchange: in step i to r + i and from r - i. All sends come first:
@@ -259,31 +253,21 @@ static void direct_all_gather_build(uint32_t rank, uint32_t n, struct rondo_plan
   walk_append(plan, RECV_COPY, n - 1, ring_before(rank, 1, n), n - 1);
 }
 
-static void direct_broadcast_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  if (q->rank != q->root) {
-    recv_peer_set(plan, q->root);
-    op_append(plan, RECV_COPY, 1, 0);
-    return;
+// Reduces what comes from `count` recv peers from `first` on, in their order. The first is reduced with
+// the own input, the others with what the receive buffer then holds. `last` is of the last of them.
+static void reduce_append(struct rondo_plan *plan, uint32_t first, uint32_t count, int base,
+                          int last, uint32_t chunk) {
+  uint32_t op = plan->op_count;
+  walk_append(plan, RECV_REDUCE_COPY | base | (count == 1 ? last : 0), 1, chunk, 0);
+  plan->ops[op++].recv_peer = (uint16_t)first;
+  if (count > 2) {
+    walk_append(plan, RECV_REDUCE_RESULT | base, count - 2, chunk, 0);
+    plan->ops[op++].recv_peer = (uint16_t)(first + 1);
   }
-  plan->send = others_upwards(q->root, q->nranks);
-  walk_append(plan, SEND, q->nranks - 1, 0, 0);
-  op_append(plan, COPY, 1, 0);
-}
-
-// Reduces what comes from the recv peers, in their order. The first is reduced with the own input, the
-// others with what the receive buffer then holds.
-static void direct_reduce_append(struct rondo_plan *plan, int base, uint32_t chunk) {
-  uint32_t others = plan->recv.count;
-  int last = RONDO_PRIM_FINAL | base;
-  walk_append(plan, RECV_REDUCE_COPY | (others == 1 ? last : base), 1, chunk, 0);
-  if (others == 1)
-    return;
-  if (others > 2) {
-    walk_append(plan, RECV_REDUCE_RESULT | base, others - 2, chunk, 0);
-    plan->ops[plan->op_count - 1].recv_peer = 1;
+  if (count > 1) {
+    walk_append(plan, RECV_REDUCE_RESULT | base | last, 1, chunk, 0);
+    plan->ops[op].recv_peer = (uint16_t)(first + count - 1);
   }
-  walk_append(plan, RECV_REDUCE_RESULT | last, 1, chunk, 0);
-  plan->ops[plan->op_count - 1].recv_peer = (uint16_t)(others - 1);
 }
 
 static void direct_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
@@ -293,36 +277,105 @@ static void direct_reduce_build(const struct rondo_plan_request *q, struct rondo
     return;
   }
   plan->recv = others_upwards(q->root, q->nranks);
-  direct_reduce_append(plan, 0, 0);
-}
-
-// To rank 0 and back from there: the order of the chain, so the bits of the chain.
-static void direct_all_reduce_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
-  if (rank != 0) {
-    send_peer_set(plan, 0);
-    recv_peer_set(plan, 0);
-    op_append(plan, SEND, 1, 0);
-    op_append(plan, RECV_COPY, 1, 0);
-    return;
-  }
-  plan->recv = others_upwards(0, n);
-  plan->send = others_upwards(0, n);
-  direct_reduce_append(plan, 0, 0);
-  walk_append(plan, SEND_RESULT, n - 1, 0, 0);
+  reduce_append(plan, 0, q->nranks - 1, 0, RONDO_PRIM_FINAL, 0);
 }
 
 static void direct_reduce_scatter_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
   plan->send = others_upwards(rank, n);
   plan->recv = others_upwards(rank, n);
   walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1);
-  direct_reduce_append(plan, RONDO_PRIM_OUT_BASE, rank);
+  reduce_append(plan, 0, n - 1, RONDO_PRIM_OUT_BASE, RONDO_PRIM_FINAL, rank);
+}
+
+// A rank's place in a tree of two levels. Places count from the root, which is 0 and has the children
+// 1 … width; child c of the root has the children c + width, c + 2 × width, ….
+struct place {
+  uint32_t root, n;
+  uint32_t index;
+  uint32_t parent; // of all but the root
+  uint32_t child_count, first_child, child_stride;
+};
+
+static struct place place_of(uint32_t rank, uint32_t root, uint32_t n, uint32_t width) {
+  struct place p = {.root = root, .n = n, .index = ring_before(rank, root, n)};
+  if (p.index == 0) {
+    p.child_count = width;
+    p.first_child = p.child_stride = 1;
+  } else if (p.index <= width) {
+    p.child_count = (n - 1 - p.index) / width;
+    p.first_child = p.index + width;
+    p.child_stride = width;
+  } else {
+    p.parent = (p.index - 1) % width + 1;
+  }
+  return p;
+}
+
+// The parent, if there is one and it is asked for, and then the children.
+static struct rondo_plan_peers tree_peers(const struct place *p, bool with_parent) {
+  uint32_t first = ring_after(p->first_child % p->n, p->root, p->n);
+  if (p->index == 0 || !with_parent)
+    return walk_from(first, p->child_stride, p->child_count, p->n);
+  struct rondo_plan_peers peers = {p->child_count + 1, p->child_stride, {0, first}};
+  peers.listed[0] = ring_after(p->parent, p->root, p->n);
+  return peers;
+}
+
+// To the root, which is rank 0, and back from there. On the way up a rank's receive buffer holds the sum of those below.
+static void tree_all_reduce_build(const struct rondo_plan_request *q, uint32_t width,
+                                  struct rondo_plan *plan) {
+  struct place p = place_of(q->rank, 0, q->nranks, width);
+  bool is_root = p.index == 0;
+  uint32_t first = is_root ? 0 : 1; // child; the parent is peer 0
+  plan->send = plan->recv = tree_peers(&p, true);
+  if (p.child_count > 0)
+    reduce_append(plan, first, p.child_count, 0, is_root ? RONDO_PRIM_FINAL : 0, 0);
+  if (!is_root) {
+    op_append(plan, p.child_count > 0 ? SEND_RESULT : SEND, 1, 0);
+    op_append(plan, RECV_COPY, 1, 0);
+  }
+  if (p.child_count > 0) {
+    walk_append(plan, SEND_RESULT, p.child_count, 0, 0);
+    plan->ops[plan->op_count - 1].send_peer = (uint16_t)first;
+  }
+}
+
+static void tree_broadcast_build(const struct rondo_plan_request *q, uint32_t width,
+                                 struct rondo_plan *plan) {
+  struct place p = place_of(q->rank, q->root, q->nranks, width);
+  plan->send = tree_peers(&p, false);
+  if (p.index == 0) {
+    walk_append(plan, SEND, p.child_count, 0, 0);
+    op_append(plan, COPY, 1, 0);
+    return;
+  }
+  recv_peer_set(plan, ring_after(p.parent, q->root, q->nranks));
+  op_append(plan, RECV_COPY, 1, 0);
+  walk_append(plan, SEND_RESULT, p.child_count, 0, 0);
+}
+
+// The least width at which two levels hold `n` ranks.
+static uint32_t tree_width(uint32_t n) {
+  uint32_t width = 1;
+  while (width * (width + 1) < n - 1)
+    width++;
+  return width;
+}
+
+static void tree_build(const struct rondo_plan_request *q, uint32_t width,
+                       struct rondo_plan *plan) {
+  if (q->kind == RONDO_BROADCAST)
+    tree_broadcast_build(q, width, plan);
+  else
+    tree_all_reduce_build(q, width, plan);
 }
 
 // The kinds that have a ring too.
 static bool direct_of_ring_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
   switch (q->kind) {
   case RONDO_ALL_REDUCE:
-    direct_all_reduce_build(q->rank, q->nranks, plan);
+  case RONDO_BROADCAST:
+    tree_build(q, q->nranks - 1, plan);
     return true;
   case RONDO_REDUCE:
     direct_reduce_build(q, plan);
@@ -332,9 +385,6 @@ static bool direct_of_ring_build(const struct rondo_plan_request *q, struct rond
     return true;
   case RONDO_ALL_GATHER:
     direct_all_gather_build(q->rank, q->nranks, plan);
-    return true;
-  case RONDO_BROADCAST:
-    direct_broadcast_build(q, plan);
     return true;
   default:
     return false;
@@ -398,8 +448,8 @@ static bool is_by_rank(int kind) {
 }
 
 static bool has_algorithm(int kind, int algorithm) {
-  if (algorithm == RONDO_ALGORITHM_CHAIN)
-    return kind == RONDO_ALL_REDUCE;
+  if (algorithm == RONDO_ALGORITHM_TREE)
+    return kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST;
   if (algorithm == RONDO_ALGORITHM_DIRECT)
     return kind != RONDO_BARRIER;
   return algorithm == algorithm_of(kind);
@@ -408,20 +458,20 @@ static bool has_algorithm(int kind, int algorithm) {
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
   if (request == NULL || plan == NULL || !request_is_valid(request))
     return RONDO_ERR_INVALID;
-  bool chain = request->algorithm == RONDO_ALGORITHM_CHAIN;
   if (!has_algorithm(request->kind, request->algorithm))
     return RONDO_ERR_UNSUPPORTED;
   memset(plan, 0, sizeof(*plan));
   plan->nranks = request->nranks;
-  plan->by_value = (uint32_t)rondo_plan_is_by_value(request->algorithm, request->nranks);
+  plan->by_value =
+      (uint32_t)rondo_plan_is_by_value(request->kind, request->algorithm, request->nranks);
   bool whole = request->kind == RONDO_ALL_REDUCE && request->algorithm != RONDO_ALGORITHM_RING;
   plan->chunk_count = !whole && is_by_rank(request->kind) ? request->nranks : 1;
   if (request->nranks == 1)
     single_build(request, plan);
-  else if (chain && request->nranks == 2)
+  else if (plan->by_value)
     exchange_build(request->rank, plan);
-  else if (chain)
-    chain_all_reduce_build(request->rank, request->nranks, plan);
+  else if (request->algorithm == RONDO_ALGORITHM_TREE)
+    tree_build(request, tree_width(request->nranks), plan);
   else if (request->algorithm == RONDO_ALGORITHM_RING)
     ring_build(request, plan);
   else if (request->algorithm == RONDO_ALGORITHM_DIRECT)
@@ -438,17 +488,25 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
   return round ? 2 : 1;
 }
 
-int rondo_plan_is_by_value(int algorithm, uint32_t nranks) {
-  return algorithm == RONDO_ALGORITHM_CHAIN && nranks == 2;
+int rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks) {
+  return kind == RONDO_ALL_REDUCE && algorithm == RONDO_ALGORITHM_TREE && nranks == 2;
+}
+
+// The most ranks among which a small collective goes straight.
+static uint32_t direct_max_ranks(int kind) {
+  if (kind == RONDO_REDUCE)
+    return RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS;
+  if (kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST)
+    return RONDO_PLAN_DIRECT_MAX_RANKS;
+  return RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS;
 }
 
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
-  bool star = kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE || kind == RONDO_BROADCAST;
-  uint32_t most = star ? RONDO_PLAN_STAR_MAX_RANKS : RONDO_PLAN_DIRECT_MAX_RANKS;
-  bool few = nranks > 2 && nranks <= most;
-  if (few && bytes <= RONDO_PLAN_DIRECT_MAX_BYTES && kind != RONDO_BARRIER)
+  bool is_small = bytes <= RONDO_PLAN_SMALL_BYTES;
+  if (nranks < 2 || !is_small || kind >= RONDO_SEND_RECV)
+    return algorithm_of(kind);
+  if (nranks > 2 && nranks <= direct_max_ranks(kind))
     return RONDO_ALGORITHM_DIRECT;
-  if (kind == RONDO_ALL_REDUCE && nranks > 1 && bytes <= RONDO_PLAN_CHAIN_MAX_BYTES)
-    return RONDO_ALGORITHM_CHAIN;
-  return algorithm_of(kind);
+  bool has_tree = kind == RONDO_ALL_REDUCE || (kind == RONDO_BROADCAST && nranks > 2);
+  return has_tree ? RONDO_ALGORITHM_TREE : algorithm_of(kind);
 }

@@ -26,23 +26,24 @@ int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan
 // begins with a send, one free slot a ring is needed (docs/algorithms.md has the proof).
 uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 
-// All-reduces up to this size use the chain. To be tuned by measurements.
-#define RONDO_PLAN_CHAIN_MAX_BYTES 8192u
+// A collective is small if its descriptor counts at most so many bytes.
+#define RONDO_PLAN_SMALL_BYTES 8192u
 
-// What the descriptor counts up to this size goes straight from rank to rank, in groups of three to so
-// many ranks: more where all goes through one rank, since others need a connector for each pair.
-#define RONDO_PLAN_DIRECT_MAX_BYTES 8192u
-#define RONDO_PLAN_DIRECT_MAX_RANKS 16u
-#define RONDO_PLAN_STAR_MAX_RANKS 128u
+// A small collective goes straight from rank to rank in groups of at most so many ranks. All-gather and
+// reduce-scatter then need a connector for each pair of ranks; the others one for each rank. In larger
+// groups all-reduce and broadcast have the tree.
+#define RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS 16u
+#define RONDO_PLAN_DIRECT_MAX_RANKS 64u
+#define RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS 128u
 
-// The algorithm to use: where latency decides, straight from rank to rank in groups of few, and the
-// chain for all-reduces of others; the ring for what is larger; and for each other kind the one that it
-// has. `bytes` is what the descriptor counts. Pure, and the same on every rank.
+// The algorithm to use: for small collectives straight from rank to rank, or a tree in large groups; the ring
+// for larger ones; for each other kind the one that it has. `bytes` is what the descriptor counts. Pure, and the
+// same on every rank.
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks);
 
 // 1 if what these plans send is written over before the peer is known to have read it, so that
 // connectors must not pass references.
-int rondo_plan_is_by_value(int algorithm, uint32_t nranks);
+int rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks);
 
 // 1 if the kind has a root, which decides who sends or receives what.
 int rondo_plan_is_rooted(int kind);

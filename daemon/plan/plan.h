@@ -54,7 +54,7 @@ static_assert(sizeof(struct rondo_plan_op) == 24, "shared layout");
 enum rondo_algorithm {
   RONDO_ALGORITHM_RING = 0, // bandwidth-optimal: all-reduce, all-gather, reduce-scatter, reduce and
                             // broadcast
-  RONDO_ALGORITHM_CHAIN = 1, // all-reduce only: reduce along the ring, then broadcast on round it
+  RONDO_ALGORITHM_TREE = 1, // all-reduce and broadcast among many: two levels of about √n children
   RONDO_ALGORITHM_DIRECT =
       2, // from each rank straight to each that gets something of it: send-recv,
          // all-to-all, all-to-all-v, gather, scatter; what is small of the kinds of the ring
@@ -63,10 +63,10 @@ enum rondo_algorithm {
 #define RONDO_ALGORITHM_COUNT 4
 
 // The ranks to which a plan sends, or from which it receives, in the order of their indexes: a
-// list, or a walk round the group, so that a plan does not grow with the ranks.
+// list, or one rank and then a walk round the group, so that a plan does not grow with the ranks.
 struct rondo_plan_peers {
-  uint32_t count;                           // connectors that a block needs
-  uint32_t stride;                          // 0: `listed`; else peer i is listed[0] + i × stride
+  uint32_t count;  // connectors that a block needs
+  uint32_t stride; // 0: `listed`; else peer 0 is listed[0], peer i is listed[1] + (i - 1) × stride
   uint32_t listed[RONDO_PLAN_LISTED_PEERS]; // positions in the group
 };
 
@@ -82,9 +82,9 @@ struct rondo_plan {
 // The position in the group of peer `index`, below peers->count.
 static inline uint32_t rondo_plan_peer(const struct rondo_plan *plan,
                                        const struct rondo_plan_peers *peers, uint32_t index) {
-  if (peers->stride == 0)
+  if (peers->stride == 0 || index == 0)
     return peers->listed[index];
-  return (uint32_t)((peers->listed[0] + (uint64_t)index * peers->stride) % plan->nranks);
+  return (uint32_t)((peers->listed[1] + (uint64_t)(index - 1) * peers->stride) % plan->nranks);
 }
 
 #endif // RONDO_DAEMON_PLAN_PLAN_H

@@ -340,19 +340,23 @@ static bool references_check(const struct machine *m, const struct step *step, u
   return true;
 }
 
-// Whether a later op of the loop adds to what this step puts into output chunk `index`.
+// Whether what this step puts into output chunk `index` is on the way to the result: a later op of the loop
+// adds to it, or passes it on and another one then puts the result there.
 static bool is_continued(const struct machine *m, const struct step *step, uint32_t index) {
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
+  bool passed_on = false;
   for (uint32_t i = step->at.op; i < plan->op_count; i++) {
     const struct rondo_plan_op *op = &plan->ops[i];
+    bool takes = op->primitive & RONDO_PRIM_RESULT, puts = op->primitive & RONDO_PRIM_COPY;
     struct step later = {.op = op};
-    if (!(op->primitive & RONDO_PRIM_RESULT) || !(op->primitive & RONDO_PRIM_REDUCE))
-      continue;
     uint32_t first = i == step->at.op ? m->members[step->at.rank].repeat + 1 : 0;
     for (uint32_t repeat = first; repeat < op->repeat; repeat++) {
       later.at.chunk = chunk_of(op, repeat);
-      if (output_index(&later) == index)
+      if (output_index(&later) != index)
+        continue;
+      if (puts && (takes || passed_on))
         return true;
+      passed_on |= takes;
     }
   }
   return false;

@@ -77,8 +77,7 @@ static const char *primitive_fault(int kind, unsigned primitive) {
     return "reduces in a kind that does not";
   if ((primitive & RONDO_PRIM_FINAL) && !rondo_plan_verify_reduces(kind))
     return "is FINAL in a kind that does not reduce";
-  if ((primitive & RONDO_PRIM_RESULT) &&
-      (!rondo_plan_verify_reduces(kind) || !may_take_result(primitive)))
+  if ((primitive & RONDO_PRIM_RESULT) && (kind == RONDO_BARRIER || !may_take_result(primitive)))
     return "has RESULT but neither adds to a result nor passes one on";
   if ((primitive & RONDO_PRIM_IN_BASE) && (!own_input || recv))
     return "has IN_BASE but reads no send buffer of one chunk";

@@ -103,6 +103,7 @@ struct rondo_manual {
   uint32_t slot_count;             // of a connector; a power of two
   uint32_t is_mapped;              // connectors as between processes: see connector_core.h
   uint32_t seems_large;            // algorithms are chosen as for the largest sizes
+  uint32_t seems_crowded;          // ... as for the most ranks
   uint64_t first_run;              // runs are numbered from the one after this
   uint32_t process;                // of the ranks that share what a process would; see world.h
 };

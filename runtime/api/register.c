@@ -282,7 +282,8 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
                                       .reference_bytes = m->reference_bytes,
                                       .first_sequence = m->first_sequence,
                                       .is_mapped = m->is_mapped,
-                                      .seems_large = m->seems_large};
+                                      .seems_large = m->seems_large,
+                                      .seems_crowded = m->seems_crowded};
   p->rank = rank->cfg.rank;
   p->desc = &coll->desc;
   p->shape = rondo_shape_make(&coll->desc, p->nranks, &limits);

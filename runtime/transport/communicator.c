@@ -44,12 +44,14 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   struct rondo_shape shape = {.kind = desc->kind, .dtype = desc->dtype, .nranks = nranks};
   shape.root = desc->root;
   shape.count = desc->count;
-  shape.algorithm = rondo_plan_choose(desc->kind, limits->seems_large ? UINT64_MAX : bytes, nranks);
+  shape.algorithm = rondo_plan_choose(desc->kind, limits->seems_large ? UINT64_MAX : bytes,
+                                      limits->seems_crowded ? UINT32_MAX : nranks);
   shape.blocks = (uint32_t)(blocks < 1 ? 1 : blocks > limits->blocks ? limits->blocks : blocks);
-  int many = shape.algorithm == RONDO_ALGORITHM_DIRECT && nranks > 2;
+  int many = nranks > 2 &&
+             (shape.algorithm == RONDO_ALGORITHM_DIRECT || shape.algorithm == RONDO_ALGORITHM_TREE);
   shape.slot_count = or_default(limits->slot_count, many ? DIRECT_SLOTS : DEFAULT_SLOTS);
   shape.reference_bytes = or_default(limits->reference_bytes, REFERENCE_BYTES);
-  if (rondo_plan_is_by_value(shape.algorithm, nranks))
+  if (rondo_plan_is_by_value(shape.kind, shape.algorithm, nranks))
     shape.reference_bytes = UINT32_MAX;
   shape.first_sequence = limits->first_sequence;
   shape.is_mapped = limits->is_mapped;

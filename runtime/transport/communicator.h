@@ -38,8 +38,9 @@ struct rondo_shape_limits {
   uint32_t block_bytes;     // a collective takes one block for each of these
   uint32_t reference_bytes; // payloads of at least this are passed by reference
   uint32_t first_sequence;
-  uint32_t is_mapped;   // tests only: connectors behave as between processes
-  uint32_t seems_large; // tests only: the algorithm is chosen as for the largest sizes
+  uint32_t is_mapped; // tests only: connectors behave as between processes
+  // Tests only: the algorithm is chosen as for the largest sizes, or for the most ranks.
+  uint32_t seems_large, seems_crowded;
 };
 
 // Where a member is, if not at the number of a process.

@@ -19,7 +19,7 @@
 #include "tests/unit/test_move_reference.h"
 
 #define MAX_RANKS 8u
-#define SMALL_BYTES 8192u  // what is at most this goes straight, or along a chain
+#define SMALL_BYTES 8192u  // what is at most this goes straight, or along a tree
 #define BLOCK_BYTES 65536u // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
 #define DEFAULT_SLOT_BYTES 262144u

@@ -62,6 +62,13 @@ static void assert_peers(const struct rondo_plan *plan, int send, int recv) {
     assert_int_equal(rondo_plan_peer(plan, &plan->recv, 0), recv);
 }
 
+static void assert_walk(const struct rondo_plan_peers *peers, const struct rondo_plan *plan,
+                        uint32_t count, const uint32_t *ranks) {
+  assert_int_equal(peers->count, count);
+  for (uint32_t i = 0; i < count; i++)
+    assert_int_equal(rondo_plan_peer(plan, peers, i), ranks[i]);
+}
+
 static void ring_all_reduce_is_five_ops_at_any_size(void **state) {
   (void)state;
   const struct expected_op four[] = {{S, 1, 0},
@@ -135,26 +142,74 @@ static void broadcast_runs_along_the_ring_from_its_root(void **state) {
   assert_peers(&plan, -1, 1);
 }
 
-static void chain_sends_at_most_twice_a_rank(void **state) {
+// An op of a plan of one chunk: which peers it has first, and whether it goes on to the next ones.
+struct tree_op {
+  int primitive;
+  uint32_t repeat, peer, peer_stride;
+};
+
+static void assert_tree_ops(const struct rondo_plan *plan, const struct tree_op *ops,
+                            uint32_t op_count) {
+  assert_int_equal(plan->chunk_count, 1);
+  assert_int_equal(plan->op_count, op_count);
+  for (uint32_t i = 0; i < op_count; i++) {
+    const struct rondo_plan_op *op = &plan->ops[i];
+    assert_int_equal(op->primitive, ops[i].primitive);
+    assert_int_equal(op->repeat, ops[i].repeat);
+    assert_int_equal(op->send_peer, ops[i].primitive & S ? ops[i].peer : RONDO_PLAN_NO_PEER);
+    assert_int_equal(op->recv_peer, ops[i].primitive & R ? ops[i].peer : RONDO_PLAN_NO_PEER);
+    assert_int_equal(op->peer_stride, ops[i].peer_stride);
+  }
+}
+
+// Of 8 ranks: 0 has the children 1, 2 and 3; 1 has 4 and 7, 2 has 5, 3 has 6.
+static void a_tree_has_two_levels(void **state) {
   (void)state;
-  const struct expected_op head[] = {{S, 1, 0}, {R | C | S, 1, 0}},
-                           middle[] = {{R | ADD | S, 1, 0}, {R | C | S, 1, 0}},
-                           before_last[] = {{R | ADD | S, 1, 0}, {R | C, 1, 0}},
-                           tail[] = {{R | ADD | C | S | F, 1, 0}},
-                           of_two[] = {{S, 1, 0}, {R | ADD | C | F, 1, 0}};
-  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 0, 4, 0);
-  assert_ops(&plan, head, 2);
-  assert_peers(&plan, 1, 3);
-  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 1, 4, 0);
-  assert_ops(&plan, middle, 2);
-  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 2, 4, 0);
-  assert_ops(&plan, before_last, 2);
-  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 3, 4, 0);
-  assert_ops(&plan, tail, 1);
-  assert_peers(&plan, 0, 2);
+  const struct tree_op top[] = {{R | ADD | C, 1, 0, 1},
+                                {R | ADD | C | RESULT, 1, 1, 1},
+                                {R | ADD | C | RESULT | F, 1, 2, 1},
+                                {S | RESULT, 3, 0, 1}},
+                       between[] = {{R | ADD | C, 1, 1, 1},
+                                    {R | ADD | C | RESULT, 1, 2, 1},
+                                    {S | RESULT, 1, 0, 0},
+                                    {R | C, 1, 0, 0},
+                                    {S | RESULT, 2, 1, 1}},
+                       leaf[] = {{S, 1, 0, 0}, {R | C, 1, 0, 0}};
+  struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 0, 8, 5);
+  assert_tree_ops(&plan, top, 4);
+  assert_walk(&plan.recv, &plan, 3, (const uint32_t[]){1, 2, 3});
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 1, 8, 5);
+  assert_tree_ops(&plan, between, 5);
+  assert_walk(&plan.send, &plan, 3, (const uint32_t[]){0, 4, 7});
+  plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 7, 8, 5);
+  assert_tree_ops(&plan, leaf, 2);
+  assert_peers(&plan, 1, 1);
   assert_int_equal(plan.by_value, 0);
+}
+
+// The same tree, with the root at its top: 5, with the children 6, 7 and 0; 6 has 1 and 4.
+static void a_broadcast_goes_down_the_tree_from_its_root(void **state) {
+  (void)state;
+  const struct tree_op top[] = {{S, 3, 0, 1}, {C, 1, 0, 0}},
+                       between[] = {{R | C, 1, 0, 0}, {S | RESULT, 2, 0, 1}},
+                       leaf[] = {{R | C, 1, 0, 0}};
+  struct rondo_plan plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_TREE, 5, 8, 5);
+  assert_tree_ops(&plan, top, 2);
+  assert_walk(&plan.send, &plan, 3, (const uint32_t[]){6, 7, 0});
+  plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_TREE, 6, 8, 5);
+  assert_tree_ops(&plan, between, 2);
+  assert_walk(&plan.send, &plan, 2, (const uint32_t[]){1, 4});
+  assert_walk(&plan.recv, &plan, 1, (const uint32_t[]){5});
+  plan = plan_of(RONDO_BROADCAST, RONDO_ALGORITHM_TREE, 4, 8, 5);
+  assert_tree_ops(&plan, leaf, 1);
+  assert_peers(&plan, -1, 6);
+}
+
+static void two_ranks_exchange(void **state) {
+  (void)state;
+  const struct expected_op of_two[] = {{S, 1, 0}, {R | ADD | C | F, 1, 0}};
   for (uint32_t rank = 0; rank < 2; rank++) {
-    plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, rank, 2, 0);
+    struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, rank, 2, 0);
     assert_ops(&plan, of_two, 2);
     assert_int_equal(plan.by_value, 1);
   }
@@ -223,7 +278,7 @@ static void group_of_one_is_one_copy_without_peers(void **state) {
   const struct {
     int kind, algorithm, primitive;
   } cases[] = {{RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, C | F},
-               {RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, C | F},
+               {RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, C | F},
                {RONDO_ALL_GATHER, RONDO_ALGORITHM_RING, C | IN},
                {RONDO_REDUCE_SCATTER, RONDO_ALGORITHM_RING, C | F | OUT},
                {RONDO_REDUCE, RONDO_ALGORITHM_RING, C | F},
@@ -264,8 +319,9 @@ static void refuses_what_is_out_of_range_and_writes_nothing(void **state) {
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
     assert_int_equal(rondo_plan_build(&bad[i], &plan), RONDO_ERR_INVALID);
   for (int kind = RONDO_ALL_GATHER; kind < RONDO_KIND_COUNT; kind++) {
-    struct rondo_plan_request chain = {kind, RONDO_ALGORITHM_CHAIN, 0, 2, 0};
-    assert_int_equal(rondo_plan_build(&chain, &plan), RONDO_ERR_UNSUPPORTED);
+    struct rondo_plan_request tree = {kind, RONDO_ALGORITHM_TREE, 0, 2, 0};
+    if (kind != RONDO_BROADCAST)
+      assert_int_equal(rondo_plan_build(&tree, &plan), RONDO_ERR_UNSUPPORTED);
   }
   struct rondo_plan_request good = {RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING, 0, 2, 0};
   assert_int_equal(rondo_plan_build(NULL, &plan), RONDO_ERR_INVALID);
@@ -280,20 +336,20 @@ static void root_is_ignored_where_there_is_none(void **state) {
   assert_memory_equal(&with, &without, sizeof(with));
 }
 
-static void chooses_the_chain_for_small_all_reduces_of_two_or_many(void **state) {
+static void chooses_the_tree_for_what_is_small_among_many(void **state) {
   (void)state;
-  const uint32_t ranks[] = {2, RONDO_PLAN_STAR_MAX_RANKS + 1};
-  uint64_t limit = RONDO_PLAN_CHAIN_MAX_BYTES;
+  const uint64_t limit = RONDO_PLAN_SMALL_BYTES;
+  const uint32_t many = RONDO_PLAN_DIRECT_MAX_RANKS + 1;
+  const int kinds[] = {RONDO_ALL_REDUCE, RONDO_BROADCAST};
   for (size_t i = 0; i < 2; i++) {
-    assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 0, ranks[i]), RONDO_ALGORITHM_CHAIN);
-    assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit, ranks[i]), RONDO_ALGORITHM_CHAIN);
-    assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit + 1, ranks[i]),
-                     RONDO_ALGORITHM_RING);
-    assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, UINT64_MAX, ranks[i]),
-                     RONDO_ALGORITHM_RING);
-    for (int kind = RONDO_ALL_GATHER; kind <= RONDO_BROADCAST; kind++)
-      assert_int_equal(rondo_plan_choose(kind, 4, ranks[i]), RONDO_ALGORITHM_RING);
+    assert_int_equal(rondo_plan_choose(kinds[i], 0, many), RONDO_ALGORITHM_TREE);
+    assert_int_equal(rondo_plan_choose(kinds[i], limit, RONDO_MAX_RANKS), RONDO_ALGORITHM_TREE);
+    assert_int_equal(rondo_plan_choose(kinds[i], limit + 1, many), RONDO_ALGORITHM_RING);
+    assert_int_equal(rondo_plan_choose(kinds[i], UINT64_MAX, many), RONDO_ALGORITHM_RING);
   }
+  assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, limit, 2), RONDO_ALGORITHM_TREE);
+  for (int kind = RONDO_ALL_GATHER; kind <= RONDO_BROADCAST; kind++)
+    assert_int_equal(rondo_plan_choose(kind, 4, 2), RONDO_ALGORITHM_RING);
   assert_int_equal(rondo_plan_choose(RONDO_ALL_REDUCE, 4, 1), RONDO_ALGORITHM_RING);
   for (int kind = RONDO_SEND_RECV; kind < RONDO_BARRIER; kind++)
     assert_int_equal(rondo_plan_choose(kind, 4, 8), RONDO_ALGORITHM_DIRECT);
@@ -302,13 +358,17 @@ static void chooses_the_chain_for_small_all_reduces_of_two_or_many(void **state)
 
 static void small_things_of_few_ranks_go_straight(void **state) {
   (void)state;
-  uint64_t limit = RONDO_PLAN_DIRECT_MAX_BYTES;
+  const uint64_t limit = RONDO_PLAN_SMALL_BYTES;
+  const uint32_t most[] = {[RONDO_ALL_REDUCE] = RONDO_PLAN_DIRECT_MAX_RANKS,
+                           [RONDO_BROADCAST] = RONDO_PLAN_DIRECT_MAX_RANKS,
+                           [RONDO_ALL_GATHER] = RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS,
+                           [RONDO_REDUCE_SCATTER] = RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS,
+                           [RONDO_REDUCE] = RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS};
   for (int kind = 0; kind < RONDO_SEND_RECV; kind++) {
-    int is_spread = kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER;
-    uint32_t most = is_spread ? RONDO_PLAN_DIRECT_MAX_RANKS : RONDO_PLAN_STAR_MAX_RANKS;
     assert_int_equal(rondo_plan_choose(kind, 0, 3), RONDO_ALGORITHM_DIRECT);
-    assert_int_equal(rondo_plan_choose(kind, limit, most), RONDO_ALGORITHM_DIRECT);
-    assert_int_equal(rondo_plan_choose(kind, limit + 1, most), RONDO_ALGORITHM_RING);
+    assert_int_equal(rondo_plan_choose(kind, limit, most[kind]), RONDO_ALGORITHM_DIRECT);
+    assert_int_not_equal(rondo_plan_choose(kind, limit, most[kind] + 1), RONDO_ALGORITHM_DIRECT);
+    assert_int_equal(rondo_plan_choose(kind, limit + 1, most[kind]), RONDO_ALGORITHM_RING);
   }
   const int kinds[] = {RONDO_ALL_GATHER, RONDO_BROADCAST};
   for (size_t i = 0; i < 2; i++) {
@@ -357,7 +417,9 @@ int main(void) {
       cmocka_unit_test(ring_gather_and_scatter_of_three),
       cmocka_unit_test(reduce_runs_along_the_ring_to_its_root),
       cmocka_unit_test(broadcast_runs_along_the_ring_from_its_root),
-      cmocka_unit_test(chain_sends_at_most_twice_a_rank),
+      cmocka_unit_test(a_tree_has_two_levels),
+      cmocka_unit_test(a_broadcast_goes_down_the_tree_from_its_root),
+      cmocka_unit_test(two_ranks_exchange),
       cmocka_unit_test(small_things_of_few_ranks_go_straight),
       cmocka_unit_test(who_reduces_directly_adds_up_in_its_receive_buffer),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
@@ -366,7 +428,7 @@ int main(void) {
       cmocka_unit_test(group_of_one_is_one_copy_without_peers),
       cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
       cmocka_unit_test(root_is_ignored_where_there_is_none),
-      cmocka_unit_test(chooses_the_chain_for_small_all_reduces_of_two_or_many),
+      cmocka_unit_test(chooses_the_tree_for_what_is_small_among_many),
   };
   return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -174,9 +174,9 @@ static void refuses_a_doubled_final(void **state) {
 
 static void refuses_final_before_all_have_contributed(void **state) {
   (void)state;
-  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 4);
-  primitive_set(&plans[2].ops[0], R | ADD | S | F);
-  assert_refused(what, "rank 2, op 0, chunk 0: finishes a result without rank 3");
+  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 4);
+  primitive_set(&plans[1].ops[0], R | ADD | C | F);
+  assert_refused(what, "rank 1, op 0, chunk 0: finishes a result without rank 0");
 }
 
 static void refuses_final_where_nothing_is_reduced(void **state) {
@@ -188,9 +188,9 @@ static void refuses_final_where_nothing_is_reduced(void **state) {
 
 static void refuses_copy_in_the_place_of_reduce(void **state) {
   (void)state;
-  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 4);
-  primitive_set(&plans[1].ops[0], R | C | S);
-  assert_refused(what, "rank 1, op 0, chunk 0: writes a result without rank 1");
+  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 4);
+  primitive_set(&plans[1].ops[0], R | C);
+  assert_refused(what, "finishes a result without rank 1");
 }
 
 static void refuses_send_in_the_place_of_copy(void **state) {
@@ -486,9 +486,23 @@ static void refuses_results_where_none_can_be(void **state) {
     primitive_set(&plans[0].ops[1], none[i]);
     assert_refused(what, message);
   }
-  struct rondo_plan_verify_case what = good_direct(RONDO_BROADCAST);
-  primitive_set(&plans[1].ops[0], S | RESULT);
+  struct rondo_plan_verify_case what = good(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, RANKS);
+  primitive_set(&plans[0].ops[0], S | RESULT);
   assert_refused(what, message);
+  what = good_direct(RONDO_BROADCAST);
+  primitive_set(&plans[1].ops[0], S | RESULT);
+  assert_refused(what, "rank 1, op 0, chunk 0: reads a result that nobody has begun");
+}
+
+// Of four ranks in a tree, 1 adds what 3 sends to its own input, and passes the sum on to 0.
+static void refuses_a_tree_that_leaves_a_branch_out(void **state) {
+  (void)state;
+  struct rondo_plan_verify_case what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 4);
+  primitive_set(&plans[1].ops[1], S);
+  assert_refused(what, "rank 1, op 0, chunk 0: writes a result without rank 0");
+  what = good(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 4);
+  primitive_set(&plans[1].ops[2], R | ADD | C | RESULT);
+  assert_refused(what, "rank 1, op 2, chunk 0: reduces with a finished result");
 }
 
 static void refuses_malformed_plans(void **state) {
@@ -524,11 +538,11 @@ static void refuses_malformed_walks(void **state) {
   plans[1].nranks++;
   assert_refused(what, "rank 1: is of another number of ranks");
   what = good_ring(RONDO_ALL_REDUCE);
-  plans[1].send = (struct rondo_plan_peers){RANKS + 1, 1, {2}};
+  plans[1].send = (struct rondo_plan_peers){RANKS + 1, 1, {2, 3}};
   assert_refused(what, "rank 1: has too many peers");
-  plans[1].send = (struct rondo_plan_peers){2, RANKS, {2}};
+  plans[1].send = (struct rondo_plan_peers){2, RANKS, {2, 2}};
   assert_refused(what, "rank 1: has a peer twice");
-  plans[1].send = (struct rondo_plan_peers){RANKS, 1, {2}};
+  plans[1].send = (struct rondo_plan_peers){RANKS, 1, {2, 3}};
   assert_refused(what, "rank 1: has itself as a peer");
 }
 
@@ -648,7 +662,7 @@ static void refuses_every_change_of_one_field_of_one_op(void **state) {
     for (int algorithm = 0; algorithm < RONDO_ALGORITHM_COUNT; algorithm++)
       refused += changes_refuse(kind, algorithm, kind == RONDO_SEND_RECV ? 2 : RANKS);
   }
-  refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN, 2);
+  refused += changes_refuse(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE, 2);
   assert_true(refused > 800);
 }
 
@@ -693,6 +707,7 @@ int main(void) {
       cmocka_unit_test(refuses_a_result_that_is_left_half_done),
       cmocka_unit_test(refuses_adding_to_a_finished_result),
       cmocka_unit_test(refuses_results_where_none_can_be),
+      cmocka_unit_test(refuses_a_tree_that_leaves_a_branch_out),
       cmocka_unit_test(refuses_malformed_ops),
       cmocka_unit_test(refuses_malformed_plans),
       cmocka_unit_test(refuses_malformed_walks),

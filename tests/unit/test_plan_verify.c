@@ -20,7 +20,7 @@ static struct rondo_plan plans[RONDO_PLAN_VERIFY_MAX_RANKS];
 
 static const char *const algorithm_names[RONDO_ALGORITHM_COUNT] = {
     [RONDO_ALGORITHM_RING] = "ring",
-    [RONDO_ALGORITHM_CHAIN] = "chain",
+    [RONDO_ALGORITHM_TREE] = "tree",
     [RONDO_ALGORITHM_DIRECT] = "direct",
     [RONDO_ALGORITHM_DISSEMINATION] = "dissemination"};
 
@@ -75,9 +75,14 @@ static void ring_all_reduce_is_proved(void **state) {
   rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_RING);
 }
 
-static void chain_all_reduce_is_proved(void **state) {
+static void tree_all_reduce_is_proved(void **state) {
   (void)state;
-  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_CHAIN);
+  rootless_prove(RONDO_ALL_REDUCE, RONDO_ALGORITHM_TREE);
+}
+
+static void tree_broadcast_is_proved_for_every_root(void **state) {
+  (void)state;
+  rooted_prove(RONDO_BROADCAST, RONDO_ALGORITHM_TREE);
 }
 
 static void ring_all_gather_is_proved(void **state) {
@@ -178,9 +183,11 @@ static void plans_of_256_ranks_are_proved(void **state) {
                  : is_exchange(kind)     ? 128
                                          : RONDO_PLAN_VERIFY_MAX_RANKS;
     uint32_t root = n * 3 / 10;
-    plans_build(kind, rondo_plan_choose(kind, UINT64_MAX, n), n, root);
     struct rondo_plan_verify_case what = {kind, n, root, 2, 1, !is_exchange(kind), 5, plans, NULL};
+    plans_build(kind, rondo_plan_choose(kind, UINT64_MAX, n), n, root);
     assert_proved(&what, "large");
+    plans_build(kind, rondo_plan_choose(kind, 0, n), n, root);
+    assert_proved(&what, "small");
   }
 }
 
@@ -205,8 +212,8 @@ static void direct_gather_build(uint32_t rank, uint32_t n, struct rondo_plan *pl
   const uint16_t none = RONDO_PLAN_NO_PEER;
   memset(plan, 0, sizeof(*plan));
   plan->nranks = plan->chunk_count = n;
-  plan->send = (struct rondo_plan_peers){n - 1, 1, {(rank + 1) % n}};
-  plan->recv = (struct rondo_plan_peers){n - 1, n - 1, {(rank + n - 1) % n}};
+  plan->send = (struct rondo_plan_peers){n - 1, 1, {(rank + 1) % n, (rank + 2) % n}};
+  plan->recv = (struct rondo_plan_peers){n - 1, n - 1, {(rank + n - 1) % n, (rank + n - 2) % n}};
   plan->ops[0] =
       (struct rondo_plan_op){RONDO_PRIM_SEND | RONDO_PRIM_IN_BASE, 0, none, 1, n - 1, rank, 0, n};
   plan->ops[1] =
@@ -255,7 +262,8 @@ static void refuses_cases_that_are_out_of_range(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ring_all_reduce_is_proved),
-      cmocka_unit_test(chain_all_reduce_is_proved),
+      cmocka_unit_test(tree_all_reduce_is_proved),
+      cmocka_unit_test(tree_broadcast_is_proved_for_every_root),
       cmocka_unit_test(ring_all_gather_is_proved),
       cmocka_unit_test(ring_reduce_scatter_is_proved),
       cmocka_unit_test(ring_reduce_is_proved_for_every_root),
