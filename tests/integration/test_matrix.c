@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/plan/build.h"
 #include "examples/kit/shape.h"
 #include "examples/kit/team.h"
 #include "tests/support/combinations.h"
@@ -235,18 +236,21 @@ static void a_sample_is_exact_and_repeatable(void **state) {
   assert_true(next >= rondo_test_load(RONDO_TEST_COMBINATIONS, 1));
 }
 
-static void sixty_four_ranks_share_a_process(void **state) {
+// More than there are children of one rank in a small all-reduce or broadcast: these go along a tree.
+static void many_ranks_share_a_process(void **state) {
   (void)state;
+  enum { RANKS = RONDO_PLAN_DIRECT_MAX_RANKS + 8 };
   struct rondo_config c = RONDO_CONFIG_INIT;
   lot.case_count = 0;
   for (int kind = 0; kind < RONDO_KIND_COUNT; kind++) {
-    struct rondo_kit_shape s = {kind, RONDO_FLOAT32, RONDO_SUM, 64, 0, 300};
-    s.root = (uint32_t)kind * 13 % 64;
-    uint32_t in_place = kind % 2 && rondo_kit_shape_may_be_in_place(&s);
-    if (rondo_kit_shape_is_kind(kind))
-      lot.cases[lot.case_count++] = (struct matrix_case){s, in_place, 0};
+    struct rondo_kit_shape s = {kind, RONDO_FLOAT32, RONDO_SUM, RANKS, 0, 300};
+    s.root = (uint32_t)kind * 13 % RANKS;
+    if (!rondo_kit_shape_is_kind(kind))
+      continue;
+    for (int in_place = 0; in_place <= rondo_kit_shape_may_be_in_place(&s); in_place++)
+      lot.cases[lot.case_count++] = (struct matrix_case){s, (uint32_t)in_place, 0};
   }
-  run_lot(64, &c);
+  run_lot(RANKS, &c);
 }
 
 // What is copied past the caches (RONDO_COLD_BYTES), to any alignment.
@@ -338,7 +342,7 @@ static void more_than_two_to_the_31_elements(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest sampled[] = {
       RONDO_NAMED_TEST("matrix", a_sample_is_exact_and_repeatable),
-      RONDO_NAMED_TEST("matrix", sixty_four_ranks_share_a_process),
+      RONDO_NAMED_TEST("matrix", many_ranks_share_a_process),
       RONDO_NAMED_TEST("matrix", what_caches_cannot_hold_is_exact),
   };
   const struct CMUnitTest full[] = {

@@ -6,7 +6,7 @@
 
 #include <rondo/rondo.h>
 
-#define RONDO_TEST_MAX_RANKS 64u
+#define RONDO_TEST_MAX_RANKS 72u
 #define RONDO_TEST_LONG_NS INT64_C(50000000000) // a wait that only a hang outlasts
 
 struct rondo_test_job {
