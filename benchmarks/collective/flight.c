@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "benchmarks/common/serve.h"
 #include "examples/kit/clock.h"
 #include "examples/kit/permute.h"
 
@@ -121,8 +122,10 @@ int perf_flight_end(struct perf_flight *f) {
 // -------------------------------------------------------------- submission ---
 
 static void choose_order(struct perf_flight *f, uint32_t iteration) {
-  struct rondo_kit_permutation which = {f->seed, f->rank, iteration};
-  if (f->point->own_orders) {
+  int orders = f->point->orders;
+  uint32_t whose = orders == RONDO_BENCH_ORDERS_OWN ? f->rank : UINT32_MAX;
+  struct rondo_kit_permutation which = {f->seed, whose, iteration};
+  if (orders != RONDO_BENCH_ORDERS_ONE) {
     rondo_kit_permute(&which, f->run_count, f->order);
     return;
   }

@@ -72,7 +72,7 @@ static void sweep_advance(struct sweep *s) {
 static struct perf_point point_of(const struct perf_options *o) {
   struct perf_point point = {.is_mixed = o->is_mixed,
                              .in_flight = o->in_flight,
-                             .own_orders = o->own_orders,
+                             .orders = o->orders,
                              .wait = o->wait,
                              .checks = o->checks};
   return point;
@@ -130,7 +130,7 @@ static struct perf_point requested_point(const struct service *s) {
   point.shape = shape;
   point.is_mixed = false;
   point.in_flight = r->in_flight;
-  point.own_orders = r->own_orders;
+  point.orders = r->orders;
   if (r->wait != RONDO_BENCH_SERVE_ANY_WAIT)
     point.wait = (int)r->wait;
   point.in_place = r->in_place;

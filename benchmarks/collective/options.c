@@ -73,9 +73,10 @@ static const struct argp_option option_table[] = {
      "Different collectives in flight in each iteration, each with an id and buffers of its own; "
      "times are for all of them, and for one (default 1)",
      2},
-    {"orders", OPTION_ORDERS, "one|own", 0,
-     "one (default): all ranks submit them in one order; own: each rank in an order of its own, "
-     "another one in each iteration",
+    {"orders", OPTION_ORDERS, "one|common|own", 0,
+     "one (default): all ranks submit them as they were registered; common: all ranks in one "
+     "random "
+     "order, another one in each iteration; own: each rank in a random order of its own, likewise",
      2},
     {"seed", OPTION_SEED, "N", 0, "Seed of these orders (default 1)", 2},
     {"method", OPTION_METHOD, "barrier|free", 0,
@@ -147,8 +148,7 @@ static bool read_flight(struct perf_options *o, int key, const char *text) {
   case OPTION_SEED:
     return rondo_kit_read_number(text, 0, INT64_MAX, &o->setup.seed);
   default:
-    o->own_orders = strcmp(text, "own") == 0;
-    return o->own_orders || strcmp(text, "one") == 0;
+    return rondo_bench_orders_read(text, &o->orders);
   }
 }
 

@@ -12,7 +12,7 @@ struct perf_options {
   int kind;           // enum rondo_kind
   bool is_mixed;      // all kinds in turn; `kind` is that of the first collective
   uint32_t in_flight; // different collectives in each iteration
-  bool own_orders;    // each rank submits them in an order of its own
+  int orders;         // in which ranks submit them: enum rondo_bench_orders
   int wait;           // enum perf_wait
   uint64_t min_bytes;
   uint64_t max_bytes;

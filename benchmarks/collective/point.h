@@ -25,7 +25,7 @@ struct perf_point {
   struct rondo_kit_shape shape; // of the first collective
   bool is_mixed;                // collectives of all kinds in turn, not all of shape.kind
   uint32_t in_flight;           // different collectives in each iteration
-  bool own_orders;              // each rank submits them in an order of its own
+  int orders;                   // in which ranks submit them: enum rondo_bench_orders
   int wait;                     // enum perf_wait
   bool in_place;
   uint32_t checks; // rounds of data checking

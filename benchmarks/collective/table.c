@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "benchmarks/common/serve.h"
 #include "examples/kit/machine.h"
 #include "examples/kit/options.h"
 #include "examples/kit/output.h"
@@ -30,20 +31,19 @@ static double time_per_run_us(const struct perf_line *line, int i) {
   return line->results[i].stats.median_ns / 1e3 / line->point.in_flight;
 }
 
-static const char *orders_name(bool own_orders) { return own_orders ? "own" : "one"; }
-
 // What is in flight, where that is more than one collective.
 static void print_flight(const struct perf_options *o) {
   if (o->in_flight == 1)
     return;
   printf("# in flight: %" PRIu32 " different collectives (%s), submitted ", o->in_flight,
          perf_point_name(o->kind, o->is_mixed));
-  if (o->own_orders)
-    printf("by each rank in an order of its own, another one in each iteration (seed %" PRIu64
-           ")\n",
-           o->setup.seed);
-  else
+  if (o->orders == RONDO_BENCH_ORDERS_ONE)
     printf("by all ranks in one order\n");
+  else
+    printf("by %s, another one in each iteration (seed %" PRIu64 ")\n",
+           o->orders == RONDO_BENCH_ORDERS_OWN ? "each rank in an order of its own"
+                                               : "all ranks in one random order",
+           o->setup.seed);
   printf("# times and bandwidths are of all %" PRIu32
          " runs together; the columns \"a run\" divide "
          "the median by %" PRIu32 "; size and count are of one run\n",
@@ -191,7 +191,7 @@ void perf_table_add(struct perf_table *table, const struct perf_line *line) {
 // What runs in an iteration, and how its end is learned.
 static json_t *json_iteration(const struct perf_options *o) {
   return json_pack("{s:I, s:s, s:I, s:s, s:b}", "in_flight", (json_int_t)o->in_flight, "orders",
-                   orders_name(o->own_orders), "seed", (json_int_t)o->setup.seed, "wait",
+                   rondo_bench_orders_name(o->orders), "seed", (json_int_t)o->setup.seed, "wait",
                    perf_wait_name(o->wait), "callbacks", o->wait == PERF_WAIT_CALLBACK);
 }
 

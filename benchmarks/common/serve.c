@@ -15,18 +15,32 @@
 #define WARMUP 4u
 #define ITERS_MIN 5u
 
+static const char *const orders_names[RONDO_BENCH_ORDERS_COUNT] = {"one", "common", "own"};
+
+const char *rondo_bench_orders_name(int orders) { return orders_names[orders]; }
+
+bool rondo_bench_orders_read(const char *text, int *orders) {
+  for (int i = 0; i < RONDO_BENCH_ORDERS_COUNT; i++) {
+    if (strcmp(text, orders_names[i]) == 0) {
+      *orders = i;
+      return true;
+    }
+  }
+  return false;
+}
+
 // Reads the words that may be absent.
 static bool parse_flight(char **rest, struct rondo_bench_request *request) {
   const char *in_flight = strtok_r(NULL, " \n", rest);
   const char *orders = strtok_r(NULL, " \n", rest);
   const char *wait = strtok_r(NULL, " \n", rest);
   request->in_flight = 1;
-  request->own_orders = orders && strcmp(orders, "own") == 0;
+  request->orders = RONDO_BENCH_ORDERS_ONE;
   request->wait = RONDO_BENCH_SERVE_ANY_WAIT;
   if (in_flight &&
       !rondo_kit_read_u32(in_flight, 1, RONDO_BENCH_SERVE_IN_FLIGHT, &request->in_flight))
     return false;
-  if (orders && !request->own_orders && strcmp(orders, "one") != 0)
+  if (orders && !rondo_bench_orders_read(orders, &request->orders))
     return false;
   return !wait || rondo_kit_read_u32(wait, 0, WAITS - 1, &request->wait);
 }

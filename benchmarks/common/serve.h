@@ -8,8 +8,8 @@
 //   or:       {"error":"..."}
 //
 // <in flight> is the number of different collectives in each iteration, 1 if it is absent; the
-// times are for all of them. <orders> is "one" (the default) or "own": whether all ranks submit
-// them in one order. <wait> is how a rank learns of the end, one of the values of rondo-perf's
+// times are for all of them. <orders> is the order in which ranks submit them (enum rondo_bench_orders).
+// <wait> is how a rank learns of the end, one of the values of rondo-perf's
 // --blocking; if it is absent, the program chooses.
 //
 // The program answers {"ready":"<what it is>"} first, and ends at the end of its input.
@@ -25,13 +25,25 @@
 #define RONDO_BENCH_SERVE_IN_FLIGHT 1000u     // most collectives in an iteration
 #define RONDO_BENCH_SERVE_ANY_WAIT UINT32_MAX // the request does not say how to wait
 
+// The orders in which ranks submit the collectives of an iteration.
+enum rondo_bench_orders {
+  RONDO_BENCH_ORDERS_ONE = 0,    // "one": as they were registered
+  RONDO_BENCH_ORDERS_COMMON = 1, // "common": all in one random order, another one in each iteration
+  RONDO_BENCH_ORDERS_OWN = 2,    // "own": each in a random order of its own, likewise
+  RONDO_BENCH_ORDERS_COUNT
+};
+
+const char *rondo_bench_orders_name(int orders);
+// Returns false if it is the name of none.
+bool rondo_bench_orders_read(const char *text, int *orders);
+
 struct rondo_bench_request {
   int kind; // enum rondo_kind
   uint64_t bytes;
   bool in_place;
   uint64_t budget_ns;
   uint32_t in_flight;
-  bool own_orders;
+  int orders;    // enum rondo_bench_orders
   uint32_t wait; // 0 to 3, or RONDO_BENCH_SERVE_ANY_WAIT
 };
 

@@ -120,15 +120,17 @@ class DisorderSample(Sample):
     def requests(self, team, budget_ms):
         def text(orders):
             return f"all_reduce {self.row.bytes} 0 {budget_ms} {self.row.in_flight} {orders}"
-        return [("own", team.rondo["rondo"], text("own")), ("one", team.rondo["rondo"], text("one")),
-                ("mpi", team.mpi, text("one"))]
+        rondo = team.rondo["rondo"]
+        return [("common", rondo, text("common")), ("own", rondo, text("own")),
+                ("one", rondo, text("one")), ("mpi", team.mpi, text("one"))]
 
     def result(self, _arguments):
         repeats = self.counted()
         ratio = ratio_of(repeats, "own", "one")
         return {"ranks": self.row.ranks, "op": "all_reduce", "in_flight": self.row.in_flight,
                 "bytes": self.row.bytes, "one_ns": median_of(repeats, "one"),
-                "own_ns": median_of(repeats, "own"), "mpi_ns": median_of(repeats, "mpi"),
+                "common_ns": median_of(repeats, "common"), "own_ns": median_of(repeats, "own"),
+                "mpi_ns": median_of(repeats, "mpi"), "own_over_common": ratio_of(repeats, "own", "common"),
                 "ratio": ratio, "ratios": ratios_of(repeats, "own", "one"),
                 "mpi_over_one": ratio_of(repeats, "mpi", "one"),
                 "mpi_over_own": ratio_of(repeats, "mpi", "own"),
@@ -143,7 +145,8 @@ class Disorder:
     name = "disorder"
     sample = DisorderSample
     head = (f"{'ranks':>5s}  {'in flight':>9s}  {'size':>8s}  {'one us':>10s}  {'own us':>10s}"
-            f"  {'MPI us':>10s}  {'own/one':>7s}  {'of repeats':>11s}  {'MPI/one':>7s}  {'MPI/own':>7s}"
+            f"  {'MPI us':>10s}  {'own/one':>7s}  {'of repeats':>11s}  {'own/common':>10s}"
+            f"  {'MPI/one':>7s}  {'MPI/own':>7s}"
             f"  at most {AT_MOST}")
 
     @staticmethod
@@ -161,8 +164,8 @@ class Disorder:
     def explanation(_arguments):
         yield ("In each iteration every rank submits one run of each of so many different all-reduces of that size, "
                "and waits for all; times are for all of them.")
-        yield ("one: Rondo, all ranks in one order; own: Rondo, each rank in an order of its own, another one in each "
-               "iteration; MPI: MPI_Iallreduce in one order, which is the only one it allows, and MPI_Waitall.")
+        yield ("one: Rondo, all ranks in one order; own: Rondo, each rank in a random order of its own, another one in each "
+               "iteration; common: Rondo, all ranks in one random order, likewise; MPI: MPI_Iallreduce in one order, which is the only one it allows, and MPI_Waitall.")
         yield "Ratios are medians of the ratios of neighbours: above 1 the first takes longer."
 
     @staticmethod
@@ -170,6 +173,7 @@ class Disorder:
         return (f"{r['ranks']:5d}  {r['in_flight']:9d}  {size_text(r['bytes']):>8s}"
                 f"  {cell(r['one_ns']):>10s}  {cell(r['own_ns']):>10s}  {cell(r['mpi_ns']):>10s}"
                 f"  {ratio_text(r['ratio']):>7s}  {spread_text(r['ratios']):>11s}"
+                f"  {ratio_text(r['own_over_common']):>10s}"
                 f"  {ratio_text(r['mpi_over_one']):>7s}  {ratio_text(r['mpi_over_own']):>7s}"
                 f"  {'met' if r['met'] else 'MISSED'}{wrong_text(r)}")
 

@@ -196,7 +196,7 @@ static const char *lacks_in_flight(const struct rondo_bench_request *r) {
     return NULL;
   if (r->kind != RONDO_ALL_REDUCE || r->in_place)
     return "in flight only all_reduce, out of place";
-  if (r->own_orders)
+  if (r->orders == RONDO_BENCH_ORDERS_OWN)
     return "MPI needs one order on all ranks";
   if (r->wait != RONDO_BENCH_SERVE_ANY_WAIT && r->wait != WAIT_BLOCK && r->wait != WAIT_TEST)
     return "MPI waits or tests";

@@ -32,7 +32,7 @@ all_reduce 64 0 1
 all_reduce 64 0 1 8
 all_gather 1024 1 1 8 own
 all_reduce 64 0 1 1 one 2
-all_reduce 64 0 1 3 own 3
+all_reduce 64 0 1 3 common 3
 all_reduce 64 0 1 0
 all_reduce 64 0 1 2 any
 all_reduce 64 0 1 2 own 4
