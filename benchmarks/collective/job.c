@@ -199,7 +199,7 @@ static int make_masters(const struct rank *self) {
 static void measure_point(struct rank *self) {
   struct job *job = self->job;
   const struct perf_point *point = &job->shared->point;
-  struct rondo_bench_driver driver = {rewrite, once, self};
+  struct rondo_bench_driver driver = {.rewrite = rewrite, .once = once, .arg = self};
   succeeded(self, "rondo_mem_copy", make_masters(self));
   rondo_bench_measure(job->arena, self->rank, &point->schedule, &driver);
   if (point->checks > 0 && job->arena->iters > 0 &&

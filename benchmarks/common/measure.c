@@ -28,6 +28,8 @@ static uint64_t one_iteration(struct rondo_bench_arena *arena, uint32_t rank, bo
   uint32_t none = 0;
   if (status != 0)
     atomic_compare_exchange_strong(&arena->failed, &none, (uint32_t)status);
+  if (driver->settle)
+    driver->settle(driver->arg);
   return end_ns - start_ns;
 }
 

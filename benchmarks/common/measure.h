@@ -25,6 +25,8 @@ struct rondo_bench_schedule {
 struct rondo_bench_driver {
   void (*rewrite)(void *arg, uint32_t rank); // makes the input new; not timed
   int (*once)(void *arg, uint32_t rank);     // runs the collective; 0, or what went wrong
+  void (*settle)(
+      void *arg); // returns when no other rank needs this one to end; not timed; may be null
   void *arg;
 };
 

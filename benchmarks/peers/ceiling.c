@@ -136,7 +136,7 @@ static bool side_grow(struct side *side, size_t bytes) {
 
 static void measure(struct ceiling *c, uint32_t rank) {
   struct rondo_bench_schedule schedule = rondo_bench_serve_schedule(&c->request);
-  struct rondo_bench_driver driver = {rewrite, once, c};
+  struct rondo_bench_driver driver = {.rewrite = rewrite, .once = once, .arg = c};
   struct side *side = &c->sides[rank];
   if (!side_grow(side, rondo_kit_shape_bytes(&c->shape))) {
     fprintf(stderr, "peer_ceiling: no memory\n");

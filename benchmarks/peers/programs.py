@@ -3,6 +3,7 @@
 import bisect
 import json
 import os
+import select
 import shutil
 import subprocess
 import time
@@ -10,6 +11,8 @@ import time
 KIB, MIB = 1 << 10, 1 << 20
 ONE_CORE = 1.4  # how much longer two processors of one core take when both are busy, at least; 1.7 is usual
 SHARED_CORE = 1.2  # ... and one takes whose core a neighbour uses, too; 1.4 is usual
+
+ANSWER_SECONDS = 300  # the longest request takes a tenth of it
 
 
 class Program:
@@ -26,6 +29,10 @@ class Program:
         self.name = self.read().get("ready", "?")
 
     def read(self):
+        # One line is an answer, so nothing of the next one is in the buffer of the file.
+        if not select.select([self.process.stdout], [], [], ANSWER_SECONDS)[0]:
+            self.process.terminate()
+            raise SystemExit(f"compare: {' '.join(self.command)} has not answered in {ANSWER_SECONDS} s")
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"compare: {' '.join(self.command)} ended with no answer")

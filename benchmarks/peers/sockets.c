@@ -114,7 +114,7 @@ static bool fetch(struct rondo_bench_request *request) {
 }
 
 static void serve(struct pump *p, uint32_t rank) {
-  struct rondo_bench_driver driver = {rewrite, once, p};
+  struct rondo_bench_driver driver = {.rewrite = rewrite, .once = once, .arg = p};
   for (;;) {
     if (rank == 0)
       p->shared->has_request = fetch(&p->shared->request);
