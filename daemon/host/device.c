@@ -188,7 +188,7 @@ void rondo_host_wake_tickers(void) {
 // less often each looks.
 static uint64_t longest_tick_ns(void) {
   uint32_t times = 1 + rondo_host_others() / PROCESSES_FEW;
-  return TICK_MAX_NS * (times < TICK_MAX_TIMES ? times : TICK_MAX_TIMES);
+  return (uint64_t)TICK_MAX_NS * (times < TICK_MAX_TIMES ? times : TICK_MAX_TIMES);
 }
 
 static uint64_t tick_for(const struct worker_view *seen, uint64_t tick_ns) {
