@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <rondo/rondo.h>
@@ -202,17 +203,43 @@ static void look_at_environment(void) {
 
 // ----------------------------------------------------------------------- backend ---
 
+// Lets the library's log go to a file in memory, so that only the report speaks. Returns it, or null where the
+// log has a file already, or can have none.
+static FILE *catch_log(void) {
+  char path[64];
+  int fd = getenv("RONDO_LOG_FILE") ? -1 : memfd_create("rondo-doctor", MFD_CLOEXEC);
+  if (fd < 0)
+    return NULL;
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  FILE *log = setenv("RONDO_LOG_FILE", path, 1) == 0 ? fdopen(fd, "r") : NULL;
+  if (!log)
+    close(fd);
+  return log;
+}
+
+static void print_log(FILE *log) {
+  char *line = NULL;
+  size_t capacity = 0;
+  while (log && getline(&line, &capacity, log) > 0)
+    printf("    %s", line);
+  free(line);
+  if (log)
+    (void)fclose(log);
+}
+
 static void look_at_backend(void) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   struct rondo_context ctx;
   int version = rondo_version();
   bool host = is("RONDO_NCCL_BACKEND", "host");
   cfg.backend = host ? RONDO_BACKEND_HOST : RONDO_BACKEND_CUDA;
+  FILE *log = catch_log();
   int status = rondo_init(&ctx, &cfg);
   printf("\nRondo %d.%d.%d, NCCL's interface %d.%d.%d\n", version / 10000, version / 100 % 100,
          version % 100, RONDO_NCCL_MAJOR, RONDO_NCCL_MINOR, RONDO_NCCL_PATCH);
   printf("  backend %s: %s\n", host ? "host" : "cuda",
          status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
+  print_log(log);
   if (status == RONDO_SUCCESS)
     (void)rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0);
   else

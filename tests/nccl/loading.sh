@@ -42,5 +42,7 @@ doctor_says 1 "WRONG: the program uses another NCCL than Rondo's" LD_LIBRARY_PAT
 doctor_says 1 "calls are served by nobody" LD_LIBRARY_PATH="$other"
 doctor_says 1 "WRONG: NCCL_MAX_CTAS: it takes" LD_LIBRARY_PATH="$ours" NCCL_MAX_CTAS=many
 doctor_says 1 "WRONG: NCCL_DEBUGG is not heeded" LD_LIBRARY_PATH="$ours" NCCL_DEBUGG=INFO
+# Without a driver the report says so, and nothing but the report speaks.
+[[ -z $(env RONDO_NCCL_BACKEND=cuda LD_LIBRARY_PATH="$ours" "$doctor" 2>&1 >/dev/null) ]]
 "$doctor" --pid=$$ >/dev/null && exit 1 # this shell has none
 [[ $("$doctor" --pid=0 2>&1) == *"cannot be looked at"* ]]
