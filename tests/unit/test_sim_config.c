@@ -257,6 +257,38 @@ static void graphs_are_written_with_their_labels_escaped(void **state) {
   rondo_sim_graph_fini(&g);
 }
 
+// Where the label of an edge is drawn.
+static double label_y(const char *svg, const char *label) {
+  char tag[64];
+  const char *at = svg, *y = NULL;
+  (void)snprintf(tag, sizeof tag, ">%s</text>", label);
+  const char *end = strstr(svg, tag);
+  assert_non_null(end);
+  while ((at = strstr(at, " y=\"")) && at < end)
+    y = at++;
+  assert_non_null(y);
+  return strtod(y + 4, NULL);
+}
+
+// Of two nodes that wait for each other, one above the other, labels are wider than the two lines lie apart.
+static void labels_of_both_directions_do_not_meet(void **state) {
+  (void)state;
+  struct rondo_sim_graph g;
+  struct rondo_sim_text t;
+  rondo_sim_graph_init(&g, "two");
+  rondo_sim_text_init(&t);
+  int a = rondo_sim_graph_add_node(&g, "rank 0", RONDO_SIM_NODE_WAITS);
+  int b = rondo_sim_graph_add_node(&g, "rank 1", RONDO_SIM_NODE_WAITS);
+  rondo_sim_graph_add_edge(&g, a, b, "waits for all_reduce 17", true);
+  rondo_sim_graph_add_edge(&g, b, a, "waits for all_reduce 18", true);
+  rondo_sim_graph_svg(&g, &t);
+  double apart = label_y(rondo_sim_text_str(&t), "waits for all_reduce 17") -
+                 label_y(rondo_sim_text_str(&t), "waits for all_reduce 18");
+  assert_true(apart > 12 || apart < -12); // a line of text and something
+  rondo_sim_text_fini(&t);
+  rondo_sim_graph_fini(&g);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bad_files_are_refused_by_key_and_line),
@@ -269,6 +301,7 @@ int main(void) {
       cmocka_unit_test(sweeps_take_even_or_geometric_steps),
       cmocka_unit_test(bad_sweeps_are_refused),
       cmocka_unit_test(graphs_are_written_with_their_labels_escaped),
+      cmocka_unit_test(labels_of_both_directions_do_not_meet),
   };
   return cmocka_run_group_tests_name("sim.config", tests, NULL, NULL);
 }
