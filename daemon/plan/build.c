@@ -321,7 +321,8 @@ static struct rondo_plan_peers tree_peers(const struct place *p, bool with_paren
   return peers;
 }
 
-// To the root, which is rank 0, and back from there. On the way up a rank's receive buffer holds the sum of those below.
+// To the root, which is rank 0, and back from there. On the way up the receive buffer of a rank with
+// children holds the sum of its own input and of theirs.
 static void tree_all_reduce_build(const struct rondo_plan_request *q, uint32_t width,
                                   struct rondo_plan *plan) {
   struct place p = place_of(q->rank, 0, q->nranks, width);
