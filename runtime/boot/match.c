@@ -335,8 +335,10 @@ static void fail_different(struct rondo_world *world, const struct rondo_meeting
   }
 }
 
-// A member that has come to this meeting and gone before anybody else came never takes part.
-static void note_absentees(const struct rondo_meeting *m, const struct rondo_party *party) {
+// A member that has come to this meeting and gone before anybody else came never takes part. Had its
+// registration failed, for a mismatch with others, those who come after it hear that and not that it has gone.
+static void note_absentees(struct rondo_world *world, const struct rondo_meeting *m,
+                           const struct rondo_party *party) {
   struct rondo_communicator *comm = party->comm;
   for (uint32_t i = 0; i < party->nranks; i++) {
     uint32_t member = party->members[i];
@@ -345,6 +347,11 @@ static void note_absentees(const struct rondo_meeting *m, const struct rondo_par
       continue;
     if (rondo_meeting_party(m, member, party->generation))
       continue;
+    const struct verdict before = {e->failed_status, e->failed_by, ""};
+    if (e->failed_status && e->failed_time == party->generation) {
+      fail(world, m, comm, &before);
+      continue;
+    }
     comm->gate.culprit = member;
     comm->gate.last_run = 0;
   }
@@ -525,7 +532,7 @@ int rondo_world_match(struct rondo_world *world, struct rondo_party *party) {
   if (fresh) {
     comm->next = m->comms;
     m->comms = comm;
-    note_absentees(m, party);
+    note_absentees(world, m, party);
     join_waiting(m, party);
   }
   fail_different(world, m, party);
@@ -689,6 +696,12 @@ static void release_unused(struct rondo_world *world, const struct rondo_party *
 
 void rondo_match_depart(struct rondo_world *world, struct rondo_meeting *m,
                         struct rondo_party *party, uint64_t completed) {
+  struct rondo_enrolment *e = rondo_enrolment_find(m, party->rank);
+  if (e && party->failed_status) {
+    e->failed_status = party->failed_status;
+    e->failed_by = party->failed_by;
+    e->failed_time = party->generation;
+  }
   rondo_meeting_take(m, party);
   if (party->comm)
     limit_runs(world, party, completed);

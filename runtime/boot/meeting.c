@@ -70,8 +70,7 @@ struct rondo_enrolment *rondo_enrolment_get(struct rondo_meeting *m, uint32_t ra
     m->enrolment_capacity = capacity;
   }
   e = &m->enrolments[m->enrolment_count++];
-  e->rank = rank;
-  e->times = 0;
+  *e = (struct rondo_enrolment){.rank = rank};
   return e;
 }
 

@@ -7,10 +7,12 @@
 
 #include "runtime/boot/world.h"
 
-// How often a rank has registered an id.
+// How often a rank has registered an id, and how the last of these registrations had failed when it went.
 struct rondo_enrolment {
   uint32_t rank;
-  uint64_t times;
+  int failed_status;
+  uint32_t failed_by;
+  uint64_t times, failed_time;
 };
 
 struct rondo_meeting {

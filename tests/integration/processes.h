@@ -51,6 +51,7 @@ extern uint64_t rondo_kill_rounds;
 
 void a_mismatch_ends_the_runs_of_all(void **state);
 void a_mismatch_of_groups_reaches_those_who_were_not_named(void **state);
+void a_mismatch_is_heard_by_who_comes_after_it(void **state);
 void who_deregisters_ends_the_runs_beyond_its_own(void **state);
 void who_exits_early_ends_the_runs_that_wait_for_it(void **state);
 void an_abort_reaches_the_members_and_nobody_else(void **state);

@@ -501,6 +501,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", who_sleeps_beside_a_late_process_is_rung),
       RONDO_NAMED_TEST("processes", a_mismatch_ends_the_runs_of_all),
       RONDO_NAMED_TEST("processes", a_mismatch_of_groups_reaches_those_who_were_not_named),
+      RONDO_NAMED_TEST("processes", a_mismatch_is_heard_by_who_comes_after_it),
       RONDO_NAMED_TEST("processes", who_deregisters_ends_the_runs_beyond_its_own),
       RONDO_NAMED_TEST("processes", who_exits_early_ends_the_runs_that_wait_for_it),
       RONDO_NAMED_TEST("processes", an_abort_reaches_the_members_and_nobody_else),

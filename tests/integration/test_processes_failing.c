@@ -54,6 +54,28 @@ void a_mismatch_of_groups_reaches_those_who_were_not_named(void **state) {
   run_family(3, 3, entangled_member);
 }
 
+// The same where rank 0 registers only when the others have found out and deregistered.
+static void late_entangled_member(struct rondo_family *f, uint32_t rank) {
+  const uint32_t pairs[3][2] = {{0, 1}, {0, 1}, {1, 2}};
+  struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
+  struct rondo_collective_desc d = rondo_all_reduce(5, 10, RONDO_INT32, RONDO_SUM);
+  struct rondo_collective coll;
+  if (rank == 0)
+    rondo_family_await(&f->words[0], 2);
+  RONDO_MEMBER_STATUS(rondo_group_create(ctx, pairs[rank], 2, &d.group), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
+  RONDO_MEMBER_STATUS(run_until_it_fails(ctx, coll), RONDO_ERR_MISMATCH);
+  RONDO_MEMBER_STATUS(rondo_deregister(ctx, coll), RONDO_SUCCESS);
+  rondo_family_add(&f->words[0]);
+  rondo_family_await(&f->words[0], f->ranks);
+  rondo_family_close(ctx);
+}
+
+void a_mismatch_is_heard_by_who_comes_after_it(void **state) {
+  (void)state;
+  run_family(3, 3, late_entangled_member);
+}
+
 static void early_leaver_member(struct rondo_family *f, uint32_t rank) {
   struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
   struct rondo_collective coll = enter(ctx, 1, 1000);
