@@ -28,9 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "queues/platform/atomic.h"
-#include "queues/platform/explore.h"
-#include "queues/platform/platform.h"
+#include "base/atomic.h"
+#include "base/explore.h"
+#include "base/platform.h"
 
 #define RONDO_CONNECTOR_INLINE_BYTES 48u
 #define RONDO_CONNECTOR_MAX_SLOTS 64u

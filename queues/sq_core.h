@@ -22,9 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "queues/platform/atomic.h"
-#include "queues/platform/explore.h"
-#include "queues/platform/platform.h"
+#include "base/atomic.h"
+#include "base/explore.h"
+#include "base/platform.h"
 
 struct rondo_sqe {
   uint32_t mark;           // sequence number + 1; set by push

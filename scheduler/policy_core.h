@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "queues/platform/platform.h"
+#include "base/platform.h"
 #include <rondo/types.h>
 
 struct rondo_policy {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "queues/platform/platform.h"
+#include "base/platform.h"
 
 #define RONDO_TASK_INDEX_MAX 0xffffffu
 

@@ -1,4 +1,4 @@
-// Hooks of the deterministic explorer (tests/explore), as queues/platform/explore.h has them for the
+// Hooks of the deterministic explorer (tests/explore), as base/explore.h has them for the
 // library. In a build without RONDO_EXPLORE they are nothing at all.
 //
 // RONDO_NCCL_POINT(name): here another thread of the program, or the daemon, may run; no lock is held.

@@ -12,8 +12,8 @@
 
 #include <rondo/rondo.h>
 
+#include "base/clock.h"
 #include "daemon/core/block_core.h"
-#include "daemon/driver/clock.h"
 
 #define RANKS 2u
 #define COLLECTIVES (2u * RONDO_ACTIVE_SLOTS) // so that they push each other out

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/clock.h"
+#include "base/clock.h"
 #include "daemon/core/block_core.h"
 #include "daemon/host/host.h"
 

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 #include "runtime/boot/loop.h"
 #include "runtime/boot/mesh.h"
 #include <rondo/rondo.h>

@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/platform.h"
 #include "daemon/core/move.h"
 #include "daemon/plan/geometry_core.h"
 #include "daemon/plan/plan.h"
 #include "queues/connector_core.h"
-#include "queues/platform/platform.h"
 #include <rondo/status.h>
 
 // Runs of one collective that a daemon holds at once: one executing and one behind it.

@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "queues/platform/platform.h"
+#include "base/platform.h"
 
 #define RONDO_FLOAT32_NAN 0x7fffffffu
 #define RONDO_FLOAT64_NAN 0x7ff8000000000000u

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "queues/platform/platform.h"
+#include "base/platform.h"
 
 // A public reduction lowered for one collective: avg becomes sum with a factor
 // before (floating types) or a division after (integers).

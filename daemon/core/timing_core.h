@@ -12,8 +12,8 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "queues/platform/atomic.h"
-#include "queues/platform/platform.h"
+#include "base/atomic.h"
+#include "base/platform.h"
 
 enum rondo_timed {
   RONDO_TIMED_SQE_READ = 0,  // an entry of the SQ or of the inbox, when there is one

@@ -12,10 +12,10 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
 #include "daemon/core/context_core.h"
 #include "daemon/core/primitive_core.h"
 #include "queues/connector_core.h"
-#include "queues/platform/atomic.h"
 
 // In the two low bits of an address: every word has at least four bytes and is aligned.
 enum rondo_wait_kind {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "daemon/cuda/backend.h"
-#include "daemon/driver/memory.h"
 
 // A daemon whose policy never preempts never leaves; a GPU must not be lost to it.
 #define NEVER_LEAVES_NS UINT64_C(60000000000)

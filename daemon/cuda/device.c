@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "daemon/cuda/backend.h"
-#include "daemon/driver/memory.h"
 
 #define PCI_ID_BYTES 32
 // A launch that blocks its caller ends after this, so that the ranks of the process take turns.

@@ -21,11 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
+#include "base/platform.h"
 #include "daemon/core/block_core.h"
 #include "daemon/core/move.h"
 #include "daemon/core/timing_core.h"
-#include "queues/platform/atomic.h"
-#include "queues/platform/platform.h"
 
 // Threads of a CUDA block: one warp that decides, and these many that move data.
 #define RONDO_CUDA_MOVER_WARPS 8u

@@ -5,9 +5,9 @@
 // blocks; those that still run see to it themselves that a second one of them does nothing.
 #include <stdio.h>
 
+#include "base/clock.h"
+#include "base/futex.h"
 #include "daemon/cuda/backend.h"
-#include "daemon/driver/clock.h"
-#include "daemon/driver/futex.h"
 
 #define TICK_NS 100000u           // between looks while runs are outstanding
 #define DEEP_BOUND_NS 1000000000u // ... and while none are

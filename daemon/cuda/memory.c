@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/clock.h"
+#include "base/node.h"
 #include "daemon/cuda/backend.h"
-#include "daemon/driver/clock.h"
-#include "daemon/driver/node.h"
 
 #define SMALLEST_SHIFT 7u // of a piece: RONDO_LINE_BYTES
 #define CHUNK_BYTES (UINT64_C(2) << 20)

@@ -17,9 +17,9 @@
 #include <assert.h>
 #include <stdint.h>
 
+#include "base/platform.h"
 #include "daemon/core/convert_core.h"
 #include "daemon/core/move.h"
-#include "queues/platform/platform.h"
 #include <rondo/types.h>
 
 #define RONDO_VECTOR_BYTES 16u

@@ -2,9 +2,9 @@
 // thread that waits takes those of its own rank itself.
 #include <sched.h>
 
+#include "base/clock.h"
+#include "base/futex.h"
 #include "daemon/cuda/backend.h"
-#include "daemon/driver/clock.h"
-#include "daemon/driver/futex.h"
 
 #define SPIN_LOOKS 200u  // fruitless looks before a thread yields
 #define YIELD_LOOKS 400u // ... and before it sleeps

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "daemon/cuda/backend.h"
-#include "daemon/driver/clock.h"
 
 #define LOOK_NS 100000
 

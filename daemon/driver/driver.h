@@ -11,10 +11,10 @@
 
 #include <stdint.h>
 
+#include "base/bell.h"
+#include "base/clock.h"
+#include "base/fence.h"
 #include "daemon/core/block_core.h"
-#include "daemon/driver/bell.h"
-#include "daemon/driver/clock.h"
-#include "daemon/driver/fence.h"
 #include "queues/cq_core.h"
 #include "queues/sq_core.h"
 #include <rondo/rondo.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/futex.h"
+#include "base/futex.h"
 #include "daemon/host/device.h"
 #include "daemon/host/host.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/driver/clock.h"
+#include "base/clock.h"
+#include "base/futex.h"
 #include "daemon/host/device.h"
-#include "daemon/driver/futex.h"
 
 #define SPIN_PASSES 200           // passes without progress before a worker yields
 #define TICK_MIN_NS 100000u       // a lightly parked worker looks again after this

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/clock.h"
-#include "daemon/driver/memory.h"
+#include "base/clock.h"
+#include "base/memory.h"
 #include "daemon/host/device.h"
 #include "daemon/host/host.h"
 

@@ -2,9 +2,9 @@
 // are stuck, instead of sleeping beside them.
 #include <sched.h>
 
-#include "daemon/driver/clock.h"
+#include "base/clock.h"
+#include "base/futex.h"
 #include "daemon/host/device.h"
-#include "daemon/driver/futex.h"
 
 #define JOIN_AFTER 8            // fruitless rounds before a helper counts itself as active
 #define STEAL_AFTER 32          // ... before it looks at other ranks' blocks

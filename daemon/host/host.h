@@ -13,8 +13,8 @@
 
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "daemon/core/block_core.h"
-#include "daemon/driver/clock.h"
 #include "daemon/driver/driver.h"
 
 struct rondo_host_daemon;

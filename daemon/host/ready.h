@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include <rondo/status.h>
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 
 struct rondo_host_block;
 

@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#include "queues/platform/platform.h"
+#include "base/platform.h"
 
 struct rondo_geometry {
   uint64_t begin, end; // this block's elements, within a segment or within the whole

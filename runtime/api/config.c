@@ -6,10 +6,10 @@
 #include <sys/random.h>
 #include <unistd.h> // environ
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/api/tuning.h"
 #include "runtime/boot/unique_id.h"
-#include "runtime/observe/log.h"
 
 #define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
 #define DEFAULT_SLOT_BYTES 262144u

@@ -1,8 +1,8 @@
 // What a collective is, whom it waits for, and why it fails.
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/observe/log.h"
 #include "runtime/observe/snapshot.h"
 
 // Enters the context and finds the collective; with the rank lock held if that succeeds.

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/observe/log.h"
 
 // Elements of one part, and its distance, stay far below this, so that no sum overflows.
 #define MAX_ELEMS (UINT64_C(1) << 56)

@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "runtime/boot/mesh.h"
 #include "runtime/boot/world.h"
 #include "runtime/complete/callbacks.h"
-#include "runtime/observe/log.h"
 #include "runtime/observe/report.h"
 
 static int64_t self, parent;

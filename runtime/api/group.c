@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/api/group.h"
-#include "runtime/observe/log.h"
 
 static int check_ranks(const struct rondo_rank *rank, const uint32_t *ranks, uint32_t count) {
   uint32_t total = rank->cfg.rank_count;

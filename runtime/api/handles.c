@@ -1,9 +1,9 @@
 // Context handles: an index and a generation, so that a handle kept too long is refused.
-#include "daemon/driver/fence.h"
+#include "base/fence.h"
+#include "base/log.h"
 #include "runtime/api/forked.h"
 #include "runtime/api/rank.h"
 #include "runtime/api/visitors.h"
-#include "runtime/observe/log.h"
 
 struct handle_slot {
   uint64_t handle; // 0: free

@@ -5,14 +5,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
 #include "daemon/cuda/driver.h"
-#include "daemon/driver/clock.h"
 #include "daemon/host/host.h"
 #include "runtime/api/group.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
-#include "daemon/driver/memory.h"
-#include "runtime/observe/log.h"
 #include "runtime/observe/report.h"
 
 // After an abort every run ends as soon as no peer is reading a buffer: far within this.

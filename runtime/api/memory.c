@@ -2,8 +2,8 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/observe/log.h"
 
 struct allocation {
   uintptr_t memory;

@@ -4,11 +4,11 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "daemon/driver/clock.h"
-#include "daemon/driver/memory.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
 #include "queues/connector_core.h"
 #include "runtime/api/tuning.h"
-#include "runtime/observe/log.h"
 
 #define DEFAULT_DURATION_NS 50000000u
 #define SAMPLES 101

@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "base/lock.h"
 #include "daemon/driver/driver.h"
-#include "daemon/driver/lock.h"
 #include "runtime/boot/world.h"
 #include "runtime/complete/callbacks.h"
 #include "runtime/observe/flight.h"

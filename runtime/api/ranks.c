@@ -1,9 +1,9 @@
 // Waiting for the ranks of a job to come, and to go.
-#include "daemon/driver/clock.h"
-#include "daemon/driver/condition.h"
+#include "base/clock.h"
+#include "base/condition.h"
+#include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 
 enum standing { AWAITED = 1, PRESENT = 2, GONE = 4 };
 

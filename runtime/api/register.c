@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/memory.h"
 #include "daemon/plan/build.h"
 #include "runtime/api/group.h"
 #include "runtime/api/rank.h"
-#include "daemon/driver/memory.h"
-#include "runtime/observe/log.h"
 
 // Bytes of one buffer stay far below this, so that no sum overflows.
 #define MAX_BUFFER_BYTES (UINT64_C(1) << 60)

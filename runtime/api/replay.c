@@ -5,8 +5,8 @@
 // back before it lets the graph go on, so a doorbell that is up always means one more.
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/observe/log.h"
 
 #define TICKET (RONDO_TICKET_REPLAYED | 1)
 

@@ -3,11 +3,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "daemon/driver/clock.h"
-#include "queues/platform/explore.h"
+#include "base/clock.h"
+#include "base/explore.h"
+#include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 
 #define LIGHT_BYTES 8192u // of both buffers
 

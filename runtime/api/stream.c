@@ -1,8 +1,8 @@
 // Runs in the order of a stream of the application.
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/observe/log.h"
 
 // Takes one out of a list whose stream has gone on since its last run. Null if there is none. Tickets
 // go on rising, so it is as good for another stream.

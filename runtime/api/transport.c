@@ -1,11 +1,11 @@
 // What backends find on this machine, and how a rank reaches another.
 #include <stdio.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/mesh.h"
 #include "runtime/boot/peers.h"
 #include "runtime/memory/arena.h"
-#include "runtime/observe/log.h"
 #include "runtime/transport/nccl/window.h"
 
 static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }

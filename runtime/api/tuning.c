@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/api/tuning.h"
-#include "runtime/observe/log.h"
 
 static const struct rondo_tuning defaults = {
     .front_budget_ns = 20000,

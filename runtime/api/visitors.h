@@ -6,9 +6,9 @@
 
 #include <stdint.h>
 
-#include "daemon/driver/fence.h"
-#include "queues/platform/atomic.h"
-#include "queues/platform/platform.h"
+#include "base/atomic.h"
+#include "base/fence.h"
+#include "base/platform.h"
 
 // A thread that calls. Another may have it when the thread has ended.
 struct rondo_visitor {

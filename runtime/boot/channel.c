@@ -9,7 +9,7 @@
 
 #include <sodium.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 #include "runtime/boot/channel.h"
 
 #define SMALL_BYTES 512u

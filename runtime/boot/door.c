@@ -7,9 +7,9 @@
 
 #include <sodium.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
+#include "base/log.h"
 #include "runtime/boot/door.h"
-#include "runtime/observe/log.h"
 
 #define BACKLOG 4096
 #define PORT_TRIES 16

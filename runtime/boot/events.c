@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/driver/clock.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 #include "runtime/order/spread.h"
 
 #define STOP_NS INT64_C(2000000000) // for what is still queued when a job ends here

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 #include "runtime/transport/ucx/ucx.h"
 
 #define DRAIN_NS UINT64_C(2000000000)  // for what is published when a job ends here

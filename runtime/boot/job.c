@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/boot/job.h"
-#include "runtime/observe/log.h"
 
 // An id that begins so is of a job with a root. All others name a job of one process.
 static const uint8_t magic[8] = {'r', 'o', 'n', 'd', 'o', ' ', 'i', 'd'};

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "runtime/boot/address.h"
 #include "runtime/boot/launch.h"
 #include "runtime/boot/proof.h"
-#include "runtime/observe/log.h"
 #include <rondo/rondo.h>
 
 #define IDENTITY_BYTES 1024u

@@ -9,8 +9,8 @@
 
 #include <sodium.h>
 
+#include "base/log.h"
 #include "runtime/boot/loop.h"
-#include "runtime/observe/log.h"
 
 #define OWNED_STEP 1024u
 #define SPARE_DESCRIPTORS 512u

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/node.h"
+#include "base/log.h"
+#include "base/node.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/meeting.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 #include "runtime/order/spread.h"
 
 // What ends the runs of a communicator: because of which rank, and why in words, if more can be said.

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/driver/clock.h"
-#include "daemon/driver/condition.h"
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/condition.h"
+#include "base/log.h"
 #include "runtime/boot/identity.h"
 #include "runtime/boot/mesh_state.h"
 #include "runtime/boot/root.h"
-#include "runtime/observe/log.h"
 
 #define STOP_POLL_NS UINT64_C(1000000)
 #define ROOT_NS UINT64_C(10000000000) // for a launcher's root to come, to whoever leaves

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/boot/mesh_state.h"
 #include "runtime/boot/root.h"
-#include "runtime/observe/log.h"
 
 #define FIRST_PAUSE_NS UINT64_C(2000000)
 #define LAST_PAUSE_NS UINT64_C(500000000)

@@ -1,7 +1,7 @@
 // What stands for the mesh where the libraries that it needs were not found: jobs of one process.
+#include "base/log.h"
 #include "runtime/boot/mesh.h"
 #include "runtime/boot/unique_id.h"
-#include "runtime/observe/log.h"
 
 #define WITHOUT                                                                                    \
   "this library was built without libevent or libsodium: a job's ranks share one process"

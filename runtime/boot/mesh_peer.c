@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/boot/mesh_state.h"
-#include "runtime/observe/log.h"
 
 #define FIRST_PAUSE_NS UINT64_C(2000000)
 // A process that is stopped answers when it goes on: then, and not with many connections at once.

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 
 // ------------------------------------------------------------------- our own ---
 

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
+#include "base/log.h"
 #include "runtime/boot/door.h"
 #include "runtime/boot/identity.h"
 #include "runtime/boot/root.h"
-#include "runtime/observe/log.h"
 
 #define PART_BYTES 65536u // of the roster in one frame, if one member does not need more
 #define FIRST_NOTICE_NS UINT64_C(10000000000) // then the pause doubles

@@ -4,11 +4,11 @@
 
 #include <sodium.h>
 
+#include "base/log.h"
 #include "runtime/boot/address.h"
 #include "runtime/boot/job.h"
 #include "runtime/boot/root.h"
 #include "runtime/boot/unique_id.h"
-#include "runtime/observe/log.h"
 
 int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id) {
   struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];

@@ -19,10 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/clock.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 #include "runtime/transport/nccl/window.h"
 
 #define TICK_NS UINT64_C(2000000)

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/condition.h"
+#include "base/condition.h"
+#include "base/log.h"
 #include "daemon/driver/driver.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/meeting.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 
 static pthread_mutex_t worlds_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_world *worlds;

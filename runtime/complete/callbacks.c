@@ -2,8 +2,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/driver/clock.h"
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "runtime/complete/callbacks.h"
 
 #define DRIVE_NS                                                                                   \

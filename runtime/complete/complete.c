@@ -1,10 +1,10 @@
 // Between the queues and the callers: completions come in, waiting runs go out.
 #include <unistd.h>
 
-#include "daemon/driver/clock.h"
-#include "queues/platform/explore.h"
+#include "base/clock.h"
+#include "base/explore.h"
+#include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/observe/log.h"
 
 #define SERVICE_BATCH 64
 

@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "queues/platform/platform.h"
-#include "daemon/driver/memory.h"
-#include "daemon/driver/node.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/node.h"
+#include "base/platform.h"
 #include "runtime/memory/extents.h"
-#include "runtime/observe/log.h"
 #include <rondo/status.h>
 
 #define PAGE_BYTES 4096u

@@ -26,7 +26,7 @@ void rondo_arena_destroy(struct rondo_arena *arena);
 void rondo_arena_keep_pages(struct rondo_arena *arena);
 
 // Zeroed memory on a boundary of 4 KiB (of RONDO_LINE_BYTES if it is smaller), on the NUMA node of
-// the calling thread or the one that it prefers (daemon/driver/node.h). Null when there is none. Any thread.
+// the calling thread or the one that it prefers (base/node.h). Null when there is none. Any thread.
 void *rondo_arena_alloc(struct rondo_arena *arena, uint64_t bytes);
 // Gives it back. Null is nothing; what is no piece is left alone and 0 returned, else 1.
 int rondo_arena_free(struct rondo_arena *arena, void *memory);

@@ -1,10 +1,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/node.h"
 #include "daemon/driver/driver.h"
-#include "daemon/driver/node.h"
 #include "runtime/memory/pool.h"
-#include "runtime/observe/log.h"
 
 void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
                      struct rondo_arena *arena) {

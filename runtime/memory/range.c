@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "queues/platform/platform.h"
+#include "base/platform.h"
 #include "runtime/memory/extents.h"
 #include <rondo/status.h>
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "daemon/driver/clock.h"
+#include "base/clock.h"
 #include <rondo/rondo.h>
 
 #define RONDO_FLIGHT_EVENTS 1024u

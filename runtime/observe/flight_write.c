@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "daemon/plan/build.h"
 #include "runtime/api/rank.h"
 #include "runtime/observe/flight.h"
-#include "runtime/observe/log.h"
 
 #define HOST_BYTES 256
 #define PATH_BYTES 4096

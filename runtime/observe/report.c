@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/observe/log.h"
+#include "base/log.h"
 #include "runtime/observe/report.h"
 #include "runtime/observe/snapshot.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/clock.h"
-#include "daemon/driver/condition.h"
+#include "base/clock.h"
+#include "base/condition.h"
 #include "runtime/boot/peers.h"
 #include "runtime/observe/snapshot.h"
 

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/driver/clock.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "runtime/api/group.h"
 #include "runtime/api/rank.h"
-#include "runtime/observe/log.h"
 
 #define CACHED_COLLECTIVES 64u
 #define CACHED_PAIRS 8u

@@ -1,8 +1,8 @@
 // Comparing the calls of communicators, and what follows where two differ.
 #include <stdio.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/observe/log.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/order/journal_place.h"
 #include "runtime/order/spread.h"

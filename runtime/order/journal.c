@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/memory.h"
-#include "queues/platform/explore.h"
+#include "base/explore.h"
+#include "base/memory.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
 #include "runtime/memory/arena.h"

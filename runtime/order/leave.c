@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
-#include "runtime/observe/log.h"
 #include "runtime/order/comm_end.h"
 
 struct notice {

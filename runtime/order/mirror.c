@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/clock.h"
-#include "queues/platform/explore.h"
+#include "base/clock.h"
+#include "base/explore.h"
 #include "runtime/api/rank.h"
 #include "runtime/boot/peers.h"
 #include "runtime/order/comm_end.h"

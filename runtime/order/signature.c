@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queues/platform/explore.h"
+#include "base/explore.h"
 
 struct rondo_signature rondo_signature_of(const struct rondo_collective_desc *desc,
                                           int is_captured) {

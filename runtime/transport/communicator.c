@@ -1,9 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/plan/build.h"
+#include "base/node.h"
 #include "daemon/driver/driver.h"
-#include "daemon/driver/node.h"
+#include "daemon/plan/build.h"
 #include "runtime/transport/communicator.h"
 
 #define DEFAULT_SLOTS 4u

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/driver/clock.h"
-#include "daemon/driver/condition.h"
+#include "base/clock.h"
+#include "base/condition.h"
 #include "runtime/transport/proxy_state.h"
 
 #define QUIET_TURNS 64u                 // without effect, until the thread sleeps

@@ -1,8 +1,8 @@
 // The circles of a proxy's links: which of them its turns look at.
 #include <stddef.h>
 
-#include "daemon/driver/fence.h"
-#include "queues/platform/explore.h"
+#include "base/explore.h"
+#include "base/fence.h"
 #include "runtime/transport/proxy_state.h"
 
 #if defined(RONDO_EXPLORE)

@@ -1,7 +1,7 @@
 // The links of a proxy: their numbers, their connectors, and their end.
 #include <stdlib.h>
 
-#include "queues/platform/explore.h"
+#include "base/explore.h"
 #include "runtime/transport/proxy_state.h"
 
 #define INDEX_BITS                                                                                 \

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 #include "runtime/transport/proxy.h"
 #include "runtime/transport/proxy_wire.h"
 

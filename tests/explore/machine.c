@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queues/platform/explore.h"
+#include "base/explore.h"
 #include "tests/explore/comm.h"
 #include "tests/explore/nccl.h"
 #include "tests/explore/net.h"

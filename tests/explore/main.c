@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "adapters/nccl/explore.h"
-#include "queues/platform/explore.h"
+#include "base/explore.h"
 #include "tests/explore/machine.h"
 #include "tests/support/load.h"
 

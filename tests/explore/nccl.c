@@ -7,7 +7,7 @@
 
 #include "adapters/nccl/abi.h"
 #include "adapters/nccl/explore.h"
-#include "queues/platform/explore.h"
+#include "base/explore.h"
 #include "tests/explore/machine.h"
 
 #define THREADS 2u // of a rank

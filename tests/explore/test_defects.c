@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/explore.h"
 #include "daemon/host/host.h"
-#include "queues/platform/explore.h"
 #include "tests/explore/machine.h"
 #include "tests/support/load.h"
 #include "tests/support/named.h"

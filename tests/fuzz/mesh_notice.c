@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 
 #include "runtime/boot/notice.h"
 #include "runtime/boot/world.h"

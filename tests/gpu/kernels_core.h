@@ -9,8 +9,8 @@
 #include <stdalign.h>
 #include <stdint.h>
 
+#include "base/platform.h"
 #include "benchmarks/micro/cq_variants_core.h"
-#include "queues/platform/platform.h"
 
 #define GPU_RANKS 8u
 

@@ -2,8 +2,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "daemon/host/device.h"
-#include "queues/platform/atomic.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"
 

@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
+#include "base/log.h"
 #include "examples/kit/team.h"
-#include "queues/platform/atomic.h"
-#include "runtime/observe/log.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/named.h"

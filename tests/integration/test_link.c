@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 #include "runtime/boot/mesh.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/memory.h"
+#include "base/memory.h"
 #include "tests/support/job.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"

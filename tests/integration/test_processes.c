@@ -8,8 +8,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "examples/kit/shape.h"
-#include "queues/platform/atomic.h"
 #include "runtime/api/rank.h"
 #include "tests/integration/processes.h"
 #include "tests/support/load.h"

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 #include "tests/integration/processes.h"
 #include "tests/support/load.h"
 #include "tests/support/machines.h"

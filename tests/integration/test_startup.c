@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 #include "runtime/boot/address.h"
-#include "runtime/boot/launch.h"
 #include "runtime/boot/job.h"
+#include "runtime/boot/launch.h"
 #include "runtime/boot/mesh.h"
 #include "runtime/boot/root.h"
 #include "tests/support/log.h"

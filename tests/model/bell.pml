@@ -4,8 +4,8 @@
  * A process with two threads that sleep, each for all that two other processes move, and share one
  * bell. What a name in the code stands for has the same name here:
  *
- *   daemon/driver/bell.h   rondo_bell_want, rondo_bell_ring
- *   daemon/driver/futex.h  rondo_futex_wait_any
+ *   base/bell.h   rondo_bell_want, rondo_bell_ring
+ *   base/futex.h  rondo_futex_wait_any
  *   daemon/host/help.c     stay, sleep_on_done
  *   daemon/host/blocks.c   take_turn
  *

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/clock.h"
-#include "daemon/driver/condition.h"
+#include "base/clock.h"
+#include "base/condition.h"
 #include "tests/support/named.h"
 
 static uint8_t byte_of(uint32_t number, uint32_t at) { return (uint8_t)(number * 31 + at * 7); }

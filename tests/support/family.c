@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "examples/kit/team.h"
-#include "queues/platform/atomic.h"
 #include "tests/support/job.h"
 #include "tests/support/machines.h"
 #include "tests/support/named.h"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "queues/platform/platform.h"
+#include "base/platform.h"
 #include "tests/support/job.h"
 #include "tests/support/named.h"
 #include <rondo/status.h>

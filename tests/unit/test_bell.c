@@ -1,5 +1,5 @@
 // Bells of processes: a wish is answered by one ring, and a sleep on two words ends by either of them.
-#include "daemon/driver/bell.h"
+#include "base/bell.h"
 
 #include <pthread.h>
 #include <sched.h>

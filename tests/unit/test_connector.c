@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 
 #define DAWDLE_EVERY 64u
 

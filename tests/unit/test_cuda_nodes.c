@@ -2,9 +2,9 @@
 // for a machine with several nodes.
 #include <numaif.h>
 
+#include "base/node.h"
 #include "daemon/cuda/api.h"
 #include "daemon/cuda/driver.h"
-#include "daemon/driver/node.h"
 #include "runtime/memory/pool.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/fake_nodes.h"

@@ -1,6 +1,6 @@
 // The fence in two halves: two threads each write a word and then read the other's. At least one must see what the
 // other wrote, whichever half it passes in between.
-#include "daemon/driver/fence.h"
+#include "base/fence.h"
 
 #include <pthread.h>
 #include <sched.h>

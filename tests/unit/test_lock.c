@@ -1,5 +1,5 @@
 // The lock of a rank: one at a time, and who sleeps for it is woken.
-#include "daemon/driver/lock.h"
+#include "base/lock.h"
 
 #include <pthread.h>
 #include <sched.h>

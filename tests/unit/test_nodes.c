@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/memory.h"
-#include "daemon/driver/node.h"
+#include "base/memory.h"
+#include "base/node.h"
 #include "daemon/host/device.h"
 #include "runtime/api/rank.h"
 #include "runtime/memory/arena.h"

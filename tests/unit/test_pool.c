@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "daemon/driver/memory.h"
+#include "base/memory.h"
 #include "daemon/host/host.h"
 #include "tests/support/named.h"
 

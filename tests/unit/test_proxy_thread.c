@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/driver/clock.h"
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
+#include "base/clock.h"
 #include "runtime/transport/proxy.h"
 #include "runtime/transport/proxy_wire.h"
 #include "tests/support/job.h"

@@ -1,5 +1,5 @@
 // The clock of stamps: how far it trusts the processor's counter.
-#include "daemon/driver/clock.h"
+#include "base/clock.h"
 #include "tests/support/named.h"
 
 #define MS UINT64_C(1000000)

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/driver/clock.h"
-#include "daemon/driver/condition.h"
-#include "queues/platform/atomic.h"
-#include "runtime/observe/log.h"
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/condition.h"
+#include "base/log.h"
 #include "runtime/transport/nccl/harvest_core.h"
 #include "runtime/transport/nccl/library.h"
 

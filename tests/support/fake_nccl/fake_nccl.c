@@ -13,7 +13,7 @@
 #include <nccl.h>
 #pragma GCC visibility pop
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 #include "runtime/transport/nccl/harvest_core.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/observe/log.h"
+#include "base/log.h"
 
 #define VARIABLES 64u // wrong values of them that are remembered
 

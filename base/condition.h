@@ -1,6 +1,6 @@
 // Conditions that are waited for until a time of the monotonic clock.
-#ifndef RONDO_DAEMON_DRIVER_CONDITION_H
-#define RONDO_DAEMON_DRIVER_CONDITION_H
+#ifndef RONDO_BASE_CONDITION_H
+#define RONDO_BASE_CONDITION_H
 
 #include <pthread.h>
 #include <stdint.h>
@@ -24,4 +24,4 @@ static inline int rondo_condition_wait(pthread_cond_t *condition, pthread_mutex_
   return pthread_cond_timedwait(condition, lock, &until);
 }
 
-#endif // RONDO_DAEMON_DRIVER_CONDITION_H
+#endif // RONDO_BASE_CONDITION_H

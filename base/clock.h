@@ -1,6 +1,6 @@
 // The clocks of this process: what deadlines and reports of the CPU side are told in.
-#ifndef RONDO_DAEMON_DRIVER_CLOCK_H
-#define RONDO_DAEMON_DRIVER_CLOCK_H
+#ifndef RONDO_BASE_CLOCK_H
+#define RONDO_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
@@ -75,4 +75,4 @@ static inline uint64_t rondo_stamp_ns(struct rondo_stamp *s) {
   return ns;
 }
 
-#endif // RONDO_DAEMON_DRIVER_CLOCK_H
+#endif // RONDO_BASE_CLOCK_H

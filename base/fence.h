@@ -3,12 +3,12 @@
 // costs nothing, the latter the heavy one, a system call (Linux, membarrier) that is a fence in every thread of
 // the process. Then at least one of them sees what the other wrote, as if both had passed a fence. Where
 // the system has no such call, each half is a fence itself.
-#ifndef RONDO_DAEMON_DRIVER_FENCE_H
-#define RONDO_DAEMON_DRIVER_FENCE_H
+#ifndef RONDO_BASE_FENCE_H
+#define RONDO_BASE_FENCE_H
 
 #include <stdint.h>
 
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
 
 extern uint32_t rondo_fence_is_lopsided; // 1: the heavy half does what the light one leaves out
 
@@ -33,4 +33,4 @@ void rondo_fence_heavy(void);
 // Makes the fence lopsided if the system knows how to. Until then, and else, it works as well. Any thread, also again.
 void rondo_fence_open(void);
 
-#endif // RONDO_DAEMON_DRIVER_FENCE_H
+#endif // RONDO_BASE_FENCE_H

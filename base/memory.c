@@ -1,9 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queues/platform/atomic.h"
-#include "daemon/driver/memory.h"
-#include "daemon/driver/node.h"
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/node.h"
 
 #define PLACE_BYTES 16384u // smaller pieces share most of their pages with others
 

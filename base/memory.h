@@ -1,6 +1,6 @@
 // Memory of this process, for what is shared or moves.
-#ifndef RONDO_DAEMON_DRIVER_MEMORY_H
-#define RONDO_DAEMON_DRIVER_MEMORY_H
+#ifndef RONDO_BASE_MEMORY_H
+#define RONDO_BASE_MEMORY_H
 
 #include <stddef.h>
 
@@ -15,4 +15,4 @@ void rondo_memory_fail_after(long count);
 // 1 if the allocation that asks is one that fails.
 int rondo_memory_should_fail(void);
 
-#endif // RONDO_DAEMON_DRIVER_MEMORY_H
+#endif // RONDO_BASE_MEMORY_H

@@ -1,13 +1,13 @@
 // A lock that is taken by one atomic operation and given back by none: every run does that twice, and of what a
 // small one takes such operations are nearly half. Linux futexes; not recursive, not fair.
-#ifndef RONDO_DAEMON_DRIVER_LOCK_H
-#define RONDO_DAEMON_DRIVER_LOCK_H
+#ifndef RONDO_BASE_LOCK_H
+#define RONDO_BASE_LOCK_H
 
 #include <stdint.h>
 
-#include "daemon/driver/fence.h"
-#include "daemon/driver/futex.h"
-#include "queues/platform/atomic.h"
+#include "base/atomic.h"
+#include "base/fence.h"
+#include "base/futex.h"
 
 #define RONDO_LOCK_FREE 0u
 #define RONDO_LOCK_TAKEN 1u
@@ -51,4 +51,4 @@ static inline void rondo_lock_give(struct rondo_lock *lock) {
     rondo_futex_wake_one(&lock->word);
 }
 
-#endif // RONDO_DAEMON_DRIVER_LOCK_H
+#endif // RONDO_BASE_LOCK_H

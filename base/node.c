@@ -1,4 +1,4 @@
-#include "daemon/driver/node.h"
+#include "base/node.h"
 
 #if defined(RONDO_HAVE_NUMA)
 

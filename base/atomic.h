@@ -5,15 +5,15 @@
 //
 // On the device the scope is the system: the other party may be the host or a peer device.
 // docs/memory-order.md names every edge (each release and the acquire that pairs with it).
-#ifndef RONDO_QUEUES_PLATFORM_ATOMIC_H
-#define RONDO_QUEUES_PLATFORM_ATOMIC_H
+#ifndef RONDO_BASE_ATOMIC_H
+#define RONDO_BASE_ATOMIC_H
 
 #include <stdint.h>
 
-#include "queues/platform/platform.h"
+#include "base/platform.h"
 
 #if defined(__CUDACC__)
-#include "queues/platform/atomic_cuda.h"
+#include "base/atomic_cuda.h"
 #else
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes none
@@ -93,4 +93,4 @@ RONDO_FN void rondo_relax(void) {
 }
 
 #endif // !__CUDACC__
-#endif // RONDO_QUEUES_PLATFORM_ATOMIC_H
+#endif // RONDO_BASE_ATOMIC_H

@@ -1,6 +1,6 @@
 // Parking a thread on a word, with a bound, and waking it. Linux futexes.
-#ifndef RONDO_DAEMON_DRIVER_FUTEX_H
-#define RONDO_DAEMON_DRIVER_FUTEX_H
+#ifndef RONDO_BASE_FUTEX_H
+#define RONDO_BASE_FUTEX_H
 
 #include <errno.h>
 #include <limits.h>
@@ -77,4 +77,4 @@ static inline int rondo_futex_wait_any(uint32_t *word, uint32_t expected,
   return 0;
 }
 
-#endif // RONDO_DAEMON_DRIVER_FUTEX_H
+#endif // RONDO_BASE_FUTEX_H

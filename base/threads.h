@@ -3,8 +3,8 @@
 // code that moves data knows of a group, and its loops are written
 //   for (i = t.rank; i < n; i += t.size)
 // One of the three headers that may ask which compiler reads it.
-#ifndef RONDO_QUEUES_PLATFORM_THREADS_H
-#define RONDO_QUEUES_PLATFORM_THREADS_H
+#ifndef RONDO_BASE_THREADS_H
+#define RONDO_BASE_THREADS_H
 
 #include <stdint.h>
 
@@ -26,4 +26,4 @@ static inline struct rondo_threads rondo_threads_self(void) {
 }
 #endif
 
-#endif // RONDO_QUEUES_PLATFORM_THREADS_H
+#endif // RONDO_BASE_THREADS_H

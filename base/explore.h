@@ -4,8 +4,8 @@
 // RONDO_POINT(name): here another actor may run. Placed between the two halves of every
 // protocol step whose order matters, where no lock is held that a block step takes.
 // RONDO_FAULT(name): true when the explorer has planted that fault, to show that it would be caught.
-#ifndef RONDO_QUEUES_PLATFORM_EXPLORE_H
-#define RONDO_QUEUES_PLATFORM_EXPLORE_H
+#ifndef RONDO_BASE_EXPLORE_H
+#define RONDO_BASE_EXPLORE_H
 
 #if defined(RONDO_EXPLORE)
 
@@ -66,4 +66,4 @@ void rondo_explore_point(const char *name);
 #define RONDO_FAULT(name) 0
 
 #endif
-#endif // RONDO_QUEUES_PLATFORM_EXPLORE_H
+#endif // RONDO_BASE_EXPLORE_H

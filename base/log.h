@@ -2,8 +2,8 @@
 //
 // Lines go to standard error, or to the file that RONDO_LOG_FILE names. RONDO_LOG is
 // off, error, warn (default), info or debug.
-#ifndef RONDO_RUNTIME_OBSERVE_LOG_H
-#define RONDO_RUNTIME_OBSERVE_LOG_H
+#ifndef RONDO_BASE_LOG_H
+#define RONDO_BASE_LOG_H
 
 #include <stdio.h>
 
@@ -32,4 +32,4 @@ void rondo_log_forked(void);
 // Where the log goes; for reports of several lines. Never null.
 FILE *rondo_log_stream(void);
 
-#endif // RONDO_RUNTIME_OBSERVE_LOG_H
+#endif // RONDO_BASE_LOG_H

@@ -7,8 +7,8 @@
 //
 // What the application has decided for the thread (set_mempolicy, numactl) is left as it is, and where the system refuses
 // (containers) memory lies where it would without. All is nothing on a machine of one node, and without libnuma.
-#ifndef RONDO_DAEMON_DRIVER_NODE_H
-#define RONDO_DAEMON_DRIVER_NODE_H
+#ifndef RONDO_BASE_NODE_H
+#define RONDO_BASE_NODE_H
 
 #include <stddef.h>
 
@@ -26,4 +26,4 @@ void rondo_node_rest(int preferred);
 // them, so that they are touched anew. They may have been somebody's on another node.
 void rondo_node_renew(void *memory, size_t bytes);
 
-#endif // RONDO_DAEMON_DRIVER_NODE_H
+#endif // RONDO_BASE_NODE_H

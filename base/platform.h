@@ -1,9 +1,9 @@
 // What differs between compilers: function qualifiers. One of the three headers
 // (with atomic.h and threads.h) that may ask which compiler reads it.
-#ifndef RONDO_QUEUES_PLATFORM_PLATFORM_H
-#define RONDO_QUEUES_PLATFORM_PLATFORM_H
+#ifndef RONDO_BASE_PLATFORM_H
+#define RONDO_BASE_PLATFORM_H
 
-#include "queues/platform/threads.h"
+#include "base/threads.h"
 
 // RONDO_FN: a body that both backends share. RONDO_DRIVER_FN: a function that each driver provides.
 // RONDO_UNROLL: before a loop whose indices must be known when it is compiled.
@@ -21,4 +21,4 @@
 // lines of the host, because processors prefetch them in pairs.
 #define RONDO_LINE_BYTES 128ul
 
-#endif // RONDO_QUEUES_PLATFORM_PLATFORM_H
+#endif // RONDO_BASE_PLATFORM_H

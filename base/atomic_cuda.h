@@ -1,7 +1,7 @@
 // The accessors of atomic.h for CUDA devices: system scope, because the other party may be the host or
 // a peer device. Included by atomic.h only. Needs CUDA 13 for the __nv_atomic functions.
-#ifndef RONDO_QUEUES_PLATFORM_ATOMIC_CUDA_H
-#define RONDO_QUEUES_PLATFORM_ATOMIC_CUDA_H
+#ifndef RONDO_BASE_ATOMIC_CUDA_H
+#define RONDO_BASE_ATOMIC_CUDA_H
 
 #include <stdint.h>
 
@@ -58,4 +58,4 @@ RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t
 // Lets the other warps of the multiprocessor run while this one probes.
 RONDO_FN void rondo_relax(void) { __nanosleep(20); }
 
-#endif // RONDO_QUEUES_PLATFORM_ATOMIC_CUDA_H
+#endif // RONDO_BASE_ATOMIC_CUDA_H

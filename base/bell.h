@@ -14,17 +14,17 @@
 // therefore not see a wish that is younger than its last stores, which become visible within a microsecond.
 // So the first sleep after a new wish must be a short one: the look that ends it sees what was moved. A wish
 // lasts until somebody rings.
-#ifndef RONDO_DAEMON_DRIVER_BELL_H
-#define RONDO_DAEMON_DRIVER_BELL_H
+#ifndef RONDO_BASE_BELL_H
+#define RONDO_BASE_BELL_H
 
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "daemon/driver/futex.h"
-#include "queues/platform/atomic.h"
-#include "queues/platform/platform.h"
+#include "base/atomic.h"
+#include "base/futex.h"
+#include "base/platform.h"
 
 struct rondo_bell {
   uint32_t wanted;    // 1: somebody sleeps, or is about to
@@ -88,4 +88,4 @@ static inline void rondo_bells_ring(const struct rondo_bells *bells, uint8_t *mo
   }
 }
 
-#endif // RONDO_DAEMON_DRIVER_BELL_H
+#endif // RONDO_BASE_BELL_H
