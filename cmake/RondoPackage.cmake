@@ -1,6 +1,6 @@
 # The library that is installed, and how others find it.
 #
-# Makes, out of the modules of queues, scheduler, daemon and runtime,
+# Makes, out of the modules of base, queues, scheduler, daemon and runtime,
 #   rondo         librondo.so.0, also named Rondo::rondo
 #   rondo_static  librondo.a, also named Rondo::rondo_static
 # and installs both with the public headers, a pkg-config file and a CMake package. Only what the

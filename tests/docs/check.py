@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-SOURCES = ("include", "queues", "scheduler", "daemon", "runtime", "sim", "examples", "benchmarks",
+SOURCES = ("include", "base", "queues", "scheduler", "daemon", "runtime", "sim", "examples", "benchmarks",
            "tests")
 EDGE = re.compile(r"\b([BCDGHJKLPQRS][1-9])\b")
 
@@ -85,7 +85,7 @@ def check_links(root):
 
 def check_labels(root):
     in_code = set()
-    for name in files(root, ("queues", "scheduler", "daemon", "runtime"), (".c", ".h")):
+    for name in files(root, ("base", "queues", "scheduler", "daemon", "runtime"), (".c", ".h")):
         for comment in re.findall(r"//(.*)", read(root, name)):
             in_code.update(EDGE.findall(comment))
     in_page = set(re.findall(r"^\| \**([BCDGHJKLPQRS][1-9])\b", read(root, "docs/memory-order.md"),
