@@ -45,7 +45,7 @@ enum rondo_fault {
   RONDO_FAULT_CLOSE_UNCOUNTED,  // a link between machines is over before all that was sent has come
   RONDO_FAULT_MIRROR_EARLY,     // a slot is used again while the proxy sends from it
   RONDO_FAULT_LOSS_UNTOLD,      // what a link that was cut has lost is believed to have come
-  RONDO_FAULT_CIRCLE_ASLEEP,    // links that sleep are not roused by a run
+  RONDO_FAULT_LINK_SET_ASLEEP,  // links that sleep are not roused by a run
   RONDO_FAULT_CACHE_LOOSE,      // a call takes the registration of one that has another root
   RONDO_FAULT_JOURNAL_UNSENT,   // calls of communicators are not told to who shares no memory
   RONDO_FAULT_WAIT_STALE,       // a collective seems to wait for what its last run waited for

@@ -127,7 +127,7 @@ void rondo_cuda_leave(struct rondo_cuda_stay *stay);
 
 int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why);
 void rondo_cuda_close(struct rondo_device *device);
-int rondo_cuda_describe(const struct rondo_listener *to, char *why);
+int rondo_cuda_describe(const struct rondo_line_writer *to, char *why);
 int rondo_cuda_node(const struct rondo_device *device);
 unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why);
 // 1 if the device can use buffers on device `ordinal` in place.

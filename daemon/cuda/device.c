@@ -389,7 +389,7 @@ unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, ch
 // ------------------------------------------------------------------- describing ---
 
 static void describe_device(const struct rondo_cuda_device *d, const char *missing,
-                            const struct rondo_listener *to) {
+                            const struct rondo_line_writer *to) {
   char node[32] = "";
   char line[RONDO_WHY_BYTES];
   if (d->node >= 0)
@@ -404,7 +404,7 @@ static void describe_device(const struct rondo_cuda_device *d, const char *missi
 
 // Where connectors from ranks on the device to ranks on others would lie.
 static void describe_peers(const struct rondo_cuda_device *d, int count,
-                           const struct rondo_listener *to) {
+                           const struct rondo_line_writer *to) {
   for (int peer = 0; peer < count; peer++) {
     char line[RONDO_WHY_BYTES];
     if (peer == d->ordinal)
@@ -422,7 +422,8 @@ static void describe_peers(const struct rondo_cuda_device *d, int count,
 }
 
 // Where connectors from ranks of other processes of this machine to ranks on the device would lie.
-static void describe_sharing(const struct rondo_cuda_device *d, const struct rondo_listener *to) {
+static void describe_sharing(const struct rondo_cuda_device *d,
+                             const struct rondo_line_writer *to) {
   char line[RONDO_WHY_BYTES];
   const char *hindrance = rondo_cuda_unshared(d);
   if (hindrance)
@@ -436,7 +437,7 @@ static void describe_sharing(const struct rondo_cuda_device *d, const struct ron
   to->line(to->arg, line);
 }
 
-static void describe_environment(const struct rondo_listener *to) {
+static void describe_environment(const struct rondo_line_writer *to) {
   struct rondo_cuda_device any = {.ordinal = 0};
   char line[RONDO_WHY_BYTES] = "";
   heed_environment(&any, line);
@@ -444,7 +445,7 @@ static void describe_environment(const struct rondo_listener *to) {
     to->line(to->arg, line);
 }
 
-int rondo_cuda_describe(const struct rondo_listener *to, char *why) {
+int rondo_cuda_describe(const struct rondo_line_writer *to, char *why) {
   int count = 0;
   int usable = 0;
   if (!rondo_cuda_image) {

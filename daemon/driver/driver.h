@@ -40,7 +40,7 @@ enum rondo_note {
 };
 
 // Whoever is told something in lines.
-struct rondo_listener {
+struct rondo_line_writer {
   void (*line)(void *arg, const char *text);
   void *arg;
 };
@@ -209,7 +209,7 @@ struct rondo_driver {
   // ---- devices ----
   // Says a line for each device, and what matters between them; opens none. Returns RONDO_SUCCESS if one can be
   // used, else RONDO_ERR_UNSUPPORTED and, in `why`, why not. Null: there is nothing to say.
-  int (*describe)(const struct rondo_listener *to, char *why);
+  int (*describe)(const struct rondo_line_writer *to, char *why);
   // The device that the configuration names, opened once more. Returns RONDO_SUCCESS, with
   // `why` empty or what the user should know of the device;
   // RONDO_ERR_UNSUPPORTED, RONDO_ERR_INVALID (no such device), RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.

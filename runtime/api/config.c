@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/api/tuning.h"
-#include "runtime/boot/unique_id.h"
+#include "runtime/net/unique_id.h"
 
 #define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
 #define DEFAULT_SLOT_BYTES 262144u
@@ -187,7 +187,7 @@ static void network_from_environment(struct rondo_config *c) {
 static int ranks_of_launcher(struct rondo_config *c) {
   static const struct rondo_unique_id none;
   int is_new = memcmp(&c->id, &none, sizeof none) == 0;
-  int status = rondo_launch_config(c, is_new);
+  int status = rondo_launcher_config(c, is_new);
   if (status == RONDO_ERR_UNKNOWN)
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID,

@@ -8,7 +8,7 @@
 // Enters the context and finds the collective; with the rank lock held if that succeeds.
 static int find(struct rondo_context ctx, struct rondo_collective handle, const char *call,
                 struct rondo_rank **rank, struct rondo_coll **coll) {
-  int status = rondo_rank_enter(ctx, call, rank);
+  int status = rondo_rank_pin(ctx, call, rank);
   if (status != RONDO_SUCCESS)
     return status;
   rondo_lock_take(&(*rank)->lock);
@@ -18,13 +18,13 @@ static int find(struct rondo_context ctx, struct rondo_collective handle, const 
   rondo_lock_give(&(*rank)->lock);
   status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: rank %u has no such collective", call,
                             (*rank)->cfg.rank);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
 static void leave(struct rondo_context ctx, struct rondo_rank *rank) {
   rondo_lock_give(&rank->lock);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
 }
 
 int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
@@ -43,10 +43,10 @@ int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
     desc->send_counts = desc->send_displacements = NULL;
     desc->recv_counts = desc->recv_displacements = NULL;
   }
-  for (uint32_t i = 0; i < capacity && i < found->party.nranks; i++)
+  for (uint32_t i = 0; i < capacity && i < found->registration.nranks; i++)
     ranks[i] = found->members[i];
   if (rank_count)
-    *rank_count = found->party.nranks;
+    *rank_count = found->registration.nranks;
   leave(ctx, rank);
   return RONDO_SUCCESS;
 }
@@ -64,7 +64,7 @@ int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64
   struct rondo_collective_desc desc = found->desc;
   rondo_lock_give(&rank->lock);
   uint32_t missing = 0;
-  status = rondo_snapshot_init(&s, rank->world);
+  status = rondo_snapshot_init(&s, rank->job);
   const struct rondo_coll_view *view =
       status == RONDO_SUCCESS ? rondo_snapshot_find(&s, rank->cfg.rank, &desc) : NULL;
   for (uint32_t i = 0; view && i < view->nranks; i++) {
@@ -80,7 +80,7 @@ int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64
     *count = missing;
   else
     status = RONDO_LOG_REFUSE(status, "missing: no memory");
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -93,7 +93,7 @@ int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *t
   int status = find(ctx, coll, "reason", &rank, &found);
   if (status != RONDO_SUCCESS)
     return status;
-  rondo_communicator_reason(found->party.comm, text, text_bytes);
+  rondo_communicator_reason(found->registration.comm, text, text_bytes);
   leave(ctx, rank);
   return RONDO_SUCCESS;
 }

@@ -52,8 +52,8 @@ static int parts_overlap(const struct rondo_span *places, uint32_t n, struct ron
 }
 
 static int check_places(const struct rondo_coll *coll, const struct rondo_exchange *x) {
-  uint32_t n = coll->party.nranks;
-  uint32_t self = coll->party.position;
+  uint32_t n = coll->registration.nranks;
+  uint32_t self = coll->registration.position;
   if (x->send_elems == UINT64_MAX || x->recv_elems == UINT64_MAX)
     return refuse(coll, "a count or displacement is too large");
   if (x->counts[self] != x->counts[n + self])
@@ -68,7 +68,7 @@ static int check_places(const struct rondo_coll *coll, const struct rondo_exchan
 
 int rondo_exchange_copy(struct rondo_coll *coll) {
   struct rondo_collective_desc *d = &coll->desc;
-  uint32_t n = coll->party.nranks;
+  uint32_t n = coll->registration.nranks;
   if (!d->send_counts || !d->recv_counts)
     return refuse(coll, "all_to_all_v without its counts");
   size_t places_bytes = 2 * (size_t)n * sizeof(struct rondo_span);

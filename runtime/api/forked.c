@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "runtime/boot/mesh.h"
-#include "runtime/boot/world.h"
 #include "runtime/complete/callbacks.h"
+#include "runtime/job/job.h"
+#include "runtime/net/mesh.h"
 #include "runtime/observe/report.h"
 
 static int64_t self, parent;
@@ -18,9 +18,9 @@ static void in_child(void) {
   self = getpid();
   rondo_log_forked();
   rondo_handles_forked();
-  rondo_visitors_forked();
+  rondo_callers_forked();
   rondo_callbacks_forked();
-  rondo_worlds_forked();
+  rondo_jobs_forked();
   rondo_meshes_forked();
   rondo_report_forked();
 }

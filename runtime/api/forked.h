@@ -6,7 +6,7 @@
 // that has not used the library yet. It frees nothing, and writes to no memory that the two share.
 //
 // Each file that has state has a call for it, which fork() makes in the child before it returns there
-// (forked.c has the list). daemon/host/device.c, daemon/cuda/api.c, runtime/boot/loop.c and
+// (forked.c has the list). daemon/host/device.c, daemon/cuda/api.c, runtime/net/event_loop.c and
 // runtime/transport/ucx/ucx.c have handlers of their own.
 #ifndef RONDO_RUNTIME_API_FORKED_H
 #define RONDO_RUNTIME_API_FORKED_H
@@ -19,6 +19,6 @@ int64_t rondo_forked_from(void);
 // From now on the handles that are there, those of the parent, are refused with RONDO_ERR_CLOSED.
 void rondo_handles_forked(void);
 // Only the calling thread is left.
-void rondo_visitors_forked(void);
+void rondo_callers_forked(void);
 
 #endif // RONDO_RUNTIME_API_FORKED_H

@@ -48,7 +48,7 @@ int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t co
 int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t rank_count,
                        struct rondo_group *group) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "group_create", &rank);
+  int status = rondo_rank_pin(ctx, "group_create", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (!ranks || !group || rank_count == 0 || rank_count > rank->cfg.rank_count)
@@ -57,7 +57,7 @@ int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t
                               rank->cfg.rank_count);
   else
     status = rondo_group_make(rank, ranks, rank_count, group);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -81,11 +81,11 @@ int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group) {
 
 int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "group_destroy", &rank);
+  int status = rondo_rank_pin(ctx, "group_destroy", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = rondo_group_forget(rank, group);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "runtime/api/forked.h"
 #include "runtime/api/rank.h"
-#include "runtime/api/visitors.h"
+#include "runtime/rank/callers.h"
 
 struct handle_slot {
   uint64_t handle; // 0: free
@@ -25,7 +25,7 @@ static struct handle_slot *slot_of(uint64_t handle) { return &slots[handle % RON
 
 // Calls that are inside, or about to be refused.
 static uint32_t users_of(uint64_t handle) {
-  uint32_t visits = rondo_visits(handle, RONDO_MAX_CONTEXTS);
+  uint32_t visits = rondo_callers_inside(handle, RONDO_MAX_CONTEXTS);
   return visits + rondo_load_seq_cst_u32(&slot_of(handle)->users);
 }
 
@@ -80,33 +80,33 @@ static int refuse_unknown(struct rondo_context ctx, const char *call) {
   return RONDO_ERR_CLOSED;
 }
 
-int rondo_rank_enter(struct rondo_context ctx, const char *call, struct rondo_rank **rank) {
+int rondo_rank_pin(struct rondo_context ctx, const char *call, struct rondo_rank **rank) {
   struct handle_slot *slot = slot_of(ctx.handle);
-  if (!rondo_visit_begin(ctx.handle))
+  if (!rondo_caller_enter(ctx.handle))
     rondo_fetch_add_seq_cst_u32(&slot->users, 1);
   int known = ctx.handle != 0 && rondo_load_seq_cst_u64(&slot->handle) == ctx.handle;
   if (known && !rondo_load_seq_cst_u32(&slot->closing)) {
     *rank = slot->rank;
     return RONDO_SUCCESS;
   }
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   if (known)
     return RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "%s: the context is being destroyed", call);
   return refuse_unknown(ctx, call);
 }
 
-void rondo_rank_exit(struct rondo_context ctx) {
-  if (!rondo_visit_end())
+void rondo_rank_unpin(struct rondo_context ctx) {
+  if (!rondo_caller_leave())
     rondo_fetch_add_seq_cst_u32(&slot_of(ctx.handle)->users, (uint32_t)-1);
 }
 
 int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank) {
-  int status = rondo_rank_enter(ctx, "destroy", rank);
+  int status = rondo_rank_pin(ctx, "destroy", rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (rondo_try_swap_seq_cst_u32(&slot_of(ctx.handle)->closing, 0, 1))
     return RONDO_SUCCESS;
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "destroy: the context is being destroyed already");
 }
 

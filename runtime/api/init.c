@@ -12,7 +12,7 @@
 #include "daemon/host/host.h"
 #include "runtime/api/group.h"
 #include "runtime/api/rank.h"
-#include "runtime/boot/peers.h"
+#include "runtime/job/processes.h"
 #include "runtime/observe/report.h"
 
 // After an abort every run ends as soon as no peer is reading a buffer: far within this.
@@ -52,8 +52,8 @@ static int make_daemon(struct rondo_rank *rank) {
       .needs_service = rondo_rank_needs_service,
       .noted = rondo_rank_noted,
       .lost = rondo_rank_lost,
-      .moved = rondo_far_moved,
-      .forward = rondo_far_forward,
+      .moved = rondo_proxied_moved,
+      .forward = rondo_proxied_forward,
       .owner = rank,
       .why = why};
   why[0] = '\0';
@@ -106,11 +106,11 @@ static int attach(struct rondo_rank *rank) {
 
 // Joins the job and, unless manual, the device; takes a handle.
 static int enlist(struct rondo_rank *rank, uint64_t *handle) {
-  int status = rondo_world_join(rank, &rank->world);
+  int status = rondo_job_join(rank, &rank->job);
   if (status != RONDO_SUCCESS)
     return status;
-  rank->daemon->far = &rank->world->rung;
-  rank->daemon->bells = rank->world->mesh ? &rank->world->bells : NULL;
+  rank->daemon->far = &rank->job->rung;
+  rank->daemon->bells = rank->job->mesh ? &rank->job->bells : NULL;
   if (!rank->is_manual)
     status = attach(rank);
   if (status == RONDO_SUCCESS) {
@@ -123,7 +123,7 @@ static int enlist(struct rondo_rank *rank, uint64_t *handle) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_FULL, "init: the process has its most, %u contexts",
                               RONDO_MAX_CONTEXTS);
   }
-  rondo_world_leave(rank->world, rank->cfg.rank, 0);
+  rondo_job_leave(rank->job, rank->cfg.rank, 0);
   return status;
 }
 
@@ -176,27 +176,27 @@ int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {
 
 // Fails the communicators of every registered collective of this rank.
 static void abort_all(struct rondo_rank *rank) {
-  pthread_mutex_lock(&rank->world->lock);
+  pthread_mutex_lock(&rank->job->lock);
   rondo_rank_lock(rank);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
-      rondo_world_fail(rank->world, &coll->party, RONDO_ERR_ABORTED);
+      rondo_job_fail(rank->job, &coll->registration, RONDO_ERR_ABORTED);
   }
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_ABORTED, NULL);
   rondo_lock_give(&rank->lock);
-  pthread_mutex_unlock(&rank->world->lock);
+  pthread_mutex_unlock(&rank->job->lock);
 }
 
 int rondo_abort(struct rondo_context ctx) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "abort", &rank);
+  int status = rondo_rank_pin(ctx, "abort", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   abort_all(rank);
   if (!rank->is_manual)
     rank->daemon->driver->kick(rank->daemon, 1);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return RONDO_SUCCESS;
 }
 
@@ -220,11 +220,11 @@ static int help_until_ended(struct rondo_rank *rank, int64_t timeout_ns) {
 }
 
 // Other threads are about to leave: they see `closing` and return.
-static void await_users(struct rondo_context ctx, struct rondo_world *world) {
+static void await_users(struct rondo_context ctx, struct rondo_job *job) {
   const struct timespec pause = {0, 50000};
-  pthread_mutex_lock(&world->lock);
-  rondo_world_stir(world);
-  pthread_mutex_unlock(&world->lock);
+  pthread_mutex_lock(&job->lock);
+  rondo_job_notify(job);
+  pthread_mutex_unlock(&job->lock);
   while (rondo_rank_users(ctx) > 1)
     nanosleep(&pause, NULL);
 }
@@ -236,7 +236,7 @@ static void dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t
   rondo_callbacks_fini(&rank->callbacks);
   if (!rank->is_manual)
     rank->daemon->driver->detach(rank->daemon);
-  await_users(ctx, rank->world);
+  await_users(ctx, rank->job);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
@@ -245,9 +245,9 @@ static void dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t
   tdestroy(rank->by_id, free_node);
   rondo_allocations_free(rank);
   rondo_comms_free(rank);
-  rondo_world_leave(rank->world, rank->cfg.rank, join_ns);
+  rondo_job_leave(rank->job, rank->cfg.rank, join_ns);
   rondo_handle_destroy(ctx.handle);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   rank_free(rank);
 }
 
@@ -278,7 +278,7 @@ int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
       status = RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL,
                                 "destroy: rank %u: aborted runs did not end; the context is kept",
                                 rank->cfg.rank);
-      rondo_rank_exit(ctx);
+      rondo_rank_unpin(ctx);
       return status;
     }
   }

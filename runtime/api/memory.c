@@ -17,18 +17,18 @@ static int compare(const void *a, const void *b) {
 
 // Of the arena of a job of several processes that they all can read; null: there is none.
 static struct rondo_arena *arena_of(const struct rondo_rank *rank) {
-  return rank->device->driver->is_direct ? rank->world->arena : NULL;
+  return rank->device->driver->is_direct ? rank->job->arena : NULL;
 }
 
 // Where peers can read what comes of it; null: nowhere.
 static struct rondo_range *window_of(const struct rondo_rank *rank) {
-  int is_refused = (int)rondo_load_relaxed_u32(&rank->world->is_window_refused);
-  return is_refused || rank->device != rank->world->device ? NULL : rank->world->window;
+  int is_refused = (int)rondo_load_relaxed_u32(&rank->job->is_window_refused);
+  return is_refused || rank->device != rank->job->device ? NULL : rank->job->window;
 }
 
 static void *take(struct rondo_rank *rank, size_t bytes) {
   char why[RONDO_WHY_BYTES];
-  struct rondo_range *range = rank->world->range;
+  struct rondo_range *range = rank->job->range;
   if (arena_of(rank))
     return rondo_arena_alloc(arena_of(rank), bytes);
   struct rondo_range *window = window_of(rank);
@@ -43,8 +43,8 @@ static void *take(struct rondo_rank *rank, size_t bytes) {
 
 static void release(struct rondo_rank *rank, struct allocation *a) {
   void *memory = (void *)a->memory;
-  struct rondo_range *range = rank->world->range;
-  struct rondo_range *window = rank->world->window;
+  struct rondo_range *range = rank->job->range;
+  struct rondo_range *window = rank->job->window;
   if (arena_of(rank))
     (void)rondo_arena_free(arena_of(rank), memory);
   else if ((!window || !rondo_range_free(window, memory)) &&
@@ -90,11 +90,11 @@ static int alloc_inside(struct rondo_rank *rank, size_t bytes, void **memory) {
 
 int rondo_mem_alloc(struct rondo_context ctx, size_t bytes, void **memory) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "mem_alloc", &rank);
+  int status = rondo_rank_pin(ctx, "mem_alloc", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = alloc_inside(rank, bytes, memory);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -119,11 +119,11 @@ static int free_inside(struct rondo_rank *rank, const void *memory) {
 
 int rondo_mem_free(struct rondo_context ctx, void *memory) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "mem_free", &rank);
+  int status = rondo_rank_pin(ctx, "mem_free", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = free_inside(rank, memory);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -147,23 +147,23 @@ static int copy_inside(struct rondo_rank *rank, void *dst, const void *src, size
 
 int rondo_mem_copy(struct rondo_context ctx, void *dst, const void *src, size_t bytes) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "mem_copy", &rank);
+  int status = rondo_rank_pin(ctx, "mem_copy", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = copy_inside(rank, dst, src, bytes);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
 int rondo_mem_is_direct(struct rondo_context ctx, int *direct) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "mem_is_direct", &rank);
+  int status = rondo_rank_pin(ctx, "mem_is_direct", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (direct)
     *direct = rank->device->driver->is_direct;
   else
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_is_direct: the place for it is null");
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }

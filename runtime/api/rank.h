@@ -1,6 +1,6 @@
 // One rank of a job in this process: what a context handle stands for.
 //
-// Lock order: world lock, then rank lock. The rank lock guards collectives and run records; it
+// Lock order: job lock, then rank lock. The rank lock guards collectives and run records; it
 // is held for short, bounded work only and never while a callback runs.
 #ifndef RONDO_RUNTIME_API_RANK_H
 #define RONDO_RUNTIME_API_RANK_H
@@ -10,8 +10,8 @@
 
 #include "base/lock.h"
 #include "daemon/driver/driver.h"
-#include "runtime/boot/world.h"
 #include "runtime/complete/callbacks.h"
+#include "runtime/job/job.h"
 #include "runtime/observe/flight.h"
 #include "runtime/order/comm_end.h"
 #include <rondo/rondo.h>
@@ -64,7 +64,7 @@ struct rondo_coll {
   struct rondo_collective_desc desc;
   uint32_t *members; // ranks of the group, by position
   struct rondo_flight_tag tag;
-  struct rondo_party party;
+  struct rondo_registration registration;
   struct rondo_plan plan;
   struct rondo_exchange *exchange; // all-to-all-v; else null
   void *contexts; // device memory: contexts, ops of the plan, endpoints of its peers
@@ -105,21 +105,21 @@ struct rondo_manual {
   uint32_t seems_large;            // algorithms are chosen as for the largest sizes
   uint32_t seems_crowded;          // ... as for the most ranks
   uint64_t first_run;              // runs are numbered from the one after this
-  uint32_t process;                // of the ranks that share what a process would; see world.h
+  uint32_t process;                // of the ranks that share what a process would; see job.h
 };
 
 struct rondo_rank {
   struct rondo_config cfg; // resolved
   struct rondo_device *device;
   struct rondo_daemon *daemon;
-  struct rondo_world *world;
+  struct rondo_job *job;
   struct rondo_context ctx; // its handle
   uint32_t closing;
   uint32_t is_manual; // tests: no threads; the caller steps the blocks
   struct rondo_manual manual;
   // Held while runs are enqueued in streams, which may take long; taken before `lock`.
   pthread_mutex_t stream_lock;
-  struct rondo_coll_stream *parted_streams; // guarded by it: of deregistered collectives
+  struct rondo_coll_stream *retired_streams; // guarded by it: of deregistered collectives
   struct rondo_lock lock;
   // Guarded by the lock.
   struct rondo_coll *pages[RONDO_TABLE_PAGES];
@@ -156,11 +156,11 @@ struct rondo_rank {
 uint64_t rondo_handle_create(struct rondo_rank *rank);
 void rondo_handle_destroy(uint64_t handle);
 
-// Finds the rank of a handle and keeps it from being freed until rondo_rank_exit. Refuses a context
+// Finds the rank of a handle and keeps it from being freed until rondo_rank_unpin. Refuses a context
 // that is being destroyed. `call` names the caller in the log. Returns RONDO_SUCCESS,
 // RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
-int rondo_rank_enter(struct rondo_context ctx, const char *call, struct rondo_rank **rank);
-void rondo_rank_exit(struct rondo_context ctx);
+int rondo_rank_pin(struct rondo_context ctx, const char *call, struct rondo_rank **rank);
+void rondo_rank_unpin(struct rondo_context ctx);
 
 // For rondo_destroy: marks the context as closing. Only one caller succeeds.
 int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank);

@@ -3,7 +3,7 @@
 #include "base/condition.h"
 #include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/boot/peers.h"
+#include "runtime/job/processes.h"
 
 enum standing { AWAITED = 1, PRESENT = 2, GONE = 4 };
 
@@ -14,23 +14,23 @@ struct absentees {
 };
 
 // The lock of the job is held, here and below.
-static enum standing standing_of(const struct rondo_world *world, uint32_t rank) {
-  if (world->members[rank])
+static enum standing standing_of(const struct rondo_job *job, uint32_t rank) {
+  if (job->members[rank])
     return PRESENT;
-  if (world->was_here[rank])
+  if (job->was_here[rank])
     return GONE;
-  if (!world->mesh)
+  if (!job->mesh)
     return AWAITED;
-  if (world->gone[rank] || world->roster == RONDO_ROSTER_FAILED)
+  if (job->gone[rank] || job->roster == RONDO_ROSTER_FAILED)
     return GONE;
-  return rondo_peers_where(world, rank) == RONDO_SOMEWHERE ? AWAITED : PRESENT;
+  return rondo_processes_where(job, rank) == RONDO_SOMEWHERE ? AWAITED : PRESENT;
 }
 
 // Lists the other ranks whose standing is one of `standings`. Returns how many they are.
 static uint32_t list(struct absentees *a, const struct rondo_rank *self, unsigned standings) {
   a->count = 0;
-  for (uint32_t r = 0; r < self->world->rank_count; r++) {
-    if (r == self->cfg.rank || !(standing_of(self->world, r) & standings))
+  for (uint32_t r = 0; r < self->job->rank_count; r++) {
+    if (r == self->cfg.rank || !(standing_of(self->job, r) & standings))
       continue;
     if (a->count < a->capacity)
       a->ranks[a->count] = r;
@@ -53,16 +53,16 @@ static int look_who_has_gone(struct absentees *a, const struct rondo_rank *self)
 // Waits until `look` says something else than RONDO_IN_PROGRESS.
 static int await(struct rondo_rank *self, struct absentees *a,
                  int (*look)(struct absentees *, const struct rondo_rank *), int64_t timeout_ns) {
-  struct rondo_world *world = self->world;
+  struct rondo_job *job = self->job;
   uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
   int is_over = timeout_ns <= 0;
-  pthread_mutex_lock(&world->lock);
+  pthread_mutex_lock(&job->lock);
   int status = look(a, self);
   while (status == RONDO_IN_PROGRESS && !is_over) {
-    is_over = rondo_condition_wait(&world->attendance, &world->lock, end_ns) != 0;
+    is_over = rondo_condition_wait(&job->attendance, &job->lock, end_ns) != 0;
     status = rondo_load_seq_cst_u32(&self->closing) ? RONDO_ERR_CLOSED : look(a, self);
   }
-  pthread_mutex_unlock(&world->lock);
+  pthread_mutex_unlock(&job->lock);
   return status == RONDO_IN_PROGRESS ? RONDO_ERR_TIMEOUT : status;
 }
 
@@ -74,11 +74,11 @@ static int enter_and_await(struct rondo_context ctx, const char *call, struct ab
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: room for ranks at null", call);
   if (timeout_ns > 0 && rondo_callbacks_is_inside())
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: a callback may not wait", call);
-  int status = rondo_rank_enter(ctx, call, &self);
+  int status = rondo_rank_pin(ctx, call, &self);
   if (status != RONDO_SUCCESS)
     return status;
   status = await(self, a, look, timeout_ns);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 

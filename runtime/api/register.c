@@ -119,7 +119,7 @@ static int check_numbers(const struct rondo_collective_desc *d) {
 // A send-recv is the matter of its two ranks alone: from now on they are the group, the sender first.
 static int check_pair(const struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_collective_desc *d = &coll->desc;
-  struct rondo_party *p = &coll->party;
+  struct rondo_registration *p = &coll->registration;
   if (d->peer >= p->nranks)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: peer %u of %u ranks",
                             (unsigned long long)d->id, d->peer, p->nranks);
@@ -139,7 +139,7 @@ static int check_pair(const struct rondo_rank *rank, struct rondo_coll *coll) {
 
 static int check_group(const struct rondo_rank *rank, struct rondo_coll *coll) {
   const struct rondo_collective_desc *d = &coll->desc;
-  struct rondo_party *p = &coll->party;
+  struct rondo_registration *p = &coll->registration;
   p->position = UINT32_MAX;
   for (uint32_t i = 0; i < p->nranks; i++)
     if (p->members[i] == rank->cfg.rank)
@@ -178,7 +178,7 @@ static int check_room(struct rondo_rank *rank, uint32_t space, uint64_t id) {
 // ---------------------------------------------------------------- building ---
 
 static uint32_t used_buffers(const struct rondo_coll *coll) {
-  int is_root = coll->party.position == coll->desc.root;
+  int is_root = coll->registration.position == coll->desc.root;
   uint32_t not_empty = (coll->send_bytes ? 1u : 0u) | (coll->recv_bytes ? 2u : 0u);
   switch (coll->desc.kind) {
   case RONDO_REDUCE:
@@ -188,7 +188,7 @@ static uint32_t used_buffers(const struct rondo_coll *coll) {
   case RONDO_SCATTER:
     return is_root ? not_empty : not_empty & 2;
   case RONDO_SEND_RECV:
-    return coll->party.nranks == 1 ? not_empty : not_empty & (is_root ? 1u : 2u);
+    return coll->registration.nranks == 1 ? not_empty : not_empty & (is_root ? 1u : 2u);
   default:
     return not_empty;
   }
@@ -197,13 +197,13 @@ static uint32_t used_buffers(const struct rondo_coll *coll) {
 static void set_buffers(struct rondo_coll *coll) {
   const struct rondo_collective_desc *d = &coll->desc;
   uint64_t bytes = d->count * rondo_dtype_bytes(d->dtype);
-  uint64_t all_bytes = bytes * coll->party.nranks;
+  uint64_t all_bytes = bytes * coll->registration.nranks;
   int exchanges = d->kind == RONDO_ALL_TO_ALL;
   int scatters = d->kind == RONDO_REDUCE_SCATTER || d->kind == RONDO_SCATTER;
   int gathers = d->kind == RONDO_ALL_GATHER || d->kind == RONDO_GATHER;
   coll->send_bytes = scatters || exchanges ? all_bytes : bytes;
   coll->recv_bytes = gathers || exchanges ? all_bytes : bytes;
-  coll->in_place_bytes = scatters || gathers ? bytes * coll->party.position : 0;
+  coll->in_place_bytes = scatters || gathers ? bytes * coll->registration.position : 0;
   if (d->kind == RONDO_ALL_TO_ALL_V)
     rondo_exchange_set_sizes(coll);
   coll->used_buffers = used_buffers(coll);
@@ -211,7 +211,7 @@ static void set_buffers(struct rondo_coll *coll) {
 
 // Where the ops of the plan lie in the collective's device memory: behind the contexts.
 static uint64_t ops_offset(const struct rondo_coll *coll) {
-  return coll->party.shape.blocks * sizeof(struct rondo_task_context);
+  return coll->registration.shape.blocks * sizeof(struct rondo_task_context);
 }
 
 // And the places of an all-to-all-v.
@@ -221,18 +221,19 @@ static uint64_t listed_offset(const struct rondo_coll *coll) {
 
 // And those of its peers' endpoints: for each block, and written when the gate opens.
 static uint64_t endpoints_offset(const struct rondo_coll *coll) {
-  uint64_t places = coll->exchange ? 2 * (uint64_t)coll->party.nranks : 0;
+  uint64_t places = coll->exchange ? 2 * (uint64_t)coll->registration.nranks : 0;
   return listed_offset(coll) + places * sizeof(struct rondo_span);
 }
 
 static uint64_t device_bytes(const struct rondo_coll *coll) {
   uint64_t peers = coll->plan.send.count + coll->plan.recv.count;
-  return endpoints_offset(coll) + coll->party.shape.blocks * peers * sizeof(struct rondo_endpoint);
+  return endpoints_offset(coll) +
+         coll->registration.shape.blocks * peers * sizeof(struct rondo_endpoint);
 }
 
 static void fill_context(const struct rondo_coll *coll, uint32_t block,
                          struct rondo_task_context *c) {
-  const struct rondo_party *p = &coll->party;
+  const struct rondo_registration *p = &coll->registration;
   const struct rondo_plan *plan = &coll->plan;
   c->fixed.ops = (uint64_t)(uintptr_t)coll->contexts + ops_offset(coll);
   c->fixed.gate = (uint64_t)(uintptr_t)&p->comm->gate;
@@ -261,7 +262,7 @@ static void fill_context(const struct rondo_coll *coll, uint32_t block,
 }
 
 static int build_plan(struct rondo_coll *coll) {
-  const struct rondo_party *p = &coll->party;
+  const struct rondo_registration *p = &coll->registration;
   struct rondo_plan_request request = {coll->desc.kind, p->shape.algorithm, p->position, p->nranks,
                                        coll->desc.root};
   int status = rondo_plan_build(&request, &coll->plan);
@@ -273,7 +274,7 @@ static int build_plan(struct rondo_coll *coll) {
 
 // Makes all that the collective needs and enters it in the job. `coll` is off the free list.
 static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
-  struct rondo_party *p = &coll->party;
+  struct rondo_registration *p = &coll->registration;
   const struct rondo_manual *m = &rank->manual;
   struct rondo_shape_limits limits = {.blocks = rank->cfg.blocks,
                                       .slot_bytes = rank->cfg.slot_bytes,
@@ -298,7 +299,7 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
   p->is_announced = 0;
   p->failed_status = RONDO_SUCCESS;
   p->offer_count = 0;
-  status = coll->contexts ? rondo_world_match(rank->world, p) : RONDO_ERR_NO_MEMORY;
+  status = coll->contexts ? rondo_job_match(rank->job, p) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(
         status, "register: id %llu: no memory for it, or connector_bytes (%llu) is used up",
@@ -310,18 +311,18 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
 static int write_to_device(struct rondo_rank *rank, const struct rondo_coll *coll) {
   const struct rondo_driver *driver = rank->device->driver;
   struct rondo_device_collective entry = {.contexts = (uint64_t)(uintptr_t)coll->contexts,
-                                          .block_count = coll->party.shape.blocks,
+                                          .block_count = coll->registration.shape.blocks,
                                           .generation = coll->generation + 1};
   uint64_t bytes = endpoints_offset(coll);
   char *image = calloc(1, bytes);
   if (!image)
     return RONDO_ERR_NO_MEMORY;
-  for (uint32_t b = 0; b < coll->party.shape.blocks; b++)
+  for (uint32_t b = 0; b < coll->registration.shape.blocks; b++)
     fill_context(coll, b, (struct rondo_task_context *)image + b);
   memcpy(image + ops_offset(coll), coll->plan.ops, sizeof coll->plan.ops);
   if (coll->exchange)
     memcpy(image + listed_offset(coll), coll->exchange->places,
-           2 * (size_t)coll->party.nranks * sizeof(struct rondo_span));
+           2 * (size_t)coll->registration.nranks * sizeof(struct rondo_span));
   int status = driver->write(rank->device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
   free(image);
   uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];
@@ -366,8 +367,8 @@ static struct rondo_coll *claim(struct rondo_rank *rank, const struct rondo_coll
   if (*status == RONDO_SUCCESS) {
     coll = rank->free_colls;
     coll->desc = *desc;
-    *status = rondo_group_members(rank, desc->group, &coll->members, &coll->party.nranks);
-    coll->party.members = coll->members;
+    *status = rondo_group_members(rank, desc->group, &coll->members, &coll->registration.nranks);
+    coll->registration.members = coll->members;
   }
   if (*status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, compare_ids)) {
     free(coll->members);
@@ -398,7 +399,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_d
     set_buffers(coll);
   if (status == RONDO_SUCCESS && args)
     status = rondo_coll_check_buffers(rank, coll, args);
-  coll->party.owner = owner;
+  coll->registration.owner = owner;
   if (status == RONDO_SUCCESS)
     status = build(rank, coll);
   if (status != RONDO_SUCCESS) {
@@ -414,8 +415,8 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_d
   rondo_lock_take(&rank->lock);
   publish(rank, coll);
   *handle = rondo_coll_handle(coll);
-  coll->tag = rondo_flight_tag_make(&coll->desc, handle->handle, coll->members, coll->party.nranks,
-                                    rank->cfg.rank_count);
+  coll->tag = rondo_flight_tag_make(&coll->desc, handle->handle, coll->members,
+                                    coll->registration.nranks, rank->cfg.rank_count);
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_REGISTERED, &coll->tag);
   rondo_lock_give(&rank->lock);
   return RONDO_SUCCESS;
@@ -424,7 +425,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_collective_d
 int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
                    struct rondo_collective *coll) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "register", &rank);
+  int status = rondo_rank_pin(ctx, "register", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (desc && desc->reserved)
@@ -432,14 +433,14 @@ int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc 
                               (unsigned long long)desc->id);
   else
     status = rondo_rank_register(rank, desc, NULL, NULL, coll);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
 // ------------------------------------------------------------ deregistration --
 
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
-  rondo_world_unmatch(rank->world, &coll->party, coll->completed);
+  rondo_job_unmatch(rank->job, &coll->registration, coll->completed);
   rondo_coll_forget_streams(rank, coll);
   discard(rank, coll);
 }
@@ -484,17 +485,17 @@ int rondo_rank_try_deregister(struct rondo_rank *rank, struct rondo_collective h
 
 int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "deregister", &rank);
+  int status = rondo_rank_pin(ctx, "deregister", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = deregister_inside(rank, coll, 1);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
 int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective *coll) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "lookup", &rank);
+  int status = rondo_rank_pin(ctx, "lookup", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   rondo_lock_take(&rank->lock);
@@ -507,6 +508,6 @@ int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective 
   else
     *coll = rondo_coll_handle(found);
   rondo_lock_give(&rank->lock);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }

@@ -7,7 +7,7 @@
 #include "base/explore.h"
 #include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/boot/peers.h"
+#include "runtime/job/processes.h"
 
 #define LIGHT_BYTES 8192u // of both buffers
 
@@ -20,7 +20,7 @@ static int overlap(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes)
 static int is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t recv) {
   int kind = coll->desc.kind;
   if (kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V)
-    return coll->party.nranks == 1 && send == recv && kind == RONDO_ALL_TO_ALL;
+    return coll->registration.nranks == 1 && send == recv && kind == RONDO_ALL_TO_ALL;
   if (kind == RONDO_ALL_GATHER || kind == RONDO_GATHER)
     return send == recv + coll->in_place_bytes;
   return recv == send + coll->in_place_bytes;
@@ -103,7 +103,7 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
   entry.send = (uint64_t)(uintptr_t)args->send;
   entry.recv = (uint64_t)(uintptr_t)args->recv;
   entry.generation = coll->generation;
-  entry.block_count = coll->party.shape.blocks;
+  entry.block_count = coll->registration.shape.blocks;
   if (rondo_sq_push(&rank->daemon->sq, &entry))
     return;
   rondo_lock_give(&rank->lock);
@@ -176,7 +176,7 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
   }
   note_submission(rank, coll, record, now_ns);
   rondo_daemon_expect(rank->daemon); // H3, K2, P4
-  rondo_far_submitted(rank->world, coll->party.comm);
+  rondo_proxied_submitted(rank->job, coll->registration.comm);
   if (!begins)
     return 0;
   rank->daemon->driver->begun(rank->daemon);
@@ -198,7 +198,7 @@ void rondo_submission_kick(const struct rondo_rank *rank, int urgent) {
     return;
   rank->daemon->driver->kick(rank->daemon, urgent);
   if (rank->daemon->driver->is_silent)
-    rondo_far_moved(rank->daemon->owner);
+    rondo_proxied_moved(rank->daemon->owner);
 }
 
 static int is_small(const struct rondo_coll *coll) {
@@ -232,7 +232,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
     ended = submit(rank, coll, s, record, is_light(rank, coll, s));
     assists = urgent && is_small(coll) && rank->daemon->driver->assist && !rank->is_manual;
     // Who comes last steps the others' blocks: where all are in this process no worker is needed.
-    urgent = urgent && !(assists && !rank->world->mesh);
+    urgent = urgent && !(assists && !rank->job->mesh);
     if (run)
       *run = coll->submitted;
   }
@@ -244,7 +244,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
     rondo_submission_kick(rank, urgent);
   else if (ended && rondo_daemon_is_far(rank->daemon)) // nobody need wait for it and see it off
-    (void)rondo_far_forward(rank, RONDO_FORWARD_LEAVE);
+    (void)rondo_proxied_forward(rank, RONDO_FORWARD_LEAVE);
   return status;
 }
 
@@ -252,18 +252,18 @@ int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void
               rondo_callback callback, void *arg) {
   struct rondo_rank *rank;
   struct rondo_submission s = {{send, recv, callback, arg}, {NULL, 0}};
-  int status = rondo_rank_enter(ctx, "run", &rank);
+  int status = rondo_rank_pin(ctx, "run", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = rondo_rank_run(rank, coll, &s, NULL);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
 int rondo_run_tied(struct rondo_context ctx, struct rondo_collective coll,
                    const struct rondo_run_args *args, const struct rondo_tie *tie, uint64_t *run) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "run_numbered", &rank);
+  int status = rondo_rank_pin(ctx, "run_numbered", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (args && run) {
@@ -272,7 +272,7 @@ int rondo_run_tied(struct rondo_context ctx, struct rondo_collective coll,
   } else {
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
   }
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -360,7 +360,7 @@ static int timed_out(struct rondo_context ctx, const struct awaited *a, int64_t 
   rondo_lock_take(&a->rank->lock);
   rondo_flight_add(&a->rank->flight, RONDO_FLIGHT_TIMEOUT, &a->coll->tag)->run = a->run;
   rondo_lock_give(&a->rank->lock);
-  rondo_flight_dump(a->rank->world);
+  rondo_flight_dump(a->rank->job);
   return RONDO_ERR_TIMEOUT;
 }
 
@@ -368,7 +368,7 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
                int64_t timeout_ns) {
   struct rondo_rank *rank;
   struct awaited a = {0};
-  int status = rondo_rank_enter(ctx, "wait", &rank);
+  int status = rondo_rank_pin(ctx, "wait", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = find_awaited(rank, coll, run, "wait", &a);
@@ -382,7 +382,7 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
     else
       status = ended_status(&a);
   }
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -399,7 +399,7 @@ void rondo_rank_ask(const struct rondo_rank *rank) {
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run) {
   struct rondo_rank *rank;
   struct awaited a = {0};
-  int status = rondo_rank_enter(ctx, "test", &rank);
+  int status = rondo_rank_pin(ctx, "test", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = find_awaited(rank, coll, run, "test", &a);
@@ -408,7 +408,7 @@ int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
                 (!rank->is_manual && rank->daemon->driver->help(rank->daemon, is_ended, &a, 0));
     status = ended ? ended_status(&a) : RONDO_IN_PROGRESS;
   }
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -454,7 +454,7 @@ int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_
                  rondo_callback callback, void *arg) {
   struct rondo_rank *rank;
   struct awaited a = {0};
-  int status = rondo_rank_enter(ctx, "notify", &rank);
+  int status = rondo_rank_pin(ctx, "notify", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = find_awaited(rank, coll, run, "notify", &a);
@@ -463,13 +463,13 @@ int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_
                               callback ? "nothing was ever submitted" : "the callback is null");
   if (status == RONDO_SUCCESS)
     status = rondo_rank_notify(rank, coll, a.run, callback, arg);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
 int rondo_event_fd(struct rondo_context ctx, int *fd) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "event_fd", &rank);
+  int status = rondo_rank_pin(ctx, "event_fd", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   rondo_rank_lock(rank);
@@ -484,18 +484,18 @@ int rondo_event_fd(struct rondo_context ctx, int *fd) {
     rondo_store_release_u32(&rank->wants_events, 1);
   }
   rondo_lock_give(&rank->lock);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
 int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "device_synchronize", &rank);
+  int status = rondo_rank_pin(ctx, "device_synchronize", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (!rank->daemon->driver->synchronize(rank->daemon,
                                          rondo_deadline_ns(rondo_now_ns(), timeout_ns)))
     status = rondo_load_acquire_u32(rank->daemon->exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }

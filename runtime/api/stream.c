@@ -38,7 +38,7 @@ static struct rondo_coll_stream *find_stream(struct rondo_rank *rank, struct ron
     return s;
   s = take_idle(&coll->streams);
   if (!s)
-    s = take_idle(&rank->parted_streams);
+    s = take_idle(&rank->retired_streams);
   if (!s)
     s = make_stream(rank);
   if (!s)
@@ -55,16 +55,16 @@ void rondo_coll_forget_streams(struct rondo_rank *rank, struct rondo_coll *coll)
   while (coll->streams) {
     struct rondo_coll_stream *s = coll->streams;
     coll->streams = s->next;
-    s->next = rank->parted_streams;
-    rank->parted_streams = s;
+    s->next = rank->retired_streams;
+    rank->retired_streams = s;
   }
   pthread_mutex_unlock(&rank->stream_lock);
 }
 
 void rondo_streams_free(struct rondo_rank *rank) {
-  while (rank->parted_streams) {
-    struct rondo_coll_stream *s = rank->parted_streams;
-    rank->parted_streams = s->next;
+  while (rank->retired_streams) {
+    struct rondo_coll_stream *s = rank->retired_streams;
+    rank->retired_streams = s->next;
     rank->device->driver->free(rank->device, RONDO_MEMORY_SHARED, s->words);
     free(s);
   }
@@ -104,7 +104,7 @@ void rondo_ties_hold(const struct rondo_held_tie *tie) {
 static int let_wait(const struct rondo_held_tie *t) {
   struct rondo_rank *rank;
   char why[RONDO_WHY_BYTES] = "";
-  int status = rondo_rank_enter(t->ctx, "streams_release", &rank);
+  int status = rondo_rank_pin(t->ctx, "streams_release", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_capture c = {.words = t->tie.words, .ticket = t->tie.ticket};
@@ -117,7 +117,7 @@ static int let_wait(const struct rondo_held_tie *t) {
   if (status != RONDO_SUCCESS)
     status = RONDO_LOG_REFUSE(status, "streams_release: rank %u: a stream does not wait: %s",
                               rank->cfg.rank, why);
-  rondo_rank_exit(t->ctx);
+  rondo_rank_unpin(t->ctx);
   return status;
 }
 
@@ -237,10 +237,10 @@ int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, 
                         void *recv, void *stream) {
   struct rondo_rank *rank;
   struct rondo_submission s = {{send, recv, NULL, NULL}, {NULL, 0}};
-  int status = rondo_rank_enter(ctx, "run_on_stream", &rank);
+  int status = rondo_rank_pin(ctx, "run_on_stream", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = rondo_rank_run_on_stream(rank, coll, &s, stream, NULL);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }

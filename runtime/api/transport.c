@@ -3,9 +3,9 @@
 
 #include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/boot/mesh.h"
-#include "runtime/boot/peers.h"
+#include "runtime/job/processes.h"
 #include "runtime/memory/arena.h"
+#include "runtime/net/mesh.h"
 #include "runtime/transport/nccl/window.h"
 
 static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
@@ -19,7 +19,7 @@ static void describe_windows(FILE *out) {
 
 int rondo_backend_describe(int backend, FILE *out) {
   char why[RONDO_WHY_BYTES] = "";
-  const struct rondo_listener to = {print_line, out};
+  const struct rondo_line_writer to = {print_line, out};
   int status = RONDO_SUCCESS;
   if (!out || backend < RONDO_BACKEND_HOST || backend > RONDO_BACKEND_CUDA)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "backend_describe: null argument, or backend %d",
@@ -46,22 +46,22 @@ const char *rondo_transport_name(int transport) {
 int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, char *why,
                     size_t why_bytes) {
   struct rondo_rank *self;
-  int status = rondo_rank_enter(ctx, "transport", &self);
+  int status = rondo_rank_pin(ctx, "transport", &self);
   if (status != RONDO_SUCCESS)
     return status;
   if (!transport || !why || !why_bytes || rank >= self->cfg.rank_count) {
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "transport: null argument, or rank %u of %u", rank,
                               self->cfg.rank_count);
   } else {
-    pthread_mutex_lock(&self->world->lock);
-    int found = rondo_peers_transport(self->world, self, rank, why, why_bytes);
-    pthread_mutex_unlock(&self->world->lock);
+    pthread_mutex_lock(&self->job->lock);
+    int found = rondo_processes_transport(self->job, self, rank, why, why_bytes);
+    pthread_mutex_unlock(&self->job->lock);
     if (found < 0)
       status = RONDO_IN_PROGRESS;
     else
       *transport = found;
   }
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -81,9 +81,9 @@ static int describe_shared_memory(FILE *out, char *why) {
 static int describe_network(FILE *out, char *why) {
   if (lacks_mesh(why))
     return RONDO_ERR_UNSUPPORTED;
-  if (!rondo_far_carrier->describe)
+  if (!rondo_proxied_carrier->describe)
     return RONDO_SUCCESS;
-  return rondo_far_carrier->describe(out, why, RONDO_WHY_BYTES);
+  return rondo_proxied_carrier->describe(out, why, RONDO_WHY_BYTES);
 }
 
 static int describe_nccl(FILE *out, char *why) {

@@ -31,7 +31,7 @@ static struct rondo_sqe entry_for(const struct rondo_coll *coll,
   struct rondo_sqe e = {0};
   e.collective = coll->index;
   e.generation = coll->generation;
-  e.block_count = coll->party.shape.blocks;
+  e.block_count = coll->registration.shape.blocks;
   e.run = record->number;
   e.send = (uint64_t)(uintptr_t)record->send;
   e.recv = (uint64_t)(uintptr_t)record->recv;
@@ -265,7 +265,7 @@ static void release_stream(const struct rondo_run_record *record) {
 // Ends all runs of a collective whose daemon is lost. Returns how many.
 static uint64_t end_all(struct rondo_rank *rank, struct rondo_coll *coll) {
   uint64_t ended = 0;
-  rondo_world_fail(rank->world, &coll->party, RONDO_ERR_SYSTEM);
+  rondo_job_fail(rank->job, &coll->registration, RONDO_ERR_SYSTEM);
   rondo_coll_forget_overflow(rank, coll);
   coll->unpushed = NULL;
   for (; coll->head; ended++) {
@@ -281,7 +281,7 @@ void rondo_rank_lost(void *owner, const char *why) {
   uint64_t ended = 0;
   rondo_log(RONDO_LOG_ERROR, "rank %u: the %s backend: %s: all runs end", rank->cfg.rank,
             rank->daemon->driver->name, why);
-  pthread_mutex_lock(&rank->world->lock);
+  pthread_mutex_lock(&rank->job->lock);
   rondo_rank_lock(rank);
   rank->is_lost = 1;
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
@@ -292,7 +292,7 @@ void rondo_rank_lost(void *owner, const char *why) {
   if (ended)
     rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended); // H7
   rondo_lock_give(&rank->lock);
-  pthread_mutex_unlock(&rank->world->lock);
+  pthread_mutex_unlock(&rank->job->lock);
   if (ended)
     rondo_rank_tell_ended(rank, ended);
 }

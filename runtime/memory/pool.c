@@ -37,7 +37,7 @@ static void *take_from_range(struct rondo_range *range, struct rondo_place at, u
 static void *alloc_memory(struct rondo_pool *pool, struct rondo_place at, uint64_t size) {
   if (pool->arena)
     return rondo_arena_alloc(pool->arena, size);
-  if (at.kind == RONDO_PLACE_LENT)
+  if (at.kind == RONDO_PLACE_EXPORTED)
     return take_lent(pool, size);
   if (at.kind == RONDO_PLACE_RANGE)
     return take_from_range(pool->range, at, size);
@@ -47,7 +47,7 @@ static void *alloc_memory(struct rondo_pool *pool, struct rondo_place at, uint64
 }
 
 static void free_memory(struct rondo_pool *pool, struct rondo_place at, void *memory) {
-  int is_shared = pool->arena || at.kind >= RONDO_PLACE_LENT;
+  int is_shared = pool->arena || at.kind >= RONDO_PLACE_EXPORTED;
   // In the end a peer that is slower may still look at what has been taken of its data: the arena and the range
   // are given up as wholes, and stay as they are for who maps them.
   if (is_shared && pool->is_ending)

@@ -13,9 +13,9 @@
 
 // Where a piece may be besides enum rondo_memory_kind: what peers of this machine share with devices.
 enum rondo_place_kind {
-  RONDO_PLACE_LENT = 2,  // in the arena, page-locked
-  RONDO_PLACE_RANGE = 3, // in the range
-  RONDO_PLACE_WINDOW = 4 // in the window of NCCL
+  RONDO_PLACE_EXPORTED = 2, // in the arena, page-locked
+  RONDO_PLACE_RANGE = 3,    // in the range
+  RONDO_PLACE_WINDOW = 4    // in the window of NCCL
 };
 
 // Says of a piece where it is; a piece of device memory cannot say so itself.
@@ -41,7 +41,7 @@ struct rondo_pool_shelf {
 struct rondo_pool {
   struct rondo_device *device; // the job's first
   struct rondo_arena *arena;   // where pieces come from; null: memory of devices
-  struct rondo_arena *lent;    // for RONDO_PLACE_LENT
+  struct rondo_arena *lent;    // for RONDO_PLACE_EXPORTED
   struct rondo_pins *pins;     // ... what of it is page-locked
   struct rondo_range *range;   // for RONDO_PLACE_RANGE
   struct rondo_range *window;  // for RONDO_PLACE_WINDOW

@@ -73,7 +73,7 @@ struct rondo_flight_event *rondo_flight_at(struct rondo_flight *f, uint64_t numb
 // --------------------------------------------------------------- writing ---
 
 struct rondo_rank;
-struct rondo_world;
+struct rondo_job;
 
 // Writes the record of one rank as docs/analyse.md says. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY
 // or RONDO_ERR_SYSTEM (the stream failed).
@@ -81,6 +81,6 @@ int rondo_flight_print(struct rondo_rank *rank, FILE *out);
 
 // Writes those of all ranks of the job in this process to the files that RONDO_FLIGHT_FILE names;
 // does nothing where that is not set. What goes wrong is logged.
-void rondo_flight_dump(struct rondo_world *world);
+void rondo_flight_dump(struct rondo_job *job);
 
 #endif // RONDO_RUNTIME_OBSERVE_FLIGHT_H

@@ -34,14 +34,14 @@ struct capture {
 static int capture_live(struct rondo_rank *rank, const struct rondo_coll *coll, struct live *l) {
   struct rondo_look look;
   l->tag = coll->tag;
-  l->member_count = coll->party.nranks;
+  l->member_count = coll->registration.nranks;
   if (l->tag.group) {
     l->members = malloc(l->member_count * sizeof *l->members);
     if (!l->members)
       return RONDO_ERR_NO_MEMORY;
     memcpy(l->members, coll->members, l->member_count * sizeof *l->members);
   }
-  for (uint32_t b = 0; coll->head && b < coll->party.shape.blocks && !l->executing; b++)
+  for (uint32_t b = 0; coll->head && b < coll->registration.shape.blocks && !l->executing; b++)
     if (rank->daemon->driver->look(rank->daemon, b, coll->index, &look)) {
       l->executing = look.state.run.number;
       l->started_ns = look.state.started_ns;
@@ -207,7 +207,7 @@ int rondo_flight_print(struct rondo_rank *rank, FILE *out) {
 
 int rondo_flight_write(struct rondo_context ctx, FILE *stream) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "flight_write", &rank);
+  int status = rondo_rank_pin(ctx, "flight_write", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = stream ? rondo_flight_print(rank, stream) : RONDO_ERR_INVALID;
@@ -216,7 +216,7 @@ int rondo_flight_write(struct rondo_context ctx, FILE *stream) {
               !stream                         ? "the stream is null"
               : status == RONDO_ERR_NO_MEMORY ? "no memory"
                                               : "the stream cannot be written");
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -260,14 +260,14 @@ static void dump_rank(struct rondo_rank *rank, const char *pattern) {
               path);
 }
 
-void rondo_flight_dump(struct rondo_world *world) {
+void rondo_flight_dump(struct rondo_job *job) {
   const char *pattern = getenv("RONDO_FLIGHT_FILE");
   if (!pattern || !*pattern)
     return;
   // One writer at a time: the job's lock, which also keeps its ranks.
-  pthread_mutex_lock(&world->lock);
-  for (uint32_t r = 0; r < world->rank_count; r++)
-    if (world->members[r])
-      dump_rank(world->members[r], pattern);
-  pthread_mutex_unlock(&world->lock);
+  pthread_mutex_lock(&job->lock);
+  for (uint32_t r = 0; r < job->rank_count; r++)
+    if (job->members[r])
+      dump_rank(job->members[r], pattern);
+  pthread_mutex_unlock(&job->lock);
 }

@@ -145,9 +145,9 @@ static uint64_t print_outstanding(const struct rondo_snapshot *s, FILE *out) {
   return outstanding;
 }
 
-static int report_world(struct rondo_world *world, FILE *out, uint32_t *cycle_ranks) {
+static int report_job(struct rondo_job *job, FILE *out, uint32_t *cycle_ranks) {
   struct rondo_snapshot s;
-  int status = rondo_snapshot_init(&s, world);
+  int status = rondo_snapshot_init(&s, job);
   uint32_t *cycle = calloc(s.rank_count ? s.rank_count : 1, sizeof *cycle);
   if (status != RONDO_SUCCESS || !cycle) {
     rondo_snapshot_fini(&s);
@@ -161,7 +161,7 @@ static int report_world(struct rondo_world *world, FILE *out, uint32_t *cycle_ra
     print_cycle(&s, cycle, length, out);
   else
     fprintf(out, "  %s\n",
-            outstanding ? "no ranks wait for each other in a circle" : "no run is outstanding");
+            outstanding ? "no ranks wait for each other in a link_set" : "no run is outstanding");
   fflush(out);
   if (cycle_ranks)
     *cycle_ranks = length;
@@ -172,14 +172,14 @@ static int report_world(struct rondo_world *world, FILE *out, uint32_t *cycle_ra
 
 int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "report", &rank);
+  int status = rondo_rank_pin(ctx, "report", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (!stream)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "report: the stream is null");
   else
-    status = report_world(rank->world, stream, cycle_ranks);
-  rondo_rank_exit(ctx);
+    status = report_job(rank->job, stream, cycle_ranks);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -204,14 +204,14 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
                 size_t *count) {
   struct rondo_rank *rank;
   struct rondo_snapshot s;
-  int status = rondo_rank_enter(ctx, "stuck", &rank);
+  int status = rondo_rank_pin(ctx, "stuck", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (!count || (!entries && capacity)) {
-    rondo_rank_exit(ctx);
+    rondo_rank_unpin(ctx);
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "stuck: a null argument");
   }
-  status = rondo_snapshot_init(&s, rank->world);
+  status = rondo_snapshot_init(&s, rank->job);
   if (status == RONDO_SUCCESS) {
     const struct rondo_rank_view *view = &s.ranks[rank->cfg.rank];
     size_t n = 0;
@@ -224,7 +224,7 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
     *count = n;
   }
   rondo_snapshot_fini(&s);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -232,11 +232,11 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
 
 int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "counters", &rank);
+  int status = rondo_rank_pin(ctx, "counters", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   if (!out) {
-    rondo_rank_exit(ctx);
+    rondo_rank_unpin(ctx);
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "counters: the place for them is null");
   }
   struct rondo_counters c = {0};
@@ -254,11 +254,11 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
   c.quits = d.blocks.quits;
   c.starts = d.starts;
   c.helped = d.helped;
-  pthread_mutex_lock(&rank->world->lock);
-  c.connector_bytes = rank->world->pool.used_bytes;
-  pthread_mutex_unlock(&rank->world->lock);
+  pthread_mutex_lock(&rank->job->lock);
+  c.connector_bytes = rank->job->pool.used_bytes;
+  pthread_mutex_unlock(&rank->job->lock);
   *out = c;
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return RONDO_SUCCESS;
 }
 
@@ -287,15 +287,15 @@ void rondo_report_forked(void) {
   install_once = (pthread_once_t)PTHREAD_ONCE_INIT;
 }
 
-static void visit_world(struct rondo_world *world, void *arg) {
-  (void)report_world(world, arg, NULL);
-  rondo_flight_dump(world);
+static void visit_job(struct rondo_job *job, void *arg) {
+  (void)report_job(job, arg, NULL);
+  rondo_flight_dump(job);
 }
 
 static void *reporter_main(void *arg) {
   char byte;
   while (read(signal_pipe[0], &byte, 1) == 1)
-    rondo_world_visit(visit_world, rondo_log_stream());
+    rondo_job_visit(visit_job, rondo_log_stream());
   return arg;
 }
 

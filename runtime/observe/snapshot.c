@@ -53,7 +53,7 @@ static void look_at_block(const struct rondo_rank *rank, const struct rondo_coll
 static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *coll,
                      struct rondo_coll_view *v) {
   v->desc = coll->desc;
-  v->nranks = v->group_size = coll->party.nranks;
+  v->nranks = v->group_size = coll->registration.nranks;
   v->members = malloc(v->nranks * sizeof *v->members);
   if (!v->members)
     return RONDO_ERR_NO_MEMORY;
@@ -64,7 +64,7 @@ static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *col
   v->peer = -1;
   if (!coll->head)
     return RONDO_SUCCESS;
-  for (uint32_t b = 0; b < coll->party.shape.blocks && !v->executing; b++)
+  for (uint32_t b = 0; b < coll->registration.shape.blocks && !v->executing; b++)
     look_at_block(rank, coll, b, v);
   return RONDO_SUCCESS;
 }
@@ -85,9 +85,9 @@ static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view) {
   return status;
 }
 
-int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_world *world) {
+int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job) {
   int status = RONDO_SUCCESS;
-  s->rank_count = world->rank_count;
+  s->rank_count = job->rank_count;
   s->ranks = calloc(s->rank_count, sizeof *s->ranks);
   if (!s->ranks) {
     s->rank_count = 0;
@@ -95,18 +95,18 @@ int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_world *world) {
   }
   for (uint32_t r = 0; r < s->rank_count && status == RONDO_SUCCESS; r++) {
     s->ranks[r].rank = r;
-    if (world->members[r])
-      status = view_rank(world->members[r], &s->ranks[r]);
+    if (job->members[r])
+      status = view_rank(job->members[r], &s->ranks[r]);
   }
   return status;
 }
 
-int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world) {
-  pthread_mutex_lock(&world->lock);
-  int status = rondo_snapshot_take(s, world);
+int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_job *job) {
+  pthread_mutex_lock(&job->lock);
+  int status = rondo_snapshot_take(s, job);
   if (status == RONDO_SUCCESS)
-    status = rondo_views_merge(world, s);
-  pthread_mutex_unlock(&world->lock);
+    status = rondo_views_merge(job, s);
+  pthread_mutex_unlock(&job->lock);
   return status;
 }
 

@@ -46,9 +46,9 @@ struct rondo_snapshot {
 
 // Takes a picture, of other processes too: those are asked, which may take RONDO_VIEWS_WAIT_NS (views.h).
 // Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; free it with fini in both cases.
-int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_world *world);
+int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_job *job);
 // Of this process alone, at once. The lock of the job is held.
-int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_world *world);
+int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job);
 void rondo_snapshot_fini(struct rondo_snapshot *s);
 
 // Rank `rank`'s view of the collective that has the id of `what`, or null.
@@ -59,7 +59,7 @@ const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s
 int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank,
                              const struct rondo_collective_desc *what, uint64_t run);
 
-// Finds ranks that wait for each other in a circle, each in the collective on which its
+// Finds ranks that wait for each other in a link_set, each in the collective on which its
 // daemon works. Without preemption every deadlock has one: a block leaves a collective only when its
 // part is done, so who has begun two has done with the first, and blocks of a rank begin what they
 // share in one order. Writes them to `cycle` (room for rank_count) and returns how many; 0: none.

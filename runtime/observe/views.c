@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/condition.h"
-#include "runtime/boot/peers.h"
+#include "runtime/job/processes.h"
 #include "runtime/observe/snapshot.h"
 
 struct wanted {
@@ -40,13 +40,13 @@ _Static_assert(sizeof(struct answer) < RONDO_MESH_MESSAGE_BYTES, "one message");
 
 enum { SCHEDULED = 1, WANTS_DATA = 2 };
 
-void rondo_views_init(struct rondo_world *world) { rondo_condition_init(&world->views.changed); }
+void rondo_views_init(struct rondo_job *job) { rondo_condition_init(&job->views.changed); }
 
-void rondo_views_fini(struct rondo_world *world) {
-  for (uint32_t p = 0; world->views.answers && p < world->peer_count; p++)
-    free(world->views.answers[p].bytes);
-  free(world->views.answers);
-  pthread_cond_destroy(&world->views.changed);
+void rondo_views_fini(struct rondo_job *job) {
+  for (uint32_t p = 0; job->views.answers && p < job->peer_count; p++)
+    free(job->views.answers[p].bytes);
+  free(job->views.answers);
+  pthread_cond_destroy(&job->views.changed);
 }
 
 // -------------------------------------------------------------------- answering ---
@@ -91,7 +91,7 @@ static void fill_in(const struct rondo_snapshot *s, const struct question *q, st
   }
 }
 
-int rondo_views_asked(struct rondo_world *world, const struct rondo_mesh_message *message) {
+int rondo_views_asked(struct rondo_job *job, const struct rondo_mesh_message *message) {
   struct question q;
   struct rondo_snapshot s;
   if (message->size < offsetof(struct question, wanted) || message->size > sizeof q)
@@ -101,12 +101,12 @@ int rondo_views_asked(struct rondo_world *world, const struct rondo_mesh_message
       message->size != offsetof(struct question, wanted) + q.count * sizeof *q.wanted)
     return 0;
   struct answer *a = calloc(1, sizeof *a);
-  int status = rondo_snapshot_take(&s, world);
+  int status = rondo_snapshot_take(&s, job);
   if (a && status == RONDO_SUCCESS) {
     a->round = q.round;
     fill_in(&s, &q, a);
-    rondo_peers_send(world, message->from, RONDO_NOTICE_VIEWS, a,
-                     offsetof(struct answer, entries) + a->count * sizeof *a->entries);
+    rondo_processes_send(job, message->from, RONDO_MESSAGE_VIEWS, a,
+                         offsetof(struct answer, entries) + a->count * sizeof *a->entries);
   }
   rondo_snapshot_fini(&s);
   free(a);
@@ -115,58 +115,58 @@ int rondo_views_asked(struct rondo_world *world, const struct rondo_mesh_message
 
 // ---------------------------------------------------------------------- asking ---
 
-static int has_awaited(const struct rondo_world *world, const struct rondo_coll_view *v,
+static int has_awaited(const struct rondo_job *job, const struct rondo_coll_view *v,
                        uint32_t process) {
   for (uint32_t i = 0; i < v->nranks; i++)
-    if (rondo_peers_where(world, v->members[i]) == process && !world->gone[v->members[i]])
+    if (rondo_processes_where(job, v->members[i]) == process && !job->gone[v->members[i]])
       return 1;
   return 0;
 }
 
 // Names what is outstanding here and has a member in that process.
-static void ask(const struct rondo_world *world, const struct rondo_snapshot *s, uint32_t process,
+static void ask(const struct rondo_job *job, const struct rondo_snapshot *s, uint32_t process,
                 struct question *q) {
   q->count = 0;
   for (uint32_t r = 0; r < s->rank_count; r++) {
     for (uint32_t i = 0; i < s->ranks[r].coll_count; i++) {
       const struct rondo_coll_view *v = &s->ranks[r].colls[i];
       if (v->submitted == v->completed || q->count == RONDO_VIEWS_WANTED || is_wanted(q, v) ||
-          !has_awaited(world, v, process))
+          !has_awaited(job, v, process))
         continue;
       q->wanted[q->count++] = (struct wanted){v->desc.id, v->desc.reserved, 0};
     }
   }
 }
 
-static void begin_round(struct rondo_world *world, const struct rondo_snapshot *s) {
-  struct rondo_views *views = &world->views;
+static void begin_round(struct rondo_job *job, const struct rondo_snapshot *s) {
+  struct rondo_views *views = &job->views;
   struct question q = {.round = ++views->round};
-  for (uint32_t p = 0; p < world->peer_count; p++) {
+  for (uint32_t p = 0; p < job->peer_count; p++) {
     struct rondo_views_answer *a = &views->answers[p];
     free(a->bytes);
     a->bytes = NULL;
-    if (p == world->self || world->peers[p].is_lost)
+    if (p == job->self || job->peers[p].is_lost)
       continue;
-    ask(world, s, p, &q);
+    ask(job, s, p, &q);
     if (!q.count)
       continue;
     a->round = views->round;
     views->awaited++;
-    rondo_peers_send(world, p, RONDO_NOTICE_LOOK, &q,
-                     offsetof(struct question, wanted) + q.count * sizeof *q.wanted);
+    rondo_processes_send(job, p, RONDO_MESSAGE_LOOK, &q,
+                         offsetof(struct question, wanted) + q.count * sizeof *q.wanted);
   }
 }
 
-static void await_answers(struct rondo_world *world) {
+static void await_answers(struct rondo_job *job) {
   uint64_t end_ns = rondo_now_ns() + RONDO_VIEWS_WAIT_NS;
   int error = 0;
-  while (world->views.awaited && error != ETIMEDOUT)
-    error = rondo_condition_wait(&world->views.changed, &world->lock, end_ns);
-  world->views.awaited = 0; // who is late does not matter any more
+  while (job->views.awaited && error != ETIMEDOUT)
+    error = rondo_condition_wait(&job->views.changed, &job->lock, end_ns);
+  job->views.awaited = 0; // who is late does not matter any more
 }
 
-int rondo_views_answered(struct rondo_world *world, const struct rondo_mesh_message *message) {
-  struct rondo_views *views = &world->views;
+int rondo_views_answered(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  struct rondo_views *views = &job->views;
   struct answer head;
   if (message->size < offsetof(struct answer, entries) || message->size > sizeof head)
     return 0;
@@ -206,8 +206,8 @@ static int copy_members(const struct rondo_snapshot *s, struct rondo_coll_view *
 }
 
 // What has come may be anything: of all that is used as an index, none is out of its range.
-static int is_sound(const struct rondo_world *world, uint32_t process, const struct entry *e) {
-  return e->rank < world->rank_count && rondo_peers_where(world, e->rank) == process &&
+static int is_sound(const struct rondo_job *job, uint32_t process, const struct entry *e) {
+  return e->rank < job->rank_count && rondo_processes_where(job, e->rank) == process &&
          e->phase <= RONDO_PHASE_ENDED && e->completed <= e->submitted;
 }
 
@@ -241,44 +241,43 @@ static int enter(struct rondo_snapshot *s, const struct entry *e) {
 }
 
 // How a rank is seen that is elsewhere.
-static uint8_t presence(const struct rondo_world *world, uint32_t rank) {
-  uint32_t process = rondo_peers_where(world, rank);
-  if (world->gone[rank])
+static uint8_t presence(const struct rondo_job *job, uint32_t rank) {
+  uint32_t process = rondo_processes_where(job, rank);
+  if (job->gone[rank])
     return RONDO_VIEW_LOST;
-  if (process >= world->peer_count)
+  if (process >= job->peer_count)
     return RONDO_VIEW_NOWHERE;
-  const struct rondo_views_answer *a = &world->views.answers[process];
+  const struct rondo_views_answer *a = &job->views.answers[process];
   if (a->bytes)
     return RONDO_VIEW_ELSEWHERE;
-  return a->round == world->views.round ? RONDO_VIEW_SILENT : RONDO_VIEW_NOWHERE;
+  return a->round == job->views.round ? RONDO_VIEW_SILENT : RONDO_VIEW_NOWHERE;
 }
 
-static int enter_answer(const struct rondo_world *world, struct rondo_snapshot *s,
-                        uint32_t process) {
-  const struct rondo_views_answer *a = &world->views.answers[process];
+static int enter_answer(const struct rondo_job *job, struct rondo_snapshot *s, uint32_t process) {
+  const struct rondo_views_answer *a = &job->views.answers[process];
   const struct answer *said = a->bytes;
   for (uint32_t i = 0; said && i < said->count; i++)
-    if (is_sound(world, process, &said->entries[i]) && !enter(s, &said->entries[i]))
+    if (is_sound(job, process, &said->entries[i]) && !enter(s, &said->entries[i]))
       return 0;
   return 1;
 }
 
-int rondo_views_merge(struct rondo_world *world, struct rondo_snapshot *s) {
-  struct rondo_views *views = &world->views;
-  if (!world->mesh || world->is_manual)
+int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s) {
+  struct rondo_views *views = &job->views;
+  if (!job->mesh || job->is_manual)
     return RONDO_SUCCESS;
-  if (world->roster == RONDO_ROSTER_KNOWN && !views->answers)
-    views->answers = calloc(world->peer_count, sizeof *views->answers);
+  if (job->roster == RONDO_ROSTER_KNOWN && !views->answers)
+    views->answers = calloc(job->peer_count, sizeof *views->answers);
   if (!views->answers)
-    return world->roster == RONDO_ROSTER_KNOWN ? RONDO_ERR_NO_MEMORY : RONDO_SUCCESS;
+    return job->roster == RONDO_ROSTER_KNOWN ? RONDO_ERR_NO_MEMORY : RONDO_SUCCESS;
   if (!views->awaited)
-    begin_round(world, s);
-  await_answers(world);
+    begin_round(job, s);
+  await_answers(job);
   for (uint32_t r = 0; r < s->rank_count; r++)
     if (s->ranks[r].is_present != RONDO_VIEW_HERE)
-      s->ranks[r].is_present = presence(world, r);
-  for (uint32_t p = 0; p < world->peer_count; p++)
-    if (!enter_answer(world, s, p))
+      s->ranks[r].is_present = presence(job, r);
+  for (uint32_t p = 0; p < job->peer_count; p++)
+    if (!enter_answer(job, s, p))
       return RONDO_ERR_NO_MEMORY;
   return RONDO_SUCCESS;
 }

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct rondo_world;
+struct rondo_job;
 struct rondo_snapshot;
 struct rondo_mesh_message;
 
@@ -32,16 +32,16 @@ struct rondo_views {
   } * answers; // by process; null: nobody was asked ever
 };
 
-void rondo_views_init(struct rondo_world *world);
-void rondo_views_fini(struct rondo_world *world);
+void rondo_views_init(struct rondo_job *job);
+void rondo_views_fini(struct rondo_job *job);
 
 // On a snapshot of this process: asks the processes of the members of whatever is outstanding in the snapshot, and waits for them,
 // RONDO_VIEWS_WAIT_NS at most; whoever asks at the same time shares a round. Then enters what they say. The lock of
 // the job is held, and let go while waiting. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
-int rondo_views_merge(struct rondo_world *world, struct rondo_snapshot *s);
+int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s);
 
 // A question or an answer has come. Return 0 if no member sends such a thing.
-int rondo_views_asked(struct rondo_world *world, const struct rondo_mesh_message *message);
-int rondo_views_answered(struct rondo_world *world, const struct rondo_mesh_message *message);
+int rondo_views_asked(struct rondo_job *job, const struct rondo_mesh_message *message);
+int rondo_views_answered(struct rondo_job *job, const struct rondo_mesh_message *message);
 
 #endif // RONDO_RUNTIME_OBSERVE_VIEWS_H

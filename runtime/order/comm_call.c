@@ -6,9 +6,9 @@
 #include "base/explore.h"
 #include "base/log.h"
 #include "runtime/api/rank.h"
-#include "runtime/boot/peers.h"
+#include "runtime/job/processes.h"
 #include "runtime/order/comm_end.h"
-#include "runtime/order/spread.h"
+#include "runtime/order/failure.h"
 
 // A call on its way.
 struct call {
@@ -78,12 +78,12 @@ static int submit(const struct rondo_comm_end *end, struct call *c) {
 }
 
 static void part(struct rondo_comm_end *end, struct rondo_collective coll) {
-  struct rondo_parting *p = end->spare;
+  struct rondo_retired_coll *p = end->spare;
   end->spare = NULL;
   p->coll = coll;
-  p->next = end->parting;
-  end->parting = p;
-  end->parting_count++;
+  p->next = end->retired;
+  end->retired = p;
+  end->retired_count++;
 }
 
 // The planted rule: what is dropped follows from what has ended.
@@ -192,15 +192,15 @@ static int call(struct rondo_context ctx, struct rondo_comm comm, struct call *c
                 struct rondo_ticket *ticket) {
   struct rondo_rank *rank;
   struct rondo_comm_end *end;
-  int status = rondo_rank_enter(ctx, "comm_call", &rank);
+  int status = rondo_rank_pin(ctx, "comm_call", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_comm_enter(rank, comm, "comm_call", &end);
+  status = rondo_comm_pin(rank, comm, "comm_call", &end);
   if (status == RONDO_SUCCESS) {
     status = call_entered(end, c, what, args, ticket);
-    rondo_comm_exit(end);
+    rondo_comm_unpin(end);
   }
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -321,18 +321,18 @@ int rondo_comm_await_all(struct rondo_context ctx, struct rondo_comm_end *end, i
 static int enter(struct rondo_context ctx, struct rondo_comm comm, const char *what,
                  struct rondo_comm_end **end) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, what, &rank);
+  int status = rondo_rank_pin(ctx, what, &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_comm_enter(rank, comm, what, end);
+  status = rondo_comm_pin(rank, comm, what, end);
   if (status != RONDO_SUCCESS)
-    rondo_rank_exit(ctx);
+    rondo_rank_unpin(ctx);
   return status;
 }
 
 static void leave(struct rondo_context ctx, struct rondo_comm_end *end) {
-  rondo_comm_exit(end);
-  rondo_rank_exit(ctx);
+  rondo_comm_unpin(end);
+  rondo_rank_unpin(ctx);
 }
 
 static int check_ticket(const struct rondo_ticket *ticket, const char *what) {
@@ -442,10 +442,10 @@ int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t 
 
 void rondo_comm_fail(struct rondo_comm_end *end, int status, const char *why) {
   struct rondo_rank *rank = end->rank;
-  pthread_mutex_lock(&rank->world->lock);
-  (void)rondo_comm_mark(rank->world, end, status, why);
-  rondo_comms_spread(rank->world);
-  pthread_mutex_unlock(&rank->world->lock);
+  pthread_mutex_lock(&rank->job->lock);
+  (void)rondo_comm_mark_failed(rank->job, end, status, why);
+  rondo_comms_broadcast_failures(rank->job);
+  pthread_mutex_unlock(&rank->job->lock);
   if (!rank->is_manual)
     rank->daemon->driver->kick(rank->daemon, 1);
 }
@@ -492,7 +492,7 @@ int rondo_comm_counters(struct rondo_context ctx, struct rondo_comm comm,
   if (out) {
     pthread_mutex_lock(&end->lock);
     struct rondo_comm_counters c = {.calls = end->calls, .registrations = end->registrations};
-    c.parting = end->parting_count;
+    c.parting = end->retired_count;
     c.cached = end->collective.cache.count;
     for (uint32_t i = 0; i < 2 * end->nranks; i++)
       c.cached += end->sends[i] ? end->sends[i]->cache.count : 0;

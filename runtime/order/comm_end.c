@@ -17,8 +17,8 @@
 
 // ----------------------------------------------------------------- finding ---
 
-int rondo_comm_enter(struct rondo_rank *rank, struct rondo_comm comm, const char *call,
-                     struct rondo_comm_end **end) {
+int rondo_comm_pin(struct rondo_rank *rank, struct rondo_comm comm, const char *call,
+                   struct rondo_comm_end **end) {
   int status = RONDO_ERR_UNKNOWN;
   pthread_mutex_lock(&rank->comms_lock);
   for (struct rondo_comm_end *e = rank->comms; e; e = e->next) {
@@ -39,7 +39,7 @@ int rondo_comm_enter(struct rondo_rank *rank, struct rondo_comm comm, const char
   return RONDO_SUCCESS;
 }
 
-void rondo_comm_exit(struct rondo_comm_end *end) {
+void rondo_comm_unpin(struct rondo_comm_end *end) {
   pthread_mutex_lock(&end->rank->comms_lock);
   end->users--;
   pthread_mutex_unlock(&end->rank->comms_lock);
@@ -49,7 +49,7 @@ void rondo_comm_exit(struct rondo_comm_end *end) {
 
 static void series_fini(struct rondo_series *s) {
   rondo_cache_fini(&s->cache);
-  if (s->track.world)
+  if (s->track.job)
     rondo_track_fini(&s->track);
 }
 
@@ -77,7 +77,7 @@ static int series_init(const struct rondo_comm_end *end, struct rondo_series *s,
   int status = rondo_cache_init(&s->cache, cached);
   uint32_t count = find_neighbours(end, s, neighbours);
   if (status == RONDO_SUCCESS)
-    status = rondo_track_init(&s->track, rank->world, &name, neighbours, count);
+    status = rondo_track_init(&s->track, rank->job, &name, neighbours, count);
   if (status != RONDO_SUCCESS)
     rondo_cache_fini(&s->cache);
   return status;
@@ -127,7 +127,7 @@ void rondo_comm_visit(const struct rondo_comm_end *end,
     visit_cache(end->sends[i], visit, arg);
     visit_cache(end->recvs[i], visit, arg);
   }
-  for (const struct rondo_parting *p = end->parting; p; p = p->next)
+  for (const struct rondo_retired_coll *p = end->retired; p; p = p->next)
     visit(p->coll, arg);
 }
 
@@ -139,15 +139,15 @@ static int is_awaited(const struct rondo_comm_end *end, struct rondo_collective 
 }
 
 void rondo_comm_sweep(struct rondo_comm_end *end) {
-  for (struct rondo_parting **at = &end->parting; *at;) {
-    struct rondo_parting *p = *at;
+  for (struct rondo_retired_coll **at = &end->retired; *at;) {
+    struct rondo_retired_coll *p = *at;
     if (rondo_load_relaxed_u32(&end->failed) || is_awaited(end, p->coll) ||
         rondo_rank_try_deregister(end->rank, p->coll) == RONDO_ERR_BUSY) {
       at = &p->next;
       continue;
     }
     *at = p->next;
-    end->parting_count--;
+    end->retired_count--;
     free(p);
   }
 }
@@ -169,7 +169,7 @@ static int check_config(const struct rondo_comm_config *cfg) {
 }
 
 static void end_free(struct rondo_comm_end *end) {
-  rondo_comm_forget_leavers(end);
+  rondo_comm_forget_detached(end);
   for (uint32_t i = 0; end->sends && i < 2 * end->nranks; i++) {
     if (!end->sends[i])
       continue;
@@ -177,9 +177,9 @@ static void end_free(struct rondo_comm_end *end) {
     free(end->sends[i]);
   }
   series_fini(&end->collective);
-  while (end->parting) {
-    struct rondo_parting *p = end->parting;
-    end->parting = p->next;
+  while (end->retired) {
+    struct rondo_retired_coll *p = end->retired;
+    end->retired = p->next;
     free(p);
   }
   free(end->spare);
@@ -245,7 +245,7 @@ static int end_make(struct rondo_rank *rank, const struct rondo_comm_config *cfg
 static int enlist(struct rondo_comm_end *end) {
   struct rondo_rank *rank = end->rank;
   int status = RONDO_SUCCESS;
-  pthread_mutex_lock(&rank->world->lock);
+  pthread_mutex_lock(&rank->job->lock);
   pthread_mutex_lock(&rank->comms_lock);
   for (const struct rondo_comm_end *e = rank->comms; e; e = e->next)
     if (e->key == end->key)
@@ -257,10 +257,10 @@ static int enlist(struct rondo_comm_end *end) {
   }
   pthread_mutex_unlock(&rank->comms_lock);
   if (status == RONDO_SUCCESS) {
-    rondo_comm_arrive(end);
-    rondo_comm_inherit(end);
+    rondo_comm_attach(end);
+    rondo_comm_inherit_failure(end);
   }
-  pthread_mutex_unlock(&rank->world->lock);
+  pthread_mutex_unlock(&rank->job->lock);
   return status;
 }
 
@@ -289,11 +289,11 @@ static int create(struct rondo_rank *rank, const struct rondo_comm_config *cfg,
 int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *cfg,
                       struct rondo_comm *comm) {
   struct rondo_rank *rank;
-  int status = rondo_rank_enter(ctx, "comm_create", &rank);
+  int status = rondo_rank_pin(ctx, "comm_create", &rank);
   if (status != RONDO_SUCCESS)
     return status;
   status = create(rank, cfg, comm);
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
@@ -341,15 +341,15 @@ static void dismantle(struct rondo_comm_end *end) {
   struct rondo_rank *rank = end->rank;
   await_users(end);
   rondo_comm_visit(end, remove_coll, rank);
-  pthread_mutex_lock(&rank->world->lock); // others find it under either
-  rondo_comm_depart(end);
+  pthread_mutex_lock(&rank->job->lock); // others find it under either
+  rondo_comm_detach(end);
   pthread_mutex_lock(&rank->comms_lock);
   struct rondo_comm_end **at = &rank->comms;
   while (*at != end)
     at = &(*at)->next;
   *at = end->next;
   pthread_mutex_unlock(&rank->comms_lock);
-  pthread_mutex_unlock(&rank->world->lock);
+  pthread_mutex_unlock(&rank->job->lock);
   if (end->group.handle)
     (void)rondo_group_forget(rank, end->group);
   end_free(end);
@@ -397,10 +397,10 @@ int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mod
   if (rondo_callbacks_is_inside())
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "comm_destroy: a callback may not destroy a communicator");
-  int status = rondo_rank_enter(ctx, "comm_destroy", &rank);
+  int status = rondo_rank_pin(ctx, "comm_destroy", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_comm_enter(rank, comm, "comm_destroy", &end);
+  status = rondo_comm_pin(rank, comm, "comm_destroy", &end);
   if (status == RONDO_SUCCESS) {
     status = close_end(end);
     if (status == RONDO_SUCCESS)
@@ -408,20 +408,19 @@ int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mod
     if (status == RONDO_SUCCESS || status == RONDO_ERR_TIMEOUT)
       dismantle(end);
     else
-      rondo_comm_exit(end);
+      rondo_comm_unpin(end);
   }
-  rondo_rank_exit(ctx);
+  rondo_rank_unpin(ctx);
   return status;
 }
 
 void rondo_comms_free(struct rondo_rank *rank) {
-  pthread_mutex_lock(
-      &rank->world->lock); // others look through the list, and at what they find there
+  pthread_mutex_lock(&rank->job->lock); // others look through the list, and at what they find there
   pthread_mutex_lock(&rank->comms_lock);
   struct rondo_comm_end *ends = rank->comms;
   rank->comms = NULL;
   pthread_mutex_unlock(&rank->comms_lock);
-  pthread_mutex_unlock(&rank->world->lock);
+  pthread_mutex_unlock(&rank->job->lock);
   while (ends) {
     struct rondo_comm_end *end = ends;
     ends = end->next;

@@ -8,13 +8,13 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "runtime/order/detach.h"
 #include "runtime/order/journal.h"
-#include "runtime/order/leave.h"
 #include "runtime/order/signature.h"
 #include <rondo/comm.h>
 
 struct rondo_rank;
-struct rondo_party;
+struct rondo_registration;
 
 // Calls that are counted together: send-recvs of one pair in one direction, or all other kinds.
 struct rondo_series {
@@ -25,8 +25,8 @@ struct rondo_series {
 };
 
 // A collective that no later call will use. It goes when its runs have ended.
-struct rondo_parting {
-  struct rondo_parting *next;
+struct rondo_retired_coll {
+  struct rondo_retired_coll *next;
   struct rondo_collective coll;
 };
 
@@ -51,11 +51,11 @@ struct rondo_comm_end {
   pthread_mutex_t lock; // held through a call: so it is the order of calls
   struct rondo_series collective;
   struct rondo_series **sends, **recvs; // by the position of the other; null: no call yet
-  struct rondo_parting *parting, *spare;
+  struct rondo_retired_coll *retired, *spare;
   struct rondo_comm_waiter *waiters;
-  uint64_t calls, registrations, parting_count;
+  uint64_t calls, registrations, retired_count;
   // Guarded by the lock of the job.
-  struct rondo_party *parties; // its collectives
+  struct rondo_registration *owned; // its collectives
   struct rondo_comm_end *next_failing;
   char why[RONDO_REASON_BYTES]; // in place before `failed` is
   uint32_t failed;              // release: status; RONDO_SUCCESS: it has not
@@ -63,18 +63,18 @@ struct rondo_comm_end {
   uint32_t left_count;          // release
 };
 
-// Finds a communicator and keeps it from being freed until rondo_comm_exit. `call` names the caller in the
+// Finds a communicator and keeps it from being freed until rondo_comm_unpin. `call` names the caller in the
 // log. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.
-int rondo_comm_enter(struct rondo_rank *rank, struct rondo_comm comm, const char *call,
-                     struct rondo_comm_end **end);
-void rondo_comm_exit(struct rondo_comm_end *end);
+int rondo_comm_pin(struct rondo_rank *rank, struct rondo_comm comm, const char *call,
+                   struct rondo_comm_end **end);
+void rondo_comm_unpin(struct rondo_comm_end *end);
 
 // The series of a call, made if it is the first. Refuses what no member of the group can call. The
 // communicator is locked.
 int rondo_comm_series(struct rondo_comm_end *end, const struct rondo_collective_desc *what,
                       struct rondo_series **series);
 
-// Deregisters what is parting and has no runs left. The communicator is locked.
+// Deregisters what is retired and has no runs left. The communicator is locked.
 void rondo_comm_sweep(struct rondo_comm_end *end);
 
 // Calls `visit` for every collective that the communicator has registered. It is locked.

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "runtime/api/rank.h"
 #include "runtime/order/comm_end.h"
+#include "runtime/order/failure.h"
 #include "runtime/order/journal_place.h"
-#include "runtime/order/spread.h"
 
 // What the two ranks have called, in one line.
 static void describe(const struct rondo_comm_end *end, const struct rondo_series *s,
@@ -28,10 +28,10 @@ static void describe(const struct rondo_comm_end *end, const struct rondo_series
 // The lock of the job is held, and given back.
 static void fail_and_unlock(struct rondo_comm_end *end, int status, const char *why, int hurry) {
   struct rondo_rank *rank = end->rank;
-  if (rondo_comm_mark(rank->world, end, status, why))
+  if (rondo_comm_mark_failed(rank->job, end, status, why))
     rondo_log(RONDO_LOG_ERROR, "%s", why);
-  rondo_comms_spread(rank->world);
-  rondo_journal_unlock(rank->world, hurry);
+  rondo_comms_broadcast_failures(rank->job);
+  rondo_journal_unlock(rank->job, hurry);
   if (!rank->is_manual)
     rank->daemon->driver->kick(rank->daemon, 1);
 }
@@ -40,7 +40,7 @@ static void fail_and_unlock(struct rondo_comm_end *end, int status, const char *
 static int mismatch(struct rondo_comm_end *end, const struct rondo_series *s,
                     const struct rondo_difference *d, int hurry) {
   char why[RONDO_REASON_BYTES];
-  if (!rondo_journal_lock(end->rank->world, hurry))
+  if (!rondo_journal_lock(end->rank->job, hurry))
     return 0;
   describe(end, s, d, why);
   fail_and_unlock(end, RONDO_ERR_MISMATCH, why, hurry);
@@ -53,11 +53,11 @@ static int look_for_leavers(struct rondo_comm_end *end, const struct rondo_serie
   uint64_t made = 0;
   if (!rondo_load_acquire_u32(&end->left_count))
     return 1;
-  if (!rondo_journal_lock(end->rank->world, hurry))
+  if (!rondo_journal_lock(end->rank->job, hurry))
     return 0;
-  const struct rondo_departure *d = rondo_comm_find_leaver(end, s, &made);
+  const struct rondo_detachment *d = rondo_comm_find_detached(end, s, &made);
   if (!d) {
-    rondo_journal_unlock(end->rank->world, hurry);
+    rondo_journal_unlock(end->rank->job, hurry);
     return 1;
   }
   (void)snprintf(
@@ -126,7 +126,7 @@ void rondo_comms_compare(struct rondo_rank *rank) {
       rondo_comm_compare(end, RONDO_HURRY);
       pthread_mutex_unlock(&end->lock);
     }
-    rondo_comm_exit(end);
+    rondo_comm_unpin(end);
   }
 }
 

@@ -7,7 +7,7 @@
 #include "base/explore.h"
 #include "base/memory.h"
 #include "runtime/api/rank.h"
-#include "runtime/boot/peers.h"
+#include "runtime/job/processes.h"
 #include "runtime/memory/arena.h"
 #include "runtime/order/journal_place.h"
 
@@ -27,45 +27,45 @@ static int compare_names(const void *a, const void *b) {
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-struct rondo_journal_place *rondo_journal_find(struct rondo_world *world,
+struct rondo_journal_place *rondo_journal_find(struct rondo_job *job,
                                                const struct rondo_journal_name *name) {
-  struct rondo_journal_place **found = tfind(name, &world->journals.places, compare_names);
+  struct rondo_journal_place **found = tfind(name, &job->journals.places, compare_names);
   return found ? *found : NULL;
 }
 
-struct rondo_journal_place *rondo_journal_add(struct rondo_world *world,
+struct rondo_journal_place *rondo_journal_add(struct rondo_job *job,
                                               const struct rondo_journal_place *like) {
   struct rondo_journal_place *place = malloc(sizeof *place);
   if (!place)
     return NULL;
   *place = *like;
   place->readers = 1;
-  struct rondo_journal_place **at = tsearch(place, &world->journals.places, compare_names);
+  struct rondo_journal_place **at = tsearch(place, &job->journals.places, compare_names);
   if (!at || *at != place) {
     free(place);
     return NULL;
   }
   // J1: whoever does not see it yet has written its calls where we will look.
-  rondo_fetch_add_seq_cst_u64(&world->journals.changes, 1);
+  rondo_fetch_add_seq_cst_u64(&job->journals.changes, 1);
   return place;
 }
 
 // Journals that are nobody's are linked through their first entry.
-void rondo_journal_give(struct rondo_world *world, struct rondo_journal *journal) {
+void rondo_journal_give(struct rondo_job *job, struct rondo_journal *journal) {
   rondo_store_release_u64(&journal->stamp, 0);
   rondo_store_release_u64(&journal->entries[0].mark, 0);
-  rondo_store_release_u64(&journal->entries[0].words[0], (uint64_t)(uintptr_t)world->journals.idle);
-  world->journals.idle = journal;
+  rondo_store_release_u64(&journal->entries[0].words[0], (uint64_t)(uintptr_t)job->journals.idle);
+  job->journals.idle = journal;
 }
 
-struct rondo_journal *rondo_journal_take(struct rondo_world *world) {
-  struct rondo_journal *journal = world->journals.idle;
+struct rondo_journal *rondo_journal_take(struct rondo_job *job) {
+  struct rondo_journal *journal = job->journals.idle;
   if (!journal) {
-    journal = world->arena ? rondo_arena_alloc(world->arena, sizeof *journal)
-                           : rondo_memory_alloc(sizeof *journal);
+    journal = job->arena ? rondo_arena_alloc(job->arena, sizeof *journal)
+                         : rondo_memory_alloc(sizeof *journal);
     return journal;
   }
-  world->journals.idle =
+  job->journals.idle =
       (struct rondo_journal *)(uintptr_t)rondo_load_relaxed_u64(&journal->entries[0].words[0]);
   for (uint32_t i = 0; i < RONDO_JOURNAL_PLACES; i++)
     rondo_store_release_u64(&journal->entries[i].mark, 0);
@@ -76,20 +76,20 @@ struct rondo_journal *rondo_journal_take(struct rondo_world *world) {
 }
 
 // Nobody looks at it any more, and its rank has no such series any more.
-static void place_drop(struct rondo_world *world, struct rondo_journal_place *place) {
+static void place_drop(struct rondo_job *job, struct rondo_journal_place *place) {
   if (--place->readers)
     return;
-  if (place->process == RONDO_HERE || place->is_mirror)
-    rondo_journal_give(world, place->journal);
+  if (place->process == RONDO_HERE || place->is_replica)
+    rondo_journal_give(job, place->journal);
   else
-    rondo_peers_unuse(world, place->process);
+    rondo_processes_unuse(job, place->process);
   free(place);
 }
 
-void rondo_journal_end(struct rondo_world *world, struct rondo_journal_place *place) {
+void rondo_journal_end(struct rondo_job *job, struct rondo_journal_place *place) {
   place->is_over = 1;
-  tdelete(place, &world->journals.places, compare_names);
-  place_drop(world, place);
+  tdelete(place, &job->journals.places, compare_names);
+  place_drop(job, place);
 }
 
 // -------------------------------------------------------------- other processes --
@@ -102,18 +102,18 @@ struct notice {
 };
 _Static_assert(sizeof(struct notice) == 48, "sent between processes");
 
-static void tell(struct rondo_world *world, struct rondo_journal_place *place) {
+static void tell(struct rondo_job *job, struct rondo_journal_place *place) {
   struct notice n = {.name = place->name, .stamp = place->stamp};
-  if (!world->arena || world->roster != RONDO_ROSTER_KNOWN)
+  if (!job->arena || job->roster != RONDO_ROSTER_KNOWN)
     return;
   n.is_over = (uint32_t)place->is_over;
-  n.at = (uint64_t)((char *)place->journal - (char *)rondo_arena_base(world->arena));
+  n.at = (uint64_t)((char *)place->journal - (char *)rondo_arena_base(job->arena));
   for (uint32_t i = 0; i < place->neighbour_count; i++) {
-    uint32_t process = rondo_peers_where(world, place->neighbours[i]);
-    if (process < world->peer_count && world->peers[process].reach == RONDO_TRANSPORT_SHARED_MEMORY)
-      rondo_peers_send(world, process, RONDO_NOTICE_JOURNAL, &n, sizeof n);
+    uint32_t process = rondo_processes_where(job, place->neighbours[i]);
+    if (process < job->peer_count && job->peers[process].reach == RONDO_TRANSPORT_SHARED_MEMORY)
+      rondo_processes_send(job, process, RONDO_MESSAGE_JOURNAL, &n, sizeof n);
   }
-  rondo_mirror_tell(world, place); // where no memory is shared nobody could read it
+  rondo_replica_send(job, place); // where no memory is shared nobody could read it
 }
 
 static void announce_node(const void *node, VISIT order, void *arg) {
@@ -122,23 +122,23 @@ static void announce_node(const void *node, VISIT order, void *arg) {
     tell(arg, place);
 }
 
-void rondo_journals_announce(struct rondo_world *world) {
-  twalk_r(world->journals.places, announce_node, world);
+void rondo_journals_announce(struct rondo_job *job) {
+  twalk_r(job->journals.places, announce_node, job);
 }
 
-int rondo_journals_receive(struct rondo_world *world, uint32_t process, const void *bytes,
+int rondo_journals_receive(struct rondo_job *job, uint32_t process, const void *bytes,
                            size_t size) {
   struct notice n;
-  const struct rondo_peer *peer = &world->peers[process];
+  const struct rondo_peer *peer = &job->peers[process];
   if (size != sizeof n)
     return 0;
   memcpy(&n, bytes, sizeof n);
-  if (n.name.rank >= world->rank_count || rondo_peers_where(world, n.name.rank) != process)
+  if (n.name.rank >= job->rank_count || rondo_processes_where(job, n.name.rank) != process)
     return 0;
-  struct rondo_journal_place *place = rondo_journal_find(world, &n.name);
+  struct rondo_journal_place *place = rondo_journal_find(job, &n.name);
   if (place && place->stamp == n.stamp) {
     if (n.is_over)
-      rondo_journal_end(world, place);
+      rondo_journal_end(job, place);
     return 1;
   }
   if (n.is_over || !peer->map)
@@ -147,15 +147,15 @@ int rondo_journals_receive(struct rondo_world *world, uint32_t process, const vo
       peer->bytes - n.at < sizeof(struct rondo_journal))
     return 0;
   if (place)
-    rondo_journal_end(world, place);
+    rondo_journal_end(job, place);
   struct rondo_journal_place made = {.name = n.name, .stamp = n.stamp, .process = process};
   made.journal = (struct rondo_journal *)((char *)peer->map + n.at);
-  if (rondo_journal_add(world, &made))
-    world->peers[process].links++;
+  if (rondo_journal_add(job, &made))
+    job->peers[process].links++;
   // What both have called by now nobody has compared.
-  for (uint32_t r = 0; r < world->rank_count; r++)
-    if (world->members[r])
-      rondo_store_relaxed_u32(&world->members[r]->comms_pending, 1);
+  for (uint32_t r = 0; r < job->rank_count; r++)
+    if (job->members[r])
+      rondo_store_relaxed_u32(&job->members[r]->comms_pending, 1);
   return 1;
 }
 
@@ -172,13 +172,13 @@ static void look_for_lost(const void *node, VISIT order, void *arg) {
     search->found = place;
 }
 
-void rondo_journals_lose(struct rondo_world *world, uint32_t rank) {
+void rondo_journals_lose(struct rondo_job *job, uint32_t rank) {
   struct lost_search search = {rank, NULL};
   do {
     search.found = NULL;
-    twalk_r(world->journals.places, look_for_lost, &search);
+    twalk_r(job->journals.places, look_for_lost, &search);
     if (search.found)
-      rondo_journal_end(world, search.found);
+      rondo_journal_end(job, search.found);
   } while (search.found);
 }
 
@@ -188,41 +188,41 @@ static void free_node(void *node) {
 }
 
 // Its memory goes with the arena, or here.
-void rondo_journals_free(struct rondo_world *world) {
-  tdestroy(world->journals.places, free_node);
-  world->journals.places = NULL;
-  while (world->journals.idle && !world->arena)
-    rondo_memory_free(rondo_journal_take(world));
+void rondo_journals_free(struct rondo_job *job) {
+  tdestroy(job->journals.places, free_node);
+  job->journals.places = NULL;
+  while (job->journals.idle && !job->arena)
+    rondo_memory_free(rondo_journal_take(job));
 }
 
 // -------------------------------------------------------------------- a track ---
 
 static int enter_own(struct rondo_track *track, struct rondo_journal_place *like) {
-  struct rondo_world *world = track->world;
-  pthread_mutex_lock(&world->lock);
-  if (rondo_journal_find(world, &like->name)) {
-    pthread_mutex_unlock(&world->lock);
+  struct rondo_job *job = track->job;
+  pthread_mutex_lock(&job->lock);
+  if (rondo_journal_find(job, &like->name)) {
+    pthread_mutex_unlock(&job->lock);
     return RONDO_ERR_EXISTS;
   }
-  like->journal = rondo_journal_take(world);
-  like->stamp = ++world->journals.stamps;
-  track->own = like->journal ? rondo_journal_add(world, like) : NULL;
+  like->journal = rondo_journal_take(job);
+  like->stamp = ++job->journals.stamps;
+  track->own = like->journal ? rondo_journal_add(job, like) : NULL;
   if (track->own) {
     rondo_store_release_u64(&like->journal->stamp, like->stamp);
-    tell(world, track->own);
+    tell(job, track->own);
   } else if (like->journal) {
-    rondo_journal_give(world, like->journal);
+    rondo_journal_give(job, like->journal);
   }
-  pthread_mutex_unlock(&world->lock);
+  pthread_mutex_unlock(&job->lock);
   return track->own ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
 }
 
-int rondo_track_init(struct rondo_track *track, struct rondo_world *world,
+int rondo_track_init(struct rondo_track *track, struct rondo_job *job,
                      const struct rondo_journal_name *name, const uint32_t *neighbours,
                      uint32_t neighbour_count) {
   struct rondo_journal_place like = {.name = *name, .process = RONDO_HERE};
   memset(track, 0, sizeof *track);
-  track->world = world;
+  track->job = job;
   track->side_count = neighbour_count;
   like.neighbour_count = neighbour_count;
   for (uint32_t i = 0; i < neighbour_count; i++) {
@@ -235,17 +235,17 @@ int rondo_track_init(struct rondo_track *track, struct rondo_world *world,
 }
 
 void rondo_track_fini(struct rondo_track *track) {
-  struct rondo_world *world = track->world;
+  struct rondo_job *job = track->job;
   if (track->own) {
-    pthread_mutex_lock(&world->lock);
+    pthread_mutex_lock(&job->lock);
     for (uint32_t i = 0; i < track->side_count; i++)
       if (track->sides[i].place)
-        place_drop(world, track->sides[i].place);
+        place_drop(job, track->sides[i].place);
     struct rondo_journal_place *own = track->own;
     own->is_over = 1;
-    tell(world, own);
-    rondo_journal_end(world, own);
-    pthread_mutex_unlock(&world->lock);
+    tell(job, own);
+    rondo_journal_end(job, own);
+    pthread_mutex_unlock(&job->lock);
   }
   free(track->backlog);
   track->backlog = NULL;
@@ -335,34 +335,34 @@ static int write_calls(struct rondo_track *track) {
   return 1;
 }
 
-int rondo_journal_lock(struct rondo_world *world, int hurry) {
+int rondo_journal_lock(struct rondo_job *job, int hurry) {
   if (hurry == RONDO_HURRY)
-    return pthread_mutex_trylock(&world->lock) == 0;
+    return pthread_mutex_trylock(&job->lock) == 0;
   if (hurry == RONDO_HURRY_NOT)
-    pthread_mutex_lock(&world->lock);
+    pthread_mutex_lock(&job->lock);
   return 1;
 }
 
-void rondo_journal_unlock(struct rondo_world *world, int hurry) {
+void rondo_journal_unlock(struct rondo_job *job, int hurry) {
   if (hurry != RONDO_HURRY_HOLDS)
-    pthread_mutex_unlock(&world->lock);
+    pthread_mutex_unlock(&job->lock);
 }
 
 // Returns 0 if it could not look.
 static int find_side(struct rondo_track *track, struct rondo_journal_side *side, int hurry) {
-  struct rondo_world *world = track->world;
+  struct rondo_job *job = track->job;
   struct rondo_journal_name name = track->own->name;
-  uint64_t changes = rondo_load_seq_cst_u64(&world->journals.changes); // J2
+  uint64_t changes = rondo_load_seq_cst_u64(&job->journals.changes); // J2
   if (side->place || side->seen == changes)
     return 1;
-  if (!rondo_journal_lock(world, hurry))
+  if (!rondo_journal_lock(job, hurry))
     return 0;
   name.rank = side->rank;
   side->seen = changes;
-  side->place = rondo_journal_find(world, &name);
+  side->place = rondo_journal_find(job, &name);
   if (side->place)
     side->place->readers++;
-  rondo_journal_unlock(world, hurry);
+  rondo_journal_unlock(job, hurry);
   return 1;
 }
 
@@ -409,7 +409,7 @@ static int compare_side(struct rondo_track *track, uint32_t index, int *moved,
 
 // Lets far neighbours know, if there are any, once there is something that they have not been told.
 static void note_news(struct rondo_track *track) {
-  if (!track->side_count || !rondo_load_relaxed_u32(&track->own->is_far))
+  if (!track->side_count || !rondo_load_relaxed_u32(&track->own->is_proxied))
     return;
   uint64_t now = track->written; // with those below: it grows with whatever is new
   for (uint32_t i = 0; i < track->side_count; i++)
@@ -418,7 +418,7 @@ static void note_news(struct rondo_track *track) {
   if (now == track->noted)
     return;
   track->noted = now;
-  rondo_mirror_news(track->world, is_full);
+  rondo_replica_schedule(track->job, is_full);
 }
 
 int rondo_track_compare(struct rondo_track *track, int hurry, struct rondo_difference *difference) {

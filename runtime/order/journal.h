@@ -20,7 +20,7 @@
 
 #include "runtime/order/signature.h"
 
-struct rondo_world;
+struct rondo_job;
 
 // A power of two; few in the explorer, so that they are used up.
 #if defined(RONDO_EXPLORE)
@@ -63,9 +63,9 @@ struct rondo_journal_place {
   uint32_t neighbour_count;
   int is_over;
   // Of a rank here with neighbours that share no memory with it: what those have been told (mirror.c).
-  uint32_t is_far; // atomic
+  uint32_t is_proxied; // atomic
   uint64_t told[2], told_compared[2][2];
-  int is_mirror; // kept here for a rank elsewhere
+  int is_replica; // kept here for a rank elsewhere
 };
 
 // The journals of a job in this process. Guarded by its lock, but for `changes`.
@@ -90,7 +90,7 @@ struct rondo_journal_side {
 
 // A rank's own journal of one series, and its neighbours.
 struct rondo_track {
-  struct rondo_world *world;
+  struct rondo_job *job;
   struct rondo_journal_place *own;
   uint64_t called, written;
   struct rondo_signature *backlog; // calls that are not written yet: a ring
@@ -109,7 +109,7 @@ struct rondo_difference {
 
 // `neighbours` are ranks: none, one, or the one before and the one behind in the group. Returns
 // RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_EXISTS (the rank has one of this name).
-int rondo_track_init(struct rondo_track *track, struct rondo_world *world,
+int rondo_track_init(struct rondo_track *track, struct rondo_job *job,
                      const struct rondo_journal_name *name, const uint32_t *neighbours,
                      uint32_t neighbour_count);
 void rondo_track_fini(struct rondo_track *track);
@@ -138,15 +138,13 @@ int rondo_track_peek(struct rondo_track *track, struct rondo_signature *next);
 // ------------------------------------------------------------ of the job; its lock is held ---
 
 // Tells the neighbours in other processes of the journals here: those that could not be told before.
-void rondo_journals_announce(struct rondo_world *world);
+void rondo_journals_announce(struct rondo_job *job);
 // A notice has come. Returns 0 if no member sends such a thing.
-int rondo_journals_receive(struct rondo_world *world, uint32_t process, const void *bytes,
-                           size_t size);
+int rondo_journals_receive(struct rondo_job *job, uint32_t process, const void *bytes, size_t size);
 // The same, of calls of a rank with which no memory is shared.
-int rondo_mirrors_receive(struct rondo_world *world, uint32_t process, const void *bytes,
-                          size_t size);
+int rondo_replicas_receive(struct rondo_job *job, uint32_t process, const void *bytes, size_t size);
 // A rank elsewhere is gone, with its journals.
-void rondo_journals_lose(struct rondo_world *world, uint32_t rank);
-void rondo_journals_free(struct rondo_world *world);
+void rondo_journals_lose(struct rondo_job *job, uint32_t rank);
+void rondo_journals_free(struct rondo_job *job);
 
 #endif // RONDO_RUNTIME_ORDER_JOURNAL_H

@@ -105,12 +105,12 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
   comm->pool = pool;
   comm->members = malloc(shape->nranks * sizeof *members);
   comm->where = malloc(shape->nranks * sizeof *comm->where);
-  comm->is_far = calloc(shape->nranks, sizeof *comm->is_far);
+  comm->is_proxied = calloc(shape->nranks, sizeof *comm->is_proxied);
   comm->maps = calloc(shape->nranks, sizeof *comm->maps);
   comm->nodes = malloc(shape->nranks * sizeof *comm->nodes);
   comm->first_from = malloc(shape->nranks * sizeof *comm->first_from);
   comm->devices = calloc(shape->nranks, sizeof(struct rondo_device *));
-  if (!comm->members || !comm->where || !comm->is_far || !comm->maps || !comm->nodes ||
+  if (!comm->members || !comm->where || !comm->is_proxied || !comm->maps || !comm->nodes ||
       !comm->first_from || !comm->devices) {
     rondo_communicator_destroy(comm);
     return NULL;
@@ -141,7 +141,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   free(comm->first_from);
   free(comm->nodes);
   free(comm->maps);
-  free(comm->is_far);
+  free(comm->is_proxied);
   free(comm->where);
   free(comm->members);
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
@@ -205,7 +205,7 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
     c->payload = slot_bytes ? head_bytes : 0;
     c->slot_count = s->slot_count;
     c->slot_bytes = (uint32_t)slot_bytes;
-    c->reference_bytes = link->is_far ? UINT32_MAX : reference_bytes(comm, reach);
+    c->reference_bytes = link->is_proxied ? UINT32_MAX : reference_bytes(comm, reach);
     c->producer_rank = comm->members[link->from];
     c->consumer_rank = comm->members[link->to];
     rondo_connector_init(c, s->first_sequence);
@@ -220,13 +220,13 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
 static int kind_between_processes(unsigned maps) {
   if (maps & RONDO_MAPS_WINDOW)
     return RONDO_PLACE_WINDOW;
-  return maps & RONDO_MAPS_RANGE ? RONDO_PLACE_RANGE : RONDO_PLACE_LENT;
+  return maps & RONDO_MAPS_RANGE ? RONDO_PLACE_RANGE : RONDO_PLACE_EXPORTED;
 }
 
 // In which memory the connectors of a link are made.
 static int kind_of(const struct rondo_communicator *comm, const struct rondo_link *link,
                    unsigned reach) {
-  if (link->is_far)
+  if (link->is_proxied)
     return RONDO_MEMORY_SHARED; // the proxy is a thread of the CPU
   if (link->process != RONDO_HERE && !comm->pool->arena)
     return kind_between_processes(comm->maps[link->from]);
@@ -280,11 +280,11 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
     return RONDO_SUCCESS;
   struct rondo_link link = {.from = from, .to = to, .process = elsewhere};
   link.is_outgoing = comm->where[to] != RONDO_HERE;
-  link.is_far = elsewhere != RONDO_HERE && comm->is_far[link.is_outgoing ? to : from];
+  link.is_proxied = elsewhere != RONDO_HERE && comm->is_proxied[link.is_outgoing ? to : from];
   link.is_ready = elsewhere == RONDO_HERE;
   link.next_from = comm->first_from[from];
   int status = grow_links(comm);
-  if (status == RONDO_SUCCESS && (link.is_far || !link.is_outgoing))
+  if (status == RONDO_SUCCESS && (link.is_proxied || !link.is_outgoing))
     status = make_connectors(comm, &link);
   if (status != RONDO_SUCCESS)
     return status;

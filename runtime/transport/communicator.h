@@ -57,7 +57,7 @@ struct rondo_link {
   uint8_t is_outgoing; // the producer is here, and the consumer is not
   uint8_t is_ready;    // both sides have what they need
   uint8_t is_owed;     // the producer, not here, or the proxy may still use the connectors
-  uint8_t is_far;      // no memory is shared with that process: the proxy forwards
+  uint8_t is_proxied;  // no memory is shared with that process: the proxy forwards
   struct rondo_connector *first; // null: a peer has not said where yet
   uint64_t stride_bytes;         // from one block's connector to the next
   uint64_t bytes;                // taken from the pool; outgoing and not far: none
@@ -76,7 +76,7 @@ struct rondo_communicator {
   uint32_t *where;                 // their processes, by position; RONDO_HERE; RONDO_SOMEWHERE
   struct rondo_device **devices;   // ... and devices, as far as they are here and known
   int *nodes;                      // ... and the NUMA nodes where they want what they read
-  uint8_t *is_far;                 // likewise: 1 if the proxy leads there
+  uint8_t *is_proxied;             // likewise: 1 if the proxy leads there
   uint8_t *maps;                   // ... what that process maps of this one: RONDO_MAPS_*
   uint32_t joined;                 // members that have registered, here or elsewhere
   uint32_t present;                // of those here, that have not deregistered
@@ -84,9 +84,9 @@ struct rondo_communicator {
   uint32_t link_capacity;
   uint32_t *first_from; // by position: the link made last that leads from there; UINT32_MAX: none
   struct rondo_link *links;
-  struct rondo_proxy_circle circle; // of its far links
-  uint64_t bytes;                   // taken from the pool
-  char *reason;                     // why it has failed, in words; null: what the gate says
+  struct rondo_link_set link_set; // of its far links
+  uint64_t bytes;                 // taken from the pool
+  char *reason;                   // why it has failed, in words; null: what the gate says
 };
 
 // Decides how a collective is cut. Pure.
@@ -98,7 +98,7 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
 // Makes a communicator for the ranks `members` (copied), all of them here unless the caller changes
-// `where` and `is_far`. If devices differ in what they reach, or the machine has several NUMA nodes, the caller puts
+// `where` and `is_proxied`. If devices differ in what they reach, or the machine has several NUMA nodes, the caller puts
 // those of each member into `devices` and `nodes` when it registers. Null when memory is used up.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,

@@ -51,7 +51,7 @@ static void take_news(struct rondo_proxy *p) {
     p->peers[i].is_connected = 0;
     p->config.calls->cut(p->carrier, i);
   }
-  rondo_proxy_circles_wake_all(p);
+  rondo_proxy_link_sets_wake_all(p);
 }
 
 static void tell_broken(struct rondo_proxy *p) {
@@ -70,7 +70,7 @@ static void stir_blocks(struct rondo_proxy *p) {
   if (!p->is_stirred)
     return;
   p->is_stirred = 0;
-  for (struct rondo_proxy_circle *c = p->awake; c; c = c->next)
+  for (struct rondo_link_set *c = p->awake; c; c = c->next)
     for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
       if (link->is_stirred)
         p->config.stir(p->config.owner, link);
@@ -80,14 +80,14 @@ static void stir_blocks(struct rondo_proxy *p) {
 
 static int take_turn(struct rondo_proxy *p, int is_leaving) {
   take_news(p);
-  rondo_proxy_circles_rouse(p);
+  rondo_proxy_link_sets_wake_requested(p);
   // Who waits at the other side waits for slots; credits are not urgent.
   int moved = rondo_proxy_links_send(p);
   moved |= p->config.calls->turn(p->carrier);
   moved |= rondo_proxy_links_credit(p, is_leaving);
   stir_blocks(p);
   moved |= rondo_proxy_links_retire(p);
-  rondo_proxy_circles_doze(p);
+  rondo_proxy_link_sets_sleep(p);
   tell_broken(p);
   rondo_proxy_count(&p->counters.turns);
   return moved;
@@ -184,7 +184,7 @@ static int see_off(struct rondo_proxy *p) {
   uint64_t now_ns = begin_ns;
   rondo_store_relaxed_u32(&p->is_helped, 1);
   int moved = turn(p, 1);
-  while (rondo_load_relaxed_u32(&p->flights) && now_ns - moved_ns < LINGER_NS &&
+  while (rondo_load_relaxed_u32(&p->transfers) && now_ns - moved_ns < LINGER_NS &&
          now_ns - begin_ns < LINGER_MAX_NS) {
     int has_moved = turn(p, 1);
     now_ns = rondo_now_ns();
@@ -199,20 +199,20 @@ static int see_off(struct rondo_proxy *p) {
 
 // What wakes a thread that sleeps until something comes is used up by the turns of others.
 static void hand_back(struct rondo_proxy *p, int is_busy) {
-  if (is_busy || rondo_load_relaxed_u32(&p->flights)) {
+  if (is_busy || rondo_load_relaxed_u32(&p->transfers)) {
     rondo_store_relaxed_u32(&p->is_helped, 0);
     wake(p, RONDO_PROXY_AWAY);
   }
   wake(p, RONDO_PROXY_PARKED);
 }
 
-int rondo_proxy_see_off(struct rondo_proxy *p, int is_busy) {
+int rondo_proxy_flush(struct rondo_proxy *p, int is_busy) {
   int moved = see_off(p);
   hand_back(p, is_busy);
   return moved;
 }
 
-int rondo_proxy_unhelp(struct rondo_proxy *p, int is_busy) {
+int rondo_proxy_release(struct rondo_proxy *p, int is_busy) {
   int moved = rondo_proxy_turn(p);
   hand_back(p, is_busy);
   return moved;

@@ -31,15 +31,15 @@ struct rondo_proxy;
 struct rondo_proxy_link;
 
 // Links of one communicator: their blocks move only while runs of it are outstanding here. When nothing has moved for a
-// while, and none is, the circle falls asleep: no turn looks at its links any more, so that those of a thousand
+// while, and none is, the link_set falls asleep: no turn looks at its links any more, so that those of a thousand
 // other collectives cost nothing. A message for one of them wakes it, and so does who submits a run (P4). Zeroed by its
 // owner, who calls rondo_proxy_forget before it goes.
-struct rondo_proxy_circle {
+struct rondo_link_set {
   uint32_t is_asleep;
-  uint32_t is_roused; // guarded by the proxy's lock; and the next
-  struct rondo_proxy_circle *next_roused;
+  uint32_t is_woken; // guarded by the proxy's lock; and the next
+  struct rondo_link_set *next_woken;
   // Of who has taken the proxy.
-  struct rondo_proxy_circle *next, *before; // of those that are awake
+  struct rondo_link_set *next, *before; // of those that are awake
   struct rondo_proxy_link *links;
   uint32_t is_awake;
   uint32_t quiet; // turns in which nothing moved
@@ -59,8 +59,8 @@ struct rondo_proxy_config {
   void (*stir)(void *owner, const struct rondo_proxy_link *link);
   // Returns 1 if blocks may move that do not ring, so that somebody has to look. Null: all ring.
   int (*is_busy)(void *owner);
-  // Returns 1 if a run of the link's circle is outstanding, also if one is whose submission may not have seen that
-  // the circle is asleep (P4). Null: circles stay awake.
+  // Returns 1 if a run of the link's link_set is outstanding, also if one is whose submission may not have seen that
+  // the link_set is asleep (P4). Null: circles stay awake.
   int (*is_used)(void *owner, const struct rondo_proxy_link *link);
 };
 
@@ -88,7 +88,7 @@ struct rondo_proxy_link_config {
   uint64_t stride_bytes; // from one block's connector to the next
   uint32_t blocks;
   uint32_t reserved;
-  struct rondo_proxy_circle *circle;
+  struct rondo_link_set *link_set;
   void *home, *tag; // the caller's
 };
 
@@ -104,11 +104,11 @@ void rondo_proxy_link_bind(struct rondo_proxy *proxy, struct rondo_proxy_link *l
 // Outgoing: nothing more will be published. Incoming: nothing will be sent, or nobody wants it.
 void rondo_proxy_link_close(struct rondo_proxy *proxy, struct rondo_proxy_link *link);
 
-// A run has been submitted whose circle was seen to be asleep: it is looked at from the next turn on, which
+// A run has been submitted whose link_set was seen to be asleep: it is looked at from the next turn on, which
 // comes soon. Its blocks may have moved before.
-void rondo_proxy_rouse(struct rondo_proxy *proxy, struct rondo_proxy_circle *circle);
-// A circle goes: all its links are over.
-void rondo_proxy_forget(struct rondo_proxy *proxy, struct rondo_proxy_circle *circle);
+void rondo_proxy_wake(struct rondo_proxy *proxy, struct rondo_link_set *link_set);
+// A link_set goes: all its links are over.
+void rondo_proxy_forget(struct rondo_proxy *proxy, struct rondo_link_set *link_set);
 
 // A block has moved: there may be something to forward.
 void rondo_proxy_ring(struct rondo_proxy *proxy);
@@ -118,9 +118,9 @@ int rondo_proxy_help(struct rondo_proxy *proxy);
 // Turns, until nothing that was published here is on its way any more, unless that takes long: for a thread that
 // is about to do something else, on a core without which the proxy's own may be. What the others need not know yet is
 // left to later turns. `is_busy`: something is still to come for its rank.
-int rondo_proxy_see_off(struct rondo_proxy *proxy, int is_busy);
+int rondo_proxy_flush(struct rondo_proxy *proxy, int is_busy);
 // A turn, and the thread will not be back soon; it sleeps.
-int rondo_proxy_unhelp(struct rondo_proxy *proxy, int is_busy);
+int rondo_proxy_release(struct rondo_proxy *proxy, int is_busy);
 
 // Waits until all links that have been closed are over, at most `timeout_ns`. Returns 1 if they are.
 int rondo_proxy_drain(struct rondo_proxy *proxy, uint64_t timeout_ns);

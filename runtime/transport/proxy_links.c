@@ -21,7 +21,7 @@ struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t n
   pthread_mutex_unlock(&p->lock);
   if (!link || link->number != number || link->config.process != process)
     return NULL;
-  rondo_proxy_circle_touch(p, link->config.circle);
+  rondo_link_set_touch(p, link->config.link_set);
   return link;
 }
 
@@ -81,7 +81,7 @@ static void note_unpaid(struct rondo_proxy *p, struct rondo_proxy_link *link) {
 
 // The other side is told how far a block has come.
 static void note_paid(struct rondo_proxy *p, struct rondo_proxy_link *link,
-                      struct rondo_proxy_lane *lane, uint32_t consumed) {
+                      struct rondo_proxied_connector *lane, uint32_t consumed) {
   link->unpaid -= consumed - lane->credited;
   lane->credited = consumed;
   if (!link->unpaid)
@@ -93,7 +93,7 @@ static void note_paid(struct rondo_proxy *p, struct rondo_proxy_link *link,
 
 void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *link,
                               const struct rondo_proxy_head *head) {
-  struct rondo_endpoint end = {.connector = link->lanes[head->block].end.connector};
+  struct rondo_endpoint end = {.connector = link->connectors[head->block].end.connector};
   end.sequence = head->sequence;
   link->received++;
   note_unpaid(p, link);
@@ -110,7 +110,7 @@ int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
     uint32_t most = c->payload ? c->slot_bytes : RONDO_CONNECTOR_INLINE_BYTES;
     most = most < RONDO_CONNECTOR_INLINE_BYTES ? RONDO_CONNECTOR_INLINE_BYTES : most;
     return head->sequence - consumed < c->slot_count && head->bytes <= most &&
-           !(link->lanes[head->block].busy & rondo_proxy_bit(c, head->sequence)) &&
+           !(link->connectors[head->block].busy & rondo_proxy_bit(c, head->sequence)) &&
            rondo_load_relaxed_u32(&rondo_connector_slot(c, head->sequence)->mark) !=
                head->sequence + 1;
   }
@@ -119,7 +119,7 @@ int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
 
 void rondo_proxy_link_release(struct rondo_proxy *p, struct rondo_proxy_link *link,
                               uint32_t block) {
-  struct rondo_proxy_lane *lane = &link->lanes[block];
+  struct rondo_proxied_connector *lane = &link->connectors[block];
   struct rondo_connector *c = rondo_proxy_connector(link, block);
   uint32_t before = lane->released;
   int is_early = RONDO_FAULT(MIRROR_EARLY);
@@ -136,10 +136,10 @@ static int send_slots(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   int moved = 0;
   int is_empty = 1;
   for (uint32_t b = 0; b < link->config.blocks; b++) {
-    const struct rondo_slot *slot = rondo_connector_try_peek(&link->lanes[b].end);
+    const struct rondo_slot *slot = rondo_connector_try_peek(&link->connectors[b].end);
     while (slot && rondo_proxy_send_slot(p, link, b, slot)) {
       moved = 1;
-      slot = rondo_connector_try_peek(&link->lanes[b].end);
+      slot = rondo_connector_try_peek(&link->connectors[b].end);
     }
     is_empty &= !slot;
   }
@@ -166,7 +166,7 @@ static uint32_t late_credit_step(const struct rondo_connector *c) {
 static int enclose(struct rondo_proxy *p, struct rondo_proxy_link *link,
                    struct rondo_proxy_head *head) {
   for (uint32_t b = 0; b < link->config.blocks; b++) {
-    struct rondo_proxy_lane *lane = &link->lanes[b];
+    struct rondo_proxied_connector *lane = &link->connectors[b];
     uint32_t consumed = rondo_load_acquire_u32(&rondo_proxy_connector(link, b)->consumed); // C4
     if (consumed == lane->credited)
       continue;
@@ -193,7 +193,7 @@ static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link, in
   if (link->back == UINT64_MAX)
     return 0; // nothing has come yet
   for (uint32_t b = 0; b < link->config.blocks; b++) {
-    struct rondo_proxy_lane *lane = &link->lanes[b];
+    struct rondo_proxied_connector *lane = &link->connectors[b];
     struct rondo_connector *c = rondo_proxy_connector(link, b);
     uint32_t consumed = rondo_load_acquire_u32(&c->consumed); // C4
     struct rondo_proxy_head head = {.link = link->back, .back = link->number, .sequence = consumed};
@@ -210,7 +210,7 @@ static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link, in
 
 int rondo_proxy_links_send(struct rondo_proxy *p) {
   int moved = 0;
-  for (struct rondo_proxy_circle *c = p->awake; c; c = c->next)
+  for (struct rondo_link_set *c = p->awake; c; c = c->next)
     for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
       rondo_proxy_count(&p->counters.looks);
       if (link->config.is_outgoing && link->is_bound &&
@@ -224,7 +224,7 @@ int rondo_proxy_links_send(struct rondo_proxy *p) {
 
 int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving) {
   int moved = 0;
-  for (struct rondo_proxy_circle *c = p->awake; c; c = c->next)
+  for (struct rondo_link_set *c = p->awake; c; c = c->next)
     for (struct rondo_proxy_link *link = c->links; link; link = link->next)
       if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
         moved |= send_credits(p, link, is_leaving);
@@ -232,15 +232,16 @@ int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving) {
 }
 
 int rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
-  if (link->flights || link->is_closing || link->is_closed)
+  if (link->transfers || link->is_closing || link->is_closed)
     return 0;
   if (!rondo_proxy_is_reachable(p, link->config.process))
     return 1; // all wake when it is lost
   for (uint32_t b = 0; b < link->config.blocks; b++) {
     const struct rondo_connector *c = rondo_proxy_connector(link, b);
     uint32_t consumed = rondo_load_acquire_u32(&c->consumed); // C4
-    if (link->config.is_outgoing ? link->is_bound && rondo_connector_try_peek(&link->lanes[b].end)
-                                 : consumed - link->lanes[b].credited >= credit_step(c))
+    if (link->config.is_outgoing
+            ? link->is_bound && rondo_connector_try_peek(&link->connectors[b].end)
+            : consumed - link->connectors[b].credited >= credit_step(c))
       return 0;
   }
   return 1;
@@ -254,7 +255,7 @@ static int is_whole(const struct rondo_proxy_link *link) {
 }
 
 static int is_over(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
-  if (link->flights)
+  if (link->transfers)
     return 0;
   if (p->peers[link->config.process].is_lost)
     return 1;
@@ -289,15 +290,15 @@ static int acknowledge(struct rondo_proxy *p, const struct rondo_proxy_link *lin
          p->peers[link->config.process].is_lost;
 }
 
-// The last link's circle may go with it.
-static int retire_of(struct rondo_proxy *p, struct rondo_proxy_circle *c) {
+// The last link's link_set may go with it.
+static int retire_of(struct rondo_proxy *p, struct rondo_link_set *c) {
   int moved = 0;
   struct rondo_proxy_link *next = NULL;
   for (struct rondo_proxy_link *link = c->links; link; link = next) {
     next = link->next;
     if (!is_over(p, link) || !acknowledge(p, link))
       continue;
-    rondo_proxy_circle_remove(p, link);
+    rondo_link_set_remove(p, link);
     if (link->unpaid)
       leave_owing(p, link);
     moved = 1;
@@ -309,8 +310,8 @@ static int retire_of(struct rondo_proxy *p, struct rondo_proxy_circle *c) {
 
 int rondo_proxy_links_retire(struct rondo_proxy *p) {
   int moved = 0;
-  struct rondo_proxy_circle *next = NULL;
-  for (struct rondo_proxy_circle *c = p->awake; c; c = next) {
+  struct rondo_link_set *next = NULL;
+  for (struct rondo_link_set *c = p->awake; c; c = next) {
     next = c->next;
     moved |= retire_of(p, c);
   }
@@ -329,7 +330,7 @@ void rondo_proxy_links_grant(struct rondo_proxy *p) {
   while (p->fresh) {
     struct rondo_proxy_link *link = p->fresh;
     p->fresh = link->next;
-    rondo_proxy_circle_add(p, link);
+    rondo_link_set_add(p, link);
   }
   while (p->dirty) {
     struct rondo_proxy_link *link = p->dirty;
@@ -339,19 +340,20 @@ void rondo_proxy_links_grant(struct rondo_proxy *p) {
       link->back = link->wants_number;
     link->is_bound = link->wants_bound;
     link->is_closing = link->wants_closed;
-    rondo_proxy_circle_touch(p, link->config.circle);
+    rondo_link_set_touch(p, link->config.link_set);
   }
 }
 
 struct rondo_proxy_link *rondo_proxy_link_create(struct rondo_proxy *p,
                                                  const struct rondo_proxy_link_config *config) {
-  struct rondo_proxy_link *link = calloc(1, sizeof *link + config->blocks * sizeof *link->lanes);
+  struct rondo_proxy_link *link =
+      calloc(1, sizeof *link + config->blocks * sizeof *link->connectors);
   if (!link)
     return NULL;
   link->config = *config;
   link->back = UINT64_MAX;
   for (uint32_t b = 0; b < config->blocks; b++) {
-    struct rondo_proxy_lane *lane = &link->lanes[b];
+    struct rondo_proxied_connector *lane = &link->connectors[b];
     const struct rondo_connector *c =
         (const struct rondo_connector *)((const char *)config->first + b * config->stride_bytes);
     rondo_endpoint_init(&lane->end, c, c->first_sequence);

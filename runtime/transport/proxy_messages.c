@@ -1,13 +1,13 @@
-// What goes over the wire: flights, what is sent, and what comes.
+// What goes over the wire: messages, what is sent, and what comes.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/transport/proxy_state.h"
 
-// ------------------------------------------------------------------ flights ---
+// ------------------------------------------------------------------ messages ---
 
-static struct rondo_proxy_flight *flight_take(struct rondo_proxy *p) {
-  struct rondo_proxy_flight *f = p->idle;
+static struct rondo_proxy_transfer *flight_take(struct rondo_proxy *p) {
+  struct rondo_proxy_transfer *f = p->idle;
   if (f)
     p->idle = f->next;
   else
@@ -17,14 +17,14 @@ static struct rondo_proxy_flight *flight_take(struct rondo_proxy *p) {
   return f;
 }
 
-static void flight_give(struct rondo_proxy *p, struct rondo_proxy_flight *f) {
+static void flight_give(struct rondo_proxy *p, struct rondo_proxy_transfer *f) {
   f->next = p->idle;
   p->idle = f;
 }
 
 void rondo_proxy_flights_free(struct rondo_proxy *p) {
   while (p->idle) {
-    struct rondo_proxy_flight *f = p->idle;
+    struct rondo_proxy_transfer *f = p->idle;
     p->idle = f->next;
     free(f);
   }
@@ -47,7 +47,7 @@ static int connect_to(struct rondo_proxy *p, uint32_t process) {
 }
 
 // Sends a message whose head lacks only what is the same in all. The flight is given back by `on_sent`.
-static int post(struct rondo_proxy *p, struct rondo_proxy_flight *f, const void *payload) {
+static int post(struct rondo_proxy *p, struct rondo_proxy_transfer *f, const void *payload) {
   struct rondo_proxy_peer *peer = &p->peers[f->to];
   int status = connect_to(p, f->to);
   f->head.token = peer->token;
@@ -68,7 +68,7 @@ static int post(struct rondo_proxy *p, struct rondo_proxy_flight *f, const void 
 int rondo_proxy_say(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head) {
   int can =
       rondo_proxy_is_reachable(p, to) && (p->peers[to].is_connected || rondo_proxy_has_met(p, to));
-  struct rondo_proxy_flight *f = can ? flight_take(p) : NULL;
+  struct rondo_proxy_transfer *f = can ? flight_take(p) : NULL;
   if (!f)
     return 0;
   f->head = *head;
@@ -81,9 +81,9 @@ int rondo_proxy_say(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy
 
 int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, uint32_t block,
                           const struct rondo_slot *slot) {
-  struct rondo_proxy_lane *lane = &link->lanes[block];
+  struct rondo_proxied_connector *lane = &link->connectors[block];
   uint64_t bit = rondo_proxy_bit(rondo_proxy_connector(link, block), lane->end.sequence);
-  struct rondo_proxy_flight *f = flight_take(p);
+  struct rondo_proxy_transfer *f = flight_take(p);
   if (!f)
     return 0;
   f->link = link;
@@ -98,14 +98,14 @@ int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, 
   lane->busy |= bit;
   lane->end.sequence++;
   link->sent++;
-  link->flights++;
-  rondo_store_relaxed_u32(&p->flights, p->flights + 1);
+  link->transfers++;
+  rondo_store_relaxed_u32(&p->transfers, p->transfers + 1);
   rondo_proxy_count(&p->counters.slots_sent);
   if (post(p, f, payload) == RONDO_SUCCESS)
     return 1;
   lane->busy &= ~bit;
-  link->flights--;
-  rondo_store_relaxed_u32(&p->flights, p->flights - 1);
+  link->transfers--;
+  rondo_store_relaxed_u32(&p->transfers, p->transfers - 1);
   flight_give(p, f);
   return 0;
 }
@@ -132,18 +132,18 @@ static void *take_data(struct rondo_proxy *p, const struct rondo_proxy_head *hea
     rondo_proxy_link_publish(p, link, head);
     return NULL;
   }
-  struct rondo_proxy_flight *f = flight_take(p);
+  struct rondo_proxy_transfer *f = flight_take(p);
   if (!f) {
     rondo_proxy_break(p, head->from, "no memory for what it sends");
     return NULL;
   }
   f->head = *head;
   f->link = link;
-  link->flights++;
-  link->lanes[head->block].busy |=
+  link->transfers++;
+  link->connectors[head->block].busy |=
       rondo_proxy_bit(rondo_proxy_connector(link, head->block), head->sequence);
   *ticket = f;
-  struct rondo_endpoint end = {.connector = link->lanes[head->block].end.connector};
+  struct rondo_endpoint end = {.connector = link->connectors[head->block].end.connector};
   end.sequence = head->sequence;
   return rondo_connector_payload(&end, head->bytes);
 }
@@ -156,7 +156,7 @@ static void take_credit(struct rondo_proxy *p, const struct rondo_proxy_head *he
     refuse(p, head);
     return;
   }
-  struct rondo_proxy_lane *lane = &link->lanes[head->block];
+  struct rondo_proxied_connector *lane = &link->connectors[head->block];
   // Credits may overtake each other; none is for what was never sent.
   if ((int32_t)(head->sequence - lane->credited) <= 0 ||
       (int32_t)(lane->end.sequence - head->sequence) < 0)
@@ -222,11 +222,11 @@ static void *on_arrive(void *arg, const void *head_bytes, size_t size, uint64_t 
 
 static void on_landed(void *arg, void *ticket, int status) {
   struct rondo_proxy *p = arg;
-  struct rondo_proxy_flight *f = ticket;
+  struct rondo_proxy_transfer *f = ticket;
   struct rondo_proxy_link *link = f->link;
-  link->lanes[f->head.block].busy &=
+  link->connectors[f->head.block].busy &=
       ~rondo_proxy_bit(rondo_proxy_connector(link, f->head.block), f->head.sequence);
-  link->flights--;
+  link->transfers--;
   if (status == RONDO_SUCCESS)
     rondo_proxy_link_publish(p, link, &f->head);
   else
@@ -236,15 +236,15 @@ static void on_landed(void *arg, void *ticket, int status) {
 
 static void on_sent(void *arg, void *ticket, int status) {
   struct rondo_proxy *p = arg;
-  struct rondo_proxy_flight *f = ticket;
+  struct rondo_proxy_transfer *f = ticket;
   struct rondo_proxy_link *link = f->link;
   if (status != RONDO_SUCCESS)
     rondo_proxy_break(p, f->to, "a message did not reach it");
   if (link) {
-    link->lanes[f->head.block].busy &=
+    link->connectors[f->head.block].busy &=
         ~rondo_proxy_bit(rondo_proxy_connector(link, f->head.block), f->head.sequence);
-    link->flights--;
-    rondo_store_relaxed_u32(&p->flights, p->flights - 1);
+    link->transfers--;
+    rondo_store_relaxed_u32(&p->transfers, p->transfers - 1);
     rondo_proxy_link_release(p, link, f->head.block);
   }
   flight_give(p, f);

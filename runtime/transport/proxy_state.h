@@ -1,5 +1,5 @@
 // What the parts of the proxy share: proxy.c has the thread and the processes, proxy_links.c the links and
-// their connectors, proxy_circles.c which of them are looked at, proxy_messages.c what goes over the wire. Nobody
+// their connectors, proxy_link_sets.c which of them are looked at, proxy_messages.c what goes over the wire. Nobody
 // else includes this.
 #ifndef RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H
 #define RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H
@@ -13,15 +13,15 @@
 #include "runtime/transport/proxy_wire.h"
 
 // A message under way: its head, and whose slot it comes from or goes to.
-struct rondo_proxy_flight {
-  struct rondo_proxy_flight *next;
+struct rondo_proxy_transfer {
+  struct rondo_proxy_transfer *next;
   struct rondo_proxy_head head;
   struct rondo_proxy_link *link; // null: no slot
   uint32_t to;
 };
 
 // One block's connector.
-struct rondo_proxy_lane {
+struct rondo_proxied_connector {
   struct rondo_endpoint end; // outgoing: the next slot to send
   uint32_t credited; // outgoing: what the peer has consumed; incoming: what it has been told
   uint32_t released; // outgoing: what the mirror's `consumed` says
@@ -29,7 +29,7 @@ struct rondo_proxy_lane {
 };
 
 struct rondo_proxy_link {
-  struct rondo_proxy_link *next;       // of the circle: who has taken the proxy; of `fresh`
+  struct rondo_proxy_link *next;       // of the link_set: who has taken the proxy; of `fresh`
   struct rondo_proxy_link *next_dirty; // guarded by the lock
   struct rondo_proxy_link_config config;
   uint64_t number;
@@ -42,11 +42,11 @@ struct rondo_proxy_link {
   uint64_t back;           // the other side's number; UINT64_MAX: not known yet
   uint64_t sent, received; // slots
   uint64_t count;          // incoming, once the other side has closed: slots in all
-  uint32_t flights;        // that touch the connectors
+  uint32_t transfers;      // that touch the connectors
   // Incoming: slots that the other side has not been told to be consumed, and the links of that kind with its process.
   uint32_t unpaid;
   struct rondo_proxy_link *next_owing, *before_owing;
-  struct rondo_proxy_lane lanes[];
+  struct rondo_proxied_connector connectors[];
 };
 
 struct rondo_proxy_peer {
@@ -81,8 +81,8 @@ struct rondo_proxy {
   uint32_t news;      // changes when there are wishes
   uint32_t is_helped; // somebody else takes turns
   uint32_t taken;     // 1 while somebody takes a turn (P3)
-  uint32_t flights;   // slots that are being sent
-  uint32_t has_roused;
+  uint32_t transfers; // slots that are being sent
+  uint32_t has_woken;
   pthread_mutex_t lock;
   pthread_cond_t drained;
   // Guarded by the lock.
@@ -90,15 +90,15 @@ struct rondo_proxy {
   struct rondo_proxy_link **table;
   uint32_t table_count, table_capacity;
   uint32_t table_free; // no place before this one is free
-  struct rondo_proxy_circle *roused;
+  struct rondo_link_set *woken;
   uint64_t serial;
   uint32_t closing; // links that are wanted closed and are not over
   struct rondo_proxy_peer *peers;
   // Who has taken the proxy.
   uint32_t seen;  // of the news
   int is_stirred; // some link is
-  struct rondo_proxy_circle *awake, *asleep;
-  struct rondo_proxy_flight *idle;
+  struct rondo_link_set *awake, *asleep;
+  struct rondo_proxy_transfer *idle;
   struct rondo_proxy_counters counters;
 };
 
@@ -108,10 +108,10 @@ static inline void rondo_proxy_count(uint64_t *counter) {
 
 static inline struct rondo_connector *rondo_proxy_connector(const struct rondo_proxy_link *link,
                                                             uint32_t block) {
-  return rondo_endpoint_connector(&link->lanes[block].end);
+  return rondo_endpoint_connector(&link->connectors[block].end);
 }
 
-// Of rondo_proxy_lane.busy.
+// Of rondo_proxied_connector.busy.
 static inline uint64_t rondo_proxy_bit(const struct rondo_connector *c, uint32_t sequence) {
   return UINT64_C(1) << (sequence & (c->slot_count - 1));
 }
@@ -158,17 +158,17 @@ void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
                                struct rondo_proxy_head *head);
 void rondo_proxy_links_free(struct rondo_proxy *p);
 
-// ----------------------------------------------------------- proxy_circles.c ---
+// ----------------------------------------------------------- proxy_link_sets.c ---
 
-// Its circle gets a link, or one is over: the caller frees it.
-void rondo_proxy_circle_add(struct rondo_proxy *p, struct rondo_proxy_link *link);
-void rondo_proxy_circle_remove(struct rondo_proxy *p, struct rondo_proxy_link *link);
+// Its link_set gets a link, or one is over: the caller frees it.
+void rondo_link_set_add(struct rondo_proxy *p, struct rondo_proxy_link *link);
+void rondo_link_set_remove(struct rondo_proxy *p, struct rondo_proxy_link *link);
 // Something has moved, or is about to: it is looked at for a while.
-void rondo_proxy_circle_touch(struct rondo_proxy *p, struct rondo_proxy_circle *c);
-void rondo_proxy_circles_wake_all(struct rondo_proxy *p);
-// Lets those sleep that are quiet and not used; wakes those that were roused.
-void rondo_proxy_circles_doze(struct rondo_proxy *p);
-void rondo_proxy_circles_rouse(struct rondo_proxy *p);
+void rondo_link_set_touch(struct rondo_proxy *p, struct rondo_link_set *c);
+void rondo_proxy_link_sets_wake_all(struct rondo_proxy *p);
+// Lets those sleep that are quiet and not used; wakes those that were woken.
+void rondo_proxy_link_sets_sleep(struct rondo_proxy *p);
+void rondo_proxy_link_sets_wake_requested(struct rondo_proxy *p);
 
 // ---------------------------------------------------------- proxy_messages.c ---
 

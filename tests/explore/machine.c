@@ -275,9 +275,9 @@ void explore_machine_start(struct explore_machine *m, const struct explore_progr
     m->program.cfg.rank = r;
     m->program.manual.process = program->process_of[r];
     if (rondo_rank_create(&rank->ctx, &m->program.cfg, &m->program.manual) != RONDO_SUCCESS ||
-        rondo_rank_enter(rank->ctx, "explore", &rank->rank) != RONDO_SUCCESS)
+        rondo_rank_pin(rank->ctx, "explore", &rank->rank) != RONDO_SUCCESS)
       abort();
-    rondo_rank_exit(rank->ctx);
+    rondo_rank_unpin(rank->ctx);
   }
 }
 

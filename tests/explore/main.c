@@ -64,7 +64,7 @@ static const char *const faults[] = {
     "close_uncounted",
     "mirror_early",
     "loss_untold",
-    "circle_asleep",
+    "link_set_asleep",
     "cache_loose",
     "journal_unsent",
     "wait_stale",

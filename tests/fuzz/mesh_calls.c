@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "runtime/api/rank.h"
-#include "runtime/boot/notice.h"
-#include "runtime/boot/peers.h"
+#include "runtime/job/message.h"
+#include "runtime/job/processes.h"
 #include "runtime/order/journal.h"
 #include "runtime/transport/carrier.h"
 #include "tests/support/fuzz.h"
@@ -22,7 +22,7 @@
 #define LONG_NS INT64_C(20000000000)
 #define TRIES 20000
 
-// As runtime/order/mirror.c sends it.
+// As runtime/order/replica.c sends it.
 struct calls {
   struct rondo_journal_name name;
   uint32_t is_over, count;
@@ -136,7 +136,7 @@ static void call_as_rank_0(uint32_t how) {
 static void on_sent(const struct rondo_mesh_send *m) {
   struct message told;
   struct caller *own = &model.ranks[0];
-  if (m->type != RONDO_NOTICE_CALLS)
+  if (m->type != RONDO_MESSAGE_CALLS)
     return;
   RONDO_FUZZ_CHECK(m->size >= sizeof told.head && m->size <= sizeof told);
   memcpy(&told, m->bytes, m->size);
@@ -208,7 +208,7 @@ static void tell(struct rondo_fuzz_input *in, uint32_t how, int is_spoilt) {
   size_t size = sizeof m.head + m.head.count * sizeof *m.calls;
   if (is_spoilt)
     spoil(in, &m, size);
-  rondo_hand_mesh_say(RONDO_NOTICE_CALLS, &m, size, -1);
+  rondo_hand_mesh_say(RONDO_MESSAGE_CALLS, &m, size, -1);
 }
 
 static void say_it_is_over(uint32_t how) {
@@ -222,7 +222,7 @@ static void say_it_is_over(uint32_t how) {
   m.head.first = model.ranks[rank].told;
   m.head.is_over = 1;
   model.has_failed = 1;
-  rondo_hand_mesh_say(RONDO_NOTICE_CALLS, &m, sizeof m.head, -1);
+  rondo_hand_mesh_say(RONDO_MESSAGE_CALLS, &m, sizeof m.head, -1);
 }
 
 // Notices about the communicator itself, of which the layouts are those of spread.c and leave.c.
@@ -242,10 +242,10 @@ static void say_of_the_whole(struct rondo_fuzz_input *in, uint32_t how) {
   model.has_failed = 1;
   if (how & 0x20) {
     spoil(in, &failed, sizeof failed);
-    rondo_hand_mesh_say(RONDO_NOTICE_COMM_FAILED, &failed, sizeof failed, -1);
+    rondo_hand_mesh_say(RONDO_MESSAGE_COMM_FAILED, &failed, sizeof failed, -1);
   } else {
     spoil(in, &left, sizeof left);
-    rondo_hand_mesh_say(RONDO_NOTICE_COMM_LEFT, &left, sizeof left, -1);
+    rondo_hand_mesh_say(RONDO_MESSAGE_COMM_DETACHED, &left, sizeof left, -1);
   }
 }
 
@@ -346,7 +346,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!size || data[0] != 1)
     return 0;
   (void)setenv("RONDO_LOG", "off", 1);
-  rondo_far_carrier = &carrier_calls;
+  rondo_proxied_carrier = &carrier_calls;
   rondo_hand_mesh_put();
   rondo_hand_mesh.is_far = 1;
   rondo_hand_mesh.sent = on_sent;

@@ -13,8 +13,8 @@
 
 #include "daemon/cuda/api.h"
 #include "daemon/cuda/driver.h"
-#include "runtime/boot/notice.h"
-#include "runtime/boot/world.h"
+#include "runtime/job/job.h"
+#include "runtime/job/message.h"
 #include "runtime/transport/nccl/window.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/fake_nccl/fake_nccl.h"
@@ -43,8 +43,8 @@ static struct {
   int has_id;
   int is_in; // this one uses the window
   // What this one has told it.
-  struct rondo_notice_hello hello;
-  struct rondo_notice_part parts[MOST_PARTS];
+  struct rondo_message_hello hello;
+  struct rondo_message_part parts[MOST_PARTS];
   int fds[MOST_PARTS];
   uint32_t part_count;
   uint64_t registration[128];
@@ -73,19 +73,19 @@ static int process_get(struct rondo_mesh *m, uint32_t process, struct rondo_mesh
 
 // Under the lock of the job.
 static void on_sent(const struct rondo_mesh_send *m) {
-  struct rondo_notice_window word;
-  if (m->type == RONDO_NOTICE_HELLO && m->size == sizeof other.hello)
+  struct rondo_message_window word;
+  if (m->type == RONDO_MESSAGE_HELLO && m->size == sizeof other.hello)
     memcpy(&other.hello, m->bytes, m->size);
-  if (m->type == RONDO_NOTICE_PART && other.part_count < MOST_PARTS) {
+  if (m->type == RONDO_MESSAGE_PART && other.part_count < MOST_PARTS) {
     RONDO_FUZZ_CHECK(m->size == sizeof *other.parts && m->fd_count == 1);
     memcpy(&other.parts[other.part_count], m->bytes, m->size);
     other.fds[other.part_count++] = fcntl(m->fds[0], F_DUPFD_CLOEXEC, 0);
   }
-  if (m->type == RONDO_NOTICE_REGISTER && m->size <= sizeof other.registration) {
+  if (m->type == RONDO_MESSAGE_REGISTER && m->size <= sizeof other.registration) {
     memcpy(other.registration, m->bytes, m->size);
     other.registration_bytes = m->size;
   }
-  if (m->type != RONDO_NOTICE_WINDOW)
+  if (m->type != RONDO_MESSAGE_WINDOW)
     return;
   RONDO_FUZZ_CHECK(m->size == sizeof word);
   memcpy(&word, m->bytes, sizeof word);
@@ -119,7 +119,7 @@ static void spoil(struct rondo_fuzz_input *in, void *bytes, size_t size) {
 
 // Its memory: an arena, and a range as this one's.
 static void greet(struct rondo_fuzz_input *in, uint32_t how) {
-  struct rondo_notice_hello hello = other.hello;
+  struct rondo_message_hello hello = other.hello;
   int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   hello.base = UINT64_C(1) << 32;
   hello.bytes = ARENA_BYTES;
@@ -129,14 +129,14 @@ static void greet(struct rondo_fuzz_input *in, uint32_t how) {
     hello.range_bytes = 0;
   if (how & 2)
     spoil(in, &hello, sizeof hello);
-  say(RONDO_NOTICE_HELLO, &hello, sizeof hello, fd);
+  say(RONDO_MESSAGE_HELLO, &hello, sizeof hello, fd);
   close(fd);
 }
 
 // A part of its range: one of this one's, which it says is its own.
 static void add_part(struct rondo_fuzz_input *in, uint32_t how) {
   uint32_t i = (how >> 2) % MOST_PARTS;
-  struct rondo_notice_part part = {.bytes = RONDO_RANGE_UNIT_BYTES};
+  struct rondo_message_part part = {.bytes = RONDO_RANGE_UNIT_BYTES};
   int fd = -1;
   if (i < other.part_count) {
     part = other.parts[i];
@@ -144,22 +144,22 @@ static void add_part(struct rondo_fuzz_input *in, uint32_t how) {
   }
   if (how & 1)
     spoil(in, &part, sizeof part);
-  say(RONDO_NOTICE_PART, &part, sizeof part, how & 2 ? STDERR_FILENO : fd);
+  say(RONDO_MESSAGE_PART, &part, sizeof part, how & 2 ? STDERR_FILENO : fd);
 }
 
 // How much of this one's range it has mapped.
 static void tell_mapped(struct rondo_fuzz_input *in, uint32_t how) {
   uint32_t i = (how >> 2) % (MOST_PARTS + 1);
-  struct rondo_notice_mapped notice = {.is_refused = how & 1};
+  struct rondo_message_mapped notice = {.is_refused = how & 1};
   if (i && i <= other.part_count)
     notice.bytes = other.parts[i - 1].at + other.parts[i - 1].bytes;
   if (how & 2)
     spoil(in, &notice, sizeof notice);
-  say(RONDO_NOTICE_MAPPED, &notice, sizeof notice, -1);
+  say(RONDO_MESSAGE_MAPPED, &notice, sizeof notice, -1);
 }
 
 static void say_word(struct rondo_fuzz_input *in, uint32_t how) {
-  struct rondo_notice_window n = {.word = READY + how % 5};
+  struct rondo_message_window n = {.word = READY + how % 5};
   if (how & 8)
     n.status = RONDO_ERR_UNSUPPORTED;
   if (other.window) {
@@ -171,21 +171,21 @@ static void say_word(struct rondo_fuzz_input *in, uint32_t how) {
   memset(n.why, 'w', sizeof n.why); // without an end
   if (how & 16)
     spoil(in, &n, sizeof n);
-  say(RONDO_NOTICE_WINDOW, &n, how & 32 ? sizeof n - 1 : sizeof n, -1);
+  say(RONDO_MESSAGE_WINDOW, &n, how & 32 ? sizeof n - 1 : sizeof n, -1);
 }
 
 // What this process has said of its collective, as the other would, and where it has its connectors.
 static void announce(struct rondo_fuzz_input *in, uint32_t how) {
   uint64_t bytes[128];
   size_t size = other.registration_bytes;
-  struct rondo_notice_registration r;
+  struct rondo_message_registration r;
   if (!size)
     return;
   memcpy(bytes, other.registration, size);
-  struct rondo_notice_register *head = (struct rondo_notice_register *)bytes;
+  struct rondo_message_register *head = (struct rondo_message_register *)bytes;
   head->rank = head->position = 1;
   head->generation += how >> 4;
-  if (rondo_notice_register_decode(bytes, size, 2, &r) && head->offer_count) {
+  if (rondo_message_register_decode(bytes, size, 2, &r) && head->offer_count) {
     struct rondo_offer *offer = &((struct rondo_offer *)((char *)bytes + size))[-1];
     offer->from = 0;
     offer->place = how % 4;
@@ -194,7 +194,7 @@ static void announce(struct rondo_fuzz_input *in, uint32_t how) {
   }
   if (how & 4)
     spoil(in, bytes, size);
-  say(RONDO_NOTICE_REGISTER, bytes, size, -1);
+  say(RONDO_MESSAGE_REGISTER, bytes, size, -1);
 }
 
 // Time passes, in which the other process does its part.
@@ -255,7 +255,7 @@ static void happen(struct rondo_fuzz_input *in) {
     if (how < 64)
       lose(how);
     else
-      say(RONDO_NOTICE_HELLO + how % (RONDO_NOTICE_WINDOW - RONDO_NOTICE_HELLO + 1), in->data,
+      say(RONDO_MESSAGE_HELLO + how % (RONDO_MESSAGE_WINDOW - RONDO_MESSAGE_HELLO + 1), in->data,
           in->size < 96 ? in->size : 96, -1);
   }
 }

@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/boot/address.h"
-#include "runtime/boot/channel.h"
-#include "runtime/boot/job.h"
-#include "runtime/boot/mesh.h"
+#include "runtime/net/address.h"
+#include "runtime/net/channel.h"
+#include "runtime/net/job_address.h"
+#include "runtime/net/mesh.h"
 #include "tests/support/fuzz.h"
 
 #define RANKS 4u
@@ -35,8 +35,8 @@ static int read_all(int fd, uint8_t *bytes, size_t size) {
   return 1;
 }
 
-static int prove(int fd, struct rondo_proof *p, struct rondo_proof_reply *reply) {
-  while (p->state != RONDO_PROOF_DONE) {
+static int prove(int fd, struct rondo_handshake *p, struct rondo_handshake_reply *reply) {
+  while (p->state != RONDO_HANDSHAKE_DONE) {
     uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNPROVEN_BYTES];
     struct rondo_wire_frame frame;
     if (reply->size && send(fd, reply->bytes, reply->size, MSG_NOSIGNAL) < 0)
@@ -46,7 +46,7 @@ static int prove(int fd, struct rondo_proof *p, struct rondo_proof_reply *reply)
         !read_all(fd, bytes + RONDO_WIRE_HEAD_BYTES, frame.head.size))
       return 0;
     frame.payload = bytes + RONDO_WIRE_HEAD_BYTES;
-    if (rondo_proof_step(p, &frame, reply))
+    if (rondo_handshake_step(p, &frame, reply))
       return 0;
   }
   return !reply->size || send(fd, reply->bytes, reply->size, MSG_NOSIGNAL) > 0;
@@ -54,7 +54,7 @@ static int prove(int fd, struct rondo_proof *p, struct rondo_proof_reply *reply)
 
 // Makes a frame with what the input has next, `head->size` bytes of it. Returns where its code is, the frame's end.
 static uint8_t *fill_frame(uint8_t *bytes, const struct rondo_wire_head *head,
-                           struct rondo_proof *p, struct rondo_fuzz_input *in) {
+                           struct rondo_handshake *p, struct rondo_fuzz_input *in) {
   uint8_t *payload = bytes + RONDO_WIRE_HEAD_BYTES;
   uint8_t *end = payload + head->size;
   rondo_wire_head_write(bytes, head);
@@ -62,11 +62,11 @@ static uint8_t *fill_frame(uint8_t *bytes, const struct rondo_wire_head *head,
     memcpy(payload, in->data, head->size);
   in->data += head->size;
   in->size -= head->size;
-  rondo_proof_seal(p, bytes, payload, head->size, end);
+  rondo_handshake_seal(p, bytes, payload, head->size, end);
   return end;
 }
 
-static void say(int fd, struct rondo_proof *p, struct rondo_fuzz_input *in) {
+static void say(int fd, struct rondo_handshake *p, struct rondo_fuzz_input *in) {
   while (in->size) {
     uint8_t bytes[FRAME_BYTES];
     struct rondo_wire_head head = {.version = RONDO_WIRE_VERSION};
@@ -104,20 +104,20 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
   struct rondo_config cfg = config();
   struct rondo_wire_hello hello = {
       .purpose = RONDO_WIRE_TO_ROOT, .from = UINT32_MAX, .to = UINT32_MAX};
-  struct rondo_job job;
+  struct rondo_job_address job;
   struct rondo_mesh *mesh;
-  struct rondo_proof p;
-  struct rondo_proof_reply reply;
+  struct rondo_handshake p;
+  struct rondo_handshake_reply reply;
   struct sockaddr_storage s;
   RONDO_FUZZ_CHECK(rondo_unique_id_listen(&cfg.id, &cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
-  RONDO_FUZZ_CHECK(rondo_job_read(&cfg, &job) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_job_address_read(&cfg, &job) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_mesh_start(&cfg, &deaf, NULL, &mesh) == RONDO_SUCCESS);
   socklen_t size = rondo_address_to_socket(&job.addresses[0], &s);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   RONDO_FUZZ_CHECK(connect(fd, (struct sockaddr *)&s, size) == 0);
-  rondo_proof_init(&p, &job.proof, nonce);
-  rondo_proof_begin(&p, &hello, &reply);
+  rondo_handshake_init(&p, &job.proof, nonce);
+  rondo_handshake_begin(&p, &hello, &reply);
   RONDO_FUZZ_CHECK(prove(fd, &p, &reply));
   say(fd, &p, in);
   hang_up(fd);
@@ -126,9 +126,9 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
 
 // A root that the fuzzer is, at which a mesh joins.
 struct scene {
-  struct rondo_proof_job job;
+  struct rondo_job_key job;
   struct rondo_mesh *mesh;
-  struct rondo_proof proof; // of the connection from the mesh
+  struct rondo_handshake proof; // of the connection from the mesh
   int door, fd;
 };
 
@@ -155,19 +155,19 @@ static int admit(int door) {
 static void scene_open(struct scene *s, uint32_t rank_count,
                        const struct rondo_mesh_events *events) {
   static const uint8_t tag[RONDO_WIRE_TAG_BYTES] = "a tag";
-  static const uint8_t secret[RONDO_PROOF_SECRET_BYTES] = "a secret";
+  static const uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = "a secret";
   static const uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {5};
   struct rondo_config cfg = config();
   struct rondo_wire_address at;
-  struct rondo_proof_reply reply = {.size = 0};
+  struct rondo_handshake_reply reply = {.size = 0};
   s->door = listen_at(&at);
   cfg.rank_count = rank_count;
-  rondo_proof_job_init(&s->job, tag, secret);
-  rondo_job_write_root(&s->job, secret, &at, 1, &cfg.id);
+  rondo_job_key_init(&s->job, tag, secret);
+  rondo_job_address_write_root(&s->job, secret, &at, 1, &cfg.id);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_mesh_start(&cfg, events, s, &s->mesh) == RONDO_SUCCESS);
   s->fd = admit(s->door);
-  rondo_proof_init(&s->proof, &s->job, nonce);
+  rondo_handshake_init(&s->proof, &s->job, nonce);
   RONDO_FUZZ_CHECK(prove(s->fd, &s->proof, &reply));
 }
 
@@ -189,7 +189,7 @@ static void speak_to_member(struct rondo_fuzz_input *in) {
 #define HERE 1u      // by the machine's own socket, by which descriptors come, not by TCP
 #define CALLED_ON 2u // the mesh calls first, and is answered on the connection that it has made
 
-static void put_frame(int fd, struct rondo_proof *p, uint8_t type,
+static void put_frame(int fd, struct rondo_handshake *p, uint8_t type,
                       const struct rondo_wire_writer *w) {
   uint8_t bytes[RONDO_WIRE_HEAD_BYTES + JOIN_BYTES + RONDO_WIRE_MAC_BYTES];
   struct rondo_wire_head head = {
@@ -198,7 +198,7 @@ static void put_frame(int fd, struct rondo_proof *p, uint8_t type,
   rondo_wire_head_write(bytes, &head);
   memcpy(bytes + RONDO_WIRE_HEAD_BYTES, w->bytes, w->size);
   uint8_t *end = bytes + RONDO_WIRE_HEAD_BYTES + w->size;
-  rondo_proof_seal(p, bytes, bytes + RONDO_WIRE_HEAD_BYTES, w->size, end);
+  rondo_handshake_seal(p, bytes, bytes + RONDO_WIRE_HEAD_BYTES, w->size, end);
   size_t size = (size_t)(end - bytes) + RONDO_WIRE_MAC_BYTES;
   RONDO_FUZZ_CHECK(send(fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size);
 }
@@ -272,7 +272,8 @@ static ssize_t send_with(int fd, uint8_t *bytes, size_t size, uint32_t fd_count)
 }
 
 // Frames of members to each other: a byte that says how, and is not 0 where something is wrong with one.
-static void say_to_member(int fd, struct rondo_proof *p, struct rondo_fuzz_input *in, int is_here) {
+static void say_to_member(int fd, struct rondo_handshake *p, struct rondo_fuzz_input *in,
+                          int is_here) {
   static const uint8_t types[] = {RONDO_WIRE_MESSAGE, RONDO_WIRE_MESSAGE, RONDO_WIRE_GONE,
                                   RONDO_WIRE_BYE};
   while (in->size) {
@@ -313,9 +314,9 @@ static void speak_as_peer(struct rondo_fuzz_input *in) {
   uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
   uint32_t who = (uint32_t)rondo_fuzz_take(in, 1);
   struct rondo_wire_hello hello = {.purpose = RONDO_WIRE_TO_PEER};
-  struct rondo_proof_reply reply = {.size = 0};
+  struct rondo_handshake_reply reply = {.size = 0};
   struct rondo_wire_address at;
-  struct rondo_proof p;
+  struct rondo_handshake p;
   struct scene s;
   int door = listen_at(&at);
   scene_open(&s, 2, &events);
@@ -327,9 +328,9 @@ static void speak_as_peer(struct rondo_fuzz_input *in) {
   hello.from = 1 + who % 4 / 3; // seldom somebody else
   hello.to = who / 4 % 4 / 3;
   int fd = how & CALLED_ON ? admit(door) : connect_to(&member, how & HERE);
-  rondo_proof_init(&p, &s.job, nonce);
+  rondo_handshake_init(&p, &s.job, nonce);
   if (!(how & CALLED_ON))
-    rondo_proof_begin(&p, &hello, &reply);
+    rondo_handshake_begin(&p, &hello, &reply);
   if (prove(fd, &p, &reply))
     say_to_member(fd, &p, in, how & HERE && !(how & CALLED_ON));
   hang_up(fd);

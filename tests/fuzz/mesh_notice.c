@@ -12,8 +12,8 @@
 
 #include "base/atomic.h"
 
-#include "runtime/boot/notice.h"
-#include "runtime/boot/world.h"
+#include "runtime/job/job.h"
+#include "runtime/job/message.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/hand_mesh.h"
 
@@ -24,28 +24,28 @@
 #define LONG_NS INT64_C(20000000000)
 #define MOST_HAPPENINGS 24u
 #define BYTES 4096u
-#define TYPES (RONDO_NOTICE_WINDOW - RONDO_NOTICE_HELLO + 1u)
+#define TYPES (RONDO_MESSAGE_WINDOW - RONDO_MESSAGE_HELLO + 1u)
 
 // ------------------------------------------------------------- taking apart ---
 
 static void take_apart(struct rondo_fuzz_input *in) {
   static uint64_t bytes[BYTES / 8];
   static uint64_t again[BYTES / 8];
-  struct rondo_notice_registration r;
-  struct rondo_notice_registration s;
+  struct rondo_message_registration r;
+  struct rondo_message_registration s;
   uint32_t rank_count = 1 + (uint32_t)rondo_fuzz_take(in, 1) % 16;
   size_t size = in->size < BYTES ? in->size : BYTES;
   memset(bytes, 0, sizeof bytes);
   if (size)
     memcpy(bytes, in->data, size);
-  if (!rondo_notice_register_decode(bytes, size, rank_count, &r))
+  if (!rondo_message_register_decode(bytes, size, rank_count, &r))
     return;
-  const struct rondo_notice_register *h = r.head;
+  const struct rondo_message_register *h = r.head;
   RONDO_FUZZ_CHECK(h->nranks <= rank_count && h->position < h->nranks && h->rank < rank_count);
   RONDO_FUZZ_CHECK((const char *)(r.offers + h->offer_count) == (const char *)bytes + size);
-  RONDO_FUZZ_CHECK(rondo_notice_register_bytes(h) == size);
-  rondo_notice_register_encode(again, &r);
-  RONDO_FUZZ_CHECK(rondo_notice_register_decode(again, size, rank_count, &s));
+  RONDO_FUZZ_CHECK(rondo_message_register_bytes(h) == size);
+  rondo_message_register_encode(again, &r);
+  RONDO_FUZZ_CHECK(rondo_message_register_decode(again, size, rank_count, &s));
   RONDO_FUZZ_CHECK(memcmp(r.head, s.head, sizeof *h) == 0);
   RONDO_FUZZ_CHECK(memcmp(r.members, s.members, h->nranks * sizeof *r.members) == 0);
   RONDO_FUZZ_CHECK(memcmp(r.offers, s.offers, h->offer_count * sizeof *r.offers) == 0);
@@ -91,12 +91,12 @@ static struct {
 
 static void keep(const struct rondo_mesh_send *message) {
   RONDO_FUZZ_CHECK(message->to == 1);
-  if (message->type == RONDO_NOTICE_LOOK) {
+  if (message->type == RONDO_MESSAGE_LOOK) {
     uint64_t round;
     memcpy(&round, message->bytes, sizeof round);
     rondo_store_release_u64(&asked_round, round);
   }
-  if (message->type != RONDO_NOTICE_REGISTER || kept.count == COLLECTIVES)
+  if (message->type != RONDO_MESSAGE_REGISTER || kept.count == COLLECTIVES)
     return;
   RONDO_FUZZ_CHECK(message->size <= sizeof kept.registrations[0]);
   kept.sizes[kept.count] = message->size;
@@ -117,14 +117,14 @@ static void spoil(struct rondo_fuzz_input *in, void *bytes, size_t size) {
 // Says where its memory is: what is no arena, too.
 static void greet(struct rondo_fuzz_input *in) {
   uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
-  struct rondo_notice_hello hello = {.base = UINT64_C(1) << 32, .bytes = ARENA_BYTES};
+  struct rondo_message_hello hello = {.base = UINT64_C(1) << 32, .bytes = ARENA_BYTES};
   int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   RONDO_FUZZ_CHECK(fd >= 0 && ftruncate(fd, (off_t)ARENA_BYTES) == 0);
   if (how & 1)
     RONDO_FUZZ_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
   if (how & 2)
     spoil(in, &hello, sizeof hello);
-  rondo_hand_mesh_say(RONDO_NOTICE_HELLO, &hello, how & 4 ? sizeof hello - 1 : sizeof hello,
+  rondo_hand_mesh_say(RONDO_MESSAGE_HELLO, &hello, how & 4 ? sizeof hello - 1 : sizeof hello,
                       how & 8 ? -1 : fd);
   close(fd);
 }
@@ -133,7 +133,7 @@ static void greet(struct rondo_fuzz_input *in) {
 static void announce(struct rondo_fuzz_input *in) {
   uint32_t which = (uint32_t)rondo_fuzz_take(in, 1);
   struct {
-    struct rondo_notice_register head;
+    struct rondo_message_register head;
     uint64_t rest[48];
   } message;
   if (kept.count < COLLECTIVES)
@@ -141,20 +141,20 @@ static void announce(struct rondo_fuzz_input *in) {
   size_t size = kept.sizes[which % COLLECTIVES];
   memcpy(&message, kept.registrations[which % COLLECTIVES], size);
   message.head.rank = message.head.position = 1 + which / COLLECTIVES % (RANKS - 1);
-  struct rondo_notice_registration r;
-  if (rondo_notice_register_decode(&message, size, RANKS, &r) && message.head.offer_count) {
+  struct rondo_message_registration r;
+  if (rondo_message_register_decode(&message, size, RANKS, &r) && message.head.offer_count) {
     struct rondo_offer *offer = &((struct rondo_offer *)((char *)&message + size))[-1];
     offer->from = 0;
   }
   spoil(in, &message, size);
-  rondo_hand_mesh_say(RONDO_NOTICE_REGISTER, &message, size, -1);
+  rondo_hand_mesh_say(RONDO_MESSAGE_REGISTER, &message, size, -1);
 }
 
 static void take_leave(struct rondo_fuzz_input *in) {
-  static const uint32_t types[] = {RONDO_NOTICE_DEREGISTER, RONDO_NOTICE_FAIL,
-                                   RONDO_NOTICE_RELEASE};
+  static const uint32_t types[] = {RONDO_MESSAGE_DEREGISTER, RONDO_MESSAGE_FAIL,
+                                   RONDO_MESSAGE_RELEASE};
   uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
-  struct rondo_notice_short n = {.id = 1 + how % COLLECTIVES, .generation = 1};
+  struct rondo_message_short n = {.id = 1 + how % COLLECTIVES, .generation = 1};
   n.rank = how / 2 % RANKS;
   n.other = how / 8 % RANKS;
   n.status = RONDO_ERR_ABORTED;
@@ -164,7 +164,7 @@ static void take_leave(struct rondo_fuzz_input *in) {
 
 static void say_anything(struct rondo_fuzz_input *in) {
   uint64_t bytes[32];
-  uint32_t type = RONDO_NOTICE_HELLO + (uint32_t)rondo_fuzz_take(in, 1) % TYPES;
+  uint32_t type = RONDO_MESSAGE_HELLO + (uint32_t)rondo_fuzz_take(in, 1) % TYPES;
   size_t size = rondo_fuzz_take(in, 1);
   size = size < in->size ? size : in->size;
   if (size)
@@ -187,7 +187,7 @@ static void ask(uint32_t how) {
   for (uint32_t i = 0; i < q.count; i++)
     q.wanted[i].id = 1 + (how + i) % COLLECTIVES;
   size_t size = sizeof q - (COLLECTIVES - q.count) * sizeof *q.wanted;
-  rondo_hand_mesh_say(RONDO_NOTICE_LOOK, &q, size, -1);
+  rondo_hand_mesh_say(RONDO_MESSAGE_LOOK, &q, size, -1);
 }
 
 struct reply {
@@ -202,7 +202,7 @@ static void *reply_when_asked(void *arg) {
     (void)poll(NULL, 0, 1);
   size_t size = sizeof r->answer - (MOST_ENTRIES - r->answer.count) * sizeof *r->answer.entries;
   if (r->answer.round)
-    rondo_hand_mesh_say(RONDO_NOTICE_VIEWS, &r->answer, size, -1);
+    rondo_hand_mesh_say(RONDO_MESSAGE_VIEWS, &r->answer, size, -1);
   return NULL;
 }
 

@@ -1,28 +1,28 @@
 // Who does not know the secret never gets through the proof, whatever it says, on either side of it.
 // The first byte says which side, and how often a frame of the true other side is put in between.
-#include "runtime/boot/proof.h"
+#include "runtime/net/handshake.h"
 #include "tests/support/fuzz.h"
 
 static const uint8_t tag[RONDO_WIRE_TAG_BYTES] = "job tag";
-static const uint8_t secret[RONDO_PROOF_SECRET_BYTES] = "its one secret.";
-static const uint8_t other_secret[RONDO_PROOF_SECRET_BYTES] = "another secret.";
+static const uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = "its one secret.";
+static const uint8_t other_secret[RONDO_HANDSHAKE_SECRET_BYTES] = "another secret.";
 
 // Gives the proof the frames of `data`, as a channel would. Returns 1 if it let them through.
-static int feed(struct rondo_proof *p, const uint8_t *data, size_t size) {
-  struct rondo_proof_reply reply;
-  while (p->state != RONDO_PROOF_DONE && p->state != RONDO_PROOF_FAILED) {
+static int feed(struct rondo_handshake *p, const uint8_t *data, size_t size) {
+  struct rondo_handshake_reply reply;
+  while (p->state != RONDO_HANDSHAKE_DONE && p->state != RONDO_HANDSHAKE_FAILED) {
     struct rondo_wire_frame frame;
     if (rondo_wire_head_read(data, size, 0, &frame.head) != 1 ||
         size < RONDO_WIRE_HEAD_BYTES + frame.head.size)
       return 0;
     frame.payload = data + RONDO_WIRE_HEAD_BYTES;
-    int refusal = rondo_proof_step(p, &frame, &reply);
-    RONDO_FUZZ_CHECK((refusal != 0) == (p->state == RONDO_PROOF_FAILED));
+    int refusal = rondo_handshake_step(p, &frame, &reply);
+    RONDO_FUZZ_CHECK((refusal != 0) == (p->state == RONDO_HANDSHAKE_FAILED));
     RONDO_FUZZ_CHECK(reply.size <= sizeof reply.bytes);
     data += RONDO_WIRE_HEAD_BYTES + frame.head.size;
     size -= RONDO_WIRE_HEAD_BYTES + frame.head.size;
   }
-  return p->state == RONDO_PROOF_DONE;
+  return p->state == RONDO_HANDSHAKE_DONE;
 }
 
 // Makes the header good, so that what the fuzzer finds is behind it.
@@ -37,48 +37,48 @@ static size_t frame_of(uint8_t *bytes, int type, const uint8_t *data, size_t siz
 
 // A conversation between two that do not agree, with a frame of it changed to what the input says.
 static void converse(const uint8_t *data, size_t size) {
-  struct rondo_proof_job job;
-  struct rondo_proof_job other;
-  struct rondo_proof a;
-  struct rondo_proof b;
-  struct rondo_proof_reply reply;
-  struct rondo_proof_reply answer;
+  struct rondo_job_key job;
+  struct rondo_job_key other;
+  struct rondo_handshake a;
+  struct rondo_handshake b;
+  struct rondo_handshake_reply reply;
+  struct rondo_handshake_reply answer;
   struct rondo_wire_hello hello = {.purpose = RONDO_WIRE_TO_ROOT};
   uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {size ? data[0] : 0};
   uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNPROVEN_BYTES];
-  rondo_proof_job_init(&job, tag, secret);
-  rondo_proof_job_init(&other, tag, other_secret);
-  rondo_proof_init(&a, &other, nonce);
-  rondo_proof_init(&b, &job, nonce);
-  rondo_proof_begin(&a, &hello, &reply);
+  rondo_job_key_init(&job, tag, secret);
+  rondo_job_key_init(&other, tag, other_secret);
+  rondo_handshake_init(&a, &other, nonce);
+  rondo_handshake_init(&b, &job, nonce);
+  rondo_handshake_begin(&a, &hello, &reply);
   for (int i = 0; i < 3 && reply.size; i++) {
     struct rondo_wire_frame frame;
-    struct rondo_proof *to = i % 2 ? &a : &b;
+    struct rondo_handshake *to = i % 2 ? &a : &b;
     int changed = size && data[0] % 4 == i;
     size_t whole = changed ? frame_of(bytes, reply.bytes[5], data, size) : reply.size;
     if (!changed)
       memcpy(bytes, reply.bytes, reply.size);
     RONDO_FUZZ_CHECK(rondo_wire_head_read(bytes, whole, 0, &frame.head) == 1);
     frame.payload = bytes + RONDO_WIRE_HEAD_BYTES;
-    (void)rondo_proof_step(to, &frame, &answer);
+    (void)rondo_handshake_step(to, &frame, &answer);
     reply = answer;
   }
-  RONDO_FUZZ_CHECK(a.state != RONDO_PROOF_DONE);
-  RONDO_FUZZ_CHECK(b.state != RONDO_PROOF_DONE);
+  RONDO_FUZZ_CHECK(a.state != RONDO_HANDSHAKE_DONE);
+  RONDO_FUZZ_CHECK(b.state != RONDO_HANDSHAKE_DONE);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct rondo_proof_job job;
-  struct rondo_proof p;
-  struct rondo_proof_reply reply;
+  struct rondo_job_key job;
+  struct rondo_handshake p;
+  struct rondo_handshake_reply reply;
   struct rondo_wire_hello hello = {.purpose = RONDO_WIRE_TO_ROOT};
   static const uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {7};
   if (size == 0)
     return 0;
-  rondo_proof_job_init(&job, tag, secret);
-  rondo_proof_init(&p, &job, nonce);
+  rondo_job_key_init(&job, tag, secret);
+  rondo_handshake_init(&p, &job, nonce);
   if (data[0] & 1)
-    rondo_proof_begin(&p, &hello, &reply);
+    rondo_handshake_begin(&p, &hello, &reply);
   RONDO_FUZZ_CHECK(!feed(&p, data + 1, size - 1));
   converse(data + 1, size - 1);
   return 0;

@@ -1,5 +1,5 @@
 // Every payload that comes over a socket is read or refused; what is read is written back as it was.
-#include "runtime/boot/wire.h"
+#include "runtime/net/wire.h"
 #include "tests/support/fuzz.h"
 
 #define BYTES 8192u

@@ -39,13 +39,13 @@ static void collect_all(struct samples *s, const struct team *t) {
   static struct rondo_times times;
   for (uint32_t r = 0; r < RANKS; r++) {
     struct rondo_rank *rank;
-    OK(rondo_rank_enter(t->ctx[r], "gpu_bench", &rank));
+    OK(rondo_rank_pin(t->ctx[r], "gpu_bench", &rank));
     for (uint32_t b = 0; b < rank->cfg.blocks; b++) {
       OK(rondo_cuda_times(rank->daemon, b, &times));
       for (uint32_t part = 0; part < RONDO_TIMED_COUNT; part++)
         collect(&s[part], &times, part);
     }
-    rondo_rank_exit(t->ctx[r]);
+    rondo_rank_unpin(t->ctx[r]);
   }
 }
 

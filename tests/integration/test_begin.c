@@ -33,7 +33,7 @@ static struct rondo_rank *counted;
 
 static void count_begun(uint32_t rank) {
   struct rondo_rank *r = NULL;
-  assert_int_equal(rondo_rank_enter(job.ctx[rank], "test", &r), RONDO_SUCCESS);
+  assert_int_equal(rondo_rank_pin(job.ctx[rank], "test", &r), RONDO_SUCCESS);
   driver = rondo_host_driver;
   driver.begin = begin;
   driver.begun = go_on;
@@ -41,7 +41,7 @@ static void count_begun(uint32_t rank) {
   ended_meanwhile = 0;
   counted = r;
   r->daemon->driver = &driver;
-  rondo_rank_exit(job.ctx[rank]);
+  rondo_rank_unpin(job.ctx[rank]);
 }
 
 static void called_back(void *arg, int status) { (void)arg, (void)status; }

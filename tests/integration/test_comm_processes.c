@@ -7,7 +7,7 @@
 #include <rondo/comm.h>
 
 #include "runtime/api/rank.h"
-#include "runtime/boot/meeting.h"
+#include "runtime/job/match_entry.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/log.h"
@@ -144,10 +144,10 @@ static void a_process_that_has_called_nothing_hears_of_it(void **state) {
 }
 
 static void look_for_failed(const void *node, VISIT order, void *arg) {
-  const struct rondo_meeting *m = *(struct rondo_meeting *const *)node;
+  const struct rondo_match_entry *m = *(struct rondo_match_entry *const *)node;
   uint32_t *failed = arg;
-  for (const struct rondo_party *p = m->parties; p && (order == postorder || order == leaf);
-       p = p->next)
+  for (const struct rondo_registration *p = m->registrations;
+       p && (order == postorder || order == leaf); p = p->next)
     *failed += p->failed_status != RONDO_SUCCESS;
 }
 
@@ -155,11 +155,11 @@ static void look_for_failed(const void *node, VISIT order, void *arg) {
 static uint32_t count_failed(struct rondo_context ctx) {
   struct rondo_rank *rank;
   uint32_t failed = 0;
-  RONDO_MEMBER_STATUS(rondo_rank_enter(ctx, "test", &rank), RONDO_SUCCESS);
-  pthread_mutex_lock(&rank->world->lock);
-  twalk_r(rank->world->meetings, look_for_failed, &failed);
-  pthread_mutex_unlock(&rank->world->lock);
-  rondo_rank_exit(ctx);
+  RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
+  pthread_mutex_lock(&rank->job->lock);
+  twalk_r(rank->job->match_entries, look_for_failed, &failed);
+  pthread_mutex_unlock(&rank->job->lock);
+  rondo_rank_unpin(ctx);
   return failed;
 }
 
@@ -221,11 +221,11 @@ static void count_meeting(const void *node, VISIT order, void *arg) {
 static uint32_t count_meetings(struct rondo_context ctx) {
   struct rondo_rank *rank;
   uint32_t count = 0;
-  RONDO_MEMBER_STATUS(rondo_rank_enter(ctx, "test", &rank), RONDO_SUCCESS);
-  pthread_mutex_lock(&rank->world->lock);
-  twalk_r(rank->world->meetings, count_meeting, &count);
-  pthread_mutex_unlock(&rank->world->lock);
-  rondo_rank_exit(ctx);
+  RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
+  pthread_mutex_lock(&rank->job->lock);
+  twalk_r(rank->job->match_entries, count_meeting, &count);
+  pthread_mutex_unlock(&rank->job->lock);
+  rondo_rank_unpin(ctx);
   return count;
 }
 

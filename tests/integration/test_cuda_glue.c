@@ -428,13 +428,13 @@ static void a_kernel_that_keeps_times_has_one_for_each_thing_done(void **state) 
   for (uint32_t r = 0; r < 2; r++) {
     struct rondo_rank *rank;
     uint64_t completions = 0;
-    assert_int_equal(rondo_rank_enter(job.ctx[r], "test", &rank), RONDO_SUCCESS);
+    assert_int_equal(rondo_rank_pin(job.ctx[r], "test", &rank), RONDO_SUCCESS);
     for (uint32_t b = 0; b < rank->cfg.blocks; b++)
       completions += check_times(rank->daemon, b);
     assert_int_equal(completions, ROUNDS * COLLS);
     assert_int_equal(rondo_cuda_times(rank->daemon, rank->cfg.blocks, &times),
                      RONDO_ERR_UNSUPPORTED);
-    rondo_rank_exit(job.ctx[r]);
+    rondo_rank_unpin(job.ctx[r]);
   }
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
   assert_int_equal(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
@@ -445,9 +445,9 @@ static void no_times_are_kept_unasked(void **state) {
   struct rondo_rank *rank;
   job_of(1, 1, 100);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
-  assert_int_equal(rondo_rank_enter(job.ctx[0], "test", &rank), RONDO_SUCCESS);
+  assert_int_equal(rondo_rank_pin(job.ctx[0], "test", &rank), RONDO_SUCCESS);
   assert_int_equal(rondo_cuda_times(rank->daemon, 0, &times), RONDO_ERR_UNSUPPORTED);
-  rondo_rank_exit(job.ctx[0]);
+  rondo_rank_unpin(job.ctx[0]);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }
 

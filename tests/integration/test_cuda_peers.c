@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "runtime/api/rank.h"
-#include "runtime/boot/meeting.h"
+#include "runtime/job/match_entry.h"
 #include "tests/integration/cuda_device.h"
 
 // In place of the kernels: the stand-in has its own.
@@ -22,8 +22,8 @@ static void ranks_of_several_peer_devices_reduce(void **state) {
 
 static struct rondo_rank *rank_of(uint32_t r) {
   struct rondo_rank *rank = NULL;
-  assert_int_equal(rondo_rank_enter(job.ctx[r], "test", &rank), RONDO_SUCCESS);
-  rondo_rank_exit(job.ctx[r]);
+  assert_int_equal(rondo_rank_pin(job.ctx[r], "test", &rank), RONDO_SUCCESS);
+  rondo_rank_unpin(job.ctx[r]);
   return rank;
 }
 
@@ -41,7 +41,7 @@ static int device_of(const void *address) {
 
 // Where connectors to rank `to` from rank `from` of collective 0 are; -2: there are none.
 static int place_of(uint32_t from, uint32_t to) {
-  const struct rondo_meeting *m = rondo_meeting_find(rank_of(0)->world, 0, 0);
+  const struct rondo_match_entry *m = rondo_match_entry_find(rank_of(0)->job, 0, 0);
   assert_non_null(m);
   assert_non_null(m->comms);
   const struct rondo_link *link = rondo_communicator_link(m->comms, from, to);
@@ -82,7 +82,7 @@ static void connectors_lie_where_the_receiver_is_if_the_sender_reaches_it(void *
 
 // Large chunks go by reference only where the receiver can read the sender's buffers.
 static uint32_t reference_bytes(uint32_t from, uint32_t to) {
-  const struct rondo_meeting *m = rondo_meeting_find(rank_of(0)->world, 0, 0);
+  const struct rondo_match_entry *m = rondo_match_entry_find(rank_of(0)->job, 0, 0);
   const struct rondo_link *link = rondo_communicator_link(m->comms, from, to);
   struct rondo_connector c;
   assert_non_null(link);

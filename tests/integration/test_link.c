@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/atomic.h"
-#include "runtime/boot/mesh.h"
+#include "runtime/net/mesh.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"
 

@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/boot/job.h"
-#include "runtime/boot/loop.h"
-#include "runtime/boot/root.h"
+#include "runtime/net/event_loop.h"
+#include "runtime/net/job_address.h"
+#include "runtime/net/root.h"
 #include "tests/support/crew.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
@@ -146,19 +146,19 @@ static int is_absent(uint32_t rank) { return rank == 3 || rank == 6; }
 // over: it begins with the first of them, so not before this call.
 static int gather_some(uint32_t timeout_ms) {
   struct rondo_mesh_counters c;
-  struct rondo_job job;
-  uint64_t begin_ns = rondo_loop_now_ns();
+  struct rondo_job_address job;
+  uint64_t begin_ns = rondo_event_loop_now_ns();
   uint64_t tried_ns = 0;
   rondo_test_log_clear();
   rondo_crew_init(&crew, 8, timeout_ms);
-  assert_int_equal(rondo_job_read(&crew.cfg, &job), RONDO_SUCCESS);
+  assert_int_equal(rondo_job_address_read(&crew.cfg, &job), RONDO_SUCCESS);
   for (uint32_t r = 0; r < 8; r++)
     if (!is_absent(r))
       assert_int_equal(rondo_crew_start(&crew, r), RONDO_SUCCESS);
   do {
     (void)poll(NULL, 0, 1);
     rondo_root_counters(&job.proof, &c);
-    tried_ns = rondo_loop_now_ns() - begin_ns;
+    tried_ns = rondo_event_loop_now_ns() - begin_ns;
   } while (c.received < 6 * FRAMES_TO_JOIN && tried_ns < timeout_ms * UINT64_C(1000000));
   return tried_ns < timeout_ms * UINT64_C(1000000);
 }
@@ -382,7 +382,7 @@ static void the_root_listens_where_it_is_told_to(void **state) {
   cfg.address_family = 5;
   assert_int_equal(rondo_unique_id_listen(&id, &cfg), RONDO_ERR_INVALID);
   for (int family = 4; family <= 6; family += 2) {
-    struct rondo_job job;
+    struct rondo_job_address job;
     if (family == 6 && access("/proc/net/if_inet6", R_OK) != 0)
       continue;
     rondo_crew_init(&crew, 2, 60000); // listens by both; its root ends with its first mesh
@@ -391,7 +391,7 @@ static void the_root_listens_where_it_is_told_to(void **state) {
     cfg = crew.cfg;
     cfg.address_family = family;
     assert_int_equal(rondo_unique_id_listen(&cfg.id, &cfg), RONDO_SUCCESS);
-    assert_int_equal(rondo_job_read(&cfg, &job), RONDO_SUCCESS);
+    assert_int_equal(rondo_job_address_read(&cfg, &job), RONDO_SUCCESS);
     assert_int_equal(job.address_count, 1);
     assert_int_equal(job.addresses[0].family, family);
     crew.cfg = cfg;
@@ -433,10 +433,10 @@ static void joining_is_linear_in_the_number_of_processes(void **state) {
   double bytes[2];
   for (int i = 0; i < 2; i++) {
     struct rondo_mesh_counters c;
-    struct rondo_job job;
+    struct rondo_job_address job;
     rondo_crew_init(&crew, sizes[i], 120000);
     rondo_crew_gather(&crew);
-    assert_int_equal(rondo_job_read(&crew.cfg, &job), RONDO_SUCCESS);
+    assert_int_equal(rondo_job_address_read(&crew.cfg, &job), RONDO_SUCCESS);
     rondo_root_counters(&job.proof, &c);
     assert_int_equal(c.accepted, sizes[i]);
     frames[i] = (double)(c.sent + c.received) / sizes[i];

@@ -449,9 +449,9 @@ static void a_process_on_the_host_takes_no_window_from_others(void **state) {
 
 static const struct rondo_bells *bells_of(struct rondo_context ctx) {
   struct rondo_rank *rank = NULL;
-  RONDO_MEMBER_STATUS(rondo_rank_enter(ctx, "test", &rank), RONDO_SUCCESS);
-  const struct rondo_bells *bells = &rank->world->bells;
-  rondo_rank_exit(ctx);
+  RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
+  const struct rondo_bells *bells = &rank->job->bells;
+  rondo_rank_unpin(ctx);
   return bells;
 }
 

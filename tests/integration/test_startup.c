@@ -9,11 +9,11 @@
 #include <time.h>
 
 #include "base/atomic.h"
-#include "runtime/boot/address.h"
-#include "runtime/boot/job.h"
-#include "runtime/boot/launch.h"
-#include "runtime/boot/mesh.h"
-#include "runtime/boot/root.h"
+#include "runtime/net/address.h"
+#include "runtime/net/job_address.h"
+#include "runtime/net/launcher.h"
+#include "runtime/net/mesh.h"
+#include "runtime/net/root.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"
@@ -229,10 +229,10 @@ static void a_port_that_is_taken_is_passed_over(void **state) {
   (void)state;
   struct rondo_test_processes p;
   struct launch l = {torchrun};
-  struct rondo_launch launch;
+  struct rondo_launcher launch;
   struct sockaddr_storage s;
   struct rondo_wire_address at = {.family = 4, .bytes = {127, 0, 0, 1}};
-  assert_int_equal(rondo_launch_find(variable_of_torchrun, &launch), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(variable_of_torchrun, &launch), RONDO_SUCCESS);
   at.port = launch.ports[0];
   socklen_t size = rondo_address_to_socket(&at, &s);
   int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -275,7 +275,7 @@ static void a_rank_that_never_comes_is_lost_to_the_others(void **state) {
 
 struct leaver {
   struct rondo_test_child *child;
-  struct rondo_job job;
+  struct rondo_job_address job;
 };
 
 // Lets the others start when the root has heard that rank 0 is leaving.
@@ -307,7 +307,7 @@ static void leave_first(struct rondo_test_child *child) {
     return;
   }
   struct rondo_mesh *mesh = start(child, &cfg, &t);
-  RONDO_CHILD_CHECK(rondo_job_read(&cfg, &l.job) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_job_address_read(&cfg, &l.job) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(pthread_create(&thread, NULL, tell_of_leaving, &l) == 0);
   rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
   pthread_join(thread, NULL);

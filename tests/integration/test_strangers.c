@@ -10,10 +10,10 @@
 
 #include <sodium.h>
 
-#include "runtime/boot/address.h"
-#include "runtime/boot/door.h"
-#include "runtime/boot/job.h"
-#include "runtime/boot/root.h"
+#include "runtime/net/address.h"
+#include "runtime/net/job_address.h"
+#include "runtime/net/listener.h"
+#include "runtime/net/root.h"
 #include "tests/support/crew.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
@@ -22,7 +22,7 @@
 #define RECORD_BYTES 4096u
 
 static struct rondo_crew crew;
-static struct rondo_job job; // as a member knows it
+static struct rondo_job_address job; // as a member knows it
 
 // What a stranger said and heard.
 struct record {
@@ -33,7 +33,7 @@ struct record {
 static void open_door(uint32_t size) {
   rondo_test_log_clear();
   rondo_crew_init(&crew, size, 60000);
-  assert_int_equal(rondo_job_read(&crew.cfg, &job), RONDO_SUCCESS);
+  assert_int_equal(rondo_job_address_read(&crew.cfg, &job), RONDO_SUCCESS);
 }
 
 static int call(void) {
@@ -160,10 +160,10 @@ static void another_version_is_refused(void **state) {
   job_still_works();
 }
 
-// Goes through the proof as far as it is let; records it. Returns what rondo_proof_step said last.
-static int prove(int fd, const struct rondo_proof_job *as, struct record *record,
-                 struct rondo_proof *p) {
-  struct rondo_proof_reply reply;
+// Goes through the proof as far as it is let; records it. Returns what rondo_handshake_step said last.
+static int prove(int fd, const struct rondo_job_key *as, struct record *record,
+                 struct rondo_handshake *p) {
+  struct rondo_handshake_reply reply;
   struct rondo_wire_frame frame;
   uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNPROVEN_BYTES];
   uint8_t nonce[RONDO_WIRE_NONCE_BYTES];
@@ -171,8 +171,8 @@ static int prove(int fd, const struct rondo_proof_job *as, struct record *record
       .purpose = RONDO_WIRE_TO_ROOT, .from = RONDO_MESH_NOBODY, .to = RONDO_MESH_NOBODY};
   int refusal = 0;
   randombytes_buf(nonce, sizeof nonce);
-  rondo_proof_init(p, as, nonce);
-  rondo_proof_begin(p, &hello, &reply);
+  rondo_handshake_init(p, as, nonce);
+  rondo_handshake_begin(p, &hello, &reply);
   while (!refusal && reply.size) {
     say(fd, reply.bytes, reply.size);
     if (record) {
@@ -180,18 +180,18 @@ static int prove(int fd, const struct rondo_proof_job *as, struct record *record
       record->said_bytes += reply.size;
     }
     hear_frame(fd, &frame, bytes);
-    refusal = rondo_proof_step(p, &frame, &reply);
+    refusal = rondo_handshake_step(p, &frame, &reply);
   }
   return refusal;
 }
 
 static void who_does_not_know_the_secret_is_refused(void **state) {
   (void)state;
-  struct rondo_proof p;
-  struct rondo_proof_job wrong;
-  uint8_t secret[RONDO_PROOF_SECRET_BYTES] = {1};
+  struct rondo_handshake p;
+  struct rondo_job_key wrong;
+  uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = {1};
   open_door(2);
-  rondo_proof_job_init(&wrong, job.proof.tag, secret);
+  rondo_job_key_init(&wrong, job.proof.tag, secret);
   int fd = call();
   assert_int_equal(prove(fd, &wrong, NULL, &p), RONDO_WIRE_REFUSE_SECRET);
   close(fd);
@@ -211,12 +211,12 @@ static void who_does_not_know_the_secret_is_refused(void **state) {
 
 static void who_is_of_another_job_is_refused(void **state) {
   (void)state;
-  struct rondo_proof p;
-  struct rondo_proof_job other;
+  struct rondo_handshake p;
+  struct rondo_job_key other;
   uint8_t tag[RONDO_WIRE_TAG_BYTES] = {9};
-  uint8_t secret[RONDO_PROOF_SECRET_BYTES] = {1};
+  uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = {1};
   open_door(2);
-  rondo_proof_job_init(&other, tag, secret);
+  rondo_job_key_init(&other, tag, secret);
   int fd = call();
   assert_int_equal(prove(fd, &other, NULL, &p), RONDO_WIRE_REFUSE_JOB);
   close(fd);
@@ -226,7 +226,7 @@ static void who_is_of_another_job_is_refused(void **state) {
 static void a_recorded_conversation_is_of_no_use(void **state) {
   (void)state;
   static struct record record;
-  struct rondo_proof p;
+  struct rondo_handshake p;
   uint8_t heard[RECORD_BYTES];
   memset(&record, 0, sizeof record);
   open_door(2);
@@ -243,13 +243,13 @@ static void a_recorded_conversation_is_of_no_use(void **state) {
 }
 
 // A frame of somebody who has proved the secret, as it goes out.
-static size_t seal(struct rondo_proof *p, int type, const void *payload, uint32_t size,
+static size_t seal(struct rondo_handshake *p, int type, const void *payload, uint32_t size,
                    uint8_t *bytes) {
   (void)head_of(bytes, type, size);
   if (size)
     memcpy(bytes + RONDO_WIRE_HEAD_BYTES, payload, size);
-  rondo_proof_seal(p, bytes, bytes + RONDO_WIRE_HEAD_BYTES, size,
-                   bytes + RONDO_WIRE_HEAD_BYTES + size);
+  rondo_handshake_seal(p, bytes, bytes + RONDO_WIRE_HEAD_BYTES, size,
+                       bytes + RONDO_WIRE_HEAD_BYTES + size);
   return RONDO_WIRE_HEAD_BYTES + size + RONDO_WIRE_MAC_BYTES;
 }
 
@@ -261,7 +261,7 @@ static void what_is_changed_or_repeated_is_refused(void **state) {
   const uint8_t rank[4] = {1, 0, 0, 0};
   open_door(2);
   for (int how = 0; how < 5; how++) {
-    struct rondo_proof p;
+    struct rondo_handshake p;
     int fd = call();
     assert_int_equal(prove(fd, &job.proof, NULL, &p), 0);
     size_t size =
@@ -295,14 +295,14 @@ static void truncated_frames_hurt_nobody(void **state) {
   }
   // Eight are logged, the others counted; the door has seen to all before it lets a member in.
   rondo_crew_gather(&crew);
-  assert_int_equal(rondo_test_log_count("refused a connection"), RONDO_DOOR_LINES);
+  assert_int_equal(rondo_test_log_count("refused a connection"), RONDO_LISTENER_LINES);
   rondo_crew_fini(&crew);
 }
 
 // More of them than there are places, saying a byte at most: the members come in all the same.
 static void slow_strangers_give_way(void **state) {
   (void)state;
-  enum { STRANGERS = 3 * RONDO_DOOR_STRANGERS };
+  enum { STRANGERS = 3 * RONDO_LISTENER_UNAUTHENTICATED };
   static int fds[STRANGERS];
   uint8_t byte = 'R';
   open_door(4);

@@ -225,14 +225,14 @@ static int open_with_streams(void **state) {
   (void)state;
   rondo_test_log_clear();
   rondo_test_job_open(&job, 1, NULL);
-  assert_int_equal(rondo_rank_enter(job.ctx[0], "test", &rank), RONDO_SUCCESS);
+  assert_int_equal(rondo_rank_pin(job.ctx[0], "test", &rank), RONDO_SUCCESS);
   driver = rondo_host_driver;
   driver.enqueue = enqueue;
   driver.is_capturing = is_capturing;
   driver.capture = capture;
   captures = 0;
   rank->daemon->driver = &driver;
-  rondo_rank_exit(job.ctx[0]);
+  rondo_rank_unpin(job.ctx[0]);
   enqueued_count = captured_count = 0;
   enqueue_status = RONDO_SUCCESS;
   return 0;

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "runtime/boot/mesh.h"
+#include "runtime/net/mesh.h"
 
 #define RONDO_CREW_MAX 1024u
 #define RONDO_CREW_LONG_NS INT64_C(40000000000) // a wait that only a hang outlasts

@@ -164,7 +164,7 @@ struct rondo_hand_link *rondo_hand_link(uint32_t process, int is_outgoing,
                                            .first = l->first,
                                            .stride_bytes = l->stride_bytes,
                                            .blocks = RONDO_HAND_BLOCKS,
-                                           .circle = &h->circle,
+                                           .link_set = &h->link_set,
                                            .tag = l};
   l->link = rondo_proxy_link_create(h->proxy, &config);
   must(l->link != NULL);

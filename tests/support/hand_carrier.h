@@ -47,14 +47,14 @@ struct rondo_hand {
   uint32_t link_count;
   struct rondo_hand_pending landing[RONDO_HAND_PENDING], sending[RONDO_HAND_PENDING];
   uint32_t landing_count, sending_count;
-  struct rondo_proxy_head said;     // the last message
-  uint32_t said_count;              // of all
-  uint32_t said_way;                // of the last
-  uint32_t broken;                  // a bit for each process of which the owner has been told
-  int refuses;                      // the carrier refuses to send
-  int is_unused;                    // no run of any link is outstanding
-  struct rondo_proxy_circle circle; // of all links
-  uint32_t sends_in; // turns until all has been sent; 0: the test says what, and when
+  struct rondo_proxy_head said;   // the last message
+  uint32_t said_count;            // of all
+  uint32_t said_way;              // of the last
+  uint32_t broken;                // a bit for each process of which the owner has been told
+  int refuses;                    // the carrier refuses to send
+  int is_unused;                  // no run of any link is outstanding
+  struct rondo_link_set link_set; // of all links
+  uint32_t sends_in;              // turns until all has been sent; 0: the test says what, and when
 };
 
 extern struct rondo_hand rondo_hand;

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/boot/world.h"
+#include "runtime/job/job.h"
 
 struct rondo_hand_mesh {
   int is_far; // process 1 is on another machine

@@ -25,8 +25,8 @@ static uint64_t now_ns;
 
 static struct rondo_rank *rank_of(struct rondo_context ctx) {
   struct rondo_rank *rank = NULL;
-  assert_int_equal(rondo_rank_enter(ctx, "test", &rank), RONDO_SUCCESS);
-  rondo_rank_exit(ctx);
+  assert_int_equal(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
+  rondo_rank_unpin(ctx);
   return rank;
 }
 

@@ -71,7 +71,7 @@ static void so_are_connectors_that_are_lent(void **state) {
   rondo_pool_init(&pool, UINT64_MAX, device, NULL);
   pool.lent = arena;
   pool.pins = &pins;
-  struct rondo_place at = {device, RONDO_PLACE_LENT, rondo_cuda_driver.node(device)};
+  struct rondo_place at = {device, RONDO_PLACE_EXPORTED, rondo_cuda_driver.node(device)};
   void *piece = rondo_pool_take(&pool, at, SMALL_BYTES, &got_bytes);
   assert_non_null(piece);
   assert_int_equal(rondo_fake_nodes_hold(piece, SMALL_BYTES), 1);

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/boot/address.h"
-#include "runtime/boot/launch.h"
+#include "runtime/net/address.h"
+#include "runtime/net/launcher.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 #include <rondo/rondo.h>
@@ -39,71 +39,71 @@ static void torchrun(const char *rank) {
 }
 
 static void torchrun_is_understood(void **state) {
-  struct rondo_launch l;
+  struct rondo_launcher l;
   (void)state;
   begin();
   torchrun("3");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
   assert_int_equal(l.rank, 3);
   assert_int_equal(l.rank_count, 8);
   assert_string_equal(l.root, "node7");
-  assert_int_equal(l.port_count, RONDO_LAUNCH_PORTS);
+  assert_int_equal(l.port_count, RONDO_LAUNCHER_PORTS);
   for (uint32_t i = 0; i < l.port_count; i++)
     assert_in_range(l.ports[i], 20000, 31999); // not torchrun's own
   assert_false(l.is_secret);
 }
 
 static void ranks_of_a_job_agree_and_other_jobs_differ(void **state) {
-  struct rondo_launch a;
-  struct rondo_launch b;
+  struct rondo_launcher a;
+  struct rondo_launcher b;
   (void)state;
   begin();
   torchrun("3");
-  assert_int_equal(rondo_launch_find(get, &a), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &a), RONDO_SUCCESS);
   begin();
   torchrun("5");
-  assert_int_equal(rondo_launch_find(get, &b), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &b), RONDO_SUCCESS);
   assert_memory_equal(a.tag, b.tag, sizeof a.tag);
   assert_memory_equal(a.secret, b.secret, sizeof a.secret);
   assert_memory_equal(a.ports, b.ports, sizeof a.ports);
   // The next generation after a restart is another job.
   set("TORCHELASTIC_RESTART_COUNT", "1");
-  assert_int_equal(rondo_launch_find(get, &b), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &b), RONDO_SUCCESS);
   assert_memory_not_equal(a.tag, b.tag, sizeof a.tag);
   // A secret changes the proof and not who is meant.
   begin();
   torchrun("3");
   set("RONDO_SECRET", "0123456789abcdef");
-  assert_int_equal(rondo_launch_find(get, &b), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &b), RONDO_SUCCESS);
   assert_true(b.is_secret);
   assert_memory_equal(a.tag, b.tag, sizeof a.tag);
   assert_memory_not_equal(a.secret, b.secret, sizeof a.secret);
 }
 
 static void the_launcher_started_last_counts(void **state) {
-  struct rondo_launch l;
+  struct rondo_launcher l;
   (void)state;
   begin();
   set("SLURM_PROCID", "1");
   set("SLURM_STEP_NUM_TASKS", "2");
   set("SLURM_STEP_ID", "0");
   set("SLURM_STEP_NODELIST", "n[03-07,9]-ib,gpu1");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
   assert_string_equal(l.name, "Slurm");
   assert_string_equal(l.root, "n03-ib");
   set("OMPI_COMM_WORLD_RANK", "2");
   set("OMPI_COMM_WORLD_SIZE", "4");
   set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
   assert_string_equal(l.name, "Open MPI");
   assert_string_equal(l.root, "127.0.0.1");
   torchrun("3");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
   assert_string_equal(l.name, "torchrun");
   set("RONDO_RANK", "7");
   set("RONDO_RANK_COUNT", "9");
   set("RONDO_ROOT", "[::1]:4711");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
   assert_int_equal(l.rank, 7);
   assert_string_equal(l.root, "::1");
   assert_int_equal(l.port_count, 1);
@@ -111,40 +111,40 @@ static void the_launcher_started_last_counts(void **state) {
 }
 
 static void what_is_missing_is_said(void **state) {
-  struct rondo_launch l;
+  struct rondo_launcher l;
   (void)state;
   begin();
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_ERR_UNKNOWN);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_ERR_UNKNOWN);
   assert_int_equal(rondo_test_log_lines(), 0);
   set("SLURM_PROCID", "0"); // a batch script: no step of srun
   set("SLURM_NTASKS", "2");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_ERR_UNKNOWN);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_ERR_UNKNOWN);
   set("OMPI_COMM_WORLD_RANK", "2");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_ERR_INVALID);
   assert_true(rondo_test_log_has("OMPI_COMM_WORLD_SIZE is not set"));
   set("OMPI_COMM_WORLD_SIZE", "4");
   set("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_ERR_INVALID);
   assert_true(rondo_test_log_has("Open MPI does not say where rank 0 is: set RONDO_ROOT"));
   set("RONDO_ROOT", "node1");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_SUCCESS);
   assert_string_equal(l.root, "node1");
   assert_true(rondo_test_log_has("Open MPI does not say which job this is"));
   set("RONDO_SECRET", "short");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_ERR_INVALID);
   assert_true(rondo_test_log_has("RONDO_SECRET has 5 characters"));
 }
 
 // Where nothing names the job, a port that only one job can have does; a process group is one machine's own.
 static void a_port_names_a_job_that_has_no_other_name(void **state) {
-  struct rondo_launch l[2];
+  struct rondo_launcher l[2];
   (void)state;
   for (uint32_t i = 0; i < 2; i++) {
     begin();
     set("PMI_RANK", i ? "1" : "0");
     set("PMI_SIZE", "2");
     set("RONDO_ROOT", "node1:4711");
-    assert_int_equal(rondo_launch_find(get, &l[i]), RONDO_SUCCESS);
+    assert_int_equal(rondo_launcher_find(get, &l[i]), RONDO_SUCCESS);
     assert_int_equal(rondo_test_log_lines(), 0);
   }
   assert_memory_equal(l[0].tag, l[1].tag, sizeof l[0].tag);
@@ -152,17 +152,17 @@ static void a_port_names_a_job_that_has_no_other_name(void **state) {
   set("PMI_RANK", "1");
   set("PMI_SIZE", "2");
   set("RONDO_ROOT", "node1:4712");
-  assert_int_equal(rondo_launch_find(get, &l[1]), RONDO_SUCCESS);
+  assert_int_equal(rondo_launcher_find(get, &l[1]), RONDO_SUCCESS);
   assert_memory_not_equal(l[0].tag, l[1].tag, sizeof l[0].tag);
 }
 
 static void refuses(const char *rank, const char *size, const char *said) {
-  struct rondo_launch l;
+  struct rondo_launcher l;
   begin();
   set("RANK", rank);
   set("WORLD_SIZE", size);
   set("MASTER_ADDR", "here");
-  assert_int_equal(rondo_launch_find(get, &l), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_launcher_find(get, &l), RONDO_ERR_INVALID);
   assert_true(rondo_test_log_has(said));
   assert_int_equal(rondo_test_log_lines(), 1);
 }
@@ -179,7 +179,7 @@ static void numbers_that_make_no_sense_are_refused(void **state) {
 
 static void first_host_is(const char *list, const char *host) {
   char found[32];
-  assert_int_equal(rondo_launch_first_host(list, found, sizeof found), host != NULL);
+  assert_int_equal(rondo_launcher_first_host(list, found, sizeof found), host != NULL);
   if (host)
     assert_string_equal(found, host);
 }

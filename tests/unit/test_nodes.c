@@ -131,10 +131,10 @@ static struct rondo_collective register_at(struct rondo_context ctx, uint64_t id
 static int node_of_link(struct rondo_context ctx, struct rondo_collective coll, uint32_t from,
                         uint32_t to) {
   struct rondo_rank *rank;
-  assert_int_equal(rondo_rank_enter(ctx, "test", &rank), RONDO_SUCCESS);
+  assert_int_equal(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
   const struct rondo_link *link =
-      rondo_communicator_link(rondo_coll_find(rank, coll)->party.comm, from, to);
-  rondo_rank_exit(ctx);
+      rondo_communicator_link(rondo_coll_find(rank, coll)->registration.comm, from, to);
+  rondo_rank_unpin(ctx);
   assert_non_null(link);
   assert_true(link->bytes >= 16384);
   return rondo_fake_nodes_hold(link->first, link->bytes);

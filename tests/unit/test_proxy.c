@@ -179,9 +179,9 @@ static void a_credit_that_comes_with_a_slot_counts(void **state) {
   assert_int_equal(out->first->consumed, 1);
 }
 
-// ---------------------------------------------------------------- circles ---
+// ---------------------------------------------------------------- link sets ---
 
-// So many turns that a circle without anything to do is asleep. Returns at how many links the last one looked.
+// So many turns that a link set without anything to do is asleep. Returns at how many links the last one looked.
 static uint64_t turn_until_asleep(void) {
   for (uint32_t i = 0; i < 1000; i++)
     turn();
@@ -196,16 +196,16 @@ static void links_without_runs_are_not_looked_at_until_one_is_submitted(void **s
   (void)rondo_hand_link(1, 0, 0);
   rondo_proxy_link_bind(hand->proxy, out->link, 99);
   assert_int_equal(turn_until_asleep(), 2);
-  assert_false(hand->circle.is_asleep);
+  assert_false(hand->link_set.is_asleep);
   hand->is_unused = 1;
   assert_int_equal(turn_until_asleep(), 0);
-  assert_true(hand->circle.is_asleep);
+  assert_true(hand->link_set.is_asleep);
   hand->is_unused = 0;
-  rondo_proxy_rouse(hand->proxy, &hand->circle);
+  rondo_proxy_wake(hand->proxy, &hand->link_set);
   publish(out, SMALL, 1);
   turn();
   assert_int_equal(hand->said_count, 1);
-  assert_false(hand->circle.is_asleep);
+  assert_false(hand->link_set.is_asleep);
 }
 
 static void links_do_not_sleep_while_anything_is_to_be_done(void **state) {
@@ -231,7 +231,7 @@ static void a_message_wakes_the_link_that_it_is_for(void **state) {
   assert_int_equal(turn_until_asleep(), 0);
   struct rondo_proxy_head slot = data(in, 0, 0);
   (void)arrive(&slot);
-  assert_false(hand->circle.is_asleep);
+  assert_false(hand->link_set.is_asleep);
   rondo_connector_consume(&in->ends[0]);
   slot = data(in, 1, 0);
   (void)arrive(&slot);
@@ -260,12 +260,12 @@ static void a_circle_that_is_forgotten_is_roused_no_more(void **state) {
   rondo_proxy_lose(hand->proxy, 1);
   turn();
   assert_null(l->link);
-  rondo_proxy_rouse(hand->proxy, &hand->circle);
-  rondo_proxy_rouse(hand->proxy, &hand->circle);
-  rondo_proxy_forget(hand->proxy, &hand->circle);
-  memset(&hand->circle, 0xff, sizeof hand->circle); // it is somebody else's memory
+  rondo_proxy_wake(hand->proxy, &hand->link_set);
+  rondo_proxy_wake(hand->proxy, &hand->link_set);
+  rondo_proxy_forget(hand->proxy, &hand->link_set);
+  memset(&hand->link_set, 0xff, sizeof hand->link_set); // it is somebody else's memory
   turn();
-  memset(&hand->circle, 0, sizeof hand->circle);
+  memset(&hand->link_set, 0, sizeof hand->link_set);
 }
 
 // The credits of links that nobody uses go, one with each slot, as those of the busy ones do.
@@ -297,7 +297,7 @@ static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
   publish(l, SMALL, 1);
   hand->sends_in = 3;
-  assert_true(rondo_proxy_see_off(hand->proxy, 0));
+  assert_true(rondo_proxy_flush(hand->proxy, 0));
   assert_int_equal(hand->said_count, 1);
   assert_int_equal(hand->sending_count, 0);
 }
@@ -311,7 +311,7 @@ static void who_leaves_sends_no_credit_that_can_wait(void **state) {
     struct rondo_proxy_head head = data(l, i, 0);
     (void)arrive(&head);
     rondo_connector_consume(&l->ends[0]);
-    (void)rondo_proxy_see_off(hand->proxy, 0);
+    (void)rondo_proxy_flush(hand->proxy, 0);
   }
   assert_int_equal(hand->said_count, 1);
   assert_int_equal(hand->said.sequence, RONDO_HAND_SLOTS - 1);
@@ -322,8 +322,8 @@ static void nobody_stays_for_ever_to_see_off_what_does_not_move(void **state) {
   struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
   publish(l, SMALL, 1);
-  assert_true(rondo_proxy_see_off(hand->proxy, 0));
-  assert_false(rondo_proxy_see_off(hand->proxy, 0));
+  assert_true(rondo_proxy_flush(hand->proxy, 0));
+  assert_false(rondo_proxy_flush(hand->proxy, 0));
   assert_int_equal(hand->sending_count, 1);
 }
 

@@ -97,7 +97,7 @@ struct stage {
   struct rondo_proxy *proxy;
   struct rondo_connector *mirror;
   struct rondo_endpoint block;
-  struct rondo_proxy_circle circle;
+  struct rondo_link_set link_set;
   uint32_t stirs, overs;
 };
 
@@ -171,7 +171,7 @@ stage_open_with(struct stage *s, int (*is_used)(void *, const struct rondo_proxy
   assert_int_equal(rondo_proxy_create(&config, &s->proxy, why, sizeof why), RONDO_SUCCESS);
   assert_int_equal(rondo_proxy_meet(s->proxy, 1, &address, sizeof address), RONDO_SUCCESS);
   struct rondo_proxy_link_config link = {
-      .process = 1, .is_outgoing = 1, .first = s->mirror, .blocks = 1, .circle = &s->circle};
+      .process = 1, .is_outgoing = 1, .first = s->mirror, .blocks = 1, .link_set = &s->link_set};
   struct rondo_proxy_link *made = rondo_proxy_link_create(s->proxy, &link);
   assert_non_null(made);
   rondo_proxy_link_bind(s->proxy, made, 7);
@@ -207,18 +207,18 @@ static void a_block_that_rings_wakes_the_proxy(void **state) {
 }
 
 // The block of a run that is not counted yet has moved, and rung: nobody looked at its links.
-static void who_rouses_a_circle_wakes_the_proxy(void **state) {
+static void who_wakes_a_link_set_wakes_the_proxy(void **state) {
   struct stage s;
   (void)state;
   (void)stage_open_with(&s, is_never_used);
-  while (!rondo_load_seq_cst_u32(&s.circle.is_asleep))
+  while (!rondo_load_seq_cst_u32(&s.link_set.is_asleep))
     (void)rondo_proxy_turn(s.proxy);
   uint32_t sleeps = rondo_load_acquire_u32(&carrier.sleeps);
   publish(&s);
   rondo_proxy_ring(s.proxy);
   await(&carrier.sleeps, sleeps + 1);
   assert_int_equal(sent(&s), 0);
-  rondo_proxy_rouse(s.proxy, &s.circle);
+  rondo_proxy_wake(s.proxy, &s.link_set);
   await_sent(&s, 1);
   stage_close(&s);
 }
@@ -256,7 +256,7 @@ static void the_proxy_stays_away_while_it_is_helped(void **state) {
   assert_true(rondo_proxy_help(s.proxy));
   assert_int_equal(sent(&s), 1);
   // Who goes, and has left something to wait for, hands over.
-  (void)rondo_proxy_unhelp(s.proxy, 1);
+  (void)rondo_proxy_release(s.proxy, 1);
   await(&carrier.asleep, ARMED);
   publish(&s);
   rondo_proxy_ring(s.proxy);
@@ -270,7 +270,7 @@ static void a_helper_that_goes_wakes_a_proxy_that_sleeps_until_something_comes(v
   (void)state;
   (void)stage_open(&s);
   uint32_t sleeps = rondo_load_acquire_u32(&carrier.sleeps);
-  (void)rondo_proxy_unhelp(s.proxy, 0);
+  (void)rondo_proxy_release(s.proxy, 0);
   await(&carrier.sleeps, sleeps + 1); // armed anew
   stage_close(&s);
 }
@@ -297,7 +297,7 @@ static void a_credit_is_told_to_the_block_that_may_wait_for_it(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("proxy_thread", a_block_that_rings_wakes_the_proxy),
-      RONDO_NAMED_TEST("proxy_thread", who_rouses_a_circle_wakes_the_proxy),
+      RONDO_NAMED_TEST("proxy_thread", who_wakes_a_link_set_wakes_the_proxy),
       RONDO_NAMED_TEST("proxy_thread", who_wishes_for_something_wakes_the_proxy),
       RONDO_NAMED_TEST("proxy_thread", a_thread_that_helps_forwards_while_the_proxy_sleeps),
       RONDO_NAMED_TEST("proxy_thread", the_proxy_stays_away_while_it_is_helped),

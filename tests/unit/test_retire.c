@@ -26,8 +26,8 @@ static struct rondo_rank *open_rank(struct rondo_context *ctx) {
   c.blocks = 2;
   const struct rondo_manual manual = {0};
   assert_int_equal(rondo_rank_create(ctx, &c, &manual), RONDO_SUCCESS);
-  assert_int_equal(rondo_rank_enter(*ctx, "test", &rank), RONDO_SUCCESS);
-  rondo_rank_exit(*ctx);
+  assert_int_equal(rondo_rank_pin(*ctx, "test", &rank), RONDO_SUCCESS);
+  rondo_rank_unpin(*ctx);
   return rank;
 }
 

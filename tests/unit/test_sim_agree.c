@@ -17,9 +17,9 @@
 static const uint32_t limits[] = {1, 2, 3, RONDO_SIM_UNLIMITED};
 
 struct setup {
-  struct rondo_sim_world world;
+  struct rondo_sim_world job;
   struct rondo_sim_events events;
-  struct rondo_sim_programs all; // of the whole world
+  struct rondo_sim_programs all; // of the whole job
   uint32_t limit;
   double sync;
 };
@@ -32,25 +32,25 @@ static void setup_draw(struct setup *s, struct rondo_sim_rng *rng) {
   s->sync = s->limit == RONDO_SIM_UNLIMITED || rondo_sim_rng_below(rng, 2)
                 ? rondo_sim_rng_unit(rng) * 0.6
                 : 0;
-  small_world(&s->world, rng, 6, order);
+  small_world(&s->job, rng, 6, order);
   rondo_sim_events_init(&s->events);
-  rondo_sim_programs_init(&s->all, &s->world);
+  rondo_sim_programs_init(&s->all, &s->job);
   enum rondo_sim_skipped skipped =
       rondo_sim_rng_below(rng, 2) ? RONDO_SIM_SKIPPED_NEXT : RONDO_SIM_SKIPPED_KEEPS_ODDS;
   struct rondo_sim_chances chances = chances_of(rondo_sim_rng_unit(rng) * 0.5, s->sync, skipped);
-  rondo_sim_events_draw(&s->events, &s->world, &chances, false, rng);
+  rondo_sim_events_draw(&s->events, &s->job, &chances, false, rng);
 }
 
 // All GPUs and all keys, so nothing is left out.
 static void setup_all(struct setup *s) {
-  struct rondo_sim_range everything = {0, UINT64_MAX, s->world.component_gpus, s->world.gpu_count};
-  rondo_sim_programs_region(&s->all, &s->world, &s->events, &everything);
+  struct rondo_sim_range everything = {0, UINT64_MAX, s->job.component_gpus, s->job.gpu_count};
+  rondo_sim_programs_region(&s->all, &s->job, &s->events, &everything);
 }
 
 static void setup_fini(struct setup *s) {
   rondo_sim_programs_fini(&s->all);
   rondo_sim_events_fini(&s->events);
-  rondo_sim_world_fini(&s->world);
+  rondo_sim_world_fini(&s->job);
 }
 
 // Is `item` of program `i` executing (1) or invoked and waiting (2) where all programs stopped?
@@ -135,7 +135,7 @@ static void all_deciders_agree_on_random_rounds(void **state) {
     struct rondo_sim_fast fast;
     rondo_sim_rng_begin(&rng, 7, 0, round);
     setup_draw(&s, &rng);
-    rondo_sim_fast_init(&fast, &s.world, s.limit);
+    rondo_sim_fast_init(&fast, &s.job, s.limit);
     bool quick = rondo_sim_fast_deadlock(&fast, &s.events);
     setup_all(&s);
     bool in_turn = literally(&s, RONDO_SIM_ROUND_ROBIN, NULL);
@@ -157,7 +157,7 @@ static void all_deciders_agree_on_random_rounds(void **state) {
   }
 }
 
-// Longer lists and rarer events: regions that are small against their world.
+// Longer lists and rarer events: regions that are small against their job.
 static void fast_decision_agrees_where_regions_are_small(void **state) {
   (void)state;
   uint32_t deadlocks = 0, rounds = rondo_test_load(3000, 300);
@@ -167,13 +167,13 @@ static void fast_decision_agrees_where_regions_are_small(void **state) {
     struct rondo_sim_fast fast;
     rondo_sim_rng_begin(&rng, 8, 0, round);
     s.limit = round % 2 ? 1 : RONDO_SIM_UNLIMITED;
-    small_world(&s.world, &rng, 200, round % 4 < 2 ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL);
+    small_world(&s.job, &rng, 200, round % 4 < 2 ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL);
     rondo_sim_events_init(&s.events);
-    rondo_sim_programs_init(&s.all, &s.world);
+    rondo_sim_programs_init(&s.all, &s.job);
     struct rondo_sim_chances chances =
         chances_of(0.004, s.limit == 1 ? 0 : 0.2, RONDO_SIM_SKIPPED_KEEPS_ODDS);
-    rondo_sim_events_draw(&s.events, &s.world, &chances, false, &rng);
-    rondo_sim_fast_init(&fast, &s.world, s.limit);
+    rondo_sim_events_draw(&s.events, &s.job, &chances, false, &rng);
+    rondo_sim_fast_init(&fast, &s.job, s.limit);
     bool quick = rondo_sim_fast_deadlock(&fast, &s.events);
     setup_all(&s);
     bool full = rondo_sim_programs_stuck(&s.all, s.limit);

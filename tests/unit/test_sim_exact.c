@@ -1,5 +1,5 @@
 // Ratios that can be known exactly: by closed form, and by enumerating every order and every set of
-// synchronisations of tiny worlds. The engines must agree with them.
+// synchronisations of tiny jobs. The engines must agree with them.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,7 +101,7 @@ static void events_of(struct rondo_sim_events *e, const struct rondo_sim_world *
 }
 
 struct enumeration {
-  struct rondo_sim_world *world;
+  struct rondo_sim_world *job;
   uint32_t limit;
   struct lists lists[3];
   double total, deadlock, published; // probabilities
@@ -111,9 +111,9 @@ struct enumeration {
 static bool literal_deadlock(struct enumeration *x, const struct rondo_sim_events *e) {
   struct rondo_sim_programs p;
   struct rondo_sim_literal l;
-  struct rondo_sim_range all = {0, UINT64_MAX, x->world->component_gpus, x->world->gpu_count};
-  rondo_sim_programs_init(&p, x->world);
-  rondo_sim_programs_region(&p, x->world, e, &all);
+  struct rondo_sim_range all = {0, UINT64_MAX, x->job->component_gpus, x->job->gpu_count};
+  rondo_sim_programs_init(&p, x->job);
+  rondo_sim_programs_region(&p, x->job, e, &all);
   rondo_sim_literal_init(&l, &p, x->limit);
   bool deadlock = rondo_sim_literal_run(&l, RONDO_SIM_ROUND_ROBIN, NULL);
   rondo_sim_literal_fini(&l);
@@ -124,7 +124,7 @@ static bool literal_deadlock(struct enumeration *x, const struct rondo_sim_event
 static bool published_deadlock(struct enumeration *x, const struct rondo_sim_events *e) {
   struct rondo_sim_published p;
   struct rondo_sim_chances chances = chances_of(0, 0, RONDO_SIM_SKIPPED_KEEPS_ODDS);
-  rondo_sim_published_init(&p, x->world, x->limit == 1, &chances, 0);
+  rondo_sim_published_init(&p, x->job, x->limit == 1, &chances, 0);
   bool deadlock = rondo_sim_published_round(&p, (struct rondo_sim_draws){.events = e});
   rondo_sim_published_fini(&p);
   return deadlock;
@@ -135,20 +135,20 @@ static void play_all(struct enumeration *x) {
   const struct list *chosen[3] = {NULL};
   struct rondo_sim_fast fast;
   uint64_t combinations = 1;
-  rondo_sim_fast_init(&fast, x->world, x->limit);
-  for (uint32_t gpu = 0; gpu < x->world->gpu_count; gpu++) {
+  rondo_sim_fast_init(&fast, x->job, x->limit);
+  for (uint32_t gpu = 0; gpu < x->job->gpu_count; gpu++) {
     combinations *= x->lists[gpu].count;
   }
   for (uint64_t n = 0; n < combinations; n++) {
     double probability = 1;
     uint64_t rest = n;
-    for (uint32_t gpu = 0; gpu < x->world->gpu_count; gpu++) {
+    for (uint32_t gpu = 0; gpu < x->job->gpu_count; gpu++) {
       chosen[gpu] = &x->lists[gpu].all[rest % x->lists[gpu].count];
       probability *= chosen[gpu]->probability;
       rest /= x->lists[gpu].count;
     }
     struct rondo_sim_events e;
-    events_of(&e, x->world, chosen);
+    events_of(&e, x->job, chosen);
     bool deadlock = literal_deadlock(x, &e);
     assert_int_equal(rondo_sim_fast_deadlock(&fast, &e), deadlock);
     x->total += probability;
@@ -162,7 +162,7 @@ static void play_all(struct enumeration *x) {
 static void enumerate_world(struct enumeration *x, struct rondo_sim_world *w, uint32_t limit,
                             double disorder, double sync) {
   memset(x, 0, sizeof(*x));
-  x->world = w;
+  x->job = w;
   x->limit = limit;
   assert_true(w->gpu_count <= 3);
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {

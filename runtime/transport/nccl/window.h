@@ -15,7 +15,7 @@
 //    memory -> ncclCommWindowRegister (symmetric) -> ncclDevCommCreate, the only call that says whether the devices can
 //    really do it -> ncclTeamLsa: all must be in one domain of loads and stores -> one tiny kernel looks up every member's
 //    address and reads the mark there -> let the daemons go. A wrong mark is a refusal. NCCL never runs a kernel of its own.
-//  - Which processes, in which order, and whether all or none of them use it is decided above (runtime/boot/window.c).
+//  - Which processes, in which order, and whether all or none of them use it is decided above (runtime/transport/window_group.c).
 //    One communicator a device, one device a process: NCCL 2.28 takes no device twice.
 //  - The end: after the daemons, ncclDevCommDestroy -> ncclCommWindowDeregister -> ncclMemFree -> ncclCommFinalize ->
 //    ncclCommDestroy. Who has mapped the memory keeps it, as with any memory of the driver's.

@@ -1,0 +1,620 @@
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+#include "base/atomic.h"
+#include "runtime/net/channel.h"
+
+#define SMALL_BYTES 512u
+#define IDLE_BYTES 65536u // a buffer larger than this is given back when it is empty
+#define MOST_PAUSE 32767u // of keep-alive, in seconds
+#define FRAMES_AT_ONCE 64 // then others get their turn
+
+void rondo_channel_count(uint64_t *counter, uint64_t more) {
+  rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + more);
+}
+
+// ----------------------------------------------------------------- frames ----
+
+struct rondo_channel_blob *rondo_channel_blob_create(const void *bytes, size_t size) {
+  struct rondo_channel_blob *blob = malloc(sizeof *blob + size);
+  if (!blob)
+    return NULL;
+  blob->refs = 1;
+  blob->size = (uint32_t)size;
+  if (size)
+    memcpy(blob->bytes, bytes, size);
+  return blob;
+}
+
+void rondo_channel_blob_put(struct rondo_channel_blob *blob) {
+  if (blob && --blob->refs == 0)
+    free(blob);
+}
+
+struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_channel_blob *blob) {
+  struct rondo_channel_out *out = calloc(1, sizeof *out);
+  if (!out) {
+    rondo_channel_blob_put(blob);
+    return NULL;
+  }
+  out->head.version = RONDO_WIRE_VERSION;
+  out->head.type = (uint8_t)type;
+  out->head.size = blob ? blob->size : 0;
+  out->blob = blob;
+  return out;
+}
+
+static void close_fds(int *fds, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    if (fds[i] >= 0)
+      close(fds[i]);
+}
+
+void rondo_channel_out_free(struct rondo_channel_out *out) {
+  close_fds(out->fds, out->head.fd_count);
+  rondo_channel_blob_put(out->blob);
+  free(out);
+}
+
+const char *rondo_channel_end_text(int end) {
+  switch (end) {
+  case RONDO_WIRE_REFUSE_VERSION:
+    return "it speaks another version of the protocol";
+  case RONDO_WIRE_REFUSE_JOB:
+    return "it is of another job";
+  case RONDO_WIRE_REFUSE_SECRET:
+    return "the job's secret was not proved";
+  case RONDO_WIRE_REFUSE_GARBAGE:
+    return "what came is not of this protocol";
+  case RONDO_WIRE_REFUSE_LATE:
+    return "the secret was not proved in time";
+  case RONDO_CHANNEL_UNREACHABLE:
+    return "it cannot be reached";
+  default:
+    return "the connection was cut";
+  }
+}
+
+// ---------------------------------------------------------------- the end ----
+
+// Runs when control is back in the loop: nobody is inside the channel any more.
+static void on_kick(evutil_socket_t fd, short what, void *arg);
+
+static void forget_out(struct rondo_channel *c) {
+  while (c->out_first) {
+    struct rondo_channel_out *out = c->out_first;
+    c->out_first = out->next;
+    if (out->counted && c->events->sent)
+      c->events->sent(c->owner, out->counted);
+    rondo_channel_out_free(out);
+  }
+  c->out_last = NULL;
+}
+
+void rondo_channel_close(struct rondo_channel *c) {
+  if (c->is_dead)
+    return;
+  c->is_dead = 1;
+  event_del(&c->readable);
+  event_del(&c->writable);
+  evtimer_del(&c->deadline);
+  rondo_event_loop_close(c->fd);
+  c->fd = -1;
+  forget_out(c);
+  close_fds(c->fds, c->fd_count);
+  c->fd_count = 0;
+  event_active(&c->kick, EV_TIMEOUT, 1);
+}
+
+static void end(struct rondo_channel *c, int how) {
+  char why[RONDO_CHANNEL_TEXT_BYTES];
+  if (c->is_dead)
+    return;
+  (void)snprintf(why, sizeof why, "%s: %s", c->who, rondo_channel_end_text(how));
+  rondo_channel_close(c);
+  c->events->closed(c->owner, c, how, why);
+}
+
+void rondo_channel_refuse(struct rondo_channel *c, int refusal) {
+  struct rondo_handshake_reply reply;
+  if (!c->is_dead && !c->is_connecting && c->proof.state != RONDO_HANDSHAKE_DONE) {
+    rondo_handshake_refuse(refusal, &reply);
+    // As far as it goes at once: this side owes nothing to somebody who is refused.
+    (void)!send(c->fd, reply.bytes, reply.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  end(c, refusal);
+}
+
+// ----------------------------------------------------------------- sending ----
+
+static int is_temporary(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
+}
+
+static int end_of_error(int error) {
+  switch (error) {
+  case ETIMEDOUT:
+  case EHOSTUNREACH:
+  case ENETUNREACH:
+  case EHOSTDOWN:
+  case ENETDOWN:
+    return RONDO_CHANNEL_UNREACHABLE;
+  default:
+    return RONDO_CHANNEL_CUT;
+  }
+}
+
+static void seal(struct rondo_channel *c, struct rondo_channel_out *out) {
+  if (out->is_sealed)
+    return;
+  rondo_wire_head_write(out->head_bytes, &out->head);
+  rondo_handshake_seal(&c->proof, out->head_bytes, out->blob ? out->blob->bytes : NULL,
+                       out->head.size, out->mac);
+  out->is_sealed = 1;
+}
+
+// Describes what is left of a frame; returns the number of pieces.
+static size_t pieces_of(struct rondo_channel_out *out, struct iovec *pieces) {
+  struct iovec whole[3] = {{out->head_bytes, RONDO_WIRE_HEAD_BYTES},
+                           {out->blob ? out->blob->bytes : NULL, out->head.size},
+                           {out->mac, RONDO_WIRE_MAC_BYTES}};
+  size_t skip = out->done;
+  size_t count = 0;
+  for (size_t i = 0; i < 3; i++) {
+    size_t cut = skip < whole[i].iov_len ? skip : whole[i].iov_len;
+    skip -= cut;
+    if (whole[i].iov_len == cut)
+      continue;
+    pieces[count].iov_base = (uint8_t *)whole[i].iov_base + cut;
+    pieces[count++].iov_len = whole[i].iov_len - cut;
+  }
+  return count;
+}
+
+static ssize_t send_piece(struct rondo_channel *c, struct rondo_channel_out *out) {
+  union {
+    char bytes[CMSG_SPACE(sizeof(int) * RONDO_WIRE_FDS)];
+    struct cmsghdr align;
+  } control;
+  struct iovec pieces[3];
+  struct msghdr m = {.msg_iov = pieces};
+  seal(c, out);
+  m.msg_iovlen = pieces_of(out, pieces);
+  if (out->done == 0 && out->head.fd_count) {
+    size_t bytes = sizeof(int) * out->head.fd_count;
+    memset(&control, 0, sizeof control);
+    m.msg_control = control.bytes;
+    m.msg_controllen = CMSG_SPACE(bytes);
+    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+    h->cmsg_level = SOL_SOCKET;
+    h->cmsg_type = SCM_RIGHTS;
+    h->cmsg_len = CMSG_LEN(bytes);
+    memcpy(CMSG_DATA(h), out->fds, bytes);
+  }
+  return sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// Returns 1 if the reply is out, 0 if not yet, -1 if the channel has ended.
+static int flush_reply(struct rondo_channel *c) {
+  while (c->reply_done < c->reply.size) {
+    ssize_t n = send(c->fd, c->reply.bytes + c->reply_done, c->reply.size - c->reply_done,
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && is_temporary(errno))
+      return 0;
+    if (n < 0) {
+      end(c, end_of_error(errno));
+      return -1;
+    }
+    c->reply_done += (size_t)n;
+    rondo_channel_count(&c->counters->sent_bytes, (uint64_t)n);
+    rondo_channel_count(&c->counters->sent, c->reply_done == c->reply.size);
+  }
+  return 1;
+}
+
+static void finish_out(struct rondo_channel *c) {
+  struct rondo_channel_out *out = c->out_first;
+  c->out_first = out->next;
+  if (!c->out_first)
+    c->out_last = NULL;
+  rondo_channel_count(&c->counters->sent, 1);
+  if (out->counted && c->events->sent)
+    c->events->sent(c->owner, out->counted);
+  rondo_channel_out_free(out);
+}
+
+// Sends what the socket takes.
+static void flush(struct rondo_channel *c) {
+  if (c->is_dead || c->is_connecting)
+    return;
+  int done = flush_reply(c);
+  while (done > 0 && c->proof.state == RONDO_HANDSHAKE_DONE && c->out_first) {
+    struct rondo_channel_out *out = c->out_first;
+    ssize_t n = send_piece(c, out);
+    if (n < 0 && is_temporary(errno)) {
+      done = 0;
+    } else if (n < 0) {
+      end(c, end_of_error(errno));
+      return;
+    } else {
+      out->done += (size_t)n;
+      rondo_channel_count(&c->counters->sent_bytes, (uint64_t)n);
+      if (out->done == RONDO_WIRE_HEAD_BYTES + out->head.size + RONDO_WIRE_MAC_BYTES)
+        finish_out(c);
+    }
+  }
+  if (done == 0)
+    (void)event_add(&c->writable, NULL);
+}
+
+void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out) {
+  if (out && c->is_dead) {
+    if (out->counted && c->events->sent)
+      c->events->sent(c->owner, out->counted);
+    rondo_channel_out_free(out);
+    return;
+  }
+  if (c->is_dead)
+    return;
+  if (!out) {
+    c->is_starved = 1; // told from the loop: the owner does not expect `closed` in here
+    event_active(&c->kick, EV_TIMEOUT, 1);
+    return;
+  }
+  if (c->out_last)
+    c->out_last->next = out;
+  else
+    c->out_first = out;
+  c->out_last = out;
+  if (c->proof.state == RONDO_HANDSHAKE_DONE)
+    (void)event_add(&c->writable, NULL);
+}
+
+void rondo_channel_send_bytes(struct rondo_channel *c, int type, const void *bytes, size_t size) {
+  struct rondo_channel_blob *blob = rondo_channel_blob_create(bytes, size);
+  rondo_channel_send(c, blob ? rondo_channel_out_create(type, blob) : NULL);
+}
+
+// --------------------------------------------------------------- receiving ----
+
+static int grow(struct rondo_channel_buffer *b, size_t capacity) {
+  if (b->capacity >= capacity)
+    return 1;
+  uint8_t *bytes = realloc(b->bytes, capacity);
+  if (!bytes)
+    return 0;
+  b->bytes = bytes;
+  b->capacity = capacity;
+  return 1;
+}
+
+// Keeps the descriptors that came with a piece. Returns 0 if there are more than there can be.
+static int keep_fds(struct rondo_channel *c, struct msghdr *m) {
+  int good = !(m->msg_flags & MSG_CTRUNC);
+  for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+    if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+      continue;
+    uint32_t count = (uint32_t)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    for (uint32_t i = 0; i < count; i++) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+      if (c->fd_count < 2 * RONDO_WIRE_FDS) {
+        c->fds[c->fd_count++] = fd;
+      } else {
+        close(fd);
+        good = 0;
+      }
+    }
+  }
+  return good && (c->fd_count == 0 || c->proof.state == RONDO_HANDSHAKE_DONE);
+}
+
+static ssize_t receive_piece(struct rondo_channel *c) {
+  union {
+    char bytes[CMSG_SPACE(sizeof(int) * 2 * RONDO_WIRE_FDS)];
+    struct cmsghdr align;
+  } control;
+  struct iovec piece = {c->in.bytes + c->in.size, c->in.capacity - c->in.size};
+  struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1};
+  if (c->is_local) {
+    m.msg_control = control.bytes;
+    m.msg_controllen = sizeof control.bytes;
+  }
+  ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n > 0 && c->is_local && !keep_fds(c, &m)) {
+    errno = EPROTO;
+    return -1;
+  }
+  return n;
+}
+
+static void prove(struct rondo_channel *c, const struct rondo_wire_frame *frame) {
+  int refusal = rondo_handshake_step(&c->proof, frame, &c->reply);
+  c->reply_done = 0;
+  int failed = flush_reply(c) < 0;
+  if (refusal)
+    end(c, refusal);
+  if (refusal || failed)
+    return;
+  if (c->reply_done < c->reply.size)
+    (void)event_add(&c->writable, NULL);
+  if (c->proof.state != RONDO_HANDSHAKE_DONE)
+    return;
+  evtimer_del(&c->deadline);
+  if (c->out_first)
+    (void)event_add(&c->writable, NULL);
+  c->events->opened(c->owner, c);
+}
+
+// Hands a frame over, with its descriptors.
+static void deliver(struct rondo_channel *c, const struct rondo_wire_frame *wire) {
+  struct rondo_channel_frame frame = {.wire = *wire, .fd_count = wire->head.fd_count};
+  int fds[RONDO_WIRE_FDS];
+  if (frame.fd_count > c->fd_count) {
+    end(c, RONDO_WIRE_REFUSE_GARBAGE);
+    return;
+  }
+  memcpy(fds, c->fds, frame.fd_count * sizeof *fds);
+  c->fd_count -= frame.fd_count;
+  memmove(c->fds, c->fds + frame.fd_count, c->fd_count * sizeof *c->fds);
+  frame.fds = fds;
+  c->events->frame(c->owner, c, &frame);
+  close_fds(fds, frame.fd_count);
+}
+
+// Takes one frame from the front of the buffer. Returns how many bytes it was; 0: not all there.
+static size_t take_frame(struct rondo_channel *c, const uint8_t *bytes, size_t size) {
+  struct rondo_wire_frame frame;
+  int proven = c->proof.state == RONDO_HANDSHAKE_DONE;
+  int good = rondo_wire_head_read(bytes, size, proven, &frame.head);
+  if (good < 0)
+    rondo_channel_refuse(c, -good);
+  if (good <= 0)
+    return 0;
+  size_t whole = RONDO_WIRE_HEAD_BYTES + frame.head.size + (proven ? RONDO_WIRE_MAC_BYTES : 0);
+  if (size < whole) {
+    if (!grow(&c->in, whole))
+      end(c, RONDO_CHANNEL_CUT);
+    return 0;
+  }
+  frame.payload = bytes + RONDO_WIRE_HEAD_BYTES;
+  rondo_channel_count(&c->counters->received, 1);
+  if (!proven)
+    prove(c, &frame);
+  else if (!rondo_handshake_open(&c->proof, bytes, frame.payload, frame.head.size,
+                                 frame.payload + frame.head.size))
+    end(c, RONDO_WIRE_REFUSE_SECRET);
+  else
+    deliver(c, &frame);
+  return whole;
+}
+
+static void on_frames(struct rondo_channel *c) {
+  size_t at = 0;
+  int left = FRAMES_AT_ONCE;
+  while (left && !c->is_dead && !c->is_paused) {
+    size_t taken = take_frame(c, c->in.bytes + at, c->in.size - at);
+    if (!taken)
+      break;
+    at += taken;
+    left--;
+  }
+  if (c->is_dead)
+    return;
+  c->in.size -= at;
+  memmove(c->in.bytes, c->in.bytes + at, c->in.size);
+  if (c->in.size == 0 && c->in.capacity > IDLE_BYTES) {
+    free(c->in.bytes);
+    memset(&c->in, 0, sizeof c->in);
+  }
+  if (!left)
+    event_active(&c->kick, EV_TIMEOUT, 1);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_channel *c = arg;
+  (void)fd, (void)what;
+  // What somebody who has proved nothing can make this side keep.
+  size_t room = c->proof.state == RONDO_HANDSHAKE_DONE ? SMALL_BYTES * 8 : SMALL_BYTES;
+  if (!grow(&c->in, c->in.size + 1 > room ? c->in.size + 1 : room)) {
+    end(c, RONDO_CHANNEL_CUT);
+    return;
+  }
+  ssize_t n = receive_piece(c);
+  if (n > 0) {
+    c->in.size += (size_t)n;
+    rondo_channel_count(&c->counters->received_bytes, (uint64_t)n);
+    on_frames(c);
+  } else if (n == 0) {
+    end(c, RONDO_CHANNEL_CUT);
+  } else if (errno == EPROTO) {
+    end(c, RONDO_WIRE_REFUSE_GARBAGE);
+  } else if (!is_temporary(errno)) {
+    end(c, end_of_error(errno));
+  }
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_channel *c = arg;
+  int error = 0;
+  socklen_t size = sizeof error;
+  (void)what;
+  if (c->is_connecting) {
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error) {
+      end(c, end_of_error(error));
+      return;
+    }
+    c->is_connecting = 0;
+  }
+  flush(c);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_channel *c = arg;
+  (void)fd, (void)what;
+  if (c->is_connecting)
+    end(c, RONDO_CHANNEL_UNREACHABLE);
+  else
+    rondo_channel_refuse(c, RONDO_WIRE_REFUSE_LATE);
+}
+
+static void on_kick(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_channel *c = arg;
+  (void)fd, (void)what;
+  if (!c->is_dead && c->is_starved)
+    end(c, RONDO_CHANNEL_CUT);
+  if (c->is_dead) {
+    event_del(&c->kick);
+    free(c->in.bytes);
+    sodium_memzero(&c->proof, sizeof c->proof);
+    free(c);
+    return;
+  }
+  if (c->in.size)
+    on_frames(c);
+}
+
+void rondo_channel_pause(struct rondo_channel *c, int is_paused) {
+  c->is_paused = is_paused;
+  if (c->is_dead)
+    return;
+  if (is_paused) {
+    event_del(&c->readable);
+  } else {
+    (void)event_add(&c->readable, NULL);
+    event_active(&c->kick, EV_TIMEOUT, 1); // what is in the buffer already
+  }
+}
+
+// ------------------------------------------------------------------ making ----
+
+static void set_number(int fd, int level, int option, uint32_t value) {
+  int number = (int)value;
+  (void)setsockopt(fd, level, option, &number, sizeof number); // where it fails, the default holds
+}
+
+// A machine that has gone away is noticed by the kernels alone, so that a process that is merely
+// stopped or slow is not taken for one.
+static void set_options(int fd, uint64_t peer_timeout_ns) {
+  uint64_t milliseconds = peer_timeout_ns / 1000000;
+  uint32_t bound = milliseconds > INT32_MAX ? INT32_MAX : (uint32_t)milliseconds;
+  set_number(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  uint32_t pause = bound / 4000 ? bound / 4000 : 1; // seconds
+  pause = pause > MOST_PAUSE ? MOST_PAUSE : pause;
+  set_number(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_number(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
+  set_number(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+  set_number(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set_number(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, bound);
+}
+
+static struct rondo_channel *channel_create(const struct rondo_channel_config *cfg, int fd) {
+  struct rondo_channel *c = fd < 0 ? NULL : calloc(1, sizeof *c);
+  if (!c) {
+    if (fd >= 0)
+      close(fd);
+    return NULL;
+  }
+  uint8_t nonce[RONDO_WIRE_NONCE_BYTES];
+  struct event_base *base = rondo_event_loop_base(cfg->loop);
+  rondo_event_loop_own(fd);
+  c->loop = cfg->loop;
+  c->events = cfg->events;
+  c->owner = cfg->owner;
+  c->counters = cfg->counters;
+  c->fd = fd;
+  c->peer = RONDO_MESH_NOBODY;
+  c->opened_ns = rondo_event_loop_now_ns();
+  randombytes_buf(nonce, sizeof nonce);
+  rondo_handshake_init(&c->proof, cfg->job, nonce);
+  event_assign(&c->readable, base, fd, EV_READ | EV_PERSIST, on_readable, c);
+  event_assign(&c->writable, base, fd, EV_WRITE, on_writable, c);
+  evtimer_assign(&c->deadline, base, on_deadline, c);
+  evtimer_assign(&c->kick, base, on_kick, c);
+  rondo_event_loop_timer_set(&c->deadline, cfg->proof_ns);
+  return c;
+}
+
+static struct rondo_channel *channel_connect(struct rondo_channel *c, const struct sockaddr *to,
+                                             socklen_t size, const struct rondo_wire_hello *hello) {
+  rondo_handshake_begin(&c->proof, hello, &c->reply);
+  if (connect(c->fd, to, size) != 0) {
+    if (errno != EINPROGRESS) {
+      int error = errno;
+      rondo_channel_close(c);
+      errno = error;
+      return NULL;
+    }
+    c->is_connecting = 1;
+  }
+  (void)event_add(&c->readable, NULL);
+  (void)event_add(&c->writable, NULL);
+  return c;
+}
+
+struct rondo_channel *rondo_channel_connect(const struct rondo_channel_config *cfg,
+                                            const struct rondo_wire_address *to,
+                                            const struct rondo_wire_hello *hello) {
+  struct sockaddr_storage s;
+  socklen_t size = rondo_address_to_socket(to, &s);
+  int fd = socket(s.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  struct rondo_channel *c = channel_create(cfg, fd);
+  if (!c)
+    return NULL;
+  set_options(fd, cfg->peer_timeout_ns);
+  rondo_address_text(to, c->who, sizeof c->who);
+  return channel_connect(c, (const struct sockaddr *)&s, size, hello);
+}
+
+socklen_t rondo_channel_local_address(const char *name, struct sockaddr_storage *s) {
+  struct sockaddr_un un = {.sun_family = AF_UNIX};
+  size_t size = strlen(name);
+  if (size > sizeof un.sun_path - 1)
+    size = sizeof un.sun_path - 1;
+  memcpy(un.sun_path + 1, name, size); // the zero before it: no file
+  memset(s, 0, sizeof *s);
+  memcpy(s, &un, sizeof un);
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + size);
+}
+
+struct rondo_channel *rondo_channel_connect_local(const struct rondo_channel_config *cfg,
+                                                  const char *name,
+                                                  const struct rondo_wire_hello *hello) {
+  struct sockaddr_storage s;
+  socklen_t size = rondo_channel_local_address(name, &s);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  struct rondo_channel *c = channel_create(cfg, fd);
+  if (!c)
+    return NULL;
+  c->is_local = 1;
+  (void)snprintf(c->who, sizeof c->who, "%s", name);
+  return channel_connect(c, (const struct sockaddr *)&s, size, hello);
+}
+
+struct rondo_channel *rondo_channel_accept(const struct rondo_channel_config *cfg, int fd,
+                                           const struct sockaddr *address) {
+  struct rondo_channel *c = channel_create(cfg, fd);
+  struct rondo_wire_address from;
+  if (!c)
+    return NULL;
+  if (address && rondo_address_from_socket(address, &from)) {
+    set_options(fd, cfg->peer_timeout_ns);
+    rondo_address_text(&from, c->who, sizeof c->who);
+  } else {
+    struct ucred user = {0};
+    socklen_t size = sizeof user;
+    c->is_local = 1;
+    (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
+    (void)snprintf(c->who, sizeof c->who, "pid %ld of this machine", (long)user.pid);
+  }
+  (void)event_add(&c->readable, NULL);
+  return c;
+}

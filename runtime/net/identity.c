@@ -1,0 +1,53 @@
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/net/handshake.h"
+#include "runtime/net/identity.h"
+
+static uint64_t namespace_of(const char *path) {
+  struct stat s;
+  return stat(path, &s) == 0 ? (uint64_t)s.st_ino : 0;
+}
+
+// Reads what there is of a small file, or else the name of this host: better than nothing.
+static size_t read_boot(char *text, size_t bytes) {
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd >= 0 ? read(fd, text, bytes) : -1;
+  if (fd >= 0)
+    close(fd);
+  if (n > 0)
+    return (size_t)n;
+  return gethostname(text, bytes) == 0 ? strnlen(text, bytes) : 0;
+}
+
+void rondo_identity_get(struct rondo_wire_member *m) {
+  char text[256];
+  size_t size = read_boot(text, 64);
+  uint64_t network = namespace_of("/proc/self/ns/net");
+  const char *part = getenv("RONDO_TEST_MACHINE");
+  memcpy(text + size, &network, sizeof network);
+  size += sizeof network;
+  size_t more = part ? strnlen(part, 64) : 0;
+  if (more)
+    memcpy(text + size, part, more);
+  rondo_handshake_digest("rondo machine", text, size + more, (uint8_t *)m->machine,
+                         sizeof m->machine);
+  m->pid_namespace = namespace_of("/proc/self/ns/pid");
+  m->user_namespace = namespace_of("/proc/self/ns/user");
+  m->pid = (uint32_t)getpid();
+  m->uid = (uint32_t)getuid();
+  if (gethostname(m->host, sizeof m->host) != 0)
+    m->host[0] = '\0';
+  m->host[sizeof m->host - 1] = '\0';
+}
+
+int rondo_identity_is_mine(const struct rondo_wire_member *m) {
+  struct rondo_wire_member me;
+  memset(&me, 0, sizeof me);
+  rondo_identity_get(&me);
+  return me.pid == m->pid && me.pid_namespace == m->pid_namespace &&
+         memcmp(me.machine, m->machine, sizeof me.machine) == 0;
+}

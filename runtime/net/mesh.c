@@ -1,0 +1,640 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/condition.h"
+#include "base/log.h"
+#include "runtime/net/identity.h"
+#include "runtime/net/mesh_state.h"
+#include "runtime/net/root.h"
+
+#define STOP_POLL_NS UINT64_C(1000000)
+#define ROOT_NS UINT64_C(10000000000) // for a launcher's root to come, to whoever leaves
+
+static pthread_mutex_t meshes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rondo_mesh *meshes;
+
+void rondo_meshes_forked(void) {
+  meshes = NULL;
+  meshes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  rondo_roots_forked();
+}
+
+// ----------------------------------------------------------------- telling ---
+
+void rondo_mesh_set_phase(struct rondo_mesh *mesh, int phase) {
+  pthread_mutex_lock(&mesh->lock);
+  mesh->phase = phase;
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+void rondo_mesh_settle(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  mesh->is_settled = 1;
+  pthread_cond_broadcast(&mesh->changed);
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+// A process of which all ranks are lost is of no more use.
+static void drop_empty(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t count) {
+  for (uint32_t i = 0; i < count && mesh->process_count; i++) {
+    uint32_t process = mesh->process_of[ranks[i]];
+    if (process == RONDO_MESH_NOBODY || process == mesh->self)
+      continue;
+    struct rondo_mesh_peer *peer = &mesh->peers[process];
+    uint32_t left = peer->where.rank_count;
+    for (uint32_t k = 0; k < peer->where.rank_count; k++)
+      left -= mesh->lost[peer->where.ranks[k]];
+    if (!left && !peer->is_lost)
+      rondo_mesh_peer_drop(peer);
+  }
+}
+
+void rondo_mesh_report(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t count, int reason,
+                       const char *text) {
+  uint32_t *fresh = malloc(count * sizeof *fresh);
+  uint32_t fresh_count = 0;
+  pthread_mutex_lock(&mesh->lock);
+  for (uint32_t i = 0; i < count; i++) {
+    if (mesh->here[ranks[i]] || mesh->lost[ranks[i]])
+      continue;
+    mesh->lost[ranks[i]] = 1;
+    if (fresh)
+      fresh[fresh_count++] = ranks[i];
+  }
+  if (reason == RONDO_MESH_MISSING)
+    mesh->is_complete = 0;
+  pthread_mutex_unlock(&mesh->lock);
+  drop_empty(mesh, ranks, count);
+  if (fresh_count && mesh->events.lost && mesh->phase != RONDO_MESH_STOPPING)
+    mesh->events.lost(mesh->arg, fresh, fresh_count, reason, text);
+  free(fresh);
+}
+
+void rondo_mesh_fail(struct rondo_mesh *mesh, int reason, const char *text) {
+  uint32_t count = mesh->cfg.rank_count;
+  uint32_t *ranks = malloc(count * sizeof *ranks);
+  if (mesh->phase != RONDO_MESH_JOINING) {
+    free(ranks);
+    return;
+  }
+  rondo_log(RONDO_LOG_ERROR, "rank %u could not join its job: %s", mesh->cfg.rank, text);
+  rondo_mesh_set_phase(mesh, RONDO_MESH_FAILED);
+  for (uint32_t r = 0; ranks && r < count; r++)
+    ranks[r] = r;
+  if (ranks)
+    rondo_mesh_report(mesh, ranks, count, reason, text);
+  free(ranks);
+  rondo_mesh_settle(mesh);
+  rondo_mesh_join_end(mesh);
+}
+
+// ---------------------------------------------------------------- commands ---
+
+static void carry_out(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
+  if (command->type == RONDO_WIRE_MESSAGE)
+    rondo_mesh_peer_send(mesh, command->number, command->out);
+  else
+    rondo_mesh_join_rank(mesh, command->type, command->number);
+  free(command);
+}
+
+static struct rondo_mesh_command *take_command(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  struct rondo_mesh_command *command = mesh->first;
+  if (command)
+    mesh->first = command->next;
+  if (!mesh->first)
+    mesh->last = NULL;
+  pthread_mutex_unlock(&mesh->lock);
+  return command;
+}
+
+static void on_commands(void *arg) {
+  struct rondo_mesh *mesh = arg;
+  for (struct rondo_mesh_command *c = take_command(mesh); c; c = take_command(mesh))
+    carry_out(mesh, c);
+}
+
+// The lock is held.
+static void enqueue(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
+  command->next = NULL;
+  if (mesh->last)
+    mesh->last->next = command;
+  else
+    mesh->first = command;
+  mesh->last = command;
+  rondo_event_loop_post(mesh->loop, &mesh->task);
+}
+
+int rondo_mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {
+  struct rondo_mesh_command *command = calloc(1, sizeof *command);
+  int status = RONDO_SUCCESS;
+  if (!command)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory to announce rank %u", rank);
+  command->type = RONDO_WIRE_ADD;
+  command->number = rank;
+  pthread_mutex_lock(&mesh->lock);
+  if (mesh->here[rank])
+    status = RONDO_ERR_EXISTS;
+  else if (mesh->phase != RONDO_MESH_JOINING)
+    status = RONDO_ERR_TIMEOUT;
+  if (status == RONDO_SUCCESS) {
+    mesh->here[rank] = 1;
+    enqueue(mesh, command);
+  }
+  pthread_mutex_unlock(&mesh->lock);
+  if (status == RONDO_SUCCESS)
+    return status;
+  free(command);
+  return RONDO_LOG_REFUSE(status, "init: rank %u %s", rank,
+                          status == RONDO_ERR_EXISTS ? "is in this job already"
+                                                     : "comes too late for this job");
+}
+
+void rondo_mesh_remove_rank(struct rondo_mesh *mesh, uint32_t rank) {
+  struct rondo_mesh_command *command = calloc(1, sizeof *command);
+  if (!command) // the others learn of it when the process leaves
+    return;
+  command->type = RONDO_WIRE_GONE;
+  command->number = rank;
+  pthread_mutex_lock(&mesh->lock);
+  mesh->here[rank] = RONDO_MESH_IS_LEAVING;
+  enqueue(mesh, command);
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+static int check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *m) {
+  if (m->size > RONDO_MESH_MESSAGE_BYTES || m->fd_count > RONDO_MESH_MESSAGE_FDS)
+    return RONDO_ERR_INVALID;
+  pthread_mutex_lock(&mesh->lock);
+  int is_ready = mesh->phase == RONDO_MESH_READY;
+  int is_full = mesh->queued_bytes + m->size > RONDO_MESH_QUEUE_BYTES;
+  pthread_mutex_unlock(&mesh->lock);
+  if (!is_ready || m->to >= mesh->process_count)
+    return RONDO_ERR_UNKNOWN;
+  if (m->to == mesh->self)
+    return RONDO_ERR_INVALID;
+  if (m->fd_count && !rondo_mesh_is_near(mesh, m->to))
+    return RONDO_ERR_UNSUPPORTED;
+  return is_full ? RONDO_ERR_FULL : RONDO_SUCCESS;
+}
+
+// Makes the frame, with descriptors of its own.
+static int make_out(const struct rondo_mesh_send *m, struct rondo_channel_out **made) {
+  struct rondo_channel_blob *blob = rondo_channel_blob_create(m->bytes, m->size);
+  struct rondo_channel_out *out = blob ? rondo_channel_out_create(RONDO_WIRE_MESSAGE, blob) : NULL;
+  if (!out)
+    return RONDO_ERR_NO_MEMORY;
+  out->head.subtype = m->type;
+  // Small messages count too, so that their number is bounded.
+  out->counted = m->size + sizeof *out;
+  for (uint32_t i = 0; i < m->fd_count; i++) {
+    int fd = fcntl(m->fds[i], F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+      rondo_channel_out_free(out);
+      return RONDO_ERR_SYSTEM;
+    }
+    out->fds[out->head.fd_count++] = fd;
+  }
+  *made = out;
+  return RONDO_SUCCESS;
+}
+
+int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
+  int status = check_send(mesh, message);
+  struct rondo_channel_out *out = NULL;
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_mesh_command *command = calloc(1, sizeof *command);
+  status = command ? make_out(message, &out) : RONDO_ERR_NO_MEMORY;
+  if (status != RONDO_SUCCESS) {
+    free(command);
+    return status;
+  }
+  command->type = RONDO_WIRE_MESSAGE;
+  command->number = message->to;
+  command->out = out;
+  pthread_mutex_lock(&mesh->lock);
+  if (mesh->peers[message->to].is_lost)
+    status = RONDO_ERR_PEER;
+  if (status == RONDO_SUCCESS) {
+    mesh->queued_bytes += out->counted;
+    enqueue(mesh, command);
+  }
+  pthread_mutex_unlock(&mesh->lock);
+  if (status != RONDO_SUCCESS) {
+    rondo_channel_out_free(out);
+    free(command);
+  }
+  return status;
+}
+
+void rondo_mesh_peer_sent(struct rondo_mesh *mesh, size_t bytes) {
+  pthread_mutex_lock(&mesh->lock);
+  mesh->queued_bytes -= bytes;
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+// ------------------------------------------------------------------ alarms ---
+
+static void alarm_free(struct rondo_mesh_alarm *a) {
+  if (a->before)
+    a->before->next = a->next;
+  else
+    a->mesh->alarms = a->next;
+  if (a->next)
+    a->next->before = a->before;
+  evtimer_del(&a->timer);
+  free(a);
+}
+
+static void on_alarm(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh_alarm *a = arg;
+  void (*call)(void *) = a->call;
+  void *argument = a->arg;
+  (void)fd, (void)what;
+  alarm_free(a);
+  call(argument);
+}
+
+static void alarm_start(void *arg) {
+  struct rondo_mesh_alarm *a = arg;
+  a->next = a->mesh->alarms;
+  if (a->next)
+    a->next->before = a;
+  a->mesh->alarms = a;
+  evtimer_assign(&a->timer, rondo_event_loop_base(a->mesh->loop), on_alarm, a);
+  rondo_event_loop_timer_set(&a->timer, a->delay_ns);
+}
+
+int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg),
+                     void *arg) {
+  struct rondo_mesh_alarm *a = calloc(1, sizeof *a);
+  if (!a)
+    return RONDO_ERR_NO_MEMORY;
+  a->mesh = mesh;
+  a->delay_ns = delay_ns;
+  a->call = call;
+  a->arg = arg;
+  a->task.call = alarm_start;
+  a->task.arg = a;
+  rondo_event_loop_post(mesh->loop, &a->task);
+  return RONDO_SUCCESS;
+}
+
+// ------------------------------------------------------------- who is where ---
+
+static int is_known(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  int known = mesh->process_count != 0;
+  pthread_mutex_unlock(&mesh->lock);
+  return known;
+}
+
+uint32_t rondo_mesh_self(struct rondo_mesh *mesh) {
+  return is_known(mesh) ? mesh->self : RONDO_MESH_NOBODY;
+}
+
+uint32_t rondo_mesh_process_count(struct rondo_mesh *mesh) {
+  return is_known(mesh) ? mesh->process_count : 0;
+}
+
+uint32_t rondo_mesh_process_of(struct rondo_mesh *mesh, uint32_t rank) {
+  if (!is_known(mesh) || rank >= mesh->cfg.rank_count)
+    return RONDO_MESH_NOBODY;
+  return mesh->process_of[rank];
+}
+
+int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
+                           struct rondo_mesh_process *out) {
+  if (!is_known(mesh) || process >= mesh->process_count)
+    return RONDO_ERR_UNKNOWN;
+  const struct rondo_wire_member *m = &mesh->peers[process].where;
+  struct rondo_mesh_process p = {.machine = {m->machine[0], m->machine[1]},
+                                 .pid_namespace = m->pid_namespace,
+                                 .user_namespace = m->user_namespace,
+                                 .pid = m->pid,
+                                 .uid = m->uid,
+                                 .asks_window = m->asks_window,
+                                 .rank_count = m->rank_count,
+                                 .ranks = m->ranks,
+                                 .host = m->host};
+  *out = p;
+  return RONDO_SUCCESS;
+}
+
+int rondo_mesh_is_near(struct rondo_mesh *mesh, uint32_t process) {
+  if (!is_known(mesh) || process >= mesh->process_count)
+    return 0;
+  return memcmp(mesh->peers[process].where.machine, mesh->me.machine, sizeof mesh->me.machine) == 0;
+}
+
+uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
+                               struct sockaddr_storage *out) {
+  const struct rondo_mesh_peer *peer = &mesh->peers[process];
+  const struct rondo_wire_member *where = &peer->where;
+  struct rondo_wire_address address;
+  struct sockaddr_storage seen;
+  socklen_t bytes = sizeof seen;
+  if (peer->in && !getpeername(peer->in->fd, (struct sockaddr *)&seen, &bytes) &&
+      rondo_address_from_socket((struct sockaddr *)&seen, &address))
+    (void)address;               // of its own connection
+  else if (where->address_count) // by a socket of this machine
+    address = where->addresses[0];
+  else
+    return 0;
+  address.port = 0;
+  return rondo_address_to_socket(&address, out);
+}
+
+int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns) {
+  uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
+  char waiting[RONDO_MESH_TEXT_BYTES];
+  int error = 0;
+  pthread_mutex_lock(&mesh->lock);
+  while (!mesh->is_settled && !error)
+    error = rondo_condition_wait(&mesh->changed, &mesh->lock, end_ns);
+  int is_settled = mesh->is_settled;
+  int is_complete = mesh->phase == RONDO_MESH_READY && mesh->is_complete;
+  memcpy(waiting, mesh->waiting, sizeof waiting);
+  pthread_mutex_unlock(&mesh->lock);
+  if (!is_settled)
+    return RONDO_LOG_REFUSE(RONDO_ERR_TIMEOUT, "rank %u: not all are there yet: %s", mesh->cfg.rank,
+                            waiting);
+  return is_complete ? RONDO_SUCCESS : RONDO_ERR_PEER;
+}
+
+void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *out) {
+  struct rondo_mesh_counters *c = &mesh->counters;
+  out->connected = rondo_load_relaxed_u64(&c->connected);
+  out->accepted = rondo_load_relaxed_u64(&c->accepted);
+  out->refused = rondo_load_relaxed_u64(&c->refused);
+  out->sent = rondo_load_relaxed_u64(&c->sent);
+  out->received = rondo_load_relaxed_u64(&c->received);
+  out->sent_bytes = rondo_load_relaxed_u64(&c->sent_bytes);
+  out->received_bytes = rondo_load_relaxed_u64(&c->received_bytes);
+}
+
+// ------------------------------------------------------------------- start ---
+
+const char *rondo_mesh_missing(void) { return NULL; }
+
+int rondo_mesh_is_needed(const struct rondo_config *cfg) {
+  return rondo_job_address_is_shared(&cfg->id);
+}
+
+static void mesh_free(struct rondo_mesh *mesh) {
+  for (uint32_t i = 0; i < mesh->member_count; i++)
+    rondo_wire_member_fini(&mesh->peers[i].where);
+  while (mesh->first) {
+    struct rondo_mesh_command *command = mesh->first;
+    mesh->first = command->next;
+    if (command->out)
+      rondo_channel_out_free(command->out);
+    free(command);
+  }
+  free(mesh->peers);
+  free(mesh->process_of);
+  free(mesh->here);
+  free(mesh->lost);
+  rondo_wire_member_fini(&mesh->me);
+  rondo_listener_close(&mesh->door);
+  if (mesh->loop)
+    rondo_event_loop_put(mesh->loop);
+  pthread_cond_destroy(&mesh->changed);
+  pthread_mutex_destroy(&mesh->lock);
+  free(mesh);
+}
+
+// Where other members reach this process: by the same interface as the root, if that is loopback.
+static int open_door(struct rondo_mesh *mesh) {
+  struct rondo_wire_member *me = &mesh->me;
+  struct rondo_wire_address root;
+  int is_alone = strcmp(mesh->job.host, "localhost") == 0;
+  if (mesh->job.address_count)
+    is_alone = rondo_address_is_loopback(&mesh->job.addresses[0]);
+  else if (rondo_resolve_now(mesh->job.host, 0, &root))
+    is_alone = rondo_address_is_loopback(&root);
+  const char *pattern = is_alone && !*mesh->cfg.interfaces ? "lo" : mesh->cfg.interfaces;
+  me->address_count = rondo_address_list(pattern, mesh->cfg.address_family, me->addresses);
+  if (!me->address_count)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: no network interface fits \"%s\"",
+                            mesh->cfg.interfaces);
+  if (rondo_listener_open(&mesh->door, me->addresses, me->address_count) != RONDO_SUCCESS ||
+      rondo_listener_open_local(&mesh->door, me->local, sizeof me->local) != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "init: cannot listen: %s", strerror(errno));
+  mesh->door.channels = rondo_mesh_channels(mesh, NULL, NULL);
+  mesh->door.name = "member";
+  mesh->door.purpose = RONDO_WIRE_TO_PEER;
+  mesh->door.to = RONDO_MESH_NOBODY;
+  mesh->door.guest = rondo_mesh_peer_guest;
+  mesh->door.arg = mesh;
+  return RONDO_SUCCESS;
+}
+
+static struct rondo_mesh *mesh_create(const struct rondo_config *cfg) {
+  struct rondo_mesh *mesh = calloc(1, sizeof *mesh);
+  if (!mesh)
+    return NULL;
+  pthread_mutex_init(&mesh->lock, NULL);
+  rondo_condition_init(&mesh->changed);
+  mesh->cfg = *cfg;
+  mesh->is_complete = 1;
+  mesh->self = RONDO_MESH_NOBODY;
+  mesh->root_process = RONDO_MESH_NOBODY;
+  mesh->here = calloc(cfg->rank_count, 1);
+  mesh->lost = calloc(cfg->rank_count, 1);
+  mesh->process_of = malloc(cfg->rank_count * sizeof *mesh->process_of);
+  mesh->me.ranks = malloc(cfg->rank_count * sizeof *mesh->me.ranks);
+  (void)snprintf(mesh->waiting, sizeof mesh->waiting, "the root has not answered yet");
+  if (mesh->here && mesh->lost && mesh->process_of && mesh->me.ranks)
+    return mesh;
+  mesh_free(mesh);
+  return NULL;
+}
+
+static void on_stop_poll(evutil_socket_t fd, short what, void *arg);
+
+static void begin(void *arg) {
+  struct rondo_mesh *mesh = arg;
+  struct event_base *base = rondo_event_loop_base(mesh->loop);
+  mesh->task.call = on_commands;
+  evtimer_assign(&mesh->stop_poll, base, on_stop_poll, mesh);
+  rondo_listener_start(&mesh->door);
+  rondo_mesh_join_begin(mesh);
+  on_commands(mesh);
+}
+
+int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
+                     void *arg, struct rondo_mesh **out) {
+  struct rondo_mesh *mesh = mesh_create(cfg);
+  if (!mesh)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
+                            cfg->rank_count);
+  mesh->events = *events;
+  mesh->arg = arg;
+  int status = rondo_job_address_read(cfg, &mesh->job);
+  if (status == RONDO_SUCCESS) {
+    mesh->loop = rondo_event_loop_get();
+    if (!mesh->loop)
+      status = RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "init: the system gives no control thread");
+  }
+  if (status == RONDO_SUCCESS)
+    status = open_door(mesh);
+  if (status == RONDO_SUCCESS)
+    status = rondo_mesh_join_prepare(mesh);
+  if (status != RONDO_SUCCESS) {
+    mesh_free(mesh);
+    return status;
+  }
+  rondo_event_loop_make_room(2 * cfg->rank_count); // one to each process and one from it, at most
+  rondo_identity_get(&mesh->me);
+  mesh->me.asks_window =
+      cfg->backend == RONDO_BACKEND_CUDA && cfg->transport == RONDO_TRANSPORT_NCCL;
+  mesh->here[cfg->rank] = 1;
+  mesh->me.ranks[0] = cfg->rank;
+  mesh->me.rank_count = 1;
+  mesh->task.call = begin;
+  mesh->task.arg = mesh;
+  pthread_mutex_lock(&meshes_lock);
+  mesh->next = meshes;
+  meshes = mesh;
+  pthread_mutex_unlock(&meshes_lock);
+  *out = mesh;
+  rondo_event_loop_post(mesh->loop, &mesh->task);
+  return RONDO_SUCCESS;
+}
+
+// -------------------------------------------------------------------- stop ---
+
+// 1 if no other mesh of its job is here.
+static int is_last(const struct rondo_mesh *mesh) {
+  int others = 0;
+  pthread_mutex_lock(&meshes_lock);
+  for (const struct rondo_mesh *m = meshes; m; m = m->next)
+    others += m != mesh && memcmp(&m->job.proof, &mesh->job.proof, sizeof mesh->job.proof) == 0;
+  pthread_mutex_unlock(&meshes_lock);
+  return !others;
+}
+
+static void unlist(const struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&meshes_lock);
+  for (struct rondo_mesh **at = &meshes; *at; at = &(*at)->next) {
+    if (*at == mesh) {
+      *at = mesh->next;
+      break;
+    }
+  }
+  pthread_mutex_unlock(&meshes_lock);
+}
+
+static void finish_stop(struct rondo_mesh *mesh) {
+  evtimer_del(&mesh->stop_poll);
+  rondo_mesh_join_end(mesh);
+  for (uint32_t i = 0; i < mesh->process_count; i++)
+    rondo_mesh_peer_drop(&mesh->peers[i]);
+  while (mesh->guests) {
+    struct rondo_channel *c = mesh->guests;
+    mesh->guests = c->next;
+    rondo_channel_close(c);
+  }
+  for (struct rondo_mesh_alarm *a = mesh->alarms, *next; a; a = next) {
+    next = a->next;
+    alarm_free(a);
+  }
+  rondo_listener_close(&mesh->door);
+  rondo_event_loop_cancel(mesh->loop, &mesh->task);
+  pthread_mutex_lock(&mesh->lock);
+  mesh->is_stopped = 1;
+  pthread_cond_broadcast(&mesh->changed);
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+// 1 if nobody has to hear anything more.
+static int is_quiet(const struct rondo_mesh *mesh) {
+  for (uint32_t i = 0; i < mesh->process_count; i++)
+    if (!rondo_mesh_peer_is_idle(&mesh->peers[i]))
+      return 0;
+  return 1;
+}
+
+// 1 while the root stays here for the sake of others.
+static int is_host(const struct rondo_mesh *mesh) {
+  return is_last(mesh) && rondo_root_is_gathering(&mesh->job.proof);
+}
+
+// 1 while a process that stops goes on with joining all the same: for others that need the root here, or, where
+// it has not joined itself, to tell the root that it leaves. Who goes without a word is waited for: it might come yet.
+static int stays(const struct rondo_mesh *mesh) {
+  return rondo_event_loop_now_ns() < mesh->stop_join_ns &&
+         (is_host(mesh) || rondo_mesh_join_is_trying(mesh));
+}
+
+static void leave_root(struct rondo_mesh *mesh) {
+  mesh->has_left_root = 1;
+  mesh->ends_root = is_last(mesh);
+  unlist(mesh);
+  if (mesh->ends_root)
+    rondo_root_leave(&mesh->job.proof);
+}
+
+// First the peers, so that what was sent to them comes before the news that this process has left;
+// then the root, and last the root itself if it is here and of no more use to this process.
+static void on_stop_poll(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh *mesh = arg;
+  (void)fd, (void)what;
+  mesh->stays = !mesh->has_left_root && stays(mesh);
+  if (mesh->stays) // those who come last are to have the time that all have
+    mesh->stop_ns = rondo_event_loop_now_ns() + mesh->stop_span_ns;
+  int is_late = rondo_event_loop_now_ns() >= mesh->stop_ns;
+  if (is_late || is_quiet(mesh)) {
+    if (mesh->root && !mesh->has_said_bye)
+      rondo_channel_send_bytes(mesh->root, RONDO_WIRE_BYE, NULL, 0);
+    mesh->has_said_bye |= mesh->root != NULL;
+    if ((is_late || !mesh->root) && !mesh->has_left_root && !mesh->stays)
+      leave_root(mesh);
+    int is_alone = !mesh->ends_root || !rondo_root_is_here(&mesh->job.proof);
+    if (is_late || (mesh->has_left_root && is_alone)) {
+      finish_stop(mesh);
+      return;
+    }
+  }
+  rondo_event_loop_timer_set(&mesh->stop_poll, STOP_POLL_NS);
+}
+
+static void begin_stop(void *arg) {
+  struct rondo_mesh *mesh = arg;
+  on_commands(mesh);
+  int was_ready = mesh->phase == RONDO_MESH_READY;
+  rondo_mesh_set_phase(mesh, RONDO_MESH_STOPPING);
+  mesh->stays = stays(mesh);
+  if (!mesh->root && !mesh->stays)
+    rondo_mesh_join_end(mesh);
+  else if (!mesh->root)
+    rondo_mesh_join_hurry(mesh);
+  for (uint32_t i = 0; was_ready && i < mesh->process_count; i++)
+    rondo_mesh_peer_bye(&mesh->peers[i]);
+  on_stop_poll(-1, 0, mesh);
+}
+
+void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
+  struct rondo_event_loop_task task = {.call = begin_stop, .arg = mesh};
+  uint64_t now_ns = rondo_event_loop_now_ns();
+  mesh->stop_span_ns = timeout_ns > 0 ? (uint64_t)timeout_ns : 0;
+  mesh->stop_ns = now_ns + mesh->stop_span_ns;
+  mesh->stop_join_ns = now_ns + (join_ns > 0 ? (uint64_t)join_ns : 0);
+  mesh->stop_root_ns =
+      now_ns + (mesh->cfg.peer_timeout_ns < ROOT_NS ? mesh->cfg.peer_timeout_ns : ROOT_NS);
+  rondo_event_loop_post(mesh->loop, &task);
+  pthread_mutex_lock(&mesh->lock);
+  while (!mesh->is_stopped)
+    pthread_cond_wait(&mesh->changed, &mesh->lock);
+  pthread_mutex_unlock(&mesh->lock);
+  mesh_free(mesh);
+}

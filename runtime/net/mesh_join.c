@@ -1,0 +1,462 @@
+// The way of a process into its job: to the root, and what the root says.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "runtime/net/mesh_state.h"
+#include "runtime/net/root.h"
+
+#define FIRST_PAUSE_NS UINT64_C(2000000)
+#define LAST_PAUSE_NS UINT64_C(500000000)
+#define GRACE_NS UINT64_C(5000000000) // for the root to speak after its own time is over
+#define FAREWELLS 2u                  // for each address
+#define LEAVE_PAUSE_NS UINT64_C(2000000)
+#define JOIN_BYTES (1024u + 4u * RONDO_MAX_RANKS)
+
+static void try_root(struct rondo_mesh *mesh);
+
+void rondo_mesh_dial_again(struct rondo_mesh_dial *dial) {
+  dial->channel = NULL;
+  dial->next++;
+  rondo_event_loop_timer_set(&dial->again, dial->pause_ns);
+  dial->pause_ns = dial->pause_ns * 2 > LAST_PAUSE_NS ? LAST_PAUSE_NS : dial->pause_ns * 2;
+}
+
+struct rondo_channel_config rondo_mesh_channels(struct rondo_mesh *mesh,
+                                                const struct rondo_channel_events *events,
+                                                void *owner) {
+  struct rondo_channel_config c = {.loop = mesh->loop,
+                                   .job = &mesh->job.proof,
+                                   .events = events,
+                                   .owner = owner,
+                                   .counters = &mesh->counters,
+                                   .proof_ns = RONDO_LISTENER_HANDSHAKE_NS,
+                                   .peer_timeout_ns = mesh->cfg.peer_timeout_ns};
+  return c;
+}
+
+static void wait_for(struct rondo_mesh *mesh, const char *what) {
+  pthread_mutex_lock(&mesh->lock);
+  (void)snprintf(mesh->waiting, sizeof mesh->waiting, "%s", what);
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+// -------------------------------------------------------------- the roster ---
+
+static int on_roster(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+  uint32_t self = rondo_wire_get_u32(r);
+  uint32_t count = rondo_wire_get_u32(r);
+  uint32_t rank_count = rondo_wire_get_u32(r);
+  uint32_t root_process = rondo_wire_get_u32(r);
+  if (!rondo_wire_is_done(r) || mesh->peers || mesh->phase != RONDO_MESH_JOINING || self >= count ||
+      count > rank_count || rank_count != mesh->cfg.rank_count)
+    return 0;
+  mesh->peers = calloc(count, sizeof *mesh->peers);
+  if (!mesh->peers)
+    return 0;
+  mesh->self = self;
+  mesh->expected_count = count;
+  mesh->root_process = root_process < count ? root_process : RONDO_MESH_NOBODY;
+  for (uint32_t i = 0; i < rank_count; i++)
+    mesh->process_of[i] = RONDO_MESH_NOBODY;
+  return 1;
+}
+
+// Enters the process that comes next. Returns 0 if a rank lives in two, or in none that is real.
+static int enter(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+  struct rondo_mesh_peer *peer = &mesh->peers[mesh->member_count];
+  rondo_wire_get_member(r, &peer->where, mesh->member_count ? &peer[-1].where : NULL);
+  uint32_t number = mesh->member_count++;
+  peer->mesh = mesh;
+  if (r->bad || !peer->where.rank_count)
+    return 0;
+  for (uint32_t i = 0; i < peer->where.rank_count; i++) {
+    uint32_t rank = peer->where.ranks[i];
+    if (rank >= mesh->cfg.rank_count || mesh->process_of[rank] != RONDO_MESH_NOBODY)
+      return 0;
+    mesh->process_of[rank] = number;
+  }
+  return 1;
+}
+
+static void publish(struct rondo_mesh *mesh) {
+  evtimer_del(&mesh->deadline);
+  pthread_mutex_lock(&mesh->lock);
+  mesh->process_count = mesh->expected_count;
+  for (uint32_t r = 0; r < mesh->cfg.rank_count; r++)
+    if (mesh->process_of[r] == RONDO_MESH_NOBODY)
+      mesh->is_complete = 0;
+  pthread_mutex_unlock(&mesh->lock);
+  rondo_mesh_set_phase(mesh, RONDO_MESH_READY);
+  if (mesh->events.roster)
+    mesh->events.roster(mesh->arg);
+  rondo_mesh_settle(mesh);
+  rondo_mesh_peer_admit(mesh);
+}
+
+static int on_members(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+  uint32_t first = rondo_wire_get_u32(r);
+  uint32_t count = rondo_wire_get_u32(r);
+  if (r->bad || first != mesh->member_count || mesh->phase != RONDO_MESH_JOINING ||
+      count > mesh->expected_count - mesh->member_count)
+    return 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (!enter(mesh, r))
+      return 0;
+  if (!rondo_wire_is_done(r))
+    return 0;
+  if (mesh->member_count == mesh->expected_count)
+    publish(mesh);
+  return 1;
+}
+
+// Ranks that have left say so themselves where there is a connection from them: after what they sent.
+static int is_told_by_itself(struct rondo_mesh *mesh, uint32_t rank, int reason) {
+  uint32_t process = mesh->process_of[rank];
+  return reason == RONDO_MESH_LEFT && process != RONDO_MESH_NOBODY && mesh->peers[process].in;
+}
+
+static int on_lost(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+  char text[RONDO_WIRE_TEXT_BYTES + 1];
+  uint32_t *ranks;
+  int reason = rondo_wire_get_u8(r);
+  rondo_wire_get_text(r, text, sizeof text);
+  uint32_t count = rondo_wire_get_ranks(r, &ranks);
+  uint32_t kept = 0;
+  int good = rondo_wire_is_done(r) && mesh->phase == RONDO_MESH_READY &&
+             reason >= RONDO_MESH_LEFT && reason <= RONDO_MESH_BROKE;
+  for (uint32_t i = 0; i < count && good; i++) {
+    good = ranks[i] < mesh->cfg.rank_count;
+    if (good && !is_told_by_itself(mesh, ranks[i], reason))
+      ranks[kept++] = ranks[i];
+  }
+  if (good && kept)
+    rondo_mesh_report(mesh, ranks, kept, reason, text);
+  free(ranks);
+  return good;
+}
+
+static int on_notice(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+  char list[RONDO_MESH_TEXT_BYTES / 2];
+  char text[RONDO_MESH_TEXT_BYTES];
+  uint32_t *ranks;
+  uint32_t count = rondo_wire_get_ranks(r, &ranks);
+  int good = rondo_wire_is_done(r) && count;
+  if (good) {
+    rondo_root_ranks_text(ranks, count, list, sizeof list);
+    (void)snprintf(text, sizeof text, "%u of %u ranks are missing: %s", count, mesh->cfg.rank_count,
+                   list);
+    wait_for(mesh, text);
+  }
+  free(ranks);
+  return good;
+}
+
+static int on_reject(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+  char text[RONDO_WIRE_TEXT_BYTES + 1];
+  char whole[RONDO_WIRE_TEXT_BYTES + 64];
+  (void)rondo_wire_get_u8(r);
+  rondo_wire_get_text(r, text, sizeof text);
+  if (!rondo_wire_is_done(r))
+    return 0;
+  (void)snprintf(whole, sizeof whole, "the root rejected it: %s", text);
+  if (mesh->phase == RONDO_MESH_JOINING)
+    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, whole);
+  else
+    rondo_log(RONDO_LOG_ERROR, "rank %u: %s", mesh->cfg.rank, whole);
+  return 1;
+}
+
+// The root leaves: nobody watches any more who goes, but for the direct connections.
+static int on_bye(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+  if (!rondo_wire_is_done(r))
+    return 0;
+  struct rondo_channel *c = mesh->root;
+  mesh->root = NULL;
+  rondo_channel_close(c);
+  if (mesh->phase == RONDO_MESH_JOINING)
+    rondo_mesh_fail(mesh, RONDO_MESH_LEFT, "the process with the root has left");
+  return 1;
+}
+
+static void on_root_frame(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame) {
+  struct rondo_mesh *mesh = owner;
+  struct rondo_wire_reader r = rondo_wire_read(&frame->wire);
+  static int (*const handlers[])(struct rondo_mesh *, struct rondo_wire_reader *) = {
+      [RONDO_WIRE_BYE] = on_bye,         [RONDO_WIRE_REJECT] = on_reject,
+      [RONDO_WIRE_NOTICE] = on_notice,   [RONDO_WIRE_ROSTER] = on_roster,
+      [RONDO_WIRE_MEMBERS] = on_members, [RONDO_WIRE_LOST] = on_lost,
+  };
+  uint8_t type = frame->wire.head.type;
+  int known = type < sizeof handlers / sizeof *handlers && handlers[type];
+  if (mesh->phase == RONDO_MESH_STOPPING && type != RONDO_WIRE_BYE)
+    return;
+  if (!known || !handlers[type](mesh, &r))
+    rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
+}
+
+// --------------------------------------------------------- the way to the root ---
+
+static void say_join(struct rondo_mesh *mesh) {
+  uint8_t *bytes = malloc(JOIN_BYTES);
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = bytes ? JOIN_BYTES : 0};
+  rondo_wire_put_u32(&w, mesh->cfg.rank_count);
+  rondo_wire_put_member(&w, &mesh->me, NULL);
+  if (w.full)
+    rondo_channel_send(mesh->root, NULL);
+  else
+    rondo_channel_send_bytes(mesh->root, RONDO_WIRE_JOIN, bytes, w.size);
+  free(bytes);
+}
+
+static void say_rank(struct rondo_channel *to, int type, uint32_t rank) {
+  uint8_t bytes[4];
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
+  rondo_wire_put_u32(&w, rank);
+  rondo_channel_send_bytes(to, type, bytes, w.size);
+}
+
+// Names the ranks that have left since: the others are not to wait for them.
+static void say_gone(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  for (uint32_t r = 0; r < mesh->cfg.rank_count && mesh->root; r++) {
+    if (mesh->here[r] == RONDO_MESH_IS_LEAVING) {
+      say_rank(mesh->root, RONDO_WIRE_GONE, r);
+      mesh->here[r] = RONDO_MESH_WAS_HERE;
+    }
+  }
+  pthread_mutex_unlock(&mesh->lock);
+}
+
+static void on_root_opened(void *owner, struct rondo_channel *c) {
+  struct rondo_mesh *mesh = owner;
+  mesh->root = c;
+  mesh->root_dial.channel = NULL;
+  rondo_channel_count(&mesh->counters.connected, 1);
+  wait_for(mesh, "some ranks are missing; the root has not named them yet");
+  say_join(mesh);
+  say_gone(mesh);
+}
+
+static int reason_of(int how) {
+  if (how == RONDO_CHANNEL_CUT)
+    return RONDO_MESH_DIED;
+  return how == RONDO_CHANNEL_UNREACHABLE ? RONDO_MESH_SILENT : RONDO_MESH_BROKE;
+}
+
+// The root was there and is not any more.
+static void lose_root(struct rondo_mesh *mesh, int how, const char *why) {
+  char text[RONDO_MESH_TEXT_BYTES];
+  (void)snprintf(text, sizeof text, "the process with the root is gone: %s", why);
+  if (mesh->phase == RONDO_MESH_JOINING) {
+    rondo_mesh_fail(mesh, reason_of(how), text);
+  } else if (mesh->phase == RONDO_MESH_READY && mesh->root_process != RONDO_MESH_NOBODY) {
+    const struct rondo_wire_member *where = &mesh->peers[mesh->root_process].where;
+    rondo_mesh_report(mesh, where->ranks, where->rank_count, reason_of(how), text);
+  }
+}
+
+// Whether the root may be reached by trying once more. To who leaves: that of an id was there before the id, so if it does
+// not answer a few times it has gone. A launcher's may not be there yet, and may never be: it gets some time.
+static int goes_on(struct rondo_mesh *mesh) {
+  if (mesh->phase == RONDO_MESH_JOINING)
+    return 1;
+  if (!mesh->stays || rondo_root_is_here(&mesh->job.proof))
+    return mesh->stays;
+  if (mesh->job.port_count)
+    return rondo_event_loop_now_ns() < mesh->stop_root_ns;
+  return ++mesh->farewells < FAREWELLS * mesh->job.address_count;
+}
+
+static void on_root_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
+  struct rondo_mesh *mesh = owner;
+  if (mesh->root == c) {
+    mesh->root = NULL;
+    lose_root(mesh, how, why);
+    return;
+  }
+  mesh->root_dial.channel = NULL;
+  if (!goes_on(mesh))
+    return;
+  // Said once where it is more than a root that is not there yet.
+  int is_strange = how < RONDO_CHANNEL_CUT;
+  if (is_strange && !mesh->root_dial.is_heard)
+    rondo_log(RONDO_LOG_WARN, "rank %u: refused by, or refused, %s", mesh->cfg.rank, why);
+  mesh->root_dial.is_heard |= is_strange;
+  wait_for(mesh, why);
+  rondo_mesh_dial_again(&mesh->root_dial);
+}
+
+static const struct rondo_channel_events root_events = {
+    .opened = on_root_opened, .frame = on_root_frame, .closed = on_root_closed};
+
+static void on_again(evutil_socket_t fd, short what, void *arg) {
+  (void)fd, (void)what;
+  try_root(arg);
+}
+
+// One attempt: each address, and for a host without a port in what it was called each port, in turn.
+static void try_root(struct rondo_mesh *mesh) {
+  struct rondo_job_address *job = &mesh->job;
+  struct rondo_channel_config cfg = rondo_mesh_channels(mesh, &root_events, mesh);
+  struct rondo_wire_hello hello = {
+      .purpose = RONDO_WIRE_TO_ROOT, .from = RONDO_MESH_NOBODY, .to = RONDO_MESH_NOBODY};
+  struct rondo_wire_address to = job->addresses[mesh->root_dial.next % job->address_count];
+  if (job->port_count)
+    to.port = job->ports[mesh->root_dial.next / job->address_count % job->port_count];
+  mesh->root_dial.channel = rondo_channel_connect(&cfg, &to, &hello);
+  if (mesh->root_dial.channel)
+    return;
+  wait_for(mesh, strerror(errno));
+  if (goes_on(mesh))
+    rondo_mesh_dial_again(&mesh->root_dial);
+}
+
+// ------------------------------------------------------- ranks that come and go ---
+
+static void insert_mine(struct rondo_wire_member *me, uint32_t rank) {
+  uint32_t at = me->rank_count++;
+  for (; at && me->ranks[at - 1] > rank; at--)
+    me->ranks[at] = me->ranks[at - 1];
+  me->ranks[at] = rank;
+}
+
+// Tells the root of ranks that leave, once nobody is being connected to who has not heard what was said
+// for them: a peer with a connection from here hears of them there, and only others by the root.
+static void on_leave(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh *mesh = arg;
+  (void)fd, (void)what;
+  for (uint32_t i = 0; i < mesh->process_count; i++) {
+    if (mesh->peers[i].first) {
+      rondo_event_loop_timer_set(&mesh->leave, LEAVE_PAUSE_NS);
+      return;
+    }
+  }
+  say_gone(mesh);
+}
+
+void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank) {
+  // What a process that has not joined has to say is said when it joins.
+  if (type == RONDO_WIRE_ADD) {
+    insert_mine(&mesh->me, rank);
+    if (mesh->root)
+      say_rank(mesh->root, type, rank);
+    return;
+  }
+  for (uint32_t i = 0; i < mesh->process_count; i++)
+    rondo_mesh_peer_leave(&mesh->peers[i], rank);
+  on_leave(-1, 0, mesh);
+}
+
+// --------------------------------------------------------------- the start ---
+
+// Opens the root of a launcher's job, in the process of rank 0: at those of the addresses by which the
+// others know it that are of this machine, or if none is, wherever this machine can be reached.
+static int open_root(struct rondo_mesh *mesh) {
+  struct rondo_job_address *job = &mesh->job;
+  struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];
+  struct rondo_root_config root = {.job = job->proof,
+                                   .addresses = at,
+                                   .join_timeout_ns = mesh->cfg.join_timeout_ns,
+                                   .peer_timeout_ns = mesh->cfg.peer_timeout_ns};
+  if (!job->makes_root || rondo_root_is_here(&job->proof))
+    return RONDO_SUCCESS;
+  for (uint32_t i = 0; i < job->address_count; i++)
+    if (rondo_address_is_here(&job->addresses[i]))
+      at[root.address_count++] = job->addresses[i];
+  if (!root.address_count)
+    root.address_count = rondo_address_list(mesh->cfg.interfaces, mesh->cfg.address_family, at);
+  int status = RONDO_ERR_UNSUPPORTED;
+  for (uint32_t p = 0; p < job->port_count && root.address_count && status != RONDO_SUCCESS; p++) {
+    for (uint32_t i = 0; i < root.address_count; i++)
+      at[i].port = job->ports[p];
+    status = rondo_root_open(&root);
+  }
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank 0 cannot listen at %s, port %u and %u others: %s",
+                            job->host, job->ports[0], job->port_count - 1,
+                            root.address_count ? strerror(errno) : "no network interface fits");
+  return RONDO_SUCCESS;
+}
+
+int rondo_mesh_join_prepare(struct rondo_mesh *mesh) {
+  struct rondo_job_address *job = &mesh->job;
+  if (!job->address_count)
+    job->address_count = rondo_resolve_now(job->host, mesh->cfg.address_family, job->addresses);
+  return job->address_count ? open_root(mesh) : RONDO_SUCCESS;
+}
+
+static void on_resolved(void *arg, const struct rondo_wire_address *addresses, uint32_t count,
+                        const char *error) {
+  struct rondo_mesh *mesh = arg;
+  char text[RONDO_MESH_TEXT_BYTES] = "the root cannot be opened";
+  if (count)
+    memcpy(mesh->job.addresses, addresses, count * sizeof *addresses);
+  else
+    (void)snprintf(text, sizeof text, "no address of the root's host \"%.80s\" is found: %.80s",
+                   mesh->job.host, error);
+  mesh->job.address_count = count;
+  rondo_resolve_forget(mesh->resolve); // what was found goes with it
+  mesh->resolve = NULL;
+  if (count && open_root(mesh) == RONDO_SUCCESS)
+    try_root(mesh);
+  else
+    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, text);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh *mesh = arg;
+  char text[RONDO_MESH_TEXT_BYTES];
+  (void)fd, (void)what;
+  pthread_mutex_lock(&mesh->lock);
+  (void)snprintf(text, sizeof text, "not within %llu ms: %.180s",
+                 (unsigned long long)mesh->cfg.join_timeout_ns / 1000000, mesh->waiting);
+  pthread_mutex_unlock(&mesh->lock);
+  rondo_mesh_fail(mesh, RONDO_MESH_MISSING, text);
+}
+
+void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
+  struct event_base *base = rondo_event_loop_base(mesh->loop);
+  struct rondo_job_address *job = &mesh->job;
+  evtimer_assign(&mesh->deadline, base, on_deadline, mesh);
+  evtimer_assign(&mesh->root_dial.again, base, on_again, mesh);
+  evtimer_assign(&mesh->leave, base, on_leave, mesh);
+  rondo_event_loop_timer_set(&mesh->deadline, mesh->cfg.join_timeout_ns + GRACE_NS);
+  mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
+  if (job->address_count) {
+    try_root(mesh);
+    return;
+  }
+  mesh->resolve =
+      rondo_resolve_begin(mesh->loop, job->host, mesh->cfg.address_family, on_resolved, mesh);
+  if (!mesh->resolve)
+    rondo_mesh_fail(mesh, RONDO_MESH_MISSING, "the system gives no thread to look up the root");
+}
+
+void rondo_mesh_join_hurry(struct rondo_mesh *mesh) {
+  mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
+  if (evtimer_pending(&mesh->root_dial.again, NULL))
+    rondo_event_loop_timer_set(&mesh->root_dial.again, 0);
+}
+
+int rondo_mesh_join_is_trying(const struct rondo_mesh *mesh) {
+  return evtimer_pending(&mesh->deadline, NULL) && (mesh->resolve || mesh->root_dial.channel ||
+                                                    evtimer_pending(&mesh->root_dial.again, NULL));
+}
+
+void rondo_mesh_join_end(struct rondo_mesh *mesh) {
+  evtimer_del(&mesh->deadline);
+  evtimer_del(&mesh->root_dial.again);
+  evtimer_del(&mesh->leave);
+  if (mesh->resolve)
+    rondo_resolve_forget(mesh->resolve);
+  mesh->resolve = NULL;
+  if (mesh->root_dial.channel)
+    rondo_channel_close(mesh->root_dial.channel);
+  mesh->root_dial.channel = NULL;
+  if (mesh->root)
+    rondo_channel_close(mesh->root);
+  mesh->root = NULL;
+}

@@ -1,0 +1,675 @@
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/log.h"
+#include "runtime/net/identity.h"
+#include "runtime/net/listener.h"
+#include "runtime/net/root.h"
+
+#define PART_BYTES 65536u // of the roster in one frame, if one member does not need more
+#define FIRST_NOTICE_NS UINT64_C(10000000000) // then the pause doubles
+#define LOSS_PAUSE_NS UINT64_C(10000000)      // those who leave together are told of together
+#define UNUSED_FACTOR UINT64_C(10) // times the time for joining: as long as an unused id is good
+#define LEAVE_NS UINT64_C(1000000000)
+#define TEXT_BYTES 256u
+
+enum phase { GATHERING, KNOWN, LEAVING };
+
+// A process that has joined.
+struct member {
+  struct member *next, *before;
+  struct rondo_root *root;
+  struct rondo_channel *channel;
+  struct rondo_wire_member where; // no ranks: it has not said so yet
+  uint32_t number;                // of the process, from KNOWN on
+};
+
+struct rondo_root {
+  struct rondo_root *next;
+  struct rondo_event_loop *loop;
+  struct rondo_event_loop_task start;
+  struct rondo_job_key job;
+  struct rondo_listener door;
+  struct rondo_mesh_counters counters;
+  uint64_t join_timeout_ns;
+  int phase;
+  uint32_t rank_count; // 0: nobody has come yet
+  uint32_t present;
+  uint32_t host_process;   // in which the root is; RONDO_MESH_NOBODY: in none of the job
+  struct member **holders; // by rank
+  uint8_t *leavers;        // by rank: left, not told yet
+  int has_leavers;
+  struct member *members;
+  uint32_t member_count;
+  struct event deadline, notice, losses;
+  uint64_t notice_ns;
+};
+
+// Holds the ranks that were here and have gone.
+static struct member departed = {.where = {.host = "gone"}};
+
+static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rondo_root *roots;
+
+void rondo_roots_forked(void) {
+  roots = NULL;
+  roots_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+static struct rondo_root *find_locked(const struct rondo_job_key *job) {
+  struct rondo_root *root = roots;
+  while (root && memcmp(&root->job, job, sizeof *job) != 0)
+    root = root->next;
+  return root;
+}
+
+void rondo_root_ranks_text(const uint32_t *ranks, uint32_t count, char *text, size_t bytes) {
+  size_t at = 0;
+  text[0] = '\0';
+  for (uint32_t i = 0; i < count;) {
+    uint32_t last = i;
+    char piece[32];
+    while (last + 1 < count && ranks[last + 1] == ranks[last] + 1)
+      last++;
+    int size = last > i ? snprintf(piece, sizeof piece, "%s%u%s%u", i ? ", " : "", ranks[i],
+                                   last > i + 1 ? "-" : ", ", ranks[last])
+                        : snprintf(piece, sizeof piece, "%s%u", i ? ", " : "", ranks[i]);
+    if (size < 0 || at + (size_t)size + sizeof "…" > bytes) {
+      (void)snprintf(text + at, bytes - at, "…");
+      return;
+    }
+    memcpy(text + at, piece, (size_t)size + 1);
+    at += (size_t)size;
+    i = last + 1;
+  }
+}
+
+static unsigned long long milliseconds(uint64_t ns) { return (unsigned long long)ns / 1000000; }
+
+// ------------------------------------------------------------------ the end ---
+
+static void member_free(struct member *m) {
+  struct rondo_root *root = m->root;
+  if (m->before)
+    m->before->next = m->next;
+  else
+    root->members = m->next;
+  if (m->next)
+    m->next->before = m->before;
+  root->member_count--;
+  for (uint32_t i = 0; i < m->where.rank_count; i++)
+    if (root->holders[m->where.ranks[i]] == m)
+      root->holders[m->where.ranks[i]] = NULL;
+  free(m->where.ranks);
+  free(m);
+}
+
+static void root_free(struct rondo_root *root) {
+  pthread_mutex_lock(&roots_lock);
+  for (struct rondo_root **at = &roots; *at; at = &(*at)->next) {
+    if (*at == root) {
+      *at = root->next;
+      break;
+    }
+  }
+  pthread_mutex_unlock(&roots_lock);
+  while (root->members) {
+    struct member *m = root->members;
+    rondo_channel_close(m->channel);
+    member_free(m);
+  }
+  rondo_listener_close(&root->door);
+  evtimer_del(&root->deadline);
+  evtimer_del(&root->notice);
+  evtimer_del(&root->losses);
+  free(root->holders);
+  free(root->leavers);
+  struct rondo_event_loop *loop = root->loop;
+  free(root);
+  rondo_event_loop_put(loop);
+}
+
+// ------------------------------------------------------------------- sending ---
+
+static struct rondo_wire_writer writer_on(struct rondo_channel_blob *blob, size_t capacity) {
+  struct rondo_wire_writer w = {.bytes = blob ? blob->bytes : NULL,
+                                .capacity = blob ? capacity : 0};
+  return w;
+}
+
+static struct rondo_channel_blob *blob_of(size_t capacity) {
+  struct rondo_channel_blob *blob = malloc(sizeof *blob + capacity);
+  if (blob)
+    blob->refs = 1;
+  return blob;
+}
+
+// Sends one payload to everybody who has joined; null: no memory, which cuts them off. Takes the blob.
+static void send_all(struct rondo_root *root, int type, struct rondo_channel_blob *blob) {
+  for (struct member *m = root->members; m; m = m->next) {
+    if (!m->where.rank_count)
+      continue;
+    if (blob)
+      blob->refs++;
+    rondo_channel_send(m->channel, blob ? rondo_channel_out_create(type, blob) : NULL);
+  }
+  rondo_channel_blob_put(blob);
+}
+
+static void send_loss(struct rondo_root *root, int reason, const char *text, const uint32_t *ranks,
+                      uint32_t count) {
+  size_t capacity = 8 + RONDO_WIRE_TEXT_BYTES + 4 * (size_t)count;
+  struct rondo_channel_blob *blob = blob_of(capacity);
+  struct rondo_wire_writer w = writer_on(blob, capacity);
+  rondo_wire_put_u8(&w, (uint8_t)reason);
+  rondo_wire_put_text(&w, text);
+  rondo_wire_put_ranks(&w, ranks, count);
+  if (blob)
+    blob->size = (uint32_t)w.size;
+  send_all(root, RONDO_WIRE_LOST, blob);
+}
+
+// Lists the ranks that `wanted` says yes to. Allocated; null: none, or no memory.
+static uint32_t *list_ranks(const struct rondo_root *root,
+                            int (*wanted)(const struct rondo_root *, uint32_t), uint32_t *count) {
+  uint32_t *ranks = malloc(root->rank_count * sizeof *ranks);
+  *count = 0;
+  for (uint32_t r = 0; ranks && r < root->rank_count; r++)
+    if (wanted(root, r))
+      ranks[(*count)++] = r;
+  return ranks;
+}
+
+static int is_missing(const struct rondo_root *root, uint32_t rank) { return !root->holders[rank]; }
+static int is_leaver(const struct rondo_root *root, uint32_t rank) { return root->leavers[rank]; }
+
+static void on_losses(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_root *root = arg;
+  uint32_t count;
+  (void)fd, (void)what;
+  // Who left before all came is told of after the roster.
+  if (!root->has_leavers || root->phase == GATHERING)
+    return;
+  uint32_t *ranks = list_ranks(root, is_leaver, &count);
+  if (ranks)
+    send_loss(root, RONDO_MESH_LEFT, "it left the job", ranks, count);
+  memset(root->leavers, 0, root->rank_count);
+  root->has_leavers = 0;
+  free(ranks);
+}
+
+static void note_leaver(struct rondo_root *root, uint32_t rank) {
+  root->leavers[rank] = 1;
+  if (!root->has_leavers)
+    rondo_event_loop_timer_set(&root->losses, LOSS_PAUSE_NS);
+  root->has_leavers = 1;
+}
+
+// ------------------------------------------------------------- the roster ---
+
+static int compare_members(const void *a, const void *b) {
+  const struct member *const *x = a;
+  const struct member *const *y = b;
+  return (*x)->where.ranks[0] < (*y)->where.ranks[0] ? -1 : 1;
+}
+
+static void send_head(struct member *m, uint32_t process_count) {
+  uint8_t bytes[16];
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
+  rondo_wire_put_u32(&w, m->number);
+  rondo_wire_put_u32(&w, process_count);
+  rondo_wire_put_u32(&w, m->root->rank_count);
+  rondo_wire_put_u32(&w, m->root->host_process);
+  rondo_channel_send_bytes(m->channel, RONDO_WIRE_ROSTER, bytes, w.size);
+}
+
+// Puts members into one frame from `first` on, as many as fit. Returns the first that did not.
+static uint32_t send_part(struct rondo_root *root, struct member **by_number, uint32_t first,
+                          uint32_t count) {
+  struct rondo_channel_blob *blob = blob_of(PART_BYTES);
+  struct rondo_wire_writer w = writer_on(blob, PART_BYTES);
+  uint32_t next = first;
+  rondo_wire_put_u32(&w, first);
+  rondo_wire_put_u32(&w, 0);
+  while (next < count && !w.full) {
+    struct rondo_wire_writer before = w;
+    rondo_wire_put_member(&w, &by_number[next]->where, next ? &by_number[next - 1]->where : NULL);
+    if (w.full) {
+      w = before;
+      break;
+    }
+    next++;
+  }
+  struct rondo_wire_writer number = {.bytes = w.bytes ? w.bytes + 4 : NULL,
+                                     .capacity = blob ? 4 : 0};
+  rondo_wire_put_u32(&number, next - first);
+  if (blob)
+    blob->size = (uint32_t)w.size;
+  send_all(root, RONDO_WIRE_MEMBERS, blob);
+  return next;
+}
+
+// Numbers the processes by their lowest rank and tells everybody who is where.
+static void send_roster(struct rondo_root *root) {
+  struct member **by_number = malloc(root->member_count * sizeof(struct member *));
+  uint32_t count = 0;
+  for (struct member *m = root->members; m && by_number; m = m->next)
+    if (m->where.rank_count)
+      by_number[count++] = m;
+  if (!by_number) {
+    send_all(root, RONDO_WIRE_ROSTER, NULL);
+    return;
+  }
+  qsort(by_number, count, sizeof(struct member *), compare_members);
+  root->host_process = RONDO_MESH_NOBODY;
+  for (uint32_t i = 0; i < count; i++) {
+    by_number[i]->number = i;
+    if (rondo_identity_is_mine(&by_number[i]->where))
+      root->host_process = i;
+  }
+  for (uint32_t i = 0; i < count; i++)
+    send_head(by_number[i], count);
+  for (uint32_t next = 0; next < count;) {
+    uint32_t first = next;
+    next = send_part(root, by_number, first, count);
+    if (next == first)
+      break; // no memory: they have been cut off
+  }
+  free(by_number);
+}
+
+static void make_known(struct rondo_root *root) {
+  root->phase = KNOWN;
+  evtimer_del(&root->deadline);
+  evtimer_del(&root->notice);
+  send_roster(root);
+  on_losses(-1, 0, root);
+  rondo_log(RONDO_LOG_INFO, "root: %u of %u ranks are here", root->present, root->rank_count);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_root *root = arg;
+  char text[TEXT_BYTES];
+  uint32_t count;
+  (void)fd, (void)what;
+  if (root->phase == LEAVING || !root->rank_count) {
+    if (root->phase != LEAVING)
+      rondo_log(RONDO_LOG_WARN, "root: nobody came; the job's id is of no more use");
+    root_free(root);
+    return;
+  }
+  uint32_t *ranks = list_ranks(root, is_missing, &count);
+  make_known(root);
+  if (!ranks)
+    return;
+  rondo_root_ranks_text(ranks, count, text, sizeof text);
+  rondo_log(RONDO_LOG_ERROR, "root: %u of %u ranks did not come within %llu ms: %s", count,
+            root->rank_count, milliseconds(root->join_timeout_ns), text);
+  (void)snprintf(text, sizeof text, "it did not come within %llu ms",
+                 milliseconds(root->join_timeout_ns));
+  send_loss(root, RONDO_MESH_MISSING, text, ranks, count);
+  free(ranks);
+}
+
+static void on_notice(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_root *root = arg;
+  char text[TEXT_BYTES];
+  uint32_t count;
+  (void)fd, (void)what;
+  uint32_t *ranks = list_ranks(root, is_missing, &count);
+  root->notice_ns *= 2;
+  rondo_event_loop_timer_set(&root->notice, root->notice_ns);
+  if (!ranks)
+    return;
+  rondo_root_ranks_text(ranks, count, text, sizeof text);
+  rondo_log(RONDO_LOG_WARN, "root: still waiting for %u of %u ranks: %s", count, root->rank_count,
+            text);
+  size_t capacity = 4 + 4 * (size_t)count;
+  struct rondo_channel_blob *blob = blob_of(capacity);
+  struct rondo_wire_writer w = writer_on(blob, capacity);
+  rondo_wire_put_ranks(&w, ranks, count);
+  if (blob) {
+    blob->size = (uint32_t)w.size;
+    send_all(root, RONDO_WIRE_NOTICE, blob);
+  }
+  free(ranks);
+}
+
+// ------------------------------------------------------------------- members ---
+
+static void reject(struct member *m, int status, const char *text) {
+  uint8_t bytes[2 + RONDO_WIRE_TEXT_BYTES];
+  struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
+  rondo_wire_put_u8(&w, (uint8_t)status);
+  rondo_wire_put_text(&w, text);
+  rondo_channel_send_bytes(m->channel, RONDO_WIRE_REJECT, bytes, w.size);
+  rondo_log(RONDO_LOG_WARN, "root: rejected %s, pid %u (%s): %s", m->where.host, m->where.pid,
+            m->channel->who, text);
+}
+
+static int begin_gathering(struct rondo_root *root, uint32_t rank_count) {
+  root->holders = calloc(rank_count, sizeof(struct member *));
+  root->leavers = calloc(rank_count, 1);
+  if (!root->holders || !root->leavers)
+    return 0;
+  root->rank_count = rank_count;
+  rondo_event_loop_make_room(rank_count);
+  uint64_t timeout_ns = root->join_timeout_ns;
+  root->notice_ns = timeout_ns / 4 < FIRST_NOTICE_NS ? timeout_ns / 4 : FIRST_NOTICE_NS;
+  rondo_event_loop_timer_set(&root->deadline, timeout_ns);
+  rondo_event_loop_timer_set(&root->notice, root->notice_ns);
+  return 1;
+}
+
+// Whether these ranks can be taken in; says why not in `text`. Returns an enum rondo_status.
+static int check_ranks(const struct rondo_root *root, const struct rondo_wire_member *where,
+                       char *text) {
+  for (uint32_t i = 0; i < where->rank_count; i++) {
+    uint32_t rank = where->ranks[i];
+    if (rank >= root->rank_count) {
+      (void)snprintf(text, TEXT_BYTES, "rank %u of %u ranks", rank, root->rank_count);
+      return RONDO_ERR_INVALID;
+    }
+    const struct member *holder = root->holders[rank];
+    if (holder) {
+      (void)snprintf(text, TEXT_BYTES, "rank %u is in this job already: %s, pid %u", rank,
+                     holder->where.host, holder->where.pid);
+      return RONDO_ERR_EXISTS;
+    }
+  }
+  if (root->phase == GATHERING)
+    return RONDO_SUCCESS;
+  (void)snprintf(text, TEXT_BYTES, "rank %u comes too late", where->ranks[0]);
+  return RONDO_ERR_TIMEOUT;
+}
+
+static void take_ranks(struct member *m, const uint32_t *ranks, uint32_t count) {
+  struct rondo_root *root = m->root;
+  for (uint32_t i = 0; i < count; i++)
+    root->holders[ranks[i]] = m;
+  root->present += count;
+  if (root->present == root->rank_count)
+    make_known(root);
+}
+
+static int on_join(struct member *m, struct rondo_wire_reader *r) {
+  struct rondo_root *root = m->root;
+  struct rondo_wire_member where;
+  char text[TEXT_BYTES] = "no memory";
+  uint32_t rank_count = rondo_wire_get_u32(r);
+  rondo_wire_get_member(r, &where, NULL);
+  if (!rondo_wire_is_done(r) || m->where.rank_count || !where.rank_count || rank_count == 0 ||
+      rank_count > RONDO_MAX_RANKS) {
+    rondo_wire_member_fini(&where);
+    return 0;
+  }
+  int status = RONDO_ERR_NO_MEMORY;
+  if (root->rank_count || begin_gathering(root, rank_count))
+    status = check_ranks(root, &where, text);
+  if (root->rank_count && root->rank_count != rank_count) {
+    (void)snprintf(text, sizeof text, "it says the job has %u ranks, others say %u", rank_count,
+                   root->rank_count);
+    status = RONDO_ERR_INVALID;
+  }
+  m->where = where;
+  if (status == RONDO_SUCCESS) {
+    take_ranks(m, where.ranks, where.rank_count);
+    return 1;
+  }
+  reject(m, status, text);
+  rondo_wire_member_fini(&m->where);
+  return 1;
+}
+
+// Keeps a member's ranks in ascending order.
+static int insert_rank(struct rondo_wire_member *where, uint32_t rank) {
+  uint32_t *ranks = realloc(where->ranks, (where->rank_count + 1) * sizeof *ranks);
+  if (!ranks)
+    return 0;
+  uint32_t at = where->rank_count;
+  for (; at && ranks[at - 1] > rank; at--)
+    ranks[at] = ranks[at - 1];
+  ranks[at] = rank;
+  where->ranks = ranks;
+  where->rank_count++;
+  return 1;
+}
+
+static int on_add(struct member *m, struct rondo_wire_reader *r) {
+  uint32_t rank = rondo_wire_get_u32(r);
+  char text[TEXT_BYTES];
+  struct rondo_wire_member one = {.rank_count = 1, .ranks = &rank};
+  if (!rondo_wire_is_done(r) || !m->where.rank_count)
+    return 0;
+  int status = check_ranks(m->root, &one, text);
+  if (status == RONDO_SUCCESS && !insert_rank(&m->where, rank)) {
+    (void)snprintf(text, sizeof text, "no memory");
+    status = RONDO_ERR_NO_MEMORY;
+  }
+  if (status == RONDO_SUCCESS)
+    take_ranks(m, &rank, 1);
+  else
+    reject(m, status, text);
+  return 1;
+}
+
+static int on_gone(struct member *m, struct rondo_wire_reader *r) {
+  struct rondo_root *root = m->root;
+  uint32_t rank = rondo_wire_get_u32(r);
+  if (!rondo_wire_is_done(r) || !m->where.rank_count)
+    return 0;
+  // A rank that has left before all came counts as having come: the others are told both.
+  if (rank < root->rank_count && root->holders[rank] == m)
+    note_leaver(root, rank);
+  return 1;
+}
+
+static int reason_of(int how) {
+  if (how == RONDO_CHANNEL_CUT)
+    return RONDO_MESH_DIED;
+  return how == RONDO_CHANNEL_UNREACHABLE ? RONDO_MESH_SILENT : RONDO_MESH_BROKE;
+}
+
+static const char *reason_text(int reason) {
+  switch (reason) {
+  case RONDO_MESH_DIED:
+    return "ended without a word";
+  case RONDO_MESH_SILENT:
+    return "cannot be reached any more";
+  default:
+    return "sent what no member sends";
+  }
+}
+
+// Takes the ranks of a member that has gone off the list. Returns how many they were.
+static void release_ranks(struct member *m, int has_left) {
+  struct rondo_root *root = m->root;
+  int may_return = root->phase == GATHERING && !has_left;
+  for (uint32_t i = 0; i < m->where.rank_count; i++)
+    root->holders[m->where.ranks[i]] = may_return ? NULL : &departed;
+  if (may_return)
+    root->present -= m->where.rank_count;
+}
+
+static void on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
+  struct member *m = owner;
+  struct rondo_root *root = m->root;
+  struct rondo_wire_member where = m->where;
+  char text[TEXT_BYTES];
+  (void)c;
+  int has_left = m->number == RONDO_MESH_NOBODY;
+  int reason = reason_of(how);
+  release_ranks(m, has_left);
+  m->where.rank_count = 0; // it is told nothing any more
+  if (where.rank_count && !has_left && root->phase != LEAVING) {
+    (void)snprintf(text, sizeof text, "%s, pid %u, %s (%s)", where.host, where.pid,
+                   reason_text(reason), why);
+    rondo_log(RONDO_LOG_INFO, "root: lost %u ranks from rank %u on: %s", where.rank_count,
+              where.ranks[0], text);
+    if (root->phase == KNOWN)
+      send_loss(root, reason, text, where.ranks, where.rank_count);
+  }
+  member_free(m);
+  if (root->phase != GATHERING && !root->members)
+    root_free(root);
+}
+
+// That the connection is closed in return tells the member that its word has come.
+static void on_bye(struct member *m) {
+  struct rondo_channel *c = m->channel;
+  for (uint32_t i = 0; i < m->where.rank_count; i++)
+    note_leaver(m->root, m->where.ranks[i]);
+  m->number = RONDO_MESH_NOBODY;
+  rondo_channel_close(c);
+  on_closed(m, c, RONDO_CHANNEL_CUT, "");
+}
+
+static void on_frame(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame) {
+  struct member *m = owner;
+  struct rondo_wire_reader r = rondo_wire_read(&frame->wire);
+  int good = 0;
+  switch (frame->wire.head.type) {
+  case RONDO_WIRE_JOIN:
+    good = on_join(m, &r);
+    break;
+  case RONDO_WIRE_ADD:
+    good = on_add(m, &r);
+    break;
+  case RONDO_WIRE_GONE:
+    good = on_gone(m, &r);
+    break;
+  case RONDO_WIRE_BYE:
+    if (rondo_wire_is_done(&r)) {
+      on_bye(m);
+      return;
+    }
+    break;
+  default:
+    break;
+  }
+  if (!good)
+    rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
+}
+
+static const struct rondo_channel_events member_events = {.frame = on_frame, .closed = on_closed};
+
+static void on_guest(void *arg, struct rondo_channel *c) {
+  struct rondo_root *root = arg;
+  struct member *m = calloc(1, sizeof *m);
+  if (!m) {
+    rondo_channel_close(c);
+    return;
+  }
+  m->root = root;
+  m->channel = c;
+  m->next = root->members;
+  if (m->next)
+    m->next->before = m;
+  root->members = m;
+  root->member_count++;
+  c->events = &member_events;
+  c->owner = m;
+}
+
+// ------------------------------------------------------------ start and leave ---
+
+static void start(void *arg) {
+  struct rondo_root *root = arg;
+  struct event_base *base = rondo_event_loop_base(root->loop);
+  evtimer_assign(&root->deadline, base, on_deadline, root);
+  evtimer_assign(&root->notice, base, on_notice, root);
+  evtimer_assign(&root->losses, base, on_losses, root);
+  rondo_listener_start(&root->door);
+  rondo_event_loop_timer_set(&root->deadline, UNUSED_FACTOR * root->join_timeout_ns);
+}
+
+int rondo_root_open(const struct rondo_root_config *cfg) {
+  struct rondo_root *root = calloc(1, sizeof *root);
+  if (!root)
+    return RONDO_ERR_NO_MEMORY;
+  root->job = cfg->job;
+  root->join_timeout_ns = cfg->join_timeout_ns;
+  int status = rondo_listener_open(&root->door, cfg->addresses, cfg->address_count);
+  if (status == RONDO_SUCCESS) {
+    root->loop = rondo_event_loop_get();
+    if (!root->loop) {
+      errno = EAGAIN;
+      status = RONDO_ERR_SYSTEM;
+    }
+  }
+  if (status != RONDO_SUCCESS) {
+    rondo_listener_close(&root->door);
+    free(root);
+    return status;
+  }
+  struct rondo_channel_config channels = {.loop = root->loop,
+                                          .job = &root->job,
+                                          .counters = &root->counters,
+                                          .peer_timeout_ns = cfg->peer_timeout_ns};
+  root->door.channels = channels;
+  root->door.name = "root";
+  root->door.purpose = RONDO_WIRE_TO_ROOT;
+  root->door.to = RONDO_MESH_NOBODY;
+  root->door.guest = on_guest;
+  root->door.arg = root;
+  root->start.call = start;
+  root->start.arg = root;
+  pthread_mutex_lock(&roots_lock);
+  root->next = roots;
+  roots = root;
+  pthread_mutex_unlock(&roots_lock);
+  rondo_event_loop_post(root->loop, &root->start);
+  return RONDO_SUCCESS;
+}
+
+int rondo_root_is_here(const struct rondo_job_key *job) {
+  pthread_mutex_lock(&roots_lock);
+  int is_here = find_locked(job) != NULL;
+  pthread_mutex_unlock(&roots_lock);
+  return is_here;
+}
+
+int rondo_root_is_gathering(const struct rondo_job_key *job) {
+  pthread_mutex_lock(&roots_lock);
+  const struct rondo_root *root = find_locked(job);
+  pthread_mutex_unlock(&roots_lock);
+  return root && root->phase == GATHERING;
+}
+
+void rondo_root_counters(const struct rondo_job_key *job, struct rondo_mesh_counters *out) {
+  memset(out, 0, sizeof *out);
+  pthread_mutex_lock(&roots_lock);
+  struct rondo_root *root = find_locked(job);
+  const struct rondo_mesh_counters *c = root ? &root->counters : out;
+  struct rondo_mesh_counters now = {.connected = rondo_load_relaxed_u64(&c->connected),
+                                    .accepted = rondo_load_relaxed_u64(&c->accepted),
+                                    .refused = rondo_load_relaxed_u64(&c->refused),
+                                    .sent = rondo_load_relaxed_u64(&c->sent),
+                                    .received = rondo_load_relaxed_u64(&c->received),
+                                    .sent_bytes = rondo_load_relaxed_u64(&c->sent_bytes),
+                                    .received_bytes = rondo_load_relaxed_u64(&c->received_bytes)};
+  *out = now;
+  pthread_mutex_unlock(&roots_lock);
+}
+
+void rondo_root_leave(const struct rondo_job_key *job) {
+  pthread_mutex_lock(&roots_lock);
+  struct rondo_root *root = find_locked(job);
+  pthread_mutex_unlock(&roots_lock);
+  if (!root || root->phase == LEAVING)
+    return;
+  if (root->rank_count)
+    on_losses(-1, 0, root);
+  root->phase = LEAVING;
+  if (!root->members) {
+    root_free(root);
+    return;
+  }
+  evtimer_del(&root->notice);
+  send_all(root, RONDO_WIRE_BYE, rondo_channel_blob_create(NULL, 0));
+  rondo_event_loop_timer_set(&root->deadline, LEAVE_NS);
+}
