@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 
 #define VARIABLES 64u // wrong values of them that are remembered
@@ -88,7 +89,8 @@ void rondo_log_variable(const char *name, const char *value, const char *takes, 
   rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\"; it takes %s", name, value, what);
 }
 
-void rondo_log_forked(void) { told_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
+static void log_forked(void) { told_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
+RONDO_ON_FORK(log_forked)
 
 FILE *rondo_log_stream(void) {
   pthread_once(&log_once, log_setup);

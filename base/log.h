@@ -26,9 +26,6 @@ void rondo_log_variable(const char *name, const char *value, const char *takes, 
 // Logs an error and is `status`: `return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "...")`.
 #define RONDO_LOG_REFUSE(status, ...) (rondo_log(RONDO_LOG_ERROR, __VA_ARGS__), (status))
 
-// In a child process: makes the lock anew. Called by fork.
-void rondo_log_forked(void);
-
 // Where the log goes; for reports of several lines. Never null.
 FILE *rondo_log_stream(void);
 

@@ -187,13 +187,13 @@ static __device__ __forceinline__ void move_until_told_to_end(void) {
 
 // ---------------------------------------------------------------------- launch ---
 
-RONDO_DRIVER_FN uint64_t rondo_launcher_now_ns(void) {
+RONDO_DRIVER_FN uint64_t rondo_launch_now_ns(void) {
   uint64_t now_ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_ns));
   return now_ns;
 }
 
-RONDO_DRIVER_FN void rondo_launcher_pause(uint32_t ns) { __nanosleep(ns); }
+RONDO_DRIVER_FN void rondo_launch_pause(uint32_t ns) { __nanosleep(ns); }
 
 #if defined(RONDO_TIMING)
 static __shared__ struct rondo_timing timing;
@@ -217,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(RONDO_CUDA_MAX_THREADS, 1)
   }
   if (threadIdx.x != 0)
     return;
-  (void)rondo_launcher_block(&launch, blockIdx.x, fast);
+  (void)rondo_launch_block(&launch, blockIdx.x, fast);
   command.kind = RONDO_MOVER_END;
   meet();
 }

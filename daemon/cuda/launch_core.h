@@ -48,7 +48,7 @@
 #define RONDO_CUDA_STATUS_PERIOD_NS 1000000u
 
 // Why a launch left; the other values are those of enum rondo_step_result.
-#define RONDO_LAUNCHER_CUT 5u // it was out of steps or of time
+#define RONDO_LAUNCH_CUT 5u // it was out of steps or of time
 
 // Where a block's state is while no launch runs it. In device memory; followed by its waits and by the entries
 // of its task queue.
@@ -67,7 +67,7 @@ struct rondo_cuda_block_status {
   uint64_t launches; // residencies that began
   uint64_t leaves;   // residencies that ended (L3); the block is resident if they differ
   uint64_t launch;   // number of the launch that last owned the block
-  uint32_t reason;   // why the last residency ended: enum rondo_step_result or RONDO_LAUNCHER_CUT
+  uint32_t reason;   // why the last residency ended: enum rondo_step_result or RONDO_LAUNCH_CUT
   uint32_t queued;   // collectives in the task queue
   struct rondo_block_counters counters;
   // For reports: where the block stands, as it was when it told last.
@@ -108,8 +108,8 @@ static_assert(sizeof(struct rondo_cuda_fast) + RONDO_CUDA_FAST_TASKS * 4ul <= 13
 
 // What the driver provides. Time in nanoseconds, of one clock for all blocks of the device; a pause of
 // about that long, or shorter.
-RONDO_DRIVER_FN uint64_t rondo_launcher_now_ns(void);
-RONDO_DRIVER_FN void rondo_launcher_pause(uint32_t ns);
+RONDO_DRIVER_FN uint64_t rondo_launch_now_ns(void);
+RONDO_DRIVER_FN void rondo_launch_pause(uint32_t ns);
 
 // -------------------------------------------------------------------- places --
 
@@ -125,28 +125,28 @@ RONDO_FN uint64_t rondo_cuda_fast_bytes(uint32_t fast_tasks) {
   return sizeof(struct rondo_cuda_fast) + (uint64_t)fast_tasks * sizeof(uint32_t);
 }
 
-RONDO_FN struct rondo_cuda_block_home *rondo_launcher_home(const struct rondo_cuda_launch *l,
-                                                           uint32_t index) {
+RONDO_FN struct rondo_cuda_block_home *rondo_launch_home(const struct rondo_cuda_launch *l,
+                                                         uint32_t index) {
   return (struct rondo_cuda_block_home *)(uintptr_t)(l->homes + index * l->home_bytes);
 }
 
-RONDO_FN struct rondo_cuda_block_status *rondo_launcher_status(const struct rondo_cuda_launch *l,
-                                                               uint32_t index) {
+RONDO_FN struct rondo_cuda_block_status *rondo_launch_status(const struct rondo_cuda_launch *l,
+                                                             uint32_t index) {
   return (struct rondo_cuda_block_status *)(uintptr_t)l->status + index;
 }
 
 // Where the block keeps its samples; 0: nobody asked for them.
-RONDO_FN uint64_t rondo_launcher_times(const struct rondo_cuda_launch *l, uint32_t index) {
+RONDO_FN uint64_t rondo_launch_times(const struct rondo_cuda_launch *l, uint32_t index) {
   return l->times ? l->times + index * sizeof(struct rondo_times) : 0;
 }
 
 // ----------------------------------------------------------------- ownership --
 
-RONDO_FN int rondo_launcher_try_own(struct rondo_cuda_block_home *home) {
+RONDO_FN int rondo_launch_try_own(struct rondo_cuda_block_home *home) {
   return rondo_try_swap_seq_cst_u32(&home->owner, 0, 1); // L2
 }
 
-RONDO_FN void rondo_launcher_disown(struct rondo_cuda_block_home *home) {
+RONDO_FN void rondo_launch_disown(struct rondo_cuda_block_home *home) {
   rondo_store_seq_cst_u32(&home->owner, 0); // L1
 }
 
@@ -155,17 +155,17 @@ RONDO_FN void rondo_launcher_disown(struct rondo_cuda_block_home *home) {
 // The part of a block that is kept: its active slots are empty between launches.
 #define RONDO_BLOCK_KEPT_BYTES offsetof(struct rondo_block, slots)
 
-RONDO_FN void rondo_launcher_copy(void *dst, const void *src, uint64_t bytes) {
+RONDO_FN void rondo_launch_copy(void *dst, const void *src, uint64_t bytes) {
   rondo_move_copy(dst, NULL, src, bytes);
 }
 
 // Brings the block's state into fast memory. A task queue that would not have room for what one step
 // fetches stays at home.
-RONDO_FN void rondo_launcher_bring(const struct rondo_cuda_launch *l,
-                                   const struct rondo_cuda_block_home *home,
-                                   struct rondo_cuda_fast *fast) {
+RONDO_FN void rondo_launch_bring(const struct rondo_cuda_launch *l,
+                                 const struct rondo_cuda_block_home *home,
+                                 struct rondo_cuda_fast *fast) {
   struct rondo_block *b = &fast->block;
-  rondo_launcher_copy(b, &home->block, RONDO_BLOCK_KEPT_BYTES);
+  rondo_launch_copy(b, &home->block, RONDO_BLOCK_KEPT_BYTES);
   fast->daemon = *b->daemon;
   b->daemon = &fast->daemon;
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
@@ -173,37 +173,36 @@ RONDO_FN void rondo_launcher_bring(const struct rondo_cuda_launch *l,
   if (b->queue.count + RONDO_STEP_FETCHES > l->fast_tasks)
     return;
   uint32_t *tasks = (uint32_t *)(fast + 1);
-  rondo_launcher_copy(tasks, rondo_task_entries(&b->queue), b->queue.count * sizeof *tasks);
+  rondo_launch_copy(tasks, rondo_task_entries(&b->queue), b->queue.count * sizeof *tasks);
   b->queue.entries = (uint64_t)(uintptr_t)tasks;
   b->queue.capacity = l->fast_tasks;
 }
 
 // Moves the task queue home.
-RONDO_FN void rondo_launcher_take_queue(const struct rondo_cuda_block_home *home,
-                                        struct rondo_block *b) {
+RONDO_FN void rondo_launch_take_queue(const struct rondo_cuda_block_home *home,
+                                      struct rondo_block *b) {
   const struct rondo_task_queue *at_home = &home->block.queue;
   if (b->queue.entries == at_home->entries)
     return;
-  rondo_launcher_copy(rondo_task_entries(at_home), rondo_task_entries(&b->queue),
-                      b->queue.count * sizeof(uint32_t));
+  rondo_launch_copy(rondo_task_entries(at_home), rondo_task_entries(&b->queue),
+                    b->queue.count * sizeof(uint32_t));
   b->queue.entries = at_home->entries;
   b->queue.capacity = at_home->capacity;
 }
 
 // Takes the state of a block that has left home.
-RONDO_FN void rondo_launcher_save(struct rondo_cuda_block_home *home,
-                                  struct rondo_cuda_fast *fast) {
+RONDO_FN void rondo_launch_save(struct rondo_cuda_block_home *home, struct rondo_cuda_fast *fast) {
   struct rondo_block *b = &fast->block;
-  rondo_launcher_take_queue(home, b);
+  rondo_launch_take_queue(home, b);
   b->daemon = home->block.daemon;
-  rondo_launcher_copy(&home->block, b, RONDO_BLOCK_KEPT_BYTES);
+  rondo_launch_copy(&home->block, b, RONDO_BLOCK_KEPT_BYTES);
 }
 
 // --------------------------------------------------------------- status line --
 
 // Where the block stands with what it works on, if that is loaded.
-RONDO_FN void rondo_launcher_tell_context(struct rondo_cuda_block_status *s,
-                                          const struct rondo_task_context *c) {
+RONDO_FN void rondo_launch_tell_context(struct rondo_cuda_block_status *s,
+                                        const struct rondo_task_context *c) {
   uint32_t stands = c->state.phase | (uint32_t)c->state.op << 8;
   if (c->state.phase == RONDO_PHASE_OPS && (rondo_context_op(c)->primitive & RONDO_PRIM_RECV) &&
       rondo_connector_try_peek(&c->state.recv))
@@ -216,22 +215,22 @@ RONDO_FN void rondo_launcher_tell_context(struct rondo_cuda_block_status *s,
   rondo_store_relaxed_u32(&s->stands, stands);
 }
 
-RONDO_FN void rondo_launcher_tell_place(struct rondo_cuda_block_status *s,
-                                        const struct rondo_block *b, uint64_t now_ns) {
+RONDO_FN void rondo_launch_tell_place(struct rondo_cuda_block_status *s,
+                                      const struct rondo_block *b, uint64_t now_ns) {
   uint32_t scheduled = 0;
   rondo_store_relaxed_u32(&s->stands, 0);
   if (b->queue.count) {
     uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
     const struct rondo_active_slot *slot = rondo_slot_find(b, index);
     if (slot)
-      rondo_launcher_tell_context(s, &slot->context);
+      rondo_launch_tell_context(s, &slot->context);
     scheduled = index + 1;
   }
   rondo_store_relaxed_u64(&s->waiting_ns, now_ns - b->last_progress_ns);
   rondo_store_relaxed_u32(&s->scheduled, scheduled);
 }
 
-RONDO_FN void rondo_launcher_tell(struct rondo_cuda_block_status *s, const struct rondo_block *b) {
+RONDO_FN void rondo_launch_tell(struct rondo_cuda_block_status *s, const struct rondo_block *b) {
   const struct rondo_block_counters *c = &b->counters;
   rondo_store_relaxed_u64(&s->counters.steps, c->steps);
   rondo_store_relaxed_u64(&s->counters.primitives, c->primitives);
@@ -244,17 +243,16 @@ RONDO_FN void rondo_launcher_tell(struct rondo_cuda_block_status *s, const struc
   rondo_store_relaxed_u32(&s->queued, b->queue.count);
 }
 
-RONDO_FN void rondo_launcher_tell_begun(struct rondo_cuda_block_status *s, uint64_t launches,
-                                        uint64_t number) {
+RONDO_FN void rondo_launch_tell_begun(struct rondo_cuda_block_status *s, uint64_t launches,
+                                      uint64_t number) {
   rondo_store_relaxed_u64(&s->launch, number);
   rondo_store_release_u64(&s->launches, launches);
 }
 
-// `launches`: what rondo_launcher_tell_begun told of this residency.
-RONDO_FN void rondo_launcher_tell_left(struct rondo_cuda_block_status *s,
-                                       const struct rondo_block *b, uint64_t launches,
-                                       uint32_t reason) {
-  rondo_launcher_tell(s, b);
+// `launches`: what rondo_launch_tell_begun told of this residency.
+RONDO_FN void rondo_launch_tell_left(struct rondo_cuda_block_status *s, const struct rondo_block *b,
+                                     uint64_t launches, uint32_t reason) {
+  rondo_launch_tell(s, b);
   rondo_store_relaxed_u32(&s->stands, 0);
   rondo_store_relaxed_u32(&s->reason, reason);
   rondo_store_release_u64(&s->leaves, launches); // L3
@@ -269,68 +267,67 @@ RONDO_FN int rondo_cuda_block_is_resident(const struct rondo_cuda_block_status *
 // -------------------------------------------------------------------- a launch --
 
 // What changes between the steps of a launch.
-struct rondo_launcher_pace {
+struct rondo_launch_pace {
   uint64_t begun_ns, told_ns;
   uint32_t pause_ns;
 };
 
 // After a step that did not progress.
-RONDO_FN void rondo_launcher_rest(struct rondo_launcher_pace *p,
-                                  struct rondo_cuda_block_status *status,
-                                  const struct rondo_block *b, uint64_t now_ns) {
+RONDO_FN void rondo_launch_rest(struct rondo_launch_pace *p, struct rondo_cuda_block_status *status,
+                                const struct rondo_block *b, uint64_t now_ns) {
   if (now_ns - p->told_ns >= RONDO_CUDA_STATUS_PERIOD_NS) {
-    rondo_launcher_tell(status, b);
-    rondo_launcher_tell_place(status, b, now_ns);
+    rondo_launch_tell(status, b);
+    rondo_launch_tell_place(status, b, now_ns);
     p->told_ns = now_ns;
   }
-  rondo_launcher_pause(p->pause_ns);
+  rondo_launch_pause(p->pause_ns);
   if (p->pause_ns < RONDO_CUDA_PAUSE_MAX_NS)
     p->pause_ns *= 2;
 }
 
 // Steps a started block until it leaves; returns why.
-RONDO_FN uint32_t rondo_launcher_steps(const struct rondo_cuda_launch *l,
-                                       const struct rondo_cuda_block_home *home,
-                                       struct rondo_cuda_fast *fast, uint64_t now_ns) {
+RONDO_FN uint32_t rondo_launch_steps(const struct rondo_cuda_launch *l,
+                                     const struct rondo_cuda_block_home *home,
+                                     struct rondo_cuda_fast *fast, uint64_t now_ns) {
   struct rondo_block *b = &fast->block;
-  struct rondo_launcher_pace pace = {now_ns, now_ns, RONDO_CUDA_PAUSE_MIN_NS};
+  struct rondo_launch_pace pace = {now_ns, now_ns, RONDO_CUDA_PAUSE_MIN_NS};
   for (uint64_t i = 0; i < l->max_steps && now_ns - pace.begun_ns < l->longest_ns; i++) {
     if (b->queue.count + RONDO_STEP_FETCHES > b->queue.capacity)
-      rondo_launcher_take_queue(home, b);
+      rondo_launch_take_queue(home, b);
     int result = rondo_block_step(b, now_ns);
     if (!b->resident)
       return (uint32_t)result;
     if (result == RONDO_STEP_PROGRESSED)
       pace.pause_ns = RONDO_CUDA_PAUSE_MIN_NS;
     else
-      rondo_launcher_rest(&pace, rondo_launcher_status(l, b->index), b, now_ns);
-    now_ns = rondo_launcher_now_ns();
+      rondo_launch_rest(&pace, rondo_launch_status(l, b->index), b, now_ns);
+    now_ns = rondo_launch_now_ns();
   }
   (void)rondo_block_quit(b, 0);
-  return RONDO_LAUNCHER_CUT;
+  return RONDO_LAUNCH_CUT;
 }
 
 // One launch of block `index`, by its deciding thread. `fast` is its own, of
 // rondo_cuda_fast_bytes(l->fast_tasks). Returns 1 if it owned the block, else 0.
-RONDO_FN int rondo_launcher_block(const struct rondo_cuda_launch *l, uint32_t index,
-                                  struct rondo_cuda_fast *fast) {
+RONDO_FN int rondo_launch_block(const struct rondo_cuda_launch *l, uint32_t index,
+                                struct rondo_cuda_fast *fast) {
   if (index >= l->block_count)
     return 0;
-  struct rondo_cuda_block_home *home = rondo_launcher_home(l, index);
-  struct rondo_cuda_block_status *status = rondo_launcher_status(l, index);
-  if (!rondo_launcher_try_own(home))
+  struct rondo_cuda_block_home *home = rondo_launch_home(l, index);
+  struct rondo_cuda_block_status *status = rondo_launch_status(l, index);
+  if (!rondo_launch_try_own(home))
     return 0;
   uint64_t launches = ++home->launches;
-  rondo_launcher_tell_begun(status, launches, l->number);
-  rondo_launcher_bring(l, home, fast);
-  uint64_t now_ns = rondo_launcher_now_ns();
-  RONDO_TIMED_LAUNCH(rondo_launcher_times(l, index), now_ns);
+  rondo_launch_tell_begun(status, launches, l->number);
+  rondo_launch_bring(l, home, fast);
+  uint64_t now_ns = rondo_launch_now_ns();
+  RONDO_TIMED_LAUNCH(rondo_launch_times(l, index), now_ns);
   rondo_block_start(&fast->block, now_ns);
-  uint32_t reason = rondo_launcher_steps(l, home, fast, now_ns);
-  RONDO_TIMED_LEAVE(rondo_launcher_now_ns());
-  rondo_launcher_save(home, fast);
-  rondo_launcher_tell_left(status, &fast->block, launches, reason);
-  rondo_launcher_disown(home);
+  uint32_t reason = rondo_launch_steps(l, home, fast, now_ns);
+  RONDO_TIMED_LEAVE(rondo_launch_now_ns());
+  rondo_launch_save(home, fast);
+  rondo_launch_tell_left(status, &fast->block, launches, reason);
+  rondo_launch_disown(home);
   return 1;
 }
 

@@ -7,9 +7,10 @@
 #include <unistd.h> // environ
 
 #include "base/log.h"
-#include "runtime/api/rank.h"
 #include "runtime/api/tuning.h"
 #include "runtime/net/unique_id.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 
 #define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
 #define DEFAULT_SLOT_BYTES 262144u

@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "runtime/api/rank.h"
 #include "runtime/observe/snapshot.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 
 // Enters the context and finds the collective; with the rank lock held if that succeeds.
 static int find(struct rondo_context ctx, struct rondo_collective handle, const char *call,
@@ -39,7 +41,6 @@ int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
     return status;
   if (desc) {
     *desc = found->desc;
-    desc->reserved = 0;
     desc->send_counts = desc->send_displacements = NULL;
     desc->recv_counts = desc->recv_displacements = NULL;
   }
@@ -61,14 +62,14 @@ int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64
   int status = find(ctx, coll, "missing", &rank, &found);
   if (status != RONDO_SUCCESS)
     return status;
-  struct rondo_collective_desc desc = found->desc;
+  struct rondo_id id = found->registration.id;
   rondo_lock_give(&rank->lock);
   uint32_t missing = 0;
   status = rondo_snapshot_init(&s, rank->job);
   const struct rondo_coll_view *view =
-      status == RONDO_SUCCESS ? rondo_snapshot_find(&s, rank->cfg.rank, &desc) : NULL;
+      status == RONDO_SUCCESS ? rondo_snapshot_find(&s, rank->cfg.rank, id) : NULL;
   for (uint32_t i = 0; view && i < view->nranks; i++) {
-    const struct rondo_coll_view *other = rondo_snapshot_find(&s, view->members[i], &desc);
+    const struct rondo_coll_view *other = rondo_snapshot_find(&s, view->members[i], id);
     if (other && other->submitted >= run)
       continue;
     if (missing < capacity)

@@ -2,11 +2,13 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "runtime/api/rank.h"
 #include "runtime/job/processes.h"
 #include "runtime/memory/arena.h"
 #include "runtime/net/mesh.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "runtime/transport/nccl/window.h"
+#include "runtime/transport/proxied.h"
 
 static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
 
@@ -54,7 +56,7 @@ int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, cha
                               self->cfg.rank_count);
   } else {
     pthread_mutex_lock(&self->job->lock);
-    int found = rondo_processes_transport(self->job, self, rank, why, why_bytes);
+    int found = rondo_processes_transport(self->job, &self->member, rank, why, why_bytes);
     pthread_mutex_unlock(&self->job->lock);
     if (found < 0)
       status = RONDO_IN_PROGRESS;

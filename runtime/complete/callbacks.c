@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/fork.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "runtime/complete/callbacks.h"
@@ -16,10 +17,12 @@ static uint32_t forks; // of which this process is the child
 
 int rondo_callbacks_is_inside(void) { return is_inside; }
 
-void rondo_callbacks_forked(void) {
+// A child that a callback forked is no poller. If it returns from that callback it exits with 0.
+static void callbacks_forked(void) {
   is_inside = 0;
   forks++;
 }
+RONDO_ON_FORK(callbacks_forked)
 
 void rondo_callbacks_init(struct rondo_callbacks *c, rondo_callbacks_drive drive, void *owner) {
   memset(c, 0, sizeof *c);

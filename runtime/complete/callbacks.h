@@ -56,8 +56,4 @@ void rondo_callbacks_fini(struct rondo_callbacks *c);
 // 1 on a poller thread.
 int rondo_callbacks_is_inside(void);
 
-// In a child process: its thread is no poller, though a callback may have forked it. A child that returns
-// from that callback exits with 0. Called by fork.
-void rondo_callbacks_forked(void);
-
 #endif // RONDO_RUNTIME_COMPLETE_CALLBACKS_H

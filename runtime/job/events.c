@@ -1,67 +1,30 @@
-// The other processes of a job: what comes from them, and their end. All but open and close runs on
-// the control thread of the mesh.
-#include <search.h>
-#include <stddef.h>
+// What comes from the other processes of a job, and their end. The events of the mesh and its timers run
+// on the control thread, those of the proxy on whichever thread takes its turn.
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/api/rank.h"
+#include "runtime/job/match.h"
 #include "runtime/job/processes.h"
-#include "runtime/order/failure.h"
 
-#define STOP_NS INT64_C(2000000000) // for what is still queued when a job ends here
+#define BROKEN_NS UINT64_C(1000000000) // in which the mesh says why, at most
 
-static const struct rondo_mesh_calls real = {.is_needed = rondo_mesh_is_needed,
-                                             .start = rondo_mesh_start,
-                                             .add_rank = rondo_mesh_add_rank,
-                                             .remove_rank = rondo_mesh_remove_rank,
-                                             .self = rondo_mesh_self,
-                                             .process_count = rondo_mesh_process_count,
-                                             .process_of = rondo_mesh_process_of,
-                                             .is_near = rondo_mesh_is_near,
-                                             .process_get = rondo_mesh_process_get,
-                                             .address_of = rondo_mesh_address_of,
-                                             .send = rondo_mesh_send,
-                                             .after = rondo_mesh_after,
-                                             .stop = rondo_mesh_stop};
-const struct rondo_mesh_calls *rondo_mesh_calls = &real;
+// ----------------------------------------------------------- competing ranks ---
 
-// One visit of all match_entries; the tree does not change meanwhile.
-struct visit {
-  struct rondo_job *job;
-  void (*call)(struct visit *v, struct rondo_match_entry *m);
-  uint32_t rank; // or process
-  int left;
-  int is_blocked;
-};
-
-static void visit_node(const void *node, VISIT order, void *arg) {
-  struct visit *v = arg;
-  if (order == postorder || order == leaf)
-    v->call(v, *(struct rondo_match_entry *const *)node);
-}
-
-static void visit_entries(struct visit *v) { twalk_r(v->job->match_entries, visit_node, v); }
-
-// ------------------------------------------------------------------ crowding ---
-
-// Counts the ranks of processes near by that want the cores of this one, for how its threads wait.
-static void count_competitors(struct rondo_job *job) {
-  const struct rondo_driver *driver = job->device->driver;
+void rondo_processes_count_competitors(struct rondo_job *job) {
+  const struct rondo_driver *driver = job->transports.device->driver;
   struct rondo_mesh_process own;
   struct rondo_mesh_process other;
   uint32_t count = 0;
   if (!driver->competitors || job->roster != RONDO_ROSTER_KNOWN ||
       rondo_mesh_calls->process_get(job->mesh, job->self, &own) != RONDO_SUCCESS)
     return;
-  for (uint32_t p = 0; p < job->peer_count; p++) {
-    if (p == job->self || job->peers[p].is_lost || !rondo_mesh_calls->is_near(job->mesh, p) ||
+  for (uint32_t p = 0; p < job->process_count; p++) {
+    if (p == job->self || job->processes[p].is_lost || !rondo_mesh_calls->is_near(job->mesh, p) ||
         rondo_mesh_calls->process_get(job->mesh, p, &other) != RONDO_SUCCESS)
       continue;
-    // In another name space of processes its number means nothing here.
+    // A pid of another namespace of processes means nothing here.
     int is_known = other.pid_namespace == own.pid_namespace;
     count += is_known ? driver->competitors(other.pid, other.rank_count) : other.rank_count;
   }
@@ -71,55 +34,56 @@ static void count_competitors(struct rondo_job *job) {
 
 // ----------------------------------------------------------------- settling ---
 
-static void settle_in(struct visit *v, struct rondo_match_entry *m) {
-  // In order of registration: others count them. A registration never leaves its match entry meanwhile.
+// In order of registration, because other processes count them. No registration leaves its entry here.
+static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
+  (void)arg;
   for (uint64_t after = 0;;) {
     struct rondo_registration *first = NULL;
-    for (struct rondo_registration *p = m->registrations; p; p = p->next)
-      if (p->process == RONDO_HERE && !p->is_announced && p->generation > after &&
-          (!first || p->generation < first->generation))
-        first = p;
+    for (struct rondo_registration *r = m->registrations; r; r = r->next)
+      if (r->process == RONDO_HERE && !r->is_announced && r->generation > after &&
+          (!first || r->generation < first->generation))
+        first = r;
     if (!first)
       return;
-    rondo_match_settle(v->job, m, first);
+    rondo_match_settle(job, m, first);
     after = first->is_announced ? after : first->generation;
   }
 }
 
-static void resume_in(struct visit *v, struct rondo_match_entry *m) {
-  settle_in(v, m);
-  rondo_match_rebind(v->job, m);
+static void entry_resume(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
+  entry_settle(job, m, arg);
+  rondo_match_rebind(job, m);
 }
 
-void rondo_processes_resume(struct rondo_job *job) {
-  struct visit v = {.job = job, .call = resume_in};
-  if (job->device->driver->sharing)
-    visit_entries(&v);
+static void resume(struct rondo_job *job) {
+  if (job->transports.device->driver->sharing)
+    rondo_match_entries_visit(job, entry_resume, NULL);
 }
 
 // ------------------------------------------------------------------- losing ---
 
-static void lose_in(struct visit *v, struct rondo_match_entry *m) {
-  rondo_match_lost(v->job, m, v->rank, v->left);
+struct loss {
+  uint32_t rank;
+  int left;
+};
+
+static void entry_lose(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
+  const struct loss *loss = arg;
+  rondo_match_lost(job, m, loss->rank, loss->left);
 }
 
 static void lose_rank(struct rondo_job *job, uint32_t rank, int left) {
-  struct visit v = {.job = job, .call = lose_in, .rank = rank, .left = left};
+  struct loss loss = {rank, left};
   if (job->gone[rank])
     return;
   job->gone[rank] = 1;
-  rondo_journals_lose(job, rank);
-  visit_entries(&v);
+  rondo_job_tell_lost(job, rank);
+  rondo_match_entries_visit(job, entry_lose, &loss);
 }
 
-// A process none of whose ranks is left: what it maps here goes when the last link lets go.
 static void lose_process(struct rondo_job *job, uint32_t process) {
-  struct rondo_peer *peer = &job->peers[process];
-  peer->is_lost = 1;
-  rondo_proxied_lose(job, process);
-  rondo_window_group_lose(job, process);
-  if (!peer->links)
-    rondo_mapped_unmap(peer);
+  job->processes[process].is_lost = 1;
+  rondo_transports_lose(&job->transports, process);
 }
 
 static int has_rank_left(const struct rondo_job *job, uint32_t process) {
@@ -130,27 +94,27 @@ static int has_rank_left(const struct rondo_job *job, uint32_t process) {
 }
 
 void rondo_processes_give_up(struct rondo_job *job, uint32_t process) {
-  if (job->peers[process].is_lost)
+  if (job->processes[process].is_lost)
     return;
-  job->peers[process].is_lost = 1; // nothing more is sent there
+  job->processes[process].is_lost = 1; // nothing more is sent there
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (rondo_processes_where(job, r) == process)
       lose_rank(job, r, 0);
   lose_process(job, process);
-  rondo_processes_resume(job);
+  resume(job);
 }
 
 static void give_up_failed(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
-  for (uint32_t p = 0; p < job->peer_count; p++)
-    if (job->peers[p].is_failed)
+  for (uint32_t p = 0; p < job->process_count; p++)
+    if (job->processes[p].is_failed)
       rondo_processes_give_up(job, p);
   pthread_mutex_unlock(&job->lock);
 }
 
 void rondo_processes_mark_failed(struct rondo_job *job, uint32_t process) {
-  job->peers[process].is_failed = 1;
+  job->processes[process].is_failed = 1;
   (void)rondo_mesh_calls->after(job->mesh, 0, give_up_failed, job);
 }
 
@@ -160,7 +124,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
   int left = reason == RONDO_MESH_LEFT;
   pthread_mutex_lock(&job->lock);
   if (job->roster == RONDO_ROSTER_AWAITED)
-    job->roster = RONDO_ROSTER_FAILED; // a roster comes before those who are missing in it
+    job->roster = RONDO_ROSTER_FAILED; // a roster comes before the ranks that are missing in it
   if (!left && rank_count)
     rondo_log(RONDO_LOG_ERROR, "rank %u%s is lost: %s", ranks[0],
               rank_count > 1 ? " with the others of its process" : "", text ? text : "");
@@ -168,195 +132,154 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
     lose_rank(job, ranks[i], left);
   for (uint32_t i = 0; i < rank_count; i++) {
     uint32_t process = rondo_processes_where(job, ranks[i]);
-    if (process < job->peer_count && !has_rank_left(job, process))
+    if (process < job->process_count && !has_rank_left(job, process))
       lose_process(job, process);
   }
-  count_competitors(job);
-  rondo_processes_resume(job);
+  rondo_processes_count_competitors(job);
+  resume(job);
   rondo_job_notify(job);
   pthread_mutex_unlock(&job->lock);
 }
 
 // ---------------------------------------------------------------- receiving ---
 
-// The peer's threads are woken from now on when a block here has moved.
-static void add_bell(struct rondo_job *job, struct rondo_peer *peer, int fd, uint64_t bytes) {
-  struct rondo_bells *bells = &job->bells;
-  void *head = NULL;
-  if (!bells->others || !bells->own || bells->count == bells->capacity ||
-      rondo_arena_map_head(fd, bytes, &head) != RONDO_SUCCESS)
-    return;
-  bells->others[bells->count] = head;
-  peer->bell = bells->count + 1;
-  rondo_store_release_u32(&bells->count, bells->count + 1);
-}
-
-static void on_hello(struct rondo_job *job, struct rondo_mesh_message *message) {
-  struct rondo_peer *peer = &job->peers[message->from];
-  struct rondo_message_hello hello;
-  int status = RONDO_ERR_INVALID;
-  if (message->size == sizeof hello && message->fd_count == 1 && !peer->map) {
-    memcpy(&hello, message->bytes, sizeof hello);
-    status = rondo_arena_map(message->fds[0], hello.bytes, &peer->map);
-  }
-  if (status == RONDO_SUCCESS) {
-    peer->base = hello.base;
-    peer->bytes = hello.bytes;
-    peer->hello = hello;
-    add_bell(job, peer, message->fds[0], hello.bytes);
-    rondo_pins_init(&peer->pins, job->device, peer->map, peer->bytes);
-    rondo_mapped_meet(job, message->from);
-    return;
-  }
-  rondo_log(RONDO_LOG_ERROR, "the memory of process %u cannot be mapped: %s", message->from,
-            rondo_status_name(status));
-}
-
-// A registration from elsewhere, in one piece of memory: the registration first.
+// A registration from another process, in one piece of memory.
 struct arrival {
-  struct rondo_registration registration;
+  struct rondo_registration registration; // first: freeing it frees all
   struct rondo_collective_desc desc;
   uint64_t bytes[];
 };
 
 static struct rondo_registration *unpack(struct rondo_job *job,
                                          const struct rondo_mesh_message *message) {
-  struct rondo_message_registration r;
+  struct rondo_message_registration m;
   struct arrival *a = calloc(1, sizeof *a + message->size);
   if (!a)
     return NULL;
   memcpy(a->bytes, message->bytes, message->size);
-  if (!rondo_message_register_decode(a->bytes, message->size, job->rank_count, &r) ||
-      rondo_processes_where(job, r.head->rank) != message->from) {
+  if (!rondo_message_register_decode(a->bytes, message->size, job->rank_count, &m) ||
+      rondo_processes_where(job, m.head->rank) != message->from) {
     free(a);
     return NULL;
   }
-  const struct rondo_message_register *h = r.head;
+  const struct rondo_message_register *h = m.head;
   a->desc = (struct rondo_collective_desc){.kind = h->kind, .id = h->id, .count = h->count};
-  a->desc.reserved = h->space;
   a->desc.dtype = h->dtype;
   a->desc.redop = h->redop;
   a->desc.root = h->root;
   if (h->count_count) {
-    a->desc.send_counts = r.counts;
-    a->desc.recv_counts = r.counts + h->nranks;
+    a->desc.send_counts = m.counts;
+    a->desc.recv_counts = m.counts + h->nranks;
   }
-  struct rondo_registration *p = &a->registration;
-  *p = (struct rondo_registration){
-      .generation = h->generation, .rank = h->rank, .nranks = h->nranks};
-  p->position = h->position;
-  p->process = message->from;
-  p->members = r.members;
-  p->desc = &a->desc;
-  p->shape.blocks = h->blocks;
-  p->shape.chunk_elems = h->chunk_elems;
-  p->shape.slot_count = h->slot_count;
-  p->shape.first_sequence = h->first_sequence;
-  p->offer_count = h->offer_count;
-  p->offers = r.offers;
-  return p;
+  struct rondo_registration *r = &a->registration;
+  *r = (struct rondo_registration){.id = {h->id, h->space},
+                                   .generation = h->generation,
+                                   .rank = h->rank,
+                                   .position = h->position,
+                                   .nranks = h->nranks,
+                                   .process = message->from,
+                                   .members = m.members,
+                                   .desc = &a->desc,
+                                   .offer_count = h->offer_count,
+                                   .offers = m.offers};
+  r->shape.blocks = h->blocks;
+  r->shape.chunk_elems = h->chunk_elems;
+  r->shape.slot_count = h->slot_count;
+  r->shape.first_sequence = h->first_sequence;
+  return r;
 }
 
-static int on_register(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct rondo_registration *p = unpack(job, message);
-  struct rondo_match_entry *m =
-      p ? rondo_match_entry_get(job, p->desc->reserved, p->desc->id) : NULL;
-  struct rondo_match_history *e = m ? rondo_match_history_get(m, p->rank) : NULL;
+static int receive_register(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  struct rondo_registration *r = unpack(job, message);
+  struct rondo_match_entry *m = r ? rondo_match_entry_get(job, r->id) : NULL;
+  struct rondo_match_history *h = m ? rondo_match_history_get(m, r->rank) : NULL;
   // Not every registration of an id names a rank of this process, but those that do come in order.
-  if (!e || p->generation <= e->times) {
-    free(p);
+  if (!h || r->generation <= h->times) {
+    free(r);
     return 0;
   }
-  e->times = p->generation;
-  rondo_match_arrive(job, m, p);
+  h->times = r->generation;
+  rondo_match_arrive(job, m, r);
   return 1;
 }
 
-// Notices of fixed length about one registration.
-static int on_short(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct rondo_message_short n;
-  if (message->size != sizeof n)
+// Messages of fixed length about one registration.
+static int receive_short(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  struct rondo_message_short s;
+  if (message->size != sizeof s)
     return 0;
-  memcpy(&n, message->bytes, sizeof n);
-  struct rondo_match_entry *m = rondo_match_entry_find(job, n.space, n.id);
+  memcpy(&s, message->bytes, sizeof s);
+  struct rondo_match_entry *m = rondo_match_entry_find(job, (struct rondo_id){s.id, s.space});
   if (!m)
     return 1;
   if (message->type == RONDO_MESSAGE_RELEASE) {
-    rondo_match_release(job, m, n.generation, n.other, n.rank);
+    rondo_match_release(job, m, s.generation, s.other, s.rank);
     rondo_match_entry_drop_if_over(job, m);
     return 1;
   }
-  struct rondo_registration *p = rondo_match_entry_party(m, n.rank, n.generation);
-  if (!p)
-    return 1; // it is over here
+  struct rondo_registration *r = rondo_match_entry_registration(m, s.rank, s.generation);
+  if (!r)
+    return 1; // it has ended here
   if (message->type == RONDO_MESSAGE_DEREGISTER) {
-    if (p->process != message->from)
+    if (r->process != message->from)
       return 0;
-    rondo_match_depart(job, m, p, n.completed);
+    rondo_match_depart(job, m, r, s.completed);
     rondo_match_entry_drop_if_over(job, m);
     return 1;
   }
-  if (n.status <= RONDO_SUCCESS || n.status >= RONDO_IN_PROGRESS || n.other >= job->rank_count)
+  if (s.status <= RONDO_SUCCESS || s.status >= RONDO_IN_PROGRESS || s.other >= job->rank_count)
     return 0;
-  rondo_match_fail(job, p, n.status, n.other);
+  rondo_match_fail(job, r, s.status, s.other);
   return 1;
 }
 
-static int take(struct rondo_job *job, struct rondo_mesh_message *message) {
+static int receive_for_transports(struct rondo_job *job, struct rondo_mesh_message *message) {
+  struct rondo_transport_arrival a = {.from = message->from,
+                                      .type = message->type,
+                                      .bytes = message->bytes,
+                                      .size = message->size,
+                                      .fds = message->fds,
+                                      .fd_count = message->fd_count};
+  if (message->type == RONDO_MESSAGE_PROXY)
+    a.address_bytes = rondo_mesh_calls->address_of(job->mesh, message->from, &a.address);
+  return rondo_transports_receive(&job->transports, &a);
+}
+
+static int receive(struct rondo_job *job, struct rondo_mesh_message *message) {
   switch (message->type) {
-  case RONDO_MESSAGE_HELLO:
-    on_hello(job, message);
-    return 1;
+  case RONDO_MESSAGE_ARENA:
+  case RONDO_MESSAGE_PART:
+  case RONDO_MESSAGE_MAPPED:
+  case RONDO_MESSAGE_WINDOW:
+  case RONDO_MESSAGE_PROXY:
+    return receive_for_transports(job, message);
   case RONDO_MESSAGE_REGISTER:
-    return on_register(job, message);
+    return receive_register(job, message);
   case RONDO_MESSAGE_DEREGISTER:
   case RONDO_MESSAGE_FAIL:
   case RONDO_MESSAGE_RELEASE:
-    return on_short(job, message);
-  case RONDO_MESSAGE_JOURNAL:
-    return rondo_journals_receive(job, message->from, message->bytes, message->size);
-  case RONDO_MESSAGE_CALLS:
-    return rondo_replicas_receive(job, message->from, message->bytes, message->size);
-  case RONDO_MESSAGE_COMM_FAILED:
-    return rondo_failures_receive(job, message->from, message->bytes, message->size);
-  case RONDO_MESSAGE_COMM_DETACHED:
-    return rondo_detachments_receive(job, message->from, message->bytes, message->size);
-  case RONDO_MESSAGE_LOOK:
-    return rondo_views_asked(job, message);
-  case RONDO_MESSAGE_VIEWS:
-    return rondo_views_answered(job, message);
+    return receive_short(job, message);
   case RONDO_MESSAGE_ASK:
     rondo_processes_send(job, message->from, RONDO_MESSAGE_ANSWER, NULL, 0);
     return 1;
   case RONDO_MESSAGE_ANSWER:
     return 1;
-  case RONDO_MESSAGE_PART:
-    return rondo_mapped_part(job, message);
-  case RONDO_MESSAGE_WINDOW:
-    return rondo_window_group_receive(job, message);
-  case RONDO_MESSAGE_MAPPED:
-    if (!rondo_mapped_answer(job, message))
-      return 0;
-    rondo_processes_resume(job);
-    return 1;
-  case RONDO_MESSAGE_PROXY:
-    return rondo_proxied_meet(job, message);
   case RONDO_MESSAGE_EVICT:
     rondo_log(RONDO_LOG_ERROR, "process %u goes on without this one, which was silent too long",
               message->from);
     rondo_processes_give_up(job, message->from);
     return 1;
   default:
-    return 0;
+    return rondo_job_receive(job, message);
   }
 }
 
 static void on_receive(void *arg, struct rondo_mesh_message *message) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
-  if (message->from < job->peer_count && !job->peers[message->from].is_lost) {
-    job->peers[message->from].asked_ns = 0;
-    if (!take(job, message)) {
+  if (message->from < job->process_count && !job->processes[message->from].is_lost) {
+    job->processes[message->from].asked_ns = 0;
+    if (!receive(job, message)) {
       rondo_log(RONDO_LOG_ERROR, "process %u sent what no member sends (type %u, %zu bytes)",
                 message->from, message->type, message->size);
       rondo_processes_give_up(job, message->from);
@@ -365,62 +288,186 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
   pthread_mutex_unlock(&job->lock);
 }
 
+static void arrivals_free(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
+  (void)job;
+  (void)arg;
+  while (m->registrations) {
+    struct rondo_registration *r = m->registrations;
+    m->registrations = r->next;
+    free(r);
+  }
+}
+
+void rondo_processes_free_arrivals(struct rondo_job *job) {
+  rondo_match_entries_visit(job, arrivals_free, NULL);
+}
+
 // ------------------------------------------------------------------- roster ---
 
-// Whose memory devices have to be told of is asked at once what it can do with ours.
-static void greet_near(struct rondo_job *job) {
-  for (uint32_t p = 0; p < job->peer_count && job->device->driver->sharing; p++) {
-    if (job->peers[p].reach == RONDO_TRANSPORT_SHARED_MEMORY)
-      rondo_processes_greet(job, p);
+// Fills in what the mesh knows of the processes. Returns 0 without memory.
+static int processes_create(struct rondo_job *job) {
+  uint32_t count = rondo_mesh_calls->process_count(job->mesh);
+  struct rondo_transport_peer *peers = calloc(count, sizeof *peers);
+  job->processes = calloc(count, sizeof *job->processes);
+  if (!peers || !job->processes) {
+    free(peers);
+    free(job->processes);
+    job->processes = NULL;
+    return 0;
   }
+  job->process_count = count;
+  job->self = rondo_mesh_calls->self(job->mesh);
+  for (uint32_t p = 0; p < count; p++) {
+    struct rondo_mesh_process at = {0};
+    peers[p].is_same_machine = rondo_mesh_calls->is_near(job->mesh, p) != 0;
+    if (rondo_mesh_calls->process_get(job->mesh, p, &at) == RONDO_SUCCESS)
+      peers[p].asks_window = at.asks_window != 0;
+  }
+  rondo_transports_meet(&job->transports, job->self, count, peers);
+  return 1;
 }
 
 static void on_roster(void *arg) {
   struct rondo_job *job = arg;
-  struct visit v = {.job = job, .call = settle_in};
   pthread_mutex_lock(&job->lock);
-  uint32_t count = rondo_mesh_calls->process_count(job->mesh);
-  job->peers = calloc(count, sizeof *job->peers);
-  job->bells.others = calloc(count, sizeof(struct rondo_bell *)); // null: nobody is rung for
-  job->roster = job->peers ? RONDO_ROSTER_KNOWN : RONDO_ROSTER_FAILED;
-  if (job->peers) {
-    job->peer_count = job->bells.capacity = count;
-    job->self = rondo_mesh_calls->self(job->mesh);
-    for (uint32_t p = 0; p < count; p++)
-      if (p != job->self)
-        job->peers[p].reach = (uint8_t)rondo_proxied_reach(job, p);
-    greet_near(job);
-    rondo_window_group_begin(job);
-  }
-  count_competitors(job);
+  job->roster = RONDO_ROSTER_KNOWN;
+  if (!processes_create(job))
+    job->roster = RONDO_ROSTER_FAILED;
+  rondo_processes_count_competitors(job);
   rondo_processes_tell_early(job);
-  rondo_journals_announce(job);
-  rondo_failures_announce(job);
-  rondo_detachments_announce(job);
-  visit_entries(&v);
+  rondo_job_tell_located(job);
+  rondo_match_entries_visit(job, entry_settle, NULL);
   rondo_job_notify(job);
   pthread_mutex_unlock(&job->lock);
 }
 
+const struct rondo_mesh_events rondo_job_mesh_events = {on_roster, on_receive, on_lost};
+
+// --------------------------------------------------------------- transports ---
+
+static void on_send(void *owner, uint32_t process, uint32_t type, const void *bytes, size_t size,
+                    int fd) {
+  struct rondo_job *job = owner;
+  struct rondo_mesh_send message = {.to = process, .type = type, .bytes = bytes, .size = size};
+  if (fd >= 0) {
+    message.fds = &fd;
+    message.fd_count = 1;
+  }
+  if (job->processes[process].is_lost || job->processes[process].is_failed)
+    return;
+  int status = rondo_mesh_calls->send(job->mesh, &message);
+  if (status == RONDO_SUCCESS || status == RONDO_ERR_PEER)
+    return; // `lost` tells of a process that is gone
+  rondo_log(RONDO_LOG_ERROR, "process %u cannot be told what it must know (%s): it is given up",
+            process, rondo_status_name(status));
+  rondo_processes_mark_failed(job, process);
+}
+
+static void on_after(void *owner, uint64_t delay_ns, void (*call)(void *arg), void *arg) {
+  const struct rondo_job *job = owner;
+  (void)rondo_mesh_calls->after(job->mesh, delay_ns, call, arg);
+}
+
+static void on_resume(void *owner) { resume(owner); }
+
+static void on_link_over(void *owner, struct rondo_proxy_link *link, int is_whole) {
+  struct rondo_job *job = owner;
+  pthread_mutex_lock(&job->lock);
+  rondo_match_link_over(job, link, is_whole);
+  pthread_mutex_unlock(&job->lock);
+}
+
+// The mesh has said nothing for a while: only the proxy's messages do not arrive.
+static void give_up_broken(void *arg) {
+  struct rondo_job *job = arg;
+  pthread_mutex_lock(&job->lock);
+  for (uint32_t p = 0; p < job->process_count; p++) {
+    if (!job->processes[p].is_broken || job->processes[p].is_lost)
+      continue;
+    rondo_log(RONDO_LOG_ERROR, "process %u is given up: the network does not lead there any more",
+              p);
+    rondo_processes_send(job, p, RONDO_MESSAGE_EVICT, NULL, 0);
+    rondo_processes_give_up(job, p);
+  }
+  pthread_mutex_unlock(&job->lock);
+}
+
+static void on_broken(void *owner, uint32_t process, const char *text) {
+  struct rondo_job *job = owner;
+  uint64_t delay_ns = job->peer_timeout_ns / 2;
+  pthread_mutex_lock(&job->lock);
+  if (!job->processes[process].is_lost && !job->is_leaving) {
+    rondo_log(RONDO_LOG_INFO, "process %u: the network: %s", process, text);
+    job->processes[process].is_broken = 1;
+    (void)rondo_mesh_calls->after(job->mesh, delay_ns < BROKEN_NS ? delay_ns : BROKEN_NS,
+                                  give_up_broken, job);
+  }
+  pthread_mutex_unlock(&job->lock);
+}
+
+// The rank may have left: only the job knows.
+static void on_notify(void *owner, const struct rondo_proxy_link *link) {
+  struct rondo_job *job = owner;
+  const struct rondo_proxy_link_config *config = rondo_proxy_link_config(link);
+  uint32_t rank = config->is_outgoing ? config->first->producer_rank : config->first->consumer_rank;
+  pthread_mutex_lock(&job->lock);
+  const struct rondo_member *member = rank < job->rank_count ? job->members[rank] : NULL;
+  if (member && !member->is_manual && member->daemon->driver->stir)
+    member->daemon->driver->stir(member->daemon);
+  pthread_mutex_unlock(&job->lock);
+}
+
+static int on_is_link_used(void *owner, const struct rondo_proxy_link *link) {
+  struct rondo_job *job = owner;
+  pthread_mutex_lock(&job->lock);
+  int used = rondo_match_is_link_used(job, link);
+  pthread_mutex_unlock(&job->lock);
+  return used;
+}
+
+// A thread that holds the lock is about to submit, or has something else to do with the proxy.
+static int on_is_busy(void *owner) {
+  struct rondo_job *job = owner;
+  int busy = 0;
+  if (pthread_mutex_trylock(&job->lock))
+    return 1;
+  for (uint32_t r = 0; r < job->rank_count && !busy; r++)
+    busy = job->members[r] && rondo_load_seq_cst_u64(&job->members[r]->daemon->outstanding); // P1
+  pthread_mutex_unlock(&job->lock);
+  return busy;
+}
+
+const struct rondo_transports_events rondo_job_transport_events = {.send = on_send,
+                                                                   .after = on_after,
+                                                                   .resume = on_resume,
+                                                                   .link_over = on_link_over,
+                                                                   .broken = on_broken,
+                                                                   .notify = on_notify,
+                                                                   .is_link_used = on_is_link_used,
+                                                                   .is_busy = on_is_busy};
+
 // ----------------------------------------------------------------- watching ---
 
-static int is_blocked_on(const struct rondo_job *job, const struct rondo_registration *registration,
+static int is_blocked_on(const struct rondo_job *job, const struct rondo_registration *r,
                          uint32_t process) {
-  const struct rondo_coll *coll =
-      (const struct rondo_coll *)((const char *)registration -
-                                  offsetof(struct rondo_coll, registration));
-  if (rondo_load_relaxed_u64(&coll->submitted) == rondo_load_relaxed_u64(&coll->completed))
+  if (rondo_load_relaxed_u64(r->submitted) == rondo_load_relaxed_u64(r->completed))
     return 0;
-  for (uint32_t i = 0; i < registration->nranks; i++)
-    if (rondo_processes_where(job, registration->members[i]) == process)
+  for (uint32_t i = 0; i < r->nranks; i++)
+    if (rondo_processes_where(job, r->members[i]) == process)
       return 1;
   return 0;
 }
 
-static void look_for_blocked(struct visit *v, struct rondo_match_entry *m) {
-  for (const struct rondo_registration *p = m->registrations; p && !v->is_blocked; p = p->next)
-    if (p->process == RONDO_HERE && p->comm->gate.state < RONDO_GATE_FAILED)
-      v->is_blocked = is_blocked_on(v->job, p, v->rank);
+struct search {
+  uint32_t process;
+  int is_blocked;
+};
+
+static void look_for_blocked(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
+  struct search *search = arg;
+  for (const struct rondo_registration *r = m->registrations; r && !search->is_blocked; r = r->next)
+    if (r->process == RONDO_HERE && r->comm->gate.state < RONDO_GATE_FAILED)
+      search->is_blocked = is_blocked_on(job, r, search->process);
 }
 
 static void evict(struct rondo_job *job, uint32_t process) {
@@ -431,104 +478,47 @@ static void evict(struct rondo_job *job, uint32_t process) {
   rondo_processes_give_up(job, process);
 }
 
-static void watch_peer(struct rondo_job *job, uint32_t process, uint64_t now_ns) {
-  struct rondo_peer *peer = &job->peers[process];
-  struct visit v = {.job = job, .call = look_for_blocked, .rank = process};
-  if (process == job->self || peer->is_lost)
+static void watch_process(struct rondo_job *job, uint32_t process, uint64_t now_ns) {
+  struct rondo_process *p = &job->processes[process];
+  struct search search = {process, 0};
+  if (process == job->self || p->is_lost)
     return;
-  visit_entries(&v);
-  if (!v.is_blocked) {
-    peer->asked_ns = 0;
-  } else if (!peer->asked_ns) {
-    peer->asked_ns = now_ns;
+  rondo_match_entries_visit(job, look_for_blocked, &search);
+  if (!search.is_blocked) {
+    p->asked_ns = 0;
+  } else if (!p->asked_ns) {
+    p->asked_ns = now_ns;
     rondo_processes_send(job, process, RONDO_MESSAGE_ASK, NULL, 0);
-  } else if (now_ns - peer->asked_ns > job->peer_timeout_ns) {
+  } else if (now_ns - p->asked_ns > job->peer_timeout_ns) {
     evict(job, process);
   }
 }
 
-// Asks those on whom somebody here is blocked whether they are there. Who works slowly answers all
-// the same: the answer comes from its control thread.
+// Asks the processes on which a run here is blocked whether they are there. A process that works slowly
+// answers all the same, on its control thread.
 static void on_tick(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   uint64_t now_ns = rondo_now_ns();
   uint64_t period_ns = job->peer_timeout_ns / 4;
-  // After a stop of this process itself the answers may be here, unread.
+  // After this process itself was stopped the answers may be here, unread.
   int is_late = now_ns > job->tick_ns + period_ns;
-  for (uint32_t p = 0; p < job->peer_count; p++) {
-    if (job->peers[p].is_failed)
+  for (uint32_t p = 0; p < job->process_count; p++) {
+    if (job->processes[p].is_failed)
       rondo_processes_give_up(job, p);
-    if (is_late && job->peers[p].asked_ns)
-      job->peers[p].asked_ns = now_ns;
-    watch_peer(job, p, now_ns);
+    if (is_late && job->processes[p].asked_ns)
+      job->processes[p].asked_ns = now_ns;
+    watch_process(job, p, now_ns);
   }
   job->tick_ns = now_ns + period_ns;
   (void)rondo_mesh_calls->after(job->mesh, period_ns, on_tick, job);
   pthread_mutex_unlock(&job->lock);
 }
 
-// ---------------------------------------------------------- opening, closing ---
-
-// Our bell, where the others look for it.
-static void make_bell(struct rondo_job *job) {
-  void *head = rondo_arena_alloc(job->arena, RONDO_ARENA_HEAD_BYTES);
-  if (head == rondo_arena_base(job->arena))
-    job->bells.own = head;
-  else
-    (void)rondo_arena_free(job->arena, head);
-}
-
-int rondo_processes_open(struct rondo_job *job, const struct rondo_config *cfg) {
-  static const struct rondo_mesh_events events = {on_roster, on_receive, on_lost};
-  int status = RONDO_ERR_NO_MEMORY;
-  int is_direct = job->device->driver->is_direct;
-  job->early_end = &job->early;
-  job->gone = calloc(job->rank_count, 1);
-  if (job->gone)
-    status = rondo_arena_create(0, is_direct && cfg->huge_pages, &job->arena);
-  if (status == RONDO_SUCCESS)
-    rondo_mapped_open(job);
-  if (status == RONDO_SUCCESS && is_direct)
-    make_bell(job);
-  // The events wait for the lock, so none comes before the mesh is noted.
-  pthread_mutex_lock(&job->lock);
-  if (status == RONDO_SUCCESS)
-    status = rondo_mesh_calls->start(cfg, &events, job, &job->mesh);
-  if (status == RONDO_SUCCESS && job->peer_timeout_ns) {
-    job->tick_ns = rondo_now_ns() + job->peer_timeout_ns / 4;
-    (void)rondo_mesh_calls->after(job->mesh, job->peer_timeout_ns / 4, on_tick, job);
-  }
-  pthread_mutex_unlock(&job->lock);
-  if (status != RONDO_SUCCESS)
-    free(job->gone); // the rest goes with the job
-  return status;
-}
-
-static void free_arrivals(struct visit *v, struct rondo_match_entry *m) {
-  (void)v;
-  while (m->registrations) {
-    struct rondo_registration *p = m->registrations;
-    m->registrations = p->next;
-    free(p);
-  }
-}
-
-void rondo_processes_close(struct rondo_job *job, int64_t join_ns) {
-  struct visit v = {.job = job, .call = free_arrivals};
-  rondo_proxied_drain(job);
-  rondo_mesh_calls->stop(job->mesh, STOP_NS, join_ns);
-  rondo_proxied_close(job);
-  visit_entries(&v);
-  if (job->competitors)
-    job->device->driver->compete(job->competitors, 0);
-  job->roster = RONDO_ROSTER_FAILED;
-  rondo_processes_tell_early(job);
-  for (uint32_t p = 0; p < job->peer_count; p++)
-    rondo_mapped_unmap(&job->peers[p]);
-  for (uint32_t i = 0; i < job->bells.count; i++)
-    rondo_arena_unmap(job->bells.others[i], RONDO_ARENA_HEAD_BYTES);
-  free(job->bells.others);
-  free(job->peers);
-  free(job->gone);
+void rondo_processes_watch(struct rondo_job *job) {
+  uint64_t period_ns = job->peer_timeout_ns / 4;
+  if (!job->peer_timeout_ns)
+    return;
+  job->tick_ns = rondo_now_ns() + period_ns;
+  (void)rondo_mesh_calls->after(job->mesh, period_ns, on_tick, job);
 }

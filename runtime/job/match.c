@@ -1,15 +1,13 @@
 // Matching: which registrations make a communicator, when its gate opens, and what ends it.
-#include <assert.h>
-#include <stddef.h>
+#include "runtime/job/match.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/explore.h"
 #include "base/log.h"
 #include "base/node.h"
-#include "runtime/api/rank.h"
-#include "runtime/job/match_entry.h"
 #include "runtime/job/processes.h"
-#include "runtime/order/failure.h"
 
 // What ends the runs of a communicator: because of which rank, and why in words, if more can be said.
 struct verdict {
@@ -20,7 +18,20 @@ struct verdict {
 
 static struct rondo_match_entry *entry_of(struct rondo_job *job,
                                           const struct rondo_registration *p) {
-  return rondo_match_entry_find(job, p->desc->reserved, p->desc->id);
+  return rondo_match_entry_find(job, p->id);
+}
+
+static void own(struct rondo_registration *r) {
+  r->next_owned = r->owner->registrations;
+  r->owner->registrations = r;
+}
+
+static void disown(const struct rondo_registration *r) {
+  struct rondo_registration **at = &r->owner->registrations;
+  while (*at && *at != r)
+    at = &(*at)->next_owned;
+  if (*at)
+    *at = r->next_owned;
 }
 
 // Ends all runs of a communicator here.
@@ -32,11 +43,11 @@ static void fail(struct rondo_job *job, const struct rondo_match_entry *m,
     comm->reason = strdup(v->why);
   rondo_communicator_fail(comm, v->status, v->culprit);
   if (job->mesh)
-    rondo_processes_wake(job, comm);
+    rondo_job_wake_members(job, comm);
   for (const struct rondo_registration *p = m ? m->registrations : NULL; p; p = p->next)
     if (p->comm == comm && p->owner)
-      rondo_comm_receive_failure(job, p->owner, comm);
-  rondo_comms_broadcast_failures(job);
+      rondo_job_tell_failed(job, p->owner, comm);
+  rondo_job_settle(job);
 }
 
 // The same, and tells the others: the members of a group fail together, though not each of them knows
@@ -49,11 +60,12 @@ static void fail_together(struct rondo_job *job, const struct rondo_match_entry 
   for (const struct rondo_registration *p = m->registrations; p; p = p->next) {
     if (p->comm != comm || !p->is_announced || RONDO_FAULT(FAILURE_UNTOLD))
       continue;
-    struct rondo_message_short notice = rondo_message_about(p);
+    struct rondo_message_short notice = rondo_message_about(p->id, p->generation, p->rank);
     notice.rank = p->rank;
     notice.other = v->culprit;
     notice.status = v->status;
-    rondo_processes_tell(job, p, RONDO_MESSAGE_FAIL, &notice, sizeof notice);
+    rondo_processes_send_all(job, p->members, p->nranks, RONDO_MESSAGE_FAIL, &notice,
+                             sizeof notice);
   }
 }
 
@@ -63,89 +75,12 @@ static struct rondo_registration *registration_at(const struct rondo_match_entry
                                                   const struct rondo_communicator *comm,
                                                   uint32_t position) {
   struct rondo_registration *p =
-      rondo_match_entry_party(m, comm->members[position], comm->generation);
+      rondo_match_entry_registration(m, comm->members[position], comm->generation);
   return p && p->comm == comm ? p : NULL;
 }
 
-enum binding { UNBOUND = 0, BOUND = 1, UNSOUND = 2 };
-
-// The proxy forwards to connectors that it knows by a number.
-static enum binding take_proxied_offer(const struct rondo_job *job, const struct rondo_link *link,
-                                       const struct rondo_offer *offer) {
-  if (offer->stride_bytes || !link->far || !rondo_proxy_has_met(job->proxy, link->process)) {
-    rondo_log(
-        RONDO_LOG_ERROR,
-        "process %u does not offer connectors for messages: is another transport asked for there?",
-        link->process);
-    return UNSOUND;
-  }
-  rondo_proxy_link_bind(job->proxy, link->far, offer->at);
-  return BOUND;
-}
-
-// Tells the connectors of an outgoing link what of our memory the consumer can read.
-static enum binding lend(const struct rondo_job *job, const struct rondo_communicator *comm,
-                         const struct rondo_link *link) {
-  uint64_t ends[2];
-  enum binding done = BOUND;
-  rondo_mapped_exported(job, link->process, link->at.kind, &ends[0], &ends[1]);
-  static_assert(offsetof(struct rondo_connector, reference_end) ==
-                    offsetof(struct rondo_connector, reference_begin) + sizeof ends[0],
-                "written at once");
-  for (uint32_t b = 0; b < comm->shape.blocks && done == BOUND; b++) {
-    struct rondo_connector *c = rondo_link_connector(link, b);
-    if (rondo_place_write(link->at, &c->reference_begin, ends, sizeof ends) != RONDO_SUCCESS)
-      done = UNSOUND;
-  }
-  return done;
-}
-
-// Takes the connectors that the consumer of an outgoing link offers, if it does.
-static enum binding take_offer(struct rondo_job *job, const struct rondo_communicator *comm,
-                               const struct rondo_registration *consumer, struct rondo_link *link) {
-  const struct rondo_offer *offer = NULL;
-  for (uint32_t i = 0; i < consumer->offer_count; i++)
-    if (consumer->offers[i].from == link->from)
-      offer = &consumer->offers[i];
-  uint64_t least = rondo_connector_bytes(comm->shape.slot_count);
-  if (!offer)
-    return UNBOUND;
-  if (link->is_proxied)
-    return take_proxied_offer(job, link, offer);
-  if (!rondo_mapped_is_bindable(job, link->process))
-    return UNBOUND;
-  if (offer->at % RONDO_LINE_BYTES || offer->stride_bytes % RONDO_LINE_BYTES ||
-      offer->stride_bytes < least || offer->stride_bytes > UINT64_MAX / comm->shape.blocks)
-    return UNSOUND;
-  link->first =
-      rondo_mapped_find(job, link->process, offer, offer->stride_bytes * comm->shape.blocks);
-  link->stride_bytes = offer->stride_bytes;
-  link->at.device = comm->devices[link->from];
-  link->at.kind = rondo_mapped_kind(offer);
-  return link->first ? lend(job, comm, link) : UNSOUND;
-}
-
-// Tells the connectors of an incoming link how far from the producer's memory its mapping here is.
-static enum binding set_bias(const struct rondo_job *job, const struct rondo_communicator *comm,
-                             struct rondo_link *link) {
-  const struct rondo_peer *peer = &job->peers[link->process];
-  if (link->is_proxied)
-    return BOUND; // the proxy writes to them, or has done so: messages may overtake notices
-  if (!peer->map)
-    return UNSOUND;
-  const uint64_t bias = rondo_mapped_bias(job, link->process, link->at.kind);
-  const uint32_t is_mapped = 1;
-  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
-    struct rondo_connector *c = rondo_link_connector(link, b);
-    if (rondo_place_write(link->at, &c->reference_bias, &bias, sizeof bias) ||
-        rondo_place_write(link->at, &c->is_mapped, &is_mapped, sizeof is_mapped))
-      return UNSOUND;
-  }
-  return BOUND;
-}
-
-// Makes the links to members elsewhere ready whose registrations have come. At once: who has sent all
-// that it has to send may be gone again before the last member comes.
+// Binds the links to members elsewhere whose registrations have come. At once, because a rank that has
+// sent all that it has to send may be gone again before the last member comes.
 static void bind_links(struct rondo_job *job, struct rondo_match_entry *m,
                        struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->link_count; i++) {
@@ -156,114 +91,32 @@ static void bind_links(struct rondo_job *job, struct rondo_match_entry *m,
         registration_at(m, comm, link->is_outgoing ? link->to : link->from);
     if (!other)
       continue;
-    enum binding done =
-        link->is_outgoing ? take_offer(job, comm, other, link) : set_bias(job, comm, link);
-    link->is_ready = done == BOUND;
-    job->peers[link->process].links += link->is_ready;
     const struct verdict unsound = {RONDO_ERR_SYSTEM, other->rank, ""};
-    if (done == UNSOUND)
+    if (rondo_binding_bind(&job->transports, comm, link, other->offers, other->offer_count) ==
+        RONDO_BINDING_UNSOUND)
       fail_together(job, m, comm, &unsound);
   }
 }
+
+static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
+                      struct rondo_communicator *comm);
 
 void rondo_match_rebind(struct rondo_job *job, struct rondo_match_entry *m) {
   for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
     if (!comm->present)
       continue;
     bind_links(job, m, comm);
-    rondo_match_open(job, m, comm);
+    comm_open(job, m, comm);
   }
 }
 
-// A communicator that nobody here uses any more lets go of its peers' memory.
-static void unbind_links(struct rondo_job *job, struct rondo_communicator *comm) {
-  for (uint32_t i = 0; i < comm->link_count; i++) {
-    struct rondo_link *link = &comm->links[i];
-    if (link->far && link->is_outgoing)
-      rondo_proxy_link_close(job->proxy, link->far); // it sends the rest first
-    if (link->process == RONDO_HERE || !link->is_ready)
-      continue;
-    link->is_ready = 0;
-    rondo_processes_unuse(job, link->process);
-  }
+static int write_endpoints(const struct rondo_job *job, const struct rondo_registration *r) {
+  return rondo_binding_write_endpoints(&job->transports, r->comm, r->plan, r->position,
+                                       job->members[r->rank]->daemon, r->endpoints);
 }
 
-// The connectors to (`sends`) or from peer `index` of the registration's plan.
-static const struct rondo_link *peer_link(const struct rondo_registration *p, int sends,
-                                          uint32_t index) {
-  uint32_t peer = rondo_plan_peer(p->plan, sends ? &p->plan->send : &p->plan->recv, index);
-  return sends ? rondo_communicator_link(p->comm, p->position, peer)
-               : rondo_communicator_link(p->comm, peer, p->position);
-}
-
-#define IMAGE_ENDPOINTS                                                                            \
-  64u // that are written at once: without memory of their own, for this must not fail
-
-// Writes the registration's endpoints of one block to its device. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
-static int write_block_endpoints(const struct rondo_job *job, const struct rondo_registration *p,
-                                 uint32_t block) {
-  struct rondo_device *device = job->members[p->rank]->device;
-  struct rondo_endpoint image[IMAGE_ENDPOINTS];
-  uint32_t send_count = p->plan->send.count;
-  uint32_t peers = send_count + p->plan->recv.count;
-  uint64_t at = p->endpoints + (uint64_t)block * peers * sizeof *image;
-  int status = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < peers && status == RONDO_SUCCESS; i++) {
-    int sends = i < send_count;
-    const struct rondo_link *link = peer_link(p, sends, sends ? i : i - send_count);
-    uint32_t filled = i % IMAGE_ENDPOINTS + 1;
-    rondo_endpoint_init(&image[filled - 1], rondo_link_connector(link, block),
-                        p->shape.first_sequence);
-    if (filled < IMAGE_ENDPOINTS && i + 1 < peers)
-      continue;
-    status = device->driver->write(device, at, image, filled * sizeof *image);
-    at += filled * sizeof *image;
-  }
-  return status;
-}
-
-// Writes to a connector which byte is set for the block that has to be told. Both sides here: the
-// block of the registration is told. The other side in another process: the registration's block tells itself for
-// whom it has to ring. Each of those two processes writes the field that it uses.
-static void write_ready(const struct rondo_job *job, struct rondo_daemon *d,
-                        const struct rondo_link *link, int sends, uint32_t block) {
-  struct rondo_connector *c = rondo_link_connector(link, block);
-  int is_here = link->process == RONDO_HERE;
-  uint64_t at = 0;
-  if (is_here)
-    at = d->driver->ready_at(d, block);
-  else if (job->peers[link->process].bell)
-    at = d->driver->ring_at(d, block, job->peers[link->process].bell - 1);
-  if (sends == is_here)
-    c->producer_ready = at;
-  else
-    c->consumer_ready = at;
-}
-
-static void write_block_ready(const struct rondo_job *job, const struct rondo_registration *p,
-                              uint32_t block) {
-  struct rondo_daemon *d = job->members[p->rank]->daemon;
-  uint32_t send_count = p->plan->send.count;
-  if (!d->driver->ready_at)
-    return;
-  for (uint32_t i = 0; i < send_count + p->plan->recv.count; i++) {
-    int sends = i < send_count;
-    const struct rondo_link *link = peer_link(p, sends, sends ? i : i - send_count);
-    if (!link->is_proxied)
-      write_ready(job, d, link, sends, block);
-  }
-}
-
-static int write_endpoints(const struct rondo_job *job, const struct rondo_registration *p) {
-  int status = RONDO_SUCCESS;
-  for (uint32_t b = 0; b < p->shape.blocks && status == RONDO_SUCCESS; b++) {
-    status = write_block_endpoints(job, p, b);
-    write_block_ready(job, p, b);
-  }
-  return status;
-}
-
-void rondo_match_open(struct rondo_job *job, struct rondo_match_entry *m,
+// Opens the gate if all members are there and all links are ready.
+static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
                       struct rondo_communicator *comm) {
   if (comm->gate.state != RONDO_GATE_CLOSED || comm->joined < comm->shape.nranks)
     return;
@@ -277,7 +130,7 @@ void rondo_match_open(struct rondo_job *job, struct rondo_match_entry *m,
     int status = p && p->process == RONDO_HERE ? write_endpoints(job, p) : RONDO_SUCCESS;
     if (status != RONDO_SUCCESS) {
       rondo_log(RONDO_LOG_ERROR, "id %llu: the device of rank %u does not take its connectors",
-                (unsigned long long)p->desc->id, p->rank);
+                (unsigned long long)p->id.number, p->rank);
       const struct verdict refused = {status, p->rank, ""};
       fail_together(job, m, comm, &refused);
       return;
@@ -285,7 +138,7 @@ void rondo_match_open(struct rondo_job *job, struct rondo_match_entry *m,
   }
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_OPEN); // G1
   if (job->mesh)
-    rondo_processes_wake(job, comm);
+    rondo_job_wake_members(job, comm);
 }
 
 // ------------------------------------------------------------------ failing ---
@@ -294,11 +147,13 @@ void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registrati
   int has_failed = registration->owner && rondo_load_relaxed_u32(&registration->owner->failed);
   const struct verdict v = {status, registration->rank, has_failed ? registration->owner->why : ""};
   fail(job, entry_of(job, registration), registration->comm, &v);
-  struct rondo_message_short notice = rondo_message_about(registration);
+  struct rondo_message_short notice =
+      rondo_message_about(registration->id, registration->generation, registration->rank);
   notice.rank = notice.other = registration->rank;
   notice.status = status;
   if (registration->is_announced)
-    rondo_processes_tell(job, registration, RONDO_MESSAGE_FAIL, &notice, sizeof notice);
+    rondo_processes_send_all(job, registration->members, registration->nranks, RONDO_MESSAGE_FAIL,
+                             &notice, sizeof notice);
 }
 
 void rondo_match_fail(struct rondo_job *job, struct rondo_registration *registration, int status,
@@ -333,7 +188,7 @@ static void fail_different(struct rondo_job *job, const struct rondo_match_entry
     // The other side may not hear of ours by itself: not everybody names everybody.
     const struct rondo_registration *far = p->process == RONDO_HERE ? registration : p;
     const struct rondo_registration *near = far == p ? registration : p;
-    struct rondo_message_short notice = rondo_message_about(far);
+    struct rondo_message_short notice = rondo_message_about(far->id, far->generation, far->rank);
     notice.rank = far->rank;
     notice.other = near->rank;
     notice.status = RONDO_ERR_MISMATCH;
@@ -352,7 +207,7 @@ static void note_absentees(struct rondo_job *job, const struct rondo_match_entry
     const struct rondo_match_history *e = rondo_match_history_find(m, member);
     if (member == registration->rank || !e || e->times < registration->generation)
       continue;
-    if (rondo_match_entry_party(m, member, registration->generation))
+    if (rondo_match_entry_registration(m, member, registration->generation))
       continue;
     const struct verdict before = {e->failed_status, e->failed_by, ""};
     if (e->failed_status && e->failed_time == registration->generation) {
@@ -413,17 +268,8 @@ static void join_waiting(const struct rondo_match_entry *m,
 }
 
 static void locate(const struct rondo_job *job, struct rondo_communicator *comm) {
-  for (uint32_t i = 0; job->mesh && i < comm->shape.nranks; i++) {
-    uint32_t process = rondo_processes_where(job, comm->members[i]);
-    comm->where[i] = process;
-    if (process >= job->peer_count)
-      continue;
-    // As long as it is not known where connectors from there shall lie, it may as well be anywhere.
-    if (!rondo_mapped_is_settled(job, process))
-      comm->where[i] = RONDO_SOMEWHERE;
-    comm->is_proxied[i] = job->peers[process].reach == RONDO_TRANSPORT_UCX;
-    comm->maps[i] = (uint8_t)rondo_mapped_maps(job, process);
-  }
+  for (uint32_t i = 0; job->mesh && i < comm->shape.nranks; i++)
+    rondo_binding_locate(&job->transports, comm, i, rondo_processes_where(job, comm->members[i]));
 }
 
 // 1 if it is known where every member is, or that it is nowhere.
@@ -438,39 +284,17 @@ static int is_located(const struct rondo_job *job, const struct rondo_communicat
 static void check_reach(struct rondo_job *job, struct rondo_registration *registration) {
   for (uint32_t i = 0; i < registration->nranks; i++) {
     uint32_t process = registration->comm->where[i];
-    if (process >= job->peer_count || job->peers[process].reach != RONDO_TRANSPORT_NONE)
+    if (process >= job->process_count ||
+        job->transports.peers[process].reach != RONDO_TRANSPORT_NONE)
       continue;
     char why[RONDO_WHY_BYTES];
     (void)rondo_processes_transport(job, job->members[registration->rank], registration->members[i],
                                     why, sizeof why);
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no transport leads to rank %u: %s",
-              (unsigned long long)registration->desc->id, registration->members[i], why);
+              (unsigned long long)registration->id.number, registration->members[i], why);
     rondo_job_fail(job, registration, RONDO_ERR_UNSUPPORTED);
     return;
   }
-}
-
-// Gives the far links that are new to the proxy.
-static int open_proxied_links(struct rondo_job *job, struct rondo_match_entry *m,
-                              struct rondo_communicator *comm) {
-  for (uint32_t i = 0; i < comm->link_count; i++) {
-    struct rondo_link *link = &comm->links[i];
-    if (!link->is_proxied || link->far || link->is_owed || link->is_ready)
-      continue;
-    struct rondo_proxy_link_config config = {.process = link->process,
-                                             .is_outgoing = link->is_outgoing,
-                                             .first = link->first,
-                                             .stride_bytes = link->stride_bytes,
-                                             .blocks = comm->shape.blocks,
-                                             .link_set = &comm->link_set,
-                                             .home = m,
-                                             .tag = comm};
-    link->far = rondo_proxy_link_create(job->proxy, &config);
-    if (!link->far)
-      return RONDO_ERR_NO_MEMORY;
-    link->is_owed = 1;
-  }
-  return RONDO_SUCCESS;
 }
 
 void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
@@ -482,24 +306,24 @@ void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
   int status =
       rondo_communicator_connect(registration->comm, registration->plan, registration->position);
   if (status == RONDO_SUCCESS)
-    status = open_proxied_links(job, m, registration->comm);
+    status = rondo_binding_open_proxied(&job->transports, registration->comm, m);
   if (status != RONDO_SUCCESS) {
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory for it, or connector_bytes is used up",
-              (unsigned long long)registration->desc->id);
+              (unsigned long long)registration->id.number);
     const struct verdict full = {status, registration->rank, ""};
     fail(job, m, registration->comm, &full);
   }
   note_lost(job, m, registration);
   rondo_processes_announce(job, registration);
   bind_links(job, m, registration->comm);
-  rondo_match_open(job, m, registration->comm);
+  comm_open(job, m, registration->comm);
 }
 
 // Makes the communicator of the first of its members here.
 static struct rondo_communicator *make(struct rondo_job *job,
                                        const struct rondo_registration *registration) {
   struct rondo_communicator *comm =
-      rondo_communicator_create(&job->pool, &registration->shape, registration->members);
+      rondo_communicator_create(&job->transports.pool, &registration->shape, registration->members);
   if (!comm)
     return NULL;
   comm->generation = registration->generation;
@@ -515,10 +339,9 @@ static void note_place(struct rondo_communicator *comm, uint32_t position,
   comm->nodes[position] = device->driver->node ? device->driver->node(device) : rondo_node_here();
 }
 
-int rondo_job_match(struct rondo_job *job, struct rondo_registration *registration) {
+int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
   pthread_mutex_lock(&job->lock);
-  struct rondo_match_entry *m =
-      rondo_match_entry_get(job, registration->desc->reserved, registration->desc->id);
+  struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
   struct rondo_match_history *e = m ? rondo_match_history_get(m, registration->rank) : NULL;
   struct rondo_communicator *comm = NULL;
   int fresh = 0;
@@ -540,9 +363,9 @@ int rondo_job_match(struct rondo_job *job, struct rondo_registration *registrati
   }
   e->times++;
   join(registration, comm);
-  rondo_match_entry_enter(m, registration);
+  rondo_match_entry_add(m, registration);
   if (registration->owner)
-    rondo_comm_own(registration);
+    own(registration);
   if (fresh) {
     comm->next = m->comms;
     m->comms = comm;
@@ -554,10 +377,10 @@ int rondo_job_match(struct rondo_job *job, struct rondo_registration *registrati
   if (job->mesh)
     rondo_match_settle(job, m, registration);
   else
-    rondo_match_open(job, m, comm);
+    comm_open(job, m, comm);
   if (registration->owner)
-    rondo_comm_receive_failure(job, registration->owner, comm);
-  rondo_comms_broadcast_failures(job);
+    rondo_job_tell_failed(job, registration->owner, comm);
+  rondo_job_settle(job);
   // It may have failed while the call that registers this was on its way.
   uint32_t failed =
       registration->owner ? rondo_load_relaxed_u32(&registration->owner->failed) : RONDO_SUCCESS;
@@ -570,14 +393,14 @@ int rondo_job_match(struct rondo_job *job, struct rondo_registration *registrati
 void rondo_match_arrive(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration) {
   struct rondo_communicator *comm = find_equal(m, registration);
-  rondo_match_entry_enter(m, registration);
+  rondo_match_entry_add(m, registration);
   if (comm)
     join(registration, comm);
   fail_different(job, m, registration);
   if (!comm)
     return;
   bind_links(job, m, comm);
-  rondo_match_open(job, m, comm);
+  comm_open(job, m, comm);
 }
 
 // ------------------------------------------------------------------ leaving ---
@@ -602,31 +425,28 @@ static void limit_runs(struct rondo_job *job, const struct rondo_registration *r
     rondo_store_relaxed_u32(&comm->gate.culprit, registration->rank);
   rondo_store_release_u64(&comm->gate.last_run, completed); // G1
   if (job->mesh)
-    rondo_processes_wake(job, comm);
+    rondo_job_wake_members(job, comm);
 }
 
-void rondo_job_unmatch(struct rondo_job *job, struct rondo_registration *registration,
-                       uint64_t completed) {
+void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *registration,
+                          uint64_t completed) {
   pthread_mutex_lock(&job->lock);
-  struct rondo_match_entry *m =
-      rondo_match_entry_get(job, registration->desc->reserved, registration->desc->id);
+  struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
   struct rondo_communicator *comm = registration->comm;
-  rondo_match_entry_take(m, registration);
+  rondo_match_entry_remove(m, registration);
   if (registration->owner)
-    rondo_comm_disown(registration);
+    disown(registration);
   limit_runs(job, registration, completed);
   if (job->mesh)
     rondo_processes_withdraw(job, registration, completed);
   if (--comm->present == 0) {
-    unbind_links(job, comm);
-    if (job->proxy)
-      rondo_proxy_forget(job->proxy, &comm->link_set); // nobody submits a run of it any more
+    rondo_binding_unbind(&job->transports, comm);
     for (struct rondo_registration *p = m->registrations; p; p = p->next)
       if (p->comm == comm)
         p->comm = NULL;
     drop(m, comm);
   }
-  if (job->mesh && m->space == RONDO_SPACE_COMM)
+  if (job->mesh && m->id.space == RONDO_SPACE_COMM)
     rondo_match_entry_drop_if_over(job, m);
   else
     rondo_match_entry_drop_if_even(job, m, registration);
@@ -634,16 +454,14 @@ void rondo_job_unmatch(struct rondo_job *job, struct rondo_registration *registr
 }
 
 // What a rank has submitted is seen here if it was counted before (H3).
-static int is_running(struct rondo_job *job, const struct rondo_registration *p) {
-  const struct rondo_coll *coll =
-      (const struct rondo_coll *)((const char *)p - offsetof(struct rondo_coll, registration));
-  const struct rondo_rank *rank = job->members[p->rank];
-  return rank && rondo_load_seq_cst_u64(&rank->daemon->outstanding) && // P4
-         rondo_load_relaxed_u64(&coll->submitted) != rondo_load_acquire_u64(&coll->completed);
+static int is_running(const struct rondo_job *job, const struct rondo_registration *r) {
+  const struct rondo_member *member = job->members[r->rank];
+  return member && rondo_load_seq_cst_u64(&member->daemon->outstanding) && // P4
+         rondo_load_relaxed_u64(r->submitted) != rondo_load_acquire_u64(r->completed);
 }
 
-int rondo_match_is_used(struct rondo_job *job, const struct rondo_proxy_link *far) {
-  const struct rondo_proxy_link_config *config = rondo_proxy_link_config(far);
+int rondo_match_is_link_used(struct rondo_job *job, const struct rondo_proxy_link *proxied) {
+  const struct rondo_proxy_link_config *config = rondo_proxy_link_config(proxied);
   const struct rondo_match_entry *m = config->home;
   for (const struct rondo_registration *p = m->registrations; p; p = p->next)
     if (p->comm == config->tag && p->process == RONDO_HERE && is_running(job, p))
@@ -651,14 +469,14 @@ int rondo_match_is_used(struct rondo_job *job, const struct rondo_proxy_link *fa
   return 0;
 }
 
-void rondo_match_over(struct rondo_job *job, struct rondo_proxy_link *far, int is_whole) {
-  const struct rondo_proxy_link_config *config = rondo_proxy_link_config(far);
+void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *proxied, int is_whole) {
+  const struct rondo_proxy_link_config *config = rondo_proxy_link_config(proxied);
   struct rondo_communicator *comm = config->tag; // it is there as long as it is owed anything
   struct rondo_match_entry *m = config->home;    // ... and so is this
   for (uint32_t i = 0; i < comm->link_count; i++) {
-    if (comm->links[i].far != far)
+    if (comm->links[i].proxy_link != proxied)
       continue;
-    comm->links[i].far = NULL;
+    comm->links[i].proxy_link = NULL;
     comm->links[i].is_owed = 0;
     // Its producer may have taken leave already, and believe that all has come.
     if (!is_whole && comm->present && !RONDO_FAULT(LOSS_UNTOLD))
@@ -673,8 +491,8 @@ void rondo_match_over(struct rondo_job *job, struct rondo_proxy_link *far, int i
 static void release_link(struct rondo_job *job, struct rondo_link *link, int told) {
   if (!link->is_proxied)
     link->is_owed = 0;
-  else if (link->far && told)
-    rondo_proxy_link_close(job->proxy, link->far);
+  else if (link->proxy_link && told)
+    rondo_proxy_link_close(job->transports.proxy, link->proxy_link);
 }
 
 void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uint64_t generation,
@@ -706,7 +524,8 @@ static void release_unused(struct rondo_job *job, const struct rondo_registratio
             : NULL;
     if (link && link->is_ready)
       continue; // our own deregistration will tell
-    struct rondo_message_short notice = rondo_message_about(registration);
+    struct rondo_message_short notice =
+        rondo_message_about(registration->id, registration->generation, registration->rank);
     notice.rank = registration->rank;
     notice.other = registration->members[from];
     rondo_processes_send(job, registration->process, RONDO_MESSAGE_RELEASE, &notice, sizeof notice);
@@ -721,7 +540,7 @@ void rondo_match_depart(struct rondo_job *job, struct rondo_match_entry *m,
     e->failed_by = registration->failed_by;
     e->failed_time = registration->generation;
   }
-  rondo_match_entry_take(m, registration);
+  rondo_match_entry_remove(m, registration);
   if (registration->comm)
     limit_runs(job, registration, completed);
   release_unused(job, registration);
@@ -736,7 +555,7 @@ static int depends_on(const struct rondo_match_entry *m, const struct rondo_comm
   int has_come = e && e->times >= comm->generation;
   for (uint32_t i = 0; i < comm->shape.nranks; i++)
     if (comm->members[i] == rank)
-      return !has_come || rondo_match_entry_party(m, rank, comm->generation) != NULL;
+      return !has_come || rondo_match_entry_registration(m, rank, comm->generation) != NULL;
   return 0;
 }
 
@@ -752,7 +571,7 @@ void rondo_match_lost(struct rondo_job *job, struct rondo_match_entry *m, uint32
     after = p->next;
     if (p->rank != rank || p->process == RONDO_HERE)
       continue;
-    rondo_match_entry_take(m, p);
+    rondo_match_entry_remove(m, p);
     free(p);
   }
   // Who was cut off may be alive, and in the middle of a store: its connectors are not used again.

@@ -12,7 +12,7 @@ static size_t counts_bytes(uint32_t count_count) { return (size_t)count_count * 
 
 size_t rondo_message_register_bytes(const struct rondo_message_register *head) {
   return sizeof *head + members_bytes(head->nranks) + counts_bytes(head->count_count) +
-         head->offer_count * sizeof(struct rondo_offer);
+         head->offer_count * sizeof(struct rondo_connector_offer);
 }
 
 void rondo_message_register_encode(void *bytes, const struct rondo_message_registration *r) {
@@ -49,7 +49,7 @@ int rondo_message_register_decode(const void *bytes, size_t size, uint32_t rank_
   r->members = (const uint32_t *)(at + sizeof *h);
   at += sizeof *h + members_bytes(h->nranks);
   r->counts = (const uint64_t *)at;
-  r->offers = (const struct rondo_offer *)(at + counts_bytes(h->count_count));
+  r->offers = (const struct rondo_connector_offer *)(at + counts_bytes(h->count_count));
   for (uint32_t i = 0; i < h->nranks; i++)
     if (r->members[i] >= rank_count)
       return 0;

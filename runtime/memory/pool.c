@@ -4,7 +4,10 @@
 #include "base/log.h"
 #include "base/node.h"
 #include "daemon/driver/driver.h"
+#include "runtime/memory/arena.h"
+#include "runtime/memory/pins.h"
 #include "runtime/memory/pool.h"
+#include "runtime/memory/range.h"
 
 void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
                      struct rondo_arena *arena) {
@@ -16,11 +19,11 @@ void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo
 
 static void *take_lent(struct rondo_pool *pool, uint64_t size) {
   char why[RONDO_WHY_BYTES];
-  void *memory = rondo_arena_alloc(pool->lent, size);
+  void *memory = rondo_arena_alloc(pool->exported, size);
   if (!memory || rondo_pins_cover(pool->pins, memory, size, why) == RONDO_SUCCESS)
     return memory;
   rondo_log(RONDO_LOG_WARN, "connectors: %s", why);
-  (void)rondo_arena_free(pool->lent, memory);
+  (void)rondo_arena_free(pool->exported, memory);
   return NULL;
 }
 
@@ -57,7 +60,7 @@ static void free_memory(struct rondo_pool *pool, struct rondo_place at, void *me
   else if (at.kind == RONDO_PLACE_WINDOW)
     (void)rondo_range_free(pool->window, memory);
   else if (is_shared)
-    (void)rondo_arena_free(pool->arena ? pool->arena : pool->lent, memory);
+    (void)rondo_arena_free(pool->arena ? pool->arena : pool->exported, memory);
   else
     at.device->driver->free(at.device, at.kind, memory);
 }

@@ -5,9 +5,11 @@
 
 #include <stdint.h>
 
-#include "runtime/memory/arena.h"
-#include "runtime/memory/pins.h"
-#include "runtime/memory/range.h"
+#include "daemon/driver/driver.h"
+
+struct rondo_arena;
+struct rondo_pins;
+struct rondo_range;
 
 #define RONDO_POOL_CLASSES 48u
 
@@ -39,12 +41,12 @@ struct rondo_pool_shelf {
 };
 
 struct rondo_pool {
-  struct rondo_device *device; // the job's first
-  struct rondo_arena *arena;   // where pieces come from; null: memory of devices
-  struct rondo_arena *lent;    // for RONDO_PLACE_EXPORTED
-  struct rondo_pins *pins;     // ... what of it is page-locked
-  struct rondo_range *range;   // for RONDO_PLACE_RANGE
-  struct rondo_range *window;  // for RONDO_PLACE_WINDOW
+  struct rondo_device *device;  // the job's first
+  struct rondo_arena *arena;    // where pieces come from; null: memory of devices
+  struct rondo_arena *exported; // for RONDO_PLACE_EXPORTED
+  struct rondo_pins *pins;      // ... what of it is page-locked
+  struct rondo_range *range;    // for RONDO_PLACE_RANGE
+  struct rondo_range *window;   // for RONDO_PLACE_WINDOW
   struct rondo_pool_shelf *shelves;
   struct rondo_pool_piece *spare; // one for each piece that is given out
   uint64_t limit_bytes;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/fork.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/condition.h"
@@ -19,11 +20,11 @@
 static pthread_mutex_t meshes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_mesh *meshes;
 
-void rondo_meshes_forked(void) {
+static void meshes_forked(void) {
   meshes = NULL;
   meshes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-  rondo_roots_forked();
 }
+RONDO_ON_FORK(meshes_forked)
 
 // ----------------------------------------------------------------- telling ---
 

@@ -79,9 +79,6 @@ struct rondo_mesh_events {
 // Why this library has no mesh; null: it has.
 const char *rondo_mesh_missing(void);
 
-// In a child process: the meshes, and the roots, are its parent's. Called by fork.
-void rondo_meshes_forked(void);
-
 // 1 if the job of this configuration reaches beyond this process, so that it needs a mesh: its id is
 // from rondo_unique_id_listen or from the environment of a launcher.
 int rondo_mesh_is_needed(const struct rondo_config *cfg);
@@ -157,5 +154,24 @@ struct rondo_mesh_counters {
   uint64_t sent_bytes, received_bytes;
 };
 void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *out);
+
+// The calls of the mesh; tests put others in their place, before any rank is made.
+struct rondo_mesh_calls {
+  int (*is_needed)(const struct rondo_config *cfg);
+  int (*start)(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
+               struct rondo_mesh **mesh);
+  int (*add_rank)(struct rondo_mesh *mesh, uint32_t rank);
+  void (*remove_rank)(struct rondo_mesh *mesh, uint32_t rank);
+  uint32_t (*self)(struct rondo_mesh *mesh);
+  uint32_t (*process_count)(struct rondo_mesh *mesh);
+  uint32_t (*process_of)(struct rondo_mesh *mesh, uint32_t rank);
+  int (*is_near)(struct rondo_mesh *mesh, uint32_t process);
+  int (*process_get)(struct rondo_mesh *mesh, uint32_t process, struct rondo_mesh_process *out);
+  uint32_t (*address_of)(struct rondo_mesh *mesh, uint32_t process, struct sockaddr_storage *out);
+  int (*send)(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
+  int (*after)(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg), void *arg);
+  void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns);
+};
+extern const struct rondo_mesh_calls *rondo_mesh_calls;
 
 #endif // RONDO_RUNTIME_NET_MESH_H

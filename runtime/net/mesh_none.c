@@ -8,8 +8,6 @@
 
 const char *rondo_mesh_missing(void) { return WITHOUT; }
 
-void rondo_meshes_forked(void) {}
-
 int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id) {
   (void)cfg, (void)id;
   return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "unique_id_listen: " WITHOUT);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/atomic.h"
 #include "base/log.h"
 #include "runtime/net/identity.h"
@@ -55,10 +56,11 @@ static struct member departed = {.where = {.host = "gone"}};
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_root *roots;
 
-void rondo_roots_forked(void) {
+static void roots_forked(void) {
   roots = NULL;
   roots_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+RONDO_ON_FORK(roots_forked)
 
 static struct rondo_root *find_locked(const struct rondo_job_key *job) {
   struct rondo_root *root = roots;

@@ -36,9 +36,6 @@ int rondo_root_is_gathering(const struct rondo_job_key *job);
 // Ends the root of that job, if it is here: tells the members that it goes. Control thread only.
 void rondo_root_leave(const struct rondo_job_key *job);
 
-// In a child process: the roots are its parent's. Called by fork.
-void rondo_roots_forked(void);
-
 // What it has done; zeros if it is not here. For tests.
 void rondo_root_counters(const struct rondo_job_key *job, struct rondo_mesh_counters *out);
 

@@ -6,8 +6,11 @@
 
 #include "base/log.h"
 #include "daemon/plan/build.h"
-#include "runtime/api/rank.h"
-#include "runtime/observe/flight.h"
+#include "runtime/observe/flight_write.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/service.h"
 
 #define HOST_BYTES 256
 #define PATH_BYTES 4096
@@ -267,7 +270,7 @@ void rondo_flight_dump(struct rondo_job *job) {
   // One writer at a time: the job's lock, which also keeps its ranks.
   pthread_mutex_lock(&job->lock);
   for (uint32_t r = 0; r < job->rank_count; r++)
-    if (job->members[r])
-      dump_rank(job->members[r], pattern);
+    if (rondo_rank_of(job->members[r]))
+      dump_rank(rondo_rank_of(job->members[r]), pattern);
   pthread_mutex_unlock(&job->lock);
 }

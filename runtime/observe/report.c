@@ -6,17 +6,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/log.h"
+#include "runtime/observe/flight_write.h"
 #include "runtime/observe/report.h"
 #include "runtime/observe/snapshot.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/service.h"
 
 #define LINES_ELSEWHERE 64u // of ranks of other processes
 
 // ---------------------------------------------------------------- the report --
 
-static int has_submitted(const struct rondo_snapshot *s, uint32_t rank,
-                         const struct rondo_collective_desc *what, uint64_t run) {
-  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, what);
+static int has_submitted(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
+                         uint64_t run) {
+  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, id);
   return v && v->submitted >= run;
 }
 
@@ -24,7 +29,7 @@ static uint32_t count_missing(const struct rondo_snapshot *s, const struct rondo
                               uint64_t run) {
   uint32_t missing = 0;
   for (uint32_t i = 0; i < v->nranks; i++)
-    missing += !has_submitted(s, v->members[i], &v->desc, run);
+    missing += !has_submitted(s, v->members[i], v->id, run);
   return missing;
 }
 
@@ -39,7 +44,7 @@ static const char *excuse(const struct rondo_snapshot *s, uint32_t rank,
   case RONDO_VIEW_LOST:
     return " (it has left or is lost)";
   default:
-    return rondo_snapshot_find(s, rank, &v->desc) ? "" : " (not registered either)";
+    return rondo_snapshot_find(s, rank, v->id) ? "" : " (not registered either)";
   }
 }
 
@@ -54,7 +59,7 @@ static void print_missing(const struct rondo_snapshot *s, const struct rondo_col
   fprintf(out, "; not submitted by rank");
   for (uint32_t i = 0; i < v->nranks; i++) {
     uint32_t m = v->members[i];
-    if (has_submitted(s, m, &v->desc, run))
+    if (has_submitted(s, m, v->id, run))
       continue;
     fprintf(out, " %u%s", m, excuse(s, m, v));
   }
@@ -161,7 +166,7 @@ static int report_job(struct rondo_job *job, FILE *out, uint32_t *cycle_ranks) {
     print_cycle(&s, cycle, length, out);
   else
     fprintf(out, "  %s\n",
-            outstanding ? "no ranks wait for each other in a link_set" : "no run is outstanding");
+            outstanding ? "no ranks wait for each other in a circle" : "no run is outstanding");
   fflush(out);
   if (cycle_ranks)
     *cycle_ranks = length;
@@ -255,7 +260,7 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
   c.starts = d.starts;
   c.helped = d.helped;
   pthread_mutex_lock(&rank->job->lock);
-  c.connector_bytes = rank->job->pool.used_bytes;
+  c.connector_bytes = rank->job->transports.pool.used_bytes;
   pthread_mutex_unlock(&rank->job->lock);
   *out = c;
   rondo_rank_unpin(ctx);
@@ -277,7 +282,7 @@ static void on_signal(int number) {
 }
 
 // The pipe leads to a thread of the parent.
-void rondo_report_forked(void) {
+static void report_forked(void) {
   for (int i = 0; i < 2; i++) {
     int fd = signal_pipe[i];
     signal_pipe[i] = -1;
@@ -286,6 +291,7 @@ void rondo_report_forked(void) {
   }
   install_once = (pthread_once_t)PTHREAD_ONCE_INIT;
 }
+RONDO_ON_FORK(report_forked)
 
 static void visit_job(struct rondo_job *job, void *arg) {
   (void)report_job(job, arg, NULL);

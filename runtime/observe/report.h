@@ -6,7 +6,4 @@
 // handles that signal itself or RONDO_REPORT_SIGNAL is 0. The first call counts.
 void rondo_report_on_signal(void);
 
-// In a child process: the signal does nothing, until the child calls rondo_report_on_signal. Called by fork.
-void rondo_report_forked(void);
-
 #endif // RONDO_RUNTIME_OBSERVE_REPORT_H

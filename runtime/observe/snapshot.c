@@ -3,6 +3,8 @@
 
 #include "runtime/observe/snapshot.h"
 #include "runtime/observe/views.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/service.h"
 
 // ------------------------------------------------------------------- taking ---
 
@@ -52,6 +54,7 @@ static void look_at_block(const struct rondo_rank *rank, const struct rondo_coll
 
 static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *coll,
                      struct rondo_coll_view *v) {
+  v->id = coll->registration.id;
   v->desc = coll->desc;
   v->nranks = v->group_size = coll->registration.nranks;
   v->members = malloc(v->nranks * sizeof *v->members);
@@ -96,7 +99,7 @@ int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job) {
   for (uint32_t r = 0; r < s->rank_count && status == RONDO_SUCCESS; r++) {
     s->ranks[r].rank = r;
     if (job->members[r])
-      status = view_rank(job->members[r], &s->ranks[r]);
+      status = view_rank(rondo_rank_of(job->members[r]), &s->ranks[r]);
   }
   return status;
 }
@@ -122,17 +125,17 @@ void rondo_snapshot_fini(struct rondo_snapshot *s) {
 // ------------------------------------------------------------------- asking ---
 
 const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
-                                                  const struct rondo_collective_desc *what) {
+                                                  struct rondo_id id) {
   const struct rondo_rank_view *view = &s->ranks[rank];
   for (uint32_t i = 0; i < view->coll_count; i++)
-    if (view->colls[i].desc.id == what->id && view->colls[i].desc.reserved == what->reserved)
+    if (view->colls[i].id.number == id.number && view->colls[i].id.space == id.space)
       return &view->colls[i];
   return NULL;
 }
 
-int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank,
-                             const struct rondo_collective_desc *what, uint64_t run) {
-  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, what);
+int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
+                             uint64_t run) {
+  const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, id);
   return v && (v->completed >= run || v->executing >= run);
 }
 
@@ -150,7 +153,7 @@ static int64_t next_awaited(const struct rondo_snapshot *s, uint32_t rank, uint3
   const struct rondo_coll_view *v = rondo_snapshot_scheduled(s, rank);
   for (; v && *after < v->nranks; ++*after) {
     uint32_t member = v->members[*after];
-    if (member == rank || rondo_snapshot_has_begun(s, member, &v->desc, v->executing))
+    if (member == rank || rondo_snapshot_has_begun(s, member, v->id, v->executing))
       continue;
     ++*after;
     return member;

@@ -4,10 +4,12 @@
 
 #include <stdint.h>
 
-#include "runtime/api/rank.h"
+#include "runtime/job/job.h"
+#include "runtime/job/registration.h"
 
 // One registered collective on one rank.
 struct rondo_coll_view {
+  struct rondo_id id;
   struct rondo_collective_desc desc;
   uint32_t *members;   // copied; null where nobody here knows them
   uint32_t nranks;     // of those; 0 then
@@ -51,15 +53,15 @@ int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_job *job);
 int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job);
 void rondo_snapshot_fini(struct rondo_snapshot *s);
 
-// Rank `rank`'s view of the collective that has the id of `what`, or null.
+// Rank `rank`'s view of the collective of that id, or null.
 const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
-                                                  const struct rondo_collective_desc *what);
+                                                  struct rondo_id id);
 
 // 1 if `rank` has begun, or completed, run `run` of that collective.
-int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank,
-                             const struct rondo_collective_desc *what, uint64_t run);
+int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
+                             uint64_t run);
 
-// Finds ranks that wait for each other in a link_set, each in the collective on which its
+// Finds ranks that wait for each other in a circle, each in the collective on which its
 // daemon works. Without preemption every deadlock has one: a block leaves a collective only when its
 // part is done, so who has begun two has done with the first, and blocks of a rank begin what they
 // share in one order. Writes them to `cycle` (room for rank_count) and returns how many; 0: none.

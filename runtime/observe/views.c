@@ -40,26 +40,38 @@ _Static_assert(sizeof(struct answer) < RONDO_MESH_MESSAGE_BYTES, "one message");
 
 enum { SCHEDULED = 1, WANTS_DATA = 2 };
 
-void rondo_views_init(struct rondo_job *job) { rondo_condition_init(&job->views.changed); }
+static struct rondo_views *views_of(const struct rondo_job *job) { return job->views; }
 
-void rondo_views_fini(struct rondo_job *job) {
-  for (uint32_t p = 0; job->views.answers && p < job->peer_count; p++)
-    free(job->views.answers[p].bytes);
-  free(job->views.answers);
-  pthread_cond_destroy(&job->views.changed);
+static int views_open(struct rondo_job *job) {
+  job->views = calloc(1, sizeof(struct rondo_views));
+  if (!job->views)
+    return RONDO_ERR_NO_MEMORY;
+  rondo_condition_init(&views_of(job)->changed);
+  return RONDO_SUCCESS;
+}
+
+static void views_close(struct rondo_job *job) {
+  struct rondo_views *views = views_of(job);
+  if (!views)
+    return;
+  for (uint32_t p = 0; views->answers && p < job->process_count; p++)
+    free(views->answers[p].bytes);
+  free(views->answers);
+  pthread_cond_destroy(&views->changed);
+  free(views);
 }
 
 // -------------------------------------------------------------------- answering ---
 
 static int is_wanted(const struct question *q, const struct rondo_coll_view *v) {
   for (uint32_t i = 0; i < q->count; i++)
-    if (q->wanted[i].id == v->desc.id && q->wanted[i].space == v->desc.reserved)
+    if (q->wanted[i].id == v->id.number && q->wanted[i].space == v->id.space)
       return 1;
   return 0;
 }
 
 static struct entry entry_of(uint32_t rank, const struct rondo_coll_view *v) {
-  struct entry e = {.id = v->desc.id, .space = v->desc.reserved, .rank = rank};
+  struct entry e = {.id = v->id.number, .space = v->id.space, .rank = rank};
   e.count = v->desc.count;
   e.kind = v->desc.kind;
   e.dtype = v->desc.dtype;
@@ -91,7 +103,7 @@ static void fill_in(const struct rondo_snapshot *s, const struct question *q, st
   }
 }
 
-int rondo_views_asked(struct rondo_job *job, const struct rondo_mesh_message *message) {
+static int views_asked(struct rondo_job *job, const struct rondo_mesh_message *message) {
   struct question q;
   struct rondo_snapshot s;
   if (message->size < offsetof(struct question, wanted) || message->size > sizeof q)
@@ -133,19 +145,19 @@ static void ask(const struct rondo_job *job, const struct rondo_snapshot *s, uin
       if (v->submitted == v->completed || q->count == RONDO_VIEWS_WANTED || is_wanted(q, v) ||
           !has_awaited(job, v, process))
         continue;
-      q->wanted[q->count++] = (struct wanted){v->desc.id, v->desc.reserved, 0};
+      q->wanted[q->count++] = (struct wanted){v->id.number, v->id.space, 0};
     }
   }
 }
 
 static void begin_round(struct rondo_job *job, const struct rondo_snapshot *s) {
-  struct rondo_views *views = &job->views;
+  struct rondo_views *views = job->views;
   struct question q = {.round = ++views->round};
-  for (uint32_t p = 0; p < job->peer_count; p++) {
+  for (uint32_t p = 0; p < job->process_count; p++) {
     struct rondo_views_answer *a = &views->answers[p];
     free(a->bytes);
     a->bytes = NULL;
-    if (p == job->self || job->peers[p].is_lost)
+    if (p == job->self || job->processes[p].is_lost)
       continue;
     ask(job, s, p, &q);
     if (!q.count)
@@ -160,13 +172,13 @@ static void begin_round(struct rondo_job *job, const struct rondo_snapshot *s) {
 static void await_answers(struct rondo_job *job) {
   uint64_t end_ns = rondo_now_ns() + RONDO_VIEWS_WAIT_NS;
   int error = 0;
-  while (job->views.awaited && error != ETIMEDOUT)
-    error = rondo_condition_wait(&job->views.changed, &job->lock, end_ns);
-  job->views.awaited = 0; // who is late does not matter any more
+  while (views_of(job)->awaited && error != ETIMEDOUT)
+    error = rondo_condition_wait(&views_of(job)->changed, &job->lock, end_ns);
+  views_of(job)->awaited = 0; // who is late does not matter any more
 }
 
-int rondo_views_answered(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct rondo_views *views = &job->views;
+static int views_answered(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  struct rondo_views *views = job->views;
   struct answer head;
   if (message->size < offsetof(struct answer, entries) || message->size > sizeof head)
     return 0;
@@ -192,7 +204,7 @@ int rondo_views_answered(struct rondo_job *job, const struct rondo_mesh_message 
 static int copy_members(const struct rondo_snapshot *s, struct rondo_coll_view *v) {
   for (uint32_t r = 0; r < s->rank_count; r++) {
     const struct rondo_coll_view *known =
-        s->ranks[r].is_present == RONDO_VIEW_HERE ? rondo_snapshot_find(s, r, &v->desc) : NULL;
+        s->ranks[r].is_present == RONDO_VIEW_HERE ? rondo_snapshot_find(s, r, v->id) : NULL;
     if (!known)
       continue;
     v->members = malloc(known->nranks * sizeof *v->members);
@@ -220,7 +232,7 @@ static int enter(struct rondo_snapshot *s, const struct entry *e) {
   rank->colls = grown;
   struct rondo_coll_view v = {.submitted = e->submitted, .completed = e->completed};
   v.desc.id = e->id;
-  v.desc.reserved = e->space;
+  v.id = (struct rondo_id){e->id, e->space};
   v.desc.kind = e->kind;
   v.desc.dtype = e->dtype;
   v.desc.count = e->count;
@@ -245,16 +257,16 @@ static uint8_t presence(const struct rondo_job *job, uint32_t rank) {
   uint32_t process = rondo_processes_where(job, rank);
   if (job->gone[rank])
     return RONDO_VIEW_LOST;
-  if (process >= job->peer_count)
+  if (process >= job->process_count)
     return RONDO_VIEW_NOWHERE;
-  const struct rondo_views_answer *a = &job->views.answers[process];
+  const struct rondo_views_answer *a = &views_of(job)->answers[process];
   if (a->bytes)
     return RONDO_VIEW_ELSEWHERE;
-  return a->round == job->views.round ? RONDO_VIEW_SILENT : RONDO_VIEW_NOWHERE;
+  return a->round == views_of(job)->round ? RONDO_VIEW_SILENT : RONDO_VIEW_NOWHERE;
 }
 
 static int enter_answer(const struct rondo_job *job, struct rondo_snapshot *s, uint32_t process) {
-  const struct rondo_views_answer *a = &job->views.answers[process];
+  const struct rondo_views_answer *a = &views_of(job)->answers[process];
   const struct answer *said = a->bytes;
   for (uint32_t i = 0; said && i < said->count; i++)
     if (is_sound(job, process, &said->entries[i]) && !enter(s, &said->entries[i]))
@@ -263,11 +275,11 @@ static int enter_answer(const struct rondo_job *job, struct rondo_snapshot *s, u
 }
 
 int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s) {
-  struct rondo_views *views = &job->views;
+  struct rondo_views *views = job->views;
   if (!job->mesh || job->is_manual)
     return RONDO_SUCCESS;
   if (job->roster == RONDO_ROSTER_KNOWN && !views->answers)
-    views->answers = calloc(job->peer_count, sizeof *views->answers);
+    views->answers = calloc(job->process_count, sizeof *views->answers);
   if (!views->answers)
     return job->roster == RONDO_ROSTER_KNOWN ? RONDO_ERR_NO_MEMORY : RONDO_SUCCESS;
   if (!views->awaited)
@@ -276,8 +288,19 @@ int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s) {
   for (uint32_t r = 0; r < s->rank_count; r++)
     if (s->ranks[r].is_present != RONDO_VIEW_HERE)
       s->ranks[r].is_present = presence(job, r);
-  for (uint32_t p = 0; p < job->peer_count; p++)
+  for (uint32_t p = 0; p < job->process_count; p++)
     if (!enter_answer(job, s, p))
       return RONDO_ERR_NO_MEMORY;
   return RONDO_SUCCESS;
 }
+
+static int views_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  return message->type == RONDO_MESSAGE_LOOK ? views_asked(job, message)
+                                             : views_answered(job, message);
+}
+
+const struct rondo_job_extension rondo_views_extension = {
+    .open = views_open,
+    .close = views_close,
+    .receive = views_receive,
+    .types = {RONDO_MESSAGE_LOOK, RONDO_MESSAGE_VIEWS}};

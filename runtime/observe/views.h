@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 struct rondo_job;
+struct rondo_job_extension;
 struct rondo_snapshot;
-struct rondo_mesh_message;
 
 #define RONDO_VIEWS_WAIT_NS UINT64_C(200000000) // for answers, all together
 #define RONDO_VIEWS_WANTED 128u                 // collectives that one question names
@@ -32,16 +32,11 @@ struct rondo_views {
   } * answers; // by process; null: nobody was asked ever
 };
 
-void rondo_views_init(struct rondo_job *job);
-void rondo_views_fini(struct rondo_job *job);
-
 // On a snapshot of this process: asks the processes of the members of whatever is outstanding in the snapshot, and waits for them,
 // RONDO_VIEWS_WAIT_NS at most; whoever asks at the same time shares a round. Then enters what they say. The lock of
 // the job is held, and let go while waiting. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
 int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s);
 
-// A question or an answer has come. Return 0 if no member sends such a thing.
-int rondo_views_asked(struct rondo_job *job, const struct rondo_mesh_message *message);
-int rondo_views_answered(struct rondo_job *job, const struct rondo_mesh_message *message);
+extern const struct rondo_job_extension rondo_views_extension;
 
 #endif // RONDO_RUNTIME_OBSERVE_VIEWS_H

@@ -5,10 +5,16 @@
 #include "base/clock.h"
 #include "base/explore.h"
 #include "base/log.h"
-#include "runtime/api/rank.h"
 #include "runtime/job/processes.h"
 #include "runtime/order/comm_end.h"
+#include "runtime/order/comms.h"
 #include "runtime/order/failure.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/service.h"
+#include "runtime/rank/stream.h"
+#include "runtime/rank/wait.h"
 
 // A call on its way.
 struct call {
@@ -107,8 +113,12 @@ static int add(struct rondo_comm_end *end, struct rondo_series *series, struct c
                             (unsigned long long)end->key);
   int status = check_room(end->rank);
   c->desc.id = rondo_series_id(end->key, series->from, series->to, series->registered);
+  const struct rondo_register_request request = {.desc = &c->desc,
+                                                 .id = {c->desc.id, RONDO_SPACE_COMM},
+                                                 .args = &c->submission.args,
+                                                 .owner = &end->owner};
   if (status == RONDO_SUCCESS)
-    status = rondo_rank_register(end->rank, &c->desc, &c->submission.args, end, &c->coll);
+    status = rondo_rank_register(end->rank, &request, &c->coll);
   if (status != RONDO_SUCCESS)
     return status;
   series->registered++;
@@ -151,10 +161,10 @@ static int call_locked(struct rondo_comm_end *end, struct call *c) {
 static int call_inside(struct rondo_comm_end *end, struct call *c, struct rondo_ticket *ticket) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&end->lock);
-  uint32_t failed = rondo_load_acquire_u32(&end->failed);
+  uint32_t failed = rondo_load_acquire_u32(&end->owner.failed);
   if (failed)
     status = RONDO_LOG_REFUSE((int)failed, "comm_call: key %llu: the communicator has failed: %s",
-                              (unsigned long long)end->key, end->why);
+                              (unsigned long long)end->key, end->owner.why);
   else if (end->closing)
     status = RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "comm_call: the communicator is being destroyed");
   rondo_comm_sweep(end);
@@ -181,7 +191,6 @@ static int call_entered(struct rondo_comm_end *end, struct call *c,
     return status;
   c->signature = rondo_signature_of(what, capturing);
   c->desc = *what;
-  c->desc.reserved = RONDO_SPACE_COMM;
   c->desc.group = end->group;
   c->desc.priority = end->priority;
   return call_inside(end, c, ticket);
@@ -238,12 +247,12 @@ static void waiter_exit(struct rondo_comm_end *end, const struct rondo_comm_wait
 }
 
 static int state_of(const struct rondo_comm_end *end) {
-  return (int)rondo_load_acquire_u32(&end->failed);
+  return (int)rondo_load_acquire_u32(&end->owner.failed);
 }
 
 // Whoever asks compares too what could not be compared before, if no call is being made.
 static void compare(struct rondo_comm_end *end) {
-  if (!rondo_load_relaxed_u32(&end->rank->comms_pending) || pthread_mutex_trylock(&end->lock))
+  if (!rondo_load_relaxed_u32(&end->rank->extension_pending) || pthread_mutex_trylock(&end->lock))
     return;
   rondo_comm_compare(end, RONDO_HURRY_NOT);
   pthread_mutex_unlock(&end->lock);
@@ -374,7 +383,7 @@ int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
     if (rondo_coll_find(end->rank, ticket->coll))
       status = note_failure(ctx, end, ticket, rondo_test(ctx, ticket->coll, ticket->run));
   } else if (status == RONDO_SUCCESS) {
-    rondo_rank_ask(end->rank);
+    rondo_rank_poll(end->rank);
     status = find_pending(end, &pending) ? RONDO_IN_PROGRESS : state_of(end);
   }
   leave(ctx, end);
@@ -471,11 +480,11 @@ int rondo_comm_status(struct rondo_context ctx, struct rondo_comm comm, int *sta
   if (status != RONDO_SUCCESS)
     return status;
   compare(end);
-  rondo_rank_ask(end->rank);
+  rondo_rank_poll(end->rank);
   if (state) {
     *state = state_of(end);
     if (why && why_bytes)
-      (void)snprintf(why, why_bytes, "%s", *state ? end->why : "");
+      (void)snprintf(why, why_bytes, "%s", *state ? end->owner.why : "");
   } else {
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_status: the place for it is null");
   }

@@ -7,8 +7,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/api/group.h"
-#include "runtime/api/rank.h"
+#include "runtime/order/failure.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/group.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/stream.h"
 
 #define CACHED_COLLECTIVES 64u
 #define CACHED_PAIRS 8u
@@ -141,8 +145,8 @@ static int is_awaited(const struct rondo_comm_end *end, struct rondo_collective 
 void rondo_comm_sweep(struct rondo_comm_end *end) {
   for (struct rondo_retired_coll **at = &end->retired; *at;) {
     struct rondo_retired_coll *p = *at;
-    if (rondo_load_relaxed_u32(&end->failed) || is_awaited(end, p->coll) ||
-        rondo_rank_try_deregister(end->rank, p->coll) == RONDO_ERR_BUSY) {
+    if (rondo_load_relaxed_u32(&end->owner.failed) || is_awaited(end, p->coll) ||
+        rondo_rank_deregister(end->rank, p->coll, 0) == RONDO_ERR_BUSY) {
       at = &p->next;
       continue;
     }
@@ -334,7 +338,7 @@ static void await_users(struct rondo_comm_end *end) {
 }
 
 static void remove_coll(struct rondo_collective coll, void *arg) {
-  (void)rondo_rank_try_deregister(arg, coll);
+  (void)rondo_rank_deregister(arg, coll, 0);
 }
 
 static void dismantle(struct rondo_comm_end *end) {

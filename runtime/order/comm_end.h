@@ -6,15 +6,16 @@
 #define RONDO_RUNTIME_ORDER_COMM_END_H
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/job/registration.h"
 #include "runtime/order/detach.h"
 #include "runtime/order/journal.h"
 #include "runtime/order/signature.h"
 #include <rondo/comm.h>
 
 struct rondo_rank;
-struct rondo_registration;
 
 // Calls that are counted together: send-recvs of one pair in one direction, or all other kinds.
 struct rondo_series {
@@ -54,14 +55,17 @@ struct rondo_comm_end {
   struct rondo_retired_coll *retired, *spare;
   struct rondo_comm_waiter *waiters;
   uint64_t calls, registrations, retired_count;
+  struct rondo_owner owner; // of its registrations
   // Guarded by the lock of the job.
-  struct rondo_registration *owned; // its collectives
   struct rondo_comm_end *next_failing;
-  char why[RONDO_REASON_BYTES]; // in place before `failed` is
-  uint32_t failed;              // release: status; RONDO_SUCCESS: it has not
-  struct rondo_latest *left;    // members that have destroyed their ends
-  uint32_t left_count;          // release
+  struct rondo_latest *left; // members that have destroyed their ends
+  uint32_t left_count;       // release
 };
+
+// The end that owns registrations.
+static inline struct rondo_comm_end *rondo_comm_end_of(struct rondo_owner *owner) {
+  return (struct rondo_comm_end *)((uintptr_t)owner - offsetof(struct rondo_comm_end, owner));
+}
 
 // Finds a communicator and keeps it from being freed until rondo_comm_unpin. `call` names the caller in the
 // log. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.

@@ -2,10 +2,10 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "runtime/api/rank.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/order/failure.h"
 #include "runtime/order/journal_place.h"
+#include "runtime/rank/rank.h"
 
 // What the two ranks have called, in one line.
 static void describe(const struct rondo_comm_end *end, const struct rondo_series *s,
@@ -81,16 +81,16 @@ static int compare_series(struct rondo_comm_end *end, struct rondo_series *s, in
 // What is left to be done is done by whoever comes by.
 static void note(const struct rondo_comm_end *end, int done) {
   if (!done)
-    rondo_store_relaxed_u32(&end->rank->comms_pending, 1);
+    rondo_store_relaxed_u32(&end->rank->extension_pending, 1);
 }
 
 void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *series) {
-  if (!rondo_load_relaxed_u32(&end->failed))
+  if (!rondo_load_relaxed_u32(&end->owner.failed))
     note(end, compare_series(end, series, RONDO_HURRY_NOT));
 }
 
 void rondo_comm_compare(struct rondo_comm_end *end, int hurry) {
-  if (rondo_load_relaxed_u32(&end->failed))
+  if (rondo_load_relaxed_u32(&end->owner.failed))
     return;
   int done = compare_series(end, &end->collective, hurry);
   for (uint32_t i = 0; i < 2 * end->nranks; i++)
@@ -102,7 +102,7 @@ void rondo_comm_compare(struct rondo_comm_end *end, int hurry) {
 // The rank's communicator behind `last`, with one more user; null if there is none.
 static struct rondo_comm_end *enter_next(struct rondo_rank *rank, uint64_t last) {
   if (pthread_mutex_trylock(&rank->comms_lock)) {
-    rondo_store_relaxed_u32(&rank->comms_pending, 1);
+    rondo_store_relaxed_u32(&rank->extension_pending, 1);
     return NULL;
   }
   struct rondo_comm_end *end = rank->comms; // the newest first
@@ -117,7 +117,7 @@ static struct rondo_comm_end *enter_next(struct rondo_rank *rank, uint64_t last)
 void rondo_comms_compare(struct rondo_rank *rank) {
   uint64_t last = UINT64_MAX;
   struct rondo_comm_end *end;
-  rondo_store_relaxed_u32(&rank->comms_pending, 0);
+  rondo_store_relaxed_u32(&rank->extension_pending, 0);
   while ((end = enter_next(rank, last))) {
     last = end->handle;
     if (pthread_mutex_trylock(&end->lock)) {

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "runtime/api/rank.h"
 #include "runtime/job/processes.h"
 #include "runtime/order/comm_end.h"
+#include "runtime/order/comms.h"
+#include "runtime/rank/rank.h"
 
 struct notice {
   uint64_t key;
@@ -40,7 +41,7 @@ static void give(struct rondo_comm_end *end, struct rondo_detachment *d) {
   end->left = &d->link;
   rondo_store_release_u32(&end->left_count, end->left_count + 1);
   // What was called before it came nobody has compared with it.
-  rondo_store_relaxed_u32(&end->rank->comms_pending, 1);
+  rondo_store_relaxed_u32(&end->rank->extension_pending, 1);
   if (!end->rank->is_manual)
     end->rank->daemon->driver->kick(end->rank->daemon, 1);
 }
@@ -48,7 +49,7 @@ static void give(struct rondo_comm_end *end, struct rondo_detachment *d) {
 // The end that it is for, in this process; or null.
 static struct rondo_comm_end *find_end(const struct rondo_job *job,
                                        const struct rondo_detachment *d) {
-  struct rondo_rank *rank = job->members[d->to];
+  struct rondo_rank *rank = rondo_rank_of(job->members[d->to]);
   struct rondo_comm_end *end = NULL;
   if (!rank)
     return NULL;
@@ -66,7 +67,7 @@ static void send_to(struct rondo_job *job, uint32_t process, const struct rondo_
 
 static void deliver(struct rondo_job *job, const struct rondo_detachment *like) {
   uint32_t process = rondo_processes_where(job, like->to);
-  if (!job->members[like->to] && process < job->peer_count) {
+  if (!job->members[like->to] && process < job->process_count) {
     send_to(job, process, like);
     return;
   }
@@ -80,7 +81,7 @@ static void deliver(struct rondo_job *job, const struct rondo_detachment *like) 
   if (end)
     give(end, d);
   else
-    rondo_latest_keep(&job->detachments, &d->link, RONDO_MOST_DETACHMENTS);
+    rondo_latest_keep(&rondo_comms_of(job)->detachments, &d->link, RONDO_MOST_DETACHMENTS);
 }
 
 // ----------------------------------------------------------------- an end ---
@@ -100,7 +101,7 @@ void rondo_comm_detach(struct rondo_comm_end *end) {
 }
 
 void rondo_comm_attach(struct rondo_comm_end *end) {
-  struct rondo_latest_list *all = &end->rank->job->detachments;
+  struct rondo_latest_list *all = &rondo_comms_of(end->rank->job)->detachments;
   for (struct rondo_latest **at = &all->first; *at;) {
     if (is_for(departure_of(*at), end))
       give(end, departure_of(rondo_latest_take(all, at)));
@@ -137,15 +138,15 @@ const struct rondo_detachment *rondo_comm_find_detached(const struct rondo_comm_
 // ---------------------------------------------------------- other processes ---
 
 void rondo_detachments_announce(struct rondo_job *job) {
-  for (struct rondo_latest **at = &job->detachments.first; *at;) {
+  for (struct rondo_latest **at = &rondo_comms_of(job)->detachments.first; *at;) {
     const struct rondo_detachment *d = departure_of(*at);
     uint32_t process = rondo_processes_where(job, d->to);
-    if (job->members[d->to] || process >= job->peer_count) {
+    if (job->members[d->to] || process >= job->process_count) {
       at = &(*at)->next;
       continue;
     }
     send_to(job, process, d);
-    free(rondo_latest_take(&job->detachments, at));
+    free(rondo_latest_take(&rondo_comms_of(job)->detachments, at));
   }
 }
 
@@ -159,7 +160,7 @@ int rondo_detachments_receive(struct rondo_job *job, uint32_t process, const voi
       rondo_processes_where(job, n.rank) != process)
     return 0;
   const struct rondo_detachment d = {{NULL}, n.key, n.rank, n.to, n.collective, n.sent, n.received};
-  if (rondo_processes_where(job, n.to) >= job->peer_count) // else it is for another process
+  if (rondo_processes_where(job, n.to) >= job->process_count) // else it is for another process
     deliver(job, &d);
   return 1;
 }

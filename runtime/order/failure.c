@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/api/rank.h"
+#include "runtime/job/match.h"
 #include "runtime/job/processes.h"
+#include "runtime/order/comm_end.h"
+#include "runtime/order/comms.h"
 #include "runtime/order/latest.h"
+#include "runtime/rank/rank.h"
 
 struct notice {
   uint64_t key;
@@ -28,19 +31,6 @@ static const struct rondo_failure *failure_of(const struct rondo_latest *l) {
   return (const struct rondo_failure *)l;
 }
 
-void rondo_comm_own(struct rondo_registration *registration) {
-  registration->next_owned = registration->owner->owned;
-  registration->owner->owned = registration;
-}
-
-void rondo_comm_disown(const struct rondo_registration *registration) {
-  struct rondo_registration **at = &registration->owner->owned;
-  while (*at && *at != registration)
-    at = &(*at)->next_owned;
-  if (*at)
-    *at = registration->next_owned;
-}
-
 static struct rondo_comm_end *find_end(struct rondo_rank *rank, uint64_t key) {
   pthread_mutex_lock(&rank->comms_lock);
   struct rondo_comm_end *end = rank->comms;
@@ -59,17 +49,17 @@ static int has_member(const struct rondo_comm_end *end, uint32_t rank) {
 
 static void mark_one(struct rondo_job *job, struct rondo_comm_end *end, int status,
                      const char *why) {
-  if (rondo_load_relaxed_u32(&end->failed))
+  if (rondo_load_relaxed_u32(&end->owner.failed))
     return;
-  (void)snprintf(end->why, sizeof end->why, "%s", why);
-  rondo_store_release_u32(&end->failed, (uint32_t)status);
-  end->next_failing = job->failing;
-  job->failing = end;
+  (void)snprintf(end->owner.why, sizeof end->owner.why, "%s", why);
+  rondo_store_release_u32(&end->owner.failed, (uint32_t)status);
+  end->next_failing = rondo_comms_of(job)->failing;
+  rondo_comms_of(job)->failing = end;
 }
 
 // For members here that have not made their ends yet. Every process of the communicator says the same.
 static void keep(struct rondo_job *job, const struct notice *n) {
-  for (struct rondo_latest *l = job->failures.first; l; l = l->next)
+  for (struct rondo_latest *l = rondo_comms_of(job)->failures.first; l; l = l->next)
     if (failure_of(l)->key == n->key && strcmp(failure_of(l)->why, n->why) == 0)
       return;
   struct rondo_failure *fresh = malloc(sizeof *fresh);
@@ -77,13 +67,13 @@ static void keep(struct rondo_job *job, const struct notice *n) {
     return; // who comes later learns the status from the calls of the others, and less of the reason
   *fresh = (struct rondo_failure){.key = n->key, .rank = n->rank, .status = n->status};
   memcpy(fresh->why, n->why, sizeof fresh->why);
-  rondo_latest_keep(&job->failures, &fresh->link, RONDO_MOST_FAILURES);
+  rondo_latest_keep(&rondo_comms_of(job)->failures, &fresh->link, RONDO_MOST_FAILURES);
 }
 
 void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
   struct rondo_job *job = end->rank->job;
   const struct rondo_failure *oldest = NULL;
-  for (struct rondo_latest *l = job->failures.first; l; l = l->next)
+  for (struct rondo_latest *l = rondo_comms_of(job)->failures.first; l; l = l->next)
     if (failure_of(l)->key == end->key && has_member(end, failure_of(l)->rank))
       oldest = failure_of(l);
   if (!oldest || RONDO_FAULT(COMM_FAILS_ALONE))
@@ -96,7 +86,7 @@ void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
 static struct rondo_comm_end *next_end(const struct rondo_job *job, uint64_t key, uint32_t rank,
                                        uint32_t *at) {
   while (*at < job->rank_count) {
-    struct rondo_rank *here = job->members[(*at)++];
+    struct rondo_rank *here = rondo_rank_of(job->members[(*at)++]);
     struct rondo_comm_end *end = here ? find_end(here, key) : NULL;
     if (end && has_member(end, rank))
       return end;
@@ -106,27 +96,27 @@ static struct rondo_comm_end *next_end(const struct rondo_job *job, uint64_t key
 
 static struct notice notice_of(const struct rondo_comm_end *end) {
   struct notice n = {.key = end->key, .rank = end->rank->cfg.rank};
-  n.status = (int32_t)rondo_load_relaxed_u32(&end->failed);
-  memcpy(n.why, end->why, sizeof n.why);
+  n.status = (int32_t)rondo_load_relaxed_u32(&end->owner.failed);
+  memcpy(n.why, end->owner.why, sizeof n.why);
   return n;
 }
 
 // Tells the other processes of the communicator.
 static void tell(struct rondo_job *job, const struct rondo_comm_end *end) {
   const struct notice n = notice_of(end);
-  const struct rondo_registration all = {.members = end->members, .nranks = end->nranks};
   if (job->mesh)
-    rondo_processes_tell(job, &all, RONDO_MESSAGE_COMM_FAILED, &n, sizeof n);
+    rondo_processes_send_all(job, end->members, end->nranks, RONDO_MESSAGE_COMM_FAILED, &n,
+                             sizeof n);
 }
 
 void rondo_failures_announce(struct rondo_job *job) {
   for (uint32_t r = 0; r < job->rank_count; r++) {
-    struct rondo_rank *rank = job->members[r];
+    struct rondo_rank *rank = rondo_rank_of(job->members[r]);
     if (!rank)
       continue;
     pthread_mutex_lock(&rank->comms_lock);
     for (const struct rondo_comm_end *end = rank->comms; end; end = end->next)
-      if (rondo_load_relaxed_u32(&end->failed))
+      if (rondo_load_relaxed_u32(&end->owner.failed))
         tell(job, end);
     pthread_mutex_unlock(&rank->comms_lock);
   }
@@ -134,7 +124,7 @@ void rondo_failures_announce(struct rondo_job *job) {
 
 int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, int status,
                            const char *why) {
-  if (rondo_load_relaxed_u32(&end->failed))
+  if (rondo_load_relaxed_u32(&end->owner.failed))
     return 0;
   mark_one(job, end, status, why);
   if (RONDO_FAULT(COMM_FAILS_ALONE))
@@ -153,25 +143,25 @@ void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_comm_end *en
                                 const struct rondo_communicator *comm) {
   char why[RONDO_REASON_BYTES];
   uint32_t state = rondo_load_relaxed_u32(&comm->gate.state);
-  if (state < RONDO_GATE_FAILED || rondo_load_relaxed_u32(&end->failed))
+  if (state < RONDO_GATE_FAILED || rondo_load_relaxed_u32(&end->owner.failed))
     return;
   rondo_communicator_reason(comm, why, sizeof why);
   (void)rondo_comm_mark_failed(job, end, (int)(state - RONDO_GATE_FAILED), why);
 }
 
 void rondo_comms_broadcast_failures(struct rondo_job *job) {
-  if (job->is_failing)
+  if (rondo_comms_of(job)->is_failing)
     return; // whoever has called us does it
-  job->is_failing = 1;
-  while (job->failing) {
-    struct rondo_comm_end *end = job->failing;
-    job->failing = end->next_failing;
-    for (struct rondo_registration *p = end->owned; p && !RONDO_FAULT(COMM_FAILS_ALONE);
-         p = p->next_owned)
+  rondo_comms_of(job)->is_failing = 1;
+  while (rondo_comms_of(job)->failing) {
+    struct rondo_comm_end *end = rondo_comms_of(job)->failing;
+    rondo_comms_of(job)->failing = end->next_failing;
+    for (struct rondo_registration *p = end->owner.registrations;
+         p && !RONDO_FAULT(COMM_FAILS_ALONE); p = p->next_owned)
       if (rondo_load_relaxed_u32(&p->comm->gate.state) < RONDO_GATE_FAILED)
-        rondo_job_fail(job, p, (int)rondo_load_relaxed_u32(&end->failed));
+        rondo_job_fail(job, p, (int)rondo_load_relaxed_u32(&end->owner.failed));
   }
-  job->is_failing = 0;
+  rondo_comms_of(job)->is_failing = 0;
 }
 
 int rondo_failures_receive(struct rondo_job *job, uint32_t process, const void *bytes,

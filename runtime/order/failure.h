@@ -12,16 +12,11 @@
 #include <stdint.h>
 
 struct rondo_job;
-struct rondo_registration;
 struct rondo_communicator;
 struct rondo_comm_end;
 
 // What failed last, for ends that are made later. No more than so many are kept.
 #define RONDO_MOST_FAILURES 64u
-
-// The registration is a collective of its owner's, from when it is matched until it is not.
-void rondo_comm_own(struct rondo_registration *registration);
-void rondo_comm_disown(const struct rondo_registration *registration);
 
 // A collective of the end's may have failed.
 void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_comm_end *end,

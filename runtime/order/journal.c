@@ -6,10 +6,11 @@
 
 #include "base/explore.h"
 #include "base/memory.h"
-#include "runtime/api/rank.h"
 #include "runtime/job/processes.h"
 #include "runtime/memory/arena.h"
+#include "runtime/order/comms.h"
 #include "runtime/order/journal_place.h"
+#include "runtime/rank/rank.h"
 
 #define FIRST_BACKLOG 16u
 
@@ -29,7 +30,8 @@ static int compare_names(const void *a, const void *b) {
 
 struct rondo_journal_place *rondo_journal_find(struct rondo_job *job,
                                                const struct rondo_journal_name *name) {
-  struct rondo_journal_place **found = tfind(name, &job->journals.places, compare_names);
+  struct rondo_journal_place **found =
+      tfind(name, &rondo_comms_of(job)->journals.places, compare_names);
   return found ? *found : NULL;
 }
 
@@ -40,13 +42,14 @@ struct rondo_journal_place *rondo_journal_add(struct rondo_job *job,
     return NULL;
   *place = *like;
   place->readers = 1;
-  struct rondo_journal_place **at = tsearch(place, &job->journals.places, compare_names);
+  struct rondo_journal_place **at =
+      tsearch(place, &rondo_comms_of(job)->journals.places, compare_names);
   if (!at || *at != place) {
     free(place);
     return NULL;
   }
   // J1: whoever does not see it yet has written its calls where we will look.
-  rondo_fetch_add_seq_cst_u64(&job->journals.changes, 1);
+  rondo_fetch_add_seq_cst_u64(&rondo_comms_of(job)->journals.changes, 1);
   return place;
 }
 
@@ -54,18 +57,19 @@ struct rondo_journal_place *rondo_journal_add(struct rondo_job *job,
 void rondo_journal_give(struct rondo_job *job, struct rondo_journal *journal) {
   rondo_store_release_u64(&journal->stamp, 0);
   rondo_store_release_u64(&journal->entries[0].mark, 0);
-  rondo_store_release_u64(&journal->entries[0].words[0], (uint64_t)(uintptr_t)job->journals.idle);
-  job->journals.idle = journal;
+  rondo_store_release_u64(&journal->entries[0].words[0],
+                          (uint64_t)(uintptr_t)rondo_comms_of(job)->journals.idle);
+  rondo_comms_of(job)->journals.idle = journal;
 }
 
 struct rondo_journal *rondo_journal_take(struct rondo_job *job) {
-  struct rondo_journal *journal = job->journals.idle;
+  struct rondo_journal *journal = rondo_comms_of(job)->journals.idle;
   if (!journal) {
-    journal = job->arena ? rondo_arena_alloc(job->arena, sizeof *journal)
-                         : rondo_memory_alloc(sizeof *journal);
+    journal = job->transports.arena ? rondo_arena_alloc(job->transports.arena, sizeof *journal)
+                                    : rondo_memory_alloc(sizeof *journal);
     return journal;
   }
-  job->journals.idle =
+  rondo_comms_of(job)->journals.idle =
       (struct rondo_journal *)(uintptr_t)rondo_load_relaxed_u64(&journal->entries[0].words[0]);
   for (uint32_t i = 0; i < RONDO_JOURNAL_PLACES; i++)
     rondo_store_release_u64(&journal->entries[i].mark, 0);
@@ -82,13 +86,13 @@ static void place_drop(struct rondo_job *job, struct rondo_journal_place *place)
   if (place->process == RONDO_HERE || place->is_replica)
     rondo_journal_give(job, place->journal);
   else
-    rondo_processes_unuse(job, place->process);
+    rondo_transports_unuse(&job->transports, place->process);
   free(place);
 }
 
 void rondo_journal_end(struct rondo_job *job, struct rondo_journal_place *place) {
   place->is_over = 1;
-  tdelete(place, &job->journals.places, compare_names);
+  tdelete(place, &rondo_comms_of(job)->journals.places, compare_names);
   place_drop(job, place);
 }
 
@@ -104,13 +108,14 @@ _Static_assert(sizeof(struct notice) == 48, "sent between processes");
 
 static void tell(struct rondo_job *job, struct rondo_journal_place *place) {
   struct notice n = {.name = place->name, .stamp = place->stamp};
-  if (!job->arena || job->roster != RONDO_ROSTER_KNOWN)
+  if (!job->transports.arena || job->roster != RONDO_ROSTER_KNOWN)
     return;
   n.is_over = (uint32_t)place->is_over;
-  n.at = (uint64_t)((char *)place->journal - (char *)rondo_arena_base(job->arena));
+  n.at = (uint64_t)((char *)place->journal - (char *)rondo_arena_base(job->transports.arena));
   for (uint32_t i = 0; i < place->neighbour_count; i++) {
     uint32_t process = rondo_processes_where(job, place->neighbours[i]);
-    if (process < job->peer_count && job->peers[process].reach == RONDO_TRANSPORT_SHARED_MEMORY)
+    if (process < job->process_count &&
+        job->transports.peers[process].reach == RONDO_TRANSPORT_SHARED_MEMORY)
       rondo_processes_send(job, process, RONDO_MESSAGE_JOURNAL, &n, sizeof n);
   }
   rondo_replica_send(job, place); // where no memory is shared nobody could read it
@@ -123,13 +128,13 @@ static void announce_node(const void *node, VISIT order, void *arg) {
 }
 
 void rondo_journals_announce(struct rondo_job *job) {
-  twalk_r(job->journals.places, announce_node, job);
+  twalk_r(rondo_comms_of(job)->journals.places, announce_node, job);
 }
 
 int rondo_journals_receive(struct rondo_job *job, uint32_t process, const void *bytes,
                            size_t size) {
   struct notice n;
-  const struct rondo_peer *peer = &job->peers[process];
+  const struct rondo_transport_peer *peer = &job->transports.peers[process];
   if (size != sizeof n)
     return 0;
   memcpy(&n, bytes, sizeof n);
@@ -143,19 +148,19 @@ int rondo_journals_receive(struct rondo_job *job, uint32_t process, const void *
   }
   if (n.is_over || !peer->map)
     return 1;
-  if (n.at % RONDO_LINE_BYTES || n.at >= peer->bytes ||
-      peer->bytes - n.at < sizeof(struct rondo_journal))
+  if (n.at % RONDO_LINE_BYTES || n.at >= peer->theirs.bytes ||
+      peer->theirs.bytes - n.at < sizeof(struct rondo_journal))
     return 0;
   if (place)
     rondo_journal_end(job, place);
   struct rondo_journal_place made = {.name = n.name, .stamp = n.stamp, .process = process};
   made.journal = (struct rondo_journal *)((char *)peer->map + n.at);
   if (rondo_journal_add(job, &made))
-    job->peers[process].links++;
+    job->transports.peers[process].links++;
   // What both have called by now nobody has compared.
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (job->members[r])
-      rondo_store_relaxed_u32(&job->members[r]->comms_pending, 1);
+      rondo_store_relaxed_u32(&rondo_rank_of(job->members[r])->extension_pending, 1);
   return 1;
 }
 
@@ -176,7 +181,7 @@ void rondo_journals_lose(struct rondo_job *job, uint32_t rank) {
   struct lost_search search = {rank, NULL};
   do {
     search.found = NULL;
-    twalk_r(job->journals.places, look_for_lost, &search);
+    twalk_r(rondo_comms_of(job)->journals.places, look_for_lost, &search);
     if (search.found)
       rondo_journal_end(job, search.found);
   } while (search.found);
@@ -189,9 +194,9 @@ static void free_node(void *node) {
 
 // Its memory goes with the arena, or here.
 void rondo_journals_free(struct rondo_job *job) {
-  tdestroy(job->journals.places, free_node);
-  job->journals.places = NULL;
-  while (job->journals.idle && !job->arena)
+  tdestroy(rondo_comms_of(job)->journals.places, free_node);
+  rondo_comms_of(job)->journals.places = NULL;
+  while (rondo_comms_of(job)->journals.idle && !job->transports.arena)
     rondo_memory_free(rondo_journal_take(job));
 }
 
@@ -205,7 +210,7 @@ static int enter_own(struct rondo_track *track, struct rondo_journal_place *like
     return RONDO_ERR_EXISTS;
   }
   like->journal = rondo_journal_take(job);
-  like->stamp = ++job->journals.stamps;
+  like->stamp = ++rondo_comms_of(job)->journals.stamps;
   track->own = like->journal ? rondo_journal_add(job, like) : NULL;
   if (track->own) {
     rondo_store_release_u64(&like->journal->stamp, like->stamp);
@@ -352,7 +357,7 @@ void rondo_journal_unlock(struct rondo_job *job, int hurry) {
 static int find_side(struct rondo_track *track, struct rondo_journal_side *side, int hurry) {
   struct rondo_job *job = track->job;
   struct rondo_journal_name name = track->own->name;
-  uint64_t changes = rondo_load_seq_cst_u64(&job->journals.changes); // J2
+  uint64_t changes = rondo_load_seq_cst_u64(&rondo_comms_of(job)->journals.changes); // J2
   if (side->place || side->seen == changes)
     return 1;
   if (!rondo_journal_lock(job, hurry))

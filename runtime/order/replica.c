@@ -10,10 +10,11 @@
 
 #include "base/clock.h"
 #include "base/explore.h"
-#include "runtime/api/rank.h"
 #include "runtime/job/processes.h"
 #include "runtime/order/comm_end.h"
+#include "runtime/order/comms.h"
 #include "runtime/order/journal_place.h"
+#include "runtime/rank/rank.h"
 
 // Time is not the explorer's: what is late there is late by the order of messages.
 #if defined(RONDO_EXPLORE)
@@ -78,8 +79,8 @@ void rondo_replica_send(struct rondo_job *job, struct rondo_journal_place *place
   uint32_t last = RONDO_HERE;
   for (uint32_t i = 0; i < place->neighbour_count; i++) {
     uint32_t process = rondo_processes_where(job, place->neighbours[i]);
-    if (process >= job->peer_count || process == last ||
-        job->peers[process].reach != RONDO_TRANSPORT_UCX)
+    if (process >= job->process_count || process == last ||
+        job->transports.peers[process].reach != RONDO_TRANSPORT_UCX)
       continue;
     last = process; // two neighbours there have one mirror
     rondo_store_relaxed_u32(&place->is_proxied, 1);
@@ -97,7 +98,7 @@ static void tell_node(const void *node, VISIT order, void *arg) {
 // A round: on the control thread.
 static void tell_all(void *arg) {
   struct rondo_job *job = arg;
-  struct rondo_journals *journals = &job->journals;
+  struct rondo_journals *journals = &rondo_comms_of(job)->journals;
   pthread_mutex_lock(&job->lock);
   uint64_t begin_ns = rondo_now_ns();
   pthread_mutex_lock(&journals->news_lock); // what is written from now on makes another
@@ -111,7 +112,7 @@ static void tell_all(void *arg) {
 }
 
 void rondo_replica_schedule(struct rondo_job *job, int is_urgent) {
-  struct rondo_journals *journals = &job->journals;
+  struct rondo_journals *journals = &rondo_comms_of(job)->journals;
   pthread_mutex_lock(&journals->news_lock);
   int wanted = is_urgent ? !journals->is_urgent : !journals->is_coming && !journals->is_urgent;
   journals->is_urgent |= wanted && is_urgent;
@@ -150,11 +151,11 @@ static void compare_again(void *arg);
 // On the control thread: the application may never come by again, having called all that it will. A
 // communicator that is in the middle of a call may have looked already; so it is looked at later.
 static void compare_all(struct rondo_job *job, const uint64_t *key) {
-  struct rondo_journals *journals = &job->journals;
+  struct rondo_journals *journals = &rondo_comms_of(job)->journals;
   int done = 1;
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (job->members[r])
-      done &= rondo_comms_compare_held(job->members[r], key);
+      done &= rondo_comms_compare_held(rondo_rank_of(job->members[r]), key);
   if (!done && !journals->is_unfinished)
     journals->is_unfinished =
         rondo_mesh_calls->after(job->mesh, PAUSE_NS, compare_again, job) == RONDO_SUCCESS;
@@ -163,7 +164,7 @@ static void compare_all(struct rondo_job *job, const uint64_t *key) {
 static void compare_again(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
-  job->journals.is_unfinished = 0;
+  rondo_comms_of(job)->journals.is_unfinished = 0;
   compare_all(job, NULL);
   pthread_mutex_unlock(&job->lock);
 }
@@ -174,7 +175,7 @@ static int is_sound(const struct rondo_job *job, uint32_t process, const struct 
          head->stamp && size == sizeof *head + head->count * sizeof(struct rondo_signature) &&
          head->name.rank < job->rank_count &&
          rondo_processes_where(job, head->name.rank) == process &&
-         job->peers[process].reach != RONDO_TRANSPORT_SHARED_MEMORY;
+         job->transports.peers[process].reach != RONDO_TRANSPORT_SHARED_MEMORY;
 }
 
 int rondo_replicas_receive(struct rondo_job *job, uint32_t process, const void *bytes,

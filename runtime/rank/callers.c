@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/api/forked.h"
+#include "base/fork.h"
 
 struct rondo_caller rondo_caller_nobody = {.inside = UINT64_MAX, .deeper = 1};
 __thread struct rondo_caller *rondo_caller_self;
@@ -55,13 +55,14 @@ struct rondo_caller *rondo_caller_create(void) {
 }
 
 // The list is given up rather than walked: another thread may have been about to change it.
-void rondo_callers_forked(void) {
+static void callers_forked(void) {
   struct rondo_caller *self = rondo_caller_self == &rondo_caller_nobody ? NULL : rondo_caller_self;
   if (self)
     self->next = NULL;
   callers = self;
   lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
+RONDO_ON_FORK(callers_forked)
 
 uint32_t rondo_callers_inside(uint64_t handle, uint64_t slots) {
   uint32_t count = 0;

@@ -60,10 +60,10 @@ struct rondo_link {
   uint8_t is_proxied;  // no memory is shared with that process: the proxy forwards
   struct rondo_connector *first; // null: a peer has not said where yet
   uint64_t stride_bytes;         // from one block's connector to the next
-  uint64_t bytes;                // taken from the pool; outgoing and not far: none
+  uint64_t bytes;                // taken from the pool; outgoing and not proxied: none
   struct rondo_place at;         // where the pool has it
   uint32_t next_from;            // index of another link with the same `from`; UINT32_MAX: none
-  struct rondo_proxy_link *far;  // of a far link; null: none yet, or it is over
+  struct rondo_proxy_link *proxy_link; // of a proxied link; null: none yet, or it is over
 };
 
 struct rondo_communicator {
@@ -84,7 +84,7 @@ struct rondo_communicator {
   uint32_t link_capacity;
   uint32_t *first_from; // by position: the link made last that leads from there; UINT32_MAX: none
   struct rondo_link *links;
-  struct rondo_link_set link_set; // of its far links
+  struct rondo_link_set link_set; // of its proxied links
   uint64_t bytes;                 // taken from the pool
   char *reason;                   // why it has failed, in words; null: what the gate says
 };
@@ -106,7 +106,7 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
 
 // Makes the links that `plan` of the member at `position` needs to peers of which is known where,
 // and on which device, they are, unless they are there already, and connectors for those whose consumer is
-// here or far. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+// here or proxied. Returns 0, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
 int rondo_communicator_connect(struct rondo_communicator *comm, const struct rondo_plan *plan,
                                uint32_t position);
 

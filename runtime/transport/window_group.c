@@ -1,28 +1,12 @@
-// The other processes of a job on this machine, where windows of NCCL are asked for: who takes part, and whether all of them
-// use it or none. Part of the job: see peers.h.
-//
-// Each process gets the memory of its window before anything else (open). Who asks for one says so when it joins, so when all
-// are known (begin) those of one machine that do are a team, the first of which leads; nobody asks, or waits for, one
-// that does not, as those whose ranks are on the host:
-//
-//   each -> leader  READY    it has its memory, so much; or why not
-//   leader -> each  ENTER    the id: join now
-//   each -> leader  DONE     it has joined, and sees everybody; or why not
-//   leader -> each  VERDICT  use it; or why nobody does
-//   each -> each    ADOPTED  this process uses it, and where it has its memory; or does not, after all
-//
-// The last makes it safe for two of them whatever has become of the leader in the midst of its verdict: what one has not
-// said, no other counts on. A process that is lost before its ADOPTED refuses. Until it is decided, within the limit for
-// getting ready and for joining and a little more, registrations with that process wait, as they do for its range.
-// Nobody waits here: a tick on the control thread looks at the helper of the window and at the clock.
+#include "runtime/transport/window_group.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/api/rank.h"
-#include "runtime/job/processes.h"
+#include "runtime/memory/range.h"
 #include "runtime/transport/nccl/window.h"
 
 #define TICK_NS UINT64_C(2000000)
@@ -41,7 +25,7 @@ enum phase {
   PHASE_ADOPTED,
   PHASE_REFUSED
 };
-enum word { WORD_READY = 1, WORD_ENTER, WORD_DONE, WORD_VERDICT, WORD_ADOPTED };
+enum step { STEP_READY = 1, STEP_ENTER, STEP_DONE, STEP_VERDICT, STEP_ADOPTED };
 
 struct member {
   uint32_t process;
@@ -62,270 +46,274 @@ struct rondo_window_group {
   char why[RONDO_WHY_BYTES];
 };
 
-static int is_leader(const struct rondo_window_group *t) { return t->self == 0; }
+static int is_leader(const struct rondo_window_group *g) { return g->self == 0; }
 
-static struct member *member_of(struct rondo_window_group *t, uint32_t process) {
-  for (uint32_t i = 0; i < t->count; i++)
-    if (t->members[i].process == process)
-      return &t->members[i];
+static struct member *member_of(struct rondo_window_group *g, uint32_t process) {
+  for (uint32_t i = 0; i < g->count; i++)
+    if (g->members[i].process == process)
+      return &g->members[i];
   return NULL;
 }
 
 // -------------------------------------------------------------------- deciding --
 
-static void send_word(struct rondo_job *job, const struct member *to, enum word word, int status,
-                      const char *why) {
-  const struct rondo_window_group *t = job->team;
-  struct rondo_message_window notice = {.word = (uint32_t)word, .status = status};
-  if (word == WORD_ENTER)
-    memcpy(notice.id, rondo_nccl_window_id(t->window), sizeof notice.id);
-  if (t->window) {
-    notice.base = rondo_nccl_window_base(t->window);
-    notice.bytes = rondo_nccl_window_bytes(t->window);
+static void send_step(struct rondo_transports *t, const struct member *to, enum step step,
+                      int status, const char *why) {
+  const struct rondo_window_group *g = t->group;
+  struct rondo_message_window message = {.step = (uint32_t)step, .status = status};
+  if (step == STEP_ENTER)
+    memcpy(message.id, rondo_nccl_window_id(g->window), sizeof message.id);
+  if (g->window) {
+    message.base = rondo_nccl_window_base(g->window);
+    message.bytes = rondo_nccl_window_bytes(g->window);
   }
-  (void)snprintf(notice.why, sizeof notice.why, "%.*s", (int)sizeof notice.why - 1, why);
-  rondo_processes_send(job, to->process, RONDO_MESSAGE_WINDOW, &notice, sizeof notice);
+  (void)snprintf(message.why, sizeof message.why, "%.*s", (int)sizeof message.why - 1, why);
+  rondo_transports_introduce(t, to->process);
+  t->config.events->send(t->config.owner, to->process, RONDO_MESSAGE_WINDOW, &message,
+                         sizeof message, -1);
 }
 
-static void send_all(struct rondo_job *job, enum word word, int status, const char *why) {
-  for (uint32_t i = 0; i < job->team->count; i++)
-    if (i != job->team->self)
-      send_word(job, &job->team->members[i], word, status, why);
+static void send_all(struct rondo_transports *t, enum step step, int status, const char *why) {
+  for (uint32_t i = 0; i < t->group->count; i++)
+    if (i != t->group->self)
+      send_step(t, &t->group->members[i], step, status, why);
 }
 
 // Nobody uses the window, as far as this process knows. Its memory stays what it is: somebody may have some of it.
-static void refuse(struct rondo_job *job, const char *why) {
-  struct rondo_window_group *t = job->team;
-  if (t->phase >= PHASE_ADOPTED)
+static void refuse(struct rondo_transports *t, const char *why) {
+  struct rondo_window_group *g = t->group;
+  if (g->phase >= PHASE_ADOPTED)
     return;
-  if (t->window && t->phase > PHASE_BEFORE)
-    rondo_nccl_window_give_up(t->window);
-  t->phase = PHASE_REFUSED;
-  rondo_store_relaxed_u32(&job->is_window_refused, 1);
-  (void)snprintf(t->why, sizeof t->why, "%s", why);
+  if (g->window && g->phase > PHASE_BEFORE)
+    rondo_nccl_window_give_up(g->window);
+  g->phase = PHASE_REFUSED;
+  rondo_store_relaxed_u32(&t->is_window_refused, 1);
+  (void)snprintf(g->why, sizeof g->why, "%s", why);
   rondo_log(RONDO_LOG_WARN, "no window of NCCL, devices share memory without: %s", why);
-  if (!t->members)
+  if (!g->members)
     return;
-  if (is_leader(t))
-    send_all(job, WORD_VERDICT, RONDO_ERR_UNSUPPORTED, why);
-  send_all(job, WORD_ADOPTED, RONDO_ERR_UNSUPPORTED, why);
-  rondo_processes_resume(job);
+  if (is_leader(g))
+    send_all(t, STEP_VERDICT, RONDO_ERR_UNSUPPORTED, why);
+  send_all(t, STEP_ADOPTED, RONDO_ERR_UNSUPPORTED, why);
+  t->config.events->resume(t->config.owner);
 }
 
-static void refuse_for(struct rondo_job *job, uint32_t process, const char *why) {
+static void refuse_for(struct rondo_transports *t, uint32_t process, const char *why) {
   char text[RONDO_WHY_BYTES];
   (void)snprintf(text, sizeof text, "process %u: %.400s", process, why);
-  refuse(job, text);
+  refuse(t, text);
 }
 
-static void adopt(struct rondo_job *job) {
-  struct rondo_window_group *t = job->team;
-  t->phase = PHASE_ADOPTED;
-  rondo_log(RONDO_LOG_INFO, "a window of NCCL leads to %u processes", t->count);
-  if (is_leader(t))
-    send_all(job, WORD_VERDICT, RONDO_SUCCESS, "");
-  send_all(job, WORD_ADOPTED, RONDO_SUCCESS, "");
-  rondo_processes_resume(job);
+static void adopt(struct rondo_transports *t) {
+  struct rondo_window_group *g = t->group;
+  g->phase = PHASE_ADOPTED;
+  rondo_log(RONDO_LOG_INFO, "a window of NCCL leads to %u processes", g->count);
+  if (is_leader(g))
+    send_all(t, STEP_VERDICT, RONDO_SUCCESS, "");
+  send_all(t, STEP_ADOPTED, RONDO_SUCCESS, "");
+  t->config.events->resume(t->config.owner);
 }
 
 // This process cannot, or has joined: the leader is told.
-static void report(struct rondo_job *job, enum word word, int status, const char *why) {
-  struct rondo_window_group *t = job->team;
-  if (!is_leader(t))
-    send_word(job, &t->members[0], word, status, why);
+static void report(struct rondo_transports *t, enum step step, int status, const char *why) {
+  struct rondo_window_group *g = t->group;
+  if (!is_leader(g))
+    send_step(t, &g->members[0], step, status, why);
   else if (status != RONDO_SUCCESS)
-    refuse_for(job, t->members[0].process, why);
+    refuse_for(t, g->members[0].process, why);
 }
 
 // ------------------------------------------------------------------- the leader --
 
-static int is_all(const struct rondo_window_group *t, size_t flag) {
-  for (uint32_t i = 0; i < t->count; i++)
-    if (!*((const uint8_t *)&t->members[i] + flag))
+static int is_all(const struct rondo_window_group *g, size_t flag) {
+  for (uint32_t i = 0; i < g->count; i++)
+    if (!*((const uint8_t *)&g->members[i] + flag))
       return 0;
   return 1;
 }
 
 // The first who is missing.
-static void refuse_late(struct rondo_job *job, size_t flag, const char *what) {
-  const struct rondo_window_group *t = job->team;
-  for (uint32_t i = 0; i < t->count; i++)
-    if (!*((const uint8_t *)&t->members[i] + flag)) {
-      refuse_for(job, t->members[i].process, what);
+static void refuse_late(struct rondo_transports *t, size_t flag, const char *what) {
+  const struct rondo_window_group *g = t->group;
+  for (uint32_t i = 0; i < g->count; i++)
+    if (!*((const uint8_t *)&g->members[i] + flag)) {
+      refuse_for(t, g->members[i].process, what);
       return;
     }
 }
 
-static void enter_all(struct rondo_job *job) {
-  struct rondo_window_group *t = job->team;
-  send_all(job, WORD_ENTER, RONDO_SUCCESS, "");
-  rondo_nccl_window_join(t->window, rondo_nccl_window_id(t->window), 0, t->count);
-  t->phase = PHASE_JOINING;
-  t->deadline_ns = rondo_now_ns() + t->limit_ns + GRACE_NS;
+static void enter_all(struct rondo_transports *t) {
+  struct rondo_window_group *g = t->group;
+  send_all(t, STEP_ENTER, RONDO_SUCCESS, "");
+  rondo_nccl_window_join(g->window, rondo_nccl_window_id(g->window), 0, g->count);
+  g->phase = PHASE_JOINING;
+  g->deadline_ns = rondo_now_ns() + g->limit_ns + GRACE_NS;
 }
 
-static void lead(struct rondo_job *job, uint64_t now_ns) {
-  struct rondo_window_group *t = job->team;
+static void lead(struct rondo_transports *t, uint64_t now_ns) {
+  struct rondo_window_group *g = t->group;
   char why[RONDO_WHY_BYTES];
-  if (t->phase == PHASE_GATHERING && is_all(t, offsetof(struct member, is_ready))) {
-    rondo_nccl_window_make_id(t->window);
-    t->phase = PHASE_NAMING;
-  } else if (t->phase == PHASE_NAMING) {
-    int status = rondo_nccl_window_poll(t->window, why);
+  if (g->phase == PHASE_GATHERING && is_all(g, offsetof(struct member, is_ready))) {
+    rondo_nccl_window_make_id(g->window);
+    g->phase = PHASE_NAMING;
+  } else if (g->phase == PHASE_NAMING) {
+    int status = rondo_nccl_window_poll(g->window, why);
     if (status == RONDO_SUCCESS)
-      enter_all(job);
+      enter_all(t);
     else if (status != RONDO_IN_PROGRESS)
-      refuse_for(job, t->members[0].process, why);
-  } else if (t->phase == PHASE_JOINED && is_all(t, offsetof(struct member, is_done))) {
-    adopt(job);
-  } else if (now_ns >= t->deadline_ns && t->phase == PHASE_GATHERING) {
-    refuse_late(job, offsetof(struct member, is_ready), "it does not get ready");
-  } else if (now_ns >= t->deadline_ns) {
-    refuse_late(job, offsetof(struct member, is_done), "it does not join in time");
+      refuse_for(t, g->members[0].process, why);
+  } else if (g->phase == PHASE_JOINED && is_all(g, offsetof(struct member, is_done))) {
+    adopt(t);
+  } else if (now_ns >= g->deadline_ns && g->phase == PHASE_GATHERING) {
+    refuse_late(t, offsetof(struct member, is_ready), "it does not get ready");
+  } else if (now_ns >= g->deadline_ns) {
+    refuse_late(t, offsetof(struct member, is_done), "it does not join in time");
   }
 }
 
 // ----------------------------------------------------------------------- ticking --
 
-static void look_at_joining(struct rondo_job *job) {
-  struct rondo_window_group *t = job->team;
+static void look_at_joining(struct rondo_transports *t) {
+  struct rondo_window_group *g = t->group;
   char why[RONDO_WHY_BYTES];
-  int status = rondo_nccl_window_poll(t->window, why);
+  int status = rondo_nccl_window_poll(g->window, why);
   if (status == RONDO_IN_PROGRESS)
     return;
   if (status == RONDO_SUCCESS) {
-    t->phase = PHASE_JOINED;
-    t->members[t->self].is_done = 1;
+    g->phase = PHASE_JOINED;
+    g->members[g->self].is_done = 1;
   }
-  report(job, WORD_DONE, status, why);
-  if (status != RONDO_SUCCESS && !is_leader(t))
-    refuse_for(job, t->members[t->self].process, why);
+  report(t, STEP_DONE, status, why);
+  if (status != RONDO_SUCCESS && !is_leader(g))
+    refuse_for(t, g->members[g->self].process, why);
 }
 
 static void on_tick(void *arg) {
-  struct rondo_job *job = arg;
-  struct rondo_window_group *t = job->team;
-  pthread_mutex_lock(&job->lock);
+  struct rondo_transports *t = arg;
+  struct rondo_window_group *g = t->group;
+  pthread_mutex_lock(t->config.lock);
   uint64_t now_ns = rondo_now_ns();
-  if (t->phase == PHASE_JOINING)
-    look_at_joining(job);
-  if (t->phase < PHASE_ADOPTED && is_leader(t))
-    lead(job, now_ns);
-  else if (t->phase < PHASE_ADOPTED && now_ns >= t->deadline_ns)
-    refuse_for(job, t->members[0].process, "it does not say whether all have joined");
-  if (t->phase < PHASE_ADOPTED)
-    (void)rondo_mesh_calls->after(job->mesh, TICK_NS, on_tick, job);
-  pthread_mutex_unlock(&job->lock);
+  if (g->phase == PHASE_JOINING)
+    look_at_joining(t);
+  if (g->phase < PHASE_ADOPTED && is_leader(g))
+    lead(t, now_ns);
+  else if (g->phase < PHASE_ADOPTED && now_ns >= g->deadline_ns)
+    refuse_for(t, g->members[0].process, "it does not say whether all have joined");
+  if (g->phase < PHASE_ADOPTED)
+    t->config.events->after(t->config.owner, TICK_NS, on_tick, t);
+  pthread_mutex_unlock(t->config.lock);
 }
 
 // --------------------------------------------------------------------- receiving --
 
-static void on_enter(struct rondo_job *job, const struct rondo_message_window *n) {
-  struct rondo_window_group *t = job->team;
-  if (t->phase != PHASE_GATHERING)
+static void on_enter(struct rondo_transports *t, const struct rondo_message_window *n) {
+  struct rondo_window_group *g = t->group;
+  if (g->phase != PHASE_GATHERING)
     return;
-  rondo_nccl_window_join(t->window, n->id, t->self, t->count);
-  t->phase = PHASE_JOINING;
-  t->deadline_ns = rondo_now_ns() + t->limit_ns + 2 * GRACE_NS;
+  rondo_nccl_window_join(g->window, n->id, g->self, g->count);
+  g->phase = PHASE_JOINING;
+  g->deadline_ns = rondo_now_ns() + g->limit_ns + 2 * GRACE_NS;
 }
 
-static void on_ready(struct rondo_job *job, struct member *m,
+static void on_ready(struct rondo_transports *t, struct member *m,
                      const struct rondo_message_window *n) {
-  struct rondo_window_group *t = job->team;
-  if (t->phase != PHASE_GATHERING)
+  struct rondo_window_group *g = t->group;
+  if (g->phase != PHASE_GATHERING)
     return;
   if (n->status != RONDO_SUCCESS)
-    refuse_for(job, m->process, n->why);
-  else if (n->bytes != rondo_nccl_window_bytes(t->window))
-    refuse_for(job, m->process, "its window has another size");
+    refuse_for(t, m->process, n->why);
+  else if (n->bytes != rondo_nccl_window_bytes(g->window))
+    refuse_for(t, m->process, "its window has another size");
   m->is_ready = 1;
 }
 
-static void take(struct rondo_job *job, struct member *m, const struct rondo_message_window *n) {
-  struct rondo_window_group *t = job->team;
-  int from_leader = m == &t->members[0];
-  switch (n->word) {
-  case WORD_READY:
-    on_ready(job, m, n);
+static void take(struct rondo_transports *t, struct member *m,
+                 const struct rondo_message_window *n) {
+  struct rondo_window_group *g = t->group;
+  int from_leader = m == &g->members[0];
+  switch (n->step) {
+  case STEP_READY:
+    on_ready(t, m, n);
     break;
-  case WORD_ENTER:
+  case STEP_ENTER:
     if (from_leader)
-      on_enter(job, n);
+      on_enter(t, n);
     break;
-  case WORD_DONE:
+  case STEP_DONE:
     m->is_done = 1;
     if (n->status != RONDO_SUCCESS)
-      refuse_for(job, m->process, n->why);
+      refuse_for(t, m->process, n->why);
     break;
-  case WORD_VERDICT:
+  case STEP_VERDICT:
     if (from_leader && n->status != RONDO_SUCCESS)
-      refuse(job, n->why);
-    else if (from_leader && t->phase == PHASE_JOINED)
-      adopt(job);
+      refuse(t, n->why);
+    else if (from_leader && g->phase == PHASE_JOINED)
+      adopt(t);
     break;
   default:
     m->has_decided = 1;
     m->is_in = n->status == RONDO_SUCCESS;
     m->base = n->base;
-    rondo_processes_resume(job);
+    t->config.events->resume(t->config.owner);
   }
 }
 
-int rondo_window_group_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct rondo_message_window notice;
-  if (message->size != sizeof notice)
+int rondo_window_group_receive(struct rondo_transports *t,
+                               const struct rondo_transport_arrival *arrival) {
+  struct rondo_message_window message;
+  if (arrival->size != sizeof message)
     return 0;
-  memcpy(&notice, message->bytes, sizeof notice);
-  notice.why[sizeof notice.why - 1] = '\0';
-  if (notice.word < WORD_READY || notice.word > WORD_ADOPTED)
+  memcpy(&message, arrival->bytes, sizeof message);
+  message.why[sizeof message.why - 1] = '\0';
+  if (message.step < STEP_READY || message.step > STEP_ADOPTED)
     return 0;
-  struct member *m = job->team ? member_of(job->team, message->from) : NULL;
+  struct member *m = t->group ? member_of(t->group, arrival->from) : NULL;
   if (m)
-    take(job, m, &notice);
+    take(t, m, &message);
   return 1; // else it asks for what was not asked for here: it runs out of time, and says so
 }
 
-void rondo_window_group_lose(struct rondo_job *job, uint32_t process) {
-  struct rondo_window_group *t = job->team;
-  struct member *m = t && t->members ? member_of(t, process) : NULL;
+void rondo_window_group_lose(struct rondo_transports *t, uint32_t process) {
+  struct rondo_window_group *g = t->group;
+  struct member *m = g && g->members ? member_of(g, process) : NULL;
   if (!m)
     return;
   m->has_decided = 1;
-  refuse_for(job, process, "it is lost");
+  refuse_for(t, process, "it is lost");
 }
 
 // ----------------------------------------------------------------------- asking --
 
-int rondo_window_group_is_settled(const struct rondo_job *job, uint32_t process) {
-  struct rondo_window_group *t = job->team;
-  if (!t || t->phase == PHASE_REFUSED)
+int rondo_window_group_is_settled(const struct rondo_transports *t, uint32_t process) {
+  struct rondo_window_group *g = t->group;
+  if (!g || g->phase == PHASE_REFUSED)
     return 1;
-  const struct member *m = member_of(t, process);
-  if (t->members && !m)
+  const struct member *m = member_of(g, process);
+  if (g->members && !m)
     return 1;
-  return t->phase == PHASE_ADOPTED && m->has_decided;
+  return g->phase == PHASE_ADOPTED && m->has_decided;
 }
 
-int rondo_window_group_leads(const struct rondo_job *job, uint32_t process) {
-  const struct member *m = job->team ? member_of(job->team, process) : NULL;
-  return m && job->team->phase == PHASE_ADOPTED && m->is_in;
+int rondo_window_group_leads(const struct rondo_transports *t, uint32_t process) {
+  const struct member *m = t->group ? member_of(t->group, process) : NULL;
+  return m && t->group->phase == PHASE_ADOPTED && m->is_in;
 }
 
-uint64_t rondo_window_group_view(const struct rondo_job *job, uint32_t process) {
-  struct rondo_window_group *t = job->team;
-  const struct member *m = member_of(t, process);
-  return rondo_nccl_window_address(t->window, (uint32_t)(m - t->members));
+uint64_t rondo_window_group_view(const struct rondo_transports *t, uint32_t process) {
+  struct rondo_window_group *g = t->group;
+  const struct member *m = member_of(g, process);
+  return rondo_nccl_window_address(g->window, (uint32_t)(m - g->members));
 }
 
-uint64_t rondo_window_group_bias(const struct rondo_job *job, uint32_t process) {
-  return rondo_window_group_view(job, process) - member_of(job->team, process)->base;
+uint64_t rondo_window_group_bias(const struct rondo_transports *t, uint32_t process) {
+  return rondo_window_group_view(t, process) - member_of(t->group, process)->base;
 }
 
-const char *rondo_window_group_why(const struct rondo_job *job, uint32_t process) {
-  struct rondo_window_group *t = job->team;
-  if (t && t->members && !member_of(t, process))
+const char *rondo_window_group_why(const struct rondo_transports *t, uint32_t process) {
+  struct rondo_window_group *g = t->group;
+  if (g && g->members && !member_of(g, process))
     return "it asks for no window";
-  return t && t->phase == PHASE_REFUSED ? t->why : "";
+  return g && g->phase == PHASE_REFUSED ? g->why : "";
 }
 
 // -------------------------------------------------------------- opening, closing --
@@ -342,83 +330,82 @@ static uint64_t number_from(const char *variable, uint64_t most, uint64_t otherw
   return otherwise;
 }
 
-void rondo_window_group_open(struct rondo_job *job) {
-  struct rondo_window_group *t = calloc(1, sizeof *t);
+void rondo_window_group_open(struct rondo_transports *t) {
+  struct rondo_window_group *g = calloc(1, sizeof *g);
   char why[RONDO_WHY_BYTES] = "no memory";
-  job->team = t;
-  if (!t)
+  t->group = g;
+  if (!g)
     return;
-  t->limit_ns = number_from("RONDO_NCCL_TIMEOUT_NS", LONGEST_LIMIT_NS, DEFAULT_LIMIT_NS);
+  g->limit_ns = number_from("RONDO_NCCL_TIMEOUT_NS", LONGEST_LIMIT_NS, DEFAULT_LIMIT_NS);
   uint64_t bytes = number_from("RONDO_NCCL_WINDOW_BYTES", MAX_BYTES, DEFAULT_BYTES);
   bytes = (bytes + RONDO_RANGE_UNIT_BYTES - 1) / RONDO_RANGE_UNIT_BYTES * RONDO_RANGE_UNIT_BYTES;
-  const struct rondo_nccl_window_config config = {job->device, bytes, t->limit_ns};
-  int status = rondo_nccl_window_create(&config, &t->window, why);
+  const struct rondo_nccl_window_config config = {t->device, bytes, g->limit_ns};
+  int status = rondo_nccl_window_create(&config, &g->window, why);
   if (status == RONDO_SUCCESS)
-    status = rondo_range_adopt(job->device, rondo_nccl_window_base(t->window),
-                               rondo_nccl_window_bytes(t->window), &t->range);
+    status = rondo_range_adopt(t->device, rondo_nccl_window_base(g->window),
+                               rondo_nccl_window_bytes(g->window), &g->range);
   if (status != RONDO_SUCCESS)
-    (void)snprintf(t->why, sizeof t->why, "%s", why);
-  job->window = t->range;
+    (void)snprintf(g->why, sizeof g->why, "%s", why);
+  t->window = g->range;
 }
 
 // One device a process: NCCL 2.28 has one communicator for each, and takes none twice.
-static const char *hindrance(const struct rondo_job *job) {
-  const struct rondo_window_group *t = job->team;
-  if (t->why[0])
-    return t->why;
-  return job->other_count ? "its ranks are on several devices" : NULL;
+static const char *hindrance(const struct rondo_transports *t) {
+  const struct rondo_window_group *g = t->group;
+  if (g->why[0])
+    return g->why;
+  return t->other_count ? "its ranks are on several devices" : NULL;
 }
 
 // 1 if that process is of this machine, and wants a window.
-static int is_asking(const struct rondo_job *job, uint32_t process) {
-  struct rondo_mesh_process at;
-  return job->peers[process].reach == RONDO_TRANSPORT_SHARED_MEMORY &&
-         rondo_mesh_calls->process_get(job->mesh, process, &at) == RONDO_SUCCESS && at.asks_window;
+static int is_asking(const struct rondo_transports *t, uint32_t process) {
+  const struct rondo_transport_peer *peer = &t->peers[process];
+  return peer->reach == RONDO_TRANSPORT_SHARED_MEMORY && peer->asks_window;
 }
 
-static int make_members(struct rondo_job *job) {
-  struct rondo_window_group *t = job->team;
-  t->members = calloc(job->peer_count, sizeof *t->members);
-  for (uint32_t p = 0; t->members && p < job->peer_count; p++) {
-    if (p == job->self)
-      t->self = t->count;
-    else if (!is_asking(job, p))
+static int make_members(struct rondo_transports *t) {
+  struct rondo_window_group *g = t->group;
+  g->members = calloc(t->peer_count, sizeof *g->members);
+  for (uint32_t p = 0; g->members && p < t->peer_count; p++) {
+    if (p == t->self)
+      g->self = g->count;
+    else if (!is_asking(t, p))
       continue;
-    t->members[t->count++].process = p;
+    g->members[g->count++].process = p;
   }
-  return t->members != NULL;
+  return g->members != NULL;
 }
 
-void rondo_window_group_begin(struct rondo_job *job) {
-  struct rondo_window_group *t = job->team;
-  if (!t)
+void rondo_window_group_begin(struct rondo_transports *t) {
+  struct rondo_window_group *g = t->group;
+  if (!g)
     return;
-  if (!make_members(job)) {
-    refuse(job, "no memory");
+  if (!make_members(t)) {
+    refuse(t, "no memory");
     return;
   }
-  const char *why = hindrance(job);
-  if (!why && t->count < 2)
+  const char *why = hindrance(t);
+  if (!why && g->count < 2)
     why = "no other process of the job on this machine asks for one";
-  if (!why && t->count > RONDO_NCCL_MAX_MEMBERS)
+  if (!why && g->count > RONDO_NCCL_MAX_MEMBERS)
     why = "there are too many processes";
-  t->phase = PHASE_GATHERING;
-  t->deadline_ns = rondo_now_ns() + t->limit_ns + (is_leader(t) ? 0 : GRACE_NS);
-  t->members[t->self].is_ready = 1;
-  report(job, WORD_READY, why ? RONDO_ERR_UNSUPPORTED : RONDO_SUCCESS, why ? why : "");
-  if (why && t->phase < PHASE_ADOPTED)
-    refuse_for(job, job->self, why);
-  if (t->phase < PHASE_ADOPTED)
-    (void)rondo_mesh_calls->after(job->mesh, TICK_NS, on_tick, job);
+  g->phase = PHASE_GATHERING;
+  g->deadline_ns = rondo_now_ns() + g->limit_ns + (is_leader(g) ? 0 : GRACE_NS);
+  g->members[g->self].is_ready = 1;
+  report(t, STEP_READY, why ? RONDO_ERR_UNSUPPORTED : RONDO_SUCCESS, why ? why : "");
+  if (why && g->phase < PHASE_ADOPTED)
+    refuse_for(t, t->self, why);
+  if (g->phase < PHASE_ADOPTED)
+    t->config.events->after(t->config.owner, TICK_NS, on_tick, t);
 }
 
-void rondo_window_group_close(struct rondo_job *job) {
-  struct rondo_window_group *t = job->team;
-  if (!t)
+void rondo_window_group_close(struct rondo_transports *t) {
+  struct rondo_window_group *g = t->group;
+  if (!g)
     return;
-  rondo_range_destroy(t->range);
-  rondo_nccl_window_destroy(t->window);
-  free(t->members);
-  free(t);
-  job->team = NULL;
+  rondo_range_destroy(g->range);
+  rondo_nccl_window_destroy(g->window);
+  free(g->members);
+  free(g);
+  t->group = NULL;
 }

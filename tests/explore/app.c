@@ -5,6 +5,7 @@
 #include "tests/explore/comm.h"
 #include "tests/explore/machine.h"
 #include "tests/explore/nccl.h"
+#include "tests/support/tied.h"
 
 #define GUARD_BYTES 32u
 #define GUARD 0xa5
@@ -303,7 +304,7 @@ static void act_run(struct explore_machine *m, uint32_t rank, uint32_t coll) {
   member->submitted++;
   explore_trace(m, "rank %u submits coll %u period %u run %u%s%s", rank, coll, member->period,
                 number, run->in_place ? ", in place" : "", run->is_tied ? ", tied" : "");
-  expect(m, rondo_run_tied(r->ctx, member->handle, &args, &tie, &given), "run", rank, coll);
+  expect(m, rondo_test_run_tied(r->ctx, member->handle, &args, &tie, &given), "run", rank, coll);
   if (!m->verdict && given != m->program.manual.first_run + number + 1)
     explore_fail(m, EXPLORE_WRONG, "rank %u coll %u: run %u got number %llu", rank, coll, number,
                  (unsigned long long)given);

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "base/explore.h"
+#include "runtime/api/context.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/service.h"
 #include "tests/explore/comm.h"
 #include "tests/explore/nccl.h"
 #include "tests/explore/net.h"
@@ -274,7 +277,7 @@ void explore_machine_start(struct explore_machine *m, const struct explore_progr
     struct explore_rank *rank = &m->ranks[r];
     m->program.cfg.rank = r;
     m->program.manual.process = program->process_of[r];
-    if (rondo_rank_create(&rank->ctx, &m->program.cfg, &m->program.manual) != RONDO_SUCCESS ||
+    if (rondo_context_create(&rank->ctx, &m->program.cfg, &m->program.manual) != RONDO_SUCCESS ||
         rondo_rank_pin(rank->ctx, "explore", &rank->rank) != RONDO_SUCCESS)
       abort();
     rondo_rank_unpin(rank->ctx);

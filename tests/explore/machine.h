@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/host/host.h"
+#include "runtime/rank/coll.h"
 #include "tests/explore/program.h"
 #include "tests/explore/values.h"
 

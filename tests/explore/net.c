@@ -6,6 +6,7 @@
 
 #include "runtime/job/job.h"
 #include "runtime/job/processes.h"
+#include "runtime/transport/proxied.h"
 #include "tests/explore/carrier.h"
 
 #define LOST UINT32_MAX // type of a letter that tells of the end of the sender's ranks

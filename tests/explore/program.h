@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "runtime/api/rank.h"
+#include "runtime/rank/rank.h"
 #include "tests/explore/random.h"
 #include <rondo/rondo.h>
 

@@ -6,11 +6,12 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "runtime/api/rank.h"
 #include "runtime/job/message.h"
 #include "runtime/job/processes.h"
 #include "runtime/order/journal.h"
+#include "runtime/rank/rank.h"
 #include "runtime/transport/carrier.h"
+#include "runtime/transport/proxied.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/hand_mesh.h"
 #include "tests/support/null_carrier.h"

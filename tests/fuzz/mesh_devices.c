@@ -15,7 +15,9 @@
 #include "daemon/cuda/driver.h"
 #include "runtime/job/job.h"
 #include "runtime/job/message.h"
+#include "runtime/transport/mapped.h"
 #include "runtime/transport/nccl/window.h"
+#include "runtime/transport/window_group.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/fake_nccl/fake_nccl.h"
 #include "tests/support/fuzz.h"
@@ -43,7 +45,7 @@ static struct {
   int has_id;
   int is_in; // this one uses the window
   // What this one has told it.
-  struct rondo_message_hello hello;
+  struct rondo_message_arena hello;
   struct rondo_message_part parts[MOST_PARTS];
   int fds[MOST_PARTS];
   uint32_t part_count;
@@ -74,7 +76,7 @@ static int process_get(struct rondo_mesh *m, uint32_t process, struct rondo_mesh
 // Under the lock of the job.
 static void on_sent(const struct rondo_mesh_send *m) {
   struct rondo_message_window word;
-  if (m->type == RONDO_MESSAGE_HELLO && m->size == sizeof other.hello)
+  if (m->type == RONDO_MESSAGE_ARENA && m->size == sizeof other.hello)
     memcpy(&other.hello, m->bytes, m->size);
   if (m->type == RONDO_MESSAGE_PART && other.part_count < MOST_PARTS) {
     RONDO_FUZZ_CHECK(m->size == sizeof *other.parts && m->fd_count == 1);
@@ -89,11 +91,11 @@ static void on_sent(const struct rondo_mesh_send *m) {
     return;
   RONDO_FUZZ_CHECK(m->size == sizeof word);
   memcpy(&word, m->bytes, sizeof word);
-  if (word.word == ENTER) {
+  if (word.step == ENTER) {
     memcpy(other.id, word.id, sizeof other.id);
     other.has_id = 1;
   }
-  other.is_in |= word.word == ADOPTED && word.status == RONDO_SUCCESS;
+  other.is_in |= word.step == ADOPTED && word.status == RONDO_SUCCESS;
 }
 
 static void say(uint32_t type, const void *bytes, size_t size, int fd) {
@@ -119,7 +121,7 @@ static void spoil(struct rondo_fuzz_input *in, void *bytes, size_t size) {
 
 // Its memory: an arena, and a range as this one's.
 static void greet(struct rondo_fuzz_input *in, uint32_t how) {
-  struct rondo_message_hello hello = other.hello;
+  struct rondo_message_arena hello = other.hello;
   int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   hello.base = UINT64_C(1) << 32;
   hello.bytes = ARENA_BYTES;
@@ -129,7 +131,7 @@ static void greet(struct rondo_fuzz_input *in, uint32_t how) {
     hello.range_bytes = 0;
   if (how & 2)
     spoil(in, &hello, sizeof hello);
-  say(RONDO_MESSAGE_HELLO, &hello, sizeof hello, fd);
+  say(RONDO_MESSAGE_ARENA, &hello, sizeof hello, fd);
   close(fd);
 }
 
@@ -159,7 +161,7 @@ static void tell_mapped(struct rondo_fuzz_input *in, uint32_t how) {
 }
 
 static void say_word(struct rondo_fuzz_input *in, uint32_t how) {
-  struct rondo_message_window n = {.word = READY + how % 5};
+  struct rondo_message_window n = {.step = READY + how % 5};
   if (how & 8)
     n.status = RONDO_ERR_UNSUPPORTED;
   if (other.window) {
@@ -186,7 +188,8 @@ static void announce(struct rondo_fuzz_input *in, uint32_t how) {
   head->rank = head->position = 1;
   head->generation += how >> 4;
   if (rondo_message_register_decode(bytes, size, 2, &r) && head->offer_count) {
-    struct rondo_offer *offer = &((struct rondo_offer *)((char *)bytes + size))[-1];
+    struct rondo_connector_offer *offer =
+        &((struct rondo_connector_offer *)((char *)bytes + size))[-1];
     offer->from = 0;
     offer->place = how % 4;
     if (how & 8)
@@ -255,7 +258,7 @@ static void happen(struct rondo_fuzz_input *in) {
     if (how < 64)
       lose(how);
     else
-      say(RONDO_MESSAGE_HELLO + how % (RONDO_MESSAGE_WINDOW - RONDO_MESSAGE_HELLO + 1), in->data,
+      say(RONDO_MESSAGE_ARENA + how % (RONDO_MESSAGE_WINDOW - RONDO_MESSAGE_ARENA + 1), in->data,
           in->size < 96 ? in->size : 96, -1);
   }
 }

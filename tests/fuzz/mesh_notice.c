@@ -24,7 +24,7 @@
 #define LONG_NS INT64_C(20000000000)
 #define MOST_HAPPENINGS 24u
 #define BYTES 4096u
-#define TYPES (RONDO_MESSAGE_WINDOW - RONDO_MESSAGE_HELLO + 1u)
+#define TYPES (RONDO_MESSAGE_WINDOW - RONDO_MESSAGE_ARENA + 1u)
 
 // ------------------------------------------------------------- taking apart ---
 
@@ -117,14 +117,14 @@ static void spoil(struct rondo_fuzz_input *in, void *bytes, size_t size) {
 // Says where its memory is: what is no arena, too.
 static void greet(struct rondo_fuzz_input *in) {
   uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
-  struct rondo_message_hello hello = {.base = UINT64_C(1) << 32, .bytes = ARENA_BYTES};
+  struct rondo_message_arena hello = {.base = UINT64_C(1) << 32, .bytes = ARENA_BYTES};
   int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   RONDO_FUZZ_CHECK(fd >= 0 && ftruncate(fd, (off_t)ARENA_BYTES) == 0);
   if (how & 1)
     RONDO_FUZZ_CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
   if (how & 2)
     spoil(in, &hello, sizeof hello);
-  rondo_hand_mesh_say(RONDO_MESSAGE_HELLO, &hello, how & 4 ? sizeof hello - 1 : sizeof hello,
+  rondo_hand_mesh_say(RONDO_MESSAGE_ARENA, &hello, how & 4 ? sizeof hello - 1 : sizeof hello,
                       how & 8 ? -1 : fd);
   close(fd);
 }
@@ -143,7 +143,8 @@ static void announce(struct rondo_fuzz_input *in) {
   message.head.rank = message.head.position = 1 + which / COLLECTIVES % (RANKS - 1);
   struct rondo_message_registration r;
   if (rondo_message_register_decode(&message, size, RANKS, &r) && message.head.offer_count) {
-    struct rondo_offer *offer = &((struct rondo_offer *)((char *)&message + size))[-1];
+    struct rondo_connector_offer *offer =
+        &((struct rondo_connector_offer *)((char *)&message + size))[-1];
     offer->from = 0;
   }
   spoil(in, &message, size);
@@ -164,7 +165,7 @@ static void take_leave(struct rondo_fuzz_input *in) {
 
 static void say_anything(struct rondo_fuzz_input *in) {
   uint64_t bytes[32];
-  uint32_t type = RONDO_MESSAGE_HELLO + (uint32_t)rondo_fuzz_take(in, 1) % TYPES;
+  uint32_t type = RONDO_MESSAGE_ARENA + (uint32_t)rondo_fuzz_take(in, 1) % TYPES;
   size_t size = rondo_fuzz_take(in, 1);
   size = size < in->size ? size : in->size;
   if (size)

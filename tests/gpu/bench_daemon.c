@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "daemon/cuda/backend.h"
-#include "runtime/api/rank.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/gpu/bench.h"
 #include "tests/gpu/kernels_core.h"
 

@@ -2,7 +2,8 @@
 #include <sched.h>
 
 #include "daemon/host/host.h"
-#include "runtime/api/rank.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/support/job.h"
 #include "tests/support/named.h"
 

@@ -6,8 +6,9 @@
 
 #include <rondo/comm.h>
 
-#include "runtime/api/rank.h"
 #include "runtime/job/match_entry.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/log.h"
@@ -157,7 +158,7 @@ static uint32_t count_failed(struct rondo_context ctx) {
   uint32_t failed = 0;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
   pthread_mutex_lock(&rank->job->lock);
-  twalk_r(rank->job->match_entries, look_for_failed, &failed);
+  twalk_r(rank->job->entries, look_for_failed, &failed);
   pthread_mutex_unlock(&rank->job->lock);
   rondo_rank_unpin(ctx);
   return failed;
@@ -212,18 +213,18 @@ static void who_leaves_is_not_waited_for(void **state) {
   run_family(2, 2, leave_early);
 }
 
-static void count_meeting(const void *node, VISIT order, void *arg) {
+static void count_entry(const void *node, VISIT order, void *arg) {
   (void)node;
   if (order == postorder || order == leaf)
     ++*(uint32_t *)arg;
 }
 
-static uint32_t count_meetings(struct rondo_context ctx) {
+static uint32_t count_entries(struct rondo_context ctx) {
   struct rondo_rank *rank;
   uint32_t count = 0;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
   pthread_mutex_lock(&rank->job->lock);
-  twalk_r(rank->job->match_entries, count_meeting, &count);
+  twalk_r(rank->job->entries, count_entry, &count);
   pthread_mutex_unlock(&rank->job->lock);
   rondo_rank_unpin(ctx);
   return count;
@@ -244,7 +245,7 @@ static void use_ids_once(struct rondo_family *f, uint32_t rank) {
     RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm, NULL, LONG_NS), RONDO_SUCCESS);
   }
   RONDO_MEMBER_STATUS(rondo_comm_destroy(ctx, comm, RONDO_DESTROY_DRAIN, LONG_NS), RONDO_SUCCESS);
-  while (count_meetings(
+  while (count_entries(
       ctx)) // the other's farewells are on their way; the test's own time is the bound
     (void)sched_yield();
   rondo_family_add(&f->words[0]);

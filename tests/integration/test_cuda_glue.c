@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "daemon/cuda/backend.h"
-#include "runtime/api/rank.h"
+#include "runtime/rank/flight.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/integration/cuda_device.h"
 #include "tests/support/load.h"
 

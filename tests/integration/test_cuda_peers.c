@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/api/rank.h"
 #include "runtime/job/match_entry.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/integration/cuda_device.h"
 
 // In place of the kernels: the stand-in has its own.
@@ -41,7 +42,7 @@ static int device_of(const void *address) {
 
 // Where connectors to rank `to` from rank `from` of collective 0 are; -2: there are none.
 static int place_of(uint32_t from, uint32_t to) {
-  const struct rondo_match_entry *m = rondo_match_entry_find(rank_of(0)->job, 0, 0);
+  const struct rondo_match_entry *m = rondo_match_entry_find(rank_of(0)->job, (struct rondo_id){0});
   assert_non_null(m);
   assert_non_null(m->comms);
   const struct rondo_link *link = rondo_communicator_link(m->comms, from, to);
@@ -82,7 +83,7 @@ static void connectors_lie_where_the_receiver_is_if_the_sender_reaches_it(void *
 
 // Large chunks go by reference only where the receiver can read the sender's buffers.
 static uint32_t reference_bytes(uint32_t from, uint32_t to) {
-  const struct rondo_match_entry *m = rondo_match_entry_find(rank_of(0)->job, 0, 0);
+  const struct rondo_match_entry *m = rondo_match_entry_find(rank_of(0)->job, (struct rondo_id){0});
   const struct rondo_link *link = rondo_communicator_link(m->comms, from, to);
   struct rondo_connector c;
   assert_non_null(link);

@@ -4,8 +4,8 @@
 #include <sched.h>
 #include <string.h>
 
-#include "runtime/api/rank.h"
 #include "examples/kit/team.h"
+#include "runtime/rank/rank.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"

@@ -11,7 +11,10 @@
 #include <jansson.h>
 
 #include "examples/kit/team.h"
-#include "runtime/api/rank.h"
+#include "runtime/rank/flight.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/service.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"

@@ -10,7 +10,8 @@
 
 #include "base/atomic.h"
 #include "examples/kit/shape.h"
-#include "runtime/api/rank.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 #include "tests/integration/processes.h"
 #include "tests/support/load.h"
 #include "tests/support/machines.h"
@@ -450,7 +451,7 @@ static void a_process_on_the_host_takes_no_window_from_others(void **state) {
 static const struct rondo_bells *bells_of(struct rondo_context ctx) {
   struct rondo_rank *rank = NULL;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
-  const struct rondo_bells *bells = &rank->job->bells;
+  const struct rondo_bells *bells = &rank->job->transports.bells;
   rondo_rank_unpin(ctx);
   return bells;
 }

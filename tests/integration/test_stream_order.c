@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "daemon/host/host.h"
-#include "runtime/api/rank.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/submit.h"
 #include "tests/support/job.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
+#include "tests/support/tied.h"
 
 #define RANKS 2u
 #define COUNT 3000u
@@ -44,7 +47,7 @@ static void run_tied(uint32_t rank, struct rondo_collective coll, uint64_t ticke
   struct rondo_run_args args = {send_data[rank], recv_data[rank], NULL, NULL};
   struct rondo_tie tie = {&words[rank], ticket};
   uint64_t run = 0;
-  assert_int_equal(rondo_run_tied(job.ctx[rank], coll, &args, &tie, &run), RONDO_SUCCESS);
+  assert_int_equal(rondo_test_run_tied(job.ctx[rank], coll, &args, &tie, &run), RONDO_SUCCESS);
 }
 
 static void ring(uint32_t rank, uint64_t ticket) {

@@ -8,6 +8,7 @@
 #include <rondo/rondo.h>
 
 #include "runtime/job/processes.h"
+#include "runtime/transport/proxied.h"
 #include "runtime/transport/proxy_state.h"
 #include "runtime/transport/ucx/ucx.h"
 #include "tests/support/log.h"

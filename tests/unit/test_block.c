@@ -3,7 +3,10 @@
 #include <string.h>
 
 #include "daemon/host/host.h"
-#include "runtime/api/rank.h"
+#include "runtime/api/context.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/service.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 
@@ -51,7 +54,7 @@ static void open_sides(uint32_t count, const struct rondo_config *like) {
   memset(sides, 0, sizeof sides);
   for (uint32_t i = 0; i < count; i++) {
     c.rank = i;
-    assert_int_equal(rondo_rank_create(&sides[i].ctx, &c, &manual), RONDO_SUCCESS);
+    assert_int_equal(rondo_context_create(&sides[i].ctx, &c, &manual), RONDO_SUCCESS);
     sides[i].rank = rank_of(sides[i].ctx);
     sides[i].block = &rondo_host_daemon_of(sides[i].rank->daemon)->blocks[0].core;
     rondo_block_start(sides[i].block, now_ns);

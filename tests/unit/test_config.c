@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/api/rank.h"
+#include "runtime/rank/rank.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 

@@ -5,6 +5,8 @@
 #include "base/node.h"
 #include "daemon/cuda/api.h"
 #include "daemon/cuda/driver.h"
+#include "runtime/memory/arena.h"
+#include "runtime/memory/pins.h"
 #include "runtime/memory/pool.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/fake_nodes.h"
@@ -69,7 +71,7 @@ static void so_are_connectors_that_are_lent(void **state) {
   rondo_pins_init(&pins, device, rondo_arena_base(arena), rondo_arena_bytes(arena));
   rondo_arena_keep_pages(arena);
   rondo_pool_init(&pool, UINT64_MAX, device, NULL);
-  pool.lent = arena;
+  pool.exported = arena;
   pool.pins = &pins;
   struct rondo_place at = {device, RONDO_PLACE_EXPORTED, rondo_cuda_driver.node(device)};
   void *piece = rondo_pool_take(&pool, at, SMALL_BYTES, &got_bytes);

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "daemon/host/host.h"
+#include "runtime/memory/arena.h"
 #include "tests/support/named.h"
 
 static struct rondo_pool pool;

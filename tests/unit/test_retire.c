@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "daemon/host/host.h"
-#include "runtime/api/rank.h"
+#include "runtime/api/context.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/service.h"
 #include "tests/support/named.h"
 
 int rondo_fault_planted;
@@ -25,7 +28,7 @@ static struct rondo_rank *open_rank(struct rondo_context *ctx) {
   struct rondo_rank *rank = NULL;
   c.blocks = 2;
   const struct rondo_manual manual = {0};
-  assert_int_equal(rondo_rank_create(ctx, &c, &manual), RONDO_SUCCESS);
+  assert_int_equal(rondo_context_create(ctx, &c, &manual), RONDO_SUCCESS);
   assert_int_equal(rondo_rank_pin(*ctx, "test", &rank), RONDO_SUCCESS);
   rondo_rank_unpin(*ctx);
   return rank;

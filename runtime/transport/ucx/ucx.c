@@ -13,7 +13,7 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
-#include "runtime/api/forked.h"
+#include "base/fork.h"
 
 #define MESSAGE_ID 1u
 #define CLOSE_TURNS 2000u // that closing waits at most for what is under way
@@ -103,9 +103,9 @@ static void after_fork(void) {
                  "process %lld, from which this one was forked, has used UCX",
                  (long long)rondo_forked_from());
 }
+RONDO_ON_FORK(after_fork)
 
 static void load_library(void) {
-  (void)pthread_atfork(NULL, NULL, after_fork);
   forbid_patches();
   void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {

@@ -19,7 +19,7 @@
 // Made with the thread: were it made at its first use, the thread sanitizer would not see how it is freed.
 static _Thread_local struct rondo_timing timing __attribute__((tls_model("initial-exec")));
 
-uint64_t rondo_timing_ticks(void) { return rondo_launcher_now_ns(); }
+uint64_t rondo_timing_ticks(void) { return rondo_launch_now_ns(); }
 struct rondo_timing *rondo_timing_self(void) {
   return &timing;
 }
@@ -27,14 +27,14 @@ struct rondo_timing *rondo_timing_self(void) {
 #else
 #define KERNEL "rondo_cuda_daemon"
 
-uint64_t rondo_launcher_now_ns(void) {
+uint64_t rondo_launch_now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 // There are more blocks than processors: whoever waits makes room.
-void rondo_launcher_pause(uint32_t ns) {
+void rondo_launch_pause(uint32_t ns) {
   (void)ns;
   sched_yield();
 }
@@ -59,7 +59,7 @@ static void run_block(const void *param, uint32_t block, uint32_t block_count) {
   (void)block_count;
   if (!fast)
     abort();
-  (void)rondo_launcher_block(launch, block, fast);
+  (void)rondo_launch_block(launch, block, fast);
   free(fast);
 }
 

@@ -5,11 +5,10 @@
 // A ring of the last RONDO_FLIGHT_EVENTS events, guarded by the rank's lock, which whoever has
 // something to add holds anyway. A run is one event, which is completed as the run goes on. What is
 // added costs some stores and a stamp of the time.
-#ifndef RONDO_RUNTIME_OBSERVE_FLIGHT_H
-#define RONDO_RUNTIME_OBSERVE_FLIGHT_H
+#ifndef RONDO_RUNTIME_RANK_FLIGHT_H
+#define RONDO_RUNTIME_RANK_FLIGHT_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/clock.h"
 #include <rondo/rondo.h>
@@ -70,17 +69,4 @@ struct rondo_flight_event *rondo_flight_add_at(struct rondo_flight *f, int what,
 // The event of that number, from 1; null if the ring has it no more, or not yet.
 struct rondo_flight_event *rondo_flight_at(struct rondo_flight *f, uint64_t number);
 
-// --------------------------------------------------------------- writing ---
-
-struct rondo_rank;
-struct rondo_job;
-
-// Writes the record of one rank as docs/analyse.md says. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY
-// or RONDO_ERR_SYSTEM (the stream failed).
-int rondo_flight_print(struct rondo_rank *rank, FILE *out);
-
-// Writes those of all ranks of the job in this process to the files that RONDO_FLIGHT_FILE names;
-// does nothing where that is not set. What goes wrong is logged.
-void rondo_flight_dump(struct rondo_job *job);
-
-#endif // RONDO_RUNTIME_OBSERVE_FLIGHT_H
+#endif // RONDO_RUNTIME_RANK_FLIGHT_H

@@ -1,5 +1,5 @@
 // The ring of the flight record.
-#include "runtime/observe/flight.h"
+#include "runtime/rank/flight.h"
 
 static int is_whole_job(const uint32_t *members, uint32_t member_count, uint32_t rank_count) {
   for (uint32_t i = 0; i < member_count; i++)

@@ -1,10 +1,12 @@
-// Between the queues and the callers: completions come in, waiting runs go out.
+#include "runtime/rank/service.h"
+
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/explore.h"
 #include "base/log.h"
-#include "runtime/api/rank.h"
+#include "runtime/job/match.h"
+#include "runtime/rank/stream.h"
 
 #define SERVICE_BATCH 64
 
@@ -12,7 +14,7 @@
 // outstanding: while they have no place in its journal its neighbours compare nothing further, and a
 // call of theirs that nobody else makes would go unnoticed.
 static int has_comparisons(const struct rondo_rank *rank) {
-  return rondo_load_relaxed_u32(&rank->comms_pending) != 0;
+  return rondo_load_relaxed_u32(&rank->extension_pending) != 0;
 }
 
 // 1 if there is something to do for which the rank is locked.
@@ -26,8 +28,10 @@ int rondo_rank_needs_service(void *owner) {
   return has_work(rank) || has_comparisons(rank);
 }
 
-static struct rondo_sqe entry_for(const struct rondo_coll *coll,
-                                  const struct rondo_run_record *record) {
+// ---- runs that go out -------------------------------------------------------
+
+struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
+                                const struct rondo_run_record *record) {
   struct rondo_sqe e = {0};
   e.collective = coll->index;
   e.generation = coll->generation;
@@ -81,7 +85,7 @@ static void note_push(struct rondo_rank *rank, const struct rondo_run_record *re
 
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
   while (coll->unpushed && coll->on_device < RONDO_DEVICE_RUNS) {
-    struct rondo_sqe entry = entry_for(coll, coll->unpushed);
+    struct rondo_sqe entry = rondo_coll_sqe(coll, coll->unpushed);
     if (rondo_sq_push(&rank->daemon->sq, &entry)) {
       overflow_add(rank, coll);
       return;
@@ -90,16 +94,6 @@ void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
     note_push(rank, coll->unpushed);
     coll->unpushed = coll->unpushed->next;
   }
-}
-
-uint64_t rondo_coll_begin(struct rondo_rank *rank, struct rondo_coll *coll) {
-  const struct rondo_sqe entry = entry_for(coll, coll->unpushed);
-  uint64_t now_ns = rank->daemon->driver->begin(rank->daemon, &entry, &rank->flight.clock);
-  if (!now_ns)
-    return 0;
-  coll->on_device++;
-  coll->unpushed = NULL;
-  return now_ns;
 }
 
 // Tries collectives that found the SQ full. Returns 1 if one got on.
@@ -118,6 +112,8 @@ static int push_overflow(struct rondo_rank *rank) {
     rondo_store_relaxed_u32(&rank->has_overflow, 0);
   return moved;
 }
+
+// ---- completions that come in -----------------------------------------------
 
 static void note_end(struct rondo_rank *rank, const struct rondo_run_record *record, int status,
                      uint32_t device_ns) {
@@ -235,7 +231,7 @@ void rondo_rank_lock(struct rondo_rank *rank) {
 int rondo_rank_service(void *owner) {
   struct rondo_rank *rank = owner;
   if (has_comparisons(rank))
-    rondo_comms_compare(rank);
+    rank->extension->serve(rank);
   if (!has_work(rank) || !rondo_lock_try(&rank->lock))
     return 0;
   uint64_t ended = rondo_rank_accept(rank);
@@ -246,14 +242,14 @@ int rondo_rank_service(void *owner) {
   rondo_lock_give(&rank->lock);
   moved |= replayed;
   if (replayed)
-    rondo_submission_kick(rank, 1);
+    rondo_submission_notify(rank, 1);
   if (!ended)
     return moved;
   rondo_rank_tell_ended(rank, ended);
   return 1;
 }
 
-// ---------------------------------------------------------------------- the end --
+// ---- the end of the daemon --------------------------------------------------
 
 // What the daemon would have done at the end of a run.
 static void release_stream(const struct rondo_run_record *record) {
@@ -295,4 +291,18 @@ void rondo_rank_lost(void *owner, const char *why) {
   pthread_mutex_unlock(&rank->job->lock);
   if (ended)
     rondo_rank_tell_ended(rank, ended);
+}
+
+// ---- the proxy ------------------------------------------------------------------
+
+void rondo_rank_moved(void *owner) {
+  const struct rondo_rank *rank = owner;
+  if (rank->job)
+    rondo_transports_ring(&rank->job->transports);
+}
+
+int rondo_rank_forward(void *owner, int then) {
+  const struct rondo_rank *rank = owner;
+  int is_busy = rondo_load_relaxed_u64(&rank->daemon->outstanding) > 0;
+  return rank->job ? rondo_transports_forward(&rank->job->transports, then, is_busy) : 0;
 }

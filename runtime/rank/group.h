@@ -1,11 +1,18 @@
 // Groups of one rank: ordered sets of ranks of the job.
-#ifndef RONDO_RUNTIME_API_GROUP_H
-#define RONDO_RUNTIME_API_GROUP_H
+#ifndef RONDO_RUNTIME_RANK_GROUP_H
+#define RONDO_RUNTIME_RANK_GROUP_H
 
-#include "runtime/api/rank.h"
+#include "runtime/rank/rank.h"
 
-// A copy of the group's members, for the caller to free; the zero handle is everybody. The rank
-// lock is held. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_NO_MEMORY.
+struct rondo_group_entry {
+  uint64_t id;
+  uint32_t rank_count;
+  uint32_t *ranks;
+  struct rondo_group_entry *next;
+};
+
+// Copies the group's members, for the caller to free; the zero handle is all ranks. The rank's lock is
+// held. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_NO_MEMORY.
 int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint32_t **members,
                         uint32_t *count);
 
@@ -16,4 +23,4 @@ int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group);
 
 void rondo_groups_free(struct rondo_rank *rank);
 
-#endif // RONDO_RUNTIME_API_GROUP_H
+#endif // RONDO_RUNTIME_RANK_GROUP_H

@@ -1,8 +1,10 @@
-// Context handles: an index and a generation, so that a handle kept too long is refused.
+#include "runtime/rank/handles.h"
+
+#include <pthread.h>
+
 #include "base/fence.h"
+#include "base/fork.h"
 #include "base/log.h"
-#include "runtime/api/forked.h"
-#include "runtime/api/rank.h"
 #include "runtime/rank/callers.h"
 
 struct handle_slot {
@@ -50,7 +52,8 @@ uint64_t rondo_handle_create(struct rondo_rank *rank) {
 
 void rondo_handle_destroy(uint64_t handle) { rondo_store_seq_cst_u64(&slot_of(handle)->handle, 0); }
 
-void rondo_handles_forked(void) {
+// The handles are the parent's and are refused with RONDO_ERR_CLOSED from now on.
+static void handles_forked(void) {
   for (uint64_t i = 0; i < slots_used; i++) {
     struct handle_slot *slot = &slots[i];
     slot->handle = 0;
@@ -63,6 +66,7 @@ void rondo_handles_forked(void) {
   slots_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   has_told_of_parent = 0;
 }
+RONDO_ON_FORK(handles_forked)
 
 // Says why a handle finds no context. A child process that goes on using its parent's contexts is told
 // once, because it may do so in a loop.

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "runtime/api/rank.h"
+#include "runtime/rank/coll.h"
 
 // Elements of one part, and its distance, stay far below this, so that no sum overflows.
 #define MAX_ELEMS (UINT64_C(1) << 56)

@@ -1,8 +1,5 @@
+// Names of statuses, kinds, types and reductions, and the sizes of types.
 #include <rondo/rondo.h>
-
-int rondo_version(void) {
-  return RONDO_VERSION_MAJOR * 10000 + RONDO_VERSION_MINOR * 100 + RONDO_VERSION_PATCH;
-}
 
 static const struct {
   const char *name, *text;

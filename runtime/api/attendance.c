@@ -2,8 +2,9 @@
 #include "base/clock.h"
 #include "base/condition.h"
 #include "base/log.h"
-#include "runtime/api/rank.h"
 #include "runtime/job/processes.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 
 enum standing { AWAITED = 1, PRESENT = 2, GONE = 4 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "runtime/api/rank.h"
+#include "runtime/rank/stream.h"
 
 #define TICKET (RONDO_TICKET_REPLAYED | 1)
 

@@ -1,0 +1,11 @@
+// Making a context; tests make one whose blocks they step themselves.
+#ifndef RONDO_RUNTIME_API_CONTEXT_H
+#define RONDO_RUNTIME_API_CONTEXT_H
+
+#include "runtime/rank/rank.h"
+
+// As rondo_init. `manual` (may be null): see struct rondo_rank_request.
+int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *cfg,
+                         const struct rondo_manual *manual);
+
+#endif // RONDO_RUNTIME_API_CONTEXT_H

@@ -1,0 +1,67 @@
+#include "runtime/order/comms.h"
+
+#include <stdlib.h>
+
+#include "runtime/job/message.h"
+#include "runtime/order/comm_end.h"
+#include "runtime/order/detach.h"
+#include "runtime/order/failure.h"
+#include "runtime/rank/rank.h"
+
+static int comms_open(struct rondo_job *job) {
+  struct rondo_comms *comms = calloc(1, sizeof *comms);
+  job->comms = comms;
+  if (!comms)
+    return RONDO_ERR_NO_MEMORY;
+  pthread_mutex_init(&comms->journals.news_lock, NULL);
+  return RONDO_SUCCESS;
+}
+
+static void comms_close(struct rondo_job *job) {
+  struct rondo_comms *comms = job->comms;
+  if (!comms)
+    return;
+  rondo_journals_free(job);
+  rondo_latest_free(&comms->detachments);
+  rondo_latest_free(&comms->failures);
+  pthread_mutex_destroy(&comms->journals.news_lock);
+  free(comms);
+}
+
+static void comms_located(struct rondo_job *job) {
+  rondo_journals_announce(job);
+  rondo_failures_announce(job);
+  rondo_detachments_announce(job);
+}
+
+static void comms_failed(struct rondo_job *job, struct rondo_owner *owner,
+                         const struct rondo_communicator *comm) {
+  rondo_comm_receive_failure(job, rondo_comm_end_of(owner), comm);
+}
+
+static int comms_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  switch (message->type) {
+  case RONDO_MESSAGE_JOURNAL:
+    return rondo_journals_receive(job, message->from, message->bytes, message->size);
+  case RONDO_MESSAGE_CALLS:
+    return rondo_replicas_receive(job, message->from, message->bytes, message->size);
+  case RONDO_MESSAGE_COMM_FAILED:
+    return rondo_failures_receive(job, message->from, message->bytes, message->size);
+  default:
+    return rondo_detachments_receive(job, message->from, message->bytes, message->size);
+  }
+}
+
+const struct rondo_job_extension rondo_order_extension = {
+    .open = comms_open,
+    .close = comms_close,
+    .located = comms_located,
+    .lost = rondo_journals_lose,
+    .failed = comms_failed,
+    .settle = rondo_comms_broadcast_failures,
+    .receive = comms_receive,
+    .types = {RONDO_MESSAGE_JOURNAL, RONDO_MESSAGE_CALLS, RONDO_MESSAGE_COMM_FAILED,
+              RONDO_MESSAGE_COMM_DETACHED}};
+
+const struct rondo_rank_extension rondo_order_rank_extension = {.serve = rondo_comms_compare,
+                                                                .close = rondo_comms_free};

@@ -1,0 +1,109 @@
+// A registered collective of a rank, and its runs.
+#ifndef RONDO_RUNTIME_RANK_COLL_H
+#define RONDO_RUNTIME_RANK_COLL_H
+
+#include <stdint.h>
+
+#include "daemon/plan/plan.h"
+#include "runtime/job/registration.h"
+#include "runtime/rank/flight.h"
+#include <rondo/rondo.h>
+
+struct rondo_rank;
+
+#define RONDO_COLL_PAGE 256u
+
+// What ties a run to a stream; no words: nothing.
+struct rondo_tie {
+  struct rondo_stream_words *words;
+  uint64_t ticket;
+};
+
+// One submitted run that has not ended. In place before its SQE is visible.
+struct rondo_run_record {
+  struct rondo_run_record *next;
+  uint64_t number;
+  uint64_t event; // its number in the flight record
+  uint64_t submitted_ns;
+  const void *send;
+  void *recv;
+  rondo_callback callback;
+  void *arg;
+  struct rondo_tie tie;
+};
+
+// What an all-to-all-v has beside its descriptor, whose arrays of counts are the copies here.
+struct rondo_exchange {
+  uint64_t most;                   // elements that any pair of this rank exchanges
+  uint64_t send_elems, recv_elems; // from the start of each buffer to the end of its last part
+  uint64_t *counts;                // those sent to each, then those received from each
+  struct rondo_span places[];      // the same with where they are: nranks, and nranks
+};
+
+// A registered collective. The memory stays until the context is destroyed, so that a stale handle can be
+// looked at; `generation` is odd while the entry is in use.
+struct rondo_coll {
+  uint32_t index;
+  uint32_t generation;
+  struct rondo_collective_desc desc;
+  uint32_t *members; // ranks of the group, by position
+  struct rondo_flight_tag tag;
+  struct rondo_registration registration;
+  struct rondo_plan plan;
+  struct rondo_exchange *exchange; // all-to-all-v; else null
+  void *contexts; // device memory: contexts, ops of the plan, endpoints of its peers
+  uint64_t send_bytes, recv_bytes; // of the user's buffers
+  uint64_t in_place_bytes;         // distance of the two buffers when in place
+  uint32_t used_buffers;           // by this rank: 1 send, 2 receive, 3 both
+  uint64_t submitted;
+  uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
+  uint64_t completed;   // release; runs end in order
+  uint64_t failed_from; // the first run that failed; 0: none
+  uint64_t
+      inline_run; // whose end only the thread that waits for it learns; 0: none. See rondo_rank_lock
+  int failed_status;
+  int in_overflow;
+  struct rondo_run_record *head, *tail; // outstanding runs in order
+  struct rondo_run_record *unpushed;    // first of them that is not on the device
+  uint32_t enqueuing;                   // calls that are about to submit
+  uint32_t replays;                     // captured calls of graphs that are still there
+  struct rondo_coll_stream *streams;    // guarded by the rank's stream_lock
+  struct rondo_coll *next;              // in the free list or the overflow list
+};
+
+// The collective of a handle, or null. The caller holds the rank's lock or has pinned the rank.
+struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);
+struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll);
+// The collective that has, or is about to have, an id; null if none. The rank's lock is held.
+struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, struct rondo_id id);
+struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
+
+// Checks the buffers of a run: null, overlapping, or out of the device's reach. Returns RONDO_SUCCESS or
+// RONDO_ERR_INVALID.
+int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                             const struct rondo_run_args *args);
+
+// ---- registering ----
+
+struct rondo_register_request {
+  const struct rondo_collective_desc *desc;
+  struct rondo_id id;
+  const struct rondo_run_args *args; // may be null; refuses buffers with which it could not be run
+  struct rondo_owner *owner;         // null: the application
+};
+// As rondo_register.
+int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_request *request,
+                        struct rondo_collective *handle);
+// As rondo_deregister. Not `loudly`: the log hears nothing when runs are outstanding.
+int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handle, int loudly);
+// Takes a collective away whatever its state; nothing of it is on the device.
+void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);
+
+// ---- exchange.c ----
+
+// Checks and copies what the descriptor of an all-to-all-v points to. Returns RONDO_SUCCESS,
+// RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.
+int rondo_exchange_copy(struct rondo_coll *coll);
+void rondo_exchange_set_sizes(struct rondo_coll *coll);
+
+#endif // RONDO_RUNTIME_RANK_COLL_H

@@ -1,0 +1,92 @@
+#include "runtime/rank/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static int check_ranks(const struct rondo_rank *rank, const uint32_t *ranks, uint32_t count) {
+  uint32_t total = rank->cfg.rank_count;
+  uint8_t *seen = calloc(total, 1);
+  if (!seen)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "group_create: no memory");
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++) {
+    if (ranks[i] >= total)
+      status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "group_create: rank %u of a job of %u", ranks[i],
+                                total);
+    else if (seen[ranks[i]]++)
+      status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "group_create: rank %u twice", ranks[i]);
+  }
+  free(seen);
+  return status;
+}
+
+int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t count,
+                     struct rondo_group *group) {
+  int status = check_ranks(rank, ranks, count);
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_group_entry *g = malloc(sizeof *g);
+  uint32_t *copy = malloc(count * sizeof *copy);
+  if (!g || !copy) {
+    free(g);
+    free(copy);
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "group_create: no memory");
+  }
+  memcpy(copy, ranks, count * sizeof *copy);
+  g->ranks = copy;
+  g->rank_count = count;
+  rondo_lock_take(&rank->lock);
+  g->id = ++rank->next_group;
+  g->next = rank->groups;
+  rank->groups = g;
+  rondo_lock_give(&rank->lock);
+  group->handle = g->id;
+  return RONDO_SUCCESS;
+}
+
+int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group) {
+  struct rondo_group_entry *found = NULL;
+  rondo_lock_take(&rank->lock);
+  for (struct rondo_group_entry **at = &rank->groups; *at; at = &(*at)->next) {
+    if ((*at)->id != group.handle)
+      continue;
+    found = *at;
+    *at = found->next;
+    break;
+  }
+  rondo_lock_give(&rank->lock);
+  if (!found)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "group_destroy: no such group");
+  free(found->ranks);
+  free(found);
+  return RONDO_SUCCESS;
+}
+
+int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint32_t **members,
+                        uint32_t *count) {
+  const struct rondo_group_entry *g = rank->groups;
+  while (g && g->id != group.handle)
+    g = g->next;
+  if (group.handle && !g)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "register: no such group");
+  uint32_t n = g ? g->rank_count : rank->cfg.rank_count;
+  uint32_t *copy = malloc(n * sizeof *copy);
+  if (!copy)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
+  for (uint32_t i = 0; i < n; i++)
+    copy[i] = g ? g->ranks[i] : i;
+  *members = copy;
+  *count = n;
+  return RONDO_SUCCESS;
+}
+
+void rondo_groups_free(struct rondo_rank *rank) {
+  while (rank->groups) {
+    struct rondo_group_entry *g = rank->groups;
+    rank->groups = g->next;
+    free(g->ranks);
+    free(g);
+  }
+}

@@ -1,0 +1,53 @@
+#include "runtime/rank/inline_run.h"
+
+#include "runtime/rank/service.h"
+
+#define SMALL_BYTES 8192u // of both buffers
+
+int rondo_coll_is_small(const struct rondo_coll *coll) {
+  return coll->send_bytes + coll->recv_bytes <= SMALL_BYTES;
+}
+
+int rondo_inline_can_submit(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                            const struct rondo_submission *s) {
+  return rank->daemon->driver->begin && !rank->is_manual && !s->tie.words &&
+         rondo_coll_is_small(coll) &&
+         rondo_load_relaxed_u64(&rank->daemon->outstanding) ==
+             (uint64_t)rondo_cq_has_entry(&rank->daemon->cq);
+}
+
+uint64_t rondo_inline_submit(struct rondo_rank *rank, struct rondo_coll *coll) {
+  const struct rondo_sqe entry = rondo_coll_sqe(coll, coll->unpushed);
+  // The daemon keeps the time of one end only, and is about to write it again.
+  if (rondo_cq_has_entry(&rank->daemon->cq))
+    rank->left_ns = rondo_load_relaxed_u64(&rank->daemon->ended_ns);
+  uint64_t now_ns = rank->daemon->driver->begin(rank->daemon, &entry, &rank->flight.clock);
+  if (!now_ns)
+    return 0;
+  coll->on_device++;
+  coll->unpushed = NULL;
+  return now_ns;
+}
+
+uint64_t rondo_inline_poll(struct rondo_rank *rank, struct rondo_coll *coll,
+                           const struct rondo_run_record *record) {
+  rank->daemon->driver->begun(rank->daemon);
+  if (rondo_rank_has_untold(rank)) // the steps could not tell it while this thread held the lock
+    rondo_rank_tell_noted(rank);
+  uint64_t ended = rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
+  // The completion of the inline run before is not in the CQ any more.
+  rondo_store_release_u64(&coll->inline_run, record->callback ? 0 : record->number);
+  return ended;
+}
+
+int rondo_inline_is_posted(struct rondo_awaited *a) {
+  struct rondo_cqe cqe;
+  if (rondo_load_acquire_u64(&a->coll->inline_run) != a->run ||
+      rondo_load_acquire_u32(&a->rank->wants_events) ||
+      !rondo_cq_look(&a->rank->daemon->cq, &cqe) || cqe.collective != a->coll->index ||
+      cqe.run != (uint16_t)a->run || cqe.status != RONDO_SUCCESS ||
+      rondo_load_relaxed_u32(&a->coll->generation) != a->generation)
+    return 0;
+  a->is_posted = 1;
+  return 1;
+}

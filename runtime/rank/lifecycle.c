@@ -1,0 +1,271 @@
+// The life of a rank.
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "daemon/cuda/driver.h"
+#include "daemon/host/host.h"
+#include "runtime/job/match.h"
+#include "runtime/rank/allocation.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/group.h"
+#include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
+#include "runtime/rank/service.h"
+#include "runtime/rank/stream.h"
+#include "runtime/rank/wait.h"
+
+// After an abort every run ends as soon as no peer is reading a buffer: far within this.
+#define ABORT_BOUND_NS INT64_C(10000000000)
+
+// ------------------------------------------------------------------- making ---
+
+const struct rondo_driver *rondo_driver_of(int backend) {
+  if (backend == RONDO_BACKEND_HOST)
+    return &rondo_host_driver;
+#if defined(RONDO_HAVE_CUDA)
+  if (backend == RONDO_BACKEND_CUDA)
+    return &rondo_cuda_driver;
+#endif
+  return NULL;
+}
+
+static uint32_t or_default(uint32_t value, uint32_t fallback) { return value ? value : fallback; }
+
+// Opens the rank's device and makes its daemon.
+static int make_daemon(struct rondo_rank *rank) {
+  const struct rondo_driver *driver = rondo_driver_of(rank->cfg.backend);
+  char why[RONDO_WHY_BYTES] = "";
+  int status = driver->open(&rank->cfg, &rank->device, why);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank %u: the %s backend: %s", rank->cfg.rank,
+                            driver->name, why);
+  if (why[0])
+    rondo_log(RONDO_LOG_WARN, "init: rank %u: the %s backend: %s", rank->cfg.rank, driver->name,
+              why);
+  struct rondo_daemon_request request = {
+      .cfg = &rank->cfg,
+      .sq_entries = or_default(rank->manual.sq_entries, RONDO_SQ_ENTRIES),
+      .cq_entries = or_default(rank->manual.cq_entries, RONDO_CQ_ENTRIES),
+      .first_sequence = rank->manual.first_sequence,
+      .service = rondo_rank_service,
+      .needs_service = rondo_rank_needs_service,
+      .noted = rondo_rank_noted,
+      .lost = rondo_rank_lost,
+      .moved = rondo_rank_moved,
+      .forward = rondo_rank_forward,
+      .owner = rank,
+      .why = why};
+  why[0] = '\0';
+  status = driver->create(rank->device, &request, &rank->daemon);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: rank %u: %s", rank->cfg.rank,
+                            why[0] ? why : "no memory for queues");
+  return RONDO_SUCCESS;
+}
+
+static void free_device_side(struct rondo_rank *rank) {
+  if (!rank->device)
+    return;
+  const struct rondo_driver *driver = rank->device->driver;
+  if (rank->daemon)
+    driver->destroy(rank->daemon);
+  rondo_streams_free(rank);
+  rondo_replays_free(rank);
+  for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
+    if (rank->device_pages[i])
+      driver->free(rank->device, RONDO_MEMORY_DEVICE, rank->device_pages[i]);
+  driver->close(rank->device);
+}
+
+static void rank_free(struct rondo_rank *rank) {
+  free_device_side(rank);
+  for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
+    rondo_memory_free(rank->pages[i]);
+  while (rank->free_records) {
+    struct rondo_run_record *record = rank->free_records;
+    rank->free_records = record->next;
+    free(record);
+  }
+  rondo_groups_free(rank);
+  if (rank->event_fd >= 0)
+    close(rank->event_fd);
+  pthread_mutex_destroy(&rank->comms_lock);
+  pthread_mutex_destroy(&rank->stream_lock);
+  rondo_memory_free(rank);
+}
+
+static int attach(struct rondo_rank *rank) {
+  int status = rank->daemon->driver->attach(rank->daemon, &rank->cfg);
+  if (status == RONDO_ERR_SYSTEM)
+    return RONDO_LOG_REFUSE(status, "init: the system gives no worker thread");
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "init: no memory");
+  return RONDO_SUCCESS;
+}
+
+// Joins the job and, unless manual, the device; takes a handle.
+static int enlist(struct rondo_rank *rank, const struct rondo_rank_request *request,
+                  uint64_t *handle) {
+  const struct rondo_job_request joining = {.cfg = &rank->cfg,
+                                            .member = &rank->member,
+                                            .simulated_process = rank->manual.process,
+                                            .extensions = request->job_extensions};
+  rank->member = (struct rondo_member){rank->cfg.rank, rank->is_manual, rank->device, rank->daemon};
+  int status = rondo_job_join(&joining, &rank->job);
+  if (status != RONDO_SUCCESS)
+    return status;
+  rank->daemon->far = &rank->job->transports.proxy_address;
+  rank->daemon->bells = rank->job->mesh ? &rank->job->transports.bells : NULL;
+  if (!rank->is_manual)
+    status = attach(rank);
+  if (status == RONDO_SUCCESS) {
+    *handle = rondo_handle_create(rank);
+    rank->ctx.handle = *handle;
+    if (*handle)
+      return RONDO_SUCCESS;
+    if (!rank->is_manual)
+      rank->daemon->driver->detach(rank->daemon);
+    status = RONDO_LOG_REFUSE(RONDO_ERR_FULL, "init: the process has its most, %u contexts",
+                              RONDO_MAX_CONTEXTS);
+  }
+  rondo_job_leave(rank->job, rank->cfg.rank, 0);
+  return status;
+}
+
+static void drive_for_callbacks(void *owner) {
+  const struct rondo_rank *rank = owner;
+  if (rank->daemon->driver->assist)
+    rank->daemon->driver->assist(rank->daemon, 0);
+  else
+    rondo_rank_poll(rank);
+}
+
+int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request *request) {
+  struct rondo_rank *rank = rondo_memory_alloc(sizeof *rank);
+  if (!rank)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
+  rank->cfg = *request->cfg;
+  rank->is_manual = request->manual != NULL;
+  if (request->manual)
+    rank->manual = *request->manual;
+  rank->extension = request->extension;
+  rank->event_fd = -1;
+  pthread_mutex_init(&rank->stream_lock, NULL);
+  pthread_mutex_init(&rank->comms_lock, NULL);
+  rondo_callbacks_init(&rank->callbacks, rank->is_manual ? NULL : drive_for_callbacks, rank);
+  int status = make_daemon(rank);
+  if (status == RONDO_SUCCESS)
+    status = enlist(rank, request, &ctx->handle);
+  if (status != RONDO_SUCCESS) {
+    rondo_callbacks_fini(&rank->callbacks);
+    rank_free(rank);
+  }
+  return status;
+}
+
+// ---- ending -----------------------------------------------------------------
+
+void rondo_rank_abort(struct rondo_rank *rank) {
+  pthread_mutex_lock(&rank->job->lock);
+  rondo_rank_lock(rank);
+  for (uint32_t i = 0; i < rank->coll_slots; i++) {
+    struct rondo_coll *coll = rondo_coll_at(rank, i);
+    if (coll->generation % 2)
+      rondo_job_fail(rank->job, &coll->registration, RONDO_ERR_ABORTED);
+  }
+  (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_ABORTED, NULL);
+  rondo_lock_give(&rank->lock);
+  pthread_mutex_unlock(&rank->job->lock);
+}
+
+static int is_idle(void *arg) {
+  struct rondo_rank *rank = arg;
+  return rondo_load_seq_cst_u64(&rank->daemon->outstanding) == 0;
+}
+
+// As the application sees it: whoever took the last completion may not have told the driver yet.
+static int all_have_ended(struct rondo_rank *rank) {
+  rondo_rank_lock(rank);
+  int ended = rank->completed == rank->submitted;
+  rondo_lock_give(&rank->lock);
+  return ended;
+}
+
+static int help_until_ended(struct rondo_rank *rank, int64_t timeout_ns) {
+  if (!rank->is_manual && timeout_ns > 0)
+    (void)rank->daemon->driver->help(rank->daemon, is_idle, rank, timeout_ns);
+  return all_have_ended(rank);
+}
+
+// Other threads are about to leave: they see `closing` and return.
+static void await_users(struct rondo_context ctx, struct rondo_job *job) {
+  const struct timespec pause = {0, 50000};
+  pthread_mutex_lock(&job->lock);
+  rondo_job_notify(job);
+  pthread_mutex_unlock(&job->lock);
+  while (rondo_rank_users(ctx) > 1)
+    nanosleep(&pause, NULL);
+}
+
+static void free_node(void *node) { (void)node; }
+
+static void dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t join_ns) {
+  rondo_store_release_u32(rank->daemon->exit, 1);
+  rondo_callbacks_fini(&rank->callbacks);
+  if (!rank->is_manual)
+    rank->daemon->driver->detach(rank->daemon);
+  await_users(ctx, rank->job);
+  for (uint32_t i = 0; i < rank->coll_slots; i++) {
+    struct rondo_coll *coll = rondo_coll_at(rank, i);
+    if (coll->generation % 2)
+      rondo_coll_remove(rank, coll);
+  }
+  tdestroy(rank->by_id, free_node);
+  rondo_allocations_free(rank);
+  rank->extension->close(rank);
+  rondo_job_leave(rank->job, rank->cfg.rank, join_ns);
+  rondo_handle_destroy(ctx.handle);
+  rondo_rank_unpin(ctx);
+  rank_free(rank);
+}
+
+static int64_t rest_of(int64_t timeout_ns, uint64_t begin_ns) {
+  uint64_t gone_ns = rondo_now_ns() - begin_ns;
+  return timeout_ns > 0 && gone_ns < (uint64_t)timeout_ns ? timeout_ns - (int64_t)gone_ns : 0;
+}
+
+int rondo_rank_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
+  struct rondo_rank *rank;
+  uint64_t begin_ns = rondo_now_ns();
+  if (mode != RONDO_DESTROY_DRAIN && mode != RONDO_DESTROY_ABORT)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: mode %d is none", mode);
+  if (rondo_callbacks_is_inside())
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: a callback may not destroy a context");
+  int status = rondo_rank_close(ctx, &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (mode == RONDO_DESTROY_DRAIN && !help_until_ended(rank, timeout_ns)) {
+    rondo_log(RONDO_LOG_WARN, "destroy: rank %u: runs did not end in time and are aborted",
+              rank->cfg.rank);
+    status = RONDO_ERR_TIMEOUT;
+  }
+  rondo_store_seq_cst_u32(&rank->closing, 1);
+  if (!all_have_ended(rank)) {
+    rondo_rank_abort(rank);
+    if (!help_until_ended(rank, ABORT_BOUND_NS)) {
+      status = RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL,
+                                "destroy: rank %u: aborted runs did not end; the context is kept",
+                                rank->cfg.rank);
+      rondo_rank_unpin(ctx);
+      return status;
+    }
+  }
+  dismantle(ctx, rank, rest_of(timeout_ns, begin_ns));
+  return status;
+}

@@ -1,0 +1,126 @@
+// A rank of a job in this process: what a context handle stands for.
+//
+//   rondo_rank_create -> (handles.h) pin -> register.h, submit.h, wait.h, stream.h ... unpin
+//     -> rondo_rank_destroy
+//
+// Lock order: the job's lock, then the rank's. The rank's lock guards its collectives and run records. It
+// is held for short, bounded work only and never while a callback runs.
+#ifndef RONDO_RUNTIME_RANK_RANK_H
+#define RONDO_RUNTIME_RANK_RANK_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "daemon/driver/driver.h"
+#include "runtime/complete/callbacks.h"
+#include "runtime/job/job.h"
+#include "runtime/rank/flight.h"
+#include <rondo/rondo.h>
+
+#define RONDO_SQ_ENTRIES 256u
+#define RONDO_CQ_ENTRIES 256u
+
+struct rondo_coll;
+struct rondo_coll_stream;
+struct rondo_comm_end;
+struct rondo_group_entry;
+struct rondo_rank;
+struct rondo_replay;
+struct rondo_run_record;
+
+// What tests that step the blocks themselves may change, to bring rare states near. Zero: as in the
+// product. Equal on all ranks of a job.
+struct rondo_manual {
+  uint32_t sq_entries, cq_entries; // powers of two
+  uint32_t first_sequence;         // of every queue and connector, to be near the wrap
+  uint32_t block_bytes;            // a collective takes one block for each of these
+  uint32_t reference_bytes;        // payloads of at least this are passed by reference
+  uint32_t slot_count;             // of a connector; a power of two
+  uint32_t is_mapped;              // connectors as between processes: see connector_core.h
+  uint32_t seems_large;            // algorithms are chosen as for the largest sizes
+  uint32_t seems_crowded;          // ... as for the most ranks
+  uint64_t first_run;              // runs are numbered from the one after this
+  uint32_t process;                // of the ranks that share what a process would; see job.h
+};
+
+// What the order room does for every rank.
+struct rondo_rank_extension {
+  // Does what `extension_pending` asks for. Called by threads that serve completions; never waits.
+  void (*serve)(struct rondo_rank *rank);
+  // Frees what is left when the context ends; its collectives have been deregistered.
+  void (*close)(struct rondo_rank *rank);
+};
+
+struct rondo_rank {
+  struct rondo_config cfg; // resolved
+  struct rondo_device *device;
+  struct rondo_daemon *daemon;
+  struct rondo_job *job;
+  struct rondo_member member; // what the job sees of the rank
+  struct rondo_context ctx;   // its handle
+  uint32_t closing;
+  uint32_t is_manual; // tests: no threads; the caller steps the blocks
+  struct rondo_manual manual;
+  // Held while runs are enqueued in streams, which may take long; taken before `lock`.
+  pthread_mutex_t stream_lock;
+  struct rondo_coll_stream *retired_streams; // guarded by stream_lock: of deregistered collectives
+  struct rondo_lock lock;
+  // Guarded by the lock.
+  struct rondo_coll *pages[RONDO_TABLE_PAGES];
+  void *device_pages[RONDO_TABLE_PAGES]; // device memory: of the daemon's table
+  uint32_t coll_slots, coll_count;
+  struct rondo_coll *free_colls;
+  struct rondo_coll *overflow,
+      *overflow_last; // collectives with runs that found the SQ full, in order
+  void *by_id;        // tree (search.h) of struct rondo_coll
+  struct rondo_run_record *free_records;
+  struct rondo_group_entry *groups;
+  uint64_t next_group;
+  void *allocations;             // tree (search.h) of the user's memory
+  uint64_t submitted, completed; // sums over collectives
+  struct rondo_replay *replays;
+  struct rondo_flight flight;
+  uint64_t left_ns; // when the run ended whose completion is the next in the CQ; 0: ask the daemon
+  int is_lost;      // the daemon cannot be run any more
+  // Looked at without the lock.
+  uint64_t untold[RONDO_NOTES]; // blocks: by enum rondo_note, what the flight record lacks
+  uint32_t has_overflow;
+  uint32_t wants_events;
+  int event_fd;
+  struct rondo_callbacks callbacks;
+  // Of the order room.
+  const struct rondo_rank_extension *extension;
+  uint32_t extension_pending; // 1: its `serve` has something to do
+  pthread_mutex_t comms_lock;
+  struct rondo_comm_end *comms; // guarded by comms_lock
+  uint64_t next_comm;
+};
+
+// The rank of a member of the job; null for null.
+static inline struct rondo_rank *rondo_rank_of(const struct rondo_member *member) {
+  return member ? (struct rondo_rank *)((uintptr_t)member - offsetof(struct rondo_rank, member))
+                : NULL;
+}
+
+struct rondo_rank_request {
+  const struct rondo_config *cfg; // completed
+  // Null as in the product. Else no thread is started: the caller steps the blocks (of host daemons with
+  // rondo_host_drive), takes completions (rondo_rank_service) and fires callbacks
+  // (rondo_callbacks_fire), all with a time of its own.
+  const struct rondo_manual *manual;
+  const struct rondo_job_extension *const *job_extensions; // as of struct rondo_job_request
+  const struct rondo_rank_extension *extension;
+};
+
+// Makes a rank, its daemon and its handle, and joins the job. Returns what rondo_init returns.
+int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request *request);
+// As rondo_destroy.
+int rondo_rank_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns);
+// Fails all communicators of the rank's collectives with RONDO_ERR_ABORTED.
+void rondo_rank_abort(struct rondo_rank *rank);
+
+// The driver of a backend; null if this library was built without it.
+const struct rondo_driver *rondo_driver_of(int backend);
+
+#endif // RONDO_RUNTIME_RANK_RANK_H

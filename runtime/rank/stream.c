@@ -1,0 +1,236 @@
+// Runs in the order of a stream of the application.
+#include "runtime/rank/stream.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "runtime/rank/handles.h"
+
+// Takes one out of a list whose stream has gone on since its last run. Null if there is none. Tickets
+// go on rising, so it is as good for another stream.
+static struct rondo_coll_stream *take_idle(struct rondo_coll_stream **list) {
+  for (struct rondo_coll_stream **at = list; *at; at = &(*at)->next) {
+    struct rondo_coll_stream *s = *at;
+    if (rondo_load_acquire_u64(&s->words->passed) < s->ticket)
+      continue;
+    *at = s->next;
+    return s;
+  }
+  return NULL;
+}
+
+static struct rondo_coll_stream *make_stream(const struct rondo_rank *rank) {
+  const struct rondo_driver *driver = rank->device->driver;
+  struct rondo_coll_stream *s = calloc(1, sizeof *s);
+  if (s)
+    s->words = driver->alloc(rank->device, RONDO_MEMORY_SHARED, sizeof *s->words);
+  if (s && s->words)
+    return s;
+  free(s);
+  return NULL;
+}
+
+// What ties the collective to a stream. Null when there is no memory. The stream lock is held.
+static struct rondo_coll_stream *find_stream(struct rondo_rank *rank, struct rondo_coll *coll,
+                                             void *stream) {
+  struct rondo_coll_stream *s = coll->streams;
+  while (s && s->stream != stream)
+    s = s->next;
+  if (s)
+    return s;
+  s = take_idle(&coll->streams);
+  if (!s)
+    s = take_idle(&rank->retired_streams);
+  if (!s)
+    s = make_stream(rank);
+  if (!s)
+    return NULL;
+  s->stream = stream;
+  s->next = coll->streams;
+  coll->streams = s;
+  return s;
+}
+
+// Streams may still have to see the words of runs that have ended.
+void rondo_coll_forget_streams(struct rondo_rank *rank, struct rondo_coll *coll) {
+  pthread_mutex_lock(&rank->stream_lock);
+  while (coll->streams) {
+    struct rondo_coll_stream *s = coll->streams;
+    coll->streams = s->next;
+    s->next = rank->retired_streams;
+    rank->retired_streams = s;
+  }
+  pthread_mutex_unlock(&rank->stream_lock);
+}
+
+void rondo_streams_free(struct rondo_rank *rank) {
+  while (rank->retired_streams) {
+    struct rondo_coll_stream *s = rank->retired_streams;
+    rank->retired_streams = s->next;
+    rank->device->driver->free(rank->device, RONDO_MEMORY_SHARED, s->words);
+    free(s);
+  }
+}
+
+// ------------------------------------------------------------------- holding ---
+
+static _Thread_local struct {
+  uint32_t depth;
+  struct rondo_held_tie *ties;
+  size_t count, capacity;
+} held;
+
+int rondo_ties_prepare(unsigned *parts) {
+  *parts = RONDO_STREAM_ASK | RONDO_STREAM_WAIT;
+  if (!held.depth)
+    return RONDO_SUCCESS;
+  *parts = RONDO_STREAM_ASK;
+  if (held.count < held.capacity)
+    return RONDO_SUCCESS;
+  size_t capacity = held.capacity ? 2 * held.capacity : 16;
+  struct rondo_held_tie *ties = realloc(held.ties, capacity * sizeof *ties);
+  if (!ties)
+    return RONDO_ERR_NO_MEMORY;
+  held.ties = ties;
+  held.capacity = capacity;
+  return RONDO_SUCCESS;
+}
+
+void rondo_ties_hold(const struct rondo_held_tie *tie) {
+  if (held.depth)
+    held.ties[held.count++] = *tie;
+}
+
+// Lets the stream wait for a run that was submitted while it was held. Where the context is gone its
+// runs have ended, and nothing is to be waited for.
+static int let_wait(const struct rondo_held_tie *t) {
+  struct rondo_rank *rank;
+  char why[RONDO_WHY_BYTES] = "";
+  int status = rondo_rank_pin(t->ctx, "streams_release", &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  struct rondo_capture c = {.words = t->tie.words, .ticket = t->tie.ticket};
+  const struct rondo_driver *driver = rank->daemon->driver;
+  if (t->is_captured)
+    status = driver->capture(rank->daemon, t->stream, &c, RONDO_STREAM_WAIT, why);
+  else
+    status = driver->enqueue(rank->daemon, t->stream, t->tie.words, t->tie.ticket,
+                             RONDO_STREAM_WAIT, why);
+  if (status != RONDO_SUCCESS)
+    status = RONDO_LOG_REFUSE(status, "streams_release: rank %u: a stream does not wait: %s",
+                              rank->cfg.rank, why);
+  rondo_rank_unpin(t->ctx);
+  return status;
+}
+
+int rondo_held_streams_begin(void) {
+  held.depth++;
+  return RONDO_SUCCESS;
+}
+
+int rondo_held_streams_end(void) {
+  int status = RONDO_SUCCESS;
+  if (!held.depth)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "streams_release: this thread holds no streams");
+  if (--held.depth)
+    return RONDO_SUCCESS;
+  for (size_t i = 0; i < held.count; i++) {
+    int one = let_wait(&held.ties[i]);
+    status = status == RONDO_SUCCESS ? one : status;
+  }
+  free(held.ties);
+  held.ties = NULL;
+  held.count = held.capacity = 0;
+  return status;
+}
+
+// -------------------------------------------------------------------- running ---
+
+// Enqueues what ties the run to the stream. The stream lock is held.
+static int enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *stream,
+                   struct rondo_tie *tie) {
+  char why[RONDO_WHY_BYTES] = "";
+  unsigned parts;
+  struct rondo_coll_stream *s =
+      rondo_ties_prepare(&parts) == RONDO_SUCCESS ? find_stream(rank, coll, stream) : NULL;
+  if (!s)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
+                            (unsigned long long)coll->desc.id);
+  int status =
+      rank->daemon->driver->enqueue(rank->daemon, stream, s->words, s->ticket + 1, parts, why);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "run_on_stream: id %llu: %s", (unsigned long long)coll->desc.id,
+                            why);
+  tie->words = s->words;
+  tie->ticket = ++s->ticket;
+  rondo_ties_hold(&(struct rondo_held_tie){rank->ctx, stream, *tie, 0});
+  return RONDO_SUCCESS;
+}
+
+// Everything that can fail comes first, then the stream, which may wait for room and therefore finds
+// the rank unlocked, and then the submission. The stream lock is held.
+static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
+                        struct rondo_submission *s, void *stream, uint64_t *run) {
+  struct rondo_run_record *record = NULL;
+  rondo_lock_take(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  int status = RONDO_SUCCESS;
+  if (coll)
+    status = rondo_submission_prepare(rank, coll, s, &record);
+  else
+    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run_on_stream: rank %u has no such collective",
+                              rank->cfg.rank);
+  if (status == RONDO_SUCCESS)
+    coll->enqueuing++; // it cannot be deregistered meanwhile
+  rondo_lock_give(&rank->lock);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = enqueue(rank, coll, stream, &s->tie);
+  rondo_lock_take(&rank->lock);
+  coll->enqueuing--;
+  if (status == RONDO_SUCCESS) {
+    rondo_submission_commit(rank, coll, s, record);
+    *run = coll->submitted;
+  } else {
+    if (s->args.callback)
+      rondo_callbacks_unreserve(&rank->callbacks);
+    record->next = rank->free_records;
+    rank->free_records = record;
+  }
+  rondo_lock_give(&rank->lock);
+  return status;
+}
+
+int rondo_rank_is_capturing(const struct rondo_rank *rank, void *stream, int *capturing) {
+  const struct rondo_driver *driver = rank->daemon->driver;
+  char why[RONDO_WHY_BYTES] = "";
+  if (!driver->enqueue)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "run_on_stream: the %s backend has no streams",
+                            driver->name);
+  int status = driver->is_capturing(rank->daemon, stream, capturing, why);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "run_on_stream: rank %u: %s", rank->cfg.rank, why);
+  return RONDO_SUCCESS;
+}
+
+int rondo_rank_run_on_stream(struct rondo_rank *rank, struct rondo_collective handle,
+                             struct rondo_submission *s, void *stream, uint64_t *run) {
+  int capturing = 0;
+  uint64_t number = 0;
+  int status = rondo_rank_is_capturing(rank, stream, &capturing);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (capturing) {
+    status = rondo_run_capture(rank, handle, s, stream);
+  } else {
+    pthread_mutex_lock(&rank->stream_lock);
+    status = run_enqueued(rank, handle, s, stream, &number);
+    pthread_mutex_unlock(&rank->stream_lock);
+  }
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (run)
+    *run = number;
+  rondo_submission_notify(rank, 1);
+  return RONDO_SUCCESS;
+}

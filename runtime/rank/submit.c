@@ -1,0 +1,172 @@
+#include "runtime/rank/submit.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/explore.h"
+#include "base/log.h"
+#include "runtime/rank/inline_run.h"
+#include "runtime/rank/service.h"
+
+struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {
+  struct rondo_run_record *record = rank->free_records;
+  if (record)
+    rank->free_records = record->next;
+  else
+    record = malloc(sizeof *record);
+  return record;
+}
+
+static void append(struct rondo_coll *coll, struct rondo_run_record *record,
+                   const struct rondo_submission *s) {
+  const struct rondo_run_args *args = &s->args;
+  record->next = NULL;
+  record->event = 0;
+  record->number = coll->submitted + 1;
+  rondo_store_relaxed_u64(&coll->submitted, record->number);
+  record->send = args->send;
+  record->recv = args->recv;
+  record->callback = args->callback;
+  record->arg = args->arg;
+  record->tie = s->tie;
+  if (coll->tail)
+    coll->tail->next = record;
+  else
+    coll->head = record;
+  coll->tail = record;
+  if (!coll->unpushed)
+    coll->unpushed = record;
+}
+
+#if defined(RONDO_EXPLORE)
+// The planted order: the daemon sees the run before there is a record of it (DFCCL, defect 6).
+static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
+                               const struct rondo_run_args *args) {
+  if (!RONDO_FAULT(SQE_BEFORE_CALLBACK) || coll->on_device)
+    return;
+  struct rondo_sqe entry = {.collective = coll->index, .run = coll->submitted + 1};
+  entry.send = (uint64_t)(uintptr_t)args->send;
+  entry.recv = (uint64_t)(uintptr_t)args->recv;
+  entry.generation = coll->generation;
+  entry.block_count = coll->registration.shape.blocks;
+  if (rondo_sq_push(&rank->daemon->sq, &entry))
+    return;
+  rondo_lock_give(&rank->lock);
+  RONDO_POINT("run.before_record");
+  (void)rondo_rank_service(rank);
+  rondo_lock_take(&rank->lock);
+}
+#endif
+
+// The rank lock is held, so nothing became of the run yet.
+static void note_submission(struct rondo_rank *rank, const struct rondo_coll *coll,
+                            struct rondo_run_record *record, uint64_t now_ns) {
+  struct rondo_flight_event *e =
+      rondo_flight_add_at(&rank->flight, RONDO_FLIGHT_RUN, &coll->tag, now_ns);
+  e->run = record->number;
+  e->pushed_ns = coll->unpushed ? 0 : now_ns;
+  record->event = rank->flight.added;
+  record->submitted_ns = now_ns;
+}
+
+int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                           const struct rondo_submission *s) {
+  if (rank->is_lost)
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "run: rank %u has lost its daemon", rank->cfg.rank);
+  return rondo_coll_check_buffers(rank, coll, &s->args);
+}
+
+int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
+                             const struct rondo_submission *s, struct rondo_run_record **record) {
+  int status = rondo_submission_check(rank, coll, s);
+  if (status != RONDO_SUCCESS)
+    return status;
+  if (rank->cfg.max_runs)
+    rondo_rank_settle(rank);
+  if (rank->cfg.max_runs && rank->submitted - rank->completed >= rank->cfg.max_runs)
+    return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
+                            "run: rank %u has its most, %llu runs outstanding (max_runs)",
+                            rank->cfg.rank, (unsigned long long)rank->cfg.max_runs);
+  if (s->args.callback)
+    status = rondo_callbacks_reserve(&rank->callbacks);
+  struct rondo_run_record *taken = status == RONDO_SUCCESS ? rondo_run_record_take(rank) : NULL;
+  if (taken) {
+    *record = taken;
+    return RONDO_SUCCESS;
+  }
+  if (s->args.callback && status == RONDO_SUCCESS)
+    rondo_callbacks_unreserve(&rank->callbacks);
+  status = status == RONDO_SUCCESS ? RONDO_ERR_NO_MEMORY : status;
+  return RONDO_LOG_REFUSE(status, "run: id %llu: no memory for one more run",
+                          (unsigned long long)coll->desc.id);
+}
+
+// Takes a run in. The lock is held. `is_inline`: its first steps are done before anything that its peers need
+// not wait for. Returns how many runs have ended since.
+static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
+                       const struct rondo_submission *s, struct rondo_run_record *record,
+                       int is_inline) {
+#if defined(RONDO_EXPLORE)
+  push_before_record(rank, coll, &s->args);
+#endif
+  append(coll, record, s);
+  rank->submitted++;
+  uint64_t now_ns = is_inline ? rondo_inline_submit(rank, coll) : 0;
+  is_inline = now_ns != 0;
+  if (!is_inline) {
+    rondo_coll_push(rank, coll);
+    now_ns = rondo_stamp_ns(&rank->flight.clock);
+  }
+  note_submission(rank, coll, record, now_ns);
+  rondo_daemon_expect(rank->daemon);                                   // H3, K2, P4
+  rondo_binding_wake(&rank->job->transports, coll->registration.comm); // P4
+  return is_inline ? rondo_inline_poll(rank, coll, record) : 0;
+}
+
+void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
+                             const struct rondo_submission *s, struct rondo_run_record *record) {
+  (void)submit(rank, coll, s, record, 0);
+}
+
+void rondo_submission_notify(const struct rondo_rank *rank, int urgent) {
+  if (rank->is_manual)
+    return;
+  rank->daemon->driver->kick(rank->daemon, urgent);
+  if (rank->daemon->driver->is_silent)
+    rondo_rank_moved(rank->daemon->owner);
+}
+
+int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
+                   const struct rondo_submission *s, uint64_t *run) {
+  int status;
+  uint64_t ended = 0;
+  struct rondo_run_record *record = NULL;
+  int urgent = s->args.callback || rondo_load_relaxed_u32(&rank->wants_events);
+  int assists = 0; // nobody is going to wait for the run
+  rondo_lock_take(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (coll)
+    status = rondo_submission_prepare(rank, coll, s, &record);
+  else
+    status =
+        RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
+  if (status == RONDO_SUCCESS) {
+    ended = submit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
+    assists =
+        urgent && rondo_coll_is_small(coll) && rank->daemon->driver->assist && !rank->is_manual;
+    // Who comes last steps the others' blocks: where all are in this process no worker is needed.
+    urgent = urgent && !(assists && !rank->job->mesh);
+    if (run)
+      *run = coll->submitted;
+  }
+  rondo_lock_give(&rank->lock);
+  if (ended)
+    rondo_rank_tell_ended(rank, ended);
+  if (assists)
+    rank->daemon->driver->assist(rank->daemon, 1);
+  if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
+    rondo_submission_notify(rank, urgent);
+  else if (ended && rondo_daemon_is_far(rank->daemon)) // nobody need wait for it and see it off
+    (void)rondo_rank_forward(rank, RONDO_FORWARD_LEAVE);
+  return status;
+}

@@ -1,0 +1,107 @@
+#include "runtime/rank/wait.h"
+
+#include "base/log.h"
+#include "runtime/rank/inline_run.h"
+#include "runtime/rank/service.h"
+#include "runtime/rank/submit.h"
+
+// As rondo_driver.help has it.
+static int is_ended(void *arg) {
+  struct rondo_awaited *a = arg;
+  if (rondo_inline_is_posted(a)) // first: what has left the queue since has completed (Q3, R1)
+    return RONDO_DONE_LEFT;
+  return rondo_load_acquire_u64(&a->coll->completed) >= a->run || // R1
+         rondo_load_relaxed_u32(&a->coll->generation) != a->generation ||
+         rondo_load_relaxed_u32(&a->rank->closing);
+}
+
+// Finds what to wait for. `call` names the caller in the log.
+int rondo_awaited_find(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                       const char *call, struct rondo_awaited *a) {
+  a->rank = rank;
+  a->coll = rondo_coll_find(rank, handle);
+  if (!a->coll)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: rank %u has no such collective", call,
+                            rank->cfg.rank);
+  a->generation = (uint32_t)(handle.handle >> 32);
+  a->run = run;
+  uint64_t submitted = rondo_load_relaxed_u64(&a->coll->submitted);
+  if (run == RONDO_LAST_RUN)
+    a->run = submitted;
+  else if (run > submitted)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: id %llu: run %llu was never submitted", call,
+                            (unsigned long long)a->coll->desc.id, (unsigned long long)run);
+  return RONDO_SUCCESS;
+}
+
+// The status of a run that has ended.
+static int ended_status(const struct rondo_awaited *a) {
+  if (a->is_posted)
+    return RONDO_SUCCESS;
+  if (rondo_load_acquire_u64(&a->coll->completed) < a->run) // R1
+    return rondo_load_relaxed_u32(&a->rank->closing) ? RONDO_ERR_CLOSED : RONDO_ERR_UNKNOWN;
+  uint64_t failed_from = rondo_load_relaxed_u64(&a->coll->failed_from);
+  if (!failed_from || a->run < failed_from)
+    return RONDO_SUCCESS;
+  rondo_lock_take(&a->rank->lock);
+  int status = a->coll->failed_status;
+  rondo_lock_give(&a->rank->lock);
+  return status;
+}
+
+int rondo_awaited_wait(struct rondo_awaited *a, int64_t timeout_ns) {
+  struct rondo_daemon *daemon = a->rank->daemon;
+  if (!is_ended(a) &&
+      (a->rank->is_manual || !daemon->driver->help(daemon, is_ended, a, timeout_ns)))
+    return RONDO_IN_PROGRESS;
+  return ended_status(a);
+}
+
+static int never(void *arg) {
+  (void)arg;
+  return 0;
+}
+
+void rondo_rank_poll(const struct rondo_rank *rank) {
+  if (!rank->is_manual && rondo_load_relaxed_u64(&rank->daemon->outstanding))
+    (void)rank->daemon->driver->help(rank->daemon, never, NULL, 0);
+}
+
+// The rank is locked. Returns what a callback that was reserved became: one of the run, or posted.
+static int attach(struct rondo_rank *rank, struct rondo_awaited *a, rondo_callback callback,
+                  void *arg) {
+  struct rondo_run_record *record = a->coll ? a->coll->head : NULL;
+  while (record && record->number != a->run)
+    record = record->next;
+  if (record && record->callback)
+    return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "notify: id %llu: run %llu has a callback",
+                            (unsigned long long)a->coll->desc.id, (unsigned long long)a->run);
+  if (record) {
+    record->callback = callback;
+    record->arg = arg;
+    rondo_store_release_u64(&a->coll->inline_run, 0);
+    return RONDO_SUCCESS;
+  }
+  uint64_t failed_from = a->coll ? a->coll->failed_from : 0;
+  int status = failed_from && a->run >= failed_from ? a->coll->failed_status : RONDO_SUCCESS;
+  rondo_callbacks_post(&rank->callbacks, callback, arg, status);
+  return RONDO_SUCCESS;
+}
+
+int rondo_rank_notify(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                      rondo_callback callback, void *arg) {
+  struct rondo_awaited a = {.rank = rank, .run = run};
+  int status = rondo_callbacks_reserve(&rank->callbacks);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "notify: rank %u has no memory or thread for a callback",
+                            rank->cfg.rank);
+  rondo_rank_lock(rank);
+  a.coll = rondo_coll_find(rank, handle);
+  status = attach(rank, &a, callback, arg);
+  if (status != RONDO_SUCCESS)
+    rondo_callbacks_unreserve(&rank->callbacks);
+  rondo_lock_give(&rank->lock);
+  if (status == RONDO_SUCCESS)
+    rondo_submission_notify(rank, 1); // nobody may be waiting for it any more
+  return status;
+}

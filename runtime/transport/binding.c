@@ -1,0 +1,271 @@
+#include "runtime/transport/binding.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "base/log.h"
+#include "runtime/transport/mapped.h"
+
+void rondo_binding_locate(const struct rondo_transports *t, struct rondo_communicator *comm,
+                          uint32_t position, uint32_t process) {
+  comm->where[position] = process;
+  if (process >= t->peer_count)
+    return;
+  // Until it is known where connectors from there may lie, the member counts as anywhere.
+  if (!rondo_mapped_is_settled(t, process))
+    comm->where[position] = RONDO_SOMEWHERE;
+  comm->is_proxied[position] = t->peers[process].reach == RONDO_TRANSPORT_UCX;
+  comm->maps[position] = (uint8_t)rondo_mapped_places(t, process);
+}
+
+int rondo_binding_open_proxied(const struct rondo_transports *t, struct rondo_communicator *comm,
+                               void *home) {
+  for (uint32_t i = 0; i < comm->link_count; i++) {
+    struct rondo_link *link = &comm->links[i];
+    if (!link->is_proxied || link->proxy_link || link->is_owed || link->is_ready)
+      continue;
+    struct rondo_proxy_link_config config = {.process = link->process,
+                                             .is_outgoing = link->is_outgoing,
+                                             .first = link->first,
+                                             .stride_bytes = link->stride_bytes,
+                                             .blocks = comm->shape.blocks,
+                                             .link_set = &comm->link_set,
+                                             .home = home,
+                                             .tag = comm};
+    link->proxy_link = rondo_proxy_link_create(t->proxy, &config);
+    if (!link->proxy_link)
+      return RONDO_ERR_NO_MEMORY;
+    link->is_owed = 1;
+  }
+  return RONDO_SUCCESS;
+}
+
+// -------------------------------------------------------------------- offers ---
+
+static uint32_t offer_place(int kind) {
+  if (kind == RONDO_PLACE_WINDOW)
+    return RONDO_OFFER_WINDOW;
+  return kind == RONDO_PLACE_RANGE ? RONDO_OFFER_RANGE : RONDO_OFFER_ARENA;
+}
+
+static int offer_kind(const struct rondo_connector_offer *offer) {
+  if (offer->place == RONDO_OFFER_WINDOW)
+    return RONDO_PLACE_WINDOW;
+  return offer->place == RONDO_OFFER_RANGE ? RONDO_PLACE_RANGE : RONDO_PLACE_EXPORTED;
+}
+
+uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
+                                      struct rondo_communicator *comm,
+                                      const struct rondo_plan *plan, uint32_t position,
+                                      struct rondo_connector_offer *offers) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < plan->recv.count; i++) {
+    uint32_t from = rondo_plan_peer(plan, &plan->recv, i);
+    struct rondo_link *link = rondo_communicator_link(comm, from, position);
+    if (!link || link->process == RONDO_HERE || (link->is_proxied && !link->proxy_link))
+      continue;
+    struct rondo_connector_offer offer = {.from = link->from};
+    if (link->is_proxied) {
+      offer.at = rondo_proxy_link_number(link->proxy_link);
+    } else {
+      offer.place = offer_place(link->at.kind);
+      offer.at = (uint64_t)(uintptr_t)link->first - rondo_mapped_base(t, link->at.kind);
+      offer.stride_bytes = link->stride_bytes;
+      link->is_owed = 1;
+    }
+    offers[count++] = offer;
+  }
+  return count;
+}
+
+// ------------------------------------------------------------------- binding ---
+
+// The proxy forwards to connectors that it knows by a number.
+static enum rondo_binding bind_proxied(const struct rondo_transports *t,
+                                       const struct rondo_link *link,
+                                       const struct rondo_connector_offer *offer) {
+  if (offer->stride_bytes || !link->proxy_link || !rondo_proxy_has_met(t->proxy, link->process)) {
+    rondo_log(
+        RONDO_LOG_ERROR,
+        "process %u does not offer connectors for messages: is another transport asked for there?",
+        link->process);
+    return RONDO_BINDING_UNSOUND;
+  }
+  rondo_proxy_link_bind(t->proxy, link->proxy_link, offer->at);
+  return RONDO_BINDING_READY;
+}
+
+// Writes to the connectors of an outgoing link which of our memory the consumer can read.
+static enum rondo_binding write_exported(const struct rondo_transports *t,
+                                         const struct rondo_communicator *comm,
+                                         const struct rondo_link *link) {
+  uint64_t bounds[2];
+  rondo_mapped_exported(t, link->process, link->at.kind, &bounds[0], &bounds[1]);
+  static_assert(offsetof(struct rondo_connector, reference_end) ==
+                    offsetof(struct rondo_connector, reference_begin) + sizeof bounds[0],
+                "written at once");
+  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
+    struct rondo_connector *c = rondo_link_connector(link, b);
+    if (rondo_place_write(link->at, &c->reference_begin, bounds, sizeof bounds) != RONDO_SUCCESS)
+      return RONDO_BINDING_UNSOUND;
+  }
+  return RONDO_BINDING_READY;
+}
+
+static enum rondo_binding bind_outgoing(struct rondo_transports *t,
+                                        const struct rondo_communicator *comm,
+                                        struct rondo_link *link,
+                                        const struct rondo_connector_offer *offers,
+                                        uint32_t offer_count) {
+  const struct rondo_connector_offer *offer = NULL;
+  for (uint32_t i = 0; i < offer_count; i++)
+    if (offers[i].from == link->from)
+      offer = &offers[i];
+  if (!offer)
+    return RONDO_BINDING_WAITS;
+  if (link->is_proxied)
+    return bind_proxied(t, link, offer);
+  if (!rondo_mapped_is_bindable(t, link->process))
+    return RONDO_BINDING_WAITS;
+  if (offer->at % RONDO_LINE_BYTES || offer->stride_bytes % RONDO_LINE_BYTES ||
+      offer->stride_bytes < rondo_connector_bytes(comm->shape.slot_count) ||
+      offer->stride_bytes > UINT64_MAX / comm->shape.blocks)
+    return RONDO_BINDING_UNSOUND;
+  link->at.device = comm->devices[link->from];
+  link->at.kind = offer_kind(offer);
+  link->stride_bytes = offer->stride_bytes;
+  link->first = rondo_mapped_find(t, link->process, link->at.kind, offer->at,
+                                  offer->stride_bytes * comm->shape.blocks);
+  return link->first ? write_exported(t, comm, link) : RONDO_BINDING_UNSOUND;
+}
+
+// Writes to the connectors of an incoming link how far our mapping of the producer's memory is from the
+// producer's own addresses.
+static enum rondo_binding bind_incoming(const struct rondo_transports *t,
+                                        const struct rondo_communicator *comm,
+                                        const struct rondo_link *link) {
+  if (link->is_proxied)
+    return RONDO_BINDING_READY; // the proxy writes there, or has done so: slots may overtake messages
+  if (!t->peers[link->process].map)
+    return RONDO_BINDING_UNSOUND;
+  const uint64_t bias = rondo_mapped_bias(t, link->process, link->at.kind);
+  const uint32_t is_mapped = 1;
+  for (uint32_t b = 0; b < comm->shape.blocks; b++) {
+    struct rondo_connector *c = rondo_link_connector(link, b);
+    if (rondo_place_write(link->at, &c->reference_bias, &bias, sizeof bias) ||
+        rondo_place_write(link->at, &c->is_mapped, &is_mapped, sizeof is_mapped))
+      return RONDO_BINDING_UNSOUND;
+  }
+  return RONDO_BINDING_READY;
+}
+
+enum rondo_binding rondo_binding_bind(struct rondo_transports *t,
+                                      const struct rondo_communicator *comm,
+                                      struct rondo_link *link,
+                                      const struct rondo_connector_offer *offers,
+                                      uint32_t offer_count) {
+  enum rondo_binding done = link->is_outgoing ? bind_outgoing(t, comm, link, offers, offer_count)
+                                              : bind_incoming(t, comm, link);
+  link->is_ready = done == RONDO_BINDING_READY;
+  t->peers[link->process].links += link->is_ready;
+  return done;
+}
+
+void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator *comm) {
+  for (uint32_t i = 0; i < comm->link_count; i++) {
+    struct rondo_link *link = &comm->links[i];
+    if (link->proxy_link && link->is_outgoing)
+      rondo_proxy_link_close(t->proxy, link->proxy_link); // it sends the rest first
+    if (link->process == RONDO_HERE || !link->is_ready)
+      continue;
+    link->is_ready = 0;
+    rondo_transports_unuse(t, link->process);
+  }
+  if (t->proxy)
+    rondo_proxy_forget(t->proxy, &comm->link_set); // no rank submits a run of it any more
+}
+
+// ----------------------------------------------------------------- endpoints ---
+
+// A member of a communicator, for writing its endpoints.
+struct member {
+  const struct rondo_transports *transports;
+  const struct rondo_communicator *comm;
+  const struct rondo_plan *plan;
+  uint32_t position;
+  struct rondo_daemon *daemon;
+};
+
+// The link to (`index` below the plan's send peers) or from (above) a peer of the member.
+static const struct rondo_link *member_link(const struct member *m, uint32_t index) {
+  uint32_t sends = m->plan->send.count;
+  if (index < sends)
+    return rondo_communicator_link(m->comm, m->position,
+                                   rondo_plan_peer(m->plan, &m->plan->send, index));
+  return rondo_communicator_link(m->comm, rondo_plan_peer(m->plan, &m->plan->recv, index - sends),
+                                 m->position);
+}
+
+#define IMAGE_ENDPOINTS                                                                            \
+  64u // written at once, from the stack: this must not fail for want of memory
+
+static int block_write_endpoints(const struct member *m, uint32_t block, uint64_t at) {
+  struct rondo_device *device = m->daemon->device;
+  struct rondo_endpoint image[IMAGE_ENDPOINTS];
+  uint32_t peers = m->plan->send.count + m->plan->recv.count;
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < peers && status == RONDO_SUCCESS; i++) {
+    uint32_t filled = i % IMAGE_ENDPOINTS + 1;
+    rondo_endpoint_init(&image[filled - 1], rondo_link_connector(member_link(m, i), block),
+                        m->comm->shape.first_sequence);
+    if (filled < IMAGE_ENDPOINTS && i + 1 < peers)
+      continue;
+    status = device->driver->write(device, at, image, filled * sizeof *image);
+    at += filled * sizeof *image;
+  }
+  return status;
+}
+
+// Writes to a connector which byte is set for the block that has to be told. Within this process the
+// member's own block is told by its peer. Towards another process the member's block notes for which
+// process it has to ring. Each side writes the field that it uses.
+static void link_write_ready(const struct member *m, const struct rondo_link *link, int sends,
+                             uint32_t block) {
+  const struct rondo_driver *driver = m->daemon->driver;
+  struct rondo_connector *c = rondo_link_connector(link, block);
+  int is_here = link->process == RONDO_HERE;
+  uint64_t at = 0;
+  if (is_here)
+    at = driver->ready_at(m->daemon, block);
+  else if (m->transports->peers[link->process].bell)
+    at = driver->ring_at(m->daemon, block, m->transports->peers[link->process].bell - 1);
+  if (sends == is_here)
+    c->producer_ready = at;
+  else
+    c->consumer_ready = at;
+}
+
+static void block_write_ready(const struct member *m, uint32_t block) {
+  uint32_t sends = m->plan->send.count;
+  for (uint32_t i = 0; i < sends + m->plan->recv.count; i++) {
+    const struct rondo_link *link = member_link(m, i);
+    if (!link->is_proxied)
+      link_write_ready(m, link, i < sends, block);
+  }
+}
+
+int rondo_binding_write_endpoints(const struct rondo_transports *t,
+                                  const struct rondo_communicator *comm,
+                                  const struct rondo_plan *plan, uint32_t position,
+                                  struct rondo_daemon *daemon, uint64_t endpoints) {
+  const struct member m = {t, comm, plan, position, daemon};
+  uint64_t block_bytes =
+      (plan->send.count + plan->recv.count) * (uint64_t)sizeof(struct rondo_endpoint);
+  int status = RONDO_SUCCESS;
+  for (uint32_t b = 0; b < comm->shape.blocks && status == RONDO_SUCCESS; b++) {
+    status = block_write_endpoints(&m, b, endpoints + b * block_bytes);
+    if (daemon->driver->ready_at)
+      block_write_ready(&m, b);
+  }
+  return status;
+}
