@@ -1,28 +1,33 @@
 // Rondo: communicators, whose calls match by their order.
 //
-// rondo.h gives each collective an id, and runs in any order. Where there are no ids, as in NCCL,
-// the n-th call on one rank belongs to the n-th call on the others. A communicator does that on
-// top of what rondo.h has: it registers a collective when a call needs one that is not there yet, under an
-// id that follows from the calls alone, and runs it again when an equal call comes.
+// In rondo.h a collective has an id, and its runs may come in any order. NCCL has no ids: the n-th
+// call on one rank matches the n-th call on the others. A communicator gives that behaviour. A call
+// that needs a new collective registers it, under an id that follows from the order of calls. A
+// later equal call runs it again.
 //
 //   rondo_comm_create -> rondo_comm_call ... rondo_comm_wait -> rondo_comm_destroy
 //
 //   struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
 //   cfg.key = 1;                                     // the same on all members
 //   struct rondo_comm comm;
-//   rondo_comm_create(ctx, &cfg, &comm);             // waits for no other rank
+//   rondo_comm_create(ctx, &cfg, &comm);
 //   struct rondo_collective_desc what = rondo_all_reduce(0, count, RONDO_FLOAT32, RONDO_SUM);
 //   struct rondo_run_args args = {send, recv, NULL, NULL};
 //   struct rondo_ticket ticket;
 //   rondo_comm_call(ctx, comm, &what, &args, &ticket);
 //   rondo_comm_wait(ctx, comm, &ticket, RONDO_FOREVER);
 //
-// Calls of one communicator match by their order; different communicators are independent, and so
-// are send-recvs of different pairs or directions, and send-recvs and all other kinds. Where
-// the calls of two ranks differ, the communicator fails on all its members with RONDO_ERR_MISMATCH,
-// and the reason names both calls. What is said at the top of rondo.h of statuses, threads, waiting and
-// handles is so here. Calls of several threads on one communicator are in the order in which the
-// communicator takes them, which only the application can make the same on all ranks.
+// Rules. Those at the top of rondo.h hold here too: status, threads, waiting, pointers, handles,
+// units, fork. In addition:
+//
+//   Series    Calls match by order within a series. Send-recvs of one pair in one direction form a
+//             series. All other calls of a communicator form one series. Different series, and
+//             different communicators, are independent.
+//   Mismatch  If the calls of two ranks differ, the communicator fails on all its members with
+//             RONDO_ERR_MISMATCH. The reason names both calls.
+//   Failure   A communicator that has failed stays failed. New calls on it return the status.
+//   Threads   If several threads call on one communicator, the order is that in which the
+//             communicator accepts the calls. The application must make it the same on all ranks.
 #ifndef RONDO_COMM_H
 #define RONDO_COMM_H
 
@@ -36,32 +41,32 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default) // what is declared here is exported, nothing else
 
-// One rank's end of a communicator. All zero is never a valid handle.
+// One rank's part of a communicator. All zero is never valid.
 struct rondo_comm {
   uint64_t handle;
 };
 
-// One call: a run of the collective that serves calls of this kind. The pair is good for
-// rondo_describe, rondo_missing and rondo_reason too, as long as the collective is there: until the
-// call has ended, at least. Calls that were captured into a graph have run 0.
+// Names one call: a run of the collective that serves it. Until the call has ended, the two fields
+// may be passed to rondo_describe, rondo_missing and rondo_reason. A call that was captured into a
+// CUDA graph has run 0.
 struct rondo_ticket {
   struct rondo_collective coll;
   uint64_t run;
 };
 
-// Equal on all members, but for `priority`.
+// Configuration of a communicator. All fields except `priority` must be the same on all members;
+// the groups must hold the same ranks in the same order.
 struct rondo_comm_config {
   size_t size;      // set by RONDO_COMM_CONFIG_INIT
   uint32_t version; // set by RONDO_COMM_CONFIG_INIT
   int priority;     // of all its calls, RONDO_PRIORITY_MIN to RONDO_PRIORITY_MAX; default 0
-  // Names the communicator: two that have a member in common need different keys, also when one of them
-  // is made after the other has been destroyed. Any number.
+  // Names the communicator; any number. Two communicators that have a member in common need
+  // different keys, even if one is created after the other has been destroyed.
   uint64_t key;
-  struct rondo_group group; // default: all ranks; its order gives `root` and `peer` their meaning
-  // Kinds of call that stay registered, to be run again without registration; of each series: that of
-  // send-recvs of one pair in one direction, and that of all other kinds.
-  uint32_t cached_collectives; // 1 to RONDO_COMM_MAX_CACHED; 0: 64
-  uint32_t cached_pairs;       // likewise, for each pair and direction; 0: 8
+  struct rondo_group group; // default: all ranks; `root` and `peer` are positions in it
+  // How many collectives stay registered for later calls, 1 to RONDO_COMM_MAX_CACHED.
+  uint32_t cached_collectives; // for all kinds except send-recv; 0: 64
+  uint32_t cached_pairs;       // for the send-recvs of each pair and direction; 0: 8
 };
 
 #define RONDO_COMM_MAX_CACHED 1024u
@@ -69,84 +74,112 @@ struct rondo_comm_config {
 #define RONDO_COMM_CONFIG_INIT                                                                     \
   { sizeof(struct rondo_comm_config), RONDO_COMM_CONFIG_VERSION, 0, 0, {0}, 0, 0 }
 
-// Makes this rank's end of a communicator of a group that it belongs to. The other members make
-// theirs, before or after; nothing is sent yet.
-// Returns RONDO_SUCCESS; RONDO_ERR_INVALID (a field out of range; not in the group); RONDO_ERR_EXISTS
-// (this rank has one of this key); RONDO_ERR_NO_MEMORY; RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
+// Creates this rank's part of a communicator, whose group must contain this rank. The other members
+// create theirs before or after. Nothing is sent yet.
+// Returns RONDO_SUCCESS;
+// RONDO_ERR_INVALID: a field is out of range, or this rank is not in the group;
+// RONDO_ERR_EXISTS: this rank has a communicator with this key;
+// RONDO_ERR_NO_MEMORY;
+// RONDO_ERR_UNKNOWN: also for an unknown group.
 int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *cfg,
                       struct rondo_comm *comm);
 
-// The next call of its series. `what` comes from the makers of rondo.h, with id 0 and without
-// group and priority, which are the communicator's; arrays of an all-to-all-v are copied. Buffers
-// and callback are as for rondo_run. Of a send-recv each of the two ranks makes one call; a rank that
-// sends to itself makes one call with both buffers. `ticket` may be null. Never waits for a peer.
-// The first call of its signature (kind, count, type, reduction, root, peer) registers a collective;
-// so does every all-to-all-v and every call with RONDO_PREMUL_SUM, of which each rank has
-// numbers of its own, and every call that is captured into a graph.
-// Returns RONDO_SUCCESS; what rondo_register and rondo_run return, where RONDO_ERR_FULL and
-// RONDO_ERR_NO_MEMORY mean that the same call may be made again later; the status with which the
-// communicator has failed, if it has. When it is not RONDO_SUCCESS the callback is not called.
+// Makes the next call of a series. `what` comes from a function of rondo.h such as
+// rondo_all_reduce, with id 0 and without group and priority, which are the communicator's. The
+// arrays of an all-to-all-v are copied. Buffers and callback are as for rondo_run. `ticket` may be
+// null. Never waits for a peer.
+//
+// Each of the two ranks of a send-recv makes one call. A rank that sends to itself makes one call
+// with both buffers.
+//
+// The first call with a kind, count, type, reduction, root and peer registers a collective; later
+// equal calls run it. Three kinds of call always register one: an all-to-all-v and a call with
+// RONDO_PREMUL_SUM, because each rank has numbers of its own, and a call that is captured.
+// Returns RONDO_SUCCESS, or a status with which the callback is not called:
+// what rondo_register and rondo_run return. After RONDO_ERR_FULL and RONDO_ERR_NO_MEMORY the same
+//   call may be made again later;
+// the status with which the communicator has failed.
 int rondo_comm_call(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_collective_desc *what, const struct rondo_run_args *args,
                     struct rondo_ticket *ticket);
 
-// The same in the order of a stream, as rondo_run_on_stream. While the stream is being captured
-// `args->callback` must be null.
+// Makes a call in the order of a CUDA stream, as rondo_run_on_stream does. While the stream is
+// being captured, `args->callback` must be null.
 int rondo_comm_call_on_stream(struct rondo_context ctx, struct rondo_comm comm,
                               const struct rondo_collective_desc *what,
                               const struct rondo_run_args *args, void *stream,
                               struct rondo_ticket *ticket);
 
-// Waits until a call, or with a null `ticket` every call so far, has ended, as rondo_wait does for a
-// run. For all calls the status is that of the communicator.
+// Waits until a call has ended, as rondo_wait does for a run. If `ticket` is null, waits for all
+// calls so far.
+// Returns as rondo_wait. For all calls the status is that of the communicator;
+// RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket, int64_t timeout_ns);
 
-// The status of a call, or with a null `ticket` of all so far, that has ended; else RONDO_IN_PROGRESS.
+// Checks whether a call has ended, as rondo_test does for a run. If `ticket` is null, checks all
+// calls so far.
+// Returns as rondo_test. For all calls the status is that of the communicator;
+// RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket);
 
-// Has `callback` called when a call has ended, as rondo_notify does for a run.
+// Adds a callback to a call, as rondo_notify does for a run.
+// Returns as rondo_notify;
+// RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
                       const struct rondo_ticket *ticket, rondo_callback callback, void *arg);
 
-// Whether the member at position `from` has called a send-recv to this rank that this rank has not called
-// yet: writes the next one of that series to `what`, ready to be called here. For receives from whoever
-// comes first. Calls of a rank on another machine are seen some milliseconds later.
-// Returns RONDO_SUCCESS; RONDO_IN_PROGRESS (there is none yet); RONDO_ERR_INVALID (null, no
-// other member); the status with which the communicator has failed; RONDO_ERR_NO_MEMORY;
-// RONDO_ERR_UNKNOWN; RONDO_ERR_CLOSED.
+// Checks whether the member at position `from` has called a send-recv to this rank that this rank
+// has not called yet. If so, writes it to `what`, ready for rondo_comm_call. Use this to receive
+// from whichever member sends first. A call on another machine shows some milliseconds later.
+// Returns RONDO_SUCCESS;
+// RONDO_IN_PROGRESS: there is none yet;
+// RONDO_ERR_INVALID: `from` is not another member;
+// RONDO_ERR_NO_MEMORY;
+// the status with which the communicator has failed.
 int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t from,
                      struct rondo_collective_desc *what);
 
-// How the communicator is: writes to `state` RONDO_SUCCESS, or the status with which it has failed, for
-// good; and to `why`, of `why_bytes` (RONDO_REASON_BYTES are enough; may be null), the reason in
-// words, empty if it has not failed. A mismatch is known here before anybody waits.
-// Returns RONDO_SUCCESS, RONDO_ERR_INVALID (null), RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED.
+// Writes RONDO_SUCCESS to `state`, or the status with which the communicator has failed. Writes the
+// reason in words to `why` (may be null), which has `why_bytes`; RONDO_REASON_BYTES are enough. The
+// reason is empty if the communicator has not failed. A mismatch shows here without a wait.
+// Returns RONDO_SUCCESS.
 int rondo_comm_status(struct rondo_context ctx, struct rondo_comm comm, int *state, char *why,
                       size_t why_bytes);
 
-// Ends all outstanding calls of the communicator, here and on its other members, with
-// RONDO_ERR_ABORTED; it has failed from then on. Does not wait. Other communicators go on.
+// Fails the communicator: ends all its outstanding calls, here and on its other members, with
+// RONDO_ERR_ABORTED. Does not wait. Other communicators are not affected.
+// Returns RONDO_SUCCESS.
 int rondo_comm_abort(struct rondo_context ctx, struct rondo_comm comm);
 
-// Ends this rank's end, and frees what belongs to it. `mode` (enum rondo_destroy_mode) and `timeout_ns`
-// are as for rondo_destroy; the call is bounded and always ends it. May not be called from a callback.
-// Calls of other threads that are in it end with RONDO_ERR_CLOSED. Graphs into which calls were
-// captured must be gone.
-// Returns RONDO_SUCCESS; RONDO_ERR_TIMEOUT (calls had to be aborted); RONDO_ERR_BUSY (a graph is
-// there yet: nothing is freed; destroy it and call again); RONDO_ERR_INVALID; RONDO_ERR_UNKNOWN;
+// Destroys this rank's part of the communicator. `mode` (enum rondo_destroy_mode) and `timeout_ns`
+// are as for rondo_destroy; the call takes bounded time. Destroy the CUDA graphs that contain its
+// calls first. Must not be called from a callback. Other threads' calls on the communicator return
 // RONDO_ERR_CLOSED.
+//
+// Calls that other members make beyond those of this rank end with RONDO_ERR_PEER. With
+// RONDO_DESTROY_ABORT the communicator fails on all members, even if nothing is outstanding here.
+// Returns RONDO_SUCCESS;
+// RONDO_ERR_TIMEOUT: calls did not end in time and were aborted; the communicator is destroyed;
+// RONDO_ERR_BUSY: a graph still exists; the communicator still exists too. Destroy the graph and
+//   call again;
+// RONDO_ERR_INVALID: an unknown mode, or called from a callback;
+// RONDO_ERR_INTERNAL: aborted calls did not end, which is a defect of Rondo; the communicator still
+//   exists.
 int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mode,
                        int64_t timeout_ns);
 
-// Sums since rondo_comm_create, save where said.
+// Counters of a communicator.
 struct rondo_comm_counters {
-  uint64_t calls;         // that were accepted
-  uint64_t registrations; // of collectives for them
-  uint64_t cached;        // collectives that equal calls would use again (now)
-  uint64_t parting;       // dropped ones that have calls outstanding yet (now)
+  uint64_t calls;         // accepted since rondo_comm_create
+  uint64_t registrations; // collectives registered for these calls
+  uint64_t cached;        // collectives that equal calls would use again, now
+  uint64_t parting; // collectives that no later call uses but that have calls outstanding, now
 };
+
+// Copies the counters to `out`.
+// Returns RONDO_SUCCESS.
 int rondo_comm_counters(struct rondo_context ctx, struct rondo_comm comm,
                         struct rondo_comm_counters *out);
 

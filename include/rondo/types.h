@@ -1,7 +1,7 @@
-// Rondo: element types, reductions, kinds of collective, and their limits.
+// Rondo: element types, reductions, kinds of collective, policies and limits.
 //
-// The numbers of types and reductions are those of NCCL, so that a number found
-// in an NCCL log means the same here.
+// Types and reductions have the numbers that NCCL gives them. A number in an NCCL log therefore
+// means the same here.
 #ifndef RONDO_TYPES_H
 #define RONDO_TYPES_H
 
@@ -13,8 +13,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default) // what is declared here is exported, nothing else
 
-// Element types. Sums of the types of 16 and 8 bits are computed in float and
-// rounded to the type (to nearest, ties to even) at every hop of the ring.
+// Element types. Types of 16 and 8 bits are reduced in float. The result is rounded to the type at
+// every hop, to nearest, ties to even. docs/numerics.md has the details.
 enum rondo_dtype {
   RONDO_INT8 = 0,
   RONDO_UINT8 = 1,
@@ -31,14 +31,15 @@ enum rondo_dtype {
   RONDO_DTYPE_COUNT = 12
 };
 
-// Reductions. Integer arithmetic wraps. Minimum and maximum of floating types
-// return the other operand when one is NaN.
+// Reductions. Integer arithmetic wraps. If one operand of a floating minimum or maximum is NaN, the
+// result is the other operand.
 //
-// RONDO_AVG: floating types multiply each rank's input by 1/n before the sum
-// (as NCCL does, so that 16-bit sums do not overflow); integers divide the
-// wrapped sum by n once at the end, rounding towards zero.
-// RONDO_PREMUL_SUM: each rank's input is multiplied by that rank's own scalar
-// (rondo_collective_desc.scalar) before the sum.
+// RONDO_AVG of floating types: each rank's input is multiplied by 1/n before the sum, as in NCCL.
+// Sums of 16 bits therefore do not overflow. RONDO_AVG of integers: the wrapped sum is divided by n
+// once, at the end, and rounded towards zero.
+//
+// RONDO_PREMUL_SUM: each rank's input is multiplied by that rank's own factor before the sum. The
+// factor is the field `scalar` of struct rondo_collective_desc.
 enum rondo_redop {
   RONDO_SUM = 0,
   RONDO_PROD = 1,
@@ -49,15 +50,16 @@ enum rondo_redop {
   RONDO_REDOP_COUNT = 6
 };
 
-// Kinds of collective. `count` means, as in NCCL, for
-//   all-reduce, reduce, broadcast: elements of the send and of the receive buffer;
-//   all-gather:     elements that each rank sends (the receive buffer holds n × count);
-//   reduce-scatter: elements that each rank receives (the send buffer holds n × count);
-//   send-recv:      elements that go from the root to the peer;
-//   all-to-all:     elements that each rank sends to each rank (both buffers hold n × count);
-//   gather:         elements that each rank sends (the root's receive buffer holds n × count);
-//   scatter:        elements that each rank receives (the root's send buffer holds n × count).
-// All-to-all-v has counts of its own for each pair, and a barrier moves nothing: theirs is 0.
+// Kinds of collective. `count` has the same meaning as in NCCL; n is the number of ranks:
+//   all-reduce, reduce, broadcast: elements of the send buffer and of the receive buffer
+//   all-gather:      elements that each rank sends; the receive buffer holds n × count
+//   reduce-scatter:  elements that each rank receives; the send buffer holds n × count
+//   send-recv:       elements that the sender sends to the receiver
+//   all-to-all:      elements that each rank sends to each rank; both buffers hold n × count
+//   gather:          elements that each rank sends; the root's receive buffer holds n × count
+//   scatter:         elements that each rank receives; the root's send buffer holds n × count
+//   all-to-all-v:    0; each pair of ranks has a count of its own
+//   barrier:         0; it moves no data
 enum rondo_kind {
   RONDO_ALL_REDUCE = 0,
   RONDO_ALL_GATHER = 1,
@@ -75,34 +77,35 @@ enum rondo_kind {
 
 enum rondo_backend {
   RONDO_BACKEND_HOST = 0, // the CPU: worker threads of this process
-  RONDO_BACKEND_CUDA = 1  // a CUDA device, which ranks may share
+  RONDO_BACKEND_CUDA = 1  // a CUDA device; several ranks may share one
 };
 
-// How blocks order the collectives in their task queues (the paper, 4.3).
+// Order of the collectives in a block's task queue (the paper, 4.3).
 enum rondo_order_policy {
-  RONDO_ORDER_FIFO = 0,    // in order of arrival; new entries are fetched when the queue stalls
-  RONDO_ORDER_PRIORITY = 1 // higher priority first; new entries are fetched at every step
+  RONDO_ORDER_FIFO = 0,    // order of arrival; the block fetches new entries when its queue stalls
+  RONDO_ORDER_PRIORITY = 1 // higher priority first; the block fetches new entries at every step
 };
 
 // How long a stuck primitive goes on probing before its collective is preempted.
 enum rondo_budget_policy {
-  RONDO_BUDGET_ADAPTIVE = 0, // most at the front, less behind, more after each success (4.3)
-  RONDO_BUDGET_FIXED = 1,    // front_budget_ns for everybody
-  RONDO_BUDGET_NEVER = 2     // never preempt and never leave half-done work. This is how other
-                             // libraries behave; it deadlocks on disorder. For comparison only.
+  RONDO_BUDGET_ADAPTIVE = 0, // largest for the front collective, less for each later one, raised by
+                             // each success (4.3)
+  RONDO_BUDGET_FIXED = 1,    // front_budget_ns for all
+  RONDO_BUDGET_NEVER = 2     // never preempts and never leaves half-done work, as other libraries
+                             // behave. Deadlocks on disorder. For comparison only.
 };
 
 #define RONDO_MAX_RANKS 4096u     // ranks of one job
 #define RONDO_MAX_BLOCKS 64u      // blocks of one daemon
-#define RONDO_FOREVER INT64_MAX   // as a timeout: 292 years
+#define RONDO_FOREVER INT64_MAX   // as a timeout: no limit (292 years)
 #define RONDO_PRIORITY_MIN (-128) // the least urgent
 #define RONDO_PRIORITY_MAX 127    // the most urgent
 
-// Bytes of one element, or 0 if `dtype` is no element type. Any thread.
+// Returns the bytes of one element; 0 if `dtype` is no element type.
 size_t rondo_dtype_bytes(int dtype);
 
-// Lower-case names such as "float32", "premul_sum", "all_reduce"; "unknown" for
-// anything else. Never null; any thread.
+// Return lower-case names, such as "float32", "premul_sum" and "all_reduce"; "unknown" for any
+// other number. Never null.
 const char *rondo_dtype_name(int dtype);
 const char *rondo_redop_name(int redop);
 const char *rondo_kind_name(int kind);
