@@ -46,9 +46,9 @@ struct rondo_comm {
   uint64_t handle;
 };
 
-// Names one call: a run of the collective that serves it. Until the call has ended, the two fields
-// may be passed to rondo_describe, rondo_missing and rondo_reason. A call that was captured into a
-// CUDA graph has run 0.
+// Names one call: a run of the collective that serves it. The two fields may be passed to
+// rondo_describe, rondo_missing and rondo_reason until the call has ended. A call that was captured
+// into a CUDA graph has run 0.
 struct rondo_ticket {
   struct rondo_collective coll;
   uint64_t run;
@@ -103,22 +103,22 @@ int rondo_comm_call(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_collective_desc *what, const struct rondo_run_args *args,
                     struct rondo_ticket *ticket);
 
-// Makes a call in the order of a CUDA stream, as rondo_run_on_stream does. While the stream is
-// being captured, `args->callback` must be null.
+// Makes a call in the order of a CUDA stream, as rondo_run_on_stream does. `args->callback` must be
+// null while the stream is being captured.
 int rondo_comm_call_on_stream(struct rondo_context ctx, struct rondo_comm comm,
                               const struct rondo_collective_desc *what,
                               const struct rondo_run_args *args, void *stream,
                               struct rondo_ticket *ticket);
 
-// Waits until a call has ended, as rondo_wait does for a run. If `ticket` is null, waits for all
-// calls so far.
+// Waits until a call has ended, as rondo_wait does for a run. Waits for all calls so far if
+// `ticket` is null.
 // Returns as rondo_wait. For all calls the status is that of the communicator;
 // RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket, int64_t timeout_ns);
 
-// Checks whether a call has ended, as rondo_test does for a run. If `ticket` is null, checks all
-// calls so far.
+// Checks whether a call has ended, as rondo_test does for a run. Checks all calls so far if
+// `ticket` is null.
 // Returns as rondo_test. For all calls the status is that of the communicator;
 // RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
@@ -131,7 +131,7 @@ int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
                       const struct rondo_ticket *ticket, rondo_callback callback, void *arg);
 
 // Checks whether the member at position `from` has called a send-recv to this rank that this rank
-// has not called yet. If so, writes it to `what`, ready for rondo_comm_call. Use this to receive
+// has not called yet. Writes that call to `what`, ready for rondo_comm_call. Use this to receive
 // from whichever member sends first. A call on another machine shows some milliseconds later.
 // Returns RONDO_SUCCESS;
 // RONDO_IN_PROGRESS: there is none yet;

@@ -39,8 +39,8 @@
 //     and changes nothing. This includes rondo_destroy. The child logs the reason once.
 //   - The child may end in any way, also by exit(). Its end does not affect the parent or the
 //     parent's jobs. A child that returns from the callback in which it was forked exits with 0.
-//   - The child may create contexts of its own. If the parent has used CUDA or UCX, the child
-//     cannot use it: the child gets RONDO_ERR_UNSUPPORTED.
+//   - The child may create contexts of its own. It cannot use CUDA or UCX if the parent has used
+//     it: the child gets RONDO_ERR_UNSUPPORTED.
 //   - The child may read memory from rondo_mem_alloc of the host backend. It must not write there,
 //     because a job of several processes shares that memory. It must not read the descriptor of
 //     rondo_event_fd.
@@ -412,9 +412,9 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // Registers a collective on this rank. The call is local: each rank may register its collectives in
 // any order, also while others run. `desc` is copied.
 //
-// The library compares the descriptors of the members in the background. If they differ, every run
-// of this id ends with RONDO_ERR_MISMATCH on every rank that registered it, and a log line names
-// both descriptors.
+// The library compares the descriptors of the members in the background. Every run of this id ends
+// with RONDO_ERR_MISMATCH, on every rank that registered it, if the descriptors differ. A log line
+// names both.
 //
 // An id may be used again after rondo_deregister: the n-th registration of an id on one rank
 // belongs to the n-th registration of that id on the others.
@@ -511,10 +511,10 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
 // call waits neither for the stream nor for the run, but it may wait for room in the stream.
 // rondo_wait, rondo_test and failures work as for rondo_run.
 //
-// While the stream is being captured, the run becomes part of the graph. Each launch of the graph
+// The run becomes part of the graph while the stream is being captured. Each launch of the graph
 // then runs the collective once more, with the same buffers. rondo_deregister returns
-// RONDO_ERR_BUSY until the graph and all its instances are destroyed. Before the context is
-// destroyed, the stream must have passed its runs, and the graph must not be launched any more.
+// RONDO_ERR_BUSY until the graph and all its instances are destroyed. The stream must have passed
+// its runs before the context is destroyed. The graph must not be launched after that.
 // Returns as rondo_run; also
 // RONDO_ERR_UNSUPPORTED: the backend has no streams, or the device cannot wait in them;
 // RONDO_ERR_INVALID: also if the device has no such stream;
@@ -550,8 +550,8 @@ int rondo_streams_release(void);
 // run's callback may be called after rondo_wait has returned. A callback may call rondo_wait only
 // with timeout_ns 0.
 //
-// Once a run has failed, rondo_wait and rondo_test return its status for all later runs of the
-// collective, which have failed too. The callback of each run gets that run's own status.
+// All later runs of a collective fail once one has failed. rondo_wait and rondo_test return the
+// status of the first failure for all of them. The callback of each run gets that run's own status.
 // Returns the status of the run; or
 // RONDO_ERR_TIMEOUT: the run has not ended; it goes on. The stuck report is logged if `timeout_ns`
 //   is not 0 and the configuration has report_on_timeout;
@@ -560,8 +560,8 @@ int rondo_streams_release(void);
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                int64_t timeout_ns);
 
-// Checks whether run `run` has ended. Never waits. If the run is outstanding, the call works for
-// the daemon for a bounded number of steps; a step moves at most 256 KiB for each collective that
+// Checks whether run `run` has ended. Never waits. The call works for the daemon for a bounded
+// number of steps if the run is outstanding. A step moves at most 256 KiB for each collective that
 // is ready. A loop over rondo_test therefore needs no other thread.
 // Returns the status of the run; or
 // RONDO_IN_PROGRESS: it has not ended;
@@ -569,7 +569,7 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run);
 
 // Adds a callback to run `run`, which was submitted without one. The callback gets `arg` and the
-// status of the run. If the run has already ended, the poller thread calls it soon. `run` may be
+// status of the run. The poller thread calls it soon if the run has already ended. `run` may be
 // RONDO_LAST_RUN.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_EXISTS: the run has a callback;
@@ -600,7 +600,7 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns);
 
 // Describes to `out` what a backend finds on this machine. One line for each device says whether
 // the backend can use it. One line for each pair of devices says where data between ranks on them
-// would lie, and why. If the backend cannot be used, the last line says why. No device is opened.
+// would lie, and why. The last line says why a backend cannot be used. No device is opened.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_UNSUPPORTED: the backend cannot be used;
 // RONDO_ERR_INVALID: no such backend.
@@ -628,8 +628,8 @@ int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, cha
 const char *rondo_transport_name(int transport);
 
 // Describes to `out`, line by line, what a transport (enum rondo_transport, not NONE) finds on this
-// machine and this process may use. If the transport cannot be used, the last line says why. Needs
-// no job and connects to nobody.
+// machine and this process may use. The last line says why a transport cannot be used. Needs no job
+// and connects to nobody.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM: the transport cannot be used;
 // RONDO_ERR_INVALID: no such transport.
@@ -702,8 +702,8 @@ int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *t
 // Prints the stuck report of this context's job to `stream`. It covers every context of this
 // process in the job, and ranks of other processes with which a run is outstanding. For each
 // outstanding run it names the ranks that have not submitted it, the plan op at which a block
-// stands, the peer that the block waits for, and for how long. If ranks wait for each other in a
-// cycle, it names them.
+// stands, the peer that the block waits for, and for how long. It names the ranks of a cycle if
+// ranks wait for each other in one.
 //
 // Writes the number of ranks in that cycle to `cycle_ranks` (may be null); 0: there is no cycle.
 // The process also prints the report on SIGUSR1, unless the application handles that signal or
@@ -717,8 +717,8 @@ int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks);
 // `rondo-sim analyse` reads the records of all ranks of a job and says why the job hangs. Asks no
 // other process.
 //
-// If RONDO_FLIGHT_FILE is set in the environment, the records of all ranks of the process are also
-// written to files on SIGUSR1 and when a wait times out: see docs/configuration.md.
+// The library also writes the records of all ranks of the process to files, on SIGUSR1 and when a
+// wait times out, if RONDO_FLIGHT_FILE is set in the environment: see docs/configuration.md.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_NO_MEMORY;
 // RONDO_ERR_SYSTEM: writing to the stream failed.

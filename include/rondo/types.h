@@ -31,8 +31,8 @@ enum rondo_dtype {
   RONDO_DTYPE_COUNT = 12
 };
 
-// Reductions. Integer arithmetic wraps. If one operand of a floating minimum or maximum is NaN, the
-// result is the other operand.
+// Reductions. Integer arithmetic wraps. A floating minimum or maximum ignores a NaN if the other
+// operand is a number.
 //
 // RONDO_AVG of floating types: each rank's input is multiplied by 1/n before the sum, as in NCCL.
 // Sums of 16 bits therefore do not overflow. RONDO_AVG of integers: the wrapped sum is divided by n
