@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapters/nccl/interface.h"
 #include "adapters/nccl/say.h"
 
 #define MOST_CTAS 64

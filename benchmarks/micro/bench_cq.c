@@ -15,14 +15,14 @@
 
 #include <jansson.h>
 
-#include "benchmarks/common/stats.h"
 #include "benchmarks/micro/cq_variants.h"
-#include "examples/kit/barrier.h"
-#include "examples/kit/clock.h"
-#include "examples/kit/machine.h"
-#include "examples/kit/options.h"
-#include "examples/kit/output.h"
-#include "examples/kit/team.h"
+#include "tools/kit/barrier.h"
+#include "tools/kit/clock.h"
+#include "tools/kit/machine.h"
+#include "tools/kit/options.h"
+#include "tools/kit/output.h"
+#include "tools/kit/stats.h"
+#include "tools/kit/thread_group.h"
 
 #define EXIT_USAGE 2
 #define MAX_ROUNDS 1000u
@@ -139,11 +139,11 @@ static double perform(const struct options *options, const struct cq_variant *va
                       enum quantity quantity) {
   struct test t = {.options = options, .variant = variant, .quantity = quantity};
   uint32_t producers = quantity == STREAM ? options->producers : 1;
-  struct rondo_kit_team team = {producers + 1, true, member_main, &t};
+  struct rondo_kit_thread_group group = {producers + 1, true, member_main, &t};
   rondo_kit_barrier_init(&t.barrier, producers + 1, rondo_kit_core_count());
   t.queues[0] = cq_create();
   t.queues[1] = cq_create();
-  bool good = t.queues[0] && t.queues[1] && rondo_kit_team_run(&team) == 0 && t.lost == 0;
+  bool good = t.queues[0] && t.queues[1] && rondo_kit_thread_group_run(&group) == 0 && t.lost == 0;
   cq_free(t.queues[0]);
   cq_free(t.queues[1]);
   return good ? (double)t.elapsed_ns / ((double)producers * options->count) : -1;
@@ -178,7 +178,7 @@ static json_t *print(const struct options *options, struct samples *samples) {
   for (uint32_t v = 0; v < CQ_VARIANT_COUNT; v++) {
     json_t *row = json_pack("{s:s}", "queue", cq_variants[v].name);
     for (uint32_t q = 0; q < QUANTITIES; q++) {
-      medians[v][q] = rondo_bench_stats_of(samples->tenths[v][q], options->rounds).median_ns / 10;
+      medians[v][q] = rondo_kit_stats_of(samples->tenths[v][q], options->rounds).median_ns / 10;
       json_object_set_new(row, quantity_names[q], json_real(medians[v][q]));
     }
     json_array_append_new(rows, row);

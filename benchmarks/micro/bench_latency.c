@@ -19,13 +19,13 @@
 #include <jansson.h>
 #include <rondo/rondo.h>
 
-#include "benchmarks/common/stats.h"
-#include "examples/kit/barrier.h"
-#include "examples/kit/clock.h"
-#include "examples/kit/machine.h"
-#include "examples/kit/options.h"
-#include "examples/kit/output.h"
-#include "examples/kit/team.h"
+#include "tools/kit/barrier.h"
+#include "tools/kit/clock.h"
+#include "tools/kit/machine.h"
+#include "tools/kit/options.h"
+#include "tools/kit/output.h"
+#include "tools/kit/stats.h"
+#include "tools/kit/thread_group.h"
 
 #define EXIT_USAGE 2
 #define MAX_RANKS 64u
@@ -146,30 +146,30 @@ static void rank_main(void *arg, uint32_t rank) {
 
 // ---------------------------------------------------------------- results ----
 
-static struct rondo_bench_stats longest_of(struct bench *bench) {
+static struct rondo_kit_stats longest_of(struct bench *bench) {
   for (uint32_t r = 1; r < bench->ranks; r++)
     for (uint32_t i = 0; i < bench->iters; i++) {
       uint64_t sample = bench->samples_ns[(size_t)r * bench->iters + i];
       if (sample > bench->samples_ns[i])
         bench->samples_ns[i] = sample;
     }
-  return rondo_bench_stats_of(bench->samples_ns, bench->iters);
+  return rondo_kit_stats_of(bench->samples_ns, bench->iters);
 }
 
 static json_t *measure(struct bench *bench) {
-  struct rondo_kit_team team = {bench->ranks, true, rank_main, bench};
+  struct rondo_kit_thread_group group = {bench->ranks, true, rank_main, bench};
   atomic_store(&bench->status, RONDO_SUCCESS);
   rondo_kit_barrier_init(&bench->barrier, bench->ranks, rondo_kit_core_count());
   memset(bench->samples_ns, 0, sizeof(uint64_t) * bench->ranks * bench->iters);
   int status = rondo_unique_id_create(&bench->id);
   if (status == RONDO_SUCCESS)
-    status = rondo_kit_team_run(&team) == 0 ? atomic_load(&bench->status) : RONDO_ERR_SYSTEM;
+    status = rondo_kit_thread_group_run(&group) == 0 ? atomic_load(&bench->status) : RONDO_ERR_SYSTEM;
   if (status != RONDO_SUCCESS) {
     fprintf(stderr, "bench_latency: %s: %s\n", quantity_names[bench->quantity],
             rondo_status_string(status));
     return NULL;
   }
-  struct rondo_bench_stats s = longest_of(bench);
+  struct rondo_kit_stats s = longest_of(bench);
   printf("%5" PRIu32 "  %-12s  %8" PRIu64 "  %10.2f  %10.2f  %10.2f  %10.2f\n", bench->ranks,
          quantity_names[bench->quantity], bench->pause_ns / 1000, s.median_ns / 1e3,
          s.mean_ns / 1e3, s.min_ns / 1e3, s.p99_ns / 1e3);

@@ -11,9 +11,9 @@
 
 #include <rondo/rondo.h>
 
-#include "benchmarks/common/serve.h"
-#include "examples/kit/shape.h"
-#include "examples/kit/team.h"
+#include "tools/kit/serve.h"
+#include "tools/kit/shape.h"
+#include "tools/kit/thread_group.h"
 
 #define RANKS 2u
 #define TIMED_ROUND 1u
@@ -34,9 +34,9 @@ struct side {
 struct ceiling {
   struct side sides[RANKS];
   struct rondo_kit_barrier barrier;
-  struct rondo_bench_arena *arena;
+  struct rondo_kit_measurement *arena;
   struct rondo_kit_shape shape;
-  struct rondo_bench_request request;
+  struct rondo_kit_request request;
   bool has_request;
   _Atomic uint64_t wrong;
 };
@@ -135,8 +135,8 @@ static bool side_grow(struct side *side, size_t bytes) {
 }
 
 static void measure(struct ceiling *c, uint32_t rank) {
-  struct rondo_bench_schedule schedule = rondo_bench_serve_schedule(&c->request);
-  struct rondo_bench_driver driver = {.rewrite = rewrite, .once = once, .arg = c};
+  struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&c->request);
+  struct rondo_kit_driver driver = {.rewrite = rewrite, .once = once, .arg = c};
   struct side *side = &c->sides[rank];
   if (!side_grow(side, rondo_kit_shape_bytes(&c->shape))) {
     fprintf(stderr, "peer_ceiling: no memory\n");
@@ -144,20 +144,20 @@ static void measure(struct ceiling *c, uint32_t rank) {
   }
   rondo_kit_shape_fill(&c->shape, rank, TIMED_ROUND, side->master);
   memset(side->recv, 0xa5, rondo_kit_shape_bytes(&c->shape));
-  rondo_bench_measure(c->arena, rank, &schedule, &driver);
+  rondo_kit_measure(c->arena, rank, &schedule, &driver);
   c->wrong += rondo_kit_shape_wrong(&c->shape, rank, TIMED_ROUND, side->recv);
 }
 
 static bool fetch(struct ceiling *c) {
-  while (rondo_bench_serve_next(&c->request)) {
+  while (rondo_kit_serve_next(&c->request)) {
     struct rondo_kit_shape shape = {c->request.kind, RONDO_FLOAT32, RONDO_SUM, RANKS, 0, 0};
     rondo_kit_shape_size(&shape, c->request.bytes);
     c->shape = shape;
     c->wrong = 0;
     int is_known = shape.kind == RONDO_ALL_REDUCE || shape.kind == RONDO_ALL_TO_ALL;
-    if (is_known && !c->request.in_place && rondo_bench_serve_is_plain(&c->request))
+    if (is_known && !c->request.in_place && rondo_kit_serve_is_plain(&c->request))
       return true;
-    rondo_bench_serve_error("only one all_reduce or all_to_all at a time, out of place");
+    rondo_kit_serve_error("only one all_reduce or all_to_all at a time, out of place");
   }
   return false;
 }
@@ -174,22 +174,22 @@ static void rank_main(void *arg, uint32_t rank) {
     rondo_kit_barrier_wait(&c->barrier);
     if (rank > 0)
       continue;
-    struct rondo_bench_stats stats = rondo_bench_measure_stats(c->arena);
-    rondo_bench_serve_answer(&c->request, rondo_kit_shape_bytes(&c->shape), &stats, c->wrong);
+    struct rondo_kit_stats stats = rondo_kit_measure_stats(c->arena);
+    rondo_kit_serve_answer(&c->request, rondo_kit_shape_bytes(&c->shape), &stats, c->wrong);
   }
 }
 
 int main(void) {
   static struct ceiling ceiling;
-  size_t bytes = rondo_bench_arena_bytes(RANKS, RONDO_BENCH_SERVE_CAPACITY);
+  size_t bytes = rondo_kit_measurement_bytes(RANKS, RONDO_KIT_SERVE_CAPACITY);
   ceiling.arena = aligned_alloc(128, (bytes + 127) / 128 * 128);
   if (!ceiling.arena)
     return 1;
-  rondo_bench_arena_init(ceiling.arena, RANKS, RONDO_BENCH_SERVE_CAPACITY, rondo_kit_core_count());
+  rondo_kit_measurement_init(ceiling.arena, RANKS, RONDO_KIT_SERVE_CAPACITY, rondo_kit_core_count());
   rondo_kit_barrier_init(&ceiling.barrier, RANKS, rondo_kit_core_count());
-  rondo_bench_serve_ready("hand-written, two threads");
-  struct rondo_kit_team team = {RANKS, true, rank_main, &ceiling};
-  int status = rondo_kit_team_run(&team);
+  rondo_kit_serve_ready("hand-written, two threads");
+  struct rondo_kit_thread_group group = {RANKS, true, rank_main, &ceiling};
+  int status = rondo_kit_thread_group_run(&group);
   for (uint32_t r = 0; r < RANKS; r++) {
     free(ceiling.sides[r].send);
     free(ceiling.sides[r].recv);

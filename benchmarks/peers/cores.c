@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "benchmarks/common/serve.h"
-#include "examples/kit/clock.h"
-#include "examples/kit/team.h"
+#include "tools/kit/clock.h"
+#include "tools/kit/serve.h"
+#include "tools/kit/thread_group.h"
 
 #define PIECES 5u       // of which the shortest counts: others may have been interrupted
 #define ROUNDS 8000u    // of a piece: some 20 us
@@ -106,13 +106,13 @@ static void member(void *arg, uint32_t rank) {
 
 int main(void) {
   static struct cores cores;
-  struct rondo_kit_team team = {2, true, member, &cores};
+  struct rondo_kit_thread_group group = {2, true, member, &cores};
   if (rondo_kit_core_count() < 2) {
-    rondo_bench_serve_error("one processor");
+    rondo_kit_serve_error("one processor");
     return 1;
   }
   if (sem_init(&cores.second, 0, 0) || sem_init(&cores.first, 0, 0))
     return 1;
-  rondo_bench_serve_ready("two threads that add");
-  return rondo_kit_team_run(&team) ? 1 : 0;
+  rondo_kit_serve_ready("two threads that add");
+  return rondo_kit_thread_group_run(&group) ? 1 : 0;
 }

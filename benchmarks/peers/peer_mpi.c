@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "benchmarks/common/serve.h"
 #include "benchmarks/peers/shared_file.h"
-#include "examples/kit/shape.h"
-#include "examples/kit/team.h"
+#include "tools/kit/serve.h"
+#include "tools/kit/shape.h"
+#include "tools/kit/thread_group.h"
 
 #define TIMED_ROUND 1u
 #define ROUND_BITS 20u // above them a round has the number of the collective in flight
 #define BUFFER_ALIGN 4096u
 #define MAX_BYTES (1ull << 32) // counts of MPI are ints
 
-// What <wait> of a request (benchmarks/common/serve.h) means to MPI.
+// What <wait> of a request (tools/kit/serve.h) means to MPI.
 #define WAIT_BLOCK 1u // MPI_Wait, MPI_Waitall
 #define WAIT_TEST 2u  // a loop over MPI_Test, MPI_Testall
 
@@ -25,14 +25,14 @@
 struct shared {
   struct rondo_kit_barrier barrier;
   bool has_request;
-  struct rondo_bench_request request;
+  struct rondo_kit_request request;
   _Atomic uint64_t wrong;
   // The arena follows.
 };
 
 struct peer {
   struct shared *shared;
-  struct rondo_bench_arena *arena; // shared, too
+  struct rondo_kit_measurement *arena; // shared, too
   uint32_t rank;
   uint32_t rank_count;
   struct rondo_kit_shape shape;
@@ -46,7 +46,7 @@ struct peer {
   char *send;
   char *recv;
   size_t capacity_bytes;
-  MPI_Request requests[RONDO_BENCH_SERVE_IN_FLIGHT];
+  MPI_Request requests[RONDO_KIT_SERVE_IN_FLIGHT];
 };
 
 static char *allocate(size_t bytes) {
@@ -162,13 +162,13 @@ static const void *result_of(const struct peer *p) {
 
 static uint64_t round_of(uint32_t index) { return TIMED_ROUND + ((uint64_t)index << ROUND_BITS); }
 
-static void prepare(struct peer *p, const struct rondo_bench_request *request) {
+static void prepare(struct peer *p, const struct rondo_kit_request *request) {
   struct rondo_kit_shape shape = {request->kind, RONDO_FLOAT32, RONDO_SUM, p->rank_count, 0, 0};
   rondo_kit_shape_size(&shape, request->bytes);
   size_t bytes = rondo_kit_shape_bytes(&shape);
   p->shape = shape;
   p->in_place = request->in_place;
-  p->is_blocking = rondo_bench_serve_is_plain(request);
+  p->is_blocking = rondo_kit_serve_is_plain(request);
   p->in_flight = request->in_flight;
   p->wait = request->wait;
   p->stride_bytes = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
@@ -189,29 +189,29 @@ static uint64_t count_wrong(const struct peer *p) {
 
 static void answer(struct shared *shared, const struct peer *p) {
   if (p->arena->failed) {
-    rondo_bench_serve_error("MPI");
+    rondo_kit_serve_error("MPI");
     return;
   }
-  struct rondo_bench_stats stats = rondo_bench_measure_stats(p->arena);
-  rondo_bench_serve_answer(&shared->request, rondo_kit_shape_bytes(&p->shape), &stats,
+  struct rondo_kit_stats stats = rondo_kit_measure_stats(p->arena);
+  rondo_kit_serve_answer(&shared->request, rondo_kit_shape_bytes(&p->shape), &stats,
                            shared->wrong);
 }
 
 // The same for a request of several collectives, or of another way to wait.
-static const char *lacks_in_flight(const struct rondo_bench_request *r) {
-  if (rondo_bench_serve_is_plain(r))
+static const char *lacks_in_flight(const struct rondo_kit_request *r) {
+  if (rondo_kit_serve_is_plain(r))
     return NULL;
   if (r->kind != RONDO_ALL_REDUCE || r->in_place)
     return "in flight only all_reduce, out of place";
-  if (r->orders == RONDO_BENCH_ORDERS_OWN)
+  if (r->orders == RONDO_KIT_ORDERS_OWN)
     return "MPI needs one order on all ranks";
-  if (r->wait != RONDO_BENCH_SERVE_ANY_WAIT && r->wait != WAIT_BLOCK && r->wait != WAIT_TEST)
+  if (r->wait != RONDO_KIT_SERVE_ANY_WAIT && r->wait != WAIT_BLOCK && r->wait != WAIT_TEST)
     return "MPI waits or tests";
   return NULL;
 }
 
 // What a request asks for that is not here; null: nothing.
-static const char *lacks(const struct rondo_bench_request *r) {
+static const char *lacks(const struct rondo_kit_request *r) {
   static const int kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER,
                               RONDO_REDUCE,     RONDO_BROADCAST,  RONDO_ALL_TO_ALL,
                               RONDO_GATHER,     RONDO_SCATTER};
@@ -226,19 +226,19 @@ static const char *lacks(const struct rondo_bench_request *r) {
 }
 
 static bool fetch(struct shared *shared) {
-  while (rondo_bench_serve_next(&shared->request)) {
+  while (rondo_kit_serve_next(&shared->request)) {
     const char *missing = lacks(&shared->request);
     if (!missing)
       return true;
-    rondo_bench_serve_error(missing);
+    rondo_kit_serve_error(missing);
   }
   return false;
 }
 
 static void serve(struct peer *p) {
   struct shared *shared = p->shared;
-  struct rondo_bench_driver driver = {.rewrite = rewrite, .once = once, .arg = p};
-  struct rondo_bench_driver several = {
+  struct rondo_kit_driver driver = {.rewrite = rewrite, .once = once, .arg = p};
+  struct rondo_kit_driver several = {
       .rewrite = rewrite, .once = once_in_flight, .settle = settle, .arg = p};
   for (;;) {
     if (p->rank == 0) {
@@ -249,8 +249,8 @@ static void serve(struct peer *p) {
     if (!shared->has_request)
       return;
     prepare(p, &shared->request);
-    struct rondo_bench_schedule schedule = rondo_bench_serve_schedule(&shared->request);
-    rondo_bench_measure(p->arena, p->rank, &schedule, p->is_blocking ? &driver : &several);
+    struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&shared->request);
+    rondo_kit_measure(p->arena, p->rank, &schedule, p->is_blocking ? &driver : &several);
     shared->wrong += count_wrong(p);
     rondo_kit_barrier_wait(&shared->barrier);
     if (p->rank == 0)
@@ -269,7 +269,7 @@ static uint32_t all_cores(void) {
 static void share(struct peer *p, MPI_Win *window) {
   void *base;
   MPI_Aint bytes = (MPI_Aint)(sizeof(struct shared) + 128 +
-                              rondo_bench_arena_bytes(p->rank_count, RONDO_BENCH_SERVE_CAPACITY));
+                              rondo_kit_measurement_bytes(p->rank_count, RONDO_KIT_SERVE_CAPACITY));
   int unit;
   *window = MPI_WIN_NULL;
   base = peer_shared_file((size_t)bytes);
@@ -280,11 +280,11 @@ static void share(struct peer *p, MPI_Win *window) {
   }
   // Each process may map the window elsewhere, but by whole pages, so all align alike.
   p->shared = (struct shared *)(((uintptr_t)base + 127) / 128 * 128);
-  p->arena = (struct rondo_bench_arena *)(p->shared + 1);
+  p->arena = (struct rondo_kit_measurement *)(p->shared + 1);
   uint32_t cores = all_cores();
   if (p->rank == 0) {
     rondo_kit_barrier_init(&p->shared->barrier, p->rank_count, cores);
-    rondo_bench_arena_init(p->arena, p->rank_count, RONDO_BENCH_SERVE_CAPACITY, cores);
+    rondo_kit_measurement_init(p->arena, p->rank_count, RONDO_KIT_SERVE_CAPACITY, cores);
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -303,7 +303,7 @@ int main(int argc, char **argv) {
   peer.rank_count = (uint32_t)rank_count;
   share(&peer, &window);
   if (rank == 0)
-    rondo_bench_serve_ready(what);
+    rondo_kit_serve_ready(what);
   serve(&peer);
   if (window != MPI_WIN_NULL)
     MPI_Win_free(&window);

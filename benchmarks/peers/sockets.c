@@ -17,10 +17,10 @@
 
 #include <rondo/rondo.h>
 
-#include "benchmarks/common/serve.h"
 #include "benchmarks/peers/shared_file.h"
-#include "examples/kit/shape.h"
-#include "examples/kit/team.h"
+#include "tools/kit/serve.h"
+#include "tools/kit/shape.h"
+#include "tools/kit/thread_group.h"
 
 #define RANKS 2u
 #define TRIES 10000u // of connecting, a millisecond each
@@ -29,14 +29,14 @@
 struct shared {
   struct rondo_kit_barrier barrier;
   bool has_request;
-  struct rondo_bench_request request;
+  struct rondo_kit_request request;
   _Atomic uint32_t port; // of rank 0, in network order
   // The arena follows.
 };
 
 struct pump {
   struct shared *shared;
-  struct rondo_bench_arena *arena;
+  struct rondo_kit_measurement *arena;
   int fd;
   char *memory;
   size_t capacity_bytes, out_bytes, in_bytes;
@@ -48,7 +48,7 @@ static void fail(const char *what) {
 }
 
 // What this rank sends, of a collective of so many bytes.
-static size_t bytes_from(const struct rondo_bench_request *r, uint32_t rank) {
+static size_t bytes_from(const struct rondo_kit_request *r, uint32_t rank) {
   switch (r->kind) {
   case RONDO_ALL_REDUCE:
     return r->bytes;
@@ -104,17 +104,17 @@ static void prepare(struct pump *p, uint32_t rank) {
     fail("peer_sockets: memory");
 }
 
-static bool fetch(struct rondo_bench_request *request) {
-  while (rondo_bench_serve_next(request)) {
-    if (rondo_bench_serve_is_plain(request))
+static bool fetch(struct rondo_kit_request *request) {
+  while (rondo_kit_serve_next(request)) {
+    if (rondo_kit_serve_is_plain(request))
       return true;
-    rondo_bench_serve_error("only one collective at a time");
+    rondo_kit_serve_error("only one collective at a time");
   }
   return false;
 }
 
 static void serve(struct pump *p, uint32_t rank) {
-  struct rondo_bench_driver driver = {.rewrite = rewrite, .once = once, .arg = p};
+  struct rondo_kit_driver driver = {.rewrite = rewrite, .once = once, .arg = p};
   for (;;) {
     if (rank == 0)
       p->shared->has_request = fetch(&p->shared->request);
@@ -122,16 +122,16 @@ static void serve(struct pump *p, uint32_t rank) {
     if (!p->shared->has_request)
       return;
     prepare(p, rank);
-    struct rondo_bench_schedule schedule = rondo_bench_serve_schedule(&p->shared->request);
-    rondo_bench_measure(p->arena, rank, &schedule, &driver);
+    struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&p->shared->request);
+    rondo_kit_measure(p->arena, rank, &schedule, &driver);
     rondo_kit_barrier_wait(&p->shared->barrier);
     if (rank > 0)
       continue;
-    struct rondo_bench_stats stats = rondo_bench_measure_stats(p->arena);
+    struct rondo_kit_stats stats = rondo_kit_measure_stats(p->arena);
     if (p->arena->failed)
-      rondo_bench_serve_error("a socket");
+      rondo_kit_serve_error("a socket");
     else
-      rondo_bench_serve_answer(&p->shared->request, p->shared->request.bytes, &stats, 0);
+      rondo_kit_serve_answer(&p->shared->request, p->shared->request.bytes, &stats, 0);
   }
 }
 
@@ -159,23 +159,23 @@ int main(void) {
   uint32_t rank = text && text[0] == '1';
   struct sockaddr_in at = {.sin_family = AF_INET};
   int one = 1;
-  size_t bytes = sizeof(struct shared) + rondo_bench_arena_bytes(RANKS, RONDO_BENCH_SERVE_CAPACITY);
+  size_t bytes = sizeof(struct shared) + rondo_kit_measurement_bytes(RANKS, RONDO_KIT_SERVE_CAPACITY);
   struct pump p = {.shared = peer_shared_file(bytes)};
   if (!p.shared || !address || inet_pton(AF_INET, address, &at.sin_addr) != 1) {
     fprintf(stderr, "peer_sockets: PEER_SHARED and PEER_ADDRESS are needed\n");
     return 1;
   }
-  p.arena = (struct rondo_bench_arena *)(p.shared + 1);
+  p.arena = (struct rondo_kit_measurement *)(p.shared + 1);
   if (rank == 0) {
     uint32_t cores = rondo_kit_core_count();
     rondo_kit_barrier_init(&p.shared->barrier, RANKS, cores);
-    rondo_bench_arena_init(p.arena, RANKS, RONDO_BENCH_SERVE_CAPACITY, cores);
+    rondo_kit_measurement_init(p.arena, RANKS, RONDO_KIT_SERVE_CAPACITY, cores);
   }
   p.fd = rank == 0 ? take_call(p.shared, &at) : call(p.shared, &at);
   if (p.fd < 0 || setsockopt(p.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))
     fail("peer_sockets: connect");
   if (rank == 0)
-    rondo_bench_serve_ready("plain sockets");
+    rondo_kit_serve_ready("plain sockets");
   serve(&p, rank);
   free(p.memory);
   return 0;

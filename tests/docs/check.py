@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-SOURCES = ("include", "base", "queues", "scheduler", "daemon", "runtime", "sim", "examples", "benchmarks",
+SOURCES = ("include", "base", "queues", "scheduler", "daemon", "runtime", "sim", "tools", "examples", "benchmarks",
            "tests")
 EDGE = re.compile(r"\b([BCDGHJKLPQRS][1-9])\b")
 

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/kit/shape.h"
 #include "tests/gpu/job.h"
 #include "tests/support/combinations.h"
+#include "tools/kit/shape.h"
 
 #define GUARD 0xa5
 #define GUARD_BYTES 64u

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# That rondo-perf answers requests as benchmarks/common/serve.h says: perf_serves.sh PROGRAM
+# That rondo-perf answers requests as tools/kit/serve.h says: perf_serves.sh PROGRAM
 set -euo pipefail
 
 readonly program=$1

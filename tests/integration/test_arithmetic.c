@@ -11,12 +11,12 @@
 #include <xmmintrin.h>
 #endif
 
-#include "examples/kit/shape.h"
-#include "examples/kit/team.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/named.h"
 #include "tests/unit/test_move_reference.h"
+#include "tools/kit/shape.h"
+#include "tools/kit/thread_group.h"
 
 #define MAX_RANKS 8u
 #define SMALL_BYTES 8192u  // what is at most this goes straight, or along a tree
@@ -207,11 +207,11 @@ static void run_member(void *arg, uint32_t rank) {
 }
 
 static void run_case(const struct job_case *c) {
-  struct rondo_kit_team team = {c->shape.rank_count, false, run_member, &bench};
+  struct rondo_kit_thread_group group = {c->shape.rank_count, false, run_member, &bench};
   bench.c = *c;
   for (uint32_t r = 0; r < c->shape.rank_count; r++)
     prepare(&bench.members[r], c, r);
-  assert_int_equal(rondo_kit_team_run(&team), 0);
+  assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   for (uint32_t r = 0; r < c->shape.rank_count; r++)
     assert_int_equal(bench.members[r].status, RONDO_SUCCESS);
 }
@@ -397,10 +397,10 @@ static void sum_in_an_environment_of_its_own(void *arg, uint32_t rank) {
 static void what_a_thread_has_set_for_its_own_numbers_does_not_count(void **state) {
   (void)state;
   struct rondo_test_job job;
-  struct rondo_kit_team team = {2, false, sum_in_an_environment_of_its_own, &job};
+  struct rondo_kit_thread_group group = {2, false, sum_in_an_environment_of_its_own, &job};
   const float subnormal = 1e-40f; // twice that, flushed, is 0
   rondo_test_job_open(&job, 2, NULL);
-  assert_int_equal(rondo_kit_team_run(&team), 0);
+  assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   for (uint32_t r = 0; r < 2; r++) {
     assert_true(strangers[r].sum[0] == 2 * subnormal);
     assert_true(strangers[r].sum[1] == 1.0f); // and not the number above

@@ -4,12 +4,12 @@
 #include <sched.h>
 #include <string.h>
 
-#include "examples/kit/team.h"
 #include "runtime/rank/rank.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
+#include "tools/kit/thread_group.h"
 
 static struct rondo_test_job job;
 static struct rondo_collective colls[2][2];
@@ -50,10 +50,10 @@ static void synchronising_member(void *arg, uint32_t rank) {
 static void defect_01_a_single_half_done_collective_does_not_keep_the_daemon(void **state) {
   (void)state;
   uint64_t iterations = rondo_test_load(100, 10);
-  struct rondo_kit_team team = {2, false, synchronising_member, &iterations};
+  struct rondo_kit_thread_group group = {2, false, synchronising_member, &iterations};
   open_two(NULL, RONDO_SUM);
   failed[0] = failed[1] = 0;
-  assert_int_equal(rondo_kit_team_run(&team), 0);
+  assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   assert_false(failed[0] || failed[1]);
   rondo_test_job_close(&job);
 }

@@ -10,7 +10,6 @@
 
 #include <jansson.h>
 
-#include "examples/kit/team.h"
 #include "runtime/rank/flight.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
@@ -19,6 +18,7 @@
 #include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
+#include "tools/kit/thread_group.h"
 
 #define RING 1024u
 
@@ -248,12 +248,12 @@ static void submit_or_write(void *arg, uint32_t member) {
 static void may_be_written_while_others_run(void **state) {
   (void)state;
   struct crowd c;
-  struct rondo_kit_team team = {3, false, submit_or_write, &c};
+  struct rondo_kit_thread_group group = {3, false, submit_or_write, &c};
   struct rondo_collective_desc d = sum_of(1, 1);
   json_t *report = NULL;
   rondo_test_job_open(&c.job, 2, NULL);
   rondo_test_job_register(&c.job, &d, c.colls);
-  assert_int_equal(rondo_kit_team_run(&team), 0);
+  assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   write_record(c.job.ctx[0], 0);
   write_record(c.job.ctx[1], 1);
   assert_int_equal(analyse(&report), 0); // nothing waits

@@ -10,12 +10,12 @@
 
 #include "base/atomic.h"
 #include "base/log.h"
-#include "examples/kit/team.h"
 #include "tests/support/family.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
+#include "tools/kit/thread_group.h"
 #include <rondo/comm.h>
 
 #define RANKS 2u
@@ -158,8 +158,8 @@ static void have_own_job(void) {
     cfg.rank_count = RANKS;
     RONDO_MEMBER_STATUS(rondo_init(&job.ctx[r], &cfg), RONDO_SUCCESS);
   }
-  struct rondo_kit_team team = {.count = RANKS, .member = member_of_own_job, .arg = &job};
-  RONDO_MEMBER_TRUE(rondo_kit_team_run(&team) == 0);
+  struct rondo_kit_thread_group group = {.count = RANKS, .main = member_of_own_job, .arg = &job};
+  RONDO_MEMBER_TRUE(rondo_kit_thread_group_run(&group) == 0);
   for (uint32_t r = 0; r < RANKS; r++)
     RONDO_MEMBER_STATUS(rondo_destroy(job.ctx[r], RONDO_DESTROY_DRAIN, LONG_NS), RONDO_SUCCESS);
 }
@@ -299,10 +299,10 @@ static void member_that_forks(void *arg, uint32_t rank) {
 
 static void threads_go_on_while_children_come_and_go(void **state) {
   struct rondo_test_job job;
-  struct rondo_kit_team team = {.count = RANKS, .member = member_that_forks, .arg = &job};
+  struct rondo_kit_thread_group group = {.count = RANKS, .main = member_that_forks, .arg = &job};
   (void)state;
   rondo_test_job_open(&job, RANKS, NULL);
-  assert_int_equal(rondo_kit_team_run(&team), 0);
+  assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   rondo_test_job_close(&job);
 }
 

@@ -11,12 +11,12 @@
 #include <time.h>
 
 #include "daemon/plan/build.h"
-#include "examples/kit/shape.h"
-#include "examples/kit/team.h"
 #include "tests/support/combinations.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/named.h"
+#include "tools/kit/shape.h"
+#include "tools/kit/thread_group.h"
 
 #define GUARD_BYTES 64u
 #define GUARD 0xa5
@@ -184,12 +184,12 @@ static void check_case(const struct rondo_config *c, uint32_t i) {
 }
 
 static void run_lot(uint32_t ranks, const struct rondo_config *c) {
-  struct rondo_kit_team team = {ranks, false, member, &lot};
+  struct rondo_kit_thread_group group = {ranks, false, member, &lot};
   struct rondo_counters counters;
   rondo_test_job_open(&lot.job, ranks, c);
   lot.outcomes = calloc((size_t)lot.case_count * ranks, sizeof *lot.outcomes);
   assert_non_null(lot.outcomes);
-  assert_int_equal(rondo_kit_team_run(&team), 0);
+  assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   for (uint32_t i = 0; i < lot.case_count; i++)
     check_case(c, i);
   assert_int_equal(rondo_counters(lot.job.ctx[0], &counters), RONDO_SUCCESS);

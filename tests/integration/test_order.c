@@ -6,17 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "examples/kit/shape.h"
-#include "examples/kit/team.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
+#include "tools/kit/shape.h"
+#include "tools/kit/thread_group.h"
 
 #define MANY 8u // collectives
 #define COUNT 33u
 
-// A team's member notes its first failure here; the test looks when all have ended.
+// A thread notes its first failure here; the test looks when all have ended.
 struct verdict {
   const char *failed;
   int status;
@@ -37,9 +37,9 @@ static int succeeded(uint32_t member, const char *call, int status) {
 }
 
 static void run_team(uint32_t count, void (*member)(void *arg, uint32_t rank), void *arg) {
-  struct rondo_kit_team team = {count, false, member, arg};
+  struct rondo_kit_thread_group group = {count, false, member, arg};
   memset(verdicts, 0, sizeof verdicts);
-  assert_int_equal(rondo_kit_team_run(&team), 0);
+  assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   for (uint32_t i = 0; i < count; i++)
     if (verdicts[i].failed)
       fail_msg("member %u: %s: %s", i, verdicts[i].failed, rondo_status_name(verdicts[i].status));

@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "examples/kit/shape.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "tests/integration/processes.h"
 #include "tests/support/load.h"
 #include "tests/support/machines.h"
+#include "tools/kit/shape.h"
 
 // ------------------------------------------------------------------ buffers ---
 

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/kit/team.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
+#include "tools/kit/thread_group.h"
 
 static struct rondo_test_job job;
-static _Atomic uint32_t failures; // in threads of a team
+static _Atomic uint32_t failures; // in threads of the group
 
 static uint64_t connector_bytes(void) {
   struct rondo_counters counters;
@@ -200,10 +200,10 @@ static void busy_member(void *arg, uint32_t rank) {
 static void collectives_come_and_go_while_others_run(void **state) {
   (void)state;
   uint64_t iterations = rondo_test_load(500, 30);
-  struct rondo_kit_team team = {2, false, busy_member, &iterations};
+  struct rondo_kit_thread_group group = {2, false, busy_member, &iterations};
   failures = 0;
   rondo_test_job_open(&job, 2, NULL);
-  assert_int_equal(rondo_kit_team_run(&team), 0);
+  assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   assert_int_equal(failures, 0);
   rondo_test_job_close(&job);
 }
@@ -325,12 +325,12 @@ static void greedy_member(void *arg, uint32_t member) {
 static void the_limit_of_collectives_holds_for_threads_at_once(void **state) {
   (void)state;
   struct rondo_config c = RONDO_CONFIG_INIT;
-  struct rondo_kit_team team = {4, false, greedy_member, NULL};
+  struct rondo_kit_thread_group group = {4, false, greedy_member, NULL};
   c.max_collectives = LIMIT;
   for (uint32_t i = 0; i < rondo_test_load(50, 5); i++) {
     accepted = failures = 0;
     rondo_test_job_open(&job, 1, &c);
-    assert_int_equal(rondo_kit_team_run(&team), 0);
+    assert_int_equal(rondo_kit_thread_group_run(&group), 0);
     assert_int_equal(failures, 0);
     assert_int_equal(accepted, LIMIT);
     rondo_test_job_close(&job);

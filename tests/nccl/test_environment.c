@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "adapters/nccl/environment.h"
+#include "adapters/nccl/interface.h"
 #include "adapters/nccl/say.h"
 #include "tests/support/named.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "examples/kit/shape.h"
+#include "tools/kit/shape.h"
 
 #define RONDO_TEST_REDUCING_KINDS 3u
 #define RONDO_TEST_MOVING_KINDS 5u

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "examples/kit/team.h"
 #include "tests/support/job.h"
 #include "tests/support/machines.h"
 #include "tests/support/named.h"
+#include "tools/kit/thread_group.h"
 
 #define LIFETIME_SECONDS 50u
 
@@ -88,11 +88,11 @@ static void child_main(struct rondo_family *f, uint32_t process) {
     h.first = count ? h.first : r;
     count++;
   }
-  struct rondo_kit_team team = {.count = count, .member = live, .arg = &h};
+  struct rondo_kit_thread_group group = {.count = count, .main = live, .arg = &h};
   if (count == 1)
     f->member(f, h.first);
   else
-    RONDO_MEMBER_TRUE(rondo_kit_team_run(&team) == 0);
+    RONDO_MEMBER_TRUE(rondo_kit_thread_group_run(&group) == 0);
   _exit(0);
 }
 

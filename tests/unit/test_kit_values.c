@@ -12,10 +12,10 @@
 
 #include <rondo/types.h>
 
-#include "examples/kit/barrier.h"
-#include "examples/kit/shape.h"
-#include "examples/kit/team.h"
-#include "examples/kit/values.h"
+#include "tools/kit/barrier.h"
+#include "tools/kit/shape.h"
+#include "tools/kit/thread_group.h"
+#include "tools/kit/values.h"
 
 #define COUNT 600u // more than one block of values.c
 #define MAX_ELEMENT_BYTES 8u

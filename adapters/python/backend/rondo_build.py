@@ -71,7 +71,7 @@ def run_cmake(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str
 
 def build_library(build: pathlib.Path) -> pathlib.Path:
     """Builds librondo in ``build`` and returns where it is."""
-    parts = ("TESTS", "EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
+    parts = ("TESTS", "TOOLS", "EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
     run_cmake(ROOT, build, {f"RONDO_BUILD_{part}": "OFF" for part in parts}, "rondo")
     return build / LIBRARY
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(HERE.parent.parent / "backend"))
 
 import rondo_torch_build as build  # noqa: E402
 
-PARTS = ("EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
+PARTS = ("TOOLS", "EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
 SKIP = 77
 
 

@@ -1,0 +1,38 @@
+// What the user of rondo-demo asked for.
+#ifndef RONDO_TOOLS_DEMO_OPTIONS_H
+#define RONDO_TOOLS_DEMO_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DEMO_DEFAULT_RANKS 8u
+#define DEMO_MAX_RANKS 64u
+
+struct demo_options {
+  uint32_t ranks; // 0: the user did not say
+  uint32_t collectives;
+  uint64_t min_bytes;
+  uint64_t max_bytes;
+  uint32_t iterations;
+  uint64_t seed;
+  int order;        // enum rondo_order_policy
+  int budget;       // enum rondo_budget_policy, of the runs with preemption
+  int backend;      // enum rondo_backend
+  uint32_t devices; // rank r is on device r % devices
+  uint32_t blocks;
+  uint32_t workers;
+  uint64_t watchdog_ns;
+  bool programs[2];
+  bool baseline;
+  bool quiet;
+  const char *json_path; // null: none
+};
+
+// Reads the command line. Ends the program with status 2 and one line about what is wrong
+// if it cannot be understood.
+void demo_options_read(struct demo_options *options, int argc, char **argv);
+
+// Bytes of collective `index` of `options`: sizes grow geometrically from least to most.
+uint64_t demo_options_bytes(const struct demo_options *options, uint32_t index);
+
+#endif // RONDO_TOOLS_DEMO_OPTIONS_H

@@ -1,0 +1,409 @@
+// rondo-info: what this machine offers to Rondo, and what Rondo makes of it.
+#include <argp.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+#include <rondo/rondo.h>
+
+#include "tools/kit/clock.h"
+#include "tools/kit/machine.h"
+#include "tools/kit/options.h"
+#include "tools/kit/output.h"
+
+#define EXIT_BAD 1
+#define EXIT_USAGE 2
+#define LINK_PAUSE_NS 10000000
+#define LINK_POLLS 1000 // with such a pause between them, for the others to come
+
+extern char **environ;
+
+struct options {
+  bool profile;
+  uint64_t profile_ns;
+  bool json;
+  bool links;
+};
+
+struct profile {
+  bool measured;
+  char text[RONDO_TUNING_TEXT_BYTES];
+};
+
+static const char prefix[] = "RONDO_";
+
+// What rondo_init of one rank says on a backend.
+static int try_backend(int backend) {
+  struct rondo_config config = RONDO_CONFIG_INIT;
+  struct rondo_context context;
+  config.backend = backend;
+  int status = rondo_init(&context, &config);
+  if (status == RONDO_SUCCESS)
+    rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
+  return status;
+}
+
+static void print_version(void) {
+  int version = rondo_version();
+  printf("Rondo %d.%d.%d (headers %d.%d.%d)\n", version / 10000, version / 100 % 100, version % 100,
+         RONDO_VERSION_MAJOR, RONDO_VERSION_MINOR, RONDO_VERSION_PATCH);
+}
+
+static void print_machine(const struct rondo_kit_machine *m) {
+  printf("\nThis machine\n");
+  printf("  processor      %s\n", m->model);
+  printf("  cores          %" PRIu32 " online, %" PRIu32 " for this process\n", m->cores_online,
+         m->cores_allowed);
+  printf("  NUMA nodes     %" PRIu32 "\n", m->numa_nodes);
+  printf("  features       %s\n", m->features[0] ? m->features : "none known");
+  printf("  memory         %.1f GiB, %.1f GiB available\n", (double)m->memory_bytes / (1 << 30),
+         (double)m->available_bytes / (1 << 30));
+  printf("  system         %s\n", m->system);
+}
+
+// What rondo_backend_describe or rondo_transport_describe says, a line each, and returns; null: no
+// memory. To be freed.
+static char *described(int (*describe)(int, FILE *), int what, int *status) {
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  if (!out)
+    return NULL;
+  *status = describe(what, out);
+  (void)fclose(out);
+  return text;
+}
+
+// Whether a backend works. `text`, to be freed, says why not; a rank would say it again in the log,
+// so none is tried then.
+static int ask_backend(int backend, char **text) {
+  int status = RONDO_ERR_NO_MEMORY;
+  *text = described(rondo_backend_describe, backend, &status);
+  return status == RONDO_SUCCESS ? try_backend(backend) : status;
+}
+
+// Indented. The text is freed.
+static void print_lines(char *text) {
+  for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
+    printf("  %-14s   %s\n", "", line);
+  free(text);
+}
+
+static void print_backends(void) {
+  printf("\nBackends\n");
+  for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
+    char *text;
+    int status = ask_backend(b, &text);
+    printf("  %-14s %s\n", rondo_kit_backend_name(b),
+           status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
+    print_lines(text);
+  }
+}
+
+static void print_transports(void) {
+  printf("\nBetween processes\n");
+  for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++) {
+    int status = RONDO_ERR_NO_MEMORY;
+    char *text = described(rondo_transport_describe, t, &status);
+    printf("  %-14s %s\n", rondo_transport_name(t),
+           status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
+    print_lines(text);
+  }
+}
+
+static void print_number(const char *name, uint64_t value) {
+  printf("  %-17s %" PRIu64 "\n", name, value);
+}
+
+static void print_defaults(void) {
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  char tuning[RONDO_TUNING_TEXT_BYTES];
+  if (rondo_config_complete(&c) != RONDO_SUCCESS ||
+      rondo_tuning_print(&c.tuning, tuning, sizeof tuning) != RONDO_SUCCESS) {
+    printf("\nIn force\n  nothing: the environment is refused\n");
+    return;
+  }
+  printf("\nIn force, where a program does not say otherwise\n");
+  printf("  %-17s %s\n", "backend", rondo_kit_backend_name(c.backend));
+  printf("  %-17s %s\n", "order", rondo_kit_order_name(c.order));
+  printf("  %-17s %s\n", "budget", rondo_kit_budget_name(c.budget));
+  print_number("blocks", c.blocks);
+  print_number("workers", c.workers);
+  print_number("max_collectives", c.max_collectives);
+  if (c.max_runs)
+    print_number("max_runs", c.max_runs);
+  else
+    printf("  %-17s limited by memory alone\n", "max_runs");
+  print_number("connector_bytes", c.connector_bytes);
+  print_number("slot_bytes", c.slot_bytes);
+  print_number("endpoints", c.endpoints);
+  print_number("huge_pages", c.huge_pages);
+  printf("  %-17s %s\n", "tuning", tuning);
+}
+
+static int matters(const char *entry) {
+  static const char *const others[] = {"CUDA_LAUNCH_BLOCKING=", "CUDA_DEVICE_MAX_CONNECTIONS=",
+                                       "CUDA_MODULE_LOADING=", "CUDA_VISIBLE_DEVICES="};
+  for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+    if (strncmp(entry, others[i], strlen(others[i])) == 0)
+      return 1;
+  return strncmp(entry, prefix, sizeof(prefix) - 1) == 0;
+}
+
+static void print_environment(void) {
+  bool any = false;
+  printf("\nEnvironment\n");
+  for (char **entry = environ; *entry; entry++)
+    if (matters(*entry)) {
+      printf("  %s\n", *entry);
+      any = true;
+    }
+  if (!any)
+    printf("  no variable %s... is set\n", prefix);
+}
+
+static int measure_profile(const struct options *o, struct profile *profile) {
+  struct rondo_tuning tuning;
+  int status = rondo_profile(&tuning, o->profile_ns);
+  if (status == RONDO_SUCCESS)
+    status = rondo_tuning_print(&tuning, profile->text, sizeof(profile->text));
+  profile->measured = status == RONDO_SUCCESS;
+  if (status != RONDO_SUCCESS)
+    fprintf(stderr, "rondo-info: profiling: %s\n", rondo_status_string(status));
+  return status;
+}
+
+static void print_profile(const struct profile *profile) {
+  printf("\nMeasured on this machine; to pin it:\n");
+  printf("RONDO_TUNING=%s\n", profile->text);
+}
+
+static json_t *json_environment(void) {
+  json_t *object = json_object();
+  for (char **entry = environ; *entry; entry++) {
+    const char *equals = strchr(*entry, '=');
+    if (!equals || strncmp(*entry, prefix, sizeof(prefix) - 1) != 0)
+      continue;
+    json_object_setn_new(object, *entry, (size_t)(equals - *entry), json_string(equals + 1));
+  }
+  return object;
+}
+
+// The text is freed.
+static json_t *json_lines(char *text) {
+  json_t *lines = json_array();
+  for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
+    json_array_append_new(lines, json_string(line));
+  free(text);
+  return lines;
+}
+
+// Whether each backend works, and its devices.
+static void json_backends(json_t *works, json_t *devices) {
+  for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
+    char *text;
+    int status = ask_backend(b, &text);
+    json_object_set_new(works, rondo_kit_backend_name(b), json_string(rondo_status_name(status)));
+    json_object_set_new(devices, rondo_kit_backend_name(b), json_lines(text));
+  }
+}
+
+static json_t *json_transports(void) {
+  json_t *object = json_object();
+  for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++) {
+    int status = RONDO_ERR_NO_MEMORY;
+    json_t *lines = json_lines(described(rondo_transport_describe, t, &status));
+    json_object_set_new(
+        object, rondo_transport_name(t),
+        json_pack("{s:s, s:o}", "status", rondo_status_name(status), "finds", lines));
+  }
+  return object;
+}
+
+static int print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
+  json_t *works = json_object(), *devices = json_object();
+  json_backends(works, devices);
+  json_t *root = json_pack(
+      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:o, s:o, s:o, s:o, s:s*}", "version",
+      rondo_version(), "machine", "model", m->model, "cores_online", (json_int_t)m->cores_online,
+      "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes", (json_int_t)m->numa_nodes,
+      "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes, "available_bytes",
+      (json_int_t)m->available_bytes, "system", m->system, "backends", works, "devices", devices,
+      "transports", json_transports(), "environment", json_environment(), "tuning",
+      profile->measured ? profile->text : NULL);
+  if (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)
+    return EXIT_BAD;
+  printf("\n");
+  json_decref(root);
+  return 0;
+}
+
+// How the rank reaches another one.
+struct link {
+  uint32_t rank;
+  int transport;
+  uint32_t endpoints; // 0: it has none
+  char why[128];
+};
+
+// Waits for a while until it is known where the other rank is.
+static struct link find_link(struct rondo_context context, uint32_t rank, uint32_t endpoints) {
+  const struct timespec pause = {0, LINK_PAUSE_NS};
+  struct link link = {.rank = rank, .transport = RONDO_TRANSPORT_NONE};
+  int status = rondo_transport(context, rank, &link.transport, link.why, sizeof link.why);
+  for (int i = 0; status == RONDO_IN_PROGRESS && i < LINK_POLLS; i++) {
+    nanosleep(&pause, NULL);
+    status = rondo_transport(context, rank, &link.transport, link.why, sizeof link.why);
+  }
+  if (link.transport == RONDO_TRANSPORT_UCX)
+    link.endpoints = endpoints;
+  return link;
+}
+
+static void print_link(const struct link *link) {
+  printf("  to rank %-8" PRIu32 " %s", link->rank, rondo_transport_name(link->transport));
+  if (link->endpoints)
+    printf(", %" PRIu32 " endpoint%s", link->endpoints, link->endpoints > 1 ? "s" : "");
+  printf(" (%s)\n", link->why);
+}
+
+static json_t *json_of_link(const struct link *link) {
+  json_t *object = json_pack("{s:I, s:s, s:s}", "rank", (json_int_t)link->rank, "transport",
+                             rondo_transport_name(link->transport), "why", link->why);
+  if (link->endpoints)
+    json_object_set_new(object, "endpoints", json_integer((json_int_t)link->endpoints));
+  return object;
+}
+
+// Returns an exit status: EXIT_BAD if a rank cannot be reached.
+static int print_links_of(struct rondo_context context, const struct rondo_config *config) {
+  int result = 0;
+  printf("Rank %" PRIu32 " of %" PRIu32 "\n", config->rank, config->rank_count);
+  for (uint32_t r = 0; r < config->rank_count; r++) {
+    struct link link = find_link(context, r, config->endpoints);
+    print_link(&link);
+    if (link.transport == RONDO_TRANSPORT_NONE)
+      result = EXIT_BAD;
+  }
+  return result;
+}
+
+static int print_json_of_links(struct rondo_context context, const struct rondo_config *config) {
+  json_t *links = json_array();
+  int result = 0;
+  for (uint32_t r = 0; r < config->rank_count; r++) {
+    struct link link = find_link(context, r, config->endpoints);
+    json_array_append_new(links, json_of_link(&link));
+    if (link.transport == RONDO_TRANSPORT_NONE)
+      result = EXIT_BAD;
+  }
+  json_t *root = json_pack("{s:I, s:I, s:o}", "rank", (json_int_t)config->rank, "rank_count",
+                           (json_int_t)config->rank_count, "links", links);
+  // One line a rank: what several print at once is not mixed.
+  char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+  if (text)
+    printf("%s\n", text);
+  else
+    result = EXIT_BAD;
+  free(text);
+  json_decref(root);
+  return result;
+}
+
+// Who leaves cannot be reached any more, and slower ranks have not looked yet. If this does not
+// come to a good end, what has been printed says why.
+static void await_others(struct rondo_context context) {
+  struct rondo_collective barrier;
+  struct rondo_collective_desc d = rondo_barrier(1);
+  if (rondo_register(context, &d, &barrier) == RONDO_SUCCESS &&
+      rondo_run(context, barrier, NULL, NULL, NULL, NULL) == RONDO_SUCCESS)
+    (void)rondo_wait(context, barrier, RONDO_LAST_RUN, (int64_t)LINK_PAUSE_NS * LINK_POLLS);
+}
+
+static int print_links(bool as_json) {
+  struct rondo_config config = RONDO_CONFIG_INIT;
+  struct rondo_context context;
+  config.rank_count = RONDO_RANKS_OF_LAUNCHER;
+  config.report_on_timeout = 0;
+  int status = rondo_config_complete(&config);
+  if (status == RONDO_SUCCESS)
+    status = rondo_init(&context, &config);
+  if (status != RONDO_SUCCESS) {
+    fprintf(stderr, "rondo-info: --links: %s\n", rondo_status_string(status));
+    return EXIT_BAD;
+  }
+  int result = as_json ? print_json_of_links(context, &config) : print_links_of(context, &config);
+  await_others(context);
+  rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
+  return result;
+}
+
+static error_t parse_option(int key, char *text, struct argp_state *state) {
+  struct options *o = state->input;
+  switch (key) {
+  case 'p':
+    o->profile = true;
+    if (text && !rondo_kit_read_seconds(text, &o->profile_ns))
+      argp_error(state, "--profile does not take '%s'", text);
+    break;
+  case 'j':
+    o->json = true;
+    break;
+  case 'l':
+    o->links = true;
+    break;
+  case ARGP_KEY_ARG:
+    argp_error(state, "no argument is expected: '%s'", text);
+    break;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+  return 0;
+}
+
+static void read_options(struct options *options, int argc, char **argv) {
+  static const struct argp_option table[] = {
+      {"profile", 'p', "SECONDS", OPTION_ARG_OPTIONAL,
+       "Measure spin budgets on this machine (default 0.05 s) and print the line that pins them",
+       0},
+      {"json", 'j', NULL, 0, "Print JSON", 0},
+      {"links", 'l', NULL, 0,
+       "Started by a launcher, one process a rank: print how this rank reaches each other one, and "
+       "why so",
+       0},
+      {NULL, 0, NULL, 0, NULL, 0}};
+  static const struct argp argp = {
+      .options = table,
+      .parser = parse_option,
+      .doc = "Prints the version of Rondo, what this machine offers, the defaults in force and the "
+             "environment variables that are set for it."};
+  argp_err_exit_status = EXIT_USAGE;
+  argp_parse(&argp, argc, argv, 0, NULL, options);
+}
+
+int main(int argc, char **argv) {
+  struct options options = {false, 0, false, false};
+  struct profile profile = {false, ""};
+  struct rondo_kit_machine machine;
+  rondo_kit_output_begin(EXIT_BAD);
+  read_options(&options, argc, argv);
+  if (options.links)
+    return print_links(options.json);
+  rondo_kit_machine_read(&machine);
+  if (options.profile && measure_profile(&options, &profile) != RONDO_SUCCESS)
+    return EXIT_BAD;
+  if (options.json)
+    return print_json(&machine, &profile);
+  print_version();
+  print_machine(&machine);
+  print_backends();
+  print_transports();
+  print_defaults();
+  print_environment();
+  if (profile.measured)
+    print_profile(&profile);
+  return 0;
+}

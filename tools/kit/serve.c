@@ -1,0 +1,112 @@
+#include "tools/kit/serve.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rondo/types.h>
+
+#include "tools/kit/clock.h"
+#include "tools/kit/options.h"
+#include "tools/kit/shape.h"
+
+#define LINE_BYTES 256
+#define WAITS 4u
+#define WARMUP 4u
+#define ITERS_MIN 5u
+
+static const char *const orders_names[RONDO_KIT_ORDERS_COUNT] = {"one", "common", "own"};
+
+const char *rondo_kit_orders_name(int orders) { return orders_names[orders]; }
+
+bool rondo_kit_orders_read(const char *text, int *orders) {
+  for (int i = 0; i < RONDO_KIT_ORDERS_COUNT; i++) {
+    if (strcmp(text, orders_names[i]) == 0) {
+      *orders = i;
+      return true;
+    }
+  }
+  return false;
+}
+
+// Reads the words that may be absent.
+static bool optional_words_parse(char **rest, struct rondo_kit_request *request) {
+  const char *in_flight = strtok_r(NULL, " \n", rest);
+  const char *orders = strtok_r(NULL, " \n", rest);
+  const char *wait = strtok_r(NULL, " \n", rest);
+  request->in_flight = 1;
+  request->orders = RONDO_KIT_ORDERS_ONE;
+  request->wait = RONDO_KIT_SERVE_ANY_WAIT;
+  if (in_flight &&
+      !rondo_kit_read_u32(in_flight, 1, RONDO_KIT_SERVE_IN_FLIGHT, &request->in_flight))
+    return false;
+  if (orders && !rondo_kit_orders_read(orders, &request->orders))
+    return false;
+  return !wait || rondo_kit_read_u32(wait, 0, WAITS - 1, &request->wait);
+}
+
+// Cuts `line` into its words.
+static bool request_parse(char *line, struct rondo_kit_request *request) {
+  char *rest = NULL;
+  const char *kind = strtok_r(line, " \n", &rest);
+  const char *bytes = strtok_r(NULL, " \n", &rest);
+  const char *place = strtok_r(NULL, " \n", &rest);
+  const char *budget = strtok_r(NULL, " \n", &rest);
+  uint32_t in_place;
+  uint64_t budget_ms;
+  if (!budget || !rondo_kit_read_kind(kind, &request->kind) ||
+      !rondo_kit_shape_is_kind(request->kind) || // the peers have no counterpart of the others
+      !rondo_kit_read_number(bytes, 1, 1ull << 40, &request->bytes) ||
+      !rondo_kit_read_u32(place, 0, 1, &in_place) ||
+      !rondo_kit_read_number(budget, 1, 1000000, &budget_ms))
+    return false;
+  request->in_place = in_place == 1;
+  request->budget_ns = budget_ms * RONDO_KIT_MILLISECOND_NS;
+  return optional_words_parse(&rest, request);
+}
+
+bool rondo_kit_serve_next(struct rondo_kit_request *request) {
+  char line[LINE_BYTES];
+  while (fgets(line, sizeof(line), stdin)) {
+    if (request_parse(line, request))
+      return true;
+    rondo_kit_serve_error("not a request: collective, bytes, in place, milliseconds, in flight, "
+                          "orders, wait");
+  }
+  return false;
+}
+
+bool rondo_kit_serve_is_plain(const struct rondo_kit_request *request) {
+  return request->in_flight == 1 && request->wait == RONDO_KIT_SERVE_ANY_WAIT;
+}
+
+struct rondo_kit_schedule rondo_kit_serve_schedule(const struct rondo_kit_request *request) {
+  struct rondo_kit_schedule schedule = {.warmup = WARMUP,
+                                        .iters_min = ITERS_MIN,
+                                        .iters_max = RONDO_KIT_SERVE_CAPACITY,
+                                        .batch = 1,
+                                        .budget_ns = request->budget_ns};
+  return schedule;
+}
+
+void rondo_kit_serve_ready(const char *what) {
+  printf("{\"ready\":\"%s\"}\n", what);
+  fflush(stdout);
+}
+
+void rondo_kit_serve_error(const char *what) {
+  printf("{\"error\":\"%s\"}\n", what);
+  fflush(stdout);
+}
+
+void rondo_kit_serve_answer(const struct rondo_kit_request *request, uint64_t actual_bytes,
+                            const struct rondo_kit_stats *stats, uint64_t wrong) {
+  printf("{\"op\":\"%s\",\"bytes\":%" PRIu64 ",\"in_place\":%d,\"in_flight\":%" PRIu32
+         ",\"iters\":%zu,\"median_ns\":%.1f,"
+         "\"middle_ns\":%.1f,\"mean_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,\"wrong\":%" PRIu64
+         "}\n",
+         rondo_kind_name(request->kind), actual_bytes, request->in_place ? 1 : 0,
+         request->in_flight, stats->count, stats->median_ns, stats->middle_ns, stats->mean_ns,
+         stats->min_ns, stats->p99_ns, wrong);
+  fflush(stdout);
+}

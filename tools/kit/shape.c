@@ -1,0 +1,195 @@
+#include "tools/kit/shape.h"
+
+#include "tools/kit/values.h"
+
+// Whether the send buffer, or the receive buffer, holds a part for each rank.
+static bool send_has_parts(const struct rondo_kit_shape *s) {
+  return s->kind == RONDO_REDUCE_SCATTER || s->kind == RONDO_SCATTER || s->kind == RONDO_ALL_TO_ALL;
+}
+static bool recv_has_parts(const struct rondo_kit_shape *s) {
+  return s->kind == RONDO_ALL_GATHER || s->kind == RONDO_GATHER || s->kind == RONDO_ALL_TO_ALL;
+}
+
+bool rondo_kit_shape_is_kind(int kind) {
+  return (kind >= 0 && kind <= RONDO_BROADCAST) || kind == RONDO_ALL_TO_ALL ||
+         kind == RONDO_GATHER || kind == RONDO_SCATTER;
+}
+
+bool rondo_kit_shape_reduces(int kind) {
+  return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
+}
+
+bool rondo_kit_shape_is_rooted(int kind) {
+  return kind == RONDO_REDUCE || kind == RONDO_BROADCAST || kind == RONDO_GATHER ||
+         kind == RONDO_SCATTER;
+}
+
+bool rondo_kit_shape_sends(const struct rondo_kit_shape *s, uint32_t rank) {
+  if (s->kind == RONDO_BROADCAST || s->kind == RONDO_SCATTER)
+    return rank == s->root;
+  return s->kind != RONDO_BARRIER;
+}
+
+bool rondo_kit_shape_may_be_in_place(const struct rondo_kit_shape *s) {
+  return rondo_kit_shape_is_kind(s->kind) && s->kind != RONDO_ALL_TO_ALL;
+}
+
+void rondo_kit_shape_size(struct rondo_kit_shape *shape, uint64_t bytes) {
+  uint64_t elements = bytes / rondo_dtype_bytes(shape->dtype);
+  if (send_has_parts(shape) || recv_has_parts(shape) || shape->kind == RONDO_ALL_TO_ALL_V)
+    elements /= shape->rank_count;
+  shape->count = elements > 0 ? elements : 1;
+  if (shape->kind == RONDO_BARRIER)
+    shape->count = 0;
+}
+
+uint64_t rondo_kit_shape_part(const struct rondo_kit_shape *shape, uint32_t from, uint32_t to) {
+  uint32_t n = shape->rank_count;
+  uint32_t distance = (to + n - from) % n;
+  return n == 1 ? shape->count : 2 * shape->count * distance / (n - 1);
+}
+
+// All parts that a rank sends before that to `end`; or that it rank_receives from those before.
+static uint64_t parts_count(const struct rondo_kit_shape *s, uint32_t rank, uint32_t end,
+                            bool sends) {
+  uint64_t elements = 0;
+  for (uint32_t r = 0; r < end; r++)
+    elements += sends ? rondo_kit_shape_part(s, rank, r) : rondo_kit_shape_part(s, r, rank);
+  return elements;
+}
+
+uint64_t rondo_kit_shape_send_bytes(const struct rondo_kit_shape *shape) {
+  uint64_t element_bytes = rondo_dtype_bytes(shape->dtype);
+  if (shape->kind == RONDO_ALL_TO_ALL_V)
+    return parts_count(shape, 0, shape->rank_count, true) * element_bytes;
+  uint64_t bytes = shape->count * element_bytes;
+  return send_has_parts(shape) ? bytes * shape->rank_count : bytes;
+}
+
+uint64_t rondo_kit_shape_recv_bytes(const struct rondo_kit_shape *shape) {
+  if (shape->kind == RONDO_ALL_TO_ALL_V)
+    return rondo_kit_shape_send_bytes(shape);
+  uint64_t bytes = shape->count * rondo_dtype_bytes(shape->dtype);
+  return recv_has_parts(shape) ? bytes * shape->rank_count : bytes;
+}
+
+uint64_t rondo_kit_shape_bytes(const struct rondo_kit_shape *shape) {
+  uint64_t send = rondo_kit_shape_send_bytes(shape);
+  uint64_t recv = rondo_kit_shape_recv_bytes(shape);
+  return send > recv ? send : recv;
+}
+
+double rondo_kit_shape_bus_factor(const struct rondo_kit_shape *shape) {
+  double n = shape->rank_count;
+  switch (shape->kind) {
+  case RONDO_ALL_REDUCE:
+    return 2 * (n - 1) / n;
+  case RONDO_ALL_GATHER:
+  case RONDO_REDUCE_SCATTER:
+  case RONDO_ALL_TO_ALL:
+  case RONDO_GATHER:
+  case RONDO_SCATTER:
+    return (n - 1) / n;
+  default:
+    return 1;
+  }
+}
+
+static struct rondo_kit_values shape_values(const struct rondo_kit_shape *s, uint64_t round) {
+  struct rondo_kit_values v = {s->dtype, s->redop, s->rank_count, round};
+  if (!rondo_kit_shape_reduces(s->kind))
+    v.redop = RONDO_SUM;
+  return v;
+}
+
+struct rondo_collective_desc rondo_kit_shape_desc(const struct rondo_kit_shape *shape, uint64_t id,
+                                                  uint32_t rank) {
+  struct rondo_kit_values v = shape_values(shape, 0);
+  struct rondo_collective_desc d = rondo_all_reduce(id, shape->count, shape->dtype, v.redop);
+  d.kind = shape->kind;
+  if (rondo_kit_shape_is_rooted(shape->kind))
+    d.root = shape->root;
+  if (shape->kind == RONDO_SEND_RECV)
+    d = rondo_send_recv(id, shape->count, shape->dtype, rank, (rank + 1) % shape->rank_count);
+  if (shape->kind == RONDO_ALL_TO_ALL_V)
+    d.count = 0;
+  if (shape->kind == RONDO_BARRIER)
+    d = rondo_barrier(id);
+  d.scalar = rondo_kit_values_scalar(&v, rank);
+  return d;
+}
+
+struct rondo_kit_place rondo_kit_shape_place(const struct rondo_kit_shape *shape, uint32_t rank,
+                                             bool in_place, void *send_base, void *recv_base) {
+  struct rondo_kit_place p = {send_base, recv_base};
+  if (!in_place || !rondo_kit_shape_may_be_in_place(shape))
+    return p;
+  uint64_t part_bytes = shape->count * rondo_dtype_bytes(shape->dtype);
+  char *part = (char *)recv_base + rank * part_bytes;
+  p.send = recv_has_parts(shape) ? part : recv_base;
+  p.recv = send_has_parts(shape) ? part : recv_base;
+  return p;
+}
+
+void rondo_kit_shape_fill(const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round,
+                          void *send) {
+  struct rondo_kit_values v = shape_values(shape, round);
+  uint64_t count = rondo_kit_shape_send_bytes(shape) / rondo_dtype_bytes(shape->dtype);
+  rondo_kit_values_fill(&v, rank, send, 0, count);
+}
+
+static bool rank_receives(const struct rondo_kit_shape *shape, uint32_t rank) {
+  return (shape->kind != RONDO_REDUCE && shape->kind != RONDO_GATHER) || rank == shape->root;
+}
+
+uint64_t rondo_kit_shape_checked(const struct rondo_kit_shape *shape, uint32_t rank) {
+  if (!rank_receives(shape, rank))
+    return 0;
+  return rondo_kit_shape_recv_bytes(shape) / rondo_dtype_bytes(shape->dtype);
+}
+
+// Wrong elements of an all-to-all-v.
+static uint64_t parts_wrong(const struct rondo_kit_shape *s, const struct rondo_kit_values *v,
+                            uint32_t rank, const char *recv) {
+  uint64_t wrong = 0;
+  for (uint32_t r = 0; r < s->rank_count; r++) {
+    uint64_t at = parts_count(s, rank, r, false) * rondo_dtype_bytes(s->dtype);
+    wrong += rondo_kit_values_wrong(v, r, recv + at, parts_count(s, r, rank, true),
+                                    rondo_kit_shape_part(s, r, rank));
+  }
+  return wrong;
+}
+
+uint64_t rondo_kit_shape_wrong(const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round,
+                               const void *recv) {
+  if (!rank_receives(shape, rank))
+    return 0;
+  struct rondo_kit_values v = shape_values(shape, round);
+  uint64_t count = shape->count;
+  uint64_t wrong = 0;
+  switch (shape->kind) {
+  case RONDO_ALL_GATHER:
+  case RONDO_GATHER:
+  case RONDO_ALL_TO_ALL:
+    for (uint32_t r = 0; r < shape->rank_count; r++)
+      wrong += rondo_kit_values_wrong(
+          &v, r, (const char *)recv + r * count * rondo_dtype_bytes(shape->dtype),
+          shape->kind == RONDO_ALL_TO_ALL ? rank * count : 0, count);
+    return wrong;
+  case RONDO_ALL_TO_ALL_V:
+    return parts_wrong(shape, &v, rank, recv);
+  case RONDO_SEND_RECV:
+    return rondo_kit_values_wrong(&v, (rank + shape->rank_count - 1) % shape->rank_count, recv, 0,
+                                  count);
+  case RONDO_BARRIER:
+    return 0;
+  case RONDO_SCATTER:
+    return rondo_kit_values_wrong(&v, shape->root, recv, rank * count, count);
+  case RONDO_BROADCAST:
+    return rondo_kit_values_wrong(&v, shape->root, recv, 0, count);
+  case RONDO_REDUCE_SCATTER:
+    return rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, recv, rank * count, count);
+  default:
+    return rondo_kit_values_wrong(&v, RONDO_KIT_REDUCED, recv, 0, count);
+  }
+}

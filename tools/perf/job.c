@@ -1,0 +1,385 @@
+#include "tools/perf/job.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/kit/clock.h"
+#include "tools/kit/memory.h"
+#include "tools/kit/thread_group.h"
+#include "tools/perf/batch.h"
+
+#define TIMED_ROUND 1u // of the inputs that are timed
+#define ROUND_BITS 20u // no point has more rounds
+#define POISON 0xa5
+#define DRAIN_NS (10 * (int64_t)RONDO_KIT_SECOND_NS)
+
+struct rank {
+  struct job *job;
+  uint32_t rank;
+  struct perf_batch batch;
+  uint32_t iteration;  // of the point, with those before timing
+  size_t stride_bytes; // from one buffer to the next
+  struct rondo_kit_memory
+      master;                   // the inputs of the timed iterations, from which they are rewritten
+  struct rondo_kit_memory send; // a buffer a run
+  struct rondo_kit_memory recv;
+};
+
+// What all ranks see, be they threads or processes. The arena follows.
+struct shared {
+  struct rondo_kit_barrier barrier;
+  struct perf_point point;
+  uint64_t point_number;
+  bool has_point;
+  _Atomic int status; // the first failure of this point
+  char failed_call[32];
+  uint32_t failed_rank;
+  _Atomic uint64_t wrong;
+  bool is_bad; // some point had wrong elements, or failed
+  int init_status;
+};
+
+struct job {
+  const struct perf_setup *setup;
+  const struct perf_source *source;
+  struct rondo_unique_id id;
+  struct shared *shared;
+  struct rondo_kit_measurement *arena; // shared, too
+  uint32_t first, local;               // the ranks of this process
+  struct rank ranks[];                 // `local` of them
+};
+
+static bool succeeded(const struct rank *self, const char *call, int status) {
+  struct shared *shared = self->job->shared;
+  int none = RONDO_SUCCESS;
+  if (status == RONDO_SUCCESS)
+    return true;
+  if (atomic_compare_exchange_strong(&shared->status, &none, status)) {
+    snprintf(shared->failed_call, sizeof shared->failed_call, "%s", call);
+    shared->failed_rank = self->rank;
+  }
+  return false;
+}
+
+// ---------------------------------------------------------------- buffers ----
+
+static const struct rondo_kit_shape *shape_of(const struct rank *self, uint32_t run) {
+  return &self->batch.collectives[perf_batch_collective(&self->batch, run)].shape;
+}
+
+// Called by the rank's own thread, so that the pages lie near it.
+static int buffers_grow(struct rank *self) {
+  const struct perf_point *point = &self->job->shared->point;
+  struct rondo_context context = self->batch.context;
+  self->stride_bytes = perf_point_stride_bytes(point);
+  size_t bytes = (size_t)self->job->setup->depth * point->in_flight * self->stride_bytes;
+  int status = rondo_kit_memory_grow(&self->master, context, point->in_flight * self->stride_bytes);
+  if (status == RONDO_SUCCESS)
+    status = rondo_kit_memory_grow(&self->recv, context, bytes);
+  if (status == RONDO_SUCCESS && !point->in_place)
+    status = rondo_kit_memory_grow(&self->send, context, bytes);
+  return status;
+}
+
+// The memory that a send buffer is in.
+static const struct rondo_kit_memory *send_memory(const struct rank *self) {
+  return self->job->shared->point.in_place ? &self->recv : &self->send;
+}
+
+static void find_places(struct rank *self) {
+  const struct perf_point *point = &self->job->shared->point;
+  for (uint32_t run = 0; run < self->batch.run_count; run++) {
+    const struct rondo_kit_shape *shape = shape_of(self, run);
+    size_t offset =
+        run * self->stride_bytes + self->job->setup->unalign * rondo_dtype_bytes(shape->dtype);
+    char *send = point->in_place ? NULL : self->send.base + offset;
+    self->batch.places[run] =
+        rondo_kit_shape_place(shape, self->rank, point->in_place, send, self->recv.base + offset);
+  }
+}
+
+// The timed input of a collective.
+static char *master_of(const struct rank *self, uint32_t member) {
+  return self->master.base + member * self->stride_bytes;
+}
+
+// Each collective in flight has inputs of its own, so that a result of another one is found out.
+static uint64_t round_of(uint64_t round, uint32_t member) {
+  return round + ((uint64_t)member << ROUND_BITS);
+}
+
+// ------------------------------------------------------------ one iteration --
+
+static int rewrite_run(struct rank *self, uint32_t run) {
+  const struct rondo_kit_shape *shape = shape_of(self, run);
+  // A broadcast and a scatter take nothing from the ranks that are not their root.
+  if (!rondo_kit_shape_sends(shape, self->rank))
+    return RONDO_SUCCESS;
+  const char *master = master_of(self, perf_batch_collective(&self->batch, run));
+  size_t bytes = rondo_kit_shape_send_bytes(shape);
+  if (self->master.mirror)
+    return rondo_mem_copy(self->batch.context, self->batch.places[run].send, master, bytes);
+  memcpy(self->batch.places[run].send, master, bytes);
+  return RONDO_SUCCESS;
+}
+
+static void rewrite(void *arg, uint32_t rank) {
+  struct rank *self = arg;
+  (void)rank;
+  perf_batch_order(&self->batch, self->iteration++);
+  for (uint32_t run = 0; run < self->batch.run_count; run++)
+    succeeded(self, "rondo_mem_copy", rewrite_run(self, run));
+}
+
+static int once(void *arg, uint32_t rank) {
+  struct rank *self = arg;
+  (void)rank;
+  if (atomic_load_explicit(&self->job->shared->status, memory_order_relaxed) != RONDO_SUCCESS)
+    return RONDO_ERR_ABORTED; // after a failure the remaining iterations are empty
+  int status = perf_batch_run(&self->batch);
+  succeeded(self, self->batch.call, status);
+  return status;
+}
+
+// --------------------------------------------------------------- one point ---
+
+static void count_wrong(struct rank *self, uint64_t round) {
+  for (uint32_t run = 0; run < self->batch.run_count; run++) {
+    const struct rondo_kit_shape *shape = shape_of(self, run);
+    const void *recv = self->batch.places[run].recv;
+    int status = rondo_kit_memory_download(&self->recv, recv, rondo_kit_shape_recv_bytes(shape));
+    if (!succeeded(self, "rondo_mem_copy", status))
+      return;
+    uint64_t wrong = rondo_kit_shape_wrong(
+        shape, self->rank, round_of(round, perf_batch_collective(&self->batch, run)),
+        rondo_kit_memory_look(&self->recv, recv));
+    atomic_fetch_add(&self->job->shared->wrong, wrong);
+  }
+}
+
+// New inputs, and a receive buffer full of what is no result.
+static int renew(struct rank *self, uint32_t run, uint64_t round) {
+  const struct rondo_kit_shape *shape = shape_of(self, run);
+  const struct rondo_kit_memory *send = send_memory(self);
+  struct rondo_kit_place place = self->batch.places[run];
+  size_t recv_bytes = rondo_kit_shape_recv_bytes(shape);
+  memset(rondo_kit_memory_look(&self->recv, place.recv), POISON, recv_bytes);
+  int status = rondo_kit_memory_upload(&self->recv, place.recv, recv_bytes);
+  if (status != RONDO_SUCCESS || !rondo_kit_shape_sends(shape, self->rank))
+    return status;
+  rondo_kit_shape_fill(shape, self->rank, round_of(round, perf_batch_collective(&self->batch, run)),
+                       rondo_kit_memory_look(send, place.send));
+  return rondo_kit_memory_upload(send, place.send, rondo_kit_shape_send_bytes(shape));
+}
+
+static void check_round(struct rank *self, uint64_t round) {
+  perf_batch_order(&self->batch, self->iteration++);
+  for (uint32_t run = 0; run < self->batch.run_count; run++)
+    succeeded(self, "rondo_mem_copy", renew(self, run, round));
+  if (once(self, self->rank) == 0)
+    count_wrong(self, round);
+}
+
+// The inputs of the timed iterations.
+static int make_masters(const struct rank *self) {
+  const struct rondo_kit_memory *master = &self->master;
+  int status = RONDO_SUCCESS;
+  for (uint32_t i = 0; i < self->batch.point->in_flight && status == RONDO_SUCCESS; i++) {
+    const struct rondo_kit_shape *shape = &self->batch.collectives[i].shape;
+    char *at = master_of(self, i);
+    rondo_kit_shape_fill(shape, self->rank, round_of(TIMED_ROUND, i),
+                         rondo_kit_memory_look(master, at));
+    status = rondo_kit_memory_upload(master, at, rondo_kit_shape_send_bytes(shape));
+  }
+  return status;
+}
+
+static void measure_point(struct rank *self) {
+  struct job *job = self->job;
+  const struct perf_point *point = &job->shared->point;
+  struct rondo_kit_driver driver = {.rewrite = rewrite, .once = once, .arg = self};
+  succeeded(self, "rondo_mem_copy", make_masters(self));
+  rondo_kit_measure(job->arena, self->rank, &point->schedule, &driver);
+  if (point->checks > 0 && job->arena->iters > 0 &&
+      atomic_load(&job->shared->status) == RONDO_SUCCESS)
+    count_wrong(self, TIMED_ROUND);
+  for (uint32_t i = 0; i < point->checks; i++)
+    check_round(self, TIMED_ROUND + 1 + i);
+}
+
+static void prepare_point(struct rank *self) {
+  const struct shared *shared = self->job->shared;
+  int status = perf_batch_begin(&self->batch, &shared->point, shared->point_number);
+  if (!succeeded(self, self->batch.call, status) ||
+      !succeeded(self, "rondo_mem_alloc", buffers_grow(self)))
+    return;
+  find_places(self);
+  self->iteration = 0;
+}
+
+static void run_point(struct rank *self) {
+  struct job *job = self->job;
+  prepare_point(self);
+  rondo_kit_barrier_wait(&job->shared->barrier);
+  if (atomic_load(&job->shared->status) == RONDO_SUCCESS)
+    measure_point(self);
+  rondo_kit_barrier_wait(&job->shared->barrier);
+  if (atomic_load(&job->shared->status) != RONDO_SUCCESS)
+    perf_batch_abort(&self->batch);
+  succeeded(self, "rondo_deregister", perf_batch_end(&self->batch));
+  rondo_kit_barrier_wait(&job->shared->barrier);
+}
+
+static void fetch_point(struct job *job) {
+  struct shared *shared = job->shared;
+  shared->has_point =
+      shared->init_status == RONDO_SUCCESS && job->source->next(job->source->arg, &shared->point);
+  shared->point_number++;
+  shared->failed_call[0] = '\0';
+  atomic_store(&job->shared->status, RONDO_SUCCESS);
+  atomic_store(&job->shared->wrong, 0);
+}
+
+static void finish_point(struct job *job) {
+  struct perf_result result = {.status = atomic_load(&job->shared->status),
+                               .failed_call = job->shared->failed_call,
+                               .failed_rank = job->shared->failed_rank,
+                               .wrong = atomic_load(&job->shared->wrong)};
+  if (result.status == RONDO_SUCCESS)
+    result.stats = rondo_kit_measure_stats(job->arena);
+  job->shared->is_bad |= result.wrong > 0 || result.status != RONDO_SUCCESS;
+  job->source->finished(job->source->arg, &job->shared->point, &result);
+}
+
+// ------------------------------------------------------------------- a job ---
+
+static int open_context(struct rank *self) {
+  const struct perf_setup *setup = self->job->setup;
+  struct rondo_config config = RONDO_CONFIG_INIT;
+  config.backend = setup->backend;
+  config.id = self->job->id;
+  config.rank = self->rank;
+  config.rank_count = setup->ranks;
+  config.device = (int)(self->rank % setup->devices);
+  config.blocks = setup->blocks;
+  config.workers = setup->workers;
+  config.order = setup->order;
+  config.budget = setup->budget;
+  return rondo_init(&self->batch.context, &config);
+}
+
+static void rank_main(void *arg, uint32_t index) {
+  struct job *job = arg;
+  struct rank *self = &job->ranks[index];
+  uint32_t rank = self->rank;
+  if (job->setup->pinned)
+    rondo_kit_pin(rank);
+  int status = open_context(self);
+  succeeded(self, "rondo_init", status);
+  rondo_kit_barrier_wait(&job->shared->barrier);
+  if (rank == 0)
+    job->shared->init_status = atomic_load(&job->shared->status);
+  for (;;) {
+    if (rank == 0)
+      fetch_point(job);
+    rondo_kit_barrier_wait(&job->shared->barrier);
+    if (!job->shared->has_point)
+      break;
+    run_point(self);
+    if (rank == 0)
+      finish_point(job);
+  }
+  if (status == RONDO_SUCCESS)
+    rondo_destroy(self->batch.context, RONDO_DESTROY_DRAIN, DRAIN_NS);
+}
+
+static size_t shared_bytes(const struct perf_setup *setup) {
+  return sizeof(struct shared) + rondo_kit_measurement_bytes(setup->ranks, setup->capacity);
+}
+
+static void job_destroy(struct job *job) {
+  for (uint32_t i = 0; i < job->local; i++) {
+    perf_batch_fini(&job->ranks[i].batch);
+    rondo_kit_memory_forget(&job->ranks[i].master);
+    rondo_kit_memory_forget(&job->ranks[i].send);
+    rondo_kit_memory_forget(&job->ranks[i].recv);
+  }
+  if (!job->setup->processes)
+    free(job->shared);
+  free(job);
+}
+
+static void *allocate_lines(size_t bytes) {
+  void *memory = aligned_alloc(128, (bytes + 127) / 128 * 128);
+  return memory ? memset(memory, 0, bytes) : NULL;
+}
+
+static uint32_t cores_of(const struct perf_setup *setup) {
+  return setup->processes ? rondo_kit_processes_cores(setup->processes) : rondo_kit_core_count();
+}
+
+// Returns an enum rondo_status.
+static int open_shared(struct job *job) {
+  const struct perf_setup *setup = job->setup;
+  size_t bytes = shared_bytes(setup);
+  job->shared =
+      setup->processes ? rondo_kit_processes_share(setup->processes, bytes) : allocate_lines(bytes);
+  if (!job->shared && setup->processes)
+    fprintf(stderr,
+            "rondo-perf: rank %u: the processes share no memory to be timed by: they must be "
+            "on one machine\n",
+            job->first);
+  if (!job->shared)
+    return setup->processes ? RONDO_ERR_SYSTEM : RONDO_ERR_NO_MEMORY;
+  job->arena = (struct rondo_kit_measurement *)(job->shared + 1);
+  if (job->first == 0) {
+    uint32_t cores = cores_of(setup);
+    rondo_kit_barrier_init(&job->shared->barrier, setup->ranks, cores);
+    rondo_kit_measurement_init(job->arena, setup->ranks, setup->capacity, cores);
+  }
+  // After this nobody finds the memory unprepared.
+  return setup->processes ? rondo_kit_processes_new_id(setup->processes, &job->id, NULL)
+                          : rondo_unique_id_create(&job->id);
+}
+
+static void rank_init(struct job *job, uint32_t index) {
+  const struct perf_setup *setup = job->setup;
+  struct rank *self = &job->ranks[index];
+  self->job = job;
+  self->rank = job->first + index;
+  self->batch.rank = self->rank;
+  self->batch.depth = setup->depth;
+  self->batch.seed = setup->seed;
+  self->batch.timeout_ns = setup->timeout_ns;
+  self->batch.is_oversubscribed = setup->ranks > cores_of(setup);
+  perf_batch_init(&self->batch);
+}
+
+static struct job *job_create(const struct perf_setup *setup, const struct perf_source *source) {
+  uint32_t local = setup->processes ? 1 : setup->ranks;
+  struct job *job = allocate_lines(sizeof(*job) + local * sizeof(job->ranks[0]));
+  if (!job)
+    return NULL;
+  job->setup = setup;
+  job->source = source;
+  job->local = local;
+  job->first = setup->processes ? rondo_kit_processes_rank(setup->processes) : 0;
+  for (uint32_t i = 0; i < local; i++)
+    rank_init(job, i);
+  return job;
+}
+
+int perf_job_run(const struct perf_setup *setup, const struct perf_source *source, bool *good) {
+  struct job *job = job_create(setup, source);
+  if (!job)
+    return RONDO_ERR_NO_MEMORY;
+  struct rondo_kit_thread_group group = {job->local, false, rank_main, job};
+  int status = open_shared(job);
+  if (status == RONDO_SUCCESS)
+    status = rondo_kit_thread_group_run(&group) == 0 ? job->shared->init_status : RONDO_ERR_SYSTEM;
+  *good = status == RONDO_SUCCESS && !job->shared->is_bad;
+  job_destroy(job);
+  return status;
+}

@@ -1,0 +1,238 @@
+#include "tools/perf/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/kit/machine.h"
+#include "tools/kit/options.h"
+#include "tools/kit/output.h"
+#include "tools/kit/serve.h"
+
+#define EXIT_BAD 1
+
+// In GB/s, of 1e9 bytes, as nccl-tests has it: of all collectives of an iteration together.
+struct bandwidths {
+  double alg, bus;
+};
+
+static struct bandwidths bandwidths_of(const struct perf_line *line, int i) {
+  double time_ns = line->results[i].stats.median_ns;
+  struct bandwidths b = {0, 0};
+  if (time_ns <= 0)
+    return b;
+  b.alg = perf_point_bytes(&line->point) / time_ns;
+  b.bus = perf_point_bus_bytes(&line->point) / time_ns;
+  return b;
+}
+
+static double time_per_run_us(const struct perf_line *line, int i) {
+  return line->results[i].stats.median_ns / 1e3 / line->point.in_flight;
+}
+
+// What is in flight, where that is more than one collective.
+static void print_batch(const struct perf_options *o) {
+  if (o->in_flight == 1)
+    return;
+  printf("# in flight: %" PRIu32 " different collectives (%s), submitted ", o->in_flight,
+         perf_point_name(o->kind, o->is_mixed));
+  if (o->orders == RONDO_KIT_ORDERS_ONE)
+    printf("by all ranks in one order\n");
+  else
+    printf("by %s, another one in each iteration (seed %" PRIu64 ")\n",
+           o->orders == RONDO_KIT_ORDERS_OWN ? "each rank in an order of its own"
+                                             : "all ranks in one random order",
+           o->setup.seed);
+  printf("# times and bandwidths are of all %" PRIu32
+         " runs together; the columns \"a run\" divide "
+         "the median by %" PRIu32 "; size and count are of one run\n",
+         o->in_flight, o->in_flight);
+}
+
+static void print_setup(const struct perf_options *o) {
+  const struct perf_setup *s = &o->setup;
+  struct rondo_tuning tuning;
+  char text[RONDO_TUNING_TEXT_BYTES];
+  memset(&tuning, 0, sizeof(tuning));
+  printf("# %s %" PRIu32 " minBytes %" PRIu64 " maxBytes %" PRIu64 " warmup iters: %" PRIu32
+         " iters: %" PRIu32 " runs in flight: %" PRIu32 " validation: %" PRIu32 " unalign: %" PRIu32
+         "\n",
+         s->processes ? "nProcess" : "nThread", s->ranks, o->min_bytes, o->max_bytes, o->warmup,
+         o->iters, s->depth * o->in_flight, o->checks, s->unalign);
+  print_batch(o);
+  printf("# backend %s, blocks %" PRIu32 ", workers %" PRIu32
+         " (0: default), order %s, budget %s, waits by %s, %s, threads %s\n",
+         rondo_kit_backend_name(s->backend), s->blocks, s->workers, rondo_kit_order_name(s->order),
+         rondo_kit_budget_name(s->budget), perf_wait_name(o->wait),
+         o->free_running ? "ranks run free" : "a barrier before each iteration",
+         s->pinned ? "pinned" : "not pinned");
+  const char *pinned = getenv("RONDO_TUNING");
+  if (pinned)
+    printf("# RONDO_TUNING=%s\n", pinned);
+  else if (rondo_tuning_print(&tuning, text, sizeof(text)) == RONDO_SUCCESS)
+    printf("# tuning (0: default of this machine): %s\n", text);
+}
+
+static void print_columns(bool has_several) {
+  printf("#\n# time: median of the iterations, the slowest rank of each; mean and min likewise\n");
+  printf("# %10s  %12s  %8s  %6s  %6s  %32s  %32s\n", "", "", "", "", "", "out-of-place          ",
+         "in-place            ");
+  // One more column a half, if there are several runs in an iteration.
+  const char *head = has_several ? "  a run    a run\n" : "\n";
+  const char *unit = has_several ? "   (us) o   (us) i\n" : "\n";
+  printf(
+      "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %7s  %7s  %7s%s",
+      "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw",
+      "busbw", "#wrong", "mean", "min", "mean", "min", head);
+  printf(
+      "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %7s  %7s  %7s%s",
+      "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)",
+      "", "(us) o", "(us) o", "(us) i", "(us) i", unit);
+}
+
+void perf_table_begin(struct perf_table *table, const struct perf_options *options) {
+  struct rondo_kit_machine machine;
+  int version = rondo_version();
+  memset(table, 0, sizeof(*table));
+  table->options = options;
+  table->lines = json_array();
+  rondo_kit_machine_read(&machine);
+  printf("# rondo-perf version %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+  printf("# Collective test starting: %s\n", perf_point_name(options->kind, options->is_mixed));
+  print_setup(options);
+  rondo_kit_machine_print(&machine, "# ", stdout);
+  printf("# features: %s\n", machine.features);
+  print_columns(options->in_flight > 1);
+  fflush(stdout);
+}
+
+// At most `width` characters: fewer decimals for larger numbers, as nccl-tests prints.
+static void print_number(double value, int width) {
+  int decimals = 2;
+  char text[64];
+  do {
+    snprintf(text, sizeof(text), "%.*f", decimals, value);
+  } while ((int)strlen(text) > width && decimals-- > 0);
+  printf("  %*s", width, text);
+}
+
+static void print_result(const struct perf_table *table, const struct perf_line *line, int i) {
+  const struct perf_result *r = &line->results[i];
+  struct bandwidths b = bandwidths_of(line, i);
+  print_number(r->stats.median_ns / 1e3, 7);
+  print_number(b.alg, 6);
+  print_number(b.bus, 6);
+  if (r->status != RONDO_SUCCESS)
+    printf("  %6s", "error");
+  else if (table->options->checks == 0)
+    printf("  %6s", "N/A");
+  else
+    printf("  %6" PRIu64, r->wrong);
+}
+
+static json_t *json_of_result(const struct perf_line *line, int i) {
+  const struct perf_result *r = &line->results[i];
+  struct bandwidths b = bandwidths_of(line, i);
+  return json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I, s:s}", "time",
+                   r->stats.median_ns / 1e3, "time_per_run", time_per_run_us(line, i), "alg_bw",
+                   b.alg, "bus_bw", b.bus, "nwrong", (json_int_t)r->wrong, "mean",
+                   r->stats.mean_ns / 1e3, "min", r->stats.min_ns / 1e3, "p99",
+                   r->stats.p99_ns / 1e3, "iterations", (json_int_t)r->stats.count, "status",
+                   rondo_status_name(r->status));
+}
+
+static void account(struct perf_table *table, const struct perf_line *line) {
+  for (int i = 0; i < 2; i++) {
+    const struct perf_result *r = &line->results[i];
+    table->wrong += r->wrong;
+    if (r->status != RONDO_SUCCESS) {
+      fprintf(stderr, "rondo-perf: rank %" PRIu32 ": %s: %s (%s)\n", r->failed_rank, r->failed_call,
+              rondo_status_name(r->status), rondo_status_string(r->status));
+      table->failures++;
+      continue;
+    }
+    table->bus_bandwidth_sum += bandwidths_of(line, i).bus;
+    table->bus_bandwidth_count++;
+  }
+}
+
+static void print_times(const struct perf_line *line) {
+  for (int i = 0; i < 2; i++) {
+    print_number(line->results[i].stats.mean_ns / 1e3, 7);
+    print_number(line->results[i].stats.min_ns / 1e3, 7);
+  }
+  for (int i = 0; i < 2 && line->point.in_flight > 1; i++)
+    print_number(time_per_run_us(line, i), 7);
+  printf("\n");
+}
+
+void perf_table_add(struct perf_table *table, const struct perf_line *line) {
+  const struct rondo_kit_shape *shape = &line->point.shape;
+  bool is_mixed = line->point.is_mixed;
+  const char *redop =
+      rondo_kit_shape_reduces(shape->kind) ? rondo_redop_name(shape->redop) : "none";
+  int root = is_mixed || rondo_kit_shape_is_rooted(shape->kind) ? (int)shape->root : -1;
+  printf("%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", rondo_kit_shape_bytes(shape), shape->count,
+         rondo_kit_dtype_label(shape->dtype), redop, root);
+  for (int i = 0; i < 2; i++)
+    print_result(table, line, i);
+  print_times(line);
+  fflush(stdout);
+  account(table, line);
+  json_array_append_new(
+      table->lines,
+      json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size",
+                (json_int_t)rondo_kit_shape_bytes(shape), "count", (json_int_t)shape->count, "type",
+                rondo_kit_dtype_label(shape->dtype), "redop", redop, "root", root, "out_of_place",
+                json_of_result(line, 0), "in_place", json_of_result(line, 1)));
+}
+
+// What runs in an iteration, and how its end is learned.
+static json_t *json_iteration(const struct perf_options *o) {
+  return json_pack("{s:I, s:s, s:I, s:s, s:b}", "in_flight", (json_int_t)o->in_flight, "orders",
+                   rondo_kit_orders_name(o->orders), "seed", (json_int_t)o->setup.seed, "wait",
+                   perf_wait_name(o->wait), "callbacks", o->wait == PERF_WAIT_CALLBACK);
+}
+
+static json_t *json_config(const struct perf_options *o) {
+  const struct perf_setup *s = &o->setup;
+  struct rondo_kit_machine machine;
+  rondo_kit_machine_read(&machine);
+  json_t *config = json_iteration(o);
+  json_t *rest = json_pack(
+      "{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:s, s:I}", "collective",
+      perf_point_name(o->kind, o->is_mixed), "version", rondo_version(), "ranks",
+      (json_int_t)s->ranks, "blocks", (json_int_t)s->blocks, "workers", (json_int_t)s->workers,
+      "depth", (json_int_t)s->depth, "warmup_iters", (json_int_t)o->warmup, "iters",
+      (json_int_t)o->iters, "pinned", s->pinned, "backend", rondo_kit_backend_name(s->backend),
+      "order", rondo_kit_order_name(s->order), "budget", rondo_kit_budget_name(s->budget), "model",
+      machine.model, "cores", (json_int_t)machine.cores_allowed);
+  json_object_update(config, rest);
+  json_decref(rest);
+  return config;
+}
+
+static bool write_json(struct perf_table *table) {
+  json_t *root = json_pack("{s:o, s:O, s:I}", "config", json_config(table->options), "results",
+                           table->lines, "wrong", (json_int_t)table->wrong);
+  bool good = rondo_kit_output_save(table->options->json_path, json_dumps(root, JSON_INDENT(1)));
+  json_decref(root);
+  return good;
+}
+
+int perf_table_end(struct perf_table *table) {
+  bool good = table->wrong == 0 && table->failures == 0;
+  double average =
+      table->bus_bandwidth_count > 0 ? table->bus_bandwidth_sum / table->bus_bandwidth_count : 0;
+  printf("# Out of bounds values : %" PRIu64 " %s\n", table->wrong, good ? "OK" : "FAILED");
+  printf("# Avg bus bandwidth    : %g\n#\n", average);
+  printf("# Collective test concluded: %s\n",
+         perf_point_name(table->options->kind, table->options->is_mixed));
+  const struct rondo_kit_processes *processes = table->options->setup.processes;
+  bool is_speaker = !processes || rondo_kit_processes_rank(processes) == 0;
+  if (table->options->json_path && is_speaker && !write_json(table))
+    good = false;
+  json_decref(table->lines);
+  return good ? 0 : EXIT_BAD;
+}
