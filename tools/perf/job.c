@@ -27,7 +27,7 @@ struct rank {
   struct rondo_kit_memory recv;
 };
 
-// What all ranks see, be they threads or processes. The arena follows.
+// What all ranks see, be they threads or processes. The measurement follows.
 struct shared {
   struct rondo_kit_barrier barrier;
   struct perf_point point;
@@ -46,12 +46,12 @@ struct job {
   const struct perf_source *source;
   struct rondo_unique_id id;
   struct shared *shared;
-  struct rondo_kit_measurement *arena; // shared, too
-  uint32_t first, local;               // the ranks of this process
-  struct rank ranks[];                 // `local` of them
+  struct rondo_kit_measurement *measurement; // shared, too
+  uint32_t first, local;                     // the ranks of this process
+  struct rank ranks[];                       // `local` of them
 };
 
-static bool succeeded(const struct rank *self, const char *call, int status) {
+static bool call_succeeded(const struct rank *self, const char *call, int status) {
   struct shared *shared = self->job->shared;
   int none = RONDO_SUCCESS;
   if (status == RONDO_SUCCESS)
@@ -65,7 +65,7 @@ static bool succeeded(const struct rank *self, const char *call, int status) {
 
 // ---------------------------------------------------------------- buffers ----
 
-static const struct rondo_kit_shape *shape_of(const struct rank *self, uint32_t run) {
+static const struct rondo_kit_shape *run_shape(const struct rank *self, uint32_t run) {
   return &self->batch.collectives[perf_batch_collective(&self->batch, run)].shape;
 }
 
@@ -88,10 +88,10 @@ static const struct rondo_kit_memory *send_memory(const struct rank *self) {
   return self->job->shared->point.in_place ? &self->recv : &self->send;
 }
 
-static void find_places(struct rank *self) {
+static void places_find(struct rank *self) {
   const struct perf_point *point = &self->job->shared->point;
   for (uint32_t run = 0; run < self->batch.run_count; run++) {
-    const struct rondo_kit_shape *shape = shape_of(self, run);
+    const struct rondo_kit_shape *shape = run_shape(self, run);
     size_t offset =
         run * self->stride_bytes + self->job->setup->unalign * rondo_dtype_bytes(shape->dtype);
     char *send = point->in_place ? NULL : self->send.base + offset;
@@ -101,23 +101,23 @@ static void find_places(struct rank *self) {
 }
 
 // The timed input of a collective.
-static char *master_of(const struct rank *self, uint32_t member) {
+static char *master_at(const struct rank *self, uint32_t member) {
   return self->master.base + member * self->stride_bytes;
 }
 
 // Each collective in flight has inputs of its own, so that a result of another one is found out.
-static uint64_t round_of(uint64_t round, uint32_t member) {
+static uint64_t round_number(uint64_t round, uint32_t member) {
   return round + ((uint64_t)member << ROUND_BITS);
 }
 
 // ------------------------------------------------------------ one iteration --
 
-static int rewrite_run(struct rank *self, uint32_t run) {
-  const struct rondo_kit_shape *shape = shape_of(self, run);
+static int run_rewrite(struct rank *self, uint32_t run) {
+  const struct rondo_kit_shape *shape = run_shape(self, run);
   // A broadcast and a scatter take nothing from the ranks that are not their root.
   if (!rondo_kit_shape_sends(shape, self->rank))
     return RONDO_SUCCESS;
-  const char *master = master_of(self, perf_batch_collective(&self->batch, run));
+  const char *master = master_at(self, perf_batch_collective(&self->batch, run));
   size_t bytes = rondo_kit_shape_send_bytes(shape);
   if (self->master.mirror)
     return rondo_mem_copy(self->batch.context, self->batch.places[run].send, master, bytes);
@@ -125,43 +125,43 @@ static int rewrite_run(struct rank *self, uint32_t run) {
   return RONDO_SUCCESS;
 }
 
-static void rewrite(void *arg, uint32_t rank) {
+static void inputs_rewrite(void *arg, uint32_t rank) {
   struct rank *self = arg;
   (void)rank;
   perf_batch_order(&self->batch, self->iteration++);
   for (uint32_t run = 0; run < self->batch.run_count; run++)
-    succeeded(self, "rondo_mem_copy", rewrite_run(self, run));
+    call_succeeded(self, "rondo_mem_copy", run_rewrite(self, run));
 }
 
-static int once(void *arg, uint32_t rank) {
+static int batch_run(void *arg, uint32_t rank) {
   struct rank *self = arg;
   (void)rank;
   if (atomic_load_explicit(&self->job->shared->status, memory_order_relaxed) != RONDO_SUCCESS)
     return RONDO_ERR_ABORTED; // after a failure the remaining iterations are empty
   int status = perf_batch_run(&self->batch);
-  succeeded(self, self->batch.call, status);
+  call_succeeded(self, self->batch.call, status);
   return status;
 }
 
 // --------------------------------------------------------------- one point ---
 
-static void count_wrong(struct rank *self, uint64_t round) {
+static void wrong_count(struct rank *self, uint64_t round) {
   for (uint32_t run = 0; run < self->batch.run_count; run++) {
-    const struct rondo_kit_shape *shape = shape_of(self, run);
+    const struct rondo_kit_shape *shape = run_shape(self, run);
     const void *recv = self->batch.places[run].recv;
     int status = rondo_kit_memory_download(&self->recv, recv, rondo_kit_shape_recv_bytes(shape));
-    if (!succeeded(self, "rondo_mem_copy", status))
+    if (!call_succeeded(self, "rondo_mem_copy", status))
       return;
     uint64_t wrong = rondo_kit_shape_wrong(
-        shape, self->rank, round_of(round, perf_batch_collective(&self->batch, run)),
+        shape, self->rank, round_number(round, perf_batch_collective(&self->batch, run)),
         rondo_kit_memory_look(&self->recv, recv));
     atomic_fetch_add(&self->job->shared->wrong, wrong);
   }
 }
 
 // New inputs, and a receive buffer full of what is no result.
-static int renew(struct rank *self, uint32_t run, uint64_t round) {
-  const struct rondo_kit_shape *shape = shape_of(self, run);
+static int run_renew(struct rank *self, uint32_t run, uint64_t round) {
+  const struct rondo_kit_shape *shape = run_shape(self, run);
   const struct rondo_kit_memory *send = send_memory(self);
   struct rondo_kit_place place = self->batch.places[run];
   size_t recv_bytes = rondo_kit_shape_recv_bytes(shape);
@@ -169,70 +169,71 @@ static int renew(struct rank *self, uint32_t run, uint64_t round) {
   int status = rondo_kit_memory_upload(&self->recv, place.recv, recv_bytes);
   if (status != RONDO_SUCCESS || !rondo_kit_shape_sends(shape, self->rank))
     return status;
-  rondo_kit_shape_fill(shape, self->rank, round_of(round, perf_batch_collective(&self->batch, run)),
+  rondo_kit_shape_fill(shape, self->rank,
+                       round_number(round, perf_batch_collective(&self->batch, run)),
                        rondo_kit_memory_look(send, place.send));
   return rondo_kit_memory_upload(send, place.send, rondo_kit_shape_send_bytes(shape));
 }
 
-static void check_round(struct rank *self, uint64_t round) {
+static void round_check(struct rank *self, uint64_t round) {
   perf_batch_order(&self->batch, self->iteration++);
   for (uint32_t run = 0; run < self->batch.run_count; run++)
-    succeeded(self, "rondo_mem_copy", renew(self, run, round));
-  if (once(self, self->rank) == 0)
-    count_wrong(self, round);
+    call_succeeded(self, "rondo_mem_copy", run_renew(self, run, round));
+  if (batch_run(self, self->rank) == 0)
+    wrong_count(self, round);
 }
 
 // The inputs of the timed iterations.
-static int make_masters(const struct rank *self) {
+static int masters_make(const struct rank *self) {
   const struct rondo_kit_memory *master = &self->master;
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < self->batch.point->in_flight && status == RONDO_SUCCESS; i++) {
     const struct rondo_kit_shape *shape = &self->batch.collectives[i].shape;
-    char *at = master_of(self, i);
-    rondo_kit_shape_fill(shape, self->rank, round_of(TIMED_ROUND, i),
+    char *at = master_at(self, i);
+    rondo_kit_shape_fill(shape, self->rank, round_number(TIMED_ROUND, i),
                          rondo_kit_memory_look(master, at));
     status = rondo_kit_memory_upload(master, at, rondo_kit_shape_send_bytes(shape));
   }
   return status;
 }
 
-static void measure_point(struct rank *self) {
+static void point_measure(struct rank *self) {
   struct job *job = self->job;
   const struct perf_point *point = &job->shared->point;
-  struct rondo_kit_driver driver = {.rewrite = rewrite, .once = once, .arg = self};
-  succeeded(self, "rondo_mem_copy", make_masters(self));
-  rondo_kit_measure(job->arena, self->rank, &point->schedule, &driver);
-  if (point->checks > 0 && job->arena->iters > 0 &&
+  struct rondo_kit_driver driver = {.rewrite = inputs_rewrite, .once = batch_run, .arg = self};
+  call_succeeded(self, "rondo_mem_copy", masters_make(self));
+  rondo_kit_measure(job->measurement, self->rank, &point->schedule, &driver);
+  if (point->checks > 0 && job->measurement->iters > 0 &&
       atomic_load(&job->shared->status) == RONDO_SUCCESS)
-    count_wrong(self, TIMED_ROUND);
+    wrong_count(self, TIMED_ROUND);
   for (uint32_t i = 0; i < point->checks; i++)
-    check_round(self, TIMED_ROUND + 1 + i);
+    round_check(self, TIMED_ROUND + 1 + i);
 }
 
-static void prepare_point(struct rank *self) {
+static void point_prepare(struct rank *self) {
   const struct shared *shared = self->job->shared;
   int status = perf_batch_begin(&self->batch, &shared->point, shared->point_number);
-  if (!succeeded(self, self->batch.call, status) ||
-      !succeeded(self, "rondo_mem_alloc", buffers_grow(self)))
+  if (!call_succeeded(self, self->batch.call, status) ||
+      !call_succeeded(self, "rondo_mem_alloc", buffers_grow(self)))
     return;
-  find_places(self);
+  places_find(self);
   self->iteration = 0;
 }
 
-static void run_point(struct rank *self) {
+static void point_run(struct rank *self) {
   struct job *job = self->job;
-  prepare_point(self);
+  point_prepare(self);
   rondo_kit_barrier_wait(&job->shared->barrier);
   if (atomic_load(&job->shared->status) == RONDO_SUCCESS)
-    measure_point(self);
+    point_measure(self);
   rondo_kit_barrier_wait(&job->shared->barrier);
   if (atomic_load(&job->shared->status) != RONDO_SUCCESS)
     perf_batch_abort(&self->batch);
-  succeeded(self, "rondo_deregister", perf_batch_end(&self->batch));
+  call_succeeded(self, "rondo_deregister", perf_batch_end(&self->batch));
   rondo_kit_barrier_wait(&job->shared->barrier);
 }
 
-static void fetch_point(struct job *job) {
+static void point_fetch(struct job *job) {
   struct shared *shared = job->shared;
   shared->has_point =
       shared->init_status == RONDO_SUCCESS && job->source->next(job->source->arg, &shared->point);
@@ -242,20 +243,20 @@ static void fetch_point(struct job *job) {
   atomic_store(&job->shared->wrong, 0);
 }
 
-static void finish_point(struct job *job) {
+static void point_finish(struct job *job) {
   struct perf_result result = {.status = atomic_load(&job->shared->status),
                                .failed_call = job->shared->failed_call,
                                .failed_rank = job->shared->failed_rank,
                                .wrong = atomic_load(&job->shared->wrong)};
   if (result.status == RONDO_SUCCESS)
-    result.stats = rondo_kit_measure_stats(job->arena);
+    result.stats = rondo_kit_measure_stats(job->measurement);
   job->shared->is_bad |= result.wrong > 0 || result.status != RONDO_SUCCESS;
   job->source->finished(job->source->arg, &job->shared->point, &result);
 }
 
 // ------------------------------------------------------------------- a job ---
 
-static int open_context(struct rank *self) {
+static int context_open(struct rank *self) {
   const struct perf_setup *setup = self->job->setup;
   struct rondo_config config = RONDO_CONFIG_INIT;
   config.backend = setup->backend;
@@ -276,20 +277,20 @@ static void rank_main(void *arg, uint32_t index) {
   uint32_t rank = self->rank;
   if (job->setup->pinned)
     rondo_kit_pin(rank);
-  int status = open_context(self);
-  succeeded(self, "rondo_init", status);
+  int status = context_open(self);
+  call_succeeded(self, "rondo_init", status);
   rondo_kit_barrier_wait(&job->shared->barrier);
   if (rank == 0)
     job->shared->init_status = atomic_load(&job->shared->status);
   for (;;) {
     if (rank == 0)
-      fetch_point(job);
+      point_fetch(job);
     rondo_kit_barrier_wait(&job->shared->barrier);
     if (!job->shared->has_point)
       break;
-    run_point(self);
+    point_run(self);
     if (rank == 0)
-      finish_point(job);
+      point_finish(job);
   }
   if (status == RONDO_SUCCESS)
     rondo_destroy(self->batch.context, RONDO_DESTROY_DRAIN, DRAIN_NS);
@@ -311,21 +312,21 @@ static void job_destroy(struct job *job) {
   free(job);
 }
 
-static void *allocate_lines(size_t bytes) {
+static void *lines_allocate(size_t bytes) {
   void *memory = aligned_alloc(128, (bytes + 127) / 128 * 128);
   return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-static uint32_t cores_of(const struct perf_setup *setup) {
+static uint32_t setup_cores(const struct perf_setup *setup) {
   return setup->processes ? rondo_kit_processes_cores(setup->processes) : rondo_kit_core_count();
 }
 
 // Returns an enum rondo_status.
-static int open_shared(struct job *job) {
+static int shared_open(struct job *job) {
   const struct perf_setup *setup = job->setup;
   size_t bytes = shared_bytes(setup);
   job->shared =
-      setup->processes ? rondo_kit_processes_share(setup->processes, bytes) : allocate_lines(bytes);
+      setup->processes ? rondo_kit_processes_share(setup->processes, bytes) : lines_allocate(bytes);
   if (!job->shared && setup->processes)
     fprintf(stderr,
             "rondo-perf: rank %u: the processes share no memory to be timed by: they must be "
@@ -333,11 +334,11 @@ static int open_shared(struct job *job) {
             job->first);
   if (!job->shared)
     return setup->processes ? RONDO_ERR_SYSTEM : RONDO_ERR_NO_MEMORY;
-  job->arena = (struct rondo_kit_measurement *)(job->shared + 1);
+  job->measurement = (struct rondo_kit_measurement *)(job->shared + 1);
   if (job->first == 0) {
-    uint32_t cores = cores_of(setup);
+    uint32_t cores = setup_cores(setup);
     rondo_kit_barrier_init(&job->shared->barrier, setup->ranks, cores);
-    rondo_kit_measurement_init(job->arena, setup->ranks, setup->capacity, cores);
+    rondo_kit_measurement_init(job->measurement, setup->ranks, setup->capacity, cores);
   }
   // After this nobody finds the memory unprepared.
   return setup->processes ? rondo_kit_processes_new_id(setup->processes, &job->id, NULL)
@@ -353,13 +354,13 @@ static void rank_init(struct job *job, uint32_t index) {
   self->batch.depth = setup->depth;
   self->batch.seed = setup->seed;
   self->batch.timeout_ns = setup->timeout_ns;
-  self->batch.is_oversubscribed = setup->ranks > cores_of(setup);
+  self->batch.is_oversubscribed = setup->ranks > setup_cores(setup);
   perf_batch_init(&self->batch);
 }
 
 static struct job *job_create(const struct perf_setup *setup, const struct perf_source *source) {
   uint32_t local = setup->processes ? 1 : setup->ranks;
-  struct job *job = allocate_lines(sizeof(*job) + local * sizeof(job->ranks[0]));
+  struct job *job = lines_allocate(sizeof(*job) + local * sizeof(job->ranks[0]));
   if (!job)
     return NULL;
   job->setup = setup;
@@ -376,7 +377,7 @@ int perf_job_run(const struct perf_setup *setup, const struct perf_source *sourc
   if (!job)
     return RONDO_ERR_NO_MEMORY;
   struct rondo_kit_thread_group group = {job->local, false, rank_main, job};
-  int status = open_shared(job);
+  int status = shared_open(job);
   if (status == RONDO_SUCCESS)
     status = rondo_kit_thread_group_run(&group) == 0 ? job->shared->init_status : RONDO_ERR_SYSTEM;
   *good = status == RONDO_SUCCESS && !job->shared->is_bad;

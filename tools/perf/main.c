@@ -36,7 +36,7 @@ static void sweep_begin(struct sweep *s, const struct perf_options *options) {
   s->in_place = false;
 }
 
-static uint64_t next_bytes(const struct perf_options *o, uint64_t bytes) {
+static uint64_t bytes_next(const struct perf_options *o, uint64_t bytes) {
   uint64_t next = (uint64_t)((double)bytes * o->step_factor);
   if (o->step_bytes > 0)
     next = bytes + o->step_bytes;
@@ -48,7 +48,7 @@ static void sweep_advance(struct sweep *s) {
   const struct perf_options *o = s->options;
   bool rooted = o->is_mixed || rondo_kit_shape_is_rooted(o->kind);
   bool reduces = rondo_kit_shape_reduces(o->kind);
-  s->bytes = next_bytes(o, s->bytes);
+  s->bytes = bytes_next(o, s->bytes);
   if (o->kind == RONDO_BARRIER) { // has neither sizes nor types
     s->cycle++;
     return;
@@ -69,7 +69,7 @@ static void sweep_advance(struct sweep *s) {
 }
 
 // What all points of a program have in common.
-static struct perf_point point_of(const struct perf_options *o) {
+static struct perf_point options_point(const struct perf_options *o) {
   struct perf_point point = {.is_mixed = o->is_mixed,
                              .in_flight = o->in_flight,
                              .orders = o->orders,
@@ -90,7 +90,7 @@ static bool sweep_next(void *arg, struct perf_point *point) {
                                         .batch = o->setup.depth,
                                         .free_running = o->free_running};
   rondo_kit_shape_size(&shape, s->bytes);
-  *point = point_of(o);
+  *point = options_point(o);
   point->shape = shape;
   point->in_place = s->in_place;
   point->schedule = schedule;
@@ -121,11 +121,11 @@ struct service {
   bool greeted;
 };
 
-static struct perf_point requested_point(const struct service *s) {
+static struct perf_point request_point(const struct service *s) {
   const struct perf_options *o = s->options;
   const struct rondo_kit_request *r = &s->request;
   struct rondo_kit_shape shape = {r->kind, o->dtype, o->redop, o->setup.ranks, 0, 0};
-  struct perf_point point = point_of(o);
+  struct perf_point point = options_point(o);
   rondo_kit_shape_size(&shape, r->bytes);
   point.shape = shape;
   point.is_mixed = false;
@@ -166,7 +166,7 @@ static bool service_next(void *arg, struct perf_point *point) {
     rondo_kit_serve_ready("rondo");
   s->greeted = true;
   while (rondo_kit_serve_next(&s->request)) {
-    *point = requested_point(s);
+    *point = request_point(s);
     if (service_accepts(s, point))
       return true;
   }
@@ -183,19 +183,19 @@ static void service_finished(void *arg, const struct perf_point *point,
                            result->wrong);
 }
 
-static int refused(int status) {
+static int refusal_print(int status) {
   fprintf(stderr, "rondo-perf: cannot start: %s (%s)\n", rondo_status_name(status),
           rondo_status_string(status));
   return status == RONDO_ERR_UNSUPPORTED || status == RONDO_ERR_INVALID ? EXIT_USAGE : EXIT_BAD;
 }
 
-static int perform(const struct perf_options *options) {
+static int options_perform(const struct perf_options *options) {
   bool good = false;
   if (options->serve) {
     struct service service = {.options = options};
     struct perf_source source = {service_next, service_finished, &service};
     int status = perf_job_run(&options->setup, &source, &good);
-    return status == RONDO_SUCCESS ? 0 : refused(status);
+    return status == RONDO_SUCCESS ? 0 : refusal_print(status);
   }
   struct sweep sweep;
   struct perf_source source = {sweep_next, sweep_finished, &sweep};
@@ -203,7 +203,7 @@ static int perform(const struct perf_options *options) {
   perf_table_begin(&sweep.table, options);
   int status = perf_job_run(&options->setup, &source, &good);
   if (status != RONDO_SUCCESS)
-    return refused(status);
+    return refusal_print(status);
   int end = perf_table_end(&sweep.table);
   return end == 0 && !good ? EXIT_BAD : end; // the table of ranks other than 0 is empty
 }
@@ -214,9 +214,9 @@ int main(int argc, char **argv) {
   rondo_kit_output_begin(EXIT_BAD);
   int status = rondo_kit_processes_open(&processes);
   if (status != RONDO_SUCCESS)
-    return refused(status);
+    return refusal_print(status);
   perf_options_read(&options, processes, argc, argv);
-  status = perform(&options);
+  status = options_perform(&options);
   rondo_kit_processes_close(processes);
   return status;
 }

@@ -7,18 +7,18 @@
 
 // Of each rank: a send and a receive buffer a run, which in place are one, and the input of each
 // collective.
-static uint64_t buffer_count(const struct perf_setup *setup, const struct perf_point *point) {
+static uint64_t buffers_count(const struct perf_setup *setup, const struct perf_point *point) {
   uint64_t of_run = point->in_place ? 1 : 2;
   return (of_run * setup->depth + 1) * point->in_flight;
 }
 
 double perf_memory_bytes(const struct perf_setup *setup, const struct perf_point *point) {
-  double buffers = (double)buffer_count(setup, point) * (double)perf_point_stride_bytes(point);
+  double buffers = (double)buffers_count(setup, point) * (double)perf_point_stride_bytes(point);
   double times = sizeof(uint64_t) * (double)setup->capacity;
   return setup->ranks * (buffers + times);
 }
 
-static const char *size_text(double bytes, char *text) {
+static const char *bytes_text(double bytes, char *text) {
   return rondo_kit_size_text(bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX, text);
 }
 
@@ -32,8 +32,8 @@ bool perf_memory_suffices(const struct perf_setup *setup, const struct perf_poin
   snprintf(text, PERF_MEMORY_TEXT_BYTES,
            "%s of memory are needed (%" PRIu32 " rank%s x %" PRIu64 " buffers of %s, and %" PRIu32
            " samples of time each), and %s are available",
-           size_text(bytes, all), setup->ranks, setup->ranks == 1 ? "" : "s",
-           buffer_count(setup, point), size_text((double)perf_point_stride_bytes(point), one),
-           setup->capacity, size_text((double)available, there));
+           bytes_text(bytes, all), setup->ranks, setup->ranks == 1 ? "" : "s",
+           buffers_count(setup, point), bytes_text((double)perf_point_stride_bytes(point), one),
+           setup->capacity, bytes_text((double)available, there));
   return false;
 }

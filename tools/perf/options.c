@@ -93,7 +93,7 @@ static const struct argp_option option_table[] = {
      "Read requests from standard input, as benchmarks/peers/compare sends them", 2},
     {NULL, 0, NULL, 0, NULL, 0}};
 
-static bool read_flag(const char *text, bool *flag) {
+static bool flag_read(const char *text, bool *flag) {
   uint32_t value;
   if (!rondo_kit_read_u32(text, 0, 1, &value))
     return false;
@@ -101,7 +101,7 @@ static bool read_flag(const char *text, bool *flag) {
   return true;
 }
 
-static bool read_factor(struct perf_options *o, const char *text) {
+static bool factor_read(struct perf_options *o, const char *text) {
   char *end;
   double factor = strtod(text, &end);
   if (end == text || *end || !(factor > 1) || factor > 1e9)
@@ -111,7 +111,7 @@ static bool read_factor(struct perf_options *o, const char *text) {
   return true;
 }
 
-static bool read_sweep(struct perf_options *o, int key, const char *text) {
+static bool sweep_read(struct perf_options *o, int key, const char *text) {
   switch (key) {
   case 't':
     return rondo_kit_read_u32(text, 1, MAX_PERF_RANKS, &o->setup.ranks);
@@ -122,7 +122,7 @@ static bool read_sweep(struct perf_options *o, int key, const char *text) {
   case 'i':
     return rondo_kit_read_size(text, &o->step_bytes) && o->step_bytes > 0;
   case 'f':
-    return read_factor(o, text);
+    return factor_read(o, text);
   case 'o':
     o->all_redops = strcmp(text, "all") == 0;
     return o->all_redops || rondo_kit_read_redop(text, &o->redop);
@@ -141,7 +141,7 @@ static bool read_sweep(struct perf_options *o, int key, const char *text) {
   }
 }
 
-static bool read_batch(struct perf_options *o, int key, const char *text) {
+static bool in_flight_read(struct perf_options *o, int key, const char *text) {
   switch (key) {
   case OPTION_IN_FLIGHT:
     return rondo_kit_read_u32(text, 1, PERF_MAX_IN_FLIGHT, &o->in_flight);
@@ -152,7 +152,7 @@ static bool read_batch(struct perf_options *o, int key, const char *text) {
   }
 }
 
-static bool read_method(struct perf_options *o, int key, const char *text) {
+static bool method_read(struct perf_options *o, int key, const char *text) {
   uint32_t wait;
   switch (key) {
   case 'n':
@@ -180,7 +180,7 @@ static bool read_method(struct perf_options *o, int key, const char *text) {
   }
 }
 
-static bool read_runtime(struct perf_options *o, int key, const char *text) {
+static bool runtime_read(struct perf_options *o, int key, const char *text) {
   switch (key) {
   case OPTION_BLOCKS:
     return rondo_kit_read_u32(text, 1, RONDO_MAX_BLOCKS, &o->setup.blocks);
@@ -195,7 +195,7 @@ static bool read_runtime(struct perf_options *o, int key, const char *text) {
   case OPTION_DEVICES:
     return rondo_kit_read_u32(text, 1, 64, &o->setup.devices);
   default:
-    return read_flag(text, &o->setup.pinned);
+    return flag_read(text, &o->setup.pinned);
   }
 }
 
@@ -206,7 +206,7 @@ static const char *option_name(int key) {
   return "?";
 }
 
-static error_t parse_option(int key, char *text, struct argp_state *state) {
+static error_t option_parse(int key, char *text, struct argp_state *state) {
   struct perf_options *o = state->input;
   bool understood = true;
   if (key == ARGP_KEY_ARG)
@@ -216,13 +216,13 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   else if (key == 'J')
     o->json_path = text;
   else if (key == OPTION_OP || (key > 0 && key < 128 && strchr("tbeifodr", key)))
-    understood = read_sweep(o, key, text);
+    understood = sweep_read(o, key, text);
   else if (key == OPTION_METHOD || (key > 0 && key < 128 && strchr("nwmNczuT", key)))
-    understood = read_method(o, key, text);
+    understood = method_read(o, key, text);
   else if (key >= OPTION_IN_FLIGHT && key <= OPTION_SEED)
-    understood = read_batch(o, key, text);
+    understood = in_flight_read(o, key, text);
   else if (key >= OPTION_BLOCKS && key <= OPTION_PIN)
-    understood = read_runtime(o, key, text);
+    understood = runtime_read(o, key, text);
   else
     return ARGP_ERR_UNKNOWN;
   if (!understood)
@@ -236,27 +236,28 @@ static const char documentation[] =
     "rank; the table's time and bandwidths come from the median of the iterations."
     "\vExit status: 0 all good; 1 wrong elements or a failure; 2 usage.";
 
-static void refuse(const char *what) {
+static void usage_refuse(const char *what) {
   fprintf(stderr, "rondo-perf: %s\n", what);
   exit(EXIT_USAGE);
 }
 
 // As many as the launcher has started, else as the user says, else one a core.
-static void find_ranks(struct perf_setup *setup) {
+static void ranks_find(struct perf_setup *setup) {
   uint32_t launched = setup->processes ? rondo_kit_processes_count(setup->processes) : 0;
   uint32_t cores = rondo_kit_core_count();
   if (setup->ranks == 0)
     setup->ranks = launched > 0 ? launched : cores > 2 ? cores : 2;
   if (launched > 0 && setup->ranks != launched)
-    refuse("--nthreads is another number than that of the processes that the launcher has started");
+    usage_refuse(
+        "--nthreads is another number than that of the processes that the launcher has started");
 }
 
-static bool is_speaker(const struct perf_options *o) {
+static bool process_prints(const struct perf_options *o) {
   return !o->setup.processes || rondo_kit_processes_rank(o->setup.processes) == 0;
 }
 
 // The least that any process finds available, so that all decide alike. 0: not known.
-static uint64_t available_to_all(struct rondo_kit_processes *processes) {
+static uint64_t available_gather(struct rondo_kit_processes *processes) {
   uint64_t least = rondo_kit_machine_available();
   if (!processes)
     return least;
@@ -271,7 +272,7 @@ static uint64_t available_to_all(struct rondo_kit_processes *processes) {
 }
 
 // The largest point that the sweep comes to.
-static struct perf_point largest_point(const struct perf_options *o) {
+static struct perf_point point_largest(const struct perf_options *o) {
   struct rondo_kit_shape shape = {o->kind, o->dtype, o->redop, o->setup.ranks, 0, 0};
   rondo_kit_shape_size(&shape, o->max_bytes);
   struct perf_point point = {.shape = shape, .is_mixed = o->is_mixed, .in_flight = o->in_flight};
@@ -280,30 +281,30 @@ static struct perf_point largest_point(const struct perf_options *o) {
 
 // What cannot come to its end, for want of memory or of a place for its results, is not begun. The
 // sizes of requests are checked as they come.
-static void check_machine(const struct perf_options *o) {
-  if (o->json_path && is_speaker(o) && !rondo_kit_output_check(o->json_path))
+static void machine_check(const struct perf_options *o) {
+  if (o->json_path && process_prints(o) && !rondo_kit_output_check(o->json_path))
     exit(EXIT_USAGE);
   if (o->serve)
     return;
   char text[PERF_MEMORY_TEXT_BYTES];
-  struct perf_point point = largest_point(o);
-  if (perf_memory_suffices(&o->setup, &point, available_to_all(o->setup.processes), text))
+  struct perf_point point = point_largest(o);
+  if (perf_memory_suffices(&o->setup, &point, available_gather(o->setup.processes), text))
     return;
-  if (is_speaker(o))
+  if (process_prints(o))
     fprintf(stderr, "rondo-perf: %s\n", text);
   rondo_kit_processes_close(o->setup.processes); // so that no process takes another for lost
   exit(EXIT_USAGE);
 }
 
-static void check_sense(const struct perf_options *o) {
+static void options_check(const struct perf_options *o) {
   if (o->min_bytes > o->max_bytes)
-    refuse("--minbytes must be at most --maxbytes");
+    usage_refuse("--minbytes must be at most --maxbytes");
   if (!o->all_roots && o->root >= o->setup.ranks)
-    refuse("--root must be a rank");
+    usage_refuse("--root must be a rank");
   if (o->setup.depth > 1 && o->in_flight > 1)
-    refuse("--agg_iters and --in-flight cannot both be more than 1");
+    usage_refuse("--agg_iters and --in-flight cannot both be more than 1");
   if (o->is_mixed && o->in_flight == 1)
-    refuse("--op mixed needs --in-flight of at least 2");
+    usage_refuse("--op mixed needs --in-flight of at least 2");
 }
 
 void perf_options_read(struct perf_options *options, struct rondo_kit_processes *processes,
@@ -327,12 +328,12 @@ void perf_options_read(struct perf_options *options, struct rondo_kit_processes 
                                   .dtype = RONDO_FLOAT32,
                                   .redop = RONDO_SUM};
   static const struct argp argp = {
-      .options = option_table, .parser = parse_option, .doc = documentation};
+      .options = option_table, .parser = option_parse, .doc = documentation};
   *options = defaults;
   argp_err_exit_status = EXIT_USAGE;
   argp_parse(&argp, argc, argv, 0, NULL, options);
-  find_ranks(&options->setup);
-  check_sense(options);
+  ranks_find(&options->setup);
+  options_check(options);
   options->setup.capacity = options->serve ? RONDO_KIT_SERVE_CAPACITY : options->iters;
-  check_machine(options);
+  machine_check(options);
 }

@@ -17,7 +17,7 @@ struct bandwidths {
   double alg, bus;
 };
 
-static struct bandwidths bandwidths_of(const struct perf_line *line, int i) {
+static struct bandwidths line_bandwidths(const struct perf_line *line, int i) {
   double time_ns = line->results[i].stats.median_ns;
   struct bandwidths b = {0, 0};
   if (time_ns <= 0)
@@ -27,12 +27,12 @@ static struct bandwidths bandwidths_of(const struct perf_line *line, int i) {
   return b;
 }
 
-static double time_per_run_us(const struct perf_line *line, int i) {
+static double run_time_us(const struct perf_line *line, int i) {
   return line->results[i].stats.median_ns / 1e3 / line->point.in_flight;
 }
 
 // What is in flight, where that is more than one collective.
-static void print_batch(const struct perf_options *o) {
+static void batch_print(const struct perf_options *o) {
   if (o->in_flight == 1)
     return;
   printf("# in flight: %" PRIu32 " different collectives (%s), submitted ", o->in_flight,
@@ -50,7 +50,7 @@ static void print_batch(const struct perf_options *o) {
          o->in_flight, o->in_flight);
 }
 
-static void print_setup(const struct perf_options *o) {
+static void setup_print(const struct perf_options *o) {
   const struct perf_setup *s = &o->setup;
   struct rondo_tuning tuning;
   char text[RONDO_TUNING_TEXT_BYTES];
@@ -60,7 +60,7 @@ static void print_setup(const struct perf_options *o) {
          "\n",
          s->processes ? "nProcess" : "nThread", s->ranks, o->min_bytes, o->max_bytes, o->warmup,
          o->iters, s->depth * o->in_flight, o->checks, s->unalign);
-  print_batch(o);
+  batch_print(o);
   printf("# backend %s, blocks %" PRIu32 ", workers %" PRIu32
          " (0: default), order %s, budget %s, waits by %s, %s, threads %s\n",
          rondo_kit_backend_name(s->backend), s->blocks, s->workers, rondo_kit_order_name(s->order),
@@ -74,7 +74,7 @@ static void print_setup(const struct perf_options *o) {
     printf("# tuning (0: default of this machine): %s\n", text);
 }
 
-static void print_columns(bool has_several) {
+static void columns_print(bool has_several) {
   printf("#\n# time: median of the iterations, the slowest rank of each; mean and min likewise\n");
   printf("# %10s  %12s  %8s  %6s  %6s  %32s  %32s\n", "", "", "", "", "", "out-of-place          ",
          "in-place            ");
@@ -100,15 +100,15 @@ void perf_table_begin(struct perf_table *table, const struct perf_options *optio
   rondo_kit_machine_read(&machine);
   printf("# rondo-perf version %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
   printf("# Collective test starting: %s\n", perf_point_name(options->kind, options->is_mixed));
-  print_setup(options);
+  setup_print(options);
   rondo_kit_machine_print(&machine, "# ", stdout);
   printf("# features: %s\n", machine.features);
-  print_columns(options->in_flight > 1);
+  columns_print(options->in_flight > 1);
   fflush(stdout);
 }
 
 // At most `width` characters: fewer decimals for larger numbers, as nccl-tests prints.
-static void print_number(double value, int width) {
+static void number_print(double value, int width) {
   int decimals = 2;
   char text[64];
   do {
@@ -117,12 +117,12 @@ static void print_number(double value, int width) {
   printf("  %*s", width, text);
 }
 
-static void print_result(const struct perf_table *table, const struct perf_line *line, int i) {
+static void result_print(const struct perf_table *table, const struct perf_line *line, int i) {
   const struct perf_result *r = &line->results[i];
-  struct bandwidths b = bandwidths_of(line, i);
-  print_number(r->stats.median_ns / 1e3, 7);
-  print_number(b.alg, 6);
-  print_number(b.bus, 6);
+  struct bandwidths b = line_bandwidths(line, i);
+  number_print(r->stats.median_ns / 1e3, 7);
+  number_print(b.alg, 6);
+  number_print(b.bus, 6);
   if (r->status != RONDO_SUCCESS)
     printf("  %6s", "error");
   else if (table->options->checks == 0)
@@ -131,18 +131,17 @@ static void print_result(const struct perf_table *table, const struct perf_line 
     printf("  %6" PRIu64, r->wrong);
 }
 
-static json_t *json_of_result(const struct perf_line *line, int i) {
+static json_t *result_json(const struct perf_line *line, int i) {
   const struct perf_result *r = &line->results[i];
-  struct bandwidths b = bandwidths_of(line, i);
+  struct bandwidths b = line_bandwidths(line, i);
   return json_pack("{s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:I, s:s}", "time",
-                   r->stats.median_ns / 1e3, "time_per_run", time_per_run_us(line, i), "alg_bw",
-                   b.alg, "bus_bw", b.bus, "nwrong", (json_int_t)r->wrong, "mean",
-                   r->stats.mean_ns / 1e3, "min", r->stats.min_ns / 1e3, "p99",
-                   r->stats.p99_ns / 1e3, "iterations", (json_int_t)r->stats.count, "status",
-                   rondo_status_name(r->status));
+                   r->stats.median_ns / 1e3, "time_per_run", run_time_us(line, i), "alg_bw", b.alg,
+                   "bus_bw", b.bus, "nwrong", (json_int_t)r->wrong, "mean", r->stats.mean_ns / 1e3,
+                   "min", r->stats.min_ns / 1e3, "p99", r->stats.p99_ns / 1e3, "iterations",
+                   (json_int_t)r->stats.count, "status", rondo_status_name(r->status));
 }
 
-static void account(struct perf_table *table, const struct perf_line *line) {
+static void line_account(struct perf_table *table, const struct perf_line *line) {
   for (int i = 0; i < 2; i++) {
     const struct perf_result *r = &line->results[i];
     table->wrong += r->wrong;
@@ -152,18 +151,18 @@ static void account(struct perf_table *table, const struct perf_line *line) {
       table->failures++;
       continue;
     }
-    table->bus_bandwidth_sum += bandwidths_of(line, i).bus;
+    table->bus_bandwidth_sum += line_bandwidths(line, i).bus;
     table->bus_bandwidth_count++;
   }
 }
 
-static void print_times(const struct perf_line *line) {
+static void times_print(const struct perf_line *line) {
   for (int i = 0; i < 2; i++) {
-    print_number(line->results[i].stats.mean_ns / 1e3, 7);
-    print_number(line->results[i].stats.min_ns / 1e3, 7);
+    number_print(line->results[i].stats.mean_ns / 1e3, 7);
+    number_print(line->results[i].stats.min_ns / 1e3, 7);
   }
   for (int i = 0; i < 2 && line->point.in_flight > 1; i++)
-    print_number(time_per_run_us(line, i), 7);
+    number_print(run_time_us(line, i), 7);
   printf("\n");
 }
 
@@ -176,30 +175,30 @@ void perf_table_add(struct perf_table *table, const struct perf_line *line) {
   printf("%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", rondo_kit_shape_bytes(shape), shape->count,
          rondo_kit_dtype_label(shape->dtype), redop, root);
   for (int i = 0; i < 2; i++)
-    print_result(table, line, i);
-  print_times(line);
+    result_print(table, line, i);
+  times_print(line);
   fflush(stdout);
-  account(table, line);
-  json_array_append_new(
-      table->lines,
-      json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size",
-                (json_int_t)rondo_kit_shape_bytes(shape), "count", (json_int_t)shape->count, "type",
-                rondo_kit_dtype_label(shape->dtype), "redop", redop, "root", root, "out_of_place",
-                json_of_result(line, 0), "in_place", json_of_result(line, 1)));
+  line_account(table, line);
+  json_array_append_new(table->lines, json_pack("{s:I, s:I, s:s, s:s, s:i, s:o, s:o}", "size",
+                                                (json_int_t)rondo_kit_shape_bytes(shape), "count",
+                                                (json_int_t)shape->count, "type",
+                                                rondo_kit_dtype_label(shape->dtype), "redop", redop,
+                                                "root", root, "out_of_place", result_json(line, 0),
+                                                "in_place", result_json(line, 1)));
 }
 
 // What runs in an iteration, and how its end is learned.
-static json_t *json_iteration(const struct perf_options *o) {
+static json_t *iteration_json(const struct perf_options *o) {
   return json_pack("{s:I, s:s, s:I, s:s, s:b}", "in_flight", (json_int_t)o->in_flight, "orders",
                    rondo_kit_orders_name(o->orders), "seed", (json_int_t)o->setup.seed, "wait",
                    perf_wait_name(o->wait), "callbacks", o->wait == PERF_WAIT_CALLBACK);
 }
 
-static json_t *json_config(const struct perf_options *o) {
+static json_t *config_json(const struct perf_options *o) {
   const struct perf_setup *s = &o->setup;
   struct rondo_kit_machine machine;
   rondo_kit_machine_read(&machine);
-  json_t *config = json_iteration(o);
+  json_t *config = iteration_json(o);
   json_t *rest = json_pack(
       "{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:s, s:I}", "collective",
       perf_point_name(o->kind, o->is_mixed), "version", rondo_version(), "ranks",
@@ -213,8 +212,8 @@ static json_t *json_config(const struct perf_options *o) {
   return config;
 }
 
-static bool write_json(struct perf_table *table) {
-  json_t *root = json_pack("{s:o, s:O, s:I}", "config", json_config(table->options), "results",
+static bool json_write(struct perf_table *table) {
+  json_t *root = json_pack("{s:o, s:O, s:I}", "config", config_json(table->options), "results",
                            table->lines, "wrong", (json_int_t)table->wrong);
   bool good = rondo_kit_output_save(table->options->json_path, json_dumps(root, JSON_INDENT(1)));
   json_decref(root);
@@ -231,7 +230,7 @@ int perf_table_end(struct perf_table *table) {
          perf_point_name(table->options->kind, table->options->is_mixed));
   const struct rondo_kit_processes *processes = table->options->setup.processes;
   bool is_speaker = !processes || rondo_kit_processes_rank(processes) == 0;
-  if (table->options->json_path && is_speaker && !write_json(table))
+  if (table->options->json_path && is_speaker && !json_write(table))
     good = false;
   json_decref(table->lines);
   return good ? 0 : EXIT_BAD;
