@@ -30,25 +30,25 @@ struct demo {
 };
 
 // Whether this process talks to the user.
-static bool is_speaker(const struct demo *demo) {
+static bool process_prints(const struct demo *demo) {
   return !demo->processes || rondo_kit_processes_rank(demo->processes) == 0;
 }
 
-static void on_interrupt(int signal_number) {
+static void interrupt_handle(int signal_number) {
   demo_interrupt();
   signal(signal_number, SIG_DFL); // a second one ends the program at once
 }
 
-static bool is_as_expected(const struct demo *demo, const struct demo_program *program,
-                           const struct demo_outcome *outcome) {
+static bool outcome_is_expected(const struct demo *demo, const struct demo_program *program,
+                                const struct demo_outcome *outcome) {
   bool never = program->budget == RONDO_BUDGET_NEVER;
   int expected = never && demo->disordered ? DEMO_DEADLOCKED : DEMO_COMPLETED;
   return outcome->wrong == 0 && (outcome->end == expected || outcome->end == DEMO_INTERRUPTED);
 }
 
-static void judge(struct demo *demo, const struct demo_program *program,
-                  const struct demo_outcome *outcome) {
-  bool good = is_as_expected(demo, program, outcome);
+static void outcome_judge(struct demo *demo, const struct demo_program *program,
+                          const struct demo_outcome *outcome) {
+  bool good = outcome_is_expected(demo, program, outcome);
   demo_print_outcome(program, outcome, good);
   if (outcome->end != DEMO_REFUSED && !outcome->is_apart && program->budget != RONDO_BUDGET_NEVER)
     demo_print_ranks(program, outcome);
@@ -62,7 +62,7 @@ static void judge(struct demo *demo, const struct demo_program *program,
 }
 
 // Runs one program one way. Returns whether the demo is to go on.
-static bool perform(struct demo *demo, bool synchronize, int budget) {
+static bool program_run_once(struct demo *demo, bool synchronize, int budget) {
   bool never = budget == RONDO_BUDGET_NEVER;
   struct demo_program program = {&demo->options, demo->processes, synchronize, budget,
                                  demo->options.watchdog_ns * (never ? 1 : PATIENCE)};
@@ -70,11 +70,11 @@ static bool perform(struct demo *demo, bool synchronize, int budget) {
                                    demo->options.iterations, 0};
   struct demo_outcome outcome;
   int status = demo_program_run(
-      &program, demo->options.quiet || !is_speaker(demo) ? NULL : demo_print_progress, &progress,
-      &outcome);
+      &program, demo->options.quiet || !process_prints(demo) ? NULL : demo_print_progress,
+      &progress, &outcome);
   demo_print_progress_end(&progress);
   if (status == 0) {
-    judge(demo, &program, &outcome);
+    outcome_judge(demo, &program, &outcome);
   } else {
     fprintf(stderr, "rondo-demo: no memory or no threads for %u ranks\n", demo->options.ranks);
     demo->exit_status = EXIT_BAD;
@@ -86,7 +86,7 @@ static bool perform(struct demo *demo, bool synchronize, int budget) {
   return !demo->is_over;
 }
 
-static void perform_program(struct demo *demo, int number) {
+static void program_run(struct demo *demo, int number) {
   bool synchronize = number == 2;
   printf("\nProgram %d: %s\n", number,
          synchronize ? "a device synchronisation between the collectives"
@@ -94,12 +94,12 @@ static void perform_program(struct demo *demo, int number) {
   if (demo->options.baseline && !demo->disordered)
     printf("  (every rank happens to use the same order: no deadlock is expected)\n");
   fflush(stdout);
-  if (demo->options.baseline && !perform(demo, synchronize, RONDO_BUDGET_NEVER))
+  if (demo->options.baseline && !program_run_once(demo, synchronize, RONDO_BUDGET_NEVER))
     return;
-  perform(demo, synchronize, demo->options.budget);
+  program_run_once(demo, synchronize, demo->options.budget);
 }
 
-static void write_json(struct demo *demo) {
+static void json_write(struct demo *demo) {
   json_t *root = json_pack("{s:o, s:O, s:i}", "options", demo_json_options(&demo->options),
                            "results", demo->results, "exit_status", demo->exit_status);
   if (!rondo_kit_output_save(demo->options.json_path, json_dumps(root, JSON_INDENT(1))))
@@ -107,7 +107,7 @@ static void write_json(struct demo *demo) {
   json_decref(root);
 }
 
-static void print_verdict(const struct demo *demo) {
+static void verdict_print(const struct demo *demo) {
   switch (demo->exit_status) {
   case 0:
     printf("\nGood: %severy run with preemption completed, every element is right.\n",
@@ -123,7 +123,7 @@ static void print_verdict(const struct demo *demo) {
 
 // One process a rank if a launcher has started this one, else threads. Ends the program if that
 // fails.
-static void find_ranks(struct demo *demo) {
+static void ranks_find(struct demo *demo) {
   int status = rondo_kit_processes_open(&demo->processes);
   if (status != RONDO_SUCCESS)
     exit(status == RONDO_ERR_UNSUPPORTED || status == RONDO_ERR_INVALID ? EXIT_USAGE : EXIT_BAD);
@@ -134,7 +134,7 @@ static void find_ranks(struct demo *demo) {
     *ranks = launched;
   if (*ranks <= DEMO_MAX_RANKS && (!demo->processes || *ranks == launched))
     return;
-  if (is_speaker(demo))
+  if (process_prints(demo))
     fprintf(stderr,
             "rondo-demo: %u ranks, and the launcher has started %u processes (at most %u)\n",
             *ranks, launched, DEMO_MAX_RANKS);
@@ -144,9 +144,9 @@ static void find_ranks(struct demo *demo) {
 
 // A demo that cannot come to its end, for want of memory or of a place for its results, is not
 // begun.
-static void check_machine(const struct demo *demo) {
+static void machine_check(const struct demo *demo) {
   const struct demo_options *o = &demo->options;
-  const char *path = is_speaker(demo) ? o->json_path : NULL;
+  const char *path = process_prints(demo) ? o->json_path : NULL;
   double bytes = 0;
   for (uint32_t i = 0; i < o->collectives; i++)
     bytes += 2.0 * (double)demo_options_bytes(o, i) * (demo->processes ? 1 : o->ranks);
@@ -162,20 +162,20 @@ int main(int argc, char **argv) {
   demo_options_read(&demo.options, argc, argv);
   struct sigaction action;
   memset(&action, 0, sizeof(action));
-  action.sa_handler = on_interrupt;
+  action.sa_handler = interrupt_handle;
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
-  find_ranks(&demo);
-  check_machine(&demo);
+  ranks_find(&demo);
+  machine_check(&demo);
   demo.disordered = demo_program_is_disordered(&demo.options);
   demo.results = json_array();
   demo_print_head(&demo.options, demo.processes != NULL);
   for (int number = 1; number <= 2; number++)
     if (demo.options.programs[number - 1] && !demo.is_over)
-      perform_program(&demo, number);
-  print_verdict(&demo);
-  if (demo.options.json_path && is_speaker(&demo))
-    write_json(&demo);
+      program_run(&demo, number);
+  verdict_print(&demo);
+  if (demo.options.json_path && process_prints(&demo))
+    json_write(&demo);
   json_decref(demo.results);
   rondo_kit_processes_close(demo.processes);
   return demo.exit_status;

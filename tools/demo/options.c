@@ -57,10 +57,10 @@ static const struct argp_option option_table[] = {
     {"workers", OPTION_WORKERS, "N", 0, "Worker threads of the process (default: Rondo's)", 2},
     {NULL, 0, NULL, 0, "What is printed:", 3},
     {"json", OPTION_JSON, "FILE", 0, "Write the results as JSON, too", 3},
-    {"quiet", 'q', NULL, 0, "No progress, no stuck reports", 3},
+    {"quiet", 'q', NULL, 0, "No progress, no cycles", 3},
     {NULL, 0, NULL, 0, NULL, 0}};
 
-static bool read_programs(const char *text, bool programs[2]) {
+static bool programs_read(const char *text, bool programs[2]) {
   bool both = strcmp(text, "both") == 0;
   bool first = both || strcmp(text, "1") == 0;
   bool second = both || strcmp(text, "2") == 0;
@@ -71,10 +71,10 @@ static bool read_programs(const char *text, bool programs[2]) {
   return true;
 }
 
-static bool read_workload(struct demo_options *o, int key, const char *text) {
+static bool workload_read(struct demo_options *o, int key, const char *text) {
   switch (key) {
   case 'p':
-    return read_programs(text, o->programs);
+    return programs_read(text, o->programs);
   case 'r':
     return rondo_kit_read_u32(text, 1, DEMO_MAX_RANKS, &o->ranks);
   case 'c':
@@ -92,7 +92,7 @@ static bool read_workload(struct demo_options *o, int key, const char *text) {
   }
 }
 
-static bool read_runtime(struct demo_options *o, int key, const char *text) {
+static bool runtime_read(struct demo_options *o, int key, const char *text) {
   switch (key) {
   case OPTION_ORDER:
     return rondo_kit_read_order(text, &o->order);
@@ -116,7 +116,7 @@ static const char *option_name(int key) {
   return "?";
 }
 
-static error_t parse_option(int key, char *text, struct argp_state *state) {
+static error_t option_parse(int key, char *text, struct argp_state *state) {
   struct demo_options *o = state->input;
   bool understood = true;
   switch (key) {
@@ -128,7 +128,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   case 'n':
   case 's':
   case OPTION_WATCHDOG:
-    understood = read_workload(o, key, text);
+    understood = workload_read(o, key, text);
     break;
   case OPTION_ORDER:
   case OPTION_BUDGET:
@@ -136,7 +136,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   case OPTION_DEVICES:
   case OPTION_BLOCKS:
   case OPTION_WORKERS:
-    understood = read_runtime(o, key, text);
+    understood = runtime_read(o, key, text);
     break;
   case OPTION_NO_BASELINE:
     o->baseline = false;
@@ -179,7 +179,7 @@ void demo_options_read(struct demo_options *options, int argc, char **argv) {
                                   .programs = {true, true},
                                   .baseline = true};
   static const struct argp argp = {
-      .options = option_table, .parser = parse_option, .doc = documentation};
+      .options = option_table, .parser = option_parse, .doc = documentation};
   *options = defaults;
   argp_err_exit_status = EXIT_USAGE;
   argp_parse(&argp, argc, argv, 0, NULL, options);

@@ -11,13 +11,15 @@
 
 #define PLAIN_LINE_NS (5 * RONDO_KIT_SECOND_NS)
 
-static double seconds(uint64_t duration_ns) { return (double)duration_ns / 1e9; }
+static double ns_to_seconds(uint64_t duration_ns) { return (double)duration_ns / 1e9; }
 
-static bool preempts(const struct demo_program *program) {
+static bool program_preempts(const struct demo_program *program) {
   return program->budget != RONDO_BUDGET_NEVER;
 }
 
-static uint32_t blocks_of(const struct demo_options *o) { return o->blocks > 0 ? o->blocks : 1; }
+static uint32_t options_blocks(const struct demo_options *o) {
+  return o->blocks > 0 ? o->blocks : 1;
+}
 
 void demo_print_head(const struct demo_options *options, bool processes) {
   char least[RONDO_KIT_SIZE_TEXT_BYTES];
@@ -37,32 +39,24 @@ void demo_print_head(const struct demo_options *options, bool processes) {
   fflush(stdout);
 }
 
-static void print_report(const char *report) {
-  const char *line = report;
-  while (line && *line) {
-    size_t length = strcspn(line, "\n");
-    printf("      | %.*s\n", (int)length, line);
-    line += length + (line[length] == '\n');
-  }
-}
-
-static void print_deadlock(const struct demo_program *program, const struct demo_outcome *outcome,
+static void deadlock_print(const struct demo_program *program, const struct demo_outcome *outcome,
                            bool as_expected) {
   printf("DEADLOCK in iteration %" PRIu32 "%s\n", outcome->iterations + 1,
          as_expected ? ", as expected" : "");
+  const struct demo_stuck *stuck = &outcome->stuck;
   if (program->processes)
-    printf("      %" PRIu32 " of %" PRIu32 " ranks have waited %.1f s; this is what rank 0 says:\n",
-           outcome->stuck_ranks, outcome->rank_count, seconds(program->watchdog_ns));
-  else if (outcome->cycle_ranks > 0)
-    printf("      A rank has waited %.1f s; %" PRIu32 " ranks wait for each other in a cycle:\n",
-           seconds(program->watchdog_ns), outcome->cycle_ranks);
+    printf("      %" PRIu32 " of %" PRIu32 " ranks have waited %.1f s", outcome->stuck_ranks,
+           outcome->rank_count, ns_to_seconds(program->watchdog_ns));
   else
-    printf("      A rank has waited %.1f s.\n", seconds(program->watchdog_ns));
-  if (outcome->report && !program->options->quiet)
-    print_report(outcome->report);
+    printf("      A rank has waited %.1f s", ns_to_seconds(program->watchdog_ns));
+  if (stuck->cycle_ranks > 0)
+    printf("; %" PRIu32 " ranks wait for each other in a cycle", stuck->cycle_ranks);
+  printf("%s\n", program->options->quiet ? "." : ":");
+  if (!program->options->quiet)
+    demo_stuck_print(stuck, "      | ", stdout);
 }
 
-static void print_work(const struct demo_outcome *outcome) {
+static void work_print(const struct demo_outcome *outcome) {
   char runs[RONDO_KIT_COUNT_TEXT_BYTES];
   char checked[RONDO_KIT_COUNT_TEXT_BYTES];
   char wrong[RONDO_KIT_COUNT_TEXT_BYTES];
@@ -73,18 +67,18 @@ static void print_work(const struct demo_outcome *outcome) {
 
 void demo_print_outcome(const struct demo_program *program, const struct demo_outcome *outcome,
                         bool as_expected) {
-  printf("  preemption %s: ", preempts(program) ? "on " : "off");
+  printf("  preemption %s: ", program_preempts(program) ? "on " : "off");
   switch (outcome->end) {
   case DEMO_DEADLOCKED:
-    print_deadlock(program, outcome, as_expected);
+    deadlock_print(program, outcome, as_expected);
     break;
   case DEMO_COMPLETED:
     printf("all %" PRIu32 " iterations completed in %.2f s%s\n", outcome->iterations,
-           seconds(outcome->elapsed_ns), as_expected ? "" : "; a DEADLOCK was expected");
+           ns_to_seconds(outcome->elapsed_ns), as_expected ? "" : "; a DEADLOCK was expected");
     break;
   case DEMO_INTERRUPTED:
     printf("interrupted after %" PRIu32 " iterations, %.2f s\n", outcome->iterations,
-           seconds(outcome->elapsed_ns));
+           ns_to_seconds(outcome->elapsed_ns));
     break;
   case DEMO_REFUSED:
     printf("refused by %s: %s (%s)\n", outcome->failed_call, rondo_status_name(outcome->status),
@@ -96,17 +90,17 @@ void demo_print_outcome(const struct demo_program *program, const struct demo_ou
            rondo_status_name(outcome->status), rondo_status_string(outcome->status));
   }
   if (outcome->runs > 0)
-    print_work(outcome);
+    work_print(outcome);
   fflush(stdout);
 }
 
-static void print_rank_row(const char *name, double per_block, const double *rest) {
+static void rank_row_print(const char *name, double per_block, const double *rest) {
   printf("      %4s  %17.0f  %8.0f  %8.0f  %12.0f  %12.0f  %12.0f\n", name, per_block, rest[0],
          rest[1], rest[2], rest[3], rest[4]);
 }
 
 void demo_print_ranks(const struct demo_program *program, const struct demo_outcome *outcome) {
-  double blocks = blocks_of(program->options);
+  double blocks = options_blocks(program->options);
   double sum_per_block = 0;
   double sums[5] = {0, 0, 0, 0, 0};
   printf("      %4s  %17s  %8s  %8s  %12s  %12s  %12s\n", "rank", "preemptions/block", "quits",
@@ -118,12 +112,12 @@ void demo_print_ranks(const struct demo_program *program, const struct demo_outc
                       (double)c->context_saves, (double)c->steps};
     char name[12];
     snprintf(name, sizeof(name), "%" PRIu32, r);
-    print_rank_row(name, per_block, rest);
+    rank_row_print(name, per_block, rest);
     sum_per_block += per_block / outcome->rank_count;
     for (int i = 0; i < 5; i++)
       sums[i] += rest[i] / outcome->rank_count;
   }
-  print_rank_row("mean", sum_per_block, sums);
+  rank_row_print("mean", sum_per_block, sums);
   fflush(stdout);
 }
 
@@ -153,10 +147,10 @@ json_t *demo_json_options(const struct demo_options *options) {
                    "seed", (json_int_t)options->seed, "order", rondo_kit_order_name(options->order),
                    "budget", rondo_kit_budget_name(options->budget), "backend",
                    rondo_kit_backend_name(options->backend), "blocks",
-                   (json_int_t)blocks_of(options), "workers", (json_int_t)options->workers);
+                   (json_int_t)options_blocks(options), "workers", (json_int_t)options->workers);
 }
 
-static json_t *json_rank(const struct demo_rank_outcome *rank) {
+static json_t *rank_json(const struct demo_rank_outcome *rank) {
   const struct rondo_counters *c = &rank->counters;
   return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "iterations",
                    (json_int_t)rank->iterations, "wrong", (json_int_t)rank->wrong, "preemptions",
@@ -166,17 +160,31 @@ static json_t *json_rank(const struct demo_rank_outcome *rank) {
                    "helped", (json_int_t)c->helped);
 }
 
+// An object for each rank of the cycle.
+static json_t *cycle_json(const struct demo_stuck *stuck) {
+  json_t *cycle = json_array();
+  for (uint32_t i = 0; i < stuck->cycle_ranks; i++) {
+    uint32_t rank = stuck->cycle[i], next = stuck->cycle[(i + 1) % stuck->cycle_ranks];
+    json_array_append_new(cycle, json_pack("{s:I, s:I, s:I, s:I}", "rank", (json_int_t)rank, "id",
+                                           (json_int_t)stuck->executing[rank].id, "run",
+                                           (json_int_t)stuck->executing[rank].run, "waits_for",
+                                           (json_int_t)next));
+  }
+  return cycle;
+}
+
 json_t *demo_json_outcome(const struct demo_program *program, const struct demo_outcome *outcome,
                           bool as_expected) {
   static const char *const ends[] = {"completed", "deadlocked", "failed", "interrupted", "refused"};
   json_t *ranks = json_array();
   for (uint32_t r = 0; r < outcome->rank_count; r++)
-    json_array_append_new(ranks, json_rank(&outcome->ranks[r]));
-  return json_pack("{s:i, s:b, s:s, s:b, s:f, s:I, s:I, s:I, s:I, s:I, s:s*, s:o}", "program",
-                   program->synchronize ? 2 : 1, "preemption", preempts(program), "end",
+    json_array_append_new(ranks, rank_json(&outcome->ranks[r]));
+  return json_pack("{s:i, s:b, s:s, s:b, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:s*, s:o}", "program",
+                   program->synchronize ? 2 : 1, "preemption", program_preempts(program), "end",
                    ends[outcome->end], "as_expected", as_expected, "seconds",
-                   seconds(outcome->elapsed_ns), "iterations", (json_int_t)outcome->iterations,
-                   "runs", (json_int_t)outcome->runs, "checked", (json_int_t)outcome->checked,
-                   "wrong", (json_int_t)outcome->wrong, "cycle_ranks",
-                   (json_int_t)outcome->cycle_ranks, "report", outcome->report, "ranks", ranks);
+                   ns_to_seconds(outcome->elapsed_ns), "iterations",
+                   (json_int_t)outcome->iterations, "runs", (json_int_t)outcome->runs, "checked",
+                   (json_int_t)outcome->checked, "wrong", (json_int_t)outcome->wrong, "cycle_ranks",
+                   (json_int_t)outcome->stuck.cycle_ranks, "cycle", cycle_json(&outcome->stuck),
+                   "report", outcome->report, "ranks", ranks);
 }

@@ -10,6 +10,7 @@
 #include <rondo/rondo.h>
 
 #include "tools/demo/options.h"
+#include "tools/demo/stuck.h"
 #include "tools/kit/processes.h"
 
 struct demo_program {
@@ -46,9 +47,10 @@ struct demo_outcome {
   uint64_t runs;       // completed by all ranks together
   uint64_t checked;
   uint64_t wrong;
-  uint32_t cycle_ranks; // of a deadlock: ranks that wait for each other in a cycle
-  uint32_t stuck_ranks; // of a deadlock: those that were found waiting
-  char *report;         // of a deadlock: the stuck report of this process, else null
+  // Of a deadlock:
+  uint32_t stuck_ranks;    // ranks that were found waiting
+  struct demo_stuck stuck; // which of them wait for each other
+  char *report;            // the stuck report of this process; else null
   uint32_t rank_count;
   struct demo_rank_outcome *ranks;
 };
