@@ -502,12 +502,28 @@ static uint32_t direct_max_ranks(int kind) {
   return RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS;
 }
 
-int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
-  bool is_small = bytes <= RONDO_PLAN_SMALL_BYTES;
-  if (nranks < 2 || !is_small || kind >= RONDO_SEND_RECV)
-    return algorithm_of(kind);
-  if (nranks > 2 && nranks <= direct_max_ranks(kind))
-    return RONDO_ALGORITHM_DIRECT;
+struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32_t nranks) {
+  struct rondo_plan_choice choice = {algorithm_of(kind), RONDO_PLAN_RULE_ONLY, 0};
+  uint32_t most = direct_max_ranks(kind);
   bool has_tree = kind == RONDO_ALL_REDUCE || (kind == RONDO_BROADCAST && nranks > 2);
-  return has_tree ? RONDO_ALGORITHM_TREE : algorithm_of(kind);
+  if (kind >= RONDO_SEND_RECV)
+    return choice;
+  if (nranks < 2) {
+    choice.rule = RONDO_PLAN_RULE_ALONE;
+  } else if (bytes > RONDO_PLAN_SMALL_BYTES) {
+    choice.rule = RONDO_PLAN_RULE_LARGE;
+    choice.limit = RONDO_PLAN_SMALL_BYTES;
+  } else if (nranks > 2 && nranks <= most) {
+    choice = (struct rondo_plan_choice){RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, most};
+  } else {
+    choice.rule = nranks == 2 ? RONDO_PLAN_RULE_PAIR : RONDO_PLAN_RULE_MANY;
+    choice.limit = nranks == 2 ? 0 : most;
+    if (has_tree)
+      choice.algorithm = RONDO_ALGORITHM_TREE;
+  }
+  return choice;
+}
+
+int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks) {
+  return rondo_plan_choice_make(kind, bytes, nranks).algorithm;
 }

@@ -41,6 +41,25 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 // same on every rank.
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks);
 
+// The rule that decides which algorithm is used.
+enum rondo_plan_rule {
+  RONDO_PLAN_RULE_ONLY = 0,  // the kind has one algorithm
+  RONDO_PLAN_RULE_ALONE = 1, // a group of one rank
+  RONDO_PLAN_RULE_LARGE = 2, // more bytes than the limit
+  RONDO_PLAN_RULE_PAIR = 3,  // small, and a group of two ranks
+  RONDO_PLAN_RULE_FEW = 4,   // small, and no more ranks than the limit
+  RONDO_PLAN_RULE_MANY = 5   // small, and more ranks than the limit
+};
+
+struct rondo_plan_choice {
+  int algorithm;  // enum rondo_algorithm
+  int rule;       // enum rondo_plan_rule
+  uint64_t limit; // bytes or ranks that the rule compares with; 0: none
+};
+
+// The same choice, and why.
+struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32_t nranks);
+
 // 1 if what these plans send is written over before the peer is known to have read it, so that
 // connectors must not pass references.
 int rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks);

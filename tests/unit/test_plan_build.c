@@ -410,6 +410,35 @@ static void who_reduces_directly_adds_up_in_its_receive_buffer(void **state) {
   }
 }
 
+// The rule and the limit that decide, where the choice changes.
+static void choice_names_the_rule(void **state) {
+  const uint64_t small = RONDO_PLAN_SMALL_BYTES;
+  const struct {
+    int kind;
+    uint64_t bytes;
+    uint32_t nranks;
+    struct rondo_plan_choice choice;
+  } cases[] = {
+      {RONDO_BARRIER, 0, 9, {RONDO_ALGORITHM_DISSEMINATION, RONDO_PLAN_RULE_ONLY, 0}},
+      {RONDO_ALL_TO_ALL, 1, 1, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_ONLY, 0}},
+      {RONDO_ALL_REDUCE, 8, 1, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_ALONE, 0}},
+      {RONDO_ALL_REDUCE, small + 1, 4, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_LARGE, small}},
+      {RONDO_ALL_REDUCE, small, 2, {RONDO_ALGORITHM_TREE, RONDO_PLAN_RULE_PAIR, 0}},
+      {RONDO_BROADCAST, small, 2, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_PAIR, 0}},
+      {RONDO_REDUCE, small, 128, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, 128}},
+      {RONDO_REDUCE, small, 129, {RONDO_ALGORITHM_RING, RONDO_PLAN_RULE_MANY, 128}},
+      {RONDO_BROADCAST, small, 65, {RONDO_ALGORITHM_TREE, RONDO_PLAN_RULE_MANY, 64}},
+      {RONDO_ALL_GATHER, small, 16, {RONDO_ALGORITHM_DIRECT, RONDO_PLAN_RULE_FEW, 16}}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct rondo_plan_choice got =
+        rondo_plan_choice_make(cases[i].kind, cases[i].bytes, cases[i].nranks);
+    assert_int_equal(got.algorithm, cases[i].choice.algorithm);
+    assert_int_equal(got.rule, cases[i].choice.rule);
+    assert_int_equal(got.limit, cases[i].choice.limit);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ring_all_reduce_is_five_ops_at_any_size),
@@ -429,6 +458,7 @@ int main(void) {
       cmocka_unit_test(refuses_what_is_out_of_range_and_writes_nothing),
       cmocka_unit_test(root_is_ignored_where_there_is_none),
       cmocka_unit_test(chooses_the_tree_for_what_is_small_among_many),
+      cmocka_unit_test(choice_names_the_rule),
   };
   return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-// rondo-info: what this machine offers to Rondo, and what Rondo makes of it.
+// rondo-info: what this machine offers to Rondo, the defaults in force, and the plan of a
+// collective.
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <jansson.h>
 #include <rondo/rondo.h>
 
+#include "tools/info/plan.h"
 #include "tools/kit/clock.h"
 #include "tools/kit/machine.h"
 #include "tools/kit/options.h"
@@ -17,7 +19,7 @@
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
 #define LINK_PAUSE_NS 10000000
-#define LINK_POLLS 1000 // with such a pause between them, for the others to come
+#define LINK_POLLS 1000 // at most, until another rank has joined
 
 extern char **environ;
 
@@ -35,8 +37,8 @@ struct profile {
 
 static const char prefix[] = "RONDO_";
 
-// What rondo_init of one rank says on a backend.
-static int try_backend(int backend) {
+// The status of rondo_init for a job of one rank on the backend.
+static int backend_try(int backend) {
   struct rondo_config config = RONDO_CONFIG_INIT;
   struct rondo_context context;
   config.backend = backend;
@@ -46,13 +48,13 @@ static int try_backend(int backend) {
   return status;
 }
 
-static void print_version(void) {
+static void version_print(void) {
   int version = rondo_version();
   printf("Rondo %d.%d.%d (headers %d.%d.%d)\n", version / 10000, version / 100 % 100, version % 100,
          RONDO_VERSION_MAJOR, RONDO_VERSION_MINOR, RONDO_VERSION_PATCH);
 }
 
-static void print_machine(const struct rondo_kit_machine *m) {
+static void machine_print(const struct rondo_kit_machine *m) {
   printf("\nThis machine\n");
   printf("  processor      %s\n", m->model);
   printf("  cores          %" PRIu32 " online, %" PRIu32 " for this process\n", m->cores_online,
@@ -64,9 +66,9 @@ static void print_machine(const struct rondo_kit_machine *m) {
   printf("  system         %s\n", m->system);
 }
 
-// What rondo_backend_describe or rondo_transport_describe says, a line each, and returns; null: no
-// memory. To be freed.
-static char *described(int (*describe)(int, FILE *), int what, int *status) {
+// Calls rondo_backend_describe or rondo_transport_describe. Returns the text, which the caller
+// frees; null: no memory.
+static char *description_read(int (*describe)(int, FILE *), int what, int *status) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
@@ -77,48 +79,48 @@ static char *described(int (*describe)(int, FILE *), int what, int *status) {
   return text;
 }
 
-// Whether a backend works. `text`, to be freed, says why not; a rank would say it again in the log,
-// so none is tried then.
-static int ask_backend(int backend, char **text) {
+// Whether a backend works, as a status. The caller frees `text`, which says why not. A backend that
+// cannot work is not tried, because rondo_init would log the reason again.
+static int backend_check(int backend, char **text) {
   int status = RONDO_ERR_NO_MEMORY;
-  *text = described(rondo_backend_describe, backend, &status);
-  return status == RONDO_SUCCESS ? try_backend(backend) : status;
+  *text = description_read(rondo_backend_describe, backend, &status);
+  return status == RONDO_SUCCESS ? backend_try(backend) : status;
 }
 
-// Indented. The text is freed.
-static void print_lines(char *text) {
+// Prints the lines indented and frees the text.
+static void lines_print(char *text) {
   for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
     printf("  %-14s   %s\n", "", line);
   free(text);
 }
 
-static void print_backends(void) {
+static void backends_print(void) {
   printf("\nBackends\n");
   for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
     char *text;
-    int status = ask_backend(b, &text);
+    int status = backend_check(b, &text);
     printf("  %-14s %s\n", rondo_kit_backend_name(b),
            status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
-    print_lines(text);
+    lines_print(text);
   }
 }
 
-static void print_transports(void) {
+static void transports_print(void) {
   printf("\nBetween processes\n");
   for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++) {
     int status = RONDO_ERR_NO_MEMORY;
-    char *text = described(rondo_transport_describe, t, &status);
+    char *text = description_read(rondo_transport_describe, t, &status);
     printf("  %-14s %s\n", rondo_transport_name(t),
            status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
-    print_lines(text);
+    lines_print(text);
   }
 }
 
-static void print_number(const char *name, uint64_t value) {
+static void number_print(const char *name, uint64_t value) {
   printf("  %-17s %" PRIu64 "\n", name, value);
 }
 
-static void print_defaults(void) {
+static void defaults_print(void) {
   struct rondo_config c = RONDO_CONFIG_INIT;
   char tuning[RONDO_TUNING_TEXT_BYTES];
   if (rondo_config_complete(&c) != RONDO_SUCCESS ||
@@ -130,21 +132,21 @@ static void print_defaults(void) {
   printf("  %-17s %s\n", "backend", rondo_kit_backend_name(c.backend));
   printf("  %-17s %s\n", "order", rondo_kit_order_name(c.order));
   printf("  %-17s %s\n", "budget", rondo_kit_budget_name(c.budget));
-  print_number("blocks", c.blocks);
-  print_number("workers", c.workers);
-  print_number("max_collectives", c.max_collectives);
+  number_print("blocks", c.blocks);
+  number_print("workers", c.workers);
+  number_print("max_collectives", c.max_collectives);
   if (c.max_runs)
-    print_number("max_runs", c.max_runs);
+    number_print("max_runs", c.max_runs);
   else
     printf("  %-17s limited by memory alone\n", "max_runs");
-  print_number("connector_bytes", c.connector_bytes);
-  print_number("slot_bytes", c.slot_bytes);
-  print_number("endpoints", c.endpoints);
-  print_number("huge_pages", c.huge_pages);
+  number_print("connector_bytes", c.connector_bytes);
+  number_print("slot_bytes", c.slot_bytes);
+  number_print("endpoints", c.endpoints);
+  number_print("huge_pages", c.huge_pages);
   printf("  %-17s %s\n", "tuning", tuning);
 }
 
-static int matters(const char *entry) {
+static int variable_matters(const char *entry) {
   static const char *const others[] = {"CUDA_LAUNCH_BLOCKING=", "CUDA_DEVICE_MAX_CONNECTIONS=",
                                        "CUDA_MODULE_LOADING=", "CUDA_VISIBLE_DEVICES="};
   for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
@@ -153,11 +155,11 @@ static int matters(const char *entry) {
   return strncmp(entry, prefix, sizeof(prefix) - 1) == 0;
 }
 
-static void print_environment(void) {
+static void environment_print(void) {
   bool any = false;
   printf("\nEnvironment\n");
   for (char **entry = environ; *entry; entry++)
-    if (matters(*entry)) {
+    if (variable_matters(*entry)) {
       printf("  %s\n", *entry);
       any = true;
     }
@@ -165,7 +167,7 @@ static void print_environment(void) {
     printf("  no variable %s... is set\n", prefix);
 }
 
-static int measure_profile(const struct options *o, struct profile *profile) {
+static int profile_measure(const struct options *o, struct profile *profile) {
   struct rondo_tuning tuning;
   int status = rondo_profile(&tuning, o->profile_ns);
   if (status == RONDO_SUCCESS)
@@ -176,12 +178,12 @@ static int measure_profile(const struct options *o, struct profile *profile) {
   return status;
 }
 
-static void print_profile(const struct profile *profile) {
+static void profile_print(const struct profile *profile) {
   printf("\nMeasured on this machine; to pin it:\n");
   printf("RONDO_TUNING=%s\n", profile->text);
 }
 
-static json_t *json_environment(void) {
+static json_t *environment_json(void) {
   json_t *object = json_object();
   for (char **entry = environ; *entry; entry++) {
     const char *equals = strchr(*entry, '=');
@@ -193,7 +195,7 @@ static json_t *json_environment(void) {
 }
 
 // The text is freed.
-static json_t *json_lines(char *text) {
+static json_t *lines_json(char *text) {
   json_t *lines = json_array();
   for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
     json_array_append_new(lines, json_string(line));
@@ -202,20 +204,20 @@ static json_t *json_lines(char *text) {
 }
 
 // Whether each backend works, and its devices.
-static void json_backends(json_t *works, json_t *devices) {
+static void backends_json(json_t *works, json_t *devices) {
   for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
     char *text;
-    int status = ask_backend(b, &text);
+    int status = backend_check(b, &text);
     json_object_set_new(works, rondo_kit_backend_name(b), json_string(rondo_status_name(status)));
-    json_object_set_new(devices, rondo_kit_backend_name(b), json_lines(text));
+    json_object_set_new(devices, rondo_kit_backend_name(b), lines_json(text));
   }
 }
 
-static json_t *json_transports(void) {
+static json_t *transports_json(void) {
   json_t *object = json_object();
   for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++) {
     int status = RONDO_ERR_NO_MEMORY;
-    json_t *lines = json_lines(described(rondo_transport_describe, t, &status));
+    json_t *lines = lines_json(description_read(rondo_transport_describe, t, &status));
     json_object_set_new(
         object, rondo_transport_name(t),
         json_pack("{s:s, s:o}", "status", rondo_status_name(status), "finds", lines));
@@ -223,16 +225,16 @@ static json_t *json_transports(void) {
   return object;
 }
 
-static int print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
+static int machine_print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
   json_t *works = json_object(), *devices = json_object();
-  json_backends(works, devices);
+  backends_json(works, devices);
   json_t *root = json_pack(
       "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:o, s:o, s:o, s:o, s:s*}", "version",
       rondo_version(), "machine", "model", m->model, "cores_online", (json_int_t)m->cores_online,
       "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes", (json_int_t)m->numa_nodes,
       "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes, "available_bytes",
       (json_int_t)m->available_bytes, "system", m->system, "backends", works, "devices", devices,
-      "transports", json_transports(), "environment", json_environment(), "tuning",
+      "transports", transports_json(), "environment", environment_json(), "tuning",
       profile->measured ? profile->text : NULL);
   if (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)
     return EXIT_BAD;
@@ -249,8 +251,8 @@ struct link {
   char why[128];
 };
 
-// Waits for a while until it is known where the other rank is.
-static struct link find_link(struct rondo_context context, uint32_t rank, uint32_t endpoints) {
+// Waits, for a limited time, until the other rank has joined.
+static struct link link_find(struct rondo_context context, uint32_t rank, uint32_t endpoints) {
   const struct timespec pause = {0, LINK_PAUSE_NS};
   struct link link = {.rank = rank, .transport = RONDO_TRANSPORT_NONE};
   int status = rondo_transport(context, rank, &link.transport, link.why, sizeof link.why);
@@ -263,14 +265,14 @@ static struct link find_link(struct rondo_context context, uint32_t rank, uint32
   return link;
 }
 
-static void print_link(const struct link *link) {
+static void link_print(const struct link *link) {
   printf("  to rank %-8" PRIu32 " %s", link->rank, rondo_transport_name(link->transport));
   if (link->endpoints)
     printf(", %" PRIu32 " endpoint%s", link->endpoints, link->endpoints > 1 ? "s" : "");
   printf(" (%s)\n", link->why);
 }
 
-static json_t *json_of_link(const struct link *link) {
+static json_t *link_json(const struct link *link) {
   json_t *object = json_pack("{s:I, s:s, s:s}", "rank", (json_int_t)link->rank, "transport",
                              rondo_transport_name(link->transport), "why", link->why);
   if (link->endpoints)
@@ -279,30 +281,30 @@ static json_t *json_of_link(const struct link *link) {
 }
 
 // Returns an exit status: EXIT_BAD if a rank cannot be reached.
-static int print_links_of(struct rondo_context context, const struct rondo_config *config) {
+static int links_print_text(struct rondo_context context, const struct rondo_config *config) {
   int result = 0;
   printf("Rank %" PRIu32 " of %" PRIu32 "\n", config->rank, config->rank_count);
   for (uint32_t r = 0; r < config->rank_count; r++) {
-    struct link link = find_link(context, r, config->endpoints);
-    print_link(&link);
+    struct link link = link_find(context, r, config->endpoints);
+    link_print(&link);
     if (link.transport == RONDO_TRANSPORT_NONE)
       result = EXIT_BAD;
   }
   return result;
 }
 
-static int print_json_of_links(struct rondo_context context, const struct rondo_config *config) {
+static int links_print_json(struct rondo_context context, const struct rondo_config *config) {
   json_t *links = json_array();
   int result = 0;
   for (uint32_t r = 0; r < config->rank_count; r++) {
-    struct link link = find_link(context, r, config->endpoints);
-    json_array_append_new(links, json_of_link(&link));
+    struct link link = link_find(context, r, config->endpoints);
+    json_array_append_new(links, link_json(&link));
     if (link.transport == RONDO_TRANSPORT_NONE)
       result = EXIT_BAD;
   }
   json_t *root = json_pack("{s:I, s:I, s:o}", "rank", (json_int_t)config->rank, "rank_count",
                            (json_int_t)config->rank_count, "links", links);
-  // One line a rank: what several print at once is not mixed.
+  // One line a rank, so that the output of several ranks does not mix.
   char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
   if (text)
     printf("%s\n", text);
@@ -313,9 +315,9 @@ static int print_json_of_links(struct rondo_context context, const struct rondo_
   return result;
 }
 
-// Who leaves cannot be reached any more, and slower ranks have not looked yet. If this does not
-// come to a good end, what has been printed says why.
-static void await_others(struct rondo_context context) {
+// A rank that leaves cannot be reached any more, so it stays until slower ranks have looked. A
+// failure is not reported: what has been printed shows it.
+static void others_wait(struct rondo_context context) {
   struct rondo_collective barrier;
   struct rondo_collective_desc d = rondo_barrier(1);
   if (rondo_register(context, &d, &barrier) == RONDO_SUCCESS &&
@@ -323,7 +325,7 @@ static void await_others(struct rondo_context context) {
     (void)rondo_wait(context, barrier, RONDO_LAST_RUN, (int64_t)LINK_PAUSE_NS * LINK_POLLS);
 }
 
-static int print_links(bool as_json) {
+static int links_print(bool as_json) {
   struct rondo_config config = RONDO_CONFIG_INIT;
   struct rondo_context context;
   config.rank_count = RONDO_RANKS_OF_LAUNCHER;
@@ -335,13 +337,13 @@ static int print_links(bool as_json) {
     fprintf(stderr, "rondo-info: --links: %s\n", rondo_status_string(status));
     return EXIT_BAD;
   }
-  int result = as_json ? print_json_of_links(context, &config) : print_links_of(context, &config);
-  await_others(context);
+  int result = as_json ? links_print_json(context, &config) : links_print_text(context, &config);
+  others_wait(context);
   rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
   return result;
 }
 
-static error_t parse_option(int key, char *text, struct argp_state *state) {
+static error_t option_parse(int key, char *text, struct argp_state *state) {
   struct options *o = state->input;
   switch (key) {
   case 'p':
@@ -364,7 +366,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
   return 0;
 }
 
-static void read_options(struct options *options, int argc, char **argv) {
+static void options_read(struct options *options, int argc, char **argv) {
   static const struct argp_option table[] = {
       {"profile", 'p', "SECONDS", OPTION_ARG_OPTIONAL,
        "Measure spin budgets on this machine (default 0.05 s) and print the line that pins them",
@@ -377,9 +379,11 @@ static void read_options(struct options *options, int argc, char **argv) {
       {NULL, 0, NULL, 0, NULL, 0}};
   static const struct argp argp = {
       .options = table,
-      .parser = parse_option,
+      .parser = option_parse,
+      .args_doc = "\nplan KIND RANKS BYTES [OPTION...]",
       .doc = "Prints the version of Rondo, what this machine offers, the defaults in force and the "
-             "environment variables that are set for it."};
+             "environment variables that are set for it.\n\n"
+             "rondo-info plan prints the plan of a collective; see rondo-info plan --help."};
   argp_err_exit_status = EXIT_USAGE;
   argp_parse(&argp, argc, argv, 0, NULL, options);
 }
@@ -389,21 +393,23 @@ int main(int argc, char **argv) {
   struct profile profile = {false, ""};
   struct rondo_kit_machine machine;
   rondo_kit_output_begin(EXIT_BAD);
-  read_options(&options, argc, argv);
+  if (argc > 1 && strcmp(argv[1], "plan") == 0)
+    return info_plan_main(argc - 1, argv + 1);
+  options_read(&options, argc, argv);
   if (options.links)
-    return print_links(options.json);
+    return links_print(options.json);
   rondo_kit_machine_read(&machine);
-  if (options.profile && measure_profile(&options, &profile) != RONDO_SUCCESS)
+  if (options.profile && profile_measure(&options, &profile) != RONDO_SUCCESS)
     return EXIT_BAD;
   if (options.json)
-    return print_json(&machine, &profile);
-  print_version();
-  print_machine(&machine);
-  print_backends();
-  print_transports();
-  print_defaults();
-  print_environment();
+    return machine_print_json(&machine, &profile);
+  version_print();
+  machine_print(&machine);
+  backends_print();
+  transports_print();
+  defaults_print();
+  environment_print();
   if (profile.measured)
-    print_profile(&profile);
+    profile_print(&profile);
   return 0;
 }

@@ -1,0 +1,101 @@
+"""What `rondo-info plan` prints, as text and as JSON, and what it refuses: info_plan.py COMMAND ..."""
+
+import json
+import subprocess
+import sys
+
+COMMAND = sys.argv[1:] + ["plan"]
+KINDS = ("all_reduce", "all_gather", "reduce_scatter", "reduce", "broadcast", "send_recv", "all_to_all",
+         "all_to_all_v", "gather", "scatter", "barrier")
+KiB = 1024
+
+
+def run(*arguments, status=0):
+    done = subprocess.run(COMMAND + list(map(str, arguments)), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    assert done.returncode == status, f"{arguments}: status {done.returncode}: {done.stderr}"
+    return done
+
+
+def plan(*arguments):
+    return json.loads(run(*arguments, "--json").stdout)
+
+
+def check_kinds():
+    """Each kind, small and large, on several groups: the verifier agrees, and text says the same."""
+    for kind in KINDS:
+        for ranks in (1, 2) if kind == "send_recv" else (1, 2, 3, 8, 100):
+            for size in ("0",) if kind == "barrier" else ("8", "1M"):
+                found = plan(kind, ranks, size)
+                assert found["verified"] is True and "fault" not in found, found
+                assert found["kind"] == kind and found["ranks"] == ranks
+                text = run(kind, ranks, size).stdout
+                assert found["why"]["text"] in text
+                assert "the plans of all ranks are right" in text
+                assert text.count("\n  op ") == len(found["ops"])
+                for name, value in found["cost"].items():
+                    if name != "build_us":
+                        assert any(line.split() == [name, str(value)] for line in text.split("\n")), text
+
+
+def check_costs():
+    """The costs that docs/algorithms.md has."""
+    expected = [
+        # arguments, algorithm, constant, dependent_hops, sends, bytes
+        (("all_reduce", 4, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 6, 6, 1536 * KiB),
+        (("all_reduce", 3, 8192), "direct", "RONDO_PLAN_DIRECT_MAX_RANKS", 2, 2, 2 * 8192),
+        (("all_reduce", 100, 8, "--rank", 99), "tree", "RONDO_PLAN_DIRECT_MAX_RANKS", 4, 1, 8),
+        (("all_reduce", 2, 8), "tree", None, 1, 1, 8),
+        (("all_gather", 5, "1M"), "ring", "RONDO_PLAN_SMALL_BYTES", 4, 4, 4096 * KiB),
+        (("all_gather", 17, 8), "ring", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 16, 16, 128),
+        (("reduce_scatter", 16, 8), "direct", "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS", 1, 15, 120),
+        (("reduce", 128, 8, "--rank", 1), "direct", "RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS", 1, 1, 8),
+        (("broadcast", 6, "1M", "--root", 2, "--rank", 1), "ring", "RONDO_PLAN_SMALL_BYTES", 5, 0, 0),
+        (("alltoall", 8, 10), "direct", None, 1, 7, 70),
+        (("barrier", 9, 0), "dissemination", None, 4, 4, 0),
+        (("send_recv", 2, 64), "direct", None, 1, 1, 64),
+    ]
+    for arguments, algorithm, constant, hops, sends, count in expected:
+        found = plan(*arguments)
+        assert found["algorithm"] == algorithm, found
+        assert found["why"].get("constant") == constant, found
+        cost = found["cost"]
+        assert (cost["dependent_hops"], cost["sends"], cost["bytes"]) == (hops, sends, count), found
+        assert cost["state_bytes"] > 0 and cost["build_us"] >= 0
+
+
+def check_ops():
+    """The ops of a ring, as the tables of docs/algorithms.md have them."""
+    ops = plan("all_reduce", 4, "1M", "--rank=1")["ops"]
+    assert [op["repeat"] for op in ops] == [1, 2, 1, 2, 1]
+    assert [op["chunks"] for op in ops] == [[0], [3, 2], [1], [0, 3], [2]]
+    assert ops[0]["primitive"] == ["send"] and ops[0]["to"] == [2] and ops[0]["from"] == []
+    assert ops[4]["primitive"] == ["recv", "copy"] and ops[4]["from"] == [0] and ops[4]["to"] == []
+    assert plan("alltoall", 4, 8)["ops"][0]["to"] == [1, 2, 3]
+
+
+def check_refusals():
+    for wanted, arguments in [
+        ("'sum' is no kind of collective: all_reduce, ", ("sum", 2, 8)),
+        ("RANKS of all_reduce is a number from 1 to 256, not '0'", ("all_reduce", 0, 8)),
+        ("RANKS of all_reduce is a number from 1 to 256, not '257'", ("all_reduce", 257, 8)),
+        ("RANKS of send_recv is a number from 1 to 2, not '3'", ("send_recv", 3, 8)),
+        ("RANKS of all_reduce is a number from 1 to 256, not 'two'", ("all_reduce", "two", 8)),
+        ("BYTES is a size such as 8, 64K or 1.5M, not 'many'", ("all_reduce", 2, "many")),
+        ("BYTES of barrier is 0, not '8'", ("barrier", 2, 8)),
+        ("--rank '2' is not from 0 to 1", ("all_reduce", 2, 8, "--rank", 2)),
+        ("--root '5' is not from 0 to 4", ("reduce", 5, 8, "--root", 5)),
+        ("all_reduce has no root", ("all_reduce", 2, 8, "--root", 0)),
+        ("three arguments are needed: KIND RANKS BYTES", ("all_reduce", 2)),
+        ("one argument too many: '9'", ("all_reduce", 2, 8, 9)),
+    ]:
+        done = run(*arguments, status=2)
+        assert done.stdout == "", arguments
+        assert done.stderr.startswith(f"rondo-info plan: {wanted}"), (arguments, done.stderr)
+        assert done.stderr.count("\n") == 1, done.stderr
+
+
+check_kinds()
+check_costs()
+check_ops()
+check_refusals()
