@@ -50,6 +50,30 @@ read -ra libs <<<"$(pkg-config --libs --static rondo)"
 readelf -d "$work/c_static" | grep -q librondo && fail "the static program needs librondo.so"
 "$work/c_static"
 
+step "the examples, pkg-config"
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+cudart=$(cached RONDO_CUDART)
+has_processes=$(pkg-config --libs --static rondo | grep -c event_core || true)
+mkdir -p "$work/examples"
+for source in "$here"/../../examples/[0-9]*.c; do
+  name=${source##*/}
+  name=${name%.c}
+  extra=()
+  case $name in
+    *cuda*)
+      [[ -f $cudart ]] || continue # no toolkit
+      extra=(-isystem "$(cached RONDO_CUDA_INCLUDE_DIR)" "$cudart" "-Wl,-rpath,${cudart%/*}")
+      ;;
+    *processes | *job) [[ $has_processes -gt 0 ]] || continue ;;
+  esac
+  echo "$name"
+  "$cc" "${warnings[@]}" "$source" "${flags[@]}" "${extra[@]}" -o "$work/examples/$name"
+  status=0
+  LD_LIBRARY_PATH=$libdir "$here/../integration/examples.sh" "$work/examples/$name" \
+    >"$work/example.log" 2>&1 || status=$?
+  [[ $status -eq 0 || $status -eq 77 ]] || { cat "$work/example.log" && fail "$name"; }
+done
+
 step "the paper's listing: its example as installed, pkg-config, C and C++"
 example=$(find "$prefix" -path '*dfccl/example.c')
 read -ra flags <<<"$(pkg-config --cflags --libs rondo-dfccl)"
