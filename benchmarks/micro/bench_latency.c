@@ -163,7 +163,8 @@ static json_t *measure(struct bench *bench) {
   memset(bench->samples_ns, 0, sizeof(uint64_t) * bench->ranks * bench->iters);
   int status = rondo_unique_id_create(&bench->id);
   if (status == RONDO_SUCCESS)
-    status = rondo_kit_thread_group_run(&group) == 0 ? atomic_load(&bench->status) : RONDO_ERR_SYSTEM;
+    status =
+        rondo_kit_thread_group_run(&group) == 0 ? atomic_load(&bench->status) : RONDO_ERR_SYSTEM;
   if (status != RONDO_SUCCESS) {
     fprintf(stderr, "bench_latency: %s: %s\n", quantity_names[bench->quantity],
             rondo_status_string(status));

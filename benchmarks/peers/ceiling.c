@@ -34,7 +34,7 @@ struct side {
 struct ceiling {
   struct side sides[RANKS];
   struct rondo_kit_barrier barrier;
-  struct rondo_kit_measurement *arena;
+  struct rondo_kit_measurement *measurement;
   struct rondo_kit_shape shape;
   struct rondo_kit_request request;
   bool has_request;
@@ -144,7 +144,7 @@ static void measure(struct ceiling *c, uint32_t rank) {
   }
   rondo_kit_shape_fill(&c->shape, rank, TIMED_ROUND, side->master);
   memset(side->recv, 0xa5, rondo_kit_shape_bytes(&c->shape));
-  rondo_kit_measure(c->arena, rank, &schedule, &driver);
+  rondo_kit_measure(c->measurement, rank, &schedule, &driver);
   c->wrong += rondo_kit_shape_wrong(&c->shape, rank, TIMED_ROUND, side->recv);
 }
 
@@ -174,7 +174,7 @@ static void rank_main(void *arg, uint32_t rank) {
     rondo_kit_barrier_wait(&c->barrier);
     if (rank > 0)
       continue;
-    struct rondo_kit_stats stats = rondo_kit_measure_stats(c->arena);
+    struct rondo_kit_stats stats = rondo_kit_measure_stats(c->measurement);
     rondo_kit_serve_answer(&c->request, rondo_kit_shape_bytes(&c->shape), &stats, c->wrong);
   }
 }
@@ -182,10 +182,11 @@ static void rank_main(void *arg, uint32_t rank) {
 int main(void) {
   static struct ceiling ceiling;
   size_t bytes = rondo_kit_measurement_bytes(RANKS, RONDO_KIT_SERVE_CAPACITY);
-  ceiling.arena = aligned_alloc(128, (bytes + 127) / 128 * 128);
-  if (!ceiling.arena)
+  ceiling.measurement = aligned_alloc(128, (bytes + 127) / 128 * 128);
+  if (!ceiling.measurement)
     return 1;
-  rondo_kit_measurement_init(ceiling.arena, RANKS, RONDO_KIT_SERVE_CAPACITY, rondo_kit_core_count());
+  rondo_kit_measurement_init(ceiling.measurement, RANKS, RONDO_KIT_SERVE_CAPACITY,
+                             rondo_kit_core_count());
   rondo_kit_barrier_init(&ceiling.barrier, RANKS, rondo_kit_core_count());
   rondo_kit_serve_ready("hand-written, two threads");
   struct rondo_kit_thread_group group = {RANKS, true, rank_main, &ceiling};
@@ -195,6 +196,6 @@ int main(void) {
     free(ceiling.sides[r].recv);
     free(ceiling.sides[r].master);
   }
-  free(ceiling.arena);
+  free(ceiling.measurement);
   return status == 0 ? 0 : 1;
 }

@@ -27,12 +27,12 @@ struct shared {
   bool has_request;
   struct rondo_kit_request request;
   _Atomic uint64_t wrong;
-  // The arena follows.
+  // The measurement follows.
 };
 
 struct peer {
   struct shared *shared;
-  struct rondo_kit_measurement *arena; // shared, too
+  struct rondo_kit_measurement *measurement; // shared, too
   uint32_t rank;
   uint32_t rank_count;
   struct rondo_kit_shape shape;
@@ -188,13 +188,12 @@ static uint64_t count_wrong(const struct peer *p) {
 }
 
 static void answer(struct shared *shared, const struct peer *p) {
-  if (p->arena->failed) {
+  if (p->measurement->failed) {
     rondo_kit_serve_error("MPI");
     return;
   }
-  struct rondo_kit_stats stats = rondo_kit_measure_stats(p->arena);
-  rondo_kit_serve_answer(&shared->request, rondo_kit_shape_bytes(&p->shape), &stats,
-                           shared->wrong);
+  struct rondo_kit_stats stats = rondo_kit_measure_stats(p->measurement);
+  rondo_kit_serve_answer(&shared->request, rondo_kit_shape_bytes(&p->shape), &stats, shared->wrong);
 }
 
 // The same for a request of several collectives, or of another way to wait.
@@ -250,7 +249,7 @@ static void serve(struct peer *p) {
       return;
     prepare(p, &shared->request);
     struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&shared->request);
-    rondo_kit_measure(p->arena, p->rank, &schedule, p->is_blocking ? &driver : &several);
+    rondo_kit_measure(p->measurement, p->rank, &schedule, p->is_blocking ? &driver : &several);
     shared->wrong += count_wrong(p);
     rondo_kit_barrier_wait(&shared->barrier);
     if (p->rank == 0)
@@ -280,11 +279,11 @@ static void share(struct peer *p, MPI_Win *window) {
   }
   // Each process may map the window elsewhere, but by whole pages, so all align alike.
   p->shared = (struct shared *)(((uintptr_t)base + 127) / 128 * 128);
-  p->arena = (struct rondo_kit_measurement *)(p->shared + 1);
+  p->measurement = (struct rondo_kit_measurement *)(p->shared + 1);
   uint32_t cores = all_cores();
   if (p->rank == 0) {
     rondo_kit_barrier_init(&p->shared->barrier, p->rank_count, cores);
-    rondo_kit_measurement_init(p->arena, p->rank_count, RONDO_KIT_SERVE_CAPACITY, cores);
+    rondo_kit_measurement_init(p->measurement, p->rank_count, RONDO_KIT_SERVE_CAPACITY, cores);
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -31,12 +31,12 @@ struct shared {
   bool has_request;
   struct rondo_kit_request request;
   _Atomic uint32_t port; // of rank 0, in network order
-  // The arena follows.
+  // The measurement follows.
 };
 
 struct pump {
   struct shared *shared;
-  struct rondo_kit_measurement *arena;
+  struct rondo_kit_measurement *measurement;
   int fd;
   char *memory;
   size_t capacity_bytes, out_bytes, in_bytes;
@@ -123,12 +123,12 @@ static void serve(struct pump *p, uint32_t rank) {
       return;
     prepare(p, rank);
     struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&p->shared->request);
-    rondo_kit_measure(p->arena, rank, &schedule, &driver);
+    rondo_kit_measure(p->measurement, rank, &schedule, &driver);
     rondo_kit_barrier_wait(&p->shared->barrier);
     if (rank > 0)
       continue;
-    struct rondo_kit_stats stats = rondo_kit_measure_stats(p->arena);
-    if (p->arena->failed)
+    struct rondo_kit_stats stats = rondo_kit_measure_stats(p->measurement);
+    if (p->measurement->failed)
       rondo_kit_serve_error("a socket");
     else
       rondo_kit_serve_answer(&p->shared->request, p->shared->request.bytes, &stats, 0);
@@ -159,17 +159,18 @@ int main(void) {
   uint32_t rank = text && text[0] == '1';
   struct sockaddr_in at = {.sin_family = AF_INET};
   int one = 1;
-  size_t bytes = sizeof(struct shared) + rondo_kit_measurement_bytes(RANKS, RONDO_KIT_SERVE_CAPACITY);
+  size_t bytes =
+      sizeof(struct shared) + rondo_kit_measurement_bytes(RANKS, RONDO_KIT_SERVE_CAPACITY);
   struct pump p = {.shared = peer_shared_file(bytes)};
   if (!p.shared || !address || inet_pton(AF_INET, address, &at.sin_addr) != 1) {
     fprintf(stderr, "peer_sockets: PEER_SHARED and PEER_ADDRESS are needed\n");
     return 1;
   }
-  p.arena = (struct rondo_kit_measurement *)(p.shared + 1);
+  p.measurement = (struct rondo_kit_measurement *)(p.shared + 1);
   if (rank == 0) {
     uint32_t cores = rondo_kit_core_count();
     rondo_kit_barrier_init(&p.shared->barrier, RANKS, cores);
-    rondo_kit_measurement_init(p.arena, RANKS, RONDO_KIT_SERVE_CAPACITY, cores);
+    rondo_kit_measurement_init(p.measurement, RANKS, RONDO_KIT_SERVE_CAPACITY, cores);
   }
   p.fd = rank == 0 ? take_call(p.shared, &at) : call(p.shared, &at);
   if (p.fd < 0 || setsockopt(p.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))

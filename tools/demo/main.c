@@ -17,7 +17,7 @@
 #define EXIT_USAGE 2
 #define EXIT_INTERRUPTED 130
 
-// With preemption nothing should ever come near the watchdog, however busy the machine is.
+// With preemption no rank should come near the watchdog, however busy the machine is.
 #define PATIENCE 10u
 
 struct demo {
@@ -29,14 +29,14 @@ struct demo {
   bool is_over;
 };
 
-// Whether this process talks to the user.
+// Whether this process prints: rank 0, or the only process.
 static bool process_prints(const struct demo *demo) {
   return !demo->processes || rondo_kit_processes_rank(demo->processes) == 0;
 }
 
 static void interrupt_handle(int signal_number) {
   demo_interrupt();
-  signal(signal_number, SIG_DFL); // a second one ends the program at once
+  signal(signal_number, SIG_DFL); // a second signal ends the program at once
 }
 
 static bool outcome_is_expected(const struct demo *demo, const struct demo_program *program,
@@ -61,7 +61,7 @@ static void outcome_judge(struct demo *demo, const struct demo_program *program,
     demo->exit_status = EXIT_INTERRUPTED;
 }
 
-// Runs one program one way. Returns whether the demo is to go on.
+// Runs a program once, with or without preemption. Returns whether the demo goes on.
 static bool program_run_once(struct demo *demo, bool synchronize, int budget) {
   bool never = budget == RONDO_BUDGET_NEVER;
   struct demo_program program = {&demo->options, demo->processes, synchronize, budget,
@@ -121,8 +121,7 @@ static void verdict_print(const struct demo *demo) {
   }
 }
 
-// One process a rank if a launcher has started this one, else threads. Ends the program if that
-// fails.
+// Ranks are processes if a launcher started this one, else threads. Ends the program on a failure.
 static void ranks_find(struct demo *demo) {
   int status = rondo_kit_processes_open(&demo->processes);
   if (status != RONDO_SUCCESS)
@@ -142,8 +141,8 @@ static void ranks_find(struct demo *demo) {
   exit(EXIT_USAGE);
 }
 
-// A demo that cannot come to its end, for want of memory or of a place for its results, is not
-// begun.
+// The demo does not begin if there is no memory for its buffers, or if its results cannot be
+// written.
 static void machine_check(const struct demo *demo) {
   const struct demo_options *o = &demo->options;
   const char *path = process_prints(demo) ? o->json_path : NULL;

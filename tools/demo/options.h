@@ -1,4 +1,4 @@
-// What the user of rondo-demo asked for.
+// The command line of rondo-demo.
 #ifndef RONDO_TOOLS_DEMO_OPTIONS_H
 #define RONDO_TOOLS_DEMO_OPTIONS_H
 
@@ -28,8 +28,7 @@ struct demo_options {
   const char *json_path; // null: none
 };
 
-// Reads the command line. Ends the program with status 2 and one line about what is wrong
-// if it cannot be understood.
+// Reads the command line. Ends the program with status 2, and one line on stderr, if it is wrong.
 void demo_options_read(struct demo_options *options, int argc, char **argv);
 
 // Bytes of collective `index` of `options`: sizes grow geometrically from least to most.

@@ -16,7 +16,7 @@
 #include "tools/kit/shape.h"
 #include "tools/kit/thread_group.h"
 
-// A wait comes back so often to see whether the program is to end.
+// A wait returns this often to see whether the program was interrupted.
 #define SLICE_NS (100 * RONDO_KIT_MILLISECOND_NS)
 #define DRAIN_NS (10 * RONDO_KIT_SECOND_NS)
 // The processes have exchanged messages just before: one that does not join has died since.
@@ -85,7 +85,7 @@ bool demo_program_is_disordered(const struct demo_options *options) {
 
 // -------------------------------------------------------------- one rank -----
 
-// Ends the execution, if nothing else has. Returns whether it was this call.
+// Ends the execution unless it has ended. Returns whether this call did.
 static bool execution_end(struct execution *execution, int end) {
   int none = DEMO_COMPLETED;
   return atomic_compare_exchange_strong(&execution->end, &none, end);
@@ -123,7 +123,7 @@ static void deadlock_declare(struct rank *self) {
   fclose(stream);
 }
 
-// What a rank can wait for: the last run of a collective, or its device.
+// Waits for the last run of a collective or, if `c` is null, for the device.
 static int wait_slice(struct rank *self, const struct collective *c) {
   if (!c && self->sync)
     return rondo_kit_device_sync_wait(self->sync, SLICE_NS);
@@ -138,7 +138,7 @@ static bool rank_wait(struct rank *self, const struct collective *c) {
   while (status == RONDO_ERR_TIMEOUT) {
     if (!execution_goes_on(self->execution))
       return false;
-    // A process may have died before it joined the job of this performance.
+    // A process may have died before it joined the job of this execution.
     if (rondo_kit_processes_is_broken())
       return call_succeeded(self, "waiting for the other processes", RONDO_ERR_PEER);
     if (rondo_kit_now_ns() - start_ns >= self->execution->program->watchdog_ns) {
@@ -150,7 +150,8 @@ static bool rank_wait(struct rank *self, const struct collective *c) {
   return call_succeeded(self, c ? "rondo_wait" : "device synchronisation", status);
 }
 
-// Every iteration and collective has values of its own, so that a result that was left over shows.
+// Each iteration and collective has values of its own, so that a result left over from another one
+// shows.
 static uint64_t round_number(const struct rank *self, uint32_t iteration, uint32_t collective) {
   return (uint64_t)iteration * self->execution->program->options->collectives + collective + 1;
 }
@@ -226,7 +227,7 @@ static bool context_open(struct rank *self) {
   return call_succeeded(self, "rondo_init", rondo_init(&self->context, &config));
 }
 
-// On a CUDA device the program synchronises with the device itself, by the driver's call.
+// On a CUDA device the program synchronises by the driver's own call.
 static bool sync_open(struct rank *self) {
   const struct demo_options *o = self->execution->program->options;
   if (o->backend != RONDO_BACKEND_CUDA || !self->execution->program->synchronize)
@@ -287,7 +288,7 @@ static void outcomes_merge(struct execution *execution, const struct rank_end *e
   atomic_store(&execution->end, decisive->end);
   outcome->status = decisive->status;
   outcome->failed_rank = (uint32_t)(decisive - ends);
-  // The text outlives the ends.
+  // The text outlives `ends`.
   static char failed_call[sizeof decisive->failed_call];
   memcpy(failed_call, decisive->failed_call, sizeof failed_call);
   outcome->failed_call = failed_call;
@@ -453,7 +454,7 @@ static bool id_agree(struct execution *execution) {
   return status == RONDO_SUCCESS;
 }
 
-// Of all ranks of this process.
+// Iterations that all ranks of this process have completed.
 static uint32_t iterations_done(const struct execution *execution) {
   uint32_t least = UINT32_MAX;
   for (uint32_t r = execution->first; r < execution->first + execution->local; r++) {

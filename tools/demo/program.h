@@ -1,6 +1,6 @@
-// The two programs of the demo: ranks issue the same all-reduces, each in its own random
-// order, without or with a device synchronisation between them. Written once; whether
-// the daemon preempts is a setting of the run.
+// The two programs of the demo: ranks issue the same all-reduces, each rank in its own random
+// order, without or with a device synchronisation between them. Whether the daemon preempts is a
+// setting.
 #ifndef RONDO_TOOLS_DEMO_PROGRAM_H
 #define RONDO_TOOLS_DEMO_PROGRAM_H
 
@@ -24,9 +24,9 @@ struct demo_program {
 enum demo_end {
   DEMO_COMPLETED = 0,
   DEMO_DEADLOCKED = 1,  // the watchdog found a rank that waits
-  DEMO_FAILED = 2,      // a call or a run ended with an error
+  DEMO_FAILED = 2,      // a call or a run returned an error
   DEMO_INTERRUPTED = 3, // by demo_interrupt
-  DEMO_REFUSED = 4      // rondo_init does not support what was asked
+  DEMO_REFUSED = 4      // rondo_init does not support the options
 };
 
 struct demo_rank_outcome {
@@ -64,11 +64,11 @@ int demo_program_run(const struct demo_program *program, void (*progress)(void *
 
 void demo_outcome_fini(struct demo_outcome *outcome);
 
-// Whether the orders of the ranks differ in any iteration: then, without preemption, a deadlock is
-// expected.
+// Whether the orders of the ranks differ in any iteration, so that a deadlock is expected without
+// preemption.
 bool demo_program_is_disordered(const struct demo_options *options);
 
-// Ends a running program soon. From a signal handler, too.
+// Ends a running program soon. A signal handler may call it.
 void demo_interrupt(void);
 bool demo_is_interrupted(void);
 

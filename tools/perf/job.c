@@ -27,7 +27,7 @@ struct rank {
   struct rondo_kit_memory recv;
 };
 
-// What all ranks see, be they threads or processes. The measurement follows.
+// Shared by all ranks, threads or processes. The measurement follows.
 struct shared {
   struct rondo_kit_barrier barrier;
   struct perf_point point;
@@ -69,7 +69,7 @@ static const struct rondo_kit_shape *run_shape(const struct rank *self, uint32_t
   return &self->batch.collectives[perf_batch_collective(&self->batch, run)].shape;
 }
 
-// Called by the rank's own thread, so that the pages lie near it.
+// The rank's own thread calls it, so that the pages lie on its NUMA node.
 static int buffers_grow(struct rank *self) {
   const struct perf_point *point = &self->job->shared->point;
   struct rondo_context context = self->batch.context;
@@ -105,7 +105,7 @@ static char *master_at(const struct rank *self, uint32_t member) {
   return self->master.base + member * self->stride_bytes;
 }
 
-// Each collective in flight has inputs of its own, so that a result of another one is found out.
+// Each collective in flight has inputs of its own, so that a result of another collective shows.
 static uint64_t round_number(uint64_t round, uint32_t member) {
   return round + ((uint64_t)member << ROUND_BITS);
 }
@@ -114,7 +114,7 @@ static uint64_t round_number(uint64_t round, uint32_t member) {
 
 static int run_rewrite(struct rank *self, uint32_t run) {
   const struct rondo_kit_shape *shape = run_shape(self, run);
-  // A broadcast and a scatter take nothing from the ranks that are not their root.
+  // Only the root of a broadcast or a scatter has input.
   if (!rondo_kit_shape_sends(shape, self->rank))
     return RONDO_SUCCESS;
   const char *master = master_at(self, perf_batch_collective(&self->batch, run));
@@ -159,7 +159,7 @@ static void wrong_count(struct rank *self, uint64_t round) {
   }
 }
 
-// New inputs, and a receive buffer full of what is no result.
+// Writes new inputs, and fills the receive buffer with a pattern that is no result.
 static int run_renew(struct rank *self, uint32_t run, uint64_t round) {
   const struct rondo_kit_shape *shape = run_shape(self, run);
   const struct rondo_kit_memory *send = send_memory(self);
@@ -340,7 +340,7 @@ static int shared_open(struct job *job) {
     rondo_kit_barrier_init(&job->shared->barrier, setup->ranks, cores);
     rondo_kit_measurement_init(job->measurement, setup->ranks, setup->capacity, cores);
   }
-  // After this nobody finds the memory unprepared.
+  // When this returns, the memory is initialised for all ranks.
   return setup->processes ? rondo_kit_processes_new_id(setup->processes, &job->id, NULL)
                           : rondo_unique_id_create(&job->id);
 }

@@ -1,5 +1,5 @@
-// The memory that the buffers of rondo-perf take, to be compared with what is available before it
-// is allocated: Linux grants more than there is, and later kills a process for it.
+// The memory that the buffers of rondo-perf need. It is compared with what is available before it
+// is allocated, because Linux grants more than there is and later kills a process for it.
 #ifndef RONDO_TOOLS_PERF_MEMORY_H
 #define RONDO_TOOLS_PERF_MEMORY_H
 

@@ -241,7 +241,7 @@ static void usage_refuse(const char *what) {
   exit(EXIT_USAGE);
 }
 
-// As many as the launcher has started, else as the user says, else one a core.
+// Ranks: the processes of the launcher, else what the user says, else one a core.
 static void ranks_find(struct perf_setup *setup) {
   uint32_t launched = setup->processes ? rondo_kit_processes_count(setup->processes) : 0;
   uint32_t cores = rondo_kit_core_count();
@@ -256,7 +256,7 @@ static bool process_prints(const struct perf_options *o) {
   return !o->setup.processes || rondo_kit_processes_rank(o->setup.processes) == 0;
 }
 
-// The least that any process finds available, so that all decide alike. 0: not known.
+// The least memory that any process finds available, so that all decide alike. 0: not known.
 static uint64_t available_gather(struct rondo_kit_processes *processes) {
   uint64_t least = rondo_kit_machine_available();
   if (!processes)
@@ -279,8 +279,8 @@ static struct perf_point point_largest(const struct perf_options *o) {
   return point;
 }
 
-// What cannot come to its end, for want of memory or of a place for its results, is not begun. The
-// sizes of requests are checked as they come.
+// The program does not begin if there is no memory for its buffers, or if its results cannot be
+// written. The sizes of requests are checked as they come.
 static void machine_check(const struct perf_options *o) {
   if (o->json_path && process_prints(o) && !rondo_kit_output_check(o->json_path))
     exit(EXIT_USAGE);
@@ -292,7 +292,7 @@ static void machine_check(const struct perf_options *o) {
     return;
   if (process_prints(o))
     fprintf(stderr, "rondo-perf: %s\n", text);
-  rondo_kit_processes_close(o->setup.processes); // so that no process takes another for lost
+  rondo_kit_processes_close(o->setup.processes); // so that no process reports another as lost
   exit(EXIT_USAGE);
 }
 

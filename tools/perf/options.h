@@ -1,4 +1,4 @@
-// What the user of rondo-perf asked for: the flags of nccl-tests, and Rondo's own.
+// The command line of rondo-perf: the flags of nccl-tests, and Rondo's own.
 #ifndef RONDO_TOOLS_PERF_OPTIONS_H
 #define RONDO_TOOLS_PERF_OPTIONS_H
 

@@ -35,7 +35,7 @@ static const struct command commands[] = {
 };
 
 // At exit, however the command ends: standard output may be a full disk.
-static void finish(void) {
+static void output_finish(void) {
   int failed = ferror(stdout);
   errno = 0;
   if (fflush(stdout) != 0 || failed) {
@@ -47,7 +47,7 @@ static void finish(void) {
 
 int main(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
-  if (atexit(finish) != 0) {
+  if (atexit(output_finish) != 0) {
     fputs("rondo-sim: a full disk may go unnoticed\n", stderr);
   }
   for (size_t k = 0; k < sizeof(commands) / sizeof(commands[0]); k++) {
