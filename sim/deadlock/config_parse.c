@@ -15,6 +15,17 @@
 #define RONDO_SIM_MAX_GPUS 100000000u
 #define RONDO_SIM_MAX_COLLECTIVES 10000000u
 
+// The numbers that a key accepts.
+struct limits {
+  uint32_t least, most;
+};
+
+// A group of a kind that a job does not use has no collectives.
+static const struct limits collective_limits = {0, RONDO_SIM_MAX_COLLECTIVES};
+static const struct limits gpu_limits = {1, RONDO_SIM_MAX_GPUS};
+static const struct limits group_limits = {1, 10000000};
+static const struct limits size_limits = {1, 1000000};
+
 // One file being read: what an error needs to say where.
 struct reader {
   struct rondo_sim_config *config;
@@ -54,10 +65,10 @@ static bool read_count(struct reader *r, const json_t *value, const char *path, 
   return true;
 }
 
-static bool read_u32(struct reader *r, const json_t *value, const char *path, uint32_t least,
-                     uint32_t most, uint32_t *out) {
+static bool read_u32(struct reader *r, const json_t *value, const char *path, struct limits limits,
+                     uint32_t *out) {
   uint64_t n = 0;
-  if (!read_count(r, value, path, least, most, &n)) {
+  if (!read_count(r, value, path, limits.least, limits.most, &n)) {
     return false;
   }
   *out = (uint32_t)n;
@@ -66,7 +77,7 @@ static bool read_u32(struct reader *r, const json_t *value, const char *path, ui
 
 // Reads `object[key]` where an error should call it "prefix.key".
 static bool read_member(struct reader *r, const json_t *object, const char *prefix, const char *key,
-                        uint32_t most, uint32_t *out) {
+                        struct limits limits, uint32_t *out) {
   char path[96];
   snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", key);
   const json_t *value = json_object_get(object, key);
@@ -74,7 +85,7 @@ static bool read_member(struct reader *r, const json_t *object, const char *pref
     bad(r, prefix, "\"%s\" is missing", key);
     return false;
   }
-  return read_u32(r, value, path, 1, most, out);
+  return read_u32(r, value, path, limits, out);
 }
 
 // Keys that nobody reads are mistakes (a misspelt key would silently keep its default).
@@ -98,6 +109,7 @@ static bool known_keys(struct reader *r, json_t *object, const char *prefix,
 
 // One listed group: its GPUs go to c->groups[g], checked one by one.
 static bool read_gpus(struct reader *r, const json_t *list, const char *path, uint32_t g) {
+  static const struct limits gpu_numbers = {0, RONDO_SIM_MAX_GPUS - 1};
   struct rondo_sim_config *c = r->config;
   size_t n = json_array_size(list);
   if (!json_is_array(list) || n == 0) {
@@ -109,7 +121,7 @@ static bool read_gpus(struct reader *r, const json_t *list, const char *path, ui
   for (size_t k = 0; k < n; k++) {
     char element[112];
     snprintf(element, sizeof(element), "%s.%zu", path, k);
-    if (!read_u32(r, json_array_get(list, k), element, 0, RONDO_SIM_MAX_GPUS - 1, &gpus[k])) {
+    if (!read_u32(r, json_array_get(list, k), element, gpu_numbers, &gpus[k])) {
       return false;
     }
     for (size_t j = 0; j < k; j++) {
@@ -151,7 +163,7 @@ static bool read_free(struct reader *r, json_t *grouping) {
     }
     if (!known_keys(r, group, path, group_keys) ||
         !read_gpus(r, json_object_get(group, "gpus"), gpus, g) ||
-        !read_member(r, group, path, "collectives", RONDO_SIM_MAX_COLLECTIVES,
+        !read_member(r, group, path, "collectives", collective_limits,
                      &r->config->groups[g].collective_count)) {
       return false;
     }
@@ -164,8 +176,7 @@ static bool read_3d(struct reader *r, json_t *o, const char *prefix, const char 
   uint32_t *values[5] = {&c->tensor, &c->data, &c->pipeline, &c->tensor_collectives,
                          &c->data_collectives};
   for (int k = 0; k < 5; k++) {
-    uint32_t most = k < 3 ? 1000000 : RONDO_SIM_MAX_COLLECTIVES;
-    if (!read_member(r, o, prefix, keys[k], most, values[k])) {
+    if (!read_member(r, o, prefix, keys[k], k < 3 ? size_limits : collective_limits, values[k])) {
       return false;
     }
   }
@@ -191,8 +202,8 @@ static bool read_sizes(struct reader *r, json_t *sizes) {
       return bad(r, path, "must be an object with \"count\" and \"gpus\"");
     }
     if (!known_keys(r, size, path, known) ||
-        !read_member(r, size, path, "count", 10000000, &c->sizes[k].count) ||
-        !read_member(r, size, path, "gpus", 1000000, &c->sizes[k].gpus)) {
+        !read_member(r, size, path, "count", group_limits, &c->sizes[k].count) ||
+        !read_member(r, size, path, "gpus", size_limits, &c->sizes[k].gpus)) {
       return false;
     }
   }
@@ -207,7 +218,7 @@ static bool read_choices(struct reader *r, json_t *choices) {
   for (uint32_t k = 0; k < c->choice_count; k++) {
     char path[64];
     snprintf(path, sizeof(path), "grouping.collectives.%u", k);
-    if (!read_u32(r, json_array_get(choices, k), path, 1, RONDO_SIM_MAX_COLLECTIVES,
+    if (!read_u32(r, json_array_get(choices, k), path, collective_limits,
                   &c->collective_choices[k])) {
       return false;
     }
@@ -215,9 +226,8 @@ static bool read_choices(struct reader *r, json_t *choices) {
   return true;
 }
 
-static bool read_optional(struct reader *r, json_t *o, const char *key, uint32_t most,
-                          uint32_t *out) {
-  return !json_object_get(o, key) || read_member(r, o, "grouping", key, most, out);
+static bool read_optional(struct reader *r, json_t *o, const char *key, uint32_t *out) {
+  return !json_object_get(o, key) || read_member(r, o, "grouping", key, size_limits, out);
 }
 
 static bool read_drawn(struct reader *r, json_t *o) {
@@ -235,10 +245,10 @@ static bool read_drawn(struct reader *r, json_t *o) {
   if (!json_is_array(choices) || json_array_size(choices) == 0) {
     return bad(r, "grouping.collectives", "must be a list of counts");
   }
-  if (!read_member(r, o, "grouping", "gpus", RONDO_SIM_MAX_GPUS, &c->gpu_count) ||
-      !read_sizes(r, sizes) || !read_choices(r, choices) ||
-      !read_optional(r, o, "max_groups_per_gpu", 1000000, &c->max_groups_per_gpu) ||
-      !read_optional(r, o, "draws", 1000000, &c->draws) ||
+  if (!read_member(r, o, "grouping", "gpus", gpu_limits, &c->gpu_count) || !read_sizes(r, sizes) ||
+      !read_choices(r, choices) ||
+      !read_optional(r, o, "max_groups_per_gpu", &c->max_groups_per_gpu) ||
+      !read_optional(r, o, "draws", &c->draws) ||
       (seed && !read_count(r, seed, "grouping.seed", 0, INT64_MAX, &c->grouping_seed))) {
     return false;
   }
@@ -342,8 +352,8 @@ static bool read_published_free(struct reader *r, const json_t *root) {
   const json_t *lists = json_object_get(root, "gpu_per_group");
   const json_t *counts = json_object_get(root, "coll_cnt_per_group");
   uint32_t gpus = 0, groups = 0;
-  if (!read_member(r, root, "", "gpu_num", RONDO_SIM_MAX_GPUS, &gpus) ||
-      !read_member(r, root, "", "group_num", 10000000, &groups)) {
+  if (!read_member(r, root, "", "gpu_num", gpu_limits, &gpus) ||
+      !read_member(r, root, "", "group_num", group_limits, &groups)) {
     return false;
   }
   if (json_array_size(lists) != groups) {
@@ -358,7 +368,7 @@ static bool read_published_free(struct reader *r, const json_t *root) {
     snprintf(list, sizeof(list), "gpu_per_group.%u", g);
     snprintf(count, sizeof(count), "coll_cnt_per_group.%u", g);
     if (!read_gpus(r, json_array_get(lists, g), list, g) ||
-        !read_u32(r, json_array_get(counts, g), count, 0, RONDO_SIM_MAX_COLLECTIVES,
+        !read_u32(r, json_array_get(counts, g), count, collective_limits,
                   &c->groups[g].collective_count)) {
       return false;
     }
@@ -415,7 +425,7 @@ static bool read_published(struct reader *r, json_t *root) {
   if (!known_keys(r, root, "", known) ||
       !read_count(r, json_object_get(root, "total_rounds"), "total_rounds", 1, INT64_MAX / 2,
                   &rounds) ||
-      !read_member(r, root, "", "num_process", 1000000, &c->processes) ||
+      !read_member(r, root, "", "num_process", size_limits, &c->processes) ||
       !read_probability(r, root, "disorder_prob", &c->disorder) ||
       !read_probability(r, root, "sync_prob", &c->synchronisation) ||
       !read_published_model(r, root)) {

@@ -43,6 +43,9 @@ static const struct refusal refusals[] = {
      "x:2: grouping.policy: \"4d\" is not one of 3d, free, drawn"},
     {"{\"grouping\": {\"policy\": \"3d\",\n\"tensor\": 0}}",
      "x:2: grouping.tensor: 0 is not from 1 to 1000000"},
+    {"{\"grouping\": {\"policy\": \"3d\", \"tensor\": 1, \"data\": 1, \"pipeline\": 1,\n"
+     "\"tensor_collectives\": -1, \"data_collectives\": 0}}",
+     "x:2: grouping.tensor_collectives: -1 is not from 0 to 10000000"},
     {"{\"grouping\": {\"policy\": \"3d\", \"tensor\": 2, \"data\": 2}}",
      "x:1: grouping: \"pipeline\" is missing"},
     {"{\"grouping\": {\"policy\": \"free\", \"groups\": [\n{\"gpus\": [0, 1],\n\"collectives\": "
