@@ -9,16 +9,10 @@
 #            file that cannot be is refused before anything is done
 set -euo pipefail
 
-readonly program=$1 status=$2 prefix=${4:-}
+# shellcheck source=tests/integration/program.sh
+. "$(dirname "${BASH_SOURCE[0]}")/program.sh"
+readonly status=$2 prefix=${4:-}
 read -ra writes <<<"$3"
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-
-fail() {
-  echo "$*" >&2
-  cat "$folder/said" >&2
-  exit 1
-}
 
 # Expects one line on standard error, nothing else, and that exit status: STATUS ARGUMENT ...
 expect_line() {

@@ -2,17 +2,11 @@
 # What rondo-perf refuses before it begins: perf_refuses.sh PROGRAM
 set -euo pipefail
 
-readonly program=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+# shellcheck source=tests/integration/program.sh
+. "$(dirname "${BASH_SOURCE[0]}")/program.sh"
 
-fail() {
-  echo "$*" >&2
-  cat "$folder/said" >&2
-  exit 1
-}
-
-# Expects exit status 2, nothing on standard output, and a line on standard error that matches: PATTERN ARGUMENT ...
+# Expects exit status 2, nothing on standard output, and a line on standard error that matches:
+#   PATTERN ARGUMENT ...
 # The parser of options adds one line that points to --help.
 expect_refusal() {
   local pattern=$1 got=0

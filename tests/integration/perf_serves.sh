@@ -2,15 +2,8 @@
 # That rondo-perf answers requests as tools/kit/serve.h says: perf_serves.sh PROGRAM
 set -euo pipefail
 
-readonly program=$1
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-
-fail() {
-  echo "$*" >&2
-  cat "$folder/said" >&2
-  exit 1
-}
+# shellcheck source=tests/integration/program.sh
+. "$(dirname "${BASH_SOURCE[0]}")/program.sh"
 
 # Of one answer a line, after the greeting, the pattern that it matches.
 readonly patterns=(
