@@ -1,10 +1,10 @@
 """Modes of compare about several collectives in flight, and about how their end is learned.
 
-Each mode says which rows it has, which programs it starts for a number of ranks, what it asks them for one
-repeat of a row, and how it prints the result:
+Each mode says which rows it has, which programs it starts for a number of ranks, what it asks them
+for one repeat of a row, and how it prints the result:
 
-  rows(arguments), team(arguments, ranks, cores), sample(row), explanation(arguments), head, line(result),
-  closing(results)
+  rows(arguments), team(arguments, ranks, cores), sample(row), explanation(arguments), head,
+  line(result), closing(results)
 """
 
 import collections
@@ -99,7 +99,10 @@ class Sample:
         self.wrong = 0
 
     def requests(self, team, budget_ms):
-        """Of one repeat: name, program, request. A name stands beside those that it is compared with."""
+        """Name, program and request of each measurement of one repeat.
+
+        A name stands next to the names that it is compared with.
+        """
         raise NotImplementedError
 
     def add(self, team, arguments, is_reversed):
@@ -130,7 +133,8 @@ class DisorderSample(Sample):
         return {"ranks": self.row.ranks, "op": "all_reduce", "in_flight": self.row.in_flight,
                 "bytes": self.row.bytes, "one_ns": median_of(repeats, "one"),
                 "common_ns": median_of(repeats, "common"), "own_ns": median_of(repeats, "own"),
-                "mpi_ns": median_of(repeats, "mpi"), "own_over_common": ratio_of(repeats, "own", "common"),
+                "mpi_ns": median_of(repeats, "mpi"),
+                "own_over_common": ratio_of(repeats, "own", "common"),
                 "ratio": ratio, "ratios": ratios_of(repeats, "own", "one"),
                 "mpi_over_one": ratio_of(repeats, "mpi", "one"),
                 "mpi_over_own": ratio_of(repeats, "mpi", "own"),
@@ -162,10 +166,12 @@ class Disorder:
 
     @staticmethod
     def explanation(_arguments):
-        yield ("In each iteration every rank submits one run of each of so many different all-reduces of that size, "
-               "and waits for all; times are for all of them.")
-        yield ("one: Rondo, all ranks in one order; own: Rondo, each rank in a random order of its own, another one in each "
-               "iteration; common: Rondo, all ranks in one random order, likewise; MPI: MPI_Iallreduce in one order, which is the only one it allows, and MPI_Waitall.")
+        yield ("In each iteration every rank submits one run of each of so many different "
+               "all-reduces of that size, and waits for all; times are for all of them.")
+        yield ("one: Rondo, all ranks in one order; own: Rondo, each rank in a random order of its "
+               "own, another one in each iteration; common: Rondo, all ranks in one random order, "
+               "another one in each iteration; MPI: MPI_Iallreduce in one order, which is the only "
+               "one it allows, and MPI_Waitall.")
         yield "Ratios are medians of the ratios of neighbours: above 1 the first takes longer."
 
     @staticmethod
@@ -181,15 +187,15 @@ class Disorder:
     def closing(results):
         missed = [r for r in results if not r["met"]]
         yield ""
-        yield (f"{len(results) - len(missed)} of {len(results)} rows: own orders take at most {AT_MOST} times "
-               "the time of one order.")
+        yield (f"{len(results) - len(missed)} of {len(results)} rows: own orders take at most "
+               f"{AT_MOST} times the time of one order.")
         for r in missed:
             yield (f"  missed: {r['ranks']} ranks, {r['in_flight']} x {size_text(r['bytes'])}: "
                    f"{r['ratio']:.2f}")
 
 
 class AsyncTeam(Team):
-    """A program a way: one that has asked for the event descriptor pays for it in the other ways, too."""
+    """A program for each way: one that asked for the event descriptor pays for it in all ways."""
 
     def __init__(self, arguments, ranks, cores):
         super().__init__(arguments, ranks, cores)
@@ -226,8 +232,8 @@ class Async:
     sample = AsyncSample
     team = AsyncTeam
     head = (f"{'ranks':>5s}  {'size':>8s}  {'wait us':>10s}  {'MPI_Wait':>10s}  {'ratio':>6s}"
-            f"  {'test us':>10s}  {'MPI_Test':>10s}  {'ratio':>6s}  {'callback us':>11s}  {'ratio':>6s}"
-            f"  {'descriptor':>10s}  {'ratio':>6s}")
+            f"  {'test us':>10s}  {'MPI_Test':>10s}  {'ratio':>6s}"
+            f"  {'callback us':>11s}  {'ratio':>6s}  {'descriptor':>10s}  {'ratio':>6s}")
 
     @staticmethod
     def rows(arguments):
@@ -236,16 +242,19 @@ class Async:
 
     @staticmethod
     def explanation(_arguments):
-        yield ("One all-reduce in each iteration. Rondo's end is learned by rondo_wait, by a loop over rondo_test, by "
-               "a callback, or by the descriptor of rondo_event_fd with poll, read and rondo_test.")
-        yield ("MPI's is an MPI_Iallreduce with MPI_Wait, or with a loop over MPI_Test. ratio = MPI's time / Rondo's, "
-               "so above 1 Rondo is faster: of rondo_wait beside MPI_Wait, of the other three beside MPI_Test.")
+        yield ("One all-reduce in each iteration. Rondo's end is learned by rondo_wait, by a loop "
+               "over rondo_test, by a callback, or by the descriptor of rondo_event_fd with poll, "
+               "read and rondo_test.")
+        yield ("MPI's is an MPI_Iallreduce with MPI_Wait, or with a loop over MPI_Test. ratio = "
+               "MPI's time / Rondo's, so above 1 Rondo is faster: of rondo_wait beside MPI_Wait, "
+               "of the other three beside MPI_Test.")
 
     @staticmethod
     def line(r):
-        text = (f"{r['ranks']:5d}  {size_text(r['bytes']):>8s}"
-                f"  {cell(r['wait_ns']):>10s}  {cell(r['mpi_wait_ns']):>10s}  {ratio_text(r['wait_ratio']):>6s}"
-                f"  {cell(r['test_ns']):>10s}  {cell(r['mpi_test_ns']):>10s}  {ratio_text(r['test_ratio']):>6s}")
+        text = f"{r['ranks']:5d}  {size_text(r['bytes']):>8s}"
+        for way in "wait", "test":
+            text += f"  {cell(r[way + '_ns']):>10s}  {cell(r[f'mpi_{way}_ns']):>10s}"
+            text += f"  {ratio_text(r[way + '_ratio']):>6s}"
         text += f"  {cell(r['callback_ns']):>11s}  {ratio_text(r['callback_ratio']):>6s}"
         text += f"  {cell(r['descriptor_ns']):>10s}  {ratio_text(r['descriptor_ratio']):>6s}"
         return text + wrong_text(r)
