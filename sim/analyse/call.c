@@ -31,14 +31,14 @@ const char *rondo_analyse_redop_name(int redop) {
   return redop >= 0 && redop < RONDO_ANALYSE_REDOP_COUNT ? redop_names[redop] : "";
 }
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; }
+static char byte_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; }
 
 // Letters of a name in lower case, without its library prefix, underscores and ranks.
-static void squeeze(const char *name, char *out, size_t size) {
+static void name_squeeze(const char *name, char *out, size_t size) {
   const char *colon = strchr(name, ':');
   const char *end = out + size - 1;
   for (const char *p = colon ? colon + 1 : name; *p && *p != ' ' && out < end; p++) {
-    char c = lower(*p);
+    char c = byte_lower(*p);
     if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
       *out++ = c;
     }
@@ -82,7 +82,7 @@ static const struct spelling spellings[] = {
 
 enum rondo_analyse_kind rondo_analyse_kind_of(const char *name, bool *uneven) {
   char word[64];
-  squeeze(name, word, sizeof word);
+  name_squeeze(name, word, sizeof word);
   for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
     if (strncmp(word, spellings[i].text, strlen(spellings[i].text)) == 0) {
       if (uneven) {

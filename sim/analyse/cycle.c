@@ -102,7 +102,7 @@ static void component_walk(struct tarjan *t, uint32_t root) {
   }
 }
 
-static uint32_t *filled(uint32_t count) {
+static uint32_t *array_filled(uint32_t count) {
   uint32_t *array = rondo_sim_alloc(count * sizeof *array);
   memset(array, 0xff, count * sizeof *array);
   return array;
@@ -110,9 +110,9 @@ static uint32_t *filled(uint32_t count) {
 
 static uint32_t components_find(struct graph *g) {
   struct tarjan t = {.g = g};
-  t.index = filled(g->count);
-  t.low = filled(g->count);
-  t.stack = filled(g->count);
+  t.index = array_filled(g->count);
+  t.low = array_filled(g->count);
+  t.stack = array_filled(g->count);
   t.frames = rondo_sim_alloc(g->count * sizeof *t.frames);
   for (uint32_t node = 0; node < g->programs; node++) { // every circle holds a pending call
     if (t.index[node] == NONE) {
@@ -164,7 +164,7 @@ static uint32_t circle_length(const struct graph *g, struct search *s, uint32_t 
 // The shortest circle through any of up to 256 operations that lie on one, as its nodes from the
 // operation on; returns its length.
 static uint32_t circle_find(const struct graph *g, const uint32_t *sizes, uint32_t **nodes) {
-  struct search s = {filled(g->count), filled(g->count), filled(g->count), 0};
+  struct search s = {array_filled(g->count), array_filled(g->count), array_filled(g->count), 0};
   uint32_t best = 0, searches = 0;
   *nodes = NULL;
   for (uint32_t start = g->ops; start < g->count && searches < MOST_SEARCHES; start++) {
@@ -226,7 +226,7 @@ size_t rondo_analyse_cycle_find(const struct rondo_analyse_waits *w,
   struct graph g = {.w = w, .programs = w->pending_count};
   g.ops = g.programs + (uint32_t)w->job->rank_count;
   g.count = g.ops + w->job->op_count;
-  g.component = filled(g.count);
+  g.component = array_filled(g.count);
   uint32_t component_count = components_find(&g);
   uint32_t *sizes = rondo_sim_calloc(component_count, sizeof *sizes);
   for (uint32_t node = 0; node < g.count; node++) {

@@ -82,7 +82,7 @@ static bool pass_difference(struct walk *w) {
 }
 
 // Rings begin at different calls: both sides start at the first operation that the other has too.
-static void align(struct walk *w) {
+static void calls_align(struct walk *w) {
   for (int i = 0; i < 2; i++) {
     struct side *s = &w->sides[i];
     while (side_next(w, s) && !(w->ahead[s->rank->calls[s->at].op] & (1 << (!i)))) {
@@ -159,7 +159,7 @@ void rondo_analyse_divergence_find(const struct rondo_analyse_analysis *a, uint3
   w.sides[1] = (struct side){&job->ranks[other], other, rank, 0, -1, -1, 0};
   shared_mark(&w, job, rank, other);
   seen_mark(&w);
-  align(&w);
+  calls_align(&w);
   memset(w.ahead, 0, job->op_count);
   walk_run(&w, d);
   free(w.ahead);

@@ -59,6 +59,18 @@ struct rondo_analyse_entry rondo_analyse_entry_empty(void) {
   return (struct rondo_analyse_entry){.record_id = -1, .pg_id = -1};
 }
 
+int64_t *rondo_analyse_entry_number(struct rondo_analyse_entry *e,
+                                    enum rondo_analyse_flight_field field) {
+  int64_t *const numbers[] = {[RONDO_ANALYSE_FIELD_RECORD_ID] = &e->record_id,
+                              [RONDO_ANALYSE_FIELD_PG_ID] = &e->pg_id,
+                              [RONDO_ANALYSE_FIELD_SEQ] = &e->seq,
+                              [RONDO_ANALYSE_FIELD_P2P_SEQ] = &e->p2p_seq,
+                              [RONDO_ANALYSE_FIELD_CREATED] = &e->created_ns,
+                              [RONDO_ANALYSE_FIELD_STARTED] = &e->started_ns,
+                              [RONDO_ANALYSE_FIELD_COMPLETED] = &e->completed_ns};
+  return field < sizeof numbers / sizeof *numbers ? numbers[field] : NULL;
+}
+
 int rondo_analyse_flight_state_of(struct rondo_analyse_slice name) {
   for (int state = RONDO_ANALYSE_SCHEDULED; state <= RONDO_ANALYSE_COMPLETED; state++) {
     if (rondo_analyse_slice_is(name, rondo_analyse_state_name(state))) {
@@ -175,9 +187,17 @@ void rondo_analyse_flight_add_entry(struct rondo_analyse_flight *f,
   t->starts_known |= entry->started_ns > 0;
 }
 
-bool rondo_analyse_flight_frame_counts(const char *filename) {
-  return !strstr(filename, "/torch/") && !strstr(filename, "c10d_logger") &&
-         strcmp(filename, "??") != 0;
+uint32_t rondo_analyse_flight_site(struct rondo_analyse_strings *strings, const char *file,
+                                   int64_t line, const char *function) {
+  if (!*file || strstr(file, "/torch/") || strstr(file, "c10d_logger") || !strcmp(file, "??")) {
+    return 0;
+  }
+  struct rondo_sim_text text;
+  rondo_sim_text_init(&text);
+  rondo_sim_text_add(&text, "%s:%lld in %s", file, (long long)(line < 0 ? 0 : line), function);
+  uint32_t site = rondo_analyse_strings_add(strings, text.data, text.size_bytes);
+  rondo_sim_text_fini(&text);
+  return site;
 }
 
 // Operations inside a coalesced launch are recorded but never updated: the entry of the launch,

@@ -5,18 +5,19 @@
 
 #include "sim/analyse/record.h"
 
+// Fields of an entry; the first ones are numbers.
 enum rondo_analyse_flight_field {
   RONDO_ANALYSE_FIELD_NONE,
   RONDO_ANALYSE_FIELD_RECORD_ID,
   RONDO_ANALYSE_FIELD_PG_ID,
-  RONDO_ANALYSE_FIELD_PROCESS_GROUP,
-  RONDO_ANALYSE_FIELD_THREAD_ID,
   RONDO_ANALYSE_FIELD_SEQ,
   RONDO_ANALYSE_FIELD_P2P_SEQ,
-  RONDO_ANALYSE_FIELD_NAME,
   RONDO_ANALYSE_FIELD_CREATED,
   RONDO_ANALYSE_FIELD_STARTED,
   RONDO_ANALYSE_FIELD_COMPLETED,
+  RONDO_ANALYSE_FIELD_PROCESS_GROUP,
+  RONDO_ANALYSE_FIELD_THREAD_ID,
+  RONDO_ANALYSE_FIELD_NAME,
   RONDO_ANALYSE_FIELD_IN_SIZES,
   RONDO_ANALYSE_FIELD_IN_DTYPES,
   RONDO_ANALYSE_FIELD_OUT_SIZES,
@@ -80,6 +81,10 @@ enum rondo_analyse_flight_field rondo_analyse_flight_field_of(struct rondo_analy
 // An entry with nothing recorded.
 struct rondo_analyse_entry rondo_analyse_entry_empty(void);
 
+// Where an entry keeps a field that is a number; null for other fields.
+int64_t *rondo_analyse_entry_number(struct rondo_analyse_entry *e,
+                                    enum rondo_analyse_flight_field field);
+
 // The state meant by its name.
 int rondo_analyse_flight_state_of(struct rondo_analyse_slice name);
 
@@ -95,8 +100,10 @@ void rondo_analyse_flight_add_status(struct rondo_analyse_flight *f,
 void rondo_analyse_flight_add_entry(struct rondo_analyse_flight *f,
                                     const struct rondo_analyse_entry *entry);
 
-// True for a frame that is the user's rather than the library's, so that it serves as call site.
-bool rondo_analyse_flight_frame_counts(const char *filename);
+// The string that names a stack frame as a call site, if the frame is the user's; 0 if the frame is
+// the library's or has no file.
+uint32_t rondo_analyse_flight_site(struct rondo_analyse_strings *strings, const char *file,
+                                   int64_t line, const char *function);
 
 // Settles groups and states once everything is read, and gives back what `f` holds.
 void rondo_analyse_flight_finish(struct rondo_analyse_flight *f);

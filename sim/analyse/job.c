@@ -46,8 +46,8 @@ const char *rondo_analyse_job_text(const struct rondo_analyse_job *job, uint32_t
   return rondo_analyse_strings_get(&job->strings, id);
 }
 
-__attribute__((format(printf, 2, 3))) static void problem(struct rondo_analyse_job *job,
-                                                          const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void job_problem(struct rondo_analyse_job *job,
+                                                              const char *format, ...) {
   char message[400];
   va_list args;
   va_start(args, format);
@@ -113,10 +113,7 @@ static struct arrivals arrivals_of(enum rondo_analyse_family family,
 }
 
 static uint32_t rank_add(struct rondo_analyse_job *job, int64_t number) {
-  if (job->rank_count == job->rank_capacity) {
-    job->rank_capacity = job->rank_capacity ? 2 * job->rank_capacity : 16;
-    job->ranks = rondo_sim_realloc(job->ranks, job->rank_capacity * sizeof *job->ranks);
-  }
+  RONDO_SIM_GROW(job->ranks, job->rank_count, job->rank_capacity, 16);
   job->ranks[job->rank_count] =
       (struct rondo_analyse_rank){.number = number, .pid = -1, .device = -1, .path = ""};
   return (uint32_t)job->rank_count++;
@@ -186,10 +183,7 @@ static uint32_t rank_find(const struct rondo_analyse_job *job, int64_t number) {
 }
 
 static uint32_t group_add(struct rondo_analyse_job *job, uint32_t key) {
-  if (job->group_count == job->group_capacity) {
-    job->group_capacity = job->group_capacity ? 2 * job->group_capacity : 16;
-    job->groups = rondo_sim_realloc(job->groups, job->group_capacity * sizeof *job->groups);
-  }
+  RONDO_SIM_GROW(job->groups, job->group_count, job->group_capacity, 16);
   if (key >= job->group_by_key_count) {
     size_t count = 2 * (size_t)key + 64;
     job->group_by_key = rondo_sim_realloc(job->group_by_key, count * sizeof(uint32_t));
@@ -244,8 +238,8 @@ static uint32_t group_of(struct rondo_analyse_job *job, const struct rondo_analy
   at = group_add(job, key);
   if (disputed != UINT32_MAX) {
     job->groups[at].disputed = job->groups[disputed].disputed = true;
-    problem(job, "%s: names other members for group \"%s\" than another rank does",
-            job->ranks[rank].path, rondo_analyse_job_text(job, key));
+    job_problem(job, "%s: names other members for group \"%s\" than another rank does",
+                job->ranks[rank].path, rondo_analyse_job_text(job, key));
   }
   return at;
 }
@@ -463,16 +457,16 @@ static void arrivals_take(struct rondo_analyse_job *job, struct arrivals *in) {
     bool numbered = one->rank >= 0;
     if (!numbered && job->family != RONDO_ANALYSE_FAMILY_NCCL &&
         job->family != RONDO_ANALYSE_FAMILY_RAS) {
-      problem(job,
-              "%s: nothing tells which rank this is: name the file ..._rank_N or give "
-              "--rank-pattern",
-              one->record->path);
+      job_problem(job,
+                  "%s: nothing tells which rank this is: name the file ..._rank_N or give "
+                  "--rank-pattern",
+                  one->record->path);
       continue;
     }
     uint32_t rank = numbered ? rank_find(job, one->rank) : rank_add(job, -1);
     if (job->ranks[rank].places) {
-      problem(job, "%s: rank %lld was already read from %s; this file is left out",
-              one->record->path, (long long)one->rank, job->ranks[rank].path);
+      job_problem(job, "%s: rank %lld was already read from %s; this file is left out",
+                  one->record->path, (long long)one->rank, job->ranks[rank].path);
     } else {
       rank_take(job, rank, one);
     }
@@ -537,6 +531,9 @@ void rondo_analyse_job_fini(struct rondo_analyse_job *job) {
 
 const struct rondo_analyse_place *rondo_analyse_job_place(const struct rondo_analyse_job *job,
                                                           uint32_t rank, uint32_t group) {
+  if (rank == RONDO_ANALYSE_NO_RANK) {
+    return NULL;
+  }
   const struct rondo_analyse_rank *r = &job->ranks[rank];
   size_t low = 0, high = r->place_count;
   while (low < high) {

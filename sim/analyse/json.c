@@ -43,7 +43,7 @@ static inline int space_skip(struct rondo_analyse_json *j) {
 
 int rondo_analyse_json_peek(struct rondo_analyse_json *j) { return j->failed ? -1 : space_skip(j); }
 
-static bool unexpected(struct rondo_analyse_json *j, int got, const char *wanted) {
+static bool json_unexpected(struct rondo_analyse_json *j, int got, const char *wanted) {
   char message[120];
   if (got < 0) {
     snprintf(message, sizeof message, "the file ends where %s should follow (cut off?)", wanted);
@@ -58,7 +58,7 @@ static bool unexpected(struct rondo_analyse_json *j, int got, const char *wanted
 bool rondo_analyse_json_open(struct rondo_analyse_json *j, char bracket) {
   int c = rondo_analyse_json_peek(j);
   if (c != bracket) {
-    return unexpected(j, c, bracket == '{' ? "an object" : "an array");
+    return json_unexpected(j, c, bracket == '{' ? "an object" : "an array");
   }
   if (++j->depth > DEEPEST) {
     return rondo_analyse_json_fail(j, "nested more than 200 deep");
@@ -69,7 +69,7 @@ bool rondo_analyse_json_open(struct rondo_analyse_json *j, char bracket) {
 }
 
 // Handles what stands between two members: true if another follows, false at the end or on failure.
-static bool another(struct rondo_analyse_json *j, char closing) {
+static bool member_next(struct rondo_analyse_json *j, char closing) {
   int c = rondo_analyse_json_peek(j);
   bool fresh = j->fresh;
   j->fresh = false;
@@ -79,24 +79,24 @@ static bool another(struct rondo_analyse_json *j, char closing) {
     return false;
   }
   if (fresh) {
-    return c < 0 ? unexpected(j, c, "a value") : true;
+    return c < 0 ? json_unexpected(j, c, "a value") : true;
   }
   if (c == '"' && closing == '}' && j->commas_optional) {
     return true;
   }
   if (c != ',') {
-    return unexpected(j, c, closing == '}' ? "',' or '}'" : "',' or ']'");
+    return json_unexpected(j, c, closing == '}' ? "',' or '}'" : "',' or ']'");
   }
   j->in->begin++;
   return true;
 }
 
 bool rondo_analyse_json_item(struct rondo_analyse_json *j) {
-  if (j->failed || !another(j, ']')) {
+  if (j->failed || !member_next(j, ']')) {
     return false;
   }
   int c = space_skip(j);
-  return c < 0 || c == ']' || c == ',' ? unexpected(j, c, "a value") : true;
+  return c < 0 || c == ']' || c == ',' ? json_unexpected(j, c, "a value") : true;
 }
 
 static int hex_digit(int c) {
@@ -107,7 +107,7 @@ static int hex_digit(int c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static int hex4(const char *s) {
+static int hex_parse(const char *s) {
   int value = 0;
   for (int i = 0; i < 4; i++) {
     int digit = hex_digit((unsigned char)s[i]);
@@ -144,7 +144,7 @@ static size_t utf8_put(char *out, uint32_t c) {
 
 // A \u escape at s[*at] (past the u), surrogate pairs joined. A lone surrogate becomes U+FFFD.
 static bool unicode_escape(const char *s, size_t size, size_t *at, uint32_t *code) {
-  int first = *at + 4 <= size ? hex4(s + *at) : -1;
+  int first = *at + 4 <= size ? hex_parse(s + *at) : -1;
   if (first < 0) {
     return false;
   }
@@ -155,7 +155,7 @@ static bool unicode_escape(const char *s, size_t size, size_t *at, uint32_t *cod
   }
   *code = 0xfffd;
   if (first < 0xdc00 && *at + 6 <= size && s[*at] == '\\' && s[*at + 1] == 'u') {
-    int second = hex4(s + *at + 2);
+    int second = hex_parse(s + *at + 2);
     if (second >= 0xdc00 && second <= 0xdfff) {
       *code = 0x10000 + ((uint32_t)(first - 0xd800) << 10) + (uint32_t)(second - 0xdc00);
       *at += 6;
@@ -165,7 +165,7 @@ static bool unicode_escape(const char *s, size_t size, size_t *at, uint32_t *cod
 }
 
 // Resolves escapes in place; the result is never longer. Returns its size, SIZE_MAX if one is bad.
-static size_t unescape(char *s, size_t size) {
+static size_t string_unescape(char *s, size_t size) {
   static const char plain[] = "\"\\/bfnrt";
   static const char means[] = "\"\\/\b\f\n\r\t";
   size_t out = 0;
@@ -218,7 +218,7 @@ bool rondo_analyse_json_string(struct rondo_analyse_json *j, struct rondo_analys
   int c = rondo_analyse_json_peek(j);
   *value = (struct rondo_analyse_slice){"", 0};
   if (c != '"') {
-    return unexpected(j, c, "a string");
+    return json_unexpected(j, c, "a string");
   }
   bool escaped;
   size_t end = string_end(j->in, &escaped);
@@ -227,7 +227,7 @@ bool rondo_analyse_json_string(struct rondo_analyse_json *j, struct rondo_analys
   }
   char *text = j->in->data + j->in->begin + 1;
   size_t size = end - 1;
-  if (escaped && (size = unescape(text, size)) == SIZE_MAX) {
+  if (escaped && (size = string_unescape(text, size)) == SIZE_MAX) {
     return rondo_analyse_json_fail(j, "a string with an escape that JSON does not have");
   }
   j->in->begin += end + 1;
@@ -236,7 +236,7 @@ bool rondo_analyse_json_string(struct rondo_analyse_json *j, struct rondo_analys
 }
 
 bool rondo_analyse_json_key(struct rondo_analyse_json *j, struct rondo_analyse_slice *key) {
-  if (j->failed || !another(j, '}') || !rondo_analyse_json_string(j, key)) {
+  if (j->failed || !member_next(j, '}') || !rondo_analyse_json_string(j, key)) {
     return false;
   }
   // The key must outlive the search for the colon, which may move the window.
@@ -249,7 +249,7 @@ bool rondo_analyse_json_key(struct rondo_analyse_json *j, struct rondo_analyse_s
   key->data = in->data + in->mark + distance;
   in->mark = mark == SIZE_MAX ? SIZE_MAX : in->mark;
   if (c != ':') {
-    return unexpected(j, c, "':'");
+    return json_unexpected(j, c, "':'");
   }
   in->begin++;
   return true;
@@ -332,7 +332,7 @@ bool rondo_analyse_json_number(struct rondo_analyse_json *j, struct rondo_analys
   int c = rondo_analyse_json_peek(j);
   *value = (struct rondo_analyse_number){0};
   if (c != '-' && (c < '0' || c > '9')) {
-    return unexpected(j, c, "a number");
+    return json_unexpected(j, c, "a number");
   }
   struct rondo_analyse_slice text = number_bytes(j);
   if (!number_valid(text.data, text.size_bytes, &value->is_integer)) {
@@ -369,7 +369,7 @@ bool rondo_analyse_json_literal(struct rondo_analyse_json *j, int *value) {
       return true;
     }
   }
-  return unexpected(j, c, "a value");
+  return json_unexpected(j, c, "a value");
 }
 
 bool rondo_analyse_json_skip(struct rondo_analyse_json *j) {
@@ -415,7 +415,7 @@ bool rondo_analyse_json_raw(struct rondo_analyse_json *j, struct rondo_analyse_s
 
 bool rondo_analyse_json_end(struct rondo_analyse_json *j) {
   int c = rondo_analyse_json_peek(j);
-  return j->failed ? false : c < 0 ? true : unexpected(j, c, "the end of the file");
+  return j->failed ? false : c < 0 ? true : json_unexpected(j, c, "the end of the file");
 }
 
 bool rondo_analyse_slice_is(struct rondo_analyse_slice s, const char *text) {

@@ -92,7 +92,7 @@ static void file_read(struct load *load, size_t at) {
   rondo_analyse_input_close(&in);
 }
 
-static void *worker(void *argument) {
+static void *worker_run(void *argument) {
   struct load *load = argument;
   size_t at;
   while ((at = atomic_fetch_add(&load->next, 1)) < load->count) {
@@ -168,11 +168,11 @@ void rondo_analyse_load(struct rondo_analyse_record *records, char **paths, size
   unsigned wanted = threads_wanted(&load), started = 0;
   pthread_mutex_init(&load.lock, NULL);
   pthread_cond_init(&load.finished, NULL);
-  while (started < wanted && pthread_create(&threads[started], NULL, worker, &load) == 0) {
+  while (started < wanted && pthread_create(&threads[started], NULL, worker_run, &load) == 0) {
     started++;
   }
   if (!started) {
-    worker(&load); // no thread can be had: read here
+    worker_run(&load); // no thread can be had: read here
   }
   progress_watch(&load, total_bytes(paths, count));
   for (unsigned i = 0; i < started; i++) {

@@ -289,7 +289,7 @@ static void parts_order(const struct part *parts, size_t count,
   }
 }
 
-static int analyse(const struct options *o, struct rondo_analyse_record *records) {
+static int records_analyse(const struct options *o, struct rondo_analyse_record *records) {
   struct part parts[RONDO_ANALYSE_FAMILY_COUNT];
   const struct rondo_analyse_analysis *order[RONDO_ANALYSE_FAMILY_COUNT];
   size_t count = parts_make(parts, records, o->path_count, o);
@@ -328,7 +328,7 @@ int rondo_sim_analyse_main(int argc, char **argv) {
   if (!o.quiet) {
     problems_print(records, o.path_count);
   }
-  int code = analyse(&o, records);
+  int code = records_analyse(&o, records);
   for (size_t i = 0; i < o.path_count; i++) {
     rondo_analyse_record_fini(&records[i]);
   }

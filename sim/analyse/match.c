@@ -69,10 +69,7 @@ static uint32_t op_of(struct rondo_analyse_job *job, struct table *t, const stru
       return t->slots[at] - 1;
     }
   }
-  if (job->op_count == job->op_capacity) {
-    job->op_capacity = job->op_capacity ? 2 * job->op_capacity : 1024;
-    job->ops = rondo_sim_realloc(job->ops, job->op_capacity * sizeof *job->ops);
-  }
+  RONDO_SIM_GROW(job->ops, job->op_count, job->op_capacity, 1024);
   job->ops[job->op_count] = (struct rondo_analyse_op){.group = key->group,
                                                       .source = key->source,
                                                       .target = key->target,

@@ -65,7 +65,7 @@ void rondo_analyse_pickle_fini(struct rondo_analyse_pickle *p) {
   free(p->marks);
 }
 
-static bool fail(struct rondo_analyse_pickle *p, const char *message) {
+static bool pickle_fail(struct rondo_analyse_pickle *p, const char *message) {
   if (!p->failed) {
     p->failed = true;
     p->error_offset = rondo_analyse_input_offset(p->in);
@@ -74,7 +74,7 @@ static bool fail(struct rondo_analyse_pickle *p, const char *message) {
   return false;
 }
 
-static bool refuse(struct rondo_analyse_pickle *p, unsigned char code) {
+static bool instruction_refuse(struct rondo_analyse_pickle *p, unsigned char code) {
   const char *name = "unknown";
   char message[160];
   for (size_t i = 0; i < sizeof refused_names / sizeof *refused_names; i++) {
@@ -84,21 +84,18 @@ static bool refuse(struct rondo_analyse_pickle *p, unsigned char code) {
            "refused: pickle instruction %s (0x%02x) is not plain data, and is not executed", name,
            code);
   p->in->begin--; // the position of the instruction itself
-  return fail(p, message);
+  return pickle_fail(p, message);
 }
 
-static bool push(struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_value value) {
-  if (p->stack_count == p->stack_capacity) {
-    p->stack_capacity = p->stack_capacity ? 2 * p->stack_capacity : 256;
-    p->stack = rondo_sim_realloc(p->stack, p->stack_capacity * sizeof *p->stack);
-  }
+static bool stack_push(struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_value value) {
+  RONDO_SIM_GROW(p->stack, p->stack_count, p->stack_capacity, 256);
   p->stack[p->stack_count++] = value;
   return true;
 }
 
-static bool push_integer(struct rondo_analyse_pickle *p, enum rondo_analyse_pickle_type type,
+static bool integer_push(struct rondo_analyse_pickle *p, enum rondo_analyse_pickle_type type,
                          int64_t integer) {
-  return push(p, (struct rondo_analyse_pickle_value){.type = type, .integer = integer});
+  return stack_push(p, (struct rondo_analyse_pickle_value){.type = type, .integer = integer});
 }
 
 static struct rondo_analyse_pickle_container *
@@ -112,10 +109,7 @@ container_of(const struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_v
 
 static void container_add(struct rondo_analyse_pickle_container *c,
                           struct rondo_analyse_pickle_value value) {
-  if (c->count == c->capacity) {
-    c->capacity = c->capacity ? 2 * c->capacity : 4;
-    c->items = rondo_sim_realloc(c->items, c->capacity * sizeof *c->items);
-  }
+  RONDO_SIM_GROW(c->items, c->count, c->capacity, 4);
   c->items[c->count++] = value;
 }
 
@@ -131,42 +125,36 @@ static bool at_entry(const struct rondo_analyse_pickle *p) {
          (uint64_t)p->stack[mark - 2].integer == p->streamed_id;
 }
 
-static bool push_container(struct rondo_analyse_pickle *p, enum rondo_analyse_pickle_type type) {
+static bool container_push(struct rondo_analyse_pickle *p, enum rondo_analyse_pickle_type type) {
   if (type == RONDO_ANALYSE_PICKLE_DICT && at_entry(p)) {
     p->entry_first = p->container_count;
     p->entry_memoized = false;
   }
-  if (p->container_count == p->container_capacity) {
-    p->container_capacity = p->container_capacity ? 2 * p->container_capacity : 64;
-    p->containers = rondo_sim_realloc(p->containers, p->container_capacity * sizeof *p->containers);
-  }
+  RONDO_SIM_GROW(p->containers, p->container_count, p->container_capacity, 64);
   if (p->container_count == p->containers_made) {
     p->containers[p->containers_made++] = (struct rondo_analyse_pickle_container){0};
   }
   p->containers[p->container_count].count = 0;
-  return push_integer(p, type, p->container_count++);
+  return integer_push(p, type, p->container_count++);
 }
 
 // Takes the top `count` values into a new tuple.
-static bool tuple(struct rondo_analyse_pickle *p, size_t count) {
+static bool tuple_push(struct rondo_analyse_pickle *p, size_t count) {
   if (p->stack_count < count) {
-    return fail(p, "a tuple of more values than there are");
+    return pickle_fail(p, "a tuple of more values than there are");
   }
   size_t first = p->stack_count - count;
-  push_container(p, RONDO_ANALYSE_PICKLE_LIST);
+  container_push(p, RONDO_ANALYSE_PICKLE_LIST);
   struct rondo_analyse_pickle_value made = p->stack[p->stack_count - 1];
   for (size_t i = 0; i < count; i++) {
     container_add(container_of(p, made), p->stack[first + i]);
   }
   p->stack_count = first;
-  return push(p, made);
+  return stack_push(p, made);
 }
 
 static bool mark_push(struct rondo_analyse_pickle *p) {
-  if (p->mark_count == p->mark_capacity) {
-    p->mark_capacity = p->mark_capacity ? 2 * p->mark_capacity : 16;
-    p->marks = rondo_sim_realloc(p->marks, p->mark_capacity * sizeof *p->marks);
-  }
+  RONDO_SIM_GROW(p->marks, p->mark_count, p->mark_capacity, 16);
   p->marks[p->mark_count++] = p->stack_count;
   return true;
 }
@@ -174,7 +162,7 @@ static bool mark_push(struct rondo_analyse_pickle *p) {
 // Closes the open frame: the first of its values, or fails.
 static bool mark_pop(struct rondo_analyse_pickle *p, size_t *first) {
   if (!p->mark_count || p->marks[p->mark_count - 1] > p->stack_count) {
-    return fail(p, "the end of a frame that was never begun");
+    return pickle_fail(p, "the end of a frame that was never begun");
   }
   *first = p->marks[--p->mark_count];
   return true;
@@ -195,11 +183,11 @@ static bool is_streamed_list(const struct rondo_analyse_pickle *p, size_t first)
 }
 
 // Adds the values from `first` on to the list below them.
-static bool append(struct rondo_analyse_pickle *p, size_t first) {
+static bool list_extend(struct rondo_analyse_pickle *p, size_t first) {
   if (first < 1 || first > p->stack_count ||
       p->stack[first - 1].type != RONDO_ANALYSE_PICKLE_LIST ||
       !container_of(p, p->stack[first - 1])) {
-    return fail(p, "items for a list where there is no list");
+    return pickle_fail(p, "items for a list where there is no list");
   }
   bool streamed = is_streamed_list(p, first);
   for (size_t i = first; i < p->stack_count; i++) {
@@ -214,11 +202,11 @@ static bool append(struct rondo_analyse_pickle *p, size_t first) {
 }
 
 // Adds the keys and values from `first` on to the dictionary below them.
-static bool set_items(struct rondo_analyse_pickle *p, size_t first) {
+static bool dict_extend(struct rondo_analyse_pickle *p, size_t first) {
   if (first < 1 || first > p->stack_count || (p->stack_count - first) % 2 ||
       p->stack[first - 1].type != RONDO_ANALYSE_PICKLE_DICT ||
       !container_of(p, p->stack[first - 1])) {
-    return fail(p, "items for a dictionary where there is no dictionary");
+    return pickle_fail(p, "items for a dictionary where there is no dictionary");
   }
   struct rondo_analyse_pickle_container *c = container_of(p, p->stack[first - 1]);
   for (size_t i = first; i < p->stack_count; i++) {
@@ -234,11 +222,11 @@ static bool set_items(struct rondo_analyse_pickle *p, size_t first) {
 
 static bool memo_put(struct rondo_analyse_pickle *p, uint64_t at) {
   if (!p->stack_count) {
-    return fail(p, "something to remember where there is nothing");
+    return pickle_fail(p, "something to remember where there is nothing");
   }
   // Writers number what they remember from 0 without gaps.
   if (at > p->memo_next) {
-    return fail(p, "a memo number out of turn");
+    return pickle_fail(p, "a memo number out of turn");
   }
   p->memo_next += at == p->memo_next;
   if (at >= p->memo_count) {
@@ -254,14 +242,15 @@ static bool memo_put(struct rondo_analyse_pickle *p, uint64_t at) {
 }
 
 static bool memo_get(struct rondo_analyse_pickle *p, uint64_t at) {
-  return at < p->memo_count ? push(p, p->memo[at]) : fail(p, "a memo number never given out");
+  return at < p->memo_count ? stack_push(p, p->memo[at])
+                            : pickle_fail(p, "a memo number never given out");
 }
 
 // Takes `bytes` bytes (8 at most) as a little-endian number.
-static bool take(struct rondo_analyse_pickle *p, unsigned bytes, uint64_t *value) {
+static bool number_take(struct rondo_analyse_pickle *p, unsigned bytes, uint64_t *value) {
   *value = 0;
   if (p->in->end - p->in->begin < bytes && !rondo_analyse_input_need(p->in, bytes)) {
-    return fail(p, "the file ends inside an instruction (cut off?)");
+    return pickle_fail(p, "the file ends inside an instruction (cut off?)");
   }
   for (unsigned i = 0; i < bytes; i++) {
     *value |= (uint64_t)(unsigned char)p->in->data[p->in->begin + i] << 8 * i;
@@ -270,150 +259,152 @@ static bool take(struct rondo_analyse_pickle *p, unsigned bytes, uint64_t *value
   return true;
 }
 
-static bool take_string(struct rondo_analyse_pickle *p, unsigned size_bytes) {
+static bool string_take(struct rondo_analyse_pickle *p, unsigned size_bytes) {
   uint64_t size;
-  if (!take(p, size_bytes, &size)) {
+  if (!number_take(p, size_bytes, &size)) {
     return false;
   }
   if (size > UINT32_MAX || !rondo_analyse_input_need(p->in, (size_t)size)) {
-    return fail(p, "the file ends inside a string (cut off?)");
+    return pickle_fail(p, "the file ends inside a string (cut off?)");
   }
   uint32_t id = rondo_analyse_strings_add(p->strings, p->in->data + p->in->begin, (size_t)size);
   p->in->begin += (size_t)size;
-  return push_integer(p, RONDO_ANALYSE_PICKLE_STRING, id);
+  return integer_push(p, RONDO_ANALYSE_PICKLE_STRING, id);
 }
 
-static bool take_integer(struct rondo_analyse_pickle *p, unsigned bytes, bool is_signed) {
+static bool integer_take(struct rondo_analyse_pickle *p, unsigned bytes, bool is_signed) {
   uint64_t value;
   if (bytes > 8) {
-    return fail(p, "an integer of more than 64 bits");
+    return pickle_fail(p, "an integer of more than 64 bits");
   }
-  if (!take(p, bytes, &value)) {
+  if (!number_take(p, bytes, &value)) {
     return false;
   }
   if (is_signed && bytes && bytes < 8 && value >> (8 * bytes - 1)) {
     value |= UINT64_MAX << 8 * bytes;
   }
-  return push_integer(p, RONDO_ANALYSE_PICKLE_INTEGER, (int64_t)value);
+  return integer_push(p, RONDO_ANALYSE_PICKLE_INTEGER, (int64_t)value);
 }
 
-static bool take_long(struct rondo_analyse_pickle *p, unsigned size_bytes) {
+static bool long_take(struct rondo_analyse_pickle *p, unsigned size_bytes) {
   uint64_t bytes;
-  return take(p, size_bytes, &bytes) && take_integer(p, bytes > 8 ? 9 : (unsigned)bytes, true);
+  return number_take(p, size_bytes, &bytes) &&
+         integer_take(p, bytes > 8 ? 9 : (unsigned)bytes, true);
 }
 
-static bool take_real(struct rondo_analyse_pickle *p) {
+static bool real_take(struct rondo_analyse_pickle *p) {
   uint64_t bits;
-  if (!take(p, 8, &bits)) {
+  if (!number_take(p, 8, &bits)) {
     return false;
   }
   bits = __builtin_bswap64(bits); // the one number that pickles write big-endian
   struct rondo_analyse_pickle_value value = {.type = RONDO_ANALYSE_PICKLE_REAL};
   memcpy(&value.real, &bits, sizeof value.real);
-  return push(p, value);
+  return stack_push(p, value);
 }
 
-static bool take_and(struct rondo_analyse_pickle *p, unsigned bytes,
-                     bool (*then)(struct rondo_analyse_pickle *, uint64_t)) {
+static bool number_take_for(struct rondo_analyse_pickle *p, unsigned bytes,
+                            bool (*then)(struct rondo_analyse_pickle *, uint64_t)) {
   uint64_t value;
-  return take(p, bytes, &value) && then(p, value);
+  return number_take(p, bytes, &value) && then(p, value);
 }
 
-static bool ignore(struct rondo_analyse_pickle *p, uint64_t value) {
+static bool number_ignore(struct rondo_analyse_pickle *p, uint64_t value) {
   (void)p;
   (void)value;
   return true;
 }
 
-static bool framed(struct rondo_analyse_pickle *p, unsigned char code) {
+static bool frame_close(struct rondo_analyse_pickle *p, unsigned char code) {
   size_t first = 0;
   if (!mark_pop(p, &first)) {
     return false;
   }
-  return code == 'e'   ? append(p, first)
-         : code == 'u' ? set_items(p, first)
-                       : tuple(p, p->stack_count - first);
+  return code == 'e'   ? list_extend(p, first)
+         : code == 'u' ? dict_extend(p, first)
+                       : tuple_push(p, p->stack_count - first);
 }
 
-static bool one_item(struct rondo_analyse_pickle *p, unsigned char code) {
+static bool item_add(struct rondo_analyse_pickle *p, unsigned char code) {
   size_t values = code == 'a' ? 1 : 2;
   if (p->stack_count < values) {
-    return fail(p, "an item where there is none");
+    return pickle_fail(p, "an item where there is none");
   }
-  return code == 'a' ? append(p, p->stack_count - values) : set_items(p, p->stack_count - values);
+  return code == 'a' ? list_extend(p, p->stack_count - values)
+                     : dict_extend(p, p->stack_count - values);
 }
 
-static bool instruction_simple(struct rondo_analyse_pickle *p, unsigned char code) {
+static bool instruction_run_simple(struct rondo_analyse_pickle *p, unsigned char code) {
   switch (code) {
   case 'N':
-    return push_integer(p, RONDO_ANALYSE_PICKLE_NONE, 0);
+    return integer_push(p, RONDO_ANALYSE_PICKLE_NONE, 0);
   case 0x88:
   case 0x89:
-    return push_integer(p, RONDO_ANALYSE_PICKLE_BOOL, code == 0x88);
+    return integer_push(p, RONDO_ANALYSE_PICKLE_BOOL, code == 0x88);
   case '}':
-    return push_container(p, RONDO_ANALYSE_PICKLE_DICT);
+    return container_push(p, RONDO_ANALYSE_PICKLE_DICT);
   case ']':
   case ')':
-    return push_container(p, RONDO_ANALYSE_PICKLE_LIST);
+    return container_push(p, RONDO_ANALYSE_PICKLE_LIST);
   case '(':
     return mark_push(p);
   case 'e':
   case 'u':
   case 't':
-    return framed(p, code);
+    return frame_close(p, code);
   case 'a':
   case 's':
-    return one_item(p, code);
+    return item_add(p, code);
   case 0x85:
   case 0x86:
   case 0x87:
-    return tuple(p, code - 0x84u);
+    return tuple_push(p, code - 0x84u);
   default:
-    return refuse(p, code);
+    return instruction_refuse(p, code);
   }
 }
 
-static bool instruction(struct rondo_analyse_pickle *p, unsigned char code) {
+static bool instruction_run(struct rondo_analyse_pickle *p, unsigned char code) {
   switch (code) {
   case 0x80: // PROTO
-    return take_and(p, 1, ignore);
+    return number_take_for(p, 1, number_ignore);
   case 0x95: // FRAME: only how the writer cut its output
-    return take_and(p, 8, ignore);
+    return number_take_for(p, 8, number_ignore);
   case 'K':
-    return take_integer(p, 1, false);
+    return integer_take(p, 1, false);
   case 'M':
-    return take_integer(p, 2, false);
+    return integer_take(p, 2, false);
   case 'J':
-    return take_integer(p, 4, true);
+    return integer_take(p, 4, true);
   case 0x8a:
-    return take_long(p, 1);
+    return long_take(p, 1);
   case 0x8b:
-    return take_long(p, 4);
+    return long_take(p, 4);
   case 'G':
-    return take_real(p);
+    return real_take(p);
   case 0x8c:
-    return take_string(p, 1);
+    return string_take(p, 1);
   case 'X':
-    return take_string(p, 4);
+    return string_take(p, 4);
   case 0x8d:
-    return take_string(p, 8);
+    return string_take(p, 8);
   case 'q':
-    return take_and(p, 1, memo_put);
+    return number_take_for(p, 1, memo_put);
   case 'r':
-    return take_and(p, 4, memo_put);
+    return number_take_for(p, 4, memo_put);
   case 'h':
-    return take_and(p, 1, memo_get);
+    return number_take_for(p, 1, memo_get);
   case 'j':
-    return take_and(p, 4, memo_get);
+    return number_take_for(p, 4, memo_get);
   case 0x94: // MEMOIZE: the next number
     return memo_put(p, p->memo_next);
   default:
-    return instruction_simple(p, code);
+    return instruction_run_simple(p, code);
   }
 }
 
 // Of a file that is cut off, what the outermost dictionary was about to get is still worth having.
-static void salvage(struct rondo_analyse_pickle *p) {
+static void items_salvage(struct rondo_analyse_pickle *p) {
   struct rondo_analyse_pickle_container *c = container_of(p, p->stack[0]);
   if (!p->failed || !p->mark_count || p->marks[0] != 1 || !c) {
     return;
@@ -433,17 +424,17 @@ bool rondo_analyse_pickle_run(struct rondo_analyse_pickle *p,
         rondo_analyse_strings_add(p->strings, p->streamed_key, strlen(p->streamed_key));
   }
   uint64_t code;
-  while (take(p, 1, &code) && code != '.') {
-    if (!instruction(p, (unsigned char)code)) {
+  while (number_take(p, 1, &code) && code != '.') {
+    if (!instruction_run(p, (unsigned char)code)) {
       break;
     }
   }
   if (!p->failed && (p->stack_count != 1 || p->mark_count)) {
-    fail(p, "the pickle stops in the middle of a value");
+    pickle_fail(p, "the pickle stops in the middle of a value");
   }
   if (p->stack_count) {
     *top = p->stack[0];
-    salvage(p);
+    items_salvage(p);
   }
   return !p->failed;
 }

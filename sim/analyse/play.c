@@ -32,16 +32,13 @@ static bool needs_playing(const struct rondo_analyse_rank *r) {
 }
 
 static uint32_t launch_add(struct play *p, uint32_t rank, uint32_t call) {
-  if (p->launch_count == p->launch_capacity) {
-    p->launch_capacity *= 2;
-    p->launches = rondo_sim_realloc(p->launches, p->launch_capacity * sizeof *p->launches);
-  }
+  RONDO_SIM_GROW(p->launches, p->launch_count, p->launch_capacity, 1024);
   p->launches[p->launch_count] =
       (struct launch){.rank = rank, .first = call, .next_in_group = NONE, .next_on_stream = NONE};
   return p->launch_count++;
 }
 
-static void follows(struct play *p, uint32_t *next, uint32_t launch) {
+static void launch_follow(struct play *p, uint32_t *next, uint32_t launch) {
   *next = launch;
   p->launches[launch].waits++;
 }
@@ -61,12 +58,12 @@ static void rank_launches(struct play *p, uint32_t rank) {
     if (!(call->flags & RONDO_ANALYSE_SAME_LAUNCH) || before == NONE) {
       launch = launch_add(p, rank, i);
       if (before != NONE) {
-        follows(p, &p->launches[before].next_in_group, launch);
+        launch_follow(p, &p->launches[before].next_in_group, launch);
       }
       in_group[call->group] = launch;
       uint32_t ahead = call->flags & RONDO_ANALYSE_STREAM ? on_stream[call->queue] : NONE;
       if (ahead != NONE && ahead != before) {
-        follows(p, &p->launches[ahead].next_on_stream, launch);
+        launch_follow(p, &p->launches[ahead].next_on_stream, launch);
       }
       if (call->flags & RONDO_ANALYSE_STREAM) {
         on_stream[call->queue] = launch;
@@ -81,7 +78,7 @@ static void rank_launches(struct play *p, uint32_t rank) {
 }
 
 // How many callers an operation must have at the front: its members with a file that is played.
-static uint32_t needed(const struct play *p, uint32_t op) {
+static uint32_t callers_needed(const struct play *p, uint32_t op) {
   const struct rondo_analyse_op *o = &p->job->ops[op];
   const struct rondo_analyse_group *g = &p->job->groups[o->group];
   uint32_t count = 0;
@@ -140,7 +137,7 @@ static void call_arrive(struct play *p, uint32_t rank, uint32_t call) {
   uint32_t op = p->job->ranks[rank].calls[call].op;
   if (op == RONDO_ANALYSE_NO_OP) {
     call_complete(p, rank, call);
-  } else if (++p->arrived[op] == needed(p, op) && !held_elsewhere(p, op)) {
+  } else if (++p->arrived[op] == callers_needed(p, op) && !held_elsewhere(p, op)) {
     op_complete(p, op);
   }
 }
@@ -157,8 +154,7 @@ static void launch_arrive(struct play *p, uint32_t launch) {
 }
 
 void rondo_analyse_play(struct rondo_analyse_job *job, const struct rondo_analyse_callers *c) {
-  struct play p = {.job = job, .callers = c, .launch_capacity = 1024};
-  p.launches = rondo_sim_alloc(p.launch_capacity * sizeof *p.launches);
+  struct play p = {.job = job, .callers = c};
   p.launch_of = rondo_sim_calloc(job->rank_count, sizeof *p.launch_of);
   for (uint32_t rank = 0; rank < job->rank_count; rank++) {
     if (needs_playing(&job->ranks[rank])) {

@@ -1,12 +1,10 @@
 // JSON files of every kind: the keys of the outermost object tell which, and Flight Recorder dumps
 // are read here.
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "sim/analyse/flight.h"
 #include "sim/analyse/json.h"
 #include "sim/analyse/read.h"
-#include "sim/common/text.h"
 
 struct reader {
   struct rondo_analyse_record *record;
@@ -65,48 +63,28 @@ static bool boolean_read(struct rondo_analyse_json *j) {
   return rondo_analyse_json_integer(j, 0) != 0;
 }
 
-struct frame {
-  uint32_t name, file;
-  int64_t line;
-};
-
-static struct frame frame_read(struct reader *reader) {
-  struct rondo_analyse_json *j = &reader->json;
-  struct rondo_analyse_slice key;
-  struct frame frame = {0};
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    if (rondo_analyse_slice_is(key, "name")) {
-      frame.name = rondo_analyse_read_string(reader->record, j);
-    } else if (rondo_analyse_slice_is(key, "filename")) {
-      frame.file = rondo_analyse_read_string(reader->record, j);
-    } else if (rondo_analyse_slice_is(key, "line")) {
-      frame.line = rondo_analyse_json_integer(j, 0);
-    } else {
-      rondo_analyse_json_skip(j);
-    }
-  }
-  return frame;
-}
-
-// Dumps written as JSON by PyTorch hold no frames; those converted from a pickle do.
+// The call site: the innermost frame that is the user's. Dumps that PyTorch wrote as JSON hold no
+// frames; dumps that were converted from a pickle do.
 static uint32_t site_read(struct reader *reader) {
-  struct rondo_analyse_json *j = &reader->json;
+  struct frame {
+    uint32_t name, file;
+    int64_t line;
+  };
+  static const struct rondo_analyse_field fields[] = {
+      {"name", RONDO_ANALYSE_READ_STRING, offsetof(struct frame, name)},
+      {"filename", RONDO_ANALYSE_READ_STRING, offsetof(struct frame, file)},
+      {"line", RONDO_ANALYSE_READ_NUMBER, offsetof(struct frame, line)},
+      {0}};
   struct rondo_analyse_strings *strings = &reader->record->strings;
   uint32_t site = 0;
-  rondo_analyse_json_open(j, '[');
-  while (rondo_analyse_json_item(j)) {
-    struct frame frame = frame_read(reader);
-    const char *file = rondo_analyse_strings_get(strings, frame.file);
-    if (site || !*file || !rondo_analyse_flight_frame_counts(file)) {
-      continue;
-    }
-    struct rondo_sim_text text;
-    rondo_sim_text_init(&text);
-    rondo_sim_text_add(&text, "%s:%lld in %s", file, (long long)frame.line,
-                       rondo_analyse_strings_get(strings, frame.name));
-    site = rondo_analyse_strings_add(strings, text.data, text.size_bytes);
-    rondo_sim_text_fini(&text);
+  rondo_analyse_json_open(&reader->json, '[');
+  while (rondo_analyse_json_item(&reader->json)) {
+    struct frame frame = {0};
+    rondo_analyse_read_object(reader->record, &reader->json, fields, &frame);
+    site = site ? site
+                : rondo_analyse_flight_site(strings, rondo_analyse_strings_get(strings, frame.file),
+                                            frame.line,
+                                            rondo_analyse_strings_get(strings, frame.name));
   }
   return site;
 }
@@ -137,9 +115,13 @@ static void state_read(struct reader *reader, struct rondo_analyse_entry *entry)
   }
 }
 
-// Fields that are not numbers.
-static void field_read_other(struct reader *reader, enum rondo_analyse_flight_field field,
-                             struct rondo_analyse_entry *entry) {
+static void field_read(struct reader *reader, enum rondo_analyse_flight_field field,
+                       struct rondo_analyse_entry *entry) {
+  int64_t *number = rondo_analyse_entry_number(entry, field);
+  if (number) {
+    *number = rondo_analyse_json_integer(&reader->json, 0);
+    return;
+  }
   switch (field) {
   case RONDO_ANALYSE_FIELD_PROCESS_GROUP:
     group_read(reader, entry);
@@ -174,38 +156,6 @@ static void field_read_other(struct reader *reader, enum rondo_analyse_flight_fi
   }
 }
 
-static void field_read(struct reader *reader, enum rondo_analyse_flight_field field,
-                       struct rondo_analyse_entry *entry) {
-  int64_t *number = NULL;
-  switch (field) {
-  case RONDO_ANALYSE_FIELD_RECORD_ID:
-    number = &entry->record_id;
-    break;
-  case RONDO_ANALYSE_FIELD_PG_ID:
-    number = &entry->pg_id;
-    break;
-  case RONDO_ANALYSE_FIELD_SEQ:
-    number = &entry->seq;
-    break;
-  case RONDO_ANALYSE_FIELD_P2P_SEQ:
-    number = &entry->p2p_seq;
-    break;
-  case RONDO_ANALYSE_FIELD_CREATED:
-    number = &entry->created_ns;
-    break;
-  case RONDO_ANALYSE_FIELD_STARTED:
-    number = &entry->started_ns;
-    break;
-  case RONDO_ANALYSE_FIELD_COMPLETED:
-    number = &entry->completed_ns;
-    break;
-  default:
-    field_read_other(reader, field, entry);
-    return;
-  }
-  *number = rondo_analyse_json_integer(&reader->json, 0);
-}
-
 static void entries_read(struct reader *reader) {
   struct rondo_analyse_json *j = &reader->json;
   struct rondo_analyse_slice key;
@@ -224,52 +174,41 @@ static void entries_read(struct reader *reader) {
 }
 
 static void config_read(struct reader *reader) {
-  struct rondo_analyse_json *j = &reader->json;
+  struct config {
+    uint32_t desc, ranks;
+  };
+  static const struct rondo_analyse_field fields[] = {
+      {"desc", RONDO_ANALYSE_READ_STRING, offsetof(struct config, desc)},
+      {"ranks", RONDO_ANALYSE_READ_LIST, offsetof(struct config, ranks)},
+      {0}};
+  struct rondo_analyse_strings *strings = &reader->record->strings;
   struct rondo_analyse_slice key;
   flight_begin(reader);
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    struct rondo_analyse_strings *strings = &reader->record->strings;
+  rondo_analyse_json_open(&reader->json, '{');
+  while (rondo_analyse_json_key(&reader->json, &key)) {
     uint32_t name = rondo_analyse_strings_add(strings, key.data, key.size_bytes);
-    uint32_t desc = 0, ranks = 0;
-    rondo_analyse_json_open(j, '{');
-    while (rondo_analyse_json_key(j, &key)) {
-      if (rondo_analyse_slice_is(key, "desc")) {
-        desc = rondo_analyse_read_string(reader->record, j);
-      } else if (rondo_analyse_slice_is(key, "ranks") && rondo_analyse_json_peek(j) == '[') {
-        struct rondo_analyse_slice text;
-        rondo_analyse_json_raw(j, &text);
-        ranks = rondo_analyse_strings_add(strings, text.data, text.size_bytes);
-      } else if (rondo_analyse_slice_is(key, "ranks")) {
-        ranks = rondo_analyse_read_string(reader->record, j);
-      } else {
-        rondo_analyse_json_skip(j);
-      }
-    }
-    rondo_analyse_flight_add_config(&reader->flight, name, desc,
-                                    rondo_analyse_strings_get(strings, ranks));
+    struct config config = {0};
+    rondo_analyse_read_object(reader->record, &reader->json, fields, &config);
+    rondo_analyse_flight_add_config(&reader->flight, name, config.desc,
+                                    rondo_analyse_strings_get(strings, config.ranks));
   }
 }
 
 static void status_read(struct reader *reader) {
-  struct rondo_analyse_json *j = &reader->json;
+  static const struct rondo_analyse_field fields[] = {
+      {"last_enqueued_collective", RONDO_ANALYSE_READ_NUMBER,
+       offsetof(struct rondo_analyse_flight_status, last_enqueued)},
+      {"last_started_collective", RONDO_ANALYSE_READ_NUMBER,
+       offsetof(struct rondo_analyse_flight_status, last_started)},
+      {"last_completed_collective", RONDO_ANALYSE_READ_NUMBER,
+       offsetof(struct rondo_analyse_flight_status, last_completed)},
+      {0}};
   struct rondo_analyse_slice key;
   flight_begin(reader);
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
+  rondo_analyse_json_open(&reader->json, '{');
+  while (rondo_analyse_json_key(&reader->json, &key)) {
     struct rondo_analyse_flight_status status = {rondo_analyse_slice_integer(key, -1), -1, -1, -1};
-    rondo_analyse_json_open(j, '{');
-    while (rondo_analyse_json_key(j, &key)) {
-      if (rondo_analyse_slice_is(key, "last_enqueued_collective")) {
-        status.last_enqueued = rondo_analyse_json_integer(j, -1);
-      } else if (rondo_analyse_slice_is(key, "last_started_collective")) {
-        status.last_started = rondo_analyse_json_integer(j, -1);
-      } else if (rondo_analyse_slice_is(key, "last_completed_collective")) {
-        status.last_completed = rondo_analyse_json_integer(j, -1);
-      } else {
-        rondo_analyse_json_skip(j);
-      }
-    }
+    rondo_analyse_read_object(reader->record, &reader->json, fields, &status);
     rondo_analyse_flight_add_status(&reader->flight, &status);
   }
 }

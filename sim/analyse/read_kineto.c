@@ -1,17 +1,19 @@
 // Kineto traces: the CPU side of a collective is an event "record_param_comms", its kernel on the
 // device another event; "External id" joins the two. A kernel that never finished is in no trace.
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/analyse/read.h"
 #include "sim/common/text.h"
 
+#define NO_COUNT INT64_MIN
+
 struct event {
   bool is_call, is_kernel, decided;
   double start_us, duration_us;
   uint32_t name, dtype, group, desc, ranks, stream, thread;
   int64_t in_count, out_count, size, seq, source, target, external, root;
-  bool has_counts;
 };
 
 // What a finished kernel tells about its call.
@@ -26,7 +28,7 @@ struct reader {
   struct rondo_analyse_json *json;
   struct kernel *kernels;
   uint64_t *keys; // of the calls, side by side with the track's calls
-  size_t kernel_count, kernel_capacity, key_capacity;
+  size_t kernel_count, kernel_capacity, key_count, key_capacity;
 };
 
 static void track_begin(struct rondo_analyse_record *r) {
@@ -37,36 +39,26 @@ static void track_begin(struct rondo_analyse_record *r) {
   }
 }
 
-// One group of the trace's list: who is in it, said better than by the events.
+// One group of the trace's list. It names the members better than the events do.
 static void info_group_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
-  struct rondo_analyse_slice key;
-  uint32_t name = 0, desc = 0, ranks = 0;
-  int64_t size = 0;
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    if (rondo_analyse_slice_is(key, "pg_name")) {
-      name = rondo_analyse_read_string(r, j);
-    } else if (rondo_analyse_slice_is(key, "pg_desc")) {
-      desc = rondo_analyse_read_string(r, j);
-    } else if (rondo_analyse_slice_is(key, "pg_size")) {
-      size = rondo_analyse_json_integer(j, 0);
-    } else if (rondo_analyse_slice_is(key, "ranks")) {
-      struct rondo_analyse_slice text;
-      rondo_analyse_json_raw(j, &text);
-      ranks = rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
-    } else {
-      rondo_analyse_json_skip(j);
-    }
-  }
+  static const struct rondo_analyse_field fields[] = {
+      {"pg_name", RONDO_ANALYSE_READ_STRING, offsetof(struct event, group)},
+      {"pg_desc", RONDO_ANALYSE_READ_STRING, offsetof(struct event, desc)},
+      {"pg_size", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, size)},
+      {"ranks", RONDO_ANALYSE_READ_LIST, offsetof(struct event, ranks)},
+      {0}};
+  struct event e = {0};
+  rondo_analyse_read_object(r, j, fields, &e);
   struct rondo_analyse_track *t = &r->tracks[0];
-  uint32_t added = rondo_analyse_track_group(t, name); // first: it may move the groups
+  uint32_t added = rondo_analyse_track_group(t, e.group); // first: it may move the groups
   struct rondo_analyse_group_decl *g = &t->groups[added];
   int64_t *members;
-  size_t count = rondo_analyse_ranks_parse(rondo_analyse_strings_get(&r->strings, ranks), &members);
-  g->name = name;
-  g->desc = desc;
+  size_t count =
+      rondo_analyse_ranks_parse(rondo_analyse_strings_get(&r->strings, e.ranks), &members);
+  g->name = e.group;
+  g->desc = e.desc;
   g->next_seq = 1;
-  g->size = size > 0 ? size : (int64_t)count;
+  g->size = e.size > 0 ? e.size : (int64_t)count;
   if ((int64_t)count == g->size) {
     g->members = members;
     g->member_count = count;
@@ -93,69 +85,27 @@ void rondo_analyse_read_kineto_info(struct rondo_analyse_record *r, struct rondo
   }
 }
 
-static int64_t *number_field(struct event *e, struct rondo_analyse_slice key) {
-  const struct {
-    const char *text;
-    int64_t *field;
-  } fields[] = {
-      {"In msg nelems", &e->in_count}, {"Out msg nelems", &e->out_count},
-      {"Group size", &e->size},        {"Seq", &e->seq},
-      {"Src Rank", &e->source},        {"Dst Rank", &e->target},
-      {"External id", &e->external},   {"Root", &e->root},
-  };
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (rondo_analyse_slice_is(key, fields[i].text)) {
-      e->has_counts |= i < 2;
-      return fields[i].field;
-    }
-  }
-  return NULL;
-}
-
-static uint32_t *string_field(struct event *e, struct rondo_analyse_slice key) {
-  const struct {
-    const char *text;
-    uint32_t *field;
-  } fields[] = {
-      {"Collective name", &e->name},      {"dtype", &e->dtype},
-      {"Process Group Name", &e->group},  {"Process Group Description", &e->desc},
-      {"Process Group Ranks", &e->ranks}, {"stream", &e->stream},
-  };
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (rondo_analyse_slice_is(key, fields[i].text)) {
-      return fields[i].field;
-    }
-  }
-  return NULL;
-}
-
-static uint32_t list_or_string(struct reader *reader) {
-  if (rondo_analyse_json_peek(reader->json) != '[') {
-    return rondo_analyse_read_string(reader->record, reader->json);
-  }
-  struct rondo_analyse_slice text;
-  rondo_analyse_json_raw(reader->json, &text);
-  return rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
-}
-
 static void args_read(struct reader *reader, struct event *e) {
-  struct rondo_analyse_json *j = reader->json;
-  struct rondo_analyse_slice key;
-  if (rondo_analyse_json_peek(j) != '{' || (e->decided && !e->is_call && !e->is_kernel)) {
-    rondo_analyse_json_skip(j);
-    return;
-  }
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    int64_t *number = number_field(e, key);
-    uint32_t *string = number ? NULL : string_field(e, key);
-    if (number) {
-      *number = rondo_analyse_json_integer(j, -1);
-    } else if (string) {
-      *string = list_or_string(reader);
-    } else {
-      rondo_analyse_json_skip(j);
-    }
+  static const struct rondo_analyse_field fields[] = {
+      {"In msg nelems", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, in_count)},
+      {"Out msg nelems", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, out_count)},
+      {"Group size", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, size)},
+      {"Seq", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, seq)},
+      {"Src Rank", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, source)},
+      {"Dst Rank", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, target)},
+      {"External id", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, external)},
+      {"Root", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, root)},
+      {"Collective name", RONDO_ANALYSE_READ_STRING, offsetof(struct event, name)},
+      {"dtype", RONDO_ANALYSE_READ_STRING, offsetof(struct event, dtype)},
+      {"Process Group Name", RONDO_ANALYSE_READ_STRING, offsetof(struct event, group)},
+      {"Process Group Description", RONDO_ANALYSE_READ_STRING, offsetof(struct event, desc)},
+      {"Process Group Ranks", RONDO_ANALYSE_READ_LIST, offsetof(struct event, ranks)},
+      {"stream", RONDO_ANALYSE_READ_STRING, offsetof(struct event, stream)},
+      {0}};
+  if (rondo_analyse_json_peek(reader->json) == '{' && (!e->decided || e->is_call || e->is_kernel)) {
+    rondo_analyse_read_object(reader->record, reader->json, fields, e);
+  } else {
+    rondo_analyse_json_skip(reader->json);
   }
 }
 
@@ -194,7 +144,14 @@ static double real_read(struct rondo_analyse_json *j) {
 static struct event event_read(struct reader *reader) {
   struct rondo_analyse_json *j = reader->json;
   struct rondo_analyse_slice key;
-  struct event e = {.size = -1, .seq = -1, .source = -1, .target = -1, .external = -1, .root = -1};
+  struct event e = {.in_count = NO_COUNT,
+                    .out_count = NO_COUNT,
+                    .size = -1,
+                    .seq = -1,
+                    .source = -1,
+                    .target = -1,
+                    .external = -1,
+                    .root = -1};
   if (rondo_analyse_json_peek(j) != '{') {
     rondo_analyse_json_skip(j);
     return e;
@@ -264,25 +221,19 @@ static void call_add(struct reader *reader, const struct event *e) {
   call->created_ns = nanoseconds(e->start_us);
   call->in_count = e->in_count > 0 ? (uint64_t)e->in_count : 0;
   call->out_count = e->out_count > 0 ? (uint64_t)e->out_count : 0;
+  bool has_counts = e->in_count != NO_COUNT || e->out_count != NO_COUNT;
   call->flags =
-      (e->has_counts ? RONDO_ANALYSE_COUNTS_KNOWN : 0) | (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0);
+      (has_counts ? RONDO_ANALYSE_COUNTS_KNOWN : 0) | (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0);
   call->dtype = (uint8_t)rondo_analyse_dtype_of(rondo_analyse_strings_get(strings, e->dtype));
   call->queue = e->thread;
   int64_t peer = kind == RONDO_ANALYSE_SEND ? e->target : e->source;
   call->peer = kind >= RONDO_ANALYSE_SEND && kind <= RONDO_ANALYSE_RECV ? (int32_t)peer : -1;
-  if (t->call_count > reader->key_capacity) {
-    reader->key_capacity = 2 * t->call_count;
-    reader->keys = rondo_sim_realloc(reader->keys, reader->key_capacity * sizeof *reader->keys);
-  }
-  reader->keys[t->call_count - 1] = key_of(e);
+  RONDO_SIM_GROW(reader->keys, reader->key_count, reader->key_capacity, 64);
+  reader->keys[reader->key_count++] = key_of(e);
 }
 
 static void kernel_add(struct reader *reader, const struct event *e) {
-  if (reader->kernel_count == reader->kernel_capacity) {
-    reader->kernel_capacity = 2 * reader->kernel_capacity + 64;
-    reader->kernels =
-        rondo_sim_realloc(reader->kernels, reader->kernel_capacity * sizeof *reader->kernels);
-  }
+  RONDO_SIM_GROW(reader->kernels, reader->kernel_count, reader->kernel_capacity, 64);
   reader->kernels[reader->kernel_count++] =
       (struct kernel){key_of(e), e->start_us, e->duration_us, e->stream};
 }
@@ -334,8 +285,7 @@ static void calls_order(struct rondo_analyse_track *t) {
 
 void rondo_analyse_read_kineto_events(struct rondo_analyse_record *r,
                                       struct rondo_analyse_json *j) {
-  struct reader reader = {.record = r, .json = j, .key_capacity = 64};
-  reader.keys = rondo_sim_alloc(reader.key_capacity * sizeof *reader.keys);
+  struct reader reader = {.record = r, .json = j};
   track_begin(r);
   rondo_analyse_json_open(j, '[');
   while (rondo_analyse_json_item(j)) {

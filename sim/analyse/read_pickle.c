@@ -58,24 +58,15 @@ static uint64_t sizes_read(const struct rondo_analyse_pickle *p,
 // The call site: the innermost frame that is the user's.
 static uint32_t site_read(const struct rondo_analyse_pickle *p,
                           struct rondo_analyse_pickle_value frames) {
-  uint32_t count;
+  uint32_t count, site = 0;
   const struct rondo_analyse_pickle_value *list = rondo_analyse_pickle_items(p, frames, &count);
-  for (uint32_t i = 0; i < count; i++) {
-    const char *file =
-        rondo_analyse_pickle_text(p, rondo_analyse_pickle_get(p, list[i], "filename"));
-    if (!*file || !rondo_analyse_flight_frame_counts(file)) {
-      continue;
-    }
-    struct rondo_sim_text text;
-    rondo_sim_text_init(&text);
-    int64_t line = rondo_analyse_pickle_integer(p, rondo_analyse_pickle_get(p, list[i], "line"), 0);
-    rondo_sim_text_add(&text, "%s:%lld in %s", file, (long long)line,
-                       rondo_analyse_pickle_text(p, rondo_analyse_pickle_get(p, list[i], "name")));
-    uint32_t id = rondo_analyse_strings_add(p->strings, text.data, text.size_bytes);
-    rondo_sim_text_fini(&text);
-    return id;
+  for (uint32_t i = 0; i < count && !site; i++) {
+    site = rondo_analyse_flight_site(
+        p->strings, rondo_analyse_pickle_text(p, rondo_analyse_pickle_get(p, list[i], "filename")),
+        rondo_analyse_pickle_integer(p, rondo_analyse_pickle_get(p, list[i], "line"), 0),
+        rondo_analyse_pickle_text(p, rondo_analyse_pickle_get(p, list[i], "name")));
   }
-  return 0;
+  return site;
 }
 
 static uint32_t string_read(const struct rondo_analyse_pickle *p,
@@ -99,60 +90,37 @@ static void group_read(const struct rondo_analyse_pickle *p, struct rondo_analys
   entry->pg_desc = count > 1 ? string_read(p, items[1]) : 0;
 }
 
-// Fields whose value is a list.
-static void field_read_list(struct reader *reader, const struct rondo_analyse_pickle *p,
-                            enum rondo_analyse_flight_field field,
-                            struct rondo_analyse_pickle_value value,
-                            struct rondo_analyse_entry *entry) {
-  if (field == RONDO_ANALYSE_FIELD_PROCESS_GROUP) {
-    group_read(p, value, entry);
-  } else if (field == RONDO_ANALYSE_FIELD_IN_SIZES) {
-    entry->in_count = sizes_read(p, value, &reader->shape);
-    entry->shape =
-        rondo_analyse_strings_add(p->strings, reader->shape.data, reader->shape.size_bytes);
-    entry->counts_known = true;
-  } else if (field == RONDO_ANALYSE_FIELD_OUT_SIZES) {
-    entry->out_count = sizes_read(p, value, &reader->shape);
-  } else if (field == RONDO_ANALYSE_FIELD_IN_DTYPES) {
-    entry->dtype = first_string(p, value);
-  } else if (field == RONDO_ANALYSE_FIELD_FRAMES) {
-    entry->site = site_read(p, value);
-  }
-}
-
 static void field_read(struct reader *reader, const struct rondo_analyse_pickle *p,
                        enum rondo_analyse_flight_field field,
                        struct rondo_analyse_pickle_value value, struct rondo_analyse_entry *entry) {
   bool is_number =
       value.type == RONDO_ANALYSE_PICKLE_INTEGER || value.type == RONDO_ANALYSE_PICKLE_BOOL;
-  int64_t number = is_number ? value.integer : 0;
+  int64_t number = is_number ? value.integer : 0, *at = rondo_analyse_entry_number(entry, field);
+  if (at) {
+    *at = number;
+    return;
+  }
   switch (field) {
-  case RONDO_ANALYSE_FIELD_RECORD_ID:
-    entry->record_id = number;
-    break;
-  case RONDO_ANALYSE_FIELD_PG_ID:
-    entry->pg_id = number;
+  case RONDO_ANALYSE_FIELD_PROCESS_GROUP:
+    group_read(p, value, entry);
     break;
   case RONDO_ANALYSE_FIELD_THREAD_ID:
     entry->thread = string_read(p, value);
     break;
-  case RONDO_ANALYSE_FIELD_SEQ:
-    entry->seq = number;
-    break;
-  case RONDO_ANALYSE_FIELD_P2P_SEQ:
-    entry->p2p_seq = number;
-    break;
   case RONDO_ANALYSE_FIELD_NAME:
     entry->name = string_read(p, value);
     break;
-  case RONDO_ANALYSE_FIELD_CREATED:
-    entry->created_ns = number;
+  case RONDO_ANALYSE_FIELD_IN_SIZES:
+    entry->in_count = sizes_read(p, value, &reader->shape);
+    entry->shape =
+        rondo_analyse_strings_add(p->strings, reader->shape.data, reader->shape.size_bytes);
+    entry->counts_known = true;
     break;
-  case RONDO_ANALYSE_FIELD_STARTED:
-    entry->started_ns = number;
+  case RONDO_ANALYSE_FIELD_OUT_SIZES:
+    entry->out_count = sizes_read(p, value, &reader->shape);
     break;
-  case RONDO_ANALYSE_FIELD_COMPLETED:
-    entry->completed_ns = number;
+  case RONDO_ANALYSE_FIELD_IN_DTYPES:
+    entry->dtype = first_string(p, value);
     break;
   case RONDO_ANALYSE_FIELD_STATE:
     entry->state = rondo_analyse_flight_state_of(slice_of(rondo_analyse_pickle_text(p, value)));
@@ -163,8 +131,11 @@ static void field_read(struct reader *reader, const struct rondo_analyse_pickle 
   case RONDO_ANALYSE_FIELD_IS_P2P:
     entry->is_p2p = number != 0;
     break;
+  case RONDO_ANALYSE_FIELD_FRAMES:
+    entry->site = site_read(p, value);
+    break;
   default:
-    field_read_list(reader, p, field, value, entry);
+    break;
   }
 }
 

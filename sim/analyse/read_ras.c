@@ -1,5 +1,6 @@
 // What `ncclras -f json` prints: for each communicator who is in it, who does not answer, and how
 // many collectives of each kind each rank has begun. Counts only, no order.
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,24 +54,22 @@ static void status_read(struct rondo_analyse_json *j, struct member *m) {
 }
 
 static struct member member_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
+  static const struct rondo_analyse_field fields[] = {
+      {"rank", RONDO_ANALYSE_READ_NUMBER, offsetof(struct member, rank)},
+      {"host", RONDO_ANALYSE_READ_STRING, offsetof(struct member, host)},
+      {"pid", RONDO_ANALYSE_READ_NUMBER, offsetof(struct member, pid)},
+      {"cuda_dev", RONDO_ANALYSE_READ_NUMBER, offsetof(struct member, device)},
+      {0}};
   struct rondo_analyse_slice key;
   struct member m = {.rank = -1, .pid = -1, .device = -1, .total = -1};
   rondo_analyse_json_open(j, '{');
   while (rondo_analyse_json_key(j, &key)) {
-    if (rondo_analyse_slice_is(key, "rank")) {
-      m.rank = rondo_analyse_json_integer(j, -1);
-    } else if (rondo_analyse_slice_is(key, "host")) {
-      m.host = rondo_analyse_read_string(r, j);
-    } else if (rondo_analyse_slice_is(key, "pid")) {
-      m.pid = rondo_analyse_json_integer(j, -1);
-    } else if (rondo_analyse_slice_is(key, "cuda_dev")) {
-      m.device = rondo_analyse_json_integer(j, -1);
-    } else if (rondo_analyse_slice_is(key, "status") && rondo_analyse_json_peek(j) == '{') {
+    if (rondo_analyse_slice_is(key, "status") && rondo_analyse_json_peek(j) == '{') {
       status_read(j, &m);
     } else if (rondo_analyse_slice_is(key, "collective_counts") &&
                rondo_analyse_json_peek(j) == '{') {
       m.total = counts_read(r, j, &m.counts);
-    } else {
+    } else if (!rondo_analyse_read_field(r, j, key, fields, &m)) {
       rondo_analyse_json_skip(j);
     }
   }

@@ -1,4 +1,5 @@
 // Rondo's flight record: one JSON object a line. docs/analyse.md has the schema.
+#include <stddef.h>
 #include <string.h>
 
 #include "sim/analyse/read.h"
@@ -16,46 +17,28 @@ struct line {
   uint32_t collective; // in its digits: ids have 64 bits and no sign
 };
 
-static int64_t *number_field(struct line *line, struct rondo_analyse_slice key) {
-  const struct {
-    const char *text;
-    int64_t *field;
-  } fields[] = {
-      {"group", &line->group},
-      {"run", &line->run},
-      {"count", &line->count},
-      {"root", &line->root},
-      {"rank", &line->rank},
-      {"pid", &line->pid},
-      {"dropped", &line->dropped},
-      {"submitted_ns", &line->submitted_ns},
-      {"started_ns", &line->started_ns},
-      {"completed_ns", &line->completed_ns},
-  };
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (rondo_analyse_slice_is(key, fields[i].text)) {
-      return fields[i].field;
-    }
-  }
-  return NULL;
-}
-
-static uint32_t *string_field(struct line *line, struct rondo_analyse_slice key) {
-  const struct {
-    const char *text;
-    uint32_t *field;
-  } fields[] = {
-      {"name", &line->name},     {"kind", &line->kind},   {"dtype", &line->dtype},
-      {"op", &line->redop},      {"state", &line->state}, {"stream", &line->stream},
-      {"thread", &line->thread}, {"site", &line->site},   {"host", &line->host},
-  };
-  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    if (rondo_analyse_slice_is(key, fields[i].text)) {
-      return fields[i].field;
-    }
-  }
-  return NULL;
-}
+static const struct rondo_analyse_field line_fields[] = {
+    {"group", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, group)},
+    {"run", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, run)},
+    {"count", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, count)},
+    {"root", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, root)},
+    {"rank", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, rank)},
+    {"pid", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, pid)},
+    {"dropped", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, dropped)},
+    {"submitted_ns", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, submitted_ns)},
+    {"started_ns", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, started_ns)},
+    {"completed_ns", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, completed_ns)},
+    {"name", RONDO_ANALYSE_READ_STRING, offsetof(struct line, name)},
+    {"kind", RONDO_ANALYSE_READ_STRING, offsetof(struct line, kind)},
+    {"dtype", RONDO_ANALYSE_READ_STRING, offsetof(struct line, dtype)},
+    {"op", RONDO_ANALYSE_READ_STRING, offsetof(struct line, redop)},
+    {"state", RONDO_ANALYSE_READ_STRING, offsetof(struct line, state)},
+    {"stream", RONDO_ANALYSE_READ_STRING, offsetof(struct line, stream)},
+    {"thread", RONDO_ANALYSE_READ_STRING, offsetof(struct line, thread)},
+    {"site", RONDO_ANALYSE_READ_STRING, offsetof(struct line, site)},
+    {"host", RONDO_ANALYSE_READ_STRING, offsetof(struct line, host)},
+    {"ranks", RONDO_ANALYSE_READ_LIST, offsetof(struct line, ranks)},
+    {0}};
 
 // A number that is not negative, as it is written; 0: it is none.
 static uint32_t digits_read(struct reader *reader) {
@@ -73,19 +56,9 @@ static struct line members_read(struct reader *reader) {
   struct rondo_analyse_slice key;
   struct line line = {.group = -1, .run = -1, .count = -1, .root = -1, .rank = -1, .pid = -1};
   while (rondo_analyse_json_key(j, &key)) {
-    int64_t *number = number_field(&line, key);
-    uint32_t *string = number ? NULL : string_field(&line, key);
-    if (number) {
-      *number = rondo_analyse_json_integer(j, -1);
-    } else if (string) {
-      *string = rondo_analyse_read_string(reader->record, j);
-    } else if (rondo_analyse_slice_is(key, "collective")) {
+    if (rondo_analyse_slice_is(key, "collective")) {
       line.collective = digits_read(reader);
-    } else if (rondo_analyse_slice_is(key, "ranks") && rondo_analyse_json_peek(j) == '[') {
-      struct rondo_analyse_slice text;
-      rondo_analyse_json_raw(j, &text);
-      line.ranks = rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
-    } else {
+    } else if (!rondo_analyse_read_field(reader->record, j, key, line_fields, &line)) {
       rondo_analyse_json_skip(j);
     }
   }

@@ -46,19 +46,13 @@ void rondo_analyse_record_fini(struct rondo_analyse_record *r) {
 }
 
 size_t rondo_analyse_record_track(struct rondo_analyse_record *r) {
-  if (r->track_count == r->track_capacity) {
-    r->track_capacity = r->track_capacity ? 2 * r->track_capacity : 1;
-    r->tracks = rondo_sim_realloc(r->tracks, r->track_capacity * sizeof *r->tracks);
-  }
+  RONDO_SIM_GROW(r->tracks, r->track_count, r->track_capacity, 1);
   r->tracks[r->track_count] = (struct rondo_analyse_track){.rank = -1, .pid = -1, .device = -1};
   return r->track_count++;
 }
 
 uint32_t rondo_analyse_track_group(struct rondo_analyse_track *t, uint32_t key) {
-  if (t->group_count == t->group_capacity) {
-    t->group_capacity = t->group_capacity ? 2 * t->group_capacity : 8;
-    t->groups = rondo_sim_realloc(t->groups, t->group_capacity * sizeof *t->groups);
-  }
+  RONDO_SIM_GROW(t->groups, t->group_count, t->group_capacity, 8);
   t->groups[t->group_count] = (struct rondo_analyse_group_decl){
       .key = key,
       .handle = key,
@@ -81,7 +75,7 @@ uint32_t rondo_analyse_track_find(const struct rondo_analyse_track *t, uint32_t 
 }
 
 struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *t) {
-  if (t->call_count == t->call_capacity) {
+  if (t->call_count == t->call_capacity) { // a dump may hold millions: half again, not twice
     t->call_capacity = t->call_capacity + t->call_capacity / 2 + 64;
     t->calls = rondo_sim_realloc(t->calls, t->call_capacity * sizeof *t->calls);
   }

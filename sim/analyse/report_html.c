@@ -117,7 +117,7 @@ static void box_add(struct rondo_sim_text *t, const struct rondo_analyse_job *jo
   rondo_analyse_words_details(&words, job, call);
   rondo_sim_text_add(&words, " (%s)", rondo_analyse_state_name(call->state));
   rondo_sim_text_add(t, "<g><title>");
-  rondo_sim_text_add_xml(t, rondo_sim_text_str(&words));
+  rondo_sim_text_add_xml(t, rondo_sim_text_str(&words), "");
   rondo_sim_text_add(t,
                      "</title><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" "
                      "fill=\"hsl(%d,60%%,%d%%)\" stroke=\"%s\" stroke-width=\"%d\"/>",
@@ -130,8 +130,7 @@ static void box_add(struct rondo_sim_text *t, const struct rondo_analyse_job *jo
   rondo_sim_text_add(&words, "%.12s, %s",
                      rondo_analyse_job_text(job, job->groups[call->group].name),
                      rondo_analyse_state_name(call->state));
-  rondo_sim_text_add_xml(t, rondo_sim_text_str(&words));
-  rondo_sim_text_add(t, "</text></g>\n");
+  rondo_sim_text_add_xml(t, rondo_sim_text_str(&words), "</text></g>\n");
   rondo_sim_text_fini(&words);
 }
 
@@ -142,8 +141,7 @@ static void row_draw(struct rondo_sim_text *t, const struct rondo_analyse_analys
   rondo_sim_text_init(&name);
   rondo_analyse_words_rank(&name, a->job, row->rank);
   rondo_sim_text_add(t, "<text x=\"4\" y=\"%d\" font-weight=\"bold\">", y + 26);
-  rondo_sim_text_add_xml(t, rondo_sim_text_str(&name));
-  rondo_sim_text_add(t, "</text>\n");
+  rondo_sim_text_add_xml(t, rondo_sim_text_str(&name), "</text>\n");
   int x = LABEL_WIDTH;
   for (size_t i = row->from; i < row->to; i++) {
     box_add(t, a->job, &r->calls[i], x, y);
@@ -173,30 +171,24 @@ void rondo_analyse_report_timeline(struct rondo_sim_text *t,
   rondo_sim_text_add(t, "</svg>\n");
 }
 
-static void paragraphs(struct rondo_sim_text *t, const char *title,
-                       void (*words)(struct rondo_sim_text *,
-                                     const struct rondo_analyse_analysis *),
-                       const struct rondo_analyse_analysis *a) {
-  struct rondo_sim_text body;
-  rondo_sim_text_init(&body);
-  words(&body, a);
-  if (body.size_bytes) {
-    char *text = rondo_sim_strdup(rondo_sim_text_str(&body));
-    char *cursor = text;
+static void paragraphs_add(struct rondo_sim_text *t, const char *title,
+                           void (*words)(struct rondo_sim_text *,
+                                         const struct rondo_analyse_analysis *),
+                           const struct rondo_analyse_analysis *a) {
+  char *body = rondo_analyse_words_text(words, a), *cursor = body;
+  if (*body) {
     rondo_sim_text_add(t, "<h2>%s</h2>\n", title);
-    for (char *line; (line = strsep(&cursor, "\n"));) {
-      if (*line) {
-        rondo_sim_text_add(t, "<p>");
-        rondo_sim_text_add_xml(t, line);
-        rondo_sim_text_add(t, "</p>\n");
-      }
-    }
-    free(text);
   }
-  rondo_sim_text_fini(&body);
+  for (char *line; (line = strsep(&cursor, "\n"));) {
+    if (*line) {
+      rondo_sim_text_add(t, "<p>");
+      rondo_sim_text_add_xml(t, line, "</p>\n");
+    }
+  }
+  free(body);
 }
 
-static void number_cell(struct rondo_sim_text *t, int64_t value) {
+static void number_cell_add(struct rondo_sim_text *t, int64_t value) {
   if (value < 0) {
     rondo_sim_text_add(t, "<td>-</td>");
   } else {
@@ -204,8 +196,8 @@ static void number_cell(struct rondo_sim_text *t, int64_t value) {
   }
 }
 
-static void rank_rows(struct rondo_sim_text *t, const struct rondo_analyse_job *job,
-                      uint32_t rank) {
+static void rank_rows_add(struct rondo_sim_text *t, const struct rondo_analyse_job *job,
+                          uint32_t rank) {
   const struct rondo_analyse_rank *r = &job->ranks[rank];
   struct rondo_analyse_progress *progress = rondo_analyse_progress_of(job, rank);
   struct rondo_sim_text name;
@@ -213,32 +205,31 @@ static void rank_rows(struct rondo_sim_text *t, const struct rondo_analyse_job *
   rondo_analyse_words_rank(&name, job, rank);
   for (size_t i = 0; i < r->place_count; i++) {
     rondo_sim_text_add(t, "<tr><td>");
-    rondo_sim_text_add_xml(t, rondo_sim_text_str(&name));
-    rondo_sim_text_add(t, "</td><td>");
-    rondo_sim_text_add_xml(t, rondo_analyse_job_text(job, job->groups[r->places[i].group].name));
-    rondo_sim_text_add(t, "</td>");
-    number_cell(t, progress[i].submitted);
-    number_cell(t, progress[i].started);
-    number_cell(t, progress[i].completed);
+    rondo_sim_text_add_xml(t, rondo_sim_text_str(&name), "</td><td>");
+    rondo_sim_text_add_xml(t, rondo_analyse_job_text(job, job->groups[r->places[i].group].name),
+                           "</td>");
+    number_cell_add(t, progress[i].submitted);
+    number_cell_add(t, progress[i].started);
+    number_cell_add(t, progress[i].completed);
     rondo_sim_text_add(t, "</tr>\n");
   }
   if (!r->present) {
     rondo_sim_text_add(t, "<tr><td>");
-    rondo_sim_text_add_xml(t, rondo_sim_text_str(&name));
-    rondo_sim_text_add(t, "</td><td colspan=\"4\">no file</td></tr>\n");
+    rondo_sim_text_add_xml(t, rondo_sim_text_str(&name),
+                           "</td><td colspan=\"4\">no file</td></tr>\n");
   }
   free(progress);
   rondo_sim_text_fini(&name);
 }
 
-static void states_table(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
-                         bool full) {
+static void states_table_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
+                             bool full) {
   size_t most = full ? a->job->rank_count : 64;
   rondo_sim_text_add(t, "<h2>State of each rank</h2>\n<table><tr><th>rank</th><th>group</th>"
                         "<th>last submitted</th><th>last started</th><th>last completed</th>"
                         "</tr>\n");
   for (uint32_t rank = 0; rank < a->job->rank_count && rank < most; rank++) {
-    rank_rows(t, a->job, rank);
+    rank_rows_add(t, a->job, rank);
   }
   rondo_sim_text_add(t, "</table>\n");
   if (a->job->rank_count > most) {
@@ -247,7 +238,7 @@ static void states_table(struct rondo_sim_text *t, const struct rondo_analyse_an
   }
 }
 
-static void drawings(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
+static void drawings_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
   if (a->verdict.turn_count) {
     struct rondo_sim_graph graph;
     rondo_sim_graph_init(&graph, "Who waits for whom");
@@ -272,13 +263,13 @@ void rondo_analyse_report_html(struct rondo_sim_text *t, const struct rondo_anal
          "#bbb;padding:.2em .6em;text-align:left}.wide{overflow-x:auto}</style></head><body>\n");
   for (size_t i = 0; i < r->analysis_count; i++) {
     const struct rondo_analyse_analysis *a = r->analyses[i];
-    paragraphs(t, i ? "Also, judged on its own" : "Verdict", rondo_analyse_words_headline, a);
-    paragraphs(t, "Why", rondo_analyse_words_explanation, a);
-    paragraphs(t, "First divergence", rondo_analyse_words_divergence, a);
-    drawings(t, a);
-    paragraphs(t, "What would have prevented it, and what to do now",
-               rondo_analyse_words_prevention, a);
-    states_table(t, a, r->full);
+    paragraphs_add(t, i ? "Also, judged on its own" : "Verdict", rondo_analyse_words_headline, a);
+    paragraphs_add(t, "Why", rondo_analyse_words_explanation, a);
+    paragraphs_add(t, "First divergence", rondo_analyse_words_divergence, a);
+    drawings_add(t, a);
+    paragraphs_add(t, "What would have prevented it, and what to do now",
+                   rondo_analyse_words_prevention, a);
+    states_table_add(t, a, r->full);
   }
   rondo_sim_text_add(t, "</body></html>\n");
 }

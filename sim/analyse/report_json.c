@@ -36,19 +36,14 @@ static void set_number(json_t *object, const char *key, int64_t value) {
 static json_t *lines_of(void (*words)(struct rondo_sim_text *,
                                       const struct rondo_analyse_analysis *),
                         const struct rondo_analyse_analysis *a) {
-  struct rondo_sim_text text;
   json_t *list = json_array();
-  rondo_sim_text_init(&text);
-  words(&text, a);
-  char *rest = rondo_sim_strdup(rondo_sim_text_str(&text));
-  char *cursor = rest;
+  char *text = rondo_analyse_words_text(words, a), *cursor = text;
   for (char *line; (line = strsep(&cursor, "\n"));) {
     if (*line) {
       json_array_append_new(list, string_of(line));
     }
   }
-  free(rest);
-  rondo_sim_text_fini(&text);
+  free(text);
   return list;
 }
 

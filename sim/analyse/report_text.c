@@ -35,7 +35,7 @@ struct rondo_analyse_progress *rondo_analyse_progress_of(const struct rondo_anal
 }
 
 // Appends text broken into lines of readable width, each behind `margin` spaces.
-static void wrap(struct rondo_sim_text *t, const char *text, int margin) {
+static void lines_add(struct rondo_sim_text *t, const char *text, int margin) {
   while (*text) {
     size_t length = strcspn(text, "\n");
     size_t room = (size_t)(WIDTH - margin);
@@ -53,21 +53,20 @@ static void wrap(struct rondo_sim_text *t, const char *text, int margin) {
   }
 }
 
-static void section(struct rondo_sim_text *t, const char *title,
-                    void (*words)(struct rondo_sim_text *, const struct rondo_analyse_analysis *),
-                    const struct rondo_analyse_analysis *a) {
-  struct rondo_sim_text body;
-  rondo_sim_text_init(&body);
-  words(&body, a);
-  if (body.size_bytes) {
+static void section_add(struct rondo_sim_text *t, const char *title,
+                        void (*words)(struct rondo_sim_text *,
+                                      const struct rondo_analyse_analysis *),
+                        const struct rondo_analyse_analysis *a) {
+  char *body = rondo_analyse_words_text(words, a);
+  if (*body) {
     rondo_sim_text_add(t, "%s\n", title);
-    wrap(t, rondo_sim_text_str(&body), 2);
+    lines_add(t, body, 2);
     rondo_sim_text_add_bytes(t, "\n", 1);
   }
-  rondo_sim_text_fini(&body);
+  free(body);
 }
 
-static void number(struct rondo_sim_text *t, const char *word, int64_t value) {
+static void number_add(struct rondo_sim_text *t, const char *word, int64_t value) {
   if (value >= 0) {
     rondo_sim_text_add(t, ", %s %lld", word, (long long)value);
   } else {
@@ -102,22 +101,22 @@ static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analys
     pending_add(&line, a, rank);
   }
   rondo_sim_text_add(&line, "%s\n", r->cut_off ? " (its file is cut off)" : "");
-  wrap(t, rondo_sim_text_str(&line), 2);
+  lines_add(t, rondo_sim_text_str(&line), 2);
   rondo_sim_text_clear(&line);
   struct rondo_analyse_progress *progress = rondo_analyse_progress_of(a->job, rank);
   for (size_t i = 0; i < r->place_count; i++) {
     rondo_analyse_words_group(&line, a->job, r->places[i].group);
-    number(&line, "last submitted", progress[i].submitted);
+    number_add(&line, "last submitted", progress[i].submitted);
     if (r->starts_known) {
-      number(&line, "started", progress[i].started);
+      number_add(&line, "started", progress[i].started);
     }
     if (a->job->family != RONDO_ANALYSE_FAMILY_RAS) {
-      number(&line, progress[i].completed_known ? "completed" : "must have completed",
-             progress[i].completed);
+      number_add(&line, progress[i].completed_known ? "completed" : "must have completed",
+                 progress[i].completed);
     }
     rondo_sim_text_add_bytes(&line, "\n", 1);
   }
-  wrap(t, rondo_sim_text_str(&line), 6);
+  lines_add(t, rondo_sim_text_str(&line), 6);
   free(progress);
   rondo_sim_text_fini(&line);
 }
@@ -192,7 +191,7 @@ static void group_add(struct rondo_sim_text *t, const struct rondo_analyse_analy
                        (long long)low, (long long)high);
   }
   rondo_sim_text_add_bytes(&line, "\n", 1);
-  wrap(t, rondo_sim_text_str(&line), 2);
+  lines_add(t, rondo_sim_text_str(&line), 2);
   rondo_sim_text_fini(&line);
 }
 
@@ -239,16 +238,17 @@ static void files_add(struct rondo_sim_text *t, const struct rondo_analyse_repor
 
 void rondo_analyse_report_text(struct rondo_sim_text *t, const struct rondo_analyse_report *r) {
   const struct rondo_analyse_analysis *a = r->analyses[0];
-  section(t, "Verdict", rondo_analyse_words_headline, a);
-  section(t, "Why", rondo_analyse_words_explanation, a);
-  section(t, "First divergence", rondo_analyse_words_divergence, a);
-  section(t, "What would have prevented it, and what to do now", rondo_analyse_words_prevention, a);
+  section_add(t, "Verdict", rondo_analyse_words_headline, a);
+  section_add(t, "Why", rondo_analyse_words_explanation, a);
+  section_add(t, "First divergence", rondo_analyse_words_divergence, a);
+  section_add(t, "What would have prevented it, and what to do now", rondo_analyse_words_prevention,
+              a);
   ranks_add(t, a, r->full);
   groups_add(t, a, r->full);
   for (size_t i = 1; i < r->analysis_count; i++) {
-    section(t, "Also, judged on its own because its calls cannot be paired with the above",
-            rondo_analyse_words_headline, r->analyses[i]);
-    section(t, "Why", rondo_analyse_words_explanation, r->analyses[i]);
+    section_add(t, "Also, judged on its own because its calls cannot be paired with the above",
+                rondo_analyse_words_headline, r->analyses[i]);
+    section_add(t, "Why", rondo_analyse_words_explanation, r->analyses[i]);
   }
   files_add(t, r);
 }

@@ -54,15 +54,12 @@ static void slots_grow(struct rondo_analyse_strings *s) {
   }
 }
 
-static uint32_t append(struct rondo_analyse_strings *s, const char *data, size_t bytes) {
+static uint32_t string_append(struct rondo_analyse_strings *s, const char *data, size_t bytes) {
   if (s->size_bytes + bytes + 1 > s->capacity_bytes) {
     s->capacity_bytes = 2 * (s->size_bytes + bytes + 1) + 1024;
     s->bytes = rondo_sim_realloc(s->bytes, s->capacity_bytes);
   }
-  if (s->count == s->capacity) {
-    s->capacity = s->capacity ? 2 * s->capacity : 128;
-    s->offsets = rondo_sim_realloc(s->offsets, s->capacity * sizeof *s->offsets);
-  }
+  RONDO_SIM_GROW(s->offsets, s->count, s->capacity, 128);
   s->offsets[s->count] = s->size_bytes;
   if (bytes) {
     memcpy(s->bytes + s->size_bytes, data, bytes);
@@ -83,7 +80,7 @@ uint32_t rondo_analyse_strings_add(struct rondo_analyse_strings *s, const char *
       return s->slots[at] - 1;
     }
   }
-  uint32_t id = append(s, data, bytes);
+  uint32_t id = string_append(s, data, bytes);
   if (2 * s->count > s->slot_count) {
     slots_grow(s);
   } else {

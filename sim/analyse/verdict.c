@@ -81,18 +81,21 @@ static uint32_t mismatch_find(struct rondo_analyse_analysis *a) {
   return found;
 }
 
+static void waits_again(struct rondo_analyse_analysis *a, bool by_order) {
+  rondo_analyse_waits_fini(&a->waits);
+  rondo_analyse_waits_init(&a->waits, a->job, &a->callers, by_order);
+}
+
 static bool circle_find(struct rondo_analyse_analysis *a) {
   struct rondo_analyse_verdict *v = &a->verdict;
   v->turn_count = rondo_analyse_cycle_find(&a->waits, &v->turns);
   if (!v->turn_count) {
-    rondo_analyse_waits_fini(&a->waits);
-    rondo_analyse_waits_init(&a->waits, a->job, &a->callers, true);
+    waits_again(a, true);
     v->turn_count = rondo_analyse_cycle_find(&a->waits, &v->turns);
     v->by_order = v->turn_count > 0;
   }
   if (!v->turn_count) { // keep the stricter graph, which is what the record shows
-    rondo_analyse_waits_fini(&a->waits);
-    rondo_analyse_waits_init(&a->waits, a->job, &a->callers, false);
+    waits_again(a, false);
     return false;
   }
   for (size_t i = 0; i < v->turn_count; i++) {
@@ -261,11 +264,6 @@ static void members_assume(struct rondo_analyse_job *job, struct rondo_analyse_g
   }
 }
 
-static void waits_again(struct rondo_analyse_analysis *a) {
-  rondo_analyse_waits_fini(&a->waits);
-  rondo_analyse_waits_init(&a->waits, a->job, &a->callers, false);
-}
-
 // Where nothing names the members of a group: if taking all ranks to be in it closes a circle,
 // that says more than "cannot tell" does.
 static void decide_assuming(struct rondo_analyse_analysis *a) {
@@ -277,7 +275,7 @@ static void decide_assuming(struct rondo_analyse_analysis *a) {
       members_assume(job, &job->groups[i]);
     }
   }
-  waits_again(a);
+  waits_again(a, false);
   bool found = circle_find(a);
   if (found) {
     verdict_set(a, RONDO_ANALYSE_CIRCULAR_WAIT, a->waits.pending[a->verdict.turns[0].holder].op);
@@ -296,7 +294,7 @@ static void decide_assuming(struct rondo_analyse_analysis *a) {
   }
   free(before);
   if (!found) {
-    waits_again(a);
+    waits_again(a, false);
   }
 }
 
@@ -366,16 +364,12 @@ void rondo_analyse_verdict_by_counts(struct rondo_analyse_analysis *a) {
     const struct rondo_analyse_group *g = &job->groups[group];
     int64_t most = RONDO_ANALYSE_NOT_RECORDED;
     for (size_t i = 0; i < g->member_count; i++) {
-      const struct rondo_analyse_place *p =
-          g->members[i] == RONDO_ANALYSE_NO_RANK
-              ? NULL
-              : rondo_analyse_job_place(job, g->members[i], group);
+      const struct rondo_analyse_place *p = rondo_analyse_job_place(job, g->members[i], group);
       most = p && p->last_enqueued > most ? p->last_enqueued : most;
     }
     for (size_t i = 0; i < g->member_count; i++) {
       uint32_t rank = g->members[i];
-      const struct rondo_analyse_place *p =
-          rank == RONDO_ANALYSE_NO_RANK ? NULL : rondo_analyse_job_place(job, rank, group);
+      const struct rondo_analyse_place *p = rondo_analyse_job_place(job, rank, group);
       if (p && (p->last_enqueued < most || job->ranks[rank].dead)) {
         rank_blame(&a->verdict, rank);
       }

@@ -22,7 +22,7 @@ uint32_t rondo_analyse_op_rank(const struct rondo_analyse_job *job, uint32_t op,
   return at < g->member_count ? g->members[at] : RONDO_ANALYSE_NO_RANK;
 }
 
-static bool waits(const struct rondo_analyse_call *call) {
+static bool call_waits(const struct rondo_analyse_call *call) {
   return call->op != RONDO_ANALYSE_NO_OP && call->state != RONDO_ANALYSE_COMPLETED;
 }
 
@@ -75,7 +75,7 @@ static void rank_pending(struct rondo_analyse_waits *w, uint32_t rank, struct qu
   uint32_t end = first;
   q->running = q->previous = NONE;
   for (size_t i = 0; i < r->call_count; i++) {
-    if (waits(&r->calls[i])) {
+    if (call_waits(&r->calls[i])) {
       w->pending[end] = (struct rondo_analyse_pending){
           rank, (uint32_t)i, r->calls[i].op, {NONE, NONE}, {RONDO_ANALYSE_FRONT}};
       bool first_running = q->running == NONE && r->calls[i].state == RONDO_ANALYSE_STARTED;
@@ -120,7 +120,7 @@ void rondo_analyse_waits_init(struct rondo_analyse_waits *w, const struct rondo_
   for (uint32_t rank = 0; rank < job->rank_count; rank++) {
     w->pending_first[rank] = w->pending_count;
     for (size_t i = 0; i < job->ranks[rank].call_count; i++) {
-      w->pending_count += waits(&job->ranks[rank].calls[i]);
+      w->pending_count += call_waits(&job->ranks[rank].calls[i]);
     }
   }
   w->pending_first[job->rank_count] = w->pending_count;

@@ -116,6 +116,14 @@ const struct rondo_analyse_call *rondo_analyse_words_op(const struct rondo_analy
   return &job->ranks[o->first_rank].calls[o->first_call];
 }
 
+char *rondo_analyse_words_text(void (*words)(struct rondo_sim_text *,
+                                             const struct rondo_analyse_analysis *),
+                               const struct rondo_analyse_analysis *a) {
+  struct rondo_sim_text text = {0};
+  words(&text, a);
+  return text.data ? text.data : rondo_sim_strdup(""); // the text's memory becomes the caller's
+}
+
 const char *rondo_analyse_words_reason(enum rondo_analyse_reason reason) {
   switch (reason) {
   case RONDO_ANALYSE_BEHIND_GROUP:
@@ -285,8 +293,7 @@ static void counts_words(struct rondo_sim_text *t, const struct rondo_analyse_an
   const struct rondo_analyse_group *g = &a->job->groups[v->group];
   for (size_t i = 0; i < g->member_count && i < 64; i++) {
     uint32_t rank = g->members[i];
-    const struct rondo_analyse_place *p =
-        rank == RONDO_ANALYSE_NO_RANK ? NULL : rondo_analyse_job_place(a->job, rank, v->group);
+    const struct rondo_analyse_place *p = rondo_analyse_job_place(a->job, rank, v->group);
     if (!p) {
       continue;
     }

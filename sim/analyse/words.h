@@ -45,6 +45,11 @@ void rondo_analyse_words_divergence(struct rondo_sim_text *t,
 void rondo_analyse_words_prevention(struct rondo_sim_text *t,
                                     const struct rondo_analyse_analysis *a);
 
+// What one of the four calls above appends, as a text of its own that the caller frees.
+char *rondo_analyse_words_text(void (*words)(struct rondo_sim_text *,
+                                             const struct rondo_analyse_analysis *),
+                               const struct rondo_analyse_analysis *a);
+
 // "queued behind an earlier call on the same stream" and so on.
 const char *rondo_analyse_words_reason(enum rondo_analyse_reason reason);
 

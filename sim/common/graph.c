@@ -28,10 +28,7 @@ void rondo_sim_graph_fini(struct rondo_sim_graph *g) {
 
 int rondo_sim_graph_add_node(struct rondo_sim_graph *g, const char *label,
                              enum rondo_sim_node_kind kind) {
-  if (g->node_count == g->node_capacity) {
-    g->node_capacity = g->node_capacity * 2 + 16;
-    g->nodes = rondo_sim_realloc(g->nodes, sizeof(*g->nodes) * (size_t)g->node_capacity);
-  }
+  RONDO_SIM_GROW(g->nodes, g->node_count, g->node_capacity, 16);
   g->nodes[g->node_count] =
       (struct rondo_sim_graph_node){.label = rondo_sim_strdup(label), .kind = kind};
   return g->node_count++;
@@ -39,10 +36,7 @@ int rondo_sim_graph_add_node(struct rondo_sim_graph *g, const char *label,
 
 void rondo_sim_graph_add_edge(struct rondo_sim_graph *g, int from, int to, const char *label,
                               bool in_cycle) {
-  if (g->edge_count == g->edge_capacity) {
-    g->edge_capacity = g->edge_capacity * 2 + 16;
-    g->edges = rondo_sim_realloc(g->edges, sizeof(*g->edges) * (size_t)g->edge_capacity);
-  }
+  RONDO_SIM_GROW(g->edges, g->edge_count, g->edge_capacity, 16);
   g->edges[g->edge_count++] = (struct rondo_sim_graph_edge){
       .from = from, .to = to, .label = rondo_sim_strdup(label ? label : ""), .in_cycle = in_cycle};
 }
@@ -110,7 +104,7 @@ static double ring_radius(int count, double width) {
 }
 
 // Puts the cycle on an inner ring and the rest on an outer one, around (0, 0).
-static void place(const struct rondo_sim_graph *g, struct placed *at) {
+static void graph_place(const struct rondo_sim_graph *g, struct placed *at) {
   int *order = rondo_sim_calloc((size_t)g->node_count, sizeof(int));
   int inner = order_cycle(g, order), outer = g->node_count - inner, next = 0;
   double width = 40;
@@ -182,8 +176,7 @@ static void svg_edge(const struct rondo_sim_graph_edge *e, const struct placed *
                        "fill=\"#555\" stroke=\"#fff\" stroke-width=\"3\" "
                        "paint-order=\"stroke\">",
                        x, y);
-    rondo_sim_text_add_xml(out, e->label);
-    rondo_sim_text_add(out, "</text>\n");
+    rondo_sim_text_add_xml(out, e->label, "</text>\n");
   }
 }
 
@@ -198,8 +191,7 @@ static void svg_node(const struct rondo_sim_graph_node *n, const struct placed *
   double line_y = y - p->h / 2 + RONDO_SIM_LINE_HEIGHT + 2;
   for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
     rondo_sim_text_add(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, line_y);
-    rondo_sim_text_add_xml(out, line);
-    rondo_sim_text_add(out, "</text>\n");
+    rondo_sim_text_add_xml(out, line, "</text>\n");
     line_y += RONDO_SIM_LINE_HEIGHT;
   }
   free(copy);
@@ -215,21 +207,19 @@ static void svg_marker(const char *id, const char *color, struct rondo_sim_text 
 
 void rondo_sim_graph_svg(const struct rondo_sim_graph *g, struct rondo_sim_text *out) {
   struct placed *at = rondo_sim_calloc((size_t)g->node_count, sizeof(*at));
-  place(g, at);
+  graph_place(g, at);
   struct placed box = box_of(g, at);
   rondo_sim_text_add(out,
                      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"%.0f %.0f %.0f %.0f\" "
                      "width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" "
                      "font-size=\"12\">\n<title>",
                      box.x, box.y, box.w, box.h, box.w, box.h);
-  rondo_sim_text_add_xml(out, g->title);
-  rondo_sim_text_add(out, "</title>\n<defs>\n");
+  rondo_sim_text_add_xml(out, g->title, "</title>\n<defs>\n");
   svg_marker("rondo-red", "#c0392b", out);
   svg_marker("rondo-grey", "#8a8a8a", out);
   rondo_sim_text_add(out, "</defs>\n<text x=\"%.0f\" y=\"%.0f\" font-size=\"14\">", box.x + 8,
                      box.y + 20);
-  rondo_sim_text_add_xml(out, g->title);
-  rondo_sim_text_add(out, "</text>\n");
+  rondo_sim_text_add_xml(out, g->title, "</text>\n");
   for (int i = 0; i < g->edge_count; i++) {
     svg_edge(&g->edges[i], at, out);
   }

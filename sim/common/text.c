@@ -52,7 +52,7 @@ void rondo_sim_text_clear(struct rondo_sim_text *t) {
   }
 }
 
-static void reserve(struct rondo_sim_text *t, size_t more) {
+static void text_reserve(struct rondo_sim_text *t, size_t more) {
   size_t need = t->size_bytes + more + 1;
   if (need <= t->capacity_bytes) {
     return;
@@ -68,7 +68,7 @@ void rondo_sim_text_add(struct rondo_sim_text *t, const char *format, ...) {
   int n = vsnprintf(NULL, 0, format, ap);
   va_end(ap);
   if (n > 0) {
-    reserve(t, (size_t)n);
+    text_reserve(t, (size_t)n);
     vsnprintf(t->data + t->size_bytes, (size_t)n + 1, format, again);
     t->size_bytes += (size_t)n;
   }
@@ -76,7 +76,7 @@ void rondo_sim_text_add(struct rondo_sim_text *t, const char *format, ...) {
 }
 
 void rondo_sim_text_add_bytes(struct rondo_sim_text *t, const char *data, size_t bytes) {
-  reserve(t, bytes);
+  text_reserve(t, bytes);
   if (bytes) // an empty piece may be null
     memcpy(t->data + t->size_bytes, data, bytes);
   t->size_bytes += bytes;
@@ -100,7 +100,7 @@ static const char *xml_entity(char c) {
   }
 }
 
-void rondo_sim_text_add_xml(struct rondo_sim_text *t, const char *s) {
+void rondo_sim_text_add_xml(struct rondo_sim_text *t, const char *s, const char *after) {
   for (; *s; s++) {
     const char *entity = xml_entity(*s);
     char c = (unsigned char)*s < ' ' && *s != '\t' && *s != '\n' ? ' ' : *s;
@@ -110,6 +110,7 @@ void rondo_sim_text_add_xml(struct rondo_sim_text *t, const char *s) {
       rondo_sim_text_add_bytes(t, &c, 1);
     }
   }
+  rondo_sim_text_add_bytes(t, after, strlen(after));
 }
 
 void rondo_sim_text_add_dot(struct rondo_sim_text *t, const char *s) {

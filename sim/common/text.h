@@ -33,9 +33,9 @@ __attribute__((format(printf, 2, 3))) void rondo_sim_text_add(struct rondo_sim_t
 // Appends `bytes` bytes as they are.
 void rondo_sim_text_add_bytes(struct rondo_sim_text *t, const char *data, size_t bytes);
 
-// Appends `s` with the five characters that XML and HTML give a meaning written as entities.
-// Control characters other than tab and line feed become a space.
-void rondo_sim_text_add_xml(struct rondo_sim_text *t, const char *s);
+// Appends `s` with the five characters that XML and HTML give a meaning written as entities, then
+// `after` as it is. Control characters of `s` other than tab and line feed become a space.
+void rondo_sim_text_add_xml(struct rondo_sim_text *t, const char *s, const char *after);
 
 // Appends `s` between double quotes as a DOT string. A line feed becomes \n.
 void rondo_sim_text_add_dot(struct rondo_sim_text *t, const char *s);
@@ -55,6 +55,16 @@ int rondo_sim_text_may_save(const char *path);
 void *rondo_sim_alloc(size_t bytes);
 void *rondo_sim_calloc(size_t count, size_t bytes);
 void *rondo_sim_realloc(void *old, size_t bytes);
+
+// Makes room for one more item of a growing array that holds `count` of `capacity` items; an empty
+// array gets room for `first`.
+#define RONDO_SIM_GROW(array, count, capacity, first)                                              \
+  do {                                                                                             \
+    if ((count) == (capacity)) {                                                                   \
+      (capacity) = (capacity) ? 2 * (capacity) : (first);                                          \
+      (array) = rondo_sim_realloc((array), sizeof *(array) * (size_t)(capacity));                  \
+    }                                                                                              \
+  } while (0)
 
 // A copy of `s` that the caller frees.
 char *rondo_sim_strdup(const char *s);

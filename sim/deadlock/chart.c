@@ -41,10 +41,7 @@ uint32_t rondo_sim_chart_series(struct rondo_sim_chart *c, const char *name, boo
 }
 
 void rondo_sim_chart_point(struct rondo_sim_chart *c, struct rondo_sim_chart_point point) {
-  if (c->point_count == c->point_capacity) {
-    c->point_capacity = c->point_capacity * 2 + 64;
-    c->points = rondo_sim_realloc(c->points, sizeof(*c->points) * c->point_capacity);
-  }
+  RONDO_SIM_GROW(c->points, c->point_count, c->point_capacity, 64);
   c->points[c->point_count++] = point;
 }
 
@@ -117,8 +114,7 @@ static void draw_axes(const struct rondo_sim_chart *c, const struct axes *a,
                      "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" "
                      "stroke=\"#333\"/>\n<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
                      LEFT, TOP, WIDE, HIGH, LEFT + WIDE / 2, TOP + HIGH + 38);
-  rondo_sim_text_add_xml(out, c->x_label);
-  rondo_sim_text_add(out, "</text>\n");
+  rondo_sim_text_add_xml(out, c->x_label, "</text>\n");
 }
 
 static void draw_point(const struct rondo_sim_chart *c, const struct axes *a,
@@ -133,7 +129,7 @@ static void draw_point(const struct rondo_sim_chart *c, const struct axes *a,
   rondo_sim_text_add(out,
                      "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\" stroke=\"%s\"><title>", x,
                      y, p->y > 0 ? color : "#fff", color);
-  rondo_sim_text_add_xml(out, c->series[p->series].name);
+  rondo_sim_text_add_xml(out, c->series[p->series].name, "");
   rondo_sim_text_add(out, ": %.4g %% at %g</title></circle>\n", p->y * 100, p->x);
 }
 
@@ -155,8 +151,7 @@ static void draw_legend(const struct rondo_sim_chart *c, struct rondo_sim_text *
                        "<circle cx=\"%d\" cy=\"%d\" r=\"5\" fill=\"%s\"/>"
                        "<text x=\"%d\" y=\"%d\">",
                        LEFT + 6, y - 4, color_of(s), LEFT + 18, y);
-    rondo_sim_text_add_xml(out, c->series[s].name);
-    rondo_sim_text_add(out, "</text>\n");
+    rondo_sim_text_add_xml(out, c->series[s].name, "</text>\n");
   }
 }
 
@@ -168,8 +163,7 @@ void rondo_sim_chart_svg(const struct rondo_sim_chart *c, struct rondo_sim_text 
                      "height=\"%d\" font-family=\"sans-serif\" font-size=\"12\">\n"
                      "<text x=\"%d\" y=\"22\" font-size=\"15\">",
                      width, height, width, height, LEFT);
-  rondo_sim_text_add_xml(out, c->title);
-  rondo_sim_text_add(out, "</text>\n");
+  rondo_sim_text_add_xml(out, c->title, "</text>\n");
   draw_axes(c, &a, out);
   for (uint32_t s = 0; s < c->series_count; s++) {
     if (c->series[s].lined) {

@@ -65,13 +65,14 @@ void rondo_sim_config_copy(struct rondo_sim_config *c, const struct rondo_sim_co
   }
 }
 
-static bool refuse(char *error, size_t error_bytes, const char *what) {
+static bool config_refuse(char *error, size_t error_bytes, const char *what) {
   snprintf(error, error_bytes, "%s", what);
   return false;
 }
 
 // Adds up the collectives of all groups (at most, where groupings are drawn) and their places.
-static void measure(const struct rondo_sim_config *c, uint64_t *collectives, uint64_t *places) {
+static void groups_measure(const struct rondo_sim_config *c, uint64_t *collectives,
+                           uint64_t *places) {
   uint64_t most = 0;
   *collectives = *places = 0;
   if (c->grouping == RONDO_SIM_3D) {
@@ -96,30 +97,30 @@ static void measure(const struct rondo_sim_config *c, uint64_t *collectives, uin
 
 bool rondo_sim_config_check(const struct rondo_sim_config *c, char *error, size_t error_bytes) {
   if (c->model == RONDO_SIM_RESOURCES && c->resources == 0) {
-    return refuse(error, error_bytes,
-                  "resources: the resource-limited model needs a limit of at least 1");
+    return config_refuse(error, error_bytes,
+                         "resources: the resource-limited model needs a limit of at least 1");
   }
   if (c->model == RONDO_SIM_SINGLE_QUEUE && c->synchronisation > 0 && !c->compat_dfccl) {
-    return refuse(error, error_bytes,
-                  "synchronisation: the single-queue model has none; choose the model "
-                  "\"synchronisation\" or \"resource-limited\"");
+    return config_refuse(error, error_bytes,
+                         "synchronisation: the single-queue model has none; choose the model "
+                         "\"synchronisation\" or \"resource-limited\"");
   }
   if (c->compat_dfccl && c->synchronisation >= 1) {
-    return refuse(error, error_bytes,
-                  "synchronisation: with a probability of 1 the published simulator never "
-                  "invokes anything");
+    return config_refuse(error, error_bytes,
+                         "synchronisation: with a probability of 1 the published simulator never "
+                         "invokes anything");
   }
   if (c->rounds == 0) {
-    return refuse(error, error_bytes, "rounds: at least one is needed");
+    return config_refuse(error, error_bytes, "rounds: at least one is needed");
   }
   if (c->grouping == RONDO_SIM_FREE_DRAWN && c->draws == 0) {
-    return refuse(error, error_bytes, "grouping.draws: at least one is needed");
+    return config_refuse(error, error_bytes, "grouping.draws: at least one is needed");
   }
   uint64_t collectives, places;
-  measure(c, &collectives, &places);
+  groups_measure(c, &collectives, &places);
   if (collectives >= RONDO_SIM_SYNC_BEFORE || places >= RONDO_SIM_SYNC_BEFORE) {
-    return refuse(error, error_bytes,
-                  "grouping: more than 2147483647 collectives, or places in groups");
+    return config_refuse(error, error_bytes,
+                         "grouping: more than 2147483647 collectives, or places in groups");
   }
   return true;
 }

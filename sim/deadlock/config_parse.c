@@ -35,8 +35,8 @@ struct reader {
 };
 
 // Writes "file:line: key: what", and is false so that callers can return it.
-__attribute__((format(printf, 3, 4))) static bool bad(struct reader *r, const char *path,
-                                                      const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static bool reader_refuse(struct reader *r, const char *path,
+                                                                const char *format, ...) {
   char what[256];
   va_list ap;
   va_start(ap, format);
@@ -51,15 +51,15 @@ __attribute__((format(printf, 3, 4))) static bool bad(struct reader *r, const ch
 static bool read_count(struct reader *r, const json_t *value, const char *path, uint64_t least,
                        uint64_t most, uint64_t *out) {
   if (!value) {
-    return bad(r, path, "is missing");
+    return reader_refuse(r, path, "is missing");
   }
   if (!json_is_integer(value)) {
-    return bad(r, path, "must be a whole number");
+    return reader_refuse(r, path, "must be a whole number");
   }
   json_int_t n = json_integer_value(value);
   if (n < 0 || (uint64_t)n < least || (uint64_t)n > most) {
-    return bad(r, path, "%" JSON_INTEGER_FORMAT " is not from %" PRIu64 " to %" PRIu64, n, least,
-               most);
+    return reader_refuse(r, path, "%" JSON_INTEGER_FORMAT " is not from %" PRIu64 " to %" PRIu64, n,
+                         least, most);
   }
   *out = (uint64_t)n;
   return true;
@@ -82,7 +82,7 @@ static bool read_member(struct reader *r, const json_t *object, const char *pref
   snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", key);
   const json_t *value = json_object_get(object, key);
   if (!value) {
-    bad(r, prefix, "\"%s\" is missing", key);
+    reader_refuse(r, prefix, "\"%s\" is missing", key);
     return false;
   }
   return read_u32(r, value, path, limits, out);
@@ -101,7 +101,7 @@ static bool known_keys(struct reader *r, json_t *object, const char *prefix,
     if (!*k) {
       char path[128];
       snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", key);
-      return bad(r, path, "unknown key");
+      return reader_refuse(r, path, "unknown key");
     }
   }
   return true;
@@ -113,7 +113,7 @@ static bool read_gpus(struct reader *r, const json_t *list, const char *path, ui
   struct rondo_sim_config *c = r->config;
   size_t n = json_array_size(list);
   if (!json_is_array(list) || n == 0) {
-    return bad(r, path, "must be a list of GPU numbers with at least one entry");
+    return reader_refuse(r, path, "must be a list of GPU numbers with at least one entry");
   }
   uint32_t *gpus = rondo_sim_calloc(n, sizeof(*gpus));
   c->groups[g].gpus = gpus;
@@ -126,7 +126,7 @@ static bool read_gpus(struct reader *r, const json_t *list, const char *path, ui
     }
     for (size_t j = 0; j < k; j++) {
       if (gpus[j] == gpus[k]) {
-        return bad(r, element, "GPU %u is in the group twice", gpus[k]);
+        return reader_refuse(r, element, "GPU %u is in the group twice", gpus[k]);
       }
     }
     c->gpu_count = gpus[k] >= c->gpu_count ? gpus[k] + 1 : c->gpu_count;
@@ -150,7 +150,7 @@ static bool read_free(struct reader *r, json_t *grouping) {
     return false;
   }
   if (!json_is_array(groups) || json_array_size(groups) == 0) {
-    return bad(r, "grouping.groups", "must be a list of groups with at least one entry");
+    return reader_refuse(r, "grouping.groups", "must be a list of groups with at least one entry");
   }
   begin_groups(r->config, json_array_size(groups));
   for (uint32_t g = 0; g < r->config->group_count; g++) {
@@ -159,7 +159,7 @@ static bool read_free(struct reader *r, json_t *grouping) {
     snprintf(path, sizeof(path), "grouping.groups.%u", g);
     snprintf(gpus, sizeof(gpus), "%s.gpus", path);
     if (!json_is_object(group)) {
-      return bad(r, path, "must be an object with \"gpus\" and \"collectives\"");
+      return reader_refuse(r, path, "must be an object with \"gpus\" and \"collectives\"");
     }
     if (!known_keys(r, group, path, group_keys) ||
         !read_gpus(r, json_object_get(group, "gpus"), gpus, g) ||
@@ -182,7 +182,7 @@ static bool read_3d(struct reader *r, json_t *o, const char *prefix, const char 
   }
   if ((uint64_t)c->tensor * c->data > RONDO_SIM_MAX_GPUS ||
       (uint64_t)c->tensor * c->data * c->pipeline > RONDO_SIM_MAX_GPUS) {
-    return bad(r, prefix, "more than %u GPUs", RONDO_SIM_MAX_GPUS);
+    return reader_refuse(r, prefix, "more than %u GPUs", RONDO_SIM_MAX_GPUS);
   }
   c->grouping = RONDO_SIM_3D;
   return true;
@@ -199,7 +199,7 @@ static bool read_sizes(struct reader *r, json_t *sizes) {
     json_t *size = json_array_get(sizes, k);
     snprintf(path, sizeof(path), "grouping.groups.%u", k);
     if (!json_is_object(size)) {
-      return bad(r, path, "must be an object with \"count\" and \"gpus\"");
+      return reader_refuse(r, path, "must be an object with \"count\" and \"gpus\"");
     }
     if (!known_keys(r, size, path, known) ||
         !read_member(r, size, path, "count", group_limits, &c->sizes[k].count) ||
@@ -240,10 +240,10 @@ static bool read_drawn(struct reader *r, json_t *o) {
     return false;
   }
   if (!json_is_array(sizes) || json_array_size(sizes) == 0) {
-    return bad(r, "grouping.groups", "must be a list of {\"count\", \"gpus\"}");
+    return reader_refuse(r, "grouping.groups", "must be a list of {\"count\", \"gpus\"}");
   }
   if (!json_is_array(choices) || json_array_size(choices) == 0) {
-    return bad(r, "grouping.collectives", "must be a list of counts");
+    return reader_refuse(r, "grouping.collectives", "must be a list of counts");
   }
   if (!read_member(r, o, "grouping", "gpus", gpu_limits, &c->gpu_count) || !read_sizes(r, sizes) ||
       !read_choices(r, choices) ||
@@ -267,8 +267,8 @@ static bool can_be_drawn(struct reader *r) {
     return true;
   }
   if (!rondo_sim_config_world(c, 0, c->order, &w)) {
-    return bad(r, "grouping", "no such grouping: each GPU must be in 1 to %u groups",
-               c->max_groups_per_gpu);
+    return reader_refuse(r, "grouping", "no such grouping: each GPU must be in 1 to %u groups",
+                         c->max_groups_per_gpu);
   }
   rondo_sim_world_fini(&w);
   return true;
@@ -279,7 +279,7 @@ static bool read_grouping(struct reader *r, json_t *o) {
       "policy", "tensor", "data", "pipeline", "tensor_collectives", "data_collectives", NULL};
   const char *policy = json_string_value(json_object_get(o, "policy"));
   if (!json_is_object(o) || !policy) {
-    return bad(r, "grouping", "must be an object with a \"policy\": 3d, free or drawn");
+    return reader_refuse(r, "grouping", "must be an object with a \"policy\": 3d, free or drawn");
   }
   if (strcmp(policy, "3d") == 0) {
     return known_keys(r, o, "grouping", known) && read_3d(r, o, "grouping", known + 1);
@@ -290,7 +290,7 @@ static bool read_grouping(struct reader *r, json_t *o) {
   if (strcmp(policy, "drawn") == 0) {
     return read_drawn(r, o);
   }
-  return bad(r, "grouping.policy", "\"%s\" is not one of 3d, free, drawn", policy);
+  return reader_refuse(r, "grouping.policy", "\"%s\" is not one of 3d, free, drawn", policy);
 }
 
 // One of the options that rondo_sim_config_set() knows.
@@ -303,7 +303,7 @@ static bool read_option(struct reader *r, const char *key, const json_t *value) 
     k++;
   }
   if (*k ? !json_is_string(value) : !json_is_number(value)) {
-    return bad(r, key, *k ? "must be a word in double quotes" : "must be a number");
+    return reader_refuse(r, key, *k ? "must be a word in double quotes" : "must be a number");
   }
   if (json_is_integer(value)) {
     snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
@@ -313,7 +313,7 @@ static bool read_option(struct reader *r, const char *key, const json_t *value) 
   const char *shown = *k ? json_string_value(value) : text;
   if (!rondo_sim_config_set(r->config, key, shown, error, sizeof(error))) {
     const char *what = strstr(error, ": ");
-    return bad(r, key, "%s", what ? what + 2 : error);
+    return reader_refuse(r, key, "%s", what ? what + 2 : error);
   }
   return true;
 }
@@ -338,11 +338,11 @@ static bool read_own(struct reader *r, json_t *root) {
 static bool read_probability(struct reader *r, const json_t *root, const char *key, double *out) {
   const json_t *value = json_object_get(root, key);
   if (!value) {
-    return bad(r, key, "is missing");
+    return reader_refuse(r, key, "is missing");
   }
   *out = json_number_value(value);
   if (!json_is_number(value) || !(*out >= 0 && *out <= 1)) {
-    return bad(r, key, "must be a probability from 0 to 1");
+    return reader_refuse(r, key, "must be a probability from 0 to 1");
   }
   return true;
 }
@@ -357,10 +357,11 @@ static bool read_published_free(struct reader *r, const json_t *root) {
     return false;
   }
   if (json_array_size(lists) != groups) {
-    return bad(r, "gpu_per_group", "must be a list of group_num (%u) lists", groups);
+    return reader_refuse(r, "gpu_per_group", "must be a list of group_num (%u) lists", groups);
   }
   if (json_array_size(counts) != groups) {
-    return bad(r, "coll_cnt_per_group", "must be a list of group_num (%u) counts", groups);
+    return reader_refuse(r, "coll_cnt_per_group", "must be a list of group_num (%u) counts",
+                         groups);
   }
   begin_groups(c, groups);
   for (uint32_t g = 0; g < groups; g++) {
@@ -374,7 +375,8 @@ static bool read_published_free(struct reader *r, const json_t *root) {
     }
   }
   if (c->gpu_count != gpus) {
-    return bad(r, "gpu_num", "is %u, but the groups hold GPUs 0 to %u", gpus, c->gpu_count - 1);
+    return reader_refuse(r, "gpu_num", "is %u, but the groups hold GPUs 0 to %u", gpus,
+                         c->gpu_count - 1);
   }
   return true;
 }
@@ -384,11 +386,11 @@ static bool read_published_model(struct reader *r, const json_t *root) {
   const char *model = json_string_value(json_object_get(root, "model"));
   bool single = model && strcmp(model, "Single") == 0;
   if (!single && (!model || strcmp(model, "StreamWithSync") != 0)) {
-    return bad(r, "model", "must be \"Single\" or \"StreamWithSync\"");
+    return reader_refuse(r, "model", "must be \"Single\" or \"StreamWithSync\"");
   }
   const json_t *limit = json_object_get(root, "resource_limit");
   if (limit && !json_is_integer(limit)) {
-    return bad(r, "resource_limit", "must be a whole number");
+    return reader_refuse(r, "resource_limit", "must be a whole number");
   }
   json_int_t n = limit ? json_integer_value(limit) : -1;
   c->model = single  ? RONDO_SIM_SINGLE_QUEUE
@@ -443,7 +445,7 @@ static bool read_published(struct reader *r, json_t *root) {
   if (policy && strcmp(policy, "Arbitrary") == 0) {
     return read_published_free(r, root);
   }
-  return bad(r, "grouping_policy", "must be \"Megatron\" or \"Arbitrary\"");
+  return reader_refuse(r, "grouping_policy", "must be \"Megatron\" or \"Arbitrary\"");
 }
 
 bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const char *name,
@@ -458,7 +460,7 @@ bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const 
   bool published =
       json_object_get(root, "grouping_policy") || json_object_get(root, "total_rounds");
   bool ok = json_is_object(root) ? published ? read_published(&r, root) : read_own(&r, root)
-                                 : bad(&r, "", "must be a JSON object");
+                                 : reader_refuse(&r, "", "must be a JSON object");
   if (ok) {
     char what[256];
     ok = rondo_sim_config_check(c, what, sizeof(what));

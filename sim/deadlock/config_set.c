@@ -19,8 +19,8 @@ const char *rondo_sim_model_name(enum rondo_sim_model model) { return model_word
 const char *rondo_sim_order_name(enum rondo_sim_order order) { return order_words[order]; }
 
 // One line in `error`; always false, so that callers can return it.
-static bool refuse(char *error, size_t error_bytes, const char *name, const char *value,
-                   const char *wanted) {
+static bool value_refuse(char *error, size_t error_bytes, const char *name, const char *value,
+                         const char *wanted) {
   snprintf(error, error_bytes, "%s: \"%s\" is not %s", name, value, wanted);
   return false;
 }
@@ -71,7 +71,7 @@ static int set_word(struct rondo_sim_config *c, const char *name, const char *va
   char wanted[160];
   int n = word_number(table[k].list, value, wanted, sizeof(wanted));
   if (n < 0) {
-    return refuse(error, error_bytes, name, value, wanted);
+    return value_refuse(error, error_bytes, name, value, wanted);
   }
   switch (k) {
   case 0:
@@ -115,7 +115,7 @@ static int set_number(struct rondo_sim_config *c, const char *name, const char *
       char wanted[80];
       snprintf(wanted, sizeof(wanted), "a whole number from 0 to %llu",
                (unsigned long long)table[k].most);
-      return refuse(error, error_bytes, name, value, wanted);
+      return value_refuse(error, error_bytes, name, value, wanted);
     }
     if (table[k].big) {
       *table[k].big = n;
@@ -134,7 +134,7 @@ bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const ch
   if (disorder || strcmp(name, "synchronisation") == 0) {
     double p;
     if (!parse_probability(value, &p)) {
-      return refuse(error, error_bytes, name, value, "a probability from 0 to 1");
+      return value_refuse(error, error_bytes, name, value, "a probability from 0 to 1");
     }
     *(disorder ? &c->disorder : &c->synchronisation) = p;
     return true;

@@ -5,16 +5,11 @@
 
 #include "sim/common/text.h"
 
-static void *grow(void *old, uint32_t *capacity, size_t item_bytes) {
-  *capacity = *capacity * 2 + 64;
-  return rondo_sim_realloc(old, *capacity * item_bytes);
-}
-
 void rondo_sim_events_init(struct rondo_sim_events *e) {
   *e = (struct rondo_sim_events){0};
-  // Never null, so that one past the last may be pointed at even when there is none.
-  e->windows = grow(NULL, &e->window_capacity, sizeof(*e->windows));
-  e->syncs = grow(NULL, &e->sync_capacity, sizeof(*e->syncs));
+  // The arrays are never null, so that one past the last may be pointed at when there is none.
+  RONDO_SIM_GROW(e->windows, e->window_count, e->window_capacity, 64);
+  RONDO_SIM_GROW(e->syncs, e->sync_count, e->sync_capacity, 64);
 }
 
 void rondo_sim_events_fini(struct rondo_sim_events *e) {
@@ -26,26 +21,20 @@ void rondo_sim_events_fini(struct rondo_sim_events *e) {
 }
 
 static void add_permuted(struct rondo_sim_events *e, uint32_t slot) {
-  if (e->permuted_count == e->permuted_capacity) {
-    e->permuted = grow(e->permuted, &e->permuted_capacity, sizeof(*e->permuted));
-  }
+  RONDO_SIM_GROW(e->permuted, e->permuted_count, e->permuted_capacity, 64);
   e->permuted[e->permuted_count++] = slot;
 }
 
 static struct rondo_sim_window *add_window(struct rondo_sim_events *e, uint32_t gpu,
                                            uint32_t start) {
-  if (e->window_count == e->window_capacity) {
-    e->windows = grow(e->windows, &e->window_capacity, sizeof(*e->windows));
-  }
+  RONDO_SIM_GROW(e->windows, e->window_count, e->window_capacity, 64);
   struct rondo_sim_window *window = &e->windows[e->window_count++];
   *window = (struct rondo_sim_window){gpu, start, 0, e->permuted_count};
   return window;
 }
 
 static void add_sync(struct rondo_sim_events *e, uint64_t at, uint32_t count) {
-  if (e->sync_count == e->sync_capacity) {
-    e->syncs = grow(e->syncs, &e->sync_capacity, sizeof(*e->syncs));
-  }
+  RONDO_SIM_GROW(e->syncs, e->sync_count, e->sync_capacity, 64);
   e->syncs[e->sync_count++] = (struct rondo_sim_sync){at, count};
 }
 
@@ -55,7 +44,7 @@ struct open_list {
   uint32_t pending_count, next, end;
 };
 
-static uint32_t take(struct rondo_sim_events *e, struct open_list *list, uint32_t skips) {
+static uint32_t list_take(struct rondo_sim_events *e, struct open_list *list, uint32_t skips) {
   uint32_t left = list->pending_count + (list->end - list->next);
   uint32_t pick = skips < left ? skips : left - 1; // the last one cannot be skipped
   if (pick < list->pending_count) {
@@ -65,8 +54,10 @@ static uint32_t take(struct rondo_sim_events *e, struct open_list *list, uint32_
     return taken;
   }
   uint32_t taken = list->next + (pick - list->pending_count);
-  while (list->pending_count + (taken - list->next) > e->pending_capacity) {
-    e->pending = grow(e->pending, &e->pending_capacity, sizeof(*e->pending));
+  uint32_t needed = list->pending_count + (taken - list->next);
+  if (needed > e->pending_capacity) {
+    e->pending_capacity = 2 * needed;
+    e->pending = rondo_sim_realloc(e->pending, sizeof *e->pending * e->pending_capacity);
   }
   list->pending = e->pending;
   while (list->next < taken) {
@@ -107,7 +98,7 @@ static void play_window(struct rondo_sim_events *e, const struct rondo_sim_world
       }
       *event += 1 + rondo_sim_rare_jump(&chances->disorder, rng);
     }
-    uint32_t taken = take(e, &list, skips);
+    uint32_t taken = list_take(e, &list, skips);
     if (e->window_count > first) {
       add_permuted(e, taken);
     }

@@ -26,7 +26,7 @@ static bool behind_sync(const struct rondo_sim_literal *l, uint32_t program) {
   return (l->programs->items[x->first + l->gpus[program].started] & RONDO_SIM_SYNC_BEFORE) != 0;
 }
 
-static void tell_part(struct rondo_sim_literal *l, uint32_t k, struct rondo_sim_text *words) {
+static void part_explain(struct rondo_sim_literal *l, uint32_t k, struct rondo_sim_text *words) {
   char name[64], next_name[64];
   const struct rondo_sim_part *a = &l->cycle[k], *b = &l->cycle[(k + 1) % l->cycle_count];
   name_collective(l, a->collective, name, sizeof(name));
@@ -45,7 +45,7 @@ static void tell_part(struct rondo_sim_literal *l, uint32_t k, struct rondo_sim_
                      k + 1, gpu_of(l, a->program), name, why, next_name);
 }
 
-static void draw_cycle(const struct rondo_sim_literal *l, const char *title,
+static void cycle_draw(const struct rondo_sim_literal *l, const char *title,
                        struct rondo_sim_graph *g) {
   rondo_sim_graph_init(g, title);
   for (uint32_t k = 0; k < l->cycle_count; k++) {
@@ -62,8 +62,8 @@ static void draw_cycle(const struct rondo_sim_literal *l, const char *title,
   }
 }
 
-static void tell(struct rondo_sim_literal *l, const struct rondo_sim_row *row,
-                 enum rondo_sim_variant variant, struct rondo_sim_story *story) {
+static void cycle_explain(struct rondo_sim_literal *l, const struct rondo_sim_row *row,
+                          enum rondo_sim_variant variant, struct rondo_sim_story *story) {
   char title[256];
   const struct rondo_sim_outcome *o = &row->outcomes[variant];
   snprintf(title, sizeof(title), "Row %s (%s), round %llu: the cycle of waits", row->name,
@@ -73,21 +73,22 @@ static void tell(struct rondo_sim_literal *l, const struct rondo_sim_row *row,
   rondo_sim_text_add(&story->words, "It closed with event %llu of the GPUs involved:\n",
                      (unsigned long long)l->events);
   for (uint32_t k = 0; k < l->cycle_count; k++) {
-    tell_part(l, k, &story->words);
+    part_explain(l, k, &story->words);
   }
   rondo_sim_text_add(&story->words, "%2u. That is where the list began: none can go on.\n",
                      l->cycle_count + 1);
-  draw_cycle(l, title, &story->graph);
+  cycle_draw(l, title, &story->graph);
   story->told = true;
 }
 
-static bool play(struct rondo_sim_programs *p, uint32_t limit, const struct rondo_sim_row *row,
-                 enum rondo_sim_variant variant, struct rondo_sim_story *story) {
+static bool programs_explain(struct rondo_sim_programs *p, uint32_t limit,
+                             const struct rondo_sim_row *row, enum rondo_sim_variant variant,
+                             struct rondo_sim_story *story) {
   struct rondo_sim_literal l;
   rondo_sim_literal_init(&l, p, limit);
   bool deadlock = rondo_sim_literal_run(&l, RONDO_SIM_ROUND_ROBIN, NULL);
   if (deadlock) {
-    tell(&l, row, variant, story);
+    cycle_explain(&l, row, variant, story);
   }
   rondo_sim_literal_fini(&l);
   return deadlock;
@@ -117,7 +118,7 @@ static bool replay_fast(const struct rondo_sim_world *w, const struct rondo_sim_
       struct rondo_sim_range all = {0, UINT64_MAX, w->component_gpus + first, end - first};
       rondo_sim_programs_region(&fast.programs, w, &e, &all);
     }
-    told = play(&fast.programs, limit, row, variant, story);
+    told = programs_explain(&fast.programs, limit, row, variant, story);
   }
   rondo_sim_fast_fini(&fast);
   rondo_sim_events_fini(&e);
@@ -131,7 +132,7 @@ static bool replay_naive(const struct rondo_sim_world *w, const struct rondo_sim
   struct rondo_sim_programs p;
   rondo_sim_programs_init(&p, w);
   rondo_sim_naive_draw(&p, w, &chances, rng);
-  bool told = play(&p, rondo_sim_config_limit(&row->config), row, variant, story);
+  bool told = programs_explain(&p, rondo_sim_config_limit(&row->config), row, variant, story);
   rondo_sim_programs_fini(&p);
   return told;
 }

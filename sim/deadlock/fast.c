@@ -80,8 +80,8 @@ static int by_component_and_low(const void *a, const void *b) {
 
 // With a limit above one, a GPU that waits for room waits for *any* of its executing collectives,
 // so a stuck set has no bound in keys: look at the whole component.
-static void widen(const struct rondo_sim_fast *f, struct rondo_sim_range *range,
-                  uint32_t component) {
+static void range_widen(const struct rondo_sim_fast *f, struct rondo_sim_range *range,
+                        uint32_t component) {
   const struct rondo_sim_world *w = f->world;
   if (f->limit > 1 && f->limit != RONDO_SIM_UNLIMITED) {
     range->low = 0;
@@ -106,7 +106,7 @@ bool rondo_sim_fast_deadlock(struct rondo_sim_fast *f, const struct rondo_sim_ev
       f->seeds[count++] = f->clusters[i].gpu;
     }
     struct rondo_sim_range range = {low, high, f->seeds, count};
-    widen(f, &range, component);
+    range_widen(f, &range, component);
     rondo_sim_programs_region(&f->programs, f->world, e, &range);
     if (rondo_sim_programs_stuck(&f->programs, f->limit)) {
       return true;

@@ -42,7 +42,7 @@ void rondo_sim_groups_3d(struct rondo_sim_groups *g, const struct rondo_sim_conf
   }
 }
 
-static void shuffle(uint32_t *x, uint32_t count, struct rondo_sim_rng *rng) {
+static void numbers_shuffle(uint32_t *x, uint32_t count, struct rondo_sim_rng *rng) {
   for (uint32_t i = count; i > 1; i--) {
     uint32_t k = rondo_sim_rng_below(rng, i), kept = x[i - 1];
     x[i - 1] = x[k];
@@ -73,8 +73,8 @@ static bool deal_out(struct rondo_sim_groups *g, const struct rondo_sim_config *
                      struct rondo_sim_rng *rng) {
   memset(d->filled, 0, sizeof(uint32_t) * g->group_count);
   memset(d->joined, 0, sizeof(uint32_t) * g->gpu_count);
-  shuffle(d->places, d->place_count, rng);
-  shuffle(d->order, g->gpu_count, rng);
+  numbers_shuffle(d->places, d->place_count, rng);
+  numbers_shuffle(d->order, g->gpu_count, rng);
   for (uint32_t k = 0; k < d->place_count; k++) {
     struct rondo_sim_group *group = &g->groups[d->places[k]];
     uint32_t *filled = &d->filled[d->places[k]];
@@ -99,7 +99,7 @@ static uint32_t lay_out(struct rondo_sim_groups *g, const struct rondo_sim_confi
   for (uint32_t i = 0; i < g->group_count; i++) {
     counts[i] = c->collective_choices[(uint64_t)i * c->choice_count / g->group_count];
   }
-  shuffle(counts, g->group_count, rng);
+  numbers_shuffle(counts, g->group_count, rng);
   for (uint32_t s = 0; s < c->size_count; s++) {
     for (uint32_t k = 0; k < c->sizes[s].count; k++, n++) {
       g->groups[n] = (struct rondo_sim_group){g->gpus + place, c->sizes[s].gpus, counts[n]};

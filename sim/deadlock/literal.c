@@ -66,7 +66,7 @@ static uint32_t item_at(const struct rondo_sim_literal *l, uint32_t program, uin
   return l->programs->items[l->programs->programs[program].first + n];
 }
 
-static void touch(struct rondo_sim_literal *l, uint32_t program) {
+static void gpu_touch(struct rondo_sim_literal *l, uint32_t program) {
   if (!l->gpus[program].touched) {
     l->gpus[program].touched = true;
     l->touched[l->touched_count++] = program;
@@ -81,17 +81,17 @@ static void stop_executing(struct rondo_sim_literal_gpu *gpu, uint32_t collectiv
   gpu->executing[k] = gpu->executing[--gpu->executing_count];
 }
 
-static void succeed(struct rondo_sim_literal *l, uint32_t collective) {
+static void collective_succeed(struct rondo_sim_literal *l, uint32_t collective) {
   const struct rondo_sim_programs *p = l->programs;
   uint32_t g = p->group_of[collective];
   for (uint32_t m = p->groups[g].first_member; m < rondo_sim_programs_members_end(p, g); m++) {
     stop_executing(&l->gpus[p->members[m]], collective);
-    touch(l, p->members[m]);
+    gpu_touch(l, p->members[m]);
   }
 }
 
 // Invoked collectives of a GPU become executing as far as the decision model lets them.
-static void start(struct rondo_sim_literal *l, uint32_t program) {
+static void gpu_start(struct rondo_sim_literal *l, uint32_t program) {
   struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
   while (gpu->started < gpu->issued && gpu->executing_count < l->limit) {
     uint32_t item = item_at(l, program, gpu->started);
@@ -102,38 +102,40 @@ static void start(struct rondo_sim_literal *l, uint32_t program) {
     gpu->started++;
     gpu->executing[gpu->executing_count++] = collective;
     if (--l->missing[collective] == 0) {
-      succeed(l, collective);
+      collective_succeed(l, collective);
     }
   }
 }
 
 // Lets the cascade run out: whoever a success may have given room tries to start the next.
-static void settle(struct rondo_sim_literal *l) {
+static void gpus_settle(struct rondo_sim_literal *l) {
   bool moved = true;
   while (moved) {
     moved = false;
     for (uint32_t k = 0; k < l->touched_count; k++) {
       uint32_t before = l->gpus[l->touched[k]].started;
-      start(l, l->touched[k]);
+      gpu_start(l, l->touched[k]);
       moved |= l->gpus[l->touched[k]].started != before;
     }
   }
 }
 
-static void issue(struct rondo_sim_literal *l, uint32_t program) {
+static void gpu_issue(struct rondo_sim_literal *l, uint32_t program) {
   struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
   l->events++;
-  touch(l, program);
+  gpu_touch(l, program);
   if ((item_at(l, program, gpu->issued) & RONDO_SIM_SYNC_BEFORE) && !gpu->sync_issued) {
     gpu->sync_issued = true;
     return;
   }
   gpu->sync_issued = false;
   gpu->issued++;
-  settle(l);
+  gpus_settle(l);
 }
 
-static bool waits(const struct rondo_sim_literal_gpu *gpu) { return gpu->started < gpu->issued; }
+static bool gpu_waits(const struct rondo_sim_literal_gpu *gpu) {
+  return gpu->started < gpu->issued;
+}
 
 // Walks the edges out of a GPU: executing collective by executing collective, member by member.
 struct edge_walk {
@@ -214,7 +216,7 @@ static bool find_cycle(struct rondo_sim_literal *l, struct edge_walk *walks) {
   bool found = false;
   for (uint32_t k = 0; k < l->touched_count && !found; k++) {
     struct rondo_sim_literal_gpu *gpu = &l->gpus[l->touched[k]];
-    if (waits(gpu) && gpu->mark == UNSEEN) {
+    if (gpu_waits(gpu) && gpu->mark == UNSEEN) {
       found = cycle_from(l, l->touched[k], walks, &visited);
     }
   }
@@ -227,7 +229,7 @@ static bool find_cycle(struct rondo_sim_literal *l, struct edge_walk *walks) {
 // Does a GPU of the set (mark ON_PATH) wait for the set alone? After a synchronisation it waits
 // for all its executing collectives, so one that the set holds is enough; for room it waits for
 // any of them, so the set must hold each.
-static bool held(const struct rondo_sim_literal *l, uint32_t program) {
+static bool gpu_is_held(const struct rondo_sim_literal *l, uint32_t program) {
   const struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
   bool for_all = (item_at(l, program, gpu->started) & RONDO_SIM_SYNC_BEFORE) != 0;
   for (uint32_t k = 0; k < gpu->executing_count; k++) {
@@ -266,13 +268,13 @@ static void cycle_in_set(struct rondo_sim_literal *l, uint32_t at, struct edge_w
 static bool find_stuck_set(struct rondo_sim_literal *l, struct edge_walk *walks) {
   uint32_t count = l->programs->program_count, in_set = 0, before;
   for (uint32_t i = 0; i < count; i++) {
-    l->gpus[i].mark = waits(&l->gpus[i]) ? ON_PATH : UNSEEN;
-    in_set += waits(&l->gpus[i]);
+    l->gpus[i].mark = gpu_waits(&l->gpus[i]) ? ON_PATH : UNSEEN;
+    in_set += gpu_waits(&l->gpus[i]);
   }
   do {
     before = in_set;
     for (uint32_t i = 0; i < count; i++) {
-      if (l->gpus[i].mark == ON_PATH && !held(l, i)) {
+      if (l->gpus[i].mark == ON_PATH && !gpu_is_held(l, i)) {
         l->gpus[i].mark = UNSEEN;
         in_set--;
       }
@@ -291,10 +293,10 @@ static bool find_stuck_set(struct rondo_sim_literal *l, struct edge_walk *walks)
   return in_set > 0;
 }
 
-static bool check(struct rondo_sim_literal *l, struct edge_walk *walks) {
+static bool deadlock_check(struct rondo_sim_literal *l, struct edge_walk *walks) {
   bool waiting = false;
   for (uint32_t k = 0; k < l->touched_count; k++) {
-    waiting |= waits(&l->gpus[l->touched[k]]);
+    waiting |= gpu_waits(&l->gpus[l->touched[k]]);
   }
   bool found = false;
   if (waiting) {
@@ -321,8 +323,8 @@ bool rondo_sim_literal_run(struct rondo_sim_literal *l, enum rondo_sim_turns tur
   }
   for (uint32_t turn = 0; live_count > 0 && !l->deadlock;) {
     uint32_t k = turns == RONDO_SIM_RANDOM_TURNS ? rondo_sim_rng_below(rng, live_count) : turn;
-    issue(l, live[k]);
-    l->deadlock = check(l, walks);
+    gpu_issue(l, live[k]);
+    l->deadlock = deadlock_check(l, walks);
     if (l->gpus[live[k]].issued == p->programs[live[k]].length) {
       // Keeps the order of the others, so that round-robin stays what it says.
       memmove(live + k, live + k + 1, (--live_count - k) * sizeof(*live));

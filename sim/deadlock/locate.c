@@ -50,7 +50,7 @@ static bool is_key(const char *quoted, const char *part, size_t length) {
 }
 
 // Moves into an object or array, to the member that `part` names. False if it is not there.
-static bool enter(struct scan *s, const char *part, size_t length) {
+static bool member_enter(struct scan *s, const char *part, size_t length) {
   bool object = *s->at == '{';
   if (!object && *s->at != '[') {
     return false;
@@ -93,7 +93,7 @@ int rondo_sim_locate(const char *text, const char *path) {
       inside.at += *inside.at == ':';
       skip_space(&inside);
     }
-    if (!enter(&inside, path, length)) {
+    if (!member_enter(&inside, path, length)) {
       break;
     }
     s = inside;

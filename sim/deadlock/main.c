@@ -114,69 +114,42 @@ static void on_interrupt(int number) {
   atomic_store_explicit(&stop, 1, memory_order_relaxed);
 }
 
-// The name under which rondo_sim_config_set() knows an option, or null.
+// The long name of an option that is also a name of rondo_sim_config_set(); null for other options.
 static const char *setting_name(int key) {
-  switch (key) {
-  case KEY_MODEL:
-    return "model";
-  case 'd':
-    return "disorder";
-  case 's':
-    return "synchronisation";
-  case KEY_RESOURCES:
-    return "resources";
-  case KEY_ORDER:
-    return "order";
-  case KEY_SKIPPED:
-    return "skipped";
-  case KEY_TURNS:
-    return "turns";
-  case 'n':
-    return "rounds";
-  case 'S':
-    return "seed";
-  case 't':
-    return "threads";
-  case KEY_ENGINE:
-    return "engine";
-  case KEY_COMPAT:
-    return "compat";
-  default:
-    return NULL;
+  static const int settings[] = {KEY_MODEL, 'd', 's', KEY_RESOURCES, KEY_ORDER,  KEY_SKIPPED,
+                                 KEY_TURNS, 'n', 'S', 't',           KEY_ENGINE, KEY_COMPAT};
+  for (size_t k = 0; k < sizeof(settings) / sizeof(*settings); k++) {
+    const struct argp_option *option = options;
+    while (settings[k] == key && option->key != key) {
+      option++;
+    }
+    if (settings[k] == key) {
+      return option->name;
+    }
   }
+  return NULL;
 }
 
-// Where an option that only keeps its text keeps it, or null.
+// Where the text of an option is kept that is only kept; null for other options.
 static const char **text_of(struct arguments *a, int key) {
-  switch (key) {
-  case KEY_PRESET:
-    return &a->preset;
-  case KEY_ROWS:
-    return &a->rows;
-  case KEY_SHAPE:
-    return &a->shape;
-  case KEY_COLLECTIVES:
-    return &a->collectives;
-  case KEY_DRAWS:
-    return &a->draws;
-  case KEY_GROUPING_SEED:
-    return &a->grouping_seed;
-  case KEY_VARIANT:
-    return &a->variants;
-  case KEY_JSON:
-    return &a->json;
-  case KEY_CSV:
-    return &a->csv;
-  case KEY_HTML:
-    return &a->html;
-  case KEY_EXPORT:
-    return &a->export;
-  default:
-    return NULL;
+  const struct {
+    int key;
+    const char **text;
+  } texts[] = {{KEY_PRESET, &a->preset},    {KEY_ROWS, &a->rows},
+               {KEY_SHAPE, &a->shape},      {KEY_COLLECTIVES, &a->collectives},
+               {KEY_DRAWS, &a->draws},      {KEY_GROUPING_SEED, &a->grouping_seed},
+               {KEY_VARIANT, &a->variants}, {KEY_JSON, &a->json},
+               {KEY_CSV, &a->csv},          {KEY_HTML, &a->html},
+               {KEY_EXPORT, &a->export}};
+  for (size_t k = 0; k < sizeof(texts) / sizeof(*texts); k++) {
+    if (texts[k].key == key) {
+      return texts[k].text;
+    }
   }
+  return NULL;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state) {
+static error_t option_parse(int key, char *arg, struct argp_state *state) {
   struct arguments *a = state->input;
   char error[256];
   const char *name = setting_name(key), **text = text_of(a, key);
@@ -207,7 +180,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state) {
 
 static const struct argp parser = {
     .options = options,
-    .parser = parse_option,
+    .parser = option_parse,
     .args_doc = "[FILE...]",
     .doc =
         "How likely is a deadlock? Simulates disordered collectives and GPU synchronisation by the "
@@ -218,13 +191,13 @@ static const struct argp parser = {
         "exits with 130. docs/simulator.md describes the model and all options.",
 };
 
-static int fail(int code, const char *error) {
+static int error_report(int code, const char *error) {
   fprintf(stderr, "rondo-sim deadlock: %s\n", error);
   return code;
 }
 
 // Reads `count` whole numbers with commas in between. False if the text is anything else.
-static bool parse_numbers(const char *text, uint64_t *numbers, int count) {
+static bool numbers_parse(const char *text, uint64_t *numbers, int count) {
   for (int k = 0; k < count; k++) {
     char *end;
     errno = 0;
@@ -238,14 +211,14 @@ static bool parse_numbers(const char *text, uint64_t *numbers, int count) {
   return true;
 }
 
-static int apply_shape(const struct arguments *a, struct rondo_sim_config *c) {
+static int shape_apply(const struct arguments *a, struct rondo_sim_config *c) {
   char json[320], error[256];
   uint64_t s[3], n[2] = {400, 1200};
-  if (!parse_numbers(a->shape, s, 3)) {
-    return fail(EX_USAGE, "--3d: must read T,D,P, such as 4,4,4");
+  if (!numbers_parse(a->shape, s, 3)) {
+    return error_report(EX_USAGE, "--3d: must read T,D,P, such as 4,4,4");
   }
-  if (a->collectives && !parse_numbers(a->collectives, n, 2)) {
-    return fail(EX_USAGE, "--collectives: must read T,D, such as 400,1200");
+  if (a->collectives && !numbers_parse(a->collectives, n, 2)) {
+    return error_report(EX_USAGE, "--collectives: must read T,D, such as 400,1200");
   }
   // Read like a file, so that the same bounds hold.
   snprintf(json, sizeof(json),
@@ -254,42 +227,42 @@ static int apply_shape(const struct arguments *a, struct rondo_sim_config *c) {
            ", \"data_collectives\": %" PRIu64 "}}",
            s[0], s[1], s[2], n[0], n[1]);
   bool ok = rondo_sim_config_parse(c, json, "--3d", error, sizeof(error));
-  return ok ? 0 : fail(EX_USAGE, error);
+  return ok ? 0 : error_report(EX_USAGE, error);
 }
 
-static int apply_draws(const struct arguments *a, struct rondo_sim_config *c) {
+static int draws_apply(const struct arguments *a, struct rondo_sim_config *c) {
   uint64_t draws = c->draws;
-  if (a->draws && (!parse_numbers(a->draws, &draws, 1) || draws < 1 || draws > 1000000)) {
-    return fail(EX_USAGE, "--draws: must be a whole number from 1 to 1000000");
+  if (a->draws && (!numbers_parse(a->draws, &draws, 1) || draws < 1 || draws > 1000000)) {
+    return error_report(EX_USAGE, "--draws: must be a whole number from 1 to 1000000");
   }
   c->draws = (uint32_t)draws;
-  if (a->grouping_seed && !parse_numbers(a->grouping_seed, &c->grouping_seed, 1)) {
-    return fail(EX_USAGE, "--grouping-seed: must be a whole number");
+  if (a->grouping_seed && !numbers_parse(a->grouping_seed, &c->grouping_seed, 1)) {
+    return error_report(EX_USAGE, "--grouping-seed: must be a whole number");
   }
   return 0;
 }
 
 // Applies what the command line says to a configuration. 0, or an exit code.
-static int apply(const struct arguments *a, struct rondo_sim_config *c) {
+static int arguments_apply(const struct arguments *a, struct rondo_sim_config *c) {
   char error[256];
   for (uint32_t k = 0; k < a->setting_count; k++) {
     if (!rondo_sim_config_set(c, a->settings[k].name, a->settings[k].value, error, sizeof(error))) {
-      return fail(EX_USAGE, error);
+      return error_report(EX_USAGE, error);
     }
     if (strcmp(a->settings[k].name, "rounds") == 0) {
       c->processes = 1; // as many as were asked for here, not for each published process
     }
   }
-  int code = a->shape ? apply_shape(a, c) : 0;
-  code = code ? code : apply_draws(a, c);
+  int code = a->shape ? shape_apply(a, c) : 0;
+  code = code ? code : draws_apply(a, c);
   if (code) {
     return code;
   }
-  return rondo_sim_config_check(c, error, sizeof(error)) ? 0 : fail(EX_USAGE, error);
+  return rondo_sim_config_check(c, error, sizeof(error)) ? 0 : error_report(EX_USAGE, error);
 }
 
-// A preset's rows say what they simulate; what would contradict them is refused, not ignored.
-static int check_preset(const struct arguments *a) {
+// A preset's rows say what they rows_simulate; what would contradict them is refused, not ignored.
+static int preset_check(const struct arguments *a) {
   static const char *const fixed[] = {"model", "disorder", "synchronisation", "resources"};
   char error[128];
   for (uint32_t k = 0; k < a->setting_count; k++) {
@@ -297,25 +270,25 @@ static int check_preset(const struct arguments *a) {
       if (strcmp(a->settings[k].name, fixed[i]) == 0) {
         snprintf(error, sizeof(error),
                  "%s: the rows of a preset have their own; --sweep can vary it", fixed[i]);
-        return fail(EX_USAGE, error);
+        return error_report(EX_USAGE, error);
       }
     }
   }
-  return a->shape ? fail(EX_USAGE, "--3d: the rows of a preset have their own groups") : 0;
+  return a->shape ? error_report(EX_USAGE, "--3d: the rows of a preset have their own groups") : 0;
 }
 
 // The preset's rows, the files' rows, or the one of the options alone.
-static int add_rows(const struct arguments *a, struct rondo_sim_report *r) {
+static int rows_add(const struct arguments *a, struct rondo_sim_report *r) {
   char error[512];
   struct rondo_sim_config c;
   int code = 0;
   if (a->preset || a->file_count == 0) {
     rondo_sim_config_init(&c);
-    code = a->preset ? check_preset(a) : 0;
-    code = code ? code : apply(a, &c);
+    code = a->preset ? preset_check(a) : 0;
+    code = code ? code : arguments_apply(a, &c);
     if (code == 0 && a->preset) {
       bool ok = rondo_sim_preset_add(r, a->preset, a->rows, &c, error, sizeof(error));
-      code = ok ? 0 : fail(EX_USAGE, error);
+      code = ok ? 0 : error_report(EX_USAGE, error);
     } else if (code == 0) {
       rondo_sim_report_add(r, "1", &c);
     }
@@ -325,8 +298,9 @@ static int add_rows(const struct arguments *a, struct rondo_sim_report *r) {
     char name[16];
     snprintf(name, sizeof(name), "%u", k + 1);
     rondo_sim_config_init(&c);
-    code = rondo_sim_config_load(&c, a->files[k], error, sizeof(error)) ? apply(a, &c)
-                                                                        : fail(EX_DATAERR, error);
+    code = rondo_sim_config_load(&c, a->files[k], error, sizeof(error))
+               ? arguments_apply(a, &c)
+               : error_report(EX_DATAERR, error);
     if (code == 0) {
       rondo_sim_report_add(r, name, &c);
     }
@@ -335,17 +309,17 @@ static int add_rows(const struct arguments *a, struct rondo_sim_report *r) {
   return code;
 }
 
-static int set_swept(struct rondo_sim_config *c, const struct rondo_sim_sweep *s, double value) {
+static int swept_set(struct rondo_sim_config *c, const struct rondo_sim_sweep *s, double value) {
   char text[40], error[256];
   bool whole = strcmp(s->key, "resources") == 0 || strcmp(s->key, "rounds") == 0;
   snprintf(text, sizeof(text), whole ? "%.0f" : "%.9g", value);
   bool ok = rondo_sim_config_set(c, s->key, text, error, sizeof(error)) &&
             rondo_sim_config_check(c, error, sizeof(error));
-  return ok ? 0 : fail(EX_USAGE, error);
+  return ok ? 0 : error_report(EX_USAGE, error);
 }
 
 // Replaces every row by one row for each combination of the swept values.
-static int spread_rows(const struct arguments *a, struct rondo_sim_report *r) {
+static int rows_spread(const struct arguments *a, struct rondo_sim_report *r) {
   struct rondo_sim_report swept;
   int code = 0;
   if (a->sweep_count == 0) {
@@ -363,7 +337,7 @@ static int spread_rows(const struct arguments *a, struct rondo_sim_report *r) {
     rondo_sim_config_copy(&c, &from->config);
     for (uint32_t k = 0; k < RONDO_SIM_MAX_SWEEPS && k < a->sweep_count && code == 0; k++) {
       values[k] = rondo_sim_sweep_value(&a->sweeps[k], step[k]);
-      code = set_swept(&c, &a->sweeps[k], values[k]);
+      code = swept_set(&c, &a->sweeps[k], values[k]);
     }
     if (code == 0) {
       struct rondo_sim_row *row = rondo_sim_report_add(&swept, from->name, &c);
@@ -376,7 +350,7 @@ static int spread_rows(const struct arguments *a, struct rondo_sim_report *r) {
   return code;
 }
 
-static int choose_variants(const struct arguments *a, struct rondo_sim_report *r) {
+static int variants_choose(const struct arguments *a, struct rondo_sim_report *r) {
   bool wanted[RONDO_SIM_VARIANTS] = {false};
   char *copy = rondo_sim_strdup(a->variants ? a->variants : ""), *save = NULL, error[160] = "";
   for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
@@ -393,7 +367,7 @@ static int choose_variants(const struct arguments *a, struct rondo_sim_report *r
   }
   free(copy);
   if (error[0]) {
-    return fail(EX_USAGE, error);
+    return error_report(EX_USAGE, error);
   }
   for (uint32_t i = 0; i < r->row_count; i++) {
     struct rondo_sim_row *row = &r->rows[i];
@@ -414,7 +388,7 @@ struct progress {
   bool shown;
 };
 
-static void show_progress(void *arg, uint64_t done, uint64_t planned, double seconds) {
+static void progress_show(void *arg, uint64_t done, uint64_t planned, double seconds) {
   struct progress *p = arg;
   double left = done > 0 ? seconds * (double)(planned - done) / (double)done : NAN;
   fprintf(stderr, "\r\033[Krow %s (%u of %u), %s: %llu of %llu rounds",
@@ -428,10 +402,10 @@ static void show_progress(void *arg, uint64_t done, uint64_t planned, double sec
   p->shown = true;
 }
 
-static void run_rows(const struct arguments *a, struct rondo_sim_report *r) {
+static void rows_run(const struct arguments *a, struct rondo_sim_report *r) {
   struct progress p = {.report = r};
   bool show = a->progress > 0 || (a->progress == 0 && isatty(STDERR_FILENO));
-  struct rondo_sim_watch watch = {show ? show_progress : NULL, &p, &stop};
+  struct rondo_sim_watch watch = {show ? progress_show : NULL, &p, &stop};
   for (p.row = 0; p.row < r->row_count && !stop; p.row++) {
     struct rondo_sim_row *row = &r->rows[p.row];
     for (int v = 0; v < RONDO_SIM_VARIANTS && !stop; v++) {
@@ -449,9 +423,14 @@ static void run_rows(const struct arguments *a, struct rondo_sim_report *r) {
   r->interrupted = stop;
 }
 
+static int file_fail(const char *path, const char *reason) {
+  fprintf(stderr, "rondo-sim deadlock: %s: %s\n", path, reason);
+  return EX_CANTCREAT;
+}
+
 // Writes what `render` makes to a file, or to the standard output for "-".
-static int write_out(const struct rondo_sim_report *r, const char *path,
-                     void (*render)(const struct rondo_sim_report *, struct rondo_sim_text *)) {
+static int report_write(const struct rondo_sim_report *r, const char *path,
+                        void (*render)(const struct rondo_sim_report *, struct rondo_sim_text *)) {
   struct rondo_sim_text text;
   int code = 0;
   if (!path) {
@@ -462,117 +441,109 @@ static int write_out(const struct rondo_sim_report *r, const char *path,
   if (strcmp(path, "-") == 0) {
     fputs(rondo_sim_text_str(&text), stdout);
   } else if (rondo_sim_text_save(&text, path) != 0) {
-    fprintf(stderr, "rondo-sim deadlock: %s: %s\n", path, strerror(errno));
-    code = EX_CANTCREAT;
+    code = file_fail(path, strerror(errno));
   }
   rondo_sim_text_fini(&text);
   return code;
 }
 
-static int save_picture(const struct rondo_sim_report *r, const char *prefix, const char *suffix,
-                        void (*draw)(const struct rondo_sim_graph *, struct rondo_sim_text *)) {
-  struct rondo_sim_text path, picture;
+// Saves a text, and says so. Frees both texts.
+static int file_save(struct rondo_sim_text *path, struct rondo_sim_text *text) {
   int code = 0;
-  rondo_sim_text_init(&path);
-  rondo_sim_text_init(&picture);
-  rondo_sim_text_add(&path, "%s%s", prefix, suffix);
-  draw(&r->story.graph, &picture);
-  if (rondo_sim_text_save(&picture, path.data) != 0) {
-    fprintf(stderr, "rondo-sim deadlock: %s: %s\n", path.data, strerror(errno));
-    code = EX_CANTCREAT;
+  if (rondo_sim_text_save(text, path->data) != 0) {
+    code = file_fail(path->data, strerror(errno));
   } else {
-    printf("written: %s\n", path.data);
+    printf("written: %s\n", path->data);
   }
-  rondo_sim_text_fini(&path);
-  rondo_sim_text_fini(&picture);
+  rondo_sim_text_fini(path);
+  rondo_sim_text_fini(text);
   return code;
 }
 
-static int show_story(const struct arguments *a, const struct rondo_sim_report *r) {
+static int picture_save(const struct rondo_sim_report *r, const char *prefix, const char *suffix,
+                        void (*draw)(const struct rondo_sim_graph *, struct rondo_sim_text *)) {
+  struct rondo_sim_text path = {0}, picture = {0};
+  rondo_sim_text_add(&path, "%s%s", prefix, suffix);
+  draw(&r->story.graph, &picture);
+  return file_save(&path, &picture);
+}
+
+static int story_show(const struct arguments *a, const struct rondo_sim_report *r) {
   if (!r->story.told) {
     puts("No deadlock was found, so there is none to explain.");
     return 0;
   }
   printf("\n%s", rondo_sim_text_str(&r->story.words));
-  int code = save_picture(r, a->explain, ".dot", rondo_sim_graph_dot);
-  return code ? code : save_picture(r, a->explain, ".svg", rondo_sim_graph_svg);
+  int code = picture_save(r, a->explain, ".dot", rondo_sim_graph_dot);
+  return code ? code : picture_save(r, a->explain, ".svg", rondo_sim_graph_svg);
 }
 
-static bool to_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
+static bool is_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
 
-static int show(const struct arguments *a, struct rondo_sim_report *r) {
-  bool taken = to_stdout(a->json) || to_stdout(a->csv) || to_stdout(a->html);
-  int code = write_out(r, taken ? NULL : "-", rondo_sim_report_table);
+static int report_show(const struct arguments *a, struct rondo_sim_report *r) {
+  bool taken = is_stdout(a->json) || is_stdout(a->csv) || is_stdout(a->html);
+  int code = report_write(r, taken ? NULL : "-", rondo_sim_report_table);
   if (a->explain || a->html || a->json) {
     rondo_sim_explain(r);
   }
   if (a->explain && !taken && code == 0) {
-    code = show_story(a, r);
+    code = story_show(a, r);
   }
-  int later = write_out(r, a->json, rondo_sim_report_json);
+  int later = report_write(r, a->json, rondo_sim_report_json);
   code = code ? code : later;
-  later = write_out(r, a->csv, rondo_sim_report_csv);
+  later = report_write(r, a->csv, rondo_sim_report_csv);
   code = code ? code : later;
-  later = write_out(r, a->html, rondo_sim_report_html);
+  later = report_write(r, a->html, rondo_sim_report_html);
   return code ? code : later;
 }
 
-static int check_output(const char *path, const char *suffix) {
+static int output_check(const char *path, const char *suffix) {
   struct rondo_sim_text whole;
   int code = 0;
-  if (!path || to_stdout(path)) {
+  if (!path || is_stdout(path)) {
     return 0;
   }
   rondo_sim_text_init(&whole);
   rondo_sim_text_add(&whole, "%s%s", path, suffix);
   if (rondo_sim_text_may_save(whole.data) != 0) {
-    fprintf(stderr, "rondo-sim deadlock: %s: %s\n", whole.data, strerror(errno));
-    code = EX_CANTCREAT;
+    code = file_fail(whole.data, strerror(errno));
   }
   rondo_sim_text_fini(&whole);
   return code;
 }
 
 // 0, or an exit code: a simulation of an hour whose result has nowhere to go is not begun.
-static int check_outputs(const struct arguments *a) {
-  int code = check_output(a->json, "");
-  code = code ? code : check_output(a->csv, "");
-  code = code ? code : check_output(a->html, "");
-  return code ? code : check_output(a->explain, ".dot");
+static int outputs_check(const struct arguments *a) {
+  int code = output_check(a->json, "");
+  code = code ? code : output_check(a->csv, "");
+  code = code ? code : output_check(a->html, "");
+  return code ? code : output_check(a->explain, ".dot");
 }
 
-static int export_rows(const char *prefix, const struct rondo_sim_report *r) {
-  for (uint32_t i = 0; i < r->row_count; i++) {
-    struct rondo_sim_text path, text;
-    rondo_sim_text_init(&path);
-    rondo_sim_text_init(&text);
+static int rows_export(const char *prefix, const struct rondo_sim_report *r) {
+  int code = 0;
+  for (uint32_t i = 0; i < r->row_count && code == 0; i++) {
+    struct rondo_sim_text path = {0}, text = {0};
     rondo_sim_text_add(&path, "%s-%s.json", prefix, r->rows[i].name);
-    bool ok = rondo_sim_export(&r->rows[i].config, &text);
-    bool saved = ok && rondo_sim_text_save(&text, path.data) == 0;
-    if (saved) {
-      printf("written: %s\n", path.data);
+    if (rondo_sim_export(&r->rows[i].config, &text)) {
+      code = file_save(&path, &text);
     } else {
-      fprintf(stderr, "rondo-sim deadlock: %s: %s\n", path.data,
-              ok ? strerror(errno) : "the published simulator has no such model");
-    }
-    rondo_sim_text_fini(&path);
-    rondo_sim_text_fini(&text);
-    if (!saved) {
-      return EX_CANTCREAT;
+      code = file_fail(path.data, "the published simulator has no such model");
+      rondo_sim_text_fini(&path);
     }
   }
-  return 0;
+  return code;
 }
 
-static int simulate(const struct arguments *a, struct rondo_sim_report *r) {
+static int rows_simulate(const struct arguments *a, struct rondo_sim_report *r) {
   struct timespec start, end;
-  int code = add_rows(a, r);
-  code = code ? code : spread_rows(a, r);
-  code = code ? code : choose_variants(a, r);
+  int code = rows_add(a, r);
+  code = code ? code : rows_spread(a, r);
+  code = code ? code : variants_choose(a, r);
   if (code == 0 && a->export) {
-    return export_rows(a->export, r);
+    return rows_export(a->export, r);
   }
-  code = code ? code : check_outputs(a);
+  code = code ? code : outputs_check(a);
   if (code) {
     return code;
   }
@@ -581,10 +552,10 @@ static int simulate(const struct arguments *a, struct rondo_sim_report *r) {
   sigaction(SIGTERM, &action, NULL);
   r->threads = rondo_sim_threads(&r->rows[0].config);
   clock_gettime(CLOCK_MONOTONIC, &start);
-  run_rows(a, r);
+  rows_run(a, r);
   clock_gettime(CLOCK_MONOTONIC, &end);
   r->seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
-  code = show(a, r);
+  code = report_show(a, r);
   return code ? code : r->interrupted ? RONDO_SIM_EXIT_INTERRUPTED : 0;
 }
 
@@ -596,7 +567,7 @@ int rondo_sim_deadlock_main(int argc, char **argv) {
   }
   rondo_sim_report_init(&r, a.preset ? "Table 1 of the DFCCL paper, simulated again"
                                      : "How likely is a deadlock?");
-  int code = simulate(&a, &r);
+  int code = rows_simulate(&a, &r);
   rondo_sim_report_fini(&r);
   return code;
 }

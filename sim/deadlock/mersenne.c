@@ -28,7 +28,7 @@ void rondo_sim_mersenne_seed(struct rondo_sim_mersenne *m, uint32_t seed) {
   m->next = N;
 }
 
-static void refill(struct rondo_sim_mersenne *m) {
+static void state_refill(struct rondo_sim_mersenne *m) {
   for (uint32_t i = 0; i < N; i++) {
     uint32_t y = (m->state[i] & 0x80000000u) | (m->state[(i + 1) % N] & 0x7fffffffu);
     m->state[i] = m->state[(i + M) % N] ^ (y >> 1) ^ (y & 1 ? 0x9908b0dfu : 0);
@@ -38,7 +38,7 @@ static void refill(struct rondo_sim_mersenne *m) {
 
 static uint32_t next_word(struct rondo_sim_mersenne *m) {
   if (m->next == N) {
-    refill(m);
+    state_refill(m);
   }
   uint32_t y = m->state[m->next++];
   y ^= y >> 11;

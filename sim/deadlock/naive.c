@@ -12,8 +12,8 @@ struct outstanding {
   uint32_t skipped; // how many at the front have been skipped before
 };
 
-static uint32_t pick(const struct outstanding *o, const struct rondo_sim_chances *chances,
-                     struct rondo_sim_rng *rng) {
+static uint32_t slot_pick(const struct outstanding *o, const struct rondo_sim_chances *chances,
+                          struct rondo_sim_rng *rng) {
   if (chances->skipped == RONDO_SIM_SKIPPED_NEXT && o->skipped > 0) {
     return o->first;
   }
@@ -24,7 +24,7 @@ static uint32_t pick(const struct outstanding *o, const struct rondo_sim_chances
   return at;
 }
 
-static uint32_t take(struct outstanding *o, uint32_t at) {
+static uint32_t slot_take(struct outstanding *o, uint32_t at) {
   uint32_t taken = o->slots[at], before = at - o->first;
   o->skipped = before < o->skipped ? o->skipped - 1 : before;
   memmove(o->slots + o->first + 1, o->slots + o->first, before * sizeof(uint32_t));
@@ -48,7 +48,7 @@ void rondo_sim_naive_draw(struct rondo_sim_programs *p, const struct rondo_sim_w
     while (o.first < o.end) {
       // Several synchronisations in a row, with nothing invoked in between, act as one.
       bool sync = draw_sync(&chances->synchronisation, rng);
-      uint32_t slot = take(&o, pick(&o, chances, rng));
+      uint32_t slot = slot_take(&o, slot_pick(&o, chances, rng));
       rondo_sim_programs_append(p, gpu, rondo_sim_world_at(w, gpu, slot), sync);
     }
     free(o.slots);

@@ -17,83 +17,52 @@ struct table1_row {
   const char *notes;
 };
 
-// Why a row cannot be expected to agree; which variants do agree is worked out from the results.
+// Why a row cannot be expected to agree with the paper. The results tell which variants do agree.
 #define RONDO_SIM_ORDER_NOTE                                                                       \
   "the paper does not say how a GPU orders its groups' collectives; the published code "           \
   "interleaves them"
-#define RONDO_SIM_LOST_NOTE                                                                        \
-  "the paper gives the groups' sizes only; the published code loses what a GPU draws while its "   \
-  "group waits, and so calls each round on such groups a deadlock, even without disorder"
-#define RONDO_SIM_DETECTOR_NOTE                                                                    \
-  "the published detector intersects sets of suspended GPUs instead of looking for a cycle, and "  \
-  "the order of lists is left open"
 #define RONDO_SIM_FALSE_NOTE                                                                       \
   "the paper gives the groups' sizes only; what the published detector reports here are chains "   \
   "of waits that do not close"
 
+static const char order_note[] = RONDO_SIM_ORDER_NOTE;
+static const char s3_note[] =
+    RONDO_SIM_ORDER_NOTE "; the paper's text (2.4.3) has 0.49 % for this cell";
+static const char lost_note[] =
+    "the paper gives the groups' sizes only; the published code loses what a GPU draws while its "
+    "group waits, and so calls each round on such groups a deadlock, even without disorder";
+static const char detector_note[] =
+    "the published detector intersects sets of suspended GPUs instead of looking for a cycle, and "
+    "the order of lists is left open";
+static const char false_note[] = RONDO_SIM_FALSE_NOTE;
+static const char y8_note[] = RONDO_SIM_FALSE_NOTE
+    "; the paper's text names 6.94 %, but at 4e-5 and 4e-5 (row y9), and a growth by 468 % over "
+    "row y7, which is 6.59 %";
+static const char y9_note[] =
+    RONDO_SIM_FALSE_NOTE "; the ratio is the text's figure for 4e-5 and 4e-5";
+
 static const struct table1_row table1[] = {
-    {"s1", "", false, false, {4, 4, 4}, 64, {400, 1200}, 1e-7, 0, 1.10, RONDO_SIM_ORDER_NOTE},
-    {"s2", "b", false, false, {4, 4, 4}, 64, {400, 1200}, 1e-6, 0, 9.97, RONDO_SIM_ORDER_NOTE},
-    {"s3",
-     "",
-     false,
-     false,
-     {8, 6, 64},
-     3072,
-     {400, 1200},
-     1e-9,
-     0,
-     0.47,
-     RONDO_SIM_ORDER_NOTE "; the paper's text (2.4.3) has 0.49 % for this cell"},
-    {"s4", "", false, false, {8, 6, 64}, 3072, {400, 1200}, 1e-8, 0, 3.59, RONDO_SIM_ORDER_NOTE},
+    {"s1", "", false, false, {4, 4, 4}, 64, {400, 1200}, 1e-7, 0, 1.10, order_note},
+    {"s2", "b", false, false, {4, 4, 4}, 64, {400, 1200}, 1e-6, 0, 9.97, order_note},
+    {"s3", "", false, false, {8, 6, 64}, 3072, {400, 1200}, 1e-9, 0, 0.47, s3_note},
+    {"s4", "", false, false, {8, 6, 64}, 3072, {400, 1200}, 1e-8, 0, 3.59, order_note},
     {"s5", "a", false, true, {1, 8, 0}, 8, {161, 161}, 1e-5, 0, 1.21, ""},
-    {"s6", "", false, true, {28, 4, 0}, 64, {400, 1200}, 1e-6, 0, 0.98, RONDO_SIM_LOST_NOTE},
-    {"s7", "", false, true, {28, 4, 2}, 128, {400, 1200}, 1e-5, 0, 9.45, RONDO_SIM_LOST_NOTE},
-    {"s8", "", false, true, {28, 4, 2}, 128, {400, 1200}, 1e-6, 0, 1.72, RONDO_SIM_LOST_NOTE},
-    {"y1", "", true, false, {4, 4, 4}, 64, {400, 1200}, 2e-3, 4e-3, 0.68, RONDO_SIM_DETECTOR_NOTE},
-    {"y2", "c", true, false, {4, 4, 4}, 64, {400, 1200}, 4e-3, 4e-3, 1.38, RONDO_SIM_DETECTOR_NOTE},
-    {"y3", "", true, false, {4, 4, 4}, 64, {400, 1200}, 4e-3, 2e-3, 0.32, RONDO_SIM_DETECTOR_NOTE},
-    {"y4", "", true, false, {4, 4, 4}, 64, {800, 2400}, 4e-3, 4e-3, 2.56, RONDO_SIM_DETECTOR_NOTE},
-    {"y5",
-     "d",
-     true,
-     false,
-     {8, 6, 64},
-     3072,
-     {400, 1200},
-     8e-4,
-     8e-4,
-     1.56,
-     RONDO_SIM_DETECTOR_NOTE},
-    {"y6", "", true, true, {28, 4, 0}, 64, {400, 1200}, 4e-6, 4e-5, 0.81, RONDO_SIM_FALSE_NOTE},
-    {"y7", "e", true, true, {28, 4, 0}, 64, {400, 1200}, 4e-5, 4e-5, 1.16, RONDO_SIM_FALSE_NOTE},
-    {"y8",
-     "",
-     true,
-     true,
-     {28, 4, 0},
-     64,
-     {400, 1200},
-     4e-5,
-     8e-5,
-     6.56,
-     RONDO_SIM_FALSE_NOTE "; the paper's text names 6.94 %, but at 4e-5 and 4e-5 (row y9), and a "
-                          "growth by 468 % over row y7, which is 6.59 %"},
-    {"y9",
-     "",
-     true,
-     true,
-     {28, 4, 0},
-     64,
-     {800, 2400},
-     4e-5,
-     4e-5,
-     6.94,
-     RONDO_SIM_FALSE_NOTE "; the ratio is the text's figure for 4e-5 and 4e-5"},
-    {"y10", "", true, true, {28, 4, 2}, 128, {400, 1200}, 4e-5, 4e-5, 2.34, RONDO_SIM_FALSE_NOTE},
+    {"s6", "", false, true, {28, 4, 0}, 64, {400, 1200}, 1e-6, 0, 0.98, lost_note},
+    {"s7", "", false, true, {28, 4, 2}, 128, {400, 1200}, 1e-5, 0, 9.45, lost_note},
+    {"s8", "", false, true, {28, 4, 2}, 128, {400, 1200}, 1e-6, 0, 1.72, lost_note},
+    {"y1", "", true, false, {4, 4, 4}, 64, {400, 1200}, 2e-3, 4e-3, 0.68, detector_note},
+    {"y2", "c", true, false, {4, 4, 4}, 64, {400, 1200}, 4e-3, 4e-3, 1.38, detector_note},
+    {"y3", "", true, false, {4, 4, 4}, 64, {400, 1200}, 4e-3, 2e-3, 0.32, detector_note},
+    {"y4", "", true, false, {4, 4, 4}, 64, {800, 2400}, 4e-3, 4e-3, 2.56, detector_note},
+    {"y5", "d", true, false, {8, 6, 64}, 3072, {400, 1200}, 8e-4, 8e-4, 1.56, detector_note},
+    {"y6", "", true, true, {28, 4, 0}, 64, {400, 1200}, 4e-6, 4e-5, 0.81, false_note},
+    {"y7", "e", true, true, {28, 4, 0}, 64, {400, 1200}, 4e-5, 4e-5, 1.16, false_note},
+    {"y8", "", true, true, {28, 4, 0}, 64, {400, 1200}, 4e-5, 8e-5, 6.56, y8_note},
+    {"y9", "", true, true, {28, 4, 0}, 64, {800, 2400}, 4e-5, 4e-5, 6.94, y9_note},
+    {"y10", "", true, true, {28, 4, 2}, 128, {400, 1200}, 4e-5, 4e-5, 2.34, false_note},
 };
 
-static void set_free(struct rondo_sim_config *c, const struct table1_row *row) {
+static void groups_draw(struct rondo_sim_config *c, const struct table1_row *row) {
   c->grouping = RONDO_SIM_FREE_DRAWN;
   c->gpu_count = row->gpus;
   c->max_groups_per_gpu = 5;
@@ -107,7 +76,7 @@ static void set_free(struct rondo_sim_config *c, const struct table1_row *row) {
 }
 
 // The one row with a single group needs no drawing.
-static void set_one_group(struct rondo_sim_config *c, const struct table1_row *row) {
+static void group_set(struct rondo_sim_config *c, const struct table1_row *row) {
   struct rondo_sim_config one;
   rondo_sim_config_init(&one);
   c->grouping = RONDO_SIM_FREE;
@@ -119,7 +88,7 @@ static void set_one_group(struct rondo_sim_config *c, const struct table1_row *r
   rondo_sim_config_fini(&one);
 }
 
-static void configure(struct rondo_sim_config *c, const struct table1_row *row) {
+static void row_configure(struct rondo_sim_config *c, const struct table1_row *row) {
   c->model = row->sync ? RONDO_SIM_SYNCHRONISATION : RONDO_SIM_SINGLE_QUEUE;
   c->disorder = row->disorder;
   c->synchronisation = row->synchronisation;
@@ -132,14 +101,14 @@ static void configure(struct rondo_sim_config *c, const struct table1_row *row) 
     c->tensor_collectives = row->counts[0];
     c->data_collectives = row->counts[1];
   } else if (row->shape[0] == 1) {
-    set_one_group(c, row);
+    group_set(c, row);
   } else {
-    set_free(c, row);
+    groups_draw(c, row);
   }
 }
 
 // Is `name` one of the comma-separated words of `list`?
-static bool listed(const char *list, const char *name) {
+static bool list_has(const char *list, const char *name) {
   size_t length = strlen(name);
   for (const char *at = list; length > 0 && at; at = strchr(at, ',')) {
     at += *at == ',';
@@ -150,7 +119,7 @@ static bool listed(const char *list, const char *name) {
   return false;
 }
 
-static bool all_known(const char *wanted, char *error, size_t error_bytes) {
+static bool list_check(const char *wanted, char *error, size_t error_bytes) {
   char *copy = rondo_sim_strdup(wanted), *save = NULL;
   bool known = true;
   for (char *word = strtok_r(copy, ",", &save); word && known; word = strtok_r(NULL, ",", &save)) {
@@ -173,16 +142,16 @@ bool rondo_sim_preset_add(struct rondo_sim_report *r, const char *preset, const 
     snprintf(error, error_bytes, "preset: \"%s\" is not one of table1", preset);
     return false;
   }
-  if (wanted && !all_known(wanted, error, error_bytes)) {
+  if (wanted && !list_check(wanted, error, error_bytes)) {
     return false;
   }
   for (size_t i = 0; i < sizeof(table1) / sizeof(table1[0]); i++) {
-    if (wanted && !listed(wanted, table1[i].name) && !listed(wanted, table1[i].also)) {
+    if (wanted && !list_has(wanted, table1[i].name) && !list_has(wanted, table1[i].also)) {
       continue;
     }
     struct rondo_sim_config c;
     rondo_sim_config_copy(&c, base);
-    configure(&c, &table1[i]);
+    row_configure(&c, &table1[i]);
     struct rondo_sim_row *row = rondo_sim_report_add(r, table1[i].name, &c);
     row->paper = table1[i].paper / 100;
     free(row->notes);

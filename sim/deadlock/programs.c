@@ -93,10 +93,7 @@ static uint32_t add_group(struct rondo_sim_programs *p, const struct rondo_sim_w
   if (p->group_mark[group]) {
     return p->group_mark[group] - 1;
   }
-  if (p->group_count == p->group_capacity) {
-    p->group_capacity = p->group_capacity * 2 + 64;
-    p->groups = rondo_sim_realloc(p->groups, sizeof(*p->groups) * p->group_capacity);
-  }
+  RONDO_SIM_GROW(p->groups, p->group_count, p->group_capacity, 64);
   uint32_t first, end, number = p->group_count++;
   stretch_of(w, group, range, &first, &end);
   reserve_collectives(p, end - first);
@@ -248,7 +245,8 @@ struct rondo_sim_collective rondo_sim_programs_name(const struct rondo_sim_progr
 }
 
 // A collective has started everywhere: it succeeds, and its members have room again.
-static uint32_t succeed(struct rondo_sim_programs *p, uint32_t collective, uint32_t queue_count) {
+static uint32_t collective_succeed(struct rondo_sim_programs *p, uint32_t collective,
+                                   uint32_t queue_count) {
   uint32_t g = p->group_of[collective];
   for (uint32_t m = p->groups[g].first_member; m < rondo_sim_programs_members_end(p, g); m++) {
     struct rondo_sim_program *x = &p->programs[p->members[m]];
@@ -293,7 +291,7 @@ bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit) {
       x->executing++;
       unfinished -= x->next == x->length;
       if (--p->missing[collective] == 0) {
-        queue_count = succeed(p, collective, queue_count);
+        queue_count = collective_succeed(p, collective, queue_count);
       }
     }
     x->queued = false;

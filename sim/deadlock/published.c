@@ -40,7 +40,7 @@ void rondo_sim_published_fini(struct rondo_sim_published *p) {
   *p = (struct rondo_sim_published){0};
 }
 
-static void reset(struct rondo_sim_published *p) {
+static void round_reset(struct rondo_sim_published *p) {
   const struct rondo_sim_world *w = p->world;
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
     for (uint32_t slot = 0; slot < rondo_sim_world_length(w, gpu); slot++) {
@@ -58,15 +58,15 @@ static void reset(struct rondo_sim_published *p) {
   rondo_sim_slots_clear(&p->slots, w->component_gpus, w->gpu_count);
 }
 
-static double draw(struct rondo_sim_draws draws) {
+static double unit_draw(struct rondo_sim_draws draws) {
   return draws.rng ? rondo_sim_rng_unit(draws.rng) : rondo_sim_mersenne_unit(draws.mersenne);
 }
 
 // Does the GPU synchronise at this turn?
-static bool synchronises(struct rondo_sim_published *p, uint32_t gpu,
-                         struct rondo_sim_draws draws) {
+static bool gpu_synchronises(struct rondo_sim_published *p, uint32_t gpu,
+                             struct rondo_sim_draws draws) {
   if (!draws.events) {
-    return draw(draws) < p->synchronisation;
+    return unit_draw(draws) < p->synchronisation;
   }
   uint64_t at = p->world->slot_offset[gpu] + p->submitted_count[gpu];
   uint32_t k = rondo_sim_events_sync_from(draws.events, at);
@@ -78,14 +78,15 @@ static bool synchronises(struct rondo_sim_published *p, uint32_t gpu,
 
 // Walks what the GPU has not submitted. The last one is taken without regard to its draw, but the
 // draw is made: a stream of random numbers must be read in step.
-static uint32_t decide(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
+static uint32_t slot_decide(struct rondo_sim_published *p, uint32_t gpu,
+                            struct rondo_sim_draws draws) {
   if (draws.events) {
     return rondo_sim_events_planned(draws.events, gpu, p->submitted_count[gpu]++);
   }
   uint32_t *list = p->list + p->world->slot_offset[gpu];
   uint32_t first = p->submitted_count[gpu]++, at = first;
   uint32_t last = rondo_sim_world_length(p->world, gpu) - 1;
-  while (draw(draws) < p->disorder && at < last) {
+  while (unit_draw(draws) < p->disorder && at < last) {
     at++;
   }
   uint32_t taken = list[at];
@@ -112,7 +113,7 @@ static bool on_another_hung(const struct rondo_sim_published *p, uint32_t gpu,
   return false;
 }
 
-static bool intersects(const struct rondo_sim_published *p, uint32_t gpu) {
+static bool gpu_intersects(const struct rondo_sim_published *p, uint32_t gpu) {
   const struct rondo_sim_world *w = p->world;
   bool mine_missing = false, theirs_missing = false;
   for (uint32_t slot = 0; slot < rondo_sim_world_length(w, gpu); slot++) {
@@ -132,7 +133,7 @@ static bool intersects(const struct rondo_sim_published *p, uint32_t gpu) {
   return false;
 }
 
-static bool depleted(const struct rondo_sim_published *p, uint32_t group) {
+static bool group_is_depleted(const struct rondo_sim_published *p, uint32_t group) {
   const struct rondo_sim_world *w = p->world;
   for (uint32_t m = w->member_offset[group]; m < w->member_offset[group + 1]; m++) {
     if (p->outstanding[w->members[m]] < p->resource_limit) {
@@ -142,16 +143,16 @@ static bool depleted(const struct rondo_sim_published *p, uint32_t group) {
   return true;
 }
 
-static bool any_depleted(const struct rondo_sim_published *p) {
+static bool any_group_is_depleted(const struct rondo_sim_published *p) {
   for (uint32_t g = 0; p->resource_limit > 0 && g < p->world->group_count; g++) {
-    if (depleted(p, g)) {
+    if (group_is_depleted(p, g)) {
       return true;
     }
   }
   return false;
 }
 
-static void submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t slot) {
+static void slot_submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t slot) {
   const struct rondo_sim_world *w = p->world;
   struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, slot);
   p->submitted[w->slot_offset[gpu] + slot] = 1;
@@ -168,28 +169,28 @@ static void submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t slot) {
 }
 
 // One turn of a GPU that is neither hung nor done.
-static bool turn(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
+static bool gpu_turn(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
   if (p->single) {
-    uint32_t slot = decide(p, gpu, draws);
+    uint32_t slot = slot_decide(p, gpu, draws);
     return rondo_sim_slots_submit(&p->slots, gpu, rondo_sim_world_at(p->world, gpu, slot));
   }
-  if (synchronises(p, gpu, draws)) {
+  if (gpu_synchronises(p, gpu, draws)) {
     p->hung[gpu] = p->outstanding[gpu] > 0;
-    return p->hung[gpu] && intersects(p, gpu);
+    return p->hung[gpu] && gpu_intersects(p, gpu);
   }
-  submit(p, gpu, decide(p, gpu, draws));
-  return any_depleted(p);
+  slot_submit(p, gpu, slot_decide(p, gpu, draws));
+  return any_group_is_depleted(p);
 }
 
 bool rondo_sim_published_round(struct rondo_sim_published *p, struct rondo_sim_draws draws) {
   uint32_t unfinished = 1;
-  reset(p);
+  round_reset(p);
   while (unfinished > 0) {
     unfinished = 0;
     for (uint32_t gpu = 0; gpu < p->world->gpu_count; gpu++) {
       uint32_t length = rondo_sim_world_length(p->world, gpu);
       bool done = p->submitted_count[gpu] == length;
-      if (!done && !p->hung[gpu] && turn(p, gpu, draws)) {
+      if (!done && !p->hung[gpu] && gpu_turn(p, gpu, draws)) {
         return true;
       }
       unfinished += p->submitted_count[gpu] < length;

@@ -6,7 +6,7 @@
 
 #include "sim/common/text.h"
 
-static void clear(struct rondo_sim_quick *q, uint32_t component) {
+static void slots_clear(struct rondo_sim_quick *q, uint32_t component) {
   const struct rondo_sim_world *w = q->world;
   uint32_t first = w->component_first[component];
   rondo_sim_slots_clear(&q->slots, w->component_gpus + first,
@@ -14,7 +14,7 @@ static void clear(struct rondo_sim_quick *q, uint32_t component) {
 }
 
 // One turn of every GPU of a component. 1: a deadlock, 0: not, -1: all lists are at their end.
-static int play_turn(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
+static int turn_play(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                      uint32_t component, uint32_t turn) {
   const struct rondo_sim_world *w = q->world;
   int result = -1;
@@ -50,10 +50,11 @@ static uint32_t next_disturbed(const struct rondo_sim_quick *q, const struct ron
   return best;
 }
 
-static bool play(struct rondo_sim_quick *q, const struct rondo_sim_events *e, uint32_t component) {
+static bool component_play(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
+                           uint32_t component) {
   bool jumps = q->in_step[component];
   uint32_t turn = 0;
-  clear(q, component);
+  slots_clear(q, component);
   for (;;) {
     if (jumps && q->slots.dirty == 0) {
       turn = next_disturbed(q, e, component, turn);
@@ -61,7 +62,7 @@ static bool play(struct rondo_sim_quick *q, const struct rondo_sim_events *e, ui
         return false;
       }
     }
-    int result = play_turn(q, e, component, turn++);
+    int result = turn_play(q, e, component, turn++);
     if (result != 0) {
       return result > 0;
     }
@@ -69,10 +70,10 @@ static bool play(struct rondo_sim_quick *q, const struct rondo_sim_events *e, ui
 }
 
 // Is every group empty after each undisturbed turn?
-static bool stays_in_step(struct rondo_sim_quick *q, uint32_t component) {
-  clear(q, component);
+static bool component_stays_in_step(struct rondo_sim_quick *q, uint32_t component) {
+  slots_clear(q, component);
   for (uint32_t turn = 0;; turn++) {
-    int result = play_turn(q, NULL, component, turn);
+    int result = turn_play(q, NULL, component, turn);
     if (result != 0 || q->slots.dirty > 0) {
       return result < 0;
     }
@@ -92,7 +93,7 @@ void rondo_sim_quick_init(struct rondo_sim_quick *q, const struct rondo_sim_worl
   q->in_step = rondo_sim_calloc(w->component_count, sizeof(bool));
   q->all_in_step = true;
   for (uint32_t c = 0; c < w->component_count; c++) {
-    q->in_step[c] = stays_in_step(q, c);
+    q->in_step[c] = component_stays_in_step(q, c);
     q->all_in_step &= q->in_step[c];
   }
 }
@@ -130,7 +131,7 @@ static void index_syncs(struct rondo_sim_quick *q, const struct rondo_sim_events
   q->sync_first[q->world->gpu_count] = k;
 }
 
-static bool has_windows(const struct rondo_sim_quick *q, uint32_t component) {
+static bool component_has_windows(const struct rondo_sim_quick *q, uint32_t component) {
   const struct rondo_sim_world *w = q->world;
   for (uint32_t i = w->component_first[component]; i < w->component_first[component + 1]; i++) {
     uint32_t gpu = w->component_gpus[i];
@@ -151,8 +152,9 @@ bool rondo_sim_quick_deadlock(struct rondo_sim_quick *q, const struct rondo_sim_
     index_syncs(q, e);
   }
   for (uint32_t c = 0; c < q->world->component_count; c++) {
-    bool deadlock = !q->single ? rondo_sim_quick_sync(q, e, c)
-                               : (!q->in_step[c] || has_windows(q, c)) && play(q, e, c);
+    bool deadlock =
+        !q->single ? rondo_sim_quick_sync(q, e, c)
+                   : (!q->in_step[c] || component_has_windows(q, c)) && component_play(q, e, c);
     if (deadlock) {
       return true;
     }

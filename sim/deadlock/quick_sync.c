@@ -13,29 +13,27 @@ struct have {
   const uint32_t *extra;
 };
 
-static bool before(const struct rondo_sim_quick_event *a, const struct rondo_sim_quick_event *b) {
+static bool event_is_before(const struct rondo_sim_quick_event *a,
+                            const struct rondo_sim_quick_event *b) {
   return a->time != b->time ? a->time < b->time : a->awakening < b->awakening;
 }
 
-static void push(struct rondo_sim_quick *q, struct rondo_sim_quick_event event) {
-  if (q->heap_count == q->heap_capacity) {
-    q->heap_capacity = q->heap_capacity * 2 + 64;
-    q->heap = rondo_sim_realloc(q->heap, sizeof(*q->heap) * q->heap_capacity);
-  }
+static void heap_push(struct rondo_sim_quick *q, struct rondo_sim_quick_event event) {
+  RONDO_SIM_GROW(q->heap, q->heap_count, q->heap_capacity, 64);
   uint32_t k = q->heap_count++;
-  while (k > 0 && before(&event, &q->heap[(k - 1) / 2])) {
+  while (k > 0 && event_is_before(&event, &q->heap[(k - 1) / 2])) {
     q->heap[k] = q->heap[(k - 1) / 2];
     k = (k - 1) / 2;
   }
   q->heap[k] = event;
 }
 
-static struct rondo_sim_quick_event pop(struct rondo_sim_quick *q) {
+static struct rondo_sim_quick_event heap_pop(struct rondo_sim_quick *q) {
   struct rondo_sim_quick_event top = q->heap[0], last = q->heap[--q->heap_count];
   uint32_t k = 0;
   for (uint32_t child = 1; child < q->heap_count; child = 2 * k + 1) {
-    child += child + 1 < q->heap_count && before(&q->heap[child + 1], &q->heap[child]);
-    if (!before(&q->heap[child], &last)) {
+    child += child + 1 < q->heap_count && event_is_before(&q->heap[child + 1], &q->heap[child]);
+    if (!event_is_before(&q->heap[child], &last)) {
       break;
     }
     q->heap[k] = q->heap[child];
@@ -52,7 +50,7 @@ static uint64_t time_of(const struct rondo_sim_quick *q, uint32_t gpu, uint32_t 
 }
 
 // How many slots the GPU has submitted before `time`.
-static uint32_t position(const struct rondo_sim_quick *q, uint32_t gpu, uint64_t time) {
+static uint32_t gpu_position(const struct rondo_sim_quick *q, uint32_t gpu, uint64_t time) {
   const struct rondo_sim_quick_gpu *x = &q->gpus[gpu];
   if (x->hung) {
     return x->position;
@@ -78,7 +76,7 @@ static const struct rondo_sim_window *window_at(const struct rondo_sim_quick *q,
 
 static struct have have_at(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                            uint32_t gpu, uint32_t group, uint64_t time) {
-  uint32_t n = position(q, gpu, time);
+  uint32_t n = gpu_position(q, gpu, time);
   const struct rondo_sim_window *x = window_at(q, e, gpu, n);
   struct have have = {.gpu = gpu, .group = group};
   if (x && x->start < n) {
@@ -91,7 +89,8 @@ static struct have have_at(const struct rondo_sim_quick *q, const struct rondo_s
   return have;
 }
 
-static bool has_extra(const struct rondo_sim_world *w, const struct have *have, uint32_t index) {
+static bool have_has_extra(const struct rondo_sim_world *w, const struct have *have,
+                           uint32_t index) {
   for (uint32_t k = 0; k < have->extra_count; k++) {
     struct rondo_sim_collective c = rondo_sim_world_at(w, have->gpu, have->extra[k]);
     if (c.group == have->group && c.index == index) {
@@ -101,20 +100,21 @@ static bool has_extra(const struct rondo_sim_world *w, const struct have *have, 
   return false;
 }
 
-static bool has(const struct rondo_sim_world *w, const struct have *have, uint32_t index) {
-  return index < have->prefix || has_extra(w, have, index);
+static bool have_has(const struct rondo_sim_world *w, const struct have *have, uint32_t index) {
+  return index < have->prefix || have_has_extra(w, have, index);
 }
 
 // Is there a collective of the group that `a` has submitted and `b` has not?
-static bool ahead(const struct rondo_sim_world *w, const struct have *a, const struct have *b) {
+static bool have_is_ahead(const struct rondo_sim_world *w, const struct have *a,
+                          const struct have *b) {
   for (uint32_t index = b->prefix; index < a->prefix; index++) {
-    if (!has_extra(w, b, index)) {
+    if (!have_has_extra(w, b, index)) {
       return true;
     }
   }
   for (uint32_t k = 0; k < a->extra_count; k++) {
     struct rondo_sim_collective c = rondo_sim_world_at(w, a->gpu, a->extra[k]);
-    if (c.group == a->group && !has(w, b, c.index)) {
+    if (c.group == a->group && !have_has(w, b, c.index)) {
       return true;
     }
   }
@@ -143,7 +143,7 @@ static int64_t last_missing(const struct rondo_sim_quick *q, const struct rondo_
   int64_t last = -1;
   for (uint32_t k = 0; k < a->extra_count; k++) {
     struct rondo_sim_collective c = rondo_sim_world_at(w, a->gpu, a->extra[k]);
-    if (c.group == a->group && !has(w, b, c.index)) {
+    if (c.group == a->group && !have_has(w, b, c.index)) {
       int64_t slot = real_slot(q, e, b->gpu, c);
       last = slot > last ? slot : last;
     }
@@ -157,7 +157,7 @@ static int64_t last_missing(const struct rondo_sim_quick *q, const struct rondo_
     if (seen && planned < floor) {
       break;
     }
-    if (has_extra(w, b, c.index)) {
+    if (have_has_extra(w, b, c.index)) {
       continue;
     }
     if (!seen) {
@@ -185,7 +185,7 @@ static uint64_t done_at(const struct rondo_sim_quick *q, const struct rondo_sim_
         continue;
       }
       struct have theirs = have_at(q, e, other, w->joined[k], time);
-      if (!ahead(w, &mine, &theirs)) {
+      if (!have_is_ahead(w, &mine, &theirs)) {
         continue;
       }
       if (any_only || q->gpus[other].hung) {
@@ -203,14 +203,14 @@ static void schedule_sync(struct rondo_sim_quick *q, const struct rondo_sim_even
   const struct rondo_sim_quick_gpu *x = &q->gpus[gpu];
   if (x->sync < x->sync_end) {
     uint32_t slot = (uint32_t)(e->syncs[x->sync].at - q->world->slot_offset[gpu]);
-    push(q, (struct rondo_sim_quick_event){time_of(q, gpu, slot), gpu, false});
+    heap_push(q, (struct rondo_sim_quick_event){time_of(q, gpu, slot), gpu, false});
   }
 }
 
 static void set_wake(struct rondo_sim_quick *q, uint32_t gpu, uint64_t wake) {
   q->gpus[gpu].wake = wake;
   if (wake != NEVER) {
-    push(q, (struct rondo_sim_quick_event){wake, gpu, true});
+    heap_push(q, (struct rondo_sim_quick_event){wake, gpu, true});
   }
 }
 
@@ -223,7 +223,7 @@ static bool ahead_in_any(const struct rondo_sim_quick *q, const struct rondo_sim
     uint32_t x = w->joined[i], y = w->joined[j];
     if (x == y) {
       struct have mine = have_at(q, e, a, x, time), theirs = have_at(q, e, b, x, time);
-      if (ahead(w, &mine, &theirs)) {
+      if (have_is_ahead(w, &mine, &theirs)) {
         return true;
       }
     }
@@ -234,8 +234,8 @@ static bool ahead_in_any(const struct rondo_sim_quick *q, const struct rondo_sim
 }
 
 // The published test when `gpu` has just hung.
-static bool intersects(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
-                       uint32_t gpu, uint64_t time) {
+static bool gpu_intersects(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
+                           uint32_t gpu, uint64_t time) {
   bool waits = false, is_awaited = false;
   for (uint32_t k = 0; k < q->hung_count; k++) {
     if (q->hung[k] != gpu) {
@@ -246,8 +246,8 @@ static bool intersects(const struct rondo_sim_quick *q, const struct rondo_sim_e
   return waits && is_awaited;
 }
 
-static bool synchronise(struct rondo_sim_quick *q, const struct rondo_sim_events *e, uint64_t time,
-                        uint32_t gpu) {
+static bool gpu_synchronise(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
+                            uint64_t time, uint32_t gpu) {
   struct rondo_sim_quick_gpu *x = &q->gpus[gpu];
   uint32_t slot = (uint32_t)(e->syncs[x->sync].at - q->world->slot_offset[gpu]);
   if (++x->repeats == e->syncs[x->sync].count) {
@@ -263,10 +263,10 @@ static bool synchronise(struct rondo_sim_quick *q, const struct rondo_sim_events
   x->position = slot;
   q->hung[q->hung_count++] = gpu;
   set_wake(q, gpu, done_at(q, e, gpu, time, false));
-  return intersects(q, e, gpu, time);
+  return gpu_intersects(q, e, gpu, time);
 }
 
-static void leave_hung(struct rondo_sim_quick *q, uint32_t gpu) {
+static void gpu_unhang(struct rondo_sim_quick *q, uint32_t gpu) {
   uint32_t k = 0;
   while (q->hung[k] != gpu) {
     k++;
@@ -276,8 +276,8 @@ static void leave_hung(struct rondo_sim_quick *q, uint32_t gpu) {
 }
 
 // Something submitted at `time` may have been the last that a hung GPU waited for.
-static void awaken(struct rondo_sim_quick *q, const struct rondo_sim_events *e, uint64_t time,
-                   uint32_t gpu) {
+static void gpu_awaken(struct rondo_sim_quick *q, const struct rondo_sim_events *e, uint64_t time,
+                       uint32_t gpu) {
   struct rondo_sim_quick_gpu *x = &q->gpus[gpu];
   if (!x->hung || x->wake != time) {
     return;
@@ -287,7 +287,7 @@ static void awaken(struct rondo_sim_quick *q, const struct rondo_sim_events *e, 
     set_wake(q, gpu, done);
     return;
   }
-  leave_hung(q, gpu);
+  gpu_unhang(q, gpu);
   uint64_t turn = time / q->world->gpu_count;
   turn += gpu <= time % q->world->gpu_count; // its turn of this round is over
   x->lag = (int64_t)turn - x->position;
@@ -299,7 +299,8 @@ static void awaken(struct rondo_sim_quick *q, const struct rondo_sim_events *e, 
   }
 }
 
-static void begin(struct rondo_sim_quick *q, const struct rondo_sim_events *e, uint32_t component) {
+static void component_begin(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
+                            uint32_t component) {
   const struct rondo_sim_world *w = q->world;
   q->heap_count = q->hung_count = 0;
   for (uint32_t i = w->component_first[component]; i < w->component_first[component + 1]; i++) {
@@ -316,12 +317,12 @@ static void begin(struct rondo_sim_quick *q, const struct rondo_sim_events *e, u
 
 bool rondo_sim_quick_sync(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                           uint32_t component) {
-  begin(q, e, component);
+  component_begin(q, e, component);
   while (q->heap_count > 0) {
-    struct rondo_sim_quick_event event = pop(q);
+    struct rondo_sim_quick_event event = heap_pop(q);
     if (event.awakening) {
-      awaken(q, e, event.time, event.gpu);
-    } else if (synchronise(q, e, event.time, event.gpu)) {
+      gpu_awaken(q, e, event.time, event.gpu);
+    } else if (gpu_synchronise(q, e, event.time, event.gpu)) {
       return true;
     }
   }

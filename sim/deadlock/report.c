@@ -54,7 +54,7 @@ static void describe_grouping(const struct rondo_sim_config *c, struct rondo_sim
   }
 }
 
-static char *describe(const struct rondo_sim_config *c) {
+static char *config_describe(const struct rondo_sim_config *c) {
   static const char *const models[] = {"single", "sync", "resource"};
   struct rondo_sim_text t;
   rondo_sim_text_init(&t);
@@ -81,14 +81,11 @@ static double closed_form(const struct rondo_sim_config *c) {
 
 struct rondo_sim_row *rondo_sim_report_add(struct rondo_sim_report *r, const char *name,
                                            const struct rondo_sim_config *c) {
-  if (r->row_count == r->row_capacity) {
-    r->row_capacity = r->row_capacity * 2 + 16;
-    r->rows = rondo_sim_realloc(r->rows, sizeof(*r->rows) * r->row_capacity);
-  }
+  RONDO_SIM_GROW(r->rows, r->row_count, r->row_capacity, 16);
   struct rondo_sim_row *row = &r->rows[r->row_count++];
   *row = (struct rondo_sim_row){.name = rondo_sim_strdup(name),
                                 .notes = rondo_sim_strdup(""),
-                                .what = describe(c),
+                                .what = config_describe(c),
                                 .paper = NAN,
                                 .closed = closed_form(c)};
   rondo_sim_config_copy(&row->config, c);

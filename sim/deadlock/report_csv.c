@@ -5,7 +5,7 @@
 
 #include "sim/deadlock/stats.h"
 
-static void quoted(const char *s, struct rondo_sim_text *out) {
+static void quoted_add(const char *s, struct rondo_sim_text *out) {
   rondo_sim_text_add(out, "\"");
   for (; *s; s++) {
     rondo_sim_text_add(out, *s == '"' ? "\"\"" : "%c", *s);
@@ -13,7 +13,7 @@ static void quoted(const char *s, struct rondo_sim_text *out) {
   rondo_sim_text_add(out, "\"");
 }
 
-static void number(double x, struct rondo_sim_text *out) {
+static void number_add(double x, struct rondo_sim_text *out) {
   if (isnan(x)) {
     rondo_sim_text_add(out, ",");
   } else {
@@ -21,29 +21,29 @@ static void number(double x, struct rondo_sim_text *out) {
   }
 }
 
-static void line(const struct rondo_sim_row *row, int v, struct rondo_sim_text *out) {
+static void line_add(const struct rondo_sim_row *row, int v, struct rondo_sim_text *out) {
   const struct rondo_sim_config *c = &row->config;
   const struct rondo_sim_outcome *o = &row->outcomes[v];
   struct rondo_sim_interval i = rondo_sim_wilson(o->total.deadlocks, o->total.rounds);
   double spread[3];
   rondo_sim_spread(o, spread);
-  quoted(row->name, out);
+  quoted_add(row->name, out);
   rondo_sim_text_add(out, ",");
-  quoted(row->what, out);
+  quoted_add(row->what, out);
   rondo_sim_text_add(out, ",%s,%s", rondo_sim_model_name(c->model),
                      rondo_sim_variant_name((enum rondo_sim_variant)v));
-  number(c->disorder, out);
-  number(c->model == RONDO_SIM_SINGLE_QUEUE ? 0 : c->synchronisation, out);
+  number_add(c->disorder, out);
+  number_add(c->model == RONDO_SIM_SINGLE_QUEUE ? 0 : c->synchronisation, out);
   rondo_sim_text_add(out, ",%u,%llu,%llu,%llu", c->resources, (unsigned long long)c->seed,
                      (unsigned long long)o->total.rounds, (unsigned long long)o->total.deadlocks);
-  number(rondo_sim_ratio(&o->total), out);
-  number(i.low, out);
-  number(i.high, out);
-  number(row->paper, out);
-  number(row->closed, out);
+  number_add(rondo_sim_ratio(&o->total), out);
+  number_add(i.low, out);
+  number_add(i.high, out);
+  number_add(row->paper, out);
+  number_add(row->closed, out);
   rondo_sim_text_add(out, ",%u", o->grouping_count);
   for (int k = 0; k < 3; k++) {
-    number(spread[k], out);
+    number_add(spread[k], out);
   }
   rondo_sim_text_add(out, ",%.3f\r\n", o->seconds);
 }
@@ -55,7 +55,7 @@ void rondo_sim_report_csv(const struct rondo_sim_report *r, struct rondo_sim_tex
   for (uint32_t i = 0; i < r->row_count; i++) {
     for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
       if (r->rows[i].outcomes[v].ran) {
-        line(&r->rows[i], v, out);
+        line_add(&r->rows[i], v, out);
       }
     }
   }

@@ -23,7 +23,7 @@ static const char head[] =
 static const char *const variant_titles[] = {
     "exact cycles, interleaved lists", "exact cycles, sequential lists", "published decisions"};
 
-static void cell(const struct rondo_sim_row *row, int v, struct rondo_sim_text *out) {
+static void cell_add(const struct rondo_sim_row *row, int v, struct rondo_sim_text *out) {
   const struct rondo_sim_outcome *o = &row->outcomes[v];
   if (!o->ran || o->total.rounds == 0) {
     rondo_sim_text_add(out, "<td>&ndash;</td>");
@@ -44,7 +44,7 @@ static void cell(const struct rondo_sim_row *row, int v, struct rondo_sim_text *
                                                                       : "");
 }
 
-static void percent(double ratio, struct rondo_sim_text *out) {
+static void percent_add(double ratio, struct rondo_sim_text *out) {
   if (isnan(ratio)) {
     rondo_sim_text_add(out, "<td>&ndash;</td>");
   } else {
@@ -52,7 +52,7 @@ static void percent(double ratio, struct rondo_sim_text *out) {
   }
 }
 
-static void table(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
+static void table_add(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
   rondo_sim_text_add(out, "<table>\n<tr><th>row</th><th>configuration</th><th>paper</th>"
                           "<th>closed form</th>");
   for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
@@ -62,19 +62,17 @@ static void table(const struct rondo_sim_report *r, struct rondo_sim_text *out) 
   for (uint32_t k = 0; k < r->row_count; k++) {
     const struct rondo_sim_row *row = &r->rows[k];
     rondo_sim_text_add(out, "<tr><td>");
-    rondo_sim_text_add_xml(out, row->name);
-    rondo_sim_text_add(out, "</td><td class=\"text\">");
-    rondo_sim_text_add_xml(out, row->what);
+    rondo_sim_text_add_xml(out, row->name, "</td><td class=\"text\">");
+    rondo_sim_text_add_xml(out, row->what, "");
     if (row->notes[0]) {
       rondo_sim_text_add(out, "<br><small>");
-      rondo_sim_text_add_xml(out, row->notes);
-      rondo_sim_text_add(out, "</small>");
+      rondo_sim_text_add_xml(out, row->notes, "</small>");
     }
     rondo_sim_text_add(out, "</td>");
-    percent(row->paper, out);
-    percent(row->closed, out);
+    percent_add(row->paper, out);
+    percent_add(row->closed, out);
     for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
-      cell(row, v, out);
+      cell_add(row, v, out);
     }
     rondo_sim_text_add(out, "</tr>\n");
   }
@@ -154,8 +152,8 @@ static void add_paper(struct rondo_sim_chart *c, const struct rondo_sim_report *
   }
 }
 
-static void chart(const struct rondo_sim_report *r, enum axis axis, const char *key, bool log_axis,
-                  const struct family *f, struct rondo_sim_text *out) {
+static void chart_add(const struct rondo_sim_report *r, enum axis axis, const char *key,
+                      bool log_axis, const struct family *f, struct rondo_sim_text *out) {
   char title[128], label[64];
   struct rondo_sim_chart c;
   bool chance = strcmp(key, "disorder") == 0 || strcmp(key, "synchronisation") == 0;
@@ -176,17 +174,17 @@ static void chart(const struct rondo_sim_report *r, enum axis axis, const char *
   rondo_sim_chart_fini(&c);
 }
 
-static void charts(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
+static void charts_add(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
   static const struct family everything = {.all = true};
   rondo_sim_text_add(out, "<h2>Charts</h2>\n");
   for (uint32_t k = 0; k < r->sweep_count; k++) {
-    chart(r, (enum axis)(OVER_SWEEP_0 + k), r->sweeps[k].key, r->sweeps[k].logarithmic, &everything,
-          out);
+    chart_add(r, (enum axis)(OVER_SWEEP_0 + k), r->sweeps[k].key, r->sweeps[k].logarithmic,
+              &everything, out);
   }
   for (int n = 0; r->sweep_count == 0 && n < 6; n++) {
     struct family f = {false, (enum rondo_sim_model)(n / 2), n % 2 == 0};
-    chart(r, OVER_DISORDER, "disorder", true, &f, out);
-    chart(r, OVER_SYNCHRONISATION, "synchronisation", true, &f, out);
+    chart_add(r, OVER_DISORDER, "disorder", true, &f, out);
+    chart_add(r, OVER_SYNCHRONISATION, "synchronisation", true, &f, out);
   }
   rondo_sim_text_add(out,
                      "<p>Bars are 95&nbsp;%% confidence intervals. A hollow mark on the bottom "
@@ -195,17 +193,15 @@ static void charts(const struct rondo_sim_report *r, struct rondo_sim_text *out)
 
 void rondo_sim_report_html(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
   rondo_sim_text_add(out, "%s<title>", head);
-  rondo_sim_text_add_xml(out, r->title);
-  rondo_sim_text_add(out, "</title></head><body>\n<h1>");
-  rondo_sim_text_add_xml(out, r->title);
+  rondo_sim_text_add_xml(out, r->title, "</title></head><body>\n<h1>");
+  rondo_sim_text_add_xml(out, r->title, "");
   rondo_sim_text_add(out, "</h1>\n<p>rondo-sim deadlock, %.1f s on %u threads%s</p>\n", r->seconds,
                      r->threads, r->interrupted ? ", interrupted: what was known by then" : "");
-  table(r, out);
-  charts(r, out);
+  table_add(r, out);
+  charts_add(r, out);
   if (r->story.told) {
     rondo_sim_text_add(out, "<h2>A deadlock, taken apart</h2>\n<pre>");
-    rondo_sim_text_add_xml(out, rondo_sim_text_str(&r->story.words));
-    rondo_sim_text_add(out, "</pre>\n");
+    rondo_sim_text_add_xml(out, rondo_sim_text_str(&r->story.words), "</pre>\n");
     rondo_sim_graph_svg(&r->story.graph, out);
   }
   rondo_sim_text_add(out, "</body></html>\n");

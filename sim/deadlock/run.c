@@ -88,7 +88,7 @@ static bool decide_replay(struct decider *d, const struct job *job, uint64_t rou
                                    (struct rondo_sim_draws){.mersenne = &d->mersenne});
 }
 
-static bool replays(const struct rondo_sim_config *c, enum rondo_sim_variant variant) {
+static bool variant_replays(const struct rondo_sim_config *c, enum rondo_sim_variant variant) {
   return variant == RONDO_SIM_PUBLISHED && c->published_stream;
 }
 
@@ -96,9 +96,9 @@ static void decider_init_published(struct decider *d, const struct job *job) {
   const struct rondo_sim_config *c = job->config;
   bool single = c->model == RONDO_SIM_SINGLE_QUEUE;
   bool plain = c->engine == RONDO_SIM_NAIVE_ENGINE || c->model == RONDO_SIM_RESOURCES;
-  if (replays(c, job->variant) || plain) {
+  if (variant_replays(c, job->variant) || plain) {
     rondo_sim_published_init(&d->published, job->world, single, &d->chances, c->resources);
-    d->decide = replays(c, job->variant) ? decide_replay : decide_published;
+    d->decide = variant_replays(c, job->variant) ? decide_replay : decide_published;
   } else {
     rondo_sim_quick_init(&d->quick, job->world, single);
     d->decide = decide_quick;
@@ -137,14 +137,14 @@ static void add_tally(struct rondo_sim_tally *to, const struct rondo_sim_tally *
 }
 
 // Read by every thread and written by a signal handler: atomic, and no order is needed.
-static bool stopped(const atomic_int *stop) {
+static bool watch_stopped(const atomic_int *stop) {
   return stop && atomic_load_explicit(stop, memory_order_relaxed);
 }
 
 static void run_block(struct decider *d, struct job *job, uint64_t first,
                       struct rondo_sim_tally *tally) {
   uint64_t end = first + job->block < job->rounds ? first + job->block : job->rounds;
-  for (uint64_t round = first; round < end && !stopped(job->stop); round++) {
+  for (uint64_t round = first; round < end && !watch_stopped(job->stop); round++) {
     tally->rounds++;
     if (d->decide(d, job, round)) {
       tally->deadlocks++;
@@ -154,14 +154,14 @@ static void run_block(struct decider *d, struct job *job, uint64_t first,
   atomic_fetch_add_explicit(&job->done, end - first, memory_order_relaxed);
 }
 
-static void *work(void *arg) {
+static void *worker_run(void *arg) {
   struct job *job = arg;
   struct rondo_sim_tally tally = {0, 0, UINT64_MAX};
   struct decider d;
   decider_init(&d, job);
   for (;;) {
     uint64_t first = atomic_fetch_add_explicit(&job->next, job->block, memory_order_relaxed);
-    if (first >= job->rounds || stopped(job->stop)) {
+    if (first >= job->rounds || watch_stopped(job->stop)) {
       break;
     }
     run_block(&d, job, first, &tally);
@@ -219,7 +219,7 @@ static void run_job(struct job *job, uint32_t threads, const struct rondo_sim_wa
   pthread_cond_init(&job->finished, NULL);
   job->tally.first_deadlock = UINT64_MAX;
   job->running = threads;
-  while (started < threads && pthread_create(&ids[started], NULL, work, job) == 0) {
+  while (started < threads && pthread_create(&ids[started], NULL, worker_run, job) == 0) {
     started++;
   }
   pthread_mutex_lock(&job->lock);
@@ -227,7 +227,7 @@ static void run_job(struct job *job, uint32_t threads, const struct rondo_sim_wa
   pthread_mutex_unlock(&job->lock);
   if (started == 0) { // the system gives no thread: this one does the work
     job->running = 1;
-    work(job);
+    worker_run(job);
   }
   watch_job(job, watch, out, start);
   for (uint32_t i = 0; i < started; i++) {
@@ -248,7 +248,7 @@ static void run_grouping(const struct rondo_sim_config *c, enum rondo_sim_varian
     out->why_not = "not every grouping could be drawn";
     return;
   }
-  uint32_t threads = replays(c, variant) ? 1 : rondo_sim_threads(c);
+  uint32_t threads = variant_replays(c, variant) ? 1 : rondo_sim_threads(c);
   uint64_t first = out->planned / out->grouping_count * grouping;
   uint64_t rounds = grouping + 1 < out->grouping_count ? out->planned / out->grouping_count
                                                        : out->planned - first;
@@ -277,7 +277,7 @@ void rondo_sim_run(const struct rondo_sim_config *c, enum rondo_sim_variant vari
   out->groupings = rondo_sim_calloc(out->grouping_count, sizeof(*out->groupings));
   for (uint32_t g = 0; g < out->grouping_count; g++) {
     out->groupings[g].first_deadlock = UINT64_MAX;
-    if (watch && stopped(watch->stop)) {
+    if (watch && watch_stopped(watch->stop)) {
       break;
     }
     run_grouping(c, variant, g, watch, out, &start);

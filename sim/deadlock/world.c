@@ -47,7 +47,8 @@ static void store_groups(struct rondo_sim_world *w, const struct rondo_sim_group
 
 // Appends one GPU's segments for the interleaved order: wherever a group runs out, a new segment
 // begins in which the remaining groups take turns.
-static void interleave(struct rondo_sim_world *w, uint32_t gpu, uint32_t *segment, uint32_t *act) {
+static void list_interleave(struct rondo_sim_world *w, uint32_t gpu, uint32_t *segment,
+                            uint32_t *act) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
   uint32_t count = w->joined_offset[gpu + 1] - w->joined_offset[gpu];
   uint32_t slot = 0, layer = 0;
@@ -70,7 +71,7 @@ static void interleave(struct rondo_sim_world *w, uint32_t gpu, uint32_t *segmen
   }
 }
 
-static void append(struct rondo_sim_world *w, uint32_t gpu, uint32_t *segment, uint32_t *act) {
+static void list_append(struct rondo_sim_world *w, uint32_t gpu, uint32_t *segment, uint32_t *act) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
   uint32_t count = w->joined_offset[gpu + 1] - w->joined_offset[gpu];
   uint32_t slot = 0;
@@ -97,9 +98,9 @@ static void lay_lists(struct rondo_sim_world *w) {
   uint32_t segment = 0, act = 0;
   for (uint32_t i = 0; i < w->gpu_count; i++) {
     if (w->order == RONDO_SIM_INTERLEAVED) {
-      interleave(w, i, &segment, &act);
+      list_interleave(w, i, &segment, &act);
     } else {
-      append(w, i, &segment, &act);
+      list_append(w, i, &segment, &act);
     }
     w->segment_offset[i + 1] = segment;
     uint64_t length = 0;
