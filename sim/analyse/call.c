@@ -33,7 +33,7 @@ const char *rondo_analyse_redop_name(int redop) {
 
 static char byte_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; }
 
-// Letters of a name in lower case, without its library prefix, underscores and ranks.
+// The letters of a name in lower case, without library prefix, underscores and ranks.
 static void name_squeeze(const char *name, char *out, size_t size) {
   const char *colon = strchr(name, ':');
   const char *end = out + size - 1;
@@ -52,7 +52,7 @@ struct spelling {
   bool uneven;
 };
 
-// The first that begins the name counts, so the longer of two alike comes first.
+// The first entry that the name begins with counts, so the longer of two alike comes first.
 static const struct spelling spellings[] = {
     {"allreducebarrier", RONDO_ANALYSE_BARRIER, false},
     {"allreduce", RONDO_ANALYSE_ALL_REDUCE, false},

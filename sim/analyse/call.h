@@ -1,5 +1,5 @@
-// The neutral words for what a rank called: every reader turns its format into these, and
-// everything after the readers knows only these.
+// What a rank called, in terms that no format owns. Every reader turns its format into these terms;
+// nothing after the readers knows a format.
 #ifndef RONDO_SIM_ANALYSE_CALL_H
 #define RONDO_SIM_ANALYSE_CALL_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum rondo_analyse_kind {
-  RONDO_ANALYSE_OTHER, // known only by its name
+  RONDO_ANALYSE_OTHER, // only its name is known
   RONDO_ANALYSE_ALL_REDUCE,
   RONDO_ANALYSE_ALL_GATHER,
   RONDO_ANALYSE_REDUCE_SCATTER,
@@ -18,7 +18,7 @@ enum rondo_analyse_kind {
   RONDO_ANALYSE_GATHER,
   RONDO_ANALYSE_SCATTER,
   RONDO_ANALYSE_BARRIER,
-  RONDO_ANALYSE_SEND_RECV, // of Rondo: one collective of the two ranks, called alike by both
+  RONDO_ANALYSE_SEND_RECV, // Rondo's: one collective of two ranks, which both call alike
   RONDO_ANALYSE_SEND,
   RONDO_ANALYSE_RECV,
   RONDO_ANALYSE_COALESCED, // several operations launched as one
@@ -93,19 +93,19 @@ const char *rondo_analyse_state_name(int state);
 const char *rondo_analyse_dtype_name(int dtype);
 const char *rondo_analyse_redop_name(int redop);
 
-// The kind meant by an operation's name in any of the formats: "nccl:_all_gather_base",
-// "AllReduce", "send 1->2", "all_reduce". RONDO_ANALYSE_OTHER if it is none of them. `uneven`
-// (may be null) tells whether such a call may differ in size from rank to rank.
+// The kind that an operation's name means in any of the formats: "nccl:_all_gather_base",
+// "AllReduce", "send 1->2", "all_reduce". RONDO_ANALYSE_OTHER if it means none. `uneven` (may be
+// null) tells whether such a call may differ in size from rank to rank.
 enum rondo_analyse_kind rondo_analyse_kind_of(const char *name, bool *uneven);
 
-// The two ranks in a name such as "nccl:send 1->2" or "nccl:recv 3<-0"; false if it has none.
+// The two ranks in a name such as "nccl:send 1->2" or "nccl:recv 3<-0"; false if there are none.
 bool rondo_analyse_peers_of(const char *name, int32_t *self, int32_t *other);
 
-// The type meant by a name ("Float", "BFloat16", "float32", "fp16"), or by a number of NCCL's.
+// The type that a name ("Float", "BFloat16", "float32", "fp16") or a number of NCCL's means.
 enum rondo_analyse_dtype rondo_analyse_dtype_of(const char *name);
 enum rondo_analyse_dtype rondo_analyse_dtype_of_nccl(int64_t number);
 
-// The reduction meant by a name or by a number of NCCL's.
+// The reduction that a name or a number of NCCL's means.
 enum rondo_analyse_redop rondo_analyse_redop_of(const char *name);
 enum rondo_analyse_redop rondo_analyse_redop_of_nccl(int64_t number);
 

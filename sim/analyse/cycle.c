@@ -1,7 +1,7 @@
-// Finds circles in the wait-for graph of wait.h: strongly connected components by Tarjan's
-// algorithm with a stack of its own (a chain of waits may be as long as the record), then the
-// shortest circle inside one by breadth-first search. Nodes are numbered: pending calls first, then
-// the programs of the ranks, then the operations.
+// Finds cycles in the wait-for graph of wait.h. Tarjan's algorithm finds the strongly connected
+// components; it has a stack of its own, because a chain of waits may be as long as the record. A
+// breadth-first search finds the shortest cycle in a component. Nodes are numbered: pending calls
+// first, then the programs of the ranks, then the operations.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define NONE UINT32_MAX
 #define MOST_SEARCHES 256
-#define MOST_STEPS 20000000 // edges looked at, so that a tangle of thousands of waits stays quick
+#define MOST_STEPS 20000000 // edges visited; bounds the time for thousands of tangled waits
 
 struct graph {
   const struct rondo_analyse_waits *w;
@@ -18,14 +18,14 @@ struct graph {
   uint32_t *component;           // of each node; NONE: not assigned yet
 };
 
-// Where the walk over a node's edges stands.
+// The position of a walk over the edges of a node.
 struct frame {
   uint32_t node;
   size_t edge;
 };
 
-// The edge numbered `*edge` or the next one that exists: its target, with *edge moved past it; NONE
-// when there are no more.
+// The target of edge `*edge` or of the next edge that exists, with *edge moved past it; NONE after
+// the last one.
 static uint32_t edge_next(const struct graph *g, uint32_t node, size_t *edge) {
   const struct rondo_analyse_waits *w = g->w;
   if (node < g->programs) {
@@ -114,7 +114,7 @@ static uint32_t components_find(struct graph *g) {
   t.low = array_filled(g->count);
   t.stack = array_filled(g->count);
   t.frames = rondo_sim_alloc(g->count * sizeof *t.frames);
-  for (uint32_t node = 0; node < g->programs; node++) { // every circle holds a pending call
+  for (uint32_t node = 0; node < g->programs; node++) { // every cycle holds a pending call
     if (t.index[node] == NONE) {
       component_walk(&t, node);
     }
@@ -127,14 +127,14 @@ static uint32_t components_find(struct graph *g) {
 }
 
 struct search {
-  uint32_t *parent, *queue, *seen; // seen: the start that a node was last reached from
+  uint32_t *parent, *queue, *seen; // seen: the start from which the node was last reached
   uint64_t steps;
 };
 
-// The shortest way from `start` back to itself, or 0. The way is left in `parent`; *last is the
-// node from which it returns.
-static uint32_t circle_length(const struct graph *g, struct search *s, uint32_t start,
-                              uint32_t *last) {
+// The length of the shortest way from `start` back to itself, or 0. `parent` holds the way; *last
+// is the node from which it returns.
+static uint32_t cycle_length(const struct graph *g, struct search *s, uint32_t start,
+                             uint32_t *last) {
   uint32_t head = 0, tail = 0, depth_end = 1, depth = 1;
   s->queue[tail++] = start;
   s->seen[start] = start;
@@ -161,9 +161,9 @@ static uint32_t circle_length(const struct graph *g, struct search *s, uint32_t 
   return 0;
 }
 
-// The shortest circle through any of up to 256 operations that lie on one, as its nodes from the
-// operation on; returns its length.
-static uint32_t circle_find(const struct graph *g, const uint32_t *sizes, uint32_t **nodes) {
+// Finds the shortest cycle through any of up to 256 operations. `nodes` gets its nodes, beginning
+// with the operation; returns its length.
+static uint32_t cycle_find(const struct graph *g, const uint32_t *sizes, uint32_t **nodes) {
   struct search s = {array_filled(g->count), array_filled(g->count), array_filled(g->count), 0};
   uint32_t best = 0, searches = 0;
   *nodes = NULL;
@@ -173,7 +173,7 @@ static uint32_t circle_find(const struct graph *g, const uint32_t *sizes, uint32
       continue;
     }
     uint32_t last;
-    uint32_t length = circle_length(g, &s, start, &last);
+    uint32_t length = cycle_length(g, &s, start, &last);
     searches++;
     if (!length || (best && length >= best)) {
       continue;
@@ -197,7 +197,7 @@ static enum rondo_analyse_reason reason_of(const struct rondo_analyse_waits *w, 
   return (enum rondo_analyse_reason)(p->behind[0] == to ? p->reasons[0] : p->reasons[1]);
 }
 
-// Turns the nodes of a circle, which begins with an operation, into turns.
+// Converts the nodes of a cycle, which begins with an operation, into turns.
 static size_t turns_make(const struct graph *g, const uint32_t *nodes, uint32_t length,
                          struct rondo_analyse_turn *turns) {
   size_t count = 0;
@@ -235,7 +235,7 @@ size_t rondo_analyse_cycle_find(const struct rondo_analyse_waits *w,
     }
   }
   uint32_t *nodes;
-  uint32_t length = circle_find(&g, sizes, &nodes);
+  uint32_t length = cycle_find(&g, sizes, &nodes);
   *turns = length ? rondo_sim_alloc(length * sizeof **turns) : NULL;
   size_t count = length ? turns_make(&g, nodes, length, *turns) : 0;
   free(nodes);

@@ -1,7 +1,8 @@
-// Where two ranks part. Both ranks' calls in groups that they share are walked side by side; a
-// call that one made and the other has not made yet is "ahead". While nothing is ahead the ranks
-// are in step. A time out of step that ends, with all its operations completed, was survived: calls
-// on independent groups may swap without harm. The first that was not is the divergence.
+// Finds where two ranks diverge. The calls of both ranks in groups that they share are visited side
+// by side. A call that one rank made and the other has not made yet is "ahead". While nothing is
+// ahead, the ranks are in step. A period out of step was survived if it ends with all its
+// operations completed: calls on independent groups may swap without harm. The first period that
+// was not survived is the divergence.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ struct side {
   size_t at;      // next call to look at
   int64_t common; // last call made in step
   int64_t parted; // first call out of step; -1: none
-  uint32_t ahead; // operations it made that the other has not made yet
+  uint32_t ahead; // operations that it made and the other side has not made yet
 };
 
 struct walk {
@@ -62,7 +63,7 @@ static void step_together(struct walk *w) {
   }
 }
 
-// Passes a time out of step. Returns true if it was survived, so that the walk goes on.
+// Visits a period out of step. Returns true if it was survived, so that the walk goes on.
 static bool pass_difference(struct walk *w) {
   w->unfinished = false;
   w->sides[0].parted = w->sides[1].parted = -1;
@@ -81,7 +82,8 @@ static bool pass_difference(struct walk *w) {
   return !w->unfinished;
 }
 
-// Rings begin at different calls: both sides start at the first operation that the other has too.
+// Rings begin at different calls, so both sides start at the first operation that the other side
+// has, too.
 static void calls_align(struct walk *w) {
   for (int i = 0; i < 2; i++) {
     struct side *s = &w->sides[i];

@@ -123,8 +123,8 @@ static uint8_t state_of(struct rondo_analyse_flight *f, const struct rondo_analy
   if (!entry->retired || entry->state == RONDO_ANALYSE_COMPLETED) {
     return (uint8_t)entry->state;
   }
-  // NCCL's watchdog retires what it saw complete and what it gave up; other backends never mark
-  // the state and only retire.
+  // NCCL's watchdog retires what it saw complete and what it gave up. Other backends never mark the
+  // state; they only retire.
   if (strncmp(name, "nccl:", 5) != 0) {
     return RONDO_ANALYSE_COMPLETED;
   }
@@ -200,8 +200,8 @@ uint32_t rondo_analyse_flight_site(struct rondo_analyse_strings *strings, const 
   return site;
 }
 
-// Operations inside a coalesced launch are recorded but never updated: the entry of the launch,
-// which follows them with the same number, speaks for them.
+// Operations inside a coalesced launch are recorded and never updated. The entry of the launch,
+// which follows them with the same number, has their state.
 static void coalesced_settle(struct rondo_analyse_track *t) {
   for (size_t i = 0; i < t->call_count; i++) {
     struct rondo_analyse_call *launch = &t->calls[i];
@@ -216,7 +216,7 @@ static void coalesced_settle(struct rondo_analyse_track *t) {
       t->calls[k].flags |= RONDO_ANALYSE_MEMBER | RONDO_ANALYSE_SAME_LAUNCH;
       point_to_point |= t->calls[k].kind >= RONDO_ANALYSE_SEND;
     }
-    // A launch of sends and receives is matched by its members, not as one collective.
+    // The members of a launch of sends and receives are matched, not the launch.
     launch->flags |= point_to_point ? RONDO_ANALYSE_MEMBER | RONDO_ANALYSE_SAME_LAUNCH : 0;
   }
 }
@@ -226,8 +226,8 @@ static bool is_default(const struct rondo_analyse_flight *f,
   return strcmp(rondo_analyse_strings_get(f->strings, g->desc), "default_pg") == 0;
 }
 
-// The line of pg_config that describes a group: by name, and for the default group, which some
-// backends leave without a name, by that.
+// The line of pg_config that describes a group, found by name. The default group, which some
+// backends leave without a name, is found by its description.
 static const struct rondo_analyse_flight_config *
 config_of(const struct rondo_analyse_flight *f, const struct rondo_analyse_group_decl *g) {
   const struct rondo_analyse_flight_config *found = NULL;
@@ -265,7 +265,7 @@ static void status_settle(struct rondo_analyse_flight *f, struct rondo_analyse_g
   }
 }
 
-// Groups of pg_config in which this rank has made no call (or none that is still in the ring).
+// Adds the groups of pg_config in which this rank has made no call that is still in the ring.
 static void groups_without_calls(struct rondo_analyse_flight *f) {
   struct rondo_analyse_track *t = track_of(f);
   for (size_t i = 0; i < f->config_count; i++) {

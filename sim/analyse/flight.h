@@ -1,5 +1,5 @@
-// PyTorch Flight Recorder dumps, whatever they are written in: the fields of an entry, and what
-// becomes of them. The JSON and the pickle reader both fill entries field by field.
+// PyTorch Flight Recorder dumps: the fields of an entry and what becomes of them. The JSON reader
+// and the pickle reader fill entries field by field.
 #ifndef RONDO_SIM_ANALYSE_FLIGHT_H
 #define RONDO_SIM_ANALYSE_FLIGHT_H
 
@@ -27,7 +27,7 @@ enum rondo_analyse_flight_field {
   RONDO_ANALYSE_FIELD_FRAMES
 };
 
-// An entry as it stands in the dump. Strings are numbers in the record's table.
+// An entry as the dump has it. Strings are numbers in the record's table.
 struct rondo_analyse_entry {
   int64_t record_id, pg_id, seq, p2p_seq;
   int64_t created_ns, started_ns, completed_ns;
@@ -37,7 +37,7 @@ struct rondo_analyse_entry {
   bool retired, is_p2p, counts_known;
 };
 
-// What an operation's name means, kept for the next entry of that name.
+// What an operation's name means, kept for later entries with that name.
 struct rondo_analyse_flight_name {
   uint32_t name;
   uint8_t kind;
@@ -55,9 +55,9 @@ struct rondo_analyse_flight {
   size_t status_count;
   int64_t first_record_id;
   uint32_t version;                           // string; 0: not recorded
-  uint32_t last_group;                        // of the entry before, tried first
-  struct rondo_analyse_flight_name names[16]; // by the low bits of the name's number
-  uint32_t last_dtype;                        // and what it means
+  uint32_t last_group;                        // of the previous entry; tried first
+  struct rondo_analyse_flight_name names[16]; // indexed by the low bits of the name's number
+  uint32_t last_dtype;                        // the last dtype, and what it means
   uint8_t last_dtype_is;
 };
 
@@ -71,10 +71,10 @@ struct rondo_analyse_flight_status {
   int64_t pg_id, last_enqueued, last_started, last_completed;
 };
 
-// Starts a dump; it becomes the record's one track.
+// Begins a dump, which becomes the record's one track.
 void rondo_analyse_flight_init(struct rondo_analyse_flight *f, struct rondo_analyse_record *r);
 
-// The field meant by a key; `hint` (0 at first) makes keys that come in the same order fast.
+// The field that a key names. `hint` (0 at first) makes keys fast that come in the same order.
 enum rondo_analyse_flight_field rondo_analyse_flight_field_of(struct rondo_analyse_slice key,
                                                               unsigned *hint);
 
@@ -85,10 +85,10 @@ struct rondo_analyse_entry rondo_analyse_entry_empty(void);
 int64_t *rondo_analyse_entry_number(struct rondo_analyse_entry *e,
                                     enum rondo_analyse_flight_field field);
 
-// The state meant by its name.
+// The state that a name means.
 int rondo_analyse_flight_state_of(struct rondo_analyse_slice name);
 
-// Adds the group of one line of pg_config; `ranks` is the list as text.
+// Adds the group that one line of pg_config describes; `ranks` is its list as text.
 void rondo_analyse_flight_add_config(struct rondo_analyse_flight *f, uint32_t name, uint32_t desc,
                                      const char *ranks);
 
@@ -105,7 +105,7 @@ void rondo_analyse_flight_add_entry(struct rondo_analyse_flight *f,
 uint32_t rondo_analyse_flight_site(struct rondo_analyse_strings *strings, const char *file,
                                    int64_t line, const char *function);
 
-// Settles groups and states once everything is read, and gives back what `f` holds.
+// Settles groups and states at the end of the dump, and frees what `f` holds.
 void rondo_analyse_flight_finish(struct rondo_analyse_flight *f);
 
 #endif // RONDO_SIM_ANALYSE_FLIGHT_H

@@ -47,7 +47,7 @@ void rondo_analyse_input_close(struct rondo_analyse_input *in) {
   *in = (struct rondo_analyse_input){.fd = -1, .mark = SIZE_MAX};
 }
 
-// Moves what must stay to the front and leaves room behind it; false where that is too much.
+// Moves the bytes to keep to the front and makes room after them; false if they are too many.
 static bool make_room(struct rondo_analyse_input *in) {
   size_t keep = in->mark < in->begin ? in->mark : in->begin;
   if (keep) {

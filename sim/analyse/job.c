@@ -7,8 +7,8 @@
 
 #include "sim/common/text.h"
 
-// More than any job has; keeps a bad number from taking memory, and a fuzzer, which makes such numbers all
-// the time, from spending a tenth of a second on each input.
+// More members than any group has. The limit keeps a bad number from allocating memory. A fuzzer
+// makes such numbers all the time and would spend a tenth of a second on each input.
 #ifdef RONDO_FUZZ
 #define LARGEST_GROUP ((int64_t)1 << 10)
 #else
@@ -57,8 +57,8 @@ __attribute__((format(printf, 2, 3))) static void job_problem(struct rondo_analy
   job->problems[job->problem_count++] = rondo_sim_strdup(message);
 }
 
-// Communicators do not know a job's ranks, only their own. The largest one that most processes are
-// in stands for the job: a process's place in it is its rank.
+// Communicators do not know a job's ranks, only their own. The largest communicator stands for the
+// job: the place of a process in it is its rank.
 static void ranks_from_communicators(struct arrivals *in) {
   for (size_t i = 0; i < in->count; i++) {
     for (size_t k = 0; k < in->items[i].track->group_count; k++) {
@@ -130,7 +130,7 @@ static void numbers_add(struct rondo_sim_text *all, const int64_t *numbers, size
   }
 }
 
-// Every rank that a file is of, or that one names as member of a group, in order of its number.
+// Adds every rank that has a file, or that a file names as a member, in order of its number.
 static void ranks_gather(struct rondo_analyse_job *job, const struct arrivals *in,
                          const struct rondo_analyse_group_hints *hints) {
   struct rondo_sim_text all; // int64_t after int64_t
@@ -223,7 +223,7 @@ static bool members_overlap(const struct rondo_analyse_job *job,
   return false;
 }
 
-// The group that a rank means: the same key, and the same members where both name them.
+// The group that a rank means: it has the same key, and the same members where both name them.
 static uint32_t group_of(struct rondo_analyse_job *job, const struct rondo_analyse_group_decl *decl,
                          uint32_t key, uint32_t rank) {
   uint32_t at = key < job->group_by_key_count ? job->group_by_key[key] : UINT32_MAX;
@@ -258,7 +258,7 @@ static void members_take(struct rondo_analyse_job *job, struct rondo_analyse_gro
   g->members_known = true;
 }
 
-// A format that numbers members by their place in the communicator: this rank takes its place.
+// For formats that number members by their place in the communicator.
 static void place_take(struct rondo_analyse_group *g, int64_t size, int64_t index, uint32_t rank) {
   if (!g->members) {
     g->member_count = (size_t)size;
@@ -307,7 +307,8 @@ static void places_take(struct rondo_analyse_job *job, uint32_t rank, const stru
   }
 }
 
-// Gives a call the job's strings and groups, and notes what it says about the rank's place.
+// Renumbers the strings and the group of a call for the job, and notes what the call says about the
+// rank's place.
 static void call_take(struct rondo_analyse_rank *r, size_t index, const uint32_t *remap) {
   struct rondo_analyse_call *call = &r->calls[index];
   struct rondo_analyse_place *place = &r->places[call->group];
@@ -361,8 +362,8 @@ static void rank_take(struct rondo_analyse_job *job, uint32_t rank, struct incom
   free(remap);
 }
 
-// One rank's sequence numbers begin anew where a group was destroyed and made again under its old
-// name: all calls but those of the last such life move to groups of their own.
+// A rank's sequence numbers begin anew after a group was destroyed and made again under its old
+// name. Moves all calls except those of the last such life to groups of their own.
 static void lives_split(struct rondo_analyse_job *job, struct rondo_analyse_rank *r,
                         struct rondo_analyse_place *place) {
   uint32_t group = place->group;
@@ -395,7 +396,7 @@ static void lives_split(struct rondo_analyse_job *job, struct rondo_analyse_rank
   }
 }
 
-// The numbers of a rank's lives count back from the last one, which is the one that hangs.
+// Lives are counted back from the last one, because that one hangs.
 static void lives_settle(struct rondo_analyse_job *job) {
   for (size_t i = 0; i < job->rank_count; i++) {
     struct rondo_analyse_rank *r = &job->ranks[i];
@@ -417,7 +418,7 @@ static void member_see(struct rondo_analyse_group *g, uint32_t rank) {
   g->members[g->member_count++] = rank;
 }
 
-// Where nothing names the members of a group, they are the ranks that call in it.
+// If nothing names the members of a group, its members are the ranks that call in it.
 static void members_observe(struct rondo_analyse_job *job) {
   for (size_t i = 0; i < job->rank_count; i++) {
     for (size_t k = 0; k < job->ranks[i].place_count; k++) {
@@ -473,7 +474,7 @@ static void arrivals_take(struct rondo_analyse_job *job, struct arrivals *in) {
   }
 }
 
-// The places of the job's communicator that no file spoke for are ranks without a file.
+// Members of the job's communicator for which there is no file are ranks without a file.
 static void world_fill(struct rondo_analyse_job *job, const struct arrivals *in) {
   for (size_t i = 0; in->world && i < job->group_count; i++) {
     struct rondo_analyse_group *g = &job->groups[i];

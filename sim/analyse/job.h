@@ -1,7 +1,7 @@
-// The whole job as its files tell it: ranks, groups and calls under one numbering, whatever file
-// and format they came from. Files of one family (formats that number groups and calls alike) make
-// one job; a Flight Recorder dump and an NCCL log do not mix, because nothing in them says which
-// call of one is which of the other.
+// The whole job as its files describe it: ranks, groups and calls under one numbering, for all
+// files and formats. Files of one family (formats that number groups and calls alike) make one job.
+// A Flight Recorder dump and an NCCL log do not mix: nothing in them relates the calls of one to
+// the calls of the other.
 #ifndef RONDO_SIM_ANALYSE_JOB_H
 #define RONDO_SIM_ANALYSE_JOB_H
 
@@ -45,20 +45,21 @@ struct rondo_analyse_rank {
 struct rondo_analyse_group {
   uint32_t key, name, desc;
   int64_t size;      // as recorded, at least member_count
-  uint32_t *members; // ranks, RONDO_ANALYSE_NO_RANK where nothing is known of that place
+  uint32_t *members; // ranks; RONDO_ANALYSE_NO_RANK where the member is not known
   size_t member_count;
-  bool members_known; // the record names them all; otherwise they are those seen to call
-  bool assumed;       // nothing names the members, and all ranks are taken to be in it
-  bool disputed;      // ranks name different members for one name
-  uint32_t next;      // the next group with the same key; UINT32_MAX: none
+  // the record names them all; otherwise they are the ranks that were seen to call
+  bool members_known;
+  bool assumed;  // nothing names the members, so all ranks are taken to be members
+  bool disputed; // ranks name different members for one name
+  uint32_t next; // the next group with the same key; UINT32_MAX: none
 };
 
-// One operation as its members share it.
+// An operation that its members share.
 struct rondo_analyse_op {
   uint32_t group;
   int32_t source, target; // of a send and its receive; -1 for collectives
   int64_t seq;
-  uint32_t first_rank, first_call; // the call that others are compared with
+  uint32_t first_rank, first_call; // the call that the other calls are compared with
   uint32_t called, completed;
   uint32_t differences; // bits of enum rondo_analyse_difference
 };
@@ -78,7 +79,7 @@ struct rondo_analyse_job {
   uint64_t call_count;
 };
 
-// What the user says about groups, where the record does not: "NAME=0,1,2".
+// What the user says about a group that the files do not describe: "NAME=0,1,2".
 struct rondo_analyse_group_hint {
   const char *name;
   const char *ranks;
@@ -92,16 +93,16 @@ struct rondo_analyse_group_hints {
 // The family of a kind of file.
 enum rondo_analyse_family rondo_analyse_family_of(enum rondo_analyse_source source);
 
-// Builds the job of one family. Calls and members move out of the records, which stay the caller's
-// and must outlive the job. Returns false if no record is of that family.
+// Builds the job of one family. Calls and members move out of the records, which the caller keeps
+// and which must outlive the job. Returns false if no record is of that family.
 bool rondo_analyse_job_init(struct rondo_analyse_job *job, enum rondo_analyse_family family,
                             struct rondo_analyse_record *records, size_t record_count,
                             const struct rondo_analyse_group_hints *hints);
 
-// Gives back everything.
+// Frees what the job holds.
 void rondo_analyse_job_fini(struct rondo_analyse_job *job);
 
-// The place of a rank in a group; null if it has none.
+// The place of a rank in a group; null if the rank has none there, or is RONDO_ANALYSE_NO_RANK.
 const struct rondo_analyse_place *rondo_analyse_job_place(const struct rondo_analyse_job *job,
                                                           uint32_t rank, uint32_t group);
 

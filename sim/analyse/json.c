@@ -21,7 +21,7 @@ bool rondo_analyse_json_fail(struct rondo_analyse_json *j, const char *message) 
   return false;
 }
 
-// The next byte without passing it, or -1 at the end of the file.
+// The next byte, which is not consumed; -1 at the end of the file.
 static inline int byte_peek(struct rondo_analyse_json *j) {
   struct rondo_analyse_input *in = j->in;
   if (in->begin == in->end && !rondo_analyse_input_fill(in)) {
@@ -68,7 +68,7 @@ bool rondo_analyse_json_open(struct rondo_analyse_json *j, char bracket) {
   return true;
 }
 
-// Handles what stands between two members: true if another follows, false at the end or on failure.
+// Reads what separates two members: true if another one follows, false at the end or on failure.
 static bool member_next(struct rondo_analyse_json *j, char closing) {
   int c = rondo_analyse_json_peek(j);
   bool fresh = j->fresh;
@@ -142,7 +142,8 @@ static size_t utf8_put(char *out, uint32_t c) {
   return 4;
 }
 
-// A \u escape at s[*at] (past the u), surrogate pairs joined. A lone surrogate becomes U+FFFD.
+// Reads a \u escape at s[*at] (after the u) and joins surrogate pairs. A lone surrogate becomes
+// U+FFFD.
 static bool unicode_escape(const char *s, size_t size, size_t *at, uint32_t *code) {
   int first = *at + 4 <= size ? hex_parse(s + *at) : -1;
   if (first < 0) {
@@ -164,7 +165,8 @@ static bool unicode_escape(const char *s, size_t size, size_t *at, uint32_t *cod
   return true;
 }
 
-// Resolves escapes in place; the result is never longer. Returns its size, SIZE_MAX if one is bad.
+// Resolves escapes in place; the result is never longer. Returns its size; SIZE_MAX for a bad
+// escape.
 static size_t string_unescape(char *s, size_t size) {
   static const char plain[] = "\"\\/bfnrt";
   static const char means[] = "\"\\/\b\f\n\r\t";
@@ -191,7 +193,7 @@ static size_t string_unescape(char *s, size_t size) {
 }
 
 // Finds the closing quote of the string that begins at data[begin]. Returns its distance from
-// begin, or 0 where the file ends first. `escaped` tells whether there is a backslash inside.
+// begin, or 0 if the file ends first. `escaped` tells whether the string holds a backslash.
 static size_t string_end(struct rondo_analyse_input *in, bool *escaped) {
   size_t at = 1;
   *escaped = false;
@@ -255,7 +257,7 @@ bool rondo_analyse_json_key(struct rondo_analyse_json *j, struct rondo_analyse_s
   return true;
 }
 
-// Tells whether these bytes are a number as JSON writes it.
+// True if these bytes are a number as JSON writes it.
 static bool number_valid(const char *s, size_t n, bool *integer) {
   size_t i = n && s[0] == '-';
   size_t digits = i;
@@ -293,7 +295,7 @@ static bool is_number_byte(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-// The bytes of a number at the present position, none passed.
+// The bytes of the number at the current position, which are not consumed.
 static struct rondo_analyse_slice number_bytes(struct rondo_analyse_json *j) {
   struct rondo_analyse_input *in = j->in;
   size_t at = 0;

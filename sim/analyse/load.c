@@ -29,7 +29,7 @@ struct load {
   pthread_cond_t finished;
 };
 
-// The last number of a name, provided it stands behind `word`.
+// The last number in a name that follows `word`.
 static int64_t number_behind(const char *name, const char *word) {
   int64_t found = -1;
   for (const char *at = strcasestr(name, word); at; at = strcasestr(at + 1, word)) {
@@ -129,7 +129,7 @@ static void progress_show(struct load *load, uint64_t total, double elapsed_s) {
   fflush(stderr);
 }
 
-// Waits for the workers, and meanwhile says four times a second how far they are.
+// Waits for the workers and shows the progress four times a second.
 static void progress_watch(struct load *load, uint64_t total) {
   double start_s = seconds_now();
   bool shown = false;
@@ -172,7 +172,7 @@ void rondo_analyse_load(struct rondo_analyse_record *records, char **paths, size
     started++;
   }
   if (!started) {
-    worker_run(&load); // no thread can be had: read here
+    worker_run(&load); // no thread could be started: read here
   }
   progress_watch(&load, total_bytes(paths, count));
   for (unsigned i = 0; i < started; i++) {

@@ -1,4 +1,4 @@
-// Reads many files side by side and shows how far it is.
+// Reads many files in parallel and shows the progress.
 #ifndef RONDO_SIM_ANALYSE_LOAD_H
 #define RONDO_SIM_ANALYSE_LOAD_H
 
@@ -6,22 +6,22 @@
 
 #include "sim/analyse/record.h"
 
-// A number past it, in the name of a file or in an option, is no rank.
+// A larger number in a file's name or in an option is no rank.
 #define RONDO_ANALYSE_HIGHEST_RANK 100000000
 
 struct rondo_analyse_load_options {
   const regex_t *rank_pattern; // its first group is the rank in a file's name; null: the default
   unsigned thread_count;       // 0: one a core
-  bool progress;               // say how far it is, on standard error
+  bool progress;               // show the progress on standard error
 };
 
-// Reads `count` files into records[0 .. count), which the caller made room for and later gives to
-// rondo_analyse_record_fini. What is wrong with a file is in its record.
+// Reads `count` files into records[0 .. count). The caller provides the memory and passes each
+// record to rondo_analyse_record_fini later. Problems with a file are in its record.
 void rondo_analyse_load(struct rondo_analyse_record *records, char **paths, size_t count,
                         const struct rondo_analyse_load_options *options);
 
-// Finds the rank in a file's name: by the pattern if there is one; else the number behind "rank",
-// or else the last number in the name (`*named` tells which). Returns -1 if there is none.
+// Finds the rank in a file's name: by the pattern if there is one; else the number after "rank", or
+// else the last number in the name (`*named` tells which). Returns -1 if there is none.
 int64_t rondo_analyse_load_rank(const char *path, const regex_t *pattern, bool *named);
 
 #endif // RONDO_SIM_ANALYSE_LOAD_H

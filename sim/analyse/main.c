@@ -72,7 +72,7 @@ static void pattern_set(struct options *o, const char *text, struct argp_state *
   }
 }
 
-// Reads "0-3,8" strictly: what a user writes is not to be guessed, as what is in a file has to be.
+// Reads "0-3,8" strictly. Files may hold anything; what a user writes is not guessed at.
 static bool ranks_are_plain(const char *text) {
   for (;; text++) {
     char *end;
@@ -183,7 +183,7 @@ static bool file_save(const struct rondo_sim_text *t, const char *path) {
   return false;
 }
 
-// Writes the cycle as a drawing; without one, nothing.
+// Writes the cycle as a drawing, if there is a cycle.
 static bool drawing_save(const struct rondo_analyse_report *r, const char *path,
                          void (*draw)(const struct rondo_sim_graph *, struct rondo_sim_text *)) {
   if (!path || r->outcome != RONDO_ANALYSE_CIRCULAR_WAIT) {
@@ -235,7 +235,7 @@ static int report_write(const struct options *o, const struct rondo_analyse_repo
   return written ? rondo_analyse_outcome_exit_code((int)r->outcome) : EX_CANTCREAT;
 }
 
-// One family's part of the work.
+// One family's job and its analysis.
 struct part {
   struct rondo_analyse_job job;
   struct rondo_analyse_analysis analysis;
@@ -260,7 +260,7 @@ static size_t parts_make(struct part *parts, struct rondo_analyse_record *record
   return made;
 }
 
-// A name that is misspelt would else be passed over in silence.
+// Warns of names that no group has: a misspelt name would otherwise go unnoticed.
 static void hints_check(const struct part *parts, size_t count, const struct options *o) {
   for (size_t i = 0; i < o->hint_count && !o->quiet; i++) {
     bool found = false;
@@ -277,7 +277,7 @@ static void hints_check(const struct part *parts, size_t count, const struct opt
   }
 }
 
-// Lists the parts, the weightiest verdict first.
+// Orders the parts: the weightiest verdict comes first.
 static void parts_order(const struct part *parts, size_t count,
                         const struct rondo_analyse_analysis **order) {
   for (size_t i = 0; i < count; i++) {

@@ -16,7 +16,7 @@ struct table {
   uint32_t slot_count;
 };
 
-// How many sends and receives between two members of a group one rank has made.
+// The sends or receives of one rank between two members of a group.
 struct pair_count {
   uint32_t group;
   int32_t source, target;
@@ -97,7 +97,7 @@ uint32_t rondo_analyse_calls_differ(const struct rondo_analyse_call *a,
   uint32_t differs = 0;
   bool counts = a->flags & b->flags & RONDO_ANALYSE_COUNTS_KNOWN;
   if (counts && !((a->flags | b->flags) & RONDO_ANALYSE_UNEVEN_OK)) {
-    // The root alone has the whole of a scatter's input; its output is what all have alike.
+    // Only the root has the whole input of a scatter; all ranks have the same output.
     bool by_output = a->kind == RONDO_ANALYSE_SCATTER;
     bool same = by_output ? a->out_count == b->out_count : a->in_count == b->in_count;
     differs |= same || a->kind == RONDO_ANALYSE_COALESCED ? 0 : RONDO_ANALYSE_DIFFERS_COUNT;
@@ -114,7 +114,7 @@ uint32_t rondo_analyse_calls_differ(const struct rondo_analyse_call *a,
   return differs;
 }
 
-// Counts one more send or receive of this pair and returns its number from 0.
+// Counts one more send or receive of this pair; returns its number, from 0.
 static int64_t pair_next(struct pair_counts *pairs, uint32_t group, int32_t source,
                          int32_t target) {
   for (size_t i = 0; i < pairs->count; i++) {
@@ -135,8 +135,8 @@ static bool peer_front_missing(const struct rondo_analyse_job *job, uint32_t gro
   return rank == RONDO_ANALYSE_NO_RANK || job->ranks[rank].front_missing;
 }
 
-// The key of a send or receive; false if it takes no part in matching. Where a ring has lost its
-// beginning, nobody knows how many went before: then only those that still wait are numbered.
+// The key of a send or receive; false if it is not matched. If a ring has lost its beginning,
+// nobody knows how many calls went before; then only calls that still wait are numbered.
 static bool pair_key(struct rondo_analyse_job *job, uint32_t rank,
                      const struct rondo_analyse_call *call, struct pair_counts *pairs,
                      struct key *key) {

@@ -1,10 +1,10 @@
-// Matches the calls of all ranks into operations, compares what the members of each said, and
-// settles which calls are still waiting.
+// Matches the calls of all ranks into operations, compares the calls of each operation, and finds
+// out which calls still wait.
 //
-// Calls of a collective match by group and number; the n-th send from a to b matches the n-th
-// receive by b from a. Where a record does not say what completed (NCCL logs, traces without
-// kernels), the calls are played through: an operation completes once every member whose file is
-// there has it at the front of its communicator and of its stream.
+// Calls of a collective match by group and number. The n-th send from a to b matches the n-th
+// receive by b from a. Some records do not say what completed (NCCL logs, traces without kernels).
+// Their calls are played through: an operation completes once it is at the front of the
+// communicator and of the stream of every member that has a file.
 #ifndef RONDO_SIM_ANALYSE_MATCH_H
 #define RONDO_SIM_ANALYSE_MATCH_H
 
@@ -23,8 +23,8 @@ struct rondo_analyse_caller {
   uint32_t rank, call;
 };
 
-// The callers of each operation, in order of rank: those of operation i are
-// items[first[i]] .. items[first[i + 1] - 1].
+// The callers of each operation, ordered by rank: operation i has items[first[i]] .. items[first[i
+// + 1] - 1].
 struct rondo_analyse_callers {
   struct rondo_analyse_caller *items;
   size_t *first;
@@ -38,10 +38,11 @@ void rondo_analyse_callers_init(struct rondo_analyse_callers *c,
                                 const struct rondo_analyse_job *job);
 void rondo_analyse_callers_fini(struct rondo_analyse_callers *c);
 
-// Marks as completed what must have completed on ranks whose record does not say, as above.
+// Marks the calls that must have completed on ranks whose record does not say so, as described
+// above.
 void rondo_analyse_play(struct rondo_analyse_job *job, const struct rondo_analyse_callers *c);
 
-// What one call says differently from another of the same operation; 0 if nothing.
+// How two calls of one operation differ; 0 if they do not.
 uint32_t rondo_analyse_calls_differ(const struct rondo_analyse_call *a,
                                     const struct rondo_analyse_call *b);
 

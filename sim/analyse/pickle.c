@@ -7,7 +7,7 @@
 
 #include "sim/common/text.h"
 
-// What the instructions are called, for the message that refuses one.
+// Names of instructions, for the message that refuses one.
 static const struct {
   unsigned char code;
   const char *name;
@@ -113,8 +113,8 @@ static void container_add(struct rondo_analyse_pickle_container *c,
   c->items[c->count++] = value;
 }
 
-// True where what is pushed next becomes an item of the streamed list: the frame that is open
-// belongs to a list that stands right behind its key in the outermost dictionary.
+// True if the next value becomes an item of the streamed list: the open frame belongs to a list
+// that directly follows its key in the outermost dictionary.
 static bool at_entry(const struct rondo_analyse_pickle *p) {
   if (!p->entry || p->mark_count != 2) {
     return false;
@@ -138,7 +138,7 @@ static bool container_push(struct rondo_analyse_pickle *p, enum rondo_analyse_pi
   return integer_push(p, type, p->container_count++);
 }
 
-// Takes the top `count` values into a new tuple.
+// Moves the top `count` values into a new tuple.
 static bool tuple_push(struct rondo_analyse_pickle *p, size_t count) {
   if (p->stack_count < count) {
     return pickle_fail(p, "a tuple of more values than there are");
@@ -159,7 +159,7 @@ static bool mark_push(struct rondo_analyse_pickle *p) {
   return true;
 }
 
-// Closes the open frame: the first of its values, or fails.
+// Closes the open frame and sets *first to its first value; fails if no frame is open.
 static bool mark_pop(struct rondo_analyse_pickle *p, size_t *first) {
   if (!p->mark_count || p->marks[p->mark_count - 1] > p->stack_count) {
     return pickle_fail(p, "the end of a frame that was never begun");
@@ -182,7 +182,7 @@ static bool is_streamed_list(const struct rondo_analyse_pickle *p, size_t first)
          (uint64_t)p->stack[first - 2].integer == p->streamed_id;
 }
 
-// Adds the values from `first` on to the list below them.
+// Adds the values from `first` on to the list below them on the stack.
 static bool list_extend(struct rondo_analyse_pickle *p, size_t first) {
   if (first < 1 || first > p->stack_count ||
       p->stack[first - 1].type != RONDO_ANALYSE_PICKLE_LIST ||
@@ -201,7 +201,7 @@ static bool list_extend(struct rondo_analyse_pickle *p, size_t first) {
   return true;
 }
 
-// Adds the keys and values from `first` on to the dictionary below them.
+// Adds the keys and values from `first` on to the dictionary below them on the stack.
 static bool dict_extend(struct rondo_analyse_pickle *p, size_t first) {
   if (first < 1 || first > p->stack_count || (p->stack_count - first) % 2 ||
       p->stack[first - 1].type != RONDO_ANALYSE_PICKLE_DICT ||
@@ -224,7 +224,7 @@ static bool memo_put(struct rondo_analyse_pickle *p, uint64_t at) {
   if (!p->stack_count) {
     return pickle_fail(p, "something to remember where there is nothing");
   }
-  // Writers number what they remember from 0 without gaps.
+  // Writers number the memo from 0 without gaps.
   if (at > p->memo_next) {
     return pickle_fail(p, "a memo number out of turn");
   }
@@ -246,7 +246,7 @@ static bool memo_get(struct rondo_analyse_pickle *p, uint64_t at) {
                             : pickle_fail(p, "a memo number never given out");
 }
 
-// Takes `bytes` bytes (8 at most) as a little-endian number.
+// Reads a little-endian number of `bytes` bytes (8 at most).
 static bool number_take(struct rondo_analyse_pickle *p, unsigned bytes, uint64_t *value) {
   *value = 0;
   if (p->in->end - p->in->begin < bytes && !rondo_analyse_input_need(p->in, bytes)) {
@@ -297,7 +297,7 @@ static bool real_take(struct rondo_analyse_pickle *p) {
   if (!number_take(p, 8, &bits)) {
     return false;
   }
-  bits = __builtin_bswap64(bits); // the one number that pickles write big-endian
+  bits = __builtin_bswap64(bits); // the only number that pickles write big-endian
   struct rondo_analyse_pickle_value value = {.type = RONDO_ANALYSE_PICKLE_REAL};
   memcpy(&value.real, &bits, sizeof value.real);
   return stack_push(p, value);
@@ -368,7 +368,7 @@ static bool instruction_run(struct rondo_analyse_pickle *p, unsigned char code) 
   switch (code) {
   case 0x80: // PROTO
     return number_take_for(p, 1, number_ignore);
-  case 0x95: // FRAME: only how the writer cut its output
+  case 0x95: // FRAME: a cut in the output of the writer
     return number_take_for(p, 8, number_ignore);
   case 'K':
     return integer_take(p, 1, false);
@@ -403,7 +403,7 @@ static bool instruction_run(struct rondo_analyse_pickle *p, unsigned char code) 
   }
 }
 
-// Of a file that is cut off, what the outermost dictionary was about to get is still worth having.
+// Keeps what a file that is cut off was about to add to the outermost dictionary.
 static void items_salvage(struct rondo_analyse_pickle *p) {
   struct rondo_analyse_pickle_container *c = container_of(p, p->stack[0]);
   if (!p->failed || !p->mark_count || p->marks[0] != 1 || !c) {

@@ -1,10 +1,10 @@
-// A reader of pickles that only hold data: dictionaries, lists, tuples, numbers and strings, as
-// PyTorch's dumps do. A pickle is a program; this reader knows the instructions that build such
-// data and refuses every other by name, so nothing that a file says is ever executed or looked up.
+// A reader of pickles that only hold data: dictionaries, lists, tuples, numbers and strings, as in
+// PyTorch's dumps. A pickle is a program. This reader knows the instructions that build such data
+// and refuses every other one by name. It never executes or looks up what a file names.
 //
-// Values are words on a stack; containers and strings live in tables owned by the reader. The
-// items of the list under one chosen key of the outermost dictionary are handed out as soon as
-// each is complete and then forgotten, so memory does not grow with the number of entries.
+// Values are words on a stack; the reader owns containers and strings. The items of the list under
+// one chosen key of the outermost dictionary are passed on as soon as each is complete, and then
+// forgotten, so memory does not grow with the number of entries.
 #ifndef RONDO_SIM_ANALYSE_PICKLE_H
 #define RONDO_SIM_ANALYSE_PICKLE_H
 
@@ -42,11 +42,11 @@ struct rondo_analyse_pickle {
   size_t *marks;
   size_t stack_count, stack_capacity, memo_count, mark_count, mark_capacity;
   uint32_t container_count, container_capacity;
-  uint32_t containers_made; // those past container_count keep their memory for the next entry
+  uint32_t containers_made; // containers past container_count keep their memory for the next entry
   uint64_t memo_next;       // the number that MEMOIZE gives next
   uint32_t entry_first;     // containers from here on belong to the entry being built
-  bool entry_memoized;      // one of those may be referred to again
-  const char *streamed_key; // entries under this key are handed out
+  bool entry_memoized;      // a later entry may refer to one of those
+  const char *streamed_key; // entries under this key are passed on
   uint32_t streamed_id;     // its number in the strings
   void (*entry)(void *context, const struct rondo_analyse_pickle *p,
                 struct rondo_analyse_pickle_value entry);
@@ -56,24 +56,24 @@ struct rondo_analyse_pickle {
   uint64_t error_offset;
 };
 
-// Prepares to read. The caller sets streamed_key, entry and context before running, or leaves them.
+// Begins to read. The caller sets streamed_key, entry and context before the run, or leaves them.
 void rondo_analyse_pickle_init(struct rondo_analyse_pickle *p, struct rondo_analyse_input *in,
                                struct rondo_analyse_strings *strings);
 
-// Gives back everything but the strings.
+// Frees everything except the strings.
 void rondo_analyse_pickle_fini(struct rondo_analyse_pickle *p);
 
-// Reads to the end. Returns true with the outermost value in *top, or false with message and
-// error_offset set; entries handed out before that stand.
+// Reads to the end. Returns true with the outermost value in *top; or false with message and
+// error_offset set. Entries that were passed on before a failure count.
 bool rondo_analyse_pickle_run(struct rondo_analyse_pickle *p,
                               struct rondo_analyse_pickle_value *top);
 
-// Of a dictionary: the value of a string key; none if there is no such key or `dict` is not one.
+// The value of a string key of a dictionary; none if the key is missing or `dict` is no dictionary.
 struct rondo_analyse_pickle_value rondo_analyse_pickle_get(const struct rondo_analyse_pickle *p,
                                                            struct rondo_analyse_pickle_value dict,
                                                            const char *key);
 
-// The items of a list or dictionary, and how many; null and 0 for anything else.
+// The items of a list or dictionary and their number; null and 0 for anything else.
 const struct rondo_analyse_pickle_value *
 rondo_analyse_pickle_items(const struct rondo_analyse_pickle *p,
                            struct rondo_analyse_pickle_value list, uint32_t *count);

@@ -1,7 +1,7 @@
-// Plays calls through whose completion nobody recorded. Calls launched as one form a launch; a
-// launch waits for the launch before it in its communicator and for the one before it on its
-// stream; an operation completes once all its callers, and all its members with a file, are at the
-// front. What is left over at the end is what must have hung. Linear in the number of calls.
+// Plays through the calls whose completion nobody recorded. Calls that were launched together form
+// a launch. A launch waits for the previous launch of its communicator and for the previous one on
+// its stream. An operation completes once all its callers, and all its members with a file, are at
+// the front. What is left at the end must have hung. The time is linear in the number of calls.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +11,9 @@
 #define NONE UINT32_MAX
 
 struct launch {
-  uint32_t rank, first, count; // calls `first` .. of one group; not necessarily side by side
+  uint32_t rank, first, count; // calls of one group from `first` on; other calls may lie between
   uint32_t left;               // calls that have not completed
-  uint32_t waits;              // launches before it that have not completed
+  uint32_t waits;              // earlier launches that have not completed
   uint32_t next_in_group, next_on_stream;
 };
 
@@ -43,7 +43,8 @@ static void launch_follow(struct play *p, uint32_t *next, uint32_t launch) {
   p->launches[launch].waits++;
 }
 
-// The launches of one rank, each behind the one before it in its group and on its stream.
+// Lists the launches of one rank. Each follows the previous one of its group and the previous one
+// on its stream.
 static void rank_launches(struct play *p, uint32_t rank) {
   struct rondo_analyse_rank *r = &p->job->ranks[rank];
   uint32_t *in_group = rondo_sim_alloc(p->job->group_count * sizeof *in_group);
@@ -77,7 +78,8 @@ static void rank_launches(struct play *p, uint32_t rank) {
   free(on_stream);
 }
 
-// How many callers an operation must have at the front: its members with a file that is played.
+// The number of callers that an operation needs at the front: its members with a file that is
+// played.
 static uint32_t callers_needed(const struct play *p, uint32_t op) {
   const struct rondo_analyse_op *o = &p->job->ops[op];
   const struct rondo_analyse_group *g = &p->job->groups[o->group];
@@ -121,7 +123,7 @@ static void op_complete(struct play *p, uint32_t op) {
   }
 }
 
-// True if a rank that records states says that this operation has not completed there.
+// True if a rank that records states says that the operation has not completed there.
 static bool held_elsewhere(const struct play *p, uint32_t op) {
   for (size_t i = p->callers->first[op]; i < p->callers->first[op + 1]; i++) {
     const struct rondo_analyse_caller *c = &p->callers->items[i];

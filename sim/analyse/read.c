@@ -75,7 +75,8 @@ static bool looks_like_json(const struct rondo_analyse_input *in) {
   while (i < in->end && strchr(" \t\r\n", in->data[i])) {
     i++;
   }
-  // A log line may begin with "[timestamp]" or "[rank0]:", an array of events with "[{" or "[]".
+  // A log line may begin with "[timestamp]" or "[rank0]:"; an array of events begins with "[{" or
+  // "[]".
   if (i < in->end && in->data[i] == '[') {
     do {
       i++;

@@ -1,5 +1,4 @@
-// JSON files of every kind: the keys of the outermost object tell which, and Flight Recorder dumps
-// are read here.
+// JSON files: the keys of the outermost object tell the format. Reads Flight Recorder dumps itself.
 #include <stddef.h>
 
 #include "sim/analyse/flight.h"
@@ -10,7 +9,7 @@ struct reader {
   struct rondo_analyse_record *record;
   struct rondo_analyse_json json;
   struct rondo_analyse_flight flight;
-  uint32_t version; // string, of whatever kind the file turns out to be
+  uint32_t version; // string
   unsigned hint;
 };
 
@@ -213,7 +212,7 @@ static void status_read(struct reader *reader) {
   }
 }
 
-// The value of one key of the outermost object.
+// Reads the value of one key of the outermost object.
 static void member_read(struct reader *reader, struct rondo_analyse_slice key) {
   struct rondo_analyse_record *r = reader->record;
   struct rondo_analyse_json *j = &reader->json;
@@ -246,7 +245,7 @@ void rondo_analyse_read_json(struct rondo_analyse_record *r, struct rondo_analys
   if (rondo_analyse_json_peek(j) == '[') {
     rondo_analyse_read_kineto_events(r, j); // a trace may be its bare list of events
   } else if (rondo_analyse_json_open(j, '{')) {
-    // A Rondo flight record goes on behind its first object, and its reader reads to the end.
+    // A Rondo flight record continues after its first object; its reader reads to the end.
     while (r->source != RONDO_ANALYSE_RONDO && rondo_analyse_json_key(j, &key)) {
       member_read(&reader, key);
     }

@@ -1,5 +1,6 @@
-// Kineto traces: the CPU side of a collective is an event "record_param_comms", its kernel on the
-// device another event; "External id" joins the two. A kernel that never finished is in no trace.
+// Kineto traces. The CPU side of a collective is an event "record_param_comms"; its kernel on the
+// device is another event; "External id" joins the two. A kernel that never finished is in no
+// trace.
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ struct event {
   int64_t in_count, out_count, size, seq, source, target, external, root;
 };
 
-// What a finished kernel tells about its call.
+// What a finished kernel says about its call.
 struct kernel {
   uint64_t key;
   double start_us, duration_us;
@@ -27,7 +28,7 @@ struct reader {
   struct rondo_analyse_record *record;
   struct rondo_analyse_json *json;
   struct kernel *kernels;
-  uint64_t *keys; // of the calls, side by side with the track's calls
+  uint64_t *keys; // keys[i] belongs to the track's call i
   size_t kernel_count, kernel_capacity, key_count, key_capacity;
 };
 
@@ -39,7 +40,7 @@ static void track_begin(struct rondo_analyse_record *r) {
   }
 }
 
-// One group of the trace's list. It names the members better than the events do.
+// Reads one group of the trace's list. The list names the members better than the events do.
 static void info_group_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
   static const struct rondo_analyse_field fields[] = {
       {"pg_name", RONDO_ANALYSE_READ_STRING, offsetof(struct event, group)},
@@ -50,7 +51,7 @@ static void info_group_read(struct rondo_analyse_record *r, struct rondo_analyse
   struct event e = {0};
   rondo_analyse_read_object(r, j, fields, &e);
   struct rondo_analyse_track *t = &r->tracks[0];
-  uint32_t added = rondo_analyse_track_group(t, e.group); // first: it may move the groups
+  uint32_t added = rondo_analyse_track_group(t, e.group); // this call may move the groups
   struct rondo_analyse_group_decl *g = &t->groups[added];
   int64_t *members;
   size_t count =
@@ -194,7 +195,7 @@ static uint32_t group_of(struct reader *reader, const struct event *e) {
   g->desc = e->desc;
   g->next_seq = 1;
   g->size = e->size > 0 ? e->size : 0;
-  // A list too long to print in full is abbreviated with "..."; then only its size is known.
+  // A long list is abbreviated with "..."; then only its size is known.
   const char *ranks = rondo_analyse_strings_get(&reader->record->strings, e->ranks);
   if (*ranks && !strstr(ranks, "...")) {
     g->member_count = rondo_analyse_ranks_parse(ranks, &g->members);
@@ -271,7 +272,8 @@ static int calls_compare(const void *a, const void *b) {
   return (x->created_ns > y->created_ns) - (x->created_ns < y->created_ns);
 }
 
-// Events stand in no order of time in a trace; afterwards those without a number are counted.
+// Orders the calls by time, because the events of a trace have no order, and numbers those without
+// a number.
 static void calls_order(struct rondo_analyse_track *t) {
   if (t->call_count) {
     qsort(t->calls, t->call_count, sizeof *t->calls, calls_compare);

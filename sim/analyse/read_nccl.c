@@ -1,6 +1,6 @@
-// NCCL_DEBUG=INFO logs with the subsystems INIT and COLL. A line is printed where a collective is
-// called, by the process that calls it, so a log proves what was called and in which order, and
-// nothing of what ran. Which rank called is known from the line that set the communicator up.
+// NCCL_DEBUG=INFO logs with the subsystems INIT and COLL. A process prints a line where it calls a
+// collective, so a log proves what was called and in which order; it says nothing of what ran. The
+// line that set a communicator up tells which rank called.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,13 @@ struct reader {
   uint64_t unknown_line, unknown_offset;
 };
 
-// What stands before "NCCL INFO" in a line.
+// The part of a line before "NCCL INFO".
 struct prefix {
   struct rondo_analyse_slice host;
   int64_t pid, device;
 };
 
-// Finds " name " in a line and gives the word behind it; false if it is not there.
+// Finds " name " in a line and returns the word after it; false if it is not there.
 static bool word_after(struct rondo_analyse_slice line, const char *name,
                        struct rondo_analyse_slice *word) {
   size_t size = strlen(name);
@@ -66,7 +66,7 @@ static uint32_t string_after(struct rondo_analyse_record *r, struct rondo_analys
              : 0;
 }
 
-// Reads "… host:pid:tid [device] " backwards from its end; false if that is not what is there.
+// Reads "… host:pid:tid [device] " backwards from its end; false if the text is anything else.
 static bool prefix_parse(const char *start, const char *end, struct prefix *prefix) {
   const char *bracket = memrchr(start, '[', (size_t)(end - start));
   if (!bracket || bracket == start) {
@@ -114,8 +114,9 @@ static struct rondo_analyse_track *track_of(struct reader *reader, const struct 
   return t;
 }
 
-// The key of a communicator, the same on all its members: its id, or for one that was split off,
-// its parent with the number and colour of the split, or else which one of its size it is.
+// The key of a communicator, which is the same on all its members: its id. For a split
+// communicator: the parent with the number and the colour of the split, or else its number among
+// the communicators of its size.
 static uint32_t communicator_key(struct reader *reader, const struct rondo_analyse_track *t,
                                  struct rondo_analyse_slice line, int64_t size) {
   struct rondo_analyse_record *r = reader->record;
@@ -155,7 +156,7 @@ static void init_read(struct reader *reader, const struct prefix *prefix,
   struct rondo_analyse_track *t =
       track_of(reader, prefix, number_after(line, " cudaDev ", prefix->device));
   uint32_t key = communicator_key(reader, t, line, size);
-  uint32_t added = rondo_analyse_track_group(t, key); // first: it may move the groups
+  uint32_t added = rondo_analyse_track_group(t, key); // this call may move the groups
   struct rondo_analyse_group_decl *g = &t->groups[added];
   g->name = key;
   g->handle = handle;

@@ -12,14 +12,15 @@ struct reader {
   struct rondo_analyse_flight flight;
   struct rondo_sim_text shape; // scratch
   unsigned hint;
-  uint8_t fields[256]; // by the number of a key's string: 1 + its field; 0: not looked up yet
+  // indexed by the number of a key's string: 1 + its field; 0: not looked up yet
+  uint8_t fields[256];
 };
 
 static struct rondo_analyse_slice slice_of(const char *text) {
   return (struct rondo_analyse_slice){text, strlen(text)};
 }
 
-// Appends a number; printf is too slow for the millions of sizes in a large job's dumps.
+// Appends a number. printf is too slow for the millions of sizes in a large job's dumps.
 static void number_add(struct rondo_sim_text *text, int64_t number) {
   char digits[24];
   size_t at = sizeof digits;
@@ -34,7 +35,7 @@ static void number_add(struct rondo_sim_text *text, int64_t number) {
   rondo_sim_text_add_bytes(text, digits + at, sizeof digits - at);
 }
 
-// Writes a list of shapes as text and returns its elements.
+// Writes a list of shapes as text; returns the number of elements.
 static uint64_t sizes_read(const struct rondo_analyse_pickle *p,
                            struct rondo_analyse_pickle_value list, struct rondo_sim_text *text) {
   uint32_t count, dims;
@@ -139,7 +140,7 @@ static void field_read(struct reader *reader, const struct rondo_analyse_pickle 
   }
 }
 
-// The field meant by a key. Keys are the first strings of a dump, so their numbers are small.
+// The field that a key names. Keys are the first strings of a dump, so their numbers are small.
 static enum rondo_analyse_flight_field field_of(struct reader *reader,
                                                 const struct rondo_analyse_pickle *p,
                                                 struct rondo_analyse_pickle_value key) {

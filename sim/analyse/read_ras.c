@@ -1,5 +1,5 @@
-// What `ncclras -f json` prints: for each communicator who is in it, who does not answer, and how
-// many collectives of each kind each rank has begun. Counts only, no order.
+// The output of `ncclras -f json`: the members of each communicator, the members that do not
+// answer, and how many collectives of each kind each rank has begun. It has counts and no order.
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static int64_t counts_read(struct rondo_analyse_record *r, struct rondo_analyse_
   return total;
 }
 
-// A rank whose communicator reports an error, or is being aborted, has left the others alone.
+// A rank has left its communicator if the communicator reports an error or is being aborted.
 static void status_read(struct rondo_analyse_json *j, struct member *m) {
   struct rondo_analyse_slice key;
   rondo_analyse_json_open(j, '{');
@@ -92,9 +92,9 @@ static size_t track_of(struct rondo_analyse_record *r, const struct member *m) {
 
 static void member_add(struct rondo_analyse_record *r, const struct member *m, uint32_t hash,
                        bool missing) {
-  size_t at = track_of(r, m); // first: it may move the tracks
+  size_t at = track_of(r, m); // this call may move the tracks
   struct rondo_analyse_track *t = &r->tracks[at];
-  uint32_t added = rondo_analyse_track_group(t, hash); // first: it may move the groups
+  uint32_t added = rondo_analyse_track_group(t, hash); // this call may move the groups
   struct rondo_analyse_group_decl *g = &t->groups[added];
   g->name = hash;
   g->own_index = m->rank;
@@ -103,7 +103,7 @@ static void member_add(struct rondo_analyse_record *r, const struct member *m, u
   t->dead |= missing || m->aborted;
 }
 
-// Gives the groups that were added under a stand-in their name and size.
+// Sets key, name and size of the groups that were added under a stand-in.
 static void name_settle(struct rondo_analyse_record *r, uint32_t stand_in, uint32_t hash,
                         uint32_t second, int64_t size) {
   struct rondo_sim_text key;
@@ -124,13 +124,14 @@ static void name_settle(struct rondo_analyse_record *r, uint32_t stand_in, uint3
   rondo_sim_text_fini(&key);
 }
 
-// The members of one communicator; their groups learn its size at the end, as that may come last.
+// Reads the members of one communicator. Their groups learn its size at the end, because the size
+// may come last.
 static void communicator_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
                               uint32_t serial) {
   struct rondo_analyse_slice key;
   int64_t size = 0;
   char name[40];
-  // Members are added under a name of their own until the communicator's is known.
+  // Members are added under a stand-in until the communicator's name is known.
   int n = snprintf(name, sizeof name, "communicator %u", serial);
   uint32_t stand_in = rondo_analyse_strings_add(&r->strings, name, (size_t)n);
   uint32_t hash = stand_in, second = 0;
@@ -160,7 +161,7 @@ static void communicator_read(struct rondo_analyse_record *r, struct rondo_analy
 void rondo_analyse_read_ras(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
   uint32_t serial = 0;
   r->source = RONDO_ANALYSE_RAS;
-  j->commas_optional = true; // NCCL 2.28 forgets one in front of a missing rank's status
+  j->commas_optional = true; // NCCL 2.28 omits a comma before a missing rank's status
   rondo_analyse_json_open(j, '[');
   while (rondo_analyse_json_item(j)) {
     communicator_read(r, j, serial++);

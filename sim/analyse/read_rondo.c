@@ -1,4 +1,4 @@
-// Rondo's flight record: one JSON object a line. docs/analyse.md has the schema.
+// Rondo's flight record: one JSON object in each line. docs/analyse.md has the schema.
 #include <stddef.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ struct line {
   int64_t group, run, count, root, rank, pid, dropped;
   int64_t submitted_ns, started_ns, completed_ns;
   uint32_t name, kind, dtype, redop, state, stream, thread, site, host, ranks;
-  uint32_t collective; // in its digits: ids have 64 bits and no sign
+  uint32_t collective; // as digits: ids have 64 bits and no sign
 };
 
 static const struct rondo_analyse_field line_fields[] = {
@@ -40,7 +40,7 @@ static const struct rondo_analyse_field line_fields[] = {
     {"ranks", RONDO_ANALYSE_READ_LIST, offsetof(struct line, ranks)},
     {0}};
 
-// A number that is not negative, as it is written; 0: it is none.
+// Reads a number that is not negative as the file writes it; 0 for anything else.
 static uint32_t digits_read(struct reader *reader) {
   struct rondo_analyse_slice text;
   int first = rondo_analyse_json_peek(reader->json);
@@ -50,7 +50,7 @@ static uint32_t digits_read(struct reader *reader) {
   return rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
 }
 
-// The members up to the closing bracket of the object that is open.
+// Reads the keys of the open object up to its closing bracket.
 static struct line members_read(struct reader *reader) {
   struct rondo_analyse_json *j = reader->json;
   struct rondo_analyse_slice key;
@@ -65,7 +65,7 @@ static struct line members_read(struct reader *reader) {
   return line;
 }
 
-// The key of a group (collective 0) or of one of its collectives.
+// The key of a group (collective 0) or of a collective in it.
 static uint32_t key_of(struct rondo_analyse_record *r, int64_t group, uint32_t collective) {
   struct rondo_sim_text text;
   rondo_sim_text_init(&text);
@@ -89,8 +89,7 @@ static void group_add(struct reader *reader, const struct line *line) {
   g->size = (int64_t)g->member_count;
 }
 
-// Runs of a collective match by their number, whatever other collectives do: each collective is a
-// group of its own to the analyser.
+// Runs of a collective match by their number, so each collective is a group of its own here.
 static uint32_t collective_of(struct reader *reader, const struct line *line) {
   struct rondo_analyse_record *r = reader->record;
   struct rondo_analyse_track *t = &r->tracks[0];
@@ -157,7 +156,7 @@ static void line_add(struct reader *reader, const struct line *line) {
 
 void rondo_analyse_read_rondo(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
   struct reader reader = {r, j};
-  rondo_analyse_json_skip(j); // what "rondo" says: the name of the schema
+  rondo_analyse_json_skip(j); // the name of the schema
   r->source = RONDO_ANALYSE_RONDO;
   rondo_analyse_record_track(r);
   struct line header = members_read(&reader);

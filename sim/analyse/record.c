@@ -102,7 +102,7 @@ void rondo_analyse_record_problem(struct rondo_analyse_record *r, uint64_t line,
     rondo_sim_text_add(&t, "%s: byte %" PRIu64 ": %s", r->path, offset, message);
   }
   r->problems = rondo_sim_realloc(r->problems, r->problem_count * sizeof *r->problems);
-  r->problems[r->problem_count - 1] = t.data; // the text's memory becomes the record's
+  r->problems[r->problem_count - 1] = t.data; // the record owns the memory from here on
 }
 
 static size_t range_put(int64_t **out, size_t count, int64_t from, int64_t to) {

@@ -1,6 +1,6 @@
-// What one file says: the tracks (one a rank) with their calls in the order in which they were
-// made, the groups as that rank sees them, and what was wrong with the file. A reader fills one
-// record and touches nothing else, so files are read side by side.
+// The content of one file: its tracks (one for each rank) with their calls in the order in which
+// they were made, the groups as each rank sees them, and the problems of the file. A reader fills
+// one record and changes nothing else, so files are read in parallel.
 #ifndef RONDO_SIM_ANALYSE_RECORD_H
 #define RONDO_SIM_ANALYSE_RECORD_H
 
@@ -28,14 +28,14 @@ struct rondo_analyse_group_decl {
   uint32_t key;        // string: the same on all members
   uint32_t name, desc; // strings: what people call it
   uint32_t counts;     // string: calls by operation, from formats that only count; 0: none
-  uint32_t handle;     // string: what calls name it by in this file (a pointer, an id)
+  uint32_t handle;     // string: the name that calls use in this file (a pointer, an id)
   int64_t size;        // members; 0: not recorded
   int64_t own_index;   // this rank's place among the members; -1: not recorded
   int64_t *members;    // ranks of the job in the order of the group; null: not recorded
   size_t member_count;
   int64_t last_enqueued, last_started, last_completed; // or RONDO_ANALYSE_NOT_RECORDED
-  int64_t next_seq; // for formats whose calls are counted, not numbered
-  int64_t launch;   // for formats that mark what was launched together
+  int64_t next_seq;                                    // for formats that do not number calls
+  int64_t launch; // for formats that mark calls launched together
 };
 
 struct rondo_analyse_track {
@@ -69,29 +69,30 @@ struct rondo_analyse_record {
 // Makes an empty record; `path` must outlive it.
 void rondo_analyse_record_init(struct rondo_analyse_record *r, const char *path);
 
-// Gives back everything.
+// Frees what the record holds.
 void rondo_analyse_record_fini(struct rondo_analyse_record *r);
 
-// Adds a track and returns its number; a pointer to it is valid until the next is added.
+// Adds a track and returns its number. Pointers to tracks are valid until the next one is added.
 size_t rondo_analyse_record_track(struct rondo_analyse_record *r);
 
-// Adds a group whose fields all say "not recorded", and returns its number in the track.
+// Adds a group whose fields say "not recorded"; returns its number in the track.
 uint32_t rondo_analyse_track_group(struct rondo_analyse_track *t, uint32_t key);
 
-// The group with this handle, or UINT32_MAX. The latest of several.
+// The latest group with this handle, or UINT32_MAX.
 uint32_t rondo_analyse_track_find(const struct rondo_analyse_track *t, uint32_t handle);
 
-// Adds a call that holds nothing yet (peer -1, seq 0) and returns it; valid until the next is added.
+// Adds an empty call (peer -1, seq 0) and returns it. The pointer is valid until the next call is
+// added.
 struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *t);
 
-// Notes that something is wrong with the file, as "path:line: message" or, where the line is 0,
-// "path: byte offset: message". Repeats past 20 are counted, not kept.
+// Adds a problem of the file: "path:line: message", or "path: byte offset: message" if the line is
+// 0. Problems past the 20th are counted and not kept.
 __attribute__((format(printf, 4, 5))) void
 rondo_analyse_record_problem(struct rondo_analyse_record *r, uint64_t line, uint64_t offset,
                              const char *format, ...);
 
-// Reads the numbers in a list of ranks: "[0, 1, 2]", "0,1,2" or "0-2". Returns how many; *out is
-// the caller's to free. Numbers past 262,144 of them are left out.
+// Reads the numbers in a list of ranks: "[0, 1, 2]", "0,1,2" or "0-2". Returns how many; the caller
+// frees *out. Reads at most 262,144 numbers.
 size_t rondo_analyse_ranks_parse(const char *text, int64_t **out);
 
 #endif // RONDO_SIM_ANALYSE_RECORD_H

@@ -1,12 +1,12 @@
-// Writes what was found: as text for a person, as JSON for a program, as one HTML file with
-// drawings. All three say the same.
+// Writes the findings: text for a person, JSON for a program, and one HTML file with drawings. All
+// three say the same.
 #ifndef RONDO_SIM_ANALYSE_REPORT_H
 #define RONDO_SIM_ANALYSE_REPORT_H
 
 #include "sim/analyse/words.h"
 #include "sim/common/graph.h"
 
-// Everything there is to report on. Families are jobs of their own; the first speaks for all.
+// All there is to report. Each family is a job of its own; the first one decides the outcome.
 struct rondo_analyse_report {
   const struct rondo_analyse_analysis *const *analyses; // the weightiest first
   size_t analysis_count;
@@ -16,7 +16,7 @@ struct rondo_analyse_report {
   bool full; // list every rank and group, however many
 };
 
-// How far a rank came in a group: numbers of calls; -1: none.
+// How far a rank came in a group, as numbers of calls; -1: none.
 struct rondo_analyse_progress {
   int64_t submitted, started, completed;
   bool completed_known; // false where the record does not say what completed
@@ -33,7 +33,7 @@ void rondo_analyse_report_html(struct rondo_sim_text *t, const struct rondo_anal
 // Returns the report as JSON text, which the caller frees.
 char *rondo_analyse_report_json(const struct rondo_analyse_report *r);
 
-// Draws the circle of a circular wait: ranks as nodes, waits as edges.
+// Draws the cycle of a circular wait: ranks are nodes, waits are edges.
 void rondo_analyse_report_graph(struct rondo_sim_graph *g, const struct rondo_analyse_analysis *a);
 
 // Appends the ranks' timelines around the divergence as one <svg>.

@@ -55,7 +55,7 @@ void rondo_analyse_report_graph(struct rondo_sim_graph *g, const struct rondo_an
   free(nodes);
 }
 
-// A rank's calls around its first pending one, or around its last.
+// The calls of a rank around its first pending one, or around its last one.
 static struct row row_of(const struct rondo_analyse_analysis *a, uint32_t rank) {
   const struct rondo_analyse_rank *r = &a->job->ranks[rank];
   size_t middle = r->call_count;
@@ -82,7 +82,7 @@ static size_t row_add(struct row *rows, size_t count, const struct rondo_analyse
   return count + 1;
 }
 
-// The ranks worth drawing: those of the cycle, those to blame, those in the operation.
+// Chooses the ranks to draw: those of the cycle, those to blame, those in the operation.
 static size_t rows_choose(struct row *rows, const struct rondo_analyse_analysis *a) {
   const struct rondo_analyse_verdict *v = &a->verdict;
   size_t count = 0;
@@ -103,7 +103,7 @@ static size_t rows_choose(struct row *rows, const struct rondo_analyse_analysis 
   return count;
 }
 
-// A colour for each operation, so that the same one is seen at once on all ranks.
+// The colour of an operation, the same on all ranks.
 static int hue_of(const struct rondo_analyse_call *call) {
   return (int)((call->op * 137u + call->group * 61u) % 360u);
 }

@@ -4,7 +4,7 @@
 
 #include "sim/analyse/report.h"
 
-// A JSON string of any bytes: what is not UTF-8 becomes question marks.
+// A JSON string of any bytes; bytes that are not UTF-8 become question marks.
 static json_t *string_of(const char *text) {
   json_t *made = json_string(text);
   if (made) {
@@ -27,12 +27,12 @@ static void set_integer(json_t *object, const char *key, int64_t value) {
   json_object_set_new(object, key, json_integer(value));
 }
 
-// null where the number says "none".
+// null for a number that means "none".
 static void set_number(json_t *object, const char *key, int64_t value) {
   json_object_set_new(object, key, value < 0 ? json_null() : json_integer(value));
 }
 
-// The paragraphs of some words, as a list of strings.
+// The paragraphs of a part of the findings, as a list of strings.
 static json_t *lines_of(void (*words)(struct rondo_sim_text *,
                                       const struct rondo_analyse_analysis *),
                         const struct rondo_analyse_analysis *a) {
@@ -109,7 +109,7 @@ static json_t *cycle_of(const struct rondo_analyse_analysis *a) {
   return list;
 }
 
-// What each caller of an operation said.
+// The calls of an operation.
 static json_t *sides_of(const struct rondo_analyse_analysis *a, uint32_t op) {
   json_t *list = json_array();
   for (size_t i = a->callers.first[op]; i < a->callers.first[op + 1]; i++) {

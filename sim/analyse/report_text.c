@@ -34,7 +34,7 @@ struct rondo_analyse_progress *rondo_analyse_progress_of(const struct rondo_anal
   return p;
 }
 
-// Appends text broken into lines of readable width, each behind `margin` spaces.
+// Appends text in lines of readable width, each indented by `margin` spaces.
 static void lines_add(struct rondo_sim_text *t, const char *text, int margin) {
   while (*text) {
     size_t length = strcspn(text, "\n");
@@ -121,7 +121,7 @@ static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analys
   rondo_sim_text_fini(&line);
 }
 
-// True if a rank is named in the verdict.
+// True if the verdict names the rank.
 static bool is_named(const struct rondo_analyse_analysis *a, uint32_t rank) {
   const struct rondo_analyse_verdict *v = &a->verdict;
   for (size_t i = 0; i < v->turn_count; i++) {
@@ -152,7 +152,7 @@ static void ranks_add(struct rondo_sim_text *t, const struct rondo_analyse_analy
   rondo_sim_text_add_bytes(t, "\n", 1);
 }
 
-// How many members a group has in each condition with regard to its earliest pending operation.
+// Appends a group: its members and how far they came.
 static void group_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                       uint32_t group) {
   const struct rondo_analyse_group *g = &a->job->groups[group];

@@ -1,11 +1,11 @@
-// Interned strings: each distinct string is kept once and named by a number, so that a call record
-// of a few words can say its operation, shape and call site. Number 0 is the empty string.
+// Interned strings: each distinct string is kept once and has a number, so that a call of a few
+// words can hold its operation, shape and call site. Number 0 is the empty string.
 //
 //   struct rondo_analyse_strings s;  rondo_analyse_strings_init(&s);
 //   uint32_t id = rondo_analyse_strings_add(&s, "tp", 2);
 //   puts(rondo_analyse_strings_get(&s, id));  rondo_analyse_strings_fini(&s);
 //
-// Not thread-safe: each file being read has a table of its own, merged afterwards.
+// One table belongs to one thread: each file has a table of its own, and the job merges them.
 #ifndef RONDO_SIM_ANALYSE_STRINGS_H
 #define RONDO_SIM_ANALYSE_STRINGS_H
 
@@ -23,11 +23,11 @@ struct rondo_analyse_strings {
 // Makes a table that holds the empty string.
 void rondo_analyse_strings_init(struct rondo_analyse_strings *s);
 
-// Gives back its memory.
+// Frees its memory.
 void rondo_analyse_strings_fini(struct rondo_analyse_strings *s);
 
-// The number of the string of `bytes` bytes at `data`, which is added if it is new. A zero byte
-// inside ends the string there.
+// The number of the string of `bytes` bytes at `data`; adds the string if it is new. A zero byte
+// ends the string.
 uint32_t rondo_analyse_strings_add(struct rondo_analyse_strings *s, const char *data, size_t bytes);
 
 // The string with that number; valid until the next add. Never null.

@@ -5,7 +5,7 @@
 
 #include "sim/common/text.h"
 
-#define MOST_PAIRS 16 // of ranks that are compared to find the first divergence
+#define MOST_PAIRS 16 // pairs of ranks that are compared to find the first divergence
 
 const char *rondo_analyse_outcome_name(int outcome) {
   static const char *const names[RONDO_ANALYSE_OUTCOME_COUNT] = {
@@ -18,7 +18,7 @@ int rondo_analyse_outcome_exit_code(int outcome) {
   return outcome >= 0 && outcome < RONDO_ANALYSE_OUTCOME_COUNT ? codes[outcome] : 14;
 }
 
-// Orders operations by when they were first called; where no time is recorded, by where.
+// True if operation a was called before b; without times, the position in the record decides.
 static bool op_earlier(const struct rondo_analyse_job *job, uint32_t a, uint32_t b) {
   const struct rondo_analyse_op *x = &job->ops[a], *y = &job->ops[b];
   int64_t at = job->ranks[x->first_rank].calls[x->first_call].created_ns;
@@ -39,7 +39,7 @@ static void rank_blame(struct rondo_analyse_verdict *v, uint32_t rank) {
   }
 }
 
-// True if no call of this operation that still waits is queued behind another.
+// True if every waiting call of this operation is at the front.
 static bool all_at_front(const struct rondo_analyse_waits *w, uint32_t op) {
   for (size_t place = 0; place < rondo_analyse_op_places(w->job, op); place++) {
     if (rondo_analyse_stands(w, op, place, NULL) == RONDO_ANALYSE_STANDS_BEHIND) {
@@ -49,9 +49,9 @@ static bool all_at_front(const struct rondo_analyse_waits *w, uint32_t op) {
   return true;
 }
 
-// A difference explains a hang if its operation is what hangs. One that completed can explain it
-// only where it proves that the ranks have lost step: other kinds, or, in formats that record
-// exactly what the library was given, anything.
+// A difference explains a hang if its operation hangs. An operation that completed explains a hang
+// only if it proves that the ranks were out of step: its kinds differ, or anything differs in a
+// format that records exactly what the library got.
 static bool mismatch_counts(const struct rondo_analyse_waits *w, uint32_t op) {
   const struct rondo_analyse_op *o = &w->job->ops[op];
   if (rondo_analyse_op_waits(w->job, op)) {
@@ -61,7 +61,7 @@ static bool mismatch_counts(const struct rondo_analyse_waits *w, uint32_t op) {
          (w->job->family != RONDO_ANALYSE_FAMILY_TORCH && o->source < 0);
 }
 
-// Lists all differences and returns the earliest that counts.
+// Lists all differences; returns the earliest that counts.
 static uint32_t mismatch_find(struct rondo_analyse_analysis *a) {
   struct rondo_analyse_verdict *v = &a->verdict;
   uint32_t found = RONDO_ANALYSE_NO_OP;
@@ -86,7 +86,7 @@ static void waits_again(struct rondo_analyse_analysis *a, bool by_order) {
   rondo_analyse_waits_init(&a->waits, a->job, &a->callers, by_order);
 }
 
-static bool circle_find(struct rondo_analyse_analysis *a) {
+static bool cycle_find(struct rondo_analyse_analysis *a) {
   struct rondo_analyse_verdict *v = &a->verdict;
   v->turn_count = rondo_analyse_cycle_find(&a->waits, &v->turns);
   if (!v->turn_count) {
@@ -94,7 +94,7 @@ static bool circle_find(struct rondo_analyse_analysis *a) {
     v->turn_count = rondo_analyse_cycle_find(&a->waits, &v->turns);
     v->by_order = v->turn_count > 0;
   }
-  if (!v->turn_count) { // keep the stricter graph, which is what the record shows
+  if (!v->turn_count) { // keep the stricter graph: it is what the record shows
     waits_again(a, false);
     return false;
   }
@@ -106,9 +106,9 @@ static bool circle_find(struct rondo_analyse_analysis *a) {
   return true;
 }
 
-// How the members of one operation that waits stand.
+// Where the members of an operation that waits stand.
 struct stand {
-  uint32_t in, started, absent, busy, lost; // busy: absent, and waiting in something else
+  uint32_t in, started, absent, busy, lost; // busy: absent and waiting in another operation
 };
 
 static struct stand stand_of(const struct rondo_analyse_analysis *a, uint32_t op) {
@@ -142,7 +142,7 @@ static struct stand stand_of(const struct rondo_analyse_analysis *a, uint32_t op
   return s;
 }
 
-// The earliest operation of each sort among those that wait.
+// The earliest waiting operation of each sort.
 struct sorts {
   uint32_t never_came, lost, complete, complete_started;
 };
@@ -188,7 +188,7 @@ static void blame_standing(struct rondo_analyse_analysis *a, uint32_t op,
   }
 }
 
-// True if a rank whose file is there was never seen in a group whose members nobody names.
+// True if nothing names the members of a group and some rank with a file was never seen in it.
 static bool others_could_belong(const struct rondo_analyse_job *job, uint32_t group) {
   const struct rondo_analyse_group *g = &job->groups[group];
   return !g->members_known && g->member_count < job->rank_count;
@@ -209,7 +209,7 @@ static void verdict_set(struct rondo_analyse_analysis *a, enum rondo_analyse_out
   a->verdict.group = op == RONDO_ANALYSE_NO_OP ? UINT32_MAX : a->job->ops[op].group;
 }
 
-// True if a completion had to be worked out on any rank.
+// True if some rank's completions were inferred.
 static bool was_played(const struct rondo_analyse_job *job) {
   for (size_t i = 0; i < job->rank_count; i++) {
     if (job->ranks[i].present && !job->ranks[i].states_known) {
@@ -219,7 +219,7 @@ static bool was_played(const struct rondo_analyse_job *job) {
   return false;
 }
 
-// Neither a circle nor a mismatch: what is left.
+// Decides a job without a cycle and without a mismatch.
 static void decide_rest(struct rondo_analyse_analysis *a) {
   struct sorts sorts = sorts_find(a);
   if (sorts.never_came != RONDO_ANALYSE_NO_OP) {
@@ -236,7 +236,7 @@ static void decide_rest(struct rondo_analyse_analysis *a) {
     bool open = others_could_belong(a->job, a->job->ops[sorts.complete].group);
     verdict_set(a, open ? RONDO_ANALYSE_CANNOT_TELL : RONDO_ANALYSE_NO_CYCLE, sorts.complete);
     a->verdict.members_unknown = open;
-    a->verdict.inferred = true; // nothing says that it ever began to run
+    a->verdict.inferred = true; // nothing shows that it began to run
   } else {
     missing_files(a);
     verdict_set(a, RONDO_ANALYSE_NOTHING_WAITS, RONDO_ANALYSE_NO_OP);
@@ -249,7 +249,7 @@ static void decide_rest(struct rondo_analyse_analysis *a) {
   }
 }
 
-// The members of a group as they were before an assumption.
+// The members of a group before all ranks were assumed to be in it.
 struct members {
   uint32_t *ranks;
   size_t count;
@@ -264,8 +264,8 @@ static void members_assume(struct rondo_analyse_job *job, struct rondo_analyse_g
   }
 }
 
-// Where nothing names the members of a group: if taking all ranks to be in it closes a circle,
-// that says more than "cannot tell" does.
+// If nothing names the members of a group, assumes that all ranks are in it. A cycle that this
+// closes says more than "cannot tell".
 static void decide_assuming(struct rondo_analyse_analysis *a) {
   struct rondo_analyse_job *job = a->job;
   struct members *before = rondo_sim_calloc(job->group_count, sizeof *before);
@@ -276,7 +276,7 @@ static void decide_assuming(struct rondo_analyse_analysis *a) {
     }
   }
   waits_again(a, false);
-  bool found = circle_find(a);
+  bool found = cycle_find(a);
   if (found) {
     verdict_set(a, RONDO_ANALYSE_CIRCULAR_WAIT, a->waits.pending[a->verdict.turns[0].holder].op);
     a->verdict.inferred = a->verdict.members_assumed = true;
@@ -334,7 +334,7 @@ void rondo_analyse_analysis_init(struct rondo_analyse_analysis *a, struct rondo_
   uint32_t mismatch = mismatch_find(a);
   if (mismatch != RONDO_ANALYSE_NO_OP) {
     verdict_set(a, RONDO_ANALYSE_MISMATCH, mismatch);
-  } else if (circle_find(a)) {
+  } else if (cycle_find(a)) {
     verdict_set(a, RONDO_ANALYSE_CIRCULAR_WAIT, a->waits.pending[a->verdict.turns[0].holder].op);
   } else {
     decide_rest(a);
@@ -354,8 +354,8 @@ void rondo_analyse_analysis_fini(struct rondo_analyse_analysis *a) {
   free(a->verdict.mismatches);
 }
 
-// Counts alone: a member that has begun fewer collectives than another has not come to the next;
-// one that does not answer has not come either.
+// A member that has begun fewer collectives than another one has not come to the next; a member
+// that does not answer has not come either.
 void rondo_analyse_verdict_by_counts(struct rondo_analyse_analysis *a) {
   struct rondo_analyse_job *job = a->job;
   a->verdict.outcome = RONDO_ANALYSE_NO_CYCLE;

@@ -1,4 +1,4 @@
-// Decides what happened. Pure: a job goes in, a verdict comes out; nothing is read or printed.
+// Decides what happened in a job. Reads and prints nothing.
 #ifndef RONDO_SIM_ANALYSE_VERDICT_H
 #define RONDO_SIM_ANALYSE_VERDICT_H
 
@@ -6,7 +6,7 @@
 
 enum rondo_analyse_outcome {
   RONDO_ANALYSE_NOTHING_WAITS, // every recorded call completed
-  RONDO_ANALYSE_CANNOT_TELL,   // what would decide it is missing
+  RONDO_ANALYSE_CANNOT_TELL,   // the files lack what would decide
   RONDO_ANALYSE_NO_CYCLE,      // calls wait, in one consistent order: not an ordering deadlock
   RONDO_ANALYSE_NEVER_CAME,    // a rank has not called what the others wait in
   RONDO_ANALYSE_MISMATCH,      // members called different things as one operation
@@ -14,19 +14,19 @@ enum rondo_analyse_outcome {
   RONDO_ANALYSE_OUTCOME_COUNT
 };
 
-// The first point where two ranks' calls differ and did not get over it.
+// The first point where the calls of two ranks differ in a way that hangs.
 struct rondo_analyse_divergence {
   bool found;
   uint32_t ranks[2];
   int64_t calls[2];  // index of each rank's next call there; -1: it made none
   int64_t common[2]; // index of the last call that both made alike; -1: none in the record
-  uint64_t survived; // earlier differences of order that both ranks came through
+  uint64_t survived; // earlier differences of order that hung neither rank
 };
 
 struct rondo_analyse_verdict {
   enum rondo_analyse_outcome outcome;
   bool inferred;  // rests on an inference, see wait.h, rather than on what is recorded alone
-  bool by_order;  // the circle is there only if the device runs calls in the order they were made
+  bool by_order;  // the cycle is there only if the device runs calls in the order they were made
   uint32_t op;    // concerned, or RONDO_ANALYSE_NO_OP
   uint32_t group; // concerned, or UINT32_MAX
   struct rondo_analyse_turn *turns; // of a circular wait
@@ -36,13 +36,13 @@ struct rondo_analyse_verdict {
   size_t rank_count;
   uint64_t unknown_members; // members that nothing is known of, beside those in `ranks`
   bool members_unknown;     // the record does not say who is in the group
-  bool members_assumed;     // the circle is there if all ranks belong to such groups
+  bool members_assumed;     // the cycle is there if all ranks belong to such groups
   struct rondo_analyse_divergence divergence;
   uint32_t *mismatches; // every operation whose members differ, the one concerned among them
   size_t mismatch_count;
 };
 
-// What was found about one job; the parts refer to each other, so it is not to be copied.
+// The findings about one job. The parts point to each other, so they must not be copied.
 struct rondo_analyse_analysis {
   struct rondo_analyse_job *job;
   struct rondo_analyse_callers callers;
@@ -50,22 +50,22 @@ struct rondo_analyse_analysis {
   struct rondo_analyse_verdict verdict;
 };
 
-// Matches, plays and decides. The job stays the caller's and gains its operations.
+// Matches, plays and decides. The caller keeps the job, which gains its operations.
 void rondo_analyse_analysis_init(struct rondo_analyse_analysis *a, struct rondo_analyse_job *job);
 void rondo_analyse_analysis_fini(struct rondo_analyse_analysis *a);
 
-// "circular_wait" and so on, for machines. Never null.
+// The name of an outcome for machines, such as "circular_wait". Never null.
 const char *rondo_analyse_outcome_name(int outcome);
 
 // The exit code of the process: 0, 10 … 14. docs/analyse.md lists them.
 int rondo_analyse_outcome_exit_code(int outcome);
 
-// Finds where two ranks part, among the operations of groups that both are in. Adds to what `d`
-// holds only if it finds a divergence and `d` holds none.
+// Finds where two ranks diverge, among the operations of groups that both are in. Sets `d` only if
+// there is a divergence and `d` holds none.
 void rondo_analyse_divergence_find(const struct rondo_analyse_analysis *a, uint32_t rank,
                                    uint32_t other, struct rondo_analyse_divergence *d);
 
-// The verdict on counts alone (NCCL RAS).
+// The verdict of a record of counts alone (NCCL RAS).
 void rondo_analyse_verdict_by_counts(struct rondo_analyse_analysis *a);
 
 #endif // RONDO_SIM_ANALYSE_VERDICT_H

@@ -26,10 +26,10 @@ static bool call_waits(const struct rondo_analyse_call *call) {
   return call->op != RONDO_ANALYSE_NO_OP && call->state != RONDO_ANALYSE_COMPLETED;
 }
 
-// What stands last in each queue of a rank while its calls are passed in order.
+// The last call of each queue of a rank, while its calls are visited in order.
 struct queues {
   uint32_t *in_group, *on_stream;
-  uint32_t running, previous; // a started call; the call before, of any group
+  uint32_t running, previous; // a started call; the previous call of any group
 };
 
 static void behind_add(struct rondo_analyse_pending *p, uint32_t other,
@@ -54,7 +54,7 @@ static void behind_find(struct rondo_analyse_waits *w, uint32_t at, const struct
     return;
   }
   if (call->state == RONDO_ANALYSE_STARTED) {
-    return; // it runs, whatever was called before it
+    return; // it runs, so it waits for no earlier call
   }
   behind_add(p, group, RONDO_ANALYSE_BEHIND_GROUP);
   if (call->flags & RONDO_ANALYSE_STREAM) {
@@ -92,7 +92,7 @@ static void rank_pending(struct rondo_analyse_waits *w, uint32_t rank, struct qu
     }
     q->previous = at;
   }
-  for (uint32_t at = first; at < end; at++) { // leave the queues empty for the next rank
+  for (uint32_t at = first; at < end; at++) { // empties the queues for the next rank
     const struct rondo_analyse_call *call = &r->calls[w->pending[at].call];
     q->in_group[call->group] = q->on_stream[call->queue] = NONE;
   }
@@ -160,7 +160,7 @@ static uint32_t pending_of(const struct rondo_analyse_waits *w, uint32_t rank, u
   return found ? low : NONE;
 }
 
-// The caller entry of a rank in an operation; null if it has none.
+// The caller entry of a rank in an operation; null if there is none.
 static const struct rondo_analyse_caller *caller_of(const struct rondo_analyse_waits *w,
                                                     uint32_t op, uint32_t rank) {
   size_t low = w->callers->first[op], high = w->callers->first[op + 1];
@@ -177,15 +177,15 @@ static const struct rondo_analyse_caller *caller_of(const struct rondo_analyse_w
   return found ? &w->callers->items[low] : NULL;
 }
 
-// True if the ring of a rank goes back to before the operation was first called, so that a call of
-// its own would still be in it.
+// True if the ring of a rank reaches back to before the operation was first called, so that the
+// rank's own call would still be in it.
 static bool ring_covers(const struct rondo_analyse_job *job, const struct rondo_analyse_op *o,
                         const struct rondo_analyse_rank *r) {
   int64_t called_ns = job->ranks[o->first_rank].calls[o->first_call].created_ns;
   return r->call_count && r->calls[0].created_ns > 0 && r->calls[0].created_ns < called_ns;
 }
 
-// How a rank stands whose file has no entry of the operation.
+// Where a rank stands whose file has no entry of the operation.
 static enum rondo_analyse_standing stands_without_entry(const struct rondo_analyse_job *job,
                                                         const struct rondo_analyse_op *o,
                                                         uint32_t rank) {
@@ -194,7 +194,7 @@ static enum rondo_analyse_standing stands_without_entry(const struct rondo_analy
   if (place && o->source < 0) {
     if (place->last_completed >= o->seq ||
         (place->first_seq > o->seq && r->front_missing && place->first_seq <= place->last_seq)) {
-      return RONDO_ANALYSE_STANDS_DONE; // the ring has gone past it
+      return RONDO_ANALYSE_STANDS_DONE; // the ring has overwritten it
     }
     if (place->last_enqueued >= o->seq) {
       return RONDO_ANALYSE_STANDS_UNCLEAR; // called, but the entry is gone

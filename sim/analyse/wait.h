@@ -1,12 +1,12 @@
 // Who waits for whom at the end of the record: the wait-for graph over the calls that have not
-// completed, and the shortest circle in it.
+// completed, and the shortest cycle in it.
 //
-// Three kinds of node. A pending call waits for the call in front of it on its own rank, or, if it
-// is at the front, for its operation. An operation waits for each member that is not in it yet:
-// for its call, if that member has called but is queued behind something, else for the member's
-// program. A program waits for the calls at the front of its rank, because a thread that made no
-// further call is most likely waiting in one of them. So an edge from a call is what the record
-// shows, and an edge from a program is an inference, marked as such.
+// There are three kinds of node. A pending call waits for the previous call of its rank in the same
+// queue, or for its operation if it is at the front. An operation waits for each member that is not
+// in it yet: for the member's call if that is queued, else for the member's program. A program
+// waits for the calls at the front of its rank, because a thread that made no further call most
+// likely waits in one of them. So the record shows the edges from calls; the edges from programs
+// are inferences and are marked as such.
 #ifndef RONDO_SIM_ANALYSE_WAIT_H
 #define RONDO_SIM_ANALYSE_WAIT_H
 
@@ -30,18 +30,18 @@ struct rondo_analyse_pending {
   uint8_t reasons[2]; // why, one each
 };
 
-// Where a member stands with regard to an operation.
+// Where a member of an operation stands.
 enum rondo_analyse_standing {
   RONDO_ANALYSE_STANDS_IN,      // has called, and is at the front
   RONDO_ANALYSE_STANDS_BEHIND,  // has called, queued behind something
   RONDO_ANALYSE_STANDS_DONE,    // completed
   RONDO_ANALYSE_STANDS_ABSENT,  // has a file, and has not called
-  RONDO_ANALYSE_STANDS_UNCLEAR, // its file has lost the part that would tell
+  RONDO_ANALYSE_STANDS_UNCLEAR, // its file lacks the part that would tell
   RONDO_ANALYSE_STANDS_NO_FILE  // no file, or reported dead
 };
 
-// One turn of a circle: `holder` is in its operation and waits for rank `absent`, which is not in
-// it because of `reason`; the next turn's holder is what that rank is in instead.
+// One step of a cycle: `holder` is in its operation and waits for rank `absent`, which is not in it
+// because of `reason`. The holder of the next step is what that rank is in instead.
 struct rondo_analyse_turn {
   uint32_t holder;      // pending
   uint32_t absent;      // rank
@@ -59,25 +59,27 @@ struct rondo_analyse_waits {
   uint32_t pending_count;
 };
 
-// Lists the pending calls and what each is behind. `by_order` adds that a call whose start was not
-// recorded waits for every earlier one on its rank, whatever its group.
+// Lists the pending calls and what each is queued behind. `by_order` adds waits by the order of
+// calls: a call whose start was not recorded waits for every earlier call of its rank, in any
+// group.
 void rondo_analyse_waits_init(struct rondo_analyse_waits *w, const struct rondo_analyse_job *job,
                               const struct rondo_analyse_callers *callers, bool by_order);
 void rondo_analyse_waits_fini(struct rondo_analyse_waits *w);
 
-// How a member (a place in the operation's group) stands. `pending` (may be null) receives its
-// pending call if it has one. For a send or receive, place 0 is the sender and place 1 the receiver.
+// Where a member (a place in the operation's group) stands. `pending` (may be null) receives its
+// pending call if there is one. For a send or receive, place 0 is the sender and place 1 the
+// receiver.
 enum rondo_analyse_standing rondo_analyse_stands(const struct rondo_analyse_waits *w, uint32_t op,
                                                  size_t place, uint32_t *pending);
 
-// How many places an operation has, and the rank at one, or RONDO_ANALYSE_NO_RANK.
+// The number of places of an operation, and the rank at a place, or RONDO_ANALYSE_NO_RANK.
 size_t rondo_analyse_op_places(const struct rondo_analyse_job *job, uint32_t op);
 uint32_t rondo_analyse_op_rank(const struct rondo_analyse_job *job, uint32_t op, size_t place);
 
-// True if an operation has been called and not completed everywhere.
+// True if an operation has been called and has not completed everywhere.
 bool rondo_analyse_op_waits(const struct rondo_analyse_job *job, uint32_t op);
 
-// The shortest circle found, as turns that the caller frees; 0 and null if there is none.
+// Finds the shortest cycle, as turns that the caller frees; returns 0 with null if there is none.
 size_t rondo_analyse_cycle_find(const struct rondo_analyse_waits *w,
                                 struct rondo_analyse_turn **turns);
 

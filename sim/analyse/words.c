@@ -121,7 +121,7 @@ char *rondo_analyse_words_text(void (*words)(struct rondo_sim_text *,
                                const struct rondo_analyse_analysis *a) {
   struct rondo_sim_text text = {0};
   words(&text, a);
-  return text.data ? text.data : rondo_sim_strdup(""); // the text's memory becomes the caller's
+  return text.data ? text.data : rondo_sim_strdup(""); // the caller owns the memory from here on
 }
 
 const char *rondo_analyse_words_reason(enum rondo_analyse_reason reason) {
@@ -214,7 +214,7 @@ static void assumed_words(struct rondo_sim_text *t, const struct rondo_analyse_a
   rondo_sim_text_add(t, ", as the files do not name them; --group NAME=RANKS says it better.\n");
 }
 
-static void circle_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
+static void cycle_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
   const struct rondo_analyse_verdict *v = &a->verdict;
   for (size_t i = 0; i < v->turn_count; i++) {
     turn_words(t, a, &v->turns[i]);
@@ -237,7 +237,7 @@ static void circle_words(struct rondo_sim_text *t, const struct rondo_analyse_an
   }
 }
 
-// Last operation that a rank completed in a group, or anywhere.
+// The last operation that a rank completed.
 static void last_completed_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                                  uint32_t rank) {
   const struct rondo_analyse_rank *r = &a->job->ranks[rank];
@@ -256,7 +256,7 @@ static void last_completed_words(struct rondo_sim_text *t, const struct rondo_an
   rondo_sim_text_add(t, " has completed nothing in its record.\n");
 }
 
-// Which ranks are in the operation and wait.
+// The ranks that wait in the operation.
 static void waiting_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                           uint32_t op) {
   uint32_t *ranks = rondo_sim_alloc(rondo_analyse_op_places(a->job, op) * sizeof *ranks);
@@ -334,7 +334,7 @@ static void never_came_words(struct rondo_sim_text *t, const struct rondo_analys
                                       "record goes.\n");
 }
 
-// One side of a mismatch: the ranks whose calls say the same.
+// One side of a mismatch: the ranks whose calls agree.
 static void side_words(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                        uint32_t op, size_t first, bool *done) {
   const struct rondo_analyse_callers *c = &a->callers;
@@ -456,7 +456,7 @@ void rondo_analyse_words_explanation(struct rondo_sim_text *t,
                                      const struct rondo_analyse_analysis *a) {
   switch (a->verdict.outcome) {
   case RONDO_ANALYSE_CIRCULAR_WAIT:
-    circle_words(t, a);
+    cycle_words(t, a);
     break;
   case RONDO_ANALYSE_MISMATCH:
     mismatch_words(t, a, a->verdict.op);
@@ -524,7 +524,7 @@ void rondo_analyse_words_divergence(struct rondo_sim_text *t,
   }
 }
 
-static void circle_prevention(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
+static void cycle_prevention(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
   if (a->job->ops[a->verdict.op].source >= 0) {
     rondo_sim_text_add(t, "Sends and receives that face each other need one launch on both sides "
                           "(batch_isend_irecv, ncclGroupStart), or let one side send first.\n");
@@ -543,7 +543,7 @@ void rondo_analyse_words_prevention(struct rondo_sim_text *t,
                                     const struct rondo_analyse_analysis *a) {
   switch (a->verdict.outcome) {
   case RONDO_ANALYSE_CIRCULAR_WAIT:
-    circle_prevention(t, a);
+    cycle_prevention(t, a);
     break;
   case RONDO_ANALYSE_MISMATCH:
     rondo_sim_text_add(t, "Compare the two call sites: a branch on the rank, an uneven last batch, "

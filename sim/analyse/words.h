@@ -1,12 +1,12 @@
-// Says findings in words: what a person reads at three in the morning, the same in text, JSON and
-// HTML. Functions append to a text; a paragraph ends with a line feed.
+// Puts findings into words, which are the same in text, JSON and HTML. Each function appends to a
+// text; a paragraph ends with a line feed.
 #ifndef RONDO_SIM_ANALYSE_WORDS_H
 #define RONDO_SIM_ANALYSE_WORDS_H
 
 #include "sim/analyse/verdict.h"
 #include "sim/common/text.h"
 
-// "rank 3", or "process host:17" where only that is known.
+// "rank 3", or "process host:17" if only the process is known.
 void rondo_analyse_words_rank(struct rondo_sim_text *t, const struct rondo_analyse_job *job,
                               uint32_t rank);
 
@@ -22,15 +22,15 @@ void rondo_analyse_words_group(struct rondo_sim_text *t, const struct rondo_anal
 void rondo_analyse_words_call(struct rondo_sim_text *t, const struct rondo_analyse_job *job,
                               const struct rondo_analyse_call *call);
 
-// The rest of what is known of a call: ", 1024 float32, sum, on stream 0x1, called at a.py:3".
+// The details of a call: ", 1024 float32, sum, on stream 0x1, called at a.py:3".
 void rondo_analyse_words_details(struct rondo_sim_text *t, const struct rondo_analyse_job *job,
                                  const struct rondo_analyse_call *call);
 
-// The call that stands for an operation: the first rank's.
+// The call that represents an operation: the first rank's.
 const struct rondo_analyse_call *rondo_analyse_words_op(const struct rondo_analyse_job *job,
                                                         uint32_t op);
 
-// One line: the verdict and its subject.
+// One line with the verdict and its subject.
 void rondo_analyse_words_headline(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a);
 
 // What led to the verdict, and how sure it is.
@@ -41,7 +41,7 @@ void rondo_analyse_words_explanation(struct rondo_sim_text *t,
 void rondo_analyse_words_divergence(struct rondo_sim_text *t,
                                     const struct rondo_analyse_analysis *a);
 
-// What would have prevented it, and what to look at next.
+// What would have prevented the hang, and what to look at next.
 void rondo_analyse_words_prevention(struct rondo_sim_text *t,
                                     const struct rondo_analyse_analysis *a);
 
@@ -50,7 +50,7 @@ char *rondo_analyse_words_text(void (*words)(struct rondo_sim_text *,
                                              const struct rondo_analyse_analysis *),
                                const struct rondo_analyse_analysis *a);
 
-// "queued behind an earlier call on the same stream" and so on.
+// The words of a reason, such as "queued behind an earlier call on the same stream".
 const char *rondo_analyse_words_reason(enum rondo_analyse_reason reason);
 
 #endif // RONDO_SIM_ANALYSE_WORDS_H

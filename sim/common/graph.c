@@ -75,7 +75,7 @@ static int label_lines(const char *label, int *widest) {
   return lines;
 }
 
-// Numbers the nodes of the cycle in the order in which it passes them; -1 for the others.
+// Numbers the nodes of the cycle in the order of the cycle; other nodes get -1.
 static int order_cycle(const struct rondo_sim_graph *g, int *order) {
   int count = 0;
   for (int i = 0; i < g->node_count; i++) {
@@ -137,7 +137,7 @@ static struct placed box_of(const struct rondo_sim_graph *g, const struct placed
     top = fmin(top, at[i].y - at[i].h / 2);
     bottom = fmax(bottom, at[i].y + at[i].h / 2);
   }
-  const double margin = 40; // a title above, and edges that bow outwards
+  const double margin = 40; // room for a title above and for edges that bow outwards
   double title_width = (double)strlen(g->title) * (RONDO_SIM_CHAR_WIDTH + 1) + 16;
   return (struct placed){left - margin, top - margin, fmax(right - left + 2 * margin, title_width),
                          bottom - top + 2 * margin};
@@ -167,8 +167,8 @@ static void svg_edge(const struct rondo_sim_graph_edge *e, const struct placed *
                      x1, y1, cx, cy, x2, y2, e->in_cycle ? "#c0392b" : "#8a8a8a",
                      e->in_cycle ? "2.4" : "1.1", e->in_cycle ? "rondo-red" : "rondo-grey");
   if (e->label[0]) {
-    // A third of the way, so that it is not where that of the other direction is: wide labels would meet
-    // there. The white outline keeps a label readable on its own line.
+    // The label lies a third of the way along, so that it does not meet the label of the other
+    // direction. The white outline keeps a label readable on its own line.
     const double t = 0.35, begin = (1 - t) * (1 - t), bow = 2 * t * (1 - t), end = t * t;
     double x = begin * x1 + bow * cx + end * x2, y = begin * y1 + bow * cy + end * y2;
     rondo_sim_text_add(out,

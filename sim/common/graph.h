@@ -1,5 +1,5 @@
-// A small drawn graph: who waits for whom, with the cycle marked. It knows nothing of what its
-// nodes are, so the simulator and the analyser both draw their cycles with it.
+// A small graph that is drawn: who waits for whom, with the cycle marked. The simulator and the
+// analyser both draw their cycles with it.
 //
 //   struct rondo_sim_graph g;  rondo_sim_graph_init(&g, "Deadlock in round 17");
 //   int a = rondo_sim_graph_add_node(&g, "A on GPU 0\nexecuting", RONDO_SIM_NODE_HOLDS);
@@ -7,8 +7,8 @@
 //   rondo_sim_graph_add_edge(&g, a, b, "needs its peer", true);
 //   rondo_sim_graph_dot(&g, &text);  rondo_sim_graph_svg(&g, &text);  rondo_sim_graph_fini(&g);
 //
-// Nodes that lie on a marked edge are drawn on an inner ring in the order in which the cycle
-// passes them, the others on an outer ring. Not thread-safe.
+// Nodes on a marked edge lie on an inner ring, in the order of the cycle; the others lie on an
+// outer ring. One graph belongs to one thread.
 #ifndef RONDO_SIM_COMMON_GRAPH_H
 #define RONDO_SIM_COMMON_GRAPH_H
 
@@ -44,7 +44,7 @@ struct rondo_sim_graph {
 // Makes an empty graph; `title` is copied.
 void rondo_sim_graph_init(struct rondo_sim_graph *g, const char *title);
 
-// Gives back everything the graph holds.
+// Frees what the graph holds.
 void rondo_sim_graph_fini(struct rondo_sim_graph *g);
 
 // Adds a node and returns its number, counted from 0. `label` is copied.
@@ -58,8 +58,7 @@ void rondo_sim_graph_add_edge(struct rondo_sim_graph *g, int from, int to, const
 // Appends the graph as Graphviz DOT (`dot -Tsvg` draws it).
 void rondo_sim_graph_dot(const struct rondo_sim_graph *g, struct rondo_sim_text *out);
 
-// Appends the graph as one <svg> element that needs nothing else: a file of its own, or part of
-// an HTML page.
+// Appends the graph as one <svg> element: a whole file, or a part of an HTML page.
 void rondo_sim_graph_svg(const struct rondo_sim_graph *g, struct rondo_sim_text *out);
 
 #endif // RONDO_SIM_COMMON_GRAPH_H

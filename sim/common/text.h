@@ -1,11 +1,11 @@
-// Text that grows: the one string builder of rondo-sim, used for DOT, SVG, HTML, CSV and words.
+// Text that grows: the string builder of rondo-sim for DOT, SVG, HTML, CSV and words.
 //
 //   struct rondo_sim_text t;  rondo_sim_text_init(&t);
 //   rondo_sim_text_add(&t, "%d ranks", n);  fputs(rondo_sim_text_str(&t), stdout);
 //   rondo_sim_text_fini(&t);
 //
-// Running out of memory ends the process with one clear line: a report half written helps nobody.
-// Not thread-safe; one text belongs to one thread.
+// If memory runs out, the process ends with one line: half a report helps nobody. One text belongs
+// to one thread.
 #ifndef RONDO_SIM_COMMON_TEXT_H
 #define RONDO_SIM_COMMON_TEXT_H
 
@@ -17,10 +17,10 @@ struct rondo_sim_text {
   size_t capacity_bytes; // what `data` can hold
 };
 
-// Makes an empty text. No memory is taken yet.
+// Makes an empty text; allocates nothing. All zero is an empty text, too.
 void rondo_sim_text_init(struct rondo_sim_text *t);
 
-// Gives back the memory; the text may be initialised again.
+// Frees the memory; the text may be initialised again.
 void rondo_sim_text_fini(struct rondo_sim_text *t);
 
 // Empties the text and keeps its memory.
@@ -43,15 +43,15 @@ void rondo_sim_text_add_dot(struct rondo_sim_text *t, const char *s);
 // The text so far, zero-terminated; valid until the next call that changes it. Never null.
 const char *rondo_sim_text_str(const struct rondo_sim_text *t);
 
-// Writes the text to a file, replacing what was there. Returns 0, or -1 with errno set; then no half
-// of it is left.
+// Writes the text to a file and replaces what was there. Returns 0, or -1 with errno set; then no
+// part of a regular file is left.
 int rondo_sim_text_save(const struct rondo_sim_text *t, const char *path);
 
-// Whether a text could be saved at `path`, without touching what is there, so that a result is not lost
-// after an hour. Returns 0, or -1 with errno set.
+// Checks that a text could be saved at `path`, so that a result is not lost after an hour. Changes
+// nothing. Returns 0, or -1 with errno set.
 int rondo_sim_text_may_save(const char *path);
 
-// malloc, realloc and calloc that never return null: the process ends with one line instead.
+// malloc, calloc and realloc that never return null: the process ends with one line instead.
 void *rondo_sim_alloc(size_t bytes);
 void *rondo_sim_calloc(size_t count, size_t bytes);
 void *rondo_sim_realloc(void *old, size_t bytes);

@@ -45,7 +45,7 @@ void rondo_sim_chart_point(struct rondo_sim_chart *c, struct rondo_sim_chart_poi
   c->points[c->point_count++] = point;
 }
 
-// The two axes: from and to, in logarithms where the axis is logarithmic.
+// The range of both axes, in logarithms for a logarithmic axis.
 struct axes {
   bool x_log;
   double x_from, x_to, y_from, y_to;
@@ -56,7 +56,7 @@ static struct axes axes_of(const struct rondo_sim_chart *c) {
   for (uint32_t k = 0; k < c->point_count; k++) {
     const struct rondo_sim_chart_point *p = &c->points[k];
     double x = a.x_log ? log10(p->x) : p->x;
-    double y = p->y > 0 ? p->y : p->high; // a ratio of zero still says how large it may be
+    double y = p->y > 0 ? p->y : p->high; // a ratio of zero has an upper bound
     a.x_from = fmin(a.x_from, x);
     a.x_to = fmax(a.x_to, x);
     a.y_from = y > 0 ? fmin(a.y_from, log10(y)) : a.y_from;

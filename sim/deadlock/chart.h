@@ -19,12 +19,12 @@ struct rondo_sim_chart_point {
 
 struct rondo_sim_chart_series {
   char *name;
-  bool lined; // points are joined in the order in which they were added
+  bool lined; // its points are joined in the order in which they were added
 };
 
 struct rondo_sim_chart {
   char *title, *x_label;
-  bool logarithmic; // the x axis; the y axis always is, and zero is drawn on its bottom line
+  bool logarithmic; // the x axis; the y axis always is, with zero on its bottom line
   struct rondo_sim_chart_series *series;
   struct rondo_sim_chart_point *points;
   uint32_t series_count, point_count, point_capacity;

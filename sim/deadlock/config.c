@@ -70,7 +70,7 @@ static bool config_refuse(char *error, size_t error_bytes, const char *what) {
   return false;
 }
 
-// Adds up the collectives of all groups (at most, where groupings are drawn) and their places.
+// Counts the collectives of all groups (an upper bound if groupings are drawn) and their members.
 static void groups_measure(const struct rondo_sim_config *c, uint64_t *collectives,
                            uint64_t *places) {
   uint64_t most = 0;

@@ -1,7 +1,7 @@
 // What to simulate: the configuration, from a JSON file or from options.
 //
-// Two formats are read. Rondo's own is described in docs/simulator.md; the published DFCCL
-// simulator's files are read unchanged and recognised by their keys (total_rounds, ...). A bad file
+// Two formats are read: Rondo's own (docs/simulator.md) and the files of the published DFCCL
+// simulator, which are recognised by their keys (total_rounds, ...) and need no change. A bad file
 // is refused with one line that names the key and the line of the file.
 //
 //   rondo_sim_config_init(&c);
@@ -19,7 +19,7 @@
 
 enum rondo_sim_model {
   RONDO_SIM_SINGLE_QUEUE,    // a GPU executes one collective at a time
-  RONDO_SIM_SYNCHRONISATION, // any number, but synchronisations suspend the GPU
+  RONDO_SIM_SYNCHRONISATION, // any number at a time; synchronisations suspend the GPU
   RONDO_SIM_RESOURCES // at most `resources` at a time; synchronisations if their chance is > 0
 };
 
@@ -44,11 +44,11 @@ struct rondo_sim_config {
   enum rondo_sim_skipped skipped;
   enum rondo_sim_turns turns;
   enum rondo_sim_engine engine;
-  bool compat_dfccl;     // also by the published simulator's decisions
-  bool published_stream; // a published file with fix_seed 1: its random numbers, too
+  bool compat_dfccl;     // adds the published simulator's decisions
+  bool published_stream; // of a published file with fix_seed 1: use its random numbers
   uint32_t processes;    // of a published file: each runs `rounds`
   uint64_t rounds, seed;
-  uint32_t threads; // 0: as many as there are processors
+  uint32_t threads; // 0: one for each processor
   enum rondo_sim_grouping grouping;
   uint32_t tensor, data, pipeline;               // 3D: group sizes
   uint32_t tensor_collectives, data_collectives; // 3D: of each group
@@ -56,7 +56,7 @@ struct rondo_sim_config {
   struct rondo_sim_group *groups;                // free, listed: with their own gpus arrays
   struct rondo_sim_group_sizes *sizes;           // drawn
   uint32_t size_count;
-  uint32_t *collective_choices; // drawn: dealt to equal shares of the groups
+  uint32_t *collective_choices; // drawn: each goes to an equal share of the groups
   uint32_t choice_count;
   uint32_t max_groups_per_gpu, draws;
   uint64_t grouping_seed;
@@ -66,39 +66,39 @@ struct rondo_sim_config {
 void rondo_sim_config_init(struct rondo_sim_config *c);
 void rondo_sim_config_fini(struct rondo_sim_config *c);
 
-// Forgets the listed groups.
+// Frees the listed groups.
 void rondo_sim_config_forget_groups(struct rondo_sim_config *c);
 
-// A copy that is independent of `from`.
+// Copies a configuration; the copy shares nothing with `from`.
 void rondo_sim_config_copy(struct rondo_sim_config *c, const struct rondo_sim_config *from);
 
 // Reads a file into an initialised configuration. False on a bad file, with one line in `error`.
 bool rondo_sim_config_load(struct rondo_sim_config *c, const char *path, char *error,
                            size_t error_bytes);
 
-// As above, from text; `name` is what errors call it.
+// The same from text; errors call it `name`.
 bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const char *name,
                             char *error, size_t error_bytes);
 
-// Sets one named option ("model", "disorder", "order", ...; the same words as in a file) from text.
+// Sets one named option ("model", "disorder", "order", ...; the words of the files) from text.
 // False with one line in `error` if the name or the value is not known.
 bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const char *value,
                           char *error, size_t error_bytes);
 
-// Checks what single values cannot show. False with one line in `error`.
+// Checks the values against each other. False with one line in `error`.
 bool rondo_sim_config_check(const struct rondo_sim_config *c, char *error, size_t error_bytes);
 
-// How many groupings the configuration stands for: its draws, or 1.
+// The number of groupings: the draws, or 1.
 uint32_t rondo_sim_config_groupings(const struct rondo_sim_config *c);
 
-// Builds the world of one grouping. False if sizes cannot be drawn that way.
+// Builds the world of one grouping. False if the sizes cannot be drawn.
 bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
                             enum rondo_sim_order order, struct rondo_sim_world *w);
 
-// How many collectives a GPU may execute at once in this model.
+// The number of collectives that a GPU may execute at once in this model.
 uint32_t rondo_sim_config_limit(const struct rondo_sim_config *c);
 
-// What can go wrong at a slot in this model.
+// The chances of disorder at a slot in this model.
 struct rondo_sim_chances rondo_sim_config_chances(const struct rondo_sim_config *c);
 
 const char *rondo_sim_model_name(enum rondo_sim_model model);

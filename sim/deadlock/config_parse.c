@@ -26,7 +26,7 @@ static const struct limits gpu_limits = {1, RONDO_SIM_MAX_GPUS};
 static const struct limits group_limits = {1, 10000000};
 static const struct limits size_limits = {1, 1000000};
 
-// One file being read: what an error needs to say where.
+// The file that is read, and where its error goes.
 struct reader {
   struct rondo_sim_config *config;
   const char *text, *name;
@@ -34,7 +34,7 @@ struct reader {
   size_t error_bytes;
 };
 
-// Writes "file:line: key: what", and is false so that callers can return it.
+// Writes the error "file:line: key: what" and returns false.
 __attribute__((format(printf, 3, 4))) static bool reader_refuse(struct reader *r, const char *path,
                                                                 const char *format, ...) {
   char what[256];
@@ -47,7 +47,7 @@ __attribute__((format(printf, 3, 4))) static bool reader_refuse(struct reader *r
   return false;
 }
 
-// A whole number at `path`, from `least` to `most`.
+// Reads a whole number from `least` to `most`; errors name `path`.
 static bool read_count(struct reader *r, const json_t *value, const char *path, uint64_t least,
                        uint64_t most, uint64_t *out) {
   if (!value) {
@@ -75,7 +75,7 @@ static bool read_u32(struct reader *r, const json_t *value, const char *path, st
   return true;
 }
 
-// Reads `object[key]` where an error should call it "prefix.key".
+// Reads `object[key]`; errors name it "prefix.key".
 static bool read_member(struct reader *r, const json_t *object, const char *prefix, const char *key,
                         struct limits limits, uint32_t *out) {
   char path[96];
@@ -88,7 +88,7 @@ static bool read_member(struct reader *r, const json_t *object, const char *pref
   return read_u32(r, value, path, limits, out);
 }
 
-// Keys that nobody reads are mistakes (a misspelt key would silently keep its default).
+// Refuses unknown keys: a misspelt key would silently keep its default.
 static bool known_keys(struct reader *r, json_t *object, const char *prefix,
                        const char *const *known) {
   const char *key;
@@ -107,7 +107,7 @@ static bool known_keys(struct reader *r, json_t *object, const char *prefix,
   return true;
 }
 
-// One listed group: its GPUs go to c->groups[g], checked one by one.
+// Reads the GPUs of a listed group into c->groups[g].
 static bool read_gpus(struct reader *r, const json_t *list, const char *path, uint32_t g) {
   static const struct limits gpu_numbers = {0, RONDO_SIM_MAX_GPUS - 1};
   struct rondo_sim_config *c = r->config;
@@ -259,7 +259,7 @@ static bool read_drawn(struct reader *r, json_t *o) {
   return true;
 }
 
-// Are drawn groups such that they can be dealt out? Shown by doing it once.
+// Checks that drawn groups can be drawn, by drawing them once.
 static bool can_be_drawn(struct reader *r) {
   struct rondo_sim_config *c = r->config;
   struct rondo_sim_world w;
@@ -293,7 +293,7 @@ static bool read_grouping(struct reader *r, json_t *o) {
   return reader_refuse(r, "grouping.policy", "\"%s\" is not one of 3d, free, drawn", policy);
 }
 
-// One of the options that rondo_sim_config_set() knows.
+// Reads one of the options of rondo_sim_config_set().
 static bool read_option(struct reader *r, const char *key, const json_t *value) {
   char text[64], error[256];
   static const char *const words[] = {"model",  "order",  "skipped", "turns",
@@ -465,7 +465,7 @@ bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const 
     char what[256];
     ok = rondo_sim_config_check(c, what, sizeof(what));
     if (!ok) {
-      char key[64]; // what stands before the colon is the key
+      char key[64]; // the key comes before the colon
       snprintf(key, sizeof(key), "%.*s", (int)strcspn(what, ":"), what);
       snprintf(error, error_bytes, "%s:%d: %s", name, rondo_sim_locate(text, key), what);
     }

@@ -1,4 +1,4 @@
-// The named options of a configuration, the same words in a file and on the command line.
+// The named options of a configuration. Files and the command line use the same names and words.
 #include "sim/deadlock/config.h"
 
 #include <errno.h>
@@ -18,14 +18,14 @@ static const char *const compat_words[] = {"none", "dfccl", NULL};
 const char *rondo_sim_model_name(enum rondo_sim_model model) { return model_words[model]; }
 const char *rondo_sim_order_name(enum rondo_sim_order order) { return order_words[order]; }
 
-// One line in `error`; always false, so that callers can return it.
+// Writes one line to `error` and returns false.
 static bool value_refuse(char *error, size_t error_bytes, const char *name, const char *value,
                          const char *wanted) {
   snprintf(error, error_bytes, "%s: \"%s\" is not %s", name, value, wanted);
   return false;
 }
 
-// The number of a word, or -1 with all words listed in `wanted`.
+// The number of a word; or -1, with all words listed in `wanted`.
 static int word_number(const char *const *words, const char *value, char *wanted, size_t bytes) {
   size_t used = (size_t)snprintf(wanted, bytes, "one of");
   for (int k = 0; words[k]; k++) {

@@ -38,7 +38,7 @@ static void add_sync(struct rondo_sim_events *e, uint64_t at, uint32_t count) {
   e->syncs[e->sync_count++] = (struct rondo_sim_sync){at, count};
 }
 
-// The list of a GPU while a window is open: skipped collectives in order, then those not yet seen.
+// The list of a GPU while a window is open: skipped collectives in order, then those not seen yet.
 struct open_list {
   uint32_t *pending;
   uint32_t pending_count, next, end;
@@ -67,7 +67,7 @@ static uint32_t list_take(struct rondo_sim_events *e, struct open_list *list, ui
   return taken;
 }
 
-// How many are skipped in a row, given that the first one is; more than `most` makes no difference.
+// The number of skips in a row after a first skip; numbers above `most` make no difference.
 static uint32_t skips_in_a_row(const struct rondo_sim_chances *chances, uint32_t most,
                                struct rondo_sim_rng *rng) {
   uint32_t skips = 1;
@@ -77,8 +77,8 @@ static uint32_t skips_in_a_row(const struct rondo_sim_chances *chances, uint32_t
   return skips;
 }
 
-// Plays the list of `gpu` from the slot of the skip at `*event` until it is as planned again.
-// Leaves in `*event` the position of the first skip that lies behind the window.
+// Plays the list of `gpu` from the slot of the skip at `*event` until it is as planned again. Sets
+// `*event` to the position of the first skip after the window.
 static void play_window(struct rondo_sim_events *e, const struct rondo_sim_world *w, uint32_t gpu,
                         const struct rondo_sim_chances *chances, uint64_t *event,
                         struct rondo_sim_rng *rng) {

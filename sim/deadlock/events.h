@@ -1,19 +1,19 @@
-// What goes wrong in one round: the skipped collectives and the synchronisations, and nothing else.
+// The events of one round: skipped collectives and synchronisations.
 //
-// Nearly every invocation of a round is ordinary, so the ordinary ones are not drawn. The sampler
+// Nearly every invocation of a round is ordinary, and ordinary ones are not drawn. The sampler
 // jumps from one skip to the next, and from one synchronisation to the next, over the slots of all
-// GPUs laid end to end; a jump is one geometric draw. What comes out has exactly the distribution
-// that drawing every event has (see test_sim_sampling.c).
+// GPUs laid end to end; a jump is one geometric draw. The distribution is exactly that of drawing
+// every event (test_sim_sampling.c).
 //
-// A skip displaces the few collectives of a *window* of its GPU's list; outside of windows the list
-// is as planned. A synchronisation stands *before* the invocation at its slot.
+// A skip displaces the few collectives of a *window* of its GPU's list; outside windows the list is
+// as planned. A synchronisation comes *before* the invocation at its slot.
 //
 //   rondo_sim_events_init(&e);
 //   rondo_sim_events_draw(&e, &w, &chances, &rng);  ... any number of rounds ...
 //   rondo_sim_events_fini(&e);
 //
-// An events object belongs to one thread. Its arrays grow until the largest round fits; after that
-// a round allocates nothing.
+// One events object belongs to one thread. Its arrays grow until the largest round fits; then a
+// round allocates nothing.
 #ifndef RONDO_SIM_DEADLOCK_EVENTS_H
 #define RONDO_SIM_DEADLOCK_EVENTS_H
 
@@ -23,26 +23,26 @@
 #include "sim/deadlock/rng.h"
 #include "sim/deadlock/world.h"
 
-// What happens to a skipped collective (the paper leaves it open).
+// What happens to a skipped collective; the paper leaves it open.
 enum rondo_sim_skipped {
-  RONDO_SIM_SKIPPED_KEEPS_ODDS, // first in line at the next turn, and may be skipped again
-  RONDO_SIM_SKIPPED_NEXT        // invoked at the next turn, for certain
+  RONDO_SIM_SKIPPED_KEEPS_ODDS, // it is first in line at the next turn and may be skipped again
+  RONDO_SIM_SKIPPED_NEXT        // it is invoked at the next turn for certain
 };
 
-// How likely things go wrong at one slot.
+// The chances of disorder at one slot.
 struct rondo_sim_chances {
   struct rondo_sim_rare disorder, synchronisation;
   enum rondo_sim_skipped skipped;
 };
 
-// Slots start .. start+length-1 of a GPU's list, in the order in which they are really invoked:
-// slot start+k invokes what was planned at slot permuted[first_permuted+k].
+// The slots start .. start+length-1 of a GPU's list in the order of invocation: slot start+k
+// invokes the collective that was planned at slot permuted[first_permuted+k].
 struct rondo_sim_window {
   uint32_t gpu, start, length;
   uint32_t first_permuted;
 };
 
-// Synchronisations (`count` in a row) before the invocation at position `at` among all slots.
+// `count` synchronisations in a row before the invocation at position `at` among all slots.
 struct rondo_sim_sync {
   uint64_t at;
   uint32_t count;
@@ -61,21 +61,21 @@ void rondo_sim_events_init(struct rondo_sim_events *e);
 void rondo_sim_events_fini(struct rondo_sim_events *e);
 
 // Draws one round. Synchronisations are drawn only if there is a window: without one all GPUs keep
-// the planned order and no synchronisation can close a cycle. Several in a row act as one, and are
-// counted as one. `all_syncs` draws them regardless and counts repeats: the published simulator's
-// decisions need both.
+// the planned order, and no synchronisation can close a cycle. Several in a row act as one and are
+// counted as one. `all_syncs` always draws them and counts repeats, which the published simulator's
+// decisions need.
 void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_world *w,
                            const struct rondo_sim_chances *chances, bool all_syncs,
                            struct rondo_sim_rng *rng);
 
-// The first window of a GPU that ends behind `slot`, or null if it has none.
+// The first window of a GPU that ends after `slot`, or null.
 const struct rondo_sim_window *rondo_sim_events_window(const struct rondo_sim_events *e,
                                                        uint32_t gpu, uint32_t slot);
 
-// The planned slot of what the GPU really invokes at `slot`.
+// The planned slot of the collective that the GPU invokes at `slot`.
 uint32_t rondo_sim_events_planned(const struct rondo_sim_events *e, uint32_t gpu, uint32_t slot);
 
-// The number of the first synchronisation at or behind position `at` among all slots.
+// The number of the first synchronisation at or after position `at` among all slots.
 uint32_t rondo_sim_events_sync_from(const struct rondo_sim_events *e, uint64_t at);
 
 #endif // RONDO_SIM_DEADLOCK_EVENTS_H

@@ -7,10 +7,10 @@
 #include "sim/deadlock/literal.h"
 #include "sim/deadlock/naive.h"
 
-// Above this many items a component is not played from its beginning; the stuck region is.
+// A component with more items than this is not played from its beginning; only its stuck region is.
 #define RONDO_SIM_EXPLAIN_ITEMS 20000000u
 
-// The group and index of a collective, as words use it.
+// Names a collective by its group and index.
 static void name_collective(const struct rondo_sim_literal *l, uint32_t collective, char *name,
                             size_t bytes) {
   struct rondo_sim_collective c = rondo_sim_programs_name(l->programs, collective);
@@ -95,7 +95,7 @@ static bool programs_explain(struct rondo_sim_programs *p, uint32_t limit,
 }
 
 // Rebuilds the round of the fast engine: its stuck region, widened to the whole component if that
-// is not too large, so that the story begins where the round did.
+// is not too large, so that the story begins with the round.
 static bool replay_fast(const struct rondo_sim_world *w, const struct rondo_sim_row *row,
                         enum rondo_sim_variant variant, struct rondo_sim_rng *rng,
                         struct rondo_sim_story *story) {

@@ -1,4 +1,4 @@
-// Takes a deadlock apart that a run has found: the cycle in words and as a graph.
+// Explains a deadlock that a run has found: its cycle in words and as a graph.
 #ifndef RONDO_SIM_DEADLOCK_EXPLAIN_H
 #define RONDO_SIM_DEADLOCK_EXPLAIN_H
 
@@ -6,8 +6,8 @@
 
 #include "sim/deadlock/report.h"
 
-// Plays the first deadlock of the first exact variant that has one again, to the letter, and puts
-// the cycle into r->story. False if no row has a deadlock of an exact variant.
+// Plays the first deadlock of the first exact variant again, literally, and puts the cycle into
+// r->story. False if no exact variant of any row has a deadlock.
 bool rondo_sim_explain(struct rondo_sim_report *r);
 
 #endif // RONDO_SIM_DEADLOCK_EXPLAIN_H

@@ -17,8 +17,8 @@ void rondo_sim_fast_fini(struct rondo_sim_fast *f) {
   *f = (struct rondo_sim_fast){0};
 }
 
-// Does a synchronisation fall inside the window, so that it can hold an earlier collective back
-// behind a later one? `*sync` moves on with the windows.
+// True if a synchronisation lies inside the window, so that an earlier collective can wait for a
+// later one. `*sync` moves on with the windows.
 static bool holds_sync(const struct rondo_sim_fast *f, const struct rondo_sim_events *e,
                        const struct rondo_sim_window *x, uint32_t *sync) {
   uint64_t start = f->world->slot_offset[x->gpu] + x->start;
@@ -28,7 +28,8 @@ static bool holds_sync(const struct rondo_sim_fast *f, const struct rondo_sim_ev
   return *sync < e->sync_count && e->syncs[*sync].at < start + x->length;
 }
 
-// Is some collective of the window invoked behind at least `limit` that were planned after it?
+// True if some collective of the window is invoked after at least `limit` that were planned after
+// it.
 static bool holds_limit(const struct rondo_sim_fast *f, const struct rondo_sim_events *e,
                         const struct rondo_sim_window *x) {
   if (x->length <= f->limit) {
@@ -78,8 +79,8 @@ static int by_component_and_low(const void *a, const void *b) {
   return x->low < y->low ? -1 : x->low > y->low;
 }
 
-// With a limit above one, a GPU that waits for room waits for *any* of its executing collectives,
-// so a stuck set has no bound in keys: look at the whole component.
+// With a limit above one, a GPU that waits for room waits for *any* of its executing collectives. A
+// stuck set then has no bound in keys, so the whole component is visited.
 static void range_widen(const struct rondo_sim_fast *f, struct rondo_sim_range *range,
                         uint32_t component) {
   const struct rondo_sim_world *w = f->world;

@@ -1,8 +1,8 @@
 // Decides one round from its events alone: is there a deadlock?
 //
-// Exact for all three models and both orders: docs/simulator.md has the argument, test_sim_agree.c
-// holds it against the literal simulation. Only the neighbourhood of a window that could close a
-// cycle is ever looked at.
+// The verdict is exact for all three models and both orders: docs/simulator.md has the argument,
+// and test_sim_agree.c compares with the literal simulation. Only the neighbourhood of windows that
+// could close a cycle is visited.
 //
 // One checker belongs to one thread.
 #ifndef RONDO_SIM_DEADLOCK_FAST_H
@@ -15,7 +15,7 @@
 #include "sim/deadlock/programs.h"
 #include "sim/deadlock/world.h"
 
-// Windows whose key ranges overlap, looked at together.
+// Windows whose key ranges overlap.
 struct rondo_sim_cluster {
   uint32_t component, gpu;
   uint64_t low, high;
@@ -33,7 +33,7 @@ struct rondo_sim_fast {
 void rondo_sim_fast_init(struct rondo_sim_fast *f, const struct rondo_sim_world *w, uint32_t limit);
 void rondo_sim_fast_fini(struct rondo_sim_fast *f);
 
-// True if the round ends in a deadlock. f->programs then holds the region that is stuck.
+// True if the round ends in a deadlock; f->programs then holds the stuck region.
 bool rondo_sim_fast_deadlock(struct rondo_sim_fast *f, const struct rondo_sim_events *e);
 
 #endif // RONDO_SIM_DEADLOCK_FAST_H

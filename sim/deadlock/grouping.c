@@ -67,8 +67,8 @@ struct deal {
   uint32_t place_count;
 };
 
-// One attempt: the first places go to one GPU each, in random order; each later place to a random
-// GPU that is not in the group yet and has room. False if no such GPU turns up.
+// Makes one attempt: the first places go to one GPU each, in random order; each later place goes to
+// a random GPU that has room and is not in the group yet. False if no such GPU is found.
 static bool deal_out(struct rondo_sim_groups *g, const struct rondo_sim_config *c, struct deal *d,
                      struct rondo_sim_rng *rng) {
   memset(d->filled, 0, sizeof(uint32_t) * g->group_count);
@@ -92,7 +92,7 @@ static bool deal_out(struct rondo_sim_groups *g, const struct rondo_sim_config *
   return true;
 }
 
-// Lays out the groups with their sizes, and deals the collective counts to equal shares.
+// Lays out the groups with their sizes, and gives the collective counts to equal shares of them.
 static uint32_t lay_out(struct rondo_sim_groups *g, const struct rondo_sim_config *c,
                         uint32_t *places, struct rondo_sim_rng *rng) {
   uint32_t n = 0, place = 0, *counts = rondo_sim_alloc(sizeof(uint32_t) * g->group_count);

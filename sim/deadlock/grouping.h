@@ -1,4 +1,4 @@
-// Makes the groups that a configuration describes by sizes alone.
+// Makes the groups that a configuration describes by sizes only.
 #ifndef RONDO_SIM_DEADLOCK_GROUPING_H
 #define RONDO_SIM_DEADLOCK_GROUPING_H
 
@@ -18,10 +18,9 @@ struct rondo_sim_groups {
 // neighbouring GPUs, then `tensor` data-parallel groups of the GPUs at the same place in each.
 void rondo_sim_groups_3d(struct rondo_sim_groups *g, const struct rondo_sim_config *c);
 
-// Draws one free grouping of the given sizes: every GPU is in at least one group and in at most
-// max_groups_per_gpu, in none twice; each choice of collective counts goes to an equal share of the
-// groups. `number` says which of the draws of c->grouping_seed. False if the sizes cannot be dealt
-// out that way.
+// Draws one free grouping of the given sizes. Every GPU is in 1 to max_groups_per_gpu groups, and
+// in none twice. Each choice of collective counts goes to an equal share of the groups. `number`
+// selects a draw of c->grouping_seed. False if the sizes cannot be drawn.
 bool rondo_sim_groups_draw(struct rondo_sim_groups *g, const struct rondo_sim_config *c,
                            uint32_t number);
 

@@ -7,7 +7,7 @@
 
 enum { UNSEEN, ON_PATH, DONE };
 
-// Notes where in each member's program each collective stands.
+// Notes the position of each collective in the program of each member.
 static void index_positions(struct rondo_sim_literal *l) {
   const struct rondo_sim_programs *p = l->programs;
   uint64_t total = 0;
@@ -90,7 +90,7 @@ static void collective_succeed(struct rondo_sim_literal *l, uint32_t collective)
   }
 }
 
-// Invoked collectives of a GPU become executing as far as the decision model lets them.
+// Starts the invoked collectives of a GPU as far as the model allows.
 static void gpu_start(struct rondo_sim_literal *l, uint32_t program) {
   struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
   while (gpu->started < gpu->issued && gpu->executing_count < l->limit) {
@@ -107,7 +107,7 @@ static void gpu_start(struct rondo_sim_literal *l, uint32_t program) {
   }
 }
 
-// Lets the cascade run out: whoever a success may have given room tries to start the next.
+// Starts what can start until nothing can: a success may give room on any touched GPU.
 static void gpus_settle(struct rondo_sim_literal *l) {
   bool moved = true;
   while (moved) {
@@ -137,7 +137,8 @@ static bool gpu_waits(const struct rondo_sim_literal_gpu *gpu) {
   return gpu->started < gpu->issued;
 }
 
-// Walks the edges out of a GPU: executing collective by executing collective, member by member.
+// The position in the edges of a GPU: executing collective by executing collective, member by
+// member.
 struct edge_walk {
   uint32_t executing, member;
 };
@@ -165,7 +166,7 @@ static void add_pair(struct rondo_sim_literal *l, uint32_t from, uint32_t to, ui
   l->cycle[l->cycle_count++] = (struct rondo_sim_part){to, collective, false};
 }
 
-// Writes down the cycle that runs along path[first..last] and back.
+// Keeps the cycle that runs along path[first..last] and back.
 static void keep_cycle(struct rondo_sim_literal *l, const struct edge_walk *walks, uint32_t first,
                        uint32_t last) {
   l->cycle_count = 0;
@@ -183,7 +184,8 @@ static uint32_t place_on_path(const struct rondo_sim_literal *l, uint32_t progra
   return k;
 }
 
-// Depth-first from one GPU; `walks` has room for every GPU. Appends what it visits to l->order.
+// Searches depth-first from one GPU; `walks` has room for every GPU. Appends the GPUs it visits to
+// l->order.
 static bool cycle_from(struct rondo_sim_literal *l, uint32_t root, struct edge_walk *walks,
                        uint32_t *visited) {
   uint32_t depth = 0;
@@ -210,7 +212,7 @@ static bool cycle_from(struct rondo_sim_literal *l, uint32_t root, struct edge_w
   }
 }
 
-// A new cycle must pass a GPU whose state has just changed, so only those are roots.
+// A new cycle contains a GPU whose state has just changed, so only such GPUs are roots.
 static bool find_cycle(struct rondo_sim_literal *l, struct edge_walk *walks) {
   uint32_t visited = 0;
   bool found = false;
@@ -226,9 +228,9 @@ static bool find_cycle(struct rondo_sim_literal *l, struct edge_walk *walks) {
   return found;
 }
 
-// Does a GPU of the set (mark ON_PATH) wait for the set alone? After a synchronisation it waits
-// for all its executing collectives, so one that the set holds is enough; for room it waits for
-// any of them, so the set must hold each.
+// True if a GPU of the set (mark ON_PATH) waits for the set alone. After a synchronisation the GPU
+// waits for all its executing collectives, so one that the set holds is enough. For room it waits
+// for any of them, so the set must hold each.
 static bool gpu_is_held(const struct rondo_sim_literal *l, uint32_t program) {
   const struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
   bool for_all = (item_at(l, program, gpu->started) & RONDO_SIM_SYNC_BEFORE) != 0;
@@ -246,7 +248,8 @@ static bool gpu_is_held(const struct rondo_sim_literal *l, uint32_t program) {
   return !for_all;
 }
 
-// Every GPU of the set has an edge into the set, so following such edges must come round.
+// Finds a cycle in the set: every GPU of the set has an edge into it, so following such edges leads
+// to a GPU a second time.
 static void cycle_in_set(struct rondo_sim_literal *l, uint32_t at, struct edge_walk *walks) {
   for (uint32_t depth = 0;; depth++) {
     l->path[depth] = at;
@@ -264,7 +267,8 @@ static void cycle_in_set(struct rondo_sim_literal *l, uint32_t at, struct edge_w
   }
 }
 
-// The search where room is limited: strike out every GPU that something outside the set can help.
+// The search for models with limited room: removes every GPU that waits for something outside the
+// set.
 static bool find_stuck_set(struct rondo_sim_literal *l, struct edge_walk *walks) {
   uint32_t count = l->programs->program_count, in_set = 0, before;
   for (uint32_t i = 0; i < count; i++) {
@@ -326,7 +330,7 @@ bool rondo_sim_literal_run(struct rondo_sim_literal *l, enum rondo_sim_turns tur
     gpu_issue(l, live[k]);
     l->deadlock = deadlock_check(l, walks);
     if (l->gpus[live[k]].issued == p->programs[live[k]].length) {
-      // Keeps the order of the others, so that round-robin stays what it says.
+      // Keeps the order of the other GPUs for round-robin.
       memmove(live + k, live + k + 1, (--live_count - k) * sizeof(*live));
     } else {
       turn = k + 1;

@@ -1,17 +1,18 @@
-// The paper's simulator to the letter (DFCCL section 2.4.1): GPUs take turns, each issues the next
-// event of its program, collectives go from *invoked* to *executing* to *successful*, and after
-// each invocation and each synchronisation the dependency graph is searched for a cycle.
+// The paper's simulator, literally (DFCCL section 2.4.1): GPUs take turns, each issues the next
+// event of its program, collectives go from *invoked* to *executing* to *successful*, and the
+// dependency graph is searched for a cycle after each invocation and each synchronisation.
 //
-// The graph: an executing collective on one GPU points to its invoked counterparts on the others;
-// an invoked collective on a GPU points to all executing collectives of that GPU. Where a GPU holds
-// a limited number of executing collectives (RONDO_SIM_UNLIMITED: no limit, 1: single queue), one
-// that waits for room waits for any of them, so there a cycle is not enough: the search asks for a
-// set of GPUs in which each waits for the set alone, and shows a cycle inside it.
+// The graph: an executing collective on one GPU points to its invoked counterparts on other GPUs;
+// an invoked collective on a GPU points to all executing collectives of that GPU. A GPU may hold a
+// limited number of executing collectives (RONDO_SIM_UNLIMITED: no limit, 1: single queue). With a
+// limit above 1, a GPU that waits for room waits for any of them, and a cycle is not enough: the
+// search looks for a set of GPUs of which each waits for the set alone, and shows a cycle inside
+// it.
 //
-// A suspended GPU goes on invoking; what it invokes waits behind the synchronisation.
+// A suspended GPU goes on invoking; its collectives wait for the end of the synchronisation.
 //
-// It serves as the naive engine, explains deadlocks that the fast engine found, and is what the
-// fast engine is tested against. One object belongs to one thread.
+// The naive engine uses this simulation, it explains the deadlocks of the fast engine, and tests
+// compare the fast engine with it. One object belongs to one thread.
 #ifndef RONDO_SIM_DEADLOCK_LITERAL_H
 #define RONDO_SIM_DEADLOCK_LITERAL_H
 
@@ -21,7 +22,7 @@
 #include "sim/deadlock/programs.h"
 #include "sim/deadlock/rng.h"
 
-// Who moves when (the paper leaves it open). It changes when a deadlock shows, never whether.
+// The order of turns; the paper leaves it open. It changes when a deadlock shows, never whether.
 enum rondo_sim_turns { RONDO_SIM_ROUND_ROBIN, RONDO_SIM_RANDOM_TURNS };
 
 // A node of the cycle: the part of a collective on a GPU.
@@ -54,14 +55,14 @@ struct rondo_sim_literal {
   bool deadlock;
 };
 
-// Takes the programs (which must stay) and makes everything that a run needs.
+// Allocates what a run needs. `p` must outlive the object.
 void rondo_sim_literal_init(struct rondo_sim_literal *l, struct rondo_sim_programs *p,
                             uint32_t limit);
 void rondo_sim_literal_fini(struct rondo_sim_literal *l);
 
 // Runs to the end of the round: all collectives successful, or a deadlock. Returns true for a
 // deadlock; l->cycle then holds its nodes in order, each waiting for the next and the last for the
-// first. `rng` is used only with random turns.
+// first. Only random turns use `rng`.
 bool rondo_sim_literal_run(struct rondo_sim_literal *l, enum rondo_sim_turns turns,
                            struct rondo_sim_rng *rng);
 

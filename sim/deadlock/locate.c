@@ -24,7 +24,7 @@ static void skip_string(struct scan *s) {
   s->at += *s->at == '"';
 }
 
-// Passes one value: nesting is counted, so no recursion is needed.
+// Skips one value. Counts the nesting, so needs no recursion.
 static void skip_value(struct scan *s) {
   int depth = 0;
   do {
@@ -49,7 +49,7 @@ static bool is_key(const char *quoted, const char *part, size_t length) {
   return strncmp(quoted + 1, part, length) == 0 && quoted[1 + length] == '"';
 }
 
-// Moves into an object or array, to the member that `part` names. False if it is not there.
+// Moves into an object or array, to the member that `part` names. False if there is none.
 static bool member_enter(struct scan *s, const char *part, size_t length) {
   bool object = *s->at == '{';
   if (!object && *s->at != '[') {
@@ -66,7 +66,7 @@ static bool member_enter(struct scan *s, const char *part, size_t length) {
     if (object) {
       found = is_key(s->at, part, length);
       if (found) {
-        return true; // at the key: that is the line a reader looks for
+        return true; // at the key: its line is the one to report
       }
       skip_string(s);
       skip_space(s);
@@ -87,7 +87,7 @@ int rondo_sim_locate(const char *text, const char *path) {
   while (*path) {
     size_t length = strcspn(path, ".");
     struct scan inside = s;
-    if (*inside.at == '"') { // the key found last: its value follows
+    if (*inside.at == '"') { // at a key: skip to its value
       skip_string(&inside);
       skip_space(&inside);
       inside.at += *inside.at == ':';

@@ -114,7 +114,7 @@ static void on_interrupt(int number) {
   atomic_store_explicit(&stop, 1, memory_order_relaxed);
 }
 
-// The long name of an option that is also a name of rondo_sim_config_set(); null for other options.
+// The long name of an option that is also a name of rondo_sim_config_set(), or null.
 static const char *setting_name(int key) {
   static const int settings[] = {KEY_MODEL, 'd', 's', KEY_RESOURCES, KEY_ORDER,  KEY_SKIPPED,
                                  KEY_TURNS, 'n', 'S', 't',           KEY_ENGINE, KEY_COMPAT};
@@ -130,7 +130,7 @@ static const char *setting_name(int key) {
   return NULL;
 }
 
-// Where the text of an option is kept that is only kept; null for other options.
+// Where the text of an option is kept, or null if it is not kept as text.
 static const char **text_of(struct arguments *a, int key) {
   const struct {
     int key;
@@ -196,7 +196,7 @@ static int error_report(int code, const char *error) {
   return code;
 }
 
-// Reads `count` whole numbers with commas in between. False if the text is anything else.
+// Reads `count` whole numbers, separated by commas. False for any other text.
 static bool numbers_parse(const char *text, uint64_t *numbers, int count) {
   for (int k = 0; k < count; k++) {
     char *end;
@@ -220,7 +220,7 @@ static int shape_apply(const struct arguments *a, struct rondo_sim_config *c) {
   if (a->collectives && !numbers_parse(a->collectives, n, 2)) {
     return error_report(EX_USAGE, "--collectives: must read T,D, such as 400,1200");
   }
-  // Read like a file, so that the same bounds hold.
+  // The text is read like a file, so that the same bounds hold.
   snprintf(json, sizeof(json),
            "{\"grouping\": {\"policy\": \"3d\", \"tensor\": %" PRIu64 ", \"data\": %" PRIu64
            ", \"pipeline\": %" PRIu64 ", \"tensor_collectives\": %" PRIu64
@@ -242,7 +242,7 @@ static int draws_apply(const struct arguments *a, struct rondo_sim_config *c) {
   return 0;
 }
 
-// Applies what the command line says to a configuration. 0, or an exit code.
+// Applies the command line to a configuration. Returns 0 or an exit code.
 static int arguments_apply(const struct arguments *a, struct rondo_sim_config *c) {
   char error[256];
   for (uint32_t k = 0; k < a->setting_count; k++) {
@@ -250,7 +250,7 @@ static int arguments_apply(const struct arguments *a, struct rondo_sim_config *c
       return error_report(EX_USAGE, error);
     }
     if (strcmp(a->settings[k].name, "rounds") == 0) {
-      c->processes = 1; // as many as were asked for here, not for each published process
+      c->processes = 1; // the rounds of the command line are for all processes together
     }
   }
   int code = a->shape ? shape_apply(a, c) : 0;
@@ -261,7 +261,7 @@ static int arguments_apply(const struct arguments *a, struct rondo_sim_config *c
   return rondo_sim_config_check(c, error, sizeof(error)) ? 0 : error_report(EX_USAGE, error);
 }
 
-// A preset's rows say what they rows_simulate; what would contradict them is refused, not ignored.
+// Refuses options that contradict the rows of a preset.
 static int preset_check(const struct arguments *a) {
   static const char *const fixed[] = {"model", "disorder", "synchronisation", "resources"};
   char error[128];
@@ -277,7 +277,7 @@ static int preset_check(const struct arguments *a) {
   return a->shape ? error_report(EX_USAGE, "--3d: the rows of a preset have their own groups") : 0;
 }
 
-// The preset's rows, the files' rows, or the one of the options alone.
+// Adds the rows of the preset and of the files, or the one row of the options.
 static int rows_add(const struct arguments *a, struct rondo_sim_report *r) {
   char error[512];
   struct rondo_sim_config c;
@@ -318,7 +318,7 @@ static int swept_set(struct rondo_sim_config *c, const struct rondo_sim_sweep *s
   return ok ? 0 : error_report(EX_USAGE, error);
 }
 
-// Replaces every row by one row for each combination of the swept values.
+// Replaces each row by a row for each combination of the swept values.
 static int rows_spread(const struct arguments *a, struct rondo_sim_report *r) {
   struct rondo_sim_report swept;
   int code = 0;
@@ -512,7 +512,7 @@ static int output_check(const char *path, const char *suffix) {
   return code;
 }
 
-// 0, or an exit code: a simulation of an hour whose result has nowhere to go is not begun.
+// Checks the output files before a simulation that may take an hour. Returns 0 or an exit code.
 static int outputs_check(const struct arguments *a) {
   int code = output_check(a->json, "");
   code = code ? code : output_check(a->csv, "");

@@ -2,7 +2,7 @@
 
 enum { N = RONDO_SIM_MERSENNE_WORDS, M = 397 };
 
-// Seeds by an array of the one key word, as CPython does for an integer below 2^32.
+// Seeds with an array of one key word, as CPython does for an integer below 2^32.
 void rondo_sim_mersenne_seed(struct rondo_sim_mersenne *m, uint32_t seed) {
   uint32_t *s = m->state;
   s[0] = 19650218u;

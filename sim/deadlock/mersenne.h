@@ -1,5 +1,5 @@
-// The Mersenne Twister MT19937 (Matsumoto and Nishimura), seeded and read as CPython's `random`
-// does: only so that a published configuration with fix_seed gives the published rounds.
+// The Mersenne Twister MT19937 (Matsumoto and Nishimura), seeded and read like CPython's `random`.
+// Only a published configuration with fix_seed uses it, to give the published rounds.
 #ifndef RONDO_SIM_DEADLOCK_MERSENNE_H
 #define RONDO_SIM_DEADLOCK_MERSENNE_H
 

@@ -5,11 +5,11 @@
 
 #include "sim/common/text.h"
 
-// What a GPU has not invoked yet: planned slots, in order.
+// The planned slots that a GPU has not invoked yet, in order.
 struct outstanding {
   uint32_t *slots;
   uint32_t first, end;
-  uint32_t skipped; // how many at the front have been skipped before
+  uint32_t skipped; // so many at the front have been skipped before
 };
 
 static uint32_t slot_pick(const struct outstanding *o, const struct rondo_sim_chances *chances,
@@ -46,7 +46,7 @@ void rondo_sim_naive_draw(struct rondo_sim_programs *p, const struct rondo_sim_w
       o.slots[i] = i;
     }
     while (o.first < o.end) {
-      // Several synchronisations in a row, with nothing invoked in between, act as one.
+      // Several synchronisations in a row act as one.
       bool sync = draw_sync(&chances->synchronisation, rng);
       uint32_t slot = slot_take(&o, slot_pick(&o, chances, rng));
       rondo_sim_programs_append(p, gpu, rondo_sim_world_at(w, gpu, slot), sync);

@@ -7,10 +7,10 @@
 
 #include "sim/common/text.h"
 
-// One row of Table 1. A shape of {t, d, p} is 3D; one of {groups of 3, groups of 8, extra} is free,
+// One row of Table 1. A shape {t, d, p} is 3D; a shape {groups of 3, groups of 8, extra} is free,
 // with `extra` more GPUs in each group.
 struct table1_row {
-  const char *name, *also; // `also`: the letter that the measured rates go by
+  const char *name, *also; // `also`: a letter that stands for the row
   bool sync, free;
   uint32_t shape[3], gpus, counts[2];
   double disorder, synchronisation, paper;
@@ -75,7 +75,7 @@ static void groups_draw(struct rondo_sim_config *c, const struct table1_row *row
   memcpy(c->collective_choices, row->counts, sizeof(uint32_t) * 2);
 }
 
-// The one row with a single group needs no drawing.
+// The row with a single group needs no drawing.
 static void group_set(struct rondo_sim_config *c, const struct table1_row *row) {
   struct rondo_sim_config one;
   rondo_sim_config_init(&one);
@@ -107,7 +107,7 @@ static void row_configure(struct rondo_sim_config *c, const struct table1_row *r
   }
 }
 
-// Is `name` one of the comma-separated words of `list`?
+// True if `name` is one of the words of `list`, which commas separate.
 static bool list_has(const char *list, const char *name) {
   size_t length = strlen(name);
   for (const char *at = list; length > 0 && at; at = strchr(at, ',')) {

@@ -1,4 +1,4 @@
-// Configurations that come with the program: the rows of Table 1 of the DFCCL paper.
+// The configurations that the program knows: the rows of Table 1 of the DFCCL paper.
 #ifndef RONDO_SIM_DEADLOCK_PRESET_H
 #define RONDO_SIM_DEADLOCK_PRESET_H
 
@@ -7,9 +7,9 @@
 
 #include "sim/deadlock/report.h"
 
-// Adds the rows of a preset ("table1") to a report, or those that `wanted` names (row names with
-// commas in between; null: all). Options that a preset row does not fix keep the values of `base`.
-// False with one line in `error`.
+// Adds the rows of a preset ("table1") to a report, or only the rows in `wanted` (names separated
+// by commas; null: all). Options that a preset row does not set come from `base`. False with one
+// line in `error`.
 bool rondo_sim_preset_add(struct rondo_sim_report *r, const char *preset, const char *wanted,
                           const struct rondo_sim_config *base, char *error, size_t error_bytes);
 

@@ -87,7 +87,7 @@ static void stretch_of(const struct rondo_sim_world *w, uint32_t group,
   *first = (uint32_t)(from < *end ? from : *end);
 }
 
-// Makes a group part of the region, with its members. `group` has a collective in the range.
+// Adds a group that has a collective in the range to the region, with its members.
 static uint32_t add_group(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
                           uint32_t group, const struct rondo_sim_range *range) {
   if (p->group_mark[group]) {
@@ -114,7 +114,7 @@ static void reserve_items(struct rondo_sim_programs *p, uint64_t more) {
   }
 }
 
-// Walks the slots of a GPU's list in real order while the events pass by.
+// A walk over the slots of a GPU's list in order of invocation, with its events.
 struct walk {
   const struct rondo_sim_window *window, *window_end;
   const struct rondo_sim_sync *sync, *sync_end;
@@ -132,7 +132,7 @@ static struct walk walk_begin(const struct rondo_sim_world *w, const struct rond
   return walk;
 }
 
-// The planned slot of what is really invoked at `slot`.
+// The planned slot of the collective that is invoked at `slot`.
 static uint32_t walk_planned(struct walk *walk, const struct rondo_sim_events *e, uint32_t gpu,
                              uint32_t slot) {
   while (walk->window < walk->window_end && walk->window->gpu == gpu &&
@@ -155,7 +155,7 @@ static bool walk_sync(struct walk *walk, uint64_t at) {
   return found;
 }
 
-// The slots of a GPU that hold what its list has in the range, whole windows included.
+// The slots of a GPU that hold its part of the range, with whole windows.
 static void slots_in_range(const struct rondo_sim_world *w, const struct rondo_sim_events *e,
                            uint32_t gpu, const struct rondo_sim_range *range, uint32_t *first,
                            uint32_t *end) {
@@ -244,7 +244,7 @@ struct rondo_sim_collective rondo_sim_programs_name(const struct rondo_sim_progr
   return (struct rondo_sim_collective){g->group, g->first_index + collective - g->first_collective};
 }
 
-// A collective has started everywhere: it succeeds, and its members have room again.
+// A collective has started on all members: it succeeds, and the members have room again.
 static uint32_t collective_succeed(struct rondo_sim_programs *p, uint32_t collective,
                                    uint32_t queue_count) {
   uint32_t g = p->group_of[collective];
@@ -259,7 +259,7 @@ static uint32_t collective_succeed(struct rondo_sim_programs *p, uint32_t collec
   return queue_count;
 }
 
-// Puts everything at its beginning; returns how many programs have something to do.
+// Resets all programs; returns how many have something to do.
 static uint32_t begin_run(struct rondo_sim_programs *p) {
   uint32_t unfinished = 0;
   for (uint32_t i = 0; i < p->program_count; i++) {

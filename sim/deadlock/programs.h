@@ -1,17 +1,16 @@
-// The programs of some GPUs in one round: what each invokes, in order, with the synchronisations in
-// between; and whether they can all run to their end.
+// The programs of some GPUs in one round (what each GPU invokes, in order, with its
+// synchronisations), and whether all can run to their end.
 //
-// The collectives of a program are numbered locally, so a *region* of the world (a few GPUs, a
-// range of keys) costs what it holds and not what the world holds. Regions exist because a cycle of
-// waits cannot leave them: every step of a cycle that goes up in key must be matched by one that
-// goes down, and only a window goes down (docs/simulator.md, "Why looking near a window is
-// enough").
+// Collectives are numbered locally, so the cost of a *region* of the world (a few GPUs, a range of
+// keys) depends on the region alone. A cycle of waits lies inside a region: each step of a cycle
+// that goes up in key needs one that goes down, and only a window goes down (docs/simulator.md,
+// "Why looking near a window is enough").
 //
 //   rondo_sim_programs_init(&p, &w);
 //   rondo_sim_programs_region(&p, &w, &e, &range);  bool stuck = rondo_sim_programs_stuck(&p, k);
 //   rondo_sim_programs_fini(&p);
 //
-// A programs object belongs to one thread. Its arrays grow until the largest region fits.
+// One programs object belongs to one thread. Its arrays grow until the largest region fits.
 #ifndef RONDO_SIM_DEADLOCK_PROGRAMS_H
 #define RONDO_SIM_DEADLOCK_PROGRAMS_H
 
@@ -26,7 +25,7 @@
 // An item is a local collective number; this bit says that a synchronisation comes before it.
 #define RONDO_SIM_SYNC_BEFORE 0x80000000u
 
-// The collectives with low <= key <= high, and the GPUs that such collectives link to `seeds`.
+// The collectives with low <= key <= high, and the GPUs that they link to `seeds`.
 struct rondo_sim_range {
   uint64_t low, high;
   const uint32_t *seeds; // GPUs
@@ -42,7 +41,7 @@ struct rondo_sim_program {
   bool queued;
 };
 
-// A group in a region: a stretch of its collectives, and its members.
+// A group of a region: a stretch of its collectives, and its members.
 struct rondo_sim_local_group {
   uint32_t group;            // in the world
   uint32_t first_index;      // of the stretch
@@ -69,25 +68,25 @@ struct rondo_sim_programs {
 void rondo_sim_programs_init(struct rondo_sim_programs *p, const struct rondo_sim_world *w);
 void rondo_sim_programs_fini(struct rondo_sim_programs *p);
 
-// Builds the region of `range` from a round's events. Every collective of every program in the
-// region that lies in the range is there, with all its members.
+// Builds the region of `range` from the events of a round: every program with all its collectives
+// in the range, and all their members.
 void rondo_sim_programs_region(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
                                const struct rondo_sim_events *e,
                                const struct rondo_sim_range *range);
 
-// Begins an empty region of all GPUs and all collectives, whose items the caller appends GPU by GPU
-// with rondo_sim_programs_append(); every GPU must get all its collectives.
+// Begins a region of all GPUs and all collectives without items. The caller appends all items, GPU
+// by GPU, with rondo_sim_programs_append().
 void rondo_sim_programs_begin_all(struct rondo_sim_programs *p, const struct rondo_sim_world *w);
 void rondo_sim_programs_append(struct rondo_sim_programs *p, uint32_t gpu,
                                struct rondo_sim_collective c, bool sync_before);
 
-// Runs all programs as far as they go. `limit` is how many executing collectives a GPU may hold: 1
-// is the single-queue model, RONDO_SIM_UNLIMITED the synchronisation model. True if some
-// program cannot reach its end. In these models who moves first never changes how far all get, so
-// this is exact whatever the turns were; p->programs[].next says where each stopped.
+// Runs all programs as far as they can go. A GPU holds at most `limit` executing collectives: 1 is
+// the single-queue model, RONDO_SIM_UNLIMITED the synchronisation model. True if some program
+// cannot reach its end. The order of turns does not change how far programs get in these models, so
+// the result is exact; p->programs[].next is where each stopped.
 bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit);
 
-// One behind the last entry of a local group in p->members.
+// The end of the entries of a local group in p->members.
 static inline uint32_t rondo_sim_programs_members_end(const struct rondo_sim_programs *p,
                                                       uint32_t group) {
   return group + 1 < p->group_count ? p->groups[group + 1].first_member : p->member_count;

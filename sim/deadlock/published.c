@@ -62,7 +62,7 @@ static double unit_draw(struct rondo_sim_draws draws) {
   return draws.rng ? rondo_sim_rng_unit(draws.rng) : rondo_sim_mersenne_unit(draws.mersenne);
 }
 
-// Does the GPU synchronise at this turn?
+// True if the GPU synchronises at this turn.
 static bool gpu_synchronises(struct rondo_sim_published *p, uint32_t gpu,
                              struct rondo_sim_draws draws) {
   if (!draws.events) {
@@ -76,8 +76,8 @@ static bool gpu_synchronises(struct rondo_sim_published *p, uint32_t gpu,
   return due;
 }
 
-// Walks what the GPU has not submitted. The last one is taken without regard to its draw, but the
-// draw is made: a stream of random numbers must be read in step.
+// Walks the collectives that the GPU has not submitted. The last one is never skipped, but its draw
+// is made to keep the stream of random numbers in step.
 static uint32_t slot_decide(struct rondo_sim_published *p, uint32_t gpu,
                             struct rondo_sim_draws draws) {
   if (draws.events) {
@@ -100,7 +100,7 @@ static bool is_submitted(const struct rondo_sim_published *p, uint32_t gpu,
   return p->submitted[w->slot_offset[gpu] + rondo_sim_world_slot(w, gpu, c)];
 }
 
-// Is the collective submitted (or not) on a hung GPU other than `gpu`?
+// True if the collective is submitted (or is not) on a hung GPU other than `gpu`.
 static bool on_another_hung(const struct rondo_sim_published *p, uint32_t gpu,
                             struct rondo_sim_collective c, bool submitted) {
   const struct rondo_sim_world *w = p->world;
@@ -168,7 +168,7 @@ static void slot_submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t sl
   }
 }
 
-// One turn of a GPU that is neither hung nor done.
+// Plays one turn of a GPU that is neither hung nor done.
 static bool gpu_turn(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
   if (p->single) {
     uint32_t slot = slot_decide(p, gpu, draws);

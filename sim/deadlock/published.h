@@ -1,17 +1,17 @@
-// The decisions of the published DFCCL simulator, reproduced: what it calls a deadlock, which is
-// not always one and misses some (docs/simulator.md, "The published simulator").
+// The decisions of the published DFCCL simulator, reproduced. It calls some rounds deadlocks that
+// are none and misses others (docs/simulator.md, "The published simulator").
 //
-// Two ways to the same answers. The plain one draws every event, in the published order, so that
-// with the same random numbers (mersenne.h) it gives the very same rounds. The quick one works from
-// the events of events.h and jumps over the ordinary stretches.
+// There are two ways. The plain one draws every event in the published order, so the same random
+// numbers (mersenne.h) give the same rounds. The quick one (quick.h) uses the events of events.h
+// and jumps over ordinary stretches.
 //
 // GPUs take turns in ascending order; lists are interleaved; a skipped collective keeps its odds.
-// Single queue: each *group* holds the collectives that its members submitted; two different ones
+// Single queue: each *group* holds the collectives that its members submitted. Two different ones
 // are a deadlock; a member that draws another one while it waits loses it. Synchronisation: a GPU
-// that synchronises with something outstanding hangs until that is done; when one hangs, and one of
-// its outstanding collectives is unsubmitted on some hung GPU, and something it has not submitted
-// is outstanding on some hung GPU, that is a deadlock. With a resource limit, a group whose members
-// all have that many outstanding is one too.
+// that synchronises with something outstanding hangs until that is done. It is a deadlock if at
+// that moment some hung GPU has not submitted one of its outstanding collectives, and some hung GPU
+// has one outstanding that it has not submitted. Resource limit: a group whose members all have
+// that many outstanding is a deadlock.
 //
 // One object belongs to one thread.
 #ifndef RONDO_SIM_DEADLOCK_PUBLISHED_H
@@ -26,11 +26,12 @@
 #include "sim/deadlock/slots.h"
 #include "sim/deadlock/world.h"
 
-// Where the plain engine's random numbers come from; exactly one is set.
+// The source of the plain engine's random numbers; exactly one is set.
 struct rondo_sim_draws {
   struct rondo_sim_rng *rng;
   struct rondo_sim_mersenne *mersenne;
-  const struct rondo_sim_events *events; // nothing is drawn: these happen (drawn with all_syncs)
+  // draws nothing: these events happen (drawn with all_syncs)
+  const struct rondo_sim_events *events;
 };
 
 struct rondo_sim_published {
@@ -53,7 +54,7 @@ void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_
                               uint32_t resource_limit);
 void rondo_sim_published_fini(struct rondo_sim_published *p);
 
-// Plays one round, drawing every event. True for what the published simulator calls a deadlock.
+// Plays one round and draws every event. True if the published simulator calls it a deadlock.
 bool rondo_sim_published_round(struct rondo_sim_published *p, struct rondo_sim_draws draws);
 
 #endif // RONDO_SIM_DEADLOCK_PUBLISHED_H

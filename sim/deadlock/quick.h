@@ -1,13 +1,13 @@
-// The published simulator's decisions (published.h), worked out from a round's events.
+// The published simulator's decisions (published.h), computed from the events of a round.
 //
-// Single queue: a component is played turn by turn only while something is out of step; in between
-// it jumps to the next window. A component whose undisturbed round is out of step by itself is
-// played from its first turn. Synchronisation: no turn is played at all. A GPU's position follows
-// from the turn and its lag; only synchronisations and awakenings are events, taken in the order of
-// their turns, and what is outstanding is found by counting positions of group members.
+// Single queue: a component is played turn by turn only while it is out of step; then it jumps to
+// the next window. A component whose undisturbed round is out of step is played from its first
+// turn. Synchronisation: no turn is played. The position of a GPU follows from the turn and its
+// lag; synchronisations and awakenings are the only events, in order of their turns; the
+// outstanding collectives follow from the positions of group members.
 //
-// Same answers as rondo_sim_published_round() on the same events (test_sim_published.c). A resource
-// limit is not supported here: its check looks at every submission.
+// The answers equal those of rondo_sim_published_round() on the same events (test_sim_published.c).
+// A resource limit is not supported: its check looks at every submission.
 //
 // One object belongs to one thread.
 #ifndef RONDO_SIM_DEADLOCK_QUICK_H
@@ -20,7 +20,7 @@
 #include "sim/deadlock/slots.h"
 #include "sim/deadlock/world.h"
 
-// A GPU in the synchronisation decision. Times count turns x GPUs + GPU.
+// The state of a GPU in the synchronisation decision. A time is turn x GPUs + GPU.
 struct rondo_sim_quick_gpu {
   int64_t lag; // slot s is submitted at turn s + lag, if no more synchronisation comes
   uint32_t window, window_end; // its windows in the events
@@ -55,7 +55,7 @@ struct rondo_sim_quick {
 void rondo_sim_quick_init(struct rondo_sim_quick *q, const struct rondo_sim_world *w, bool single);
 void rondo_sim_quick_fini(struct rondo_sim_quick *q);
 
-// True for what the published simulator calls a deadlock. The events must have been drawn with
+// True if the published simulator calls the round a deadlock. The events must have been drawn with
 // `all_syncs`.
 bool rondo_sim_quick_deadlock(struct rondo_sim_quick *q, const struct rondo_sim_events *e);
 

@@ -1,4 +1,4 @@
-// The single-queue half of the published decisions, and what both halves share.
+// The single-queue half of the quick decisions, and what both halves share.
 #include "sim/deadlock/quick.h"
 #include "sim/deadlock/quick_sync.h"
 
@@ -13,7 +13,8 @@ static void slots_clear(struct rondo_sim_quick *q, uint32_t component) {
                         w->component_first[component + 1] - first);
 }
 
-// One turn of every GPU of a component. 1: a deadlock, 0: not, -1: all lists are at their end.
+// Plays one turn of every GPU of a component. 1: a deadlock, 0: none, -1: all lists are at their
+// end.
 static int turn_play(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                      uint32_t component, uint32_t turn) {
   const struct rondo_sim_world *w = q->world;
@@ -31,7 +32,7 @@ static int turn_play(struct rondo_sim_quick *q, const struct rondo_sim_events *e
   return result;
 }
 
-// The first turn from `turn` on in which a window of the component is open; UINT32_MAX if none.
+// The first turn from `turn` on in which a window of the component is open, or UINT32_MAX.
 static uint32_t next_disturbed(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                                uint32_t component, uint32_t turn) {
   const struct rondo_sim_world *w = q->world;
@@ -69,7 +70,7 @@ static bool component_play(struct rondo_sim_quick *q, const struct rondo_sim_eve
   }
 }
 
-// Is every group empty after each undisturbed turn?
+// True if every group is empty after each undisturbed turn.
 static bool component_stays_in_step(struct rondo_sim_quick *q, uint32_t component) {
   slots_clear(q, component);
   for (uint32_t turn = 0;; turn++) {

@@ -6,8 +6,8 @@
 
 #define NEVER UINT64_MAX
 
-// What a GPU has submitted of one group: the first `prefix` collectives, and those among the
-// planned slots `extra[0..extra_count)` that belong to the group.
+// The collectives of one group that a GPU has submitted: the first `prefix` ones, and those of the
+// group among the planned slots `extra[0..extra_count)`.
 struct have {
   uint32_t gpu, group, prefix, extra_count;
   const uint32_t *extra;
@@ -49,7 +49,7 @@ static uint64_t time_of(const struct rondo_sim_quick *q, uint32_t gpu, uint32_t 
   return (uint64_t)(slot + q->gpus[gpu].lag) * q->world->gpu_count + gpu;
 }
 
-// How many slots the GPU has submitted before `time`.
+// The number of slots that the GPU has submitted before `time`.
 static uint32_t gpu_position(const struct rondo_sim_quick *q, uint32_t gpu, uint64_t time) {
   const struct rondo_sim_quick_gpu *x = &q->gpus[gpu];
   if (x->hung) {
@@ -104,7 +104,7 @@ static bool have_has(const struct rondo_sim_world *w, const struct have *have, u
   return index < have->prefix || have_has_extra(w, have, index);
 }
 
-// Is there a collective of the group that `a` has submitted and `b` has not?
+// True if `a` has submitted a collective of the group and `b` has not.
 static bool have_is_ahead(const struct rondo_sim_world *w, const struct have *a,
                           const struct have *b) {
   for (uint32_t index = b->prefix; index < a->prefix; index++) {
@@ -121,7 +121,7 @@ static bool have_is_ahead(const struct rondo_sim_world *w, const struct have *a,
   return false;
 }
 
-// The slot at which a GPU really submits a collective.
+// The slot at which a GPU submits a collective.
 static uint32_t real_slot(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                           uint32_t gpu, struct rondo_sim_collective c) {
   uint32_t planned = rondo_sim_world_slot(q->world, gpu, c);
@@ -136,7 +136,7 @@ static uint32_t real_slot(const struct rondo_sim_quick *q, const struct rondo_si
   return x->start + k;
 }
 
-// The last slot of b's GPU that holds something `a` has submitted and `b` has not; -1 if none.
+// The last slot of b's GPU whose collective `a` has submitted and `b` has not; -1 if there is none.
 static int64_t last_missing(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                             const struct have *a, const struct have *b) {
   const struct rondo_sim_world *w = q->world;
@@ -148,7 +148,7 @@ static int64_t last_missing(const struct rondo_sim_quick *q, const struct rondo_
       last = slot > last ? slot : last;
     }
   }
-  // Downwards from the newest: outside of the newest one's window everything older is earlier.
+  // Goes down from the newest: all that is older and outside the window of the newest is earlier.
   uint32_t floor = 0;
   bool seen = false;
   for (uint32_t index = a->prefix; index > b->prefix; index--) {
@@ -171,8 +171,9 @@ static int64_t last_missing(const struct rondo_sim_quick *q, const struct rondo_
   return last;
 }
 
-// The earliest time at which all that a GPU has outstanding at `time` can be done: 0 if nothing is,
-// NEVER if a hung GPU must come first. `any_only` stops at the first outstanding one.
+// The earliest time at which all that is outstanding on a GPU at `time` can be done: 0 if nothing
+// is outstanding, NEVER if a hung GPU must come first. `any_only` stops at the first outstanding
+// collective.
 static uint64_t done_at(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                         uint32_t gpu, uint64_t time, bool any_only) {
   const struct rondo_sim_world *w = q->world;
@@ -214,7 +215,7 @@ static void set_wake(struct rondo_sim_quick *q, uint32_t gpu, uint64_t wake) {
   }
 }
 
-// Is `a` ahead of `b` in a group that both have joined?
+// True if `a` is ahead of `b` in a group of both.
 static bool ahead_in_any(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                          uint32_t a, uint32_t b, uint64_t time) {
   const struct rondo_sim_world *w = q->world;
@@ -233,7 +234,7 @@ static bool ahead_in_any(const struct rondo_sim_quick *q, const struct rondo_sim
   return false;
 }
 
-// The published test when `gpu` has just hung.
+// The published test for a GPU that has just hung.
 static bool gpu_intersects(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                            uint32_t gpu, uint64_t time) {
   bool waits = false, is_awaited = false;
@@ -255,7 +256,7 @@ static bool gpu_synchronise(struct rondo_sim_quick *q, const struct rondo_sim_ev
     x->repeats = 0;
   }
   if (done_at(q, e, gpu, time, true) == 0) {
-    x->lag++; // the turn is used up
+    x->lag++; // a synchronisation without effect uses up the turn
     schedule_sync(q, e, gpu);
     return false;
   }
@@ -275,7 +276,7 @@ static void gpu_unhang(struct rondo_sim_quick *q, uint32_t gpu) {
   q->gpus[gpu].hung = false;
 }
 
-// Something submitted at `time` may have been the last that a hung GPU waited for.
+// Wakes a hung GPU if the last collective that it waited for was submitted at `time`.
 static void gpu_awaken(struct rondo_sim_quick *q, const struct rondo_sim_events *e, uint64_t time,
                        uint32_t gpu) {
   struct rondo_sim_quick_gpu *x = &q->gpus[gpu];

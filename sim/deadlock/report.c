@@ -207,7 +207,8 @@ static void table_head(const bool *variant, bool paper, bool closed, int what_wi
   rondo_sim_text_add(out, "\n");
 }
 
-// The spread over groupings, the rounds of an interrupted run, and reasons why a cell is empty.
+// Notes under the table: the spread over groupings, the rounds of an interrupted run, and why a
+// cell is empty.
 static void row_remarks(const struct rondo_sim_row *row, struct rondo_sim_text *out) {
   for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
     const struct rondo_sim_outcome *o = &row->outcomes[v];

@@ -1,4 +1,4 @@
-// What a call of `rondo-sim deadlock` found, and the ways to show it.
+// The findings of a call of `rondo-sim deadlock`, and the ways to show them.
 #ifndef RONDO_SIM_DEADLOCK_REPORT_H
 #define RONDO_SIM_DEADLOCK_REPORT_H
 
@@ -24,7 +24,7 @@ struct rondo_sim_row {
   double swept[RONDO_SIM_MAX_SWEEPS]; // values of the swept options
 };
 
-// A deadlock that was found, taken apart.
+// A deadlock that was found, explained.
 struct rondo_sim_story {
   bool told;
   struct rondo_sim_text words;
@@ -46,7 +46,7 @@ struct rondo_sim_report {
 void rondo_sim_report_init(struct rondo_sim_report *r, const char *title);
 void rondo_sim_report_fini(struct rondo_sim_report *r);
 
-// Adds a row for a configuration, which is copied; `what` is worked out. The row is valid until the
+// Adds a row for a configuration, which is copied; `what` describes it. The row is valid until the
 // next one is added.
 struct rondo_sim_row *rondo_sim_report_add(struct rondo_sim_report *r, const char *name,
                                            const struct rondo_sim_config *c);
@@ -57,13 +57,14 @@ double rondo_sim_ratio(const struct rondo_sim_tally *t);
 // The spread of an outcome over its groupings: least, median and greatest ratio.
 void rondo_sim_spread(const struct rondo_sim_outcome *o, double spread[3]);
 
-// Does a variant agree with the paper's ratio, which comes from 32,000 rounds itself? Without drawn
-// groupings: no more than three standard deviations apart. With them: between the least and the
-// greatest ratio, since the paper's grouping is one unknown draw. False without a paper's ratio.
+// True if a variant agrees with the paper's ratio, which itself comes from 32,000 rounds. Without
+// drawn groupings: the two are at most three standard deviations apart. With drawn groupings: the
+// paper's ratio lies between the least and the greatest, because the paper's grouping is one
+// unknown draw. False if the paper has no ratio.
 bool rondo_sim_agrees(const struct rondo_sim_row *row, enum rondo_sim_variant variant);
 
-// Append the report as a table for people, as JSON, as CSV with a header line, and as one HTML page
-// that needs nothing else.
+// Append the report: a table for people, JSON, CSV with a header line, an HTML page that loads
+// nothing.
 void rondo_sim_report_table(const struct rondo_sim_report *r, struct rondo_sim_text *out);
 void rondo_sim_report_json(const struct rondo_sim_report *r, struct rondo_sim_text *out);
 void rondo_sim_report_csv(const struct rondo_sim_report *r, struct rondo_sim_text *out);

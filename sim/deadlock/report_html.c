@@ -82,7 +82,7 @@ static void table_add(const struct rondo_sim_report *r, struct rondo_sim_text *o
                      "least, median and greatest ratio over them.</p>\n");
 }
 
-// What a chart is drawn over.
+// The quantity on the x axis of a chart.
 enum axis { OVER_DISORDER, OVER_SYNCHRONISATION, OVER_SWEEP_0, OVER_SWEEP_1 };
 
 static double value_on(const struct rondo_sim_row *row, enum axis axis) {
@@ -96,7 +96,8 @@ static double value_on(const struct rondo_sim_row *row, enum axis axis) {
   }
 }
 
-// Rows that belong on one chart where nothing was swept: same model, and both 3D or both free.
+// True if rows belong on one chart when nothing was swept: the same model, and both 3D or both
+// free.
 struct family {
   bool all;
   enum rondo_sim_model model;
@@ -108,7 +109,7 @@ static bool in_family(const struct rondo_sim_row *row, const struct family *f) {
   return f->all || (row->config.model == f->model && three_d == f->three_d);
 }
 
-// The series of a row and variant: in a sweep, rows that differ in nothing but the axis.
+// The series of a row and variant. In a sweep its rows differ in the axis only.
 static uint32_t series_of(struct rondo_sim_chart *c, const struct rondo_sim_report *r,
                           const struct rondo_sim_row *row, int v, enum axis axis) {
   struct rondo_sim_text name;

@@ -1,7 +1,7 @@
 // Random numbers of the simulator: xoshiro256++ (Blackman and Vigna), one stream for each round.
 //
-// A stream depends on the seed, the grouping and the round alone, so a result never depends on how
-// many threads ran or which of them took which round. Each stream belongs to one thread.
+// A stream depends on the seed, the grouping and the round alone, so the result does not depend on
+// threads. Each stream belongs to one thread.
 #ifndef RONDO_SIM_DEADLOCK_RNG_H
 #define RONDO_SIM_DEADLOCK_RNG_H
 
@@ -63,7 +63,7 @@ static inline uint32_t rondo_sim_rng_below(struct rondo_sim_rng *r, uint32_t bou
   return (uint32_t)(m >> 32);
 }
 
-// A rare event of a fixed probability, prepared once so that a jump costs one logarithm.
+// A rare event with a fixed probability, prepared so that a jump costs one logarithm.
 struct rondo_sim_rare {
   double probability;
   double scale; // 1 / log(1 - probability)
@@ -74,8 +74,8 @@ static inline struct rondo_sim_rare rondo_sim_rare_make(double probability) {
   return (struct rondo_sim_rare){probability, proper ? 1 / log1p(-probability) : 0};
 }
 
-// How many trials fail before the next one succeeds: one draw instead of one a trial, with the same
-// distribution (geometric). A probability of 0 gives a number larger than any count of trials.
+// The number of trials that fail before the next success (geometric): one draw instead of one for
+// each trial. A probability of 0 gives a number larger than any count of trials.
 static inline uint64_t rondo_sim_rare_jump(const struct rondo_sim_rare *rare,
                                            struct rondo_sim_rng *r) {
   if (rare->probability >= 1) {

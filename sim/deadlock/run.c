@@ -30,7 +30,7 @@ struct job {
   struct rondo_sim_tally tally;
 };
 
-// Everything one thread needs to decide rounds; made once.
+// What one thread needs to decide rounds.
 struct decider {
   struct rondo_sim_chances chances;
   struct rondo_sim_events events;
@@ -44,7 +44,7 @@ struct decider {
 
 void rondo_sim_run_stream(struct rondo_sim_rng *rng, const struct rondo_sim_config *c,
                           enum rondo_sim_variant variant, uint32_t grouping, uint64_t round) {
-  // Variants are told apart, so that their ratios are independent estimates.
+  // Each variant has streams of its own, so that their ratios are independent estimates.
   rondo_sim_rng_begin(rng, c->seed ^ (uint64_t)variant << 56, grouping, round);
 }
 
@@ -79,7 +79,7 @@ static bool decide_published(struct decider *d, const struct job *job, uint64_t 
   return rondo_sim_published_round(&d->published, (struct rondo_sim_draws){.rng = &rng});
 }
 
-// Reads on in the one published stream, so rounds must come in order: one thread.
+// Continues the one published stream, so rounds must come in order, on one thread.
 static bool decide_replay(struct decider *d, const struct job *job, uint64_t round) {
   if (round % job->config->rounds == 0) {
     rondo_sim_mersenne_seed(&d->mersenne, 2023); // each of the published processes does
@@ -136,7 +136,7 @@ static void add_tally(struct rondo_sim_tally *to, const struct rondo_sim_tally *
       from->first_deadlock < to->first_deadlock ? from->first_deadlock : to->first_deadlock;
 }
 
-// Read by every thread and written by a signal handler: atomic, and no order is needed.
+// Every thread reads the flag and a signal handler writes it: it is atomic and needs no order.
 static bool watch_stopped(const atomic_int *stop) {
   return stop && atomic_load_explicit(stop, memory_order_relaxed);
 }
@@ -181,7 +181,7 @@ static double seconds_since(const struct timespec *start) {
   return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
 }
 
-// Waits for the workers and tells the watcher meanwhile.
+// Waits for the workers and reports progress.
 static void watch_job(struct job *job, const struct rondo_sim_watch *watch,
                       const struct rondo_sim_outcome *out, const struct timespec *start) {
   pthread_mutex_lock(&job->lock);
@@ -205,7 +205,8 @@ uint32_t rondo_sim_threads(const struct rondo_sim_config *c) {
   return c->threads > 0 ? c->threads : online > 0 ? (uint32_t)online : 1;
 }
 
-// Small enough that all threads end together, large enough that the counter is not fought over.
+// A block is small enough that all threads end together, and large enough that the counter is
+// rarely contended.
 static uint64_t block_of(uint64_t rounds, uint32_t threads) {
   uint64_t block = rounds / threads / 64;
   return block < 1 ? 1 : block > 256 ? 256 : block;
@@ -225,7 +226,7 @@ static void run_job(struct job *job, uint32_t threads, const struct rondo_sim_wa
   pthread_mutex_lock(&job->lock);
   job->running -= threads - started;
   pthread_mutex_unlock(&job->lock);
-  if (started == 0) { // the system gives no thread: this one does the work
+  if (started == 0) { // no thread could be started: this one does the work
     job->running = 1;
     worker_run(job);
   }

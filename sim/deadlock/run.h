@@ -17,16 +17,16 @@ enum rondo_sim_variant {
   RONDO_SIM_VARIANTS
 };
 
-// What rounds of one grouping gave.
+// The result of the rounds of one grouping.
 struct rondo_sim_tally {
   uint64_t rounds, deadlocks;
   uint64_t first_deadlock; // the lowest round that deadlocked; UINT64_MAX if none did
 };
 
-// What one variant of one configuration gave, over all its groupings.
+// The result of one variant of one configuration over all its groupings.
 struct rondo_sim_outcome {
-  bool ran;            // false: not asked for, or not possible
-  const char *why_not; // why it did not run, or not in full; null if nothing stood in the way
+  bool ran;                     // false: not asked for, or not possible
+  const char *why_not;          // why it did not run or not fully; null if it did
   struct rondo_sim_tally total; // first_deadlock: in grouping `first_grouping`
   uint32_t first_grouping, grouping_count;
   struct rondo_sim_tally *groupings;
@@ -34,27 +34,28 @@ struct rondo_sim_outcome {
   double seconds;
 };
 
-// Told now and then, from the thread that called run: `done` of `planned` rounds of this outcome.
+// Receives progress from time to time, on the thread that called run: `done` of `planned` rounds of
+// this outcome.
 struct rondo_sim_watch {
   void (*told)(void *arg, uint64_t done, uint64_t planned, double seconds);
   void *arg;
   const atomic_int *stop; // nonzero: finish early and return what is known
 };
 
-// Runs one variant. The result does not depend on the number of threads: every round has its own
-// stream of random numbers. `out` is freed with rondo_sim_outcome_fini().
+// Runs one variant. Every round has its own stream of random numbers, so the result does not depend
+// on the number of threads. `out` is freed with rondo_sim_outcome_fini().
 void rondo_sim_run(const struct rondo_sim_config *c, enum rondo_sim_variant variant,
                    const struct rondo_sim_watch *watch, struct rondo_sim_outcome *out);
 void rondo_sim_outcome_fini(struct rondo_sim_outcome *out);
 
-// Begins the stream of random numbers from which a round was decided.
+// Begins the stream of random numbers of one round.
 void rondo_sim_run_stream(struct rondo_sim_rng *rng, const struct rondo_sim_config *c,
                           enum rondo_sim_variant variant, uint32_t grouping, uint64_t round);
 
-// The name that tables, --variant and JSON use.
+// The name in tables, --variant and JSON.
 const char *rondo_sim_variant_name(enum rondo_sim_variant variant);
 
-// How many threads a configuration asks for.
+// The number of threads of a configuration.
 uint32_t rondo_sim_threads(const struct rondo_sim_config *c);
 
 #endif // RONDO_SIM_DEADLOCK_RUN_H

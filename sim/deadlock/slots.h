@@ -1,5 +1,5 @@
-// The published single-queue decision: each group holds what its members have submitted (published.h
-// has the rules). Shared by the plain and the quick way.
+// The published single-queue decision, for the plain and the quick way: each group holds what its
+// members have submitted (published.h has the rules).
 #ifndef RONDO_SIM_DEADLOCK_SLOTS_H
 #define RONDO_SIM_DEADLOCK_SLOTS_H
 
@@ -28,7 +28,7 @@ void rondo_sim_slots_fini(struct rondo_sim_slots *s);
 // Empties the groups of the GPUs listed; those of other GPUs must be empty.
 void rondo_sim_slots_clear(struct rondo_sim_slots *s, const uint32_t *gpus, uint32_t gpu_count);
 
-// A GPU submits a collective. True for what the published simulator calls a deadlock.
+// Submits a collective on a GPU. True if the published simulator calls it a deadlock.
 bool rondo_sim_slots_submit(struct rondo_sim_slots *s, uint32_t gpu, struct rondo_sim_collective c);
 
 #endif // RONDO_SIM_DEADLOCK_SLOTS_H

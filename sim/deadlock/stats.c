@@ -14,9 +14,9 @@ struct rondo_sim_interval rondo_sim_wilson(uint64_t hits, uint64_t trials) {
   return (struct rondo_sim_interval){hits == 0 ? 0 : low, hits == trials ? 1 : high};
 }
 
-// Where r collectives are left besides the next, a GPU skips k of them with probability
-// p^k (1 - p) for k < r, and p^r for k = r. Orders and sequences of such numbers correspond one to
-// one, so all GPUs agree with the product of the sums over k of these to the power of `gpus`.
+// With r collectives left besides the next one, a GPU skips k of them with probability p^k (1 - p)
+// for k < r, and p^r for k = r. Each order has exactly one sequence of such numbers, so all GPUs
+// agree with the product over r of the sums over k of these probabilities to the power of `gpus`.
 double rondo_sim_one_group(uint32_t gpus, uint32_t collectives, double disorder) {
   double log_agree = 0, p = disorder;
   for (uint32_t left = 1; left < collectives && gpus > 1; left++) {

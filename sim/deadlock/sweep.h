@@ -15,7 +15,7 @@ struct rondo_sim_sweep {
   uint32_t count;
 };
 
-// Reads KEY=FROM..TO[:lin|log[:COUNT]]; log and 9 values if not said. False with one line in
+// Reads KEY=FROM..TO[:lin|log[:COUNT]]; defaults are log and 9 values. False with one line in
 // `error`. Keys are disorder, synchronisation, resources and rounds.
 bool rondo_sim_sweep_parse(struct rondo_sim_sweep *s, const char *text, char *error,
                            size_t error_bytes);

@@ -17,7 +17,7 @@ static void store_groups(struct rondo_sim_world *w, const struct rondo_sim_group
   w->members = new_u32(total);
   w->joined_offset = new_u32(w->gpu_count);
   w->joined = new_u32(total);
-  // Counting by GPU first keeps both tables sorted without a sort.
+  // Counting by GPU first sorts both tables.
   for (uint32_t g = 0; g < w->group_count; g++) {
     w->collectives[g] = groups[g].collective_count;
     w->member_offset[g + 1] = w->member_offset[g] + groups[g].gpu_count;
@@ -45,8 +45,8 @@ static void store_groups(struct rondo_sim_world *w, const struct rondo_sim_group
   free(fill);
 }
 
-// Appends one GPU's segments for the interleaved order: wherever a group runs out, a new segment
-// begins in which the remaining groups take turns.
+// Appends one GPU's segments for the interleaved order. A new segment begins where a group runs
+// out; the remaining groups take turns in it.
 static void list_interleave(struct rondo_sim_world *w, uint32_t gpu, uint32_t *segment,
                             uint32_t *act) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
@@ -210,7 +210,7 @@ struct rondo_sim_collective rondo_sim_world_at(const struct rondo_sim_world *w, 
                                        s->first_index + layer};
 }
 
-// The rank of a place among those that take turns in a segment, or -1 if it is not among them.
+// The rank of a place among those that take turns in a segment, or -1.
 static int rank_in(const struct rondo_sim_world *w, const struct rondo_sim_segment *s,
                    uint32_t place) {
   for (uint32_t k = 0; k < s->width; k++) {

@@ -1,16 +1,16 @@
 // The world of one simulation: which GPUs are in which group, how many collectives each group has,
 // and in what order each GPU would invoke them if nothing went wrong (DFCCL section 2.4.1).
 //
-// A GPU's planned list is never stored: a *slot* of the list is turned into a collective, and back,
-// by arithmetic over a few *segments*, so 100,000 GPUs with 1,600 collectives each fit in a few
-// megabytes. A collective is named by its group and its index in the group's list. Every planned
-// list is sorted by the collective's *key*, and the keys are the same on all GPUs: without disorder
-// all GPUs agree.
+// A GPU's planned list is not stored. Arithmetic over a few *segments* converts a *slot* of the
+// list to a collective and back, so 100,000 GPUs with 1,600 collectives each take a few megabytes.
+// A collective is named by its group and its index in the group's list. Every planned list is
+// sorted by the *key* of its collectives. Keys are the same on all GPUs, so all GPUs agree without
+// disorder.
 //
 //   rondo_sim_world_init(&w, groups, group_count, gpu_count, order);  ...
 //   rondo_sim_world_fini(&w);
 //
-// After init a world is read-only and may be shared by threads.
+// After init a world is read-only, and threads may share it.
 #ifndef RONDO_SIM_DEADLOCK_WORLD_H
 #define RONDO_SIM_DEADLOCK_WORLD_H
 
@@ -23,7 +23,7 @@ enum rondo_sim_order {
   RONDO_SIM_SEQUENTIAL   // all of one group, then all of the next
 };
 
-// One group as it is described to init.
+// One group, as init gets it.
 struct rondo_sim_group {
   const uint32_t *gpus; // distinct, each below the world's gpu_count
   uint32_t gpu_count;
@@ -59,12 +59,13 @@ struct rondo_sim_world {
   uint32_t *component_gpus;  // ascending inside a component
 };
 
-// Builds the world from `group_count` groups. Groups must not be empty. All memory is the world's.
+// Builds the world of `group_count` groups, each with at least one GPU. The world owns all its
+// memory.
 void rondo_sim_world_init(struct rondo_sim_world *w, const struct rondo_sim_group *groups,
                           uint32_t group_count, uint32_t gpu_count, enum rondo_sim_order order);
 void rondo_sim_world_fini(struct rondo_sim_world *w);
 
-// How many collectives a GPU invokes in a round.
+// The number of collectives that a GPU invokes in a round.
 static inline uint32_t rondo_sim_world_length(const struct rondo_sim_world *w, uint32_t gpu) {
   return (uint32_t)(w->slot_offset[gpu + 1] - w->slot_offset[gpu]);
 }
@@ -80,21 +81,21 @@ uint32_t rondo_sim_world_gpu_at(const struct rondo_sim_world *w, uint64_t at);
 struct rondo_sim_collective rondo_sim_world_at(const struct rondo_sim_world *w, uint32_t gpu,
                                                uint32_t slot);
 
-// Where a group that the GPU has joined stands among its groups.
+// The place of a group among the groups of a GPU that has joined it.
 uint32_t rondo_sim_world_place(const struct rondo_sim_world *w, uint32_t gpu, uint32_t group);
 
 // The slot at which a GPU plans a collective of a group that it has joined.
 uint32_t rondo_sim_world_slot(const struct rondo_sim_world *w, uint32_t gpu,
                               struct rondo_sim_collective c);
 
-// How many collectives of the GPU's `place`-th group lie in the planned slots below `slot`.
+// The number of collectives of the GPU's `place`-th group in the planned slots below `slot`.
 uint32_t rondo_sim_world_count_below(const struct rondo_sim_world *w, uint32_t gpu, uint32_t place,
                                      uint32_t slot);
 
-// The first slot whose collective has a key of at least `key`; the list length if there is none.
+// The first slot whose collective has a key of at least `key`, or the length of the list.
 uint32_t rondo_sim_world_lower_bound(const struct rondo_sim_world *w, uint32_t gpu, uint64_t key);
 
-// Keys order collectives as every GPU plans them.
+// The key of a collective; every GPU plans its collectives in order of their keys.
 static inline uint64_t rondo_sim_world_key(const struct rondo_sim_world *w,
                                            struct rondo_sim_collective c) {
   return w->order == RONDO_SIM_INTERLEAVED ? (uint64_t)c.index << 32 | c.group
