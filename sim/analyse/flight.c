@@ -192,8 +192,7 @@ uint32_t rondo_analyse_flight_site(struct rondo_analyse_strings *strings, const 
   if (!*file || strstr(file, "/torch/") || strstr(file, "c10d_logger") || !strcmp(file, "??")) {
     return 0;
   }
-  struct rondo_sim_text text;
-  rondo_sim_text_init(&text);
+  struct rondo_sim_text text = {0};
   rondo_sim_text_add(&text, "%s:%lld in %s", file, (long long)(line < 0 ? 0 : line), function);
   uint32_t site = rondo_analyse_strings_add(strings, text.data, text.size_bytes);
   rondo_sim_text_fini(&text);

@@ -29,7 +29,7 @@ struct arrivals {
   int64_t world_size;
 };
 
-enum rondo_analyse_family rondo_analyse_family_of(enum rondo_analyse_source source) {
+static enum rondo_analyse_family family_of(enum rondo_analyse_source source) {
   switch (source) {
   case RONDO_ANALYSE_NCCL:
     return RONDO_ANALYSE_FAMILY_NCCL;
@@ -96,7 +96,7 @@ static struct arrivals arrivals_of(enum rondo_analyse_family family,
                                    struct rondo_analyse_record *records, size_t record_count) {
   struct arrivals in = {0};
   for (size_t i = 0; i < record_count; i++) {
-    bool of_family = !records[i].unusable && rondo_analyse_family_of(records[i].source) == family;
+    bool of_family = !records[i].unusable && family_of(records[i].source) == family;
     for (size_t k = 0; of_family && k < records[i].track_count; k++) {
       in.items = rondo_sim_realloc(in.items, (in.count + 1) * sizeof *in.items);
       struct rondo_analyse_track *t = &records[i].tracks[k];
@@ -133,8 +133,7 @@ static void numbers_add(struct rondo_sim_text *all, const int64_t *numbers, size
 // Adds every rank that has a file, or that a file names as a member, in order of its number.
 static void ranks_gather(struct rondo_analyse_job *job, const struct arrivals *in,
                          const struct rondo_analyse_group_hints *hints) {
-  struct rondo_sim_text all; // int64_t after int64_t
-  rondo_sim_text_init(&all);
+  struct rondo_sim_text all = {0}; // int64_t after int64_t
   for (size_t i = 0; i < in->count; i++) {
     const struct rondo_analyse_track *t = in->items[i].track;
     if (in->items[i].rank >= 0) {

@@ -90,9 +90,6 @@ struct rondo_analyse_group_hints {
   size_t count;
 };
 
-// The family of a kind of file.
-enum rondo_analyse_family rondo_analyse_family_of(enum rondo_analyse_source source);
-
 // Builds the job of one family. Calls and members move out of the records, which the caller keeps
 // and which must outlive the job. Returns false if no record is of that family.
 bool rondo_analyse_job_init(struct rondo_analyse_job *job, enum rondo_analyse_family family,

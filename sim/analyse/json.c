@@ -11,7 +11,7 @@ void rondo_analyse_json_init(struct rondo_analyse_json *j, struct rondo_analyse_
   *j = (struct rondo_analyse_json){.in = in};
 }
 
-bool rondo_analyse_json_fail(struct rondo_analyse_json *j, const char *message) {
+static bool json_fail(struct rondo_analyse_json *j, const char *message) {
   if (!j->failed) {
     j->failed = true;
     j->error_offset = rondo_analyse_input_offset(j->in);
@@ -52,7 +52,7 @@ static bool json_unexpected(struct rondo_analyse_json *j, int got, const char *w
   } else {
     snprintf(message, sizeof message, "byte 0x%02x where %s should follow", got, wanted);
   }
-  return rondo_analyse_json_fail(j, message);
+  return json_fail(j, message);
 }
 
 bool rondo_analyse_json_open(struct rondo_analyse_json *j, char bracket) {
@@ -61,7 +61,7 @@ bool rondo_analyse_json_open(struct rondo_analyse_json *j, char bracket) {
     return json_unexpected(j, c, bracket == '{' ? "an object" : "an array");
   }
   if (++j->depth > DEEPEST) {
-    return rondo_analyse_json_fail(j, "nested more than 200 deep");
+    return json_fail(j, "nested more than 200 deep");
   }
   j->in->begin++;
   j->fresh = true;
@@ -225,12 +225,12 @@ bool rondo_analyse_json_string(struct rondo_analyse_json *j, struct rondo_analys
   bool escaped;
   size_t end = string_end(j->in, &escaped);
   if (!end) {
-    return rondo_analyse_json_fail(j, "a string that does not end (cut off?)");
+    return json_fail(j, "a string that does not end (cut off?)");
   }
   char *text = j->in->data + j->in->begin + 1;
   size_t size = end - 1;
   if (escaped && (size = string_unescape(text, size)) == SIZE_MAX) {
-    return rondo_analyse_json_fail(j, "a string with an escape that JSON does not have");
+    return json_fail(j, "a string with an escape that JSON does not have");
   }
   j->in->begin += end + 1;
   *value = (struct rondo_analyse_slice){text, size};
@@ -338,7 +338,7 @@ bool rondo_analyse_json_number(struct rondo_analyse_json *j, struct rondo_analys
   }
   struct rondo_analyse_slice text = number_bytes(j);
   if (!number_valid(text.data, text.size_bytes, &value->is_integer)) {
-    return rondo_analyse_json_fail(j, "a number that is not written as JSON writes it");
+    return json_fail(j, "a number that is not written as JSON writes it");
   }
   if (value->is_integer) {
     value->integer = integer_of(text.data, text.size_bytes);

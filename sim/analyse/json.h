@@ -62,9 +62,6 @@ bool rondo_analyse_json_raw(struct rondo_analyse_json *j, struct rondo_analyse_s
 // True if only white space is left; fails otherwise.
 bool rondo_analyse_json_end(struct rondo_analyse_json *j);
 
-// Fails at the current position with the caller's message; returns false.
-bool rondo_analyse_json_fail(struct rondo_analyse_json *j, const char *message);
-
 // Reads an integer that is written as a number or as digits in a string; `otherwise` for null and
 // for anything else, which is skipped.
 int64_t rondo_analyse_json_integer(struct rondo_analyse_json *j, int64_t otherwise);

@@ -29,6 +29,12 @@ struct load {
   pthread_cond_t finished;
 };
 
+// The rank that digits stand for; -1 if they stand for none.
+static int64_t digits_rank(const char *digits, size_t bytes) {
+  int64_t number = rondo_analyse_slice_integer((struct rondo_analyse_slice){digits, bytes}, -1);
+  return number <= RONDO_ANALYSE_HIGHEST_RANK ? number : -1;
+}
+
 // The last number in a name that follows `word`.
 static int64_t number_behind(const char *name, const char *word) {
   int64_t found = -1;
@@ -36,9 +42,7 @@ static int64_t number_behind(const char *name, const char *word) {
     const char *digits = at + strlen(word);
     digits += *digits && strchr("_-. ", *digits) ? 1 : 0;
     if (isdigit((unsigned char)*digits)) {
-      int64_t number =
-          rondo_analyse_slice_integer((struct rondo_analyse_slice){digits, strlen(digits)}, -1);
-      found = number <= RONDO_ANALYSE_HIGHEST_RANK ? number : -1;
+      found = digits_rank(digits, strlen(digits));
     }
   }
   return found;
@@ -53,24 +57,19 @@ static int64_t last_number(const char *name) {
   while (start > name && isdigit((unsigned char)start[-1])) {
     start--;
   }
-  int64_t number =
-      rondo_analyse_slice_integer((struct rondo_analyse_slice){start, (size_t)(end - start)}, -1);
-  return number <= RONDO_ANALYSE_HIGHEST_RANK ? number : -1;
+  return digits_rank(start, (size_t)(end - start));
 }
 
-int64_t rondo_analyse_load_rank(const char *path, const regex_t *pattern, bool *named) {
+// Finds the rank in a file's name: by the pattern if there is one; else the number after "rank", or
+// else the last number in the name (`*named` tells which). Returns -1 if there is none.
+static int64_t path_rank(const char *path, const regex_t *pattern, bool *named) {
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
   regmatch_t match[2];
   if (pattern) {
     *named = regexec(pattern, name, 2, match, 0) == 0 && match[1].rm_so >= 0;
-    struct rondo_analyse_slice digits = {name, 0};
-    if (*named) {
-      digits.data += match[1].rm_so;
-      digits.size_bytes = (size_t)(match[1].rm_eo - match[1].rm_so);
-    }
-    int64_t number = rondo_analyse_slice_integer(digits, -1);
-    return number <= RONDO_ANALYSE_HIGHEST_RANK ? number : -1;
+    return *named ? digits_rank(name + match[1].rm_so, (size_t)(match[1].rm_eo - match[1].rm_so))
+                  : -1;
   }
   int64_t number = number_behind(name, "rank");
   *named = number >= 0;
@@ -81,7 +80,7 @@ static void file_read(struct load *load, size_t at) {
   struct rondo_analyse_record *r = &load->records[at];
   struct rondo_analyse_input in;
   rondo_analyse_record_init(r, load->paths[at]);
-  r->rank_hint = rondo_analyse_load_rank(r->path, load->options->rank_pattern, &r->rank_named);
+  r->rank_hint = path_rank(r->path, load->options->rank_pattern, &r->rank_named);
   if (rondo_analyse_input_open(&in, r->path)) {
     rondo_analyse_record_problem(r, 0, 0, "cannot be opened: %s", strerror(errno));
     r->unusable = true;

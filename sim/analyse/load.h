@@ -20,8 +20,4 @@ struct rondo_analyse_load_options {
 void rondo_analyse_load(struct rondo_analyse_record *records, char **paths, size_t count,
                         const struct rondo_analyse_load_options *options);
 
-// Finds the rank in a file's name: by the pattern if there is one; else the number after "rank", or
-// else the last number in the name (`*named` tells which). Returns -1 if there is none.
-int64_t rondo_analyse_load_rank(const char *path, const regex_t *pattern, bool *named);
-
 #endif // RONDO_SIM_ANALYSE_LOAD_H

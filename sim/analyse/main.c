@@ -190,8 +190,7 @@ static bool drawing_save(const struct rondo_analyse_report *r, const char *path,
     return true;
   }
   struct rondo_sim_graph graph;
-  struct rondo_sim_text text;
-  rondo_sim_text_init(&text);
+  struct rondo_sim_text text = {0};
   rondo_sim_graph_init(&graph, "Circular wait");
   rondo_analyse_report_graph(&graph, r->analyses[0]);
   draw(&graph, &text);
@@ -205,8 +204,7 @@ static bool html_save(const struct rondo_analyse_report *r, const char *path) {
   if (!path) {
     return true;
   }
-  struct rondo_sim_text text;
-  rondo_sim_text_init(&text);
+  struct rondo_sim_text text = {0};
   rondo_analyse_report_html(&text, r);
   bool saved = file_save(&text, path);
   rondo_sim_text_fini(&text);
@@ -219,8 +217,7 @@ static void report_print(const struct options *o, const struct rondo_analyse_rep
     puts(json);
     free(json);
   } else {
-    struct rondo_sim_text text;
-    rondo_sim_text_init(&text);
+    struct rondo_sim_text text = {0};
     rondo_analyse_report_text(&text, r);
     fputs(rondo_sim_text_str(&text), stdout);
     rondo_sim_text_fini(&text);

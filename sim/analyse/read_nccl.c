@@ -121,8 +121,7 @@ static uint32_t communicator_key(struct reader *reader, const struct rondo_analy
                                  struct rondo_analyse_slice line, int64_t size) {
   struct rondo_analyse_record *r = reader->record;
   struct rondo_analyse_slice id;
-  struct rondo_sim_text text;
-  rondo_sim_text_init(&text);
+  struct rondo_sim_text text = {0};
   uint32_t parent = string_after(r, line, " parent ");
   uint32_t parent_group = parent ? rondo_analyse_track_find(t, parent) : UINT32_MAX;
   if (word_after(line, " commId ", &id)) {

@@ -16,10 +16,9 @@ struct member {
 
 static int64_t counts_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
                            uint32_t *text_id) {
-  struct rondo_sim_text text;
+  struct rondo_sim_text text = {0};
   struct rondo_analyse_slice key;
   int64_t total = 0;
-  rondo_sim_text_init(&text);
   rondo_analyse_json_open(j, '{');
   while (rondo_analyse_json_key(j, &key)) {
     int size = key.size_bytes < 40 ? (int)key.size_bytes : 40;
@@ -106,8 +105,7 @@ static void member_add(struct rondo_analyse_record *r, const struct member *m, u
 // Sets key, name and size of the groups that were added under a stand-in.
 static void name_settle(struct rondo_analyse_record *r, uint32_t stand_in, uint32_t hash,
                         uint32_t second, int64_t size) {
-  struct rondo_sim_text key;
-  rondo_sim_text_init(&key);
+  struct rondo_sim_text key = {0};
   rondo_sim_text_add(&key, "%s", rondo_analyse_strings_get(&r->strings, hash));
   rondo_sim_text_add(&key, ":%s", rondo_analyse_strings_get(&r->strings, second));
   uint32_t whole = rondo_analyse_strings_add(&r->strings, key.data, key.size_bytes);

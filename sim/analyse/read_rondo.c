@@ -67,8 +67,7 @@ static struct line members_read(struct reader *reader) {
 
 // The key of a group (collective 0) or of a collective in it.
 static uint32_t key_of(struct rondo_analyse_record *r, int64_t group, uint32_t collective) {
-  struct rondo_sim_text text;
-  rondo_sim_text_init(&text);
+  struct rondo_sim_text text = {0};
   rondo_sim_text_add(&text, "group %lld", (long long)group);
   if (collective) {
     rondo_sim_text_add(&text, " collective %s", rondo_analyse_strings_get(&r->strings, collective));

@@ -94,8 +94,7 @@ void rondo_analyse_record_problem(struct rondo_analyse_record *r, uint64_t line,
   va_start(args, format);
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
-  struct rondo_sim_text t;
-  rondo_sim_text_init(&t);
+  struct rondo_sim_text t = {0};
   if (line) {
     rondo_sim_text_add(&t, "%s:%" PRIu64 ": byte %" PRIu64 ": %s", r->path, line, offset, message);
   } else {

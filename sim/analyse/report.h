@@ -36,8 +36,4 @@ char *rondo_analyse_report_json(const struct rondo_analyse_report *r);
 // Draws the cycle of a circular wait: ranks are nodes, waits are edges.
 void rondo_analyse_report_graph(struct rondo_sim_graph *g, const struct rondo_analyse_analysis *a);
 
-// Appends the ranks' timelines around the divergence as one <svg>.
-void rondo_analyse_report_timeline(struct rondo_sim_text *t,
-                                   const struct rondo_analyse_analysis *a);
-
 #endif // RONDO_SIM_ANALYSE_REPORT_H

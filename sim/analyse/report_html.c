@@ -24,8 +24,7 @@ static int node_of(struct rondo_sim_graph *g, int *nodes, const struct rondo_ana
   }
   const struct rondo_analyse_pending *p = &a->waits.pending[pending];
   const struct rondo_analyse_call *call = &a->job->ranks[p->rank].calls[p->call];
-  struct rondo_sim_text label;
-  rondo_sim_text_init(&label);
+  struct rondo_sim_text label = {0};
   rondo_analyse_words_rank(&label, a->job, p->rank);
   rondo_sim_text_add(&label, "\n%s %lld\n\"%s\"", rondo_analyse_kind_name(call->kind),
                      (long long)call->seq,
@@ -111,8 +110,7 @@ static int hue_of(const struct rondo_analyse_call *call) {
 static void box_add(struct rondo_sim_text *t, const struct rondo_analyse_job *job,
                     const struct rondo_analyse_call *call, int x, int y) {
   bool done = call->state == RONDO_ANALYSE_COMPLETED;
-  struct rondo_sim_text words;
-  rondo_sim_text_init(&words);
+  struct rondo_sim_text words = {0};
   rondo_analyse_words_call(&words, job, call);
   rondo_analyse_words_details(&words, job, call);
   rondo_sim_text_add(&words, " (%s)", rondo_analyse_state_name(call->state));
@@ -137,8 +135,7 @@ static void box_add(struct rondo_sim_text *t, const struct rondo_analyse_job *jo
 static void row_draw(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                      const struct row *row, int y) {
   const struct rondo_analyse_rank *r = &a->job->ranks[row->rank];
-  struct rondo_sim_text name;
-  rondo_sim_text_init(&name);
+  struct rondo_sim_text name = {0};
   rondo_analyse_words_rank(&name, a->job, row->rank);
   rondo_sim_text_add(t, "<text x=\"4\" y=\"%d\" font-weight=\"bold\">", y + 26);
   rondo_sim_text_add_xml(t, rondo_sim_text_str(&name), "</text>\n");
@@ -155,8 +152,7 @@ static void row_draw(struct rondo_sim_text *t, const struct rondo_analyse_analys
   rondo_sim_text_fini(&name);
 }
 
-void rondo_analyse_report_timeline(struct rondo_sim_text *t,
-                                   const struct rondo_analyse_analysis *a) {
+static void timeline_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
   struct row rows[MOST_ROWS];
   size_t count = rows_choose(rows, a);
   int width = LABEL_WIDTH + (CALLS_BEFORE + CALLS_AFTER + 1) * (BOX_WIDTH + GAP);
@@ -200,8 +196,7 @@ static void rank_rows_add(struct rondo_sim_text *t, const struct rondo_analyse_j
                           uint32_t rank) {
   const struct rondo_analyse_rank *r = &job->ranks[rank];
   struct rondo_analyse_progress *progress = rondo_analyse_progress_of(job, rank);
-  struct rondo_sim_text name;
-  rondo_sim_text_init(&name);
+  struct rondo_sim_text name = {0};
   rondo_analyse_words_rank(&name, job, rank);
   for (size_t i = 0; i < r->place_count; i++) {
     rondo_sim_text_add(t, "<tr><td>");
@@ -251,7 +246,7 @@ static void drawings_add(struct rondo_sim_text *t, const struct rondo_analyse_an
                         "the order in which that rank made them; the same operation has the same "
                         "colour on every rank. A red border: it has not completed.</p>\n"
                         "<div class=\"wide\">\n");
-  rondo_analyse_report_timeline(t, a);
+  timeline_add(t, a);
   rondo_sim_text_add(t, "</div>\n");
 }
 

@@ -51,8 +51,7 @@ static json_t *rank_of(const struct rondo_analyse_job *job, uint32_t rank) {
   if (job->ranks[rank].number >= 0) {
     return json_integer(job->ranks[rank].number);
   }
-  struct rondo_sim_text text;
-  rondo_sim_text_init(&text);
+  struct rondo_sim_text text = {0};
   rondo_analyse_words_rank(&text, job, rank);
   json_t *made = string_of(rondo_sim_text_str(&text));
   rondo_sim_text_fini(&text);
@@ -196,9 +195,8 @@ static json_t *groups_of(const struct rondo_analyse_job *job) {
 static json_t *analysis_of(const struct rondo_analyse_analysis *a) {
   const struct rondo_analyse_verdict *v = &a->verdict;
   static const char *const families[] = {"torch", "nccl_log", "nccl_ras", "rondo"};
-  struct rondo_sim_text headline;
+  struct rondo_sim_text headline = {0};
   json_t *o = json_object();
-  rondo_sim_text_init(&headline);
   rondo_analyse_words_headline(&headline, a);
   set_string(o, "verdict", rondo_analyse_outcome_name((int)v->outcome));
   set_string(o, "evidence", families[a->job->family]);

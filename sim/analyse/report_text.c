@@ -88,8 +88,7 @@ static void pending_add(struct rondo_sim_text *t, const struct rondo_analyse_ana
 static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                      uint32_t rank) {
   const struct rondo_analyse_rank *r = &a->job->ranks[rank];
-  struct rondo_sim_text line;
-  rondo_sim_text_init(&line);
+  struct rondo_sim_text line = {0};
   rondo_analyse_words_rank(&line, a->job, rank);
   if (!r->present) {
     rondo_sim_text_add(&line, r->dead ? ": does not answer" : ": no file");
@@ -156,9 +155,8 @@ static void ranks_add(struct rondo_sim_text *t, const struct rondo_analyse_analy
 static void group_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                       uint32_t group) {
   const struct rondo_analyse_group *g = &a->job->groups[group];
-  struct rondo_sim_text line;
+  struct rondo_sim_text line = {0};
   int64_t low = INT64_MAX, high = -1;
-  rondo_sim_text_init(&line);
   rondo_analyse_words_group(&line, a->job, group);
   uint32_t *known = rondo_sim_alloc(g->member_count * sizeof *known);
   size_t count = 0;

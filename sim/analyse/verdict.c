@@ -249,6 +249,36 @@ static void decide_rest(struct rondo_analyse_analysis *a) {
   }
 }
 
+// A member that has begun fewer collectives than another one has not come to the next; a member
+// that does not answer has not come either.
+static void decide_by_counts(struct rondo_analyse_analysis *a) {
+  struct rondo_analyse_job *job = a->job;
+  a->verdict.outcome = RONDO_ANALYSE_NO_CYCLE;
+  a->verdict.inferred = true;
+  for (uint32_t group = 0; group < job->group_count && !a->verdict.rank_count; group++) {
+    const struct rondo_analyse_group *g = &job->groups[group];
+    int64_t most = RONDO_ANALYSE_NOT_RECORDED;
+    for (size_t i = 0; i < g->member_count; i++) {
+      const struct rondo_analyse_place *p = rondo_analyse_job_place(job, g->members[i], group);
+      most = p && p->last_enqueued > most ? p->last_enqueued : most;
+    }
+    for (size_t i = 0; i < g->member_count; i++) {
+      uint32_t rank = g->members[i];
+      const struct rondo_analyse_place *p = rondo_analyse_job_place(job, rank, group);
+      if (p && (p->last_enqueued < most || job->ranks[rank].dead)) {
+        rank_blame(&a->verdict, rank);
+      }
+      a->verdict.unknown_members += !p;
+    }
+    a->verdict.group = a->verdict.rank_count ? group : UINT32_MAX;
+  }
+  if (a->verdict.rank_count) {
+    a->verdict.outcome = RONDO_ANALYSE_NEVER_CAME;
+  } else if (a->verdict.unknown_members) {
+    a->verdict.outcome = RONDO_ANALYSE_CANNOT_TELL;
+  }
+}
+
 // The members of a group before all ranks were assumed to be in it.
 struct members {
   uint32_t *ranks;
@@ -328,7 +358,7 @@ void rondo_analyse_analysis_init(struct rondo_analyse_analysis *a, struct rondo_
   }
   rondo_analyse_waits_init(&a->waits, job, &a->callers, false);
   if (job->family == RONDO_ANALYSE_FAMILY_RAS) {
-    rondo_analyse_verdict_by_counts(a);
+    decide_by_counts(a);
     return;
   }
   uint32_t mismatch = mismatch_find(a);
@@ -352,34 +382,4 @@ void rondo_analyse_analysis_fini(struct rondo_analyse_analysis *a) {
   free(a->verdict.ranks);
   free(a->verdict.is_blamed);
   free(a->verdict.mismatches);
-}
-
-// A member that has begun fewer collectives than another one has not come to the next; a member
-// that does not answer has not come either.
-void rondo_analyse_verdict_by_counts(struct rondo_analyse_analysis *a) {
-  struct rondo_analyse_job *job = a->job;
-  a->verdict.outcome = RONDO_ANALYSE_NO_CYCLE;
-  a->verdict.inferred = true;
-  for (uint32_t group = 0; group < job->group_count && !a->verdict.rank_count; group++) {
-    const struct rondo_analyse_group *g = &job->groups[group];
-    int64_t most = RONDO_ANALYSE_NOT_RECORDED;
-    for (size_t i = 0; i < g->member_count; i++) {
-      const struct rondo_analyse_place *p = rondo_analyse_job_place(job, g->members[i], group);
-      most = p && p->last_enqueued > most ? p->last_enqueued : most;
-    }
-    for (size_t i = 0; i < g->member_count; i++) {
-      uint32_t rank = g->members[i];
-      const struct rondo_analyse_place *p = rondo_analyse_job_place(job, rank, group);
-      if (p && (p->last_enqueued < most || job->ranks[rank].dead)) {
-        rank_blame(&a->verdict, rank);
-      }
-      a->verdict.unknown_members += !p;
-    }
-    a->verdict.group = a->verdict.rank_count ? group : UINT32_MAX;
-  }
-  if (a->verdict.rank_count) {
-    a->verdict.outcome = RONDO_ANALYSE_NEVER_CAME;
-  } else if (a->verdict.unknown_members) {
-    a->verdict.outcome = RONDO_ANALYSE_CANNOT_TELL;
-  }
 }

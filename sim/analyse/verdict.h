@@ -65,7 +65,4 @@ int rondo_analyse_outcome_exit_code(int outcome);
 void rondo_analyse_divergence_find(const struct rondo_analyse_analysis *a, uint32_t rank,
                                    uint32_t other, struct rondo_analyse_divergence *d);
 
-// The verdict of a record of counts alone (NCCL RAS).
-void rondo_analyse_verdict_by_counts(struct rondo_analyse_analysis *a);
-
 #endif // RONDO_SIM_ANALYSE_VERDICT_H

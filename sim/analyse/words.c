@@ -110,8 +110,7 @@ void rondo_analyse_words_details(struct rondo_sim_text *t, const struct rondo_an
   }
 }
 
-const struct rondo_analyse_call *rondo_analyse_words_op(const struct rondo_analyse_job *job,
-                                                        uint32_t op) {
+static const struct rondo_analyse_call *op_call(const struct rondo_analyse_job *job, uint32_t op) {
   const struct rondo_analyse_op *o = &job->ops[op];
   return &job->ranks[o->first_rank].calls[o->first_call];
 }
@@ -124,7 +123,7 @@ char *rondo_analyse_words_text(void (*words)(struct rondo_sim_text *,
   return text.data ? text.data : rondo_sim_strdup(""); // the caller owns the memory from here on
 }
 
-const char *rondo_analyse_words_reason(enum rondo_analyse_reason reason) {
+static const char *reason_words(enum rondo_analyse_reason reason) {
   switch (reason) {
   case RONDO_ANALYSE_BEHIND_GROUP:
     return "it called it, but behind an earlier call in the same group";
@@ -148,7 +147,7 @@ static void headline_op(struct rondo_sim_text *t, const struct rondo_analyse_ana
     return;
   }
   rondo_sim_text_add(t, "%s", before);
-  rondo_analyse_words_call(t, a->job, rondo_analyse_words_op(a->job, v->op));
+  rondo_analyse_words_call(t, a->job, op_call(a->job, v->op));
 }
 
 void rondo_analyse_words_headline(struct rondo_sim_text *t,
@@ -190,7 +189,7 @@ static void turn_words(struct rondo_sim_text *t, const struct rondo_analyse_anal
   rondo_analyse_words_details(t, job, call);
   rondo_sim_text_add(t, " (%s), and waits for ", rondo_analyse_state_name(call->state));
   rondo_analyse_words_rank(t, job, turn->absent);
-  rondo_sim_text_add(t, " there: %s", rondo_analyse_words_reason(turn->reason));
+  rondo_sim_text_add(t, " there: %s", reason_words(turn->reason));
   if (turn->absent_call != RONDO_ANALYSE_NO_PENDING) {
     uint32_t index = a->waits.pending[turn->absent_call].call;
     const struct rondo_analyse_call *queued = &job->ranks[turn->absent].calls[index];
@@ -267,7 +266,7 @@ static void waiting_words(struct rondo_sim_text *t, const struct rondo_analyse_a
       ranks[count++] = rondo_analyse_op_rank(a->job, op, place);
     }
   }
-  const struct rondo_analyse_call *call = rondo_analyse_words_op(a->job, op);
+  const struct rondo_analyse_call *call = op_call(a->job, op);
   if (count) {
     rondo_analyse_words_ranks(t, a->job, ranks, count);
     rondo_sim_text_add(t, count == 1 ? " waits in " : " wait in ");

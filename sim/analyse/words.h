@@ -26,10 +26,6 @@ void rondo_analyse_words_call(struct rondo_sim_text *t, const struct rondo_analy
 void rondo_analyse_words_details(struct rondo_sim_text *t, const struct rondo_analyse_job *job,
                                  const struct rondo_analyse_call *call);
 
-// The call that represents an operation: the first rank's.
-const struct rondo_analyse_call *rondo_analyse_words_op(const struct rondo_analyse_job *job,
-                                                        uint32_t op);
-
 // One line with the verdict and its subject.
 void rondo_analyse_words_headline(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a);
 
@@ -49,8 +45,5 @@ void rondo_analyse_words_prevention(struct rondo_sim_text *t,
 char *rondo_analyse_words_text(void (*words)(struct rondo_sim_text *,
                                              const struct rondo_analyse_analysis *),
                                const struct rondo_analyse_analysis *a);
-
-// The words of a reason, such as "queued behind an earlier call on the same stream".
-const char *rondo_analyse_words_reason(enum rondo_analyse_reason reason);
 
 #endif // RONDO_SIM_ANALYSE_WORDS_H

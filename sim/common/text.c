@@ -38,11 +38,9 @@ char *rondo_sim_strdup(const char *s) {
   return memcpy(rondo_sim_alloc(bytes), s, bytes);
 }
 
-void rondo_sim_text_init(struct rondo_sim_text *t) { *t = (struct rondo_sim_text){0}; }
-
 void rondo_sim_text_fini(struct rondo_sim_text *t) {
   free(t->data);
-  rondo_sim_text_init(t);
+  *t = (struct rondo_sim_text){0};
 }
 
 void rondo_sim_text_clear(struct rondo_sim_text *t) {

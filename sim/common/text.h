@@ -1,6 +1,6 @@
 // Text that grows: the string builder of rondo-sim for DOT, SVG, HTML, CSV and words.
 //
-//   struct rondo_sim_text t;  rondo_sim_text_init(&t);
+//   struct rondo_sim_text t = {0}; // empty, and without memory
 //   rondo_sim_text_add(&t, "%d ranks", n);  fputs(rondo_sim_text_str(&t), stdout);
 //   rondo_sim_text_fini(&t);
 //
@@ -17,10 +17,7 @@ struct rondo_sim_text {
   size_t capacity_bytes; // what `data` can hold
 };
 
-// Makes an empty text; allocates nothing. All zero is an empty text, too.
-void rondo_sim_text_init(struct rondo_sim_text *t);
-
-// Frees the memory; the text may be initialised again.
+// Frees the memory; the text is empty again.
 void rondo_sim_text_fini(struct rondo_sim_text *t);
 
 // Empties the text and keeps its memory.

@@ -102,6 +102,5 @@ uint32_t rondo_sim_config_limit(const struct rondo_sim_config *c);
 struct rondo_sim_chances rondo_sim_config_chances(const struct rondo_sim_config *c);
 
 const char *rondo_sim_model_name(enum rondo_sim_model model);
-const char *rondo_sim_order_name(enum rondo_sim_order order);
 
 #endif // RONDO_SIM_DEADLOCK_CONFIG_H

@@ -482,9 +482,8 @@ bool rondo_sim_config_load(struct rondo_sim_config *c, const char *path, char *e
     snprintf(error, error_bytes, "%s: %s", path, strerror(errno));
     return false;
   }
-  struct rondo_sim_text text;
+  struct rondo_sim_text text = {0};
   char buffer[65536];
-  rondo_sim_text_init(&text);
   for (size_t n; (n = fread(buffer, 1, sizeof(buffer), f)) > 0;) {
     rondo_sim_text_add_bytes(&text, buffer, n);
   }

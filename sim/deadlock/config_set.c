@@ -16,7 +16,6 @@ static const char *const engine_words[] = {"fast", "naive", NULL};
 static const char *const compat_words[] = {"none", "dfccl", NULL};
 
 const char *rondo_sim_model_name(enum rondo_sim_model model) { return model_words[model]; }
-const char *rondo_sim_order_name(enum rondo_sim_order order) { return order_words[order]; }
 
 // Writes one line to `error` and returns false.
 static bool value_refuse(char *error, size_t error_bytes, const char *name, const char *value,

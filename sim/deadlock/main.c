@@ -431,12 +431,11 @@ static int file_fail(const char *path, const char *reason) {
 // Writes what `render` makes to a file, or to the standard output for "-".
 static int report_write(const struct rondo_sim_report *r, const char *path,
                         void (*render)(const struct rondo_sim_report *, struct rondo_sim_text *)) {
-  struct rondo_sim_text text;
+  struct rondo_sim_text text = {0};
   int code = 0;
   if (!path) {
     return 0;
   }
-  rondo_sim_text_init(&text);
   render(r, &text);
   if (strcmp(path, "-") == 0) {
     fputs(rondo_sim_text_str(&text), stdout);
@@ -498,12 +497,11 @@ static int report_show(const struct arguments *a, struct rondo_sim_report *r) {
 }
 
 static int output_check(const char *path, const char *suffix) {
-  struct rondo_sim_text whole;
+  struct rondo_sim_text whole = {0};
   int code = 0;
   if (!path || is_stdout(path)) {
     return 0;
   }
-  rondo_sim_text_init(&whole);
   rondo_sim_text_add(&whole, "%s%s", path, suffix);
   if (rondo_sim_text_may_save(whole.data) != 0) {
     code = file_fail(whole.data, strerror(errno));

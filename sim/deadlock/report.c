@@ -9,7 +9,6 @@
 
 void rondo_sim_report_init(struct rondo_sim_report *r, const char *title) {
   *r = (struct rondo_sim_report){.title = title};
-  rondo_sim_text_init(&r->story.words);
 }
 
 void rondo_sim_report_fini(struct rondo_sim_report *r) {
@@ -56,8 +55,7 @@ static void describe_grouping(const struct rondo_sim_config *c, struct rondo_sim
 
 static char *config_describe(const struct rondo_sim_config *c) {
   static const char *const models[] = {"single", "sync", "resource"};
-  struct rondo_sim_text t;
-  rondo_sim_text_init(&t);
+  struct rondo_sim_text t = {0};
   rondo_sim_text_add(&t, "%s", models[c->model]);
   if (c->model == RONDO_SIM_RESOURCES) {
     rondo_sim_text_add(&t, " %u", c->resources);

@@ -112,8 +112,7 @@ static bool in_family(const struct rondo_sim_row *row, const struct family *f) {
 // The series of a row and variant. In a sweep its rows differ in the axis only.
 static uint32_t series_of(struct rondo_sim_chart *c, const struct rondo_sim_report *r,
                           const struct rondo_sim_row *row, int v, enum axis axis) {
-  struct rondo_sim_text name;
-  rondo_sim_text_init(&name);
+  struct rondo_sim_text name = {0};
   rondo_sim_text_add(&name, "%s", variant_titles[v]);
   if (r->sweep_count > 0) {
     rondo_sim_text_add(&name, ", row %s", row->name);

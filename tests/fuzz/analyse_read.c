@@ -17,8 +17,7 @@ static void record_read(struct rondo_analyse_record *r, int64_t rank, const uint
 }
 
 static void report_all(const struct rondo_analyse_report *report) {
-  struct rondo_sim_text text;
-  rondo_sim_text_init(&text);
+  struct rondo_sim_text text = {0};
   rondo_analyse_report_text(&text, report);
   rondo_analyse_report_html(&text, report);
   char *json = rondo_analyse_report_json(report);

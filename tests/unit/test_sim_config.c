@@ -240,9 +240,8 @@ static void bad_sweeps_are_refused(void **state) {
 static void graphs_are_written_with_their_labels_escaped(void **state) {
   (void)state;
   struct rondo_sim_graph g;
-  struct rondo_sim_text t;
+  struct rondo_sim_text t = {0};
   rondo_sim_graph_init(&g, "a <b> & \"c\"");
-  rondo_sim_text_init(&t);
   int a = rondo_sim_graph_add_node(&g, "one\n\"1\"", RONDO_SIM_NODE_HOLDS);
   int b = rondo_sim_graph_add_node(&g, "two<2>", RONDO_SIM_NODE_WAITS);
   rondo_sim_graph_add_node(&g, "alone", RONDO_SIM_NODE_PLAIN);
@@ -277,9 +276,8 @@ static double label_y(const char *svg, const char *label) {
 static void labels_of_both_directions_do_not_meet(void **state) {
   (void)state;
   struct rondo_sim_graph g;
-  struct rondo_sim_text t;
+  struct rondo_sim_text t = {0};
   rondo_sim_graph_init(&g, "two");
-  rondo_sim_text_init(&t);
   int a = rondo_sim_graph_add_node(&g, "rank 0", RONDO_SIM_NODE_WAITS);
   int b = rondo_sim_graph_add_node(&g, "rank 1", RONDO_SIM_NODE_WAITS);
   rondo_sim_graph_add_edge(&g, a, b, "waits for all_reduce 17", true);
