@@ -34,12 +34,13 @@ static const struct argp_option option_list[] = {
     {"dot", OPTION_DOT, "FILE", 0, "Write the cycle, if there is one, for Graphviz", 0},
     {"rank-pattern", 'r', "REGEX", 0,
      "Where the rank is in a file's name: an extended regular expression whose first group is the "
-     "number. Without it: the number behind \"rank\", or else the last number",
+     "number. Without it: the number after \"rank\", or else the last number",
      0},
     {"group", 'g', "NAME=RANKS", 0,
-     "Who is in a group, where the files do not say: --group tp=0-3,8. May be repeated", 0},
+     "The members of a group that the files do not name: --group tp=0-3,8. May be repeated", 0},
     {"full", OPTION_FULL, NULL, 0, "List every rank and group, however many", 0},
-    {"threads", OPTION_THREADS, "COUNT", 0, "Files to read at once (default: one a core)", 0},
+    {"threads", OPTION_THREADS, "COUNT", 0, "Files to read at once (default: one for each core)",
+     0},
     {"progress", OPTION_PROGRESS, NULL, 0, "Show progress even if the error output is no terminal",
      0},
     {"quiet", 'q', NULL, 0, "No progress, and nothing on problems with files", 0},
@@ -48,7 +49,7 @@ static const struct argp_option option_list[] = {
 static const char documentation[] =
     "Was this hang a deadlock? Reads what a stuck job left behind, one file a rank: PyTorch Flight "
     "Recorder dumps (pickle or JSON), NCCL_DEBUG=INFO logs, Kineto traces, NCCL RAS status "
-    "(ncclras -f json) and Rondo flight records. What a file is, its content tells."
+    "(ncclras -f json) and Rondo flight records. The content of a file decides what it is."
     "\v"
     "Exit status: 0 nothing waits; 10 circular wait; 11 a rank never came; 12 mismatch; 13 not an "
     "ordering deadlock; 14 cannot tell; 64 wrong usage; 65 no file could be used; 73 a report "

@@ -156,7 +156,8 @@ static void launch_arrive(struct play *p, uint32_t launch) {
 }
 
 void rondo_analyse_play(struct rondo_analyse_job *job, const struct rondo_analyse_callers *c) {
-  struct play p = {.job = job, .callers = c};
+  struct play p = {.job = job, .callers = c, .launch_capacity = 1024};
+  p.launches = rondo_sim_alloc(p.launch_capacity * sizeof *p.launches);
   p.launch_of = rondo_sim_calloc(job->rank_count, sizeof *p.launch_of);
   for (uint32_t rank = 0; rank < job->rank_count; rank++) {
     if (needs_playing(&job->ranks[rank])) {
