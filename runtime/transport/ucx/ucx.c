@@ -103,9 +103,9 @@ static void after_fork(void) {
                  "process %lld, from which this one was forked, has used UCX",
                  (long long)rondo_forked_from());
 }
-RONDO_ON_FORK(after_fork)
 
 static void load_library(void) {
+  rondo_fork_on_child(after_fork);
   forbid_patches();
   void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
