@@ -1,6 +1,6 @@
-// What a program that was compiled with NCCL 2.28 hands over and expects back: numbers, layouts and
-// the calls, in our own words. Written from the facts of the interface; a test holds it to nccl.h where
-// there is one, for which RONDO_NCCL_TYPES_ALONE leaves the calls out.
+// The interface of NCCL 2.28 that compiled programs use: numbers, layouts and calls. Written from
+// the facts of the interface. A test compares it with nccl.h where there is one;
+// RONDO_NCCL_TYPES_ONLY leaves the calls out for it.
 #ifndef RONDO_ADAPTERS_NCCL_ABI_H
 #define RONDO_ADAPTERS_NCCL_ABI_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The version whose interface this is, as ncclGetVersion says it.
+// The version that ncclGetVersion returns.
 #define RONDO_NCCL_MAJOR 2
 #define RONDO_NCCL_MINOR 28
 #define RONDO_NCCL_PATCH 9
@@ -25,11 +25,11 @@ enum rondo_nccl_result {
   RONDO_NCCL_IN_PROGRESS = 7
 };
 
-#define RONDO_NCCL_UNDEF_INT INT_MIN // a field of the configuration that was not set
-#define RONDO_NCCL_NO_COLOR (-1)     // ncclCommSplit: this rank is in no part
+#define RONDO_NCCL_UNDEF_INT INT_MIN // an unset field of struct rondo_nccl_config
+#define RONDO_NCCL_NO_COLOR (-1)     // ncclCommSplit: this rank gets no new communicator
 #define RONDO_NCCL_CONFIG_MAGIC 0xcafebeefu
-// Reductions from here to INT_MAX are made by ncclRedOpCreatePreMulSum; those below are rondo_redop's.
-#define RONDO_NCCL_FIRST_MADE_OP 5
+// Smaller reductions are those of enum rondo_redop; ncclRedOpCreatePreMulSum creates the others.
+#define RONDO_NCCL_FIRST_USER_OP 5
 enum { RONDO_NCCL_SCALAR_DEVICE = 0, RONDO_NCCL_SCALAR_HOST = 1 };
 
 typedef struct rondo_nccl_comm *rondo_nccl_comm_t;
@@ -38,7 +38,8 @@ struct rondo_nccl_id {
   char internal[128];
 };
 
-// Grows at its end from version to version: `size` says how much of it the caller has.
+// New versions of NCCL add fields at the end. The caller sets `size` to the size that it was
+// compiled with.
 struct rondo_nccl_config {
   size_t size;
   unsigned magic, version;
@@ -54,7 +55,7 @@ struct rondo_nccl_team {
   int rank_count, rank, stride;
 };
 
-// Each call as it is exported: X(type of the result, name, parameters). The names are NCCL's.
+// The exported calls: X(type of the result, name without "nccl", parameters).
 #define RONDO_NCCL_CALLS(X)                                                                        \
   X(int, GetVersion, (int *version))                                                               \
   X(const char *, GetErrorString, (int result))                                                    \
@@ -71,7 +72,7 @@ struct rondo_nccl_team {
      struct rondo_nccl_config *config))                                                            \
   X(int, CommInitAll, (rondo_nccl_comm_t * comms, int count, const int *devices))                  \
   X(int, CommSplit,                                                                                \
-    (rondo_nccl_comm_t comm, int color, int key, rondo_nccl_comm_t *part,                          \
+    (rondo_nccl_comm_t comm, int color, int key, rondo_nccl_comm_t *child,                         \
      struct rondo_nccl_config *config))                                                            \
   X(int, CommShrink,                                                                               \
     (rondo_nccl_comm_t comm, int *excluded, int excluded_count, rondo_nccl_comm_t *rest,           \
@@ -125,8 +126,8 @@ struct rondo_nccl_team {
   X(int, CommWindowRegister,                                                                       \
     (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **window, int flags))                \
   X(int, CommWindowDeregister, (rondo_nccl_comm_t comm, void *window))                             \
-  X(int, DevCommCreate, (rondo_nccl_comm_t comm, const void *requirements, void *made))            \
-  X(int, DevCommDestroy, (rondo_nccl_comm_t comm, const void *made))                               \
+  X(int, DevCommCreate, (rondo_nccl_comm_t comm, const void *requirements, void *dev_comm))        \
+  X(int, DevCommDestroy, (rondo_nccl_comm_t comm, const void *dev_comm))                           \
   X(struct rondo_nccl_team, TeamWorld, (rondo_nccl_comm_t comm))                                   \
   X(struct rondo_nccl_team, TeamLsa, (rondo_nccl_comm_t comm))                                     \
   X(struct rondo_nccl_team, TeamRail, (rondo_nccl_comm_t comm))                                    \
@@ -140,8 +141,8 @@ struct rondo_nccl_team {
   X(int, LLA2ACalcSlots, (int elements, int element_bytes))                                        \
   X(int, LLA2ACreateRequirement, (int blocks, int slots, void *handle, void *requirement))
 
-#ifndef RONDO_NCCL_TYPES_ALONE
-// The implementation is pncclX, for tools that stand before ncclX; ncclX is a weak name of the same.
+#ifndef RONDO_NCCL_TYPES_ONLY
+// pncclX is the implementation and ncclX a weak alias, so that a profiler can replace ncclX.
 #define RONDO_NCCL_DECLARE(result, name, parameters)                                               \
   result nccl##name parameters;                                                                    \
   result pnccl##name parameters;
@@ -152,7 +153,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 // NOLINTBEGIN(readability-identifier-naming)
 RONDO_NCCL_CALLS(RONDO_NCCL_DECLARE)
-// Exported by NCCL 2.28 beside its interface, without a twin.
+// NCCL 2.28 exports this name too, without a pnccl variant.
 void ncclResetDebugInitInternal(void);
 // NOLINTEND(readability-identifier-naming)
 #pragma GCC visibility pop
@@ -161,7 +162,7 @@ void ncclResetDebugInitInternal(void);
 #endif
 #endif
 
-// Defines one of the calls under both names: RONDO_NCCL_DEFINE(int, GetVersion, (int *version)) {...}
+// Defines a call under both names: RONDO_NCCL_DEFINE(int, GetVersion, (int *version)) {...}
 #define RONDO_NCCL_DEFINE(result, name, parameters)                                                \
   result nccl##name parameters __attribute__((weak, alias("pnccl" #name)));                        \
   result pnccl##name parameters

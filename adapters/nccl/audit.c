@@ -1,5 +1,5 @@
-// For LD_AUDIT: whoever asks the dynamic linker for libnccl.so.2, by name or by path, gets the one that
-// lies beside this file. For programs that have NCCL's path built in, or load it by that.
+// A library for LD_AUDIT: the dynamic linker loads the libnccl.so.2 beside this file instead of any
+// other, even if a program names the other by its path.
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ static char ours[4096];
 
 #pragma GCC visibility push(default)
 
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): the header has none
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): unnamed in the header
 unsigned la_version(unsigned version) {
   Dl_info here;
   if (dladdr((void *)la_version, &here) && here.dli_fname) {

@@ -1,4 +1,4 @@
-// One call of a program for one communicator, before it is submitted.
+// One collective, send or receive of a program, from its parameters to its end.
 #ifndef RONDO_ADAPTERS_NCCL_CALL_H
 #define RONDO_ADAPTERS_NCCL_CALL_H
 
@@ -6,26 +6,23 @@
 
 struct rondo_nccl_call {
   const char *name;             // NCCL's
-  struct rondo_nccl_comm *comm; // whose user this is
+  struct rondo_nccl_comm *comm; // a reference
   struct rondo_collective_desc what;
   const void *send;
   void *recv;
   void *stream;
-  struct rondo_nccl_split *split; // not a call but a split, kept in its place among them
-  bool is_receive;                // ncclRecv
-  bool is_merged; // a receive from itself that its send makes, or a split that was submitted
-  struct rondo_ticket ticket; // once it was submitted
+  bool is_receive;            // ncclRecv
+  struct rondo_ticket ticket; // set by rondo_nccl_call_submit
 };
 
-// Submits it; the line of the log is written when it is made, not here. On the CUDA backend in the
-// order of its stream.
+// Submits the call; on the CUDA backend in the order of its stream. Returns enum rondo_nccl_result.
 int rondo_nccl_call_submit(struct rondo_nccl_call *call);
 
-// Where there are no streams and the communicator is blocking: waits until it has ended.
-int rondo_nccl_call_await(const struct rondo_nccl_call *call);
+// Waits until the call has ended if calls of its communicator wait.
+int rondo_nccl_call_wait(const struct rondo_nccl_call *call);
 
-// Whether it is a rank's send to itself, or receive from itself.
-static inline bool rondo_nccl_call_is_to_itself(const struct rondo_nccl_call *call) {
+// Whether the call is a rank's send to itself, or receive from itself.
+static inline bool rondo_nccl_call_is_to_self(const struct rondo_nccl_call *call) {
   return call->what.kind == RONDO_SEND_RECV && call->what.root == call->what.peer;
 }
 

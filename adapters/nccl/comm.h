@@ -1,10 +1,21 @@
-// A communicator of NCCL: a communicator of Rondo in a context that its parts share with it.
+// A communicator of NCCL: a communicator of Rondo in a context that it shares with its children,
+// which are the communicators that ncclCommSplit and ncclCommShrink create from it.
 //
-//   rondo_nccl_comm_make -> rondo_nccl_comm_add ... _enter, _leave ... -> rondo_nccl_comm_remove
+// Order of the files. Each includes only those above its line:
 //
-// The program's handle is a pointer that is looked up before it is followed, so one that is gone is
-// refused. Who is between enter and leave keeps the memory, and Rondo's own handles are never
-// dangerous: abort from another thread needs no more.
+//   abi.h, explore.h, debug        types and names of NCCL; test hooks; log and last error
+//   result, environment, device    results; NCCL_… variables; calls of the CUDA driver
+//   comm                           the communicator, its references, its outstanding calls
+//   config, op                     ncclConfig_t; reductions that a program creates
+//   call, split                    one call; one split and its child
+//   group                          calls and splits that ncclGroupEnd submits
+//   init, comm_api, split_api, collectives, memory, device_api    the exported functions
+//
+//   rondo_nccl_comm_create -> _add ... _find, _unref ... -> _remove
+//
+// The program's handle is a pointer that is looked up in a registry before it is followed, so a
+// handle that was destroyed is refused. References keep the memory; Rondo's own handles can be used
+// after their end. So another thread may abort a communicator at any time.
 #ifndef RONDO_ADAPTERS_NCCL_COMM_H
 #define RONDO_ADAPTERS_NCCL_COMM_H
 
@@ -18,17 +29,17 @@
 
 #include "adapters/nccl/abi.h"
 
-// How long destroying lets calls go on before it ends them.
+// How long ncclCommDestroy lets outstanding calls run before it aborts them.
 #define RONDO_NCCL_DRAIN_NS INT64_C(60000000000)
 #define RONDO_NCCL_NAME_BYTES 64
 
-// A context of Rondo, for the communicators that came by ncclCommSplit from one. The registry's lock is
-// over the counts.
-struct rondo_nccl_home {
+// What a communicator shares with its children: a context of Rondo. The registry's lock protects
+// the counts.
+struct rondo_nccl_shared {
   struct rondo_context ctx;
-  uint32_t comms;   // that are there yet: with the last the context goes
-  uint32_t holders; // that may look at it: with the last its memory goes
-  int backend;      // enum rondo_backend
+  uint32_t comms;      // communicators that are not destroyed; the last one destroys the context
+  uint32_t references; // communicators whose memory is not freed; the last one frees this
+  int backend;         // enum rondo_backend
   int device;
 };
 
@@ -36,99 +47,81 @@ struct rondo_nccl_home {
 struct rondo_nccl_op {
   bool used;
   int dtype;
-  const void *where; // ncclScalarDevice: memory to be read at each call; else null
+  const void *device_scalar; // ncclScalarDevice: memory that each call reads; else null
   double scalar;
 };
 
 enum rondo_nccl_state {
   RONDO_NCCL_READY,
-  RONDO_NCCL_PARTING,  // of a split whose other ranks have not all come
-  RONDO_NCCL_FINALIZED // ncclCommFinalize was called
+  RONDO_NCCL_SPLITTING, // a child whose split is in progress
+  RONDO_NCCL_FINALIZED  // ncclCommFinalize was called
 };
 
 struct rondo_nccl_split;
 
 struct rondo_nccl_comm {
-  struct rondo_nccl_comm *next; // of the registry
-  uint32_t users;               // between enter and leave, and the registry
-  struct rondo_nccl_home *home;
-  struct rondo_comm comm; // once it is no longer PARTING
-  uint64_t key;           // of that; what keys of its parts are made of
-  uint32_t *ranks;        // of the home's job, by the communicator's
+  struct rondo_nccl_comm *next; // in the registry
+  uint32_t references;          // the registry's lock protects it
+  struct rondo_nccl_shared *shared;
+  struct rondo_comm comm; // valid unless the state is RONDO_NCCL_SPLITTING
+  uint64_t key;           // of `comm`; the keys of children are derived from it
+  uint32_t *ranks;        // ranks of the context, by rank of the communicator
   int rank, rank_count;
   bool is_blocking;
   char name[RONDO_NCCL_NAME_BYTES];
 
-  pthread_mutex_t lock;             // over what follows
-  bool is_gone;                     // the program has ended it
-  int state;                        // enum rondo_nccl_state
-  int error;                        // enum rondo_nccl_result; that of a split that failed
-  uint64_t calls;                   // for the log
-  uint64_t splits;                  // that were begun
-  struct rondo_nccl_split *pending; // that have not ended, the oldest first
-  struct rondo_nccl_comm *parent;   // while it is PARTING; it is a user of that
+  pthread_mutex_t lock; // protects what follows
+  bool is_destroyed;    // by the program
+  int state;            // enum rondo_nccl_state
+  int error;            // enum rondo_nccl_result: the first failure of a split or a call
+  uint64_t calls;       // opCount of the log
+  uint64_t splits;      // splits that were submitted
+  struct rondo_nccl_split *pending; // splits in progress, the oldest first
+  struct rondo_nccl_comm *parent;   // a reference, while the state is RONDO_NCCL_SPLITTING
   struct rondo_nccl_op *ops;
   size_t op_count;
-  struct rondo_ticket
-      *watched; // calls that may not have ended, a circle with the oldest at watched_first
-  size_t watched_first, watched_count, watched_capacity; // the last 0 or a power of two
+  struct rondo_ticket *tracked;                          // a ring of calls that may be outstanding
+  size_t tracked_first, tracked_count, tracked_capacity; // the capacity is 0 or a power of two
 };
 
-// Memory for a communicator of `rank_count` ranks in `home`; null: none.
-struct rondo_nccl_comm *rondo_nccl_comm_make(struct rondo_nccl_home *home, int rank,
-                                             int rank_count);
-// Frees what was never added.
-void rondo_nccl_comm_discard(struct rondo_nccl_comm *comm);
+// Allocates a communicator of `rank_count` ranks with one reference; null: no memory.
+struct rondo_nccl_comm *rondo_nccl_comm_create(struct rondo_nccl_shared *shared, int rank,
+                                               int rank_count);
+// Frees a communicator that was never added.
+void rondo_nccl_comm_free(struct rondo_nccl_comm *comm);
 
-// Makes it known to programs; it counts among the users of its home from then on.
+// Adds the communicator to the registry, and to those that keep the context.
 void rondo_nccl_comm_add(struct rondo_nccl_comm *comm);
 
-// Makes the handle unknown. False: it was already. The caller stays a user.
+// Removes it from the registry, with the registry's reference. False: it was removed before.
 bool rondo_nccl_comm_remove(struct rondo_nccl_comm *comm);
 
-// The communicator of a handle, or null with a line that names `call`.
-struct rondo_nccl_comm *rondo_nccl_comm_enter(rondo_nccl_comm_t handle, const char *call);
-// One more user, of one who is.
-void rondo_nccl_comm_hold(struct rondo_nccl_comm *comm);
-void rondo_nccl_comm_leave(struct rondo_nccl_comm *comm);
+// Looks a handle up and takes a reference. Null: no such communicator, logged in the name of
+// `call`.
+struct rondo_nccl_comm *rondo_nccl_comm_find(rondo_nccl_comm_t handle, const char *call);
+void rondo_nccl_comm_ref(struct rondo_nccl_comm *comm);
+void rondo_nccl_comm_unref(struct rondo_nccl_comm *comm);
 
-// Ends the context when this was its last communicator. `mode`: enum rondo_destroy_mode.
-int rondo_nccl_home_leave(struct rondo_nccl_home *home, int mode);
+// One communicator less uses the context; the last one destroys it. `mode`: enum
+// rondo_destroy_mode.
+int rondo_nccl_shared_release(struct rondo_nccl_shared *shared, int mode);
 
-// The refusal of a call that Rondo refused, or that failed, with `status`: with the reason why the
-// communicator has failed, if it has, or else the call of `ticket` (may be null).
+// Logs and returns the result of a call that Rondo refused, or that failed, with `status`. The line
+// has the reason of the communicator's failure, else that of the call of `ticket` (may be null).
 int rondo_nccl_comm_refuse(struct rondo_nccl_comm *comm, const char *call, int status,
                            const struct rondo_ticket *ticket);
 
-// Remembers a call whose failure nobody waits for, for ncclCommGetAsyncError. False: no memory.
-bool rondo_nccl_comm_watch(struct rondo_nccl_comm *comm, const struct rondo_ticket *ticket);
+// Keeps the ticket of a call that no thread waits for, so that ncclCommGetAsyncError reports its
+// failure. False: no memory.
+bool rondo_nccl_comm_track(struct rondo_nccl_comm *comm, const struct rondo_ticket *ticket);
 
-// Looks at the calls that are remembered, and forgets the oldest that have ended well. The result of one
-// that failed, then and for ever; else RONDO_NCCL_SUCCESS.
-int rondo_nccl_comm_look(struct rondo_nccl_comm *comm);
+// Polls the tracked calls and forgets the oldest that succeeded. Returns the communicator's first
+// error, else RONDO_NCCL_SUCCESS.
+int rondo_nccl_comm_poll(struct rondo_nccl_comm *comm);
 
-// Whether calls of this communicator wait themselves, because there are no streams to wait in.
+// Whether calls of this communicator wait for their end: there are no streams on the host.
 static inline bool rondo_nccl_comm_waits(const struct rondo_nccl_comm *comm) {
-  return comm->home->backend == RONDO_BACKEND_HOST && comm->is_blocking;
+  return comm->shared->backend == RONDO_BACKEND_HOST && comm->is_blocking;
 }
-
-// ------------------------------------------------------------------ splits ---
-
-// Goes on with splits of `comm`, or with the one that makes it, whose ranks have all come.
-// RONDO_NCCL_IN_PROGRESS while there are others; else RONDO_NCCL_SUCCESS.
-int rondo_nccl_splits_settle(struct rondo_nccl_comm *comm);
-
-// Lets the splits of `comm` end, whose lot its own calls have decided: waits for them, for at most
-// `timeout_ns` together; parts that cannot be made then have failed.
-void rondo_nccl_splits_finish(struct rondo_nccl_comm *comm, int64_t timeout_ns);
-
-// Submits a split that a group has kept, or lets it fail with `status`: the part that the program has is
-// never to come then.
-int rondo_nccl_split_submit(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split);
-void rondo_nccl_split_drop(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split,
-                           int status);
-
-// The end of ncclCommSplit: waits for the splits of `comm` if it is blocking.
-int rondo_nccl_split_end(struct rondo_nccl_comm *comm);
 
 #endif // RONDO_ADAPTERS_NCCL_COMM_H

@@ -1,4 +1,4 @@
-// The configuration that a program gives with a communicator.
+// ncclConfig_t: the configuration of a communicator.
 #ifndef RONDO_ADAPTERS_NCCL_CONFIG_H
 #define RONDO_ADAPTERS_NCCL_CONFIG_H
 
@@ -9,18 +9,18 @@
 
 struct rondo_nccl_settings {
   bool is_blocking;
-  uint32_t min_ctas, max_ctas; // 0: not said
+  uint32_t min_ctas, max_ctas; // 0: not set
   char name[RONDO_NCCL_NAME_BYTES];
 };
 
-// Fills `settings` from the environment, `config` (may be null) and, where neither says, `parent` (may
-// be null). Returns enum rondo_nccl_result: a configuration that was not initialised is refused.
+// Fills `settings` from the environment, else from `config`, else from `parent`; both may be null.
+// Refuses a `config` that was not initialised. Returns enum rondo_nccl_result.
 int rondo_nccl_settings_read(struct rondo_nccl_settings *settings,
                              const struct rondo_nccl_config *config,
                              const struct rondo_nccl_comm *parent, const char *call);
 
-// Tells the communicator what of them it keeps.
-void rondo_nccl_settings_give(const struct rondo_nccl_settings *settings,
-                              struct rondo_nccl_comm *comm);
+// Sets the fields of the communicator.
+void rondo_nccl_settings_apply(const struct rondo_nccl_settings *settings,
+                               struct rondo_nccl_comm *comm);
 
 #endif // RONDO_ADAPTERS_NCCL_CONFIG_H

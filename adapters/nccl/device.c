@@ -8,11 +8,10 @@
 
 #define READ_BOUND_NS (60 * INT64_C(1000000000))
 #define READ_PAUSE_NS 20000
-#define MOST_BYTES 8u // of what is read: an element
+#define MAX_BYTES 8u // of an element
 enum { CU_SUCCESS = 0, CU_NOT_READY = 600, CU_CAPTURE_NONE = 0 };
 
-// Calls of the CUDA driver; CUresult, CUdevice and the status of a capture are int, handles pointers,
-// addresses of the device numbers.
+// In the types of C: CUresult, CUdevice and CUstreamCaptureStatus are int, CUdeviceptr is uint64_t.
 static struct {
   int (*get_device)(int *device);
   int (*stream_context)(void *stream, void **context);
@@ -24,8 +23,8 @@ static struct {
 } driver;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// The driver stays: it cannot be unloaded.
-static void find_driver(void) {
+// The library is never closed: the driver cannot be unloaded.
+static void driver_load(void) {
   const struct {
     void *at;
     const char *name;
@@ -43,14 +42,14 @@ static void find_driver(void) {
   }
 }
 
-int rondo_nccl_current_device(void) {
+int rondo_nccl_device_get_current(void) {
   int device = 0;
-  pthread_once(&once, find_driver);
+  pthread_once(&once, driver_load);
   return driver.get_device && driver.get_device(&device) == CU_SUCCESS ? device : 0;
 }
 
-// Until the stream has done all that is in it.
-static const char *await_stream(void *stream) {
+// Waits until the stream is empty. Returns null, or what went wrong.
+static const char *stream_wait(void *stream) {
   const struct timespec pause = {0, READ_PAUSE_NS};
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -62,24 +61,24 @@ static const char *await_stream(void *stream) {
     status = driver.query(stream);
   }
   if (status == CU_NOT_READY)
-    return "what is in the stream before it has not ended within a minute";
+    return "the earlier work of the stream has not ended within a minute";
   return status == CU_SUCCESS ? NULL : "the stream has failed";
 }
 
-// The context of the stream is current. No page-locked memory: making or freeing it waits for whole devices, and
-// so for streams that wait for this call. A copy to other memory returns when it is done; it is
-// asked for when the stream has nothing left to do, so that the wait is ours, and has a bound.
-static const char *read_in_order(void *to, const void *from, size_t bytes, void *stream) {
-  static _Thread_local unsigned char staging[MOST_BYTES]; // there yet if the copy never ends
+// The context of the stream is current. Allocating page-locked memory would wait for the whole
+// device, and so for streams that wait for this call. A copy to pageable memory returns when it is
+// done, so it is made when the stream is empty: the wait before it has a bound.
+static const char *stream_read(void *to, const void *from, size_t bytes, void *stream) {
+  static _Thread_local unsigned char staging[MAX_BYTES]; // still valid if the copy never ends
   int status = CU_CAPTURE_NONE;
   if (driver.is_capturing(stream, &status) != CU_SUCCESS || status != CU_CAPTURE_NONE)
-    return "the stream is being captured, or is none";
-  const char *why = await_stream(stream);
+    return "the stream is being captured, or is invalid";
+  const char *why = stream_wait(stream);
   if (why)
     return why;
   if (driver.copy(staging, (uint64_t)(uintptr_t)from, bytes, stream) != CU_SUCCESS)
-    return "its memory cannot be read";
-  why = await_stream(stream);
+    return "the copy failed";
+  why = stream_wait(stream);
   if (!why)
     memcpy(to, staging, bytes);
   return why;
@@ -87,14 +86,14 @@ static const char *read_in_order(void *to, const void *from, size_t bytes, void 
 
 const char *rondo_nccl_device_read(void *to, const void *from, size_t bytes, void *stream) {
   void *context = NULL;
-  pthread_once(&once, find_driver);
+  pthread_once(&once, driver_load);
   if (!driver.query || !driver.copy || !driver.is_capturing || !driver.pop_context ||
       !driver.push_context || !driver.stream_context)
-    return "the CUDA driver lacks a call that it needs";
-  if (bytes > MOST_BYTES || driver.stream_context(stream, &context) != CU_SUCCESS ||
+    return "the CUDA driver is too old";
+  if (bytes > MAX_BYTES || driver.stream_context(stream, &context) != CU_SUCCESS ||
       driver.push_context(context) != CU_SUCCESS)
-    return "the stream is none";
-  const char *why = read_in_order(to, from, bytes, stream);
+    return "the stream is invalid";
+  const char *why = stream_read(to, from, bytes, stream);
   (void)driver.pop_context(&context);
   return why;
 }

@@ -5,21 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapters/nccl/debug.h"
 #include "adapters/nccl/interface.h"
-#include "adapters/nccl/say.h"
 
-#define MOST_CTAS 64
-#define LONGEST_INTERFACES 63 // what rondo_config holds
+#define MAX_CTAS 64
+#define MAX_INTERFACES_LENGTH 63 // of struct rondo_config
 
 extern char **environ;
 
-// A name that ends in '*' stands for all that begin so.
+// In these lists '*' stands for the rest of a name.
 static const char *const honoured[] = {
     "NCCL_COMM_BLOCKING", "NCCL_DEBUG",         "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS",
     "NCCL_MAX_CTAS",      "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",   "NCCL_MIN_NCHANNELS",
     "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_IFNAME"};
 
-// What they ask for would have to come from elsewhere.
 static const char *const missed[] = {
     "NCCL_COMM_ID",    "NCCL_CONF_FILE", "NCCL_ENV_PLUGIN",      "NCCL_HOSTID", "NCCL_NET",
     "NCCL_NET_PLUGIN", "NCCL_OOB_NET_*", "NCCL_PROFILER_PLUGIN", "NCCL_RAS_*"};
@@ -107,7 +106,7 @@ static const char *const without_effect[] = {"NCCL_ALGO",
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct rondo_nccl_environment values;
 
-static bool is_among(const char *name, const char *const *names, size_t count) {
+static bool name_is_in(const char *name, const char *const *names, size_t count) {
   size_t length = strcspn(name, "=");
   for (size_t i = 0; i < count; i++) {
     size_t known = strlen(names[i]);
@@ -118,67 +117,67 @@ static bool is_among(const char *name, const char *const *names, size_t count) {
   }
   return false;
 }
-#define IS_AMONG(name, names) is_among(name, names, sizeof(names) / sizeof *(names))
+#define NAME_IS_IN(name, names) name_is_in(name, names, sizeof(names) / sizeof *(names))
 
 enum rondo_nccl_variable rondo_nccl_variable_kind(const char *name) {
-  if (IS_AMONG(name, honoured))
+  if (NAME_IS_IN(name, honoured))
     return RONDO_NCCL_VARIABLE_HONOURED;
-  if (IS_AMONG(name, missed))
+  if (NAME_IS_IN(name, missed))
     return RONDO_NCCL_VARIABLE_MISSED;
-  return IS_AMONG(name, without_effect) ? RONDO_NCCL_VARIABLE_NO_EFFECT
-                                        : RONDO_NCCL_VARIABLE_UNKNOWN;
+  return NAME_IS_IN(name, without_effect) ? RONDO_NCCL_VARIABLE_NO_EFFECT
+                                          : RONDO_NCCL_VARIABLE_UNKNOWN;
 }
 
-// A whole number from `low` to `high`, or -1.
-static long number_of(const char *text, long low, long high) {
+// A whole number from `low` to `high`; -1: `text` is none.
+static long number_parse(const char *text, long low, long high) {
   char *end = NULL;
   long number = strtol(text, &end, 10);
   return end != text && !*end && number >= low && number <= high ? number : -1;
 }
 
-static int family_of(const char *text) {
+static int family_parse(const char *text) {
   if (strcmp(text, "AF_INET") == 0)
     return 4;
   return strcmp(text, "AF_INET6") == 0 ? 6 : 0;
 }
 
-// Of the daemon's blocks: NCCL's channels had these names before.
-static bool is_bound(const char *name) {
+// The bounds of the daemon's blocks, with NCCL's old names.
+static bool name_is_ctas_bound(const char *name) {
   static const char *const bounds[] = {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_MAX_NCHANNELS",
                                        "NCCL_MIN_NCHANNELS"};
-  return IS_AMONG(name, bounds);
+  return NAME_IS_IN(name, bounds);
 }
 
 const char *rondo_nccl_variable_complaint(const char *name, const char *value) {
   if (strcmp(name, "NCCL_DEBUG") == 0)
-    return rondo_nccl_level_complaint(value);
+    return rondo_nccl_debug_level_complaint(value);
   if (strcmp(name, "NCCL_DEBUG_SUBSYS") == 0)
-    return rondo_nccl_subsys_complaint(value);
+    return rondo_nccl_debug_subsys_complaint(value);
   if (strcmp(name, "NCCL_COMM_BLOCKING") == 0)
-    return number_of(value, 0, 1) < 0 ? "it takes 0 or 1" : NULL;
-  if (is_bound(name))
-    return number_of(value, 1, MOST_CTAS) < 0 ? "it takes a number from 1 to 64" : NULL;
+    return number_parse(value, 0, 1) < 0 ? "it takes 0 or 1" : NULL;
+  if (name_is_ctas_bound(name))
+    return number_parse(value, 1, MAX_CTAS) < 0 ? "it takes a number from 1 to 64" : NULL;
   if (strcmp(name, "NCCL_SOCKET_FAMILY") == 0)
-    return family_of(value) ? NULL : "it takes AF_INET or AF_INET6";
+    return family_parse(value) ? NULL : "it takes AF_INET or AF_INET6";
   if (strcmp(name, "NCCL_SOCKET_IFNAME") == 0)
-    return strlen(value) > LONGEST_INTERFACES ? "it is longer than 63 characters" : NULL;
+    return strlen(value) > MAX_INTERFACES_LENGTH ? "it is longer than 63 characters" : NULL;
   return NULL;
 }
 
-// The value of an honoured variable, or null where it is not set, is empty or makes no sense.
-static const char *value_of(const char *name) {
+// The value of an honoured variable; null: unset, empty or invalid.
+static const char *variable_value(const char *name) {
   const char *value = getenv(name);
   if (!value || !*value)
     return NULL;
   return rondo_nccl_variable_complaint(name, value) ? NULL : value;
 }
 
-static long number_from(const char *name, long otherwise) {
-  const char *value = value_of(name);
-  return value ? strtol(value, NULL, 10) : otherwise;
+static long variable_number(const char *name, long fallback) {
+  const char *value = variable_value(name);
+  return value ? strtol(value, NULL, 10) : fallback;
 }
 
-static void backend_from_environment(void) {
+static void backend_read(void) {
   const char *text = getenv("RONDO_NCCL_BACKEND");
   if (!text || !*text || strcmp(text, "cuda") == 0)
     return;
@@ -189,17 +188,17 @@ static void backend_from_environment(void) {
 }
 
 // `entry` is "NAME=value".
-static void check(const char *entry) {
+static void variable_check(const char *entry) {
   char name[64];
   size_t length = strcspn(entry, "=");
   const char *value = entry + length + (entry[length] == '=');
   int shown = (int)length;
   switch (rondo_nccl_variable_kind(entry)) {
   case RONDO_NCCL_VARIABLE_UNKNOWN:
-    rondo_nccl_warn("environment: %.*s is no variable of NCCL", shown, entry);
+    rondo_nccl_warn("environment: %.*s is not a variable of NCCL", shown, entry);
     break;
   case RONDO_NCCL_VARIABLE_MISSED:
-    rondo_nccl_warn("environment: %.*s has no effect: what it asks for is not there", shown, entry);
+    rondo_nccl_warn("environment: %.*s has no effect: Rondo does not support it", shown, entry);
     break;
   case RONDO_NCCL_VARIABLE_NO_EFFECT:
     rondo_nccl_info(RONDO_NCCL_SUBSYS_ENV, 0, "environment: %.*s has no effect", shown, entry);
@@ -216,20 +215,22 @@ static void check(const char *entry) {
   }
 }
 
-static void read_all(void) {
-  const char *family = value_of("NCCL_SOCKET_FAMILY");
+static void environment_read(void) {
+  const char *family = variable_value("NCCL_SOCKET_FAMILY");
   for (char **entry = environ; *entry; entry++)
     if (strncmp(*entry, "NCCL_", 5) == 0)
-      check(*entry);
-  backend_from_environment();
-  values.blocking = (int)number_from("NCCL_COMM_BLOCKING", -1);
-  values.min_ctas = (uint32_t)number_from("NCCL_MIN_CTAS", number_from("NCCL_MIN_NCHANNELS", 0));
-  values.max_ctas = (uint32_t)number_from("NCCL_MAX_CTAS", number_from("NCCL_MAX_NCHANNELS", 0));
-  values.address_family = family ? family_of(family) : 0;
-  values.interfaces = value_of("NCCL_SOCKET_IFNAME");
+      variable_check(*entry);
+  backend_read();
+  values.blocking = (int)variable_number("NCCL_COMM_BLOCKING", -1);
+  values.min_ctas =
+      (uint32_t)variable_number("NCCL_MIN_CTAS", variable_number("NCCL_MIN_NCHANNELS", 0));
+  values.max_ctas =
+      (uint32_t)variable_number("NCCL_MAX_CTAS", variable_number("NCCL_MAX_NCHANNELS", 0));
+  values.address_family = family ? family_parse(family) : 0;
+  values.interfaces = variable_value("NCCL_SOCKET_IFNAME");
 }
 
 const struct rondo_nccl_environment *rondo_nccl_environment(void) {
-  pthread_once(&once, read_all);
+  pthread_once(&once, environment_read);
   return &values;
 }

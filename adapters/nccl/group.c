@@ -3,29 +3,35 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "adapters/nccl/debug.h"
 #include "adapters/nccl/explore.h"
 #include "adapters/nccl/result.h"
-#include "adapters/nccl/say.h"
+
+// A call, or a split: then only the name and the communicator of `call` are set.
+struct entry {
+  struct rondo_nccl_call call;
+  bool is_split;
+  bool is_merged;                 // a receive from itself that its send performs
+  struct rondo_nccl_split *split; // until it is submitted
+};
 
 struct group {
   unsigned depth;
-  int result; // the first that was not success
-  struct rondo_nccl_call *calls;
-  size_t call_count, call_capacity;
-  struct rondo_nccl_comm **splits; // whose users these are
-  size_t split_count;
+  int result; // the first failure of a call
+  struct entry *entries;
+  size_t count, capacity;
 };
 
 static _Thread_local struct group group;
 
-// In a child process no group is open: what the parent has kept in one are calls of its communicators.
-static void after_fork(void) {
+// The entries refer to communicators of the parent process, so the child process has no open group.
+static void group_reset_in_child(void) {
   static const struct group none;
   group = none;
 }
 
-__attribute__((constructor)) static void watch_forks(void) {
-  (void)pthread_atfork(NULL, NULL, after_fork);
+__attribute__((constructor)) static void group_add_fork_handler(void) {
+  (void)pthread_atfork(NULL, NULL, group_reset_in_child);
 }
 
 #if defined(RONDO_EXPLORE)
@@ -42,176 +48,169 @@ void rondo_nccl_group_exchange(void **other) {
 
 bool rondo_nccl_group_is_open(void) { return group.depth > 0; }
 
-int rondo_nccl_group_spoil(int result) {
+int rondo_nccl_group_fail(int result) {
   if (group.depth && group.result == RONDO_NCCL_SUCCESS)
     group.result = result;
   return result;
 }
 
-static int keep(struct rondo_nccl_call *call) {
-  if (group.call_count == group.call_capacity) {
-    size_t capacity = group.call_capacity ? 2 * group.call_capacity : 16;
-    struct rondo_nccl_call *calls = realloc(group.calls, capacity * sizeof *calls);
-    if (!calls) {
-      rondo_nccl_comm_leave(call->comm);
-      return rondo_nccl_group_spoil(
-          rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "%s: no memory", call->name));
+// Takes the entry's reference to its communicator.
+static int group_add(const struct entry *entry) {
+  if (group.count == group.capacity) {
+    size_t capacity = group.capacity ? 2 * group.capacity : 16;
+    struct entry *entries = realloc(group.entries, capacity * sizeof *entries);
+    if (!entries) {
+      rondo_nccl_comm_unref(entry->call.comm);
+      return rondo_nccl_group_fail(
+          rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "%s: no memory", entry->call.name));
     }
-    group.calls = calls;
-    group.call_capacity = capacity;
+    group.entries = entries;
+    group.capacity = capacity;
   }
-  group.calls[group.call_count++] = *call;
+  group.entries[group.count++] = *entry;
   return RONDO_NCCL_SUCCESS;
 }
 
 int rondo_nccl_group_add_split(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split) {
-  struct rondo_nccl_call call = {.name = "ncclCommSplit", .comm = comm, .split = split};
-  struct rondo_nccl_comm **splits =
-      realloc(group.splits, (group.split_count + 1) * sizeof(struct rondo_nccl_comm *));
-  if (!splits)
-    return rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "ncclCommSplit: no memory");
-  group.splits = splits;
-  rondo_nccl_comm_hold(comm);
-  int result = keep(&call);
-  if (result != RONDO_NCCL_SUCCESS)
-    return result;
-  rondo_nccl_comm_hold(comm);
-  group.splits[group.split_count++] = comm;
-  return RONDO_NCCL_SUCCESS;
+  struct entry entry = {
+      .call = {.name = "ncclCommSplit", .comm = comm}, .is_split = true, .split = split};
+  rondo_nccl_comm_ref(comm);
+  return group_add(&entry);
 }
 
-int rondo_nccl_group_take(struct rondo_nccl_call *call) {
+int rondo_nccl_group_call(struct rondo_nccl_call *call) {
+  struct entry entry = {.call = *call};
   if (group.depth)
-    return keep(call);
+    return group_add(&entry);
   int result;
-  if (rondo_nccl_call_is_to_itself(call))
+  if (rondo_nccl_call_is_to_self(call))
     result =
         rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                          "%s: a rank that sends to itself does both in one group", call->name);
+                          "%s: a rank's send to itself and its receive need one group", call->name);
   else
     result = rondo_nccl_call_submit(call);
   if (result == RONDO_NCCL_SUCCESS)
-    result = rondo_nccl_call_await(call);
-  rondo_nccl_comm_leave(call->comm);
+    result = rondo_nccl_call_wait(call);
+  rondo_nccl_comm_unref(call->comm);
   return result;
 }
 
-// The first receive from itself that no send has yet; null: none.
-static struct rondo_nccl_call *find_receive(const struct rondo_nccl_call *send) {
-  struct rondo_nccl_call *found = NULL;
-  for (size_t i = 0; i < group.call_count; i++) {
-    struct rondo_nccl_call *c = &group.calls[i];
-    if (c->comm != send->comm || !rondo_nccl_call_is_to_itself(c) || !c->is_receive || c->is_merged)
+static bool entry_is_self_receive(const struct entry *entry) {
+  return !entry->is_split && rondo_nccl_call_is_to_self(&entry->call) && entry->call.is_receive;
+}
+
+// The first receive from itself that has no send yet. Null: there is none.
+static struct entry *self_receive_find(const struct entry *send) {
+  struct entry *found = NULL;
+  for (size_t i = 0; i < group.count; i++) {
+    struct entry *e = &group.entries[i];
+    if (e->call.comm != send->call.comm || !entry_is_self_receive(e) || e->is_merged)
       continue;
-    found = c;
-    if (!RONDO_NCCL_FAULT(OWN_CROSSED))
+    found = e;
+    if (!RONDO_NCCL_FAULT(SELF_SEND_CROSSED))
       break;
   }
   return found;
 }
 
-static int refuse_alone(const struct rondo_nccl_call *call) {
+static int self_call_refuse(const struct rondo_nccl_call *call) {
   return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                           "ncclGroupEnd: rank %d has no equal %s for one of its %s itself",
-                           call->comm->rank, call->is_receive ? "send" : "receive",
-                           call->is_receive ? "receives from" : "sends to");
+                           "ncclGroupEnd: rank %d %s itself without an equal %s", call->comm->rank,
+                           call->is_receive ? "receives from" : "sends to",
+                           call->is_receive ? "send" : "receive");
 }
 
-// A rank's sends to itself become one call each with their receives, first with first.
-static int join_own(void) {
-  for (size_t i = 0; i < group.call_count; i++) {
-    struct rondo_nccl_call *send = &group.calls[i];
-    if (!rondo_nccl_call_is_to_itself(send) || send->is_receive)
+// Merges a rank's sends to itself with their receives, in the order of both.
+static int self_calls_merge(void) {
+  for (size_t i = 0; i < group.count; i++) {
+    struct entry *send = &group.entries[i];
+    if (send->is_split || !rondo_nccl_call_is_to_self(&send->call) || send->call.is_receive)
       continue;
-    struct rondo_nccl_call *receive = find_receive(send);
-    if (!receive || receive->what.count != send->what.count ||
-        receive->what.dtype != send->what.dtype)
-      return refuse_alone(send);
-    send->recv = receive->recv;
+    struct entry *receive = self_receive_find(send);
+    if (!receive || receive->call.what.count != send->call.what.count ||
+        receive->call.what.dtype != send->call.what.dtype)
+      return self_call_refuse(&send->call);
+    send->call.recv = receive->call.recv;
     receive->is_merged = true;
   }
-  for (size_t i = 0; i < group.call_count; i++) {
-    const struct rondo_nccl_call *c = &group.calls[i];
-    if (rondo_nccl_call_is_to_itself(c) && c->is_receive && !c->is_merged)
-      return refuse_alone(c);
-  }
+  for (size_t i = 0; i < group.count; i++)
+    if (entry_is_self_receive(&group.entries[i]) && !group.entries[i].is_merged)
+      return self_call_refuse(&group.entries[i].call);
   return RONDO_NCCL_SUCCESS;
 }
 
-// It is merged from then on: there is nothing to wait for as for a call.
-static int submit_split(struct rondo_nccl_call *call) {
-  struct rondo_nccl_split *split = call->split;
-  call->split = NULL;
-  call->is_merged = true;
-  return rondo_nccl_split_submit(call->comm, split);
+static int entry_submit(struct entry *entry) {
+  struct rondo_nccl_split *split = entry->split;
+  if (entry->is_merged)
+    return RONDO_NCCL_SUCCESS;
+  if (!entry->is_split)
+    return rondo_nccl_call_submit(&entry->call);
+  entry->split = NULL;
+  return rondo_nccl_split_submit(entry->call.comm, split, NULL);
 }
 
-// Submits all. A call that is refused is the end of its communicator's part in the group, since
-// what comes after it would be matched with what it is not.
-static int submit_all(size_t *submitted) {
+// Submits the entries up to the first that is refused: a later call of that communicator would
+// match with a wrong call of its peers.
+static int entries_submit(size_t *submitted) {
   int result = RONDO_NCCL_SUCCESS;
   *submitted = 0;
-  if (RONDO_NCCL_FAULT(GROUP_DROPS) && group.call_count > 3)
-    rondo_nccl_comm_leave(group.calls[--group.call_count].comm);
-  while (*submitted < group.call_count && result == RONDO_NCCL_SUCCESS) {
-    size_t at = RONDO_NCCL_FAULT(GROUP_REVERSED) ? group.call_count - 1 - *submitted : *submitted;
-    struct rondo_nccl_call *call = &group.calls[at];
+  if (RONDO_NCCL_FAULT(GROUP_DROPS) && group.count > 3)
+    rondo_nccl_comm_unref(group.entries[--group.count].call.comm);
+  while (*submitted < group.count && result == RONDO_NCCL_SUCCESS) {
+    size_t at = RONDO_NCCL_FAULT(GROUP_REVERSED) ? group.count - 1 - *submitted : *submitted;
     RONDO_NCCL_POINT("nccl.group");
-    if (call->split)
-      result = submit_split(call);
-    else if (!call->is_merged)
-      result = rondo_nccl_call_submit(call);
+    result = entry_submit(&group.entries[at]);
     *submitted += result == RONDO_NCCL_SUCCESS;
   }
   return result;
 }
 
-static int await_all(size_t submitted) {
+static int calls_wait(size_t submitted) {
   int result = RONDO_NCCL_SUCCESS;
   for (size_t i = 0; i < submitted; i++) {
-    const struct rondo_nccl_call *call = &group.calls[i];
-    int one = call->is_merged ? RONDO_NCCL_SUCCESS : rondo_nccl_call_await(call);
+    const struct entry *e = &group.entries[i];
+    int one = e->is_merged || e->is_split ? RONDO_NCCL_SUCCESS : rondo_nccl_call_wait(&e->call);
     if (result == RONDO_NCCL_SUCCESS)
       result = one;
   }
   return result;
 }
 
-static int run_calls(void) {
+static int group_run(void) {
   size_t submitted = 0;
-  int result = join_own();
+  int result = self_calls_merge();
   if (result != RONDO_NCCL_SUCCESS)
     return result;
-  // Of the calls in one stream none waits for another: a send and a receive come in any order.
+  // Calls of a group in one stream do not wait for each other, so a send and a receive may come in
+  // any order.
   (void)rondo_streams_hold();
-  result = submit_all(&submitted);
-  int released = rondo_nccl_passed_on(rondo_streams_release(), "ncclGroupEnd");
-  int waited = await_all(submitted);
+  result = entries_submit(&submitted);
+  int released = rondo_nccl_check_status(rondo_streams_release(), "ncclGroupEnd");
+  int waited = calls_wait(submitted);
   if (result == RONDO_NCCL_SUCCESS)
     result = released;
   return result == RONDO_NCCL_SUCCESS ? waited : result;
 }
 
-static int run_splits(void) {
+static int splits_wait(void) {
   int result = RONDO_NCCL_SUCCESS;
-  for (size_t i = 0; i < group.split_count; i++) {
-    int one = rondo_nccl_split_end(group.splits[i]);
+  for (size_t i = 0; i < group.count; i++) {
+    if (!group.entries[i].is_split)
+      continue;
+    int one = rondo_nccl_splits_wait(group.entries[i].call.comm);
     if (result == RONDO_NCCL_SUCCESS || one != RONDO_NCCL_SUCCESS)
       result = one;
   }
   return result;
 }
 
-static void forget_all(void) {
-  for (size_t i = 0; i < group.call_count; i++) {
-    if (group.calls[i].split)
-      rondo_nccl_split_drop(group.calls[i].comm, group.calls[i].split, RONDO_ERR_CLOSED);
-    rondo_nccl_comm_leave(group.calls[i].comm);
+static void group_clear(void) {
+  for (size_t i = 0; i < group.count; i++) {
+    if (group.entries[i].split)
+      rondo_nccl_split_fail(group.entries[i].call.comm, group.entries[i].split, RONDO_ERR_CLOSED);
+    rondo_nccl_comm_unref(group.entries[i].call.comm);
   }
-  for (size_t i = 0; i < group.split_count; i++)
-    rondo_nccl_comm_leave(group.splits[i]);
-  free(group.calls);
-  free(group.splits);
+  free(group.entries);
   group = (struct group){0};
 }
 
@@ -222,35 +221,33 @@ RONDO_NCCL_DEFINE(int, GroupStart, (void)) {
   return RONDO_NCCL_SUCCESS;
 }
 
-// In NCCL it ends the group without making the calls. Were the group left open, it would take all that comes.
+// NCCL, too, ends the group without making its calls.
 RONDO_NCCL_DEFINE(int, GroupSimulateEnd, (void *info)) {
   (void)info;
   if (group.depth > 1) {
     group.depth--;
     return RONDO_NCCL_SUCCESS;
   }
-  forget_all();
-  return rondo_nccl_refuse(
-      RONDO_NCCL_INVALID_USAGE,
-      "ncclGroupSimulateEnd: not supported: nothing estimates how long a group "
-      "takes; the group has ended, and its calls were not made");
+  group_clear();
+  return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                           "ncclGroupSimulateEnd: not supported: Rondo cannot estimate the time of "
+                           "a group; the group has ended and its calls were not made");
 }
 
 RONDO_NCCL_DEFINE(int, GroupEnd, (void)) {
   if (!group.depth)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                             "ncclGroupEnd: there is no group that it could end");
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE, "ncclGroupEnd: no group is open");
   if (group.depth > 1) {
     group.depth--;
     return RONDO_NCCL_SUCCESS;
   }
   int result = group.result;
   if (result == RONDO_NCCL_SUCCESS)
-    result = run_calls();
-  int splits = run_splits();
+    result = group_run();
+  int splits = splits_wait();
   if (result == RONDO_NCCL_SUCCESS)
     result = splits;
-  forget_all();
+  group_clear();
   return result;
 }
 

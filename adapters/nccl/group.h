@@ -1,21 +1,23 @@
-// Groups of calls, each thread's own: what is called between ncclGroupStart and ncclGroupEnd is submitted
-// by the outermost ncclGroupEnd, all of it before any of it is waited for.
+// ncclGroupStart and ncclGroupEnd. Each thread has a group of its own. The outermost ncclGroupEnd
+// submits all calls of the group and then waits for them.
 #ifndef RONDO_ADAPTERS_NCCL_GROUP_H
 #define RONDO_ADAPTERS_NCCL_GROUP_H
 
 #include "adapters/nccl/call.h"
+#include "adapters/nccl/split.h"
 
-// Submits a call, or keeps it if the thread is in a group. It leaves the communicator in the end.
-int rondo_nccl_group_take(struct rondo_nccl_call *call);
+// Submits a call, or adds it to the thread's open group. Takes the call's reference to its
+// communicator.
+int rondo_nccl_group_call(struct rondo_nccl_call *call);
 
-// Whether the thread is in a group.
+// Whether the thread has an open group.
 bool rondo_nccl_group_is_open(void);
 
-// Makes the group that the thread is in, if any, end with `result`, since one of its calls was refused.
-int rondo_nccl_group_spoil(int result);
+// Returns `result`. An open group whose call was refused ends with the first such result.
+int rondo_nccl_group_fail(int result);
 
-// Keeps a split of `comm` in its place among the calls, since it is matched with them by its order. The
-// outermost ncclGroupEnd submits it, and waits for it in the end.
+// Adds a split to the thread's open group: splits match by their order among the calls. Takes the
+// split, unless it fails. Returns enum rondo_nccl_result.
 int rondo_nccl_group_add_split(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split);
 
 #endif // RONDO_ADAPTERS_NCCL_GROUP_H

@@ -1,4 +1,5 @@
-// Memory of ncclMemAlloc, and registrations, of which there is nothing to do: a buffer needs none.
+// The exported ncclMemAlloc, ncclMemFree and the registrations of buffers, which do nothing: Rondo
+// needs none.
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -6,12 +7,12 @@
 #include "adapters/nccl/device.h"
 #include "adapters/nccl/environment.h"
 #include "adapters/nccl/result.h"
-#include "adapters/nccl/say.h"
+#include "adapters/nccl/debug.h"
 
-// ncclMemAlloc knows no communicator, so the memory of each device belongs to a context of one rank, which is
-// there as long as memory of it is.
-struct source {
-  struct source *next;
+// ncclMemAlloc has no communicator, so each device has a context of one rank for its memory. The
+// context exists while it has allocations.
+struct mem_context {
+  struct mem_context *next;
   int device;
   struct rondo_context ctx;
   size_t allocations;
@@ -19,32 +20,32 @@ struct source {
 
 struct allocation {
   struct allocation *next;
-  struct source *source;
+  struct mem_context *owner;
   void *memory;
 };
 
-// Over all that follows.
+// Protects both lists.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct source *sources;
+static struct mem_context *contexts;
 static struct allocation *allocations;
 
-// A child process neither uses nor frees the memory of its parent.
-static void after_fork(void) {
-  sources = NULL;
+// A child process must neither use nor free the memory of its parent.
+static void memory_reset_in_child(void) {
+  contexts = NULL;
   allocations = NULL;
   lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-__attribute__((constructor)) static void watch_forks(void) {
-  (void)pthread_atfork(NULL, NULL, after_fork);
+__attribute__((constructor)) static void memory_add_fork_handler(void) {
+  (void)pthread_atfork(NULL, NULL, memory_reset_in_child);
 }
 
-// What is registered is remembered by nobody; a handle only has to be one.
+// Handles of registrations: only their addresses are used.
 static char registered, window;
 
-static int source_open(int device, struct source **opened) {
+static int mem_context_open(int device, struct mem_context **opened) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
-  struct source *s = calloc(1, sizeof *s);
+  struct mem_context *s = calloc(1, sizeof *s);
   if (!s)
     return RONDO_ERR_NO_MEMORY;
   if (rondo_nccl_environment()->backend == RONDO_NCCL_BACKEND_CUDA)
@@ -55,15 +56,15 @@ static int source_open(int device, struct source **opened) {
     free(s);
     return status;
   }
-  s->next = sources;
-  sources = s;
+  s->next = contexts;
+  contexts = s;
   *opened = s;
   return RONDO_SUCCESS;
 }
 
-// Returns what ending its context does, if that was its last memory.
-static int source_leave(struct source *s) {
-  struct source **at = &sources;
+// Destroys the context if it has no allocations. Returns enum rondo_status.
+static int mem_context_release(struct mem_context *s) {
+  struct mem_context **at = &contexts;
   if (s->allocations)
     return RONDO_SUCCESS;
   while (*at != s)
@@ -74,27 +75,27 @@ static int source_leave(struct source *s) {
   return status;
 }
 
-static int allocate(struct allocation *a, int device, size_t bytes) {
-  struct source *s = sources;
+static int allocation_create(struct allocation *a, int device, size_t bytes) {
+  struct mem_context *s = contexts;
   while (s && s->device != device)
     s = s->next;
-  int status = s ? RONDO_SUCCESS : source_open(device, &s);
+  int status = s ? RONDO_SUCCESS : mem_context_open(device, &s);
   if (status != RONDO_SUCCESS)
     return status;
   status = rondo_mem_alloc(s->ctx, bytes, &a->memory);
   if (status != RONDO_SUCCESS) {
-    (void)source_leave(s);
+    (void)mem_context_release(s);
     return status;
   }
   s->allocations++;
-  a->source = s;
+  a->owner = s;
   a->next = allocations;
   allocations = a;
   return RONDO_SUCCESS;
 }
 
-// False: there is no such memory. `status` is what freeing it said.
-static bool give_back(const void *memory, int *status) {
+// Frees the memory and sets `status`. False: there is no such allocation.
+static bool allocation_free(const void *memory, int *status) {
   struct allocation **at = &allocations;
   while (*at && (*at)->memory != memory)
     at = &(*at)->next;
@@ -102,22 +103,22 @@ static bool give_back(const void *memory, int *status) {
   if (!a)
     return false;
   *at = a->next;
-  *status = rondo_mem_free(a->source->ctx, a->memory);
-  a->source->allocations--;
-  int left = source_leave(a->source);
+  *status = rondo_mem_free(a->owner->ctx, a->memory);
+  a->owner->allocations--;
+  int left = mem_context_release(a->owner);
   *status = *status == RONDO_SUCCESS ? left : *status;
   free(a);
   return true;
 }
 
-// Whether the communicator is one, and `needed` not null; else refused.
-static bool is_good(rondo_nccl_comm_t handle, const char *call, const void *needed) {
-  struct rondo_nccl_comm *comm = rondo_nccl_comm_enter(handle, call);
+// Refuses an invalid communicator, or a null `needed`.
+static bool registration_check(rondo_nccl_comm_t handle, const char *call, const void *needed) {
+  struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, call);
   if (!comm)
     return false;
-  rondo_nccl_comm_leave(comm);
+  rondo_nccl_comm_unref(comm);
   if (!needed)
-    (void)rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: a null argument", call);
+    (void)rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: an argument is null", call);
   return needed != NULL;
 }
 
@@ -130,16 +131,16 @@ RONDO_NCCL_DEFINE(int, MemAlloc, (void **memory, size_t bytes)) {
   }
   struct allocation *a = calloc(1, sizeof *a);
   int status = memory ? RONDO_ERR_NO_MEMORY : RONDO_ERR_INVALID;
-  int device = rondo_nccl_current_device();
+  int device = rondo_nccl_device_get_current();
   pthread_mutex_lock(&lock);
   if (a && memory)
-    status = allocate(a, device, bytes);
+    status = allocation_create(a, device, bytes);
   pthread_mutex_unlock(&lock);
   if (status == RONDO_SUCCESS)
     *memory = a->memory;
   else
     free(a);
-  return rondo_nccl_passed_on(status, "ncclMemAlloc");
+  return rondo_nccl_check_status(status, "ncclMemAlloc");
 }
 
 RONDO_NCCL_DEFINE(int, MemFree, (void *memory)) {
@@ -147,43 +148,45 @@ RONDO_NCCL_DEFINE(int, MemFree, (void *memory)) {
   if (!memory)
     return RONDO_NCCL_SUCCESS;
   pthread_mutex_lock(&lock);
-  bool found = give_back(memory, &status);
+  bool found = allocation_free(memory, &status);
   pthread_mutex_unlock(&lock);
   if (!found)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "ncclMemFree: %p is not from ncclMemAlloc, or was freed", memory);
-  return rondo_nccl_passed_on(status, "ncclMemFree");
+                             "ncclMemFree: %p is not from ncclMemAlloc, or was freed before",
+                             memory);
+  return rondo_nccl_check_status(status, "ncclMemFree");
 }
 
 RONDO_NCCL_DEFINE(int, CommRegister,
                   (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **handle)) {
   (void)bytes;
-  if (!is_good(comm, "ncclCommRegister", handle ? buffer : NULL) || !handle)
+  if (!registration_check(comm, "ncclCommRegister", handle ? buffer : NULL) || !handle)
     return RONDO_NCCL_INVALID_ARGUMENT;
   *handle = &registered;
   return RONDO_NCCL_SUCCESS;
 }
 
-// NCCL's handles may be null, where it has registered nothing, and are given back like others.
+// NCCL accepts a null handle too.
 RONDO_NCCL_DEFINE(int, CommDeregister, (rondo_nccl_comm_t comm, void *handle)) {
   (void)handle;
-  return is_good(comm, "ncclCommDeregister", &registered) ? RONDO_NCCL_SUCCESS
-                                                          : RONDO_NCCL_INVALID_ARGUMENT;
+  return registration_check(comm, "ncclCommDeregister", &registered) ? RONDO_NCCL_SUCCESS
+                                                                     : RONDO_NCCL_INVALID_ARGUMENT;
 }
 
 RONDO_NCCL_DEFINE(int, CommWindowRegister,
                   (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **handle, int flags)) {
   (void)flags;
-  if (!is_good(comm, "ncclCommWindowRegister", handle))
+  if (!registration_check(comm, "ncclCommWindowRegister", handle))
     return RONDO_NCCL_INVALID_ARGUMENT;
-  *handle = buffer && bytes ? &window : NULL; // of nothing, no window: as in NCCL
+  *handle = buffer && bytes ? &window : NULL; // as in NCCL
   return RONDO_NCCL_SUCCESS;
 }
 
 RONDO_NCCL_DEFINE(int, CommWindowDeregister, (rondo_nccl_comm_t comm, void *handle)) {
   (void)handle;
-  return is_good(comm, "ncclCommWindowDeregister", &window) ? RONDO_NCCL_SUCCESS
-                                                            : RONDO_NCCL_INVALID_ARGUMENT;
+  return registration_check(comm, "ncclCommWindowDeregister", &window)
+             ? RONDO_NCCL_SUCCESS
+             : RONDO_NCCL_INVALID_ARGUMENT;
 }
 
 // NOLINTEND(readability-identifier-naming)

@@ -6,11 +6,12 @@
 
 #include "adapters/nccl/device.h"
 #include "adapters/nccl/explore.h"
-#include "adapters/nccl/say.h"
+#include "adapters/nccl/debug.h"
 
-// A floating number of `exponent_bits` and `mantissa_bits` below the sign. `has_infinity`: as in IEEE 754, an
-// exponent of all ones is none; else only all ones altogether is not a number.
-static double small_float(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
+// A floating-point number of a sign, `exponent_bits` and `mantissa_bits`. With `has_infinity` an
+// exponent of all ones means infinity or NaN, as in IEEE 754; else only all ones in exponent and
+// mantissa mean NaN.
+static double float_value(unsigned bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
   int bias = (1 << (exponent_bits - 1)) - 1;
   unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
   int exponent = (int)(bits >> mantissa_bits & ((1u << exponent_bits) - 1));
@@ -25,12 +26,9 @@ static double small_float(unsigned bits, int exponent_bits, int mantissa_bits, b
   return sign * ldexp(mantissa + (1u << mantissa_bits), exponent - bias - mantissa_bits);
 }
 
-static double integer_value(const void *element, int dtype, bool *exact) {
+static double integer_value(uint64_t raw, int dtype, bool *exact) {
   const bool is_signed = dtype == RONDO_INT8 || dtype == RONDO_INT32 || dtype == RONDO_INT64;
-  size_t bytes = rondo_dtype_bytes(dtype);
-  uint64_t raw = 0;
-  memcpy(&raw, element, bytes); // the lowest byte comes first
-  uint64_t sign = UINT64_C(1) << (8 * bytes - 1);
+  uint64_t sign = UINT64_C(1) << (8 * rondo_dtype_bytes(dtype) - 1);
   if (!is_signed || !(raw & sign)) {
     *exact = raw <= UINT64_C(1) << 53;
     return (double)raw;
@@ -40,12 +38,12 @@ static double integer_value(const void *element, int dtype, bool *exact) {
   return -(double)magnitude;
 }
 
-double rondo_nccl_element_value(const void *element, int dtype, bool *exact) {
-  uint16_t half = 0;
-  uint8_t byte = 0;
-  uint32_t single = 0;
+// The value of an element. `exact`: whether the double has that value.
+static double element_value(const void *element, int dtype, bool *exact) {
+  uint64_t raw = 0;
   double number = 0;
   float narrow = 0;
+  memcpy(&raw, element, rondo_dtype_bytes(dtype)); // little-endian
   *exact = true;
   switch (dtype) {
   case RONDO_FLOAT64:
@@ -55,81 +53,77 @@ double rondo_nccl_element_value(const void *element, int dtype, bool *exact) {
     memcpy(&narrow, element, sizeof narrow);
     return (double)narrow;
   case RONDO_FLOAT16:
-    memcpy(&half, element, sizeof half);
-    return small_float(half, 5, 10, true);
+    return float_value((unsigned)raw, 5, 10, true);
   case RONDO_BFLOAT16:
-    memcpy(&half, element, sizeof half);
-    single = (uint32_t)half << 16;
-    memcpy(&narrow, &single, sizeof narrow);
-    return (double)narrow;
+    return float_value((unsigned)raw, 8, 7, true);
   case RONDO_FLOAT8_E4M3:
-    memcpy(&byte, element, sizeof byte);
-    return small_float(byte, 4, 3, false);
+    return float_value((unsigned)raw, 4, 3, false);
   case RONDO_FLOAT8_E5M2:
-    memcpy(&byte, element, sizeof byte);
-    return small_float(byte, 5, 2, true);
+    return float_value((unsigned)raw, 5, 2, true);
   default:
-    return integer_value(element, dtype, exact);
+    return integer_value(raw, dtype, exact);
   }
 }
 
-// A reduction that was made, or refused.
-static int find_made(struct rondo_nccl_comm *comm, const char *call, int op,
-                     struct rondo_nccl_op *made) {
-  size_t at = (size_t)(op - RONDO_NCCL_FIRST_MADE_OP);
+static int op_find(struct rondo_nccl_comm *comm, const char *call, int op,
+                   struct rondo_nccl_op *found) {
+  size_t at = (size_t)(op - RONDO_NCCL_FIRST_USER_OP);
   pthread_mutex_lock(&comm->lock);
-  bool found = at < comm->op_count && comm->ops[at].used;
-  if (found)
-    *made = comm->ops[at];
+  bool exists = at < comm->op_count && comm->ops[at].used;
+  if (exists)
+    *found = comm->ops[at];
   pthread_mutex_unlock(&comm->lock);
-  return found ? RONDO_NCCL_SUCCESS
-               : rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                                   "%s: reduction %d is none of this communicator", call, op);
+  return exists ? RONDO_NCCL_SUCCESS
+                : rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
+                                    "%s: the communicator has no reduction %d", call, op);
 }
 
-// The factor that lies in the program's memory now.
-static int read_scalar(const struct rondo_nccl_comm *comm, const char *call,
-                       const struct rondo_nccl_op *made, void *stream, double *scalar) {
+static int inexact_refuse(const char *call) {
+  return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                           "%s: not supported: an integer scalar beyond 2^53", call);
+}
+
+// Reads a scalar in memory of the device, in the order of `stream`.
+static int op_read_scalar(const struct rondo_nccl_op *op, const struct rondo_nccl_comm *comm,
+                          const char *call, void *stream, double *scalar) {
   unsigned char element[sizeof(uint64_t)];
-  size_t bytes = rondo_dtype_bytes(made->dtype);
+  size_t bytes = rondo_dtype_bytes(op->dtype);
   const char *why = NULL;
   bool exact = true;
-  if (comm->home->backend == RONDO_BACKEND_HOST)
-    memcpy(element, made->where, bytes);
+  if (comm->shared->backend == RONDO_BACKEND_HOST)
+    memcpy(element, op->device_scalar, bytes);
   else
-    why = rondo_nccl_device_read(element, made->where, bytes, stream);
+    why = rondo_nccl_device_read(element, op->device_scalar, bytes, stream);
   if (why)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                             "%s: the factor in memory of the device cannot be read: %s", call,
-                             why);
-  *scalar = rondo_nccl_element_value(element, made->dtype, &exact);
-  return exact ? RONDO_NCCL_SUCCESS
-               : rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                                   "%s: not supported: an integer beyond 2^53", call);
+                             "%s: cannot read the scalar in device memory: %s", call, why);
+  *scalar = element_value(element, op->dtype, &exact);
+  return exact ? RONDO_NCCL_SUCCESS : inexact_refuse(call);
 }
 
 int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op, void *stream,
                         struct rondo_collective_desc *what) {
-  struct rondo_nccl_op made = {0};
+  struct rondo_nccl_op user = {0};
   if (op < 0)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: reduction %d is none", call, op);
-  what->redop = op; // the numbers are the same
-  if (op < RONDO_NCCL_FIRST_MADE_OP)
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: there is no reduction %d", call, op);
+  what->redop = op; // Rondo's numbers are NCCL's
+  if (op < RONDO_NCCL_FIRST_USER_OP)
     return RONDO_NCCL_SUCCESS;
-  int result = find_made(comm, call, op, &made);
+  int result = op_find(comm, call, op, &user);
   if (result != RONDO_NCCL_SUCCESS)
     return result;
-  if (made.dtype != what->dtype)
+  if (user.dtype != what->dtype)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: reduction %d was made for %s, and the elements are %s", call, op,
-                             rondo_dtype_name(made.dtype), rondo_dtype_name(what->dtype));
+                             "%s: reduction %d was created for %s, but the elements are %s", call,
+                             op, rondo_dtype_name(user.dtype), rondo_dtype_name(what->dtype));
   what->redop = RONDO_PREMUL_SUM;
-  what->scalar = RONDO_NCCL_FAULT(FACTOR_FORGOTTEN) ? comm->ops[0].scalar : made.scalar;
-  return made.where ? read_scalar(comm, call, &made, stream, &what->scalar) : RONDO_NCCL_SUCCESS;
+  what->scalar = RONDO_NCCL_FAULT(FACTOR_FORGOTTEN) ? comm->ops[0].scalar : user.scalar;
+  return user.device_scalar ? op_read_scalar(&user, comm, call, stream, &what->scalar)
+                            : RONDO_NCCL_SUCCESS;
 }
 
-// A place for one more; the lock is held. False: no memory.
-static bool find_place(struct rondo_nccl_comm *comm, size_t *place) {
+// Finds an unused place, or adds one. The lock is held. False: no memory.
+static bool ops_reserve(struct rondo_nccl_comm *comm, size_t *place) {
   for (*place = 0; *place < comm->op_count; ++*place)
     if (!comm->ops[*place].used)
       return true;
@@ -144,70 +138,69 @@ static bool find_place(struct rondo_nccl_comm *comm, size_t *place) {
   return true;
 }
 
-static int make_op(struct rondo_nccl_comm *comm, const struct rondo_nccl_op *made, int *op) {
+static int op_add(struct rondo_nccl_comm *comm, const struct rondo_nccl_op *user, int *op) {
   size_t place = 0;
   pthread_mutex_lock(&comm->lock);
-  bool found = find_place(comm, &place);
-  if (found) {
-    comm->ops[place] = *made;
-    *op = RONDO_NCCL_FIRST_MADE_OP + (int)place;
+  bool reserved = ops_reserve(comm, &place);
+  if (reserved) {
+    comm->ops[place] = *user;
+    *op = RONDO_NCCL_FIRST_USER_OP + (int)place;
   }
   pthread_mutex_unlock(&comm->lock);
-  return found ? RONDO_NCCL_SUCCESS
-               : rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "ncclRedOpCreatePreMulSum: no memory");
+  return reserved
+             ? RONDO_NCCL_SUCCESS
+             : rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "ncclRedOpCreatePreMulSum: no memory");
 }
 
-static int check_scalar(const void *scalar, int residence, struct rondo_nccl_op *made) {
+static int op_set_scalar(struct rondo_nccl_op *user, const void *scalar, int residence) {
   static const char call[] = "ncclRedOpCreatePreMulSum";
   bool exact = true;
-  if (!scalar || rondo_dtype_bytes(made->dtype) == 0)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: no scalar, or no type", call);
+  if (!scalar || rondo_dtype_bytes(user->dtype) == 0)
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
+                             "%s: the scalar is null, or there is no type %d", call, user->dtype);
   if (residence != RONDO_NCCL_SCALAR_DEVICE && residence != RONDO_NCCL_SCALAR_HOST)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: residence %d is none", call,
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: there is no residence %d", call,
                              residence);
   if (residence == RONDO_NCCL_SCALAR_DEVICE) {
-    made->where = scalar;
+    user->device_scalar = scalar;
     return RONDO_NCCL_SUCCESS;
   }
-  made->scalar = rondo_nccl_element_value(scalar, made->dtype, &exact);
-  return exact ? RONDO_NCCL_SUCCESS
-               : rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                                   "%s: not supported: an integer beyond 2^53", call);
+  user->scalar = element_value(scalar, user->dtype, &exact);
+  return exact ? RONDO_NCCL_SUCCESS : inexact_refuse(call);
 }
 
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 
 RONDO_NCCL_DEFINE(int, RedOpCreatePreMulSum,
                   (int *op, void *scalar, int dtype, int residence, rondo_nccl_comm_t handle)) {
-  struct rondo_nccl_op made = {.used = true, .dtype = dtype};
+  struct rondo_nccl_op user = {.used = true, .dtype = dtype};
   if (!op)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "ncclRedOpCreatePreMulSum: no place for it");
-  struct rondo_nccl_comm *comm = rondo_nccl_comm_enter(handle, "ncclRedOpCreatePreMulSum");
+                             "ncclRedOpCreatePreMulSum: the pointer to the reduction is null");
+  struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, "ncclRedOpCreatePreMulSum");
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  int result = check_scalar(scalar, residence, &made);
+  int result = op_set_scalar(&user, scalar, residence);
   if (result == RONDO_NCCL_SUCCESS)
-    result = make_op(comm, &made, op);
-  rondo_nccl_comm_leave(comm);
+    result = op_add(comm, &user, op);
+  rondo_nccl_comm_unref(comm);
   return result;
 }
 
 RONDO_NCCL_DEFINE(int, RedOpDestroy, (int op, rondo_nccl_comm_t handle)) {
-  struct rondo_nccl_comm *comm = rondo_nccl_comm_enter(handle, "ncclRedOpDestroy");
+  struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, "ncclRedOpDestroy");
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  size_t at = (size_t)op - RONDO_NCCL_FIRST_MADE_OP;
+  size_t at = (size_t)op - RONDO_NCCL_FIRST_USER_OP;
   pthread_mutex_lock(&comm->lock);
-  bool known = op >= RONDO_NCCL_FIRST_MADE_OP && at < comm->op_count && comm->ops[at].used;
-  if (known)
+  bool exists = op >= RONDO_NCCL_FIRST_USER_OP && at < comm->op_count && comm->ops[at].used;
+  if (exists)
     comm->ops[at].used = false;
   pthread_mutex_unlock(&comm->lock);
-  rondo_nccl_comm_leave(comm);
-  if (known)
-    return RONDO_NCCL_SUCCESS;
-  return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                           "ncclRedOpDestroy: reduction %d is none of this communicator", op);
+  rondo_nccl_comm_unref(comm);
+  return exists ? RONDO_NCCL_SUCCESS
+                : rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
+                                    "ncclRedOpDestroy: the communicator has no reduction %d", op);
 }
 
 // NOLINTEND(readability-identifier-naming)

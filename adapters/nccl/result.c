@@ -1,12 +1,11 @@
-// Versions, results and their texts.
 #include "adapters/nccl/result.h"
 
 #include <rondo/rondo.h>
 
 #include "adapters/nccl/abi.h"
-#include "adapters/nccl/say.h"
+#include "adapters/nccl/debug.h"
 
-int rondo_nccl_result_of(int status) {
+int rondo_nccl_result_from_status(int status) {
   switch (status) {
   case RONDO_SUCCESS:
     return RONDO_NCCL_SUCCESS;
@@ -34,10 +33,10 @@ int rondo_nccl_result_of(int status) {
   }
 }
 
-int rondo_nccl_passed_on(int status, const char *call) {
+int rondo_nccl_check_status(int status, const char *call) {
   if (status == RONDO_SUCCESS)
     return RONDO_NCCL_SUCCESS;
-  return rondo_nccl_refuse(rondo_nccl_result_of(status), "%s: %s (%s)", call,
+  return rondo_nccl_refuse(rondo_nccl_result_from_status(status), "%s: %s (%s)", call,
                            rondo_status_string(status), rondo_status_name(status));
 }
 
@@ -45,7 +44,8 @@ int rondo_nccl_passed_on(int status, const char *call) {
 
 RONDO_NCCL_DEFINE(int, GetVersion, (int *version)) {
   if (!version)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "ncclGetVersion: no place for it");
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
+                             "ncclGetVersion: the pointer to the version is null");
   *version = RONDO_NCCL_VERSION;
   return RONDO_NCCL_SUCCESS;
 }
@@ -53,27 +53,27 @@ RONDO_NCCL_DEFINE(int, GetVersion, (int *version)) {
 RONDO_NCCL_DEFINE(const char *, GetErrorString, (int result)) {
   static const char *const texts[] = {
       "no error",
-      "unhandled cuda error: the driver refused a call",
-      "unhandled system error: the system refused a call, or memory or a limit is used up",
-      "internal error: a defect of the library",
+      "unhandled cuda error: a call of the CUDA driver failed",
+      "unhandled system error: a system call failed, or memory or a limit is exhausted",
+      "internal error: a bug in Rondo",
       "invalid argument",
-      "invalid usage: not possible here, or the ranks' calls do not belong together",
+      "invalid usage: not supported here, or the calls of the ranks do not match",
       "remote error: a rank has failed, left or aborted",
       "in progress",
   };
   if (result < 0 || (size_t)result >= sizeof texts / sizeof *texts)
-    return "no result of NCCL";
+    return "unknown result code";
   return texts[result];
 }
 
-// The last error is the process's, whatever the communicator, as in NCCL.
+// As in NCCL, the last error is that of the process, not of the communicator.
 RONDO_NCCL_DEFINE(const char *, GetLastError, (rondo_nccl_comm_t comm)) {
   (void)comm;
   return rondo_nccl_last_error();
 }
 
-RONDO_NCCL_DEFINE(void, ResetDebugInit, (void)) { rondo_nccl_say_again(); }
+RONDO_NCCL_DEFINE(void, ResetDebugInit, (void)) { rondo_nccl_debug_reset(); }
 
-void ncclResetDebugInitInternal(void) { rondo_nccl_say_again(); }
+void ncclResetDebugInitInternal(void) { rondo_nccl_debug_reset(); }
 
 // NOLINTEND(readability-identifier-naming)

@@ -4,7 +4,7 @@
 
 #include <nccl.h>
 
-#define RONDO_NCCL_TYPES_ALONE
+#define RONDO_NCCL_TYPES_ONLY
 #include "adapters/nccl/abi.h"
 
 #define SAME(theirs, ours) _Static_assert((long long)(theirs) == (long long)(ours), #ours)
@@ -26,7 +26,7 @@ SAME(ncclRemoteError, RONDO_NCCL_REMOTE_ERROR);
 SAME(ncclInProgress, RONDO_NCCL_IN_PROGRESS);
 SAME(NCCL_SPLIT_NOCOLOR, RONDO_NCCL_NO_COLOR);
 SAME(NCCL_CONFIG_UNDEF_INT, RONDO_NCCL_UNDEF_INT);
-SAME(ncclNumOps, RONDO_NCCL_FIRST_MADE_OP);
+SAME(ncclNumOps, RONDO_NCCL_FIRST_USER_OP);
 SAME(ncclMaxRedOp, INT_MAX);
 SAME(ncclScalarDevice, RONDO_NCCL_SCALAR_DEVICE);
 SAME(ncclScalarHostImmediate, RONDO_NCCL_SCALAR_HOST);

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "adapters/nccl/debug.h"
 #include "adapters/nccl/environment.h"
 #include "adapters/nccl/interface.h"
-#include "adapters/nccl/say.h"
 #include "tests/support/named.h"
 
 static char log_path[64];
@@ -62,10 +62,10 @@ static void the_file_name_takes_host_and_process(void **state) {
   char out[256], host[64] = "", expected[256];
   (void)state;
   assert_int_equal(gethostname(host, sizeof host - 1), 0);
-  rondo_nccl_expand_path("a.%h.%p.%q%", out, sizeof out);
+  rondo_nccl_debug_expand_path("a.%h.%p.%q%", out, sizeof out);
   (void)snprintf(expected, sizeof expected, "a.%s.%ld.%%q%%", host, (long)getpid());
   assert_string_equal(out, expected);
-  rondo_nccl_expand_path("a.%p", out, 3);
+  rondo_nccl_debug_expand_path("a.%p", out, 3);
   assert_string_equal(out, "a.");
 }
 
@@ -92,7 +92,7 @@ static void values_are_read_and_the_rest_is_warned_of(void **state) {
   assert_string_equal(e->interfaces, "=eth0");
   assert_int_equal(e->backend, RONDO_NCCL_BACKEND_HOST);
   assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_MIN_CTAS is \"many\"; it takes"));
-  assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_DEBUGG is no variable of NCCL"));
+  assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_DEBUGG is not a variable of NCCL"));
   assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_COMM_ID has no effect"));
   assert_null(strstr(logged(), "NCCL_ALGO"));
 }
@@ -101,17 +101,17 @@ static void lines_come_as_level_and_subsystem_ask(void **state) {
   (void)state;
   assert_int_equal(setenv("NCCL_DEBUG", "INFO", 1), 0);
   assert_int_equal(setenv("NCCL_DEBUG_SUBSYS", "COLL", 1), 0);
-  rondo_nccl_say_again();
-  assert_true(rondo_nccl_wants(RONDO_NCCL_SUBSYS_COLL));
-  assert_false(rondo_nccl_wants(RONDO_NCCL_SUBSYS_INIT));
+  rondo_nccl_debug_reset();
+  assert_true(rondo_nccl_debug_enabled(RONDO_NCCL_SUBSYS_COLL));
+  assert_false(rondo_nccl_debug_enabled(RONDO_NCCL_SUBSYS_INIT));
   rondo_nccl_info(RONDO_NCCL_SUBSYS_COLL, 5, "first %d", 1);
   assert_non_null(strstr(logged(), " [5] NCCL INFO first 1\n"));
   assert_int_equal(setenv("NCCL_DEBUG_SUBSYS", "^COLL", 1), 0);
-  rondo_nccl_say_again();
-  assert_false(rondo_nccl_wants(RONDO_NCCL_SUBSYS_COLL));
-  assert_true(rondo_nccl_wants(RONDO_NCCL_SUBSYS_INIT));
+  rondo_nccl_debug_reset();
+  assert_false(rondo_nccl_debug_enabled(RONDO_NCCL_SUBSYS_COLL));
+  assert_true(rondo_nccl_debug_enabled(RONDO_NCCL_SUBSYS_INIT));
   assert_int_equal(setenv("NCCL_DEBUG", "NONE", 1), 0);
-  rondo_nccl_say_again();
+  rondo_nccl_debug_reset();
   assert_int_equal(rondo_nccl_refuse(4, "not %s", "this"), 4);
   assert_null(strstr(logged(), "not this"));
   assert_string_equal(rondo_nccl_last_error(), "not this");

@@ -181,7 +181,7 @@ static void a_scalar_of_each_rank_is_multiplied_first(void **state) {
     assert_int_equal(ncclRedOpCreatePreMulSum(&ops[r], r == 1 ? &scalar : &kept[r], RONDO_FLOAT32,
                                               residence, comms[r]),
                      OK);
-    assert_true(ops[r] >= RONDO_NCCL_FIRST_MADE_OP);
+    assert_true(ops[r] >= RONDO_NCCL_FIRST_USER_OP);
   }
   for (int again = 0; again < 2; again++) {
     FOR_ALL_RANKS(ncclAllReduce(&in[r], &out[r], 1, RONDO_FLOAT32, ops[r], comms[r], NULL));

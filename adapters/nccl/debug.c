@@ -1,4 +1,4 @@
-#include "adapters/nccl/say.h"
+#include "adapters/nccl/debug.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -19,27 +19,27 @@
 static const char *const level_names[] = {"NONE", "VERSION", "WARN", "INFO", "TRACE"};
 #define LEVELS (sizeof level_names / sizeof *level_names)
 
-// In the order of their bits.
+// In the order of NCCL's bits.
 static const char *const subsys_names[] = {"INIT",      "COLL", "P2P",     "SHM",  "NET",   "GRAPH",
                                            "TUNING",    "ENV",  "ALLOC",   "CALL", "PROXY", "NVLS",
                                            "BOOTSTRAP", "REG",  "PROFILE", "RAS"};
 #define SUBSYSTEMS (sizeof subsys_names / sizeof *subsys_names)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool is_set_up, version_was_said;
+static bool is_open, is_version_printed;
 static int level;
 static unsigned subsystems;
 static FILE *log_file;
 static char host[64];
 static char last_error[LINE_BYTES];
 
-static void after_fork(void) { lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
+static void debug_reset_in_child(void) { lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
 
-__attribute__((constructor)) static void watch_forks(void) {
-  (void)pthread_atfork(NULL, NULL, after_fork);
+__attribute__((constructor)) static void debug_add_fork_handler(void) {
+  (void)pthread_atfork(NULL, NULL, debug_reset_in_child);
 }
 
-void rondo_nccl_expand_path(const char *path, char *out, size_t out_bytes) {
+void rondo_nccl_debug_expand_path(const char *path, char *out, size_t out_bytes) {
   char name[64] = "";
   size_t used = 0;
   (void)gethostname(name, sizeof name - 1);
@@ -58,19 +58,19 @@ void rondo_nccl_expand_path(const char *path, char *out, size_t out_bytes) {
   }
 }
 
-static int level_of(const char *text) {
+static int level_parse(const char *text) {
   for (size_t i = 0; i < LEVELS; i++)
     if (strcasecmp(text, level_names[i]) == 0)
       return (int)i;
   return strcasecmp(text, "ABORT") == 0 ? RONDO_NCCL_LEVEL_INFO : -1;
 }
 
-const char *rondo_nccl_level_complaint(const char *value) {
-  return level_of(value) < 0 ? "it takes NONE, VERSION, WARN, INFO, ABORT or TRACE" : NULL;
+const char *rondo_nccl_debug_level_complaint(const char *value) {
+  return level_parse(value) < 0 ? "it takes NONE, VERSION, WARN, INFO, ABORT or TRACE" : NULL;
 }
 
-// Null, or a part that is no name. Adds up the bits of the others.
-static bool subsystems_of(const char *text, unsigned *bits) {
+// Sets the bits of the names in `text`. False: a part of `text` is not a name.
+static bool subsystems_parse(const char *text, unsigned *bits) {
   bool invert = *text == '^', good = true;
   *bits = invert ? ~0u : 0u;
   for (const char *at = text + invert; *at; at += strcspn(at, ","), at += *at == ',') {
@@ -85,15 +85,15 @@ static bool subsystems_of(const char *text, unsigned *bits) {
   return good;
 }
 
-const char *rondo_nccl_subsys_complaint(const char *value) {
+const char *rondo_nccl_debug_subsys_complaint(const char *value) {
   unsigned bits;
-  return subsystems_of(value, &bits)
+  return subsystems_parse(value, &bits)
              ? NULL
-             : "it takes names such as INIT,COLL,P2P,ENV or ALL; after ^ all but these";
+             : "it takes names such as INIT,COLL,P2P,ENV or ALL; a leading ^ selects all others";
 }
 
 // The lock is held.
-static void open_log_file(void) {
+static void log_file_open(void) {
   const char *path = getenv("NCCL_DEBUG_FILE");
   char expanded[LINE_BYTES];
   if (log_file && log_file != stderr)
@@ -101,10 +101,10 @@ static void open_log_file(void) {
   log_file = stderr;
   if (!path || !*path)
     return;
-  rondo_nccl_expand_path(path, expanded, sizeof expanded);
+  rondo_nccl_debug_expand_path(path, expanded, sizeof expanded);
   FILE *file = fopen(expanded, "we");
   if (file) {
-    // As stderr: a process that is forked in the middle of a line shall not write that line again.
+    // Unbuffered: a forked process must not write the lines in the buffer again.
     (void)setvbuf(file, NULL, _IONBF, 0);
     log_file = file;
   } else {
@@ -112,94 +112,92 @@ static void open_log_file(void) {
   }
 }
 
-// The lock is held.
-static void set_up(void) {
-  if (is_set_up)
+// Reads the variables, once. The lock is held.
+static void debug_open(void) {
+  if (is_open)
     return;
   const char *level_text = getenv("NCCL_DEBUG");
   const char *subsys_text = getenv("NCCL_DEBUG_SUBSYS");
-  is_set_up = true;
+  is_open = true;
   (void)gethostname(host, sizeof host - 1);
   level = RONDO_NCCL_LEVEL_WARN;
-  if (level_text && level_of(level_text) >= 0)
-    level = level_of(level_text);
+  if (level_text && level_parse(level_text) >= 0)
+    level = level_parse(level_text);
   subsystems = DEFAULT_SUBSYS;
   if (subsys_text && *subsys_text)
-    subsystems_of(subsys_text, &subsystems);
-  open_log_file();
+    subsystems_parse(subsys_text, &subsystems);
+  log_file_open();
 }
 
-void rondo_nccl_say_again(void) {
+void rondo_nccl_debug_reset(void) {
   pthread_mutex_lock(&lock);
-  is_set_up = false;
-  set_up();
+  is_open = false;
+  debug_open();
   pthread_mutex_unlock(&lock);
 }
 
-// Two spaces before "NCCL WARN": NCCL puts an empty line there, which readers of its logs skip.
-static void write_line(const char *what, int device, const char *text) {
+static void line_write(const char *kind, int device, const char *text) {
   fprintf(log_file, "%s:%ld:%ld [%d] NCCL %s %s\n", host, (long)getpid(), syscall(SYS_gettid),
-          device, what, text);
+          device, kind, text);
   fflush(log_file);
 }
 
-static void warn_line(const char *text) {
+static void line_warn(bool is_error, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+static void line_warn(bool is_error, const char *format, va_list args) {
+  char line[LINE_BYTES];
+  (void)vsnprintf(line, sizeof line, format, args);
   pthread_mutex_lock(&lock);
-  set_up();
+  debug_open();
   if (level >= RONDO_NCCL_LEVEL_WARN)
-    write_line("WARN", 0, text);
+    line_write("WARN", 0, line);
+  if (is_error)
+    memcpy(last_error, line, sizeof line);
   pthread_mutex_unlock(&lock);
 }
 
 int rondo_nccl_refuse(int result, const char *format, ...) {
-  char line[LINE_BYTES];
   va_list args;
   va_start(args, format);
-  (void)vsnprintf(line, sizeof line, format, args);
+  line_warn(true, format, args);
   va_end(args);
-  warn_line(line);
-  pthread_mutex_lock(&lock);
-  memcpy(last_error, line, sizeof line);
-  pthread_mutex_unlock(&lock);
   return result;
 }
 
 void rondo_nccl_warn(const char *format, ...) {
-  char line[LINE_BYTES];
   va_list args;
   va_start(args, format);
-  (void)vsnprintf(line, sizeof line, format, args);
+  line_warn(false, format, args);
   va_end(args);
-  warn_line(line);
 }
 
-bool rondo_nccl_wants(unsigned subsystem) {
+bool rondo_nccl_debug_enabled(unsigned subsystem) {
   pthread_mutex_lock(&lock);
-  set_up();
-  bool wanted = level >= RONDO_NCCL_LEVEL_INFO && subsystems & subsystem;
+  debug_open();
+  bool enabled = level >= RONDO_NCCL_LEVEL_INFO && subsystems & subsystem;
   pthread_mutex_unlock(&lock);
-  return wanted;
+  return enabled;
 }
 
 void rondo_nccl_info(unsigned subsystem, int device, const char *format, ...) {
   char line[LINE_BYTES];
   va_list args;
-  if (!rondo_nccl_wants(subsystem))
+  if (!rondo_nccl_debug_enabled(subsystem))
     return;
   va_start(args, format);
   (void)vsnprintf(line, sizeof line, format, args);
   va_end(args);
   pthread_mutex_lock(&lock);
-  write_line("INFO", device, line);
+  line_write("INFO", device, line);
   pthread_mutex_unlock(&lock);
 }
 
-void rondo_nccl_say_version(void) {
+void rondo_nccl_debug_print_version(void) {
   int version = rondo_version();
   pthread_mutex_lock(&lock);
-  set_up();
-  if (level >= RONDO_NCCL_LEVEL_VERSION && getenv("NCCL_DEBUG") && !version_was_said) {
-    version_was_said = true;
+  debug_open();
+  if (level >= RONDO_NCCL_LEVEL_VERSION && getenv("NCCL_DEBUG") && !is_version_printed) {
+    is_version_printed = true;
     fprintf(log_file, "NCCL version %d.%d.%d, served by Rondo %d.%d.%d\n", RONDO_NCCL_MAJOR,
             RONDO_NCCL_MINOR, RONDO_NCCL_PATCH, version / 10000, version / 100 % 100,
             version % 100);

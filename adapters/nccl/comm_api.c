@@ -1,0 +1,185 @@
+// The exported queries of a communicator, and the calls that end it.
+#include <unistd.h>
+
+#include "adapters/nccl/comm.h"
+#include "adapters/nccl/debug.h"
+#include "adapters/nccl/explore.h"
+#include "adapters/nccl/result.h"
+#include "adapters/nccl/split.h"
+
+#define GRAPH_POLLS 11 // the pause doubles each time: two seconds in all
+#define GRAPH_POLL_US 1000u
+
+// ----------------------------------------------------------------- queries ---
+
+// Finds the communicator. Null: the handle or the place for the answer is invalid, and was refused.
+static struct rondo_nccl_comm *query_begin(rondo_nccl_comm_t handle, const char *call,
+                                           const void *answer) {
+  if (answer)
+    return rondo_nccl_comm_find(handle, call);
+  (void)rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: the pointer to the answer is null",
+                          call);
+  return NULL;
+}
+
+static int rank_count_of(const struct rondo_nccl_comm *comm) { return comm->rank_count; }
+static int rank_of(const struct rondo_nccl_comm *comm) { return comm->rank; }
+static int device_of(const struct rondo_nccl_comm *comm) { return comm->shared->device; }
+
+static int query_answer(rondo_nccl_comm_t handle, const char *call, int *answer,
+                        int (*value_of)(const struct rondo_nccl_comm *)) {
+  struct rondo_nccl_comm *comm = query_begin(handle, call, answer);
+  if (!comm)
+    return RONDO_NCCL_INVALID_ARGUMENT;
+  int result = rondo_nccl_split_check_created(comm, call);
+  if (result == RONDO_NCCL_SUCCESS)
+    *answer = value_of(comm);
+  rondo_nccl_comm_unref(comm);
+  return result;
+}
+
+// Whether calls are outstanding. Only a finalized communicator and a non-blocking one on the host
+// report that: elsewhere the program learns from its streams when calls end.
+static int comm_progress(struct rondo_nccl_comm *comm) {
+  pthread_mutex_lock(&comm->lock);
+  bool reports = comm->state == RONDO_NCCL_FINALIZED ||
+                 (comm->shared->backend == RONDO_BACKEND_HOST && !comm->is_blocking);
+  pthread_mutex_unlock(&comm->lock);
+  if (reports && !RONDO_NCCL_FAULT(DONE_EARLY) &&
+      rondo_comm_test(comm->shared->ctx, comm->comm, NULL) == RONDO_IN_PROGRESS)
+    return RONDO_NCCL_IN_PROGRESS;
+  return RONDO_NCCL_SUCCESS;
+}
+
+static int comm_async_error(struct rondo_nccl_comm *comm) {
+  int state = RONDO_SUCCESS;
+  int splits = rondo_nccl_splits_poll(comm);
+  pthread_mutex_lock(&comm->lock);
+  bool is_created = comm->state != RONDO_NCCL_SPLITTING;
+  pthread_mutex_unlock(&comm->lock);
+  if (!is_created)
+    return RONDO_NCCL_IN_PROGRESS;
+  RONDO_NCCL_POINT("nccl.asked");
+  int error = RONDO_NCCL_FAULT(MISMATCH_HIDDEN) ? RONDO_NCCL_SUCCESS : rondo_nccl_comm_poll(comm);
+  if (error != RONDO_NCCL_SUCCESS)
+    return error;
+  int status = rondo_comm_status(comm->shared->ctx, comm->comm, &state, NULL, 0);
+  if (status == RONDO_SUCCESS && !RONDO_NCCL_FAULT(MISMATCH_HIDDEN))
+    status = state;
+  if (status != RONDO_SUCCESS)
+    return rondo_nccl_comm_refuse(comm, "the communicator", status, NULL);
+  return splits == RONDO_NCCL_IN_PROGRESS ? splits : comm_progress(comm);
+}
+
+// NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
+
+RONDO_NCCL_DEFINE(int, CommGetAsyncError, (rondo_nccl_comm_t handle, int *error)) {
+  struct rondo_nccl_comm *comm = query_begin(handle, "ncclCommGetAsyncError", error);
+  if (!comm)
+    return RONDO_NCCL_INVALID_ARGUMENT;
+  *error = comm_async_error(comm);
+  rondo_nccl_comm_unref(comm);
+  return RONDO_NCCL_SUCCESS;
+}
+
+RONDO_NCCL_DEFINE(int, CommCount, (rondo_nccl_comm_t handle, int *count)) {
+  return query_answer(handle, "ncclCommCount", count, rank_count_of);
+}
+
+RONDO_NCCL_DEFINE(int, CommUserRank, (rondo_nccl_comm_t handle, int *rank)) {
+  return query_answer(handle, "ncclCommUserRank", rank, rank_of);
+}
+
+RONDO_NCCL_DEFINE(int, CommCuDevice, (rondo_nccl_comm_t handle, int *device)) {
+  return query_answer(handle, "ncclCommCuDevice", device, device_of);
+}
+
+// ----------------------------------------------------------------- the end ---
+
+RONDO_NCCL_DEFINE(int, CommFinalize, (rondo_nccl_comm_t handle)) {
+  if (!handle)
+    return RONDO_NCCL_SUCCESS;
+  struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, "ncclCommFinalize");
+  if (!comm)
+    return RONDO_NCCL_INVALID_ARGUMENT;
+  pthread_mutex_lock(&comm->lock);
+  int state = comm->state;
+  if (state == RONDO_NCCL_READY)
+    comm->state = RONDO_NCCL_FINALIZED;
+  pthread_mutex_unlock(&comm->lock);
+  int result = RONDO_NCCL_SUCCESS;
+  if (state != RONDO_NCCL_READY)
+    result = rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "ncclCommFinalize: %s",
+                               state == RONDO_NCCL_SPLITTING
+                                   ? "the split that creates the communicator is in progress"
+                                   : "the communicator was finalized before");
+  else if (!comm->is_blocking)
+    result = comm_async_error(comm);
+  else if (rondo_comm_wait(comm->shared->ctx, comm->comm, NULL, RONDO_FOREVER) != RONDO_SUCCESS)
+    result = comm_async_error(comm);
+  rondo_nccl_comm_unref(comm);
+  return result;
+}
+
+// Destroys Rondo's communicator, and the context with its last communicator. CUDA releases a
+// destroyed graph late, so this waits for up to two seconds. RONDO_ERR_BUSY: a graph still refers
+// to a call.
+static int comm_destroy_inner(struct rondo_nccl_comm *comm, int mode) {
+  int status = RONDO_ERR_BUSY;
+  for (int i = 0; i < GRAPH_POLLS && status == RONDO_ERR_BUSY; i++) {
+    status = rondo_comm_destroy(comm->shared->ctx, comm->comm, mode, RONDO_NCCL_DRAIN_NS);
+    if (status == RONDO_ERR_BUSY)
+      usleep(GRAPH_POLL_US << i);
+  }
+  if (status == RONDO_ERR_BUSY)
+    return status;
+  int released = rondo_nccl_shared_release(comm->shared, mode);
+  return status == RONDO_SUCCESS ? released : status;
+}
+
+// `mode`: enum rondo_destroy_mode.
+static int comm_destroy(rondo_nccl_comm_t handle, const char *call, int mode) {
+  struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, call);
+  if (!comm)
+    return RONDO_NCCL_INVALID_ARGUMENT;
+  if (!rondo_nccl_comm_remove(comm)) { // another thread destroys it
+    rondo_nccl_comm_unref(comm);
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: %p was destroyed", call,
+                             (void *)handle);
+  }
+  pthread_mutex_lock(&comm->lock);
+  comm->is_destroyed = true;
+  bool is_created = comm->comm.handle != 0;
+  pthread_mutex_unlock(&comm->lock);
+  int status = RONDO_SUCCESS;
+  if (mode == RONDO_DESTROY_ABORT && is_created)
+    (void)rondo_comm_abort(comm->shared->ctx, comm->comm);
+  rondo_nccl_splits_drain(comm, RONDO_NCCL_DRAIN_NS);
+  if (is_created)
+    status = comm_destroy_inner(comm, mode);
+  else
+    status = rondo_nccl_shared_release(comm->shared, mode);
+  rondo_nccl_info(RONDO_NCCL_SUBSYS_INIT, comm->shared->device, "comm %p rank %d nranks %d - %s",
+                  (void *)comm, comm->rank, comm->rank_count,
+                  mode == RONDO_DESTROY_ABORT ? "Abort COMPLETE" : "Destroy COMPLETE");
+  rondo_nccl_comm_unref(comm);
+  if (status == RONDO_ERR_BUSY)
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                             "%s: a graph still holds calls of the communicator, so its memory is "
+                             "kept until the process ends",
+                             call);
+  if (status == RONDO_ERR_TIMEOUT)
+    return rondo_nccl_refuse(RONDO_NCCL_REMOTE_ERROR,
+                             "%s: calls were outstanding for a minute and have been aborted", call);
+  return rondo_nccl_check_status(status, call);
+}
+
+RONDO_NCCL_DEFINE(int, CommDestroy, (rondo_nccl_comm_t handle)) {
+  return handle ? comm_destroy(handle, "ncclCommDestroy", RONDO_DESTROY_DRAIN) : RONDO_NCCL_SUCCESS;
+}
+
+RONDO_NCCL_DEFINE(int, CommAbort, (rondo_nccl_comm_t handle)) {
+  return handle ? comm_destroy(handle, "ncclCommAbort", RONDO_DESTROY_ABORT) : RONDO_NCCL_SUCCESS;
+}
+
+// NOLINTEND(readability-identifier-naming)
