@@ -1,13 +1,12 @@
-"""Makes the wheel of package rondo: builds librondo with CMake and puts it beside the sources.
+"""The build backend (PEP 517) of package rondo: builds librondo with CMake and packs the wheel.
 
-A build backend (PEP 517) of its own, so that ``pip install ./adapters/python`` needs nothing from
-a network. The wheel holds no extension module, only a shared library that ctypes opens, so that one
-wheel serves every Python 3 of the machine's kind.
+``pip install ./adapters/python`` needs no network. The wheel holds a shared library for ctypes, and
+no extension module, so one wheel serves every Python 3.
 
     pip install ./adapters/python
-    pip install --config-settings library=/path/librondo.so.0 ./adapters/python    # one built before
+    pip install --config-settings library=/path/librondo.so.0 ./adapters/python    # do not build
 
-The backend of adapters/torch uses it, too.
+The backend of adapters/torch imports this module.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LIBRARY = "librondo.so.0"
 
 
 class UnsupportedOperation(Exception):
-    """What PEP 517 has a backend raise for something that it does not do."""
+    """PEP 517: the backend does not support this operation."""
 
 
 def get_requires_for_build_wheel(config_settings: Optional[Dict[str, str]] = None) -> List[str]:
@@ -38,7 +37,7 @@ def get_requires_for_build_wheel(config_settings: Optional[Dict[str, str]] = Non
 
 
 def version() -> str:
-    """The version, which is the library's."""
+    """The version of the library, which is that of the package."""
     found = re.search(r"project\(rondo VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
     if not found:
         raise RuntimeError(f"{ROOT}/CMakeLists.txt names no version")
@@ -58,26 +57,30 @@ def tool(name: str) -> str:
 
 def configure(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str]) -> None:
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    given = [f"-D{key}={value}" for key, value in settings.items()]
+    options = [f"-D{key}={value}" for key, value in settings.items()]
     command = [tool("cmake"), "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run(command + given + generator, check=True)
+    subprocess.run(command + options + generator, check=True)
 
 
-def run_cmake(source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str], target: str) -> None:
+def run_cmake(
+    source: pathlib.Path, build: pathlib.Path, settings: Dict[str, str], target: str
+) -> None:
     configure(source, build, settings)
     jobs = str(os.cpu_count() or 1)
-    subprocess.run([tool("cmake"), "--build", str(build), "--target", target, "-j", jobs], check=True)
+    subprocess.run(
+        [tool("cmake"), "--build", str(build), "--target", target, "-j", jobs], check=True
+    )
 
 
 def build_library(build: pathlib.Path) -> pathlib.Path:
-    """Builds librondo in ``build`` and returns where it is."""
+    """Builds librondo in ``build`` and returns its path."""
     parts = ("TESTS", "TOOLS", "EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
     run_cmake(ROOT, build, {f"RONDO_BUILD_{part}": "OFF" for part in parts}, "rondo")
     return build / LIBRARY
 
 
 def metadata(folder: pathlib.Path, name: str, summary: str, needs: Sequence[str] = ()) -> str:
-    """What a wheel says of itself, the README of its folder included."""
+    """The METADATA file of a wheel, which ends with the README of ``folder``."""
     lines = [
         "Metadata-Version: 2.1",
         f"Name: {name}",
@@ -91,14 +94,19 @@ def metadata(folder: pathlib.Path, name: str, summary: str, needs: Sequence[str]
     return "\n".join(lines) + "\n\n" + (folder / "README.md").read_text(encoding="utf-8")
 
 
-def write_wheel(folder: str, package: str, tag: str, files: Dict[str, bytes], about: Dict[str, str]) -> str:
-    """Makes a wheel of ``files`` and of ``about``, which is what pip is to know of them. Returns its name.
+def write_wheel(
+    folder: str, package: str, tag: str, files: Dict[str, bytes], about: Dict[str, str]
+) -> str:
+    """Writes a wheel of ``files`` and of the metadata files ``about``, and returns its name.
 
-    Two of the same are the same to the byte: nothing in it depends on when or where it was made.
+    The build is reproducible: equal inputs give equal bytes.
     """
     info = f"{package}-{version()}.dist-info"
     wheel = f"Wheel-Version: 1.0\nGenerator: rondo\nRoot-Is-Purelib: false\nTag: {tag}\n"
-    files = {**files, **{f"{info}/{name}": text.encode() for name, text in {**about, "WHEEL": wheel}.items()}}
+    files = {
+        **files,
+        **{f"{info}/{name}": text.encode() for name, text in {**about, "WHEEL": wheel}.items()},
+    }
     record = ""
     for name, content in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
@@ -131,4 +139,4 @@ def build_wheel(
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, str]] = None) -> str:
-    raise UnsupportedOperation("rondo is installed from the whole source tree, or from a wheel")
+    raise UnsupportedOperation("there is no sdist: install from the source tree or from a wheel")

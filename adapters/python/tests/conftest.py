@@ -1,4 +1,4 @@
-"""What the tests share: jobs whose ranks are threads."""
+"""Fixtures: jobs whose ranks are threads."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Callable, Iterator, List
 import pytest
 import rondo
 
-LONG_S = 50.0  # a wait that only a hang outlasts
+LONG_S = 50.0  # longer than any wait, except a hang
 
 
 class Job:
-    """The contexts of a job, and a way to run something on every rank at once."""
+    """The contexts of a job. ``on_each`` runs a program on every rank."""
 
     def __init__(self, ranks: int, **config: Any) -> None:
         id = rondo.unique_id()
@@ -21,7 +21,7 @@ class Job:
         ]
 
     def on_each(self, program: Callable[[rondo.Context], None]) -> None:
-        """Runs ``program`` in a thread for each rank, and raises what one of them raised."""
+        """Runs ``program`` in one thread a rank, and raises the first exception."""
         errors: List[BaseException] = []
 
         def main(context: rondo.Context) -> None:

@@ -1,4 +1,4 @@
-"""Which memory is taken, and how the rest is refused."""
+"""Which arrays are accepted, and how others are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def test_numpy_types_are_known(alone: rondo.Context, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype, raw", [(DType.BFLOAT16, np.uint16), (DType.FLOAT8_E4M3, np.uint8), (DType.FLOAT8_E5M2, np.uint8)]
+    "dtype, raw",
+    [(DType.BFLOAT16, np.uint16), (DType.FLOAT8_E4M3, np.uint8), (DType.FLOAT8_E5M2, np.uint8)],
 )
 def test_types_without_a_name_come_by_as_dtype(alone: rondo.Context, dtype: DType, raw: Any) -> None:
     send, recv = np.arange(N, dtype=raw), np.zeros(N, raw)
@@ -60,7 +61,7 @@ def test_any_shape_counts_by_its_elements(alone: rondo.Context) -> None:
 
 
 class DLPack:
-    """An array that speaks DLPack only, and as told."""
+    """An array that has DLPack and no buffer protocol."""
 
     def __init__(self, data: Any, device: int = 1, versioned: bool = True) -> None:
         self.data, self.device, self.versioned = data, device, versioned
@@ -91,7 +92,7 @@ def test_dlpack_is_taken(alone: rondo.Context, wrap: Any, dtype: str) -> None:
 
 
 def capsule_of(code: int, bits: int, memory: Any, flags: int = 0, strides: Any = None) -> Any:
-    """A versioned capsule as a package with other types than NumPy's would make it."""
+    """A versioned capsule, for types that NumPy does not have."""
     from rondo import _buffers
 
     managed = _buffers._DLVersioned()
@@ -160,7 +161,7 @@ def read_only() -> Any:
         (np.zeros(N - 1, np.float32), "23 elements, not 24"),
         (np.zeros(N + 1, np.float32), "25 elements, not 24"),
         (bytearray(4 * N), "UINT8"),
-        (rondo.as_dtype(bytearray(4 * N - 1), DType.FLOAT32), "no whole number"),
+        (rondo.as_dtype(bytearray(4 * N - 1), DType.FLOAT32), "not a whole number"),
         (read_only(), "read-only"),
         (rondo.as_dtype(bytes(4 * N), DType.FLOAT32), "read-only"),
         ([0.0] * N, "neither the buffer protocol"),

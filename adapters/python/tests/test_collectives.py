@@ -89,7 +89,7 @@ def test_kinds_that_do_not_reduce_move_what_their_names_say(job: Callable[..., J
 
 
 def test_parts_of_an_all_to_all_v_are_uneven(job: Callable[..., Job]) -> None:
-    # Rank r sends r + s elements to rank s; what it receives lies apart.
+    # Rank r sends r + s elements to rank s. The received parts have gaps between them.
     def program(ctx: rondo.Context) -> None:
         r = ctx.rank
         counts = [r + s for s in range(3)]
@@ -510,7 +510,7 @@ def test_uneven_parts_are_registered_by_a_call_of_their_own(alone: rondo.Context
 
 
 def measured_tuning() -> rondo.Tuning:
-    """On a machine with much else to do, a short time may pass without a hand-over."""
+    """A busy machine may not switch threads within a short time."""
     for seconds in (0.1, 1.0):
         try:
             return rondo.Tuning.profile(seconds)

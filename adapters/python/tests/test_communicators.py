@@ -157,7 +157,7 @@ def test_many_calls_may_be_outstanding_and_forgotten(job: Callable[..., Job]) ->
         comm.wait(LONG_S)
     for out in outs:
         assert all((out[i][: 1 + i % 5] == 2).all() for i in range(300))
-    # What has ended, and what was dropped from the cache, is not kept here either.
+    # The state keeps no queue of a call that has ended.
     assert not two[0]._state.queues
 
 

@@ -1,4 +1,4 @@
-"""The interpreter's end, and a fork, with runs outstanding: never a hang, never a crash."""
+"""The interpreter's exit and a fork with outstanding runs neither hang nor crash."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize(
     "program, status, output",
     [
-        # Runs, with callbacks: they are told, at the latest now.
+        # Runs with callbacks: each callback is called, at the latest at exit.
         (
             """
             for _ in range(10):
@@ -43,7 +43,7 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
             "ERR_ABORTED\n" * 10,
         ),
         ("coll.run_in_place(np.ones(1000, np.float32)); sys.exit(3)", 3, ""),
-        # A thread that would wait for ever.
+        # A thread that waits forever.
         (
             """
             runs = [coll.run_in_place(np.ones(1000, np.float32))]
@@ -55,7 +55,7 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
         # A callback that raises, and one that ends the interpreter.
         ("coll.run_in_place(np.ones(1000, np.float32), lambda status: 1 / 0)", 0, ""),
         ("coll.run_in_place(np.ones(1000, np.float32), lambda status: sys.exit(7))", 0, ""),
-        # Somebody's exit function uses what is gone.
+        # An exit function uses a closed context.
         (
             """
             import atexit
@@ -67,7 +67,7 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
             0,
             "closed\n",
         ),
-        # A child has no part in its parent's contexts.
+        # A child process does not close its parent's contexts.
         (
             """
             coll.run_in_place(np.ones(1000, np.float32))
@@ -79,7 +79,7 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
             0,
             "True\n5 False\n",
         ),
-        # Its calls are refused at once, waits for what is outstanding among them, and each says why.
+        # A child process refuses all calls and waits, and says why.
         (
             """
             run = coll.run_in_place(np.ones(1000, np.float32))
@@ -95,7 +95,7 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
             0,
             "True\nTrue\nTrue\n0 IN_PROGRESS\n",
         ),
-        # Workers, as those of a loader of data, with jobs of their own, while the parent's runs go on.
+        # Worker processes have their own jobs while the parent's runs go on.
         (
             """
             other = contexts[1].all_reduce(1, 1000, rondo.DType.FLOAT32)

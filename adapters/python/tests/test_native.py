@@ -1,4 +1,4 @@
-"""That the ctypes side says what the headers say: compiles them, and compares."""
+"""Compiles the headers and compares them with the ctypes declarations."""
 
 from __future__ import annotations
 

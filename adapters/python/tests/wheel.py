@@ -1,4 +1,4 @@
-"""Makes the wheel around a library built before, unpacks it, and runs a program with it.
+"""Builds a wheel of an existing library, unpacks it and runs a program with it.
 
     wheel.py LIBRARY
 """

@@ -1,6 +1,6 @@
 """Rondo: collectives that cannot deadlock on the order of calls.
 
-    job = rondo.unique_id()                                   # the same for all ranks
+    job = rondo.unique_id()                                   # the same on all ranks
     with rondo.Context(job, rank=r, rank_count=n) as ctx:     # waits for no other rank
         gradients = ctx.all_reduce(1, 1000, rondo.DType.FLOAT32)
         run = gradients.run(send, recv)                       # in any order, from any thread
@@ -8,24 +8,30 @@
         comm = ctx.communicator(key=1)                        # without ids: calls match by order
         comm.all_reduce(send, recv).wait(timeout=10)
 
-Arrays are NumPy's, or anything else's that has the buffer protocol or DLPack; nothing is copied.
+Arrays are those of NumPy or of any other package with the buffer protocol or DLPack. Nothing is
+copied.
+
+Order of the modules; each imports only earlier ones: _enums, _native, _reports, _errors, _buffers,
+_shapes, _state, _observe, _base, _config, _runs, _collectives, _comm, _context.
 """
 
+from ._base import Counters
 from ._buffers import Typed, as_dtype
+from ._collectives import Collective, Group
 from ._comm import Communicator, CommunicatorCounters
-from ._core import (
-    Collective,
-    Context,
-    Counters,
-    Group,
-    StuckReport,
-    StuckRun,
-    Tuning,
-    unique_id,
-    unique_id_listen,
-    version,
+from ._config import Tuning, unique_id, unique_id_listen, version
+from ._context import Context
+from ._enums import (
+    Backend,
+    BudgetPolicy,
+    DType,
+    Kind,
+    OrderPolicy,
+    RedOp,
+    RunState,
+    Status,
+    Transport,
 )
-from ._enums import Backend, BudgetPolicy, DType, Kind, OrderPolicy, RedOp, RunState, Status, Transport
 from ._errors import (
     AbortedError,
     BusyError,
@@ -43,7 +49,8 @@ from ._errors import (
     UnknownError,
     UnsupportedError,
 )
-from ._runs import Description, Run
+from ._reports import Description, StuckReport, StuckRun
+from ._runs import Run
 from ._state import Callback
 
 __version__ = "{}.{}.{}".format(*version())

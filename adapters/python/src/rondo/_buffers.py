@@ -1,4 +1,4 @@
-"""Memory of other packages' arrays: by the buffer protocol, else by DLPack. Nothing is copied."""
+"""The memory of arrays, through the buffer protocol or DLPack. Nothing is copied."""
 
 from __future__ import annotations
 
@@ -34,8 +34,12 @@ _release_buffer.restype = None
 _is_contiguous = ctypes.pythonapi.PyBuffer_IsContiguous
 _is_contiguous.argtypes = [ctypes.POINTER(_PyBuffer), ctypes.c_char]
 
-# Letters of the struct module: what kind of number they are; the size is the item's.
-_LETTERS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN", "u"), **dict.fromkeys("efd", "f")}
+# The kind of number of each letter of the struct module. The size is the itemsize.
+_LETTERS = {
+    **dict.fromkeys("bhilqn", "i"),
+    **dict.fromkeys("BHILQN", "u"),
+    **dict.fromkeys("efd", "f"),
+}
 _NUMBERS: Dict[Tuple[str, int], DType] = {
     ("i", 1): DType.INT8,
     ("u", 1): DType.UINT8,
@@ -99,7 +103,7 @@ _capsule_is.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class Typed:
-    """An array, and the element type that its memory is to be taken for."""
+    """An array whose memory holds elements of ``dtype``."""
 
     def __init__(self, array: Any, dtype: DType) -> None:
         self.array = array
@@ -107,39 +111,41 @@ class Typed:
 
 
 def as_dtype(array: Any, dtype: DType) -> Typed:
-    """Takes the memory of ``array`` for elements of ``dtype``, whatever it says they are.
+    """Treats the memory of ``array`` as elements of ``dtype`` instead of the array's own type.
 
-    For types that Python's buffer protocol cannot name: bfloat16 in an array of uint16, float8 in
-    one of uint8, anything in a bytearray. The bytes must make up whole elements.
+    For types that the buffer protocol cannot name: bfloat16 in an array of uint16, float8 in an
+    array of uint8, any type in a bytearray. The memory must hold a whole number of elements.
     """
     return Typed(array, DType(dtype))
 
 
 class Held:
-    """Memory that stays where it is until ``release``."""
+    """The memory of an array, which stays valid until ``release``."""
 
     def __init__(self, array: Any, name: str) -> None:
-        given: Optional[DType] = None
+        override: Optional[DType] = None
         if isinstance(array, Typed):
-            array, given = array.array, array.dtype
+            array, override = array.array, array.dtype
         self._view: Optional[_PyBuffer] = None
         self._capsule: Any = None
         self.address = 0
         self.nbytes = 0
         self.readonly = False
         self.dtype: Optional[DType] = None
-        if not self._hold_buffer(array, name, given) and not self._hold_dlpack(array, name):
+        if not self._hold_buffer(array, name, override) and not self._hold_dlpack(array, name):
             raise InvalidError(
                 f"{name}: {type(array).__name__} has neither the buffer protocol nor DLPack"
-                " (for a type that neither can name, take an unsigned view and rondo.as_dtype)"
+                " (for a type that neither can name, pass an unsigned view through rondo.as_dtype)"
             )
-        if given is not None:
-            self.dtype = given
-            if self.nbytes % given.itemsize:
+        if override is not None:
+            self.dtype = override
+            if self.nbytes % override.itemsize:
                 self.release()
-                raise InvalidError(f"{name}: {self.nbytes} bytes are no whole number of {given.name}")
+                raise InvalidError(
+                    f"{name}: {self.nbytes} bytes are not a whole number of {override.name}"
+                )
 
-    def _hold_buffer(self, array: Any, name: str, given: Optional[DType]) -> bool:
+    def _hold_buffer(self, array: Any, name: str, override: Optional[DType]) -> bool:
         view = _PyBuffer()
         try:
             _get_buffer(array, ctypes.byref(view), _PYBUF_FULL_RO)
@@ -152,12 +158,12 @@ class Held:
         self.address, self.nbytes = view.buf or 0, view.len
         self.readonly = bool(view.readonly)
         text = (view.format or b"B").decode()
-        # A mark of byte order is followed by the letter; on this machine only ">" and "!" differ.
+        # A byte order may precede the letter. Big-endian elements have no type.
         if text[:1] not in (">", "!"):
             self.dtype = _NUMBERS.get((_LETTERS.get(text.lstrip("@=<"), ""), view.itemsize))
-        if self.dtype is None and given is None:
+        if self.dtype is None and override is None:
             self.release()
-            raise InvalidError(f"{name}: elements of format {text!r} are no type that Rondo has")
+            raise InvalidError(f"{name}: Rondo has no type for elements of format {text!r}")
         return True
 
     def _hold_dlpack(self, array: Any, name: str) -> bool:
@@ -165,7 +171,9 @@ class Held:
             return False
         device = int(array.__dlpack_device__()[0])
         if device not in (_DL_CPU, _DL_CUDA_HOST):
-            raise UnsupportedError(f"{name}: memory of DLPack device type {device}, not of the CPU")
+            raise UnsupportedError(
+                f"{name}: memory of DLPack device type {device} is not CPU memory"
+            )
         try:
             try:
                 capsule = array.__dlpack__(max_version=(1, 0))
@@ -173,14 +181,14 @@ class Held:
                 capsule = array.__dlpack__()
         except BufferError as error:
             raise InvalidError(f"{name}: {error}") from error
-        self._take(capsule, name)
+        self._hold_capsule(capsule, name)
         return True
 
-    def _take(self, capsule: Any, name: str) -> None:
+    def _hold_capsule(self, capsule: Any, name: str) -> None:
         if _capsule_is(capsule, b"dltensor_versioned"):
             versioned = _DLVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
             if versioned.major != 1:
-                raise InvalidError(f"{name}: DLPack {versioned.major} is not understood")
+                raise InvalidError(f"{name}: DLPack version {versioned.major} is not supported")
             self.readonly = bool(versioned.flags & _DL_READ_ONLY)
             tensor = versioned.tensor
         else:
@@ -188,22 +196,22 @@ class Held:
         dtype = _DL_CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
         if dtype is None:
             raise InvalidError(
-                f"{name}: elements of DLPack type {tensor.code} and {tensor.bits} bits"
-                " are no type that Rondo has"
+                f"{name}: Rondo has no type for elements of DLPack type {tensor.code}"
+                f" and {tensor.bits} bits"
             )
         count = 1
         for axis in reversed(range(tensor.ndim)):
             if tensor.strides and tensor.shape[axis] > 1 and tensor.strides[axis] != count:
                 raise InvalidError(f"{name}: the array is not contiguous; pass a contiguous copy")
             count *= tensor.shape[axis]
-        # The capsule is not consumed: as long as it is kept, so is the memory.
+        # The capsule is not consumed. The memory is valid while the capsule is.
         self._capsule = capsule
         self.dtype = dtype
         self.address = (tensor.data or 0) + tensor.byte_offset
         self.nbytes = count * dtype.itemsize
 
     def release(self) -> None:
-        """Lets the memory go. A second call does nothing."""
+        """Releases the memory. A second call does nothing."""
         view, self._view = self._view, None
         if view is not None:
             _release_buffer(ctypes.byref(view))
@@ -211,10 +219,10 @@ class Held:
 
 
 def measure(array: Any, name: str) -> Tuple[DType, int]:
-    """The type and the number of an array's elements."""
+    """The type and number of the elements of an array."""
     held = Held(array, name)
     held.release()
-    if held.dtype is None:  # not reached: an array without a type is refused
+    if held.dtype is None:  # Held refuses an array without a type; for the type checker
         raise InvalidError(f"{name}: the array has no type")
     return held.dtype, held.nbytes // held.dtype.itemsize
 
@@ -222,12 +230,13 @@ def measure(array: Any, name: str) -> Tuple[DType, int]:
 def hold(
     array: Any, name: str, dtype: DType, count: int, writable: bool, may_be_longer: bool = False
 ) -> Held:
-    """Holds the memory of ``array`` if it is ``count`` elements of ``dtype``; refuses it otherwise."""
+    """Holds the memory of ``array``, which must be ``count`` elements of ``dtype``."""
     held = Held(array, name)
     problem = ""
     has = held.nbytes // dtype.itemsize
     if held.dtype is not dtype:
-        problem = f"has {held.dtype.name if held.dtype is not None else 'other'} elements, not {dtype.name}"
+        found = held.dtype.name if held.dtype is not None else "other"
+        problem = f"has {found} elements, not {dtype.name}"
     elif has < count or (has > count and not may_be_longer):
         problem = f"has {has} elements, not {count}"
     elif writable and held.readonly:

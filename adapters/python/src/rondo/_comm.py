@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import time
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
+from dataclasses import dataclass
+from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _native
+from ._base import BaseContext
 from ._buffers import measure
 from ._enums import DType, Kind, RedOp, Status
 from ._errors import ClosedError, InvalidError, TimeoutError, check, error_of
 from ._native import lib
-from ._runs import Run
+from ._runs import Run, submit
 from ._shapes import Counts, Parts, Shape
-from ._state import SLICE_S, Callback, Outstanding, Queue, State, forget_callback, nanoseconds, run_args
-
-if TYPE_CHECKING:
-    from ._core import Context
-
-_CLOSE_S = 10.0
+from ._state import CLOSE_S, Callback, Queue, State, nanoseconds, slices_ns
 
 
 @dataclass(frozen=True)
 class CommunicatorCounters:
-    """Sums over a communicator's life; ``cached`` and ``parting`` are what is there now."""
+    """Sums over a communicator's life, except ``cached`` and ``parting``.
+
+    ``cached`` and ``parting`` count collectives that are registered now; no later call uses the
+    ``parting`` ones.
+    """
 
     calls: int
     registrations: int
@@ -33,22 +33,22 @@ class CommunicatorCounters:
 
 
 class Communicator:
-    """Calls without ids: the n-th on one rank belongs to the n-th on the others. ``Context.communicator``.
+    """Collectives without ids, from ``Context.communicator``: the n-th call of each rank match.
 
-    Type and number of elements come from the arrays. Calls of one communicator match by their
-    order; different communicators are independent, and so are sends of different pairs or
-    directions, and sends and all other kinds. Where two ranks' calls differ, it fails on all its
-    members with MismatchError, for good, and ``state`` names both calls.
+    Type and number of elements come from the arrays. Different communicators are independent. In
+    one communicator, sends and receives of different pairs or directions are independent of each
+    other and of collectives. If the calls of two ranks differ, the communicator fails on all
+    members with MismatchError, and ``state`` names both calls.
 
-    No call waits for another rank; each gives a ``Run`` to wait for, to await or to forget.
-    Arrays are kept, and must be left alone, until it has ended.
+    No call waits for another rank. Each returns a ``Run``: wait for it, await it, or drop it. The
+    run keeps its arrays alive until it has ended; until then do not touch them.
     """
 
     def __init__(
-        self, context: "Context", config: _native.CommConfig, ranks: Sequence[int]
+        self, context: BaseContext, config: _native.CommConfig, ranks: Sequence[int]
     ) -> None:
         handle = _native.Handle()
-        state = context._open("communicator")
+        state = context._state.check_open("communicator")
         check(
             lib.rondo_comm_create(state.handle, ctypes.byref(config), ctypes.byref(handle)),
             "communicator",
@@ -58,12 +58,12 @@ class Communicator:
         self.ranks: Tuple[int, ...] = tuple(ranks)
         self.position = self.ranks.index(context.rank)
         self._handle = handle
-        self._is_gone = False
+        self._is_destroyed = False
 
     def _open(self, call: str) -> State:
-        if self._is_gone:
-            raise ClosedError(f"{call}: the communicator is destroyed")
-        return self.context._open(call)
+        if self._is_destroyed:
+            raise ClosedError(f"{call}: the communicator was destroyed")
+        return self.context._state.check_open(call)
 
     # ---- calls
 
@@ -73,31 +73,24 @@ class Communicator:
     def _call(self, shape: Shape, send: Any, recv: Any, callback: Optional[Callback]) -> Run:
         state = self._open("call")
         name = f"{shape.kind.name.lower()} of {self!r}"
-        desc = shape.desc()
-        kept = shape.parts.give(desc, shape.ranks) if shape.parts is not None else []
-        held, addresses = shape.hold(send, recv, name)
-        outstanding = Outstanding(held)
-        args, ticket = run_args(addresses, callback), _native.Ticket()
-        with state.lock:
-            status = Status.ERR_CLOSED if state.is_closed else lib.rondo_comm_call(
+        desc, ticket = shape.desc(), _native.Ticket()
+        kept = shape.parts.fill(desc, shape.ranks) if shape.parts is not None else []
+
+        def call(args: _native.RunArgs) -> Tuple[int, int, Queue]:
+            status = lib.rondo_comm_call(
                 state.handle,
                 self._handle,
                 ctypes.byref(desc),
                 ctypes.byref(args),
                 ctypes.byref(ticket),
             )
-            queue = self._queue_of(state, ticket.coll.handle)
-            if status == Status.SUCCESS:
-                outstanding.number = int(ticket.run)
-                queue.runs.append(outstanding)
-                state.queues[queue.coll] = queue
-        del kept  # the library has copied the numbers
-        if status != Status.SUCCESS:
-            forget_callback(args)
-            outstanding.end(Status(status))
-            check(status, f"{name}{self._why()}")
-        queue.reap()
-        return Run(self.context, queue, outstanding, name)
+            return status, int(ticket.run), self._queue_of(state, ticket.coll.handle)
+
+        run = submit(
+            self.context, name, shape.hold(send, recv, name), callback, call, why=self._why
+        )
+        del kept  # the library has copied the counts
+        return run
 
     def _queue_of(self, state: State, coll: int) -> Queue:
         return state.queues.get(coll) or Queue(state, coll, self._handle.handle, self.key)
@@ -109,6 +102,14 @@ class Communicator:
             return ""
         return f": {why}" if why else ""
 
+    def _run(
+        self, kind: Kind, send: Any, recv: Any, callback: Optional[Callback], **more: Any
+    ) -> Run:
+        """Makes a call whose type and count are those of one of its arrays."""
+        use_recv = send is None or kind in (Kind.REDUCE_SCATTER, Kind.BROADCAST, Kind.SCATTER)
+        dtype, count = measure(recv, "recv") if use_recv else measure(send, "send")
+        return self._call(self._shape(kind, count, dtype, **more), send, recv, callback)
+
     def all_reduce(
         self,
         send: Any,
@@ -119,14 +120,11 @@ class Communicator:
         scalar: float = 1.0,
     ) -> Run:
         """Reduces the arrays of all ranks into ``recv`` of all."""
-        dtype, count = measure(send, "send")
-        shape = self._shape(Kind.ALL_REDUCE, count, dtype, op=op, scalar=scalar)
-        return self._call(shape, send, recv, callback)
+        return self._run(Kind.ALL_REDUCE, send, recv, callback, op=op, scalar=scalar)
 
     def all_gather(self, send: Any, recv: Any, callback: Optional[Callback] = None) -> Run:
-        """Puts the arrays of all ranks into ``recv`` of all, one behind the other."""
-        dtype, count = measure(send, "send")
-        return self._call(self._shape(Kind.ALL_GATHER, count, dtype), send, recv, callback)
+        """Concatenates the arrays of all ranks in ``recv`` of all."""
+        return self._run(Kind.ALL_GATHER, send, recv, callback)
 
     def reduce_scatter(
         self,
@@ -137,10 +135,8 @@ class Communicator:
         *,
         scalar: float = 1.0,
     ) -> Run:
-        """Reduces the arrays of all ranks, and gives each rank its part."""
-        dtype, count = measure(recv, "recv")
-        shape = self._shape(Kind.REDUCE_SCATTER, count, dtype, op=op, scalar=scalar)
-        return self._call(shape, send, recv, callback)
+        """Reduces the arrays of all ranks, and each rank receives its part."""
+        return self._run(Kind.REDUCE_SCATTER, send, recv, callback, op=op, scalar=scalar)
 
     def reduce(
         self,
@@ -152,38 +148,30 @@ class Communicator:
         root: int = 0,
         scalar: float = 1.0,
     ) -> Run:
-        """Reduces the arrays of all ranks into ``recv`` of the root; the others' may be ``None``."""
-        dtype, count = measure(send, "send")
-        shape = self._shape(Kind.REDUCE, count, dtype, op=op, root=root, scalar=scalar)
-        return self._call(shape, send, recv, callback)
+        """Reduces the arrays of all ranks into ``recv`` of the root; others may pass ``None``."""
+        return self._run(Kind.REDUCE, send, recv, callback, op=op, root=root, scalar=scalar)
 
     def broadcast(
         self, send: Any, recv: Any, callback: Optional[Callback] = None, *, root: int = 0
     ) -> Run:
-        """Copies ``send`` of the root, the others' may be ``None``, into ``recv`` of all."""
-        dtype, count = measure(recv, "recv")
-        return self._call(self._shape(Kind.BROADCAST, count, dtype, root=root), send, recv, callback)
+        """Copies ``send`` of the root into ``recv`` of all; others may pass ``send`` ``None``."""
+        return self._run(Kind.BROADCAST, send, recv, callback, root=root)
 
     def send(self, array: Any, peer: int, callback: Optional[Callback] = None) -> Run:
-        """Sends the array to the member at position ``peer``, which receives it."""
-        dtype, count = measure(array, "array")
-        shape = self._shape(Kind.SEND_RECV, count, dtype, root=self.position, peer=peer)
-        return self._call(shape, array, None, callback)
+        """Sends the array to the member at position ``peer``."""
+        return self._run(Kind.SEND_RECV, array, None, callback, root=self.position, peer=peer)
 
     def recv(self, array: Any, peer: int, callback: Optional[Callback] = None) -> Run:
-        """Receives what the member at position ``peer`` sends here, as much of it and of the same type."""
-        dtype, count = measure(array, "array")
-        shape = self._shape(Kind.SEND_RECV, count, dtype, root=peer, peer=self.position)
-        return self._call(shape, None, array, callback)
+        """Receives an array of the same size and type from the member at position ``peer``."""
+        return self._run(Kind.SEND_RECV, None, array, callback, root=peer, peer=self.position)
 
     def send_to_self(self, send: Any, recv: Any, callback: Optional[Callback] = None) -> Run:
-        """A send to this rank itself and its receive, which are one call."""
-        dtype, count = measure(send, "send")
-        shape = self._shape(Kind.SEND_RECV, count, dtype, root=self.position, peer=self.position)
-        return self._call(shape, send, recv, callback)
+        """Sends to this rank itself and receives, in one call."""
+        here = self.position
+        return self._run(Kind.SEND_RECV, send, recv, callback, root=here, peer=here)
 
     def all_to_all(self, send: Any, recv: Any, callback: Optional[Callback] = None) -> Run:
-        """Sends an equal part of ``send`` to each rank, and receives one from each."""
+        """Sends an equal part of ``send`` to each rank and receives one from each."""
         dtype, count = measure(send, "send")
         if count % len(self.ranks):
             raise InvalidError(f"all_to_all: {count} elements for {len(self.ranks)} ranks")
@@ -201,22 +189,23 @@ class Communicator:
         send_displacements: Optional[Counts] = None,
         recv_displacements: Optional[Counts] = None,
     ) -> Run:
-        """Sends a part of its own size to each rank, and receives one from each: see ``Context``'s."""
+        """Sends an uneven part to each rank: see ``Context.all_to_all_v``."""
         dtype, _ = measure(send, "send")
         parts = Parts(send_counts, recv_counts, send_displacements, recv_displacements)
-        return self._call(self._shape(Kind.ALL_TO_ALL_V, 0, dtype, parts=parts), send, recv, callback)
+        shape = self._shape(Kind.ALL_TO_ALL_V, 0, dtype, parts=parts)
+        return self._call(shape, send, recv, callback)
 
-    def gather(self, send: Any, recv: Any, callback: Optional[Callback] = None, *, root: int = 0) -> Run:
-        """Puts the arrays of all ranks into ``recv`` of the root; the others' may be ``None``."""
-        dtype, count = measure(send, "send")
-        return self._call(self._shape(Kind.GATHER, count, dtype, root=root), send, recv, callback)
+    def gather(
+        self, send: Any, recv: Any, callback: Optional[Callback] = None, *, root: int = 0
+    ) -> Run:
+        """Concatenates the arrays of all ranks in the root's ``recv``; others may pass ``None``."""
+        return self._run(Kind.GATHER, send, recv, callback, root=root)
 
     def scatter(
         self, send: Any, recv: Any, callback: Optional[Callback] = None, *, root: int = 0
     ) -> Run:
-        """Gives each rank its part of ``send`` of the root; the others' may be ``None``."""
-        dtype, count = measure(recv, "recv")
-        return self._call(self._shape(Kind.SCATTER, count, dtype, root=root), send, recv, callback)
+        """Sends each rank its part of ``send`` of the root; others may pass ``None``."""
+        return self._run(Kind.SCATTER, send, recv, callback, root=root)
 
     def barrier(self, callback: Optional[Callback] = None) -> Run:
         """Ends when every member has called it."""
@@ -225,21 +214,17 @@ class Communicator:
     # ---- all calls together
 
     def wait(self, timeout: Optional[float] = None) -> None:
-        """Waits until all calls so far have ended, ``timeout`` seconds at most; raises if it has failed."""
-        deadline = None if timeout is None else time.monotonic() + nanoseconds(timeout) / 1e9
-        while True:
-            left = SLICE_S if deadline is None else max(0.0, deadline - time.monotonic())
+        """Waits at most ``timeout`` seconds until all calls have ended; raises if one failed."""
+        for slice_ns in slices_ns(timeout):
             state = self._open("wait")
-            status = lib.rondo_comm_wait(
-                state.handle, self._handle, None, nanoseconds(min(left, SLICE_S))
-            )
+            status = lib.rondo_comm_wait(state.handle, self._handle, None, slice_ns)
             if status != Status.ERR_TIMEOUT:
                 break
-            if deadline is not None and time.monotonic() >= deadline:
-                error = TimeoutError(f"{self!r}: calls have not ended within {timeout} s")
-                if timeout and self.context.report_on_timeout:
-                    error.report = self.context.report()
-                raise error
+        else:
+            error = TimeoutError(f"{self!r}: calls have not ended within {timeout} s")
+            if timeout and self.context.report_on_timeout:
+                error.report = self.context.report()
+            raise error
         self._reap(state)
         if status != Status.SUCCESS:
             raise error_of(status, f"{self!r}{self._why()}")
@@ -253,42 +238,40 @@ class Communicator:
             queue.reap()
 
     def state(self) -> Tuple[Status, str]:
-        """SUCCESS, or with what it has failed, and the reason in words: of a mismatch both calls."""
+        """SUCCESS, or the status of its failure, and the reason; for a mismatch, both calls."""
         state, how = self._open("state"), ctypes.c_int()
         why = ctypes.create_string_buffer(_native.REASON_BYTES)
         check(
             lib.rondo_comm_status(state.handle, self._handle, ctypes.byref(how), why, len(why)),
             f"{self!r}",
         )
-        return Status(how.value), why.value.decode("utf-8", "replace")
+        return Status(how.value), _native.text_of(why)
 
     def counters(self) -> CommunicatorCounters:
-        """What it has done so far."""
+        """What the communicator has done so far."""
         state, native = self._open("counters"), _native.CommCounters()
         check(
             lib.rondo_comm_counters(state.handle, self._handle, ctypes.byref(native)), f"{self!r}"
         )
-        return CommunicatorCounters(
-            **{one.name: getattr(native, one.name) for one in fields(CommunicatorCounters)}
-        )
+        return CommunicatorCounters(**_native.values_of(native))
 
     # ---- the end
 
     def abort(self) -> None:
-        """Ends all its calls, here and on the other members, for good. Other communicators go on."""
+        """Ends the communicator and all its calls, on all members. Other communicators go on."""
         state = self._open("abort")
         check(lib.rondo_comm_abort(state.handle, self._handle), f"{self!r}")
 
-    def destroy(self, timeout: float = _CLOSE_S, *, abort: bool = False) -> None:
-        """Ends this rank's end, after its calls, or with ``abort`` at once.
+    def destroy(self, timeout: float = CLOSE_S, *, abort: bool = False) -> None:
+        """Waits for the calls and destroys the communicator here; with ``abort`` it does not wait.
 
-        TimeoutError says that calls were cut short after ``timeout`` seconds; it is gone all the
-        same. A second call does nothing. Not from a callback.
+        TimeoutError: calls were cut short after ``timeout`` seconds, and the communicator is
+        destroyed. A second call does nothing. A callback must not call this.
         """
         nanoseconds(timeout)
-        if self._is_gone or self.context.closed:
+        if self._is_destroyed or self.context.closed:
             return
-        state = self.context._open("destroy")
+        state = self.context._state.check_open("destroy")
         deadline = time.monotonic() + timeout
         for queue in self._queues(state) if not abort else ():
             queue.drain(deadline)
@@ -298,7 +281,7 @@ class Communicator:
             state.handle, self._handle, 1 if abort else 0, nanoseconds(left)
         )
         if status in (Status.SUCCESS, Status.ERR_TIMEOUT):
-            self._is_gone = True
+            self._is_destroyed = True
             with state.lock:
                 for queue in self._queues(state):
                     queue.abandon()

@@ -1,4 +1,4 @@
-"""The numbers of include/rondo/status.h and types.h; a test compares them with the headers."""
+"""The enumerations of include/rondo/status.h and types.h. A test compares them with the headers."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ class RedOp(enum.IntEnum):
 
 
 class Kind(enum.IntEnum):
-    """Kinds of collective. ``count`` counts the elements
+    """Kinds of collective. ``count`` is a number of elements:
 
-    - of either buffer: ALL_REDUCE, REDUCE, BROADCAST;
-    - that each rank sends, to each for ALL_TO_ALL: ALL_GATHER, GATHER, ALL_TO_ALL;
-    - that each rank receives: REDUCE_SCATTER, SCATTER;
-    - that go from the root to the peer: SEND_RECV.
+    - ALL_REDUCE, REDUCE, BROADCAST: of each buffer;
+    - ALL_GATHER, GATHER: of the send buffer; the receive buffer holds ``count`` for each rank;
+    - REDUCE_SCATTER, SCATTER: of the receive buffer; the send buffer holds ``count`` for each rank;
+    - ALL_TO_ALL: for each rank, in both buffers;
+    - SEND_RECV: from the root to the peer.
 
-    The other buffer, and both of ALL_TO_ALL, hold so many for each rank. ALL_TO_ALL_V has a count
-    for each pair of ranks, and BARRIER none.
+    ALL_TO_ALL_V has a count for each pair of ranks. BARRIER has no buffers.
     """
 
     ALL_REDUCE = 0
@@ -92,14 +92,14 @@ class Backend(enum.IntEnum):
 
 
 class OrderPolicy(enum.IntEnum):
-    """How a daemon orders the collectives that it has to run."""
+    """The order in which a daemon runs collectives."""
 
     FIFO = 0
     PRIORITY = 1
 
 
 class BudgetPolicy(enum.IntEnum):
-    """How long a stuck collective is kept. NEVER deadlocks on disorder: for comparison only."""
+    """How long a stuck collective spins. NEVER never preempts: it deadlocks, for comparison."""
 
     ADAPTIVE = 0
     FIXED = 1
@@ -115,7 +115,7 @@ class RunState(enum.IntEnum):
 
 
 class Transport(enum.IntEnum):
-    """How the data of two ranks get from one to the other."""
+    """How data moves between two ranks."""
 
     NONE = 0
     LOCAL = 1

@@ -1,21 +1,19 @@
-"""One exception class for each status, all of them below RondoError."""
+"""One exception class for each status. All derive from RondoError."""
 
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Dict, Optional, Type
+from typing import Dict, Optional, Type
 
 from ._enums import Status
 from ._native import lib
-
-if TYPE_CHECKING:
-    from ._core import StuckReport
+from ._reports import StuckReport
 
 
 class RondoError(Exception):
-    """A call was refused, or a run failed. The log has a line that says more."""
+    """A call was refused, or a run failed. A line in the log has the details."""
 
-    #: How it ended.
+    #: The status of the call or run.
     status: Status = Status.ERR_INTERNAL
 
     def __init__(self, message: str, status: Optional[Status] = None) -> None:
@@ -25,109 +23,91 @@ class RondoError(Exception):
 
 
 class InvalidError(RondoError, ValueError):
-    """An argument is out of its range, of the wrong type or layout, or overlaps another."""
+    """An argument is out of range, has the wrong type or layout, or overlaps another."""
 
     status = Status.ERR_INVALID
 
 
 class NoMemoryError(RondoError, MemoryError):
-    """Memory, or the configured budget for connectors, is used up."""
+    """Memory, or ``connector_bytes``, is exhausted."""
 
     status = Status.ERR_NO_MEMORY
 
 
 class FullError(RondoError):
-    """A configured limit is reached."""
+    """A configured limit was reached."""
 
     status = Status.ERR_FULL
 
 
 class UnknownError(RondoError, LookupError):
-    """The handle or id was never given out, or is no longer valid."""
+    """The handle or id does not exist, or no longer exists."""
 
     status = Status.ERR_UNKNOWN
 
 
 class ExistsError(RondoError):
-    """The id, or the rank, is there already."""
+    """The id or the rank exists already."""
 
     status = Status.ERR_EXISTS
 
 
 class BusyError(RondoError):
-    """The object still has runs outstanding."""
+    """The object has outstanding runs."""
 
     status = Status.ERR_BUSY
 
 
 class TimeoutError(RondoError, builtins.TimeoutError):  # noqa: A001
-    """Time ran out; the run goes on. ``report`` says what it waits for, where that was asked for."""
+    """The timeout expired; the run goes on. ``report`` is set if ``report_on_timeout`` is."""
 
     status = Status.ERR_TIMEOUT
-    report: Optional["StuckReport"] = None
+    report: Optional[StuckReport] = None
 
 
 class MismatchError(RondoError):
-    """Ranks registered different descriptions under one id."""
+    """Ranks registered different descriptors under one id, or made different calls."""
 
     status = Status.ERR_MISMATCH
 
 
 class AbortedError(RondoError):
-    """This rank, or a peer, aborted."""
+    """This rank or a peer aborted."""
 
     status = Status.ERR_ABORTED
 
 
 class PeerError(RondoError, ConnectionError):
-    """A peer left before the run could complete."""
+    """A peer left before the run could end."""
 
     status = Status.ERR_PEER
 
 
 class ClosedError(RondoError):
-    """The context is closed, or is being closed."""
+    """The context or communicator is closed, or is being closed."""
 
     status = Status.ERR_CLOSED
 
 
 class UnsupportedError(RondoError, NotImplementedError):
-    """This build, backend or machine cannot do it."""
+    """This build, backend or machine does not support the call."""
 
     status = Status.ERR_UNSUPPORTED
 
 
 class SystemRefusedError(RondoError, OSError):
-    """The operating system refused; the log line has its reason."""
+    """A system call failed; the log has its error."""
 
     status = Status.ERR_SYSTEM
 
 
 class InternalError(RondoError):
-    """A defect of Rondo; the log line says where."""
+    """A bug in Rondo; the log says where."""
 
     status = Status.ERR_INTERNAL
 
 
-_CLASSES: Dict[int, Type[RondoError]] = {
-    one.status: one
-    for one in (
-        InvalidError,
-        NoMemoryError,
-        FullError,
-        UnknownError,
-        ExistsError,
-        BusyError,
-        TimeoutError,
-        MismatchError,
-        AbortedError,
-        PeerError,
-        ClosedError,
-        UnsupportedError,
-        SystemRefusedError,
-        InternalError,
-    )
-}
+_CLASSES: Dict[int, Type[RondoError]] = {one.status: one for one in RondoError.__subclasses__()}
 
 
 def error_of(status: int, what: str) -> RondoError:

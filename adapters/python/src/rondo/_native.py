@@ -1,7 +1,7 @@
-"""librondo through ctypes: its structures and calls as rondo.h and comm.h in include/rondo have them.
+"""The structures and calls of rondo.h and comm.h in include/rondo, through ctypes.
 
-ctypes releases the interpreter's lock around every call. A test compiles the headers and compares
-sizes, offsets and defaults, so that this page cannot fall behind them.
+ctypes releases the GIL around every call. A test compiles the headers and compares sizes, offsets
+and defaults.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ctypes
 import os
 import pathlib
 from ctypes import POINTER, c_char, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64
-from typing import Any, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
@@ -162,6 +162,16 @@ class CommCounters(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("calls", "registrations", "cached", "parting")]
 
 
+def values_of(struct: ctypes.Structure) -> Dict[str, Any]:
+    """The fields of a structure by name."""
+    return {field[0]: getattr(struct, field[0]) for field in struct._fields_}
+
+
+def text_of(buffer: "ctypes.Array[c_char]") -> str:
+    """The text that a call has written into ``buffer``."""
+    return buffer.value.decode("utf-8", "replace")
+
+
 def default_comm_config() -> CommConfig:
     """RONDO_COMM_CONFIG_INIT."""
     return CommConfig(size=ctypes.sizeof(CommConfig), version=COMM_CONFIG_VERSION)
@@ -202,7 +212,10 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_device_synchronize", [Handle, c_int64]),
     ("rondo_counters", [Handle, POINTER(Counters)]),
     ("rondo_stuck", [Handle, POINTER(Stuck), c_size_t, POINTER(c_size_t)]),
-    ("rondo_describe", [Handle, Handle, POINTER(Desc), POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
+    (
+        "rondo_describe",
+        [Handle, Handle, POINTER(Desc), POINTER(c_uint32), c_uint32, POINTER(c_uint32)],
+    ),
     ("rondo_missing", [Handle, Handle, c_uint64, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
     ("rondo_reason", [Handle, Handle, ctypes.c_char_p, c_size_t]),
     ("rondo_report", [Handle, ctypes.c_void_p, POINTER(c_uint32)]),
@@ -220,14 +233,14 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
 
 
 def _load() -> ctypes.CDLL:
-    """Opens PYRONDO_LIBRARY, else the library in the wheel, else the system's."""
+    """Loads PYRONDO_LIBRARY, else the library of the wheel, else that of the system."""
     beside = pathlib.Path(__file__).resolve().parent / "librondo.so.0"
     name = os.environ.get("PYRONDO_LIBRARY") or (str(beside) if beside.exists() else beside.name)
     try:
         opened = ctypes.CDLL(name)
     except OSError as error:
         raise ImportError(
-            f"rondo: {error}. Install the package with pip, or name librondo in PYRONDO_LIBRARY."
+            f"rondo: {error}. Install the package with pip, or set PYRONDO_LIBRARY to librondo."
         ) from error
     try:
         for call, arguments in _SIGNATURES:
@@ -235,7 +248,7 @@ def _load() -> ctypes.CDLL:
             function.argtypes = arguments
             function.restype = c_int
     except AttributeError as error:
-        raise ImportError(f"rondo: {name} is of another version: {error}") from error
+        raise ImportError(f"rondo: {name} has another version: {error}") from error
     for call in ("rondo_status_name", "rondo_status_string"):
         getattr(opened, call).argtypes = [c_int]
         getattr(opened, call).restype = ctypes.c_char_p

@@ -1,4 +1,4 @@
-"""How many elements the buffers of each kind of collective have, and holding them."""
+"""The sizes of the buffers of each kind of collective."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from ._buffers import Held, hold
 from ._enums import DType, Kind, RedOp
 from ._errors import InvalidError
 
-#: Elements for each member of the group.
+#: A number of elements for each member of the group.
 Counts = Sequence[int]
 
 
-def _words(name: str, numbers: Optional[Counts], ranks: int) -> "Optional[ctypes.Array[Any]]":
+def _count_array(name: str, numbers: Optional[Counts], ranks: int) -> "Optional[ctypes.Array[Any]]":
     if numbers is None:
         return None
     if len(numbers) != ranks or any(not 0 <= int(one) < 2**64 for one in numbers):
-        raise InvalidError(f"all_to_all_v: {name} are {list(numbers)}, not one for each of {ranks} ranks")
+        raise InvalidError(
+            f"all_to_all_v: {name} are {list(numbers)}, not one for each of {ranks} ranks"
+        )
     return (ctypes.c_uint64 * ranks)(*(int(one) for one in numbers))
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a rank sends to each member and receives from each, in an all-to-all of uneven parts."""
+    """What a rank sends to each member and receives from each member in an all_to_all_v."""
 
     send_counts: Counts
     recv_counts: Counts
@@ -34,25 +36,25 @@ class Parts:
 
     @staticmethod
     def extent(counts: Counts, displacements: Optional[Counts]) -> int:
-        """Elements from the start of the buffer to the end of the last part."""
+        """The number of elements up to the end of the last part."""
         if displacements is None:
             return sum(counts)
         return max((at + count for at, count in zip(displacements, counts) if count), default=0)
 
-    def give(self, desc: _native.Desc, ranks: int) -> List[Any]:
-        """Points ``desc`` to the numbers. What is returned must live until the library has them."""
+    def fill(self, desc: _native.Desc, ranks: int) -> List[Any]:
+        """Sets the counts of ``desc``. The result must live until the library has copied them."""
         kept = []
         for name in ("send_counts", "recv_counts", "send_displacements", "recv_displacements"):
-            words = _words(name, getattr(self, name), ranks)
-            if words is not None:
-                setattr(desc, name, ctypes.cast(words, ctypes.POINTER(ctypes.c_uint64)))
-                kept.append(words)
+            array = _count_array(name, getattr(self, name), ranks)
+            if array is not None:
+                setattr(desc, name, ctypes.cast(array, ctypes.POINTER(ctypes.c_uint64)))
+                kept.append(array)
         return kept
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What is done, and by whom: what the buffers of a run have to be follows from it."""
+    """A collective as one rank sees it, which determines its buffers."""
 
     kind: Kind
     count: int
@@ -66,7 +68,7 @@ class Shape:
     parts: Optional[Parts] = field(default=None, compare=False)
 
     def desc(self) -> _native.Desc:
-        """For the library, without id, group and priority."""
+        """The descriptor, without id, group and priority."""
         if not 0 <= self.count < 2**64 or not 0 <= self.root < 2**32 or not 0 <= self.peer < 2**32:
             raise InvalidError(
                 f"{self.kind.name.lower()}: count {self.count}, root {self.root} or peer {self.peer}"
@@ -85,7 +87,7 @@ class Shape:
         )
 
     def elements(self) -> Tuple[Optional[int], Optional[int]]:
-        """Of the send and the receive buffer; ``None`` of one that this rank does not use."""
+        """The sizes of the send and receive buffers; ``None``: not used by this rank."""
         count, wide = self.count, self.count * self.ranks
         if self.parts is not None:
             parts = self.parts
@@ -112,10 +114,10 @@ class Shape:
         return send, recv
 
     def hold(self, send: Any, recv: Any, name: str) -> Tuple[Tuple[Held, ...], Tuple[int, int]]:
-        """Holds the buffers that this rank uses; what is held, and both addresses, 0 of one that is not."""
+        """Holds the buffers that this rank uses. Returns them, and both addresses; 0: not used."""
         held: List[Held] = []
         addresses = [0, 0]
-        # Parts that are apart may lie in an array that has room for more.
+        # The arrays of an all_to_all_v may be longer than their parts.
         may_be_longer = self.parts is not None
         try:
             for i, (array, count) in enumerate(zip((send, recv), self.elements())):
@@ -123,7 +125,7 @@ class Shape:
                 if count is None:
                     continue
                 if array is None:
-                    raise InvalidError(f"{side} is None, and this rank needs it")
+                    raise InvalidError(f"{side} is None, but this rank uses it")
                 one = hold(array, side, self.dtype, count, i == 1, may_be_longer)
                 held.append(one)
                 addresses[i] = one.address

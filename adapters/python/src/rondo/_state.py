@@ -1,4 +1,4 @@
-"""What outlives a context until the library has let go of it: handles, runs, callbacks."""
+"""What may outlive a context, until the library has released it: handles, runs, callbacks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ import time
 import types
 import weakref
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from . import _native
 from ._buffers import Held
 from ._enums import Status
-from ._errors import InvalidError
+from ._errors import ClosedError, InvalidError
 from ._native import lib
 
-#: Called with how a run ended, on the context's poller thread.
+#: Called with the status of a run that has ended, on the context's poller thread.
 Callback = Callable[[Status], object]
 
-SLICE_S = 0.1  # a wait returns to Python this often, so that signals are handled
+SLICE_S = 0.1  # the longest wait in the library, so that Python handles signals between two
+CLOSE_S = 10.0  # the default timeout of close and destroy
 
 
 def nanoseconds(seconds: Optional[float]) -> int:
-    """A bound in seconds, ``None`` for none, as the library takes it."""
+    """A timeout in seconds as the library takes it; ``None`` waits forever."""
     if seconds is None:
         return _native.FOREVER_NS
     if not seconds >= 0:
@@ -35,8 +36,19 @@ def nanoseconds(seconds: Optional[float]) -> int:
     return min(int(seconds * 1e9), _native.FOREVER_NS)
 
 
+def slices_ns(timeout: Optional[float]) -> Iterator[int]:
+    """Cuts a wait of ``timeout`` seconds into slices. The last one is 0, when the time is over."""
+    deadline = None if timeout is None else time.monotonic() + nanoseconds(timeout) / 1e9
+    while True:
+        left = SLICE_S if deadline is None else max(0.0, deadline - time.monotonic())
+        slice_ns = nanoseconds(min(left, SLICE_S))
+        yield slice_ns
+        if slice_ns == 0:
+            return
+
+
 class Outstanding:
-    """A submitted run: what it needs until it has ended, and then how it ended."""
+    """A submitted run: its buffers until it has ended, and then its status."""
 
     __slots__ = ("number", "held", "status")
 
@@ -53,15 +65,13 @@ class Outstanding:
 
 
 class Queue:
-    """The runs of one collective that may not have ended, the oldest first.
+    """The runs of one collective that may be outstanding, the oldest first.
 
-    ``comm`` is the communicator whose call registered the collective, or 0. Its collectives go when the
-    library likes, so the communicator is asked for their runs.
+    ``comm`` is the communicator whose call registered the collective, or 0. The library may
+    deregister such a collective at any time, so its runs are tested through the communicator.
     """
 
-    def __init__(
-        self, state: "State", coll: int, comm: int = 0, key: Optional[int] = None
-    ) -> None:
+    def __init__(self, state: "State", coll: int, comm: int = 0, key: Optional[int] = None) -> None:
         self.state = state
         self.coll = coll
         self.comm = comm
@@ -88,11 +98,11 @@ class Queue:
         return int(lib.rondo_wait(handle, _native.Handle(self.coll), number, ns))
 
     def reap(self) -> None:
-        """Notes which runs have ended, and lets their buffers go."""
+        """Takes off the runs that have ended, and releases their buffers."""
         with self.state.lock:
             while self.runs and not self.state.is_closed:
                 status = self.test(self.runs[0].number)
-                # Whoever closes or destroys says how it ended; until then its buffers may be in use.
+                # A close or destroy is in progress, and sets the status; the buffers may be in use.
                 if status in (Status.IN_PROGRESS, Status.ERR_CLOSED, Status.ERR_UNKNOWN):
                     break
                 self.runs.popleft().end(Status(status))
@@ -100,15 +110,15 @@ class Queue:
                 del self.state.queues[self.coll]
 
     def drain(self, deadline: float) -> None:
+        """Waits for the last run, until ``deadline``."""
         with self.state.lock:
             last = self.runs[-1].number if self.runs else 0
-        status = int(Status.ERR_TIMEOUT)
-        while last and status == Status.ERR_TIMEOUT and time.monotonic() < deadline:
-            left = min(SLICE_S, max(0.0, deadline - time.monotonic()))
-            status = self.wait(last, nanoseconds(left))
+        for slice_ns in slices_ns(max(0.0, deadline - time.monotonic())):
+            if not last or not slice_ns or self.wait(last, slice_ns) != Status.ERR_TIMEOUT:
+                return
 
     def abandon(self) -> None:
-        """The library has let go of them, and cannot be asked how they ended."""
+        """Ends all runs as aborted: the library has released them."""
         while self.runs:
             self.runs.popleft().end(Status.ERR_ABORTED)
 
@@ -120,13 +130,13 @@ _callback_keys = itertools.count(1)
 
 
 def _on_end(key: Optional[int], status: int) -> None:
-    """What the library calls. An exception of the user's goes where those of finalizers go."""
+    """Called by the library. An exception of the user's callback goes to ``sys.unraisablehook``."""
     callback = _callbacks.pop(key or 0, None)
     if callback is None:
         return
     try:
         callback(Status(status))
-    except BaseException as error:  # the library's thread must not see it
+    except BaseException as error:  # must not reach the library's thread
         unraisable = types.SimpleNamespace(
             exc_type=type(error),
             exc_value=error,
@@ -143,7 +153,7 @@ _no_callback = _native.CALLBACK()
 
 
 def run_args(addresses: Tuple[int, int], callback: Optional[Callback]) -> _native.RunArgs:
-    """What the library takes of a run. ``forget_callback`` must follow if it refuses the run."""
+    """The arguments of a run. If the library refuses them, call ``forget_callback``."""
     key = 0
     if callback is not None:
         key = next(_callback_keys)
@@ -159,25 +169,30 @@ def forget_callback(args: _native.RunArgs) -> None:
 
 
 class State:
-    """What must outlive a Context until the library has let go of it."""
+    """A context in the library, and what its runs need."""
 
     def __init__(self, handle: _native.Handle) -> None:
         self.handle = handle
         self.lock = threading.RLock()
         self.is_closed = False
         self.is_closing = False
-        self.owner: Optional[int] = None  # the process that made the context and forked this one
+        self.owner: Optional[int] = None  # in a forked child: the process that made the context
         self.pid = os.getpid()
         self.queues: Dict[int, Queue] = {}  # by the handle of the collective
         self.waiters: List[Waiter] = []
         states.add(self)
+
+    def check_open(self, call: str) -> "State":
+        if self.is_closed:
+            raise ClosedError(f"{call}: {self.why_closed()}")
+        return self
 
     def reap(self) -> None:
         for queue in list(self.queues.values()):
             queue.reap()
 
     def end(self, drain_s: float = -1.0) -> int:
-        """Ends the context: after ``drain_s`` seconds at most, or at once if negative."""
+        """Destroys the context; waits for at most ``drain_s`` seconds, or aborts if negative."""
         with self.lock:
             if self.is_closed or self.is_closing:
                 return Status.SUCCESS
@@ -190,10 +205,12 @@ class State:
         finally:
             self.reap()
             left = max(0.0, deadline - time.monotonic()) if drain_s >= 0 else 0.0
-            status = int(lib.rondo_destroy(self.handle, 0 if drain_s >= 0 else 1, nanoseconds(left)))
+            status = int(
+                lib.rondo_destroy(self.handle, 0 if drain_s >= 0 else 1, nanoseconds(left))
+            )
             with self.lock:
                 self.is_closing = False
-                # In a callback the library refuses; the context is still there.
+                # ERR_INVALID: a callback called this, and the context is still there.
                 if status != Status.ERR_INVALID:
                     self._forget()
         return status
@@ -206,12 +223,12 @@ class State:
         self.wake()
 
     def wake(self) -> None:
-        """Lets coroutines look at their runs."""
+        """Wakes the coroutines whose runs have ended."""
         for waiter in list(self.waiters):
-            waiter.look()
+            waiter.poll()
 
     def abandon(self) -> None:
-        """After a fork: the child has none of the threads, and must not touch the context."""
+        """In a forked child: it lacks the context's threads and must not use the context."""
         self.lock = threading.RLock()
         self.owner = self.owner or self.pid
         self.is_closed = True
@@ -222,14 +239,14 @@ class State:
     def why_closed(self) -> str:
         if self.owner is None:
             return "the context is closed"
-        return f"the context belongs to process {self.owner}, from which this one was forked"
+        return f"the context belongs to process {self.owner}, which forked this one"
 
 
 states: "weakref.WeakSet[State]" = weakref.WeakSet()
 
 
 def end_unclosed(state: State) -> None:
-    """For a context that nobody closed: at its collection, or when the interpreter ends."""
+    """Aborts a context that was not closed, at its collection or when the interpreter ends."""
     if state.end() == Status.ERR_INVALID:  # collected inside a callback
         threading.Thread(target=state.end, name="rondo-close").start()
 
@@ -243,39 +260,38 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Waiter:
-    """A coroutine that awaits a run: looks again whenever the context's event fd can be read."""
+    """A coroutine that awaits a run. It polls when the context's event fd is readable."""
 
     def __init__(self, queue: Queue, run: Outstanding, fd: int) -> None:
         self.queue, self.run = queue, run
         self.loop = asyncio.get_running_loop()
         self.future: "asyncio.Future[None]" = self.loop.create_future()
-        # A descriptor of its own, so that loops and coroutines do not get in each other's way
-        # and the context's may go first.
+        # A duplicate: a loop takes one reader a descriptor, and the context may be closed first.
         self.fd = os.dup(fd)
         self.loop.add_reader(self.fd, self.on_readable)
         with queue.state.lock:
             queue.state.waiters.append(self)
-        self.look()
+        self.poll()
 
     def on_readable(self) -> None:
         try:
             os.read(self.fd, 8)
         except BlockingIOError:
-            pass  # another waiter has read it, and looks for all
+            pass  # another waiter has read it, and polls for all
         with self.queue.state.lock:
             waiters = list(self.queue.state.waiters)
         for waiter in waiters:
-            waiter.look()
+            waiter.poll()
 
-    def look(self) -> None:
-        """Wakes the coroutine if its run has ended, from whatever thread."""
+    def poll(self) -> None:
+        """Wakes the coroutine if its run has ended. Any thread may call this."""
         self.queue.reap()
         if self.run.status is None and not self.queue.state.is_closed:
             return
         try:
             self.loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
-            pass  # its loop is closed
+            pass  # the loop is closed
 
     def _wake(self) -> None:
         if not self.future.done():

@@ -1,0 +1,49 @@
+"""The dictionaries of ``describe`` and ``report``."""
+
+from __future__ import annotations
+
+from typing import List, Optional, TypedDict
+
+
+class Description(TypedDict):
+    """What a collective is: the fields of its descriptor, and the ranks of its group."""
+
+    id: int
+    kind: str
+    count: int
+    dtype: str
+    op: str
+    root: int  # a position in ``ranks``; the sender of a send_recv
+    peer: int  # a position in ``ranks``; the receiver of a send_recv
+    ranks: List[int]
+
+
+class StuckRun(TypedDict):
+    """What one outstanding run waits for."""
+
+    id: int
+    communicator: Optional[int]  # the key of its communicator; None: a registered collective
+    kind: str
+    count: int
+    dtype: str
+    ranks: List[int]  # of its group; empty if the run has ended meanwhile
+    run: int
+    state: str
+    block: int
+    op: int
+    peer: Optional[int]  # the rank whose data or space the run waits for, if known
+    missing: int  # ranks that have not submitted the run
+    missing_ranks: List[int]  # these ranks, and all ranks in other processes
+    reason: str  # why the run will fail; empty if it will not
+    waiting_ns: int
+
+
+class StuckReport(TypedDict):
+    """Which run waits for which rank: ``runs`` of this rank, and the ``text`` for the whole job."""
+
+    rank: int
+    rank_count: int
+    outstanding: int  # may be more than ``runs`` lists
+    runs: List[StuckRun]
+    cycle_ranks: int  # ranks that wait for each other in a cycle; 0: there is none
+    text: str
