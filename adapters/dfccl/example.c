@@ -1,9 +1,11 @@
-// The program of the paper's section 6.1 in the paper's own calls: every rank starts the same
-// all-reduces in an order of its own, many times over. Other libraries hang in the first round.
+// The program of the paper's section 6.1: every rank starts the same all-reduces in its own order,
+// in every round. Other libraries hang in the first round.
 //
 //   cc -std=c17 example.c $(pkg-config --cflags --libs rondo-dfccl) -o example
 //
-// Correct C and correct C++. Prints one line and ends with 0 if every element is right.
+// C and C++. Prints one line, and exits with 0 if every element is right.
+#include <pthread.h>
+
 #include <dfccl.h>
 
 #define RANKS 4
@@ -11,7 +13,6 @@
 #define ROUNDS 50
 #define LARGEST ((size_t)64 << (COLLECTIVES - 1))
 
-// What one rank has, and how many of its runs have ended so far.
 struct rank {
   pthread_t thread;
   int number;
@@ -19,12 +20,12 @@ struct rank {
   float *send[COLLECTIVES], *recv[COLLECTIVES];
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  int ended, failed;
+  int ended, failed; // runs so far; whether one failed
 };
 
 static size_t count_of(int collId) { return (size_t)64 << collId; }
 
-// A callback: the poller thread calls it once for each run.
+// The poller thread calls this once for each run.
 static void on_end(void *callbackArgs, ret_t status) {
   struct rank *rank = (struct rank *)callbackArgs;
   pthread_mutex_lock(&rank->lock);
@@ -46,7 +47,7 @@ static ret_t prepare(struct rank *rank) {
   return status;
 }
 
-// Starts all of them, beginning somewhere else in each round and on each rank, then waits.
+// Starts all collectives in an order that depends on the round and the rank, then waits.
 static ret_t run_round(struct rank *rank, int round) {
   ret_t status = RONDO_SUCCESS;
   for (int i = 0; i < COLLECTIVES && status == RONDO_SUCCESS; i++) {

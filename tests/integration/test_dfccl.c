@@ -1,6 +1,7 @@
 // The paper's listing over Rondo: each kind of collective, and what is refused. The example beside
 // dfccl.h shows disorder.
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "tests/support/log.h"
@@ -54,7 +55,7 @@ static int open_job(void **state) {
 static int close_job(void **state) {
   struct job *job = *state;
   for (int r = 0; r < RANKS; r++)
-    if (job->ctx[r].table)
+    if (job->ctx[r].ctx.handle)
       assert_int_equal(dfcclDestroy(job->ctx[r]), RONDO_SUCCESS);
   pthread_mutex_destroy(&job->lock);
   pthread_cond_destroy(&job->changed);
@@ -140,7 +141,6 @@ static void broadcast_takes_devices_in_their_order(void **state) {
     assert_int_equal(job->recv[0][i], 3000 + i);
 }
 
-// Far apart, backwards and many: the table of what is registered grows and stays in order.
 static void ids_may_be_any_and_many(void **state) {
   struct job *job = *state;
   rankCtx_t ctx = job->ctx[0];
@@ -204,7 +204,7 @@ static void a_description_that_differs_ends_runs_on_both_sides(void **state) {
 
 static void refuses_contexts_that_are_not(void **state) {
   struct job *job = *state;
-  rankCtx_t none = {{0}, NULL}, gone;
+  rankCtx_t none = {{0}}, gone;
   int32_t *send = job->send[0], *recv = job->recv[0];
   assert_int_equal(dfcclInit(NULL, 0), RONDO_ERR_INVALID);
   assert_int_equal(dfcclInit(&gone, -1), RONDO_ERR_INVALID);
@@ -227,7 +227,7 @@ static void destroy_ends_what_cannot_complete(void **state) {
                    0);
   assert_int_equal(dfcclRunAllReduce(job->send[0], job->recv[0], 7, on_end, job, job->ctx[0]), 0);
   assert_int_equal(dfcclDestroy(job->ctx[0]), RONDO_ERR_TIMEOUT);
-  job->ctx[0].table = NULL;
+  job->ctx[0].ctx.handle = 0;
   assert_int_equal(job->ended, 1); // callbacks have returned
   assert_int_equal(job->status, RONDO_ERR_ABORTED);
 }
