@@ -1,13 +1,12 @@
-"""Makes the wheel of package rondo_torch: librondo and the extension module, for the PyTorch at hand.
+"""The build backend (PEP 517) of package rondo_torch: builds librondo and the extension module.
 
-A build backend (PEP 517) of its own. pip builds in an environment of its own that has no PyTorch, and
-one that it fetched there might not be the one that the module will meet. So this one asks the
-interpreter what it has without pip's environment, and builds for that. Nothing comes from a network.
-What is not of PyTorch is done by the backend of adapters/python.
+pip builds in its own environment, which has no PyTorch. So this backend asks the interpreter
+without that environment for its PyTorch, and builds for it. It needs no network. The functions that know
+nothing of PyTorch are those of adapters/python.
 
     pip install ./adapters/torch
-    pip install --config-settings library=/path/librondo.so.0 ./adapters/torch    # one built before
-    pip install --config-settings build=/tmp/build ./adapters/torch               # kept: faster again
+    pip install --config-settings library=/path/librondo.so.0 ./adapters/torch    # do not build it
+    pip install --config-settings build=/tmp/build ./adapters/torch               # keep the build
 """
 
 from __future__ import annotations
@@ -38,11 +37,18 @@ from rondo_build import (  # noqa: E402
     write_wheel,
 )
 
-__all__ = ["ROOT", "build_sdist", "build_wheel", "configure", "get_requires_for_build_wheel", "run_cmake"]
+__all__ = [
+    "ROOT",
+    "build_sdist",
+    "build_wheel",
+    "configure",
+    "get_requires_for_build_wheel",
+    "run_cmake",
+]
 
 OLDEST = (2, 4)
 
-# Runs in the environment that the package goes to.
+# Runs in the environment into which pip installs the package.
 QUESTION = """
 import json, pathlib, re, torch
 root = pathlib.Path(torch.__file__).parent
@@ -61,22 +67,26 @@ print("\\n" + json.dumps({
 
 
 def ask_torch() -> Dict[str, object]:
-    """What the PyTorch that the module is for says of itself."""
+    """The properties of the installed PyTorch."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    target = os.environ.get("RONDO_TORCH_PATH")  # where PyTorch is, if not in the environment itself
+    target = os.environ.get("RONDO_TORCH_PATH")  # a PyTorch outside of the environment
     if target:
         environment["PYTHONPATH"] = target
-    asked = subprocess.run([sys.executable, "-c", QUESTION], env=environment, capture_output=True, text=True)
+    asked = subprocess.run(
+        [sys.executable, "-c", QUESTION], env=environment, capture_output=True, text=True
+    )
     if asked.returncode != 0:
         raise RuntimeError(
-            f"{sys.executable} cannot import torch, which has to be installed first:\n{asked.stderr[-2000:]}"
+            f"{sys.executable} cannot import torch. Install PyTorch first:\n{asked.stderr[-2000:]}"
         )
     answer: Dict[str, object] = json.loads(asked.stdout.strip().splitlines()[-1])
     found = tuple(int(part) for part in str(answer["version"]).split(".")[:2])
     if found < OLDEST:
-        raise RuntimeError(f"PyTorch {answer['version']} is too old: 2.4 or newer is needed")
+        raise RuntimeError(
+            f"PyTorch {answer['version']} is too old: rondo_torch needs 2.4 or newer"
+        )
     if not answer["distributed"]:
-        raise RuntimeError("this PyTorch is built without torch.distributed")
+        raise RuntimeError("this PyTorch was built without torch.distributed")
     return answer
 
 
@@ -85,7 +95,7 @@ def module_suffix() -> str:
 
 
 def module_settings(library: pathlib.Path) -> Dict[str, str]:
-    """What CMakeLists.txt has to know to build for the PyTorch at hand."""
+    """The variables of CMakeLists.txt for the installed PyTorch."""
     torch = ask_torch()
     root = pathlib.Path(str(torch["root"]))
     includes = [str(root / "include"), str(root / "include/torch/csrc/api/include")]
@@ -106,7 +116,7 @@ def module_settings(library: pathlib.Path) -> Dict[str, str]:
 
 
 def build_module(build: pathlib.Path, library: pathlib.Path) -> pathlib.Path:
-    """Builds the extension module in ``build`` and returns where it is."""
+    """Builds the extension module in ``build`` and returns its path."""
     run_cmake(HERE, build, module_settings(library), "rondo_torch")
     return build / f"_native{module_suffix()}"
 
@@ -130,9 +140,16 @@ def build_wheel(
     settings = config_settings or {}
     python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     sources = HERE / "src" / "rondo_torch"
-    files = {f"rondo_torch/{name}": (sources / name).read_bytes() for name in ("__init__.py", "_native.pyi", "py.typed")}
+    files = {
+        f"rondo_torch/{name}": (sources / name).read_bytes()
+        for name in ("__init__.py", "_native.pyi", "py.typed")
+    }
     with build_folder(settings) as build:
-        library = pathlib.Path(settings["library"]) if "library" in settings else build_library(build / "rondo")
+        library = (
+            pathlib.Path(settings["library"])
+            if "library" in settings
+            else build_library(build / "rondo")
+        )
         files[f"rondo_torch/{LIBRARY}"] = library.read_bytes()
         module = build_module(build / "module", library)
         files[f"rondo_torch/{module.name}"] = module.read_bytes()
@@ -141,8 +158,10 @@ def build_wheel(
         "METADATA": metadata(HERE, "rondo-torch", summary, ["torch>=2.4"]),
         "entry_points.txt": "[torch.distributed.backends]\nrondo = rondo_torch:register\n",
     }
-    return write_wheel(wheel_directory, "rondo_torch", f"{python}-{python}-{platform_tag()}", files, about)
+    return write_wheel(
+        wheel_directory, "rondo_torch", f"{python}-{python}-{platform_tag()}", files, about
+    )
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, str]] = None) -> str:
-    raise UnsupportedOperation("rondo_torch is installed from the whole source tree, or from a wheel")
+    raise UnsupportedOperation("there is no sdist: install from the source tree or from a wheel")

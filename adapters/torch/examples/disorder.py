@@ -1,12 +1,12 @@
-"""One process group whose operations each rank issues in an order of its own.
+"""One process group in which each rank issues operations in its own order.
 
     torchrun --standalone --nproc-per-node 2 disorder.py             # on rondo: completes
-    torchrun --standalone --nproc-per-node 2 disorder.py gloo        # hangs: given up after --timeout seconds
-    python disorder.py --both                                        # runs both, and says what became of them
+    torchrun --standalone --nproc-per-node 2 disorder.py gloo        # hangs until --timeout
+    python disorder.py --both                                        # runs both and prints their outcomes
 
-Think of layers whose gradients are ready in another order on each rank, or of a pipeline's stages. On
-rondo operations have names, and match by them; elsewhere the n-th operation of one rank meets the n-th of
-the others, whatever it is.
+Gradients of layers or stages of a pipeline may be ready in different orders on different ranks. On rondo
+the operations have names and match by them. On other backends the n-th operations of the ranks match,
+whatever they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch.distributed as dist
 import rondo_torch
 
 LAYERS = 8
-COUNT = 1 << 20  # elements: more than sockets hold, so that who sends waits for who receives
+COUNT = 1 << 20  # elements, more than a socket buffers, so that a send waits for its receive
 
 
 def name_of(backend: str, layer: int) -> ContextManager[None]:

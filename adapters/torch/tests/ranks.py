@@ -1,7 +1,7 @@
-"""Runs a program on every rank of a job, each rank a process, and brings back what it returned.
+"""Runs a program on every rank of a job, one process a rank, and returns the results.
 
-The ranks are forked, so that each test costs no import of PyTorch. Nothing outlives ``on_ranks``: a
-rank that has not ended in time is killed, and ranks die with the process that made them.
+The ranks are forked, so that no test imports PyTorch again. No rank outlives ``on_ranks``: it kills ranks
+that have not ended in time, and ranks die with their parent process.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import torch
 import torch.distributed as dist
 
-LONG_S = float(os.environ.get("RONDO_TEST_LONG_S", "120"))  # a wait that only a hang outlasts
-GRACE_S = 20.0  # what the other ranks have once one has failed
+LONG_S = float(os.environ.get("RONDO_TEST_LONG_S", "120"))  # longer than any wait, except a hang
+GRACE_S = 20.0  # the time of the other ranks after one has failed
 BACKEND = os.environ.get("RONDO_TEST_BACKEND", "rondo")
-# Older ones refuse it themselves.
+# Older versions refuse it themselves.
 HAS_MONITORED_BARRIER = "only implemented for GLOO" not in inspect.getsource(dist.monitored_barrier)
 
 if BACKEND == "rondo":
@@ -37,11 +37,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 class RankError(AssertionError):
-    """What went wrong on the ranks of a job."""
+    """The errors of the ranks of a job."""
 
 
 class Died:
-    """Takes the place of the result of a rank that was killed."""
+    """The result of a rank that was killed."""
 
     def __init__(self, exit_code: Optional[int]) -> None:
         self.exit_code = exit_code
@@ -55,13 +55,13 @@ def _say(pipe: multiprocessing.connection.Connection, kind: str, value: Any) -> 
 
 
 def take_one_core(rank: int) -> None:
-    """Leaves this thread of the rank a single core, another than its neighbour's where there are several."""
+    """Pins this thread to one core, and each rank to another core if there are several."""
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[rank % len(cores)]})
 
 
 def _end_groups() -> None:
-    # Groups of Gloo of PyTorch 2.4 join, with Python's lock, a thread that may wait for that lock. This process ends anyway.
+    # PyTorch 2.4: the end of a Gloo group may deadlock on the GIL. The process exits anyway.
     if dist.get_backend() == "gloo" and torch.__version__.startswith("2.4."):
         dist.barrier()
     else:
@@ -75,10 +75,10 @@ def _rank_main(
     init: Optional[Dict[str, Any]],
     limit_s: float,
 ) -> None:
-    """What a rank does from the fork to its end."""
+    """The main function of a forked rank."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     torch.set_num_threads(1)
-    # A rank that hangs says where, in what pytest shows of a test that failed.
+    # A rank that hangs prints its stack before it is killed.
     faulthandler.dump_traceback_later(limit_s * 0.8, file=sys.__stderr__)
     try:
         if init is not None:
@@ -87,14 +87,14 @@ def _rank_main(
         if init is not None and dist.is_initialized():
             _end_groups()
         _say(pipe, "ok", result)
-    except BaseException:  # of whatever kind: it is told, and the rank ends
+    except BaseException:  # report any exception to the parent
         _say(pipe, "error", traceback.format_exc())
         os._exit(1)
-    os._exit(0)  # none of what pytest would do at the end of its process
+    os._exit(0)  # skip the exit handlers of pytest
 
 
 def _collect(pipes: Dict[Any, int], limit_s: float, results: List[Any]) -> List[str]:
-    """Takes what the ranks say until all have or time is up. Returns what went wrong."""
+    """Receives the results of all ranks, until the time is over. Returns the errors."""
     wrong: List[str] = []
     until = time.monotonic() + limit_s
     while pipes:
@@ -128,8 +128,8 @@ def on_ranks(
 ) -> List[Any]:
     """Runs ``program(rank)`` on each of ``count`` ranks, and returns their results in order.
 
-    ``may_die`` names ranks that may end without a word. With ``init`` false nobody calls
-    ``init_process_group``. Raises RankError with what the ranks said if one raised or hung.
+    The ranks in ``may_die`` may end without a result. With ``init`` false ``init_process_group`` is
+    not called. If a rank raises or hangs, this raises RankError with the errors of all ranks.
     """
     context = multiprocessing.get_context("fork")
     results: List[Any] = [None] * count
@@ -164,7 +164,7 @@ def on_ranks(
 
 
 def _end(processes: Sequence[Any]) -> None:
-    """Lets those end that have said what they have to say, and kills the others."""
+    """Waits for ranks that have sent their results, and kills the others."""
     until = time.monotonic() + 5
     for process in processes:
         process.join(max(0.0, until - time.monotonic()))
@@ -174,6 +174,6 @@ def _end(processes: Sequence[Any]) -> None:
 
 
 def none_failed(failures: Sequence[str]) -> None:
-    """Fails with the list of cases that went wrong, if there are any."""
+    """Fails with the list of wrong cases, if there are any."""
     if failures:
         raise AssertionError(f"{len(failures)} cases: " + "; ".join(failures[:20]))

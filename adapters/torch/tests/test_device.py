@@ -1,7 +1,7 @@
-"""Tensors on CUDA devices, which are the stand-in for the driver: see stand_in/stand_in.cpp.
+"""Tensors on CUDA devices of the stand-in for the CUDA driver: see stand_in/stand_in.cpp.
 
-The backend's own code runs, on streams and events that behave as the driver's do, and on memory that is
-used for something else once it is given back. None of it has run on a GPU.
+The backend's code is the real one. Streams and events behave as the driver's, and freed memory is
+overwritten. None of this has run on a GPU.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def on_devices(
     timeout_s: float = LONG_S,
     driver: str = "memory_waits=0",
 ) -> List[Any]:
-    """As on_ranks, with devices: ``program(rank, devices)``. ``driver``: options of the stand-in.
+    """on_ranks with devices: ``program(rank, devices)``. ``driver``: options of the stand-in.
 
-    Allocating does not wait for what runs on the device: that would be the gates of these tests.
+    Allocation does not wait for the device, because the tests hold its streams at gates.
     """
     with tempfile.TemporaryDirectory(prefix="rondo-torch-") as place:
 
@@ -44,7 +44,7 @@ def on_devices(
             import rondo_torch
 
             devices.start()
-            # For a PyTorch whose C++ interface cannot tell: Python cannot either, of such devices.
+            # Before c10::Stream::native_handle: Python does not know the streams of these devices.
             rondo_torch._native.set_handle_source(devices.handle)
             torch.cuda.get_device_capability = lambda device=None: (9, 0)  # broadcast asks
             torch.Tensor.__repr__ = lambda self: f"tensor on {self.device}"  # has no kernels
@@ -79,7 +79,7 @@ def test_an_operation_runs_behind_what_the_stream_holds_and_before_what_comes() 
         tensor = devices.on_device(torch.zeros(SIZE))
         source = devices.on_device(torch.full((SIZE,), rank + 1.0))
         result = devices.on_device(torch.zeros(SIZE))
-        dist.all_reduce(tensor)  # the first on a device waits until it is there
+        dist.all_reduce(tensor)  # the first operation on a device allocates
         gate = devices.Gate()
         gate.put(tensor)
         tensor.copy_(source)
@@ -87,10 +87,10 @@ def test_an_operation_runs_behind_what_the_stream_holds_and_before_what_comes() 
         assert not work.is_completed()
         work.wait()
         result.copy_(tensor)
-        assert not devices.is_idle(tensor)  # so nothing has waited for the gate here
+        assert not devices.is_idle(tensor)  # so the host has not waited for the gate
         gate.open()
         assert seen(devices, result) == [3.0] * SIZE
-        work.wait(timedelta(seconds=LONG_S))  # the device knows of the end before the host does
+        work.wait(timedelta(seconds=LONG_S))  # the stream passes the end before the host does
         assert work.is_completed() and work.is_success()
 
     on_devices(2, program)
@@ -103,7 +103,7 @@ def test_a_stream_goes_on_beside_an_operation_until_it_waits() -> None:
         work = None
         if rank == 0:
             work = dist.all_reduce(tensor, async_op=True)
-            other.copy_(tensor)  # behind the call, and no other rank has made it
+            other.copy_(tensor)  # after the call, which no other rank has made
             assert len(seen(devices, other)) == SIZE
             store_of_default().set("gone on", "1")
         else:
@@ -179,7 +179,7 @@ def test_ranks_that_send_to_each_other_may_both_send_first() -> None:
 
 
 def cases_of(rank: int, on: Callable[[torch.Tensor], torch.Tensor]) -> List[Any]:
-    """Every operation, as its name, what makes it, and the tensors with its result."""
+    """Every operation: its name, the function that makes it, and the tensors of its result."""
 
     def made(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         count = torch.Size(shape).numel()
@@ -251,7 +251,7 @@ def cases_of(rank: int, on: Callable[[torch.Tensor], torch.Tensor]) -> List[Any]
     def batch() -> Any:
         ops = [dist.P2POp(dist.isend, there, 1 - rank), dist.P2POp(dist.irecv, back, 1 - rank)]
         works = dist.batch_isend_irecv(ops if rank == 0 else ops[::-1])
-        for work in works[:-1]:  # one of all of them, or in older versions one each
+        for work in works[:-1]:  # one work for all; in older versions one for each
             work.wait()
         return works[-1]
 
@@ -333,7 +333,7 @@ def test_tensors_are_kept_until_the_operation_has_ended() -> None:
         if rank == 1:
             store_of_default().wait(["dropped"])
         work = dist.all_gather_into_tensor(whole, mine, async_op=True)
-        del mine  # what is given back is overwritten
+        del mine  # freed memory is overwritten
         if rank == 0:
             store_of_default().set("dropped", "1")
         work.wait()
@@ -367,7 +367,7 @@ def test_a_future_is_there_at_once_and_goes_on_in_the_order_of_streams() -> None
 
 def test_a_wait_with_a_time_waits_here_for_so_long() -> None:
     def program(rank: int, devices: Any) -> None:
-        tensor = devices.on_device(torch.full((6, 4), rank + 1.0)).t()  # so that copies come behind
+        tensor = devices.on_device(torch.full((6, 4), rank + 1.0)).t()  # not contiguous, so copies follow the calls
         dist.all_reduce(devices.on_device(torch.zeros(24)))
         gate = devices.Gate()
         gate.put(tensor)
@@ -389,7 +389,7 @@ def test_a_lost_rank_lets_the_stream_go_on_and_is_told_by_the_next_operation() -
             store_of_default().wait(["told"])
             return
         dist.all_reduce(tensor, async_op=True).wait()
-        assert len(seen(devices, tensor)) == SIZE  # the stream goes on when the time is over
+        assert len(seen(devices, tensor)) == SIZE  # the stream goes on after the timeout
         with pytest.raises(RuntimeError, match="all_reduce"):
             dist.all_reduce(tensor)
         store_of_default().set("told", "1")

@@ -1,4 +1,4 @@
-"""What goes wrong ends in time, on every rank, and says why and who."""
+"""Failures end in time, on every rank, and name their reason and the ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ranks import HAS_MONITORED_BARRIER, on_ranks
 
 
 def error_of(call: Callable[[], object]) -> str:
-    """What a call that must fail says."""
+    """The error text of a call that must fail."""
     try:
         call()
     except RuntimeError as error:
@@ -75,7 +75,7 @@ def test_a_call_that_one_rank_does_not_make_says_which() -> None:
     def program(rank: int) -> str:
         dist.all_reduce(torch.ones(1))
         if rank == 2:
-            dist.distributed_c10d._get_default_store().get("enough")  # waits, and calls nothing
+            dist.distributed_c10d._get_default_store().get("enough")  # waits, and calls no collective
             return ""
         text = error_of(lambda: dist.all_reduce(torch.ones(10)))
         dist.distributed_c10d._get_default_store().set("enough", "1")
@@ -95,7 +95,7 @@ def test_a_work_has_a_timeout_of_its_own() -> None:
         began = time.monotonic()
         text = error_of(lambda: work.wait(timedelta(milliseconds=200)))
         store.set("enough", "1")
-        assert time.monotonic() - began < 60  # not that of the group
+        assert time.monotonic() - began < 60  # not the timeout of the group
         return text
 
     assert names_rank(on_ranks(2, program, timeout_s=100)[0], 1)
@@ -133,7 +133,7 @@ def test_a_rank_that_is_killed_is_named_by_the_others() -> None:
 
 
 def test_a_rank_that_ends_while_others_wait_is_named() -> None:
-    """It leaves in good order, and so its absence is known at once, not at the timeout."""
+    """It closes its context, so its peers fail at once, not at the timeout."""
 
     def program(rank: int) -> str:
         dist.all_reduce(torch.ones(1))

@@ -1,4 +1,4 @@
-"""Workers that a rank forks, such as those of a DataLoader, leave its process groups alone."""
+"""Forked workers, such as those of a DataLoader, do not touch the process groups of their parent."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import torch
 import torch.distributed as dist
 from ranks import BACKEND, on_ranks
 
-GUARD_S = 40  # after which a worker that hangs is killed
+GUARD_S = 40  # then a hanging worker is killed
 
 pytestmark = pytest.mark.skipif(BACKEND != "rondo", reason="other backends promise nothing")
 
 
 def on_worker(work: Callable[[], object], *, exits: bool) -> str:
-    """Runs ``work`` in a forked child that ends well, and returns what the child wrote to standard error.
+    """Runs ``work`` in a forked child, which must succeed, and returns its standard error.
 
-    A child that ``exits`` lets its groups go and calls the interpreter's exit functions.
+    With ``exits`` the child releases its groups and calls the interpreter's exit functions.
     """
     with tempfile.TemporaryFile() as said:
         child = os.fork()
@@ -34,7 +34,7 @@ def on_worker(work: Callable[[], object], *, exits: bool) -> str:
             try:
                 work()
                 status = 0
-            except BaseException:  # of whatever kind: the worker ends
+            except BaseException:  # any exception ends the worker
                 traceback.print_exc()
             if exits:
                 dist.distributed_c10d.GroupMember.WORLD = None

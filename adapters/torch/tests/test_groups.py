@@ -1,4 +1,4 @@
-"""Groups: made, split, meshed, ended, aborted and made again; and the ways to start a job."""
+"""Groups: made, split, meshed, destroyed, aborted and made again; and the ways to start a job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch.distributed.device_mesh import init_device_mesh
 
 
 def total(group: object = None) -> float:
-    """The sum of the ranks of a group's members, by all of them."""
+    """All-reduces the ranks of the members of a group."""
     tensor = torch.tensor([float(dist.get_rank())])
     dist.all_reduce(tensor, group=group)
     return tensor.item()
@@ -163,7 +163,7 @@ def test_a_rank_may_be_jobs_ahead_of_another_in_the_same_store(tmp_path: Path) -
     reason="PyTorch is too old to abort groups",
 )
 def test_abort_ends_calls_that_wait_for_others(tmp_path: Path) -> None:
-    """Rank 0 waits in a call that rank 1 never makes; abort frees it, and a new job can begin."""
+    """Rank 0 waits in a call that rank 1 never makes. abort ends the wait, and a new job works."""
 
     def program(rank: int) -> List[str]:
         errors: List[str] = []
@@ -171,12 +171,13 @@ def test_abort_ends_calls_that_wait_for_others(tmp_path: Path) -> None:
             started = threading.Event()
 
             def hang() -> None:
-                work = dist.all_reduce(torch.ones(10), async_op=True)
-                started.set()
                 try:
+                    work = dist.all_reduce(torch.ones(10), async_op=True)
+                    started.set()
                     work.wait()
-                except RuntimeError as error:
+                except RuntimeError as error:  # from all_reduce if rank 1 was faster
                     errors.append(str(error))
+                    started.set()
 
             thread = threading.Thread(target=hang, daemon=True)
             thread.start()
@@ -216,7 +217,7 @@ SCRIPT = textwrap.dedent(
 
 @pytest.mark.parametrize("ending", ["dist.destroy_process_group()", ""])
 def test_a_program_under_torchrun(tmp_path: Path, ending: str) -> None:
-    """Also one that forgets to end its job."""
+    """Also a rank that does not destroy its process group."""
     script = tmp_path / "program.py"
     script.write_text(SCRIPT + ending + "\n")
     done = run_python(

@@ -1,7 +1,6 @@
 """Every operation with every type, reduction and number of ranks, against exact expected values.
 
-All values are small whole numbers, so that sums, products and means of them are exact in every
-type: whatever differs is wrong, not rounded.
+All values are small whole numbers, so their sums, products and means are exact in every type.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ COUNTS = [0, 1, 7, 1000, 40000]
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 INTEGERS = [torch.uint8, torch.int8, torch.int32, torch.int64]
 REDUCED = FLOATS + INTEGERS
-# Moved and never added up: any type will do.
+# These operations move data, so any type works.
 MOVED = REDUCED + [torch.int16, torch.bool, torch.complex64, torch.float8_e4m3fn]
 ARITHMETIC = [dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX]
 BITWISE = [dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR]
@@ -30,7 +29,7 @@ Wrong = List[str]
 
 
 def values(rank: int, count: int, dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
-    """What a rank puts in: ones, twos and threes, another row of them for each rank and seed."""
+    """The input of a rank: ones, twos and threes, different for each rank and seed."""
     whole = (torch.arange(count, dtype=torch.int64) + rank * 2 + seed * 5) * 7 % 11 % 3 + 1
     if dtype == torch.bool:
         return whole > 1
@@ -38,7 +37,7 @@ def values(rank: int, count: int, dtype: torch.dtype, seed: int = 0) -> torch.Te
 
 
 def reduced(inputs: List[torch.Tensor], op: Any) -> torch.Tensor:
-    """What must come out, worked out in 64 bits."""
+    """The expected result, computed in 64 bits."""
     dtype = inputs[0].dtype
     wide = [one.double() if dtype.is_floating_point else one.long() for one in inputs]
     steps: dict = {
@@ -79,7 +78,7 @@ def check(wrong: Wrong, got: torch.Tensor, expected: torch.Tensor, *case: Any) -
 
 
 def on_all(ranks: int, program: Callable[[int, Wrong], None]) -> None:
-    """Runs the program on each rank and fails with the cases that one of them found wrong."""
+    """Runs the program on each rank, and fails with the cases that were wrong on a rank."""
 
     def main(rank: int) -> Wrong:
         wrong: Wrong = []
@@ -264,7 +263,7 @@ def test_all_to_all_even(ranks: int) -> None:
 @pytest.mark.parametrize("ranks", RANKS)
 def test_all_to_all_uneven(ranks: int) -> None:
     def amount(source: int, target: int) -> int:
-        return (source * 3 + target * 5) % 7 * 100  # also none at all
+        return (source * 3 + target * 5) % 7 * 100  # may be 0
 
     def program(rank: int, wrong: Wrong) -> None:
         sent = [amount(rank, r) for r in range(ranks)]
@@ -457,7 +456,7 @@ def test_work_of_async_calls_has_futures() -> None:
 
 
 def test_who_asks_for_a_future_without_a_spare_core_works_for_it() -> None:
-    """Then no thread for callbacks is started, unless the other rank was late: not in every job."""
+    """get_future then starts no thread for callbacks, unless the other rank is late."""
 
     def program(rank: int) -> bool:
         take_one_core(rank)
@@ -486,13 +485,13 @@ def wait_for_future(work: dist.Work) -> None:
 def test_who_asks_for_the_end_lets_the_other_rank_have_the_core(
     learn: Callable[[dist.Work], None],
 ) -> None:
-    """Rondo does not know that the ranks share a core, as where another program has the other one."""
+    """The ranks share a core and Rondo does not know it, as if another program used the other core."""
     calls = 100
-    most_s = 100e-6  # of the core for a call; a rank that keeps it takes 0.3 ms and more
+    most_s = 100e-6  # of CPU time for a call; a rank that never yields takes 0.3 ms and more
 
     def program(rank: int) -> float:
         tensor = torch.ones(2)
-        dist.all_reduce(tensor)  # from here on Rondo knows how many cores there are
+        dist.all_reduce(tensor)  # Rondo counts the cores at the first operation
         take_one_core(0)
         times = []
         for _ in range(5):
@@ -536,7 +535,7 @@ def test_tensors_that_go_out_of_sight_live_until_their_call_has_ended() -> None:
                     out, values(rank, 4096, torch.float32, i), async_op=True
                 )
             )
-            torch.full((4096,), -1.0)  # would take the memory of an input that was given back
+            torch.full((4096,), -1.0)  # would reuse the memory of a freed input
         for work in works:
             work.wait()
         for i, out in enumerate(outs):

@@ -16,7 +16,7 @@ if BACKEND == "rondo":
 
 
 def in_threads(*programs: Callable[[], None]) -> None:
-    """Runs each program in a thread, and raises what one of them raised."""
+    """Runs each program in a thread, and raises the first exception."""
     errors: List[BaseException] = []
 
     def main(program: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ def test_groups_may_be_used_in_another_order_on_each_rank() -> None:
 
 
 def test_asking_for_a_future_waits_for_no_late_rank() -> None:
-    """Also where who asks works for it first, because there is no core for another thread."""
+    """Also if get_future works for the daemon, because no core is free."""
 
     def program(rank: int) -> None:
         take_one_core(rank)
@@ -76,7 +76,7 @@ def test_asking_for_a_future_waits_for_no_late_rank() -> None:
 
 
 def test_groups_that_overlap_in_a_circle() -> None:
-    """The dining philosophers: each rank shares a group with either neighbour."""
+    """The dining philosophers: each rank shares a group with each of its two neighbours."""
     ranks = 4
 
     def program(rank: int) -> None:
@@ -130,7 +130,7 @@ def test_sends_and_receives_do_not_wait_for_collectives() -> None:
 
 
 def test_many_outstanding_calls_of_many_groups_need_no_thread_each() -> None:
-    """More calls stand open, each for a peer that begins elsewhere, than a pool has threads."""
+    """More calls are outstanding than a thread pool has threads, and the peers call in other orders."""
     groups_count = 24
 
     def program(rank: int) -> None:
@@ -190,7 +190,7 @@ def test_names_match_in_any_order_inside_one_group(ranks: int) -> None:
                 with rondo_torch.named(f"tensor {i}"):
                     works.append(dist.all_reduce(tensors[i], async_op=True))
             total = torch.tensor([1.0])
-            dist.all_reduce(total)  # which has no name, and is no bar to them
+            dist.all_reduce(total)  # without a name: the named operations do not wait for it
             for work in works:
                 work.wait()
             assert total.item() == ranks
@@ -223,7 +223,7 @@ def test_names_belong_to_the_thread_that_gives_them_and_nest() -> None:
         def left() -> None:
             with rondo_torch.named("left"):
                 with rondo_torch.named("inner"):
-                    in_threads(lambda: issue("none"))  # another thread: no name
+                    in_threads(lambda: issue("none"))  # another thread has no name
                     issue("inner")
                 issue("left")
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import pytest
 import torch
-import torch._dynamo  # noqa: F401  (every rank would import it: optimizers do)
+import torch._dynamo  # noqa: F401  (optimizers import it: once, before the fork)
 import torch.distributed as dist
 from ranks import BACKEND, on_ranks
 from torch import nn
@@ -50,7 +50,7 @@ def model() -> nn.Module:
 
 
 def wide_model() -> nn.Module:
-    """Of layers that fill a bucket of DDP each: its first takes a mebibyte in any case."""
+    """A model whose layers fill one bucket of DDP each. The first bucket has 1 MiB."""
     torch.manual_seed(1)
     hidden = [layer for _ in range(4) for layer in (nn.Linear(512, 512), nn.Tanh())]
     return nn.Sequential(nn.Linear(32, 512), nn.Tanh(), *hidden, nn.Linear(512, 8))
@@ -91,7 +91,7 @@ def ddp_with_views(rank: int) -> Losses:
 
 
 def ddp_without_some(rank: int) -> Losses:
-    """A rank leaves out a layer in every third step."""
+    """Each rank skips a layer in every third step."""
 
     class Sometimes(nn.Module):
         def __init__(self) -> None:
@@ -124,7 +124,7 @@ def fully_sharded(rank: int) -> Losses:
 
 
 def fsdp1(rank: int) -> Losses:
-    warnings.simplefilter("ignore")  # that the class is an old one
+    warnings.simplefilter("ignore")  # the class is deprecated
     return train(
         rank,
         FSDP(
@@ -156,7 +156,7 @@ def check_losses(name: str, ours: List[Losses], expected: List[Losses], exact: b
     assert apart <= (0 if exact else NEAR), (ours[0], expected[0])
 
 
-# What PyTorch 2.4 itself cannot do on a machine without a GPU, so that there is nothing to compare with.
+# PyTorch 2.4 cannot do this without a GPU, so there is nothing to compare with.
 TOO_OLD = {
     "fully_shard": "it asks for streams of CUDA",
 }
@@ -169,7 +169,7 @@ def test_losses_are_those_of_gloo(name: str, ranks: int) -> None:
     if name in TOO_OLD and torch.__version__.startswith("2.4."):
         pytest.skip(f"PyTorch 2.4: {TOO_OLD[name]}")
     expected = on_ranks(ranks, program, backend="gloo")
-    # bf16 has 8 bits: the order of a sum of four shows at once, and is bounded elsewhere.
+    # bf16 has 8 bits, so the order of a sum of four changes the result.
     if name == "ddp_with_half_gradients" and ranks > 2:
         ours = on_ranks(ranks, program)
         assert ours[0][-1] == pytest.approx(expected[0][-1], rel=0.05)
@@ -178,9 +178,9 @@ def test_losses_are_those_of_gloo(name: str, ranks: int) -> None:
 
 
 class InAnyOrder:
-    """A hook of DDP that reduces the buckets of a step in an order that each rank makes up.
+    """A hook of DDP that reduces the buckets of a step in an order of its rank.
 
-    Each bucket has a group of its own, or a name, so the order between them is free.
+    Each bucket has its own group or name, so their order is free.
     """
 
     def __init__(self, rank: int, groups: Optional[List[Any]]) -> None:
@@ -212,7 +212,7 @@ class InAnyOrder:
         def done(future: Any) -> None:
             try:
                 promise.set_result(future.value()[0].div_(size))
-            except Exception as error:  # it belongs to whoever waits for the bucket
+            except Exception as error:  # pass it to the future of the bucket
                 promise.set_exception(error)
 
         self.issue(index, buffer).get_future().add_done_callback(done)

@@ -4,15 +4,16 @@
 #include <numeric>
 #include <thread>
 
-#include "python_lock.hpp"
-#include "watch.hpp"
+#include "gil.hpp"
+#include "status.hpp"
+#include "watchdog.hpp"
 
 namespace rondo_torch {
 
-// How long the end of a group lets calls go on that nobody waits for any more.
+// How long the end of a group waits for outstanding calls before it aborts them.
 static constexpr int64_t DRAIN_NS = INT64_C(10000000000);
-// Kinds of call that stay registered: of a whole group, and of a name or tag in it.
-static constexpr uint32_t CACHED_OF_GROUP = 256, CACHED_OF_NAME = 8;
+// The number of collectives that a communicator keeps registered.
+static constexpr uint32_t CACHED_BY_GROUP = 256, CACHED_BY_NAME = 8;
 
 static thread_local std::string operation_name;
 
@@ -21,43 +22,43 @@ std::string name_operations(std::string name) {
   return name;
 }
 
-// Between startCoalescing and endCoalescing of this thread: the work that all operations go to.
+// Between startCoalescing and endCoalescing of this thread: the work of all operations.
 static thread_local std::map<const backend *, c10::intrusive_ptr<work>> coalesced;
 
 // -------------------------------------------------------------------- life ---
 
 c10::intrusive_ptr<c10d::Backend> backend::make(const c10::intrusive_ptr<c10d::Store> &store,
                                                 const group_settings &s) {
-  std::shared_ptr<home> where;
+  std::shared_ptr<job> owner;
   std::vector<uint32_t> members(s.members.begin(), s.members.end());
   if (!members.empty())
-    where = home::of_default();
-  if (!where) {
-    where = home::open(store, {s.rank, s.size, s.timeout});
+    owner = job::get_default();
+  if (!owner) {
+    owner = job::open(store, {s.rank, s.size, s.timeout});
     members.resize(static_cast<size_t>(s.size));
     std::iota(members.begin(), members.end(), 0);
   }
   if (s.members.empty())
-    home::set_default(where);
-  return c10::make_intrusive<backend>(where, members, s);
+    job::set_default(owner);
+  return c10::make_intrusive<backend>(owner, members, s);
 }
 
-backend::backend(std::shared_ptr<home> home, std::vector<uint32_t> members,
+backend::backend(std::shared_ptr<job> owner, std::vector<uint32_t> members,
                  const group_settings &settings)
-    : Backend(settings.rank, settings.size), home_(std::move(home)), members_(std::move(members)),
-      settings_(settings), key_(home_->key_of(settings.name)) {
-  (void)channel_named("");
+    : Backend(settings.rank, settings.size), job_(std::move(owner)), members_(std::move(members)),
+      settings_(settings), key_(job_->next_key(settings.name)) {
+  (void)get_comm("");
 }
 
 void backend::eagerConnectSingleDevice(at::Device device) {
   if (device.is_cuda())
-    (void)channel_named("", device);
+    (void)get_comm("", device);
 }
 
-backend::~backend() { leave(); }
+backend::~backend() { end_group(); }
 
-// Lets calls that nobody waits for any more go on for a while, then ends them.
-static void drain(const channel &one, clock::time_point until) {
+// Waits for outstanding calls, then aborts them.
+static void comm_drain(const communicator &one, clock::time_point until) {
   auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - clock::now());
   int64_t left_ns = std::max<int64_t>(left.count(), 0);
   if (rondo_comm_wait(one.context, one.comm, nullptr, left_ns) != RONDO_ERR_TIMEOUT)
@@ -66,43 +67,41 @@ static void drain(const channel &one, clock::time_point until) {
   (void)rondo_comm_wait(one.context, one.comm, nullptr, DRAIN_NS);
 }
 
-using channel_map = std::map<std::string, std::shared_ptr<const channel>>;
-
-static void end_all(const channel_map &channels, std::shared_ptr<home> where) {
+static void comms_destroy(const comm_map &comms, std::shared_ptr<job> owner) {
   clock::time_point until = clock::now() + std::chrono::nanoseconds(DRAIN_NS);
-  for (const auto &[name, one] : channels)
-    drain(*one, until);
-  watch_sweep(); // works whose calls have ended conclude while the communicators are there yet
-  // Not to abort, which would cut what peers have yet of calls that have ended here.
-  for (const auto &[name, one] : channels)
+  for (const auto &[name, one] : comms)
+    comm_drain(*one, until);
+  watchdog_poll(); // works must see the end of their calls before the communicators are destroyed
+  // Drain, not abort: a call that has ended here may still be in progress on a peer.
+  for (const auto &[name, one] : comms)
     (void)rondo_comm_destroy(one->context, one->comm, RONDO_DESTROY_DRAIN, 0);
-  where.reset();
+  owner.reset();
 }
 
-void backend::leave() {
-  std::shared_ptr<home> where;
-  channel_map channels;
+void backend::end_group() {
+  std::shared_ptr<job> owner;
+  comm_map comms;
   {
     std::lock_guard<std::mutex> hold(lock_);
-    is_gone_ = true;
-    where.swap(home_);
-    channels.swap(channels_);
-    beside_.clear();
+    is_shut_down_ = true;
+    owner.swap(job_);
+    comms.swap(comms_);
+    p2p_comms_.clear();
   }
-  if (!where || where->is_inherited()) // nothing runs there that could be waited for
+  if (!owner || owner->is_forked()) // a child process has no threads that could end the calls
     return;
-  without_python_lock unlocked; // callbacks may want it before they end
+  without_gil unlocked; // callbacks may need it
   if (is_in_callback())
-    std::thread(end_all, std::move(channels), std::move(where)).detach();
+    std::thread(comms_destroy, std::move(comms), std::move(owner)).detach();
   else
-    end_all(channels, std::move(where));
+    comms_destroy(comms, std::move(owner));
 }
 
-void backend::shutdown() { leave(); }
+void backend::shutdown() { end_group(); }
 
 void backend::abort() {
   std::lock_guard<std::mutex> hold(lock_);
-  for (const auto &[name, one] : channels_)
+  for (const auto &[name, one] : comms_)
     (void)rondo_comm_abort(one->context, one->comm);
 }
 
@@ -116,7 +115,7 @@ c10::intrusive_ptr<c10d::Backend::Options> backend::getBackendOptions() {
   return c10::make_intrusive<Options>("rondo", settings_.timeout);
 }
 
-// The group of some of this one's ranks. All members of this one call it, and the key follows from that alone.
+// Makes a group of some of the ranks. All members call this, so the key needs no message.
 c10::intrusive_ptr<c10d::Backend> backend::split(const c10::intrusive_ptr<c10d::Store> & /*store*/,
                                                  const std::vector<int> &ranks,
                                                  const c10::intrusive_ptr<Options> &opts) {
@@ -137,94 +136,91 @@ c10::intrusive_ptr<c10d::Backend> backend::split(const c10::intrusive_ptr<c10d::
       s.rank = static_cast<int>(i);
   }
   std::lock_guard<std::mutex> hold(lock_);
-  TORCH_CHECK(home_, "rondo: split of a process group that has been shut down");
+  TORCH_CHECK(job_, "rondo: split of a process group that was shut down");
   if (s.rank < 0)
     return {};
-  return c10::make_intrusive<backend>(home_, members, s);
+  return c10::make_intrusive<backend>(job_, members, s);
 }
 
-// ----------------------------------------------------------------- channels ---
+// ------------------------------------------------------------ communicators ---
 
-static struct rondo_comm make_comm(struct rondo_context where, uint64_t key,
-                                   const std::vector<uint32_t> &members, uint32_t cached) {
+static struct rondo_comm comm_create(struct rondo_context context, uint64_t key,
+                                     const std::vector<uint32_t> &members, uint32_t cached) {
   struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
   struct rondo_comm comm;
-  check(
-      rondo_group_create(where, members.data(), static_cast<uint32_t>(members.size()), &cfg.group),
-      "making a group");
+  check(rondo_group_create(context, members.data(), static_cast<uint32_t>(members.size()),
+                           &cfg.group),
+        "creating a group");
   cfg.key = key;
   cfg.cached_collectives = cached;
-  int status = rondo_comm_create(where, &cfg, &comm);
-  (void)rondo_group_destroy(where, cfg.group);
-  check(status, "making a communicator");
+  int status = rondo_comm_create(context, &cfg, &comm);
+  (void)rondo_group_destroy(context, cfg.group);
+  check(status, "creating a communicator");
   return comm;
 }
 
-// With the lock held.
-std::shared_ptr<const channel> backend::make_channel(const std::string &name,
-                                                     struct rondo_context context,
-                                                     std::shared_ptr<const lane> on) {
-  auto made = std::make_shared<channel>();
+// The lock is held.
+communicator_ptr backend::create_comm(const std::string &name, struct rondo_context context,
+                                      std::shared_ptr<const comm_stream> stream) {
+  auto made = std::make_shared<communicator>();
   made->context = context;
-  made->comm = make_comm(made->context, spread(name, key_, 1), members_,
-                         name.empty() ? CACHED_OF_GROUP : CACHED_OF_NAME);
+  made->comm = comm_create(made->context, key_hash(name, key_, 1), members_,
+                           name.empty() ? CACHED_BY_GROUP : CACHED_BY_NAME);
   made->size = static_cast<uint32_t>(members_.size());
   made->label = "process group '" + settings_.name + "', rank " + std::to_string(getRank());
   if (!name.empty())
     made->label += ", " + name;
-  made->on = std::move(on);
+  made->stream = std::move(stream);
   return made;
 }
 
-std::shared_ptr<const channel> backend::channel_named(const std::string &name, c10::Device device) {
+communicator_ptr backend::get_comm(const std::string &name, c10::Device device) {
   const std::string place = (device.is_cpu() ? "" : device.str() + " ") + name;
-  std::shared_ptr<home> where;
-  std::shared_ptr<const lane> on;
+  std::shared_ptr<job> owner;
+  std::shared_ptr<const comm_stream> stream;
   {
     std::lock_guard<std::mutex> hold(lock_);
-    TORCH_CHECK(!is_gone_, "rondo: process group '", settings_.name, "' has been shut down");
-    auto found = channels_.find(place);
-    if (found != channels_.end())
+    TORCH_CHECK(!is_shut_down_, "rondo: process group '", settings_.name, "' was shut down");
+    auto found = comms_.find(place);
+    if (found != comms_.end())
       return found->second;
-    where = home_;
+    owner = job_;
   }
-  // Not with the lock held, which a thread with Python's may want: these may have to ask Python.
+  // Without the lock: these may need the GIL, and a thread with the GIL may wait for the lock.
   struct rondo_context context =
-      device.is_cpu() ? where->context() : where->on_device(device.index());
+      device.is_cpu() ? owner->context() : owner->device_context(device.index());
   if (!device.is_cpu())
-    on = lane::on(device);
+    stream = comm_stream::acquire(device);
   std::lock_guard<std::mutex> hold(lock_);
-  TORCH_CHECK(!is_gone_, "rondo: process group '", settings_.name, "' has been shut down");
-  auto found = channels_.find(place); // another thread may have been here
-  if (found != channels_.end())
+  TORCH_CHECK(!is_shut_down_, "rondo: process group '", settings_.name, "' was shut down");
+  auto found = comms_.find(place); // another thread may have created it
+  if (found != comms_.end())
     return found->second;
-  return channels_.emplace(place, make_channel(name, context, std::move(on))).first->second;
+  return comms_.emplace(place, create_comm(name, context, std::move(stream))).first->second;
 }
 
-std::shared_ptr<const channel> backend::channel_here(const work_to_make &one) {
-  return channel_named(operation_name.empty() ? "" : "name '" + operation_name + "'",
-                       one->device());
+communicator_ptr backend::current_comm(const pending_work &one) {
+  return get_comm(operation_name.empty() ? "" : "name '" + operation_name + "'", one->device());
 }
 
-std::shared_ptr<const channel> backend::channel_of_tag(const work_to_make &one, int tag,
-                                                       const std::string &which) {
+communicator_ptr backend::p2p_comm(const pending_work &one, int tag, const std::string &direction) {
   std::string name = operation_name.empty() ? "" : "name '" + operation_name + "'";
   if (tag != 0)
     name += (name.empty() ? "tag " : ", tag ") + std::to_string(tag);
-  auto main = channel_named(name, one->device());
-  if (!main->on)
+  auto main = get_comm(name, one->device());
+  if (!main->stream)
     return main;
-  name += ", " + which;
+  name += ", " + direction;
   {
     std::lock_guard<std::mutex> hold(lock_);
-    auto found = beside_.find(name);
-    if (found != beside_.end())
+    auto found = p2p_comms_.find(name);
+    if (found != p2p_comms_.end())
       return found->second;
   }
-  auto made = std::make_shared<channel>(*main);
-  made->on = lane::on(one->device());
+  auto made = std::make_shared<communicator>(*main);
+  made->stream = comm_stream::acquire(one->device());
   std::lock_guard<std::mutex> hold(lock_);
-  return beside_.emplace(name, std::move(made)).first->second;
+  return p2p_comms_.emplace(name, std::move(made)).first->second;
 }
 
 // --------------------------------------------------------------- operations ---
@@ -234,24 +230,24 @@ uint64_t backend::getSequenceNumberForGroup() {
   return sequence_;
 }
 
-// Where all the tensors are: `device` if there are none.
+// The device of all tensors; `device` if there are none.
 static c10::Device device_of(const backend::tensors &inputs, const backend::tensor_lists &outputs,
                              const char *title, c10::Device device) {
   const at::Tensor *first = nullptr;
-  auto look = [&](const backend::tensors &list) {
+  auto check_list = [&](const backend::tensors &list) {
     for (const at::Tensor &one : list) {
       first = first ? first : &one;
       TORCH_CHECK(one.device() == first->device(), title, ": tensors on ", first->device().str(),
-                  " and on ", one.device().str(), ": those of one operation are on one device");
+                  " and on ", one.device().str(), ": an operation has its tensors on one device");
     }
   };
-  look(inputs);
+  check_list(inputs);
   for (const auto &list : outputs)
-    look(list);
+    check_list(list);
   return first ? first->device() : device;
 }
 
-backend::work_to_make backend::begin(const operation &what, const tensors &inputs,
+backend::pending_work backend::begin(const operation &what, const tensors &inputs,
                                      const tensor_lists &outputs) {
   auto open = coalesced.find(this);
   bool is_open = open != coalesced.end();
@@ -259,14 +255,14 @@ backend::work_to_make backend::begin(const operation &what, const tensors &input
   if (is_open && open->second) {
     c10::Device others = open->second->device();
     TORCH_CHECK(device == others, what.title, ": a tensor on ", device.str(),
-                ", coalesced with tensors on ", others.str(), ": they must be on one device");
+                ", coalesced with tensors on ", others.str(), ": all must be on one device");
     open->second->add_outputs(outputs);
     return open->second;
   }
   work_plan plan = {what.type, what.title, getRank(), 0, what.timeout, inputs, outputs, device};
   {
     std::lock_guard<std::mutex> hold(lock_);
-    plan.ranks_here = home_ ? home_->ranks_here() : 0;
+    plan.local_size = job_ ? job_->local_size() : 0;
     plan.sequence = c10d::isP2POp(what.type) ? sequence_ : ++sequence_;
     if (plan.timeout == c10d::kUnsetTimeout || plan.timeout == kNoTimeout)
       plan.timeout = settings_.timeout;
@@ -279,7 +275,7 @@ backend::work_to_make backend::begin(const operation &what, const tensors &input
 
 bool backend::is_coalescing() const { return coalesced.find(this) != coalesced.end(); }
 
-backend::work_ptr backend::end(const work_to_make &one) {
+backend::work_ptr backend::end(const pending_work &one) {
   if (!is_coalescing())
     one->seal();
   return one;
@@ -287,13 +283,13 @@ backend::work_ptr backend::end(const work_to_make &one) {
 
 void backend::startCoalescing() {
   TORCH_CHECK(coalesced.emplace(this, nullptr).second,
-              "rondo: coalescing has begun already in this thread");
+              "rondo: this thread has called startCoalescing before");
 }
 
 backend::work_ptr backend::endCoalescing() {
   auto open = coalesced.find(this);
-  TORCH_CHECK(open != coalesced.end(), "rondo: no coalescing has begun in this thread");
-  work_to_make one = open->second;
+  TORCH_CHECK(open != coalesced.end(), "rondo: this thread has not called startCoalescing");
+  pending_work one = open->second;
   coalesced.erase(open);
   if (!one)
     one = begin({c10d::OpType::COALESCED, "rondo:coalesced", kNoTimeout}, {}, {});

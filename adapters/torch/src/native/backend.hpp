@@ -1,6 +1,6 @@
-// The c10d backend: a process group is a communicator of Rondo, with one more for each name and each tag
-// that is used in it. Calls of a communicator match by their order; communicators do not wait for each
-// other, and so neither do process groups, names and tags.
+// The c10d backend. A process group has a communicator of Rondo, and one more for each name and
+// each tag that is used in it. Calls of a communicator match by their order. Communicators do not
+// wait for each other.
 #ifndef RONDO_ADAPTERS_TORCH_BACKEND_HPP
 #define RONDO_ADAPTERS_TORCH_BACKEND_HPP
 
@@ -13,13 +13,13 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "element.hpp"
-#include "home.hpp"
+#include "job.hpp"
 #include "work.hpp"
 
 namespace rondo_torch {
 
-// From here on this thread's operations match those of the same name on other ranks, in every process
-// group by itself. An empty name: by their order again. Returns the name until now.
+// From now on this thread's operations match operations of the same name, in each process group.
+// With an empty name they match by their order. Returns the previous name.
 std::string name_operations(std::string name);
 
 struct group_settings {
@@ -29,16 +29,18 @@ struct group_settings {
   std::vector<int64_t> members; // ranks of the default group; empty: this is the default group
 };
 
+using comm_map = std::map<std::string, communicator_ptr>;
+
 class backend final : public c10d::Backend {
 public:
   using work_ptr = c10::intrusive_ptr<c10d::Work>;
   using tensors = std::vector<at::Tensor>;
   using tensor_lists = std::vector<std::vector<at::Tensor>>;
 
-  // Waits for nobody but for rank 0, and only where it needs a job of its own.
+  // Waits only for rank 0, and only if the group opens its own job.
   static c10::intrusive_ptr<c10d::Backend> make(const c10::intrusive_ptr<c10d::Store> &store,
                                                 const group_settings &settings);
-  backend(std::shared_ptr<home> home, std::vector<uint32_t> members,
+  backend(std::shared_ptr<job> owner, std::vector<uint32_t> members,
           const group_settings &settings);
   ~backend() override;
 
@@ -82,7 +84,7 @@ public:
   void startCoalescing() override;
   work_ptr endCoalescing() override;
 
-  // These are no part of the interface in every version since 2.4, so they cannot say override.
+  // Not `override`: some versions of PyTorch since 2.4 do not have these.
   virtual bool supportsCoalescing() const { return true; }
   virtual void setTimeout(milliseconds timeout);
   virtual void abort();
@@ -93,62 +95,59 @@ public:
                                                   const c10::intrusive_ptr<Options> &opts);
 
 private:
-  using work_to_make = c10::intrusive_ptr<work>;
+  using pending_work = c10::intrusive_ptr<work>;
 
-  // One operation from its beginning to its end.
   struct operation {
     c10d::OpType type;
     const char *title;
     milliseconds timeout;
-    c10::Device device = c10::kCPU; // of one without tensors
+    c10::Device device = c10::kCPU; // if it has no tensors
   };
-  work_to_make begin(const operation &what, const tensors &inputs, const tensor_lists &outputs);
-  work_ptr end(const work_to_make &one);
+  pending_work begin(const operation &what, const tensors &inputs, const tensor_lists &outputs);
+  work_ptr end(const pending_work &one);
   bool is_coalescing() const;
 
-  // That of the thread's name, or the main one, for tensors where those of the work are.
-  std::shared_ptr<const channel> channel_here(const work_to_make &one);
-  // For a send or a receive, such as "to 3".
-  std::shared_ptr<const channel> channel_of_tag(const work_to_make &one, int tag,
-                                                const std::string &which);
-  std::shared_ptr<const channel> channel_named(const std::string &name,
-                                               c10::Device device = c10::kCPU);
-  std::shared_ptr<const channel> make_channel(const std::string &name, struct rondo_context context,
-                                              std::shared_ptr<const lane> on);
-  void leave();
+  // The communicator of the thread's name, for the device of the work.
+  communicator_ptr current_comm(const pending_work &one);
+  // The communicator of a send or a receive; `direction` is "to 3", "from 3" or "from any".
+  communicator_ptr p2p_comm(const pending_work &one, int tag, const std::string &direction);
+  communicator_ptr get_comm(const std::string &name, c10::Device device = c10::kCPU);
+  communicator_ptr create_comm(const std::string &name, struct rondo_context context,
+                               std::shared_ptr<const comm_stream> on);
+  void end_group();
 
-  void call_folded_all_reduce(const work_to_make &one, const at::Tensor &data,
-                              const c10d::ReduceOp &op);
-  void call_folded_reduce(const work_to_make &one, const at::Tensor &data, const c10d::ReduceOp &op,
-                          int root);
-  void call_folded_reduce_scatter(const work_to_make &one, const at::Tensor &output,
-                                  const at::Tensor &input, const c10d::ReduceOp &op);
-  void call_all_gather(const work_to_make &one, const at::Tensor &output, const at::Tensor &input);
-  void call_reduce_scatter(const work_to_make &one, const at::Tensor &output,
+  void call_emulated_all_reduce(const pending_work &one, const at::Tensor &data,
+                                const c10d::ReduceOp &op);
+  void call_emulated_reduce(const pending_work &one, const at::Tensor &data,
+                            const c10d::ReduceOp &op, int root);
+  void call_emulated_reduce_scatter(const pending_work &one, const at::Tensor &output,
+                                    const at::Tensor &input, const c10d::ReduceOp &op);
+  void call_all_gather(const pending_work &one, const at::Tensor &output, const at::Tensor &input);
+  void call_reduce_scatter(const pending_work &one, const at::Tensor &output,
                            const at::Tensor &input, const c10d::ReduceOp &op);
-  void call_all_reduce(const work_to_make &one, const at::Tensor &data, const c10d::ReduceOp &op);
-  void call_all_to_all_v(const work_to_make &one, const at::Tensor &output, const at::Tensor &input,
+  void call_all_reduce(const pending_work &one, const at::Tensor &data, const c10d::ReduceOp &op);
+  void call_all_to_all_v(const pending_work &one, const at::Tensor &output, const at::Tensor &input,
                          const std::vector<uint64_t> &output_counts,
                          const std::vector<uint64_t> &input_counts);
   work_ptr sparse_all_reduce(at::Tensor &data, const c10d::AllreduceOptions &opts);
   at::Tensor gather_now(const at::Tensor &mine, milliseconds timeout);
   int check_root(int64_t root, const char *title) const;
-  // A byte to or from a rank, in a channel.
-  work_to_make token(const std::shared_ptr<const channel> &via, int from, int to);
-  void monitor(const std::shared_ptr<const channel> &via, milliseconds timeout, bool names_all);
-  void be_monitored(const std::shared_ptr<const channel> &via, milliseconds timeout);
+  // Sends or receives one byte, for the monitored barrier.
+  pending_work send_token(const communicator_ptr &via, int from, int to);
+  void monitor_ranks(const communicator_ptr &via, milliseconds timeout, bool names_all);
+  void report_to_monitor(const communicator_ptr &via, milliseconds timeout);
 
-  std::shared_ptr<home> home_;
-  std::vector<uint32_t> members_; // by their ranks in the home
+  std::shared_ptr<job> job_;
+  std::vector<uint32_t> members_; // ranks of the job, by rank of the group
   group_settings settings_;
   uint64_t key_;
-  std::mutex lock_; // over what follows
-  std::map<std::string, std::shared_ptr<const channel>> channels_;
-  // The same communicators with other lanes: sends and receives do not wait for each other.
-  std::map<std::string, std::shared_ptr<const channel>> beside_;
+  std::mutex lock_; // protects what follows
+  comm_map comms_;
+  // The same communicators with other streams: sends and receives do not wait for each other.
+  comm_map p2p_comms_;
   uint64_t sequence_ = 0;
-  uint64_t failed_barriers_ = 0; // monitored ones, each of which ended its channel
-  bool is_gone_ = false;
+  uint64_t failed_barriers_ = 0; // monitored ones; each has aborted its communicator
+  bool is_shut_down_ = false;
 };
 
 } // namespace rondo_torch

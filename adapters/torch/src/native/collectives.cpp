@@ -1,4 +1,4 @@
-// The collective operations of the backend.
+// The collectives of the backend.
 #include "backend.hpp"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -12,22 +12,22 @@ int backend::check_root(int64_t root, const char *title) const {
   return static_cast<int>(root);
 }
 
-static void reduce_as(struct rondo_collective_desc &what, const reduction &r) {
+static void set_reduction(struct rondo_collective_desc &what, const reduction &r) {
   what.redop = r.redop;
   what.scalar = r.scalar;
 }
 
-// --------------------------------------------- reductions that Rondo has not ---
+// ------------------------------------- reductions that Rondo does not have ---
 
-// Room for as much as `like` of each of `size` ranks.
-static at::Tensor room_for(const at::Tensor &like, int size) {
+// An empty tensor for one `like` of each rank, along a new dimension 0.
+static at::Tensor gathered_empty(const at::Tensor &like, int size) {
   std::vector<int64_t> shape = {size};
   shape.insert(shape.end(), like.sizes().begin(), like.sizes().end());
   return at::empty(shape, like.options());
 }
 
-static void fold_into(work &one, const at::Tensor &target, const at::Tensor &parts,
-                      const c10d::ReduceOp &op) {
+static void add_fold(work &one, const at::Tensor &target, const at::Tensor &parts,
+                     const c10d::ReduceOp &op) {
   one.keep(parts);
   one.then([target, parts, op] {
     at::NoGradGuard inner;
@@ -35,36 +35,34 @@ static void fold_into(work &one, const at::Tensor &target, const at::Tensor &par
   });
 }
 
-void backend::call_folded_all_reduce(const work_to_make &one, const at::Tensor &data,
-                                     const c10d::ReduceOp &op) {
-  at::Tensor parts = room_for(data, getSize());
+void backend::call_emulated_all_reduce(const pending_work &one, const at::Tensor &data,
+                                       const c10d::ReduceOp &op) {
+  at::Tensor parts = gathered_empty(data, getSize());
   call_all_gather(one, parts, data);
-  fold_into(*one, data, parts, op);
+  add_fold(*one, data, parts, op);
 }
 
-void backend::call_folded_reduce(const work_to_make &one, const at::Tensor &data,
-                                 const c10d::ReduceOp &op, int root) {
+void backend::call_emulated_reduce(const pending_work &one, const at::Tensor &data,
+                                   const c10d::ReduceOp &op, int root) {
   element e = element_to_move(data.scalar_type());
-  at::Tensor dense = to_read(*one, data);
+  at::Tensor dense = dense_input(*one, data);
   at::Tensor parts;
   if (root == getRank())
-    parts = room_for(data, getSize());
-  one->call(channel_here(one),
-            rondo_gather(0, static_cast<uint64_t>(data.numel()) * e.per, e.dtype,
-                         static_cast<uint32_t>(root)),
+    parts = gathered_empty(data, getSize());
+  one->call(current_comm(one),
+            rondo_gather(0, e.count_in(data), e.dtype, static_cast<uint32_t>(root)),
             dense.const_data_ptr(), parts.defined() ? parts.mutable_data_ptr() : nullptr);
   if (parts.defined())
-    fold_into(*one, data, parts, op);
+    add_fold(*one, data, parts, op);
 }
 
-void backend::call_folded_reduce_scatter(const work_to_make &one, const at::Tensor &output,
-                                         const at::Tensor &input, const c10d::ReduceOp &op) {
+void backend::call_emulated_reduce_scatter(const pending_work &one, const at::Tensor &output,
+                                           const at::Tensor &input, const c10d::ReduceOp &op) {
   element e = element_to_move(output.scalar_type());
-  at::Tensor parts = room_for(output, getSize());
-  one->call(channel_here(one),
-            rondo_all_to_all(0, static_cast<uint64_t>(output.numel()) * e.per, e.dtype),
+  at::Tensor parts = gathered_empty(output, getSize());
+  one->call(current_comm(one), rondo_all_to_all(0, e.count_in(output), e.dtype),
             input.const_data_ptr(), parts.mutable_data_ptr());
-  fold_into(*one, output, parts, op);
+  add_fold(*one, output, parts, op);
 }
 
 // ---------------------------------------------------- broadcast and reduce ---
@@ -72,36 +70,35 @@ void backend::call_folded_reduce_scatter(const work_to_make &one, const at::Tens
 backend::work_ptr backend::broadcast(tensors &data, const c10d::BroadcastOptions &opts) {
   const char *title = "rondo:broadcast";
   int root = check_root(opts.rootRank, title);
-  at::Tensor &tensor = the_only(data, title);
+  at::Tensor &tensor = single_tensor(data, title);
   auto one = begin({c10d::OpType::BROADCAST, title, opts.timeout}, data, {data});
-  at::Tensor dense = to_write(*one, tensor, root == getRank());
+  at::Tensor dense = dense_output(*one, tensor, root == getRank());
   element e = element_to_move(tensor.scalar_type());
   void *memory = dense.mutable_data_ptr();
-  one->call(channel_here(one),
-            rondo_broadcast(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype,
-                            static_cast<uint32_t>(root)),
-            memory, memory);
+  one->call(current_comm(one),
+            rondo_broadcast(0, e.count_in(tensor), e.dtype, static_cast<uint32_t>(root)), memory,
+            memory);
   return end(one);
 }
 
-void backend::call_all_reduce(const work_to_make &one, const at::Tensor &data,
+void backend::call_all_reduce(const pending_work &one, const at::Tensor &data,
                               const c10d::ReduceOp &op) {
-  if (is_folded(data.scalar_type(), op)) {
-    call_folded_all_reduce(one, data, op);
+  if (is_emulated(data.scalar_type(), op)) {
+    call_emulated_all_reduce(one, data, op);
     return;
   }
   reduction r = reduction_of(data.scalar_type(), op);
-  at::Tensor dense = to_write(*one, data, true);
+  at::Tensor dense = dense_output(*one, data, true);
   struct rondo_collective_desc what =
-      rondo_all_reduce(0, static_cast<uint64_t>(data.numel()) * r.what.per, r.what.dtype, r.redop);
-  reduce_as(what, r);
+      rondo_all_reduce(0, r.what.count_in(data), r.what.dtype, r.redop);
+  set_reduction(what, r);
   void *memory = dense.mutable_data_ptr();
-  one->call(channel_here(one), what, memory, memory);
+  one->call(current_comm(one), what, memory, memory);
 }
 
-// What all ranks have, along a new dimension 0.
+// Gathers the tensors of all ranks along a new dimension 0, and waits.
 at::Tensor backend::gather_now(const at::Tensor &mine, milliseconds timeout) {
-  at::Tensor all = room_for(mine, getSize());
+  at::Tensor all = gathered_empty(mine, getSize());
   auto one = begin({c10d::OpType::ALLGATHER, "rondo:sparse_all_reduce", timeout}, {}, {});
   call_all_gather(one, all, mine);
   one->seal();
@@ -109,13 +106,13 @@ at::Tensor backend::gather_now(const at::Tensor &mine, milliseconds timeout) {
   return all;
 }
 
-// Ranks have different numbers of elements, which have to be known before there is room for them: so this one
-// waits for the others before it returns.
+// Waits for the other ranks before it returns, because their numbers of elements determine the
+// buffers.
 backend::work_ptr backend::sparse_all_reduce(at::Tensor &data, const c10d::AllreduceOptions &opts) {
   const char *title = "rondo:sparse_all_reduce";
   TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM, title, ": only sums are supported");
   TORCH_CHECK(data.device().is_cpu() && !is_coalescing(), title,
-              ": only on the CPU, and not inside of coalescing");
+              ": only on the CPU, and not while coalescing");
   at::NoGradGuard no_grad;
   at::Tensor mine = data.coalesce();
   at::Tensor counts = gather_now(at::full({1}, mine._nnz(), at::kLong), opts.timeout);
@@ -144,7 +141,7 @@ backend::work_ptr backend::allreduce(tensors &data, const c10d::AllreduceOptions
   const char *title = "rondo:all_reduce";
   if (data.size() == 1 && data[0].is_sparse())
     return sparse_all_reduce(data[0], opts);
-  at::Tensor &tensor = the_only(data, title);
+  at::Tensor &tensor = single_tensor(data, title);
   auto one = begin({c10d::OpType::ALLREDUCE, title, opts.timeout}, data, {data});
   call_all_reduce(one, tensor, opts.reduceOp);
   return end(one);
@@ -155,7 +152,7 @@ backend::work_ptr backend::allreduce_coalesced(tensors &data,
   const char *title = "rondo:all_reduce_coalesced";
   TORCH_CHECK(!data.empty(), title, ": requires non-empty tensor list");
   for (const auto &tensor : data)
-    check_reach(tensor, title);
+    check_tensor(tensor, title);
   auto one = begin({c10d::OpType::ALLREDUCE_COALESCED, title, opts.timeout}, data, {data});
   for (const auto &tensor : data)
     call_all_reduce(one, tensor, opts.reduceOp);
@@ -165,33 +162,31 @@ backend::work_ptr backend::allreduce_coalesced(tensors &data,
 backend::work_ptr backend::reduce(tensors &data, const c10d::ReduceOptions &opts) {
   const char *title = "rondo:reduce";
   int root = check_root(opts.rootRank, title);
-  at::Tensor &tensor = the_only(data, title);
+  at::Tensor &tensor = single_tensor(data, title);
   auto one = begin({c10d::OpType::REDUCE, title, opts.timeout}, data, {data});
-  if (is_folded(tensor.scalar_type(), opts.reduceOp)) {
-    call_folded_reduce(one, tensor, opts.reduceOp, root);
+  if (is_emulated(tensor.scalar_type(), opts.reduceOp)) {
+    call_emulated_reduce(one, tensor, opts.reduceOp, root);
     return end(one);
   }
   reduction r = reduction_of(tensor.scalar_type(), opts.reduceOp);
   bool is_root = root == getRank();
-  at::Tensor dense = is_root ? to_write(*one, tensor, true) : to_read(*one, tensor);
+  at::Tensor dense = is_root ? dense_output(*one, tensor, true) : dense_input(*one, tensor);
   struct rondo_collective_desc what =
-      rondo_reduce(0, static_cast<uint64_t>(tensor.numel()) * r.what.per, r.what.dtype, r.redop,
-                   static_cast<uint32_t>(root));
-  reduce_as(what, r);
-  one->call(channel_here(one), what, dense.const_data_ptr(),
+      rondo_reduce(0, r.what.count_in(tensor), r.what.dtype, r.redop, static_cast<uint32_t>(root));
+  set_reduction(what, r);
+  one->call(current_comm(one), what, dense.const_data_ptr(),
             is_root ? dense.mutable_data_ptr() : nullptr);
   return end(one);
 }
 
 // --------------------------------------------------------------- all-gather ---
 
-// `output` is contiguous and holds what all ranks have.
-void backend::call_all_gather(const work_to_make &one, const at::Tensor &output,
+// `output` is contiguous and has space for all ranks.
+void backend::call_all_gather(const pending_work &one, const at::Tensor &output,
                               const at::Tensor &input) {
   element e = element_to_move(input.scalar_type());
-  at::Tensor dense = to_read(*one, input);
-  one->call(channel_here(one),
-            rondo_all_gather(0, static_cast<uint64_t>(input.numel()) * e.per, e.dtype),
+  at::Tensor dense = dense_input(*one, input);
+  one->call(current_comm(one), rondo_all_gather(0, e.count_in(input), e.dtype),
             dense.const_data_ptr(), output.mutable_data_ptr());
 }
 
@@ -203,25 +198,25 @@ static void check_lists(size_t lists, size_t inputs, const char *title) {
 static void check_list(const std::vector<at::Tensor> &list, int size, const at::Tensor &like,
                        const char *title) {
   TORCH_CHECK(list.size() == static_cast<size_t>(size), title, ": invalid list of ", list.size(),
-              " tensors, one a rank of ", size, " is needed");
-  check_alike(list, like, title);
+              " tensors for ", size, " ranks");
+  check_same(list, like, title);
 }
 
 backend::work_ptr backend::allgather(tensor_lists &outputs, tensors &inputs,
                                      const c10d::AllgatherOptions &opts) {
   const char *title = "rondo:all_gather";
-  at::Tensor &input = the_only(inputs, title);
+  at::Tensor &input = single_tensor(inputs, title);
   check_lists(outputs.size(), inputs.size(), title);
   check_list(outputs[0], getSize(), input, title);
   auto one = begin({c10d::OpType::ALLGATHER, title, opts.timeout}, inputs, outputs);
-  call_all_gather(one, list_to_write(*one, outputs[0]), input);
+  call_all_gather(one, flat_output(*one, outputs[0]), input);
   return end(one);
 }
 
 backend::work_ptr backend::allgather_coalesced(tensor_lists &outputs, tensors &inputs,
                                                const c10d::AllgatherOptions &opts) {
   const char *title = "rondo:all_gather_coalesced";
-  // They come as one list a rank of one tensor an input.
+  // `outputs` has a list for each rank, with a tensor for each input.
   TORCH_CHECK(outputs.size() == static_cast<size_t>(getSize()), title,
               ": output lists should be equal to world size");
   std::vector<tensors> by_input(inputs.size());
@@ -230,19 +225,19 @@ backend::work_ptr backend::allgather_coalesced(tensor_lists &outputs, tensors &i
       TORCH_CHECK(list.size() == inputs.size(), title, ": invalid output size");
       by_input[i].push_back(list[i]);
     }
-    check_reach(inputs[i], title);
-    check_alike(by_input[i], inputs[i], title);
+    check_tensor(inputs[i], title);
+    check_same(by_input[i], inputs[i], title);
   }
   auto one = begin({c10d::OpType::ALLGATHER_COALESCED, title, opts.timeout}, inputs, outputs);
   for (size_t i = 0; i < inputs.size(); i++)
-    call_all_gather(one, list_to_write(*one, by_input[i]), inputs[i]);
+    call_all_gather(one, flat_output(*one, by_input[i]), inputs[i]);
   return end(one);
 }
 
 static void check_whole(const at::Tensor &whole, const at::Tensor &part, int size,
                         const char *title) {
-  check_reach(whole, title);
-  check_reach(part, title);
+  check_tensor(whole, title);
+  check_tensor(part, title);
   TORCH_CHECK(whole.scalar_type() == part.scalar_type(), title, ": tensors of types ",
               whole.scalar_type(), " and ", part.scalar_type());
   TORCH_CHECK(whole.numel() == part.numel() * size, title, ": a tensor of ", whole.numel(),
@@ -256,7 +251,7 @@ backend::work_ptr backend::_allgather_base(at::Tensor &output, at::Tensor &input
   const char *title = "rondo:_all_gather_base";
   check_whole(output, input, getSize(), title);
   auto one = begin({c10d::OpType::_ALLGATHER_BASE, title, opts.timeout}, inputs, {outputs});
-  call_all_gather(one, to_write(*one, output, false), input);
+  call_all_gather(one, dense_output(*one, output, false), input);
   return end(one);
 }
 
@@ -268,35 +263,35 @@ backend::work_ptr backend::allgather_into_tensor_coalesced(tensors &outputs, ten
     check_whole(outputs[i], inputs[i], getSize(), title);
   auto one = begin({c10d::OpType::COALESCED, title, opts.timeout}, inputs, {outputs});
   for (size_t i = 0; i < inputs.size(); i++)
-    call_all_gather(one, to_write(*one, outputs[i], false), inputs[i]);
+    call_all_gather(one, dense_output(*one, outputs[i], false), inputs[i]);
   return end(one);
 }
 
 // ----------------------------------------------------------- reduce-scatter ---
 
-// `input` is contiguous and holds what is for all ranks.
-void backend::call_reduce_scatter(const work_to_make &one, const at::Tensor &output,
+// `input` is contiguous and has the parts of all ranks.
+void backend::call_reduce_scatter(const pending_work &one, const at::Tensor &output,
                                   const at::Tensor &input, const c10d::ReduceOp &op) {
-  if (is_folded(output.scalar_type(), op)) {
-    call_folded_reduce_scatter(one, output, input, op);
+  if (is_emulated(output.scalar_type(), op)) {
+    call_emulated_reduce_scatter(one, output, input, op);
     return;
   }
   reduction r = reduction_of(output.scalar_type(), op);
-  at::Tensor dense = to_write(*one, output, false);
-  struct rondo_collective_desc what = rondo_reduce_scatter(
-      0, static_cast<uint64_t>(output.numel()) * r.what.per, r.what.dtype, r.redop);
-  reduce_as(what, r);
-  one->call(channel_here(one), what, input.const_data_ptr(), dense.mutable_data_ptr());
+  at::Tensor dense = dense_output(*one, output, false);
+  struct rondo_collective_desc what =
+      rondo_reduce_scatter(0, r.what.count_in(output), r.what.dtype, r.redop);
+  set_reduction(what, r);
+  one->call(current_comm(one), what, input.const_data_ptr(), dense.mutable_data_ptr());
 }
 
 backend::work_ptr backend::reduce_scatter(tensors &outputs, tensor_lists &inputs,
                                           const c10d::ReduceScatterOptions &opts) {
   const char *title = "rondo:reduce_scatter";
-  at::Tensor &output = the_only(outputs, title);
+  at::Tensor &output = single_tensor(outputs, title);
   check_lists(inputs.size(), outputs.size(), title);
   check_list(inputs[0], getSize(), output, title);
   auto one = begin({c10d::OpType::REDUCE_SCATTER, title, opts.timeout}, inputs[0], {outputs});
-  call_reduce_scatter(one, output, list_to_read(*one, inputs[0]), opts.reduceOp);
+  call_reduce_scatter(one, output, flat_input(*one, inputs[0]), opts.reduceOp);
   return end(one);
 }
 
@@ -307,7 +302,7 @@ backend::work_ptr backend::_reduce_scatter_base(at::Tensor &output, at::Tensor &
   const char *title = "rondo:_reduce_scatter_base";
   check_whole(input, output, getSize(), title);
   auto one = begin({c10d::OpType::_REDUCE_SCATTER_BASE, title, opts.timeout}, inputs, {outputs});
-  call_reduce_scatter(one, output, to_read(*one, input), opts.reduceOp);
+  call_reduce_scatter(one, output, dense_input(*one, input), opts.reduceOp);
   return end(one);
 }
 
@@ -319,7 +314,7 @@ backend::work_ptr backend::reduce_scatter_tensor_coalesced(tensors &outputs, ten
     check_whole(inputs[i], outputs[i], getSize(), title);
   auto one = begin({c10d::OpType::COALESCED, title, opts.timeout}, inputs, {outputs});
   for (size_t i = 0; i < inputs.size(); i++)
-    call_reduce_scatter(one, outputs[i], to_read(*one, inputs[i]), opts.reduceOp);
+    call_reduce_scatter(one, outputs[i], dense_input(*one, inputs[i]), opts.reduceOp);
   return end(one);
 }
 
@@ -329,7 +324,7 @@ backend::work_ptr backend::gather(tensor_lists &outputs, tensors &inputs,
                                   const c10d::GatherOptions &opts) {
   const char *title = "rondo:gather";
   int root = check_root(opts.rootRank, title);
-  at::Tensor &input = the_only(inputs, title);
+  at::Tensor &input = single_tensor(inputs, title);
   bool is_root = root == getRank();
   TORCH_CHECK(is_root || outputs.empty(), title, ": requires empty output on non-root");
   if (is_root) {
@@ -338,11 +333,10 @@ backend::work_ptr backend::gather(tensor_lists &outputs, tensors &inputs,
   }
   auto one = begin({c10d::OpType::GATHER, title, opts.timeout}, inputs, outputs);
   element e = element_to_move(input.scalar_type());
-  at::Tensor dense = to_read(*one, input);
-  void *recv = is_root ? list_to_write(*one, outputs[0]).mutable_data_ptr() : nullptr;
-  one->call(channel_here(one),
-            rondo_gather(0, static_cast<uint64_t>(input.numel()) * e.per, e.dtype,
-                         static_cast<uint32_t>(root)),
+  at::Tensor dense = dense_input(*one, input);
+  void *recv = is_root ? flat_output(*one, outputs[0]).mutable_data_ptr() : nullptr;
+  one->call(current_comm(one),
+            rondo_gather(0, e.count_in(input), e.dtype, static_cast<uint32_t>(root)),
             dense.const_data_ptr(), recv);
   return end(one);
 }
@@ -351,7 +345,7 @@ backend::work_ptr backend::scatter(tensors &outputs, tensor_lists &inputs,
                                    const c10d::ScatterOptions &opts) {
   const char *title = "rondo:scatter";
   int root = check_root(opts.rootRank, title);
-  at::Tensor &output = the_only(outputs, title);
+  at::Tensor &output = single_tensor(outputs, title);
   bool is_root = root == getRank();
   TORCH_CHECK(is_root || inputs.empty(), title, ": requires empty input on non-root");
   if (is_root) {
@@ -361,18 +355,17 @@ backend::work_ptr backend::scatter(tensors &outputs, tensor_lists &inputs,
   auto one = begin({c10d::OpType::SCATTER, title, opts.timeout}, is_root ? inputs[0] : tensors(),
                    {outputs});
   element e = element_to_move(output.scalar_type());
-  const void *send = is_root ? list_to_read(*one, inputs[0]).const_data_ptr() : nullptr;
-  at::Tensor dense = to_write(*one, output, false);
-  one->call(channel_here(one),
-            rondo_scatter(0, static_cast<uint64_t>(output.numel()) * e.per, e.dtype,
-                          static_cast<uint32_t>(root)),
-            send, dense.mutable_data_ptr());
+  const void *send = is_root ? flat_input(*one, inputs[0]).const_data_ptr() : nullptr;
+  at::Tensor dense = dense_output(*one, output, false);
+  one->call(current_comm(one),
+            rondo_scatter(0, e.count_in(output), e.dtype, static_cast<uint32_t>(root)), send,
+            dense.mutable_data_ptr());
   return end(one);
 }
 
 // --------------------------------------------------------------- all-to-all ---
 
-void backend::call_all_to_all_v(const work_to_make &one, const at::Tensor &output,
+void backend::call_all_to_all_v(const pending_work &one, const at::Tensor &output,
                                 const at::Tensor &input, const std::vector<uint64_t> &output_counts,
                                 const std::vector<uint64_t> &input_counts) {
   element e = element_to_move(input.scalar_type());
@@ -381,14 +374,15 @@ void backend::call_all_to_all_v(const work_to_make &one, const at::Tensor &outpu
   for (auto *counts : {&out, &in})
     for (uint64_t &count : *counts)
       count *= e.per;
-  one->call(channel_here(one),
+  one->call(current_comm(one),
             rondo_all_to_all_v(0, e.dtype, in.data(), nullptr, out.data(), nullptr),
             input.const_data_ptr(), output.mutable_data_ptr());
 }
 
-// Elements for each rank. Without splits the rows are shared evenly.
-static std::vector<uint64_t> counts_of(const at::Tensor &tensor, const std::vector<int64_t> &splits,
-                                       int size, const char *title) {
+// Elements for each rank. Without splits each rank gets as many rows.
+static std::vector<uint64_t> split_counts(const at::Tensor &tensor,
+                                          const std::vector<int64_t> &splits, int size,
+                                          const char *title) {
   int64_t rows = tensor.dim() ? tensor.size(0) : tensor.numel();
   int64_t row = rows ? tensor.numel() / rows : 0;
   std::vector<uint64_t> counts;
@@ -414,57 +408,57 @@ backend::work_ptr backend::alltoall_base(at::Tensor &output, at::Tensor &input,
   const char *title = "rondo:all_to_all";
   tensors outputs = {output};
   tensors inputs = {input};
-  check_reach(output, title);
-  check_reach(input, title);
-  TORCH_CHECK(output.scalar_type() == input.scalar_type(), title, ": Tensors are not of one type");
-  std::vector<uint64_t> out = counts_of(output, output_splits, getSize(), title);
-  std::vector<uint64_t> in = counts_of(input, input_splits, getSize(), title);
+  check_tensor(output, title);
+  check_tensor(input, title);
+  TORCH_CHECK(output.scalar_type() == input.scalar_type(), title, ": Tensors have different types");
+  std::vector<uint64_t> out = split_counts(output, output_splits, getSize(), title);
+  std::vector<uint64_t> in = split_counts(input, input_splits, getSize(), title);
   bool is_even = output_splits.empty() && input_splits.empty();
   TORCH_CHECK(!is_even || output.numel() == input.numel(), title,
               ": Tensors of different sizes without splits");
   auto one = begin({c10d::OpType::ALLTOALL_BASE, title, opts.timeout}, inputs, {outputs});
-  at::Tensor from = to_read(*one, input);
-  at::Tensor to = to_write(*one, output, false);
+  at::Tensor from = dense_input(*one, input);
+  at::Tensor to = dense_output(*one, output, false);
   element e = element_to_move(input.scalar_type());
   if (is_even)
-    one->call(channel_here(one), rondo_all_to_all(0, in[0] * e.per, e.dtype), from.const_data_ptr(),
+    one->call(current_comm(one), rondo_all_to_all(0, in[0] * e.per, e.dtype), from.const_data_ptr(),
               to.mutable_data_ptr());
   else
     call_all_to_all_v(one, to, from, out, in);
   return end(one);
 }
 
-static std::vector<uint64_t> sizes_of(const std::vector<at::Tensor> &list) {
+static std::vector<uint64_t> list_counts(const std::vector<at::Tensor> &list) {
   std::vector<uint64_t> sizes;
   for (const auto &tensor : list)
     sizes.push_back(static_cast<uint64_t>(tensor.numel()));
   return sizes;
 }
 
-static std::vector<at::Tensor> flat(const std::vector<at::Tensor> &list) {
+static std::vector<at::Tensor> list_flatten(const std::vector<at::Tensor> &list) {
   std::vector<at::Tensor> parts;
   for (const auto &tensor : list)
     parts.push_back(tensor.reshape({-1}));
   return parts;
 }
 
-// The lists' tensors may differ in size, so they go through one tensor each way.
+// The tensors of a list may differ in size, so one flat tensor each way holds them.
 backend::work_ptr backend::alltoall(tensors &outputs, tensors &inputs,
                                     const c10d::AllToAllOptions &opts) {
   const char *title = "rondo:all_to_all";
   auto size = static_cast<size_t>(getSize());
   TORCH_CHECK(outputs.size() == size && inputs.size() == size, title,
-              ": one tensor a rank is needed, each way");
+              ": each list needs one tensor for each rank");
   for (const auto *list : {&outputs, &inputs})
     for (const auto &tensor : *list) {
-      check_reach(tensor, title);
+      check_tensor(tensor, title);
       TORCH_CHECK(tensor.scalar_type() == inputs[0].scalar_type(), title,
-                  ": Tensors are not of one type");
+                  ": Tensors have different types");
     }
   auto one = begin({c10d::OpType::ALLTOALL, title, opts.timeout}, inputs, {outputs});
   at::NoGradGuard no_grad;
-  std::vector<uint64_t> out = sizes_of(outputs);
-  at::Tensor from = at::cat(flat(inputs));
+  std::vector<uint64_t> out = list_counts(outputs);
+  at::Tensor from = at::cat(list_flatten(inputs));
   int64_t total = 0;
   for (uint64_t count : out)
     total += static_cast<int64_t>(count);
@@ -479,21 +473,21 @@ backend::work_ptr backend::alltoall(tensors &outputs, tensors &inputs,
       at += tensor.numel();
     }
   });
-  call_all_to_all_v(one, to, from, out, sizes_of(inputs));
+  call_all_to_all_v(one, to, from, out, list_counts(inputs));
   return end(one);
 }
 
 // ------------------------------------------------------------------ barriers ---
 
 backend::work_ptr backend::barrier(const c10d::BarrierOptions &opts) {
-  // Of a device, if one is named: then it comes behind what the current stream holds.
+  // A barrier of a device follows the work of the current stream.
   c10::Device device = opts.device.value_or(c10::kCPU);
   if (device.is_cuda() && !device.has_index())
     device = c10::impl::VirtualGuardImpl(device.type()).getDevice();
   if (!device.is_cuda())
     device = c10::kCPU;
   auto one = begin({c10d::OpType::BARRIER, "rondo:barrier", opts.timeout, device}, {}, {});
-  one->call(channel_here(one), rondo_barrier(0), nullptr, nullptr);
+  one->call(current_comm(one), rondo_barrier(0), nullptr, nullptr);
   return end(one);
 }
 

@@ -1,4 +1,4 @@
-// The part of a work that is about streams: where its tensors are on a device.
+// The part of a work that handles streams, for tensors on a device.
 #include "work.hpp"
 
 #include <c10/core/StreamGuard.h>
@@ -13,7 +13,8 @@ c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-// None of a work's calls need end before all have begun: ranks may have put them in any order.
+// The calls of a work in one stream do not wait for each other: ranks may make them in different
+// orders.
 class streams_held {
 public:
   streams_held() { (void)rondo_streams_hold(); }
@@ -31,93 +32,92 @@ private:
   bool is_held_ = true;
 };
 
-std::vector<uint64_t> copied(const uint64_t *counts, size_t count) {
+std::vector<uint64_t> counts_copy(const uint64_t *counts, size_t count) {
   return counts ? std::vector<uint64_t>(counts, counts + count) : std::vector<uint64_t>();
 }
 
 } // namespace
 
-void work::put_off(const std::shared_ptr<const channel> &to,
-                   const struct rondo_collective_desc &what, const void *send, void *recv) {
-  bool has_counts = what.kind == RONDO_ALL_TO_ALL_V;
+void work::defer_call(const communicator_ptr &comm, const struct rondo_collective_desc &what,
+                      const void *send, void *recv) {
+  size_t counts = what.kind == RONDO_ALL_TO_ALL_V ? comm->size : 0;
   c10::Event ready(plan_.device.type());
   ready.record(current_stream(plan_.device));
-  device_->calls.push_back({to, what, copied(what.send_counts, has_counts ? to->size : 0),
-                            copied(what.recv_counts, has_counts ? to->size : 0), send, recv,
-                            std::move(ready)});
+  device_->calls.push_back({comm, what, counts_copy(what.send_counts, counts),
+                            counts_copy(what.recv_counts, counts), send, recv, std::move(ready)});
 }
 
 int work::enqueue_calls() {
   streams_held held;
-  for (pending &one : device_->calls) {
-    one.ready.block(one.to->on->stream());
+  for (deferred_call &one : device_->calls) {
+    one.ready.block(one.comm->stream->stream());
     if (one.what.kind == RONDO_ALL_TO_ALL_V) {
       one.what.send_counts = one.send_counts.data();
       one.what.recv_counts = one.recv_counts.data();
     }
-    int status = submit(one.to, one.what, one.send, one.recv);
+    int status = submit(one.comm, one.what, one.send, one.recv);
     if (status != RONDO_SUCCESS) {
-      note_failure(status, reason_of(*one.to));
+      set_failure(status, reason_of(*one.comm));
       return status;
     }
   }
   int status = held.release();
   if (status != RONDO_SUCCESS)
-    note_failure(status, "a stream of the device has refused to wait");
+    set_failure(status, "a stream of the device cannot wait");
   return status;
 }
 
-// What comes behind the calls: copies of results, the event, the future.
-void work::enqueue_rest() {
-  on_device &d = *device_;
+// After the calls: the copies of results, the event, the future.
+void work::enqueue_end() {
+  device_state &d = *device_;
   if (d.calls.empty())
     return;
-  const auto &last = d.calls.back().to->on;
-  for (const pending &one : d.calls)
-    if (one.to->on != last) {
+  const auto &last = d.calls.back().comm->stream;
+  for (const deferred_call &one : d.calls)
+    if (one.comm->stream != last) {
       c10::Event joins(plan_.device.type());
-      joins.record(one.to->on->stream());
+      joins.record(one.comm->stream->stream());
       joins.block(last->stream());
     }
-  c10::StreamGuard in_lane(last->stream());
+  c10::StreamGuard in_stream(last->stream());
   bool has_steps = !steps_.empty();
   std::exception_ptr error = run_steps();
-  d.last = last;
+  d.last_stream = last;
   d.end.emplace(plan_.device.type());
   d.end->record(last->stream());
   if (error)
     std::rethrow_exception(error);
   if (has_steps && !d.is_captured) {
     outstanding_++;
-    d.awaits_end = true;
+    d.awaits_copies = true;
   }
-  complete_on_device(nullptr);
+  set_device_future(nullptr);
 }
 
 std::exception_ptr work::enqueue() {
   std::exception_ptr error;
   try {
     if (enqueue_calls() == RONDO_SUCCESS)
-      enqueue_rest();
+      enqueue_end();
     else
-      error = failure();
+      error = make_error();
   } catch (const std::exception &e) {
     error = std::current_exception();
-    note_failure(RONDO_ERR_SYSTEM, e.what());
+    set_failure(RONDO_ERR_SYSTEM, e.what());
   }
   if (error)
-    complete_on_device(error);
+    set_device_future(error);
   device_->calls.clear();
   return error;
 }
 
-// Counts the end of the copies, which come behind the calls.
-void work::look_at_end() {
-  for (const part &one : parts_)
-    if (!one.is_counted)
+// Sees the end of the copies of results.
+void work::poll_device_end() {
+  for (const issued_call &one : calls_)
+    if (!one.has_ended)
       return;
-  if (device_->end->query() && device_->awaits_end.exchange(false))
-    count_off();
+  if (device_->end->query() && device_->awaits_copies.exchange(false))
+    drop_outstanding();
 }
 
 void work::synchronize() {

@@ -4,8 +4,8 @@
 
 namespace rondo_torch {
 
-// RONDO_DTYPE_COUNT where there is none.
-static int exact(at::ScalarType type) {
+// RONDO_DTYPE_COUNT: Rondo does not have the type.
+static int dtype_of(at::ScalarType type) {
   switch (type) {
   case at::kChar:
     return RONDO_INT8;
@@ -38,20 +38,20 @@ static int exact(at::ScalarType type) {
 }
 
 element element_to_move(at::ScalarType type) {
-  int dtype = exact(type);
+  int dtype = dtype_of(type);
   if (dtype != RONDO_DTYPE_COUNT)
     return {dtype, 1};
   return {RONDO_UINT8, c10::elementSize(type)};
 }
 
-// A complex number is two real ones to what acts on both parts alike.
+// A linear reduction treats a complex number as two real numbers.
 static element element_to_reduce(at::ScalarType type, int redop) {
   bool is_linear = redop == RONDO_SUM || redop == RONDO_AVG || redop == RONDO_PREMUL_SUM;
   if (type == at::kComplexFloat && is_linear)
     return {RONDO_FLOAT32, 2};
   if (type == at::kComplexDouble && is_linear)
     return {RONDO_FLOAT64, 2};
-  int dtype = exact(type);
+  int dtype = dtype_of(type);
   TORCH_CHECK(dtype != RONDO_DTYPE_COUNT, "rondo: no reductions of ", c10::toString(type));
   return {dtype, 1};
 }
@@ -75,8 +75,8 @@ static int redop_of(c10d::ReduceOp::RedOpType op) {
   }
 }
 
-// Truth values are bytes of 0 and 1, and stay so: a sum is "any", a product is "all".
-static int redop_of_truth(c10d::ReduceOp::RedOpType op) {
+// Booleans are bytes of 0 and 1: a sum is "any", a product is "all".
+static int redop_of_bool(c10d::ReduceOp::RedOpType op) {
   switch (op) {
   case c10d::ReduceOp::SUM:
   case c10d::ReduceOp::MAX:
@@ -91,7 +91,7 @@ static int redop_of_truth(c10d::ReduceOp::RedOpType op) {
   }
 }
 
-bool is_folded(at::ScalarType type, const c10d::ReduceOp &op) {
+bool is_emulated(at::ScalarType type, const c10d::ReduceOp &op) {
   c10d::ReduceOp::RedOpType kind = op;
   bool is_bitwise =
       kind == c10d::ReduceOp::BAND || kind == c10d::ReduceOp::BOR || kind == c10d::ReduceOp::BXOR;
@@ -136,14 +136,14 @@ at::Tensor fold(const at::Tensor &parts, const c10d::ReduceOp &op) {
 
 static double factor_of(const c10d::ReduceOp &op) {
   const auto *given = static_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
-  TORCH_CHECK(given, "rondo: a pre-multiplied sum without its factor");
+  TORCH_CHECK(given, "rondo: a pre-multiplied sum without a factor");
   return given->tensor_factor.defined() ? given->tensor_factor.item<double>()
                                         : given->double_factor;
 }
 
 reduction reduction_of(at::ScalarType type, const c10d::ReduceOp &op) {
   c10d::ReduceOp::RedOpType kind = op;
-  int redop = type == at::kBool ? redop_of_truth(kind) : redop_of(kind);
+  int redop = type == at::kBool ? redop_of_bool(kind) : redop_of(kind);
   TORCH_CHECK(redop != RONDO_REDOP_COUNT, "rondo: reduction ", static_cast<int>(kind), " of ",
               c10::toString(type), " is not supported");
   reduction r = {element_to_reduce(type, redop), redop, 1};

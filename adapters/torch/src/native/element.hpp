@@ -1,4 +1,4 @@
-// Which of Rondo's element types and reductions stand for PyTorch's.
+// PyTorch's element types and reductions as Rondo's.
 #ifndef RONDO_ADAPTERS_TORCH_ELEMENT_HPP
 #define RONDO_ADAPTERS_TORCH_ELEMENT_HPP
 
@@ -13,25 +13,28 @@ namespace rondo_torch {
 struct element {
   int dtype;
   uint64_t per;
+
+  uint64_t count_in(const at::Tensor &tensor) const {
+    return static_cast<uint64_t>(tensor.numel()) * per;
+  }
 };
 
-// For operations that only move data: every type. What Rondo has no name for goes as its bytes.
+// For operations that move data, every type. A type that Rondo does not have moves as bytes.
 element element_to_move(at::ScalarType type);
 
-// What a reduction is to Rondo.
 struct reduction {
   element what;
   int redop;     // enum rondo_redop
-  double scalar; // of RONDO_PREMUL_SUM; else 1
+  double scalar; // for RONDO_PREMUL_SUM; else 1
 };
 
-// Whether Rondo does not have it, though PyTorch can do it: what all ranks have is gathered then, and
-// folded where it is needed.
-bool is_folded(at::ScalarType type, const c10d::ReduceOp &op);
-// The reduction of the parts along dimension 0.
+// Whether Rondo does not have a reduction that PyTorch has. Then the ranks gather their tensors and
+// fold them.
+bool is_emulated(at::ScalarType type, const c10d::ReduceOp &op);
+// Reduces `parts` along dimension 0.
 at::Tensor fold(const at::Tensor &parts, const c10d::ReduceOp &op);
 
-// Throws where the reduction means nothing for the type, or Rondo has none.
+// Throws if the reduction is not defined for the type.
 reduction reduction_of(at::ScalarType type, const c10d::ReduceOp &op);
 
 } // namespace rondo_torch

@@ -1,21 +1,21 @@
-// Lets Python's lock go where this thread holds it: for waits that may come from a destructor.
-#ifndef RONDO_ADAPTERS_TORCH_PYTHON_LOCK_HPP
-#define RONDO_ADAPTERS_TORCH_PYTHON_LOCK_HPP
+// Releases Python's GIL where this thread holds it: for waits that may come from a destructor.
+#ifndef RONDO_ADAPTERS_TORCH_GIL_HPP
+#define RONDO_ADAPTERS_TORCH_GIL_HPP
 
 #include <Python.h>
 
 namespace rondo_torch {
 
-class without_python_lock {
+class without_gil {
 public:
-  without_python_lock()
+  without_gil()
       : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~without_python_lock() {
+  ~without_gil() {
     if (state_)
       PyEval_RestoreThread(state_);
   }
-  without_python_lock(const without_python_lock &) = delete;
-  without_python_lock &operator=(const without_python_lock &) = delete;
+  without_gil(const without_gil &) = delete;
+  without_gil &operator=(const without_gil &) = delete;
 
 private:
   PyThreadState *state_;
@@ -23,4 +23,4 @@ private:
 
 } // namespace rondo_torch
 
-#endif // RONDO_ADAPTERS_TORCH_PYTHON_LOCK_HPP
+#endif // RONDO_ADAPTERS_TORCH_GIL_HPP

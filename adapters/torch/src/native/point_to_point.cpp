@@ -1,4 +1,4 @@
-// Operations between two ranks, and the barrier that names who is missing.
+// Sends, receives, and the monitored barrier, which names missing ranks.
 #include "backend.hpp"
 #include "tensors.hpp"
 
@@ -11,53 +11,53 @@ static void check_peer(int peer, int rank, int size, const char *title) {
 
 backend::work_ptr backend::send(tensors &data, int to, int tag) {
   const char *title = "rondo:send";
-  at::Tensor &tensor = the_only(data, title);
+  at::Tensor &tensor = single_tensor(data, title);
   check_peer(to, getRank(), getSize(), title);
   auto one = begin({c10d::OpType::SEND, title, kNoTimeout}, data, {});
   element e = element_to_move(tensor.scalar_type());
-  at::Tensor dense = to_read(*one, tensor);
-  one->call(channel_of_tag(one, tag, "to " + std::to_string(to)),
-            rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype,
-                            static_cast<uint32_t>(getRank()), static_cast<uint32_t>(to)),
+  at::Tensor dense = dense_input(*one, tensor);
+  one->call(p2p_comm(one, tag, "to " + std::to_string(to)),
+            rondo_send_recv(0, e.count_in(tensor), e.dtype, static_cast<uint32_t>(getRank()),
+                            static_cast<uint32_t>(to)),
             dense.const_data_ptr(), nullptr);
   return end(one);
 }
 
 backend::work_ptr backend::recv(tensors &data, int from, int tag) {
   const char *title = "rondo:recv";
-  at::Tensor &tensor = the_only(data, title);
+  at::Tensor &tensor = single_tensor(data, title);
   check_peer(from, getRank(), getSize(), title);
   auto one = begin({c10d::OpType::RECV, title, kNoTimeout}, data, {data});
   element e = element_to_move(tensor.scalar_type());
-  at::Tensor dense = to_write(*one, tensor, false);
-  one->call(channel_of_tag(one, tag, "from " + std::to_string(from)),
-            rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype,
-                            static_cast<uint32_t>(from), static_cast<uint32_t>(getRank())),
+  at::Tensor dense = dense_output(*one, tensor, false);
+  one->call(p2p_comm(one, tag, "from " + std::to_string(from)),
+            rondo_send_recv(0, e.count_in(tensor), e.dtype, static_cast<uint32_t>(from),
+                            static_cast<uint32_t>(getRank())),
             nullptr, dense.mutable_data_ptr());
   return end(one);
 }
 
 backend::work_ptr backend::recvAnysource(tensors &data, int tag) {
   const char *title = "rondo:recvAnySource";
-  at::Tensor &tensor = the_only(data, title);
-  TORCH_CHECK(!is_coalescing(), title, ": not inside of coalescing");
+  at::Tensor &tensor = single_tensor(data, title);
+  TORCH_CHECK(!is_coalescing(), title, ": not while coalescing");
   auto one = begin({c10d::OpType::RECVANYSOURCE, title, kNoTimeout}, data, {data});
   element e = element_to_move(tensor.scalar_type());
-  at::Tensor dense = to_write(*one, tensor, false);
-  one->seek(channel_of_tag(one, tag, "from any"),
-            rondo_send_recv(0, static_cast<uint64_t>(tensor.numel()) * e.per, e.dtype, 0,
-                            static_cast<uint32_t>(getRank())),
-            dense.mutable_data_ptr(), getSize());
+  at::Tensor dense = dense_output(*one, tensor, false);
+  one->recv_any(
+      p2p_comm(one, tag, "from any"),
+      rondo_send_recv(0, e.count_in(tensor), e.dtype, 0, static_cast<uint32_t>(getRank())),
+      dense.mutable_data_ptr(), getSize());
   return one;
 }
 
 // ------------------------------------------------------- monitored barrier ---
 
-// Each rank tells rank 0 that it is there, and goes on when rank 0 says so. A rank that waits for longer than
-// the timeout ends the channel, so that the others need not wait as long.
+// Each rank sends a token to rank 0 and waits for one from rank 0. A rank whose timeout expires
+// aborts the communicator, so that the other ranks do not wait for their own timeouts.
 
-backend::work_to_make backend::token(const std::shared_ptr<const channel> &via, int from, int to) {
-  constexpr milliseconds SPARE(60000); // who waits decides when the time is over
+backend::pending_work backend::send_token(const communicator_ptr &via, int from, int to) {
+  constexpr milliseconds SPARE(60000); // the caller has the shorter timeout
   bool sends = from == getRank();
   at::Tensor byte = at::zeros({1}, at::kByte);
   work_plan plan = {sends ? c10d::OpType::SEND : c10d::OpType::RECV,
@@ -83,7 +83,7 @@ static milliseconds left_until(clock::time_point until) {
   return std::max(left, milliseconds(1));
 }
 
-static bool comes(work &one, clock::time_point until) {
+static bool work_wait(work &one, clock::time_point until) {
   try {
     return one.wait(left_until(until));
   } catch (const std::exception &) {
@@ -91,19 +91,18 @@ static bool comes(work &one, clock::time_point until) {
   }
 }
 
-void backend::monitor(const std::shared_ptr<const channel> &via, milliseconds timeout,
-                      bool names_all) {
+void backend::monitor_ranks(const communicator_ptr &via, milliseconds timeout, bool names_all) {
   clock::time_point until = clock::now() + timeout;
-  std::vector<work_to_make> arrivals;
+  std::vector<pending_work> arrivals;
   std::string missing;
   for (int rank = 1; rank < getSize(); rank++)
-    arrivals.push_back(token(via, rank, 0));
+    arrivals.push_back(send_token(via, rank, 0));
   bool is_first = true;
   for (int rank = 1; rank < getSize(); rank++) {
-    // Who has no time left itself cannot blame others.
+    // Rank 0 itself came too late to name a missing rank.
     TORCH_CHECK(names_all || clock::now() < until,
                 "[Rank 0]: Rank 0 timed out in monitoredBarrier after ", timeout.count(), " ms");
-    if (comes(*arrivals[static_cast<size_t>(rank) - 1], until))
+    if (work_wait(*arrivals[static_cast<size_t>(rank) - 1], until))
       continue;
     TORCH_CHECK(names_all, "[Rank 0]: Rank ", rank, " failed to pass monitoredBarrier in ",
                 timeout.count(), " ms");
@@ -112,18 +111,18 @@ void backend::monitor(const std::shared_ptr<const channel> &via, milliseconds ti
   }
   TORCH_CHECK(missing.empty(), "[Rank 0]: Ranks ", missing, " failed to pass monitoredBarrier in ",
               timeout.count(), " ms");
-  std::vector<work_to_make> answers;
+  std::vector<pending_work> answers;
   for (int rank = 1; rank < getSize(); rank++)
-    answers.push_back(token(via, 0, rank));
+    answers.push_back(send_token(via, 0, rank));
   for (const auto &answer : answers)
     answer->wait(left_until(until));
 }
 
-void backend::be_monitored(const std::shared_ptr<const channel> &via, milliseconds timeout) {
+void backend::report_to_monitor(const communicator_ptr &via, milliseconds timeout) {
   clock::time_point until = clock::now() + timeout;
-  auto arrival = token(via, getRank(), 0);
-  auto answer = token(via, 0, getRank());
-  TORCH_CHECK(comes(*arrival, until) && comes(*answer, until), "Rank ", getRank(),
+  auto arrival = send_token(via, getRank(), 0);
+  auto answer = send_token(via, 0, getRank());
+  TORCH_CHECK(work_wait(*arrival, until) && work_wait(*answer, until), "Rank ", getRank(),
               " successfully reached monitoredBarrier, but received errors while waiting for "
               "send/recv from rank 0. Please check rank 0 logs for faulty rank.");
 }
@@ -137,12 +136,12 @@ void backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_r
     if (timeout == c10d::kUnsetTimeout)
       timeout = settings_.timeout;
   }
-  auto via = channel_named("monitored barrier " + std::to_string(failed));
+  auto via = get_comm("monitored barrier " + std::to_string(failed));
   try {
     if (getRank() == 0)
-      monitor(via, timeout, wait_all_ranks);
+      monitor_ranks(via, timeout, wait_all_ranks);
     else
-      be_monitored(via, timeout);
+      report_to_monitor(via, timeout);
   } catch (...) {
     (void)rondo_comm_abort(via->context, via->comm);
     std::lock_guard<std::mutex> hold(lock_);

@@ -1,4 +1,4 @@
-#include "lane.hpp"
+#include "stream.hpp"
 
 #include <map>
 #include <mutex>
@@ -16,97 +16,97 @@ namespace rondo_torch {
 
 namespace {
 
-using place = std::pair<c10::DeviceIndex, c10::StreamId>;
+using stream_key = std::pair<c10::DeviceIndex, c10::StreamId>;
 
-// Never destroyed: lanes may go after static objects have gone.
-struct lanes {
+struct stream_users {
   std::mutex lock;
-  std::map<place, int> users;
+  std::map<stream_key, int> counts;
   handle_source source;
 };
 
-lanes &the_lanes() {
-  static auto *one = new lanes;
+// Never destroyed: streams may be released after static objects are gone.
+stream_users &users() {
+  static auto *one = new stream_users;
   return *one;
 }
 
-// In a child process another thread of its parent may hold the lock for ever.
-[[maybe_unused]] const int forks_are_watched =
-    pthread_atfork(nullptr, nullptr, [] { new (&the_lanes().lock) std::mutex; });
+// A thread that a child process does not have may hold the lock.
+[[maybe_unused]] const int fork_handler =
+    pthread_atfork(nullptr, nullptr, [] { new (&users().lock) std::mutex; });
 
-place place_of(const c10::Stream &stream) { return {stream.device_index(), stream.id()}; }
+stream_key key_of(const c10::Stream &stream) { return {stream.device_index(), stream.id()}; }
 
-// The pool gives its streams in turn, also to others. Those of high priority are the ones that programs
-// hardly ask for, and small kernels between large ones are what they are for.
-c10::Stream choose(c10::Device device) {
-  constexpr int LOOKED_AT = 64; // more than the pool has
+// The pool hands out its streams in turn, also to the program. The high-priority pool is the one
+// that programs hardly use.
+c10::Stream stream_acquire(c10::Device device) {
+  constexpr int TRIED = 64; // more than the pool has
   c10::impl::VirtualGuardImpl impl(device.type());
   std::optional<c10::Stream> best;
   int least = 0;
-  lanes &all = the_lanes();
-  std::lock_guard<std::mutex> hold(all.lock);
-  for (int i = 0; i < LOOKED_AT && (!best || least > 0); i++) {
+  std::lock_guard<std::mutex> hold(users().lock);
+  auto &counts = users().counts;
+  for (int i = 0; i < TRIED && (!best || least > 0); i++) {
     c10::Stream one = impl.getStreamFromGlobalPool(device, true);
-    auto found = all.users.find(place_of(one));
-    int users = found == all.users.end() ? 0 : found->second;
-    if (!best || users < least) {
+    auto found = counts.find(key_of(one));
+    int count = found == counts.end() ? 0 : found->second;
+    if (!best || count < least) {
       best.emplace(one);
-      least = users;
+      least = count;
     }
   }
-  all.users[place_of(*best)]++;
+  counts[key_of(*best)]++;
   return *best;
 }
 
-void let_go(const c10::Stream &stream) {
-  lanes &all = the_lanes();
-  std::lock_guard<std::mutex> hold(all.lock);
-  auto found = all.users.find(place_of(stream));
+void stream_release(const c10::Stream &stream) {
+  std::lock_guard<std::mutex> hold(users().lock);
+  auto found = users().counts.find(key_of(stream));
   if (--found->second == 0)
-    all.users.erase(found);
+    users().counts.erase(found);
 }
 
+// Overload resolution prefers the first one, where c10::Stream has native_handle.
 template <class S>
-auto ask(const S &stream, int /*first choice*/) -> decltype(stream.native_handle()) {
+auto handle_of(const S &stream, int /*preferred*/) -> decltype(stream.native_handle()) {
   return stream.native_handle();
 }
 
-template <class S> void *ask(const S &stream, long /*where there is no such call*/) {
+template <class S> void *handle_of(const S &stream, long /*fallback*/) {
   handle_source source;
   {
-    std::lock_guard<std::mutex> hold(the_lanes().lock);
-    source = the_lanes().source;
+    std::lock_guard<std::mutex> hold(users().lock);
+    source = users().source;
   }
-  TORCH_CHECK(source, "rondo: nobody knows the handles of streams");
+  TORCH_CHECK(source, "rondo: no function returns the handles of streams");
   uint64_t handle = source(stream.id(), stream.device_index());
-  return reinterpret_cast<void *>(static_cast<uintptr_t>(handle)); // NOLINT: it came as a number
+  return reinterpret_cast<void *>(static_cast<uintptr_t>(handle)); // NOLINT: Python has a number
 }
 
 } // namespace
 
 void set_handle_source(handle_source source) {
-  std::lock_guard<std::mutex> hold(the_lanes().lock);
-  the_lanes().source = std::move(source);
+  std::lock_guard<std::mutex> hold(users().lock);
+  users().source = std::move(source);
 }
 
-bool has_devices() {
+bool has_cuda_devices() {
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))
     return false;
   return c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA)->deviceCount() > 0;
 }
 
-std::shared_ptr<const lane> lane::on(c10::Device device) {
-  c10::Stream stream = choose(device);
+std::shared_ptr<const comm_stream> comm_stream::acquire(c10::Device device) {
+  c10::Stream stream = stream_acquire(device);
   try {
-    return std::shared_ptr<const lane>(new lane(stream, ask(stream, 0)));
+    return std::shared_ptr<const comm_stream>(new comm_stream(stream, handle_of(stream, 0)));
   } catch (...) {
-    let_go(stream);
+    stream_release(stream);
     throw;
   }
 }
 
-lane::lane(c10::Stream stream, void *handle) : stream_(stream), handle_(handle) {}
+comm_stream::comm_stream(c10::Stream stream, void *handle) : stream_(stream), handle_(handle) {}
 
-lane::~lane() { let_go(stream_); }
+comm_stream::~comm_stream() { stream_release(stream_); }
 
 } // namespace rondo_torch

@@ -1,13 +1,15 @@
-// A stream of a device in which the operations of one channel run, beside what the program has in streams of its
-// own. Channels do not wait for each other, so each has a lane to itself as long as PyTorch's pool has one.
+// The stream in which the operations of one communicator run, apart from the program's own streams.
+// Communicators do not wait for each other, so each has its own stream while PyTorch's pool has
+// enough.
 //
-// All that has to do with streams and events goes through c10's interfaces for devices of any kind, behind
-// which PyTorch puts CUDA if it has it: so the module needs no header and no library of CUDA, and the
-// same source is built for a PyTorch without it.
+// Streams and events are used through c10's interfaces for devices of any kind, behind which
+// PyTorch puts CUDA. So this module needs neither a header nor a library of CUDA, and one source
+// serves a PyTorch with CUDA and without.
 //
-//   lane::on -> event.block(stream), rondo_comm_call_on_stream(handle), event.record(stream) -> the last owner lets go
-#ifndef RONDO_ADAPTERS_TORCH_LANE_HPP
-#define RONDO_ADAPTERS_TORCH_LANE_HPP
+//   comm_stream::acquire -> event.block(stream), rondo_comm_call_on_stream(handle),
+//     event.record(stream) -> the last owner releases it
+#ifndef RONDO_ADAPTERS_TORCH_STREAM_HPP
+#define RONDO_ADAPTERS_TORCH_STREAM_HPP
 
 #include <cstdint>
 #include <functional>
@@ -18,34 +20,34 @@
 
 namespace rondo_torch {
 
-class lane {
+class comm_stream {
 public:
-  // Throws where PyTorch has no such device.
-  static std::shared_ptr<const lane> on(c10::Device device);
+  // Takes the least used stream of the pool. Throws if PyTorch has no such device.
+  static std::shared_ptr<const comm_stream> acquire(c10::Device device);
 
-  ~lane();
-  lane(const lane &) = delete;
-  lane &operator=(const lane &) = delete;
+  ~comm_stream();
+  comm_stream(const comm_stream &) = delete;
+  comm_stream &operator=(const comm_stream &) = delete;
 
   const c10::Stream &stream() const { return stream_; }
-  // What the driver knows it by: a CUstream.
+  // The CUstream.
   void *handle() const { return handle_; }
 
 private:
-  lane(c10::Stream stream, void *handle);
+  comm_stream(c10::Stream stream, void *handle);
 
   c10::Stream stream_;
   void *handle_;
 };
 
-// Who is asked for the handle of a stream, by its id and the index of its device, where c10 cannot tell:
-// before PyTorch 2.9 or so only Python can.
+// A function that returns the handle of a stream by its id and device. It is called where c10 has
+// no such call: before PyTorch 2.9 or so only Python has one.
 using handle_source = std::function<uint64_t(int64_t, int)>;
 void set_handle_source(handle_source source);
 
-// Whether this process has devices of CUDA to offer.
-bool has_devices();
+// Whether this process has CUDA devices.
+bool has_cuda_devices();
 
 } // namespace rondo_torch
 
-#endif // RONDO_ADAPTERS_TORCH_LANE_HPP
+#endif // RONDO_ADAPTERS_TORCH_STREAM_HPP

@@ -4,31 +4,31 @@
 
 namespace rondo_torch {
 
-void check_reach(const at::Tensor &tensor, const char *title) {
+void check_tensor(const at::Tensor &tensor, const char *title) {
   TORCH_CHECK(tensor.defined() && tensor.layout() == at::kStrided, title,
               ": only dense tensors are supported");
-  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), title, ": no tensors on ",
-              tensor.device().str());
+  TORCH_CHECK(tensor.device().is_cpu() || tensor.device().is_cuda(), title,
+              ": no support for tensors on ", tensor.device().str());
 }
 
-at::Tensor &the_only(std::vector<at::Tensor> &list, const char *title) {
+at::Tensor &single_tensor(std::vector<at::Tensor> &list, const char *title) {
   TORCH_CHECK(list.size() == 1, title, ": requires a single-element tensor list, not ",
               list.size());
-  check_reach(list[0], title);
+  check_tensor(list[0], title);
   return list[0];
 }
 
-void check_alike(const std::vector<at::Tensor> &list, const at::Tensor &like, const char *title) {
+void check_same(const std::vector<at::Tensor> &list, const at::Tensor &like, const char *title) {
   for (const auto &tensor : list) {
-    check_reach(tensor, title);
+    check_tensor(tensor, title);
     TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), title,
-                ": invalid tensor type: ", tensor.scalar_type(), " beside ", like.scalar_type());
+                ": invalid tensor type: ", tensor.scalar_type(), " and ", like.scalar_type());
     TORCH_CHECK(tensor.numel() == like.numel(), title, ": invalid tensor size: ", tensor.sizes(),
-                " beside ", like.sizes());
+                " and ", like.sizes());
   }
 }
 
-at::Tensor to_read(work &one, const at::Tensor &tensor) {
+at::Tensor dense_input(work &one, const at::Tensor &tensor) {
   at::NoGradGuard no_grad;
   at::Tensor dense = tensor.resolve_conj().resolve_neg().contiguous();
   one.keep(dense);
@@ -39,14 +39,14 @@ static bool is_plain(const at::Tensor &tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
 
-at::Tensor to_write(work &one, const at::Tensor &tensor, bool is_read_too) {
+at::Tensor dense_output(work &one, const at::Tensor &tensor, bool keeps_contents) {
   at::NoGradGuard no_grad;
   if (is_plain(tensor)) {
     one.keep(tensor);
     return tensor;
   }
   at::Tensor dense = at::empty(tensor.sizes(), tensor.options());
-  if (is_read_too)
+  if (keeps_contents)
     dense.copy_(tensor);
   one.keep(dense);
   one.then([tensor, dense] {
@@ -56,8 +56,8 @@ at::Tensor to_write(work &one, const at::Tensor &tensor, bool is_read_too) {
   return dense;
 }
 
-// Whether the tensors lie one behind the other already, as the parts of one do.
-static bool is_row(const std::vector<at::Tensor> &list) {
+// Whether the tensors are adjacent parts of one tensor.
+static bool is_flat(const std::vector<at::Tensor> &list) {
   const at::Tensor &first = list[0];
   const char *begin = static_cast<const char *>(first.const_data_ptr());
   for (size_t i = 0; i < list.size(); i++)
@@ -67,34 +67,34 @@ static bool is_row(const std::vector<at::Tensor> &list) {
   return true;
 }
 
-static at::Tensor as_row(const std::vector<at::Tensor> &list) {
+static at::Tensor flat_view(const std::vector<at::Tensor> &list) {
   int64_t length = list[0].numel() * static_cast<int64_t>(list.size());
   return list[0].as_strided({length}, {1}, list[0].storage_offset());
 }
 
-static at::Tensor place_in(const at::Tensor &row, const at::Tensor &part, size_t i) {
+static at::Tensor flat_part(const at::Tensor &row, const at::Tensor &part, size_t i) {
   return row.narrow(0, static_cast<int64_t>(i) * part.numel(), part.numel()).view(part.sizes());
 }
 
-at::Tensor list_to_read(work &one, const std::vector<at::Tensor> &list) {
+at::Tensor flat_input(work &one, const std::vector<at::Tensor> &list) {
   at::NoGradGuard no_grad;
   at::Tensor row;
-  if (is_row(list)) {
-    row = as_row(list);
+  if (is_flat(list)) {
+    row = flat_view(list);
   } else {
     row = at::empty({list[0].numel() * static_cast<int64_t>(list.size())}, list[0].options());
     for (size_t i = 0; i < list.size(); i++)
-      place_in(row, list[i], i).copy_(list[i]);
+      flat_part(row, list[i], i).copy_(list[i]);
   }
   one.keep(row);
   return row;
 }
 
-at::Tensor list_to_write(work &one, const std::vector<at::Tensor> &list) {
+at::Tensor flat_output(work &one, const std::vector<at::Tensor> &list) {
   at::NoGradGuard no_grad;
   at::Tensor row;
-  if (is_row(list)) {
-    row = as_row(list);
+  if (is_flat(list)) {
+    row = flat_view(list);
     one.keep(row);
     return row;
   }
@@ -103,7 +103,7 @@ at::Tensor list_to_write(work &one, const std::vector<at::Tensor> &list) {
   one.then([list, row] {
     at::NoGradGuard inner;
     for (size_t i = 0; i < list.size(); i++)
-      list[i].copy_(place_in(row, list[i], i));
+      list[i].copy_(flat_part(row, list[i], i));
   });
   return row;
 }

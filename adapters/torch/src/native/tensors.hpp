@@ -1,5 +1,5 @@
-// Tensors as Rondo needs them: contiguous, one behind the other. What is not so already is copied, before
-// the call or after it.
+// Contiguous tensors for Rondo. Other tensors are copied, inputs before the call and outputs after
+// it.
 #ifndef RONDO_ADAPTERS_TORCH_TENSORS_HPP
 #define RONDO_ADAPTERS_TORCH_TENSORS_HPP
 
@@ -11,21 +11,21 @@
 
 namespace rondo_torch {
 
-// Throws unless it is one that Rondo can reach. `title` is the operation's.
-void check_reach(const at::Tensor &tensor, const char *title);
-// The only one of a list of one, checked.
-at::Tensor &the_only(std::vector<at::Tensor> &list, const char *title);
-// Throws unless all have the type and the size of `like`.
-void check_alike(const std::vector<at::Tensor> &list, const at::Tensor &like, const char *title);
+// Throws unless the tensor is dense, and on the CPU or a CUDA device. `title`: of the operation.
+void check_tensor(const at::Tensor &tensor, const char *title);
+// The tensor of a list of one. Throws if there are more, or as check_tensor.
+at::Tensor &single_tensor(std::vector<at::Tensor> &list, const char *title);
+// Throws unless all tensors have the type and the size of `like`.
+void check_same(const std::vector<at::Tensor> &list, const at::Tensor &like, const char *title);
 
-// To be read: `one` keeps it.
-at::Tensor to_read(work &one, const at::Tensor &tensor);
-// To be written: `one` copies it to where it belongs if it is another. Its contents are those of `tensor` only
-// if `is_read_too`.
-at::Tensor to_write(work &one, const at::Tensor &tensor, bool is_read_too);
-// The same for a list of tensors of one size, as one tensor.
-at::Tensor list_to_read(work &one, const std::vector<at::Tensor> &list);
-at::Tensor list_to_write(work &one, const std::vector<at::Tensor> &list);
+// A contiguous tensor with the contents of `tensor`, kept by `one`.
+at::Tensor dense_input(work &one, const at::Tensor &tensor);
+// A contiguous tensor whose results `one` copies to `tensor`; or `tensor` itself. It has the
+// contents of `tensor` only with `keeps_contents`.
+at::Tensor dense_output(work &one, const at::Tensor &tensor, bool keeps_contents);
+// The same for a list of tensors of one size: one flat tensor with all of them.
+at::Tensor flat_input(work &one, const std::vector<at::Tensor> &list);
+at::Tensor flat_output(work &one, const std::vector<at::Tensor> &list);
 
 } // namespace rondo_torch
 

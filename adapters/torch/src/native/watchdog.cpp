@@ -1,4 +1,4 @@
-#include "watch.hpp"
+#include "watchdog.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -8,76 +8,75 @@
 
 #include <pthread.h>
 
-#include "work.hpp"
-
 namespace rondo_torch {
 
 namespace {
 
-using work_ptr = c10::intrusive_ptr<work>;
+struct entry {
+  c10::intrusive_ptr<c10d::Work> work;
+  watched *one = nullptr;
+};
 
-struct watcher {
+struct watchdog {
   std::mutex lock;
   std::condition_variable changed;
   bool is_started = false;
-  std::vector<work_ptr> works; // each knows its place, from 1
-  std::vector<work_ptr> seeking;
-  size_t next = 0; // to be looked at
-  size_t on_devices =
-      0; // works for whose end no thread may ever wait: they hold memory of a device
+  std::vector<entry> works; // works[i].one->watchdog_index is i + 1
+  std::vector<entry> seeking;
+  size_t next = 0; // the next of `works` to poll
+  // A work on a device keeps memory of the device, and there may be no thread that waits for it.
+  size_t on_devices = 0;
   clock::time_point wakes = clock::time_point::max();
 };
 
 // Never destroyed: its thread may outlive static objects.
-watcher *current = new watcher;
+watchdog *current = new watchdog;
 
-watcher &the_watcher() { return *current; }
+// A child process lacks this thread, and its parent's works do not end in it.
+[[maybe_unused]] const int fork_handler =
+    pthread_atfork(nullptr, nullptr, [] { current = new watchdog; });
 
-// A child process has no such thread, and the works of its parent do not end there: it begins anew.
-[[maybe_unused]] const int forks_are_watched =
-    pthread_atfork(nullptr, nullptr, [] { current = new watcher; });
-
-// The lock is held. A work that another process keeps, from which this one was forked, has a place there.
-bool is_kept(const watcher &w, const work *one) {
-  return one->place && one->place <= w.works.size() && w.works[one->place - 1].get() == one;
+// The lock is held. A work of the parent process may have an index of the parent's watchdog.
+bool is_kept(const watchdog &w, const watched *one) {
+  return one->watchdog_index && one->watchdog_index <= w.works.size() &&
+         w.works[one->watchdog_index - 1].one == one;
 }
 
-// Nothing is done to works with the lock held, and no last reference is dropped.
+// The lock is never held while a work is polled or its last reference is dropped.
 
-void look_at(const work_ptr &one, bool is_due) {
+void entry_poll(const entry &e, bool is_due) {
   if (is_due)
-    one->expire();
-  if (one->is_over())
-    watch_remove(one.get());
+    e.one->time_out();
+  if (e.one->poll())
+    watchdog_remove(e.one);
 }
 
-void expire_due(watcher &w, std::unique_lock<std::mutex> &hold) {
-  std::vector<work_ptr> due;
+void time_out_due(watchdog &w, std::unique_lock<std::mutex> &hold) {
+  std::vector<entry> due;
   clock::time_point now = clock::now();
   w.wakes = clock::time_point::max();
-  for (const auto &one : w.works)
-    if (one->deadline() <= now)
-      due.push_back(one);
+  for (const entry &e : w.works)
+    if (e.one->deadline() <= now)
+      due.push_back(e);
     else
-      w.wakes = std::min(w.wakes, one->deadline());
+      w.wakes = std::min(w.wakes, e.one->deadline());
   if (!due.empty()) // until they have ended
     w.wakes = std::min(w.wakes, now + std::chrono::seconds(1));
   hold.unlock();
-  for (const auto &one : due)
-    look_at(one, true);
+  for (const entry &e : due)
+    entry_poll(e, true);
   due.clear();
   hold.lock();
 }
 
-void look_for_senders(watcher &w, std::unique_lock<std::mutex> &hold) {
+void find_senders(watchdog &w, std::unique_lock<std::mutex> &hold) {
   constexpr std::chrono::microseconds PAUSE(200);
-  std::vector<work_ptr> mine;
+  std::vector<entry> mine;
   mine.swap(w.seeking);
   hold.unlock();
-  for (auto &one : mine)
-    if (one->found())
-      one.reset();
-  mine.erase(std::remove(mine.begin(), mine.end(), nullptr), mine.end());
+  mine.erase(std::remove_if(mine.begin(), mine.end(),
+                            [](const entry &e) { return e.one->try_recv_any(); }),
+             mine.end());
   hold.lock();
   w.seeking.insert(w.seeking.end(), mine.begin(), mine.end());
   mine.clear();
@@ -85,33 +84,33 @@ void look_for_senders(watcher &w, std::unique_lock<std::mutex> &hold) {
     w.changed.wait_for(hold, PAUSE);
 }
 
-// Works on devices are looked at from time to time.
-void wait_a_tick(watcher &w, std::unique_lock<std::mutex> &hold) {
-  constexpr std::chrono::milliseconds TICK(100);
-  clock::time_point tick = clock::now() + TICK;
-  if (w.changed.wait_until(hold, std::min(w.wakes, tick)) == std::cv_status::no_timeout)
+// Waits, and polls the works on devices every 100 ms.
+void wait_and_poll_devices(watchdog &w, std::unique_lock<std::mutex> &hold) {
+  constexpr std::chrono::milliseconds INTERVAL(100);
+  clock::time_point until = clock::now() + INTERVAL;
+  if (w.changed.wait_until(hold, std::min(w.wakes, until)) == std::cv_status::no_timeout)
     return;
-  std::vector<work_ptr> mine;
-  for (const auto &one : w.works)
-    if (!one->device().is_cpu())
-      mine.push_back(one);
+  std::vector<entry> mine;
+  for (const entry &e : w.works)
+    if (e.one->is_on_device())
+      mine.push_back(e);
   hold.unlock();
-  for (const auto &one : mine)
-    look_at(one, false);
+  for (const entry &e : mine)
+    entry_poll(e, false);
   mine.clear();
   hold.lock();
 }
 
-[[noreturn]] void watch() {
-  watcher &w = the_watcher();
+[[noreturn]] void watchdog_main() {
+  watchdog &w = *current;
   std::unique_lock<std::mutex> hold(w.lock);
   for (;;) {
     if (w.wakes <= clock::now())
-      expire_due(w, hold);
+      time_out_due(w, hold);
     else if (!w.seeking.empty())
-      look_for_senders(w, hold);
+      find_senders(w, hold);
     else if (w.on_devices > 0)
-      wait_a_tick(w, hold);
+      wait_and_poll_devices(w, hold);
     else if (w.wakes == clock::time_point::max())
       w.changed.wait(hold);
     else
@@ -119,64 +118,65 @@ void wait_a_tick(watcher &w, std::unique_lock<std::mutex> &hold) {
   }
 }
 
-void add(watcher &w, const work_ptr &one, bool seeks) {
-  w.works.push_back(one);
-  one->place = w.works.size();
-  if (seeks)
-    w.seeking.push_back(one);
-  bool is_first = !one->device().is_cpu() && w.on_devices++ == 0;
-  bool is_sooner = one->deadline() < w.wakes || is_first;
-  w.wakes = std::min(w.wakes, one->deadline());
+// The lock is held.
+void entry_add(watchdog &w, const entry &e, bool seeks_sender) {
+  w.works.push_back(e);
+  e.one->watchdog_index = w.works.size();
+  if (seeks_sender)
+    w.seeking.push_back(e);
+  bool is_first = e.one->is_on_device() && w.on_devices++ == 0;
+  bool is_sooner = e.one->deadline() < w.wakes || is_first;
+  w.wakes = std::min(w.wakes, e.one->deadline());
   if (!w.is_started)
-    std::thread(watch).detach();
-  else if (is_sooner || seeks)
+    std::thread(watchdog_main).detach();
+  else if (is_sooner || seeks_sender)
     w.changed.notify_one();
   w.is_started = true;
 }
 
 } // namespace
 
-void watch_add(const c10::intrusive_ptr<work> &one, bool seeks) {
-  constexpr size_t LOOKED_AT = 2;
-  watcher &w = the_watcher();
-  work_ptr older[LOOKED_AT];
+void watchdog_add(const c10::intrusive_ptr<c10d::Work> &work, watched *one, bool seeks_sender) {
+  constexpr size_t POLLED = 2;
+  watchdog &w = *current;
+  entry older[POLLED];
   {
     std::lock_guard<std::mutex> hold(w.lock);
-    for (size_t i = 0; i < std::min(LOOKED_AT, w.works.size()); i++)
+    for (size_t i = 0; i < std::min(POLLED, w.works.size()); i++)
       older[i] = w.works[w.next++ % w.works.size()];
-    add(w, one, seeks);
+    entry_add(w, {work, one}, seeks_sender);
   }
-  for (auto &other : older)
-    if (other)
-      look_at(other, false);
+  for (const entry &e : older)
+    if (e.one)
+      entry_poll(e, false);
 }
 
-void watch_remove(work *one) {
-  watcher &w = the_watcher();
-  work_ptr gone; // released after the lock
+void watchdog_remove(watched *one) {
+  watchdog &w = *current;
+  entry removed; // released after the lock
   std::lock_guard<std::mutex> hold(w.lock);
   if (!is_kept(w, one))
     return;
-  w.on_devices -= one->device().is_cpu() ? 0 : 1;
-  work_ptr &at = w.works[one->place - 1];
-  gone = std::move(at);
+  w.on_devices -= one->is_on_device() ? 1 : 0;
+  entry &at = w.works[one->watchdog_index - 1];
+  removed = std::move(at);
   if (&at != &w.works.back()) {
     at = std::move(w.works.back());
-    at->place = one->place;
+    at.one->watchdog_index = one->watchdog_index;
   }
   w.works.pop_back();
-  one->place = 0;
+  one->watchdog_index = 0;
 }
 
-void watch_sweep() {
-  watcher &w = the_watcher();
-  std::vector<work_ptr> all;
+void watchdog_poll() {
+  watchdog &w = *current;
+  std::vector<entry> all;
   {
     std::lock_guard<std::mutex> hold(w.lock);
     all = w.works;
   }
-  for (const auto &one : all)
-    look_at(one, false);
+  for (const entry &e : all)
+    entry_poll(e, false);
 }
 
 } // namespace rondo_torch

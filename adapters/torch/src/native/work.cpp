@@ -12,43 +12,26 @@
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
-#include "python_lock.hpp"
-#include "watch.hpp"
+#include "gil.hpp"
+#include "status.hpp"
 
 namespace rondo_torch {
 
-// A thread that looks in vain yields its core once in so many looks, because another rank may need
-// the core. Rondo counts ranks and cores; it does not know of cores that other programs have taken.
-// A thread that never yielded kept the other rank waiting for the rest of its slice, 0.5 to 4 ms.
-static constexpr uint32_t LOOKS_A_YIELD = 16;
+// A polling thread yields its core once in this many futile polls, because another rank may need
+// the core: Rondo does not know which cores other programs use. Without the yield the other rank
+// waited for the rest of the thread's time slice, 0.5 to 4 ms.
+static constexpr uint32_t POLLS_PER_YIELD = 16;
 
 static thread_local bool is_inside_callback;
-
-static std::exception_ptr error_of(const std::string &text) {
-  c10::SourceLocation where = {__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
-  return std::make_exception_ptr(c10::DistBackendError(where, text));
-}
-
-static std::string status_text(int status) {
-  return std::string(rondo_status_string(status)) + " (" + rondo_status_name(status) + ")";
-}
-
-void check(int status, const std::string &doing) {
-  if (status != RONDO_SUCCESS)
-    std::rethrow_exception(error_of("rondo: " + doing + ": " + status_text(status)));
-}
 
 bool is_in_callback() { return is_inside_callback; }
 
 // ------------------------------------------------------------------ making ---
 
-static const std::vector<at::Tensor> &profiled(const work_plan &plan) { return plan.inputs; }
-
 work::work(work_plan plan)
-    : Work(plan.rank, plan.type, plan.title,
-           std::optional<std::vector<at::Tensor>>(profiled(plan))),
+    : Work(plan.rank, plan.type, plan.title, std::optional<std::vector<at::Tensor>>(plan.inputs)),
       plan_(std::move(plan)), deadline_(clock::now() + plan_.timeout),
-      device_(plan_.device.is_cpu() ? nullptr : std::make_unique<on_device>()) {}
+      device_(plan_.device.is_cpu() ? nullptr : std::make_unique<device_state>()) {}
 
 void work::keep(const at::Tensor &tensor) { kept_.push_back(tensor); }
 
@@ -58,73 +41,73 @@ void work::add_outputs(const std::vector<std::vector<at::Tensor>> &outputs) {
   plan_.outputs.insert(plan_.outputs.end(), outputs.begin(), outputs.end());
 }
 
-int work::submit(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
+int work::submit(const communicator_ptr &comm, const struct rondo_collective_desc &what,
                  const void *send, void *recv) {
-  part &one = parts_.emplace_back();
-  one.to = to;
+  issued_call &one = calls_.emplace_back();
+  one.comm = comm;
   outstanding_++;
   struct rondo_run_args args = {send, recv, nullptr, nullptr};
-  int status = to->on ? rondo_comm_call_on_stream(to->context, to->comm, &what, &args,
-                                                  to->on->handle(), &one.ticket)
-                      : rondo_comm_call(to->context, to->comm, &what, &args, &one.ticket);
-  bool is_captured = status == RONDO_SUCCESS && to->on && one.ticket.run == 0;
+  int status = comm->stream ? rondo_comm_call_on_stream(comm->context, comm->comm, &what, &args,
+                                                        comm->stream->handle(), &one.ticket)
+                            : rondo_comm_call(comm->context, comm->comm, &what, &args, &one.ticket);
+  bool is_captured = status == RONDO_SUCCESS && comm->stream && one.ticket.run == 0;
   if (is_captured)
     device_->is_captured = true;
   if (status != RONDO_SUCCESS || is_captured) {
     outstanding_--;
-    parts_.pop_back();
+    calls_.pop_back();
   }
   return status;
 }
 
-std::string reason_of(const channel &of) {
+std::string reason_of(const communicator &comm) {
   int state = RONDO_SUCCESS;
   char why[RONDO_REASON_BYTES] = "";
-  (void)rondo_comm_status(of.context, of.comm, &state, why, sizeof why);
+  (void)rondo_comm_status(comm.context, comm.comm, &state, why, sizeof why);
   return why;
 }
 
-void work::call(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
+void work::call(const communicator_ptr &comm, const struct rondo_collective_desc &what,
                 const void *send, void *recv) {
   if (device_) {
-    put_off(to, what, send, recv);
+    defer_call(comm, what, send, recv);
     return;
   }
-  int status = submit(to, what, send, recv);
+  int status = submit(comm, what, send, recv);
   if (status == RONDO_SUCCESS)
     return;
-  std::string why = reason_of(*to);
-  check(status, to->label + ": " + plan_.title + (why.empty() ? "" : ": " + why));
+  std::string why = reason_of(*comm);
+  check(status, comm->label + ": " + plan_.title + (why.empty() ? "" : ": " + why));
 }
 
 void work::seal() {
   std::exception_ptr error = device_ ? enqueue() : nullptr;
   is_started_ = true;
-  watch_add(c10::intrusive_ptr<work>::reclaim_copy(this), false);
-  count_off();
+  watchdog_add(c10::intrusive_ptr<work>::reclaim_copy(this), this, false);
+  drop_outstanding();
   if (error)
     std::rethrow_exception(error);
 }
 
-// ----------------------------------------------------------------- seeking ---
+// ------------------------------------------------- receives from any source ---
 
-void work::seek(const std::shared_ptr<const channel> &to, const struct rondo_collective_desc &what,
-                void *recv, int size) {
-  sought_ = {to, what, recv, size};
+void work::recv_any(const communicator_ptr &comm, const struct rondo_collective_desc &what,
+                    void *recv, int size) {
+  any_source_ = {comm, what, recv, size};
   if (device_)
-    put_off(to, what, nullptr, recv);
-  bool is_there = found();
-  watch_add(c10::intrusive_ptr<work>::reclaim_copy(this), !is_there);
+    defer_call(comm, what, nullptr, recv);
+  bool has_started = try_recv_any();
+  watchdog_add(c10::intrusive_ptr<work>::reclaim_copy(this), this, !has_started);
 }
 
-// Writes to `from` who has sent. RONDO_IN_PROGRESS: nobody.
-int work::probe(int *from) const {
-  for (int rank = 0; rank < sought_.size; rank++) {
+// Sets `from` to a rank that has sent. RONDO_IN_PROGRESS: no rank has.
+int work::find_sender(int *from) const {
+  const communicator &comm = *any_source_.comm;
+  for (int rank = 0; rank < any_source_.size; rank++) {
     struct rondo_collective_desc sent;
     if (rank == rank_)
       continue;
-    int status =
-        rondo_comm_probe(sought_.to->context, sought_.to->comm, static_cast<uint32_t>(rank), &sent);
+    int status = rondo_comm_probe(comm.context, comm.comm, static_cast<uint32_t>(rank), &sent);
     *from = rank;
     if (status != RONDO_IN_PROGRESS)
       return status;
@@ -132,32 +115,32 @@ int work::probe(int *from) const {
   return RONDO_IN_PROGRESS;
 }
 
-bool work::found() {
-  std::lock_guard<std::mutex> hold(seek_lock_);
+bool work::try_recv_any() {
+  std::lock_guard<std::mutex> hold(any_source_lock_);
   int from = -1;
   if (is_started_)
     return true;
-  int status = probe(&from);
+  int status = find_sender(&from);
   if (status == RONDO_IN_PROGRESS)
     return false;
-  sought_.what.root = static_cast<uint32_t>(from);
+  any_source_.what.root = static_cast<uint32_t>(from);
   if (status == RONDO_SUCCESS && device_) {
-    device_->calls.front().what = sought_.what;
-    (void)enqueue(); // a failure is noted
+    device_->calls.front().what = any_source_.what;
+    (void)enqueue(); // it sets the failure
   } else if (status == RONDO_SUCCESS) {
-    status = submit(sought_.to, sought_.what, nullptr, sought_.recv);
+    status = submit(any_source_.comm, any_source_.what, nullptr, any_source_.recv);
   }
   source_ = from;
   if (status != RONDO_SUCCESS)
-    note_failure(status, reason_of(*sought_.to));
+    set_failure(status, reason_of(*any_source_.comm));
   is_started_ = true;
-  count_off();
+  drop_outstanding();
   return true;
 }
 
-bool work::await_start(clock::time_point until) {
+bool work::wait_started(clock::time_point until) {
   constexpr std::chrono::microseconds PAUSE(20);
-  while (!is_started_ && !found()) {
+  while (!is_started_ && !try_recv_any()) {
     if (clock::now() >= until)
       return false;
     std::this_thread::sleep_for(PAUSE);
@@ -167,15 +150,15 @@ bool work::await_start(clock::time_point until) {
 
 // ------------------------------------------------------------------ ending ---
 
-void work::on_end(void *arg, int status) {
-  auto *one = static_cast<part *>(arg);
+void work::on_call_end(void *arg, int status) {
+  auto *one = static_cast<issued_call *>(arg);
   c10::intrusive_ptr<work> owner = std::move(one->owner);
   is_inside_callback = true;
-  owner->count(*one, status);
+  owner->set_ended(*one, status);
 }
 
-// The first failure stays.
-void work::note_failure(int status, const std::string &why) {
+// Keeps the first failure.
+void work::set_failure(int status, const std::string &why) {
   std::lock_guard<std::mutex> hold(lock_);
   if (status_ != RONDO_SUCCESS)
     return;
@@ -184,55 +167,56 @@ void work::note_failure(int status, const std::string &why) {
     why_ = why;
 }
 
-void work::count(part &one, int status) {
-  if (one.is_counted.exchange(true))
+void work::set_ended(issued_call &one, int status) {
+  if (one.has_ended.exchange(true))
     return;
   if (status != RONDO_SUCCESS)
-    note_failure(status, reason_of(*one.to));
-  count_off();
+    set_failure(status, reason_of(*one.comm));
+  drop_outstanding();
 }
 
-// From now on callbacks count what has not ended.
-void work::ask() {
+// Requests a callback for each call that has not ended.
+void work::request_callbacks() {
   {
     std::lock_guard<std::mutex> hold(lock_);
-    if (is_asked_ || is_concluded_ || !is_started_)
+    if (has_callbacks_ || is_complete_ || !is_started_)
       return;
-    is_asked_ = true;
+    has_callbacks_ = true;
   }
-  for (part &one : parts_) {
-    if (one.is_counted)
+  for (issued_call &one : calls_) {
+    if (one.has_ended)
       continue;
     one.owner = c10::intrusive_ptr<work>::reclaim_copy(this);
-    int status = rondo_comm_notify(one.to->context, one.to->comm, &one.ticket, on_end, &one);
+    int status =
+        rondo_comm_notify(one.comm->context, one.comm->comm, &one.ticket, on_call_end, &one);
     if (status == RONDO_SUCCESS)
       continue;
     one.owner.reset();
-    count(one, status);
+    set_ended(one, status);
   }
 }
 
-void work::count_off() {
+void work::drop_outstanding() {
   bool wants_callback;
   if (--outstanding_ == 0) {
-    conclude();
+    complete();
     return;
   }
   {
     std::lock_guard<std::mutex> hold(lock_);
-    wants_callback = future_ && !is_asked_ && !device_;
+    wants_callback = future_ && !has_callbacks_ && !device_;
   }
   if (wants_callback)
-    ask();
+    request_callbacks();
 }
 
-std::exception_ptr work::failure() {
+std::exception_ptr work::make_error() {
   std::string reason = why_.empty() ? "" : ": " + why_;
-  std::string where = parts_.empty() ? "" : parts_.front().to->label + ": ";
-  if (sought_.to)
-    where = sought_.to->label + ": ";
-  return error_of("rondo: " + where + plan_.title + " #" + std::to_string(plan_.sequence) + ": " +
-                  status_text(status_) + reason);
+  std::string where = calls_.empty() ? "" : calls_.front().comm->label + ": ";
+  if (any_source_.comm)
+    where = any_source_.comm->label + ": ";
+  return error_make("rondo: " + where + plan_.title + " #" + std::to_string(plan_.sequence) + ": " +
+                    status_text(status_) + reason);
 }
 
 std::exception_ptr work::run_steps() {
@@ -245,7 +229,7 @@ std::exception_ptr work::run_steps() {
   return nullptr;
 }
 
-static c10::IValue value_of(const std::vector<std::vector<at::Tensor>> &outputs) {
+static c10::IValue future_value(const std::vector<std::vector<at::Tensor>> &outputs) {
   if (outputs.empty())
     return c10::IValue(std::vector<at::Tensor>());
   if (outputs.size() > 1)
@@ -253,15 +237,15 @@ static c10::IValue value_of(const std::vector<std::vector<at::Tensor>> &outputs)
   return c10::IValue(outputs[0]);
 }
 
-static void complete(c10::ivalue::Future &future, const std::exception_ptr &error,
-                     const std::vector<std::vector<at::Tensor>> &outputs) {
+static void future_complete(c10::ivalue::Future &future, const std::exception_ptr &error,
+                            const std::vector<std::vector<at::Tensor>> &outputs) {
   if (error)
     future.setError(error);
   else
-    future.markCompleted(value_of(outputs));
+    future.markCompleted(future_value(outputs));
 }
 
-static std::string text_of(const std::exception_ptr &error) {
+static std::string error_text(const std::exception_ptr &error) {
   try {
     std::rethrow_exception(error);
   } catch (const c10::Error &e) {
@@ -271,64 +255,65 @@ static std::string text_of(const std::exception_ptr &error) {
   }
 }
 
-void work::conclude() {
-  auto here = c10::intrusive_ptr<work>::reclaim_copy(this); // the watcher may have the last one
+void work::complete() {
+  auto here =
+      c10::intrusive_ptr<work>::reclaim_copy(this); // the watchdog may drop the last reference
   std::exception_ptr error;
   {
     std::lock_guard<std::mutex> hold(lock_);
     if (status_ != RONDO_SUCCESS)
-      error = failure();
+      error = make_error();
   }
   if (!error && !device_)
     error = run_steps();
-  if (error && is_waited_)
-    LOG(ERROR) << text_of(error) << " (the stream that waited for it goes on, with wrong data)";
+  if (error && is_waited_in_stream_)
+    LOG(ERROR) << error_text(error) << " (the stream that waits for it goes on, with wrong data)";
   steps_.clear();
   kept_.clear();
   finish(error);
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     std::lock_guard<std::mutex> hold(lock_);
-    is_concluded_ = true;
+    is_complete_ = true;
     future = future_;
   }
   if (future && !device_)
-    complete(*future, error, plan_.outputs);
-  watch_remove(this);
+    future_complete(*future, error, plan_.outputs);
+  watchdog_remove(this);
 }
 
 // ----------------------------------------------------------------- waiting ---
 
-// Takes steps for a call. False: not ended yet.
-bool work::look_at(part &one) {
-  if (one.is_counted)
+// Polls a call, which takes steps for the daemon. True: it has ended.
+bool work::poll_call(issued_call &one) {
+  if (one.has_ended)
     return true;
-  int status = rondo_comm_test(one.to->context, one.to->comm, &one.ticket);
+  int status = rondo_comm_test(one.comm->context, one.comm->comm, &one.ticket);
   if (status == RONDO_IN_PROGRESS)
     return false;
-  count(one, status);
+  set_ended(one, status);
   return true;
 }
 
-void work::look() {
-  if (!is_started_ && (!sought_.to || !found()))
+void work::poll_calls() {
+  if (!is_started_ && (!any_source_.comm || !try_recv_any()))
     return;
-  for (part &one : parts_)
-    (void)look_at(one);
-  if (device_ && device_->awaits_end)
-    look_at_end();
+  for (issued_call &one : calls_)
+    (void)poll_call(one);
+  if (device_ && device_->awaits_copies)
+    poll_device_end();
 }
 
-bool work::is_over() {
+bool work::poll() {
   if (!Work::isCompleted() && outstanding_ > 0)
-    look();
+    poll_calls();
   return Work::isCompleted();
 }
 
 bool work::isCompleted() {
-  if (is_over())
+  if (poll())
     return true;
-  if (++looks_ % LOOKS_A_YIELD == 0)
+  if (++futile_polls_ % POLLS_PER_YIELD == 0)
     sched_yield();
   return false;
 }
@@ -339,85 +324,78 @@ bool work::isSuccess() const {
 }
 
 std::vector<at::Tensor> work::result() {
-  TORCH_CHECK(is_over(), "Work needs to be completed before calling result(). "
-                         "Should call wait() before result().");
+  TORCH_CHECK(poll(), "Work needs to be completed before calling result(). "
+                      "Should call wait() before result().");
   TORCH_CHECK(plan_.outputs.size() <= 1,
               "work result does not support list of lists, use .getFuture() and value()");
   return plan_.outputs.empty() ? std::vector<at::Tensor>() : plan_.outputs[0];
 }
 
-// In a callback nobody may wait in Rondo, and no callback can come.
-bool work::await_asleep(const part &one, clock::time_point until) {
+// Polls the calls until `has_ended`, or `until`. Returns has_ended().
+bool work::poll_until(const std::function<bool()> &has_ended, clock::time_point until) {
   constexpr std::chrono::microseconds PAUSE(50);
-  for (look(); !one.is_counted && clock::now() < until; look())
+  for (poll_calls(); !has_ended() && clock::now() < until; poll_calls())
     std::this_thread::sleep_for(PAUSE);
-  return one.is_counted;
+  return has_ended();
 }
 
-// False: not ended by then.
-bool work::await(part &one, clock::time_point until) {
-  if (one.is_counted)
+// True: the call has ended.
+bool work::wait_call(issued_call &one, clock::time_point until) {
+  if (one.has_ended)
     return true;
-  if (is_inside_callback)
-    return await_asleep(one, until);
+  if (is_inside_callback) // it must not wait in Rondo, and no other callback can run meanwhile
+    return poll_until([&one] { return one.has_ended.load(); }, until);
   auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - clock::now());
   int64_t left_ns = std::max<int64_t>(left.count(), 0);
-  int status = rondo_comm_wait(one.to->context, one.to->comm, &one.ticket, left_ns);
+  int status = rondo_comm_wait(one.comm->context, one.comm->comm, &one.ticket, left_ns);
   if (status == RONDO_ERR_TIMEOUT)
     return false;
-  count(one, status);
+  set_ended(one, status);
   return true;
-}
-
-// What is on a device may have copies behind its calls, which nothing here brings forward.
-bool work::await_completed(clock::time_point until) {
-  constexpr std::chrono::microseconds PAUSE(50);
-  for (look(); !Work::isCompleted() && clock::now() < until; look())
-    std::this_thread::sleep_for(PAUSE);
-  return Work::isCompleted();
 }
 
 bool work::wait(milliseconds timeout) {
   bool is_own = timeout == kNoTimeout || timeout == c10d::kUnsetTimeout;
   clock::time_point until = is_own ? deadline_ : std::min(deadline_, clock::now() + timeout);
-  TORCH_CHECK(is_started_ || sought_.to, plan_.title, ": waited for inside of coalescing");
-  bool ended = await_start(until);
-  // As ever with devices: who gives a time, or comes to a barrier, wants to know that it has ended.
-  bool is_here = !device_ || !is_own || plan_.type == c10d::OpType::BARRIER;
-  for (part &one : parts_)
-    ended = ended && (!is_here || await(one, until));
-  if (ended && is_here && device_)
-    ended = await_completed(until);
+  TORCH_CHECK(is_started_ || any_source_.comm, plan_.title, ": wait() before endCoalescing()");
+  bool ended = wait_started(until);
+  // As in PyTorch's own backends: with a timeout, or for a barrier, the thread itself waits for the
+  // end.
+  bool waits_here = !device_ || !is_own || plan_.type == c10d::OpType::BARRIER;
+  for (issued_call &one : calls_)
+    ended = ended && (!waits_here || wait_call(one, until));
+  if (ended && waits_here && device_) // copies of results end after the calls
+    ended = poll_until([this] { return Work::isCompleted(); }, until);
   if (!ended && until == deadline_)
-    expire();
+    time_out();
   TORCH_CHECK(ended || until == deadline_, "rondo: ", plan_.title, ": Operation timed out!",
-              awaited());
+              describe_wait());
   std::unique_lock<std::mutex> hold(mutex_);
-  if (is_here || !ended)
+  if (waits_here || !ended)
     cv_.wait(hold, [&] { return completed_; });
   if (exception_)
     std::rethrow_exception(exception_);
   hold.unlock();
-  is_waited_ = !is_here;
+  is_waited_in_stream_ = !waits_here;
   synchronize();
   return true;
 }
 
 void work::abort() {
-  for (part &one : parts_)
-    if (!one.is_counted)
-      (void)rondo_comm_abort(one.to->context, one.to->comm);
+  for (issued_call &one : calls_)
+    if (!one.has_ended)
+      (void)rondo_comm_abort(one.comm->context, one.comm->comm);
 }
 
 // ----------------------------------------------------------------- timeout ---
 
-// Of which ranks it is not known that they have made a call.
-static std::string missing_from(const channel &of, const struct rondo_ticket &call) {
+// Names ranks that are not known to have made a call.
+static std::string missing_text(const communicator &comm, const struct rondo_ticket &call) {
   constexpr uint32_t SHOWN = 16;
   uint32_t ranks[SHOWN];
   uint32_t count = 0;
   std::string text;
-  if (rondo_missing(of.context, call.coll, call.run, ranks, SHOWN, &count) != RONDO_SUCCESS)
+  if (rondo_missing(comm.context, call.coll, call.run, ranks, SHOWN, &count) != RONDO_SUCCESS)
     return text;
   for (uint32_t i = 0; i < std::min(count, SHOWN); i++)
     text +=
@@ -425,14 +403,14 @@ static std::string missing_from(const channel &of, const struct rondo_ticket &ca
   return text + (count > SHOWN ? " …" : "");
 }
 
-// Which rank's data the call waits for, if it has begun; empty: it has not.
-static std::string awaited_by(const channel &of, const struct rondo_ticket &call) {
+// Names the rank whose data a call waits for; empty: the call has not begun.
+static std::string peer_text(const communicator &comm, const struct rondo_ticket &call) {
   constexpr size_t SHOWN = 64;
   struct rondo_stuck stuck[SHOWN];
   struct rondo_collective_desc what;
   size_t count = 0;
-  if (rondo_describe(of.context, call.coll, &what, nullptr, 0, nullptr) != RONDO_SUCCESS ||
-      rondo_stuck(of.context, stuck, SHOWN, &count) != RONDO_SUCCESS)
+  if (rondo_describe(comm.context, call.coll, &what, nullptr, 0, nullptr) != RONDO_SUCCESS ||
+      rondo_stuck(comm.context, stuck, SHOWN, &count) != RONDO_SUCCESS)
     return "";
   for (size_t i = 0; i < std::min(count, SHOWN); i++)
     if (stuck[i].id == what.id && stuck[i].run == call.run && stuck[i].peer >= 0)
@@ -440,95 +418,96 @@ static std::string awaited_by(const channel &of, const struct rondo_ticket &call
   return "";
 }
 
-// Whom the first of its calls that has not ended waits for.
-std::string work::awaited() const {
-  std::string whom;
-  for (const part &one : parts_)
-    if (!one.is_counted && whom.empty()) {
-      whom = awaited_by(*one.to, one.ticket);
-      whom = whom.empty() ? missing_from(*one.to, one.ticket) : whom;
-    }
-  return whom;
+// What the first call that has not ended waits for.
+std::string work::describe_wait() const {
+  for (const issued_call &one : calls_) {
+    std::string text = one.has_ended ? "" : peer_text(*one.comm, one.ticket);
+    if (text.empty() && !one.has_ended)
+      text = missing_text(*one.comm, one.ticket);
+    if (!text.empty())
+      return text;
+  }
+  return "";
 }
 
-void work::expire() {
-  if (is_over() || is_expired_.exchange(true))
+void work::time_out() {
+  if (poll() || is_timed_out_.exchange(true))
     return;
-  const auto &to = sought_.to ? sought_.to : parts_.front().to;
-  std::string whom = awaited();
-  (void)rondo_report(to->context, stderr, nullptr);
-  note_failure(RONDO_ERR_TIMEOUT,
-               "Timed out after " + std::to_string(plan_.timeout.count()) + "ms" + whom);
-  (void)rondo_comm_abort(to->context, to->comm);
-  look(); // what is sought finds the failure
-  ask();  // and somebody has to see the end
+  const auto &comm = any_source_.comm ? any_source_.comm : calls_.front().comm;
+  std::string reason = describe_wait(); // before the abort
+  (void)rondo_report(comm->context, stderr, nullptr);
+  set_failure(RONDO_ERR_TIMEOUT,
+              "Timed out after " + std::to_string(plan_.timeout.count()) + "ms" + reason);
+  (void)rondo_comm_abort(comm->context, comm->comm);
+  poll_calls();        // a receive from any source sees the failure
+  request_callbacks(); // because no thread may poll any more
 }
 
 // ----------------------------------------------------------------- futures ---
 
-static c10::TypePtr type_of(const std::vector<std::vector<at::Tensor>> &outputs) {
+static c10::TypePtr future_type(const std::vector<std::vector<at::Tensor>> &outputs) {
   c10::TypePtr type = c10::ListType::create(c10::TensorType::get());
   return outputs.size() > 1 ? c10::ListType::create(type) : type;
 }
 
-// Completed where the stream is current behind which its value is.
-void work::complete_on_device(const std::exception_ptr &error) {
-  auto future = c10::make_intrusive<c10::ivalue::Future>(type_of(plan_.outputs),
+// The current stream is the one that holds the results.
+void work::set_device_future(const std::exception_ptr &error) {
+  auto future = c10::make_intrusive<c10::ivalue::Future>(future_type(plan_.outputs),
                                                          std::vector<c10::Device>{plan_.device});
-  complete(*future, error, plan_.outputs);
+  future_complete(*future, error, plan_.outputs);
   std::lock_guard<std::mutex> hold(lock_);
   future_ = future;
 }
 
-// Whether the threads with which this rank computes take its share of the cores: then a thread of the daemon
-// has none to run on beside them.
-bool work::wants_core() const {
+// Whether the threads of PyTorch on this machine leave no core for a thread of the daemon.
+bool work::is_oversubscribed() const {
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (plan_.ranks_here == 0 || sched_getaffinity(0, sizeof cores, &cores))
+  if (plan_.local_size == 0 || sched_getaffinity(0, sizeof cores, &cores))
     return false;
-  return CPU_COUNT(&cores) <= plan_.ranks_here * at::get_num_threads();
+  return CPU_COUNT(&cores) <= plan_.local_size * at::get_num_threads();
 }
 
-static uint64_t moved_of(const channel &of) {
+static uint64_t primitives_of(const communicator &comm) {
   struct rondo_counters counters;
-  return rondo_counters(of.context, &counters) == RONDO_SUCCESS ? counters.primitives : 0;
+  return rondo_counters(comm.context, &counters) == RONDO_SUCCESS ? counters.primitives : 0;
 }
 
-// Steps a call until it has ended, until nothing has moved for `patience`, or until `until`. Yields
-// the core in between. Returns whether the call has ended.
-bool work::bring_forward(part &one, std::chrono::nanoseconds patience, clock::time_point until) {
-  uint64_t moved = moved_of(*one.to);
+// Polls a call, and yields the core in between, until the call has ended, nothing has moved for
+// `patience`, or `until`. True: the call has ended.
+bool work::help_call(issued_call &one, std::chrono::nanoseconds patience, clock::time_point until) {
+  uint64_t moved = primitives_of(*one.comm);
   clock::time_point give_up = std::min(until, clock::now() + patience);
-  for (uint32_t looks = 1; !look_at(one); looks++) {
-    if (looks % LOOKS_A_YIELD != 0)
+  for (uint32_t polls = 1; !poll_call(one); polls++) {
+    if (polls % POLLS_PER_YIELD != 0)
       continue;
-    uint64_t now_moved = moved_of(*one.to);
+    uint64_t moved_now = primitives_of(*one.comm);
     clock::time_point now = clock::now();
-    if (now_moved != moved)
+    if (moved_now != moved)
       give_up = std::min(until, now + patience);
     else if (now >= give_up)
       return false;
-    moved = now_moved;
+    moved = moved_now;
     sched_yield();
   }
   return true;
 }
 
-// Works for the daemon while that moves anything, and leaves to others what a late rank holds up,
-// sooner where this happens often. Without it DDP, which goes on computing and then waits for futures, where
-// nobody can help, had the daemon's thread interrupt the one that computes, on each rank at another time.
-void work::bring_all_forward() {
+// Works for the daemon while that moves data. Gives up when a late rank holds the calls up, sooner
+// if that happens often. Without this, DDP computed on while the daemon's thread interrupted it, on
+// each rank at another time: DDP waits for futures, and a thread that waits for a future cannot
+// work for the daemon.
+void work::help_calls() {
   constexpr std::chrono::nanoseconds PATIENCE(500000);
-  constexpr uint32_t HALVED_AT_MOST = 4;
-  constexpr milliseconds AT_MOST(100);
-  without_python_lock unlocked;
-  clock::time_point until = std::min(deadline_, clock::now() + AT_MOST);
-  for (part &one : parts_) {
-    std::atomic<uint32_t> &in_vain = *one.to->in_vain;
-    auto patience = PATIENCE / (1 << std::min(in_vain.load(), HALVED_AT_MOST));
-    bool ended = bring_forward(one, patience, until);
-    in_vain = ended ? 0 : in_vain + 1;
+  constexpr uint32_t MAX_HALVINGS = 4;
+  constexpr milliseconds LIMIT(100);
+  without_gil unlocked;
+  clock::time_point until = std::min(deadline_, clock::now() + LIMIT);
+  for (issued_call &one : calls_) {
+    std::atomic<uint32_t> &futile_helps = *one.comm->futile_helps;
+    auto patience = PATIENCE / (1 << std::min(futile_helps.load(), MAX_HALVINGS));
+    bool ended = help_call(one, patience, until);
+    futile_helps = ended ? 0 : futile_helps + 1;
     if (!ended)
       return;
   }
@@ -536,24 +515,24 @@ void work::bring_all_forward() {
 
 c10::intrusive_ptr<c10::ivalue::Future> work::getFuture() {
   bool is_late = false;
-  bool is_open = !device_ && !is_over(); // what has ended needs no callback
-  if (is_open && is_started_ && !is_inside_callback && wants_core())
-    bring_all_forward();
+  bool is_outstanding = !device_ && !poll();
+  if (is_outstanding && is_started_ && !is_inside_callback && is_oversubscribed())
+    help_calls();
   c10::intrusive_ptr<c10::ivalue::Future> future;
-  if (device_ && sought_.to)
-    TORCH_CHECK(await_start(deadline_), plan_.title, ": nobody has sent");
+  if (device_ && any_source_.comm)
+    TORCH_CHECK(wait_started(deadline_), plan_.title, ": no rank has sent");
   {
     std::lock_guard<std::mutex> hold(lock_);
     if (!future_) {
-      future_ = c10::make_intrusive<c10::ivalue::Future>(type_of(plan_.outputs));
-      is_late = is_concluded_;
+      future_ = c10::make_intrusive<c10::ivalue::Future>(future_type(plan_.outputs));
+      is_late = is_complete_;
     }
     future = future_;
   }
   if (is_late)
-    complete(*future, exception(), plan_.outputs);
+    future_complete(*future, exception(), plan_.outputs);
   else if (!device_)
-    ask();
+    request_callbacks();
   return future;
 }
 

@@ -5,14 +5,14 @@
 
     dist.init_process_group("rondo")        # or "cpu:rondo,cuda:nccl"
 
-Operations of one process group match by their order, as with every backend; those of different groups
-do not wait for each other. Where ranks issue operations of one group in different orders, give
-them names:
+Operations of one process group match by their order, as with every backend. Operations of different
+groups do not wait for each other. If ranks issue operations of one group in different orders, name
+the operations:
 
     with rondo_torch.named("layer 7"):
         work = dist.all_reduce(gradient, async_op=True)
 
-Operations of the same name match by their order, those of different names not at all.
+Operations of one name match by their order. Operations of different names are independent.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ __all__ = ["named", "register"]
 
 @contextlib.contextmanager
 def named(name: str) -> Iterator[None]:
-    """Operations that this thread issues inside match those of the same name, in each group for itself.
+    """Names the operations that this thread issues inside the ``with``.
 
-    A name costs a communicator for as long as its process group is there: use the same names again in
-    every step.
+    They match operations of the same name, in each process group. A name keeps a communicator until
+    its process group ends, so use the same names in every step.
     """
     if not name:
-        raise ValueError("a name may not be empty")
-    before = _native.name_operations(name)
+        raise ValueError("the name is empty")
+    previous = _native.name_operations(name)
     try:
         yield
     finally:
-        _native.name_operations(before)
+        _native.name_operations(previous)
 
 
 def _make(options: Any, _: object) -> "Backend":
@@ -59,8 +59,8 @@ def _make(options: Any, _: object) -> "Backend":
     )
 
 
-def _handle_of_stream(stream_id: int, device: int) -> int:
-    """What the driver knows a CUDA stream by. Asked for only where PyTorch's C++ interface cannot tell."""
+def _stream_handle(stream_id: int, device: int) -> int:
+    """The handle of a CUDA stream. Called only if the C++ interface of PyTorch has none."""
     cuda = 1  # c10::DeviceType::CUDA
     make: Any = torch.cuda.Stream  # untyped
     stream = make(stream_id=stream_id, device_index=device, device_type=cuda)
@@ -68,12 +68,12 @@ def _handle_of_stream(stream_id: int, device: int) -> int:
 
 
 def register() -> None:
-    """Makes the backend known to torch.distributed. Importing the package does it."""
+    """Registers the backend with torch.distributed. The import of this package calls it."""
     if not hasattr(dist.Backend, "RONDO"):
         dist.Backend.register_backend("rondo", _make, extended_api=True, devices=["cpu", "cuda"])
 
 
-_native.set_handle_source(_handle_of_stream)
+_native.set_handle_source(_stream_handle)
 register()
-# What is left when the interpreter ends must not call into it any more.
+# After the interpreter's exit no callback may run in it.
 atexit.register(_native.abort_all)

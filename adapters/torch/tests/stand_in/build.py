@@ -1,7 +1,6 @@
-"""Builds the stand-in for CUDA devices, for the PyTorch that runs this: ``build.py FOLDER``.
+"""Builds the stand-in for CUDA devices, for this interpreter's PyTorch: ``build.py FOLDER``.
 
-Ends with 77 where it cannot be built: without a CUDA toolkit there is no cuda.h, and a PyTorch without CUDA
-lacks the code for tensors on its devices.
+Exits with 77 if it cannot: it needs cuda.h of a CUDA toolkit, and a PyTorch that was built with CUDA.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ SKIP = 77
 
 
 def cached(folder: pathlib.Path, name: str) -> str:
-    """A setting that CMake has found."""
+    """A variable of the CMake cache."""
     for line in (folder / "CMakeCache.txt").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return line.split("=", 1)[1]

@@ -1,8 +1,8 @@
-// For tests, never installed: gives PyTorch devices of CUDA that are the stand-in for the driver
-// (tests/support/fake_cuda), so that the backend's own code for streams runs without a GPU. Streams and events
-// are the stand-in's. Memory is, too, and is given back as PyTorch's caching allocator gives it back: for use behind
-// what the stream holds in which it was allocated. Here that use is a fill with a pattern, which is seen
-// in the results if anybody still needed it.
+// For tests, never installed: gives PyTorch the CUDA devices of the stand-in for the driver
+// (tests/support/fake_cuda), so that the backend's code for streams runs without a GPU. Streams,
+// events and memory are the stand-in's. Freed memory is filled with a pattern, after the work of
+// the stream in which it was allocated: PyTorch's caching allocator reuses memory at that point. If
+// an operation still uses the memory, its results show the pattern.
 //
 //   start -> on_device -> operations ... -> on_host
 #include <condition_variable>
@@ -26,7 +26,7 @@ namespace py = pybind11;
 namespace {
 
 constexpr unsigned char FREED = 0xee;
-constexpr size_t POOL = 32; // as PyTorch has of each priority
+constexpr size_t POOL = 32; // the size of PyTorch's pools
 constexpr int MAX_DEVICES = 8;
 
 void check(CUresult status, const char *doing) {
@@ -129,7 +129,7 @@ struct guard final : c10::impl::DeviceGuardImplInterface {
     if (event)
       (void)cuEventDestroy(static_cast<CUevent>(event));
   }
-  // What overrides in newer versions of PyTorch only cannot say so.
+  // Not `override`: older versions of PyTorch do not have these.
   virtual void *getStreamNativeHandle(const c10::Stream stream) const { return handle_of(stream); }
   virtual void synchronizeEvent(void *event) const {
     check(cuEventSynchronize(static_cast<CUevent>(event)), "waiting for an event");
@@ -168,7 +168,7 @@ void enqueue(const c10::Stream &stream, std::function<void()> what) {
         "enqueuing");
 }
 
-// Holds what comes behind it in a stream, until it is opened.
+// Blocks a stream until it is opened.
 class gate {
 public:
   void put(const at::Tensor &on) {
@@ -200,7 +200,7 @@ struct block {
   c10::Stream stream;
 };
 
-// Memory stays where it is until the process ends: only its contents go.
+// Memory is never unmapped. Only its contents are lost.
 void give_back(void *arg) {
   std::unique_ptr<block> b(static_cast<block *>(arg));
   if (b->bytes > 0)
@@ -218,7 +218,7 @@ at::Tensor allocate(c10::IntArrayRef size, c10::IntArrayRef stride,
   enter(on.index());
   if (bytes > 0)
     check(cuMemAlloc(&b->address, bytes), "allocating");
-  auto *data = reinterpret_cast<void *>(b->address); // NOLINT: addresses are numbers to the driver
+  auto *data = reinterpret_cast<void *>(b->address); // NOLINT: the driver's addresses are numbers
   c10::Storage storage(c10::Storage::use_byte_size_t(), bytes,
                        c10::DataPtr(data, b.release(), give_back, on), nullptr, false);
   auto made = at::detail::make_tensor<c10::TensorImpl>(std::move(storage),
@@ -228,7 +228,7 @@ at::Tensor allocate(c10::IntArrayRef size, c10::IntArrayRef stride,
   return made;
 }
 
-// The same memory, as the host sees it.
+// A tensor of the CPU in the same memory.
 at::Tensor seen_by_host(const at::Tensor &tensor) {
   return at::from_blob(const_cast<void *>(tensor.const_data_ptr()), tensor.sizes(),
                        tensor.strides(), at::TensorOptions(tensor.scalar_type()));
@@ -304,7 +304,7 @@ static at::Tensor on_host(const at::Tensor &from) {
   return at::empty(from.sizes(), from.options().device(c10::kCPU)).copy_(from);
 }
 
-// Makes another stream the current one; returns the one until now.
+// Sets the current stream, and returns the previous one.
 static int64_t use_stream(const at::Tensor &on, int64_t id) {
   c10::impl::VirtualGuardImpl impl(c10::DeviceType::CUDA);
   return impl.exchangeStream(c10::Stream(c10::Stream::UNSAFE, on.device(), id)).id();
