@@ -13,118 +13,61 @@
 
 extern char **environ;
 
-// In these lists '*' stands for the rest of a name.
-static const char *const honoured[] = {
-    "NCCL_COMM_BLOCKING", "NCCL_DEBUG",         "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS",
-    "NCCL_MAX_CTAS",      "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS",   "NCCL_MIN_NCHANNELS",
-    "NCCL_SOCKET_FAMILY", "NCCL_SOCKET_IFNAME"};
+// In these lists of names '*' stands for the rest of a name.
+static const char honoured[] =
+    "NCCL_COMM_BLOCKING NCCL_DEBUG NCCL_DEBUG_FILE NCCL_DEBUG_SUBSYS NCCL_MAX_CTAS "
+    "NCCL_MAX_NCHANNELS NCCL_MIN_CTAS NCCL_MIN_NCHANNELS NCCL_SOCKET_FAMILY "
+    "NCCL_SOCKET_IFNAME";
 
-static const char *const missed[] = {
-    "NCCL_COMM_ID",    "NCCL_CONF_FILE", "NCCL_ENV_PLUGIN",      "NCCL_HOSTID", "NCCL_NET",
-    "NCCL_NET_PLUGIN", "NCCL_OOB_NET_*", "NCCL_PROFILER_PLUGIN", "NCCL_RAS_*"};
+static const char missed[] =
+    "NCCL_COMM_ID NCCL_CONF_FILE NCCL_ENV_PLUGIN NCCL_HOSTID NCCL_NET NCCL_NET_PLUGIN "
+    "NCCL_OOB_NET_* NCCL_PROFILER_PLUGIN NCCL_RAS_*";
 
-static const char *const without_effect[] = {"NCCL_ALGO",
-                                             "NCCL_ALLOC_P2P_NET_LL_BUFFERS",
-                                             "NCCL_ASYNC_ERROR_HANDLING",
-                                             "NCCL_BLOCKING_WAIT",
-                                             "NCCL_BUFFSIZE",
-                                             "NCCL_CGA_CLUSTER_SIZE",
-                                             "NCCL_CHECKS_DISABLE",
-                                             "NCCL_CHECK_POINTERS",
-                                             "NCCL_CHUNK_SIZE",
-                                             "NCCL_COLLNET_*",
-                                             "NCCL_COMM_SHRINK_SHARE_RESOURCES",
-                                             "NCCL_COMM_SPLIT_SHARE_RESOURCES",
-                                             "NCCL_CONNECT_ROUND_MAX_PEERS",
-                                             "NCCL_CREATE_THREAD_CONTEXT",
-                                             "NCCL_CROSS_NIC",
-                                             "NCCL_CTA_POLICY",
-                                             "NCCL_CUMEM_*",
-                                             "NCCL_DEBUG_TIMESTAMP_*",
-                                             "NCCL_DESYNC_DEBUG",
-                                             "NCCL_DMABUF_ENABLE",
-                                             "NCCL_GDRCOPY_*",
-                                             "NCCL_GDR_FLUSH_DISABLE",
-                                             "NCCL_GIN_*",
-                                             "NCCL_GRAPH_*",
-                                             "NCCL_GROUP_CUDA_STREAM",
-                                             "NCCL_IB_*",
-                                             "NCCL_IGNORE_CPU_AFFINITY",
-                                             "NCCL_IGNORE_DISABLED_P2P",
-                                             "NCCL_IPC_USE_ABSTRACT_SOCKET",
-                                             "NCCL_L1_SHARED_MEMORY_CARVEOUT",
-                                             "NCCL_LAUNCH_*",
-                                             "NCCL_LEGACY_CUDA_REGISTER",
-                                             "NCCL_LL128_*",
-                                             "NCCL_LL_*",
-                                             "NCCL_LOCAL_REGISTER",
-                                             "NCCL_MAX_NRINGS",
-                                             "NCCL_MAX_P2P_NCHANNELS",
-                                             "NCCL_MEM_SYNC_DOMAIN",
-                                             "NCCL_MIN_NRINGS",
-                                             "NCCL_MIN_P2P_NCHANNELS",
-                                             "NCCL_MNNVL_*",
-                                             "NCCL_MULTI_RANK_GPU_ENABLE",
-                                             "NCCL_NCHANNELS_PER_NET_PEER",
-                                             "NCCL_NETDEVS_POLICY",
-                                             "NCCL_NET_*",
-                                             "NCCL_NSOCKS_PERTHREAD",
-                                             "NCCL_NTHREADS",
-                                             "NCCL_NVB_*",
-                                             "NCCL_NVLINK_*",
-                                             "NCCL_NVLSTREE_MAX_CHUNKSIZE",
-                                             "NCCL_NVLS_*",
-                                             "NCCL_NVTX_DISABLE",
-                                             "NCCL_P2P_*",
-                                             "NCCL_PAT_ENABLE",
-                                             "NCCL_PROFILE*",
-                                             "NCCL_PROGRESS_APPENDOP_FREQ",
-                                             "NCCL_PROTO",
-                                             "NCCL_PROXY_*",
-                                             "NCCL_PXN_*",
-                                             "NCCL_REPORT_CONNECT_PROGRESS",
-                                             "NCCL_RUNTIME_CONNECT",
-                                             "NCCL_SET_*",
-                                             "NCCL_SHM_*",
-                                             "NCCL_SINGLE_*",
-                                             "NCCL_SOCKET_INLINE",
-                                             "NCCL_SOCKET_MIN_TASKSIZE",
-                                             "NCCL_SOCKET_NTHREADS",
-                                             "NCCL_SOCKET_RCVBUF",
-                                             "NCCL_SOCKET_RETRY_*",
-                                             "NCCL_SOCKET_SNDBUF",
-                                             "NCCL_SYM_*",
-                                             "NCCL_THREAD_THRESHOLDS",
-                                             "NCCL_TOPO_*",
-                                             "NCCL_TREE_THRESHOLD",
-                                             "NCCL_TUNER_*",
-                                             "NCCL_UID_STAGGER_*",
-                                             "NCCL_UNPACK_DOUBLE_NCHANNELS",
-                                             "NCCL_WIN_*",
-                                             "NCCL_WORK_*"};
+static const char without_effect[] =
+    "NCCL_ALGO NCCL_ALLOC_P2P_NET_LL_BUFFERS NCCL_ASYNC_ERROR_HANDLING "
+    "NCCL_BLOCKING_WAIT NCCL_BUFFSIZE NCCL_CGA_CLUSTER_SIZE NCCL_CHECKS_DISABLE "
+    "NCCL_CHECK_POINTERS NCCL_CHUNK_SIZE NCCL_COLLNET_* "
+    "NCCL_COMM_SHRINK_SHARE_RESOURCES NCCL_COMM_SPLIT_SHARE_RESOURCES "
+    "NCCL_CONNECT_ROUND_MAX_PEERS NCCL_CREATE_THREAD_CONTEXT NCCL_CROSS_NIC "
+    "NCCL_CTA_POLICY NCCL_CUMEM_* NCCL_DEBUG_TIMESTAMP_* NCCL_DESYNC_DEBUG "
+    "NCCL_DMABUF_ENABLE NCCL_GDRCOPY_* NCCL_GDR_FLUSH_DISABLE NCCL_GIN_* NCCL_GRAPH_* "
+    "NCCL_GROUP_CUDA_STREAM NCCL_IB_* NCCL_IGNORE_CPU_AFFINITY "
+    "NCCL_IGNORE_DISABLED_P2P NCCL_IPC_USE_ABSTRACT_SOCKET "
+    "NCCL_L1_SHARED_MEMORY_CARVEOUT NCCL_LAUNCH_* NCCL_LEGACY_CUDA_REGISTER "
+    "NCCL_LL128_* NCCL_LL_* NCCL_LOCAL_REGISTER NCCL_MAX_NRINGS "
+    "NCCL_MAX_P2P_NCHANNELS NCCL_MEM_SYNC_DOMAIN NCCL_MIN_NRINGS "
+    "NCCL_MIN_P2P_NCHANNELS NCCL_MNNVL_* NCCL_MULTI_RANK_GPU_ENABLE "
+    "NCCL_NCHANNELS_PER_NET_PEER NCCL_NETDEVS_POLICY NCCL_NET_* NCCL_NSOCKS_PERTHREAD "
+    "NCCL_NTHREADS NCCL_NVB_* NCCL_NVLINK_* NCCL_NVLSTREE_MAX_CHUNKSIZE NCCL_NVLS_* "
+    "NCCL_NVTX_DISABLE NCCL_P2P_* NCCL_PAT_ENABLE NCCL_PROFILE* "
+    "NCCL_PROGRESS_APPENDOP_FREQ NCCL_PROTO NCCL_PROXY_* NCCL_PXN_* "
+    "NCCL_REPORT_CONNECT_PROGRESS NCCL_RUNTIME_CONNECT NCCL_SET_* NCCL_SHM_* "
+    "NCCL_SINGLE_* NCCL_SOCKET_INLINE NCCL_SOCKET_MIN_TASKSIZE NCCL_SOCKET_NTHREADS "
+    "NCCL_SOCKET_RCVBUF NCCL_SOCKET_RETRY_* NCCL_SOCKET_SNDBUF NCCL_SYM_* "
+    "NCCL_THREAD_THRESHOLDS NCCL_TOPO_* NCCL_TREE_THRESHOLD NCCL_TUNER_* "
+    "NCCL_UID_STAGGER_* NCCL_UNPACK_DOUBLE_NCHANNELS NCCL_WIN_* NCCL_WORK_*";
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct rondo_nccl_environment values;
 
-static bool name_is_in(const char *name, const char *const *names, size_t count) {
-  size_t length = strcspn(name, "=");
-  for (size_t i = 0; i < count; i++) {
-    size_t known = strlen(names[i]);
-    if (names[i][known - 1] == '*' && length >= known && !strncmp(name, names[i], known - 1))
-      return true;
-    if (known == length && !strncmp(name, names[i], length))
+// `name` ends at '=' or at its end.
+static bool name_is_in(const char *name, const char *list) {
+  size_t length = strcspn(name, "="), known;
+  for (const char *at = list; *at; at += known + (at[known] == ' ')) {
+    known = strcspn(at, " ");
+    bool is_prefix = at[known - 1] == '*';
+    if ((is_prefix ? length >= known : length == known) && !strncmp(name, at, known - is_prefix))
       return true;
   }
   return false;
 }
-#define NAME_IS_IN(name, names) name_is_in(name, names, sizeof(names) / sizeof *(names))
 
 enum rondo_nccl_variable rondo_nccl_variable_kind(const char *name) {
-  if (NAME_IS_IN(name, honoured))
+  if (name_is_in(name, honoured))
     return RONDO_NCCL_VARIABLE_HONOURED;
-  if (NAME_IS_IN(name, missed))
+  if (name_is_in(name, missed))
     return RONDO_NCCL_VARIABLE_MISSED;
-  return NAME_IS_IN(name, without_effect) ? RONDO_NCCL_VARIABLE_NO_EFFECT
+  return name_is_in(name, without_effect) ? RONDO_NCCL_VARIABLE_NO_EFFECT
                                           : RONDO_NCCL_VARIABLE_UNKNOWN;
 }
 
@@ -143,9 +86,7 @@ static int family_parse(const char *text) {
 
 // The bounds of the daemon's blocks, with NCCL's old names.
 static bool name_is_ctas_bound(const char *name) {
-  static const char *const bounds[] = {"NCCL_MAX_CTAS", "NCCL_MIN_CTAS", "NCCL_MAX_NCHANNELS",
-                                       "NCCL_MIN_NCHANNELS"};
-  return NAME_IS_IN(name, bounds);
+  return name_is_in(name, "NCCL_MAX_CTAS NCCL_MIN_CTAS NCCL_MAX_NCHANNELS NCCL_MIN_NCHANNELS");
 }
 
 const char *rondo_nccl_variable_complaint(const char *name, const char *value) {
