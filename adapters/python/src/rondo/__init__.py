@@ -11,14 +11,13 @@
 Arrays are those of NumPy or of any other package with the buffer protocol or DLPack. Nothing is
 copied.
 
-Order of the modules; each imports only earlier ones: _enums, _native, _reports, _errors, _buffers,
+Order of the modules; each imports only earlier ones: _enums, _reports, _native, _errors, _buffers,
 _shapes, _state, _observe, _base, _config, _runs, _collectives, _comm, _context.
 """
 
-from ._base import Counters
 from ._buffers import Typed, as_dtype
 from ._collectives import Collective, Group
-from ._comm import Communicator, CommunicatorCounters
+from ._comm import Communicator
 from ._config import Tuning, unique_id, unique_id_listen, version
 from ._context import Context
 from ._enums import (
@@ -49,7 +48,7 @@ from ._errors import (
     UnknownError,
     UnsupportedError,
 )
-from ._reports import Description, StuckReport, StuckRun
+from ._reports import CommunicatorCounters, Counters, Description, StuckReport, StuckRun
 from ._runs import Run
 from ._state import Callback
 

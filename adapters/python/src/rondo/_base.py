@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
 from . import _native
@@ -12,25 +11,8 @@ from ._enums import Status, Transport
 from ._errors import check
 from ._native import lib
 from ._observe import printed, stuck_report
-from ._reports import StuckReport
+from ._reports import Counters, StuckReport
 from ._state import CLOSE_S, State, end_unclosed, nanoseconds, slices_ns
-
-
-@dataclass(frozen=True)
-class Counters:
-    """Sums over a rank's life, except ``connector_bytes``, which is what is in use now."""
-
-    submitted: int
-    completed: int
-    steps: int
-    primitives: int
-    preemptions: int
-    context_loads: int
-    context_saves: int
-    quits: int
-    starts: int
-    helped: int
-    connector_bytes: int
 
 
 class BaseContext:

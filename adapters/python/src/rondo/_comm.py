@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import time
-from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _native
@@ -13,23 +12,10 @@ from ._buffers import measure
 from ._enums import DType, Kind, RedOp, Status
 from ._errors import ClosedError, InvalidError, TimeoutError, check, error_of
 from ._native import lib
+from ._reports import CommunicatorCounters
 from ._runs import Run, submit
 from ._shapes import Counts, Parts, Shape
 from ._state import CLOSE_S, Callback, Queue, State, nanoseconds, slices_ns
-
-
-@dataclass(frozen=True)
-class CommunicatorCounters:
-    """Sums over a communicator's life, except ``cached`` and ``parting``.
-
-    ``cached`` and ``parting`` count collectives that are registered now; no later call uses the
-    ``parting`` ones.
-    """
-
-    calls: int
-    registrations: int
-    cached: int
-    parting: int
 
 
 class Communicator:

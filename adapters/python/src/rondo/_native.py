@@ -10,7 +10,10 @@ import ctypes
 import os
 import pathlib
 from ctypes import POINTER, c_char, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64
+from dataclasses import fields
 from typing import Any, Dict, List, Tuple
+
+from . import _reports
 
 FOREVER_NS = 2**63 - 1
 UNIQUE_ID_BYTES = 128
@@ -111,22 +114,7 @@ class RunArgs(ctypes.Structure):
 
 
 class Counters(ctypes.Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in (
-            "submitted",
-            "completed",
-            "steps",
-            "primitives",
-            "preemptions",
-            "context_loads",
-            "context_saves",
-            "quits",
-            "starts",
-            "helped",
-            "connector_bytes",
-        )
-    ]
+    _fields_ = [(field.name, c_uint64) for field in fields(_reports.Counters)]
 
 
 class Stuck(ctypes.Structure):
@@ -159,7 +147,7 @@ class CommConfig(ctypes.Structure):
 
 
 class CommCounters(ctypes.Structure):
-    _fields_ = [(name, c_uint64) for name in ("calls", "registrations", "cached", "parting")]
+    _fields_ = [(field.name, c_uint64) for field in fields(_reports.CommunicatorCounters)]
 
 
 def values_of(struct: ctypes.Structure) -> Dict[str, Any]:

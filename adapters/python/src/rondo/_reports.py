@@ -1,7 +1,8 @@
-"""The dictionaries of ``describe`` and ``report``."""
+"""The results of queries: ``describe``, ``report`` and ``counters``."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import List, Optional, TypedDict
 
 
@@ -47,3 +48,34 @@ class StuckReport(TypedDict):
     runs: List[StuckRun]
     cycle_ranks: int  # ranks that wait for each other in a cycle; 0: there is none
     text: str
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Sums over a rank's life, except ``connector_bytes``, which is what is in use now."""
+
+    submitted: int
+    completed: int
+    steps: int
+    primitives: int
+    preemptions: int
+    context_loads: int
+    context_saves: int
+    quits: int
+    starts: int
+    helped: int
+    connector_bytes: int
+
+
+@dataclass(frozen=True)
+class CommunicatorCounters:
+    """Sums over a communicator's life, except ``cached`` and ``parting``.
+
+    ``cached`` and ``parting`` count collectives that are registered now; no later call uses the
+    ``parting`` ones.
+    """
+
+    calls: int
+    registrations: int
+    cached: int
+    parting: int
