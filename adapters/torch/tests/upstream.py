@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Runs the distributed tests that PyTorch's wheel carries with Rondo and with Gloo, and compares.
+"""Runs the distributed tests of PyTorch's wheel with Rondo and with Gloo, and compares the results.
 
     upstream.py run --backend rondo --save rondo.json [--ranks N] [--only WORD]
     upstream.py compare rondo.json gloo.json [--save TABLE]
 
-The tests are those of torch.testing._internal.distributed.distributed_test, unchanged. They ask by
-name which backend they run with, and know nothing of ours: they are loaded as for Gloo, so that
-they skip what they skip there, and then the backend that they start is replaced. Those of all-to-all
-on CPU tensors, which they keep for MPI though Gloo has them by now, run a second time as for
-MPI, on both. Ranks are forked, not spawned, which saves an import of PyTorch for each.
+The tests are those of torch.testing._internal.distributed.distributed_test, unchanged. They choose by
+the name of the backend and do not know Rondo. So they are loaded as for Gloo, which makes them skip
+the same tests, and then start the other backend. The all-to-all tests on CPU tensors are for MPI only,
+though Gloo has the operation now; they run a second time as for MPI, on both backends. Ranks are forked,
+so that they do not import PyTorch again.
 
-compare ends with 0 if nothing that passes with Gloo fails with Rondo, else with 1. What no backend
-but PyTorch's own can pass is in the table, too, with the reason, and does not count: CANNOT_PASS.
+compare exits with 0 if every test that passes with Gloo passes with Rondo, else with 1. Tests that only
+PyTorch's own backends can pass are in the table with a reason, and do not count: CANNOT_PASS.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ import time
 import unittest
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-PER_TEST_S = 90  # what one test may take before its ranks are ended
+PER_TEST_S = 90  # then the ranks of the test are killed
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-# What passes with Gloo and can with no backend that is not PyTorch's own.
+# Tests that pass with Gloo, and can pass only with PyTorch's own backends.
 CANNOT_PASS = {
     "test_ddp_logging_data_cpu": "PyTorch logs the name of every backend but its own as 'custom'",
 }
@@ -44,7 +44,7 @@ Outcome = Dict[str, Any]
 
 
 class Like(str):
-    """A backend's name that answers to another's, too, when a test asks for it."""
+    """The name of a backend, which equals another name too."""
 
     other: str
 
@@ -59,13 +59,13 @@ class Like(str):
 
 
 def load(backend: str, like: str) -> type:
-    """The tests as a class of unittest whose ranks use ``backend`` and skip what ``like`` skips."""
+    """The tests as a unittest class whose ranks use ``backend`` and skip the tests that ``like`` skips."""
     os.environ["BACKEND"] = like
     import torch
 
     spec = importlib.util.find_spec("torch.testing._internal.distributed.distributed_test")
     assert spec is not None and spec.loader is not None
-    upstream = importlib.util.module_from_spec(spec)  # one more copy: it is made for one backend
+    upstream = importlib.util.module_from_spec(spec)  # a copy of the module for each backend
     sys.modules[spec.name] = upstream
     spec.loader.exec_module(upstream)
     upstream.BACKEND = Like(backend)
@@ -82,7 +82,7 @@ def load(backend: str, like: str) -> type:
 
 
 def prepare(ranks: int) -> None:
-    """The environment that the tests read when they are loaded."""
+    """The environment that the tests read at import."""
     place = tempfile.mkdtemp(prefix="rondo-upstream-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     os.environ.update(
@@ -94,7 +94,7 @@ def prepare(ranks: int) -> None:
 
 
 def cases(backend: str) -> Iterator[Tuple[str, type, str]]:
-    """What is to run: the name that it is reported by, the class, the name of its method."""
+    """The tests to run: the reported name, the class, and the method's name."""
     loader = unittest.TestLoader()
     tests = load(backend, "gloo")
     for name in loader.getTestCaseNames(tests):
@@ -106,7 +106,7 @@ def cases(backend: str) -> Iterator[Tuple[str, type, str]]:
 
 
 class Recorder(unittest.TestResult):
-    """Keeps the outcome of the one test that it is for."""
+    """Keeps the outcome of one test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class Recorder(unittest.TestResult):
 
 
 def run_here(tests: type, name: str, pipe: Any, log: str) -> None:
-    """Runs a test in this process, which was forked for it and leads a session of its own."""
+    """Runs a test in this process, which was forked for the test and leads its own session."""
     os.setsid()
     sys.modules[tests.module.__name__] = tests.module  # type: ignore  # where pickle looks
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -143,7 +143,7 @@ def run_here(tests: type, name: str, pipe: Any, log: str) -> None:
 
 
 def run_test(tests: type, name: str, log: str) -> Outcome:
-    """Runs a test in a process of its own, and ends whatever it has left behind."""
+    """Runs a test in its own process, and kills the processes that it leaves."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=run_here, args=(tests, name, theirs, log))
@@ -168,7 +168,7 @@ def run_test(tests: type, name: str, log: str) -> Outcome:
 
 
 def last_words(why: str) -> str:
-    """The one line of a traceback that says what happened."""
+    """The line of a traceback that has the error."""
     lines = [
         line.strip() for line in why.splitlines() if re.match(r"\w[\w.]*(Error|Exception)\b", line)
     ]
@@ -227,7 +227,7 @@ def counted(sums: "collections.Counter[str]") -> str:
 
 
 def table(ours: Dict[str, Any], theirs: Dict[str, Any]) -> Tuple[List[str], List[str]]:
-    """The lines of the comparison, and the names of those that pass with Gloo alone."""
+    """The lines of the comparison, and the names of the tests that pass only with Gloo."""
     missing: Outcome = {"outcome": "not run", "why": ""}
     names = sorted(set(ours["tests"]) | set(theirs["tests"]))
     wide = max(map(len, names), default=0)
@@ -265,7 +265,8 @@ def table(ours: Dict[str, Any], theirs: Dict[str, Any]) -> Tuple[List[str], List
 
 
 def count_line(ours: Dict[str, Any], worse: List[str]) -> str:
-    """Passed, failed and skipped, for scripts/check-torch. What fails with Gloo, too, is skipped."""
+    """The counts of passed, failed and skipped tests, for scripts/check-torch. A test that fails with
+    Gloo too counts as skipped."""
     good = sum(one["outcome"] == PASSED for one in ours["tests"].values())
     return f"{good} {len(worse)} {len(ours['tests']) - good - len(worse)}"
 
