@@ -1,8 +1,8 @@
 """The build backend (PEP 517) of package rondo_torch: builds librondo and the extension module.
 
 pip builds in its own environment, which has no PyTorch. So this backend asks the interpreter
-without that environment for its PyTorch, and builds for it. It needs no network. The functions that know
-nothing of PyTorch are those of adapters/python.
+outside of that environment for its PyTorch, and builds for it. It needs no network. The functions
+that know nothing of PyTorch are those of adapters/python.
 
     pip install ./adapters/torch
     pip install --config-settings library=/path/librondo.so.0 ./adapters/torch    # do not build it

@@ -71,8 +71,8 @@ class Shape:
         """The descriptor, without id, group and priority."""
         if not 0 <= self.count < 2**64 or not 0 <= self.root < 2**32 or not 0 <= self.peer < 2**32:
             raise InvalidError(
-                f"{self.kind.name.lower()}: count {self.count}, root {self.root} or peer {self.peer}"
-                " is out of range"
+                f"{self.kind.name.lower()}: count {self.count}, root {self.root}"
+                f" or peer {self.peer} is out of range"
             )
         return _native.Desc(
             size=ctypes.sizeof(_native.Desc),
