@@ -6,6 +6,7 @@
 #include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
+#include "runtime/transport/communicator.h"
 
 // Enters the context and finds the collective; with the rank lock held if that succeeds.
 static int find(struct rondo_context ctx, struct rondo_collective handle, const char *call,

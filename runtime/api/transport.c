@@ -7,6 +7,7 @@
 #include "runtime/net/mesh.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
+#include "runtime/transport/carrier.h"
 #include "runtime/transport/nccl/window.h"
 #include "runtime/transport/proxied.h"
 

@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "runtime/job/match.h"
 #include "runtime/job/processes.h"
+#include "runtime/transport/communicator.h"
+#include "runtime/transport/proxy.h"
 
 #define BROKEN_NS UINT64_C(1000000000) // in which the mesh says why, at most
 

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fork.h"
 #include "base/condition.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "runtime/job/match_entry.h"
 #include "runtime/job/processes.h"
+#include "runtime/transport/communicator.h"
 
 static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_job *jobs;

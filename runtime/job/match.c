@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/node.h"
 #include "runtime/job/processes.h"
+#include "runtime/transport/binding.h"
+#include "runtime/transport/proxy.h"
 
 // What ends the runs of a communicator: because of which rank, and why in words, if more can be said.
 struct verdict {

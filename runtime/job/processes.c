@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/job/match.h"
+#include "runtime/transport/binding.h"
 
 #define STOP_NS INT64_C(2000000000) // for what is still queued when a job ends here
 

@@ -4,8 +4,12 @@
 
 #include <stdint.h>
 
-#include "runtime/transport/binding.h"
+#include "runtime/transport/shape.h"
 #include <rondo/rondo.h>
+
+struct rondo_communicator;
+struct rondo_connector_offer;
+struct rondo_plan;
 
 // The ids of the application's own registrations and those of the calls of communicators are apart: a
 // collective is named by its id and the space of that id.

@@ -1,6 +1,8 @@
 #include "runtime/rank/inline_run.h"
 
 #include "runtime/rank/service.h"
+#include "runtime/rank/submit.h"
+#include "runtime/rank/wait.h"
 
 #define SMALL_BYTES 8192u // of both buffers
 

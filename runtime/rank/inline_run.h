@@ -9,8 +9,11 @@
 #ifndef RONDO_RUNTIME_RANK_INLINE_RUN_H
 #define RONDO_RUNTIME_RANK_INLINE_RUN_H
 
-#include "runtime/rank/submit.h"
-#include "runtime/rank/wait.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/rank.h"
+
+struct rondo_awaited;
+struct rondo_submission;
 
 // 1 if the buffers of a run are so small that a caller may step it itself.
 int rondo_coll_is_small(const struct rondo_coll *coll);

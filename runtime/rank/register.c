@@ -12,6 +12,7 @@
 #include "runtime/rank/group.h"
 #include "runtime/rank/service.h"
 #include "runtime/rank/stream.h"
+#include "runtime/transport/communicator.h"
 
 // Bytes of one buffer stay far below this, so that no sum overflows.
 #define MAX_BUFFER_BYTES (UINT64_C(1) << 60)

@@ -5,6 +5,7 @@
 #include "daemon/driver/driver.h"
 #include "daemon/plan/build.h"
 #include "runtime/transport/communicator.h"
+#include "runtime/transport/transports.h"
 
 #define DEFAULT_SLOTS 4u
 #define REFERENCE_BYTES 4096u // payloads of at least this are passed by reference

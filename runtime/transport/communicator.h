@@ -14,38 +14,8 @@
 #include "daemon/plan/plan.h"
 #include "runtime/memory/pool.h"
 #include "runtime/transport/proxy.h"
+#include "runtime/transport/shape.h"
 #include <rondo/rondo.h>
-
-// How a collective is cut; equal on all members.
-struct rondo_shape {
-  int kind, dtype, algorithm;
-  uint32_t nranks, root;
-  uint32_t blocks; // that take part
-  uint32_t chunk_elems;
-  uint32_t slot_count;
-  uint32_t first_sequence; // of every connector
-  uint32_t is_mapped;      // likewise
-  uint64_t count;
-  uint32_t reference_bytes;
-  uint32_t scaled; // 1: this reduction multiplies inputs before sending
-};
-
-// What decides a shape besides the descriptor. Zero: the default.
-struct rondo_shape_limits {
-  uint32_t blocks;     // of each member's daemon
-  uint32_t slot_bytes; // cap on one slot
-  uint32_t slot_count;
-  uint32_t block_bytes;     // a collective takes one block for each of these
-  uint32_t reference_bytes; // payloads of at least this are passed by reference
-  uint32_t first_sequence;
-  uint32_t is_mapped; // tests only: connectors behave as between processes
-  // Tests only: the algorithm is chosen as for the largest sizes, or for the most ranks.
-  uint32_t seems_large, seems_crowded;
-};
-
-// Where a member is, if not at the number of a process.
-#define RONDO_HERE (UINT32_MAX - 1)
-#define RONDO_SOMEWHERE UINT32_MAX // not known yet
 
 #define RONDO_MAPS_RANGE 1u
 #define RONDO_MAPS_WINDOW 2u
@@ -88,14 +58,6 @@ struct rondo_communicator {
   uint64_t bytes;                 // taken from the pool
   char *reason;                   // why it has failed, in words; null: what the gate says
 };
-
-// Decides how a collective is cut. Pure.
-struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
-                                    const struct rondo_shape_limits *limits);
-
-// The part of block `block`. Of an all-to-all-v the caller sets `listed` and `end`, which are each
-// rank's own.
-struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
 // Makes a communicator for the ranks `members` (copied), all of them here unless the caller changes
 // `where` and `is_proxied`. If devices differ in what they reach, or the machine has several NUMA nodes, the caller puts

@@ -25,8 +25,8 @@
 #include <stdint.h>
 
 #include "queues/connector_core.h"
-#include "runtime/transport/carrier.h"
 
+struct rondo_carrier_calls;
 struct rondo_proxy;
 struct rondo_proxy_link;
 

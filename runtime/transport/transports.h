@@ -30,6 +30,10 @@ struct rondo_proxy_link;
 struct rondo_range;
 struct rondo_window_group;
 
+// Where a member is, if not at the number of a process.
+#define RONDO_HERE (UINT32_MAX - 1)
+#define RONDO_SOMEWHERE UINT32_MAX // not known yet
+
 // Control messages between the transports of two processes. The job's own types are others
 // (job/message.h).
 enum rondo_transport_message {

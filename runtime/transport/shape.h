@@ -1,0 +1,45 @@
+// The shape of a collective: how it is cut into blocks, chunks and slots. Equal on all members.
+#ifndef RONDO_RUNTIME_TRANSPORT_SHAPE_H
+#define RONDO_RUNTIME_TRANSPORT_SHAPE_H
+
+#include <stdint.h>
+
+#include "daemon/plan/geometry_core.h"
+#include <rondo/rondo.h>
+
+// How a collective is cut; equal on all members.
+struct rondo_shape {
+  int kind, dtype, algorithm;
+  uint32_t nranks, root;
+  uint32_t blocks; // that take part
+  uint32_t chunk_elems;
+  uint32_t slot_count;
+  uint32_t first_sequence; // of every connector
+  uint32_t is_mapped;      // likewise
+  uint64_t count;
+  uint32_t reference_bytes;
+  uint32_t scaled; // 1: this reduction multiplies inputs before sending
+};
+
+// What decides a shape besides the descriptor. Zero: the default.
+struct rondo_shape_limits {
+  uint32_t blocks;     // of each member's daemon
+  uint32_t slot_bytes; // cap on one slot
+  uint32_t slot_count;
+  uint32_t block_bytes;     // a collective takes one block for each of these
+  uint32_t reference_bytes; // payloads of at least this are passed by reference
+  uint32_t first_sequence;
+  uint32_t is_mapped; // tests only: connectors behave as between processes
+  // Tests only: the algorithm is chosen as for the largest sizes, or for the most ranks.
+  uint32_t seems_large, seems_crowded;
+};
+
+// Decides how a collective is cut. Pure.
+struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, uint32_t nranks,
+                                    const struct rondo_shape_limits *limits);
+
+// The part of block `block`. Of an all-to-all-v the caller sets `listed` and `end`, which are each
+// rank's own.
+struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
+
+#endif // RONDO_RUNTIME_TRANSPORT_SHAPE_H
