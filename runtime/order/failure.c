@@ -10,6 +10,7 @@
 #include "runtime/order/comms.h"
 #include "runtime/order/latest.h"
 #include "runtime/rank/rank.h"
+#include "runtime/transport/communicator.h"
 
 struct notice {
   uint64_t key;

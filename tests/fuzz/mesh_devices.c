@@ -15,6 +15,7 @@
 #include "daemon/cuda/driver.h"
 #include "runtime/job/job.h"
 #include "runtime/job/message.h"
+#include "runtime/transport/binding.h"
 #include "runtime/transport/mapped.h"
 #include "runtime/transport/nccl/window.h"
 #include "runtime/transport/window_group.h"

@@ -14,6 +14,7 @@
 
 #include "runtime/job/job.h"
 #include "runtime/job/message.h"
+#include "runtime/transport/binding.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/hand_mesh.h"
 

@@ -7,6 +7,7 @@
 #include "runtime/job/match_entry.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
+#include "runtime/transport/communicator.h"
 #include "tests/integration/cuda_device.h"
 
 // In place of the kernels: the stand-in has its own.

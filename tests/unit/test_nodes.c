@@ -11,6 +11,7 @@
 #include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
+#include "runtime/transport/communicator.h"
 #include "tests/support/fake_nodes.h"
 #include "tests/support/hand_mesh.h"
 #include "tests/support/job.h"
