@@ -1,7 +1,6 @@
-// Ordered access to words that two parties share. Shared fields are plain integers, touched only
-// through these accessors, whose names say the order. There are no stand-alone
-// fences here: thread sanitizers cannot see them. One of the three headers that may
-// ask which compiler reads it.
+// Ordered access to words that two parties share. Shared fields are plain integers, accessed only
+// through these functions, whose names give the order. There are no stand-alone fences here: thread
+// sanitizers cannot see them. One of the three headers that may ask which compiler reads it.
 //
 // On the device the scope is the system: the other party may be the host or a peer device.
 // docs/memory-order.md names every edge (each release and the acquire that pairs with it).
@@ -70,11 +69,11 @@ RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t
   rondo_store_release_u64(&pair[0], marked);
 }
 
-// Asks for a cache line that this thread will read. Nothing comes where it has one that nobody has written to.
+// Prefetches a cache line for reading.
 RONDO_FN void rondo_prefetch(const void *p) { __builtin_prefetch(p); }
 
-// Asks for a cache line that this thread will write, so that others' copies of it are gone by then. Of itself gcc
-// leaves the instruction out, since the first processors of the kind did not have it; they passed it over.
+// Prefetches a cache line for writing, which invalidates other caches' copies. Inline assembly,
+// because gcc emits the instruction only for newer processors; older ones ignore it.
 RONDO_FN void rondo_prefetch_to_write(const void *p) {
 #if defined(__x86_64__)
   __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
@@ -83,7 +82,7 @@ RONDO_FN void rondo_prefetch_to_write(const void *p) {
 #endif
 }
 
-// Tells the processor that this thread is probing.
+// Tells the processor that this thread spins.
 RONDO_FN void rondo_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

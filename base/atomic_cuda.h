@@ -1,5 +1,5 @@
-// The accessors of atomic.h for CUDA devices: system scope, because the other party may be the host or
-// a peer device. Included by atomic.h only. Needs CUDA 13 for the __nv_atomic functions.
+// The accessors of atomic.h for CUDA devices: system scope, because the other party may be the host
+// or a peer device. Included by atomic.h only. Needs CUDA 13 for the __nv_atomic functions.
 #ifndef RONDO_BASE_ATOMIC_CUDA_H
 #define RONDO_BASE_ATOMIC_CUDA_H
 
@@ -47,8 +47,8 @@ RONDO_ATOMIC_STORE(uint8_t, u8, release, __NV_ATOMIC_RELEASE)
 #undef RONDO_ATOMIC_STORE
 #undef RONDO_ATOMIC_LOAD
 
-// One 16-byte store; `pair` is 16-byte aligned. What came before is made visible first, because
-// PTX has no 16-byte store with release order below sm_90.
+// One 16-byte store; `pair` is 16-byte aligned. A fence comes before it, because PTX has no 16-byte
+// store with release order below sm_90.
 RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t rest) {
   asm volatile("fence.acq_rel.sys;\n\tst.volatile.global.v2.u64 [%0], {%1, %2};" ::"l"(pair),
                "l"(marked), "l"(rest)

@@ -1,7 +1,8 @@
-// The clocks of this process: what deadlines and reports of the CPU side are told in.
+// The clocks of this process, for deadlines and reports of the CPU side.
 #ifndef RONDO_BASE_CLOCK_H
 #define RONDO_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -12,36 +13,38 @@ static inline uint64_t rondo_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// When a time that begins now is over; 0 or less: at once.
+// The deadline of a timeout that begins now; 0 or less: at once.
 static inline uint64_t rondo_deadline_ns(uint64_t now_ns, int64_t timeout_ns) {
   return timeout_ns <= 0 ? now_ns : now_ns + (uint64_t)timeout_ns;
 }
 
 // ------------------------------------------------------------------- stamps ---
 
-// The same time for whoever asks at every run, where a look at the clock takes a tenth of it: told by the
-// processor's time stamp counter between two looks, which are a millisecond apart at most. However the
-// counter behaves, it is not farther off than that. Zeroed memory; one thread at a time.
+// A faster monotonic clock, for calls in every run, of which reading the system's clock would take
+// a tenth: it extrapolates by the processor's time stamp counter from the last reading, which is a
+// millisecond old at most, and is never farther off than that. Zeroed memory; one thread at a time.
 struct rondo_stamp {
-  uint64_t ticks, ns; // of the last look
-  uint64_t rate;      // nanoseconds a tick, with 32 binary places; 0: not known
-  uint64_t told_ns;   // what it said last
+  uint64_t ticks, ns; // at the last reading
+  uint64_t rate;      // nanoseconds per tick, with 32 binary places; 0: unknown
+  uint64_t told_ns;   // the last time returned
 };
 
 #define RONDO_STAMP_PERIOD_NS 1000000u
-#define RONDO_STAMP_LOOK_TICKS 10000u // a look that takes longer was interrupted, and tells nothing
+#define RONDO_STAMP_LOOK_TICKS                                                                     \
+  10000u // a reading that takes longer was interrupted, and is not used
 
-// 1 if the counter alone tells the time, which is written to `ns`.
-static inline int rondo_stamp_tell(const struct rondo_stamp *s, uint64_t ticks, uint64_t *ns) {
+// Returns true if the counter alone gives the time, which is written to `ns`.
+static inline bool rondo_stamp_try_tell(const struct rondo_stamp *s, uint64_t ticks, uint64_t *ns) {
   uint64_t passed = ticks - s->ticks;
-  if (!s->rate || passed >> 28) // more than the period at any rate; less than what wraps below
-    return 0;
+  // Bound: longer than the period at any rate, and short enough not to overflow below.
+  if (!s->rate || passed >> 28)
+    return false;
   uint64_t passed_ns = (passed * s->rate) >> 32;
   *ns = s->ns + passed_ns;
   return passed_ns < RONDO_STAMP_PERIOD_NS;
 }
 
-// The clock said `ns` between two readings of the counter.
+// Notes a reading `ns` of the system's clock between two readings of the counter.
 static inline void rondo_stamp_look(struct rondo_stamp *s, uint64_t before, uint64_t ns,
                                     uint64_t after) {
   if (after - before > RONDO_STAMP_LOOK_TICKS)
@@ -49,20 +52,21 @@ static inline void rondo_stamp_look(struct rondo_stamp *s, uint64_t before, uint
   uint64_t passed = before - s->ticks;
   uint64_t passed_ns = ns - s->ns;
   if (s->ns && passed_ns < RONDO_STAMP_PERIOD_NS && !s->rate)
-    return; // too short to tell the rate from
+    return; // too short to measure the rate
   double rate = s->ns && passed ? (double)passed_ns / (double)passed : 0;
-  // The counters of processors tick at 0.1 to 100 GHz, and forwards.
+  // Time stamp counters tick at 0.1 to 100 GHz, and forwards.
   s->rate = rate > 0.01 && rate < 10 ? (uint64_t)(rate * 4294967296.0) : 0;
   s->ticks = before;
   s->ns = ns;
 }
 
-// Monotonic time in nanoseconds, as rondo_now_ns but for some; never before what it said last.
+// The time as rondo_now_ns would give it, off by less than a microsecond as a rule. Never goes
+// back.
 static inline uint64_t rondo_stamp_ns(struct rondo_stamp *s) {
   uint64_t ns = 0;
 #if defined(__x86_64__)
   uint64_t before = __builtin_ia32_rdtsc();
-  if (!rondo_stamp_tell(s, before, &ns)) {
+  if (!rondo_stamp_try_tell(s, before, &ns)) {
     ns = rondo_now_ns();
     rondo_stamp_look(s, before, ns, __builtin_ia32_rdtsc());
   }

@@ -1,4 +1,4 @@
-// Conditions that are waited for until a time of the monotonic clock.
+// Condition variables with a deadline of the monotonic clock.
 #ifndef RONDO_BASE_CONDITION_H
 #define RONDO_BASE_CONDITION_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-// For rondo_condition_wait; pthread_cond_destroy ends it.
+// For rondo_condition_wait. Destroyed by pthread_cond_destroy.
 static inline void rondo_condition_init(pthread_cond_t *condition) {
   pthread_condattr_t attr;
   pthread_condattr_init(&attr);
@@ -15,8 +15,8 @@ static inline void rondo_condition_init(pthread_cond_t *condition) {
   pthread_condattr_destroy(&attr);
 }
 
-// Waits until the condition is told, or `deadline_ns` as rondo_now_ns tells it. Returns what
-// pthread_cond_timedwait does. The lock is held.
+// Waits for a signal, or until `deadline_ns` of rondo_now_ns. Returns as pthread_cond_timedwait.
+// Called with the lock.
 static inline int rondo_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock,
                                        uint64_t deadline_ns) {
   const struct timespec until = {(time_t)(deadline_ns / 1000000000u),

@@ -14,7 +14,7 @@ void rondo_fence_open(void) {
     rondo_store_relaxed_u32(&rondo_fence_is_lopsided, 1);
 }
 
-// A process that was registered once is for good, its children too.
+// A registration lasts for the process, and for its children.
 void rondo_fence_heavy(void) {
   rondo_fence_full();
   if (rondo_load_relaxed_u32(&rondo_fence_is_lopsided))

@@ -1,8 +1,8 @@
-// A full fence in two halves. Of two parties that each write a word and then read the other's, one does so in
-// every run and the other when it is about to sleep or to end: the former passes the light half, which
-// costs nothing, the latter the heavy one, a system call (Linux, membarrier) that is a fence in every thread of
-// the process. Then at least one of them sees what the other wrote, as if both had passed a fence. Where
-// the system has no such call, each half is a fence itself.
+// A full fence in two halves. Two parties each write a word and then read the other's. One of them
+// does so in every run, and passes the light half, which costs nothing. The other does so when it
+// is about to sleep or to end, and passes the heavy half: a system call (Linux, membarrier) that is
+// a fence in every thread of the process. Then at least one of them sees what the other wrote, as
+// if both had passed a fence. Where the system lacks the call, each half is a fence.
 #ifndef RONDO_BASE_FENCE_H
 #define RONDO_BASE_FENCE_H
 
@@ -10,12 +10,12 @@
 
 #include "base/atomic.h"
 
-extern uint32_t rondo_fence_is_lopsided; // 1: the heavy half does what the light one leaves out
+extern uint32_t rondo_fence_is_lopsided; // 1: the heavy half does the light half's work
 
-// Whole, for this thread alone.
+// A full fence of this thread.
 static inline void rondo_fence_full(void) {
 #if defined(__x86_64__)
-  __asm__ volatile("lock; orl $0, (%%rsp)" : : : "memory", "cc"); // half of what mfence takes
+  __asm__ volatile("lock; orl $0, (%%rsp)" : : : "memory", "cc"); // takes half the time of mfence
 #else
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
@@ -30,7 +30,8 @@ static inline void rondo_fence_light(void) {
 
 void rondo_fence_heavy(void);
 
-// Makes the fence lopsided if the system knows how to. Until then, and else, it works as well. Any thread, also again.
+// Makes the fence lopsided if the system can. Correct before and without this call. Any thread, any
+// number of times.
 void rondo_fence_open(void);
 
 #endif // RONDO_BASE_FENCE_H

@@ -1,13 +1,12 @@
 // What a child process makes of the library's state after fork().
 //
-// A child has one thread, the one that forked, and a copy of all memory. Other threads of the parent were
-// in the middle of something: locks may be held for ever, and lists may be half changed. So the child
-// forgets its parent's contexts, jobs and threads without looking at them, makes every lock anew, and is
-// then as a process that has not used the library yet. It frees nothing, and writes to no memory that the
-// two processes share.
+// A child has one thread, the one that forked, and a copy of all memory. Other threads of the parent
+// may have held a lock, or half changed a list. So the child forgets its parent's contexts, jobs and
+// threads without reading them, initialises every lock again, and is then like a process that has
+// not used the library yet. It frees nothing, and writes to no memory that both processes share.
 //
-// Each file that has state registers a handler for that with RONDO_ON_FORK. fork() calls it in the child
-// before it returns there.
+// Each file that has state registers a handler with RONDO_ON_FORK. fork() calls the handler in the
+// child before it returns there.
 #ifndef RONDO_BASE_FORK_H
 #define RONDO_BASE_FORK_H
 
@@ -16,8 +15,8 @@
 // The process that forked this one since the library was loaded; 0: none did.
 int64_t rondo_forked_from(void);
 
-// Has `handler` called in every child, after rondo_forked_from is right. When the library is loaded, or
-// under a lock of the caller's.
+// Registers a handler for every child. It may call rondo_forked_from. Called when the library is
+// loaded, or with a lock held.
 void rondo_fork_on_child(void (*handler)(void));
 
 // At file scope: registers a static function when the library is loaded.

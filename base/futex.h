@@ -1,7 +1,8 @@
-// Parking a thread on a word, with a bound, and waking it. Linux futexes.
+// Parking a thread on a word for a bounded time, and waking it. Linux futexes.
 #ifndef RONDO_BASE_FUTEX_H
 #define RONDO_BASE_FUTEX_H
 
+#include <stdbool.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// Sleeps while *word is `expected`, for at most `timeout_ns`. May return early for no reason.
+// Sleeps while *word is `expected`, for at most `timeout_ns`. May return early.
 static inline void rondo_futex_wait(uint32_t *word, uint32_t expected, uint64_t timeout_ns) {
   struct timespec t = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &t, NULL, 0);
@@ -30,9 +31,9 @@ static inline void rondo_futex_wake_shared(uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-#define RONDO_FUTEX_BLIND_NS 1000000u // where the system cannot wait for two words
+#define RONDO_FUTEX_BLIND_NS 1000000u // longest sleep where the system cannot wait for two words
 
-// A word that processes share, and the value at which it is slept on.
+// A word that processes share, and the value on which a thread sleeps.
 struct rondo_futex_shared {
   uint32_t *word;
   uint32_t expected;
@@ -40,15 +41,16 @@ struct rondo_futex_shared {
 
 #define RONDO_FUTEX_SHARED_MOST 8u
 
-// Sleeps while *word is `expected` and each of `count` shared words (at most RONDO_FUTEX_SHARED_MOST) is what is expected
-// of it; for at most `timeout_ns`. Linux 5.16 and later; before that it waits for `word` alone, and not for long. May
-// return early. Returns 1 if a shared word may have changed.
-static inline int rondo_futex_wait_any(uint32_t *word, uint32_t expected,
-                                       const struct rondo_futex_shared *shared, uint32_t count,
-                                       uint64_t timeout_ns) {
+// Sleeps while *word is `expected` and each of `count` shared words (at most
+// RONDO_FUTEX_SHARED_MOST) has its expected value, for at most `timeout_ns`. May return early.
+// Returns true if a shared word may have changed. Before Linux 5.16 it sleeps on `word` alone, for
+// at most RONDO_FUTEX_BLIND_NS.
+static inline bool rondo_futex_wait_any(uint32_t *word, uint32_t expected,
+                                        const struct rondo_futex_shared *shared, uint32_t count,
+                                        uint64_t timeout_ns) {
   if (!count) {
     rondo_futex_wait(word, expected, timeout_ns);
-    return 0;
+    return false;
   }
 #if defined(SYS_futex_waitv)
   struct futex_waitv all[1 + RONDO_FUTEX_SHARED_MOST] = {
@@ -68,13 +70,13 @@ static inline int rondo_futex_wait_any(uint32_t *word, uint32_t expected,
     return woken > 0;
   if (errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT)
     return errno == EAGAIN;
-    // The system does not know the call, or a filter forbids it.
+    // The system lacks the call, or a filter forbids it.
 #else
   (void)shared;
 #endif
   rondo_futex_wait(word, expected,
                    timeout_ns < RONDO_FUTEX_BLIND_NS ? timeout_ns : RONDO_FUTEX_BLIND_NS);
-  return 0;
+  return false;
 }
 
 #endif // RONDO_BASE_FUTEX_H

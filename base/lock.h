@@ -1,8 +1,10 @@
-// A lock that is taken by one atomic operation and given back by none: every run does that twice, and of what a
-// small one takes such operations are nearly half. Linux futexes; not recursive, not fair.
+// A lock that takes one atomic operation to take and none to release: every run does both twice,
+// and atomic operations are nearly half of a small run's time. Linux futexes; not recursive, not
+// fair.
 #ifndef RONDO_BASE_LOCK_H
 #define RONDO_BASE_LOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -11,21 +13,21 @@
 
 #define RONDO_LOCK_FREE 0u
 #define RONDO_LOCK_TAKEN 1u
-#define RONDO_LOCK_LOOKS 64u           // before who waits for it sleeps: it is held for a moment
-#define RONDO_LOCK_LOOK_NS 1000000000u // who sleeps looks so often, whatever happens
+#define RONDO_LOCK_LOOKS 64u // before a waiting thread sleeps: the lock is held for a moment only
+#define RONDO_LOCK_LOOK_NS 1000000000u // a sleeping thread tries again after this
 
 // Zeroed memory is free.
 struct rondo_lock {
   uint32_t word;
-  uint32_t sleepers; // who may sleep for it
+  uint32_t sleepers; // threads that may sleep
 };
 
-// Returns 1 if the lock was free and is the caller's now.
-static inline int rondo_lock_try(struct rondo_lock *lock) {
+// Returns true if the lock was free and is now the caller's.
+static inline bool rondo_lock_try(struct rondo_lock *lock) {
   return rondo_try_swap_acq_rel_u32(&lock->word, RONDO_LOCK_FREE, RONDO_LOCK_TAKEN); // M2
 }
 
-// What rondo_lock_take does where the lock is not free.
+// The slow path of rondo_lock_take.
 static inline void rondo_lock_await(struct rondo_lock *lock) {
   for (uint32_t i = 0; i < RONDO_LOCK_LOOKS; i++) {
     rondo_relax();

@@ -1,5 +1,6 @@
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +8,14 @@
 #include "base/fork.h"
 #include "base/log.h"
 
-#define VARIABLES 64u // wrong values of them that are remembered
+#define VARIABLES 64u // wrong values that are remembered
 
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 static FILE *log_file;
 static int log_level = RONDO_LOG_WARN;
 
 static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t told[VARIABLES]; // values of environment variables that the log has told of
+static uint64_t told[VARIABLES]; // hashes of values that were logged
 static uint32_t next_told;
 
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug"};
@@ -25,7 +26,8 @@ static void log_setup(void) {
   if (path && *path) {
     FILE *file = fopen(path, "ae");
     if (file) {
-      // As stderr: a process that is forked in the middle of a line shall not write that line again.
+      // Unbuffered like stderr: a process forked in the middle of a line must not write that line
+      // again.
       (void)setvbuf(file, NULL, _IONBF, 0);
       log_file = file;
     } else {
@@ -62,8 +64,8 @@ void rondo_log(int level, const char *format, ...) {
   va_end(args);
 }
 
-// Whether this is the first time, as far as is remembered.
-static int is_news(const char *name, const char *value) {
+// True the first time, as far as is remembered.
+static bool is_news(const char *name, const char *value) {
   uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
   for (const char *texts[] = {name, value}, **text = texts; text < texts + 2; text++)
     for (const char *c = *text; *c; c++)

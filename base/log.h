@@ -1,7 +1,7 @@
-// The log: one line a finding, from the function that found it.
+// The log: one line for each finding, written by the function that found it.
 //
-// Lines go to standard error, or to the file that RONDO_LOG_FILE names. RONDO_LOG is
-// off, error, warn (default), info or debug.
+// Lines go to standard error, or to the file that RONDO_LOG_FILE names. RONDO_LOG is off, error,
+// warn (default), info or debug.
 #ifndef RONDO_BASE_LOG_H
 #define RONDO_BASE_LOG_H
 
@@ -15,18 +15,19 @@ enum rondo_log_level {
   RONDO_LOG_DEBUG = 4
 };
 
-// Writes one line, whole, whatever other threads write. Any thread.
+// Writes one whole line. Any thread.
 void rondo_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Warns that an environment variable is passed over, and says what it takes, such as "a number up to 64".
-// Once for each value that it has: many ranks of a process may look at it, each several times.
+// Warns that the value of an environment variable is ignored, and what the variable takes, such as
+// "a number up to 64". Once for each value: many ranks of a process may read it, each several
+// times.
 void rondo_log_variable(const char *name, const char *value, const char *takes, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Logs an error and is `status`: `return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "...")`.
+// Logs an error and evaluates to `status`: `return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "...")`.
 #define RONDO_LOG_REFUSE(status, ...) (rondo_log(RONDO_LOG_ERROR, __VA_ARGS__), (status))
 
-// Where the log goes; for reports of several lines. Never null.
+// The stream of the log, for reports of several lines. Never null.
 FILE *rondo_log_stream(void);
 
 #endif // RONDO_BASE_LOG_H

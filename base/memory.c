@@ -13,10 +13,10 @@ void rondo_memory_fail_after(long count) {
   rondo_store_relaxed_u64(&fail_after, count < 0 ? UINT64_MAX : (uint64_t)count);
 }
 
-int rondo_memory_should_fail(void) {
+bool rondo_memory_should_fail(void) {
   uint64_t left = rondo_load_relaxed_u64(&fail_after);
   if (left == UINT64_MAX)
-    return 0;
+    return false;
   if (left > 0)
     rondo_store_relaxed_u64(&fail_after, left - 1);
   return left == 0;

@@ -22,7 +22,7 @@ int rondo_node_here(void) {
   return (int)node;
 }
 
-// The calls of libnuma that bind memory print where the system refuses; those of the kernel do not.
+// System calls, because libnuma's functions print where the system refuses.
 int rondo_node_prefer(int node) {
   unsigned long mask[MASK_BITS / WORD_BITS] = {0};
   int policy = MPOL_DEFAULT;
@@ -31,7 +31,7 @@ int rondo_node_prefer(int node) {
   if (get_mempolicy(&policy, NULL, 0, NULL, 0) || policy != MPOL_DEFAULT)
     return 0;
   mask[(unsigned)node / WORD_BITS] = 1ul << (unsigned)node % WORD_BITS;
-  // The kernel takes one bit less than it is told.
+  // The kernel uses one bit less than it is told.
   return set_mempolicy(MPOL_PREFERRED, mask, MASK_BITS + 1) == 0;
 }
 

@@ -1,12 +1,12 @@
-// What differs between compilers: function qualifiers. One of the three headers
-// (with atomic.h and threads.h) that may ask which compiler reads it.
+// Differences between compilers: function qualifiers. One of the three headers (with atomic.h and
+// threads.h) that may ask which compiler reads it.
 #ifndef RONDO_BASE_PLATFORM_H
 #define RONDO_BASE_PLATFORM_H
 
 #include "base/threads.h"
 
-// RONDO_FN: a body that both backends share. RONDO_DRIVER_FN: a function that each driver provides.
-// RONDO_UNROLL: before a loop whose indices must be known when it is compiled.
+// RONDO_FN: a function that both backends share. RONDO_DRIVER_FN: a function that each driver
+// provides. RONDO_UNROLL: before a loop whose indices must be compile-time constants.
 #if defined(__CUDACC__)
 #define RONDO_FN static __device__ __forceinline__
 #define RONDO_DRIVER_FN __device__

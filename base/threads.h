@@ -1,6 +1,6 @@
-// The thread group that moves the data of a block: one lane on the host, the threads of a CUDA
-// block beside its deciding one on the device. What decides is always one thread: only
-// code that moves data knows of a group, and its loops are written
+// The thread group that moves the data of a block: one lane on the host; on the device the threads
+// of a CUDA block beside the deciding one. One thread decides; only code that moves data knows of a
+// group, and its loops are written
 //   for (i = t.rank; i < n; i += t.size)
 // One of the three headers that may ask which compiler reads it.
 #ifndef RONDO_BASE_THREADS_H

@@ -1,31 +1,31 @@
-// The connector: a one-way lock-free ring of slots from one rank's block to a
-// peer's block. What is written stays visible until it is consumed, whatever
-// either side is doing meanwhile (the paper, 4.1): that is what makes preemption safe.
+// The connector: a one-way lock-free ring of slots from one rank's block to a peer's block. What is
+// written stays visible until it is consumed, whatever either side is doing meanwhile (the paper,
+// 4.1): that is what makes preemption safe.
 //
-//   producer: try_reserve -> write the payload -> publish
-//   consumer: try_peek    -> read the payload  -> consume
+//    producer: try_reserve -> write the payload -> publish
+//    consumer: try_peek    -> read the payload  -> consume
 //
-// One producer, one consumer; every call is wait-free. Sequence numbers run
-// freely through 2^32 and are masked only on access. A slot carries a lap mark, so
-// nothing is cleared and no tail is written. A slot holds up to
-// RONDO_CONNECTOR_INLINE_BYTES beside its mark, in the same cache line; more goes to the slot's
-// own payload memory; or it refers to memory that the producer guarantees to stay
-// as it is until the slot is consumed.
+// One producer, one consumer; every call is wait-free. Sequence numbers run freely through 2^32 and
+// are masked only on access. A slot carries a lap mark, so nothing is cleared and no tail is
+// written. A slot holds up to RONDO_CONNECTOR_INLINE_BYTES beside its mark, in the same cache line;
+// more goes to the slot's own payload memory; or it refers to memory that the producer guarantees
+// to stay as it is until the slot is consumed.
 //
 // The two sides may be different processes, which map the connector at different addresses: so
-// nothing in it is an address, save what says of whom. Payload memory is given by its distance
-// from the connector; a reference is an address of the producer's, and the consumer
+// nothing in it is an address, unless its comment says of which side. Payload memory is given by
+// its distance from the connector; a reference is an address of the producer's, and the consumer
 // knows how far from it its own mapping of that memory is (`reference_bias`).
 //
 // Edges (docs/memory-order.md):
 //   C1 publish (release mark)      pairs with C2 try_peek (acquire mark): the payload is visible.
-//   C3 consume (release consumed)  pairs with C4 try_reserve (acquire consumed): the slot may be overwritten.
+//   C3 consume (release consumed)  pairs with C4 try_reserve (acquire consumed): the slot is free.
 //   C5/C6 guard a reference against the end of its producer's run: see below.
 #ifndef RONDO_QUEUES_CONNECTOR_CORE_H
 #define RONDO_QUEUES_CONNECTOR_CORE_H
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -63,10 +63,10 @@ struct rondo_connector {
   uint64_t reference_begin; // ... if they lie between these two addresses, the producer's
   uint64_t reference_end;
   uint64_t reference_bias; // from the producer's address of a reference to the consumer's
-  // Addresses of bytes by which each side is told that it has something to do. The other side sets
-  // them, and the addresses are those of its process. 0: it is not told.
+  // Addresses of the sides' ready bytes. The other side sets a byte, so the address is one of the
+  // other side's process. 0: none.
   uint64_t producer_ready, consumer_ready;
-  // Seldom looked at: in a cache line of its own, where those have 64 bytes.
+  // Seldom read: in a cache line of its own where lines have 64 bytes.
   uint32_t is_mapped; // the consumer has a mapping of its own of that memory, see below
   uint32_t first_sequence;
   uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
@@ -94,7 +94,7 @@ RONDO_FN struct rondo_slot *rondo_connector_slot(struct rondo_connector *c, uint
 
 // Prepares a connector before either side sees it, for two sides in one process. `c->payload`,
 // slot_count, slot_bytes, reference_bytes and ranks are set by the caller; the first slot will
-// have the number `first_sequence` (0, save in tests of the wrap).
+// have the number `first_sequence` (0, except in tests of the wrap).
 RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_sequence) {
   c->consumed = first_sequence;
   c->reading = 0;
@@ -112,7 +112,7 @@ RONDO_FN void rondo_connector_init(struct rondo_connector *c, uint32_t first_seq
   }
 }
 
-// `connector` is its address as this side sees it; nothing there is looked at.
+// `connector`: its address as this side sees it; it is not read.
 RONDO_FN void rondo_endpoint_init(struct rondo_endpoint *e, const struct rondo_connector *connector,
                                   uint32_t first_sequence) {
   e->connector = (uint64_t)(uintptr_t)connector;
@@ -124,18 +124,18 @@ RONDO_FN struct rondo_connector *rondo_endpoint_connector(const struct rondo_end
   return (struct rondo_connector *)(uintptr_t)e->connector;
 }
 
-// Tells a side that it has something to do, after that has been made visible. It stores without a
-// look whether the byte is set already: the side may be about to clear it (docs/memory-order.md).
-RONDO_FN void rondo_connector_tell(uint64_t ready) {
+// Sets a side's ready byte after the data is visible. It does not load the byte first: the side may
+// be about to clear it (docs/memory-order.md).
+RONDO_FN void rondo_connector_set_ready(uint64_t ready) {
   if (ready)
     rondo_store_release_u8((uint8_t *)(uintptr_t)ready, 1); // C7
 }
 
-// Producer: 1 if the next slot may be written.
-RONDO_FN int rondo_connector_try_reserve(struct rondo_endpoint *e) {
+// Producer: true if the next slot may be written.
+RONDO_FN bool rondo_connector_try_reserve(struct rondo_endpoint *e) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   if (e->sequence - e->seen < c->slot_count)
-    return 1;
+    return true;
   e->seen = rondo_load_acquire_u32(&c->consumed); // C4
   return e->sequence - e->seen < c->slot_count;
 }
@@ -150,17 +150,18 @@ RONDO_FN void *rondo_connector_payload(const struct rondo_endpoint *e, uint64_t 
   return (void *)(uintptr_t)(e->connector + c->payload + at);
 }
 
-// Producer: 1 if `bytes` at `address` may be passed as a reference.
-RONDO_FN int rondo_connector_may_refer(const struct rondo_endpoint *e, const void *address,
-                                       uint64_t bytes) {
+// Producer: true if `bytes` at `address` may be passed as a reference.
+RONDO_FN bool rondo_connector_can_refer(const struct rondo_endpoint *e, const void *address,
+                                        uint64_t bytes) {
   const struct rondo_connector *c = rondo_endpoint_connector(e);
   uint64_t at = (uint64_t)(uintptr_t)address;
   return bytes >= c->reference_bytes && at >= c->reference_begin && at <= c->reference_end &&
          bytes <= c->reference_end - at;
 }
 
-// Producer: 1 if no slot of the connector is ever a reference, so that nobody reads the producer's buffer there.
-RONDO_FN int rondo_connector_never_refers(const struct rondo_endpoint *e) {
+// Producer: true if no slot of the connector is ever a reference, so that the consumer never reads
+// the producer's buffer.
+RONDO_FN bool rondo_connector_has_no_references(const struct rondo_endpoint *e) {
   return rondo_endpoint_connector(e)->reference_bytes == UINT32_MAX;
 }
 
@@ -179,7 +180,7 @@ RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *refe
   RONDO_POINT("connector.publish");
   rondo_store_release_u32(&slot->mark, e->sequence + 1); // C1
   e->sequence++;
-  rondo_connector_tell(c->consumer_ready);
+  rondo_connector_set_ready(c->consumer_ready);
 }
 
 // Consumer: the next slot, or null if it has not been published.
@@ -192,7 +193,7 @@ RONDO_FN const struct rondo_slot *rondo_connector_try_peek(const struct rondo_en
   return mark == e->sequence + 1 ? slot : NULL;
 }
 
-RONDO_FN int rondo_slot_is_reference(const struct rondo_slot *slot) {
+RONDO_FN bool rondo_slot_is_reference(const struct rondo_slot *slot) {
   return (slot->bytes & RONDO_SLOT_REFERENCE) != 0;
 }
 
@@ -204,58 +205,59 @@ RONDO_FN const void *rondo_slot_payload(const struct rondo_endpoint *e,
   return rondo_connector_payload(e, slot->bytes);
 }
 
-// Consumer: gives the slot back after all lanes have read it. One lane only.
+// Consumer: releases the slot after all lanes have read it. One lane only.
 RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   e->sequence++;
   RONDO_POINT("connector.consume");
   rondo_store_release_u32(&c->consumed, e->sequence + (RONDO_FAULT(CREDIT_TWICE) ? 1 : 0)); // C3
-  rondo_connector_tell(c->producer_ready);
+  rondo_connector_set_ready(c->producer_ready);
 }
 
 // A reference may outlive the producer's run only if the run fails. The consumer
-// announces that it reads, then looks whether the connector has been shut (C5); the producer
-// shuts it, then looks at the announcement (C6). All are sequentially consistent, so at least
+// announces that it reads, then checks that the connector is not shut (C5); the producer
+// shuts it, then checks the announcement (C6). All are sequentially consistent, so at least
 // one sees the other: either the consumer leaves the reference alone, or the producer's
 // run does not end before the consumer is done.
 //
-// A consumer in another process may be stopped or killed while it reads, and the producer
-// waits for nobody. There `is_mapped` says that the memory stays where it is for the
-// consumer, whatever the producer's application does with it: the producer's run ends at once,
-// and the consumer looks again when it has read (C5), before anybody hears of what it has read.
+// A consumer in another process may be stopped or killed while it reads, and the producer must not
+// wait for it. There `is_mapped` says that the consumer has a mapping of its own, so it can read
+// safely whatever the producer's application does with the memory: the producer's run ends at once,
+// and the consumer checks again after reading (C5), before it passes on what it has read.
 
-// Consumer: announces that it reads a reference. Returns 1 if it may, else it must end that.
-RONDO_FN int rondo_connector_reading_begin(const struct rondo_endpoint *e) {
+// Consumer: announces that it reads a reference. Returns true if it may read; it must end the
+// announcement in both cases.
+RONDO_FN bool rondo_connector_try_begin_reading(const struct rondo_endpoint *e) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   rondo_store_seq_cst_u32(&c->reading, 1);                              // C5
   return RONDO_FAULT(SHUT_UNSEEN) || !rondo_load_seq_cst_u32(&c->shut); // C5
 }
 
-// Consumer: ends it. Returns 1 if what was read was the run's to the end.
-RONDO_FN int rondo_connector_reading_end(const struct rondo_endpoint *e) {
+// Consumer: ends the announcement. Returns true if the run still owned the memory at the end.
+RONDO_FN bool rondo_connector_try_end_reading(const struct rondo_endpoint *e) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   if (!c->is_mapped) {
     rondo_store_release_u32(&c->reading, 0); // C5
-    return 1;
+    return true;
   }
   rondo_store_seq_cst_u32(&c->reading, 0);                                     // C5
   return RONDO_FAULT(READ_NOT_VALIDATED) || !rondo_load_seq_cst_u32(&c->shut); // C5
 }
 
-// Producer: 1 if every slot up to `sequence` (exclusive) has been consumed.
-RONDO_FN int rondo_connector_is_drained(struct rondo_endpoint *e, uint32_t sequence) {
+// Producer: true if every slot up to `sequence` (exclusive) has been consumed.
+RONDO_FN bool rondo_connector_is_drained(struct rondo_endpoint *e, uint32_t sequence) {
   if ((int32_t)(e->seen - sequence) >= 0)
-    return 1;
+    return true;
   e->seen = rondo_load_acquire_u32(&rondo_endpoint_connector(e)->consumed); // C4
   return (int32_t)(e->seen - sequence) >= 0;
 }
 
-// Producer of a run that fails: shuts the connector. Returns 1 while the run must not end,
+// Producer of a run that fails: shuts the connector. Returns false while the run must not end,
 // because the consumer reads a reference.
-RONDO_FN int rondo_connector_shut(const struct rondo_endpoint *e) {
+RONDO_FN bool rondo_connector_try_shut(const struct rondo_endpoint *e) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   rondo_store_seq_cst_u32(&c->shut, 1);                        // C6
-  return !c->is_mapped && rondo_load_seq_cst_u32(&c->reading); // C6
+  return c->is_mapped || !rondo_load_seq_cst_u32(&c->reading); // C6
 }
 
 #endif // RONDO_QUEUES_CONNECTOR_CORE_H

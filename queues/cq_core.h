@@ -1,27 +1,28 @@
-// The completion queue: a ring of 16-byte CQEs with many producers (the blocks of a daemon) and
-// one consumer at a time.
+// The completion queue: a ring of 16-byte CQEs with many producers (the blocks of a daemon) and one
+// consumer at a time.
 //
-// A producer claims a place with one compare-and-swap and publishes the entry with
-// one 16-byte store whose first word carries the lap mark. There is no fence and no
-// second index (compare the paper's three queues, section 5).
+// A producer claims a place with one compare-and-swap and publishes the entry with one 16-byte
+// store whose first word carries the lap mark. There is no fence and no second index (compare the
+// paper's three queues, section 5).
 //
 // A queue is three pieces of memory: the ring that both sides share, what the producers share among
-// themselves, and the consumer's half. Each lies where its users are. The producers' claim
-// word holds a copy of `consumed`, so that a push looks across only when the ring seems full.
+// themselves, and the consumer's half. Each lies where its users are. The producers' claim word
+// holds a copy of `consumed`, so that a push looks across only when the ring seems full.
 //
-//   producer: try_claim (1 when full or when another producer won: try again at a later step)
-//             -> publish; or both at once, try_push
-//   consumer: try_pop
+//    producer: try_claim (false when full or when another producer won: try again at a later step)
+//              -> publish; or both at once, try_push
+//    consumer: try_pop
 //
 // Edges: Q1 publish (release mark) pairs with Q2 try_pop (acquire mark): the results in the receive
-// buffer are visible to whoever sees the completion. Q3 try_pop (release consumed)
-// pairs with Q4 try_claim (acquire consumed): the entry may be overwritten. Q5 try_claim (swap of the
-// claim word) hands on to the next producer what Q4 showed to an earlier one.
+// buffer are visible to a thread that sees the completion. Q3 try_pop (release consumed) pairs with
+// Q4 try_claim (acquire consumed): the entry may be overwritten. Q5 try_claim (swap of the claim
+// word) passes on to the next producer what Q4 showed to an earlier one.
 #ifndef RONDO_QUEUES_CQ_CORE_H
 #define RONDO_QUEUES_CQ_CORE_H
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -74,7 +75,7 @@ RONDO_FN uint64_t *rondo_cq_entry(uint64_t ring, uint32_t capacity, uint32_t seq
 }
 
 // Prepares a ring of `capacity` (a power of two) entries before anyone sees it. `first_sequence` is
-// 0, save in tests of the wrap.
+// 0, except in tests of the wrap.
 RONDO_FN void rondo_cq_ring_init(struct rondo_cq_ring *ring, uint32_t capacity,
                                  uint32_t first_sequence) {
   ring->consumed = first_sequence;
@@ -101,24 +102,24 @@ RONDO_FN void rondo_cq_consumer_init(struct rondo_cq_consumer *q, uint64_t ring,
   q->reserved = 0;
 }
 
-// Producer: takes a place, which must then be published; 0, or 1 when the queue is full or another
-// producer was quicker: nothing has changed then. `is_alone`: there is no other. Wait-free.
-RONDO_FN int rondo_cq_try_claim(struct rondo_cq_producers *q, int is_alone, uint32_t *place) {
+// Producer: claims a place, which must then be published. Returns false, and changes nothing, when
+// the queue is full or another producer was faster. `is_alone`: there is no other. Wait-free.
+RONDO_FN bool rondo_cq_try_claim(struct rondo_cq_producers *q, bool is_alone, uint32_t *place) {
   uint64_t claim = rondo_load_relaxed_u64(&q->claim);
   uint32_t sequence = (uint32_t)claim;
   uint32_t seen = (uint32_t)(claim >> 32);
   if (sequence - seen >= q->capacity) {
     seen = rondo_load_acquire_u32(&rondo_cq_ring_at(q->ring)->consumed); // Q4
     if (sequence - seen >= q->capacity)
-      return 1;
+      return false;
   }
   uint64_t claimed = (uint64_t)seen << 32 | (uint32_t)(sequence + 1);
   if (is_alone)
     rondo_store_relaxed_u64(&q->claim, claimed);
   else if (!rondo_try_swap_acq_rel_u64(&q->claim, claim, claimed)) // Q5
-    return 1;
+    return false;
   *place = sequence;
-  return 0;
+  return true;
 }
 
 // Producer: publishes a copy of `entry` at the place that it has claimed; `entry->mark` is ignored.
@@ -130,51 +131,52 @@ RONDO_FN void rondo_cq_publish(const struct rondo_cq_producers *q, uint32_t plac
   rondo_store_release_pair(rondo_cq_entry(q->ring, q->capacity, place), marked, rest); // Q1
 }
 
-// Producer: both; 0, or 1 as rondo_cq_try_claim.
-RONDO_FN int rondo_cq_try_push(struct rondo_cq_producers *q, const struct rondo_cqe *entry) {
+// Producer: claims and publishes. Returns as rondo_cq_try_claim.
+RONDO_FN bool rondo_cq_try_push(struct rondo_cq_producers *q, const struct rondo_cqe *entry) {
   uint32_t place = 0;
-  if (rondo_cq_try_claim(q, 0, &place))
-    return 1;
+  if (!rondo_cq_try_claim(q, false, &place))
+    return false;
   rondo_cq_publish(q, place, entry);
-  return 0;
+  return true;
 }
 
-// Consumer: 1 if there is an entry to pop. A look only; any thread of the consumer's side.
-RONDO_FN int rondo_cq_has_entry(const struct rondo_cq_consumer *q) {
+// Consumer: true if there is an entry to pop; the answer may be old. Any thread of the consumer's
+// side.
+RONDO_FN bool rondo_cq_has_entry(const struct rondo_cq_consumer *q) {
   uint32_t sequence = rondo_load_relaxed_u32(&rondo_cq_ring_at(q->ring)->consumed);
   const uint64_t *entry = rondo_cq_entry(q->ring, q->capacity, sequence);
   return (uint32_t)rondo_load_relaxed_u64(entry) == sequence + 1;
 }
 
-// Consumer: 1 and the entry that is the next to pop, or 0: there was none, or somebody popped it meanwhile. Any thread
-// of the consumer's side.
-RONDO_FN int rondo_cq_look(const struct rondo_cq_consumer *q, struct rondo_cqe *out) {
+// Consumer: reads the entry that is the next to pop. Returns false if there was none, or another
+// thread popped it meanwhile. Any thread of the consumer's side.
+RONDO_FN bool rondo_cq_try_peek(const struct rondo_cq_consumer *q, struct rondo_cqe *out) {
   const uint32_t *consumed = &rondo_cq_ring_at(q->ring)->consumed;
   uint32_t sequence = rondo_load_acquire_u32(consumed);
   const uint64_t *entry = rondo_cq_entry(q->ring, q->capacity, sequence);
   uint64_t marked = rondo_load_acquire_u64(&entry[0]); // Q2
   if ((uint32_t)marked != sequence + 1)
-    return 0;
+    return false;
   uint64_t rest = rondo_load_acquire_u64(&entry[1]);
   out->mark = (uint32_t)marked;
   out->collective = (uint32_t)(marked >> 32);
   out->duration_ns = (uint32_t)rest;
   out->status = (uint16_t)(rest >> 32);
   out->run = (uint16_t)(rest >> 48);
-  return rondo_load_relaxed_u32(consumed) == sequence; // else it may have been written over
+  return rondo_load_relaxed_u32(consumed) == sequence; // else it may have been overwritten
 }
 
-// Consumer: gives the entry back at which it has looked. One caller at a time.
-RONDO_FN void rondo_cq_pop(struct rondo_cq_consumer *q, const struct rondo_cqe *looked_at) {
-  rondo_store_release_u32(&rondo_cq_ring_at(q->ring)->consumed, looked_at->mark); // Q3
+// Consumer: releases the entry that it has peeked at. One caller at a time.
+RONDO_FN void rondo_cq_pop(struct rondo_cq_consumer *q, const struct rondo_cqe *peeked) {
+  rondo_store_release_u32(&rondo_cq_ring_at(q->ring)->consumed, peeked->mark); // Q3
 }
 
-// Consumer: 1 and the entry, or 0 when there is none. Wait-free; one caller at a time.
-RONDO_FN int rondo_cq_try_pop(struct rondo_cq_consumer *q, struct rondo_cqe *out) {
-  if (!rondo_cq_look(q, out))
-    return 0;
+// Consumer: takes an entry. Returns false when there is none. Wait-free; one caller at a time.
+RONDO_FN bool rondo_cq_try_pop(struct rondo_cq_consumer *q, struct rondo_cqe *out) {
+  if (!rondo_cq_try_peek(q, out))
+    return false;
   rondo_cq_pop(q, out);
-  return 1;
+  return true;
 }
 
 #endif // RONDO_QUEUES_CQ_CORE_H

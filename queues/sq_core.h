@@ -1,25 +1,26 @@
 // The submission queue: a ring of SQEs with one producer at a time and one consumer.
 //
-// The CPU pushes under the context's lock; block 0 of the daemon pops and hands on to the
-// inboxes of the other blocks, which are queues of the same kind (the paper lets
-// every block poll the SQ; here only one does). An entry carries a lap mark: one
-// release store publishes it, and no tail is written.
+// The CPU pushes under the context's lock; block 0 of the daemon pops and passes entries on to the
+// inboxes of the other blocks, which are queues of the same kind (the paper lets every block poll
+// the SQ; here only one does). An entry carries a lap mark: one release store publishes it, and no
+// tail is written.
 //
-// A queue is three pieces of memory: the ring that both sides share, and a half for each side, which
-// lies where that side is (in the memory of the process, of the device, or a block's own) and
+// A queue is three pieces of memory: the ring that both sides share, and a half for each side,
+// which lies where that side is (in the memory of the process, of the device, or a block's own) and
 // which the other side never touches. Across a bus go only marks, entries and `consumed`.
 //
-//   producer: push (RONDO_ERR_FULL when full; nothing changes)
-//   consumer: try_peek -> pop
+//    producer: try_push (false when full; nothing changes)
+//    consumer: try_peek -> pop
 //
-// Edges: S1 push (release mark) pairs with S2 try_peek (acquire mark): the entry, the callback
-// record and the registration behind it are visible. S3 pop (release consumed) pairs with S4
-// push (acquire consumed): the entry may be overwritten.
+// Edges: S1 try_push (release mark) pairs with S2 try_peek (acquire mark): the entry, the callback
+// record and the registration are visible. S3 pop (release consumed) pairs with S4 try_push
+// (acquire consumed): the entry may be overwritten.
 #ifndef RONDO_QUEUES_SQ_CORE_H
 #define RONDO_QUEUES_SQ_CORE_H
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -70,8 +71,9 @@ RONDO_FN struct rondo_sqe *rondo_sq_entry(uint64_t ring, uint32_t capacity, uint
   return entries + (sequence & (capacity - 1));
 }
 
-// Prepares a ring of `capacity` (a power of two) entries before either side sees it; what is prepared
-// may be copied to where the ring will be. `first_sequence` is 0, save in tests of the wrap.
+// Prepares a ring of `capacity` (a power of two) entries before either side sees it; what is
+// prepared may be copied to where the ring will be. `first_sequence` is 0, except in tests of the
+// wrap.
 RONDO_FN void rondo_sq_ring_init(struct rondo_sq_ring *ring, uint32_t capacity,
                                  uint32_t first_sequence) {
   ring->consumed = first_sequence;
@@ -97,19 +99,20 @@ RONDO_FN void rondo_sq_consumer_init(struct rondo_sq_consumer *q, uint64_t ring,
   q->next = first_sequence;
 }
 
-// Producer: 1 if an entry can be pushed.
-RONDO_FN int rondo_sq_has_room(struct rondo_sq_producer *q) {
+// Producer: true if an entry can be pushed.
+RONDO_FN bool rondo_sq_has_room(struct rondo_sq_producer *q) {
   if (q->sequence - q->seen < q->capacity || RONDO_FAULT(SQ_OVERRUN))
-    return 1;
+    return true;
   const struct rondo_sq_ring *ring = (const struct rondo_sq_ring *)(uintptr_t)q->ring;
   q->seen = rondo_load_acquire_u32(&ring->consumed); // S4
   return q->sequence - q->seen < q->capacity;
 }
 
-// Producer: publishes a copy of `entry`; 0, or 1 when the queue is full. Wait-free.
-RONDO_FN int rondo_sq_push(struct rondo_sq_producer *q, const struct rondo_sqe *entry) {
+// Producer: publishes a copy of `entry`. Returns false, and changes nothing, when the queue is
+// full. Wait-free.
+RONDO_FN bool rondo_sq_try_push(struct rondo_sq_producer *q, const struct rondo_sqe *entry) {
   if (!rondo_sq_has_room(q))
-    return 1;
+    return false;
   struct rondo_sqe *slot = rondo_sq_entry(q->ring, q->capacity, q->sequence);
   slot->collective = entry->collective;
   slot->run = entry->run;
@@ -123,11 +126,12 @@ RONDO_FN int rondo_sq_push(struct rondo_sq_producer *q, const struct rondo_sqe *
   RONDO_POINT("sq.push");
   rondo_store_release_u32(&slot->mark, q->sequence + 1); // S1
   rondo_store_relaxed_u32(&q->sequence, q->sequence + 1);
-  return 0;
+  return true;
 }
 
-// 1 if something was pushed that has not been popped. A look only; any thread of the producer's side.
-RONDO_FN int rondo_sq_has_entry(const struct rondo_sq_producer *q) {
+// True if an entry was pushed and not popped; the answer may be old. Any thread of the producer's
+// side.
+RONDO_FN bool rondo_sq_has_entry(const struct rondo_sq_producer *q) {
   const struct rondo_sq_ring *ring = (const struct rondo_sq_ring *)(uintptr_t)q->ring;
   return rondo_load_relaxed_u32(&q->sequence) != rondo_load_relaxed_u32(&ring->consumed);
 }
@@ -138,7 +142,7 @@ RONDO_FN const struct rondo_sqe *rondo_sq_try_peek(const struct rondo_sq_consume
   return rondo_load_acquire_u32(&entry->mark) == q->next + 1 ? entry : NULL; // S2
 }
 
-// Consumer: gives the peeked entry back. Wait-free.
+// Consumer: releases the peeked entry. Wait-free.
 RONDO_FN void rondo_sq_pop(struct rondo_sq_consumer *q) {
   struct rondo_sq_ring *ring = (struct rondo_sq_ring *)(uintptr_t)q->ring;
   q->next++;

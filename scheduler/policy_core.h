@@ -1,13 +1,14 @@
-// Stickiness: when a block fetches, how it orders, how long a stuck primitive may
-// probe (the paper, 4.3). Pure: time is never asked for, budgets are nanoseconds.
+// Stickiness: when a block fetches, how it orders, how long a stuck primitive may probe (the paper,
+// 4.3). Pure: time is an argument, budgets are nanoseconds.
 //
-// A policy is a value. All blocks of all ranks of a job use the same one, and thereby
-// come to run the same collective at the same time without a message: the front of
-// the queue gets the largest budget, each later place half of the one before, and a
-// success multiplies the budget, so whoever finds a peer at work stays with it.
+// A policy is a value. All blocks of all ranks of a job use the same one, and so come to run the
+// same collective at the same time without a message: the front of the queue gets the largest
+// budget, each later place half of the one before, and a success multiplies the budget, so a block
+// that finds a peer at work stays with it.
 #ifndef RONDO_SCHEDULER_POLICY_CORE_H
 #define RONDO_SCHEDULER_POLICY_CORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/platform.h"
@@ -21,7 +22,7 @@ struct rondo_policy {
   uint64_t front_budget_ns;
   uint64_t min_budget_ns;
   uint64_t max_budget_ns;
-  uint64_t look_ns; // how long a stuck collective is probed before others are looked at
+  uint64_t look_ns; // how long a stuck collective is probed before a look round
 };
 
 // Budget of a collective that is scheduled at `position` of the task queue.
@@ -38,27 +39,27 @@ RONDO_FN uint64_t rondo_policy_initial_budget(const struct rondo_policy *p, uint
 RONDO_FN uint64_t rondo_policy_raised_budget(const struct rondo_policy *p, uint64_t budget) {
   if (p->budget != RONDO_BUDGET_ADAPTIVE)
     return budget;
-  // At every success: a division would take as long as some of these.
+  // This runs at every success: a division would take as long as some primitives.
   if (budget >> 32 || budget * p->success_factor > p->max_budget_ns)
     return p->max_budget_ns;
   return budget * p->success_factor;
 }
 
-// 1 if a block should look for new entries now: with priorities at every step, else when its
+// True if a block should look for new entries now: with priorities at every step, else when its
 // queue is empty or a whole pass over it made no progress. Without preemption only an empty queue
 // asks for more: the single-queue model of the paper, 2.4.1.
-RONDO_FN int rondo_policy_should_fetch(const struct rondo_policy *p, uint32_t queued, int stalled) {
+RONDO_FN bool rondo_policy_should_fetch(const struct rondo_policy *p, uint32_t queued,
+                                        int stalled) {
   if (queued == 0)
-    return 1;
+    return true;
   if (p->budget == RONDO_BUDGET_NEVER)
-    return 0;
+    return false;
   return stalled || p->order == RONDO_ORDER_PRIORITY;
 }
 
-// 1 if a newly fetched collective of the urgency given should be scheduled before
-// the one that is being executed.
-RONDO_FN int rondo_policy_should_switch(const struct rondo_policy *p, uint32_t arrived_urgency,
-                                        uint32_t current_urgency) {
+// True if a fetched collective of the given urgency should be scheduled before the current one.
+RONDO_FN bool rondo_policy_should_switch(const struct rondo_policy *p, uint32_t arrived_urgency,
+                                         uint32_t current_urgency) {
   return p->order == RONDO_ORDER_PRIORITY && p->budget != RONDO_BUDGET_NEVER &&
          arrived_urgency > current_urgency;
 }

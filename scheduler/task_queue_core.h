@@ -1,12 +1,13 @@
-// The task queue of one block: the collectives that it has to run, in order, and
-// a cursor that goes round them (the paper, 4.2 and 4.3). Pure: no time, no memory of its own.
+// The task queue of one block: the collectives that it has to run, in order, and a cursor that goes
+// round them (the paper, 4.2 and 4.3). Pure: no time, no memory of its own.
 //
-// An entry is the collective's index in the daemon's table with its priority in
-// the top byte: four bytes, so 1,000 queued collectives take 4 KB of a block's fast memory.
-// Not shared: only the block that owns it touches it.
+// An entry is the collective's index in the daemon's table with its priority in the top byte: four
+// bytes, so 1,000 queued collectives take 4 KB of a block's fast memory. Only the block's owner
+// uses it.
 #ifndef RONDO_SCHEDULER_TASK_QUEUE_CORE_H
 #define RONDO_SCHEDULER_TASK_QUEUE_CORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/platform.h"
@@ -45,13 +46,13 @@ RONDO_FN uint32_t rondo_task_queue_current(const struct rondo_task_queue *q) {
   return rondo_task_entries(q)[q->cursor];
 }
 
-// Puts a task behind all tasks of its urgency or higher (`sorted`), or at the end. The scheduled
-// task stays scheduled. Returns 0, or 1 when the queue is full (its capacity
-// is the size of the daemon's table, so a caller that queues a collective once never sees that).
-RONDO_FN int rondo_task_queue_push(struct rondo_task_queue *q, uint32_t task, int sorted) {
+// Inserts a task after all tasks of its urgency or higher (`sorted`), or at the end. The scheduled
+// task stays scheduled. Returns false when the queue is full; its capacity is the size of the
+// daemon's table, so a caller that queues a collective once never sees that.
+RONDO_FN bool rondo_task_queue_try_push(struct rondo_task_queue *q, uint32_t task, bool sorted) {
   uint32_t *entries = rondo_task_entries(q);
   if (q->count == q->capacity)
-    return 1;
+    return false;
   uint32_t at = q->count;
   if (sorted)
     for (; at > 0 && rondo_task_urgency(entries[at - 1]) < rondo_task_urgency(task); at--)
@@ -60,29 +61,29 @@ RONDO_FN int rondo_task_queue_push(struct rondo_task_queue *q, uint32_t task, in
   if (q->count > 0 && at <= q->cursor)
     q->cursor++;
   q->count++;
-  return 0;
+  return true;
 }
 
-// Takes the scheduled task out; the one behind it is scheduled next.
-// Returns 1 if the cursor went past the end and so back to the front, else 0.
-RONDO_FN int rondo_task_queue_remove(struct rondo_task_queue *q) {
+// Removes the scheduled task and schedules the next one. Returns true if the cursor went back to
+// the front.
+RONDO_FN bool rondo_task_queue_remove(struct rondo_task_queue *q) {
   uint32_t *entries = rondo_task_entries(q);
   q->count--;
   for (uint32_t i = q->cursor; i < q->count; i++)
     entries[i] = entries[i + 1];
   if (q->cursor < q->count)
-    return 0;
+    return false;
   q->cursor = 0;
-  return 1;
+  return true;
 }
 
-// Schedules the next task; the preempted one keeps its place. Returns 1 if the cursor
-// went back to the front: a pass over the queue is complete.
-RONDO_FN int rondo_task_queue_next(struct rondo_task_queue *q) {
+// Schedules the next task; the preempted one keeps its place. Returns true if the cursor went back
+// to the front: a pass over the queue is complete.
+RONDO_FN bool rondo_task_queue_next(struct rondo_task_queue *q) {
   if (++q->cursor < q->count)
-    return 0;
+    return false;
   q->cursor = 0;
-  return 1;
+  return true;
 }
 
 // Schedules the front of the queue.

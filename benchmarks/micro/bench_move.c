@@ -128,7 +128,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
   for (int level = 0; level < RONDO_MOVE_LEVEL_COUNT; level++)
     if (strcmp(text, rondo_move_level_name(level)) == 0)
       options->level = level;
-  if (options->level < 0 || !rondo_move_level_supported(options->level))
+  if (options->level < 0 || !rondo_move_level_is_supported(options->level))
     argp_error(state, "no level '%s' on this machine", text);
   return 0;
 }

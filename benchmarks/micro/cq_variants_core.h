@@ -103,7 +103,7 @@ RONDO_FN int cq_try_push(uint32_t variant, struct cq_shared *q, struct cq_own *o
   if (variant == CQ_CAS_SLOTS)
     return cq_slots_push(q, id);
   const struct rondo_cqe entry = {0, id, 0, 0, 0};
-  return rondo_cq_try_push(&own->producers, &entry) == 0;
+  return rondo_cq_try_push(&own->producers, &entry);
 }
 
 // ------------------------------------------------------------------ popping --

@@ -1,16 +1,16 @@
-// The context of one collective on one block: all that is needed to leave it at any
-// probe and to come back (the paper, 4.2).
+// The context of one collective on one block: everything needed to leave it at any probe and to
+// come back (the paper, 4.2).
 //
-// The static part is set at registration; the dynamic part says where the run
-// stands. A context lives in the context buffer (global memory on a GPU) and is worked on
-// in an active slot (shared memory on a GPU). Saving writes only the dynamic part,
-// and only if it has changed (section 5).
+// The static part is set at registration; the dynamic part says where the run stands. A context
+// lives in the context buffer (global memory on a GPU) and is used in an active slot (shared memory
+// on a GPU). Saving writes only the dynamic part, and only if it has changed (section 5).
 #ifndef RONDO_DAEMON_CORE_CONTEXT_CORE_H
 #define RONDO_DAEMON_CORE_CONTEXT_CORE_H
 
 #include <assert.h>
 #include <stdalign.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/platform.h"
@@ -20,8 +20,8 @@
 #include "queues/connector_core.h"
 #include <rondo/status.h>
 
-// Runs of one collective that a daemon holds at once: one executing and one behind it.
-// Later runs wait in order on the CPU side, so no order of calls can fill the device.
+// Runs of one collective that a daemon holds at once: one executes, one is next. Later runs wait in
+// order on the CPU side, so no order of calls can fill the device.
 #define RONDO_DEVICE_RUNS 2u
 
 // Shared by all ranks that have mapped the communicator.
@@ -39,8 +39,8 @@ static_assert(sizeof(struct rondo_communicator_gate) == RONDO_LINE_BYTES, "share
 #define RONDO_GATE_OPEN 1u
 #define RONDO_GATE_FAILED 0x100u
 
-// What the communicator says of run `number`: RONDO_SUCCESS to go on (`is_open` says whether
-// data may move yet), else the status that ends the run (G2).
+// The gate's verdict on run `number`: RONDO_SUCCESS to go on, else the status that ends the run
+// (G2). `is_open`: data may move.
 RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint64_t number,
                                 int *is_open) {
   uint32_t state = rondo_load_acquire_u32(&gate->state);
@@ -49,33 +49,33 @@ RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint
     return (int)(state - RONDO_GATE_FAILED);
   if (number <= rondo_load_acquire_u64(&gate->last_run))
     return RONDO_SUCCESS;
-  // A member that leaves because the communicator has failed says the failure first.
+  // A member that leaves because of a failure stores the failure first.
   state = rondo_load_acquire_u32(&gate->state);
   return state >= RONDO_GATE_FAILED ? (int)(state - RONDO_GATE_FAILED) : RONDO_ERR_PEER;
 }
 
-// By which a run and a stream of the application wait for each other. In memory that the CPU and the
-// device share. Tickets of successive runs rise, so neither word is ever set back, save for runs
-// that a replayed graph asks for: see RONDO_TICKET_REPLAYED.
+// The words by which a run and a stream of the application wait for each other, in memory that the
+// CPU and the device share. Tickets of successive runs rise, so no word is ever set back, except
+// for runs of a replayed graph: see RONDO_TICKET_REPLAYED.
 struct rondo_stream_words {
   uint64_t doorbell; // written by the stream when its earlier work is done (D1)
-  uint64_t passed;   // ... and when it has gone on: the words are no longer needed
+  uint64_t passed;   // ... and after it has passed the wait: the words are no longer needed
   uint8_t stream_line[RONDO_LINE_BYTES - 16];
   uint64_t completion; // written by the last block of the run (D3), awaited by the stream (D4)
   uint8_t block_line[RONDO_LINE_BYTES - 8];
 };
 static_assert(sizeof(struct rondo_stream_words) == 2 * RONDO_LINE_BYTES, "shared layout");
 
-// A bit of a ticket. What a graph holds are constants: each replay rings with the same ticket, so the
-// run takes the doorbell back before it tells that it has ended, and the graph the completion.
+// A bit of a ticket. A graph holds constants, so each replay writes the same ticket: the run resets
+// the doorbell before its completion, and the graph resets the completion.
 #define RONDO_TICKET_REPLAYED (UINT64_C(1) << 63)
 
-// What a run was asked to do.
+// One run, as it was submitted.
 struct rondo_task_run {
   uint64_t send, recv; // addresses of the user's buffers
   uint64_t number;     // from 1; 0: none
   uint64_t stream;     // address of struct rondo_stream_words; 0: tied to no stream
-  uint64_t ticket;     // the run may begin when the doorbell has reached it
+  uint64_t ticket;     // the doorbell value at which the run may begin
 };
 
 struct rondo_context_static {
@@ -98,26 +98,26 @@ static_assert(sizeof(struct rondo_context_static) == 32 + 48 + 16 + 16, "shared 
 
 enum rondo_context_phase {
   RONDO_PHASE_IDLE = 0,    // no run
-  RONDO_PHASE_GATE = 1,    // waits for the members, and for the stream that it is tied to
+  RONDO_PHASE_GATE = 1,    // waits for the members, and for its stream
   RONDO_PHASE_OPS = 2,     // executes the plan
-  RONDO_PHASE_DRAIN = 3,   // waits until references that it published are consumed
+  RONDO_PHASE_DRAIN = 3,   // waits until its published references are consumed
   RONDO_PHASE_FAILING = 4, // waits until no peer reads a reference
   RONDO_PHASE_ENDED = 5    // waits for a place in the completion queue
 };
 
 struct rondo_context_dynamic {
   struct rondo_task_run run;    // executing
-  struct rondo_task_run queued; // behind it
+  struct rondo_task_run queued; // next
   uint64_t loop;
   uint64_t started_ns;
   struct rondo_endpoint send, recv; // of the current op's peers
-  uint32_t repeat;        // executions of the current op that are done; behind the plan, send peers
-  uint32_t reference_end; // send sequence behind the last published reference
+  uint32_t repeat;        // executions of the current op that are done; after the plan, send peers
+  uint32_t reference_end; // send sequence after the last published reference
   uint8_t op;
   uint8_t phase;                   // enum rondo_context_phase
   uint8_t status;                  // enum rondo_status of the run
   uint8_t has_reference;           // a reference was published in this run
-  uint16_t bound_send, bound_recv; // peers that `send` and `recv` stand for, or RONDO_PLAN_NO_PEER
+  uint16_t bound_send, bound_recv; // peers of `send` and `recv`, or RONDO_PLAN_NO_PEER
 };
 static_assert(sizeof(struct rondo_context_dynamic) == 80 + 16 + 32 + 8 + 8, "shared layout");
 
@@ -133,8 +133,8 @@ static_assert(offsetof(struct rondo_task_context, state) % RONDO_CONTEXT_VECTOR_
                   sizeof(struct rondo_task_context) % RONDO_CONTEXT_VECTOR_BYTES == 0,
               "moved as vectors");
 
-// What the driver provides: a context from the context buffer to an active slot, whole, and from a slot
-// to the buffer, its dynamic part only.
+// Provided by the driver. Load copies a whole context to an active slot; save copies the dynamic
+// part back.
 RONDO_DRIVER_FN void rondo_context_load(struct rondo_task_context *slot,
                                         const struct rondo_task_context *buffer);
 RONDO_DRIVER_FN void rondo_context_save(struct rondo_task_context *buffer,
@@ -150,7 +150,8 @@ struct rondo_device_collective {
   uint32_t status[RONDO_DEVICE_RUNS];   // first status that was not success
 };
 
-// The table: pages are added at registration and never move, so that a block can read while it grows.
+// The table: pages are added at registration and never move, so that a block can read while it
+// grows.
 #define RONDO_TABLE_PAGE 256u
 #define RONDO_TABLE_PAGES 64u
 #define RONDO_TABLE_CAPACITY (RONDO_TABLE_PAGE * RONDO_TABLE_PAGES)
@@ -184,15 +185,15 @@ RONDO_FN struct rondo_stream_words *rondo_run_stream(const struct rondo_task_run
   return (struct rondo_stream_words *)(uintptr_t)run->stream;
 }
 
-// 1 if the stream that the run is tied to has come so far, or if it is tied to none.
-RONDO_FN int rondo_run_is_due(const struct rondo_task_run *run) {
+// True if the run's stream has reached the run, or the run is tied to none.
+RONDO_FN bool rondo_run_is_due(const struct rondo_task_run *run) {
   const struct rondo_stream_words *words = rondo_run_stream(run);
   if (!words || RONDO_FAULT(DOORBELL_IGNORED))
-    return 1;
+    return true;
   return rondo_load_acquire_u64(&words->doorbell) >= run->ticket; // D2
 }
 
-// Lets the stream that the run is tied to go on: once a run, when all its blocks have ended it.
+// Lets the run's stream go on: once a run, after all blocks have ended it.
 RONDO_FN void rondo_run_release_stream(const struct rondo_task_run *run) {
   struct rondo_stream_words *words = rondo_run_stream(run);
   if (!words)
@@ -202,7 +203,7 @@ RONDO_FN void rondo_run_release_stream(const struct rondo_task_run *run) {
   rondo_store_release_u64(&words->completion, run->ticket); // D3
 }
 
-// Prepares the dynamic part for a run that has been fetched.
+// Sets up the dynamic part for a fetched run.
 RONDO_FN void rondo_context_begin(struct rondo_task_context *c, const struct rondo_task_run *run,
                                   uint64_t now_ns) {
   c->state.run = *run;

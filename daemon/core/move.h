@@ -28,12 +28,10 @@ enum rondo_reduce_base {
 struct rondo_reduction {
   uint8_t dtype;    // enum rondo_dtype
   uint8_t base;     // enum rondo_reduce_base
-  uint8_t scale;    // 1: multiply local elements by `factor` first (the product rounded to dtype)
-  uint8_t divide;   // 1: integers, divide the finished result by `divisor` towards zero
+  uint8_t scale;    // 1: multiply local elements by `factor` first, rounded to dtype
+  uint8_t divide;   // 1: integers: divide the result by `divisor` towards zero
   uint32_t divisor; // ranks
-  uint64_t
-      factor; // bits of the factor in the compute type: float in the low half (types of 8 and 16 bits
-              // floating, float32), double (float64), the integer itself (integers)
+  uint64_t factor;  // bits in the compute type: float in the low half, double, or the integer
 };
 static_assert(sizeof(struct rondo_reduction) == 16, "shared layout");
 
@@ -41,12 +39,12 @@ static_assert(sizeof(struct rondo_reduction) == 16, "shared layout");
 // converted to the dtype first. Pure.
 struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar, uint32_t nranks);
 
-// `second`, if it is not null, is given the same result as `dst`; it overlaps nothing else.
+// `second`, if not null, gets the same result as `dst`; it overlaps nothing else.
 
 // Copies `bytes`; `dst` == `src` is allowed and free, other overlaps are not.
 RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes);
 
-// Copies `bytes` to where nobody reads them before the caches have forgotten them.
+// Copies `bytes` to memory that is not read while it is in the caches.
 RONDO_DRIVER_FN void rondo_move_copy_cold(void *dst, const void *src, uint64_t bytes);
 
 // dst[i] = incoming[i] base scaled(local[i]), for `count` elements; with `final`

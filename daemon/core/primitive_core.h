@@ -5,6 +5,7 @@
 #ifndef RONDO_DAEMON_CORE_PRIMITIVE_CORE_H
 #define RONDO_DAEMON_CORE_PRIMITIVE_CORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/core/context_core.h"
@@ -39,16 +40,16 @@ RONDO_FN uint32_t rondo_chunk_index(const struct rondo_task_context *c) {
   return (uint32_t)(at < op->chunk_count ? at : at % op->chunk_count);
 }
 
-// Of listed chunks: where it is in the send buffer, or, `received`, in the receive buffer.
+// Listed chunks: the chunk's place in the send buffer or, `received`, in the receive buffer.
 RONDO_FN struct rondo_span rondo_chunk_place(const struct rondo_task_context *c, int received) {
   uint32_t first = received ? c->fixed.geometry.chunk_count : 0;
   return rondo_geometry_place(&c->fixed.geometry, c->state.loop, first + rondo_chunk_index(c));
 }
 
-// 1 if the chunk is one that both of its ranks leave out.
-RONDO_FN int rondo_chunk_is_absent(const struct rondo_task_context *c) {
+// True if both ranks skip the chunk.
+RONDO_FN bool rondo_chunk_is_absent(const struct rondo_task_context *c) {
   if (!c->fixed.geometry.listed)
-    return 0;
+    return false;
   return rondo_chunk_place(c, rondo_context_op(c)->primitive & RONDO_PRIM_RECV).count == 0;
 }
 
@@ -77,24 +78,23 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
   v->incoming = NULL;
 }
 
-// Receive buffers from this size on are gone from the caches before they are whole.
+// Receive buffers of at least this size leave the caches before they are complete.
 #define RONDO_COLD_BYTES (16u << 20)
 #define RONDO_COLD_LEAST_BYTES 65536u // of a chunk
 
-// 1 if a copy of the chunk into the receive buffer is not read again before the run is over, and
-// long after.
-RONDO_FN int rondo_chunk_is_cold(const struct rondo_task_context *c,
-                                 const struct rondo_chunk_view *v) {
+// True if a copy of the chunk into the receive buffer is not read again until long after the run.
+RONDO_FN bool rondo_chunk_is_cold(const struct rondo_task_context *c,
+                                  const struct rondo_chunk_view *v) {
   const struct rondo_geometry *g = &c->fixed.geometry;
   const unsigned passed_on = RONDO_PRIM_RECV | RONDO_PRIM_SEND;
   if (v->bytes < RONDO_COLD_LEAST_BYTES || g->listed || (v->op->primitive & RONDO_PRIM_REDUCE) ||
       (v->op->primitive & passed_on) == passed_on)
-    return 0;
+    return false;
   uint64_t elems = g->segment ? g->segment * g->chunk_count : g->end - g->begin;
   return elems * c->fixed.elem_bytes >= RONDO_COLD_BYTES;
 }
 
-// Computes the op's value of the chunk into `dst`, and into `second` too if that is not null.
+// Computes the op's value of the chunk into `dst`, and also into `second` if not null.
 RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
                                   const struct rondo_chunk_view *v, void *dst, void *second) {
   int final = (v->op->primitive & RONDO_PRIM_FINAL) != 0;
@@ -105,7 +105,7 @@ RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
   }
   struct rondo_reduction r = c->fixed.reduction;
   if (v->op->primitive & RONDO_PRIM_RESULT)
-    r.scale = 0; // each contribution was multiplied by its own rank
+    r.scale = 0; // each rank has multiplied its own contribution
   if (v->op->primitive & RONDO_PRIM_REDUCE)
     rondo_move_reduce(&r, dst, second, v->local, v->incoming, v->count, final);
   else if (v->op->primitive & RONDO_PRIM_RECV)
@@ -114,19 +114,19 @@ RONDO_FN void rondo_chunk_compute(const struct rondo_task_context *c,
     rondo_move_scale(&r, dst, second, v->local, v->count, final);
 }
 
-// The memory that the chunk can be passed on as a reference to, because nobody changes it until it
-// is consumed: an unscaled send buffer, or the receive buffer after COPY or as the RESULT. Null: it must
-// be copied.
+// The memory that the slot may refer to instead of a copy, because it does not change until the
+// slot is consumed: an unscaled send buffer, or the receive buffer after COPY or as the RESULT.
+// Null: the chunk must be copied.
 RONDO_FN const void *rondo_chunk_reference(const struct rondo_task_context *c,
                                            const struct rondo_chunk_view *v) {
   const void *memory = v->op->primitive & RONDO_PRIM_COPY ? v->out : NULL;
   int is_result = (v->op->primitive & RONDO_PRIM_RESULT) != 0;
   if (!(v->op->primitive & RONDO_PRIM_RECV) && (is_result || !c->fixed.reduction.scale))
     memory = v->local;
-  return memory && rondo_connector_may_refer(&c->state.send, memory, v->bytes) ? memory : NULL;
+  return memory && rondo_connector_can_refer(&c->state.send, memory, v->bytes) ? memory : NULL;
 }
 
-// Publishes the reserved slot with what is in its payload memory, or with a reference.
+// Publishes the reserved slot, with its payload memory or with a reference.
 RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct rondo_chunk_view *v,
                                   const void *reference) {
   rondo_connector_publish(&c->state.send, reference, (uint32_t)v->bytes);
@@ -136,15 +136,15 @@ RONDO_FN void rondo_chunk_publish(struct rondo_task_context *c, const struct ron
   }
 }
 
-// Computes, copies and publishes a chunk for which both connectors were found ready. `guarded`: what
-// comes in is a reference. Returns 0 if the reference was taken away meanwhile: then nothing
-// was published.
-RONDO_FN int rondo_chunk_execute(struct rondo_task_context *c, const struct rondo_chunk_view *v,
-                                 int guarded) {
+// Computes, copies and publishes a chunk whose connectors are both ready. `guarded`: the incoming
+// chunk is a reference. Returns false, and publishes nothing, if the reference was revoked
+// meanwhile.
+RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, const struct rondo_chunk_view *v,
+                                  int guarded) {
   int copies = (v->op->primitive & RONDO_PRIM_COPY) != 0;
   int sends = (v->op->primitive & RONDO_PRIM_SEND) != 0;
   const void *reference = sends ? rondo_chunk_reference(c, v) : NULL;
-  // The user's own input is ready: the peer reads it while it is copied here.
+  // The user's own input is ready: the peer can read it while it is copied here.
   int ready = reference && !(v->op->primitive & RONDO_PRIM_RECV);
   if (ready)
     rondo_chunk_publish(c, v, reference);
@@ -163,17 +163,17 @@ RONDO_FN int rondo_chunk_execute(struct rondo_task_context *c, const struct rond
     rondo_chunk_compute(c, v, payload, NULL);
   if (guarded) {
     RONDO_POINT("primitive.read");
-    if (!rondo_connector_reading_end(&c->state.recv))
-      return 0;
+    if (!rondo_connector_try_end_reading(&c->state.recv))
+      return false;
   }
   if (sends && !ready && !RONDO_FAULT(PUBLISH_BEFORE_DATA))
     rondo_chunk_publish(c, v, reference);
-  return 1;
+  return true;
 }
 
-// Tries the chunk at which the context stands, and looks at most `looks` times whether it has come. On
-// RONDO_ATTEMPT_DONE the chunk has been moved, its size added to `moved_bytes`, and credits given; the caller
-// advances. Else nothing has changed that anybody sees.
+// Tries the current chunk, and probes up to `looks` times for its data. RONDO_ATTEMPT_DONE: the
+// chunk has been moved, its size added to `moved_bytes`, and credits returned; the caller advances.
+// Else nothing has changed that another party sees.
 RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t looks,
                                      uint64_t *moved_bytes) {
   struct rondo_chunk_view v;
@@ -182,21 +182,21 @@ RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t look
     return RONDO_ATTEMPT_DONE;
   if ((primitive & RONDO_PRIM_SEND) && !rondo_connector_try_reserve(&c->state.send))
     return RONDO_ATTEMPT_NO_CREDIT;
-  rondo_chunk_locate(c, &v); // before the chunk is here: then somebody waits
+  rondo_chunk_locate(c, &v); // first: the thread would only wait meanwhile
   const struct rondo_slot *slot = NULL;
   int guarded = 0;
   if (primitive & RONDO_PRIM_RECV) {
     for (uint32_t i = 0; i < looks && !slot; i++) {
       if (i)
-        rondo_relax(); // the peer may be the other thread of this core
+        rondo_relax(); // the peer may be the sibling thread of this core
       slot = rondo_connector_try_peek(&c->state.recv);
     }
     if (!slot)
       return RONDO_ATTEMPT_NO_DATA;
     guarded = rondo_slot_is_reference(slot);
   }
-  if (guarded && !rondo_connector_reading_begin(&c->state.recv)) {
-    (void)rondo_connector_reading_end(&c->state.recv);
+  if (guarded && !rondo_connector_try_begin_reading(&c->state.recv)) {
+    (void)rondo_connector_try_end_reading(&c->state.recv);
     return RONDO_ATTEMPT_SHUT;
   }
   v.incoming = slot ? rondo_slot_payload(&c->state.recv, slot) : NULL;

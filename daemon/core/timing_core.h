@@ -1,9 +1,9 @@
-// Where the time of a block goes, for benchmarks (figures 7 and 9 of the paper): samples of each
-// part of its work, in ticks of a clock that the driver names.
+// Where a block spends its time, for benchmarks (figures 7 and 9 of the paper): samples of each
+// part of its work, in ticks of a clock that the driver provides.
 //
-// A build with RONDO_TIMING=1 takes them; in every other one the marks in the shared source are nothing
-// at all, so the product pays nothing. A sample costs two looks at the clock and two stores that nobody
-// waits for; parts that lie within others are in those others' samples, and so is that cost.
+// Only a build with RONDO_TIMING=1 takes samples; in every other build the macros are empty, and
+// the product pays nothing. A sample costs two clock reads and two stores. A part that contains
+// another part also contains the cost of its samples.
 //
 //   driver: rondo_timing_begin -> RONDO_TIMED_BEGIN ... RONDO_TIMED_END -> rondo_timing_end
 #ifndef RONDO_DAEMON_CORE_TIMING_CORE_H
@@ -16,21 +16,21 @@
 #include "base/platform.h"
 
 enum rondo_timed {
-  RONDO_TIMED_SQE_READ = 0,  // an entry of the SQ or of the inbox, when there is one
-  RONDO_TIMED_PREPARE = 1,   // handed on to other blocks and accepted, its context loaded
-  RONDO_TIMED_LOAD = 2,      // a context brought into its active slot, what was there saved
-  RONDO_TIMED_SAVE = 3,      // a dynamic part written back
-  RONDO_TIMED_PRIMITIVE = 4, // one that moved a chunk
-  RONDO_TIMED_CQE_WRITE = 5, // a place claimed and the entry published
-  RONDO_TIMED_FINISH = 6,    // the end of a run: saved, counted, posted, retired
+  RONDO_TIMED_SQE_READ = 0,  // reading an entry of the SQ or of the inbox
+  RONDO_TIMED_PREPARE = 1,   // passing an entry on, accepting it, loading its context
+  RONDO_TIMED_LOAD = 2,      // loading a context, with saving the old one
+  RONDO_TIMED_SAVE = 3,      // saving a dynamic part
+  RONDO_TIMED_PRIMITIVE = 4, // a primitive that moved a chunk
+  RONDO_TIMED_CQE_WRITE = 5, // claiming a place and publishing the entry
+  RONDO_TIMED_FINISH = 6,    // the end of a run: save, count, post, retire
   RONDO_TIMED_COUNT = 7
 };
 
-#define RONDO_TIMES_KEPT 1024u // samples of a part: the last ones
+#define RONDO_TIMES_KEPT 1024u // last samples of each part
 
-// The samples of one block. Written by whoever steps it; relaxed, for a reader that comes later.
+// The samples of one block. Written by its owner; relaxed, for a reader that comes later.
 struct rondo_times {
-  uint64_t ticks, ns; // of all residencies that ended: how long a tick is
+  uint64_t ticks, ns; // of all ended residencies: the length of a tick
   uint64_t counts[RONDO_TIMED_COUNT];
   uint64_t reserved[7];
   uint32_t samples[RONDO_TIMED_COUNT][RONDO_TIMES_KEPT];
@@ -39,9 +39,9 @@ static_assert(sizeof(struct rondo_times) ==
                   RONDO_LINE_BYTES + 4ul * RONDO_TIMED_COUNT * RONDO_TIMES_KEPT,
               "shared layout");
 
-// What a driver keeps at hand while it steps a block.
+// The driver's state while it steps a block.
 struct rondo_timing {
-  uint64_t times; // address of struct rondo_times; 0: nobody asked
+  uint64_t times; // address of struct rondo_times; 0: none are kept
   uint64_t since_ticks, since_ns;
   uint64_t counts[RONDO_TIMED_COUNT];
 };
@@ -76,7 +76,7 @@ RONDO_FN void rondo_timing_end(struct rondo_timing *t, uint64_t ticks, uint64_t 
 
 #if defined(RONDO_TIMING)
 
-// What the driver provides: the clock, and where the block that the calling thread steps keeps its samples.
+// Provided by the driver: the clock, and the state of the block that the calling thread steps.
 RONDO_DRIVER_FN uint64_t rondo_timing_ticks(void);
 RONDO_DRIVER_FN struct rondo_timing *rondo_timing_self(void);
 

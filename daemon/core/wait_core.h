@@ -1,15 +1,18 @@
-// What a queued collective waits for: one word of memory and the value at which the collective can move.
+// What a queued collective waits for: a word of memory and the value at which the collective can
+// move.
 //
-// A block notes this when it leaves a stuck collective. Later one load tells whether the collective is ready,
-// without bringing its context back (design, 4: no block spins on a stuck collective while another is ready).
+// A block notes the wait when it leaves a stuck collective. One load then tells whether the
+// collective is ready, without loading its context (design, 4: no block spins on a stuck collective
+// while another is ready).
 //
-// A wait is a hint. A collective that seems ready is tried, and changes nothing if it is not. A collective must
-// never seem stuck for ever when it can move: the value is therefore one that was read after, or by, the
-// attempt that failed.
+// A wait is a hint. A collective that seems ready is tried, and changes nothing if it is not. A
+// collective must never seem stuck for ever when it can move: so the value was read by, or after,
+// the attempt that failed.
 #ifndef RONDO_DAEMON_CORE_WAIT_CORE_H
 #define RONDO_DAEMON_CORE_WAIT_CORE_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/atomic.h"
@@ -17,7 +20,7 @@
 #include "daemon/core/primitive_core.h"
 #include "queues/connector_core.h"
 
-// In the two low bits of an address: every word has at least four bytes and is aligned.
+// Kept in the two low bits of an address: every word is aligned to four bytes or more.
 enum rondo_wait_kind {
   RONDO_WAIT_NONE = 0,    // ready, or not tried yet
   RONDO_WAIT_EQUALS = 1,  // ready when the 32-bit word is `value`
@@ -36,8 +39,8 @@ RONDO_FN struct rondo_wait rondo_wait_make(int kind, const void *word, uint64_t 
   return w;
 }
 
-// Returns 1 if the collective is ready as far as the word tells.
-RONDO_FN int rondo_wait_is_over(const struct rondo_wait *w) {
+// True if the collective is ready as far as the word tells.
+RONDO_FN bool rondo_wait_is_over(const struct rondo_wait *w) {
   const uint32_t *word = (const uint32_t *)(uintptr_t)(w->word & ~UINT64_C(3));
   switch (w->word & 3) {
   case RONDO_WAIT_EQUALS:
@@ -48,11 +51,11 @@ RONDO_FN int rondo_wait_is_over(const struct rondo_wait *w) {
     return rondo_load_relaxed_u64((const uint64_t *)(uintptr_t)(w->word & ~UINT64_C(3))) >=
            w->value;
   default:
-    return 1;
+    return true;
   }
 }
 
-// The wait of a run whose members have not all come, or whose stream has not.
+// The wait of a run whose members, or whose stream, have not arrived.
 RONDO_FN struct rondo_wait rondo_wait_for_gate(const struct rondo_task_context *c) {
   const struct rondo_communicator_gate *gate = rondo_context_gate(c);
   const struct rondo_stream_words *words = rondo_run_stream(&c->state.run);
@@ -63,7 +66,7 @@ RONDO_FN struct rondo_wait rondo_wait_for_gate(const struct rondo_task_context *
   return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
 }
 
-// The wait of a run in the middle of its plan; `attempt`: how its last attempt failed.
+// The wait of a run in the middle of its plan. `attempt`: how its last attempt failed.
 RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context *c, int attempt) {
   if (attempt == RONDO_ATTEMPT_NO_CREDIT) {
     const struct rondo_connector *to = rondo_endpoint_connector(&c->state.send);
@@ -74,12 +77,12 @@ RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context 
         rondo_connector_slot(rondo_endpoint_connector(&c->state.recv), c->state.recv.sequence);
     return rondo_wait_make(RONDO_WAIT_EQUALS, &slot->mark, c->state.recv.sequence + 1);
   }
-  if (attempt == RONDO_ATTEMPT_SHUT) // the failure is about to arrive here, too
+  if (attempt == RONDO_ATTEMPT_SHUT) // the failure is about to be seen here too
     return rondo_wait_make(RONDO_WAIT_CHANGES, &rondo_context_gate(c)->state, RONDO_GATE_OPEN);
   return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
 }
 
-// What a context waits for whose last step moved nothing. A full completion queue is not told here.
+// The wait of a context whose last step moved nothing. Does not cover a full completion queue.
 RONDO_FN struct rondo_wait rondo_wait_of(const struct rondo_task_context *c, int attempt) {
   const struct rondo_connector *to;
   switch (c->state.phase) {

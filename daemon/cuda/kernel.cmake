@@ -22,7 +22,7 @@ add_custom_command(
   VERBATIM)
 add_custom_target(rondo_cuda_kernel DEPENDS ${RONDO_CUDA_IMAGE})
 set_source_files_properties(
-  image.c PROPERTIES OBJECT_DEPENDS ${RONDO_CUDA_IMAGE}
+  cuda_image.c PROPERTIES OBJECT_DEPENDS ${RONDO_CUDA_IMAGE}
                      COMPILE_DEFINITIONS "RONDO_CUDA_IMAGE_FILE=\"${RONDO_CUDA_IMAGE}\"")
 set(RONDO_KERNEL_CACHE ${kernel_cache} CACHE INTERNAL "where compiled kernels are kept")
 set(RONDO_CUDA_IMAGE ${RONDO_CUDA_IMAGE} CACHE INTERNAL "what nvcc makes of kernel.cu")

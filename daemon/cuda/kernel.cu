@@ -1,15 +1,15 @@
 // The daemon kernel: a CUDA block is one launch of one daemon block.
 //
-// The first warp decides: its first lane runs the shared source of daemon/core, and its other lanes
-// leave at once. The other warps move data: they stand at a hardware barrier until the deciding
-// thread has put a command into shared memory, carry it out together, and stand at the barrier
+// The first warp decides: its first lane runs the shared source of daemon/core, its other lanes
+// return at once. The other warps move data: they wait at a hardware barrier until the deciding
+// thread has put a command into shared memory, carry it out together, and wait at the barrier
 // again. Every step of the deciding thread is bounded, and the last command ends the movers.
-#include "daemon/cuda/launch_core.h"
+#include "daemon/cuda/cuda_launch_core.h"
 
-#include "daemon/cuda/move_core.h"
+#include "daemon/cuda/cuda_move_core.h"
 
 #if defined(RONDO_TIMING)
-#define KERNEL rondo_cuda_daemon_timed // the same, and it keeps times
+#define KERNEL rondo_cuda_daemon_timed // the same, with times
 #else
 #define KERNEL rondo_cuda_daemon
 #endif
@@ -18,8 +18,8 @@
 
 // ------------------------------------------------------------ what movers need ---
 
-// The buffers of a command are in global memory: user's, connectors' and peers'. Plain loads see
-// what the deciding thread has acquired before the barrier.
+// The buffers of a command are in global memory. Plain loads see what the deciding thread acquired
+// before the barrier.
 RONDO_FN struct rondo_vector rondo_vector_load(uint64_t address) {
   const uint4 *at = (const uint4 *)__cvta_generic_to_global((const void *)address);
   struct rondo_vector v;
@@ -59,9 +59,9 @@ RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value) {
 
 // ------------------------------------------------------------------ contexts ---
 
-// The deciding thread moves contexts alone. All its loads are in flight before it stores the first,
-// so a context takes the time of one access; the movers would have no more in flight, and would have
-// to be met at two barriers. Contexts are in global memory, active slots in shared memory.
+// The deciding thread moves contexts alone. All its loads are in flight before the first store, so
+// a context takes the time of one access. Movers would have no more loads in flight, and would cost
+// two barriers. Contexts are in global memory, active slots in shared memory.
 #define STATIC_VECTORS ((uint32_t)offsetof(struct rondo_task_context, state) / RONDO_VECTOR_BYTES)
 #define CONTEXT_VECTORS ((uint32_t)sizeof(struct rondo_task_context) / RONDO_VECTOR_BYTES)
 
@@ -108,23 +108,24 @@ RONDO_DRIVER_FN void rondo_context_save(struct rondo_task_context *buffer,
 
 static __shared__ struct rondo_mover_command command;
 
-// The deciding thread and all movers. Not aligned: of the first warp only one lane is left.
-static __device__ __forceinline__ void meet(void) {
+// A barrier of the deciding thread and all movers. Not aligned: only one lane of the first warp is
+// left.
+static __device__ __forceinline__ void movers_meet(void) {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(COMMAND_BARRIER), "r"(blockDim.x) : "memory");
 }
 
-// Has the movers carry out a command. The barriers order it with all that the deciding thread
-// does before and after.
-static __device__ __forceinline__ void issue(void) {
-  meet();
-  meet();
+// Lets the movers carry out a command. The barriers order it with the deciding thread's accesses
+// before and after.
+static __device__ __forceinline__ void movers_run_command(void) {
+  movers_meet();
+  movers_meet();
 }
 
-static __device__ __forceinline__ void issue_copy(uint64_t dst, const void *src, uint64_t bytes,
+static __device__ __forceinline__ void movers_copy(uint64_t dst, const void *src, uint64_t bytes,
                                                   uint32_t kind) {
   command = rondo_mover_command_copy((const void *)dst, src, bytes);
   command.kind = kind;
-  issue();
+  movers_run_command();
 }
 
 RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes) {
@@ -138,25 +139,25 @@ RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, u
       command.second = (uint64_t)second;
       second = NULL;
     }
-    issue();
+    movers_run_command();
   }
   if (second)
-    issue_copy((uint64_t)second, dst, bytes, kind);
+    movers_copy((uint64_t)second, dst, bytes, kind);
 }
 
 RONDO_DRIVER_FN void rondo_move_copy_cold(void *dst, const void *src, uint64_t bytes) {
   rondo_move_copy(dst, NULL, src, bytes);
 }
 
-// The result goes to both destinations in one pass if they lie alike.
-static __device__ __forceinline__ void issue_reduce(struct rondo_mover_command m, void *second) {
+// One pass writes both destinations if they have the same alignment.
+static __device__ __forceinline__ void movers_reduce(struct rondo_mover_command m, void *second) {
   int together = rondo_mover_is_congruent(m.dst, (uint64_t)second);
   command = m;
   if (together)
     command.second = (uint64_t)second;
-  issue();
+  movers_run_command();
   if (second && !together)
-    issue_copy((uint64_t)second, (const void *)m.dst, m.count * rondo_element_bytes(m.op.dtype),
+    movers_copy((uint64_t)second, (const void *)m.dst, m.count * rondo_element_bytes(m.op.dtype),
                RONDO_MOVER_COPY);
 }
 
@@ -164,7 +165,7 @@ RONDO_DRIVER_FN void rondo_move_reduce(const struct rondo_reduction *r, void *ds
                                        const void *local, const void *incoming, uint64_t count,
                                        int final) {
   if (count)
-    issue_reduce(rondo_mover_command_reduce(r, dst, local, incoming, count, final), second);
+    movers_reduce(rondo_mover_command_reduce(r, dst, local, incoming, count, final), second);
 }
 
 RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second,
@@ -172,33 +173,33 @@ RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst
   if (!r->scale && !(final && r->divide))
     rondo_move_copy(dst, second, local, count * rondo_element_bytes(r->dtype));
   else if (count)
-    issue_reduce(rondo_mover_command_reduce(r, dst, local, NULL, count, final), second);
+    movers_reduce(rondo_mover_command_reduce(r, dst, local, NULL, count, final), second);
 }
 
-static __device__ __forceinline__ void move_until_told_to_end(void) {
-  meet();
+static __device__ __forceinline__ void mover_loop(void) {
+  movers_meet();
   while (command.kind != RONDO_MOVER_END) {
     const struct rondo_mover_command m = command; // in registers: stores may not change it
     rondo_mover_run(rondo_threads_self(), &m);
-    meet();
-    meet();
+    movers_meet();
+    movers_meet();
   }
 }
 
 // ---------------------------------------------------------------------- launch ---
 
-RONDO_DRIVER_FN uint64_t rondo_launch_now_ns(void) {
+RONDO_DRIVER_FN uint64_t rondo_cuda_launch_now_ns(void) {
   uint64_t now_ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_ns));
   return now_ns;
 }
 
-RONDO_DRIVER_FN void rondo_launch_pause(uint32_t ns) { __nanosleep(ns); }
+RONDO_DRIVER_FN void rondo_cuda_launch_pause(uint32_t ns) { __nanosleep(ns); }
 
 #if defined(RONDO_TIMING)
 static __shared__ struct rondo_timing timing;
 
-// Cycles of the multiprocessor: the time in nanoseconds moves in steps that are longer than some parts.
+// Cycles of the multiprocessor: the clock in nanoseconds moves in steps longer than some parts.
 RONDO_DRIVER_FN uint64_t rondo_timing_ticks(void) {
   uint64_t ticks;
   asm volatile("mov.u64 %0, %%clock64;" : "=l"(ticks)::"memory");
@@ -212,12 +213,12 @@ extern "C" __global__ void __launch_bounds__(RONDO_CUDA_MAX_THREADS, 1)
     KERNEL(const __grid_constant__ struct rondo_cuda_launch launch) {
   extern __shared__ struct rondo_cuda_fast fast[];
   if (threadIdx.x >= WARP) {
-    move_until_told_to_end();
+    mover_loop();
     return;
   }
   if (threadIdx.x != 0)
     return;
-  (void)rondo_launch_block(&launch, blockIdx.x, fast);
+  (void)rondo_cuda_launch_try_block(&launch, blockIdx.x, fast);
   command.kind = RONDO_MOVER_END;
-  meet();
+  movers_meet();
 }

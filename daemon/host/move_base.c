@@ -1,3 +1,3 @@
-// The kernels for what the compiler was told to build for, x86-64 or another architecture.
+// The kernels for the architecture that the compiler was told to build for.
 #define RONDO_MOVE_TABLE rondo_move_table_base
 #include "daemon/host/move_kernels.h"

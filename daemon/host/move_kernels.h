@@ -1,11 +1,10 @@
-// The kernels of one instruction set: the template of move_base.c, move_avx2.c and
-// move_avx512.c, which define RONDO_MOVE_TABLE and are compiled with different -m flags.
+// The kernels of one instruction set: the template of move_base.c, move_avx2.c and move_avx512.c,
+// which define RONDO_MOVE_TABLE and are compiled with different -m flags.
 //
-// Loops are plain C over the scalar functions of daemon/core/convert_core.h, and the
-// compiler vectorises them: every level computes the same expression for an element, so
-// levels cannot differ in bits. "omp simd" says what the contract of move.h says, that
-// element i depends on elements i alone (dst may be local or incoming); without it the
-// compiler would fall back to scalars for in-place calls.
+// Loops are plain C over the scalar functions of daemon/core/convert_core.h, and the compiler
+// vectorises them: every level computes the same expression for an element, so levels cannot differ
+// in bits. "omp simd" states the contract of move.h: element i depends on elements i alone (dst may
+// be local or incoming). Without it the compiler would use scalars for in-place calls.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,9 +15,8 @@
 #include "daemon/host/move_lanes.h"
 #endif
 
-// Defines kernel `name` over elements of type T: dst[i] = expression of ls[i], ns[i] and
-// the factor or divisor f of type A, made from the bits in `argument`. "flatten" inlines
-// the conversions, whatever the compiler thinks of their size.
+// Defines kernel `name` over elements of type T: dst[i] = expression of ls[i], ns[i] and the factor
+// or divisor f of type A, made from the bits of `argument`. "flatten" inlines the conversions.
 #define RONDO_KERNEL(name, T, A, make_f, expression)                                               \
   __attribute__((flatten)) static void name(void *dst, const void *local, const void *incoming,    \
                                             uint64_t count, uint64_t argument) {                   \
@@ -47,9 +45,9 @@ RONDO_INTEGER_KERNELS(8, int8_t, uint8_t)
 RONDO_INTEGER_KERNELS(32, int32_t, uint32_t)
 RONDO_INTEGER_KERNELS(64, int64_t, uint64_t)
 
-// Division in floating point, because that vectorises. It is exact: a quotient x / d that
-// is no integer is at least 1/d away from the next one, which is more than the rounding
-// error where the mantissa has more than twice the bits of x; the conversion truncates.
+// Divides in floating point, because that vectorises. The result is exact: a quotient x / d that is
+// no integer is at least 1/d away from the next one, which is more than the rounding error if the
+// mantissa has more than twice the bits of x; the conversion truncates.
 RONDO_KERNEL(s8_divide, int8_t, float, (float)argument, (int32_t)((float)ls[i] / f))
 RONDO_KERNEL(u8_divide, uint8_t, float, (float)argument, (int32_t)((float)ls[i] / f))
 RONDO_KERNEL(s32_divide, int32_t, double, (double)argument, (double)ls[i] / f)

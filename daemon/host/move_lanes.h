@@ -1,9 +1,9 @@
-// Vectors of small floating elements on x86: eight lanes with AVX2, sixteen with AVX-512,
-// both with the float16 conversions of F16C. Read by move_kernels.h only.
+// Vectors of small floating elements on x86: eight lanes with AVX2, sixteen with AVX-512, both with
+// the float16 conversions of F16C. Read by move_kernels.h only.
 //
-// A vector of codes has 16 bits a lane for all four types: float8 codes are spread on
-// loading. The functions compute bit for bit what daemon/core/convert_core.h does, by the
-// way that has the fewest instructions; tests/unit/test_move.c compares every code.
+// A vector of codes has 16 bits a lane for all four types: float8 codes are spread on loading. The
+// functions compute bit for bit what daemon/core/convert_core.h does, in the fewest instructions;
+// tests/unit/test_move.c compares every code.
 #ifndef RONDO_DAEMON_HOST_MOVE_LANES_H
 #define RONDO_DAEMON_HOST_MOVE_LANES_H
 
@@ -87,8 +87,8 @@ RONDO_LANE_FN lane_vector to_float16(lane_floats values) {
 typedef uint32_t lane_bits __attribute__((vector_size(4 * RONDO_LANES)));
 typedef uint16_t lane_codes __attribute__((vector_size(2 * RONDO_LANES)));
 
-// clang 14 knows what the conversion does and turns a later test for NaN into one of scalar
-// halves, 20 times slower; the empty statement hides the origin of the floats.
+// clang 14 turns a later test for NaN into one of scalar halves, 20 times slower, because it knows
+// what the conversion does. The empty statement hides the origin of the floats.
 RONDO_LANE_FN lane_floats of_float16(lane_vector codes) {
   lane_floats values = cvtph(codes);
   __asm__("" : "+v"(values));

@@ -38,8 +38,8 @@ static bool kind_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }
 
-// Appends an op that walks the chunks downwards from `first`, with the first send peer and the first
-// recv peer; nothing if it would repeat 0 times.
+// Appends an op that walks the chunks downwards from `first`, with the first send peer and the
+// first recv peer; nothing if it would repeat 0 times.
 static void op_append(struct rondo_plan *plan, int primitive, uint32_t repeat, uint32_t first) {
   if (repeat == 0)
     return;
@@ -68,7 +68,7 @@ static void ring_peers_set(struct rondo_plan *plan, uint32_t rank, uint32_t n) {
   recv_peer_set(plan, ring_before(rank, 1, n));
 }
 
-// Appends an op that goes on to the next peers every time, and to the chunk `chunk_stride` further.
+// Appends an op that takes the next peers, and the chunk `chunk_stride` further, every time.
 static void walk_append(struct rondo_plan *plan, int primitive, uint32_t repeat, uint32_t first,
                         uint32_t chunk_stride) {
   uint32_t before = plan->op_count;
@@ -79,7 +79,7 @@ static void walk_append(struct rondo_plan *plan, int primitive, uint32_t repeat,
   plan->ops[before].chunk_stride = chunk_stride;
 }
 
-// Whether the send (receive) buffer of a rank holds its own chunk alone.
+// True if the send (receive) buffer of a rank holds its own chunk alone.
 static int base_of(int kind) {
   switch (kind) {
   case RONDO_ALL_GATHER:
@@ -156,9 +156,9 @@ static void ring_broadcast_build(const struct rondo_plan_request *q, struct rond
     op_append(plan, last ? RECV_COPY : RECV_COPY_SEND, 1, 0);
 }
 
-// Of two ranks both send, and both reduce, in one hop. In place each writes over what the other may not
-// have read yet, so what is sent must be a copy. Both have the same bits, because no reduction of two
-// depends on their order (docs/numerics.md).
+// Two ranks: both send and both reduce, in one hop. In place each overwrites what the other may not
+// have read yet, so what is sent must be a copy. Both get the same bits, because no reduction of
+// two operands depends on their order (docs/numerics.md).
 static void exchange_build(uint32_t rank, struct rondo_plan *plan) {
   ring_peers_set(plan, rank, 2);
   op_append(plan, SEND, 1, 0);
@@ -200,8 +200,8 @@ static struct rondo_plan_peers others_downwards(uint32_t rank, uint32_t n) {
   return walk_from(ring_before(rank, 1, n), n - 1, n - 1, n);
 }
 
-// The order of the pairwise exchange: in step i to r + i and from r - i. All sends come first:
-// where they pass references they cost nothing, and the peers read while this rank copies.
+// The order of the pairwise exchange: step i sends to r + i and receives from r - i. All sends come
+// first: with references they cost nothing, and the peers read while this rank copies.
 static void all_to_all_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
   plan->send = others_upwards(rank, n);
   plan->recv = others_downwards(rank, n);
@@ -253,8 +253,9 @@ static void direct_all_gather_build(uint32_t rank, uint32_t n, struct rondo_plan
   walk_append(plan, RECV_COPY, n - 1, ring_before(rank, 1, n), n - 1);
 }
 
-// Reduces what comes from `count` recv peers from `first` on, in their order. The first is reduced with
-// the own input, the others with what the receive buffer then holds. `last` is of the last of them.
+// Reduces what comes from `count` recv peers, from `first` on, in their order. The first is reduced
+// with the rank's own input, the others with what the receive buffer then holds. `last`: extra
+// flags of the last op.
 static void reduce_append(struct rondo_plan *plan, uint32_t first, uint32_t count, int base,
                           int last, uint32_t chunk) {
   uint32_t op = plan->op_count;
@@ -287,8 +288,9 @@ static void direct_reduce_scatter_build(uint32_t rank, uint32_t n, struct rondo_
   reduce_append(plan, 0, n - 1, RONDO_PRIM_OUT_BASE, RONDO_PRIM_FINAL, rank);
 }
 
-// A rank's place in a tree of two levels. Places count from the root, which is 0 and has the children
-// 1 … width; child c of the root has the children c + width, c + 2 × width, ….
+// A rank's place in a tree of two levels. Places count from the root, which is 0 and has the
+// children
+//  1 … width; child c of the root has the children c + width, c + 2 × width, ….
 struct place {
   uint32_t root, n;
   uint32_t index;
@@ -321,8 +323,8 @@ static struct rondo_plan_peers tree_peers(const struct place *p, bool with_paren
   return peers;
 }
 
-// To the root, which is rank 0, and back from there. On the way up the receive buffer of a rank with
-// children holds the sum of its own input and of theirs.
+// To the root, which is rank 0, and back. On the way up the receive buffer of a rank with children
+// holds the sum of its own input and of theirs.
 static void tree_all_reduce_build(const struct rondo_plan_request *q, uint32_t width,
                                   struct rondo_plan *plan) {
   struct place p = place_of(q->rank, 0, q->nranks, width);
@@ -493,7 +495,7 @@ int rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks) {
   return kind == RONDO_ALL_REDUCE && algorithm == RONDO_ALGORITHM_TREE && nranks == 2;
 }
 
-// The most ranks among which a small collective goes straight.
+// The most ranks of a direct small collective.
 static uint32_t direct_max_ranks(int kind) {
   if (kind == RONDO_REDUCE)
     return RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS;

@@ -29,16 +29,16 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 // A collective is small if its descriptor counts at most so many bytes.
 #define RONDO_PLAN_SMALL_BYTES 8192u
 
-// A small collective goes straight from rank to rank in groups of at most so many ranks. All-gather and
-// reduce-scatter then need a connector for each pair of ranks; the others one for each rank. In larger
-// groups all-reduce and broadcast have the tree.
+// A small collective is direct in groups of at most so many ranks. All-gather and reduce-scatter
+// then need a connector for each pair of ranks, the others one for each rank. In larger groups
+// all-reduce and broadcast use the tree.
 #define RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS 16u
 #define RONDO_PLAN_DIRECT_MAX_RANKS 64u
 #define RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS 128u
 
-// The algorithm to use: for small collectives straight from rank to rank, or a tree in large groups; the ring
-// for larger ones; for each other kind the one that it has. `bytes` is what the descriptor counts. Pure, and the
-// same on every rank.
+// Chooses the algorithm: for small collectives direct, or a tree in large groups; for large ones
+// the ring; for every other kind the only one that it has. `bytes` is the descriptor's size. Pure,
+// and the same on every rank.
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks);
 
 // The rule that decides which algorithm is used.
@@ -60,11 +60,11 @@ struct rondo_plan_choice {
 // The same choice, and why.
 struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32_t nranks);
 
-// 1 if what these plans send is written over before the peer is known to have read it, so that
+// True if a rank may overwrite what it sent before the peer is known to have read it, so that
 // connectors must not pass references.
 int rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks);
 
-// 1 if the kind has a root, which decides who sends or receives what.
+// True if the kind has a root.
 int rondo_plan_is_rooted(int kind);
 
 #endif // RONDO_DAEMON_PLAN_BUILD_H

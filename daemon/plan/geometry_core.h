@@ -1,19 +1,21 @@
 // How the elements of a collective are cut into blocks, loops and chunks. Pure.
 //
-// The element range of a collective is shared out to blocks; a block walks its
-// range in loops; a loop has `chunk_count` chunks of at most `chunk_elems`.
+// The element range of a collective is shared out to blocks; a block walks its range in loops; a
+// loop has `chunk_count` chunks of at most `chunk_elems`.
 //
 //   segmented (all-gather, reduce-scatter; also broadcast and reduce, with one chunk):
 //     chunk k of loop l is [k × segment + begin + l × chunk_elems, + up to chunk_elems)
 //   listed (all-to-all-v): chunk k has a place of its own in each buffer, at its own distance
 //     and of its own size. A loop takes up to chunk_elems of each from begin + l × segment
-//     on; blocks take turns. A chunk that has ended is absent: no slot is sent for it, and both of its ranks know.
+//     on; blocks take turns. A chunk that has ended is absent: both of its ranks skip it, without
+//     a slot.
 //   split (all-reduce): the chunks of a loop lie side by side,
 //     chunk k of loop l is [begin + l × n × chunk_elems + k × c, + up to c), where c is
 //     chunk_elems, or less in the last loop, so that its chunks are of even size.
 #ifndef RONDO_DAEMON_PLAN_GEOMETRY_CORE_H
 #define RONDO_DAEMON_PLAN_GEOMETRY_CORE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/platform.h"
@@ -22,11 +24,12 @@ struct rondo_geometry {
   uint64_t begin, end; // this block's elements, within a segment or within the whole
   uint64_t segment;    // elements from one chunk index to the next, listed: from one loop to the
                        // next; 0: split
-  uint64_t listed; // address of 2 × chunk_count × struct rondo_span: what goes to each rank, then
-                   // what comes from each; 0: segmented or split
+  // Address of 2 × chunk_count × struct rondo_span: what goes to each rank, then what comes from
+  // each; 0: not listed.
+  uint64_t listed;
   uint32_t chunk_elems; // the most that one chunk holds; never 0
   uint32_t chunk_count; // chunks of a loop
-  uint32_t align_elems; // split: chunk sizes are multiples of this, the last excepted
+  uint32_t align_elems; // split: chunk sizes are multiples of this, except the last
   uint32_t reserved;
 };
 
@@ -41,13 +44,13 @@ RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
   if (g->segment)
     per_loop = g->listed ? g->segment : g->chunk_elems;
   uint64_t elems = g->end - g->begin;
-  if (elems <= per_loop) // what is small is spared the division
+  if (elems <= per_loop) // a small collective skips the division
     return elems > 0;
   return (elems + per_loop - 1) / per_loop;
 }
 
 // 1 if there are no loops.
-RONDO_FN int rondo_geometry_is_empty(const struct rondo_geometry *g) { return g->begin == g->end; }
+RONDO_FN bool rondo_geometry_is_empty(const struct rondo_geometry *g) { return g->begin == g->end; }
 
 RONDO_FN uint64_t rondo_geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 

@@ -5,7 +5,7 @@
 // cut into loops and each loop into chunks (geometry_core.h); a block executes the
 // whole plan once a loop. Ring all-reduce is five ops whatever the number of ranks.
 //
-// Builders are the pure functions of build.h; the interpreter is daemon/core/block_core.h.
+// Builders are the pure functions of build.h; the interpreter is daemon/core/block_execute_core.h.
 #ifndef RONDO_DAEMON_PLAN_PLAN_H
 #define RONDO_DAEMON_PLAN_PLAN_H
 
@@ -54,7 +54,8 @@ static_assert(sizeof(struct rondo_plan_op) == 24, "shared layout");
 enum rondo_algorithm {
   RONDO_ALGORITHM_RING = 0, // bandwidth-optimal: all-reduce, all-gather, reduce-scatter, reduce and
                             // broadcast
-  RONDO_ALGORITHM_TREE = 1, // all-reduce and broadcast among many: two levels of about √n children
+  RONDO_ALGORITHM_TREE =
+      1, // large groups: all-reduce and broadcast over two levels of about √n children
   RONDO_ALGORITHM_DIRECT =
       2, // from each rank straight to each that gets something of it: send-recv,
          // all-to-all, all-to-all-v, gather, scatter; what is small of the kinds of the ring

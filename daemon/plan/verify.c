@@ -340,8 +340,8 @@ static bool references_check(const struct machine *m, const struct step *step, u
   return true;
 }
 
-// Whether what this step puts into output chunk `index` is on the way to the result: a later op of the loop
-// adds to it, or passes it on and another one then puts the result there.
+// Whether what this step puts into output chunk `index` is on the way to the result: a later op of
+// the loop adds to it, or passes it on and another one then puts the result there.
 static bool is_continued(const struct machine *m, const struct step *step, uint32_t index) {
   const struct rondo_plan *plan = &m->what->plans[step->at.rank];
   bool passed_on = false;

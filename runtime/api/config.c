@@ -218,7 +218,7 @@ static int complete(struct rondo_config *c) {
     status = check_config(c);
   if (status != RONDO_SUCCESS)
     return status;
-  rondo_driver_of(c->backend)->complete(c);
+  rondo_driver_of(c->backend)->complete_config(c);
   if (!c->join_timeout_ns)
     c->join_timeout_ns = DEFAULT_JOIN_TIMEOUT_NS;
   if (c->join_timeout_ns > LONGEST_NS)

@@ -41,7 +41,7 @@ int rondo_abort(struct rondo_context ctx) {
     return status;
   rondo_rank_abort(rank);
   if (!rank->is_manual)
-    rank->daemon->driver->kick(rank->daemon, 1);
+    rank->daemon->driver->notify_submission(rank->daemon, 1);
   rondo_rank_unpin(ctx);
   return RONDO_SUCCESS;
 }

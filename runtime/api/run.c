@@ -125,9 +125,8 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   int status = rondo_rank_pin(ctx, "device_synchronize", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  if (!rank->daemon->driver->synchronize(rank->daemon,
-                                         rondo_deadline_ns(rondo_now_ns(), timeout_ns)))
-    status = rondo_load_acquire_u32(rank->daemon->exit) ? RONDO_ERR_CLOSED : RONDO_ERR_TIMEOUT;
+  status = rank->daemon->driver->synchronize(rank->daemon,
+                                             rondo_deadline_ns(rondo_now_ns(), timeout_ns));
   rondo_rank_unpin(ctx);
   return status;
 }

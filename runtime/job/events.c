@@ -14,12 +14,12 @@
 
 // ----------------------------------------------------------- competing ranks ---
 
-void rondo_processes_count_competitors(struct rondo_job *job) {
+void rondo_processes_count_competing(struct rondo_job *job) {
   const struct rondo_driver *driver = job->transports.device->driver;
   struct rondo_mesh_process own;
   struct rondo_mesh_process other;
   uint32_t count = 0;
-  if (!driver->competitors || job->roster != RONDO_ROSTER_KNOWN ||
+  if (!driver->count_competing || job->roster != RONDO_ROSTER_KNOWN ||
       rondo_mesh_calls->process_get(job->mesh, job->self, &own) != RONDO_SUCCESS)
     return;
   for (uint32_t p = 0; p < job->process_count; p++) {
@@ -28,10 +28,10 @@ void rondo_processes_count_competitors(struct rondo_job *job) {
       continue;
     // A pid of another namespace of processes means nothing here.
     int is_known = other.pid_namespace == own.pid_namespace;
-    count += is_known ? driver->competitors(other.pid, other.rank_count) : other.rank_count;
+    count += is_known ? driver->count_competing(other.pid, other.rank_count) : other.rank_count;
   }
-  driver->compete(job->competitors, count);
-  job->competitors = count;
+  driver->set_competing(job->competing_ranks, count);
+  job->competing_ranks = count;
 }
 
 // ----------------------------------------------------------------- settling ---
@@ -137,7 +137,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
     if (process < job->process_count && !has_rank_left(job, process))
       lose_process(job, process);
   }
-  rondo_processes_count_competitors(job);
+  rondo_processes_count_competing(job);
   resume(job);
   rondo_job_notify(job);
   pthread_mutex_unlock(&job->lock);
@@ -335,7 +335,7 @@ static void on_roster(void *arg) {
   job->roster = RONDO_ROSTER_KNOWN;
   if (!processes_create(job))
     job->roster = RONDO_ROSTER_FAILED;
-  rondo_processes_count_competitors(job);
+  rondo_processes_count_competing(job);
   rondo_processes_tell_early(job);
   rondo_job_tell_located(job);
   rondo_match_entries_visit(job, entry_settle, NULL);
@@ -414,8 +414,8 @@ static void on_notify(void *owner, const struct rondo_proxy_link *link) {
   uint32_t rank = config->is_outgoing ? config->first->producer_rank : config->first->consumer_rank;
   pthread_mutex_lock(&job->lock);
   const struct rondo_member *member = rank < job->rank_count ? job->members[rank] : NULL;
-  if (member && !member->is_manual && member->daemon->driver->stir)
-    member->daemon->driver->stir(member->daemon);
+  if (member && !member->is_manual && member->daemon->driver->notify_arrival)
+    member->daemon->driver->notify_arrival(member->daemon);
   pthread_mutex_unlock(&job->lock);
 }
 

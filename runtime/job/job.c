@@ -170,8 +170,8 @@ static void count_ranks(const struct rondo_driver *driver) {
   for (const struct rondo_job *j = jobs; j; j = j->next)
     if (j->transports.device->driver == driver && j->member_count > most)
       most = j->member_count;
-  if (driver->crowd)
-    driver->crowd(most);
+  if (driver->set_local_ranks)
+    driver->set_local_ranks(most);
 }
 
 int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **job) {
@@ -234,6 +234,6 @@ void rondo_job_wake_members(struct rondo_job *job, const struct rondo_communicat
   for (uint32_t i = 0; i < comm->shape.nranks; i++) {
     const struct rondo_member *member = job->members[comm->members[i]];
     if (member && !member->is_manual)
-      member->daemon->driver->kick(member->daemon, 1);
+      member->daemon->driver->notify_submission(member->daemon, 1);
   }
 }

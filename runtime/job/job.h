@@ -78,13 +78,13 @@ struct rondo_job {
   void *entries;                 // tree (search.h) of struct rondo_match_entry, by id
   struct rondo_transports transports;
   // Of a job of several processes (processes.h).
-  struct rondo_mesh *mesh; // null: the job is in this process alone
-  int roster;              // enum rondo_roster
-  int is_leaving;          // the mesh is about to end
-  uint8_t *gone;           // by rank: 1 if it is lost, or has left, elsewhere
-  uint32_t self;           // the number of this process
-  uint32_t process_count;  // this one included; 0 until the roster is known
-  uint32_t competitors;    // ranks of other processes that want the same cores
+  struct rondo_mesh *mesh;  // null: the job is in this process alone
+  int roster;               // enum rondo_roster
+  int is_leaving;           // the mesh is about to end
+  uint8_t *gone;            // by rank: 1 if it is lost, or has left, elsewhere
+  uint32_t self;            // the number of this process
+  uint32_t process_count;   // this one included; 0 until the roster is known
+  uint32_t competing_ranks; // ranks of other processes that want the same cores
   struct rondo_process *processes;
   struct rondo_early *early, **early_end;
   uint64_t peer_timeout_ns; // how long a process may be silent on which a run is blocked

@@ -58,8 +58,8 @@ void rondo_processes_close(struct rondo_job *job, int64_t join_ns) {
   rondo_mesh_calls->stop(job->mesh, STOP_NS, join_ns);
   rondo_transports_disconnect(&job->transports);
   rondo_processes_free_arrivals(job);
-  if (job->competitors)
-    job->transports.device->driver->compete(job->competitors, 0);
+  if (job->competing_ranks)
+    job->transports.device->driver->set_competing(job->competing_ranks, 0);
   job->roster = RONDO_ROSTER_FAILED;
   rondo_processes_tell_early(job);
   free(job->processes);

@@ -67,6 +67,6 @@ void rondo_processes_watch(struct rondo_job *job);
 // Frees the registrations that have come from other processes.
 void rondo_processes_free_arrivals(struct rondo_job *job);
 // Tells the driver how many ranks of other processes compete for the cores of this one.
-void rondo_processes_count_competitors(struct rondo_job *job);
+void rondo_processes_count_competing(struct rondo_job *job);
 
 #endif // RONDO_RUNTIME_JOB_PROCESSES_H

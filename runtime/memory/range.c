@@ -124,7 +124,7 @@ int rondo_range_admit(struct rondo_range *r, struct rondo_device *device, char *
   else
     status = RONDO_ERR_NO_MEMORY;
   for (uint32_t i = 0; i < r->part_count && status == RONDO_SUCCESS; i++)
-    status = sharing(r)->allow(device, r->base + r->parts[i].is.at, r->parts[i].is.bytes, why);
+    status = sharing(r)->set_access(device, r->base + r->parts[i].is.at, r->parts[i].is.bytes, why);
   if (status == RONDO_SUCCESS)
     r->devices[r->device_count++] = device;
   pthread_mutex_unlock(&r->lock);
@@ -140,7 +140,7 @@ uint64_t rondo_range_bytes(const struct rondo_range *r) { return r->bytes; }
 static int allow_all(const struct rondo_range *r, uint64_t at, uint64_t bytes, char *why) {
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < r->device_count && status == RONDO_SUCCESS; i++)
-    status = sharing(r)->allow(r->devices[i], at, bytes, why);
+    status = sharing(r)->set_access(r->devices[i], at, bytes, why);
   if (status != RONDO_SUCCESS)
     sharing(r)->unmap(r->devices[0], at, bytes);
   return status;
@@ -173,7 +173,7 @@ static struct part *grow(struct rondo_range *r, struct rondo_device *device, uin
   p->is = (struct rondo_range_part){r->used, size, -1};
   p->device = device;
   if (!rondo_extents_add(&p->extents, r->used, size) ||
-      sharing(r)->back(device, at, size, &p->is.fd, why) != RONDO_SUCCESS) {
+      sharing(r)->allocate(device, at, size, &p->is.fd, why) != RONDO_SUCCESS) {
     rondo_extents_fini(&p->extents);
     return NULL;
   }
@@ -246,7 +246,7 @@ void *rondo_range_alloc(struct rondo_range *r, struct rondo_device *device, uint
   if (!has_piece)
     return NULL;
   void *memory = (void *)(uintptr_t)(r->base + at);
-  if (sharing(r)->clear(device, r->base + at, bytes) == RONDO_SUCCESS)
+  if (sharing(r)->zero(device, r->base + at, bytes) == RONDO_SUCCESS)
     return memory;
   snprintf(why, RONDO_WHY_BYTES, "the device does not clear its memory");
   (void)rondo_range_free(r, memory);

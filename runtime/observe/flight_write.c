@@ -35,7 +35,7 @@ struct capture {
 // ----------------------------------------------------------------- capture ---
 
 static int capture_live(struct rondo_rank *rank, const struct rondo_coll *coll, struct live *l) {
-  struct rondo_look look;
+  struct rondo_block_view look;
   l->tag = coll->tag;
   l->member_count = coll->registration.nranks;
   if (l->tag.group) {
@@ -45,7 +45,7 @@ static int capture_live(struct rondo_rank *rank, const struct rondo_coll *coll, 
     memcpy(l->members, coll->members, l->member_count * sizeof *l->members);
   }
   for (uint32_t b = 0; coll->head && b < coll->registration.shape.blocks && !l->executing; b++)
-    if (rank->daemon->driver->look(rank->daemon, b, coll->index, &look)) {
+    if (rank->daemon->driver->try_inspect(rank->daemon, b, coll->index, &look)) {
       l->executing = look.state.run.number;
       l->started_ns = look.state.started_ns;
     }

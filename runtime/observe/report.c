@@ -250,7 +250,7 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
   c.completed = rank->completed;
   rondo_lock_give(&rank->lock);
   struct rondo_daemon_counters d;
-  rank->daemon->driver->count(rank->daemon, &d);
+  rank->daemon->driver->read_counters(rank->daemon, &d);
   c.steps = d.blocks.steps;
   c.primitives = d.blocks.primitives;
   c.preemptions = d.blocks.preemptions;

@@ -14,7 +14,7 @@ static int32_t peer_rank(const struct rondo_coll *coll, const struct rondo_plan_
 }
 
 // Whom the collective waits for.
-static void find_peer(const struct rondo_coll *coll, const struct rondo_look *look,
+static void find_peer(const struct rondo_coll *coll, const struct rondo_block_view *look,
                       struct rondo_coll_view *v) {
   const struct rondo_context_dynamic *s = &look->state;
   const struct rondo_plan *plan = &coll->plan;
@@ -40,8 +40,8 @@ static void find_peer(const struct rondo_coll *coll, const struct rondo_look *lo
 
 static void look_at_block(const struct rondo_rank *rank, const struct rondo_coll *coll,
                           uint32_t block, struct rondo_coll_view *v) {
-  struct rondo_look look;
-  if (!rank->daemon->driver->look(rank->daemon, block, coll->index, &look) || v->executing)
+  struct rondo_block_view look;
+  if (!rank->daemon->driver->try_inspect(rank->daemon, block, coll->index, &look) || v->executing)
     return;
   v->executing = look.state.run.number;
   v->phase = look.state.phase;

@@ -456,7 +456,7 @@ void rondo_comm_fail(struct rondo_comm_end *end, int status, const char *why) {
   rondo_comms_broadcast_failures(rank->job);
   pthread_mutex_unlock(&rank->job->lock);
   if (!rank->is_manual)
-    rank->daemon->driver->kick(rank->daemon, 1);
+    rank->daemon->driver->notify_submission(rank->daemon, 1);
 }
 
 int rondo_comm_abort(struct rondo_context ctx, struct rondo_comm comm) {

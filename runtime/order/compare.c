@@ -33,7 +33,7 @@ static void fail_and_unlock(struct rondo_comm_end *end, int status, const char *
   rondo_comms_broadcast_failures(rank->job);
   rondo_journal_unlock(rank->job, hurry);
   if (!rank->is_manual)
-    rank->daemon->driver->kick(rank->daemon, 1);
+    rank->daemon->driver->notify_submission(rank->daemon, 1);
 }
 
 // Returns 0 if it has to be tried again: the lock of the job was not free.

@@ -43,7 +43,7 @@ static void give(struct rondo_comm_end *end, struct rondo_detachment *d) {
   // What was called before it came nobody has compared with it.
   rondo_store_relaxed_u32(&end->rank->extension_pending, 1);
   if (!end->rank->is_manual)
-    end->rank->daemon->driver->kick(end->rank->daemon, 1);
+    end->rank->daemon->driver->notify_submission(end->rank->daemon, 1);
 }
 
 // The end that it is for, in this process; or null.

@@ -21,7 +21,7 @@ static int check_reach(const struct rondo_rank *rank, const struct rondo_coll *c
                        const void *memory, uint64_t bytes) {
   const struct rondo_driver *driver = rank->device->driver;
   char why[RONDO_WHY_BYTES] = "";
-  if (driver->check(rank->device, memory, bytes, why) == RONDO_SUCCESS)
+  if (driver->check_buffer(rank->device, memory, bytes, why) == RONDO_SUCCESS)
     return RONDO_SUCCESS;
   return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: rank %u cannot use a buffer: %s",
                           (unsigned long long)coll->desc.id, rank->cfg.rank, why);
@@ -42,7 +42,7 @@ int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_c
                             "run: id %llu: the buffers overlap, and not as in-place ones do",
                             (unsigned long long)coll->desc.id);
   int status = RONDO_SUCCESS;
-  if (!rank->device->driver->check)
+  if (!rank->device->driver->check_buffer)
     return RONDO_SUCCESS;
   if (used & 1)
     status = check_reach(rank, coll, args->send, coll->send_bytes);

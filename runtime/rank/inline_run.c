@@ -12,7 +12,7 @@ int rondo_coll_is_small(const struct rondo_coll *coll) {
 
 int rondo_inline_can_submit(const struct rondo_rank *rank, const struct rondo_coll *coll,
                             const struct rondo_submission *s) {
-  return rank->daemon->driver->begin && !rank->is_manual && !s->tie.words &&
+  return rank->daemon->driver->submit_inline && !rank->is_manual && !s->tie.words &&
          rondo_coll_is_small(coll) &&
          rondo_load_relaxed_u64(&rank->daemon->outstanding) ==
              (uint64_t)rondo_cq_has_entry(&rank->daemon->cq);
@@ -23,7 +23,7 @@ uint64_t rondo_inline_submit(struct rondo_rank *rank, struct rondo_coll *coll) {
   // The daemon keeps the time of one end only, and is about to write it again.
   if (rondo_cq_has_entry(&rank->daemon->cq))
     rank->left_ns = rondo_load_relaxed_u64(&rank->daemon->ended_ns);
-  uint64_t now_ns = rank->daemon->driver->begin(rank->daemon, &entry, &rank->flight.clock);
+  uint64_t now_ns = rank->daemon->driver->submit_inline(rank->daemon, &entry, &rank->flight.clock);
   if (!now_ns)
     return 0;
   coll->on_device++;
@@ -33,7 +33,7 @@ uint64_t rondo_inline_submit(struct rondo_rank *rank, struct rondo_coll *coll) {
 
 uint64_t rondo_inline_poll(struct rondo_rank *rank, struct rondo_coll *coll,
                            const struct rondo_run_record *record) {
-  rank->daemon->driver->begun(rank->daemon);
+  rank->daemon->driver->poll_inline(rank->daemon);
   if (rondo_rank_has_untold(rank)) // the steps could not tell it while this thread held the lock
     rondo_rank_tell_noted(rank);
   uint64_t ended = rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
@@ -46,7 +46,7 @@ int rondo_inline_is_posted(struct rondo_awaited *a) {
   struct rondo_cqe cqe;
   if (rondo_load_acquire_u64(&a->coll->inline_run) != a->run ||
       rondo_load_acquire_u32(&a->rank->wants_events) ||
-      !rondo_cq_look(&a->rank->daemon->cq, &cqe) || cqe.collective != a->coll->index ||
+      !rondo_cq_try_peek(&a->rank->daemon->cq, &cqe) || cqe.collective != a->coll->index ||
       cqe.run != (uint16_t)a->run || cqe.status != RONDO_SUCCESS ||
       rondo_load_relaxed_u32(&a->coll->generation) != a->generation)
     return 0;

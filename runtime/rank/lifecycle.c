@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "daemon/cuda/driver.h"
+#include "daemon/cuda/cuda_driver.h"
 #include "daemon/host/host.h"
 #include "runtime/job/match.h"
 #include "runtime/rank/allocation.h"
@@ -55,9 +55,9 @@ static int make_daemon(struct rondo_rank *rank) {
       .first_sequence = rank->manual.first_sequence,
       .service = rondo_rank_service,
       .needs_service = rondo_rank_needs_service,
-      .noted = rondo_rank_noted,
-      .lost = rondo_rank_lost,
-      .moved = rondo_rank_moved,
+      .on_change = rondo_rank_noted,
+      .on_lost = rondo_rank_lost,
+      .on_moved = rondo_rank_moved,
       .forward = rondo_rank_forward,
       .owner = rank,
       .why = why};
@@ -120,8 +120,8 @@ static int enlist(struct rondo_rank *rank, const struct rondo_rank_request *requ
   int status = rondo_job_join(&joining, &rank->job);
   if (status != RONDO_SUCCESS)
     return status;
-  rank->daemon->far = &rank->job->transports.proxy_address;
-  rank->daemon->bells = rank->job->mesh ? &rank->job->transports.bells : NULL;
+  rank->daemon->proxy = &rank->job->transports.proxy_address;
+  rank->daemon->event_counts = rank->job->mesh ? &rank->job->transports.event_counts : NULL;
   if (!rank->is_manual)
     status = attach(rank);
   if (status == RONDO_SUCCESS) {
@@ -140,8 +140,8 @@ static int enlist(struct rondo_rank *rank, const struct rondo_rank_request *requ
 
 static void drive_for_callbacks(void *owner) {
   const struct rondo_rank *rank = owner;
-  if (rank->daemon->driver->assist)
-    rank->daemon->driver->assist(rank->daemon, 0);
+  if (rank->daemon->driver->poll)
+    rank->daemon->driver->poll(rank->daemon, 0);
   else
     rondo_rank_poll(rank);
 }
@@ -199,7 +199,7 @@ static int all_have_ended(struct rondo_rank *rank) {
 
 static int help_until_ended(struct rondo_rank *rank, int64_t timeout_ns) {
   if (!rank->is_manual && timeout_ns > 0)
-    (void)rank->daemon->driver->help(rank->daemon, is_idle, rank, timeout_ns);
+    (void)rank->daemon->driver->wait(rank->daemon, is_idle, rank, timeout_ns);
   return all_have_ended(rank);
 }
 

@@ -84,7 +84,8 @@ struct rondo_rank {
   uint64_t left_ns; // when the run ended whose completion is the next in the CQ; 0: ask the daemon
   int is_lost;      // the daemon cannot be run any more
   // Looked at without the lock.
-  uint64_t untold[RONDO_NOTES]; // blocks: by enum rondo_note, what the flight record lacks
+  uint64_t untold
+      [RONDO_BLOCK_CHANGES]; // blocks: by enum rondo_block_change, what the flight record lacks
   uint32_t has_overflow;
   uint32_t wants_events;
   int event_fd;
@@ -106,7 +107,7 @@ static inline struct rondo_rank *rondo_rank_of(const struct rondo_member *member
 struct rondo_rank_request {
   const struct rondo_config *cfg; // completed
   // Null as in the product. Else no thread is started: the caller steps the blocks (of host daemons with
-  // rondo_host_drive), takes completions (rondo_rank_service) and fires callbacks
+  // rondo_host_block_drive), takes completions (rondo_rank_service) and fires callbacks
   // (rondo_callbacks_fire), all with a time of its own.
   const struct rondo_manual *manual;
   const struct rondo_job_extension *const *job_extensions; // as of struct rondo_job_request

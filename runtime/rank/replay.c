@@ -63,7 +63,7 @@ void rondo_replays_reap(struct rondo_rank *rank) {
     }
     *at = r->next;
     r->coll->replays--;
-    rondo_fetch_add_seq_cst_u32(&rank->daemon->watched, (uint32_t)-1);
+    rondo_fetch_add_seq_cst_u32(&rank->daemon->captured_runs, (uint32_t)-1);
     replay_free(r);
   }
 }
@@ -130,7 +130,7 @@ int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_capture c = {r->submission.tie.words, TICKET, drop, r};
-  rondo_fetch_add_seq_cst_u32(&rank->daemon->watched, 1);
+  rondo_fetch_add_seq_cst_u32(&rank->daemon->captured_runs, 1);
   struct rondo_held_tie tie = {rank->ctx, stream, r->submission.tie, 1};
   status = rank->daemon->driver->capture(rank->daemon, stream, &c, parts, why);
   if (status != RONDO_SUCCESS)

@@ -20,10 +20,10 @@ static int has_comparisons(const struct rondo_rank *rank) {
 // 1 if there is something to do for which the rank is locked.
 static int has_work(const struct rondo_rank *rank) {
   return rondo_cq_has_entry(&rank->daemon->cq) || rondo_load_relaxed_u32(&rank->has_overflow) ||
-         rondo_load_relaxed_u32(&rank->daemon->watched);
+         rondo_load_relaxed_u32(&rank->daemon->captured_runs);
 }
 
-int rondo_rank_needs_service(void *owner) {
+bool rondo_rank_needs_service(void *owner) {
   const struct rondo_rank *rank = owner;
   return has_work(rank) || has_comparisons(rank);
 }
@@ -86,7 +86,7 @@ static void note_push(struct rondo_rank *rank, const struct rondo_run_record *re
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
   while (coll->unpushed && coll->on_device < RONDO_DEVICE_RUNS) {
     struct rondo_sqe entry = rondo_coll_sqe(coll, coll->unpushed);
-    if (rondo_sq_push(&rank->daemon->sq, &entry)) {
+    if (!rondo_sq_try_push(&rank->daemon->sq, &entry)) {
       overflow_add(rank, coll);
       return;
     }
@@ -163,7 +163,7 @@ static void accept_completion(struct rondo_rank *rank, const struct rondo_cqe *c
 }
 
 static int event_of(int what) {
-  return what == RONDO_NOTE_QUIT ? RONDO_FLIGHT_QUIT : RONDO_FLIGHT_STARTED;
+  return what == RONDO_BLOCK_QUIT ? RONDO_FLIGHT_QUIT : RONDO_FLIGHT_STARTED;
 }
 
 void rondo_rank_noted(void *owner, int what, uint32_t block) {
@@ -181,7 +181,7 @@ void rondo_rank_noted(void *owner, int what, uint32_t block) {
 }
 
 void rondo_rank_tell_noted(struct rondo_rank *rank) {
-  for (int what = 0; what < RONDO_NOTES; what++) {
+  for (int what = 0; what < RONDO_BLOCK_CHANGES; what++) {
     uint64_t blocks = rondo_load_relaxed_u64(&rank->untold[what]);
     if (!blocks)
       continue;
@@ -198,7 +198,7 @@ void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended) {
     ssize_t written = write(rank->event_fd, &ended, sizeof ended);
     (void)written;
   }
-  rank->daemon->driver->done(rank->daemon); // H7
+  rank->daemon->driver->notify_completion(rank->daemon); // H7
 }
 
 uint64_t rondo_rank_accept(struct rondo_rank *rank) {
@@ -206,7 +206,7 @@ uint64_t rondo_rank_accept(struct rondo_rank *rank) {
   uint64_t ended = 0;
   // Of what has not ended there are no more completions than runs: an empty queue need not be looked at.
   while (ended < SERVICE_BATCH && rank->completed < rank->submitted &&
-         rondo_cq_look(&rank->daemon->cq, &cqe)) {
+         rondo_cq_try_peek(&rank->daemon->cq, &cqe)) {
     accept_completion(rank, &cqe);
     rondo_cq_pop(&rank->daemon->cq,
                  &cqe); // behind R1: who has seen the entry sees one or the other
@@ -228,7 +228,7 @@ void rondo_rank_lock(struct rondo_rank *rank) {
   rondo_rank_settle(rank);
 }
 
-int rondo_rank_service(void *owner) {
+bool rondo_rank_service(void *owner) {
   struct rondo_rank *rank = owner;
   if (has_comparisons(rank))
     rank->extension->serve(rank);
@@ -301,7 +301,7 @@ void rondo_rank_moved(void *owner) {
     rondo_transports_ring(&rank->job->transports);
 }
 
-int rondo_rank_forward(void *owner, int then) {
+bool rondo_rank_forward(void *owner, int then) {
   const struct rondo_rank *rank = owner;
   int is_busy = rondo_load_relaxed_u64(&rank->daemon->outstanding) > 0;
   return rank->job ? rondo_transports_forward(&rank->job->transports, then, is_busy) : 0;

@@ -9,9 +9,9 @@
 
 // Takes completions off the CQ and pushes runs that wait; 1 if it did anything. Never waits: if another
 // thread has the lock, that thread does it.
-int rondo_rank_service(void *owner);
-int rondo_rank_needs_service(void *owner);
-// Adds to the flight record that a block was started or has quit (enum rondo_note). Never waits: if
+bool rondo_rank_service(void *owner);
+bool rondo_rank_needs_service(void *owner);
+// Adds to the flight record that a block was started or has quit (enum rondo_block_change). Never waits: if
 // another thread has the rank's lock, it is remembered until the next one, or until the record is written.
 // One thread at a time says it of a block.
 void rondo_rank_noted(void *owner, int what, uint32_t block);
@@ -19,7 +19,7 @@ void rondo_rank_noted(void *owner, int what, uint32_t block);
 void rondo_rank_lost(void *owner, const char *why);
 // A block has moved: there may be slots to forward. And forwards them: see struct rondo_daemon.
 void rondo_rank_moved(void *owner);
-int rondo_rank_forward(void *owner, int then);
+bool rondo_rank_forward(void *owner, int then);
 
 // ---- with the rank's lock ----
 
@@ -35,8 +35,8 @@ void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended);
 
 // 1 if the flight record lacks something that rondo_rank_noted remembers; adds it, as of now.
 static inline int rondo_rank_has_untold(const struct rondo_rank *rank) {
-  return (rondo_load_relaxed_u64(&rank->untold[RONDO_NOTE_STARTED]) |
-          rondo_load_relaxed_u64(&rank->untold[RONDO_NOTE_QUIT])) != 0;
+  return (rondo_load_relaxed_u64(&rank->untold[RONDO_BLOCK_STARTED]) |
+          rondo_load_relaxed_u64(&rank->untold[RONDO_BLOCK_QUIT])) != 0;
 }
 void rondo_rank_tell_noted(struct rondo_rank *rank);
 

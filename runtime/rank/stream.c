@@ -207,7 +207,7 @@ int rondo_rank_is_capturing(const struct rondo_rank *rank, void *stream, int *ca
   if (!driver->enqueue)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "run_on_stream: the %s backend has no streams",
                             driver->name);
-  int status = driver->is_capturing(rank->daemon, stream, capturing, why);
+  int status = driver->get_capturing(rank->daemon, stream, capturing, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: rank %u: %s", rank->cfg.rank, why);
   return RONDO_SUCCESS;

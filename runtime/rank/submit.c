@@ -50,7 +50,7 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
   entry.recv = (uint64_t)(uintptr_t)args->recv;
   entry.generation = coll->generation;
   entry.block_count = coll->registration.shape.blocks;
-  if (rondo_sq_push(&rank->daemon->sq, &entry))
+  if (!rondo_sq_try_push(&rank->daemon->sq, &entry))
     return;
   rondo_lock_give(&rank->lock);
   RONDO_POINT("run.before_record");
@@ -119,7 +119,7 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
     now_ns = rondo_stamp_ns(&rank->flight.clock);
   }
   note_submission(rank, coll, record, now_ns);
-  rondo_daemon_expect(rank->daemon);                                   // H3, K2, P4
+  rondo_daemon_add_outstanding(rank->daemon);                          // H3, K2, P4
   rondo_binding_wake(&rank->job->transports, coll->registration.comm); // P4
   return is_inline ? rondo_inline_poll(rank, coll, record) : 0;
 }
@@ -132,7 +132,7 @@ void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
 void rondo_submission_notify(const struct rondo_rank *rank, int urgent) {
   if (rank->is_manual)
     return;
-  rank->daemon->driver->kick(rank->daemon, urgent);
+  rank->daemon->driver->notify_submission(rank->daemon, urgent);
   if (rank->daemon->driver->is_silent)
     rondo_rank_moved(rank->daemon->owner);
 }
@@ -153,8 +153,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
         RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
   if (status == RONDO_SUCCESS) {
     ended = submit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
-    assists =
-        urgent && rondo_coll_is_small(coll) && rank->daemon->driver->assist && !rank->is_manual;
+    assists = urgent && rondo_coll_is_small(coll) && rank->daemon->driver->poll && !rank->is_manual;
     // Who comes last steps the others' blocks: where all are in this process no worker is needed.
     urgent = urgent && !(assists && !rank->job->mesh);
     if (run)
@@ -164,10 +163,10 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   if (ended)
     rondo_rank_tell_ended(rank, ended);
   if (assists)
-    rank->daemon->driver->assist(rank->daemon, 1);
+    rank->daemon->driver->poll(rank->daemon, 1);
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
     rondo_submission_notify(rank, urgent);
-  else if (ended && rondo_daemon_is_far(rank->daemon)) // nobody need wait for it and see it off
+  else if (ended && rondo_daemon_has_proxy(rank->daemon)) // nobody need wait for it and see it off
     (void)rondo_rank_forward(rank, RONDO_FORWARD_LEAVE);
   return status;
 }

@@ -5,11 +5,11 @@
 #include "runtime/rank/service.h"
 #include "runtime/rank/submit.h"
 
-// As rondo_driver.help has it.
+// As rondo_driver.wait has it.
 static int is_ended(void *arg) {
   struct rondo_awaited *a = arg;
   if (rondo_inline_is_posted(a)) // first: what has left the queue since has completed (Q3, R1)
-    return RONDO_DONE_LEFT;
+    return RONDO_DONE_IN_CQ;
   return rondo_load_acquire_u64(&a->coll->completed) >= a->run || // R1
          rondo_load_relaxed_u32(&a->coll->generation) != a->generation ||
          rondo_load_relaxed_u32(&a->rank->closing);
@@ -51,8 +51,8 @@ static int ended_status(const struct rondo_awaited *a) {
 
 int rondo_awaited_wait(struct rondo_awaited *a, int64_t timeout_ns) {
   struct rondo_daemon *daemon = a->rank->daemon;
-  if (!is_ended(a) &&
-      (a->rank->is_manual || !daemon->driver->help(daemon, is_ended, a, timeout_ns)))
+  if (!is_ended(a) && (a->rank->is_manual ||
+                       daemon->driver->wait(daemon, is_ended, a, timeout_ns) != RONDO_SUCCESS))
     return RONDO_IN_PROGRESS;
   return ended_status(a);
 }
@@ -64,7 +64,7 @@ static int never(void *arg) {
 
 void rondo_rank_poll(const struct rondo_rank *rank) {
   if (!rank->is_manual && rondo_load_relaxed_u64(&rank->daemon->outstanding))
-    (void)rank->daemon->driver->help(rank->daemon, never, NULL, 0);
+    (void)rank->daemon->driver->wait(rank->daemon, never, NULL, 0);
 }
 
 // The rank is locked. Returns what a callback that was reserved became: one of the run, or posted.

@@ -236,9 +236,9 @@ static void link_write_ready(const struct member *m, const struct rondo_link *li
   int is_here = link->process == RONDO_HERE;
   uint64_t at = 0;
   if (is_here)
-    at = driver->ready_at(m->daemon, block);
-  else if (m->transports->peers[link->process].bell)
-    at = driver->ring_at(m->daemon, block, m->transports->peers[link->process].bell - 1);
+    at = driver->ready_byte(m->daemon, block);
+  else if (m->transports->peers[link->process].event_count)
+    at = driver->moved_byte(m->daemon, block, m->transports->peers[link->process].event_count - 1);
   if (sends == is_here)
     c->producer_ready = at;
   else
@@ -264,7 +264,7 @@ int rondo_binding_write_endpoints(const struct rondo_transports *t,
   int status = RONDO_SUCCESS;
   for (uint32_t b = 0; b < comm->shape.blocks && status == RONDO_SUCCESS; b++) {
     status = block_write_endpoints(&m, b, endpoints + b * block_bytes);
-    if (daemon->driver->ready_at)
+    if (daemon->driver->ready_byte)
       block_write_ready(&m, b);
   }
   return status;

@@ -22,7 +22,7 @@ static void proxy_open(struct rondo_transports *t) {
                                       .owner = t->config.owner,
                                       .over = events->link_over,
                                       .broken = events->broken,
-                                      .stir = events->notify,
+                                      .on_arrival = events->notify,
                                       .is_used = events->is_link_used};
   if (t->device->driver->is_silent)
     config.is_busy = events->is_busy;

@@ -73,7 +73,7 @@ static void stir_blocks(struct rondo_proxy *p) {
   for (struct rondo_link_set *c = p->awake; c; c = c->next)
     for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
       if (link->is_stirred)
-        p->config.stir(p->config.owner, link);
+        p->config.on_arrival(p->config.owner, link);
       link->is_stirred = 0;
     }
 }

@@ -56,7 +56,7 @@ struct rondo_proxy_config {
   void (*over)(void *owner, struct rondo_proxy_link *link, int is_whole);
   void (*broken)(void *owner, uint32_t process, const char *text);
   // Something has come for the block at this end of the link: slots, or room for more.
-  void (*stir)(void *owner, const struct rondo_proxy_link *link);
+  void (*on_arrival)(void *owner, const struct rondo_proxy_link *link);
   // Returns 1 if blocks may move that do not ring, so that somebody has to look. Null: all ring.
   int (*is_busy)(void *owner);
   // Returns 1 if a run of the link's link_set is outstanding, also if one is whose submission may not have seen that

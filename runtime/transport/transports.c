@@ -17,7 +17,7 @@
 static void bell_create(struct rondo_transports *t) {
   void *head = rondo_arena_alloc(t->arena, RONDO_ARENA_HEAD_BYTES);
   if (head == rondo_arena_base(t->arena))
-    t->bells.own = head;
+    t->event_counts.own = head;
   else
     (void)rondo_arena_free(t->arena, head);
 }
@@ -90,11 +90,11 @@ void rondo_transports_disconnect(struct rondo_transports *t) {
   rondo_proxied_close(t);
   for (uint32_t p = 0; p < t->peer_count; p++)
     rondo_mapped_unmap(&t->peers[p]);
-  for (uint32_t i = 0; i < t->bells.count; i++)
-    rondo_arena_unmap(t->bells.others[i], RONDO_ARENA_HEAD_BYTES);
-  free(t->bells.others);
+  for (uint32_t i = 0; i < t->event_counts.count; i++)
+    rondo_arena_unmap(t->event_counts.others[i], RONDO_ARENA_HEAD_BYTES);
+  free(t->event_counts.others);
   free(t->peers);
-  t->bells.others = NULL;
+  t->event_counts.others = NULL;
   t->peers = NULL;
 }
 
@@ -104,8 +104,9 @@ void rondo_transports_meet(struct rondo_transports *t, uint32_t self, uint32_t p
                            struct rondo_transport_peer *peers) {
   t->self = self;
   t->peers = peers;
-  t->peer_count = t->bells.capacity = peer_count;
-  t->bells.others = calloc(peer_count, sizeof(struct rondo_bell *)); // null: no peer is woken
+  t->peer_count = t->event_counts.capacity = peer_count;
+  t->event_counts.others =
+      calloc(peer_count, sizeof(struct rondo_event_count *)); // null: no peer is woken
   for (uint32_t p = 0; p < peer_count; p++)
     if (p != self)
       peers[p].reach = (uint8_t)rondo_proxied_choose(t, p);
@@ -131,14 +132,15 @@ void rondo_transports_introduce(struct rondo_transports *t, uint32_t process) {
 
 // The peer's threads are woken from now on when a block here has moved something for them.
 static void bell_add(struct rondo_transports *t, struct rondo_transport_peer *peer, int fd) {
-  struct rondo_bells *bells = &t->bells;
+  struct rondo_event_counts *event_counts = &t->event_counts;
   void *head = NULL;
-  if (!bells->others || !bells->own || bells->count == bells->capacity ||
+  if (!event_counts->others || !event_counts->own ||
+      event_counts->count == event_counts->capacity ||
       rondo_arena_map_head(fd, peer->theirs.bytes, &head) != RONDO_SUCCESS)
     return;
-  bells->others[bells->count] = head;
-  peer->bell = bells->count + 1;
-  rondo_store_release_u32(&bells->count, bells->count + 1);
+  event_counts->others[event_counts->count] = head;
+  peer->event_count = event_counts->count + 1;
+  rondo_store_release_u32(&event_counts->count, event_counts->count + 1);
 }
 
 static void receive_arena(struct rondo_transports *t, struct rondo_transport_arrival *arrival) {

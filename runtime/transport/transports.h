@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "base/bell.h"
+#include "base/event_count.h"
 #include "daemon/driver/driver.h"
 #include "runtime/memory/pins.h"
 #include "runtime/memory/pool.h"
@@ -98,7 +98,7 @@ struct rondo_transport_peer {
   struct rondo_pins pins;        // of `map`
   char no_view[RONDO_WHY_BYTES]; // why there is no view, or no more of it; empty: there is
   uint32_t links;                // links and journals that use the mapping
-  uint32_t bell;                 // its number among `bells`, plus 1; 0: it has none
+  uint32_t event_count;          // its number among `event_counts`, plus 1; 0: it has none
 };
 
 struct rondo_transports_config {
@@ -120,19 +120,19 @@ struct rondo_transports {
   struct rondo_pool pool;
   struct rondo_arena *arena; // null: the job is in this process alone
   // Where devices cannot use the arena as it is (mapped.c).
-  struct rondo_pins pins;             // of the arena
-  struct rondo_range *range;          // null: there is none
-  int is_range_private;               // peers do not get it: a device here cannot use it
-  char no_range[RONDO_WHY_BYTES];     // why there is none
-  struct rondo_window_group *group;   // of the windows of NCCL; null: nobody asks for one
-  struct rondo_range *window;         // our memory in a window; null: there is none
-  uint32_t is_window_refused;         // atomic; 1: no peer can use the window
-  struct rondo_proxy *proxy;          // null: nobody is reached through it
-  uint64_t proxy_address;             // atomic: `proxy` for the threads that step blocks (P2)
-  char no_proxy[RONDO_WHY_BYTES];     // why there is none
-  struct rondo_bells bells;           // of the processes on this machine
-  uint32_t self, peer_count;          // 0 until the processes are known
-  struct rondo_transport_peer *peers; // by process
+  struct rondo_pins pins;                 // of the arena
+  struct rondo_range *range;              // null: there is none
+  int is_range_private;                   // peers do not get it: a device here cannot use it
+  char no_range[RONDO_WHY_BYTES];         // why there is none
+  struct rondo_window_group *group;       // of the windows of NCCL; null: nobody asks for one
+  struct rondo_range *window;             // our memory in a window; null: there is none
+  uint32_t is_window_refused;             // atomic; 1: no peer can use the window
+  struct rondo_proxy *proxy;              // null: nobody is reached through it
+  uint64_t proxy_address;                 // atomic: `proxy` for the threads that step blocks (P2)
+  char no_proxy[RONDO_WHY_BYTES];         // why there is none
+  struct rondo_event_counts event_counts; // of the processes on this machine
+  uint32_t self, peer_count;              // 0 until the processes are known
+  struct rondo_transport_peer *peers;     // by process
 };
 
 // Opens the device and the pool. With `is_shared` the job reaches beyond this process: makes the arena

@@ -83,17 +83,17 @@ static int drive(struct explore_machine *m, uint32_t rank, uint32_t index) {
   struct rondo_host_block *block =
       &rondo_host_daemon_of(m->ranks[rank].rank->daemon)->blocks[index];
   const struct rondo_host_block *outer = m->driving;
-  if (!rondo_host_try_own(block))
+  if (!rondo_host_block_try_own(block))
     return 0;
   m->driving = block;
   uint64_t loads = block->core.counters.context_loads;
-  int result = rondo_host_drive(block, m->now_ns, 0);
+  int result = rondo_host_block_drive(block, m->now_ns, 0);
   loads = block->core.counters.context_loads - loads;
   m->loads += loads;
   m->now_ns += loads * m->load_ns;
   m->driving = outer;
   trace_drive(m, block, rank, result);
-  rondo_host_disown(block);
+  rondo_host_block_disown(block);
   return result == RONDO_STEP_PROGRESSED;
 }
 

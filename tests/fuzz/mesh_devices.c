@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/cuda/api.h"
-#include "daemon/cuda/driver.h"
+#include "daemon/cuda/cuda_api.h"
+#include "daemon/cuda/cuda_driver.h"
 #include "runtime/job/job.h"
 #include "runtime/job/message.h"
 #include "runtime/transport/binding.h"

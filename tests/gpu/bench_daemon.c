@@ -2,7 +2,7 @@
 // what memory it takes, and how close large all-reduces come to what the memory allows.
 #include <stdlib.h>
 
-#include "daemon/cuda/backend.h"
+#include "daemon/cuda/cuda_backend.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
@@ -43,7 +43,7 @@ static void collect_all(struct samples *s, const struct team *t) {
     struct rondo_rank *rank;
     OK(rondo_rank_pin(t->ctx[r], "gpu_bench", &rank));
     for (uint32_t b = 0; b < rank->cfg.blocks; b++) {
-      OK(rondo_cuda_times(rank->daemon, b, &times));
+      OK(rondo_cuda_read_times(rank->daemon, b, &times));
       for (uint32_t part = 0; part < RONDO_TIMED_COUNT; part++)
         collect(&s[part], &times, part);
     }
@@ -84,9 +84,9 @@ static void breakdown_of(uint64_t bytes) {
   static struct samples samples[RONDO_TIMED_COUNT];
   struct rondo_collective colls[TURNS][RANKS];
   struct team t = {0};
-  rondo_cuda_time(gpu_timed_image);
+  rondo_cuda_use_timed_kernel(gpu_timed_image);
   team_open(&t, TURNS * bytes);
-  rondo_cuda_time(NULL);
+  rondo_cuda_use_timed_kernel(NULL);
   for (uint32_t n = 0; n < RANKS * TURNS; n++) {
     uint64_t id = 100 + n / RANKS;
     struct rondo_collective_desc d = rondo_all_reduce(id, bytes / 4, RONDO_FLOAT32, RONDO_SUM);

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "daemon/cuda/driver.h"
+#include "daemon/cuda/cuda_driver.h"
 #include "runtime/memory/range.h"
 #include "tests/gpu/job.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "daemon/cuda/driver.h"
+#include "daemon/cuda/cuda_driver.h"
 #include "runtime/transport/nccl/window.h"
 #include "tests/gpu/job.h"
 

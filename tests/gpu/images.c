@@ -1,4 +1,4 @@
-// The kernels as part of the programs, as in daemon/cuda/image.c: GPU_KERNELS_FILE and GPU_TIMED_FILE
+// The kernels as part of the programs, as in daemon/cuda/cuda_image.c: GPU_KERNELS_FILE and GPU_TIMED_FILE
 // name what nvcc made.
 #define GPU_IMAGE(symbol, file)                                                                    \
   __asm__(".pushsection .rodata, \"a\", %progbits\n"                                               \

@@ -6,7 +6,7 @@
 
 #include <rondo/comm.h>
 
-#include "daemon/cuda/backend.h"
+#include "daemon/cuda/cuda_backend.h"
 #include "tests/support/cuda_job.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/load.h"

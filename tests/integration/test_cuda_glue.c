@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cuda/backend.h"
+#include "daemon/cuda/cuda_backend.h"
 #include "runtime/rank/flight.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
@@ -401,7 +401,7 @@ static struct rondo_times times;
 // Each part was sampled as often as the block's counters say. Returns the completions it has written.
 static uint64_t check_times(struct rondo_daemon *daemon, uint32_t block) {
   const struct rondo_block_counters *c = &rondo_cuda_daemon_of(daemon)->status[block].counters;
-  assert_int_equal(rondo_cuda_times(daemon, block, &times), RONDO_SUCCESS);
+  assert_int_equal(rondo_cuda_read_times(daemon, block, &times), RONDO_SUCCESS);
   assert_int_equal(times.counts[RONDO_TIMED_SQE_READ], c->fetched);
   assert_int_equal(times.counts[RONDO_TIMED_PREPARE], c->fetched);
   assert_int_equal(times.counts[RONDO_TIMED_LOAD], c->context_loads);
@@ -419,10 +419,10 @@ static void a_kernel_that_keeps_times_has_one_for_each_thing_done(void **state) 
   (void)state;
   enum { ROUNDS = 5, COLLS = 3, COUNT = 30000 };
   CUcontext ctx;
-  rondo_cuda_time(rondo_cuda_image);
+  rondo_cuda_use_timed_kernel(rondo_cuda_image);
   job_of(2, COLLS, COUNT);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
-  rondo_cuda_time(NULL);
+  rondo_cuda_use_timed_kernel(NULL);
   assert_int_equal(cuDevicePrimaryCtxRetain(&ctx, 0), CUDA_SUCCESS);
   assert_int_equal(cuCtxSetCurrent(ctx), CUDA_SUCCESS);
   rounds(ROUNDS);
@@ -434,7 +434,7 @@ static void a_kernel_that_keeps_times_has_one_for_each_thing_done(void **state) 
     for (uint32_t b = 0; b < rank->cfg.blocks; b++)
       completions += check_times(rank->daemon, b);
     assert_int_equal(completions, ROUNDS * COLLS);
-    assert_int_equal(rondo_cuda_times(rank->daemon, rank->cfg.blocks, &times),
+    assert_int_equal(rondo_cuda_read_times(rank->daemon, rank->cfg.blocks, &times),
                      RONDO_ERR_UNSUPPORTED);
     rondo_rank_unpin(job.ctx[r]);
   }
@@ -448,7 +448,7 @@ static void no_times_are_kept_unasked(void **state) {
   job_of(1, 1, 100);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
   assert_int_equal(rondo_rank_pin(job.ctx[0], "test", &rank), RONDO_SUCCESS);
-  assert_int_equal(rondo_cuda_times(rank->daemon, 0, &times), RONDO_ERR_UNSUPPORTED);
+  assert_int_equal(rondo_cuda_read_times(rank->daemon, 0, &times), RONDO_ERR_UNSUPPORTED);
   rondo_rank_unpin(job.ctx[0]);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }

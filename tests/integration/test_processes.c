@@ -446,38 +446,38 @@ static void a_process_on_the_host_takes_no_window_from_others(void **state) {
   }
 }
 
-// ------------------------------------------------------------------- bells --
+// ------------------------------------------------------------ event counts --
 
-static const struct rondo_bells *bells_of(struct rondo_context ctx) {
+static const struct rondo_event_counts *event_counts_of(struct rondo_context ctx) {
   struct rondo_rank *rank = NULL;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
-  const struct rondo_bells *bells = &rank->job->transports.bells;
+  const struct rondo_event_counts *counts = &rank->job->transports.event_counts;
   rondo_rank_unpin(ctx);
-  return bells;
+  return counts;
 }
 
 // Rank 1 comes late to each run: not before rank 0 says that it wants to be woken.
 static void late_member(struct rondo_family *f, uint32_t rank) {
   struct rondo_context ctx = rondo_family_open(f, 0, rank, f->ranks);
   struct rondo_collective coll = enter(ctx, 1, 10);
-  const struct rondo_bells *bells = bells_of(ctx);
+  const struct rondo_event_counts *counts = event_counts_of(ctx);
   RONDO_MEMBER_STATUS(run_and_wait(ctx, coll), RONDO_SUCCESS);
-  rondo_family_await(&bells->count, 1);
+  rondo_family_await(&counts->count, 1);
   for (uint32_t round = 1; round <= 4; round++) {
-    uint32_t rung = rondo_load_acquire_u32(&bells->own->rung);
+    uint32_t before = rondo_load_acquire_u32(&counts->own->count);
     if (rank == 0)
       rondo_family_add(&f->words[0]);
     rondo_family_await(&f->words[0], round);
     if (rank == 1)
-      rondo_family_await(&bells->others[0]->wanted, 1);
+      rondo_family_await(&counts->others[0]->has_waiters, 1);
     RONDO_MEMBER_STATUS(run_and_wait(ctx, coll), RONDO_SUCCESS);
     if (rank == 0)
-      rondo_family_await(&bells->own->rung, rung + 1);
+      rondo_family_await(&counts->own->count, before + 1);
   }
   rondo_family_close(ctx);
 }
 
-static void who_sleeps_beside_a_late_process_is_rung(void **state) {
+static void a_sleeper_beside_a_late_process_is_notified(void **state) {
   (void)state;
   if (rondo_family_machines || getenv("RONDO_TEST_BACKEND") || getenv("RONDO_TRANSPORT"))
     skip();
@@ -499,7 +499,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", who_refuses_memory_of_devices_gets_that_of_the_host),
       RONDO_NAMED_TEST("processes", who_asks_for_no_window_leaves_the_other_without),
       RONDO_NAMED_TEST("processes", a_process_on_the_host_takes_no_window_from_others),
-      RONDO_NAMED_TEST("processes", who_sleeps_beside_a_late_process_is_rung),
+      RONDO_NAMED_TEST("processes", a_sleeper_beside_a_late_process_is_notified),
       RONDO_NAMED_TEST("processes", a_mismatch_ends_the_runs_of_all),
       RONDO_NAMED_TEST("processes", a_mismatch_of_groups_reaches_those_who_were_not_named),
       RONDO_NAMED_TEST("processes", a_mismatch_is_heard_by_who_comes_after_it),

@@ -191,7 +191,7 @@ static int enqueue(struct rondo_daemon *d, void *stream, struct rondo_stream_wor
 }
 
 // What the stream does for the `run`-th run.
-static int is_capturing(struct rondo_daemon *d, void *stream, int *capturing, char *why) {
+static int get_capturing(struct rondo_daemon *d, void *stream, int *capturing, char *why) {
   (void)d, (void)stream, (void)why;
   *capturing = captures;
   return RONDO_SUCCESS;
@@ -231,7 +231,7 @@ static int open_with_streams(void **state) {
   assert_int_equal(rondo_rank_pin(job.ctx[0], "test", &rank), RONDO_SUCCESS);
   driver = rondo_host_driver;
   driver.enqueue = enqueue;
-  driver.is_capturing = is_capturing;
+  driver.get_capturing = get_capturing;
   driver.capture = capture;
   captures = 0;
   rank->daemon->driver = &driver;

@@ -39,7 +39,7 @@ search() {
 cp "$model" model.pml
 rm -f ./*.trail ./*.log
 spin ${switch:+-D"$switch"} -a model.pml >spin.log 2>&1 || { cat spin.log && exit 1; }
-# Compiling takes longer than finding a twin out, or than searching a small model; not than all of a large one (wake, bell).
+# Compiling takes longer than finding a twin out, or than searching a small model; not than all of a large one (wake, event_count).
 level=-O0
 [[ -n $switch || $(basename "$model") == reference.pml ]] || level=-O2
 # End states and assertions first, unless it is a cycle that is looked for; then cycles, which need

@@ -5,10 +5,10 @@
  * There is one block. Two peers publish to it, its rank submits a run and may step the block once,
  * and two visitors look for work. What a name in the code stands for has the same name here:
  *
- *   queues/connector_core.h  rondo_connector_publish, rondo_connector_tell
+ *   queues/connector_core.h  rondo_connector_publish, rondo_connector_set_ready
  *   runtime/api/run.c        submit, rondo_rank_run
- *   daemon/host/help.c       drive, is_idle, steal_block, rondo_host_assist
- *   daemon/host/ready.h      rondo_host_ready_set, rondo_host_ready_clear
+ *   daemon/host/host_wait.c       block_drive, block_is_idle, block_try_steal, rondo_host_poll
+ *   daemon/host/host_ready.h      rondo_host_ready_set, rondo_host_ready_clear
  *
  * Each thread has a store buffer, as on x86: its stores become visible in their order, each at
  * some later time. A swap and an addition wait for the stores of their own thread. A thread sees
@@ -83,7 +83,7 @@ end:
 #define is_flushed(me) (len(stores[me]) == 0)
 #define sees_ready(me) (ready || stores[me]??[SET])
 
-/* rondo_host_ready_set, rondo_connector_tell */
+/* rondo_host_ready_set, rondo_connector_set_ready */
 #define set(me) stores[me]!SET /* C7 */
 
 /* rondo_host_ready_clear */
@@ -103,7 +103,7 @@ inline clear(me) {
 /* A peer may be a run ahead. */
 #define can_take(i) (taken[i] < visible[i] && (i == RANK || taken[i] < taken[RANK]))
 
-/* rondo_host_drive */
+/* rondo_host_block_drive */
 inline step(i, moved) {
   i = 0;
   do
@@ -134,7 +134,7 @@ inline drive(me, i, moved) {
   moved = false
 }
 
-/* The rest of steal_block, and of step_blocks. A run is counted as ended under the rank's lock, so
+/* The rest of block_try_steal, and of daemon_step_blocks. A run is counted as ended under the rank's lock, so
    after it was counted as submitted. */
 #define is_over (taken[0] > ended && taken[PEERS - 1] > ended)
 inline visit(me, i, moved) {
@@ -178,7 +178,7 @@ proctype peer(byte me) {
 
 /* -------------------------------------------------------------- who looks for work --- */
 
-/* steal, steal_block and is_idle. */
+/* blocks_steal, block_try_steal and block_is_idle. */
 proctype visitor(byte me) {
   byte i;
   bool moved;
@@ -209,7 +209,7 @@ done:
   skip
 }
 
-/* submit, rondo_host_assist or not, and rondo_host_kick. It starts the other processes. */
+/* submit, rondo_host_poll or not, and rondo_host_notify_submission. It starts the other processes. */
 active proctype rank() {
   byte runs, i;
   bool moved;

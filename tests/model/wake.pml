@@ -4,11 +4,13 @@
  * One rank, one block, one worker, two threads that submit, of which one waits and helps, and a
  * peer. What a name in the code stands for has the same name here:
  *
- *   daemon/host/device.c     worker_main, worker_pass, worker_park, rondo_host_kick
- *   daemon/host/blocks.c     rondo_host_drive, should_start
- *   daemon/host/help.c       rondo_host_begin, rondo_host_help, sleep_on_done, rondo_host_done
- *   daemon/core/block_core.h rondo_block_step, rondo_block_find_ready, rondo_block_preempt,
- *                            rondo_block_quit
+ *   daemon/host/host_device.c  worker_main, worker_pass, worker_park, rondo_host_notify_submission
+ *   daemon/host/host_block.c   rondo_host_block_drive, block_should_start
+ *   daemon/host/host_wait.c    rondo_host_submit_inline, rondo_host_wait, daemon_sleep,
+ *                              rondo_host_notify_completion
+ *   daemon/core/block_core.h   rondo_block_step, rondo_block_quit
+ *   daemon/core/block_ready_core.h     rondo_block_find_ready
+ *   daemon/core/block_schedule_core.h  rondo_block_preempt
  *   runtime/api/run.c        submit
  *   runtime/complete/complete.c  rondo_coll_push, rondo_rank_service
  *
@@ -29,8 +31,8 @@
  *   NO_RECHECK        the worker parks deep without looking again after it said so
  *   EARLY_STATE       the submitter reads the worker's state before it counts its run
  *   LATE_SNAPSHOT     the worker reads the signal after its last look
- *   EARLY_SIGNAL      who kicks the worker adds to the signal before it says that nobody else need
- *   LATE_SWAP         who kicks the worker wakes it before it says that nobody else need
+ *   EARLY_SIGNAL      a submission adds to the signal before it says that nobody else need
+ *   LATE_SWAP         a submission wakes the worker before it says that nobody else need
  *   LATE_DONE_WORD    a helper reads the done word after its last look
  *   EARLY_WAITERS     who takes a completion looks for waiters before it has taken it
  *   UNCOUNTED_RUNS    runs are counted after they are pushed
@@ -117,14 +119,14 @@ inline submit(c) {
 #endif
 }
 
-/* rondo_host_kick: `seen` is a byte of the caller. The code counts urgent kicks of a running worker,
- * too, which can only end a sleep that is not modelled here, that of a tick. */
-inline kick(urgent, seen) {
+/* rondo_host_notify_submission: `seen` is a byte of the caller. The code also counts urgent
+ * submissions to a running worker, which can only end a tick, and a tick is not modelled here. */
+inline notify(urgent, seen) {
   seen = state; /* H3 */
-  kick_if(urgent, seen)
+  notify_if(urgent, seen)
 }
 
-inline kick_if(urgent, seen) {
+inline notify_if(urgent, seen) {
   if
   :: seen == DEEP || (seen == TICK && urgent) ->
 #ifdef EARLY_SIGNAL
@@ -158,10 +160,10 @@ inline begin_run(c, urgent, seen) {
 #ifdef EARLY_STATE
   seen = state;
   submit(c);
-  kick_if(urgent, seen)
+  notify_if(urgent, seen)
 #else
   submit(c);
-  kick(urgent, seen)
+  notify(urgent, seen)
 #endif
 }
 
@@ -244,7 +246,7 @@ inline quit() {
 #define finds_ready                                                                                \
   ((count > 0 && can_move(queue[0])) || (count > 1 && can_move(queue[1])))
 
-/* rondo_block_start, if there is reason to: should_start. A block whose collectives cannot move is
+/* rondo_block_start, if there is reason to: block_should_start. A block whose collectives cannot move is
  * started after a pause; nobody may depend on that, so here the pause may last for ever. */
 inline start() {
   if
@@ -421,8 +423,8 @@ active proctype submitter() {
   od
 }
 
-/* sleep_on_done. */
-inline sleep_on_done() {
+/* daemon_sleep. */
+inline daemon_sleep() {
 #ifndef LATE_DONE_WORD
   word = done_word;
 #endif
@@ -455,16 +457,16 @@ active proctype waiter() {
 #endif
   submit(B);
   if
-  :: drive(moved, stepped); /* rondo_host_begin */
+  :: drive(moved, stepped); /* rondo_host_submit_inline */
     service(moved, c);
     moved = false
   :: true
   fi;
   if
 #ifdef EARLY_STATE
-  :: outstanding > 0 -> kick_if(false, seen)
+  :: outstanding > 0 -> notify_if(false, seen)
 #else
-  :: outstanding > 0 -> kick(false, seen)
+  :: outstanding > 0 -> notify(false, seen)
 #endif
   :: else
   fi;
@@ -474,13 +476,13 @@ active proctype waiter() {
     service(moved, c);
     if
     :: completed[B] == 1 -> break
-    :: completed[B] == 0 && !moved -> sleep_on_done()
+    :: completed[B] == 0 && !moved -> daemon_sleep()
     :: atomic { completed[B] == 0 -> moved = false }
     fi
   od;
   atomic { moved = false; helpers-- };
   if
-  :: outstanding > 0 -> kick(true, seen)
+  :: outstanding > 0 -> notify(true, seen)
   :: else
   fi
 }

@@ -94,7 +94,9 @@ static void on_broken(void *owner, uint32_t process, const char *text) {
   rondo_hand.broken |= 1u << process;
 }
 
-static void on_stir(void *owner, const struct rondo_proxy_link *link) { (void)owner, (void)link; }
+static void on_arrival(void *owner, const struct rondo_proxy_link *link) {
+  (void)owner, (void)link;
+}
 
 static int is_used(void *owner, const struct rondo_proxy_link *link) {
   (void)owner, (void)link;
@@ -110,7 +112,7 @@ void rondo_hand_open(void) {
                                       .is_manual = 1,
                                       .over = on_over,
                                       .broken = on_broken,
-                                      .stir = on_stir,
+                                      .on_arrival = on_arrival,
                                       .is_used = is_used};
   struct {
     struct rondo_proxy_address head;

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "daemon/core/move.h"
-#include "daemon/cuda/move_core.h"
+#include "daemon/cuda/cuda_move_core.h"
 #include "daemon/host/move_host.h"
 #include "tests/support/named.h"
 
@@ -41,7 +41,9 @@ RONDO_FN uint16_t rondo_mover_narrow_bfloat16(float value) {
   return rondo_bfloat16_of_float(value);
 }
 
-int rondo_move_level_supported(int level) { return level >= 0 && level < RONDO_MOVE_LEVEL_COUNT; }
+bool rondo_move_level_is_supported(int level) {
+  return level >= 0 && level < RONDO_MOVE_LEVEL_COUNT;
+}
 void rondo_move_level_select(int level) { group = level; }
 const char *rondo_move_level_name(int level) { return group_names[level]; }
 

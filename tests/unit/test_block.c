@@ -534,7 +534,7 @@ static uint64_t hand(struct rondo_collective coll, const int32_t *send, int32_t 
                             .block_count = 1,
                             .send = (uint64_t)(uintptr_t)send,
                             .recv = (uint64_t)(uintptr_t)recv};
-  return rondo_host_hand(block, &entry, &clock);
+  return rondo_host_block_submit_inline(block, &entry, &clock);
 }
 
 static const struct rondo_active_slot *slot_of(struct rondo_collective coll) {
@@ -557,7 +557,7 @@ static void what_is_handed_over_sends_before_it_is_known_what_time_it_is(void **
   assert_int_equal(slot_of(coll)->context.state.started_ns, told_ns);
   assert_int_equal(sides[0].block->last_progress_ns, told_ns);
   assert_int_equal(slot_of(coll)->blocked_since_ns, 0); // it has not looked yet
-  rondo_host_go_on(&rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0]);
+  rondo_host_block_poll_inline(&rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0]);
   assert_int_equal(slot_of(coll)->blocked_since_ns, told_ns);
   close_sides();
 }
@@ -573,7 +573,7 @@ static void what_cannot_begin_is_blocked_since_it_was_handed_over(void **state) 
   assert_int_equal(counters(0)->primitives, 0);
   assert_int_equal(slot_of(coll)->blocked_since_ns, told_ns);
   uint64_t steps = counters(0)->steps;
-  rondo_host_go_on(&rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0]);
+  rondo_host_block_poll_inline(&rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0]);
   assert_int_equal(counters(0)->steps, steps);
   close_sides();
 }

@@ -144,8 +144,8 @@ static void passes_references_without_copying(void **state) {
   assert_true(rondo_slot_is_reference(slot));
   assert_ptr_equal(rondo_slot_payload(&r.consumer, slot), theirs);
   assert_int_equal(slot->bytes & ~RONDO_SLOT_REFERENCE, sizeof theirs);
-  assert_true(rondo_connector_reading_begin(&r.consumer));
-  assert_true(rondo_connector_reading_end(&r.consumer));
+  assert_true(rondo_connector_try_begin_reading(&r.consumer));
+  assert_true(rondo_connector_try_end_reading(&r.consumer));
   rig_fini(&r);
 }
 
@@ -155,15 +155,15 @@ static void only_what_lies_in_the_range_is_referred_to(void **state) {
   struct rig r;
   rig_init(&r, 0);
   r.connector->reference_bytes = 10;
-  assert_true(rondo_connector_may_refer(&r.producer, theirs, 10));
-  assert_false(rondo_connector_may_refer(&r.producer, theirs, 9));
+  assert_true(rondo_connector_can_refer(&r.producer, theirs, 10));
+  assert_false(rondo_connector_can_refer(&r.producer, theirs, 9));
   r.connector->reference_begin = (uint64_t)(uintptr_t)theirs + 20;
   r.connector->reference_end = (uint64_t)(uintptr_t)theirs + 80;
-  assert_true(rondo_connector_may_refer(&r.producer, theirs + 20, 60));
-  assert_false(rondo_connector_may_refer(&r.producer, theirs + 19, 60));
-  assert_false(rondo_connector_may_refer(&r.producer, theirs + 21, 60));
-  assert_false(rondo_connector_may_refer(&r.producer, theirs + 81, 10));
-  assert_false(rondo_connector_may_refer(&r.producer, theirs + 20, UINT64_MAX));
+  assert_true(rondo_connector_can_refer(&r.producer, theirs + 20, 60));
+  assert_false(rondo_connector_can_refer(&r.producer, theirs + 19, 60));
+  assert_false(rondo_connector_can_refer(&r.producer, theirs + 21, 60));
+  assert_false(rondo_connector_can_refer(&r.producer, theirs + 81, 10));
+  assert_false(rondo_connector_can_refer(&r.producer, theirs + 20, UINT64_MAX));
   rig_fini(&r);
 }
 
@@ -171,11 +171,11 @@ static void a_run_that_fails_waits_for_its_reader_in_one_process(void **state) {
   (void)state;
   struct rig r;
   rig_init(&r, 0);
-  assert_true(rondo_connector_reading_begin(&r.consumer));
-  assert_true(rondo_connector_shut(&r.producer));
-  assert_true(rondo_connector_reading_end(&r.consumer)); // the buffer was kept until here
-  assert_false(rondo_connector_shut(&r.producer));
-  assert_false(rondo_connector_reading_begin(&r.consumer));
+  assert_true(rondo_connector_try_begin_reading(&r.consumer));
+  assert_false(rondo_connector_try_shut(&r.producer));
+  assert_true(rondo_connector_try_end_reading(&r.consumer)); // the buffer was kept until here
+  assert_true(rondo_connector_try_shut(&r.producer));
+  assert_false(rondo_connector_try_begin_reading(&r.consumer));
   rig_fini(&r);
 }
 
@@ -184,12 +184,12 @@ static void what_a_reader_with_its_own_mapping_has_read_does_not_count_then(void
   struct rig r;
   rig_init(&r, 0);
   r.connector->is_mapped = 1;
-  assert_true(rondo_connector_reading_begin(&r.consumer));
-  assert_true(rondo_connector_reading_end(&r.consumer));
-  assert_true(rondo_connector_reading_begin(&r.consumer));
-  assert_false(rondo_connector_shut(&r.producer)); // nobody waits for it
-  assert_false(rondo_connector_reading_end(&r.consumer));
-  assert_false(rondo_connector_reading_begin(&r.consumer));
+  assert_true(rondo_connector_try_begin_reading(&r.consumer));
+  assert_true(rondo_connector_try_end_reading(&r.consumer));
+  assert_true(rondo_connector_try_begin_reading(&r.consumer));
+  assert_true(rondo_connector_try_shut(&r.producer)); // nobody waits for it
+  assert_false(rondo_connector_try_end_reading(&r.consumer));
+  assert_false(rondo_connector_try_begin_reading(&r.consumer));
   rig_fini(&r);
 }
 

@@ -1,5 +1,5 @@
 // The table of CUDA driver calls: what is said where there is no driver, an old one or no device.
-#include "daemon/cuda/api.h"
+#include "daemon/cuda/cuda_api.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #include <numaif.h>
 
 #include "base/node.h"
-#include "daemon/cuda/api.h"
-#include "daemon/cuda/driver.h"
+#include "daemon/cuda/cuda_api.h"
+#include "daemon/cuda/cuda_driver.h"
 #include "runtime/memory/arena.h"
 #include "runtime/memory/pins.h"
 #include "runtime/memory/pool.h"

@@ -2,7 +2,7 @@
 // the stub of the driver that the toolkit has, and runs with the stand-in of tests/support/fake_cuda.
 #include <stdio.h>
 
-#include "daemon/cuda/api.h"
+#include "daemon/cuda/cuda_api.h"
 
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name takes none
 #define LINKED(member, symbol) .member = symbol,

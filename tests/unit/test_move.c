@@ -194,7 +194,7 @@ static void sweep(const struct rondo_reduction *r, int final, int unary) {
   const size_t step = rondo_test_load(1, 5);
   struct trial t = {.r = *r, .final = final};
   for (t.level = 0; t.level < RONDO_MOVE_LEVEL_COUNT; t.level++) {
-    if (!rondo_move_level_supported(t.level))
+    if (!rondo_move_level_is_supported(t.level))
       continue;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i += step) {
       for (t.place = 0; t.place < (unary ? OVER_INCOMING : PLACE_COUNT); t.place++) {
@@ -252,8 +252,8 @@ static void the_first_call_chooses_a_level(void **state) {
   assert_int_equal(dst[0], 11);
   assert_int_equal(dst[1], 18);
   assert_int_equal(dst[2], INT32_MIN);
-  assert_true(rondo_move_level_supported(RONDO_MOVE_BASE));
-  assert_false(rondo_move_level_supported(RONDO_MOVE_LEVEL_COUNT));
+  assert_true(rondo_move_level_is_supported(RONDO_MOVE_BASE));
+  assert_false(rondo_move_level_is_supported(RONDO_MOVE_LEVEL_COUNT));
 }
 
 static void reduces_every_type_at_every_level(void **state) {
@@ -283,7 +283,7 @@ static void reduces_every_code_of_the_small_types(void **state) {
         compute_expected(&r, 0, 0);
         struct trial t = {.r = r, .count = 4096};
         for (t.level = 0; t.level < RONDO_MOVE_LEVEL_COUNT; t.level++)
-          if (rondo_move_level_supported(t.level))
+          if (rondo_move_level_is_supported(t.level))
             run_trial(&t, 0);
       }
     }
@@ -296,7 +296,7 @@ static void copies_any_bytes_and_nothing_else(void **state) {
   for (uint32_t round = 0; round < RONDO_MOVE_LEVEL_COUNT * 600; round++) {
     const uint32_t bytes = round % 600 < 300 ? round % 300 : round * 61 % 20000;
     const unsigned char *src = local_values + round % 37;
-    if (!rondo_move_level_supported((int)(round / 600)))
+    if (!rondo_move_level_is_supported((int)(round / 600)))
       continue;
     rondo_move_level_select((int)(round / 600));
     unsigned char *dst = placed(dst_buffer, bytes % 7, NULL, bytes);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/cuda/api.h"
-#include "daemon/cuda/driver.h"
+#include "daemon/cuda/cuda_api.h"
+#include "daemon/cuda/cuda_driver.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/fake_nccl/fake_nccl.h"
 #include "tests/support/named.h"

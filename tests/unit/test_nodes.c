@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/node.h"
-#include "daemon/host/device.h"
+#include "daemon/host/host_device.h"
 #include "runtime/memory/arena.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"

@@ -111,7 +111,7 @@ static void on_broken(void *owner, uint32_t process, const char *text) {
   (void)owner, (void)process, (void)text;
 }
 
-static void on_stir(void *owner, const struct rondo_proxy_link *link) {
+static void on_arrival(void *owner, const struct rondo_proxy_link *link) {
   struct stage *s = owner;
   (void)link;
   rondo_store_release_u32(&s->stirs, s->stirs + 1);
@@ -154,7 +154,7 @@ stage_open_with(struct stage *s, int (*is_used)(void *, const struct rondo_proxy
                                       .owner = s,
                                       .over = on_over,
                                       .broken = on_broken,
-                                      .stir = on_stir,
+                                      .on_arrival = on_arrival,
                                       .is_used = is_used};
   struct {
     struct rondo_proxy_address head;

@@ -48,7 +48,7 @@ static void start(uint32_t first_sequence) {
 static void push(uint64_t number) {
   struct rondo_sqe e = entry_of(number);
   assert_true(rondo_sq_has_room(&producer));
-  assert_int_equal(rondo_sq_push(&producer, &e), 0);
+  assert_true(rondo_sq_try_push(&producer, &e));
 }
 
 static void pop(uint64_t number) {
@@ -93,11 +93,11 @@ static void full_refuses_and_changes_nothing(void **state) {
     push(n);
   struct rondo_sqe extra = entry_of(99);
   assert_false(rondo_sq_has_room(&producer));
-  assert_int_equal(rondo_sq_push(&producer, &extra), 1);
-  assert_int_equal(rondo_sq_push(&producer, &extra), 1);
+  assert_false(rondo_sq_try_push(&producer, &extra));
+  assert_false(rondo_sq_try_push(&producer, &extra));
   pop(0);
   push(CAPACITY);
-  assert_int_equal(rondo_sq_push(&producer, &extra), 1);
+  assert_false(rondo_sq_try_push(&producer, &extra));
   for (uint64_t n = 1; n <= CAPACITY; n++)
     pop(n);
   assert_null(rondo_sq_try_peek(&consumer));
@@ -147,7 +147,7 @@ static void hands_over_between_threads(void **state) {
   assert_int_equal(pthread_create(&thread, NULL, consume, &c), 0);
   for (uint64_t n = 0; n < c.count; n++) {
     struct rondo_sqe e = entry_of(n);
-    while (rondo_sq_push(&producer, &e))
+    while (!rondo_sq_try_push(&producer, &e))
       sched_yield();
   }
   pthread_join(thread, NULL);

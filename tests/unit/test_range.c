@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/cuda/api.h"
-#include "daemon/cuda/driver.h"
+#include "daemon/cuda/cuda_api.h"
+#include "daemon/cuda/cuda_driver.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 #include "tests/support/named.h"
 #include <rondo/status.h>

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "daemon/host/host.h"
-#include "daemon/host/ready.h"
+#include "daemon/host/host_ready.h"
 #include "tests/support/named.h"
 
 #define BLOCKS 200u   // more than three groups hold
@@ -13,7 +13,7 @@ static struct rondo_host_block blocks[BLOCKS];
 static uint32_t visits[BLOCKS]; // of each block
 static int result_of_visit;
 
-static int visit(struct rondo_host_block *block, void *arg) {
+static bool visit(struct rondo_host_block *block, void *arg) {
   assert_ptr_equal(arg, visits);
   visits[block - blocks]++;
   return result_of_visit;

@@ -14,7 +14,7 @@ static struct rondo_stamp settled(uint64_t ticks) {
 
 static uint64_t told(const struct rondo_stamp *s, uint64_t ticks) {
   uint64_t ns = 0;
-  return rondo_stamp_tell(s, ticks, &ns) ? ns : 0;
+  return rondo_stamp_try_tell(s, ticks, &ns) ? ns : 0;
 }
 
 static void it_tells_nothing_before_it_knows_the_rate(void **state) {

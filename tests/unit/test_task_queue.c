@@ -21,7 +21,7 @@ static int stop(void **state) {
 }
 
 static void push(uint32_t index, int priority, int sorted) {
-  assert_int_equal(rondo_task_queue_push(&queue, rondo_task_make(index, priority), sorted), 0);
+  assert_true(rondo_task_queue_try_push(&queue, rondo_task_make(index, priority), sorted));
 }
 
 static uint32_t current(void) { return rondo_task_index(rondo_task_queue_current(&queue)); }
@@ -135,8 +135,8 @@ static void full_refuses_and_changes_nothing(void **state) {
   for (uint32_t i = 0; i < CAPACITY; i++)
     push(i, 0, 1);
   (void)rondo_task_queue_next(&queue);
-  assert_int_equal(rondo_task_queue_push(&queue, rondo_task_make(9, 127), 1), 1);
-  assert_int_equal(rondo_task_queue_push(&queue, rondo_task_make(9, 0), 0), 1);
+  assert_false(rondo_task_queue_try_push(&queue, rondo_task_make(9, 127), 1));
+  assert_false(rondo_task_queue_try_push(&queue, rondo_task_make(9, 0), 0));
   ASSERT_HOLDS(0, 1, 2, 3, 4, 5);
   assert_int_equal(current(), 1);
 }

@@ -351,7 +351,7 @@ static void *helper_main(void *arg) {
     w->step = w->wanted;
     pthread_mutex_unlock(&w->lock);
     w->reason[0] = '\0';
-    int status = setup_of(w)->inside(device, do_step, w, w->reason);
+    int status = setup_of(w)->call_inside(device, do_step, w, w->reason);
     pthread_mutex_lock(&w->lock);
     w->status = status;
     w->calling = "";
@@ -423,7 +423,7 @@ int rondo_nccl_window_create(const struct rondo_nccl_window_config *config,
   (void)snprintf(why, RONDO_WHY_BYTES, "no memory");
   if (!w)
     return RONDO_ERR_NO_MEMORY;
-  setup_of(w)->keep(config->device);
+  setup_of(w)->retain(config->device);
   if (pthread_create(&w->helper, NULL, helper_main, w)) {
     (void)snprintf(why, RONDO_WHY_BYTES, "no thread can be made");
     config->device->driver->close(config->device);

@@ -1,5 +1,5 @@
 // The daemon kernel on the stand-in for the CUDA driver: the body is the kernel's own, from
-// daemon/cuda/launch_core.h, run by one thread a CUDA block. Data is moved by the host's kernels.
+// daemon/cuda/cuda_launch_core.h, run by one thread a CUDA block. Data is moved by the host's kernels.
 // Compiled twice: with RONDO_TIMING it is the kernel that keeps times, and leaves to the other what both need.
 #include <sched.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 // NOLINTNEXTLINE(readability-identifier-naming): the name of the function that it stands for
 #define rondo_context_save save_context
 
-#include "daemon/cuda/launch_core.h"
+#include "daemon/cuda/cuda_launch_core.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 
 #if defined(RONDO_TIMING)
@@ -19,7 +19,7 @@
 // Made with the thread: were it made at its first use, the thread sanitizer would not see how it is freed.
 static _Thread_local struct rondo_timing timing __attribute__((tls_model("initial-exec")));
 
-uint64_t rondo_timing_ticks(void) { return rondo_launch_now_ns(); }
+uint64_t rondo_timing_ticks(void) { return rondo_cuda_launch_now_ns(); }
 struct rondo_timing *rondo_timing_self(void) {
   return &timing;
 }
@@ -27,14 +27,14 @@ struct rondo_timing *rondo_timing_self(void) {
 #else
 #define KERNEL "rondo_cuda_daemon"
 
-uint64_t rondo_launch_now_ns(void) {
+uint64_t rondo_cuda_launch_now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 // There are more blocks than processors: whoever waits makes room.
-void rondo_launch_pause(uint32_t ns) {
+void rondo_cuda_launch_pause(uint32_t ns) {
   (void)ns;
   sched_yield();
 }
@@ -59,7 +59,7 @@ static void run_block(const void *param, uint32_t block, uint32_t block_count) {
   (void)block_count;
   if (!fast)
     abort();
-  (void)rondo_launch_block(launch, block, fast);
+  (void)rondo_cuda_launch_try_block(launch, block, fast);
   free(fast);
 }
 

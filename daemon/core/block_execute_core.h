@@ -1,0 +1,133 @@
+// Execution of the scheduled collective: the phases of a run, and the ops of its plan.
+#ifndef RONDO_DAEMON_CORE_BLOCK_EXECUTE_CORE_H
+#define RONDO_DAEMON_CORE_BLOCK_EXECUTE_CORE_H
+
+#include "daemon/core/block_finish_core.h"
+
+RONDO_FN void rondo_context_fail(struct rondo_task_context *c, int status) {
+  c->state.status = (uint8_t)status;
+  c->state.phase = RONDO_PHASE_FAILING;
+  c->state.repeat = 0; // now counts send peers
+}
+
+// Advances after a chunk: repeat, op, loop, end of plan.
+RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
+  const struct rondo_plan_op *op = rondo_context_op(c);
+  if (++c->state.repeat < op->repeat) {
+    if (op->peer_stride)
+      rondo_context_bind(c);
+    return;
+  }
+  c->state.repeat = 0;
+  if (++c->state.op == c->fixed.op_count) {
+    c->state.op = 0;
+    if (++c->state.loop == rondo_geometry_loops(&c->fixed.geometry)) {
+      c->state.phase = c->state.has_reference ? RONDO_PHASE_DRAIN : RONDO_PHASE_ENDED;
+      return;
+    }
+  }
+  rondo_context_bind(c);
+}
+
+// Executes up to RONDO_STEP_PRIMITIVES chunks, fewer large ones, so that new entries do not wait
+// for long. Returns true if any was executed.
+RONDO_FN bool rondo_context_run_ops(struct rondo_block *b, struct rondo_active_slot *slot) {
+  struct rondo_task_context *c = &slot->context;
+  bool is_alone = b->queue.count == 1;
+  uint32_t looks = is_alone || b->looks == 0 ? b->looks : 1;
+  uint64_t moved_bytes = 0;
+  uint32_t done = 0;
+  while (done < RONDO_STEP_PRIMITIVES && moved_bytes < RONDO_STEP_BYTES &&
+         c->state.phase == RONDO_PHASE_OPS) {
+    RONDO_TIMED_BEGIN(began);
+    b->attempt = (uint32_t)rondo_primitive_attempt(c, looks, &moved_bytes);
+    if (b->attempt != RONDO_ATTEMPT_DONE)
+      break;
+    rondo_context_advance(c);
+    RONDO_TIMED_END(PRIMITIVE, began);
+    moved_bytes += RONDO_CHUNK_COST_BYTES;
+    done++;
+  }
+  b->turn_bytes += moved_bytes;
+  if (done) {
+    slot->dirty = 1;
+    if (c->state.phase != RONDO_PHASE_ENDED)
+      slot->budget_ns = rondo_policy_raised_budget(&b->daemon->policy, slot->budget_ns);
+    rondo_counter_add(&b->counters.primitives, done);
+  }
+  return done != 0;
+}
+
+// True if the current peer no longer needs what the run sent: it has consumed it, or the connector
+// is shut and not being read.
+RONDO_FN bool rondo_context_let_go(struct rondo_task_context *c) {
+  if (c->state.phase == RONDO_PHASE_FAILING)
+    return rondo_connector_try_shut(&c->state.send);
+  // The consumer may be on another machine, and report late or never what it has consumed.
+  if (rondo_connector_has_no_references(&c->state.send))
+    return true;
+  uint32_t end = c->fixed.send_table ? c->state.send.sequence : c->state.reference_end;
+  return rondo_connector_is_drained(&c->state.send, end);
+}
+
+// Asks the send peers, a bounded number at a time, from peer `repeat` on. Returns true if a peer
+// was done.
+RONDO_FN bool rondo_context_leave_peers(struct rondo_task_context *c) {
+  uint32_t before = c->state.repeat;
+  uint32_t count = c->state.has_reference ? c->fixed.send_peer_count : 0;
+  while (c->state.repeat < count && c->state.repeat - before < RONDO_STEP_PRIMITIVES) {
+    rondo_context_bind_send(c, c->state.repeat);
+    if (!rondo_context_let_go(c))
+      break;
+    c->state.repeat += RONDO_FAULT(LAST_PEER_ALONE) ? count : 1;
+  }
+  if (c->state.repeat >= count)
+    c->state.phase = RONDO_PHASE_ENDED;
+  return c->state.repeat != before;
+}
+
+// Handles the phases around the plan. Returns true if anything moved.
+RONDO_FN bool rondo_context_change_phase(struct rondo_task_context *c) {
+  int is_open = 0;
+  bool moved = false;
+  int verdict = RONDO_SUCCESS;
+  uint8_t before = c->state.phase;
+  if (before <= RONDO_PHASE_DRAIN)
+    verdict = rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open);
+  if (verdict != RONDO_SUCCESS) {
+    rondo_context_fail(c, verdict);
+  } else if (before == RONDO_PHASE_GATE && is_open && rondo_run_is_due(&c->state.run)) {
+    bool empty = rondo_geometry_is_empty(&c->fixed.geometry);
+    c->state.phase = empty ? RONDO_PHASE_ENDED : RONDO_PHASE_OPS;
+    if (!empty)
+      rondo_context_bind(c);
+  } else if (before == RONDO_PHASE_DRAIN && RONDO_FAULT(NO_DRAIN)) {
+    c->state.phase = RONDO_PHASE_ENDED;
+  } else if (before == RONDO_PHASE_DRAIN || before == RONDO_PHASE_FAILING) {
+    moved = rondo_context_leave_peers(c);
+  }
+  return moved || c->state.phase != before;
+}
+
+// Works on the scheduled collective. Returns true if anything moved.
+RONDO_FN bool rondo_block_execute(struct rondo_block *b, struct rondo_active_slot *slot,
+                                  uint64_t now_ns) {
+  struct rondo_task_context *c = &slot->context;
+  bool moved = false;
+  if (c->state.phase == RONDO_PHASE_GATE)
+    moved |= rondo_context_change_phase(c);
+  if (c->state.phase == RONDO_PHASE_OPS) {
+    moved |= rondo_context_run_ops(b, slot);
+    if (!moved)
+      moved |= rondo_context_change_phase(c);
+  }
+  if (c->state.phase == RONDO_PHASE_DRAIN || c->state.phase == RONDO_PHASE_FAILING)
+    moved |= rondo_context_change_phase(c);
+  if (moved)
+    slot->dirty = 1;
+  if (c->state.phase == RONDO_PHASE_ENDED)
+    moved |= rondo_block_try_finish(b, slot, now_ns);
+  return moved;
+}
+
+#endif // RONDO_DAEMON_CORE_BLOCK_EXECUTE_CORE_H

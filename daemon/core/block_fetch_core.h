@@ -1,0 +1,72 @@
+// Fetching: entries of the SQ, or of a block's inbox, enter the task queue.
+#ifndef RONDO_DAEMON_CORE_BLOCK_FETCH_CORE_H
+#define RONDO_DAEMON_CORE_BLOCK_FETCH_CORE_H
+
+#include "daemon/core/block_ready_core.h"
+
+// Accepts one entry: its collective enters the task queue, or the run waits for the one that
+// executes.
+RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *entry,
+                                 uint64_t now_ns) {
+  struct rondo_active_slot *slot = rondo_slot_of_entry(b, entry);
+  struct rondo_task_context *c = &slot->context;
+  struct rondo_task_run run = {entry->send, entry->recv, entry->run, entry->stream, entry->ticket};
+  slot->dirty = 1;
+  rondo_counter_add(&b->counters.fetched, 1);
+  if (c->state.phase != RONDO_PHASE_IDLE) {
+    c->state.queued = run;
+    return;
+  }
+  rondo_context_begin(c, &run, now_ns);
+  rondo_block_set_ready(b, entry->collective);
+  slot->blocked_since_ns = 0;
+  uint32_t task = (uint32_t)c->fixed.urgency << 24 | entry->collective;
+  bool sorted = b->daemon->policy.order == RONDO_ORDER_PRIORITY;
+  bool was_empty = b->queue.count == 0;
+  uint32_t before = was_empty ? 0 : rondo_task_urgency(rondo_task_queue_current(&b->queue));
+  (void)rondo_task_queue_try_push(&b->queue, task, sorted);
+  if (was_empty) {
+    b->scheduled = 0;
+  } else if (rondo_policy_should_switch(&b->daemon->policy, c->fixed.urgency, before)) {
+    rondo_block_note_stuck(b);
+    rondo_task_queue_rewind(&b->queue);
+    b->scheduled = 0;
+  }
+}
+
+// Block 0: true if every other block that takes part has room for the entry.
+RONDO_FN bool rondo_block_can_fan_out(struct rondo_block *b, const struct rondo_sqe *entry) {
+  for (uint32_t i = 1; i < entry->block_count; i++)
+    if (!rondo_sq_has_room(&b->daemon->inboxes[i]))
+      return false;
+  return true;
+}
+
+// Fetches up to RONDO_STEP_FETCHES entries; returns how many.
+RONDO_FN uint32_t rondo_block_fetch(struct rondo_block *b, uint64_t now_ns) {
+  uint32_t fetched = 0;
+  while (fetched < RONDO_STEP_FETCHES) {
+    RONDO_TIMED_BEGIN(began);
+    const struct rondo_sqe *peeked = rondo_sq_try_peek(&b->source);
+    if (!peeked)
+      break;
+    const struct rondo_sqe entry = *peeked; // at once: a GPU reads it across the bus
+    RONDO_TIMED_END(SQE_READ, began);
+    RONDO_TIMED_BEGIN(taken);
+    if (b->index == 0) {
+      if (!rondo_block_can_fan_out(b, &entry))
+        break;
+      for (uint32_t i = 1; i < entry.block_count; i++)
+        (void)rondo_sq_try_push(&b->daemon->inboxes[i], &entry);
+    }
+    rondo_block_accept(b, &entry, now_ns);
+    rondo_sq_pop(&b->source);
+    RONDO_TIMED_END(PREPARE, taken);
+    fetched++;
+    if (b->daemon->policy.budget == RONDO_BUDGET_NEVER)
+      break; // the single-queue model: one at a time
+  }
+  return fetched;
+}
+
+#endif // RONDO_DAEMON_CORE_BLOCK_FETCH_CORE_H

@@ -1,0 +1,194 @@
+// Scheduling: which collective of the task queue the block works on, and when it is preempted.
+#ifndef RONDO_DAEMON_CORE_BLOCK_SCHEDULE_CORE_H
+#define RONDO_DAEMON_CORE_BLOCK_SCHEDULE_CORE_H
+
+#include "daemon/core/block_execute_core.h"
+
+// Schedules the collective at place `to`. The current one keeps its place.
+RONDO_FN void rondo_block_switch(struct rondo_block *b, uint32_t to) {
+  if (to <= b->queue.cursor)
+    b->stalled = b->passed = 1;
+  b->queue.cursor = to;
+  b->scheduled = 0;
+}
+
+// Preempts the scheduled collective, which is stuck and has spent its budget: schedules the next
+// one.
+RONDO_FN void rondo_block_preempt(struct rondo_block *b, struct rondo_active_slot *slot) {
+  rondo_block_note_wait(b, slot);
+  uint32_t next = b->queue.cursor + 1;
+  slot->blocked_since_ns = 0;
+  rondo_counter_add(&b->counters.preemptions, 1);
+  rondo_block_switch(b, next < b->queue.count ? next : 0);
+}
+
+// How long the scheduled collective may be stuck. A run that waits for its data to be read has
+// nothing to do, so staying would not help it to meet a peer: another collective may have to come
+// first here, such as the receives of two ranks that send to each other.
+RONDO_FN uint64_t rondo_block_budget(const struct rondo_block *b,
+                                     const struct rondo_active_slot *slot) {
+  uint64_t least_ns = b->daemon->policy.min_budget_ns;
+  if (slot->context.state.phase != RONDO_PHASE_DRAIN || slot->budget_ns < least_ns)
+    return slot->budget_ns;
+  return least_ns;
+}
+
+// The places of the task queue with the urgency of place `at`; the queue is sorted.
+struct rondo_place_range {
+  uint32_t begin, end;
+};
+
+RONDO_FN struct rondo_place_range rondo_block_peers_of(const struct rondo_block *b, uint32_t at) {
+  const uint32_t *entries = rondo_task_entries(&b->queue);
+  struct rondo_place_range range = {at, at + 1};
+  uint32_t urgency = rondo_task_urgency(entries[at]);
+  while (range.begin > 0 && rondo_task_urgency(entries[range.begin - 1]) == urgency)
+    range.begin--;
+  while (range.end < b->queue.count && rondo_task_urgency(entries[range.end]) == urgency)
+    range.end++;
+  return range;
+}
+
+// One look round without the scheduled collective: finds the ready one whose turn it is. That is
+// the next in the queue; with priorities the most urgent one, except in every RONDO_FAIR_ROUNDS-th
+// round, so that none waits for ever. Returns its place, or RONDO_NOWHERE.
+#define RONDO_FAIR_ROUNDS 16u
+RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
+  uint32_t at = b->queue.cursor;
+  uint32_t others = b->queue.count - 1;
+  b->rounds++;
+  if (RONDO_FAULT(LOOK_FROM_FRONT))
+    return rondo_block_find_ready(b, 0, at);
+  if (b->daemon->policy.order != RONDO_ORDER_PRIORITY || b->rounds % RONDO_FAIR_ROUNDS == 0)
+    return rondo_block_find_ready(b, at + 1, others);
+  const struct rondo_place_range peers = rondo_block_peers_of(b, at);
+  // In order: more urgent ones; equally urgent ones, from the scheduled one on and around; less
+  // urgent ones.
+  uint32_t found = RONDO_NOWHERE;
+  uint32_t from = 0;
+  uint32_t until = peers.begin;
+  for (uint32_t part = 0; part < 4 && found == RONDO_NOWHERE; part++) {
+    found = rondo_block_find_ready(b, from, until - from);
+    from = part == 0 ? at + 1 : part == 1 ? peers.begin : peers.end;
+    until = part == 0 ? peers.end : part == 1 ? at : b->queue.count;
+  }
+  return found;
+}
+
+// Schedules another ready collective, if any. `is_stuck`: the current one is stuck, and its wait is
+// noted. Returns true if there was one.
+RONDO_FN bool rondo_block_try_switch(struct rondo_block *b, bool is_stuck) {
+  uint32_t found = rondo_block_find_other(b);
+  if (found == RONDO_NOWHERE)
+    return false;
+  if (is_stuck)
+    rondo_block_note_wait(b, rondo_slot_at_cursor(b));
+  rondo_block_switch(b, found);
+  return true;
+}
+
+// The scheduled collective, one of several, is stuck: schedules a ready one, or spends the budget.
+// Returns true if one is ready.
+RONDO_FN bool rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
+  const struct rondo_policy *policy = &b->daemon->policy;
+  struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
+  if (!slot->blocked_since_ns)
+    slot->blocked_since_ns = now_ns;
+  if (policy->budget == RONDO_BUDGET_NEVER || b->looks == 0 || RONDO_FAULT(BUDGET_NEVER_ENDS))
+    return false;
+  uint64_t since_ns = slot->blocked_since_ns > b->looked_ns ? slot->blocked_since_ns : b->looked_ns;
+  if (now_ns - since_ns >= policy->look_ns && !RONDO_FAULT(SPINS_IN_VAIN)) {
+    b->looked_ns = now_ns;
+    b->stalled = 1;
+    if (rondo_block_try_switch(b, 1)) {
+      slot->blocked_since_ns = 0;
+      rondo_counter_add(&b->counters.preemptions, 1);
+      return true;
+    }
+  }
+  if (now_ns - slot->blocked_since_ns >= rondo_block_budget(b, slot))
+    rondo_block_preempt(b, slot);
+  return false;
+}
+
+// Works for one step on the scheduled collective, whose slot is given. Returns true if anything
+// moved.
+RONDO_FN bool rondo_block_work(struct rondo_block *b, struct rondo_active_slot *slot,
+                               uint64_t now_ns) {
+  // A budget of zero: another context has used this slot since.
+  if (!b->scheduled || slot->budget_ns == 0) {
+    slot->budget_ns = rondo_policy_initial_budget(&b->daemon->policy, b->queue.cursor);
+    slot->blocked_since_ns = 0;
+    b->turn_bytes = 0;
+    b->scheduled = 1;
+    rondo_block_set_ready(b, slot->context.fixed.index); // until its wait is noted
+  }
+  RONDO_POINT("block.execute");
+  if (!rondo_block_execute(b, slot, now_ns))
+    return false;
+  slot->blocked_since_ns = 0;
+  return true;
+}
+
+// After the scheduled collective has moved or ended, and others are queued: schedules a ready one
+// if the turn is over or the current one cannot go on. A more urgent one does not wait for that.
+RONDO_FN void rondo_block_share(struct rondo_block *b) {
+  const struct rondo_policy *policy = &b->daemon->policy;
+  if (policy->budget == RONDO_BUDGET_NEVER || RONDO_FAULT(SPINS_IN_VAIN))
+    return;
+  uint32_t current = rondo_task_queue_current(&b->queue);
+  uint32_t index = rondo_task_index(current);
+  if (!b->scheduled) { // the next in the queue; it may be stuck
+    if (!rondo_block_is_ready(b, index))
+      (void)rondo_block_try_switch(b, 0);
+    return;
+  }
+  const struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
+  if (slot->context.state.phase == RONDO_PHASE_OPS && b->attempt != RONDO_ATTEMPT_DONE) {
+    if (policy->look_ns)
+      return; // its peer may be about to move
+    (void)rondo_block_try_switch(b, 1);
+    return;
+  }
+  uint32_t first = *rondo_task_entries(&b->queue);
+  bool is_passed = policy->order == RONDO_ORDER_PRIORITY &&
+                   rondo_task_urgency(first) > rondo_task_urgency(current);
+  if (!is_passed && b->turn_bytes < RONDO_TURN_BYTES)
+    return;
+  (void)rondo_block_try_switch(b, 0);
+}
+
+// The only collective in the queue is stuck: keeps it scheduled, and looks for new entries.
+RONDO_FN void rondo_block_stay(struct rondo_block *b, struct rondo_active_slot *slot,
+                               uint64_t now_ns) {
+  const struct rondo_policy *policy = &b->daemon->policy;
+  if (!slot->blocked_since_ns)
+    slot->blocked_since_ns = now_ns;
+  if (b->looks && now_ns - b->looked_ns >= policy->look_ns) {
+    b->looked_ns = now_ns;
+    b->stalled = 1;
+  }
+}
+
+// Works on the scheduled collective and, if that is stuck, on a ready one. Returns true if anything
+// moved.
+RONDO_FN bool rondo_block_move(struct rondo_block *b, uint64_t now_ns) {
+  // A ready collective may be stuck all the same: it may wait for two things and have one.
+  for (uint32_t tries = 0; tries < 2; tries++) {
+    struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
+    if (rondo_block_work(b, slot, now_ns)) {
+      if (b->queue.count > 1)
+        rondo_block_share(b);
+      return true;
+    }
+    if (b->queue.count == 1) {
+      rondo_block_stay(b, slot, now_ns);
+      return false;
+    }
+    if (!rondo_block_stuck(b, now_ns))
+      return false;
+  }
+  return false;
+}
+
+#endif // RONDO_DAEMON_CORE_BLOCK_SCHEDULE_CORE_H

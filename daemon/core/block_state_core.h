@@ -1,0 +1,120 @@
+// The state of a daemon block, and what all blocks of a daemon share.
+#ifndef RONDO_DAEMON_CORE_BLOCK_STATE_CORE_H
+#define RONDO_DAEMON_CORE_BLOCK_STATE_CORE_H
+
+#include <stdint.h>
+
+#include "daemon/core/context_core.h"
+#include "daemon/core/primitive_core.h"
+#include "daemon/core/timing_core.h"
+#include "daemon/core/wait_core.h"
+#include "queues/cq_core.h"
+#include "queues/sq_core.h"
+#include "scheduler/policy_core.h"
+#include "scheduler/task_queue_core.h"
+
+#if defined(RONDO_EXPLORE)
+#define RONDO_ACTIVE_SLOTS 2u // so that collectives evict each other at once
+#else
+#define RONDO_ACTIVE_SLOTS 8u
+#endif
+#define RONDO_STEP_PRIMITIVES 8u // chunks of one step, at most
+#define RONDO_STEP_FETCHES 16u   // entries that one step fetches, at most
+
+// A turn: how much one collective moves before other ready ones have theirs. A chunk costs its
+// bytes and RONDO_CHUNK_COST_BYTES more.
+#define RONDO_TURN_BYTES (1u << 20)
+#define RONDO_STEP_BYTES                                                                           \
+  (256u << 10) // of a turn, in one step: an urgent collective waits for no more
+#define RONDO_CHUNK_COST_BYTES 2048u
+#define RONDO_NOWHERE UINT32_MAX // no place in the task queue
+
+enum rondo_step_result {
+  RONDO_STEP_PROGRESSED = 0, // something moved; step again
+  RONDO_STEP_BLOCKED = 1,    // there is work, but a peer must move first
+  RONDO_STEP_IDLE = 2,       // there is no work
+  RONDO_STEP_QUIT = 3,       // the block has saved everything and left; start it to go on
+  RONDO_STEP_EXIT = 4        // the daemon was told to exit, and the block has left
+};
+
+// Written by the block's owner only; any thread may read.
+struct rondo_block_counters {
+  uint64_t steps, primitives, preemptions, context_loads, context_saves, quits, fetched, ended;
+};
+
+// What all blocks of one rank share. Constant: words that change are reached by address.
+struct rondo_daemon_core {
+  struct rondo_sq_producer
+      *inboxes; // block_count of them, for block 0 to pass entries on; [0] is unused
+  struct rondo_cq_producers *cq;
+  const struct rondo_device_table *table;
+  const uint32_t *exit; // set with release when blocks are to end; never reset
+  struct rondo_policy policy;
+  uint64_t quit_period_ns;
+  uint64_t residency_ns;
+  uint32_t block_count;
+  uint32_t reserved;
+};
+
+struct rondo_active_slot {
+  struct rondo_task_context context;
+  uint64_t blocked_since_ns; // 0: not stuck
+  uint64_t budget_ns;
+  uint32_t occupied;
+  uint32_t dirty; // the dynamic part differs from the context buffer
+};
+
+struct rondo_block {
+  const struct rondo_daemon_core *daemon;
+  struct rondo_sq_consumer source; // block 0: of the SQ; others: of their inbox
+  uint32_t index;
+  uint32_t resident;   // 0: it has quit, or was never started
+  uint32_t stalled;    // 1: nothing could move, so new entries are looked for
+  uint32_t scheduled;  // 1: the cursor's collective has its budget for this turn
+  uint32_t passed;     // 1: the cursor has passed the end of the queue since the start
+  uint32_t looks;      // probes of a primitive for its data; set by the driver. 0: none
+  uint32_t attempt;    // enum rondo_attempt of the scheduled collective's last attempt
+  uint32_t rounds;     // look rounds
+  uint64_t turn_bytes; // moved by the scheduled collective in this turn
+  uint64_t looked_ns;  // time of the last look round
+  uint64_t waits;      // address of `capacity` × struct rondo_wait, by table index
+  uint64_t last_progress_ns;
+  uint64_t resident_since_ns;
+  struct rondo_task_queue queue;
+  struct rondo_block_counters counters;
+  struct rondo_active_slot slots[RONDO_ACTIVE_SLOTS];
+};
+
+RONDO_FN void rondo_counter_add(uint64_t *counter, uint64_t n) {
+  rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + n);
+}
+
+// Memory of the caller's, which outlives the block.
+struct rondo_block_tasks {
+  uint32_t *entries;        // of the task queue; `capacity` of them
+  struct rondo_wait *waits; // by table index; `capacity` of them, zeroed
+  uint32_t capacity;        // size of the table
+};
+
+// Initialises a block. `source` and `tasks` are copied.
+RONDO_FN void rondo_block_init(struct rondo_block *b, const struct rondo_daemon_core *daemon,
+                               const struct rondo_sq_consumer *source, uint32_t index,
+                               const struct rondo_block_tasks *tasks) {
+  b->daemon = daemon;
+  b->source = *source;
+  b->index = index;
+  b->resident = b->stalled = b->scheduled = b->passed = 0;
+  b->last_progress_ns = b->resident_since_ns = 0;
+  b->looks = 1;
+  b->attempt = RONDO_ATTEMPT_DONE;
+  b->rounds = 0;
+  b->turn_bytes = b->looked_ns = 0;
+  b->waits = (uint64_t)(uintptr_t)tasks->waits;
+  rondo_task_queue_init(&b->queue, tasks->entries, tasks->capacity);
+  struct rondo_block_counters zero = {0, 0, 0, 0, 0, 0, 0, 0};
+  b->counters = zero;
+  for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
+    b->slots[i].occupied = b->slots[i].dirty = 0;
+}
+
+#endif // RONDO_DAEMON_CORE_BLOCK_STATE_CORE_H

@@ -1,0 +1,234 @@
+// The CPU side of the CUDA backend: devices, their memory, their daemons, and the two threads of
+// the process that look after them.
+//
+//   open -> create -> attach -> (launcher, reaper) ... -> detach -> destroy -> close
+//
+// The launcher launches daemons for all ranks; the reaper takes completions. A daemon progresses
+// and quits without any CUDA call; only a launch needs one.
+#ifndef RONDO_DAEMON_CUDA_BACKEND_H
+#define RONDO_DAEMON_CUDA_BACKEND_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "daemon/cuda/cuda_api.h"
+#include "daemon/cuda/cuda_driver.h"
+#include "daemon/cuda/cuda_launch_core.h"
+#include "daemon/driver/driver.h"
+
+#define RONDO_CUDA_KERNEL "rondo_cuda_daemon"
+#define RONDO_CUDA_KERNEL_TIMED "rondo_cuda_daemon_timed"
+
+#define RONDO_CUDA_MAX_DEVICES 64u
+#define RONDO_CUDA_STREAMS 2u // of a daemon, used in turn
+#define RONDO_CUDA_STAGING_BYTES 65536u
+#define RONDO_CUDA_SIZE_CLASSES 21u // pieces of 2^7 to 2^20 bytes are cut from chunks
+
+// The kernels for every architecture, as cuModuleLoadData takes them. Null in a library built
+// without nvcc.
+extern const unsigned char rondo_cuda_image[] __attribute__((weak));
+// Returns the same. A call, because a weak symbol alone pulls nothing of a static library into a
+// program.
+const void *rondo_cuda_kernels(void);
+
+struct rondo_cuda_piece;
+struct rondo_cuda_chunk;
+
+struct rondo_cuda_memory {
+  pthread_mutex_t lock;
+  struct rondo_cuda_chunk *chunks;
+  struct rondo_cuda_piece *idle[2][RONDO_CUDA_SIZE_CLASSES]; // by kind and size class
+  void *in_use;                                              // tree (search.h) of pieces
+};
+
+struct rondo_cuda_device {
+  struct rondo_device base;
+  const struct rondo_cuda_api *api;
+  uint32_t opened; // number of opens; guarded by devices_lock
+  int ordinal;
+  CUdevice handle;
+  CUcontext ctx;
+  CUmodule module;
+  CUfunction kernel;
+  bool keeps_times;      // the kernel is the one of rondo_cuda_use_timed_kernel
+  uint32_t fast_bytes;   // most shared memory that a block can have
+  int priority;          // the highest stream priority
+  int node;              // NUMA node of the device; -1: unknown
+  uint64_t residency_ns; // longest residency; 0: as configured
+  bool shares_queue;     // all streams have one hardware queue
+  bool pageable;         // it can use all memory of this process
+  uint32_t blocks;       // of all daemons; guarded by devices_lock
+  uint32_t holds;        // > 0: no daemon is launched; guarded by the launcher's lock
+  uint64_t peers_mapped; // by ordinal: devices whose memory this device can use
+  struct rondo_cuda_memory memory;
+  pthread_mutex_t copy_lock; // guards the two below
+  CUstream copies;
+  void *staging;
+};
+
+// What was reported of one block (rondo_daemon.on_change).
+struct rondo_cuda_told {
+  uint64_t launches, leaves; // last residency seen
+  uint64_t progress;         // when it last left
+  uint32_t is_fruitless;     // its last residency made no progress
+};
+
+struct rondo_cuda_daemon {
+  struct rondo_daemon base;
+  // Counts submissions (K1), and the words that waiting threads sleep on.
+  _Alignas(RONDO_LINE_BYTES) uint64_t submissions;
+  uint64_t helped; // rounds of waiting threads
+  uint32_t done_word, done_waiters;
+  uint8_t waiting_line[RONDO_LINE_BYTES - 24];
+  // Used by the launcher only.
+  uint64_t submissions_seen;
+  uint64_t leaves_seen, progress_seen;
+  uint64_t next_start_ns, pause_ns;
+  uint64_t sweep_ns; // next launch for blocks without known work
+  uint64_t starts;
+  struct rondo_cuda_told told[RONDO_MAX_BLOCKS];
+  CUstream last_stream;      // of the last launch
+  uint64_t failing_since_ns; // since when launches are refused; 0: they are not
+  uint64_t launched_ns;
+  uint32_t is_dead; // never launched again
+  uint32_t is_launching;
+  struct rondo_cuda_launch launch; // the next launch's argument
+  // Constant.
+  struct rondo_cuda_device *device;
+  void *pinned; // exit word, rings and status lines
+  void *memory; // device memory: core, queue halves, table, homes
+  struct rondo_cuda_block_status *status;
+  uint64_t times; // device memory: block_count × struct rondo_times; 0: none
+  CUstream streams[RONDO_CUDA_STREAMS];
+  uint64_t restart_min_ns, restart_max_ns;
+  uint32_t block_count, threads;
+  uint32_t is_lost; // a launch did not leave: no memory of the daemon may be freed
+};
+
+static inline struct rondo_cuda_daemon *rondo_cuda_daemon_of(struct rondo_daemon *base) {
+  return (struct rondo_cuda_daemon *)base;
+}
+
+static inline struct rondo_cuda_device *rondo_cuda_device_of(struct rondo_device *base) {
+  return (struct rondo_cuda_device *)base;
+}
+
+// ------------------------------------------------------------------ cuda_device.c ---
+
+// A thread's visit to the device's context: until rondo_cuda_leave its CUDA calls are for that
+// device, and a capture by the application is not disturbed. The thread's former context is
+// restored then.
+struct rondo_cuda_scope {
+  const struct rondo_cuda_device *device;
+  CUstreamCaptureMode mode;
+};
+CUresult rondo_cuda_enter(const struct rondo_cuda_device *device, struct rondo_cuda_scope *scope);
+// Enters to free something. Tries twice, because memory that is not freed now is lost. Returns true
+// if entered.
+bool rondo_cuda_try_enter(const struct rondo_cuda_device *device, struct rondo_cuda_scope *scope);
+void rondo_cuda_leave(struct rondo_cuda_scope *scope);
+
+int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why);
+void rondo_cuda_close(struct rondo_device *device);
+int rondo_cuda_describe(const struct rondo_line_writer *to, char *why);
+int rondo_cuda_node(const struct rondo_device *device);
+unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why);
+// True if the device can use buffers on device `ordinal` in place.
+bool rondo_cuda_can_access(const struct rondo_cuda_device *d, int ordinal);
+// Counts a daemon's blocks, each of which may take a multiprocessor. Returns false, and counts
+// nothing, if the device would have more than `budget` blocks (0: no bound).
+bool rondo_cuda_try_add_blocks(struct rondo_cuda_device *d, uint32_t blocks, uint32_t budget);
+void rondo_cuda_remove_blocks(struct rondo_cuda_device *d, uint32_t blocks);
+// Opens an open device once more.
+void rondo_cuda_retain(struct rondo_cuda_device *device);
+
+// For benchmarks: devices opened from now on run the kernel of `image`, which is kernel.cu compiled
+// with RONDO_TIMING=1; null: the library's own kernel. The product does not pay for the timing.
+void rondo_cuda_use_timed_kernel(const void *image);
+
+// ------------------------------------------------------------------ cuda_memory.c ---
+
+// Frees all chunks. All pieces were freed before. Called in the device's context.
+void rondo_cuda_memory_fini(struct rondo_cuda_device *d);
+
+void *rondo_cuda_alloc(struct rondo_device *device, int kind, uint64_t bytes);
+void rondo_cuda_free(struct rondo_device *device, int kind, void *memory);
+int rondo_cuda_write(struct rondo_device *device, uint64_t to, const void *from, uint64_t bytes);
+int rondo_cuda_read(struct rondo_device *device, void *to, uint64_t from, uint64_t bytes);
+int rondo_cuda_copy(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
+int rondo_cuda_check_buffer(struct rondo_device *device, const void *memory, uint64_t bytes,
+                            char *why);
+
+// ------------------------------------------------------------------ cuda_stream.c ---
+
+int rondo_cuda_enqueue(struct rondo_daemon *base, void *stream, struct rondo_stream_words *words,
+                       uint64_t ticket, unsigned parts, char *why);
+int rondo_cuda_get_capturing(struct rondo_daemon *base, void *stream, int *capturing, char *why);
+int rondo_cuda_capture(struct rondo_daemon *base, void *stream, const struct rondo_capture *c,
+                       unsigned parts, char *why);
+
+// ------------------------------------------------------------------- cuda_share.c ---
+
+extern const struct rondo_sharing rondo_cuda_sharing;
+// Returns what keeps other processes from using the device's memory; null: nothing.
+const char *rondo_cuda_sharing_obstacle(const struct rondo_cuda_device *d);
+// An attribute of the device; 0: not known.
+int rondo_cuda_attribute(const struct rondo_cuda_device *d, CUdevice_attribute which);
+// Zeroes device memory. Called in the device's context.
+int rondo_cuda_zero(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes);
+
+// ------------------------------------------------------------------- cuda_setup.c ---
+
+extern const struct rondo_setup rondo_cuda_setup;
+
+// ------------------------------------------------------------------ cuda_daemon.c ---
+
+int rondo_cuda_create(struct rondo_device *device, const struct rondo_daemon_request *request,
+                      struct rondo_daemon **daemon);
+void rondo_cuda_destroy(struct rondo_daemon *base);
+// Reads the times of one block, complete if the block is not resident. Returns
+// RONDO_ERR_UNSUPPORTED if none are kept.
+int rondo_cuda_read_times(struct rondo_daemon *base, uint32_t block, struct rondo_times *out);
+
+// ------------------------------------------------------------------- cuda_watch.c ---
+
+// The list of daemons of a thread: there are two, the launcher and the reaper.
+struct rondo_cuda_watch {
+  pthread_mutex_t lock; // guards all fields below
+  void *(*main)(void *arg);
+  const char *name; // of the thread
+  pthread_t thread; // started with the first daemon
+  struct rondo_cuda_daemon **daemons;
+  uint32_t count, capacity;
+  bool is_started;
+};
+
+// Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+int rondo_cuda_watch_add(struct rondo_cuda_watch *w, struct rondo_cuda_daemon *d);
+// Called with the lock.
+void rondo_cuda_watch_remove(struct rondo_cuda_watch *w, const struct rondo_cuda_daemon *d);
+
+// ---------------------------------------------------------------- cuda_launcher.c ---
+
+int rondo_cuda_launcher_add(struct rondo_cuda_daemon *d);
+// After it no launch of the daemon runs or is coming, unless the daemon is lost.
+void rondo_cuda_launcher_remove(struct rondo_cuda_daemon *d);
+void rondo_cuda_launcher_notify(struct rondo_cuda_daemon *d);
+// As rondo_setup.hold and is_quiet.
+void rondo_cuda_launcher_hold(struct rondo_cuda_device *device, bool on);
+bool rondo_cuda_launcher_is_quiet(const struct rondo_cuda_device *device);
+// True if every block is resident.
+bool rondo_cuda_is_resident(const struct rondo_cuda_daemon *d);
+
+// ------------------------------------------------------------------ cuda_reaper.c ---
+
+int rondo_cuda_reaper_add(struct rondo_cuda_daemon *d);
+void rondo_cuda_reaper_remove(struct rondo_cuda_daemon *d);
+void rondo_cuda_reaper_notify(void);
+
+void rondo_cuda_notify_completion(struct rondo_daemon *base);
+int rondo_cuda_wait(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
+                    int64_t timeout_ns);
+int rondo_cuda_synchronize(struct rondo_daemon *base, uint64_t deadline_ns);
+
+#endif // RONDO_DAEMON_CUDA_BACKEND_H

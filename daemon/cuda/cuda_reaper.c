@@ -1,0 +1,191 @@
+// The reaper: one thread that takes completions off the CUDA devices for all ranks of this process.
+// A thread that waits takes those of its own rank itself.
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "daemon/cuda/cuda_backend.h"
+
+#define SPIN_LOOKS 200u  // fruitless polls before a thread yields
+#define YIELD_LOOKS 400u // ... and before it sleeps
+#define SLEEP_MIN_NS 20000u
+#define SLEEP_MAX_NS 200000u
+#define DEEP_BOUND_NS 1000000000u
+
+struct reaper {
+  uint32_t is_parked; // K2
+  uint32_t signal;    // futex
+  uint8_t line[RONDO_LINE_BYTES - 8];
+  struct rondo_cuda_watch watch; // its lock is held during a pass
+};
+
+static void *reaper_main(void *arg);
+
+static struct reaper reaper = {
+    .watch = {.lock = PTHREAD_MUTEX_INITIALIZER, .main = reaper_main, .name = "rondo-reaper"}};
+
+// --------------------------------------------------------------------- the thread --
+
+static bool daemon_serve(const struct rondo_cuda_daemon *d) {
+  return d->base.service(d->base.owner);
+}
+
+struct pass_view {
+  bool moved, unfinished;
+};
+
+static struct pass_view reaper_pass(void) {
+  struct pass_view seen = {0, 0};
+  pthread_mutex_lock(&reaper.watch.lock);
+  for (uint32_t i = 0; i < reaper.watch.count; i++) {
+    struct rondo_cuda_daemon *d = reaper.watch.daemons[i];
+    seen.moved |= daemon_serve(d);
+    seen.unfinished |= rondo_load_seq_cst_u64(&d->base.outstanding) != 0 ||
+                       rondo_load_seq_cst_u32(&d->base.captured_runs) != 0;
+  }
+  pthread_mutex_unlock(&reaper.watch.lock);
+  return seen;
+}
+
+static void reaper_park(uint32_t signal) {
+  rondo_store_seq_cst_u32(&reaper.is_parked, 1); // K2
+  rondo_fence_heavy();                           // K2
+  // A submitting thread that did not see is_parked submitted before this pass.
+  if (!reaper_pass().unfinished)
+    rondo_futex_wait(&reaper.signal, signal, DEEP_BOUND_NS);
+  rondo_store_seq_cst_u32(&reaper.is_parked, 0);
+}
+
+// Spins or yields after the `looks`-th fruitless poll, or returns how long to sleep instead; else
+// 0.
+static uint64_t pause_ns_after(uint32_t looks) {
+  if (looks < SPIN_LOOKS) {
+    rondo_relax();
+    return 0;
+  }
+  if (looks < YIELD_LOOKS) {
+    sched_yield();
+    return 0;
+  }
+  uint64_t sleep_ns = (uint64_t)SLEEP_MIN_NS * (1 + (looks - YIELD_LOOKS) / 16);
+  return sleep_ns < SLEEP_MAX_NS ? sleep_ns : SLEEP_MAX_NS;
+}
+
+static void *reaper_main(void *arg) {
+  (void)arg;
+  uint32_t looks = 0;
+  for (;;) {
+    uint32_t signal = rondo_load_acquire_u32(&reaper.signal);
+    struct pass_view seen = reaper_pass();
+    if (seen.moved) {
+      looks = 0;
+    } else if (!seen.unfinished) {
+      reaper_park(signal);
+      looks = 0;
+    } else {
+      const struct timespec pause = {0, (long)pause_ns_after(looks++)};
+      if (pause.tv_nsec)
+        nanosleep(&pause, NULL);
+    }
+  }
+  return NULL;
+}
+
+void rondo_cuda_reaper_notify(void) {
+  rondo_fetch_add_seq_cst_u32(&reaper.signal, 1);
+  if (rondo_load_seq_cst_u32(&reaper.is_parked)) // K2
+    rondo_futex_wake_all(&reaper.signal);
+}
+
+int rondo_cuda_reaper_add(struct rondo_cuda_daemon *d) {
+  return rondo_cuda_watch_add(&reaper.watch, d);
+}
+
+void rondo_cuda_reaper_remove(struct rondo_cuda_daemon *d) {
+  pthread_mutex_lock(&reaper.watch.lock);
+  rondo_cuda_watch_remove(&reaper.watch, d);
+  pthread_mutex_unlock(&reaper.watch.lock);
+}
+
+// ------------------------------------------------------------------ threads that wait --
+
+void rondo_cuda_notify_completion(struct rondo_daemon *base) {
+  struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  rondo_fetch_add_seq_cst_u32(&d->done_word, 1);
+  if (rondo_load_seq_cst_u32(&d->done_waiters))
+    rondo_futex_wake_all(&d->done_word);
+}
+
+// Sleeps until a run has ended, or for `limit_ns`.
+static void daemon_sleep(struct rondo_cuda_daemon *d, int (*is_done)(void *), void *arg,
+                         uint64_t limit_ns) {
+  uint32_t word = rondo_load_acquire_u32(&d->done_word);
+  rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
+  if (!is_done(arg))
+    rondo_futex_wait(&d->done_word, word, limit_ns);
+  rondo_fetch_add_seq_cst_u32(&d->done_waiters, (uint32_t)-1);
+}
+
+int rondo_cuda_wait(struct rondo_daemon *base, int (*is_done)(void *arg), void *arg,
+                    int64_t timeout_ns) {
+  struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  uint64_t deadline_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
+  uint32_t looks = 0;
+  int done = is_done(arg);
+  while (!done) {
+    bool moved = daemon_serve(d);
+    rondo_fetch_add_relaxed_u64(&d->helped, 1);
+    done = is_done(arg);
+    if (done)
+      break;
+    if (moved) {
+      looks = 0;
+      continue;
+    }
+    uint64_t now_ns = rondo_now_ns();
+    if (now_ns >= deadline_ns)
+      break;
+    uint64_t sleep_ns = pause_ns_after(looks++);
+    uint64_t left_ns = deadline_ns - now_ns;
+    if (sleep_ns)
+      daemon_sleep(d, is_done, arg, sleep_ns < left_ns ? sleep_ns : left_ns);
+  }
+  return done ? RONDO_SUCCESS : RONDO_ERR_TIMEOUT;
+}
+
+// --------------------------------------------------------------------- synchronise --
+
+struct sync_point {
+  uint64_t launches[RONDO_MAX_BLOCKS];
+};
+
+static bool has_left(const struct rondo_cuda_daemon *d, const struct sync_point *p) {
+  for (uint32_t b = 0; b < d->block_count; b++)
+    if (rondo_load_acquire_u64(&d->status[b].leaves) < p->launches[b]) // L3
+      return false;
+  return true;
+}
+
+// The thread only watches, as cuCtxSynchronize does.
+int rondo_cuda_synchronize(struct rondo_daemon *base, uint64_t deadline_ns) {
+  struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
+  struct sync_point point;
+  for (uint32_t b = 0; b < d->block_count; b++) {
+    uint64_t leaves = rondo_load_acquire_u64(&d->status[b].leaves); // L3
+    uint64_t launches = rondo_load_acquire_u64(&d->status[b].launches);
+    // An entry submitted before the call counts as launched, though its launch is still to come.
+    bool is_coming = b == 0 && launches == leaves && rondo_sq_has_entry(&d->base.sq);
+    point.launches[b] = launches + (uint64_t)is_coming;
+  }
+  for (uint32_t looks = 0; !has_left(d, &point); looks++) {
+    // Blocks of a daemon that ends are not launched again.
+    if (rondo_load_acquire_u32(d->base.exit))
+      return RONDO_ERR_CLOSED;
+    if (rondo_now_ns() >= deadline_ns)
+      return RONDO_ERR_TIMEOUT;
+    const struct timespec pause = {0, (long)pause_ns_after(looks)};
+    if (pause.tv_nsec)
+      nanosleep(&pause, NULL);
+  }
+  return RONDO_SUCCESS;
+}

@@ -1,0 +1,275 @@
+// Blocks of the host driver: owner word, start, turn and quit.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/futex.h"
+#include "daemon/host/host_device.h"
+#include "daemon/host/host.h"
+
+// How long a block is stepped in one turn, by the kind of thread.
+struct turn_kind {
+  uint32_t steps;       // at most, so that owners change often
+  uint32_t stuck_steps; // at most, while the block is stuck
+  uint32_t looks;       // probes of each step for what a peer sends
+  bool ends_with_run;   // stop as soon as a run has ended
+  bool is_quiet; // wakes no parked worker: the stepping thread also steps the blocks that wait
+};
+
+static const struct turn_kind WORKER_TURN = {.steps = 4, .looks = 1};
+// The thread has nothing else to do, and a step is long compared to the time that a slot takes.
+static const struct turn_kind WAITER_TURN = {
+    .steps = 4, .stuck_steps = 4, .looks = 16, .ends_with_run = true};
+// Fewer probes beside the proxy, which the thread runs between turns: they take as long as one turn
+// of the proxy.
+static const struct turn_kind WAITER_TURN_PROXIED = {
+    .steps = 4, .stuck_steps = 4, .looks = 2, .ends_with_run = true};
+static const struct turn_kind TESTER_TURN = {.steps = 4, .looks = 1, .ends_with_run = true};
+// A probe right after submission would take the line from a peer that is about to write it.
+static const struct turn_kind INLINE_FIRST = {.steps = 1, .looks = 0, .is_quiet = true};
+static const struct turn_kind INLINE_SECOND = {.steps = 1, .looks = 1, .is_quiet = true};
+static const struct turn_kind SUBMITTER_TURN = {.steps = 4, .looks = 1, .is_quiet = true};
+
+int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
+                             uint32_t capacity) {
+  uint32_t count = d->core.block_count;
+  size_t bytes = count * sizeof(struct rondo_host_block);
+  bytes = (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
+  struct rondo_host_block *blocks = aligned_alloc(RONDO_LINE_BYTES, bytes);
+  if (!blocks)
+    return RONDO_ERR_NO_MEMORY;
+  memset(blocks, 0, bytes);
+  d->blocks = blocks;
+  for (uint32_t i = 0; i < count; i++) {
+    struct rondo_block_tasks tasks = {.entries = calloc(capacity, sizeof *tasks.entries),
+                                      .waits = calloc(capacity, sizeof *tasks.waits),
+                                      .capacity = capacity};
+    rondo_block_init(&blocks[i].core, &d->core, &sources[i], i, &tasks);
+    blocks[i].daemon = d;
+    blocks[i].pause_ns = d->restart_min_ns;
+    if (!tasks.entries || !tasks.waits) {
+      rondo_host_blocks_destroy(d);
+      return RONDO_ERR_NO_MEMORY;
+    }
+  }
+  return RONDO_SUCCESS;
+}
+
+void rondo_host_blocks_destroy(struct rondo_host_daemon *d) {
+  if (!d->blocks)
+    return;
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
+    free(rondo_task_entries(&d->blocks[i].core.queue));
+    free(rondo_block_wait(&d->blocks[i].core, 0));
+    free((void *)(uintptr_t)d->blocks[i].moved);
+  }
+  free(d->blocks);
+  d->blocks = NULL;
+}
+
+bool rondo_host_block_try_own(struct rondo_host_block *block) {
+  if (rondo_load_relaxed_u32(&block->owner))
+    return false;
+  return rondo_try_swap_acq_rel_u32(&block->owner, 0, 1); // H2
+}
+
+void rondo_host_block_disown(struct rondo_host_block *block) {
+  rondo_store_release_u32(&block->owner, 0); // H1
+}
+
+static uint64_t block_progress(const struct rondo_host_block *block) {
+  return block->core.counters.primitives + block->core.counters.ended;
+}
+
+// A block is started at once for a new entry and for a collective that can move, and after a pause
+// for any other unfinished work.
+static bool block_should_start(const struct rondo_host_block *block, uint64_t now_ns) {
+  if (rondo_sq_try_peek(&block->core.source))
+    return true;
+  if (RONDO_FAULT(LOST_WAKEUP))
+    return false;
+  const struct rondo_block *b = &block->core;
+  return b->queue.count > 0 &&
+         (now_ns >= rondo_load_relaxed_u64(&block->next_start_ns) || rondo_block_can_move(b));
+}
+
+// A stuck block starts and quits a thousand times a second: only the first of a series is reported.
+static void block_report(const struct rondo_host_block *block, int what) {
+  const struct rondo_daemon *d = &block->daemon->base;
+  if (d->on_change && !block->is_fruitless)
+    d->on_change(d->owner, what, block->core.index);
+}
+
+static void block_note_quit(struct rondo_host_block *block, uint64_t now_ns) {
+  struct rondo_host_daemon *d = block->daemon;
+  bool has_progressed = block_progress(block) != block->progress_mark;
+  block_report(block, RONDO_BLOCK_QUIT);
+  block->is_fruitless = !has_progressed;
+  if (has_progressed)
+    block->pause_ns = d->restart_min_ns;
+  else
+    block->pause_ns =
+        block->pause_ns < d->restart_max_ns / 2 ? 2 * block->pause_ns : d->restart_max_ns;
+  rondo_store_relaxed_u64(&block->next_start_ns, now_ns + block->pause_ns);
+  rondo_store_release_u64(&block->leaves, block->leaves + 1); // H5
+  rondo_fetch_add_seq_cst_u32(&d->left_word, 1);
+  if (rondo_load_seq_cst_u32(&d->sync_waiters))
+    rondo_futex_wake_all(&d->left_word);
+}
+
+// Keeps a hint for threads of other ranks that may step this block.
+static void block_note_copies(struct rondo_host_block *block) {
+  const struct rondo_block *b = &block->core;
+  if (b->queue.count == 0)
+    return;
+  uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
+  const struct rondo_task_context *c = &b->slots[index % RONDO_ACTIVE_SLOTS].context;
+  bool copies =
+      c->state.phase == RONDO_PHASE_OPS && (rondo_context_op(c)->primitive & RONDO_PRIM_COPY);
+  uint32_t bytes = copies ? c->fixed.geometry.chunk_elems * c->fixed.elem_bytes : 0;
+  if (rondo_load_relaxed_u32(&block->copies_bytes) != bytes)
+    rondo_store_relaxed_u32(&block->copies_bytes, bytes);
+}
+
+// True if a run has ended since `ended` was read, and the turn ends with it or nothing is left to
+// do.
+static bool block_is_through(const struct rondo_block *b, uint64_t ended, bool ends_with_run) {
+  if (b->counters.ended == ended)
+    return false;
+  return ends_with_run || (b->queue.count == 0 && !rondo_sq_try_peek(&b->source));
+}
+
+// Steps a resident block until it stops moving or its turn is over. Returns true if it moved;
+// writes the last step's result to `result`.
+static bool block_step_often(struct rondo_host_block *block, uint64_t now_ns,
+                             const struct turn_kind *how, int *result) {
+  uint64_t ended = block->core.counters.ended;
+  uint64_t before = block_progress(block);
+  uint32_t patience = how->stuck_steps;
+  uint32_t steps = 0;
+  bool moved = false;
+  block->core.looks = how->looks;
+  while (steps < how->steps && !block_is_through(&block->core, ended, how->ends_with_run)) {
+    *result = rondo_block_step(&block->core, now_ns);
+    if (*result == RONDO_STEP_PROGRESSED) {
+      moved = 1;
+      steps++;
+    } else if (*result == RONDO_STEP_BLOCKED && patience) {
+      patience--;
+    } else {
+      break;
+    }
+  }
+  return moved || block_progress(block) != before; // a step that quits may have moved first
+}
+
+// Keeps the block's time from going back: the calling thread may have read the clock before the
+// last owner did.
+static uint64_t block_set_time(struct rondo_host_block *block, uint64_t now_ns) {
+  if (!now_ns)
+    now_ns = rondo_stamp_ns(&block->clock);
+  if (now_ns > block->now_ns)
+    rondo_store_relaxed_u64(&block->now_ns, now_ns);
+  return block->now_ns;
+}
+
+static void block_start(struct rondo_host_block *block, uint64_t now_ns) {
+  rondo_store_seq_cst_u64(&block->launches, block->launches + 1);
+  rondo_fetch_add_relaxed_u64(&block->daemon->starts, block->core.index == 0);
+  block->progress_mark = block_progress(block);
+  block_report(block, RONDO_BLOCK_STARTED);
+  rondo_block_start(&block->core, now_ns);
+}
+
+// Steps a resident block for one turn. With a `clock` the steps use the time of the turn before,
+// and the clock is read after them: reading it takes half as long as the first steps of a run, for
+// which peers wait. Returns enum rondo_step_result.
+static int block_take_turn(struct rondo_host_block *block, const struct turn_kind *how,
+                           struct rondo_stamp *clock) {
+  struct rondo_daemon *d = &block->daemon->base;
+  uint64_t told_ns = block->now_ns;
+  uint64_t ended = block->core.counters.ended;
+  int result = RONDO_STEP_IDLE;
+  bool moved = block_step_often(block, told_ns, how, &result);
+  if (clock)
+    rondo_block_correct_time(&block->core, told_ns, block_set_time(block, rondo_stamp_ns(clock)));
+  if (block->core.counters.ended != ended)
+    rondo_store_relaxed_u64(&d->ended_ns, block->now_ns);
+  if (!block->core.resident)
+    block_note_quit(block, block->now_ns);
+  if (moved)
+    block_note_copies(block);
+  if (moved && rondo_daemon_has_proxy(d))
+    d->on_moved(d->owner);
+  if (moved && !how->is_quiet && rondo_load_relaxed_u32(&rondo_host_device.wake_on_move)) // B4
+    rondo_host_wake_parked();
+  uint64_t moved_for = rondo_load_acquire_u64(&block->moved);
+  if (moved && moved_for)
+    rondo_event_counts_notify(d->event_counts, (uint8_t *)(uintptr_t)moved_for);
+  return moved ? RONDO_STEP_PROGRESSED : result;
+}
+
+int rondo_host_block_drive(struct rondo_host_block *block, uint64_t now_ns,
+                           enum rondo_host_caller caller) {
+  now_ns = block_set_time(block, now_ns);
+  if (!block->core.resident) {
+    if (!block_should_start(block, now_ns))
+      return RONDO_STEP_IDLE;
+    block_start(block, now_ns);
+  }
+  static const struct turn_kind *const kinds[] = {[RONDO_HOST_WORKER] = &WORKER_TURN,
+                                                  [RONDO_HOST_SUBMITTER] = &SUBMITTER_TURN,
+                                                  [RONDO_HOST_TESTER] = &TESTER_TURN,
+                                                  [RONDO_HOST_WAITER] = &WAITER_TURN};
+  bool has_proxy = caller == RONDO_HOST_WAITER && rondo_daemon_has_proxy(&block->daemon->base);
+  return block_take_turn(block, has_proxy ? &WAITER_TURN_PROXIED : kinds[caller], NULL);
+}
+
+// Prefetches the slot that a run writes first: the peer has a copy of its line.
+static void endpoint_prefetch(const struct rondo_endpoint *e) {
+  if (e->connector)
+    rondo_prefetch_to_write(rondo_connector_slot(rondo_endpoint_connector(e), e->sequence));
+}
+
+// True if a run of the collective sends nothing before it has received.
+static bool block_receives_first(const struct rondo_block *b, uint32_t index) {
+  const struct rondo_task_context *c = rondo_table_context(b->daemon->table, index, b->index);
+  const struct rondo_plan_op *ops = (const struct rondo_plan_op *)(uintptr_t)c->fixed.ops;
+  uint32_t first = 0; // the first op that uses a connector
+  while (first < c->fixed.op_count && !(ops[first].primitive & (RONDO_PRIM_RECV | RONDO_PRIM_SEND)))
+    first++;
+  if (first < c->fixed.op_count && (ops[first].primitive & RONDO_PRIM_RECV))
+    return true;
+  endpoint_prefetch(&c->state.send);
+  return false;
+}
+
+// Prefetches the slot that the run receives next, while the caller does its bookkeeping.
+static void block_prefetch_chunk(struct rondo_block *b) {
+  if (!b->queue.count)
+    return;
+  const struct rondo_task_context *c = &rondo_slot_at_cursor(b)->context;
+  if (c->state.phase == RONDO_PHASE_OPS && c->state.recv.connector)
+    rondo_prefetch(
+        rondo_connector_slot(rondo_endpoint_connector(&c->state.recv), c->state.recv.sequence));
+}
+
+uint64_t rondo_host_block_submit_inline(struct rondo_host_block *block,
+                                        const struct rondo_sqe *entry, struct rondo_stamp *clock) {
+  bool receives = block_receives_first(&block->core, entry->collective);
+  uint64_t now_ns = block->now_ns;
+  if (receives || !block->core.resident)
+    now_ns = block_set_time(block, rondo_stamp_ns(clock));
+  if (!block->core.resident)
+    block_start(block, now_ns);
+  rondo_block_accept(&block->core, entry, now_ns);
+  block->is_inlined =
+      !receives && block_take_turn(block, &INLINE_FIRST, clock) == RONDO_STEP_PROGRESSED;
+  if (block->is_inlined)
+    block_prefetch_chunk(&block->core);
+  return block->now_ns;
+}
+
+void rondo_host_block_poll_inline(struct rondo_host_block *block) {
+  if (block->is_inlined && block->core.resident && block->core.queue.count)
+    (void)block_take_turn(block, &INLINE_SECOND, NULL);
+}
