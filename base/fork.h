@@ -1,9 +1,10 @@
 // What a child process makes of the library's state after fork().
 //
-// A child has one thread, the one that forked, and a copy of all memory. Other threads of the parent
-// may have held a lock, or half changed a list. So the child forgets its parent's contexts, jobs and
-// threads without reading them, initialises every lock again, and is then like a process that has
-// not used the library yet. It frees nothing, and writes to no memory that both processes share.
+// A child has one thread, the one that forked, and a copy of all memory. Other threads of the
+// parent may have held a lock, or half changed a list. So the child forgets its parent's contexts,
+// jobs and threads without reading them, initialises every lock again, and is then like a process
+// that has not used the library yet. It frees nothing, and writes to no memory that both processes
+// share.
 //
 // Each file that has state registers a handler with RONDO_ON_FORK. fork() calls the handler in the
 // child before it returns there.

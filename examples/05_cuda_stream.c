@@ -2,7 +2,8 @@
 // in the order of its CUDA stream. No CPU thread waits between them. Ends with 77 where there is no
 // GPU.
 //
-//   cc 05_cuda_stream.c $(pkg-config --cflags --libs rondo) -lcudart -o cuda_stream && ./cuda_stream
+//   cc 05_cuda_stream.c $(pkg-config --cflags --libs rondo) -lcudart -o cuda_stream &&
+//   ./cuda_stream
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>

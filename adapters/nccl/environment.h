@@ -1,5 +1,5 @@
-// NCCL's environment variables: which of them Rondo honours, and their values. rondo-doctor reads the
-// same table through interface.h.
+// NCCL's environment variables: which of them Rondo honours, and their values. rondo-doctor reads
+// the same table through interface.h.
 #ifndef RONDO_ADAPTERS_NCCL_ENVIRONMENT_H
 #define RONDO_ADAPTERS_NCCL_ENVIRONMENT_H
 

@@ -1,5 +1,5 @@
-// The interface that the drop-in serves, as rondo-doctor (tools/doctor) needs to know it: its version,
-// its calls, and the environment variables of NCCL that have a meaning here.
+// The interface that the drop-in serves, as rondo-doctor (tools/doctor) needs to know it: its
+// version, its calls, and the environment variables of NCCL that have a meaning here.
 #ifndef RONDO_ADAPTERS_NCCL_INTERFACE_H
 #define RONDO_ADAPTERS_NCCL_INTERFACE_H
 
@@ -12,8 +12,9 @@ int rondo_nccl_interface_version(void);
 const char *const *rondo_nccl_interface_calls(size_t *count);
 
 enum rondo_nccl_variable {
-  RONDO_NCCL_VARIABLE_HONOURED, // means here what it means to NCCL
-  RONDO_NCCL_VARIABLE_NO_EFFECT, // steers a part of NCCL that is not here; leaving it set is harmless
+  RONDO_NCCL_VARIABLE_HONOURED,  // means here what it means to NCCL
+  RONDO_NCCL_VARIABLE_NO_EFFECT, // steers a part of NCCL that is not here; leaving it set is
+                                 // harmless
   RONDO_NCCL_VARIABLE_MISSED,    // a program that relies on it will miss it
   RONDO_NCCL_VARIABLE_UNKNOWN    // no variable of NCCL: most likely misspelt
 };

@@ -1,11 +1,11 @@
-// Where the time of the host's blocks goes: the parts that tests/gpu/bench_daemon.c tells of a GPU's
-// (figures 7 and 9 of the paper), of the same shared source compiled with RONDO_TIMING=1.
+// Where the time of the host's blocks goes: the parts that tests/gpu/bench_daemon.c tells of a
+// GPU's (figures 7 and 9 of the paper), of the same shared source compiled with RONDO_TIMING=1.
 //
 //   bench_breakdown [--rounds=N] [--bytes=N]
 //
-// Two ranks submit sixteen all-reduces, each in an order of its own, so that contexts come and go. One
-// thread submits and waits, and steps the blocks while it waits. "clock" is a sample of nothing: what
-// each of the others contains of looking at the clock.
+// Two ranks submit sixteen all-reduces, each in an order of its own, so that contexts come and go.
+// One thread submits and waits, and steps the blocks while it waits. "clock" is a sample of
+// nothing: what each of the others contains of looking at the clock.
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 // "load" evicts a clean context and brings another in; "load and save" evicts one that has
 // progressed; "hit" finds the context in its slot. "copy" is memcpy of a context between the same
 // two places, the least that a load can cost. Ratios are against it. With many collectives
-// the context buffer is larger than the caches. The paper has 450 ns for a load and 50 ns for a save
-// on a GPU (section 6.2).
+// the context buffer is larger than the caches. The paper has 450 ns for a load and 50 ns for a
+// save on a GPU (section 6.2).
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,14 +2,15 @@
 //
 //   bench_startup [--rounds=N] [--together] [RANKS ...]
 //
-// Each rank is a process of this machine; all begin at the same time, rank 0 with making the id, which the
-// others find in shared memory. "met" is until the last one knows where all are; "first run" is
-// until the last one has come back from rondo_init, rondo_register and an all-reduce of one
+// Each rank is a process of this machine; all begin at the same time, rank 0 with making the id,
+// which the others find in shared memory. "met" is until the last one knows where all are; "first
+// run" is until the last one has come back from rondo_init, rondo_register and an all-reduce of one
 // element. Medians over rounds, without the time for forking. On fewer cores than ranks the
 // processes wait for their turn most of the time.
 //
-// With --together the ranks are of one process, each with a mesh of its own as if it were a process by itself, and there is
-// no first run: what the root and the members do, all on one control thread, without what processes cost.
+// With --together the ranks are of one process, each with a mesh of its own as if it were a process
+// by itself, and there is no first run: what the root and the members do, all on one control
+// thread, without what processes cost.
 #include <argp.h>
 #include <errno.h>
 #include <poll.h>
@@ -130,7 +131,8 @@ static double run_round(struct round *r, uint32_t ranks, int is_run) {
   return (double)(last_ns - r->begin_ns) / 1e6;
 }
 
-// The same for meshes of this process. Returns -1 if one failed, and then this program is about to end.
+// The same for meshes of this process. Returns -1 if one failed, and then this program is about to
+// end.
 static double meet_together(uint32_t ranks) {
   static const struct rondo_mesh_events deaf;
   static struct rondo_mesh *meshes[MAX_TOGETHER];

@@ -1,6 +1,7 @@
-// peer_ceiling: an all-reduce and an all-to-all of two threads of one process, written by hand for these
-// cases: each reads the other's buffers directly, with no library, queue or daemon between them. It is what a
-// general library can come near to and not exceed. Asked by compare like the others (see serve.h).
+// peer_ceiling: an all-reduce and an all-to-all of two threads of one process, written by hand for
+// these cases: each reads the other's buffers directly, with no library, queue or daemon between
+// them. It is what a general library can come near to and not exceed. Asked by compare like the
+// others (see serve.h).
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif

@@ -1,9 +1,10 @@
-// peer_cores: tells whether the first two processors that this process may use are two whole cores at the moment. A
-// virtual machine's are not at times, for some tens of milliseconds each: both are threads of one core, or a
-// neighbour computes on the other thread of one. Its kernel does not know; what is computed takes longer.
+// peer_cores: tells whether the first two processors that this process may use are two whole cores
+// at the moment. A virtual machine's are not at times, for some tens of milliseconds each: both are
+// threads of one core, or a neighbour computes on the other thread of one. Its kernel does not
+// know; what is computed takes longer.
 //
-// Answers {"ready":"..."} first, and then each line of its input with the time of the same additions on each processor
-// while the other is idle, and on the first while the second adds, too:
+// Answers {"ready":"..."} first, and then each line of its input with the time of the same
+// additions on each processor while the other is idle, and on the first while the second adds, too:
 // {"first_ns":21000.0,"second_ns":21000.0,"both_ns":21200.0}. Asked by compare.
 #include <semaphore.h>
 #include <stdatomic.h>

@@ -111,14 +111,15 @@ static int once_in_flight(void *arg, uint32_t rank) {
 }
 // NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker)
 
-// Open MPI moves a rank's data only within its own calls: one that waited outside of MPI for the others would leave
-// them waiting for what it has promised them.
+// Open MPI moves a rank's data only within its own calls: one that waited outside of MPI for the
+// others would leave them waiting for what it has promised them.
 static void settle(void *arg) {
   (void)arg;
   (void)MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway, and fetch() refuses it of others.
+// MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway, and fetch()
+// refuses it of others.
 static int once(void *arg, uint32_t rank) {
   struct peer *p = arg;
   int count = (int)p->shape.count;

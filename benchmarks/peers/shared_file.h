@@ -1,4 +1,5 @@
-// Memory by which processes of one kernel are timed that a launcher takes to be on different machines.
+// Memory by which processes of one kernel are timed that a launcher takes to be on different
+// machines.
 #ifndef RONDO_BENCHMARKS_PEERS_SHARED_FILE_H
 #define RONDO_BENCHMARKS_PEERS_SHARED_FILE_H
 

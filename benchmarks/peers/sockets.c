@@ -1,5 +1,6 @@
-// peer_sockets: as many bytes as a collective of two ranks has to send, over one TCP connection, with nothing
-// done to them: what the network and the kernel carry, measured like the others (see serve.h).
+// peer_sockets: as many bytes as a collective of two ranks has to send, over one TCP connection,
+// with nothing done to them: what the network and the kernel carry, measured like the others (see
+// serve.h).
 //
 //   mpirun -np 2 peer_sockets < requests
 //

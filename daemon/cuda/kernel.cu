@@ -122,7 +122,7 @@ static __device__ __forceinline__ void movers_run_command(void) {
 }
 
 static __device__ __forceinline__ void movers_copy(uint64_t dst, const void *src, uint64_t bytes,
-                                                  uint32_t kind) {
+                                                   uint32_t kind) {
   command = rondo_mover_command_copy((const void *)dst, src, bytes);
   command.kind = kind;
   movers_run_command();
@@ -158,7 +158,7 @@ static __device__ __forceinline__ void movers_reduce(struct rondo_mover_command 
   movers_run_command();
   if (second && !together)
     movers_copy((uint64_t)second, (const void *)m.dst, m.count * rondo_element_bytes(m.op.dtype),
-               RONDO_MOVER_COPY);
+                RONDO_MOVER_COPY);
 }
 
 RONDO_DRIVER_FN void rondo_move_reduce(const struct rondo_reduction *r, void *dst, void *second,

@@ -173,8 +173,8 @@ static bool is_blind_round(uint64_t now_ns) {
   return true;
 }
 
-// Steps blocks of other ranks. `only_quick`: small ones without a waiting thread. Returns true if one
-// moved.
+// Steps blocks of other ranks. `only_quick`: small ones without a waiting thread. Returns true if
+// one moved.
 static bool blocks_steal(const struct rondo_host_daemon *own, uint64_t now_ns, bool only_quick) {
   struct block_search search = {own, now_ns, only_quick};
   return rondo_host_ready_visit(block_try_steal, &search, is_blind_round(now_ns));

@@ -27,9 +27,8 @@ enum rondo_primitive {
   RONDO_PRIM_FINAL = 16,    // the value is the finished result: apply the reduction's last step
   RONDO_PRIM_IN_BASE = 32,  // the send buffer holds only this chunk: ignore the chunk index there
   RONDO_PRIM_OUT_BASE = 64, // the receive buffer holds only this chunk: likewise
-  RONDO_PRIM_RESULT =
-      128 // `local` is what earlier ops have put into the receive buffer: with RECV |
-          // REDUCE | COPY the next contribution is added, SEND alone passes it on
+  RONDO_PRIM_RESULT = 128 // `local` is what earlier ops have put into the receive buffer: with RECV
+                          // | REDUCE | COPY the next contribution is added, SEND alone passes it on
 };
 
 #define RONDO_PLAN_MAX_OPS 8u

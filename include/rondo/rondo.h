@@ -35,7 +35,8 @@
 //
 // Processes that fork. A context belongs to the process that created it.
 //
-//   - Every call of a child of fork() on a context of the parent returns RONDO_ERR_CLOSED at once and
+//   - Every call of a child of fork() on a context of the parent returns RONDO_ERR_CLOSED at once
+//   and
 //     changes nothing. This includes rondo_destroy. The child logs the reason once.
 //   - The child may end in any way, also by exit(). Its end does not affect the parent or the
 //     parent's jobs. A child that returns from the callback in which it was forked exits with 0.

@@ -1,5 +1,6 @@
-// What brings the messages of proxies (runtime/transport/carrier.h) in an explored job: each link delays
-// them, and brings them in any order, when chance says so; a link that is cut loses some of them.
+// What brings the messages of proxies (runtime/transport/carrier.h) in an explored job: each link
+// delays them, and brings them in any order, when chance says so; a link that is cut loses some of
+// them.
 #ifndef RONDO_TESTS_EXPLORE_CARRIER_H
 #define RONDO_TESTS_EXPLORE_CARRIER_H
 

@@ -108,7 +108,8 @@ static const struct script_call *in_series(const struct end *e, const struct scr
   return NULL;
 }
 
-// Whether the two ranks' calls of the series differ where both have one; else one merely calls less.
+// Whether the two ranks' calls of the series differ where both have one; else one merely calls
+// less.
 static int series_differ(const struct end *a, const struct end *b, const struct script_call *like) {
   for (uint32_t n = 0;; n++) {
     const struct script_call *x = in_series(a, like, n);

@@ -1,4 +1,5 @@
-// Communicators in the explorer: what ranks call by order, at random and with one rank that differs.
+// Communicators in the explorer: what ranks call by order, at random and with one rank that
+// differs.
 #ifndef RONDO_TESTS_EXPLORE_COMM_H
 #define RONDO_TESTS_EXPLORE_COMM_H
 
@@ -6,8 +7,8 @@
 
 struct explore_machine;
 
-// Draws calls from the machine's seed, beside its program, and makes the ends. `odd`: one rank makes
-// another call than the others, leaves one out or makes one twice.
+// Draws calls from the machine's seed, beside its program, and makes the ends. `odd`: one rank
+// makes another call than the others, leaves one out or makes one twice.
 void explore_comm_init(struct explore_machine *m, int odd);
 
 // As those of the application (machine.h).

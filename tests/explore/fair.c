@@ -1,6 +1,6 @@
-// Two promises of a block, held against what memory says and not against what the block believes: a collective
-// that can move has its turn after a bounded number of turns of others, and nothing is probed twice in vain while
-// another collective can move.
+// Two promises of a block, held against what memory says and not against what the block believes: a
+// collective that can move has its turn after a bounded number of turns of others, and nothing is
+// probed twice in vain while another collective can move.
 #include "daemon/host/host.h"
 #include "tests/explore/machine.h"
 

@@ -108,7 +108,8 @@ void explore_machine_init_nccl(struct explore_machine *m, uint64_t seed, int nev
 // Likewise with a program of the caller's.
 void explore_machine_start(struct explore_machine *m, const struct explore_program *program);
 
-// Runs until every run has ended, something is wrong, or nothing moves any more. Returns the verdict.
+// Runs until every run has ended, something is wrong, or nothing moves any more. Returns the
+// verdict.
 int explore_machine_run(struct explore_machine *m);
 
 // One turn of a random actor. Returns 1 if something moved.
@@ -123,8 +124,8 @@ void explore_fail(struct explore_machine *m, int verdict, const char *format, ..
 void explore_trace(struct explore_machine *m, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// A block is about to execute the collective at the cursor of its task queue: fails if that is unfair to others, or
-// in vain while another could move.
+// A block is about to execute the collective at the cursor of its task queue: fails if that is
+// unfair to others, or in vain while another could move.
 void explore_fair_watch(struct explore_machine *m, const struct rondo_host_block *block);
 
 // ---------------------------------------------------------------- application ---

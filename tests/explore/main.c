@@ -75,8 +75,8 @@ _Static_assert(sizeof faults / sizeof *faults == RONDO_FAULT_COUNT, "a name for 
 
 // Of the drop-in libnccl.
 static const char *const nccl_faults[] = {
-    "none",       "group_reversed",   "group_drops",  "self_send_crossed",  "mismatch_hidden",
-    "done_early", "split_unnumbered", "keys_ignored", "parent_ranks", "factor_forgotten",
+    "none",       "group_reversed",   "group_drops",  "self_send_crossed", "mismatch_hidden",
+    "done_early", "split_unnumbered", "keys_ignored", "parent_ranks",      "factor_forgotten",
 };
 _Static_assert(sizeof nccl_faults / sizeof *nccl_faults == RONDO_NCCL_FAULT_COUNT,
                "a name for each fault");

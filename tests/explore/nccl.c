@@ -80,8 +80,8 @@ int rondo_nccl_fault_planted = RONDO_NCCL_FAULT_NONE;
 
 // --------------------------------------------------------- below and beside it ---
 
-// Stand for rondo_init and rondo_destroy in what the adapter calls: the machine has made the ranks, and
-// ends them.
+// Stand for rondo_init and rondo_destroy in what the adapter calls: the machine has made the ranks,
+// and ends them.
 int explore_nccl_open(struct rondo_context *ctx, const struct rondo_config *cfg);
 int explore_nccl_close(struct rondo_context ctx, int mode, int64_t timeout_ns);
 
@@ -140,7 +140,8 @@ static void draw_end(struct end *e, int place, uint64_t seed) {
   }
 }
 
-// The ranks of a part in their order, as ncclCommSplit is documented: by key, then by rank in the parent.
+// The ranks of a part in their order, as ncclCommSplit is documented: by key, then by rank in the
+// parent.
 static void find_members(struct end *e, const struct end *parent, int place, int color) {
   for (uint32_t i = 0; i < parent->rank_count; i++) {
     uint32_t job_rank = parent->job_ranks[i], at = e->rank_count;
@@ -174,8 +175,8 @@ static void make_end(uint32_t rank, int place, uint64_t seed) {
   draw_end(e, place, seed);
 }
 
-// One rank of a part of the other thread's makes one collective call of another size; all of its members
-// have to hear of it, and nobody else.
+// One rank of a part of the other thread's makes one collective call of another size; all of its
+// members have to hear of it, and nobody else.
 static void draw_oddness(struct random *r) {
   struct end *e = &world.ends[random_below(r, world.rank_count)][OTHER_PART];
   if (e->rank_count < 2)
@@ -330,8 +331,8 @@ static void make_step(uint32_t rank, struct end *e) {
     e->count = e->made; // it has failed: no more calls
 }
 
-// The place that this rank's communicator is split for now, or PLACES. A step that a rank takes no part in is
-// passed over, so the order of two splits is that of the steps before which they come.
+// The place that this rank's communicator is split for now, or PLACES. A step that a rank takes no
+// part in is passed over, so the order of two splits is that of the steps before which they come.
 static int split_due(uint32_t rank, int of) {
   const struct end *parent = &world.ends[rank][of];
   uint32_t next = parent->made < parent->count ? parent->steps[parent->made].index : CALLS;

@@ -1,7 +1,9 @@
-// Programs on the drop-in libnccl in the explorer: the same code over ranks that the explorer steps.
+// Programs on the drop-in libnccl in the explorer: the same code over ranks that the explorer
+// steps.
 //
-// Each rank has two threads. They call by order on a communicator and on parts of it, which they come
-// to while they go on, in groups and without, in an order across communicators that is each rank's own.
+// Each rank has two threads. They call by order on a communicator and on parts of it, which they
+// come to while they go on, in groups and without, in an order across communicators that is each
+// rank's own.
 #ifndef RONDO_TESTS_EXPLORE_NCCL_H
 #define RONDO_TESTS_EXPLORE_NCCL_H
 
@@ -9,8 +11,8 @@
 
 struct explore_machine;
 
-// Draws a program from the machine's seed and makes the first communicators. `odd`: one rank of one of the
-// parts makes a call of another size than the others.
+// Draws a program from the machine's seed and makes the first communicators. `odd`: one rank of one
+// of the parts makes a call of another size than the others.
 void explore_nccl_init(struct explore_machine *m, int odd);
 
 // Ends all communicators, once their ranks are gone.

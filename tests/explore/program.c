@@ -148,8 +148,8 @@ static void draw_processes(struct explore_program *p) {
   p->cuts = p->process_count > 1 && random_chance(&r, 25) ? 1 + random_below(&r, 2) : 0;
 }
 
-// Everything here is small and of few ranks, so only this leads to the plans of what is large or of many. From
-// random numbers of its own, likewise.
+// Everything here is small and of few ranks, so only this leads to the plans of what is large or of
+// many. From random numbers of its own, likewise.
 static void draw_size(struct explore_program *p) {
   struct random r = {random_mix(p->seed + 8484)};
   p->manual.seems_large = (uint32_t)random_chance(&r, 60);

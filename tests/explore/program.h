@@ -1,5 +1,6 @@
 // What one seed does: ranks, their configuration, and the collectives that each of them
-// registers, runs and deregisters. The order in which a rank does so is drawn while the program runs.
+// registers, runs and deregisters. The order in which a rank does so is drawn while the program
+// runs.
 #ifndef RONDO_TESTS_EXPLORE_PROGRAM_H
 #define RONDO_TESTS_EXPLORE_PROGRAM_H
 
@@ -64,8 +65,8 @@ struct explore_program {
 // Draws the program of a seed.
 void explore_program_make(struct explore_program *p, uint64_t seed);
 
-// Makes it one in which what is rare happens often: what comes between a block's posting of a run's end and
-// whatever it does next, or links that are cut as producers take leave.
+// Makes it one in which what is rare happens often: what comes between a block's posting of a run's
+// end and whatever it does next, or links that are cut as producers take leave.
 void explore_program_hasten_ends(struct explore_program *p);
 void explore_program_hasten_cuts(struct explore_program *p);
 // To measure time: runs that all end well, in one process, with default budgets.

@@ -1,4 +1,5 @@
-// Streams of the ranks' applications: what runs that are tied to one wait for, and what waits for them.
+// Streams of the ranks' applications: what runs that are tied to one wait for, and what waits for
+// them.
 #include "tests/explore/machine.h"
 
 struct rondo_tie explore_stream_tie(struct explore_machine *m, struct explore_run *run) {

@@ -1,8 +1,10 @@
-// Members on another machine that say what they have called of a communicator: honestly, differing, and anything.
+// Members on another machine that say what they have called of a communicator: honestly, differing,
+// and anything.
 //
-// The first byte is 1: other inputs are left out, since a run takes a millisecond. Then things happen, one byte each with
-// what follows it: see `happen`. As long as all is honest it is known what has to be found: ranks that differ fail, and
-// those that do not go on; and what rank 0 says is what it has called.
+// The first byte is 1: other inputs are left out, since a run takes a millisecond. Then things
+// happen, one byte each with what follows it: see `happen`. As long as all is honest it is known
+// what has to be found: ranks that differ fail, and those that do not go on; and what rank 0 says
+// is what it has called.
 #include <poll.h>
 #include <unistd.h>
 
@@ -133,7 +135,8 @@ static void call_as_rank_0(uint32_t how) {
     own->calls[own->count++] = count;
 }
 
-// What goes to the others is what was called, one behind the other, but for what rank 0 has compared with both by itself.
+// What goes to the others is what was called, one behind the other, but for what rank 0 has
+// compared with both by itself.
 static void on_sent(const struct rondo_mesh_send *m) {
   struct message told;
   struct caller *own = &model.ranks[0];

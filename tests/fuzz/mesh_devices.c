@@ -1,10 +1,10 @@
-// Members of the same machine that know the secret and say anything of memory of devices: of their ranges, and of a window of
-// NCCL, which is made with one that there really is. A process on the stand-ins for the CUDA driver and for NCCL lives
-// through it, and leaves nothing behind.
+// Members of the same machine that know the secret and say anything of memory of devices: of their
+// ranges, and of a window of NCCL, which is made with one that there really is. A process on the
+// stand-ins for the CUDA driver and for NCCL lives through it, and leaves nothing behind.
 //
-// The first byte is 1: other inputs are left out, since a run takes many milliseconds. The second says what is asked for: no
-// window; one, and this process leads; one, and the other does. Then things happen, one byte each with what follows it:
-// see `happen`.
+// The first byte is 1: other inputs are left out, since a run takes many milliseconds. The second
+// says what is asked for: no window; one, and this process leads; one, and the other does. Then
+// things happen, one byte each with what follows it: see `happen`.
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -177,7 +177,8 @@ static void say_word(struct rondo_fuzz_input *in, uint32_t how) {
   say(RONDO_MESSAGE_WINDOW, &n, how & 32 ? sizeof n - 1 : sizeof n, -1);
 }
 
-// What this process has said of its collective, as the other would, and where it has its connectors.
+// What this process has said of its collective, as the other would, and where it has its
+// connectors.
 static void announce(struct rondo_fuzz_input *in, uint32_t how) {
   uint64_t bytes[128];
   size_t size = other.registration_bytes;

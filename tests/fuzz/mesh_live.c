@@ -1,9 +1,10 @@
-// Members that know the secret and say anything: a root and a mesh live through it, in bounded time.
+// Members that know the secret and say anything: a root and a mesh live through it, in bounded
+// time.
 //
-// The first byte, below 12, says who is spoken to: 0 to 3 a root at which a mesh is joining, 4 to 7 that mesh,
-// by its root, 8 to 11 a mesh that has joined, by another member: see speak_as_peer. The rest is frames, of a type, a length
-// and as many bytes each; what is between members has a subtype and descriptors, too. Inputs that begin otherwise are left
-// out: a run takes a millisecond.
+// The first byte, below 12, says who is spoken to: 0 to 3 a root at which a mesh is joining, 4 to 7
+// that mesh, by its root, 8 to 11 a mesh that has joined, by another member: see speak_as_peer. The
+// rest is frames, of a type, a length and as many bytes each; what is between members has a subtype
+// and descriptors, too. Inputs that begin otherwise are left out: a run takes a millisecond.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -52,7 +53,8 @@ static int prove(int fd, struct rondo_handshake *p, struct rondo_handshake_reply
   return !reply->size || send(fd, reply->bytes, reply->size, MSG_NOSIGNAL) > 0;
 }
 
-// Makes a frame with what the input has next, `head->size` bytes of it. Returns where its code is, the frame's end.
+// Makes a frame with what the input has next, `head->size` bytes of it. Returns where its code is,
+// the frame's end.
 static uint8_t *fill_frame(uint8_t *bytes, const struct rondo_wire_head *head,
                            struct rondo_handshake *p, struct rondo_fuzz_input *in) {
   uint8_t *payload = bytes + RONDO_WIRE_HEAD_BYTES;
@@ -271,7 +273,8 @@ static ssize_t send_with(int fd, uint8_t *bytes, size_t size, uint32_t fd_count)
   return sendmsg(fd, &m, MSG_NOSIGNAL);
 }
 
-// Frames of members to each other: a byte that says how, and is not 0 where something is wrong with one.
+// Frames of members to each other: a byte that says how, and is not 0 where something is wrong with
+// one.
 static void say_to_member(int fd, struct rondo_handshake *p, struct rondo_fuzz_input *in,
                           int is_here) {
   static const uint8_t types[] = {RONDO_WIRE_MESSAGE, RONDO_WIRE_MESSAGE, RONDO_WIRE_GONE,

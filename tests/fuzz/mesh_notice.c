@@ -1,9 +1,9 @@
-// Members that know the secret and say anything about registrations: what is read is written back as it
-// was, and a process that has registered something itself lives through it.
+// Members that know the secret and say anything about registrations: what is read is written back
+// as it was, and a process that has registered something itself lives through it.
 //
-// The first byte, below 8, says which: 0 to 3 a registration to take apart; 4 to 7 things that happen to
-// a process with two collectives, one byte each with what follows it: see `happen`. Inputs that begin
-// otherwise are left out: a run takes a millisecond.
+// The first byte, below 8, says which: 0 to 3 a registration to take apart; 4 to 7 things that
+// happen to a process with two collectives, one byte each with what follows it: see `happen`.
+// Inputs that begin otherwise are left out: a run takes a millisecond.
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
-// Who does not know the secret never gets through the proof, whatever it says, on either side of it.
-// The first byte says which side, and how often a frame of the true other side is put in between.
+// Who does not know the secret never gets through the proof, whatever it says, on either side of
+// it. The first byte says which side, and how often a frame of the true other side is put in
+// between.
 #include "runtime/net/handshake.h"
 #include "tests/support/fuzz.h"
 

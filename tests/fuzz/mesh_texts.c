@@ -6,7 +6,8 @@
 
 static char text[256];
 
-// Every variable is the same text, but for those that the input switches off, and the numbers of ranks.
+// Every variable is the same text, but for those that the input switches off, and the numbers of
+// ranks.
 static uint32_t missing;
 static char many[] = "4000";
 

@@ -1,4 +1,5 @@
-// Every payload that comes over a socket is read or refused; what is read is written back as it was.
+// Every payload that comes over a socket is read or refused; what is read is written back as it
+// was.
 #include "runtime/net/wire.h"
 #include "tests/support/fuzz.h"
 
@@ -22,7 +23,8 @@ static void read_hello(struct rondo_wire_reader *r, struct rondo_wire_writer *w)
 }
 
 static void read_member(struct rondo_wire_reader *r, struct rondo_wire_writer *w) {
-  // Two, one beside the other or not: the second may say that it is where it could have been left out.
+  // Two, one beside the other or not: the second may say that it is where it could have been left
+  // out.
   struct rondo_wire_member m[2] = {{.ranks = NULL}};
   for (uint32_t n = 0; n < 2 && r->size && !r->bad; n++) {
     int is_beside = r->bytes[0] & 2;

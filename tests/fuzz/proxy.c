@@ -1,6 +1,6 @@
-// Any messages, in any order, from those who know a proxy's token and those who do not, while blocks publish
-// and consume, links end and processes are lost: what a block is shown has landed, once, in its own slot;
-// what is sent stays as it is until it has been sent; each link ends once.
+// Any messages, in any order, from those who know a proxy's token and those who do not, while
+// blocks publish and consume, links end and processes are lost: what a block is shown has landed,
+// once, in its own slot; what is sent stays as it is until it has been sent; each link ends once.
 //
 // An input is a row of happenings, a byte each with what follows it: see `happen`.
 #include "tests/support/fuzz.h"

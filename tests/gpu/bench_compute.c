@@ -1,5 +1,5 @@
-// What a daemon costs a large matrix product that runs beside it: none, idle, busy, stuck; and that an
-// idle daemon has no multiprocessor.
+// What a daemon costs a large matrix product that runs beside it: none, idle, busy, stuck; and that
+// an idle daemon has no multiprocessor.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,9 +68,9 @@ static double product_us(const struct product *p) {
 
 // ------------------------------------------------------------------ multiprocessors --
 
-// Blocks that take all the shared memory that a block can have, as many as there are multiprocessors,
-// all at once: each has one to itself, and none goes where a daemon's block is. Returns how many
-// multiprocessors were used.
+// Blocks that take all the shared memory that a block can have, as many as there are
+// multiprocessors, all at once: each has one to itself, and none goes where a daemon's block is.
+// Returns how many multiprocessors were used.
 static uint32_t free_multiprocessors(void) {
   uint32_t count = gpu.multiprocessors, used = 0;
   struct gpu_occupy_params params = {gpu_memory(count * sizeof(uint32_t)), HOLD_NS};

@@ -1,5 +1,5 @@
-// The daemon by itself: where the time of its blocks goes, how long a run takes from the call to its end,
-// what memory it takes, and how close large all-reduces come to what the memory allows.
+// The daemon by itself: where the time of its blocks goes, how long a run takes from the call to
+// its end, what memory it takes, and how close large all-reduces come to what the memory allows.
 #include <stdlib.h>
 
 #include "daemon/cuda/cuda_backend.h"
@@ -141,8 +141,8 @@ static double stream_us(const struct single *s, CUstream stream) {
   return gpu_now_us() - begin;
 }
 
-// The smallest collective: a group of one rank, from the submission to its callback or to the end of
-// a stream that waits for it.
+// The smallest collective: a group of one rank, from the submission to its callback or to the end
+// of a stream that waits for it.
 void bench_latency(void) {
   static double callbacks[ROUNDS], streams[ROUNDS];
   struct rondo_config c = RONDO_CONFIG_INIT;

@@ -1,4 +1,5 @@
-// What comes out: every kind, type and reduction against known results, and against the host backend.
+// What comes out: every kind, type and reduction against known results, and against the host
+// backend.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-// Several processes on one device: memory that one maps of the other, and jobs with a process a rank. The others
-// are this program again, begun anew: what the CUDA driver has in a process does not survive a fork.
+// Several processes on one device: memory that one maps of the other, and jobs with a process a
+// rank. The others are this program again, begun anew: what the CUDA driver has in a process does
+// not survive a fork.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,7 +277,8 @@ static void kill_last(const struct child *children) {
   CHECK(kill(children[RANKS - 1].pid, SIGKILL) == 0);
 }
 
-// The runs of the others end, and say that it was a peer. `end`: of a child; -1: this one has `children`.
+// The runs of the others end, and say that it was a peer. `end`: of a child; -1: this one has
+// `children`.
 static void lose_peer(uint32_t rank, const struct rondo_unique_id *id, int end,
                       const struct child *children) {
   struct member m;

@@ -1,4 +1,5 @@
-// A window of NCCL, the real one where it is installed: on one device alone, and on all that there are.
+// A window of NCCL, the real one where it is installed: on one device alone, and on all that there
+// are.
 #include <stdlib.h>
 #include <time.h>
 

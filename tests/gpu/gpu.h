@@ -1,8 +1,8 @@
 // What the programs of tests/gpu share: checks, a watchdog, one device and its driver.
 //
 // A machine with a GPU may have no test library, so a check that fails ends the process with 1. The
-// CUDA driver is found when the program runs: without one, or without a device, the program ends with 77.
-// The stand-in for the driver (tests/support/fake_cuda) serves as well; its kernels are in
+// CUDA driver is found when the program runs: without one, or without a device, the program ends
+// with 77. The stand-in for the driver (tests/support/fake_cuda) serves as well; its kernels are in
 // stand_in_kernels.c.
 //
 //   gpu_open -> gpu_watch -> gpu.cuMemAlloc(...) ...
@@ -88,8 +88,8 @@ void gpu_watch(unsigned seconds, int status);
 // 1 if little of that time is left: for what may stop at any point.
 int gpu_is_late(void);
 
-// A kernel of the device that is current, of kernels.cu. It is loaded, which may wait for all that runs:
-// a launch later, when streams wait for each other, does not.
+// A kernel of the device that is current, of kernels.cu. It is loaded, which may wait for all that
+// runs: a launch later, when streams wait for each other, does not.
 CUfunction gpu_kernel(const char *name);
 // One of device 0; `params` is the kernel's only parameter.
 void gpu_launch(CUfunction kernel, uint32_t blocks, uint32_t threads, CUstream stream,

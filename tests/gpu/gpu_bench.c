@@ -1,7 +1,7 @@
 // How fast the CUDA backend is: gpu_bench [PART ...] prints one line of JSON a figure,
-// {"name": ..., "value": ..., "unit": ...} and, where the figure has a target, "target" and "met". Several
-// ranks share device 0. A watchdog on wall time ends it with 3, or what RONDO_TEST_SECONDS says; what was
-// printed before counts. 77: there is no GPU.
+// {"name": ..., "value": ..., "unit": ...} and, where the figure has a target, "target" and "met".
+// Several ranks share device 0. A watchdog on wall time ends it with 3, or what RONDO_TEST_SECONDS
+// says; what was printed before counts. 77: there is no GPU.
 #include <stdlib.h>
 #include <string.h>
 

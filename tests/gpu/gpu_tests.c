@@ -1,7 +1,8 @@
-// What only a real GPU can show, through the public interface and the CUDA driver's: gpu_tests CASE ...
+// What only a real GPU can show, through the public interface and the CUDA driver's: gpu_tests CASE
+// ...
 //
-// Several ranks of this process share device 0. A watchdog on wall time ends the process with 3 whatever
-// a kernel does, so that no GPU is ever left hung. 77: there is no GPU.
+// Several ranks of this process share device 0. A watchdog on wall time ends the process with 3
+// whatever a kernel does, so that no GPU is ever left hung. 77: there is no GPU.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// The kernels as part of the programs, as in daemon/cuda/cuda_image.c: GPU_KERNELS_FILE and GPU_TIMED_FILE
-// name what nvcc made.
+// The kernels as part of the programs, as in daemon/cuda/cuda_image.c: GPU_KERNELS_FILE and
+// GPU_TIMED_FILE name what nvcc made.
 #define GPU_IMAGE(symbol, file)                                                                    \
   __asm__(".pushsection .rodata, \"a\", %progbits\n"                                               \
           ".balign 64\n"                                                                           \

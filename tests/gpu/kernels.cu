@@ -1,4 +1,5 @@
-// The kernels of tests/gpu for a GPU. Bodies that the stand-in for the driver runs too are in kernels_core.h.
+// The kernels of tests/gpu for a GPU. Bodies that the stand-in for the driver runs too are in
+// kernels_core.h.
 #include "tests/gpu/kernels_core.h"
 
 RONDO_DRIVER_FN uint64_t gpu_ticks(void) {
@@ -45,8 +46,8 @@ __global__ void gpu_cq(const __grid_constant__ struct gpu_cq_params p) {
     gpu_cq_body(&p, blockIdx.x);
 }
 
-// A block is told apart by the multiprocessor that it runs on; it asks for so much shared memory that
-// no other block fits beside it.
+// A block is told apart by the multiprocessor that it runs on; it asks for so much shared memory
+// that no other block fits beside it.
 __global__ void gpu_occupy(const __grid_constant__ struct gpu_occupy_params p) {
   uint32_t multiprocessor;
   uint64_t begun_ns = gpu_now_ns();

@@ -1,5 +1,5 @@
-// The kernels of tests/gpu: their parameters, and the bodies of those that a GPU and the stand-in for
-// the driver run alike. Read by nvcc and by gcc.
+// The kernels of tests/gpu: their parameters, and the bodies of those that a GPU and the stand-in
+// for the driver run alike. Read by nvcc and by gcc.
 //
 // A kernel takes one parameter. A body is run by `part` of `parts`: a thread of the grid, or a
 // block of the stand-in.

@@ -1,6 +1,6 @@
-// The kernels of tests/gpu on the stand-in for the CUDA driver: a function of the host a kernel, run by
-// one thread a CUDA block. With them the programs, their checks and what they print are tested without
-// a GPU; times say nothing.
+// The kernels of tests/gpu on the stand-in for the CUDA driver: a function of the host a kernel,
+// run by one thread a CUDA block. With them the programs, their checks and what they print are
+// tested without a GPU; times say nothing.
 #include <dlfcn.h>
 #include <sched.h>
 #include <time.h>

@@ -1,4 +1,5 @@
-// What tests of the CUDA backend on the stand-in for the driver share: the devices, as new for each test, and a job on them.
+// What tests of the CUDA backend on the stand-in for the driver share: the devices, as new for each
+// test, and a job on them.
 #ifndef RONDO_TESTS_INTEGRATION_CUDA_DEVICE_H
 #define RONDO_TESTS_INTEGRATION_CUDA_DEVICE_H
 

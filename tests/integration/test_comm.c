@@ -62,7 +62,8 @@ static void check_last(const struct rondo_collective_desc *d, const int32_t *got
     assert_int_equal(got[3 * last + 2], first + 14);
 }
 
-// Two communicators whose calls ranks mix differently, with fewer places in the cache than signatures.
+// Two communicators whose calls ranks mix differently, with fewer places in the cache than
+// signatures.
 static void communicators_do_not_order_each_other(void **state) {
   (void)state;
   enum { RANKS = 3, CALLS = 60, MOST = 700 };

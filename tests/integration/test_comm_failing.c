@@ -11,8 +11,8 @@
 
 // ---------------------------------------------------------------- mismatch ---
 
-// `before` of counts 1 and 2 each, then the two counts, on ranks 0 and 1; rank 2 does what rank 0 does, or
-// nothing if `idle`.
+// `before` of counts 1 and 2 each, then the two counts, on ranks 0 and 1; rank 2 does what rank 0
+// does, or nothing if `idle`.
 static void differ(uint64_t before, uint64_t one, uint64_t other, int idle) {
   static int32_t data[3][8];
   struct rondo_comm comm[3] = {{0}};

@@ -1,5 +1,5 @@
-// Calls of communicators that are captured into graphs, on the stand-in for the CUDA driver: each is matched
-// once, by its order among the calls, and runs whenever its graph is launched.
+// Calls of communicators that are captured into graphs, on the stand-in for the CUDA driver: each
+// is matched once, by its order among the calls, and runs whenever its graph is launched.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,7 +209,8 @@ static void two_graphs_are_launched_in_any_order(void **state) {
   end_comms();
 }
 
-// Nobody ever launches it: it counts as a call, runs never, and what comes after is not mistaken for it.
+// Nobody ever launches it: it counts as a call, runs never, and what comes after is not mistaken
+// for it.
 static void a_capture_that_is_abandoned_leaves_the_order(void **state) {
   (void)state;
   for (uint32_t i = 0; i < 10; i++) {

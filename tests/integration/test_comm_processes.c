@@ -1,5 +1,5 @@
-// Communicators whose members live in several processes of this machine: calls match, what differs is
-// found, and every process hears of it.
+// Communicators whose members live in several processes of this machine: calls match, what differs
+// is found, and every process hears of it.
 #include <sched.h>
 #include <search.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// The CUDA backend on the stand-in for the driver: what it does when a call fails, when a launch does
-// not return, when the device is awaited as a whole; and that it leaves nothing behind.
+// The CUDA backend on the stand-in for the driver: what it does when a call fails, when a launch
+// does not return, when the device is awaited as a whole; and that it leaves nothing behind.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,8 +236,8 @@ static void application_kernel(const void *param, uint32_t block, uint32_t block
   **(uint32_t *const *)param = 1;
 }
 
-// CUDA_MODULE_LOADING=LAZY, which is the default: the first launch of the application's kernel waits for
-// all that runs. The library's own is loaded beforehand, so that launching it never does.
+// CUDA_MODULE_LOADING=LAZY, which is the default: the first launch of the application's kernel
+// waits for all that runs. The library's own is loaded beforehand, so that launching it never does.
 static void a_kernel_is_loaded_lazily_in_the_middle_of_a_stuck_collective(void **state) {
   (void)state;
   struct synchronizer s;
@@ -267,8 +267,8 @@ static void a_kernel_is_loaded_lazily_in_the_middle_of_a_stuck_collective(void *
   assert_int_equal(unsetenv("CUDA_MODULE_LOADING"), 0);
 }
 
-// A synchronisation with preemption off: it does not return until the peer comes. So the test above can
-// fail.
+// A synchronisation with preemption off: it does not return until the peer comes. So the test above
+// can fail.
 static void a_daemon_that_never_leaves_holds_the_device(void **state) {
   (void)state;
   struct synchronizer s;
@@ -369,8 +369,8 @@ static void runs_end_when_the_daemon_cannot_be_launched_any_more(void **state) {
   rondo_fake_fail(NULL, 0, 0, CUDA_SUCCESS);
 }
 
-// Calls that the library makes from threads of its own, or makes again, may fail unseen: then all is
-// well.
+// Calls that the library makes from threads of its own, or makes again, may fail unseen: then all
+// is well.
 static void each_call_fails_once_and_leaves_nothing(void **state) {
   (void)state;
   uint64_t share = rondo_test_load(16, 2);
@@ -398,7 +398,8 @@ static void each_call_fails_once_and_leaves_nothing(void **state) {
 
 static struct rondo_times times;
 
-// Each part was sampled as often as the block's counters say. Returns the completions it has written.
+// Each part was sampled as often as the block's counters say. Returns the completions it has
+// written.
 static uint64_t check_times(struct rondo_daemon *daemon, uint32_t block) {
   const struct rondo_block_counters *c = &rondo_cuda_daemon_of(daemon)->status[block].counters;
   assert_int_equal(rondo_cuda_read_times(daemon, block, &times), RONDO_SUCCESS);

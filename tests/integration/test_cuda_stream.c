@@ -1,5 +1,5 @@
-// Runs in the order of streams, and in graphs, of the CUDA backend on the stand-in for the driver: what
-// a stream computes before is what is reduced, and what it computes after sees the result.
+// Runs in the order of streams, and in graphs, of the CUDA backend on the stand-in for the driver:
+// what a stream computes before is what is reduced, and what it computes after sees the result.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static CUmodule module;
 static CUfunction produce, consume;
 static CUstream streams[RANKS];
 
-// The application's work: fills a buffer with a number that grows at each execution; compares the sum with
-// what it must be at this one.
+// The application's work: fills a buffer with a number that grows at each execution; compares the
+// sum with what it must be at this one.
 struct work {
   int32_t *buffer;
   uint32_t *executions; // of this kernel in this stream
@@ -235,8 +235,8 @@ static void two_graphs_take_turns_in_different_orders(void **state) {
   OK(cuStreamDestroy(second));
 }
 
-// One graph with a branch for each rank: captured from one stream, forked to the other and joined again. The
-// branches wait for each other's runs.
+// One graph with a branch for each rank: captured from one stream, forked to the other and joined
+// again. The branches wait for each other's runs.
 static void a_forked_capture_replays_both_branches(void **state) {
   (void)state;
   uint32_t launches = (uint32_t)rondo_test_load(500, 50);
@@ -270,7 +270,8 @@ static void a_forked_capture_replays_both_branches(void **state) {
   OK(cuEventDestroy(join));
 }
 
-// A capture in another thread's hands, or of another stream, is not broken by what the library does.
+// A capture in another thread's hands, or of another stream, is not broken by what the library
+// does.
 static void a_capture_is_not_disturbed_by_registering_and_running(void **state) {
   (void)state;
   struct rondo_collective coll[RANKS];

@@ -1,8 +1,9 @@
-// A process dies while others are in a call: each call returns in bounded time, whoever waits learns the name of the rank
-// that is lost, and the rest goes on: also where the root of the job was in the process that died.
+// A process dies while others are in a call: each call returns in bounded time, whoever waits
+// learns the name of the rank that is lost, and the rest goes on: also where the root of the job
+// was in the process that died.
 //
-// Where it dies is a point that all have reached, not a moment. And what the stuck report says of processes that
-// are alive, or silent.
+// Where it dies is a point that all have reached, not a moment. And what the stuck report says of
+// processes that are alive, or silent.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

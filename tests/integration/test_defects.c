@@ -1,5 +1,5 @@
-// The defects of the published DFCCL that a host backend can have, each by its number in the list that
-// Rondo keeps of them. (Not here: 2, 11 and 12 are about CUDA; 14 is of primitives that Rondo
+// The defects of the published DFCCL that a host backend can have, each by its number in the list
+// that Rondo keeps of them. (Not here: 2, 11 and 12 are about CUDA; 14 is of primitives that Rondo
 // has no need of.)
 #include <sched.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// What goes wrong ends with a status on the run, on every rank, in bounded time; and the stuck report
-// says who waits for whom.
+// What goes wrong ends with a status on the run, on every rank, in bounded time; and the stuck
+// report says who waits for whom.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

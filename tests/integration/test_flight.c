@@ -262,8 +262,8 @@ static void may_be_written_while_others_run(void **state) {
   forget_records(2);
 }
 
-// Without preemption: three ranks in a ring of groups of two, each of which begins with the group to
-// its right. Nobody's right neighbour comes.
+// Without preemption: three ranks in a ring of groups of two, each of which begins with the group
+// to its right. Nobody's right neighbour comes.
 static void open_ring(struct rondo_test_job *job, struct rondo_collective right[3],
                       struct rondo_collective left[3]) {
   struct rondo_config c = RONDO_CONFIG_INIT;

@@ -1,5 +1,5 @@
-// What becomes of contexts when their process forks: the child is refused them at once, whatever it does leaves the
-// parent's job alone, and it can make contexts of its own.
+// What becomes of contexts when their process forks: the child is refused them at once, whatever it
+// does leaves the parent's job alone, and it can make contexts of its own.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,8 +39,8 @@ enum end { BY_EXIT, BY_UNDERSCORE_EXIT, BY_DESTROYING, ENDS };
 
 static int is_child;
 
-// Asked by the address sanitizer when a process ends. In a child memory is unreachable that only threads of
-// its parent know of, here and in cmocka.
+// Asked by the address sanitizer when a process ends. In a child memory is unreachable that only
+// threads of its parent know of, here and in cmocka.
 int __lsan_is_turned_off(void);                     // NOLINT: the name is not ours
 int __lsan_is_turned_off(void) { return is_child; } // NOLINT
 
@@ -105,7 +105,8 @@ static void half_run_close(struct half_run *h) {
   rondo_test_job_close(&h->job);
 }
 
-// All reduces `runs` times, with exact results. `between` (may be null) is called while one is outstanding.
+// All reduces `runs` times, with exact results. `between` (may be null) is called while one is
+// outstanding.
 static void run_often(struct rondo_context ctx, uint32_t ranks, uint64_t runs,
                       void (*between)(struct rondo_context ctx, uint64_t run)) {
   int32_t in[COUNT] = {0};
@@ -128,7 +129,8 @@ static void note_end(void *arg, int status) {
   rondo_store_release_u32(arg, status == RONDO_SUCCESS ? 1 : 2);
 }
 
-// Nobody waits in the library for this run, so workers have to step it, and a poller tells of its end.
+// Nobody waits in the library for this run, so workers have to step it, and a poller tells of its
+// end.
 static void run_without_help(struct rondo_context ctx) {
   const struct timespec brief = {0, 1000000};
   struct rondo_collective_desc d = rondo_barrier(2);
@@ -368,7 +370,8 @@ static void await_reports(uint32_t count) {
     nanosleep(&brief, NULL);
 }
 
-// Its signal is no word to the parent's thread that reports; the thread of its own tells of its own job.
+// Its signal is no word to the parent's thread that reports; the thread of its own tells of its own
+// job.
 static void a_child_reports_on_its_own_contexts_alone(void **state) {
   struct half_run h;
   struct rondo_config cfg = RONDO_CONFIG_INIT;

@@ -1,5 +1,5 @@
-// The connections over which UCX reaches other processes: how many there are, what the loss of one does, and
-// what a stranger can do at the ports where they are made.
+// The connections over which UCX reaches other processes: how many there are, what the loss of one
+// does, and what a stranger can do at the ports where they are made.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -204,7 +204,8 @@ static void note_connection(int fd, const struct sockaddr *to) {
 }
 
 // In the place of libc's, for UCX too: the linker is told to export it.
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are not ours to use
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are not ours to
+// use
 int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t bytes) {
   note_connection(fd, to.__sockaddr__);
   return (int)syscall(SYS_connect, fd, to.__sockaddr__, bytes);
@@ -221,8 +222,8 @@ static void connecting_member(struct rondo_family *f, uint32_t rank) {
   RONDO_MEMBER_TRUE(rondo_load_relaxed_u32(&waiting) == 0);
 }
 
-// UCX connects within a turn of the proxy. Where a machine has just been cut off such a call takes minutes, in which
-// nobody can take a turn, or leave.
+// UCX connects within a turn of the proxy. Where a machine has just been cut off such a call takes
+// minutes, in which nobody can take a turn, or leave.
 static void who_connects_waits_in_no_call(void **state) {
   (void)state;
   struct rondo_family *f = far_family(1);

@@ -236,7 +236,8 @@ static void a_sample_is_exact_and_repeatable(void **state) {
   assert_true(next >= rondo_test_load(RONDO_TEST_COMBINATIONS, 1));
 }
 
-// More than there are children of one rank in a small all-reduce or broadcast: these go along a tree.
+// More than there are children of one rank in a small all-reduce or broadcast: these go along a
+// tree.
 static void many_ranks_share_a_process(void **state) {
   (void)state;
   enum { RANKS = RONDO_PLAN_DIRECT_MAX_RANKS + 8 };

@@ -1,4 +1,5 @@
-// Memory of the library for the application: good for runs, refused when wrong, gone with the context.
+// Memory of the library for the application: good for runs, refused when wrong, gone with the
+// context.
 #include <stdlib.h>
 #include <string.h>
 

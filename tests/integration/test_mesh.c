@@ -1,5 +1,5 @@
-// Processes of a job find each other, talk, and learn who is gone. All meshes are of this one process;
-// tests/integration/test_processes.c has real ones.
+// Processes of a job find each other, talk, and learn who is gone. All meshes are of this one
+// process; tests/integration/test_processes.c has real ones.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,8 +142,8 @@ static void nonsense_is_not_sent(void **state) {
 
 static int is_absent(uint32_t rank) { return rank == 3 || rank == 6; }
 
-// Starts all but two ranks of eight. Returns whether all of them had joined before the root's time was
-// over: it begins with the first of them, so not before this call.
+// Starts all but two ranks of eight. Returns whether all of them had joined before the root's time
+// was over: it begins with the first of them, so not before this call.
 static int gather_some(uint32_t timeout_ms) {
   struct rondo_mesh_counters c;
   struct rondo_job_address job;
@@ -294,8 +294,8 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   rondo_crew_fini(&crew);
 }
 
-// Returns 1 if the root waited for the other rank until the time for joining was over. It has left before then if the
-// first rank itself did not come in time.
+// Returns 1 if the root waited for the other rank until the time for joining was over. It has left
+// before then if the first rank itself did not come in time.
 static int stay_in_vain(uint32_t timeout_ms) {
   char expected[64];
   rondo_test_log_clear();

@@ -1,5 +1,5 @@
-// Jobs of several processes of this machine: every collective through shared memory, in any order, and by which
-// transport; and what befalls them (test_processes_failing.c).
+// Jobs of several processes of this machine: every collective through shared memory, in any order,
+// and by which transport; and what befalls them (test_processes_failing.c).
 //
 //   test_processes                    all of it, a few rounds of killing
 //   test_processes PATTERN...         of these names
@@ -310,8 +310,8 @@ static void the_transport_is_chosen_for_each_pair(void **state) {
   run_family(4, 8, reporting_member);
 }
 
-// Calls of the driver that do not work in the process of rank 1; and which ranks nevertheless map memory of the other's
-// device.
+// Calls of the driver that do not work in the process of rank 1; and which ranks nevertheless map
+// memory of the other's device.
 static const struct {
   const char *call;
   int maps[2];
@@ -359,7 +359,8 @@ static void who_refuses_memory_of_devices_gets_that_of_the_host(void **state) {
   }
 }
 
-// One of two asks for no window of NCCL, which the other hears at once: neither waits for it until the time is up.
+// One of two asks for no window of NCCL, which the other hears at once: neither waits for it until
+// the time is up.
 static void unequal_member(struct rondo_family *f, uint32_t rank) {
   uint32_t other = f->words[1];
   char why[256] = "";
@@ -389,7 +390,8 @@ static void who_asks_for_no_window_leaves_the_other_without(void **state) {
   }
 }
 
-// A rank on the host among two that ask for a window of NCCL: these get theirs, though the other may never say a word.
+// A rank on the host among two that ask for a window of NCCL: these get theirs, though the other
+// may never say a word.
 static struct rondo_context open_on(struct rondo_family *f, uint32_t rank, int backend) {
   struct rondo_context ctx;
   struct rondo_config cfg = f->cfg;

@@ -1,5 +1,6 @@
-// Jobs of several processes of this machine: what a mismatch, a deregistration, an abort, a process that is killed, one that
-// is stopped and one whose machine is cut off do; and what a job leaves behind.
+// Jobs of several processes of this machine: what a mismatch, a deregistration, an abort, a process
+// that is killed, one that is stopped and one whose machine is cut off do; and what a job leaves
+// behind.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -223,8 +224,9 @@ static void rest_for(uint64_t nanoseconds) {
   nanosleep(&t, NULL);
 }
 
-// In every third round at any moment, most of which are before the processes have found each other where those are slow;
-// the others wait for it then until the time for joining is over. Else in the middle of their runs.
+// In every third round at any moment, most of which are before the processes have found each other
+// where those are slow; the others wait for it then until the time for joining is over. Else in the
+// middle of their runs.
 static void kill_one(struct rondo_family *f) {
   uint64_t random = f->seed;
   if (f->seed % 3)

@@ -133,8 +133,8 @@ static void processes_meet_by_an_id(void **state) {
 
 // --------------------------------------------------------------- by a launcher ---
 
-// Name, value and so on; "%r" is the rank, "%n" how many there are, "%j" a number of this job alone:
-// others on the machine may be running the same test.
+// Name, value and so on; "%r" is the rank, "%n" how many there are, "%j" a number of this job
+// alone: others on the machine may be running the same test.
 struct launch {
   const char *const *variables;
 };
@@ -255,8 +255,8 @@ static void wait_in_vain(struct rondo_test_child *child) {
   struct rondo_mesh *mesh = start(child, &cfg, &t);
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
   await_bits(&t, 1 << 1);
-  // On a busy machine others may be late too; tests/integration/test_mesh.c is exact about it. Nobody
-  // leaves until all have heard, or who is late would meet a root that is leaving.
+  // On a busy machine others may be late too; tests/integration/test_mesh.c is exact about it.
+  // Nobody leaves until all have heard, or who is late would meet a root that is leaving.
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_MESH_MISSING);
   leave_together(child, mesh);
 }
@@ -325,7 +325,8 @@ static void who_has_the_root_and_leaves_at_once_stays_for_the_others(void **stat
   rondo_test_reap(&p, 0);
 }
 
-// Rank 0 sees that the other has left, not that it did not come: its time would last longer than the test.
+// Rank 0 sees that the other has left, not that it did not come: its time would last longer than
+// the test.
 static void hear_of_leaving(struct rondo_test_child *child, struct rondo_mesh *mesh,
                             const struct told *t) {
   await_bits(t, 1 << 1);
@@ -359,7 +360,8 @@ static void who_leaves_before_it_has_joined_says_so(void **state) {
   rondo_test_reap(&p, 0);
 }
 
-// Rank 0 never comes. Neither the time of joining nor that of destroying is over before the test's own.
+// Rank 0 never comes. Neither the time of joining nor that of destroying is over before the test's
+// own.
 static void leave_without_a_root(struct rondo_test_child *child) {
   struct rondo_context ctx;
   struct rondo_config cfg = RONDO_CONFIG_INIT;

@@ -160,7 +160,8 @@ static void another_version_is_refused(void **state) {
   job_still_works();
 }
 
-// Goes through the proof as far as it is let; records it. Returns what rondo_handshake_step said last.
+// Goes through the proof as far as it is let; records it. Returns what rondo_handshake_step said
+// last.
 static int prove(int fd, const struct rondo_job_key *as, struct record *record,
                  struct rondo_handshake *p) {
   struct rondo_handshake_reply reply;

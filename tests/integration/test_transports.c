@@ -115,7 +115,8 @@ static void open_proxy(void) {
   unsetenv("UCX_NET_DEVICES");
 }
 
-// What this proxy says of itself, as another one would; and behind it where the machine is: this one.
+// What this proxy says of itself, as another one would; and behind it where the machine is: this
+// one.
 static size_t own_address(char address[ADDRESS_BYTES]) {
   const struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   size_t bytes = 0;
@@ -136,7 +137,8 @@ static void take_turns(uint32_t turns) {
     (void)rondo_proxy_turn(proxy);
 }
 
-// A case changes the address of this process, of so many bytes, in which UCX's part begins at `at`. Returns its length.
+// A case changes the address of this process, of so many bytes, in which UCX's part begins at `at`.
+// Returns its length.
 static size_t no_machine(char *address, size_t at, size_t bytes) {
   (void)address, (void)at;
   return bytes - sizeof(struct sockaddr_in);

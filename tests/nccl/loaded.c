@@ -1,5 +1,5 @@
-// Says which library its call goes to: the folder's name, and the version. With an argument: that of the
-// library of this path.
+// Says which library its call goes to: the folder's name, and the version. With an argument: that
+// of the library of this path.
 #include <dlfcn.h>
 #include <stdio.h>
 

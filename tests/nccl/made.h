@@ -1,5 +1,5 @@
-// Communicators of the drop-in that a test makes with a configuration, one thread for all ranks. The file that
-// includes it says RANKS.
+// Communicators of the drop-in that a test makes with a configuration, one thread for all ranks.
+// The file that includes it says RANKS.
 #ifndef RONDO_TESTS_NCCL_MADE_H
 #define RONDO_TESTS_NCCL_MADE_H
 

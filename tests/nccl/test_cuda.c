@@ -1,5 +1,5 @@
-// The drop-in library in the order of streams, on the stand-in for the CUDA driver: one thread, ranks on
-// devices of their own.
+// The drop-in library in the order of streams, on the stand-in for the CUDA driver: one thread,
+// ranks on devices of their own.
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +105,8 @@ static void put_exchange(int r) {
   NCCL(ncclGroupEnd());
 }
 
-// Both ranks send first, in one stream each: if that waited for the send alone, it would wait for ever.
+// Both ranks send first, in one stream each: if that waited for the send alone, it would wait for
+// ever.
 static void a_group_of_one_stream_sends_and_receives_at_once(void **state) {
   (void)state;
   for (int r = 0; r < RANKS; r++)
@@ -170,8 +171,8 @@ static CUgraphExec captured(int r, int c, bool keep) {
   return exec;
 }
 
-// Two graphs of one communicator, launched in an order of each rank's own, and one that is given up before it
-// was ever launched; calls outside of graphs go on.
+// Two graphs of one communicator, launched in an order of each rank's own, and one that is given up
+// before it was ever launched; calls outside of graphs go on.
 static void graphs_of_a_communicator_take_turns(void **state) {
   CUgraphExec launched[RANKS][2];
   (void)state;

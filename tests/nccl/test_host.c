@@ -298,7 +298,8 @@ static void memory_and_registration(void **state) {
 
 // -------------------------------------------------------------------- order ---
 
-// Communicators that do not wait: one thread makes all ranks' calls, each rank's in an order of its own.
+// Communicators that do not wait: one thread makes all ranks' calls, each rank's in an order of its
+// own.
 static void communicators_are_called_in_any_order(void **state) {
   enum { MANY = 4 };
   static int32_t out[RANKS][MANY][COUNT];

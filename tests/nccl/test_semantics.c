@@ -1,5 +1,5 @@
-// What NCCL's documentation says of a call beside its result: what is refused, what is left alone, and the order
-// in which things count. On memory of the CPU.
+// What NCCL's documentation says of a call beside its result: what is refused, what is left alone,
+// and the order in which things count. On memory of the CPU.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

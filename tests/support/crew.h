@@ -1,5 +1,5 @@
-// Meshes of one job that all live in this process, as if each were a process of its own, with a record
-// of what each was told; for tests of the mesh.
+// Meshes of one job that all live in this process, as if each were a process of its own, with a
+// record of what each was told; for tests of the mesh.
 #ifndef RONDO_TESTS_SUPPORT_CREW_H
 #define RONDO_TESTS_SUPPORT_CREW_H
 

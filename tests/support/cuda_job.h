@@ -1,5 +1,5 @@
-// A job on the stand-in for the CUDA driver, for tests: ranks with one all-reduce each, or more, and
-// buffers of the device.
+// A job on the stand-in for the CUDA driver, for tests: ranks with one all-reduce each, or more,
+// and buffers of the device.
 #ifndef RONDO_TESTS_SUPPORT_CUDA_JOB_H
 #define RONDO_TESTS_SUPPORT_CUDA_JOB_H
 

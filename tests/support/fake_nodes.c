@@ -90,7 +90,8 @@ static int node_of_new_pages(void) {
   return policy_mode == MPOL_PREFERRED ? policy_node : policy_mode == MPOL_DEFAULT ? here : 0;
 }
 
-// Of a range; the pages that have come since then lie on the node that counted. Returns 1 if all are there.
+// Of a range; the pages that have come since then lie on the node that counted. Returns 1 if all
+// are there.
 static int settle_range(const struct range *r) {
   int is_whole = 1;
   for (uintptr_t page = r->begin; page < r->end; page += PAGE) {

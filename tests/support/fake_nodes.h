@@ -1,10 +1,12 @@
-// A machine of three NUMA nodes with four cores each, in place of the system's: what asks where memory and threads shall lie is
-// recorded, and pages lie where the kernel would put them.
+// A machine of three NUMA nodes with four cores each, in place of the system's: what asks where
+// memory and threads shall lie is recorded, and pages lie where the kernel would put them.
 //
-//   rondo_fake_nodes_reset -> rondo_fake_nodes.here = ... -> the library's calls -> rondo_fake_nodes_hold
+//   rondo_fake_nodes_reset -> rondo_fake_nodes.here = ... -> the library's calls ->
+//   rondo_fake_nodes_hold
 //
-// A test that uses it is linked with RONDO_FAKE_NODES_OPTIONS (tests/unit/CMakeLists.txt). What it knows of: memory that the library maps, pages
-// of files, and those of the heap that have been let go of. Others lie nowhere.
+// A test that uses it is linked with RONDO_FAKE_NODES_OPTIONS (tests/unit/CMakeLists.txt). What it
+// knows of: memory that the library maps, pages of files, and those of the heap that have been let
+// go of. Others lie nowhere.
 #ifndef RONDO_TESTS_SUPPORT_FAKE_NODES_H
 #define RONDO_TESTS_SUPPORT_FAKE_NODES_H
 
@@ -25,14 +27,17 @@ struct rondo_fake_nodes {
 };
 extern struct rondo_fake_nodes rondo_fake_nodes;
 
-// All cores are the process's, nothing is placed, nothing refused. This thread runs on node 0, all others on the last one.
+// All cores are the process's, nothing is placed, nothing refused. This thread runs on node 0, all
+// others on the last one.
 void rondo_fake_nodes_reset(void);
 // The calling thread runs on `node` from now on.
 void rondo_fake_nodes_go(int node);
-// The policy of the calling thread: MPOL_*; what the application has chosen, or the library has left behind.
+// The policy of the calling thread: MPOL_*; what the application has chosen, or the library has
+// left behind.
 void rondo_fake_nodes_set_policy(int policy);
 int rondo_fake_nodes_policy(void);
-// The node on which all whole pages there lie; RONDO_FAKE_NOWHERE: on several, or not known, or there are none.
+// The node on which all whole pages there lie; RONDO_FAKE_NOWHERE: on several, or not known, or
+// there are none.
 int rondo_fake_nodes_hold(const void *memory, size_t bytes);
 
 #endif // RONDO_TESTS_SUPPORT_FAKE_NODES_H

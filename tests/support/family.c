@@ -187,7 +187,8 @@ struct rondo_belongings rondo_belongings_count(void) {
                                .threads = count_entries("/proc/self/task"),
                                .mappings = count_lines("/proc/self/maps"),
                                .shared_files = 0};
-  // They are the whole machine's, where others may be at work: looked at by the tests of the host alone.
+  // They are the whole machine's, where others may be at work: looked at by the tests of the host
+  // alone.
   if (!getenv("RONDO_TEST_BACKEND"))
     b.shared_files = count_entries("/dev/shm");
   return b;

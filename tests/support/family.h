@@ -1,5 +1,5 @@
-// A job of several processes of this machine, for tests: forked from the test, each with some of the
-// ranks, each a thread.
+// A job of several processes of this machine, for tests: forked from the test, each with some of
+// the ranks, each a thread.
 //
 //   rondo_family_run -> [ in each process: rank threads call `member` ] -> how each ended
 //
@@ -34,13 +34,14 @@ struct rondo_family {
 // Between how many machines (machines.h, open) the families made from now on are spread.
 extern uint32_t rondo_family_machines;
 
-// A family in shared memory, with the default configuration, on the backend that RONDO_TEST_BACKEND says and as many
-// devices as RONDO_TEST_DEVICES.
+// A family in shared memory, with the default configuration, on the backend that RONDO_TEST_BACKEND
+// says and as many devices as RONDO_TEST_DEVICES.
 struct rondo_family *rondo_family_create(uint32_t processes, uint32_t ranks);
 void rondo_family_destroy(struct rondo_family *f);
 
-// Forks, runs `member` for each rank, and `watch` (may be null) meanwhile in the test's own process, and
-// waits for all. Fails the test if a process ends otherwise than with 0, unless `watch` killed it.
+// Forks, runs `member` for each rank, and `watch` (may be null) meanwhile in the test's own
+// process, and waits for all. Fails the test if a process ends otherwise than with 0, unless
+// `watch` killed it.
 void rondo_family_run(struct rondo_family *f, void (*member)(struct rondo_family *f, uint32_t rank),
                       void (*watch)(struct rondo_family *f));
 

@@ -1,5 +1,5 @@
-// Runs a fuzz target without a fuzzer: once for every file named, or in a folder named, on the command
-// line, then for random inputs. Their seed is fixed, so the test does the same every time.
+// Runs a fuzz target without a fuzzer: once for every file named, or in a folder named, on the
+// command line, then for random inputs. Their seed is fixed, so the test does the same every time.
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
-// One proxy, and in place of its carrier the hand of a test: the test says what arrives, when a payload has
-// landed and when a message has been sent, and sees what the proxy sends.
+// One proxy, and in place of its carrier the hand of a test: the test says what arrives, when a
+// payload has landed and when a message has been sent, and sees what the proxy sends.
 //
-//   rondo_hand_open -> rondo_hand_link ... arrive / land / sent / rondo_proxy_turn -> rondo_hand_close
+//   rondo_hand_open -> rondo_hand_link ... arrive / land / sent / rondo_proxy_turn ->
+//   rondo_hand_close
 //
 // One at a time. The proxy is that of process RONDO_HAND_SELF; all others have been met.
 #ifndef RONDO_TESTS_SUPPORT_HAND_CARRIER_H
@@ -68,8 +69,8 @@ struct rondo_hand_link *rondo_hand_link(uint32_t process, int is_outgoing, uint3
 // A head as that process would write it for this link.
 struct rondo_proxy_head rondo_hand_head(const struct rondo_hand_link *l, uint16_t type);
 
-// A message arrives. `bytes`: of the payload, of which nothing has landed yet. Returns 1 if the proxy wants it,
-// and then it is the last that is to land.
+// A message arrives. `bytes`: of the payload, of which nothing has landed yet. Returns 1 if the
+// proxy wants it, and then it is the last that is to land.
 int rondo_hand_arrive(const void *head, size_t head_bytes, uint64_t bytes);
 // Payload `i` is written, as a row of `value`, and lands. `status`: of that.
 void rondo_hand_land(uint32_t i, uint8_t value, int status);

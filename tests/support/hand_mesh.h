@@ -1,6 +1,8 @@
-// A mesh that leads nowhere, in place of the real one: the test says what comes, and sees what is sent.
+// A mesh that leads nowhere, in place of the real one: the test says what comes, and sees what is
+// sent.
 //
-//   rondo_hand_mesh_put -> rondo_init ... rondo_hand_mesh_say / rondo_hand_mesh_ring -> rondo_destroy
+//   rondo_hand_mesh_put -> rondo_init ... rondo_hand_mesh_say / rondo_hand_mesh_ring ->
+//   rondo_destroy
 //
 // One job at a time. Rank 0 lives in this process, all others together in process 1.
 #ifndef RONDO_TESTS_SUPPORT_HAND_MESH_H

@@ -15,8 +15,8 @@ struct rondo_test_job {
   struct rondo_context ctx[RONDO_TEST_MAX_RANKS];
 };
 
-// The configuration of one rank; `like` (may be null) has what is not about ranks. The backend is that
-// of the host, or what RONDO_TEST_BACKEND says.
+// The configuration of one rank; `like` (may be null) has what is not about ranks. The backend is
+// that of the host, or what RONDO_TEST_BACKEND says.
 struct rondo_config rondo_test_job_config(const struct rondo_test_job *job, uint32_t rank,
                                           const struct rondo_config *like);
 

@@ -1,7 +1,8 @@
-// "Machines" for tests: network namespaces that a bridge joins, all inside a namespace of the test's own,
-// so that nothing of it is seen outside, and all of it is gone with the test.
+// "Machines" for tests: network namespaces that a bridge joins, all inside a namespace of the
+// test's own, so that nothing of it is seen outside, and all of it is gone with the test.
 //
-//   rondo_machines_open -> [ in a process of the test: rondo_machines_enter ] -> rondo_machines_close
+//   rondo_machines_open -> [ in a process of the test: rondo_machines_enter ] ->
+//   rondo_machines_close
 #ifndef RONDO_TESTS_SUPPORT_MACHINES_H
 #define RONDO_TESTS_SUPPORT_MACHINES_H
 
@@ -9,8 +10,8 @@
 
 #define RONDO_MACHINES_MAX 4u
 
-// Makes them, and moves the calling process, which has one thread, out of its network. Returns 1, or 0
-// with a line on the standard output where that is not allowed.
+// Makes them, and moves the calling process, which has one thread, out of its network. Returns 1,
+// or 0 with a line on the standard output where that is not allowed.
 int rondo_machines_open(uint32_t count);
 // Moves the calling process, which has one thread, to a machine.
 void rondo_machines_enter(uint32_t machine);

@@ -1,4 +1,5 @@
-// What a carrier of a test does where nothing is asked of it: no other process is there, and nothing comes.
+// What a carrier of a test does where nothing is asked of it: no other process is there, and
+// nothing comes.
 #ifndef RONDO_TESTS_SUPPORT_NULL_CARRIER_H
 #define RONDO_TESTS_SUPPORT_NULL_CARRIER_H
 

@@ -157,7 +157,8 @@ static void what_is_submitted_is_fetched_and_done(void **state) {
   close_sides();
 }
 
-// Two collectives that only this side has registered: both are stuck after the first step, which has tried both.
+// Two collectives that only this side has registered: both are stuck after the first step, which
+// has tried both.
 static void two_stuck(void) {
   static int32_t data[2][COUNT];
   struct rondo_config c = base_config();
@@ -221,8 +222,8 @@ static void what_can_move_goes_before_what_is_stuck(void **state) {
   close_sides();
 }
 
-// While a large one can always move, a small one that came later does not wait for its end; with a priority it
-// waits for no more than a step.
+// While a large one can always move, a small one that came later does not wait for its end; with a
+// priority it waits for no more than a step.
 static void a_large_one_shares_its_turns(void **state) {
   (void)state;
   enum { CHUNKS = 4096, PER_CHUNK = 1024 };
@@ -251,8 +252,8 @@ static void a_large_one_shares_its_turns(void **state) {
   free(large);
 }
 
-// Each waits for its own data to be read, which the other does when it comes to its receive. The budget, which
-// sending has raised, is not what they wait for.
+// Each waits for its own data to be read, which the other does when it comes to its receive. The
+// budget, which sending has raised, is not what they wait for.
 static void two_that_send_to_each_other_soon_receive(void **state) {
   enum { MANY = 2000 }; // so many that the data are read where they lie
   static int32_t send[2][MANY], recv[2][MANY];
@@ -523,7 +524,8 @@ static void a_full_completion_queue_holds_runs_back(void **state) {
   close_sides();
 }
 
-// Hands side 0 the first run of a collective, as rondo_run does with a small one. Returns the time that it was told.
+// Hands side 0 the first run of a collective, as rondo_run does with a small one. Returns the time
+// that it was told.
 static uint64_t hand(struct rondo_collective coll, const int32_t *send, int32_t *recv) {
   struct rondo_host_block *block = &rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0];
   struct rondo_stamp clock = {0};

@@ -1,5 +1,5 @@
-// Page-locked memory lies on the NUMA node of its device, whoever asks for it: on the stand-ins for the CUDA driver and
-// for a machine with several nodes.
+// Page-locked memory lies on the NUMA node of its device, whoever asks for it: on the stand-ins for
+// the CUDA driver and for a machine with several nodes.
 #include <numaif.h>
 
 #include "base/node.h"

@@ -1,5 +1,6 @@
-// Every call of the table exists in the driver, with the signature of cuda.h: this program is linked with
-// the stub of the driver that the toolkit has, and runs with the stand-in of tests/support/fake_cuda.
+// Every call of the table exists in the driver, with the signature of cuda.h: this program is
+// linked with the stub of the driver that the toolkit has, and runs with the stand-in of
+// tests/support/fake_cuda.
 #include <stdio.h>
 
 #include "daemon/cuda/cuda_api.h"

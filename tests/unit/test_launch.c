@@ -135,7 +135,8 @@ static void what_is_missing_is_said(void **state) {
   assert_true(rondo_test_log_has("RONDO_SECRET has 5 characters"));
 }
 
-// Where nothing names the job, a port that only one job can have does; a process group is one machine's own.
+// Where nothing names the job, a port that only one job can have does; a process group is one
+// machine's own.
 static void a_port_names_a_job_that_has_no_other_name(void **state) {
   struct rondo_launcher l[2];
   (void)state;

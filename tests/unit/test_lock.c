@@ -60,8 +60,8 @@ static void *take_once(void *arg) {
   return NULL;
 }
 
-// Both sleep, or are about to, when the lock is given back: the first that has it passes it on. Each would look
-// by itself, but only after RONDO_LOCK_LOOK_NS.
+// Both sleep, or are about to, when the lock is given back: the first that has it passes it on.
+// Each would look by itself, but only after RONDO_LOCK_LOOK_NS.
 static void wakes_all_that_sleep_one_by_one(void **state) {
   (void)state;
   uint64_t rounds = rondo_test_load(200, 50);

@@ -1,4 +1,5 @@
-// Windows of NCCL, on the stand-ins for NCCL and for the CUDA driver: two members in one process, on a device each.
+// Windows of NCCL, on the stand-ins for NCCL and for the CUDA driver: two members in one process,
+// on a device each.
 #include "runtime/transport/nccl/window.h"
 
 #include <stdio.h>
@@ -84,8 +85,9 @@ static int await_window(uint32_t i) {
   return status;
 }
 
-// What shall run out of time in a certain place has to get there before. On a busy machine that may need longer than any
-// time that is fixed here, so what came less far is tried again with twice as much.
+// What shall run out of time in a certain place has to get there before. On a busy machine that may
+// need longer than any time that is fixed here, so what came less far is tried again with twice as
+// much.
 static void run_out_of_time(int (*is_right)(uint64_t limit_ns)) {
   uint64_t limit_ns = SHORT_NS;
   while (!is_right(limit_ns)) {

@@ -1,4 +1,5 @@
-// On which NUMA node memory and workers lie, on a machine with three of them (tests/support/fake_nodes).
+// On which NUMA node memory and workers lie, on a machine with three of them
+// (tests/support/fake_nodes).
 #include <numaif.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// What a proxy does with each message that can reach it: those of its protocol, in any order, and all else.
+// What a proxy does with each message that can reach it: those of its protocol, in any order, and
+// all else.
 #include <string.h>
 
 #include "tests/support/hand_carrier.h"
@@ -181,7 +182,8 @@ static void a_credit_that_comes_with_a_slot_counts(void **state) {
 
 // ---------------------------------------------------------------- link sets ---
 
-// So many turns that a link set without anything to do is asleep. Returns at how many links the last one looked.
+// So many turns that a link set without anything to do is asleep. Returns at how many links the
+// last one looked.
 static uint64_t turn_until_asleep(void) {
   for (uint32_t i = 0; i < 1000; i++)
     turn();

@@ -1,5 +1,5 @@
-// When the proxy's thread sleeps, and who wakes it. The carrier here sends at once, and sleeps until it is woken,
-// or for so long that a wake-up which has been lost fails the test.
+// When the proxy's thread sleeps, and who wakes it. The carrier here sends at once, and sleeps
+// until it is woken, or for so long that a wake-up which has been lost fails the test.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -272,7 +272,8 @@ static double label_y(const char *svg, const char *label) {
   return strtod(y + 4, NULL);
 }
 
-// Of two nodes that wait for each other, one above the other, labels are wider than the two lines lie apart.
+// Of two nodes that wait for each other, one above the other, labels are wider than the two lines
+// lie apart.
 static void labels_of_both_directions_do_not_meet(void **state) {
   (void)state;
   struct rondo_sim_graph g;

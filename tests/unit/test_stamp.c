@@ -88,7 +88,8 @@ static void it_never_goes_back_and_keeps_to_the_clock(void **state) {
     uint64_t ns = rondo_stamp_ns(&s);
     uint64_t after_ns = rondo_now_ns();
     assert_true(ns >= last_ns);
-    // However the counter behaves it is no further off than the period, save where it waited to be run.
+    // However the counter behaves it is no further off than the period, save where it waited to be
+    // run.
     assert_true(ns + 2 * RONDO_STAMP_PERIOD_NS >= before_ns);
     assert_true(ns <= after_ns + 2 * RONDO_STAMP_PERIOD_NS);
     last_ns = ns;

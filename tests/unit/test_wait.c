@@ -1,4 +1,5 @@
-// The waits of queued collectives: when each kind is over, and what a context waits for in each phase.
+// The waits of queued collectives: when each kind is over, and what a context waits for in each
+// phase.
 #include "daemon/core/wait_core.h"
 
 #include <string.h>
@@ -134,7 +135,8 @@ static void without_data_it_waits_for_the_next_mark(void **state) {
   struct rondo_endpoint peer;
   scene_init(&s, RONDO_PHASE_OPS, UINT32_MAX - 2);
   rondo_endpoint_init(&peer, &s.from.connector, UINT32_MAX - 2);
-  // Sequences UINT32_MAX - 2 to 5: the mark of sequence UINT32_MAX is 0, and the slots have a second lap.
+  // Sequences UINT32_MAX - 2 to 5: the mark of sequence UINT32_MAX is 0, and the slots have a
+  // second lap.
   for (int i = 0; i < 9; i++) {
     struct rondo_wait w = rondo_wait_of(&s.context, RONDO_ATTEMPT_NO_DATA);
     assert_false(rondo_wait_is_over(&w));

@@ -1,6 +1,7 @@
 // The daemon kernel on the stand-in for the CUDA driver: the body is the kernel's own, from
-// daemon/cuda/cuda_launch_core.h, run by one thread a CUDA block. Data is moved by the host's kernels.
-// Compiled twice: with RONDO_TIMING it is the kernel that keeps times, and leaves to the other what both need.
+// daemon/cuda/cuda_launch_core.h, run by one thread a CUDA block. Data is moved by the host's
+// kernels. Compiled twice: with RONDO_TIMING it is the kernel that keeps times, and leaves to the
+// other what both need.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 #if defined(RONDO_TIMING)
 #define KERNEL "rondo_cuda_daemon_timed"
 
-// Made with the thread: were it made at its first use, the thread sanitizer would not see how it is freed.
+// Made with the thread: were it made at its first use, the thread sanitizer would not see how it is
+// freed.
 static _Thread_local struct rondo_timing timing __attribute__((tls_model("initial-exec")));
 
 uint64_t rondo_timing_ticks(void) { return rondo_cuda_launch_now_ns(); }

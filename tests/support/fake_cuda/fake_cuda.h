@@ -1,10 +1,11 @@
 // A stand-in for the CUDA driver, on the host: a shared library named libcuda.so.1, so that
 // whatever looks for the driver finds it, programs as they are shipped included.
 //
-// Device memory is memory of the host, in ranges that are checked at every copy. A kernel is a function of the host,
-// registered under the kernel's name, and runs on one thread a CUDA block. Streams run beside each
-// other and in order within, several of them on one hardware queue where there are more streams than
-// queues; calls that wait on a GPU for what runs on it wait here too. Any call can be made to fail.
+// Device memory is memory of the host, in ranges that are checked at every copy. A kernel is a
+// function of the host, registered under the kernel's name, and runs on one thread a CUDA block.
+// Streams run beside each other and in order within, several of them on one hardware queue where
+// there are more streams than queues; calls that wait on a GPU for what runs on it wait here too.
+// Any call can be made to fail.
 //
 //   rondo_fake_reset -> the calls of cuda.h ... -> rondo_fake_live
 //
@@ -27,7 +28,8 @@
 
 struct rondo_fake_options {
   uint32_t devices; // 0: there is none
-  // 1: every device can reach the memory of every other; 0: none; n: of every other of the same n in a row.
+  // 1: every device can reach the memory of every other; 0: none; n: of every other of the same n
+  // in a row.
   uint32_t peer_access;
   uint32_t multiprocessors; // of a device
   uint32_t resident_blocks; // CUDA blocks that run at once on a device; others wait for a place
@@ -38,15 +40,16 @@ struct rondo_fake_options {
   uint32_t sharing;         // 1: memory can be mapped by other processes
 };
 
-// One device, 32 queues, 64 blocks, memory_waits, sharing; `connections` and `launch_blocking` as the
-// environment says with CUDA_DEVICE_MAX_CONNECTIONS and CUDA_LAUNCH_BLOCKING.
+// One device, 32 queues, 64 blocks, memory_waits, sharing; `connections` and `launch_blocking` as
+// the environment says with CUDA_DEVICE_MAX_CONNECTIONS and CUDA_LAUNCH_BLOCKING.
 struct rondo_fake_options rondo_fake_defaults(void);
 
 // Waits until nothing runs, frees what is left, forgets faults and counts. Null: the defaults.
 void rondo_fake_reset(const struct rondo_fake_options *options);
 
-// Lets `count` calls of `entry` (such as "cuMemAlloc"; null: of any) return `result` and do nothing else, beginning
-// with the `first`-th from now on, from 1. UINT64_MAX: all from then on. 0 calls: none, any more.
+// Lets `count` calls of `entry` (such as "cuMemAlloc"; null: of any) return `result` and do nothing
+// else, beginning with the `first`-th from now on, from 1. UINT64_MAX: all from then on. 0 calls:
+// none, any more.
 void rondo_fake_fail(const char *entry, uint64_t first, uint64_t count, CUresult result);
 
 // Calls that have been made to fail since; and calls of `entry` since the reset (null: of any).
@@ -70,8 +73,8 @@ uint64_t rondo_fake_live_count(void);
 // A kernel: what one CUDA block does. `param` is the kernel's only parameter.
 typedef void (*rondo_fake_kernel)(const void *param, uint32_t block, uint32_t block_count);
 
-// Every module has a kernel of this name from now on. The name is copied; a name that is there already
-// is replaced.
+// Every module has a kernel of this name from now on. The name is copied; a name that is there
+// already is replaced.
 void rondo_fake_register(const char *name, rondo_fake_kernel function, size_t param_bytes);
 
 // Threads of a block of the last kernel that was launched.

@@ -1,5 +1,5 @@
-// Capture and replay of streams in the fake driver. A graph is made of chains, one for each stream that was
-// captured; nodes that record an event and nodes that wait for one tie them together.
+// Capture and replay of streams in the fake driver. A graph is made of chains, one for each stream
+// that was captured; nodes that record an event and nodes that wait for one tie them together.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// A stand-in for the CUDA runtime, libcudart: the few calls that examples/05_cuda_stream.c makes, over
-// the driver, which is a stand-in as well.
+// A stand-in for the CUDA runtime, libcudart: the few calls that examples/05_cuda_stream.c makes,
+// over the driver, which is a stand-in as well.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 

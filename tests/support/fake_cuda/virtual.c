@@ -1,5 +1,5 @@
-// Virtual memory management of the fake driver: memory of a device is a file without a name, so that another
-// process can map it, and goes with the last mapping, descriptor and handle.
+// Virtual memory management of the fake driver: memory of a device is a file without a name, so
+// that another process can map it, and goes with the last mapping, descriptor and handle.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

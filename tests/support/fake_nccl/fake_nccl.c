@@ -172,7 +172,8 @@ __attribute__((constructor)) static void register_kernel(void) {
   rondo_fake_register(RONDO_NCCL_HARVEST, run_harvest, sizeof(struct rondo_nccl_harvest));
 }
 
-// NOLINTBEGIN(readability-identifier-naming,readability-inconsistent-declaration-parameter-name): NCCL's names
+// NOLINTBEGIN(readability-identifier-naming,readability-inconsistent-declaration-parameter-name):
+// NCCL's names
 
 // ---------------------------------------------------------------------- memory --
 

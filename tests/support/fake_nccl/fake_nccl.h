@@ -1,11 +1,14 @@
-// A stand-in for NVIDIA's NCCL, over the stand-in for the CUDA driver: a shared library named libnccl.so.2 with the calls
-// that windows need, between threads and between processes of this machine.
+// A stand-in for NVIDIA's NCCL, over the stand-in for the CUDA driver: a shared library named
+// libnccl.so.2 with the calls that windows need, between threads and between processes of this
+// machine.
 //
-// A communicator is non-blocking: each call says ncclInProgress until all members have made it, and what it does
-// then is done by whoever polls ncclCommGetAsyncError. Members meet in a file without a name, of which the id says which
-// process has it; memory of the stand-in's devices is a file, too, which the others open.
+// A communicator is non-blocking: each call says ncclInProgress until all members have made it, and
+// what it does then is done by whoever polls ncclCommGetAsyncError. Members meet in a file without
+// a name, of which the id says which process has it; memory of the stand-in's devices is a file,
+// too, which the others open.
 //
-// What goes wrong is said by RONDO_TEST_FAKE_NCCL, read at every call, as in "fail=ncclMemAlloc,version=22703":
+// What goes wrong is said by RONDO_TEST_FAKE_NCCL, read at every call, as in
+// "fail=ncclMemAlloc,version=22703":
 //   version=N  this is what ncclGetVersion says
 //   fail=CALL  it fails at once
 //   async=CALL it fails later, as a communicator's error
@@ -18,7 +21,8 @@
 
 #include <stdint.h>
 
-// Lets all calls go that are blocked, and none block any more until RONDO_TEST_FAKE_NCCL says another.
+// Lets all calls go that are blocked, and none block any more until RONDO_TEST_FAKE_NCCL says
+// another.
 __attribute__((visibility("default"))) void rondo_fake_nccl_unblock(void);
 
 // What has been made and not been given back: communicators, windows and memory.
