@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/fork.h"
 #include <rondo/status.h>
 
 #define DRIVER_LIBRARY "libcuda.so.1"
@@ -33,7 +33,6 @@ static void *library;
 static bool has_started; // cuInit was called
 static bool is_started;
 
-static long self;       // this process
 static long started_by; // the ancestor process that called cuInit; 0: none
 
 // Fills the table. `why` names every missing call, as far as there is room.
@@ -89,15 +88,10 @@ static int api_start_driver(char *why) {
 // CUDA does not work in a child of a process that has called cuInit: calls may not even return.
 static void api_note_fork(void) {
   if (has_started)
-    started_by = started_by ? started_by : self;
-  self = (long)getpid();
+    started_by = started_by ? started_by : (long)rondo_forked_from();
   load_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
-
-__attribute__((constructor)) static void api_watch_forks(void) {
-  self = (long)getpid();
-  (void)pthread_atfork(NULL, NULL, api_note_fork);
-}
+RONDO_ON_FORK(api_note_fork)
 
 int rondo_cuda_api_load(char why[RONDO_CUDA_WHY_BYTES]) {
   int status = RONDO_SUCCESS;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/futex.h"
 #include "daemon/host/host_device.h"
 
@@ -282,10 +283,7 @@ static void device_forget_workers(void) {
   dev->attach_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   rondo_host_ready_forget();
 }
-
-__attribute__((constructor)) static void device_watch_forks(void) {
-  (void)pthread_atfork(NULL, NULL, device_forget_workers);
-}
+RONDO_ON_FORK(device_forget_workers)
 
 int rondo_host_device_get(uint32_t workers) {
   struct rondo_host_device *dev = &rondo_host_device;
