@@ -6,11 +6,11 @@
 
 uint32_t rondo_fence_is_lopsided;
 
-static int membarrier(int command) { return (int)syscall(SYS_membarrier, command, 0, 0); }
+static int fence_membarrier(int command) { return (int)syscall(SYS_membarrier, command, 0, 0); }
 
 void rondo_fence_open(void) {
   if (!rondo_load_relaxed_u32(&rondo_fence_is_lopsided) &&
-      !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
+      !fence_membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
     rondo_store_relaxed_u32(&rondo_fence_is_lopsided, 1);
 }
 
@@ -18,5 +18,5 @@ void rondo_fence_open(void) {
 void rondo_fence_heavy(void) {
   rondo_fence_full();
   if (rondo_load_relaxed_u32(&rondo_fence_is_lopsided))
-    (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    (void)fence_membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }

@@ -12,7 +12,7 @@ static uint32_t handler_count;
 
 int64_t rondo_forked_from(void) { return parent; }
 
-static void child_begin(void) {
+static void fork_begin_child(void) {
   parent = self;
   self = getpid();
   for (uint32_t i = 0; i < handler_count; i++)
@@ -22,7 +22,7 @@ static void child_begin(void) {
 void rondo_fork_on_child(void (*handler)(void)) {
   if (!handler_count) {
     self = getpid();
-    (void)pthread_atfork(NULL, NULL, child_begin);
+    (void)pthread_atfork(NULL, NULL, fork_begin_child);
   }
   assert(handler_count < MOST_HANDLERS);
   handlers[handler_count++] = handler;

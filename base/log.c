@@ -14,9 +14,9 @@ static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 static FILE *log_file;
 static int log_level = RONDO_LOG_WARN;
 
-static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t told[VARIABLES]; // hashes of values that were logged
-static uint32_t next_told;
+static pthread_mutex_t logged_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t logged[VARIABLES]; // hashes of values that were logged
+static uint32_t next_logged;
 
 static const char *const level_names[] = {"off", "error", "warn", "info", "debug"};
 
@@ -65,25 +65,25 @@ void rondo_log(int level, const char *format, ...) {
 }
 
 // True the first time, as far as is remembered.
-static bool is_news(const char *name, const char *value) {
+static bool variable_is_new(const char *name, const char *value) {
   uint64_t hash = 0xcbf29ce484222325u; // FNV-1a
   for (const char *texts[] = {name, value}, **text = texts; text < texts + 2; text++)
     for (const char *c = *text; *c; c++)
       hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-  int is_known = 0;
-  pthread_mutex_lock(&told_lock);
+  bool is_known = false;
+  pthread_mutex_lock(&logged_lock);
   for (uint32_t i = 0; i < VARIABLES; i++)
-    is_known |= told[i] == hash;
+    is_known |= logged[i] == hash;
   if (!is_known)
-    told[next_told++ % VARIABLES] = hash;
-  pthread_mutex_unlock(&told_lock);
+    logged[next_logged++ % VARIABLES] = hash;
+  pthread_mutex_unlock(&logged_lock);
   return !is_known;
 }
 
 void rondo_log_variable(const char *name, const char *value, const char *takes, ...) {
   char what[256];
   va_list args;
-  if (!is_news(name, value))
+  if (!variable_is_new(name, value))
     return;
   va_start(args, takes);
   (void)vsnprintf(what, sizeof what, takes, args);
@@ -91,7 +91,7 @@ void rondo_log_variable(const char *name, const char *value, const char *takes, 
   rondo_log(RONDO_LOG_WARN, "environment: %s is \"%s\"; it takes %s", name, value, what);
 }
 
-static void log_forked(void) { told_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
+static void log_forked(void) { logged_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
 RONDO_ON_FORK(log_forked)
 
 FILE *rondo_log_stream(void) {

@@ -4,12 +4,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // Allocates zeroed memory on a boundary of RONDO_LINE_BYTES. Large memory lies on the NUMA node of
 // the calling thread, or the one that it prefers (node.h). Null: none left. Freed by
 // rondo_memory_free.
 void *rondo_memory_alloc(size_t bytes);
 void rondo_memory_free(void *memory);
+
+// Rounds up to a multiple of `to`.
+static inline uint64_t rondo_round_up(uint64_t bytes, uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
 
 // For tests: the allocation after `count` successful ones fails, and all later ones, until called
 // with a negative count.

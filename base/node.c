@@ -13,11 +13,13 @@
 #define MASK_BITS 1024u // nodes that a kernel may have
 #define WORD_BITS (sizeof(unsigned long) * CHAR_BIT)
 
-static int has_several(void) { return numa_available() >= 0 && numa_num_configured_nodes() > 1; }
+static int node_has_several(void) {
+  return numa_available() >= 0 && numa_num_configured_nodes() > 1;
+}
 
 int rondo_node_here(void) {
   unsigned node = 0;
-  if (!has_several() || getcpu(NULL, &node))
+  if (!node_has_several() || getcpu(NULL, &node))
     return RONDO_NODE_ANY;
   return (int)node;
 }
@@ -26,7 +28,7 @@ int rondo_node_here(void) {
 int rondo_node_prefer(int node) {
   unsigned long mask[MASK_BITS / WORD_BITS] = {0};
   int policy = MPOL_DEFAULT;
-  if (node < 0 || (unsigned)node >= MASK_BITS || !has_several())
+  if (node < 0 || (unsigned)node >= MASK_BITS || !node_has_several())
     return 0;
   if (get_mempolicy(&policy, NULL, 0, NULL, 0) || policy != MPOL_DEFAULT)
     return 0;
@@ -44,7 +46,7 @@ void rondo_node_renew(void *memory, size_t bytes) {
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
   uintptr_t begin = ((uintptr_t)memory + page - 1) / page * page;
   uintptr_t end = ((uintptr_t)memory + bytes) / page * page;
-  if (begin < end && has_several())
+  if (begin < end && node_has_several())
     (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 

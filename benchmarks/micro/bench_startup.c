@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "runtime/net/event_loop.h"
+#include "base/clock.h"
 #include "runtime/net/mesh.h"
 #include <rondo/rondo.h>
 
@@ -76,7 +76,7 @@ static int meet(const struct rondo_config *given, uint64_t *end_ns) {
       rondo_mesh_start(&cfg, &deaf, NULL, &mesh) != RONDO_SUCCESS)
     return 0;
   int status = rondo_mesh_await(mesh, LONG_NS);
-  *end_ns = rondo_event_loop_now_ns();
+  *end_ns = rondo_now_ns();
   rondo_mesh_stop(mesh, LONG_NS, 0);
   return status == RONDO_SUCCESS;
 }
@@ -94,7 +94,7 @@ static int run_first(const struct rondo_config *cfg, uint64_t *end_ns) {
     status = rondo_run(ctx, coll, &one, &sum, NULL, NULL);
   if (status == RONDO_SUCCESS)
     status = rondo_wait(ctx, coll, RONDO_LAST_RUN, LONG_NS);
-  *end_ns = rondo_event_loop_now_ns();
+  *end_ns = rondo_now_ns();
   (void)rondo_destroy(ctx, RONDO_DESTROY_DRAIN, LONG_NS);
   return status == RONDO_SUCCESS && sum == (float)cfg->rank_count;
 }
@@ -122,7 +122,7 @@ static double run_round(struct round *r, uint32_t ranks, int is_run) {
   }
   if (!r->failed)
     await_word(&r->ready, ranks);
-  r->begin_ns = rondo_event_loop_now_ns();
+  r->begin_ns = rondo_now_ns();
   rondo_store_release_u32(&r->go, 1);
   while (wait(NULL) > 0 || errno == EINTR)
     continue;
@@ -141,7 +141,7 @@ static double meet_together(uint32_t ranks) {
   int status = RONDO_SUCCESS;
   memcpy(cfg.interfaces, "=lo", sizeof "=lo");
   cfg.rank_count = ranks;
-  uint64_t begin_ns = rondo_event_loop_now_ns();
+  uint64_t begin_ns = rondo_now_ns();
   if (rondo_unique_id_listen(&cfg.id, &cfg) != RONDO_SUCCESS ||
       rondo_config_complete(&cfg) != RONDO_SUCCESS)
     return -1;
@@ -151,7 +151,7 @@ static double meet_together(uint32_t ranks) {
   }
   for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
     status = rondo_mesh_await(meshes[i], LONG_NS);
-  uint64_t end_ns = rondo_event_loop_now_ns();
+  uint64_t end_ns = rondo_now_ns();
   for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
     rondo_mesh_stop(meshes[i], LONG_NS, 0);
   return status == RONDO_SUCCESS ? (double)(end_ns - begin_ns) / 1e6 : -1;

@@ -7,17 +7,17 @@
 #include "base/clock.h"
 #include "runtime/complete/callbacks.h"
 
-#define DRIVE_NS                                                                                   \
-  10000u // how long a poller drives its daemon before it sleeps: as long as a wake-up takes
+// How long a poller drives its daemon before it sleeps: as long as a wake-up takes.
+#define DRIVE_NS 10000u
 
-// Every wait asks; the model saves it a call.
+// Every wait reads this; the initial-exec model saves a function call.
 static _Thread_local int is_inside __attribute__((tls_model("initial-exec")));
 
-static uint32_t forks; // of which this process is the child
+static uint32_t forks; // generations of fork() since the library was loaded
 
-int rondo_callbacks_is_inside(void) { return is_inside; }
+bool rondo_callbacks_is_inside(void) { return is_inside; }
 
-// A child that a callback forked is no poller. If it returns from that callback it exits with 0.
+// A child forked inside a callback is no poller. It exits with 0 if it returns from the callback.
 static void callbacks_forked(void) {
   is_inside = 0;
   forks++;
@@ -33,7 +33,7 @@ void rondo_callbacks_init(struct rondo_callbacks *c, rondo_callbacks_drive drive
   c->owner = owner;
 }
 
-static struct rondo_callback_entry *pop(struct rondo_callbacks *c) {
+static struct rondo_callback_entry *callbacks_pop(struct rondo_callbacks *c) {
   struct rondo_callback_entry *e = c->head;
   c->head = e->next;
   if (!c->head)
@@ -41,9 +41,9 @@ static struct rondo_callback_entry *pop(struct rondo_callbacks *c) {
   return e;
 }
 
-// Drives the daemon until a callback has been handed over, or for as long as a wake-up would take. The lock is held,
-// and let go of meanwhile.
-static void drive(struct rondo_callbacks *c) {
+// Drives the daemon until a callback is posted, for at most DRIVE_NS. Needs the lock, and releases
+// it meanwhile.
+static void callbacks_drive(struct rondo_callbacks *c) {
   uint32_t posted = c->posted;
   pthread_mutex_unlock(&c->lock);
   uint64_t until_ns = rondo_now_ns() + DRIVE_NS;
@@ -58,17 +58,17 @@ static void *poller_main(void *arg) {
   is_inside = 1;
   pthread_mutex_lock(&c->lock);
   while (c->head || !c->is_stopping) {
-    if (!c->head && c->idle && !c->is_stopping)
-      drive(c);
+    if (!c->head && c->reserved && !c->is_stopping)
+      callbacks_drive(c);
     if (!c->head) {
       if (!c->is_stopping)
         pthread_cond_wait(&c->changed, &c->lock);
       continue;
     }
-    struct rondo_callback_entry *e = pop(c);
+    struct rondo_callback_entry *e = callbacks_pop(c);
     pthread_mutex_unlock(&c->lock);
     e->callback(e->arg, e->status);
-    if (forks != forks_before) // in the child of a callback that forked: `c` is not the child's
+    if (forks != forks_before) // in a child of the callback, to which `c` does not belong
       exit(EXIT_SUCCESS);
     free(e);
     pthread_mutex_lock(&c->lock);
@@ -92,8 +92,8 @@ int rondo_callbacks_reserve(struct rondo_callbacks *c) {
     }
   }
   if (status == RONDO_SUCCESS) {
-    e->next = c->idle;
-    c->idle = e;
+    e->next = c->reserved;
+    c->reserved = e;
   }
   pthread_mutex_unlock(&c->lock);
   if (status != RONDO_SUCCESS)
@@ -103,8 +103,8 @@ int rondo_callbacks_reserve(struct rondo_callbacks *c) {
 
 void rondo_callbacks_unreserve(struct rondo_callbacks *c) {
   pthread_mutex_lock(&c->lock);
-  struct rondo_callback_entry *e = c->idle;
-  c->idle = e->next;
+  struct rondo_callback_entry *e = c->reserved;
+  c->reserved = e->next;
   pthread_mutex_unlock(&c->lock);
   free(e);
 }
@@ -112,8 +112,8 @@ void rondo_callbacks_unreserve(struct rondo_callbacks *c) {
 void rondo_callbacks_post(struct rondo_callbacks *c, rondo_callback callback, void *arg,
                           int status) {
   pthread_mutex_lock(&c->lock);
-  struct rondo_callback_entry *e = c->idle;
-  c->idle = e->next;
+  struct rondo_callback_entry *e = c->reserved;
+  c->reserved = e->next;
   e->callback = callback;
   e->arg = arg;
   e->status = status;
@@ -132,7 +132,7 @@ int rondo_callbacks_fire(struct rondo_callbacks *c) {
   int fired = 0;
   pthread_mutex_lock(&c->lock);
   while (c->head) {
-    struct rondo_callback_entry *e = pop(c);
+    struct rondo_callback_entry *e = callbacks_pop(c);
     pthread_mutex_unlock(&c->lock);
     e->callback(e->arg, e->status);
     free(e);
@@ -152,9 +152,9 @@ void rondo_callbacks_fini(struct rondo_callbacks *c) {
   if (started)
     pthread_join(c->thread, NULL);
   (void)rondo_callbacks_fire(c);
-  while (c->idle) {
-    struct rondo_callback_entry *e = c->idle;
-    c->idle = e->next;
+  while (c->reserved) {
+    struct rondo_callback_entry *e = c->reserved;
+    c->reserved = e->next;
     free(e);
   }
   pthread_cond_destroy(&c->changed);

@@ -23,7 +23,7 @@ void rondo_processes_count_competing(struct rondo_job *job) {
       rondo_mesh_calls->process_get(job->mesh, job->self, &own) != RONDO_SUCCESS)
     return;
   for (uint32_t p = 0; p < job->process_count; p++) {
-    if (p == job->self || job->processes[p].is_lost || !rondo_mesh_calls->is_near(job->mesh, p) ||
+    if (p == job->self || job->processes[p].is_lost || !rondo_mesh_calls->is_same_machine(job->mesh, p) ||
         rondo_mesh_calls->process_get(job->mesh, p, &other) != RONDO_SUCCESS)
       continue;
     // A pid of another namespace of processes means nothing here.
@@ -321,7 +321,7 @@ static int processes_create(struct rondo_job *job) {
   job->self = rondo_mesh_calls->self(job->mesh);
   for (uint32_t p = 0; p < count; p++) {
     struct rondo_mesh_process at = {0};
-    peers[p].is_same_machine = rondo_mesh_calls->is_near(job->mesh, p) != 0;
+    peers[p].is_same_machine = rondo_mesh_calls->is_same_machine(job->mesh, p) != 0;
     if (rondo_mesh_calls->process_get(job->mesh, p, &at) == RONDO_SUCCESS)
       peers[p].asks_window = at.asks_window != 0;
   }

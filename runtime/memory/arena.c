@@ -20,7 +20,7 @@
 #define HUGE_PAGE_BYTES (UINT64_C(2) << 20)
 #define HUGE_PAGE_POOL "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 #define LEAST_RANGE_BYTES (UINT64_C(1) << 30)
-#define PUNCH_BYTES 65536u // what is freed in one piece of at least this goes back to the system
+#define PUNCH_BYTES 65536u // smaller freed pieces keep their pages
 
 struct rondo_arena {
   int fd;
@@ -32,18 +32,16 @@ struct rondo_arena {
   struct rondo_extents extents;
 };
 
-static uint64_t round_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+// ------------------------------------------------------------------- creation ---
 
-// ------------------------------------------------------------------- making ---
-
-static uint64_t memory_bytes(void) {
+static uint64_t machine_memory_bytes(void) {
   long pages = sysconf(_SC_PHYS_PAGES);
   uint64_t bytes = pages > 0 ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
   return bytes < LEAST_RANGE_BYTES ? LEAST_RANGE_BYTES : bytes;
 }
 
-// Makes the file, maps it, and forbids whatever could make an access to it fault.
-static int open_file(struct rondo_arena *a, unsigned flags) {
+// Creates and maps the file, and seals it so that no access can fault.
+static int arena_open_file(struct rondo_arena *a, unsigned flags) {
   a->fd = memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
   if (a->fd < 0)
     return RONDO_ERR_SYSTEM;
@@ -61,23 +59,23 @@ static int open_file(struct rondo_arena *a, unsigned flags) {
   return RONDO_ERR_SYSTEM;
 }
 
-// 1 if the system's pool of huge pages has one to give.
-static int has_huge_page(const struct rondo_arena *a) {
+// True if the system's pool has a free huge page.
+static bool arena_has_huge_page(const struct rondo_arena *a) {
   if (fallocate(a->fd, 0, 0, (off_t)HUGE_PAGE_BYTES))
-    return 0;
+    return false;
   (void)fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)HUGE_PAGE_BYTES);
-  return 1;
+  return true;
 }
 
-static int open_any(struct rondo_arena *a, int huge) {
-  if (huge && open_file(a, MFD_HUGETLB) == RONDO_SUCCESS) {
-    a->huge = has_huge_page(a);
+static int arena_open(struct rondo_arena *a, int huge) {
+  if (huge && arena_open_file(a, MFD_HUGETLB) == RONDO_SUCCESS) {
+    a->huge = arena_has_huge_page(a);
     if (a->huge)
       return RONDO_SUCCESS;
     munmap(a->base, a->bytes);
     close(a->fd);
   }
-  return open_file(a, 0);
+  return arena_open_file(a, 0);
 }
 
 int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **arena) {
@@ -85,15 +83,14 @@ int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **aren
   int status = a ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
   if (a) {
     rondo_extents_init(&a->extents);
-    a->bytes = round_up(range_bytes ? range_bytes : memory_bytes(), HUGE_PAGE_BYTES);
-    if (!rondo_extents_add(&a->extents, 0, a->bytes))
+    a->bytes = rondo_round_up(range_bytes ? range_bytes : machine_memory_bytes(), HUGE_PAGE_BYTES);
+    if (!rondo_extents_try_add(&a->extents, 0, a->bytes))
       status = RONDO_ERR_NO_MEMORY;
   }
   if (status == RONDO_SUCCESS)
-    status = open_any(a, huge);
+    status = arena_open(a, huge);
   if (status != RONDO_SUCCESS) {
-    rondo_log(RONDO_LOG_ERROR, "init: no memory to share with other processes: %s",
-              strerror(errno));
+    rondo_log(RONDO_LOG_ERROR, "init: cannot create shared memory: %s", strerror(errno));
     if (a)
       rondo_extents_fini(&a->extents);
     free(a);
@@ -101,8 +98,8 @@ int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **aren
   }
   if (huge)
     rondo_log(RONDO_LOG_INFO, a->huge
-                                  ? "init: what processes share is of huge pages"
-                                  : "init: the system has no huge pages to give (vm.nr_hugepages)");
+                                  ? "init: shared memory uses huge pages"
+                                  : "init: the system has no free huge pages (vm.nr_hugepages)");
   (void)madvise(a->base, a->bytes, MADV_HUGEPAGE);
   (void)madvise(a->base, a->bytes, MADV_DONTDUMP);
   pthread_mutex_init(&a->lock, NULL);
@@ -122,25 +119,25 @@ void rondo_arena_destroy(struct rondo_arena *a) {
 
 // ------------------------------------------------------------------- pieces ---
 
-// Gives the whole pages of a piece back to the system.
-static void punch(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
+// Returns the whole pages of a piece to the system.
+static void arena_punch(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
   uint64_t page = a->huge ? HUGE_PAGE_BYTES : PAGE_BYTES;
-  uint64_t begin = round_up(at, page);
+  uint64_t begin = rondo_round_up(at, page);
   uint64_t end = (at + bytes) / page * page;
   if (begin < end)
     (void)fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
                     (off_t)(end - begin));
 }
 
-// Makes sure that there is memory behind a piece, of the node of this thread or that it prefers: an access could only
-// fault.
-static int back(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
+// Allocates pages for a piece now, on the calling thread's NUMA node or the one it prefers. Without
+// this an access after memory ran out would raise SIGBUS. False if memory is used up.
+static bool arena_try_back_pages(const struct rondo_arena *a, uint64_t at, uint64_t bytes) {
   uint64_t page = a->huge ? HUGE_PAGE_BYTES : PAGE_BYTES;
   uint64_t begin = at / page * page;
-  uint64_t end = round_up(at + bytes, page);
+  uint64_t end = rondo_round_up(at + bytes, page);
   int failed;
   if (rondo_node_here() != RONDO_NODE_ANY && !a->keeps_pages)
-    punch(a, at, bytes); // what is there still may be on another node, where it was used last
+    arena_punch(a, at, bytes); // old pages may be on another node
   do {
     failed = fallocate(a->fd, 0, (off_t)begin, (off_t)(end - begin));
   } while (failed && errno == EINTR);
@@ -151,12 +148,12 @@ void *rondo_arena_alloc(struct rondo_arena *a, uint64_t bytes) {
   uint64_t align = bytes < PAGE_BYTES ? RONDO_LINE_BYTES : PAGE_BYTES;
   if (bytes > a->bytes || rondo_memory_should_fail())
     return NULL;
-  bytes = round_up(bytes ? bytes : 1, align);
+  bytes = rondo_round_up(bytes ? bytes : 1, align);
   pthread_mutex_lock(&a->lock);
   uint64_t at = 0;
-  int has_piece = rondo_extents_take(&a->extents, bytes, align, &at);
-  if (has_piece && !back(a, at, bytes)) {
-    rondo_extents_give(&a->extents, at);
+  int has_piece = rondo_extents_try_alloc(&a->extents, bytes, align, &at);
+  if (has_piece && !arena_try_back_pages(a, at, bytes)) {
+    rondo_extents_free(&a->extents, at);
     has_piece = 0;
   }
   void *memory = has_piece ? a->base + at : NULL;
@@ -166,15 +163,15 @@ void *rondo_arena_alloc(struct rondo_arena *a, uint64_t bytes) {
   return memory;
 }
 
-int rondo_arena_free(struct rondo_arena *a, void *memory) {
+bool rondo_arena_free(struct rondo_arena *a, void *memory) {
   uint64_t at = (uint64_t)((uintptr_t)memory - (uintptr_t)a->base);
   if (!memory)
-    return 1;
+    return true;
   pthread_mutex_lock(&a->lock);
-  uint64_t bytes = rondo_extents_taken(&a->extents, at);
+  uint64_t bytes = rondo_extents_allocated_bytes(&a->extents, at);
   if (bytes >= PUNCH_BYTES && !a->keeps_pages)
-    punch(a, at, bytes);
-  rondo_extents_give(&a->extents, at);
+    arena_punch(a, at, bytes);
+  rondo_extents_free(&a->extents, at);
   pthread_mutex_unlock(&a->lock);
   return bytes != 0;
 }
@@ -185,10 +182,10 @@ int rondo_arena_fd(const struct rondo_arena *a) { return a->fd; }
 uint64_t rondo_arena_bytes(const struct rondo_arena *a) { return a->bytes; }
 void *rondo_arena_base(const struct rondo_arena *a) { return a->base; }
 
-// ------------------------------------------------------- other processes' ---
+// ------------------------------------------------------- other processes' arenas ---
 
-// 1 if the descriptor may be that of an arena of `bytes`.
-static int may_be_arena(int fd, uint64_t bytes) {
+// True if the descriptor may be of an arena of `bytes`.
+static bool fd_may_be_arena(int fd, uint64_t bytes) {
   struct stat s;
   int seals = fcntl(fd, F_GET_SEALS);
   return seals >= 0 && (seals & F_SEAL_SHRINK) && !fstat(fd, &s) && s.st_size > 0 &&
@@ -196,18 +193,18 @@ static int may_be_arena(int fd, uint64_t bytes) {
 }
 
 int rondo_arena_map_head(int fd, uint64_t bytes, void **head) {
-  if (!may_be_arena(fd, bytes) || bytes < RONDO_ARENA_HEAD_BYTES)
+  if (!fd_may_be_arena(fd, bytes) || bytes < RONDO_ARENA_HEAD_BYTES)
     return RONDO_ERR_INVALID;
   void *memory =
       mmap(NULL, RONDO_ARENA_HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (memory == MAP_FAILED) // of huge pages a part cannot be mapped
+  if (memory == MAP_FAILED) // an arena of huge pages cannot be mapped in part
     return RONDO_ERR_SYSTEM;
   *head = memory;
   return RONDO_SUCCESS;
 }
 
 int rondo_arena_map(int fd, uint64_t bytes, void **base) {
-  if (!may_be_arena(fd, bytes))
+  if (!fd_may_be_arena(fd, bytes))
     return RONDO_ERR_INVALID;
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED)
@@ -222,10 +219,10 @@ void rondo_arena_unmap(void *base, uint64_t bytes) {
     munmap(base, bytes);
 }
 
-// --------------------------------------------------------------- describing ---
+// --------------------------------------------------------------- description ---
 
-// 0 where there is no such file.
-static unsigned long read_number(const char *path) {
+// Returns the number in a file, or 0 if there is no such file.
+static unsigned long file_read_number(const char *path) {
   char text[32] = "";
   FILE *file = fopen(path, "re");
   if (!file)
@@ -238,13 +235,14 @@ static unsigned long read_number(const char *path) {
 int rondo_arena_describe(FILE *out, char *why, size_t why_bytes) {
   struct rondo_arena *arena = NULL;
   if (rondo_arena_create(0, 0, &arena) != RONDO_SUCCESS) {
-    (void)snprintf(why, why_bytes, "no memory that others can map: %s", strerror(errno));
+    (void)snprintf(why, why_bytes, "cannot create shared memory: %s", strerror(errno));
     return RONDO_ERR_UNSUPPORTED;
   }
-  fprintf(out, "up to %.1f GiB of a process's memory, handed over as a descriptor\n",
+  fprintf(out, "up to %.1f GiB of memory of a process, passed to others as a descriptor\n",
           (double)arena->bytes / (1 << 30));
   rondo_arena_destroy(arena);
-  fprintf(out, "huge pages of 2 MiB: %lu of the system's %lu are free, for who asks for them\n",
-          read_number(HUGE_PAGE_POOL "free_hugepages"), read_number(HUGE_PAGE_POOL "nr_hugepages"));
+  fprintf(out, "huge pages of 2 MiB, used on request: %lu of the system's %lu are free\n",
+          file_read_number(HUGE_PAGE_POOL "free_hugepages"),
+          file_read_number(HUGE_PAGE_POOL "nr_hugepages"));
   return RONDO_SUCCESS;
 }

@@ -3,49 +3,53 @@
 //   rondo_arena_create -> alloc / free ... -> rondo_arena_destroy
 //   in the other process, with the descriptor: rondo_arena_map -> rondo_arena_unmap
 //
-// One anonymous file, sealed against shrinking, behind one range of addresses that is reserved at once
-// and gets memory as pieces are taken. So a peer maps it once, at one distance from here, whatever is
-// allocated later, and nothing has a name that could be left behind. A piece that is freed may be
-// read by a peer all the same: it reads zeros or what has come there since, and never faults.
+// An arena is one anonymous file, sealed against shrinking and mapped as one range of addresses.
+// The range is reserved at once and gets pages as pieces are allocated. A peer thus maps it once,
+// and all later pieces lie at the same offset on both sides. No name is left in a file system. A
+// peer that reads a freed piece sees zeros or newer data; it never faults.
 #ifndef RONDO_RUNTIME_MEMORY_ARENA_H
 #define RONDO_RUNTIME_MEMORY_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 struct rondo_arena;
 
-// Reserves `range_bytes` (0: as much as the machine has memory). `huge`: take huge pages from
-// the system's pool if it has any. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+// Reserves `range_bytes` of addresses (0: as much as the machine has memory). `huge` asks for huge
+// pages of the system's pool if it has any. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or
+// RONDO_ERR_SYSTEM.
 int rondo_arena_create(uint64_t range_bytes, int huge, struct rondo_arena **arena);
 void rondo_arena_destroy(struct rondo_arena *arena);
 
-// Before anything is taken: the pages of what is freed do not go back to the system, because devices have locked
-// them and go on seeing them.
+// Keeps the pages of freed pieces instead of returning them to the system, because devices have
+// page-locked them. Called before the first allocation.
 void rondo_arena_keep_pages(struct rondo_arena *arena);
 
-// Zeroed memory on a boundary of 4 KiB (of RONDO_LINE_BYTES if it is smaller), on the NUMA node of
-// the calling thread or the one that it prefers (base/node.h). Null when there is none. Any thread.
+// Allocates zeroed memory on the NUMA node of the calling thread, or the one it prefers
+// (base/node.h). Pieces of a page or more are aligned to 4 KiB, smaller ones to RONDO_LINE_BYTES.
+// Null when memory is used up. Any thread.
 void *rondo_arena_alloc(struct rondo_arena *arena, uint64_t bytes);
-// Gives it back. Null is nothing; what is no piece is left alone and 0 returned, else 1.
-int rondo_arena_free(struct rondo_arena *arena, void *memory);
+// Frees a piece; does nothing with null. False if `memory` is not a piece of the arena. Any thread.
+bool rondo_arena_free(struct rondo_arena *arena, void *memory);
 
 int rondo_arena_fd(const struct rondo_arena *arena);
-uint64_t rondo_arena_bytes(const struct rondo_arena *arena); // of the range
+uint64_t rondo_arena_bytes(const struct rondo_arena *arena); // size of the range
 void *rondo_arena_base(const struct rondo_arena *arena);
 
-// Writes to `out`, a line each, what arenas are made of on this machine. Returns RONDO_SUCCESS, or
-// RONDO_ERR_UNSUPPORTED if none can be made, and in `why` for which reason.
+// Describes the memory that arenas of this machine use, in lines to `out`. Returns RONDO_SUCCESS,
+// or RONDO_ERR_UNSUPPORTED with the reason in `why` if no arena can be created.
 int rondo_arena_describe(FILE *out, char *why, size_t why_bytes);
 
-// Maps another process's arena of `bytes`; the descriptor may be closed afterwards. What cannot be one
-// is refused. Returns RONDO_SUCCESS, RONDO_ERR_INVALID or RONDO_ERR_SYSTEM.
+// Maps another process's arena of `bytes`. The descriptor may be closed afterwards. Returns
+// RONDO_SUCCESS, RONDO_ERR_INVALID (the descriptor is not of such an arena) or RONDO_ERR_SYSTEM.
 int rondo_arena_map(int fd, uint64_t bytes, void **base);
 void rondo_arena_unmap(void *base, uint64_t bytes);
 
-// The first RONDO_ARENA_HEAD_BYTES of an arena, whose owner takes them first of all; a mapping of its own, which
-// lasts however long that of the arena does. Returns as rondo_arena_map.
+// Maps the first RONDO_ARENA_HEAD_BYTES of another process's arena, which its owner allocates
+// before anything else. The mapping is independent of that of the whole arena. Returns as
+// rondo_arena_map.
 #define RONDO_ARENA_HEAD_BYTES 4096u
 int rondo_arena_map_head(int fd, uint64_t bytes, void **head);
 

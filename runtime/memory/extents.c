@@ -3,35 +3,35 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 struct rondo_extent {
-  struct rondo_extent *next; // idle ones only
+  struct rondo_extent *next; // of free ones
   uint64_t at, bytes;
 };
 
-static int compare(const void *a, const void *b) {
+static int extent_compare(const void *a, const void *b) {
   uint64_t x = ((const struct rondo_extent *)a)->at;
   uint64_t y = ((const struct rondo_extent *)b)->at;
   return x < y ? -1 : x > y;
 }
 
-static uint64_t round_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
-
 void rondo_extents_init(struct rondo_extents *e) { *e = (struct rondo_extents){NULL, NULL}; }
 
 void rondo_extents_fini(struct rondo_extents *e) {
-  while (e->idle) {
-    struct rondo_extent *first = e->idle;
-    e->idle = first->next;
+  while (e->free) {
+    struct rondo_extent *first = e->free;
+    e->free = first->next;
     free(first);
   }
-  tdestroy(e->taken, free);
-  e->taken = NULL;
+  tdestroy(e->allocated, free);
+  e->allocated = NULL;
 }
 
-// Puts a piece in its place, one with its idle neighbours.
-static void join(struct rondo_extents *e, struct rondo_extent *piece) {
+// Inserts a free piece and merges it with its free neighbours.
+static void extents_insert_free(struct rondo_extents *e, struct rondo_extent *piece) {
   struct rondo_extent *before = NULL;
-  struct rondo_extent **at = &e->idle;
+  struct rondo_extent **at = &e->free;
   while (*at && (*at)->at < piece->at) {
     before = *at;
     at = &(*at)->next;
@@ -51,25 +51,25 @@ static void join(struct rondo_extents *e, struct rondo_extent *piece) {
   }
 }
 
-int rondo_extents_add(struct rondo_extents *e, uint64_t at, uint64_t bytes) {
+bool rondo_extents_try_add(struct rondo_extents *e, uint64_t at, uint64_t bytes) {
   struct rondo_extent *piece = malloc(sizeof *piece);
   if (!piece)
-    return 0;
+    return false;
   piece->at = at;
   piece->bytes = bytes;
-  join(e, piece);
-  return 1;
+  extents_insert_free(e, piece);
+  return true;
 }
 
-// Cuts a piece out of the first idle extent that has it.
-static struct rondo_extent *cut(struct rondo_extents *e, uint64_t bytes, uint64_t align) {
-  struct rondo_extent **at = &e->idle;
-  while (*at && round_up((*at)->at, align) + bytes > (*at)->at + (*at)->bytes)
+// Cuts a piece out of the first free extent that holds it. Null if there is none, or no memory.
+static struct rondo_extent *extents_cut(struct rondo_extents *e, uint64_t bytes, uint64_t align) {
+  struct rondo_extent **at = &e->free;
+  while (*at && rondo_round_up((*at)->at, align) + bytes > (*at)->at + (*at)->bytes)
     at = &(*at)->next;
   struct rondo_extent *whole = *at;
   if (!whole)
     return NULL;
-  uint64_t begin = round_up(whole->at, align);
+  uint64_t begin = rondo_round_up(whole->at, align);
   uint64_t end = whole->at + whole->bytes;
   struct rondo_extent *piece = calloc(1, sizeof *piece);
   struct rondo_extent *rest = begin + bytes < end ? calloc(1, sizeof *rest) : NULL;
@@ -94,33 +94,34 @@ static struct rondo_extent *cut(struct rondo_extents *e, uint64_t bytes, uint64_
   return piece;
 }
 
-int rondo_extents_take(struct rondo_extents *e, uint64_t bytes, uint64_t align, uint64_t *at) {
-  struct rondo_extent *piece = cut(e, bytes, align);
+bool rondo_extents_try_alloc(struct rondo_extents *e, uint64_t bytes, uint64_t align,
+                             uint64_t *at) {
+  struct rondo_extent *piece = extents_cut(e, bytes, align);
   if (!piece)
-    return 0;
-  if (!tsearch(piece, &e->taken, compare)) {
-    join(e, piece);
-    return 0;
+    return false;
+  if (!tsearch(piece, &e->allocated, extent_compare)) {
+    extents_insert_free(e, piece);
+    return false;
   }
   *at = piece->at;
-  return 1;
+  return true;
 }
 
-static struct rondo_extent *find(const struct rondo_extents *e, uint64_t at) {
+static struct rondo_extent *extents_find(const struct rondo_extents *e, uint64_t at) {
   const struct rondo_extent key = {.at = at};
-  struct rondo_extent *const *found = tfind(&key, &e->taken, compare);
+  struct rondo_extent *const *found = tfind(&key, &e->allocated, extent_compare);
   return found ? *found : NULL;
 }
 
-uint64_t rondo_extents_taken(const struct rondo_extents *e, uint64_t at) {
-  const struct rondo_extent *piece = find(e, at);
+uint64_t rondo_extents_allocated_bytes(const struct rondo_extents *e, uint64_t at) {
+  const struct rondo_extent *piece = extents_find(e, at);
   return piece ? piece->bytes : 0;
 }
 
-void rondo_extents_give(struct rondo_extents *e, uint64_t at) {
-  struct rondo_extent *piece = find(e, at);
+void rondo_extents_free(struct rondo_extents *e, uint64_t at) {
+  struct rondo_extent *piece = extents_find(e, at);
   if (!piece)
     return;
-  tdelete(piece, &e->taken, compare);
-  join(e, piece);
+  tdelete(piece, &e->allocated, extent_compare);
+  extents_insert_free(e, piece);
 }

@@ -1,7 +1,7 @@
-// Which chunks of a stretch of host memory are page-locked for devices: locked when they are first needed, because
-// the stretch is as large as the machine's memory, and until it ends.
+// Pins: which chunks of a range of host memory are page-locked for devices. A chunk is locked when
+// it is first needed, because the range is as large as the machine's memory, and stays locked.
 //
-//   rondo_pins_init -> rondo_pins_cover ... -> rondo_pins_fini (before the memory goes)
+//   rondo_pins_init -> rondo_pins_cover ... -> rondo_pins_fini (before the memory is unmapped)
 #ifndef RONDO_RUNTIME_MEMORY_PINS_H
 #define RONDO_RUNTIME_MEMORY_PINS_H
 
@@ -13,7 +13,7 @@ struct rondo_pins {
   struct rondo_device *device;
   char *base;
   uint64_t bytes;
-  uint8_t *chunks; // by number: 1 if it is locked
+  uint8_t *chunks; // by number: 1 if page-locked
   uint64_t chunk_count;
 };
 
@@ -21,8 +21,8 @@ void rondo_pins_init(struct rondo_pins *pins, struct rondo_device *device, void 
                      uint64_t bytes);
 void rondo_pins_fini(struct rondo_pins *pins);
 
-// Lets the devices of the process use `bytes` at `memory`, which are inside. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or
-// RONDO_ERR_SYSTEM, and why.
+// Page-locks the chunks of `bytes` at `memory`, which lie in the range. Returns RONDO_SUCCESS, or
+// RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM with the reason in `why` (RONDO_WHY_BYTES).
 int rondo_pins_cover(struct rondo_pins *pins, const void *memory, uint64_t bytes, char *why);
 
 #endif // RONDO_RUNTIME_MEMORY_PINS_H

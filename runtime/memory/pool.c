@@ -17,7 +17,7 @@ void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo
   pool->limit_bytes = limit_bytes;
 }
 
-static void *take_lent(struct rondo_pool *pool, uint64_t size) {
+static void *pool_alloc_exported(struct rondo_pool *pool, uint64_t size) {
   char why[RONDO_WHY_BYTES];
   void *memory = rondo_arena_alloc(pool->exported, size);
   if (!memory || rondo_pins_cover(pool->pins, memory, size, why) == RONDO_SUCCESS)
@@ -27,8 +27,9 @@ static void *take_lent(struct rondo_pool *pool, uint64_t size) {
   return NULL;
 }
 
-// A window does not grow: what it has no room for goes elsewhere.
-static void *take_from_range(struct rondo_range *range, struct rondo_place at, uint64_t size) {
+// A full window is no warning: windows do not grow, and the caller uses another place.
+static void *pool_alloc_from_range(struct rondo_range *range, struct rondo_place at,
+                                   uint64_t size) {
   char why[RONDO_WHY_BYTES];
   void *memory = rondo_range_alloc(range, at.device, size, why);
   if (!memory)
@@ -37,22 +38,22 @@ static void *take_from_range(struct rondo_range *range, struct rondo_place at, u
   return memory;
 }
 
-static void *alloc_memory(struct rondo_pool *pool, struct rondo_place at, uint64_t size) {
+static void *pool_alloc_memory(struct rondo_pool *pool, struct rondo_place at, uint64_t size) {
   if (pool->arena)
     return rondo_arena_alloc(pool->arena, size);
   if (at.kind == RONDO_PLACE_EXPORTED)
-    return take_lent(pool, size);
+    return pool_alloc_exported(pool, size);
   if (at.kind == RONDO_PLACE_RANGE)
-    return take_from_range(pool->range, at, size);
+    return pool_alloc_from_range(pool->range, at, size);
   if (at.kind == RONDO_PLACE_WINDOW)
-    return take_from_range(pool->window, at, size);
+    return pool_alloc_from_range(pool->window, at, size);
   return at.device->driver->alloc(at.device, at.kind, size);
 }
 
-static void free_memory(struct rondo_pool *pool, struct rondo_place at, void *memory) {
+static void pool_free_memory(struct rondo_pool *pool, struct rondo_place at, void *memory) {
   int is_shared = pool->arena || at.kind >= RONDO_PLACE_EXPORTED;
-  // In the end a peer that is slower may still look at what has been taken of its data: the arena and the range
-  // are given up as wholes, and stay as they are for who maps them.
+  // At the end a slower peer may still read shared pieces. Arena and range end as wholes later, and
+  // stay intact for processes that map them.
   if (is_shared && pool->is_ending)
     return;
   if (at.kind == RONDO_PLACE_RANGE && !pool->arena)
@@ -65,22 +66,22 @@ static void free_memory(struct rondo_pool *pool, struct rondo_place at, void *me
     at.device->driver->free(at.device, at.kind, memory);
 }
 
-static void drop_idle(struct rondo_pool *pool) {
+static void pool_free_idle(struct rondo_pool *pool) {
   for (struct rondo_pool_shelf *shelf = pool->shelves; shelf; shelf = shelf->next) {
     for (uint32_t k = 0; k < RONDO_POOL_CLASSES; k++) {
-      while (shelf->idle[k]) {
-        struct rondo_pool_piece *piece = shelf->idle[k];
-        shelf->idle[k] = piece->next;
+      while (shelf->free[k]) {
+        struct rondo_pool_piece *piece = shelf->free[k];
+        shelf->free[k] = piece->next;
         pool->held_bytes -= UINT64_C(1) << k;
-        free_memory(pool, shelf->at, piece->memory);
+        pool_free_memory(pool, shelf->at, piece->memory);
         free(piece);
       }
     }
   }
 }
 
-// The shelf of a place, which is made if it is not there. Null when memory is used up.
-static struct rondo_pool_shelf *shelf_of(struct rondo_pool *pool, struct rondo_place at) {
+// Finds or creates the shelf of a place. Null when memory is used up.
+static struct rondo_pool_shelf *pool_find_shelf(struct rondo_pool *pool, struct rondo_place at) {
   struct rondo_pool_shelf *shelf = pool->shelves;
   while (shelf &&
          (shelf->at.device != at.device || shelf->at.kind != at.kind || shelf->at.node != at.node))
@@ -98,7 +99,7 @@ static struct rondo_pool_shelf *shelf_of(struct rondo_pool *pool, struct rondo_p
 
 void rondo_pool_fini(struct rondo_pool *pool) {
   pool->is_ending = 1;
-  drop_idle(pool);
+  pool_free_idle(pool);
   while (pool->spare) {
     struct rondo_pool_piece *piece = pool->spare;
     pool->spare = piece->next;
@@ -111,13 +112,13 @@ void rondo_pool_fini(struct rondo_pool *pool) {
   }
 }
 
-static struct rondo_pool_piece *make_piece(struct rondo_pool *pool, struct rondo_place at,
-                                           uint64_t size) {
+static struct rondo_pool_piece *piece_create(struct rondo_pool *pool, struct rondo_place at,
+                                             uint64_t size) {
   struct rondo_pool_piece *piece = malloc(sizeof *piece);
   if (!piece)
     return NULL;
   int preferred = rondo_node_prefer(at.node);
-  piece->memory = alloc_memory(pool, at, size);
+  piece->memory = pool_alloc_memory(pool, at, size);
   rondo_node_rest(preferred);
   if (piece->memory)
     return piece;
@@ -125,28 +126,28 @@ static struct rondo_pool_piece *make_piece(struct rondo_pool *pool, struct rondo
   return NULL;
 }
 
-// Small pieces come in powers of two, so that they are found again; large ones would waste too much.
-static uint32_t class_of(uint64_t bytes) {
+// Sizes are powers of two, so that free pieces fit later requests.
+static uint32_t size_class(uint64_t bytes) {
   uint32_t k = 8;
   while (k < RONDO_POOL_CLASSES - 1 && (UINT64_C(1) << k) < bytes)
     k++;
   return k;
 }
 
-void *rondo_pool_take(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
-                      uint64_t *got_bytes) {
-  uint32_t k = class_of(bytes);
+void *rondo_pool_alloc(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
+                       uint64_t *got_bytes) {
+  uint32_t k = size_class(bytes);
   uint64_t size = UINT64_C(1) << k;
   if (bytes > size || pool->used_bytes + size > pool->limit_bytes)
     return NULL;
-  struct rondo_pool_shelf *shelf = shelf_of(pool, at);
-  struct rondo_pool_piece *piece = shelf ? shelf->idle[k] : NULL;
+  struct rondo_pool_shelf *shelf = pool_find_shelf(pool, at);
+  struct rondo_pool_piece *piece = shelf ? shelf->free[k] : NULL;
   if (piece) {
-    shelf->idle[k] = piece->next;
+    shelf->free[k] = piece->next;
   } else {
     if (pool->held_bytes + size > pool->limit_bytes)
-      drop_idle(pool);
-    piece = shelf ? make_piece(pool, at, size) : NULL;
+      pool_free_idle(pool);
+    piece = shelf ? piece_create(pool, at, size) : NULL;
     if (!piece)
       return NULL;
     pool->held_bytes += size;
@@ -158,15 +159,16 @@ void *rondo_pool_take(struct rondo_pool *pool, struct rondo_place at, uint64_t b
   return piece->memory;
 }
 
-void rondo_pool_give(struct rondo_pool *pool, struct rondo_place at, void *memory,
+void rondo_pool_free(struct rondo_pool *pool, struct rondo_place at, void *memory,
                      uint64_t got_bytes) {
-  struct rondo_pool_shelf *shelf = shelf_of(pool, at); // it is there
+  struct rondo_pool_shelf *shelf =
+      pool_find_shelf(pool, at); // exists: the piece was allocated from it
   struct rondo_pool_piece *piece = pool->spare;
-  uint32_t k = class_of(got_bytes);
+  uint32_t k = size_class(got_bytes);
   pool->spare = piece->next;
   piece->memory = memory;
-  piece->next = shelf->idle[k];
-  shelf->idle[k] = piece;
+  piece->next = shelf->free[k];
+  shelf->free[k] = piece;
   pool->used_bytes -= got_bytes;
 }
 

@@ -1,5 +1,5 @@
-// The pool of connector memory of one job in this process: pieces of memory that are given back at
-// deregistration and used again, within a budget. They come from the job's arena, if it has one. The caller holds the job's lock.
+// The pool: connector memory of one job in this process. Pieces freed at deregistration are kept
+// and used again. A budget bounds them all. Every call needs the job's lock.
 #ifndef RONDO_RUNTIME_MEMORY_POOL_H
 #define RONDO_RUNTIME_MEMORY_POOL_H
 
@@ -13,62 +13,64 @@ struct rondo_range;
 
 #define RONDO_POOL_CLASSES 48u
 
-// Where a piece may be besides enum rondo_memory_kind: what peers of this machine share with devices.
+// More kinds of places for pieces, after enum rondo_memory_kind: memory that devices and peers of
+// this machine share.
 enum rondo_place_kind {
   RONDO_PLACE_EXPORTED = 2, // in the arena, page-locked
   RONDO_PLACE_RANGE = 3,    // in the range
-  RONDO_PLACE_WINDOW = 4    // in the window of NCCL
+  RONDO_PLACE_WINDOW = 4    // in the NCCL window
 };
 
-// Says of a piece where it is; a piece of device memory cannot say so itself.
+// Describes a piece. The description lies outside the piece, which may be device memory.
 struct rondo_pool_piece {
   struct rondo_pool_piece *next;
   void *memory;
 };
 
-// Where a piece lies; in an arena the node alone counts.
+// Where a piece lies. Only the node matters if the pool has an arena.
 struct rondo_place {
   struct rondo_device *device;
   int kind; // enum rondo_memory_kind, or enum rondo_place_kind
-  int node; // NUMA node of what is memory of the host; RONDO_NODE_ANY: of the thread that takes it
+  int node; // NUMA node of host memory; RONDO_NODE_ANY: that of the allocating thread
 };
 
-// The idle pieces of one place.
+// The free pieces of one place.
 struct rondo_pool_shelf {
   struct rondo_pool_shelf *next;
   struct rondo_place at;
-  struct rondo_pool_piece *idle[RONDO_POOL_CLASSES]; // by power of two
+  struct rondo_pool_piece *free[RONDO_POOL_CLASSES]; // by power of two
 };
 
 struct rondo_pool {
   struct rondo_device *device;  // the job's first
-  struct rondo_arena *arena;    // where pieces come from; null: memory of devices
+  struct rondo_arena *arena;    // the source of all pieces; null: the place of each piece
   struct rondo_arena *exported; // for RONDO_PLACE_EXPORTED
-  struct rondo_pins *pins;      // ... what of it is page-locked
+  struct rondo_pins *pins;      // which chunks of `exported` are page-locked
   struct rondo_range *range;    // for RONDO_PLACE_RANGE
   struct rondo_range *window;   // for RONDO_PLACE_WINDOW
   struct rondo_pool_shelf *shelves;
-  struct rondo_pool_piece *spare; // one for each piece that is given out
+  struct rondo_pool_piece *spare; // one for each allocated piece
   uint64_t limit_bytes;
-  uint64_t used_bytes; // given out; idle pieces count too in held_bytes
-  uint64_t held_bytes;
+  uint64_t used_bytes; // allocated
+  uint64_t held_bytes; // allocated or free
   int is_ending;
 };
 
-// Pieces are memory of devices, or of `arena` if that is not null; all of them outlive the pool.
+// Pieces are memory of devices, or of `arena` if it is not null. Devices and arena must outlive the
+// pool.
 void rondo_pool_init(struct rondo_pool *pool, uint64_t limit_bytes, struct rondo_device *device,
                      struct rondo_arena *arena);
 void rondo_pool_fini(struct rondo_pool *pool);
 
-// A piece of at least `bytes` at a place, with anything in it; its true size is written to `got_bytes`.
-// Null when the budget or the machine's memory is used up.
-void *rondo_pool_take(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
-                      uint64_t *got_bytes);
-// `at` as it was taken.
-void rondo_pool_give(struct rondo_pool *pool, struct rondo_place at, void *memory,
+// Allocates at least `bytes` at a place and writes the true size to `got_bytes`. The memory is not
+// cleared. Null when the budget or the machine's memory is used up.
+void *rondo_pool_alloc(struct rondo_pool *pool, struct rondo_place at, uint64_t bytes,
+                       uint64_t *got_bytes);
+// Frees a piece; `at` and `got_bytes` are those of its allocation.
+void rondo_pool_free(struct rondo_pool *pool, struct rondo_place at, void *memory,
                      uint64_t got_bytes);
 
-// Writes to a piece there. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+// Copies `bytes` into a piece at a place. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
 int rondo_place_write(struct rondo_place at, void *to, const void *from, uint64_t bytes);
 
 #endif // RONDO_RUNTIME_MEMORY_POOL_H

@@ -5,35 +5,34 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/platform.h"
 #include "runtime/memory/extents.h"
 #include <rondo/status.h>
 
-#define PART_BYTES (UINT64_C(8) << 20) // of a part, unless what is asked for is larger
+#define PART_BYTES (UINT64_C(8) << 20) // smallest part
 
 struct part {
   struct rondo_range_part is;
-  struct rondo_device *device; // whose memory it is; null: another process's
+  struct rondo_device *device; // owns the memory; null: another process does
   struct rondo_extents extents;
 };
 
 struct rondo_range {
   pthread_mutex_t lock;
   uint64_t base, bytes, used;
-  int is_adopted;                // the memory is not ours
-  struct rondo_device **devices; // that use it; the first reserved it
+  int is_adopted;                // something else owns the memory
+  struct rondo_device **devices; // may use it; the first one reserved it
   uint32_t device_count;
   struct part *parts;
   uint32_t part_count;
 };
 
-static uint64_t round_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
-
-static const struct rondo_sharing *sharing(const struct rondo_range *r) {
+static const struct rondo_sharing *range_sharing(const struct rondo_range *r) {
   return r->devices[0]->driver->sharing;
 }
 
-static struct rondo_range *range_new(struct rondo_device *device, uint64_t bytes) {
+static struct rondo_range *range_create_empty(struct rondo_device *device, uint64_t bytes) {
   struct rondo_range *r = calloc(1, sizeof *r);
   if (r)
     r->devices = malloc(sizeof(struct rondo_device *));
@@ -49,12 +48,12 @@ static struct rondo_range *range_new(struct rondo_device *device, uint64_t bytes
 
 int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo_range **range,
                        char *why) {
-  struct rondo_range *r = range_new(device, bytes);
+  struct rondo_range *r = range_create_empty(device, bytes);
   if (!r) {
     snprintf(why, RONDO_WHY_BYTES, "no memory");
     return RONDO_ERR_NO_MEMORY;
   }
-  int status = sharing(r)->reserve(device, &r->base, &r->bytes, why);
+  int status = range_sharing(r)->reserve(device, &r->base, &r->bytes, why);
   if (status != RONDO_SUCCESS) {
     free(r->devices);
     free(r);
@@ -67,10 +66,10 @@ int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo
 
 int rondo_range_adopt(struct rondo_device *device, uint64_t base, uint64_t bytes,
                       struct rondo_range **range) {
-  struct rondo_range *r = range_new(device, bytes);
+  struct rondo_range *r = range_create_empty(device, bytes);
   if (r)
     r->parts = calloc(1, sizeof *r->parts);
-  if (!r || !r->parts || !rondo_extents_add(&r->parts->extents, 0, bytes)) {
+  if (!r || !r->parts || !rondo_extents_try_add(&r->parts->extents, 0, bytes)) {
     if (r) {
       free(r->parts);
       free(r->devices);
@@ -95,13 +94,13 @@ void rondo_range_destroy(struct rondo_range *r) {
   for (uint32_t i = 0; i < r->part_count; i++) {
     struct part *p = &r->parts[i];
     if (!r->is_adopted)
-      sharing(r)->unmap(r->devices[0], r->base + p->is.at, p->is.bytes);
+      range_sharing(r)->unmap(r->devices[0], r->base + p->is.at, p->is.bytes);
     rondo_extents_fini(&p->extents);
     if (p->is.fd >= 0)
       close(p->is.fd);
   }
   if (!r->is_adopted)
-    sharing(r)->release(r->devices[0], r->base, r->bytes);
+    range_sharing(r)->release(r->devices[0], r->base, r->bytes);
   pthread_mutex_destroy(&r->lock);
   free(r->parts);
   free(r->devices);
@@ -124,7 +123,8 @@ int rondo_range_admit(struct rondo_range *r, struct rondo_device *device, char *
   else
     status = RONDO_ERR_NO_MEMORY;
   for (uint32_t i = 0; i < r->part_count && status == RONDO_SUCCESS; i++)
-    status = sharing(r)->set_access(device, r->base + r->parts[i].is.at, r->parts[i].is.bytes, why);
+    status = range_sharing(r)->set_access(device, r->base + r->parts[i].is.at, r->parts[i].is.bytes,
+                                          why);
   if (status == RONDO_SUCCESS)
     r->devices[r->device_count++] = device;
   pthread_mutex_unlock(&r->lock);
@@ -136,18 +136,19 @@ uint64_t rondo_range_bytes(const struct rondo_range *r) { return r->bytes; }
 
 // --------------------------------------------------------------------- parts --
 
-// Lets all devices use what has been mapped, or unmaps it again.
-static int allow_all(const struct rondo_range *r, uint64_t at, uint64_t bytes, char *why) {
+// Lets all devices use mapped memory; unmaps the memory on failure.
+static int range_allow_devices(const struct rondo_range *r, uint64_t at, uint64_t bytes,
+                               char *why) {
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < r->device_count && status == RONDO_SUCCESS; i++)
-    status = sharing(r)->set_access(r->devices[i], at, bytes, why);
+    status = range_sharing(r)->set_access(r->devices[i], at, bytes, why);
   if (status != RONDO_SUCCESS)
-    sharing(r)->unmap(r->devices[0], at, bytes);
+    range_sharing(r)->unmap(r->devices[0], at, bytes);
   return status;
 }
 
-// Room for the note of one more part.
-static struct part *next_part(struct rondo_range *r, char *why) {
+// Makes room in the table for one more part.
+static struct part *range_reserve_part(struct rondo_range *r, char *why) {
   struct part *grown = realloc(r->parts, (r->part_count + 1) * sizeof *grown);
   if (!grown) {
     snprintf(why, RONDO_WHY_BYTES, "no memory");
@@ -158,26 +159,26 @@ static struct part *next_part(struct rondo_range *r, char *why) {
   return &grown[r->part_count];
 }
 
-// One more part of at least `bytes`, of the device's memory. The lock is held. Null: there is none.
-static struct part *grow(struct rondo_range *r, struct rondo_device *device, uint64_t bytes,
-                         char *why) {
-  struct part *p = next_part(r, why);
-  uint64_t size = round_up(bytes < PART_BYTES ? PART_BYTES : bytes, RONDO_RANGE_UNIT_BYTES);
+// Adds a part of at least `bytes` of the device's memory. Needs the lock. Null on failure.
+static struct part *range_grow(struct rondo_range *r, struct rondo_device *device, uint64_t bytes,
+                               char *why) {
+  struct part *p = range_reserve_part(r, why);
+  uint64_t size = rondo_round_up(bytes < PART_BYTES ? PART_BYTES : bytes, RONDO_RANGE_UNIT_BYTES);
   uint64_t at = r->base + r->used;
   if (!p)
     return NULL;
   if (size > r->bytes - r->used) {
-    snprintf(why, RONDO_WHY_BYTES, "the addresses for it are used up");
+    snprintf(why, RONDO_WHY_BYTES, "its reserved addresses are used up");
     return NULL;
   }
   p->is = (struct rondo_range_part){r->used, size, -1};
   p->device = device;
-  if (!rondo_extents_add(&p->extents, r->used, size) ||
-      sharing(r)->allocate(device, at, size, &p->is.fd, why) != RONDO_SUCCESS) {
+  if (!rondo_extents_try_add(&p->extents, r->used, size) ||
+      range_sharing(r)->allocate(device, at, size, &p->is.fd, why) != RONDO_SUCCESS) {
     rondo_extents_fini(&p->extents);
     return NULL;
   }
-  if (allow_all(r, at, size, why) != RONDO_SUCCESS) {
+  if (range_allow_devices(r, at, size, why) != RONDO_SUCCESS) {
     rondo_extents_fini(&p->extents);
     close(p->is.fd);
     return NULL;
@@ -187,9 +188,9 @@ static struct part *grow(struct rondo_range *r, struct rondo_device *device, uin
   return p;
 }
 
-int rondo_range_part(struct rondo_range *r, uint32_t index, struct rondo_range_part *part) {
+bool rondo_range_part(struct rondo_range *r, uint32_t index, struct rondo_range_part *part) {
   pthread_mutex_lock(&r->lock);
-  int is_there = index < r->part_count;
+  bool is_there = index < r->part_count;
   if (is_there)
     *part = r->parts[index].is;
   pthread_mutex_unlock(&r->lock);
@@ -198,19 +199,19 @@ int rondo_range_part(struct rondo_range *r, uint32_t index, struct rondo_range_p
 
 int rondo_range_map(struct rondo_range *r, const struct rondo_range_part *part, char *why) {
   int status = RONDO_ERR_INVALID;
-  snprintf(why, RONDO_WHY_BYTES, "what it offers is no part of its memory");
+  snprintf(why, RONDO_WHY_BYTES, "the offered memory is not a part of its range");
   pthread_mutex_lock(&r->lock);
   struct part *p = NULL;
   if (part->at == r->used && part->bytes && part->bytes % RONDO_RANGE_UNIT_BYTES == 0 &&
       part->bytes <= r->bytes - r->used)
-    p = next_part(r, why);
+    p = range_reserve_part(r, why);
   if (p) {
     uint64_t at = r->base + part->at;
     p->is = (struct rondo_range_part){part->at, part->bytes, -1};
     p->device = NULL;
-    status = sharing(r)->map(r->devices[0], at, part->bytes, part->fd, why);
+    status = range_sharing(r)->map(r->devices[0], at, part->bytes, part->fd, why);
     if (status == RONDO_SUCCESS)
-      status = allow_all(r, at, part->bytes, why);
+      status = range_allow_devices(r, at, part->bytes, why);
   }
   if (status == RONDO_SUCCESS) {
     r->used += part->bytes;
@@ -222,14 +223,14 @@ int rondo_range_map(struct rondo_range *r, const struct rondo_range_part *part, 
 
 // -------------------------------------------------------------------- pieces --
 
-// Takes a piece from the parts that there are. Returns 1 and its place, or 0.
-static int take(struct rondo_range *r, const struct rondo_device *device, uint64_t bytes,
-                uint64_t *at) {
+// Allocates a piece from the existing parts. False if none has room.
+static bool range_try_alloc(struct rondo_range *r, const struct rondo_device *device,
+                            uint64_t bytes, uint64_t *at) {
   for (uint32_t i = 0; i < r->part_count; i++)
     if (r->parts[i].device == device &&
-        rondo_extents_take(&r->parts[i].extents, bytes, RONDO_LINE_BYTES, at))
-      return 1;
-  return 0;
+        rondo_extents_try_alloc(&r->parts[i].extents, bytes, RONDO_LINE_BYTES, at))
+      return true;
+  return false;
 }
 
 void *rondo_range_alloc(struct rondo_range *r, struct rondo_device *device, uint64_t bytes,
@@ -238,30 +239,31 @@ void *rondo_range_alloc(struct rondo_range *r, struct rondo_device *device, uint
   snprintf(why, RONDO_WHY_BYTES, "no memory");
   if (bytes > r->bytes)
     return NULL;
-  bytes = round_up(bytes ? bytes : 1, RONDO_LINE_BYTES);
+  bytes = rondo_round_up(bytes ? bytes : 1, RONDO_LINE_BYTES);
   pthread_mutex_lock(&r->lock);
-  int has_piece =
-      take(r, device, bytes, &at) || (grow(r, device, bytes, why) && take(r, device, bytes, &at));
+  int has_piece = range_try_alloc(r, device, bytes, &at) ||
+                  (range_grow(r, device, bytes, why) && range_try_alloc(r, device, bytes, &at));
   pthread_mutex_unlock(&r->lock);
   if (!has_piece)
     return NULL;
   void *memory = (void *)(uintptr_t)(r->base + at);
-  if (sharing(r)->zero(device, r->base + at, bytes) == RONDO_SUCCESS)
+  if (range_sharing(r)->zero(device, r->base + at, bytes) == RONDO_SUCCESS)
     return memory;
-  snprintf(why, RONDO_WHY_BYTES, "the device does not clear its memory");
+  snprintf(why, RONDO_WHY_BYTES, "the device failed to clear its memory");
   (void)rondo_range_free(r, memory);
   return NULL;
 }
 
-int rondo_range_free(struct rondo_range *r, const void *memory) {
+bool rondo_range_free(struct rondo_range *r, const void *memory) {
   uint64_t at = (uint64_t)(uintptr_t)memory - r->base;
-  int found = 0;
+  bool found = false;
   pthread_mutex_lock(&r->lock);
   for (uint32_t i = 0; i < r->part_count && !found; i++) {
     struct part *p = &r->parts[i];
-    found = p->device && at - p->is.at < p->is.bytes && rondo_extents_taken(&p->extents, at);
+    found =
+        p->device && at - p->is.at < p->is.bytes && rondo_extents_allocated_bytes(&p->extents, at);
     if (found)
-      rondo_extents_give(&p->extents, at);
+      rondo_extents_free(&p->extents, at);
   }
   pthread_mutex_unlock(&r->lock);
   return found;

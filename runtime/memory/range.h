@@ -1,17 +1,19 @@
-// The range: memory of the devices of this process that other processes of its machine may map, and in
-// the other process the same range as it is mapped there.
+// The range: device memory of this process that other processes of its machine may map. The other
+// processes represent it by a range of their own.
 //
-//   here:  rondo_range_create -> admit ... -> alloc / free ... -> rondo_range_destroy
-//   there: rondo_range_create -> admit ... -> map (each part) ... -> rondo_range_destroy
+//   owner: rondo_range_create -> admit ... -> alloc / free ... -> rondo_range_destroy
+//   other: rondo_range_create -> admit ... -> map (each part) ... -> rondo_range_destroy
 //
-// Or a range is made of memory that somebody else has made, and shares in some other way (rondo_range_adopt).
+// rondo_range_adopt makes a range of memory that something else allocated and shares, such as NCCL.
 //
-// As the arena (arena.h) is for the CPU: a stretch of addresses that is reserved at once, so that what lies in it lies
-// at one distance on the other side. It gets memory in parts, each with a descriptor that goes to the others as one is added.
-// Parts are kept until the range ends: giving memory back could wait for all that runs on the device.
+// A range is for devices what the arena (arena.h) is for the CPU. Its addresses are reserved at
+// once, so that each piece lies at the same offset on both sides. It grows in parts; each part has
+// a descriptor, which the owner sends to the other processes. Parts stay until the range ends,
+// because freeing device memory could wait for everything that runs on the device.
 #ifndef RONDO_RUNTIME_MEMORY_RANGE_H
 #define RONDO_RUNTIME_MEMORY_RANGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/driver/driver.h"
@@ -19,40 +21,41 @@
 struct rondo_range;
 
 struct rondo_range_part {
-  uint64_t at, bytes; // distance from the begin of the range
-  int fd;             // the range's
+  uint64_t at, bytes; // `at`: offset in the range
+  int fd;             // owned by the range
 };
 
-// Reserves addresses for `bytes` (0: as many as a process may want of its own) by way of a device, of which the range
-// makes use. Returns RONDO_SUCCESS; RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM, and the reason in `why` (of RONDO_WHY_BYTES);
-// RONDO_ERR_NO_MEMORY.
+// Reserves addresses for `bytes` (0: the driver's default for a process's own range) through
+// `device`, which becomes the range's first device. Returns RONDO_SUCCESS, or with the reason in
+// `why` (RONDO_WHY_BYTES) RONDO_ERR_UNSUPPORTED, RONDO_ERR_SYSTEM or RONDO_ERR_NO_MEMORY.
 int rondo_range_create(struct rondo_device *device, uint64_t bytes, struct rondo_range **range,
                        char *why);
-// Makes a range of memory of the device that is there and outlives it: nothing is added to that. Returns RONDO_SUCCESS or
-// RONDO_ERR_NO_MEMORY.
+// Makes a range of existing device memory, which must outlive the range. The range does not grow.
+// Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
 int rondo_range_adopt(struct rondo_device *device, uint64_t base, uint64_t bytes,
                       struct rondo_range **range);
-// Nothing runs any more that uses it.
+// Called when nothing that runs uses the range any more.
 void rondo_range_destroy(struct rondo_range *range);
 
-// One more device that shall use it. Nothing if it does already. Returns as create.
+// Lets one more device use the range. Does nothing for one that may use it already. Returns as
+// rondo_range_create.
 int rondo_range_admit(struct rondo_range *range, struct rondo_device *device, char *why);
 
 uint64_t rondo_range_base(const struct rondo_range *range);
 uint64_t rondo_range_bytes(const struct rondo_range *range);
 
-// Zeroed memory of a device that the range makes use of, on a boundary of RONDO_LINE_BYTES. Null when there is none, and
-// the reason in `why`. Any thread.
+// Allocates zeroed memory of one of the range's devices, aligned to RONDO_LINE_BYTES. Null with the
+// reason in `why` when memory is used up. Any thread.
 void *rondo_range_alloc(struct rondo_range *range, struct rondo_device *device, uint64_t bytes,
                         char *why);
-// Gives it back. What is no piece of it is left alone and 0 returned, else 1. Any thread.
-int rondo_range_free(struct rondo_range *range, const void *memory);
+// Frees a piece. False if `memory` is not a piece of the range. Any thread.
+bool rondo_range_free(struct rondo_range *range, const void *memory);
 
-// Part `index` of those that there are, in order of their making. Returns 1, or 0 if there are not so many. Any thread.
-int rondo_range_part(struct rondo_range *range, uint32_t index, struct rondo_range_part *part);
+// Writes part `index`, in order of creation. False if there are not so many. Any thread.
+bool rondo_range_part(struct rondo_range *range, uint32_t index, struct rondo_range_part *part);
 
-// Maps a part of another process's range, which has come with a descriptor; that may be closed afterwards. Parts come in
-// order, with nothing between them. Returns as create, and RONDO_ERR_INVALID for what cannot be one.
+// Maps a part of another process's range. part->fd may be closed afterwards. Parts must come in
+// order and without gaps. Returns as rondo_range_create, or RONDO_ERR_INVALID for a malformed part.
 int rondo_range_map(struct rondo_range *range, const struct rondo_range_part *part, char *why);
 
 #endif // RONDO_RUNTIME_MEMORY_RANGE_H

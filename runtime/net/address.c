@@ -9,10 +9,10 @@
 
 #include "runtime/net/address.h"
 
-// Where nobody says anything: not the machine itself, nor what only its guests reach.
+// The default: neither loopback nor bridges that only containers and virtual machines reach.
 #define DEFAULT_PATTERN "^lo,docker,virbr"
 
-int rondo_address_is_chosen(const char *pattern, const char *interface) {
+bool rondo_address_is_chosen(const char *pattern, const char *interface) {
   if (!*pattern)
     pattern = DEFAULT_PATTERN;
   int is_inverse = *pattern == '^';
@@ -32,7 +32,7 @@ int rondo_address_is_chosen(const char *pattern, const char *interface) {
   return is_inverse;
 }
 
-int rondo_address_from_socket(const struct sockaddr *s, struct rondo_wire_address *a) {
+bool rondo_address_from_socket(const struct sockaddr *s, struct rondo_wire_address *a) {
   memset(a, 0, sizeof *a);
   if (s->sa_family == AF_INET) {
     struct sockaddr_in in;
@@ -40,16 +40,16 @@ int rondo_address_from_socket(const struct sockaddr *s, struct rondo_wire_addres
     a->family = 4;
     a->port = ntohs(in.sin_port);
     memcpy(a->bytes, &in.sin_addr, 4);
-    return 1;
+    return true;
   }
   if (s->sa_family != AF_INET6)
-    return 0;
+    return false;
   struct sockaddr_in6 in6;
   memcpy(&in6, s, sizeof in6);
   a->family = 6;
   a->port = ntohs(in6.sin6_port);
   memcpy(a->bytes, &in6.sin6_addr, 16);
-  return 1;
+  return true;
 }
 
 socklen_t rondo_address_to_socket(const struct rondo_wire_address *a, struct sockaddr_storage *s) {
@@ -66,27 +66,28 @@ socklen_t rondo_address_to_socket(const struct rondo_wire_address *a, struct soc
   return sizeof in6;
 }
 
-int rondo_address_is_loopback(const struct rondo_wire_address *a) {
+bool rondo_address_is_loopback(const struct rondo_wire_address *a) {
   static const uint8_t one[16] = {[15] = 1};
   return a->family == 4 ? a->bytes[0] == 127 : memcmp(a->bytes, one, sizeof one) == 0;
 }
 
-// Those of one link need to be told which link: they are of no use to others.
-static int is_of_link(const struct rondo_wire_address *a) {
+// A link-local address is useless to other machines: it needs the name of a local link.
+static bool address_is_link_local(const struct rondo_wire_address *a) {
   return a->family == 6 && a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
 }
 
-static int is_usable(const struct ifaddrs *i, const char *pattern, int family,
-                     struct rondo_wire_address *a) {
+static bool interface_is_usable(const struct ifaddrs *i, const char *pattern, int family,
+                                struct rondo_wire_address *a) {
   if (!i->ifa_addr || !(i->ifa_flags & IFF_UP) || !rondo_address_from_socket(i->ifa_addr, a))
-    return 0;
-  return a->family == family && !is_of_link(a) && rondo_address_is_chosen(pattern, i->ifa_name);
+    return false;
+  return a->family == family && !address_is_link_local(a) &&
+         rondo_address_is_chosen(pattern, i->ifa_name);
 }
 
-static uint32_t list_family(const struct ifaddrs *all, const char *pattern, int family,
-                            struct rondo_wire_address *out, uint32_t count) {
+static uint32_t address_list_family(const struct ifaddrs *all, const char *pattern, int family,
+                                    struct rondo_wire_address *out, uint32_t count) {
   for (const struct ifaddrs *i = all; i && count < RONDO_WIRE_ADDRESSES; i = i->ifa_next)
-    if (is_usable(i, pattern, family, &out[count]))
+    if (interface_is_usable(i, pattern, family, &out[count]))
       out[count++].port = 0;
   return count;
 }
@@ -98,9 +99,9 @@ uint32_t rondo_address_list(const char *pattern, int family, struct rondo_wire_a
     return 0;
   for (int pass = 0; pass < 2 && count == 0; pass++) {
     if (family != 6)
-      count = list_family(all, pattern, 4, out, count);
+      count = address_list_family(all, pattern, 4, out, count);
     if (family != 4)
-      count = list_family(all, pattern, 6, out, count);
+      count = address_list_family(all, pattern, 6, out, count);
     if (*pattern)
       break;
     pattern = "lo";
@@ -109,7 +110,7 @@ uint32_t rondo_address_list(const char *pattern, int family, struct rondo_wire_a
   return count;
 }
 
-int rondo_address_is_here(const struct rondo_wire_address *a) {
+bool rondo_address_is_here(const struct rondo_wire_address *a) {
   struct ifaddrs *all;
   struct rondo_wire_address other;
   int is_here = rondo_address_is_loopback(a);
@@ -129,26 +130,26 @@ void rondo_address_text(const struct rondo_wire_address *a, char *text, size_t b
   (void)snprintf(text, bytes, a->family == 4 ? "%s:%u" : "[%s]:%u", host, a->port);
 }
 
-int rondo_address_parse(const char *text, struct rondo_wire_address *a) {
+bool rondo_address_parse(const char *text, struct rondo_wire_address *a) {
   memset(a, 0, sizeof *a);
   a->family = 4;
   if (inet_pton(AF_INET, text, a->bytes) == 1)
-    return 1;
+    return true;
   a->family = 6;
   return inet_pton(AF_INET6, text, a->bytes) == 1;
 }
 
-static int parse_port(const char *text, uint16_t *port) {
+static bool port_try_parse(const char *text, uint16_t *port) {
   char *end;
   errno = 0;
   unsigned long value = strtoul(text, &end, 10);
   if (*text < '0' || *text > '9' || *end || errno || value == 0 || value > UINT16_MAX)
-    return 0;
+    return false;
   *port = (uint16_t)value;
-  return 1;
+  return true;
 }
 
-int rondo_address_split(const char *text, char *host, size_t bytes, uint16_t *port) {
+bool rondo_address_split(const char *text, char *host, size_t bytes, uint16_t *port) {
   const char *colon = strrchr(text, ':');
   const char *end = text + strlen(text);
   const char *begin = text;
@@ -157,16 +158,17 @@ int rondo_address_split(const char *text, char *host, size_t bytes, uint16_t *po
     end = strchr(text, ']');
     begin = text + 1;
     if (!end || (end[1] && end[1] != ':'))
-      return 0;
+      return false;
     digits = end[1] ? end + 2 : NULL;
-  } else if (colon && strchr(text, ':') == colon) { // more than one: an IPv6 address without a port
+  } else if (colon &&
+             strchr(text, ':') == colon) { // several colons are an IPv6 address without a port
     end = colon;
     digits = colon + 1;
   }
   size_t size = (size_t)(end - begin);
-  if (size == 0 || size >= bytes || (digits && !parse_port(digits, port)))
-    return 0;
+  if (size == 0 || size >= bytes || (digits && !port_try_parse(digits, port)))
+    return false;
   memcpy(host, begin, size);
   host[size] = '\0';
-  return 1;
+  return true;
 }

@@ -10,15 +10,27 @@
 #include <sodium.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "runtime/net/channel.h"
 
 #define SMALL_BYTES 512u
-#define IDLE_BYTES 65536u // a buffer larger than this is given back when it is empty
-#define MOST_PAUSE 32767u // of keep-alive, in seconds
-#define FRAMES_AT_ONCE 64 // then others get their turn
+#define IDLE_BYTES 65536u // a larger buffer is freed when it is empty
+#define MAX_KEEPALIVE_S 32767u
+#define FRAMES_AT_ONCE 64 // before other channels get their turn
 
 void rondo_channel_count(uint64_t *counter, uint64_t more) {
   rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + more);
+}
+
+void rondo_channel_counters_read(const struct rondo_mesh_counters *c,
+                                 struct rondo_mesh_counters *out) {
+  out->connected = rondo_load_relaxed_u64(&c->connected);
+  out->accepted = rondo_load_relaxed_u64(&c->accepted);
+  out->refused = rondo_load_relaxed_u64(&c->refused);
+  out->sent = rondo_load_relaxed_u64(&c->sent);
+  out->received = rondo_load_relaxed_u64(&c->received);
+  out->sent_bytes = rondo_load_relaxed_u64(&c->sent_bytes);
+  out->received_bytes = rondo_load_relaxed_u64(&c->received_bytes);
 }
 
 // ----------------------------------------------------------------- frames ----
@@ -52,14 +64,14 @@ struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_channe
   return out;
 }
 
-static void close_fds(int *fds, uint32_t count) {
+static void fds_close(int *fds, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
     if (fds[i] >= 0)
       close(fds[i]);
 }
 
 void rondo_channel_out_free(struct rondo_channel_out *out) {
-  close_fds(out->fds, out->head.fd_count);
+  fds_close(out->fds, out->head.fd_count);
   rondo_channel_blob_put(out->blob);
   free(out);
 }
@@ -67,15 +79,15 @@ void rondo_channel_out_free(struct rondo_channel_out *out) {
 const char *rondo_channel_end_text(int end) {
   switch (end) {
   case RONDO_WIRE_REFUSE_VERSION:
-    return "it speaks another version of the protocol";
+    return "it uses another version of the protocol";
   case RONDO_WIRE_REFUSE_JOB:
-    return "it is of another job";
+    return "it belongs to another job";
   case RONDO_WIRE_REFUSE_SECRET:
-    return "the job's secret was not proved";
+    return "it failed to prove that it knows the job's secret";
   case RONDO_WIRE_REFUSE_GARBAGE:
-    return "what came is not of this protocol";
+    return "it sent bytes that are not of this protocol";
   case RONDO_WIRE_REFUSE_LATE:
-    return "the secret was not proved in time";
+    return "it did not finish the handshake in time";
   case RONDO_CHANNEL_UNREACHABLE:
     return "it cannot be reached";
   default:
@@ -83,12 +95,18 @@ const char *rondo_channel_end_text(int end) {
   }
 }
 
+int rondo_channel_end_reason(int end) {
+  if (end == RONDO_CHANNEL_CUT)
+    return RONDO_MESH_DIED;
+  return end == RONDO_CHANNEL_UNREACHABLE ? RONDO_MESH_SILENT : RONDO_MESH_BROKE;
+}
+
 // ---------------------------------------------------------------- the end ----
 
-// Runs when control is back in the loop: nobody is inside the channel any more.
-static void on_kick(evutil_socket_t fd, short what, void *arg);
+// Runs when control is back in the event loop: no caller uses the channel any more.
+static void channel_on_deferred(evutil_socket_t fd, short what, void *arg);
 
-static void forget_out(struct rondo_channel *c) {
+static void channel_drop_frames(struct rondo_channel *c) {
   while (c->out_first) {
     struct rondo_channel_out *out = c->out_first;
     c->out_first = out->next;
@@ -108,38 +126,38 @@ void rondo_channel_close(struct rondo_channel *c) {
   evtimer_del(&c->deadline);
   rondo_event_loop_close(c->fd);
   c->fd = -1;
-  forget_out(c);
-  close_fds(c->fds, c->fd_count);
+  channel_drop_frames(c);
+  fds_close(c->fds, c->fd_count);
   c->fd_count = 0;
-  event_active(&c->kick, EV_TIMEOUT, 1);
+  event_active(&c->deferred, EV_TIMEOUT, 1);
 }
 
-static void end(struct rondo_channel *c, int how) {
+static void channel_end(struct rondo_channel *c, int how) {
   char why[RONDO_CHANNEL_TEXT_BYTES];
   if (c->is_dead)
     return;
-  (void)snprintf(why, sizeof why, "%s: %s", c->who, rondo_channel_end_text(how));
+  (void)snprintf(why, sizeof why, "%s: %s", c->remote, rondo_channel_end_text(how));
   rondo_channel_close(c);
   c->events->closed(c->owner, c, how, why);
 }
 
 void rondo_channel_refuse(struct rondo_channel *c, int refusal) {
   struct rondo_handshake_reply reply;
-  if (!c->is_dead && !c->is_connecting && c->proof.state != RONDO_HANDSHAKE_DONE) {
+  if (!c->is_dead && !c->is_connecting && c->handshake.state != RONDO_HANDSHAKE_DONE) {
     rondo_handshake_refuse(refusal, &reply);
-    // As far as it goes at once: this side owes nothing to somebody who is refused.
+    // Best effort: the reply to a refused connection may be lost.
     (void)!send(c->fd, reply.bytes, reply.size, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
-  end(c, refusal);
+  channel_end(c, refusal);
 }
 
 // ----------------------------------------------------------------- sending ----
 
-static int is_temporary(int error) {
+static bool error_is_temporary(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR || error == ENOBUFS;
 }
 
-static int end_of_error(int error) {
+static int error_to_end(int error) {
   switch (error) {
   case ETIMEDOUT:
   case EHOSTUNREACH:
@@ -152,17 +170,17 @@ static int end_of_error(int error) {
   }
 }
 
-static void seal(struct rondo_channel *c, struct rondo_channel_out *out) {
+static void frame_seal(struct rondo_channel *c, struct rondo_channel_out *out) {
   if (out->is_sealed)
     return;
   rondo_wire_head_write(out->head_bytes, &out->head);
-  rondo_handshake_seal(&c->proof, out->head_bytes, out->blob ? out->blob->bytes : NULL,
+  rondo_handshake_seal(&c->handshake, out->head_bytes, out->blob ? out->blob->bytes : NULL,
                        out->head.size, out->mac);
   out->is_sealed = 1;
 }
 
-// Describes what is left of a frame; returns the number of pieces.
-static size_t pieces_of(struct rondo_channel_out *out, struct iovec *pieces) {
+// Lists the unsent pieces of a frame. Returns how many.
+static size_t frame_pieces(struct rondo_channel_out *out, struct iovec *pieces) {
   struct iovec whole[3] = {{out->head_bytes, RONDO_WIRE_HEAD_BYTES},
                            {out->blob ? out->blob->bytes : NULL, out->head.size},
                            {out->mac, RONDO_WIRE_MAC_BYTES}};
@@ -179,15 +197,15 @@ static size_t pieces_of(struct rondo_channel_out *out, struct iovec *pieces) {
   return count;
 }
 
-static ssize_t send_piece(struct rondo_channel *c, struct rondo_channel_out *out) {
+static ssize_t channel_send_piece(struct rondo_channel *c, struct rondo_channel_out *out) {
   union {
     char bytes[CMSG_SPACE(sizeof(int) * RONDO_WIRE_FDS)];
     struct cmsghdr align;
   } control;
   struct iovec pieces[3];
   struct msghdr m = {.msg_iov = pieces};
-  seal(c, out);
-  m.msg_iovlen = pieces_of(out, pieces);
+  frame_seal(c, out);
+  m.msg_iovlen = frame_pieces(out, pieces);
   if (out->done == 0 && out->head.fd_count) {
     size_t bytes = sizeof(int) * out->head.fd_count;
     memset(&control, 0, sizeof control);
@@ -202,15 +220,15 @@ static ssize_t send_piece(struct rondo_channel *c, struct rondo_channel_out *out
   return sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// Returns 1 if the reply is out, 0 if not yet, -1 if the channel has ended.
-static int flush_reply(struct rondo_channel *c) {
+// Sends the handshake's reply. Returns 1 if all is sent, 0 if not yet, -1 if the channel has ended.
+static int channel_flush_reply(struct rondo_channel *c) {
   while (c->reply_done < c->reply.size) {
     ssize_t n = send(c->fd, c->reply.bytes + c->reply_done, c->reply.size - c->reply_done,
                      MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && is_temporary(errno))
+    if (n < 0 && error_is_temporary(errno))
       return 0;
     if (n < 0) {
-      end(c, end_of_error(errno));
+      channel_end(c, error_to_end(errno));
       return -1;
     }
     c->reply_done += (size_t)n;
@@ -220,7 +238,7 @@ static int flush_reply(struct rondo_channel *c) {
   return 1;
 }
 
-static void finish_out(struct rondo_channel *c) {
+static void channel_finish_frame(struct rondo_channel *c) {
   struct rondo_channel_out *out = c->out_first;
   c->out_first = out->next;
   if (!c->out_first)
@@ -231,24 +249,24 @@ static void finish_out(struct rondo_channel *c) {
   rondo_channel_out_free(out);
 }
 
-// Sends what the socket takes.
-static void flush(struct rondo_channel *c) {
+// Sends as much as the socket takes.
+static void channel_flush(struct rondo_channel *c) {
   if (c->is_dead || c->is_connecting)
     return;
-  int done = flush_reply(c);
-  while (done > 0 && c->proof.state == RONDO_HANDSHAKE_DONE && c->out_first) {
+  int done = channel_flush_reply(c);
+  while (done > 0 && c->handshake.state == RONDO_HANDSHAKE_DONE && c->out_first) {
     struct rondo_channel_out *out = c->out_first;
-    ssize_t n = send_piece(c, out);
-    if (n < 0 && is_temporary(errno)) {
+    ssize_t n = channel_send_piece(c, out);
+    if (n < 0 && error_is_temporary(errno)) {
       done = 0;
     } else if (n < 0) {
-      end(c, end_of_error(errno));
+      channel_end(c, error_to_end(errno));
       return;
     } else {
       out->done += (size_t)n;
       rondo_channel_count(&c->counters->sent_bytes, (uint64_t)n);
       if (out->done == RONDO_WIRE_HEAD_BYTES + out->head.size + RONDO_WIRE_MAC_BYTES)
-        finish_out(c);
+        channel_finish_frame(c);
     }
   }
   if (done == 0)
@@ -265,8 +283,8 @@ void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out) 
   if (c->is_dead)
     return;
   if (!out) {
-    c->is_starved = 1; // told from the loop: the owner does not expect `closed` in here
-    event_active(&c->kick, EV_TIMEOUT, 1);
+    c->is_starved = 1; // `closed` comes from the event loop: the owner does not expect it in here
+    event_active(&c->deferred, EV_TIMEOUT, 1);
     return;
   }
   if (c->out_last)
@@ -274,7 +292,7 @@ void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out) 
   else
     c->out_first = out;
   c->out_last = out;
-  if (c->proof.state == RONDO_HANDSHAKE_DONE)
+  if (c->handshake.state == RONDO_HANDSHAKE_DONE)
     (void)event_add(&c->writable, NULL);
 }
 
@@ -285,20 +303,20 @@ void rondo_channel_send_bytes(struct rondo_channel *c, int type, const void *byt
 
 // --------------------------------------------------------------- receiving ----
 
-static int grow(struct rondo_channel_buffer *b, size_t capacity) {
+static bool buffer_try_grow(struct rondo_channel_buffer *b, size_t capacity) {
   if (b->capacity >= capacity)
-    return 1;
+    return true;
   uint8_t *bytes = realloc(b->bytes, capacity);
   if (!bytes)
-    return 0;
+    return false;
   b->bytes = bytes;
   b->capacity = capacity;
-  return 1;
+  return true;
 }
 
-// Keeps the descriptors that came with a piece. Returns 0 if there are more than there can be.
-static int keep_fds(struct rondo_channel *c, struct msghdr *m) {
-  int good = !(m->msg_flags & MSG_CTRUNC);
+// Keeps the descriptors that came with a piece. False if they are more than any frame can have.
+static bool channel_try_keep_fds(struct rondo_channel *c, struct msghdr *m) {
+  bool is_valid = !(m->msg_flags & MSG_CTRUNC);
   for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
     if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
       continue;
@@ -310,14 +328,14 @@ static int keep_fds(struct rondo_channel *c, struct msghdr *m) {
         c->fds[c->fd_count++] = fd;
       } else {
         close(fd);
-        good = 0;
+        is_valid = false;
       }
     }
   }
-  return good && (c->fd_count == 0 || c->proof.state == RONDO_HANDSHAKE_DONE);
+  return is_valid && (c->fd_count == 0 || c->handshake.state == RONDO_HANDSHAKE_DONE);
 }
 
-static ssize_t receive_piece(struct rondo_channel *c) {
+static ssize_t channel_receive_piece(struct rondo_channel *c) {
   union {
     char bytes[CMSG_SPACE(sizeof(int) * 2 * RONDO_WIRE_FDS)];
     struct cmsghdr align;
@@ -329,24 +347,24 @@ static ssize_t receive_piece(struct rondo_channel *c) {
     m.msg_controllen = sizeof control.bytes;
   }
   ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (n > 0 && c->is_local && !keep_fds(c, &m)) {
+  if (n > 0 && c->is_local && !channel_try_keep_fds(c, &m)) {
     errno = EPROTO;
     return -1;
   }
   return n;
 }
 
-static void prove(struct rondo_channel *c, const struct rondo_wire_frame *frame) {
-  int refusal = rondo_handshake_step(&c->proof, frame, &c->reply);
+static void channel_step_handshake(struct rondo_channel *c, const struct rondo_wire_frame *frame) {
+  int refusal = rondo_handshake_step(&c->handshake, frame, &c->reply);
   c->reply_done = 0;
-  int failed = flush_reply(c) < 0;
+  int failed = channel_flush_reply(c) < 0;
   if (refusal)
-    end(c, refusal);
+    channel_end(c, refusal);
   if (refusal || failed)
     return;
   if (c->reply_done < c->reply.size)
     (void)event_add(&c->writable, NULL);
-  if (c->proof.state != RONDO_HANDSHAKE_DONE)
+  if (c->handshake.state != RONDO_HANDSHAKE_DONE)
     return;
   evtimer_del(&c->deadline);
   if (c->out_first)
@@ -354,12 +372,12 @@ static void prove(struct rondo_channel *c, const struct rondo_wire_frame *frame)
   c->events->opened(c->owner, c);
 }
 
-// Hands a frame over, with its descriptors.
-static void deliver(struct rondo_channel *c, const struct rondo_wire_frame *wire) {
+// Calls `frame` and closes the descriptors that the owner does not keep.
+static void channel_deliver(struct rondo_channel *c, const struct rondo_wire_frame *wire) {
   struct rondo_channel_frame frame = {.wire = *wire, .fd_count = wire->head.fd_count};
   int fds[RONDO_WIRE_FDS];
   if (frame.fd_count > c->fd_count) {
-    end(c, RONDO_WIRE_REFUSE_GARBAGE);
+    channel_end(c, RONDO_WIRE_REFUSE_GARBAGE);
     return;
   }
   memcpy(fds, c->fds, frame.fd_count * sizeof *fds);
@@ -367,41 +385,42 @@ static void deliver(struct rondo_channel *c, const struct rondo_wire_frame *wire
   memmove(c->fds, c->fds + frame.fd_count, c->fd_count * sizeof *c->fds);
   frame.fds = fds;
   c->events->frame(c->owner, c, &frame);
-  close_fds(fds, frame.fd_count);
+  fds_close(fds, frame.fd_count);
 }
 
-// Takes one frame from the front of the buffer. Returns how many bytes it was; 0: not all there.
-static size_t take_frame(struct rondo_channel *c, const uint8_t *bytes, size_t size) {
+// Handles one frame at the front of `bytes`. Returns its size, or 0 if it is incomplete.
+static size_t channel_parse_frame(struct rondo_channel *c, const uint8_t *bytes, size_t size) {
   struct rondo_wire_frame frame;
-  int proven = c->proof.state == RONDO_HANDSHAKE_DONE;
-  int good = rondo_wire_head_read(bytes, size, proven, &frame.head);
+  bool is_authenticated = c->handshake.state == RONDO_HANDSHAKE_DONE;
+  int good = rondo_wire_head_read(bytes, size, is_authenticated, &frame.head);
   if (good < 0)
     rondo_channel_refuse(c, -good);
   if (good <= 0)
     return 0;
-  size_t whole = RONDO_WIRE_HEAD_BYTES + frame.head.size + (proven ? RONDO_WIRE_MAC_BYTES : 0);
+  size_t whole =
+      RONDO_WIRE_HEAD_BYTES + frame.head.size + (is_authenticated ? RONDO_WIRE_MAC_BYTES : 0);
   if (size < whole) {
-    if (!grow(&c->in, whole))
-      end(c, RONDO_CHANNEL_CUT);
+    if (!buffer_try_grow(&c->in, whole))
+      channel_end(c, RONDO_CHANNEL_CUT);
     return 0;
   }
   frame.payload = bytes + RONDO_WIRE_HEAD_BYTES;
   rondo_channel_count(&c->counters->received, 1);
-  if (!proven)
-    prove(c, &frame);
-  else if (!rondo_handshake_open(&c->proof, bytes, frame.payload, frame.head.size,
+  if (!is_authenticated)
+    channel_step_handshake(c, &frame);
+  else if (!rondo_handshake_open(&c->handshake, bytes, frame.payload, frame.head.size,
                                  frame.payload + frame.head.size))
-    end(c, RONDO_WIRE_REFUSE_SECRET);
+    channel_end(c, RONDO_WIRE_REFUSE_SECRET);
   else
-    deliver(c, &frame);
+    channel_deliver(c, &frame);
   return whole;
 }
 
-static void on_frames(struct rondo_channel *c) {
+static void channel_on_frames(struct rondo_channel *c) {
   size_t at = 0;
   int left = FRAMES_AT_ONCE;
   while (left && !c->is_dead && !c->is_paused) {
-    size_t taken = take_frame(c, c->in.bytes + at, c->in.size - at);
+    size_t taken = channel_parse_frame(c, c->in.bytes + at, c->in.size - at);
     if (!taken)
       break;
     at += taken;
@@ -416,70 +435,70 @@ static void on_frames(struct rondo_channel *c) {
     memset(&c->in, 0, sizeof c->in);
   }
   if (!left)
-    event_active(&c->kick, EV_TIMEOUT, 1);
+    event_active(&c->deferred, EV_TIMEOUT, 1);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg) {
+static void channel_on_readable(evutil_socket_t fd, short what, void *arg) {
   struct rondo_channel *c = arg;
   (void)fd, (void)what;
-  // What somebody who has proved nothing can make this side keep.
-  size_t room = c->proof.state == RONDO_HANDSHAKE_DONE ? SMALL_BYTES * 8 : SMALL_BYTES;
-  if (!grow(&c->in, c->in.size + 1 > room ? c->in.size + 1 : room)) {
-    end(c, RONDO_CHANNEL_CUT);
+  // An unauthenticated sender cannot make this side keep more than SMALL_BYTES.
+  size_t room = c->handshake.state == RONDO_HANDSHAKE_DONE ? SMALL_BYTES * 8 : SMALL_BYTES;
+  if (!buffer_try_grow(&c->in, c->in.size + 1 > room ? c->in.size + 1 : room)) {
+    channel_end(c, RONDO_CHANNEL_CUT);
     return;
   }
-  ssize_t n = receive_piece(c);
+  ssize_t n = channel_receive_piece(c);
   if (n > 0) {
     c->in.size += (size_t)n;
     rondo_channel_count(&c->counters->received_bytes, (uint64_t)n);
-    on_frames(c);
+    channel_on_frames(c);
   } else if (n == 0) {
-    end(c, RONDO_CHANNEL_CUT);
+    channel_end(c, RONDO_CHANNEL_CUT);
   } else if (errno == EPROTO) {
-    end(c, RONDO_WIRE_REFUSE_GARBAGE);
-  } else if (!is_temporary(errno)) {
-    end(c, end_of_error(errno));
+    channel_end(c, RONDO_WIRE_REFUSE_GARBAGE);
+  } else if (!error_is_temporary(errno)) {
+    channel_end(c, error_to_end(errno));
   }
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *arg) {
+static void channel_on_writable(evutil_socket_t fd, short what, void *arg) {
   struct rondo_channel *c = arg;
   int error = 0;
   socklen_t size = sizeof error;
   (void)what;
   if (c->is_connecting) {
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error) {
-      end(c, end_of_error(error));
+      channel_end(c, error_to_end(error));
       return;
     }
     c->is_connecting = 0;
   }
-  flush(c);
+  channel_flush(c);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+static void channel_on_deadline(evutil_socket_t fd, short what, void *arg) {
   struct rondo_channel *c = arg;
   (void)fd, (void)what;
   if (c->is_connecting)
-    end(c, RONDO_CHANNEL_UNREACHABLE);
+    channel_end(c, RONDO_CHANNEL_UNREACHABLE);
   else
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_LATE);
 }
 
-static void on_kick(evutil_socket_t fd, short what, void *arg) {
+static void channel_on_deferred(evutil_socket_t fd, short what, void *arg) {
   struct rondo_channel *c = arg;
   (void)fd, (void)what;
   if (!c->is_dead && c->is_starved)
-    end(c, RONDO_CHANNEL_CUT);
+    channel_end(c, RONDO_CHANNEL_CUT);
   if (c->is_dead) {
-    event_del(&c->kick);
+    event_del(&c->deferred);
     free(c->in.bytes);
-    sodium_memzero(&c->proof, sizeof c->proof);
+    sodium_memzero(&c->handshake, sizeof c->handshake);
     free(c);
     return;
   }
   if (c->in.size)
-    on_frames(c);
+    channel_on_frames(c);
 }
 
 void rondo_channel_pause(struct rondo_channel *c, int is_paused) {
@@ -490,30 +509,30 @@ void rondo_channel_pause(struct rondo_channel *c, int is_paused) {
     event_del(&c->readable);
   } else {
     (void)event_add(&c->readable, NULL);
-    event_active(&c->kick, EV_TIMEOUT, 1); // what is in the buffer already
+    event_active(&c->deferred, EV_TIMEOUT, 1); // for frames that are in the buffer already
   }
 }
 
 // ------------------------------------------------------------------ making ----
 
-static void set_number(int fd, int level, int option, uint32_t value) {
+static void socket_set_option(int fd, int level, int option, uint32_t value) {
   int number = (int)value;
-  (void)setsockopt(fd, level, option, &number, sizeof number); // where it fails, the default holds
+  (void)setsockopt(fd, level, option, &number, sizeof number); // if it fails, the default holds
 }
 
-// A machine that has gone away is noticed by the kernels alone, so that a process that is merely
-// stopped or slow is not taken for one.
-static void set_options(int fd, uint64_t peer_timeout_ns) {
+// Only the kernels detect a lost machine, by keep-alive: a process that is stopped or slow is not
+// taken for lost.
+static void socket_set_options(int fd, uint64_t peer_timeout_ns) {
   uint64_t milliseconds = peer_timeout_ns / 1000000;
   uint32_t bound = milliseconds > INT32_MAX ? INT32_MAX : (uint32_t)milliseconds;
-  set_number(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  uint32_t pause = bound / 4000 ? bound / 4000 : 1; // seconds
-  pause = pause > MOST_PAUSE ? MOST_PAUSE : pause;
-  set_number(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_number(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
-  set_number(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
-  set_number(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set_number(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, bound);
+  socket_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  uint32_t pause = bound / 4000 ? bound / 4000 : 1; // seconds: an idle time and three probes
+  pause = pause > MAX_KEEPALIVE_S ? MAX_KEEPALIVE_S : pause;
+  socket_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  socket_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
+  socket_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+  socket_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  socket_set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, bound);
 }
 
 static struct rondo_channel *channel_create(const struct rondo_channel_config *cfg, int fd) {
@@ -531,21 +550,20 @@ static struct rondo_channel *channel_create(const struct rondo_channel_config *c
   c->owner = cfg->owner;
   c->counters = cfg->counters;
   c->fd = fd;
-  c->peer = RONDO_MESH_NOBODY;
-  c->opened_ns = rondo_event_loop_now_ns();
+  c->created_ns = rondo_now_ns();
   randombytes_buf(nonce, sizeof nonce);
-  rondo_handshake_init(&c->proof, cfg->job, nonce);
-  event_assign(&c->readable, base, fd, EV_READ | EV_PERSIST, on_readable, c);
-  event_assign(&c->writable, base, fd, EV_WRITE, on_writable, c);
-  evtimer_assign(&c->deadline, base, on_deadline, c);
-  evtimer_assign(&c->kick, base, on_kick, c);
-  rondo_event_loop_timer_set(&c->deadline, cfg->proof_ns);
+  rondo_handshake_init(&c->handshake, cfg->job, nonce);
+  event_assign(&c->readable, base, fd, EV_READ | EV_PERSIST, channel_on_readable, c);
+  event_assign(&c->writable, base, fd, EV_WRITE, channel_on_writable, c);
+  evtimer_assign(&c->deadline, base, channel_on_deadline, c);
+  evtimer_assign(&c->deferred, base, channel_on_deferred, c);
+  rondo_event_loop_timer_set(&c->deadline, cfg->handshake_ns);
   return c;
 }
 
 static struct rondo_channel *channel_connect(struct rondo_channel *c, const struct sockaddr *to,
                                              socklen_t size, const struct rondo_wire_hello *hello) {
-  rondo_handshake_begin(&c->proof, hello, &c->reply);
+  rondo_handshake_begin(&c->handshake, hello, &c->reply);
   if (connect(c->fd, to, size) != 0) {
     if (errno != EINPROGRESS) {
       int error = errno;
@@ -569,8 +587,8 @@ struct rondo_channel *rondo_channel_connect(const struct rondo_channel_config *c
   struct rondo_channel *c = channel_create(cfg, fd);
   if (!c)
     return NULL;
-  set_options(fd, cfg->peer_timeout_ns);
-  rondo_address_text(to, c->who, sizeof c->who);
+  socket_set_options(fd, cfg->peer_timeout_ns);
+  rondo_address_text(to, c->remote, sizeof c->remote);
   return channel_connect(c, (const struct sockaddr *)&s, size, hello);
 }
 
@@ -579,7 +597,7 @@ socklen_t rondo_channel_local_address(const char *name, struct sockaddr_storage 
   size_t size = strlen(name);
   if (size > sizeof un.sun_path - 1)
     size = sizeof un.sun_path - 1;
-  memcpy(un.sun_path + 1, name, size); // the zero before it: no file
+  memcpy(un.sun_path + 1, name, size); // after a zero byte: the abstract namespace
   memset(s, 0, sizeof *s);
   memcpy(s, &un, sizeof un);
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + size);
@@ -595,7 +613,7 @@ struct rondo_channel *rondo_channel_connect_local(const struct rondo_channel_con
   if (!c)
     return NULL;
   c->is_local = 1;
-  (void)snprintf(c->who, sizeof c->who, "%s", name);
+  (void)snprintf(c->remote, sizeof c->remote, "%s", name);
   return channel_connect(c, (const struct sockaddr *)&s, size, hello);
 }
 
@@ -606,14 +624,14 @@ struct rondo_channel *rondo_channel_accept(const struct rondo_channel_config *cf
   if (!c)
     return NULL;
   if (address && rondo_address_from_socket(address, &from)) {
-    set_options(fd, cfg->peer_timeout_ns);
-    rondo_address_text(&from, c->who, sizeof c->who);
+    socket_set_options(fd, cfg->peer_timeout_ns);
+    rondo_address_text(&from, c->remote, sizeof c->remote);
   } else {
     struct ucred user = {0};
     socklen_t size = sizeof user;
     c->is_local = 1;
     (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
-    (void)snprintf(c->who, sizeof c->who, "pid %ld of this machine", (long)user.pid);
+    (void)snprintf(c->remote, sizeof c->remote, "pid %ld of this machine", (long)user.pid);
   }
   (void)event_add(&c->readable, NULL);
   return c;

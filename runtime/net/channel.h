@@ -1,10 +1,10 @@
-// One connection: frames over a stream socket, proved at its beginning.
+// A channel: one connection that carries frames over a stream socket, after a handshake.
 //
-//   connect or accept -> `opened` (both sides have proved the secret) -> send / `frame`
+//   connect or accept -> `opened` (both sides are authenticated) -> send / `frame`
 //     -> `closed`, or close by the owner
 //
-// All on the control thread, and nothing waits. What is sent before the proof is done is kept until
-// then. A channel that nobody has proved holds little memory and has a deadline.
+// All calls are for the control thread, and none waits. Frames sent before the end of the handshake
+// are queued. Before that a channel holds little memory and has a deadline.
 #ifndef RONDO_RUNTIME_NET_CHANNEL_H
 #define RONDO_RUNTIME_NET_CHANNEL_H
 
@@ -20,45 +20,45 @@
 
 struct rondo_channel;
 
-// A frame, with the descriptors that came with it, as those of struct rondo_mesh_message.
+// A received frame and its descriptors, which are kept as those of struct rondo_mesh_message.
 struct rondo_channel_frame {
   struct rondo_wire_frame wire;
   int *fds;
   uint32_t fd_count;
 };
 
-// How a channel ended. The values before the last are those of enum rondo_wire_refusal.
+// How a channel ended: an enum rondo_wire_refusal or one of these.
 enum rondo_channel_end {
-  RONDO_CHANNEL_CUT = 16,        // by the other side, or reset
-  RONDO_CHANNEL_UNREACHABLE = 17 // no way to the other side, or none any more
+  RONDO_CHANNEL_CUT = 16,        // closed or reset by the other side
+  RONDO_CHANNEL_UNREACHABLE = 17 // no route to the other side, or its machine does not answer
 };
 
-// `owner` is the pointer given at the making. Any of them but closed may close the channel; after
-// `closed` it is gone.
+// `owner` is that of the configuration. `opened` and `frame` may close the channel. The channel
+// must not be used after `closed`.
 struct rondo_channel_events {
   void (*opened)(void *owner, struct rondo_channel *c);
   void (*frame)(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame);
   void (*closed)(void *owner, struct rondo_channel *c, int end, const char *why);
-  // `bytes` of what was counted are sent, or dropped. May be null.
+  // A frame with this `counted` has been sent or dropped. May be null.
   void (*sent)(void *owner, size_t bytes);
 };
 
-// A payload that several channels may send. Made with one reference.
+// A payload that several channels may send. Created with one reference.
 struct rondo_channel_blob {
-  uint32_t refs; // of the control thread only, once it is shared
+  uint32_t refs; // changed by the control thread only once the blob is shared
   uint32_t size;
   uint8_t bytes[];
 };
 
-// A frame on its way out.
+// A frame to send.
 struct rondo_channel_out {
   struct rondo_channel_out *next;
   struct rondo_wire_head head;
   struct rondo_channel_blob *blob; // null: no payload
-  size_t counted;                  // told to `sent` at the end
-  int fds[RONDO_WIRE_FDS];         // the frame's own
-  // Of the channel.
-  size_t done;
+  size_t counted;                  // reported to `sent`
+  int fds[RONDO_WIRE_FDS];         // owned by the frame
+  // The channel's own.
+  size_t done; // bytes sent
   int is_sealed;
   uint8_t head_bytes[RONDO_WIRE_HEAD_BYTES];
   uint8_t mac[RONDO_WIRE_MAC_BYTES];
@@ -70,22 +70,22 @@ struct rondo_channel_buffer {
 };
 
 struct rondo_channel {
-  struct rondo_channel *next, *before; // for the owner's lists
+  struct rondo_channel *next, *before; // for a list of the owner
   struct rondo_event_loop *loop;
   const struct rondo_channel_events *events;
   void *owner;
   struct rondo_mesh_counters *counters;
   int fd;
   int is_local, is_connecting, is_paused, is_dead, is_starved;
-  uint32_t peer;      // for the owner: a process
-  uint64_t opened_ns; // the making of the channel
-  char who[RONDO_ADDRESS_TEXT_BYTES];
-  struct event readable, writable, deadline, kick;
-  struct rondo_handshake proof;
-  struct rondo_handshake_reply reply; // of the proof, on its way out
+  uint64_t created_ns;                   // when the channel was created
+  char remote[RONDO_ADDRESS_TEXT_BYTES]; // the other side, for messages
+  struct event readable, writable, deadline;
+  struct event deferred; // runs when control is back in the event loop
+  struct rondo_handshake handshake;
+  struct rondo_handshake_reply reply; // of the handshake, to send
   size_t reply_done;
   struct rondo_channel_buffer in;
-  int fds[2 * RONDO_WIRE_FDS]; // came with bytes that are not a whole frame yet
+  int fds[2 * RONDO_WIRE_FDS]; // received with bytes that are not a whole frame yet
   uint32_t fd_count;
   struct rondo_channel_out *out_first, *out_last;
 };
@@ -96,12 +96,12 @@ struct rondo_channel_config {
   const struct rondo_channel_events *events;
   void *owner;
   struct rondo_mesh_counters *counters;
-  uint64_t proof_ns;        // the proof must be done within it
-  uint64_t peer_timeout_ns; // a machine that does not answer for so long is lost
+  uint64_t handshake_ns;    // bound of the handshake
+  uint64_t peer_timeout_ns; // after this time without an answer a machine is lost
 };
 
-// Connects to an address, or to the socket of a name on this machine, and begins the proof as `hello`
-// says. Null, with errno set, if that fails at once.
+// Connects to an address, or to a named socket of this machine, and starts the handshake with
+// `hello`. Null, with errno set, if that fails at once.
 struct rondo_channel *rondo_channel_connect(const struct rondo_channel_config *cfg,
                                             const struct rondo_wire_address *to,
                                             const struct rondo_wire_hello *hello);
@@ -109,38 +109,44 @@ struct rondo_channel *rondo_channel_connect_local(const struct rondo_channel_con
                                                   const char *name,
                                                   const struct rondo_wire_hello *hello);
 
-// Takes over the connection `fd`, also when it fails. `address` may be null: of this machine.
+// Makes a channel of the accepted connection `fd`; closes `fd` if that fails. `address` is null for
+// a connection from this machine.
 struct rondo_channel *rondo_channel_accept(const struct rondo_channel_config *cfg, int fd,
                                            const struct sockaddr *address);
 
-// Makes a frame of which `blob` is the payload (the frame holds it from now on, also if this fails).
-// Null without memory.
+// Makes a frame with the payload `blob` (may be null) and takes over the caller's reference, also
+// on failure. Null without memory.
 struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_channel_blob *blob);
 void rondo_channel_out_free(struct rondo_channel_out *out);
 struct rondo_channel_blob *rondo_channel_blob_create(const void *bytes, size_t size);
 void rondo_channel_blob_put(struct rondo_channel_blob *blob);
 
-// Sends a frame, which belongs to the channel from now on; null: reports that there was no memory
-// for it by closing the channel.
+// Sends a frame and takes it over. Null stands for a frame that could not be allocated: the channel
+// ends, so that the other side does not miss a frame unnoticed.
 void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out);
-// The same for a payload that is copied.
+// Sends a frame with a copy of `bytes`.
 void rondo_channel_send_bytes(struct rondo_channel *c, int type, const void *bytes, size_t size);
 
-// No frame is delivered while paused.
+// Delivers no frame while paused.
 void rondo_channel_pause(struct rondo_channel *c, int is_paused);
 
-// Closes without calling `closed`. The memory stays until control returns to the loop.
+// Closes without calling `closed`. The memory is freed when control returns to the event loop.
 void rondo_channel_close(struct rondo_channel *c);
-// Refuses: tells the other side why, if it has not proved anything yet, and calls `closed`.
+// Ends the channel with `closed`. Tells the other side why if the handshake is not done.
 void rondo_channel_refuse(struct rondo_channel *c, int refusal);
 
-// Adds to a counter that other threads may read and this one alone writes.
+// Adds to a counter that only this thread writes and any thread may read.
 void rondo_channel_count(uint64_t *counter, uint64_t more);
+// Reads counters that another thread writes.
+void rondo_channel_counters_read(const struct rondo_mesh_counters *c,
+                                 struct rondo_mesh_counters *out);
 
-// What an end means, in words.
+// An end as text for messages, and the enum rondo_mesh_reason that it stands for.
 const char *rondo_channel_end_text(int end);
+int rondo_channel_end_reason(int end);
 
-// Makes "rondo-…" names of sockets of this machine: abstract, so that nothing is left in a file system.
+// Writes the address of a named socket of this machine. The name is in the abstract namespace, so
+// that no file is left. Returns the address's length.
 socklen_t rondo_channel_local_address(const char *name, struct sockaddr_storage *s);
 
 #endif // RONDO_RUNTIME_NET_CHANNEL_H

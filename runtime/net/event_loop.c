@@ -32,7 +32,7 @@ static uint32_t users;
 // --------------------------------------------------------------- forking ---
 
 static pthread_mutex_t owned_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint8_t *owned; // by descriptor: 1 if a child is to close it
+static uint8_t *owned; // by descriptor: 1 if a child of fork() closes it
 static size_t owned_size;
 
 void rondo_event_loop_own(int fd) {
@@ -41,7 +41,7 @@ void rondo_event_loop_own(int fd) {
   if (at >= owned_size) {
     size_t size = at + OWNED_STEP;
     uint8_t *grown = realloc(owned, size);
-    if (grown) { // without memory a child keeps it open, as without this all would
+    if (grown) { // otherwise a child keeps the socket open
       memset(grown + owned_size, 0, size - owned_size);
       owned = grown;
       owned_size = size;
@@ -60,18 +60,18 @@ void rondo_event_loop_close(int fd) {
   pthread_mutex_unlock(&owned_lock);
 }
 
-static void before_fork(void) {
+static void loop_before_fork(void) {
   pthread_mutex_lock(&current_lock);
   pthread_mutex_lock(&owned_lock);
 }
 
-static void after_fork(void) {
+static void loop_after_fork(void) {
   pthread_mutex_unlock(&owned_lock);
   pthread_mutex_unlock(&current_lock);
 }
 
-// The child has no control thread. It may start one of its own; what its parent had is none of its.
-static void after_fork_in_child(void) {
+// The child has no control thread and forgets its parent's. It may start one of its own.
+static void loop_after_fork_in_child(void) {
   for (size_t fd = 0; fd < owned_size; fd++) {
     if (owned[fd])
       close((int)fd);
@@ -79,11 +79,11 @@ static void after_fork_in_child(void) {
   }
   current = NULL;
   users = 0;
-  after_fork();
+  loop_after_fork();
 }
 
-static void handle_forks(void) {
-  (void)pthread_atfork(before_fork, after_fork, after_fork_in_child);
+static void loop_handle_forks(void) {
+  (void)pthread_atfork(loop_before_fork, loop_after_fork, loop_after_fork_in_child);
 }
 
 // ----------------------------------------------------------------- the loop ---
@@ -99,7 +99,7 @@ static void loop_free(struct rondo_event_loop *loop) {
   free(loop);
 }
 
-static struct rondo_event_loop_task *take_first(struct rondo_event_loop *loop) {
+static struct rondo_event_loop_task *loop_pop_task(struct rondo_event_loop *loop) {
   pthread_mutex_lock(&loop->lock);
   struct rondo_event_loop_task *task = loop->is_stopping ? NULL : loop->first;
   if (task) {
@@ -112,17 +112,17 @@ static struct rondo_event_loop_task *take_first(struct rondo_event_loop *loop) {
   return task;
 }
 
-static void on_wake(evutil_socket_t fd, short what, void *arg) {
+static void loop_on_wake(evutil_socket_t fd, short what, void *arg) {
   struct rondo_event_loop *loop = arg;
   uint64_t count;
   (void)what;
   (void)!read(fd, &count, sizeof count);
-  for (struct rondo_event_loop_task *task = take_first(loop); task; task = take_first(loop))
+  for (struct rondo_event_loop_task *task = loop_pop_task(loop); task; task = loop_pop_task(loop))
     task->call(task->arg);
   pthread_mutex_lock(&loop->lock);
   int stop = loop->is_stopping;
   pthread_mutex_unlock(&loop->lock);
-  // What is about to run still does: closed connections are freed by such.
+  // Events that are already active still run: they free closed channels.
   if (stop)
     (void)event_base_loopexit(loop->base, NULL);
 }
@@ -138,8 +138,8 @@ static void *loop_main(void *arg) {
   return NULL;
 }
 
-// Signals are the application's: its handlers do not run on this thread.
-static int start_thread(struct rondo_event_loop *loop) {
+// Blocks all signals in the thread: the application's handlers do not run on it.
+static bool loop_try_start_thread(struct rondo_event_loop *loop) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -147,17 +147,17 @@ static int start_thread(struct rondo_event_loop *loop) {
   int failed = pthread_create(&loop->thread, NULL, loop_main, loop);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (failed)
-    return 0;
+    return false;
   pthread_setname_np(loop->thread, "rondo-control");
-  return 1;
+  return true;
 }
 
 static struct event_base *base_create(void) {
   struct event_config *config = event_config_new();
   if (!config)
     return NULL;
-  // One thread uses it and others wake it by a descriptor, so it needs no lock; and what steers the
-  // application's libevent in the environment does not steer this one.
+  // Only the control thread uses the base, and others wake it by a descriptor, so it needs no lock.
+  // Environment variables for the application's libevent do not apply to it.
   struct event_base *base = NULL;
   if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_IGNORE_ENV |
                                         EVENT_BASE_FLAG_PRECISE_TIMER) == 0)
@@ -168,7 +168,7 @@ static struct event_base *base_create(void) {
 
 static struct rondo_event_loop *loop_create(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, handle_forks);
+  pthread_once(&once, loop_handle_forks);
   struct rondo_event_loop *loop = calloc(1, sizeof *loop);
   if (!loop)
     return NULL;
@@ -177,12 +177,12 @@ static struct rondo_event_loop *loop_create(void) {
   loop->base = base_create();
   int fd = loop->base ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
   if (fd >= 0 &&
-      event_assign(&loop->wake, loop->base, fd, EV_READ | EV_PERSIST, on_wake, loop) == 0 &&
+      event_assign(&loop->wake, loop->base, fd, EV_READ | EV_PERSIST, loop_on_wake, loop) == 0 &&
       event_add(&loop->wake, NULL) == 0)
     loop->wake_fd = fd;
   else if (fd >= 0)
     close(fd);
-  if (loop->wake_fd < 0 || sodium_init() < 0 || !start_thread(loop)) {
+  if (loop->wake_fd < 0 || sodium_init() < 0 || !loop_try_start_thread(loop)) {
     loop_free(loop);
     return NULL;
   }
@@ -200,7 +200,7 @@ struct rondo_event_loop *rondo_event_loop_get(void) {
   return loop;
 }
 
-static void wake(struct rondo_event_loop *loop) {
+static void loop_wake(struct rondo_event_loop *loop) {
   static const uint64_t one = 1;
   (void)!write(loop->wake_fd, &one, sizeof one);
 }
@@ -220,7 +220,7 @@ void rondo_event_loop_put(struct rondo_event_loop *loop) {
   pthread_mutex_lock(&loop->lock);
   loop->is_stopping = 1;
   loop->is_detached = here;
-  wake(loop);
+  loop_wake(loop);
   pthread_mutex_unlock(&loop->lock);
   if (here)
     return;
@@ -238,7 +238,7 @@ void rondo_event_loop_post(struct rondo_event_loop *loop, struct rondo_event_loo
     else
       loop->first = task;
     loop->last = task;
-    wake(loop);
+    loop_wake(loop);
   }
   pthread_mutex_unlock(&loop->lock);
 }
@@ -261,7 +261,7 @@ void rondo_event_loop_cancel(struct rondo_event_loop *loop, struct rondo_event_l
   pthread_mutex_unlock(&loop->lock);
 }
 
-int rondo_event_loop_is_here(const struct rondo_event_loop *loop) {
+bool rondo_event_loop_is_here(const struct rondo_event_loop *loop) {
   return pthread_equal(pthread_self(), loop->thread);
 }
 
@@ -285,10 +285,4 @@ void rondo_event_loop_make_room(uint32_t count) {
   if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
     rondo_log(RONDO_LOG_INFO, "init: raised the limit of open files to %llu",
               (unsigned long long)limit.rlim_cur);
-}
-
-uint64_t rondo_event_loop_now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }

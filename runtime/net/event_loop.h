@@ -1,12 +1,13 @@
-// The control thread of the process: one event loop that all meshes and rendezvous of it share.
+// The control thread of the process: one event loop that all its meshes and roots share.
 //
-//   get (the first starts the thread) -> post, timers and sockets on it -> put (the last ends it)
+//   get (the first call starts the thread) -> post, timers, sockets -> put (the last call ends it)
 //
-// Everything that belongs to a connection is touched by this thread alone, so it needs no lock;
-// other threads hand it work with rondo_event_loop_post.
+// Only this thread touches connections, so they need no lock. Other threads give it work with
+// rondo_event_loop_post.
 #ifndef RONDO_RUNTIME_NET_EVENT_LOOP_H
 #define RONDO_RUNTIME_NET_EVENT_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <event2/event.h>
@@ -14,7 +15,7 @@
 
 struct rondo_event_loop;
 
-// A piece of work. It belongs to the poster, and may be posted again once it has begun.
+// A call to run on the control thread. The poster owns it and may post it again once it has begun.
 struct rondo_event_loop_task {
   struct rondo_event_loop_task *next;
   void (*call)(void *arg);
@@ -22,32 +23,32 @@ struct rondo_event_loop_task {
   int is_posted;
 };
 
-// The control thread, started if need be. Null if the system gives no thread or no memory.
+// Returns the control thread's loop and starts the thread if it does not run. Null if the system
+// gives no thread or memory.
 struct rondo_event_loop *rondo_event_loop_get(void);
-// Gives one `get` back. The last one ends the thread, and waits for it unless it is the caller.
-// Everything that was made on it has been taken away before; what is still posted is not run.
+// Undoes one `get`. The last one ends the thread, and waits for that unless it is called there. The
+// caller has removed its timers and sockets before. Tasks that are still posted do not run.
 void rondo_event_loop_put(struct rondo_event_loop *loop);
 
-// Runs task->call(task->arg) on the thread, soon and in order. Nothing happens if it is posted
-// already. Any thread, the control thread too.
+// Runs task->call(task->arg) on the control thread, in order of posting. Does nothing if the task
+// is already posted. Any thread, also the control thread.
 void rondo_event_loop_post(struct rondo_event_loop *loop, struct rondo_event_loop_task *task);
-// Takes a task back that has not begun. On the control thread only.
+// Removes a task that has not begun. On the control thread only.
 void rondo_event_loop_cancel(struct rondo_event_loop *loop, struct rondo_event_loop_task *task);
 
-int rondo_event_loop_is_here(const struct rondo_event_loop *loop);
+// True on the control thread.
+bool rondo_event_loop_is_here(const struct rondo_event_loop *loop);
 struct event_base *rondo_event_loop_base(struct rondo_event_loop *loop);
 
-// Starts, or starts again, a timer that has been assigned on the loop's base.
+// Starts or restarts a timer that has been assigned to the loop's base.
 void rondo_event_loop_timer_set(struct event *timer, uint64_t delay_ns);
 
-uint64_t rondo_event_loop_now_ns(void);
-
-// Raises the process's soft limit of open files, as far as the hard one allows, so that there is room for
-// `count` connections beside what the application opens.
+// Raises the process's soft limit of open files, as far as the hard limit allows, to leave room for
+// `count` connections besides the application's files.
 void rondo_event_loop_make_room(uint32_t count);
 
-// Marks a socket as of this process alone: a child that it forks closes it, so that others see the end of
-// this process although the child lives on. `rondo_event_loop_close` closes and unmarks one. Any thread.
+// Marks a socket that children of fork() close, so that other processes see the end of this process
+// even if a child lives on. `rondo_event_loop_close` closes and unmarks it. Any thread.
 void rondo_event_loop_own(int fd);
 void rondo_event_loop_close(int fd);
 

@@ -10,8 +10,8 @@ static_assert(RONDO_WIRE_MAC_BYTES >= crypto_generichash_BYTES_MIN, "one hash");
 static_assert(RONDO_HANDSHAKE_SECRET_BYTES >= crypto_generichash_KEYBYTES_MIN,
               "the secret is a key");
 
-// H(key, name || bytes). The names keep what the key is used for apart.
-static void keyed_hash(const uint8_t *key, const char *name, const uint8_t *bytes, uint8_t *out) {
+// H(key, name || bytes). Each use of a key has its own name.
+static void hash_keyed(const uint8_t *key, const char *name, const uint8_t *bytes, uint8_t *out) {
   crypto_generichash_state state;
   crypto_generichash_init(&state, key, RONDO_HANDSHAKE_KEY_BYTES, RONDO_HANDSHAKE_KEY_BYTES);
   crypto_generichash_update(&state, (const unsigned char *)name, strlen(name) + 1);
@@ -40,16 +40,16 @@ void rondo_job_key_init(struct rondo_job_key *job, const uint8_t *tag, const uin
   crypto_generichash_final(&state, job->key, sizeof job->key);
 }
 
-void rondo_handshake_init(struct rondo_handshake *p, const struct rondo_job_key *job,
+void rondo_handshake_init(struct rondo_handshake *h, const struct rondo_job_key *job,
                           const uint8_t *nonce) {
-  memset(p, 0, sizeof *p);
-  p->job = job;
-  p->state = RONDO_HANDSHAKE_AWAIT_HELLO;
-  memcpy(p->nonce, nonce, sizeof p->nonce);
+  memset(h, 0, sizeof *h);
+  h->job = job;
+  h->state = RONDO_HANDSHAKE_AWAIT_HELLO;
+  memcpy(h->nonce, nonce, sizeof h->nonce);
 }
 
-static void reply_with(struct rondo_handshake_reply *reply, int type, const void *payload,
-                       size_t size) {
+static void reply_set(struct rondo_handshake_reply *reply, int type, const void *payload,
+                      size_t size) {
   struct rondo_wire_head head = {.version = RONDO_WIRE_VERSION, .type = (uint8_t)type};
   head.size = (uint32_t)size;
   rondo_wire_head_write(reply->bytes, &head);
@@ -59,88 +59,89 @@ static void reply_with(struct rondo_handshake_reply *reply, int type, const void
 
 void rondo_handshake_refuse(int refusal, struct rondo_handshake_reply *reply) {
   uint8_t why = (uint8_t)refusal;
-  reply_with(reply, RONDO_WIRE_REFUSAL, &why, sizeof why);
+  reply_set(reply, RONDO_WIRE_REFUSAL, &why, sizeof why);
 }
 
-// Makes the keys of the conversation. Both sides hash the same bytes: who connected comes first.
-static void agree(struct rondo_handshake *p, const uint8_t *challenge, int is_initiator) {
+// Derives the keys of this connection. Both sides hash HELLO first, then CHALLENGE.
+static void handshake_derive_keys(struct rondo_handshake *h, const uint8_t *challenge,
+                                  bool is_initiator) {
   static const uint8_t version = RONDO_WIRE_VERSION;
   uint8_t bytes[RONDO_WIRE_HELLO_BYTES];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
-  rondo_wire_put_hello(&w, &p->hello);
+  rondo_wire_put_hello(&w, &h->hello);
   crypto_generichash_state state;
-  crypto_generichash_init(&state, NULL, 0, sizeof p->transcript);
+  crypto_generichash_init(&state, NULL, 0, sizeof h->transcript);
   crypto_generichash_update(&state, &version, sizeof version);
   crypto_generichash_update(&state, bytes, sizeof bytes);
   crypto_generichash_update(&state, challenge, RONDO_WIRE_NONCE_BYTES);
-  crypto_generichash_final(&state, p->transcript, sizeof p->transcript);
-  uint8_t *to_responder = is_initiator ? p->send_key : p->recv_key;
-  uint8_t *to_initiator = is_initiator ? p->recv_key : p->send_key;
-  keyed_hash(p->job->key, "to responder", p->transcript, to_responder);
-  keyed_hash(p->job->key, "to initiator", p->transcript, to_initiator);
+  crypto_generichash_final(&state, h->transcript, sizeof h->transcript);
+  uint8_t *to_responder = is_initiator ? h->send_key : h->recv_key;
+  uint8_t *to_initiator = is_initiator ? h->recv_key : h->send_key;
+  hash_keyed(h->job->key, "to responder", h->transcript, to_responder);
+  hash_keyed(h->job->key, "to initiator", h->transcript, to_initiator);
 }
 
-void rondo_handshake_begin(struct rondo_handshake *p, const struct rondo_wire_hello *hello,
+void rondo_handshake_begin(struct rondo_handshake *h, const struct rondo_wire_hello *hello,
                            struct rondo_handshake_reply *reply) {
   uint8_t bytes[RONDO_WIRE_HELLO_BYTES];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
-  p->hello = *hello;
-  memcpy(p->hello.tag, p->job->tag, sizeof p->hello.tag);
-  memcpy(p->hello.nonce, p->nonce, sizeof p->hello.nonce);
-  rondo_wire_put_hello(&w, &p->hello);
-  reply_with(reply, RONDO_WIRE_HELLO, bytes, w.size);
-  p->state = RONDO_HANDSHAKE_AWAIT_CHALLENGE;
+  h->hello = *hello;
+  memcpy(h->hello.tag, h->job->tag, sizeof h->hello.tag);
+  memcpy(h->hello.nonce, h->nonce, sizeof h->hello.nonce);
+  rondo_wire_put_hello(&w, &h->hello);
+  reply_set(reply, RONDO_WIRE_HELLO, bytes, w.size);
+  h->state = RONDO_HANDSHAKE_AWAIT_CHALLENGE;
 }
 
-static int on_hello(struct rondo_handshake *p, struct rondo_wire_reader *r,
-                    struct rondo_handshake_reply *reply) {
-  rondo_wire_get_hello(r, &p->hello);
+static int handshake_on_hello(struct rondo_handshake *h, struct rondo_wire_reader *r,
+                              struct rondo_handshake_reply *reply) {
+  rondo_wire_get_hello(r, &h->hello);
   if (!rondo_wire_is_done(r))
     return RONDO_WIRE_REFUSE_GARBAGE;
-  if (memcmp(p->hello.tag, p->job->tag, sizeof p->hello.tag) != 0)
+  if (memcmp(h->hello.tag, h->job->tag, sizeof h->hello.tag) != 0)
     return RONDO_WIRE_REFUSE_JOB;
-  agree(p, p->nonce, 0);
-  reply_with(reply, RONDO_WIRE_CHALLENGE, p->nonce, sizeof p->nonce);
-  p->state = RONDO_HANDSHAKE_AWAIT_PROOF;
+  handshake_derive_keys(h, h->nonce, false);
+  reply_set(reply, RONDO_WIRE_CHALLENGE, h->nonce, sizeof h->nonce);
+  h->state = RONDO_HANDSHAKE_AWAIT_PROOF;
   return 0;
 }
 
-static int on_challenge(struct rondo_handshake *p, struct rondo_wire_reader *r,
-                        struct rondo_handshake_reply *reply) {
+static int handshake_on_challenge(struct rondo_handshake *h, struct rondo_wire_reader *r,
+                                  struct rondo_handshake_reply *reply) {
   uint8_t challenge[RONDO_WIRE_NONCE_BYTES];
   uint8_t proof[RONDO_WIRE_PROOF_BYTES];
   rondo_wire_get(r, challenge, sizeof challenge);
   if (!rondo_wire_is_done(r))
     return RONDO_WIRE_REFUSE_GARBAGE;
-  agree(p, challenge, 1);
-  keyed_hash(p->job->key, "initiator", p->transcript, proof);
-  reply_with(reply, RONDO_WIRE_PROOF, proof, sizeof proof);
-  p->state = RONDO_HANDSHAKE_AWAIT_WELCOME;
+  handshake_derive_keys(h, challenge, true);
+  hash_keyed(h->job->key, "initiator", h->transcript, proof);
+  reply_set(reply, RONDO_WIRE_PROOF, proof, sizeof proof);
+  h->state = RONDO_HANDSHAKE_AWAIT_WELCOME;
   return 0;
 }
 
-static int is_proved(const struct rondo_handshake *p, struct rondo_wire_reader *r,
-                     const char *role) {
-  uint8_t said[RONDO_WIRE_PROOF_BYTES];
-  uint8_t right[RONDO_WIRE_PROOF_BYTES];
-  rondo_wire_get(r, said, sizeof said);
-  keyed_hash(p->job->key, role, p->transcript, right);
-  return rondo_wire_is_done(r) && sodium_memcmp(said, right, sizeof right) == 0;
+static bool handshake_is_proof_right(const struct rondo_handshake *h, struct rondo_wire_reader *r,
+                                     const char *role) {
+  uint8_t received[RONDO_WIRE_PROOF_BYTES];
+  uint8_t expected[RONDO_WIRE_PROOF_BYTES];
+  rondo_wire_get(r, received, sizeof received);
+  hash_keyed(h->job->key, role, h->transcript, expected);
+  return rondo_wire_is_done(r) && sodium_memcmp(received, expected, sizeof expected) == 0;
 }
 
-static int on_proof(struct rondo_handshake *p, struct rondo_wire_reader *r,
-                    struct rondo_handshake_reply *reply) {
+static int handshake_on_proof(struct rondo_handshake *h, struct rondo_wire_reader *r,
+                              struct rondo_handshake_reply *reply) {
   uint8_t proof[RONDO_WIRE_PROOF_BYTES];
-  if (!is_proved(p, r, "initiator"))
+  if (!handshake_is_proof_right(h, r, "initiator"))
     return RONDO_WIRE_REFUSE_SECRET;
-  keyed_hash(p->job->key, "responder", p->transcript, proof);
-  reply_with(reply, RONDO_WIRE_WELCOME, proof, sizeof proof);
-  p->state = RONDO_HANDSHAKE_DONE;
+  hash_keyed(h->job->key, "responder", h->transcript, proof);
+  reply_set(reply, RONDO_WIRE_WELCOME, proof, sizeof proof);
+  h->state = RONDO_HANDSHAKE_DONE;
   return 0;
 }
 
-static int on_frame(struct rondo_handshake *p, const struct rondo_wire_frame *frame,
-                    struct rondo_handshake_reply *reply) {
+static int handshake_on_frame(struct rondo_handshake *h, const struct rondo_wire_frame *frame,
+                              struct rondo_handshake_reply *reply) {
   struct rondo_wire_reader r = rondo_wire_read(frame);
   if (frame->head.type == RONDO_WIRE_REFUSAL) {
     int why = rondo_wire_get_u8(&r);
@@ -148,28 +149,28 @@ static int on_frame(struct rondo_handshake *p, const struct rondo_wire_frame *fr
         rondo_wire_is_done(&r) && why >= RONDO_WIRE_REFUSE_VERSION && why <= RONDO_WIRE_REFUSE_LATE;
     return known ? why : RONDO_WIRE_REFUSE_GARBAGE;
   }
-  if (p->state == RONDO_HANDSHAKE_AWAIT_HELLO && frame->head.type == RONDO_WIRE_HELLO)
-    return on_hello(p, &r, reply);
-  if (p->state == RONDO_HANDSHAKE_AWAIT_CHALLENGE && frame->head.type == RONDO_WIRE_CHALLENGE)
-    return on_challenge(p, &r, reply);
-  if (p->state == RONDO_HANDSHAKE_AWAIT_PROOF && frame->head.type == RONDO_WIRE_PROOF)
-    return on_proof(p, &r, reply);
-  if (p->state == RONDO_HANDSHAKE_AWAIT_WELCOME && frame->head.type == RONDO_WIRE_WELCOME) {
-    if (!is_proved(p, &r, "responder"))
+  if (h->state == RONDO_HANDSHAKE_AWAIT_HELLO && frame->head.type == RONDO_WIRE_HELLO)
+    return handshake_on_hello(h, &r, reply);
+  if (h->state == RONDO_HANDSHAKE_AWAIT_CHALLENGE && frame->head.type == RONDO_WIRE_CHALLENGE)
+    return handshake_on_challenge(h, &r, reply);
+  if (h->state == RONDO_HANDSHAKE_AWAIT_PROOF && frame->head.type == RONDO_WIRE_PROOF)
+    return handshake_on_proof(h, &r, reply);
+  if (h->state == RONDO_HANDSHAKE_AWAIT_WELCOME && frame->head.type == RONDO_WIRE_WELCOME) {
+    if (!handshake_is_proof_right(h, &r, "responder"))
       return RONDO_WIRE_REFUSE_SECRET;
-    p->state = RONDO_HANDSHAKE_DONE;
+    h->state = RONDO_HANDSHAKE_DONE;
     return 0;
   }
   return RONDO_WIRE_REFUSE_GARBAGE;
 }
 
-int rondo_handshake_step(struct rondo_handshake *p, const struct rondo_wire_frame *frame,
+int rondo_handshake_step(struct rondo_handshake *h, const struct rondo_wire_frame *frame,
                          struct rondo_handshake_reply *reply) {
   reply->size = 0;
-  int refusal = on_frame(p, frame, reply);
+  int refusal = handshake_on_frame(h, frame, reply);
   if (!refusal)
     return 0;
-  p->state = RONDO_HANDSHAKE_FAILED;
+  h->state = RONDO_HANDSHAKE_FAILED;
   if (frame->head.type == RONDO_WIRE_REFUSAL)
     reply->size = 0;
   else
@@ -177,8 +178,8 @@ int rondo_handshake_step(struct rondo_handshake *p, const struct rondo_wire_fram
   return refusal;
 }
 
-static void mac_of(const uint8_t *key, uint64_t number, const uint8_t *head, const void *payload,
-                   size_t size, uint8_t *mac) {
+static void frame_mac(const uint8_t *key, uint64_t number, const uint8_t *head, const void *payload,
+                      size_t size, uint8_t *mac) {
   uint8_t text[8];
   struct rondo_wire_writer w = {.bytes = text, .capacity = sizeof text};
   rondo_wire_put_u64(&w, number);
@@ -191,14 +192,14 @@ static void mac_of(const uint8_t *key, uint64_t number, const uint8_t *head, con
   crypto_generichash_final(&state, mac, RONDO_WIRE_MAC_BYTES);
 }
 
-void rondo_handshake_seal(struct rondo_handshake *p, const uint8_t *head, const void *payload,
+void rondo_handshake_seal(struct rondo_handshake *h, const uint8_t *head, const void *payload,
                           size_t size, uint8_t *mac) {
-  mac_of(p->send_key, p->sent++, head, payload, size, mac);
+  frame_mac(h->send_key, h->sent++, head, payload, size, mac);
 }
 
-int rondo_handshake_open(struct rondo_handshake *p, const uint8_t *head, const void *payload,
-                         size_t size, const uint8_t *mac) {
-  uint8_t right[RONDO_WIRE_MAC_BYTES];
-  mac_of(p->recv_key, p->received++, head, payload, size, right);
-  return sodium_memcmp(mac, right, sizeof right) == 0;
+bool rondo_handshake_open(struct rondo_handshake *h, const uint8_t *head, const void *payload,
+                          size_t size, const uint8_t *mac) {
+  uint8_t expected[RONDO_WIRE_MAC_BYTES];
+  frame_mac(h->recv_key, h->received++, head, payload, size, expected);
+  return sodium_memcmp(mac, expected, sizeof expected) == 0;
 }

@@ -1,20 +1,21 @@
-// How two processes prove to each other that they know a job's secret, without saying it.
+// The handshake: two processes prove to each other that they know a job's secret without sending
+// it.
 //
-//   init -> begin (who connects) -> step for each frame that comes -> done -> seal / open frames
+//   init -> begin (initiator) -> step for each received frame -> done -> seal / open frames
 //
-//   who connects                          who is connected to
+//   initiator (connects)                  responder (accepts)
 //   HELLO job, purpose, numbers, nonce ->
 //                                      <- CHALLENGE nonce
 //   PROOF H(key, "initiator", both)    ->
 //                                      <- WELCOME H(key, "responder", both)
 //
-// H is BLAKE2b with a key made of the secret, over both sides' frames as they were sent; so a proof is
-// good for this one conversation, this job, these numbers and this version. Who is connected to proves
-// nothing to somebody who has not. Frames after that carry a hash with a key of the conversation and
-// the direction over a running number and the frame: none can be added, changed, left out, repeated
-// or sent back. They are not enciphered.
+// H is BLAKE2b with a key made of the secret, over both sides' HELLO and CHALLENGE. A PROOF is thus
+// valid for one connection, job, pair of process numbers and version only. The responder sends
+// WELCOME only after a valid PROOF. Later frames carry a hash of a sequence number and the frame,
+// with a key of this connection and direction, so that no frame can be added, changed, dropped,
+// repeated or reflected. Frames are not encrypted.
 //
-// Pure: randomness is an argument, nothing is read or written.
+// Pure: the caller supplies the random bytes and does the I/O.
 #ifndef RONDO_RUNTIME_NET_HANDSHAKE_H
 #define RONDO_RUNTIME_NET_HANDSHAKE_H
 
@@ -26,7 +27,7 @@
 #define RONDO_HANDSHAKE_SECRET_BYTES 16u
 #define RONDO_HANDSHAKE_KEY_BYTES 32u
 
-// What a job's members know: who they are towards strangers, and the key.
+// What identifies a job: a public tag, and the key made of its secret.
 struct rondo_job_key {
   uint8_t tag[RONDO_WIRE_TAG_BYTES];
   uint8_t key[RONDO_HANDSHAKE_KEY_BYTES];
@@ -45,45 +46,45 @@ struct rondo_handshake {
   const struct rondo_job_key *job;
   int state;
   uint8_t nonce[RONDO_WIRE_NONCE_BYTES];
-  struct rondo_wire_hello hello; // as sent, or as received
+  struct rondo_wire_hello hello; // as sent or received
   uint8_t transcript[RONDO_HANDSHAKE_KEY_BYTES];
   uint8_t send_key[RONDO_HANDSHAKE_KEY_BYTES], recv_key[RONDO_HANDSHAKE_KEY_BYTES];
-  uint64_t sent, received; // running numbers of frames after the proof
+  uint64_t sent, received; // frames after the handshake: sequence numbers
 };
 
-// A frame to be sent, header and payload; size 0: none.
+// A frame to send: header and payload. Size 0: nothing to send.
 struct rondo_handshake_reply {
-  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNPROVEN_BYTES];
+  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNAUTHENTICATED_BYTES];
   size_t size;
 };
 
-// Makes the key of a job out of its secret.
+// Derives the key of a job from its secret.
 void rondo_job_key_init(struct rondo_job_key *job, const uint8_t *tag, const uint8_t *secret);
 
-// `nonce`: RONDO_WIRE_NONCE_BYTES random bytes, never used before. The job is the caller's.
-void rondo_handshake_init(struct rondo_handshake *p, const struct rondo_job_key *job,
+// `nonce` is RONDO_WIRE_NONCE_BYTES random bytes, never used before. `job` must outlive `h`.
+void rondo_handshake_init(struct rondo_handshake *h, const struct rondo_job_key *job,
                           const uint8_t *nonce);
 
-// For who connects: says hello. Purpose and numbers are taken from `hello`.
-void rondo_handshake_begin(struct rondo_handshake *p, const struct rondo_wire_hello *hello,
+// Initiator only: makes HELLO, with purpose and process numbers of `hello`.
+void rondo_handshake_begin(struct rondo_handshake *h, const struct rondo_wire_hello *hello,
                            struct rondo_handshake_reply *reply);
 
-// Takes the next frame and makes the answer. Returns 0, or an enum rondo_wire_refusal: then the
-// state is failed, and the reply says so to the other side.
-int rondo_handshake_step(struct rondo_handshake *p, const struct rondo_wire_frame *frame,
+// Takes a received frame and makes the reply. Returns 0, or an enum rondo_wire_refusal: the state
+// is then RONDO_HANDSHAKE_FAILED, and the reply tells the other side why.
+int rondo_handshake_step(struct rondo_handshake *h, const struct rondo_wire_frame *frame,
                          struct rondo_handshake_reply *reply);
 
-// A frame by which the other side learns why it was refused.
+// Makes a frame that tells the other side why it is refused.
 void rondo_handshake_refuse(int refusal, struct rondo_handshake_reply *reply);
 
-// After the proof: the hash of the next frame to be sent, and whether that of the next frame that
-// came is right (1) or not (0).
-void rondo_handshake_seal(struct rondo_handshake *p, const uint8_t *head, const void *payload,
+// After the handshake: `seal` makes the hash of the next frame to send; `open` is true if `mac` is
+// the hash of the next received frame.
+void rondo_handshake_seal(struct rondo_handshake *h, const uint8_t *head, const void *payload,
                           size_t size, uint8_t *mac);
-int rondo_handshake_open(struct rondo_handshake *p, const uint8_t *head, const void *payload,
-                         size_t size, const uint8_t *mac);
+bool rondo_handshake_open(struct rondo_handshake *h, const uint8_t *head, const void *payload,
+                          size_t size, const uint8_t *mac);
 
-// A digest of `size` bytes under a name, for making secrets and numbers out of texts.
+// Hashes `size` bytes under a name, to derive secrets and numbers from texts.
 void rondo_handshake_digest(const char *name, const void *bytes, size_t size, uint8_t *out,
                             size_t out_bytes);
 

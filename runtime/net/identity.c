@@ -7,13 +7,13 @@
 #include "runtime/net/handshake.h"
 #include "runtime/net/identity.h"
 
-static uint64_t namespace_of(const char *path) {
+static uint64_t namespace_inode(const char *path) {
   struct stat s;
   return stat(path, &s) == 0 ? (uint64_t)s.st_ino : 0;
 }
 
-// Reads what there is of a small file, or else the name of this host: better than nothing.
-static size_t read_boot(char *text, size_t bytes) {
+// Reads the kernel's boot id, or the host's name if there is none. Returns its length.
+static size_t machine_read_id(char *text, size_t bytes) {
   int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
   ssize_t n = fd >= 0 ? read(fd, text, bytes) : -1;
   if (fd >= 0)
@@ -25,8 +25,8 @@ static size_t read_boot(char *text, size_t bytes) {
 
 void rondo_identity_get(struct rondo_wire_member *m) {
   char text[256];
-  size_t size = read_boot(text, 64);
-  uint64_t network = namespace_of("/proc/self/ns/net");
+  size_t size = machine_read_id(text, 64);
+  uint64_t network = namespace_inode("/proc/self/ns/net");
   const char *part = getenv("RONDO_TEST_MACHINE");
   memcpy(text + size, &network, sizeof network);
   size += sizeof network;
@@ -35,8 +35,8 @@ void rondo_identity_get(struct rondo_wire_member *m) {
     memcpy(text + size, part, more);
   rondo_handshake_digest("rondo machine", text, size + more, (uint8_t *)m->machine,
                          sizeof m->machine);
-  m->pid_namespace = namespace_of("/proc/self/ns/pid");
-  m->user_namespace = namespace_of("/proc/self/ns/user");
+  m->pid_namespace = namespace_inode("/proc/self/ns/pid");
+  m->user_namespace = namespace_inode("/proc/self/ns/user");
   m->pid = (uint32_t)getpid();
   m->uid = (uint32_t)getuid();
   if (gethostname(m->host, sizeof m->host) != 0)
@@ -44,7 +44,7 @@ void rondo_identity_get(struct rondo_wire_member *m) {
   m->host[sizeof m->host - 1] = '\0';
 }
 
-int rondo_identity_is_mine(const struct rondo_wire_member *m) {
+bool rondo_identity_is_mine(const struct rondo_wire_member *m) {
   struct rondo_wire_member me;
   memset(&me, 0, sizeof me);
   rondo_identity_get(&me);

@@ -11,21 +11,21 @@
 #include <rondo/rondo.h>
 
 #define IDENTITY_BYTES 1024u
-#define FIRST_PORT 20000u // below those that systems give out by themselves
+#define FIRST_PORT 20000u // below the ports that systems choose for clients
 #define PORT_SPAN 12000u
-#define LEAST_SECRET 16u // characters
-#define ANCESTORS 32u    // that are looked at
+#define MIN_SECRET_CHARACTERS 16u
+#define ANCESTORS 32u // most ancestors searched
 
 typedef char *(*getter)(const char *name);
 
-// Where a launcher says what. Null: it does not.
+// The variables of a launcher; null where it has none.
 struct launcher {
   const char *name;
   const char *rank, *rank_count;
   const char *local_count; // ranks on this machine
   const char *nodes;       // machines
-  const char *also;        // must be there for it to be this launcher
-  const char *identity[4]; // what tells this job from others
+  const char *also;        // must also be set for the launcher to be this one
+  const char *identity[4]; // tell this job from others
 };
 
 static const struct launcher launchers[] = {
@@ -54,32 +54,32 @@ static const struct launcher launchers[] = {
      .rank = "SLURM_PROCID",
      .rank_count = "SLURM_STEP_NUM_TASKS",
      .nodes = "SLURM_STEP_NUM_NODES",
-     .also = "SLURM_STEP_ID", // a batch script that did not go through srun has none
+     .also = "SLURM_STEP_ID", // not set in a batch script that srun did not start
      .identity = {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
 };
 #define LAUNCHER_COUNT (sizeof launchers / sizeof *launchers)
 
-static const char *text_of(getter get, const char *name) {
+static const char *variable_text(getter get, const char *name) {
   const char *text = name ? get(name) : NULL;
   return text && *text ? text : NULL;
 }
 
-static int number_of(getter get, const char *name, uint32_t max, uint32_t *value) {
-  const char *text = text_of(get, name);
+static int variable_number(getter get, const char *name, uint32_t max, uint32_t *value) {
+  const char *text = variable_text(get, name);
   char *end;
   if (!text)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "launcher: %s is not set", name);
   errno = 0;
   unsigned long long parsed = strtoull(text, &end, 10);
   if (errno || *end || *text < '0' || *text > '9' || parsed > max)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "launcher: %s is \"%s\"; it takes a number up to %u",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "launcher: %s is \"%s\"; use a number up to %u",
                             name, text, max);
   *value = (uint32_t)parsed;
   return RONDO_SUCCESS;
 }
 
-// Copies up to a bracket, and of what is in the bracket the first number as it is written.
-int rondo_launcher_first_host(const char *list, char *host, size_t bytes) {
+// Copies the text up to a bracket, the first number in the bracket and the text after it.
+bool rondo_launcher_first_host(const char *list, char *host, size_t bytes) {
   size_t size = strcspn(list, "[,");
   const char *number = list[size] == '[' ? list + size + 1 : "";
   size_t digits = strspn(number, "0123456789");
@@ -87,33 +87,33 @@ int rondo_launcher_first_host(const char *list, char *host, size_t bytes) {
   if (list[size] == '[') {
     const char *close = strchr(rest, ']');
     if (!digits || !close || !strchr("-,]", *rest))
-      return 0;
+      return false;
     rest = close + 1;
   }
   size_t tail = list[size] == '[' ? strcspn(rest, ",") : 0;
   if (size + digits + tail == 0 || size + digits + tail >= bytes || memchr(rest, '[', tail) != NULL)
-    return 0;
+    return false;
   memcpy(host, list, size);
   memcpy(host + size, number, digits);
   memcpy(host + size + digits, rest, tail);
   host[size + digits + tail] = '\0';
-  return 1;
+  return true;
 }
 
-static int counts_equal(getter get, const char *name, uint32_t count) {
-  const char *text = text_of(get, name);
+static bool variable_is_count(getter get, const char *name, uint32_t count) {
+  const char *text = variable_text(get, name);
   return text && strtoul(text, NULL, 10) == count;
 }
 
-static int find_root(getter get, const struct launcher *l, struct rondo_launcher *out) {
-  const char *root = text_of(get, "RONDO_ROOT");
-  const char *master = text_of(get, "MASTER_ADDR");
-  const char *nodes = text_of(get, "SLURM_STEP_NODELIST");
+static int launcher_find_root(getter get, const struct launcher *l, struct rondo_launcher *out) {
+  const char *root = variable_text(get, "RONDO_ROOT");
+  const char *master = variable_text(get, "MASTER_ADDR");
+  const char *nodes = variable_text(get, "SLURM_STEP_NODELIST");
   uint16_t port = 0;
   if (root) {
     if (!rondo_address_split(root, out->root, sizeof out->root, &port))
       return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                              "launcher: RONDO_ROOT is \"%s\"; it takes host or host:port", root);
+                              "launcher: RONDO_ROOT is \"%s\"; use host or host:port", root);
     out->ports[0] = port;
     out->port_count = port ? 1 : 0;
   } else if (master) {
@@ -129,13 +129,13 @@ static int find_root(getter get, const struct launcher *l, struct rondo_launcher
   return RONDO_SUCCESS;
 }
 
-static void append(char *identity, const char *name, const char *text) {
+static void identity_append(char *identity, const char *name, const char *text) {
   size_t at = strlen(identity);
   (void)snprintf(identity + at, IDENTITY_BYTES - at, "%s=%s\n", name, text);
 }
 
-// The nearest ancestor of that name, up to where it is cut off; 0: none.
-static long find_ancestor(const char *name) {
+// Finds the nearest ancestor process whose name begins with `name`. Returns its pid, or 0.
+static long process_find_ancestor(const char *name) {
   long pid = (long)getppid();
   for (uint32_t i = 0; i < ANCESTORS && pid > 1; i++) {
     char text[512] = "";
@@ -146,24 +146,24 @@ static long find_ancestor(const char *name) {
       (void)fclose(file);
     text[size] = '\0';
     const char *begin = strchr(text, '(');
-    const char *end = strrchr(text, ')'); // the name may hold some
+    const char *end = strrchr(text, ')'); // the name may contain parentheses
     if (!begin || !end || strlen(end) < 5)
       return 0;
     if (strncmp(begin + 1, name, strlen(name)) == 0)
       return pid;
-    pid = strtol(end + 4, NULL, 10); // behind ") S "
+    pid = strtol(end + 4, NULL, 10); // after ") S "
   }
   return 0;
 }
 
-// What ranks of one machine have in common and others have not, where the launcher says nothing. Hydra makes each a
-// process group of its own.
-static void append_parent(char *identity, const struct launcher *l,
-                          const struct rondo_launcher *out) {
+// Identifies a job that its launcher does not name, by what its ranks on one machine share: Hydra's
+// process, because Hydra gives each rank a process group of its own, or else the process group.
+static void identity_append_parent(char *identity, const struct launcher *l,
+                                   const struct rondo_launcher *out) {
   char number[32];
-  long hydra = find_ancestor("hydra_");
+  long hydra = process_find_ancestor("hydra_");
   (void)snprintf(number, sizeof number, "%ld", hydra ? hydra : (long)getpgrp());
-  append(identity, hydra ? "hydra" : "process group", number);
+  identity_append(identity, hydra ? "hydra" : "process group", number);
   if (!out->is_one_machine)
     rondo_log(
         RONDO_LOG_WARN,
@@ -172,35 +172,36 @@ static void append_parent(char *identity, const struct launcher *l,
         l->name);
 }
 
-// Makes tag, secret and ports out of what the launcher says. Whoever can read that can make the
-// secret too, unless RONDO_SECRET says one.
-static int make_identity(getter get, const struct launcher *l, struct rondo_launcher *out) {
+// Derives tag, secret and ports from the launcher's variables. Without RONDO_SECRET, anybody who
+// can read them can derive the secret too.
+static int launcher_make_identity(getter get, const struct launcher *l,
+                                  struct rondo_launcher *out) {
   char identity[IDENTITY_BYTES] = "";
   char number[32];
-  const char *secret = text_of(get, "RONDO_SECRET");
-  const char *job = text_of(get, "RONDO_JOB");
-  append(identity, "launcher", l->name);
+  const char *secret = variable_text(get, "RONDO_SECRET");
+  const char *job = variable_text(get, "RONDO_JOB");
+  identity_append(identity, "launcher", l->name);
   (void)snprintf(number, sizeof number, "%u", out->rank_count);
-  append(identity, "ranks", number);
-  int known = job != NULL;
+  identity_append(identity, "ranks", number);
+  bool is_known = job != NULL;
   if (job)
-    append(identity, "RONDO_JOB", job);
+    identity_append(identity, "RONDO_JOB", job);
   for (uint32_t i = 0; i < 4 && l->identity[i]; i++) {
-    const char *text = text_of(get, l->identity[i]);
+    const char *text = variable_text(get, l->identity[i]);
     if (text)
-      append(identity, l->identity[i], text);
-    known |= text != NULL;
+      identity_append(identity, l->identity[i], text);
+    is_known |= text != NULL;
   }
-  if (!known && out->port_count) // nobody else listens there
-    append(identity, "root", text_of(get, "RONDO_ROOT"));
-  else if (!known)
-    append_parent(identity, l, out);
+  if (!is_known && out->port_count) // no other job has its root there
+    identity_append(identity, "root", variable_text(get, "RONDO_ROOT"));
+  else if (!is_known)
+    identity_append_parent(identity, l, out);
   rondo_handshake_digest("rondo launch tag", identity, strlen(identity), out->tag, sizeof out->tag);
   out->is_secret = secret != NULL;
-  if (secret && strlen(secret) < LEAST_SECRET)
+  if (secret && strlen(secret) < MIN_SECRET_CHARACTERS)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "launcher: RONDO_SECRET has %zu characters; it takes %u at least",
-                            strlen(secret), LEAST_SECRET);
+                            "launcher: RONDO_SECRET has %zu characters; it needs at least %u",
+                            strlen(secret), MIN_SECRET_CHARACTERS);
   if (!secret)
     secret = identity;
   rondo_handshake_digest("rondo launch secret", secret, strlen(secret), out->secret,
@@ -221,21 +222,21 @@ int rondo_launcher_find(getter get, struct rondo_launcher *out) {
   memset(out, 0, sizeof *out);
   for (size_t i = 0; i < LAUNCHER_COUNT; i++) {
     const struct launcher *l = &launchers[i];
-    if (!text_of(get, l->rank) || (l->also && !text_of(get, l->also)))
+    if (!variable_text(get, l->rank) || (l->also && !variable_text(get, l->also)))
       continue;
     out->name = l->name;
-    int status = number_of(get, l->rank_count, RONDO_MAX_RANKS, &out->rank_count);
+    int status = variable_number(get, l->rank_count, RONDO_MAX_RANKS, &out->rank_count);
     if (status == RONDO_SUCCESS)
-      status = number_of(get, l->rank, RONDO_MAX_RANKS - 1, &out->rank);
+      status = variable_number(get, l->rank, RONDO_MAX_RANKS - 1, &out->rank);
     if (status != RONDO_SUCCESS)
       return status;
     if (out->rank >= out->rank_count)
       return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "launcher: %s is %u of %u ranks", l->rank,
                               out->rank, out->rank_count);
-    out->is_one_machine = counts_equal(get, l->local_count, out->rank_count) ||
-                          counts_equal(get, l->nodes, 1) || out->rank_count == 1;
-    status = find_root(get, l, out);
-    return status == RONDO_SUCCESS ? make_identity(get, l, out) : status;
+    out->is_one_machine = variable_is_count(get, l->local_count, out->rank_count) ||
+                          variable_is_count(get, l->nodes, 1) || out->rank_count == 1;
+    status = launcher_find_root(get, l, out);
+    return status == RONDO_SUCCESS ? launcher_make_identity(get, l, out) : status;
   }
   return RONDO_ERR_UNKNOWN;
 }

@@ -7,7 +7,7 @@
 
 #include <sodium.h>
 
-#include "base/atomic.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/net/listener.h"
 
@@ -17,7 +17,7 @@
 
 // ------------------------------------------------------------------ opening ---
 
-static int listen_on(const struct sockaddr_storage *s, socklen_t size) {
+static int socket_listen(const struct sockaddr_storage *s, socklen_t size) {
   int one = 1;
   int fd = socket(s->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0)
@@ -34,56 +34,56 @@ static int listen_on(const struct sockaddr_storage *s, socklen_t size) {
   return -1;
 }
 
-static void add_socket(struct rondo_listener *door, int fd) {
-  struct rondo_listener_socket *s = &door->sockets[door->socket_count++];
-  s->door = door;
+static void listener_add_socket(struct rondo_listener *listener, int fd) {
+  struct rondo_listener_socket *s = &listener->sockets[listener->socket_count++];
+  s->listener = listener;
   s->fd = fd;
   rondo_event_loop_own(fd);
 }
 
-static int bound_port(int fd, uint16_t *port) {
+static bool socket_get_port(int fd, uint16_t *port) {
   struct sockaddr_storage s;
   struct rondo_wire_address bound;
   socklen_t size = sizeof s;
   if (getsockname(fd, (struct sockaddr *)&s, &size) != 0 ||
       !rondo_address_from_socket((const struct sockaddr *)&s, &bound))
-    return 0;
+    return false;
   *port = bound.port;
-  return 1;
+  return true;
 }
 
-static void drop_sockets(struct rondo_listener *door, uint32_t from) {
+static void listener_drop_sockets(struct rondo_listener *listener, uint32_t from) {
   int error = errno;
-  while (door->socket_count > from)
-    rondo_event_loop_close(door->sockets[--door->socket_count].fd);
+  while (listener->socket_count > from)
+    rondo_event_loop_close(listener->sockets[--listener->socket_count].fd);
   errno = error;
 }
 
-static int try_open(struct rondo_listener *door, struct rondo_wire_address *addresses,
-                    uint32_t count) {
-  uint32_t before = door->socket_count;
+static bool listener_try_open(struct rondo_listener *listener, struct rondo_wire_address *addresses,
+                              uint32_t count) {
+  uint32_t before = listener->socket_count;
   uint16_t port = addresses[0].port;
   for (uint32_t i = 0; i < count; i++) {
     struct sockaddr_storage s;
     struct rondo_wire_address a = addresses[i];
     a.port = port;
-    int fd = listen_on(&s, rondo_address_to_socket(&a, &s));
-    if (fd < 0 || (!port && !bound_port(fd, &port))) {
-      drop_sockets(door, before);
-      return 0;
+    int fd = socket_listen(&s, rondo_address_to_socket(&a, &s));
+    if (fd < 0 || (!port && !socket_get_port(fd, &port))) {
+      listener_drop_sockets(listener, before);
+      return false;
     }
-    add_socket(door, fd);
+    listener_add_socket(listener, fd);
   }
   for (uint32_t i = 0; i < count; i++)
     addresses[i].port = port;
-  return 1;
+  return true;
 }
 
-int rondo_listener_open(struct rondo_listener *door, struct rondo_wire_address *addresses,
+int rondo_listener_open(struct rondo_listener *listener, struct rondo_wire_address *addresses,
                         uint32_t count) {
-  // A port that was free at one address can be taken at the next.
+  // A port that is free at one address may be in use at the next one.
   for (int tries = 0; tries < PORT_TRIES; tries++) {
-    if (try_open(door, addresses, count))
+    if (listener_try_open(listener, addresses, count))
       return RONDO_SUCCESS;
     if (addresses[0].port || errno != EADDRINUSE)
       break;
@@ -91,145 +91,150 @@ int rondo_listener_open(struct rondo_listener *door, struct rondo_wire_address *
   return RONDO_ERR_SYSTEM;
 }
 
-int rondo_listener_open_local(struct rondo_listener *door, char *name, size_t bytes) {
+int rondo_listener_open_local(struct rondo_listener *listener, char *name, size_t bytes) {
   struct sockaddr_storage s;
   uint8_t random[16];
   char hex[2 * sizeof random + 1];
   randombytes_buf(random, sizeof random);
   (void)sodium_bin2hex(hex, sizeof hex, random, sizeof random);
   (void)snprintf(name, bytes, "rondo-%s", hex);
-  int fd = listen_on(&s, rondo_channel_local_address(name, &s));
+  int fd = socket_listen(&s, rondo_channel_local_address(name, &s));
   if (fd < 0)
     return RONDO_ERR_SYSTEM;
-  add_socket(door, fd);
+  listener_add_socket(listener, fd);
   return RONDO_SUCCESS;
 }
 
-// ---------------------------------------------------------------- strangers ---
+// ---------------------------------------------------------------- connections ---
 
-static void log_refusal(struct rondo_listener *door, const char *why) {
-  uint64_t now_ns = rondo_event_loop_now_ns();
-  if (now_ns - door->lines_ns > RONDO_LISTENER_LINES_NS) {
-    if (door->unsaid)
-      rondo_log(RONDO_LOG_WARN, "%s: %u more connections were refused", door->name, door->unsaid);
-    door->lines_ns = now_ns;
-    door->lines = 0;
-    door->unsaid = 0;
+static void listener_log_refusal(struct rondo_listener *listener, const char *why) {
+  uint64_t now_ns = rondo_now_ns();
+  if (now_ns - listener->logged_ns > RONDO_LISTENER_LINES_NS) {
+    if (listener->unlogged_count)
+      rondo_log(RONDO_LOG_WARN, "%s: %u more connections were refused", listener->name,
+                listener->unlogged_count);
+    listener->logged_ns = now_ns;
+    listener->logged_count = 0;
+    listener->unlogged_count = 0;
   }
-  if (door->lines++ < RONDO_LISTENER_LINES)
-    rondo_log(RONDO_LOG_WARN, "%s: refused a connection from %s", door->name, why);
+  if (listener->logged_count++ < RONDO_LISTENER_LINES)
+    rondo_log(RONDO_LOG_WARN, "%s: refused a connection from %s", listener->name, why);
   else
-    door->unsaid++;
+    listener->unlogged_count++;
 }
 
-static void accept_again(struct rondo_listener *door) {
-  if (!door->is_resting)
+static void listener_resume(struct rondo_listener *listener) {
+  if (!listener->is_paused)
     return;
-  door->is_resting = 0;
-  for (uint32_t i = 0; i < door->socket_count; i++)
-    (void)event_add(&door->sockets[i].acceptable, NULL);
+  listener->is_paused = 0;
+  for (uint32_t i = 0; i < listener->socket_count; i++)
+    (void)event_add(&listener->sockets[i].acceptable, NULL);
 }
 
-static void take_off(struct rondo_listener *door, struct rondo_channel *c) {
+static void listener_remove(struct rondo_listener *listener, struct rondo_channel *c) {
   if (c->before)
     c->before->next = c->next;
   else
-    door->strangers = c->next;
+    listener->unauthenticated = c->next;
   if (c->next)
     c->next->before = c->before;
   c->next = NULL;
   c->before = NULL;
-  door->stranger_count--;
+  listener->unauthenticated_count--;
 }
 
-static void on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
-  struct rondo_listener *door = owner;
+static void listener_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
+  struct rondo_listener *listener = owner;
   (void)how;
-  take_off(door, c);
+  listener_remove(listener, c);
   rondo_channel_count(&c->counters->refused, 1);
-  log_refusal(door, why);
-  accept_again(door);
+  listener_log_refusal(listener, why);
+  listener_resume(listener);
 }
 
-static void on_opened(void *owner, struct rondo_channel *c) {
-  struct rondo_listener *door = owner;
-  const struct rondo_wire_hello *hello = &c->proof.hello;
-  if (hello->purpose != door->purpose ||
-      (door->to != RONDO_MESH_NOBODY && hello->to != RONDO_MESH_NOBODY && hello->to != door->to)) {
+static void listener_on_opened(void *owner, struct rondo_channel *c) {
+  struct rondo_listener *listener = owner;
+  const struct rondo_wire_hello *hello = &c->handshake.hello;
+  if (hello->purpose != listener->purpose ||
+      (listener->to != RONDO_MESH_NOBODY && hello->to != RONDO_MESH_NOBODY &&
+       hello->to != listener->to)) {
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_JOB);
     return;
   }
-  take_off(door, c);
+  listener_remove(listener, c);
   rondo_channel_count(&c->counters->accepted, 1);
-  door->guest(door->arg, c);
-  accept_again(door);
+  listener->authenticated(listener->arg, c);
+  listener_resume(listener);
 }
 
-static void on_frame(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame) {
+static void listener_on_frame(void *owner, struct rondo_channel *c,
+                              struct rondo_channel_frame *frame) {
   (void)owner, (void)frame;
   rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
 }
 
-static const struct rondo_channel_events stranger_events = {
-    .opened = on_opened, .frame = on_frame, .closed = on_closed};
+static const struct rondo_channel_events unauthenticated_events = {
+    .opened = listener_on_opened, .frame = listener_on_frame, .closed = listener_on_closed};
 
-static void rest(struct rondo_listener *door) {
-  door->is_resting = 1;
-  for (uint32_t i = 0; i < door->socket_count; i++)
-    event_del(&door->sockets[i].acceptable);
-  rondo_event_loop_timer_set(&door->again, REST_NS);
+static void listener_pause(struct rondo_listener *listener) {
+  listener->is_paused = 1;
+  for (uint32_t i = 0; i < listener->socket_count; i++)
+    event_del(&listener->sockets[i].acceptable);
+  rondo_event_loop_timer_set(&listener->again, REST_NS);
 }
 
-// Makes a place for the next one. Returns 0 if everybody may stay a while yet.
-static int make_place(struct rondo_listener *door) {
-  struct rondo_channel *oldest = door->strangers;
-  if (door->stranger_count < RONDO_LISTENER_UNAUTHENTICATED)
-    return 1;
+// Makes room for one more connection. False if none is old enough to be closed.
+static bool listener_make_room(struct rondo_listener *listener) {
+  struct rondo_channel *oldest = listener->unauthenticated;
+  if (listener->unauthenticated_count < RONDO_LISTENER_UNAUTHENTICATED)
+    return true;
   while (oldest->next)
     oldest = oldest->next;
-  if (rondo_event_loop_now_ns() - oldest->opened_ns < RONDO_LISTENER_PATIENCE_NS)
-    return 0;
+  if (rondo_now_ns() - oldest->created_ns < RONDO_LISTENER_PATIENCE_NS)
+    return false;
   rondo_channel_refuse(oldest, RONDO_WIRE_REFUSE_LATE);
-  return 1;
+  return true;
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg) {
-  struct rondo_listener *door = arg;
+static void listener_on_resume(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_listener *listener = arg;
   (void)fd, (void)what;
-  accept_again(door);
+  listener_resume(listener);
 }
 
-static void take_in(struct rondo_listener *door, int fd, const struct sockaddr *address) {
-  struct rondo_channel *c = rondo_channel_accept(&door->channels, fd, address);
+static void listener_add(struct rondo_listener *listener, int fd, const struct sockaddr *address) {
+  struct rondo_channel *c = rondo_channel_accept(&listener->channels, fd, address);
   if (!c)
     return;
-  c->next = door->strangers;
+  c->next = listener->unauthenticated;
   if (c->next)
     c->next->before = c;
-  door->strangers = c;
-  door->stranger_count++;
+  listener->unauthenticated = c;
+  listener->unauthenticated_count++;
 }
 
-static void on_acceptable(evutil_socket_t fd, short what, void *arg) {
+static void listener_on_acceptable(evutil_socket_t fd, short what, void *arg) {
   struct rondo_listener_socket *s = arg;
-  struct rondo_listener *door = s->door;
+  struct rondo_listener *listener = s->listener;
   (void)what;
-  // A few at a time: who came earlier gets on with the proof in between.
+  // Accept a few at a time, so that earlier connections get on with their handshakes in between.
   for (int i = 0; i < 16; i++) {
     struct sockaddr_storage from = {.ss_family = AF_UNIX};
     socklen_t size = sizeof from;
-    if (!make_place(door)) {
-      rest(door);
+    if (!listener_make_room(listener)) {
+      listener_pause(listener);
       return;
     }
     int connection = accept4(fd, (struct sockaddr *)&from, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (connection >= 0) {
-      take_in(door, connection, from.ss_family == AF_UNIX ? NULL : (struct sockaddr *)&from);
+      listener_add(listener, connection,
+                   from.ss_family == AF_UNIX ? NULL : (struct sockaddr *)&from);
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      log_refusal(door, "somebody: the process has no descriptor or memory left for it");
-      rest(door);
+      listener_log_refusal(listener,
+                           "an unknown address: the process is out of descriptors or memory");
+      listener_pause(listener);
     }
     if (errno != ECONNABORTED && errno != EINTR)
       return;
@@ -238,29 +243,29 @@ static void on_acceptable(evutil_socket_t fd, short what, void *arg) {
 
 // ------------------------------------------------------------ start and end ---
 
-void rondo_listener_start(struct rondo_listener *door) {
-  struct event_base *base = rondo_event_loop_base(door->channels.loop);
-  door->channels.events = &stranger_events;
-  door->channels.owner = door;
-  door->channels.proof_ns = RONDO_LISTENER_HANDSHAKE_NS;
-  evtimer_assign(&door->again, base, on_again, door);
-  for (uint32_t i = 0; i < door->socket_count; i++) {
-    struct rondo_listener_socket *s = &door->sockets[i];
-    event_assign(&s->acceptable, base, s->fd, EV_READ | EV_PERSIST, on_acceptable, s);
+void rondo_listener_start(struct rondo_listener *listener) {
+  struct event_base *base = rondo_event_loop_base(listener->channels.loop);
+  listener->channels.events = &unauthenticated_events;
+  listener->channels.owner = listener;
+  listener->channels.handshake_ns = RONDO_LISTENER_HANDSHAKE_NS;
+  evtimer_assign(&listener->again, base, listener_on_resume, listener);
+  for (uint32_t i = 0; i < listener->socket_count; i++) {
+    struct rondo_listener_socket *s = &listener->sockets[i];
+    event_assign(&s->acceptable, base, s->fd, EV_READ | EV_PERSIST, listener_on_acceptable, s);
     (void)event_add(&s->acceptable, NULL);
   }
 }
 
-void rondo_listener_close(struct rondo_listener *door) {
-  if (door->channels.events) {
-    evtimer_del(&door->again);
-    for (uint32_t i = 0; i < door->socket_count; i++)
-      event_del(&door->sockets[i].acceptable);
+void rondo_listener_close(struct rondo_listener *listener) {
+  if (listener->channels.events) {
+    evtimer_del(&listener->again);
+    for (uint32_t i = 0; i < listener->socket_count; i++)
+      event_del(&listener->sockets[i].acceptable);
   }
-  while (door->strangers) {
-    struct rondo_channel *c = door->strangers;
-    take_off(door, c);
+  while (listener->unauthenticated) {
+    struct rondo_channel *c = listener->unauthenticated;
+    listener_remove(listener, c);
     rondo_channel_close(c);
   }
-  drop_sockets(door, 0);
+  listener_drop_sockets(listener, 0);
 }

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "base/fork.h"
-#include "base/atomic.h"
 #include "base/clock.h"
 #include "base/condition.h"
 #include "base/log.h"
@@ -15,7 +14,7 @@
 #include "runtime/net/root.h"
 
 #define STOP_POLL_NS UINT64_C(1000000)
-#define ROOT_NS UINT64_C(10000000000) // for a launcher's root to come, to whoever leaves
+#define ROOT_NS UINT64_C(10000000000) // most time to try a launcher's root while stopping
 
 static pthread_mutex_t meshes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_mesh *meshes;
@@ -26,7 +25,7 @@ static void meshes_forked(void) {
 }
 RONDO_ON_FORK(meshes_forked)
 
-// ----------------------------------------------------------------- telling ---
+// ----------------------------------------------------------------- reports ---
 
 void rondo_mesh_set_phase(struct rondo_mesh *mesh, int phase) {
   pthread_mutex_lock(&mesh->lock);
@@ -41,8 +40,8 @@ void rondo_mesh_settle(struct rondo_mesh *mesh) {
   pthread_mutex_unlock(&mesh->lock);
 }
 
-// A process of which all ranks are lost is of no more use.
-static void drop_empty(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t count) {
+// Closes the connections with processes whose ranks are all lost.
+static void mesh_drop_empty_peers(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t count) {
   for (uint32_t i = 0; i < count && mesh->process_count; i++) {
     uint32_t process = mesh->process_of[ranks[i]];
     if (process == RONDO_MESH_NOBODY || process == mesh->self)
@@ -71,7 +70,7 @@ void rondo_mesh_report(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t 
   if (reason == RONDO_MESH_MISSING)
     mesh->is_complete = 0;
   pthread_mutex_unlock(&mesh->lock);
-  drop_empty(mesh, ranks, count);
+  mesh_drop_empty_peers(mesh, ranks, count);
   if (fresh_count && mesh->events.lost && mesh->phase != RONDO_MESH_STOPPING)
     mesh->events.lost(mesh->arg, fresh, fresh_count, reason, text);
   free(fresh);
@@ -97,7 +96,7 @@ void rondo_mesh_fail(struct rondo_mesh *mesh, int reason, const char *text) {
 
 // ---------------------------------------------------------------- commands ---
 
-static void carry_out(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
+static void command_execute(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
   if (command->type == RONDO_WIRE_MESSAGE)
     rondo_mesh_peer_send(mesh, command->number, command->out);
   else
@@ -105,7 +104,7 @@ static void carry_out(struct rondo_mesh *mesh, struct rondo_mesh_command *comman
   free(command);
 }
 
-static struct rondo_mesh_command *take_command(struct rondo_mesh *mesh) {
+static struct rondo_mesh_command *command_pop(struct rondo_mesh *mesh) {
   pthread_mutex_lock(&mesh->lock);
   struct rondo_mesh_command *command = mesh->first;
   if (command)
@@ -116,14 +115,14 @@ static struct rondo_mesh_command *take_command(struct rondo_mesh *mesh) {
   return command;
 }
 
-static void on_commands(void *arg) {
+static void mesh_on_commands(void *arg) {
   struct rondo_mesh *mesh = arg;
-  for (struct rondo_mesh_command *c = take_command(mesh); c; c = take_command(mesh))
-    carry_out(mesh, c);
+  for (struct rondo_mesh_command *c = command_pop(mesh); c; c = command_pop(mesh))
+    command_execute(mesh, c);
 }
 
 // The lock is held.
-static void enqueue(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
+static void command_push(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
   command->next = NULL;
   if (mesh->last)
     mesh->last->next = command;
@@ -146,31 +145,31 @@ int rondo_mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {
   else if (mesh->phase != RONDO_MESH_JOINING)
     status = RONDO_ERR_TIMEOUT;
   if (status == RONDO_SUCCESS) {
-    mesh->here[rank] = 1;
-    enqueue(mesh, command);
+    mesh->here[rank] = RONDO_MESH_IS_HERE;
+    command_push(mesh, command);
   }
   pthread_mutex_unlock(&mesh->lock);
   if (status == RONDO_SUCCESS)
     return status;
   free(command);
   return RONDO_LOG_REFUSE(status, "init: rank %u %s", rank,
-                          status == RONDO_ERR_EXISTS ? "is in this job already"
-                                                     : "comes too late for this job");
+                          status == RONDO_ERR_EXISTS ? "has already joined this job"
+                                                     : "joins this job too late");
 }
 
 void rondo_mesh_remove_rank(struct rondo_mesh *mesh, uint32_t rank) {
   struct rondo_mesh_command *command = calloc(1, sizeof *command);
-  if (!command) // the others learn of it when the process leaves
+  if (!command) // the others are told when the process leaves
     return;
   command->type = RONDO_WIRE_GONE;
   command->number = rank;
   pthread_mutex_lock(&mesh->lock);
   mesh->here[rank] = RONDO_MESH_IS_LEAVING;
-  enqueue(mesh, command);
+  command_push(mesh, command);
   pthread_mutex_unlock(&mesh->lock);
 }
 
-static int check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *m) {
+static int mesh_check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *m) {
   if (m->size > RONDO_MESH_MESSAGE_BYTES || m->fd_count > RONDO_MESH_MESSAGE_FDS)
     return RONDO_ERR_INVALID;
   pthread_mutex_lock(&mesh->lock);
@@ -181,19 +180,19 @@ static int check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *m) 
     return RONDO_ERR_UNKNOWN;
   if (m->to == mesh->self)
     return RONDO_ERR_INVALID;
-  if (m->fd_count && !rondo_mesh_is_near(mesh, m->to))
+  if (m->fd_count && !rondo_mesh_is_same_machine(mesh, m->to))
     return RONDO_ERR_UNSUPPORTED;
   return is_full ? RONDO_ERR_FULL : RONDO_SUCCESS;
 }
 
-// Makes the frame, with descriptors of its own.
-static int make_out(const struct rondo_mesh_send *m, struct rondo_channel_out **made) {
+// Makes the frame, with duplicates of the descriptors.
+static int mesh_make_frame(const struct rondo_mesh_send *m, struct rondo_channel_out **made) {
   struct rondo_channel_blob *blob = rondo_channel_blob_create(m->bytes, m->size);
   struct rondo_channel_out *out = blob ? rondo_channel_out_create(RONDO_WIRE_MESSAGE, blob) : NULL;
   if (!out)
     return RONDO_ERR_NO_MEMORY;
   out->head.subtype = m->type;
-  // Small messages count too, so that their number is bounded.
+  // Count the frame too, so that the number of small messages is bounded.
   out->counted = m->size + sizeof *out;
   for (uint32_t i = 0; i < m->fd_count; i++) {
     int fd = fcntl(m->fds[i], F_DUPFD_CLOEXEC, 0);
@@ -208,12 +207,12 @@ static int make_out(const struct rondo_mesh_send *m, struct rondo_channel_out **
 }
 
 int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
-  int status = check_send(mesh, message);
+  int status = mesh_check_send(mesh, message);
   struct rondo_channel_out *out = NULL;
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_mesh_command *command = calloc(1, sizeof *command);
-  status = command ? make_out(message, &out) : RONDO_ERR_NO_MEMORY;
+  status = command ? mesh_make_frame(message, &out) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS) {
     free(command);
     return status;
@@ -226,7 +225,7 @@ int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *messa
     status = RONDO_ERR_PEER;
   if (status == RONDO_SUCCESS) {
     mesh->queued_bytes += out->counted;
-    enqueue(mesh, command);
+    command_push(mesh, command);
   }
   pthread_mutex_unlock(&mesh->lock);
   if (status != RONDO_SUCCESS) {
@@ -255,7 +254,7 @@ static void alarm_free(struct rondo_mesh_alarm *a) {
   free(a);
 }
 
-static void on_alarm(evutil_socket_t fd, short what, void *arg) {
+static void alarm_on_timer(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh_alarm *a = arg;
   void (*call)(void *) = a->call;
   void *argument = a->arg;
@@ -270,7 +269,7 @@ static void alarm_start(void *arg) {
   if (a->next)
     a->next->before = a;
   a->mesh->alarms = a;
-  evtimer_assign(&a->timer, rondo_event_loop_base(a->mesh->loop), on_alarm, a);
+  evtimer_assign(&a->timer, rondo_event_loop_base(a->mesh->loop), alarm_on_timer, a);
   rondo_event_loop_timer_set(&a->timer, a->delay_ns);
 }
 
@@ -289,32 +288,32 @@ int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(vo
   return RONDO_SUCCESS;
 }
 
-// ------------------------------------------------------------- who is where ---
+// ------------------------------------------------------------- roster ---
 
-static int is_known(struct rondo_mesh *mesh) {
+static bool mesh_has_roster(struct rondo_mesh *mesh) {
   pthread_mutex_lock(&mesh->lock);
-  int known = mesh->process_count != 0;
+  bool is_known = mesh->process_count != 0;
   pthread_mutex_unlock(&mesh->lock);
-  return known;
+  return is_known;
 }
 
 uint32_t rondo_mesh_self(struct rondo_mesh *mesh) {
-  return is_known(mesh) ? mesh->self : RONDO_MESH_NOBODY;
+  return mesh_has_roster(mesh) ? mesh->self : RONDO_MESH_NOBODY;
 }
 
 uint32_t rondo_mesh_process_count(struct rondo_mesh *mesh) {
-  return is_known(mesh) ? mesh->process_count : 0;
+  return mesh_has_roster(mesh) ? mesh->process_count : 0;
 }
 
 uint32_t rondo_mesh_process_of(struct rondo_mesh *mesh, uint32_t rank) {
-  if (!is_known(mesh) || rank >= mesh->cfg.rank_count)
+  if (!mesh_has_roster(mesh) || rank >= mesh->cfg.rank_count)
     return RONDO_MESH_NOBODY;
   return mesh->process_of[rank];
 }
 
 int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
                            struct rondo_mesh_process *out) {
-  if (!is_known(mesh) || process >= mesh->process_count)
+  if (!mesh_has_roster(mesh) || process >= mesh->process_count)
     return RONDO_ERR_UNKNOWN;
   const struct rondo_wire_member *m = &mesh->peers[process].where;
   struct rondo_mesh_process p = {.machine = {m->machine[0], m->machine[1]},
@@ -330,9 +329,9 @@ int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
   return RONDO_SUCCESS;
 }
 
-int rondo_mesh_is_near(struct rondo_mesh *mesh, uint32_t process) {
-  if (!is_known(mesh) || process >= mesh->process_count)
-    return 0;
+bool rondo_mesh_is_same_machine(struct rondo_mesh *mesh, uint32_t process) {
+  if (!mesh_has_roster(mesh) || process >= mesh->process_count)
+    return false;
   return memcmp(mesh->peers[process].where.machine, mesh->me.machine, sizeof mesh->me.machine) == 0;
 }
 
@@ -345,8 +344,8 @@ uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
   socklen_t bytes = sizeof seen;
   if (peer->in && !getpeername(peer->in->fd, (struct sockaddr *)&seen, &bytes) &&
       rondo_address_from_socket((struct sockaddr *)&seen, &address))
-    (void)address;               // of its own connection
-  else if (where->address_count) // by a socket of this machine
+    (void)address;               // the address from which the process has connected
+  else if (where->address_count) // it has connected by a named socket of this machine
     address = where->addresses[0];
   else
     return 0;
@@ -366,27 +365,20 @@ int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns) {
   memcpy(waiting, mesh->waiting, sizeof waiting);
   pthread_mutex_unlock(&mesh->lock);
   if (!is_settled)
-    return RONDO_LOG_REFUSE(RONDO_ERR_TIMEOUT, "rank %u: not all are there yet: %s", mesh->cfg.rank,
-                            waiting);
+    return RONDO_LOG_REFUSE(RONDO_ERR_TIMEOUT, "rank %u: the job is not complete yet: %s",
+                            mesh->cfg.rank, waiting);
   return is_complete ? RONDO_SUCCESS : RONDO_ERR_PEER;
 }
 
 void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *out) {
-  struct rondo_mesh_counters *c = &mesh->counters;
-  out->connected = rondo_load_relaxed_u64(&c->connected);
-  out->accepted = rondo_load_relaxed_u64(&c->accepted);
-  out->refused = rondo_load_relaxed_u64(&c->refused);
-  out->sent = rondo_load_relaxed_u64(&c->sent);
-  out->received = rondo_load_relaxed_u64(&c->received);
-  out->sent_bytes = rondo_load_relaxed_u64(&c->sent_bytes);
-  out->received_bytes = rondo_load_relaxed_u64(&c->received_bytes);
+  rondo_channel_counters_read(&mesh->counters, out);
 }
 
 // ------------------------------------------------------------------- start ---
 
 const char *rondo_mesh_missing(void) { return NULL; }
 
-int rondo_mesh_is_needed(const struct rondo_config *cfg) {
+bool rondo_mesh_is_needed(const struct rondo_config *cfg) {
   return rondo_job_address_is_shared(&cfg->id);
 }
 
@@ -405,7 +397,7 @@ static void mesh_free(struct rondo_mesh *mesh) {
   free(mesh->here);
   free(mesh->lost);
   rondo_wire_member_fini(&mesh->me);
-  rondo_listener_close(&mesh->door);
+  rondo_listener_close(&mesh->listener);
   if (mesh->loop)
     rondo_event_loop_put(mesh->loop);
   pthread_cond_destroy(&mesh->changed);
@@ -413,29 +405,29 @@ static void mesh_free(struct rondo_mesh *mesh) {
   free(mesh);
 }
 
-// Where other members reach this process: by the same interface as the root, if that is loopback.
-static int open_door(struct rondo_mesh *mesh) {
+// Listens for other processes. If the root is at the loopback interface, so are all processes.
+static int mesh_open_listener(struct rondo_mesh *mesh) {
   struct rondo_wire_member *me = &mesh->me;
   struct rondo_wire_address root;
-  int is_alone = strcmp(mesh->job.host, "localhost") == 0;
+  bool is_loopback = strcmp(mesh->job.host, "localhost") == 0;
   if (mesh->job.address_count)
-    is_alone = rondo_address_is_loopback(&mesh->job.addresses[0]);
+    is_loopback = rondo_address_is_loopback(&mesh->job.addresses[0]);
   else if (rondo_resolve_now(mesh->job.host, 0, &root))
-    is_alone = rondo_address_is_loopback(&root);
-  const char *pattern = is_alone && !*mesh->cfg.interfaces ? "lo" : mesh->cfg.interfaces;
+    is_loopback = rondo_address_is_loopback(&root);
+  const char *pattern = is_loopback && !*mesh->cfg.interfaces ? "lo" : mesh->cfg.interfaces;
   me->address_count = rondo_address_list(pattern, mesh->cfg.address_family, me->addresses);
   if (!me->address_count)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: no network interface fits \"%s\"",
                             mesh->cfg.interfaces);
-  if (rondo_listener_open(&mesh->door, me->addresses, me->address_count) != RONDO_SUCCESS ||
-      rondo_listener_open_local(&mesh->door, me->local, sizeof me->local) != RONDO_SUCCESS)
+  if (rondo_listener_open(&mesh->listener, me->addresses, me->address_count) != RONDO_SUCCESS ||
+      rondo_listener_open_local(&mesh->listener, me->local, sizeof me->local) != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "init: cannot listen: %s", strerror(errno));
-  mesh->door.channels = rondo_mesh_channels(mesh, NULL, NULL);
-  mesh->door.name = "member";
-  mesh->door.purpose = RONDO_WIRE_TO_PEER;
-  mesh->door.to = RONDO_MESH_NOBODY;
-  mesh->door.guest = rondo_mesh_peer_guest;
-  mesh->door.arg = mesh;
+  mesh->listener.channels = rondo_mesh_channels(mesh, NULL, NULL);
+  mesh->listener.name = "member";
+  mesh->listener.purpose = RONDO_WIRE_TO_PEER;
+  mesh->listener.to = RONDO_MESH_NOBODY;
+  mesh->listener.authenticated = rondo_mesh_peer_accept;
+  mesh->listener.arg = mesh;
   return RONDO_SUCCESS;
 }
 
@@ -460,16 +452,16 @@ static struct rondo_mesh *mesh_create(const struct rondo_config *cfg) {
   return NULL;
 }
 
-static void on_stop_poll(evutil_socket_t fd, short what, void *arg);
+static void mesh_on_stop_poll(evutil_socket_t fd, short what, void *arg);
 
-static void begin(void *arg) {
+static void mesh_begin(void *arg) {
   struct rondo_mesh *mesh = arg;
   struct event_base *base = rondo_event_loop_base(mesh->loop);
-  mesh->task.call = on_commands;
-  evtimer_assign(&mesh->stop_poll, base, on_stop_poll, mesh);
-  rondo_listener_start(&mesh->door);
+  mesh->task.call = mesh_on_commands;
+  evtimer_assign(&mesh->stop_poll, base, mesh_on_stop_poll, mesh);
+  rondo_listener_start(&mesh->listener);
   rondo_mesh_join_begin(mesh);
-  on_commands(mesh);
+  mesh_on_commands(mesh);
 }
 
 int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
@@ -487,21 +479,21 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
       status = RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "init: the system gives no control thread");
   }
   if (status == RONDO_SUCCESS)
-    status = open_door(mesh);
+    status = mesh_open_listener(mesh);
   if (status == RONDO_SUCCESS)
     status = rondo_mesh_join_prepare(mesh);
   if (status != RONDO_SUCCESS) {
     mesh_free(mesh);
     return status;
   }
-  rondo_event_loop_make_room(2 * cfg->rank_count); // one to each process and one from it, at most
+  rondo_event_loop_make_room(2 * cfg->rank_count); // at most one to and one from each process
   rondo_identity_get(&mesh->me);
   mesh->me.asks_window =
       cfg->backend == RONDO_BACKEND_CUDA && cfg->transport == RONDO_TRANSPORT_NCCL;
-  mesh->here[cfg->rank] = 1;
+  mesh->here[cfg->rank] = RONDO_MESH_IS_HERE;
   mesh->me.ranks[0] = cfg->rank;
   mesh->me.rank_count = 1;
-  mesh->task.call = begin;
+  mesh->task.call = mesh_begin;
   mesh->task.arg = mesh;
   pthread_mutex_lock(&meshes_lock);
   mesh->next = meshes;
@@ -514,17 +506,17 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
 
 // -------------------------------------------------------------------- stop ---
 
-// 1 if no other mesh of its job is here.
-static int is_last(const struct rondo_mesh *mesh) {
+// True if this process has no other mesh of the job.
+static bool mesh_is_last_of_job(const struct rondo_mesh *mesh) {
   int others = 0;
   pthread_mutex_lock(&meshes_lock);
   for (const struct rondo_mesh *m = meshes; m; m = m->next)
-    others += m != mesh && memcmp(&m->job.proof, &mesh->job.proof, sizeof mesh->job.proof) == 0;
+    others += m != mesh && memcmp(&m->job.key, &mesh->job.key, sizeof mesh->job.key) == 0;
   pthread_mutex_unlock(&meshes_lock);
   return !others;
 }
 
-static void unlist(const struct rondo_mesh *mesh) {
+static void mesh_unlist(const struct rondo_mesh *mesh) {
   pthread_mutex_lock(&meshes_lock);
   for (struct rondo_mesh **at = &meshes; *at; at = &(*at)->next) {
     if (*at == mesh) {
@@ -535,21 +527,21 @@ static void unlist(const struct rondo_mesh *mesh) {
   pthread_mutex_unlock(&meshes_lock);
 }
 
-static void finish_stop(struct rondo_mesh *mesh) {
+static void mesh_finish_stop(struct rondo_mesh *mesh) {
   evtimer_del(&mesh->stop_poll);
   rondo_mesh_join_end(mesh);
   for (uint32_t i = 0; i < mesh->process_count; i++)
     rondo_mesh_peer_drop(&mesh->peers[i]);
-  while (mesh->guests) {
-    struct rondo_channel *c = mesh->guests;
-    mesh->guests = c->next;
+  while (mesh->waiting_in) {
+    struct rondo_channel *c = mesh->waiting_in;
+    mesh->waiting_in = c->next;
     rondo_channel_close(c);
   }
   for (struct rondo_mesh_alarm *a = mesh->alarms, *next; a; a = next) {
     next = a->next;
     alarm_free(a);
   }
-  rondo_listener_close(&mesh->door);
+  rondo_listener_close(&mesh->listener);
   rondo_event_loop_cancel(mesh->loop, &mesh->task);
   pthread_mutex_lock(&mesh->lock);
   mesh->is_stopped = 1;
@@ -557,76 +549,77 @@ static void finish_stop(struct rondo_mesh *mesh) {
   pthread_mutex_unlock(&mesh->lock);
 }
 
-// 1 if nobody has to hear anything more.
-static int is_quiet(const struct rondo_mesh *mesh) {
+// True if no peer has to be sent anything more.
+static bool mesh_is_quiet(const struct rondo_mesh *mesh) {
   for (uint32_t i = 0; i < mesh->process_count; i++)
     if (!rondo_mesh_peer_is_idle(&mesh->peers[i]))
-      return 0;
-  return 1;
+      return false;
+  return true;
 }
 
-// 1 while the root stays here for the sake of others.
-static int is_host(const struct rondo_mesh *mesh) {
-  return is_last(mesh) && rondo_root_is_gathering(&mesh->job.proof);
+// True while other processes need the root of this process to join.
+static bool mesh_hosts_gathering_root(const struct rondo_mesh *mesh) {
+  return mesh_is_last_of_job(mesh) && rondo_root_is_gathering(&mesh->job.key);
 }
 
-// 1 while a process that stops goes on with joining all the same: for others that need the root here, or, where
-// it has not joined itself, to tell the root that it leaves. Who goes without a word is waited for: it might come yet.
-static int stays(const struct rondo_mesh *mesh) {
-  return rondo_event_loop_now_ns() < mesh->stop_join_ns &&
-         (is_host(mesh) || rondo_mesh_join_is_trying(mesh));
+// True while a mesh that stops goes on with joining: other processes need the root here, or this
+// process has not joined and must tell the root that it leaves. The root would wait for it
+// otherwise.
+static bool mesh_must_keep_joining(const struct rondo_mesh *mesh) {
+  return rondo_now_ns() < mesh->stop_join_ns &&
+         (mesh_hosts_gathering_root(mesh) || rondo_mesh_join_is_trying(mesh));
 }
 
-static void leave_root(struct rondo_mesh *mesh) {
+static void mesh_leave_root(struct rondo_mesh *mesh) {
   mesh->has_left_root = 1;
-  mesh->ends_root = is_last(mesh);
-  unlist(mesh);
+  mesh->ends_root = mesh_is_last_of_job(mesh);
+  mesh_unlist(mesh);
   if (mesh->ends_root)
-    rondo_root_leave(&mesh->job.proof);
+    rondo_root_leave(&mesh->job.key);
 }
 
-// First the peers, so that what was sent to them comes before the news that this process has left;
-// then the root, and last the root itself if it is here and of no more use to this process.
-static void on_stop_poll(evutil_socket_t fd, short what, void *arg) {
+// Says goodbye to the peers first, so that they get their messages before they know that this
+// process has left; then to the root. Ends the root last, if it is here and no mesh here needs it.
+static void mesh_on_stop_poll(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh *mesh = arg;
   (void)fd, (void)what;
-  mesh->stays = !mesh->has_left_root && stays(mesh);
-  if (mesh->stays) // those who come last are to have the time that all have
-    mesh->stop_ns = rondo_event_loop_now_ns() + mesh->stop_span_ns;
-  int is_late = rondo_event_loop_now_ns() >= mesh->stop_ns;
-  if (is_late || is_quiet(mesh)) {
-    if (mesh->root && !mesh->has_said_bye)
+  mesh->keeps_joining = !mesh->has_left_root && mesh_must_keep_joining(mesh);
+  if (mesh->keeps_joining) // peers that join last get the full time to take their messages
+    mesh->stop_ns = rondo_now_ns() + mesh->stop_span_ns;
+  bool is_late = rondo_now_ns() >= mesh->stop_ns;
+  if (is_late || mesh_is_quiet(mesh)) {
+    if (mesh->root && !mesh->has_sent_bye)
       rondo_channel_send_bytes(mesh->root, RONDO_WIRE_BYE, NULL, 0);
-    mesh->has_said_bye |= mesh->root != NULL;
-    if ((is_late || !mesh->root) && !mesh->has_left_root && !mesh->stays)
-      leave_root(mesh);
-    int is_alone = !mesh->ends_root || !rondo_root_is_here(&mesh->job.proof);
-    if (is_late || (mesh->has_left_root && is_alone)) {
-      finish_stop(mesh);
+    mesh->has_sent_bye |= mesh->root != NULL;
+    if ((is_late || !mesh->root) && !mesh->has_left_root && !mesh->keeps_joining)
+      mesh_leave_root(mesh);
+    bool is_root_done = !mesh->ends_root || !rondo_root_is_here(&mesh->job.key);
+    if (is_late || (mesh->has_left_root && is_root_done)) {
+      mesh_finish_stop(mesh);
       return;
     }
   }
   rondo_event_loop_timer_set(&mesh->stop_poll, STOP_POLL_NS);
 }
 
-static void begin_stop(void *arg) {
+static void mesh_begin_stop(void *arg) {
   struct rondo_mesh *mesh = arg;
-  on_commands(mesh);
+  mesh_on_commands(mesh);
   int was_ready = mesh->phase == RONDO_MESH_READY;
   rondo_mesh_set_phase(mesh, RONDO_MESH_STOPPING);
-  mesh->stays = stays(mesh);
-  if (!mesh->root && !mesh->stays)
+  mesh->keeps_joining = mesh_must_keep_joining(mesh);
+  if (!mesh->root && !mesh->keeps_joining)
     rondo_mesh_join_end(mesh);
   else if (!mesh->root)
     rondo_mesh_join_hurry(mesh);
   for (uint32_t i = 0; was_ready && i < mesh->process_count; i++)
     rondo_mesh_peer_bye(&mesh->peers[i]);
-  on_stop_poll(-1, 0, mesh);
+  mesh_on_stop_poll(-1, 0, mesh);
 }
 
 void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
-  struct rondo_event_loop_task task = {.call = begin_stop, .arg = mesh};
-  uint64_t now_ns = rondo_event_loop_now_ns();
+  struct rondo_event_loop_task task = {.call = mesh_begin_stop, .arg = mesh};
+  uint64_t now_ns = rondo_now_ns();
   mesh->stop_span_ns = timeout_ns > 0 ? (uint64_t)timeout_ns : 0;
   mesh->stop_ns = now_ns + mesh->stop_span_ns;
   mesh->stop_join_ns = now_ns + (join_ns > 0 ? (uint64_t)join_ns : 0);

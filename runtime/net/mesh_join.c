@@ -1,21 +1,23 @@
-// The way of a process into its job: to the root, and what the root says.
+// How a process joins its job: the connection to the root and the messages that come from it.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "runtime/net/mesh_state.h"
 #include "runtime/net/root.h"
 
 #define FIRST_PAUSE_NS UINT64_C(2000000)
 #define LAST_PAUSE_NS UINT64_C(500000000)
-#define GRACE_NS UINT64_C(5000000000) // for the root to speak after its own time is over
-#define FAREWELLS 2u                  // for each address
+#define GRACE_NS                                                                                   \
+  UINT64_C(5000000000)    // beyond the join timeout, for the root's report of missing ranks
+#define LEAVE_ATTEMPTS 2u // times the number of addresses
 #define LEAVE_PAUSE_NS UINT64_C(2000000)
 #define JOIN_BYTES (1024u + 4u * RONDO_MAX_RANKS)
 
-static void try_root(struct rondo_mesh *mesh);
+static void root_dial(struct rondo_mesh *mesh);
 
 void rondo_mesh_dial_again(struct rondo_mesh_dial *dial) {
   dial->channel = NULL;
@@ -28,16 +30,16 @@ struct rondo_channel_config rondo_mesh_channels(struct rondo_mesh *mesh,
                                                 const struct rondo_channel_events *events,
                                                 void *owner) {
   struct rondo_channel_config c = {.loop = mesh->loop,
-                                   .job = &mesh->job.proof,
+                                   .job = &mesh->job.key,
                                    .events = events,
                                    .owner = owner,
                                    .counters = &mesh->counters,
-                                   .proof_ns = RONDO_LISTENER_HANDSHAKE_NS,
+                                   .handshake_ns = RONDO_LISTENER_HANDSHAKE_NS,
                                    .peer_timeout_ns = mesh->cfg.peer_timeout_ns};
   return c;
 }
 
-static void wait_for(struct rondo_mesh *mesh, const char *what) {
+static void mesh_set_waiting(struct rondo_mesh *mesh, const char *what) {
   pthread_mutex_lock(&mesh->lock);
   (void)snprintf(mesh->waiting, sizeof mesh->waiting, "%s", what);
   pthread_mutex_unlock(&mesh->lock);
@@ -45,43 +47,44 @@ static void wait_for(struct rondo_mesh *mesh, const char *what) {
 
 // -------------------------------------------------------------- the roster ---
 
-static int on_roster(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+// The handlers below are false if the frame is malformed or not allowed now.
+static bool mesh_on_roster(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
   uint32_t self = rondo_wire_get_u32(r);
   uint32_t count = rondo_wire_get_u32(r);
   uint32_t rank_count = rondo_wire_get_u32(r);
   uint32_t root_process = rondo_wire_get_u32(r);
   if (!rondo_wire_is_done(r) || mesh->peers || mesh->phase != RONDO_MESH_JOINING || self >= count ||
       count > rank_count || rank_count != mesh->cfg.rank_count)
-    return 0;
+    return false;
   mesh->peers = calloc(count, sizeof *mesh->peers);
   if (!mesh->peers)
-    return 0;
+    return false;
   mesh->self = self;
   mesh->expected_count = count;
   mesh->root_process = root_process < count ? root_process : RONDO_MESH_NOBODY;
   for (uint32_t i = 0; i < rank_count; i++)
     mesh->process_of[i] = RONDO_MESH_NOBODY;
-  return 1;
+  return true;
 }
 
-// Enters the process that comes next. Returns 0 if a rank lives in two, or in none that is real.
-static int enter(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+// Adds the next process of the roster. False if it is malformed or a rank lives in two processes.
+static bool mesh_add_process(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
   struct rondo_mesh_peer *peer = &mesh->peers[mesh->member_count];
   rondo_wire_get_member(r, &peer->where, mesh->member_count ? &peer[-1].where : NULL);
   uint32_t number = mesh->member_count++;
   peer->mesh = mesh;
   if (r->bad || !peer->where.rank_count)
-    return 0;
+    return false;
   for (uint32_t i = 0; i < peer->where.rank_count; i++) {
     uint32_t rank = peer->where.ranks[i];
     if (rank >= mesh->cfg.rank_count || mesh->process_of[rank] != RONDO_MESH_NOBODY)
-      return 0;
+      return false;
     mesh->process_of[rank] = number;
   }
-  return 1;
+  return true;
 }
 
-static void publish(struct rondo_mesh *mesh) {
+static void mesh_publish_roster(struct rondo_mesh *mesh) {
   evtimer_del(&mesh->deadline);
   pthread_mutex_lock(&mesh->lock);
   mesh->process_count = mesh->expected_count;
@@ -93,113 +96,113 @@ static void publish(struct rondo_mesh *mesh) {
   if (mesh->events.roster)
     mesh->events.roster(mesh->arg);
   rondo_mesh_settle(mesh);
-  rondo_mesh_peer_admit(mesh);
+  rondo_mesh_peer_accept_waiting(mesh);
 }
 
-static int on_members(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+static bool mesh_on_members(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
   uint32_t first = rondo_wire_get_u32(r);
   uint32_t count = rondo_wire_get_u32(r);
   if (r->bad || first != mesh->member_count || mesh->phase != RONDO_MESH_JOINING ||
       count > mesh->expected_count - mesh->member_count)
-    return 0;
+    return false;
   for (uint32_t i = 0; i < count; i++)
-    if (!enter(mesh, r))
-      return 0;
+    if (!mesh_add_process(mesh, r))
+      return false;
   if (!rondo_wire_is_done(r))
-    return 0;
+    return false;
   if (mesh->member_count == mesh->expected_count)
-    publish(mesh);
-  return 1;
+    mesh_publish_roster(mesh);
+  return true;
 }
 
-// Ranks that have left say so themselves where there is a connection from them: after what they sent.
-static int is_told_by_itself(struct rondo_mesh *mesh, uint32_t rank, int reason) {
+// True if the rank's process reports the loss on its own connection, after its messages.
+static bool rank_reports_itself(struct rondo_mesh *mesh, uint32_t rank, int reason) {
   uint32_t process = mesh->process_of[rank];
   return reason == RONDO_MESH_LEFT && process != RONDO_MESH_NOBODY && mesh->peers[process].in;
 }
 
-static int on_lost(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+static bool mesh_on_lost(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
   char text[RONDO_WIRE_TEXT_BYTES + 1];
   uint32_t *ranks;
   int reason = rondo_wire_get_u8(r);
   rondo_wire_get_text(r, text, sizeof text);
   uint32_t count = rondo_wire_get_ranks(r, &ranks);
   uint32_t kept = 0;
-  int good = rondo_wire_is_done(r) && mesh->phase == RONDO_MESH_READY &&
-             reason >= RONDO_MESH_LEFT && reason <= RONDO_MESH_BROKE;
-  for (uint32_t i = 0; i < count && good; i++) {
-    good = ranks[i] < mesh->cfg.rank_count;
-    if (good && !is_told_by_itself(mesh, ranks[i], reason))
+  bool is_valid = rondo_wire_is_done(r) && mesh->phase == RONDO_MESH_READY &&
+                  reason >= RONDO_MESH_LEFT && reason <= RONDO_MESH_BROKE;
+  for (uint32_t i = 0; i < count && is_valid; i++) {
+    is_valid = ranks[i] < mesh->cfg.rank_count;
+    if (is_valid && !rank_reports_itself(mesh, ranks[i], reason))
       ranks[kept++] = ranks[i];
   }
-  if (good && kept)
+  if (is_valid && kept)
     rondo_mesh_report(mesh, ranks, kept, reason, text);
   free(ranks);
-  return good;
+  return is_valid;
 }
 
-static int on_notice(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+static bool mesh_on_missing(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
   char list[RONDO_MESH_TEXT_BYTES / 2];
   char text[RONDO_MESH_TEXT_BYTES];
   uint32_t *ranks;
   uint32_t count = rondo_wire_get_ranks(r, &ranks);
-  int good = rondo_wire_is_done(r) && count;
-  if (good) {
+  bool is_valid = rondo_wire_is_done(r) && count;
+  if (is_valid) {
     rondo_root_ranks_text(ranks, count, list, sizeof list);
     (void)snprintf(text, sizeof text, "%u of %u ranks are missing: %s", count, mesh->cfg.rank_count,
                    list);
-    wait_for(mesh, text);
+    mesh_set_waiting(mesh, text);
   }
   free(ranks);
-  return good;
+  return is_valid;
 }
 
-static int on_reject(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+static bool mesh_on_reject(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
   char text[RONDO_WIRE_TEXT_BYTES + 1];
   char whole[RONDO_WIRE_TEXT_BYTES + 64];
   (void)rondo_wire_get_u8(r);
   rondo_wire_get_text(r, text, sizeof text);
   if (!rondo_wire_is_done(r))
-    return 0;
-  (void)snprintf(whole, sizeof whole, "the root rejected it: %s", text);
+    return false;
+  (void)snprintf(whole, sizeof whole, "the root rejected the process: %s", text);
   if (mesh->phase == RONDO_MESH_JOINING)
     rondo_mesh_fail(mesh, RONDO_MESH_MISSING, whole);
   else
     rondo_log(RONDO_LOG_ERROR, "rank %u: %s", mesh->cfg.rank, whole);
-  return 1;
+  return true;
 }
 
-// The root leaves: nobody watches any more who goes, but for the direct connections.
-static int on_bye(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
+// The root leaves. From now on only direct connections tell of lost ranks.
+static bool mesh_on_root_bye(struct rondo_mesh *mesh, struct rondo_wire_reader *r) {
   if (!rondo_wire_is_done(r))
-    return 0;
+    return false;
   struct rondo_channel *c = mesh->root;
   mesh->root = NULL;
   rondo_channel_close(c);
   if (mesh->phase == RONDO_MESH_JOINING)
     rondo_mesh_fail(mesh, RONDO_MESH_LEFT, "the process with the root has left");
-  return 1;
+  return true;
 }
 
-static void on_root_frame(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame) {
+static void root_on_frame(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame) {
   struct rondo_mesh *mesh = owner;
   struct rondo_wire_reader r = rondo_wire_read(&frame->wire);
-  static int (*const handlers[])(struct rondo_mesh *, struct rondo_wire_reader *) = {
-      [RONDO_WIRE_BYE] = on_bye,         [RONDO_WIRE_REJECT] = on_reject,
-      [RONDO_WIRE_NOTICE] = on_notice,   [RONDO_WIRE_ROSTER] = on_roster,
-      [RONDO_WIRE_MEMBERS] = on_members, [RONDO_WIRE_LOST] = on_lost,
+  static bool (*const handlers[])(struct rondo_mesh *, struct rondo_wire_reader *) = {
+      [RONDO_WIRE_BYE] = mesh_on_root_bye,    [RONDO_WIRE_REJECT] = mesh_on_reject,
+      [RONDO_WIRE_MISSING] = mesh_on_missing, [RONDO_WIRE_ROSTER] = mesh_on_roster,
+      [RONDO_WIRE_MEMBERS] = mesh_on_members, [RONDO_WIRE_LOST] = mesh_on_lost,
   };
   uint8_t type = frame->wire.head.type;
-  int known = type < sizeof handlers / sizeof *handlers && handlers[type];
+  bool is_known = type < sizeof handlers / sizeof *handlers && handlers[type];
   if (mesh->phase == RONDO_MESH_STOPPING && type != RONDO_WIRE_BYE)
     return;
-  if (!known || !handlers[type](mesh, &r))
+  if (!is_known || !handlers[type](mesh, &r))
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
 }
 
 // --------------------------------------------------------- the way to the root ---
 
-static void say_join(struct rondo_mesh *mesh) {
+static void root_send_join(struct rondo_mesh *mesh) {
   uint8_t *bytes = malloc(JOIN_BYTES);
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = bytes ? JOIN_BYTES : 0};
   rondo_wire_put_u32(&w, mesh->cfg.rank_count);
@@ -211,94 +214,89 @@ static void say_join(struct rondo_mesh *mesh) {
   free(bytes);
 }
 
-static void say_rank(struct rondo_channel *to, int type, uint32_t rank) {
+static void channel_send_rank(struct rondo_channel *to, int type, uint32_t rank) {
   uint8_t bytes[4];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
   rondo_wire_put_u32(&w, rank);
   rondo_channel_send_bytes(to, type, bytes, w.size);
 }
 
-// Names the ranks that have left since: the others are not to wait for them.
-static void say_gone(struct rondo_mesh *mesh) {
+// Tells the root which ranks have left, so that the others do not wait for them.
+static void root_send_gone(struct rondo_mesh *mesh) {
   pthread_mutex_lock(&mesh->lock);
   for (uint32_t r = 0; r < mesh->cfg.rank_count && mesh->root; r++) {
     if (mesh->here[r] == RONDO_MESH_IS_LEAVING) {
-      say_rank(mesh->root, RONDO_WIRE_GONE, r);
+      channel_send_rank(mesh->root, RONDO_WIRE_GONE, r);
       mesh->here[r] = RONDO_MESH_WAS_HERE;
     }
   }
   pthread_mutex_unlock(&mesh->lock);
 }
 
-static void on_root_opened(void *owner, struct rondo_channel *c) {
+static void root_on_opened(void *owner, struct rondo_channel *c) {
   struct rondo_mesh *mesh = owner;
   mesh->root = c;
   mesh->root_dial.channel = NULL;
   rondo_channel_count(&mesh->counters.connected, 1);
-  wait_for(mesh, "some ranks are missing; the root has not named them yet");
-  say_join(mesh);
-  say_gone(mesh);
+  mesh_set_waiting(mesh, "some ranks are missing; the root has not named them yet");
+  root_send_join(mesh);
+  root_send_gone(mesh);
 }
 
-static int reason_of(int how) {
-  if (how == RONDO_CHANNEL_CUT)
-    return RONDO_MESH_DIED;
-  return how == RONDO_CHANNEL_UNREACHABLE ? RONDO_MESH_SILENT : RONDO_MESH_BROKE;
-}
-
-// The root was there and is not any more.
-static void lose_root(struct rondo_mesh *mesh, int how, const char *why) {
+// Handles the loss of the connection to the root.
+static void root_lose(struct rondo_mesh *mesh, int how, const char *why) {
   char text[RONDO_MESH_TEXT_BYTES];
   (void)snprintf(text, sizeof text, "the process with the root is gone: %s", why);
   if (mesh->phase == RONDO_MESH_JOINING) {
-    rondo_mesh_fail(mesh, reason_of(how), text);
+    rondo_mesh_fail(mesh, rondo_channel_end_reason(how), text);
   } else if (mesh->phase == RONDO_MESH_READY && mesh->root_process != RONDO_MESH_NOBODY) {
     const struct rondo_wire_member *where = &mesh->peers[mesh->root_process].where;
-    rondo_mesh_report(mesh, where->ranks, where->rank_count, reason_of(how), text);
+    rondo_mesh_report(mesh, where->ranks, where->rank_count, rondo_channel_end_reason(how), text);
   }
 }
 
-// Whether the root may be reached by trying once more. To who leaves: that of an id was there before the id, so if it does
-// not answer a few times it has gone. A launcher's may not be there yet, and may never be: it gets some time.
-static int goes_on(struct rondo_mesh *mesh) {
+// True if another attempt may reach the root. This matters to a process that leaves: the root of an
+// id existed before the id, so it is gone if it does not answer a few times. The root of a launcher
+// may start later or never, so it is tried for a bounded time.
+static bool root_may_answer(struct rondo_mesh *mesh) {
   if (mesh->phase == RONDO_MESH_JOINING)
-    return 1;
-  if (!mesh->stays || rondo_root_is_here(&mesh->job.proof))
-    return mesh->stays;
+    return true;
+  if (!mesh->keeps_joining || rondo_root_is_here(&mesh->job.key))
+    return mesh->keeps_joining;
   if (mesh->job.port_count)
-    return rondo_event_loop_now_ns() < mesh->stop_root_ns;
-  return ++mesh->farewells < FAREWELLS * mesh->job.address_count;
+    return rondo_now_ns() < mesh->stop_root_ns;
+  return ++mesh->leave_attempts < LEAVE_ATTEMPTS * mesh->job.address_count;
 }
 
-static void on_root_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
+static void root_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
   struct rondo_mesh *mesh = owner;
   if (mesh->root == c) {
     mesh->root = NULL;
-    lose_root(mesh, how, why);
+    root_lose(mesh, how, why);
     return;
   }
   mesh->root_dial.channel = NULL;
-  if (!goes_on(mesh))
+  if (!root_may_answer(mesh))
     return;
-  // Said once where it is more than a root that is not there yet.
-  int is_strange = how < RONDO_CHANNEL_CUT;
-  if (is_strange && !mesh->root_dial.is_heard)
-    rondo_log(RONDO_LOG_WARN, "rank %u: refused by, or refused, %s", mesh->cfg.rank, why);
-  mesh->root_dial.is_heard |= is_strange;
-  wait_for(mesh, why);
+  // Log a refusal once. A root that does not answer yet is no refusal.
+  bool is_refusal = how < RONDO_CHANNEL_CUT;
+  if (is_refusal && !mesh->root_dial.has_answer)
+    rondo_log(RONDO_LOG_WARN, "rank %u: no handshake with %s", mesh->cfg.rank, why);
+  mesh->root_dial.has_answer |= is_refusal;
+  mesh_set_waiting(mesh, why);
   rondo_mesh_dial_again(&mesh->root_dial);
 }
 
 static const struct rondo_channel_events root_events = {
-    .opened = on_root_opened, .frame = on_root_frame, .closed = on_root_closed};
+    .opened = root_on_opened, .frame = root_on_frame, .closed = root_on_closed};
 
-static void on_again(evutil_socket_t fd, short what, void *arg) {
+static void root_on_redial(evutil_socket_t fd, short what, void *arg) {
   (void)fd, (void)what;
-  try_root(arg);
+  root_dial(arg);
 }
 
-// One attempt: each address, and for a host without a port in what it was called each port, in turn.
-static void try_root(struct rondo_mesh *mesh) {
+// Makes one attempt: tries all addresses in turn, and all ports if the port is not given.
+static void root_dial(struct rondo_mesh *mesh) {
   struct rondo_job_address *job = &mesh->job;
   struct rondo_channel_config cfg = rondo_mesh_channels(mesh, &root_events, mesh);
   struct rondo_wire_hello hello = {
@@ -309,23 +307,24 @@ static void try_root(struct rondo_mesh *mesh) {
   mesh->root_dial.channel = rondo_channel_connect(&cfg, &to, &hello);
   if (mesh->root_dial.channel)
     return;
-  wait_for(mesh, strerror(errno));
-  if (goes_on(mesh))
+  mesh_set_waiting(mesh, strerror(errno));
+  if (root_may_answer(mesh))
     rondo_mesh_dial_again(&mesh->root_dial);
 }
 
-// ------------------------------------------------------- ranks that come and go ---
+// ------------------------------------------------------- ranks of this process ---
 
-static void insert_mine(struct rondo_wire_member *me, uint32_t rank) {
+static void member_insert_rank(struct rondo_wire_member *me, uint32_t rank) {
   uint32_t at = me->rank_count++;
   for (; at && me->ranks[at - 1] > rank; at--)
     me->ranks[at] = me->ranks[at - 1];
   me->ranks[at] = rank;
 }
 
-// Tells the root of ranks that leave, once nobody is being connected to who has not heard what was said
-// for them: a peer with a connection from here hears of them there, and only others by the root.
-static void on_leave(evutil_socket_t fd, short what, void *arg) {
+// Tells the root of ranks that leave, once no frames wait for a connection to a peer. Peers with a
+// connection from here hear of the ranks there, after their messages; the others hear from the
+// root.
+static void mesh_on_leave(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh *mesh = arg;
   (void)fd, (void)what;
   for (uint32_t i = 0; i < mesh->process_count; i++) {
@@ -334,34 +333,34 @@ static void on_leave(evutil_socket_t fd, short what, void *arg) {
       return;
     }
   }
-  say_gone(mesh);
+  root_send_gone(mesh);
 }
 
 void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank) {
-  // What a process that has not joined has to say is said when it joins.
+  // A process that has not joined yet tells the root when it joins.
   if (type == RONDO_WIRE_ADD) {
-    insert_mine(&mesh->me, rank);
+    member_insert_rank(&mesh->me, rank);
     if (mesh->root)
-      say_rank(mesh->root, type, rank);
+      channel_send_rank(mesh->root, type, rank);
     return;
   }
   for (uint32_t i = 0; i < mesh->process_count; i++)
     rondo_mesh_peer_leave(&mesh->peers[i], rank);
-  on_leave(-1, 0, mesh);
+  mesh_on_leave(-1, 0, mesh);
 }
 
 // --------------------------------------------------------------- the start ---
 
-// Opens the root of a launcher's job, in the process of rank 0: at those of the addresses by which the
-// others know it that are of this machine, or if none is, wherever this machine can be reached.
-static int open_root(struct rondo_mesh *mesh) {
+// Opens the root of a launcher's job in the process of rank 0. It listens at those published
+// addresses that belong to this machine, or, if none does, at all addresses of this machine.
+static int mesh_open_root(struct rondo_mesh *mesh) {
   struct rondo_job_address *job = &mesh->job;
   struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];
-  struct rondo_root_config root = {.job = job->proof,
+  struct rondo_root_config root = {.job = job->key,
                                    .addresses = at,
                                    .join_timeout_ns = mesh->cfg.join_timeout_ns,
                                    .peer_timeout_ns = mesh->cfg.peer_timeout_ns};
-  if (!job->makes_root || rondo_root_is_here(&job->proof))
+  if (!job->makes_root || rondo_root_is_here(&job->key))
     return RONDO_SUCCESS;
   for (uint32_t i = 0; i < job->address_count; i++)
     if (rondo_address_is_here(&job->addresses[i]))
@@ -385,33 +384,33 @@ int rondo_mesh_join_prepare(struct rondo_mesh *mesh) {
   struct rondo_job_address *job = &mesh->job;
   if (!job->address_count)
     job->address_count = rondo_resolve_now(job->host, mesh->cfg.address_family, job->addresses);
-  return job->address_count ? open_root(mesh) : RONDO_SUCCESS;
+  return job->address_count ? mesh_open_root(mesh) : RONDO_SUCCESS;
 }
 
-static void on_resolved(void *arg, const struct rondo_wire_address *addresses, uint32_t count,
-                        const char *error) {
+static void mesh_on_resolved(void *arg, const struct rondo_wire_address *addresses, uint32_t count,
+                             const char *error) {
   struct rondo_mesh *mesh = arg;
   char text[RONDO_MESH_TEXT_BYTES] = "the root cannot be opened";
   if (count)
     memcpy(mesh->job.addresses, addresses, count * sizeof *addresses);
   else
-    (void)snprintf(text, sizeof text, "no address of the root's host \"%.80s\" is found: %.80s",
+    (void)snprintf(text, sizeof text, "the root's host \"%.80s\" has no address: %.80s",
                    mesh->job.host, error);
   mesh->job.address_count = count;
-  rondo_resolve_forget(mesh->resolve); // what was found goes with it
+  rondo_resolve_forget(mesh->resolve); // frees `addresses`
   mesh->resolve = NULL;
-  if (count && open_root(mesh) == RONDO_SUCCESS)
-    try_root(mesh);
+  if (count && mesh_open_root(mesh) == RONDO_SUCCESS)
+    root_dial(mesh);
   else
     rondo_mesh_fail(mesh, RONDO_MESH_MISSING, text);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+static void mesh_on_deadline(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh *mesh = arg;
   char text[RONDO_MESH_TEXT_BYTES];
   (void)fd, (void)what;
   pthread_mutex_lock(&mesh->lock);
-  (void)snprintf(text, sizeof text, "not within %llu ms: %.180s",
+  (void)snprintf(text, sizeof text, "timed out after %llu ms: %.180s",
                  (unsigned long long)mesh->cfg.join_timeout_ns / 1000000, mesh->waiting);
   pthread_mutex_unlock(&mesh->lock);
   rondo_mesh_fail(mesh, RONDO_MESH_MISSING, text);
@@ -420,17 +419,17 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg) {
 void rondo_mesh_join_begin(struct rondo_mesh *mesh) {
   struct event_base *base = rondo_event_loop_base(mesh->loop);
   struct rondo_job_address *job = &mesh->job;
-  evtimer_assign(&mesh->deadline, base, on_deadline, mesh);
-  evtimer_assign(&mesh->root_dial.again, base, on_again, mesh);
-  evtimer_assign(&mesh->leave, base, on_leave, mesh);
+  evtimer_assign(&mesh->deadline, base, mesh_on_deadline, mesh);
+  evtimer_assign(&mesh->root_dial.again, base, root_on_redial, mesh);
+  evtimer_assign(&mesh->leave, base, mesh_on_leave, mesh);
   rondo_event_loop_timer_set(&mesh->deadline, mesh->cfg.join_timeout_ns + GRACE_NS);
   mesh->root_dial.pause_ns = FIRST_PAUSE_NS;
   if (job->address_count) {
-    try_root(mesh);
+    root_dial(mesh);
     return;
   }
   mesh->resolve =
-      rondo_resolve_begin(mesh->loop, job->host, mesh->cfg.address_family, on_resolved, mesh);
+      rondo_resolve_begin(mesh->loop, job->host, mesh->cfg.address_family, mesh_on_resolved, mesh);
   if (!mesh->resolve)
     rondo_mesh_fail(mesh, RONDO_MESH_MISSING, "the system gives no thread to look up the root");
 }
@@ -441,7 +440,7 @@ void rondo_mesh_join_hurry(struct rondo_mesh *mesh) {
     rondo_event_loop_timer_set(&mesh->root_dial.again, 0);
 }
 
-int rondo_mesh_join_is_trying(const struct rondo_mesh *mesh) {
+bool rondo_mesh_join_is_trying(const struct rondo_mesh *mesh) {
   return evtimer_pending(&mesh->deadline, NULL) && (mesh->resolve || mesh->root_dial.channel ||
                                                     evtimer_pending(&mesh->root_dial.again, NULL));
 }

@@ -1,4 +1,4 @@
-// What stands for the mesh where the libraries that it needs were not found: jobs of one process.
+// The mesh of a build without libevent or libsodium: only jobs of one process work.
 #include "base/log.h"
 #include "runtime/net/mesh.h"
 #include "runtime/net/unique_id.h"
@@ -13,14 +13,14 @@ int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id
   return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "unique_id_listen: " WITHOUT);
 }
 
-int rondo_launcher_config(struct rondo_config *cfg, int with_id) {
+int rondo_launcher_config(struct rondo_config *cfg, bool with_id) {
   (void)cfg, (void)with_id;
   return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: " WITHOUT);
 }
 
-int rondo_mesh_is_needed(const struct rondo_config *cfg) {
+bool rondo_mesh_is_needed(const struct rondo_config *cfg) {
   (void)cfg;
-  return 0;
+  return false;
 }
 
 int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
@@ -62,9 +62,9 @@ int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
   return RONDO_ERR_UNKNOWN;
 }
 
-int rondo_mesh_is_near(struct rondo_mesh *mesh, uint32_t process) {
+bool rondo_mesh_is_same_machine(struct rondo_mesh *mesh, uint32_t process) {
   (void)mesh, (void)process;
-  return 0;
+  return false;
 }
 
 uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,

@@ -1,11 +1,12 @@
-// The inside of a mesh, for the files that make it up:
+// The state of a mesh, for the files that implement it:
 //
 //   mesh.c        calls of other threads, start and stop
-//   mesh_join.c   the way to the root, and what it says
+//   mesh_join.c   the connection to the root and the messages that come from it
 //   mesh_peer.c   connections to and from the other processes
 //
-// `lock` guards what other threads see; all else is the control thread's. A connection carries
-// messages one way only, from who made it; two processes that talk to each other have two.
+// `lock` guards what other threads read or write; the control thread owns the rest. A connection
+// carries messages only from the process that made it, so two processes that send to each other
+// have two connections.
 #ifndef RONDO_RUNTIME_NET_MESH_STATE_H
 #define RONDO_RUNTIME_NET_MESH_STATE_H
 
@@ -17,8 +18,14 @@
 #include "runtime/net/resolve.h"
 
 #define RONDO_MESH_TEXT_BYTES 256u
-#define RONDO_MESH_IS_LEAVING 2u // and the root does not know it yet
-#define RONDO_MESH_WAS_HERE 3u
+
+// Whether a rank lives in this process.
+enum rondo_mesh_presence {
+  RONDO_MESH_NOT_HERE = 0,
+  RONDO_MESH_IS_HERE = 1,
+  RONDO_MESH_IS_LEAVING = 2, // the root does not know yet
+  RONDO_MESH_WAS_HERE = 3    // left, and the root has been told
+};
 
 enum rondo_mesh_phase {
   RONDO_MESH_JOINING,
@@ -27,7 +34,7 @@ enum rondo_mesh_phase {
   RONDO_MESH_STOPPING
 };
 
-// Something another thread asks for.
+// A request of another thread to the control thread.
 struct rondo_mesh_command {
   struct rondo_mesh_command *next;
   int type;        // RONDO_WIRE_ADD, RONDO_WIRE_GONE or RONDO_WIRE_MESSAGE
@@ -35,24 +42,24 @@ struct rondo_mesh_command {
   struct rondo_channel_out *out;
 };
 
-// A connection being made: one attempt after the other until it is there.
+// Attempts to connect, one after another until one succeeds.
 struct rondo_mesh_dial {
-  struct rondo_channel *channel; // of the attempt that is under way
+  struct rondo_channel *channel; // of the current attempt, or null
   struct event again;
-  uint32_t next;     // which address is tried next
-  uint64_t pause_ns; // before it
+  uint32_t next;     // index of the address of the next attempt
+  uint64_t pause_ns; // before the next attempt
   uint64_t begin_ns; // of the first attempt
-  int is_heard;      // somebody answered: it is there
+  int has_answer;    // a refusal has been logged
 };
 
 struct rondo_mesh_peer {
   struct rondo_mesh *mesh;
   struct rondo_wire_member where;
-  struct rondo_channel *out, *in; // proved, or null
-  int has_spoken;                 // a frame came in by `in`
+  struct rondo_channel *out, *in; // authenticated connections, or null
+  int has_received;               // a frame has come by `in`
   int is_lost;                    // written under the lock
   struct rondo_mesh_dial dial;
-  struct rondo_channel_out *first, *last; // to be sent once connected
+  struct rondo_channel_out *first, *last; // frames to send once connected
 };
 
 struct rondo_mesh_alarm {
@@ -66,7 +73,7 @@ struct rondo_mesh_alarm {
 };
 
 struct rondo_mesh {
-  struct rondo_mesh *next; // of the process
+  struct rondo_mesh *next; // in the list of this process's meshes
   struct rondo_event_loop *loop;
   struct rondo_config cfg;
   struct rondo_mesh_events events;
@@ -74,79 +81,91 @@ struct rondo_mesh {
   struct rondo_job_address job;
   struct rondo_mesh_counters counters;
   struct rondo_event_loop_task task;
+
   // Under the lock.
   pthread_mutex_t lock;
   pthread_cond_t changed;
   int phase;
-  int is_settled;  // joined, and the owner knows; or not, and it knows that
-  int is_complete; // no rank was missing
+  int is_settled;  // joining has succeeded or failed, and the owner has been told
+  int is_complete; // no rank is missing
   int is_stopped;
-  uint8_t *here; // by rank: lives in this process: 1, or one of the above
+  uint8_t *here; // by rank: enum rondo_mesh_presence
   struct rondo_mesh_command *first, *last;
   uint64_t queued_bytes;
-  char waiting[RONDO_MESH_TEXT_BYTES]; // what joining waits for
-  uint32_t process_count;              // 0 until the roster is there
-  // Written once before that, by the control thread; read by all afterwards.
+  char waiting[RONDO_MESH_TEXT_BYTES]; // what joining waits for, for messages
+  uint32_t process_count;              // 0 until the roster is complete
+
+  // The control thread writes these once, before it sets process_count; any thread reads them
+  // after.
   uint32_t self;
   struct rondo_mesh_peer *peers;
   uint32_t *process_of; // by rank
-  // Read under the lock, written under it by the control thread.
+
+  // The control thread writes this under the lock; others read it under the lock.
   uint8_t *lost; // by rank
-  // The control thread's.
-  struct rondo_listener door;
-  struct rondo_channel *guests; // proved, before the roster: waiting
+
+  // The control thread's own.
+  struct rondo_listener listener;
+  struct rondo_channel *waiting_in; // authenticated connections that came before the roster
   struct rondo_wire_member me;
-  struct rondo_channel *root; // proved, or null
+  struct rondo_channel *root; // authenticated connection, or null
   struct rondo_mesh_dial root_dial;
   struct rondo_resolve *resolve;
-  uint32_t root_process;                 // in which the root is
-  uint32_t expected_count, member_count; // of the roster: all, and so far
+  uint32_t root_process;                 // the process that hosts the root
+  uint32_t expected_count, member_count; // processes of the roster, and how many have come so far
   struct event deadline, leave, stop_poll;
-  uint64_t stop_span_ns, stop_ns; // until when peers may take what is queued
-  uint64_t stop_join_ns; // until when others, or the root, are waited for where not all have joined
-  uint64_t stop_root_ns; // until when a launcher's root, that may not be there yet, is tried
-  uint32_t farewells;    // attempts to reach the root since, that have failed
-  int stays, has_said_bye, has_left_root, ends_root;
+  uint64_t stop_span_ns, stop_ns; // time for peers to take queued messages, and its end
+  uint64_t stop_join_ns;   // end of the time to wait for other ranks to join, or for the root
+  uint64_t stop_root_ns;   // end of the time to try a launcher's root that does not answer
+  uint32_t leave_attempts; // failed attempts to reach the root since the stop began
+  int keeps_joining, has_sent_bye, has_left_root, ends_root;
   struct rondo_mesh_alarm *alarms;
 };
 
 // mesh.c
-// Tells of ranks that are gone, those among them that were not told of yet.
+// Reports ranks as lost, except those of this process and those reported before.
 void rondo_mesh_report(struct rondo_mesh *mesh, const uint32_t *ranks, uint32_t count, int reason,
                        const char *text);
-// Joining is over, without success.
+// Ends joining with a failure: reports all ranks as lost.
 void rondo_mesh_fail(struct rondo_mesh *mesh, int reason, const char *text);
 void rondo_mesh_set_phase(struct rondo_mesh *mesh, int phase);
-// The owner has been told how joining ended: who waits for that goes on.
+// Wakes rondo_mesh_await: the owner has been told how joining ended.
 void rondo_mesh_settle(struct rondo_mesh *mesh);
 
 // mesh_join.c
-// Opens the root if that is for this process to do, and can be done at once. Any thread.
+// Opens the root if this process is to host it and the root's address is known without a look-up.
+// Any thread.
 int rondo_mesh_join_prepare(struct rondo_mesh *mesh);
 void rondo_mesh_join_begin(struct rondo_mesh *mesh);
-void rondo_mesh_join_end(struct rondo_mesh *mesh); // closes what leads to the root
-// Who leaves tries again at once, and not after a long pause.
+void rondo_mesh_join_end(struct rondo_mesh *mesh); // closes the connection to the root
+// Tries the root again now. A process that leaves does not sit out a long pause between attempts.
 void rondo_mesh_join_hurry(struct rondo_mesh *mesh);
-// 1 if the root has not been reached yet, and may be.
-int rondo_mesh_join_is_trying(const struct rondo_mesh *mesh);
-// Adds a rank, or takes one away, once the process has joined.
+// True while this process has not reached the root and still tries to.
+bool rondo_mesh_join_is_trying(const struct rondo_mesh *mesh);
+// Handles a RONDO_WIRE_ADD or RONDO_WIRE_GONE command for a rank of this process.
 void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank);
 
 // mesh_peer.c
-void rondo_mesh_peer_guest(void *arg, struct rondo_channel *c);
-void rondo_mesh_peer_admit(struct rondo_mesh *mesh); // the guests, once the roster is there
+// Takes an authenticated connection from the listener.
+void rondo_mesh_peer_accept(void *arg, struct rondo_channel *c);
+// Assigns the connections that came before the roster to their peers.
+void rondo_mesh_peer_accept_waiting(struct rondo_mesh *mesh);
 void rondo_mesh_peer_send(struct rondo_mesh *mesh, uint32_t to, struct rondo_channel_out *out);
-void rondo_mesh_peer_drop(struct rondo_mesh_peer *peer); // it is lost, or the mesh ends
-// Says that a rank leaves, behind what was said for it, where anything was.
+// Closes all connections with a peer that is lost, or because the mesh ends.
+void rondo_mesh_peer_drop(struct rondo_mesh_peer *peer);
+// Tells the peer that a rank leaves, after the messages queued for the peer. Sends nothing if this
+// process has never sent to the peer.
 void rondo_mesh_peer_leave(struct rondo_mesh_peer *peer, uint32_t rank);
-int rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer);
+bool rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer);
+// Tells the peer that this process leaves.
 void rondo_mesh_peer_bye(struct rondo_mesh_peer *peer);
+// Takes `bytes` off the count of queued bytes.
 void rondo_mesh_peer_sent(struct rondo_mesh *mesh, size_t bytes);
 
 struct rondo_channel_config rondo_mesh_channels(struct rondo_mesh *mesh,
                                                 const struct rondo_channel_events *events,
                                                 void *owner);
-// Waits a little longer after each attempt.
+// Sets the timer of the next attempt and lengthens the pause.
 void rondo_mesh_dial_again(struct rondo_mesh_dial *dial);
 
 #endif // RONDO_RUNTIME_NET_MESH_STATE_H

@@ -11,7 +11,7 @@
 #define PAUSE_NS UINT64_C(5000000)
 
 struct rondo_resolve {
-  struct event poll; // of the control thread
+  struct event poll; // the control thread's
   rondo_resolve_done done;
   void *arg;
   int family;
@@ -32,8 +32,8 @@ static void resolve_free(struct rondo_resolve *r) {
   free(r);
 }
 
-static uint32_t take(struct rondo_resolve *r, const struct addrinfo *list, int family,
-                     uint32_t count) {
+static uint32_t resolve_add(struct rondo_resolve *r, const struct addrinfo *list, int family,
+                            uint32_t count) {
   for (const struct addrinfo *i = list; i && count < RONDO_WIRE_ADDRESSES; i = i->ai_next)
     if (rondo_address_from_socket(i->ai_addr, &r->addresses[count]) &&
         r->addresses[count].family == family)
@@ -41,8 +41,8 @@ static uint32_t take(struct rondo_resolve *r, const struct addrinfo *list, int f
   return count;
 }
 
-// The machine itself has its name also where nobody gave it one: a container without /etc/hosts.
-static uint32_t take_localhost(struct rondo_resolve *r) {
+// Knows "localhost" without a name server: a container may have no /etc/hosts.
+static uint32_t resolve_add_localhost(struct rondo_resolve *r) {
   uint32_t count = 0;
   if (strcmp(r->host, "localhost") != 0)
     return 0;
@@ -60,15 +60,15 @@ static void *resolve_main(void *arg) {
   int error = getaddrinfo(r->host, NULL, &hints, &list);
   pthread_mutex_lock(&r->lock);
   if (error)
-    r->count = take_localhost(r);
+    r->count = resolve_add_localhost(r);
   if (error && !r->count)
     (void)snprintf(r->error, sizeof r->error, "%s", gai_strerror(error));
   if (!error && r->family != 6)
-    r->count = take(r, list, 4, r->count);
+    r->count = resolve_add(r, list, 4, r->count);
   if (!error && r->family != 4)
-    r->count = take(r, list, 6, r->count);
+    r->count = resolve_add(r, list, 6, r->count);
   if (!error && !r->count)
-    (void)snprintf(r->error, sizeof r->error, "it has no address of the family asked for");
+    (void)snprintf(r->error, sizeof r->error, "it has no address of the configured family");
   r->is_found = 1;
   int is_forgotten = r->is_forgotten;
   pthread_mutex_unlock(&r->lock);
@@ -79,7 +79,7 @@ static void *resolve_main(void *arg) {
   return NULL;
 }
 
-static void on_poll(evutil_socket_t fd, short what, void *arg) {
+static void resolve_on_poll(evutil_socket_t fd, short what, void *arg) {
   struct rondo_resolve *r = arg;
   (void)fd, (void)what;
   pthread_mutex_lock(&r->lock);
@@ -111,7 +111,7 @@ struct rondo_resolve *rondo_resolve_begin(struct rondo_event_loop *loop, const c
     resolve_free(r);
     return NULL;
   }
-  evtimer_assign(&r->poll, rondo_event_loop_base(loop), on_poll, r);
+  evtimer_assign(&r->poll, rondo_event_loop_base(loop), resolve_on_poll, r);
   rondo_event_loop_timer_set(&r->poll, PAUSE_NS);
   return r;
 }

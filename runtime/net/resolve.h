@@ -1,4 +1,4 @@
-// Names of hosts to addresses, on a thread of its own: a name server may take its time.
+// Looks up the addresses of a host on a separate thread, because a name server may be slow.
 #ifndef RONDO_RUNTIME_NET_RESOLVE_H
 #define RONDO_RUNTIME_NET_RESOLVE_H
 
@@ -7,18 +7,18 @@
 
 struct rondo_resolve;
 
-// Called on the control thread with what was found, IPv4 first; `error` says why it is nothing.
+// Called on the control thread with the addresses, IPv4 first. If there are none, `error` says why.
 typedef void (*rondo_resolve_done)(void *arg, const struct rondo_wire_address *addresses,
                                    uint32_t count, const char *error);
 
-// Begins to look up `host`; `family` 0, 4 or 6. `loop` has been got for it by the caller, who calls
-// forget before it gives that back. Null without memory or thread.
+// Starts to look up `host`; `family` is 4, 6, or 0 for both. The caller holds a reference to `loop`
+// until it has called rondo_resolve_forget. Null without memory or thread.
 struct rondo_resolve *rondo_resolve_begin(struct rondo_event_loop *loop, const char *host,
                                           int family, rondo_resolve_done done, void *arg);
-// Nothing is called any more. Once for each begin, also when done has been called.
+// Frees the look-up; `done` is not called any more. Must be called once, also after `done`.
 void rondo_resolve_forget(struct rondo_resolve *resolve);
 
-// The same at once, for what is no name but an address. Returns 1 if it was one.
+// Reads `host` at once if it is a numeric address of the family. Returns 1 then, else 0.
 uint32_t rondo_resolve_now(const char *host, int family, struct rondo_wire_address *out);
 
 #endif // RONDO_RUNTIME_NET_RESOLVE_H

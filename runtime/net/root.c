@@ -5,28 +5,27 @@
 #include <string.h>
 
 #include "base/fork.h"
-#include "base/atomic.h"
 #include "base/log.h"
 #include "runtime/net/identity.h"
 #include "runtime/net/listener.h"
 #include "runtime/net/root.h"
 
-#define PART_BYTES 65536u // of the roster in one frame, if one member does not need more
-#define FIRST_NOTICE_NS UINT64_C(10000000000) // then the pause doubles
-#define LOSS_PAUSE_NS UINT64_C(10000000)      // those who leave together are told of together
-#define UNUSED_FACTOR UINT64_C(10) // times the time for joining: as long as an unused id is good
+#define PART_BYTES 65536u                       // most of the roster in one frame
+#define FIRST_REMINDER_NS UINT64_C(10000000000) // doubles with each reminder of missing ranks
+#define LOSS_PAUSE_NS UINT64_C(10000000)        // ranks that leave together are reported together
+#define UNUSED_FACTOR UINT64_C(10)              // an unused id is valid for so many join timeouts
 #define LEAVE_NS UINT64_C(1000000000)
 #define TEXT_BYTES 256u
 
-enum phase { GATHERING, KNOWN, LEAVING };
+enum phase { GATHERING, ROSTER_SENT, LEAVING };
 
-// A process that has joined.
+// A process that has connected.
 struct member {
   struct member *next, *before;
   struct rondo_root *root;
   struct rondo_channel *channel;
-  struct rondo_wire_member where; // no ranks: it has not said so yet
-  uint32_t number;                // of the process, from KNOWN on
+  struct rondo_wire_member where; // no ranks: it has connected and not joined yet
+  uint32_t number;                // of the process, from ROSTER_SENT on
 };
 
 struct rondo_root {
@@ -34,23 +33,23 @@ struct rondo_root {
   struct rondo_event_loop *loop;
   struct rondo_event_loop_task start;
   struct rondo_job_key job;
-  struct rondo_listener door;
+  struct rondo_listener listener;
   struct rondo_mesh_counters counters;
   uint64_t join_timeout_ns;
   int phase;
-  uint32_t rank_count; // 0: nobody has come yet
-  uint32_t present;
-  uint32_t host_process;   // in which the root is; RONDO_MESH_NOBODY: in none of the job
+  uint32_t rank_count;     // 0: no process has joined yet
+  uint32_t joined_count;   // ranks
+  uint32_t host_process;   // hosts the root; RONDO_MESH_NOBODY: no process of the job
   struct member **holders; // by rank
-  uint8_t *leavers;        // by rank: left, not told yet
+  uint8_t *leavers;        // by rank: left, and not reported yet
   int has_leavers;
   struct member *members;
   uint32_t member_count;
-  struct event deadline, notice, losses;
-  uint64_t notice_ns;
+  struct event deadline, reminder, losses;
+  uint64_t reminder_ns;
 };
 
-// Holds the ranks that were here and have gone.
+// Stands in root->holders for the process of ranks that are lost.
 static struct member departed = {.where = {.host = "gone"}};
 
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -62,7 +61,7 @@ static void roots_forked(void) {
 }
 RONDO_ON_FORK(roots_forked)
 
-static struct rondo_root *find_locked(const struct rondo_job_key *job) {
+static struct rondo_root *root_find_locked(const struct rondo_job_key *job) {
   struct rondo_root *root = roots;
   while (root && memcmp(&root->job, job, sizeof *job) != 0)
     root = root->next;
@@ -90,7 +89,7 @@ void rondo_root_ranks_text(const uint32_t *ranks, uint32_t count, char *text, si
   }
 }
 
-static unsigned long long milliseconds(uint64_t ns) { return (unsigned long long)ns / 1000000; }
+static unsigned long long ns_to_ms(uint64_t ns) { return (unsigned long long)ns / 1000000; }
 
 // ------------------------------------------------------------------ the end ---
 
@@ -124,9 +123,9 @@ static void root_free(struct rondo_root *root) {
     rondo_channel_close(m->channel);
     member_free(m);
   }
-  rondo_listener_close(&root->door);
+  rondo_listener_close(&root->listener);
   evtimer_del(&root->deadline);
-  evtimer_del(&root->notice);
+  evtimer_del(&root->reminder);
   evtimer_del(&root->losses);
   free(root->holders);
   free(root->leavers);
@@ -137,21 +136,22 @@ static void root_free(struct rondo_root *root) {
 
 // ------------------------------------------------------------------- sending ---
 
-static struct rondo_wire_writer writer_on(struct rondo_channel_blob *blob, size_t capacity) {
+static struct rondo_wire_writer blob_writer(struct rondo_channel_blob *blob, size_t capacity) {
   struct rondo_wire_writer w = {.bytes = blob ? blob->bytes : NULL,
                                 .capacity = blob ? capacity : 0};
   return w;
 }
 
-static struct rondo_channel_blob *blob_of(size_t capacity) {
+static struct rondo_channel_blob *blob_create(size_t capacity) {
   struct rondo_channel_blob *blob = malloc(sizeof *blob + capacity);
   if (blob)
     blob->refs = 1;
   return blob;
 }
 
-// Sends one payload to everybody who has joined; null: no memory, which cuts them off. Takes the blob.
-static void send_all(struct rondo_root *root, int type, struct rondo_channel_blob *blob) {
+// Sends one payload to all processes that have joined and takes over the reference. Null stands for
+// a payload that could not be allocated: their connections end.
+static void root_send_all(struct rondo_root *root, int type, struct rondo_channel_blob *blob) {
   for (struct member *m = root->members; m; m = m->next) {
     if (!m->where.rank_count)
       continue;
@@ -162,22 +162,23 @@ static void send_all(struct rondo_root *root, int type, struct rondo_channel_blo
   rondo_channel_blob_put(blob);
 }
 
-static void send_loss(struct rondo_root *root, int reason, const char *text, const uint32_t *ranks,
-                      uint32_t count) {
+static void root_send_loss(struct rondo_root *root, int reason, const char *text,
+                           const uint32_t *ranks, uint32_t count) {
   size_t capacity = 8 + RONDO_WIRE_TEXT_BYTES + 4 * (size_t)count;
-  struct rondo_channel_blob *blob = blob_of(capacity);
-  struct rondo_wire_writer w = writer_on(blob, capacity);
+  struct rondo_channel_blob *blob = blob_create(capacity);
+  struct rondo_wire_writer w = blob_writer(blob, capacity);
   rondo_wire_put_u8(&w, (uint8_t)reason);
   rondo_wire_put_text(&w, text);
   rondo_wire_put_ranks(&w, ranks, count);
   if (blob)
     blob->size = (uint32_t)w.size;
-  send_all(root, RONDO_WIRE_LOST, blob);
+  root_send_all(root, RONDO_WIRE_LOST, blob);
 }
 
-// Lists the ranks that `wanted` says yes to. Allocated; null: none, or no memory.
-static uint32_t *list_ranks(const struct rondo_root *root,
-                            int (*wanted)(const struct rondo_root *, uint32_t), uint32_t *count) {
+// Lists the ranks for which `wanted` is true. Allocates the list; null without memory.
+static uint32_t *root_list_ranks(const struct rondo_root *root,
+                                 bool (*wanted)(const struct rondo_root *, uint32_t),
+                                 uint32_t *count) {
   uint32_t *ranks = malloc(root->rank_count * sizeof *ranks);
   *count = 0;
   for (uint32_t r = 0; ranks && r < root->rank_count; r++)
@@ -186,25 +187,30 @@ static uint32_t *list_ranks(const struct rondo_root *root,
   return ranks;
 }
 
-static int is_missing(const struct rondo_root *root, uint32_t rank) { return !root->holders[rank]; }
-static int is_leaver(const struct rondo_root *root, uint32_t rank) { return root->leavers[rank]; }
+static bool rank_is_missing(const struct rondo_root *root, uint32_t rank) {
+  return !root->holders[rank];
+}
 
-static void on_losses(evutil_socket_t fd, short what, void *arg) {
+static bool rank_is_leaver(const struct rondo_root *root, uint32_t rank) {
+  return root->leavers[rank];
+}
+
+static void root_on_losses(evutil_socket_t fd, short what, void *arg) {
   struct rondo_root *root = arg;
   uint32_t count;
   (void)fd, (void)what;
-  // Who left before all came is told of after the roster.
+  // Ranks that leave before the roster is sent are reported after it.
   if (!root->has_leavers || root->phase == GATHERING)
     return;
-  uint32_t *ranks = list_ranks(root, is_leaver, &count);
+  uint32_t *ranks = root_list_ranks(root, rank_is_leaver, &count);
   if (ranks)
-    send_loss(root, RONDO_MESH_LEFT, "it left the job", ranks, count);
+    root_send_loss(root, RONDO_MESH_LEFT, "it left the job", ranks, count);
   memset(root->leavers, 0, root->rank_count);
   root->has_leavers = 0;
   free(ranks);
 }
 
-static void note_leaver(struct rondo_root *root, uint32_t rank) {
+static void root_note_leaver(struct rondo_root *root, uint32_t rank) {
   root->leavers[rank] = 1;
   if (!root->has_leavers)
     rondo_event_loop_timer_set(&root->losses, LOSS_PAUSE_NS);
@@ -213,13 +219,13 @@ static void note_leaver(struct rondo_root *root, uint32_t rank) {
 
 // ------------------------------------------------------------- the roster ---
 
-static int compare_members(const void *a, const void *b) {
+static int member_compare(const void *a, const void *b) {
   const struct member *const *x = a;
   const struct member *const *y = b;
   return (*x)->where.ranks[0] < (*y)->where.ranks[0] ? -1 : 1;
 }
 
-static void send_head(struct member *m, uint32_t process_count) {
+static void member_send_roster(struct member *m, uint32_t process_count) {
   uint8_t bytes[16];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
   rondo_wire_put_u32(&w, m->number);
@@ -229,11 +235,11 @@ static void send_head(struct member *m, uint32_t process_count) {
   rondo_channel_send_bytes(m->channel, RONDO_WIRE_ROSTER, bytes, w.size);
 }
 
-// Puts members into one frame from `first` on, as many as fit. Returns the first that did not.
-static uint32_t send_part(struct rondo_root *root, struct member **by_number, uint32_t first,
-                          uint32_t count) {
-  struct rondo_channel_blob *blob = blob_of(PART_BYTES);
-  struct rondo_wire_writer w = writer_on(blob, PART_BYTES);
+// Sends one frame with as many members from `first` on as fit. Returns the next member to send.
+static uint32_t root_send_members(struct rondo_root *root, struct member **by_number,
+                                  uint32_t first, uint32_t count) {
+  struct rondo_channel_blob *blob = blob_create(PART_BYTES);
+  struct rondo_wire_writer w = blob_writer(blob, PART_BYTES);
   uint32_t next = first;
   rondo_wire_put_u32(&w, first);
   rondo_wire_put_u32(&w, 0);
@@ -251,22 +257,22 @@ static uint32_t send_part(struct rondo_root *root, struct member **by_number, ui
   rondo_wire_put_u32(&number, next - first);
   if (blob)
     blob->size = (uint32_t)w.size;
-  send_all(root, RONDO_WIRE_MEMBERS, blob);
+  root_send_all(root, RONDO_WIRE_MEMBERS, blob);
   return next;
 }
 
-// Numbers the processes by their lowest rank and tells everybody who is where.
-static void send_roster(struct rondo_root *root) {
+// Numbers the processes by their lowest rank and sends the roster to all of them.
+static void root_send_roster(struct rondo_root *root) {
   struct member **by_number = malloc(root->member_count * sizeof(struct member *));
   uint32_t count = 0;
   for (struct member *m = root->members; m && by_number; m = m->next)
     if (m->where.rank_count)
       by_number[count++] = m;
   if (!by_number) {
-    send_all(root, RONDO_WIRE_ROSTER, NULL);
+    root_send_all(root, RONDO_WIRE_ROSTER, NULL);
     return;
   }
-  qsort(by_number, count, sizeof(struct member *), compare_members);
+  qsort(by_number, count, sizeof(struct member *), member_compare);
   root->host_process = RONDO_MESH_NOBODY;
   for (uint32_t i = 0; i < count; i++) {
     by_number[i]->number = i;
@@ -274,131 +280,135 @@ static void send_roster(struct rondo_root *root) {
       root->host_process = i;
   }
   for (uint32_t i = 0; i < count; i++)
-    send_head(by_number[i], count);
+    member_send_roster(by_number[i], count);
   for (uint32_t next = 0; next < count;) {
     uint32_t first = next;
-    next = send_part(root, by_number, first, count);
+    next = root_send_members(root, by_number, first, count);
     if (next == first)
-      break; // no memory: they have been cut off
+      break; // no memory: root_send_all has ended the connections
   }
   free(by_number);
 }
 
-static void make_known(struct rondo_root *root) {
-  root->phase = KNOWN;
+static void root_close_gathering(struct rondo_root *root) {
+  root->phase = ROSTER_SENT;
   evtimer_del(&root->deadline);
-  evtimer_del(&root->notice);
-  send_roster(root);
-  on_losses(-1, 0, root);
-  rondo_log(RONDO_LOG_INFO, "root: %u of %u ranks are here", root->present, root->rank_count);
+  evtimer_del(&root->reminder);
+  root_send_roster(root);
+  root_on_losses(-1, 0, root);
+  rondo_log(RONDO_LOG_INFO, "root: %u of %u ranks have joined", root->joined_count,
+            root->rank_count);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg) {
+static void root_on_deadline(evutil_socket_t fd, short what, void *arg) {
   struct rondo_root *root = arg;
   char text[TEXT_BYTES];
   uint32_t count;
   (void)fd, (void)what;
   if (root->phase == LEAVING || !root->rank_count) {
     if (root->phase != LEAVING)
-      rondo_log(RONDO_LOG_WARN, "root: nobody came; the job's id is of no more use");
+      rondo_log(RONDO_LOG_WARN, "root: no process joined in time; the job's id is no longer valid");
     root_free(root);
     return;
   }
-  uint32_t *ranks = list_ranks(root, is_missing, &count);
-  make_known(root);
+  uint32_t *ranks = root_list_ranks(root, rank_is_missing, &count);
+  root_close_gathering(root);
   if (!ranks)
     return;
   rondo_root_ranks_text(ranks, count, text, sizeof text);
-  rondo_log(RONDO_LOG_ERROR, "root: %u of %u ranks did not come within %llu ms: %s", count,
-            root->rank_count, milliseconds(root->join_timeout_ns), text);
-  (void)snprintf(text, sizeof text, "it did not come within %llu ms",
-                 milliseconds(root->join_timeout_ns));
-  send_loss(root, RONDO_MESH_MISSING, text, ranks, count);
+  rondo_log(RONDO_LOG_ERROR, "root: %u of %u ranks did not join within %llu ms: %s", count,
+            root->rank_count, ns_to_ms(root->join_timeout_ns), text);
+  (void)snprintf(text, sizeof text, "it did not join within %llu ms",
+                 ns_to_ms(root->join_timeout_ns));
+  root_send_loss(root, RONDO_MESH_MISSING, text, ranks, count);
   free(ranks);
 }
 
-static void on_notice(evutil_socket_t fd, short what, void *arg) {
+static void root_on_reminder(evutil_socket_t fd, short what, void *arg) {
   struct rondo_root *root = arg;
   char text[TEXT_BYTES];
   uint32_t count;
   (void)fd, (void)what;
-  uint32_t *ranks = list_ranks(root, is_missing, &count);
-  root->notice_ns *= 2;
-  rondo_event_loop_timer_set(&root->notice, root->notice_ns);
+  uint32_t *ranks = root_list_ranks(root, rank_is_missing, &count);
+  root->reminder_ns *= 2;
+  rondo_event_loop_timer_set(&root->reminder, root->reminder_ns);
   if (!ranks)
     return;
   rondo_root_ranks_text(ranks, count, text, sizeof text);
   rondo_log(RONDO_LOG_WARN, "root: still waiting for %u of %u ranks: %s", count, root->rank_count,
             text);
   size_t capacity = 4 + 4 * (size_t)count;
-  struct rondo_channel_blob *blob = blob_of(capacity);
-  struct rondo_wire_writer w = writer_on(blob, capacity);
+  struct rondo_channel_blob *blob = blob_create(capacity);
+  struct rondo_wire_writer w = blob_writer(blob, capacity);
   rondo_wire_put_ranks(&w, ranks, count);
   if (blob) {
     blob->size = (uint32_t)w.size;
-    send_all(root, RONDO_WIRE_NOTICE, blob);
+    root_send_all(root, RONDO_WIRE_MISSING, blob);
   }
   free(ranks);
 }
 
 // ------------------------------------------------------------------- members ---
 
-static void reject(struct member *m, int status, const char *text) {
+static void member_reject(struct member *m, int status, const char *text) {
   uint8_t bytes[2 + RONDO_WIRE_TEXT_BYTES];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
   rondo_wire_put_u8(&w, (uint8_t)status);
   rondo_wire_put_text(&w, text);
   rondo_channel_send_bytes(m->channel, RONDO_WIRE_REJECT, bytes, w.size);
   rondo_log(RONDO_LOG_WARN, "root: rejected %s, pid %u (%s): %s", m->where.host, m->where.pid,
-            m->channel->who, text);
+            m->channel->remote, text);
 }
 
-static int begin_gathering(struct rondo_root *root, uint32_t rank_count) {
+static bool root_try_begin_gathering(struct rondo_root *root, uint32_t rank_count) {
   root->holders = calloc(rank_count, sizeof(struct member *));
   root->leavers = calloc(rank_count, 1);
   if (!root->holders || !root->leavers)
-    return 0;
+    return false;
   root->rank_count = rank_count;
   rondo_event_loop_make_room(rank_count);
   uint64_t timeout_ns = root->join_timeout_ns;
-  root->notice_ns = timeout_ns / 4 < FIRST_NOTICE_NS ? timeout_ns / 4 : FIRST_NOTICE_NS;
+  root->reminder_ns = timeout_ns / 4 < FIRST_REMINDER_NS ? timeout_ns / 4 : FIRST_REMINDER_NS;
   rondo_event_loop_timer_set(&root->deadline, timeout_ns);
-  rondo_event_loop_timer_set(&root->notice, root->notice_ns);
-  return 1;
+  rondo_event_loop_timer_set(&root->reminder, root->reminder_ns);
+  return true;
 }
 
-// Whether these ranks can be taken in; says why not in `text`. Returns an enum rondo_status.
-static int check_ranks(const struct rondo_root *root, const struct rondo_wire_member *where,
-                       char *text) {
+// Checks that ranks may join; otherwise writes the reason to `text` (TEXT_BYTES). Returns an enum
+// rondo_status.
+static int root_check_ranks(const struct rondo_root *root, const struct rondo_wire_member *where,
+                            char *text) {
   for (uint32_t i = 0; i < where->rank_count; i++) {
     uint32_t rank = where->ranks[i];
     if (rank >= root->rank_count) {
-      (void)snprintf(text, TEXT_BYTES, "rank %u of %u ranks", rank, root->rank_count);
+      (void)snprintf(text, TEXT_BYTES, "rank %u is not below %u, the number of ranks", rank,
+                     root->rank_count);
       return RONDO_ERR_INVALID;
     }
     const struct member *holder = root->holders[rank];
     if (holder) {
-      (void)snprintf(text, TEXT_BYTES, "rank %u is in this job already: %s, pid %u", rank,
+      (void)snprintf(text, TEXT_BYTES, "rank %u has already joined: %s, pid %u", rank,
                      holder->where.host, holder->where.pid);
       return RONDO_ERR_EXISTS;
     }
   }
   if (root->phase == GATHERING)
     return RONDO_SUCCESS;
-  (void)snprintf(text, TEXT_BYTES, "rank %u comes too late", where->ranks[0]);
+  (void)snprintf(text, TEXT_BYTES, "rank %u joins too late", where->ranks[0]);
   return RONDO_ERR_TIMEOUT;
 }
 
-static void take_ranks(struct member *m, const uint32_t *ranks, uint32_t count) {
+static void member_add_ranks(struct member *m, const uint32_t *ranks, uint32_t count) {
   struct rondo_root *root = m->root;
   for (uint32_t i = 0; i < count; i++)
     root->holders[ranks[i]] = m;
-  root->present += count;
-  if (root->present == root->rank_count)
-    make_known(root);
+  root->joined_count += count;
+  if (root->joined_count == root->rank_count)
+    root_close_gathering(root);
 }
 
-static int on_join(struct member *m, struct rondo_wire_reader *r) {
+// The handlers below are false if the frame is malformed or not allowed now.
+static bool member_on_join(struct member *m, struct rondo_wire_reader *r) {
   struct rondo_root *root = m->root;
   struct rondo_wire_member where;
   char text[TEXT_BYTES] = "no memory";
@@ -407,159 +417,156 @@ static int on_join(struct member *m, struct rondo_wire_reader *r) {
   if (!rondo_wire_is_done(r) || m->where.rank_count || !where.rank_count || rank_count == 0 ||
       rank_count > RONDO_MAX_RANKS) {
     rondo_wire_member_fini(&where);
-    return 0;
+    return false;
   }
   int status = RONDO_ERR_NO_MEMORY;
-  if (root->rank_count || begin_gathering(root, rank_count))
-    status = check_ranks(root, &where, text);
+  if (root->rank_count || root_try_begin_gathering(root, rank_count))
+    status = root_check_ranks(root, &where, text);
   if (root->rank_count && root->rank_count != rank_count) {
-    (void)snprintf(text, sizeof text, "it says the job has %u ranks, others say %u", rank_count,
-                   root->rank_count);
+    (void)snprintf(text, sizeof text, "it expects a job of %u ranks, the others one of %u",
+                   rank_count, root->rank_count);
     status = RONDO_ERR_INVALID;
   }
   m->where = where;
   if (status == RONDO_SUCCESS) {
-    take_ranks(m, where.ranks, where.rank_count);
-    return 1;
+    member_add_ranks(m, where.ranks, where.rank_count);
+    return true;
   }
-  reject(m, status, text);
+  member_reject(m, status, text);
   rondo_wire_member_fini(&m->where);
-  return 1;
+  return true;
 }
 
-// Keeps a member's ranks in ascending order.
-static int insert_rank(struct rondo_wire_member *where, uint32_t rank) {
+// Adds a rank in ascending order. False without memory.
+static bool member_try_insert_rank(struct rondo_wire_member *where, uint32_t rank) {
   uint32_t *ranks = realloc(where->ranks, (where->rank_count + 1) * sizeof *ranks);
   if (!ranks)
-    return 0;
+    return false;
   uint32_t at = where->rank_count;
   for (; at && ranks[at - 1] > rank; at--)
     ranks[at] = ranks[at - 1];
   ranks[at] = rank;
   where->ranks = ranks;
   where->rank_count++;
-  return 1;
+  return true;
 }
 
-static int on_add(struct member *m, struct rondo_wire_reader *r) {
+static bool member_on_add(struct member *m, struct rondo_wire_reader *r) {
   uint32_t rank = rondo_wire_get_u32(r);
   char text[TEXT_BYTES];
   struct rondo_wire_member one = {.rank_count = 1, .ranks = &rank};
   if (!rondo_wire_is_done(r) || !m->where.rank_count)
-    return 0;
-  int status = check_ranks(m->root, &one, text);
-  if (status == RONDO_SUCCESS && !insert_rank(&m->where, rank)) {
+    return false;
+  int status = root_check_ranks(m->root, &one, text);
+  if (status == RONDO_SUCCESS && !member_try_insert_rank(&m->where, rank)) {
     (void)snprintf(text, sizeof text, "no memory");
     status = RONDO_ERR_NO_MEMORY;
   }
   if (status == RONDO_SUCCESS)
-    take_ranks(m, &rank, 1);
+    member_add_ranks(m, &rank, 1);
   else
-    reject(m, status, text);
-  return 1;
+    member_reject(m, status, text);
+  return true;
 }
 
-static int on_gone(struct member *m, struct rondo_wire_reader *r) {
+static bool member_on_gone(struct member *m, struct rondo_wire_reader *r) {
   struct rondo_root *root = m->root;
   uint32_t rank = rondo_wire_get_u32(r);
   if (!rondo_wire_is_done(r) || !m->where.rank_count)
-    return 0;
-  // A rank that has left before all came counts as having come: the others are told both.
+    return false;
+  // A rank that leaves before the roster is sent still counts as joined; the others are told both.
   if (rank < root->rank_count && root->holders[rank] == m)
-    note_leaver(root, rank);
-  return 1;
+    root_note_leaver(root, rank);
+  return true;
 }
 
-static int reason_of(int how) {
-  if (how == RONDO_CHANNEL_CUT)
-    return RONDO_MESH_DIED;
-  return how == RONDO_CHANNEL_UNREACHABLE ? RONDO_MESH_SILENT : RONDO_MESH_BROKE;
-}
-
-static const char *reason_text(int reason) {
+static const char *loss_text(int reason) {
   switch (reason) {
   case RONDO_MESH_DIED:
-    return "ended without a word";
+    return "ended without leaving the job";
   case RONDO_MESH_SILENT:
     return "cannot be reached any more";
   default:
-    return "sent what no member sends";
+    return "violated the protocol";
   }
 }
 
-// Takes the ranks of a member that has gone off the list. Returns how many they were.
-static void release_ranks(struct member *m, int has_left) {
+// Removes the ranks of a member that is gone. They may join again while the root is gathering,
+// unless the member said that it leaves.
+static void member_release_ranks(struct member *m, bool has_left) {
   struct rondo_root *root = m->root;
-  int may_return = root->phase == GATHERING && !has_left;
+  bool may_return = root->phase == GATHERING && !has_left;
   for (uint32_t i = 0; i < m->where.rank_count; i++)
     root->holders[m->where.ranks[i]] = may_return ? NULL : &departed;
   if (may_return)
-    root->present -= m->where.rank_count;
+    root->joined_count -= m->where.rank_count;
 }
 
-static void on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
+static void member_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
   struct member *m = owner;
   struct rondo_root *root = m->root;
   struct rondo_wire_member where = m->where;
   char text[TEXT_BYTES];
   (void)c;
-  int has_left = m->number == RONDO_MESH_NOBODY;
-  int reason = reason_of(how);
-  release_ranks(m, has_left);
-  m->where.rank_count = 0; // it is told nothing any more
+  bool has_left = m->number == RONDO_MESH_NOBODY;
+  int reason = rondo_channel_end_reason(how);
+  member_release_ranks(m, has_left);
+  m->where.rank_count = 0; // root_send_all skips it
   if (where.rank_count && !has_left && root->phase != LEAVING) {
     (void)snprintf(text, sizeof text, "%s, pid %u, %s (%s)", where.host, where.pid,
-                   reason_text(reason), why);
+                   loss_text(reason), why);
     rondo_log(RONDO_LOG_INFO, "root: lost %u ranks from rank %u on: %s", where.rank_count,
               where.ranks[0], text);
-    if (root->phase == KNOWN)
-      send_loss(root, reason, text, where.ranks, where.rank_count);
+    if (root->phase == ROSTER_SENT)
+      root_send_loss(root, reason, text, where.ranks, where.rank_count);
   }
   member_free(m);
   if (root->phase != GATHERING && !root->members)
     root_free(root);
 }
 
-// That the connection is closed in return tells the member that its word has come.
-static void on_bye(struct member *m) {
+// Closes the connection, which tells the member that its goodbye has arrived.
+static void member_on_bye(struct member *m) {
   struct rondo_channel *c = m->channel;
   for (uint32_t i = 0; i < m->where.rank_count; i++)
-    note_leaver(m->root, m->where.ranks[i]);
+    root_note_leaver(m->root, m->where.ranks[i]);
   m->number = RONDO_MESH_NOBODY;
   rondo_channel_close(c);
-  on_closed(m, c, RONDO_CHANNEL_CUT, "");
+  member_on_closed(m, c, RONDO_CHANNEL_CUT, "");
 }
 
-static void on_frame(void *owner, struct rondo_channel *c, struct rondo_channel_frame *frame) {
+static void member_on_frame(void *owner, struct rondo_channel *c,
+                            struct rondo_channel_frame *frame) {
   struct member *m = owner;
   struct rondo_wire_reader r = rondo_wire_read(&frame->wire);
-  int good = 0;
+  bool is_valid = false;
   switch (frame->wire.head.type) {
   case RONDO_WIRE_JOIN:
-    good = on_join(m, &r);
+    is_valid = member_on_join(m, &r);
     break;
   case RONDO_WIRE_ADD:
-    good = on_add(m, &r);
+    is_valid = member_on_add(m, &r);
     break;
   case RONDO_WIRE_GONE:
-    good = on_gone(m, &r);
+    is_valid = member_on_gone(m, &r);
     break;
   case RONDO_WIRE_BYE:
     if (rondo_wire_is_done(&r)) {
-      on_bye(m);
+      member_on_bye(m);
       return;
     }
     break;
   default:
     break;
   }
-  if (!good)
+  if (!is_valid)
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
 }
 
-static const struct rondo_channel_events member_events = {.frame = on_frame, .closed = on_closed};
+static const struct rondo_channel_events member_events = {.frame = member_on_frame,
+                                                          .closed = member_on_closed};
 
-static void on_guest(void *arg, struct rondo_channel *c) {
+static void root_on_authenticated(void *arg, struct rondo_channel *c) {
   struct rondo_root *root = arg;
   struct member *m = calloc(1, sizeof *m);
   if (!m) {
@@ -579,13 +586,13 @@ static void on_guest(void *arg, struct rondo_channel *c) {
 
 // ------------------------------------------------------------ start and leave ---
 
-static void start(void *arg) {
+static void root_start(void *arg) {
   struct rondo_root *root = arg;
   struct event_base *base = rondo_event_loop_base(root->loop);
-  evtimer_assign(&root->deadline, base, on_deadline, root);
-  evtimer_assign(&root->notice, base, on_notice, root);
-  evtimer_assign(&root->losses, base, on_losses, root);
-  rondo_listener_start(&root->door);
+  evtimer_assign(&root->deadline, base, root_on_deadline, root);
+  evtimer_assign(&root->reminder, base, root_on_reminder, root);
+  evtimer_assign(&root->losses, base, root_on_losses, root);
+  rondo_listener_start(&root->listener);
   rondo_event_loop_timer_set(&root->deadline, UNUSED_FACTOR * root->join_timeout_ns);
 }
 
@@ -595,7 +602,7 @@ int rondo_root_open(const struct rondo_root_config *cfg) {
     return RONDO_ERR_NO_MEMORY;
   root->job = cfg->job;
   root->join_timeout_ns = cfg->join_timeout_ns;
-  int status = rondo_listener_open(&root->door, cfg->addresses, cfg->address_count);
+  int status = rondo_listener_open(&root->listener, cfg->addresses, cfg->address_count);
   if (status == RONDO_SUCCESS) {
     root->loop = rondo_event_loop_get();
     if (!root->loop) {
@@ -604,7 +611,7 @@ int rondo_root_open(const struct rondo_root_config *cfg) {
     }
   }
   if (status != RONDO_SUCCESS) {
-    rondo_listener_close(&root->door);
+    rondo_listener_close(&root->listener);
     free(root);
     return status;
   }
@@ -612,13 +619,13 @@ int rondo_root_open(const struct rondo_root_config *cfg) {
                                           .job = &root->job,
                                           .counters = &root->counters,
                                           .peer_timeout_ns = cfg->peer_timeout_ns};
-  root->door.channels = channels;
-  root->door.name = "root";
-  root->door.purpose = RONDO_WIRE_TO_ROOT;
-  root->door.to = RONDO_MESH_NOBODY;
-  root->door.guest = on_guest;
-  root->door.arg = root;
-  root->start.call = start;
+  root->listener.channels = channels;
+  root->listener.name = "root";
+  root->listener.purpose = RONDO_WIRE_TO_ROOT;
+  root->listener.to = RONDO_MESH_NOBODY;
+  root->listener.authenticated = root_on_authenticated;
+  root->listener.arg = root;
+  root->start.call = root_start;
   root->start.arg = root;
   pthread_mutex_lock(&roots_lock);
   root->next = roots;
@@ -628,16 +635,16 @@ int rondo_root_open(const struct rondo_root_config *cfg) {
   return RONDO_SUCCESS;
 }
 
-int rondo_root_is_here(const struct rondo_job_key *job) {
+bool rondo_root_is_here(const struct rondo_job_key *job) {
   pthread_mutex_lock(&roots_lock);
-  int is_here = find_locked(job) != NULL;
+  bool is_here = root_find_locked(job) != NULL;
   pthread_mutex_unlock(&roots_lock);
   return is_here;
 }
 
-int rondo_root_is_gathering(const struct rondo_job_key *job) {
+bool rondo_root_is_gathering(const struct rondo_job_key *job) {
   pthread_mutex_lock(&roots_lock);
-  const struct rondo_root *root = find_locked(job);
+  const struct rondo_root *root = root_find_locked(job);
   pthread_mutex_unlock(&roots_lock);
   return root && root->phase == GATHERING;
 }
@@ -645,33 +652,26 @@ int rondo_root_is_gathering(const struct rondo_job_key *job) {
 void rondo_root_counters(const struct rondo_job_key *job, struct rondo_mesh_counters *out) {
   memset(out, 0, sizeof *out);
   pthread_mutex_lock(&roots_lock);
-  struct rondo_root *root = find_locked(job);
-  const struct rondo_mesh_counters *c = root ? &root->counters : out;
-  struct rondo_mesh_counters now = {.connected = rondo_load_relaxed_u64(&c->connected),
-                                    .accepted = rondo_load_relaxed_u64(&c->accepted),
-                                    .refused = rondo_load_relaxed_u64(&c->refused),
-                                    .sent = rondo_load_relaxed_u64(&c->sent),
-                                    .received = rondo_load_relaxed_u64(&c->received),
-                                    .sent_bytes = rondo_load_relaxed_u64(&c->sent_bytes),
-                                    .received_bytes = rondo_load_relaxed_u64(&c->received_bytes)};
-  *out = now;
+  struct rondo_root *root = root_find_locked(job);
+  if (root)
+    rondo_channel_counters_read(&root->counters, out);
   pthread_mutex_unlock(&roots_lock);
 }
 
 void rondo_root_leave(const struct rondo_job_key *job) {
   pthread_mutex_lock(&roots_lock);
-  struct rondo_root *root = find_locked(job);
+  struct rondo_root *root = root_find_locked(job);
   pthread_mutex_unlock(&roots_lock);
   if (!root || root->phase == LEAVING)
     return;
   if (root->rank_count)
-    on_losses(-1, 0, root);
+    root_on_losses(-1, 0, root);
   root->phase = LEAVING;
   if (!root->members) {
     root_free(root);
     return;
   }
-  evtimer_del(&root->notice);
-  send_all(root, RONDO_WIRE_BYE, rondo_channel_blob_create(NULL, 0));
+  evtimer_del(&root->reminder);
+  root_send_all(root, RONDO_WIRE_BYE, rondo_channel_blob_create(NULL, 0));
   rondo_event_loop_timer_set(&root->deadline, LEAVE_NS);
 }

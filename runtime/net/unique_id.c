@@ -22,7 +22,7 @@ int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED,
                             "unique_id_listen: no network interface fits \"%s\"", cfg->interfaces);
   if (sodium_init() < 0)
-    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "unique_id_listen: no randomness");
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "unique_id_listen: the system gives no random bytes");
   randombytes_buf(tag, sizeof tag);
   randombytes_buf(secret, sizeof secret);
   rondo_job_key_init(&root.job, tag, secret);
@@ -35,14 +35,14 @@ int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id
   return status;
 }
 
-int rondo_launcher_config(struct rondo_config *cfg, int with_id) {
-  struct rondo_launcher launch;
-  int status = rondo_launcher_find(getenv, &launch);
+int rondo_launcher_config(struct rondo_config *cfg, bool with_id) {
+  struct rondo_launcher launcher;
+  int status = rondo_launcher_find(getenv, &launcher);
   if (status != RONDO_SUCCESS)
     return status;
-  cfg->rank = launch.rank;
-  cfg->rank_count = launch.rank_count;
-  if (with_id && launch.rank_count > 1)
-    rondo_job_address_write_launch(&launch, &cfg->id);
+  cfg->rank = launcher.rank;
+  cfg->rank_count = launcher.rank_count;
+  if (with_id && launcher.rank_count > 1)
+    rondo_job_address_write_launcher(&launcher, &cfg->id);
   return RONDO_SUCCESS;
 }

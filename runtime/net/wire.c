@@ -3,9 +3,9 @@
 
 #include "runtime/net/wire.h"
 
-// The first byte of a member.
+// Flags in the first byte of a member.
 #define ASKS_WINDOW 1u
-#define IS_BESIDE 2u // all that it may share with the one before it is the same
+#define SAME_MACHINE 2u // shares its machine's fields with the member before it
 
 static const uint8_t magic[4] = {'R', 'n', 'd', 'o'};
 
@@ -21,17 +21,23 @@ void rondo_wire_put(struct rondo_wire_writer *w, const void *bytes, size_t size)
   w->size += size;
 }
 
-static void put_number(struct rondo_wire_writer *w, uint64_t value, size_t bytes) {
+static void wire_put_number(struct rondo_wire_writer *w, uint64_t value, size_t bytes) {
   uint8_t text[8];
   for (size_t i = 0; i < bytes; i++)
     text[i] = (uint8_t)(value >> (8 * i));
   rondo_wire_put(w, text, bytes);
 }
 
-void rondo_wire_put_u8(struct rondo_wire_writer *w, uint8_t value) { put_number(w, value, 1); }
-void rondo_wire_put_u16(struct rondo_wire_writer *w, uint16_t value) { put_number(w, value, 2); }
-void rondo_wire_put_u32(struct rondo_wire_writer *w, uint32_t value) { put_number(w, value, 4); }
-void rondo_wire_put_u64(struct rondo_wire_writer *w, uint64_t value) { put_number(w, value, 8); }
+void rondo_wire_put_u8(struct rondo_wire_writer *w, uint8_t value) { wire_put_number(w, value, 1); }
+void rondo_wire_put_u16(struct rondo_wire_writer *w, uint16_t value) {
+  wire_put_number(w, value, 2);
+}
+void rondo_wire_put_u32(struct rondo_wire_writer *w, uint32_t value) {
+  wire_put_number(w, value, 4);
+}
+void rondo_wire_put_u64(struct rondo_wire_writer *w, uint64_t value) {
+  wire_put_number(w, value, 8);
+}
 
 void rondo_wire_put_text(struct rondo_wire_writer *w, const char *text) {
   size_t size = strnlen(text, RONDO_WIRE_TEXT_BYTES);
@@ -45,12 +51,12 @@ void rondo_wire_put_ranks(struct rondo_wire_writer *w, const uint32_t *ranks, ui
     rondo_wire_put_u32(w, ranks[i]);
 }
 
-static size_t address_bytes(uint8_t family) { return family == 6 ? 16 : 4; }
+static size_t address_size(uint8_t family) { return family == 6 ? 16 : 4; }
 
 void rondo_wire_put_address(struct rondo_wire_writer *w, const struct rondo_wire_address *a) {
   rondo_wire_put_u8(w, a->family);
   rondo_wire_put_u16(w, a->port);
-  rondo_wire_put(w, a->bytes, address_bytes(a->family));
+  rondo_wire_put(w, a->bytes, address_size(a->family));
 }
 
 void rondo_wire_put_hello(struct rondo_wire_writer *w, const struct rondo_wire_hello *hello) {
@@ -61,19 +67,20 @@ void rondo_wire_put_hello(struct rondo_wire_writer *w, const struct rondo_wire_h
   rondo_wire_put(w, hello->nonce, sizeof hello->nonce);
 }
 
-// 1 if they differ in what each process has of its own alone. Unused bytes of addresses are zero.
-static int is_beside(const struct rondo_wire_member *a, const struct rondo_wire_member *b) {
-  int same = memcmp(a->machine, b->machine, sizeof a->machine) == 0 &&
-             a->pid_namespace == b->pid_namespace && a->user_namespace == b->user_namespace &&
-             a->uid == b->uid && strcmp(a->host, b->host) == 0 &&
-             a->address_count == b->address_count;
+// True if only the fields that each process has of its own differ. Unused address bytes are zero.
+static bool member_shares_machine(const struct rondo_wire_member *a,
+                                  const struct rondo_wire_member *b) {
+  bool same = memcmp(a->machine, b->machine, sizeof a->machine) == 0 &&
+              a->pid_namespace == b->pid_namespace && a->user_namespace == b->user_namespace &&
+              a->uid == b->uid && strcmp(a->host, b->host) == 0 &&
+              a->address_count == b->address_count;
   for (uint32_t i = 0; i < a->address_count && same; i++)
     same = a->addresses[i].family == b->addresses[i].family &&
            memcmp(a->addresses[i].bytes, b->addresses[i].bytes, sizeof a->addresses[i].bytes) == 0;
   return same;
 }
 
-static void put_machine(struct rondo_wire_writer *w, const struct rondo_wire_member *m) {
+static void member_put_machine(struct rondo_wire_writer *w, const struct rondo_wire_member *m) {
   rondo_wire_put_u64(w, m->machine[0]);
   rondo_wire_put_u64(w, m->machine[1]);
   rondo_wire_put_u64(w, m->pid_namespace);
@@ -87,11 +94,12 @@ static void put_machine(struct rondo_wire_writer *w, const struct rondo_wire_mem
 
 void rondo_wire_put_member(struct rondo_wire_writer *w, const struct rondo_wire_member *m,
                            const struct rondo_wire_member *before) {
-  int beside = before && is_beside(m, before);
-  rondo_wire_put_u8(w, (uint8_t)((m->asks_window ? ASKS_WINDOW : 0) | (beside ? IS_BESIDE : 0)));
-  if (!beside)
-    put_machine(w, m);
-  for (uint32_t i = 0; i < m->address_count && beside; i++)
+  bool is_same = before && member_shares_machine(m, before);
+  rondo_wire_put_u8(w,
+                    (uint8_t)((m->asks_window ? ASKS_WINDOW : 0) | (is_same ? SAME_MACHINE : 0)));
+  if (!is_same)
+    member_put_machine(w, m);
+  for (uint32_t i = 0; i < m->address_count && is_same; i++)
     rondo_wire_put_u16(w, m->addresses[i].port);
   rondo_wire_put_u32(w, m->pid);
   rondo_wire_put_text(w, m->local);
@@ -128,7 +136,7 @@ void rondo_wire_get(struct rondo_wire_reader *r, void *bytes, size_t size) {
   r->size -= size;
 }
 
-static uint64_t get_number(struct rondo_wire_reader *r, size_t bytes) {
+static uint64_t wire_get_number(struct rondo_wire_reader *r, size_t bytes) {
   uint8_t text[8] = {0};
   uint64_t value = 0;
   rondo_wire_get(r, text, bytes);
@@ -137,10 +145,10 @@ static uint64_t get_number(struct rondo_wire_reader *r, size_t bytes) {
   return value;
 }
 
-uint8_t rondo_wire_get_u8(struct rondo_wire_reader *r) { return (uint8_t)get_number(r, 1); }
-uint16_t rondo_wire_get_u16(struct rondo_wire_reader *r) { return (uint16_t)get_number(r, 2); }
-uint32_t rondo_wire_get_u32(struct rondo_wire_reader *r) { return (uint32_t)get_number(r, 4); }
-uint64_t rondo_wire_get_u64(struct rondo_wire_reader *r) { return get_number(r, 8); }
+uint8_t rondo_wire_get_u8(struct rondo_wire_reader *r) { return (uint8_t)wire_get_number(r, 1); }
+uint16_t rondo_wire_get_u16(struct rondo_wire_reader *r) { return (uint16_t)wire_get_number(r, 2); }
+uint32_t rondo_wire_get_u32(struct rondo_wire_reader *r) { return (uint32_t)wire_get_number(r, 4); }
+uint64_t rondo_wire_get_u64(struct rondo_wire_reader *r) { return wire_get_number(r, 8); }
 
 void rondo_wire_get_text(struct rondo_wire_reader *r, char *text, size_t capacity) {
   size_t size = rondo_wire_get_u8(r);
@@ -151,7 +159,7 @@ void rondo_wire_get_text(struct rondo_wire_reader *r, char *text, size_t capacit
   }
   rondo_wire_get(r, text, size);
   text[size] = '\0';
-  // It ends up in the log: nothing that steers a terminal, nothing that ends a line.
+  // The text goes to the log, so control characters and line ends are refused.
   for (size_t i = 0; i < size; i++)
     if ((unsigned char)text[i] < ' ' || text[i] == 127)
       r->bad = 1;
@@ -187,7 +195,7 @@ void rondo_wire_get_address(struct rondo_wire_reader *r, struct rondo_wire_addre
   a->port = rondo_wire_get_u16(r);
   if ((a->family != 4 && a->family != 6) || a->port == 0)
     r->bad = 1;
-  rondo_wire_get(r, a->bytes, address_bytes(a->family));
+  rondo_wire_get(r, a->bytes, address_size(a->family));
 }
 
 void rondo_wire_get_hello(struct rondo_wire_reader *r, struct rondo_wire_hello *hello) {
@@ -198,7 +206,7 @@ void rondo_wire_get_hello(struct rondo_wire_reader *r, struct rondo_wire_hello *
   rondo_wire_get(r, hello->nonce, sizeof hello->nonce);
 }
 
-static void get_machine(struct rondo_wire_reader *r, struct rondo_wire_member *m) {
+static void member_get_machine(struct rondo_wire_reader *r, struct rondo_wire_member *m) {
   m->machine[0] = rondo_wire_get_u64(r);
   m->machine[1] = rondo_wire_get_u64(r);
   m->pid_namespace = rondo_wire_get_u64(r);
@@ -216,15 +224,15 @@ void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member
                            const struct rondo_wire_member *before) {
   memset(m, 0, sizeof *m);
   uint32_t flags = rondo_wire_get_u8(r);
-  if (flags > (ASKS_WINDOW | IS_BESIDE) || ((flags & IS_BESIDE) && !before))
+  if (flags > (ASKS_WINDOW | SAME_MACHINE) || ((flags & SAME_MACHINE) && !before))
     r->bad = 1;
-  if (!(flags & IS_BESIDE))
-    get_machine(r, m);
+  if (!(flags & SAME_MACHINE))
+    member_get_machine(r, m);
   else if (!r->bad)
     *m = *before;
   m->ranks = NULL;
   m->asks_window = (flags & ASKS_WINDOW) != 0;
-  for (uint32_t i = 0; i < m->address_count && (flags & IS_BESIDE) && !r->bad; i++) {
+  for (uint32_t i = 0; i < m->address_count && (flags & SAME_MACHINE) && !r->bad; i++) {
     m->addresses[i].port = rondo_wire_get_u16(r);
     r->bad |= m->addresses[i].port == 0;
   }
@@ -239,26 +247,26 @@ void rondo_wire_member_fini(struct rondo_wire_member *m) {
   m->rank_count = 0;
 }
 
-int rondo_wire_is_done(const struct rondo_wire_reader *r) { return !r->bad && r->size == 0; }
+bool rondo_wire_is_done(const struct rondo_wire_reader *r) { return !r->bad && r->size == 0; }
 
-// Frames that come with descriptors are messages.
-static int is_head_good(const struct rondo_wire_head *h, int proven) {
-  if (!proven)
+// Only messages carry descriptors.
+static bool head_is_valid(const struct rondo_wire_head *h, bool is_authenticated) {
+  if (!is_authenticated)
     return h->type >= RONDO_WIRE_HELLO && h->type <= RONDO_WIRE_REFUSAL && !h->fd_count &&
-           !h->subtype && h->size <= RONDO_WIRE_UNPROVEN_BYTES;
+           !h->subtype && h->size <= RONDO_WIRE_UNAUTHENTICATED_BYTES;
   if (h->type != RONDO_WIRE_MESSAGE && (h->fd_count || h->subtype))
-    return 0;
+    return false;
   return h->type >= RONDO_WIRE_JOIN && h->type <= RONDO_WIRE_MESSAGE &&
-         h->fd_count <= RONDO_WIRE_FDS && h->size <= RONDO_WIRE_PROVEN_BYTES;
+         h->fd_count <= RONDO_WIRE_FDS && h->size <= RONDO_WIRE_AUTHENTICATED_BYTES;
 }
 
-int rondo_wire_head_read(const uint8_t *bytes, size_t size, int proven,
+int rondo_wire_head_read(const uint8_t *bytes, size_t size, bool is_authenticated,
                          struct rondo_wire_head *head) {
-  // Garbage is told from its first byte.
+  // Refuse garbage at its first wrong byte.
   size_t seen = size < sizeof magic ? size : sizeof magic;
   if (seen && memcmp(bytes, magic, seen) != 0)
     return -RONDO_WIRE_REFUSE_GARBAGE;
-  // Where the version is and what it is are the same in all versions.
+  // Magic and version have the same place in all versions.
   if (size > sizeof magic && bytes[sizeof magic] != RONDO_WIRE_VERSION)
     return -RONDO_WIRE_REFUSE_VERSION;
   if (size < RONDO_WIRE_HEAD_BYTES)
@@ -270,5 +278,5 @@ int rondo_wire_head_read(const uint8_t *bytes, size_t size, int proven,
   uint8_t zero = rondo_wire_get_u8(&r);
   head->size = rondo_wire_get_u32(&r);
   head->subtype = rondo_wire_get_u32(&r);
-  return zero == 0 && is_head_good(head, proven) ? 1 : -RONDO_WIRE_REFUSE_GARBAGE;
+  return zero == 0 && head_is_valid(head, is_authenticated) ? 1 : -RONDO_WIRE_REFUSE_GARBAGE;
 }

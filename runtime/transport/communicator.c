@@ -135,7 +135,7 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   struct rondo_device *device = comm->pool->device;
   for (uint32_t i = 0; comm->links && i < comm->link_count; i++)
     if (comm->links[i].bytes)
-      rondo_pool_give(comm->pool, comm->links[i].at, comm->links[i].first, comm->links[i].bytes);
+      rondo_pool_free(comm->pool, comm->links[i].at, comm->links[i].first, comm->links[i].bytes);
   free(comm->reason);
   free(comm->links);
   free(comm->devices);
@@ -245,17 +245,17 @@ static int make_connectors(struct rondo_communicator *comm, struct rondo_link *l
   link->at.device = comm->devices[link->is_outgoing ? link->from : link->to];
   link->at.node = comm->nodes[link->is_outgoing ? link->from : link->to];
   link->at.kind = kind_of(comm, link, reach);
-  link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
+  link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes);
   if (!link->first && link->at.kind == RONDO_PLACE_WINDOW) { // that has a fixed size
     link->at.kind = kind_between_processes(comm->maps[link->from] & ~RONDO_MAPS_WINDOW);
-    link->first = rondo_pool_take(comm->pool, link->at, stride * s->blocks, &link->bytes);
+    link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes);
   }
   if (!link->first)
     return RONDO_ERR_NO_MEMORY;
   link->stride_bytes = stride;
   int status = write_connectors(comm, link, slot_bytes, reach);
   if (status != RONDO_SUCCESS)
-    rondo_pool_give(comm->pool, link->at, link->first, link->bytes);
+    rondo_pool_free(comm->pool, link->at, link->first, link->bytes);
   return status;
 }
 

@@ -89,7 +89,7 @@ static void post_lost(uint32_t from, uint32_t to, uint32_t rank, int reason) {
 
 // ----------------------------------------------------------------- the mesh ---
 
-static int is_needed(const struct rondo_config *cfg) {
+static bool is_needed(const struct rondo_config *cfg) {
   (void)cfg;
   return process_count > 1;
 }
@@ -137,7 +137,7 @@ static uint32_t home_of(struct rondo_mesh *mesh, uint32_t rank) {
   return homes[rank];
 }
 
-static int is_near(struct rondo_mesh *mesh, uint32_t process) {
+static bool is_same_machine(struct rondo_mesh *mesh, uint32_t process) {
   return process < process_count && machines[process] == machines[mesh->process];
 }
 
@@ -182,7 +182,7 @@ static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
                                               .self = self,
                                               .process_count = count,
                                               .process_of = home_of,
-                                              .is_near = is_near,
+                                              .is_same_machine = is_same_machine,
                                               .process_get = process_get,
                                               .address_of = address_of,
                                               .send = send_letter,

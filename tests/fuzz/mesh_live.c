@@ -38,7 +38,7 @@ static int read_all(int fd, uint8_t *bytes, size_t size) {
 
 static int prove(int fd, struct rondo_handshake *p, struct rondo_handshake_reply *reply) {
   while (p->state != RONDO_HANDSHAKE_DONE) {
-    uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNPROVEN_BYTES];
+    uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNAUTHENTICATED_BYTES];
     struct rondo_wire_frame frame;
     if (reply->size && send(fd, reply->bytes, reply->size, MSG_NOSIGNAL) < 0)
       return 0;
@@ -118,7 +118,7 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
   socklen_t size = rondo_address_to_socket(&job.addresses[0], &s);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   RONDO_FUZZ_CHECK(connect(fd, (struct sockaddr *)&s, size) == 0);
-  rondo_handshake_init(&p, &job.proof, nonce);
+  rondo_handshake_init(&p, &job.key, nonce);
   rondo_handshake_begin(&p, &hello, &reply);
   RONDO_FUZZ_CHECK(prove(fd, &p, &reply));
   say(fd, &p, in);

@@ -29,7 +29,7 @@ static int feed(struct rondo_handshake *p, const uint8_t *data, size_t size) {
 // Makes the header good, so that what the fuzzer finds is behind it.
 static size_t frame_of(uint8_t *bytes, int type, const uint8_t *data, size_t size) {
   struct rondo_wire_head head = {.version = RONDO_WIRE_VERSION, .type = (uint8_t)type};
-  head.size = (uint32_t)(size < RONDO_WIRE_UNPROVEN_BYTES ? size : RONDO_WIRE_UNPROVEN_BYTES);
+  head.size = (uint32_t)(size < RONDO_WIRE_UNAUTHENTICATED_BYTES ? size : RONDO_WIRE_UNAUTHENTICATED_BYTES);
   rondo_wire_head_write(bytes, &head);
   if (head.size)
     memcpy(bytes + RONDO_WIRE_HEAD_BYTES, data, head.size);
@@ -46,7 +46,7 @@ static void converse(const uint8_t *data, size_t size) {
   struct rondo_handshake_reply answer;
   struct rondo_wire_hello hello = {.purpose = RONDO_WIRE_TO_ROOT};
   uint8_t nonce[RONDO_WIRE_NONCE_BYTES] = {size ? data[0] : 0};
-  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNPROVEN_BYTES];
+  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNAUTHENTICATED_BYTES];
   rondo_job_key_init(&job, tag, secret);
   rondo_job_key_init(&other, tag, other_secret);
   rondo_handshake_init(&a, &other, nonce);

@@ -67,7 +67,7 @@ static void live_on_a_machine(struct rondo_test_child *child) {
   RONDO_CHILD_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_mesh_start(&cfg, &events, NULL, &mesh) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(!rondo_mesh_is_near(mesh, 1 - child->rank));
+  RONDO_CHILD_CHECK(!rondo_mesh_is_same_machine(mesh, 1 - child->rank));
   struct rondo_mesh_send message = {.to = 1 - child->rank, .bytes = "far", .size = 3};
   RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
   await_word(&received);

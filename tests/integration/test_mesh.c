@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/net/event_loop.h"
+#include "base/clock.h"
 #include "runtime/net/job_address.h"
 #include "runtime/net/root.h"
 #include "tests/support/crew.h"
@@ -33,7 +33,7 @@ static void all_find_each_other(void **state) {
       assert_int_equal(process.rank_count, 1);
       assert_int_equal(process.ranks[0], p);
       assert_int_equal(process.pid, getpid());
-      assert_true(rondo_mesh_is_near(mesh, p));
+      assert_true(rondo_mesh_is_same_machine(mesh, p));
     }
     assert_int_equal(crew.members[r].rosters, 1);
     assert_int_equal(rondo_mesh_process_of(mesh, 8), RONDO_MESH_NOBODY);
@@ -77,7 +77,7 @@ static void talk_far(int family) {
   assert_int_equal(unsetenv("RONDO_TEST_MACHINE"), 0);
   for (uint32_t r = 0; r < 3; r++)
     assert_int_equal(rondo_mesh_await(crew.members[r].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
-  assert_false(rondo_mesh_is_near(crew.members[0].mesh, 1));
+  assert_false(rondo_mesh_is_same_machine(crew.members[0].mesh, 1));
   int fd = 0;
   struct rondo_mesh_send with_fd = {.to = 1, .fds = &fd, .fd_count = 1};
   assert_int_equal(rondo_mesh_send(crew.members[0].mesh, &with_fd), RONDO_ERR_UNSUPPORTED);
@@ -147,7 +147,7 @@ static int is_absent(uint32_t rank) { return rank == 3 || rank == 6; }
 static int gather_some(uint32_t timeout_ms) {
   struct rondo_mesh_counters c;
   struct rondo_job_address job;
-  uint64_t begin_ns = rondo_event_loop_now_ns();
+  uint64_t begin_ns = rondo_now_ns();
   uint64_t tried_ns = 0;
   rondo_test_log_clear();
   rondo_crew_init(&crew, 8, timeout_ms);
@@ -157,8 +157,8 @@ static int gather_some(uint32_t timeout_ms) {
       assert_int_equal(rondo_crew_start(&crew, r), RONDO_SUCCESS);
   do {
     (void)poll(NULL, 0, 1);
-    rondo_root_counters(&job.proof, &c);
-    tried_ns = rondo_event_loop_now_ns() - begin_ns;
+    rondo_root_counters(&job.key, &c);
+    tried_ns = rondo_now_ns() - begin_ns;
   } while (c.received < 6 * FRAMES_TO_JOIN && tried_ns < timeout_ms * UINT64_C(1000000));
   return tried_ns < timeout_ms * UINT64_C(1000000);
 }
@@ -183,7 +183,7 @@ static void who_never_came_is_named(void **state) {
     assert_int_equal(rondo_mesh_process_of(m->mesh, 6), RONDO_MESH_NOBODY);
     assert_int_equal(rondo_mesh_process_count(m->mesh), 6);
   }
-  (void)snprintf(expected, sizeof expected, "2 of 8 ranks did not come within %u ms: 3, 6",
+  (void)snprintf(expected, sizeof expected, "2 of 8 ranks did not join within %u ms: 3, 6",
                  timeout_ms);
   assert_true(rondo_test_log_has(expected));
   // The others go on.
@@ -192,7 +192,7 @@ static void who_never_came_is_named(void **state) {
   // Who comes now is told so.
   assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(crew.members[3].mesh, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
-  assert_true(rondo_test_log_has("rank 3 comes too late"));
+  assert_true(rondo_test_log_has("rank 3 joins too late"));
   rondo_crew_fini(&crew);
 }
 
@@ -282,14 +282,14 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   int first = rondo_mesh_await(crew.members[1].mesh, RONDO_CREW_LONG_NS);
   int second = rondo_mesh_await(other, RONDO_CREW_LONG_NS);
   assert_int_equal(first + second, RONDO_ERR_PEER);
-  assert_true(rondo_test_log_has("rank 1 is in this job already"));
+  assert_true(rondo_test_log_has("rank 1 has already joined"));
   rondo_mesh_stop(other, RONDO_CREW_LONG_NS, 0);
   // As is one that counts otherwise.
   struct rondo_config wrong = crew.cfg;
   wrong.rank_count = 5;
   assert_int_equal(rondo_mesh_start(&wrong, &deaf, NULL, &other), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(other, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
-  assert_true(rondo_test_log_has("it says the job has 5 ranks, others say 3"));
+  assert_true(rondo_test_log_has("it expects a job of 5 ranks, the others one of 3"));
   rondo_mesh_stop(other, RONDO_CREW_LONG_NS, 0);
   rondo_crew_fini(&crew);
 }
@@ -303,7 +303,7 @@ static int stay_in_vain(uint32_t timeout_ms) {
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
   rondo_crew_stop_last(&crew, 0);
   rondo_crew_fini(&crew);
-  (void)snprintf(expected, sizeof expected, "1 of 2 ranks did not come within %u ms: 1",
+  (void)snprintf(expected, sizeof expected, "1 of 2 ranks did not join within %u ms: 1",
                  timeout_ms);
   return rondo_test_log_has(expected);
 }
@@ -437,7 +437,7 @@ static void joining_is_linear_in_the_number_of_processes(void **state) {
     rondo_crew_init(&crew, sizes[i], 120000);
     rondo_crew_gather(&crew);
     assert_int_equal(rondo_job_address_read(&crew.cfg, &job), RONDO_SUCCESS);
-    rondo_root_counters(&job.proof, &c);
+    rondo_root_counters(&job.key, &c);
     assert_int_equal(c.accepted, sizes[i]);
     frames[i] = (double)(c.sent + c.received) / sizes[i];
     bytes[i] = (double)c.received_bytes / sizes[i];

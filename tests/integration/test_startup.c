@@ -284,7 +284,7 @@ static void *tell_of_leaving(void *arg) {
   struct rondo_mesh_counters c;
   do {
     (void)poll(NULL, 0, 1);
-    rondo_root_counters(&l->job.proof, &c);
+    rondo_root_counters(&l->job.key, &c);
   } while (c.received < FRAMES_UNTIL_BYE);
   rondo_test_child_say(l->child);
   return arg;
@@ -392,7 +392,7 @@ static void come_and_go(struct rondo_test_child *child) {
   cfg.id = rondo_test_child_id(child, &cfg);
   RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(child->rank || rondo_test_log_has("root: 3 of 3 ranks are here"));
+  RONDO_CHILD_CHECK(child->rank || rondo_test_log_has("root: 3 of 3 ranks have joined"));
 }
 
 static void a_job_whose_ranks_have_nothing_to_do_ends_when_all_have_come(void **state) {

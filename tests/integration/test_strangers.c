@@ -141,7 +141,7 @@ static void oversized_frames_are_refused_by_their_header(void **state) {
   (void)state;
   uint8_t bytes[RONDO_WIRE_HEAD_BYTES];
   open_door(2);
-  expect_refusal(bytes, head_of(bytes, RONDO_WIRE_HELLO, RONDO_WIRE_UNPROVEN_BYTES + 1),
+  expect_refusal(bytes, head_of(bytes, RONDO_WIRE_HELLO, RONDO_WIRE_UNAUTHENTICATED_BYTES + 1),
                  RONDO_WIRE_REFUSE_GARBAGE);
   expect_refusal(bytes, head_of(bytes, RONDO_WIRE_HELLO, UINT32_MAX), RONDO_WIRE_REFUSE_GARBAGE);
   // As are those of members, from somebody who has proved nothing.
@@ -166,7 +166,7 @@ static int prove(int fd, const struct rondo_job_key *as, struct record *record,
                  struct rondo_handshake *p) {
   struct rondo_handshake_reply reply;
   struct rondo_wire_frame frame;
-  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNPROVEN_BYTES];
+  uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_UNAUTHENTICATED_BYTES];
   uint8_t nonce[RONDO_WIRE_NONCE_BYTES];
   struct rondo_wire_hello hello = {
       .purpose = RONDO_WIRE_TO_ROOT, .from = RONDO_MESH_NOBODY, .to = RONDO_MESH_NOBODY};
@@ -192,20 +192,20 @@ static void who_does_not_know_the_secret_is_refused(void **state) {
   struct rondo_job_key wrong;
   uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = {1};
   open_door(2);
-  rondo_job_key_init(&wrong, job.proof.tag, secret);
+  rondo_job_key_init(&wrong, job.key.tag, secret);
   int fd = call();
   assert_int_equal(prove(fd, &wrong, NULL, &p), RONDO_WIRE_REFUSE_SECRET);
   close(fd);
-  await_log("the job's secret was not proved");
+  await_log("it failed to prove that it knows the job's secret");
   // A member that was given a wrong secret does not get in, and says why it is still waiting.
   struct rondo_mesh *mesh;
   static const struct rondo_mesh_events deaf;
   struct rondo_config cfg = crew.cfg;
   cfg.id.bytes[20] ^= 1;
   assert_int_equal(rondo_mesh_start(&cfg, &deaf, NULL, &mesh), RONDO_SUCCESS);
-  for (int i = 0; i < 4000 && !rondo_test_log_has("not all are there yet: 127.0.0.1"); i++)
+  for (int i = 0; i < 4000 && !rondo_test_log_has("the job is not complete yet: 127.0.0.1"); i++)
     assert_int_equal(rondo_mesh_await(mesh, 10000000), RONDO_ERR_TIMEOUT);
-  assert_true(rondo_test_log_has("not all are there yet: 127.0.0.1"));
+  assert_true(rondo_test_log_has("the job is not complete yet: 127.0.0.1"));
   rondo_mesh_stop(mesh, RONDO_CREW_LONG_NS, 0);
   job_still_works();
 }
@@ -232,14 +232,14 @@ static void a_recorded_conversation_is_of_no_use(void **state) {
   memset(&record, 0, sizeof record);
   open_door(2);
   int fd = call();
-  assert_int_equal(prove(fd, &job.proof, &record, &p), 0); // a member, overheard
+  assert_int_equal(prove(fd, &job.key, &record, &p), 0); // a member, overheard
   close(fd);
   rondo_test_log_clear();
   fd = call();
   say(fd, record.said, record.said_bytes);
   assert_int_equal(refusal_in(heard, hear(fd, heard, sizeof heard)), RONDO_WIRE_REFUSE_SECRET);
   close(fd);
-  await_log("the job's secret was not proved");
+  await_log("it failed to prove that it knows the job's secret");
   job_still_works();
 }
 
@@ -264,7 +264,7 @@ static void what_is_changed_or_repeated_is_refused(void **state) {
   for (int how = 0; how < 5; how++) {
     struct rondo_handshake p;
     int fd = call();
-    assert_int_equal(prove(fd, &job.proof, NULL, &p), 0);
+    assert_int_equal(prove(fd, &job.key, NULL, &p), 0);
     size_t size =
         seal(&p, how == 3 ? RONDO_WIRE_ROSTER : RONDO_WIRE_BYE, rank, how == 4 ? 4 : 0, bytes);
     if (how == 0) // a bit of the hash
@@ -313,7 +313,7 @@ static void slow_strangers_give_way(void **state) {
       say(fds[i], &byte, 1);
   }
   rondo_crew_gather(&crew);
-  assert_true(rondo_test_log_has("the secret was not proved in time"));
+  assert_true(rondo_test_log_has("it did not finish the handshake in time"));
   for (int i = 0; i < STRANGERS; i++)
     close(fds[i]);
   rondo_crew_fini(&crew);
@@ -333,7 +333,7 @@ static void noise_does_not_disturb_a_job(void **state) {
     if (i % 3)
       (void)head_of(bytes, RONDO_WIRE_HELLO, RONDO_WIRE_HELLO_BYTES);
     if (i % 3 == 2)
-      memcpy(bytes + RONDO_WIRE_HEAD_BYTES, job.proof.tag, sizeof job.proof.tag);
+      memcpy(bytes + RONDO_WIRE_HEAD_BYTES, job.key.tag, sizeof job.key.tag);
     say(fd, bytes, sizeof bytes);
     (void)hear(fd, heard, sizeof heard);
     close(fd);

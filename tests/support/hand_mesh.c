@@ -15,7 +15,7 @@ static pthread_mutex_t alarms_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct alarm alarms[MOST_ALARMS];
 static uint32_t alarm_count;
 
-static int is_needed(const struct rondo_config *cfg) {
+static bool is_needed(const struct rondo_config *cfg) {
   (void)cfg;
   return 1;
 }
@@ -51,7 +51,7 @@ static uint32_t process_of(struct rondo_mesh *m, uint32_t rank) {
   return rank > 0;
 }
 
-static int is_near(struct rondo_mesh *m, uint32_t process) {
+static bool is_same_machine(struct rondo_mesh *m, uint32_t process) {
   (void)m, (void)process;
   return !rondo_hand_mesh.is_far;
 }
@@ -94,7 +94,7 @@ static const struct rondo_mesh_calls calls = {.is_needed = is_needed,
                                               .self = self,
                                               .process_count = process_count,
                                               .process_of = process_of,
-                                              .is_near = is_near,
+                                              .is_same_machine = is_same_machine,
                                               .process_get = process_get,
                                               .address_of = address_of,
                                               .send = send_nothing,

@@ -74,10 +74,10 @@ static void so_are_connectors_that_are_lent(void **state) {
   pool.exported = arena;
   pool.pins = &pins;
   struct rondo_place at = {device, RONDO_PLACE_EXPORTED, rondo_cuda_driver.node(device)};
-  void *piece = rondo_pool_take(&pool, at, SMALL_BYTES, &got_bytes);
+  void *piece = rondo_pool_alloc(&pool, at, SMALL_BYTES, &got_bytes);
   assert_non_null(piece);
   assert_int_equal(rondo_fake_nodes_hold(piece, SMALL_BYTES), 1);
-  rondo_pool_give(&pool, at, piece, got_bytes);
+  rondo_pool_free(&pool, at, piece, got_bytes);
   rondo_pool_fini(&pool);
   rondo_pins_fini(&pins);
   rondo_arena_destroy(arena);

@@ -21,7 +21,7 @@ static int open_device(void **state) {
 }
 
 static void *take(uint64_t bytes, uint64_t *got_bytes) {
-  void *piece = rondo_pool_take(&pool, at, bytes, got_bytes);
+  void *piece = rondo_pool_alloc(&pool, at, bytes, got_bytes);
   assert_non_null(piece);
   assert_true(*got_bytes >= bytes);
   return piece;
@@ -33,11 +33,11 @@ static void a_piece_given_back_is_used_again(void **state) {
   rondo_pool_init(&pool, 1u << 20, device, NULL);
   void *first = take(1000, &got_bytes);
   memset(first, 0xff, got_bytes);
-  rondo_pool_give(&pool, at, first, got_bytes);
+  rondo_pool_free(&pool, at, first, got_bytes);
   assert_int_equal(pool.used_bytes, 0);
   void *again = take(900, &got_bytes);
   assert_ptr_equal(again, first);
-  rondo_pool_give(&pool, at, again, got_bytes);
+  rondo_pool_free(&pool, at, again, got_bytes);
   rondo_pool_fini(&pool);
 }
 
@@ -48,7 +48,7 @@ static void pieces_lie_on_their_own_lines(void **state) {
   for (uint64_t bytes = 1; bytes < 10000; bytes = bytes * 3 + 1) {
     void *piece = take(bytes, &got_bytes);
     assert_int_equal((uintptr_t)piece % 128, 0);
-    rondo_pool_give(&pool, at, piece, got_bytes);
+    rondo_pool_free(&pool, at, piece, got_bytes);
   }
   rondo_pool_fini(&pool);
 }
@@ -60,13 +60,13 @@ static void the_budget_is_what_is_given_out(void **state) {
   rondo_pool_init(&pool, 4096, device, NULL);
   void *a = take(2048, &got_bytes);
   void *b = take(2048, &got_bytes);
-  assert_null(rondo_pool_take(&pool, at, 1, &unused));
+  assert_null(rondo_pool_alloc(&pool, at, 1, &unused));
   assert_int_equal(unused, 77);
   assert_int_equal(pool.used_bytes, 4096);
-  rondo_pool_give(&pool, at, a, got_bytes);
+  rondo_pool_free(&pool, at, a, got_bytes);
   a = take(2048, &got_bytes);
-  rondo_pool_give(&pool, at, a, got_bytes);
-  rondo_pool_give(&pool, at, b, got_bytes);
+  rondo_pool_free(&pool, at, a, got_bytes);
+  rondo_pool_free(&pool, at, b, got_bytes);
   rondo_pool_fini(&pool);
 }
 
@@ -78,10 +78,10 @@ static void idle_pieces_make_room_for_other_sizes(void **state) {
   for (int i = 0; i < 8; i++)
     pieces[i] = take(512, &got_bytes);
   for (int i = 0; i < 8; i++)
-    rondo_pool_give(&pool, at, pieces[i], got_bytes);
+    rondo_pool_free(&pool, at, pieces[i], got_bytes);
   void *large = take(4096, &got_bytes); // the idle pieces fill the budget
   assert_true(pool.held_bytes <= pool.limit_bytes);
-  rondo_pool_give(&pool, at, large, got_bytes);
+  rondo_pool_free(&pool, at, large, got_bytes);
   rondo_pool_fini(&pool);
   assert_int_equal(pool.held_bytes, 0);
 }
@@ -92,13 +92,13 @@ static void pieces_stay_where_they_are_from(void **state) {
   struct rondo_place elsewhere = {.device = device, .kind = RONDO_MEMORY_SHARED};
   rondo_pool_init(&pool, 1u << 20, device, NULL);
   void *first = take(1000, &got_bytes);
-  rondo_pool_give(&pool, at, first, got_bytes);
-  void *other = rondo_pool_take(&pool, elsewhere, 1000, &got_bytes);
+  rondo_pool_free(&pool, at, first, got_bytes);
+  void *other = rondo_pool_alloc(&pool, elsewhere, 1000, &got_bytes);
   assert_non_null(other);
   assert_ptr_not_equal(other, first);
   assert_ptr_equal(take(1000, &got_bytes), first);
-  rondo_pool_give(&pool, at, first, got_bytes);
-  rondo_pool_give(&pool, elsewhere, other, got_bytes);
+  rondo_pool_free(&pool, at, first, got_bytes);
+  rondo_pool_free(&pool, elsewhere, other, got_bytes);
   rondo_pool_fini(&pool);
   assert_int_equal(pool.held_bytes, 0);
 }
@@ -107,8 +107,8 @@ static void sizes_beyond_all_measure_are_refused(void **state) {
   (void)state;
   uint64_t got_bytes;
   rondo_pool_init(&pool, UINT64_MAX, device, NULL);
-  assert_null(rondo_pool_take(&pool, at, UINT64_MAX, &got_bytes));
-  assert_null(rondo_pool_take(&pool, at, UINT64_C(1) << 62, &got_bytes));
+  assert_null(rondo_pool_alloc(&pool, at, UINT64_MAX, &got_bytes));
+  assert_null(rondo_pool_alloc(&pool, at, UINT64_C(1) << 62, &got_bytes));
   assert_int_equal(pool.used_bytes, 0);
   assert_int_equal(pool.held_bytes, 0);
   rondo_pool_fini(&pool);
@@ -119,7 +119,7 @@ static void no_memory_changes_nothing(void **state) {
   uint64_t got_bytes = 77;
   rondo_pool_init(&pool, 1u << 20, device, NULL);
   rondo_memory_fail_after(0);
-  void *piece = rondo_pool_take(&pool, at, 100, &got_bytes);
+  void *piece = rondo_pool_alloc(&pool, at, 100, &got_bytes);
   rondo_memory_fail_after(-1);
   assert_null(piece);
   assert_int_equal(got_bytes, 77);
@@ -138,11 +138,11 @@ static void what_peers_map_stays_as_it_is_at_the_end(void **state) {
   assert_int_equal(rondo_arena_map(rondo_arena_fd(arena), rondo_arena_bytes(arena), &view),
                    RONDO_SUCCESS);
   rondo_pool_init(&pool, 1u << 22, device, arena);
-  char *piece = rondo_pool_take(&pool, at, 1u << 20, &got_bytes);
+  char *piece = rondo_pool_alloc(&pool, at, 1u << 20, &got_bytes);
   assert_non_null(piece);
   const char *seen = (const char *)view + (piece - (char *)rondo_arena_base(arena));
   piece[0] = piece[1 << 19] = 7;
-  rondo_pool_give(&pool, at, piece, got_bytes);
+  rondo_pool_free(&pool, at, piece, got_bytes);
   rondo_pool_fini(&pool);
   rondo_arena_destroy(arena);
   assert_int_equal(seen[0], 7);
