@@ -6,6 +6,7 @@
 #include <numa.h>
 #include <numaif.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,7 +14,7 @@
 #define MASK_BITS 1024u // nodes that a kernel may have
 #define WORD_BITS (sizeof(unsigned long) * CHAR_BIT)
 
-static int node_has_several(void) {
+static bool node_has_several(void) {
   return numa_available() >= 0 && numa_num_configured_nodes() > 1;
 }
 

@@ -121,7 +121,7 @@ static void mesh_on_commands(void *arg) {
     command_execute(mesh, c);
 }
 
-// The lock is held.
+// Needs the lock.
 static void command_push(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
   command->next = NULL;
   if (mesh->last)

@@ -11,8 +11,8 @@
 
 #define FIRST_PAUSE_NS UINT64_C(2000000)
 #define LAST_PAUSE_NS UINT64_C(500000000)
-#define GRACE_NS                                                                                   \
-  UINT64_C(5000000000)    // beyond the join timeout, for the root's report of missing ranks
+// Beyond the join timeout, for the root's report of missing ranks.
+#define GRACE_NS UINT64_C(5000000000)
 #define LEAVE_ATTEMPTS 2u // times the number of addresses
 #define LEAVE_PAUSE_NS UINT64_C(2000000)
 #define JOIN_BYTES (1024u + 4u * RONDO_MAX_RANKS)
@@ -322,8 +322,7 @@ static void member_insert_rank(struct rondo_wire_member *me, uint32_t rank) {
 }
 
 // Tells the root of ranks that leave, once no frames wait for a connection to a peer. Peers with a
-// connection from here hear of the ranks there, after their messages; the others hear from the
-// root.
+// connection from here are told there, after their messages; the root tells the others.
 static void mesh_on_leave(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh *mesh = arg;
   (void)fd, (void)what;

@@ -50,7 +50,7 @@ struct rondo_root {
 };
 
 // Stands in root->holders for the process of ranks that are lost.
-static struct member departed = {.where = {.host = "gone"}};
+static struct member lost_member = {.where = {.host = "gone"}};
 
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_root *roots;
@@ -474,7 +474,8 @@ static bool member_on_gone(struct member *m, struct rondo_wire_reader *r) {
   uint32_t rank = rondo_wire_get_u32(r);
   if (!rondo_wire_is_done(r) || !m->where.rank_count)
     return false;
-  // A rank that leaves before the roster is sent still counts as joined; the others are told both.
+  // A rank that leaves before the roster is sent still counts as joined; the others are told of
+  // both.
   if (rank < root->rank_count && root->holders[rank] == m)
     root_note_leaver(root, rank);
   return true;
@@ -497,7 +498,7 @@ static void member_release_ranks(struct member *m, bool has_left) {
   struct rondo_root *root = m->root;
   bool may_return = root->phase == GATHERING && !has_left;
   for (uint32_t i = 0; i < m->where.rank_count; i++)
-    root->holders[m->where.ranks[i]] = may_return ? NULL : &departed;
+    root->holders[m->where.ranks[i]] = may_return ? NULL : &lost_member;
   if (may_return)
     root->joined_count -= m->where.rank_count;
 }
