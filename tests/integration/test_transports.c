@@ -30,7 +30,7 @@ static void shared_memory_says_how_much_there_is(void **state) {
   (void)state;
   static const char before[] = "\nhuge pages of 2 MiB: ", between[] = " of the system's ";
   assert_int_equal(describe(RONDO_TRANSPORT_SHARED_MEMORY), RONDO_SUCCESS);
-  assert_non_null(strstr(text, "of a process's memory, handed over as a descriptor\n"));
+  assert_non_null(strstr(text, "of memory of a process, passed to others as a descriptor\n"));
   const char *line = strstr(text, before);
   assert_non_null(line);
   char *end = NULL;
