@@ -23,7 +23,8 @@ void rondo_processes_count_competing(struct rondo_job *job) {
       rondo_mesh_calls->process_get(job->mesh, job->self, &own) != RONDO_SUCCESS)
     return;
   for (uint32_t p = 0; p < job->process_count; p++) {
-    if (p == job->self || job->processes[p].is_lost || !rondo_mesh_calls->is_same_machine(job->mesh, p) ||
+    if (p == job->self || job->processes[p].is_lost ||
+        !rondo_mesh_calls->is_same_machine(job->mesh, p) ||
         rondo_mesh_calls->process_get(job->mesh, p, &other) != RONDO_SUCCESS)
       continue;
     // A pid of another namespace of processes means nothing here.

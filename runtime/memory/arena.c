@@ -241,7 +241,7 @@ int rondo_arena_describe(FILE *out, char *why, size_t why_bytes) {
   fprintf(out, "up to %.1f GiB of memory of a process, passed to others as a descriptor\n",
           (double)arena->bytes / (1 << 30));
   rondo_arena_destroy(arena);
-  fprintf(out, "huge pages of 2 MiB, used on request: %lu of the system's %lu are free\n",
+  fprintf(out, "huge pages of 2 MiB: %lu of the system's %lu are free; used on request\n",
           file_read_number(HUGE_PAGE_POOL "free_hugepages"),
           file_read_number(HUGE_PAGE_POOL "nr_hugepages"));
   return RONDO_SUCCESS;

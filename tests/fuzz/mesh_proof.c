@@ -29,7 +29,8 @@ static int feed(struct rondo_handshake *p, const uint8_t *data, size_t size) {
 // Makes the header good, so that what the fuzzer finds is behind it.
 static size_t frame_of(uint8_t *bytes, int type, const uint8_t *data, size_t size) {
   struct rondo_wire_head head = {.version = RONDO_WIRE_VERSION, .type = (uint8_t)type};
-  head.size = (uint32_t)(size < RONDO_WIRE_UNAUTHENTICATED_BYTES ? size : RONDO_WIRE_UNAUTHENTICATED_BYTES);
+  head.size =
+      (uint32_t)(size < RONDO_WIRE_UNAUTHENTICATED_BYTES ? size : RONDO_WIRE_UNAUTHENTICATED_BYTES);
   rondo_wire_head_write(bytes, &head);
   if (head.size)
     memcpy(bytes + RONDO_WIRE_HEAD_BYTES, data, head.size);

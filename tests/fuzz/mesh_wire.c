@@ -66,7 +66,8 @@ static void read_head(const uint8_t *data, size_t size) {
       continue;
     rondo_wire_head_write(bytes, &head);
     RONDO_FUZZ_CHECK(memcmp(bytes, data, sizeof bytes) == 0);
-    RONDO_FUZZ_CHECK(head.size <= (proven ? RONDO_WIRE_AUTHENTICATED_BYTES : RONDO_WIRE_UNAUTHENTICATED_BYTES));
+    RONDO_FUZZ_CHECK(head.size <=
+                     (proven ? RONDO_WIRE_AUTHENTICATED_BYTES : RONDO_WIRE_UNAUTHENTICATED_BYTES));
     RONDO_FUZZ_CHECK(head.fd_count <= (proven ? RONDO_WIRE_FDS : 0));
   }
 }
