@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "runtime/api/wait_timeout.h"
 #include "runtime/observe/flight_write.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/service.h"
@@ -37,18 +38,17 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
   return status;
 }
 
-static int timed_out(struct rondo_context ctx, const struct rondo_awaited *a, int64_t timeout_ns) {
+void rondo_wait_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns) {
   if (timeout_ns <= 0 || !a->rank->cfg.report_on_timeout)
-    return RONDO_ERR_TIMEOUT;
+    return;
   rondo_log(RONDO_LOG_WARN, "wait: rank %u, id %llu, run %llu: not ended within %.3f s",
             a->rank->cfg.rank, (unsigned long long)a->coll->desc.id, (unsigned long long)a->run,
             (double)timeout_ns / 1e9);
-  (void)rondo_report(ctx, rondo_log_stream(), NULL);
+  (void)rondo_report(a->rank->ctx, rondo_log_stream(), NULL);
   rondo_lock_take(&a->rank->lock);
   rondo_flight_add(&a->rank->flight, RONDO_FLIGHT_TIMEOUT, &a->coll->tag)->run = a->run;
   rondo_lock_give(&a->rank->lock);
   rondo_flight_dump(a->rank->job);
-  return RONDO_ERR_TIMEOUT;
 }
 
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
@@ -63,8 +63,10 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "wait: a callback may not wait");
   if (status == RONDO_SUCCESS)
     status = rondo_awaited_wait(&a, timeout_ns);
-  if (status == RONDO_IN_PROGRESS)
-    status = timed_out(ctx, &a, timeout_ns);
+  if (status == RONDO_IN_PROGRESS) {
+    rondo_wait_report_timeout(&a, timeout_ns);
+    status = RONDO_ERR_TIMEOUT;
+  }
   rondo_rank_unpin(ctx);
   return status;
 }

@@ -1,55 +1,37 @@
-// Calls of a communicator, and waiting for them.
+#include "runtime/order/comm_call.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/explore.h"
 #include "base/log.h"
-#include "runtime/job/processes.h"
+#include "runtime/job/job.h"
 #include "runtime/order/comm_end.h"
-#include "runtime/order/comms.h"
 #include "runtime/order/failure.h"
 #include "runtime/rank/coll.h"
-#include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/service.h"
 #include "runtime/rank/stream.h"
 #include "runtime/rank/wait.h"
+#include "runtime/transport/communicator.h"
 
-// A call on its way.
+// A call that is being made.
 struct call {
+  const struct rondo_comm_call_request *request;
   struct rondo_collective_desc desc;
   struct rondo_signature signature;
   struct rondo_submission submission;
-  void *stream;
-  int on_stream;
   struct rondo_collective coll;
   uint64_t run;
 };
 
 // ------------------------------------------------------------------ checks ---
 
-static int check_call(const struct rondo_comm_end *end, const struct rondo_collective_desc *what,
-                      const struct rondo_run_args *args) {
-  if (!what || !args || what->size != sizeof *what ||
-      what->version != RONDO_COLLECTIVE_DESC_VERSION)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "comm_call: a null argument, or a descriptor of another version");
-  if (what->id || what->group.handle || what->priority || what->reserved)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "comm_call: key %llu: id, group and priority are the communicator's, "
-                            "so 0 in the descriptor",
-                            (unsigned long long)end->key);
-  if (what->kind < 0 || what->kind >= RONDO_KIND_COUNT || !rondo_dtype_bytes(what->dtype) ||
-      what->redop < 0 || what->redop >= RONDO_REDOP_COUNT)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "comm_call: key %llu: kind %d, type %d or reduction %d is none",
-                            (unsigned long long)end->key, what->kind, what->dtype, what->redop);
-  return RONDO_SUCCESS;
-}
-
-// What could still refuse the run when it has been registered, which the others would then miss.
-static int check_room(struct rondo_rank *rank) {
+// Refuses a call whose run could not be submitted after its collective was registered: the other
+// members would miss that run.
+static int call_check_rank(struct rondo_rank *rank) {
   int status = RONDO_SUCCESS;
   rondo_rank_lock(rank);
   if (rank->is_lost)
@@ -57,43 +39,46 @@ static int check_room(struct rondo_rank *rank) {
                               rank->cfg.rank);
   else if (rank->cfg.max_runs && rank->submitted - rank->completed >= rank->cfg.max_runs)
     status = RONDO_LOG_REFUSE(RONDO_ERR_FULL,
-                              "comm_call: rank %u has its most, %llu runs outstanding (max_runs)",
+                              "comm_call: rank %u already has %llu runs outstanding (max_runs)",
                               rank->cfg.rank, (unsigned long long)rank->cfg.max_runs);
   rondo_lock_give(&rank->lock);
   return status;
 }
 
-static int check_stream(const struct rondo_comm_end *end, const struct call *c, int *capturing) {
-  *capturing = 0;
-  if (!c->on_stream)
+static int call_check_stream(const struct rondo_comm_end *end, const struct call *c,
+                             int *is_capturing) {
+  *is_capturing = 0;
+  if (!c->request->is_on_stream)
     return RONDO_SUCCESS;
-  int status = rondo_rank_is_capturing(end->rank, c->stream, capturing);
-  if (status == RONDO_SUCCESS && *capturing && c->submission.args.callback)
+  int status = rondo_rank_is_capturing(end->rank, c->request->stream, is_capturing);
+  if (status == RONDO_SUCCESS && *is_capturing && c->submission.args.callback)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                              "comm_call: key %llu: a call that is captured has no callback",
+                              "comm_call: key %llu: a captured call cannot have a callback",
                               (unsigned long long)end->key);
   return status;
 }
 
 // ----------------------------------------------------------------- calling ---
 
-static int submit(const struct rondo_comm_end *end, struct call *c) {
-  if (c->on_stream)
-    return rondo_rank_run_on_stream(end->rank, c->coll, &c->submission, c->stream, &c->run);
+static int call_submit(const struct rondo_comm_end *end, struct call *c) {
+  if (c->request->is_on_stream)
+    return rondo_rank_run_on_stream(end->rank, c->coll, &c->submission, c->request->stream,
+                                    &c->run);
   return rondo_rank_run(end->rank, c->coll, &c->submission, &c->run);
 }
 
-static void part(struct rondo_comm_end *end, struct rondo_collective coll) {
-  struct rondo_retired_coll *p = end->spare;
-  end->spare = NULL;
-  p->coll = coll;
-  p->next = end->retired;
-  end->retired = p;
+// Retires a collective. The node was allocated before, so this cannot fail.
+static void end_retire(struct rondo_comm_end *end, struct rondo_collective coll) {
+  struct rondo_retired_coll *retired = end->spare_retired;
+  end->spare_retired = NULL;
+  retired->coll = coll;
+  retired->next = end->retired;
+  end->retired = retired;
   end->retired_count++;
 }
 
-// The planted rule: what is dropped follows from what has ended.
-static void prefer_idle(const struct rondo_comm_end *end, struct rondo_series *series) {
+// The planted defect: which collective the cache drops depends on which runs have ended.
+static void series_prefer_idle(const struct rondo_comm_end *end, struct rondo_series *series) {
   for (uint32_t i = 0; i < series->cache.count; i++) {
     const struct rondo_coll *coll = rondo_coll_find(end->rank, series->cache.entries[i].coll);
     if (coll && !coll->head)
@@ -101,17 +86,17 @@ static void prefer_idle(const struct rondo_comm_end *end, struct rondo_series *s
   }
 }
 
-// Registers a collective for a call that no registered one serves.
-static int add(struct rondo_comm_end *end, struct rondo_series *series, struct call *c) {
+// Registers a collective for a call that has none in the cache.
+static int call_register(struct rondo_comm_end *end, struct rondo_series *series, struct call *c) {
   struct rondo_collective dropped;
   if (RONDO_FAULT(EVICTS_IDLE))
-    prefer_idle(end, series);
-  if (!end->spare)
-    end->spare = malloc(sizeof *end->spare);
-  if (!end->spare)
+    series_prefer_idle(end, series);
+  if (!end->spare_retired)
+    end->spare_retired = malloc(sizeof *end->spare_retired);
+  if (!end->spare_retired)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "comm_call: key %llu: no memory",
                             (unsigned long long)end->key);
-  int status = check_room(end->rank);
+  int status = call_check_rank(end->rank);
   c->desc.id = rondo_series_id(end->key, series->from, series->to, series->registered);
   const struct rondo_register_request request = {.desc = &c->desc,
                                                  .id = {c->desc.id, RONDO_SPACE_COMM},
@@ -124,120 +109,82 @@ static int add(struct rondo_comm_end *end, struct rondo_series *series, struct c
   series->registered++;
   end->registrations++;
   if (!rondo_signature_is_cached(&c->signature))
-    part(end, c->coll);
+    end_retire(end, c->coll);
   else if (rondo_cache_insert(&series->cache, &c->signature, c->coll, &dropped))
-    part(end, dropped);
+    end_retire(end, dropped);
   return RONDO_SUCCESS;
 }
 
 // The communicator is locked.
-static int call_locked(struct rondo_comm_end *end, struct call *c) {
+static int call_make(struct rondo_comm_end *end, struct call *c) {
   struct rondo_series *series = NULL;
-  int status = rondo_comm_series(end, &c->desc, &series);
+  int status = rondo_comm_find_series(end, &c->desc, &series);
   if (status != RONDO_SUCCESS)
     return status;
-  if (rondo_track_reserve(&series->track) != RONDO_SUCCESS)
+  if (rondo_journal_writer_reserve(&series->writer) != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "comm_call: key %llu: no memory",
                             (unsigned long long)end->key);
-  int is_cached = rondo_signature_is_cached(&c->signature);
+  bool is_cached = rondo_signature_is_cached(&c->signature);
   struct rondo_cache_entry *entry =
       is_cached ? rondo_cache_find(&series->cache, &c->signature) : NULL;
   if (entry)
     c->coll = entry->coll;
   else
-    status = add(end, series, c);
+    status = call_register(end, series, c);
   if (status == RONDO_SUCCESS)
-    status = submit(end, c);
+    status = call_submit(end, c);
   if (status != RONDO_SUCCESS)
     return status;
   if (entry)
     rondo_cache_touch(&series->cache, entry);
-  rondo_track_append(&series->track, &c->signature);
+  rondo_journal_writer_append(&series->writer, &c->signature);
   end->calls++;
   rondo_comm_compare_series(end, series);
   return RONDO_SUCCESS;
 }
 
-static int call_inside(struct rondo_comm_end *end, struct call *c, struct rondo_ticket *ticket) {
+static int call_lock_and_make(struct rondo_comm_end *end, struct call *c) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&end->lock);
-  uint32_t failed = rondo_load_acquire_u32(&end->owner.failed);
+  int failed = rondo_comm_end_state(end);
   if (failed)
-    status = RONDO_LOG_REFUSE((int)failed, "comm_call: key %llu: the communicator has failed: %s",
+    status = RONDO_LOG_REFUSE(failed, "comm_call: key %llu: the communicator has failed: %s",
                               (unsigned long long)end->key, end->owner.why);
   else if (end->closing)
     status = RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "comm_call: the communicator is being destroyed");
   rondo_comm_sweep(end);
   if (status == RONDO_SUCCESS)
-    status = call_locked(end, c);
+    status = call_make(end, c);
   pthread_mutex_unlock(&end->lock);
-  if (status == RONDO_SUCCESS && ticket) {
-    ticket->coll = c->coll;
-    ticket->run = c->run;
-  }
   return status;
 }
 
-static int call_entered(struct rondo_comm_end *end, struct call *c,
-                        const struct rondo_collective_desc *what, const struct rondo_run_args *args,
+int rondo_comm_end_call(struct rondo_comm_end *end, const struct rondo_comm_call_request *request,
                         struct rondo_ticket *ticket) {
-  int capturing = 0;
-  int status = check_call(end, what, args);
+  struct call c = {.request = request, .desc = *request->desc, .submission.args = *request->args};
+  int is_capturing = 0;
+  int status = call_check_stream(end, &c, &is_capturing);
   if (status != RONDO_SUCCESS)
     return status;
-  c->submission.args = *args;
-  status = check_stream(end, c, &capturing);
-  if (status != RONDO_SUCCESS)
-    return status;
-  c->signature = rondo_signature_of(what, capturing);
-  c->desc = *what;
-  c->desc.group = end->group;
-  c->desc.priority = end->priority;
-  return call_inside(end, c, ticket);
-}
-
-static int call(struct rondo_context ctx, struct rondo_comm comm, struct call *c,
-                const struct rondo_collective_desc *what, const struct rondo_run_args *args,
-                struct rondo_ticket *ticket) {
-  struct rondo_rank *rank;
-  struct rondo_comm_end *end;
-  int status = rondo_rank_pin(ctx, "comm_call", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = rondo_comm_pin(rank, comm, "comm_call", &end);
-  if (status == RONDO_SUCCESS) {
-    status = call_entered(end, c, what, args, ticket);
-    rondo_comm_unpin(end);
-  }
-  rondo_rank_unpin(ctx);
+  c.signature = rondo_signature_of(request->desc, is_capturing);
+  c.desc.group = end->group;
+  c.desc.priority = end->priority;
+  status = call_lock_and_make(end, &c);
+  if (status == RONDO_SUCCESS && ticket)
+    *ticket = (struct rondo_ticket){.coll = c.coll, .run = c.run};
   return status;
-}
-
-int rondo_comm_call(struct rondo_context ctx, struct rondo_comm comm,
-                    const struct rondo_collective_desc *what, const struct rondo_run_args *args,
-                    struct rondo_ticket *ticket) {
-  struct call c = {0};
-  return call(ctx, comm, &c, what, args, ticket);
-}
-
-int rondo_comm_call_on_stream(struct rondo_context ctx, struct rondo_comm comm,
-                              const struct rondo_collective_desc *what,
-                              const struct rondo_run_args *args, void *stream,
-                              struct rondo_ticket *ticket) {
-  struct call c = {.stream = stream, .on_stream = 1};
-  return call(ctx, comm, &c, what, args, ticket);
 }
 
 // ----------------------------------------------------------------- waiting ---
 
-static void waiter_enter(struct rondo_comm_end *end, struct rondo_comm_waiter *w) {
+static void end_add_waiter(struct rondo_comm_end *end, struct rondo_comm_waiter *w) {
   pthread_mutex_lock(&end->lock);
   w->next = end->waiters;
   end->waiters = w;
   pthread_mutex_unlock(&end->lock);
 }
 
-static void waiter_exit(struct rondo_comm_end *end, const struct rondo_comm_waiter *w) {
+static void end_remove_waiter(struct rondo_comm_end *end, const struct rondo_comm_waiter *w) {
   pthread_mutex_lock(&end->lock);
   struct rondo_comm_waiter **at = &end->waiters;
   while (*at != w)
@@ -246,79 +193,94 @@ static void waiter_exit(struct rondo_comm_end *end, const struct rondo_comm_wait
   pthread_mutex_unlock(&end->lock);
 }
 
-static int state_of(const struct rondo_comm_end *end) {
+int rondo_comm_end_state(const struct rondo_comm_end *end) {
   return (int)rondo_load_acquire_u32(&end->owner.failed);
 }
 
-// Whoever asks compares too what could not be compared before, if no call is being made.
-static void compare(struct rondo_comm_end *end) {
-  if (!rondo_load_relaxed_u32(&end->rank->extension_pending) || pthread_mutex_trylock(&end->lock))
-    return;
-  rondo_comm_compare(end, RONDO_HURRY_NOT);
-  pthread_mutex_unlock(&end->lock);
+static void coll_copy_reason(struct rondo_rank *rank, struct rondo_collective handle,
+                             char why[RONDO_REASON_BYTES]) {
+  rondo_lock_take(&rank->lock);
+  const struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (coll)
+    rondo_communicator_reason(coll->registration.comm, why, RONDO_REASON_BYTES);
+  rondo_lock_give(&rank->lock);
 }
 
-// A run that failed though its gate did not, such as one that a peer has not made before it left.
-static int note_failure(struct rondo_context ctx, struct rondo_comm_end *end,
-                        const struct rondo_ticket *ticket, int status) {
+// Fails the communicator if a run failed although its gate did not: for example a run that a peer
+// did not make before the peer detached. Returns `status`.
+static int end_note_run(struct rondo_comm_end *end, const struct rondo_ticket *ticket, int status) {
   char why[RONDO_REASON_BYTES] = "";
-  int ended = status == RONDO_ERR_MISMATCH || status == RONDO_ERR_ABORTED ||
-              status == RONDO_ERR_PEER || status == RONDO_ERR_SYSTEM;
-  if (!ended || state_of(end))
+  bool has_failed = status == RONDO_ERR_MISMATCH || status == RONDO_ERR_ABORTED ||
+                    status == RONDO_ERR_PEER || status == RONDO_ERR_SYSTEM;
+  if (!has_failed || rondo_comm_end_state(end))
     return status;
-  (void)rondo_reason(ctx, ticket->coll, why, sizeof why);
-  rondo_comm_fail(end, status, why);
+  coll_copy_reason(end->rank, ticket->coll, why);
+  rondo_comm_end_fail(end, status, why);
   return status;
 }
 
-// A collective that is not there any more had no failed run: those of a communicator that has failed stay.
-static int await(struct rondo_context ctx, struct rondo_comm_end *end,
-                 const struct rondo_ticket *ticket, int64_t timeout_ns) {
+static int run_wait(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
+                    int64_t timeout_ns,
+                    void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns)) {
+  struct rondo_awaited run = {0};
+  int status = rondo_awaited_find(end->rank, ticket->coll, ticket->run, "comm_wait", &run);
+  if (status == RONDO_SUCCESS)
+    status = rondo_awaited_wait(&run, timeout_ns);
+  if (status != RONDO_IN_PROGRESS)
+    return status;
+  on_timeout(&run, timeout_ns);
+  return RONDO_ERR_TIMEOUT;
+}
+
+// A communicator that has failed keeps its collectives. So if the collective was deregistered, all
+// its runs succeeded.
+int rondo_comm_end_wait(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
+                        int64_t timeout_ns,
+                        void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns)) {
   struct rondo_comm_waiter w = {.coll = ticket->coll};
   int status = RONDO_SUCCESS;
-  waiter_enter(end, &w);
+  end_add_waiter(end, &w);
   if (rondo_coll_find(end->rank, ticket->coll))
-    status = rondo_wait(ctx, ticket->coll, ticket->run, timeout_ns);
-  status = note_failure(ctx, end, ticket, status);
-  waiter_exit(end, &w);
+    status = run_wait(end, ticket, timeout_ns, on_timeout);
+  status = end_note_run(end, ticket, status);
+  end_remove_waiter(end, &w);
   return status;
 }
 
-struct all_calls {
+struct pending_search {
   struct rondo_rank *rank;
-  struct rondo_collective pending; // one with runs outstanding
-  uint64_t run;
+  struct rondo_ticket found; // the last run of a collective with runs outstanding
 };
 
-static void look_for_pending(struct rondo_collective handle, void *arg) {
-  struct all_calls *all = arg;
-  const struct rondo_coll *coll = rondo_coll_find(all->rank, handle);
-  if (!coll || all->pending.handle)
+static void coll_visit_pending(struct rondo_collective handle, void *arg) {
+  struct pending_search *search = arg;
+  const struct rondo_coll *coll = rondo_coll_find(search->rank, handle);
+  if (!coll || search->found.coll.handle)
     return;
   uint64_t submitted = rondo_load_relaxed_u64(&coll->submitted);
   if (rondo_load_acquire_u64(&coll->completed) >= submitted) // R1
     return;
-  all->pending = handle;
-  all->run = submitted;
+  search->found = (struct rondo_ticket){.coll = handle, .run = submitted};
 }
 
-// One of the calls that have not ended. Returns 0 if there is none.
-static int find_pending(struct rondo_comm_end *end, struct rondo_ticket *ticket) {
-  struct all_calls all = {.rank = end->rank};
+// Finds a call that has not ended.
+static bool end_find_pending(struct rondo_comm_end *end, struct rondo_ticket *ticket) {
+  struct pending_search search = {.rank = end->rank};
   pthread_mutex_lock(&end->lock);
-  rondo_comm_visit(end, look_for_pending, &all);
+  rondo_comm_visit(end, coll_visit_pending, &search);
   pthread_mutex_unlock(&end->lock);
-  ticket->coll = all.pending;
-  ticket->run = all.run;
-  return all.pending.handle != 0;
+  *ticket = search.found;
+  return search.found.coll.handle != 0;
 }
 
-int rondo_comm_await_all(struct rondo_context ctx, struct rondo_comm_end *end, int64_t timeout_ns) {
+int rondo_comm_end_wait_all(struct rondo_comm_end *end, int64_t timeout_ns,
+                            void (*on_timeout)(const struct rondo_awaited *run,
+                                               int64_t timeout_ns)) {
   struct rondo_ticket ticket;
   uint64_t begin_ns = rondo_now_ns();
   int64_t left_ns = timeout_ns;
-  while (find_pending(end, &ticket)) {
-    if (await(ctx, end, &ticket, left_ns) == RONDO_ERR_TIMEOUT)
+  while (end_find_pending(end, &ticket)) {
+    if (rondo_comm_end_wait(end, &ticket, left_ns, on_timeout) == RONDO_ERR_TIMEOUT)
       return RONDO_ERR_TIMEOUT;
     uint64_t passed_ns = rondo_now_ns() - begin_ns;
     left_ns = (uint64_t)timeout_ns > passed_ns ? timeout_ns - (int64_t)passed_ns : 0;
@@ -326,101 +288,35 @@ int rondo_comm_await_all(struct rondo_context ctx, struct rondo_comm_end *end, i
   return RONDO_SUCCESS;
 }
 
-// Enters the context and the communicator.
-static int enter(struct rondo_context ctx, struct rondo_comm comm, const char *what,
-                 struct rondo_comm_end **end) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, what, &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = rondo_comm_pin(rank, comm, what, end);
-  if (status != RONDO_SUCCESS)
-    rondo_rank_unpin(ctx);
-  return status;
-}
-
-static void leave(struct rondo_context ctx, struct rondo_comm_end *end) {
-  rondo_comm_unpin(end);
-  rondo_rank_unpin(ctx);
-}
-
-static int check_ticket(const struct rondo_ticket *ticket, const char *what) {
-  if (!ticket || (ticket->coll.handle && ticket->run))
+int rondo_comm_end_test(struct rondo_comm_end *end, const struct rondo_ticket *ticket) {
+  struct rondo_awaited run = {0};
+  if (!rondo_coll_find(end->rank, ticket->coll))
     return RONDO_SUCCESS;
-  return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: a ticket of no call, or of a captured one", what);
-}
-
-int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
-                    const struct rondo_ticket *ticket, int64_t timeout_ns) {
-  struct rondo_comm_end *end;
-  int status = enter(ctx, comm, "comm_wait", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  compare(end);
-  status = check_ticket(ticket, "comm_wait");
-  if (status == RONDO_SUCCESS && timeout_ns > 0 && rondo_callbacks_is_inside())
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_wait: a callback may not wait");
-  if (status == RONDO_SUCCESS && ticket)
-    status = await(ctx, end, ticket, timeout_ns);
-  else if (status == RONDO_SUCCESS)
-    status = rondo_comm_await_all(ctx, end, timeout_ns);
-  if (status == RONDO_SUCCESS && !ticket)
-    status = state_of(end);
-  leave(ctx, end);
-  return status;
-}
-
-int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
-                    const struct rondo_ticket *ticket) {
-  struct rondo_comm_end *end;
-  struct rondo_ticket pending;
-  int status = enter(ctx, comm, "comm_test", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  compare(end);
-  status = check_ticket(ticket, "comm_test");
-  if (status == RONDO_SUCCESS && ticket) {
-    if (rondo_coll_find(end->rank, ticket->coll))
-      status = note_failure(ctx, end, ticket, rondo_test(ctx, ticket->coll, ticket->run));
-  } else if (status == RONDO_SUCCESS) {
-    rondo_rank_poll(end->rank);
-    status = find_pending(end, &pending) ? RONDO_IN_PROGRESS : state_of(end);
-  }
-  leave(ctx, end);
-  return status;
-}
-
-// A collective that is not there any more had no failed run, as in await.
-int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
-                      const struct rondo_ticket *ticket, rondo_callback callback, void *arg) {
-  struct rondo_comm_end *end;
-  int status = enter(ctx, comm, "comm_notify", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  compare(end);
-  if (!ticket || !callback)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_notify: a null argument");
-  else
-    status = check_ticket(ticket, "comm_notify");
+  int status = rondo_awaited_find(end->rank, ticket->coll, ticket->run, "comm_test", &run);
   if (status == RONDO_SUCCESS)
-    status = rondo_rank_notify(end->rank, ticket->coll, ticket->run, callback, arg);
-  leave(ctx, end);
-  return status;
+    status = rondo_awaited_wait(&run, 0);
+  return end_note_run(end, ticket, status);
+}
+
+int rondo_comm_end_test_all(struct rondo_comm_end *end) {
+  struct rondo_ticket pending;
+  rondo_rank_poll(end->rank);
+  return end_find_pending(end, &pending) ? RONDO_IN_PROGRESS : rondo_comm_end_state(end);
 }
 
 // ----------------------------------------------------------------- probing ---
 
 // The communicator is locked.
-static int probe_locked(struct rondo_comm_end *end, uint32_t from,
-                        struct rondo_collective_desc *what) {
+static int end_probe_locked(struct rondo_comm_end *end, uint32_t from,
+                            struct rondo_collective_desc *what) {
   struct rondo_series *series = NULL;
   struct rondo_signature next;
-  int failed = state_of(end);
   struct rondo_collective_desc desc = rondo_send_recv(0, 0, RONDO_UINT8, from, end->position);
-  int status = failed ? failed : rondo_comm_series(end, &desc, &series);
+  int failed = rondo_comm_end_state(end);
+  int status = failed ? failed : rondo_comm_find_series(end, &desc, &series);
   if (status != RONDO_SUCCESS)
     return status;
-  if (!rondo_track_peek(&series->track, &next))
+  if (!rondo_journal_writer_peek(&series->writer, &next))
     return RONDO_IN_PROGRESS;
   desc.count = next.count;
   desc.dtype = next.dtype;
@@ -428,88 +324,38 @@ static int probe_locked(struct rondo_comm_end *end, uint32_t from,
   return RONDO_SUCCESS;
 }
 
-int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t from,
-                     struct rondo_collective_desc *what) {
-  struct rondo_comm_end *end;
-  int status = enter(ctx, comm, "comm_probe", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (!what || from >= end->nranks || from == end->position) {
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                              "comm_probe: key %llu: null, or position %u is no other of %u",
-                              (unsigned long long)end->key, from, end->nranks);
-  } else {
-    pthread_mutex_lock(&end->lock);
-    status = probe_locked(end, from, what);
-    pthread_mutex_unlock(&end->lock);
-  }
-  leave(ctx, end);
+int rondo_comm_end_probe(struct rondo_comm_end *end, uint32_t from,
+                         struct rondo_collective_desc *what) {
+  if (from >= end->nranks || from == end->position)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "comm_probe: key %llu: position %u is not another member of the %u",
+                            (unsigned long long)end->key, from, end->nranks);
+  pthread_mutex_lock(&end->lock);
+  int status = end_probe_locked(end, from, what);
+  pthread_mutex_unlock(&end->lock);
   return status;
 }
 
 // ----------------------------------------------------------------- failing ---
 
-void rondo_comm_fail(struct rondo_comm_end *end, int status, const char *why) {
+void rondo_comm_end_fail(struct rondo_comm_end *end, int status, const char *why) {
   struct rondo_rank *rank = end->rank;
   pthread_mutex_lock(&rank->job->lock);
   (void)rondo_comm_mark_failed(rank->job, end, status, why);
   rondo_comms_broadcast_failures(rank->job);
   pthread_mutex_unlock(&rank->job->lock);
-  if (!rank->is_manual)
-    rank->daemon->driver->notify_submission(rank->daemon, 1);
+  rondo_comm_notify_daemon(end);
 }
 
-int rondo_comm_abort(struct rondo_context ctx, struct rondo_comm comm) {
-  struct rondo_comm_end *end;
-  char why[RONDO_REASON_BYTES];
-  int status = enter(ctx, comm, "comm_abort", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  (void)snprintf(why, sizeof why, "rank %u aborted it", end->rank->cfg.rank);
-  rondo_comm_fail(end, RONDO_ERR_ABORTED, why);
-  leave(ctx, end);
-  return RONDO_SUCCESS;
-}
+// ---------------------------------------------------------------- counters ---
 
-// -------------------------------------------------------------- observation ---
-
-int rondo_comm_status(struct rondo_context ctx, struct rondo_comm comm, int *state, char *why,
-                      size_t why_bytes) {
-  struct rondo_comm_end *end;
-  int status = enter(ctx, comm, "comm_status", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  compare(end);
-  rondo_rank_poll(end->rank);
-  if (state) {
-    *state = state_of(end);
-    if (why && why_bytes)
-      (void)snprintf(why, why_bytes, "%s", *state ? end->owner.why : "");
-  } else {
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_status: the place for it is null");
-  }
-  leave(ctx, end);
-  return status;
-}
-
-int rondo_comm_counters(struct rondo_context ctx, struct rondo_comm comm,
-                        struct rondo_comm_counters *out) {
-  struct rondo_comm_end *end;
-  int status = enter(ctx, comm, "comm_counters", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (out) {
-    pthread_mutex_lock(&end->lock);
-    struct rondo_comm_counters c = {.calls = end->calls, .registrations = end->registrations};
-    c.parting = end->retired_count;
-    c.cached = end->collective.cache.count;
-    for (uint32_t i = 0; i < 2 * end->nranks; i++)
-      c.cached += end->sends[i] ? end->sends[i]->cache.count : 0;
-    *out = c;
-    pthread_mutex_unlock(&end->lock);
-  } else {
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_counters: the place for them is null");
-  }
-  leave(ctx, end);
-  return status;
+void rondo_comm_end_counters(struct rondo_comm_end *end, struct rondo_comm_counters *out) {
+  pthread_mutex_lock(&end->lock);
+  struct rondo_comm_counters c = {.calls = end->calls, .registrations = end->registrations};
+  c.parting = end->retired_count;
+  c.cached = end->collective.cache.count;
+  for (uint32_t i = 0; i < 2 * end->nranks; i++)
+    c.cached += end->sends[i] ? end->sends[i]->cache.count : 0;
+  *out = c;
+  pthread_mutex_unlock(&end->lock);
 }

@@ -1,12 +1,13 @@
-// The life of a communicator's end.
 #include "runtime/order/comm_end.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "runtime/job/job.h"
+#include "runtime/order/comm_call.h"
+#include "runtime/order/detach.h"
 #include "runtime/order/failure.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/group.h"
@@ -16,7 +17,7 @@
 
 #define CACHED_COLLECTIVES 64u
 #define CACHED_PAIRS 8u
-// After an abort every run ends as soon as no peer is reading a buffer: far within this.
+// An aborted run ends as soon as no peer reads its buffers, which takes far less than this.
 #define ABORT_BOUND_NS INT64_C(10000000000)
 
 // ----------------------------------------------------------------- finding ---
@@ -53,13 +54,14 @@ void rondo_comm_unpin(struct rondo_comm_end *end) {
 
 static void series_fini(struct rondo_series *s) {
   rondo_cache_fini(&s->cache);
-  if (s->track.job)
-    rondo_track_fini(&s->track);
+  if (s->writer.job)
+    rondo_journal_writer_fini(&s->writer);
 }
 
-// Whose calls are compared with those of this rank: the members before and behind it, or the other of a pair.
-static uint32_t find_neighbours(const struct rondo_comm_end *end, const struct rondo_series *s,
-                                uint32_t *neighbours) {
+// Writes the ranks whose calls are compared with those of this rank: the previous and the next
+// member, or the other rank of a pair. Returns how many.
+static uint32_t series_neighbours(const struct rondo_comm_end *end, const struct rondo_series *s,
+                                  uint32_t *neighbours) {
   uint32_t n = end->nranks;
   if (s->from != RONDO_SERIES_COLLECTIVE) {
     neighbours[0] = end->members[s->from == end->position ? s->to : s->from];
@@ -79,28 +81,28 @@ static int series_init(const struct rondo_comm_end *end, struct rondo_series *s,
   s->from = from;
   s->to = to;
   int status = rondo_cache_init(&s->cache, cached);
-  uint32_t count = find_neighbours(end, s, neighbours);
+  uint32_t count = series_neighbours(end, s, neighbours);
   if (status == RONDO_SUCCESS)
-    status = rondo_track_init(&s->track, rank->job, &name, neighbours, count);
+    status = rondo_journal_writer_init(&s->writer, rank->job, &name, neighbours, count);
   if (status != RONDO_SUCCESS)
     rondo_cache_fini(&s->cache);
   return status;
 }
 
-static int make_pair(struct rondo_comm_end *end, uint32_t from, uint32_t to,
-                     struct rondo_series **at) {
+static int series_create(struct rondo_comm_end *end, uint32_t from, uint32_t to,
+                         struct rondo_series **at) {
   struct rondo_series *s = malloc(sizeof *s);
   int status = s ? series_init(end, s, from, to, end->cached_pairs) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS) {
     free(s);
-    return RONDO_LOG_REFUSE(status, "comm_call: no memory for one more pair");
+    return RONDO_LOG_REFUSE(status, "comm_call: no memory for another pair");
   }
   *at = s;
   return RONDO_SUCCESS;
 }
 
-int rondo_comm_series(struct rondo_comm_end *end, const struct rondo_collective_desc *what,
-                      struct rondo_series **series) {
+int rondo_comm_find_series(struct rondo_comm_end *end, const struct rondo_collective_desc *what,
+                           struct rondo_series **series) {
   if (what->kind != RONDO_SEND_RECV) {
     *series = &end->collective;
     return RONDO_SUCCESS;
@@ -113,12 +115,12 @@ int rondo_comm_series(struct rondo_comm_end *end, const struct rondo_collective_
                             "%u ranks",
                             (unsigned long long)end->key, from, to, end->position, end->nranks);
   struct rondo_series **at = from == end->position ? &end->sends[to] : &end->recvs[from];
-  int status = *at ? RONDO_SUCCESS : make_pair(end, from, to, at);
+  int status = *at ? RONDO_SUCCESS : series_create(end, from, to, at);
   *series = *at;
   return status;
 }
 
-static void visit_cache(const struct rondo_series *s,
+static void cache_visit(const struct rondo_series *s,
                         void (*visit)(struct rondo_collective coll, void *arg), void *arg) {
   for (uint32_t i = 0; s && i < s->cache.count; i++)
     visit(s->cache.entries[i].coll, arg);
@@ -126,26 +128,26 @@ static void visit_cache(const struct rondo_series *s,
 
 void rondo_comm_visit(const struct rondo_comm_end *end,
                       void (*visit)(struct rondo_collective coll, void *arg), void *arg) {
-  visit_cache(&end->collective, visit, arg);
+  cache_visit(&end->collective, visit, arg);
   for (uint32_t i = 0; i < end->nranks; i++) {
-    visit_cache(end->sends[i], visit, arg);
-    visit_cache(end->recvs[i], visit, arg);
+    cache_visit(end->sends[i], visit, arg);
+    cache_visit(end->recvs[i], visit, arg);
   }
   for (const struct rondo_retired_coll *p = end->retired; p; p = p->next)
     visit(p->coll, arg);
 }
 
-static int is_awaited(const struct rondo_comm_end *end, struct rondo_collective coll) {
+static bool coll_is_awaited(const struct rondo_comm_end *end, struct rondo_collective coll) {
   for (const struct rondo_comm_waiter *w = end->waiters; w; w = w->next)
     if (w->coll.handle == coll.handle)
-      return 1;
-  return 0;
+      return true;
+  return false;
 }
 
 void rondo_comm_sweep(struct rondo_comm_end *end) {
   for (struct rondo_retired_coll **at = &end->retired; *at;) {
     struct rondo_retired_coll *p = *at;
-    if (rondo_load_relaxed_u32(&end->owner.failed) || is_awaited(end, p->coll) ||
+    if (rondo_load_relaxed_u32(&end->owner.failed) || coll_is_awaited(end, p->coll) ||
         rondo_rank_deregister(end->rank, p->coll, 0) == RONDO_ERR_BUSY) {
       at = &p->next;
       continue;
@@ -158,22 +160,8 @@ void rondo_comm_sweep(struct rondo_comm_end *end) {
 
 // ------------------------------------------------------------------ making ---
 
-static int check_config(const struct rondo_comm_config *cfg) {
-  if (!cfg || cfg->size != sizeof *cfg || cfg->version != RONDO_COMM_CONFIG_VERSION)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "comm_create: the configuration is null, or of another version");
-  if (cfg->priority < RONDO_PRIORITY_MIN || cfg->priority > RONDO_PRIORITY_MAX)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_create: priority %d is out of range",
-                            cfg->priority);
-  if (cfg->cached_collectives > RONDO_COMM_MAX_CACHED || cfg->cached_pairs > RONDO_COMM_MAX_CACHED)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "comm_create: %u cached collectives and %u of a pair, at most %u",
-                            cfg->cached_collectives, cfg->cached_pairs, RONDO_COMM_MAX_CACHED);
-  return RONDO_SUCCESS;
-}
-
 static void end_free(struct rondo_comm_end *end) {
-  rondo_comm_forget_detached(end);
+  rondo_comm_free_detachments(end);
   for (uint32_t i = 0; end->sends && i < 2 * end->nranks; i++) {
     if (!end->sends[i])
       continue;
@@ -182,19 +170,26 @@ static void end_free(struct rondo_comm_end *end) {
   }
   series_fini(&end->collective);
   while (end->retired) {
-    struct rondo_retired_coll *p = end->retired;
-    end->retired = p->next;
-    free(p);
+    struct rondo_retired_coll *retired = end->retired;
+    end->retired = retired->next;
+    free(retired);
   }
-  free(end->spare);
+  free(end->spare_retired);
   free((void *)end->sends);
   free(end->members);
   pthread_mutex_destroy(&end->lock);
   free(end);
 }
 
-// Its members, and a group of its own that lasts as long as it does.
-static int set_group(struct rondo_comm_end *end, struct rondo_group group) {
+// Frees an end that is in no list.
+static void end_discard(struct rondo_comm_end *end) {
+  if (end->group.handle)
+    (void)rondo_group_forget(end->rank, end->group);
+  end_free(end);
+}
+
+// Copies the members of the group, and makes a group that lives as long as the end.
+static int end_set_group(struct rondo_comm_end *end, struct rondo_group group) {
   struct rondo_rank *rank = end->rank;
   rondo_lock_take(&rank->lock);
   int status = rondo_group_members(rank, group, &end->members, &end->nranks);
@@ -220,7 +215,7 @@ static int end_make(struct rondo_rank *rank, const struct rondo_comm_config *cfg
   end->priority = cfg->priority;
   end->cached_pairs = cfg->cached_pairs ? cfg->cached_pairs : CACHED_PAIRS;
   pthread_mutex_init(&end->lock, NULL);
-  int status = set_group(end, cfg->group);
+  int status = end_set_group(end, cfg->group);
   if (status == RONDO_SUCCESS) {
     end->sends =
         (struct rondo_series **)calloc(2 * (size_t)end->nranks, sizeof(struct rondo_series *));
@@ -231,22 +226,20 @@ static int end_make(struct rondo_rank *rank, const struct rondo_comm_config *cfg
                           cfg->cached_collectives ? cfg->cached_collectives : CACHED_COLLECTIVES)
             : RONDO_ERR_NO_MEMORY;
     if (status != RONDO_SUCCESS)
-      status =
-          RONDO_LOG_REFUSE(status, "comm_create: rank %u, key %llu: no memory, or there already",
-                           rank->cfg.rank, (unsigned long long)end->key);
+      status = RONDO_LOG_REFUSE(status,
+                                "comm_create: rank %u, key %llu: no memory, or the key is in use",
+                                rank->cfg.rank, (unsigned long long)end->key);
   }
   if (status == RONDO_SUCCESS) {
     *made = end;
     return status;
   }
-  if (end->group.handle)
-    (void)rondo_group_forget(rank, end->group);
-  end_free(end);
+  end_discard(end);
   return status;
 }
 
-// Enters it among the rank's. Returns RONDO_SUCCESS or RONDO_ERR_EXISTS.
-static int enlist(struct rondo_comm_end *end) {
+// Adds the end to the rank's list. Returns RONDO_SUCCESS or RONDO_ERR_EXISTS.
+static int end_enlist(struct rondo_comm_end *end) {
   struct rondo_rank *rank = end->rank;
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&rank->job->lock);
@@ -268,37 +261,20 @@ static int enlist(struct rondo_comm_end *end) {
   return status;
 }
 
-static int create(struct rondo_rank *rank, const struct rondo_comm_config *cfg,
-                  struct rondo_comm *comm) {
+int rondo_comm_end_create(struct rondo_rank *rank, const struct rondo_comm_config *cfg,
+                          struct rondo_comm *comm) {
   struct rondo_comm_end *end = NULL;
-  int status = check_config(cfg);
-  if (status == RONDO_SUCCESS && !comm)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_create: the place for the handle is null");
-  if (status == RONDO_SUCCESS)
-    status = end_make(rank, cfg, &end);
+  int status = end_make(rank, cfg, &end);
   if (status != RONDO_SUCCESS)
     return status;
-  status = enlist(end);
+  status = end_enlist(end);
   if (status == RONDO_SUCCESS) {
     comm->handle = end->handle;
     return status;
   }
-  if (end->group.handle)
-    (void)rondo_group_forget(rank, end->group);
-  end_free(end);
-  return RONDO_LOG_REFUSE(status, "comm_create: rank %u has a communicator of key %llu already",
+  end_discard(end);
+  return RONDO_LOG_REFUSE(status, "comm_create: rank %u already has a communicator of key %llu",
                           rank->cfg.rank, (unsigned long long)cfg->key);
-}
-
-int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *cfg,
-                      struct rondo_comm *comm) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "comm_create", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = create(rank, cfg, comm);
-  rondo_rank_unpin(ctx);
-  return status;
 }
 
 // ------------------------------------------------------------------ ending ---
@@ -308,24 +284,24 @@ struct graph_count {
   uint32_t graphs;
 };
 
-static void count_graphs(struct rondo_collective handle, void *arg) {
+static void coll_count_graphs(struct rondo_collective handle, void *arg) {
   struct graph_count *count = arg;
   const struct rondo_coll *coll = rondo_coll_find(count->rank, handle);
   count->graphs += coll ? coll->replays : 0;
 }
 
-// 1 if a graph is there yet into which calls were captured. The communicator is locked.
-static int is_in_graph(const struct rondo_comm_end *end) {
+// True while a graph exists that contains calls of the communicator, which is locked.
+static bool end_is_in_graph(const struct rondo_comm_end *end) {
   struct graph_count count = {end->rank, 0};
   rondo_lock_take(&end->rank->lock);
   rondo_replays_reap(end->rank);
-  rondo_comm_visit(end, count_graphs, &count);
+  rondo_comm_visit(end, coll_count_graphs, &count);
   rondo_lock_give(&end->rank->lock);
   return count.graphs > 0;
 }
 
-// Other threads are about to leave: the calls for which they wait have ended.
-static void await_users(struct rondo_comm_end *end) {
+// Waits for other threads to unpin the end. The calls that they wait for have ended.
+static void end_await_users(struct rondo_comm_end *end) {
   const struct timespec pause = {0, 50000};
   for (;;) {
     pthread_mutex_lock(&end->rank->comms_lock);
@@ -337,15 +313,15 @@ static void await_users(struct rondo_comm_end *end) {
   }
 }
 
-static void remove_coll(struct rondo_collective coll, void *arg) {
+static void coll_deregister(struct rondo_collective coll, void *arg) {
   (void)rondo_rank_deregister(arg, coll, 0);
 }
 
-static void dismantle(struct rondo_comm_end *end) {
+static void end_unlink_and_free(struct rondo_comm_end *end) {
   struct rondo_rank *rank = end->rank;
-  await_users(end);
-  rondo_comm_visit(end, remove_coll, rank);
-  pthread_mutex_lock(&rank->job->lock); // others find it under either
+  end_await_users(end);
+  rondo_comm_visit(end, coll_deregister, rank);
+  pthread_mutex_lock(&rank->job->lock); // other threads find the end under either lock
   rondo_comm_detach(end);
   pthread_mutex_lock(&rank->comms_lock);
   struct rondo_comm_end **at = &rank->comms;
@@ -354,24 +330,22 @@ static void dismantle(struct rondo_comm_end *end) {
   *at = end->next;
   pthread_mutex_unlock(&rank->comms_lock);
   pthread_mutex_unlock(&rank->job->lock);
-  if (end->group.handle)
-    (void)rondo_group_forget(rank, end->group);
-  end_free(end);
+  end_discard(end);
 }
 
-// From now on there are no new calls. Only one caller gets that far. Returns RONDO_SUCCESS, RONDO_ERR_BUSY or
-// RONDO_ERR_CLOSED.
-static int close_end(struct rondo_comm_end *end) {
+// Refuses new calls from now on. Only one thread closes an end. Returns RONDO_SUCCESS,
+// RONDO_ERR_BUSY or RONDO_ERR_CLOSED.
+static int end_close(struct rondo_comm_end *end) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&end->lock);
-  if (is_in_graph(end))
+  if (end_is_in_graph(end))
     status = RONDO_LOG_REFUSE(RONDO_ERR_BUSY,
-                              "comm_destroy: key %llu: a graph with calls of it is there yet",
+                              "comm_destroy: key %llu: a graph with its calls still exists",
                               (unsigned long long)end->key);
   pthread_mutex_lock(&end->rank->comms_lock);
   if (status == RONDO_SUCCESS && end->closing)
     status = RONDO_LOG_REFUSE(RONDO_ERR_CLOSED,
-                              "comm_destroy: the communicator is being destroyed already");
+                              "comm_destroy: the communicator is already being destroyed");
   if (status == RONDO_SUCCESS)
     end->closing = 1;
   pthread_mutex_unlock(&end->rank->comms_lock);
@@ -379,47 +353,40 @@ static int close_end(struct rondo_comm_end *end) {
   return status;
 }
 
-static int drain(struct rondo_context ctx, struct rondo_comm_end *end, int mode,
-                 int64_t timeout_ns) {
+static int end_drain(struct rondo_comm_end *end, int mode, int64_t timeout_ns,
+                     void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns)) {
   if (mode == RONDO_DESTROY_DRAIN &&
-      rondo_comm_await_all(ctx, end, timeout_ns) != RONDO_ERR_TIMEOUT)
+      rondo_comm_end_wait_all(end, timeout_ns, on_timeout) != RONDO_ERR_TIMEOUT)
     return RONDO_SUCCESS;
-  rondo_comm_fail(end, RONDO_ERR_ABORTED, "destroyed with calls outstanding");
-  if (rondo_comm_await_all(ctx, end, ABORT_BOUND_NS) == RONDO_ERR_TIMEOUT)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL,
-                            "comm_destroy: key %llu: aborted calls did not end; it is kept",
-                            (unsigned long long)end->key);
+  rondo_comm_end_fail(end, RONDO_ERR_ABORTED, "destroyed with calls outstanding");
+  if (rondo_comm_end_wait_all(end, ABORT_BOUND_NS, on_timeout) == RONDO_ERR_TIMEOUT)
+    return RONDO_LOG_REFUSE(
+        RONDO_ERR_INTERNAL,
+        "comm_destroy: key %llu: aborted calls did not end; the communicator still exists",
+        (unsigned long long)end->key);
   return mode == RONDO_DESTROY_DRAIN ? RONDO_ERR_TIMEOUT : RONDO_SUCCESS;
 }
 
-int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mode,
-                       int64_t timeout_ns) {
-  struct rondo_rank *rank;
-  struct rondo_comm_end *end;
-  if (mode != RONDO_DESTROY_DRAIN && mode != RONDO_DESTROY_ABORT)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_destroy: mode %d is none", mode);
-  if (rondo_callbacks_is_inside())
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "comm_destroy: a callback may not destroy a communicator");
-  int status = rondo_rank_pin(ctx, "comm_destroy", &rank);
+int rondo_comm_end_destroy(struct rondo_comm_end *end, int mode, int64_t timeout_ns,
+                           void (*on_timeout)(const struct rondo_awaited *run,
+                                              int64_t timeout_ns)) {
+  int status = end_close(end);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_comm_pin(rank, comm, "comm_destroy", &end);
-  if (status == RONDO_SUCCESS) {
-    status = close_end(end);
-    if (status == RONDO_SUCCESS)
-      status = drain(ctx, end, mode, timeout_ns);
-    if (status == RONDO_SUCCESS || status == RONDO_ERR_TIMEOUT)
-      dismantle(end);
-    else
-      rondo_comm_unpin(end);
-  }
-  rondo_rank_unpin(ctx);
+  status = end_drain(end, mode, timeout_ns, on_timeout);
+  if (status == RONDO_SUCCESS || status == RONDO_ERR_TIMEOUT)
+    end_unlink_and_free(end);
   return status;
 }
 
+void rondo_comm_notify_daemon(const struct rondo_comm_end *end) {
+  struct rondo_daemon *daemon = end->rank->daemon;
+  if (!end->rank->is_manual)
+    daemon->driver->notify_submission(daemon, 1);
+}
+
 void rondo_comms_free(struct rondo_rank *rank) {
-  pthread_mutex_lock(&rank->job->lock); // others look through the list, and at what they find there
+  pthread_mutex_lock(&rank->job->lock); // other threads use the ends of the list under it
   pthread_mutex_lock(&rank->comms_lock);
   struct rondo_comm_end *ends = rank->comms;
   rank->comms = NULL;

@@ -13,7 +13,7 @@ static int comms_open(struct rondo_job *job) {
   job->comms = comms;
   if (!comms)
     return RONDO_ERR_NO_MEMORY;
-  pthread_mutex_init(&comms->journals.news_lock, NULL);
+  pthread_mutex_init(&comms->journals.schedule_lock, NULL);
   return RONDO_SUCCESS;
 }
 
@@ -22,9 +22,9 @@ static void comms_close(struct rondo_job *job) {
   if (!comms)
     return;
   rondo_journals_free(job);
-  rondo_latest_free(&comms->detachments);
-  rondo_latest_free(&comms->failures);
-  pthread_mutex_destroy(&comms->journals.news_lock);
+  rondo_bounded_list_clear(&comms->detachments);
+  rondo_bounded_list_clear(&comms->failures);
+  pthread_mutex_destroy(&comms->journals.schedule_lock);
   free(comms);
 }
 

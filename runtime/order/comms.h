@@ -1,19 +1,20 @@
-// What the order room keeps for a job, and how the job and its ranks call it.
+// The communicators of a job: what the order room keeps for the job, and its callbacks from the job
+// and the ranks.
 #ifndef RONDO_RUNTIME_ORDER_COMMS_H
 #define RONDO_RUNTIME_ORDER_COMMS_H
 
 #include "runtime/job/job.h"
 #include "runtime/order/journal.h"
-#include "runtime/order/latest.h"
+#include "runtime/order/bounded_list.h"
 
 struct rondo_rank_extension;
 
 // Guarded by the lock of the job.
 struct rondo_comms {
   struct rondo_journals journals;
-  struct rondo_latest_list detachments; // of ends that nobody here has made yet (detach.h)
-  struct rondo_latest_list failures;    // likewise (failure.h)
-  struct rondo_comm_end *failing;       // ends whose collectives have to fail yet
+  struct rondo_bounded_list detachments; // for ends that do not exist here yet (detach.h)
+  struct rondo_bounded_list failures;    // for ends that do not exist here yet (failure.h)
+  struct rondo_comm_end *failing;        // ends whose collectives are to fail
   int is_failing;
 };
 

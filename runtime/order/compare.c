@@ -1,15 +1,17 @@
-// Comparing the calls of communicators, and what follows where two differ.
+// Compares the calls of communicators, and fails a communicator whose calls differ.
 #include <stdio.h>
 
 #include "base/log.h"
+#include "runtime/job/job.h"
 #include "runtime/order/comm_end.h"
+#include "runtime/order/detach.h"
 #include "runtime/order/failure.h"
 #include "runtime/order/journal_place.h"
 #include "runtime/rank/rank.h"
 
-// What the two ranks have called, in one line.
-static void describe(const struct rondo_comm_end *end, const struct rondo_series *s,
-                     const struct rondo_difference *d, char *text) {
+// Writes what the two ranks have called, in one line.
+static void difference_print(const struct rondo_comm_end *end, const struct rondo_series *s,
+                             const struct rondo_difference *d, char *text) {
   char ours[RONDO_SIGNATURE_TEXT_BYTES];
   char theirs[RONDO_SIGNATURE_TEXT_BYTES];
   char series[80] = "";
@@ -25,89 +27,105 @@ static void describe(const struct rondo_comm_end *end, const struct rondo_series
       d->rank, theirs);
 }
 
-// The lock of the job is held, and given back.
-static void fail_and_unlock(struct rondo_comm_end *end, int status, const char *why, int hurry) {
+// Fails the communicator, and releases the lock of the job that rondo_journal_lock took.
+static void end_fail_and_unlock(struct rondo_comm_end *end, int status, const char *why,
+                                int lock_mode) {
   struct rondo_rank *rank = end->rank;
   if (rondo_comm_mark_failed(rank->job, end, status, why))
     rondo_log(RONDO_LOG_ERROR, "%s", why);
   rondo_comms_broadcast_failures(rank->job);
-  rondo_journal_unlock(rank->job, hurry);
-  if (!rank->is_manual)
-    rank->daemon->driver->notify_submission(rank->daemon, 1);
+  rondo_journal_unlock(rank->job, lock_mode);
+  rondo_comm_notify_daemon(end);
 }
 
-// Returns 0 if it has to be tried again: the lock of the job was not free.
-static int mismatch(struct rondo_comm_end *end, const struct rondo_series *s,
-                    const struct rondo_difference *d, int hurry) {
+// Returns false if the lock of the job was not free: the caller tries again later.
+static bool end_try_fail_mismatch(struct rondo_comm_end *end, const struct rondo_series *s,
+                                  const struct rondo_difference *d, int lock_mode) {
   char why[RONDO_REASON_BYTES];
-  if (!rondo_journal_lock(end->rank->job, hurry))
-    return 0;
-  describe(end, s, d, why);
-  fail_and_unlock(end, RONDO_ERR_MISMATCH, why, hurry);
-  return 1;
+  if (!rondo_journal_lock(end->rank->job, lock_mode))
+    return false;
+  difference_print(end, s, d, why);
+  end_fail_and_unlock(end, RONDO_ERR_MISMATCH, why, lock_mode);
+  return true;
 }
 
-// Whether a member has left that will never make a call that was made here. Returns 0 as mismatch().
-static int look_for_leavers(struct rondo_comm_end *end, const struct rondo_series *s, int hurry) {
+// Fails the communicator if a member detached before it made a call that this rank has made.
+// Returns false if the lock of the job was not free.
+static bool end_try_check_detached(struct rondo_comm_end *end, const struct rondo_series *s,
+                                   int lock_mode) {
   char why[RONDO_REASON_BYTES];
   uint64_t made = 0;
-  if (!rondo_load_acquire_u32(&end->left_count))
-    return 1;
-  if (!rondo_journal_lock(end->rank->job, hurry))
-    return 0;
+  if (!rondo_load_acquire_u32(&end->detached_count))
+    return true;
+  if (!rondo_journal_lock(end->rank->job, lock_mode))
+    return false;
   const struct rondo_detachment *d = rondo_comm_find_detached(end, s, &made);
   if (!d) {
-    rondo_journal_unlock(end->rank->job, hurry);
-    return 1;
+    rondo_journal_unlock(end->rank->job, lock_mode);
+    return true;
   }
   (void)snprintf(
       why, sizeof why,
       "rank %u has destroyed its end of communicator %llu after %llu %s; rank %u has made %llu",
       d->rank, (unsigned long long)end->key, (unsigned long long)made,
       s->from == RONDO_SERIES_COLLECTIVE ? "calls" : "calls of the pair", end->rank->cfg.rank,
-      (unsigned long long)s->track.called);
-  fail_and_unlock(end, RONDO_ERR_PEER, why, hurry);
-  return 1;
+      (unsigned long long)s->writer.called);
+  end_fail_and_unlock(end, RONDO_ERR_PEER, why, lock_mode);
+  return true;
 }
 
-// Returns 1 if nothing is left to be done.
-static int compare_series(struct rondo_comm_end *end, struct rondo_series *s, int hurry) {
+// Returns true if nothing is left to compare.
+static bool series_compare(struct rondo_comm_end *end, struct rondo_series *s, int lock_mode) {
   struct rondo_difference d;
-  if (rondo_track_compare(&s->track, hurry, &d))
-    return mismatch(end, s, &d, hurry);
-  return look_for_leavers(end, s, hurry) && !rondo_track_is_owing(&s->track);
+  if (rondo_journal_writer_compare(&s->writer, lock_mode, &d))
+    return end_try_fail_mismatch(end, s, &d, lock_mode);
+  return end_try_check_detached(end, s, lock_mode) && !rondo_journal_writer_has_pending(&s->writer);
 }
 
-// What is left to be done is done by whoever comes by.
-static void note(const struct rondo_comm_end *end, int done) {
-  if (!done)
+// Unless the comparison is complete, has the next thread that serves the rank repeat it.
+static void end_note_comparison(const struct rondo_comm_end *end, bool is_complete) {
+  if (!is_complete)
     rondo_store_relaxed_u32(&end->rank->extension_pending, 1);
 }
 
 void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *series) {
   if (!rondo_load_relaxed_u32(&end->owner.failed))
-    note(end, compare_series(end, series, RONDO_HURRY_NOT));
+    end_note_comparison(end, series_compare(end, series, RONDO_JOB_LOCK_WAIT));
 }
 
-void rondo_comm_compare(struct rondo_comm_end *end, int hurry) {
+void rondo_comm_compare(struct rondo_comm_end *end, int lock_mode) {
   if (rondo_load_relaxed_u32(&end->owner.failed))
     return;
-  int done = compare_series(end, &end->collective, hurry);
+  bool is_complete = series_compare(end, &end->collective, lock_mode);
   for (uint32_t i = 0; i < 2 * end->nranks; i++)
     if (end->sends[i])
-      done &= compare_series(end, end->sends[i], hurry);
-  note(end, done);
+      is_complete &= series_compare(end, end->sends[i], lock_mode);
+  end_note_comparison(end, is_complete);
 }
 
-// The rank's communicator behind `last`, with one more user; null if there is none.
-static struct rondo_comm_end *enter_next(struct rondo_rank *rank, uint64_t last) {
+void rondo_comm_compare_pending(struct rondo_comm_end *end) {
+  if (!rondo_load_relaxed_u32(&end->rank->extension_pending) || pthread_mutex_trylock(&end->lock))
+    return;
+  rondo_comm_compare(end, RONDO_JOB_LOCK_WAIT);
+  pthread_mutex_unlock(&end->lock);
+}
+
+// Of the ends with handles below `last`, which are not being destroyed, the one with the largest
+// handle; or null. The list has the newest end first. The caller holds comms_lock.
+static struct rondo_comm_end *rank_end_below(const struct rondo_rank *rank, uint64_t last) {
+  struct rondo_comm_end *end = rank->comms;
+  while (end && (end->handle >= last || end->closing))
+    end = end->next;
+  return end;
+}
+
+// Pins the end that rank_end_below finds. Returns null if there is none, or comms_lock is not free.
+static struct rondo_comm_end *rank_pin_end_below(struct rondo_rank *rank, uint64_t last) {
   if (pthread_mutex_trylock(&rank->comms_lock)) {
     rondo_store_relaxed_u32(&rank->extension_pending, 1);
     return NULL;
   }
-  struct rondo_comm_end *end = rank->comms; // the newest first
-  while (end && (end->handle >= last || end->closing))
-    end = end->next;
+  struct rondo_comm_end *end = rank_end_below(rank, last);
   if (end)
     end->users++;
   pthread_mutex_unlock(&rank->comms_lock);
@@ -118,24 +136,22 @@ void rondo_comms_compare(struct rondo_rank *rank) {
   uint64_t last = UINT64_MAX;
   struct rondo_comm_end *end;
   rondo_store_relaxed_u32(&rank->extension_pending, 0);
-  while ((end = enter_next(rank, last))) {
+  while ((end = rank_pin_end_below(rank, last))) {
     last = end->handle;
     if (pthread_mutex_trylock(&end->lock)) {
-      note(end, 0);
+      end_note_comparison(end, false);
     } else {
-      rondo_comm_compare(end, RONDO_HURRY);
+      rondo_comm_compare(end, RONDO_JOB_LOCK_TRY);
       pthread_mutex_unlock(&end->lock);
     }
     rondo_comm_unpin(end);
   }
 }
 
-// The rank's communicator behind `last`; null if there is none. It does not go without the lock of the job.
-static struct rondo_comm_end *next_held(struct rondo_rank *rank, uint64_t last) {
+// As rank_end_below, for a caller that holds the lock of the job, without which no end is freed.
+static struct rondo_comm_end *rank_held_end_below(struct rondo_rank *rank, uint64_t last) {
   pthread_mutex_lock(&rank->comms_lock);
-  struct rondo_comm_end *end = rank->comms;
-  while (end && (end->handle >= last || end->closing))
-    end = end->next;
+  struct rondo_comm_end *end = rank_end_below(rank, last);
   pthread_mutex_unlock(&rank->comms_lock);
   return end;
 }
@@ -144,7 +160,7 @@ int rondo_comms_compare_held(struct rondo_rank *rank, const uint64_t *key) {
   int done = 1;
   uint64_t last = UINT64_MAX;
   struct rondo_comm_end *end;
-  while ((end = next_held(rank, last))) {
+  while ((end = rank_held_end_below(rank, last))) {
     last = end->handle;
     if (key && end->key != *key)
       continue;
@@ -152,7 +168,7 @@ int rondo_comms_compare_held(struct rondo_rank *rank, const uint64_t *key) {
       done = 0;
       continue;
     }
-    rondo_comm_compare(end, RONDO_HURRY_HOLDS);
+    rondo_comm_compare(end, RONDO_JOB_LOCK_HELD);
     pthread_mutex_unlock(&end->lock);
   }
   return done;

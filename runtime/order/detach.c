@@ -1,5 +1,6 @@
 #include "runtime/order/detach.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,111 +10,114 @@
 #include "runtime/order/comms.h"
 #include "runtime/rank/rank.h"
 
-struct notice {
+// RONDO_MESSAGE_COMM_DETACHED: struct rondo_detachment on the wire.
+struct comm_detached_message {
   uint64_t key;
   uint32_t rank, to;
   uint64_t collective, sent, received;
 };
-_Static_assert(sizeof(struct notice) == 40, "sent between processes");
+_Static_assert(sizeof(struct comm_detached_message) == 40, "sent between processes");
 
 // ---------------------------------------------------------------- delivering ---
 
-static struct rondo_detachment *departure_of(struct rondo_latest *l) {
+static struct rondo_detachment *detachment_of(struct rondo_bounded_node *l) {
   return (struct rondo_detachment *)l;
 }
 
-static int has_left(const struct rondo_comm_end *end, uint32_t rank) {
-  for (struct rondo_latest *l = end->left; l; l = l->next)
-    if (departure_of(l)->rank == rank)
-      return 1;
-  return 0;
+static bool end_has_detached(const struct rondo_comm_end *end, uint32_t rank) {
+  for (struct rondo_bounded_node *l = end->detached; l; l = l->next)
+    if (detachment_of(l)->rank == rank)
+      return true;
+  return false;
 }
 
-static int is_for(const struct rondo_detachment *d, const struct rondo_comm_end *end) {
-  int has_rank = 0;
+static bool detachment_is_for(const struct rondo_detachment *d, const struct rondo_comm_end *end) {
+  bool has_rank = false;
   for (uint32_t i = 0; i < end->nranks; i++)
     has_rank |= end->members[i] == d->rank;
   return has_rank && d->key == end->key && d->to == end->rank->cfg.rank;
 }
 
-static void give(struct rondo_comm_end *end, struct rondo_detachment *d) {
-  d->link.next = end->left;
-  end->left = &d->link;
-  rondo_store_release_u32(&end->left_count, end->left_count + 1);
-  // What was called before it came nobody has compared with it.
+// Gives an end a detachment. Calls made before have not been compared with it.
+static void end_add_detachment(struct rondo_comm_end *end, struct rondo_detachment *d) {
+  d->link.next = end->detached;
+  end->detached = &d->link;
+  rondo_store_release_u32(&end->detached_count, end->detached_count + 1);
   rondo_store_relaxed_u32(&end->rank->extension_pending, 1);
-  if (!end->rank->is_manual)
-    end->rank->daemon->driver->notify_submission(end->rank->daemon, 1);
+  rondo_comm_notify_daemon(end);
 }
 
-// The end that it is for, in this process; or null.
-static struct rondo_comm_end *find_end(const struct rondo_job *job,
-                                       const struct rondo_detachment *d) {
+// The end in this process that the detachment is for, or null. Only a thread that holds the lock of
+// the job frees ends.
+static struct rondo_comm_end *detachment_find_end(const struct rondo_job *job,
+                                                  const struct rondo_detachment *d) {
   struct rondo_rank *rank = rondo_rank_of(job->members[d->to]);
   struct rondo_comm_end *end = NULL;
   if (!rank)
     return NULL;
   pthread_mutex_lock(&rank->comms_lock);
-  for (end = rank->comms; end && !is_for(d, end);)
+  for (end = rank->comms; end && !detachment_is_for(d, end);)
     end = end->next;
   pthread_mutex_unlock(&rank->comms_lock);
-  return end; // it does not go without the lock of the job
+  return end;
 }
 
-static void send_to(struct rondo_job *job, uint32_t process, const struct rondo_detachment *d) {
-  struct notice n = {d->key, d->rank, d->to, d->collective, d->sent, d->received};
+static void detachment_send(struct rondo_job *job, uint32_t process,
+                            const struct rondo_detachment *d) {
+  struct comm_detached_message n = {d->key, d->rank, d->to, d->collective, d->sent, d->received};
   rondo_processes_send(job, process, RONDO_MESSAGE_COMM_DETACHED, &n, sizeof n);
 }
 
-static void deliver(struct rondo_job *job, const struct rondo_detachment *like) {
+// Gives the detachment to its end, sends it to the process of that end, or keeps it.
+static void detachment_deliver(struct rondo_job *job, const struct rondo_detachment *like) {
   uint32_t process = rondo_processes_where(job, like->to);
   if (!job->members[like->to] && process < job->process_count) {
-    send_to(job, process, like);
+    detachment_send(job, process, like);
     return;
   }
   struct rondo_detachment *d = malloc(sizeof *d);
   if (!d) {
-    rondo_log(RONDO_LOG_ERROR, "comm_destroy: no memory to tell rank %u of it", like->to);
+    rondo_log(RONDO_LOG_ERROR, "comm_destroy: no memory to tell rank %u", like->to);
     return;
   }
   *d = *like;
-  struct rondo_comm_end *end = find_end(job, d);
+  struct rondo_comm_end *end = detachment_find_end(job, d);
   if (end)
-    give(end, d);
+    end_add_detachment(end, d);
   else
-    rondo_latest_keep(&rondo_comms_of(job)->detachments, &d->link, RONDO_MOST_DETACHMENTS);
+    rondo_bounded_list_add(&rondo_comms_of(job)->detachments, &d->link, RONDO_MAX_KEPT_DETACHMENTS);
 }
 
-// ----------------------------------------------------------------- an end ---
+// ------------------------------------------------- detaching and attaching ---
 
-static uint64_t calls_of(const struct rondo_series *s) { return s ? s->track.called : 0; }
+static uint64_t series_calls(const struct rondo_series *s) { return s ? s->writer.called : 0; }
 
 void rondo_comm_detach(struct rondo_comm_end *end) {
   struct rondo_detachment d = {.key = end->key, .rank = end->rank->cfg.rank};
-  d.collective = calls_of(&end->collective);
+  d.collective = series_calls(&end->collective);
   for (uint32_t i = 0; i < end->nranks; i++) {
     d.to = end->members[i];
-    d.sent = calls_of(end->sends[i]);
-    d.received = calls_of(end->recvs[i]);
-    if (i != end->position && !has_left(end, d.to))
-      deliver(end->rank->job, &d);
+    d.sent = series_calls(end->sends[i]);
+    d.received = series_calls(end->recvs[i]);
+    if (i != end->position && !end_has_detached(end, d.to))
+      detachment_deliver(end->rank->job, &d);
   }
 }
 
 void rondo_comm_attach(struct rondo_comm_end *end) {
-  struct rondo_latest_list *all = &rondo_comms_of(end->rank->job)->detachments;
-  for (struct rondo_latest **at = &all->first; *at;) {
-    if (is_for(departure_of(*at), end))
-      give(end, departure_of(rondo_latest_take(all, at)));
+  struct rondo_bounded_list *all = &rondo_comms_of(end->rank->job)->detachments;
+  for (struct rondo_bounded_node **at = &all->first; *at;) {
+    if (detachment_is_for(detachment_of(*at), end))
+      end_add_detachment(end, detachment_of(rondo_bounded_list_remove(all, at)));
     else
       at = &(*at)->next;
   }
 }
 
-void rondo_comm_forget_detached(struct rondo_comm_end *end) {
-  while (end->left) {
-    struct rondo_latest *l = end->left;
-    end->left = l->next;
+void rondo_comm_free_detachments(struct rondo_comm_end *end) {
+  while (end->detached) {
+    struct rondo_bounded_node *l = end->detached;
+    end->detached = l->next;
     free(l);
   }
 }
@@ -121,15 +125,15 @@ void rondo_comm_forget_detached(struct rondo_comm_end *end) {
 const struct rondo_detachment *rondo_comm_find_detached(const struct rondo_comm_end *end,
                                                         const struct rondo_series *series,
                                                         uint64_t *made) {
-  int is_pair = series->from != RONDO_SERIES_COLLECTIVE;
-  int is_send = series->from == end->position;
+  bool is_pair = series->from != RONDO_SERIES_COLLECTIVE;
+  bool is_send = series->from == end->position;
   uint32_t other = is_pair ? end->members[is_send ? series->to : series->from] : 0;
-  for (struct rondo_latest *l = end->left; l; l = l->next) {
-    const struct rondo_detachment *d = departure_of(l);
+  for (struct rondo_bounded_node *l = end->detached; l; l = l->next) {
+    const struct rondo_detachment *d = detachment_of(l);
     if (is_pair && d->rank != other)
       continue;
     *made = !is_pair ? d->collective : is_send ? d->received : d->sent;
-    if (series->track.called > *made)
+    if (series->writer.called > *made)
       return d;
   }
   return NULL;
@@ -138,21 +142,21 @@ const struct rondo_detachment *rondo_comm_find_detached(const struct rondo_comm_
 // ---------------------------------------------------------- other processes ---
 
 void rondo_detachments_announce(struct rondo_job *job) {
-  for (struct rondo_latest **at = &rondo_comms_of(job)->detachments.first; *at;) {
-    const struct rondo_detachment *d = departure_of(*at);
+  for (struct rondo_bounded_node **at = &rondo_comms_of(job)->detachments.first; *at;) {
+    const struct rondo_detachment *d = detachment_of(*at);
     uint32_t process = rondo_processes_where(job, d->to);
     if (job->members[d->to] || process >= job->process_count) {
       at = &(*at)->next;
       continue;
     }
-    send_to(job, process, d);
-    free(rondo_latest_take(&rondo_comms_of(job)->detachments, at));
+    detachment_send(job, process, d);
+    free(rondo_bounded_list_remove(&rondo_comms_of(job)->detachments, at));
   }
 }
 
 int rondo_detachments_receive(struct rondo_job *job, uint32_t process, const void *bytes,
                               size_t size) {
-  struct notice n;
+  struct comm_detached_message n;
   if (size != sizeof n)
     return 0;
   memcpy(&n, bytes, sizeof n);
@@ -160,7 +164,7 @@ int rondo_detachments_receive(struct rondo_job *job, uint32_t process, const voi
       rondo_processes_where(job, n.rank) != process)
     return 0;
   const struct rondo_detachment d = {{NULL}, n.key, n.rank, n.to, n.collective, n.sent, n.received};
-  if (rondo_processes_where(job, n.to) >= job->process_count) // else it is for another process
-    deliver(job, &d);
+  if (rondo_processes_where(job, n.to) >= job->process_count) // `to` is in this process
+    detachment_deliver(job, &d);
   return 1;
 }

@@ -1,48 +1,49 @@
-// Members that have destroyed their end of a communicator: what others call after that would never end.
+// Members that have detached: they have destroyed their ends of a communicator.
 //
-//   rondo_comm_detach -> rondo_comm_attach (an end that is made later) -> rondo_comm_find_detached
+//   rondo_comm_detach -> rondo_comm_attach (of an end made later) -> rondo_comm_find_detached
 //
-// Who leaves says to each other member how many calls of each series it has made. A call beyond them is
-// one that it will never make, so the communicator fails. Everything is guarded by the lock of the job.
+// A member that detaches tells each other member how many calls of each series it has made. If
+// another member calls more, the detached member will never make that call, so the communicator
+// fails. The lock of the job guards everything here.
 #ifndef RONDO_RUNTIME_ORDER_DETACH_H
 #define RONDO_RUNTIME_ORDER_DETACH_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/order/latest.h"
+#include "runtime/order/bounded_list.h"
 
-struct rondo_job;
 struct rondo_comm_end;
+struct rondo_job;
 struct rondo_series;
 
-// `rank` has left, and says it to `to`.
+// Rank `rank` has detached, and tells `to`.
 struct rondo_detachment {
-  struct rondo_latest link;
+  struct rondo_bounded_node link;
   uint64_t key;
   uint32_t rank, to;
-  uint64_t collective, sent, received; // calls: sends to `to`, receives from it
+  uint64_t collective, sent, received; // calls; `sent` to `to`, `received` from it
 };
 
-// Those that have nobody to hear them yet: the end of `to` is not made, or it is not known where that
-// rank is. No more than so many are kept, the latest.
-#define RONDO_MOST_DETACHMENTS 1024u
+// Detachments that a process keeps while the end of `to` does not exist, or its process is unknown.
+#define RONDO_MAX_KEPT_DETACHMENTS 1024u
 
-// This end goes: tells the other members, as far as they have not gone before.
+// Tells the members that have not detached that this end detaches.
 void rondo_comm_detach(struct rondo_comm_end *end);
-// An end is there from now on: it gets what was kept for it.
+// Gives a new end the detachments that were kept for it.
 void rondo_comm_attach(struct rondo_comm_end *end);
-// Frees what it has got.
-void rondo_comm_forget_detached(struct rondo_comm_end *end);
+// Frees the detachments of an end.
+void rondo_comm_free_detachments(struct rondo_comm_end *end);
 
-// Who has left without making as many calls of a series as this rank has; `made` gets how many. Null: nobody.
+// Finds a member that detached after fewer calls of the series than this rank has made, and writes
+// that member's number of calls to `made`. Null if there is none.
 const struct rondo_detachment *rondo_comm_find_detached(const struct rondo_comm_end *end,
                                                         const struct rondo_series *series,
                                                         uint64_t *made);
 
-// It is known now where everybody is: tells what could not be told before.
+// Sends the detachments that were kept because the roster was not known.
 void rondo_detachments_announce(struct rondo_job *job);
-// A notice has come. Returns 0 if no member sends such a thing.
+// Receives a RONDO_MESSAGE_COMM_DETACHED. Returns 0 if no member sends such a message.
 int rondo_detachments_receive(struct rondo_job *job, uint32_t process, const void *bytes,
                               size_t size);
 

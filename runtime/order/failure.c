@@ -1,5 +1,6 @@
 #include "runtime/order/failure.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,47 +9,49 @@
 #include "runtime/job/processes.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/order/comms.h"
-#include "runtime/order/latest.h"
+#include "runtime/order/bounded_list.h"
 #include "runtime/rank/rank.h"
 #include "runtime/transport/communicator.h"
 
-struct notice {
+// RONDO_MESSAGE_COMM_FAILED.
+struct comm_failed_message {
   uint64_t key;
   uint32_t rank; // of the sender
   int32_t status;
   char why[RONDO_REASON_BYTES];
 };
 
-// Member `rank` of communicator `key` has failed.
+// The failure of communicator `key`, as its member `rank` has reported it.
 struct rondo_failure {
-  struct rondo_latest link;
+  struct rondo_bounded_node link;
   uint64_t key;
   uint32_t rank;
   int status;
   char why[RONDO_REASON_BYTES];
 };
 
-static const struct rondo_failure *failure_of(const struct rondo_latest *l) {
+static const struct rondo_failure *failure_of(const struct rondo_bounded_node *l) {
   return (const struct rondo_failure *)l;
 }
 
-static struct rondo_comm_end *find_end(struct rondo_rank *rank, uint64_t key) {
+// Only a thread that holds the lock of the job frees ends.
+static struct rondo_comm_end *rank_find_end(struct rondo_rank *rank, uint64_t key) {
   pthread_mutex_lock(&rank->comms_lock);
   struct rondo_comm_end *end = rank->comms;
   while (end && end->key != key)
     end = end->next;
   pthread_mutex_unlock(&rank->comms_lock);
-  return end; // it does not go without the lock of the job
+  return end;
 }
 
-static int has_member(const struct rondo_comm_end *end, uint32_t rank) {
+static bool end_has_member(const struct rondo_comm_end *end, uint32_t rank) {
   for (uint32_t i = 0; i < end->nranks; i++)
     if (end->members[i] == rank)
-      return 1;
-  return 0;
+      return true;
+  return false;
 }
 
-static void mark_one(struct rondo_job *job, struct rondo_comm_end *end, int status,
+static void end_mark(struct rondo_job *job, struct rondo_comm_end *end, int status,
                      const char *why) {
   if (rondo_load_relaxed_u32(&end->owner.failed))
     return;
@@ -58,53 +61,55 @@ static void mark_one(struct rondo_job *job, struct rondo_comm_end *end, int stat
   rondo_comms_of(job)->failing = end;
 }
 
-// For members here that have not made their ends yet. Every process of the communicator says the same.
-static void keep(struct rondo_job *job, const struct notice *n) {
-  for (struct rondo_latest *l = rondo_comms_of(job)->failures.first; l; l = l->next)
+// Keeps the failure for ends that are made later. Every process of the communicator reports it, so
+// only the first report is kept.
+static void failure_keep(struct rondo_job *job, const struct comm_failed_message *n) {
+  for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
     if (failure_of(l)->key == n->key && strcmp(failure_of(l)->why, n->why) == 0)
       return;
   struct rondo_failure *fresh = malloc(sizeof *fresh);
   if (!fresh)
-    return; // who comes later learns the status from the calls of the others, and less of the reason
+    return; // an end made later gets the status from the calls of the others, without the reason
   *fresh = (struct rondo_failure){.key = n->key, .rank = n->rank, .status = n->status};
   memcpy(fresh->why, n->why, sizeof fresh->why);
-  rondo_latest_keep(&rondo_comms_of(job)->failures, &fresh->link, RONDO_MOST_FAILURES);
+  rondo_bounded_list_add(&rondo_comms_of(job)->failures, &fresh->link, RONDO_MAX_KEPT_FAILURES);
 }
 
 void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
   struct rondo_job *job = end->rank->job;
   const struct rondo_failure *oldest = NULL;
-  for (struct rondo_latest *l = rondo_comms_of(job)->failures.first; l; l = l->next)
-    if (failure_of(l)->key == end->key && has_member(end, failure_of(l)->rank))
+  for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
+    if (failure_of(l)->key == end->key && end_has_member(end, failure_of(l)->rank))
       oldest = failure_of(l);
   if (!oldest || RONDO_FAULT(COMM_FAILS_ALONE))
     return;
-  mark_one(job, end, oldest->status, oldest->why);
+  end_mark(job, end, oldest->status, oldest->why);
   rondo_comms_broadcast_failures(job);
 }
 
-// The next end here, from rank `*at` on, of the communicator that `rank` and `key` name; or null.
-static struct rondo_comm_end *next_end(const struct rondo_job *job, uint64_t key, uint32_t rank,
-                                       uint32_t *at) {
+// The next end in this process, from rank `*at` on, of the communicator `key` that has `rank` as a
+// member; or null.
+static struct rondo_comm_end *job_next_end(const struct rondo_job *job, uint64_t key, uint32_t rank,
+                                           uint32_t *at) {
   while (*at < job->rank_count) {
     struct rondo_rank *here = rondo_rank_of(job->members[(*at)++]);
-    struct rondo_comm_end *end = here ? find_end(here, key) : NULL;
-    if (end && has_member(end, rank))
+    struct rondo_comm_end *end = here ? rank_find_end(here, key) : NULL;
+    if (end && end_has_member(end, rank))
       return end;
   }
   return NULL;
 }
 
-static struct notice notice_of(const struct rondo_comm_end *end) {
-  struct notice n = {.key = end->key, .rank = end->rank->cfg.rank};
+static struct comm_failed_message end_failed_message(const struct rondo_comm_end *end) {
+  struct comm_failed_message n = {.key = end->key, .rank = end->rank->cfg.rank};
   n.status = (int32_t)rondo_load_relaxed_u32(&end->owner.failed);
   memcpy(n.why, end->owner.why, sizeof n.why);
   return n;
 }
 
-// Tells the other processes of the communicator.
-static void tell(struct rondo_job *job, const struct rondo_comm_end *end) {
-  const struct notice n = notice_of(end);
+// Tells the other processes of the communicator that it has failed.
+static void end_send_failure(struct rondo_job *job, const struct rondo_comm_end *end) {
+  const struct comm_failed_message n = end_failed_message(end);
   if (job->mesh)
     rondo_processes_send_all(job, end->members, end->nranks, RONDO_MESSAGE_COMM_FAILED, &n,
                              sizeof n);
@@ -118,7 +123,7 @@ void rondo_failures_announce(struct rondo_job *job) {
     pthread_mutex_lock(&rank->comms_lock);
     for (const struct rondo_comm_end *end = rank->comms; end; end = end->next)
       if (rondo_load_relaxed_u32(&end->owner.failed))
-        tell(job, end);
+        end_send_failure(job, end);
     pthread_mutex_unlock(&rank->comms_lock);
   }
 }
@@ -127,16 +132,16 @@ int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, in
                            const char *why) {
   if (rondo_load_relaxed_u32(&end->owner.failed))
     return 0;
-  mark_one(job, end, status, why);
+  end_mark(job, end, status, why);
   if (RONDO_FAULT(COMM_FAILS_ALONE))
     return 1;
   uint32_t at = 0;
   struct rondo_comm_end *other;
-  while ((other = next_end(job, end->key, end->rank->cfg.rank, &at)))
-    mark_one(job, other, status, why);
-  const struct notice n = notice_of(end);
-  keep(job, &n);
-  tell(job, end);
+  while ((other = job_next_end(job, end->key, end->rank->cfg.rank, &at)))
+    end_mark(job, other, status, why);
+  const struct comm_failed_message n = end_failed_message(end);
+  failure_keep(job, &n);
+  end_send_failure(job, end);
   return 1;
 }
 
@@ -152,7 +157,7 @@ void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_comm_end *en
 
 void rondo_comms_broadcast_failures(struct rondo_job *job) {
   if (rondo_comms_of(job)->is_failing)
-    return; // whoever has called us does it
+    return; // a caller further up the stack does it
   rondo_comms_of(job)->is_failing = 1;
   while (rondo_comms_of(job)->failing) {
     struct rondo_comm_end *end = rondo_comms_of(job)->failing;
@@ -167,7 +172,7 @@ void rondo_comms_broadcast_failures(struct rondo_job *job) {
 
 int rondo_failures_receive(struct rondo_job *job, uint32_t process, const void *bytes,
                            size_t size) {
-  struct notice n;
+  struct comm_failed_message n;
   if (size != sizeof n)
     return 0;
   memcpy(&n, bytes, sizeof n);
@@ -175,12 +180,12 @@ int rondo_failures_receive(struct rondo_job *job, uint32_t process, const void *
       n.status <= RONDO_SUCCESS || n.status >= RONDO_IN_PROGRESS ||
       !memchr(n.why, '\0', sizeof n.why))
     return 0;
-  // Whoever hears of it says so before its collectives fail: the reason goes ahead of what it explains.
+  // Marks the ends before their collectives fail, so that other processes get the reason first.
   uint32_t at = 0;
   struct rondo_comm_end *end;
-  while ((end = next_end(job, n.key, n.rank, &at)))
+  while ((end = job_next_end(job, n.key, n.rank, &at)))
     (void)rondo_comm_mark_failed(job, end, n.status, n.why);
-  keep(job, &n);
+  failure_keep(job, &n);
   rondo_comms_broadcast_failures(job);
   return 1;
 }

@@ -1,32 +1,35 @@
-// The journal of a series of calls: what each rank has called, where its neighbours can see it.
+// The journal of a series of calls: what each rank has called, where its neighbours can read it.
 //
-//   rondo_track_init -> rondo_track_reserve -> rondo_track_append -> rondo_track_compare ...
-//                    -> rondo_track_fini
+//   rondo_journal_writer_init -> _reserve -> _append -> _compare ... -> _fini
 //
 // A call that finds its collective in the cache compares no descriptors. So each rank writes the
-// signature of call c to place c of a ring, in memory that the others can read: of the process, or
-// of its arena; and compares its calls with those of its neighbours in the group. If all pairs of neighbours
-// agree, all ranks do. Where no memory is shared, messages keep a copy of the ring in step: mirror.c. Of two ranks the one that comes later to a call finds the other's there (J1,
-// J2), so nobody waits and nothing is skipped. A place is used again only when both neighbours' calls
-// have been compared with it (J3); until then later calls stay in the rank's own memory.
+// signature of call c to entry c of a ring in memory that the other ranks can read: its process's
+// memory, or its arena. Each rank compares its calls with those of its neighbours in the group; if
+// all pairs of neighbours agree, all ranks agree. Where no memory is shared, messages fill a
+// replica of the ring (replica.c).
 //
-// Memory of journals is never given back before the job ends here: it becomes another journal, with
-// another stamp, at which a reader looks last. So whoever still reads an old one finds out.
+// Of two ranks, the one that makes a call later finds the call of the other (J1, J2), so no rank
+// waits and no call is skipped. An entry is used again only after it was compared with the calls of
+// both neighbours (J3). Until then later calls stay in the rank's own memory.
+//
+// The memory of a journal is not freed before the job ends in this process. It is reused for
+// another journal with another stamp. A reader checks the stamp after it has read, so it notices.
 #ifndef RONDO_RUNTIME_ORDER_JOURNAL_H
 #define RONDO_RUNTIME_ORDER_JOURNAL_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/order/signature.h"
 
 struct rondo_job;
 
-// A power of two; few in the explorer, so that they are used up.
+// A power of two. The explorer has few entries, so that it uses all of them.
 #if defined(RONDO_EXPLORE)
-#define RONDO_JOURNAL_PLACES 4u
+#define RONDO_JOURNAL_ENTRIES 4u
 #else
-#define RONDO_JOURNAL_PLACES 64u
+#define RONDO_JOURNAL_ENTRIES 64u
 #endif
 
 struct rondo_journal_entry {
@@ -35,19 +38,20 @@ struct rondo_journal_entry {
 };
 
 struct rondo_journal {
-  uint64_t stamp;       // whose it is now; 0: nobody's
-  uint64_t written;     // calls
-  uint64_t compared[2]; // of them: with each neighbour's
+  uint64_t stamp;       // of its owner; 0: it has none
+  uint64_t written;     // calls in the ring
+  uint64_t compared[2]; // calls that were compared with those of each neighbour
   uint64_t reserved[12];
-  struct rondo_journal_entry entries[RONDO_JOURNAL_PLACES];
+  struct rondo_journal_entry entries[RONDO_JOURNAL_ENTRIES];
 };
 _Static_assert(sizeof(struct rondo_journal_entry) == 32, "shared between processes");
-_Static_assert(sizeof(struct rondo_journal) == 128 + 32 * RONDO_JOURNAL_PLACES, "likewise");
+_Static_assert(sizeof(struct rondo_journal) == 128 + 32 * RONDO_JOURNAL_ENTRIES,
+               "shared between processes");
 
-// Which series of which communicator, and whose.
+// Names a journal: the series of a communicator, and the rank that writes it.
 struct rondo_journal_name {
   uint64_t key;
-  uint32_t from, to; // positions; RONDO_SERIES_COLLECTIVE
+  uint32_t from, to; // positions of a pair; else RONDO_SERIES_COLLECTIVE
   uint32_t rank;
   uint32_t reserved;
 };
@@ -57,93 +61,99 @@ struct rondo_journal_place {
   struct rondo_journal_name name;
   struct rondo_journal *journal;
   uint64_t stamp;
-  uint32_t process; // RONDO_HERE, or whose memory it is
-  uint32_t readers; // and its writer
+  uint32_t process; // in whose memory the journal is; RONDO_HERE: this process
+  uint32_t readers; // the writer counts as one
   uint32_t neighbours[2];
   uint32_t neighbour_count;
   int is_over;
-  // Of a rank here with neighbours that share no memory with it: what those have been told (mirror.c).
-  uint32_t is_proxied; // atomic
-  uint64_t told[2], told_compared[2][2];
-  int is_replica; // kept here for a rank elsewhere
+  // Of a journal written here: what the neighbours that share no memory were sent (replica.c).
+  uint32_t is_proxied; // atomic; 1: there are such neighbours
+  uint64_t sent_calls[2], sent_compared[2][2];
+  int is_replica; // a copy for a rank in another process
 };
 
-// The journals of a job in this process. Guarded by its lock, but for `changes`.
+// The journals of a job in this process. Guarded by the lock of the job, except `changes`.
 struct rondo_journals {
   void *places;     // tree (search.h), by name
-  uint64_t changes; // places that have come
+  uint64_t changes; // places that were added
   uint64_t stamps;
   struct rondo_journal *idle;
-  int is_unfinished; // comparing what has come: some communicator was busy
-  pthread_mutex_t news_lock;
-  int is_coming, is_urgent; // under it: they will be told, and that at once
-  uint64_t round_ns;        // likewise: that telling others far away took last
+  int is_unfinished; // a comparison is scheduled again, because a communicator was locked
+  pthread_mutex_t schedule_lock;
+  // Guarded by schedule_lock.
+  int is_scheduled, is_urgent; // a round of messages is scheduled: later; at once
+  uint64_t round_ns;           // duration of the last round
 };
 
-struct rondo_journal_side {
+// A rank whose calls are compared with those of this rank.
+struct rondo_journal_neighbour {
   uint32_t rank;
-  uint32_t index; // of this rank among the neighbour's sides
+  uint32_t index; // of this rank among the neighbour's neighbours
   struct rondo_journal_place *place;
-  uint64_t seen; // changes of the job's places at the last look
+  uint64_t seen; // `changes` of the job's journals at the last look
   uint64_t compared;
 };
 
-// A rank's own journal of one series, and its neighbours.
-struct rondo_track {
+// Writes a rank's own journal of one series, and compares it with those of the neighbours.
+struct rondo_journal_writer {
   struct rondo_job *job;
   struct rondo_journal_place *own;
   uint64_t called, written;
-  struct rondo_signature *backlog; // calls that are not written yet: a ring
+  struct rondo_signature *backlog; // ring of calls that are not written yet
   uint32_t capacity;
-  uint32_t side_count;
-  int is_owing;
-  uint64_t noted; // of calls written and compared, when far neighbours were let know last
-  struct rondo_journal_side sides[2];
+  uint32_t neighbour_count;
+  bool must_retry;    // a neighbour's journal was not looked up: the lock of the job was taken
+  uint64_t announced; // sum of calls written and compared when messages were last scheduled
+  struct rondo_journal_neighbour neighbours[2];
 };
 
 struct rondo_difference {
   uint64_t call; // from 1
-  uint32_t rank; // the other
+  uint32_t rank; // the neighbour
   struct rondo_signature ours, theirs;
 };
 
-// `neighbours` are ranks: none, one, or the one before and the one behind in the group. Returns
-// RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_EXISTS (the rank has one of this name).
-int rondo_track_init(struct rondo_track *track, struct rondo_job *job,
-                     const struct rondo_journal_name *name, const uint32_t *neighbours,
-                     uint32_t neighbour_count);
-void rondo_track_fini(struct rondo_track *track);
+// `neighbours` are ranks: none, one, or the previous and the next one of the group. Returns
+// RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_EXISTS (the rank already has a journal `name`).
+int rondo_journal_writer_init(struct rondo_journal_writer *writer, struct rondo_job *job,
+                              const struct rondo_journal_name *name, const uint32_t *neighbours,
+                              uint32_t neighbour_count);
+void rondo_journal_writer_fini(struct rondo_journal_writer *writer);
 
 // Makes room for one more call. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
-int rondo_track_reserve(struct rondo_track *track);
-// Adds a call, for which there is room.
-void rondo_track_append(struct rondo_track *track, const struct rondo_signature *s);
-// 1 if calls wait for their place, or for a look at the neighbours.
-int rondo_track_is_owing(const struct rondo_track *track);
+int rondo_journal_writer_reserve(struct rondo_journal_writer *writer);
+// Adds a call, after rondo_journal_writer_reserve.
+void rondo_journal_writer_append(struct rondo_journal_writer *writer,
+                                 const struct rondo_signature *s);
+// True if calls wait for room in the ring, or a neighbour's journal was not looked up.
+bool rondo_journal_writer_has_pending(const struct rondo_journal_writer *writer);
 
-// How whoever compares stands to the lock of the job.
-enum rondo_hurry {
-  RONDO_HURRY_NOT = 0, // may wait for it
-  RONDO_HURRY,         // waits for no lock, and may have done less
-  RONDO_HURRY_HOLDS    // holds it
+// How the caller of a comparison stands to the lock of the job.
+enum rondo_job_lock_mode {
+  RONDO_JOB_LOCK_WAIT = 0, // may wait for the lock
+  RONDO_JOB_LOCK_TRY,      // takes the lock only if it is free; may do less
+  RONDO_JOB_LOCK_HELD      // holds the lock
 };
 
-// Writes what has room, and compares what can be. Returns 1 with `difference` if two calls differ. `hurry`: enum
-// rondo_hurry.
-int rondo_track_compare(struct rondo_track *track, int hurry, struct rondo_difference *difference);
+// Writes the calls that have room, and compares what both sides have written. Returns true and
+// fills `difference` if two calls differ. `lock_mode`: enum rondo_job_lock_mode.
+bool rondo_journal_writer_compare(struct rondo_journal_writer *writer, int lock_mode,
+                                  struct rondo_difference *difference);
 
-// The neighbour's call that comes next here, of a pair. Returns 0 if it has not come, or cannot be seen.
-int rondo_track_peek(struct rondo_track *track, struct rondo_signature *next);
+// Reads the next call of the neighbour of a pair, if it is ahead of this rank. Returns false if the
+// neighbour has not written it, or its journal is not known here.
+bool rondo_journal_writer_peek(struct rondo_journal_writer *writer, struct rondo_signature *next);
 
-// ------------------------------------------------------------ of the job; its lock is held ---
+// ---- for a job; the caller holds its lock ----
 
-// Tells the neighbours in other processes of the journals here: those that could not be told before.
+// Sends the places of the journals here, once the roster is known.
 void rondo_journals_announce(struct rondo_job *job);
-// A notice has come. Returns 0 if no member sends such a thing.
+// Receives a RONDO_MESSAGE_JOURNAL. Returns 0 if no member sends such a message.
 int rondo_journals_receive(struct rondo_job *job, uint32_t process, const void *bytes, size_t size);
-// The same, of calls of a rank with which no memory is shared.
+// Receives a RONDO_MESSAGE_CALLS: calls of a rank that shares no memory. Returns 0 if no member
+// sends such a message.
 int rondo_replicas_receive(struct rondo_job *job, uint32_t process, const void *bytes, size_t size);
-// A rank elsewhere is gone, with its journals.
+// Removes the journals of a rank in another process that is lost.
 void rondo_journals_lose(struct rondo_job *job, uint32_t rank);
 void rondo_journals_free(struct rondo_job *job);
 

@@ -1,41 +1,43 @@
-// The inside of the journals of a job, for the files that make them up:
+// The journals of a job, for the files that implement them:
 //
-//   journal.c   places, tracks, comparing
-//   mirror.c    the same calls where no memory is shared
+//   journal.c   places, writers, comparing
+//   replica.c   copies of journals where no memory is shared
 //
-// All under the lock of the job, but for what is said to be of one thread.
+// The caller holds the lock of the job unless a comment says otherwise.
 #ifndef RONDO_RUNTIME_ORDER_JOURNAL_PLACE_H
 #define RONDO_RUNTIME_ORDER_JOURNAL_PLACE_H
 
 #include "runtime/order/journal.h"
 
-// The lock of the job, as `hurry` says. Returns 0 if it was not free.
-int rondo_journal_lock(struct rondo_job *job, int hurry);
-void rondo_journal_unlock(struct rondo_job *job, int hurry);
+// Takes and releases the lock of the job, as `lock_mode` says. Returns false if the lock is not
+// free.
+bool rondo_journal_lock(struct rondo_job *job, int lock_mode);
+void rondo_journal_unlock(struct rondo_job *job, int lock_mode);
 
 struct rondo_journal_place *rondo_journal_find(struct rondo_job *job,
                                                const struct rondo_journal_name *name);
-// One more place, of which the caller is the first reader. Null when there is no memory.
+// Adds a copy of `like`, with the caller as its first reader. Null: no memory.
 struct rondo_journal_place *rondo_journal_add(struct rondo_job *job,
                                               const struct rondo_journal_place *like);
-// Takes it out of the job's places; who reads it goes on doing so.
-void rondo_journal_end(struct rondo_job *job, struct rondo_journal_place *place);
+// Removes a place from the job. Its readers keep it until they end.
+void rondo_journal_remove(struct rondo_job *job, struct rondo_journal_place *place);
 
-struct rondo_journal *rondo_journal_take(struct rondo_job *job);
-void rondo_journal_give(struct rondo_job *job, struct rondo_journal *journal);
+// Gets an empty journal, from the idle ones or as new memory; makes a journal idle.
+struct rondo_journal *rondo_journal_alloc(struct rondo_job *job);
+void rondo_journal_release(struct rondo_job *job, struct rondo_journal *journal);
 
-// By whose journal it is, or for whom it is kept here.
+// Writes an entry. Called by the one writer of the journal or replica, without a lock.
 void rondo_journal_write(struct rondo_journal_entry *e, uint64_t call,
                          const struct rondo_signature *s);
-// Returns 0 if the place has another call by now.
-int rondo_journal_read(const struct rondo_journal_entry *e, uint64_t call,
-                       struct rondo_signature *s);
+// Reads an entry. Returns false if it holds another call by now. Any thread, without a lock.
+bool rondo_journal_read(const struct rondo_journal_entry *e, uint64_t call,
+                        struct rondo_signature *s);
 
-// ----------------------------------------------------------------- mirror.c ---
+// ---- replica.c ----
 
-// Tells the far neighbours of `place`, a journal of this process, what they have not been told.
+// Sends what is new in `place`, a journal of this process, to neighbours that share no memory.
 void rondo_replica_send(struct rondo_job *job, struct rondo_journal_place *place);
-// There is something new to be told: soon, or at once. Any thread; the lock of the job need not be held.
+// Schedules a round of such messages: soon, or at once. Any thread, with or without a lock.
 void rondo_replica_schedule(struct rondo_job *job, int is_urgent);
 
 #endif // RONDO_RUNTIME_ORDER_JOURNAL_PLACE_H

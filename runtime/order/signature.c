@@ -16,22 +16,22 @@ struct rondo_signature rondo_signature_of(const struct rondo_collective_desc *de
   return s;
 }
 
-int rondo_signature_equal(const struct rondo_signature *a, const struct rondo_signature *b) {
+bool rondo_signature_equal(const struct rondo_signature *a, const struct rondo_signature *b) {
   return memcmp(a, b, sizeof *a) == 0;
 }
 _Static_assert(sizeof(struct rondo_signature) == 24, "compared as bytes: no padding");
 
-int rondo_signature_is_cached(const struct rondo_signature *s) {
-  int is_own = s->kind == RONDO_ALL_TO_ALL_V && !RONDO_FAULT(EXCHANGE_CACHED);
+bool rondo_signature_is_cached(const struct rondo_signature *s) {
+  bool is_own = s->kind == RONDO_ALL_TO_ALL_V && !RONDO_FAULT(EXCHANGE_CACHED);
   return !is_own && s->redop != RONDO_PREMUL_SUM && !s->is_captured;
 }
 
-static int has_root(int kind) {
+static bool kind_has_root(int kind) {
   return kind == RONDO_REDUCE || kind == RONDO_BROADCAST || kind == RONDO_GATHER ||
          kind == RONDO_SCATTER;
 }
 
-static int reduces(int kind) {
+static bool kind_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }
 
@@ -47,9 +47,9 @@ void rondo_signature_print(const struct rondo_signature *s, char *text) {
     (void)snprintf(more, sizeof more, " from position %u to %u", s->root, s->peer);
   else if (s->kind == RONDO_REDUCE)
     (void)snprintf(more, sizeof more, ", %s, root %u", rondo_redop_name(s->redop), s->root);
-  else if (has_root(s->kind))
+  else if (kind_has_root(s->kind))
     (void)snprintf(more, sizeof more, ", root %u", s->root);
-  else if (reduces(s->kind))
+  else if (kind_reduces(s->kind))
     (void)snprintf(more, sizeof more, ", %s", rondo_redop_name(s->redop));
   (void)snprintf(text, RONDO_SIGNATURE_TEXT_BYTES, "%s%s%s%s", rondo_kind_name(s->kind), count,
                  more, s->is_captured ? ", in a graph" : "");
@@ -57,21 +57,21 @@ void rondo_signature_print(const struct rondo_signature *s, char *text) {
 
 // --------------------------------------------------------------------- ids ---
 
-// A bijection of 64 bits that spreads what differs in a few of them over all (the last steps of
-// SplitMix64).
-static uint64_t mix(uint64_t x) {
+// A bijection that spreads a difference in a few bits over all 64 (the last steps of SplitMix64).
+static uint64_t id_mix(uint64_t x) {
   x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
   x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
   return x ^ x >> 31;
 }
 
-#define SERIES_SHIFT 39 // bits of `n`; the other 25 are one more than the pairs of RONDO_MAX_RANKS
+#define SERIES_SHIFT                                                                               \
+  39 // bits of `n`; the other 25 number the pairs of RONDO_MAX_RANKS and the collectives
 
 uint64_t rondo_series_id(uint64_t key, uint32_t from, uint32_t to, uint64_t n) {
   uint64_t series = 0;
   if (from != RONDO_SERIES_COLLECTIVE)
     series = 1 + (uint64_t)from * RONDO_MAX_RANKS + to;
-  return mix(mix(key + UINT64_C(0x9e3779b97f4a7c15)) ^ (series << SERIES_SHIFT) ^ n);
+  return id_mix(id_mix(key + UINT64_C(0x9e3779b97f4a7c15)) ^ (series << SERIES_SHIFT) ^ n);
 }
 
 // ------------------------------------------------------------------- cache ---
@@ -106,10 +106,10 @@ void rondo_cache_touch(struct rondo_cache *cache, struct rondo_cache_entry *entr
   entry->called = ++cache->clock;
 }
 
-int rondo_cache_insert(struct rondo_cache *cache, const struct rondo_signature *s,
-                       struct rondo_collective coll, struct rondo_collective *dropped) {
+bool rondo_cache_insert(struct rondo_cache *cache, const struct rondo_signature *s,
+                        struct rondo_collective coll, struct rondo_collective *dropped) {
   struct rondo_cache_entry *entry = &cache->entries[cache->count];
-  int is_full = cache->count == cache->capacity;
+  bool is_full = cache->count == cache->capacity;
   if (is_full) {
     entry = cache->entries;
     for (uint32_t i = 1; i < cache->count; i++)

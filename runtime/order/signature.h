@@ -1,14 +1,16 @@
-// What makes two calls of a communicator equal, and which collectives stay registered for them.
+// Signatures, which tell whether two calls of a communicator are equal, and the cache of
+// collectives that stay registered for equal calls.
 //
 //   rondo_signature_of -> rondo_cache_find -> found: rondo_cache_touch
 //                                          -> else: register; rondo_cache_insert drops another
 //
-// All of it follows from the series of calls alone: no time, no memory, no completion. So ranks that
-// make the same calls register, keep and drop the same collectives under the same ids, without a
-// word. Pure; the caller guards it.
+// Everything follows from the series of calls alone, not from time, memory or completions. So ranks
+// that make the same calls register, keep and drop the same collectives under the same ids, without
+// messages. Pure; the caller guards it.
 #ifndef RONDO_RUNTIME_ORDER_SIGNATURE_H
 #define RONDO_RUNTIME_ORDER_SIGNATURE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <rondo/rondo.h>
@@ -25,20 +27,21 @@ struct rondo_signature {
 struct rondo_signature rondo_signature_of(const struct rondo_collective_desc *desc,
                                           int is_captured);
 
-int rondo_signature_equal(const struct rondo_signature *a, const struct rondo_signature *b);
+bool rondo_signature_equal(const struct rondo_signature *a, const struct rondo_signature *b);
 
-// 1 if the next equal call can be a run of the same collective. Not where ranks have numbers of their
-// own, which may change on one of them only; and not in a graph, whose runs come when it is
-// launched and not when it is made.
-int rondo_signature_is_cached(const struct rondo_signature *s);
+// True if the next equal call can be a run of the same collective. False if ranks have numbers of
+// their own, which may change on one rank only; and in a graph, whose runs start when the graph is
+// launched.
+bool rondo_signature_is_cached(const struct rondo_signature *s);
 
-// In words, such as "all_reduce of 1024 × float32, sum". Positions of the group.
+// Prints a signature, such as "all_reduce of 1024 × float32, sum". Ranks are positions in the
+// group.
 #define RONDO_SIGNATURE_TEXT_BYTES 128
 void rondo_signature_print(const struct rondo_signature *s, char *text);
 
-// The id of the n-th collective that a series registers, from 0. `from` and `to` are the positions of
-// a send-recv; both RONDO_SERIES_COLLECTIVE for all other kinds. Within a communicator no two are equal;
-// those of different keys are spread over 64 bits.
+// The id of the n-th collective that a series registers, from 0. `from` and `to` are the positions
+// of a send_recv; both are RONDO_SERIES_COLLECTIVE for other kinds. The ids of a communicator
+// differ; ids of different keys are spread over 64 bits.
 #define RONDO_SERIES_COLLECTIVE UINT32_MAX
 uint64_t rondo_series_id(uint64_t key, uint32_t from, uint32_t to, uint64_t n);
 
@@ -61,11 +64,11 @@ void rondo_cache_fini(struct rondo_cache *cache);
 // The entry of a signature, or null.
 struct rondo_cache_entry *rondo_cache_find(const struct rondo_cache *cache,
                                            const struct rondo_signature *s);
-// A call of it has been made.
+// Records a call of the entry.
 void rondo_cache_touch(struct rondo_cache *cache, struct rondo_cache_entry *entry);
-// Takes in a new signature, which has been called. If the cache is full, the one that has not been called for
-// longest makes room: it is written to `dropped`, and 1 returned.
-int rondo_cache_insert(struct rondo_cache *cache, const struct rondo_signature *s,
-                       struct rondo_collective coll, struct rondo_collective *dropped);
+// Adds a new signature that was called. If the cache is full, drops the entry whose last call is
+// the oldest, writes its collective to `dropped`, and returns true.
+bool rondo_cache_insert(struct rondo_cache *cache, const struct rondo_signature *s,
+                        struct rondo_collective coll, struct rondo_collective *dropped);
 
 #endif // RONDO_RUNTIME_ORDER_SIGNATURE_H

@@ -34,7 +34,7 @@ struct calls {
 };
 struct message {
   struct calls head;
-  struct rondo_signature calls[RONDO_JOURNAL_PLACES];
+  struct rondo_signature calls[RONDO_JOURNAL_ENTRIES];
 };
 
 // What a rank has called, in elements, and how much of it the others have been told.
@@ -200,9 +200,9 @@ static void tell(struct rondo_fuzz_input *in, uint32_t how, int is_spoilt) {
                                       .rank = rank},
                              .stamp = c->stamp,
                              .first = c->told};
-  uint32_t most = 1 + (uint32_t)rondo_fuzz_take(in, 1) % RONDO_JOURNAL_PLACES;
-  // A ring: it does not go further ahead of who has compared than there are places.
-  uint64_t room = c->compared + RONDO_JOURNAL_PLACES;
+  uint32_t most = 1 + (uint32_t)rondo_fuzz_take(in, 1) % RONDO_JOURNAL_ENTRIES;
+  // A ring: it does not go further ahead of the compared calls than it has entries.
+  uint64_t room = c->compared + RONDO_JOURNAL_ENTRIES;
   memset(&m, 0, sizeof m);
   m.head = head;
   while (m.head.count < most && c->told < c->count && c->told < room)
@@ -279,7 +279,7 @@ static int has_difference(void) {
   for (uint32_t r = 1; r < RANKS; r++)
     for (uint32_t i = 0; i < own->count && i < model.ranks[r].told; i++)
       if (own->calls[i] != model.ranks[r].calls[i])
-        return i < known + RONDO_JOURNAL_PLACES;
+        return i < known + RONDO_JOURNAL_ENTRIES;
   return 0;
 }
 
