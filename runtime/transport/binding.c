@@ -11,7 +11,7 @@ void rondo_binding_locate(const struct rondo_transports *t, struct rondo_communi
   comm->where[position] = process;
   if (process >= t->peer_count)
     return;
-  // Until it is known where connectors from there may lie, the member counts as anywhere.
+  // The place of the member counts as unknown until the places of its connectors are known.
   if (!rondo_mapped_is_settled(t, process))
     comm->where[position] = RONDO_SOMEWHERE;
   comm->is_proxied[position] = t->peers[process].reach == RONDO_TRANSPORT_UCX;
@@ -80,15 +80,14 @@ uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
 
 // ------------------------------------------------------------------- binding ---
 
-// The proxy forwards to connectors that it knows by a number.
-static enum rondo_binding bind_proxied(const struct rondo_transports *t,
-                                       const struct rondo_link *link,
-                                       const struct rondo_connector_offer *offer) {
+static enum rondo_binding link_bind_proxied(const struct rondo_transports *t,
+                                            const struct rondo_link *link,
+                                            const struct rondo_connector_offer *offer) {
   if (offer->stride_bytes || !link->proxy_link || !rondo_proxy_has_met(t->proxy, link->process)) {
-    rondo_log(
-        RONDO_LOG_ERROR,
-        "process %u does not offer connectors for messages: is another transport asked for there?",
-        link->process);
+    rondo_log(RONDO_LOG_ERROR,
+              "process %u offers no connectors for the proxy: does its configuration ask for "
+              "another transport?",
+              link->process);
     return RONDO_BINDING_UNSOUND;
   }
   rondo_proxy_link_bind(t->proxy, link->proxy_link, offer->at);
@@ -96,9 +95,9 @@ static enum rondo_binding bind_proxied(const struct rondo_transports *t,
 }
 
 // Writes to the connectors of an outgoing link which of our memory the consumer can read.
-static enum rondo_binding write_exported(const struct rondo_transports *t,
-                                         const struct rondo_communicator *comm,
-                                         const struct rondo_link *link) {
+static enum rondo_binding link_write_exported(const struct rondo_transports *t,
+                                              const struct rondo_communicator *comm,
+                                              const struct rondo_link *link) {
   uint64_t bounds[2];
   rondo_mapped_exported(t, link->process, link->at.kind, &bounds[0], &bounds[1]);
   static_assert(offsetof(struct rondo_connector, reference_end) ==
@@ -112,11 +111,11 @@ static enum rondo_binding write_exported(const struct rondo_transports *t,
   return RONDO_BINDING_READY;
 }
 
-static enum rondo_binding bind_outgoing(struct rondo_transports *t,
-                                        const struct rondo_communicator *comm,
-                                        struct rondo_link *link,
-                                        const struct rondo_connector_offer *offers,
-                                        uint32_t offer_count) {
+static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
+                                             const struct rondo_communicator *comm,
+                                             struct rondo_link *link,
+                                             const struct rondo_connector_offer *offers,
+                                             uint32_t offer_count) {
   const struct rondo_connector_offer *offer = NULL;
   for (uint32_t i = 0; i < offer_count; i++)
     if (offers[i].from == link->from)
@@ -124,7 +123,7 @@ static enum rondo_binding bind_outgoing(struct rondo_transports *t,
   if (!offer)
     return RONDO_BINDING_WAITS;
   if (link->is_proxied)
-    return bind_proxied(t, link, offer);
+    return link_bind_proxied(t, link, offer);
   if (!rondo_mapped_is_bindable(t, link->process))
     return RONDO_BINDING_WAITS;
   if (offer->at % RONDO_LINE_BYTES || offer->stride_bytes % RONDO_LINE_BYTES ||
@@ -136,16 +135,16 @@ static enum rondo_binding bind_outgoing(struct rondo_transports *t,
   link->stride_bytes = offer->stride_bytes;
   link->first = rondo_mapped_find(t, link->process, link->at.kind, offer->at,
                                   offer->stride_bytes * comm->shape.blocks);
-  return link->first ? write_exported(t, comm, link) : RONDO_BINDING_UNSOUND;
+  return link->first ? link_write_exported(t, comm, link) : RONDO_BINDING_UNSOUND;
 }
 
-// Writes to the connectors of an incoming link how far our mapping of the producer's memory is from the
-// producer's own addresses.
-static enum rondo_binding bind_incoming(const struct rondo_transports *t,
-                                        const struct rondo_communicator *comm,
-                                        const struct rondo_link *link) {
+// Writes to the connectors of an incoming link how far our mapping of the producer's memory is from
+// the producer's own addresses.
+static enum rondo_binding link_bind_incoming(const struct rondo_transports *t,
+                                             const struct rondo_communicator *comm,
+                                             const struct rondo_link *link) {
   if (link->is_proxied)
-    return RONDO_BINDING_READY; // the proxy writes there, or has done so: slots may overtake messages
+    return RONDO_BINDING_READY; // the proxy may have written there: slots overtake messages
   if (!t->peers[link->process].map)
     return RONDO_BINDING_UNSOUND;
   const uint64_t bias = rondo_mapped_bias(t, link->process, link->at.kind);
@@ -164,8 +163,9 @@ enum rondo_binding rondo_binding_bind(struct rondo_transports *t,
                                       struct rondo_link *link,
                                       const struct rondo_connector_offer *offers,
                                       uint32_t offer_count) {
-  enum rondo_binding done = link->is_outgoing ? bind_outgoing(t, comm, link, offers, offer_count)
-                                              : bind_incoming(t, comm, link);
+  enum rondo_binding done = link->is_outgoing
+                                ? link_bind_outgoing(t, comm, link, offers, offer_count)
+                                : link_bind_incoming(t, comm, link);
   link->is_ready = done == RONDO_BINDING_READY;
   t->peers[link->process].links += link->is_ready;
   return done;
@@ -175,14 +175,15 @@ void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator 
   for (uint32_t i = 0; i < comm->link_count; i++) {
     struct rondo_link *link = &comm->links[i];
     if (link->proxy_link && link->is_outgoing)
-      rondo_proxy_link_close(t->proxy, link->proxy_link); // it sends the rest first
+      rondo_proxy_link_close(t->proxy,
+                             link->proxy_link); // the proxy first sends what was published
     if (link->process == RONDO_HERE || !link->is_ready)
       continue;
     link->is_ready = 0;
     rondo_transports_unuse(t, link->process);
   }
   if (t->proxy)
-    rondo_proxy_forget(t->proxy, &comm->link_set); // no rank submits a run of it any more
+    rondo_proxy_forget(t->proxy, &comm->link_set); // no rank submits runs of it any more
 }
 
 // ----------------------------------------------------------------- endpoints ---
@@ -196,7 +197,7 @@ struct member {
   struct rondo_daemon *daemon;
 };
 
-// The link to (`index` below the plan's send peers) or from (above) a peer of the member.
+// The link of the member with one of its plan's peers: first the send peers, then the recv peers.
 static const struct rondo_link *member_link(const struct member *m, uint32_t index) {
   uint32_t sends = m->plan->send.count;
   if (index < sends)
@@ -206,8 +207,7 @@ static const struct rondo_link *member_link(const struct member *m, uint32_t ind
                                  m->position);
 }
 
-#define IMAGE_ENDPOINTS                                                                            \
-  64u // written at once, from the stack: this must not fail for want of memory
+#define IMAGE_ENDPOINTS 64u // written at once, from the stack, so that no allocation can fail
 
 static int block_write_endpoints(const struct member *m, uint32_t block, uint64_t at) {
   struct rondo_device *device = m->daemon->device;
@@ -226,9 +226,9 @@ static int block_write_endpoints(const struct member *m, uint32_t block, uint64_
   return status;
 }
 
-// Writes to a connector which byte is set for the block that has to be told. Within this process the
-// member's own block is told by its peer. Towards another process the member's block notes for which
-// process it has to ring. Each side writes the field that it uses.
+// Writes to a connector which byte a block sets when it has moved something. Within this process,
+// the peer sets the ready byte of the member's own block. Towards another process, the member's
+// block sets its byte for the event count of that process. Each side writes the field that it uses.
 static void link_write_ready(const struct member *m, const struct rondo_link *link, int sends,
                              uint32_t block) {
   const struct rondo_driver *driver = m->daemon->driver;

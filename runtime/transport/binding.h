@@ -1,4 +1,4 @@
-// Binding: gives the links of a communicator to other processes what they need on both sides.
+// Binding: connects the links of a communicator with other processes on both sides.
 //
 //   locate (each member) -> rondo_communicator_connect -> open_proxied -> collect_offers
 //     -> the offers go to the peers -> bind (each link, when its peer's registration is here)
@@ -14,33 +14,33 @@
 
 enum rondo_offer_place { RONDO_OFFER_ARENA = 0, RONDO_OFFER_RANGE = 1, RONDO_OFFER_WINDOW = 2 };
 
-// Where the connectors lie by which position `from` sends to the rank that registers. Travels between
-// processes.
+// Where the connectors lie through which position `from` sends to the rank that registers. Sent
+// between processes.
 struct rondo_connector_offer {
   uint32_t from;
   uint32_t place;        // enum rondo_offer_place, of the sender
-  uint64_t at;           // distance of the first block's; of a proxied link its number
+  uint64_t at;           // offset of the first block's connector; of a proxied link its number
   uint64_t stride_bytes; // from one block's connector to the next; 0: the link is proxied
 };
 
-// Notes where member `position` is: `process` as struct rondo_communicator.where has it.
+// Records the process of member `position`, as in struct rondo_communicator.where.
 void rondo_binding_locate(const struct rondo_transports *t, struct rondo_communicator *comm,
                           uint32_t position, uint32_t process);
 
-// Gives the proxy the proxied links that it does not know yet; `home` comes back with their events.
+// Registers new proxied links with the proxy; their events carry `home`.
 // Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
 int rondo_binding_open_proxied(const struct rondo_transports *t, struct rondo_communicator *comm,
                                void *home);
 
-// Writes to `offers` (room for plan->recv.count) the connectors here by which other processes send to
-// `position`, and returns how many.
+// Writes to `offers` (room for plan->recv.count) the connectors here by which other processes send
+// to `position`, and returns how many.
 uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
                                       struct rondo_communicator *comm,
                                       const struct rondo_plan *plan, uint32_t position,
                                       struct rondo_connector_offer *offers);
 
-// A run of the communicator has been counted; it may have begun, and ended, before. Wakes its proxied links
-// if they sleep. Any thread.
+// Wakes the proxied links of the communicator if they sleep. Called after a run was counted, which
+// may have begun and ended before. Any thread.
 static inline void rondo_binding_wake(const struct rondo_transports *t,
                                       struct rondo_communicator *comm) {
   if (rondo_load_seq_cst_u32(&comm->link_set.is_asleep)) // P4
@@ -48,9 +48,9 @@ static inline void rondo_binding_wake(const struct rondo_transports *t,
 }
 
 enum rondo_binding {
-  RONDO_BINDING_WAITS = 0, // the peer has not offered, or not answered, yet
+  RONDO_BINDING_WAITS = 0, // for an offer or an answer of the peer
   RONDO_BINDING_READY = 1,
-  RONDO_BINDING_UNSOUND = 2 // what the peer offers cannot be used
+  RONDO_BINDING_UNSOUND = 2 // the offer cannot be used
 };
 // Binds one link to another process; `offers` are those of the peer's registration.
 enum rondo_binding rondo_binding_bind(struct rondo_transports *t,
@@ -58,11 +58,13 @@ enum rondo_binding rondo_binding_bind(struct rondo_transports *t,
                                       struct rondo_link *link,
                                       const struct rondo_connector_offer *offers,
                                       uint32_t offer_count);
-// No rank here uses the communicator any more: lets go of its peers' memory.
+// Closes the links when no rank here uses the communicator any more, and releases the memory of
+// peers.
 void rondo_binding_unbind(struct rondo_transports *t, struct rondo_communicator *comm);
 
-// Writes the endpoints of the member at `position` to its device, at `endpoints`: for each block those
-// of the plan's send peers, then those of its recv peers. Returns RONDO_SUCCESS or RONDO_ERR_SYSTEM.
+// Writes the endpoints of the member at `position` to its device, at `endpoints`: for each block
+// those of the plan's send peers, then those of its recv peers. Returns RONDO_SUCCESS or
+// RONDO_ERR_SYSTEM.
 int rondo_binding_write_endpoints(const struct rondo_transports *t,
                                   const struct rondo_communicator *comm,
                                   const struct rondo_plan *plan, uint32_t position,

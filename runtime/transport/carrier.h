@@ -1,11 +1,12 @@
-// The carrier: what brings messages from the proxy of one process to that of another (proxy.h). UCX
-// is one; tests have one that delays, reorders and cuts.
+// The carrier: brings messages from the proxy of one process to that of another (proxy.h). UCX is
+// one carrier; tests have others that delay, reorder and lose messages.
 //
-//   open -> connect (each process that anything is sent to) -> send / turn ... cut -> close
+//   open -> connect (each process that is sent to) -> send / progress ... disconnect -> close
 //
-// Messages between two processes arrive whole and each once, in any order, or never, and then
-// `broken` tells. All calls but `sleep` and `wake` are made by one thread at a time, which also calls the
-// events, from within `turn`, `send` or `cut`. Nothing waits but `sleep`.
+// Each message between two processes arrives whole and once, in any order; or never, and then
+// `broken` is called. One thread at a time makes all calls except `sleep` and `wake`. That thread
+// also gets the events, from within `progress`, `send` or `disconnect`. No call waits except
+// `sleep`.
 #ifndef RONDO_RUNTIME_TRANSPORT_CARRIER_H
 #define RONDO_RUNTIME_TRANSPORT_CARRIER_H
 
@@ -18,21 +19,22 @@
 struct rondo_carrier;
 
 struct rondo_carrier_events {
-  // A message is here, or begins to come; `head` is good for the call. Returns where its payload of
-  // `bytes` is to go, and then `landed` follows with what is written to `ticket`; or null, and the payload
-  // is dropped.
+  // A message arrives, or begins to; `head` is valid during the call. Returns where its payload of
+  // `bytes` goes, and then `landed` follows with what is written to `ticket`; or null to drop the
+  // payload.
   void *(*arrive)(void *arg, const void *head, size_t head_bytes, uint64_t bytes, void **ticket);
   void (*landed)(void *arg, void *ticket, int status);
-  // Head and payload of a message are the sender's again. `status`: RONDO_SUCCESS, or it may be lost.
+  // The carrier does not use the head and payload of a message any more. A `status` other than
+  // RONDO_SUCCESS: the message may be lost.
   void (*sent)(void *arg, void *ticket, int status);
-  // Nothing gets to that process any more. It may be told more than once.
+  // Messages do not reach that process any more. May be called more than once.
   void (*broken)(void *arg, uint32_t process, const char *text);
 };
 
 struct rondo_carrier_message {
   uint32_t to;       // process, connected
-  uint32_t way;      // below rondo_carrier_config.ways
-  const void *head;  // this and the payload stay as they are until `sent`
+  uint32_t endpoint; // below rondo_carrier_config.endpoints
+  const void *head;  // must not change before `sent`, nor may the payload
   size_t head_bytes; // at most RONDO_CARRIER_HEAD_BYTES
   const void *payload;
   uint64_t bytes;
@@ -42,37 +44,40 @@ struct rondo_carrier_message {
 #define RONDO_CARRIER_HEAD_BYTES 64u
 
 struct rondo_carrier_config {
-  uint32_t process; // this one
-  uint32_t ways; // to each other one: what goes by one may use more of a network, or of its cores
+  uint32_t process;   // this one
+  uint32_t endpoints; // to each process: several may use more of a network, or of its cores
   const struct rondo_carrier_events *events;
   void *arg; // of the events
 };
 
 struct rondo_carrier_calls {
   const char *name;
-  // Writes to `out`, a line each, what it finds on this machine. Returns as open. Null: nothing can be said.
+  // Writes what it finds on this machine to `out`, one thing a line. Returns as open. Null: it has
+  // nothing to describe.
   int (*describe)(FILE *out, char *why, size_t why_bytes);
-  // Returns RONDO_SUCCESS, or another status and in `why` for which reason.
+  // Returns RONDO_SUCCESS; or another status, with the reason in `why`.
   int (*open)(const struct rondo_carrier_config *config, struct rondo_carrier **out, char *why,
               size_t why_bytes);
-  // What others connect to: good until close.
+  // The address that other processes connect to, valid until close.
   const void *(*address)(struct rondo_carrier *c, size_t *bytes);
-  // `address`: what the other's carrier says, and behind it, if that is known, the socket address of its
-  // machine, without a port.
+  // `address`: the address of the peer's carrier, followed by the socket address of its machine
+  // without a port, if that is known.
   int (*connect)(struct rondo_carrier *c, uint32_t process, const void *address, size_t bytes);
-  // Returns RONDO_SUCCESS, and then `sent` follows, perhaps at once; or a status, and it does not.
+  // Returns RONDO_SUCCESS, and `sent` is called, perhaps before this returns; or another status,
+  // and `sent` is not called.
   int (*send)(struct rondo_carrier *c, const struct rondo_carrier_message *message);
-  // Moves what can be moved. Returns 1 if anything did.
-  int (*turn)(struct rondo_carrier *c);
-  // Returns 1 if what comes from now on ends a sleep, until the next turn; 0 if something has come.
+  // Sends and receives what can be sent and received now. Returns 1 if anything moved.
+  int (*progress)(struct rondo_carrier *c);
+  // Makes arrivals end a sleep until the next `progress`. Returns 0 if something has arrived
+  // already.
   int (*arm)(struct rondo_carrier *c);
-  // Sleeps until the time is over, `wake` is called, or, if it is armed, something may have come. One
-  // thread sleeps, beside the one that makes the other calls; and any wakes it.
+  // Sleeps until the time has passed, `wake` is called, or, if `is_armed`, something may have
+  // arrived. One thread sleeps, beside the thread that makes the other calls. Any thread wakes it.
   void (*sleep)(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed);
   void (*wake)(struct rondo_carrier *c);
-  // Goes on without a process: what is under way to or from it ends, by later turns.
-  void (*cut)(struct rondo_carrier *c, uint32_t process);
-  void (*close)(struct rondo_carrier *c); // no event after that
+  // Gives a process up. Messages to and from it that are not over end in later calls of `progress`.
+  void (*disconnect)(struct rondo_carrier *c, uint32_t process);
+  void (*close)(struct rondo_carrier *c); // no event follows
 };
 
 #endif // RONDO_RUNTIME_TRANSPORT_CARRIER_H

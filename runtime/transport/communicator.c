@@ -1,3 +1,4 @@
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,22 +12,23 @@
 #define REFERENCE_BYTES 4096u // payloads of at least this are passed by reference
 #define BLOCK_BYTES 65536u    // a collective takes one block for each of these
 #define ALIGN_BYTES 64u
-#define DIRECT_SLOTS 2u                  // where many peers are served at once
-#define LISTED_BYTES (UINT64_C(4) << 20) // payload memory of a rank's connectors to all peers
-#define LISTED_LEAST_BYTES 4096u         // ... but no less for a chunk
+#define DIRECT_SLOTS 2u // for algorithms with many peers at once
+#define LISTED_BYTES                                                                               \
+  (UINT64_C(4) << 20)            // payload of a rank's connectors to all peers of an all-to-all-v
+#define LISTED_LEAST_BYTES 4096u // ... but at least this for a chunk
 #define NO_LINK UINT32_MAX
 
-static int is_segmented(int kind) { return kind != RONDO_ALL_REDUCE; }
+static bool kind_is_segmented(int kind) { return kind != RONDO_ALL_REDUCE; }
 
-// Whether a loop has a chunk for each rank.
-static int has_parts(int kind) {
+// True if a loop has a chunk for each rank.
+static bool kind_has_parts(int kind) {
   return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER || kind == RONDO_ALL_TO_ALL ||
          kind == RONDO_ALL_TO_ALL_V || kind == RONDO_GATHER || kind == RONDO_SCATTER;
 }
 
-// The largest chunk of an all-to-all-v, of which nobody knows all sizes: the connectors of a rank
-// together stay within a bound.
-static uint64_t listed_chunk_bytes(const struct rondo_shape *shape, uint64_t cap_bytes) {
+// The largest chunk of an all-to-all-v. No rank knows all its sizes, so the bound is on the payload
+// of all connectors of a rank.
+static uint64_t shape_listed_chunk_bytes(const struct rondo_shape *shape, uint64_t cap_bytes) {
   uint64_t bytes = LISTED_BYTES / shape->nranks / shape->slot_count / ALIGN_BYTES * ALIGN_BYTES;
   bytes = bytes < LISTED_LEAST_BYTES ? LISTED_LEAST_BYTES : bytes;
   return bytes > cap_bytes ? cap_bytes : bytes;
@@ -59,14 +61,14 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
   shape.scaled = rondo_reduction_lower(desc->dtype, desc->redop, desc->scalar, nranks).scale;
   // The largest chunk of any block; small collectives take small slots.
   uint64_t parts = shape.blocks;
-  if (!is_segmented(desc->kind) && shape.algorithm == RONDO_ALGORITHM_RING)
+  if (!kind_is_segmented(desc->kind) && shape.algorithm == RONDO_ALGORITHM_RING)
     parts *= nranks;
   uint64_t chunk_bytes = divide_up(divide_up(bytes, parts), ALIGN_BYTES) * ALIGN_BYTES;
   chunk_bytes = chunk_bytes < ALIGN_BYTES ? ALIGN_BYTES : chunk_bytes;
   chunk_bytes = chunk_bytes > cap_bytes ? cap_bytes : chunk_bytes;
   if (desc->kind == RONDO_ALL_TO_ALL_V) {
     shape.blocks = limits->blocks;
-    chunk_bytes = listed_chunk_bytes(&shape, cap_bytes);
+    chunk_bytes = shape_listed_chunk_bytes(&shape, cap_bytes);
   }
   shape.chunk_elems = desc->kind == RONDO_BARRIER ? 1 : (uint32_t)(chunk_bytes / elem_bytes);
   return shape;
@@ -79,15 +81,14 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
   struct rondo_geometry g = {0};
   g.begin = share * block < shape->count ? share * block : shape->count;
   g.end = shape->count - g.begin > share ? g.begin + share : shape->count;
-  int split = !is_segmented(shape->kind) && shape->algorithm == RONDO_ALGORITHM_RING;
-  int one_chunk = !split && !has_parts(shape->kind);
+  int split = !kind_is_segmented(shape->kind) && shape->algorithm == RONDO_ALGORITHM_RING;
+  int one_chunk = !split && !kind_has_parts(shape->kind);
   g.chunk_count = one_chunk ? 1 : shape->nranks;
   g.segment = split ? 0 : shape->count;
   g.chunk_elems = shape->chunk_elems;
   g.align_elems = (uint32_t)align;
   if (shape->kind == RONDO_BARRIER)
-    g.end = g.segment =
-        shape->nranks > 1; // one loop of signals, unless there is nobody to wait for
+    g.end = g.segment = shape->nranks > 1; // one loop of signals, unless the rank is alone
   if (shape->kind == RONDO_ALL_TO_ALL_V) {
     g.segment = (uint64_t)shape->blocks * shape->chunk_elems;
     g.begin = (uint64_t)block * shape->chunk_elems;
@@ -117,10 +118,10 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
     return NULL;
   }
   memcpy(comm->members, members, shape->nranks * sizeof *members);
-  int matters = device->driver->reach || rondo_node_here() != RONDO_NODE_ANY; // where a member is
+  bool needs_place = device->driver->reach || rondo_node_here() != RONDO_NODE_ANY;
   for (uint32_t i = 0; i < shape->nranks; i++) {
     comm->where[i] = RONDO_HERE;
-    comm->devices[i] = matters ? NULL : device;
+    comm->devices[i] = needs_place ? NULL : device;
     comm->nodes[i] = RONDO_NODE_ANY;
   }
   memset(comm->first_from, 0xff, shape->nranks * sizeof *comm->first_from); // NO_LINK
@@ -148,8 +149,8 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
 }
 
-// What the producer of a link can do, as far as it matters here: enum rondo_reach.
-static unsigned reach_of(const struct rondo_communicator *comm, const struct rondo_link *link) {
+// What the producer of a link in this process can reach: bits of enum rondo_reach.
+static unsigned link_reach(const struct rondo_communicator *comm, const struct rondo_link *link) {
   struct rondo_device *from = comm->devices[link->from];
   struct rondo_device *to = comm->devices[link->to];
   if (link->process != RONDO_HERE || !to->driver->reach)
@@ -157,16 +158,18 @@ static unsigned reach_of(const struct rondo_communicator *comm, const struct ron
   return to->driver->reach(from, to, NULL);
 }
 
-// From how many bytes on payloads are passed by reference.
-static uint32_t reference_bytes(const struct rondo_communicator *comm, unsigned reach) {
+// The least payload that is passed by reference.
+static uint32_t communicator_reference_bytes(const struct rondo_communicator *comm,
+                                             unsigned reach) {
   return reach & RONDO_REACH_BUFFERS ? comm->shape.reference_bytes : UINT32_MAX;
 }
 
-// Payload bytes that a slot needs when the member at `from` sends: nothing for what fits beside
-// the mark, and little where everything large goes by reference. Between processes that
-// depends on the buffers of each run, and nothing goes so between machines.
-static uint64_t payload_bytes(const struct rondo_communicator *comm, const struct rondo_link *link,
-                              unsigned reach) {
+// Payload bytes that a slot needs when the member at `from` sends: none for what fits beside the
+// mark, and little where everything large is passed by reference. Between processes a reference
+// depends on the buffers of each run, and between machines there are none, so slots hold a whole
+// chunk.
+static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
+                                   const struct rondo_link *link, unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
   uint32_t from = link->from;
   uint64_t chunk_bytes = (uint64_t)s->chunk_elems * rondo_dtype_bytes(s->dtype);
@@ -182,7 +185,8 @@ static uint64_t payload_bytes(const struct rondo_communicator *comm, const struc
     if ((p & RONDO_PRIM_SEND) && !(p & RONDO_PRIM_COPY) && ((p & RONDO_PRIM_RECV) || s->scaled))
       computes = 1;
   }
-  if (computes || chunk_bytes < reference_bytes(comm, reach) || link->process != RONDO_HERE)
+  if (computes || chunk_bytes < communicator_reference_bytes(comm, reach) ||
+      link->process != RONDO_HERE)
     return chunk_bytes;
   return s->reference_bytes;
 }
@@ -195,9 +199,10 @@ struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm
   return NULL;
 }
 
-// Writes the connectors of a link, one a block, to where they will be.
-static int write_connectors(const struct rondo_communicator *comm, const struct rondo_link *link,
-                            uint64_t slot_bytes, unsigned reach) {
+// Writes the connectors of a link, one a block, to their memory.
+static int link_write_connectors(const struct rondo_communicator *comm,
+                                 const struct rondo_link *link, uint64_t slot_bytes,
+                                 unsigned reach) {
   const struct rondo_shape *s = &comm->shape;
   uint64_t head_bytes = rondo_connector_bytes(s->slot_count);
   struct rondo_connector *c = calloc(1, head_bytes);
@@ -206,7 +211,7 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
     c->payload = slot_bytes ? head_bytes : 0;
     c->slot_count = s->slot_count;
     c->slot_bytes = (uint32_t)slot_bytes;
-    c->reference_bytes = link->is_proxied ? UINT32_MAX : reference_bytes(comm, reach);
+    c->reference_bytes = link->is_proxied ? UINT32_MAX : communicator_reference_bytes(comm, reach);
     c->producer_rank = comm->members[link->from];
     c->consumer_rank = comm->members[link->to];
     rondo_connector_init(c, s->first_sequence);
@@ -218,48 +223,49 @@ static int write_connectors(const struct rondo_communicator *comm, const struct 
   return status;
 }
 
-static int kind_between_processes(unsigned maps) {
+static int mapped_memory_kind(unsigned maps) {
   if (maps & RONDO_MAPS_WINDOW)
     return RONDO_PLACE_WINDOW;
   return maps & RONDO_MAPS_RANGE ? RONDO_PLACE_RANGE : RONDO_PLACE_EXPORTED;
 }
 
-// In which memory the connectors of a link are made.
-static int kind_of(const struct rondo_communicator *comm, const struct rondo_link *link,
-                   unsigned reach) {
+// The kind of memory for the connectors of a link: enum rondo_place_kind or rondo_memory.
+static int link_memory_kind(const struct rondo_communicator *comm, const struct rondo_link *link,
+                            unsigned reach) {
   if (link->is_proxied)
-    return RONDO_MEMORY_SHARED; // the proxy is a thread of the CPU
+    return RONDO_MEMORY_SHARED; // a thread of the CPU uses it
   if (link->process != RONDO_HERE && !comm->pool->arena)
-    return kind_between_processes(comm->maps[link->from]);
+    return mapped_memory_kind(comm->maps[link->from]);
   return reach & RONDO_REACH_MEMORY ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
 }
 
-// Makes the connectors of a link whose consumer is here: on the consumer's device, if the producer reaches
-// that, else on the consumer's NUMA node, since who reads waits for memory and who writes does not. Or the mirror of those of a far one, on the producer's.
-static int make_connectors(struct rondo_communicator *comm, struct rondo_link *link) {
+// Makes the connectors of a link whose consumer is here: on the consumer's device if the producer
+// reaches it, else on the consumer's NUMA node, because a read waits for memory and a write does
+// not. For a proxied outgoing link, makes the mirror on the producer's device or node.
+static int link_make_connectors(struct rondo_communicator *comm, struct rondo_link *link) {
   const struct rondo_shape *s = &comm->shape;
-  unsigned reach = reach_of(comm, link);
-  uint64_t slot_bytes = payload_bytes(comm, link, reach);
+  unsigned reach = link_reach(comm, link);
+  uint64_t slot_bytes = link_payload_bytes(comm, link, reach);
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
   link->at.device = comm->devices[link->is_outgoing ? link->from : link->to];
   link->at.node = comm->nodes[link->is_outgoing ? link->from : link->to];
-  link->at.kind = kind_of(comm, link, reach);
+  link->at.kind = link_memory_kind(comm, link, reach);
   link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes);
-  if (!link->first && link->at.kind == RONDO_PLACE_WINDOW) { // that has a fixed size
-    link->at.kind = kind_between_processes(comm->maps[link->from] & ~RONDO_MAPS_WINDOW);
+  if (!link->first && link->at.kind == RONDO_PLACE_WINDOW) { // the window is full
+    link->at.kind = mapped_memory_kind(comm->maps[link->from] & ~RONDO_MAPS_WINDOW);
     link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes);
   }
   if (!link->first)
     return RONDO_ERR_NO_MEMORY;
   link->stride_bytes = stride;
-  int status = write_connectors(comm, link, slot_bytes, reach);
+  int status = link_write_connectors(comm, link, slot_bytes, reach);
   if (status != RONDO_SUCCESS)
     rondo_pool_free(comm->pool, link->at, link->first, link->bytes);
   return status;
 }
 
-static int grow_links(struct rondo_communicator *comm) {
+static int communicator_grow_links(struct rondo_communicator *comm) {
   if (comm->link_count < comm->link_capacity)
     return RONDO_SUCCESS;
   uint32_t capacity = comm->link_capacity ? 2 * comm->link_capacity : 4;
@@ -271,11 +277,11 @@ static int grow_links(struct rondo_communicator *comm) {
   return RONDO_SUCCESS;
 }
 
-static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
+static int communicator_make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
   uint32_t elsewhere = comm->where[from] == RONDO_HERE ? comm->where[to] : comm->where[from];
   if (elsewhere == RONDO_SOMEWHERE || rondo_communicator_link(comm, from, to))
     return RONDO_SUCCESS;
-  // Of two members here of which it matters where they are the later one makes the links between them.
+  // Of two members here, the second one to tell its device makes the links between them.
   if ((comm->where[from] == RONDO_HERE && !comm->devices[from]) ||
       (comm->where[to] == RONDO_HERE && !comm->devices[to]))
     return RONDO_SUCCESS;
@@ -284,9 +290,9 @@ static int make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to
   link.is_proxied = elsewhere != RONDO_HERE && comm->is_proxied[link.is_outgoing ? to : from];
   link.is_ready = elsewhere == RONDO_HERE;
   link.next_from = comm->first_from[from];
-  int status = grow_links(comm);
+  int status = communicator_grow_links(comm);
   if (status == RONDO_SUCCESS && (link.is_proxied || !link.is_outgoing))
-    status = make_connectors(comm, &link);
+    status = link_make_connectors(comm, &link);
   if (status != RONDO_SUCCESS)
     return status;
   comm->bytes += link.bytes;
@@ -299,32 +305,32 @@ int rondo_communicator_connect(struct rondo_communicator *comm, const struct ron
                                uint32_t position) {
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < plan->send.count && status == RONDO_SUCCESS; i++)
-    status = make_link(comm, position, rondo_plan_peer(plan, &plan->send, i));
+    status = communicator_make_link(comm, position, rondo_plan_peer(plan, &plan->send, i));
   for (uint32_t i = 0; i < plan->recv.count && status == RONDO_SUCCESS; i++)
-    status = make_link(comm, rondo_plan_peer(plan, &plan->recv, i), position);
+    status = communicator_make_link(comm, rondo_plan_peer(plan, &plan->recv, i), position);
   return status;
 }
 
-static int is_ready(const struct rondo_communicator *comm, uint32_t from, uint32_t to) {
+static bool link_is_ready(const struct rondo_communicator *comm, uint32_t from, uint32_t to) {
   const struct rondo_link *link = rondo_communicator_link(comm, from, to);
   return link && link->is_ready;
 }
 
-int rondo_communicator_is_ready(const struct rondo_communicator *comm,
-                                const struct rondo_plan *plan, uint32_t position) {
-  int ready = 1;
+bool rondo_communicator_is_ready(const struct rondo_communicator *comm,
+                                 const struct rondo_plan *plan, uint32_t position) {
+  bool ready = true;
   for (uint32_t i = 0; i < plan->send.count && ready; i++)
-    ready = is_ready(comm, position, rondo_plan_peer(plan, &plan->send, i));
+    ready = link_is_ready(comm, position, rondo_plan_peer(plan, &plan->send, i));
   for (uint32_t i = 0; i < plan->recv.count && ready; i++)
-    ready = is_ready(comm, rondo_plan_peer(plan, &plan->recv, i), position);
+    ready = link_is_ready(comm, rondo_plan_peer(plan, &plan->recv, i), position);
   return ready;
 }
 
-int rondo_communicator_is_owed(const struct rondo_communicator *comm) {
+bool rondo_communicator_is_owed(const struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->link_count; i++)
     if (comm->links[i].is_owed)
-      return 1;
-  return 0;
+      return true;
+  return false;
 }
 
 void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32_t culprit) {
@@ -334,13 +340,13 @@ void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32
   rondo_store_release_u32(&comm->gate.state, RONDO_GATE_FAILED + (uint32_t)status); // G1
 }
 
-// What a status says of the rank because of which it is.
-static const char *blame(int status) {
+// What the rank that caused a status has done.
+static const char *status_blame(int status) {
   switch (status) {
   case RONDO_ERR_ABORTED:
     return "aborted";
   case RONDO_ERR_PEER:
-    return "is lost, or has left before its part was done";
+    return "is lost, or left before its part was done";
   case RONDO_ERR_MISMATCH:
     return "registered something else";
   case RONDO_ERR_SYSTEM:
@@ -360,7 +366,7 @@ void rondo_communicator_reason(const struct rondo_communicator *comm, char *text
   if (status != RONDO_SUCCESS && comm->reason)
     (void)snprintf(text, text_bytes, "%s", comm->reason);
   else if (status != RONDO_SUCCESS)
-    (void)snprintf(text, text_bytes, "rank %u %s", culprit, blame(status));
+    (void)snprintf(text, text_bytes, "rank %u %s", culprit, status_blame(status));
   else if (last_run != UINT64_MAX)
     (void)snprintf(text, text_bytes, "rank %u has deregistered it after %llu runs", culprit,
                    (unsigned long long)last_run);

@@ -1,5 +1,6 @@
 #include "runtime/transport/mapped.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,7 @@ void rondo_mapped_admit(struct rondo_transports *t, struct rondo_device *device)
   t->is_range_private = 1;
 }
 
-static int range_is_offered(const struct rondo_transports *t) {
+static bool range_is_offered(const struct rondo_transports *t) {
   return t->range && !t->is_range_private;
 }
 
@@ -88,15 +89,15 @@ void rondo_mapped_introduce_parts(struct rondo_transports *t, uint32_t process) 
 
 // -------------------------------------------------------------------- answers ---
 
-int rondo_mapped_is_bindable(const struct rondo_transports *t, uint32_t process) {
+bool rondo_mapped_is_bindable(const struct rondo_transports *t, uint32_t process) {
   const struct rondo_transport_peer *peer = &t->peers[process];
   return peer->refuses_range || peer->mapped >= peer->told;
 }
 
-int rondo_mapped_is_settled(const struct rondo_transports *t, uint32_t process) {
+bool rondo_mapped_is_settled(const struct rondo_transports *t, uint32_t process) {
   struct rondo_transport_peer *peer = &t->peers[process];
   if (!t->device->driver->sharing || peer->reach != RONDO_TRANSPORT_SHARED_MEMORY)
-    return 1;
+    return true;
   if (peer->is_introduced && rondo_mapped_is_bindable(t, process) &&
       rondo_window_group_is_settled(t, process))
     peer->is_settled = 1;
@@ -196,7 +197,7 @@ uint64_t rondo_mapped_base(const struct rondo_transports *t, int kind) {
   return (uint64_t)(uintptr_t)rondo_arena_base(t->arena);
 }
 
-static int is_inside(uint64_t at, uint64_t bytes, uint64_t whole) {
+static bool part_is_inside(uint64_t at, uint64_t bytes, uint64_t whole) {
   return at < whole && bytes <= whole - at;
 }
 
@@ -217,15 +218,16 @@ void *rondo_mapped_find(struct rondo_transports *t, uint32_t process, int kind, 
   const struct rondo_transport_peer *peer = &t->peers[process];
   if (kind == RONDO_PLACE_WINDOW) {
     uint64_t whole = rondo_window_group_leads(t, process) ? rondo_range_bytes(t->window) : 0;
-    return is_inside(at, bytes, whole)
+    return part_is_inside(at, bytes, whole)
                ? (void *)(uintptr_t)(rondo_window_group_view(t, process) + at)
                : NULL;
   }
   if (kind == RONDO_PLACE_RANGE)
-    return is_inside(at, bytes, peer->view_bytes)
+    return part_is_inside(at, bytes, peer->view_bytes)
                ? (void *)(uintptr_t)(rondo_range_base(peer->view) + at)
                : NULL;
-  return is_inside(at, bytes, peer->theirs.bytes) ? find_in_arena(t, process, at, bytes) : NULL;
+  return part_is_inside(at, bytes, peer->theirs.bytes) ? find_in_arena(t, process, at, bytes)
+                                                       : NULL;
 }
 
 void rondo_mapped_exported(const struct rondo_transports *t, uint32_t process, int kind,
@@ -263,11 +265,11 @@ int rondo_mapped_explain(const struct rondo_transports *t, uint32_t process, cha
     return RONDO_TRANSPORT_NCCL;
   }
   if (!rondo_window_group_is_settled(t, process)) {
-    (void)snprintf(why, why_bytes, "whether NCCL makes a window is not known yet");
+    (void)snprintf(why, why_bytes, "it is not known yet whether NCCL makes a window");
     return -1;
   }
   if (!peer->map || (!reason[0] && peer->view_bytes < peer->theirs.parts_bytes)) {
-    (void)snprintf(why, why_bytes, "where its memory is is not known yet");
+    (void)snprintf(why, why_bytes, "the address of its memory is not known yet");
     return -1;
   }
   if (!peer->theirs.range_bytes)

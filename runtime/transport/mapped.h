@@ -1,15 +1,18 @@
-// Processes of this machine, which map each other's memory.
+// Processes of this machine map each other's memory.
 //
-// Each maps the other's arena. Devices that cannot use that memory as it is have two more places: the
-// range, which is memory of devices that is mapped into the other process, and the window of NCCL. The
-// range is made before any daemon runs, because getting memory of a device may wait for those. Its
-// parts go to the peers as they are added, ahead of the next message; each peer answers how much it
-// has mapped. Registrations wait for the first answers, which decide where connectors lie. Where there
-// is no range, or the peer does not map it, connectors lie in the arena, which both sides page-lock.
+// Each maps the other's arena. Devices that cannot use that memory as it is have two more places:
+// the range, which is memory of devices that is mapped into the other process, and the window of
+// NCCL. The range is made before any daemon runs, because getting memory of a device may wait for
+// those. Its parts go to the peers as they are added, ahead of the next message; each peer answers
+// how much it has mapped. Registrations wait for the first answers, which decide where connectors
+// lie. Where there is no range, or the peer does not map it, connectors lie in the arena, which
+// both sides page-lock.
 //
 // Part of transports.h: the lock of its owner is held.
 #ifndef RONDO_RUNTIME_TRANSPORT_MAPPED_H
 #define RONDO_RUNTIME_TRANSPORT_MAPPED_H
+
+#include <stdbool.h>
 
 #include "runtime/transport/transports.h"
 
@@ -22,42 +25,42 @@ struct rondo_message_mapped {
   uint64_t is_refused; // 1: no more than this will be mapped
 };
 
-// Makes what devices share with the processes of this machine, if they share anything.
+// Makes the memory that devices share with processes of this machine, if they share any.
 void rondo_mapped_open(struct rondo_transports *t);
 // Gives one more device of this process access to the range.
 void rondo_mapped_admit(struct rondo_transports *t, struct rondo_device *device);
 
-// Sends our arena; sends the parts of our range that the process has not been told of.
+// Sends our arena; sends the parts of our range that were not sent to the process yet.
 void rondo_mapped_introduce(struct rondo_transports *t, uint32_t process);
 void rondo_mapped_introduce_parts(struct rondo_transports *t, uint32_t process);
 
 // Reserves addresses for the range of a process whose arena has been mapped.
 void rondo_mapped_open_view(struct rondo_transports *t, uint32_t process);
-// A part of a peer's range has come; a peer's answer to our parts. Both return 1, or 0 if no member
-// sends such a thing.
+// Receive a part of a peer's range, and a peer's answer to our parts. Both return 0 if no member
+// sends such a message.
 int rondo_mapped_receive_part(struct rondo_transports *t,
                               const struct rondo_transport_arrival *arrival);
 int rondo_mapped_receive_answer(struct rondo_transports *t,
                                 const struct rondo_transport_arrival *arrival);
 void rondo_mapped_unmap(struct rondo_transport_peer *peer);
 
-// 1 if it is known where connectors that the process uses may lie.
-int rondo_mapped_is_settled(const struct rondo_transports *t, uint32_t process);
-// Where they may lie beside the arena: RONDO_MAPS_RANGE, RONDO_MAPS_WINDOW, both or neither (communicator.h).
+// True once it is known where connectors that the process uses may lie.
+bool rondo_mapped_is_settled(const struct rondo_transports *t, uint32_t process);
+// Where they may lie besides the arena: RONDO_MAPS_RANGE, RONDO_MAPS_WINDOW, both or neither.
 int rondo_mapped_places(const struct rondo_transports *t, uint32_t process);
-// 1 unless the process has not answered yet whether it maps a part that it was told of.
-int rondo_mapped_is_bindable(const struct rondo_transports *t, uint32_t process);
+// True once the process has answered whether it maps all parts that were sent to it.
+bool rondo_mapped_is_bindable(const struct rondo_transports *t, uint32_t process);
 
 // The memory here that the process can read, for connectors in a place of `kind` (enum
 // rondo_place_kind): [*begin, *end).
 void rondo_mapped_exported(const struct rondo_transports *t, uint32_t process, int kind,
                            uint64_t *begin, uint64_t *end);
-// What is to be added to the process's addresses to get ours, for connectors in such a place.
+// What to add to an address of the process to get ours, for connectors in such a place.
 uint64_t rondo_mapped_bias(const struct rondo_transports *t, uint32_t process, int kind);
-// Where our memory of that kind begins: offers count from there.
+// Where our memory of that kind begins; offers are offsets from there.
 uint64_t rondo_mapped_base(const struct rondo_transports *t, int kind);
-// Finds `bytes` at distance `at` in the process's memory of that kind, as mapped here. Null: there is
-// no such memory.
+// Finds `bytes` at distance `at` in the process's memory of that kind, as mapped here. Null: there
+// is no such memory.
 void *rondo_mapped_find(struct rondo_transports *t, uint32_t process, int kind, uint64_t at,
                         uint64_t bytes);
 

@@ -8,7 +8,7 @@
 #include "runtime/transport/proxy.h"
 #include "runtime/transport/ucx/ucx.h"
 
-#define DRAIN_NS UINT64_C(2000000000) // for what is published when a job ends here
+#define DRAIN_NS UINT64_C(2000000000) // for published slots when the job ends here
 
 const struct rondo_carrier_calls *rondo_proxied_carrier = &rondo_ucx_carrier;
 
@@ -17,7 +17,7 @@ static void proxy_open(struct rondo_transports *t) {
   struct rondo_proxy_config config = {.calls = rondo_proxied_carrier,
                                       .self = t->self,
                                       .process_count = t->peer_count,
-                                      .ways = t->config.endpoints,
+                                      .endpoints = t->config.endpoints,
                                       .is_manual = t->config.is_manual,
                                       .owner = t->config.owner,
                                       .over = events->link_over,
@@ -56,7 +56,7 @@ void rondo_proxied_introduce(struct rondo_transports *t, uint32_t process) {
 int rondo_proxied_receive(struct rondo_transports *t,
                           const struct rondo_transport_arrival *arrival) {
   if (!t->proxy)
-    return 1; // registrations with that process fail, and say why
+    return 1; // registrations with that process fail, with the reason
   // The carrier gets the proxy's address followed by the socket address of the machine.
   char *address = malloc(arrival->size + arrival->address_bytes + 1);
   int status = RONDO_ERR_NO_MEMORY;
@@ -80,7 +80,8 @@ void rondo_proxied_lose(struct rondo_transports *t, uint32_t process) {
 
 void rondo_proxied_drain(struct rondo_transports *t) {
   if (t->proxy && !rondo_proxy_drain(t->proxy, DRAIN_NS) && !t->config.is_manual)
-    rondo_log(RONDO_LOG_WARN, "destroy: some process has not taken all that was sent to it");
+    rondo_log(RONDO_LOG_WARN,
+              "destroy: some process has not received all slots that were sent to it");
 }
 
 void rondo_proxied_close(struct rondo_transports *t) {

@@ -6,21 +6,20 @@
 
 #include "runtime/transport/transports.h"
 
-// What carries the messages of proxies. Tests put another carrier in its place, before any rank is
-// made.
+// The carrier of the proxies' messages. Tests replace it before they make a rank.
 extern const struct rondo_carrier_calls *rondo_proxied_carrier;
 
-// Chooses how that process is reached: enum rondo_transport. Starts the proxy where the first process
-// needs it.
+// Chooses how a process is reached: enum rondo_transport. Starts the proxy for the first process
+// that needs it.
 int rondo_proxied_choose(struct rondo_transports *t, uint32_t process);
-// Sends the address of our proxy; takes a peer's. The latter returns 1, or 0 if no member sends such a
-// thing.
+// Send the address of our proxy, and receive a peer's. The latter returns 0 if no member sends such
+// a message.
 void rondo_proxied_introduce(struct rondo_transports *t, uint32_t process);
 int rondo_proxied_receive(struct rondo_transports *t,
                           const struct rondo_transport_arrival *arrival);
-// The process is lost: its links end.
+// Ends the links of a lost process.
 void rondo_proxied_lose(struct rondo_transports *t, uint32_t process);
-// Waits a while until everything published here has arrived. Without the lock.
+// Waits, for a bounded time, until everything published here has arrived. Without the lock.
 void rondo_proxied_drain(struct rondo_transports *t);
 void rondo_proxied_close(struct rondo_transports *t);
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +13,15 @@
 #include "base/condition.h"
 #include "runtime/transport/proxy_state.h"
 
-#define QUIET_TURNS 64u                 // without effect, until the thread sleeps
-#define SLEEP_NS UINT64_C(100000000)    // at most
-#define NAP_NS UINT64_C(20000)          // instead, at first, where blocks move that do not ring
-#define LONGEST_NAP_SHIFT 5u            // ... and 2^5 times that in the end
-#define AWAY_NS UINT64_C(500000)        // after which it looks whether it is still helped
-#define LINGER_NS UINT64_C(100000)      // that a thread which leaves turns without effect
-#define LINGER_MAX_NS UINT64_C(5000000) // ... and in all
+#define QUIET_ROUNDS 64u                // rounds in which nothing moved, before the thread sleeps
+#define SLEEP_NS UINT64_C(100000000)    // the longest sleep
+#define NAP_NS UINT64_C(20000)          // first sleep while blocks that do not ring have runs
+#define LONGEST_NAP_SHIFT 5u            // ... the longest of these sleeps: 2^5 naps
+#define AWAY_NS UINT64_C(500000)        // after which the thread checks whether others still help
+#define LINGER_NS UINT64_C(100000)      // that rondo_proxy_flush goes on while nothing moves
+#define LINGER_MAX_NS UINT64_C(5000000) // ... and in total
 
-// -------------------------------------------------------------------- turns ---
+// ------------------------------------------------------------------- rounds ---
 
 void rondo_proxy_break(struct rondo_proxy *p, uint32_t process, const char *why) {
   struct rondo_proxy_peer *peer = &p->peers[process];
@@ -30,13 +31,13 @@ void rondo_proxy_break(struct rondo_proxy *p, uint32_t process, const char *why)
   (void)snprintf(peer->why, sizeof peer->why, "%s", why);
 }
 
-static void take_news(struct rondo_proxy *p) {
-  uint32_t news = rondo_load_acquire_u32(&p->news);
-  if (news == p->seen)
+static void proxy_take_requests(struct rondo_proxy *p) {
+  uint32_t requests = rondo_load_acquire_u32(&p->requests);
+  if (requests == p->requests_seen)
     return;
-  p->seen = news;
+  p->requests_seen = requests;
   pthread_mutex_lock(&p->lock);
-  rondo_proxy_links_grant(p);
+  rondo_proxy_links_apply_requests(p);
   int lost = 0;
   for (uint32_t i = 0; i < p->config.process_count; i++) {
     lost |= p->peers[i].wants_lost && !p->peers[i].is_lost;
@@ -49,12 +50,12 @@ static void take_news(struct rondo_proxy *p) {
     if (!p->peers[i].is_lost || !p->peers[i].is_connected)
       continue;
     p->peers[i].is_connected = 0;
-    p->config.calls->cut(p->carrier, i);
+    p->config.calls->disconnect(p->carrier, i);
   }
   rondo_proxy_link_sets_wake_all(p);
 }
 
-static void tell_broken(struct rondo_proxy *p) {
+static void proxy_report_broken(struct rondo_proxy *p) {
   for (uint32_t i = 0; i < p->config.process_count; i++) {
     struct rondo_proxy_peer *peer = &p->peers[i];
     if (!peer->is_broken || peer->has_told_broken)
@@ -65,75 +66,79 @@ static void tell_broken(struct rondo_proxy *p) {
   }
 }
 
-// Who waits for what has come looks at it now.
-static void stir_blocks(struct rondo_proxy *p) {
-  if (!p->is_stirred)
+// Notifies the daemons whose blocks got slots or credits.
+static void proxy_notify_blocks(struct rondo_proxy *p) {
+  if (!p->needs_notify)
     return;
-  p->is_stirred = 0;
+  p->needs_notify = 0;
   for (struct rondo_link_set *c = p->awake; c; c = c->next)
     for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
-      if (link->is_stirred)
+      if (link->needs_notify)
         p->config.on_arrival(p->config.owner, link);
-      link->is_stirred = 0;
+      link->needs_notify = 0;
     }
 }
 
-static int take_turn(struct rondo_proxy *p, int is_leaving) {
-  take_news(p);
+// One round: forwards what can be forwarded. The caller has claimed the proxy. Returns 1 if
+// anything moved.
+static int proxy_run_round(struct rondo_proxy *p, int is_leaving) {
+  proxy_take_requests(p);
   rondo_proxy_link_sets_wake_requested(p);
-  // Who waits at the other side waits for slots; credits are not urgent.
+  // A peer that waits needs slots; credits are less urgent.
   int moved = rondo_proxy_links_send(p);
-  moved |= p->config.calls->turn(p->carrier);
+  moved |= p->config.calls->progress(p->carrier);
   moved |= rondo_proxy_links_credit(p, is_leaving);
-  stir_blocks(p);
+  proxy_notify_blocks(p);
   moved |= rondo_proxy_links_retire(p);
   rondo_proxy_link_sets_sleep(p);
-  tell_broken(p);
-  rondo_proxy_count(&p->counters.turns);
+  proxy_report_broken(p);
+  rondo_proxy_count(&p->counters.rounds);
   return moved;
 }
 
-static int take(struct rondo_proxy *p) {
-  return !rondo_load_relaxed_u32(&p->taken) && rondo_try_swap_acq_rel_u32(&p->taken, 0, 1); // P3
+static bool proxy_try_claim(struct rondo_proxy *p) {
+  return !rondo_load_relaxed_u32(&p->claimed) &&
+         rondo_try_swap_acq_rel_u32(&p->claimed, 0, 1); // P3
 }
 
-static void leave(struct rondo_proxy *p) { rondo_store_release_u32(&p->taken, 0); } // P3
+static void proxy_unclaim(struct rondo_proxy *p) { rondo_store_release_u32(&p->claimed, 0); } // P3
 
-static int turn(struct rondo_proxy *p, int is_leaving) {
-  if (!take(p))
+static int proxy_progress(struct rondo_proxy *p, int is_leaving) {
+  if (!proxy_try_claim(p))
     return 0;
-  int moved = take_turn(p, is_leaving);
-  leave(p);
+  int moved = proxy_run_round(p, is_leaving);
+  proxy_unclaim(p);
   return moved;
 }
 
-int rondo_proxy_turn(struct rondo_proxy *p) { return turn(p, 0); }
+int rondo_proxy_progress(struct rondo_proxy *p) { return proxy_progress(p, 0); }
 
 // ------------------------------------------------------------------- sleeping ---
 
-// Returns 1 if whatever comes will wake the thread.
-static int arm(struct rondo_proxy *p) {
-  if (!take(p))
+// Returns 1 if arrivals will wake the thread.
+static int proxy_arm(struct rondo_proxy *p) {
+  if (!proxy_try_claim(p))
     return 0;
   int is_armed = p->config.calls->arm(p->carrier);
-  leave(p);
+  proxy_unclaim(p);
   return is_armed;
 }
 
-// Whoever has something to be forwarded has put it there first, rings, and then looks at `parked` (P1); here it
-// is the other way round, so one sees the other.
-static void rest(struct rondo_proxy *p, uint32_t bell, uint32_t naps) {
+// A thread with something to forward publishes it, adds to `rings`, and then loads `parked` (P1).
+// Here the order is the reverse, so one of the two threads sees the other.
+static void proxy_sleep(struct rondo_proxy *p, uint32_t rings, uint32_t naps) {
   rondo_store_seq_cst_u32(&p->parked, RONDO_PROXY_PARKED); // P1
   int is_busy = p->config.is_busy && p->config.is_busy(p->config.owner);
-  if (arm(p) && rondo_load_seq_cst_u32(&p->bell) == bell) { // P1
+  if (proxy_arm(p) && rondo_load_seq_cst_u32(&p->rings) == rings) { // P1
     p->config.calls->sleep(p->carrier, is_busy ? NAP_NS << naps : SLEEP_NS, 1);
     rondo_proxy_count(&p->counters.waits);
   }
   rondo_store_seq_cst_u32(&p->parked, RONDO_PROXY_AWAKE); // P1
 }
 
-// Others take the turns. They say when nobody does; and if they do not it is noticed a little later.
-static void stay_away(struct rondo_proxy *p) {
+// Sleeps while other threads help. They wake the thread when they stop; if they do not, the thread
+// notices after AWAY_NS.
+static void proxy_stay_away(struct rondo_proxy *p) {
   rondo_store_relaxed_u32(&p->is_helped, 0);
   rondo_store_seq_cst_u32(&p->parked, RONDO_PROXY_AWAY); // P1
   p->config.calls->sleep(p->carrier, AWAY_NS, 0);
@@ -144,49 +149,50 @@ static void *proxy_main(void *arg) {
   struct rondo_proxy *p = arg;
   uint32_t quiet = 0;
   while (!rondo_load_acquire_u32(&p->stop)) {
-    uint32_t bell = rondo_load_seq_cst_u32(&p->bell); // P1
+    uint32_t rings = rondo_load_seq_cst_u32(&p->rings); // P1
     if (rondo_load_relaxed_u32(&p->is_helped)) {
-      stay_away(p);
+      proxy_stay_away(p);
       quiet = 0;
-    } else if (rondo_proxy_turn(p)) {
+    } else if (rondo_proxy_progress(p)) {
       quiet = 0;
-    } else if (quiet < QUIET_TURNS) {
+    } else if (quiet < QUIET_ROUNDS) {
       quiet++;
       sched_yield();
     } else {
-      rest(p, bell, quiet - QUIET_TURNS);
-      quiet += quiet < QUIET_TURNS + LONGEST_NAP_SHIFT;
+      proxy_sleep(p, rings, quiet - QUIET_ROUNDS);
+      quiet += quiet < QUIET_ROUNDS + LONGEST_NAP_SHIFT;
     }
   }
   return NULL;
 }
 
-// Of several who would wake the thread one does.
-static void wake(struct rondo_proxy *p, uint32_t parked) {
+// Wakes the thread from the state `parked`. Of several threads that try, one does.
+static void proxy_wake_thread(struct rondo_proxy *p, uint32_t parked) {
   if (rondo_load_seq_cst_u32(&p->parked) == parked &&                    // P1
       rondo_try_swap_seq_cst_u32(&p->parked, parked, RONDO_PROXY_AWAKE)) // P1
     p->config.calls->wake(p->carrier);
 }
 
 void rondo_proxy_ring(struct rondo_proxy *p) {
-  (void)rondo_fetch_add_seq_cst_u32(&p->bell, 1); // P1
-  wake(p, RONDO_PROXY_PARKED);
+  (void)rondo_fetch_add_seq_cst_u32(&p->rings, 1); // P1
+  proxy_wake_thread(p, RONDO_PROXY_PARKED);
 }
 
 int rondo_proxy_help(struct rondo_proxy *p) {
   rondo_store_relaxed_u32(&p->is_helped, 1);
-  return rondo_proxy_turn(p);
+  return rondo_proxy_progress(p);
 }
 
-static int see_off(struct rondo_proxy *p) {
+// Forwards published slots until none is being sent, at most for LINGER_MAX_NS.
+static int proxy_send_published(struct rondo_proxy *p) {
   uint64_t begin_ns = rondo_now_ns();
   uint64_t moved_ns = begin_ns;
   uint64_t now_ns = begin_ns;
   rondo_store_relaxed_u32(&p->is_helped, 1);
-  int moved = turn(p, 1);
+  int moved = proxy_progress(p, 1);
   while (rondo_load_relaxed_u32(&p->transfers) && now_ns - moved_ns < LINGER_NS &&
          now_ns - begin_ns < LINGER_MAX_NS) {
-    int has_moved = turn(p, 1);
+    int has_moved = proxy_progress(p, 1);
     now_ns = rondo_now_ns();
     moved |= has_moved;
     if (has_moved)
@@ -197,37 +203,36 @@ static int see_off(struct rondo_proxy *p) {
   return moved;
 }
 
-// What wakes a thread that sleeps until something comes is used up by the turns of others.
-static void hand_back(struct rondo_proxy *p, int is_busy) {
+// Wakes the proxy's thread: progress of other threads has disarmed the carrier that it sleeps on.
+static void proxy_resume_thread(struct rondo_proxy *p, int is_busy) {
   if (is_busy || rondo_load_relaxed_u32(&p->transfers)) {
     rondo_store_relaxed_u32(&p->is_helped, 0);
-    wake(p, RONDO_PROXY_AWAY);
+    proxy_wake_thread(p, RONDO_PROXY_AWAY);
   }
-  wake(p, RONDO_PROXY_PARKED);
+  proxy_wake_thread(p, RONDO_PROXY_PARKED);
 }
 
 int rondo_proxy_flush(struct rondo_proxy *p, int is_busy) {
-  int moved = see_off(p);
-  hand_back(p, is_busy);
+  int moved = proxy_send_published(p);
+  proxy_resume_thread(p, is_busy);
   return moved;
 }
 
 int rondo_proxy_release(struct rondo_proxy *p, int is_busy) {
-  int moved = rondo_proxy_turn(p);
-  hand_back(p, is_busy);
+  int moved = rondo_proxy_progress(p);
+  proxy_resume_thread(p, is_busy);
   return moved;
 }
 
-// Somebody has a wish, and may not be back.
-void rondo_proxy_tell(struct rondo_proxy *p) {
-  (void)rondo_fetch_add_seq_cst_u32(&p->news, 1);
+void rondo_proxy_request(struct rondo_proxy *p) {
+  (void)rondo_fetch_add_seq_cst_u32(&p->requests, 1);
   rondo_proxy_ring(p);
-  wake(p, RONDO_PROXY_AWAY);
+  proxy_wake_thread(p, RONDO_PROXY_AWAY);
 }
 
 // -------------------------------------------------------------------- calls ---
 
-static int make_address(struct rondo_proxy *p) {
+static int proxy_make_address(struct rondo_proxy *p) {
   size_t bytes = 0;
   const void *text = p->config.calls->address(p->carrier, &bytes);
   struct rondo_proxy_address head = {.token = p->token};
@@ -241,7 +246,7 @@ static int make_address(struct rondo_proxy *p) {
   return RONDO_SUCCESS;
 }
 
-static int start_thread(struct rondo_proxy *p) {
+static int proxy_start_thread(struct rondo_proxy *p) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -255,20 +260,20 @@ static int start_thread(struct rondo_proxy *p) {
   return RONDO_SUCCESS;
 }
 
-static int open_all(struct rondo_proxy *p, char *why, size_t why_bytes) {
+static int proxy_open(struct rondo_proxy *p, char *why, size_t why_bytes) {
   (void)snprintf(why, why_bytes, "no memory or no thread for it");
   p->peers = calloc(p->config.process_count, sizeof *p->peers);
   if (!p->peers)
     return RONDO_ERR_NO_MEMORY;
   if (getrandom(&p->token, sizeof p->token, 0) != (ssize_t)sizeof p->token)
     return RONDO_ERR_SYSTEM;
-  const struct rondo_carrier_config carrier = {p->config.self, p->config.ways, &rondo_proxy_events,
-                                               p};
+  const struct rondo_carrier_config carrier = {p->config.self, p->config.endpoints,
+                                               &rondo_proxy_events, p};
   int status = p->config.calls->open(&carrier, &p->carrier, why, why_bytes);
   if (status == RONDO_SUCCESS)
-    status = make_address(p);
+    status = proxy_make_address(p);
   if (status == RONDO_SUCCESS && !p->config.is_manual)
-    status = start_thread(p);
+    status = proxy_start_thread(p);
   return status;
 }
 
@@ -280,10 +285,10 @@ int rondo_proxy_create(const struct rondo_proxy_config *config, struct rondo_pro
     return RONDO_ERR_NO_MEMORY;
   }
   p->config = *config;
-  p->config.ways = config->ways ? config->ways : 1;
+  p->config.endpoints = config->endpoints ? config->endpoints : 1;
   pthread_mutex_init(&p->lock, NULL);
   rondo_condition_init(&p->drained);
-  int status = open_all(p, why, why_bytes);
+  int status = proxy_open(p, why, why_bytes);
   if (status == RONDO_SUCCESS)
     *out = p;
   else
@@ -302,7 +307,7 @@ void rondo_proxy_destroy(struct rondo_proxy *p) {
   if (p->carrier)
     p->config.calls->close(p->carrier);
   rondo_proxy_links_free(p);
-  rondo_proxy_flights_free(p);
+  rondo_proxy_transfers_free(p);
   for (uint32_t i = 0; p->peers && i < p->config.process_count; i++)
     free(p->peers[i].address);
   free(p->peers);
@@ -342,9 +347,9 @@ int rondo_proxy_meet(struct rondo_proxy *p, uint32_t process, const void *addres
   return is_new ? RONDO_SUCCESS : RONDO_ERR_INVALID;
 }
 
-int rondo_proxy_has_met(struct rondo_proxy *p, uint32_t process) {
+bool rondo_proxy_has_met(struct rondo_proxy *p, uint32_t process) {
   pthread_mutex_lock(&p->lock);
-  int has_met = p->peers[process].address != NULL;
+  bool has_met = p->peers[process].address != NULL;
   pthread_mutex_unlock(&p->lock);
   return has_met;
 }
@@ -353,7 +358,7 @@ void rondo_proxy_lose(struct rondo_proxy *p, uint32_t process) {
   pthread_mutex_lock(&p->lock);
   p->peers[process].wants_lost = 1;
   pthread_mutex_unlock(&p->lock);
-  rondo_proxy_tell(p);
+  rondo_proxy_request(p);
 }
 
 int rondo_proxy_drain(struct rondo_proxy *p, uint64_t timeout_ns) {
@@ -373,7 +378,7 @@ void rondo_proxy_counters(const struct rondo_proxy *p, struct rondo_proxy_counte
   out->slots_received = rondo_load_relaxed_u64(&c->slots_received);
   out->credits_sent = rondo_load_relaxed_u64(&c->credits_sent);
   out->refused = rondo_load_relaxed_u64(&c->refused);
-  out->turns = rondo_load_relaxed_u64(&c->turns);
+  out->rounds = rondo_load_relaxed_u64(&c->rounds);
   out->waits = rondo_load_relaxed_u64(&c->waits);
   out->looks = rondo_load_relaxed_u64(&c->looks);
 }

@@ -1,26 +1,29 @@
-// The proxy: forwards the slots of connectors to and from processes with which no memory is shared.
+// The proxy: forwards the slots of connectors to and from processes that share no memory with this
+// one.
 //
-//   create -> address goes to the others, by the mesh -> meet (each of them) ...
+//   create -> its address goes to the peers, by the mesh -> meet (each peer) ...
 //     link_create -> its number goes to the producer -> link_bind -> link_close -> `over`
 //   -> drain -> destroy
 //
 // A link between such processes has connectors on both sides. The producer's block publishes into a
-// *mirror* in its own process; the proxy there is the mirror's consumer, and its peer is the producer
-// of the real connector, in the process whose block consumes. Slots keep their sequence numbers, so it is
-// no matter in which order they arrive, and a mirror has as many slots as the connector has: what has been
-// published always has room at the other end. Credits come back the same way. Payloads are sent from
-// the slot where they are, and received into the slot where they will be read.
+// *mirror*: a connector of the same shape in its own process. The proxy there consumes the mirror.
+// The proxy of the peer produces into the real connector, whose consumer is the peer's block. Slots
+// keep their sequence numbers, so they may arrive in any order. A mirror has as many slots as the
+// connector, so a published slot always has room on the other side. Credits return the same way.
+// Payloads are sent from the slot where they lie, and received into the slot where they are read.
 //
-// A link is closed by its producer's side when nothing more will be published; what has been is sent
-// first. Each side hears `over` when its memory is not needed any more.
+// The producer's side closes a link when nothing more will be published; what was published is sent
+// first. Each side gets `over` when the proxy does not need its memory any more.
 //
-// One proxy per job and process, with one thread, whatever the number of ranks there: they share the
-// network, and a thread each would only take turns on it. A thread that waits for a run takes turns instead
-// of it (rondo_proxy_help); who finds the proxy taken leaves it alone. With nothing to do the thread sleeps
-// until a message comes, a block rings, or somebody wishes for something.
+// A job has one proxy in a process, with one thread for all ranks: the ranks share the network, so
+// a thread for each would gain nothing. A thread that waits for a run makes progress itself
+// (rondo_proxy_help); a thread that finds the proxy claimed by another one returns at once. The
+// proxy's thread sleeps while there is nothing to do. A message, a block that rings, or a request
+// wakes it.
 #ifndef RONDO_RUNTIME_TRANSPORT_PROXY_H
 #define RONDO_RUNTIME_TRANSPORT_PROXY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,55 +33,60 @@ struct rondo_carrier_calls;
 struct rondo_proxy;
 struct rondo_proxy_link;
 
-// Links of one communicator: their blocks move only while runs of it are outstanding here. When nothing has moved for a
-// while, and none is, the link_set falls asleep: no turn looks at its links any more, so that those of a thousand
-// other collectives cost nothing. A message for one of them wakes it, and so does who submits a run (P4). Zeroed by its
-// owner, who calls rondo_proxy_forget before it goes.
+// The links of one communicator, which sleep and wake together. Their blocks move only while runs
+// of the communicator are outstanding here. When nothing has moved for a while and no run is
+// outstanding, the set sleeps: the proxy skips its links, so that a thousand idle collectives cost
+// nothing. A message for one of its links wakes it, and so does the submission of a run (P4). The
+// owner zeroes the set, and calls rondo_proxy_forget before freeing it.
 struct rondo_link_set {
-  uint32_t is_asleep;
-  uint32_t is_woken; // guarded by the proxy's lock; and the next
+  uint32_t is_asleep; // atomic (P4)
+  // Guarded by the proxy's lock.
+  uint32_t is_woken;
   struct rondo_link_set *next_woken;
-  // Of who has taken the proxy.
-  struct rondo_link_set *next, *before; // of those that are awake
+  // Of the thread that has claimed the proxy.
+  struct rondo_link_set *next, *before; // in the list of sets that are awake, or asleep
   struct rondo_proxy_link *links;
   uint32_t is_awake;
-  uint32_t quiet; // turns in which nothing moved
+  uint32_t quiet; // rounds in which nothing moved
 };
 
 struct rondo_proxy_config {
   const struct rondo_carrier_calls *calls;
   uint32_t self, process_count;
-  uint32_t ways; // to each process, over which slots are spread; 0: 1
-  int is_manual; // tests: no thread; who made it takes its turns
-  // Called by whoever takes a turn, without any lock held.
+  uint32_t endpoints; // to each process, over which slots are spread; 0: 1
+  int is_manual;      // tests: no thread; the test makes progress
+  // The functions are called by the thread that makes progress, without a lock.
   void *owner;
-  // The link is freed when this returns. `is_whole`: 0 if something that was sent to it may be missing.
+  // The link is freed when this returns. `is_whole`: 0 if slots that were sent to it may be
+  // missing.
   void (*over)(void *owner, struct rondo_proxy_link *link, int is_whole);
   void (*broken)(void *owner, uint32_t process, const char *text);
-  // Something has come for the block at this end of the link: slots, or room for more.
+  // Slots, or room for slots, have arrived for the block at this side of the link.
   void (*on_arrival)(void *owner, const struct rondo_proxy_link *link);
-  // Returns 1 if blocks may move that do not ring, so that somebody has to look. Null: all ring.
+  // Returns 1 if blocks that do not ring have runs, so that the proxy must poll. Null: all blocks
+  // ring.
   int (*is_busy)(void *owner);
-  // Returns 1 if a run of the link's link_set is outstanding, also if one is whose submission may not have seen that
-  // the link_set is asleep (P4). Null: circles stay awake.
+  // Returns 1 if a run of the link's set is outstanding, also a run whose submission may not have
+  // seen that the set sleeps (P4). Null: sets never sleep.
   int (*is_used)(void *owner, const struct rondo_proxy_link *link);
 };
 
-// Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, RONDO_ERR_SYSTEM, or what the carrier's open returns; `why`
-// says more.
+// Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, RONDO_ERR_SYSTEM or what the carrier's open returns,
+// with the reason in `why`.
 int rondo_proxy_create(const struct rondo_proxy_config *config, struct rondo_proxy **out, char *why,
                        size_t why_bytes);
 
-// What other processes need to reach this one: to be sent as it is, by a way that is trusted.
+// What other processes need to reach this one. It is sent unchanged, over a trusted connection.
 const void *rondo_proxy_address(const struct rondo_proxy *proxy, size_t *bytes);
 
-// The rest, save destroy, is for any thread, waits for nothing and cannot fail unless it says so.
+// Any thread may call the functions below, except destroy. They do not wait and do not fail unless
+// their comment says so.
 
-// The address of a process has come. Returns RONDO_SUCCESS, RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.
+// Takes the address of a process. Returns RONDO_SUCCESS, RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.
 int rondo_proxy_meet(struct rondo_proxy *proxy, uint32_t process, const void *address,
                      size_t bytes);
-int rondo_proxy_has_met(struct rondo_proxy *proxy, uint32_t process);
-// A process is lost: all links with it will be over.
+bool rondo_proxy_has_met(struct rondo_proxy *proxy, uint32_t process);
+// Ends all links with a process that is lost.
 void rondo_proxy_lose(struct rondo_proxy *proxy, uint32_t process);
 
 struct rondo_proxy_link_config {
@@ -92,49 +100,49 @@ struct rondo_proxy_link_config {
   void *home, *tag; // the caller's
 };
 
-// Connectors that are written and stay until `over`. Null when memory is used up.
+// Makes a link. Its connectors are initialised, and stay until `over`. Null: no memory.
 struct rondo_proxy_link *rondo_proxy_link_create(struct rondo_proxy *proxy,
                                                  const struct rondo_proxy_link_config *config);
 const struct rondo_proxy_link_config *rondo_proxy_link_config(const struct rondo_proxy_link *link);
-// By which the other side knows it.
+// The number by which the other side names the link.
 uint64_t rondo_proxy_link_number(const struct rondo_proxy_link *link);
-// Outgoing: the other side's number has come, so slots can be sent.
+// Gives an outgoing link the other side's number, so that slots can be sent.
 void rondo_proxy_link_bind(struct rondo_proxy *proxy, struct rondo_proxy_link *link,
                            uint64_t number);
-// Outgoing: nothing more will be published. Incoming: nothing will be sent, or nobody wants it.
+// Closes a link. Outgoing: nothing more will be published. Incoming: nothing more will be read.
 void rondo_proxy_link_close(struct rondo_proxy *proxy, struct rondo_proxy_link *link);
 
-// A run has been submitted whose link_set was seen to be asleep: it is looked at from the next turn on, which
-// comes soon. Its blocks may have moved before.
+// Wakes a set after a submission has seen that it sleeps. Its blocks may have moved before.
 void rondo_proxy_wake(struct rondo_proxy *proxy, struct rondo_link_set *link_set);
-// A link_set goes: all its links are over.
+// Forgets a set before it is freed. All its links are over.
 void rondo_proxy_forget(struct rondo_proxy *proxy, struct rondo_link_set *link_set);
 
-// A block has moved: there may be something to forward.
+// Tells the proxy that a block has moved something.
 void rondo_proxy_ring(struct rondo_proxy *proxy);
-// A turn, by a thread that would have to wait otherwise. While such threads come back soon the proxy's own
-// leaves it to them. Returns 1 if anything moved.
+// Runs a round on a thread that would wait otherwise. While such threads return soon, the proxy's
+// own thread stays away. Returns 1 if anything moved.
 int rondo_proxy_help(struct rondo_proxy *proxy);
-// Turns, until nothing that was published here is on its way any more, unless that takes long: for a thread that
-// is about to do something else, on a core without which the proxy's own may be. What the others need not know yet is
-// left to later turns. `is_busy`: something is still to come for its rank.
+// Forwards published slots until none is in flight, for a bounded time. Called by a thread that is
+// about to do other work, on a core that the proxy's thread may need. Credits that are not urgent
+// stay for later rounds. `is_busy`: the caller's rank still expects something. Returns 1 if
+// anything moved.
 int rondo_proxy_flush(struct rondo_proxy *proxy, int is_busy);
-// A turn, and the thread will not be back soon; it sleeps.
+// Runs a round on a thread that sleeps afterwards, and hands progress back to the proxy's thread.
 int rondo_proxy_release(struct rondo_proxy *proxy, int is_busy);
 
-// Waits until all links that have been closed are over, at most `timeout_ns`. Returns 1 if they are.
+// Waits until all closed links are over, at most `timeout_ns`. Returns 1 if they are.
 int rondo_proxy_drain(struct rondo_proxy *proxy, uint64_t timeout_ns);
 
-// Ends the thread and frees everything. Links that are left are forgotten, without `over`.
+// Ends the thread and frees everything. Links that are left get no `over`.
 void rondo_proxy_destroy(struct rondo_proxy *proxy);
 
-// Forwards what there is, unless somebody else is about it. Returns 1 if there was anything.
-int rondo_proxy_turn(struct rondo_proxy *proxy);
+// Runs a round, unless another thread does. Returns 1 if anything moved.
+int rondo_proxy_progress(struct rondo_proxy *proxy);
 
-// What it has done.
 struct rondo_proxy_counters {
-  uint64_t slots_sent, slots_received, credits_sent, refused, turns, waits;
-  uint64_t looks; // at links, for something to send
+  uint64_t slots_sent, slots_received, credits_sent, refused;
+  uint64_t rounds, waits;
+  uint64_t looks; // at links for slots to send
 };
 void rondo_proxy_counters(const struct rondo_proxy *proxy, struct rondo_proxy_counters *out);
 

@@ -1,4 +1,5 @@
-// The circles of a proxy's links: which of them its turns look at.
+// Link sets: which links a round of the proxy looks at.
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/explore.h"
@@ -6,65 +7,66 @@
 #include "runtime/transport/proxy_state.h"
 
 #if defined(RONDO_EXPLORE)
-#define DOZE_TURNS 2u // what is rare comes often
+#define QUIET_ROUNDS 2u // rare in the product, frequent in the explorer
 #else
-#define DOZE_TURNS                                                                                 \
-  256u // without effect: runs that come one after the other find their link_set awake
+#define QUIET_ROUNDS                                                                               \
+  256u // quiet rounds before a set sleeps, so that runs in sequence find it awake
 #endif
 
 // --------------------------------------------------------------------- lists ---
 
-static void put(struct rondo_link_set **list, struct rondo_link_set *c) {
-  c->before = NULL;
-  c->next = *list;
-  if (c->next)
-    c->next->before = c;
-  *list = c;
+static void link_set_push(struct rondo_link_set **list, struct rondo_link_set *set) {
+  set->before = NULL;
+  set->next = *list;
+  if (set->next)
+    set->next->before = set;
+  *list = set;
 }
 
-static void take(struct rondo_link_set **list, struct rondo_link_set *c) {
-  if (c->before)
-    c->before->next = c->next;
+static void link_set_unlink(struct rondo_link_set **list, struct rondo_link_set *set) {
+  if (set->before)
+    set->before->next = set->next;
   else
-    *list = c->next;
-  if (c->next)
-    c->next->before = c->before;
+    *list = set->next;
+  if (set->next)
+    set->next->before = set->before;
 }
 
-static struct rondo_link_set **list_of(struct rondo_proxy *p, const struct rondo_link_set *c) {
-  return c->is_awake ? &p->awake : &p->asleep;
+static struct rondo_link_set **link_set_list(struct rondo_proxy *p,
+                                             const struct rondo_link_set *set) {
+  return set->is_awake ? &p->awake : &p->asleep;
 }
 
-void rondo_link_set_touch(struct rondo_proxy *p, struct rondo_link_set *c) {
-  c->quiet = 0;
-  if (c->is_awake || !c->links)
+void rondo_link_set_touch(struct rondo_proxy *p, struct rondo_link_set *set) {
+  set->quiet = 0;
+  if (set->is_awake || !set->links)
     return;
-  take(&p->asleep, c);
-  c->is_awake = 1;
-  put(&p->awake, c);
-  rondo_store_relaxed_u32(&c->is_asleep, 0);
+  link_set_unlink(&p->asleep, set);
+  set->is_awake = 1;
+  link_set_push(&p->awake, set);
+  rondo_store_relaxed_u32(&set->is_asleep, 0);
 }
 
 void rondo_link_set_add(struct rondo_proxy *p, struct rondo_proxy_link *link) {
-  struct rondo_link_set *c = link->config.link_set;
-  int is_first = !c->links;
-  link->next = c->links;
-  c->links = link;
+  struct rondo_link_set *set = link->config.link_set;
+  int is_first = !set->links;
+  link->next = set->links;
+  set->links = link;
   if (is_first) {
-    c->is_awake = 0;
-    put(&p->asleep, c);
+    set->is_awake = 0;
+    link_set_push(&p->asleep, set);
   }
-  rondo_link_set_touch(p, c);
+  rondo_link_set_touch(p, set);
 }
 
 void rondo_link_set_remove(struct rondo_proxy *p, struct rondo_proxy_link *link) {
-  struct rondo_link_set *c = link->config.link_set;
-  struct rondo_proxy_link **at = &c->links;
+  struct rondo_link_set *set = link->config.link_set;
+  struct rondo_proxy_link **at = &set->links;
   while (*at != link)
     at = &(*at)->next;
   *at = link->next;
-  if (!c->links)
-    take(list_of(p, c), c);
+  if (!set->links)
+    link_set_unlink(link_set_list(p, set), set);
 }
 
 void rondo_proxy_link_sets_wake_all(struct rondo_proxy *p) {
@@ -72,56 +74,56 @@ void rondo_proxy_link_sets_wake_all(struct rondo_proxy *p) {
     rondo_link_set_touch(p, p->asleep);
 }
 
-// -------------------------------------------------------------------- dozing ---
+// ------------------------------------------------------------------ sleeping ---
 
-// 1 if nothing of it is to be done but what its blocks or messages bring.
-static int is_at_rest(const struct rondo_proxy *p, const struct rondo_link_set *c) {
-  for (const struct rondo_proxy_link *link = c->links; link; link = link->next)
+static bool link_set_is_at_rest(const struct rondo_proxy *p, const struct rondo_link_set *set) {
+  for (const struct rondo_proxy_link *link = set->links; link; link = link->next)
     if (!rondo_proxy_link_is_at_rest(p, link))
-      return 0;
-  return 1;
+      return false;
+  return true;
 }
 
-// Who submits a run counts it, and then looks whether the link_set is asleep; here it is the other way round, so one
-// sees the other. What ended runs have published is seen after that.
-static void doze(struct rondo_proxy *p, struct rondo_link_set *c) {
-  c->quiet = 0;
-  if (!p->config.is_used || !is_at_rest(p, c))
+// A submission counts its run, and then looks whether the set sleeps. Here the order is the
+// reverse, so one of the two threads sees the other. The last look sees what ended runs have
+// published.
+static void link_set_sleep(struct rondo_proxy *p, struct rondo_link_set *set) {
+  set->quiet = 0;
+  if (!p->config.is_used || !link_set_is_at_rest(p, set))
     return;
-  rondo_store_seq_cst_u32(&c->is_asleep, 1); // P4
-  rondo_fence_heavy();                       // P4
-  if (p->config.is_used(p->config.owner, c->links) || !is_at_rest(p, c)) {
-    rondo_store_relaxed_u32(&c->is_asleep, 0);
+  rondo_store_seq_cst_u32(&set->is_asleep, 1); // P4
+  rondo_fence_heavy();                         // P4
+  if (p->config.is_used(p->config.owner, set->links) || !link_set_is_at_rest(p, set)) {
+    rondo_store_relaxed_u32(&set->is_asleep, 0);
     return;
   }
-  take(&p->awake, c);
-  c->is_awake = 0;
-  put(&p->asleep, c);
+  link_set_unlink(&p->awake, set);
+  set->is_awake = 0;
+  link_set_push(&p->asleep, set);
 }
 
 void rondo_proxy_link_sets_sleep(struct rondo_proxy *p) {
   struct rondo_link_set *next = NULL;
-  for (struct rondo_link_set *c = p->awake; c; c = next) {
-    next = c->next;
-    if (++c->quiet > DOZE_TURNS)
-      doze(p, c);
+  for (struct rondo_link_set *set = p->awake; set; set = next) {
+    next = set->next;
+    if (++set->quiet > QUIET_ROUNDS)
+      link_set_sleep(p, set);
   }
 }
 
-// -------------------------------------------------------------------- rousing ---
+// -------------------------------------------------------------------- waking ---
 
-void rondo_proxy_wake(struct rondo_proxy *p, struct rondo_link_set *c) {
+void rondo_proxy_wake(struct rondo_proxy *p, struct rondo_link_set *set) {
   if (RONDO_FAULT(LINK_SET_ASLEEP))
     return;
   pthread_mutex_lock(&p->lock);
-  if (!c->is_woken) {
-    c->is_woken = 1;
-    c->next_woken = p->woken;
-    p->woken = c;
+  if (!set->is_woken) {
+    set->is_woken = 1;
+    set->next_woken = p->woken;
+    p->woken = set;
   }
   rondo_store_release_u32(&p->has_woken, 1);
   pthread_mutex_unlock(&p->lock);
-  rondo_proxy_ring(p); // its blocks may have rung already, when nobody looked at its links
+  rondo_proxy_ring(p); // its blocks may have rung while the set was skipped
 }
 
 void rondo_proxy_link_sets_wake_requested(struct rondo_proxy *p) {
@@ -130,21 +132,21 @@ void rondo_proxy_link_sets_wake_requested(struct rondo_proxy *p) {
   pthread_mutex_lock(&p->lock);
   rondo_store_relaxed_u32(&p->has_woken, 0);
   while (p->woken) {
-    struct rondo_link_set *c = p->woken;
-    p->woken = c->next_woken;
-    c->is_woken = 0;
-    rondo_link_set_touch(p, c);
+    struct rondo_link_set *set = p->woken;
+    p->woken = set->next_woken;
+    set->is_woken = 0;
+    rondo_link_set_touch(p, set);
   }
   pthread_mutex_unlock(&p->lock);
 }
 
-void rondo_proxy_forget(struct rondo_proxy *p, struct rondo_link_set *c) {
+void rondo_proxy_forget(struct rondo_proxy *p, struct rondo_link_set *set) {
   pthread_mutex_lock(&p->lock);
   struct rondo_link_set **at = &p->woken;
-  while (*at && *at != c)
+  while (*at && *at != set)
     at = &(*at)->next_woken;
   if (*at)
-    *at = c->next_woken;
-  c->is_woken = 0;
+    *at = set->next_woken;
+  set->is_woken = 0;
   pthread_mutex_unlock(&p->lock);
 }

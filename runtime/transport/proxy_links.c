@@ -1,18 +1,18 @@
-// The links of a proxy: their numbers, their connectors, and their end.
+// The links of a proxy: numbers, connectors, credits and the end of a link.
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/explore.h"
 #include "runtime/transport/proxy_state.h"
 
 #define INDEX_BITS                                                                                 \
-  24u // of a link's number: where it is in the table; the rest tells it from earlier ones
-#define FREQUENT_BYTES                                                                             \
-  131072u              // slots of at least this are worth a message each when they are consumed
-#define OWING_LOOKS 8u // at links, for a credit to be enclosed
+  24u // of a link's number: its place in the table; the other bits are a serial number
+#define FREQUENT_BYTES 131072u // the consumption of a slot of at least this is sent at once
+#define CREDIT_LOOKS 8u        // links that are searched for a credit to enclose
 
 // ------------------------------------------------------------------- numbers ---
 
-// Only who has taken the proxy takes links out of the table.
+// Only the thread that has claimed the proxy removes links from the table.
 struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t number,
                                                uint32_t process) {
   uint64_t index = number & ((UINT64_C(1) << INDEX_BITS) - 1);
@@ -25,67 +25,67 @@ struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t n
   return link;
 }
 
-static int grow_table(struct rondo_proxy *p) {
+static bool table_grow(struct rondo_proxy *p) {
   uint32_t capacity = p->table_capacity ? 2 * p->table_capacity : 64;
   if (capacity > UINT32_C(1) << INDEX_BITS)
-    return 0;
+    return false;
   struct rondo_proxy_link **grown = realloc(p->table, capacity * sizeof(void *));
   if (!grown)
-    return 0;
+    return false;
   p->table = grown;
   p->table_capacity = capacity;
-  return 1;
+  return true;
 }
 
-// Gives the link a place in the table, and a number that no link has had before.
-static int enter(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+// Adds the link to the table, and gives it a number that no link had before.
+static bool table_add(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   uint32_t index = p->table_free;
   while (index < p->table_count && p->table[index])
     index++;
   p->table_free = index;
-  if (index == p->table_capacity && !grow_table(p))
-    return 0;
+  if (index == p->table_capacity && !table_grow(p))
+    return false;
   p->table_count += index == p->table_count;
   p->table[index] = link;
   link->number = ++p->serial << INDEX_BITS | index;
   link->next = p->fresh;
   p->fresh = link;
-  return 1;
+  return true;
 }
 
-// --------------------------------------------------------------------- owing ---
+// ---------------------------------------------------------- uncredited slots ---
 
-static void leave_owing(struct rondo_proxy *p, struct rondo_proxy_link *link) {
-  if (link->before_owing)
-    link->before_owing->next_owing = link->next_owing;
+static void uncredited_remove(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  if (link->previous_uncredited)
+    link->previous_uncredited->next_uncredited = link->next_uncredited;
   else
-    p->peers[link->config.process].owing = link->next_owing;
-  if (link->next_owing)
-    link->next_owing->before_owing = link->before_owing;
+    p->peers[link->config.process].uncredited = link->next_uncredited;
+  if (link->next_uncredited)
+    link->next_uncredited->previous_uncredited = link->previous_uncredited;
 }
 
-// One more slot has come. Its link comes to the front: what it owes is what its next slots wait for.
-static void note_unpaid(struct rondo_proxy *p, struct rondo_proxy_link *link) {
-  struct rondo_proxy_link **first = &p->peers[link->config.process].owing;
-  if (link->unpaid++) {
+// Counts a received slot. Moves the link to the front: its sender needs the credit for more slots.
+static void link_add_uncredited(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  struct rondo_proxy_link **first = &p->peers[link->config.process].uncredited;
+  if (link->uncredited++) {
     if (*first == link)
       return;
-    leave_owing(p, link);
+    uncredited_remove(p, link);
   }
-  link->before_owing = NULL;
-  link->next_owing = *first;
+  link->previous_uncredited = NULL;
+  link->next_uncredited = *first;
   if (*first)
-    (*first)->before_owing = link;
+    (*first)->previous_uncredited = link;
   *first = link;
 }
 
-// The other side is told how far a block has come.
-static void note_paid(struct rondo_proxy *p, struct rondo_proxy_link *link,
-                      struct rondo_proxied_connector *lane, uint32_t consumed) {
-  link->unpaid -= consumed - lane->credited;
-  lane->credited = consumed;
-  if (!link->unpaid)
-    leave_owing(p, link);
+// Counts a credit that was sent.
+static void link_note_credited(struct rondo_proxy *p, struct rondo_proxy_link *link,
+                               struct rondo_proxied_connector *connector, uint32_t consumed) {
+  link->uncredited -= consumed - connector->credited;
+  connector->credited = consumed;
+  if (!link->uncredited)
+    uncredited_remove(p, link);
   rondo_proxy_count(&p->counters.credits_sent);
 }
 
@@ -96,14 +96,14 @@ void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *li
   struct rondo_endpoint end = {.connector = link->connectors[head->block].end.connector};
   end.sequence = head->sequence;
   link->received++;
-  note_unpaid(p, link);
+  link_add_uncredited(p, link);
   rondo_proxy_count(&p->counters.slots_received);
   rondo_connector_publish(&end, NULL, head->bytes);
-  rondo_proxy_stir(p, link);
+  rondo_proxy_link_notify(p, link);
 }
 
-int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
-                             const struct rondo_proxy_head *head) {
+bool rondo_proxy_link_expects(const struct rondo_proxy_link *link,
+                              const struct rondo_proxy_head *head) {
   if (!link->config.is_outgoing && head->block < link->config.blocks) {
     struct rondo_connector *c = rondo_proxy_connector(link, head->block);
     uint32_t consumed = rondo_load_acquire_u32(&c->consumed); // C4
@@ -114,25 +114,26 @@ int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
            rondo_load_relaxed_u32(&rondo_connector_slot(c, head->sequence)->mark) !=
                head->sequence + 1;
   }
-  return 0;
+  return false;
 }
 
 void rondo_proxy_link_release(struct rondo_proxy *p, struct rondo_proxy_link *link,
                               uint32_t block) {
-  struct rondo_proxied_connector *lane = &link->connectors[block];
+  struct rondo_proxied_connector *connector = &link->connectors[block];
   struct rondo_connector *c = rondo_proxy_connector(link, block);
-  uint32_t before = lane->released;
+  uint32_t before = connector->released;
   int is_early = RONDO_FAULT(MIRROR_EARLY);
-  uint32_t end = is_early ? lane->end.sequence : lane->credited;
-  while (lane->released != end && (is_early || !(lane->busy & rondo_proxy_bit(c, lane->released))))
-    lane->released++;
-  if (lane->released == before)
+  uint32_t end = is_early ? connector->end.sequence : connector->credited;
+  while (connector->released != end &&
+         (is_early || !(connector->busy & rondo_proxy_bit(c, connector->released))))
+    connector->released++;
+  if (connector->released == before)
     return;
-  rondo_store_release_u32(&c->consumed, lane->released); // C3
-  rondo_proxy_stir(p, link);
+  rondo_store_release_u32(&c->consumed, connector->released); // C3
+  rondo_proxy_link_notify(p, link);
 }
 
-static int send_slots(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+static int link_send_slots(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   int moved = 0;
   int is_empty = 1;
   for (uint32_t b = 0; b < link->config.blocks; b++) {
@@ -143,66 +144,67 @@ static int send_slots(struct rondo_proxy *p, struct rondo_proxy_link *link) {
     }
     is_empty &= !slot;
   }
-  if (!link->is_closing || link->has_said_close || !is_empty)
+  if (!link->is_closing || link->has_sent_close || !is_empty)
     return moved;
   struct rondo_proxy_head head = {
       .link = link->back, .back = link->number, .count = link->sent, .type = RONDO_PROXY_CLOSE};
-  link->has_said_close = rondo_proxy_say(p, link->config.process, &head);
-  return moved | link->has_said_close;
+  link->has_sent_close = rondo_proxy_send_head(p, link->config.process, &head);
+  return moved | link->has_sent_close;
 }
 
-// How many slots are consumed before the producer's side is told of them. It always knows of others that are free;
-// a message takes as long as a small slot, and who is through with its run waits for it to be sent.
+// Slots that are consumed before a credit is sent. The producer always has other free slots. A
+// credit takes as long as a small slot, and a thread whose run has ended waits for it to be sent.
 static uint32_t credit_step(const struct rondo_connector *c) {
   return c->slot_count > 1 && c->slot_bytes < FREQUENT_BYTES ? c->slot_count / 2 : 1;
 }
 
-// The same where a caller waits for the message to be sent: the next slot that comes sees to the turn in which it is.
+// The same for a thread that waits for the credit to be sent: the round that receives the next slot
+// sends it.
 static uint32_t late_credit_step(const struct rondo_connector *c) {
   uint32_t step = credit_step(c);
   return step > 1 ? c->slot_count - 1 : step;
 }
 
-static int enclose(struct rondo_proxy *p, struct rondo_proxy_link *link,
-                   struct rondo_proxy_head *head) {
+static bool link_enclose_credit(struct rondo_proxy *p, struct rondo_proxy_link *link,
+                                struct rondo_proxy_head *head) {
   for (uint32_t b = 0; b < link->config.blocks; b++) {
-    struct rondo_proxied_connector *lane = &link->connectors[b];
+    struct rondo_proxied_connector *connector = &link->connectors[b];
     uint32_t consumed = rondo_load_acquire_u32(&rondo_proxy_connector(link, b)->consumed); // C4
-    if (consumed == lane->credited)
+    if (consumed == connector->credited)
       continue;
     head->credit_link = link->back;
     head->credit_sequence = consumed;
     head->credit_block = (uint16_t)b;
-    note_paid(p, link, lane, consumed);
-    return 1;
+    link_note_credited(p, link, connector, consumed);
+    return true;
   }
-  return 0;
+  return false;
 }
 
 void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
                                struct rondo_proxy_head *head) {
-  uint32_t looks = OWING_LOOKS;
-  struct rondo_proxy_link *link = p->peers[process].owing;
-  while (link && looks-- && !enclose(p, link, head))
-    link = link->next_owing;
+  uint32_t looks = CREDIT_LOOKS;
+  struct rondo_proxy_link *link = p->peers[process].uncredited;
+  while (link && looks-- && !link_enclose_credit(p, link, head))
+    link = link->next_uncredited;
 }
 
-// Tells the producer's side what has been consumed.
-static int send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link, int is_leaving) {
+// Tells the producer's side which slots were consumed.
+static int link_send_credits(struct rondo_proxy *p, struct rondo_proxy_link *link, int is_leaving) {
   int moved = 0;
   if (link->back == UINT64_MAX)
-    return 0; // nothing has come yet
+    return 0; // nothing has arrived yet
   for (uint32_t b = 0; b < link->config.blocks; b++) {
-    struct rondo_proxied_connector *lane = &link->connectors[b];
+    struct rondo_proxied_connector *connector = &link->connectors[b];
     struct rondo_connector *c = rondo_proxy_connector(link, b);
     uint32_t consumed = rondo_load_acquire_u32(&c->consumed); // C4
     struct rondo_proxy_head head = {.link = link->back, .back = link->number, .sequence = consumed};
     head.block = (uint16_t)b;
     head.type = RONDO_PROXY_CREDIT;
-    if (consumed - lane->credited < (is_leaving ? late_credit_step(c) : credit_step(c)) ||
-        !rondo_proxy_say(p, link->config.process, &head))
+    if (consumed - connector->credited < (is_leaving ? late_credit_step(c) : credit_step(c)) ||
+        !rondo_proxy_send_head(p, link->config.process, &head))
       continue;
-    note_paid(p, link, lane, consumed);
+    link_note_credited(p, link, connector, consumed);
     moved = 1;
   }
   return moved;
@@ -214,7 +216,7 @@ int rondo_proxy_links_send(struct rondo_proxy *p) {
     for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
       rondo_proxy_count(&p->counters.looks);
       if (link->config.is_outgoing && link->is_bound &&
-          rondo_proxy_is_reachable(p, link->config.process) && send_slots(p, link)) {
+          rondo_proxy_is_reachable(p, link->config.process) && link_send_slots(p, link)) {
         c->quiet = 0;
         moved = 1;
       }
@@ -227,44 +229,44 @@ int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving) {
   for (struct rondo_link_set *c = p->awake; c; c = c->next)
     for (struct rondo_proxy_link *link = c->links; link; link = link->next)
       if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
-        moved |= send_credits(p, link, is_leaving);
+        moved |= link_send_credits(p, link, is_leaving);
   return moved;
 }
 
-int rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
+bool rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
   if (link->transfers || link->is_closing || link->is_closed)
-    return 0;
+    return false;
   if (!rondo_proxy_is_reachable(p, link->config.process))
-    return 1; // all wake when it is lost
+    return true; // the loss of a process wakes all sets
   for (uint32_t b = 0; b < link->config.blocks; b++) {
     const struct rondo_connector *c = rondo_proxy_connector(link, b);
     uint32_t consumed = rondo_load_acquire_u32(&c->consumed); // C4
     if (link->config.is_outgoing
             ? link->is_bound && rondo_connector_try_peek(&link->connectors[b].end)
             : consumed - link->connectors[b].credited >= credit_step(c))
-      return 0;
+      return false;
   }
-  return 1;
+  return true;
 }
 
 // ------------------------------------------------------------------- the end ---
 
-static int is_whole(const struct rondo_proxy_link *link) {
+static bool link_is_whole(const struct rondo_proxy_link *link) {
   return link->config.is_outgoing || link->is_closing ||
          (link->is_closed && (link->received == link->count || RONDO_FAULT(CLOSE_UNCOUNTED)));
 }
 
-static int is_over(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
+static bool link_is_over(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
   if (link->transfers)
-    return 0;
+    return false;
   if (p->peers[link->config.process].is_lost)
-    return 1;
+    return true;
   if (link->config.is_outgoing)
     return link->is_closing && (!link->is_bound || link->is_closed);
-  return is_whole(link);
+  return link_is_whole(link);
 }
 
-static void forget(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+static void link_free(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   uint64_t index = link->number & ((UINT64_C(1) << INDEX_BITS) - 1);
   pthread_mutex_lock(&p->lock);
   struct rondo_proxy_link **at = &p->dirty;
@@ -281,29 +283,30 @@ static void forget(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   free(link);
 }
 
-// Says that all has come which a link that its other side has closed had. Returns 0 to be called again.
-static int acknowledge(struct rondo_proxy *p, const struct rondo_proxy_link *link) {
+// Answers the close of the other side, once all its slots have arrived. Returns false if the answer
+// cannot be sent now.
+static bool link_acknowledge(struct rondo_proxy *p, const struct rondo_proxy_link *link) {
   struct rondo_proxy_head answer = {.link = link->back, .type = RONDO_PROXY_CLOSED};
   if (link->config.is_outgoing || !link->is_closed)
-    return 1;
-  return rondo_proxy_say(p, link->config.process, &answer) ||
+    return true;
+  return rondo_proxy_send_head(p, link->config.process, &answer) ||
          p->peers[link->config.process].is_lost;
 }
 
-// The last link's link_set may go with it.
-static int retire_of(struct rondo_proxy *p, struct rondo_link_set *c) {
+// Ends the links that are over. The owner may free the set with its last link.
+static int link_set_retire(struct rondo_proxy *p, struct rondo_link_set *c) {
   int moved = 0;
   struct rondo_proxy_link *next = NULL;
   for (struct rondo_proxy_link *link = c->links; link; link = next) {
     next = link->next;
-    if (!is_over(p, link) || !acknowledge(p, link))
+    if (!link_is_over(p, link) || !link_acknowledge(p, link))
       continue;
     rondo_link_set_remove(p, link);
-    if (link->unpaid)
-      leave_owing(p, link);
+    if (link->uncredited)
+      uncredited_remove(p, link);
     moved = 1;
-    p->config.over(p->config.owner, link, is_whole(link));
-    forget(p, link);
+    p->config.over(p->config.owner, link, link_is_whole(link));
+    link_free(p, link);
   }
   return moved;
 }
@@ -313,7 +316,7 @@ int rondo_proxy_links_retire(struct rondo_proxy *p) {
   struct rondo_link_set *next = NULL;
   for (struct rondo_link_set *c = p->awake; c; c = next) {
     next = c->next;
-    moved |= retire_of(p, c);
+    moved |= link_set_retire(p, c);
   }
   return moved;
 }
@@ -326,7 +329,7 @@ void rondo_proxy_links_free(struct rondo_proxy *p) {
 
 // --------------------------------------------------------------------- calls ---
 
-void rondo_proxy_links_grant(struct rondo_proxy *p) {
+void rondo_proxy_links_apply_requests(struct rondo_proxy *p) {
   while (p->fresh) {
     struct rondo_proxy_link *link = p->fresh;
     p->fresh = link->next;
@@ -353,17 +356,17 @@ struct rondo_proxy_link *rondo_proxy_link_create(struct rondo_proxy *p,
   link->config = *config;
   link->back = UINT64_MAX;
   for (uint32_t b = 0; b < config->blocks; b++) {
-    struct rondo_proxied_connector *lane = &link->connectors[b];
+    struct rondo_proxied_connector *connector = &link->connectors[b];
     const struct rondo_connector *c =
         (const struct rondo_connector *)((const char *)config->first + b * config->stride_bytes);
-    rondo_endpoint_init(&lane->end, c, c->first_sequence);
-    lane->credited = lane->released = c->first_sequence;
+    rondo_endpoint_init(&connector->end, c, c->first_sequence);
+    connector->credited = connector->released = c->first_sequence;
   }
   pthread_mutex_lock(&p->lock);
-  int entered = enter(p, link);
+  bool is_added = table_add(p, link);
   pthread_mutex_unlock(&p->lock);
-  if (entered) {
-    rondo_proxy_tell(p);
+  if (is_added) {
+    rondo_proxy_request(p);
     return link;
   }
   free(link);
@@ -376,7 +379,7 @@ const struct rondo_proxy_link_config *rondo_proxy_link_config(const struct rondo
 
 uint64_t rondo_proxy_link_number(const struct rondo_proxy_link *link) { return link->number; }
 
-static void make_dirty(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+static void link_make_dirty(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   if (link->is_dirty)
     return;
   link->is_dirty = 1;
@@ -388,16 +391,16 @@ void rondo_proxy_link_bind(struct rondo_proxy *p, struct rondo_proxy_link *link,
   pthread_mutex_lock(&p->lock);
   link->wants_bound = 1;
   link->wants_number = number;
-  make_dirty(p, link);
+  link_make_dirty(p, link);
   pthread_mutex_unlock(&p->lock);
-  rondo_proxy_tell(p);
+  rondo_proxy_request(p);
 }
 
 void rondo_proxy_link_close(struct rondo_proxy *p, struct rondo_proxy_link *link) {
   pthread_mutex_lock(&p->lock);
   p->closing += !link->wants_closed;
   link->wants_closed = 1;
-  make_dirty(p, link);
+  link_make_dirty(p, link);
   pthread_mutex_unlock(&p->lock);
-  rondo_proxy_tell(p);
+  rondo_proxy_request(p);
 }

@@ -1,12 +1,12 @@
-// What goes over the wire: messages, what is sent, and what comes.
+// Messages of the proxy: transfers, sending and receiving.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/transport/proxy_state.h"
 
-// ------------------------------------------------------------------ messages ---
+// ----------------------------------------------------------------- transfers ---
 
-static struct rondo_proxy_transfer *flight_take(struct rondo_proxy *p) {
+static struct rondo_proxy_transfer *transfer_alloc(struct rondo_proxy *p) {
   struct rondo_proxy_transfer *f = p->idle;
   if (f)
     p->idle = f->next;
@@ -17,12 +17,12 @@ static struct rondo_proxy_transfer *flight_take(struct rondo_proxy *p) {
   return f;
 }
 
-static void flight_give(struct rondo_proxy *p, struct rondo_proxy_transfer *f) {
+static void transfer_release(struct rondo_proxy *p, struct rondo_proxy_transfer *f) {
   f->next = p->idle;
   p->idle = f;
 }
 
-void rondo_proxy_flights_free(struct rondo_proxy *p) {
+void rondo_proxy_transfers_free(struct rondo_proxy *p) {
   while (p->idle) {
     struct rondo_proxy_transfer *f = p->idle;
     p->idle = f->next;
@@ -32,12 +32,12 @@ void rondo_proxy_flights_free(struct rondo_proxy *p) {
 
 // ------------------------------------------------------------------ sending ---
 
-static int connect_to(struct rondo_proxy *p, uint32_t process) {
+static int peer_connect(struct rondo_proxy *p, uint32_t process) {
   struct rondo_proxy_peer *peer = &p->peers[process];
   if (peer->is_connected)
     return RONDO_SUCCESS;
   pthread_mutex_lock(&p->lock);
-  const void *address = peer->address; // never changes once it is there
+  const void *address = peer->address; // does not change once it is set
   size_t bytes = peer->address_bytes;
   pthread_mutex_unlock(&p->lock);
   int status =
@@ -46,15 +46,18 @@ static int connect_to(struct rondo_proxy *p, uint32_t process) {
   return status;
 }
 
-// Sends a message whose head lacks only what is the same in all. The flight is given back by `on_sent`.
-static int post(struct rondo_proxy *p, struct rondo_proxy_transfer *f, const void *payload) {
+// Sends a message, after adding the token and the sender to its head. on_sent releases the
+// transfer.
+static int transfer_send(struct rondo_proxy *p, struct rondo_proxy_transfer *f,
+                         const void *payload) {
   struct rondo_proxy_peer *peer = &p->peers[f->to];
-  int status = connect_to(p, f->to);
+  int status = peer_connect(p, f->to);
   f->head.token = peer->token;
   f->head.from = p->config.self;
   struct rondo_carrier_message m = {.to = f->to, .head = &f->head, .head_bytes = sizeof f->head};
-  // Slots have numbers and marks of their own, so they may overtake each other; all else goes one way.
-  m.way = f->link ? (f->head.block + f->head.sequence) % p->config.ways : 0;
+  // Slots may overtake each other, because they have numbers and marks. Other messages use one
+  // endpoint.
+  m.endpoint = f->link ? (f->head.block + f->head.sequence) % p->config.endpoints : 0;
   m.payload = payload;
   m.bytes = f->head.bytes;
   m.ticket = f;
@@ -65,66 +68,67 @@ static int post(struct rondo_proxy *p, struct rondo_proxy_transfer *f, const voi
   return status;
 }
 
-int rondo_proxy_say(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head) {
+int rondo_proxy_send_head(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head) {
   int can =
       rondo_proxy_is_reachable(p, to) && (p->peers[to].is_connected || rondo_proxy_has_met(p, to));
-  struct rondo_proxy_transfer *f = can ? flight_take(p) : NULL;
+  struct rondo_proxy_transfer *f = can ? transfer_alloc(p) : NULL;
   if (!f)
     return 0;
   f->head = *head;
   f->to = to;
-  if (post(p, f, NULL) == RONDO_SUCCESS)
+  if (transfer_send(p, f, NULL) == RONDO_SUCCESS)
     return 1;
-  flight_give(p, f);
+  transfer_release(p, f);
   return 0;
 }
 
 int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, uint32_t block,
                           const struct rondo_slot *slot) {
-  struct rondo_proxied_connector *lane = &link->connectors[block];
-  uint64_t bit = rondo_proxy_bit(rondo_proxy_connector(link, block), lane->end.sequence);
-  struct rondo_proxy_transfer *f = flight_take(p);
+  struct rondo_proxied_connector *connector = &link->connectors[block];
+  uint64_t bit = rondo_proxy_bit(rondo_proxy_connector(link, block), connector->end.sequence);
+  struct rondo_proxy_transfer *f = transfer_alloc(p);
   if (!f)
     return 0;
   f->link = link;
   f->to = link->config.process;
   f->head =
       (struct rondo_proxy_head){.link = link->back, .back = link->number, .bytes = slot->bytes};
-  f->head.sequence = lane->end.sequence;
+  f->head.sequence = connector->end.sequence;
   f->head.block = (uint16_t)block;
   f->head.type = RONDO_PROXY_DATA;
   rondo_proxy_links_enclose(p, f->to, &f->head);
-  const void *payload = rondo_connector_payload(&lane->end, slot->bytes);
-  lane->busy |= bit;
-  lane->end.sequence++;
+  const void *payload = rondo_connector_payload(&connector->end, slot->bytes);
+  connector->busy |= bit;
+  connector->end.sequence++;
   link->sent++;
   link->transfers++;
   rondo_store_relaxed_u32(&p->transfers, p->transfers + 1);
   rondo_proxy_count(&p->counters.slots_sent);
-  if (post(p, f, payload) == RONDO_SUCCESS)
+  if (transfer_send(p, f, payload) == RONDO_SUCCESS)
     return 1;
-  lane->busy &= ~bit;
+  connector->busy &= ~bit;
   link->transfers--;
   rondo_store_relaxed_u32(&p->transfers, p->transfers - 1);
-  flight_give(p, f);
+  transfer_release(p, f);
   return 0;
 }
 
 // ---------------------------------------------------------------- receiving ---
 
-// It is of the job, and nobody there says such a thing.
-static void refuse(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+// Refuses a message that has the token but that no proxy sends.
+static void head_refuse(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
   rondo_proxy_count(&p->counters.refused);
-  rondo_proxy_break(p, head->from, "it sent what no proxy sends");
+  rondo_proxy_break(p, head->from, "it sent a message that no proxy sends");
 }
 
-// Returns where the payload goes, or null.
-static void *take_data(struct rondo_proxy *p, const struct rondo_proxy_head *head, void **ticket) {
+// Receives a slot. Returns where its payload goes, or null.
+static void *data_receive(struct rondo_proxy *p, const struct rondo_proxy_head *head,
+                          void **ticket) {
   struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
   if (!link || link->is_closing)
-    return NULL; // nobody wants it any more
+    return NULL; // the link is over
   if (!rondo_proxy_link_expects(link, head)) {
-    refuse(p, head);
+    head_refuse(p, head);
     return NULL;
   }
   link->back = head->back;
@@ -132,9 +136,9 @@ static void *take_data(struct rondo_proxy *p, const struct rondo_proxy_head *hea
     rondo_proxy_link_publish(p, link, head);
     return NULL;
   }
-  struct rondo_proxy_transfer *f = flight_take(p);
+  struct rondo_proxy_transfer *f = transfer_alloc(p);
   if (!f) {
-    rondo_proxy_break(p, head->from, "no memory for what it sends");
+    rondo_proxy_break(p, head->from, "no memory for its messages");
     return NULL;
   }
   f->head = *head;
@@ -148,38 +152,38 @@ static void *take_data(struct rondo_proxy *p, const struct rondo_proxy_head *hea
   return rondo_connector_payload(&end, head->bytes);
 }
 
-static void take_credit(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+static void credit_receive(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
   struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
   if (!link)
     return;
   if (!link->config.is_outgoing || head->block >= link->config.blocks) {
-    refuse(p, head);
+    head_refuse(p, head);
     return;
   }
-  struct rondo_proxied_connector *lane = &link->connectors[head->block];
-  // Credits may overtake each other; none is for what was never sent.
-  if ((int32_t)(head->sequence - lane->credited) <= 0 ||
-      (int32_t)(lane->end.sequence - head->sequence) < 0)
+  struct rondo_proxied_connector *connector = &link->connectors[head->block];
+  // Credits may overtake each other. Ignores old ones, and credits for slots that were not sent.
+  if ((int32_t)(head->sequence - connector->credited) <= 0 ||
+      (int32_t)(connector->end.sequence - head->sequence) < 0)
     return;
-  lane->credited = head->sequence;
+  connector->credited = head->sequence;
   rondo_proxy_link_release(p, link, head->block);
 }
 
-static void take_enclosed(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+static void enclosed_credit_receive(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
   struct rondo_proxy_head credit = {.link = head->credit_link, .from = head->from};
   credit.sequence = head->credit_sequence;
   credit.block = head->credit_block;
   if (credit.link)
-    take_credit(p, &credit);
+    credit_receive(p, &credit);
 }
 
-static void take_close(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+static void close_receive(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
   struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
   struct rondo_proxy_head answer = {.link = head->back, .type = RONDO_PROXY_CLOSED};
   if (!link) {
-    (void)rondo_proxy_say(p, head->from, &answer); // nobody waits for the rest of it
+    (void)rondo_proxy_send_head(p, head->from, &answer); // the link is over
   } else if (link->config.is_outgoing || link->is_closed || head->count < link->received) {
-    refuse(p, head);
+    head_refuse(p, head);
   } else {
     link->back = head->back;
     link->count = head->count;
@@ -187,9 +191,9 @@ static void take_close(struct rondo_proxy *p, const struct rondo_proxy_head *hea
   }
 }
 
-static void take_closed(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
+static void closed_receive(struct rondo_proxy *p, const struct rondo_proxy_head *head) {
   struct rondo_proxy_link *link = rondo_proxy_link_find(p, head->link, head->from);
-  if (link && link->config.is_outgoing && link->has_said_close)
+  if (link && link->config.is_outgoing && link->has_sent_close)
     link->is_closed = 1;
 }
 
@@ -199,24 +203,24 @@ static void *on_arrive(void *arg, const void *head_bytes, size_t size, uint64_t 
   struct rondo_proxy_head head;
   if (size == sizeof head)
     memcpy(&head, head_bytes, sizeof head);
-  // Who does not know the token is none of us, and nobody answers for it.
+  // Drops messages with a wrong token: the sender is not in this job.
   if (size != sizeof head || head.token != p->token || head.from >= p->config.process_count ||
       head.bytes != bytes || !rondo_proxy_is_reachable(p, head.from)) {
     rondo_proxy_count(&p->counters.refused);
     return NULL;
   }
   if (head.type == RONDO_PROXY_DATA) {
-    take_enclosed(p, &head);
-    return rondo_proxy_is_reachable(p, head.from) ? take_data(p, &head, ticket) : NULL;
+    enclosed_credit_receive(p, &head);
+    return rondo_proxy_is_reachable(p, head.from) ? data_receive(p, &head, ticket) : NULL;
   }
   if (head.type == RONDO_PROXY_CREDIT)
-    take_credit(p, &head);
+    credit_receive(p, &head);
   else if (head.type == RONDO_PROXY_CLOSE)
-    take_close(p, &head);
+    close_receive(p, &head);
   else if (head.type == RONDO_PROXY_CLOSED)
-    take_closed(p, &head);
+    closed_receive(p, &head);
   else
-    refuse(p, &head);
+    head_refuse(p, &head);
   return NULL;
 }
 
@@ -230,8 +234,8 @@ static void on_landed(void *arg, void *ticket, int status) {
   if (status == RONDO_SUCCESS)
     rondo_proxy_link_publish(p, link, &f->head);
   else
-    rondo_proxy_break(p, f->head.from, "what it sent did not arrive");
-  flight_give(p, f);
+    rondo_proxy_break(p, f->head.from, "a message of it did not arrive");
+  transfer_release(p, f);
 }
 
 static void on_sent(void *arg, void *ticket, int status) {
@@ -247,7 +251,7 @@ static void on_sent(void *arg, void *ticket, int status) {
     rondo_store_relaxed_u32(&p->transfers, p->transfers - 1);
     rondo_proxy_link_release(p, link, f->head.block);
   }
-  flight_give(p, f);
+  transfer_release(p, f);
 }
 
 static void on_broken(void *arg, uint32_t process, const char *text) {

@@ -1,10 +1,11 @@
-// What the parts of the proxy share: proxy.c has the thread and the processes, proxy_links.c the links and
-// their connectors, proxy_link_sets.c which of them are looked at, proxy_messages.c what goes over the wire. Nobody
-// else includes this.
+// The proxy's state, shared by the files that implement it: proxy.c (thread and processes),
+// proxy_links.c (links and their connectors), proxy_link_sets.c (which links are looked at) and
+// proxy_messages.c (messages). No other file includes this header, except tests.
 #ifndef RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H
 #define RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,7 +13,7 @@
 #include "runtime/transport/proxy.h"
 #include "runtime/transport/proxy_wire.h"
 
-// A message under way: its head, and whose slot it comes from or goes to.
+// A message that is being sent, or a slot whose payload is being received.
 struct rondo_proxy_transfer {
   struct rondo_proxy_transfer *next;
   struct rondo_proxy_head head;
@@ -20,51 +21,52 @@ struct rondo_proxy_transfer {
   uint32_t to;
 };
 
-// One block's connector.
+// The connector of one block.
 struct rondo_proxied_connector {
   struct rondo_endpoint end; // outgoing: the next slot to send
-  uint32_t credited; // outgoing: what the peer has consumed; incoming: what it has been told
-  uint32_t released; // outgoing: what the mirror's `consumed` says
-  uint64_t busy;     // slots that are being sent or are landing
+  // Outgoing: slots that the peer has consumed; incoming: ... of which it got a credit.
+  uint32_t credited;
+  uint32_t released; // outgoing: the mirror's `consumed`
+  uint64_t busy;     // slots that are being sent or received, as bits
 };
 
 struct rondo_proxy_link {
-  struct rondo_proxy_link *next;       // of the link_set: who has taken the proxy; of `fresh`
+  struct rondo_proxy_link *next;       // in its link set (of the claimer), or in `fresh`
   struct rondo_proxy_link *next_dirty; // guarded by the lock
   struct rondo_proxy_link_config config;
   uint64_t number;
-  // Guarded by the lock: what is wished for.
+  // Requests. Guarded by the lock.
   int is_dirty, wants_bound, wants_closed;
   uint64_t wants_number;
-  // Of who has taken the proxy.
-  int is_bound, is_closing, has_said_close, is_closed;
-  int is_stirred;          // something has come for the block
+  // Of the thread that has claimed the proxy.
+  int is_bound, is_closing, has_sent_close, is_closed;
+  int needs_notify;        // something has arrived for the block
   uint64_t back;           // the other side's number; UINT64_MAX: not known yet
   uint64_t sent, received; // slots
-  uint64_t count;          // incoming, once the other side has closed: slots in all
-  uint32_t transfers;      // that touch the connectors
-  // Incoming: slots that the other side has not been told to be consumed, and the links of that kind with its process.
-  uint32_t unpaid;
-  struct rondo_proxy_link *next_owing, *before_owing;
+  uint64_t count;          // incoming: slots in all, once the other side has closed
+  uint32_t transfers;      // that use the connectors
+  // Incoming: slots whose credit was not sent yet, and the list of such links of the same process.
+  uint32_t uncredited;
+  struct rondo_proxy_link *next_uncredited, *previous_uncredited;
   struct rondo_proxied_connector connectors[];
 };
 
 struct rondo_proxy_peer {
   // Guarded by the lock.
-  void *address; // the carrier's; null: not met
+  void *address; // of its carrier; null: not met
   size_t address_bytes;
   uint64_t token;
   int wants_lost;
-  // Of who has taken the proxy.
+  // Of the thread that has claimed the proxy.
   int is_connected, is_lost, is_broken, has_told_broken;
-  struct rondo_proxy_link *owing; // links with unpaid slots, that which got one last first
+  struct rondo_proxy_link *uncredited; // links with uncredited slots; the last to get one is first
   char why[96];
 };
 
 enum rondo_proxy_park {
   RONDO_PROXY_AWAKE = 0,
-  RONDO_PROXY_PARKED, // until something comes
-  RONDO_PROXY_AWAY    // for a while: others take its turns
+  RONDO_PROXY_PARKED, // sleeps until something happens
+  RONDO_PROXY_AWAY    // sleeps for a while: other threads make progress
 };
 
 struct rondo_proxy {
@@ -75,28 +77,29 @@ struct rondo_proxy {
   size_t address_bytes;
   pthread_t thread;
   int has_thread;
+  // Atomic.
   uint32_t stop;
   uint32_t parked;    // enum rondo_proxy_park (P1)
-  uint32_t bell;      // changes when a block has moved, or somebody has a wish (P1)
-  uint32_t news;      // changes when there are wishes
-  uint32_t is_helped; // somebody else takes turns
-  uint32_t taken;     // 1 while somebody takes a turn (P3)
+  uint32_t rings;     // changes when a block has moved, or there are requests (P1)
+  uint32_t requests;  // changes when there are requests
+  uint32_t is_helped; // other threads make progress
+  uint32_t claimed;   // 1 while a thread makes progress (P3)
   uint32_t transfers; // slots that are being sent
-  uint32_t has_woken;
+  uint32_t has_woken; // `woken` is not empty
   pthread_mutex_t lock;
   pthread_cond_t drained;
   // Guarded by the lock.
   struct rondo_proxy_link *fresh, *dirty;
   struct rondo_proxy_link **table;
   uint32_t table_count, table_capacity;
-  uint32_t table_free; // no place before this one is free
+  uint32_t table_free; // all places before this one are used
   struct rondo_link_set *woken;
   uint64_t serial;
-  uint32_t closing; // links that are wanted closed and are not over
+  uint32_t closing; // closed links that are not over
   struct rondo_proxy_peer *peers;
-  // Who has taken the proxy.
-  uint32_t seen;  // of the news
-  int is_stirred; // some link is
+  // Of the thread that has claimed the proxy.
+  uint32_t requests_seen;
+  int needs_notify; // some link does
   struct rondo_link_set *awake, *asleep;
   struct rondo_proxy_transfer *idle;
   struct rondo_proxy_counters counters;
@@ -111,75 +114,77 @@ static inline struct rondo_connector *rondo_proxy_connector(const struct rondo_p
   return rondo_endpoint_connector(&link->connectors[block].end);
 }
 
-// Of rondo_proxied_connector.busy.
+// The bit of a slot in rondo_proxied_connector.busy.
 static inline uint64_t rondo_proxy_bit(const struct rondo_connector *c, uint32_t sequence) {
   return UINT64_C(1) << (sequence & (c->slot_count - 1));
 }
 
-static inline void rondo_proxy_stir(struct rondo_proxy *p, struct rondo_proxy_link *link) {
-  link->is_stirred = p->is_stirred = 1;
+static inline void rondo_proxy_link_notify(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  link->needs_notify = p->needs_notify = 1;
 }
 
 static inline int rondo_proxy_is_reachable(const struct rondo_proxy *p, uint32_t process) {
   return !p->peers[process].is_lost && !p->peers[process].is_broken;
 }
 
-// ------------------------------------------------------------------- proxy.c ---
+// ---- proxy.c ----
 
-// Somebody has a wish.
-void rondo_proxy_tell(struct rondo_proxy *p);
-// Nothing goes to that process any more; the owner hears of it at the end of the turn.
+// Announces a request.
+void rondo_proxy_request(struct rondo_proxy *p);
+// Sends nothing more to the process. Tells the owner at the end of the round.
 void rondo_proxy_break(struct rondo_proxy *p, uint32_t process, const char *why);
 
-// ------------------------------------------------------------- proxy_links.c ---
+// ---- proxy_links.c ----
 
-// The link of that number, if it leads to `process` and has not ended: something has come for it.
+// Finds the link that a message is for, and wakes its set. Null if `number` is no link with
+// `process` any more.
 struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t number,
                                                uint32_t process);
-// Lets the mirror's producer have the slots that the peer has consumed and nobody sends from any more.
+// Returns slots to the mirror's producer: those that the peer has consumed and that are not being
+// sent any more.
 void rondo_proxy_link_release(struct rondo_proxy *p, struct rondo_proxy_link *link, uint32_t block);
-// 1 if the slot of that head is free for its payload: the sender has had its credit, and sends it once.
-int rondo_proxy_link_expects(const struct rondo_proxy_link *link,
-                             const struct rondo_proxy_head *head);
-// Shows the block a slot that has landed.
+// True if the slot of the head is free: the sender had a credit for it, and sends it once.
+bool rondo_proxy_link_expects(const struct rondo_proxy_link *link,
+                              const struct rondo_proxy_head *head);
+// Publishes a received slot to the block.
 void rondo_proxy_link_publish(struct rondo_proxy *p, struct rondo_proxy_link *link,
                               const struct rondo_proxy_head *head);
-// Takes over what others wish for. The lock is held.
-void rondo_proxy_links_grant(struct rondo_proxy *p);
-// Forwards slots, says what has been consumed, and ends the links that are through. All return 1 if anything moved.
+// Applies the requests of other threads. The lock is held.
+void rondo_proxy_links_apply_requests(struct rondo_proxy *p);
+// Sends slots; sends credits; ends the links that are over. All return 1 if anything moved.
 int rondo_proxy_links_send(struct rondo_proxy *p);
-// `is_leaving`: only those without which the other side might soon have no slot.
+// `is_leaving`: sends only credits without which the other side might soon have no slot.
 int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving);
 int rondo_proxy_links_retire(struct rondo_proxy *p);
-// 1 if there is nothing to send, to say or to wait for by itself.
-int rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link);
-// Puts a credit that is due to the process into the head of a slot that goes there.
+// True if the link has nothing to send, and waits for nothing but its block and messages.
+bool rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link);
+// Adds a credit for the process to the head of a slot that is sent there.
 void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
                                struct rondo_proxy_head *head);
 void rondo_proxy_links_free(struct rondo_proxy *p);
 
-// ----------------------------------------------------------- proxy_link_sets.c ---
+// ---- proxy_link_sets.c ----
 
-// Its link_set gets a link, or one is over: the caller frees it.
+// Adds a link to its set; removes a link, which the caller frees.
 void rondo_link_set_add(struct rondo_proxy *p, struct rondo_proxy_link *link);
 void rondo_link_set_remove(struct rondo_proxy *p, struct rondo_proxy_link *link);
-// Something has moved, or is about to: it is looked at for a while.
-void rondo_link_set_touch(struct rondo_proxy *p, struct rondo_link_set *c);
+// Wakes a set, or keeps it awake, because something has moved or is about to.
+void rondo_link_set_touch(struct rondo_proxy *p, struct rondo_link_set *set);
 void rondo_proxy_link_sets_wake_all(struct rondo_proxy *p);
-// Lets those sleep that are quiet and not used; wakes those that were woken.
+// Puts quiet sets to sleep; wakes the sets that rondo_proxy_wake named.
 void rondo_proxy_link_sets_sleep(struct rondo_proxy *p);
 void rondo_proxy_link_sets_wake_requested(struct rondo_proxy *p);
 
-// ---------------------------------------------------------- proxy_messages.c ---
+// ---- proxy_messages.c ----
 
 // What the carrier calls.
 extern const struct rondo_carrier_events rondo_proxy_events;
-// Sends the slot at which the lane stands. Returns 1, or 0 if that was not possible.
+// Sends the next slot of a block's connector. Returns 1, or 0 if it cannot be sent now.
 int rondo_proxy_send_slot(struct rondo_proxy *p, struct rondo_proxy_link *link, uint32_t block,
                           const struct rondo_slot *slot);
-// Sends a message without payload. Returns 0 if that was not possible now. Messages may overtake
-// the notice that says where a process is.
-int rondo_proxy_say(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head);
-void rondo_proxy_flights_free(struct rondo_proxy *p);
+// Sends a message without payload. Returns 0 if it cannot be sent now: slots of a process may
+// arrive before its address.
+int rondo_proxy_send_head(struct rondo_proxy *p, uint32_t to, const struct rondo_proxy_head *head);
+void rondo_proxy_transfers_free(struct rondo_proxy *p);
 
 #endif // RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H

@@ -15,7 +15,7 @@ struct rondo_shape {
   uint32_t chunk_elems;
   uint32_t slot_count;
   uint32_t first_sequence; // of every connector
-  uint32_t is_mapped;      // likewise
+  uint32_t is_mapped;      // of every connector
   uint64_t count;
   uint32_t reference_bytes;
   uint32_t scaled; // 1: this reduction multiplies inputs before sending

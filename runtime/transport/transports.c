@@ -13,8 +13,8 @@
 
 // ---------------------------------------------------------- opening, closing ---
 
-// Our event count, where the peers look for it: at the front of the arena.
-static void bell_create(struct rondo_transports *t) {
+// Puts our event count at the front of the arena, where peers look for it.
+static void event_count_create(struct rondo_transports *t) {
   void *head = rondo_arena_alloc(t->arena, RONDO_ARENA_HEAD_BYTES);
   if (head == rondo_arena_base(t->arena))
     t->event_counts.own = head;
@@ -29,7 +29,7 @@ static int arena_open(struct rondo_transports *t) {
     return status;
   rondo_mapped_open(t);
   if (is_direct)
-    bell_create(t);
+    event_count_create(t);
   return RONDO_SUCCESS;
 }
 
@@ -38,7 +38,7 @@ int rondo_transports_open(struct rondo_transports *t, const struct rondo_transpo
   t->config = *config;
   t->device = device;
   int status = is_shared ? arena_open(t) : RONDO_SUCCESS;
-  // Devices that cannot use the memory of other processes have their connectors in their own.
+  // Devices that cannot use memory of other processes have their connectors in their own memory.
   rondo_pool_init(&t->pool, config->connector_bytes, device,
                   device->driver->is_direct ? t->arena : NULL);
   t->pool.exported = t->arena;
@@ -106,11 +106,11 @@ void rondo_transports_meet(struct rondo_transports *t, uint32_t self, uint32_t p
   t->peers = peers;
   t->peer_count = t->event_counts.capacity = peer_count;
   t->event_counts.others =
-      calloc(peer_count, sizeof(struct rondo_event_count *)); // null: no peer is woken
+      calloc(peer_count, sizeof(struct rondo_event_count *)); // null: peers are not woken
   for (uint32_t p = 0; p < peer_count; p++)
     if (p != self)
       peers[p].reach = (uint8_t)rondo_proxied_choose(t, p);
-  // Where devices share memory a peer is asked at once what it can do with ours.
+  // Where devices share memory, asks each peer now whether it can map ours.
   for (uint32_t p = 0; p < peer_count && t->device->driver->sharing; p++)
     if (peers[p].reach == RONDO_TRANSPORT_SHARED_MEMORY)
       rondo_transports_introduce(t, p);
@@ -130,8 +130,8 @@ void rondo_transports_introduce(struct rondo_transports *t, uint32_t process) {
   rondo_mapped_introduce_parts(t, process);
 }
 
-// The peer's threads are woken from now on when a block here has moved something for them.
-static void bell_add(struct rondo_transports *t, struct rondo_transport_peer *peer, int fd) {
+// Maps the peer's event count, so that blocks here wake its threads when they have moved something.
+static void event_count_add(struct rondo_transports *t, struct rondo_transport_peer *peer, int fd) {
   struct rondo_event_counts *event_counts = &t->event_counts;
   void *head = NULL;
   if (!event_counts->others || !event_counts->own ||
@@ -143,7 +143,7 @@ static void bell_add(struct rondo_transports *t, struct rondo_transport_peer *pe
   rondo_store_release_u32(&event_counts->count, event_counts->count + 1);
 }
 
-static void receive_arena(struct rondo_transports *t, struct rondo_transport_arrival *arrival) {
+static void arena_receive(struct rondo_transports *t, struct rondo_transport_arrival *arrival) {
   struct rondo_transport_peer *peer = &t->peers[arrival->from];
   struct rondo_message_arena theirs;
   int status = RONDO_ERR_INVALID;
@@ -157,7 +157,7 @@ static void receive_arena(struct rondo_transports *t, struct rondo_transport_arr
     return;
   }
   peer->theirs = theirs;
-  bell_add(t, peer, arrival->fds[0]);
+  event_count_add(t, peer, arrival->fds[0]);
   rondo_pins_init(&peer->pins, t->device, peer->map, theirs.bytes);
   rondo_mapped_open_view(t, arrival->from);
 }
@@ -165,7 +165,7 @@ static void receive_arena(struct rondo_transports *t, struct rondo_transport_arr
 int rondo_transports_receive(struct rondo_transports *t, struct rondo_transport_arrival *arrival) {
   switch (arrival->type) {
   case RONDO_MESSAGE_ARENA:
-    receive_arena(t, arrival);
+    arena_receive(t, arrival);
     return 1;
   case RONDO_MESSAGE_PROXY:
     return rondo_proxied_receive(t, arrival);
@@ -198,7 +198,8 @@ void rondo_transports_unuse(struct rondo_transports *t, uint32_t process) {
 
 // -------------------------------------------------------------------- reasons ---
 
-static int explain_mapped(const struct rondo_transport_peer *peer, char *why, size_t why_bytes) {
+static int peer_explain_mapped(const struct rondo_transport_peer *peer, char *why,
+                               size_t why_bytes) {
   (void)snprintf(why, why_bytes, "another process of this machine; its memory is mapped%s",
                  peer->map ? "" : " when first needed");
   return RONDO_TRANSPORT_SHARED_MEMORY;
@@ -211,5 +212,5 @@ int rondo_transports_explain(const struct rondo_transports *t, const struct rond
     return rondo_proxied_explain(t, process, why, why_bytes);
   if (from->driver->sharing)
     return rondo_mapped_explain(t, process, why, why_bytes);
-  return explain_mapped(peer, why, why_bytes);
+  return peer_explain_mapped(peer, why, why_bytes);
 }

@@ -1,5 +1,6 @@
 #include "runtime/transport/window_group.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 #include "runtime/transport/nccl/window.h"
 
 #define TICK_NS UINT64_C(2000000)
-#define GRACE_NS UINT64_C(5000000000) // from the leader's limit to that of the others
+#define GRACE_NS                                                                                   \
+  UINT64_C(5000000000) // between the leader's limit and the limit of the other members
 #define DEFAULT_LIMIT_NS UINT64_C(30000000000)
 #define DEFAULT_BYTES (UINT64_C(256) << 20)
 #define MAX_BYTES (UINT64_C(1) << 36)
@@ -30,25 +32,25 @@ enum step { STEP_READY = 1, STEP_ENTER, STEP_DONE, STEP_VERDICT, STEP_ADOPTED };
 struct member {
   uint32_t process;
   uint8_t is_ready, is_done;
-  uint8_t has_decided, is_in; // ADOPTED has come
-  uint64_t base;              // of its window, where it has it itself
+  uint8_t has_decided, is_in; // its ADOPTED has arrived; it uses the window
+  uint64_t base;              // of its window, in its own address space
 };
 
 struct rondo_window_group {
-  struct rondo_nccl_window *window; // null: it could not be had
+  struct rondo_nccl_window *window; // null: there is none
   struct rondo_range *range;        // its memory
   uint64_t limit_ns;
   enum phase phase;
   uint64_t deadline_ns;
-  int is_named; // the id has been asked for
+  int is_named; // the id was asked for
   uint32_t count, self;
   struct member *members; // in order of their processes; the first leads
   char why[RONDO_WHY_BYTES];
 };
 
-static int is_leader(const struct rondo_window_group *g) { return g->self == 0; }
+static bool group_is_leader(const struct rondo_window_group *g) { return g->self == 0; }
 
-static struct member *member_of(struct rondo_window_group *g, uint32_t process) {
+static struct member *group_find_member(struct rondo_window_group *g, uint32_t process) {
   for (uint32_t i = 0; i < g->count; i++)
     if (g->members[i].process == process)
       return &g->members[i];
@@ -57,8 +59,8 @@ static struct member *member_of(struct rondo_window_group *g, uint32_t process) 
 
 // -------------------------------------------------------------------- deciding --
 
-static void send_step(struct rondo_transports *t, const struct member *to, enum step step,
-                      int status, const char *why) {
+static void member_send_step(struct rondo_transports *t, const struct member *to, enum step step,
+                             int status, const char *why) {
   const struct rondo_window_group *g = t->group;
   struct rondo_message_window message = {.step = (uint32_t)step, .status = status};
   if (step == STEP_ENTER)
@@ -73,14 +75,15 @@ static void send_step(struct rondo_transports *t, const struct member *to, enum 
                          sizeof message, -1);
 }
 
-static void send_all(struct rondo_transports *t, enum step step, int status, const char *why) {
+static void group_send_all(struct rondo_transports *t, enum step step, int status,
+                           const char *why) {
   for (uint32_t i = 0; i < t->group->count; i++)
     if (i != t->group->self)
-      send_step(t, &t->group->members[i], step, status, why);
+      member_send_step(t, &t->group->members[i], step, status, why);
 }
 
-// Nobody uses the window, as far as this process knows. Its memory stays what it is: somebody may have some of it.
-static void refuse(struct rondo_transports *t, const char *why) {
+// Refuses the window for this process and its peers. The memory stays, because it may be in use.
+static void group_refuse(struct rondo_transports *t, const char *why) {
   struct rondo_window_group *g = t->group;
   if (g->phase >= PHASE_ADOPTED)
     return;
@@ -92,88 +95,88 @@ static void refuse(struct rondo_transports *t, const char *why) {
   rondo_log(RONDO_LOG_WARN, "no window of NCCL, devices share memory without: %s", why);
   if (!g->members)
     return;
-  if (is_leader(g))
-    send_all(t, STEP_VERDICT, RONDO_ERR_UNSUPPORTED, why);
-  send_all(t, STEP_ADOPTED, RONDO_ERR_UNSUPPORTED, why);
+  if (group_is_leader(g))
+    group_send_all(t, STEP_VERDICT, RONDO_ERR_UNSUPPORTED, why);
+  group_send_all(t, STEP_ADOPTED, RONDO_ERR_UNSUPPORTED, why);
   t->config.events->resume(t->config.owner);
 }
 
-static void refuse_for(struct rondo_transports *t, uint32_t process, const char *why) {
+static void group_refuse_for(struct rondo_transports *t, uint32_t process, const char *why) {
   char text[RONDO_WHY_BYTES];
   (void)snprintf(text, sizeof text, "process %u: %.400s", process, why);
-  refuse(t, text);
+  group_refuse(t, text);
 }
 
-static void adopt(struct rondo_transports *t) {
+static void group_adopt(struct rondo_transports *t) {
   struct rondo_window_group *g = t->group;
   g->phase = PHASE_ADOPTED;
   rondo_log(RONDO_LOG_INFO, "a window of NCCL leads to %u processes", g->count);
-  if (is_leader(g))
-    send_all(t, STEP_VERDICT, RONDO_SUCCESS, "");
-  send_all(t, STEP_ADOPTED, RONDO_SUCCESS, "");
+  if (group_is_leader(g))
+    group_send_all(t, STEP_VERDICT, RONDO_SUCCESS, "");
+  group_send_all(t, STEP_ADOPTED, RONDO_SUCCESS, "");
   t->config.events->resume(t->config.owner);
 }
 
-// This process cannot, or has joined: the leader is told.
-static void report(struct rondo_transports *t, enum step step, int status, const char *why) {
+// Reports a step of this process to the leader.
+static void group_report(struct rondo_transports *t, enum step step, int status, const char *why) {
   struct rondo_window_group *g = t->group;
-  if (!is_leader(g))
-    send_step(t, &g->members[0], step, status, why);
+  if (!group_is_leader(g))
+    member_send_step(t, &g->members[0], step, status, why);
   else if (status != RONDO_SUCCESS)
-    refuse_for(t, g->members[0].process, why);
+    group_refuse_for(t, g->members[0].process, why);
 }
 
 // ------------------------------------------------------------------- the leader --
 
-static int is_all(const struct rondo_window_group *g, size_t flag) {
+static bool group_has_all(const struct rondo_window_group *g, size_t flag) {
   for (uint32_t i = 0; i < g->count; i++)
     if (!*((const uint8_t *)&g->members[i] + flag))
-      return 0;
-  return 1;
+      return false;
+  return true;
 }
 
-// The first who is missing.
-static void refuse_late(struct rondo_transports *t, size_t flag, const char *what) {
+// Refuses the window because of the first member that lacks `flag`.
+static void group_refuse_late(struct rondo_transports *t, size_t flag, const char *what) {
   const struct rondo_window_group *g = t->group;
   for (uint32_t i = 0; i < g->count; i++)
     if (!*((const uint8_t *)&g->members[i] + flag)) {
-      refuse_for(t, g->members[i].process, what);
+      group_refuse_for(t, g->members[i].process, what);
       return;
     }
 }
 
-static void enter_all(struct rondo_transports *t) {
+static void group_enter_all(struct rondo_transports *t) {
   struct rondo_window_group *g = t->group;
-  send_all(t, STEP_ENTER, RONDO_SUCCESS, "");
+  group_send_all(t, STEP_ENTER, RONDO_SUCCESS, "");
   rondo_nccl_window_join(g->window, rondo_nccl_window_id(g->window), 0, g->count);
   g->phase = PHASE_JOINING;
   g->deadline_ns = rondo_now_ns() + g->limit_ns + GRACE_NS;
 }
 
-static void lead(struct rondo_transports *t, uint64_t now_ns) {
+static void group_lead(struct rondo_transports *t, uint64_t now_ns) {
   struct rondo_window_group *g = t->group;
   char why[RONDO_WHY_BYTES];
-  if (g->phase == PHASE_GATHERING && is_all(g, offsetof(struct member, is_ready))) {
+  if (g->phase == PHASE_GATHERING && group_has_all(g, offsetof(struct member, is_ready))) {
     rondo_nccl_window_make_id(g->window);
     g->phase = PHASE_NAMING;
   } else if (g->phase == PHASE_NAMING) {
     int status = rondo_nccl_window_poll(g->window, why);
     if (status == RONDO_SUCCESS)
-      enter_all(t);
+      group_enter_all(t);
     else if (status != RONDO_IN_PROGRESS)
-      refuse_for(t, g->members[0].process, why);
-  } else if (g->phase == PHASE_JOINED && is_all(g, offsetof(struct member, is_done))) {
-    adopt(t);
+      group_refuse_for(t, g->members[0].process, why);
+  } else if (g->phase == PHASE_JOINED && group_has_all(g, offsetof(struct member, is_done))) {
+    group_adopt(t);
   } else if (now_ns >= g->deadline_ns && g->phase == PHASE_GATHERING) {
-    refuse_late(t, offsetof(struct member, is_ready), "it does not get ready");
+    group_refuse_late(t, offsetof(struct member, is_ready), "it does not get ready");
   } else if (now_ns >= g->deadline_ns) {
-    refuse_late(t, offsetof(struct member, is_done), "it does not join in time");
+    group_refuse_late(t, offsetof(struct member, is_done), "it does not join in time");
   }
 }
 
 // ----------------------------------------------------------------------- ticking --
 
-static void look_at_joining(struct rondo_transports *t) {
+static void group_poll_join(struct rondo_transports *t) {
   struct rondo_window_group *g = t->group;
   char why[RONDO_WHY_BYTES];
   int status = rondo_nccl_window_poll(g->window, why);
@@ -183,9 +186,9 @@ static void look_at_joining(struct rondo_transports *t) {
     g->phase = PHASE_JOINED;
     g->members[g->self].is_done = 1;
   }
-  report(t, STEP_DONE, status, why);
-  if (status != RONDO_SUCCESS && !is_leader(g))
-    refuse_for(t, g->members[g->self].process, why);
+  group_report(t, STEP_DONE, status, why);
+  if (status != RONDO_SUCCESS && !group_is_leader(g))
+    group_refuse_for(t, g->members[g->self].process, why);
 }
 
 static void on_tick(void *arg) {
@@ -194,11 +197,11 @@ static void on_tick(void *arg) {
   pthread_mutex_lock(t->config.lock);
   uint64_t now_ns = rondo_now_ns();
   if (g->phase == PHASE_JOINING)
-    look_at_joining(t);
-  if (g->phase < PHASE_ADOPTED && is_leader(g))
-    lead(t, now_ns);
+    group_poll_join(t);
+  if (g->phase < PHASE_ADOPTED && group_is_leader(g))
+    group_lead(t, now_ns);
   else if (g->phase < PHASE_ADOPTED && now_ns >= g->deadline_ns)
-    refuse_for(t, g->members[0].process, "it does not say whether all have joined");
+    group_refuse_for(t, g->members[0].process, "it does not say whether all have joined");
   if (g->phase < PHASE_ADOPTED)
     t->config.events->after(t->config.owner, TICK_NS, on_tick, t);
   pthread_mutex_unlock(t->config.lock);
@@ -206,7 +209,7 @@ static void on_tick(void *arg) {
 
 // --------------------------------------------------------------------- receiving --
 
-static void on_enter(struct rondo_transports *t, const struct rondo_message_window *n) {
+static void enter_receive(struct rondo_transports *t, const struct rondo_message_window *n) {
   struct rondo_window_group *g = t->group;
   if (g->phase != PHASE_GATHERING)
     return;
@@ -215,40 +218,40 @@ static void on_enter(struct rondo_transports *t, const struct rondo_message_wind
   g->deadline_ns = rondo_now_ns() + g->limit_ns + 2 * GRACE_NS;
 }
 
-static void on_ready(struct rondo_transports *t, struct member *m,
-                     const struct rondo_message_window *n) {
+static void ready_receive(struct rondo_transports *t, struct member *m,
+                          const struct rondo_message_window *n) {
   struct rondo_window_group *g = t->group;
   if (g->phase != PHASE_GATHERING)
     return;
   if (n->status != RONDO_SUCCESS)
-    refuse_for(t, m->process, n->why);
+    group_refuse_for(t, m->process, n->why);
   else if (n->bytes != rondo_nccl_window_bytes(g->window))
-    refuse_for(t, m->process, "its window has another size");
+    group_refuse_for(t, m->process, "its window has another size");
   m->is_ready = 1;
 }
 
-static void take(struct rondo_transports *t, struct member *m,
-                 const struct rondo_message_window *n) {
+static void step_receive(struct rondo_transports *t, struct member *m,
+                         const struct rondo_message_window *n) {
   struct rondo_window_group *g = t->group;
   int from_leader = m == &g->members[0];
   switch (n->step) {
   case STEP_READY:
-    on_ready(t, m, n);
+    ready_receive(t, m, n);
     break;
   case STEP_ENTER:
     if (from_leader)
-      on_enter(t, n);
+      enter_receive(t, n);
     break;
   case STEP_DONE:
     m->is_done = 1;
     if (n->status != RONDO_SUCCESS)
-      refuse_for(t, m->process, n->why);
+      group_refuse_for(t, m->process, n->why);
     break;
   case STEP_VERDICT:
     if (from_leader && n->status != RONDO_SUCCESS)
-      refuse(t, n->why);
+      group_refuse(t, n->why);
     else if (from_leader && g->phase == PHASE_JOINED)
-      adopt(t);
+      group_adopt(t);
     break;
   default:
     m->has_decided = 1;
@@ -267,58 +270,58 @@ int rondo_window_group_receive(struct rondo_transports *t,
   message.why[sizeof message.why - 1] = '\0';
   if (message.step < STEP_READY || message.step > STEP_ADOPTED)
     return 0;
-  struct member *m = t->group ? member_of(t->group, arrival->from) : NULL;
+  struct member *m = t->group ? group_find_member(t->group, arrival->from) : NULL;
   if (m)
-    take(t, m, &message);
-  return 1; // else it asks for what was not asked for here: it runs out of time, and says so
+    step_receive(t, m, &message);
+  return 1; // a window that this process does not ask for: the sender's limit passes
 }
 
 void rondo_window_group_lose(struct rondo_transports *t, uint32_t process) {
   struct rondo_window_group *g = t->group;
-  struct member *m = g && g->members ? member_of(g, process) : NULL;
+  struct member *m = g && g->members ? group_find_member(g, process) : NULL;
   if (!m)
     return;
   m->has_decided = 1;
-  refuse_for(t, process, "it is lost");
+  group_refuse_for(t, process, "it is lost");
 }
 
 // ----------------------------------------------------------------------- asking --
 
-int rondo_window_group_is_settled(const struct rondo_transports *t, uint32_t process) {
+bool rondo_window_group_is_settled(const struct rondo_transports *t, uint32_t process) {
   struct rondo_window_group *g = t->group;
   if (!g || g->phase == PHASE_REFUSED)
-    return 1;
-  const struct member *m = member_of(g, process);
+    return true;
+  const struct member *m = group_find_member(g, process);
   if (g->members && !m)
-    return 1;
+    return true;
   return g->phase == PHASE_ADOPTED && m->has_decided;
 }
 
 int rondo_window_group_leads(const struct rondo_transports *t, uint32_t process) {
-  const struct member *m = t->group ? member_of(t->group, process) : NULL;
+  const struct member *m = t->group ? group_find_member(t->group, process) : NULL;
   return m && t->group->phase == PHASE_ADOPTED && m->is_in;
 }
 
 uint64_t rondo_window_group_view(const struct rondo_transports *t, uint32_t process) {
   struct rondo_window_group *g = t->group;
-  const struct member *m = member_of(g, process);
+  const struct member *m = group_find_member(g, process);
   return rondo_nccl_window_address(g->window, (uint32_t)(m - g->members));
 }
 
 uint64_t rondo_window_group_bias(const struct rondo_transports *t, uint32_t process) {
-  return rondo_window_group_view(t, process) - member_of(t->group, process)->base;
+  return rondo_window_group_view(t, process) - group_find_member(t->group, process)->base;
 }
 
 const char *rondo_window_group_why(const struct rondo_transports *t, uint32_t process) {
   struct rondo_window_group *g = t->group;
-  if (g && g->members && !member_of(g, process))
+  if (g && g->members && !group_find_member(g, process))
     return "it asks for no window";
   return g && g->phase == PHASE_REFUSED ? g->why : "";
 }
 
 // -------------------------------------------------------------- opening, closing --
 
-static uint64_t number_from(const char *variable, uint64_t most, uint64_t otherwise) {
+static uint64_t variable_read(const char *variable, uint64_t most, uint64_t otherwise) {
   const char *text = getenv(variable);
   char *end = NULL;
   if (!text || !*text)
@@ -336,8 +339,8 @@ void rondo_window_group_open(struct rondo_transports *t) {
   t->group = g;
   if (!g)
     return;
-  g->limit_ns = number_from("RONDO_NCCL_TIMEOUT_NS", LONGEST_LIMIT_NS, DEFAULT_LIMIT_NS);
-  uint64_t bytes = number_from("RONDO_NCCL_WINDOW_BYTES", MAX_BYTES, DEFAULT_BYTES);
+  g->limit_ns = variable_read("RONDO_NCCL_TIMEOUT_NS", LONGEST_LIMIT_NS, DEFAULT_LIMIT_NS);
+  uint64_t bytes = variable_read("RONDO_NCCL_WINDOW_BYTES", MAX_BYTES, DEFAULT_BYTES);
   bytes = (bytes + RONDO_RANGE_UNIT_BYTES - 1) / RONDO_RANGE_UNIT_BYTES * RONDO_RANGE_UNIT_BYTES;
   const struct rondo_nccl_window_config config = {t->device, bytes, g->limit_ns};
   int status = rondo_nccl_window_create(&config, &g->window, why);
@@ -349,27 +352,28 @@ void rondo_window_group_open(struct rondo_transports *t) {
   t->window = g->range;
 }
 
-// One device a process: NCCL 2.28 has one communicator for each, and takes none twice.
-static const char *hindrance(const struct rondo_transports *t) {
+// Why this process cannot take part, or null. It needs one device: NCCL 2.28 makes one communicator
+// for each device.
+static const char *group_hindrance(const struct rondo_transports *t) {
   const struct rondo_window_group *g = t->group;
   if (g->why[0])
     return g->why;
   return t->other_count ? "its ranks are on several devices" : NULL;
 }
 
-// 1 if that process is of this machine, and wants a window.
-static int is_asking(const struct rondo_transports *t, uint32_t process) {
+// True if the process is on this machine and asks for a window.
+static bool peer_asks_window(const struct rondo_transports *t, uint32_t process) {
   const struct rondo_transport_peer *peer = &t->peers[process];
   return peer->reach == RONDO_TRANSPORT_SHARED_MEMORY && peer->asks_window;
 }
 
-static int make_members(struct rondo_transports *t) {
+static int group_make_members(struct rondo_transports *t) {
   struct rondo_window_group *g = t->group;
   g->members = calloc(t->peer_count, sizeof *g->members);
   for (uint32_t p = 0; g->members && p < t->peer_count; p++) {
     if (p == t->self)
       g->self = g->count;
-    else if (!is_asking(t, p))
+    else if (!peer_asks_window(t, p))
       continue;
     g->members[g->count++].process = p;
   }
@@ -380,21 +384,21 @@ void rondo_window_group_begin(struct rondo_transports *t) {
   struct rondo_window_group *g = t->group;
   if (!g)
     return;
-  if (!make_members(t)) {
-    refuse(t, "no memory");
+  if (!group_make_members(t)) {
+    group_refuse(t, "no memory");
     return;
   }
-  const char *why = hindrance(t);
+  const char *why = group_hindrance(t);
   if (!why && g->count < 2)
     why = "no other process of the job on this machine asks for one";
   if (!why && g->count > RONDO_NCCL_MAX_MEMBERS)
     why = "there are too many processes";
   g->phase = PHASE_GATHERING;
-  g->deadline_ns = rondo_now_ns() + g->limit_ns + (is_leader(g) ? 0 : GRACE_NS);
+  g->deadline_ns = rondo_now_ns() + g->limit_ns + (group_is_leader(g) ? 0 : GRACE_NS);
   g->members[g->self].is_ready = 1;
-  report(t, STEP_READY, why ? RONDO_ERR_UNSUPPORTED : RONDO_SUCCESS, why ? why : "");
+  group_report(t, STEP_READY, why ? RONDO_ERR_UNSUPPORTED : RONDO_SUCCESS, why ? why : "");
   if (why && g->phase < PHASE_ADOPTED)
-    refuse_for(t, t->self, why);
+    group_refuse_for(t, t->self, why);
   if (g->phase < PHASE_ADOPTED)
     t->config.events->after(t->config.owner, TICK_NS, on_tick, t);
 }

@@ -1,25 +1,27 @@
-// The processes of this machine that ask for windows of NCCL: they agree that all of them use one, or
-// none does.
+// The processes of this machine that ask for a window of NCCL. They agree that all of them use one,
+// or none does.
 //
-// Each process gets the memory of its window first (open). A process says that it asks for one when it
-// joins the job. Once all processes are known (begin), those of this machine that ask form a group, of
-// which the first leads; nobody waits for a process that does not ask.
+// Each process gets the memory of its window first (open). A process says that it asks for one when
+// it joins the job. Once all processes are known (begin), those of this machine that ask form a
+// group, of which the first leads. No process waits for a process that does not ask.
 //
 //   each -> leader  READY    it has its memory, of this size; or why not
 //   leader -> each  ENTER    the id: join now
 //   each -> leader  DONE     it has joined, and sees all others; or why not
-//   leader -> each  VERDICT  use the window; or why nobody does
+//   leader -> each  VERDICT  use the window; or why no process does
 //   each -> each    ADOPTED  it uses the window, and where it has its memory; or it does not
 //
-// ADOPTED makes the window safe to use between two processes even if the leader is lost while it sends
-// its verdict: no process counts on what another one has not said. A process that is lost before its
-// ADOPTED counts as refusing. Registrations with a process of the group wait until it is decided, at
-// most for the limits of getting ready and of joining and a little more. No thread waits: a timer looks
-// at the thread that NCCL works on, and at the clock.
+// ADOPTED makes the window safe to use between two processes even if the leader is lost while it
+// sends its verdict: no process counts on what another one has not said. A process that is lost
+// before its ADOPTED counts as refusing. Registrations with a process of the group wait until it is
+// decided, at most for the limits of getting ready and of joining and a little more. No thread
+// waits: a timer looks at the thread that NCCL works on, and at the clock.
 //
 // Part of transports.h: the lock of its owner is held.
 #ifndef RONDO_RUNTIME_TRANSPORT_WINDOW_GROUP_H
 #define RONDO_RUNTIME_TRANSPORT_WINDOW_GROUP_H
+
+#include <stdbool.h>
 
 #include "runtime/transport/transports.h"
 
@@ -31,26 +33,27 @@ struct rondo_message_window {
   char why[256];
 };
 
-// Gets the memory of a window of NCCL, before the processes are known.
+// Allocates the memory of a window of NCCL, before the processes are known.
 void rondo_window_group_open(struct rondo_transports *t);
-// The processes are known.
+// Forms the group once the processes are known.
 void rondo_window_group_begin(struct rondo_transports *t);
-// After the daemons, and after everything that lies in the window.
+// Closes the window, after the daemons and everything that lies in it have ended.
 void rondo_window_group_close(struct rondo_transports *t);
 
-// Takes a RONDO_MESSAGE_WINDOW. Returns 1, or 0 if no member sends such a thing.
+// Receives a RONDO_MESSAGE_WINDOW. Returns 0 if no member sends such a message.
 int rondo_window_group_receive(struct rondo_transports *t,
                                const struct rondo_transport_arrival *arrival);
 void rondo_window_group_lose(struct rondo_transports *t, uint32_t process);
 
-// 1 if it is known whether this process and that one use a window; 1 if they do.
-int rondo_window_group_is_settled(const struct rondo_transports *t, uint32_t process);
+// True once it is known whether both processes use a window; 1 if they do.
+bool rondo_window_group_is_settled(const struct rondo_transports *t, uint32_t process);
 int rondo_window_group_leads(const struct rondo_transports *t, uint32_t process);
-// Where they use one: the process's memory as mapped here, and what is to be added to its addresses to
-// get ours.
+// If both use one: the process's memory as mapped here, and what to add to its addresses to get
+// ours.
 uint64_t rondo_window_group_view(const struct rondo_transports *t, uint32_t process);
 uint64_t rondo_window_group_bias(const struct rondo_transports *t, uint32_t process);
-// Why there is no window with that process. "": there is one, or it is not known yet, or nobody asks.
+// Why there is no window with that process. "": there is one, it is not known yet, or none is asked
+// for.
 const char *rondo_window_group_why(const struct rondo_transports *t, uint32_t process);
 
 #endif // RONDO_RUNTIME_TRANSPORT_WINDOW_GROUP_H

@@ -141,7 +141,7 @@ static void sweep(void) {
   }
 }
 
-static int carrier_turn(struct rondo_carrier *c) {
+static int carrier_progress(struct rondo_carrier *c) {
   int moved = 0;
   for (struct package *p = packages; p; p = p->next)
     if (!random_chance(chance, DELAY_PERCENT))
@@ -169,7 +169,7 @@ static void settle(uint32_t process) {
   sweep();
 }
 
-static void carrier_cut(struct rondo_carrier *c, uint32_t process) {
+static void carrier_disconnect(struct rondo_carrier *c, uint32_t process) {
   is_cut[c->process][process] = 1;
   break_between(c->process, process);
 }
@@ -184,11 +184,11 @@ const struct rondo_carrier_calls explore_carrier = {.name = "explorer",
                                                     .address = carrier_address,
                                                     .connect = carrier_connect,
                                                     .send = carrier_send,
-                                                    .turn = carrier_turn,
+                                                    .progress = carrier_progress,
                                                     .arm = rondo_null_arm,
                                                     .sleep = rondo_null_sleep,
                                                     .wake = rondo_null_wake,
-                                                    .cut = carrier_cut,
+                                                    .disconnect = carrier_disconnect,
                                                     .close = carrier_close};
 
 void explore_carrier_reset(struct random *random) {
@@ -202,8 +202,8 @@ void explore_carrier_reset(struct random *random) {
   memset(is_cut, 0, sizeof is_cut);
 }
 
-int explore_carrier_turn(uint32_t process) {
-  return carriers[process].is_open && rondo_proxy_turn(carriers[process].arg);
+int explore_carrier_progress(uint32_t process) {
+  return carriers[process].is_open && rondo_proxy_progress(carriers[process].arg);
 }
 
 void explore_carrier_cut(uint32_t a, uint32_t b) {

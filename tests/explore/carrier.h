@@ -12,8 +12,8 @@ extern const struct rondo_carrier_calls explore_carrier;
 // Forgets the last job. `random` chooses from now on.
 void explore_carrier_reset(struct random *random);
 
-// A turn of the proxy of one process, if it has one. Returns 1 if anything moved.
-int explore_carrier_turn(uint32_t process);
+// Runs a round of the proxy of one process, if it has one. Returns 1 if anything moved.
+int explore_carrier_progress(uint32_t process);
 
 // Cuts the link between two processes.
 void explore_carrier_cut(uint32_t a, uint32_t b);

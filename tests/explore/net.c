@@ -261,7 +261,7 @@ static int serve(struct rondo_mesh *m, struct random *random) {
 
 int explore_net_turn(struct random *random) {
   uint32_t first = random_below(random, process_count);
-  if (random_chance(random, 70) && explore_carrier_turn(first))
+  if (random_chance(random, 70) && explore_carrier_progress(first))
     return 1;
   for (uint32_t i = 0; i < process_count; i++)
     if (serve(&meshes[(first + i) % process_count], random))

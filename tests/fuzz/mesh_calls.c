@@ -92,11 +92,11 @@ static const struct rondo_carrier_calls carrier_calls = {.name = "nothing",
                                                          .address = carrier_address,
                                                          .connect = rondo_null_connect,
                                                          .send = carrier_send,
-                                                         .turn = rondo_null_turn,
+                                                         .progress = rondo_null_progress,
                                                          .arm = rondo_null_arm,
                                                          .sleep = carrier_sleep,
                                                          .wake = rondo_null_wake,
-                                                         .cut = rondo_null_cut,
+                                                         .disconnect = rondo_null_disconnect,
                                                          .close = rondo_null_close};
 
 // ------------------------------------------------------------------- rank 0 ---

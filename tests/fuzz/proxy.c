@@ -6,15 +6,15 @@
 #include "tests/support/fuzz.h"
 #include "tests/support/hand_carrier.h"
 
-#define LAPS 64u // remembered slots of a lane
+#define LAPS 64u // remembered slots of a block
 
-// What has landed in a lane, and what was published there: by the low bits of the sequence number.
-struct lane {
+// What a block has received and published, by the low bits of the sequence number.
+struct block_log {
   uint8_t values[LAPS];
   uint32_t first, published;
 };
 
-static struct lane lanes[RONDO_HAND_LINKS][RONDO_HAND_BLOCKS];
+static struct block_log block_logs[RONDO_HAND_LINKS][RONDO_HAND_BLOCKS];
 static struct rondo_hand *const hand = &rondo_hand;
 
 static struct rondo_hand_link *choose(struct rondo_fuzz_input *in, uint32_t *index) {
@@ -96,14 +96,15 @@ static void sent(struct rondo_fuzz_input *in) {
     rondo_hand_sent(which % 16 % hand->sending_count, which >= 240 ? RONDO_ERR_PEER : 0);
 }
 
-static void publish(struct rondo_hand_link *l, struct lane *lane, uint32_t block, uint8_t what) {
+static void publish(struct rondo_hand_link *l, struct block_log *block_log, uint32_t block,
+                    uint8_t what) {
   struct rondo_endpoint *end = &l->ends[block];
   uint32_t bytes = what % (RONDO_HAND_SLOT_BYTES + 1);
   if (!rondo_connector_try_reserve(end))
     return;
   memset(rondo_connector_payload(end, bytes), what, bytes);
   rondo_connector_publish(end, NULL, bytes);
-  lane->published++;
+  block_log->published++;
 }
 
 static void consume(struct rondo_hand_link *l, uint32_t block) {
@@ -126,7 +127,7 @@ static void step_block(struct rondo_fuzz_input *in) {
   uint8_t what = (uint8_t)rondo_fuzz_take(in, 1);
   uint32_t block = what >> 7;
   if (is_outgoing(index))
-    publish(l, &lanes[index][block], block, what);
+    publish(l, &block_logs[index][block], block, what);
   else
     consume(l, block);
 }
@@ -149,7 +150,7 @@ static void wish(struct rondo_fuzz_input *in) {
 static void check_mirrors(void) {
   for (uint32_t i = 1; i < hand->link_count; i += 2)
     for (uint32_t b = 0; b < RONDO_HAND_BLOCKS; b++)
-      RONDO_FUZZ_CHECK(connector(&hand->links[i], b)->consumed <= lanes[i][b].published);
+      RONDO_FUZZ_CHECK(connector(&hand->links[i], b)->consumed <= block_logs[i][b].published);
 }
 
 static void happen(struct rondo_fuzz_input *in) {
@@ -174,20 +175,20 @@ static void happen(struct rondo_fuzz_input *in) {
     wish(in);
     break;
   default:
-    (void)rondo_proxy_turn(hand->proxy);
+    (void)rondo_proxy_progress(hand->proxy);
   }
   check_mirrors();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct rondo_fuzz_input in = {data, size};
-  memset(lanes, 0, sizeof lanes);
+  memset(block_logs, 0, sizeof block_logs);
   rondo_hand_open();
   for (uint32_t i = 0; i < RONDO_HAND_LINKS; i++)
     (void)rondo_hand_link(1 + i / 2, is_outgoing(i), 0);
   for (uint32_t i = 0; i < 200 && in.size; i++)
     happen(&in);
-  (void)rondo_proxy_turn(hand->proxy);
+  (void)rondo_proxy_progress(hand->proxy);
   rondo_hand_close();
   return 0;
 }

@@ -104,7 +104,7 @@ static int is_used(void *owner, const struct rondo_proxy_link *link) {
 static void open_proxy(void) {
   const struct rondo_proxy_config config = {.calls = &rondo_ucx_carrier,
                                             .process_count = PROCESSES,
-                                            .ways = 2,
+                                            .endpoints = 2,
                                             .is_manual = 1,
                                             .broken = on_broken,
                                             .is_used = is_used};
@@ -129,12 +129,12 @@ static size_t own_address(char address[ADDRESS_BYTES]) {
 
 static int say_to(uint32_t process) {
   const struct rondo_proxy_head head = {.type = RONDO_PROXY_CLOSED};
-  return rondo_proxy_say(proxy, process, &head);
+  return rondo_proxy_send_head(proxy, process, &head);
 }
 
 static void take_turns(uint32_t turns) {
   for (uint32_t i = 0; i < turns; i++)
-    (void)rondo_proxy_turn(proxy);
+    (void)rondo_proxy_progress(proxy);
 }
 
 // A case changes the address of this process, of so many bytes, in which UCX's part begins at `at`.

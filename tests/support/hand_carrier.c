@@ -42,17 +42,17 @@ static const void *hand_address(struct rondo_carrier *c, size_t *bytes) {
 static int hand_send(struct rondo_carrier *c, const struct rondo_carrier_message *m) {
   struct rondo_hand *h = &rondo_hand;
   (void)c;
-  must(m->way < RONDO_HAND_WAYS);
+  must(m->endpoint < RONDO_HAND_ENDPOINTS);
   if (h->refuses || h->sending_count == RONDO_HAND_PENDING)
     return RONDO_ERR_PEER;
   memcpy(&h->said, m->head, sizeof h->said);
   h->said_count++;
-  h->said_way = m->way;
+  h->said_endpoint = m->endpoint;
   h->sending[h->sending_count++] = (struct rondo_hand_pending){.ticket = m->ticket};
   return RONDO_SUCCESS;
 }
 
-static int hand_turn(struct rondo_carrier *c) {
+static int hand_progress(struct rondo_carrier *c) {
   struct rondo_hand *h = &rondo_hand;
   (void)c;
   if (!h->sends_in || --h->sends_in)
@@ -67,13 +67,13 @@ static const struct rondo_carrier_calls calls = {.name = "hand",
                                                  .address = hand_address,
                                                  .connect = rondo_null_connect,
                                                  .send = hand_send,
-                                                 .turn = hand_turn,
+                                                 .progress = hand_progress,
                                                  .arm = rondo_null_arm,
                                                  .sleep = rondo_null_sleep,
                                                  .wake = rondo_null_wake,
                                                  // What is on its way when a process is cut
                                                  // ends some time later: the test says when.
-                                                 .cut = rondo_null_cut,
+                                                 .disconnect = rondo_null_disconnect,
                                                  .close = rondo_null_close};
 
 // -------------------------------------------------------------------- the owner ---
@@ -108,7 +108,7 @@ void rondo_hand_open(void) {
   struct rondo_proxy_config config = {.calls = &calls,
                                       .self = RONDO_HAND_SELF,
                                       .process_count = RONDO_HAND_PROCESSES,
-                                      .ways = RONDO_HAND_WAYS,
+                                      .endpoints = RONDO_HAND_ENDPOINTS,
                                       .is_manual = 1,
                                       .over = on_over,
                                       .broken = on_broken,
@@ -171,7 +171,7 @@ struct rondo_hand_link *rondo_hand_link(uint32_t process, int is_outgoing,
   l->link = rondo_proxy_link_create(h->proxy, &config);
   must(l->link != NULL);
   l->number = rondo_proxy_link_number(l->link);
-  (void)rondo_proxy_turn(h->proxy);
+  (void)rondo_proxy_progress(h->proxy);
   return l;
 }
 

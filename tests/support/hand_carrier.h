@@ -1,7 +1,7 @@
 // One proxy, and in place of its carrier the hand of a test: the test says what arrives, when a
 // payload has landed and when a message has been sent, and sees what the proxy sends.
 //
-//   rondo_hand_open -> rondo_hand_link ... arrive / land / sent / rondo_proxy_turn ->
+//   rondo_hand_open -> rondo_hand_link ... arrive / land / sent / rondo_proxy_progress ->
 //   rondo_hand_close
 //
 // One at a time. The proxy is that of process RONDO_HAND_SELF; all others have been met.
@@ -15,7 +15,7 @@
 
 #define RONDO_HAND_SELF 0u
 #define RONDO_HAND_PROCESSES 3u
-#define RONDO_HAND_WAYS 3u
+#define RONDO_HAND_ENDPOINTS 3u
 #define RONDO_HAND_LINKS 4u
 #define RONDO_HAND_BLOCKS 2u
 #define RONDO_HAND_SLOTS 4u
@@ -50,12 +50,12 @@ struct rondo_hand {
   uint32_t landing_count, sending_count;
   struct rondo_proxy_head said;   // the last message
   uint32_t said_count;            // of all
-  uint32_t said_way;              // of the last
+  uint32_t said_endpoint;         // of the last
   uint32_t broken;                // a bit for each process of which the owner has been told
   int refuses;                    // the carrier refuses to send
   int is_unused;                  // no run of any link is outstanding
   struct rondo_link_set link_set; // of all links
-  uint32_t sends_in;              // turns until all has been sent; 0: the test says what, and when
+  uint32_t sends_in;              // rounds until all messages are sent; 0: the test decides
 };
 
 extern struct rondo_hand rondo_hand;
@@ -69,8 +69,8 @@ struct rondo_hand_link *rondo_hand_link(uint32_t process, int is_outgoing, uint3
 // A head as that process would write it for this link.
 struct rondo_proxy_head rondo_hand_head(const struct rondo_hand_link *l, uint16_t type);
 
-// A message arrives. `bytes`: of the payload, of which nothing has landed yet. Returns 1 if the
-// proxy wants it, and then it is the last that is to land.
+// A message arrives; `bytes` of payload follow. Returns 1 if the proxy takes the payload, which is
+// then the last one that is to land.
 int rondo_hand_arrive(const void *head, size_t head_bytes, uint64_t bytes);
 // Payload `i` is written, as a row of `value`, and lands. `status`: of that.
 void rondo_hand_land(uint32_t i, uint8_t value, int status);

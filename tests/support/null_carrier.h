@@ -11,7 +11,7 @@ static inline int rondo_null_connect(struct rondo_carrier *c, uint32_t process, 
   return RONDO_SUCCESS;
 }
 
-static inline int rondo_null_turn(struct rondo_carrier *c) {
+static inline int rondo_null_progress(struct rondo_carrier *c) {
   (void)c;
   return 0;
 }
@@ -26,7 +26,7 @@ static inline void rondo_null_sleep(struct rondo_carrier *c, uint64_t timeout_ns
 }
 
 static inline void rondo_null_wake(struct rondo_carrier *c) { (void)c; }
-static inline void rondo_null_cut(struct rondo_carrier *c, uint32_t process) {
+static inline void rondo_null_disconnect(struct rondo_carrier *c, uint32_t process) {
   (void)c, (void)process;
 }
 static inline void rondo_null_close(struct rondo_carrier *c) { (void)c; }

@@ -159,7 +159,7 @@ static void each_refusal_says_why(void **state) {
       {"async=ncclCommWindowRegister", "ncclCommWindowRegister: remote error", RONDO_ERR_SYSTEM},
       {"fail=ncclCommGetAsyncError", "an error of the stand-in", RONDO_ERR_SYSTEM},
       {"team=1", "only 1 of 2 devices are in one domain", RONDO_ERR_UNSUPPORTED},
-      {"astray=1", "at the address of member 0 is not its memory", RONDO_ERR_SYSTEM}};
+      {"astray=1", "the memory at the address of member 0 is not its own", RONDO_ERR_SYSTEM}};
   (void)state;
   create_all(LONG_NS);
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {

@@ -27,7 +27,7 @@ static int arrive(const struct rondo_proxy_head *head) {
   return rondo_hand_arrive(head, sizeof *head, head->bytes);
 }
 
-static void turn(void) { (void)rondo_proxy_turn(hand->proxy); }
+static void progress(void) { (void)rondo_proxy_progress(hand->proxy); }
 
 static const struct rondo_slot *peek(const struct rondo_hand_link *l) {
   return rondo_connector_try_peek(&l->ends[0]);
@@ -73,7 +73,7 @@ static void slots_may_arrive_in_any_order(void **state) {
       assert_int_equal(*(const uint8_t *)rondo_slot_payload(&l->ends[0], slot), i + 1);
     rondo_connector_consume(&l->ends[0]);
   }
-  turn();
+  progress();
   assert_int_equal(hand->said.type, RONDO_PROXY_CREDIT);
   assert_int_equal(hand->said.sequence, 1);
   assert_int_equal(hand->said.link, 77);
@@ -86,7 +86,7 @@ static void a_slot_is_free_when_it_has_been_sent_and_consumed(void **state) {
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
   publish(l, SMALL, 1);
   publish(l, 8, 2);
-  turn();
+  progress();
   assert_int_equal(hand->sending_count, 2);
   struct rondo_proxy_head credit = rondo_hand_head(l, RONDO_PROXY_CREDIT);
   credit.sequence = 2;
@@ -104,25 +104,25 @@ static void a_slot_is_free_when_it_has_been_sent_and_consumed(void **state) {
   assert_int_equal(hand->broken, 0);
 }
 
-static void slots_go_by_all_ways_and_the_rest_by_one(void **state) {
+static void slots_use_all_endpoints_and_other_messages_one(void **state) {
   (void)state;
   struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
   struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
   rondo_proxy_link_bind(hand->proxy, out->link, 99);
   for (uint32_t i = 0; i < RONDO_HAND_SLOTS; i++) {
     publish(out, SMALL, 1);
-    turn();
+    progress();
     assert_int_equal(hand->said.sequence, i);
-    assert_int_equal(hand->said_way, i % RONDO_HAND_WAYS);
+    assert_int_equal(hand->said_endpoint, i % RONDO_HAND_ENDPOINTS);
   }
   for (uint32_t i = 0; i < RONDO_HAND_SLOTS; i++) {
     struct rondo_proxy_head slot = data(in, i, 0);
     assert_false(arrive(&slot)); // nothing is to land
     rondo_connector_consume(&in->ends[0]);
   }
-  turn();
+  progress();
   assert_int_equal(hand->said.type, RONDO_PROXY_CREDIT);
-  assert_int_equal(hand->said_way, 0);
+  assert_int_equal(hand->said_endpoint, 0);
 }
 
 // Who is through with its run waits for what goes out, and a message takes as long as a small slot.
@@ -134,7 +134,7 @@ static void credits_of_small_slots_share_a_message(void **state) {
     assert_false(arrive(&slot)); // nothing is to land
     assert_non_null(peek(l));
     rondo_connector_consume(&l->ends[0]);
-    turn();
+    progress();
     assert_int_equal(hand->said_count, (i + 1) / (RONDO_HAND_SLOTS / 2));
   }
   assert_int_equal(hand->said.type, RONDO_PROXY_CREDIT);
@@ -153,11 +153,11 @@ static void a_credit_goes_with_the_next_slot(void **state) {
   assert_false(arrive(&slot)); // nothing is to land
   rondo_connector_consume(&in->ends[0]);
   publish(elsewhere, SMALL, 1);
-  turn();
+  progress();
   assert_int_equal(hand->said.credit_link, 0); // it is another process's
   for (uint64_t i = 0; i < 2; i++) {
     publish(out, SMALL, 1);
-    turn();
+    progress();
     assert_int_equal(hand->said_count, 2 + i);
     assert_int_equal(hand->said.type, RONDO_PROXY_DATA);
     assert_int_equal(hand->said.credit_link, i ? 0 : 77); // once
@@ -171,7 +171,7 @@ static void a_credit_that_comes_with_a_slot_counts(void **state) {
   struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
   rondo_proxy_link_bind(hand->proxy, out->link, 99);
   publish(out, SMALL, 1);
-  turn();
+  progress();
   rondo_hand_sent(0, RONDO_SUCCESS);
   struct rondo_proxy_head slot = data(in, 0, SMALL);
   slot.credit_link = out->number;
@@ -182,13 +182,12 @@ static void a_credit_that_comes_with_a_slot_counts(void **state) {
 
 // ---------------------------------------------------------------- link sets ---
 
-// So many turns that a link set without anything to do is asleep. Returns at how many links the
-// last one looked.
-static uint64_t turn_until_asleep(void) {
+// Runs rounds until an idle link set is asleep. Returns how many links the last round looked at.
+static uint64_t progress_until_asleep(void) {
   for (uint32_t i = 0; i < 1000; i++)
-    turn();
+    progress();
   uint64_t before = counters().looks;
-  turn();
+  progress();
   return counters().looks - before;
 }
 
@@ -197,15 +196,15 @@ static void links_without_runs_are_not_looked_at_until_one_is_submitted(void **s
   struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
   (void)rondo_hand_link(1, 0, 0);
   rondo_proxy_link_bind(hand->proxy, out->link, 99);
-  assert_int_equal(turn_until_asleep(), 2);
+  assert_int_equal(progress_until_asleep(), 2);
   assert_false(hand->link_set.is_asleep);
   hand->is_unused = 1;
-  assert_int_equal(turn_until_asleep(), 0);
+  assert_int_equal(progress_until_asleep(), 0);
   assert_true(hand->link_set.is_asleep);
   hand->is_unused = 0;
   rondo_proxy_wake(hand->proxy, &hand->link_set);
   publish(out, SMALL, 1);
-  turn();
+  progress();
   assert_int_equal(hand->said_count, 1);
   assert_false(hand->link_set.is_asleep);
 }
@@ -216,21 +215,21 @@ static void links_do_not_sleep_while_anything_is_to_be_done(void **state) {
   rondo_proxy_link_bind(hand->proxy, out->link, 99);
   hand->is_unused = 1;
   publish(out, SMALL, 1);
-  turn();
-  assert_int_equal(turn_until_asleep(), 1); // its slot is on its way
+  progress();
+  assert_int_equal(progress_until_asleep(), 1); // its slot is on its way
   rondo_hand_sent(0, RONDO_SUCCESS);
-  assert_int_equal(turn_until_asleep(), 0);
+  assert_int_equal(progress_until_asleep(), 0);
   rondo_proxy_link_close(hand->proxy, out->link);
-  turn();
+  progress();
   assert_int_equal(hand->said.type, RONDO_PROXY_CLOSE);
-  assert_int_equal(turn_until_asleep(), 1); // until the other side has said that it is over
+  assert_int_equal(progress_until_asleep(), 1); // until the other side has said that it is over
 }
 
 static void a_message_wakes_the_link_that_it_is_for(void **state) {
   (void)state;
   struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
   hand->is_unused = 1;
-  assert_int_equal(turn_until_asleep(), 0);
+  assert_int_equal(progress_until_asleep(), 0);
   struct rondo_proxy_head slot = data(in, 0, 0);
   (void)arrive(&slot);
   assert_false(hand->link_set.is_asleep);
@@ -238,7 +237,7 @@ static void a_message_wakes_the_link_that_it_is_for(void **state) {
   slot = data(in, 1, 0);
   (void)arrive(&slot);
   rondo_connector_consume(&in->ends[0]);
-  turn();
+  progress();
   assert_int_equal(hand->said.type, RONDO_PROXY_CREDIT);
   assert_int_equal(hand->said.sequence, 2);
 }
@@ -248,25 +247,25 @@ static void links_that_sleep_end_with_their_process(void **state) {
   struct rondo_hand_link *out = rondo_hand_link(1, 1, 0);
   struct rondo_hand_link *in = rondo_hand_link(2, 0, 0);
   hand->is_unused = 1;
-  assert_int_equal(turn_until_asleep(), 0);
+  assert_int_equal(progress_until_asleep(), 0);
   rondo_proxy_lose(hand->proxy, 1);
-  turn();
+  progress();
   assert_null(out->link);
   assert_non_null(in->link);
 }
 
-// It may be roused while its last link ends.
-static void a_circle_that_is_forgotten_is_roused_no_more(void **state) {
+// A set may be woken while its last link ends.
+static void a_forgotten_link_set_is_not_woken(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
   rondo_proxy_lose(hand->proxy, 1);
-  turn();
+  progress();
   assert_null(l->link);
   rondo_proxy_wake(hand->proxy, &hand->link_set);
   rondo_proxy_wake(hand->proxy, &hand->link_set);
   rondo_proxy_forget(hand->proxy, &hand->link_set);
   memset(&hand->link_set, 0xff, sizeof hand->link_set); // it is somebody else's memory
-  turn();
+  progress();
   memset(&hand->link_set, 0, sizeof hand->link_set);
 }
 
@@ -287,12 +286,12 @@ static void who_got_a_slot_last_is_paid_first(void **state) {
   rondo_connector_consume(&in->ends[0]);
   for (uint64_t i = 0; i < 3; i++) {
     publish(out, SMALL, 1);
-    turn();
+    progress();
     assert_int_equal(hand->said.credit_link, i < 2 ? 71 - i : 0);
   }
 }
 
-// Its turns are the only ones: the proxy's own thread may have no core.
+// Only the flush makes progress: the proxy's own thread may have no core.
 static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
@@ -319,7 +318,7 @@ static void who_leaves_sends_no_credit_that_can_wait(void **state) {
   assert_int_equal(hand->said.sequence, RONDO_HAND_SLOTS - 1);
 }
 
-static void nobody_stays_for_ever_to_see_off_what_does_not_move(void **state) {
+static void flush_gives_up_on_what_does_not_move(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
@@ -336,13 +335,13 @@ static void a_link_ends_with_its_last_slot(void **state) {
   struct rondo_proxy_head slot = data(l, 0, SMALL);
   close.count = 1;
   assert_false(arrive(&close));
-  turn();
+  progress();
   assert_non_null(l->link);
   assert_true(arrive(&slot));
-  turn();
+  progress();
   assert_non_null(l->link);
   rondo_hand_land(0, 1, RONDO_SUCCESS);
-  turn();
+  progress();
   assert_null(l->link);
   assert_true(l->is_whole);
   assert_int_equal(hand->said.type, RONDO_PROXY_CLOSED);
@@ -356,16 +355,16 @@ static void an_outgoing_link_ends_when_the_other_side_has_all(void **state) {
   publish(l, SMALL, 1);
   assert_false(arrive(&closed)); // of something that nobody has closed
   rondo_proxy_link_close(hand->proxy, l->link);
-  turn();
+  progress();
   assert_int_equal(hand->said.type, RONDO_PROXY_CLOSE);
   assert_int_equal(hand->said.count, 1);
   assert_non_null(l->link);
   assert_false(arrive(&closed));
-  turn();
+  progress();
   assert_non_null(l->link); // messages of it are under way
   while (hand->sending_count)
     rondo_hand_sent(0, RONDO_SUCCESS);
-  turn();
+  progress();
   assert_null(l->link);
 }
 
@@ -376,7 +375,7 @@ static void what_belongs_to_an_earlier_link_reaches_no_later_one(void **state) {
   struct rondo_proxy_head slot = data(l, 0, SMALL);
   struct rondo_proxy_head close = rondo_hand_head(l, RONDO_PROXY_CLOSE);
   rondo_proxy_link_close(hand->proxy, l->link);
-  turn();
+  progress();
   assert_null(l->link);
   struct rondo_hand_link *next = rondo_hand_link(1, 0, 0);
   assert_true(next->number != slot.link);
@@ -384,7 +383,7 @@ static void what_belongs_to_an_earlier_link_reaches_no_later_one(void **state) {
   assert_null(peek(next));
   assert_false(arrive(&close)); // ... and gets an answer, so that its sender can let go
   assert_int_equal(hand->said.type, RONDO_PROXY_CLOSED);
-  turn();
+  progress();
   assert_non_null(next->link);
   assert_int_equal(hand->broken, 0);
 }
@@ -395,7 +394,7 @@ static void what_belongs_to_an_earlier_link_reaches_no_later_one(void **state) {
 static void expect_refused_in_silence(const void *head, size_t head_bytes, uint64_t bytes) {
   uint64_t refused = counters().refused;
   assert_false(rondo_hand_arrive(head, head_bytes, bytes));
-  turn();
+  progress();
   assert_int_equal(counters().refused, refused + 1);
   assert_int_equal(hand->broken, 0);
   assert_int_equal(hand->said_count, 0);
@@ -454,7 +453,7 @@ static void who_names_no_process_of_the_job_is_refused(void **state) {
 static void expect_break(const struct rondo_proxy_head *head) {
   uint64_t refused = counters().refused;
   assert_false(arrive(head));
-  turn();
+  progress();
   assert_int_equal(counters().refused, refused + 1);
   assert_int_equal(hand->broken, 1u << head->from);
 }
@@ -529,7 +528,7 @@ static void a_close_that_cannot_be_ends_the_connection(void **state) {
   struct rondo_proxy_head close = rondo_hand_head(l, RONDO_PROXY_CLOSE);
   assert_false(arrive(&slot));
   expect_break(&close); // of fewer slots than have come
-  turn();
+  progress();
   assert_non_null(l->link);
 }
 
@@ -553,7 +552,7 @@ static void nobody_speaks_for_another_process(void **state) {
   struct rondo_proxy_head slot = data(l, 0, SMALL);
   slot.from = 2;
   assert_false(arrive(&slot));
-  turn();
+  progress();
   assert_int_equal(hand->broken, 0); // it may be late, for a link that is over
   slot.from = 1;
   assert_true(arrive(&slot));
@@ -569,15 +568,15 @@ static void links_with_a_lost_process_end_when_nothing_touches_their_memory(void
   struct rondo_proxy_head slot = data(in, 0, SMALL);
   rondo_proxy_link_bind(hand->proxy, out->link, 99);
   publish(out, SMALL, 1);
-  turn();
+  progress();
   assert_true(arrive(&slot));
   rondo_proxy_lose(hand->proxy, 1);
-  turn();
+  progress();
   assert_non_null(in->link);
   assert_non_null(out->link);
   rondo_hand_land(0, 1, RONDO_ERR_PEER);
   rondo_hand_sent(0, RONDO_ERR_PEER);
-  turn();
+  progress();
   assert_null(in->link);
   assert_null(out->link);
   assert_false(in->is_whole);
@@ -596,7 +595,7 @@ static void what_has_not_landed_is_not_shown(void **state) {
   struct rondo_proxy_head slot = data(l, 0, SMALL);
   assert_true(arrive(&slot));
   rondo_hand_land(0, 1, RONDO_ERR_PEER);
-  turn();
+  progress();
   assert_null(peek(l));
   assert_int_equal(hand->broken, 1u << 1);
 }
@@ -607,7 +606,7 @@ static void a_message_that_cannot_be_sent_is_told(void **state) {
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
   publish(l, SMALL, 1);
   hand->refuses = 1;
-  turn();
+  progress();
   assert_int_equal(hand->broken, 1u << 2);
   assert_int_equal(l->first->consumed, 0);
 }
@@ -634,7 +633,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(slots_may_arrive_in_any_order),
       TEST(a_slot_is_free_when_it_has_been_sent_and_consumed),
-      TEST(slots_go_by_all_ways_and_the_rest_by_one),
+      TEST(slots_use_all_endpoints_and_other_messages_one),
       TEST(credits_of_small_slots_share_a_message),
       TEST(a_credit_goes_with_the_next_slot),
       TEST(a_credit_that_comes_with_a_slot_counts),
@@ -642,11 +641,11 @@ int main(void) {
       TEST(links_do_not_sleep_while_anything_is_to_be_done),
       TEST(a_message_wakes_the_link_that_it_is_for),
       TEST(links_that_sleep_end_with_their_process),
-      TEST(a_circle_that_is_forgotten_is_roused_no_more),
+      TEST(a_forgotten_link_set_is_not_woken),
       TEST(who_got_a_slot_last_is_paid_first),
       TEST(who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent),
       TEST(who_leaves_sends_no_credit_that_can_wait),
-      TEST(nobody_stays_for_ever_to_see_off_what_does_not_move),
+      TEST(flush_gives_up_on_what_does_not_move),
       TEST(a_link_ends_with_its_last_slot),
       TEST(an_outgoing_link_ends_when_the_other_side_has_all),
       TEST(what_belongs_to_an_earlier_link_reaches_no_later_one),

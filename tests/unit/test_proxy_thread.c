@@ -84,11 +84,11 @@ static const struct rondo_carrier_calls calls = {.name = "sleeper",
                                                  .address = carrier_address,
                                                  .connect = rondo_null_connect,
                                                  .send = carrier_send,
-                                                 .turn = rondo_null_turn,
+                                                 .progress = rondo_null_progress,
                                                  .arm = rondo_null_arm,
                                                  .sleep = carrier_sleep,
                                                  .wake = carrier_wake,
-                                                 .cut = rondo_null_cut,
+                                                 .disconnect = rondo_null_disconnect,
                                                  .close = rondo_null_close};
 
 // -------------------------------------------------------------------- the proxy ---
@@ -98,7 +98,7 @@ struct stage {
   struct rondo_connector *mirror;
   struct rondo_endpoint block;
   struct rondo_link_set link_set;
-  uint32_t stirs, overs;
+  uint32_t arrivals, overs;
 };
 
 static void on_over(void *owner, struct rondo_proxy_link *link, int is_whole) {
@@ -114,7 +114,7 @@ static void on_broken(void *owner, uint32_t process, const char *text) {
 static void on_arrival(void *owner, const struct rondo_proxy_link *link) {
   struct stage *s = owner;
   (void)link;
-  rondo_store_release_u32(&s->stirs, s->stirs + 1);
+  rondo_store_release_u32(&s->arrivals, s->arrivals + 1);
 }
 
 static void await(const uint32_t *word, uint32_t value) {
@@ -212,7 +212,7 @@ static void who_wakes_a_link_set_wakes_the_proxy(void **state) {
   (void)state;
   (void)stage_open_with(&s, is_never_used);
   while (!rondo_load_seq_cst_u32(&s.link_set.is_asleep))
-    (void)rondo_proxy_turn(s.proxy);
+    (void)rondo_proxy_progress(s.proxy);
   uint32_t sleeps = rondo_load_acquire_u32(&carrier.sleeps);
   publish(&s);
   rondo_proxy_ring(s.proxy);
@@ -223,7 +223,7 @@ static void who_wakes_a_link_set_wakes_the_proxy(void **state) {
   stage_close(&s);
 }
 
-static void who_wishes_for_something_wakes_the_proxy(void **state) {
+static void a_request_wakes_the_proxy(void **state) {
   struct stage s;
   (void)state;
   (void)stage_open(&s);
@@ -264,7 +264,7 @@ static void the_proxy_stays_away_while_it_is_helped(void **state) {
   stage_close(&s);
 }
 
-// The turn of a helper uses up what would have woken the thread.
+// The round of a helper disarms the carrier that would have woken the thread.
 static void a_helper_that_goes_wakes_a_proxy_that_sleeps_until_something_comes(void **state) {
   struct stage s;
   (void)state;
@@ -290,7 +290,7 @@ static void a_credit_is_told_to_the_block_that_may_wait_for_it(void **state) {
   void *ticket = NULL;
   assert_null(carrier.events->arrive(carrier.arg, &credit, sizeof credit, 0, &ticket));
   rondo_proxy_ring(s.proxy);
-  await(&s.stirs, 1);
+  await(&s.arrivals, 1);
   stage_close(&s);
 }
 
@@ -298,7 +298,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("proxy_thread", a_block_that_rings_wakes_the_proxy),
       RONDO_NAMED_TEST("proxy_thread", who_wakes_a_link_set_wakes_the_proxy),
-      RONDO_NAMED_TEST("proxy_thread", who_wishes_for_something_wakes_the_proxy),
+      RONDO_NAMED_TEST("proxy_thread", a_request_wakes_the_proxy),
       RONDO_NAMED_TEST("proxy_thread", a_thread_that_helps_forwards_while_the_proxy_sleeps),
       RONDO_NAMED_TEST("proxy_thread", the_proxy_stays_away_while_it_is_helped),
       RONDO_NAMED_TEST("proxy_thread",

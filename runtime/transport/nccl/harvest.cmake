@@ -1,4 +1,5 @@
-# Compiles harvest.cu for all architectures, and makes it part of window.c. As daemon/cuda/kernel.cmake, whose cache it uses.
+# Compiles harvest.cu for all architectures, for window.c to include. Uses the cache of
+# daemon/cuda/kernel.cmake.
 set(image ${CMAKE_CURRENT_BINARY_DIR}/rondo_nccl_harvest.fatbin)
 add_custom_command(
   OUTPUT ${image}
@@ -10,8 +11,9 @@ add_custom_command(
   WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
   DEPENDS ${CMAKE_CURRENT_LIST_DIR}/harvest.cu ${PROJECT_SOURCE_DIR}/daemon/cuda/compile_kernel.sh
   DEPFILE ${image}.d
-  COMMENT "Compiling the kernel that looks windows of NCCL up"
+  COMMENT "Compiling the kernel that looks up windows of NCCL"
   VERBATIM)
 add_custom_target(rondo_nccl_kernel DEPENDS ${image})
-set_source_files_properties(transport/nccl/window.c PROPERTIES OBJECT_DEPENDS ${image}
-                                                              COMPILE_DEFINITIONS "RONDO_NCCL_IMAGE_FILE=\"${image}\"")
+set_source_files_properties(
+  transport/nccl/window.c
+  PROPERTIES OBJECT_DEPENDS ${image} COMPILE_DEFINITIONS "RONDO_NCCL_IMAGE_FILE=\"${image}\"")

@@ -1,4 +1,4 @@
-// What harvest.cu is told, and where it leaves what it has found.
+// The argument and the results of the kernel in harvest.cu.
 #ifndef RONDO_RUNTIME_TRANSPORT_NCCL_HARVEST_CORE_H
 #define RONDO_RUNTIME_TRANSPORT_NCCL_HARVEST_CORE_H
 
@@ -6,10 +6,10 @@
 
 #define RONDO_NCCL_HARVEST "rondo_nccl_harvest"
 
-// One member's memory, as this member's device has it.
+// One member's memory, as mapped on this member's device.
 struct rondo_nccl_found {
   uint64_t address;
-  uint64_t mark; // what lies there
+  uint64_t mark; // the first word there
 };
 
 struct rondo_nccl_harvest {

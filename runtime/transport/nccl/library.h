@@ -1,16 +1,15 @@
-// NVIDIA's NCCL as a library: found when it is first needed, never linked. Only what windows (window.h) need of it.
+// NVIDIA's NCCL, loaded when it is first needed, never linked: the calls that windows (window.h)
+// need.
 //
-//   rondo_nccl_load -> NCCL_LIBRARY calls ...
-//
-// What was compiled against must be what runs, to the last digit of the version: NCCL's device structures change
-// between patches, and the kernel that reads them is ours. Rondo's own drop-in of the same name is refused: it would
-// ask us.
+// The library must have exactly the version of the headers that this code was compiled with,
+// because NCCL's device structures change between patch releases, and our kernel reads them.
+// Rondo's own drop-in has the same file name and is refused: its calls would come back here.
 #ifndef RONDO_RUNTIME_TRANSPORT_NCCL_LIBRARY_H
 #define RONDO_RUNTIME_TRANSPORT_NCCL_LIBRARY_H
 
 #include <nccl.h>
 
-// In C the device's headers cannot be read; harvest.cu holds these against them.
+// C cannot read NCCL's device headers; harvest.cu asserts that these agree with them.
 struct rondo_nccl_team {
   int rank_count, rank, stride;
 };
@@ -44,7 +43,7 @@ struct rondo_nccl_library {
 };
 #undef RONDO_NCCL_DECLARE
 
-// The calls; or null and the reason in `why`, of RONDO_WHY_BYTES. Any thread.
+// Returns the calls; or null, with the reason in `why` (RONDO_WHY_BYTES). Any thread.
 const struct rondo_nccl_library *rondo_nccl_load(char *why);
 
 #endif // RONDO_RUNTIME_TRANSPORT_NCCL_LIBRARY_H

@@ -1,4 +1,4 @@
-// Where windows of NCCL are not compiled in: RONDO_NO_NCCL says why.
+// Replaces window.c in builds without NCCL. RONDO_NO_NCCL says why.
 #include <stdio.h>
 
 #include "runtime/transport/nccl/window.h"

@@ -1,6 +1,7 @@
 #include "runtime/transport/nccl/window.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +14,29 @@
 #include "runtime/transport/nccl/library.h"
 
 #define LOOK_NS 1000000u
-#define GRACE_NS UINT64_C(1000000000)    // for a helper to notice that its time is over
-#define FINALIZE_NS UINT64_C(2000000000) // for all members to come to the end of a communicator
-#define END_NS UINT64_C(10000000000)     // for everything at the end
+#define GRACE_NS UINT64_C(1000000000)    // for the helper to notice that its limit has passed
+#define FINALIZE_NS UINT64_C(2000000000) // for all members to finalize the communicator
+#define END_NS UINT64_C(10000000000)     // for the whole step STEP_END
 
 enum step { STEP_MEMORY = 1, STEP_ID, STEP_JOIN, STEP_DROP, STEP_END };
 
 struct rondo_nccl_window {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  // Guarded by it.
+  // Guarded by the lock.
   enum step wanted;
-  int has_done, status; // the step that is wanted; and how it ended
+  int has_done, status; // of the wanted step
   uint64_t deadline_ns; // of the step
-  int is_given_up;      // the step shall end, and what it has made
-  int is_holding;       // daemons of the device
+  int is_given_up;      // the helper ends the step, and frees what it has made
+  int is_holding;       // the daemons of the device are held
   int is_over;          // the helper is about to end
-  int is_left;          // nobody waits for that
+  int is_abandoned;     // the owner does not wait for the helper; it frees the window
   char why[RONDO_WHY_BYTES];
-  const char *calling; // what the helper is in: for whoever waits in vain
+  const char *calling; // the call that the helper is in, for messages
   // Constant.
   pthread_t helper;
   struct rondo_nccl_window_config config;
-  // The helper's, and its owner's between two steps.
+  // Of the helper; of the owner between two steps.
   enum step step;
   const struct rondo_nccl_library *lib;
   char *memory;
@@ -44,7 +45,7 @@ struct rondo_nccl_window {
   ncclComm_t comm;
   ncclWindow_t window;
   int has_device_comm;
-  char reason[RONDO_WHY_BYTES]; // of the step that runs
+  char reason[RONDO_WHY_BYTES]; // of the running step
   struct rondo_nccl_found *found;
   uint64_t addresses[RONDO_NCCL_MAX_MEMBERS];
   _Alignas(16) unsigned char device_comm[RONDO_NCCL_DEVICE_COMM_BYTES];
@@ -77,18 +78,18 @@ int rondo_nccl_describe(char *line) {
 
 // ------------------------------------------------------------------ the helper ---
 
-static void set_calling(struct rondo_nccl_window *w, const char *name) {
+static void window_set_calling(struct rondo_nccl_window *w, const char *name) {
   pthread_mutex_lock(&w->lock);
   w->calling = name;
   pthread_mutex_unlock(&w->lock);
 }
 
-static int say(struct rondo_nccl_window *w, int status, const char *text) {
+static int window_refuse(struct rondo_nccl_window *w, int status, const char *text) {
   (void)snprintf(w->reason, sizeof w->reason, "%s", text);
   return status;
 }
 
-static int fail(struct rondo_nccl_window *w, const char *call, ncclResult_t result) {
+static int window_report_call(struct rondo_nccl_window *w, const char *call, ncclResult_t result) {
   const char *more = w->lib->ncclGetLastError(w->comm);
   (void)snprintf(w->reason, sizeof w->reason, "%s: %s%s%s", call,
                  w->lib->ncclGetErrorString(result), more && more[0] ? ": " : "",
@@ -96,8 +97,8 @@ static int fail(struct rondo_nccl_window *w, const char *call, ncclResult_t resu
   return RONDO_ERR_SYSTEM;
 }
 
-// Pauses. Returns RONDO_SUCCESS, or why the step has to end.
-static int pause_step(struct rondo_nccl_window *w, const char *call) {
+// Pauses. Returns RONDO_SUCCESS, or the status with which the step ends.
+static int step_pause(struct rondo_nccl_window *w, const char *call) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&w->lock);
   uint64_t now_ns = rondo_now_ns();
@@ -109,17 +110,17 @@ static int pause_step(struct rondo_nccl_window *w, const char *call) {
     status = RONDO_ERR_TIMEOUT;
   pthread_mutex_unlock(&w->lock);
   if (status == RONDO_ERR_ABORTED)
-    return say(w, status, "it was given up");
+    return window_refuse(w, status, "the window was given up");
   if (status == RONDO_ERR_TIMEOUT)
     (void)snprintf(w->reason, sizeof w->reason, "%s was not done in time", call);
   return status;
 }
 
-// Polls the communicator until what was begun is done.
-static int await_comm(struct rondo_nccl_window *w, const char *call, ncclResult_t result) {
+// Polls the communicator until the call is complete.
+static int comm_await(struct rondo_nccl_window *w, const char *call, ncclResult_t result) {
   int status = RONDO_SUCCESS;
   while (status == RONDO_SUCCESS && result == ncclInProgress) {
-    status = pause_step(w, call);
+    status = step_pause(w, call);
     if (status == RONDO_SUCCESS) {
       ncclResult_t asked = w->lib->ncclCommGetAsyncError(w->comm, &result);
       result = asked == ncclSuccess ? result : asked;
@@ -127,66 +128,67 @@ static int await_comm(struct rondo_nccl_window *w, const char *call, ncclResult_
   }
   if (status != RONDO_SUCCESS)
     return status;
-  return result == ncclSuccess ? RONDO_SUCCESS : fail(w, call, result);
+  return result == ncclSuccess ? RONDO_SUCCESS : window_report_call(w, call, result);
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): the name of a call
 #define CALL(w, name, ...)                                                                         \
-  (set_calling(w, #name), await_comm(w, #name, (w)->lib->name(__VA_ARGS__)))
+  (window_set_calling(w, #name), comm_await(w, #name, (w)->lib->name(__VA_ARGS__)))
 // NOLINTEND(bugprone-macro-parentheses)
 
-static int get_memory(struct rondo_nccl_window *w) {
+static int memory_allocate(struct rondo_nccl_window *w) {
   void *memory = NULL;
-  set_calling(w, "dlopen");
+  window_set_calling(w, "dlopen");
   w->lib = rondo_nccl_load(w->reason);
   if (!w->lib)
     return RONDO_ERR_UNSUPPORTED;
-  set_calling(w, "ncclMemAlloc");
+  window_set_calling(w, "ncclMemAlloc");
   ncclResult_t result = w->lib->ncclMemAlloc(&memory, w->config.bytes);
   if (result != ncclSuccess)
-    return fail(w, "ncclMemAlloc", result);
+    return window_report_call(w, "ncclMemAlloc", result);
   w->memory = memory;
   return RONDO_SUCCESS;
 }
 
-static int make_id(struct rondo_nccl_window *w) {
-  set_calling(w, "ncclGetUniqueId");
+static int id_make(struct rondo_nccl_window *w) {
+  window_set_calling(w, "ncclGetUniqueId");
   ncclResult_t result = w->lib->ncclGetUniqueId(&w->id);
-  return result == ncclSuccess ? RONDO_SUCCESS : fail(w, "ncclGetUniqueId", result);
+  return result == ncclSuccess ? RONDO_SUCCESS : window_report_call(w, "ncclGetUniqueId", result);
 }
 
-// What member `index` writes to its memory: nobody else's, and not that of an earlier attempt.
-static uint64_t mark_of(const struct rondo_nccl_window *w, uint32_t index) {
+// The mark that member `index` writes to its memory; differs between members and between attempts.
+static uint64_t member_mark(const struct rondo_nccl_window *w, uint32_t index) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325) + index;
   for (size_t i = 0; i < sizeof w->id.internal; i++)
     hash = (hash ^ (unsigned char)w->id.internal[i]) * UINT64_C(0x100000001b3);
   return hash;
 }
 
-static int await_quiet(struct rondo_nccl_window *w) {
+static int window_await_quiet(struct rondo_nccl_window *w) {
   int status = RONDO_SUCCESS;
-  set_calling(w, "waiting for the device's daemons");
+  window_set_calling(w, "waiting for the device's daemons");
   while (status == RONDO_SUCCESS && !setup_of(w)->is_quiet(w->config.device))
-    status = pause_step(w, "the end of the device's daemons");
+    status = step_pause(w, "the end of the device's daemons");
   return status;
 }
 
-static int write_mark(struct rondo_nccl_window *w) {
-  uint64_t mark = mark_of(w, w->index);
+static int mark_write(struct rondo_nccl_window *w) {
+  uint64_t mark = member_mark(w, w->index);
   int status = w->config.device->driver->write(w->config.device, (uint64_t)(uintptr_t)w->memory,
                                                &mark, sizeof mark);
-  return status == RONDO_SUCCESS ? status : say(w, status, "the device does not take a mark");
+  return status == RONDO_SUCCESS ? status
+                                 : window_refuse(w, status, "the device does not write the mark");
 }
 
-static int make_device_comm(struct rondo_nccl_window *w) {
+static int device_comm_create(struct rondo_nccl_window *w) {
   _Alignas(16) unsigned char requirements[RONDO_NCCL_REQUIREMENTS_BYTES] = {0}; // none
   int status = CALL(w, ncclDevCommCreate, w->comm, requirements, w->device_comm);
   w->has_device_comm = status == RONDO_SUCCESS;
   return status;
 }
 
-static int check_team(struct rondo_nccl_window *w) {
-  set_calling(w, "ncclTeamLsa");
+static int team_check(struct rondo_nccl_window *w) {
+  window_set_calling(w, "ncclTeamLsa");
   struct rondo_nccl_team team = w->lib->ncclTeamLsa(w->comm);
   if ((uint32_t)team.rank_count == w->count && (uint32_t)team.rank == w->index)
     return RONDO_SUCCESS;
@@ -196,13 +198,13 @@ static int check_team(struct rondo_nccl_window *w) {
   return RONDO_ERR_UNSUPPORTED;
 }
 
-// Looks everybody up, and sees that it is they.
-static int harvest(struct rondo_nccl_window *w) {
+// Looks up the address of every member, and checks the mark there.
+static int window_harvest(struct rondo_nccl_window *w) {
   const struct rondo_driver *driver = w->config.device->driver;
   struct rondo_nccl_harvest h = {.window = (uint64_t)(uintptr_t)w->window, .count = w->count};
   w->found = driver->alloc(w->config.device, RONDO_MEMORY_SHARED, w->count * sizeof *w->found);
   if (!w->found)
-    return say(w, RONDO_ERR_NO_MEMORY, "no page-locked memory");
+    return window_refuse(w, RONDO_ERR_NO_MEMORY, "no page-locked memory");
   h.found = (uint64_t)(uintptr_t)w->found;
   pthread_mutex_lock(&w->lock);
   const struct rondo_once once = {rondo_nccl_image, RONDO_NCCL_HARVEST, &h, w->deadline_ns};
@@ -210,12 +212,13 @@ static int harvest(struct rondo_nccl_window *w) {
   pthread_mutex_unlock(&w->lock);
   int status = setup_of(w)->run_once(w->config.device, &once, w->reason);
   if (status == RONDO_ERR_TIMEOUT)
-    return status; // it may write there yet
+    return status; // the kernel may still write to `found`
   for (uint32_t i = 0; i < w->count && status == RONDO_SUCCESS; i++) {
     w->addresses[i] = w->found[i].address;
-    if (w->found[i].mark == mark_of(w, i))
+    if (w->found[i].mark == member_mark(w, i))
       continue;
-    (void)snprintf(w->reason, sizeof w->reason, "at the address of member %u is not its memory", i);
+    (void)snprintf(w->reason, sizeof w->reason,
+                   "the memory at the address of member %u is not its own", i);
     status = RONDO_ERR_SYSTEM;
   }
   driver->free(w->config.device, RONDO_MEMORY_SHARED, w->found);
@@ -223,7 +226,7 @@ static int harvest(struct rondo_nccl_window *w) {
   return status;
 }
 
-static int make_comm(struct rondo_nccl_window *w) {
+static int comm_create(struct rondo_nccl_window *w) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   config.minCTAs = config.maxCTAs = 1; // its kernels are never run
@@ -231,24 +234,24 @@ static int make_comm(struct rondo_nccl_window *w) {
   return CALL(w, ncclCommInitRankConfig, &w->comm, (int)w->count, w->id, (int)w->index, &config);
 }
 
-static int join(struct rondo_nccl_window *w) {
-  int status = await_quiet(w);
+static int window_join(struct rondo_nccl_window *w) {
+  int status = window_await_quiet(w);
   if (status == RONDO_SUCCESS)
-    status = make_comm(w);
+    status = comm_create(w);
   if (status == RONDO_SUCCESS)
-    status = write_mark(w);
+    status = mark_write(w);
   if (status == RONDO_SUCCESS)
     status = CALL(w, ncclCommWindowRegister, w->comm, w->memory, w->config.bytes, &w->window,
                   NCCL_WIN_COLL_SYMMETRIC);
   if (status == RONDO_SUCCESS)
-    status = make_device_comm(w);
+    status = device_comm_create(w);
   if (status == RONDO_SUCCESS)
-    status = check_team(w);
-  return status == RONDO_SUCCESS ? harvest(w) : status;
+    status = team_check(w);
+  return status == RONDO_SUCCESS ? window_harvest(w) : status;
 }
 
-static void abort_comm(struct rondo_nccl_window *w) {
-  set_calling(w, "ncclCommAbort");
+static void comm_abort(struct rondo_nccl_window *w) {
+  window_set_calling(w, "ncclCommAbort");
   if (w->comm)
     (void)w->lib->ncclCommAbort(w->comm);
   w->comm = NULL;
@@ -256,8 +259,8 @@ static void abort_comm(struct rondo_nccl_window *w) {
   w->has_device_comm = 0;
 }
 
-// Ends a communicator with the others; without them, if they do not come.
-static void finish_comm(struct rondo_nccl_window *w) {
+// Ends a communicator together with the other members, or without them after FINALIZE_NS.
+static void comm_finish(struct rondo_nccl_window *w) {
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&w->lock);
   w->deadline_ns = rondo_now_ns() + FINALIZE_NS;
@@ -274,17 +277,17 @@ static void finish_comm(struct rondo_nccl_window *w) {
     status = CALL(w, ncclCommFinalize, w->comm);
   }
   if (status == RONDO_SUCCESS) {
-    set_calling(w, "ncclCommDestroy");
+    window_set_calling(w, "ncclCommDestroy");
     (void)w->lib->ncclCommDestroy(w->comm);
     w->comm = NULL;
   }
 }
 
-static int end(struct rondo_nccl_window *w) {
+static int window_end(struct rondo_nccl_window *w) {
   if (w->comm)
-    finish_comm(w);
-  abort_comm(w);
-  set_calling(w, "ncclMemFree");
+    comm_finish(w);
+  comm_abort(w);
+  window_set_calling(w, "ncclMemFree");
   if (w->memory)
     (void)w->lib->ncclMemFree(w->memory);
   w->memory = NULL;
@@ -293,42 +296,42 @@ static int end(struct rondo_nccl_window *w) {
 
 // ---------------------------------------------------------------------- steps ---
 
-static int is_wanted_no_more(struct rondo_nccl_window *w) {
+static bool window_is_given_up(struct rondo_nccl_window *w) {
   pthread_mutex_lock(&w->lock);
-  int is_given_up = w->is_given_up;
+  bool is_given_up = w->is_given_up;
   pthread_mutex_unlock(&w->lock);
   return is_given_up;
 }
 
-static int join_or_abort(struct rondo_nccl_window *w) {
-  int status = join(w);
-  if (status == RONDO_SUCCESS && is_wanted_no_more(w))
-    status = say(w, RONDO_ERR_ABORTED, "it was given up");
+static int window_join_or_abort(struct rondo_nccl_window *w) {
+  int status = window_join(w);
+  if (status == RONDO_SUCCESS && window_is_given_up(w))
+    status = window_refuse(w, RONDO_ERR_ABORTED, "the window was given up");
   if (status != RONDO_SUCCESS)
-    abort_comm(w);
+    comm_abort(w);
   return status;
 }
 
-// In the device's context.
-static int do_step(void *arg) {
+// Runs in the context of the device.
+static int step_run(void *arg) {
   struct rondo_nccl_window *w = arg;
   switch (w->step) {
   case STEP_MEMORY:
-    return get_memory(w);
+    return memory_allocate(w);
   case STEP_ID:
-    return make_id(w);
+    return id_make(w);
   case STEP_JOIN:
-    return join_or_abort(w);
+    return window_join_or_abort(w);
   case STEP_DROP:
-    abort_comm(w);
+    comm_abort(w);
     return RONDO_SUCCESS;
   default:
-    return end(w);
+    return window_end(w);
   }
 }
 
 // The lock is held.
-static void let_go(struct rondo_nccl_window *w) {
+static void window_release_daemons(struct rondo_nccl_window *w) {
   if (w->is_holding)
     setup_of(w)->hold(w->config.device, 0);
   w->is_holding = 0;
@@ -351,13 +354,13 @@ static void *helper_main(void *arg) {
     w->step = w->wanted;
     pthread_mutex_unlock(&w->lock);
     w->reason[0] = '\0';
-    int status = setup_of(w)->call_inside(device, do_step, w, w->reason);
+    int status = setup_of(w)->call_inside(device, step_run, w, w->reason);
     pthread_mutex_lock(&w->lock);
     w->status = status;
     w->calling = "";
     memcpy(w->why, w->reason, sizeof w->why);
-    let_go(w);
-    w->has_done = w->wanted == w->step; // else the end was asked for meanwhile
+    window_release_daemons(w);
+    w->has_done = w->wanted == w->step; // else the owner has asked for the end meanwhile
     is_end = w->step == STEP_END;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
@@ -365,16 +368,16 @@ static void *helper_main(void *arg) {
   device->driver->close(device);
   pthread_mutex_lock(&w->lock);
   w->is_over = 1;
-  int is_left = w->is_left;
+  bool is_abandoned = w->is_abandoned;
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
-  if (is_left)
+  if (is_abandoned)
     window_free(w);
   return NULL;
 }
 
 // The lock is held.
-static void begin(struct rondo_nccl_window *w, enum step step, uint64_t limit_ns) {
+static void window_begin_step(struct rondo_nccl_window *w, enum step step, uint64_t limit_ns) {
   w->wanted = step;
   w->has_done = 0;
   w->is_given_up = 0;
@@ -382,21 +385,21 @@ static void begin(struct rondo_nccl_window *w, enum step step, uint64_t limit_ns
   pthread_cond_broadcast(&w->changed);
 }
 
-// Waits until the condition is so, or the time is over. The lock is held.
-static void await_word(struct rondo_nccl_window *w, const int *word, uint64_t deadline_ns) {
-  while (!*word && rondo_condition_wait(&w->changed, &w->lock, deadline_ns) == 0)
+// Waits until the condition is true, or the deadline. The lock is held.
+static void window_await(struct rondo_nccl_window *w, const int *condition, uint64_t deadline_ns) {
+  while (!*condition && rondo_condition_wait(&w->changed, &w->lock, deadline_ns) == 0)
     ;
 }
 
 // The lock is held.
-static int look(struct rondo_nccl_window *w, char *why) {
+static int window_look(struct rondo_nccl_window *w, char *why) {
   if (w->has_done) {
     (void)snprintf(why, RONDO_WHY_BYTES, "%s", w->why);
     return w->status;
   }
   if (rondo_now_ns() < w->deadline_ns + GRACE_NS)
     return RONDO_IN_PROGRESS;
-  let_go(w);
+  window_release_daemons(w);
   (void)snprintf(why, RONDO_WHY_BYTES, "NCCL does not return from %s", w->calling);
   return RONDO_ERR_TIMEOUT;
 }
@@ -425,15 +428,15 @@ int rondo_nccl_window_create(const struct rondo_nccl_window_config *config,
     return RONDO_ERR_NO_MEMORY;
   setup_of(w)->retain(config->device);
   if (pthread_create(&w->helper, NULL, helper_main, w)) {
-    (void)snprintf(why, RONDO_WHY_BYTES, "no thread can be made");
+    (void)snprintf(why, RONDO_WHY_BYTES, "no thread can be created");
     config->device->driver->close(config->device);
     window_free(w);
     return RONDO_ERR_SYSTEM;
   }
   pthread_setname_np(w->helper, "rondo-nccl");
   pthread_mutex_lock(&w->lock);
-  await_word(w, &w->has_done, w->deadline_ns + GRACE_NS);
-  int status = look(w, why);
+  window_await(w, &w->has_done, w->deadline_ns + GRACE_NS);
+  int status = window_look(w, why);
   pthread_mutex_unlock(&w->lock);
   if (status == RONDO_SUCCESS)
     *window = w;
@@ -452,26 +455,26 @@ uint64_t rondo_nccl_window_bytes(const struct rondo_nccl_window *w) {
 
 void rondo_nccl_window_make_id(struct rondo_nccl_window *w) {
   pthread_mutex_lock(&w->lock);
-  begin(w, STEP_ID, w->config.limit_ns);
+  window_begin_step(w, STEP_ID, w->config.limit_ns);
   pthread_mutex_unlock(&w->lock);
 }
 
 void rondo_nccl_window_join(struct rondo_nccl_window *w, const uint8_t *id, uint32_t index,
                             uint32_t count) {
-  static_assert(sizeof w->id.internal == RONDO_NCCL_ID_BYTES, "one goes into the other");
+  static_assert(sizeof w->id.internal == RONDO_NCCL_ID_BYTES, "copied as a whole");
   pthread_mutex_lock(&w->lock);
   memcpy(w->id.internal, id, sizeof w->id.internal);
   w->index = index;
   w->count = count;
   setup_of(w)->hold(w->config.device, 1);
   w->is_holding = 1;
-  begin(w, STEP_JOIN, w->config.limit_ns);
+  window_begin_step(w, STEP_JOIN, w->config.limit_ns);
   pthread_mutex_unlock(&w->lock);
 }
 
 int rondo_nccl_window_poll(struct rondo_nccl_window *w, char *why) {
   pthread_mutex_lock(&w->lock);
-  int status = look(w, why);
+  int status = window_look(w, why);
   pthread_mutex_unlock(&w->lock);
   return status;
 }
@@ -486,11 +489,11 @@ uint64_t rondo_nccl_window_address(const struct rondo_nccl_window *w, uint32_t i
 
 void rondo_nccl_window_give_up(struct rondo_nccl_window *w) {
   pthread_mutex_lock(&w->lock);
-  let_go(w);
+  window_release_daemons(w);
   if (!w->has_done)
     w->is_given_up = 1;
-  else if (w->status == RONDO_SUCCESS) // else there is nothing to drop
-    begin(w, STEP_DROP, w->config.limit_ns);
+  else if (w->status == RONDO_SUCCESS) // a failed step has nothing to drop
+    window_begin_step(w, STEP_DROP, w->config.limit_ns);
   pthread_cond_broadcast(&w->changed);
   pthread_mutex_unlock(&w->lock);
 }
@@ -499,15 +502,15 @@ void rondo_nccl_window_destroy(struct rondo_nccl_window *w) {
   if (!w)
     return;
   pthread_mutex_lock(&w->lock);
-  let_go(w);
-  // What runs ends first; the helper sees the end when it comes for its next step.
+  window_release_daemons(w);
+  // A running step ends first; the helper then takes up STEP_END.
   int is_idle = w->has_done;
   int is_stuck = !is_idle && rondo_now_ns() >= w->deadline_ns + GRACE_NS;
-  begin(w, STEP_END, END_NS);
+  window_begin_step(w, STEP_END, END_NS);
   w->is_given_up = !is_idle;
-  await_word(w, &w->is_over, is_stuck ? 0 : w->deadline_ns);
+  window_await(w, &w->is_over, is_stuck ? 0 : w->deadline_ns);
   int is_over = w->is_over;
-  w->is_left = !is_over;
+  w->is_abandoned = !is_over;
   const char *calling = w->calling;
   pthread_mutex_unlock(&w->lock);
   if (is_over) {
@@ -516,5 +519,6 @@ void rondo_nccl_window_destroy(struct rondo_nccl_window *w) {
     return;
   }
   (void)pthread_detach(w->helper);
-  rondo_log(RONDO_LOG_WARN, "NCCL does not return from %s: what it holds is left behind", calling);
+  rondo_log(RONDO_LOG_WARN, "NCCL does not return from %s: its memory and thread are abandoned",
+            calling);
 }

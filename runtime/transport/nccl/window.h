@@ -1,26 +1,31 @@
-// A window of NCCL: memory of one GPU in each process of this machine, which NCCL maps into all of them. NCCL is used for
-// that and nothing else; the daemons then load and store there as in any connector.
+// A window of NCCL: memory of one GPU in each process of this machine, which NCCL maps into all of
+// them. NCCL does nothing else here; the daemons load and store in the window as in any connector.
 //
-//   rondo_nccl_window_create -> id (by one) -> join (all, each with its number) -> poll ... -> address -> destroy
+//   rondo_nccl_window_create -> make_id (one member) -> join (all members) -> poll ... -> address
+//     -> destroy
 //
-// How it is built:
-//  - Every call of NCCL is made by one helper thread a window, because each may block: in NCCL's bootstrap, in the driver,
-//    behind a daemon. Whoever owns the window only asks for a step and polls; asking and polling never wait.
-//  - Every step has a bound. The communicator is non-blocking: the helper polls ncclCommGetAsyncError, and at the end of its
-//    time, or when the owner gives up, aborts. A helper that is stuck inside a call is left behind with what it holds; it
-//    ends by itself should the call ever return. So destroying a window is bounded too.
-//  - Memory comes first (create), alone: rondo_mem_alloc can use it before anybody else is there. If no window comes of it
-//    it stays good as memory of the device.
-//  - join: hold the daemons (no launch on this device, those that run leave within a residency) -> communicator -> mark our
-//    memory -> ncclCommWindowRegister (symmetric) -> ncclDevCommCreate, the only call that says whether the devices can
-//    really do it -> ncclTeamLsa: all must be in one domain of loads and stores -> one tiny kernel looks up every member's
-//    address and reads the mark there -> let the daemons go. A wrong mark is a refusal. NCCL never runs a kernel of its own.
-//  - Which processes, in which order, and whether all or none of them use it is decided above (runtime/transport/window_group.c).
-//    One communicator a device, one device a process: NCCL 2.28 takes no device twice.
-//  - The end: after the daemons, ncclDevCommDestroy -> ncclCommWindowDeregister -> ncclMemFree -> ncclCommFinalize ->
-//    ncclCommDestroy. Who has mapped the memory keeps it, as with any memory of the driver's.
+// - One helper thread a window makes all calls of NCCL, because each may block: in NCCL's
+//   bootstrap, in the driver, or until a daemon has left the device. The owner of the window starts
+//   a step and polls; neither waits.
+// - Every step has a limit. The communicator is non-blocking: the helper polls
+//   ncclCommGetAsyncError, and aborts when the time is over or the owner gives up. A helper that is
+//   stuck in a call is abandoned with what it holds, and ends if the call returns. So destroying a
+//   window is bounded too.
+// - The memory comes first (create). rondo_mem_alloc can use it before any other member exists, and
+//   also if no window comes of it.
+// - A join holds the daemons (they leave the device within a residency, and none is launched) and
+//   makes the communicator. It marks our memory, registers the window (ncclCommWindowRegister,
+//   symmetric), and calls ncclDevCommCreate, the only call that tells whether the devices can share
+//   memory. ncclTeamLsa says whether all members are in one domain of loads and stores. Then one
+//   small kernel looks up every member's address and reads the mark there; a wrong mark refuses the
+//   window. The daemons are released. NCCL runs no kernel of its own.
+// - window_group.h decides which processes join, in which order, and whether they use the window. A
+//   device has one communicator and a process one device: NCCL 2.28 takes no device twice.
+// - Destroying comes after the daemons: ncclDevCommDestroy, ncclCommWindowDeregister, ncclMemFree,
+//   ncclCommFinalize, ncclCommDestroy. A process that has mapped the memory keeps it, as with any
+//   memory of the driver.
 //
-// Calls may come from any thread, one at a time.
+// Any thread may make these calls, one at a time.
 #ifndef RONDO_RUNTIME_TRANSPORT_NCCL_WINDOW_H
 #define RONDO_RUNTIME_TRANSPORT_NCCL_WINDOW_H
 
@@ -29,48 +34,49 @@
 #include "daemon/driver/driver.h"
 
 #define RONDO_NCCL_ID_BYTES 128u
-// Of the memory these come first and are not the owner's.
+// Bytes at the front of the memory that the owner may not use.
 #define RONDO_NCCL_HEAD_BYTES 4096u
 #define RONDO_NCCL_MAX_MEMBERS 64u
 
 struct rondo_nccl_window;
 
 struct rondo_nccl_window_config {
-  struct rondo_device *device; // stays open as long as it is needed
-  uint64_t bytes;              // a multiple of RONDO_RANGE_UNIT_BYTES; the same in all processes
+  struct rondo_device *device; // stays open as long as the window needs it
+  uint64_t bytes;              // a multiple of RONDO_RANGE_UNIT_BYTES, equal in all processes
   uint64_t limit_ns;           // of each step
 };
 
-// What there is of NCCL, in a line: 1 and which version can be used, or 0 and why not.
+// Describes NCCL in a line. Returns 1 and the version that can be used, or 0 and why none can.
 int rondo_nccl_describe(char *line);
 
-// Starts a helper and lets it get the memory. Waits for that, within the limit. Returns RONDO_SUCCESS; else, and the reason in
-// `why`, RONDO_ERR_UNSUPPORTED (no NCCL that can be used), RONDO_ERR_TIMEOUT, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+// Starts a helper that allocates the memory, and waits for it, within the limit. Returns
+// RONDO_SUCCESS; else, with the reason in `why`, RONDO_ERR_UNSUPPORTED (no usable NCCL),
+// RONDO_ERR_TIMEOUT, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
 int rondo_nccl_window_create(const struct rondo_nccl_window_config *config,
                              struct rondo_nccl_window **window, char *why);
 
-// The memory behind the head: where the process itself has it.
+// The memory after the head, at the address of this process.
 uint64_t rondo_nccl_window_base(const struct rondo_nccl_window *window);
 uint64_t rondo_nccl_window_bytes(const struct rondo_nccl_window *window);
 
-// Begins to make what all members must have to find each other.
+// Starts to make the id by which the members find each other.
 void rondo_nccl_window_make_id(struct rondo_nccl_window *window);
-// Begins to join the others: this is member `index` of `count`.
+// Starts to join the other members, as member `index` of `count`.
 void rondo_nccl_window_join(struct rondo_nccl_window *window, const uint8_t *id, uint32_t index,
                             uint32_t count);
-// How the step that was begun last stands: RONDO_SUCCESS, RONDO_IN_PROGRESS, or as create, and the reason.
+// Polls the step that was started last. Returns RONDO_IN_PROGRESS, or what create returns.
 int rondo_nccl_window_poll(struct rondo_nccl_window *window, char *why);
 
-// After make_id.
+// The id, after make_id.
 const uint8_t *rondo_nccl_window_id(const struct rondo_nccl_window *window);
-// After join: where the memory behind the head of a member is here.
+// After join: the address here of a member's memory after the head.
 uint64_t rondo_nccl_window_address(const struct rondo_nccl_window *window, uint32_t index);
 
-// Gives up the step that was begun, and what it has made; the memory stays. Does not wait. A step that had failed before
-// stays failed.
+// Gives up the step, and frees what it has made except the memory. Does not wait. A step that had
+// failed before stays failed.
 void rondo_nccl_window_give_up(struct rondo_nccl_window *window);
 
-// No daemon runs any more that uses it. Bounded. Null is nothing.
+// Destroys a window that no daemon uses any more, in bounded time. Accepts null.
 void rondo_nccl_window_destroy(struct rondo_nccl_window *window);
 
 #endif // RONDO_RUNTIME_TRANSPORT_NCCL_WINDOW_H

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,11 @@
 #include "base/fork.h"
 
 #define MESSAGE_ID 1u
-#define CLOSE_TURNS 2000u // that closing waits at most for what is under way
+#define CLOSE_ROUNDS 2000u // rounds that closing waits at most for endpoints to close
 #define CLOSE_PAUSE_NS 50000
 #define RDMA_DEVICES "/sys/class/infiniband"
-#define ASK_BYTES "512k" // messages of at least this are announced first, where there is only TCP
-// What TCP takes up, and sends, in one piece: half a slot of the usual size and its head.
+#define ASK_BYTES "512k" // messages of at least this use rendezvous where there is only TCP
+// Bytes that TCP receives, and sends, at once: half a slot of the usual size and its head.
 #define SEGMENT_VARIABLE "UCX_TCP_RX_SEG_SIZE"
 #define SEGMENT_BYTES "144k"
 #define SEGMENT_CHARS 12u
@@ -72,13 +73,14 @@ static void *find_call(void *handle, const char *name) {
   return call;
 }
 
-static int has_rdma(void) { return access(RDMA_DEVICES, F_OK) == 0; }
+static bool has_rdma(void) { return access(RDMA_DEVICES, F_OK) == 0; }
 
-// While it is loaded UCX patches brk and its like in libc, and tries the patches out beside whatever thread is just
-// inside malloc, whose heap then ends where it should not. It does so to learn what is unmapped, which matters
-// where memory is registered with devices. Nothing but the environment tells it not to; others may be reading that, so
-// they are given another one, and the old one stays.
-static void forbid_patches(void) {
+// Stops UCX from patching brk and similar functions of libc when it is loaded. UCX tests its
+// patches while other threads may be inside malloc, whose heap can end in the wrong place then. UCX
+// patches them to learn which memory is unmapped, which matters only where memory is registered
+// with devices. Only the environment can stop it. Other threads may read the environment, so they
+// get a new array, and the old one stays allocated.
+static void library_forbid_patches(void) {
   static char word[] = "UCX_MEM_EVENTS=n";
   size_t count = 0;
   while (environ && environ[count])
@@ -94,7 +96,7 @@ static void forbid_patches(void) {
   environ = changed;
 }
 
-// What a parent has begun with UCX does not work in its child: locks of UCX may be held there for ever.
+// UCX does not work in a forked child if the parent has used it: its locks may never be released.
 static void after_fork(void) {
   if (library.status != RONDO_SUCCESS)
     return;
@@ -104,9 +106,9 @@ static void after_fork(void) {
                  (long long)rondo_forked_from());
 }
 
-static void load_library(void) {
+static void library_load(void) {
   rondo_fork_on_child(after_fork);
-  forbid_patches();
+  library_forbid_patches();
   void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *reason = dlerror();
@@ -124,33 +126,33 @@ static void load_library(void) {
 
 // ------------------------------------------------------------------- carrier ---
 
-// Lines are made with sockets, as between clients and servers, `ways` in each direction: where two workers are
-// connected by their own addresses UCX 1.13 aborts the process if the other dies meanwhile.
-struct line {
-  struct line *next; // of those that others have made
+// A connection to or from another process. Each process makes `endpoints` of them to each peer,
+// with sockets, as a client to a server: between workers that are connected by their own addresses,
+// UCX 1.13 aborts the process if the other one dies meanwhile.
+struct endpoint {
+  struct endpoint *next; // in `incoming`
   struct rondo_carrier *carrier;
-  uint32_t
-      process; // that it leads to; NOBODY: it comes from there, and who that is its messages say
+  uint32_t process; // outgoing: the peer; incoming: UNKNOWN_PROCESS, only its messages say
   int is_broken;
-  ucp_ep_h end;
+  ucp_ep_h ep;
 };
 
-#define NOBODY UINT32_MAX
+#define UNKNOWN_PROCESS UINT32_MAX
 #define INCOMING_MAX 65536u
 
-// A connection that somebody wants to make.
+// A connection that a peer asks for.
 struct request {
   struct request *next;
   ucp_conn_request_h connection;
 };
 
-// What another process is told. Ports are in network order; 0: not to be had.
+// The address that peers get. Ports are in network order; 0: there is none.
 struct ports {
   uint16_t ipv4, ipv6;
-  char segment[SEGMENT_CHARS]; // how much TCP takes up in one piece; empty: as UCX has it
+  char segment[SEGMENT_CHARS]; // bytes that TCP receives at once; empty: the default of UCX
 };
 
-// A send or a receive that UCX has not finished at once.
+// A send or a receive that UCX does not finish at once.
 struct operation {
   struct operation *next;
   struct rondo_carrier *carrier;
@@ -165,18 +167,18 @@ struct rondo_carrier {
   ucp_listener_h listeners[2]; // IPv4, IPv6
   struct ports ports;
   struct request *requests;
-  struct line *incoming;
+  struct endpoint *incoming;
   uint32_t incoming_count;
   int worker_fd, wake_fd;
-  uint32_t ways;       // lines to each process
-  struct line **lines; // by process, and then by way
-  uint32_t line_count;
+  uint32_t endpoints;         // to each process
+  struct endpoint **outgoing; // by process, then by number
+  uint32_t endpoint_count;
   struct operation *idle;
-  uint32_t closing; // lines that UCX has not closed yet
-  int is_closed;    // events are not wanted any more
+  uint32_t closing; // endpoints that UCX has not closed yet
+  int is_closed;    // no more events
 };
 
-static struct operation *operation_take(struct rondo_carrier *c, void *ticket) {
+static struct operation *operation_alloc(struct rondo_carrier *c, void *ticket) {
   struct operation *o = c->idle;
   if (o)
     c->idle = o->next;
@@ -189,9 +191,18 @@ static struct operation *operation_take(struct rondo_carrier *c, void *ticket) {
   return o;
 }
 
-static void operation_give(struct operation *o) {
+static void operation_release(struct operation *o) {
   o->next = o->carrier->idle;
   o->carrier->idle = o;
+}
+
+// The parameters of a request for `o`, without its callback.
+static ucp_request_param_t operation_param(struct operation *o) {
+  return (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                               UCP_OP_ATTR_FIELD_USER_DATA |
+                                               UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                               .user_data = o,
+                               .memory_type = UCS_MEMORY_TYPE_HOST};
 }
 
 static int status_of(ucs_status_t status) {
@@ -206,28 +217,25 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
   (void)length;
   if (!c->is_closed)
     c->events->landed(c->arg, o->ticket, status_of(status));
-  operation_give(o);
+  operation_release(o);
   UCX(ucp_request_free)(request);
 }
 
-// Fetches a payload that the sender has only announced, straight to where it goes.
-static void fetch(struct rondo_carrier *c, void *announced, void *to, size_t bytes, void *ticket) {
-  struct operation *o = operation_take(c, ticket);
+// Receives the payload of a rendezvous straight to where it goes.
+static void payload_fetch(struct rondo_carrier *c, void *rendezvous, void *to, size_t bytes,
+                          void *ticket) {
+  struct operation *o = operation_alloc(c, ticket);
   if (!o) {
     c->events->landed(c->arg, ticket, RONDO_ERR_NO_MEMORY);
     return;
   }
-  ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-                                               UCP_OP_ATTR_FIELD_USER_DATA |
-                                               UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                               .cb.recv_am = on_received,
-                               .user_data = o,
-                               .memory_type = UCS_MEMORY_TYPE_HOST};
-  void *request = UCX(ucp_am_recv_data_nbx)(c->worker, announced, to, bytes, &param);
+  ucp_request_param_t param = operation_param(o);
+  param.cb.recv_am = on_received;
+  void *request = UCX(ucp_am_recv_data_nbx)(c->worker, rendezvous, to, bytes, &param);
   if (request && !UCS_PTR_IS_ERR(request))
     return;
   c->events->landed(c->arg, ticket, request ? RONDO_ERR_PEER : RONDO_SUCCESS);
-  operation_give(o);
+  operation_release(o);
 }
 
 static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes, void *data,
@@ -240,7 +248,7 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes, v
   if (!to)
     return UCS_OK;
   if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-    fetch(c, data, to, bytes, ticket);
+    payload_fetch(c, data, to, bytes, ticket);
     return UCS_INPROGRESS;
   }
   memcpy(to, data, bytes);
@@ -255,29 +263,25 @@ static void on_sent(void *request, ucs_status_t status, void *arg) {
   struct rondo_carrier *c = o->carrier;
   if (!c->is_closed)
     c->events->sent(c->arg, o->ticket, status_of(status));
-  operation_give(o);
+  operation_release(o);
   UCX(ucp_request_free)(request);
 }
 
 static int ucx_send(struct rondo_carrier *c, const struct rondo_carrier_message *m) {
-  uint32_t at = m->to * c->ways + m->way;
-  struct line *line = at < c->line_count ? c->lines[at] : NULL;
-  if (!line || !line->end)
+  uint32_t at = m->to * c->endpoints + m->endpoint;
+  struct endpoint *endpoint = at < c->endpoint_count ? c->outgoing[at] : NULL;
+  if (!endpoint || !endpoint->ep)
     return RONDO_ERR_PEER;
-  struct operation *o = operation_take(c, m->ticket);
+  struct operation *o = operation_alloc(c, m->ticket);
   if (!o)
     return RONDO_ERR_NO_MEMORY;
-  ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
-                                               UCP_OP_ATTR_FIELD_USER_DATA |
-                                               UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                               .cb.send = on_sent,
-                               .user_data = o,
-                               .memory_type = UCS_MEMORY_TYPE_HOST};
-  void *request = UCX(ucp_am_send_nbx)(line->end, MESSAGE_ID, m->head, m->head_bytes, m->payload,
+  ucp_request_param_t param = operation_param(o);
+  param.cb.send = on_sent;
+  void *request = UCX(ucp_am_send_nbx)(endpoint->ep, MESSAGE_ID, m->head, m->head_bytes, m->payload,
                                        m->bytes, &param);
   if (request && !UCS_PTR_IS_ERR(request))
     return RONDO_SUCCESS;
-  operation_give(o);
+  operation_release(o);
   if (request)
     return RONDO_ERR_PEER;
   c->events->sent(c->arg, m->ticket, RONDO_SUCCESS);
@@ -286,30 +290,31 @@ static int ucx_send(struct rondo_carrier *c, const struct rondo_carrier_message 
 
 // ---------------------------------------------------------------- connecting ---
 
-static void on_error(void *arg, ucp_ep_h end, ucs_status_t status) {
-  struct line *line = arg;
-  struct rondo_carrier *c = line->carrier;
-  (void)end;
-  line->is_broken = 1;
-  if (!c->is_closed && line->process != NOBODY)
-    c->events->broken(c->arg, line->process, UCX(ucs_status_string)(status));
+static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
+  struct endpoint *endpoint = arg;
+  struct rondo_carrier *c = endpoint->carrier;
+  (void)ep;
+  endpoint->is_broken = 1;
+  if (!c->is_closed && endpoint->process != UNKNOWN_PROCESS)
+    c->events->broken(c->arg, endpoint->process, UCX(ucs_status_string)(status));
 }
 
-static int grow_lines(struct rondo_carrier *c, uint32_t process) {
-  if ((process + 1) * c->ways <= c->line_count)
+static int endpoints_grow(struct rondo_carrier *c, uint32_t process) {
+  if ((process + 1) * c->endpoints <= c->endpoint_count)
     return 1;
-  uint32_t line_count = (process + 16) * c->ways;
-  struct line **grown = realloc(c->lines, line_count * sizeof(void *));
+  uint32_t endpoint_count = (process + 16) * c->endpoints;
+  struct endpoint **grown = realloc(c->outgoing, endpoint_count * sizeof(void *));
   if (!grown)
     return 0;
-  memset(grown + c->line_count, 0, (line_count - c->line_count) * sizeof(void *));
-  c->lines = grown;
-  c->line_count = line_count;
+  memset(grown + c->endpoint_count, 0, (endpoint_count - c->endpoint_count) * sizeof(void *));
+  c->outgoing = grown;
+  c->endpoint_count = endpoint_count;
   return 1;
 }
 
-// Puts ports and machine together. Returns 0 if they do not fit, or there is no such port.
-static int read_address(const void *address, size_t bytes, struct sockaddr_storage *to) {
+// Combines the ports with the address of the machine. Returns 0 if they do not fit, or the peer has
+// no port for that family.
+static int address_read(const void *address, size_t bytes, struct sockaddr_storage *to) {
   struct ports ports;
   size_t at_bytes = bytes - sizeof ports;
   if (bytes <= sizeof ports || at_bytes > sizeof *to)
@@ -324,25 +329,26 @@ static int read_address(const void *address, size_t bytes, struct sockaddr_stora
   return 0;
 }
 
-static struct line *line_create(struct rondo_carrier *c, uint32_t process,
-                                ucp_ep_params_t *params) {
-  struct line *line = calloc(1, sizeof *line);
-  if (!line)
+static struct endpoint *endpoint_create(struct rondo_carrier *c, uint32_t process,
+                                        ucp_ep_params_t *params) {
+  struct endpoint *endpoint = calloc(1, sizeof *endpoint);
+  if (!endpoint)
     return NULL;
-  line->carrier = c;
-  line->process = process;
+  endpoint->carrier = c;
+  endpoint->process = process;
   params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params->err_handler.cb = on_error;
-  params->err_handler.arg = line;
-  if (UCX(ucp_ep_create)(c->worker, params, &line->end) == UCS_OK)
-    return line;
-  free(line);
+  params->err_handler.arg = endpoint;
+  if (UCX(ucp_ep_create)(c->worker, params, &endpoint->ep) == UCS_OK)
+    return endpoint;
+  free(endpoint);
   return NULL;
 }
 
-// UCX sends by TCP in pieces as large as it takes up itself, and ends a process that is sent larger ones.
-static int has_same_segment(const struct rondo_carrier *c, const void *address) {
+// UCX sends over TCP in segments of its own receive size, and aborts a process that receives a
+// larger segment than its own size.
+static bool has_same_segment(const struct rondo_carrier *c, const void *address) {
   struct ports theirs;
   memcpy(&theirs, address, sizeof theirs);
   return memcmp(theirs.segment, c->ports.segment, sizeof theirs.segment) == 0;
@@ -351,28 +357,28 @@ static int has_same_segment(const struct rondo_carrier *c, const void *address) 
 static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *address,
                        size_t bytes) {
   struct sockaddr_storage to;
-  if (!grow_lines(c, process))
+  if (!endpoints_grow(c, process))
     return RONDO_ERR_NO_MEMORY;
-  if (!read_address(address, bytes, &to))
+  if (!address_read(address, bytes, &to))
     return RONDO_ERR_PEER;
   if (!has_same_segment(c, address)) {
-    c->events->broken(c->arg, process, "its " SEGMENT_VARIABLE " is another than here");
+    c->events->broken(c->arg, process, "its " SEGMENT_VARIABLE " differs from the one here");
     return RONDO_ERR_PEER;
   }
-  for (uint32_t way = 0; way < c->ways; way++) {
+  for (uint32_t i = 0; i < c->endpoints; i++) {
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
         .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
         .sockaddr = {(const struct sockaddr *)&to, (socklen_t)(bytes - sizeof(struct ports))}};
-    struct line *line = line_create(c, process, &params);
-    c->lines[process * c->ways + way] = line;
-    if (!line)
+    struct endpoint *endpoint = endpoint_create(c, process, &params);
+    c->outgoing[process * c->endpoints + i] = endpoint;
+    if (!endpoint)
       return RONDO_ERR_PEER;
   }
   return RONDO_SUCCESS;
 }
 
-// Within UCX; what is to be done about it comes later.
+// Called inside UCX; requests_accept makes the endpoint later.
 static void on_request(ucp_conn_request_h connection, void *arg) {
   struct rondo_carrier *c = arg;
   struct request *r = malloc(sizeof *r);
@@ -385,7 +391,7 @@ static void on_request(ucp_conn_request_h connection, void *arg) {
   c->requests = r;
 }
 
-static int accept_requests(struct rondo_carrier *c) {
+static int requests_accept(struct rondo_carrier *c) {
   int moved = 0;
   while (c->requests) {
     struct request *r = c->requests;
@@ -393,10 +399,11 @@ static int accept_requests(struct rondo_carrier *c) {
     moved = 1;
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST,
                               .conn_request = r->connection};
-    struct line *line = c->incoming_count < INCOMING_MAX ? line_create(c, NOBODY, &params) : NULL;
-    if (line) {
-      line->next = c->incoming;
-      c->incoming = line;
+    struct endpoint *endpoint =
+        c->incoming_count < INCOMING_MAX ? endpoint_create(c, UNKNOWN_PROCESS, &params) : NULL;
+    if (endpoint) {
+      endpoint->next = c->incoming;
+      c->incoming = endpoint;
       c->incoming_count++;
     }
     free(r);
@@ -404,49 +411,50 @@ static int accept_requests(struct rondo_carrier *c) {
   return moved;
 }
 
-static void on_line_closed(void *request, ucs_status_t status, void *arg) {
+static void on_endpoint_closed(void *request, ucs_status_t status, void *arg) {
   struct rondo_carrier *c = arg;
   (void)status;
   c->closing--;
   UCX(ucp_request_free)(request);
 }
 
-static void line_close(struct rondo_carrier *c, struct line *line) {
-  if (!line->end)
+static void endpoint_close(struct rondo_carrier *c, struct endpoint *endpoint) {
+  if (!endpoint->ep)
     return;
   ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS |
                                                UCP_OP_ATTR_FIELD_CALLBACK |
                                                UCP_OP_ATTR_FIELD_USER_DATA,
                                .flags = UCP_EP_CLOSE_FLAG_FORCE,
-                               .cb.send = on_line_closed,
+                               .cb.send = on_endpoint_closed,
                                .user_data = c};
-  void *request = UCX(ucp_ep_close_nbx)(line->end, &param);
-  line->end = NULL;
+  void *request = UCX(ucp_ep_close_nbx)(endpoint->ep, &param);
+  endpoint->ep = NULL;
   c->closing += request && !UCS_PTR_IS_ERR(request);
 }
 
-// The line itself stays: UCX may still tell of it.
-static void ucx_cut(struct rondo_carrier *c, uint32_t process) {
-  for (uint32_t i = process * c->ways; i < c->line_count && i / c->ways == process; i++)
-    if (c->lines[i])
-      line_close(c, c->lines[i]);
+// The struct stays, because UCX may still report errors of the endpoint.
+static void ucx_disconnect(struct rondo_carrier *c, uint32_t process) {
+  for (uint32_t i = process * c->endpoints; i < c->endpoint_count && i / c->endpoints == process;
+       i++)
+    if (c->outgoing[i])
+      endpoint_close(c, c->outgoing[i]);
 }
 
-// Lets go of what others had connected and is broken.
-static void close_broken(struct rondo_carrier *c) {
-  for (struct line *line = c->incoming; line; line = line->next)
-    if (line->is_broken)
-      line_close(c, line);
+// Closes incoming endpoints that are broken.
+static void endpoints_close_broken(struct rondo_carrier *c) {
+  for (struct endpoint *endpoint = c->incoming; endpoint; endpoint = endpoint->next)
+    if (endpoint->is_broken)
+      endpoint_close(c, endpoint);
 }
 
-// ------------------------------------------------------------ turning, waiting ---
+// ----------------------------------------------------------- progress, waiting ---
 
-static int ucx_turn(struct rondo_carrier *c) {
+static int ucx_progress(struct rondo_carrier *c) {
   int moved = UCX(ucp_worker_progress)(c->worker) != 0;
   if (!c->requests)
     return moved;
-  close_broken(c);
-  return moved | accept_requests(c);
+  endpoints_close_broken(c);
+  return moved | requests_accept(c);
 }
 
 static int ucx_arm(struct rondo_carrier *c) { return UCX(ucp_worker_arm)(c->worker) == UCS_OK; }
@@ -462,7 +470,7 @@ static void ucx_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed
 
 static void ucx_wake(struct rondo_carrier *c) {
   uint64_t one = 1;
-  (void)!write(c->wake_fd, &one, sizeof one); // it is readable already if this does not work
+  (void)!write(c->wake_fd, &one, sizeof one); // fails only if the descriptor is readable already
 }
 
 // ------------------------------------------------------------ opening, closing ---
@@ -472,26 +480,26 @@ static const void *ucx_address(struct rondo_carrier *c, size_t *bytes) {
   return &c->ports;
 }
 
-static void close_lines(struct rondo_carrier *c) {
+static void endpoints_close(struct rondo_carrier *c) {
   const struct timespec pause = {0, CLOSE_PAUSE_NS};
-  for (uint32_t i = 0; i < c->line_count; i++)
-    if (c->lines[i])
-      line_close(c, c->lines[i]);
-  for (struct line *line = c->incoming; line; line = line->next)
-    line_close(c, line);
-  for (uint32_t i = 0; c->closing && i < CLOSE_TURNS; i++)
+  for (uint32_t i = 0; i < c->endpoint_count; i++)
+    if (c->outgoing[i])
+      endpoint_close(c, c->outgoing[i]);
+  for (struct endpoint *endpoint = c->incoming; endpoint; endpoint = endpoint->next)
+    endpoint_close(c, endpoint);
+  for (uint32_t i = 0; c->closing && i < CLOSE_ROUNDS; i++)
     if (!UCX(ucp_worker_progress)(c->worker))
       nanosleep(&pause, NULL);
 }
 
-static void free_lines(struct rondo_carrier *c) {
-  for (uint32_t i = 0; i < c->line_count; i++)
-    free(c->lines[i]);
-  free(c->lines);
+static void endpoints_free(struct rondo_carrier *c) {
+  for (uint32_t i = 0; i < c->endpoint_count; i++)
+    free(c->outgoing[i]);
+  free(c->outgoing);
   while (c->incoming) {
-    struct line *line = c->incoming;
-    c->incoming = line->next;
-    free(line);
+    struct endpoint *endpoint = c->incoming;
+    c->incoming = endpoint->next;
+    free(endpoint);
   }
   while (c->idle) {
     struct operation *o = c->idle;
@@ -503,8 +511,8 @@ static void free_lines(struct rondo_carrier *c) {
 static void ucx_close(struct rondo_carrier *c) {
   c->is_closed = 1;
   if (c->worker)
-    (void)accept_requests(c);
-  close_lines(c);
+    (void)requests_accept(c);
+  endpoints_close(c);
   for (int i = 0; i < 2; i++)
     if (c->listeners[i])
       UCX(ucp_listener_destroy)(c->listeners[i]);
@@ -514,7 +522,7 @@ static void ucx_close(struct rondo_carrier *c) {
     UCX(ucp_cleanup)(c->context);
   if (c->wake_fd >= 0)
     close(c->wake_fd);
-  free_lines(c);
+  endpoints_free(c);
   free(c);
 }
 
@@ -544,52 +552,53 @@ static ucs_status_t listen_on_all(struct rondo_carrier *c) {
   return c->ports.ipv4 || c->ports.ipv6 ? UCS_OK : UCS_ERR_NO_DEVICE;
 }
 
-// UCX warns of a setting that nothing takes up.
-static int may_use_tcp(void) {
+// UCX warns about settings that no transport uses.
+static bool may_use_tcp(void) {
   const char *kinds = getenv("UCX_TLS");
   return !kinds || kinds[0] == '^' || strstr(kinds, "tcp") || strstr(kinds, "all");
 }
 
-// All processes choose the same, whatever devices they have: see has_same_segment.
-static void choose_segment(ucp_config_t *config, char segment[SEGMENT_CHARS]) {
+// All processes use the same size, whatever their devices: see has_same_segment.
+static void config_choose_segment(ucp_config_t *config, char segment[SEGMENT_CHARS]) {
   const char *chosen = getenv(SEGMENT_VARIABLE);
   if (!chosen && may_use_tcp() &&
       UCX(ucp_config_modify)(config, "RX_SEG_SIZE", SEGMENT_BYTES) != UCS_OK)
-    chosen = ""; // not every version of UCX can be told
+    chosen = ""; // UCX may lack the setting
   (void)snprintf(segment, SEGMENT_CHARS, "%s", chosen ? chosen : SEGMENT_BYTES);
 }
 
-// Who accepts a connection by TCP connects back, and unless it is told otherwise UCX waits in that call: for minutes, if
-// the other machine was cut off meanwhile, and with the turn of the proxy in which it is.
-static void forbid_waiting(ucp_config_t *config) {
+// A process that accepts a TCP connection connects back. By default UCX waits in that call, for
+// minutes if the other machine was cut off meanwhile, and the round of the proxy waits with it.
+static void config_forbid_waiting(ucp_config_t *config) {
   if (!getenv("UCX_TCP_CONN_NB") && may_use_tcp())
-    (void)UCX(ucp_config_modify)(config, "CONN_NB", "y"); // not every version has it
+    (void)UCX(ucp_config_modify)(config, "CONN_NB", "y"); // UCX may lack it
 }
 
-// Whom UCX's shared memory reaches, ours does; and what is killed leaves its files behind. Over TCP copying a slot
-// takes less than asking first whether it may come, which costs its way three times over, and no memory is
-// registered, so that none that was is to be kept in mind; devices for RDMA are left to UCX's judgement.
-static ucs_status_t read_config(struct rondo_carrier *c, ucp_config_t **config) {
+// Shared memory of UCX is off: Rondo's own reaches the same processes, and a killed process leaves
+// the files of UCX behind. Without RDMA devices, slots are copied rather than sent by rendezvous,
+// which takes three trips over the network; and no memory is registered, so there is nothing to
+// cache.
+static ucs_status_t config_read(struct rondo_carrier *c, ucp_config_t **config) {
   ucs_status_t status = UCX(ucp_config_read)(NULL, NULL, config);
   if (status == UCS_OK && !getenv("UCX_TLS"))
     status = UCX(ucp_config_modify)(*config, "TLS", "^sm");
   if (status == UCS_OK && !getenv("UCX_RNDV_THRESH") && !has_rdma())
     status = UCX(ucp_config_modify)(*config, "RNDV_THRESH", ASK_BYTES);
   if (status == UCS_OK && !getenv("UCX_RCACHE_ENABLE") && !has_rdma())
-    (void)UCX(ucp_config_modify)(*config, "RCACHE_ENABLE", "n"); // not every version has it
+    (void)UCX(ucp_config_modify)(*config, "RCACHE_ENABLE", "n"); // UCX may lack it
   if (status == UCS_OK) {
-    forbid_waiting(*config);
-    choose_segment(*config, c->ports.segment);
+    config_forbid_waiting(*config);
+    config_choose_segment(*config, c->ports.segment);
   }
   return status;
 }
 
-static ucs_status_t open_context(struct rondo_carrier *c) {
+static ucs_status_t context_open(struct rondo_carrier *c) {
   ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                          .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                          .name = "rondo"};
   ucp_config_t *config = NULL;
-  ucs_status_t status = read_config(c, &config);
+  ucs_status_t status = config_read(c, &config);
   if (status == UCS_OK)
     status = UCX(ucp_init_version)(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &c->context);
   if (config)
@@ -597,7 +606,7 @@ static ucs_status_t open_context(struct rondo_carrier *c) {
   return status;
 }
 
-static ucs_status_t open_worker(struct rondo_carrier *c) {
+static ucs_status_t worker_open(struct rondo_carrier *c) {
   ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                 .thread_mode = UCS_THREAD_MODE_SERIALIZED};
   ucp_am_handler_param_t handler = {
@@ -607,7 +616,7 @@ static ucs_status_t open_worker(struct rondo_carrier *c) {
       .flags = UCP_AM_FLAG_WHOLE_MSG,
       .cb = on_message,
       .arg = c};
-  ucs_status_t status = open_context(c);
+  ucs_status_t status = context_open(c);
   if (status == UCS_OK)
     status = UCX(ucp_worker_create)(c->context, &worker, &c->worker);
   if (status == UCS_OK)
@@ -619,22 +628,22 @@ static ucs_status_t open_worker(struct rondo_carrier *c) {
   return status;
 }
 
-static int need_library(char *why, size_t why_bytes) {
+static int library_require(char *why, size_t why_bytes) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, load_library);
+  pthread_once(&once, library_load);
   if (library.status != RONDO_SUCCESS)
     (void)snprintf(why, why_bytes, "%s", library.why);
   return library.status;
 }
 
-static int does_not_start(ucs_status_t status, char *why, size_t why_bytes) {
+static int report_start_failure(ucs_status_t status, char *why, size_t why_bytes) {
   (void)snprintf(why, why_bytes, "UCX does not start: %s", UCX(ucs_status_string)(status));
   return RONDO_ERR_SYSTEM;
 }
 
 static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carrier **out,
                     char *why, size_t why_bytes) {
-  int found = need_library(why, why_bytes);
+  int found = library_require(why, why_bytes);
   if (found != RONDO_SUCCESS)
     return found;
   struct rondo_carrier *c = calloc(1, sizeof *c);
@@ -642,22 +651,23 @@ static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carr
     return RONDO_ERR_NO_MEMORY;
   c->events = config->events;
   c->arg = config->arg;
-  c->ways = config->ways;
+  c->endpoints = config->endpoints;
   c->worker_fd = -1;
   c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  ucs_status_t status = c->wake_fd >= 0 ? open_worker(c) : UCS_ERR_IO_ERROR;
+  ucs_status_t status = c->wake_fd >= 0 ? worker_open(c) : UCS_ERR_IO_ERROR;
   if (status == UCS_OK) {
     *out = c;
     return RONDO_SUCCESS;
   }
   ucx_close(c);
-  return does_not_start(status, why, why_bytes);
+  return report_start_failure(status, why, why_bytes);
 }
 
 // --------------------------------------------------------------- describing ---
 
-// UCX says what it may use in lines such as "#  resource 2  :  md 1  dev 2  flags -- tcp/eth0".
-static void print_ways(const struct rondo_carrier *c, FILE *out) {
+// Prints the transports that UCX may use. UCX lists them in lines such as
+// "#  resource 2  :  md 1  dev 2  flags -- tcp/eth0".
+static void transports_print(const struct rondo_carrier *c, FILE *out) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *info = open_memstream(&text, &bytes);
@@ -666,23 +676,23 @@ static void print_ways(const struct rondo_carrier *c, FILE *out) {
   UCX(ucp_context_print_info)(c->context, info);
   (void)fclose(info);
   for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n"));) {
-    const char *way = strstr(line, "resource") ? strstr(line, "-- ") : NULL;
-    if (way && strncmp(way + 3, "self/", 5) != 0) // a process has no need of it
-      fprintf(out, "%s\n", way + 3);
+    const char *name = strstr(line, "resource") ? strstr(line, "-- ") : NULL;
+    if (name && strncmp(name + 3, "self/", 5) != 0) // loopback, which the proxy does not need
+      fprintf(out, "%s\n", name + 3);
   }
   free(text);
 }
 
 static int ucx_describe(FILE *out, char *why, size_t why_bytes) {
   struct rondo_carrier c = {.worker_fd = -1};
-  int found = need_library(why, why_bytes);
+  int found = library_require(why, why_bytes);
   if (found != RONDO_SUCCESS)
     return found;
-  ucs_status_t status = open_context(&c);
+  ucs_status_t status = context_open(&c);
   if (status != UCS_OK)
-    return does_not_start(status, why, why_bytes);
+    return report_start_failure(status, why, why_bytes);
   fprintf(out, "UCX %s\n", UCX(ucp_get_version_string)());
-  print_ways(&c, out);
+  transports_print(&c, out);
   if (!has_rdma())
     fprintf(out, "no device for RDMA: there is no %s\n", RDMA_DEVICES);
   UCX(ucp_cleanup)(c.context);
@@ -695,9 +705,9 @@ const struct rondo_carrier_calls rondo_ucx_carrier = {.name = "ucx",
                                                       .address = ucx_address,
                                                       .connect = ucx_connect,
                                                       .send = ucx_send,
-                                                      .turn = ucx_turn,
+                                                      .progress = ucx_progress,
                                                       .arm = ucx_arm,
                                                       .sleep = ucx_sleep,
                                                       .wake = ucx_wake,
-                                                      .cut = ucx_cut,
+                                                      .disconnect = ucx_disconnect,
                                                       .close = ucx_close};

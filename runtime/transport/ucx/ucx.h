@@ -1,9 +1,9 @@
-// UCX as a carrier (carrier.h): active messages between the workers of two processes, over whatever
-// UCX finds: RDMA, shared memory, TCP. Which it may use is said by its own variables (UCX_TLS,
-// UCX_NET_DEVICES).
+// UCX as a carrier (carrier.h): active messages between the workers of two processes, over RDMA,
+// TCP or what else UCX finds. Its own variables (UCX_TLS, UCX_NET_DEVICES) restrict what it may
+// use.
 //
-// The library is looked for when it is first needed, not linked: what does not use it does not load it,
-// and a build with its headers runs where it is not installed.
+// The library is loaded when it is first needed, not linked. So a program that does not use it does
+// not load it, and a build with the headers of UCX runs where UCX is not installed.
 #ifndef RONDO_RUNTIME_TRANSPORT_UCX_UCX_H
 #define RONDO_RUNTIME_TRANSPORT_UCX_UCX_H
 

@@ -1,4 +1,4 @@
-// What stands for UCX where its headers were not found.
+// Replaces ucx.c in builds without the headers of UCX.
 #include <stdio.h>
 
 #include "runtime/transport/ucx/ucx.h"
