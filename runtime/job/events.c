@@ -1,5 +1,5 @@
-// What comes from the other processes of a job, and their end. The events of the mesh and its timers run
-// on the control thread, those of the proxy on whichever thread takes its turn.
+// Receives messages from the other processes of a job and handles their loss. Events and timers of
+// the mesh run on the control thread, events of the proxy on the thread that holds the proxy.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/proxy.h"
 
-#define BROKEN_NS UINT64_C(1000000000) // in which the mesh says why, at most
+#define BROKEN_NS UINT64_C(1000000000) // for the mesh to report the cause, at most
 
 // ----------------------------------------------------------- competing ranks ---
 
@@ -27,7 +27,7 @@ void rondo_processes_count_competing(struct rondo_job *job) {
         !rondo_mesh_calls->is_same_machine(job->mesh, p) ||
         rondo_mesh_calls->process_get(job->mesh, p, &other) != RONDO_SUCCESS)
       continue;
-    // A pid of another namespace of processes means nothing here.
+    // A pid of another namespace means nothing here: then all ranks compete.
     int is_known = other.pid_namespace == own.pid_namespace;
     count += is_known ? driver->count_competing(other.pid, other.rank_count) : other.rank_count;
   }
@@ -37,7 +37,8 @@ void rondo_processes_count_competing(struct rondo_job *job) {
 
 // ----------------------------------------------------------------- settling ---
 
-// In order of registration, because other processes count them. No registration leaves its entry here.
+// Settles in order of registration, because other processes count registrations. Settling removes
+// no registration from its entry.
 static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
   (void)arg;
   for (uint64_t after = 0;;) {
@@ -58,7 +59,7 @@ static void entry_resume(struct rondo_job *job, struct rondo_match_entry *m, voi
   rondo_match_rebind(job, m);
 }
 
-static void resume(struct rondo_job *job) {
+static void entries_resume(struct rondo_job *job) {
   if (job->transports.device->driver->sharing)
     rondo_match_entries_visit(job, entry_resume, NULL);
 }
@@ -75,39 +76,39 @@ static void entry_lose(struct rondo_job *job, struct rondo_match_entry *m, void 
   rondo_match_lost(job, m, loss->rank, loss->left);
 }
 
-static void lose_rank(struct rondo_job *job, uint32_t rank, int left) {
+static void rank_lose(struct rondo_job *job, uint32_t rank, int left) {
   struct loss loss = {rank, left};
   if (job->gone[rank])
     return;
   job->gone[rank] = 1;
-  rondo_job_tell_lost(job, rank);
+  rondo_job_on_lost(job, rank);
   rondo_match_entries_visit(job, entry_lose, &loss);
 }
 
-static void lose_process(struct rondo_job *job, uint32_t process) {
+static void process_lose(struct rondo_job *job, uint32_t process) {
   job->processes[process].is_lost = 1;
   rondo_transports_lose(&job->transports, process);
 }
 
-static int has_rank_left(const struct rondo_job *job, uint32_t process) {
+static bool has_rank_left(const struct rondo_job *job, uint32_t process) {
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (!job->gone[r] && rondo_processes_where(job, r) == process)
-      return 1;
-  return 0;
+      return true;
+  return false;
 }
 
 void rondo_processes_give_up(struct rondo_job *job, uint32_t process) {
   if (job->processes[process].is_lost)
     return;
-  job->processes[process].is_lost = 1; // nothing more is sent there
+  job->processes[process].is_lost = 1; // nothing more is sent to it
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (rondo_processes_where(job, r) == process)
-      lose_rank(job, r, 0);
-  lose_process(job, process);
-  resume(job);
+      rank_lose(job, r, 0);
+  process_lose(job, process);
+  entries_resume(job);
 }
 
-static void give_up_failed(void *arg) {
+static void processes_give_up_failed(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   for (uint32_t p = 0; p < job->process_count; p++)
@@ -118,7 +119,7 @@ static void give_up_failed(void *arg) {
 
 void rondo_processes_mark_failed(struct rondo_job *job, uint32_t process) {
   job->processes[process].is_failed = 1;
-  (void)rondo_mesh_calls->after(job->mesh, 0, give_up_failed, job);
+  (void)rondo_mesh_calls->after(job->mesh, 0, processes_give_up_failed, job);
 }
 
 static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason,
@@ -127,34 +128,34 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
   int left = reason == RONDO_MESH_LEFT;
   pthread_mutex_lock(&job->lock);
   if (job->roster == RONDO_ROSTER_AWAITED)
-    job->roster = RONDO_ROSTER_FAILED; // a roster comes before the ranks that are missing in it
+    job->roster = RONDO_ROSTER_FAILED; // a roster would have arrived before the loss of its ranks
   if (!left && rank_count)
     rondo_log(RONDO_LOG_ERROR, "rank %u%s is lost: %s", ranks[0],
               rank_count > 1 ? " with the others of its process" : "", text ? text : "");
   for (uint32_t i = 0; i < rank_count; i++)
-    lose_rank(job, ranks[i], left);
+    rank_lose(job, ranks[i], left);
   for (uint32_t i = 0; i < rank_count; i++) {
     uint32_t process = rondo_processes_where(job, ranks[i]);
     if (process < job->process_count && !has_rank_left(job, process))
-      lose_process(job, process);
+      process_lose(job, process);
   }
   rondo_processes_count_competing(job);
-  resume(job);
+  entries_resume(job);
   rondo_job_notify(job);
   pthread_mutex_unlock(&job->lock);
 }
 
 // ---------------------------------------------------------------- receiving ---
 
-// A registration from another process, in one piece of memory.
+// A registration from another process, in one allocation.
 struct arrival {
-  struct rondo_registration registration; // first: freeing it frees all
+  struct rondo_registration registration; // first, so that freeing it frees the arrival
   struct rondo_collective_desc desc;
   uint64_t bytes[];
 };
 
-static struct rondo_registration *unpack(struct rondo_job *job,
-                                         const struct rondo_mesh_message *message) {
+static struct rondo_registration *registration_unpack(struct rondo_job *job,
+                                                      const struct rondo_mesh_message *message) {
   struct rondo_message_registration m;
   struct arrival *a = calloc(1, sizeof *a + message->size);
   if (!a)
@@ -192,51 +193,52 @@ static struct rondo_registration *unpack(struct rondo_job *job,
   return r;
 }
 
-static int receive_register(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct rondo_registration *r = unpack(job, message);
+// Each receiver returns false if the message is invalid.
+static bool register_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  struct rondo_registration *r = registration_unpack(job, message);
   struct rondo_match_entry *m = r ? rondo_match_entry_get(job, r->id) : NULL;
   struct rondo_match_history *h = m ? rondo_match_history_get(m, r->rank) : NULL;
-  // Not every registration of an id names a rank of this process, but those that do come in order.
+  // Generations may be skipped: only registrations with a member in this process are sent here.
   if (!h || r->generation <= h->times) {
     free(r);
-    return 0;
+    return false;
   }
   h->times = r->generation;
   rondo_match_arrive(job, m, r);
-  return 1;
+  return true;
 }
 
-// Messages of fixed length about one registration.
-static int receive_short(struct rondo_job *job, const struct rondo_mesh_message *message) {
+// DEREGISTER, FAIL and RELEASE.
+static bool short_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
   struct rondo_message_short s;
   if (message->size != sizeof s)
-    return 0;
+    return false;
   memcpy(&s, message->bytes, sizeof s);
   struct rondo_match_entry *m = rondo_match_entry_find(job, (struct rondo_id){s.id, s.space});
   if (!m)
-    return 1;
+    return true;
   if (message->type == RONDO_MESSAGE_RELEASE) {
     rondo_match_release(job, m, s.generation, s.other, s.rank);
     rondo_match_entry_drop_if_over(job, m);
-    return 1;
+    return true;
   }
   struct rondo_registration *r = rondo_match_entry_registration(m, s.rank, s.generation);
   if (!r)
-    return 1; // it has ended here
+    return true; // it has ended here
   if (message->type == RONDO_MESSAGE_DEREGISTER) {
     if (r->process != message->from)
-      return 0;
+      return false;
     rondo_match_depart(job, m, r, s.completed);
     rondo_match_entry_drop_if_over(job, m);
-    return 1;
+    return true;
   }
   if (s.status <= RONDO_SUCCESS || s.status >= RONDO_IN_PROGRESS || s.other >= job->rank_count)
-    return 0;
+    return false;
   rondo_match_fail(job, r, s.status, s.other);
-  return 1;
+  return true;
 }
 
-static int receive_for_transports(struct rondo_job *job, struct rondo_mesh_message *message) {
+static bool transports_receive(struct rondo_job *job, struct rondo_mesh_message *message) {
   struct rondo_transport_arrival a = {.from = message->from,
                                       .type = message->type,
                                       .bytes = message->bytes,
@@ -245,35 +247,35 @@ static int receive_for_transports(struct rondo_job *job, struct rondo_mesh_messa
                                       .fd_count = message->fd_count};
   if (message->type == RONDO_MESSAGE_PROXY)
     a.address_bytes = rondo_mesh_calls->address_of(job->mesh, message->from, &a.address);
-  return rondo_transports_receive(&job->transports, &a);
+  return rondo_transports_receive(&job->transports, &a) != 0;
 }
 
-static int receive(struct rondo_job *job, struct rondo_mesh_message *message) {
+static bool message_receive(struct rondo_job *job, struct rondo_mesh_message *message) {
   switch (message->type) {
   case RONDO_MESSAGE_ARENA:
   case RONDO_MESSAGE_PART:
   case RONDO_MESSAGE_MAPPED:
   case RONDO_MESSAGE_WINDOW:
   case RONDO_MESSAGE_PROXY:
-    return receive_for_transports(job, message);
+    return transports_receive(job, message);
   case RONDO_MESSAGE_REGISTER:
-    return receive_register(job, message);
+    return register_receive(job, message);
   case RONDO_MESSAGE_DEREGISTER:
   case RONDO_MESSAGE_FAIL:
   case RONDO_MESSAGE_RELEASE:
-    return receive_short(job, message);
+    return short_receive(job, message);
   case RONDO_MESSAGE_ASK:
     rondo_processes_send(job, message->from, RONDO_MESSAGE_ANSWER, NULL, 0);
-    return 1;
+    return true;
   case RONDO_MESSAGE_ANSWER:
-    return 1;
+    return true;
   case RONDO_MESSAGE_EVICT:
-    rondo_log(RONDO_LOG_ERROR, "process %u goes on without this one, which was silent too long",
+    rondo_log(RONDO_LOG_ERROR, "process %u has given up this process, which was silent too long",
               message->from);
     rondo_processes_give_up(job, message->from);
-    return 1;
+    return true;
   default:
-    return rondo_job_receive(job, message);
+    return rondo_job_receive(job, message) != 0;
   }
 }
 
@@ -282,8 +284,8 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
   pthread_mutex_lock(&job->lock);
   if (message->from < job->process_count && !job->processes[message->from].is_lost) {
     job->processes[message->from].asked_ns = 0;
-    if (!receive(job, message)) {
-      rondo_log(RONDO_LOG_ERROR, "process %u sent what no member sends (type %u, %zu bytes)",
+    if (!message_receive(job, message)) {
+      rondo_log(RONDO_LOG_ERROR, "process %u sent an invalid message (type %u, %zu bytes)",
                 message->from, message->type, message->size);
       rondo_processes_give_up(job, message->from);
     }
@@ -307,7 +309,8 @@ void rondo_processes_free_arrivals(struct rondo_job *job) {
 
 // ------------------------------------------------------------------- roster ---
 
-// Fills in what the mesh knows of the processes. Returns 0 without memory.
+// Allocates the table of processes and connects the transports to them. Returns RONDO_SUCCESS or
+// RONDO_ERR_NO_MEMORY.
 static int processes_create(struct rondo_job *job) {
   uint32_t count = rondo_mesh_calls->process_count(job->mesh);
   struct rondo_transport_peer *peers = calloc(count, sizeof *peers);
@@ -316,7 +319,7 @@ static int processes_create(struct rondo_job *job) {
     free(peers);
     free(job->processes);
     job->processes = NULL;
-    return 0;
+    return RONDO_ERR_NO_MEMORY;
   }
   job->process_count = count;
   job->self = rondo_mesh_calls->self(job->mesh);
@@ -327,18 +330,18 @@ static int processes_create(struct rondo_job *job) {
       peers[p].asks_window = at.asks_window != 0;
   }
   rondo_transports_meet(&job->transports, job->self, count, peers);
-  return 1;
+  return RONDO_SUCCESS;
 }
 
 static void on_roster(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   job->roster = RONDO_ROSTER_KNOWN;
-  if (!processes_create(job))
+  if (processes_create(job) != RONDO_SUCCESS)
     job->roster = RONDO_ROSTER_FAILED;
   rondo_processes_count_competing(job);
-  rondo_processes_tell_early(job);
-  rondo_job_tell_located(job);
+  rondo_processes_send_early(job);
+  rondo_job_on_located(job);
   rondo_match_entries_visit(job, entry_settle, NULL);
   rondo_job_notify(job);
   pthread_mutex_unlock(&job->lock);
@@ -360,9 +363,9 @@ static void on_send(void *owner, uint32_t process, uint32_t type, const void *by
     return;
   int status = rondo_mesh_calls->send(job->mesh, &message);
   if (status == RONDO_SUCCESS || status == RONDO_ERR_PEER)
-    return; // `lost` tells of a process that is gone
-  rondo_log(RONDO_LOG_ERROR, "process %u cannot be told what it must know (%s): it is given up",
-            process, rondo_status_name(status));
+    return; // on_lost handles a process that is gone
+  rondo_log(RONDO_LOG_ERROR, "process %u is given up: a message to it cannot be sent (%s)", process,
+            rondo_status_name(status));
   rondo_processes_mark_failed(job, process);
 }
 
@@ -371,7 +374,7 @@ static void on_after(void *owner, uint64_t delay_ns, void (*call)(void *arg), vo
   (void)rondo_mesh_calls->after(job->mesh, delay_ns, call, arg);
 }
 
-static void on_resume(void *owner) { resume(owner); }
+static void on_resume(void *owner) { entries_resume(owner); }
 
 static void on_link_over(void *owner, struct rondo_proxy_link *link, int is_whole) {
   struct rondo_job *job = owner;
@@ -380,15 +383,15 @@ static void on_link_over(void *owner, struct rondo_proxy_link *link, int is_whol
   pthread_mutex_unlock(&job->lock);
 }
 
-// The mesh has said nothing for a while: only the proxy's messages do not arrive.
-static void give_up_broken(void *arg) {
+// Gives up processes that the proxy does not reach and whose loss the mesh has not reported
+// meanwhile.
+static void processes_give_up_broken(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   for (uint32_t p = 0; p < job->process_count; p++) {
     if (!job->processes[p].is_broken || job->processes[p].is_lost)
       continue;
-    rondo_log(RONDO_LOG_ERROR, "process %u is given up: the network does not lead there any more",
-              p);
+    rondo_log(RONDO_LOG_ERROR, "process %u is given up: the network no longer reaches it", p);
     rondo_processes_send(job, p, RONDO_MESSAGE_EVICT, NULL, 0);
     rondo_processes_give_up(job, p);
   }
@@ -403,12 +406,12 @@ static void on_broken(void *owner, uint32_t process, const char *text) {
     rondo_log(RONDO_LOG_INFO, "process %u: the network: %s", process, text);
     job->processes[process].is_broken = 1;
     (void)rondo_mesh_calls->after(job->mesh, delay_ns < BROKEN_NS ? delay_ns : BROKEN_NS,
-                                  give_up_broken, job);
+                                  processes_give_up_broken, job);
   }
   pthread_mutex_unlock(&job->lock);
 }
 
-// The rank may have left: only the job knows.
+// Notifies the rank of a link, unless it has left.
 static void on_notify(void *owner, const struct rondo_proxy_link *link) {
   struct rondo_job *job = owner;
   const struct rondo_proxy_link_config *config = rondo_proxy_link_config(link);
@@ -428,7 +431,7 @@ static int on_is_link_used(void *owner, const struct rondo_proxy_link *link) {
   return used;
 }
 
-// A thread that holds the lock is about to submit, or has something else to do with the proxy.
+// If another thread holds the lock, counts as busy: that thread may be about to submit.
 static int on_is_busy(void *owner) {
   struct rondo_job *job = owner;
   int busy = 0;
@@ -451,14 +454,14 @@ const struct rondo_transports_events rondo_job_transport_events = {.send = on_se
 
 // ----------------------------------------------------------------- watching ---
 
-static int is_blocked_on(const struct rondo_job *job, const struct rondo_registration *r,
-                         uint32_t process) {
+static bool is_blocked_on(const struct rondo_job *job, const struct rondo_registration *r,
+                          uint32_t process) {
   if (rondo_load_relaxed_u64(r->submitted) == rondo_load_relaxed_u64(r->completed))
-    return 0;
+    return false;
   for (uint32_t i = 0; i < r->nranks; i++)
     if (rondo_processes_where(job, r->members[i]) == process)
-      return 1;
-  return 0;
+      return true;
+  return false;
 }
 
 struct search {
@@ -466,52 +469,52 @@ struct search {
   int is_blocked;
 };
 
-static void look_for_blocked(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
+static void entry_find_blocked(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
   struct search *search = arg;
   for (const struct rondo_registration *r = m->registrations; r && !search->is_blocked; r = r->next)
     if (r->process == RONDO_HERE && r->comm->gate.state < RONDO_GATE_FAILED)
       search->is_blocked = is_blocked_on(job, r, search->process);
 }
 
-static void evict(struct rondo_job *job, uint32_t process) {
+static void process_evict(struct rondo_job *job, uint32_t process) {
   rondo_log(RONDO_LOG_ERROR,
-            "process %u has not answered for %.1f s while runs here wait for it: it is given up",
+            "process %u is given up: it has not answered for %.1f s while runs here wait for it",
             process, (double)job->peer_timeout_ns / 1e9);
   rondo_processes_send(job, process, RONDO_MESSAGE_EVICT, NULL, 0);
   rondo_processes_give_up(job, process);
 }
 
-static void watch_process(struct rondo_job *job, uint32_t process, uint64_t now_ns) {
+static void process_watch(struct rondo_job *job, uint32_t process, uint64_t now_ns) {
   struct rondo_process *p = &job->processes[process];
   struct search search = {process, 0};
   if (process == job->self || p->is_lost)
     return;
-  rondo_match_entries_visit(job, look_for_blocked, &search);
+  rondo_match_entries_visit(job, entry_find_blocked, &search);
   if (!search.is_blocked) {
     p->asked_ns = 0;
   } else if (!p->asked_ns) {
     p->asked_ns = now_ns;
     rondo_processes_send(job, process, RONDO_MESSAGE_ASK, NULL, 0);
   } else if (now_ns - p->asked_ns > job->peer_timeout_ns) {
-    evict(job, process);
+    process_evict(job, process);
   }
 }
 
-// Asks the processes on which a run here is blocked whether they are there. A process that works slowly
-// answers all the same, on its control thread.
+// Sends ASK to processes on which a run here is blocked. A slow process answers all the same, on
+// its control thread.
 static void on_tick(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);
   uint64_t now_ns = rondo_now_ns();
   uint64_t period_ns = job->peer_timeout_ns / 4;
-  // After this process itself was stopped the answers may be here, unread.
-  int is_late = now_ns > job->tick_ns + period_ns;
+  // If this process itself was stopped, the answers may have arrived unread.
+  bool is_late = now_ns > job->tick_ns + period_ns;
   for (uint32_t p = 0; p < job->process_count; p++) {
     if (job->processes[p].is_failed)
       rondo_processes_give_up(job, p);
     if (is_late && job->processes[p].asked_ns)
       job->processes[p].asked_ns = now_ns;
-    watch_process(job, p, now_ns);
+    process_watch(job, p, now_ns);
   }
   job->tick_ns = now_ns + period_ns;
   (void)rondo_mesh_calls->after(job->mesh, period_ns, on_tick, job);

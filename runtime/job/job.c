@@ -13,7 +13,7 @@
 static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_job *jobs;
 
-// The jobs stay where they are, in memory of this child that nobody uses.
+// The parent's jobs stay in the child's memory, unused.
 static void jobs_forked(void) {
   jobs = NULL;
   jobs_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -22,20 +22,20 @@ RONDO_ON_FORK(jobs_forked)
 
 // ---------------------------------------------------------------- extensions ---
 
-void rondo_job_tell_located(struct rondo_job *job) {
+void rondo_job_on_located(struct rondo_job *job) {
   for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
     if ((*e)->located)
       (*e)->located(job);
 }
 
-void rondo_job_tell_lost(struct rondo_job *job, uint32_t rank) {
+void rondo_job_on_lost(struct rondo_job *job, uint32_t rank) {
   for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
     if ((*e)->lost)
       (*e)->lost(job, rank);
 }
 
-void rondo_job_tell_failed(struct rondo_job *job, struct rondo_owner *owner,
-                           const struct rondo_communicator *comm) {
+void rondo_job_on_failed(struct rondo_job *job, struct rondo_owner *owner,
+                         const struct rondo_communicator *comm) {
   for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
     if ((*e)->failed)
       (*e)->failed(job, owner, comm);
@@ -57,7 +57,7 @@ int rondo_job_receive(struct rondo_job *job, const struct rondo_mesh_message *me
 
 // ------------------------------------------------------------ making, ending ---
 
-static int is_private(const struct rondo_unique_id *id) {
+static bool is_private(const struct rondo_unique_id *id) {
   static const struct rondo_unique_id none;
   return memcmp(id, &none, sizeof none) == 0;
 }
@@ -141,7 +141,7 @@ static int job_create(const struct rondo_job_request *request, struct rondo_job 
   return RONDO_SUCCESS;
 }
 
-// One more rank of a job that is here already.
+// Adds a rank to a job that this process has joined.
 static int job_add(struct rondo_job *j, const struct rondo_job_request *request) {
   const struct rondo_config *cfg = request->cfg;
   struct rondo_device *device = request->member->device;
@@ -149,8 +149,8 @@ static int job_add(struct rondo_job *j, const struct rondo_job_request *request)
   char why[RONDO_WHY_BYTES];
   if (j->rank_count != cfg->rank_count)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "init: rank %u says the job has %u ranks, others say %u", cfg->rank,
-                            cfg->rank_count, j->rank_count);
+                            "init: rank %u has rank_count %u, other ranks of its job have %u",
+                            cfg->rank, cfg->rank_count, j->rank_count);
   if (driver != device->driver)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED,
                             "init: rank %u has the %s backend, others of its job in this process "
@@ -164,8 +164,8 @@ static int job_add(struct rondo_job *j, const struct rondo_job_request *request)
   return j->mesh ? rondo_mesh_calls->add_rank(j->mesh, cfg->rank) : RONDO_SUCCESS;
 }
 
-// Tells a driver that needs cores how many ranks its largest job here has. The list is locked.
-static void count_ranks(const struct rondo_driver *driver) {
+// Sets the driver's number of local ranks, that of its largest job here. `jobs_lock` is held.
+static void driver_count_ranks(const struct rondo_driver *driver) {
   uint32_t most = 0;
   for (const struct rondo_job *j = jobs; j; j = j->next)
     if (j->transports.device->driver == driver && j->member_count > most)
@@ -186,7 +186,7 @@ int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **j
     j->member_count++;
     rondo_job_notify(j);
     pthread_mutex_unlock(&j->lock);
-    count_ranks(j->transports.device->driver);
+    driver_count_ranks(j->transports.device->driver);
     *job = j;
   }
   pthread_mutex_unlock(&jobs_lock);
@@ -212,7 +212,7 @@ void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns) {
     job_unlist(job);
   else if (job->mesh)
     rondo_mesh_calls->remove_rank(job->mesh, rank); // under the lock: the last rank frees the job
-  count_ranks(driver);
+  driver_count_ranks(driver);
   pthread_mutex_unlock(&jobs_lock);
   if (!empty)
     return;

@@ -1,12 +1,12 @@
-// The job as this process sees it: its members here, the other processes, and all registrations.
+// The job as this process sees it: its members here, the other processes, and the registrations.
 //
 //   rondo_job_join (rondo_init) -> rondo_job_register (rondo_register) -> rondo_job_fail ...
 //     -> rondo_job_deregister -> rondo_job_leave (rondo_destroy)
 //
-// Registrations of one id meet in a match entry (match_entry.h). Within one process that takes no
-// message and no wait. Each process that has a member of the group keeps a copy of every registration:
-// one that arrives as a message stands beside those made here. So each process decides by itself, from
-// the same registrations.
+// A match entry (match_entry.h) holds all registrations of one id. Each process with a member of
+// the group has a copy of every registration of the group: those made here, and those that other
+// processes have sent. Each process therefore decides by itself, from the same registrations.
+// Within one process matching takes no message and no wait.
 //
 // The job calls higher rooms through struct rondo_job_extension only.
 #ifndef RONDO_RUNTIME_JOB_JOB_H
@@ -28,7 +28,7 @@ struct rondo_owner;
 struct rondo_process;
 struct rondo_registration;
 
-// A rank of this process, as its job sees it. The owner keeps it until rondo_job_leave.
+// A rank of this process, as its job sees it. Its memory stays until rondo_job_leave.
 struct rondo_member {
   uint32_t rank;
   uint32_t is_manual; // tests: no threads; the caller steps the blocks
@@ -38,26 +38,26 @@ struct rondo_member {
 
 #define RONDO_JOB_EXTENSION_TYPES 4u
 
-// What a higher room does for every job. All but `open` and `close` are called under the job's lock. Any
-// may be null.
+// Calls from a job to a higher room, under the job's lock except `open` and `close`. The other
+// calls may be null.
 struct rondo_job_extension {
   // With the first and after the last rank of the job. `open` returns RONDO_SUCCESS or
-  // RONDO_ERR_NO_MEMORY; `close` follows in both cases.
+  // RONDO_ERR_NO_MEMORY. `close` is called in both cases.
   int (*open)(struct rondo_job *job);
   void (*close)(struct rondo_job *job);
-  // It is known now where every rank is.
+  // The process of every rank is known now.
   void (*located)(struct rondo_job *job);
-  // A rank of another process is gone.
+  // A rank of another process has left or is lost.
   void (*lost)(struct rondo_job *job, uint32_t rank);
-  // The communicator of a registration that `owner` has made may have failed.
+  // The communicator of a registration made by `owner` may have failed.
   void (*failed)(struct rondo_job *job, struct rondo_owner *owner,
                  const struct rondo_communicator *comm);
-  // What `failed` began may be carried on: no registration is in the middle of a change.
+  // Continues what `failed` began. No registration is being changed.
   void (*settle)(struct rondo_job *job);
-  // Takes a message of one of `types` (enum rondo_message_type). Returns 1, or 0 if no member sends such a
-  // thing.
+  // Takes a message of one of `types` (enum rondo_message_type). Returns 0 if the message is
+  // invalid, else 1.
   int (*receive)(struct rondo_job *job, const struct rondo_mesh_message *message);
-  uint32_t types[RONDO_JOB_EXTENSION_TYPES]; // 0: no more
+  uint32_t types[RONDO_JOB_EXTENSION_TYPES]; // 0: unused
 };
 
 enum rondo_roster { RONDO_ROSTER_AWAITED = 0, RONDO_ROSTER_KNOWN, RONDO_ROSTER_FAILED };
@@ -72,22 +72,22 @@ struct rondo_job {
   const struct rondo_job_extension *const *extensions; // ends with null
   void *comms, *views;           // state of the extensions in order and in observe
   pthread_mutex_t lock;          // guards all below; taken before a rank's own lock
-  pthread_cond_t attendance;     // told when a rank comes or goes (rondo_job_notify)
+  pthread_cond_t attendance;     // broadcast when a rank joins or leaves (rondo_job_notify)
   struct rondo_member **members; // by rank; null: not in this process now
   uint8_t *was_here;             // by rank: 1 if it is, or was, in this process
   void *entries;                 // tree (search.h) of struct rondo_match_entry, by id
   struct rondo_transports transports;
-  // Of a job of several processes (processes.h).
+  // For jobs of several processes (processes.h).
   struct rondo_mesh *mesh;  // null: the job is in this process alone
   int roster;               // enum rondo_roster
   int is_leaving;           // the mesh is about to end
-  uint8_t *gone;            // by rank: 1 if it is lost, or has left, elsewhere
+  uint8_t *gone;            // by rank: 1 if the rank of another process has left or is lost
   uint32_t self;            // the number of this process
   uint32_t process_count;   // this one included; 0 until the roster is known
-  uint32_t competing_ranks; // ranks of other processes that want the same cores
+  uint32_t competing_ranks; // ranks of other processes that compete for the same cores
   struct rondo_process *processes;
   struct rondo_early *early, **early_end;
-  uint64_t peer_timeout_ns; // how long a process may be silent on which a run is blocked
+  uint64_t peer_timeout_ns; // how long a process that blocks a run may be silent
   uint64_t mark;            // of the last round of messages
   uint64_t tick_ns;         // when the watch over processes is due next
 };
@@ -99,29 +99,30 @@ struct rondo_job_request {
   const struct rondo_job_extension *const *extensions; // ends with null; lasts for ever
 };
 
-// Joins the job that the configuration names, and makes it if this is its first rank here. Returns
+// Joins the job that the configuration names. The first rank in this process creates it. Returns
 // RONDO_SUCCESS, RONDO_ERR_EXISTS (the rank is taken), RONDO_ERR_INVALID (another rank count),
 // RONDO_ERR_UNSUPPORTED (another backend), RONDO_ERR_NO_MEMORY, or what rondo_mesh_start returns.
 int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **job);
 
-// Takes the rank out, and ends the job here with its last rank. Bounded: where the root of the job is in
-// this process, ranks that have not joined yet are waited for, at most `join_ns`.
+// Removes the rank. The last rank ends the job in this process. If the root of the job is here,
+// waits at most `join_ns` for ranks that have not joined yet.
 void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns);
 
-// Wakes the threads that wait for ranks to come or to go. The lock is held.
+// Wakes the threads that wait for ranks to join or leave. The lock is held.
 void rondo_job_notify(struct rondo_job *job);
 
-// Calls `visit` for every job of this process. Jobs cannot end meanwhile.
+// Calls `visit` for every job of this process. No job ends meanwhile.
 void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg);
 
-// Wakes the blocks of the members here: the gate of their communicator has changed. The lock is held.
+// Wakes the blocks of the members here after a change of their communicator's gate. The lock is
+// held.
 void rondo_job_wake_members(struct rondo_job *job, const struct rondo_communicator *comm);
 
-// What extensions are told; the lock is held.
-void rondo_job_tell_located(struct rondo_job *job);
-void rondo_job_tell_lost(struct rondo_job *job, uint32_t rank);
-void rondo_job_tell_failed(struct rondo_job *job, struct rondo_owner *owner,
-                           const struct rondo_communicator *comm);
+// Call the extensions. The lock is held.
+void rondo_job_on_located(struct rondo_job *job);
+void rondo_job_on_lost(struct rondo_job *job, uint32_t rank);
+void rondo_job_on_failed(struct rondo_job *job, struct rondo_owner *owner,
+                         const struct rondo_communicator *comm);
 void rondo_job_settle(struct rondo_job *job);
 int rondo_job_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 

@@ -1,4 +1,3 @@
-// Matching: which registrations make a communicator, when its gate opens, and what ends it.
 #include "runtime/job/match.h"
 
 #include <stdlib.h>
@@ -11,24 +10,24 @@
 #include "runtime/transport/binding.h"
 #include "runtime/transport/proxy.h"
 
-// What ends the runs of a communicator: because of which rank, and why in words, if more can be said.
+// Why the runs of a communicator fail.
 struct verdict {
   int status;
-  uint32_t culprit;
-  const char *why; // "": nothing more
+  uint32_t culprit; // the rank that caused the failure
+  const char *why;  // text; "": none
 };
 
-static struct rondo_match_entry *entry_of(struct rondo_job *job,
-                                          const struct rondo_registration *p) {
-  return rondo_match_entry_find(job, p->id);
+static struct rondo_match_entry *entry_find(struct rondo_job *job,
+                                            const struct rondo_registration *r) {
+  return rondo_match_entry_find(job, r->id);
 }
 
-static void own(struct rondo_registration *r) {
+static void owner_add(struct rondo_registration *r) {
   r->next_owned = r->owner->registrations;
   r->owner->registrations = r;
 }
 
-static void disown(const struct rondo_registration *r) {
+static void owner_remove(const struct rondo_registration *r) {
   struct rondo_registration **at = &r->owner->registrations;
   while (*at && *at != r)
     at = &(*at)->next_owned;
@@ -36,9 +35,9 @@ static void disown(const struct rondo_registration *r) {
     *at = r->next_owned;
 }
 
-// Ends all runs of a communicator here.
-static void fail(struct rondo_job *job, const struct rondo_match_entry *m,
-                 struct rondo_communicator *comm, const struct verdict *v) {
+// Fails all runs of a communicator in this process.
+static void comm_fail(struct rondo_job *job, const struct rondo_match_entry *m,
+                      struct rondo_communicator *comm, const struct verdict *v) {
   if (!comm)
     return;
   if (v->why[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
@@ -46,28 +45,26 @@ static void fail(struct rondo_job *job, const struct rondo_match_entry *m,
   rondo_communicator_fail(comm, v->status, v->culprit);
   if (job->mesh)
     rondo_job_wake_members(job, comm);
-  for (const struct rondo_registration *p = m ? m->registrations : NULL; p; p = p->next)
-    if (p->comm == comm && p->owner)
-      rondo_job_tell_failed(job, p->owner, comm);
+  for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
+    if (r->comm == comm && r->owner)
+      rondo_job_on_failed(job, r->owner, comm);
   rondo_job_settle(job);
 }
 
-// The same, and tells the others: the members of a group fail together, though not each of them knows
-// the reason by itself.
-static void fail_together(struct rondo_job *job, const struct rondo_match_entry *m,
-                          struct rondo_communicator *comm, const struct verdict *v) {
+// Fails all runs of a communicator in all processes: a process may not find the reason by itself.
+static void comm_fail_everywhere(struct rondo_job *job, const struct rondo_match_entry *m,
+                                 struct rondo_communicator *comm, const struct verdict *v) {
   if (!comm || comm->gate.state >= RONDO_GATE_FAILED)
     return;
-  fail(job, m, comm, v);
-  for (const struct rondo_registration *p = m->registrations; p; p = p->next) {
-    if (p->comm != comm || !p->is_announced || RONDO_FAULT(FAILURE_UNTOLD))
+  comm_fail(job, m, comm, v);
+  for (const struct rondo_registration *r = m->registrations; r; r = r->next) {
+    if (r->comm != comm || !r->is_announced || RONDO_FAULT(FAILURE_UNTOLD))
       continue;
-    struct rondo_message_short notice = rondo_message_about(p->id, p->generation, p->rank);
-    notice.rank = p->rank;
-    notice.other = v->culprit;
-    notice.status = v->status;
-    rondo_processes_send_all(job, p->members, p->nranks, RONDO_MESSAGE_FAIL, &notice,
-                             sizeof notice);
+    struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
+    message.other = v->culprit;
+    message.status = v->status;
+    rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_FAIL, &message,
+                             sizeof message);
   }
 }
 
@@ -76,15 +73,15 @@ static void fail_together(struct rondo_job *job, const struct rondo_match_entry 
 static struct rondo_registration *registration_at(const struct rondo_match_entry *m,
                                                   const struct rondo_communicator *comm,
                                                   uint32_t position) {
-  struct rondo_registration *p =
+  struct rondo_registration *r =
       rondo_match_entry_registration(m, comm->members[position], comm->generation);
-  return p && p->comm == comm ? p : NULL;
+  return r && r->comm == comm ? r : NULL;
 }
 
-// Binds the links to members elsewhere whose registrations have come. At once, because a rank that has
-// sent all that it has to send may be gone again before the last member comes.
-static void bind_links(struct rondo_job *job, struct rondo_match_entry *m,
-                       struct rondo_communicator *comm) {
+// Binds the links to members of other processes whose registrations have arrived. Does not wait for
+// the last member, because a rank that has sent all its data may have left by then.
+static void comm_bind_links(struct rondo_job *job, struct rondo_match_entry *m,
+                            struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->link_count; i++) {
     struct rondo_link *link = &comm->links[i];
     if (link->is_ready)
@@ -96,7 +93,7 @@ static void bind_links(struct rondo_job *job, struct rondo_match_entry *m,
     const struct verdict unsound = {RONDO_ERR_SYSTEM, other->rank, ""};
     if (rondo_binding_bind(&job->transports, comm, link, other->offers, other->offer_count) ==
         RONDO_BINDING_UNSOUND)
-      fail_together(job, m, comm, &unsound);
+      comm_fail_everywhere(job, m, comm, &unsound);
   }
 }
 
@@ -107,34 +104,36 @@ void rondo_match_rebind(struct rondo_job *job, struct rondo_match_entry *m) {
   for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
     if (!comm->present)
       continue;
-    bind_links(job, m, comm);
+    comm_bind_links(job, m, comm);
     comm_open(job, m, comm);
   }
 }
 
-static int write_endpoints(const struct rondo_job *job, const struct rondo_registration *r) {
+static int registration_write_endpoints(const struct rondo_job *job,
+                                        const struct rondo_registration *r) {
   return rondo_binding_write_endpoints(&job->transports, r->comm, r->plan, r->position,
                                        job->members[r->rank]->daemon, r->endpoints);
 }
 
-// Opens the gate if all members are there and all links are ready.
+// Opens the gate if all members have joined and all links are ready.
 static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
                       struct rondo_communicator *comm) {
   if (comm->gate.state != RONDO_GATE_CLOSED || comm->joined < comm->shape.nranks)
     return;
   for (uint32_t i = 0; i < comm->shape.nranks; i++) {
-    const struct rondo_registration *p = registration_at(m, comm, i);
-    if (p && p->process == RONDO_HERE && !rondo_communicator_is_ready(comm, p->plan, p->position))
+    const struct rondo_registration *r = registration_at(m, comm, i);
+    if (r && r->process == RONDO_HERE && !rondo_communicator_is_ready(comm, r->plan, r->position))
       return;
   }
   for (uint32_t i = 0; i < comm->shape.nranks; i++) {
-    const struct rondo_registration *p = registration_at(m, comm, i);
-    int status = p && p->process == RONDO_HERE ? write_endpoints(job, p) : RONDO_SUCCESS;
+    const struct rondo_registration *r = registration_at(m, comm, i);
+    int status =
+        r && r->process == RONDO_HERE ? registration_write_endpoints(job, r) : RONDO_SUCCESS;
     if (status != RONDO_SUCCESS) {
-      rondo_log(RONDO_LOG_ERROR, "id %llu: the device of rank %u does not take its connectors",
-                (unsigned long long)p->id.number, p->rank);
-      const struct verdict refused = {status, p->rank, ""};
-      fail_together(job, m, comm, &refused);
+      rondo_log(RONDO_LOG_ERROR, "id %llu: connectors cannot be written to the device of rank %u",
+                (unsigned long long)r->id.number, r->rank);
+      const struct verdict refused = {status, r->rank, ""};
+      comm_fail_everywhere(job, m, comm, &refused);
       return;
     }
   }
@@ -148,14 +147,14 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
 void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registration, int status) {
   int has_failed = registration->owner && rondo_load_relaxed_u32(&registration->owner->failed);
   const struct verdict v = {status, registration->rank, has_failed ? registration->owner->why : ""};
-  fail(job, entry_of(job, registration), registration->comm, &v);
-  struct rondo_message_short notice =
+  comm_fail(job, entry_find(job, registration), registration->comm, &v);
+  struct rondo_message_short message =
       rondo_message_about(registration->id, registration->generation, registration->rank);
-  notice.rank = notice.other = registration->rank;
-  notice.status = status;
+  message.other = registration->rank;
+  message.status = status;
   if (registration->is_announced)
     rondo_processes_send_all(job, registration->members, registration->nranks, RONDO_MESSAGE_FAIL,
-                             &notice, sizeof notice);
+                             &message, sizeof message);
 }
 
 void rondo_match_fail(struct rondo_job *job, struct rondo_registration *registration, int status,
@@ -165,55 +164,56 @@ void rondo_match_fail(struct rondo_job *job, struct rondo_registration *registra
     registration->failed_by = culprit;
   }
   const struct verdict v = {status, culprit, ""};
-  fail(job, entry_of(job, registration), registration->comm, &v);
+  comm_fail(job, entry_find(job, registration), registration->comm, &v);
 }
 
-// Ends the communicators of those whose descriptor differs, and that of `registration`.
-static void fail_different(struct rondo_job *job, const struct rondo_match_entry *m,
-                           const struct rondo_registration *registration) {
+// Fails `registration` and those whose descriptors differ from it.
+static void registration_fail_mismatch(struct rondo_job *job, const struct rondo_match_entry *m,
+                                       const struct rondo_registration *registration) {
   char text[RONDO_REASON_BYTES] = "";
-  for (struct rondo_registration *p = m->registrations; p; p = p->next) {
-    if (p == registration || (p->process != RONDO_HERE && registration->process != RONDO_HERE))
+  for (struct rondo_registration *r = m->registrations; r; r = r->next) {
+    if (r == registration || (r->process != RONDO_HERE && registration->process != RONDO_HERE))
       continue;
-    const char *what = rondo_registration_meets(p, registration)
-                           ? rondo_registration_difference(registration, p)
+    const char *what = rondo_registration_is_match(r, registration)
+                           ? rondo_registration_difference(registration, r)
                            : NULL;
     if (!what)
       continue;
     if (!text[0])
-      rondo_registration_report_mismatch(p, registration, what, text);
-    // Before the other side is told: the reason goes ahead (spread.c).
+      rondo_registration_report_mismatch(r, registration, what, text);
+    // First the other side: the reason must arrive before the failure (failure.c).
     const struct verdict of_theirs = {RONDO_ERR_MISMATCH, registration->rank, text};
-    fail_together(job, m, p->comm, &of_theirs);
-    const struct verdict of_ours = {RONDO_ERR_MISMATCH, p->rank, text};
-    fail_together(job, m, registration->comm, &of_ours);
-    // The other side may not hear of ours by itself: not everybody names everybody.
-    const struct rondo_registration *far = p->process == RONDO_HERE ? registration : p;
-    const struct rondo_registration *near = far == p ? registration : p;
-    struct rondo_message_short notice = rondo_message_about(far->id, far->generation, far->rank);
-    notice.rank = far->rank;
-    notice.other = near->rank;
-    notice.status = RONDO_ERR_MISMATCH;
-    if (far->process != RONDO_HERE)
-      rondo_processes_send(job, far->process, RONDO_MESSAGE_FAIL, &notice, sizeof notice);
+    comm_fail_everywhere(job, m, r->comm, &of_theirs);
+    const struct verdict of_ours = {RONDO_ERR_MISMATCH, r->rank, text};
+    comm_fail_everywhere(job, m, registration->comm, &of_ours);
+    // The other process may not have our registration, because our group may not name its rank.
+    const struct rondo_registration *theirs = r->process == RONDO_HERE ? registration : r;
+    const struct rondo_registration *ours = theirs == r ? registration : r;
+    struct rondo_message_short message =
+        rondo_message_about(theirs->id, theirs->generation, theirs->rank);
+    message.other = ours->rank;
+    message.status = RONDO_ERR_MISMATCH;
+    if (theirs->process != RONDO_HERE)
+      rondo_processes_send(job, theirs->process, RONDO_MESSAGE_FAIL, &message, sizeof message);
   }
 }
 
-// A member that has come to this match entry and gone before anybody else came never takes part. Had its
-// registration failed, for a mismatch with others, those who come after it hear that and not that it has gone.
-static void note_absentees(struct rondo_job *job, const struct rondo_match_entry *m,
-                           const struct rondo_registration *registration) {
+// Handles members that registered and deregistered before any member here registered. Such a member
+// never takes part. If its registration had failed, for a mismatch, later members fail for that
+// reason.
+static void registration_note_departed(struct rondo_job *job, const struct rondo_match_entry *m,
+                                       const struct rondo_registration *registration) {
   struct rondo_communicator *comm = registration->comm;
   for (uint32_t i = 0; i < registration->nranks; i++) {
     uint32_t member = registration->members[i];
-    const struct rondo_match_history *e = rondo_match_history_find(m, member);
-    if (member == registration->rank || !e || e->times < registration->generation)
+    const struct rondo_match_history *h = rondo_match_history_find(m, member);
+    if (member == registration->rank || !h || h->times < registration->generation)
       continue;
     if (rondo_match_entry_registration(m, member, registration->generation))
       continue;
-    const struct verdict before = {e->failed_status, e->failed_by, ""};
-    if (e->failed_status && e->failed_time == registration->generation) {
-      fail(job, m, comm, &before);
+    const struct verdict before = {h->failed_status, h->failed_by, ""};
+    if (h->failed_status && h->failed_time == registration->generation) {
+      comm_fail(job, m, comm, &before);
       continue;
     }
     comm->gate.culprit = member;
@@ -221,69 +221,71 @@ static void note_absentees(struct rondo_job *job, const struct rondo_match_entry
   }
 }
 
-// Nor does one that is lost and has not come.
-static void note_lost(struct rondo_job *job, const struct rondo_match_entry *m,
-                      const struct rondo_registration *registration) {
+// Fails the registration for members that are gone and have not registered.
+static void registration_fail_lost(struct rondo_job *job, const struct rondo_match_entry *m,
+                                   const struct rondo_registration *registration) {
   for (uint32_t i = 0; i < registration->nranks; i++) {
-    const struct rondo_match_history *e = rondo_match_history_find(m, registration->members[i]);
+    const struct rondo_match_history *h = rondo_match_history_find(m, registration->members[i]);
     const struct verdict lost = {RONDO_ERR_PEER, registration->members[i], ""};
-    if (job->gone[registration->members[i]] && (!e || e->times < registration->generation))
-      fail(job, m, registration->comm, &lost);
+    if (job->gone[registration->members[i]] && (!h || h->times < registration->generation))
+      comm_fail(job, m, registration->comm, &lost);
   }
 }
 
 // ----------------------------------------------------------------- matching ---
 
-static void join(struct rondo_registration *p, struct rondo_communicator *comm) {
-  p->comm = comm;
+static void comm_join(struct rondo_registration *r, struct rondo_communicator *comm) {
+  r->comm = comm;
   comm->joined++;
-  comm->present += p->process == RONDO_HERE;
+  comm->present += r->process == RONDO_HERE;
 }
 
-// Of those who have joined one has failed before, and it is not known for which reason: so this comes last.
-static void fail_as_before(struct rondo_job *job, const struct rondo_match_entry *m,
-                           struct rondo_communicator *comm) {
-  for (const struct rondo_registration *p = m->registrations; p; p = p->next) {
-    const struct verdict before = {p->failed_status, p->failed_by, ""};
-    if (p->comm == comm && p->failed_status)
-      fail(job, m, comm, &before);
+// Fails a communicator with the earlier failure of a member. Comes last, because the reason of that
+// failure is unknown here.
+static void comm_fail_as_before(struct rondo_job *job, const struct rondo_match_entry *m,
+                                struct rondo_communicator *comm) {
+  for (const struct rondo_registration *r = m->registrations; r; r = r->next) {
+    const struct verdict before = {r->failed_status, r->failed_by, ""};
+    if (r->comm == comm && r->failed_status)
+      comm_fail(job, m, comm, &before);
   }
 }
 
-// The communicator of those whose descriptor is equal, or null.
-static struct rondo_communicator *find_equal(const struct rondo_match_entry *m,
-                                             const struct rondo_registration *registration) {
-  for (struct rondo_registration *p = m->registrations; p; p = p->next)
-    if (p->comm && rondo_registration_meets(p, registration) &&
-        !rondo_registration_difference(registration, p))
-      return p->comm;
+// The communicator of registrations with an equal descriptor, or null.
+static struct rondo_communicator *comm_find_equal(const struct rondo_match_entry *m,
+                                                  const struct rondo_registration *registration) {
+  for (struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (r->comm && rondo_registration_is_match(r, registration) &&
+        !rondo_registration_difference(registration, r))
+      return r->comm;
   return NULL;
 }
 
-// Takes in those from elsewhere who came before anybody here.
-static void join_waiting(const struct rondo_match_entry *m,
-                         const struct rondo_registration *registration) {
-  for (struct rondo_registration *p = m->registrations; p; p = p->next)
-    if (!p->comm && p != registration && rondo_registration_meets(p, registration) &&
-        !rondo_registration_difference(registration, p))
-      join(p, registration->comm);
+// Adds members of other processes that registered before any member here.
+static void comm_join_waiting(const struct rondo_match_entry *m,
+                              const struct rondo_registration *registration) {
+  for (struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (!r->comm && r != registration && rondo_registration_is_match(r, registration) &&
+        !rondo_registration_difference(registration, r))
+      comm_join(r, registration->comm);
 }
 
-static void locate(const struct rondo_job *job, struct rondo_communicator *comm) {
+static void comm_locate(const struct rondo_job *job, struct rondo_communicator *comm) {
   for (uint32_t i = 0; job->mesh && i < comm->shape.nranks; i++)
     rondo_binding_locate(&job->transports, comm, i, rondo_processes_where(job, comm->members[i]));
 }
 
-// 1 if it is known where every member is, or that it is nowhere.
-static int is_located(const struct rondo_job *job, const struct rondo_communicator *comm) {
+// True if the process of every member is known, or the member is gone.
+static bool is_located(const struct rondo_job *job, const struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->shape.nranks; i++)
     if (comm->where[i] == RONDO_SOMEWHERE && !job->gone[comm->members[i]])
-      return 0;
-  return 1;
+      return false;
+  return true;
 }
 
-// A member to which no transport leads.
-static void check_reach(struct rondo_job *job, struct rondo_registration *registration) {
+// Fails the registration if no transport reaches a member.
+static void registration_check_reach(struct rondo_job *job,
+                                     struct rondo_registration *registration) {
   for (uint32_t i = 0; i < registration->nranks; i++) {
     uint32_t process = registration->comm->where[i];
     if (process >= job->process_count ||
@@ -292,7 +294,7 @@ static void check_reach(struct rondo_job *job, struct rondo_registration *regist
     char why[RONDO_WHY_BYTES];
     (void)rondo_processes_transport(job, job->members[registration->rank], registration->members[i],
                                     why, sizeof why);
-    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no transport leads to rank %u: %s",
+    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no transport reaches rank %u: %s",
               (unsigned long long)registration->id.number, registration->members[i], why);
     rondo_job_fail(job, registration, RONDO_ERR_UNSUPPORTED);
     return;
@@ -301,42 +303,42 @@ static void check_reach(struct rondo_job *job, struct rondo_registration *regist
 
 void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration) {
-  locate(job, registration->comm);
+  comm_locate(job, registration->comm);
   if (!is_located(job, registration->comm))
     return;
-  check_reach(job, registration);
+  registration_check_reach(job, registration);
   int status =
       rondo_communicator_connect(registration->comm, registration->plan, registration->position);
   if (status == RONDO_SUCCESS)
     status = rondo_binding_open_proxied(&job->transports, registration->comm, m);
   if (status != RONDO_SUCCESS) {
-    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory for it, or connector_bytes is used up",
+    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory, or connector_bytes is used up",
               (unsigned long long)registration->id.number);
     const struct verdict full = {status, registration->rank, ""};
-    fail(job, m, registration->comm, &full);
+    comm_fail(job, m, registration->comm, &full);
   }
-  note_lost(job, m, registration);
+  registration_fail_lost(job, m, registration);
   rondo_processes_announce(job, registration);
-  bind_links(job, m, registration->comm);
+  comm_bind_links(job, m, registration->comm);
   comm_open(job, m, registration->comm);
 }
 
-// Makes the communicator of the first of its members here.
-static struct rondo_communicator *make(struct rondo_job *job,
-                                       const struct rondo_registration *registration) {
+// Makes a communicator for its first member here.
+static struct rondo_communicator *comm_make(struct rondo_job *job,
+                                            const struct rondo_registration *registration) {
   struct rondo_communicator *comm =
       rondo_communicator_create(&job->transports.pool, &registration->shape, registration->members);
   if (!comm)
     return NULL;
   comm->generation = registration->generation;
-  locate(job, comm);
+  comm_locate(job, comm);
   return comm;
 }
 
-// Where a member is that registers: what it receives lies on the NUMA node of its device, or of this thread, which
-// knows best where the buffers are.
-static void note_place(struct rondo_communicator *comm, uint32_t position,
-                       struct rondo_device *device) {
+// Sets the place of a member's receive connectors: the NUMA node of its device, or else of the
+// registering thread, which is probably that of its buffers.
+static void comm_set_place(struct rondo_communicator *comm, uint32_t position,
+                           struct rondo_device *device) {
   comm->devices[position] = device;
   comm->nodes[position] = device->driver->node ? device->driver->node(device) : rondo_node_here();
 }
@@ -344,18 +346,18 @@ static void note_place(struct rondo_communicator *comm, uint32_t position,
 int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
   pthread_mutex_lock(&job->lock);
   struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
-  struct rondo_match_history *e = m ? rondo_match_history_get(m, registration->rank) : NULL;
+  struct rondo_match_history *h = m ? rondo_match_history_get(m, registration->rank) : NULL;
   struct rondo_communicator *comm = NULL;
   int fresh = 0;
-  if (e) {
-    registration->generation = e->times + 1;
-    comm = find_equal(m, registration);
+  if (h) {
+    registration->generation = h->times + 1;
+    comm = comm_find_equal(m, registration);
     fresh = !comm;
     if (fresh)
-      comm = make(job, registration);
+      comm = comm_make(job, registration);
   }
   if (comm)
-    note_place(comm, registration->position, job->members[registration->rank]->device);
+    comm_set_place(comm, registration->position, job->members[registration->rank]->device);
   if (!comm || rondo_communicator_connect(comm, registration->plan, registration->position) !=
                    RONDO_SUCCESS) {
     if (comm && fresh)
@@ -363,27 +365,27 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
     pthread_mutex_unlock(&job->lock);
     return RONDO_ERR_NO_MEMORY;
   }
-  e->times++;
-  join(registration, comm);
+  h->times++;
+  comm_join(registration, comm);
   rondo_match_entry_add(m, registration);
   if (registration->owner)
-    own(registration);
+    owner_add(registration);
   if (fresh) {
     comm->next = m->comms;
     m->comms = comm;
-    note_absentees(job, m, registration);
-    join_waiting(m, registration);
+    registration_note_departed(job, m, registration);
+    comm_join_waiting(m, registration);
   }
-  fail_different(job, m, registration);
-  fail_as_before(job, m, comm);
+  registration_fail_mismatch(job, m, registration);
+  comm_fail_as_before(job, m, comm);
   if (job->mesh)
     rondo_match_settle(job, m, registration);
   else
     comm_open(job, m, comm);
   if (registration->owner)
-    rondo_job_tell_failed(job, registration->owner, comm);
+    rondo_job_on_failed(job, registration->owner, comm);
   rondo_job_settle(job);
-  // It may have failed while the call that registers this was on its way.
+  // The owner may have failed during this call.
   uint32_t failed =
       registration->owner ? rondo_load_relaxed_u32(&registration->owner->failed) : RONDO_SUCCESS;
   if (failed && comm->gate.state < RONDO_GATE_FAILED)
@@ -394,21 +396,21 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
 
 void rondo_match_arrive(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration) {
-  struct rondo_communicator *comm = find_equal(m, registration);
+  struct rondo_communicator *comm = comm_find_equal(m, registration);
   rondo_match_entry_add(m, registration);
   if (comm)
-    join(registration, comm);
-  fail_different(job, m, registration);
+    comm_join(registration, comm);
+  registration_fail_mismatch(job, m, registration);
   if (!comm)
     return;
-  bind_links(job, m, comm);
+  comm_bind_links(job, m, comm);
   comm_open(job, m, comm);
 }
 
-// ------------------------------------------------------------------ leaving ---
+// ------------------------------------------------------------ deregistering ---
 
-// Frees what nobody here uses and nobody elsewhere writes to.
-static void drop(struct rondo_match_entry *m, struct rondo_communicator *comm) {
+// Destroys a communicator that has no member here and no writer in another process.
+static void comm_drop_if_unused(struct rondo_match_entry *m, struct rondo_communicator *comm) {
   if (comm->present || (rondo_communicator_is_owed(comm) && !RONDO_FAULT(OWED_IGNORED)))
     return;
   struct rondo_communicator **at = &m->comms;
@@ -418,8 +420,8 @@ static void drop(struct rondo_match_entry *m, struct rondo_communicator *comm) {
   rondo_communicator_destroy(comm);
 }
 
-static void limit_runs(struct rondo_job *job, const struct rondo_registration *registration,
-                       uint64_t completed) {
+static void comm_limit_runs(struct rondo_job *job, const struct rondo_registration *registration,
+                            uint64_t completed) {
   struct rondo_communicator *comm = registration->comm;
   if (completed >= comm->gate.last_run)
     return;
@@ -437,16 +439,16 @@ void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
   struct rondo_communicator *comm = registration->comm;
   rondo_match_entry_remove(m, registration);
   if (registration->owner)
-    disown(registration);
-  limit_runs(job, registration, completed);
+    owner_remove(registration);
+  comm_limit_runs(job, registration, completed);
   if (job->mesh)
     rondo_processes_withdraw(job, registration, completed);
   if (--comm->present == 0) {
     rondo_binding_unbind(&job->transports, comm);
-    for (struct rondo_registration *p = m->registrations; p; p = p->next)
-      if (p->comm == comm)
-        p->comm = NULL;
-    drop(m, comm);
+    for (struct rondo_registration *r = m->registrations; r; r = r->next)
+      if (r->comm == comm)
+        r->comm = NULL;
+    comm_drop_if_unused(m, comm);
   }
   if (job->mesh && m->id.space == RONDO_SPACE_COMM)
     rondo_match_entry_drop_if_over(job, m);
@@ -455,8 +457,9 @@ void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
   pthread_mutex_unlock(&job->lock);
 }
 
-// What a rank has submitted is seen here if it was counted before (H3).
-static int is_running(const struct rondo_job *job, const struct rondo_registration *r) {
+// True if the registration has runs outstanding. Runs counted in `outstanding` are visible here
+// (H3).
+static bool is_running(const struct rondo_job *job, const struct rondo_registration *r) {
   const struct rondo_member *member = job->members[r->rank];
   return member && rondo_load_seq_cst_u64(&member->daemon->outstanding) && // P4
          rondo_load_relaxed_u64(r->submitted) != rondo_load_acquire_u64(r->completed);
@@ -465,35 +468,36 @@ static int is_running(const struct rondo_job *job, const struct rondo_registrati
 int rondo_match_is_link_used(struct rondo_job *job, const struct rondo_proxy_link *proxied) {
   const struct rondo_proxy_link_config *config = rondo_proxy_link_config(proxied);
   const struct rondo_match_entry *m = config->home;
-  for (const struct rondo_registration *p = m->registrations; p; p = p->next)
-    if (p->comm == config->tag && p->process == RONDO_HERE && is_running(job, p))
+  for (const struct rondo_registration *r = m->registrations; r; r = r->next)
+    if (r->comm == config->tag && r->process == RONDO_HERE && is_running(job, r))
       return 1;
   return 0;
 }
 
 void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *proxied, int is_whole) {
   const struct rondo_proxy_link_config *config = rondo_proxy_link_config(proxied);
-  struct rondo_communicator *comm = config->tag; // it is there as long as it is owed anything
-  struct rondo_match_entry *m = config->home;    // ... and so is this
+  struct rondo_communicator *comm = config->tag; // both exist while the communicator is owed slots
+  struct rondo_match_entry *m = config->home;
   for (uint32_t i = 0; i < comm->link_count; i++) {
     if (comm->links[i].proxy_link != proxied)
       continue;
     comm->links[i].proxy_link = NULL;
     comm->links[i].is_owed = 0;
-    // Its producer may have taken leave already, and believe that all has come.
+    // The producer may have deregistered and believe that all slots have arrived.
     if (!is_whole && comm->present && !RONDO_FAULT(LOSS_UNTOLD))
-      fail_together(job, m, comm,
-                    &(struct verdict){RONDO_ERR_PEER, comm->members[comm->links[i].from], ""});
+      comm_fail_everywhere(
+          job, m, comm, &(struct verdict){RONDO_ERR_PEER, comm->members[comm->links[i].from], ""});
   }
-  drop(m, comm);
+  comm_drop_if_unused(m, comm);
   rondo_match_entry_drop_if_over(job, m);
 }
 
-// What is far is released by the proxy, which has all that was sent; `told`: that nothing ever was.
-static void release_link(struct rondo_job *job, struct rondo_link *link, int told) {
+// Releases a link that its producer no longer writes. The proxy releases a proxied link when it has
+// delivered all slots; `is_unused`: there are none.
+static void link_release(struct rondo_job *job, struct rondo_link *link, bool is_unused) {
   if (!link->is_proxied)
     link->is_owed = 0;
-  else if (link->proxy_link && told)
+  else if (link->proxy_link && is_unused)
     rondo_proxy_link_close(job->transports.proxy, link->proxy_link);
 }
 
@@ -508,14 +512,14 @@ void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uin
       struct rondo_link *link = &comm->links[i];
       if (comm->members[link->from] == producer &&
           (consumer == UINT32_MAX || comm->members[link->to] == consumer))
-        release_link(job, link, consumer != UINT32_MAX);
+        link_release(job, link, consumer != UINT32_MAX);
     }
-    drop(m, comm);
+    comm_drop_if_unused(m, comm);
   }
 }
 
-// Tells the owner of connectors that were offered in vain that nobody here will write to them.
-static void release_unused(struct rondo_job *job, const struct rondo_registration *registration) {
+// Sends RELEASE for offered connectors that no rank here will write.
+static void offers_release(struct rondo_job *job, const struct rondo_registration *registration) {
   for (uint32_t i = 0; i < registration->offer_count; i++) {
     uint32_t from = registration->offers[i].from;
     if (rondo_processes_where(job, registration->members[from]) != RONDO_HERE)
@@ -525,58 +529,58 @@ static void release_unused(struct rondo_job *job, const struct rondo_registratio
             ? rondo_communicator_link(registration->comm, from, registration->position)
             : NULL;
     if (link && link->is_ready)
-      continue; // our own deregistration will tell
-    struct rondo_message_short notice =
+      continue; // the end of our own registration releases it
+    struct rondo_message_short message =
         rondo_message_about(registration->id, registration->generation, registration->rank);
-    notice.rank = registration->rank;
-    notice.other = registration->members[from];
-    rondo_processes_send(job, registration->process, RONDO_MESSAGE_RELEASE, &notice, sizeof notice);
+    message.other = registration->members[from];
+    rondo_processes_send(job, registration->process, RONDO_MESSAGE_RELEASE, &message,
+                         sizeof message);
   }
 }
 
 void rondo_match_depart(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration, uint64_t completed) {
-  struct rondo_match_history *e = rondo_match_history_find(m, registration->rank);
-  if (e && registration->failed_status) {
-    e->failed_status = registration->failed_status;
-    e->failed_by = registration->failed_by;
-    e->failed_time = registration->generation;
+  struct rondo_match_history *h = rondo_match_history_find(m, registration->rank);
+  if (h && registration->failed_status) {
+    h->failed_status = registration->failed_status;
+    h->failed_by = registration->failed_by;
+    h->failed_time = registration->generation;
   }
   rondo_match_entry_remove(m, registration);
   if (registration->comm)
-    limit_runs(job, registration, completed);
-  release_unused(job, registration);
+    comm_limit_runs(job, registration, completed);
+  offers_release(job, registration);
   rondo_match_release(job, m, registration->generation, registration->rank, UINT32_MAX);
   free(registration);
 }
 
-// Whether the communicator waits for, or depends on, a rank that is gone.
-static int depends_on(const struct rondo_match_entry *m, const struct rondo_communicator *comm,
-                      uint32_t rank) {
-  const struct rondo_match_history *e = rondo_match_history_find(m, rank);
-  int has_come = e && e->times >= comm->generation;
+// True if a communicator needs a rank that is gone.
+static bool is_dependent(const struct rondo_match_entry *m, const struct rondo_communicator *comm,
+                         uint32_t rank) {
+  const struct rondo_match_history *h = rondo_match_history_find(m, rank);
+  int has_come = h && h->times >= comm->generation;
   for (uint32_t i = 0; i < comm->shape.nranks; i++)
     if (comm->members[i] == rank)
       return !has_come || rondo_match_entry_registration(m, rank, comm->generation) != NULL;
-  return 0;
+  return false;
 }
 
 void rondo_match_lost(struct rondo_job *job, struct rondo_match_entry *m, uint32_t rank, int left) {
   for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
-    if (!comm->present || !depends_on(m, comm, rank))
+    if (!comm->present || !is_dependent(m, comm, rank))
       continue;
     const struct verdict lost = {RONDO_ERR_PEER, rank, ""};
-    fail_together(job, m, comm, &lost);
+    comm_fail_everywhere(job, m, comm, &lost);
   }
   struct rondo_registration *after = NULL;
-  for (struct rondo_registration *p = m->registrations; p; p = after) {
-    after = p->next;
-    if (p->rank != rank || p->process == RONDO_HERE)
+  for (struct rondo_registration *r = m->registrations; r; r = after) {
+    after = r->next;
+    if (r->rank != rank || r->process == RONDO_HERE)
       continue;
-    rondo_match_entry_remove(m, p);
-    free(p);
+    rondo_match_entry_remove(m, r);
+    free(r);
   }
-  // Who was cut off may be alive, and in the middle of a store: its connectors are not used again.
+  // A lost rank may still be alive and writing: its connectors are not reused.
   if (left)
     rondo_match_release(job, m, 0, rank, UINT32_MAX);
 }

@@ -20,11 +20,8 @@ static void entry_free(void *node) {
 }
 
 static int entry_compare(const void *a, const void *b) {
-  const struct rondo_id *x = &((const struct rondo_match_entry *)a)->id;
-  const struct rondo_id *y = &((const struct rondo_match_entry *)b)->id;
-  if (x->space != y->space)
-    return x->space < y->space ? -1 : 1;
-  return x->number < y->number ? -1 : x->number > y->number;
+  return rondo_id_compare(((const struct rondo_match_entry *)a)->id,
+                          ((const struct rondo_match_entry *)b)->id);
 }
 
 struct rondo_match_entry *rondo_match_entry_find(struct rondo_job *job, struct rondo_id id) {
@@ -86,7 +83,7 @@ void rondo_match_entry_drop_if_even(struct rondo_job *job, struct rondo_match_en
     const struct rondo_match_history *h = rondo_match_history_find(m, last->members[i]);
     if (!h || h->times != m->histories[0].times)
       return;
-    // Other processes count too, and would not forget the id at the same moment.
+    // Other processes count registrations too and would not drop the entry at the same time.
     if (job->mesh && !job->members[last->members[i]] && !RONDO_FAULT(EVEN_FORGOTTEN))
       return;
   }

@@ -9,7 +9,7 @@
 #include "runtime/job/job.h"
 #include "runtime/job/registration.h"
 
-// How often a rank has registered the id, and how the last registration that failed had failed.
+// How often a rank has registered the id, and its last failure before that was known here.
 struct rondo_match_history {
   uint32_t rank;
   int failed_status;
@@ -19,39 +19,39 @@ struct rondo_match_history {
 
 struct rondo_match_entry {
   struct rondo_id id;
-  uint32_t nranks; // of the last registration that came
+  uint32_t nranks; // of the newest registration
   struct rondo_registration *registrations;
   struct rondo_communicator *comms;
   struct rondo_match_history *histories;
   uint32_t history_count, history_capacity;
 };
 
-// Finds the entry of an id; null: there is none.
+// The entry of an id, or null.
 struct rondo_match_entry *rondo_match_entry_find(struct rondo_job *job, struct rondo_id id);
-// Finds it, or makes it. Null: no memory.
+// Finds or makes the entry. Null: no memory.
 struct rondo_match_entry *rondo_match_entry_get(struct rondo_job *job, struct rondo_id id);
-// Calls `visit` for every entry. Entries may not come or go meanwhile.
+// Calls `visit` for every entry. `visit` may not add or drop entries.
 void rondo_match_entries_visit(struct rondo_job *job,
                                void (*visit)(struct rondo_job *job, struct rondo_match_entry *m,
                                              void *arg),
                                void *arg);
-// Frees all entries. Registrations of ranks here belong to those ranks.
+// Frees all entries, but not the registrations of ranks here.
 void rondo_match_entries_free(struct rondo_job *job);
 
-// Forgets the entry if no registration is left and all members of the last group have registered
+// Drops the entry if no registration is left and all members of the last group have registered
 // equally often.
 void rondo_match_entry_drop_if_even(struct rondo_job *job, struct rondo_match_entry *m,
                                     const struct rondo_registration *last);
-// The same for ids that are used once only, those of communicators: also where members are in other
+// Does the same for ids of communicators, which are used once, also if members are in other
 // processes. Not while entries are visited.
 void rondo_match_entry_drop_if_over(struct rondo_job *job, struct rondo_match_entry *m);
 
-// Find: null if the rank has never registered the id. Get: null if there is no memory.
+// Find returns null if the rank has never registered the id. Get adds a history; null: no memory.
 struct rondo_match_history *rondo_match_history_find(const struct rondo_match_entry *m,
                                                      uint32_t rank);
 struct rondo_match_history *rondo_match_history_get(struct rondo_match_entry *m, uint32_t rank);
 
-// The registration of that generation of a rank, if it is still there; else null.
+// The registration of that generation of a rank, or null if it has ended.
 struct rondo_registration *rondo_match_entry_registration(const struct rondo_match_entry *m,
                                                           uint32_t rank, uint64_t generation);
 void rondo_match_entry_add(struct rondo_match_entry *m, struct rondo_registration *registration);

@@ -1,5 +1,6 @@
 #include "runtime/job/message.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "daemon/plan/plan.h"
@@ -30,7 +31,7 @@ void rondo_message_register_encode(void *bytes, const struct rondo_message_regis
     memcpy(at, r->offers, r->head->offer_count * sizeof *r->offers);
 }
 
-static int is_sound_head(const struct rondo_message_register *h, uint32_t rank_count) {
+static bool is_sound_head(const struct rondo_message_register *h, uint32_t rank_count) {
   return h->kind >= 0 && h->kind < RONDO_KIND_COUNT && rondo_dtype_bytes(h->dtype) &&
          h->redop >= 0 && h->redop < RONDO_REDOP_COUNT && h->nranks > 0 &&
          h->nranks <= rank_count && h->position < h->nranks && h->root < h->nranks &&

@@ -9,13 +9,13 @@
 #include "runtime/job/match.h"
 #include "runtime/transport/binding.h"
 
-#define STOP_NS INT64_C(2000000000) // for what is still queued when a job ends here
+#define STOP_NS INT64_C(2000000000) // for queued messages when a job ends here
 
-// A registration that had ended before it was known which process to tell.
+// A registration that ended before the roster was known, with its REGISTER message.
 struct rondo_early {
   struct rondo_early *next;
   size_t size;
-  struct rondo_message_registration message; // pointers into what follows
+  struct rondo_message_registration message; // pointers into `bytes`
   uint64_t bytes[];
 };
 
@@ -26,7 +26,7 @@ static int mesh_open(struct rondo_job *job, const struct rondo_config *cfg) {
   job->gone = calloc(job->rank_count, 1);
   if (!job->gone)
     return RONDO_ERR_NO_MEMORY;
-  // The events wait for the lock, so none comes before the mesh is noted.
+  // Events wait for the lock, so that none runs before `job->mesh` is set.
   pthread_mutex_lock(&job->lock);
   int status = rondo_mesh_calls->start(cfg, &rondo_job_mesh_events, job, &job->mesh);
   if (status == RONDO_SUCCESS)
@@ -53,7 +53,7 @@ int rondo_processes_open(struct rondo_job *job, const struct rondo_config *cfg,
 void rondo_processes_close(struct rondo_job *job, int64_t join_ns) {
   rondo_transports_drain(&job->transports);
   pthread_mutex_lock(&job->lock);
-  job->is_leaving = 1; // the proxy does not turn to the mesh any more
+  job->is_leaving = 1; // on_broken no longer uses the mesh
   pthread_mutex_unlock(&job->lock);
   rondo_mesh_calls->stop(job->mesh, STOP_NS, join_ns);
   rondo_transports_disconnect(&job->transports);
@@ -61,7 +61,7 @@ void rondo_processes_close(struct rondo_job *job, int64_t join_ns) {
   if (job->competing_ranks)
     job->transports.device->driver->set_competing(job->competing_ranks, 0);
   job->roster = RONDO_ROSTER_FAILED;
-  rondo_processes_tell_early(job);
+  rondo_processes_send_early(job);
   free(job->processes);
   job->processes = NULL;
 }
@@ -79,35 +79,35 @@ uint32_t rondo_processes_where(const struct rondo_job *job, uint32_t rank) {
   return process == job->self ? RONDO_HERE : process;
 }
 
-static int explain(char *why, size_t why_bytes, int transport, const char *text) {
+static int transport_explain(char *why, size_t why_bytes, int transport, const char *text) {
   (void)snprintf(why, why_bytes, "%s", text);
   return transport;
 }
 
-// Between devices that differ in what they reach: where connectors lie.
-static int explain_local(const struct rondo_job *job, const struct rondo_member *self,
+// How ranks of this process reach each other: depends on where their devices allow connectors.
+static int local_explain(const struct rondo_job *job, const struct rondo_member *self,
                          uint32_t rank, char *why, size_t why_bytes) {
   char reason[RONDO_WHY_BYTES];
   const struct rondo_driver *driver = self->device->driver;
   if (!driver->reach)
-    return explain(why, why_bytes, RONDO_TRANSPORT_LOCAL, "the rank lives in this process");
+    return transport_explain(why, why_bytes, RONDO_TRANSPORT_LOCAL, "the rank is in this process");
   if (!job->members[rank])
-    return explain(why, why_bytes, -1, "on which device the rank is is not known yet");
+    return transport_explain(why, why_bytes, -1, "the rank's device is not known yet");
   (void)driver->reach(self->device, job->members[rank]->device, reason);
-  return explain(why, why_bytes, RONDO_TRANSPORT_LOCAL, reason);
+  return transport_explain(why, why_bytes, RONDO_TRANSPORT_LOCAL, reason);
 }
 
 int rondo_processes_transport(const struct rondo_job *job, const struct rondo_member *self,
                               uint32_t rank, char *why, size_t why_bytes) {
   uint32_t process = job->mesh ? rondo_processes_where(job, rank) : RONDO_HERE;
   if (process == RONDO_HERE)
-    return explain_local(job, self, rank, why, why_bytes);
+    return local_explain(job, self, rank, why, why_bytes);
   if (job->gone[rank])
-    return explain(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank has left or is lost");
+    return transport_explain(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank has left or is lost");
   if (process >= job->process_count)
-    return explain(why, why_bytes, -1, "where the rank lives is not known yet");
+    return transport_explain(why, why_bytes, -1, "the rank's process is not known yet");
   if (job->processes[process].is_lost)
-    return explain(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank's process is lost");
+    return transport_explain(why, why_bytes, RONDO_TRANSPORT_NONE, "the rank's process is lost");
   return rondo_transports_explain(&job->transports, self->device, process, why, why_bytes);
 }
 
@@ -136,7 +136,7 @@ void rondo_processes_send_all(struct rondo_job *job, const uint32_t *members, ui
 
 // ------------------------------------------------------------ registrations ---
 
-static struct rondo_message_register describe(const struct rondo_registration *r) {
+static struct rondo_message_register register_message_make(const struct rondo_registration *r) {
   const struct rondo_collective_desc *d = r->desc;
   struct rondo_message_register head = {.id = r->id.number,
                                         .space = r->id.space,
@@ -157,24 +157,24 @@ static struct rondo_message_register describe(const struct rondo_registration *r
   return head;
 }
 
-static void send_short(struct rondo_job *job, const struct rondo_registration *r, uint32_t type,
-                       const struct rondo_message_short *message) {
+static void short_message_send(struct rondo_job *job, const struct rondo_registration *r,
+                               uint32_t type, const struct rondo_message_short *message) {
   rondo_processes_send_all(job, r->members, r->nranks, type, message, sizeof *message);
 }
 
-// A failure of this registration that the others do not know of.
-static void tell_failure(struct rondo_job *job, const struct rondo_registration *r) {
+// Sends the failure of a registration that the other members do not know yet.
+static void failure_send(struct rondo_job *job, const struct rondo_registration *r) {
   uint32_t state = rondo_load_relaxed_u32(&r->comm->gate.state);
   if (state < RONDO_GATE_FAILED)
     return;
   struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
   message.other = r->comm->gate.culprit;
   message.status = (int32_t)(state - RONDO_GATE_FAILED);
-  send_short(job, r, RONDO_MESSAGE_FAIL, &message);
+  short_message_send(job, r, RONDO_MESSAGE_FAIL, &message);
 }
 
 void rondo_processes_announce(struct rondo_job *job, struct rondo_registration *r) {
-  struct rondo_message_register head = describe(r);
+  struct rondo_message_register head = register_message_make(r);
   if (r->is_announced)
     return;
   r->is_announced = 1;
@@ -192,9 +192,9 @@ void rondo_processes_announce(struct rondo_job *job, struct rondo_registration *
   if (bytes) {
     rondo_message_register_encode(bytes, &message);
     rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_REGISTER, bytes, size);
-    tell_failure(job, r);
+    failure_send(job, r);
   } else {
-    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory to tell other processes of it",
+    rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory to send it to other processes",
               (unsigned long long)head.id);
     rondo_job_fail(job, r, RONDO_ERR_NO_MEMORY);
   }
@@ -202,22 +202,22 @@ void rondo_processes_announce(struct rondo_job *job, struct rondo_registration *
   free(offers);
 }
 
-static void tell_end(struct rondo_job *job, const struct rondo_registration *r,
-                     uint64_t completed) {
+static void deregister_send(struct rondo_job *job, const struct rondo_registration *r,
+                            uint64_t completed) {
   struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
   message.completed = completed;
-  send_short(job, r, RONDO_MESSAGE_DEREGISTER, &message);
+  short_message_send(job, r, RONDO_MESSAGE_DEREGISTER, &message);
 }
 
-// Keeps a registration that has ended until it is known which process to tell: each of them counts the
-// registrations of an id.
-static void keep_early(struct rondo_job *job, const struct rondo_registration *r) {
-  struct rondo_message_register head = describe(r);
+// Keeps an ended registration until the roster is known: each process counts the registrations of
+// an id.
+static void early_add(struct rondo_job *job, const struct rondo_registration *r) {
+  struct rondo_message_register head = register_message_make(r);
   const struct rondo_message_registration message = {&head, r->members, r->desc->send_counts, NULL};
   size_t size = rondo_message_register_bytes(&head);
   struct rondo_early *early = malloc(sizeof *early + size);
   if (!early) {
-    rondo_log(RONDO_LOG_ERROR, "deregister: id %llu: no memory to tell other processes of it",
+    rondo_log(RONDO_LOG_ERROR, "deregister: id %llu: no memory to send it to other processes",
               (unsigned long long)head.id);
     return;
   }
@@ -232,14 +232,14 @@ static void keep_early(struct rondo_job *job, const struct rondo_registration *r
 void rondo_processes_withdraw(struct rondo_job *job, struct rondo_registration *r,
                               uint64_t completed) {
   if (r->is_announced)
-    tell_end(job, r, completed);
+    deregister_send(job, r, completed);
   else if (job->roster != RONDO_ROSTER_FAILED)
-    keep_early(job, r);
+    early_add(job, r);
   if (job->roster == RONDO_ROSTER_KNOWN)
-    rondo_processes_tell_early(job);
+    rondo_processes_send_early(job);
 }
 
-void rondo_processes_tell_early(struct rondo_job *job) {
+void rondo_processes_send_early(struct rondo_job *job) {
   while (job->early) {
     struct rondo_early *early = job->early;
     const struct rondo_message_register *head = early->message.head;
@@ -251,7 +251,7 @@ void rondo_processes_tell_early(struct rondo_job *job) {
     if (job->roster == RONDO_ROSTER_KNOWN) {
       rondo_processes_send_all(job, r.members, r.nranks, RONDO_MESSAGE_REGISTER, early->bytes,
                                early->size);
-      tell_end(job, &r, 0);
+      deregister_send(job, &r, 0);
     }
     job->early = early->next;
     free(early);

@@ -2,6 +2,7 @@
 #ifndef RONDO_RUNTIME_JOB_REGISTRATION_H
 #define RONDO_RUNTIME_JOB_REGISTRATION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/transport/shape.h"
@@ -11,8 +12,8 @@ struct rondo_communicator;
 struct rondo_connector_offer;
 struct rondo_plan;
 
-// The ids of the application's own registrations and those of the calls of communicators are apart: a
-// collective is named by its id and the space of that id.
+// The application's ids and the ids of communicators' calls are separate spaces. A collective is
+// named by its id and the space of that id.
 enum rondo_id_space { RONDO_SPACE_USER = 0, RONDO_SPACE_COMM = 1 };
 
 struct rondo_id {
@@ -20,12 +21,18 @@ struct rondo_id {
   uint32_t space; // enum rondo_id_space
 };
 
-// Who has made registrations besides the application: one rank's end of a communicator whose calls match
-// by their order. Its registrations fail together.
+static inline int rondo_id_compare(struct rondo_id a, struct rondo_id b) {
+  if (a.space != b.space)
+    return a.space < b.space ? -1 : 1;
+  return a.number < b.number ? -1 : a.number > b.number;
+}
+
+// The owner of registrations that the application has not made itself: one rank's end of a
+// communicator whose calls match by their order. Its registrations fail together.
 struct rondo_owner {
-  struct rondo_registration *registrations; // guarded by the lock of the job
-  char why[RONDO_REASON_BYTES];             // in place before `failed` is
-  uint32_t failed;                          // release: status; RONDO_SUCCESS: it has not
+  struct rondo_registration *registrations; // guarded by the job's lock
+  char why[RONDO_REASON_BYTES];             // written before `failed`
+  uint32_t failed;                          // release: status of the failure, or RONDO_SUCCESS
 };
 
 struct rondo_registration {
@@ -34,28 +41,30 @@ struct rondo_registration {
   struct rondo_id id;
   uint32_t rank, position, nranks;
   uint32_t process;        // RONDO_HERE, or the process that sent it
-  const uint32_t *members; // of the group; lasts longer than the registration
+  const uint32_t *members; // of the group; outlives the registration
   const struct rondo_collective_desc *desc;
   struct rondo_shape shape;
-  struct rondo_communicator *comm; // of a rank elsewhere: null until a member is here
-  // Of a rank here.
+  struct rondo_communicator *comm; // of a rank of another process: null until a member is here
+  // For a rank here.
   const struct rondo_plan *plan;
   uint64_t endpoints; // device memory for the endpoints, written before the gate opens
   const uint64_t *submitted, *completed; // runs; atomic
-  uint8_t is_announced;                  // the processes of the other members know of it
+  uint8_t is_announced;                  // it was sent to the processes of the other members
   struct rondo_owner *owner;             // null: the application
   struct rondo_registration *next_owned;
-  // Of a rank elsewhere: its failure before any member was here, and the connectors that it offers.
+  // For a rank of another process: its failure before any member was here, and its connector
+  // offers.
   int failed_status;
   uint32_t failed_by;
   uint32_t offer_count;
   const struct rondo_connector_offer *offers;
 };
 
-// 1 if both are of one id at the same time, by ranks of which one names the other in its group.
-int rondo_registration_meets(const struct rondo_registration *a,
-                             const struct rondo_registration *b);
-// The first thing in which two registrations differ, or null.
+// True if both have the same generation and one names the other's rank in its group. Both are of
+// one id.
+bool rondo_registration_is_match(const struct rondo_registration *a,
+                                 const struct rondo_registration *b);
+// The name of the first property in which two registrations differ, or null.
 const char *rondo_registration_difference(const struct rondo_registration *a,
                                           const struct rondo_registration *b);
 // Logs the mismatch and writes it to `text` (RONDO_REASON_BYTES).

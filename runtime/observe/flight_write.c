@@ -1,4 +1,4 @@
-// The flight record as text: what the ring holds, and what the device is doing now.
+// Writes the flight record as text: the events of the ring and the runs being executed.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct live {
   uint32_t member_count;
   uint64_t executing, started_ns; // the run that a block has begun; 0: none
   uint32_t oldest_count;
-  struct rondo_flight_event oldest[RONDO_DEVICE_RUNS]; // of those that the ring has forgotten
+  struct rondo_flight_event oldest[RONDO_DEVICE_RUNS]; // runs that the ring no longer holds
 };
 
 struct capture {
@@ -34,7 +34,7 @@ struct capture {
 
 // ----------------------------------------------------------------- capture ---
 
-static int capture_live(struct rondo_rank *rank, const struct rondo_coll *coll, struct live *l) {
+static int live_capture(struct rondo_rank *rank, const struct rondo_coll *coll, struct live *l) {
   struct rondo_block_view look;
   l->tag = coll->tag;
   l->member_count = coll->registration.nranks;
@@ -58,10 +58,10 @@ static int capture_live(struct rondo_rank *rank, const struct rondo_coll *coll, 
   return RONDO_SUCCESS;
 }
 
-// The rank lock is held.
-static int capture_all(struct rondo_rank *rank, struct capture *c) {
+// The rank's lock is held.
+static int rank_capture(struct rondo_rank *rank, struct capture *c) {
   int status = RONDO_SUCCESS;
-  rondo_rank_tell_noted(rank);
+  rondo_rank_add_changes(rank);
   c->rank = rank->cfg.rank;
   c->rank_count = rank->cfg.rank_count;
   c->flight = malloc(sizeof *c->flight);
@@ -72,7 +72,7 @@ static int capture_all(struct rondo_rank *rank, struct capture *c) {
   for (uint32_t i = 0; i < rank->coll_slots && status == RONDO_SUCCESS; i++) {
     const struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
-      status = capture_live(rank, coll, &c->lives[c->live_count++]);
+      status = live_capture(rank, coll, &c->lives[c->live_count++]);
   }
   return status;
 }
@@ -86,14 +86,14 @@ static void capture_free(struct capture *c) {
 
 // ---------------------------------------------------------------- printing ---
 
-static void print_group(const struct live *l, FILE *out) {
+static void group_print(const struct live *l, FILE *out) {
   fprintf(out, "{\"group\": %u, \"name\": \"group %u\", \"ranks\": [", l->tag.group, l->tag.group);
   for (uint32_t i = 0; i < l->member_count; i++)
     fprintf(out, "%s%u", i ? ", " : "", l->members[i]);
   fprintf(out, "]}\n");
 }
 
-static void print_groups(const struct capture *c, FILE *out) {
+static void groups_print(const struct capture *c, FILE *out) {
   fprintf(out, "{\"group\": 0, \"name\": \"all\", \"ranks\": [");
   for (uint32_t r = 0; r < c->rank_count; r++)
     fprintf(out, "%s%u", r ? ", " : "", r);
@@ -103,7 +103,7 @@ static void print_groups(const struct capture *c, FILE *out) {
     while (c->lives[before].tag.group != c->lives[i].tag.group)
       before++;
     if (c->lives[i].tag.group && before == i)
-      print_group(&c->lives[i], out);
+      group_print(&c->lives[i], out);
   }
 }
 
@@ -114,7 +114,7 @@ static const struct live *live_find(const struct capture *c, uint64_t handle) {
   return NULL;
 }
 
-static void print_descriptor(const struct rondo_flight_event *e, FILE *out) {
+static void descriptor_print(const struct rondo_flight_event *e, FILE *out) {
   const struct rondo_flight_tag *t = &e->tag;
   int kind = (int)t->kind;
   fprintf(out, "{\"collective\": %llu, \"group\": %u, \"run\": %llu, ", (unsigned long long)t->id,
@@ -127,11 +127,11 @@ static void print_descriptor(const struct rondo_flight_event *e, FILE *out) {
     fprintf(out, "\"root\": %u, ", t->root);
 }
 
-static void print_run(const struct capture *c, const struct rondo_flight_event *e, FILE *out) {
+static void run_print(const struct capture *c, const struct rondo_flight_event *e, FILE *out) {
   const struct live *l = live_find(c, e->tag.handle);
   int is_executing = !e->ended_ns && l && l->executing == e->run;
   uint64_t started_ns = e->ended_ns ? e->ended_ns - e->device_ns : is_executing ? l->started_ns : 0;
-  print_descriptor(e, out);
+  descriptor_print(e, out);
   fprintf(out, "\"state\": \"%s\", \"submitted_ns\": %llu, \"pushed_ns\": %llu, ",
           e->ended_ns    ? "completed"
           : is_executing ? "started"
@@ -144,7 +144,7 @@ static void print_run(const struct capture *c, const struct rondo_flight_event *
   fprintf(out, "}\n");
 }
 
-static void print_event(const struct rondo_flight_event *e, FILE *out) {
+static void event_print(const struct rondo_flight_event *e, FILE *out) {
   static const char *const names[] = {"registered", "",        "deregistered", "start",
                                       "quit",       "timeout", "aborted"};
   fprintf(out, "{\"event\": \"%s\", \"time_ns\": %llu", names[e->what],
@@ -158,24 +158,24 @@ static void print_event(const struct rondo_flight_event *e, FILE *out) {
   fprintf(out, "}\n");
 }
 
-// Whatever else has been going on, what hangs is in the record: first the runs that the daemon has
-// and the ring has forgotten.
-static void print_events(const struct capture *c, FILE *out) {
+// Prints first the outstanding runs that the ring no longer holds, so that a stuck run is always in
+// the record.
+static void events_print(const struct capture *c, FILE *out) {
   uint64_t added = c->flight->added;
   uint64_t gone = added > RONDO_FLIGHT_EVENTS ? added - RONDO_FLIGHT_EVENTS : 0;
   for (uint32_t i = 0; i < c->live_count; i++)
     for (uint32_t k = 0; k < c->lives[i].oldest_count; k++)
-      print_run(c, &c->lives[i].oldest[k], out);
+      run_print(c, &c->lives[i].oldest[k], out);
   for (uint64_t number = gone + 1; number <= added; number++) {
     const struct rondo_flight_event *e = rondo_flight_at(c->flight, number);
     if (e->what == RONDO_FLIGHT_RUN)
-      print_run(c, e, out);
+      run_print(c, e, out);
     else
-      print_event(e, out);
+      event_print(e, out);
   }
 }
 
-static void host_name(char *name, size_t bytes) {
+static void host_name_read(char *name, size_t bytes) {
   if (gethostname(name, bytes))
     name[0] = '\0';
   name[bytes - 1] = '\0';
@@ -188,10 +188,10 @@ int rondo_flight_print(struct rondo_rank *rank, FILE *out) {
   struct capture c = {0};
   char host[HOST_BYTES];
   rondo_rank_lock(rank);
-  int status = capture_all(rank, &c);
+  int status = rank_capture(rank, &c);
   rondo_lock_give(&rank->lock);
   if (status == RONDO_SUCCESS) {
-    host_name(host, sizeof host);
+    host_name_read(host, sizeof host);
     fprintf(out,
             "{\"rondo\": \"flight-record\", \"version\": 1, \"rank\": %u, \"ranks\": %u, "
             "\"host\": \"%s\", \"pid\": %ld}\n",
@@ -199,8 +199,8 @@ int rondo_flight_print(struct rondo_rank *rank, FILE *out) {
     if (c.flight->added > RONDO_FLIGHT_EVENTS)
       fprintf(out, "{\"dropped\": %llu}\n",
               (unsigned long long)(c.flight->added - RONDO_FLIGHT_EVENTS));
-    print_groups(&c, out);
-    print_events(&c, out);
+    groups_print(&c, out);
+    events_print(&c, out);
     if (fflush(out) || ferror(out))
       status = RONDO_ERR_SYSTEM;
   }
@@ -208,29 +208,14 @@ int rondo_flight_print(struct rondo_rank *rank, FILE *out) {
   return status;
 }
 
-int rondo_flight_write(struct rondo_context ctx, FILE *stream) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "flight_write", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = stream ? rondo_flight_print(rank, stream) : RONDO_ERR_INVALID;
-  if (status != RONDO_SUCCESS)
-    rondo_log(RONDO_LOG_ERROR, "flight_write: rank %u: %s", rank->cfg.rank,
-              !stream                         ? "the stream is null"
-              : status == RONDO_ERR_NO_MEMORY ? "no memory"
-                                              : "the stream cannot be written");
-  rondo_rank_unpin(ctx);
-  return status;
-}
-
 // ------------------------------------------------------------------- files ---
 
-// %r is the rank, %h the host, %p the process; a pattern without %r gets the rank behind a dot.
-static void path_of(const char *pattern, uint32_t rank, char *path, size_t bytes) {
+// %r is the rank, %h the host, %p the process. Without %r the rank is appended after a dot.
+static void path_format(const char *pattern, uint32_t rank, char *path, size_t bytes) {
   char host[HOST_BYTES];
   size_t at = 0;
   int has_rank = 0;
-  host_name(host, sizeof host);
+  host_name_read(host, sizeof host);
   path[0] = '\0';
   for (const char *p = pattern; *p && at < bytes - 1; p++) {
     int kind = p[0] == '%' ? p[1] : 0;
@@ -251,9 +236,9 @@ static void path_of(const char *pattern, uint32_t rank, char *path, size_t bytes
     (void)snprintf(path + at, bytes - at, ".%u", rank);
 }
 
-static void dump_rank(struct rondo_rank *rank, const char *pattern) {
+static void rank_dump(struct rondo_rank *rank, const char *pattern) {
   char path[PATH_BYTES];
-  path_of(pattern, rank->cfg.rank, path, sizeof path);
+  path_format(pattern, rank->cfg.rank, path, sizeof path);
   FILE *out = fopen(path, "we");
   int status = out ? rondo_flight_print(rank, out) : RONDO_ERR_SYSTEM;
   if (out && fclose(out))
@@ -267,10 +252,10 @@ void rondo_flight_dump(struct rondo_job *job) {
   const char *pattern = getenv("RONDO_FLIGHT_FILE");
   if (!pattern || !*pattern)
     return;
-  // One writer at a time: the job's lock, which also keeps its ranks.
+  // The job's lock admits one writer at a time and keeps the ranks.
   pthread_mutex_lock(&job->lock);
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (rondo_rank_of(job->members[r]))
-      dump_rank(rondo_rank_of(job->members[r]), pattern);
+      rank_dump(rondo_rank_of(job->members[r]), pattern);
   pthread_mutex_unlock(&job->lock);
 }

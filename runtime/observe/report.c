@@ -1,7 +1,8 @@
-// The stuck report: what nobody could say at 3 a.m.
+// The stuck report: which ranks wait for each other, and where each outstanding run stands.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,21 +12,24 @@
 #include "runtime/observe/flight_write.h"
 #include "runtime/observe/report.h"
 #include "runtime/observe/snapshot.h"
-#include "runtime/rank/handles.h"
+#include "runtime/rank/coll.h"
+#include "runtime/rank/describe.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/service.h"
+#include "runtime/rank/wait.h"
 
-#define LINES_ELSEWHERE 64u // of ranks of other processes
+#define LINES 64u       // of a report; its last line counts the runs that have none
+#define CYCLE_LINES 20u // for the ranks of a cycle, and again for their runs
 
-// ---------------------------------------------------------------- the report --
+// ------------------------------------------------------------------ one run --
 
-static int has_submitted(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
-                         uint64_t run) {
+static bool has_submitted(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
+                          uint64_t run) {
   const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, id);
   return v && v->submitted >= run;
 }
 
-static uint32_t count_missing(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
+static uint32_t missing_count(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
                               uint64_t run) {
   uint32_t missing = 0;
   for (uint32_t i = 0; i < v->nranks; i++)
@@ -33,9 +37,9 @@ static uint32_t count_missing(const struct rondo_snapshot *s, const struct rondo
   return missing;
 }
 
-// Why a rank that has not submitted a run may not have.
-static const char *excuse(const struct rondo_snapshot *s, uint32_t rank,
-                          const struct rondo_coll_view *v) {
+// Why a rank may not have submitted a run.
+static const char *missing_reason(const struct rondo_snapshot *s, uint32_t rank,
+                                  const struct rondo_coll_view *v) {
   switch (s->ranks[rank].is_present) {
   case RONDO_VIEW_NOWHERE:
     return " (not in this process)";
@@ -48,11 +52,11 @@ static const char *excuse(const struct rondo_snapshot *s, uint32_t rank,
   }
 }
 
-static void print_missing(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
+static void missing_print(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
                           uint64_t run, FILE *out) {
   if (!v->members)
     return;
-  if (!count_missing(s, v, run)) {
+  if (!missing_count(s, v, run)) {
     fprintf(out, "; all %u ranks have submitted it", v->nranks);
     return;
   }
@@ -61,11 +65,11 @@ static void print_missing(const struct rondo_snapshot *s, const struct rondo_col
     uint32_t m = v->members[i];
     if (has_submitted(s, m, v->id, run))
       continue;
-    fprintf(out, " %u%s", m, excuse(s, m, v));
+    fprintf(out, " %u%s", m, missing_reason(s, m, v));
   }
 }
 
-static void print_primitive(uint32_t primitive, FILE *out) {
+static void primitive_print(uint32_t primitive, FILE *out) {
   static const struct {
     uint32_t flag;
     const char *name;
@@ -82,7 +86,7 @@ static void print_primitive(uint32_t primitive, FILE *out) {
   }
 }
 
-static void print_place(const struct rondo_coll_view *v, FILE *out) {
+static void place_print(const struct rondo_coll_view *v, FILE *out) {
   static const char *const phases[] = {"is idle",
                                        "waits for all ranks to register",
                                        "",
@@ -94,7 +98,7 @@ static void print_place(const struct rondo_coll_view *v, FILE *out) {
     fprintf(out, "%s", phases[v->phase]);
   } else {
     fprintf(out, "stands at op %u (", v->op);
-    print_primitive(v->primitive, out);
+    primitive_print(v->primitive, out);
     fprintf(out, ")");
   }
   if (v->peer >= 0)
@@ -102,7 +106,7 @@ static void print_place(const struct rondo_coll_view *v, FILE *out) {
   fprintf(out, ", for %.3f s", (double)v->waiting_ns / 1e9);
 }
 
-static void print_coll(const struct rondo_snapshot *s, uint32_t rank,
+static void coll_print(const struct rondo_snapshot *s, uint32_t rank,
                        const struct rondo_coll_view *v, FILE *out) {
   uint64_t run = v->executing ? v->executing : v->completed + 1;
   fprintf(out, "  rank %u%s, id %llu (%s, %llu × %s, %u ranks), run %llu: ", rank,
@@ -111,86 +115,130 @@ static void print_coll(const struct rondo_snapshot *s, uint32_t rank,
           (unsigned long long)v->desc.count, rondo_dtype_name(v->desc.dtype), v->group_size,
           (unsigned long long)run);
   if (v->executing)
-    print_place(v, out);
+    place_print(v, out);
   else
     fprintf(out, "not begun by this rank's daemon");
-  print_missing(s, v, run, out);
+  missing_print(s, v, run, out);
   if (v->submitted > run)
-    fprintf(out, "; %llu later runs wait behind it", (unsigned long long)(v->submitted - run));
+    fprintf(out, "; %llu later runs wait for it", (unsigned long long)(v->submitted - run));
   fprintf(out, "\n");
 }
 
-static void print_cycle(const struct rondo_snapshot *s, const uint32_t *cycle, uint32_t length,
-                        FILE *out) {
-  fprintf(out, "  cycle of %u ranks:\n", length);
-  for (uint32_t i = 0; i < length; i++) {
-    const struct rondo_coll_view *v = rondo_snapshot_scheduled(s, cycle[i]);
-    fprintf(out, "    rank %u executes id %llu and waits for rank %u, which has not begun it\n",
-            cycle[i], (unsigned long long)v->desc.id, cycle[(i + 1) % length]);
-  }
+// ---------------------------------------------------------------- the report --
+
+struct report {
+  const struct rondo_snapshot *s;
+  FILE *out;
+  uint32_t *cycle;
+  uint32_t cycle_length;       // 0: no ranks wait for each other in a cycle
+  uint32_t lines;              // printed so far
+  uint64_t executing, waiting; // outstanding runs without a line
+};
+
+static bool is_outstanding(const struct rondo_coll_view *v) { return v->submitted > v->completed; }
+
+static bool has_outstanding(const struct rondo_snapshot *s) {
+  for (uint32_t r = 0; r < s->rank_count; r++)
+    for (uint32_t i = 0; i < s->ranks[r].coll_count; i++)
+      if (is_outstanding(&s->ranks[r].colls[i]))
+        return true;
+  return false;
 }
 
-// Every run that is outstanding in this process, and of others as many lines as fit. Returns how many runs.
-static uint64_t print_outstanding(const struct rondo_snapshot *s, FILE *out) {
-  uint64_t outstanding = 0;
-  uint32_t elsewhere = 0;
-  for (uint32_t r = 0; r < s->rank_count; r++) {
-    for (uint32_t i = 0; i < s->ranks[r].coll_count; i++) {
-      const struct rondo_coll_view *v = &s->ranks[r].colls[i];
-      if (v->submitted == v->completed)
-        continue;
-      outstanding += v->submitted - v->completed;
-      elsewhere += s->ranks[r].is_present != RONDO_VIEW_HERE;
-      if (s->ranks[r].is_present == RONDO_VIEW_HERE || elsewhere <= LINES_ELSEWHERE)
-        print_coll(s, r, v, out);
-    }
-  }
-  if (elsewhere > LINES_ELSEWHERE)
-    fprintf(out, "  %u more of ranks elsewhere\n", elsewhere - LINES_ELSEWHERE);
-  return outstanding;
+// True if the rank is among the ranks of the cycle that the report names, and executes `v` there.
+static bool is_in_cycle(const struct report *p, uint32_t rank, const struct rondo_coll_view *v) {
+  for (uint32_t i = 0; i < p->cycle_length && i < CYCLE_LINES; i++)
+    if (p->cycle[i] == rank)
+      return rondo_snapshot_scheduled(p->s, rank) == v;
+  return false;
 }
 
-static int report_job(struct rondo_job *job, FILE *out, uint32_t *cycle_ranks) {
+static void verdict_print(struct report *p) {
+  p->lines++;
+  if (!p->cycle_length) {
+    fprintf(p->out, "  %s\n",
+            has_outstanding(p->s) ? "no ranks wait for each other in a cycle"
+                                  : "no run is outstanding");
+    return;
+  }
+  fprintf(p->out, "  cycle of %u ranks:\n", p->cycle_length);
+  for (uint32_t i = 0; i < p->cycle_length && i < CYCLE_LINES; i++, p->lines++)
+    fprintf(p->out, "    rank %u executes id %llu and waits for rank %u, which has not begun it\n",
+            p->cycle[i], (unsigned long long)rondo_snapshot_scheduled(p->s, p->cycle[i])->desc.id,
+            p->cycle[(i + 1) % p->cycle_length]);
+  if (p->cycle_length <= CYCLE_LINES)
+    return;
+  fprintf(p->out, "    and %u more ranks\n", p->cycle_length - CYCLE_LINES);
+  p->lines++;
+}
+
+static void cycle_runs_print(struct report *p) {
+  for (uint32_t i = 0; i < p->cycle_length && i < CYCLE_LINES; i++, p->lines++)
+    coll_print(p->s, p->cycle[i], rondo_snapshot_scheduled(p->s, p->cycle[i]), p->out);
+}
+
+// Prints the first outstanding run of a collective, or counts its runs if the report is full.
+static void other_run_print(struct report *p, uint32_t rank, const struct rondo_coll_view *v) {
+  if (!is_outstanding(v) || is_in_cycle(p, rank, v))
+    return;
+  if (p->lines < LINES - 1) {
+    coll_print(p->s, rank, v, p->out);
+    p->lines++;
+    return;
+  }
+  p->executing += v->executing != 0;
+  p->waiting += v->submitted - v->completed - (v->executing != 0);
+}
+
+// Runs of this process come first: other processes can report theirs.
+static void other_runs_print(struct report *p) {
+  for (int elsewhere = 0; elsewhere < 2; elsewhere++)
+    for (uint32_t r = 0; r < p->s->rank_count; r++)
+      for (uint32_t i = 0; i < p->s->ranks[r].coll_count; i++)
+        if ((p->s->ranks[r].is_present != RONDO_VIEW_HERE) == elsewhere)
+          other_run_print(p, r, &p->s->ranks[r].colls[i]);
+  if (p->executing || p->waiting)
+    fprintf(p->out, "  other runs: %llu being executed, %llu waiting for a block\n",
+            (unsigned long long)p->executing, (unsigned long long)p->waiting);
+}
+
+int rondo_report_print(struct rondo_job *job, FILE *out, uint32_t *cycle_ranks) {
   struct rondo_snapshot s;
   int status = rondo_snapshot_init(&s, job);
-  uint32_t *cycle = calloc(s.rank_count ? s.rank_count : 1, sizeof *cycle);
-  if (status != RONDO_SUCCESS || !cycle) {
-    rondo_snapshot_fini(&s);
-    free(cycle);
-    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "report: no memory");
+  struct report p = {.s = &s, .out = out, .lines = 1};
+  p.cycle = calloc(s.rank_count ? s.rank_count : 1, sizeof *p.cycle);
+  if (status == RONDO_SUCCESS && p.cycle) {
+    p.cycle_length = rondo_snapshot_cycle(&s, p.cycle);
+    fprintf(out, "rondo: stuck report of a job of %u ranks\n", s.rank_count);
+    verdict_print(&p);
+    cycle_runs_print(&p);
+    other_runs_print(&p);
+    fflush(out);
+    if (cycle_ranks)
+      *cycle_ranks = p.cycle_length;
+  } else {
+    status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "report: no memory");
   }
-  fprintf(out, "rondo: stuck report of a job of %u ranks\n", s.rank_count);
-  uint64_t outstanding = print_outstanding(&s, out);
-  uint32_t length = rondo_snapshot_cycle(&s, cycle);
-  if (length)
-    print_cycle(&s, cycle, length, out);
-  else
-    fprintf(out, "  %s\n",
-            outstanding ? "no ranks wait for each other in a circle" : "no run is outstanding");
-  fflush(out);
-  if (cycle_ranks)
-    *cycle_ranks = length;
   rondo_snapshot_fini(&s);
-  free(cycle);
-  return RONDO_SUCCESS;
-}
-
-int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "report", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (!stream)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "report: the stream is null");
-  else
-    status = report_job(rank->job, stream, cycle_ranks);
-  rondo_rank_unpin(ctx);
+  free(p.cycle);
   return status;
 }
 
-// ------------------------------------------------------------------- entries --
+void rondo_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns) {
+  struct rondo_rank *rank = a->rank;
+  rondo_log(RONDO_LOG_WARN, "wait: rank %u, id %llu, run %llu: not ended within %.3f s",
+            rank->cfg.rank, (unsigned long long)a->coll->desc.id, (unsigned long long)a->run,
+            (double)timeout_ns / 1e9);
+  (void)rondo_report_print(rank->job, rondo_log_stream(), NULL);
+  rondo_lock_take(&rank->lock);
+  rondo_flight_add(&rank->flight, RONDO_FLIGHT_TIMEOUT, &a->coll->tag)->run = a->run;
+  rondo_lock_give(&rank->lock);
+  rondo_flight_dump(rank->job);
+}
 
-static void fill_entry(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
+// ---------------------------------------------------------------- as data -----
+
+static void stuck_fill(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
                        uint64_t run, struct rondo_stuck *e) {
   int executing = v->executing == run;
   e->id = v->desc.id;
@@ -201,22 +249,14 @@ static void fill_entry(const struct rondo_snapshot *s, const struct rondo_coll_v
   e->block = v->block;
   e->op = executing ? v->op : 0;
   e->peer = executing ? v->peer : -1;
-  e->missing = count_missing(s, v, run);
+  e->missing = missing_count(s, v, run);
   e->waiting_ns = executing ? v->waiting_ns : 0;
 }
 
-int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t capacity,
-                size_t *count) {
-  struct rondo_rank *rank;
+int rondo_stuck_list(struct rondo_rank *rank, struct rondo_stuck *entries, size_t capacity,
+                     size_t *count) {
   struct rondo_snapshot s;
-  int status = rondo_rank_pin(ctx, "stuck", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (!count || (!entries && capacity)) {
-    rondo_rank_unpin(ctx);
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "stuck: a null argument");
-  }
-  status = rondo_snapshot_init(&s, rank->job);
+  int status = rondo_snapshot_init(&s, rank->job);
   if (status == RONDO_SUCCESS) {
     const struct rondo_rank_view *view = &s.ranks[rank->cfg.rank];
     size_t n = 0;
@@ -224,32 +264,41 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
       const struct rondo_coll_view *v = &view->colls[i];
       for (uint64_t run = v->completed + 1; run <= v->submitted; run++, n++)
         if (n < capacity)
-          fill_entry(&s, v, run, &entries[n]);
+          stuck_fill(&s, v, run, &entries[n]);
     }
     *count = n;
   }
   rondo_snapshot_fini(&s);
-  rondo_rank_unpin(ctx);
   return status;
 }
 
-// ------------------------------------------------------------------ counters --
-
-int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "counters", &rank);
+int rondo_missing_list(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                       struct rondo_rank_list *list) {
+  struct rondo_snapshot s;
+  struct rondo_id id;
+  int status = rondo_coll_get_id(rank, handle, &id);
   if (status != RONDO_SUCCESS)
     return status;
-  if (!out) {
-    rondo_rank_unpin(ctx);
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "counters: the place for them is null");
-  }
+  status = rondo_snapshot_init(&s, rank->job);
+  const struct rondo_coll_view *view =
+      status == RONDO_SUCCESS ? rondo_snapshot_find(&s, rank->cfg.rank, id) : NULL;
+  list->count = 0;
+  for (uint32_t i = 0; view && i < view->nranks; i++)
+    if (!has_submitted(&s, view->members[i], id, run))
+      rondo_rank_list_add(list, view->members[i]);
+  rondo_snapshot_fini(&s);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "missing: no memory");
+  return RONDO_SUCCESS;
+}
+
+void rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out) {
+  struct rondo_daemon_counters d;
   struct rondo_counters c = {0};
   rondo_rank_lock(rank);
   c.submitted = rank->submitted;
   c.completed = rank->completed;
   rondo_lock_give(&rank->lock);
-  struct rondo_daemon_counters d;
   rank->daemon->driver->read_counters(rank->daemon, &d);
   c.steps = d.blocks.steps;
   c.primitives = d.blocks.primitives;
@@ -263,8 +312,6 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out) {
   c.connector_bytes = rank->job->transports.pool.used_bytes;
   pthread_mutex_unlock(&rank->job->lock);
   *out = c;
-  rondo_rank_unpin(ctx);
-  return RONDO_SUCCESS;
 }
 
 // -------------------------------------------------------------------- signal --
@@ -281,7 +328,7 @@ static void on_signal(int number) {
   (void)written;
 }
 
-// The pipe leads to a thread of the parent.
+// The thread that reads the pipe is the parent's.
 static void report_forked(void) {
   for (int i = 0; i < 2; i++) {
     int fd = signal_pipe[i];
@@ -293,19 +340,19 @@ static void report_forked(void) {
 }
 RONDO_ON_FORK(report_forked)
 
-static void visit_job(struct rondo_job *job, void *arg) {
-  (void)report_job(job, arg, NULL);
+static void job_report(struct rondo_job *job, void *arg) {
+  (void)rondo_report_print(job, arg, NULL);
   rondo_flight_dump(job);
 }
 
 static void *reporter_main(void *arg) {
   char byte;
   while (read(signal_pipe[0], &byte, 1) == 1)
-    rondo_job_visit(visit_job, rondo_log_stream());
+    rondo_job_visit(job_report, rondo_log_stream());
   return arg;
 }
 
-static void install(void) {
+static void reporter_install(void) {
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   struct sigaction before;
   pthread_t thread;
@@ -313,7 +360,7 @@ static void install(void) {
   if (wanted && strcmp(wanted, "0") == 0)
     return;
   if (sigaction(SIGUSR1, NULL, &before) ||
-      (before.sa_handler != SIG_DFL && before.sa_handler != on_signal)) // this one: of the parent
+      (before.sa_handler != SIG_DFL && before.sa_handler != on_signal)) // on_signal: the parent's
     return;
   if (pipe2(signal_pipe, O_CLOEXEC))
     return;
@@ -324,4 +371,4 @@ static void install(void) {
   (void)sigaction(SIGUSR1, &action, NULL);
 }
 
-void rondo_report_on_signal(void) { pthread_once(&install_once, install); }
+void rondo_report_on_signal(void) { pthread_once(&install_once, reporter_install); }

@@ -1,9 +1,35 @@
-// The stuck report.
+// The stuck report, and the same facts as data.
 #ifndef RONDO_RUNTIME_OBSERVE_REPORT_H
 #define RONDO_RUNTIME_OBSERVE_REPORT_H
 
-// From now on SIGUSR1 prints the stuck report of every job of this process, unless the application
-// handles that signal itself or RONDO_REPORT_SIGNAL is 0. The first call counts.
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rondo/rondo.h>
+
+struct rondo_awaited;
+struct rondo_job;
+struct rondo_rank;
+struct rondo_rank_list;
+
+// Prints the stuck report of a job in at most 64 lines: the verdict and the cycle, the runs in the
+// cycle, other outstanding runs, and counts of the rest. Writes the number of ranks in the cycle to
+// `cycle_ranks` (may be null). Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+int rondo_report_print(struct rondo_job *job, FILE *out, uint32_t *cycle_ranks);
+// Logs that a run has not ended in time, with a stuck report, and writes the flight records of the
+// job.
+void rondo_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns);
+
+// As rondo_stuck, rondo_missing and rondo_counters. Pointers are not null.
+int rondo_stuck_list(struct rondo_rank *rank, struct rondo_stuck *entries, size_t capacity,
+                     size_t *count);
+int rondo_missing_list(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                       struct rondo_rank_list *list);
+void rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out);
+
+// From the first call on, SIGUSR1 prints the stuck report of every job of this process, unless the
+// application handles that signal itself or RONDO_REPORT_SIGNAL is 0.
 void rondo_report_on_signal(void);
 
 #endif // RONDO_RUNTIME_OBSERVE_REPORT_H

@@ -8,21 +8,21 @@
 
 // ------------------------------------------------------------------- taking ---
 
-static int32_t peer_rank(const struct rondo_coll *coll, const struct rondo_plan_peers *peers,
-                         uint32_t peer) {
+static int32_t coll_peer_rank(const struct rondo_coll *coll, const struct rondo_plan_peers *peers,
+                              uint32_t peer) {
   return (int32_t)coll->members[rondo_plan_peer(&coll->plan, peers, peer)];
 }
 
-// Whom the collective waits for.
-static void find_peer(const struct rondo_coll *coll, const struct rondo_block_view *look,
-                      struct rondo_coll_view *v) {
+// Finds the rank that the collective waits for.
+static void view_find_peer(const struct rondo_coll *coll, const struct rondo_block_view *look,
+                           struct rondo_coll_view *v) {
   const struct rondo_context_dynamic *s = &look->state;
   const struct rondo_plan *plan = &coll->plan;
   v->peer = -1;
   v->wants_data = 0;
   if (s->phase == RONDO_PHASE_DRAIN || (s->phase == RONDO_PHASE_FAILING && s->has_reference)) {
     if (s->bound_send < plan->send.count)
-      v->peer = peer_rank(coll, &plan->send, s->bound_send);
+      v->peer = coll_peer_rank(coll, &plan->send, s->bound_send);
     return;
   }
   if (s->phase != RONDO_PHASE_OPS)
@@ -31,15 +31,15 @@ static void find_peer(const struct rondo_coll *coll, const struct rondo_block_vi
   uint32_t walked = s->repeat * op->peer_stride;
   v->primitive = op->primitive;
   if ((op->primitive & RONDO_PRIM_RECV) && !look->has_data) {
-    v->peer = peer_rank(coll, &plan->recv, op->recv_peer + walked);
+    v->peer = coll_peer_rank(coll, &plan->recv, op->recv_peer + walked);
     v->wants_data = 1;
   } else if (op->primitive & RONDO_PRIM_SEND) {
-    v->peer = peer_rank(coll, &plan->send, op->send_peer + walked);
+    v->peer = coll_peer_rank(coll, &plan->send, op->send_peer + walked);
   }
 }
 
-static void look_at_block(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                          uint32_t block, struct rondo_coll_view *v) {
+static void view_inspect_block(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                               uint32_t block, struct rondo_coll_view *v) {
   struct rondo_block_view look;
   if (!rank->daemon->driver->try_inspect(rank->daemon, block, coll->index, &look) || v->executing)
     return;
@@ -49,10 +49,10 @@ static void look_at_block(const struct rondo_rank *rank, const struct rondo_coll
   v->op = look.state.op;
   v->is_scheduled = look.is_scheduled;
   v->waiting_ns = look.waiting_ns;
-  find_peer(coll, &look, v);
+  view_find_peer(coll, &look, v);
 }
 
-static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *coll,
+static int view_fill(const struct rondo_rank *rank, const struct rondo_coll *coll,
                      struct rondo_coll_view *v) {
   v->id = coll->registration.id;
   v->desc = coll->desc;
@@ -68,11 +68,11 @@ static int view_coll(const struct rondo_rank *rank, const struct rondo_coll *col
   if (!coll->head)
     return RONDO_SUCCESS;
   for (uint32_t b = 0; b < coll->registration.shape.blocks && !v->executing; b++)
-    look_at_block(rank, coll, b, v);
+    view_inspect_block(rank, coll, b, v);
   return RONDO_SUCCESS;
 }
 
-static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view) {
+static int rank_view_fill(struct rondo_rank *rank, struct rondo_rank_view *view) {
   int status = RONDO_SUCCESS;
   rondo_rank_lock(rank);
   view->colls = calloc(rank->coll_count ? rank->coll_count : 1, sizeof *view->colls);
@@ -81,7 +81,7 @@ static int view_rank(struct rondo_rank *rank, struct rondo_rank_view *view) {
   for (uint32_t i = 0; i < rank->coll_slots && status == RONDO_SUCCESS; i++) {
     const struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
-      status = view_coll(rank, coll, &view->colls[view->coll_count++]);
+      status = view_fill(rank, coll, &view->colls[view->coll_count++]);
   }
   rondo_lock_give(&rank->lock);
   view->is_present = RONDO_VIEW_HERE;
@@ -99,7 +99,7 @@ int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job) {
   for (uint32_t r = 0; r < s->rank_count && status == RONDO_SUCCESS; r++) {
     s->ranks[r].rank = r;
     if (job->members[r])
-      status = view_rank(rondo_rank_of(job->members[r]), &s->ranks[r]);
+      status = rank_view_fill(rondo_rank_of(job->members[r]), &s->ranks[r]);
   }
   return status;
 }
@@ -122,7 +122,7 @@ void rondo_snapshot_fini(struct rondo_snapshot *s) {
   free(s->ranks);
 }
 
-// ------------------------------------------------------------------- asking ---
+// ---------------------------------------------------------------- reading -----
 
 const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
                                                   struct rondo_id id) {
@@ -148,8 +148,9 @@ const struct rondo_coll_view *rondo_snapshot_scheduled(const struct rondo_snapsh
   return NULL;
 }
 
-// The first rank for which `rank`'s current collective waits, after `after` in its group; -1: none.
-static int64_t next_awaited(const struct rondo_snapshot *s, uint32_t rank, uint32_t *after) {
+// The next rank, from position `after` of the group, that `rank`'s current collective waits for;
+// -1: none.
+static int64_t rank_next_awaited(const struct rondo_snapshot *s, uint32_t rank, uint32_t *after) {
   const struct rondo_coll_view *v = rondo_snapshot_scheduled(s, rank);
   for (; v && *after < v->nranks; ++*after) {
     uint32_t member = v->members[*after];
@@ -164,15 +165,15 @@ static int64_t next_awaited(const struct rondo_snapshot *s, uint32_t rank, uint3
 enum colour { WHITE = 0, GREY, BLACK };
 
 // Depth-first search with its own stack; a grey successor closes a cycle.
-static uint32_t search_from(const struct rondo_snapshot *s, uint32_t start, uint8_t *colours,
-                            uint32_t *path, uint32_t *positions) {
+static uint32_t cycle_search(const struct rondo_snapshot *s, uint32_t start, uint8_t *colours,
+                             uint32_t *path, uint32_t *positions) {
   uint32_t depth = 1;
   path[0] = start;
   positions[0] = 0;
   colours[start] = GREY;
   while (depth) {
     uint32_t rank = path[depth - 1];
-    int64_t next = next_awaited(s, rank, &positions[depth - 1]);
+    int64_t next = rank_next_awaited(s, rank, &positions[depth - 1]);
     if (next < 0) {
       colours[rank] = BLACK;
       depth--;
@@ -198,7 +199,7 @@ uint32_t rondo_snapshot_cycle(const struct rondo_snapshot *s, uint32_t *cycle) {
   if (colours && positions)
     for (uint32_t r = 0; r < s->rank_count && !length; r++)
       if (colours[r] == WHITE)
-        length = search_from(s, r, colours, cycle, positions);
+        length = cycle_search(s, r, colours, cycle, positions);
   free(colours);
   free(positions);
   return length;

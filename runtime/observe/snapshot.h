@@ -1,4 +1,4 @@
-// A picture of what every rank of a job is doing, taken without stopping it.
+// A snapshot of the runs of all ranks of a job, taken without stopping the job.
 #ifndef RONDO_RUNTIME_OBSERVE_SNAPSHOT_H
 #define RONDO_RUNTIME_OBSERVE_SNAPSHOT_H
 
@@ -11,27 +11,27 @@
 struct rondo_coll_view {
   struct rondo_id id;
   struct rondo_collective_desc desc;
-  uint32_t *members;   // copied; null where nobody here knows them
-  uint32_t nranks;     // of those; 0 then
-  uint32_t group_size; // in any case
+  uint32_t *members;   // copied; null if no rank here has registered the collective
+  uint32_t nranks;     // entries of `members`
+  uint32_t group_size; // always known
   uint64_t submitted, completed;
-  uint64_t on_device; // runs that the daemon has
+  uint64_t on_device; // runs pushed to the daemon
   uint64_t executing; // number of the run that a block has begun; 0: none
-  int is_scheduled;   // a block is working on it now
-  uint32_t block, op; // where it stands
+  int is_scheduled;   // a block is executing it now
+  uint32_t block, op; // where the run stands
   uint16_t primitive; // of that op
   uint8_t phase;      // enum rondo_context_phase
-  int32_t peer;       // rank it waits for; -1: none or unknown
-  int wants_data;     // 1: for data of the peer, 0: for the peer to take data
+  int32_t peer;       // the rank that it waits for; -1: none or unknown
+  int wants_data;     // 1: waits for data from the peer; 0: for the peer to take data
   uint64_t waiting_ns;
 };
 
 enum rondo_view {
-  RONDO_VIEW_NOWHERE = 0, // not in this process, as far as is known
-  RONDO_VIEW_HERE,
-  RONDO_VIEW_ELSEWHERE, // another process has said this
-  RONDO_VIEW_SILENT,    // ... or has not answered in time
-  RONDO_VIEW_LOST       // it is gone
+  RONDO_VIEW_NOWHERE = 0, // not in this process; its process is not known or was not asked
+  RONDO_VIEW_HERE,        // in this process
+  RONDO_VIEW_ELSEWHERE,   // in a process that has answered
+  RONDO_VIEW_SILENT,      // in a process that has not answered in time
+  RONDO_VIEW_LOST         // it has left or is lost
 };
 
 struct rondo_rank_view {
@@ -46,10 +46,10 @@ struct rondo_snapshot {
   struct rondo_rank_view *ranks;
 };
 
-// Takes a picture, of other processes too: those are asked, which may take RONDO_VIEWS_WAIT_NS (views.h).
-// Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; free it with fini in both cases.
+// Takes a snapshot of all processes. Asks the others, which may take RONDO_VIEWS_WAIT_NS (views.h).
+// Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; the caller calls fini in both cases.
 int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_job *job);
-// Of this process alone, at once. The lock of the job is held.
+// Takes a snapshot of this process. The lock of the job is held.
 int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job);
 void rondo_snapshot_fini(struct rondo_snapshot *s);
 
@@ -57,17 +57,17 @@ void rondo_snapshot_fini(struct rondo_snapshot *s);
 const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
                                                   struct rondo_id id);
 
-// 1 if `rank` has begun, or completed, run `run` of that collective.
+// Returns 1 if `rank` has begun or completed run `run` of that collective.
 int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
                              uint64_t run);
 
-// Finds ranks that wait for each other in a circle, each in the collective on which its
-// daemon works. Without preemption every deadlock has one: a block leaves a collective only when its
-// part is done, so who has begun two has done with the first, and blocks of a rank begin what they
-// share in one order. Writes them to `cycle` (room for rank_count) and returns how many; 0: none.
+// Finds ranks that wait for each other in a cycle, each in the collective that its daemon executes.
+// A deadlock without preemption always has such a cycle: a block leaves a collective only when its
+// part is done, and the blocks of a rank begin the collectives that they share in one order. Writes
+// the ranks to `cycle` (room for rank_count) and returns how many they are; 0: no cycle.
 uint32_t rondo_snapshot_cycle(const struct rondo_snapshot *s, uint32_t *cycle);
 
-// The collective on which the rank's daemon works, or null.
+// The collective that the rank's daemon executes, or null.
 const struct rondo_coll_view *rondo_snapshot_scheduled(const struct rondo_snapshot *s,
                                                        uint32_t rank);
 

@@ -1,6 +1,7 @@
 #include "runtime/observe/views.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,18 +41,18 @@ _Static_assert(sizeof(struct answer) < RONDO_MESH_MESSAGE_BYTES, "one message");
 
 enum { SCHEDULED = 1, WANTS_DATA = 2 };
 
-static struct rondo_views *views_of(const struct rondo_job *job) { return job->views; }
+static struct rondo_views *job_views(const struct rondo_job *job) { return job->views; }
 
 static int views_open(struct rondo_job *job) {
   job->views = calloc(1, sizeof(struct rondo_views));
   if (!job->views)
     return RONDO_ERR_NO_MEMORY;
-  rondo_condition_init(&views_of(job)->changed);
+  rondo_condition_init(&job_views(job)->changed);
   return RONDO_SUCCESS;
 }
 
 static void views_close(struct rondo_job *job) {
-  struct rondo_views *views = views_of(job);
+  struct rondo_views *views = job_views(job);
   if (!views)
     return;
   for (uint32_t p = 0; views->answers && p < job->process_count; p++)
@@ -63,14 +64,14 @@ static void views_close(struct rondo_job *job) {
 
 // -------------------------------------------------------------------- answering ---
 
-static int is_wanted(const struct question *q, const struct rondo_coll_view *v) {
+static bool is_wanted(const struct question *q, const struct rondo_coll_view *v) {
   for (uint32_t i = 0; i < q->count; i++)
     if (q->wanted[i].id == v->id.number && q->wanted[i].space == v->id.space)
-      return 1;
-  return 0;
+      return true;
+  return false;
 }
 
-static struct entry entry_of(uint32_t rank, const struct rondo_coll_view *v) {
+static struct entry entry_make(uint32_t rank, const struct rondo_coll_view *v) {
   struct entry e = {.id = v->id.number, .space = v->id.space, .rank = rank};
   e.count = v->desc.count;
   e.kind = v->desc.kind;
@@ -89,15 +90,17 @@ static struct entry entry_of(uint32_t rank, const struct rondo_coll_view *v) {
   return e;
 }
 
-// First those that were asked for, then what else is outstanding, as far as there is room.
-static void fill_in(const struct rondo_snapshot *s, const struct question *q, struct answer *a) {
+// Fills in the collectives of the question, then others with outstanding runs, until the answer is
+// full.
+static void answer_fill(const struct rondo_snapshot *s, const struct question *q,
+                        struct answer *a) {
   for (int others = 0; others < 2; others++) {
     for (uint32_t r = 0; r < s->rank_count; r++) {
       for (uint32_t i = 0; i < s->ranks[r].coll_count; i++) {
         const struct rondo_coll_view *v = &s->ranks[r].colls[i];
         int is_one = others ? !is_wanted(q, v) && v->submitted > v->completed : is_wanted(q, v);
         if (is_one && a->count < RONDO_VIEWS_ENTRIES)
-          a->entries[a->count++] = entry_of(r, v);
+          a->entries[a->count++] = entry_make(r, v);
       }
     }
   }
@@ -116,7 +119,7 @@ static int views_asked(struct rondo_job *job, const struct rondo_mesh_message *m
   int status = rondo_snapshot_take(&s, job);
   if (a && status == RONDO_SUCCESS) {
     a->round = q.round;
-    fill_in(&s, &q, a);
+    answer_fill(&s, &q, a);
     rondo_processes_send(job, message->from, RONDO_MESSAGE_VIEWS, a,
                          offsetof(struct answer, entries) + a->count * sizeof *a->entries);
   }
@@ -127,17 +130,18 @@ static int views_asked(struct rondo_job *job, const struct rondo_mesh_message *m
 
 // ---------------------------------------------------------------------- asking ---
 
-static int has_awaited(const struct rondo_job *job, const struct rondo_coll_view *v,
-                       uint32_t process) {
+// True if the process has a member that is not gone.
+static bool has_awaited(const struct rondo_job *job, const struct rondo_coll_view *v,
+                        uint32_t process) {
   for (uint32_t i = 0; i < v->nranks; i++)
     if (rondo_processes_where(job, v->members[i]) == process && !job->gone[v->members[i]])
-      return 1;
-  return 0;
+      return true;
+  return false;
 }
 
-// Names what is outstanding here and has a member in that process.
-static void ask(const struct rondo_job *job, const struct rondo_snapshot *s, uint32_t process,
-                struct question *q) {
+// Names the collectives with outstanding runs here and a member in that process.
+static void question_fill(const struct rondo_job *job, const struct rondo_snapshot *s,
+                          uint32_t process, struct question *q) {
   q->count = 0;
   for (uint32_t r = 0; r < s->rank_count; r++) {
     for (uint32_t i = 0; i < s->ranks[r].coll_count; i++) {
@@ -150,7 +154,7 @@ static void ask(const struct rondo_job *job, const struct rondo_snapshot *s, uin
   }
 }
 
-static void begin_round(struct rondo_job *job, const struct rondo_snapshot *s) {
+static void round_begin(struct rondo_job *job, const struct rondo_snapshot *s) {
   struct rondo_views *views = job->views;
   struct question q = {.round = ++views->round};
   for (uint32_t p = 0; p < job->process_count; p++) {
@@ -159,7 +163,7 @@ static void begin_round(struct rondo_job *job, const struct rondo_snapshot *s) {
     a->bytes = NULL;
     if (p == job->self || job->processes[p].is_lost)
       continue;
-    ask(job, s, p, &q);
+    question_fill(job, s, p, &q);
     if (!q.count)
       continue;
     a->round = views->round;
@@ -169,12 +173,12 @@ static void begin_round(struct rondo_job *job, const struct rondo_snapshot *s) {
   }
 }
 
-static void await_answers(struct rondo_job *job) {
+static void answers_await(struct rondo_job *job) {
   uint64_t end_ns = rondo_now_ns() + RONDO_VIEWS_WAIT_NS;
   int error = 0;
-  while (views_of(job)->awaited && error != ETIMEDOUT)
-    error = rondo_condition_wait(&views_of(job)->changed, &job->lock, end_ns);
-  views_of(job)->awaited = 0; // who is late does not matter any more
+  while (job_views(job)->awaited && error != ETIMEDOUT)
+    error = rondo_condition_wait(&job_views(job)->changed, &job->lock, end_ns);
+  job_views(job)->awaited = 0; // late answers are dropped
 }
 
 static int views_answered(struct rondo_job *job, const struct rondo_mesh_message *message) {
@@ -188,7 +192,7 @@ static int views_answered(struct rondo_job *job, const struct rondo_mesh_message
     return 0;
   struct rondo_views_answer *a = views->answers ? &views->answers[message->from] : NULL;
   if (!a || head.round != views->round || a->round != head.round || a->bytes)
-    return 1; // of a question that nobody waits for any more
+    return 1; // the answer is late
   a->bytes = malloc(message->size);
   if (a->bytes)
     memcpy(a->bytes, message->bytes, message->size);
@@ -200,8 +204,8 @@ static int views_answered(struct rondo_job *job, const struct rondo_mesh_message
 
 // --------------------------------------------------------------------- merging ---
 
-// The members of a collective that is known here too.
-static int copy_members(const struct rondo_snapshot *s, struct rondo_coll_view *v) {
+// Copies the members of a collective from a rank here that has registered it.
+static int view_copy_members(const struct rondo_snapshot *s, struct rondo_coll_view *v) {
   for (uint32_t r = 0; r < s->rank_count; r++) {
     const struct rondo_coll_view *known =
         s->ranks[r].is_present == RONDO_VIEW_HERE ? rondo_snapshot_find(s, r, v->id) : NULL;
@@ -217,13 +221,14 @@ static int copy_members(const struct rondo_snapshot *s, struct rondo_coll_view *
   return 1;
 }
 
-// What has come may be anything: of all that is used as an index, none is out of its range.
-static int is_sound(const struct rondo_job *job, uint32_t process, const struct entry *e) {
+// Checks the fields of a received entry that are used as indexes.
+static bool is_sound(const struct rondo_job *job, uint32_t process, const struct entry *e) {
   return e->rank < job->rank_count && rondo_processes_where(job, e->rank) == process &&
          e->phase <= RONDO_PHASE_ENDED && e->completed <= e->submitted;
 }
 
-static int enter(struct rondo_snapshot *s, const struct entry *e) {
+// Adds a received entry to its rank's view. Returns 0 without memory.
+static int snapshot_enter_view(struct rondo_snapshot *s, const struct entry *e) {
   struct rondo_rank_view *rank = &s->ranks[e->rank];
   struct rondo_coll_view *grown =
       realloc(rank->colls, (rank->coll_count + 1) * sizeof *rank->colls);
@@ -246,30 +251,31 @@ static int enter(struct rondo_snapshot *s, const struct entry *e) {
   v.is_scheduled = (e->flags & SCHEDULED) != 0;
   v.wants_data = (e->flags & WANTS_DATA) != 0;
   v.group_size = e->nranks;
-  if (!copy_members(s, &v))
+  if (!view_copy_members(s, &v))
     return 0;
   grown[rank->coll_count++] = v;
   return 1;
 }
 
-// How a rank is seen that is elsewhere.
-static uint8_t presence(const struct rondo_job *job, uint32_t rank) {
+// The enum rondo_view of a rank of another process.
+static uint8_t rank_find_view(const struct rondo_job *job, uint32_t rank) {
   uint32_t process = rondo_processes_where(job, rank);
   if (job->gone[rank])
     return RONDO_VIEW_LOST;
   if (process >= job->process_count)
     return RONDO_VIEW_NOWHERE;
-  const struct rondo_views_answer *a = &views_of(job)->answers[process];
+  const struct rondo_views_answer *a = &job_views(job)->answers[process];
   if (a->bytes)
     return RONDO_VIEW_ELSEWHERE;
-  return a->round == views_of(job)->round ? RONDO_VIEW_SILENT : RONDO_VIEW_NOWHERE;
+  return a->round == job_views(job)->round ? RONDO_VIEW_SILENT : RONDO_VIEW_NOWHERE;
 }
 
-static int enter_answer(const struct rondo_job *job, struct rondo_snapshot *s, uint32_t process) {
-  const struct rondo_views_answer *a = &views_of(job)->answers[process];
-  const struct answer *said = a->bytes;
-  for (uint32_t i = 0; said && i < said->count; i++)
-    if (is_sound(job, process, &said->entries[i]) && !enter(s, &said->entries[i]))
+static int answer_enter(const struct rondo_job *job, struct rondo_snapshot *s, uint32_t process) {
+  const struct rondo_views_answer *a = &job_views(job)->answers[process];
+  const struct answer *received = a->bytes;
+  for (uint32_t i = 0; received && i < received->count; i++)
+    if (is_sound(job, process, &received->entries[i]) &&
+        !snapshot_enter_view(s, &received->entries[i]))
       return 0;
   return 1;
 }
@@ -283,13 +289,13 @@ int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s) {
   if (!views->answers)
     return job->roster == RONDO_ROSTER_KNOWN ? RONDO_ERR_NO_MEMORY : RONDO_SUCCESS;
   if (!views->awaited)
-    begin_round(job, s);
-  await_answers(job);
+    round_begin(job, s);
+  answers_await(job);
   for (uint32_t r = 0; r < s->rank_count; r++)
     if (s->ranks[r].is_present != RONDO_VIEW_HERE)
-      s->ranks[r].is_present = presence(job, r);
+      s->ranks[r].is_present = rank_find_view(job, r);
   for (uint32_t p = 0; p < job->process_count; p++)
-    if (!enter_answer(job, s, p))
+    if (!answer_enter(job, s, p))
       return RONDO_ERR_NO_MEMORY;
   return RONDO_SUCCESS;
 }

@@ -1,10 +1,10 @@
-// What ranks of other processes are doing: asked for when somebody looks for what is stuck.
+// Snapshots of ranks in other processes, taken on request.
 //
 //   rondo_views_init (with the job) -> rondo_views_merge ... rondo_views_fini
 //
-// A question names collectives; the answer says of each rank of that process how far it is with those, and
-// with all others of which runs are outstanding there. Control threads answer, so it makes no difference
-// how stuck the application is; and nothing is kept, counted or sent while nobody asks.
+// A question names collectives. The answer gives the progress of each rank of that process in those
+// collectives and in all others with outstanding runs. The control thread answers, also when the
+// application is stuck. Without questions nothing is stored, counted or sent.
 #ifndef RONDO_RUNTIME_OBSERVE_VIEWS_H
 #define RONDO_RUNTIME_OBSERVE_VIEWS_H
 
@@ -16,25 +16,26 @@ struct rondo_job;
 struct rondo_job_extension;
 struct rondo_snapshot;
 
-#define RONDO_VIEWS_WAIT_NS UINT64_C(200000000) // for answers, all together
-#define RONDO_VIEWS_WANTED 128u                 // collectives that one question names
-#define RONDO_VIEWS_ENTRIES 512u                // that one answer holds
+#define RONDO_VIEWS_WAIT_NS UINT64_C(200000000) // for all answers together
+#define RONDO_VIEWS_WANTED 128u                 // collectives in a question
+#define RONDO_VIEWS_ENTRIES 512u                // entries in an answer
 
 // Guarded by the lock of the job.
 struct rondo_views {
   pthread_cond_t changed;
   uint64_t round;
-  uint32_t awaited; // processes that have been asked and have not answered
+  uint32_t awaited; // processes that have not answered yet
   struct rondo_views_answer {
-    uint64_t round; // in which it was asked last
-    void *bytes;    // what it said; null: nothing yet
+    uint64_t round; // in which the process was asked last
+    void *bytes;    // its answer; null: none yet
     size_t size;
-  } * answers; // by process; null: nobody was asked ever
+  } * answers; // by process; null: no process was ever asked
 };
 
-// On a snapshot of this process: asks the processes of the members of whatever is outstanding in the snapshot, and waits for them,
-// RONDO_VIEWS_WAIT_NS at most; whoever asks at the same time shares a round. Then enters what they say. The lock of
-// the job is held, and let go while waiting. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+// Adds the views of other processes to a snapshot of this process. Asks the processes of members of
+// collectives with outstanding runs, and waits for answers for at most RONDO_VIEWS_WAIT_NS.
+// Concurrent callers share a round of questions. The lock of the job is held; it is released while
+// waiting. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
 int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s);
 
 extern const struct rondo_job_extension rondo_views_extension;

@@ -6,50 +6,51 @@
 #include "base/log.h"
 #include "runtime/memory/arena.h"
 #include "runtime/memory/range.h"
+#include "runtime/rank/rank.h"
 
 struct allocation {
   uintptr_t memory;
 };
 
-static int compare(const void *a, const void *b) {
+static int allocation_compare(const void *a, const void *b) {
   uintptr_t x = ((const struct allocation *)a)->memory;
   uintptr_t y = ((const struct allocation *)b)->memory;
   return x < y ? -1 : x > y;
 }
 
-// Of the arena of a job of several processes that they all can read; null: there is none.
-static struct rondo_arena *arena_of(const struct rondo_rank *rank) {
+// The arena that the processes of the job map; null: there is none.
+static struct rondo_arena *rank_arena(const struct rondo_rank *rank) {
   return rank->device->driver->is_direct ? rank->job->transports.arena : NULL;
 }
 
-// Where peers can read what comes of it; null: nowhere.
-static struct rondo_range *window_of(const struct rondo_rank *rank) {
+// The range whose memory peers can read; null: there is none.
+static struct rondo_range *rank_window(const struct rondo_rank *rank) {
   int is_refused = (int)rondo_load_relaxed_u32(&rank->job->transports.is_window_refused);
   return is_refused || rank->device != rank->job->transports.device ? NULL
                                                                     : rank->job->transports.window;
 }
 
-static void *take(struct rondo_rank *rank, size_t bytes) {
+static void *memory_alloc(struct rondo_rank *rank, size_t bytes) {
   char why[RONDO_WHY_BYTES];
   struct rondo_range *range = rank->job->transports.range;
-  if (arena_of(rank))
-    return rondo_arena_alloc(arena_of(rank), bytes);
-  struct rondo_range *window = window_of(rank);
+  if (rank_arena(rank))
+    return rondo_arena_alloc(rank_arena(rank), bytes);
+  struct rondo_range *window = rank_window(rank);
   void *memory = window ? rondo_range_alloc(window, rank->device, bytes, why) : NULL;
   if (!memory && range)
     memory = rondo_range_alloc(range, rank->device, bytes, why);
   if (memory)
     return memory;
-  // Not for peers, then.
+  // Peers cannot read this memory.
   return rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes);
 }
 
-static void release(struct rondo_rank *rank, struct allocation *a) {
+static void allocation_release(struct rondo_rank *rank, struct allocation *a) {
   void *memory = (void *)a->memory;
   struct rondo_range *range = rank->job->transports.range;
   struct rondo_range *window = rank->job->transports.window;
-  if (arena_of(rank))
-    (void)rondo_arena_free(arena_of(rank), memory);
+  if (rank_arena(rank))
+    (void)rondo_arena_free(rank_arena(rank), memory);
   else if ((!window || !rondo_range_free(window, memory)) &&
            (!range || !rondo_range_free(range, memory)))
     rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, memory);
@@ -59,31 +60,29 @@ static void release(struct rondo_rank *rank, struct allocation *a) {
 void rondo_allocations_free(struct rondo_rank *rank) {
   while (rank->allocations) {
     struct allocation *a = *(struct allocation **)rank->allocations;
-    tdelete(a, &rank->allocations, compare);
-    release(rank, a);
+    tdelete(a, &rank->allocations, allocation_compare);
+    allocation_release(rank, a);
   }
 }
 
-// Notes an allocation. Returns 1, or 0 if there is no memory for the note.
-static int keep(struct rondo_rank *rank, struct allocation *a) {
+// Adds an allocation to the tree. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+static int allocation_add(struct rondo_rank *rank, struct allocation *a) {
   rondo_lock_take(&rank->lock);
-  void *kept = tsearch(a, &rank->allocations, compare);
+  void *kept = tsearch(a, &rank->allocations, allocation_compare);
   rondo_lock_give(&rank->lock);
-  return kept != NULL;
+  return kept ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
 }
 
 int rondo_rank_alloc(struct rondo_rank *rank, size_t bytes, void **memory) {
-  if (!memory)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_alloc: the place for the address is null");
   struct allocation *a = malloc(sizeof *a);
-  void *taken = a ? take(rank, bytes) : NULL;
-  if (taken) {
-    a->memory = (uintptr_t)taken;
-    if (keep(rank, a)) {
-      *memory = taken;
+  void *allocated = a ? memory_alloc(rank, bytes) : NULL;
+  if (allocated) {
+    a->memory = (uintptr_t)allocated;
+    if (allocation_add(rank, a) == RONDO_SUCCESS) {
+      *memory = allocated;
       return RONDO_SUCCESS;
     }
-    release(rank, a);
+    allocation_release(rank, a);
   } else {
     free(a);
   }
@@ -97,15 +96,29 @@ int rondo_rank_free(struct rondo_rank *rank, const void *memory) {
   if (!memory)
     return RONDO_SUCCESS;
   rondo_lock_take(&rank->lock);
-  struct allocation **found = tfind(&key, &rank->allocations, compare);
+  struct allocation **found = tfind(&key, &rank->allocations, allocation_compare);
   if (found) {
     a = *found;
-    tdelete(a, &rank->allocations, compare);
+    tdelete(a, &rank->allocations, allocation_compare);
   }
   rondo_lock_give(&rank->lock);
   if (!a)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_free: rank %u has no memory at %p",
                             rank->cfg.rank, memory);
-  release(rank, a);
+  allocation_release(rank, a);
+  return RONDO_SUCCESS;
+}
+
+int rondo_rank_copy(struct rondo_rank *rank, void *dst, const void *src, size_t bytes) {
+  uintptr_t to = (uintptr_t)dst;
+  uintptr_t from = (uintptr_t)src;
+  if (bytes > UINTPTR_MAX - to || bytes > UINTPTR_MAX - from ||
+      (to < from + bytes && from < to + bytes))
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_copy: %zu bytes from %p to %p overlap", bytes,
+                            src, dst);
+  int status = rank->device->driver->copy(rank->device, dst, src, bytes);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "mem_copy: rank %u: the device does not copy %zu bytes",
+                            rank->cfg.rank, bytes);
   return RONDO_SUCCESS;
 }

@@ -1,13 +1,13 @@
-// Checks of the buffers of a run.
+// Checks the buffers of a run.
 #include "base/log.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/rank.h"
 
-static int overlap(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes) {
+static bool is_overlapping(uintptr_t a, uint64_t a_bytes, uintptr_t b, uint64_t b_bytes) {
   return a < b + b_bytes && b < a + a_bytes;
 }
 
-static int is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t recv) {
+static bool is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t recv) {
   int kind = coll->desc.kind;
   if (kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V)
     return coll->registration.nranks == 1 && send == recv && kind == RONDO_ALL_TO_ALL;
@@ -16,9 +16,9 @@ static int is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t 
   return recv == send + coll->in_place_bytes;
 }
 
-// Whether the device, which cannot use every buffer, can use this one.
-static int check_reach(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                       const void *memory, uint64_t bytes) {
+// Refuses a buffer that the device cannot use.
+static int buffer_check_reach(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                              const void *memory, uint64_t bytes) {
   const struct rondo_driver *driver = rank->device->driver;
   char why[RONDO_WHY_BYTES] = "";
   if (driver->check_buffer(rank->device, memory, bytes, why) == RONDO_SUCCESS)
@@ -36,17 +36,17 @@ int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_c
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: the %s buffer is null",
                             (unsigned long long)coll->desc.id,
                             (used & 1) && !send ? "send" : "receive");
-  if (used == 3 && overlap(send, coll->send_bytes, recv, coll->recv_bytes) &&
+  if (used == 3 && is_overlapping(send, coll->send_bytes, recv, coll->recv_bytes) &&
       !is_in_place(coll, send, recv))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "run: id %llu: the buffers overlap, and not as in-place ones do",
+                            "run: id %llu: the buffers overlap, but not in place",
                             (unsigned long long)coll->desc.id);
-  int status = RONDO_SUCCESS;
   if (!rank->device->driver->check_buffer)
     return RONDO_SUCCESS;
+  int status = RONDO_SUCCESS;
   if (used & 1)
-    status = check_reach(rank, coll, args->send, coll->send_bytes);
+    status = buffer_check_reach(rank, coll, args->send, coll->send_bytes);
   if (status == RONDO_SUCCESS && (used & 2))
-    status = check_reach(rank, coll, args->recv, coll->recv_bytes);
+    status = buffer_check_reach(rank, coll, args->recv, coll->recv_bytes);
   return status;
 }

@@ -6,32 +6,32 @@
 
 #include "base/fork.h"
 
-struct rondo_caller rondo_caller_nobody = {.inside = UINT64_MAX, .deeper = 1};
+struct rondo_caller rondo_caller_none = {.inside = UINT64_MAX, .nested = 1};
 __thread struct rondo_caller *rondo_caller_self;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards the list, and who has which
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards the list and `is_used`
 static struct rondo_caller *callers;
-static pthread_key_t key; // says when a thread ends
+static pthread_key_t key; // its destructor runs when a thread ends
 static int has_key;
 
-static void thread_ends(void *own) {
-  struct rondo_caller *v = own;
-  rondo_caller_self = &rondo_caller_nobody; // what else ends with the thread may still call
+static void caller_release(void *own) {
+  struct rondo_caller *caller = own;
+  rondo_caller_self = &rondo_caller_none; // later destructors of the thread may still call
   pthread_mutex_lock(&lock);
-  v->is_taken = v->inside != 0; // a thread that was ended in the middle of a call stays in it
+  caller->is_used = caller->inside != 0; // a thread cancelled inside a call stays in it
   pthread_mutex_unlock(&lock);
 }
 
-// Threads may outlive a library that is unloaded.
-__attribute__((destructor)) static void forget_key(void) {
+// Threads may outlive the library when it is unloaded.
+__attribute__((destructor)) static void key_delete(void) {
   if (has_key)
     pthread_key_delete(key);
 }
 
-static struct rondo_caller *find_or_make(void) {
-  for (struct rondo_caller *v = callers; v; v = v->next)
-    if (!v->is_taken)
-      return v;
+static struct rondo_caller *caller_get(void) {
+  for (struct rondo_caller *c = callers; c; c = c->next)
+    if (!c->is_used)
+      return c;
   struct rondo_caller *made = aligned_alloc(RONDO_LINE_BYTES, sizeof *made);
   if (!made)
     return NULL;
@@ -43,20 +43,20 @@ static struct rondo_caller *find_or_make(void) {
 
 struct rondo_caller *rondo_caller_create(void) {
   pthread_mutex_lock(&lock);
-  struct rondo_caller *v = find_or_make();
-  if (v)
-    v->is_taken = 1;
-  has_key = has_key || !pthread_key_create(&key, thread_ends);
-  if (v && has_key)
-    (void)pthread_setspecific(key, v); // else it stays with the thread that has ended
+  struct rondo_caller *caller = caller_get();
+  if (caller)
+    caller->is_used = 1;
+  has_key = has_key || !pthread_key_create(&key, caller_release);
+  if (caller && has_key)
+    (void)pthread_setspecific(key, caller); // on failure the record is never reused
   pthread_mutex_unlock(&lock);
-  rondo_caller_self = v ? v : &rondo_caller_nobody;
+  rondo_caller_self = caller ? caller : &rondo_caller_none;
   return rondo_caller_self;
 }
 
-// The list is given up rather than walked: another thread may have been about to change it.
+// Abandons the list: a thread of the parent may have been changing it.
 static void callers_forked(void) {
-  struct rondo_caller *self = rondo_caller_self == &rondo_caller_nobody ? NULL : rondo_caller_self;
+  struct rondo_caller *self = rondo_caller_self == &rondo_caller_none ? NULL : rondo_caller_self;
   if (self)
     self->next = NULL;
   callers = self;
@@ -64,12 +64,12 @@ static void callers_forked(void) {
 }
 RONDO_ON_FORK(callers_forked)
 
-uint32_t rondo_callers_inside(uint64_t handle, uint64_t slots) {
+uint32_t rondo_callers_count(uint64_t handle, uint64_t slots) {
   uint32_t count = 0;
   rondo_fence_heavy(); // V1
   pthread_mutex_lock(&lock);
-  for (const struct rondo_caller *v = callers; v; v = v->next) {
-    uint64_t inside = rondo_load_acquire_u64(&v->inside); // V2
+  for (const struct rondo_caller *c = callers; c; c = c->next) {
+    uint64_t inside = rondo_load_acquire_u64(&c->inside); // V2
     count += inside && inside % slots == handle % slots;
   }
   pthread_mutex_unlock(&lock);

@@ -13,13 +13,13 @@ struct rondo_rank;
 
 #define RONDO_COLL_PAGE 256u
 
-// What ties a run to a stream; no words: nothing.
+// What ties a run to a stream. `words` is null for a run without a stream.
 struct rondo_tie {
   struct rondo_stream_words *words;
   uint64_t ticket;
 };
 
-// One submitted run that has not ended. In place before its SQE is visible.
+// A submitted run that has not ended. Written before its SQE is visible.
 struct rondo_run_record {
   struct rondo_run_record *next;
   uint64_t number;
@@ -32,16 +32,16 @@ struct rondo_run_record {
   struct rondo_tie tie;
 };
 
-// What an all-to-all-v has beside its descriptor, whose arrays of counts are the copies here.
+// The counts and places of an all-to-all-v. The descriptor's arrays point to these copies.
 struct rondo_exchange {
   uint64_t most;                   // elements that any pair of this rank exchanges
   uint64_t send_elems, recv_elems; // from the start of each buffer to the end of its last part
-  uint64_t *counts;                // those sent to each, then those received from each
-  struct rondo_span places[];      // the same with where they are: nranks, and nranks
+  uint64_t *counts;                // sent to each rank, then received from each rank
+  struct rondo_span places[];      // the same with their offsets: nranks, then nranks
 };
 
-// A registered collective. The memory stays until the context is destroyed, so that a stale handle can be
-// looked at; `generation` is odd while the entry is in use.
+// A registered collective. The memory stays until the context is destroyed, so that a stale handle
+// can be checked. `generation` is odd while the entry is in use.
 struct rondo_coll {
   uint32_t index;
   uint32_t generation;
@@ -59,14 +59,13 @@ struct rondo_coll {
   uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
   uint64_t completed;   // release; runs end in order
   uint64_t failed_from; // the first run that failed; 0: none
-  uint64_t
-      inline_run; // whose end only the thread that waits for it learns; 0: none. See rondo_rank_lock
+  uint64_t inline_run;  // its CQE may stay in the CQ (inline_run.h); 0: none
   int failed_status;
   int in_overflow;
   struct rondo_run_record *head, *tail; // outstanding runs in order
-  struct rondo_run_record *unpushed;    // first of them that is not on the device
+  struct rondo_run_record *unpushed;    // the first of them that is not on the device
   uint32_t enqueuing;                   // calls that are about to submit
-  uint32_t replays;                     // captured calls of graphs that are still there
+  uint32_t replays;                     // captured calls whose graphs still exist
   struct rondo_coll_stream *streams;    // guarded by the rank's stream_lock
   struct rondo_coll *next;              // in the free list or the overflow list
 };
@@ -74,12 +73,16 @@ struct rondo_coll {
 // The collective of a handle, or null. The caller holds the rank's lock or has pinned the rank.
 struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);
 struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll);
-// The collective that has, or is about to have, an id; null if none. The rank's lock is held.
+// The collective of an id, or null. Registration of that id may be incomplete: `generation` tells.
+// The rank's lock is held.
 struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, struct rondo_id id);
 struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
 
-// Checks the buffers of a run: null, overlapping, or out of the device's reach. Returns RONDO_SUCCESS or
-// RONDO_ERR_INVALID.
+// Finds the handle of a registered id of the application. As rondo_lookup.
+int rondo_rank_lookup(struct rondo_rank *rank, uint64_t id, struct rondo_collective *handle);
+
+// Checks the buffers of a run: null, overlapping, or out of the device's reach. Returns
+// RONDO_SUCCESS or RONDO_ERR_INVALID.
 int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_coll *coll,
                              const struct rondo_run_args *args);
 
@@ -88,20 +91,20 @@ int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_c
 struct rondo_register_request {
   const struct rondo_collective_desc *desc;
   struct rondo_id id;
-  const struct rondo_run_args *args; // may be null; refuses buffers with which it could not be run
+  const struct rondo_run_args *args; // if not null: buffers to check before registering
   struct rondo_owner *owner;         // null: the application
 };
 // As rondo_register.
 int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_request *request,
                         struct rondo_collective *handle);
-// As rondo_deregister. Not `loudly`: the log hears nothing when runs are outstanding.
-int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handle, int loudly);
-// Takes a collective away whatever its state; nothing of it is on the device.
+// As rondo_deregister. `logs`: 0 keeps RONDO_ERR_BUSY out of the log.
+int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handle, int logs);
+// Removes a collective whatever its state. The device no longer refers to it.
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);
 
 // ---- exchange.c ----
 
-// Checks and copies what the descriptor of an all-to-all-v points to. Returns RONDO_SUCCESS,
+// Checks and copies the arrays of an all-to-all-v's descriptor. Returns RONDO_SUCCESS,
 // RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.
 int rondo_exchange_copy(struct rondo_coll *coll);
 void rondo_exchange_set_sizes(struct rondo_coll *coll);

@@ -1,15 +1,17 @@
 // The ring of the flight record.
 #include "runtime/rank/flight.h"
 
-static int is_whole_job(const uint32_t *members, uint32_t member_count, uint32_t rank_count) {
+#include <stdbool.h>
+
+static bool is_whole_job(const uint32_t *members, uint32_t member_count, uint32_t rank_count) {
   for (uint32_t i = 0; i < member_count; i++)
     if (members[i] != i)
-      return 0;
+      return false;
   return member_count == rank_count;
 }
 
-// Ranks number their groups as they like; in the record a group has one number, made of its members.
-static uint32_t group_number(const uint32_t *members, uint32_t member_count, uint32_t rank_count) {
+// A group's number in the record is made from its members, so that it is the same on all ranks.
+static uint32_t group_hash(const uint32_t *members, uint32_t member_count, uint32_t rank_count) {
   uint32_t hash = 2166136261u;
   if (is_whole_job(members, member_count, rank_count))
     return 0;
@@ -22,7 +24,7 @@ struct rondo_flight_tag rondo_flight_tag_make(const struct rondo_collective_desc
                                               uint64_t handle, const uint32_t *members,
                                               uint32_t member_count, uint32_t rank_count) {
   struct rondo_flight_tag tag = {.id = desc->id, .handle = handle, .count = desc->count};
-  tag.group = group_number(members, member_count, rank_count);
+  tag.group = group_hash(members, member_count, rank_count);
   tag.root = desc->root;
   tag.kind = (uint32_t)desc->kind;
   tag.dtype = (uint16_t)desc->dtype;

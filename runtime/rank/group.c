@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "runtime/rank/rank.h"
 
-static int check_ranks(const struct rondo_rank *rank, const uint32_t *ranks, uint32_t count) {
+static int ranks_check(const struct rondo_rank *rank, const uint32_t *ranks, uint32_t count) {
   uint32_t total = rank->cfg.rank_count;
   uint8_t *seen = calloc(total, 1);
   if (!seen)
@@ -24,7 +25,7 @@ static int check_ranks(const struct rondo_rank *rank, const uint32_t *ranks, uin
 
 int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t count,
                      struct rondo_group *group) {
-  int status = check_ranks(rank, ranks, count);
+  int status = ranks_check(rank, ranks, count);
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_group_entry *g = malloc(sizeof *g);
@@ -58,7 +59,7 @@ int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group) {
   }
   rondo_lock_give(&rank->lock);
   if (!found)
-    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "group_destroy: no such group");
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "group_destroy: unknown group");
   free(found->ranks);
   free(found);
   return RONDO_SUCCESS;
@@ -70,7 +71,7 @@ int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint3
   while (g && g->id != group.handle)
     g = g->next;
   if (group.handle && !g)
-    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "register: no such group");
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "register: unknown group");
   uint32_t n = g ? g->rank_count : rank->cfg.rank_count;
   uint32_t *copy = malloc(n * sizeof *copy);
   if (!copy)

@@ -1,8 +1,12 @@
-// Groups of one rank: ordered sets of ranks of the job.
+// The groups that a rank has made: ordered sets of ranks of the job.
 #ifndef RONDO_RUNTIME_RANK_GROUP_H
 #define RONDO_RUNTIME_RANK_GROUP_H
 
-#include "runtime/rank/rank.h"
+#include <stdint.h>
+
+#include <rondo/rondo.h>
+
+struct rondo_rank;
 
 struct rondo_group_entry {
   uint64_t id;
@@ -11,14 +15,15 @@ struct rondo_group_entry {
   struct rondo_group_entry *next;
 };
 
-// Copies the group's members, for the caller to free; the zero handle is all ranks. The rank's lock is
-// held. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_NO_MEMORY.
+// Copies the group's members; the caller frees the copy. The zero handle means all ranks. The
+// rank's lock is held. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_NO_MEMORY.
 int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint32_t **members,
                         uint32_t *count);
 
-// As rondo_group_create and rondo_group_destroy.
+// As rondo_group_create. `ranks` is not null.
 int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t rank_count,
                      struct rondo_group *group);
+// As rondo_group_destroy.
 int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group);
 
 void rondo_groups_free(struct rondo_rank *rank);

@@ -10,19 +10,25 @@ struct rondo_rank;
 
 #define RONDO_MAX_CONTEXTS 4096u
 
-// Gives a rank a handle, or takes it back. 0 when all are in use.
+// Makes a handle for a rank. Returns 0 when all are in use.
 uint64_t rondo_handle_create(struct rondo_rank *rank);
 void rondo_handle_destroy(uint64_t handle);
 
-// Finds the rank of a handle and keeps it from being freed until rondo_rank_unpin. Refuses a context
-// that is being destroyed. `call` names the caller in the log. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN
-// or RONDO_ERR_CLOSED.
+// Finds the rank of a handle and keeps the rank from being freed until rondo_rank_unpin. `call`
+// names the caller in the log. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED (the
+// context is being destroyed).
 int rondo_rank_pin(struct rondo_context ctx, const char *call, struct rondo_rank **rank);
 void rondo_rank_unpin(struct rondo_context ctx);
+// Unpins the rank and returns `status`. The last statement of a public call.
+static inline int rondo_rank_unpin_with(struct rondo_context ctx, int status) {
+  rondo_rank_unpin(ctx);
+  return status;
+}
 
-// For rondo_destroy: pins the rank and marks the context as closing. Only one caller succeeds.
+// Pins the rank and marks the context as closing. Of concurrent callers one succeeds; the others
+// get RONDO_ERR_CLOSED.
 int rondo_rank_close(struct rondo_context ctx, struct rondo_rank **rank);
-// Calls inside the context, the caller's own included.
+// Counts the calls inside the context, the caller's own included.
 uint32_t rondo_rank_users(struct rondo_context ctx);
 
 #endif // RONDO_RUNTIME_RANK_HANDLES_H

@@ -1,4 +1,4 @@
-// The life of a rank.
+// Creates and destroys a rank.
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "runtime/rank/stream.h"
 #include "runtime/rank/wait.h"
 
-// After an abort every run ends as soon as no peer is reading a buffer: far within this.
+// Limit for aborted runs to end. They end as soon as no peer reads their buffers.
 #define ABORT_BOUND_NS INT64_C(10000000000)
 
 // ------------------------------------------------------------------- making ---
@@ -35,10 +35,10 @@ const struct rondo_driver *rondo_driver_of(int backend) {
   return NULL;
 }
 
-static uint32_t or_default(uint32_t value, uint32_t fallback) { return value ? value : fallback; }
+static uint32_t value_or(uint32_t value, uint32_t fallback) { return value ? value : fallback; }
 
 // Opens the rank's device and makes its daemon.
-static int make_daemon(struct rondo_rank *rank) {
+static int daemon_make(struct rondo_rank *rank) {
   const struct rondo_driver *driver = rondo_driver_of(rank->cfg.backend);
   char why[RONDO_WHY_BYTES] = "";
   int status = driver->open(&rank->cfg, &rank->device, why);
@@ -50,14 +50,14 @@ static int make_daemon(struct rondo_rank *rank) {
               why);
   struct rondo_daemon_request request = {
       .cfg = &rank->cfg,
-      .sq_entries = or_default(rank->manual.sq_entries, RONDO_SQ_ENTRIES),
-      .cq_entries = or_default(rank->manual.cq_entries, RONDO_CQ_ENTRIES),
+      .sq_entries = value_or(rank->manual.sq_entries, RONDO_SQ_ENTRIES),
+      .cq_entries = value_or(rank->manual.cq_entries, RONDO_CQ_ENTRIES),
       .first_sequence = rank->manual.first_sequence,
       .service = rondo_rank_service,
       .needs_service = rondo_rank_needs_service,
-      .on_change = rondo_rank_noted,
-      .on_lost = rondo_rank_lost,
-      .on_moved = rondo_rank_moved,
+      .on_change = rondo_rank_on_change,
+      .on_lost = rondo_rank_on_lost,
+      .on_moved = rondo_rank_on_moved,
       .forward = rondo_rank_forward,
       .owner = rank,
       .why = why};
@@ -69,7 +69,7 @@ static int make_daemon(struct rondo_rank *rank) {
   return RONDO_SUCCESS;
 }
 
-static void free_device_side(struct rondo_rank *rank) {
+static void device_side_free(struct rondo_rank *rank) {
   if (!rank->device)
     return;
   const struct rondo_driver *driver = rank->device->driver;
@@ -84,7 +84,7 @@ static void free_device_side(struct rondo_rank *rank) {
 }
 
 static void rank_free(struct rondo_rank *rank) {
-  free_device_side(rank);
+  device_side_free(rank);
   for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
     rondo_memory_free(rank->pages[i]);
   while (rank->free_records) {
@@ -100,18 +100,18 @@ static void rank_free(struct rondo_rank *rank) {
   rondo_memory_free(rank);
 }
 
-static int attach(struct rondo_rank *rank) {
+static int daemon_attach(struct rondo_rank *rank) {
   int status = rank->daemon->driver->attach(rank->daemon, &rank->cfg);
   if (status == RONDO_ERR_SYSTEM)
-    return RONDO_LOG_REFUSE(status, "init: the system gives no worker thread");
+    return RONDO_LOG_REFUSE(status, "init: a worker thread cannot be created");
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: no memory");
   return RONDO_SUCCESS;
 }
 
-// Joins the job and, unless manual, the device; takes a handle.
-static int enlist(struct rondo_rank *rank, const struct rondo_rank_request *request,
-                  uint64_t *handle) {
+// Joins the job, attaches the daemon to its device unless manual, and makes the handle.
+static int rank_join(struct rondo_rank *rank, const struct rondo_rank_request *request,
+                     uint64_t *handle) {
   const struct rondo_job_request joining = {.cfg = &rank->cfg,
                                             .member = &rank->member,
                                             .simulated_process = rank->manual.process,
@@ -123,7 +123,7 @@ static int enlist(struct rondo_rank *rank, const struct rondo_rank_request *requ
   rank->daemon->proxy = &rank->job->transports.proxy_address;
   rank->daemon->event_counts = rank->job->mesh ? &rank->job->transports.event_counts : NULL;
   if (!rank->is_manual)
-    status = attach(rank);
+    status = daemon_attach(rank);
   if (status == RONDO_SUCCESS) {
     *handle = rondo_handle_create(rank);
     rank->ctx.handle = *handle;
@@ -131,14 +131,14 @@ static int enlist(struct rondo_rank *rank, const struct rondo_rank_request *requ
       return RONDO_SUCCESS;
     if (!rank->is_manual)
       rank->daemon->driver->detach(rank->daemon);
-    status = RONDO_LOG_REFUSE(RONDO_ERR_FULL, "init: the process has its most, %u contexts",
+    status = RONDO_LOG_REFUSE(RONDO_ERR_FULL, "init: a process can have %u contexts at most",
                               RONDO_MAX_CONTEXTS);
   }
   rondo_job_leave(rank->job, rank->cfg.rank, 0);
   return status;
 }
 
-static void drive_for_callbacks(void *owner) {
+static void rank_drive_callbacks(void *owner) {
   const struct rondo_rank *rank = owner;
   if (rank->daemon->driver->poll)
     rank->daemon->driver->poll(rank->daemon, 0);
@@ -158,10 +158,10 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request
   rank->event_fd = -1;
   pthread_mutex_init(&rank->stream_lock, NULL);
   pthread_mutex_init(&rank->comms_lock, NULL);
-  rondo_callbacks_init(&rank->callbacks, rank->is_manual ? NULL : drive_for_callbacks, rank);
-  int status = make_daemon(rank);
+  rondo_callbacks_init(&rank->callbacks, rank->is_manual ? NULL : rank_drive_callbacks, rank);
+  int status = daemon_make(rank);
   if (status == RONDO_SUCCESS)
-    status = enlist(rank, request, &ctx->handle);
+    status = rank_join(rank, request, &ctx->handle);
   if (status != RONDO_SUCCESS) {
     rondo_callbacks_fini(&rank->callbacks);
     rank_free(rank);
@@ -182,6 +182,8 @@ void rondo_rank_abort(struct rondo_rank *rank) {
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_ABORTED, NULL);
   rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->job->lock);
+  if (!rank->is_manual)
+    rank->daemon->driver->notify_submission(rank->daemon, 1);
 }
 
 static int is_idle(void *arg) {
@@ -189,22 +191,24 @@ static int is_idle(void *arg) {
   return rondo_load_seq_cst_u64(&rank->daemon->outstanding) == 0;
 }
 
-// As the application sees it: whoever took the last completion may not have told the driver yet.
-static int all_have_ended(struct rondo_rank *rank) {
+// Decides by the application's counters: a thread that takes the last completion updates the
+// driver's `outstanding` later.
+static bool has_ended_all(struct rondo_rank *rank) {
   rondo_rank_lock(rank);
-  int ended = rank->completed == rank->submitted;
+  bool ended = rank->completed == rank->submitted;
   rondo_lock_give(&rank->lock);
   return ended;
 }
 
-static int help_until_ended(struct rondo_rank *rank, int64_t timeout_ns) {
+// Waits until all runs have ended. Returns false if they have not after `timeout_ns`.
+static bool rank_try_drain(struct rondo_rank *rank, int64_t timeout_ns) {
   if (!rank->is_manual && timeout_ns > 0)
     (void)rank->daemon->driver->wait(rank->daemon, is_idle, rank, timeout_ns);
-  return all_have_ended(rank);
+  return has_ended_all(rank);
 }
 
-// Other threads are about to leave: they see `closing` and return.
-static void await_users(struct rondo_context ctx, struct rondo_job *job) {
+// Waits for other callers, which see `closing` and return.
+static void users_await(struct rondo_context ctx, struct rondo_job *job) {
   const struct timespec pause = {0, 50000};
   pthread_mutex_lock(&job->lock);
   rondo_job_notify(job);
@@ -213,20 +217,21 @@ static void await_users(struct rondo_context ctx, struct rondo_job *job) {
     nanosleep(&pause, NULL);
 }
 
-static void free_node(void *node) { (void)node; }
+// Frees nothing: the tree does not own the collectives.
+static void node_keep(void *node) { (void)node; }
 
-static void dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t join_ns) {
+static void rank_dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t join_ns) {
   rondo_store_release_u32(rank->daemon->exit, 1);
   rondo_callbacks_fini(&rank->callbacks);
   if (!rank->is_manual)
     rank->daemon->driver->detach(rank->daemon);
-  await_users(ctx, rank->job);
+  users_await(ctx, rank->job);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
       rondo_coll_remove(rank, coll);
   }
-  tdestroy(rank->by_id, free_node);
+  tdestroy(rank->by_id, node_keep);
   rondo_allocations_free(rank);
   rank->extension->close(rank);
   rondo_job_leave(rank->job, rank->cfg.rank, join_ns);
@@ -235,7 +240,7 @@ static void dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t
   rank_free(rank);
 }
 
-static int64_t rest_of(int64_t timeout_ns, uint64_t begin_ns) {
+static int64_t timeout_rest_ns(int64_t timeout_ns, uint64_t begin_ns) {
   uint64_t gone_ns = rondo_now_ns() - begin_ns;
   return timeout_ns > 0 && gone_ns < (uint64_t)timeout_ns ? timeout_ns - (int64_t)gone_ns : 0;
 }
@@ -243,22 +248,18 @@ static int64_t rest_of(int64_t timeout_ns, uint64_t begin_ns) {
 int rondo_rank_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
   struct rondo_rank *rank;
   uint64_t begin_ns = rondo_now_ns();
-  if (mode != RONDO_DESTROY_DRAIN && mode != RONDO_DESTROY_ABORT)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: mode %d is none", mode);
-  if (rondo_callbacks_is_inside())
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: a callback may not destroy a context");
   int status = rondo_rank_close(ctx, &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  if (mode == RONDO_DESTROY_DRAIN && !help_until_ended(rank, timeout_ns)) {
-    rondo_log(RONDO_LOG_WARN, "destroy: rank %u: runs did not end in time and are aborted",
+  if (mode == RONDO_DESTROY_DRAIN && !rank_try_drain(rank, timeout_ns)) {
+    rondo_log(RONDO_LOG_WARN, "destroy: rank %u: runs that did not end in time are aborted",
               rank->cfg.rank);
     status = RONDO_ERR_TIMEOUT;
   }
   rondo_store_seq_cst_u32(&rank->closing, 1);
-  if (!all_have_ended(rank)) {
+  if (!has_ended_all(rank)) {
     rondo_rank_abort(rank);
-    if (!help_until_ended(rank, ABORT_BOUND_NS)) {
+    if (!rank_try_drain(rank, ABORT_BOUND_NS)) {
       status = RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL,
                                 "destroy: rank %u: aborted runs did not end; the context is kept",
                                 rank->cfg.rank);
@@ -266,6 +267,6 @@ int rondo_rank_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
       return status;
     }
   }
-  dismantle(ctx, rank, rest_of(timeout_ns, begin_ns));
+  rank_dismantle(ctx, rank, timeout_rest_ns(timeout_ns, begin_ns));
   return status;
 }

@@ -3,8 +3,8 @@
 //   rondo_rank_create -> (handles.h) pin -> register.h, submit.h, wait.h, stream.h ... unpin
 //     -> rondo_rank_destroy
 //
-// Lock order: the job's lock, then the rank's. The rank's lock guards its collectives and run records. It
-// is held for short, bounded work only and never while a callback runs.
+// Lock order: the job's lock, then the rank's. The rank's lock guards its collectives and run
+// records. It is held for short, bounded work only and never while a callback runs.
 #ifndef RONDO_RUNTIME_RANK_RANK_H
 #define RONDO_RUNTIME_RANK_RANK_H
 
@@ -29,26 +29,27 @@ struct rondo_rank;
 struct rondo_replay;
 struct rondo_run_record;
 
-// What tests that step the blocks themselves may change, to bring rare states near. Zero: as in the
-// product. Equal on all ranks of a job.
+// Settings of tests that step the blocks themselves, to reach rare states soon. 0: as in the
+// product. All ranks of a job have the same settings.
 struct rondo_manual {
   uint32_t sq_entries, cq_entries; // powers of two
-  uint32_t first_sequence;         // of every queue and connector, to be near the wrap
-  uint32_t block_bytes;            // a collective takes one block for each of these
+  uint32_t first_sequence;         // of every queue and connector: close to the wrap
+  uint32_t block_bytes;            // of payload that one block of a collective handles
   uint32_t reference_bytes;        // payloads of at least this are passed by reference
   uint32_t slot_count;             // of a connector; a power of two
   uint32_t is_mapped;              // connectors as between processes: see connector_core.h
   uint32_t seems_large;            // algorithms are chosen as for the largest sizes
   uint32_t seems_crowded;          // ... as for the most ranks
-  uint64_t first_run;              // runs are numbered from the one after this
-  uint32_t process;                // of the ranks that share what a process would; see job.h
+  uint64_t first_run;              // the first run has the number after this
+  uint32_t process;                // simulated_process of struct rondo_job_request
 };
 
-// What the order room does for every rank.
+// Calls from a rank to a higher room.
 struct rondo_rank_extension {
-  // Does what `extension_pending` asks for. Called by threads that serve completions; never waits.
+  // Does the work that `extension_pending` announces. Called by threads that serve completions;
+  // never waits.
   void (*serve)(struct rondo_rank *rank);
-  // Frees what is left when the context ends; its collectives have been deregistered.
+  // Frees the extension's state when the context ends. Its collectives have been deregistered.
   void (*close)(struct rondo_rank *rank);
 };
 
@@ -62,7 +63,7 @@ struct rondo_rank {
   uint32_t closing;
   uint32_t is_manual; // tests: no threads; the caller steps the blocks
   struct rondo_manual manual;
-  // Held while runs are enqueued in streams, which may take long; taken before `lock`.
+  // Held while runs are enqueued in streams, which may take long. Taken before `lock`.
   pthread_mutex_t stream_lock;
   struct rondo_coll_stream *retired_streams; // guarded by stream_lock: of deregistered collectives
   struct rondo_lock lock;
@@ -71,9 +72,9 @@ struct rondo_rank {
   void *device_pages[RONDO_TABLE_PAGES]; // device memory: of the daemon's table
   uint32_t coll_slots, coll_count;
   struct rondo_coll *free_colls;
-  struct rondo_coll *overflow,
-      *overflow_last; // collectives with runs that found the SQ full, in order
-  void *by_id;        // tree (search.h) of struct rondo_coll
+  // Collectives with runs that found the SQ full, in order.
+  struct rondo_coll *overflow, *overflow_last;
+  void *by_id; // tree (search.h) of struct rondo_coll
   struct rondo_run_record *free_records;
   struct rondo_group_entry *groups;
   uint64_t next_group;
@@ -81,18 +82,18 @@ struct rondo_rank {
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
   struct rondo_flight flight;
-  uint64_t left_ns; // when the run ended whose completion is the next in the CQ; 0: ask the daemon
-  int is_lost;      // the daemon cannot be run any more
-  // Looked at without the lock.
-  uint64_t untold
-      [RONDO_BLOCK_CHANGES]; // blocks: by enum rondo_block_change, what the flight record lacks
+  uint64_t inline_ended_ns; // when the run of the next CQE ended; 0: the daemon's `ended_ns` tells
+  int is_lost;              // the daemon cannot run any more
+  // Accessed without the lock.
+  // By enum rondo_block_change: a bit for each block whose change the flight record still lacks.
+  uint64_t pending_changes[RONDO_BLOCK_CHANGES];
   uint32_t has_overflow;
-  uint32_t wants_events;
+  uint32_t wants_events; // the application uses `event_fd`
   int event_fd;
   struct rondo_callbacks callbacks;
-  // Of the order room.
+  // State of the order room.
   const struct rondo_rank_extension *extension;
-  uint32_t extension_pending; // 1: its `serve` has something to do
+  uint32_t extension_pending; // 1: its `serve` has work to do
   pthread_mutex_t comms_lock;
   struct rondo_comm_end *comms; // guarded by comms_lock
   uint64_t next_comm;
@@ -106,9 +107,9 @@ static inline struct rondo_rank *rondo_rank_of(const struct rondo_member *member
 
 struct rondo_rank_request {
   const struct rondo_config *cfg; // completed
-  // Null as in the product. Else no thread is started: the caller steps the blocks (of host daemons with
-  // rondo_host_block_drive), takes completions (rondo_rank_service) and fires callbacks
-  // (rondo_callbacks_fire), all with a time of its own.
+  // Null in the product. Otherwise no thread is started: the caller steps the blocks (of host
+  // daemons with rondo_host_block_drive), takes completions (rondo_rank_service) and fires
+  // callbacks (rondo_callbacks_fire), all with its own time.
   const struct rondo_manual *manual;
   const struct rondo_job_extension *const *job_extensions; // as of struct rondo_job_request
   const struct rondo_rank_extension *extension;
@@ -116,9 +117,9 @@ struct rondo_rank_request {
 
 // Makes a rank, its daemon and its handle, and joins the job. Returns what rondo_init returns.
 int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request *request);
-// As rondo_destroy.
+// As rondo_destroy. `mode` is valid, and the caller is not in a callback.
 int rondo_rank_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns);
-// Fails all communicators of the rank's collectives with RONDO_ERR_ABORTED.
+// Fails all communicators of the rank's collectives with RONDO_ERR_ABORTED and wakes its daemon.
 void rondo_rank_abort(struct rondo_rank *rank);
 
 // The driver of a backend; null if this library was built without it.

@@ -1,4 +1,4 @@
-// Registration: local, waits for nobody, also while others run.
+// Registering and deregistering collectives. Neither waits for another rank.
 #include <math.h>
 #include <search.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "runtime/rank/stream.h"
 #include "runtime/transport/communicator.h"
 
-// Bytes of one buffer stay far below this, so that no sum overflows.
+// Limit of a buffer's size. Sums of such sizes do not overflow.
 #define MAX_BUFFER_BYTES (UINT64_C(1) << 60)
 
 // ------------------------------------------------------------------- table ---
@@ -39,8 +39,8 @@ struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collect
   return rondo_load_acquire_u32(&coll->generation) == generation ? coll : NULL;
 }
 
-// Gives the daemon's table one more page.
-static int add_device_page(struct rondo_rank *rank, uint32_t page) {
+// Adds a page to the daemon's table.
+static int device_page_add(struct rondo_rank *rank, uint32_t page) {
   const struct rondo_driver *driver = rank->device->driver;
   uint64_t bytes = RONDO_TABLE_PAGE * sizeof(struct rondo_device_collective);
   void *memory = driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes);
@@ -58,13 +58,13 @@ static int add_device_page(struct rondo_rank *rank, uint32_t page) {
   return RONDO_SUCCESS;
 }
 
-// Adds a page of entries, here and in the daemon's table.
-static int grow_table(struct rondo_rank *rank) {
+// Adds a page of entries to this table and to the daemon's.
+static int table_grow(struct rondo_rank *rank) {
   uint32_t page = rank->coll_slots / RONDO_COLL_PAGE;
   if (page == RONDO_TABLE_PAGES)
     return RONDO_ERR_FULL;
   struct rondo_coll *colls = rondo_memory_alloc(RONDO_COLL_PAGE * sizeof *colls);
-  int status = colls ? add_device_page(rank, page) : RONDO_ERR_NO_MEMORY;
+  int status = colls ? device_page_add(rank, page) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS) {
     rondo_memory_free(colls);
     return status;
@@ -79,39 +79,49 @@ static int grow_table(struct rondo_rank *rank) {
   return RONDO_SUCCESS;
 }
 
-static int compare_ids(const void *a, const void *b) {
-  const struct rondo_id *x = &((const struct rondo_coll *)a)->registration.id;
-  const struct rondo_id *y = &((const struct rondo_coll *)b)->registration.id;
-  if (x->space != y->space)
-    return x->space < y->space ? -1 : 1;
-  return x->number < y->number ? -1 : x->number > y->number;
+static int coll_compare_ids(const void *a, const void *b) {
+  return rondo_id_compare(((const struct rondo_coll *)a)->registration.id,
+                          ((const struct rondo_coll *)b)->registration.id);
 }
 
 struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, struct rondo_id id) {
   struct rondo_coll key = {.registration.id = id};
-  struct rondo_coll **found = tfind(&key, &rank->by_id, compare_ids);
+  struct rondo_coll **found = tfind(&key, &rank->by_id, coll_compare_ids);
   return found ? *found : NULL;
+}
+
+int rondo_rank_lookup(struct rondo_rank *rank, uint64_t id, struct rondo_collective *handle) {
+  rondo_lock_take(&rank->lock);
+  const struct rondo_coll *coll = rondo_coll_by_id(rank, (struct rondo_id){id, RONDO_SPACE_USER});
+  int is_known = coll && coll->generation % 2;
+  if (is_known)
+    *handle = rondo_coll_handle(coll);
+  rondo_lock_give(&rank->lock);
+  if (is_known)
+    return RONDO_SUCCESS;
+  return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "lookup: rank %u has not registered id %llu",
+                          rank->cfg.rank, (unsigned long long)id);
 }
 
 // ------------------------------------------------------------------ checks ---
 
-static int check_numbers(const struct rondo_collective_desc *d) {
+static int desc_check(const struct rondo_collective_desc *d) {
   if (!d || d->size != sizeof *d || d->version != RONDO_COLLECTIVE_DESC_VERSION)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "register: the descriptor is null, or of another version");
+                            "register: the descriptor is null or of another version");
   if (d->kind < 0 || d->kind >= RONDO_KIND_COUNT || !rondo_dtype_bytes(d->dtype) || d->redop < 0 ||
       d->redop >= RONDO_REDOP_COUNT)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "register: id %llu: kind %d, type %d or reduction %d is none",
+                            "register: id %llu: kind %d, type %d or reduction %d does not exist",
                             (unsigned long long)d->id, d->kind, d->dtype, d->redop);
   int reduces =
       d->kind == RONDO_ALL_REDUCE || d->kind == RONDO_REDUCE_SCATTER || d->kind == RONDO_REDUCE;
   if (!reduces && d->redop != RONDO_SUM)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "register: id %llu: %s does not reduce, so its reduction is RONDO_SUM",
-                            (unsigned long long)d->id, rondo_kind_name(d->kind));
+    return RONDO_LOG_REFUSE(
+        RONDO_ERR_INVALID, "register: id %llu: %s does not reduce: its reduction must be RONDO_SUM",
+        (unsigned long long)d->id, rondo_kind_name(d->kind));
   if ((d->kind == RONDO_BARRIER || d->kind == RONDO_ALL_TO_ALL_V) && d->count)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: the count of %s is 0",
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: the count of %s must be 0",
                             (unsigned long long)d->id, rondo_kind_name(d->kind));
   if (d->priority < RONDO_PRIORITY_MIN || d->priority > RONDO_PRIORITY_MAX || isnan(d->scalar))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
@@ -120,59 +130,59 @@ static int check_numbers(const struct rondo_collective_desc *d) {
   return RONDO_SUCCESS;
 }
 
-// A send-recv is the matter of its two ranks alone: from now on they are the group, the sender first.
-static int check_pair(const struct rondo_rank *rank, struct rondo_coll *coll) {
+// Replaces the group of a send-recv by its two ranks, the sender first.
+static int pair_check(const struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_collective_desc *d = &coll->desc;
-  struct rondo_registration *p = &coll->registration;
-  if (d->peer >= p->nranks)
+  struct rondo_registration *r = &coll->registration;
+  if (d->peer >= r->nranks)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: peer %u of %u ranks",
-                            (unsigned long long)d->id, d->peer, p->nranks);
-  if (p->position != d->root && p->position != d->peer)
+                            (unsigned long long)d->id, d->peer, r->nranks);
+  if (r->position != d->root && r->position != d->peer)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: id %llu: rank %u neither sends (position %u) nor receives "
                             "(position %u)",
                             (unsigned long long)d->id, rank->cfg.rank, d->root, d->peer);
-  uint32_t pair[2] = {p->members[d->root], p->members[d->peer]};
-  p->nranks = d->root == d->peer ? 1 : 2;
-  p->position = p->position != d->root;
-  memcpy(coll->members, pair, p->nranks * sizeof *pair);
+  uint32_t pair[2] = {r->members[d->root], r->members[d->peer]};
+  r->nranks = d->root == d->peer ? 1 : 2;
+  r->position = r->position != d->root;
+  memcpy(coll->members, pair, r->nranks * sizeof *pair);
   d->root = 0;
-  d->peer = p->nranks - 1;
+  d->peer = r->nranks - 1;
   return RONDO_SUCCESS;
 }
 
-static int check_group(const struct rondo_rank *rank, struct rondo_coll *coll) {
+static int group_check(const struct rondo_rank *rank, struct rondo_coll *coll) {
   const struct rondo_collective_desc *d = &coll->desc;
-  struct rondo_registration *p = &coll->registration;
-  p->position = UINT32_MAX;
-  for (uint32_t i = 0; i < p->nranks; i++)
-    if (p->members[i] == rank->cfg.rank)
-      p->position = i;
-  if (p->position == UINT32_MAX)
+  struct rondo_registration *r = &coll->registration;
+  r->position = UINT32_MAX;
+  for (uint32_t i = 0; i < r->nranks; i++)
+    if (r->members[i] == rank->cfg.rank)
+      r->position = i;
+  if (r->position == UINT32_MAX)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: rank %u is not in the group",
                             (unsigned long long)d->id, rank->cfg.rank);
-  if (d->root >= p->nranks)
+  if (d->root >= r->nranks)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: root %u of %u ranks",
-                            (unsigned long long)d->id, d->root, p->nranks);
-  if (d->count > MAX_BUFFER_BYTES / p->nranks / rondo_dtype_bytes(d->dtype))
+                            (unsigned long long)d->id, d->root, r->nranks);
+  if (d->count > MAX_BUFFER_BYTES / r->nranks / rondo_dtype_bytes(d->dtype))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: id %llu: count %llu is too large",
                             (unsigned long long)d->id, (unsigned long long)d->count);
   if (d->kind == RONDO_SEND_RECV)
-    return check_pair(rank, coll);
+    return pair_check(rank, coll);
   return d->kind == RONDO_ALL_TO_ALL_V ? rondo_exchange_copy(coll) : RONDO_SUCCESS;
 }
 
-static int check_room(struct rondo_rank *rank, struct rondo_id id) {
+static int table_check_room(struct rondo_rank *rank, struct rondo_id id) {
   if (rondo_coll_by_id(rank, id))
     return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "register: rank %u has registered id %llu already",
                             rank->cfg.rank, (unsigned long long)id.number);
   if (rank->coll_count >= rank->cfg.max_collectives)
     return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
-                            "register: rank %u has its most, %u collectives (max_collectives)",
+                            "register: rank %u has %u collectives already (max_collectives)",
                             rank->cfg.rank, rank->cfg.max_collectives);
   if (rank->free_colls)
     return RONDO_SUCCESS;
-  int status = grow_table(rank);
+  int status = table_grow(rank);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "register: rank %u: no memory for more collectives",
                             rank->cfg.rank);
@@ -181,7 +191,7 @@ static int check_room(struct rondo_rank *rank, struct rondo_id id) {
 
 // ---------------------------------------------------------------- building ---
 
-static uint32_t used_buffers(const struct rondo_coll *coll) {
+static uint32_t coll_find_used_buffers(const struct rondo_coll *coll) {
   int is_root = coll->registration.position == coll->desc.root;
   uint32_t not_empty = (coll->send_bytes ? 1u : 0u) | (coll->recv_bytes ? 2u : 0u);
   switch (coll->desc.kind) {
@@ -198,7 +208,7 @@ static uint32_t used_buffers(const struct rondo_coll *coll) {
   }
 }
 
-static void set_buffers(struct rondo_coll *coll) {
+static void coll_set_buffers(struct rondo_coll *coll) {
   const struct rondo_collective_desc *d = &coll->desc;
   uint64_t bytes = d->count * rondo_dtype_bytes(d->dtype);
   uint64_t all_bytes = bytes * coll->registration.nranks;
@@ -210,75 +220,74 @@ static void set_buffers(struct rondo_coll *coll) {
   coll->in_place_bytes = scatters || gathers ? bytes * coll->registration.position : 0;
   if (d->kind == RONDO_ALL_TO_ALL_V)
     rondo_exchange_set_sizes(coll);
-  coll->used_buffers = used_buffers(coll);
+  coll->used_buffers = coll_find_used_buffers(coll);
 }
 
-// Where the ops of the plan lie in the collective's device memory: behind the contexts.
-static uint64_t ops_offset(const struct rondo_coll *coll) {
+// Device memory of a collective: a context for each block, the ops of the plan, the places of an
+// all-to-all-v, and for each block the endpoints of its peers, written when the gate opens.
+
+static uint64_t coll_ops_offset(const struct rondo_coll *coll) {
   return coll->registration.shape.blocks * sizeof(struct rondo_task_context);
 }
 
-// And the places of an all-to-all-v.
-static uint64_t listed_offset(const struct rondo_coll *coll) {
-  return ops_offset(coll) + sizeof coll->plan.ops;
+static uint64_t coll_places_offset(const struct rondo_coll *coll) {
+  return coll_ops_offset(coll) + sizeof coll->plan.ops;
 }
 
-// And those of its peers' endpoints: for each block, and written when the gate opens.
-static uint64_t endpoints_offset(const struct rondo_coll *coll) {
+static uint64_t coll_endpoints_offset(const struct rondo_coll *coll) {
   uint64_t places = coll->exchange ? 2 * (uint64_t)coll->registration.nranks : 0;
-  return listed_offset(coll) + places * sizeof(struct rondo_span);
+  return coll_places_offset(coll) + places * sizeof(struct rondo_span);
 }
 
-static uint64_t device_bytes(const struct rondo_coll *coll) {
+static uint64_t coll_device_bytes(const struct rondo_coll *coll) {
   uint64_t peers = coll->plan.send.count + coll->plan.recv.count;
-  return endpoints_offset(coll) +
+  return coll_endpoints_offset(coll) +
          coll->registration.shape.blocks * peers * sizeof(struct rondo_endpoint);
 }
 
-static void fill_context(const struct rondo_coll *coll, uint32_t block,
+static void context_fill(const struct rondo_coll *coll, uint32_t block,
                          struct rondo_task_context *c) {
-  const struct rondo_registration *p = &coll->registration;
+  const struct rondo_registration *r = &coll->registration;
   const struct rondo_plan *plan = &coll->plan;
-  c->fixed.ops = (uint64_t)(uintptr_t)coll->contexts + ops_offset(coll);
-  c->fixed.gate = (uint64_t)(uintptr_t)&p->comm->gate;
-  c->fixed.geometry = rondo_shape_geometry(&p->shape, block);
+  c->fixed.ops = (uint64_t)(uintptr_t)coll->contexts + coll_ops_offset(coll);
+  c->fixed.gate = (uint64_t)(uintptr_t)&r->comm->gate;
+  c->fixed.geometry = rondo_shape_geometry(&r->shape, block);
   if (coll->exchange) {
-    c->fixed.geometry.listed = (uint64_t)(uintptr_t)coll->contexts + listed_offset(coll);
+    c->fixed.geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_places_offset(coll);
     c->fixed.geometry.end = coll->exchange->most;
     c->fixed.geometry.begin = rondo_geometry_min(c->fixed.geometry.begin, coll->exchange->most);
   }
   c->fixed.reduction =
-      rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, p->nranks);
+      rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, r->nranks);
   c->fixed.index = coll->index;
-  c->fixed.generation = coll->generation + 1; // that it is about to have
+  c->fixed.generation = coll->generation + 1; // coll_publish adds 1
   if (coll->desc.kind != RONDO_BARRIER)
     c->fixed.elem_bytes = (uint16_t)rondo_dtype_bytes(coll->desc.dtype);
   c->fixed.op_count = (uint8_t)plan->op_count;
   c->fixed.send_peer_count = (uint16_t)plan->send.count;
   c->fixed.urgency = (uint8_t)(coll->desc.priority + 128);
   c->state.phase = RONDO_PHASE_IDLE;
-  // They are filled when the gate opens.
   uint32_t peers = plan->send.count + plan->recv.count;
-  uint64_t at = p->endpoints + (uint64_t)block * peers * sizeof(struct rondo_endpoint);
+  uint64_t at = r->endpoints + (uint64_t)block * peers * sizeof(struct rondo_endpoint);
   c->fixed.send_table = at;
   c->fixed.recv_table = at + plan->send.count * sizeof(struct rondo_endpoint);
   c->state.bound_send = c->state.bound_recv = RONDO_PLAN_NO_PEER;
 }
 
-static int build_plan(struct rondo_coll *coll) {
-  const struct rondo_registration *p = &coll->registration;
-  struct rondo_plan_request request = {coll->desc.kind, p->shape.algorithm, p->position, p->nranks,
+static int coll_build_plan(struct rondo_coll *coll) {
+  const struct rondo_registration *r = &coll->registration;
+  struct rondo_plan_request request = {coll->desc.kind, r->shape.algorithm, r->position, r->nranks,
                                        coll->desc.root};
   int status = rondo_plan_build(&request, &coll->plan);
   if (status == RONDO_SUCCESS)
     return RONDO_SUCCESS;
   return RONDO_LOG_REFUSE(RONDO_ERR_INTERNAL, "register: no usable plan for %s of %u ranks",
-                          rondo_kind_name(coll->desc.kind), p->nranks);
+                          rondo_kind_name(coll->desc.kind), r->nranks);
 }
 
-// Makes all that the collective needs and enters it in the job. `coll` is off the free list.
-static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
-  struct rondo_registration *p = &coll->registration;
+// Builds the plan, allocates device memory and registers with the job.
+static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
+  struct rondo_registration *r = &coll->registration;
   const struct rondo_manual *m = &rank->manual;
   struct rondo_shape_limits limits = {.blocks = rank->cfg.blocks,
                                       .slot_bytes = rank->cfg.slot_bytes,
@@ -289,45 +298,45 @@ static int build(struct rondo_rank *rank, struct rondo_coll *coll) {
                                       .is_mapped = m->is_mapped,
                                       .seems_large = m->seems_large,
                                       .seems_crowded = m->seems_crowded};
-  p->rank = rank->cfg.rank;
-  p->desc = &coll->desc;
-  p->submitted = &coll->submitted;
-  p->completed = &coll->completed;
-  p->shape = rondo_shape_make(&coll->desc, p->nranks, &limits);
-  int status = build_plan(coll);
+  r->rank = rank->cfg.rank;
+  r->desc = &coll->desc;
+  r->submitted = &coll->submitted;
+  r->completed = &coll->completed;
+  r->shape = rondo_shape_make(&coll->desc, r->nranks, &limits);
+  int status = coll_build_plan(coll);
   if (status != RONDO_SUCCESS)
     return status;
   coll->contexts =
-      rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, device_bytes(coll));
-  p->plan = &coll->plan;
-  p->endpoints = (uint64_t)(uintptr_t)coll->contexts + endpoints_offset(coll);
-  p->process = RONDO_HERE;
-  p->is_announced = 0;
-  p->failed_status = RONDO_SUCCESS;
-  p->offer_count = 0;
-  status = coll->contexts ? rondo_job_register(rank->job, p) : RONDO_ERR_NO_MEMORY;
+      rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, coll_device_bytes(coll));
+  r->plan = &coll->plan;
+  r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_endpoints_offset(coll);
+  r->process = RONDO_HERE;
+  r->is_announced = 0;
+  r->failed_status = RONDO_SUCCESS;
+  r->offer_count = 0;
+  status = coll->contexts ? rondo_job_register(rank->job, r) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(
-        status, "register: id %llu: no memory for it, or connector_bytes (%llu) is used up",
+        status, "register: id %llu: no memory, or connector_bytes (%llu) is used up",
         (unsigned long long)coll->desc.id, (unsigned long long)rank->cfg.connector_bytes);
   return RONDO_SUCCESS;
 }
 
-// Writes the built collective to the device, where nothing refers to it yet.
-static int write_to_device(struct rondo_rank *rank, const struct rondo_coll *coll) {
+// Writes the collective to the device, where nothing refers to it yet.
+static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll *coll) {
   const struct rondo_driver *driver = rank->device->driver;
   struct rondo_device_collective entry = {.contexts = (uint64_t)(uintptr_t)coll->contexts,
                                           .block_count = coll->registration.shape.blocks,
                                           .generation = coll->generation + 1};
-  uint64_t bytes = endpoints_offset(coll);
+  uint64_t bytes = coll_endpoints_offset(coll);
   char *image = calloc(1, bytes);
   if (!image)
     return RONDO_ERR_NO_MEMORY;
   for (uint32_t b = 0; b < coll->registration.shape.blocks; b++)
-    fill_context(coll, b, (struct rondo_task_context *)image + b);
-  memcpy(image + ops_offset(coll), coll->plan.ops, sizeof coll->plan.ops);
+    context_fill(coll, b, (struct rondo_task_context *)image + b);
+  memcpy(image + coll_ops_offset(coll), coll->plan.ops, sizeof coll->plan.ops);
   if (coll->exchange)
-    memcpy(image + listed_offset(coll), coll->exchange->places,
+    memcpy(image + coll_places_offset(coll), coll->exchange->places,
            2 * (size_t)coll->registration.nranks * sizeof(struct rondo_span));
   int status = driver->write(rank->device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
   free(image);
@@ -338,8 +347,8 @@ static int write_to_device(struct rondo_rank *rank, const struct rondo_coll *col
   return status;
 }
 
-// Makes the collective known to callers. The rank lock is held.
-static void publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
+// Makes the collective visible to callers. The rank's lock is held.
+static void coll_publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
   coll->on_device = coll->failed_from = 0;
   rondo_store_relaxed_u64(&coll->submitted, rank->manual.first_run);
   coll->failed_status = RONDO_SUCCESS;
@@ -348,7 +357,7 @@ static void publish(const struct rondo_rank *rank, struct rondo_coll *coll) {
   rondo_store_release_u32(&coll->generation, coll->generation + 1);
 }
 
-static void discard(struct rondo_rank *rank, struct rondo_coll *coll) {
+static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   free(coll->members);
   free(coll->exchange);
   coll->exchange = NULL;
@@ -357,20 +366,20 @@ static void discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   coll->members = NULL;
   coll->contexts = NULL;
   rondo_lock_take(&rank->lock);
-  tdelete(coll, &rank->by_id, compare_ids);
+  tdelete(coll, &rank->by_id, coll_compare_ids);
   coll->next = rank->free_colls;
   rank->free_colls = coll;
   rank->coll_count--;
   rondo_lock_give(&rank->lock);
 }
 
-// Takes an entry for `desc` and reserves its id. Returns null with `status` when refused.
-static struct rondo_coll *claim(struct rondo_rank *rank,
-                                const struct rondo_register_request *request, int *status) {
+// Allocates an entry and reserves its id. On failure returns null and writes `status`.
+static struct rondo_coll *coll_claim(struct rondo_rank *rank,
+                                     const struct rondo_register_request *request, int *status) {
   const struct rondo_collective_desc *desc = request->desc;
   struct rondo_coll *coll = NULL;
   rondo_lock_take(&rank->lock);
-  *status = check_room(rank, request->id);
+  *status = table_check_room(rank, request->id);
   if (*status == RONDO_SUCCESS) {
     coll = rank->free_colls;
     coll->desc = *desc;
@@ -379,14 +388,14 @@ static struct rondo_coll *claim(struct rondo_rank *rank,
     *status = rondo_group_members(rank, desc->group, &coll->members, &coll->registration.nranks);
     coll->registration.members = coll->members;
   }
-  if (*status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, compare_ids)) {
+  if (*status == RONDO_SUCCESS && !tsearch(coll, &rank->by_id, coll_compare_ids)) {
     free(coll->members);
     coll->members = NULL;
     *status = RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "register: no memory");
   }
   if (*status == RONDO_SUCCESS) {
     rank->free_colls = coll->next;
-    rank->coll_count++; // from now on, so that calls at once keep to max_collectives
+    rank->coll_count++; // now, so that concurrent calls respect max_collectives
   }
   rondo_lock_give(&rank->lock);
   return *status == RONDO_SUCCESS ? coll : NULL;
@@ -395,33 +404,31 @@ static struct rondo_coll *claim(struct rondo_rank *rank,
 int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_request *request,
                         struct rondo_collective *handle) {
   const struct rondo_collective_desc *desc = request->desc;
-  int status = check_numbers(desc);
-  if (status == RONDO_SUCCESS && !handle)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: the place for the handle is null");
+  int status = desc_check(desc);
   if (status != RONDO_SUCCESS)
     return status;
-  struct rondo_coll *coll = claim(rank, request, &status);
+  struct rondo_coll *coll = coll_claim(rank, request, &status);
   if (!coll)
     return status;
-  status = check_group(rank, coll);
+  status = group_check(rank, coll);
   if (status == RONDO_SUCCESS)
-    set_buffers(coll);
+    coll_set_buffers(coll);
   if (status == RONDO_SUCCESS && request->args)
     status = rondo_coll_check_buffers(rank, coll, request->args);
   if (status == RONDO_SUCCESS)
-    status = build(rank, coll);
+    status = coll_build(rank, coll);
   if (status != RONDO_SUCCESS) {
-    discard(rank, coll);
+    coll_discard(rank, coll);
     return status;
   }
-  status = write_to_device(rank, coll);
+  status = coll_write_to_device(rank, coll);
   if (status != RONDO_SUCCESS) {
     rondo_coll_remove(rank, coll);
-    return RONDO_LOG_REFUSE(status, "register: id %llu: the device does not take it",
+    return RONDO_LOG_REFUSE(status, "register: id %llu: cannot be written to the device",
                             (unsigned long long)desc->id);
   }
   rondo_lock_take(&rank->lock);
-  publish(rank, coll);
+  coll_publish(rank, coll);
   *handle = rondo_coll_handle(coll);
   coll->tag = rondo_flight_tag_make(&coll->desc, handle->handle, coll->members,
                                     coll->registration.nranks, rank->cfg.rank_count);
@@ -435,12 +442,12 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
   rondo_job_deregister(rank->job, &coll->registration, coll->completed);
   rondo_coll_forget_streams(rank, coll);
-  discard(rank, coll);
+  coll_discard(rank, coll);
 }
 
-static int check_unused(const struct rondo_coll *coll) {
+static int coll_check_unused(const struct rondo_coll *coll) {
   if (coll->replays)
-    return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu is in a graph that is there yet",
+    return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu is in a graph that still exists",
                             (unsigned long long)coll->desc.id);
   if (coll->head || coll->enqueuing)
     return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
@@ -449,15 +456,16 @@ static int check_unused(const struct rondo_coll *coll) {
   return RONDO_SUCCESS;
 }
 
-int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handle, int loudly) {
+int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handle, int logs) {
   int status = RONDO_SUCCESS;
   rondo_rank_lock(rank);
   rondo_replays_reap(rank);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (!coll)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "deregister: no such collective");
-  else if (loudly)
-    status = check_unused(coll);
+    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "deregister: rank %u has no such collective",
+                              rank->cfg.rank);
+  else if (logs)
+    status = coll_check_unused(coll);
   else if (coll->replays || coll->head || coll->enqueuing)
     status = RONDO_ERR_BUSY;
   if (status == RONDO_SUCCESS) {

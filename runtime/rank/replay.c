@@ -1,27 +1,28 @@
-// Runs that a graph asks for: captured once, replayed without a call of the application.
+// Runs of captured graphs: captured once, replayed without a call of the application.
 //
-// A graph can ring and wait, but not submit. Whoever serves the rank looks at the doorbells of what
-// has been captured and submits a run for each that has been rung; the run takes the doorbell
-// back before it lets the graph go on, so a doorbell that is up always means one more.
+// A graph can ring a doorbell and wait, but cannot submit. Threads that serve the rank poll the
+// doorbells of captured runs and submit a run for each that has been rung. The run resets the
+// doorbell before the graph continues, so that a rung doorbell always asks for one more run.
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "runtime/rank/rank.h"
 #include "runtime/rank/stream.h"
 
 #define TICKET (RONDO_TICKET_REPLAYED | 1)
 
-// What one captured call has become.
+// A captured call.
 struct rondo_replay {
   struct rondo_replay *next;
   struct rondo_rank *rank;
   struct rondo_coll *coll;
   struct rondo_submission submission;
-  uint64_t run;     // the last one that was submitted
-  uint32_t dropped; // release: the graph, and all that was made of it, is gone
+  uint64_t run;     // submitted last
+  uint32_t dropped; // release: the graph and everything made from it is gone
 };
 
-// Called by the driver, from a thread in which little is allowed.
-static void drop(void *arg) {
+// Called by the driver in a thread that may not call the driver.
+static void replay_drop(void *arg) {
   struct rondo_replay *r = arg;
   rondo_store_release_u32(&r->dropped, 1); // D5
 }
@@ -33,25 +34,25 @@ static void replay_free(struct rondo_replay *r) {
   free(r);
 }
 
-static int has_ended(const struct rondo_replay *r) {
+static bool has_ended(const struct rondo_replay *r) {
   return rondo_load_relaxed_u64(&r->coll->completed) >= r->run;
 }
 
-// Submits the run that the graph asks for. Returns 1, or 0 if there is no memory for it now, or no
-// daemon any more: then the graph goes on.
-static int submit(struct rondo_replay *r) {
+// Submits the run that the graph asks for. Returns false without memory. If the daemon is lost,
+// lets the graph continue and returns false.
+static bool replay_try_submit(struct rondo_replay *r) {
   if (r->rank->is_lost) {
     struct rondo_task_run run = {.stream = (uint64_t)(uintptr_t)r->submission.tie.words,
                                  .ticket = TICKET};
     rondo_run_release_stream(&run);
-    return 0;
+    return false;
   }
   struct rondo_run_record *record = rondo_run_record_take(r->rank);
   if (!record)
-    return 0;
+    return false;
   rondo_submission_commit(r->rank, r->coll, &r->submission, record);
   r->run = r->coll->submitted;
-  return 1;
+  return true;
 }
 
 void rondo_replays_reap(struct rondo_rank *rank) {
@@ -68,12 +69,12 @@ void rondo_replays_reap(struct rondo_rank *rank) {
   }
 }
 
-int rondo_replays_serve(struct rondo_rank *rank) {
-  int submitted = 0;
+bool rondo_replays_serve(struct rondo_rank *rank) {
+  bool submitted = false;
   rondo_replays_reap(rank);
   for (struct rondo_replay *r = rank->replays; r; r = r->next)
     if (has_ended(r) && rondo_load_acquire_u64(&r->submission.tie.words->doorbell) == TICKET) // D2
-      submitted |= submit(r);
+      submitted |= replay_try_submit(r);
   return submitted;
 }
 
@@ -85,8 +86,8 @@ void rondo_replays_free(struct rondo_rank *rank) {
   }
 }
 
-// Makes what the graph will refer to. The rank lock is held.
-static int make_replay(struct rondo_rank *rank, struct rondo_collective handle,
+// Makes a replay. The rank's lock is held.
+static int replay_make(struct rondo_rank *rank, struct rondo_collective handle,
                        const struct rondo_submission *s, struct rondo_replay **made) {
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (!coll)
@@ -125,11 +126,11 @@ int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: no memory");
   rondo_lock_take(&rank->lock);
-  status = make_replay(rank, handle, s, &r);
+  status = replay_make(rank, handle, s, &r);
   rondo_lock_give(&rank->lock);
   if (status != RONDO_SUCCESS)
     return status;
-  struct rondo_capture c = {r->submission.tie.words, TICKET, drop, r};
+  struct rondo_capture c = {r->submission.tie.words, TICKET, replay_drop, r};
   rondo_fetch_add_seq_cst_u32(&rank->daemon->captured_runs, 1);
   struct rondo_held_tie tie = {rank->ctx, stream, r->submission.tie, 1};
   status = rank->daemon->driver->capture(rank->daemon, stream, &c, parts, why);

@@ -1,52 +1,53 @@
-// Between the queues and the callers: completions come in, waiting runs go out.
+// Takes completions off the CQ and pushes runs that wait for room in the SQ.
 #ifndef RONDO_RUNTIME_RANK_SERVICE_H
 #define RONDO_RUNTIME_RANK_SERVICE_H
 
-#include "runtime/rank/coll.h"
 #include "runtime/rank/rank.h"
 
 // ---- what the daemon calls; `owner` is the rank ----
 
-// Takes completions off the CQ and pushes runs that wait; 1 if it did anything. Never waits: if another
-// thread has the lock, that thread does it.
+// Takes completions off the CQ and pushes runs that wait. Returns true if it did either. Never
+// waits: a thread that holds the lock does this work itself.
 bool rondo_rank_service(void *owner);
 bool rondo_rank_needs_service(void *owner);
-// Adds to the flight record that a block was started or has quit (enum rondo_block_change). Never waits: if
-// another thread has the rank's lock, it is remembered until the next one, or until the record is written.
-// One thread at a time says it of a block.
-void rondo_rank_noted(void *owner, int what, uint32_t block);
-// Ends all runs with RONDO_ERR_SYSTEM, and those of the peers: the daemon cannot be run any more.
-void rondo_rank_lost(void *owner, const char *why);
-// A block has moved: there may be slots to forward. And forwards them: see struct rondo_daemon.
-void rondo_rank_moved(void *owner);
+// Records that a block started or quit (enum rondo_block_change). Never waits: if another thread
+// holds the rank's lock, the change stays pending until rondo_rank_add_changes. One thread at a
+// time calls it for a block.
+void rondo_rank_on_change(void *owner, int what, uint32_t block);
+// The daemon cannot run any more: ends all runs, also those of the peers, with RONDO_ERR_SYSTEM.
+void rondo_rank_on_lost(void *owner, const char *why);
+// A block has moved: notifies the proxy, which may have slots to forward.
+void rondo_rank_on_moved(void *owner);
+// Forwards slots on the proxy's behalf: see struct rondo_daemon.
 bool rondo_rank_forward(void *owner, int then);
 
 // ---- with the rank's lock ----
 
-// Takes the lock of a rank to look at its runs. A thread that waits for a small run, and brings it to its
-// end itself, leaves the completion in the CQ; it is off by the time that this returns.
+// Takes the lock of a rank to inspect its runs. First takes off the CQ a completion that a waiting
+// thread has left there (inline_run.h).
 void rondo_rank_lock(struct rondo_rank *rank);
 // Does the same for a rank that is locked already.
 void rondo_rank_settle(struct rondo_rank *rank);
-// Takes completions off the CQ. Returns how many runs have ended, of which rondo_rank_tell_ended must tell
-// when the lock is not held any more.
+// Takes completions off the CQ. Returns how many runs have ended. If any, the caller calls
+// rondo_rank_notify_ended after it has released the lock.
 uint64_t rondo_rank_accept(struct rondo_rank *rank);
-void rondo_rank_tell_ended(struct rondo_rank *rank, uint64_t ended);
+void rondo_rank_notify_ended(struct rondo_rank *rank, uint64_t ended);
 
-// 1 if the flight record lacks something that rondo_rank_noted remembers; adds it, as of now.
-static inline int rondo_rank_has_untold(const struct rondo_rank *rank) {
-  return (rondo_load_relaxed_u64(&rank->untold[RONDO_BLOCK_STARTED]) |
-          rondo_load_relaxed_u64(&rank->untold[RONDO_BLOCK_QUIT])) != 0;
+// True if changes of blocks are pending.
+static inline bool rondo_rank_has_changes(const struct rondo_rank *rank) {
+  return (rondo_load_relaxed_u64(&rank->pending_changes[RONDO_BLOCK_STARTED]) |
+          rondo_load_relaxed_u64(&rank->pending_changes[RONDO_BLOCK_QUIT])) != 0;
 }
-void rondo_rank_tell_noted(struct rondo_rank *rank);
+// Adds the pending changes to the flight record, with the current time.
+void rondo_rank_add_changes(struct rondo_rank *rank);
 
-// Pushes what fits of a collective's waiting runs.
+// Pushes as many of a collective's waiting runs as fit.
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll);
 // The SQE of a run.
 struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
                                 const struct rondo_run_record *record);
-// Takes a collective without outstanding runs off the list of those that found the SQ full, where it stays
-// when its last runs went out another way.
+// Removes a collective without outstanding runs from the overflow list. It is still there if its
+// last runs were pushed by another way.
 void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll);
 
 #endif // RONDO_RUNTIME_RANK_SERVICE_H

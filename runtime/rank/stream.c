@@ -5,10 +5,11 @@
 
 #include "base/log.h"
 #include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 
-// Takes one out of a list whose stream has gone on since its last run. Null if there is none. Tickets
-// go on rising, so it is as good for another stream.
-static struct rondo_coll_stream *take_idle(struct rondo_coll_stream **list) {
+// Removes from a list an entry whose stream has passed its last run, or returns null. Tickets keep
+// rising, so that another stream can use the entry.
+static struct rondo_coll_stream *stream_take_idle(struct rondo_coll_stream **list) {
   for (struct rondo_coll_stream **at = list; *at; at = &(*at)->next) {
     struct rondo_coll_stream *s = *at;
     if (rondo_load_acquire_u64(&s->words->passed) < s->ticket)
@@ -19,7 +20,7 @@ static struct rondo_coll_stream *take_idle(struct rondo_coll_stream **list) {
   return NULL;
 }
 
-static struct rondo_coll_stream *make_stream(const struct rondo_rank *rank) {
+static struct rondo_coll_stream *stream_make(const struct rondo_rank *rank) {
   const struct rondo_driver *driver = rank->device->driver;
   struct rondo_coll_stream *s = calloc(1, sizeof *s);
   if (s)
@@ -30,19 +31,19 @@ static struct rondo_coll_stream *make_stream(const struct rondo_rank *rank) {
   return NULL;
 }
 
-// What ties the collective to a stream. Null when there is no memory. The stream lock is held.
-static struct rondo_coll_stream *find_stream(struct rondo_rank *rank, struct rondo_coll *coll,
-                                             void *stream) {
+// The entry of a collective for a stream, or null without memory. The stream lock is held.
+static struct rondo_coll_stream *stream_get(struct rondo_rank *rank, struct rondo_coll *coll,
+                                            void *stream) {
   struct rondo_coll_stream *s = coll->streams;
   while (s && s->stream != stream)
     s = s->next;
   if (s)
     return s;
-  s = take_idle(&coll->streams);
+  s = stream_take_idle(&coll->streams);
   if (!s)
-    s = take_idle(&rank->retired_streams);
+    s = stream_take_idle(&rank->retired_streams);
   if (!s)
-    s = make_stream(rank);
+    s = stream_make(rank);
   if (!s)
     return NULL;
   s->stream = stream;
@@ -51,7 +52,7 @@ static struct rondo_coll_stream *find_stream(struct rondo_rank *rank, struct ron
   return s;
 }
 
-// Streams may still have to see the words of runs that have ended.
+// Retires the entries: streams may still have to read the words of ended runs.
 void rondo_coll_forget_streams(struct rondo_rank *rank, struct rondo_coll *coll) {
   pthread_mutex_lock(&rank->stream_lock);
   while (coll->streams) {
@@ -101,9 +102,8 @@ void rondo_ties_hold(const struct rondo_held_tie *tie) {
     held.ties[held.count++] = *tie;
 }
 
-// Lets the stream wait for a run that was submitted while it was held. Where the context is gone its
-// runs have ended, and nothing is to be waited for.
-static int let_wait(const struct rondo_held_tie *t) {
+// Makes the stream wait for a run that was submitted while streams were held.
+static int tie_enqueue_wait(const struct rondo_held_tie *t) {
   struct rondo_rank *rank;
   char why[RONDO_WHY_BYTES] = "";
   int status = rondo_rank_pin(t->ctx, "streams_release", &rank);
@@ -117,7 +117,7 @@ static int let_wait(const struct rondo_held_tie *t) {
     status = driver->enqueue(rank->daemon, t->stream, t->tie.words, t->tie.ticket,
                              RONDO_STREAM_WAIT, why);
   if (status != RONDO_SUCCESS)
-    status = RONDO_LOG_REFUSE(status, "streams_release: rank %u: a stream does not wait: %s",
+    status = RONDO_LOG_REFUSE(status, "streams_release: rank %u: a stream cannot wait: %s",
                               rank->cfg.rank, why);
   rondo_rank_unpin(t->ctx);
   return status;
@@ -135,7 +135,7 @@ int rondo_held_streams_end(void) {
   if (--held.depth)
     return RONDO_SUCCESS;
   for (size_t i = 0; i < held.count; i++) {
-    int one = let_wait(&held.ties[i]);
+    int one = tie_enqueue_wait(&held.ties[i]);
     status = status == RONDO_SUCCESS ? one : status;
   }
   free(held.ties);
@@ -146,13 +146,13 @@ int rondo_held_streams_end(void) {
 
 // -------------------------------------------------------------------- running ---
 
-// Enqueues what ties the run to the stream. The stream lock is held.
-static int enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *stream,
-                   struct rondo_tie *tie) {
+// Enqueues the tie of a run in the stream. The stream lock is held.
+static int tie_enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *stream,
+                       struct rondo_tie *tie) {
   char why[RONDO_WHY_BYTES] = "";
   unsigned parts;
   struct rondo_coll_stream *s =
-      rondo_ties_prepare(&parts) == RONDO_SUCCESS ? find_stream(rank, coll, stream) : NULL;
+      rondo_ties_prepare(&parts) == RONDO_SUCCESS ? stream_get(rank, coll, stream) : NULL;
   if (!s)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
                             (unsigned long long)coll->desc.id);
@@ -167,10 +167,10 @@ static int enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *strea
   return RONDO_SUCCESS;
 }
 
-// Everything that can fail comes first, then the stream, which may wait for room and therefore finds
-// the rank unlocked, and then the submission. The stream lock is held.
-static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
-                        struct rondo_submission *s, void *stream, uint64_t *run) {
+// Prepares the submission, enqueues its tie without the rank's lock, because the stream may wait
+// for room, and then commits. The stream lock is held.
+static int run_submit_on_stream(struct rondo_rank *rank, struct rondo_collective handle,
+                                struct rondo_submission *s, void *stream, uint64_t *run) {
   struct rondo_run_record *record = NULL;
   rondo_lock_take(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
@@ -181,21 +181,18 @@ static int run_enqueued(struct rondo_rank *rank, struct rondo_collective handle,
     status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run_on_stream: rank %u has no such collective",
                               rank->cfg.rank);
   if (status == RONDO_SUCCESS)
-    coll->enqueuing++; // it cannot be deregistered meanwhile
+    coll->enqueuing++; // keeps the collective registered
   rondo_lock_give(&rank->lock);
   if (status != RONDO_SUCCESS)
     return status;
-  status = enqueue(rank, coll, stream, &s->tie);
+  status = tie_enqueue(rank, coll, stream, &s->tie);
   rondo_lock_take(&rank->lock);
   coll->enqueuing--;
   if (status == RONDO_SUCCESS) {
     rondo_submission_commit(rank, coll, s, record);
     *run = coll->submitted;
   } else {
-    if (s->args.callback)
-      rondo_callbacks_unreserve(&rank->callbacks);
-    record->next = rank->free_records;
-    rank->free_records = record;
+    rondo_submission_cancel(rank, s, record);
   }
   rondo_lock_give(&rank->lock);
   return status;
@@ -224,7 +221,7 @@ int rondo_rank_run_on_stream(struct rondo_rank *rank, struct rondo_collective ha
     status = rondo_run_capture(rank, handle, s, stream);
   } else {
     pthread_mutex_lock(&rank->stream_lock);
-    status = run_enqueued(rank, handle, s, stream, &number);
+    status = run_submit_on_stream(rank, handle, s, stream, &number);
     pthread_mutex_unlock(&rank->stream_lock);
   }
   if (status != RONDO_SUCCESS)

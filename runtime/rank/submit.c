@@ -6,6 +6,7 @@
 #include "base/explore.h"
 #include "base/log.h"
 #include "runtime/rank/inline_run.h"
+#include "runtime/rank/rank.h"
 #include "runtime/rank/service.h"
 #include "runtime/transport/binding.h"
 
@@ -18,8 +19,8 @@ struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {
   return record;
 }
 
-static void append(struct rondo_coll *coll, struct rondo_run_record *record,
-                   const struct rondo_submission *s) {
+static void record_append(struct rondo_coll *coll, struct rondo_run_record *record,
+                          const struct rondo_submission *s) {
   const struct rondo_run_args *args = &s->args;
   record->next = NULL;
   record->event = 0;
@@ -40,9 +41,9 @@ static void append(struct rondo_coll *coll, struct rondo_run_record *record,
 }
 
 #if defined(RONDO_EXPLORE)
-// The planted order: the daemon sees the run before there is a record of it (DFCCL, defect 6).
-static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
-                               const struct rondo_run_args *args) {
+// Planted fault: the daemon sees the run before its record exists (DFCCL, defect 6).
+static void run_push_early(struct rondo_rank *rank, struct rondo_coll *coll,
+                           const struct rondo_run_args *args) {
   if (!RONDO_FAULT(SQE_BEFORE_CALLBACK) || coll->on_device)
     return;
   struct rondo_sqe entry = {.collective = coll->index, .run = coll->submitted + 1};
@@ -59,9 +60,9 @@ static void push_before_record(struct rondo_rank *rank, struct rondo_coll *coll,
 }
 #endif
 
-// The rank lock is held, so nothing became of the run yet.
-static void note_submission(struct rondo_rank *rank, const struct rondo_coll *coll,
-                            struct rondo_run_record *record, uint64_t now_ns) {
+// The rank's lock is held, so that no completion of the run has been taken yet.
+static void run_note_submission(struct rondo_rank *rank, const struct rondo_coll *coll,
+                                struct rondo_run_record *record, uint64_t now_ns) {
   struct rondo_flight_event *e =
       rondo_flight_add_at(&rank->flight, RONDO_FLIGHT_RUN, &coll->tag, now_ns);
   e->run = record->number;
@@ -86,7 +87,7 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
     rondo_rank_settle(rank);
   if (rank->cfg.max_runs && rank->submitted - rank->completed >= rank->cfg.max_runs)
     return RONDO_LOG_REFUSE(RONDO_ERR_FULL,
-                            "run: rank %u has its most, %llu runs outstanding (max_runs)",
+                            "run: rank %u has %llu runs outstanding already (max_runs)",
                             rank->cfg.rank, (unsigned long long)rank->cfg.max_runs);
   if (s->args.callback)
     status = rondo_callbacks_reserve(&rank->callbacks);
@@ -98,19 +99,19 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
   if (s->args.callback && status == RONDO_SUCCESS)
     rondo_callbacks_unreserve(&rank->callbacks);
   status = status == RONDO_SUCCESS ? RONDO_ERR_NO_MEMORY : status;
-  return RONDO_LOG_REFUSE(status, "run: id %llu: no memory for one more run",
+  return RONDO_LOG_REFUSE(status, "run: id %llu: no memory for another run",
                           (unsigned long long)coll->desc.id);
 }
 
-// Takes a run in. The lock is held. `is_inline`: its first steps are done before anything that its peers need
-// not wait for. Returns how many runs have ended since.
-static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
-                       const struct rondo_submission *s, struct rondo_run_record *record,
-                       int is_inline) {
+// Submits a run. The rank's lock is held. `is_inline`: the caller steps the run first and does its
+// bookkeeping later, so that peers wait less. Returns how many runs have ended since.
+static uint64_t run_submit(struct rondo_rank *rank, struct rondo_coll *coll,
+                           const struct rondo_submission *s, struct rondo_run_record *record,
+                           int is_inline) {
 #if defined(RONDO_EXPLORE)
-  push_before_record(rank, coll, &s->args);
+  run_push_early(rank, coll, &s->args);
 #endif
-  append(coll, record, s);
+  record_append(coll, record, s);
   rank->submitted++;
   uint64_t now_ns = is_inline ? rondo_inline_submit(rank, coll) : 0;
   is_inline = now_ns != 0;
@@ -118,7 +119,7 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
     rondo_coll_push(rank, coll);
     now_ns = rondo_stamp_ns(&rank->flight.clock);
   }
-  note_submission(rank, coll, record, now_ns);
+  run_note_submission(rank, coll, record, now_ns);
   rondo_daemon_add_outstanding(rank->daemon);                          // H3, K2, P4
   rondo_binding_wake(&rank->job->transports, coll->registration.comm); // P4
   return is_inline ? rondo_inline_poll(rank, coll, record) : 0;
@@ -126,7 +127,15 @@ static uint64_t submit(struct rondo_rank *rank, struct rondo_coll *coll,
 
 void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
                              const struct rondo_submission *s, struct rondo_run_record *record) {
-  (void)submit(rank, coll, s, record, 0);
+  (void)run_submit(rank, coll, s, record, 0);
+}
+
+void rondo_submission_cancel(struct rondo_rank *rank, const struct rondo_submission *s,
+                             struct rondo_run_record *record) {
+  if (s->args.callback)
+    rondo_callbacks_unreserve(&rank->callbacks);
+  record->next = rank->free_records;
+  rank->free_records = record;
 }
 
 void rondo_submission_notify(const struct rondo_rank *rank, int urgent) {
@@ -134,7 +143,7 @@ void rondo_submission_notify(const struct rondo_rank *rank, int urgent) {
     return;
   rank->daemon->driver->notify_submission(rank->daemon, urgent);
   if (rank->daemon->driver->is_silent)
-    rondo_rank_moved(rank->daemon->owner);
+    rondo_rank_on_moved(rank->daemon->owner);
 }
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
@@ -143,7 +152,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   uint64_t ended = 0;
   struct rondo_run_record *record = NULL;
   int urgent = s->args.callback || rondo_load_relaxed_u32(&rank->wants_events);
-  int assists = 0; // nobody is going to wait for the run
+  bool polls = false; // this thread steps the run: no thread is going to wait for it
   rondo_lock_take(&rank->lock);
   struct rondo_coll *coll = rondo_coll_find(rank, handle);
   if (coll)
@@ -152,21 +161,22 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
     status =
         RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
   if (status == RONDO_SUCCESS) {
-    ended = submit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
-    assists = urgent && rondo_coll_is_small(coll) && rank->daemon->driver->poll && !rank->is_manual;
-    // Who comes last steps the others' blocks: where all are in this process no worker is needed.
-    urgent = urgent && !(assists && !rank->job->mesh);
+    ended = run_submit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
+    polls = urgent && rondo_coll_is_small(coll) && rank->daemon->driver->poll && !rank->is_manual;
+    // The last rank to submit steps the blocks of the others. If all ranks are in this process, no
+    // worker is needed.
+    urgent = urgent && !(polls && !rank->job->mesh);
     if (run)
       *run = coll->submitted;
   }
   rondo_lock_give(&rank->lock);
   if (ended)
-    rondo_rank_tell_ended(rank, ended);
-  if (assists)
+    rondo_rank_notify_ended(rank, ended);
+  if (polls)
     rank->daemon->driver->poll(rank->daemon, 1);
   if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
     rondo_submission_notify(rank, urgent);
-  else if (ended && rondo_daemon_has_proxy(rank->daemon)) // nobody need wait for it and see it off
+  else if (ended && rondo_daemon_has_proxy(rank->daemon)) // no thread may wait for it and flush
     (void)rondo_rank_forward(rank, RONDO_FORWARD_LEAVE);
   return status;
 }

@@ -1,21 +1,23 @@
 #include "runtime/rank/wait.h"
 
+#include <sys/eventfd.h>
+
 #include "base/log.h"
+#include "runtime/rank/coll.h"
 #include "runtime/rank/inline_run.h"
 #include "runtime/rank/service.h"
 #include "runtime/rank/submit.h"
 
-// As rondo_driver.wait has it.
+// The `is_done` of rondo_driver.wait.
 static int is_ended(void *arg) {
   struct rondo_awaited *a = arg;
-  if (rondo_inline_is_posted(a)) // first: what has left the queue since has completed (Q3, R1)
+  if (rondo_inline_is_posted(a)) // first: a CQE that has left the CQ since is completed (Q3, R1)
     return RONDO_DONE_IN_CQ;
   return rondo_load_acquire_u64(&a->coll->completed) >= a->run || // R1
          rondo_load_relaxed_u32(&a->coll->generation) != a->generation ||
          rondo_load_relaxed_u32(&a->rank->closing);
 }
 
-// Finds what to wait for. `call` names the caller in the log.
 int rondo_awaited_find(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                        const char *call, struct rondo_awaited *a) {
   a->rank = rank;
@@ -34,8 +36,7 @@ int rondo_awaited_find(struct rondo_rank *rank, struct rondo_collective handle, 
   return RONDO_SUCCESS;
 }
 
-// The status of a run that has ended.
-static int ended_status(const struct rondo_awaited *a) {
+static int awaited_status(const struct rondo_awaited *a) {
   if (a->is_posted)
     return RONDO_SUCCESS;
   if (rondo_load_acquire_u64(&a->coll->completed) < a->run) // R1
@@ -54,22 +55,22 @@ int rondo_awaited_wait(struct rondo_awaited *a, int64_t timeout_ns) {
   if (!is_ended(a) && (a->rank->is_manual ||
                        daemon->driver->wait(daemon, is_ended, a, timeout_ns) != RONDO_SUCCESS))
     return RONDO_IN_PROGRESS;
-  return ended_status(a);
+  return awaited_status(a);
 }
 
-static int never(void *arg) {
+static int is_never_done(void *arg) {
   (void)arg;
   return 0;
 }
 
 void rondo_rank_poll(const struct rondo_rank *rank) {
   if (!rank->is_manual && rondo_load_relaxed_u64(&rank->daemon->outstanding))
-    (void)rank->daemon->driver->wait(rank->daemon, never, NULL, 0);
+    (void)rank->daemon->driver->wait(rank->daemon, is_never_done, NULL, 0);
 }
 
-// The rank is locked. Returns what a callback that was reserved became: one of the run, or posted.
-static int attach(struct rondo_rank *rank, struct rondo_awaited *a, rondo_callback callback,
-                  void *arg) {
+// Attaches a reserved callback to the run, or posts it if the run has ended. The rank is locked.
+static int callback_attach(struct rondo_rank *rank, struct rondo_awaited *a,
+                           rondo_callback callback, void *arg) {
   struct rondo_run_record *record = a->coll ? a->coll->head : NULL;
   while (record && record->number != a->run)
     record = record->next;
@@ -97,11 +98,25 @@ int rondo_rank_notify(struct rondo_rank *rank, struct rondo_collective handle, u
                             rank->cfg.rank);
   rondo_rank_lock(rank);
   a.coll = rondo_coll_find(rank, handle);
-  status = attach(rank, &a, callback, arg);
+  status = callback_attach(rank, &a, callback, arg);
   if (status != RONDO_SUCCESS)
     rondo_callbacks_unreserve(&rank->callbacks);
   rondo_lock_give(&rank->lock);
   if (status == RONDO_SUCCESS)
-    rondo_submission_notify(rank, 1); // nobody may be waiting for it any more
+    rondo_submission_notify(rank, 1); // no thread may be waiting for the run
   return status;
+}
+
+int rondo_rank_open_event_fd(struct rondo_rank *rank, int *fd) {
+  rondo_rank_lock(rank);
+  if (rank->event_fd < 0)
+    rank->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  int opened = rank->event_fd;
+  if (opened >= 0)
+    rondo_store_release_u32(&rank->wants_events, 1);
+  rondo_lock_give(&rank->lock);
+  if (opened < 0)
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "event_fd: no descriptor is left");
+  *fd = opened;
+  return RONDO_SUCCESS;
 }

@@ -164,11 +164,11 @@ def check_manwarnings(root):
 def check_configuration(root):
     page = read(root, "docs/configuration.md")
     overview = read(root, "docs/man/rondo.7")
-    config = read(root, "runtime/api/config.c")
+    config = read(root, "runtime/api/api_config.c")
     block = re.search(r"known_variables\[\] = \{(.*?)\};", config, flags=re.S)
     variables = re.findall(r"\"(RONDO_\w+)\"", block[1]) if block else []
     if not variables:
-        yield "runtime/api/config.c: no variables found"
+        yield "runtime/api/api_config.c: no variables found"
     for variable in variables:
         if f"`{variable}`" not in page:
             yield f"docs/configuration.md: {variable} is missing"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/explore.h"
-#include "runtime/api/context.h"
+#include "runtime/api/api_context.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/service.h"
 #include "tests/explore/comm.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "runtime/api/tuning.h"
+#include "runtime/api/api_tuning.h"
 
 #define NEVER_NS (UINT64_C(1) << 60)
 #define ITEM(r, list) list[random_below(r, sizeof(list) / sizeof *(list))]

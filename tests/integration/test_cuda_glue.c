@@ -36,7 +36,7 @@ static void a_block_has_the_threads_that_were_asked_for(void **state) {
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     like.threads = wrong[i];
     assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_ERR_INVALID);
-    assert_true(rondo_test_log_has("threads of a block are no multiple of 32 from 64 to 512"));
+    assert_true(rondo_test_log_has("is not a multiple of 32 from 64 to 512"));
   }
   like.threads = 96;
   assert_int_equal(rondo_test_cuda_open(&job, &like, 1), RONDO_SUCCESS);

@@ -444,6 +444,46 @@ static void without_preemption_the_cycle_is_found(void **state) {
   rondo_test_job_close(&job);
 }
 
+static void a_report_shows_the_cycle_first_and_has_64_lines(void **state) {
+  (void)state;
+  enum { RANKS = 3, COLLS = 40 };
+  struct rondo_config c = RONDO_CONFIG_INIT;
+  struct rondo_collective coll[RANKS][COLLS];
+  uint32_t cycle_ranks = 0, lines = 0;
+  c.budget = RONDO_BUDGET_NEVER;
+  c.report_on_timeout = 0;
+  rondo_test_job_open(&job, RANKS, &c);
+  for (uint32_t r = 0; r < RANKS; r++)
+    for (uint32_t i = 0; i < COLLS; i++) {
+      struct rondo_collective_desc d = sum_of(i, 16);
+      coll[r][i] = enter(r, &d);
+    }
+  for (uint32_t r = 0; r < RANKS; r++) // rank r begins with collective r
+    for (uint32_t i = 0; i < COLLS; i++)
+      submit(r, coll[r][(r + i) % COLLS]);
+  char *text = report_text(0, &cycle_ranks);
+  while (cycle_ranks == 0) {
+    settle(0, coll[0][0]);
+    free(text);
+    text = report_text(0, &cycle_ranks);
+  }
+  for (const char *at = text; *at; at++)
+    lines += *at == '\n';
+  assert_int_equal(lines, 64);
+  assert_true(strncmp(strchr(text, '\n'), "\n  cycle of ", 12) == 0);
+  const char *edge = strstr(text, "which has not begun it");
+  const char *run = strstr(text, "stands at op");
+  const char *rest = strstr(text, "\n  other runs: ");
+  assert_true(edge && run && rest && edge < run && run < rest);
+  assert_true(strchr(rest + 1, '\n')[1] == '\0');
+  free(text);
+  for (uint32_t r = 0; r < RANKS; r++)
+    assert_int_equal(rondo_abort(job.ctx[r]), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < RANKS; r++)
+    assert_int_equal(end_of(r, coll[r][0]), RONDO_ERR_ABORTED);
+  rondo_test_job_close(&job);
+}
+
 static void the_signal_prints_a_report(void **state) {
   (void)state;
   struct rondo_collective_desc d = sum_of(4242, 16);
@@ -452,9 +492,9 @@ static void the_signal_prints_a_report(void **state) {
   submit(0, coll);
   rondo_test_log_clear();
   assert_int_equal(raise(SIGUSR1), 0);
-  while (!rondo_test_log_has("in a circle")) // its last line
+  while (!rondo_test_log_has("id 4242")) // in its last line
     sched_yield();
-  assert_true(rondo_test_log_has("id 4242"));
+  assert_true(rondo_test_log_has("no ranks wait for each other in a cycle"));
   assert_int_equal(rondo_abort(job.ctx[0]), RONDO_SUCCESS);
   rondo_test_job_close(&job);
 }
@@ -473,6 +513,7 @@ int main(void) {
       RONDO_NAMED_TEST("failure", a_report_names_the_primitive_that_is_stuck),
       RONDO_NAMED_TEST("failure", a_timeout_is_not_reported_where_that_is_off),
       RONDO_NAMED_TEST("failure", without_preemption_the_cycle_is_found),
+      RONDO_NAMED_TEST("failure", a_report_shows_the_cycle_first_and_has_64_lines),
       RONDO_NAMED_TEST("failure", the_signal_prints_a_report),
       RONDO_NAMED_TEST("failure", destroying_lets_waiting_threads_go),
   };

@@ -210,9 +210,9 @@ static void what_blocks_say_while_the_rank_is_busy_is_told_later(void **state) {
   rondo_test_job_open(&job, 1, NULL);
   assert_int_equal(rondo_rank_pin(job.ctx[0], "test", &rank), RONDO_SUCCESS);
   rondo_lock_take(&rank->lock);
-  rondo_rank_noted(rank, RONDO_BLOCK_STARTED, block);
-  rondo_rank_noted(rank, RONDO_BLOCK_QUIT, block);
-  rondo_rank_noted(rank, RONDO_BLOCK_STARTED, block); // one of a series is enough
+  rondo_rank_on_change(rank, RONDO_BLOCK_STARTED, block);
+  rondo_rank_on_change(rank, RONDO_BLOCK_QUIT, block);
+  rondo_rank_on_change(rank, RONDO_BLOCK_STARTED, block); // one of a series is enough
   rondo_lock_give(&rank->lock);
   rondo_rank_unpin(job.ctx[0]);
   for (int i = 0; i < 2; i++) {

@@ -400,7 +400,7 @@ static void a_stream_that_does_not_wait_is_told_at_the_release(void **state) {
   enqueue_status = RONDO_ERR_SYSTEM;
   assert_int_equal(on_stream(coll, &b), RONDO_ERR_SYSTEM); // nothing is held of it
   assert_int_equal(rondo_streams_release(), RONDO_ERR_SYSTEM);
-  assert_true(rondo_test_log_has("a stream does not wait: the test refuses"));
+  assert_true(rondo_test_log_has("a stream cannot wait: the test refuses"));
   execute(coll, &enqueued[0], 1);
 }
 

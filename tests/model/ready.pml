@@ -6,7 +6,7 @@
  * and two visitors look for work. What a name in the code stands for has the same name here:
  *
  *   queues/connector_core.h  rondo_connector_publish, rondo_connector_set_ready
- *   runtime/api/run.c        submit, rondo_rank_run
+ *   runtime/rank/submit.c    run_submit, rondo_rank_run
  *   daemon/host/host_wait.c       block_drive, block_is_idle, block_try_steal, rondo_host_poll
  *   daemon/host/host_ready.h      rondo_host_ready_set, rondo_host_ready_clear
  *

@@ -11,7 +11,7 @@
  *   daemon/core/block_core.h   rondo_block_step, rondo_block_quit
  *   daemon/core/block_ready_core.h     rondo_block_find_ready
  *   daemon/core/block_schedule_core.h  rondo_block_preempt
- *   runtime/api/run.c        submit
+ *   runtime/rank/submit.c    run_submit
  *   runtime/complete/complete.c  rondo_coll_push, rondo_rank_service
  *
  * Time is a choice: whatever the clock may say happens at any moment. The two sleeps that another

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/host/host.h"
-#include "runtime/api/context.h"
+#include "runtime/api/api_context.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/service.h"

@@ -1,6 +1,6 @@
-// Making a context; tests make one whose blocks they step themselves.
-#ifndef RONDO_RUNTIME_API_CONTEXT_H
-#define RONDO_RUNTIME_API_CONTEXT_H
+// Creates contexts, for rondo_init and for tests that step the blocks themselves.
+#ifndef RONDO_RUNTIME_API_API_CONTEXT_H
+#define RONDO_RUNTIME_API_API_CONTEXT_H
 
 #include "runtime/rank/rank.h"
 
@@ -8,4 +8,4 @@
 int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *cfg,
                          const struct rondo_manual *manual);
 
-#endif // RONDO_RUNTIME_API_CONTEXT_H
+#endif // RONDO_RUNTIME_API_API_CONTEXT_H

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "runtime/rank/group.h"
 #include "runtime/rank/handles.h"
+#include "runtime/rank/rank.h"
 
 int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t rank_count,
                        struct rondo_group *group) {
@@ -15,8 +16,7 @@ int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t
                               rank->cfg.rank_count);
   else
     status = rondo_group_make(rank, ranks, rank_count, group);
-  rondo_rank_unpin(ctx);
-  return status;
+  return rondo_rank_unpin_with(ctx, status);
 }
 
 int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
@@ -24,7 +24,5 @@ int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
   int status = rondo_rank_pin(ctx, "group_destroy", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_group_forget(rank, group);
-  rondo_rank_unpin(ctx);
-  return status;
+  return rondo_rank_unpin_with(ctx, rondo_group_forget(rank, group));
 }

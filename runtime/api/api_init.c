@@ -1,6 +1,6 @@
-// The life of a context.
+// Creating and destroying contexts.
 #include "base/log.h"
-#include "runtime/api/context.h"
+#include "runtime/api/api_context.h"
 #include "runtime/observe/report.h"
 #include "runtime/observe/views.h"
 #include "runtime/order/comms.h"
@@ -40,12 +40,13 @@ int rondo_abort(struct rondo_context ctx) {
   if (status != RONDO_SUCCESS)
     return status;
   rondo_rank_abort(rank);
-  if (!rank->is_manual)
-    rank->daemon->driver->notify_submission(rank->daemon, 1);
-  rondo_rank_unpin(ctx);
-  return RONDO_SUCCESS;
+  return rondo_rank_unpin_with(ctx, RONDO_SUCCESS);
 }
 
 int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {
+  if (mode != RONDO_DESTROY_DRAIN && mode != RONDO_DESTROY_ABORT)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: mode %d does not exist", mode);
+  if (rondo_callbacks_is_inside())
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "destroy: a callback may not destroy a context");
   return rondo_rank_destroy(ctx, mode, timeout_ns);
 }

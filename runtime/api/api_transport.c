@@ -1,4 +1,5 @@
-// What backends find on this machine, and how a rank reaches another.
+// Describes backends and transports, and how a rank reaches another.
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -11,10 +12,9 @@
 #include "runtime/transport/nccl/window.h"
 #include "runtime/transport/proxied.h"
 
-static void print_line(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
+static void line_print(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
 
-// Whether windows of NCCL can be asked for.
-static void describe_windows(FILE *out) {
+static void windows_describe(FILE *out) {
   char line[RONDO_WHY_BYTES];
   int can = rondo_nccl_describe(line);
   fprintf(out, "windows of NCCL: %s%s\n", can ? "" : "none: ", line);
@@ -22,7 +22,7 @@ static void describe_windows(FILE *out) {
 
 int rondo_backend_describe(int backend, FILE *out) {
   char why[RONDO_WHY_BYTES] = "";
-  const struct rondo_line_writer to = {print_line, out};
+  const struct rondo_line_writer to = {line_print, out};
   int status = RONDO_SUCCESS;
   if (!out || backend < RONDO_BACKEND_HOST || backend > RONDO_BACKEND_CUDA)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "backend_describe: null argument, or backend %d",
@@ -35,7 +35,7 @@ int rondo_backend_describe(int backend, FILE *out) {
   if (driver->describe)
     status = driver->describe(&to, why);
   if (driver->setup)
-    describe_windows(out);
+    windows_describe(out);
   if (status != RONDO_SUCCESS)
     fprintf(out, "cannot be used: %s\n", why);
   return status;
@@ -46,68 +46,71 @@ const char *rondo_transport_name(int transport) {
   return transport >= 0 && transport <= RONDO_TRANSPORT_NCCL ? names[transport] : "unknown";
 }
 
+// Finds how a rank reaches another: RONDO_IN_PROGRESS: not known yet.
+static int rank_find_transport(struct rondo_rank *self, uint32_t rank, int *transport, char *why,
+                               size_t why_bytes) {
+  pthread_mutex_lock(&self->job->lock);
+  int found = rondo_processes_transport(self->job, &self->member, rank, why, why_bytes);
+  pthread_mutex_unlock(&self->job->lock);
+  if (found < 0)
+    return RONDO_IN_PROGRESS;
+  *transport = found;
+  return RONDO_SUCCESS;
+}
+
 int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, char *why,
                     size_t why_bytes) {
   struct rondo_rank *self;
   int status = rondo_rank_pin(ctx, "transport", &self);
   if (status != RONDO_SUCCESS)
     return status;
-  if (!transport || !why || !why_bytes || rank >= self->cfg.rank_count) {
+  if (!transport || !why || !why_bytes || rank >= self->cfg.rank_count)
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "transport: null argument, or rank %u of %u", rank,
                               self->cfg.rank_count);
-  } else {
-    pthread_mutex_lock(&self->job->lock);
-    int found = rondo_processes_transport(self->job, &self->member, rank, why, why_bytes);
-    pthread_mutex_unlock(&self->job->lock);
-    if (found < 0)
-      status = RONDO_IN_PROGRESS;
-    else
-      *transport = found;
-  }
-  rondo_rank_unpin(ctx);
-  return status;
+  else
+    status = rank_find_transport(self, rank, transport, why, why_bytes);
+  return rondo_rank_unpin_with(ctx, status);
 }
 
-// ---- what there is ----
-
-static int lacks_mesh(char *why) {
+static bool is_mesh_missing(char *why) {
   const char *missing = rondo_mesh_missing();
   if (missing)
     (void)snprintf(why, RONDO_WHY_BYTES, "%s", missing);
   return missing != NULL;
 }
 
-static int describe_shared_memory(FILE *out, char *why) {
-  return lacks_mesh(why) ? RONDO_ERR_UNSUPPORTED : rondo_arena_describe(out, why, RONDO_WHY_BYTES);
+static int shared_memory_describe(FILE *out, char *why) {
+  return is_mesh_missing(why) ? RONDO_ERR_UNSUPPORTED
+                              : rondo_arena_describe(out, why, RONDO_WHY_BYTES);
 }
 
-static int describe_network(FILE *out, char *why) {
-  if (lacks_mesh(why))
+static int network_describe(FILE *out, char *why) {
+  if (is_mesh_missing(why))
     return RONDO_ERR_UNSUPPORTED;
   if (!rondo_proxied_carrier->describe)
     return RONDO_SUCCESS;
   return rondo_proxied_carrier->describe(out, why, RONDO_WHY_BYTES);
 }
 
-static int describe_nccl(FILE *out, char *why) {
+static int nccl_describe(FILE *out, char *why) {
   if (!rondo_nccl_describe(why))
     return RONDO_ERR_UNSUPPORTED;
   fprintf(out, "%s\n", why);
   return RONDO_SUCCESS;
 }
 
-static int describe_local(FILE *out, char *why) {
+static int local_describe(FILE *out, char *why) {
   (void)why;
   fprintf(out, "ranks of one process: always\n");
   return RONDO_SUCCESS;
 }
 
 int rondo_transport_describe(int transport, FILE *out) {
-  static int (*const describe[])(FILE *, char *) = {[RONDO_TRANSPORT_LOCAL] = describe_local,
+  static int (*const describe[])(FILE *, char *) = {[RONDO_TRANSPORT_LOCAL] = local_describe,
                                                     [RONDO_TRANSPORT_SHARED_MEMORY] =
-                                                        describe_shared_memory,
-                                                    [RONDO_TRANSPORT_UCX] = describe_network,
-                                                    [RONDO_TRANSPORT_NCCL] = describe_nccl};
+                                                        shared_memory_describe,
+                                                    [RONDO_TRANSPORT_UCX] = network_describe,
+                                                    [RONDO_TRANSPORT_NCCL] = nccl_describe};
   char why[RONDO_WHY_BYTES] = "";
   if (!out || transport < RONDO_TRANSPORT_LOCAL || transport > RONDO_TRANSPORT_NCCL)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "transport_describe: null argument, or transport %d",

@@ -9,9 +9,7 @@ int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, 
   int status = rondo_rank_pin(ctx, "run_on_stream", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_rank_run_on_stream(rank, coll, &s, stream, NULL);
-  rondo_rank_unpin(ctx);
-  return status;
+  return rondo_rank_unpin_with(ctx, rondo_rank_run_on_stream(rank, coll, &s, stream, NULL));
 }
 
 int rondo_streams_hold(void) { return rondo_held_streams_begin(); }

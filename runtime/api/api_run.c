@@ -1,25 +1,21 @@
 // Running and waiting.
-#include <sys/eventfd.h>
-
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/api/wait_timeout.h"
-#include "runtime/observe/flight_write.h"
+#include "runtime/api/api_wait_timeout.h"
+#include "runtime/observe/report.h"
 #include "runtime/rank/handles.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/rank.h"
 #include "runtime/rank/submit.h"
 #include "runtime/rank/wait.h"
 
 int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
               rondo_callback callback, void *arg) {
   struct rondo_rank *rank;
-  struct rondo_submission s = {{send, recv, callback, arg}, {NULL, 0}};
+  const struct rondo_submission s = {{send, recv, callback, arg}, {NULL, 0}};
   int status = rondo_rank_pin(ctx, "run", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_rank_run(rank, coll, &s, NULL);
-  rondo_rank_unpin(ctx);
-  return status;
+  return rondo_rank_unpin_with(ctx, rondo_rank_run(rank, coll, &s, NULL));
 }
 
 int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
@@ -28,27 +24,16 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
   int status = rondo_rank_pin(ctx, "run_numbered", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  if (args && run) {
-    const struct rondo_submission s = {*args, {NULL, 0}};
-    status = rondo_rank_run(rank, coll, &s, run);
-  } else {
+  if (args && run)
+    status = rondo_rank_run(rank, coll, &(struct rondo_submission){*args, {NULL, 0}}, run);
+  else
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
-  }
-  rondo_rank_unpin(ctx);
-  return status;
+  return rondo_rank_unpin_with(ctx, status);
 }
 
 void rondo_wait_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns) {
-  if (timeout_ns <= 0 || !a->rank->cfg.report_on_timeout)
-    return;
-  rondo_log(RONDO_LOG_WARN, "wait: rank %u, id %llu, run %llu: not ended within %.3f s",
-            a->rank->cfg.rank, (unsigned long long)a->coll->desc.id, (unsigned long long)a->run,
-            (double)timeout_ns / 1e9);
-  (void)rondo_report(a->rank->ctx, rondo_log_stream(), NULL);
-  rondo_lock_take(&a->rank->lock);
-  rondo_flight_add(&a->rank->flight, RONDO_FLIGHT_TIMEOUT, &a->coll->tag)->run = a->run;
-  rondo_lock_give(&a->rank->lock);
-  rondo_flight_dump(a->rank->job);
+  if (timeout_ns > 0 && a->rank->cfg.report_on_timeout)
+    rondo_report_timeout(a, timeout_ns);
 }
 
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
@@ -67,8 +52,7 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
     rondo_wait_report_timeout(&a, timeout_ns);
     status = RONDO_ERR_TIMEOUT;
   }
-  rondo_rank_unpin(ctx);
-  return status;
+  return rondo_rank_unpin_with(ctx, status);
 }
 
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run) {
@@ -80,8 +64,7 @@ int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   status = rondo_awaited_find(rank, coll, run, "test", &a);
   if (status == RONDO_SUCCESS)
     status = rondo_awaited_wait(&a, 0);
-  rondo_rank_unpin(ctx);
-  return status;
+  return rondo_rank_unpin_with(ctx, status);
 }
 
 int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
@@ -94,11 +77,10 @@ int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_
   status = rondo_awaited_find(rank, coll, run, "notify", &a);
   if (status == RONDO_SUCCESS && (!callback || !a.run))
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "notify: %s",
-                              callback ? "nothing was ever submitted" : "the callback is null");
+                              callback ? "no run was ever submitted" : "the callback is null");
   if (status == RONDO_SUCCESS)
     status = rondo_rank_notify(rank, coll, a.run, callback, arg);
-  rondo_rank_unpin(ctx);
-  return status;
+  return rondo_rank_unpin_with(ctx, status);
 }
 
 int rondo_event_fd(struct rondo_context ctx, int *fd) {
@@ -106,20 +88,11 @@ int rondo_event_fd(struct rondo_context ctx, int *fd) {
   int status = rondo_rank_pin(ctx, "event_fd", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  rondo_rank_lock(rank);
-  if (!fd)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "event_fd: the place for it is null");
-  else if (rank->event_fd < 0)
-    rank->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (status == RONDO_SUCCESS && rank->event_fd < 0)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "event_fd: the system has no descriptor left");
-  if (status == RONDO_SUCCESS) {
-    *fd = rank->event_fd;
-    rondo_store_release_u32(&rank->wants_events, 1);
-  }
-  rondo_lock_give(&rank->lock);
-  rondo_rank_unpin(ctx);
-  return status;
+  if (fd)
+    status = rondo_rank_open_event_fd(rank, fd);
+  else
+    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "event_fd: `fd` is null");
+  return rondo_rank_unpin_with(ctx, status);
 }
 
 int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
@@ -127,8 +100,6 @@ int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   int status = rondo_rank_pin(ctx, "device_synchronize", &rank);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rank->daemon->driver->synchronize(rank->daemon,
-                                             rondo_deadline_ns(rondo_now_ns(), timeout_ns));
-  rondo_rank_unpin(ctx);
-  return status;
+  uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
+  return rondo_rank_unpin_with(ctx, rank->daemon->driver->synchronize(rank->daemon, end_ns));
 }

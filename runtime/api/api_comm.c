@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "runtime/api/wait_timeout.h"
+#include "runtime/api/api_wait_timeout.h"
 #include "runtime/order/comm_call.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/rank/handles.h"

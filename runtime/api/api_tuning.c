@@ -1,9 +1,10 @@
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "runtime/api/tuning.h"
+#include "runtime/api/api_tuning.h"
 
 static const struct rondo_tuning defaults = {
     .front_budget_ns = 20000,
@@ -23,14 +24,14 @@ static const char *const keys[FIELD_COUNT] = {
     "quit_period_ns",  "residency_ns",  "restart_min_ns", "restart_max_ns",
 };
 
-static void to_array(const struct rondo_tuning *t, uint64_t values[FIELD_COUNT]) {
+static void values_from_tuning(const struct rondo_tuning *t, uint64_t values[FIELD_COUNT]) {
   const uint64_t all[FIELD_COUNT] = {t->front_budget_ns, t->min_budget_ns,  t->max_budget_ns,
                                      t->success_factor,  t->look_ns,        t->quit_period_ns,
                                      t->residency_ns,    t->restart_min_ns, t->restart_max_ns};
   memcpy(values, all, sizeof all);
 }
 
-static struct rondo_tuning from_array(const uint64_t v[FIELD_COUNT]) {
+static struct rondo_tuning tuning_from_values(const uint64_t v[FIELD_COUNT]) {
   struct rondo_tuning t = {v[0], v[1], v[2], (uint32_t)v[3], (uint32_t)v[4], v[5],
                            v[6], v[7], v[8]};
   return t;
@@ -42,7 +43,7 @@ int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t tex
   size_t used = 0;
   if (!tuning || !text)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning_print: a null argument");
-  to_array(tuning, values);
+  values_from_tuning(tuning, values);
   for (int i = 0; i < FIELD_COUNT; i++)
     used += (size_t)snprintf(line + used, sizeof line - used, "%s%s=%llu", i ? "," : "", keys[i],
                              (unsigned long long)values[i]);
@@ -52,11 +53,11 @@ int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t tex
   return RONDO_SUCCESS;
 }
 
-// 1 if the field has 32 bits.
-static int is_short(int field) { return field == 3 || field == 4; }
+// True if the field has 32 bits.
+static bool is_short(int field) { return field == 3 || field == 4; }
 
 // Reads "key=number" of `length` characters.
-static int parse_pair(const char *pair, size_t length, uint64_t values[FIELD_COUNT]) {
+static int pair_parse(const char *pair, size_t length, uint64_t values[FIELD_COUNT]) {
   for (int i = 0; i < FIELD_COUNT; i++) {
     size_t key_length = strlen(keys[i]);
     if (length <= key_length + 1 || strncmp(pair, keys[i], key_length) != 0 ||
@@ -76,17 +77,18 @@ static int parse_pair(const char *pair, size_t length, uint64_t values[FIELD_COU
   return RONDO_ERR_INVALID;
 }
 
-// Where the first pair is that is none, and how long; null: all are good, and `tuning` has what they say.
-static const char *parse(struct rondo_tuning *tuning, const char *text, int *length) {
+// Parses pairs into `tuning`. Returns the first invalid pair and writes its length, or returns null
+// if all are valid.
+static const char *tuning_parse_text(struct rondo_tuning *tuning, const char *text, int *length) {
   uint64_t values[FIELD_COUNT] = {0};
   while (*text) {
     *length = (int)strcspn(text, ",");
-    if (parse_pair(text, (size_t)*length, values) != RONDO_SUCCESS)
+    if (pair_parse(text, (size_t)*length, values) != RONDO_SUCCESS)
       return text;
     text += *length;
     text += *text == ',';
   }
-  *tuning = from_array(values);
+  *tuning = tuning_from_values(values);
   return NULL;
 }
 
@@ -94,16 +96,16 @@ int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text) {
   if (!tuning || !text)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning_parse: a null argument");
   int length = 0;
-  const char *wrong = parse(tuning, text, &length);
+  const char *wrong = tuning_parse_text(tuning, text, &length);
   if (wrong)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning: \"%.*s\" is no key=number that is known",
-                            length, wrong);
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "tuning: \"%.*s\" is not a known key=number", length,
+                            wrong);
   return RONDO_SUCCESS;
 }
 
-static void fill(uint64_t values[FIELD_COUNT], const struct rondo_tuning *from) {
+static void values_fill(uint64_t values[FIELD_COUNT], const struct rondo_tuning *from) {
   uint64_t other[FIELD_COUNT];
-  to_array(from, other);
+  values_from_tuning(from, other);
   for (int i = 0; i < FIELD_COUNT; i++)
     if (!values[i])
       values[i] = other[i];
@@ -113,16 +115,16 @@ int rondo_tuning_resolve(struct rondo_tuning *tuning) {
   uint64_t values[FIELD_COUNT];
   struct rondo_tuning pinned;
   const char *text = getenv("RONDO_TUNING");
-  to_array(tuning, values);
+  values_from_tuning(tuning, values);
   int length = 0;
-  const char *wrong = text ? parse(&pinned, text, &length) : NULL;
+  const char *wrong = text ? tuning_parse_text(&pinned, text, &length) : NULL;
   if (wrong)
     rondo_log_variable("RONDO_TUNING", text, "key=number,... of known keys, not \"%.*s\"", length,
                        wrong);
   else if (text)
-    fill(values, &pinned);
-  fill(values, &defaults);
-  struct rondo_tuning t = from_array(values);
+    values_fill(values, &pinned);
+  values_fill(values, &defaults);
+  struct rondo_tuning t = tuning_from_values(values);
   if (t.min_budget_ns > t.max_budget_ns || t.restart_min_ns > t.restart_max_ns)
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID,

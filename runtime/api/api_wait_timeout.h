@@ -1,6 +1,6 @@
 // The report on a run that did not end within the time that its caller was willing to wait.
-#ifndef RONDO_RUNTIME_API_WAIT_TIMEOUT_H
-#define RONDO_RUNTIME_API_WAIT_TIMEOUT_H
+#ifndef RONDO_RUNTIME_API_API_WAIT_TIMEOUT_H
+#define RONDO_RUNTIME_API_API_WAIT_TIMEOUT_H
 
 #include <stdint.h>
 
@@ -10,4 +10,4 @@ struct rondo_awaited;
 // asks for reports (report_on_timeout) and `timeout_ns` is not 0.
 void rondo_wait_report_timeout(const struct rondo_awaited *run, int64_t timeout_ns);
 
-#endif // RONDO_RUNTIME_API_WAIT_TIMEOUT_H
+#endif // RONDO_RUNTIME_API_API_WAIT_TIMEOUT_H

@@ -1,6 +1,6 @@
-// Budgets and periods: defaults, the environment, and the text that pins them.
-#ifndef RONDO_RUNTIME_API_TUNING_H
-#define RONDO_RUNTIME_API_TUNING_H
+// Budgets and periods: their defaults and their environment variable.
+#ifndef RONDO_RUNTIME_API_API_TUNING_H
+#define RONDO_RUNTIME_API_API_TUNING_H
 
 #include <rondo/rondo.h>
 
@@ -8,4 +8,4 @@
 // RONDO_ERR_INVALID (values that contradict each other).
 int rondo_tuning_resolve(struct rondo_tuning *tuning);
 
-#endif // RONDO_RUNTIME_API_TUNING_H
+#endif // RONDO_RUNTIME_API_API_TUNING_H

@@ -1,13 +1,14 @@
-// Configuration: what the caller left at its default comes from the environment, then from here.
+// Completes a configuration: fields at their default come from the environment, then from here.
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h> // environ
 
 #include "base/log.h"
-#include "runtime/api/tuning.h"
+#include "runtime/api/api_tuning.h"
 #include "runtime/net/unique_id.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
@@ -15,7 +16,7 @@
 #define DEFAULT_CONNECTOR_BYTES (UINT64_C(4) << 30)
 #define DEFAULT_SLOT_BYTES 262144u
 #define DEFAULT_PEER_TIMEOUT_NS UINT64_C(60000000000)
-#define LONGEST_NS UINT64_C(1000000000000000000) // 31 years: sums with it do not overflow
+#define LONGEST_NS UINT64_C(1000000000000000000) // 31 years; sums do not overflow
 #define DEFAULT_JOIN_TIMEOUT_NS UINT64_C(300000000000)
 
 static const char *const known_variables[] = {
@@ -31,7 +32,7 @@ static const char *const known_variables[] = {
     "RONDO_LOG",
     "RONDO_LOG_FILE",
     "RONDO_MULTIPROCESSORS",
-    "RONDO_NCCL_BACKEND", // the adapter's own
+    "RONDO_NCCL_BACKEND", // read by the NCCL adapter
     "RONDO_NCCL_TIMEOUT_NS",
     "RONDO_NCCL_WINDOW_BYTES",
     "RONDO_ORDER",
@@ -50,24 +51,25 @@ static const char *const known_variables[] = {
 };
 #define KNOWN_COUNT (sizeof known_variables / sizeof *known_variables)
 
-static void warn_about(const char *variable) {
+static void variable_check(const char *variable) {
   size_t length = strcspn(variable, "=");
   for (size_t i = 0; i < KNOWN_COUNT; i++)
     if (strlen(known_variables[i]) == length && !strncmp(variable, known_variables[i], length))
       return;
-  // Tests of Rondo itself are steered by RONDO_TEST_*.
+  // RONDO_TEST_* are for Rondo's own tests.
   if (strncmp(variable, "RONDO_TEST_", 11) != 0)
-    rondo_log(RONDO_LOG_WARN, "environment: %.*s is no variable of Rondo", (int)length, variable);
+    rondo_log(RONDO_LOG_WARN, "environment: %.*s is not a variable of Rondo", (int)length,
+              variable);
 }
 
-static void check_environment(void) {
+static void environment_check(void) {
   for (char **v = environ; *v; v++)
     if (strncmp(*v, "RONDO_", 6) == 0)
-      warn_about(*v);
+      variable_check(*v);
 }
 
-// Reads a whole number from the environment into `value` unless that is set already.
-static void number_from(const char *variable, uint64_t max, uint64_t *value) {
+// Reads a whole number from the environment into `value` unless `value` is set already.
+static void number_read(const char *variable, uint64_t max, uint64_t *value) {
   const char *text = getenv(variable);
   char *end = NULL;
   if (*value || !text || !*text)
@@ -80,13 +82,13 @@ static void number_from(const char *variable, uint64_t max, uint64_t *value) {
     *value = parsed;
 }
 
-static void number32_from(const char *variable, uint32_t max, uint32_t *value) {
+static void number32_read(const char *variable, uint32_t max, uint32_t *value) {
   uint64_t wide = *value;
-  number_from(variable, max, &wide);
+  number_read(variable, max, &wide);
   *value = (uint32_t)wide;
 }
 
-static void word_from(const char *variable, const char *const *words, int count, int *value) {
+static void word_read(const char *variable, const char *const *words, int count, int *value) {
   const char *text = getenv(variable);
   if (*value || !text || !*text)
     return;
@@ -104,28 +106,29 @@ static void word_from(const char *variable, const char *const *words, int count,
   rondo_log_variable(variable, text, "one of %s", all);
 }
 
-static int is_slot_size(uint32_t bytes) {
+static bool is_slot_size(uint32_t bytes) {
   return bytes >= 64 && bytes <= 1u << 30 && (bytes & (bytes - 1)) == 0;
 }
 
-static int is_thread_count(uint32_t threads) {
+static bool is_thread_count(uint32_t threads) {
   return threads >= RONDO_MIN_THREADS && threads <= RONDO_MAX_THREADS && threads % 32 == 0;
 }
 
-// What the program gave is refused later if it is no good; what is in the environment is passed over.
-static void size_from(const char *variable, int (*is_good)(uint32_t), const char *takes,
+// Reads a size from the environment and ignores an invalid one. config_check refuses an invalid
+// size that the program has set.
+static void size_read(const char *variable, bool (*is_good)(uint32_t), const char *takes,
                       uint32_t *value) {
   uint32_t given = *value;
-  number32_from(variable, UINT32_MAX, value);
+  number32_read(variable, UINT32_MAX, value);
   if (given || !*value || is_good(*value))
     return;
   rondo_log_variable(variable, getenv(variable), "%s", takes);
   *value = 0;
 }
 
-static int check_config(const struct rondo_config *c) {
+static int config_check(const struct rondo_config *c) {
   if (c->backend != RONDO_BACKEND_HOST && c->backend != RONDO_BACKEND_CUDA)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: backend %d is none", c->backend);
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: backend %d does not exist", c->backend);
   if (!rondo_driver_of(c->backend))
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "init: this library has no CUDA backend");
   if (c->rank_count == 0 || c->rank_count > RONDO_MAX_RANKS || c->rank >= c->rank_count)
@@ -136,12 +139,13 @@ static int check_config(const struct rondo_config *c) {
                             c->blocks, RONDO_MAX_BLOCKS, c->first_worker);
   if (c->threads && !is_thread_count(c->threads))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                            "init: %u threads of a block are no multiple of 32 from %u to %u",
-                            c->threads, RONDO_MIN_THREADS, RONDO_MAX_THREADS);
+                            "init: threads %u is not a multiple of 32 from %u to %u", c->threads,
+                            RONDO_MIN_THREADS, RONDO_MAX_THREADS);
   if (c->order < 0 || c->order > RONDO_ORDER_PRIORITY || c->budget < 0 ||
       c->budget > RONDO_BUDGET_NEVER)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: order policy %d or budget policy %d is none",
-                            c->order, c->budget);
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "init: order policy %d or budget policy %d does not exist", c->order,
+                            c->budget);
   if (c->max_collectives > RONDO_TABLE_CAPACITY)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: max_collectives %u is above %u",
                             c->max_collectives, RONDO_TABLE_CAPACITY);
@@ -161,20 +165,21 @@ static int check_config(const struct rondo_config *c) {
   if (!memchr(c->interfaces, '\0', sizeof c->interfaces))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: interfaces is not terminated");
   if (c->slot_bytes && !is_slot_size(c->slot_bytes))
-    return RONDO_LOG_REFUSE(
-        RONDO_ERR_INVALID, "init: slot_bytes %u is no power of two from 64 to 2^30", c->slot_bytes);
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "init: slot_bytes %u is not a power of two from 64 to 2^30",
+                            c->slot_bytes);
   return RONDO_SUCCESS;
 }
 
-static void network_from_environment(struct rondo_config *c) {
+static void network_read(struct rondo_config *c) {
   static const char *const families[] = {"any", "", "", "", "4", "", "6"};
   static const char *const transports[] = {"auto", "", "shared_memory", "ucx", "nccl"};
   const char *names = getenv("RONDO_SOCKET_IFNAME");
-  number_from("RONDO_JOIN_TIMEOUT_NS", UINT64_MAX, &c->join_timeout_ns);
-  number_from("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
-  word_from("RONDO_ADDRESS_FAMILY", families, 7, &c->address_family);
-  word_from("RONDO_TRANSPORT", transports, 5, &c->transport);
-  number32_from("RONDO_ENDPOINTS", RONDO_MAX_ENDPOINTS, &c->endpoints);
+  number_read("RONDO_JOIN_TIMEOUT_NS", UINT64_MAX, &c->join_timeout_ns);
+  number_read("RONDO_PEER_TIMEOUT_NS", UINT64_MAX, &c->peer_timeout_ns);
+  word_read("RONDO_ADDRESS_FAMILY", families, 7, &c->address_family);
+  word_read("RONDO_TRANSPORT", transports, 5, &c->transport);
+  number32_read("RONDO_ENDPOINTS", RONDO_MAX_ENDPOINTS, &c->endpoints);
   if (c->interfaces[0] || !names)
     return;
   if (strlen(names) < sizeof c->interfaces)
@@ -184,38 +189,39 @@ static void network_from_environment(struct rondo_config *c) {
                        sizeof c->interfaces - 1);
 }
 
-// Takes rank, number of ranks and, unless there is one, the id from who started this process.
-static int ranks_of_launcher(struct rondo_config *c) {
+// Takes the rank, the number of ranks and, unless it is set, the id from the launcher's
+// environment.
+static int launcher_read(struct rondo_config *c) {
   static const struct rondo_unique_id none;
   int is_new = memcmp(&c->id, &none, sizeof none) == 0;
   int status = rondo_launcher_config(c, is_new);
   if (status == RONDO_ERR_UNKNOWN)
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID,
-        "init: rank_count is RONDO_RANKS_OF_LAUNCHER, and the environment is of no launcher: none "
-        "of RONDO_RANK, RANK with MASTER_ADDR, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID is "
-        "set");
+        "init: rank_count is RONDO_RANKS_OF_LAUNCHER, but no launcher is found: none of "
+        "RONDO_RANK, "
+        "RANK with MASTER_ADDR, OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID is set");
   return status;
 }
 
-static int complete(struct rondo_config *c) {
+static int config_fill(struct rondo_config *c) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   static const char *const orders[] = {"fifo", "priority"};
   static const char *const budgets[] = {"adaptive", "fixed", "never"};
-  pthread_once(&once, check_environment);
-  number32_from("RONDO_BLOCKS", RONDO_MAX_BLOCKS, &c->blocks);
-  number32_from("RONDO_WORKERS", 256, &c->workers);
-  size_from("RONDO_THREADS", is_thread_count, "a multiple of 32 from 64 to 512", &c->threads);
-  number32_from("RONDO_MULTIPROCESSORS", UINT32_MAX, &c->multiprocessors);
-  size_from("RONDO_SLOT_BYTES", is_slot_size, "a power of two from 64 to 2^30", &c->slot_bytes);
-  number_from("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
-  number32_from("RONDO_HUGE_PAGES", 1, &c->huge_pages);
-  network_from_environment(c);
-  word_from("RONDO_ORDER", orders, 2, &c->order);
-  word_from("RONDO_BUDGET", budgets, 3, &c->budget);
-  int status = c->rank_count == RONDO_RANKS_OF_LAUNCHER ? ranks_of_launcher(c) : RONDO_SUCCESS;
+  pthread_once(&once, environment_check);
+  number32_read("RONDO_BLOCKS", RONDO_MAX_BLOCKS, &c->blocks);
+  number32_read("RONDO_WORKERS", 256, &c->workers);
+  size_read("RONDO_THREADS", is_thread_count, "a multiple of 32 from 64 to 512", &c->threads);
+  number32_read("RONDO_MULTIPROCESSORS", UINT32_MAX, &c->multiprocessors);
+  size_read("RONDO_SLOT_BYTES", is_slot_size, "a power of two from 64 to 2^30", &c->slot_bytes);
+  number_read("RONDO_CONNECTOR_BYTES", UINT64_MAX, &c->connector_bytes);
+  number32_read("RONDO_HUGE_PAGES", 1, &c->huge_pages);
+  network_read(c);
+  word_read("RONDO_ORDER", orders, 2, &c->order);
+  word_read("RONDO_BUDGET", budgets, 3, &c->budget);
+  int status = c->rank_count == RONDO_RANKS_OF_LAUNCHER ? launcher_read(c) : RONDO_SUCCESS;
   if (status == RONDO_SUCCESS)
-    status = check_config(c);
+    status = config_check(c);
   if (status != RONDO_SUCCESS)
     return status;
   rondo_driver_of(c->backend)->complete_config(c);
@@ -238,7 +244,7 @@ static int complete(struct rondo_config *c) {
   return rondo_tuning_resolve(&c->tuning);
 }
 
-static int check_version(const struct rondo_config *c) {
+static int config_check_version(const struct rondo_config *c) {
   if (!c)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "init: the configuration is null");
   if (c->size != sizeof *c || c->version != RONDO_CONFIG_VERSION)
@@ -250,11 +256,11 @@ static int check_version(const struct rondo_config *c) {
 
 int rondo_config_complete(struct rondo_config *cfg) {
   struct rondo_config copy;
-  int status = check_version(cfg);
+  int status = config_check_version(cfg);
   if (status != RONDO_SUCCESS)
     return status;
   copy = *cfg;
-  status = complete(&copy);
+  status = config_fill(&copy);
   if (status == RONDO_SUCCESS)
     *cfg = copy;
   return status;
@@ -263,8 +269,8 @@ int rondo_config_complete(struct rondo_config *cfg) {
 int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config *cfg) {
   struct rondo_config c = RONDO_CONFIG_INIT;
   if (!id)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "unique_id_listen: the place for it is null");
-  int status = cfg ? check_version(cfg) : RONDO_SUCCESS;
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "unique_id_listen: `id` is null");
+  int status = cfg ? config_check_version(cfg) : RONDO_SUCCESS;
   if (status != RONDO_SUCCESS)
     return status;
   if (cfg) {
@@ -273,7 +279,7 @@ int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config
     c.address_family = cfg->address_family;
     memcpy(c.interfaces, cfg->interfaces, sizeof c.interfaces);
   }
-  status = complete(&c);
+  status = config_fill(&c);
   return status == RONDO_SUCCESS ? rondo_root_listen(&c, id) : status;
 }
 

@@ -1,14 +1,15 @@
-// The profiling pass (the paper, 4.3): how long a hand-over between two threads takes here, and
-// what budgets follow from it.
+// The profiling pass (the paper, 4.3): measures a hand-over between two threads and derives budgets
+// from it.
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "queues/connector_core.h"
-#include "runtime/api/tuning.h"
+#include "runtime/api/api_tuning.h"
 
 #define DEFAULT_DURATION_NS 50000000u
 #define SAMPLES 101
@@ -21,14 +22,14 @@ struct player {
   uint32_t started;
 };
 
-static int take(struct player *p) {
+static bool player_try_take(struct player *p) {
   if (!rondo_connector_try_peek(&p->recv))
-    return 0;
+    return false;
   rondo_connector_consume(&p->recv);
-  return 1;
+  return true;
 }
 
-static void give(struct player *p) {
+static void player_give(struct player *p) {
   if (rondo_connector_try_reserve(&p->send))
     rondo_connector_publish(&p->send, NULL, 8);
 }
@@ -38,8 +39,8 @@ static void *echo_main(void *arg) {
   uint32_t probes = 0;
   rondo_store_release_u32(&p->started, 1);
   while (!rondo_load_acquire_u32(&p->stop)) {
-    if (take(p)) {
-      give(p);
+    if (player_try_take(p)) {
+      player_give(p);
       probes = 0;
     } else if (++probes > PROBES_PER_YIELD) {
       sched_yield();
@@ -50,12 +51,12 @@ static void *echo_main(void *arg) {
   return NULL;
 }
 
-// One round trip; 0 when it did not come back before `deadline_ns`.
+// Measures one round trip. Returns 0 if it did not end before `deadline_ns`.
 static uint64_t round_trip_ns(struct player *p, uint64_t deadline_ns) {
   uint64_t begin_ns = rondo_now_ns();
   uint32_t probes = 0;
-  give(p);
-  while (!take(p)) {
+  player_give(p);
+  while (!player_try_take(p)) {
     if (++probes > PROBES_PER_YIELD)
       sched_yield();
     else
@@ -72,9 +73,9 @@ static int compare_times(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-// Lower quartile of the last round trips; 0 if there was none. Not the median: what else the machine
-// does only ever makes a round trip longer.
-static uint64_t measure(struct player *p, uint64_t deadline_ns) {
+// Returns the lower quartile of the last round trips, 0 without any. It is better than the median,
+// because other load only makes round trips longer.
+static uint64_t player_measure_ns(struct player *p, uint64_t deadline_ns) {
   uint64_t times[SAMPLES];
   uint32_t count = 0;
   uint64_t seen = 0;
@@ -82,7 +83,7 @@ static uint64_t measure(struct player *p, uint64_t deadline_ns) {
     uint64_t t = round_trip_ns(p, deadline_ns);
     if (!t)
       break;
-    // A sliding window: the first rounds, in which the other thread starts, fall out of it.
+    // The window drops the first rounds, during which the other thread starts.
     times[seen++ % SAMPLES] = t;
     count = seen < SAMPLES ? (uint32_t)seen : SAMPLES;
   }
@@ -92,11 +93,11 @@ static uint64_t measure(struct player *p, uint64_t deadline_ns) {
   return times[count / 4];
 }
 
-static void derive(struct rondo_tuning *t, uint64_t hand_over_ns) {
+static void tuning_derive(struct rondo_tuning *t, uint64_t hand_over_ns) {
   struct rondo_tuning none = {0};
   *t = none;
   (void)rondo_tuning_resolve(t);
-  // A peer needs some hand-overs and its own work to answer; ten times four hand-overs leaves room.
+  // A peer needs about four hand-overs and its own work to answer: allow ten times four.
   uint64_t front_ns = 40 * hand_over_ns;
   t->front_budget_ns = front_ns < 5000 ? 5000 : front_ns > 200000 ? 200000 : front_ns;
   t->min_budget_ns = t->front_budget_ns / 20;
@@ -106,7 +107,8 @@ static void derive(struct rondo_tuning *t, uint64_t hand_over_ns) {
     t->quit_period_ns = 100000;
 }
 
-static int profile(struct rondo_tuning *out, uint64_t duration_ns, char *memory, size_t bytes) {
+static int tuning_measure(struct rondo_tuning *out, uint64_t duration_ns, char *memory,
+                          size_t bytes) {
   struct player here = {0};
   struct player there = {0};
   struct rondo_connector *forth = (struct rondo_connector *)memory;
@@ -120,24 +122,24 @@ static int profile(struct rondo_tuning *out, uint64_t duration_ns, char *memory,
   rondo_endpoint_init(&there.send, back, 0);
   rondo_endpoint_init(&here.recv, back, 0);
   if (pthread_create(&echo, NULL, echo_main, &there))
-    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "profile: the system gives no thread");
-  uint64_t trip_ns = measure(&here, rondo_now_ns() + duration_ns);
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "profile: a thread cannot be created");
+  uint64_t trip_ns = player_measure_ns(&here, rondo_now_ns() + duration_ns);
   rondo_store_release_u32(&there.stop, 1);
   pthread_join(echo, NULL);
   if (!trip_ns)
-    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "profile: no round trip within the time given");
-  derive(out, trip_ns / 2);
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "profile: no round trip ended in time");
+  tuning_derive(out, trip_ns / 2);
   return RONDO_SUCCESS;
 }
 
 int rondo_profile(struct rondo_tuning *out, uint64_t duration_ns) {
   if (!out)
-    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "profile: the place for the result is null");
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "profile: `out` is null");
   size_t bytes = rondo_connector_bytes(4);
   char *memory = rondo_memory_alloc(2 * bytes);
   if (!memory)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "profile: no memory");
-  int status = profile(out, duration_ns ? duration_ns : DEFAULT_DURATION_NS, memory, bytes);
+  int status = tuning_measure(out, duration_ns ? duration_ns : DEFAULT_DURATION_NS, memory, bytes);
   rondo_memory_free(memory);
   return status;
 }

@@ -1,0 +1,37 @@
+// Waiting for the ranks of a job.
+#include "base/log.h"
+#include "runtime/complete/callbacks.h"
+#include "runtime/rank/describe.h"
+#include "runtime/rank/handles.h"
+
+static int ranks_await(struct rondo_context ctx, const char *call,
+                       int (*await)(struct rondo_rank *, struct rondo_rank_list *, int64_t),
+                       struct rondo_rank_list *list, int64_t timeout_ns) {
+  struct rondo_rank *rank;
+  if (list->capacity && !list->ranks)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: `ranks` is null", call);
+  if (timeout_ns > 0 && rondo_callbacks_is_inside())
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: a callback may not wait", call);
+  int status = rondo_rank_pin(ctx, call, &rank);
+  if (status != RONDO_SUCCESS)
+    return status;
+  return rondo_rank_unpin_with(ctx, await(rank, list, timeout_ns));
+}
+
+int rondo_wait_ready(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
+                     uint32_t capacity, uint32_t *count) {
+  struct rondo_rank_list list = {ranks, capacity, 0};
+  int status = ranks_await(ctx, "wait_ready", rondo_rank_await_ready, &list, timeout_ns);
+  if (count)
+    *count = list.count;
+  return status;
+}
+
+int rondo_wait_gone(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
+                    uint32_t capacity, uint32_t *count) {
+  struct rondo_rank_list list = {ranks, capacity, 0};
+  int status = ranks_await(ctx, "wait_gone", rondo_rank_await_gone, &list, timeout_ns);
+  if (count)
+    *count = list.count;
+  return status;
+}
