@@ -17,7 +17,8 @@ int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
   status = rondo_coll_describe(rank, coll, desc, &list);
   if (status == RONDO_SUCCESS && rank_count)
     *rank_count = list.count;
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }
 
 int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
@@ -32,16 +33,13 @@ int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64
   status = rondo_missing_list(rank, coll, run, &list);
   if (status == RONDO_SUCCESS)
     *count = list.count;
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }
 
 int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *text,
                  size_t text_bytes) {
-  struct rondo_rank *rank;
   if (!text || !text_bytes)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "reason: a null argument");
-  int status = rondo_rank_pin(ctx, "reason", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  return rondo_rank_unpin_with(ctx, rondo_coll_get_reason(rank, coll, text, text_bytes));
+  RONDO_RETURN_PINNED(ctx, "reason", rank, rondo_coll_get_reason(rank, coll, text, text_bytes));
 }

@@ -16,13 +16,10 @@ int rondo_group_create(struct rondo_context ctx, const uint32_t *ranks, uint32_t
                               rank->cfg.rank_count);
   else
     status = rondo_group_make(rank, ranks, rank_count, group);
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }
 
 int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "group_destroy", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  return rondo_rank_unpin_with(ctx, rondo_group_forget(rank, group));
+  RONDO_RETURN_PINNED(ctx, "group_destroy", rank, rondo_group_forget(rank, group));
 }

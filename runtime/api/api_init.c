@@ -40,7 +40,8 @@ int rondo_abort(struct rondo_context ctx) {
   if (status != RONDO_SUCCESS)
     return status;
   rondo_rank_abort(rank);
-  return rondo_rank_unpin_with(ctx, RONDO_SUCCESS);
+  rondo_rank_unpin(ctx);
+  return RONDO_SUCCESS;
 }
 
 int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {

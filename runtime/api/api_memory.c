@@ -5,23 +5,13 @@
 #include "runtime/rank/rank.h"
 
 int rondo_mem_alloc(struct rondo_context ctx, size_t bytes, void **memory) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "mem_alloc", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (memory)
-    status = rondo_rank_alloc(rank, bytes, memory);
-  else
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_alloc: `memory` is null");
-  return rondo_rank_unpin_with(ctx, status);
+  if (!memory)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_alloc: `memory` is null");
+  RONDO_RETURN_PINNED(ctx, "mem_alloc", rank, rondo_rank_alloc(rank, bytes, memory));
 }
 
 int rondo_mem_free(struct rondo_context ctx, void *memory) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "mem_free", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  return rondo_rank_unpin_with(ctx, rondo_rank_free(rank, memory));
+  RONDO_RETURN_PINNED(ctx, "mem_free", rank, rondo_rank_free(rank, memory));
 }
 
 int rondo_mem_copy(struct rondo_context ctx, void *dst, const void *src, size_t bytes) {
@@ -33,7 +23,8 @@ int rondo_mem_copy(struct rondo_context ctx, void *dst, const void *src, size_t 
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_copy: a null address");
   else if (bytes)
     status = rondo_rank_copy(rank, dst, src, bytes);
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }
 
 int rondo_mem_is_direct(struct rondo_context ctx, int *direct) {
@@ -45,5 +36,6 @@ int rondo_mem_is_direct(struct rondo_context ctx, int *direct) {
     *direct = rank->device->driver->is_direct;
   else
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_is_direct: `direct` is null");
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }

@@ -7,15 +7,11 @@
 static int ranks_await(struct rondo_context ctx, const char *call,
                        int (*await)(struct rondo_rank *, struct rondo_rank_list *, int64_t),
                        struct rondo_rank_list *list, int64_t timeout_ns) {
-  struct rondo_rank *rank;
   if (list->capacity && !list->ranks)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: `ranks` is null", call);
   if (timeout_ns > 0 && rondo_callbacks_is_inside())
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: a callback may not wait", call);
-  int status = rondo_rank_pin(ctx, call, &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  return rondo_rank_unpin_with(ctx, await(rank, list, timeout_ns));
+  RONDO_RETURN_PINNED(ctx, call, rank, await(rank, list, timeout_ns));
 }
 
 int rondo_wait_ready(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,

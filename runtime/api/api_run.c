@@ -10,25 +10,17 @@
 
 int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
               rondo_callback callback, void *arg) {
-  struct rondo_rank *rank;
   const struct rondo_submission s = {{send, recv, callback, arg}, {NULL, 0}};
-  int status = rondo_rank_pin(ctx, "run", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  return rondo_rank_unpin_with(ctx, rondo_rank_run(rank, coll, &s, NULL));
+  RONDO_RETURN_PINNED(ctx, "run", rank, rondo_rank_run(rank, coll, &s, NULL));
 }
 
 int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
                        const struct rondo_run_args *args, uint64_t *run) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "run_numbered", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (args && run)
-    status = rondo_rank_run(rank, coll, &(struct rondo_submission){*args, {NULL, 0}}, run);
-  else
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
-  return rondo_rank_unpin_with(ctx, status);
+  if (!args || !run)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run_numbered: a null argument");
+  RONDO_RETURN_PINNED(
+      ctx, "run_numbered", rank,
+      rondo_rank_run(rank, coll, &(struct rondo_submission){*args, {NULL, 0}}, run));
 }
 
 void rondo_wait_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns) {
@@ -52,7 +44,8 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
     rondo_wait_report_timeout(&a, timeout_ns);
     status = RONDO_ERR_TIMEOUT;
   }
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }
 
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run) {
@@ -64,7 +57,8 @@ int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   status = rondo_awaited_find(rank, coll, run, "test", &a);
   if (status == RONDO_SUCCESS)
     status = rondo_awaited_wait(&a, 0);
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }
 
 int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
@@ -80,26 +74,18 @@ int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_
                               callback ? "no run was ever submitted" : "the callback is null");
   if (status == RONDO_SUCCESS)
     status = rondo_rank_notify(rank, coll, a.run, callback, arg);
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }
 
 int rondo_event_fd(struct rondo_context ctx, int *fd) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "event_fd", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (fd)
-    status = rondo_rank_open_event_fd(rank, fd);
-  else
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "event_fd: `fd` is null");
-  return rondo_rank_unpin_with(ctx, status);
+  if (!fd)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "event_fd: `fd` is null");
+  RONDO_RETURN_PINNED(ctx, "event_fd", rank, rondo_rank_open_event_fd(rank, fd));
 }
 
 int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "device_synchronize", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
   uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
-  return rondo_rank_unpin_with(ctx, rank->daemon->driver->synchronize(rank->daemon, end_ns));
+  RONDO_RETURN_PINNED(ctx, "device_synchronize", rank,
+                      rank->daemon->driver->synchronize(rank->daemon, end_ns));
 }

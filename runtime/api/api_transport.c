@@ -69,7 +69,8 @@ int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, cha
                               self->cfg.rank_count);
   else
     status = rank_find_transport(self, rank, transport, why, why_bytes);
-  return rondo_rank_unpin_with(ctx, status);
+  rondo_rank_unpin(ctx);
+  return status;
 }
 
 static bool is_mesh_missing(char *why) {

@@ -292,7 +292,7 @@ int rondo_missing_list(struct rondo_rank *rank, struct rondo_collective handle, 
   return RONDO_SUCCESS;
 }
 
-void rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out) {
+int rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out) {
   struct rondo_daemon_counters d;
   struct rondo_counters c = {0};
   rondo_rank_lock(rank);
@@ -312,6 +312,7 @@ void rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out) {
   c.connector_bytes = rank->job->transports.pool.used_bytes;
   pthread_mutex_unlock(&rank->job->lock);
   *out = c;
+  return RONDO_SUCCESS;
 }
 
 // -------------------------------------------------------------------- signal --

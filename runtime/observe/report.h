@@ -26,7 +26,7 @@ int rondo_stuck_list(struct rondo_rank *rank, struct rondo_stuck *entries, size_
                      size_t *count);
 int rondo_missing_list(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                        struct rondo_rank_list *list);
-void rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out);
+int rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out);
 
 // From the first call on, SIGUSR1 prints the stuck report of every job of this process, unless the
 // application handles that signal itself or RONDO_REPORT_SIGNAL is 0.

@@ -19,11 +19,18 @@ void rondo_handle_destroy(uint64_t handle);
 // context is being destroyed).
 int rondo_rank_pin(struct rondo_context ctx, const char *call, struct rondo_rank **rank);
 void rondo_rank_unpin(struct rondo_context ctx);
-// Unpins the rank and returns `status`. The last statement of a public call.
-static inline int rondo_rank_unpin_with(struct rondo_context ctx, int status) {
-  rondo_rank_unpin(ctx);
-  return status;
-}
+// Body of a public call: pins `rank`, evaluates `call`, unpins, and returns the status. `name` is that
+// of the call in the log.
+#define RONDO_RETURN_PINNED(ctx, name, rank, call)                                                 \
+  do {                                                                                             \
+    struct rondo_rank *rank;                                                                       \
+    int pin_status = rondo_rank_pin(ctx, name, &rank);                                             \
+    if (pin_status != RONDO_SUCCESS)                                                               \
+      return pin_status;                                                                           \
+    pin_status = (call);                                                                           \
+    rondo_rank_unpin(ctx);                                                                         \
+    return pin_status;                                                                             \
+  } while (0)
 
 // Pins the rank and marks the context as closing. Of concurrent callers one succeeds; the others
 // get RONDO_ERR_CLOSED.
