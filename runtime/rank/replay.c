@@ -21,7 +21,7 @@ struct rondo_replay {
   uint32_t dropped; // release: the graph and everything made from it is gone
 };
 
-// Called by the driver in a thread that may not call the driver.
+// Called by the driver. This thread may not call the CUDA driver.
 static void replay_drop(void *arg) {
   struct rondo_replay *r = arg;
   rondo_store_release_u32(&r->dropped, 1); // D5
