@@ -19,8 +19,8 @@ void rondo_handle_destroy(uint64_t handle);
 // context is being destroyed).
 int rondo_rank_pin(struct rondo_context ctx, const char *call, struct rondo_rank **rank);
 void rondo_rank_unpin(struct rondo_context ctx);
-// Body of a public call: pins `rank`, evaluates `call`, unpins, and returns the status. `name` is that
-// of the call in the log.
+// Body of a public call: pins `rank`, evaluates `call`, unpins, and returns the status. `name` is
+// that of the call in the log.
 #define RONDO_RETURN_PINNED(ctx, name, rank, call)                                                 \
   do {                                                                                             \
     struct rondo_rank *rank;                                                                       \
