@@ -22,11 +22,13 @@ else()
   message(STATUS "libnuma not used: memory and workers are not placed by NUMA node")
 endif()
 
-# rondo_cuda_toolkit: link it to see cuda.h. Only where RONDO_HAVE_CUDA is on. Nothing of the toolkit is
-# linked: the driver is found when the program runs. RONDO_NVCC is its compiler, RONDO_CUDA_STUB the
-# library that stands for the driver in link tests; either may be missing.
+# rondo_cuda_toolkit: link it to see cuda.h. It exists only if RONDO_HAVE_CUDA is on. Nothing of the
+# toolkit is linked: the program finds the driver when it runs. RONDO_NVCC is the toolkit's
+# compiler. RONDO_CUDA_STUB is the library that stands for the driver in link tests. Either may be
+# missing.
 #
-# CMake's own FindCUDAToolkit of Debian 12 (3.25) stops at a toolkit of version 13, which has no nvToolsExt.
+# FindCUDAToolkit of CMake 3.25 (Debian 12) stops at a toolkit of version 13, which has no
+# nvToolsExt.
 set(RONDO_HAVE_CUDA OFF)
 if(RONDO_USE_CUDA)
   find_program(RONDO_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda
@@ -39,8 +41,8 @@ if(RONDO_USE_CUDA)
   endif()
   find_path(RONDO_CUDA_INCLUDE_DIR cuda.h HINTS ${toolkit} ENV CUDA_HOME ENV CUDA_PATH
             PATHS /usr/local/cuda PATH_SUFFIXES include)
-  find_library(RONDO_CUDA_STUB cuda HINTS ${toolkit} ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda
-               PATH_SUFFIXES lib64/stubs lib/stubs)
+  find_library(RONDO_CUDA_STUB cuda HINTS ${toolkit} ENV CUDA_HOME ENV CUDA_PATH
+               PATHS /usr/local/cuda PATH_SUFFIXES lib64/stubs lib/stubs)
   mark_as_advanced(RONDO_NVCC RONDO_CUDA_INCLUDE_DIR RONDO_CUDA_STUB)
   set(version 0)
   if(RONDO_CUDA_INCLUDE_DIR)
@@ -88,8 +90,8 @@ else()
   message(STATUS "libevent and libsodium not used: the ranks of a job share one process")
 endif()
 
-# rondo_ucx: link it to see ucp/api/ucp.h. Only where RONDO_HAVE_UCX is on. The library itself is not
-# linked: it is looked for when a job first reaches beyond a machine.
+# rondo_ucx: link it to see ucp/api/ucp.h. It exists only if RONDO_HAVE_UCX is on. The library
+# itself is not linked: Rondo loads it when a job first has ranks on two machines.
 add_library(rondo_ucx INTERFACE)
 set(RONDO_HAVE_UCX OFF)
 if(RONDO_USE_UCX AND RONDO_HAVE_MESH)
@@ -107,9 +109,10 @@ else()
   message(STATUS "UCX not used: the processes of a job share one machine's memory")
 endif()
 
-# rondo_nccl_headers: link it to see nccl.h. Only where RONDO_HAVE_NCCL is on: windows of NCCL can be compiled. The
-# library is looked for when a job first asks for one. Else RONDO_NO_NCCL says why they are not. Of version 2.28
-# alone, because its structures for devices are: a later one needs other requirements.
+# rondo_nccl_headers: link it to see nccl.h. It exists only if RONDO_HAVE_NCCL is on, which means
+# that windows of NCCL can be compiled; else RONDO_NO_NCCL says why not. Rondo loads the library
+# when a job first asks for a window. Only version 2.28 will do: a later one has other device
+# structures and needs other requirements.
 add_library(rondo_nccl_headers INTERFACE)
 set(RONDO_HAVE_NCCL OFF)
 set(RONDO_NO_NCCL "NCCL was not to be used")
@@ -118,7 +121,8 @@ if(RONDO_USE_NCCL AND RONDO_HAVE_CUDA AND RONDO_NVCC)
   mark_as_advanced(RONDO_NCCL_INCLUDE_DIR)
   set(RONDO_NO_NCCL "there was no nccl.h")
   if(RONDO_NCCL_INCLUDE_DIR)
-    file(STRINGS ${RONDO_NCCL_INCLUDE_DIR}/nccl.h version REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) ")
+    file(STRINGS ${RONDO_NCCL_INCLUDE_DIR}/nccl.h version
+         REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) ")
     string(REGEX REPLACE "[^0-9;]" "" version "${version}")
     string(REPLACE ";" "." version "${version}")
     set(RONDO_NO_NCCL "NCCL was of version ${version}, not 2.28")

@@ -46,7 +46,8 @@ function(rondo_module)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
                                                C_VISIBILITY_PRESET hidden)
     if(RONDO_IPO_IN_USE AND NOT variant)
-      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C>:${RONDO_IPO_COMPILE_OPTIONS}>")
+      target_compile_options(${target}
+                             PRIVATE "$<$<COMPILE_LANGUAGE:C>:${RONDO_IPO_COMPILE_OPTIONS}>")
     endif()
     if(variant)
       target_compile_definitions(${target} PRIVATE RONDO_EXPLORE=1)

@@ -37,9 +37,9 @@ if(RONDO_COVERAGE)
   target_link_options(rondo_options INTERFACE --coverage)
 endif()
 
-# A small run goes through a dozen files, and calls between them were a tenth of what it took. Only the
-# shared library is linked so: what else is made of its objects takes the ordinary code, which they hold
-# too.
+# A small run goes through a dozen files. Calls between files took a tenth of its time. Only the
+# shared library is linked this way. Its objects also hold ordinary code, which all other targets
+# use.
 set(RONDO_IPO_IN_USE OFF)
 if(RONDO_IPO AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE MATCHES "^Rel"
    AND NOT RONDO_SANITIZE AND NOT RONDO_COVERAGE)

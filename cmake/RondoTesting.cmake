@@ -6,14 +6,15 @@
 # Builds the cmocka executable test_<name> and registers it with ctest as <name>.
 #
 # LABELS  unit, integration, explore, model, fuzz, gpu, soak or bench. Every preset runs unit and
-#         integration, the sanitizer presets nothing else. `tree` beside unit: looks at the tree, not at what
-#         was built of it, so the check runs it in one preset.
+#         integration; the sanitizer presets run nothing else. `tree` beside unit: the test looks at
+#         the sources, not at what was built of them, so scripts/check runs it in one preset.
 # LINK    modules, such as rondo_daemon_plan or rondo_daemon_plan_explore. Modules are object
 #         libraries, so name each one whose code is called, indirectly too. A test that links
 #         an _explore variant is itself compiled with RONDO_EXPLORE=1; link no mixture.
 # TIMEOUT seconds that the test may take, 120 if not said; four times that under a sanitizer.
 # SERIAL  ctest runs nothing else beside it.
-# ONE_THREAD  all of it is one thread: the thread sanitizer, which could find nothing, does not get it.
+# ONE_THREAD  the test has one thread. The thread sanitizer could find nothing, so its preset leaves
+#         the test out.
 #
 #   rondo_fuzz_test(NAME <name> SOURCES <file> ... [LINK <target> ...] [RUNS <count>] [ONE_THREAD]
 #                   [PROGRAM <name>])
@@ -22,7 +23,8 @@
 # libFuzzer and run RUNS inputs, 100,000 if not said, under the label fuzz. Otherwise they are
 # linked with tests/support/fuzz_replay.c and become a unit test, which replays the inputs in
 # corpus/<name> beside the sources, where findings are kept, and a few thousand random ones.
-# PROGRAM  the name of the executable behind fuzz_, <name> if not said: tests of one have different corpora.
+# PROGRAM the name of the executable after fuzz_, <name> if not said. Tests with different corpora
+#         can share one executable.
 #
 # A test may include any header of the tree ("module/file.h"). Exit status 77 means skipped.
 # Under a sanitizer or with coverage the environment has RONDO_TEST_REDUCED=1: see
@@ -40,8 +42,8 @@ if(RONDO_BUILD_TESTS)
   endif()
 endif()
 
-# The seconds that tests take which take long, so that they begin first and none of them is alone at the end:
-# rondo_long_tests(<seconds> <test> ...). Those that are not there are not minded.
+# rondo_long_tests(<seconds> <test> ...): tells ctest how long these tests take. ctest starts long
+# tests first, so that none runs alone at the end. Tests that do not exist are ignored.
 function(rondo_long_tests seconds)
   foreach(name IN LISTS ARGN)
     if(TEST ${name})
@@ -114,10 +116,11 @@ function(rondo_test)
   endif()
 endfunction()
 
-# What the installed program <target> does with outputs that cannot be written: tests/integration/misuse.sh
-# says what the arguments are.
+# rondo_misuse_test(<name> <target> ...): what the installed program <target> does if it cannot
+# write its output. tests/integration/misuse.sh describes the arguments.
 function(rondo_misuse_test name target)
-  add_test(NAME ${name} COMMAND ${RONDO_TEST_LAUNCHER} ${PROJECT_SOURCE_DIR}/tests/integration/misuse.sh
+  add_test(NAME ${name} COMMAND ${RONDO_TEST_LAUNCHER}
+                                ${PROJECT_SOURCE_DIR}/tests/integration/misuse.sh
                                 $<TARGET_FILE:${target}> ${ARGN})
   rondo_test_properties(${name} integration 60)
 endfunction()
@@ -154,8 +157,8 @@ function(rondo_fuzz_test)
     set(found ${CMAKE_CURRENT_BINARY_DIR}/found/${T_NAME})
     file(MAKE_DIRECTORY ${found})
     add_test(NAME fuzz.${T_NAME}
-             COMMAND ${target} -runs=${T_RUNS} -seed=1 -max_total_time=60 -print_final_stats=1 -error_exitcode=1
-                     -artifact_prefix=${found}- ${found} ${corpus})
+             COMMAND ${target} -runs=${T_RUNS} -seed=1 -max_total_time=60 -print_final_stats=1
+                     -error_exitcode=1 -artifact_prefix=${found}- ${found} ${corpus})
     rondo_test_properties(fuzz.${T_NAME} fuzz 120)
     return()
   endif()
