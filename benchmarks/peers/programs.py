@@ -1,4 +1,4 @@
-"""What the modes of compare share: the programs that answer requests, and how figures are written."""
+"""What the modes of compare share: the programs that answer requests, and the form of figures."""
 
 import bisect
 import json
@@ -9,8 +9,10 @@ import subprocess
 import time
 
 KIB, MIB = 1 << 10, 1 << 20
-ONE_CORE = 1.4  # how much longer two processors of one core take when both are busy, at least; 1.7 is usual
-SHARED_CORE = 1.2  # ... and one takes whose core a neighbour uses, too; 1.4 is usual
+# How much longer work takes, at least, on two busy processors of one core (1.7 is usual), and on
+# one whose core a neighbour uses too (1.4 is usual).
+ONE_CORE = 1.4
+SHARED_CORE = 1.2
 
 ANSWER_SECONDS = 300  # the longest request takes a tenth of it
 
@@ -32,7 +34,8 @@ class Program:
         # One line is an answer, so nothing of the next one is in the buffer of the file.
         if not select.select([self.process.stdout], [], [], ANSWER_SECONDS)[0]:
             self.process.terminate()
-            raise SystemExit(f"compare: {' '.join(self.command)} has not answered in {ANSWER_SECONDS} s")
+            command = " ".join(self.command)
+            raise SystemExit(f"compare: {command} has not answered in {ANSWER_SECONDS} s")
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"compare: {' '.join(self.command)} ended with no answer")
@@ -67,7 +70,7 @@ def mpi_command(program, ranks, cores, yields=1):
 
 
 def start_rondo(arguments, ranks, cores, options=()):
-    """rondo-perf as the arguments of compare say: its ranks are threads, or processes under mpirun."""
+    """Starts rondo-perf for the arguments of compare: ranks are threads, or processes of mpirun."""
     pin = "0" if ranks > cores else "1"
     command = [os.path.join(arguments.bin, "rondo-perf"), "--serve", "-t", str(ranks), "--pin",
                pin] + arguments.rondo + list(options)
@@ -97,7 +100,8 @@ class Cores:
         alone = [answer["first_ns"], answer["second_ns"]]
         for value in alone:
             bisect.insort(self.times, value)
-        usual = self.times[len(self.times) // 10]  # there are neighbours at times, and moments of a faster clock
+        # Not the least: at times there is a neighbour, and at times the clock is faster.
+        usual = self.times[len(self.times) // 10]
         return max(alone) <= SHARED_CORE * usual and answer["both_ns"] <= ONE_CORE * alone[0]
 
     def close(self):

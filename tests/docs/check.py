@@ -15,8 +15,8 @@ import re
 import subprocess
 import sys
 
-SOURCES = ("include", "base", "queues", "scheduler", "daemon", "runtime", "sim", "tools", "examples", "benchmarks",
-           "tests")
+SOURCES = ("include", "base", "queues", "scheduler", "daemon", "runtime", "sim", "tools",
+           "examples", "benchmarks", "tests")
 EDGE = re.compile(r"\b([BCDGHJKLPQRS][1-9])\b")
 
 
@@ -45,8 +45,9 @@ def quoted(text):
 
 
 def check_names(root):
-    code = "\n".join(read(root, name) for name in files(root, SOURCES + ("adapters", "cmake"),
-                                                     (".c", ".h", ".cpp", ".hpp", ".pml", ".cmake")))
+    suffixes = (".c", ".h", ".cpp", ".hpp", ".pml", ".cmake")
+    code = "\n".join(read(root, name)
+                     for name in files(root, SOURCES + ("adapters", "cmake"), suffixes))
     known = set(re.findall(r"\w+", code))
     for page in pages(root):
         for phrase in quoted(read(root, page)):

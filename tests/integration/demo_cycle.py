@@ -50,7 +50,8 @@ def main():
         path = pathlib.Path(folder) / "result.json"
         options = [f"--collectives={collectives}", "--max=64K", "--iterations=5", "--watchdog=2",
                    f"--json={path}"]
-        text = subprocess.run(command + options, check=True, stdout=subprocess.PIPE, text=True).stdout
+        text = subprocess.run(command + options, check=True, stdout=subprocess.PIPE,
+                              text=True).stdout
         results = json.loads(path.read_text())["results"]
     baselines = [result for result in results if not result["preemption"]]
     parts = text.split("preemption off: DEADLOCK")[1:]

@@ -31,7 +31,9 @@ def test_numpy_types_are_known(alone: rondo.Context, dtype: DType) -> None:
     "dtype, raw",
     [(DType.BFLOAT16, np.uint16), (DType.FLOAT8_E4M3, np.uint8), (DType.FLOAT8_E5M2, np.uint8)],
 )
-def test_types_without_a_name_come_by_as_dtype(alone: rondo.Context, dtype: DType, raw: Any) -> None:
+def test_types_without_a_name_come_by_as_dtype(
+    alone: rondo.Context, dtype: DType, raw: Any
+) -> None:
     send, recv = np.arange(N, dtype=raw), np.zeros(N, raw)
     coll = alone.all_reduce(1, N, dtype)
     coll.run(rondo.as_dtype(send, dtype), rondo.as_dtype(recv, dtype)).wait(LONG_S)
@@ -103,7 +105,8 @@ def capsule_of(code: int, bits: int, memory: Any, flags: int = 0, strides: Any =
     managed.tensor.shape = (ctypes.c_int64 * 1)(N)
     managed.tensor.strides = strides
     make = ctypes.pythonapi.PyCapsule_New
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
     class Array:
         def __dlpack_device__(self) -> Tuple[int, int]:

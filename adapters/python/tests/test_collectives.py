@@ -59,7 +59,8 @@ def test_each_kind_gives_what_its_name_says(job: Callable[..., Job]) -> None:
         at_root = ctx.rank == 1
         ctx.reduce(4, N, DType.INT64, root=1).run(mine, out if at_root else None).wait(LONG_S)
         assert (out == (sums if at_root else 0)).all()
-        ctx.broadcast(5, N, DType.INT64, root=2).run(mine if ctx.rank == 2 else None, out).wait(LONG_S)
+        sent = mine if ctx.rank == 2 else None
+        ctx.broadcast(5, N, DType.INT64, root=2).run(sent, out).wait(LONG_S)
         assert (out == np.arange(N) + 2000).all()
 
     job(3).on_each(program)
@@ -371,7 +372,11 @@ def test_who_has_not_submitted_a_run_is_named(job: Callable[..., Job]) -> None:
 def test_the_report_finds_the_circle_without_preemption(job: Callable[..., Job]) -> None:
     two = job(2, budget=rondo.BudgetPolicy.NEVER).contexts
     colls = [[ctx.all_reduce(i, N, DType.FLOAT32) for i in range(2)] for ctx in two]
-    runs = [colls[r][(r + i) % 2].run_in_place(np.ones(N, np.float32)) for i in range(2) for r in range(2)]
+    runs = [
+        colls[r][(r + i) % 2].run_in_place(np.ones(N, np.float32))
+        for i in range(2)
+        for r in range(2)
+    ]
     with pytest.raises(rondo.TimeoutError) as caught:
         runs[0].wait(0.2)
     assert caught.value.report is not None and caught.value.report["cycle_ranks"] == 2

@@ -87,7 +87,8 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
             if child == 0:
                 for call in (run.wait, coll.deregister, contexts[1].counters):
                     try: call()
-                    except rondo.ClosedError as error: print(f"process {os.getppid()}," in str(error))
+                    except rondo.ClosedError as error:
+                        print(f"process {os.getppid()}," in str(error))
                 contexts[0].close()
                 sys.exit()
             print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), run.status.name)
@@ -102,7 +103,8 @@ def run(program: str) -> "subprocess.CompletedProcess[str]":
             def have_job():
                 id = rondo.unique_id()
                 own = [rondo.Context(id, rank=r, rank_count=2) for r in range(2)]
-                runs = [c.all_reduce(1, 10, rondo.DType.INT32).run_in_place(np.ones(10, np.int32)) for c in own]
+                colls = [c.all_reduce(1, 10, rondo.DType.INT32) for c in own]
+                runs = [coll.run_in_place(np.ones(10, np.int32)) for coll in colls]
                 for run in runs: run.wait(20)
                 for context in own: context.close()
             for worker in range(6):

@@ -40,7 +40,14 @@ ENUMS = {
     "rondo_run_state": _enums.RunState,
     "rondo_transport": _enums.Transport,
 }
-PREFIXES = ("RONDO_ORDER_", "RONDO_BUDGET_", "RONDO_BACKEND_", "RONDO_RUN_", "RONDO_TRANSPORT_", "RONDO_")
+PREFIXES = (
+    "RONDO_ORDER_",
+    "RONDO_BUDGET_",
+    "RONDO_BACKEND_",
+    "RONDO_RUN_",
+    "RONDO_TRANSPORT_",
+    "RONDO_",
+)
 
 
 @pytest.mark.skipif(CC is None, reason="no C compiler")

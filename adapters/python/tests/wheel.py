@@ -40,7 +40,8 @@ def main() -> None:
         assert pathlib.Path(site, "rondo", "py.typed").exists()
         environment = {key: value for key, value in os.environ.items() if key != "PYRONDO_LIBRARY"}
         environment["PYTHONPATH"] = site
-        subprocess.run([sys.executable, "-c", PROGRAM, site], check=True, timeout=50, env=environment)
+        command = [sys.executable, "-c", PROGRAM, site]
+        subprocess.run(command, check=True, timeout=50, env=environment)
 
 
 main()

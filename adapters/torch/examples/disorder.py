@@ -1,12 +1,12 @@
 """One process group in which each rank issues operations in its own order.
 
-    torchrun --standalone --nproc-per-node 2 disorder.py             # on rondo: completes
-    torchrun --standalone --nproc-per-node 2 disorder.py gloo        # hangs until --timeout
-    python disorder.py --both                                        # runs both and prints their outcomes
+    torchrun --standalone --nproc-per-node 2 disorder.py         # on rondo: completes
+    torchrun --standalone --nproc-per-node 2 disorder.py gloo    # hangs until --timeout
+    python disorder.py --both                                    # runs both and prints outcomes
 
-Gradients of layers or stages of a pipeline may be ready in different orders on different ranks. On rondo
-the operations have names and match by them. On other backends the n-th operations of the ranks match,
-whatever they are.
+Gradients of layers or stages of a pipeline may be ready in different orders on different ranks. On
+rondo the operations have names and match by them. On other backends the n-th operations of the
+ranks match, whatever they are.
 """
 
 from __future__ import annotations
@@ -58,17 +58,23 @@ def run_both(ranks: int, timeout_s: float) -> int:
         command += [f"--nproc-per-node={ranks}", __file__, backend, f"--timeout={timeout_s}"]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=20 * timeout_s + 120)
         outcome[backend] = ran.returncode
-        print(f"{backend}: {'completes' if ran.returncode == 0 else f'does not complete in {timeout_s:g} s'}")
-        said = [line for line in (ran.stdout + ran.stderr).splitlines() if "[rank" in line and "Error: " in line]
-        print("".join(f"  {line}\n" for line in said[:2]), end="")
+        ending = "completes" if ran.returncode == 0 else f"does not complete in {timeout_s:g} s"
+        print(f"{backend}: {ending}")
+        printed = (ran.stdout + ran.stderr).splitlines()
+        errors = [line for line in printed if "[rank" in line and "Error: " in line]
+        print("".join(f"  {line}\n" for line in errors[:2]), end="")
     return 0 if outcome["rondo"] == 0 and outcome["gloo"] != 0 else 1
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("backend", nargs="?", default="rondo", choices=["rondo", "gloo"])
-    parser.add_argument("--timeout", type=float, default=20.0, help="seconds after which a hang is given up")
-    parser.add_argument("--both", action="store_true", help="launch both backends, one after the other")
+    parser.add_argument(
+        "--timeout", type=float, default=20.0, help="seconds after which a hang is given up"
+    )
+    parser.add_argument(
+        "--both", action="store_true", help="launch both backends, one after the other"
+    )
     parser.add_argument("--ranks", type=int, default=2, help="processes, with --both")
     given = parser.parse_args()
     if given.both:

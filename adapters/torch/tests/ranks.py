@@ -1,7 +1,7 @@
 """Runs a program on every rank of a job, one process a rank, and returns the results.
 
-The ranks are forked, so that no test imports PyTorch again. No rank outlives ``on_ranks``: it kills ranks
-that have not ended in time, and ranks die with their parent process.
+The ranks are forked, so that no test imports PyTorch again. No rank outlives ``on_ranks``: it kills
+ranks that have not ended in time, and ranks die with their parent process.
 """
 
 from __future__ import annotations

@@ -197,7 +197,11 @@ def cases_of(rank: int, on: Callable[[torch.Tensor], torch.Tensor]) -> List[Any]
         tensor = made(100, dtype=dtype)
         case(f"all_reduce of {dtype}", lambda t=tensor: dist.all_reduce(t, async_op=True), tensor)
     one = made(6, 4)
-    case("all_reduce of the greatest", lambda: dist.all_reduce(one, dist.ReduceOp.MAX, async_op=True), one)
+    case(
+        "all_reduce of the greatest",
+        lambda: dist.all_reduce(one, dist.ReduceOp.MAX, async_op=True),
+        one,
+    )
     across = strided(6, 4)
     case("all_reduce in strides", lambda: dist.all_reduce(across, async_op=True), across)
     none = made(0)
@@ -208,16 +212,25 @@ def cases_of(rank: int, on: Callable[[torch.Tensor], torch.Tensor]) -> List[Any]
     is_root = [to_root] if rank == 0 else []
     case("reduce", lambda: dist.reduce(to_root, 0, async_op=True), *is_root)
     short = made(64, dtype=torch.int16)
-    case("reduce of int16", lambda: dist.reduce(short, 0, async_op=True), *([short] if rank == 0 else []))
+    short_is_root = [short] if rank == 0 else []
+    case("reduce of int16", lambda: dist.reduce(short, 0, async_op=True), *short_is_root)
     parts = [made(5, 3), made(5, 3)]
     case("all_gather", lambda: dist.all_gather(parts, made(5, 3), async_op=True), *parts)
     whole = made(2, 7)
-    case("all_gather_into_tensor", lambda: dist.all_gather_into_tensor(whole, made(7), async_op=True), whole)
+    case(
+        "all_gather_into_tensor",
+        lambda: dist.all_gather_into_tensor(whole, made(7), async_op=True),
+        whole,
+    )
     mine = made(9)
     inputs = [made(9), made(9)]
     case("reduce_scatter", lambda: dist.reduce_scatter(mine, inputs, async_op=True), mine)
     share = made(8)
-    case("reduce_scatter_tensor", lambda: dist.reduce_scatter_tensor(share, made(16), async_op=True), share)
+    case(
+        "reduce_scatter_tensor",
+        lambda: dist.reduce_scatter_tensor(share, made(16), async_op=True),
+        share,
+    )
     short_share = made(8, dtype=torch.int16)
     case(
         "reduce_scatter_tensor of int16",
@@ -257,7 +270,9 @@ def cases_of(rank: int, on: Callable[[torch.Tensor], torch.Tensor]) -> List[Any]
 
     case("batch_isend_irecv", batch, back)
     several = [made(10), made(20)]
-    case("all_reduce_coalesced", lambda: dist.all_reduce_coalesced(several, async_op=True), *several)
+    case(
+        "all_reduce_coalesced", lambda: dist.all_reduce_coalesced(several, async_op=True), *several
+    )
     return cases
 
 
@@ -367,7 +382,8 @@ def test_a_future_is_there_at_once_and_goes_on_in_the_order_of_streams() -> None
 
 def test_a_wait_with_a_time_waits_here_for_so_long() -> None:
     def program(rank: int, devices: Any) -> None:
-        tensor = devices.on_device(torch.full((6, 4), rank + 1.0)).t()  # not contiguous, so copies follow the calls
+        # Not contiguous, so copies follow the calls.
+        tensor = devices.on_device(torch.full((6, 4), rank + 1.0)).t()
         dist.all_reduce(devices.on_device(torch.zeros(24)))
         gate = devices.Gate()
         gate.put(tensor)
@@ -438,7 +454,10 @@ def test_devices_here_and_the_cpu_elsewhere() -> None:
         dist.all_reduce(there)
         dist.all_reduce(here)
         assert seen(devices, there) == [3.0] * SIZE and here.tolist() == [3.0] * SIZE
-        names = {str(d): dist.group.WORLD._get_backend(torch.device(d)).name() for d in ("cpu", "cuda")}
+        names = {
+            name: dist.group.WORLD._get_backend(torch.device(name)).name()
+            for name in ("cpu", "cuda")
+        }
         assert names == {"cpu": "gloo", "cuda": "rondo"}
 
     on_devices(2, program, backend="cpu:gloo,cuda:rondo")

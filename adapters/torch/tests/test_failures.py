@@ -75,7 +75,8 @@ def test_a_call_that_one_rank_does_not_make_says_which() -> None:
     def program(rank: int) -> str:
         dist.all_reduce(torch.ones(1))
         if rank == 2:
-            dist.distributed_c10d._get_default_store().get("enough")  # waits, and calls no collective
+            # Waits, and calls no collective.
+            dist.distributed_c10d._get_default_store().get("enough")
             return ""
         text = error_of(lambda: dist.all_reduce(torch.ones(10)))
         dist.distributed_c10d._get_default_store().set("enough", "1")

@@ -1,4 +1,4 @@
-"""Forked workers, such as those of a DataLoader, do not touch the process groups of their parent."""
+"""Forked workers, such as a DataLoader's, do not touch the process groups of their parent."""
 
 from __future__ import annotations
 

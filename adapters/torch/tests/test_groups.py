@@ -42,7 +42,9 @@ def test_a_backend_can_be_named_for_a_kind_of_device() -> None:
 
 
 @pytest.mark.skipif(BACKEND != "rondo", reason="mixes of this backend with others")
-@pytest.mark.parametrize("mix", ["cpu:rondo,cuda:gloo", "cpu:rondo,meta:gloo", "cpu:rondo,cuda:rondo"])
+@pytest.mark.parametrize(
+    "mix", ["cpu:rondo,cuda:gloo", "cpu:rondo,meta:gloo", "cpu:rondo,cuda:rondo"]
+)
 def test_tensors_of_the_cpu_come_here_in_a_mix(mix: str) -> None:
     def program(rank: int) -> None:
         assert total() == 1

@@ -485,7 +485,7 @@ def wait_for_future(work: dist.Work) -> None:
 def test_who_asks_for_the_end_lets_the_other_rank_have_the_core(
     learn: Callable[[dist.Work], None],
 ) -> None:
-    """The ranks share a core and Rondo does not know it, as if another program used the other core."""
+    """The ranks share a core without Rondo's knowledge, as if another program used the other."""
     calls = 100
     most_s = 100e-6  # of CPU time for a call; a rank that never yields takes 0.3 ms and more
 

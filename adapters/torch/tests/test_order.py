@@ -130,7 +130,7 @@ def test_sends_and_receives_do_not_wait_for_collectives() -> None:
 
 
 def test_many_outstanding_calls_of_many_groups_need_no_thread_each() -> None:
-    """More calls are outstanding than a thread pool has threads, and the peers call in other orders."""
+    """More calls are outstanding than a thread pool has threads; the peers call in other orders."""
     groups_count = 24
 
     def program(rank: int) -> None:

@@ -4,14 +4,14 @@
     upstream.py run --backend rondo --save rondo.json [--ranks N] [--only WORD]
     upstream.py compare rondo.json gloo.json [--save TABLE]
 
-The tests are those of torch.testing._internal.distributed.distributed_test, unchanged. They choose by
-the name of the backend and do not know Rondo. So they are loaded as for Gloo, which makes them skip
-the same tests, and then start the other backend. The all-to-all tests on CPU tensors are for MPI only,
-though Gloo has the operation now; they run a second time as for MPI, on both backends. Ranks are forked,
-so that they do not import PyTorch again.
+The tests are those of torch.testing._internal.distributed.distributed_test, unchanged. They choose
+by the name of the backend and do not know Rondo. So they are loaded as for Gloo, which makes them
+skip the same tests, and then start the other backend. The all-to-all tests on CPU tensors are for
+MPI only, though Gloo has the operation now; they run a second time as for MPI, on both backends.
+Ranks are forked, so that they do not import PyTorch again.
 
-compare exits with 0 if every test that passes with Gloo passes with Rondo, else with 1. Tests that only
-PyTorch's own backends can pass are in the table with a reason, and do not count: CANNOT_PASS.
+compare exits with 0 if every test that passes with Gloo passes with Rondo, else with 1. Tests that
+only PyTorch's own backends can pass are in the table with a reason, and do not count: CANNOT_PASS.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Like(str):
 
 
 def load(backend: str, like: str) -> type:
-    """The tests as a unittest class whose ranks use ``backend`` and skip the tests that ``like`` skips."""
+    """The tests as a unittest class. Its ranks use ``backend`` and skip what ``like`` skips."""
     os.environ["BACKEND"] = like
     import torch
 
@@ -265,8 +265,8 @@ def table(ours: Dict[str, Any], theirs: Dict[str, Any]) -> Tuple[List[str], List
 
 
 def count_line(ours: Dict[str, Any], worse: List[str]) -> str:
-    """The counts of passed, failed and skipped tests, for scripts/check-torch. A test that fails with
-    Gloo too counts as skipped."""
+    """The counts of passed, failed and skipped tests, for scripts/check-torch. A test that fails
+    with Gloo too counts as skipped."""
     good = sum(one["outcome"] == PASSED for one in ours["tests"].values())
     return f"{good} {len(worse)} {len(ours['tests']) - good - len(worse)}"
 

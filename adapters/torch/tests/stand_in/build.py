@@ -1,6 +1,6 @@
 """Builds the stand-in for CUDA devices, for this interpreter's PyTorch: ``build.py FOLDER``.
 
-Exits with 77 if it cannot: it needs cuda.h of a CUDA toolkit, and a PyTorch that was built with CUDA.
+Needs cuda.h of a CUDA toolkit and a PyTorch that was built with CUDA; exits with 77 without them.
 """
 
 from __future__ import annotations
