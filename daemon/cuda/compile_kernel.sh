@@ -14,7 +14,7 @@ files=$(sed -e 's/\\$//' -e 's/^[^:]*://' "$output.d" | tr ' ' '\n' | grep -v '^
 key=$({ cat "$0" $files && "$nvcc" --version && printf '%s\n' "$*"; } | sha256sum | cut -c 1-40)
 mkdir -p "$cache"
 if [ ! -f "$cache/$key.fatbin" ]; then
-  # Its intermediate code is kept, too: making it once more would take as long as a third of all this.
+  # Keep the PTX as well: to make it again would take a third of the time of this compilation.
   kept=$(mktemp -d "$cache/kept.XXXXXX")
   "$@" -Xptxas=-v -keep -keep-dir "$kept" -fatbin -o "$cache/$key.$$" >"$cache/$key.log" 2>&1 || {
     cat "$cache/$key.log" >&2

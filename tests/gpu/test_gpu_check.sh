@@ -1,5 +1,5 @@
 #!/bin/sh
-# scripts/gpu-check without a GPU says so; with one that is only said to be there its steps end in time.
+# scripts/gpu-check says if there is no GPU. With a stand-in for nvidia-smi its steps end in time.
 #   test_gpu_check.sh SOURCE_FOLDER
 set -u
 cd "$1" || exit 1
@@ -25,11 +25,12 @@ PATH="$folder:$PATH" scripts/gpu-check >"$folder/said" 2>&1
 # A build that hangs is ended, and the results say so.
 stand_in nvidia-smi 'echo "A GPU, 1.0"'
 stand_in cmake 'sleep 30'
-PATH="$folder:$PATH" RONDO_TEST_STEP_SECONDS=1 timeout 25 scripts/gpu-check --build "$folder/build" \
-  --results "$folder/results" >"$folder/said" 2>&1
+PATH="$folder:$PATH" RONDO_TEST_STEP_SECONDS=1 timeout 25 scripts/gpu-check \
+  --build "$folder/build" --results "$folder/results" >"$folder/said" 2>&1
 [ $? -eq 1 ] || fail 'a step that hangs: wanted 1'
 grep -q 'out of time' "$folder/results/gpu-check.txt" || fail 'the summary does not say it'
-grep -q '"result": "out of time"' "$folder/results/gpu-check.json" || fail 'the JSON does not say it'
+grep -q '"result": "out of time"' "$folder/results/gpu-check.json" ||
+  fail 'the JSON does not say it'
 
 # Everything passes, and the figures come through.
 mkdir -p "$folder/build/bin"
@@ -47,10 +48,12 @@ PATH="$folder:$PATH" timeout 25 scripts/gpu-check --build "$folder/build" \
 grep -q '^a: 1.5 us$' "$folder/results/gpu-check.txt" || fail 'no figure in the summary'
 grep -q '^b, c: 2 us  (at most 1: MISSED)$' "$folder/results/gpu-check.txt" ||
   fail 'the summary does not say that a target was missed'
-grep -q '"figures": \[{"name": "a", "value": 1.5, "unit": "us"},{' "$folder/results/gpu-check.json" ||
+grep -q '"figures": \[{"name": "a", "value": 1.5, "unit": "us"},{' \
+  "$folder/results/gpu-check.json" ||
   fail 'no figure in the JSON'
 
-# NVIDIA's nccl-tests: one that passes with our library before all others, one that hangs, one that fails.
+# NVIDIA's nccl-tests: one that passes with our library before all others, one that hangs, and one
+# that fails.
 mkdir -p "$folder/tests/build"
 stand_in nvidia-smi 'echo "A GPU, 1.0"'
 # shellcheck disable=SC2016 # expanded by the stand-ins
@@ -69,11 +72,12 @@ for how in option environment; do
     rm "$folder/tests/build/hangs_perf"
     export RONDO_NCCL_TESTS="$folder/tests"
   fi
-  PATH="$folder:$PATH" RONDO_TEST_STEP_SECONDS=1 timeout 60 scripts/gpu-check --build "$folder/build" \
-    --results "$folder/results" "$@" >"$folder/said" 2>&1
+  PATH="$folder:$PATH" RONDO_TEST_STEP_SECONDS=1 timeout 60 scripts/gpu-check \
+    --build "$folder/build" --results "$folder/results" "$@" >"$folder/said" 2>&1
   [ $? -eq 1 ] || fail "nccl-tests by $how: wanted 1"
   for expected in 'nccl-all_reduce +passed' "$hangs" 'nccl-wrong +failed with 1'; do
-    grep -Eq "^$expected" "$folder/results/gpu-check.txt" || fail "nccl-tests by $how: no '$expected'"
+    grep -Eq "^$expected" "$folder/results/gpu-check.txt" ||
+      fail "nccl-tests by $how: no '$expected'"
   done
   grep -q '^nccl-tests, all_reduce, average bus bandwidth on 1 GPUs: 12.5 GB/s$' \
     "$folder/results/gpu-check.txt" || fail "nccl-tests by $how: no figure in the summary"

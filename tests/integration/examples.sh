@@ -49,7 +49,8 @@ case $name in
   03_*)
     run "$@" "$program"
     sort_output
-    expect 'rank 0: the processes are [0-9]+ and [0-9]+' 'rank 1: the processes are [0-9]+ and [0-9]+'
+    expect 'rank 0: the processes are [0-9]+ and [0-9]+' \
+      'rank 1: the processes are [0-9]+ and [0-9]+'
     [[ $(cut -d: -f2 <<<"$output" | uniq | wc -l) -eq 1 ]] || { echo 'the ranks differ' && exit 1; }
     ;;
   04_*)

@@ -7,8 +7,8 @@
 #   hydra        as MPICH's: each rank in a process group of its own, below a process of that name
 #   failing      as environment, a program that fails: all end with status 1
 #   interrupt    as environment; rank 1 gets SIGINT when rank 0 has begun: all end with status 130
-#   kill         the same with rank 2 and SIGKILL, at once or within a second, which may be before its
-#                job has begun or in a run: the others end with status 1 and name it
+#   kill         the same with rank 2 and SIGKILL, at once or within a second, which may be before
+#                its job has begun or in a run: the others end with status 1 and name rank 2
 #
 # Exit status: 0 all did as they should; 77 that launcher is not here.
 set -euo pipefail
@@ -72,8 +72,10 @@ by_environment() {
   start_kept "$@"
   expect_all 0
   cat "$folder"/0.out "$folder"/*.err
-  # Rank 0 speaks for all.
-  [[ ! -s $folder/1.out && ! -s $folder/2.out ]] || { echo "others than rank 0 have printed" && exit 1; }
+  # Only rank 0 prints.
+  [[ ! -s $folder/1.out && ! -s $folder/2.out ]] || {
+    echo "others than rank 0 have printed" && exit 1
+  }
 }
 
 failing() {

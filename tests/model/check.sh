@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks a model, or that a broken twin of it is found out in the way that it should:
+# Checks that a model holds, or that a broken twin of it fails as expected:
 #   check.sh MODEL.pml holds|safe|assertion|cycle|stuck WORK_DIR [SWITCH]
-# safe: as holds, without a search for cycles; assertion: one is violated; cycle: it goes on for ever without `finished`; stuck: somebody waits
-# in the end who should not.
+# safe: as holds, without a search for cycles; assertion: an assertion is violated; cycle: the model
+# goes on for ever without `finished`; stuck: a process waits in the end that should not.
 # Exit status: 0 as expected, 1 not, 77 there is no spin or no C compiler.
 set -euo pipefail
 model=$(realpath "$1")
@@ -39,7 +39,8 @@ search() {
 cp "$model" model.pml
 rm -f ./*.trail ./*.log
 spin ${switch:+-D"$switch"} -a model.pml >spin.log 2>&1 || { cat spin.log && exit 1; }
-# Compiling takes longer than finding a twin out, or than searching a small model; not than all of a large one (wake, event_count).
+# An optimised compilation takes longer than the search of a twin or of a small model, and less than
+# the search of a large model (wake, event_count).
 level=-O0
 [[ -n $switch || $(basename "$model") == reference.pml ]] || level=-O2
 # End states and assertions first, unless it is a cycle that is looked for; then cycles, which need

@@ -15,8 +15,8 @@
  * before the end of a short sleep that began after the move was issued. An announcement is followed
  * by a fence (B3).
  *
- * A short sleep may end at any time. A long sleep has no timeout here, so a lost wake-up is a thread
- * that sleeps for ever. Other wake-ups of a sleeper and the ticks of the worker are left out.
+ * A short sleep may end at any time. A long sleep has no timeout here, so a thread that misses a
+ * wake-up sleeps for ever. Other wake-ups of a sleeper and the ticks of the worker are left out.
  *
  * Proved: no thread is left asleep when all has been moved; with one sleeper also that it ends,
  * under weak fairness. A probe before the announcement would be correct too: the first sleep is

@@ -134,8 +134,8 @@ inline drive(me, i, moved) {
   moved = false
 }
 
-/* The rest of block_try_steal, and of daemon_step_blocks. A run is counted as ended under the rank's lock, so
-   after it was counted as submitted. */
+/* The rest of block_try_steal, and of daemon_step_blocks. A run is counted as ended under the
+   rank's lock, so after it was counted as submitted. */
 #define is_over (taken[0] > ended && taken[PEERS - 1] > ended)
 inline visit(me, i, moved) {
   if
@@ -209,7 +209,8 @@ done:
   skip
 }
 
-/* submit, rondo_host_poll or not, and rondo_host_notify_submission. It starts the other processes. */
+/* submit, rondo_host_poll or not, and rondo_host_notify_submission. It starts the other
+   processes. */
 active proctype rank() {
   byte runs, i;
   bool moved;

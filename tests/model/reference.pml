@@ -3,7 +3,8 @@
  * own buffer, whatever fails at whatever moment; or, between processes (MAPPED), it ends at once,
  * and nothing comes of what the consumer has read by then.
  *
- *   queues/connector_core.h       try_begin_reading, try_end_reading (C5), try_shut (C6), consume (C3)
+ *   queues/connector_core.h       try_begin_reading, try_end_reading (C5), try_shut (C6),
+ *                                 consume (C3)
  *   daemon/core/context_core.h    rondo_gate_verdict (G2)
  *   daemon/core/primitive_core.h  rondo_primitive_attempt, rondo_chunk_execute
  *   daemon/core/block_execute_core.h  rondo_context_change_phase: DRAIN and FAILING

@@ -25,7 +25,8 @@
  *
  * Proved: `finished` under weak fairness, the assertions, and that nobody but the parked worker
  * is left waiting at the end. SPIN knows one memory order, the sequentially consistent one, which
- * is what H3, H4 and H7 have; twins that exchange two accesses show what a weaker order would allow.
+ * is what H3, H4 and H7 have. Twins that exchange two accesses show what a weaker order would
+ * allow.
  *
  * Twins that must fail:
  *   NO_RECHECK        the worker parks deep without looking again after it said so
@@ -246,8 +247,8 @@ inline quit() {
 #define finds_ready                                                                                \
   ((count > 0 && can_move(queue[0])) || (count > 1 && can_move(queue[1])))
 
-/* rondo_block_start, if there is reason to: block_should_start. A block whose collectives cannot move is
- * started after a pause; nobody may depend on that, so here the pause may last for ever. */
+/* rondo_block_start, if there is reason to: block_should_start. A block whose collectives cannot
+ * move is started after a pause; nobody may depend on that, so here the pause may last for ever. */
 inline start() {
   if
 #ifdef READY_IS_NO_REASON

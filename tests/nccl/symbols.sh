@@ -14,5 +14,9 @@ case $theirs in
   *.txt) expected=$(<"$theirs") ;;
   *) expected=$(symbols "$theirs" | grep -E ' p?nccl') ;;
 esac
-diff <(symbols "$ours") - <<<"$expected" || { echo "exported (<) and expected (>) differ" && exit 1; }
-readelf -d "$ours" | grep -q 'SONAME.*\[libnccl\.so\.2\]' || { echo "the SONAME is another" && exit 1; }
+diff <(symbols "$ours") - <<<"$expected" || {
+  echo "exported (<) and expected (>) differ" && exit 1
+}
+readelf -d "$ours" | grep -q 'SONAME.*\[libnccl\.so\.2\]' || {
+  echo "the SONAME is another" && exit 1
+}
