@@ -704,8 +704,8 @@ int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *t
 // process in the job, and ranks of other processes with which a run is outstanding. It begins with
 // the ranks of a cycle if ranks wait for each other in one. Then come the runs in the cycle, other
 // outstanding runs, and counts of the rest: at most 64 lines. For each run it names the ranks that
-// have not submitted it, the plan op at which a block stands, the peer that the block waits for, and
-// for how long.
+// have not submitted it, the plan op at which a block stands, the peer that the block waits for,
+// and for how long.
 //
 // Writes the number of ranks in that cycle to `cycle_ranks` (may be null); 0: there is no cycle.
 // The process also prints the report on SIGUSR1, unless the application handles that signal or
