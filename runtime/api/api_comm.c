@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "runtime/api/api_wait_timeout.h"
+#include "runtime/observe/report.h"
 #include "runtime/order/comm_call.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/rank/handles.h"
@@ -70,7 +70,7 @@ int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mod
   int status = comm_pin(ctx, comm, "comm_destroy", &end);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_comm_end_destroy(end, mode, timeout_ns, rondo_wait_report_timeout);
+  status = rondo_comm_end_destroy(end, mode, timeout_ns, rondo_report_timeout);
   if (status != RONDO_SUCCESS && status != RONDO_ERR_TIMEOUT)
     rondo_comm_unpin(end);
   rondo_rank_unpin(ctx);
@@ -147,9 +147,9 @@ int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
   if (status == RONDO_SUCCESS && timeout_ns > 0 && rondo_callbacks_is_inside())
     status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_wait: a callback may not wait");
   if (status == RONDO_SUCCESS && ticket)
-    status = rondo_comm_end_wait(end, ticket, timeout_ns, rondo_wait_report_timeout);
+    status = rondo_comm_end_wait(end, ticket, timeout_ns, rondo_report_timeout);
   else if (status == RONDO_SUCCESS)
-    status = rondo_comm_end_wait_all(end, timeout_ns, rondo_wait_report_timeout);
+    status = rondo_comm_end_wait_all(end, timeout_ns, rondo_report_timeout);
   if (status == RONDO_SUCCESS && !ticket)
     status = rondo_comm_end_state(end);
   comm_unpin(ctx, end);

@@ -1,7 +1,6 @@
 // Running and waiting.
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/api/api_wait_timeout.h"
 #include "runtime/observe/report.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
@@ -23,11 +22,6 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
       rondo_rank_run(rank, coll, &(struct rondo_submission){*args, {NULL, 0}}, run));
 }
 
-void rondo_wait_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns) {
-  if (timeout_ns > 0 && a->rank->cfg.report_on_timeout)
-    rondo_report_timeout(a, timeout_ns);
-}
-
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                int64_t timeout_ns) {
   struct rondo_rank *rank;
@@ -41,7 +35,7 @@ int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t 
   if (status == RONDO_SUCCESS)
     status = rondo_awaited_wait(&a, timeout_ns);
   if (status == RONDO_IN_PROGRESS) {
-    rondo_wait_report_timeout(&a, timeout_ns);
+    rondo_report_timeout(&a, timeout_ns);
     status = RONDO_ERR_TIMEOUT;
   }
   rondo_rank_unpin(ctx);

@@ -226,6 +226,8 @@ int rondo_report_print(struct rondo_job *job, FILE *out, uint32_t *cycle_ranks) 
 
 void rondo_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns) {
   struct rondo_rank *rank = a->rank;
+  if (timeout_ns <= 0 || !rank->cfg.report_on_timeout)
+    return;
   rondo_log(RONDO_LOG_WARN, "wait: rank %u, id %llu, run %llu: not ended within %.3f s",
             rank->cfg.rank, (unsigned long long)a->coll->desc.id, (unsigned long long)a->run,
             (double)timeout_ns / 1e9);

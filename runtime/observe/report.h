@@ -18,7 +18,7 @@ struct rondo_rank_list;
 // `cycle_ranks` (may be null). Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
 int rondo_report_print(struct rondo_job *job, FILE *out, uint32_t *cycle_ranks);
 // Logs that a run has not ended in time, with a stuck report, and writes the flight records of the
-// job.
+// job. Does nothing if `timeout_ns` is 0 or the configuration has no report_on_timeout.
 void rondo_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns);
 
 // As rondo_stuck, rondo_missing and rondo_counters. Pointers are not null.
