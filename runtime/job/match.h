@@ -52,8 +52,8 @@ void rondo_match_rebind(struct rondo_job *job, struct rondo_match_entry *m);
 
 // The proxy no longer uses the connectors of a link. `is_whole`: 0 if slots that were sent may be
 // missing.
-void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *link, int is_whole);
+void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *proxied, int is_whole);
 // Returns 1 if a rank here has a run outstanding whose slots pass through the link.
-int rondo_match_is_link_used(struct rondo_job *job, const struct rondo_proxy_link *link);
+int rondo_match_is_link_used(struct rondo_job *job, const struct rondo_proxy_link *proxied);
 
 #endif // RONDO_RUNTIME_JOB_MATCH_H

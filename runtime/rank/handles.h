@@ -19,6 +19,8 @@ void rondo_handle_destroy(uint64_t handle);
 // context is being destroyed).
 int rondo_rank_pin(struct rondo_context ctx, const char *call, struct rondo_rank **rank);
 void rondo_rank_unpin(struct rondo_context ctx);
+
+// NOLINTBEGIN(bugprone-macro-parentheses): `rank` is declared
 // Body of a public call: pins `rank`, evaluates `call`, unpins, and returns the status. `name` is
 // that of the call in the log.
 #define RONDO_RETURN_PINNED(ctx, name, rank, call)                                                 \
@@ -31,6 +33,7 @@ void rondo_rank_unpin(struct rondo_context ctx);
     rondo_rank_unpin(ctx);                                                                         \
     return pin_status;                                                                             \
   } while (0)
+// NOLINTEND(bugprone-macro-parentheses)
 
 // Pins the rank and marks the context as closing. Of concurrent callers one succeeds; the others
 // get RONDO_ERR_CLOSED.

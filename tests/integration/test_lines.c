@@ -203,9 +203,9 @@ static void note_connection(int fd, const struct sockaddr *to) {
     (void)rondo_fetch_add_relaxed_u32(&waiting, 1);
 }
 
-// In the place of libc's, for UCX too: the linker is told to export it.
-// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's names are not ours to
-// use
+// In the place of libc's, for UCX too: the linker is told to export it. The names of libc's
+// parameters are reserved.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t bytes) {
   note_connection(fd, to.__sockaddr__);
   return (int)syscall(SYS_connect, fd, to.__sockaddr__, bytes);
