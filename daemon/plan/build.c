@@ -288,9 +288,8 @@ static void direct_reduce_scatter_build(uint32_t rank, uint32_t n, struct rondo_
   reduce_append(plan, 0, n - 1, RONDO_PRIM_OUT_BASE, RONDO_PRIM_FINAL, rank);
 }
 
-// A rank's place in a tree of two levels. Places count from the root, which is 0 and has the
-// children
-//  1 … width; child c of the root has the children c + width, c + 2 × width, ….
+// A rank's place in a tree of two levels. The root has place 0 and the children
+// 1 … width; child c of the root has the children c + width, c + 2 × width, ….
 struct place {
   uint32_t root, n;
   uint32_t index;

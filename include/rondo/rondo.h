@@ -20,9 +20,8 @@
 // Rules for every call. The comment of a call states its exceptions.
 //
 //   Status    A function returns an enum rondo_status; RONDO_SUCCESS is 0. A call that fails
-//   changes
-//             nothing, writes no output and logs one line. RONDO_IN_PROGRESS is not a failure and
-//             logs nothing.
+//             changes nothing, writes no output and logs one line. RONDO_IN_PROGRESS is not a
+//             failure and logs nothing.
 //   Threads   Any thread may call any function at any time, also several threads on one context.
 //   Waiting   No function waits for another rank, except those whose purpose is to wait.
 //   Pointers  A pointer must not be null unless its comment says "may be null". A call with a null
@@ -36,10 +35,10 @@
 // Processes that fork. A context belongs to the process that created it.
 //
 //   - Every call of a child of fork() on a context of the parent returns RONDO_ERR_CLOSED at once
-//   and
-//     changes nothing. This includes rondo_destroy. The child logs the reason once.
+//     and changes nothing. This includes rondo_destroy. The child logs the reason once.
 //   - The child may end in any way, also by exit(). Its end does not affect the parent or the
-//     parent's jobs. A child that returns from the callback in which it was forked exits with 0.
+//     parent's jobs. If a callback calls fork(), and the child returns from that callback, the
+//     child exits with status 0.
 //   - The child may create contexts of its own. It cannot use CUDA or UCX if the parent has used
 //     it: the child gets RONDO_ERR_UNSUPPORTED.
 //   - The child may read memory from rondo_mem_alloc of the host backend. It must not write there,
