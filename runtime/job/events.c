@@ -14,7 +14,8 @@
 
 // ----------------------------------------------------------- competing ranks ---
 
-void rondo_processes_count_competing(struct rondo_job *job) {
+// Tells the driver how many ranks of other processes compete for this process's cores.
+static void processes_count_competing(struct rondo_job *job) {
   const struct rondo_driver *driver = job->transports.device->driver;
   struct rondo_mesh_process own;
   struct rondo_mesh_process other;
@@ -81,7 +82,7 @@ static void rank_lose(struct rondo_job *job, uint32_t rank, int left) {
   if (job->gone[rank])
     return;
   job->gone[rank] = 1;
-  rondo_job_on_lost(job, rank);
+  RONDO_JOB_CALL(job, lost, job, rank);
   rondo_match_entries_visit(job, entry_lose, &loss);
 }
 
@@ -139,9 +140,9 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int r
     if (process < job->process_count && !has_rank_left(job, process))
       process_lose(job, process);
   }
-  rondo_processes_count_competing(job);
+  processes_count_competing(job);
   entries_resume(job);
-  rondo_job_notify(job);
+  pthread_cond_broadcast(&job->attendance);
   pthread_mutex_unlock(&job->lock);
 }
 
@@ -250,6 +251,14 @@ static bool transports_receive(struct rondo_job *job, struct rondo_mesh_message 
   return rondo_transports_receive(&job->transports, &a) != 0;
 }
 
+static bool extension_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
+    for (uint32_t i = 0; i < RONDO_JOB_EXTENSION_TYPES; i++)
+      if ((*e)->types[i] == message->type)
+        return (*e)->receive(job, message);
+  return false;
+}
+
 static bool message_receive(struct rondo_job *job, struct rondo_mesh_message *message) {
   switch (message->type) {
   case RONDO_MESSAGE_ARENA:
@@ -275,7 +284,7 @@ static bool message_receive(struct rondo_job *job, struct rondo_mesh_message *me
     rondo_processes_give_up(job, message->from);
     return true;
   default:
-    return rondo_job_receive(job, message) != 0;
+    return extension_receive(job, message);
   }
 }
 
@@ -339,11 +348,11 @@ static void on_roster(void *arg) {
   job->roster = RONDO_ROSTER_KNOWN;
   if (processes_create(job) != RONDO_SUCCESS)
     job->roster = RONDO_ROSTER_FAILED;
-  rondo_processes_count_competing(job);
+  processes_count_competing(job);
   rondo_processes_send_early(job);
-  rondo_job_on_located(job);
+  RONDO_JOB_CALL(job, located, job);
   rondo_match_entries_visit(job, entry_settle, NULL);
-  rondo_job_notify(job);
+  pthread_cond_broadcast(&job->attendance);
   pthread_mutex_unlock(&job->lock);
 }
 
@@ -383,6 +392,11 @@ static void on_link_over(void *owner, struct rondo_proxy_link *link, int is_whol
   pthread_mutex_unlock(&job->lock);
 }
 
+static void process_evict(struct rondo_job *job, uint32_t process) {
+  rondo_processes_send(job, process, RONDO_MESSAGE_EVICT, NULL, 0);
+  rondo_processes_give_up(job, process);
+}
+
 // Gives up processes that the proxy does not reach and whose loss the mesh has not reported
 // meanwhile.
 static void processes_give_up_broken(void *arg) {
@@ -392,8 +406,7 @@ static void processes_give_up_broken(void *arg) {
     if (!job->processes[p].is_broken || job->processes[p].is_lost)
       continue;
     rondo_log(RONDO_LOG_ERROR, "process %u is given up: the network no longer reaches it", p);
-    rondo_processes_send(job, p, RONDO_MESSAGE_EVICT, NULL, 0);
-    rondo_processes_give_up(job, p);
+    process_evict(job, p);
   }
   pthread_mutex_unlock(&job->lock);
 }
@@ -476,14 +489,6 @@ static void entry_find_blocked(struct rondo_job *job, struct rondo_match_entry *
       search->is_blocked = is_blocked_on(job, r, search->process);
 }
 
-static void process_evict(struct rondo_job *job, uint32_t process) {
-  rondo_log(RONDO_LOG_ERROR,
-            "process %u is given up: it has not answered for %.1f s while runs here wait for it",
-            process, (double)job->peer_timeout_ns / 1e9);
-  rondo_processes_send(job, process, RONDO_MESSAGE_EVICT, NULL, 0);
-  rondo_processes_give_up(job, process);
-}
-
 static void process_watch(struct rondo_job *job, uint32_t process, uint64_t now_ns) {
   struct rondo_process *p = &job->processes[process];
   struct search search = {process, 0};
@@ -496,6 +501,9 @@ static void process_watch(struct rondo_job *job, uint32_t process, uint64_t now_
     p->asked_ns = now_ns;
     rondo_processes_send(job, process, RONDO_MESSAGE_ASK, NULL, 0);
   } else if (now_ns - p->asked_ns > job->peer_timeout_ns) {
+    rondo_log(RONDO_LOG_ERROR,
+              "process %u is given up: it has not answered for %.1f s while runs here wait for it",
+              process, (double)job->peer_timeout_ns / 1e9);
     process_evict(job, process);
   }
 }

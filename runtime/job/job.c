@@ -5,6 +5,7 @@
 
 #include "base/condition.h"
 #include "base/fork.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "runtime/job/match_entry.h"
 #include "runtime/job/processes.h"
@@ -19,41 +20,6 @@ static void jobs_forked(void) {
   jobs_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 RONDO_ON_FORK(jobs_forked)
-
-// ---------------------------------------------------------------- extensions ---
-
-void rondo_job_on_located(struct rondo_job *job) {
-  for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
-    if ((*e)->located)
-      (*e)->located(job);
-}
-
-void rondo_job_on_lost(struct rondo_job *job, uint32_t rank) {
-  for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
-    if ((*e)->lost)
-      (*e)->lost(job, rank);
-}
-
-void rondo_job_on_failed(struct rondo_job *job, struct rondo_owner *owner,
-                         const struct rondo_communicator *comm) {
-  for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
-    if ((*e)->failed)
-      (*e)->failed(job, owner, comm);
-}
-
-void rondo_job_settle(struct rondo_job *job) {
-  for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
-    if ((*e)->settle)
-      (*e)->settle(job);
-}
-
-int rondo_job_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
-    for (uint32_t i = 0; (*e)->receive && i < RONDO_JOB_EXTENSION_TYPES; i++)
-      if ((*e)->types[i] == message->type)
-        return (*e)->receive(job, message);
-  return 0;
-}
 
 // ------------------------------------------------------------ making, ending ---
 
@@ -74,8 +40,7 @@ static struct rondo_job *job_find(const struct rondo_job_request *request) {
 
 static void job_free(struct rondo_job *j) {
   rondo_match_entries_free(j);
-  for (const struct rondo_job_extension *const *e = j->extensions; *e; e++)
-    (*e)->close(j);
+  RONDO_JOB_CALL(j, close, j);
   rondo_transports_close(&j->transports);
   pthread_cond_destroy(&j->attendance);
   pthread_mutex_destroy(&j->lock);
@@ -184,7 +149,7 @@ int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **j
     j->members[rank] = request->member;
     j->was_here[rank] = 1;
     j->member_count++;
-    rondo_job_notify(j);
+    pthread_cond_broadcast(&j->attendance);
     pthread_mutex_unlock(&j->lock);
     driver_count_ranks(j->transports.device->driver);
     *job = j;
@@ -193,23 +158,16 @@ int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **j
   return status;
 }
 
-static void job_unlist(const struct rondo_job *job) {
-  struct rondo_job **at = &jobs;
-  while (*at != job)
-    at = &(*at)->next;
-  *at = job->next;
-}
-
 void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns) {
   const struct rondo_driver *driver = job->transports.device->driver;
   pthread_mutex_lock(&jobs_lock);
   pthread_mutex_lock(&job->lock);
   job->members[rank] = NULL;
-  rondo_job_notify(job);
+  pthread_cond_broadcast(&job->attendance);
   int empty = --job->member_count == 0;
   pthread_mutex_unlock(&job->lock);
   if (empty)
-    job_unlist(job);
+    RONDO_LIST_REMOVE(jobs, job, next);
   else if (job->mesh)
     rondo_mesh_calls->remove_rank(job->mesh, rank); // under the lock: the last rank frees the job
   driver_count_ranks(driver);
@@ -220,8 +178,6 @@ void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns) {
     rondo_processes_close(job, join_ns);
   job_free(job);
 }
-
-void rondo_job_notify(struct rondo_job *job) { pthread_cond_broadcast(&job->attendance); }
 
 void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg) {
   pthread_mutex_lock(&jobs_lock);

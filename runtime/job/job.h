@@ -72,7 +72,7 @@ struct rondo_job {
   const struct rondo_job_extension *const *extensions; // ends with null
   void *comms, *views;           // state of the extensions in order and in observe
   pthread_mutex_t lock;          // guards all below; taken before a rank's own lock
-  pthread_cond_t attendance;     // broadcast when a rank joins or leaves (rondo_job_notify)
+  pthread_cond_t attendance;     // broadcast when a rank joins or leaves
   struct rondo_member **members; // by rank; null: not in this process now
   uint8_t *was_here;             // by rank: 1 if it is, or was, in this process
   void *entries;                 // tree (search.h) of struct rondo_match_entry, by id
@@ -108,9 +108,6 @@ int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **j
 // waits at most `join_ns` for ranks that have not joined yet.
 void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns);
 
-// Wakes the threads that wait for ranks to join or leave. The lock is held.
-void rondo_job_notify(struct rondo_job *job);
-
 // Calls `visit` for every job of this process. No job ends meanwhile.
 void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg);
 
@@ -118,12 +115,14 @@ void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg)
 // held.
 void rondo_job_wake_members(struct rondo_job *job, const struct rondo_communicator *comm);
 
-// Call the extensions. The lock is held.
-void rondo_job_on_located(struct rondo_job *job);
-void rondo_job_on_lost(struct rondo_job *job, uint32_t rank);
-void rondo_job_on_failed(struct rondo_job *job, struct rondo_owner *owner,
-                         const struct rondo_communicator *comm);
-void rondo_job_settle(struct rondo_job *job);
-int rondo_job_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
+// NOLINTBEGIN(bugprone-macro-parentheses): `call` names a member
+// Makes the call `call` (located, lost, ...) of each extension that has it.
+#define RONDO_JOB_CALL(job, call, ...)                                                             \
+  do {                                                                                             \
+    for (const struct rondo_job_extension *const *e_ = (job)->extensions; *e_; e_++)               \
+      if ((*e_)->call)                                                                             \
+        (*e_)->call(__VA_ARGS__);                                                                  \
+  } while (0)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif // RONDO_RUNTIME_JOB_JOB_H

@@ -4,67 +4,47 @@
 #include <string.h>
 
 #include "base/explore.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/node.h"
 #include "runtime/job/processes.h"
 #include "runtime/transport/binding.h"
 #include "runtime/transport/proxy.h"
 
-// Why the runs of a communicator fail.
-struct verdict {
-  int status;
-  uint32_t culprit; // the rank that caused the failure
-  const char *why;  // text; "": none
-};
-
 static struct rondo_match_entry *entry_find(struct rondo_job *job,
                                             const struct rondo_registration *r) {
   return rondo_match_entry_find(job, r->id);
 }
 
-static void owner_add(struct rondo_registration *r) {
-  r->next_owned = r->owner->registrations;
-  r->owner->registrations = r;
-}
-
-static void owner_remove(const struct rondo_registration *r) {
-  struct rondo_registration **at = &r->owner->registrations;
-  while (*at && *at != r)
-    at = &(*at)->next_owned;
-  if (*at)
-    *at = r->next_owned;
-}
-
-// Fails all runs of a communicator in this process.
+// Fails all runs of a communicator in this process. Rank `culprit` caused the failure; `why` is a
+// text, or "".
 static void comm_fail(struct rondo_job *job, const struct rondo_match_entry *m,
-                      struct rondo_communicator *comm, const struct verdict *v) {
+                      struct rondo_communicator *comm, int status, uint32_t culprit,
+                      const char *why) {
   if (!comm)
     return;
-  if (v->why[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
-    comm->reason = strdup(v->why);
-  rondo_communicator_fail(comm, v->status, v->culprit);
+  if (why[0] && !comm->reason && comm->gate.state < RONDO_GATE_FAILED)
+    comm->reason = strdup(why);
+  rondo_communicator_fail(comm, status, culprit);
   if (job->mesh)
     rondo_job_wake_members(job, comm);
   for (const struct rondo_registration *r = m ? m->registrations : NULL; r; r = r->next)
     if (r->comm == comm && r->owner)
-      rondo_job_on_failed(job, r->owner, comm);
-  rondo_job_settle(job);
+      RONDO_JOB_CALL(job, failed, job, r->owner, comm);
+  RONDO_JOB_CALL(job, settle, job);
 }
 
 // Fails all runs of a communicator in all processes: a process may not find the reason by itself.
 static void comm_fail_everywhere(struct rondo_job *job, const struct rondo_match_entry *m,
-                                 struct rondo_communicator *comm, const struct verdict *v) {
+                                 struct rondo_communicator *comm, int status, uint32_t culprit,
+                                 const char *why) {
   if (!comm || comm->gate.state >= RONDO_GATE_FAILED)
     return;
-  comm_fail(job, m, comm, v);
+  comm_fail(job, m, comm, status, culprit, why);
   for (const struct rondo_registration *r = m->registrations; r; r = r->next) {
     if (r->comm != comm || !r->is_announced || RONDO_FAULT(FAILURE_UNTOLD))
       continue;
-    struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
-    message.other = v->culprit;
-    message.status = v->status;
-    rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_FAIL, &message,
-                             sizeof message);
+    rondo_processes_send_failure(job, r, status, culprit);
   }
 }
 
@@ -90,10 +70,9 @@ static void comm_bind_links(struct rondo_job *job, struct rondo_match_entry *m,
         registration_at(m, comm, link->is_outgoing ? link->to : link->from);
     if (!other)
       continue;
-    const struct verdict unsound = {RONDO_ERR_SYSTEM, other->rank, ""};
     if (rondo_binding_bind(&job->transports, comm, link, other->offers, other->offer_count) ==
         RONDO_BINDING_UNSOUND)
-      comm_fail_everywhere(job, m, comm, &unsound);
+      comm_fail_everywhere(job, m, comm, RONDO_ERR_SYSTEM, other->rank, "");
   }
 }
 
@@ -132,8 +111,7 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
     if (status != RONDO_SUCCESS) {
       rondo_log(RONDO_LOG_ERROR, "id %llu: connectors cannot be written to the device of rank %u",
                 (unsigned long long)r->id.number, r->rank);
-      const struct verdict refused = {status, r->rank, ""};
-      comm_fail_everywhere(job, m, comm, &refused);
+      comm_fail_everywhere(job, m, comm, status, r->rank, "");
       return;
     }
   }
@@ -146,15 +124,10 @@ static void comm_open(struct rondo_job *job, struct rondo_match_entry *m,
 
 void rondo_job_fail(struct rondo_job *job, struct rondo_registration *registration, int status) {
   int has_failed = registration->owner && rondo_load_relaxed_u32(&registration->owner->failed);
-  const struct verdict v = {status, registration->rank, has_failed ? registration->owner->why : ""};
-  comm_fail(job, entry_find(job, registration), registration->comm, &v);
-  struct rondo_message_short message =
-      rondo_message_about(registration->id, registration->generation, registration->rank);
-  message.other = registration->rank;
-  message.status = status;
+  comm_fail(job, entry_find(job, registration), registration->comm, status, registration->rank,
+            has_failed ? registration->owner->why : "");
   if (registration->is_announced)
-    rondo_processes_send_all(job, registration->members, registration->nranks, RONDO_MESSAGE_FAIL,
-                             &message, sizeof message);
+    rondo_processes_send_failure(job, registration, status, registration->rank);
 }
 
 void rondo_match_fail(struct rondo_job *job, struct rondo_registration *registration, int status,
@@ -163,8 +136,7 @@ void rondo_match_fail(struct rondo_job *job, struct rondo_registration *registra
     registration->failed_status = status;
     registration->failed_by = culprit;
   }
-  const struct verdict v = {status, culprit, ""};
-  comm_fail(job, entry_find(job, registration), registration->comm, &v);
+  comm_fail(job, entry_find(job, registration), registration->comm, status, culprit, "");
 }
 
 // Fails `registration` and those whose descriptors differ from it.
@@ -182,10 +154,8 @@ static void registration_fail_mismatch(struct rondo_job *job, const struct rondo
     if (!text[0])
       rondo_registration_report_mismatch(r, registration, what, text);
     // First the other side: the reason must arrive before the failure (failure.c).
-    const struct verdict of_theirs = {RONDO_ERR_MISMATCH, registration->rank, text};
-    comm_fail_everywhere(job, m, r->comm, &of_theirs);
-    const struct verdict of_ours = {RONDO_ERR_MISMATCH, r->rank, text};
-    comm_fail_everywhere(job, m, registration->comm, &of_ours);
+    comm_fail_everywhere(job, m, r->comm, RONDO_ERR_MISMATCH, registration->rank, text);
+    comm_fail_everywhere(job, m, registration->comm, RONDO_ERR_MISMATCH, r->rank, text);
     // The other process may not have our registration, because our group may not name its rank.
     const struct rondo_registration *theirs = r->process == RONDO_HERE ? registration : r;
     const struct rondo_registration *ours = theirs == r ? registration : r;
@@ -211,9 +181,8 @@ static void registration_note_departed(struct rondo_job *job, const struct rondo
       continue;
     if (rondo_match_entry_registration(m, member, registration->generation))
       continue;
-    const struct verdict before = {h->failed_status, h->failed_by, ""};
     if (h->failed_status && h->failed_time == registration->generation) {
-      comm_fail(job, m, comm, &before);
+      comm_fail(job, m, comm, h->failed_status, h->failed_by, "");
       continue;
     }
     comm->gate.culprit = member;
@@ -226,9 +195,8 @@ static void registration_fail_lost(struct rondo_job *job, const struct rondo_mat
                                    const struct rondo_registration *registration) {
   for (uint32_t i = 0; i < registration->nranks; i++) {
     const struct rondo_match_history *h = rondo_match_history_find(m, registration->members[i]);
-    const struct verdict lost = {RONDO_ERR_PEER, registration->members[i], ""};
     if (job->gone[registration->members[i]] && (!h || h->times < registration->generation))
-      comm_fail(job, m, registration->comm, &lost);
+      comm_fail(job, m, registration->comm, RONDO_ERR_PEER, registration->members[i], "");
   }
 }
 
@@ -245,9 +213,8 @@ static void comm_join(struct rondo_registration *r, struct rondo_communicator *c
 static void comm_fail_as_before(struct rondo_job *job, const struct rondo_match_entry *m,
                                 struct rondo_communicator *comm) {
   for (const struct rondo_registration *r = m->registrations; r; r = r->next) {
-    const struct verdict before = {r->failed_status, r->failed_by, ""};
     if (r->comm == comm && r->failed_status)
-      comm_fail(job, m, comm, &before);
+      comm_fail(job, m, comm, r->failed_status, r->failed_by, "");
   }
 }
 
@@ -314,8 +281,7 @@ void rondo_match_settle(struct rondo_job *job, struct rondo_match_entry *m,
   if (status != RONDO_SUCCESS) {
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory, or connector_bytes is used up",
               (unsigned long long)registration->id.number);
-    const struct verdict full = {status, registration->rank, ""};
-    comm_fail(job, m, registration->comm, &full);
+    comm_fail(job, m, registration->comm, status, registration->rank, "");
   }
   registration_fail_lost(job, m, registration);
   rondo_processes_announce(job, registration);
@@ -368,8 +334,10 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
   h->times++;
   comm_join(registration, comm);
   rondo_match_entry_add(m, registration);
-  if (registration->owner)
-    owner_add(registration);
+  if (registration->owner) {
+    registration->next_owned = registration->owner->registrations;
+    registration->owner->registrations = registration;
+  }
   if (fresh) {
     comm->next = m->comms;
     m->comms = comm;
@@ -383,8 +351,8 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
   else
     comm_open(job, m, comm);
   if (registration->owner)
-    rondo_job_on_failed(job, registration->owner, comm);
-  rondo_job_settle(job);
+    RONDO_JOB_CALL(job, failed, job, registration->owner, comm);
+  RONDO_JOB_CALL(job, settle, job);
   // The owner may have failed during this call.
   uint32_t failed =
       registration->owner ? rondo_load_relaxed_u32(&registration->owner->failed) : RONDO_SUCCESS;
@@ -413,10 +381,7 @@ void rondo_match_arrive(struct rondo_job *job, struct rondo_match_entry *m,
 static void comm_drop_if_unused(struct rondo_match_entry *m, struct rondo_communicator *comm) {
   if (comm->present || (rondo_communicator_is_owed(comm) && !RONDO_FAULT(OWED_IGNORED)))
     return;
-  struct rondo_communicator **at = &m->comms;
-  while (*at != comm)
-    at = &(*at)->next;
-  *at = comm->next;
+  RONDO_LIST_REMOVE(m->comms, comm, next);
   rondo_communicator_destroy(comm);
 }
 
@@ -439,7 +404,7 @@ void rondo_job_deregister(struct rondo_job *job, struct rondo_registration *regi
   struct rondo_communicator *comm = registration->comm;
   rondo_match_entry_remove(m, registration);
   if (registration->owner)
-    owner_remove(registration);
+    RONDO_LIST_REMOVE(registration->owner->registrations, registration, next_owned);
   comm_limit_runs(job, registration, completed);
   if (job->mesh)
     rondo_processes_withdraw(job, registration, completed);
@@ -485,8 +450,7 @@ void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *proxi
     comm->links[i].is_owed = 0;
     // The producer may have deregistered and believe that all slots have arrived.
     if (!is_whole && comm->present && !RONDO_FAULT(LOSS_UNTOLD))
-      comm_fail_everywhere(
-          job, m, comm, &(struct verdict){RONDO_ERR_PEER, comm->members[comm->links[i].from], ""});
+      comm_fail_everywhere(job, m, comm, RONDO_ERR_PEER, comm->members[comm->links[i].from], "");
   }
   comm_drop_if_unused(m, comm);
   rondo_match_entry_drop_if_over(job, m);
@@ -569,8 +533,7 @@ void rondo_match_lost(struct rondo_job *job, struct rondo_match_entry *m, uint32
   for (struct rondo_communicator *comm = m->comms; comm; comm = comm->next) {
     if (!comm->present || !is_dependent(m, comm, rank))
       continue;
-    const struct verdict lost = {RONDO_ERR_PEER, rank, ""};
-    comm_fail_everywhere(job, m, comm, &lost);
+    comm_fail_everywhere(job, m, comm, RONDO_ERR_PEER, rank, "");
   }
   struct rondo_registration *after = NULL;
   for (struct rondo_registration *r = m->registrations; r; r = after) {

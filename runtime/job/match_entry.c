@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/explore.h"
+#include "base/list.h"
 #include "runtime/transport/communicator.h"
 
 // ----------------------------------------------------------------- entries ---
@@ -145,9 +146,5 @@ void rondo_match_entry_add(struct rondo_match_entry *m, struct rondo_registratio
 
 void rondo_match_entry_remove(struct rondo_match_entry *m,
                               const struct rondo_registration *registration) {
-  struct rondo_registration **at = &m->registrations;
-  while (*at && *at != registration)
-    at = &(*at)->next;
-  if (*at)
-    *at = registration->next;
+  RONDO_LIST_REMOVE(m->registrations, registration, next);
 }

@@ -15,8 +15,7 @@
 struct rondo_early {
   struct rondo_early *next;
   size_t size;
-  struct rondo_message_registration message; // pointers into `bytes`
-  uint64_t bytes[];
+  void *bytes;
 };
 
 // ---------------------------------------------------------- opening, closing ---
@@ -136,94 +135,84 @@ void rondo_processes_send_all(struct rondo_job *job, const uint32_t *members, ui
 
 // ------------------------------------------------------------ registrations ---
 
-static struct rondo_message_register register_message_make(const struct rondo_registration *r) {
+// Makes a REGISTER message and writes its size. Null: no memory.
+static void *register_message_make(const struct rondo_registration *r,
+                                   const struct rondo_connector_offer *offers, uint32_t offer_count,
+                                   size_t *size) {
   const struct rondo_collective_desc *d = r->desc;
-  struct rondo_message_register head = {.id = r->id.number,
-                                        .space = r->id.space,
-                                        .generation = r->generation,
-                                        .count = d->count,
-                                        .kind = d->kind,
-                                        .dtype = d->dtype,
-                                        .redop = d->redop,
-                                        .root = d->root,
-                                        .rank = r->rank,
-                                        .position = r->position,
-                                        .nranks = r->nranks};
-  head.blocks = r->shape.blocks;
-  head.chunk_elems = r->shape.chunk_elems;
-  head.slot_count = r->shape.slot_count;
-  head.first_sequence = r->shape.first_sequence;
-  head.count_count = d->kind == RONDO_ALL_TO_ALL_V ? 2 * r->nranks : 0;
-  return head;
+  const struct rondo_message_register head = {.id = r->id.number,
+                                              .space = r->id.space,
+                                              .generation = r->generation,
+                                              .count = d->count,
+                                              .kind = d->kind,
+                                              .dtype = d->dtype,
+                                              .redop = d->redop,
+                                              .root = d->root,
+                                              .rank = r->rank,
+                                              .position = r->position,
+                                              .nranks = r->nranks,
+                                              .blocks = r->shape.blocks,
+                                              .chunk_elems = r->shape.chunk_elems,
+                                              .slot_count = r->shape.slot_count,
+                                              .first_sequence = r->shape.first_sequence,
+                                              .count_count =
+                                                  d->kind == RONDO_ALL_TO_ALL_V ? 2 * r->nranks : 0,
+                                              .offer_count = offer_count};
+  const struct rondo_message_registration message = {&head, r->members, d->send_counts, offers};
+  *size = rondo_message_register_bytes(&head);
+  void *bytes = malloc(*size);
+  if (bytes)
+    rondo_message_register_encode(bytes, &message);
+  return bytes;
 }
 
-static void short_message_send(struct rondo_job *job, const struct rondo_registration *r,
-                               uint32_t type, const struct rondo_message_short *message) {
-  rondo_processes_send_all(job, r->members, r->nranks, type, message, sizeof *message);
-}
-
-// Sends the failure of a registration that the other members do not know yet.
-static void failure_send(struct rondo_job *job, const struct rondo_registration *r) {
-  uint32_t state = rondo_load_relaxed_u32(&r->comm->gate.state);
-  if (state < RONDO_GATE_FAILED)
-    return;
+void rondo_processes_send_failure(struct rondo_job *job, const struct rondo_registration *r,
+                                  int status, uint32_t culprit) {
   struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
-  message.other = r->comm->gate.culprit;
-  message.status = (int32_t)(state - RONDO_GATE_FAILED);
-  short_message_send(job, r, RONDO_MESSAGE_FAIL, &message);
+  message.other = culprit;
+  message.status = status;
+  rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_FAIL, &message,
+                           sizeof message);
 }
 
 void rondo_processes_announce(struct rondo_job *job, struct rondo_registration *r) {
-  struct rondo_message_register head = register_message_make(r);
   if (r->is_announced)
     return;
   r->is_announced = 1;
-  void *bytes = NULL;
   size_t size = 0;
+  void *bytes = NULL;
   struct rondo_connector_offer *offers = malloc((r->plan->recv.count + 1) * sizeof *offers);
-  const struct rondo_message_registration message = {&head, r->members, r->desc->send_counts,
-                                                     offers};
-  if (offers) {
-    head.offer_count =
-        rondo_binding_collect_offers(&job->transports, r->comm, r->plan, r->position, offers);
-    size = rondo_message_register_bytes(&head);
-    bytes = malloc(size);
-  }
-  if (bytes) {
-    rondo_message_register_encode(bytes, &message);
-    rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_REGISTER, bytes, size);
-    failure_send(job, r);
-  } else {
+  if (offers)
+    bytes = register_message_make(
+        r, offers,
+        rondo_binding_collect_offers(&job->transports, r->comm, r->plan, r->position, offers),
+        &size);
+  if (!bytes) {
     rondo_log(RONDO_LOG_ERROR, "register: id %llu: no memory to send it to other processes",
-              (unsigned long long)head.id);
+              (unsigned long long)r->id.number);
     rondo_job_fail(job, r, RONDO_ERR_NO_MEMORY);
+  } else {
+    rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_REGISTER, bytes, size);
+    uint32_t state = rondo_load_relaxed_u32(&r->comm->gate.state);
+    if (state >= RONDO_GATE_FAILED) // the other members do not know yet
+      rondo_processes_send_failure(job, r, (int)(state - RONDO_GATE_FAILED), r->comm->gate.culprit);
   }
   free(bytes);
   free(offers);
 }
 
-static void deregister_send(struct rondo_job *job, const struct rondo_registration *r,
-                            uint64_t completed) {
-  struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
-  message.completed = completed;
-  short_message_send(job, r, RONDO_MESSAGE_DEREGISTER, &message);
-}
-
 // Keeps an ended registration until the roster is known: each process counts the registrations of
 // an id.
 static void early_add(struct rondo_job *job, const struct rondo_registration *r) {
-  struct rondo_message_register head = register_message_make(r);
-  const struct rondo_message_registration message = {&head, r->members, r->desc->send_counts, NULL};
-  size_t size = rondo_message_register_bytes(&head);
-  struct rondo_early *early = malloc(sizeof *early + size);
-  if (!early) {
+  struct rondo_early *early = malloc(sizeof *early);
+  void *bytes = early ? register_message_make(r, NULL, 0, &early->size) : NULL;
+  if (!bytes) {
+    free(early);
     rondo_log(RONDO_LOG_ERROR, "deregister: id %llu: no memory to send it to other processes",
-              (unsigned long long)head.id);
+              (unsigned long long)r->id.number);
     return;
   }
-  rondo_message_register_encode(early->bytes, &message);
-  (void)rondo_message_register_decode(early->bytes, size, job->rank_count, &early->message);
-  early->size = size;
+  early->bytes = bytes;
   early->next = NULL;
   *job->early_end = early;
   job->early_end = &early->next;
@@ -231,8 +220,11 @@ static void early_add(struct rondo_job *job, const struct rondo_registration *r)
 
 void rondo_processes_withdraw(struct rondo_job *job, struct rondo_registration *r,
                               uint64_t completed) {
+  struct rondo_message_short message = rondo_message_about(r->id, r->generation, r->rank);
+  message.completed = completed;
   if (r->is_announced)
-    deregister_send(job, r, completed);
+    rondo_processes_send_all(job, r->members, r->nranks, RONDO_MESSAGE_DEREGISTER, &message,
+                             sizeof message);
   else if (job->roster != RONDO_ROSTER_FAILED)
     early_add(job, r);
   if (job->roster == RONDO_ROSTER_KNOWN)
@@ -242,18 +234,18 @@ void rondo_processes_withdraw(struct rondo_job *job, struct rondo_registration *
 void rondo_processes_send_early(struct rondo_job *job) {
   while (job->early) {
     struct rondo_early *early = job->early;
-    const struct rondo_message_register *head = early->message.head;
-    const struct rondo_registration r = {.id = {head->id, head->space},
-                                         .generation = head->generation,
-                                         .rank = head->rank,
-                                         .nranks = head->nranks,
-                                         .members = early->message.members};
-    if (job->roster == RONDO_ROSTER_KNOWN) {
-      rondo_processes_send_all(job, r.members, r.nranks, RONDO_MESSAGE_REGISTER, early->bytes,
+    struct rondo_message_registration r;
+    if (job->roster == RONDO_ROSTER_KNOWN &&
+        rondo_message_register_decode(early->bytes, early->size, job->rank_count, &r)) {
+      const struct rondo_message_short end = rondo_message_about(
+          (struct rondo_id){r.head->id, r.head->space}, r.head->generation, r.head->rank);
+      rondo_processes_send_all(job, r.members, r.head->nranks, RONDO_MESSAGE_REGISTER, early->bytes,
                                early->size);
-      deregister_send(job, &r, 0);
+      rondo_processes_send_all(job, r.members, r.head->nranks, RONDO_MESSAGE_DEREGISTER, &end,
+                               sizeof end);
     }
     job->early = early->next;
+    free(early->bytes);
     free(early);
   }
   job->early_end = &job->early;

@@ -44,6 +44,10 @@ void rondo_processes_send(struct rondo_job *job, uint32_t process, uint32_t type
 void rondo_processes_send_all(struct rondo_job *job, const uint32_t *members, uint32_t nranks,
                               uint32_t type, const void *bytes, size_t size);
 
+// Sends the failure of a registration to the processes of its members.
+void rondo_processes_send_failure(struct rondo_job *job, const struct rondo_registration *r,
+                                  int status, uint32_t culprit);
+
 // Sends a registration, its connector offers and its failure, if any, to the processes of the other
 // members.
 void rondo_processes_announce(struct rondo_job *job, struct rondo_registration *registration);
@@ -69,7 +73,5 @@ extern const struct rondo_transports_events rondo_job_transport_events;
 void rondo_processes_watch(struct rondo_job *job);
 // Frees the registrations that other processes have sent.
 void rondo_processes_free_arrivals(struct rondo_job *job);
-// Counts the ranks of other processes that compete for this process's cores, for the driver.
-void rondo_processes_count_competing(struct rondo_job *job);
 
 #endif // RONDO_RUNTIME_JOB_PROCESSES_H

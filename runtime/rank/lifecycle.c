@@ -211,7 +211,7 @@ static bool rank_try_drain(struct rondo_rank *rank, int64_t timeout_ns) {
 static void users_await(struct rondo_context ctx, struct rondo_job *job) {
   const struct timespec pause = {0, 50000};
   pthread_mutex_lock(&job->lock);
-  rondo_job_notify(job);
+  pthread_cond_broadcast(&job->attendance);
   pthread_mutex_unlock(&job->lock);
   while (rondo_rank_users(ctx) > 1)
     nanosleep(&pause, NULL);
