@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "runtime/observe/report.h"
 #include "runtime/order/comm_call.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/rank/handles.h"
@@ -23,10 +22,21 @@ static int comm_pin(struct rondo_context ctx, struct rondo_comm comm, const char
   return status;
 }
 
-static void comm_unpin(struct rondo_context ctx, struct rondo_comm_end *end) {
-  rondo_comm_unpin(end);
-  rondo_rank_unpin(ctx);
-}
+// NOLINTBEGIN(bugprone-macro-parentheses): `end` is declared
+// Body of a public call: pins the communicator's `end`, evaluates `call`, unpins, and returns the
+// status. `name` is that of the call in the log.
+#define RETURN_PINNED_COMM(ctx, comm, name, end, call)                                             \
+  do {                                                                                             \
+    struct rondo_comm_end *end;                                                                    \
+    int pin_status = comm_pin(ctx, comm, name, &end);                                              \
+    if (pin_status != RONDO_SUCCESS)                                                               \
+      return pin_status;                                                                           \
+    pin_status = (call);                                                                           \
+    rondo_comm_unpin(end);                                                                         \
+    rondo_rank_unpin(ctx);                                                                         \
+    return pin_status;                                                                             \
+  } while (0)
+// NOLINTEND(bugprone-macro-parentheses)
 
 // -------------------------------------------------------- creating, destroying ---
 
@@ -46,17 +56,12 @@ static int config_check(const struct rondo_comm_config *cfg) {
 
 int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *cfg,
                       struct rondo_comm *comm) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "comm_create", &rank);
+  int status = config_check(cfg);
   if (status != RONDO_SUCCESS)
     return status;
-  status = config_check(cfg);
-  if (status == RONDO_SUCCESS && !comm)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_create: the place for the handle is null");
-  if (status == RONDO_SUCCESS)
-    status = rondo_comm_end_create(rank, cfg, comm);
-  rondo_rank_unpin(ctx);
-  return status;
+  if (!comm)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_create: the place for the handle is null");
+  RONDO_RETURN_PINNED(ctx, "comm_create", rank, rondo_comm_end_create(rank, cfg, comm));
 }
 
 int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mode,
@@ -70,7 +75,7 @@ int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mod
   int status = comm_pin(ctx, comm, "comm_destroy", &end);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_comm_end_destroy(end, mode, timeout_ns, rondo_report_timeout);
+  status = rondo_comm_end_destroy(end, mode, timeout_ns);
   if (status != RONDO_SUCCESS && status != RONDO_ERR_TIMEOUT)
     rondo_comm_unpin(end);
   rondo_rank_unpin(ctx);
@@ -98,24 +103,17 @@ static int call_check(const struct rondo_comm_end *end, const struct rondo_colle
   return RONDO_SUCCESS;
 }
 
-static int comm_call(struct rondo_context ctx, struct rondo_comm comm,
-                     const struct rondo_comm_call_request *request, struct rondo_ticket *ticket) {
-  struct rondo_comm_end *end;
-  int status = comm_pin(ctx, comm, "comm_call", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = call_check(end, request->desc, request->args);
-  if (status == RONDO_SUCCESS)
-    status = rondo_comm_end_call(end, request, ticket);
-  comm_unpin(ctx, end);
-  return status;
+static int end_call(struct rondo_comm_end *end, const struct rondo_comm_call_request *request,
+                    struct rondo_ticket *ticket) {
+  int status = call_check(end, request->desc, request->args);
+  return status == RONDO_SUCCESS ? rondo_comm_end_call(end, request, ticket) : status;
 }
 
 int rondo_comm_call(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_collective_desc *what, const struct rondo_run_args *args,
                     struct rondo_ticket *ticket) {
   const struct rondo_comm_call_request request = {.desc = what, .args = args};
-  return comm_call(ctx, comm, &request, ticket);
+  RETURN_PINNED_COMM(ctx, comm, "comm_call", end, end_call(end, &request, ticket));
 }
 
 int rondo_comm_call_on_stream(struct rondo_context ctx, struct rondo_comm comm,
@@ -124,11 +122,12 @@ int rondo_comm_call_on_stream(struct rondo_context ctx, struct rondo_comm comm,
                               struct rondo_ticket *ticket) {
   const struct rondo_comm_call_request request = {
       .desc = what, .args = args, .stream = stream, .is_on_stream = true};
-  return comm_call(ctx, comm, &request, ticket);
+  RETURN_PINNED_COMM(ctx, comm, "comm_call", end, end_call(end, &request, ticket));
 }
 
 // --------------------------------------------------------------------- waiting ---
 
+// `ticket` may be null: then the call is about all calls so far.
 static int ticket_check(const struct rondo_ticket *ticket, const char *call) {
   if (!ticket || (ticket->coll.handle && ticket->run))
     return RONDO_SUCCESS;
@@ -138,114 +137,73 @@ static int ticket_check(const struct rondo_ticket *ticket, const char *call) {
 
 int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket, int64_t timeout_ns) {
-  struct rondo_comm_end *end;
-  int status = comm_pin(ctx, comm, "comm_wait", &end);
+  int status = ticket_check(ticket, "comm_wait");
   if (status != RONDO_SUCCESS)
     return status;
-  rondo_comm_compare_pending(end);
-  status = ticket_check(ticket, "comm_wait");
-  if (status == RONDO_SUCCESS && timeout_ns > 0 && rondo_callbacks_is_inside())
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_wait: a callback may not wait");
-  if (status == RONDO_SUCCESS && ticket)
-    status = rondo_comm_end_wait(end, ticket, timeout_ns, rondo_report_timeout);
-  else if (status == RONDO_SUCCESS)
-    status = rondo_comm_end_wait_all(end, timeout_ns, rondo_report_timeout);
-  if (status == RONDO_SUCCESS && !ticket)
-    status = rondo_comm_end_state(end);
-  comm_unpin(ctx, end);
-  return status;
+  if (timeout_ns > 0 && rondo_callbacks_is_inside())
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_wait: a callback may not wait");
+  RETURN_PINNED_COMM(ctx, comm, "comm_wait", end, rondo_comm_end_wait(end, ticket, timeout_ns));
 }
 
 int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket) {
-  struct rondo_comm_end *end;
-  int status = comm_pin(ctx, comm, "comm_test", &end);
+  int status = ticket_check(ticket, "comm_test");
   if (status != RONDO_SUCCESS)
     return status;
-  rondo_comm_compare_pending(end);
-  status = ticket_check(ticket, "comm_test");
-  if (status == RONDO_SUCCESS)
-    status = ticket ? rondo_comm_end_test(end, ticket) : rondo_comm_end_test_all(end);
-  comm_unpin(ctx, end);
-  return status;
+  RETURN_PINNED_COMM(ctx, comm, "comm_test", end, rondo_comm_end_test(end, ticket));
 }
 
-// A communicator that has failed keeps its collectives. So if the collective was deregistered, all
-// its runs succeeded, and the callback gets RONDO_SUCCESS.
 int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
                       const struct rondo_ticket *ticket, rondo_callback callback, void *arg) {
-  struct rondo_comm_end *end;
-  int status = comm_pin(ctx, comm, "comm_notify", &end);
+  if (!ticket || !callback)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_notify: a null argument");
+  int status = ticket_check(ticket, "comm_notify");
   if (status != RONDO_SUCCESS)
     return status;
-  rondo_comm_compare_pending(end);
-  if (!ticket || !callback)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_notify: a null argument");
-  else
-    status = ticket_check(ticket, "comm_notify");
-  if (status == RONDO_SUCCESS)
-    status = rondo_rank_notify(end->rank, ticket->coll, ticket->run, callback, arg);
-  comm_unpin(ctx, end);
-  return status;
+  RETURN_PINNED_COMM(ctx, comm, "comm_notify", end,
+                     rondo_comm_end_notify(end, ticket, callback, arg));
 }
 
 int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t from,
                      struct rondo_collective_desc *what) {
-  struct rondo_comm_end *end;
-  int status = comm_pin(ctx, comm, "comm_probe", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = what ? rondo_comm_end_probe(end, from, what)
-                : RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
-                                   "comm_probe: the place for the descriptor is null");
-  comm_unpin(ctx, end);
-  return status;
+  if (!what)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_probe: the place for the descriptor is null");
+  RETURN_PINNED_COMM(ctx, comm, "comm_probe", end, rondo_comm_end_probe(end, from, what));
 }
 
 // --------------------------------------------------------- failing, observation ---
 
-int rondo_comm_abort(struct rondo_context ctx, struct rondo_comm comm) {
-  struct rondo_comm_end *end;
+static int end_abort(struct rondo_comm_end *end) {
   char why[RONDO_REASON_BYTES];
-  int status = comm_pin(ctx, comm, "comm_abort", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
   (void)snprintf(why, sizeof why, "rank %u aborted it", end->rank->cfg.rank);
   rondo_comm_end_fail(end, RONDO_ERR_ABORTED, why);
-  comm_unpin(ctx, end);
+  return RONDO_SUCCESS;
+}
+
+int rondo_comm_abort(struct rondo_context ctx, struct rondo_comm comm) {
+  RETURN_PINNED_COMM(ctx, comm, "comm_abort", end, end_abort(end));
+}
+
+static int end_read_status(struct rondo_comm_end *end, int *state, char *why, size_t why_bytes) {
+  rondo_comm_compare_pending(end);
+  rondo_rank_poll(end->rank);
+  *state = rondo_comm_end_state(end);
+  if (why && why_bytes)
+    (void)snprintf(why, why_bytes, "%s", *state ? end->owner.why : "");
   return RONDO_SUCCESS;
 }
 
 int rondo_comm_status(struct rondo_context ctx, struct rondo_comm comm, int *state, char *why,
                       size_t why_bytes) {
-  struct rondo_comm_end *end;
-  int status = comm_pin(ctx, comm, "comm_status", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  rondo_comm_compare_pending(end);
-  rondo_rank_poll(end->rank);
-  if (state) {
-    *state = rondo_comm_end_state(end);
-    if (why && why_bytes)
-      (void)snprintf(why, why_bytes, "%s", *state ? end->owner.why : "");
-  } else {
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_status: the place for the state is null");
-  }
-  comm_unpin(ctx, end);
-  return status;
+  if (!state)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_status: the place for the state is null");
+  RETURN_PINNED_COMM(ctx, comm, "comm_status", end, end_read_status(end, state, why, why_bytes));
 }
 
 int rondo_comm_counters(struct rondo_context ctx, struct rondo_comm comm,
                         struct rondo_comm_counters *out) {
-  struct rondo_comm_end *end;
-  int status = comm_pin(ctx, comm, "comm_counters", &end);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (out)
-    rondo_comm_end_counters(end, out);
-  else
-    status =
-        RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_counters: the place for the counters is null");
-  comm_unpin(ctx, end);
-  return status;
+  if (!out)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "comm_counters: the place for the counters is null");
+  RETURN_PINNED_COMM(ctx, comm, "comm_counters", end,
+                     (rondo_comm_end_counters(end, out), RONDO_SUCCESS));
 }

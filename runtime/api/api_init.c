@@ -23,7 +23,8 @@ int rondo_context_create(struct rondo_context *ctx, const struct rondo_config *c
   const struct rondo_rank_request request = {.cfg = &completed,
                                              .manual = manual,
                                              .job_extensions = extensions,
-                                             .extension = &rondo_order_rank_extension};
+                                             .extension = &rondo_order_rank_extension,
+                                             .on_timeout = rondo_report_timeout};
   return rondo_rank_create(ctx, &request);
 }
 
@@ -35,13 +36,7 @@ int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {
 }
 
 int rondo_abort(struct rondo_context ctx) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "abort", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  rondo_rank_abort(rank);
-  rondo_rank_unpin(ctx);
-  return RONDO_SUCCESS;
+  RONDO_RETURN_PINNED(ctx, "abort", rank, (rondo_rank_abort(rank), RONDO_SUCCESS));
 }
 
 int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns) {

@@ -15,27 +15,14 @@ int rondo_mem_free(struct rondo_context ctx, void *memory) {
 }
 
 int rondo_mem_copy(struct rondo_context ctx, void *dst, const void *src, size_t bytes) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "mem_copy", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
   if (bytes && (!dst || !src))
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_copy: a null address");
-  else if (bytes)
-    status = rondo_rank_copy(rank, dst, src, bytes);
-  rondo_rank_unpin(ctx);
-  return status;
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_copy: a null address");
+  RONDO_RETURN_PINNED(ctx, "mem_copy", rank, rondo_rank_copy(rank, dst, src, bytes));
 }
 
 int rondo_mem_is_direct(struct rondo_context ctx, int *direct) {
-  struct rondo_rank *rank;
-  int status = rondo_rank_pin(ctx, "mem_is_direct", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (direct)
-    *direct = rank->device->driver->is_direct;
-  else
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_is_direct: `direct` is null");
-  rondo_rank_unpin(ctx);
-  return status;
+  if (!direct)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_is_direct: `direct` is null");
+  RONDO_RETURN_PINNED(ctx, "mem_is_direct", rank,
+                      (*direct = rank->device->driver->is_direct, RONDO_SUCCESS));
 }

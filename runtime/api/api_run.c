@@ -1,7 +1,6 @@
 // Running and waiting.
 #include "base/clock.h"
 #include "base/log.h"
-#include "runtime/observe/report.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/submit.h"
@@ -24,52 +23,27 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
 
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                int64_t timeout_ns) {
-  struct rondo_rank *rank;
-  struct rondo_awaited a = {0};
-  int status = rondo_rank_pin(ctx, "wait", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = rondo_awaited_find(rank, coll, run, "wait", &a);
-  if (status == RONDO_SUCCESS && timeout_ns > 0 && rondo_callbacks_is_inside())
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "wait: a callback may not wait");
-  if (status == RONDO_SUCCESS)
-    status = rondo_awaited_wait(&a, timeout_ns);
-  if (status == RONDO_IN_PROGRESS) {
-    rondo_report_timeout(&a, timeout_ns);
-    status = RONDO_ERR_TIMEOUT;
-  }
-  rondo_rank_unpin(ctx);
-  return status;
+  RONDO_RETURN_PINNED(ctx, "wait", rank, rondo_rank_wait(rank, coll, run, "wait", timeout_ns));
 }
 
 int rondo_test(struct rondo_context ctx, struct rondo_collective coll, uint64_t run) {
-  struct rondo_rank *rank;
+  RONDO_RETURN_PINNED(ctx, "test", rank, rondo_rank_test(rank, coll, run, "test"));
+}
+
+static int run_notify(struct rondo_rank *rank, struct rondo_collective coll, uint64_t run,
+                      rondo_callback callback, void *arg) {
   struct rondo_awaited a = {0};
-  int status = rondo_rank_pin(ctx, "test", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = rondo_awaited_find(rank, coll, run, "test", &a);
-  if (status == RONDO_SUCCESS)
-    status = rondo_awaited_wait(&a, 0);
-  rondo_rank_unpin(ctx);
-  return status;
+  int status = rondo_awaited_find(rank, coll, run, "notify", &a);
+  if (status == RONDO_SUCCESS && !a.run)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "notify: no run was ever submitted");
+  return status == RONDO_SUCCESS ? rondo_rank_notify(rank, coll, a.run, callback, arg) : status;
 }
 
 int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                  rondo_callback callback, void *arg) {
-  struct rondo_rank *rank;
-  struct rondo_awaited a = {0};
-  int status = rondo_rank_pin(ctx, "notify", &rank);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = rondo_awaited_find(rank, coll, run, "notify", &a);
-  if (status == RONDO_SUCCESS && (!callback || !a.run))
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "notify: %s",
-                              callback ? "no run was ever submitted" : "the callback is null");
-  if (status == RONDO_SUCCESS)
-    status = rondo_rank_notify(rank, coll, a.run, callback, arg);
-  rondo_rank_unpin(ctx);
-  return status;
+  if (!callback)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "notify: the callback is null");
+  RONDO_RETURN_PINNED(ctx, "notify", rank, run_notify(rank, coll, run, callback, arg));
 }
 
 int rondo_event_fd(struct rondo_context ctx, int *fd) {

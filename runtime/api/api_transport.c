@@ -46,31 +46,24 @@ const char *rondo_transport_name(int transport) {
   return transport >= 0 && transport <= RONDO_TRANSPORT_NCCL ? names[transport] : "unknown";
 }
 
-// Finds how a rank reaches another: RONDO_IN_PROGRESS: not known yet.
 static int rank_find_transport(struct rondo_rank *self, uint32_t rank, int *transport, char *why,
                                size_t why_bytes) {
+  if (!transport || !why || !why_bytes || rank >= self->cfg.rank_count)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "transport: null argument, or rank %u of %u", rank,
+                            self->cfg.rank_count);
   pthread_mutex_lock(&self->job->lock);
   int found = rondo_processes_transport(self->job, &self->member, rank, why, why_bytes);
   pthread_mutex_unlock(&self->job->lock);
   if (found < 0)
-    return RONDO_IN_PROGRESS;
+    return RONDO_IN_PROGRESS; // not known yet
   *transport = found;
   return RONDO_SUCCESS;
 }
 
 int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, char *why,
                     size_t why_bytes) {
-  struct rondo_rank *self;
-  int status = rondo_rank_pin(ctx, "transport", &self);
-  if (status != RONDO_SUCCESS)
-    return status;
-  if (!transport || !why || !why_bytes || rank >= self->cfg.rank_count)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "transport: null argument, or rank %u of %u", rank,
-                              self->cfg.rank_count);
-  else
-    status = rank_find_transport(self, rank, transport, why, why_bytes);
-  rondo_rank_unpin(ctx);
-  return status;
+  RONDO_RETURN_PINNED(ctx, "transport", self,
+                      rank_find_transport(self, rank, transport, why, why_bytes));
 }
 
 static bool is_mesh_missing(char *why) {

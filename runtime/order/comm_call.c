@@ -219,29 +219,15 @@ static int end_note_run(struct rondo_comm_end *end, const struct rondo_ticket *t
   return status;
 }
 
-static int run_wait(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
-                    int64_t timeout_ns,
-                    void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns)) {
-  struct rondo_awaited run = {0};
-  int status = rondo_awaited_find(end->rank, ticket->coll, ticket->run, "comm_wait", &run);
-  if (status == RONDO_SUCCESS)
-    status = rondo_awaited_wait(&run, timeout_ns);
-  if (status != RONDO_IN_PROGRESS)
-    return status;
-  on_timeout(&run, timeout_ns);
-  return RONDO_ERR_TIMEOUT;
-}
-
 // A communicator that has failed keeps its collectives. So if the collective was deregistered, all
 // its runs succeeded.
-int rondo_comm_end_wait(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
-                        int64_t timeout_ns,
-                        void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns)) {
+static int end_wait_call(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
+                         int64_t timeout_ns) {
   struct rondo_comm_waiter w = {.coll = ticket->coll};
   int status = RONDO_SUCCESS;
   end_add_waiter(end, &w);
   if (rondo_coll_find(end->rank, ticket->coll))
-    status = run_wait(end, ticket, timeout_ns, on_timeout);
+    status = rondo_rank_wait(end->rank, ticket->coll, ticket->run, "comm_wait", timeout_ns);
   status = end_note_run(end, ticket, status);
   end_remove_waiter(end, &w);
   return status;
@@ -273,14 +259,12 @@ static bool end_find_pending(struct rondo_comm_end *end, struct rondo_ticket *ti
   return search.found.coll.handle != 0;
 }
 
-int rondo_comm_end_wait_all(struct rondo_comm_end *end, int64_t timeout_ns,
-                            void (*on_timeout)(const struct rondo_awaited *run,
-                                               int64_t timeout_ns)) {
+int rondo_comm_end_wait_all(struct rondo_comm_end *end, int64_t timeout_ns) {
   struct rondo_ticket ticket;
   uint64_t begin_ns = rondo_now_ns();
   int64_t left_ns = timeout_ns;
   while (end_find_pending(end, &ticket)) {
-    if (rondo_comm_end_wait(end, &ticket, left_ns, on_timeout) == RONDO_ERR_TIMEOUT)
+    if (end_wait_call(end, &ticket, left_ns) == RONDO_ERR_TIMEOUT)
       return RONDO_ERR_TIMEOUT;
     uint64_t passed_ns = rondo_now_ns() - begin_ns;
     left_ns = (uint64_t)timeout_ns > passed_ns ? timeout_ns - (int64_t)passed_ns : 0;
@@ -288,20 +272,32 @@ int rondo_comm_end_wait_all(struct rondo_comm_end *end, int64_t timeout_ns,
   return RONDO_SUCCESS;
 }
 
+int rondo_comm_end_wait(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
+                        int64_t timeout_ns) {
+  rondo_comm_compare_pending(end);
+  if (ticket)
+    return end_wait_call(end, ticket, timeout_ns);
+  int status = rondo_comm_end_wait_all(end, timeout_ns);
+  return status == RONDO_SUCCESS ? rondo_comm_end_state(end) : status;
+}
+
 int rondo_comm_end_test(struct rondo_comm_end *end, const struct rondo_ticket *ticket) {
-  struct rondo_awaited run = {0};
+  struct rondo_ticket pending;
+  rondo_comm_compare_pending(end);
+  if (!ticket) {
+    rondo_rank_poll(end->rank);
+    return end_find_pending(end, &pending) ? RONDO_IN_PROGRESS : rondo_comm_end_state(end);
+  }
   if (!rondo_coll_find(end->rank, ticket->coll))
     return RONDO_SUCCESS;
-  int status = rondo_awaited_find(end->rank, ticket->coll, ticket->run, "comm_test", &run);
-  if (status == RONDO_SUCCESS)
-    status = rondo_awaited_wait(&run, 0);
+  int status = rondo_rank_test(end->rank, ticket->coll, ticket->run, "comm_test");
   return end_note_run(end, ticket, status);
 }
 
-int rondo_comm_end_test_all(struct rondo_comm_end *end) {
-  struct rondo_ticket pending;
-  rondo_rank_poll(end->rank);
-  return end_find_pending(end, &pending) ? RONDO_IN_PROGRESS : rondo_comm_end_state(end);
+int rondo_comm_end_notify(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
+                          rondo_callback callback, void *arg) {
+  rondo_comm_compare_pending(end);
+  return rondo_rank_notify(end->rank, ticket->coll, ticket->run, callback, arg);
 }
 
 // ----------------------------------------------------------------- probing ---

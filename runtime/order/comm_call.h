@@ -11,7 +11,6 @@
 
 #include <rondo/comm.h>
 
-struct rondo_awaited;
 struct rondo_comm_end;
 
 // What a call asks for. `desc` has no id, group or priority: those of the communicator are used.
@@ -26,19 +25,20 @@ struct rondo_comm_call_request {
 int rondo_comm_end_call(struct rondo_comm_end *end, const struct rondo_comm_call_request *request,
                         struct rondo_ticket *ticket);
 
-// Waits for a call, at most `timeout_ns`. If the time passes, calls `on_timeout` while the
-// collective of the run is still registered. If the collective was deregistered before, all its
-// runs succeeded, and so does this call. Returns what rondo_comm_wait returns.
+// Waits for a call, or for all calls so far if `ticket` is null, at most `timeout_ns`. If the
+// collective of the call was deregistered before, all its runs succeeded, and so does this call.
+// Returns what rondo_comm_wait returns.
 int rondo_comm_end_wait(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
-                        int64_t timeout_ns,
-                        void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns));
+                        int64_t timeout_ns);
 // Waits until all calls so far have ended. Returns RONDO_SUCCESS or RONDO_ERR_TIMEOUT.
-int rondo_comm_end_wait_all(struct rondo_comm_end *end, int64_t timeout_ns,
-                            void (*on_timeout)(const struct rondo_awaited *run,
-                                               int64_t timeout_ns));
-// Returns what rondo_comm_test returns: for one call, and for all calls so far.
+int rondo_comm_end_wait_all(struct rondo_comm_end *end, int64_t timeout_ns);
+// Returns what rondo_comm_test returns.
 int rondo_comm_end_test(struct rondo_comm_end *end, const struct rondo_ticket *ticket);
-int rondo_comm_end_test_all(struct rondo_comm_end *end);
+
+// Attaches a callback to a call, which gets RONDO_SUCCESS if the collective of the call was
+// deregistered. Returns what rondo_comm_notify returns.
+int rondo_comm_end_notify(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
+                          rondo_callback callback, void *arg);
 
 // Writes to `what` the next send_recv that position `from` has called towards this rank. Returns
 // what rondo_comm_probe returns.

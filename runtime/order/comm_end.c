@@ -353,13 +353,11 @@ static int end_close(struct rondo_comm_end *end) {
   return status;
 }
 
-static int end_drain(struct rondo_comm_end *end, int mode, int64_t timeout_ns,
-                     void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns)) {
-  if (mode == RONDO_DESTROY_DRAIN &&
-      rondo_comm_end_wait_all(end, timeout_ns, on_timeout) != RONDO_ERR_TIMEOUT)
+static int end_drain(struct rondo_comm_end *end, int mode, int64_t timeout_ns) {
+  if (mode == RONDO_DESTROY_DRAIN && rondo_comm_end_wait_all(end, timeout_ns) != RONDO_ERR_TIMEOUT)
     return RONDO_SUCCESS;
   rondo_comm_end_fail(end, RONDO_ERR_ABORTED, "destroyed with calls outstanding");
-  if (rondo_comm_end_wait_all(end, ABORT_BOUND_NS, on_timeout) == RONDO_ERR_TIMEOUT)
+  if (rondo_comm_end_wait_all(end, ABORT_BOUND_NS) == RONDO_ERR_TIMEOUT)
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INTERNAL,
         "comm_destroy: key %llu: aborted calls did not end; the communicator still exists",
@@ -367,13 +365,11 @@ static int end_drain(struct rondo_comm_end *end, int mode, int64_t timeout_ns,
   return mode == RONDO_DESTROY_DRAIN ? RONDO_ERR_TIMEOUT : RONDO_SUCCESS;
 }
 
-int rondo_comm_end_destroy(struct rondo_comm_end *end, int mode, int64_t timeout_ns,
-                           void (*on_timeout)(const struct rondo_awaited *run,
-                                              int64_t timeout_ns)) {
+int rondo_comm_end_destroy(struct rondo_comm_end *end, int mode, int64_t timeout_ns) {
   int status = end_close(end);
   if (status != RONDO_SUCCESS)
     return status;
-  status = end_drain(end, mode, timeout_ns, on_timeout);
+  status = end_drain(end, mode, timeout_ns);
   if (status == RONDO_SUCCESS || status == RONDO_ERR_TIMEOUT)
     end_unlink_and_free(end);
   return status;

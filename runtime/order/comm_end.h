@@ -17,7 +17,6 @@
 #include "runtime/order/signature.h"
 #include <rondo/comm.h>
 
-struct rondo_awaited;
 struct rondo_bounded_node;
 struct rondo_rank;
 
@@ -76,11 +75,9 @@ static inline struct rondo_comm_end *rondo_comm_end_of(struct rondo_owner *owner
 // rondo_comm_create returns.
 int rondo_comm_end_create(struct rondo_rank *rank, const struct rondo_comm_config *cfg,
                           struct rondo_comm *comm);
-// Closes an end that the caller has pinned, and frees it. Calls `on_timeout` as rondo_comm_end_wait
-// does. Returns what rondo_comm_destroy returns; the end is freed only with RONDO_SUCCESS and
-// RONDO_ERR_TIMEOUT.
-int rondo_comm_end_destroy(struct rondo_comm_end *end, int mode, int64_t timeout_ns,
-                           void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns));
+// Closes an end that the caller has pinned, and frees it. Returns what rondo_comm_destroy returns;
+// the end is freed only with RONDO_SUCCESS and RONDO_ERR_TIMEOUT.
+int rondo_comm_end_destroy(struct rondo_comm_end *end, int mode, int64_t timeout_ns);
 
 // Finds a communicator and keeps it from being freed until rondo_comm_unpin. `call` names the
 // caller in the log. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN or RONDO_ERR_CLOSED.

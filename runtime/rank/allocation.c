@@ -112,6 +112,8 @@ int rondo_rank_free(struct rondo_rank *rank, const void *memory) {
 int rondo_rank_copy(struct rondo_rank *rank, void *dst, const void *src, size_t bytes) {
   uintptr_t to = (uintptr_t)dst;
   uintptr_t from = (uintptr_t)src;
+  if (!bytes)
+    return RONDO_SUCCESS;
   if (bytes > UINTPTR_MAX - to || bytes > UINTPTR_MAX - from ||
       (to < from + bytes && from < to + bytes))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_copy: %zu bytes from %p to %p overlap", bytes,

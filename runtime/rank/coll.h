@@ -72,6 +72,9 @@ struct rondo_coll {
 
 // The collective of a handle, or null. The caller holds the rank's lock or has pinned the rank.
 struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collective handle);
+// Does the same, and logs that the call `call` of the application names no collective.
+struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_collective handle,
+                                          const char *call);
 struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll);
 // The collective of an id, or null. Registration of that id may be incomplete: `generation` tells.
 // The rank's lock is held.

@@ -2,6 +2,7 @@
 #ifndef RONDO_RUNTIME_RANK_DESCRIBE_H
 #define RONDO_RUNTIME_RANK_DESCRIBE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,9 +34,7 @@ int rondo_coll_get_id(struct rondo_rank *rank, struct rondo_collective handle, s
 
 // Waits until all other ranks of the job are present, or until all have gone. As rondo_wait_ready
 // and rondo_wait_gone: `list` gets the ranks that are missing, or that are still there.
-int rondo_rank_await_ready(struct rondo_rank *self, struct rondo_rank_list *list,
-                           int64_t timeout_ns);
-int rondo_rank_await_gone(struct rondo_rank *self, struct rondo_rank_list *list,
-                          int64_t timeout_ns);
+int rondo_rank_await(struct rondo_rank *self, bool gone, struct rondo_rank_list *list,
+                     int64_t timeout_ns);
 
 #endif // RONDO_RUNTIME_RANK_DESCRIBE_H

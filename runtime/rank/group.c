@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "runtime/rank/rank.h"
 
@@ -25,18 +26,17 @@ static int ranks_check(const struct rondo_rank *rank, const uint32_t *ranks, uin
 
 int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t count,
                      struct rondo_group *group) {
+  if (!ranks || !group || count == 0 || count > rank->cfg.rank_count)
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
+                            "group_create: null argument, or %u ranks of a job of %u", count,
+                            rank->cfg.rank_count);
   int status = ranks_check(rank, ranks, count);
   if (status != RONDO_SUCCESS)
     return status;
-  struct rondo_group_entry *g = malloc(sizeof *g);
-  uint32_t *copy = malloc(count * sizeof *copy);
-  if (!g || !copy) {
-    free(g);
-    free(copy);
+  struct rondo_group_entry *g = malloc(sizeof *g + count * sizeof *g->ranks);
+  if (!g)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "group_create: no memory");
-  }
-  memcpy(copy, ranks, count * sizeof *copy);
-  g->ranks = copy;
+  memcpy(g->ranks, ranks, count * sizeof *ranks);
   g->rank_count = count;
   rondo_lock_take(&rank->lock);
   g->id = ++rank->next_group;
@@ -47,29 +47,29 @@ int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t co
   return RONDO_SUCCESS;
 }
 
+static struct rondo_group_entry *group_find(const struct rondo_rank *rank,
+                                            struct rondo_group group) {
+  struct rondo_group_entry *g = rank->groups;
+  while (g && g->id != group.handle)
+    g = g->next;
+  return g;
+}
+
 int rondo_group_forget(struct rondo_rank *rank, struct rondo_group group) {
-  struct rondo_group_entry *found = NULL;
   rondo_lock_take(&rank->lock);
-  for (struct rondo_group_entry **at = &rank->groups; *at; at = &(*at)->next) {
-    if ((*at)->id != group.handle)
-      continue;
-    found = *at;
-    *at = found->next;
-    break;
-  }
+  struct rondo_group_entry *g = group_find(rank, group);
+  if (g)
+    RONDO_LIST_REMOVE(rank->groups, g, next);
   rondo_lock_give(&rank->lock);
-  if (!found)
+  if (!g)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "group_destroy: unknown group");
-  free(found->ranks);
-  free(found);
+  free(g);
   return RONDO_SUCCESS;
 }
 
 int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint32_t **members,
                         uint32_t *count) {
-  const struct rondo_group_entry *g = rank->groups;
-  while (g && g->id != group.handle)
-    g = g->next;
+  const struct rondo_group_entry *g = group_find(rank, group);
   if (group.handle && !g)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "register: unknown group");
   uint32_t n = g ? g->rank_count : rank->cfg.rank_count;
@@ -87,7 +87,6 @@ void rondo_groups_free(struct rondo_rank *rank) {
   while (rank->groups) {
     struct rondo_group_entry *g = rank->groups;
     rank->groups = g->next;
-    free(g->ranks);
     free(g);
   }
 }

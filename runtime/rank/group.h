@@ -10,9 +10,9 @@ struct rondo_rank;
 
 struct rondo_group_entry {
   uint64_t id;
-  uint32_t rank_count;
-  uint32_t *ranks;
   struct rondo_group_entry *next;
+  uint32_t rank_count;
+  uint32_t ranks[];
 };
 
 // Copies the group's members; the caller frees the copy. The zero handle means all ranks. The
@@ -20,7 +20,7 @@ struct rondo_group_entry {
 int rondo_group_members(struct rondo_rank *rank, struct rondo_group group, uint32_t **members,
                         uint32_t *count);
 
-// As rondo_group_create. `ranks` is not null.
+// As rondo_group_create.
 int rondo_group_make(struct rondo_rank *rank, const uint32_t *ranks, uint32_t rank_count,
                      struct rondo_group *group);
 // As rondo_group_destroy.

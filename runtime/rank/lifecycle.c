@@ -155,6 +155,7 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request
   if (request->manual)
     rank->manual = *request->manual;
   rank->extension = request->extension;
+  rank->on_timeout = request->on_timeout;
   rank->event_fd = -1;
   pthread_mutex_init(&rank->stream_lock, NULL);
   pthread_mutex_init(&rank->comms_lock, NULL);

@@ -30,41 +30,27 @@ static uint32_t list_fill(struct rondo_rank_list *list, const struct rondo_rank 
   return list->count;
 }
 
-// A condition lists the ranks that it waits for. Returns RONDO_SUCCESS, RONDO_IN_PROGRESS, or
-// RONDO_ERR_PEER if it can never become true.
-typedef int condition(struct rondo_rank_list *list, const struct rondo_rank *self);
-
-static int list_check_ready(struct rondo_rank_list *list, const struct rondo_rank *self) {
-  if (list_fill(list, self, GONE))
+// Lists the ranks that the caller waits for. Returns RONDO_SUCCESS, RONDO_IN_PROGRESS, or
+// RONDO_ERR_PEER if ranks have gone that should be ready.
+static int list_check(struct rondo_rank_list *list, const struct rondo_rank *self, bool gone) {
+  if (!gone && list_fill(list, self, GONE))
     return RONDO_ERR_PEER;
-  return list_fill(list, self, AWAITED) ? RONDO_IN_PROGRESS : RONDO_SUCCESS;
+  return list_fill(list, self, gone ? AWAITED | PRESENT : AWAITED) ? RONDO_IN_PROGRESS
+                                                                   : RONDO_SUCCESS;
 }
 
-static int list_check_gone(struct rondo_rank_list *list, const struct rondo_rank *self) {
-  return list_fill(list, self, AWAITED | PRESENT) ? RONDO_IN_PROGRESS : RONDO_SUCCESS;
-}
-
-static int condition_await(struct rondo_rank *self, struct rondo_rank_list *list, condition *check,
-                           int64_t timeout_ns) {
+int rondo_rank_await(struct rondo_rank *self, bool gone, struct rondo_rank_list *list,
+                     int64_t timeout_ns) {
   struct rondo_job *job = self->job;
   uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
   int is_over = timeout_ns <= 0;
   pthread_mutex_lock(&job->lock);
-  int status = check(list, self);
+  int status = list_check(list, self, gone);
   while (status == RONDO_IN_PROGRESS && !is_over) {
     is_over = rondo_condition_wait(&job->attendance, &job->lock, end_ns) != 0;
-    status = rondo_load_seq_cst_u32(&self->closing) ? RONDO_ERR_CLOSED : check(list, self);
+    status =
+        rondo_load_seq_cst_u32(&self->closing) ? RONDO_ERR_CLOSED : list_check(list, self, gone);
   }
   pthread_mutex_unlock(&job->lock);
   return status == RONDO_IN_PROGRESS ? RONDO_ERR_TIMEOUT : status;
-}
-
-int rondo_rank_await_ready(struct rondo_rank *self, struct rondo_rank_list *list,
-                           int64_t timeout_ns) {
-  return condition_await(self, list, list_check_ready, timeout_ns);
-}
-
-int rondo_rank_await_gone(struct rondo_rank *self, struct rondo_rank_list *list,
-                          int64_t timeout_ns) {
-  return condition_await(self, list, list_check_gone, timeout_ns);
 }

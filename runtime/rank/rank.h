@@ -21,6 +21,7 @@
 #define RONDO_SQ_ENTRIES 256u
 #define RONDO_CQ_ENTRIES 256u
 
+struct rondo_awaited;
 struct rondo_coll;
 struct rondo_coll_stream;
 struct rondo_comm_end;
@@ -93,6 +94,7 @@ struct rondo_rank {
   struct rondo_callbacks callbacks;
   // State of the order room.
   const struct rondo_rank_extension *extension;
+  void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns);
   uint32_t extension_pending; // 1: its `serve` has work to do
   pthread_mutex_t comms_lock;
   struct rondo_comm_end *comms; // guarded by comms_lock
@@ -113,6 +115,8 @@ struct rondo_rank_request {
   const struct rondo_manual *manual;
   const struct rondo_job_extension *const *job_extensions; // as of struct rondo_job_request
   const struct rondo_rank_extension *extension;
+  // Called when a wait for a run ends after `timeout_ns`, while its collective is registered.
+  void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns);
 };
 
 // Makes a rank, its daemon and its handle, and joins the job. Returns what rondo_init returns.

@@ -39,6 +39,14 @@ struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collect
   return rondo_load_acquire_u32(&coll->generation) == generation ? coll : NULL;
 }
 
+struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_collective handle,
+                                          const char *call) {
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (!coll)
+    rondo_log(RONDO_LOG_ERROR, "%s: rank %u has no such collective", call, rank->cfg.rank);
+  return coll;
+}
+
 // Adds a page to the daemon's table.
 static int device_page_add(struct rondo_rank *rank, uint32_t page) {
   const struct rondo_driver *driver = rank->device->driver;
@@ -460,10 +468,9 @@ int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handl
   int status = RONDO_SUCCESS;
   rondo_rank_lock(rank);
   rondo_replays_reap(rank);
-  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "deregister");
   if (!coll)
-    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "deregister: rank %u has no such collective",
-                              rank->cfg.rank);
+    status = RONDO_ERR_UNKNOWN;
   else if (logs)
     status = coll_check_unused(coll);
   else if (coll->replays || coll->head || coll->enqueuing)

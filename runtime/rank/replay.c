@@ -89,11 +89,8 @@ void rondo_replays_free(struct rondo_rank *rank) {
 // Makes a replay. The rank's lock is held.
 static int replay_make(struct rondo_rank *rank, struct rondo_collective handle,
                        const struct rondo_submission *s, struct rondo_replay **made) {
-  struct rondo_coll *coll = rondo_coll_find(rank, handle);
-  if (!coll)
-    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run_on_stream: rank %u has no such collective",
-                            rank->cfg.rank);
-  int status = rondo_submission_check(rank, coll, s);
+  struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run_on_stream");
+  int status = coll ? rondo_submission_check(rank, coll, s) : RONDO_ERR_UNKNOWN;
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_device *device = rank->device;

@@ -173,13 +173,8 @@ static int run_submit_on_stream(struct rondo_rank *rank, struct rondo_collective
                                 struct rondo_submission *s, void *stream, uint64_t *run) {
   struct rondo_run_record *record = NULL;
   rondo_lock_take(&rank->lock);
-  struct rondo_coll *coll = rondo_coll_find(rank, handle);
-  int status = RONDO_SUCCESS;
-  if (coll)
-    status = rondo_submission_prepare(rank, coll, s, &record);
-  else
-    status = RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run_on_stream: rank %u has no such collective",
-                              rank->cfg.rank);
+  struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run_on_stream");
+  int status = coll ? rondo_submission_prepare(rank, coll, s, &record) : RONDO_ERR_UNKNOWN;
   if (status == RONDO_SUCCESS)
     coll->enqueuing++; // keeps the collective registered
   rondo_lock_give(&rank->lock);

@@ -148,18 +148,15 @@ void rondo_submission_notify(const struct rondo_rank *rank, int urgent) {
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
                    const struct rondo_submission *s, uint64_t *run) {
-  int status;
+  int status = RONDO_ERR_UNKNOWN;
   uint64_t ended = 0;
   struct rondo_run_record *record = NULL;
   int urgent = s->args.callback || rondo_load_relaxed_u32(&rank->wants_events);
   bool polls = false; // this thread steps the run: no thread is going to wait for it
   rondo_lock_take(&rank->lock);
-  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run");
   if (coll)
     status = rondo_submission_prepare(rank, coll, s, &record);
-  else
-    status =
-        RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "run: rank %u has no such collective", rank->cfg.rank);
   if (status == RONDO_SUCCESS) {
     ended = run_submit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
     polls = urgent && rondo_coll_is_small(coll) && rank->daemon->driver->poll && !rank->is_manual;

@@ -21,10 +21,9 @@ static int is_ended(void *arg) {
 int rondo_awaited_find(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                        const char *call, struct rondo_awaited *a) {
   a->rank = rank;
-  a->coll = rondo_coll_find(rank, handle);
+  a->coll = rondo_coll_find_logged(rank, handle, call);
   if (!a->coll)
-    return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: rank %u has no such collective", call,
-                            rank->cfg.rank);
+    return RONDO_ERR_UNKNOWN;
   a->generation = (uint32_t)(handle.handle >> 32);
   a->run = run;
   uint64_t submitted = rondo_load_relaxed_u64(&a->coll->submitted);
@@ -50,12 +49,34 @@ static int awaited_status(const struct rondo_awaited *a) {
   return status;
 }
 
-int rondo_awaited_wait(struct rondo_awaited *a, int64_t timeout_ns) {
+// Returns the status of the run, or RONDO_IN_PROGRESS after `timeout_ns`.
+static int awaited_wait(struct rondo_awaited *a, int64_t timeout_ns) {
   struct rondo_daemon *daemon = a->rank->daemon;
   if (!is_ended(a) && (a->rank->is_manual ||
                        daemon->driver->wait(daemon, is_ended, a, timeout_ns) != RONDO_SUCCESS))
     return RONDO_IN_PROGRESS;
   return awaited_status(a);
+}
+
+int rondo_rank_wait(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                    const char *call, int64_t timeout_ns) {
+  struct rondo_awaited a = {0};
+  int status = rondo_awaited_find(rank, handle, run, call, &a);
+  if (status == RONDO_SUCCESS && timeout_ns > 0 && rondo_callbacks_is_inside())
+    return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: a callback may not wait", call);
+  if (status == RONDO_SUCCESS)
+    status = awaited_wait(&a, timeout_ns);
+  if (status != RONDO_IN_PROGRESS)
+    return status;
+  rank->on_timeout(&a, timeout_ns);
+  return RONDO_ERR_TIMEOUT;
+}
+
+int rondo_rank_test(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                    const char *call) {
+  struct rondo_awaited a = {0};
+  int status = rondo_awaited_find(rank, handle, run, call, &a);
+  return status == RONDO_SUCCESS ? awaited_wait(&a, 0) : status;
 }
 
 static int is_never_done(void *arg) {

@@ -22,9 +22,15 @@ struct rondo_awaited {
 // RONDO_SUCCESS or RONDO_ERR_UNKNOWN.
 int rondo_awaited_find(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                        const char *call, struct rondo_awaited *a);
-// Waits for the run, at most `timeout_ns`; 0: takes a bounded number of steps. Returns the status
-// of the run, or RONDO_IN_PROGRESS.
-int rondo_awaited_wait(struct rondo_awaited *a, int64_t timeout_ns);
+
+// Waits for a run, at most `timeout_ns`; 0: takes a bounded number of steps. `call` names the
+// caller in the log. Returns the status of the run, RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED, or
+// RONDO_ERR_TIMEOUT after a call of `on_timeout` (struct rondo_rank_request).
+int rondo_rank_wait(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                    const char *call, int64_t timeout_ns);
+// Takes a bounded number of steps. Returns what rondo_rank_wait returns, or RONDO_IN_PROGRESS.
+int rondo_rank_test(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
+                    const char *call);
 
 // Steps the rank's daemon, a bounded number of steps, if runs are outstanding. The rank's lock is
 // not held.
