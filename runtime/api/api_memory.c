@@ -24,5 +24,5 @@ int rondo_mem_is_direct(struct rondo_context ctx, int *direct) {
   if (!direct)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_is_direct: `direct` is null");
   RONDO_RETURN_PINNED(ctx, "mem_is_direct", rank,
-                      (*direct = rank->device->driver->is_direct, RONDO_SUCCESS));
+                      (*direct = rank->member.device->driver->is_direct, RONDO_SUCCESS));
 }

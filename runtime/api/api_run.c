@@ -55,5 +55,5 @@ int rondo_event_fd(struct rondo_context ctx, int *fd) {
 int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns) {
   uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
   RONDO_RETURN_PINNED(ctx, "device_synchronize", rank,
-                      rank->daemon->driver->synchronize(rank->daemon, end_ns));
+                      rank->member.daemon->driver->synchronize(rank->member.daemon, end_ns));
 }

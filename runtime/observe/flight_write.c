@@ -45,7 +45,7 @@ static int live_capture(struct rondo_rank *rank, const struct rondo_coll *coll, 
     memcpy(l->members, coll->members, l->member_count * sizeof *l->members);
   }
   for (uint32_t b = 0; coll->head && b < coll->registration.shape.blocks && !l->executing; b++)
-    if (rank->daemon->driver->try_inspect(rank->daemon, b, coll->index, &look)) {
+    if (rank->member.daemon->driver->try_inspect(rank->member.daemon, b, coll->index, &look)) {
       l->executing = look.state.run.number;
       l->started_ns = look.state.started_ns;
     }

@@ -301,7 +301,7 @@ int rondo_counters_read(struct rondo_rank *rank, struct rondo_counters *out) {
   c.submitted = rank->submitted;
   c.completed = rank->completed;
   rondo_lock_give(&rank->lock);
-  rank->daemon->driver->read_counters(rank->daemon, &d);
+  rank->member.daemon->driver->read_counters(rank->member.daemon, &d);
   c.steps = d.blocks.steps;
   c.primitives = d.blocks.primitives;
   c.preemptions = d.blocks.preemptions;

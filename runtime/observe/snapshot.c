@@ -41,7 +41,8 @@ static void view_find_peer(const struct rondo_coll *coll, const struct rondo_blo
 static void view_inspect_block(const struct rondo_rank *rank, const struct rondo_coll *coll,
                                uint32_t block, struct rondo_coll_view *v) {
   struct rondo_block_view look;
-  if (!rank->daemon->driver->try_inspect(rank->daemon, block, coll->index, &look) || v->executing)
+  if (!rank->member.daemon->driver->try_inspect(rank->member.daemon, block, coll->index, &look) ||
+      v->executing)
     return;
   v->executing = look.state.run.number;
   v->phase = look.state.phase;

@@ -376,8 +376,8 @@ int rondo_comm_end_destroy(struct rondo_comm_end *end, int mode, int64_t timeout
 }
 
 void rondo_comm_notify_daemon(const struct rondo_comm_end *end) {
-  struct rondo_daemon *daemon = end->rank->daemon;
-  if (!end->rank->is_manual)
+  struct rondo_daemon *daemon = end->rank->member.daemon;
+  if (!end->rank->member.is_manual)
     daemon->driver->notify_submission(daemon, 1);
 }
 

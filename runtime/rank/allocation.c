@@ -20,14 +20,15 @@ static int allocation_compare(const void *a, const void *b) {
 
 // The arena that the processes of the job map; null: there is none.
 static struct rondo_arena *rank_arena(const struct rondo_rank *rank) {
-  return rank->device->driver->is_direct ? rank->job->transports.arena : NULL;
+  return rank->member.device->driver->is_direct ? rank->job->transports.arena : NULL;
 }
 
 // The range whose memory peers can read; null: there is none.
 static struct rondo_range *rank_window(const struct rondo_rank *rank) {
   int is_refused = (int)rondo_load_relaxed_u32(&rank->job->transports.is_window_refused);
-  return is_refused || rank->device != rank->job->transports.device ? NULL
-                                                                    : rank->job->transports.window;
+  return is_refused || rank->member.device != rank->job->transports.device
+             ? NULL
+             : rank->job->transports.window;
 }
 
 static void *memory_alloc(struct rondo_rank *rank, size_t bytes) {
@@ -36,13 +37,13 @@ static void *memory_alloc(struct rondo_rank *rank, size_t bytes) {
   if (rank_arena(rank))
     return rondo_arena_alloc(rank_arena(rank), bytes);
   struct rondo_range *window = rank_window(rank);
-  void *memory = window ? rondo_range_alloc(window, rank->device, bytes, why) : NULL;
+  void *memory = window ? rondo_range_alloc(window, rank->member.device, bytes, why) : NULL;
   if (!memory && range)
-    memory = rondo_range_alloc(range, rank->device, bytes, why);
+    memory = rondo_range_alloc(range, rank->member.device, bytes, why);
   if (memory)
     return memory;
   // Peers cannot read this memory.
-  return rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes);
+  return rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE, bytes);
 }
 
 static void allocation_release(struct rondo_rank *rank, struct allocation *a) {
@@ -53,7 +54,7 @@ static void allocation_release(struct rondo_rank *rank, struct allocation *a) {
     (void)rondo_arena_free(rank_arena(rank), memory);
   else if ((!window || !rondo_range_free(window, memory)) &&
            (!range || !rondo_range_free(range, memory)))
-    rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, memory);
+    rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, memory);
   free(a);
 }
 
@@ -118,7 +119,7 @@ int rondo_rank_copy(struct rondo_rank *rank, void *dst, const void *src, size_t 
       (to < from + bytes && from < to + bytes))
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_copy: %zu bytes from %p to %p overlap", bytes,
                             src, dst);
-  int status = rank->device->driver->copy(rank->device, dst, src, bytes);
+  int status = rank->member.device->driver->copy(rank->member.device, dst, src, bytes);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "mem_copy: rank %u: the device does not copy %zu bytes",
                             rank->cfg.rank, bytes);

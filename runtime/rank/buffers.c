@@ -19,9 +19,9 @@ static bool is_in_place(const struct rondo_coll *coll, uintptr_t send, uintptr_t
 // Refuses a buffer that the device cannot use.
 static int buffer_check_reach(const struct rondo_rank *rank, const struct rondo_coll *coll,
                               const void *memory, uint64_t bytes) {
-  const struct rondo_driver *driver = rank->device->driver;
+  const struct rondo_driver *driver = rank->member.device->driver;
   char why[RONDO_WHY_BYTES] = "";
-  if (driver->check_buffer(rank->device, memory, bytes, why) == RONDO_SUCCESS)
+  if (driver->check_buffer(rank->member.device, memory, bytes, why) == RONDO_SUCCESS)
     return RONDO_SUCCESS;
   return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "run: id %llu: rank %u cannot use a buffer: %s",
                           (unsigned long long)coll->desc.id, rank->cfg.rank, why);
@@ -41,7 +41,7 @@ int rondo_coll_check_buffers(const struct rondo_rank *rank, const struct rondo_c
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "run: id %llu: the buffers overlap, but not in place",
                             (unsigned long long)coll->desc.id);
-  if (!rank->device->driver->check_buffer)
+  if (!rank->member.device->driver->check_buffer)
     return RONDO_SUCCESS;
   int status = RONDO_SUCCESS;
   if (used & 1)

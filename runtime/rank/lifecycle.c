@@ -41,7 +41,7 @@ static uint32_t value_or(uint32_t value, uint32_t fallback) { return value ? val
 static int daemon_make(struct rondo_rank *rank) {
   const struct rondo_driver *driver = rondo_driver_of(rank->cfg.backend);
   char why[RONDO_WHY_BYTES] = "";
-  int status = driver->open(&rank->cfg, &rank->device, why);
+  int status = driver->open(&rank->cfg, &rank->member.device, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: rank %u: the %s backend: %s", rank->cfg.rank,
                             driver->name, why);
@@ -62,7 +62,7 @@ static int daemon_make(struct rondo_rank *rank) {
       .owner = rank,
       .why = why};
   why[0] = '\0';
-  status = driver->create(rank->device, &request, &rank->daemon);
+  status = driver->create(rank->member.device, &request, &rank->member.daemon);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "init: rank %u: %s", rank->cfg.rank,
                             why[0] ? why : "no memory for queues");
@@ -70,17 +70,17 @@ static int daemon_make(struct rondo_rank *rank) {
 }
 
 static void device_side_free(struct rondo_rank *rank) {
-  if (!rank->device)
+  if (!rank->member.device)
     return;
-  const struct rondo_driver *driver = rank->device->driver;
-  if (rank->daemon)
-    driver->destroy(rank->daemon);
+  const struct rondo_driver *driver = rank->member.device->driver;
+  if (rank->member.daemon)
+    driver->destroy(rank->member.daemon);
   rondo_streams_free(rank);
   rondo_replays_free(rank);
   for (uint32_t i = 0; i < RONDO_TABLE_PAGES; i++)
     if (rank->device_pages[i])
-      driver->free(rank->device, RONDO_MEMORY_DEVICE, rank->device_pages[i]);
-  driver->close(rank->device);
+      driver->free(rank->member.device, RONDO_MEMORY_DEVICE, rank->device_pages[i]);
+  driver->close(rank->member.device);
 }
 
 static void rank_free(struct rondo_rank *rank) {
@@ -101,7 +101,7 @@ static void rank_free(struct rondo_rank *rank) {
 }
 
 static int daemon_attach(struct rondo_rank *rank) {
-  int status = rank->daemon->driver->attach(rank->daemon, &rank->cfg);
+  int status = rank->member.daemon->driver->attach(rank->member.daemon, &rank->cfg);
   if (status == RONDO_ERR_SYSTEM)
     return RONDO_LOG_REFUSE(status, "init: a worker thread cannot be created");
   if (status != RONDO_SUCCESS)
@@ -116,21 +116,20 @@ static int rank_join(struct rondo_rank *rank, const struct rondo_rank_request *r
                                             .member = &rank->member,
                                             .simulated_process = rank->manual.process,
                                             .extensions = request->job_extensions};
-  rank->member = (struct rondo_member){rank->cfg.rank, rank->is_manual, rank->device, rank->daemon};
   int status = rondo_job_join(&joining, &rank->job);
   if (status != RONDO_SUCCESS)
     return status;
-  rank->daemon->proxy = &rank->job->transports.proxy_address;
-  rank->daemon->event_counts = rank->job->mesh ? &rank->job->transports.event_counts : NULL;
-  if (!rank->is_manual)
+  rank->member.daemon->proxy = &rank->job->transports.proxy_address;
+  rank->member.daemon->event_counts = rank->job->mesh ? &rank->job->transports.event_counts : NULL;
+  if (!rank->member.is_manual)
     status = daemon_attach(rank);
   if (status == RONDO_SUCCESS) {
     *handle = rondo_handle_create(rank);
     rank->ctx.handle = *handle;
     if (*handle)
       return RONDO_SUCCESS;
-    if (!rank->is_manual)
-      rank->daemon->driver->detach(rank->daemon);
+    if (!rank->member.is_manual)
+      rank->member.daemon->driver->detach(rank->member.daemon);
     status = RONDO_LOG_REFUSE(RONDO_ERR_FULL, "init: a process can have %u contexts at most",
                               RONDO_MAX_CONTEXTS);
   }
@@ -140,8 +139,8 @@ static int rank_join(struct rondo_rank *rank, const struct rondo_rank_request *r
 
 static void rank_drive_callbacks(void *owner) {
   const struct rondo_rank *rank = owner;
-  if (rank->daemon->driver->poll)
-    rank->daemon->driver->poll(rank->daemon, 0);
+  if (rank->member.daemon->driver->poll)
+    rank->member.daemon->driver->poll(rank->member.daemon, 0);
   else
     rondo_rank_poll(rank);
 }
@@ -151,7 +150,8 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request
   if (!rank)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a context");
   rank->cfg = *request->cfg;
-  rank->is_manual = request->manual != NULL;
+  rank->member.rank = request->cfg->rank;
+  rank->member.is_manual = request->manual != NULL;
   if (request->manual)
     rank->manual = *request->manual;
   rank->extension = request->extension;
@@ -159,7 +159,8 @@ int rondo_rank_create(struct rondo_context *ctx, const struct rondo_rank_request
   rank->event_fd = -1;
   pthread_mutex_init(&rank->stream_lock, NULL);
   pthread_mutex_init(&rank->comms_lock, NULL);
-  rondo_callbacks_init(&rank->callbacks, rank->is_manual ? NULL : rank_drive_callbacks, rank);
+  rondo_callbacks_init(&rank->callbacks, rank->member.is_manual ? NULL : rank_drive_callbacks,
+                       rank);
   int status = daemon_make(rank);
   if (status == RONDO_SUCCESS)
     status = rank_join(rank, request, &ctx->handle);
@@ -183,13 +184,13 @@ void rondo_rank_abort(struct rondo_rank *rank) {
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_ABORTED, NULL);
   rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->job->lock);
-  if (!rank->is_manual)
-    rank->daemon->driver->notify_submission(rank->daemon, 1);
+  if (!rank->member.is_manual)
+    rank->member.daemon->driver->notify_submission(rank->member.daemon, 1);
 }
 
 static int is_idle(void *arg) {
   struct rondo_rank *rank = arg;
-  return rondo_load_seq_cst_u64(&rank->daemon->outstanding) == 0;
+  return rondo_load_seq_cst_u64(&rank->member.daemon->outstanding) == 0;
 }
 
 // Decides by the application's counters: a thread that takes the last completion updates the
@@ -203,8 +204,8 @@ static bool has_ended_all(struct rondo_rank *rank) {
 
 // Waits until all runs have ended. Returns false if they have not after `timeout_ns`.
 static bool rank_try_drain(struct rondo_rank *rank, int64_t timeout_ns) {
-  if (!rank->is_manual && timeout_ns > 0)
-    (void)rank->daemon->driver->wait(rank->daemon, is_idle, rank, timeout_ns);
+  if (!rank->member.is_manual && timeout_ns > 0)
+    (void)rank->member.daemon->driver->wait(rank->member.daemon, is_idle, rank, timeout_ns);
   return has_ended_all(rank);
 }
 
@@ -222,10 +223,10 @@ static void users_await(struct rondo_context ctx, struct rondo_job *job) {
 static void node_keep(void *node) { (void)node; }
 
 static void rank_dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t join_ns) {
-  rondo_store_release_u32(rank->daemon->exit, 1);
+  rondo_store_release_u32(rank->member.daemon->exit, 1);
   rondo_callbacks_fini(&rank->callbacks);
-  if (!rank->is_manual)
-    rank->daemon->driver->detach(rank->daemon);
+  if (!rank->member.is_manual)
+    rank->member.daemon->driver->detach(rank->member.daemon);
   users_await(ctx, rank->job);
   for (uint32_t i = 0; i < rank->coll_slots; i++) {
     struct rondo_coll *coll = rondo_coll_at(rank, i);

@@ -56,13 +56,10 @@ struct rondo_rank_extension {
 
 struct rondo_rank {
   struct rondo_config cfg; // resolved
-  struct rondo_device *device;
-  struct rondo_daemon *daemon;
   struct rondo_job *job;
   struct rondo_member member; // what the job sees of the rank
   struct rondo_context ctx;   // its handle
   uint32_t closing;
-  uint32_t is_manual; // tests: no threads; the caller steps the blocks
   struct rondo_manual manual;
   // Held while runs are enqueued in streams, which may take long. Taken before `lock`.
   pthread_mutex_t stream_lock;

@@ -49,17 +49,17 @@ struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_
 
 // Adds a page to the daemon's table.
 static int device_page_add(struct rondo_rank *rank, uint32_t page) {
-  const struct rondo_driver *driver = rank->device->driver;
+  const struct rondo_driver *driver = rank->member.device->driver;
   uint64_t bytes = RONDO_TABLE_PAGE * sizeof(struct rondo_device_collective);
-  void *memory = driver->alloc(rank->device, RONDO_MEMORY_DEVICE, bytes);
+  void *memory = driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE, bytes);
   if (!memory)
     return RONDO_ERR_NO_MEMORY;
   uint64_t address = (uint64_t)(uintptr_t)memory;
-  uint64_t at =
-      rank->daemon->table + offsetof(struct rondo_device_table, pages) + page * sizeof address;
-  int status = driver->write(rank->device, at, &address, sizeof address);
+  uint64_t at = rank->member.daemon->table + offsetof(struct rondo_device_table, pages) +
+                page * sizeof address;
+  int status = driver->write(rank->member.device, at, &address, sizeof address);
   if (status != RONDO_SUCCESS) {
-    driver->free(rank->device, RONDO_MEMORY_DEVICE, memory);
+    driver->free(rank->member.device, RONDO_MEMORY_DEVICE, memory);
     return status;
   }
   rank->device_pages[page] = memory;
@@ -314,8 +314,8 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
   int status = coll_build_plan(coll);
   if (status != RONDO_SUCCESS)
     return status;
-  coll->contexts =
-      rank->device->driver->alloc(rank->device, RONDO_MEMORY_DEVICE, coll_device_bytes(coll));
+  coll->contexts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE,
+                                                      coll_device_bytes(coll));
   r->plan = &coll->plan;
   r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_endpoints_offset(coll);
   r->process = RONDO_HERE;
@@ -332,7 +332,7 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
 
 // Writes the collective to the device, where nothing refers to it yet.
 static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll *coll) {
-  const struct rondo_driver *driver = rank->device->driver;
+  const struct rondo_driver *driver = rank->member.device->driver;
   struct rondo_device_collective entry = {.contexts = (uint64_t)(uintptr_t)coll->contexts,
                                           .block_count = coll->registration.shape.blocks,
                                           .generation = coll->generation + 1};
@@ -346,12 +346,14 @@ static int coll_write_to_device(struct rondo_rank *rank, const struct rondo_coll
   if (coll->exchange)
     memcpy(image + coll_places_offset(coll), coll->exchange->places,
            2 * (size_t)coll->registration.nranks * sizeof(struct rondo_span));
-  int status = driver->write(rank->device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
+  int status =
+      driver->write(rank->member.device, (uint64_t)(uintptr_t)coll->contexts, image, bytes);
   free(image);
   uint64_t page = (uint64_t)(uintptr_t)rank->device_pages[coll->index / RONDO_TABLE_PAGE];
   if (status == RONDO_SUCCESS)
-    status = driver->write(rank->device, page + coll->index % RONDO_TABLE_PAGE * sizeof entry,
-                           &entry, sizeof entry);
+    status =
+        driver->write(rank->member.device, page + coll->index % RONDO_TABLE_PAGE * sizeof entry,
+                      &entry, sizeof entry);
   return status;
 }
 
@@ -370,7 +372,7 @@ static void coll_discard(struct rondo_rank *rank, struct rondo_coll *coll) {
   free(coll->exchange);
   coll->exchange = NULL;
   if (coll->contexts)
-    rank->device->driver->free(rank->device, RONDO_MEMORY_DEVICE, coll->contexts);
+    rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, coll->contexts);
   coll->members = NULL;
   coll->contexts = NULL;
   rondo_lock_take(&rank->lock);

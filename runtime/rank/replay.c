@@ -28,7 +28,7 @@ static void replay_drop(void *arg) {
 }
 
 static void replay_free(struct rondo_replay *r) {
-  struct rondo_device *device = r->rank->device;
+  struct rondo_device *device = r->rank->member.device;
   if (r->submission.tie.words)
     device->driver->free(device, RONDO_MEMORY_SHARED, r->submission.tie.words);
   free(r);
@@ -64,7 +64,7 @@ void rondo_replays_reap(struct rondo_rank *rank) {
     }
     *at = r->next;
     r->coll->replays--;
-    rondo_fetch_add_seq_cst_u32(&rank->daemon->captured_runs, (uint32_t)-1);
+    rondo_fetch_add_seq_cst_u32(&rank->member.daemon->captured_runs, (uint32_t)-1);
     replay_free(r);
   }
 }
@@ -93,7 +93,7 @@ static int replay_make(struct rondo_rank *rank, struct rondo_collective handle,
   int status = coll ? rondo_submission_check(rank, coll, s) : RONDO_ERR_UNKNOWN;
   if (status != RONDO_SUCCESS)
     return status;
-  struct rondo_device *device = rank->device;
+  struct rondo_device *device = rank->member.device;
   struct rondo_replay *r = calloc(1, sizeof *r);
   struct rondo_stream_words *words =
       r ? device->driver->alloc(device, RONDO_MEMORY_SHARED, sizeof *words) : NULL;
@@ -128,9 +128,9 @@ int rondo_run_capture(struct rondo_rank *rank, struct rondo_collective handle,
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_capture c = {r->submission.tie.words, TICKET, replay_drop, r};
-  rondo_fetch_add_seq_cst_u32(&rank->daemon->captured_runs, 1);
+  rondo_fetch_add_seq_cst_u32(&rank->member.daemon->captured_runs, 1);
   struct rondo_held_tie tie = {rank->ctx, stream, r->submission.tie, 1};
-  status = rank->daemon->driver->capture(rank->daemon, stream, &c, parts, why);
+  status = rank->member.daemon->driver->capture(rank->member.daemon, stream, &c, parts, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: %s", why);
   rondo_ties_hold(&tie);

@@ -19,8 +19,9 @@ static bool has_comparisons(const struct rondo_rank *rank) {
 
 // True if there is work that needs the rank's lock.
 static bool has_work(const struct rondo_rank *rank) {
-  return rondo_cq_has_entry(&rank->daemon->cq) || rondo_load_relaxed_u32(&rank->has_overflow) ||
-         rondo_load_relaxed_u32(&rank->daemon->captured_runs);
+  return rondo_cq_has_entry(&rank->member.daemon->cq) ||
+         rondo_load_relaxed_u32(&rank->has_overflow) ||
+         rondo_load_relaxed_u32(&rank->member.daemon->captured_runs);
 }
 
 bool rondo_rank_needs_service(void *owner) {
@@ -86,7 +87,7 @@ static void run_note_push(struct rondo_rank *rank, const struct rondo_run_record
 void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
   while (coll->unpushed && coll->on_device < RONDO_DEVICE_RUNS) {
     struct rondo_sqe entry = rondo_coll_sqe(coll, coll->unpushed);
-    if (!rondo_sq_try_push(&rank->daemon->sq, &entry)) {
+    if (!rondo_sq_try_push(&rank->member.daemon->sq, &entry)) {
       overflow_add(rank, coll);
       return;
     }
@@ -100,7 +101,7 @@ void rondo_coll_push(struct rondo_rank *rank, struct rondo_coll *coll) {
 static bool overflow_try_push(struct rondo_rank *rank) {
   bool moved = false;
   for (uint32_t i = 0; i < SERVICE_BATCH && rank->overflow; i++) {
-    if (!rondo_sq_has_room(&rank->daemon->sq))
+    if (!rondo_sq_has_room(&rank->member.daemon->sq))
       break;
     struct rondo_coll *coll = rank->overflow;
     rank->overflow = coll->next;
@@ -121,7 +122,7 @@ static void run_note_end(struct rondo_rank *rank, const struct rondo_run_record 
   if (!e)
     return;
   uint64_t seen_ns = rank->inline_ended_ns ? rank->inline_ended_ns
-                                           : rondo_load_relaxed_u64(&rank->daemon->ended_ns);
+                                           : rondo_load_relaxed_u64(&rank->member.daemon->ended_ns);
   e->ended_ns = seen_ns ? seen_ns : rondo_now_ns();
   e->device_ns = device_ns;
   e->value = (uint16_t)status;
@@ -197,7 +198,7 @@ void rondo_rank_notify_ended(struct rondo_rank *rank, uint64_t ended) {
     ssize_t written = write(rank->event_fd, &ended, sizeof ended);
     (void)written;
   }
-  rank->daemon->driver->notify_completion(rank->daemon); // H7
+  rank->member.daemon->driver->notify_completion(rank->member.daemon); // H7
 }
 
 uint64_t rondo_rank_accept(struct rondo_rank *rank) {
@@ -205,19 +206,19 @@ uint64_t rondo_rank_accept(struct rondo_rank *rank) {
   uint64_t ended = 0;
   // There are at most as many CQEs as outstanding runs. Without any, the CQ is not read.
   while (ended < SERVICE_BATCH && rank->completed < rank->submitted &&
-         rondo_cq_try_peek(&rank->daemon->cq, &cqe)) {
+         rondo_cq_try_peek(&rank->member.daemon->cq, &cqe)) {
     completion_accept(rank, &cqe);
     // After R1: a thread that has seen the CQE sees either the CQE or `completed`.
-    rondo_cq_pop(&rank->daemon->cq, &cqe);
+    rondo_cq_pop(&rank->member.daemon->cq, &cqe);
     ended++;
   }
   if (ended)
-    rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended); // H7
+    rondo_fetch_add_seq_cst_u64(&rank->member.daemon->outstanding, (uint64_t)0 - ended); // H7
   return ended;
 }
 
 void rondo_rank_settle(struct rondo_rank *rank) {
-  uint64_t ended = rondo_cq_has_entry(&rank->daemon->cq) ? rondo_rank_accept(rank) : 0;
+  uint64_t ended = rondo_cq_has_entry(&rank->member.daemon->cq) ? rondo_rank_accept(rank) : 0;
   if (ended)
     rondo_rank_notify_ended(rank, ended);
 }
@@ -275,7 +276,7 @@ void rondo_rank_on_lost(void *owner, const char *why) {
   struct rondo_rank *rank = owner;
   uint64_t ended = 0;
   rondo_log(RONDO_LOG_ERROR, "rank %u: the %s backend: %s: all runs fail", rank->cfg.rank,
-            rank->daemon->driver->name, why);
+            rank->member.daemon->driver->name, why);
   pthread_mutex_lock(&rank->job->lock);
   rondo_rank_lock(rank);
   rank->is_lost = 1;
@@ -285,7 +286,7 @@ void rondo_rank_on_lost(void *owner, const char *why) {
       ended += coll_end_runs(rank, coll);
   }
   if (ended)
-    rondo_fetch_add_seq_cst_u64(&rank->daemon->outstanding, (uint64_t)0 - ended); // H7
+    rondo_fetch_add_seq_cst_u64(&rank->member.daemon->outstanding, (uint64_t)0 - ended); // H7
   rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->job->lock);
   if (ended)
@@ -302,6 +303,6 @@ void rondo_rank_on_moved(void *owner) {
 
 bool rondo_rank_forward(void *owner, int then) {
   const struct rondo_rank *rank = owner;
-  int is_busy = rondo_load_relaxed_u64(&rank->daemon->outstanding) > 0;
+  int is_busy = rondo_load_relaxed_u64(&rank->member.daemon->outstanding) > 0;
   return rank->job ? rondo_transports_forward(&rank->job->transports, then, is_busy) : false;
 }

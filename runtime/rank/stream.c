@@ -21,10 +21,10 @@ static struct rondo_coll_stream *stream_take_idle(struct rondo_coll_stream **lis
 }
 
 static struct rondo_coll_stream *stream_make(const struct rondo_rank *rank) {
-  const struct rondo_driver *driver = rank->device->driver;
+  const struct rondo_driver *driver = rank->member.device->driver;
   struct rondo_coll_stream *s = calloc(1, sizeof *s);
   if (s)
-    s->words = driver->alloc(rank->device, RONDO_MEMORY_SHARED, sizeof *s->words);
+    s->words = driver->alloc(rank->member.device, RONDO_MEMORY_SHARED, sizeof *s->words);
   if (s && s->words)
     return s;
   free(s);
@@ -68,7 +68,7 @@ void rondo_streams_free(struct rondo_rank *rank) {
   while (rank->retired_streams) {
     struct rondo_coll_stream *s = rank->retired_streams;
     rank->retired_streams = s->next;
-    rank->device->driver->free(rank->device, RONDO_MEMORY_SHARED, s->words);
+    rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_SHARED, s->words);
     free(s);
   }
 }
@@ -110,11 +110,11 @@ static int tie_enqueue_wait(const struct rondo_held_tie *t) {
   if (status != RONDO_SUCCESS)
     return status;
   struct rondo_capture c = {.words = t->tie.words, .ticket = t->tie.ticket};
-  const struct rondo_driver *driver = rank->daemon->driver;
+  const struct rondo_driver *driver = rank->member.daemon->driver;
   if (t->is_captured)
-    status = driver->capture(rank->daemon, t->stream, &c, RONDO_STREAM_WAIT, why);
+    status = driver->capture(rank->member.daemon, t->stream, &c, RONDO_STREAM_WAIT, why);
   else
-    status = driver->enqueue(rank->daemon, t->stream, t->tie.words, t->tie.ticket,
+    status = driver->enqueue(rank->member.daemon, t->stream, t->tie.words, t->tie.ticket,
                              RONDO_STREAM_WAIT, why);
   if (status != RONDO_SUCCESS)
     status = RONDO_LOG_REFUSE(status, "streams_release: rank %u: a stream cannot wait: %s",
@@ -156,8 +156,8 @@ static int tie_enqueue(struct rondo_rank *rank, struct rondo_coll *coll, void *s
   if (!s)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "run_on_stream: id %llu: no memory",
                             (unsigned long long)coll->desc.id);
-  int status =
-      rank->daemon->driver->enqueue(rank->daemon, stream, s->words, s->ticket + 1, parts, why);
+  int status = rank->member.daemon->driver->enqueue(rank->member.daemon, stream, s->words,
+                                                    s->ticket + 1, parts, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: id %llu: %s", (unsigned long long)coll->desc.id,
                             why);
@@ -194,12 +194,12 @@ static int run_submit_on_stream(struct rondo_rank *rank, struct rondo_collective
 }
 
 int rondo_rank_is_capturing(const struct rondo_rank *rank, void *stream, int *capturing) {
-  const struct rondo_driver *driver = rank->daemon->driver;
+  const struct rondo_driver *driver = rank->member.daemon->driver;
   char why[RONDO_WHY_BYTES] = "";
   if (!driver->enqueue)
     return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED, "run_on_stream: the %s backend has no streams",
                             driver->name);
-  int status = driver->get_capturing(rank->daemon, stream, capturing, why);
+  int status = driver->get_capturing(rank->member.daemon, stream, capturing, why);
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(status, "run_on_stream: rank %u: %s", rank->cfg.rank, why);
   return RONDO_SUCCESS;

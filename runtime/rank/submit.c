@@ -51,7 +51,7 @@ static void run_push_early(struct rondo_rank *rank, struct rondo_coll *coll,
   entry.recv = (uint64_t)(uintptr_t)args->recv;
   entry.generation = coll->generation;
   entry.block_count = coll->registration.shape.blocks;
-  if (!rondo_sq_try_push(&rank->daemon->sq, &entry))
+  if (!rondo_sq_try_push(&rank->member.daemon->sq, &entry))
     return;
   rondo_lock_give(&rank->lock);
   RONDO_POINT("run.before_record");
@@ -120,7 +120,7 @@ static uint64_t run_submit(struct rondo_rank *rank, struct rondo_coll *coll,
     now_ns = rondo_stamp_ns(&rank->flight.clock);
   }
   run_note_submission(rank, coll, record, now_ns);
-  rondo_daemon_add_outstanding(rank->daemon);                          // H3, K2, P4
+  rondo_daemon_add_outstanding(rank->member.daemon);                   // H3, K2, P4
   rondo_binding_wake(&rank->job->transports, coll->registration.comm); // P4
   return is_inline ? rondo_inline_poll(rank, coll, record) : 0;
 }
@@ -139,11 +139,11 @@ void rondo_submission_cancel(struct rondo_rank *rank, const struct rondo_submiss
 }
 
 void rondo_submission_notify(const struct rondo_rank *rank, int urgent) {
-  if (rank->is_manual)
+  if (rank->member.is_manual)
     return;
-  rank->daemon->driver->notify_submission(rank->daemon, urgent);
-  if (rank->daemon->driver->is_silent)
-    rondo_rank_on_moved(rank->daemon->owner);
+  rank->member.daemon->driver->notify_submission(rank->member.daemon, urgent);
+  if (rank->member.daemon->driver->is_silent)
+    rondo_rank_on_moved(rank->member.daemon->owner);
 }
 
 int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
@@ -159,7 +159,8 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
     status = rondo_submission_prepare(rank, coll, s, &record);
   if (status == RONDO_SUCCESS) {
     ended = run_submit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
-    polls = urgent && rondo_coll_is_small(coll) && rank->daemon->driver->poll && !rank->is_manual;
+    polls = urgent && rondo_coll_is_small(coll) && rank->member.daemon->driver->poll &&
+            !rank->member.is_manual;
     // The last rank to submit steps the blocks of the others. If all ranks are in this process, no
     // worker is needed.
     urgent = urgent && !(polls && !rank->job->mesh);
@@ -170,10 +171,11 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   if (ended)
     rondo_rank_notify_ended(rank, ended);
   if (polls)
-    rank->daemon->driver->poll(rank->daemon, 1);
-  if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->daemon->outstanding))
+    rank->member.daemon->driver->poll(rank->member.daemon, 1);
+  if (status == RONDO_SUCCESS && rondo_load_relaxed_u64(&rank->member.daemon->outstanding))
     rondo_submission_notify(rank, urgent);
-  else if (ended && rondo_daemon_has_proxy(rank->daemon)) // no thread may wait for it and flush
+  else if (ended &&
+           rondo_daemon_has_proxy(rank->member.daemon)) // no thread may wait for it and flush
     (void)rondo_rank_forward(rank, RONDO_FORWARD_LEAVE);
   return status;
 }

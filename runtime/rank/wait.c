@@ -51,8 +51,8 @@ static int awaited_status(const struct rondo_awaited *a) {
 
 // Returns the status of the run, or RONDO_IN_PROGRESS after `timeout_ns`.
 static int awaited_wait(struct rondo_awaited *a, int64_t timeout_ns) {
-  struct rondo_daemon *daemon = a->rank->daemon;
-  if (!is_ended(a) && (a->rank->is_manual ||
+  struct rondo_daemon *daemon = a->rank->member.daemon;
+  if (!is_ended(a) && (a->rank->member.is_manual ||
                        daemon->driver->wait(daemon, is_ended, a, timeout_ns) != RONDO_SUCCESS))
     return RONDO_IN_PROGRESS;
   return awaited_status(a);
@@ -85,8 +85,8 @@ static int is_never_done(void *arg) {
 }
 
 void rondo_rank_poll(const struct rondo_rank *rank) {
-  if (!rank->is_manual && rondo_load_relaxed_u64(&rank->daemon->outstanding))
-    (void)rank->daemon->driver->wait(rank->daemon, is_never_done, NULL, 0);
+  if (!rank->member.is_manual && rondo_load_relaxed_u64(&rank->member.daemon->outstanding))
+    (void)rank->member.daemon->driver->wait(rank->member.daemon, is_never_done, NULL, 0);
 }
 
 // Attaches a reserved callback to the run, or posts it if the run has ended. The rank is locked.

@@ -334,7 +334,7 @@ static void act_abort(struct explore_machine *m, uint32_t rank) {
 // As rondo_device_synchronize begins: what was launched or submitted before must leave.
 static void act_synchronize(struct explore_machine *m, uint32_t rank) {
   struct explore_rank *r = &m->ranks[rank];
-  const struct rondo_host_daemon *d = rondo_host_daemon_of(r->rank->daemon);
+  const struct rondo_host_daemon *d = rondo_host_daemon_of(r->rank->member.daemon);
   explore_trace(m, "rank %u synchronises with its device", rank);
   for (uint32_t b = 0; b < d->core.block_count; b++) {
     const struct rondo_host_block *block = &d->blocks[b];
@@ -345,7 +345,7 @@ static void act_synchronize(struct explore_machine *m, uint32_t rank) {
 }
 
 static int is_synchronized(struct explore_rank *r) {
-  const struct rondo_host_daemon *d = rondo_host_daemon_of(r->rank->daemon);
+  const struct rondo_host_daemon *d = rondo_host_daemon_of(r->rank->member.daemon);
   for (uint32_t b = 0; b < d->core.block_count; b++)
     if (d->blocks[b].leaves < r->launches[b])
       return 0;

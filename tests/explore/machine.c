@@ -81,7 +81,7 @@ static void trace_drive(struct explore_machine *m, const struct rondo_host_block
 
 static int drive(struct explore_machine *m, uint32_t rank, uint32_t index) {
   struct rondo_host_block *block =
-      &rondo_host_daemon_of(m->ranks[rank].rank->daemon)->blocks[index];
+      &rondo_host_daemon_of(m->ranks[rank].rank->member.daemon)->blocks[index];
   const struct rondo_host_block *outer = m->driving;
   if (!rondo_host_block_try_own(block))
     return 0;
@@ -348,7 +348,7 @@ static int clear_up(struct explore_machine *m) {
   for (uint32_t r = 0; r < m->program.cfg.rank_count; r++)
     (void)rondo_abort(m->ranks[r].ctx);
   for (uint32_t r = 0; r < m->program.cfg.rank_count; r++) {
-    const struct rondo_host_daemon *d = rondo_host_daemon_of(m->ranks[r].rank->daemon);
+    const struct rondo_host_daemon *d = rondo_host_daemon_of(m->ranks[r].rank->member.daemon);
     while (!m->verdict && rondo_load_relaxed_u64(&d->base.outstanding)) {
       (void)explore_machine_turn(m);
       if (m->quiet_steps > QUIET_MAX)

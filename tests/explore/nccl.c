@@ -517,6 +517,6 @@ int explore_nccl_is_done(const struct explore_machine *m, uint32_t rank) {
     if (!world.ends[rank][place].is_over)
       return 0;
   // Also what a communicator that has failed was doing ends by itself.
-  const struct rondo_host_daemon *d = rondo_host_daemon_of(m->ranks[rank].rank->daemon);
+  const struct rondo_host_daemon *d = rondo_host_daemon_of(m->ranks[rank].rank->member.daemon);
   return rondo_load_relaxed_u64(&d->base.outstanding) == 0;
 }

@@ -112,7 +112,7 @@ static void half_done_collective_quits(void **state) {
 // ------------------------------------------------------------------ defect 3 ---
 
 static uint64_t quits_of(const struct explore_machine *m, uint32_t rank) {
-  return rondo_host_daemon_of(m->ranks[rank].rank->daemon)->blocks[0].core.counters.quits;
+  return rondo_host_daemon_of(m->ranks[rank].rank->member.daemon)->blocks[0].core.counters.quits;
 }
 
 // Blocks quit about whenever they are stuck, in the middle of a collective of many chunks.
@@ -145,7 +145,7 @@ static void tries_do_not_wrap(void **state) {
   struct explore_machine *m = start(&p);
   explore_app_perform(m, 0, EXPLORE_SUBMIT, 0);
   const struct rondo_block_counters *counters =
-      &rondo_host_daemon_of(m->ranks[0].rank->daemon)->blocks[0].core.counters;
+      &rondo_host_daemon_of(m->ranks[0].rank->member.daemon)->blocks[0].core.counters;
   for (uint32_t i = 0; i < 10000000 && counters->steps <= 70000; i++)
     (void)explore_machine_turn(m);
   assert_true(counters->steps > 70000);

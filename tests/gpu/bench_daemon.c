@@ -43,7 +43,7 @@ static void collect_all(struct samples *s, const struct team *t) {
     struct rondo_rank *rank;
     OK(rondo_rank_pin(t->ctx[r], "gpu_bench", &rank));
     for (uint32_t b = 0; b < rank->cfg.blocks; b++) {
-      OK(rondo_cuda_read_times(rank->daemon, b, &times));
+      OK(rondo_cuda_read_times(rank->member.daemon, b, &times));
       for (uint32_t part = 0; part < RONDO_TIMED_COUNT; part++)
         collect(&s[part], &times, part);
     }

@@ -433,9 +433,9 @@ static void a_kernel_that_keeps_times_has_one_for_each_thing_done(void **state) 
     uint64_t completions = 0;
     assert_int_equal(rondo_rank_pin(job.ctx[r], "test", &rank), RONDO_SUCCESS);
     for (uint32_t b = 0; b < rank->cfg.blocks; b++)
-      completions += check_times(rank->daemon, b);
+      completions += check_times(rank->member.daemon, b);
     assert_int_equal(completions, ROUNDS * COLLS);
-    assert_int_equal(rondo_cuda_read_times(rank->daemon, rank->cfg.blocks, &times),
+    assert_int_equal(rondo_cuda_read_times(rank->member.daemon, rank->cfg.blocks, &times),
                      RONDO_ERR_UNSUPPORTED);
     rondo_rank_unpin(job.ctx[r]);
   }
@@ -449,7 +449,7 @@ static void no_times_are_kept_unasked(void **state) {
   job_of(1, 1, 100);
   assert_int_equal(rondo_test_cuda_open(&job, NULL, 1), RONDO_SUCCESS);
   assert_int_equal(rondo_rank_pin(job.ctx[0], "test", &rank), RONDO_SUCCESS);
-  assert_int_equal(rondo_cuda_read_times(rank->daemon, 0, &times), RONDO_ERR_UNSUPPORTED);
+  assert_int_equal(rondo_cuda_read_times(rank->member.daemon, 0, &times), RONDO_ERR_UNSUPPORTED);
   rondo_rank_unpin(job.ctx[0]);
   assert_int_equal(rondo_test_cuda_close(&job, RONDO_DESTROY_DRAIN), RONDO_SUCCESS);
 }

@@ -234,7 +234,7 @@ static int open_with_streams(void **state) {
   driver.get_capturing = get_capturing;
   driver.capture = capture;
   captures = 0;
-  rank->daemon->driver = &driver;
+  rank->member.daemon->driver = &driver;
   rondo_rank_unpin(job.ctx[0]);
   enqueued_count = captured_count = 0;
   enqueue_status = RONDO_SUCCESS;

@@ -56,7 +56,7 @@ static void open_sides(uint32_t count, const struct rondo_config *like) {
     c.rank = i;
     assert_int_equal(rondo_context_create(&sides[i].ctx, &c, &manual), RONDO_SUCCESS);
     sides[i].rank = rank_of(sides[i].ctx);
-    sides[i].block = &rondo_host_daemon_of(sides[i].rank->daemon)->blocks[0].core;
+    sides[i].block = &rondo_host_daemon_of(sides[i].rank->member.daemon)->blocks[0].core;
     rondo_block_start(sides[i].block, now_ns);
   }
 }
@@ -99,7 +99,7 @@ static void pump(void) {
         rondo_block_start(sides[i].block, now_ns);
       (void)step(i, 100);
       (void)rondo_rank_service(sides[i].rank);
-      outstanding += sides[i].rank->daemon->outstanding;
+      outstanding += sides[i].rank->member.daemon->outstanding;
     }
     if (!outstanding)
       return;
@@ -112,7 +112,8 @@ static uint32_t scheduled(int side) {
 }
 
 static const struct rondo_task_context *home(int side, uint32_t index) {
-  return rondo_table_context(&rondo_host_daemon_of(sides[side].rank->daemon)->table, index, 0);
+  return rondo_table_context(&rondo_host_daemon_of(sides[side].rank->member.daemon)->table, index,
+                             0);
 }
 
 // ------------------------------------------------------------------- tests ---
@@ -133,7 +134,7 @@ static void a_block_told_to_exit_does_when_idle(void **state) {
   (void)state;
   struct rondo_config c = base_config();
   open_sides(1, &c);
-  rondo_store_release_u32(sides[0].rank->daemon->exit, 1);
+  rondo_store_release_u32(sides[0].rank->member.daemon->exit, 1);
   assert_int_equal(step(0, 0), RONDO_STEP_EXIT);
   assert_false(sides[0].block->resident);
   close_sides();
@@ -527,7 +528,7 @@ static void a_full_completion_queue_holds_runs_back(void **state) {
 // Hands side 0 the first run of a collective, as rondo_run does with a small one. Returns the time
 // that it was told.
 static uint64_t hand(struct rondo_collective coll, const int32_t *send, int32_t *recv) {
-  struct rondo_host_block *block = &rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0];
+  struct rondo_host_block *block = &rondo_host_daemon_of(sides[0].rank->member.daemon)->blocks[0];
   struct rondo_stamp clock = {0};
   block->now_ns = now_ns;
   struct rondo_sqe entry = {.collective = (uint32_t)coll.handle,
@@ -554,12 +555,12 @@ static void what_is_handed_over_sends_before_it_is_known_what_time_it_is(void **
   uint64_t told_ns = hand(coll, data[0], data[1]);
   assert_true(told_ns >= before_ns);
   assert_int_equal(counters(0)->primitives, 1);
-  assert_false(rondo_sq_has_entry(&sides[0].rank->daemon->sq));
+  assert_false(rondo_sq_has_entry(&sides[0].rank->member.daemon->sq));
   // Nothing that is told or measured from now on rests on the time of the turn before.
   assert_int_equal(slot_of(coll)->context.state.started_ns, told_ns);
   assert_int_equal(sides[0].block->last_progress_ns, told_ns);
   assert_int_equal(slot_of(coll)->blocked_since_ns, 0); // it has not looked yet
-  rondo_host_block_poll_inline(&rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0]);
+  rondo_host_block_poll_inline(&rondo_host_daemon_of(sides[0].rank->member.daemon)->blocks[0]);
   assert_int_equal(slot_of(coll)->blocked_since_ns, told_ns);
   close_sides();
 }
@@ -575,7 +576,7 @@ static void what_cannot_begin_is_blocked_since_it_was_handed_over(void **state) 
   assert_int_equal(counters(0)->primitives, 0);
   assert_int_equal(slot_of(coll)->blocked_since_ns, told_ns);
   uint64_t steps = counters(0)->steps;
-  rondo_host_block_poll_inline(&rondo_host_daemon_of(sides[0].rank->daemon)->blocks[0]);
+  rondo_host_block_poll_inline(&rondo_host_daemon_of(sides[0].rank->member.daemon)->blocks[0]);
   assert_int_equal(counters(0)->steps, steps);
   close_sides();
 }

@@ -36,8 +36,9 @@ static struct rondo_rank *open_rank(struct rondo_context *ctx) {
 
 // Steps the blocks in turn until the run's completion is in the queue.
 static void step_until_posted(struct rondo_rank *rank) {
-  for (uint64_t now_ns = 1; now_ns < 10000 && !rondo_cq_has_entry(&rank->daemon->cq); now_ns++) {
-    struct rondo_block *b = &rondo_host_daemon_of(rank->daemon)->blocks[now_ns % 2].core;
+  for (uint64_t now_ns = 1; now_ns < 10000 && !rondo_cq_has_entry(&rank->member.daemon->cq);
+       now_ns++) {
+    struct rondo_block *b = &rondo_host_daemon_of(rank->member.daemon)->blocks[now_ns % 2].core;
     if (!b->resident)
       rondo_block_start(b, now_ns);
     (void)rondo_block_step(b, now_ns);
@@ -52,7 +53,7 @@ static void nothing_is_written_once_the_completion_is_visible(void **state) {
   struct rondo_collective_desc d = rondo_all_reduce(1, 40000, RONDO_INT32, RONDO_SUM);
   struct rondo_collective coll;
   assert_int_equal(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
-  watched = rondo_table_context(&rondo_host_daemon_of(rank->daemon)->table, 0, 0);
+  watched = rondo_table_context(&rondo_host_daemon_of(rank->member.daemon)->table, 0, 0);
   for (int i = 1; i <= 3; i++) {
     assert_int_equal(rondo_run(ctx, coll, data[0], data[1], NULL, NULL), RONDO_SUCCESS);
     step_until_posted(rank);
