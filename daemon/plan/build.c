@@ -34,7 +34,7 @@ static uint32_t ring_before(uint32_t position, uint32_t steps, uint32_t n) {
   return (position + n - steps) % n;
 }
 
-static bool kind_reduces(int kind) {
+int rondo_plan_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }
 
@@ -98,7 +98,7 @@ static void single_build(const struct rondo_plan_request *q, struct rondo_plan *
   int base = base_of(q->kind);
   if (q->kind == RONDO_BARRIER)
     return;
-  op_append(plan, COPY | base | (kind_reduces(q->kind) ? RONDO_PRIM_FINAL : 0), 1, 0);
+  op_append(plan, COPY | base | (rondo_plan_reduces(q->kind) ? RONDO_PRIM_FINAL : 0), 1, 0);
 }
 
 // Chunk c starts at rank c + 1, gathers contributions round the ring, is finished at

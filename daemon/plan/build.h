@@ -64,6 +64,8 @@ struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32
 // connectors must not pass references.
 int rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks);
 
+// True if the kind has a reduction.
+int rondo_plan_reduces(int kind);
 // True if the kind has a root.
 int rondo_plan_is_rooted(int kind);
 

@@ -121,7 +121,7 @@ static void descriptor_print(const struct rondo_flight_event *e, FILE *out) {
           t->group, (unsigned long long)(e->run - 1));
   fprintf(out, "\"kind\": \"%s\", \"count\": %llu, \"dtype\": \"%s\", ", rondo_kind_name(kind),
           (unsigned long long)t->count, rondo_dtype_name(t->dtype));
-  if (kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE)
+  if (rondo_plan_reduces(kind))
     fprintf(out, "\"op\": \"%s\", ", rondo_redop_name(t->redop));
   if (rondo_plan_is_rooted(kind))
     fprintf(out, "\"root\": %u, ", t->root);

@@ -14,6 +14,7 @@
 #include "runtime/rank/rank.h"
 #include "runtime/rank/service.h"
 #include "runtime/rank/stream.h"
+#include "runtime/rank/submit.h"
 #include "runtime/rank/wait.h"
 #include "runtime/transport/communicator.h"
 
@@ -177,24 +178,24 @@ int rondo_comm_end_call(struct rondo_comm_end *end, const struct rondo_comm_call
 
 // ----------------------------------------------------------------- waiting ---
 
-static void end_add_waiter(struct rondo_comm_end *end, struct rondo_comm_waiter *w) {
-  pthread_mutex_lock(&end->lock);
-  w->next = end->waiters;
-  end->waiters = w;
-  pthread_mutex_unlock(&end->lock);
-}
-
-static void end_remove_waiter(struct rondo_comm_end *end, const struct rondo_comm_waiter *w) {
-  pthread_mutex_lock(&end->lock);
-  struct rondo_comm_waiter **at = &end->waiters;
-  while (*at != w)
-    at = &(*at)->next;
-  *at = w->next;
-  pthread_mutex_unlock(&end->lock);
-}
-
 int rondo_comm_end_state(const struct rondo_comm_end *end) {
   return (int)rondo_load_acquire_u32(&end->owner.failed);
+}
+
+// Keeps a collective registered until coll_unhold. Returns null if it is not registered.
+static struct rondo_coll *coll_hold(struct rondo_rank *rank, struct rondo_collective handle) {
+  rondo_lock_take(&rank->lock);
+  struct rondo_coll *coll = rondo_coll_find(rank, handle);
+  if (coll)
+    coll->holders++;
+  rondo_lock_give(&rank->lock);
+  return coll;
+}
+
+static void coll_unhold(struct rondo_rank *rank, struct rondo_coll *coll) {
+  rondo_lock_take(&rank->lock);
+  coll->holders--;
+  rondo_lock_give(&rank->lock);
 }
 
 static void coll_copy_reason(struct rondo_rank *rank, struct rondo_collective handle,
@@ -223,13 +224,12 @@ static int end_note_run(struct rondo_comm_end *end, const struct rondo_ticket *t
 // its runs succeeded.
 static int end_wait_call(struct rondo_comm_end *end, const struct rondo_ticket *ticket,
                          int64_t timeout_ns) {
-  struct rondo_comm_waiter w = {.coll = ticket->coll};
-  int status = RONDO_SUCCESS;
-  end_add_waiter(end, &w);
-  if (rondo_coll_find(end->rank, ticket->coll))
-    status = rondo_rank_wait(end->rank, ticket->coll, ticket->run, "comm_wait", timeout_ns);
+  struct rondo_coll *coll = coll_hold(end->rank, ticket->coll);
+  if (!coll)
+    return RONDO_SUCCESS;
+  int status = rondo_rank_wait(end->rank, ticket->coll, ticket->run, "comm_wait", timeout_ns);
   status = end_note_run(end, ticket, status);
-  end_remove_waiter(end, &w);
+  coll_unhold(end->rank, coll);
   return status;
 }
 
@@ -340,7 +340,7 @@ void rondo_comm_end_fail(struct rondo_comm_end *end, int status, const char *why
   (void)rondo_comm_mark_failed(rank->job, end, status, why);
   rondo_comms_broadcast_failures(rank->job);
   pthread_mutex_unlock(&rank->job->lock);
-  rondo_comm_notify_daemon(end);
+  rondo_submission_notify(rank, 1);
 }
 
 // ---------------------------------------------------------------- counters ---

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "runtime/job/job.h"
 #include "runtime/order/comm_call.h"
@@ -24,30 +25,46 @@
 
 int rondo_comm_pin(struct rondo_rank *rank, struct rondo_comm comm, const char *call,
                    struct rondo_comm_end **end) {
-  int status = RONDO_ERR_UNKNOWN;
   pthread_mutex_lock(&rank->comms_lock);
-  for (struct rondo_comm_end *e = rank->comms; e; e = e->next) {
-    if (e->handle != comm.handle)
-      continue;
-    status = e->closing ? RONDO_ERR_CLOSED : RONDO_SUCCESS;
-    if (status == RONDO_SUCCESS) {
-      e->users++;
-      *end = e;
-    }
-    break;
-  }
+  struct rondo_comm_end *e = rank->comms;
+  while (e && e->handle != comm.handle)
+    e = e->next;
+  bool is_open = e && !e->closing;
+  if (is_open)
+    e->users++;
   pthread_mutex_unlock(&rank->comms_lock);
-  if (status == RONDO_ERR_UNKNOWN)
-    return RONDO_LOG_REFUSE(status, "%s: rank %u has no such communicator", call, rank->cfg.rank);
-  if (status == RONDO_ERR_CLOSED)
-    return RONDO_LOG_REFUSE(status, "%s: the communicator is being destroyed", call);
-  return RONDO_SUCCESS;
+  *end = e;
+  if (is_open)
+    return RONDO_SUCCESS;
+  if (e)
+    return RONDO_LOG_REFUSE(RONDO_ERR_CLOSED, "%s: the communicator is being destroyed", call);
+  return RONDO_LOG_REFUSE(RONDO_ERR_UNKNOWN, "%s: rank %u has no such communicator", call,
+                          rank->cfg.rank);
 }
 
 void rondo_comm_unpin(struct rondo_comm_end *end) {
   pthread_mutex_lock(&end->rank->comms_lock);
   end->users--;
   pthread_mutex_unlock(&end->rank->comms_lock);
+}
+
+struct rondo_comm_end *rondo_comm_find(const struct rondo_job *job, uint32_t rank, uint64_t key) {
+  struct rondo_rank *here = rondo_rank_of(job->members[rank]);
+  if (!here)
+    return NULL;
+  pthread_mutex_lock(&here->comms_lock);
+  struct rondo_comm_end *end = here->comms;
+  while (end && end->key != key)
+    end = end->next;
+  pthread_mutex_unlock(&here->comms_lock);
+  return end;
+}
+
+bool rondo_comm_has_member(const struct rondo_comm_end *end, uint32_t rank) {
+  for (uint32_t i = 0; i < end->nranks; i++)
+    if (end->members[i] == rank)
+      return true;
+  return false;
 }
 
 // ------------------------------------------------------------------ series ---
@@ -137,17 +154,10 @@ void rondo_comm_visit(const struct rondo_comm_end *end,
     visit(p->coll, arg);
 }
 
-static bool coll_is_awaited(const struct rondo_comm_end *end, struct rondo_collective coll) {
-  for (const struct rondo_comm_waiter *w = end->waiters; w; w = w->next)
-    if (w->coll.handle == coll.handle)
-      return true;
-  return false;
-}
-
 void rondo_comm_sweep(struct rondo_comm_end *end) {
   for (struct rondo_retired_coll **at = &end->retired; *at;) {
     struct rondo_retired_coll *p = *at;
-    if (rondo_load_relaxed_u32(&end->owner.failed) || coll_is_awaited(end, p->coll) ||
+    if (rondo_load_relaxed_u32(&end->owner.failed) ||
         rondo_rank_deregister(end->rank, p->coll, 0) == RONDO_ERR_BUSY) {
       at = &p->next;
       continue;
@@ -324,10 +334,7 @@ static void end_unlink_and_free(struct rondo_comm_end *end) {
   pthread_mutex_lock(&rank->job->lock); // other threads find the end under either lock
   rondo_comm_detach(end);
   pthread_mutex_lock(&rank->comms_lock);
-  struct rondo_comm_end **at = &rank->comms;
-  while (*at != end)
-    at = &(*at)->next;
-  *at = end->next;
+  RONDO_LIST_REMOVE(rank->comms, end, next);
   pthread_mutex_unlock(&rank->comms_lock);
   pthread_mutex_unlock(&rank->job->lock);
   end_discard(end);
@@ -373,12 +380,6 @@ int rondo_comm_end_destroy(struct rondo_comm_end *end, int mode, int64_t timeout
   if (status == RONDO_SUCCESS || status == RONDO_ERR_TIMEOUT)
     end_unlink_and_free(end);
   return status;
-}
-
-void rondo_comm_notify_daemon(const struct rondo_comm_end *end) {
-  struct rondo_daemon *daemon = end->rank->member.daemon;
-  if (!end->rank->member.is_manual)
-    daemon->driver->notify_submission(daemon, 1);
 }
 
 void rondo_comms_free(struct rondo_rank *rank) {

@@ -9,6 +9,7 @@
 #define RONDO_RUNTIME_ORDER_COMM_END_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@
 #include <rondo/comm.h>
 
 struct rondo_bounded_node;
+struct rondo_job;
 struct rondo_rank;
 
 // Calls that are counted together: the send_recvs of one pair in one direction, or the calls of all
@@ -32,12 +34,6 @@ struct rondo_series {
 // A collective that no later call uses. It is deregistered when its runs have ended.
 struct rondo_retired_coll {
   struct rondo_retired_coll *next;
-  struct rondo_collective coll;
-};
-
-// A thread that waits for a call. The collective of the call stays registered meanwhile.
-struct rondo_comm_waiter {
-  struct rondo_comm_waiter *next;
   struct rondo_collective coll;
 };
 
@@ -57,7 +53,6 @@ struct rondo_comm_end {
   struct rondo_series collective;
   struct rondo_series **sends, **recvs; // by the position of the peer; null: no call yet
   struct rondo_retired_coll *retired, *spare_retired;
-  struct rondo_comm_waiter *waiters;
   uint64_t calls, registrations, retired_count;
   struct rondo_owner owner; // of the registrations of its calls
   // Guarded by the lock of the job.
@@ -97,8 +92,10 @@ void rondo_comm_sweep(struct rondo_comm_end *end);
 void rondo_comm_visit(const struct rondo_comm_end *end,
                       void (*visit)(struct rondo_collective coll, void *arg), void *arg);
 
-// Lets the rank's daemon look at its runs again after the end has failed.
-void rondo_comm_notify_daemon(const struct rondo_comm_end *end);
+// The rank's end of the communicator `key`, or null. The caller holds the lock of the job, without
+// which no end is freed.
+struct rondo_comm_end *rondo_comm_find(const struct rondo_job *job, uint32_t rank, uint64_t key);
+bool rondo_comm_has_member(const struct rondo_comm_end *end, uint32_t rank);
 
 // ---- compare.c ----
 
@@ -108,12 +105,12 @@ void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *
 void rondo_comm_compare(struct rondo_comm_end *end, int lock_mode);
 // Compares calls that could not be compared before, unless another thread holds the communicator.
 void rondo_comm_compare_pending(struct rondo_comm_end *end);
-// Compares the calls of all communicators of a rank. Called by threads that serve completions;
-// takes only locks that are free.
-void rondo_comms_compare(struct rondo_rank *rank);
-// The same for a caller that holds the lock of the job: for the communicator `key`, or for all if
-// `key` is null. Returns 0 if another thread holds one of them.
-int rondo_comms_compare_held(struct rondo_rank *rank, const uint64_t *key);
+// Compares the calls of the rank's communicator `key`, or of all if `key` is null. Takes no lock of
+// a communicator that another thread holds: then returns false. `lock_mode` is not
+// RONDO_JOB_LOCK_WAIT.
+bool rondo_comms_compare(struct rondo_rank *rank, const uint64_t *key, int lock_mode);
+// The `serve` of struct rondo_rank_extension.
+void rondo_comms_serve(struct rondo_rank *rank);
 
 // Frees the ends that are left when a context ends. Their collectives have been deregistered.
 void rondo_comms_free(struct rondo_rank *rank);

@@ -63,5 +63,5 @@ const struct rondo_job_extension rondo_order_extension = {
     .types = {RONDO_MESSAGE_JOURNAL, RONDO_MESSAGE_CALLS, RONDO_MESSAGE_COMM_FAILED,
               RONDO_MESSAGE_COMM_DETACHED}};
 
-const struct rondo_rank_extension rondo_order_rank_extension = {.serve = rondo_comms_compare,
+const struct rondo_rank_extension rondo_order_rank_extension = {.serve = rondo_comms_serve,
                                                                 .close = rondo_comms_free};

@@ -7,6 +7,7 @@
 #include "runtime/order/detach.h"
 #include "runtime/order/failure.h"
 #include "runtime/order/journal_place.h"
+#include "runtime/rank/submit.h"
 #include "runtime/rank/rank.h"
 
 // Writes what the two ranks have called, in one line.
@@ -35,7 +36,7 @@ static void end_fail_and_unlock(struct rondo_comm_end *end, int status, const ch
     rondo_log(RONDO_LOG_ERROR, "%s", why);
   rondo_comms_broadcast_failures(rank->job);
   rondo_journal_unlock(rank->job, lock_mode);
-  rondo_comm_notify_daemon(end);
+  rondo_submission_notify(rank, 1);
 }
 
 // Returns false if the lock of the job was not free: the caller tries again later.
@@ -110,66 +111,45 @@ void rondo_comm_compare_pending(struct rondo_comm_end *end) {
   pthread_mutex_unlock(&end->lock);
 }
 
-// Of the ends with handles below `last`, which are not being destroyed, the one with the largest
-// handle; or null. The list has the newest end first. The caller holds comms_lock.
-static struct rondo_comm_end *rank_end_below(const struct rondo_rank *rank, uint64_t last) {
-  struct rondo_comm_end *end = rank->comms;
-  while (end && (end->handle >= last || end->closing))
-    end = end->next;
-  return end;
-}
-
-// Pins the end that rank_end_below finds. Returns null if there is none, or comms_lock is not free.
-static struct rondo_comm_end *rank_pin_end_below(struct rondo_rank *rank, uint64_t last) {
-  if (pthread_mutex_trylock(&rank->comms_lock)) {
+// Pins the end with the largest handle below `last` that is not being destroyed. Returns null if
+// there is none, or comms_lock is not free. The list has the newest end first.
+static struct rondo_comm_end *rank_pin_end_below(struct rondo_rank *rank, uint64_t last,
+                                                 int lock_mode) {
+  if (lock_mode == RONDO_JOB_LOCK_HELD) {
+    pthread_mutex_lock(&rank->comms_lock);
+  } else if (pthread_mutex_trylock(&rank->comms_lock)) {
     rondo_store_relaxed_u32(&rank->extension_pending, 1);
     return NULL;
   }
-  struct rondo_comm_end *end = rank_end_below(rank, last);
+  struct rondo_comm_end *end = rank->comms;
+  while (end && (end->handle >= last || end->closing))
+    end = end->next;
   if (end)
     end->users++;
   pthread_mutex_unlock(&rank->comms_lock);
   return end;
 }
 
-void rondo_comms_compare(struct rondo_rank *rank) {
+bool rondo_comms_compare(struct rondo_rank *rank, const uint64_t *key, int lock_mode) {
+  bool done = true;
   uint64_t last = UINT64_MAX;
   struct rondo_comm_end *end;
-  rondo_store_relaxed_u32(&rank->extension_pending, 0);
-  while ((end = rank_pin_end_below(rank, last))) {
+  while ((end = rank_pin_end_below(rank, last, lock_mode))) {
     last = end->handle;
-    if (pthread_mutex_trylock(&end->lock)) {
-      end_note_comparison(end, false);
-    } else {
-      rondo_comm_compare(end, RONDO_JOB_LOCK_TRY);
+    bool is_wanted = !key || end->key == *key;
+    if (is_wanted && pthread_mutex_trylock(&end->lock)) {
+      done = false;
+    } else if (is_wanted) {
+      rondo_comm_compare(end, lock_mode);
       pthread_mutex_unlock(&end->lock);
     }
     rondo_comm_unpin(end);
   }
-}
-
-// As rank_end_below, for a caller that holds the lock of the job, without which no end is freed.
-static struct rondo_comm_end *rank_held_end_below(struct rondo_rank *rank, uint64_t last) {
-  pthread_mutex_lock(&rank->comms_lock);
-  struct rondo_comm_end *end = rank_end_below(rank, last);
-  pthread_mutex_unlock(&rank->comms_lock);
-  return end;
-}
-
-int rondo_comms_compare_held(struct rondo_rank *rank, const uint64_t *key) {
-  int done = 1;
-  uint64_t last = UINT64_MAX;
-  struct rondo_comm_end *end;
-  while ((end = rank_held_end_below(rank, last))) {
-    last = end->handle;
-    if (key && end->key != *key)
-      continue;
-    if (pthread_mutex_trylock(&end->lock)) {
-      done = 0;
-      continue;
-    }
-    rondo_comm_compare(end, RONDO_JOB_LOCK_HELD);
-    pthread_mutex_unlock(&end->lock);
-  }
   return done;
+}
+
+void rondo_comms_serve(struct rondo_rank *rank) {
+  rondo_store_relaxed_u32(&rank->extension_pending, 0);
+  if (!rondo_comms_compare(rank, NULL, RONDO_JOB_LOCK_TRY))
+    rondo_store_relaxed_u32(&rank->extension_pending, 1);
 }

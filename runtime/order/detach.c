@@ -9,6 +9,7 @@
 #include "runtime/order/comm_end.h"
 #include "runtime/order/comms.h"
 #include "runtime/rank/rank.h"
+#include "runtime/rank/submit.h"
 
 // RONDO_MESSAGE_COMM_DETACHED: struct rondo_detachment on the wire.
 struct comm_detached_message {
@@ -32,10 +33,7 @@ static bool end_has_detached(const struct rondo_comm_end *end, uint32_t rank) {
 }
 
 static bool detachment_is_for(const struct rondo_detachment *d, const struct rondo_comm_end *end) {
-  bool has_rank = false;
-  for (uint32_t i = 0; i < end->nranks; i++)
-    has_rank |= end->members[i] == d->rank;
-  return has_rank && d->key == end->key && d->to == end->rank->cfg.rank;
+  return d->key == end->key && d->to == end->rank->cfg.rank && rondo_comm_has_member(end, d->rank);
 }
 
 // Gives an end a detachment. Calls made before have not been compared with it.
@@ -44,22 +42,7 @@ static void end_add_detachment(struct rondo_comm_end *end, struct rondo_detachme
   end->detached = &d->link;
   rondo_store_release_u32(&end->detached_count, end->detached_count + 1);
   rondo_store_relaxed_u32(&end->rank->extension_pending, 1);
-  rondo_comm_notify_daemon(end);
-}
-
-// The end in this process that the detachment is for, or null. Only a thread that holds the lock of
-// the job frees ends.
-static struct rondo_comm_end *detachment_find_end(const struct rondo_job *job,
-                                                  const struct rondo_detachment *d) {
-  struct rondo_rank *rank = rondo_rank_of(job->members[d->to]);
-  struct rondo_comm_end *end = NULL;
-  if (!rank)
-    return NULL;
-  pthread_mutex_lock(&rank->comms_lock);
-  for (end = rank->comms; end && !detachment_is_for(d, end);)
-    end = end->next;
-  pthread_mutex_unlock(&rank->comms_lock);
-  return end;
+  rondo_submission_notify(end->rank, 1);
 }
 
 static void detachment_send(struct rondo_job *job, uint32_t process,
@@ -81,8 +64,8 @@ static void detachment_deliver(struct rondo_job *job, const struct rondo_detachm
     return;
   }
   *d = *like;
-  struct rondo_comm_end *end = detachment_find_end(job, d);
-  if (end)
+  struct rondo_comm_end *end = rondo_comm_find(job, d->to, d->key);
+  if (end && detachment_is_for(d, end))
     end_add_detachment(end, d);
   else
     rondo_bounded_list_add(&rondo_comms_of(job)->detachments, &d->link, RONDO_MAX_KEPT_DETACHMENTS);

@@ -34,23 +34,6 @@ static const struct rondo_failure *failure_of(const struct rondo_bounded_node *l
   return (const struct rondo_failure *)l;
 }
 
-// Only a thread that holds the lock of the job frees ends.
-static struct rondo_comm_end *rank_find_end(struct rondo_rank *rank, uint64_t key) {
-  pthread_mutex_lock(&rank->comms_lock);
-  struct rondo_comm_end *end = rank->comms;
-  while (end && end->key != key)
-    end = end->next;
-  pthread_mutex_unlock(&rank->comms_lock);
-  return end;
-}
-
-static bool end_has_member(const struct rondo_comm_end *end, uint32_t rank) {
-  for (uint32_t i = 0; i < end->nranks; i++)
-    if (end->members[i] == rank)
-      return true;
-  return false;
-}
-
 static void end_mark(struct rondo_job *job, struct rondo_comm_end *end, int status,
                      const char *why) {
   if (rondo_load_relaxed_u32(&end->owner.failed))
@@ -79,7 +62,7 @@ void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
   struct rondo_job *job = end->rank->job;
   const struct rondo_failure *oldest = NULL;
   for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
-    if (failure_of(l)->key == end->key && end_has_member(end, failure_of(l)->rank))
+    if (failure_of(l)->key == end->key && rondo_comm_has_member(end, failure_of(l)->rank))
       oldest = failure_of(l);
   if (!oldest || RONDO_FAULT(COMM_FAILS_ALONE))
     return;
@@ -92,27 +75,23 @@ void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
 static struct rondo_comm_end *job_next_end(const struct rondo_job *job, uint64_t key, uint32_t rank,
                                            uint32_t *at) {
   while (*at < job->rank_count) {
-    struct rondo_rank *here = rondo_rank_of(job->members[(*at)++]);
-    struct rondo_comm_end *end = here ? rank_find_end(here, key) : NULL;
-    if (end && end_has_member(end, rank))
+    struct rondo_comm_end *end = rondo_comm_find(job, (*at)++, key);
+    if (end && rondo_comm_has_member(end, rank))
       return end;
   }
   return NULL;
 }
 
-static struct comm_failed_message end_failed_message(const struct rondo_comm_end *end) {
+// Tells the other processes of the communicator that it has failed. Returns the message.
+static struct comm_failed_message end_send_failure(struct rondo_job *job,
+                                                   const struct rondo_comm_end *end) {
   struct comm_failed_message n = {.key = end->key, .rank = end->rank->cfg.rank};
   n.status = (int32_t)rondo_load_relaxed_u32(&end->owner.failed);
   memcpy(n.why, end->owner.why, sizeof n.why);
-  return n;
-}
-
-// Tells the other processes of the communicator that it has failed.
-static void end_send_failure(struct rondo_job *job, const struct rondo_comm_end *end) {
-  const struct comm_failed_message n = end_failed_message(end);
   if (job->mesh)
     rondo_processes_send_all(job, end->members, end->nranks, RONDO_MESSAGE_COMM_FAILED, &n,
                              sizeof n);
+  return n;
 }
 
 void rondo_failures_announce(struct rondo_job *job) {
@@ -123,7 +102,7 @@ void rondo_failures_announce(struct rondo_job *job) {
     pthread_mutex_lock(&rank->comms_lock);
     for (const struct rondo_comm_end *end = rank->comms; end; end = end->next)
       if (rondo_load_relaxed_u32(&end->owner.failed))
-        end_send_failure(job, end);
+        (void)end_send_failure(job, end);
     pthread_mutex_unlock(&rank->comms_lock);
   }
 }
@@ -139,9 +118,8 @@ int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, in
   struct rondo_comm_end *other;
   while ((other = job_next_end(job, end->key, end->rank->cfg.rank, &at)))
     end_mark(job, other, status, why);
-  const struct comm_failed_message n = end_failed_message(end);
+  const struct comm_failed_message n = end_send_failure(job, end);
   failure_keep(job, &n);
-  end_send_failure(job, end);
   return 1;
 }
 

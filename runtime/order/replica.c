@@ -159,10 +159,10 @@ static void job_compare_again(void *arg);
 // communicator that is locked by a call is compared later.
 static void job_compare(struct rondo_job *job, const uint64_t *key) {
   struct rondo_journals *journals = &rondo_comms_of(job)->journals;
-  int done = 1;
+  bool done = true;
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (job->members[r])
-      done &= rondo_comms_compare_held(rondo_rank_of(job->members[r]), key);
+      done &= rondo_comms_compare(rondo_rank_of(job->members[r]), key, RONDO_JOB_LOCK_HELD);
   if (!done && !journals->is_unfinished)
     journals->is_unfinished =
         rondo_mesh_calls->after(job->mesh, PAUSE_NS, job_compare_again, job) == RONDO_SUCCESS;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/explore.h"
+#include "daemon/plan/build.h"
 
 struct rondo_signature rondo_signature_of(const struct rondo_collective_desc *desc,
                                           int is_captured) {
@@ -26,15 +27,6 @@ bool rondo_signature_is_cached(const struct rondo_signature *s) {
   return !is_own && s->redop != RONDO_PREMUL_SUM && !s->is_captured;
 }
 
-static bool kind_has_root(int kind) {
-  return kind == RONDO_REDUCE || kind == RONDO_BROADCAST || kind == RONDO_GATHER ||
-         kind == RONDO_SCATTER;
-}
-
-static bool kind_reduces(int kind) {
-  return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
-}
-
 void rondo_signature_print(const struct rondo_signature *s, char *text) {
   char count[48] = "";
   char more[64] = "";
@@ -47,9 +39,9 @@ void rondo_signature_print(const struct rondo_signature *s, char *text) {
     (void)snprintf(more, sizeof more, " from position %u to %u", s->root, s->peer);
   else if (s->kind == RONDO_REDUCE)
     (void)snprintf(more, sizeof more, ", %s, root %u", rondo_redop_name(s->redop), s->root);
-  else if (kind_has_root(s->kind))
+  else if (rondo_plan_is_rooted(s->kind))
     (void)snprintf(more, sizeof more, ", root %u", s->root);
-  else if (kind_reduces(s->kind))
+  else if (rondo_plan_reduces(s->kind))
     (void)snprintf(more, sizeof more, ", %s", rondo_redop_name(s->redop));
   (void)snprintf(text, RONDO_SIGNATURE_TEXT_BYTES, "%s%s%s%s", rondo_kind_name(s->kind), count,
                  more, s->is_captured ? ", in a graph" : "");

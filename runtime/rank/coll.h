@@ -64,7 +64,7 @@ struct rondo_coll {
   int in_overflow;
   struct rondo_run_record *head, *tail; // outstanding runs in order
   struct rondo_run_record *unpushed;    // the first of them that is not on the device
-  uint32_t enqueuing;                   // calls that are about to submit
+  uint32_t holders;                     // calls that keep it registered
   uint32_t replays;                     // captured calls whose graphs still exist
   struct rondo_coll_stream *streams;    // guarded by the rank's stream_lock
   struct rondo_coll *next;              // in the free list or the overflow list

@@ -18,6 +18,7 @@
 #include "runtime/rank/rank.h"
 #include "runtime/rank/service.h"
 #include "runtime/rank/stream.h"
+#include "runtime/rank/submit.h"
 #include "runtime/rank/wait.h"
 
 // Limit for aborted runs to end. They end as soon as no peer reads their buffers.
@@ -184,8 +185,7 @@ void rondo_rank_abort(struct rondo_rank *rank) {
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_ABORTED, NULL);
   rondo_lock_give(&rank->lock);
   pthread_mutex_unlock(&rank->job->lock);
-  if (!rank->member.is_manual)
-    rank->member.daemon->driver->notify_submission(rank->member.daemon, 1);
+  rondo_submission_notify(rank, 1);
 }
 
 static int is_idle(void *arg) {

@@ -122,9 +122,7 @@ static int desc_check(const struct rondo_collective_desc *d) {
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "register: id %llu: kind %d, type %d or reduction %d does not exist",
                             (unsigned long long)d->id, d->kind, d->dtype, d->redop);
-  int reduces =
-      d->kind == RONDO_ALL_REDUCE || d->kind == RONDO_REDUCE_SCATTER || d->kind == RONDO_REDUCE;
-  if (!reduces && d->redop != RONDO_SUM)
+  if (!rondo_plan_reduces(d->kind) && d->redop != RONDO_SUM)
     return RONDO_LOG_REFUSE(
         RONDO_ERR_INVALID, "register: id %llu: %s does not reduce: its reduction must be RONDO_SUM",
         (unsigned long long)d->id, rondo_kind_name(d->kind));
@@ -459,7 +457,7 @@ static int coll_check_unused(const struct rondo_coll *coll) {
   if (coll->replays)
     return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu is in a graph that still exists",
                             (unsigned long long)coll->desc.id);
-  if (coll->head || coll->enqueuing)
+  if (coll->head || coll->holders)
     return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
                             (unsigned long long)coll->desc.id,
                             (unsigned long long)(coll->submitted - coll->completed));
@@ -475,7 +473,7 @@ int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handl
     status = RONDO_ERR_UNKNOWN;
   else if (logs)
     status = coll_check_unused(coll);
-  else if (coll->replays || coll->head || coll->enqueuing)
+  else if (coll->replays || coll->head || coll->holders)
     status = RONDO_ERR_BUSY;
   if (status == RONDO_SUCCESS) {
     rondo_store_release_u32(&coll->generation, coll->generation + 1);

@@ -176,13 +176,13 @@ static int run_submit_on_stream(struct rondo_rank *rank, struct rondo_collective
   struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "run_on_stream");
   int status = coll ? rondo_submission_prepare(rank, coll, s, &record) : RONDO_ERR_UNKNOWN;
   if (status == RONDO_SUCCESS)
-    coll->enqueuing++; // keeps the collective registered
+    coll->holders++; // keeps the collective registered
   rondo_lock_give(&rank->lock);
   if (status != RONDO_SUCCESS)
     return status;
   status = tie_enqueue(rank, coll, stream, &s->tie);
   rondo_lock_take(&rank->lock);
-  coll->enqueuing--;
+  coll->holders--;
   if (status == RONDO_SUCCESS) {
     rondo_submission_commit(rank, coll, s, record);
     *run = coll->submitted;
