@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "daemon/plan/build.h"
 #include "runtime/observe/flight_write.h"
+#include "runtime/observe/snapshot.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
@@ -18,15 +19,12 @@
 // A registered collective at the moment of writing.
 struct live {
   struct rondo_flight_tag tag;
-  uint32_t *members; // copied; null: all ranks in order
-  uint32_t member_count;
-  uint64_t executing, started_ns; // the run that a block has begun; 0: none
+  struct rondo_coll_view view;
   uint32_t oldest_count;
   struct rondo_flight_event oldest[RONDO_DEVICE_RUNS]; // runs that the ring no longer holds
 };
 
 struct capture {
-  uint32_t rank, rank_count;
   struct rondo_flight *flight; // copied
   struct live *lives;
   uint32_t live_count;
@@ -35,35 +33,20 @@ struct capture {
 // ----------------------------------------------------------------- capture ---
 
 static int live_capture(struct rondo_rank *rank, const struct rondo_coll *coll, struct live *l) {
-  struct rondo_block_view look;
   l->tag = coll->tag;
-  l->member_count = coll->registration.nranks;
-  if (l->tag.group) {
-    l->members = malloc(l->member_count * sizeof *l->members);
-    if (!l->members)
-      return RONDO_ERR_NO_MEMORY;
-    memcpy(l->members, coll->members, l->member_count * sizeof *l->members);
-  }
-  for (uint32_t b = 0; coll->head && b < coll->registration.shape.blocks && !l->executing; b++)
-    if (rank->member.daemon->driver->try_inspect(rank->member.daemon, b, coll->index, &look)) {
-      l->executing = look.state.run.number;
-      l->started_ns = look.state.started_ns;
-    }
   for (const struct rondo_run_record *r = coll->head; r && r != coll->unpushed; r = r->next) {
     struct rondo_flight_event e = {.tag = coll->tag, .at_ns = r->submitted_ns, .run = r->number};
     e.pushed_ns = e.at_ns; // or later
     if (!rondo_flight_at(&rank->flight, r->event))
       l->oldest[l->oldest_count++] = e;
   }
-  return RONDO_SUCCESS;
+  return rondo_coll_view_fill(rank, coll, &l->view);
 }
 
 // The rank's lock is held.
 static int rank_capture(struct rondo_rank *rank, struct capture *c) {
   int status = RONDO_SUCCESS;
   rondo_rank_add_changes(rank);
-  c->rank = rank->cfg.rank;
-  c->rank_count = rank->cfg.rank_count;
   c->flight = malloc(sizeof *c->flight);
   c->lives = calloc(rank->coll_count ? rank->coll_count : 1, sizeof *c->lives);
   if (!c->flight || !c->lives)
@@ -79,31 +62,32 @@ static int rank_capture(struct rondo_rank *rank, struct capture *c) {
 
 static void capture_free(struct capture *c) {
   for (uint32_t i = 0; i < c->live_count; i++)
-    free(c->lives[i].members);
+    free(c->lives[i].view.members);
   free(c->lives);
   free(c->flight);
 }
 
 // ---------------------------------------------------------------- printing ---
 
-static void group_print(const struct live *l, FILE *out) {
-  fprintf(out, "{\"group\": %u, \"name\": \"group %u\", \"ranks\": [", l->tag.group, l->tag.group);
-  for (uint32_t i = 0; i < l->member_count; i++)
-    fprintf(out, "%s%u", i ? ", " : "", l->members[i]);
+// Prints a group; null `ranks` are all ranks in order.
+static void group_print(uint32_t group, const uint32_t *ranks, uint32_t count, FILE *out) {
+  char name[32] = "all";
+  if (group)
+    (void)snprintf(name, sizeof name, "group %u", group);
+  fprintf(out, "{\"group\": %u, \"name\": \"%s\", \"ranks\": [", group, name);
+  for (uint32_t i = 0; i < count; i++)
+    fprintf(out, "%s%u", i ? ", " : "", ranks ? ranks[i] : i);
   fprintf(out, "]}\n");
 }
 
-static void groups_print(const struct capture *c, FILE *out) {
-  fprintf(out, "{\"group\": 0, \"name\": \"all\", \"ranks\": [");
-  for (uint32_t r = 0; r < c->rank_count; r++)
-    fprintf(out, "%s%u", r ? ", " : "", r);
-  fprintf(out, "]}\n");
+static void groups_print(const struct capture *c, uint32_t rank_count, FILE *out) {
+  group_print(0, NULL, rank_count, out);
   for (uint32_t i = 0; i < c->live_count; i++) {
     uint32_t before = 0;
     while (c->lives[before].tag.group != c->lives[i].tag.group)
       before++;
     if (c->lives[i].tag.group && before == i)
-      group_print(&c->lives[i], out);
+      group_print(c->lives[i].tag.group, c->lives[i].view.members, c->lives[i].view.nranks, out);
   }
 }
 
@@ -129,8 +113,10 @@ static void descriptor_print(const struct rondo_flight_event *e, FILE *out) {
 
 static void run_print(const struct capture *c, const struct rondo_flight_event *e, FILE *out) {
   const struct live *l = live_find(c, e->tag.handle);
-  int is_executing = !e->ended_ns && l && l->executing == e->run;
-  uint64_t started_ns = e->ended_ns ? e->ended_ns - e->device_ns : is_executing ? l->started_ns : 0;
+  int is_executing = !e->ended_ns && l && l->view.executing == e->run;
+  uint64_t started_ns = e->ended_ns    ? e->ended_ns - e->device_ns
+                        : is_executing ? l->view.started_ns
+                                       : 0;
   descriptor_print(e, out);
   fprintf(out, "\"state\": \"%s\", \"submitted_ns\": %llu, \"pushed_ns\": %llu, ",
           e->ended_ns    ? "completed"
@@ -195,11 +181,11 @@ int rondo_flight_print(struct rondo_rank *rank, FILE *out) {
     fprintf(out,
             "{\"rondo\": \"flight-record\", \"version\": 1, \"rank\": %u, \"ranks\": %u, "
             "\"host\": \"%s\", \"pid\": %ld}\n",
-            c.rank, c.rank_count, host, (long)getpid());
+            rank->cfg.rank, rank->cfg.rank_count, host, (long)getpid());
     if (c.flight->added > RONDO_FLIGHT_EVENTS)
       fprintf(out, "{\"dropped\": %llu}\n",
               (unsigned long long)(c.flight->added - RONDO_FLIGHT_EVENTS));
-    groups_print(&c, out);
+    groups_print(&c, rank->cfg.rank_count, out);
     events_print(&c, out);
     if (fflush(out) || ferror(out))
       status = RONDO_ERR_SYSTEM;

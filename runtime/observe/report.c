@@ -111,9 +111,8 @@ static void coll_print(const struct rondo_snapshot *s, uint32_t rank,
   uint64_t run = v->executing ? v->executing : v->completed + 1;
   fprintf(out, "  rank %u%s, id %llu (%s, %llu × %s, %u ranks), run %llu: ", rank,
           s->ranks[rank].is_present == RONDO_VIEW_HERE ? "" : " elsewhere",
-          (unsigned long long)v->desc.id, rondo_kind_name(v->desc.kind),
-          (unsigned long long)v->desc.count, rondo_dtype_name(v->desc.dtype), v->group_size,
-          (unsigned long long)run);
+          (unsigned long long)v->id.number, rondo_kind_name(v->kind), (unsigned long long)v->count,
+          rondo_dtype_name(v->dtype), v->group_size, (unsigned long long)run);
   if (v->executing)
     place_print(v, out);
   else
@@ -164,7 +163,7 @@ static void verdict_print(struct report *p) {
   fprintf(p->out, "  cycle of %u ranks:\n", p->cycle_length);
   for (uint32_t i = 0; i < p->cycle_length && i < CYCLE_LINES; i++, p->lines++)
     fprintf(p->out, "    rank %u executes id %llu and waits for rank %u, which has not begun it\n",
-            p->cycle[i], (unsigned long long)rondo_snapshot_scheduled(p->s, p->cycle[i])->desc.id,
+            p->cycle[i], (unsigned long long)rondo_snapshot_scheduled(p->s, p->cycle[i])->id.number,
             p->cycle[(i + 1) % p->cycle_length]);
   if (p->cycle_length <= CYCLE_LINES)
     return;
@@ -243,7 +242,7 @@ void rondo_report_timeout(const struct rondo_awaited *a, int64_t timeout_ns) {
 static void stuck_fill(const struct rondo_snapshot *s, const struct rondo_coll_view *v,
                        uint64_t run, struct rondo_stuck *e) {
   int executing = v->executing == run;
-  e->id = v->desc.id;
+  e->id = v->id.number;
   e->run = run;
   e->state = executing                            ? RONDO_RUN_EXECUTING
              : run <= v->completed + v->on_device ? RONDO_RUN_QUEUED

@@ -1,3 +1,4 @@
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,6 @@ static void view_find_peer(const struct rondo_coll *coll, const struct rondo_blo
                            struct rondo_coll_view *v) {
   const struct rondo_context_dynamic *s = &look->state;
   const struct rondo_plan *plan = &coll->plan;
-  v->peer = -1;
-  v->wants_data = 0;
   if (s->phase == RONDO_PHASE_DRAIN || (s->phase == RONDO_PHASE_FAILING && s->has_reference)) {
     if (s->bound_send < plan->send.count)
       v->peer = coll_peer_rank(coll, &plan->send, s->bound_send);
@@ -38,37 +37,42 @@ static void view_find_peer(const struct rondo_coll *coll, const struct rondo_blo
   }
 }
 
+// Finds the run that the block has begun, if any.
 static void view_inspect_block(const struct rondo_rank *rank, const struct rondo_coll *coll,
                                uint32_t block, struct rondo_coll_view *v) {
   struct rondo_block_view look;
-  if (!rank->member.daemon->driver->try_inspect(rank->member.daemon, block, coll->index, &look) ||
-      v->executing)
+  struct rondo_daemon *daemon = rank->member.daemon;
+  if (!daemon->driver->try_inspect(daemon, block, coll->index, &look))
     return;
   v->executing = look.state.run.number;
+  v->started_ns = look.state.started_ns;
   v->phase = look.state.phase;
   v->block = block;
   v->op = look.state.op;
-  v->is_scheduled = look.is_scheduled;
+  v->is_scheduled = look.is_scheduled != 0;
   v->waiting_ns = look.waiting_ns;
   view_find_peer(coll, &look, v);
 }
 
-static int view_fill(const struct rondo_rank *rank, const struct rondo_coll *coll,
-                     struct rondo_coll_view *v) {
-  v->id = coll->registration.id;
-  v->desc = coll->desc;
-  v->nranks = v->group_size = coll->registration.nranks;
-  v->members = malloc(v->nranks * sizeof *v->members);
+int rondo_coll_view_fill(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                         struct rondo_coll_view *v) {
+  uint32_t nranks = coll->registration.nranks;
+  *v = (struct rondo_coll_view){.id = coll->registration.id,
+                                .count = coll->desc.count,
+                                .kind = coll->desc.kind,
+                                .dtype = coll->desc.dtype,
+                                .rank = rank->cfg.rank,
+                                .nranks = nranks,
+                                .group_size = nranks,
+                                .submitted = coll->submitted,
+                                .completed = coll->completed,
+                                .on_device = coll->on_device,
+                                .peer = -1};
+  v->members = malloc(nranks * sizeof *v->members);
   if (!v->members)
     return RONDO_ERR_NO_MEMORY;
-  memcpy(v->members, coll->members, v->nranks * sizeof *v->members);
-  v->submitted = coll->submitted;
-  v->completed = coll->completed;
-  v->on_device = coll->on_device;
-  v->peer = -1;
-  if (!coll->head)
-    return RONDO_SUCCESS;
-  for (uint32_t b = 0; b < coll->registration.shape.blocks && !v->executing; b++)
+  memcpy(v->members, coll->members, nranks * sizeof *v->members);
+  for (uint32_t b = 0; coll->head && b < coll->registration.shape.blocks && !v->executing; b++)
     view_inspect_block(rank, coll, b, v);
   return RONDO_SUCCESS;
 }
@@ -82,7 +86,7 @@ static int rank_view_fill(struct rondo_rank *rank, struct rondo_rank_view *view)
   for (uint32_t i = 0; i < rank->coll_slots && status == RONDO_SUCCESS; i++) {
     const struct rondo_coll *coll = rondo_coll_at(rank, i);
     if (coll->generation % 2)
-      status = view_fill(rank, coll, &view->colls[view->coll_count++]);
+      status = rondo_coll_view_fill(rank, coll, &view->colls[view->coll_count++]);
   }
   rondo_lock_give(&rank->lock);
   view->is_present = RONDO_VIEW_HERE;
@@ -129,13 +133,14 @@ const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s
                                                   struct rondo_id id) {
   const struct rondo_rank_view *view = &s->ranks[rank];
   for (uint32_t i = 0; i < view->coll_count; i++)
-    if (view->colls[i].id.number == id.number && view->colls[i].id.space == id.space)
+    if (rondo_id_compare(view->colls[i].id, id) == 0)
       return &view->colls[i];
   return NULL;
 }
 
-int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
-                             uint64_t run) {
+// True if `rank` has begun or completed run `run` of that collective.
+static bool rank_has_begun(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
+                           uint64_t run) {
   const struct rondo_coll_view *v = rondo_snapshot_find(s, rank, id);
   return v && (v->completed >= run || v->executing >= run);
 }
@@ -155,7 +160,7 @@ static int64_t rank_next_awaited(const struct rondo_snapshot *s, uint32_t rank, 
   const struct rondo_coll_view *v = rondo_snapshot_scheduled(s, rank);
   for (; v && *after < v->nranks; ++*after) {
     uint32_t member = v->members[*after];
-    if (member == rank || rondo_snapshot_has_begun(s, member, v->id, v->executing))
+    if (member == rank || rank_has_begun(s, member, v->id, v->executing))
       continue;
     ++*after;
     return member;

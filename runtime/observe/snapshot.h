@@ -7,23 +7,28 @@
 #include "runtime/job/job.h"
 #include "runtime/job/registration.h"
 
-// One registered collective on one rank.
+struct rondo_coll;
+struct rondo_rank;
+
+// One registered collective on one rank. Processes send each other this structure.
 struct rondo_coll_view {
   struct rondo_id id;
-  struct rondo_collective_desc desc;
-  uint32_t *members;   // copied; null if no rank here has registered the collective
-  uint32_t nranks;     // entries of `members`
-  uint32_t group_size; // always known
+  uint64_t count;
+  uint32_t *members; // copied; null in messages, and if no rank here has registered the collective
   uint64_t submitted, completed;
   uint64_t on_device; // runs pushed to the daemon
   uint64_t executing; // number of the run that a block has begun; 0: none
-  int is_scheduled;   // a block is executing it now
-  uint32_t block, op; // where the run stands
-  uint16_t primitive; // of that op
-  uint8_t phase;      // enum rondo_context_phase
-  int32_t peer;       // the rank that it waits for; -1: none or unknown
-  int wants_data;     // 1: waits for data from the peer; 0: for the peer to take data
-  uint64_t waiting_ns;
+  uint64_t started_ns, waiting_ns;
+  int32_t kind, dtype;
+  uint32_t rank;
+  uint32_t nranks;      // entries of `members`
+  uint32_t group_size;  // always known
+  uint32_t block, op;   // where the run stands
+  int32_t peer;         // the rank that it waits for; -1: none or unknown
+  uint16_t primitive;   // of that op
+  uint8_t phase;        // enum rondo_context_phase
+  uint8_t is_scheduled; // a block is executing it now
+  uint8_t wants_data;   // 1: waits for data from the peer; 0: for the peer to take data
 };
 
 enum rondo_view {
@@ -53,13 +58,14 @@ int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_job *job);
 int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job);
 void rondo_snapshot_fini(struct rondo_snapshot *s);
 
+// Fills in the view of a collective of a rank here; the caller frees its `members`. The lock of the
+// rank is held. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+int rondo_coll_view_fill(const struct rondo_rank *rank, const struct rondo_coll *coll,
+                         struct rondo_coll_view *v);
+
 // Rank `rank`'s view of the collective of that id, or null.
 const struct rondo_coll_view *rondo_snapshot_find(const struct rondo_snapshot *s, uint32_t rank,
                                                   struct rondo_id id);
-
-// Returns 1 if `rank` has begun or completed run `run` of that collective.
-int rondo_snapshot_has_begun(const struct rondo_snapshot *s, uint32_t rank, struct rondo_id id,
-                             uint64_t run);
 
 // Finds ranks that wait for each other in a cycle, each in the collective that its daemon executes.
 // A deadlock without preemption always has such a cycle: a block leaves a collective only when its

@@ -10,36 +10,19 @@
 #include "runtime/job/processes.h"
 #include "runtime/observe/snapshot.h"
 
-struct wanted {
-  uint64_t id;
-  uint32_t space, reserved;
-};
-
 struct question {
   uint64_t round;
   uint32_t count, reserved;
-  struct wanted wanted[RONDO_VIEWS_WANTED];
+  struct rondo_id wanted[RONDO_VIEWS_WANTED];
 };
-
-struct entry {
-  uint64_t id, count, submitted, completed, executing, waiting_ns;
-  uint32_t space, rank;
-  int32_t kind, dtype, peer;
-  uint32_t nranks, block, op;
-  uint16_t primitive;
-  uint8_t phase, flags;
-  uint32_t reserved;
-};
-_Static_assert(sizeof(struct entry) == 88, "sent between processes");
 
 struct answer {
   uint64_t round;
   uint32_t count, reserved;
-  struct entry entries[RONDO_VIEWS_ENTRIES];
+  struct rondo_coll_view views[RONDO_VIEWS_ENTRIES];
 };
+_Static_assert(sizeof(struct rondo_coll_view) == 120, "sent between processes");
 _Static_assert(sizeof(struct answer) < RONDO_MESH_MESSAGE_BYTES, "one message");
-
-enum { SCHEDULED = 1, WANTS_DATA = 2 };
 
 static struct rondo_views *job_views(const struct rondo_job *job) { return job->views; }
 
@@ -66,28 +49,9 @@ static void views_close(struct rondo_job *job) {
 
 static bool is_wanted(const struct question *q, const struct rondo_coll_view *v) {
   for (uint32_t i = 0; i < q->count; i++)
-    if (q->wanted[i].id == v->id.number && q->wanted[i].space == v->id.space)
+    if (rondo_id_compare(q->wanted[i], v->id) == 0)
       return true;
   return false;
-}
-
-static struct entry entry_make(uint32_t rank, const struct rondo_coll_view *v) {
-  struct entry e = {.id = v->id.number, .space = v->id.space, .rank = rank};
-  e.count = v->desc.count;
-  e.kind = v->desc.kind;
-  e.dtype = v->desc.dtype;
-  e.nranks = v->nranks;
-  e.submitted = v->submitted;
-  e.completed = v->completed;
-  e.executing = v->executing;
-  e.waiting_ns = v->waiting_ns;
-  e.peer = v->peer;
-  e.block = v->block;
-  e.op = v->op;
-  e.primitive = v->primitive;
-  e.phase = v->phase;
-  e.flags = (uint8_t)((v->is_scheduled ? SCHEDULED : 0) | (v->wants_data ? WANTS_DATA : 0));
-  return e;
 }
 
 // Fills in the collectives of the question, then others with outstanding runs, until the answer is
@@ -99,8 +63,10 @@ static void answer_fill(const struct rondo_snapshot *s, const struct question *q
       for (uint32_t i = 0; i < s->ranks[r].coll_count; i++) {
         const struct rondo_coll_view *v = &s->ranks[r].colls[i];
         int is_one = others ? !is_wanted(q, v) && v->submitted > v->completed : is_wanted(q, v);
-        if (is_one && a->count < RONDO_VIEWS_ENTRIES)
-          a->entries[a->count++] = entry_make(r, v);
+        if (!is_one || a->count == RONDO_VIEWS_ENTRIES)
+          continue;
+        a->views[a->count] = *v;
+        a->views[a->count++].members = NULL;
       }
     }
   }
@@ -121,7 +87,7 @@ static int views_asked(struct rondo_job *job, const struct rondo_mesh_message *m
     a->round = q.round;
     answer_fill(&s, &q, a);
     rondo_processes_send(job, message->from, RONDO_MESSAGE_VIEWS, a,
-                         offsetof(struct answer, entries) + a->count * sizeof *a->entries);
+                         offsetof(struct answer, views) + a->count * sizeof *a->views);
   }
   rondo_snapshot_fini(&s);
   free(a);
@@ -149,7 +115,7 @@ static void question_fill(const struct rondo_job *job, const struct rondo_snapsh
       if (v->submitted == v->completed || q->count == RONDO_VIEWS_WANTED || is_wanted(q, v) ||
           !has_awaited(job, v, process))
         continue;
-      q->wanted[q->count++] = (struct wanted){v->id.number, v->id.space, 0};
+      q->wanted[q->count++] = v->id;
     }
   }
 }
@@ -184,11 +150,11 @@ static void answers_await(struct rondo_job *job) {
 static int views_answered(struct rondo_job *job, const struct rondo_mesh_message *message) {
   struct rondo_views *views = job->views;
   struct answer head;
-  if (message->size < offsetof(struct answer, entries) || message->size > sizeof head)
+  if (message->size < offsetof(struct answer, views) || message->size > sizeof head)
     return 0;
-  memcpy(&head, message->bytes, offsetof(struct answer, entries));
+  memcpy(&head, message->bytes, offsetof(struct answer, views));
   if (head.count > RONDO_VIEWS_ENTRIES ||
-      message->size != offsetof(struct answer, entries) + head.count * sizeof *head.entries)
+      message->size != offsetof(struct answer, views) + head.count * sizeof *head.views)
     return 0;
   struct rondo_views_answer *a = views->answers ? &views->answers[message->from] : NULL;
   if (!a || head.round != views->round || a->round != head.round || a->bytes)
@@ -221,36 +187,24 @@ static int view_copy_members(const struct rondo_snapshot *s, struct rondo_coll_v
   return 1;
 }
 
-// Checks the fields of a received entry that are used as indexes.
-static bool is_sound(const struct rondo_job *job, uint32_t process, const struct entry *e) {
-  return e->rank < job->rank_count && rondo_processes_where(job, e->rank) == process &&
-         e->phase <= RONDO_PHASE_ENDED && e->completed <= e->submitted;
+// Checks the fields of a received view that are used as indexes.
+static bool is_sound(const struct rondo_job *job, uint32_t process,
+                     const struct rondo_coll_view *v) {
+  return v->rank < job->rank_count && rondo_processes_where(job, v->rank) == process &&
+         v->phase <= RONDO_PHASE_ENDED && v->completed <= v->submitted;
 }
 
-// Adds a received entry to its rank's view. Returns 0 without memory.
-static int snapshot_enter_view(struct rondo_snapshot *s, const struct entry *e) {
-  struct rondo_rank_view *rank = &s->ranks[e->rank];
+// Adds a received view to those of its rank. Returns 0 without memory.
+static int snapshot_enter_view(struct rondo_snapshot *s, const struct rondo_coll_view *received) {
+  struct rondo_rank_view *rank = &s->ranks[received->rank];
   struct rondo_coll_view *grown =
       realloc(rank->colls, (rank->coll_count + 1) * sizeof *rank->colls);
   if (!grown)
     return 0;
   rank->colls = grown;
-  struct rondo_coll_view v = {.submitted = e->submitted, .completed = e->completed};
-  v.desc.id = e->id;
-  v.id = (struct rondo_id){e->id, e->space};
-  v.desc.kind = e->kind;
-  v.desc.dtype = e->dtype;
-  v.desc.count = e->count;
-  v.executing = e->executing;
-  v.waiting_ns = e->waiting_ns;
-  v.peer = e->peer;
-  v.block = e->block;
-  v.op = e->op;
-  v.primitive = e->primitive;
-  v.phase = e->phase;
-  v.is_scheduled = (e->flags & SCHEDULED) != 0;
-  v.wants_data = (e->flags & WANTS_DATA) != 0;
-  v.group_size = e->nranks;
+  struct rondo_coll_view v = *received;
+  v.members = NULL;
+  v.nranks = 0;
   if (!view_copy_members(s, &v))
     return 0;
   grown[rank->coll_count++] = v;
@@ -274,8 +228,7 @@ static int answer_enter(const struct rondo_job *job, struct rondo_snapshot *s, u
   const struct rondo_views_answer *a = &job_views(job)->answers[process];
   const struct answer *received = a->bytes;
   for (uint32_t i = 0; received && i < received->count; i++)
-    if (is_sound(job, process, &received->entries[i]) &&
-        !snapshot_enter_view(s, &received->entries[i]))
+    if (is_sound(job, process, &received->views[i]) && !snapshot_enter_view(s, &received->views[i]))
       return 0;
   return 1;
 }

@@ -14,6 +14,7 @@
 
 #include "runtime/job/job.h"
 #include "runtime/job/message.h"
+#include "runtime/observe/snapshot.h"
 #include "runtime/transport/binding.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/hand_mesh.h"
@@ -61,25 +62,13 @@ static void take_apart(struct rondo_fuzz_input *in) {
 struct question {
   uint64_t round;
   uint32_t count, reserved;
-  struct {
-    uint64_t id;
-    uint32_t space, reserved;
-  } wanted[COLLECTIVES];
+  struct rondo_id wanted[COLLECTIVES];
 };
 struct answer {
   uint64_t round;
   uint32_t count, reserved;
-  struct {
-    uint64_t id, count, submitted, completed, executing, waiting_ns;
-    uint32_t space, rank;
-    int32_t kind, dtype, peer;
-    uint32_t nranks, block, op;
-    uint16_t primitive;
-    uint8_t phase, flags;
-    uint32_t reserved;
-  } entries[MOST_ENTRIES];
+  struct rondo_coll_view views[MOST_ENTRIES];
 };
-_Static_assert(sizeof(struct answer) == 16 + MOST_ENTRIES * 88, "as views.c sends it");
 
 static uint64_t asked_round; // of the question that was sent last; 0: none
 
@@ -187,7 +176,7 @@ static void lose(struct rondo_fuzz_input *in) {
 static void ask(uint32_t how) {
   struct question q = {.round = how, .count = how % (COLLECTIVES + 1)};
   for (uint32_t i = 0; i < q.count; i++)
-    q.wanted[i].id = 1 + (how + i) % COLLECTIVES;
+    q.wanted[i].number = 1 + (how + i) % COLLECTIVES;
   size_t size = sizeof q - (COLLECTIVES - q.count) * sizeof *q.wanted;
   rondo_hand_mesh_say(RONDO_MESSAGE_LOOK, &q, size, -1);
 }
@@ -202,7 +191,7 @@ static void *reply_when_asked(void *arg) {
   while (!(r->answer.round = rondo_load_acquire_u64(&asked_round)) &&
          !rondo_load_acquire_u32(&r->is_over))
     (void)poll(NULL, 0, 1);
-  size_t size = sizeof r->answer - (MOST_ENTRIES - r->answer.count) * sizeof *r->answer.entries;
+  size_t size = sizeof r->answer - (MOST_ENTRIES - r->answer.count) * sizeof *r->answer.views;
   if (r->answer.round)
     rondo_hand_mesh_say(RONDO_MESSAGE_VIEWS, &r->answer, size, -1);
   return NULL;
@@ -216,13 +205,14 @@ static void report(struct rondo_fuzz_input *in, struct rondo_context ctx) {
   struct reply r = {.answer = {.count = (uint32_t)rondo_fuzz_take(in, 1) % (MOST_ENTRIES + 1)}};
   for (uint32_t i = 0; i < r.answer.count; i++) {
     uint32_t how = (uint32_t)rondo_fuzz_take(in, 1);
-    r.answer.entries[i].id = 1 + how % COLLECTIVES;
-    r.answer.entries[i].rank = 1 + how / 8 % (RANKS - 1);
-    r.answer.entries[i].submitted = how / 16 % 4;
-    r.answer.entries[i].completed = how / 64;
-    r.answer.entries[i].nranks = RANKS;
-    r.answer.entries[i].flags = how / 4 % 4;
-    spoil(in, &r.answer.entries[i], sizeof r.answer.entries[i]);
+    r.answer.views[i] = (struct rondo_coll_view){.id.number = 1 + how % COLLECTIVES,
+                                                 .rank = 1 + how / 8 % (RANKS - 1),
+                                                 .submitted = how / 16 % 4,
+                                                 .completed = how / 64,
+                                                 .group_size = RANKS,
+                                                 .is_scheduled = how / 4 % 2,
+                                                 .wants_data = how / 8 % 2};
+    spoil(in, &r.answer.views[i], sizeof r.answer.views[i]);
   }
   FILE *out = fmemopen(text, sizeof text, "w");
   RONDO_FUZZ_CHECK(out != NULL);

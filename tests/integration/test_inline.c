@@ -42,7 +42,7 @@ static void count_inline(uint32_t rank) {
   inlined = taken = 0;
   ended_meanwhile = 0;
   counted = r;
-  r->daemon->driver = &driver;
+  r->member.daemon->driver = &driver;
   rondo_rank_unpin(job.ctx[rank]);
 }
 
@@ -71,11 +71,12 @@ static void a_small_run_is_submitted_inline(void **state) {
   count_inline(0);
   for (uint32_t rank = 0; rank < 2; rank++)
     send_data[rank][0] = (float)(rank + 1);
-  uint32_t pushed = rondo_load_relaxed_u32(&counted->daemon->sq.sequence);
+  uint32_t pushed = rondo_load_relaxed_u32(&counted->member.daemon->sq.sequence);
   submit(0, small[0], NULL);
   assert_int_equal(inlined, 1);
   // Either the block was given the run, or, if somebody stepped it, the SQ.
-  assert_int_equal(rondo_load_relaxed_u32(&counted->daemon->sq.sequence), pushed + 1 - taken);
+  assert_int_equal(rondo_load_relaxed_u32(&counted->member.daemon->sq.sequence),
+                   pushed + 1 - taken);
   submit(0, other[0], NULL); // the first cannot end without rank 1
   assert_int_equal(inlined, 1);
   submit(1, other[1], NULL);
@@ -106,8 +107,9 @@ static void who_comes_last_need_not_wait(void **state) {
   d.kind = RONDO_ALL_GATHER;
   rondo_test_job_register(&job, &d, coll);
   count_inline(0);
-  const uint64_t *sent = &rondo_host_daemon_of(counted->daemon)->blocks[0].core.counters.primitives;
-  counted->daemon->driver = &rondo_host_driver;
+  const uint64_t *sent =
+      &rondo_host_daemon_of(counted->member.daemon)->blocks[0].core.counters.primitives;
+  counted->member.daemon->driver = &rondo_host_driver;
   count_inline(1);
   for (uint32_t i = 0; i < 100; i++) {
     send_data[0][0] = (float)i;
@@ -206,7 +208,7 @@ static void what_is_left_in_the_queue_is_over_for_everybody(void **state) {
     submit(0, coll[0], NULL);
     submit(1, coll[1], NULL);
     await(0, coll[0]);
-    left += (uint32_t)rondo_cq_has_entry(&counted->daemon->cq);
+    left += (uint32_t)rondo_cq_has_entry(&counted->member.daemon->cq);
     assert_true(recv_data[0][0] == (float)i);
     await(1, coll[1]);
     if (i % 4 == 0) {
