@@ -33,12 +33,24 @@ void rondo_callbacks_init(struct rondo_callbacks *c, rondo_callbacks_drive drive
   c->owner = owner;
 }
 
-static struct rondo_callback_entry *callbacks_pop(struct rondo_callbacks *c) {
+// Calls the first queued callback, if any. Needs the lock, and releases it meanwhile.
+static bool callbacks_try_call(struct rondo_callbacks *c) {
   struct rondo_callback_entry *e = c->head;
+  int is_poller = is_inside;
+  uint32_t forks_before = forks;
+  if (!e)
+    return false;
   c->head = e->next;
   if (!c->head)
     c->tail = NULL;
-  return e;
+  pthread_mutex_unlock(&c->lock);
+  e->callback(e->arg, e->status);
+  if (is_poller &&
+      forks != forks_before) // in a child of the callback, to which `c` does not belong
+    exit(EXIT_SUCCESS);
+  free(e);
+  pthread_mutex_lock(&c->lock);
+  return true;
 }
 
 // Drives the daemon until a callback is posted, for at most DRIVE_NS. Needs the lock, and releases
@@ -54,24 +66,15 @@ static void callbacks_drive(struct rondo_callbacks *c) {
 
 static void *poller_main(void *arg) {
   struct rondo_callbacks *c = arg;
-  uint32_t forks_before = forks;
   is_inside = 1;
   pthread_mutex_lock(&c->lock);
   while (c->head || !c->is_stopping) {
-    if (!c->head && c->reserved && !c->is_stopping)
-      callbacks_drive(c);
-    if (!c->head) {
-      if (!c->is_stopping)
-        pthread_cond_wait(&c->changed, &c->lock);
+    if (callbacks_try_call(c))
       continue;
-    }
-    struct rondo_callback_entry *e = callbacks_pop(c);
-    pthread_mutex_unlock(&c->lock);
-    e->callback(e->arg, e->status);
-    if (forks != forks_before) // in a child of the callback, to which `c` does not belong
-      exit(EXIT_SUCCESS);
-    free(e);
-    pthread_mutex_lock(&c->lock);
+    if (c->reserved)
+      callbacks_drive(c);
+    if (!c->head && !c->is_stopping)
+      pthread_cond_wait(&c->changed, &c->lock);
   }
   pthread_mutex_unlock(&c->lock);
   return NULL;
@@ -131,14 +134,8 @@ void rondo_callbacks_post(struct rondo_callbacks *c, rondo_callback callback, vo
 int rondo_callbacks_fire(struct rondo_callbacks *c) {
   int fired = 0;
   pthread_mutex_lock(&c->lock);
-  while (c->head) {
-    struct rondo_callback_entry *e = callbacks_pop(c);
-    pthread_mutex_unlock(&c->lock);
-    e->callback(e->arg, e->status);
-    free(e);
+  while (callbacks_try_call(c))
     fired++;
-    pthread_mutex_lock(&c->lock);
-  }
   pthread_mutex_unlock(&c->lock);
   return fired;
 }

@@ -78,6 +78,10 @@ uint32_t rondo_processes_where(const struct rondo_job *job, uint32_t rank) {
   return process == job->self ? RONDO_HERE : process;
 }
 
+bool rondo_processes_is_rank_at(const struct rondo_job *job, uint32_t rank, uint32_t process) {
+  return rank < job->rank_count && rondo_processes_where(job, rank) == process;
+}
+
 static int transport_explain(char *why, size_t why_bytes, int transport, const char *text) {
   (void)snprintf(why, why_bytes, "%s", text);
   return transport;

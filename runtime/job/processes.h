@@ -4,6 +4,7 @@
 #ifndef RONDO_RUNTIME_JOB_PROCESSES_H
 #define RONDO_RUNTIME_JOB_PROCESSES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ void rondo_processes_close(struct rondo_job *job, int64_t join_ns);
 
 // The process of a rank: RONDO_HERE, RONDO_SOMEWHERE (not known yet), or a number.
 uint32_t rondo_processes_where(const struct rondo_job *job, uint32_t rank);
+// True if a rank of the job is in that process: a message from there may speak for the rank.
+bool rondo_processes_is_rank_at(const struct rondo_job *job, uint32_t rank, uint32_t process);
 // Returns how this process reaches a rank (enum rondo_transport), or -1 if that is not known yet.
 // Writes the reason to `why`.
 int rondo_processes_transport(const struct rondo_job *job, const struct rondo_member *self,

@@ -349,9 +349,8 @@ void rondo_comm_end_counters(struct rondo_comm_end *end, struct rondo_comm_count
   pthread_mutex_lock(&end->lock);
   struct rondo_comm_counters c = {.calls = end->calls, .registrations = end->registrations};
   c.parting = end->retired_count;
-  c.cached = end->collective.cache.count;
-  for (uint32_t i = 0; i < 2 * end->nranks; i++)
-    c.cached += end->sends[i] ? end->sends[i]->cache.count : 0;
+  for (uint32_t i = 0; i < rondo_comm_series_count(end); i++)
+    c.cached += end->series[i] ? end->series[i]->cache.count : 0;
   *out = c;
   pthread_mutex_unlock(&end->lock);
 }

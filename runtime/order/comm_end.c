@@ -69,10 +69,11 @@ bool rondo_comm_has_member(const struct rondo_comm_end *end, uint32_t rank) {
 
 // ------------------------------------------------------------------ series ---
 
-static void series_fini(struct rondo_series *s) {
+static void series_free(struct rondo_series *s) {
   rondo_cache_fini(&s->cache);
   if (s->writer.job)
     rondo_journal_writer_fini(&s->writer);
+  free(s);
 }
 
 // Writes the ranks whose calls are compared with those of this rank: the previous and the next
@@ -89,39 +90,33 @@ static uint32_t series_neighbours(const struct rondo_comm_end *end, const struct
   return n > 2 ? 2 : n - 1;
 }
 
-static int series_init(const struct rondo_comm_end *end, struct rondo_series *s, uint32_t from,
-                       uint32_t to, uint32_t cached) {
+// Makes a series at `*at`. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY, or RONDO_ERR_EXISTS (the
+// rank has a communicator of that key).
+static int series_create(const struct rondo_comm_end *end, uint32_t from, uint32_t to,
+                         uint32_t cached, struct rondo_series **at) {
   const struct rondo_rank *rank = end->rank;
   const struct rondo_journal_name name = {end->key, from, to, rank->cfg.rank, 0};
   uint32_t neighbours[2];
-  memset(s, 0, sizeof *s);
+  struct rondo_series *s = calloc(1, sizeof *s);
+  if (!s)
+    return RONDO_ERR_NO_MEMORY;
   s->from = from;
   s->to = to;
-  int status = rondo_cache_init(&s->cache, cached);
   uint32_t count = series_neighbours(end, s, neighbours);
+  int status = rondo_cache_init(&s->cache, cached);
   if (status == RONDO_SUCCESS)
     status = rondo_journal_writer_init(&s->writer, rank->job, &name, neighbours, count);
-  if (status != RONDO_SUCCESS)
-    rondo_cache_fini(&s->cache);
+  if (status == RONDO_SUCCESS)
+    *at = s;
+  else
+    series_free(s);
   return status;
-}
-
-static int series_create(struct rondo_comm_end *end, uint32_t from, uint32_t to,
-                         struct rondo_series **at) {
-  struct rondo_series *s = malloc(sizeof *s);
-  int status = s ? series_init(end, s, from, to, end->cached_pairs) : RONDO_ERR_NO_MEMORY;
-  if (status != RONDO_SUCCESS) {
-    free(s);
-    return RONDO_LOG_REFUSE(status, "comm_call: no memory for another pair");
-  }
-  *at = s;
-  return RONDO_SUCCESS;
 }
 
 int rondo_comm_find_series(struct rondo_comm_end *end, const struct rondo_collective_desc *what,
                            struct rondo_series **series) {
   if (what->kind != RONDO_SEND_RECV) {
-    *series = &end->collective;
+    *series = end->series[0];
     return RONDO_SUCCESS;
   }
   uint32_t from = what->root;
@@ -131,24 +126,20 @@ int rondo_comm_find_series(struct rondo_comm_end *end, const struct rondo_collec
                             "comm_call: key %llu: send_recv from %u to %u called at position %u of "
                             "%u ranks",
                             (unsigned long long)end->key, from, to, end->position, end->nranks);
-  struct rondo_series **at = from == end->position ? &end->sends[to] : &end->recvs[from];
-  int status = *at ? RONDO_SUCCESS : series_create(end, from, to, at);
+  struct rondo_series **at = &end->series[1 + (from == end->position ? to : end->nranks + from)];
+  int status = *at ? RONDO_SUCCESS : series_create(end, from, to, end->cached_pairs, at);
+  if (status != RONDO_SUCCESS)
+    return RONDO_LOG_REFUSE(status, "comm_call: no memory for another pair");
   *series = *at;
-  return status;
-}
-
-static void cache_visit(const struct rondo_series *s,
-                        void (*visit)(struct rondo_collective coll, void *arg), void *arg) {
-  for (uint32_t i = 0; s && i < s->cache.count; i++)
-    visit(s->cache.entries[i].coll, arg);
+  return RONDO_SUCCESS;
 }
 
 void rondo_comm_visit(const struct rondo_comm_end *end,
                       void (*visit)(struct rondo_collective coll, void *arg), void *arg) {
-  cache_visit(&end->collective, visit, arg);
-  for (uint32_t i = 0; i < end->nranks; i++) {
-    cache_visit(end->sends[i], visit, arg);
-    cache_visit(end->recvs[i], visit, arg);
+  for (uint32_t i = 0; i < rondo_comm_series_count(end); i++) {
+    const struct rondo_series *s = end->series[i];
+    for (uint32_t k = 0; s && k < s->cache.count; k++)
+      visit(s->cache.entries[k].coll, arg);
   }
   for (const struct rondo_retired_coll *p = end->retired; p; p = p->next)
     visit(p->coll, arg);
@@ -172,20 +163,16 @@ void rondo_comm_sweep(struct rondo_comm_end *end) {
 
 static void end_free(struct rondo_comm_end *end) {
   rondo_comm_free_detachments(end);
-  for (uint32_t i = 0; end->sends && i < 2 * end->nranks; i++) {
-    if (!end->sends[i])
-      continue;
-    series_fini(end->sends[i]);
-    free(end->sends[i]);
-  }
-  series_fini(&end->collective);
+  for (uint32_t i = 0; end->series && i < rondo_comm_series_count(end); i++)
+    if (end->series[i])
+      series_free(end->series[i]);
   while (end->retired) {
     struct rondo_retired_coll *retired = end->retired;
     end->retired = retired->next;
     free(retired);
   }
   free(end->spare_retired);
-  free((void *)end->sends);
+  free((void *)end->series);
   free(end->members);
   pthread_mutex_destroy(&end->lock);
   free(end);
@@ -227,24 +214,20 @@ static int end_make(struct rondo_rank *rank, const struct rondo_comm_config *cfg
   pthread_mutex_init(&end->lock, NULL);
   int status = end_set_group(end, cfg->group);
   if (status == RONDO_SUCCESS) {
-    end->sends =
-        (struct rondo_series **)calloc(2 * (size_t)end->nranks, sizeof(struct rondo_series *));
-    end->recvs = end->sends ? end->sends + end->nranks : NULL;
-    status =
-        end->sends
-            ? series_init(end, &end->collective, RONDO_SERIES_COLLECTIVE, RONDO_SERIES_COLLECTIVE,
-                          cfg->cached_collectives ? cfg->cached_collectives : CACHED_COLLECTIVES)
-            : RONDO_ERR_NO_MEMORY;
+    uint32_t cached = cfg->cached_collectives ? cfg->cached_collectives : CACHED_COLLECTIVES;
+    end->series =
+        (struct rondo_series **)calloc(rondo_comm_series_count(end), sizeof(struct rondo_series *));
+    status = end->series ? series_create(end, RONDO_SERIES_COLLECTIVE, RONDO_SERIES_COLLECTIVE,
+                                         cached, &end->series[0])
+                         : RONDO_ERR_NO_MEMORY;
     if (status != RONDO_SUCCESS)
-      status = RONDO_LOG_REFUSE(status,
-                                "comm_create: rank %u, key %llu: no memory, or the key is in use",
-                                rank->cfg.rank, (unsigned long long)end->key);
+      rondo_log(RONDO_LOG_ERROR, "comm_create: rank %u, key %llu: no memory, or the key is in use",
+                rank->cfg.rank, (unsigned long long)end->key);
   }
-  if (status == RONDO_SUCCESS) {
+  if (status == RONDO_SUCCESS)
     *made = end;
-    return status;
-  }
-  end_discard(end);
+  else
+    end_discard(end);
   return status;
 }
 

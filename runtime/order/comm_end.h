@@ -50,8 +50,9 @@ struct rondo_comm_end {
   uint32_t nranks, position;
   uint32_t cached_pairs;
   pthread_mutex_t lock; // held through a call, so it decides the order of calls
-  struct rondo_series collective;
-  struct rondo_series **sends, **recvs; // by the position of the peer; null: no call yet
+  // The calls of all other kinds, the send_recvs to each position, those from each position. Null:
+  // no call yet.
+  struct rondo_series **series;
   struct rondo_retired_coll *retired, *spare_retired;
   uint64_t calls, registrations, retired_count;
   struct rondo_owner owner; // of the registrations of its calls
@@ -60,6 +61,10 @@ struct rondo_comm_end {
   struct rondo_bounded_node *detached; // struct rondo_detachment of members that have detached
   uint32_t detached_count;             // release
 };
+
+static inline uint32_t rondo_comm_series_count(const struct rondo_comm_end *end) {
+  return 1 + 2 * end->nranks;
+}
 
 // The end that owns registrations.
 static inline struct rondo_comm_end *rondo_comm_end_of(struct rondo_owner *owner) {

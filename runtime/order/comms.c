@@ -34,21 +34,16 @@ static void comms_located(struct rondo_job *job) {
   rondo_detachments_announce(job);
 }
 
-static void comms_failed(struct rondo_job *job, struct rondo_owner *owner,
-                         const struct rondo_communicator *comm) {
-  rondo_comm_receive_failure(job, rondo_comm_end_of(owner), comm);
-}
-
 static int comms_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
   switch (message->type) {
   case RONDO_MESSAGE_JOURNAL:
-    return rondo_journals_receive(job, message->from, message->bytes, message->size);
+    return rondo_journals_receive(job, message);
   case RONDO_MESSAGE_CALLS:
-    return rondo_replicas_receive(job, message->from, message->bytes, message->size);
+    return rondo_replicas_receive(job, message);
   case RONDO_MESSAGE_COMM_FAILED:
-    return rondo_failures_receive(job, message->from, message->bytes, message->size);
+    return rondo_failures_receive(job, message);
   default:
-    return rondo_detachments_receive(job, message->from, message->bytes, message->size);
+    return rondo_detachments_receive(job, message);
   }
 }
 
@@ -57,7 +52,7 @@ const struct rondo_job_extension rondo_order_extension = {
     .close = comms_close,
     .located = comms_located,
     .lost = rondo_journals_lose,
-    .failed = comms_failed,
+    .failed = rondo_comm_receive_failure,
     .settle = rondo_comms_broadcast_failures,
     .receive = comms_receive,
     .types = {RONDO_MESSAGE_JOURNAL, RONDO_MESSAGE_CALLS, RONDO_MESSAGE_COMM_FAILED,

@@ -97,10 +97,10 @@ void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *
 void rondo_comm_compare(struct rondo_comm_end *end, int lock_mode) {
   if (rondo_load_relaxed_u32(&end->owner.failed))
     return;
-  bool is_complete = series_compare(end, &end->collective, lock_mode);
-  for (uint32_t i = 0; i < 2 * end->nranks; i++)
-    if (end->sends[i])
-      is_complete &= series_compare(end, end->sends[i], lock_mode);
+  bool is_complete = true;
+  for (uint32_t i = 0; i < rondo_comm_series_count(end); i++)
+    if (end->series[i])
+      is_complete &= series_compare(end, end->series[i], lock_mode);
   end_note_comparison(end, is_complete);
 }
 

@@ -77,11 +77,11 @@ static uint64_t series_calls(const struct rondo_series *s) { return s ? s->write
 
 void rondo_comm_detach(struct rondo_comm_end *end) {
   struct rondo_detachment d = {.key = end->key, .rank = end->rank->cfg.rank};
-  d.collective = series_calls(&end->collective);
+  d.collective = series_calls(end->series[0]);
   for (uint32_t i = 0; i < end->nranks; i++) {
     d.to = end->members[i];
-    d.sent = series_calls(end->sends[i]);
-    d.received = series_calls(end->recvs[i]);
+    d.sent = series_calls(end->series[1 + i]);
+    d.received = series_calls(end->series[1 + end->nranks + i]);
     if (i != end->position && !end_has_detached(end, d.to))
       detachment_deliver(end->rank->job, &d);
   }
@@ -137,14 +137,12 @@ void rondo_detachments_announce(struct rondo_job *job) {
   }
 }
 
-int rondo_detachments_receive(struct rondo_job *job, uint32_t process, const void *bytes,
-                              size_t size) {
+int rondo_detachments_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
   struct comm_detached_message n;
-  if (size != sizeof n)
+  if (message->size != sizeof n)
     return 0;
-  memcpy(&n, bytes, sizeof n);
-  if (n.rank >= job->rank_count || n.to >= job->rank_count ||
-      rondo_processes_where(job, n.rank) != process)
+  memcpy(&n, message->bytes, sizeof n);
+  if (n.to >= job->rank_count || !rondo_processes_is_rank_at(job, n.rank, message->from))
     return 0;
   const struct rondo_detachment d = {{NULL}, n.key, n.rank, n.to, n.collective, n.sent, n.received};
   if (rondo_processes_where(job, n.to) >= job->process_count) // `to` is in this process

@@ -8,13 +8,13 @@
 #ifndef RONDO_RUNTIME_ORDER_DETACH_H
 #define RONDO_RUNTIME_ORDER_DETACH_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "runtime/order/bounded_list.h"
 
 struct rondo_comm_end;
 struct rondo_job;
+struct rondo_mesh_message;
 struct rondo_series;
 
 // Rank `rank` has detached, and tells `to`.
@@ -44,7 +44,6 @@ const struct rondo_detachment *rondo_comm_find_detached(const struct rondo_comm_
 // Sends the detachments that were kept because the roster was not known.
 void rondo_detachments_announce(struct rondo_job *job);
 // Receives a RONDO_MESSAGE_COMM_DETACHED. Returns 0 if no member sends such a message.
-int rondo_detachments_receive(struct rondo_job *job, uint32_t process, const void *bytes,
-                              size_t size);
+int rondo_detachments_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 
 #endif // RONDO_RUNTIME_ORDER_DETACH_H

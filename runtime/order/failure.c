@@ -123,8 +123,9 @@ int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, in
   return 1;
 }
 
-void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_comm_end *end,
+void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_owner *owner,
                                 const struct rondo_communicator *comm) {
+  struct rondo_comm_end *end = rondo_comm_end_of(owner);
   char why[RONDO_REASON_BYTES];
   uint32_t state = rondo_load_relaxed_u32(&comm->gate.state);
   if (state < RONDO_GATE_FAILED || rondo_load_relaxed_u32(&end->owner.failed))
@@ -148,15 +149,13 @@ void rondo_comms_broadcast_failures(struct rondo_job *job) {
   rondo_comms_of(job)->is_failing = 0;
 }
 
-int rondo_failures_receive(struct rondo_job *job, uint32_t process, const void *bytes,
-                           size_t size) {
+int rondo_failures_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
   struct comm_failed_message n;
-  if (size != sizeof n)
+  if (message->size != sizeof n)
     return 0;
-  memcpy(&n, bytes, sizeof n);
-  if (n.rank >= job->rank_count || rondo_processes_where(job, n.rank) != process ||
-      n.status <= RONDO_SUCCESS || n.status >= RONDO_IN_PROGRESS ||
-      !memchr(n.why, '\0', sizeof n.why))
+  memcpy(&n, message->bytes, sizeof n);
+  if (!rondo_processes_is_rank_at(job, n.rank, message->from) || n.status <= RONDO_SUCCESS ||
+      n.status >= RONDO_IN_PROGRESS || !memchr(n.why, '\0', sizeof n.why))
     return 0;
   // Marks the ends before their collectives fail, so that other processes get the reason first.
   uint32_t at = 0;

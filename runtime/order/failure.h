@@ -10,18 +10,19 @@
 #ifndef RONDO_RUNTIME_ORDER_FAILURE_H
 #define RONDO_RUNTIME_ORDER_FAILURE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct rondo_job;
+struct rondo_mesh_message;
 struct rondo_communicator;
 struct rondo_comm_end;
+struct rondo_owner;
 
 // Failures that a process keeps for ends that are made later.
 #define RONDO_MAX_KEPT_FAILURES 64u
 
-// Marks the end failed if the collective of `comm` has failed.
-void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_comm_end *end,
+// Marks the end that owns registrations failed if the collective of `comm` has failed.
+void rondo_comm_receive_failure(struct rondo_job *job, struct rondo_owner *owner,
                                 const struct rondo_communicator *comm);
 
 // Marks the communicator failed. Its first status stays. Returns 1 if it had not failed before.
@@ -38,6 +39,6 @@ void rondo_comms_broadcast_failures(struct rondo_job *job);
 void rondo_failures_announce(struct rondo_job *job);
 
 // Receives a RONDO_MESSAGE_COMM_FAILED. Returns 0 if no member sends such a message.
-int rondo_failures_receive(struct rondo_job *job, uint32_t process, const void *bytes, size_t size);
+int rondo_failures_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 
 #endif // RONDO_RUNTIME_ORDER_FAILURE_H

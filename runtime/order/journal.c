@@ -133,14 +133,13 @@ void rondo_journals_announce(struct rondo_job *job) {
   twalk_r(rondo_comms_of(job)->journals.places, node_announce, job);
 }
 
-int rondo_journals_receive(struct rondo_job *job, uint32_t process, const void *bytes,
-                           size_t size) {
+int rondo_journals_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
   struct journal_message n;
-  const struct rondo_transport_peer *peer = &job->transports.peers[process];
-  if (size != sizeof n)
+  struct rondo_transport_peer *peer = &job->transports.peers[message->from];
+  if (message->size != sizeof n)
     return 0;
-  memcpy(&n, bytes, sizeof n);
-  if (n.name.rank >= job->rank_count || rondo_processes_where(job, n.name.rank) != process)
+  memcpy(&n, message->bytes, sizeof n);
+  if (!rondo_processes_is_rank_at(job, n.name.rank, message->from))
     return 0;
   struct rondo_journal_place *place = rondo_journal_find(job, &n.name);
   if (place && place->stamp == n.stamp) {
@@ -155,10 +154,10 @@ int rondo_journals_receive(struct rondo_job *job, uint32_t process, const void *
     return 0;
   if (place)
     rondo_journal_remove(job, place);
-  struct rondo_journal_place made = {.name = n.name, .stamp = n.stamp, .process = process};
+  struct rondo_journal_place made = {.name = n.name, .stamp = n.stamp, .process = message->from};
   made.journal = (struct rondo_journal *)((char *)peer->map + n.at);
   if (rondo_journal_add(job, &made))
-    job->transports.peers[process].links++;
+    peer->links++;
   // The calls so far have not been compared with this journal.
   for (uint32_t r = 0; r < job->rank_count; r++)
     if (job->members[r])

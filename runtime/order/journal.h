@@ -24,6 +24,7 @@
 #include "runtime/order/signature.h"
 
 struct rondo_job;
+struct rondo_mesh_message;
 
 // A power of two. The explorer has few entries, so that it uses all of them.
 #if defined(RONDO_EXPLORE)
@@ -149,10 +150,10 @@ bool rondo_journal_writer_peek(struct rondo_journal_writer *writer, struct rondo
 // Sends the places of the journals here, once the roster is known.
 void rondo_journals_announce(struct rondo_job *job);
 // Receives a RONDO_MESSAGE_JOURNAL. Returns 0 if no member sends such a message.
-int rondo_journals_receive(struct rondo_job *job, uint32_t process, const void *bytes, size_t size);
+int rondo_journals_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 // Receives a RONDO_MESSAGE_CALLS: calls of a rank that shares no memory. Returns 0 if no member
 // sends such a message.
-int rondo_replicas_receive(struct rondo_job *job, uint32_t process, const void *bytes, size_t size);
+int rondo_replicas_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 // Removes the journals of a rank in another process that is lost.
 void rondo_journals_lose(struct rondo_job *job, uint32_t rank);
 void rondo_journals_free(struct rondo_job *job);

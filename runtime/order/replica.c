@@ -180,27 +180,25 @@ static bool calls_is_valid(const struct rondo_job *job, uint32_t process,
                            const struct calls_head *head, size_t size) {
   return head->count <= RONDO_JOURNAL_ENTRIES && head->first <= UINT64_MAX - head->count - 1 &&
          head->stamp && size == sizeof *head + head->count * sizeof(struct rondo_signature) &&
-         head->name.rank < job->rank_count &&
-         rondo_processes_where(job, head->name.rank) == process &&
+         rondo_processes_is_rank_at(job, head->name.rank, process) &&
          job->transports.peers[process].reach != RONDO_TRANSPORT_SHARED_MEMORY;
 }
 
-int rondo_replicas_receive(struct rondo_job *job, uint32_t process, const void *bytes,
-                           size_t size) {
-  struct calls_message message;
-  const struct calls_head *head = &message.head;
-  if (size < sizeof *head || size > sizeof message)
+int rondo_replicas_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
+  struct calls_message received;
+  const struct calls_head *head = &received.head;
+  if (message->size < sizeof *head || message->size > sizeof received)
     return 0;
-  memcpy(&message, bytes, size);
-  if (!calls_is_valid(job, process, head, size))
+  memcpy(&received, message->bytes, message->size);
+  if (!calls_is_valid(job, message->from, head, message->size))
     return 0;
-  struct rondo_journal_place *place = replica_find(job, process, head);
+  struct rondo_journal_place *place = replica_find(job, message->from, head);
   if (!place)
     return 1;
   struct rondo_journal *journal = place->journal;
   for (uint32_t i = 0; i < head->count; i++)
     rondo_journal_write(&journal->entries[(head->first + i) % RONDO_JOURNAL_ENTRIES],
-                        head->first + i + 1, &message.calls[i]);
+                        head->first + i + 1, &received.calls[i]);
   for (uint32_t i = 0; i < 2; i++)
     rondo_store_release_u64(&journal->compared[i], head->compared[i]);   // J3
   rondo_store_seq_cst_u64(&journal->written, head->first + head->count); // J1

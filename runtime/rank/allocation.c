@@ -1,21 +1,14 @@
 #include "runtime/rank/allocation.h"
 
 #include <search.h>
-#include <stdlib.h>
 
 #include "base/log.h"
 #include "runtime/memory/arena.h"
 #include "runtime/memory/range.h"
 #include "runtime/rank/rank.h"
 
-struct allocation {
-  uintptr_t memory;
-};
-
-static int allocation_compare(const void *a, const void *b) {
-  uintptr_t x = ((const struct allocation *)a)->memory;
-  uintptr_t y = ((const struct allocation *)b)->memory;
-  return x < y ? -1 : x > y;
+static int address_compare(const void *a, const void *b) {
+  return (uintptr_t)a < (uintptr_t)b ? -1 : (uintptr_t)a > (uintptr_t)b;
 }
 
 // The arena that the processes of the job map; null: there is none.
@@ -46,67 +39,50 @@ static void *memory_alloc(struct rondo_rank *rank, size_t bytes) {
   return rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE, bytes);
 }
 
-static void allocation_release(struct rondo_rank *rank, struct allocation *a) {
-  void *memory = (void *)a->memory;
+static void memory_release(struct rondo_rank *rank, void *memory) {
   struct rondo_range *range = rank->job->transports.range;
   struct rondo_range *window = rank->job->transports.window;
+  struct rondo_device *device = rank->member.device;
   if (rank_arena(rank))
     (void)rondo_arena_free(rank_arena(rank), memory);
   else if ((!window || !rondo_range_free(window, memory)) &&
            (!range || !rondo_range_free(range, memory)))
-    rank->member.device->driver->free(rank->member.device, RONDO_MEMORY_DEVICE, memory);
-  free(a);
+    device->driver->free(device, RONDO_MEMORY_DEVICE, memory);
 }
 
 void rondo_allocations_free(struct rondo_rank *rank) {
   while (rank->allocations) {
-    struct allocation *a = *(struct allocation **)rank->allocations;
-    tdelete(a, &rank->allocations, allocation_compare);
-    allocation_release(rank, a);
+    void *memory = *(void **)rank->allocations;
+    tdelete(memory, &rank->allocations, address_compare);
+    memory_release(rank, memory);
   }
-}
-
-// Adds an allocation to the tree. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
-static int allocation_add(struct rondo_rank *rank, struct allocation *a) {
-  rondo_lock_take(&rank->lock);
-  void *kept = tsearch(a, &rank->allocations, allocation_compare);
-  rondo_lock_give(&rank->lock);
-  return kept ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
 }
 
 int rondo_rank_alloc(struct rondo_rank *rank, size_t bytes, void **memory) {
-  struct allocation *a = malloc(sizeof *a);
-  void *allocated = a ? memory_alloc(rank, bytes) : NULL;
-  if (allocated) {
-    a->memory = (uintptr_t)allocated;
-    if (allocation_add(rank, a) == RONDO_SUCCESS) {
-      *memory = allocated;
-      return RONDO_SUCCESS;
-    }
-    allocation_release(rank, a);
-  } else {
-    free(a);
+  void *allocated = memory_alloc(rank, bytes);
+  rondo_lock_take(&rank->lock);
+  void *node = allocated ? tsearch(allocated, &rank->allocations, address_compare) : NULL;
+  rondo_lock_give(&rank->lock);
+  if (node) {
+    *memory = allocated;
+    return RONDO_SUCCESS;
   }
+  if (allocated)
+    memory_release(rank, allocated);
   return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "mem_alloc: rank %u: no memory for %zu bytes",
                           rank->cfg.rank, bytes);
 }
 
-int rondo_rank_free(struct rondo_rank *rank, const void *memory) {
-  struct allocation key = {(uintptr_t)memory};
-  struct allocation *a = NULL;
+int rondo_rank_free(struct rondo_rank *rank, void *memory) {
   if (!memory)
     return RONDO_SUCCESS;
   rondo_lock_take(&rank->lock);
-  struct allocation **found = tfind(&key, &rank->allocations, allocation_compare);
-  if (found) {
-    a = *found;
-    tdelete(a, &rank->allocations, allocation_compare);
-  }
+  bool is_known = tdelete(memory, &rank->allocations, address_compare) != NULL;
   rondo_lock_give(&rank->lock);
-  if (!a)
+  if (!is_known)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "mem_free: rank %u has no memory at %p",
                             rank->cfg.rank, memory);
-  allocation_release(rank, a);
+  memory_release(rank, memory);
   return RONDO_SUCCESS;
 }
 

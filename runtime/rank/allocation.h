@@ -11,7 +11,7 @@ struct rondo_rank;
 int rondo_rank_alloc(struct rondo_rank *rank, size_t bytes, void **memory);
 // Frees what rondo_rank_alloc returned; null is allowed. Returns RONDO_SUCCESS or
 // RONDO_ERR_INVALID.
-int rondo_rank_free(struct rondo_rank *rank, const void *memory);
+int rondo_rank_free(struct rondo_rank *rank, void *memory);
 // Copies between buffers that do not overlap. As rondo_mem_copy.
 int rondo_rank_copy(struct rondo_rank *rank, void *dst, const void *src, size_t bytes);
 // Frees what the application has not freed.

@@ -1,5 +1,4 @@
 // Creates and destroys a rank.
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -219,9 +218,6 @@ static void users_await(struct rondo_context ctx, struct rondo_job *job) {
     nanosleep(&pause, NULL);
 }
 
-// Frees nothing: the tree does not own the collectives.
-static void node_keep(void *node) { (void)node; }
-
 static void rank_dismantle(struct rondo_context ctx, struct rondo_rank *rank, int64_t join_ns) {
   rondo_store_release_u32(rank->member.daemon->exit, 1);
   rondo_callbacks_fini(&rank->callbacks);
@@ -233,7 +229,6 @@ static void rank_dismantle(struct rondo_context ctx, struct rondo_rank *rank, in
     if (coll->generation % 2)
       rondo_coll_remove(rank, coll);
   }
-  tdestroy(rank->by_id, node_keep);
   rondo_allocations_free(rank);
   rank->extension->close(rank);
   rondo_job_leave(rank->job, rank->cfg.rank, join_ns);

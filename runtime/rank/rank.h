@@ -76,7 +76,7 @@ struct rondo_rank {
   struct rondo_run_record *free_records;
   struct rondo_group_entry *groups;
   uint64_t next_group;
-  void *allocations;             // tree (search.h) of the user's memory
+  void *allocations;             // tree (search.h) of the addresses of the user's memory
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
   struct rondo_flight flight;

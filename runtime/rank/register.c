@@ -304,22 +304,13 @@ static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
                                       .is_mapped = m->is_mapped,
                                       .seems_large = m->seems_large,
                                       .seems_crowded = m->seems_crowded};
-  r->rank = rank->cfg.rank;
-  r->desc = &coll->desc;
-  r->submitted = &coll->submitted;
-  r->completed = &coll->completed;
   r->shape = rondo_shape_make(&coll->desc, r->nranks, &limits);
   int status = coll_build_plan(coll);
   if (status != RONDO_SUCCESS)
     return status;
   coll->contexts = rank->member.device->driver->alloc(rank->member.device, RONDO_MEMORY_DEVICE,
                                                       coll_device_bytes(coll));
-  r->plan = &coll->plan;
   r->endpoints = (uint64_t)(uintptr_t)coll->contexts + coll_endpoints_offset(coll);
-  r->process = RONDO_HERE;
-  r->is_announced = 0;
-  r->failed_status = RONDO_SUCCESS;
-  r->offer_count = 0;
   status = coll->contexts ? rondo_job_register(rank->job, r) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS)
     return RONDO_LOG_REFUSE(
@@ -391,8 +382,14 @@ static struct rondo_coll *coll_claim(struct rondo_rank *rank,
   if (*status == RONDO_SUCCESS) {
     coll = rank->free_colls;
     coll->desc = *desc;
-    coll->registration.id = request->id;
-    coll->registration.owner = request->owner;
+    coll->registration = (struct rondo_registration){.id = request->id,
+                                                     .owner = request->owner,
+                                                     .rank = rank->cfg.rank,
+                                                     .process = RONDO_HERE,
+                                                     .desc = &coll->desc,
+                                                     .submitted = &coll->submitted,
+                                                     .completed = &coll->completed,
+                                                     .plan = &coll->plan};
     *status = rondo_group_members(rank, desc->group, &coll->members, &coll->registration.nranks);
     coll->registration.members = coll->members;
   }
@@ -453,15 +450,14 @@ void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll) {
   coll_discard(rank, coll);
 }
 
-static int coll_check_unused(const struct rondo_coll *coll) {
+// Logs why a collective cannot be deregistered yet.
+static int coll_refuse_busy(const struct rondo_coll *coll) {
   if (coll->replays)
     return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu is in a graph that still exists",
                             (unsigned long long)coll->desc.id);
-  if (coll->head || coll->holders)
-    return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
-                            (unsigned long long)coll->desc.id,
-                            (unsigned long long)(coll->submitted - coll->completed));
-  return RONDO_SUCCESS;
+  return RONDO_LOG_REFUSE(RONDO_ERR_BUSY, "deregister: id %llu has %llu runs outstanding",
+                          (unsigned long long)coll->desc.id,
+                          (unsigned long long)(coll->submitted - coll->completed));
 }
 
 int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handle, int logs) {
@@ -471,10 +467,8 @@ int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handl
   struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "deregister");
   if (!coll)
     status = RONDO_ERR_UNKNOWN;
-  else if (logs)
-    status = coll_check_unused(coll);
   else if (coll->replays || coll->head || coll->holders)
-    status = RONDO_ERR_BUSY;
+    status = logs ? coll_refuse_busy(coll) : RONDO_ERR_BUSY;
   if (status == RONDO_SUCCESS) {
     rondo_store_release_u32(&coll->generation, coll->generation + 1);
     rondo_coll_forget_overflow(rank, coll);

@@ -46,11 +46,9 @@ static void run_push_early(struct rondo_rank *rank, struct rondo_coll *coll,
                            const struct rondo_run_args *args) {
   if (!RONDO_FAULT(SQE_BEFORE_CALLBACK) || coll->on_device)
     return;
-  struct rondo_sqe entry = {.collective = coll->index, .run = coll->submitted + 1};
-  entry.send = (uint64_t)(uintptr_t)args->send;
-  entry.recv = (uint64_t)(uintptr_t)args->recv;
-  entry.generation = coll->generation;
-  entry.block_count = coll->registration.shape.blocks;
+  const struct rondo_run_record early = {
+      .number = coll->submitted + 1, .send = args->send, .recv = args->recv};
+  struct rondo_sqe entry = rondo_coll_sqe(coll, &early);
   if (!rondo_sq_try_push(&rank->member.daemon->sq, &entry))
     return;
   rondo_lock_give(&rank->lock);
