@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "runtime/order/comm_call.h"
 #include "runtime/order/comm_end.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"

@@ -1,9 +1,9 @@
-// Running and waiting.
+// Running, also in the order of a stream, and waiting.
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
-#include "runtime/rank/submit.h"
+#include "runtime/rank/stream.h"
 #include "runtime/rank/wait.h"
 
 int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
@@ -11,6 +11,17 @@ int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void
   const struct rondo_submission s = {{send, recv, callback, arg}, {NULL, 0}};
   RONDO_RETURN_PINNED(ctx, "run", rank, rondo_rank_run(rank, coll, &s, NULL));
 }
+
+int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
+                        void *recv, void *stream) {
+  struct rondo_submission s = {{send, recv, NULL, NULL}, {NULL, 0}};
+  RONDO_RETURN_PINNED(ctx, "run_on_stream", rank,
+                      rondo_rank_run_on_stream(rank, coll, &s, stream, NULL));
+}
+
+int rondo_streams_hold(void) { return rondo_held_streams_begin(); }
+
+int rondo_streams_release(void) { return rondo_held_streams_end(); }
 
 int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
                        const struct rondo_run_args *args, uint64_t *run) {

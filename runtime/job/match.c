@@ -153,7 +153,7 @@ static void registration_fail_mismatch(struct rondo_job *job, const struct rondo
       continue;
     if (!text[0])
       rondo_registration_report_mismatch(r, registration, what, text);
-    // First the other side: the reason must arrive before the failure (failure.c).
+    // First the other side: the reason must arrive before the failure (comm_failure.c).
     comm_fail_everywhere(job, m, r->comm, RONDO_ERR_MISMATCH, registration->rank, text);
     comm_fail_everywhere(job, m, registration->comm, RONDO_ERR_MISMATCH, r->rank, text);
     // The other process may not have our registration, because our group may not name its rank.

@@ -24,10 +24,10 @@ enum rondo_message_type {
   RONDO_MESSAGE_EVICT = 23, // the sender has given up the receiver
   // Of the order room.
   RONDO_MESSAGE_JOURNAL = 24,       // where a rank of the sender writes its calls (journal.c)
-  RONDO_MESSAGE_COMM_FAILED = 25,   // a communicator has failed (failure.c)
-  RONDO_MESSAGE_COMM_DETACHED = 29, // a rank has destroyed its end of one (detach.c)
-  RONDO_MESSAGE_CALLS = 30,         // calls of a rank of the sender (replica.c)
-  // Of the observe room (views.c).
+  RONDO_MESSAGE_COMM_FAILED = 25,   // a communicator has failed (comm_failure.c)
+  RONDO_MESSAGE_COMM_DETACHED = 29, // a rank has destroyed its end of one (comm_detach.c)
+  RONDO_MESSAGE_CALLS = 30,         // calls of a rank of the sender (journal_replica.c)
+  // Of the observe room (remote_views.c).
   RONDO_MESSAGE_LOOK = 31, // asks for the progress of the receiver's ranks
   RONDO_MESSAGE_VIEWS = 32 // the answer
 };

@@ -67,7 +67,7 @@ void rondo_processes_give_up(struct rondo_job *job, uint32_t process);
 // Gives up a process soon, on the control thread, for a caller that is changing registrations.
 void rondo_processes_mark_failed(struct rondo_job *job, uint32_t process);
 
-// ---- events.c ----
+// ---- process_events.c ----
 
 // The events of the mesh and of the transports; their argument is the job.
 extern const struct rondo_mesh_events rondo_job_mesh_events;

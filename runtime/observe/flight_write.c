@@ -11,7 +11,7 @@
 #include "runtime/rank/coll.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 
 #define HOST_BYTES 256
 #define PATH_BYTES 4096

@@ -15,7 +15,7 @@
 #include "runtime/rank/coll.h"
 #include "runtime/rank/describe.h"
 #include "runtime/rank/rank.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "runtime/rank/wait.h"
 
 #define LINES 64u       // of a report; its last line counts the runs that have none

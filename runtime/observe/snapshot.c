@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "runtime/observe/snapshot.h"
-#include "runtime/observe/views.h"
+#include "runtime/observe/remote_views.h"
 #include "runtime/rank/coll.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 
 // ------------------------------------------------------------------- taking ---
 

@@ -51,8 +51,9 @@ struct rondo_snapshot {
   struct rondo_rank_view *ranks;
 };
 
-// Takes a snapshot of all processes. Asks the others, which may take RONDO_VIEWS_WAIT_NS (views.h).
-// Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; the caller calls fini in both cases.
+// Takes a snapshot of all processes. Asks the others, which may take RONDO_VIEWS_WAIT_NS
+// (remote_views.h). Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY; the caller calls fini in both
+// cases.
 int rondo_snapshot_init(struct rondo_snapshot *s, struct rondo_job *job);
 // Takes a snapshot of this process. The lock of the job is held.
 int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job);

@@ -1,4 +1,3 @@
-#include "runtime/order/comm_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +8,10 @@
 #include "base/log.h"
 #include "runtime/job/job.h"
 #include "runtime/order/comm_end.h"
-#include "runtime/order/failure.h"
+#include "runtime/order/comm_failure.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/rank.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "runtime/rank/stream.h"
 #include "runtime/rank/submit.h"
 #include "runtime/rank/wait.h"

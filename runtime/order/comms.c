@@ -4,8 +4,8 @@
 
 #include "runtime/job/message.h"
 #include "runtime/order/comm_end.h"
-#include "runtime/order/detach.h"
-#include "runtime/order/failure.h"
+#include "runtime/order/comm_detach.h"
+#include "runtime/order/comm_failure.h"
 #include "runtime/rank/rank.h"
 
 static int comms_open(struct rondo_job *job) {

@@ -6,7 +6,7 @@
 // signature of call c to entry c of a ring in memory that the other ranks can read: its process's
 // memory, or its arena. Each rank compares its calls with those of its neighbours in the group; if
 // all pairs of neighbours agree, all ranks agree. Where no memory is shared, messages fill a
-// replica of the ring (replica.c).
+// replica of the ring (journal_replica.c).
 //
 // Of two ranks, the one that makes a call later finds the call of the other (J1, J2), so no rank
 // waits and no call is skipped. An entry is used again only after it was compared with the calls of
@@ -67,7 +67,8 @@ struct rondo_journal_place {
   uint32_t neighbours[2];
   uint32_t neighbour_count;
   int is_over;
-  // Of a journal written here: what the neighbours that share no memory were sent (replica.c).
+  // Of a journal written here: what the neighbours that share no memory were sent
+  // (journal_replica.c).
   uint32_t is_proxied; // atomic; 1: there are such neighbours
   uint64_t sent_calls[2], sent_compared[2][2];
   int is_replica; // a copy for a rank in another process

@@ -1,7 +1,7 @@
 // The journals of a job, for the files that implement them:
 //
 //   journal.c   places, writers, comparing
-//   replica.c   copies of journals where no memory is shared
+//   journal_replica.c   copies of journals where no memory is shared
 //
 // The caller holds the lock of the job unless a comment says otherwise.
 #ifndef RONDO_RUNTIME_ORDER_JOURNAL_PLACE_H
@@ -33,7 +33,7 @@ void rondo_journal_write(struct rondo_journal_entry *e, uint64_t call,
 bool rondo_journal_read(const struct rondo_journal_entry *e, uint64_t call,
                         struct rondo_signature *s);
 
-// ---- replica.c ----
+// ---- journal_replica.c ----
 
 // Sends what is new in `place`, a journal of this process, to neighbours that share no memory.
 void rondo_replica_send(struct rondo_job *job, struct rondo_journal_place *place);

@@ -105,7 +105,7 @@ int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handl
 // Removes a collective whatever its state. The device no longer refers to it.
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);
 
-// ---- exchange.c ----
+// ---- all_to_all_v.c ----
 
 // Checks and copies the arrays of an all-to-all-v's descriptor. Returns RONDO_SUCCESS,
 // RONDO_ERR_INVALID or RONDO_ERR_NO_MEMORY.

@@ -1,6 +1,6 @@
 #include "runtime/rank/inline_run.h"
 
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "runtime/rank/submit.h"
 #include "runtime/rank/wait.h"
 

@@ -15,7 +15,7 @@
 #include "runtime/rank/group.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "runtime/rank/stream.h"
 #include "runtime/rank/submit.h"
 #include "runtime/rank/wait.h"

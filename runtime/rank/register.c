@@ -10,7 +10,7 @@
 #include "runtime/job/match.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/group.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "runtime/rank/stream.h"
 #include "runtime/transport/communicator.h"
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "runtime/rank/inline_run.h"
 #include "runtime/rank/rank.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "runtime/transport/binding.h"
 
 struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "runtime/rank/coll.h"
 #include "runtime/rank/inline_run.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "runtime/rank/submit.h"
 
 // The `is_done` of rondo_driver.wait.

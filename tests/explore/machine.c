@@ -9,7 +9,7 @@
 #include "base/explore.h"
 #include "runtime/api/api_context.h"
 #include "runtime/rank/handles.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "tests/explore/comm.h"
 #include "tests/explore/nccl.h"
 #include "tests/explore/net.h"

@@ -25,7 +25,7 @@
 #define LONG_NS INT64_C(20000000000)
 #define TRIES 20000
 
-// As runtime/order/replica.c sends it.
+// As runtime/order/journal_replica.c sends it.
 struct calls {
   struct rondo_journal_name name;
   uint32_t is_over, count;

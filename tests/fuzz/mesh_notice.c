@@ -57,7 +57,7 @@ static void take_apart(struct rondo_fuzz_input *in) {
 
 // ------------------------------------------------------------ what is sent ---
 
-// How far the ranks of a process are; the layouts are those of views.c.
+// How far the ranks of a process are; the layouts are those of remote_views.c.
 #define MOST_ENTRIES 4u
 struct question {
   uint64_t round;

@@ -13,7 +13,7 @@
 #include "runtime/rank/flight.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "tests/support/job.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"

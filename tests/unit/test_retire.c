@@ -7,7 +7,7 @@
 #include "runtime/api/api_context.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 #include "tests/support/named.h"
 
 int rondo_fault_planted;

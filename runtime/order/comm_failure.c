@@ -1,4 +1,4 @@
-#include "runtime/order/failure.h"
+#include "runtime/order/comm_failure.h"
 
 #include <stdbool.h>
 #include <stdio.h>

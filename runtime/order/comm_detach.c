@@ -1,4 +1,4 @@
-#include "runtime/order/detach.h"
+#include "runtime/order/comm_detach.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

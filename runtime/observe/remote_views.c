@@ -1,4 +1,4 @@
-#include "runtime/observe/views.h"
+#include "runtime/observe/remote_views.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "runtime/rank/service.h"
+#include "runtime/rank/run_queues.h"
 
 #include <unistd.h>
 
