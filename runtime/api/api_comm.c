@@ -1,4 +1,4 @@
-// Communicators whose calls match by order: include/rondo/comm.h. Checks arguments; the order room
+// Communicators whose calls match by order: include/rondo/comm.h. Checks arguments; runtime/order
 // does the work.
 #include <stdio.h>
 

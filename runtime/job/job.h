@@ -6,9 +6,9 @@
 // A match entry (match_entry.h) holds all registrations of one id. Each process with a member of
 // the group has a copy of every registration of the group: those made here, and those that other
 // processes have sent. Each process therefore decides by itself, from the same registrations.
-// Within one process matching takes no message and no wait.
+// Within one process, matching sends no message and never waits.
 //
-// The job calls higher rooms through struct rondo_job_extension only.
+// The job calls the folders order and observe through struct rondo_job_extension only.
 #ifndef RONDO_RUNTIME_JOB_JOB_H
 #define RONDO_RUNTIME_JOB_JOB_H
 
@@ -38,11 +38,11 @@ struct rondo_member {
 
 #define RONDO_JOB_EXTENSION_TYPES 4u
 
-// Calls from a job to a higher room, under the job's lock except `open` and `close`. The other
-// calls may be null.
+// Callbacks of a higher folder. The job's lock is held in all but `open` and `close`. All but those
+// two may be null.
 struct rondo_job_extension {
-  // With the first and after the last rank of the job. `open` returns RONDO_SUCCESS or
-  // RONDO_ERR_NO_MEMORY. `close` is called in both cases.
+  // `open` is called when the first rank joins the job, `close` after the last rank has left, also
+  // if `open` failed. `open` returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
   int (*open)(struct rondo_job *job);
   void (*close)(struct rondo_job *job);
   // The process of every rank is known now.
@@ -52,7 +52,7 @@ struct rondo_job_extension {
   // The communicator of a registration made by `owner` may have failed.
   void (*failed)(struct rondo_job *job, struct rondo_owner *owner,
                  const struct rondo_communicator *comm);
-  // Continues what `failed` began. No registration is being changed.
+  // Called after `failed`, when no registration is being changed, to finish its work.
   void (*settle)(struct rondo_job *job);
   // Takes a message of one of `types` (enum rondo_message_type). Returns 0 if the message is
   // invalid, else 1.
@@ -60,12 +60,13 @@ struct rondo_job_extension {
   uint32_t types[RONDO_JOB_EXTENSION_TYPES]; // 0: unused
 };
 
+// Whether the roster, which tells the process of each rank, has arrived.
 enum rondo_roster { RONDO_ROSTER_AWAITED = 0, RONDO_ROSTER_KNOWN, RONDO_ROSTER_FAILED };
 
 struct rondo_job {
   struct rondo_job *next;
   struct rondo_unique_id id;
-  uint32_t simulated_process; // tests: several processes of a job in one; else 0
+  uint32_t simulated_process; // tests: number of the process that is simulated; else 0
   uint32_t rank_count;
   uint32_t member_count;
   uint32_t is_manual;                                  // tests: no threads
@@ -88,7 +89,7 @@ struct rondo_job {
   struct rondo_process *processes;
   struct rondo_early *early, **early_end;
   uint64_t peer_timeout_ns; // how long a process that blocks a run may be silent
-  uint64_t mark;            // of the last round of messages
+  uint64_t mark;            // of the last rondo_processes_send_all
   uint64_t tick_ns;         // when the watch over processes is due next
 };
 

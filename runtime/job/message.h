@@ -22,12 +22,12 @@ enum rondo_message_type {
   RONDO_MESSAGE_ASK = 21,        // asks for an answer
   RONDO_MESSAGE_ANSWER = 22,
   RONDO_MESSAGE_EVICT = 23, // the sender has given up the receiver
-  // Of the order room.
+  // Of the folder order.
   RONDO_MESSAGE_JOURNAL = 24,       // where a rank of the sender writes its calls (journal.c)
   RONDO_MESSAGE_COMM_FAILED = 25,   // a communicator has failed (comm_failure.c)
   RONDO_MESSAGE_COMM_DETACHED = 29, // a rank has destroyed its end of one (comm_detach.c)
   RONDO_MESSAGE_CALLS = 30,         // calls of a rank of the sender (journal_replica.c)
-  // Of the observe room (remote_views.c).
+  // Of the folder observe (remote_views.c).
   RONDO_MESSAGE_LOOK = 31, // asks for the progress of the receiver's ranks
   RONDO_MESSAGE_VIEWS = 32 // the answer
 };

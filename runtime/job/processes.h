@@ -17,7 +17,7 @@ struct rondo_process {
   uint8_t is_lost;
   uint8_t is_failed; // about to be given up
   uint8_t is_broken; // the proxy no longer reaches it
-  uint64_t mark;     // of the last round of messages sent to it
+  uint64_t mark;     // of the last rondo_processes_send_all that included it
   uint64_t asked_ns; // when it was sent ASK; 0: it has answered
 };
 

@@ -1,7 +1,5 @@
 // Snapshots of ranks in other processes, taken on request.
 //
-//   rondo_views_init (with the job) -> rondo_views_merge ... rondo_views_fini
-//
 // A question names collectives. The answer gives the progress of each rank of that process in those
 // collectives and in all others with outstanding runs. The control thread answers, also when the
 // application is stuck. Without questions nothing is stored, counted or sent.

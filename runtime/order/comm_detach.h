@@ -43,7 +43,7 @@ const struct rondo_detachment *rondo_comm_find_detached(const struct rondo_comm_
 
 // Sends the detachments that were kept because the roster was not known.
 void rondo_detachments_announce(struct rondo_job *job);
-// Receives a RONDO_MESSAGE_COMM_DETACHED. Returns 0 if no member sends such a message.
+// Receives a RONDO_MESSAGE_COMM_DETACHED. Returns 0 if the message is invalid.
 int rondo_detachments_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 
 #endif // RONDO_RUNTIME_ORDER_DETACH_H

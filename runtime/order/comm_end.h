@@ -130,7 +130,7 @@ void rondo_comm_end_fail(struct rondo_comm_end *end, int status, const char *why
 
 void rondo_comm_end_counters(struct rondo_comm_end *end, struct rondo_comm_counters *out);
 
-// ---- for the order room ----
+// ---- for this folder ----
 
 // Finds the series of a call, or makes it for the first call. Refuses a pair that this rank is not
 // part of. The communicator is locked.

@@ -38,7 +38,7 @@ void rondo_comms_broadcast_failures(struct rondo_job *job);
 // Sends the failures so far, once the roster is known.
 void rondo_failures_announce(struct rondo_job *job);
 
-// Receives a RONDO_MESSAGE_COMM_FAILED. Returns 0 if no member sends such a message.
+// Receives a RONDO_MESSAGE_COMM_FAILED. Returns 0 if the message is invalid.
 int rondo_failures_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 
 #endif // RONDO_RUNTIME_ORDER_FAILURE_H

@@ -1,5 +1,5 @@
-// The communicators of a job: what the order room keeps for the job, and its callbacks from the job
-// and the ranks.
+// The communicators of a job: the state that this folder keeps for the job, and its callbacks for
+// the job and the ranks.
 #ifndef RONDO_RUNTIME_ORDER_COMMS_H
 #define RONDO_RUNTIME_ORDER_COMMS_H
 

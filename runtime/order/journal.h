@@ -1,19 +1,21 @@
-// The journal of a series of calls: what each rank has called, where its neighbours can read it.
+// The journal: a ring in which a rank publishes the calls of a series that it has made, so that its
+// neighbours can compare theirs.
 //
 //   rondo_journal_writer_init -> _reserve -> _append -> _compare ... -> _fini
 //
 // A call that finds its collective in the cache compares no descriptors. So each rank writes the
-// signature of call c to entry c of a ring in memory that the other ranks can read: its process's
-// memory, or its arena. Each rank compares its calls with those of its neighbours in the group; if
-// all pairs of neighbours agree, all ranks agree. Where no memory is shared, messages fill a
-// replica of the ring (journal_replica.c).
+// signature of call c to entry c (modulo the size) of a ring in memory that the other ranks can
+// read: memory of its process, or of its arena. Each rank compares its calls with those of its
+// neighbours in the group. If all pairs of neighbours agree, all ranks agree. Where no memory is
+// shared, messages fill a replica of the ring (journal_replica.c).
 //
-// Of two ranks, the one that makes a call later finds the call of the other (J1, J2), so no rank
-// waits and no call is skipped. An entry is used again only after it was compared with the calls of
-// both neighbours (J3). Until then later calls stay in the rank's own memory.
+// Of two neighbours, the rank that makes a call later finds the call of the other rank (J1, J2). So
+// no rank waits and no call is skipped. A rank overwrites an entry only after it was compared with
+// the calls of both neighbours (J3). Until then the rank keeps later calls in its own memory.
 //
-// The memory of a journal is not freed before the job ends in this process. It is reused for
-// another journal with another stamp. A reader checks the stamp after it has read, so it notices.
+// The memory of a journal is not freed before the job ends in this process. It may be reused for
+// another journal, which has another stamp. A reader checks the stamp after it has read; if the
+// stamp has changed, the reader discards what it has read.
 #ifndef RONDO_RUNTIME_ORDER_JOURNAL_H
 #define RONDO_RUNTIME_ORDER_JOURNAL_H
 
@@ -39,9 +41,9 @@ struct rondo_journal_entry {
 };
 
 struct rondo_journal {
-  uint64_t stamp;       // of its owner; 0: it has none
-  uint64_t written;     // calls in the ring
-  uint64_t compared[2]; // calls that were compared with those of each neighbour
+  uint64_t stamp;       // changes when the memory is reused; 0: the journal is idle
+  uint64_t written;     // number of the newest call in the ring
+  uint64_t compared[2]; // number of calls compared so far, by neighbour
   uint64_t reserved[12];
   struct rondo_journal_entry entries[RONDO_JOURNAL_ENTRIES];
 };
@@ -63,11 +65,11 @@ struct rondo_journal_place {
   struct rondo_journal *journal;
   uint64_t stamp;
   uint32_t process; // in whose memory the journal is; RONDO_HERE: this process
-  uint32_t readers; // the writer counts as one
+  uint32_t readers; // that use the place, its writer included
   uint32_t neighbours[2];
   uint32_t neighbour_count;
-  int is_over;
-  // Of a journal written here: what the neighbours that share no memory were sent
+  int is_over; // its writer has ended
+  // For a journal written here: what was sent to neighbours that share no memory
   // (journal_replica.c).
   uint32_t is_proxied; // atomic; 1: there are such neighbours
   uint64_t sent_calls[2], sent_compared[2][2];
@@ -80,19 +82,20 @@ struct rondo_journals {
   uint64_t changes; // places that were added
   uint64_t stamps;
   struct rondo_journal *idle;
-  int is_unfinished; // a comparison is scheduled again, because a communicator was locked
+  int is_unfinished; // communicators were locked, so a second comparison is scheduled
   pthread_mutex_t schedule_lock;
   // Guarded by schedule_lock.
-  int is_scheduled, is_urgent; // a round of messages is scheduled: later; at once
-  uint64_t round_ns;           // duration of the last round
+  int is_scheduled;  // messages are going to be sent
+  int is_urgent;     // ... at once
+  uint64_t round_ns; // how long sending took the last time
 };
 
 // A rank whose calls are compared with those of this rank.
 struct rondo_journal_neighbour {
   uint32_t rank;
-  uint32_t index; // of this rank among the neighbour's neighbours
+  uint32_t index; // of the neighbour's counter `compared` that is about this rank
   struct rondo_journal_place *place;
-  uint64_t seen; // `changes` of the job's journals at the last look
+  uint64_t seen; // `changes` of the job's journals at the last search for `place`
   uint64_t compared;
 };
 
@@ -101,7 +104,7 @@ struct rondo_journal_writer {
   struct rondo_job *job;
   struct rondo_journal_place *own;
   uint64_t called, written;
-  struct rondo_signature *backlog; // ring of calls that are not written yet
+  struct rondo_signature *backlog; // ring of `capacity` calls that are not written yet
   uint32_t capacity;
   uint32_t neighbour_count;
   bool must_retry;    // a neighbour's journal was not looked up: the lock of the job was taken
@@ -130,7 +133,7 @@ void rondo_journal_writer_append(struct rondo_journal_writer *writer,
 // True if calls wait for room in the ring, or a neighbour's journal was not looked up.
 bool rondo_journal_writer_has_pending(const struct rondo_journal_writer *writer);
 
-// How the caller of a comparison stands to the lock of the job.
+// What the caller of a comparison does about the lock of the job.
 enum rondo_job_lock_mode {
   RONDO_JOB_LOCK_WAIT = 0, // may wait for the lock
   RONDO_JOB_LOCK_TRY,      // takes the lock only if it is free; may do less
@@ -142,20 +145,20 @@ enum rondo_job_lock_mode {
 bool rondo_journal_writer_compare(struct rondo_journal_writer *writer, int lock_mode,
                                   struct rondo_difference *difference);
 
-// Reads the next call of the neighbour of a pair, if it is ahead of this rank. Returns false if the
-// neighbour has not written it, or its journal is not known here.
+// For the series of a pair: reads the next call of the other rank, if that rank has made more calls
+// than this one. Returns false if it has not, or if its journal is not known here.
 bool rondo_journal_writer_peek(struct rondo_journal_writer *writer, struct rondo_signature *next);
 
 // ---- for a job; the caller holds its lock ----
 
 // Sends the places of the journals here, once the roster is known.
 void rondo_journals_announce(struct rondo_job *job);
-// Receives a RONDO_MESSAGE_JOURNAL. Returns 0 if no member sends such a message.
+// Receives a RONDO_MESSAGE_JOURNAL. Returns 0 if the message is invalid.
 int rondo_journals_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
-// Receives a RONDO_MESSAGE_CALLS: calls of a rank that shares no memory. Returns 0 if no member
-// sends such a message.
+// Receives a RONDO_MESSAGE_CALLS: calls of a rank that shares no memory. Returns 0 if the
+// message is invalid.
 int rondo_replicas_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
-// Removes the journals of a rank in another process that is lost.
+// Removes the journals of a rank of another process that has left or is lost.
 void rondo_journals_lose(struct rondo_job *job, uint32_t rank);
 void rondo_journals_free(struct rondo_job *job);
 

@@ -1,6 +1,6 @@
 // The journals of a job, for the files that implement them:
 //
-//   journal.c   places, writers, comparing
+//   journal.c           places, writers, comparing
 //   journal_replica.c   copies of journals where no memory is shared
 //
 // The caller holds the lock of the job unless a comment says otherwise.

@@ -32,7 +32,7 @@ struct rondo_run_record {
   struct rondo_tie tie;
 };
 
-// The counts and places of an all-to-all-v. The descriptor's arrays point to these copies.
+// The counts and displacements of an all-to-all-v. The descriptor's arrays point to these copies.
 struct rondo_exchange {
   uint64_t most;                   // elements that any pair of this rank exchanges
   uint64_t send_elems, recv_elems; // from the start of each buffer to the end of its last part

@@ -1,4 +1,4 @@
-// A rank of a job in this process: what a context handle stands for.
+// A rank of a job in this process. A context handle names one.
 //
 //   rondo_rank_create -> (handles.h) pin -> register.h, submit.h, wait.h, stream.h ... unpin
 //     -> rondo_rank_destroy
@@ -45,7 +45,7 @@ struct rondo_manual {
   uint32_t process;                // simulated_process of struct rondo_job_request
 };
 
-// Calls from a rank to a higher room.
+// Callbacks of a higher folder.
 struct rondo_rank_extension {
   // Does the work that `extension_pending` announces. Called by threads that serve completions;
   // never waits.
@@ -89,7 +89,7 @@ struct rondo_rank {
   uint32_t wants_events; // the application uses `event_fd`
   int event_fd;
   struct rondo_callbacks callbacks;
-  // State of the order room.
+  // State of the folder order.
   const struct rondo_rank_extension *extension;
   void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns);
   uint32_t extension_pending; // 1: its `serve` has work to do

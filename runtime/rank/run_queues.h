@@ -1,4 +1,5 @@
-// Takes completions off the CQ and pushes runs that wait for room in the SQ.
+// The queues between a rank and its daemon: pushes runs to the SQ, and takes completions off the
+// CQ.
 #ifndef RONDO_RUNTIME_RANK_SERVICE_H
 #define RONDO_RUNTIME_RANK_SERVICE_H
 
@@ -6,8 +7,8 @@
 
 // ---- what the daemon calls; `owner` is the rank ----
 
-// Takes completions off the CQ and pushes runs that wait. Returns true if it did either. Never
-// waits: a thread that holds the lock does this work itself.
+// Takes completions off the CQ, and pushes runs that found the SQ full. Returns true if it did
+// either. Never waits: if another thread holds the rank's lock, that thread does this work.
 bool rondo_rank_service(void *owner);
 bool rondo_rank_needs_service(void *owner);
 // Records that a block started or quit (enum rondo_block_change). Never waits: if another thread
@@ -16,7 +17,7 @@ bool rondo_rank_needs_service(void *owner);
 void rondo_rank_on_change(void *owner, int what, uint32_t block);
 // The daemon cannot run any more: ends all runs, also those of the peers, with RONDO_ERR_SYSTEM.
 void rondo_rank_on_lost(void *owner, const char *why);
-// A block has moved: notifies the proxy, which may have slots to forward.
+// A block has made progress: notifies the proxy, which may have slots to forward.
 void rondo_rank_on_moved(void *owner);
 // Forwards slots on the proxy's behalf: see struct rondo_daemon.
 bool rondo_rank_forward(void *owner, int then);
