@@ -14,4 +14,21 @@
   } while (0)
 // NOLINTEND(bugprone-macro-parentheses)
 
+// For lists whose nodes have the members `next` and `link`; `link` is the pointer that points to
+// the node. Both take the same time in a long list.
+#define RONDO_LINK_ADD(first, node)                                                                \
+  do {                                                                                             \
+    (node)->next = (first);                                                                        \
+    (node)->link = &(first);                                                                       \
+    if (first)                                                                                     \
+      (first)->link = &(node)->next;                                                               \
+    (first) = (node);                                                                              \
+  } while (0)
+#define RONDO_LINK_REMOVE(node)                                                                    \
+  do {                                                                                             \
+    *(node)->link = (node)->next;                                                                  \
+    if ((node)->next)                                                                              \
+      (node)->next->link = (node)->link;                                                           \
+  } while (0)
+
 #endif // RONDO_BASE_LIST_H

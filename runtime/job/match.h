@@ -34,8 +34,8 @@ void rondo_match_fail(struct rondo_job *job, struct rondo_registration *registra
 // A registration of another process has ended. Frees it.
 void rondo_match_depart(struct rondo_job *job, struct rondo_match_entry *m,
                         struct rondo_registration *registration, uint64_t completed);
-// A producer in another process no longer writes to the connectors of that generation (0: of any)
-// to `consumer` (UINT32_MAX: to any rank).
+// A producer in another process no longer writes to its connectors of generation `generation` (0:
+// of any) to rank `consumer` (UINT32_MAX: to any rank).
 void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uint64_t generation,
                          uint32_t producer, uint32_t consumer);
 // A rank of another process is gone. `left`: it left after it had ended all its registrations.

@@ -43,27 +43,8 @@ struct rondo_match_entry *rondo_match_entry_get(struct rondo_job *job, struct ro
     free(m);
     return NULL;
   }
+  RONDO_LINK_ADD(job->first_entry, m);
   return m;
-}
-
-struct visit {
-  struct rondo_job *job;
-  void (*call)(struct rondo_job *job, struct rondo_match_entry *m, void *arg);
-  void *arg;
-};
-
-static void visit_node(const void *node, VISIT order, void *arg) {
-  const struct visit *v = arg;
-  if (order == postorder || order == leaf)
-    v->call(v->job, *(struct rondo_match_entry *const *)node, v->arg);
-}
-
-void rondo_match_entries_visit(struct rondo_job *job,
-                               void (*visit)(struct rondo_job *job, struct rondo_match_entry *m,
-                                             void *arg),
-                               void *arg) {
-  struct visit v = {job, visit, arg};
-  twalk_r(job->entries, visit_node, &v);
 }
 
 void rondo_match_entries_free(struct rondo_job *job) {
@@ -72,6 +53,7 @@ void rondo_match_entries_free(struct rondo_job *job) {
 }
 
 static void entry_drop(struct rondo_job *job, struct rondo_match_entry *m) {
+  RONDO_LINK_REMOVE(m);
   tdelete(m, &job->entries, entry_compare);
   entry_free(m);
 }

@@ -18,6 +18,7 @@ struct rondo_match_history {
 };
 
 struct rondo_match_entry {
+  struct rondo_match_entry *next, **link; // in the job's list (base/list.h)
   struct rondo_id id;
   uint32_t nranks; // of the newest registration
   struct rondo_registration *registrations;
@@ -30,11 +31,6 @@ struct rondo_match_entry {
 struct rondo_match_entry *rondo_match_entry_find(struct rondo_job *job, struct rondo_id id);
 // Finds or makes the entry. Null: no memory.
 struct rondo_match_entry *rondo_match_entry_get(struct rondo_job *job, struct rondo_id id);
-// Calls `visit` for every entry. `visit` may not add or drop entries.
-void rondo_match_entries_visit(struct rondo_job *job,
-                               void (*visit)(struct rondo_job *job, struct rondo_match_entry *m,
-                                             void *arg),
-                               void *arg);
 // Frees all entries, but not the registrations of ranks here.
 void rondo_match_entries_free(struct rondo_job *job);
 
@@ -43,7 +39,7 @@ void rondo_match_entries_free(struct rondo_job *job);
 void rondo_match_entry_drop_if_even(struct rondo_job *job, struct rondo_match_entry *m,
                                     const struct rondo_registration *last);
 // Does the same for ids of communicators, which are used once, also if members are in other
-// processes. Not while entries are visited.
+// processes. Not in a loop over the entries.
 void rondo_match_entry_drop_if_over(struct rondo_job *job, struct rondo_match_entry *m);
 
 // Find returns null if the rank has never registered the id. Get adds a history; null: no memory.

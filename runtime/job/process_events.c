@@ -40,8 +40,7 @@ static void processes_count_competing(struct rondo_job *job) {
 
 // Settles in order of registration, because other processes count registrations. Settling removes
 // no registration from its entry.
-static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
-  (void)arg;
+static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m) {
   for (uint64_t after = 0;;) {
     struct rondo_registration *first = NULL;
     for (struct rondo_registration *r = m->registrations; r; r = r->next)
@@ -55,35 +54,24 @@ static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m, voi
   }
 }
 
-static void entry_resume(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
-  entry_settle(job, m, arg);
-  rondo_match_rebind(job, m);
-}
-
 static void entries_resume(struct rondo_job *job) {
-  if (job->transports.device->driver->sharing)
-    rondo_match_entries_visit(job, entry_resume, NULL);
+  if (!job->transports.device->driver->sharing)
+    return;
+  for (struct rondo_match_entry *m = job->first_entry; m; m = m->next) {
+    entry_settle(job, m);
+    rondo_match_rebind(job, m);
+  }
 }
 
 // ------------------------------------------------------------------- losing ---
 
-struct loss {
-  uint32_t rank;
-  int left;
-};
-
-static void entry_lose(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
-  const struct loss *loss = arg;
-  rondo_match_lost(job, m, loss->rank, loss->left);
-}
-
 static void rank_lose(struct rondo_job *job, uint32_t rank, int left) {
-  struct loss loss = {rank, left};
   if (job->gone[rank])
     return;
   job->gone[rank] = 1;
   RONDO_JOB_CALL(job, lost, job, rank);
-  rondo_match_entries_visit(job, entry_lose, &loss);
+  for (struct rondo_match_entry *m = job->first_entry; m; m = m->next)
+    rondo_match_lost(job, m, rank, left);
 }
 
 static void process_lose(struct rondo_job *job, uint32_t process) {
@@ -98,7 +86,8 @@ static bool has_rank_left(const struct rondo_job *job, uint32_t process) {
   return false;
 }
 
-void rondo_processes_give_up(struct rondo_job *job, uint32_t process) {
+// Gives up a process, as if it were lost.
+static void process_give_up(struct rondo_job *job, uint32_t process) {
   if (job->processes[process].is_lost)
     return;
   job->processes[process].is_lost = 1; // nothing more is sent to it
@@ -114,13 +103,8 @@ static void processes_give_up_failed(void *arg) {
   pthread_mutex_lock(&job->lock);
   for (uint32_t p = 0; p < job->process_count; p++)
     if (job->processes[p].is_failed)
-      rondo_processes_give_up(job, p);
+      process_give_up(job, p);
   pthread_mutex_unlock(&job->lock);
-}
-
-void rondo_processes_mark_failed(struct rondo_job *job, uint32_t process) {
-  job->processes[process].is_failed = 1;
-  (void)rondo_mesh_calls->after(job->mesh, 0, processes_give_up_failed, job);
 }
 
 static void on_lost(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason,
@@ -281,7 +265,7 @@ static bool message_receive(struct rondo_job *job, struct rondo_mesh_message *me
   case RONDO_MESSAGE_EVICT:
     rondo_log(RONDO_LOG_ERROR, "process %u has given up this process, which was silent too long",
               message->from);
-    rondo_processes_give_up(job, message->from);
+    process_give_up(job, message->from);
     return true;
   default:
     return extension_receive(job, message);
@@ -296,24 +280,20 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
     if (!message_receive(job, message)) {
       rondo_log(RONDO_LOG_ERROR, "process %u sent an invalid message (type %u, %zu bytes)",
                 message->from, message->type, message->size);
-      rondo_processes_give_up(job, message->from);
+      process_give_up(job, message->from);
     }
   }
   pthread_mutex_unlock(&job->lock);
 }
 
-static void arrivals_free(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
-  (void)job;
-  (void)arg;
-  while (m->registrations) {
-    struct rondo_registration *r = m->registrations;
-    m->registrations = r->next;
-    free(r);
-  }
-}
-
 void rondo_processes_free_arrivals(struct rondo_job *job) {
-  rondo_match_entries_visit(job, arrivals_free, NULL);
+  for (struct rondo_match_entry *m = job->first_entry; m; m = m->next) {
+    while (m->registrations) {
+      struct rondo_registration *r = m->registrations;
+      m->registrations = r->next;
+      free(r);
+    }
+  }
 }
 
 // ------------------------------------------------------------------- roster ---
@@ -351,7 +331,8 @@ static void on_roster(void *arg) {
   processes_count_competing(job);
   rondo_processes_send_early(job);
   RONDO_JOB_CALL(job, located, job);
-  rondo_match_entries_visit(job, entry_settle, NULL);
+  for (struct rondo_match_entry *m = job->first_entry; m; m = m->next)
+    entry_settle(job, m);
   pthread_cond_broadcast(&job->attendance);
   pthread_mutex_unlock(&job->lock);
 }
@@ -375,7 +356,8 @@ static void on_send(void *owner, uint32_t process, uint32_t type, const void *by
     return; // on_lost handles a process that is gone
   rondo_log(RONDO_LOG_ERROR, "process %u is given up: a message to it cannot be sent (%s)", process,
             rondo_status_name(status));
-  rondo_processes_mark_failed(job, process);
+  job->processes[process].is_failed = 1; // the caller may be changing registrations
+  (void)rondo_mesh_calls->after(job->mesh, 0, processes_give_up_failed, job);
 }
 
 static void on_after(void *owner, uint64_t delay_ns, void (*call)(void *arg), void *arg) {
@@ -394,7 +376,7 @@ static void on_link_over(void *owner, struct rondo_proxy_link *link, int is_whol
 
 static void process_evict(struct rondo_job *job, uint32_t process) {
   rondo_processes_send(job, process, RONDO_MESSAGE_EVICT, NULL, 0);
-  rondo_processes_give_up(job, process);
+  process_give_up(job, process);
 }
 
 // Gives up processes that the proxy does not reach and whose loss the mesh has not reported
@@ -477,25 +459,21 @@ static bool is_blocked_on(const struct rondo_job *job, const struct rondo_regist
   return false;
 }
 
-struct search {
-  uint32_t process;
-  int is_blocked;
-};
-
-static void entry_find_blocked(struct rondo_job *job, struct rondo_match_entry *m, void *arg) {
-  struct search *search = arg;
-  for (const struct rondo_registration *r = m->registrations; r && !search->is_blocked; r = r->next)
-    if (r->process == RONDO_HERE && r->comm->gate.state < RONDO_GATE_FAILED)
-      search->is_blocked = is_blocked_on(job, r, search->process);
+// True if a run here waits for the process.
+static bool process_is_awaited(const struct rondo_job *job, uint32_t process) {
+  for (const struct rondo_match_entry *m = job->first_entry; m; m = m->next)
+    for (const struct rondo_registration *r = m->registrations; r; r = r->next)
+      if (r->process == RONDO_HERE && r->comm->gate.state < RONDO_GATE_FAILED &&
+          is_blocked_on(job, r, process))
+        return true;
+  return false;
 }
 
 static void process_watch(struct rondo_job *job, uint32_t process, uint64_t now_ns) {
   struct rondo_process *p = &job->processes[process];
-  struct search search = {process, 0};
   if (process == job->self || p->is_lost)
     return;
-  rondo_match_entries_visit(job, entry_find_blocked, &search);
-  if (!search.is_blocked) {
+  if (!process_is_awaited(job, process)) {
     p->asked_ns = 0;
   } else if (!p->asked_ns) {
     p->asked_ns = now_ns;
@@ -519,7 +497,7 @@ static void on_tick(void *arg) {
   bool is_late = now_ns > job->tick_ns + period_ns;
   for (uint32_t p = 0; p < job->process_count; p++) {
     if (job->processes[p].is_failed)
-      rondo_processes_give_up(job, p);
+      process_give_up(job, p);
     if (is_late && job->processes[p].asked_ns)
       job->processes[p].asked_ns = now_ns;
     process_watch(job, p, now_ns);

@@ -60,13 +60,6 @@ void rondo_processes_withdraw(struct rondo_job *job, struct rondo_registration *
 // Sends the registrations that ended before the roster was known.
 void rondo_processes_send_early(struct rondo_job *job);
 
-// ---- giving up ----
-
-// Gives up a process, as if it were lost.
-void rondo_processes_give_up(struct rondo_job *job, uint32_t process);
-// Gives up a process soon, on the control thread, for a caller that is changing registrations.
-void rondo_processes_mark_failed(struct rondo_job *job, uint32_t process);
-
 // ---- process_events.c ----
 
 // The events of the mesh and of the transports; their argument is the job.

@@ -60,8 +60,8 @@ struct rondo_registration {
   const struct rondo_connector_offer *offers;
 };
 
-// True if both have the same generation and one names the other's rank in its group. Both are of
-// one id.
+// True if two registrations of one id have the same generation, and the group of one contains the
+// rank of the other.
 bool rondo_registration_is_match(const struct rondo_registration *a,
                                  const struct rondo_registration *b);
 // The name of the first property in which two registrations differ, or null.

@@ -1,8 +1,9 @@
 // Snapshots of ranks in other processes, taken on request.
 //
-// A question names collectives. The answer gives the progress of each rank of that process in those
-// collectives and in all others with outstanding runs. The control thread answers, also when the
-// application is stuck. Without questions nothing is stored, counted or sent.
+// A process sends a question, which names collectives. The answer has the progress of each rank of
+// the asked process in those collectives, and in all others with outstanding runs. The control
+// thread answers, so a blocked application does not matter. Nothing is stored, counted or sent
+// unless a process asks.
 #ifndef RONDO_RUNTIME_OBSERVE_VIEWS_H
 #define RONDO_RUNTIME_OBSERVE_VIEWS_H
 

@@ -94,7 +94,7 @@ void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *
     end_note_comparison(end, series_compare(end, series, RONDO_JOB_LOCK_WAIT));
 }
 
-void rondo_comm_compare(struct rondo_comm_end *end, int lock_mode) {
+static void end_compare(struct rondo_comm_end *end, int lock_mode) {
   if (rondo_load_relaxed_u32(&end->owner.failed))
     return;
   bool is_complete = true;
@@ -107,7 +107,7 @@ void rondo_comm_compare(struct rondo_comm_end *end, int lock_mode) {
 void rondo_comm_compare_pending(struct rondo_comm_end *end) {
   if (!rondo_load_relaxed_u32(&end->rank->extension_pending) || pthread_mutex_trylock(&end->lock))
     return;
-  rondo_comm_compare(end, RONDO_JOB_LOCK_WAIT);
+  end_compare(end, RONDO_JOB_LOCK_WAIT);
   pthread_mutex_unlock(&end->lock);
 }
 
@@ -140,7 +140,7 @@ bool rondo_comms_compare(struct rondo_rank *rank, const uint64_t *key, int lock_
     if (is_wanted && pthread_mutex_trylock(&end->lock)) {
       done = false;
     } else if (is_wanted) {
-      rondo_comm_compare(end, lock_mode);
+      end_compare(end, lock_mode);
       pthread_mutex_unlock(&end->lock);
     }
     rondo_comm_unpin(end);

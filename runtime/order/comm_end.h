@@ -151,15 +151,14 @@ bool rondo_comm_has_member(const struct rondo_comm_end *end, uint32_t rank);
 
 // ---- comm_compare.c ----
 
-// Compares the calls of one series, or of all, with those that the neighbours have written by now.
-// The communicator is locked. `lock_mode`: enum rondo_job_lock_mode.
+// Compares the calls of a series with those that the neighbours have written by now. The
+// communicator is locked.
 void rondo_comm_compare_series(struct rondo_comm_end *end, struct rondo_series *series);
-void rondo_comm_compare(struct rondo_comm_end *end, int lock_mode);
 // Compares calls that could not be compared before, unless another thread holds the communicator.
 void rondo_comm_compare_pending(struct rondo_comm_end *end);
 // Compares the calls of the rank's communicator `key`, or of all if `key` is null. Takes no lock of
-// a communicator that another thread holds: then returns false. `lock_mode` is not
-// RONDO_JOB_LOCK_WAIT.
+// a communicator that another thread holds: then returns false. `lock_mode` (enum
+// rondo_job_lock_mode) is not RONDO_JOB_LOCK_WAIT.
 bool rondo_comms_compare(struct rondo_rank *rank, const uint64_t *key, int lock_mode);
 // The `serve` of struct rondo_rank_extension.
 void rondo_comms_serve(struct rondo_rank *rank);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/explore.h"
+#include "base/list.h"
 #include "base/memory.h"
 #include "runtime/job/processes.h"
 #include "runtime/memory/arena.h"
@@ -48,6 +49,7 @@ struct rondo_journal_place *rondo_journal_add(struct rondo_job *job,
     free(place);
     return NULL;
   }
+  RONDO_LINK_ADD(rondo_comms_of(job)->journals.first, place);
   // J1: a neighbour that does not see the place yet has written its calls where this rank will
   // look.
   rondo_fetch_add_seq_cst_u64(&rondo_comms_of(job)->journals.changes, 1);
@@ -93,6 +95,7 @@ static void place_release(struct rondo_job *job, struct rondo_journal_place *pla
 
 void rondo_journal_remove(struct rondo_job *job, struct rondo_journal_place *place) {
   place->is_over = 1;
+  RONDO_LINK_REMOVE(place);
   tdelete(place, &rondo_comms_of(job)->journals.places, journal_name_compare);
   place_release(job, place);
 }
@@ -123,14 +126,10 @@ static void place_send(struct rondo_job *job, struct rondo_journal_place *place)
   rondo_replica_send(job, place);
 }
 
-static void node_announce(const void *node, VISIT order, void *arg) {
-  struct rondo_journal_place *place = *(struct rondo_journal_place *const *)node;
-  if ((order == postorder || order == leaf) && place->process == RONDO_HERE)
-    place_send(arg, place);
-}
-
 void rondo_journals_announce(struct rondo_job *job) {
-  twalk_r(rondo_comms_of(job)->journals.places, node_announce, job);
+  for (struct rondo_journal_place *p = rondo_comms_of(job)->journals.first; p; p = p->next)
+    if (p->process == RONDO_HERE)
+      place_send(job, p);
 }
 
 int rondo_journals_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
@@ -165,37 +164,18 @@ int rondo_journals_receive(struct rondo_job *job, const struct rondo_mesh_messag
   return 1;
 }
 
-struct lost_search {
-  uint32_t rank;
-  struct rondo_journal_place *found;
-};
-
-static void node_find_lost(const void *node, VISIT order, void *arg) {
-  struct lost_search *search = arg;
-  struct rondo_journal_place *place = *(struct rondo_journal_place *const *)node;
-  if ((order == postorder || order == leaf) && place->name.rank == search->rank &&
-      place->process != RONDO_HERE)
-    search->found = place;
-}
-
 void rondo_journals_lose(struct rondo_job *job, uint32_t rank) {
-  struct lost_search search = {rank, NULL};
-  do {
-    search.found = NULL;
-    twalk_r(rondo_comms_of(job)->journals.places, node_find_lost, &search);
-    if (search.found)
-      rondo_journal_remove(job, search.found);
-  } while (search.found);
-}
-
-static void node_free(void *node) {
-  struct rondo_journal_place *place = node;
-  free(place);
+  struct rondo_journal_place *next;
+  for (struct rondo_journal_place *p = rondo_comms_of(job)->journals.first; p; p = next) {
+    next = p->next;
+    if (p->name.rank == rank && p->process != RONDO_HERE)
+      rondo_journal_remove(job, p);
+  }
 }
 
 // Journals in an arena are freed with the arena.
 void rondo_journals_free(struct rondo_job *job) {
-  tdestroy(rondo_comms_of(job)->journals.places, node_free);
+  tdestroy(rondo_comms_of(job)->journals.places, free);
   rondo_comms_of(job)->journals.places = NULL;
   while (rondo_comms_of(job)->journals.idle && !job->transports.arena)
     rondo_memory_free(rondo_journal_alloc(job));

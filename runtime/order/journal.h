@@ -62,6 +62,7 @@ struct rondo_journal_name {
 // Where a journal is. Guarded by the lock of the job.
 struct rondo_journal_place {
   struct rondo_journal_name name;
+  struct rondo_journal_place *next, **link; // in the list of the job's journals (base/list.h)
   struct rondo_journal *journal;
   uint64_t stamp;
   uint32_t process; // in whose memory the journal is; RONDO_HERE: this process
@@ -78,8 +79,9 @@ struct rondo_journal_place {
 
 // The journals of a job in this process. Guarded by the lock of the job, except `changes`.
 struct rondo_journals {
-  void *places;     // tree (search.h), by name
-  uint64_t changes; // places that were added
+  void *places;                      // tree (search.h), by name
+  struct rondo_journal_place *first; // the list of the same
+  uint64_t changes;                  // places that were added
   uint64_t stamps;
   struct rondo_journal *idle;
   int is_unfinished; // communicators were locked, so a second comparison is scheduled

@@ -7,7 +7,6 @@
 // A call sends nothing. The calls since the last message go in one message a little later, or as
 // soon as the ring is full. The message also says how far the sender has compared, which makes room
 // in the receiver's ring.
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,12 +92,6 @@ void rondo_replica_send(struct rondo_job *job, struct rondo_journal_place *place
   }
 }
 
-static void node_send(const void *node, VISIT order, void *arg) {
-  struct rondo_journal_place *place = *(struct rondo_journal_place *const *)node;
-  if ((order == postorder || order == leaf) && rondo_load_relaxed_u32(&place->is_proxied))
-    rondo_replica_send(arg, place);
-}
-
 // Sends what is new in all journals. Runs on the control thread.
 static void job_send_round(void *arg) {
   struct rondo_job *job = arg;
@@ -108,7 +101,9 @@ static void job_send_round(void *arg) {
   pthread_mutex_lock(&journals->schedule_lock); // later calls schedule another round
   journals->is_scheduled = journals->is_urgent = 0;
   pthread_mutex_unlock(&journals->schedule_lock);
-  twalk_r(journals->places, node_send, job);
+  for (struct rondo_journal_place *p = journals->first; p; p = p->next)
+    if (rondo_load_relaxed_u32(&p->is_proxied))
+      rondo_replica_send(job, p);
   pthread_mutex_lock(&journals->schedule_lock);
   journals->round_ns = rondo_now_ns() - begin_ns;
   pthread_mutex_unlock(&journals->schedule_lock);

@@ -4,9 +4,9 @@
 //   rondo_signature_of -> rondo_cache_find -> found: rondo_cache_touch
 //                                          -> else: register; rondo_cache_insert drops another
 //
-// Everything follows from the series of calls alone, not from time, memory or completions. So ranks
-// that make the same calls register, keep and drop the same collectives under the same ids, without
-// messages. Pure; the caller guards it.
+// What the cache holds depends on the calls of a series only, not on time, memory or completions.
+// So ranks that make the same calls register, keep and drop the same collectives under the same
+// ids, and send no messages for it. The caller guards the cache.
 #ifndef RONDO_RUNTIME_ORDER_SIGNATURE_H
 #define RONDO_RUNTIME_ORDER_SIGNATURE_H
 
@@ -29,9 +29,9 @@ struct rondo_signature rondo_signature_of(const struct rondo_collective_desc *de
 
 bool rondo_signature_equal(const struct rondo_signature *a, const struct rondo_signature *b);
 
-// True if the next equal call can be a run of the same collective. False if ranks have numbers of
-// their own, which may change on one rank only; and in a graph, whose runs start when the graph is
-// launched.
+// True if the next equal call can be a run of the same collective. False for an all-to-all-v, whose
+// counts may change on one rank only, for a scalar, and in a graph, whose runs start when the graph
+// is launched.
 bool rondo_signature_is_cached(const struct rondo_signature *s);
 
 // Prints a signature, such as "all_reduce of 1024 × float32, sum". Ranks are positions in the

@@ -21,8 +21,8 @@ struct rondo_caller {
   uint8_t line[RONDO_LINE_BYTES - 24];
 };
 
-// The record of threads that have none, because memory ran out or the thread is ending. Constant:
-// their calls are counted in the handle's slot.
+// The record of all threads that have no record of their own, because memory ran out or the thread
+// is ending. It never changes: the calls of these threads are counted in the slot of the handle.
 extern struct rondo_caller rondo_caller_none;
 // The calling thread's record; null before its first call.
 extern __thread struct rondo_caller *rondo_caller_self __attribute__((tls_model("initial-exec")));

@@ -13,7 +13,8 @@ struct rondo_rank;
 
 #define RONDO_COLL_PAGE 256u
 
-// What ties a run to a stream. `words` is null for a run without a stream.
+// Ties a run to a stream: the words in memory that the stream and the daemon write and read, and
+// the value that means this run. `words` is null for a run without a stream.
 struct rondo_tie {
   struct rondo_stream_words *words;
   uint64_t ticket;
@@ -34,7 +35,7 @@ struct rondo_run_record {
 
 // The counts and displacements of an all-to-all-v. The descriptor's arrays point to these copies.
 struct rondo_exchange {
-  uint64_t most;                   // elements that any pair of this rank exchanges
+  uint64_t most; // elements that the rank sends to, or receives from, one rank at most
   uint64_t send_elems, recv_elems; // from the start of each buffer to the end of its last part
   uint64_t *counts;                // sent to each rank, then received from each rank
   struct rondo_span places[];      // the same with their offsets: nranks, then nranks
@@ -59,7 +60,7 @@ struct rondo_coll {
   uint64_t on_device;   // pushed and not ended; at most RONDO_DEVICE_RUNS
   uint64_t completed;   // release; runs end in order
   uint64_t failed_from; // the first run that failed; 0: none
-  uint64_t inline_run;  // its CQE may stay in the CQ (inline_run.h); 0: none
+  uint64_t inline_run;  // the run whose CQE may stay in the CQ (inline_run.h); 0: none
   int failed_status;
   int in_overflow;
   struct rondo_run_record *head, *tail; // outstanding runs in order
@@ -75,10 +76,6 @@ struct rondo_coll *rondo_coll_find(struct rondo_rank *rank, struct rondo_collect
 // Does the same, and logs that the call `call` of the application names no collective.
 struct rondo_coll *rondo_coll_find_logged(struct rondo_rank *rank, struct rondo_collective handle,
                                           const char *call);
-struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll);
-// The collective of an id, or null. Registration of that id may be incomplete: `generation` tells.
-// The rank's lock is held.
-struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, struct rondo_id id);
 struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index);
 
 // Finds the handle of a registered id of the application. As rondo_lookup.

@@ -39,8 +39,8 @@ struct rondo_manual {
   uint32_t reference_bytes;        // payloads of at least this are passed by reference
   uint32_t slot_count;             // of a connector; a power of two
   uint32_t is_mapped;              // connectors as between processes: see connector_core.h
-  uint32_t seems_large;            // algorithms are chosen as for the largest sizes
-  uint32_t seems_crowded;          // ... as for the most ranks
+  uint32_t seems_large;            // algorithms are chosen as for the largest sizes,
+  uint32_t seems_crowded;          // ... or as for the largest number of ranks
   uint64_t first_run;              // the first run has the number after this
   uint32_t process;                // simulated_process of struct rondo_job_request
 };
@@ -80,10 +80,10 @@ struct rondo_rank {
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
   struct rondo_flight flight;
-  uint64_t inline_ended_ns; // when the run of the next CQE ended; 0: the daemon's `ended_ns` tells
+  uint64_t inline_ended_ns; // when the run of the next CQE ended; 0: see the daemon's `ended_ns`
   int is_lost;              // the daemon cannot run any more
   // Accessed without the lock.
-  // By enum rondo_block_change: a bit for each block whose change the flight record still lacks.
+  // By enum rondo_block_change: a bit for each block whose change is not in the flight record yet.
   uint64_t pending_changes[RONDO_BLOCK_CHANGES];
   uint32_t has_overflow;
   uint32_t wants_events; // the application uses `event_fd`

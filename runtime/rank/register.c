@@ -25,7 +25,7 @@ struct rondo_coll *rondo_coll_at(struct rondo_rank *rank, uint32_t index) {
   return &rank->pages[index / RONDO_COLL_PAGE][index % RONDO_COLL_PAGE];
 }
 
-struct rondo_collective rondo_coll_handle(const struct rondo_coll *coll) {
+static struct rondo_collective coll_handle(const struct rondo_coll *coll) {
   struct rondo_collective handle = {(uint64_t)coll->generation << 32 | coll->index};
   return handle;
 }
@@ -92,7 +92,9 @@ static int coll_compare_ids(const void *a, const void *b) {
                           ((const struct rondo_coll *)b)->registration.id);
 }
 
-struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, struct rondo_id id) {
+// The collective of an id, or null. Registration of that id may be incomplete: `generation` tells.
+// The rank's lock is held.
+static struct rondo_coll *coll_by_id(struct rondo_rank *rank, struct rondo_id id) {
   struct rondo_coll key = {.registration.id = id};
   struct rondo_coll **found = tfind(&key, &rank->by_id, coll_compare_ids);
   return found ? *found : NULL;
@@ -100,10 +102,10 @@ struct rondo_coll *rondo_coll_by_id(struct rondo_rank *rank, struct rondo_id id)
 
 int rondo_rank_lookup(struct rondo_rank *rank, uint64_t id, struct rondo_collective *handle) {
   rondo_lock_take(&rank->lock);
-  const struct rondo_coll *coll = rondo_coll_by_id(rank, (struct rondo_id){id, RONDO_SPACE_USER});
+  const struct rondo_coll *coll = coll_by_id(rank, (struct rondo_id){id, RONDO_SPACE_USER});
   int is_known = coll && coll->generation % 2;
   if (is_known)
-    *handle = rondo_coll_handle(coll);
+    *handle = coll_handle(coll);
   rondo_lock_give(&rank->lock);
   if (is_known)
     return RONDO_SUCCESS;
@@ -179,7 +181,7 @@ static int group_check(const struct rondo_rank *rank, struct rondo_coll *coll) {
 }
 
 static int table_check_room(struct rondo_rank *rank, struct rondo_id id) {
-  if (rondo_coll_by_id(rank, id))
+  if (coll_by_id(rank, id))
     return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "register: rank %u has registered id %llu already",
                             rank->cfg.rank, (unsigned long long)id.number);
   if (rank->coll_count >= rank->cfg.max_collectives)
@@ -434,7 +436,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
   }
   rondo_lock_take(&rank->lock);
   coll_publish(rank, coll);
-  *handle = rondo_coll_handle(coll);
+  *handle = coll_handle(coll);
   coll->tag = rondo_flight_tag_make(&coll->desc, handle->handle, coll->members,
                                     coll->registration.nranks, rank->cfg.rank_count);
   (void)rondo_flight_add(&rank->flight, RONDO_FLIGHT_REGISTERED, &coll->tag);

@@ -50,7 +50,7 @@ static bool replay_try_submit(struct rondo_replay *r) {
   struct rondo_run_record *record = rondo_run_record_take(r->rank);
   if (!record)
     return false;
-  rondo_submission_commit(r->rank, r->coll, &r->submission, record);
+  (void)rondo_submission_commit(r->rank, r->coll, &r->submission, record, false);
   r->run = r->coll->submitted;
   return true;
 }

@@ -184,7 +184,7 @@ static int run_submit_on_stream(struct rondo_rank *rank, struct rondo_collective
   rondo_lock_take(&rank->lock);
   coll->holders--;
   if (status == RONDO_SUCCESS) {
-    rondo_submission_commit(rank, coll, s, record);
+    (void)rondo_submission_commit(rank, coll, s, record, false);
     *run = coll->submitted;
   } else {
     rondo_submission_cancel(rank, s, record);

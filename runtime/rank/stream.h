@@ -27,8 +27,8 @@ int rondo_rank_is_capturing(const struct rondo_rank *rank, void *stream, int *ca
 int rondo_held_streams_begin(void);
 int rondo_held_streams_end(void);
 
-// The part of a tie that rondo_streams_release enqueues, for a run that was submitted while its
-// thread held its streams.
+// The wait of a stream that rondo_streams_release will enqueue, for a run that was submitted while
+// its thread held its streams.
 struct rondo_held_tie {
   struct rondo_context ctx;
   void *stream;

@@ -101,11 +101,9 @@ int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *c
                           (unsigned long long)coll->desc.id);
 }
 
-// Submits a run. The rank's lock is held. `is_inline`: the caller steps the run first and does its
-// bookkeeping later, so that peers wait less. Returns how many runs have ended since.
-static uint64_t run_submit(struct rondo_rank *rank, struct rondo_coll *coll,
-                           const struct rondo_submission *s, struct rondo_run_record *record,
-                           int is_inline) {
+uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
+                                 const struct rondo_submission *s, struct rondo_run_record *record,
+                                 bool is_inline) {
 #if defined(RONDO_EXPLORE)
   run_push_early(rank, coll, &s->args);
 #endif
@@ -121,11 +119,6 @@ static uint64_t run_submit(struct rondo_rank *rank, struct rondo_coll *coll,
   rondo_daemon_add_outstanding(rank->member.daemon);                   // H3, K2, P4
   rondo_binding_wake(&rank->job->transports, coll->registration.comm); // P4
   return is_inline ? rondo_inline_poll(rank, coll, record) : 0;
-}
-
-void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
-                             const struct rondo_submission *s, struct rondo_run_record *record) {
-  (void)run_submit(rank, coll, s, record, 0);
 }
 
 void rondo_submission_cancel(struct rondo_rank *rank, const struct rondo_submission *s,
@@ -156,7 +149,7 @@ int rondo_rank_run(struct rondo_rank *rank, struct rondo_collective handle,
   if (coll)
     status = rondo_submission_prepare(rank, coll, s, &record);
   if (status == RONDO_SUCCESS) {
-    ended = run_submit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
+    ended = rondo_submission_commit(rank, coll, s, record, rondo_inline_can_submit(rank, coll, s));
     polls = urgent && rondo_coll_is_small(coll) && rank->member.daemon->driver->poll &&
             !rank->member.is_manual;
     // The last rank to submit steps the blocks of the others. If all ranks are in this process, no

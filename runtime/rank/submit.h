@@ -2,6 +2,8 @@
 #ifndef RONDO_RUNTIME_RANK_SUBMIT_H
 #define RONDO_RUNTIME_RANK_SUBMIT_H
 
+#include <stdbool.h>
+
 #include "runtime/rank/coll.h"
 
 // A run as the caller asks for it.
@@ -20,11 +22,13 @@ int rondo_submission_check(const struct rondo_rank *rank, const struct rondo_col
 
 // Submission in two steps, both with the rank's lock held; the lock may be released in between.
 // `prepare` checks the run and reserves what it needs, in `record`. After that `commit` cannot
-// fail.
+// fail. It returns how many runs have ended since. `is_inline`: it executes the first steps of the
+// run before its bookkeeping, so that peers wait less (inline_run.h).
 int rondo_submission_prepare(struct rondo_rank *rank, const struct rondo_coll *coll,
                              const struct rondo_submission *s, struct rondo_run_record **record);
-void rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
-                             const struct rondo_submission *s, struct rondo_run_record *record);
+uint64_t rondo_submission_commit(struct rondo_rank *rank, struct rondo_coll *coll,
+                                 const struct rondo_submission *s, struct rondo_run_record *record,
+                                 bool is_inline);
 // Undoes `prepare`.
 void rondo_submission_cancel(struct rondo_rank *rank, const struct rondo_submission *s,
                              struct rondo_run_record *record);

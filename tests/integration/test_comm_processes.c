@@ -1,7 +1,6 @@
 // Communicators whose members live in several processes of this machine: calls match, what differs
 // is found, and every process hears of it.
 #include <sched.h>
-#include <search.h>
 #include <string.h>
 
 #include <rondo/comm.h>
@@ -144,21 +143,15 @@ static void a_process_that_has_called_nothing_hears_of_it(void **state) {
   run_family(3, 3, one_only_asks);
 }
 
-static void look_for_failed(const void *node, VISIT order, void *arg) {
-  const struct rondo_match_entry *m = *(struct rondo_match_entry *const *)node;
-  uint32_t *failed = arg;
-  for (const struct rondo_registration *p = m->registrations;
-       p && (order == postorder || order == leaf); p = p->next)
-    *failed += p->failed_status != RONDO_SUCCESS;
-}
-
 // Registrations of other processes that have failed, and of which nobody here has heard yet.
 static uint32_t count_failed(struct rondo_context ctx) {
   struct rondo_rank *rank;
   uint32_t failed = 0;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
   pthread_mutex_lock(&rank->job->lock);
-  twalk_r(rank->job->entries, look_for_failed, &failed);
+  for (const struct rondo_match_entry *m = rank->job->first_entry; m; m = m->next)
+    for (const struct rondo_registration *r = m->registrations; r; r = r->next)
+      failed += r->failed_status != RONDO_SUCCESS;
   pthread_mutex_unlock(&rank->job->lock);
   rondo_rank_unpin(ctx);
   return failed;
@@ -213,18 +206,13 @@ static void who_leaves_is_not_waited_for(void **state) {
   run_family(2, 2, leave_early);
 }
 
-static void count_entry(const void *node, VISIT order, void *arg) {
-  (void)node;
-  if (order == postorder || order == leaf)
-    ++*(uint32_t *)arg;
-}
-
 static uint32_t count_entries(struct rondo_context ctx) {
   struct rondo_rank *rank;
   uint32_t count = 0;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
   pthread_mutex_lock(&rank->job->lock);
-  twalk_r(rank->job->entries, count_entry, &count);
+  for (const struct rondo_match_entry *m = rank->job->first_entry; m; m = m->next)
+    count++;
   pthread_mutex_unlock(&rank->job->lock);
   rondo_rank_unpin(ctx);
   return count;
