@@ -162,7 +162,6 @@ static int views_answered(struct rondo_job *job, const struct rondo_mesh_message
   a->bytes = malloc(message->size);
   if (a->bytes)
     memcpy(a->bytes, message->bytes, message->size);
-  a->size = message->size;
   if (views->awaited && --views->awaited == 0)
     pthread_cond_broadcast(&views->changed);
   return 1;

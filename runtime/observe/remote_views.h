@@ -8,7 +8,6 @@
 #define RONDO_RUNTIME_OBSERVE_VIEWS_H
 
 #include <pthread.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct rondo_job;
@@ -27,8 +26,7 @@ struct rondo_views {
   struct rondo_views_answer {
     uint64_t round; // in which the process was asked last
     void *bytes;    // its answer; null: none yet
-    size_t size;
-  } * answers; // by process; null: no process was ever asked
+  } * answers;      // by process; null: no process was ever asked
 };
 
 // Adds the views of other processes to a snapshot of this process. Asks the processes of members of

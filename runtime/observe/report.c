@@ -277,10 +277,14 @@ int rondo_missing_list(struct rondo_rank *rank, struct rondo_collective handle, 
                        struct rondo_rank_list *list) {
   struct rondo_snapshot s;
   struct rondo_id id;
-  int status = rondo_coll_get_id(rank, handle, &id);
-  if (status != RONDO_SUCCESS)
-    return status;
-  status = rondo_snapshot_init(&s, rank->job);
+  rondo_lock_take(&rank->lock);
+  const struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "missing");
+  if (coll)
+    id = coll->registration.id;
+  rondo_lock_give(&rank->lock);
+  if (!coll)
+    return RONDO_ERR_UNKNOWN;
+  int status = rondo_snapshot_init(&s, rank->job);
   const struct rondo_coll_view *view =
       status == RONDO_SUCCESS ? rondo_snapshot_find(&s, rank->cfg.rank, id) : NULL;
   list->count = 0;

@@ -101,11 +101,9 @@ int rondo_snapshot_take(struct rondo_snapshot *s, struct rondo_job *job) {
     s->rank_count = 0;
     return RONDO_ERR_NO_MEMORY;
   }
-  for (uint32_t r = 0; r < s->rank_count && status == RONDO_SUCCESS; r++) {
-    s->ranks[r].rank = r;
+  for (uint32_t r = 0; r < s->rank_count && status == RONDO_SUCCESS; r++)
     if (job->members[r])
       status = rank_view_fill(rondo_rank_of(job->members[r]), &s->ranks[r]);
-  }
   return status;
 }
 

@@ -40,7 +40,6 @@ enum rondo_view {
 };
 
 struct rondo_rank_view {
-  uint32_t rank;
   uint8_t is_present; // enum rondo_view
   uint32_t coll_count;
   struct rondo_coll_view *colls;

@@ -11,18 +11,18 @@
 #include "runtime/rank/rank.h"
 #include "runtime/rank/submit.h"
 
-// RONDO_MESSAGE_COMM_DETACHED: struct rondo_detachment on the wire.
-struct comm_detached_message {
-  uint64_t key;
-  uint32_t rank, to;
-  uint64_t collective, sent, received;
+_Static_assert(sizeof(struct rondo_detachment) == 40, "sent between processes");
+
+// A detachment in the list of its end, or of the job.
+struct kept_detachment {
+  struct rondo_bounded_node link;
+  struct rondo_detachment is;
 };
-_Static_assert(sizeof(struct comm_detached_message) == 40, "sent between processes");
 
 // ---------------------------------------------------------------- delivering ---
 
-static struct rondo_detachment *detachment_of(struct rondo_bounded_node *l) {
-  return (struct rondo_detachment *)l;
+static const struct rondo_detachment *detachment_of(const struct rondo_bounded_node *l) {
+  return &((const struct kept_detachment *)l)->is;
 }
 
 static bool end_has_detached(const struct rondo_comm_end *end, uint32_t rank) {
@@ -37,38 +37,33 @@ static bool detachment_is_for(const struct rondo_detachment *d, const struct ron
 }
 
 // Gives an end a detachment. Calls made before have not been compared with it.
-static void end_add_detachment(struct rondo_comm_end *end, struct rondo_detachment *d) {
-  d->link.next = end->detached;
-  end->detached = &d->link;
+static void end_add_detachment(struct rondo_comm_end *end, struct rondo_bounded_node *link) {
+  link->next = end->detached;
+  end->detached = link;
   rondo_store_release_u32(&end->detached_count, end->detached_count + 1);
   rondo_store_relaxed_u32(&end->rank->extension_pending, 1);
   rondo_submission_notify(end->rank, 1);
 }
 
-static void detachment_send(struct rondo_job *job, uint32_t process,
-                            const struct rondo_detachment *d) {
-  struct comm_detached_message n = {d->key, d->rank, d->to, d->collective, d->sent, d->received};
-  rondo_processes_send(job, process, RONDO_MESSAGE_COMM_DETACHED, &n, sizeof n);
-}
-
 // Gives the detachment to its end, sends it to the process of that end, or keeps it.
-static void detachment_deliver(struct rondo_job *job, const struct rondo_detachment *like) {
-  uint32_t process = rondo_processes_where(job, like->to);
-  if (!job->members[like->to] && process < job->process_count) {
-    detachment_send(job, process, like);
+static void detachment_deliver(struct rondo_job *job, const struct rondo_detachment *d) {
+  uint32_t process = rondo_processes_where(job, d->to);
+  if (!job->members[d->to] && process < job->process_count) {
+    rondo_processes_send(job, process, RONDO_MESSAGE_COMM_DETACHED, d, sizeof *d);
     return;
   }
-  struct rondo_detachment *d = malloc(sizeof *d);
-  if (!d) {
-    rondo_log(RONDO_LOG_ERROR, "comm_destroy: no memory to tell rank %u", like->to);
+  struct kept_detachment *kept = malloc(sizeof *kept);
+  if (!kept) {
+    rondo_log(RONDO_LOG_ERROR, "comm_destroy: no memory to tell rank %u", d->to);
     return;
   }
-  *d = *like;
+  kept->is = *d;
   struct rondo_comm_end *end = rondo_comm_find(job, d->to, d->key);
   if (end && detachment_is_for(d, end))
-    end_add_detachment(end, d);
+    end_add_detachment(end, &kept->link);
   else
-    rondo_bounded_list_add(&rondo_comms_of(job)->detachments, &d->link, RONDO_MAX_KEPT_DETACHMENTS);
+    rondo_bounded_list_add(&rondo_comms_of(job)->detachments, &kept->link,
+                           RONDO_MAX_KEPT_DETACHMENTS);
 }
 
 // ------------------------------------------------- detaching and attaching ---
@@ -91,7 +86,7 @@ void rondo_comm_attach(struct rondo_comm_end *end) {
   struct rondo_bounded_list *all = &rondo_comms_of(end->rank->job)->detachments;
   for (struct rondo_bounded_node **at = &all->first; *at;) {
     if (detachment_is_for(detachment_of(*at), end))
-      end_add_detachment(end, detachment_of(rondo_bounded_list_remove(all, at)));
+      end_add_detachment(end, rondo_bounded_list_remove(all, at));
     else
       at = &(*at)->next;
   }
@@ -132,20 +127,19 @@ void rondo_detachments_announce(struct rondo_job *job) {
       at = &(*at)->next;
       continue;
     }
-    detachment_send(job, process, d);
+    rondo_processes_send(job, process, RONDO_MESSAGE_COMM_DETACHED, d, sizeof *d);
     free(rondo_bounded_list_remove(&rondo_comms_of(job)->detachments, at));
   }
 }
 
 int rondo_detachments_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct comm_detached_message n;
+  struct rondo_detachment n;
   if (message->size != sizeof n)
     return 0;
   memcpy(&n, message->bytes, sizeof n);
   if (n.to >= job->rank_count || !rondo_processes_is_rank_at(job, n.rank, message->from))
     return 0;
-  const struct rondo_detachment d = {{NULL}, n.key, n.rank, n.to, n.collective, n.sent, n.received};
   if (rondo_processes_where(job, n.to) >= job->process_count) // `to` is in this process
-    detachment_deliver(job, &d);
+    detachment_deliver(job, &n);
   return 1;
 }

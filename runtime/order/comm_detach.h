@@ -17,9 +17,8 @@ struct rondo_job;
 struct rondo_mesh_message;
 struct rondo_series;
 
-// Rank `rank` has detached, and tells `to`.
+// Rank `rank` has detached, and tells `to`. Processes send each other this structure.
 struct rondo_detachment {
-  struct rondo_bounded_node link;
   uint64_t key;
   uint32_t rank, to;
   uint64_t collective, sent, received; // calls; `sent` to `to`, `received` from it

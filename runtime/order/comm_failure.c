@@ -13,25 +13,22 @@
 #include "runtime/rank/rank.h"
 #include "runtime/transport/communicator.h"
 
-// RONDO_MESSAGE_COMM_FAILED.
-struct comm_failed_message {
+// RONDO_MESSAGE_COMM_FAILED: communicator `key` has failed.
+struct failure_message {
   uint64_t key;
   uint32_t rank; // of the sender
   int32_t status;
   char why[RONDO_REASON_BYTES];
 };
 
-// The failure of communicator `key`, as its member `rank` has reported it.
-struct rondo_failure {
+// A failure in the list of the job.
+struct kept_failure {
   struct rondo_bounded_node link;
-  uint64_t key;
-  uint32_t rank;
-  int status;
-  char why[RONDO_REASON_BYTES];
+  struct failure_message is;
 };
 
-static const struct rondo_failure *failure_of(const struct rondo_bounded_node *l) {
-  return (const struct rondo_failure *)l;
+static const struct failure_message *failure_of(const struct rondo_bounded_node *l) {
+  return &((const struct kept_failure *)l)->is;
 }
 
 static void end_mark(struct rondo_job *job, struct rondo_comm_end *end, int status,
@@ -46,21 +43,20 @@ static void end_mark(struct rondo_job *job, struct rondo_comm_end *end, int stat
 
 // Keeps the failure for ends that are made later. Every process of the communicator reports it, so
 // only the first report is kept.
-static void failure_keep(struct rondo_job *job, const struct comm_failed_message *n) {
+static void failure_keep(struct rondo_job *job, const struct failure_message *n) {
   for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
     if (failure_of(l)->key == n->key && strcmp(failure_of(l)->why, n->why) == 0)
       return;
-  struct rondo_failure *fresh = malloc(sizeof *fresh);
+  struct kept_failure *fresh = malloc(sizeof *fresh);
   if (!fresh)
     return; // an end made later gets the status from the calls of the others, without the reason
-  *fresh = (struct rondo_failure){.key = n->key, .rank = n->rank, .status = n->status};
-  memcpy(fresh->why, n->why, sizeof fresh->why);
+  fresh->is = *n;
   rondo_bounded_list_add(&rondo_comms_of(job)->failures, &fresh->link, RONDO_MAX_KEPT_FAILURES);
 }
 
 void rondo_comm_inherit_failure(struct rondo_comm_end *end) {
   struct rondo_job *job = end->rank->job;
-  const struct rondo_failure *oldest = NULL;
+  const struct failure_message *oldest = NULL;
   for (struct rondo_bounded_node *l = rondo_comms_of(job)->failures.first; l; l = l->next)
     if (failure_of(l)->key == end->key && rondo_comm_has_member(end, failure_of(l)->rank))
       oldest = failure_of(l);
@@ -83,9 +79,9 @@ static struct rondo_comm_end *job_next_end(const struct rondo_job *job, uint64_t
 }
 
 // Tells the other processes of the communicator that it has failed. Returns the message.
-static struct comm_failed_message end_send_failure(struct rondo_job *job,
-                                                   const struct rondo_comm_end *end) {
-  struct comm_failed_message n = {.key = end->key, .rank = end->rank->cfg.rank};
+static struct failure_message end_send_failure(struct rondo_job *job,
+                                               const struct rondo_comm_end *end) {
+  struct failure_message n = {.key = end->key, .rank = end->rank->cfg.rank};
   n.status = (int32_t)rondo_load_relaxed_u32(&end->owner.failed);
   memcpy(n.why, end->owner.why, sizeof n.why);
   if (job->mesh)
@@ -118,7 +114,7 @@ int rondo_comm_mark_failed(struct rondo_job *job, struct rondo_comm_end *end, in
   struct rondo_comm_end *other;
   while ((other = job_next_end(job, end->key, end->rank->cfg.rank, &at)))
     end_mark(job, other, status, why);
-  const struct comm_failed_message n = end_send_failure(job, end);
+  const struct failure_message n = end_send_failure(job, end);
   failure_keep(job, &n);
   return 1;
 }
@@ -150,7 +146,7 @@ void rondo_comms_broadcast_failures(struct rondo_job *job) {
 }
 
 int rondo_failures_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
-  struct comm_failed_message n;
+  struct failure_message n;
   if (message->size != sizeof n)
     return 0;
   memcpy(&n, message->bytes, sizeof n);

@@ -26,10 +26,7 @@ struct rondo_run_record {
   uint64_t number;
   uint64_t event; // its number in the flight record
   uint64_t submitted_ns;
-  const void *send;
-  void *recv;
-  rondo_callback callback;
-  void *arg;
+  struct rondo_run_args args;
   struct rondo_tie tie;
 };
 

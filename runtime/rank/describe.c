@@ -28,13 +28,3 @@ int rondo_coll_get_reason(struct rondo_rank *rank, struct rondo_collective handl
   rondo_lock_give(&rank->lock);
   return coll ? RONDO_SUCCESS : RONDO_ERR_UNKNOWN;
 }
-
-int rondo_coll_get_id(struct rondo_rank *rank, struct rondo_collective handle,
-                      struct rondo_id *id) {
-  rondo_lock_take(&rank->lock);
-  const struct rondo_coll *coll = rondo_coll_find_logged(rank, handle, "missing");
-  if (coll)
-    *id = coll->registration.id;
-  rondo_lock_give(&rank->lock);
-  return coll ? RONDO_SUCCESS : RONDO_ERR_UNKNOWN;
-}

@@ -8,7 +8,6 @@
 
 #include <rondo/rondo.h>
 
-struct rondo_id;
 struct rondo_rank;
 
 // Memory of the caller for ranks. `count` may exceed `capacity`: the rest is not stored.
@@ -29,8 +28,6 @@ int rondo_coll_describe(struct rondo_rank *rank, struct rondo_collective handle,
 // As rondo_reason.
 int rondo_coll_get_reason(struct rondo_rank *rank, struct rondo_collective handle, char *text,
                           size_t text_bytes);
-// Returns RONDO_SUCCESS or RONDO_ERR_UNKNOWN.
-int rondo_coll_get_id(struct rondo_rank *rank, struct rondo_collective handle, struct rondo_id *id);
 
 // Waits until all other ranks of the job are present, or until all have gone. As rondo_wait_ready
 // and rondo_wait_gone: `list` gets the ranks that are missing, or that are still there.

@@ -39,7 +39,7 @@ uint64_t rondo_inline_poll(struct rondo_rank *rank, struct rondo_coll *coll,
     rondo_rank_add_changes(rank);
   uint64_t ended = rondo_cq_has_entry(&rank->member.daemon->cq) ? rondo_rank_accept(rank) : 0;
   // The previous inline run's CQE is no longer in the CQ.
-  rondo_store_release_u64(&coll->inline_run, record->callback ? 0 : record->number);
+  rondo_store_release_u64(&coll->inline_run, record->args.callback ? 0 : record->number);
   return ended;
 }
 

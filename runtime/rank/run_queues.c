@@ -38,8 +38,8 @@ struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
   e.generation = coll->generation;
   e.block_count = coll->registration.shape.blocks;
   e.run = record->number;
-  e.send = (uint64_t)(uintptr_t)record->send;
-  e.recv = (uint64_t)(uintptr_t)record->recv;
+  e.send = (uint64_t)(uintptr_t)record->args.send;
+  e.recv = (uint64_t)(uintptr_t)record->args.recv;
   e.stream = (uint64_t)(uintptr_t)record->tie.words;
   e.ticket = record->tie.ticket;
   return e;
@@ -142,8 +142,8 @@ static void run_end(struct rondo_rank *rank, struct rondo_coll *coll, int status
   }
   rank->completed++;
   rondo_store_release_u64(&coll->completed, record->number); // R1
-  if (record->callback)
-    rondo_callbacks_post(&rank->callbacks, record->callback, record->arg, status);
+  if (record->args.callback)
+    rondo_callbacks_post(&rank->callbacks, record->args.callback, record->args.arg, status);
   run_note_end(rank, record, status, duration_ns);
   rank->inline_ended_ns = 0;
   record->next = rank->free_records;

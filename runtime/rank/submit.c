@@ -21,15 +21,11 @@ struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {
 
 static void record_append(struct rondo_coll *coll, struct rondo_run_record *record,
                           const struct rondo_submission *s) {
-  const struct rondo_run_args *args = &s->args;
   record->next = NULL;
   record->event = 0;
   record->number = coll->submitted + 1;
   rondo_store_relaxed_u64(&coll->submitted, record->number);
-  record->send = args->send;
-  record->recv = args->recv;
-  record->callback = args->callback;
-  record->arg = args->arg;
+  record->args = s->args;
   record->tie = s->tie;
   if (coll->tail)
     coll->tail->next = record;
@@ -46,8 +42,7 @@ static void run_push_early(struct rondo_rank *rank, struct rondo_coll *coll,
                            const struct rondo_run_args *args) {
   if (!RONDO_FAULT(SQE_BEFORE_CALLBACK) || coll->on_device)
     return;
-  const struct rondo_run_record early = {
-      .number = coll->submitted + 1, .send = args->send, .recv = args->recv};
+  const struct rondo_run_record early = {.number = coll->submitted + 1, .args = *args};
   struct rondo_sqe entry = rondo_coll_sqe(coll, &early);
   if (!rondo_sq_try_push(&rank->member.daemon->sq, &entry))
     return;

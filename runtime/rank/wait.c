@@ -95,12 +95,12 @@ static int callback_attach(struct rondo_rank *rank, struct rondo_awaited *a,
   struct rondo_run_record *record = a->coll ? a->coll->head : NULL;
   while (record && record->number != a->run)
     record = record->next;
-  if (record && record->callback)
+  if (record && record->args.callback)
     return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS, "notify: id %llu: run %llu has a callback",
                             (unsigned long long)a->coll->desc.id, (unsigned long long)a->run);
   if (record) {
-    record->callback = callback;
-    record->arg = arg;
+    record->args.callback = callback;
+    record->args.arg = arg;
     rondo_store_release_u64(&a->coll->inline_run, 0);
     return RONDO_SUCCESS;
   }
