@@ -2,8 +2,8 @@
 //
 //   rondo_message_register_encode -> rondo_mesh_send ... receive -> rondo_message_register_decode
 //
-// The sender of a message knew the job's secret. Every length and every index is checked all the
-// same. Numbers have the machine's byte order.
+// The sender of a message knew the job's secret. Every length and every index is checked
+// nevertheless. Numbers have the machine's byte order.
 #ifndef RONDO_RUNTIME_JOB_MESSAGE_H
 #define RONDO_RUNTIME_JOB_MESSAGE_H
 

@@ -486,8 +486,8 @@ static void process_watch(struct rondo_job *job, uint32_t process, uint64_t now_
   }
 }
 
-// Sends ASK to processes on which a run here is blocked. A slow process answers all the same, on
-// its control thread.
+// Sends ASK to processes on which a run here is blocked. A slow process answers too, on its
+// control thread.
 static void on_tick(void *arg) {
   struct rondo_job *job = arg;
   pthread_mutex_lock(&job->lock);

@@ -81,9 +81,9 @@ int rondo_exchange_copy(struct rondo_coll *coll) {
   memcpy(x->counts + n, d->recv_counts, n * sizeof *x->counts);
   x->send_elems = spans_fill(x->places, x->counts, d->send_displacements, n);
   x->recv_elems = spans_fill(x->places + n, x->counts + n, d->recv_displacements, n);
-  x->most = 0;
+  x->max_elems = 0;
   for (uint32_t i = 0; i < 2 * n; i++)
-    x->most = x->counts[i] > x->most ? x->counts[i] : x->most;
+    x->max_elems = x->counts[i] > x->max_elems ? x->counts[i] : x->max_elems;
   d->send_counts = x->counts;
   d->recv_counts = x->counts + n;
   d->send_displacements = d->recv_displacements = NULL; // the caller's; no longer needed

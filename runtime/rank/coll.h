@@ -32,7 +32,7 @@ struct rondo_run_record {
 
 // The counts and displacements of an all-to-all-v. The descriptor's arrays point to these copies.
 struct rondo_exchange {
-  uint64_t most; // elements that the rank sends to, or receives from, one rank at most
+  uint64_t max_elems;              // that the rank sends to one rank, or receives from one
   uint64_t send_elems, recv_elems; // from the start of each buffer to the end of its last part
   uint64_t *counts;                // sent to each rank, then received from each rank
   struct rondo_span places[];      // the same with their offsets: nranks, then nranks
@@ -96,7 +96,7 @@ int rondo_rank_register(struct rondo_rank *rank, const struct rondo_register_req
                         struct rondo_collective *handle);
 // As rondo_deregister. `logs`: 0 keeps RONDO_ERR_BUSY out of the log.
 int rondo_rank_deregister(struct rondo_rank *rank, struct rondo_collective handle, int logs);
-// Removes a collective whatever its state. The device no longer refers to it.
+// Removes a collective in any state. The device no longer refers to it.
 void rondo_coll_remove(struct rondo_rank *rank, struct rondo_coll *coll);
 
 // ---- all_to_all_v.c ----

@@ -57,7 +57,7 @@ struct rondo_rank_extension {
 struct rondo_rank {
   struct rondo_config cfg; // resolved
   struct rondo_job *job;
-  struct rondo_member member; // what the job sees of the rank
+  struct rondo_member member; // the rank as its job sees it
   struct rondo_context ctx;   // its handle
   uint32_t closing;
   struct rondo_manual manual;

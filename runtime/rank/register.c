@@ -262,8 +262,9 @@ static void context_fill(const struct rondo_coll *coll, uint32_t block,
   c->fixed.geometry = rondo_shape_geometry(&r->shape, block);
   if (coll->exchange) {
     c->fixed.geometry.listed = (uint64_t)(uintptr_t)coll->contexts + coll_places_offset(coll);
-    c->fixed.geometry.end = coll->exchange->most;
-    c->fixed.geometry.begin = rondo_geometry_min(c->fixed.geometry.begin, coll->exchange->most);
+    c->fixed.geometry.end = coll->exchange->max_elems;
+    c->fixed.geometry.begin =
+        rondo_geometry_min(c->fixed.geometry.begin, coll->exchange->max_elems);
   }
   c->fixed.reduction =
       rondo_reduction_lower(coll->desc.dtype, coll->desc.redop, coll->desc.scalar, r->nranks);
