@@ -52,7 +52,7 @@ static int daemon_make(struct rondo_rank *rank) {
       .cfg = &rank->cfg,
       .sq_entries = value_or(rank->manual.sq_entries, RONDO_SQ_ENTRIES),
       .cq_entries = value_or(rank->manual.cq_entries, RONDO_CQ_ENTRIES),
-      .first_sequence = rank->manual.first_sequence,
+      .first_sequence = rank->manual.shape.first_sequence,
       .service = rondo_rank_service,
       .needs_service = rondo_rank_needs_service,
       .on_change = rondo_rank_on_change,

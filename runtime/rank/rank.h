@@ -16,6 +16,7 @@
 #include "runtime/complete/callbacks.h"
 #include "runtime/job/job.h"
 #include "runtime/rank/flight.h"
+#include "runtime/transport/shape.h"
 #include <rondo/rondo.h>
 
 #define RONDO_SQ_ENTRIES 256u
@@ -34,15 +35,11 @@ struct rondo_run_record;
 // product. All ranks of a job have the same settings.
 struct rondo_manual {
   uint32_t sq_entries, cq_entries; // powers of two
-  uint32_t first_sequence;         // of every queue and connector: close to the wrap
-  uint32_t block_bytes;            // of payload that one block of a collective handles
-  uint32_t reference_bytes;        // payloads of at least this are passed by reference
-  uint32_t slot_count;             // of a connector; a power of two
-  uint32_t is_mapped;              // connectors as between processes: see connector_core.h
-  uint32_t seems_large;            // algorithms are chosen as for the largest sizes,
-  uint32_t seems_crowded;          // ... or as for the largest number of ranks
-  uint64_t first_run;              // the first run has the number after this
-  uint32_t process;                // simulated_process of struct rondo_job_request
+  // `blocks` and `slot_bytes` are those of the configuration. `first_sequence` is that of every
+  // queue and connector: close to the wrap.
+  struct rondo_shape_limits shape;
+  uint64_t first_run; // the first run has the number after this
+  uint32_t process;   // simulated_process of struct rondo_job_request
 };
 
 // Callbacks of a higher folder.

@@ -297,16 +297,9 @@ static int coll_build_plan(struct rondo_coll *coll) {
 // Builds the plan, allocates device memory and registers with the job.
 static int coll_build(struct rondo_rank *rank, struct rondo_coll *coll) {
   struct rondo_registration *r = &coll->registration;
-  const struct rondo_manual *m = &rank->manual;
-  struct rondo_shape_limits limits = {.blocks = rank->cfg.blocks,
-                                      .slot_bytes = rank->cfg.slot_bytes,
-                                      .slot_count = m->slot_count,
-                                      .block_bytes = m->block_bytes,
-                                      .reference_bytes = m->reference_bytes,
-                                      .first_sequence = m->first_sequence,
-                                      .is_mapped = m->is_mapped,
-                                      .seems_large = m->seems_large,
-                                      .seems_crowded = m->seems_crowded};
+  struct rondo_shape_limits limits = rank->manual.shape;
+  limits.blocks = rank->cfg.blocks;
+  limits.slot_bytes = rank->cfg.slot_bytes;
   r->shape = rondo_shape_make(&coll->desc, r->nranks, &limits);
   int status = coll_build_plan(coll);
   if (status != RONDO_SUCCESS)

@@ -109,12 +109,12 @@ static void draw_limits(struct random *r, struct explore_program *p) {
   p->cfg.slot_bytes = ITEM(r, slot_bytes);
   p->manual.sq_entries = ITEM(r, entries);
   p->manual.cq_entries = ITEM(r, entries);
-  p->manual.slot_count = ITEM(r, slots);
-  p->manual.block_bytes = ITEM(r, block_bytes);
-  p->manual.reference_bytes = ITEM(r, reference_bytes);
-  p->manual.is_mapped = random_chance(r, 50); // buffers are scribbled on, not unmapped
+  p->manual.shape.slot_count = ITEM(r, slots);
+  p->manual.shape.block_bytes = ITEM(r, block_bytes);
+  p->manual.shape.reference_bytes = ITEM(r, reference_bytes);
+  p->manual.shape.is_mapped = random_chance(r, 50); // buffers are scribbled on, not unmapped
   p->manual.first_run = ITEM(r, first_runs);
-  p->manual.first_sequence = random_chance(r, 50) ? 0 : 0u - random_below(r, 12);
+  p->manual.shape.first_sequence = random_chance(r, 50) ? 0 : 0u - random_below(r, 12);
 }
 
 static void draw_conduct(struct random *r, struct explore_program *p) {
@@ -152,8 +152,8 @@ static void draw_processes(struct explore_program *p) {
 // many. From random numbers of its own, likewise.
 static void draw_size(struct explore_program *p) {
   struct random r = {random_mix(p->seed + 8484)};
-  p->manual.seems_large = (uint32_t)random_chance(&r, 60);
-  p->manual.seems_crowded = (uint32_t)random_chance(&r, 50);
+  p->manual.shape.seems_large = (uint32_t)random_chance(&r, 60);
+  p->manual.shape.seems_crowded = (uint32_t)random_chance(&r, 50);
 }
 
 void explore_program_make(struct explore_program *p, uint64_t seed) {

@@ -26,7 +26,7 @@ static struct explore_program make(uint64_t seed, uint32_t colls, uint32_t count
   p.cfg.blocks = 1;
   p.cfg.max_collectives = EXPLORE_COLLS;
   p.cfg.slot_bytes = 64;
-  p.manual.slot_count = 2;
+  p.manual.shape.slot_count = 2;
   p.tick_ns = 1000;
   p.burst = 1;
   for (uint32_t c = 0; c < colls; c++) {
@@ -164,7 +164,7 @@ static void completions_are_not_lost_at_wraps(void **state) {
     struct explore_program p = make(seed, 2, 7, EXPLORE_RUNS);
     uint64_t edge = edges[seed % 3];
     p.manual.first_run = edge - EXPLORE_RUNS / 2;
-    p.manual.first_sequence = (uint32_t)(edge - 10);
+    p.manual.shape.first_sequence = (uint32_t)(edge - 10);
     p.manual.sq_entries = p.manual.cq_entries = 2;
     struct explore_machine *m = start(&p);
     m->is_submitting = 1;
@@ -200,8 +200,8 @@ static int play_taken_away(uint64_t seed) {
   for (uint32_t c = 0; c < p.coll_count; c++)
     p.colls[c].periods[0].kind = RONDO_BROADCAST;
   p.cfg.slot_bytes = 2048;
-  p.manual.reference_bytes = 1;
-  p.manual.is_mapped = 1;
+  p.manual.shape.reference_bytes = 1;
+  p.manual.shape.is_mapped = 1;
   p.point_percent = 60;
   p.flavour = EXPLORE_ABORT;
   struct explore_machine *m = start(&p);
