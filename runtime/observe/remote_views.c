@@ -189,8 +189,8 @@ static int view_copy_members(const struct rondo_snapshot *s, struct rondo_coll_v
 // Checks the fields of a received view that are used as indexes.
 static bool is_sound(const struct rondo_job *job, uint32_t process,
                      const struct rondo_coll_view *v) {
-  return v->rank < job->rank_count && rondo_processes_where(job, v->rank) == process &&
-         v->phase <= RONDO_PHASE_ENDED && v->completed <= v->submitted;
+  return rondo_processes_is_rank_at(job, v->rank, process) && v->phase <= RONDO_PHASE_ENDED &&
+         v->completed <= v->submitted;
 }
 
 // Adds a received view to those of its rank. Returns 0 without memory.

@@ -230,27 +230,22 @@ static int end_make(struct rondo_rank *rank, const struct rondo_comm_config *cfg
   return status;
 }
 
-// Adds the end to the rank's list. Returns RONDO_SUCCESS or RONDO_ERR_EXISTS.
-static int end_enlist(struct rondo_comm_end *end) {
+// Adds the end to the rank's list, unless the list has an end of the same key.
+static bool end_try_enlist(struct rondo_comm_end *end) {
   struct rondo_rank *rank = end->rank;
-  int status = RONDO_SUCCESS;
   pthread_mutex_lock(&rank->job->lock);
-  pthread_mutex_lock(&rank->comms_lock);
-  for (const struct rondo_comm_end *e = rank->comms; e; e = e->next)
-    if (e->key == end->key)
-      status = RONDO_ERR_EXISTS;
-  if (status == RONDO_SUCCESS) {
+  bool is_new = !rondo_comm_find(rank->job, rank->cfg.rank, end->key);
+  if (is_new) {
+    pthread_mutex_lock(&rank->comms_lock);
     end->handle = ++rank->next_comm;
     end->next = rank->comms;
     rank->comms = end;
-  }
-  pthread_mutex_unlock(&rank->comms_lock);
-  if (status == RONDO_SUCCESS) {
+    pthread_mutex_unlock(&rank->comms_lock);
     rondo_comm_attach(end);
     rondo_comm_inherit_failure(end);
   }
   pthread_mutex_unlock(&rank->job->lock);
-  return status;
+  return is_new;
 }
 
 int rondo_comm_end_create(struct rondo_rank *rank, const struct rondo_comm_config *cfg,
@@ -259,13 +254,13 @@ int rondo_comm_end_create(struct rondo_rank *rank, const struct rondo_comm_confi
   int status = end_make(rank, cfg, &end);
   if (status != RONDO_SUCCESS)
     return status;
-  status = end_enlist(end);
-  if (status == RONDO_SUCCESS) {
+  if (end_try_enlist(end)) {
     comm->handle = end->handle;
-    return status;
+    return RONDO_SUCCESS;
   }
   end_discard(end);
-  return RONDO_LOG_REFUSE(status, "comm_create: rank %u already has a communicator of key %llu",
+  return RONDO_LOG_REFUSE(RONDO_ERR_EXISTS,
+                          "comm_create: rank %u already has a communicator of key %llu",
                           rank->cfg.rank, (unsigned long long)cfg->key);
 }
 
