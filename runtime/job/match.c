@@ -309,6 +309,20 @@ static void comm_set_place(struct rondo_communicator *comm, uint32_t position,
   comm->nodes[position] = device->driver->node ? device->driver->node(device) : rondo_node_here();
 }
 
+// Fails the owner of a new registration if its communicator has failed, and the registration if its
+// owner has.
+static void registration_settle_owner(struct rondo_job *job,
+                                      struct rondo_registration *registration) {
+  struct rondo_communicator *comm = registration->comm;
+  if (registration->owner)
+    RONDO_JOB_CALL(job, failed, job, registration->owner, comm);
+  RONDO_JOB_CALL(job, settle, job);
+  uint32_t failed =
+      registration->owner ? rondo_load_relaxed_u32(&registration->owner->failed) : RONDO_SUCCESS;
+  if (failed && comm->gate.state < RONDO_GATE_FAILED)
+    rondo_job_fail(job, registration, (int)failed);
+}
+
 int rondo_job_register(struct rondo_job *job, struct rondo_registration *registration) {
   pthread_mutex_lock(&job->lock);
   struct rondo_match_entry *m = rondo_match_entry_get(job, registration->id);
@@ -350,14 +364,7 @@ int rondo_job_register(struct rondo_job *job, struct rondo_registration *registr
     rondo_match_settle(job, m, registration);
   else
     comm_open(job, m, comm);
-  if (registration->owner)
-    RONDO_JOB_CALL(job, failed, job, registration->owner, comm);
-  RONDO_JOB_CALL(job, settle, job);
-  // The owner may have failed during this call.
-  uint32_t failed =
-      registration->owner ? rondo_load_relaxed_u32(&registration->owner->failed) : RONDO_SUCCESS;
-  if (failed && comm->gate.state < RONDO_GATE_FAILED)
-    rondo_job_fail(job, registration, (int)failed);
+  registration_settle_owner(job, registration);
   pthread_mutex_unlock(&job->lock);
   return RONDO_SUCCESS;
 }
