@@ -7,21 +7,16 @@ from typing import Any, Dict, Optional, Tuple
 
 from ._enums import DType
 from ._errors import InvalidError, UnsupportedError
+from ._native import fields_of
 
 
 class _PyBuffer(ctypes.Structure):
     _fields_ = [
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.c_void_p),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
+        *fields_of(ctypes.c_void_p, "buf", "obj"),
+        *fields_of(ctypes.c_ssize_t, "len", "itemsize"),
+        *fields_of(ctypes.c_int, "readonly", "ndim"),
         ("format", ctypes.c_char_p),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("suboffsets", ctypes.c_void_p),
-        ("internal", ctypes.c_void_p),
+        *fields_of(ctypes.c_void_p, "shape", "strides", "suboffsets", "internal"),
     ]
 
 
@@ -34,46 +29,22 @@ _release_buffer.restype = None
 _is_contiguous = ctypes.pythonapi.PyBuffer_IsContiguous
 _is_contiguous.argtypes = [ctypes.POINTER(_PyBuffer), ctypes.c_char]
 
-# The kind of number of each letter of the struct module. The size is the itemsize.
-_LETTERS = {
-    **dict.fromkeys("bhilqn", "i"),
-    **dict.fromkeys("BHILQN", "u"),
-    **dict.fromkeys("efd", "f"),
-}
-_NUMBERS: Dict[Tuple[str, int], DType] = {
-    ("i", 1): DType.INT8,
-    ("u", 1): DType.UINT8,
-    ("i", 4): DType.INT32,
-    ("u", 4): DType.UINT32,
-    ("i", 8): DType.INT64,
-    ("u", 8): DType.UINT64,
-    ("f", 2): DType.FLOAT16,
-    ("f", 4): DType.FLOAT32,
-    ("f", 8): DType.FLOAT64,
-}
-
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
+        *fields_of(ctypes.c_int32, "device_type", "device_id", "ndim"),
+        *fields_of(ctypes.c_uint8, "code", "bits"),
         ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        *fields_of(ctypes.POINTER(ctypes.c_int64), "shape", "strides"),
         ("byte_offset", ctypes.c_uint64),
     ]
 
 
 class _DLVersioned(ctypes.Structure):
     _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
+        *fields_of(ctypes.c_uint32, "major", "minor"),
+        *fields_of(ctypes.c_void_p, "manager_ctx", "deleter"),
         ("flags", ctypes.c_uint64),
         ("tensor", _DLTensor),
     ]
@@ -81,7 +52,8 @@ class _DLVersioned(ctypes.Structure):
 
 _DL_READ_ONLY = 1
 _DL_CPU, _DL_CUDA_HOST = 1, 3
-_DL_CODES: Dict[Tuple[int, int], DType] = {
+# By DLPack's code of the kind of number, and the bits of an element.
+_DTYPES: Dict[Tuple[int, int], DType] = {
     (0, 8): DType.INT8,
     (0, 32): DType.INT32,
     (0, 64): DType.INT64,
@@ -94,6 +66,12 @@ _DL_CODES: Dict[Tuple[int, int], DType] = {
     (4, 16): DType.BFLOAT16,
     (10, 8): DType.FLOAT8_E4M3,
     (12, 8): DType.FLOAT8_E5M2,
+}
+# DLPack's code of each letter of the struct module. The size is the itemsize.
+_LETTERS = {
+    **dict.fromkeys("bhilqn", 0),
+    **dict.fromkeys("BHILQN", 1),
+    **dict.fromkeys("efd", 2),
 }
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -160,7 +138,7 @@ class Held:
         text = (view.format or b"B").decode()
         # A byte order may precede the letter. Big-endian elements have no type.
         if text[:1] not in (">", "!"):
-            self.dtype = _NUMBERS.get((_LETTERS.get(text.lstrip("@=<"), ""), view.itemsize))
+            self.dtype = _DTYPES.get((_LETTERS.get(text.lstrip("@=<"), -1), 8 * view.itemsize))
         if self.dtype is None and override is None:
             self.release()
             raise InvalidError(f"{name}: Rondo has no type for elements of format {text!r}")
@@ -193,7 +171,7 @@ class Held:
             tensor = versioned.tensor
         else:
             tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
-        dtype = _DL_CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+        dtype = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
         if dtype is None:
             raise InvalidError(
                 f"{name}: Rondo has no type for elements of DLPack type {tensor.code}"

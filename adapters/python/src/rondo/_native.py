@@ -23,6 +23,11 @@ COMM_CONFIG_VERSION = 1
 REASON_BYTES = 512
 
 
+def fields_of(kind: Any, *names: str) -> List[Tuple[str, Any]]:
+    """Consecutive fields of one type."""
+    return [(name, kind) for name in names]
+
+
 class Handle(ctypes.Structure):
     """struct rondo_context, rondo_collective, rondo_group and rondo_comm."""
 
@@ -35,15 +40,9 @@ class UniqueId(ctypes.Structure):
 
 class Tuning(ctypes.Structure):
     _fields_ = [
-        ("front_budget_ns", c_uint64),
-        ("min_budget_ns", c_uint64),
-        ("max_budget_ns", c_uint64),
-        ("success_factor", c_uint32),
-        ("look_ns", c_uint32),
-        ("quit_period_ns", c_uint64),
-        ("residency_ns", c_uint64),
-        ("restart_min_ns", c_uint64),
-        ("restart_max_ns", c_uint64),
+        *fields_of(c_uint64, "front_budget_ns", "min_budget_ns", "max_budget_ns"),
+        *fields_of(c_uint32, "success_factor", "look_ns"),
+        *fields_of(c_uint64, "quit_period_ns", "residency_ns", "restart_min_ns", "restart_max_ns"),
     ]
 
 
@@ -53,29 +52,18 @@ class Config(ctypes.Structure):
         ("version", c_uint32),
         ("backend", c_int),
         ("id", UniqueId),
-        ("rank", c_uint32),
-        ("rank_count", c_uint32),
+        *fields_of(c_uint32, "rank", "rank_count"),
         ("device", c_int),
-        ("blocks", c_uint32),
-        ("workers", c_uint32),
-        ("first_worker", c_int),
-        ("order", c_int),
-        ("budget", c_int),
+        *fields_of(c_uint32, "blocks", "workers"),
+        *fields_of(c_int, "first_worker", "order", "budget"),
         ("tuning", Tuning),
         ("max_collectives", c_uint32),
-        ("max_runs", c_uint64),
-        ("connector_bytes", c_uint64),
-        ("slot_bytes", c_uint32),
-        ("report_on_timeout", c_uint32),
-        ("peer_timeout_ns", c_uint64),
-        ("join_timeout_ns", c_uint64),
-        ("address_family", c_int),
-        ("transport", c_int),
+        *fields_of(c_uint64, "max_runs", "connector_bytes"),
+        *fields_of(c_uint32, "slot_bytes", "report_on_timeout"),
+        *fields_of(c_uint64, "peer_timeout_ns", "join_timeout_ns"),
+        *fields_of(c_int, "address_family", "transport"),
         ("interfaces", c_char * 64),
-        ("threads", c_uint32),
-        ("multiprocessors", c_uint32),
-        ("endpoints", c_uint32),
-        ("huge_pages", c_uint32),
+        *fields_of(c_uint32, "threads", "multiprocessors", "endpoints", "huge_pages"),
     ]
 
 
@@ -84,20 +72,15 @@ class Desc(ctypes.Structure):
         ("size", c_size_t),
         ("version", c_uint32),
         ("kind", c_int),
-        ("id", c_uint64),
-        ("count", c_uint64),
-        ("dtype", c_int),
-        ("redop", c_int),
+        *fields_of(c_uint64, "id", "count"),
+        *fields_of(c_int, "dtype", "redop"),
         ("root", c_uint32),
         ("priority", c_int),
         ("group", Handle),
         ("scalar", c_double),
-        ("peer", c_uint32),
-        ("reserved", c_uint32),
-        ("send_counts", POINTER(c_uint64)),
-        ("send_displacements", POINTER(c_uint64)),
-        ("recv_counts", POINTER(c_uint64)),
-        ("recv_displacements", POINTER(c_uint64)),
+        *fields_of(c_uint32, "peer", "reserved"),
+        *fields_of(POINTER(c_uint64), "send_counts", "send_displacements"),
+        *fields_of(POINTER(c_uint64), "recv_counts", "recv_displacements"),
     ]
 
 
@@ -106,8 +89,7 @@ CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, c_int)
 
 class RunArgs(ctypes.Structure):
     _fields_ = [
-        ("send", ctypes.c_void_p),
-        ("recv", ctypes.c_void_p),
+        *fields_of(ctypes.c_void_p, "send", "recv"),
         ("callback", CALLBACK),
         ("arg", ctypes.c_void_p),
     ]
@@ -119,11 +101,9 @@ class Counters(ctypes.Structure):
 
 class Stuck(ctypes.Structure):
     _fields_ = [
-        ("id", c_uint64),
-        ("run", c_uint64),
+        *fields_of(c_uint64, "id", "run"),
         ("state", c_int),
-        ("block", c_uint32),
-        ("op", c_uint32),
+        *fields_of(c_uint32, "block", "op"),
         ("peer", c_int32),
         ("missing", c_uint32),
         ("waiting_ns", c_uint64),
@@ -141,8 +121,7 @@ class CommConfig(ctypes.Structure):
         ("priority", c_int),
         ("key", c_uint64),
         ("group", Handle),
-        ("cached_collectives", c_uint32),
-        ("cached_pairs", c_uint32),
+        *fields_of(c_uint32, "cached_collectives", "cached_pairs"),
     ]
 
 
@@ -176,18 +155,24 @@ def default_config() -> Config:
     )
 
 
+_RANKS = [
+    POINTER(c_uint32),
+    c_uint32,
+    POINTER(c_uint32),
+]  # an array, its length, how many there are
+_TEXT = [ctypes.c_char_p, c_size_t]
 _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_version", []),
     ("rondo_unique_id_create", [POINTER(UniqueId)]),
     ("rondo_unique_id_listen", [POINTER(UniqueId), POINTER(Config)]),
     ("rondo_profile", [POINTER(Tuning), c_uint64]),
-    ("rondo_tuning_print", [POINTER(Tuning), ctypes.c_char_p, c_size_t]),
+    ("rondo_tuning_print", [POINTER(Tuning), *_TEXT]),
     ("rondo_tuning_parse", [POINTER(Tuning), ctypes.c_char_p]),
     ("rondo_config_complete", [POINTER(Config)]),
     ("rondo_init", [POINTER(Handle), POINTER(Config)]),
     ("rondo_destroy", [Handle, c_int, c_int64]),
-    ("rondo_wait_ready", [Handle, c_int64, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
-    ("rondo_wait_gone", [Handle, c_int64, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
+    ("rondo_wait_ready", [Handle, c_int64, *_RANKS]),
+    ("rondo_wait_gone", [Handle, c_int64, *_RANKS]),
     ("rondo_abort", [Handle]),
     ("rondo_group_create", [Handle, POINTER(c_uint32), c_uint32, POINTER(Handle)]),
     ("rondo_group_destroy", [Handle, Handle]),
@@ -200,20 +185,17 @@ _SIGNATURES: List[Tuple[str, List[Any]]] = [
     ("rondo_device_synchronize", [Handle, c_int64]),
     ("rondo_counters", [Handle, POINTER(Counters)]),
     ("rondo_stuck", [Handle, POINTER(Stuck), c_size_t, POINTER(c_size_t)]),
-    (
-        "rondo_describe",
-        [Handle, Handle, POINTER(Desc), POINTER(c_uint32), c_uint32, POINTER(c_uint32)],
-    ),
-    ("rondo_missing", [Handle, Handle, c_uint64, POINTER(c_uint32), c_uint32, POINTER(c_uint32)]),
-    ("rondo_reason", [Handle, Handle, ctypes.c_char_p, c_size_t]),
+    ("rondo_describe", [Handle, Handle, POINTER(Desc), *_RANKS]),
+    ("rondo_missing", [Handle, Handle, c_uint64, *_RANKS]),
+    ("rondo_reason", [Handle, Handle, *_TEXT]),
     ("rondo_report", [Handle, ctypes.c_void_p, POINTER(c_uint32)]),
     ("rondo_flight_write", [Handle, ctypes.c_void_p]),
-    ("rondo_transport", [Handle, c_uint32, POINTER(c_int), ctypes.c_char_p, c_size_t]),
+    ("rondo_transport", [Handle, c_uint32, POINTER(c_int), *_TEXT]),
     ("rondo_comm_create", [Handle, POINTER(CommConfig), POINTER(Handle)]),
     ("rondo_comm_call", [Handle, Handle, POINTER(Desc), POINTER(RunArgs), POINTER(Ticket)]),
     ("rondo_comm_wait", [Handle, Handle, POINTER(Ticket), c_int64]),
     ("rondo_comm_test", [Handle, Handle, POINTER(Ticket)]),
-    ("rondo_comm_status", [Handle, Handle, POINTER(c_int), ctypes.c_char_p, c_size_t]),
+    ("rondo_comm_status", [Handle, Handle, POINTER(c_int), *_TEXT]),
     ("rondo_comm_abort", [Handle, Handle]),
     ("rondo_comm_destroy", [Handle, Handle, c_int, c_int64]),
     ("rondo_comm_counters", [Handle, Handle, POINTER(CommCounters)]),
