@@ -12,88 +12,24 @@ Arrays are those of NumPy or of any other package with the buffer protocol or DL
 copied.
 
 Order of the modules; each imports only earlier ones: _enums, _reports, _native, _errors, _buffers,
-_shapes, _state, _observe, _base, _config, _runs, _collectives, _comm, _context.
+_shapes, _state, _observe, _config, _collectives, _comm, _context.
 """
 
+from . import _enums, _errors, _reports
 from ._buffers import Typed, as_dtype
-from ._collectives import Collective, Group
+from ._collectives import Collective, Group, Run
 from ._comm import Communicator
 from ._config import Tuning, unique_id, unique_id_listen, version
 from ._context import Context
-from ._enums import (
-    Backend,
-    BudgetPolicy,
-    DType,
-    Kind,
-    OrderPolicy,
-    RedOp,
-    RunState,
-    Status,
-    Transport,
-)
-from ._errors import (
-    AbortedError,
-    BusyError,
-    ClosedError,
-    ExistsError,
-    FullError,
-    InternalError,
-    InvalidError,
-    MismatchError,
-    NoMemoryError,
-    PeerError,
-    RondoError,
-    SystemRefusedError,
-    TimeoutError,
-    UnknownError,
-    UnsupportedError,
-)
-from ._reports import CommunicatorCounters, Counters, Description, StuckReport, StuckRun
-from ._runs import Run
+from ._enums import *  # noqa: F403
+from ._errors import *  # noqa: F403
+from ._reports import *  # noqa: F403
 from ._state import Callback
 
 __version__ = "{}.{}.{}".format(*version())
 
-__all__ = [
-    "AbortedError",
-    "Backend",
-    "BudgetPolicy",
-    "BusyError",
-    "Callback",
-    "ClosedError",
-    "Collective",
-    "Communicator",
-    "CommunicatorCounters",
-    "Context",
-    "Counters",
-    "DType",
-    "Description",
-    "ExistsError",
-    "FullError",
-    "Group",
-    "InternalError",
-    "InvalidError",
-    "Kind",
-    "MismatchError",
-    "NoMemoryError",
-    "OrderPolicy",
-    "PeerError",
-    "RedOp",
-    "RondoError",
-    "Run",
-    "RunState",
-    "Status",
-    "StuckReport",
-    "StuckRun",
-    "SystemRefusedError",
-    "TimeoutError",
-    "Transport",
-    "Tuning",
-    "Typed",
-    "UnknownError",
-    "UnsupportedError",
-    "as_dtype",
-    "unique_id",
-    "unique_id_listen",
-    "version",
-]
+__all__ = ["Callback", "Collective", "Communicator", "Context", "Group", "Run", "Tuning", "Typed"]
+__all__ += ["as_dtype", "unique_id", "unique_id_listen", "version"]
+__all__ += _enums.__all__
+__all__ += _errors.__all__
+__all__ += _reports.__all__

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import time
-from typing import Any, List, Optional, Sequence, Tuple
+from ctypes import byref
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 from . import _native
-from ._base import BaseContext
 from ._buffers import measure
+from ._collectives import Run, submit
 from ._enums import DType, Kind, RedOp, Status
 from ._errors import ClosedError, InvalidError, TimeoutError, check, error_of
 from ._native import lib
 from ._reports import CommunicatorCounters
-from ._runs import Run, submit
 from ._shapes import Counts, Parts, Shape
 from ._state import CLOSE_S, Callback, Queue, State, nanoseconds, slices_ns
+
+if TYPE_CHECKING:
+    from ._context import Context
 
 
 class Communicator:
@@ -30,26 +33,22 @@ class Communicator:
     run keeps its arrays alive until it has ended; until then do not touch them.
     """
 
-    def __init__(
-        self, context: BaseContext, config: _native.CommConfig, ranks: Sequence[int]
-    ) -> None:
-        handle = _native.Handle()
-        state = context._state.check_open("communicator")
-        check(
-            lib.rondo_comm_create(state.handle, ctypes.byref(config), ctypes.byref(handle)),
-            "communicator",
-        )
+    def __init__(self, context: Context, config: _native.CommConfig, ranks: Sequence[int]) -> None:
+        create = context._state.create
+        self._handle = create(lib.rondo_comm_create, "communicator", byref(config))
         self.context = context
         self.key = int(config.key)
         self.ranks: Tuple[int, ...] = tuple(ranks)
         self.position = self.ranks.index(context.rank)
-        self._handle = handle
         self._is_destroyed = False
 
     def _open(self, call: str) -> State:
         if self._is_destroyed:
             raise ClosedError(f"{call}: the communicator was destroyed")
         return self.context._state.check_open(call)
+
+    def _ask(self, function: Any, call: str, *args: Any) -> None:
+        check(function(self._open(call).handle, self._handle, *args), f"{self!r}")
 
     # ---- calls
 
@@ -64,11 +63,7 @@ class Communicator:
 
         def call(args: _native.RunArgs) -> Tuple[int, int, Queue]:
             status = lib.rondo_comm_call(
-                state.handle,
-                self._handle,
-                ctypes.byref(desc),
-                ctypes.byref(args),
-                ctypes.byref(ticket),
+                state.handle, self._handle, byref(desc), byref(args), byref(ticket)
             )
             return status, int(ticket.run), self._queue_of(state, ticket.coll.handle)
 
@@ -225,28 +220,21 @@ class Communicator:
 
     def state(self) -> Tuple[Status, str]:
         """SUCCESS, or the status of its failure, and the reason; for a mismatch, both calls."""
-        state, how = self._open("state"), ctypes.c_int()
-        why = ctypes.create_string_buffer(_native.REASON_BYTES)
-        check(
-            lib.rondo_comm_status(state.handle, self._handle, ctypes.byref(how), why, len(why)),
-            f"{self!r}",
-        )
+        how, why = ctypes.c_int(), ctypes.create_string_buffer(_native.REASON_BYTES)
+        self._ask(lib.rondo_comm_status, "state", byref(how), why, len(why))
         return Status(how.value), _native.text_of(why)
 
     def counters(self) -> CommunicatorCounters:
         """What the communicator has done so far."""
-        state, native = self._open("counters"), _native.CommCounters()
-        check(
-            lib.rondo_comm_counters(state.handle, self._handle, ctypes.byref(native)), f"{self!r}"
-        )
+        native = _native.CommCounters()
+        self._ask(lib.rondo_comm_counters, "counters", byref(native))
         return CommunicatorCounters(**_native.values_of(native))
 
     # ---- the end
 
     def abort(self) -> None:
         """Ends the communicator and all its calls, on all members. Other communicators go on."""
-        state = self._open("abort")
-        check(lib.rondo_comm_abort(state.handle, self._handle), f"{self!r}")
+        self._ask(lib.rondo_comm_abort, "abort")
 
     def destroy(self, timeout: float = CLOSE_S, *, abort: bool = False) -> None:
         """Waits for the calls and destroys the communicator here; with ``abort`` it does not wait.

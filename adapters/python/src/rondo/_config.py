@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from ctypes import byref
 from dataclasses import asdict, dataclass
-from typing import Tuple
+from typing import Any, Tuple
 
 from . import _native
 from ._errors import check
@@ -18,18 +19,20 @@ def version() -> Tuple[int, int, int]:
     return number // 10000, number // 100 % 100, number % 100
 
 
+def _make_id(function: Any, name: str, *args: Any) -> bytes:
+    id = _native.UniqueId()
+    check(function(byref(id), *args), name)
+    return bytes(id.bytes)
+
+
 def unique_id() -> bytes:
     """Creates the id of a job whose ranks are all threads of this process."""
-    id = _native.UniqueId()
-    check(lib.rondo_unique_id_create(ctypes.byref(id)), "unique_id")
-    return bytes(id.bytes)
+    return _make_id(lib.rondo_unique_id_create, "unique_id")
 
 
 def unique_id_listen() -> bytes:
     """Creates the id of a job whose ranks may be in other processes, and listens for them."""
-    id = _native.UniqueId()
-    check(lib.rondo_unique_id_listen(ctypes.byref(id), None), "unique_id_listen")
-    return bytes(id.bytes)
+    return _make_id(lib.rondo_unique_id_listen, "unique_id_listen", None)
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,14 @@ class Tuning:
     def profile(cls, duration: float = 0.05) -> "Tuning":
         """Measures this machine for about ``duration`` seconds."""
         native = _native.Tuning()
-        check(lib.rondo_profile(ctypes.byref(native), nanoseconds(duration)), "Tuning.profile")
+        check(lib.rondo_profile(byref(native), nanoseconds(duration)), "Tuning.profile")
         return cls(**_native.values_of(native))
 
     @classmethod
     def parse(cls, text: str) -> "Tuning":
         """Reads the format of ``str`` and of RONDO_TUNING."""
         native = _native.Tuning()
-        check(
-            lib.rondo_tuning_parse(ctypes.byref(native), text.encode()), f"Tuning.parse({text!r})"
-        )
+        check(lib.rondo_tuning_parse(byref(native), text.encode()), f"Tuning.parse({text!r})")
         return cls(**_native.values_of(native))
 
     def _native(self) -> _native.Tuning:
@@ -67,5 +68,5 @@ class Tuning:
 
     def __str__(self) -> str:
         native, text = self._native(), ctypes.create_string_buffer(320)
-        check(lib.rondo_tuning_print(ctypes.byref(native), text, len(text)), "Tuning")
+        check(lib.rondo_tuning_print(byref(native), text, len(text)), "Tuning")
         return text.value.decode()

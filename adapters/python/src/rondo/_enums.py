@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+__all__ = ["Backend", "BudgetPolicy", "DType", "Kind", "OrderPolicy", "RedOp", "RunState"]
+__all__ += ["Status", "Transport"]
+
 
 class Status(enum.IntEnum):
     """How a call or a run ended. 0 is success."""

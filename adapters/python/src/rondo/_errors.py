@@ -9,6 +9,10 @@ from ._enums import Status
 from ._native import lib
 from ._reports import StuckReport
 
+__all__ = ["AbortedError", "BusyError", "ClosedError", "ExistsError", "FullError", "InternalError"]
+__all__ += ["InvalidError", "MismatchError", "NoMemoryError", "PeerError", "RondoError"]
+__all__ += ["SystemRefusedError", "TimeoutError", "UnknownError", "UnsupportedError"]
+
 
 class RondoError(Exception):
     """A call was refused, or a run failed. A line in the log has the details."""
@@ -16,95 +20,71 @@ class RondoError(Exception):
     #: The status of the call or run.
     status: Status = Status.ERR_INTERNAL
 
+    def __init_subclass__(cls, status: Optional[Status] = None) -> None:
+        cls.status = status or cls.status
+
     def __init__(self, message: str, status: Optional[Status] = None) -> None:
         super().__init__(message)
         if status is not None:
             self.status = status
 
 
-class InvalidError(RondoError, ValueError):
+class InvalidError(RondoError, ValueError, status=Status.ERR_INVALID):
     """An argument is out of range, has the wrong type or layout, or overlaps another."""
 
-    status = Status.ERR_INVALID
 
-
-class NoMemoryError(RondoError, MemoryError):
+class NoMemoryError(RondoError, MemoryError, status=Status.ERR_NO_MEMORY):
     """Memory, or ``connector_bytes``, is exhausted."""
 
-    status = Status.ERR_NO_MEMORY
 
-
-class FullError(RondoError):
+class FullError(RondoError, status=Status.ERR_FULL):
     """A configured limit was reached."""
 
-    status = Status.ERR_FULL
 
-
-class UnknownError(RondoError, LookupError):
+class UnknownError(RondoError, LookupError, status=Status.ERR_UNKNOWN):
     """The handle or id does not exist, or no longer exists."""
 
-    status = Status.ERR_UNKNOWN
 
-
-class ExistsError(RondoError):
+class ExistsError(RondoError, status=Status.ERR_EXISTS):
     """The id or the rank exists already."""
 
-    status = Status.ERR_EXISTS
 
-
-class BusyError(RondoError):
+class BusyError(RondoError, status=Status.ERR_BUSY):
     """The object has outstanding runs."""
 
-    status = Status.ERR_BUSY
 
-
-class TimeoutError(RondoError, builtins.TimeoutError):  # noqa: A001
+class TimeoutError(RondoError, builtins.TimeoutError, status=Status.ERR_TIMEOUT):  # noqa: A001
     """The timeout expired; the run goes on. ``report`` is set if ``report_on_timeout`` is."""
 
-    status = Status.ERR_TIMEOUT
     report: Optional[StuckReport] = None
 
 
-class MismatchError(RondoError):
+class MismatchError(RondoError, status=Status.ERR_MISMATCH):
     """Ranks registered different descriptors under one id, or made different calls."""
 
-    status = Status.ERR_MISMATCH
 
-
-class AbortedError(RondoError):
+class AbortedError(RondoError, status=Status.ERR_ABORTED):
     """This rank or a peer aborted."""
 
-    status = Status.ERR_ABORTED
 
-
-class PeerError(RondoError, ConnectionError):
+class PeerError(RondoError, ConnectionError, status=Status.ERR_PEER):
     """A peer left before the run could end."""
 
-    status = Status.ERR_PEER
 
-
-class ClosedError(RondoError):
+class ClosedError(RondoError, status=Status.ERR_CLOSED):
     """The context or communicator is closed, or is being closed."""
 
-    status = Status.ERR_CLOSED
 
-
-class UnsupportedError(RondoError, NotImplementedError):
+class UnsupportedError(RondoError, NotImplementedError, status=Status.ERR_UNSUPPORTED):
     """This build, backend or machine does not support the call."""
 
-    status = Status.ERR_UNSUPPORTED
 
-
-class SystemRefusedError(RondoError, OSError):
+class SystemRefusedError(RondoError, OSError, status=Status.ERR_SYSTEM):
     """A system call failed; the log has its error."""
 
-    status = Status.ERR_SYSTEM
 
-
-class InternalError(RondoError):
+class InternalError(RondoError, status=Status.ERR_INTERNAL):
     """A bug in Rondo; the log says where."""
-
-    status = Status.ERR_INTERNAL
 
 
 _CLASSES: Dict[int, Type[RondoError]] = {one.status: one for one in RondoError.__subclasses__()}

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+from ctypes import POINTER, byref, c_size_t, c_uint32, c_void_p
 from typing import Callable, Dict, List, Tuple
 
 from . import _native
 from ._enums import DType, Kind, RedOp, RunState, Status
-from ._errors import UnknownError, check, error_of
+from ._errors import ClosedError, UnknownError, check, error_of
 from ._native import lib
 from ._reports import Description, StuckReport, StuckRun
 from ._state import Queue, State
 
 
-def describe(state: State, coll: int) -> Description:
-    desc = _native.Desc()
-    count = ctypes.c_uint32()
-    handle = _native.Handle(coll)
-    check(
-        lib.rondo_describe(state.handle, handle, ctypes.byref(desc), None, 0, ctypes.byref(count)),
-        "describe",
-    )
-    ranks = (ctypes.c_uint32 * count.value)()
-    check(lib.rondo_describe(state.handle, handle, None, ranks, len(ranks), None), "describe")
+def describe(queue: Queue) -> Description:
+    desc, count, handle = _native.Desc(), c_uint32(), _native.Handle(queue.coll)
+    call = queue.state.call
+    call(lib.rondo_describe, "describe", handle, byref(desc), None, 0, byref(count))
+    ranks = (c_uint32 * count.value)()
+    call(lib.rondo_describe, "describe", handle, None, ranks, len(ranks), None)
     return Description(
         id=int(desc.id),
         kind=Kind(desc.kind).name.lower(),
@@ -35,35 +32,34 @@ def describe(state: State, coll: int) -> Description:
     )
 
 
-def missing(state: State, coll: int, run: int) -> List[int]:
-    handle, count = _native.Handle(coll), ctypes.c_uint32()
-    check(lib.rondo_missing(state.handle, handle, run, None, 0, ctypes.byref(count)), "missing")
-    ranks = (ctypes.c_uint32 * count.value)()
-    check(
-        lib.rondo_missing(state.handle, handle, run, ranks, len(ranks), ctypes.byref(count)),
-        "missing",
-    )
+def missing(queue: Queue, run: int) -> List[int]:
+    handle, count = _native.Handle(queue.coll), c_uint32()
+    call = queue.state.call
+    call(lib.rondo_missing, "missing", handle, run, None, 0, byref(count))
+    ranks = (c_uint32 * count.value)()
+    call(lib.rondo_missing, "missing", handle, run, ranks, len(ranks), byref(count))
     return list(ranks[: count.value])
 
 
-def reason(state: State, coll: int) -> str:
+def reason(queue: Queue) -> str:
     text = ctypes.create_string_buffer(_native.REASON_BYTES)
-    check(lib.rondo_reason(state.handle, _native.Handle(coll), text, len(text)), "reason")
+    handle = _native.Handle(queue.coll)
+    queue.state.call(lib.rondo_reason, "reason", handle, text, len(text))
     return _native.text_of(text)
 
 
 _libc = ctypes.CDLL(None)
-_libc.open_memstream.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t)]
-_libc.open_memstream.restype = ctypes.c_void_p
-_libc.fclose.argtypes = [ctypes.c_void_p]
-_libc.free.argtypes = [ctypes.c_void_p]
+_libc.open_memstream.argtypes = [POINTER(c_void_p), POINTER(c_size_t)]
+_libc.open_memstream.restype = c_void_p
+_libc.fclose.argtypes = [c_void_p]
+_libc.free.argtypes = [c_void_p]
 _libc.free.restype = None
 
 
 def printed(call: Callable[[int], int], name: str) -> str:
     """What ``call`` prints to the C stream that it gets."""
-    memory, size = ctypes.c_void_p(), ctypes.c_size_t()
-    stream = _libc.open_memstream(ctypes.byref(memory), ctypes.byref(size))
+    memory, size = c_void_p(), c_size_t()
+    stream = _libc.open_memstream(byref(memory), byref(size))
     if not stream:
         raise error_of(Status.ERR_NO_MEMORY, name)
     status = call(stream)
@@ -76,20 +72,26 @@ def printed(call: Callable[[int], int], name: str) -> str:
 
 def stuck_report(state: State, rank: int, rank_count: int, limit: int) -> StuckReport:
     entries = (_native.Stuck * limit)()
-    count, cycle = ctypes.c_size_t(), ctypes.c_uint32()
-    check(lib.rondo_stuck(state.handle, entries, limit, ctypes.byref(count)), "report")
+    count, cycle = c_size_t(), c_uint32()
+    state.call(lib.rondo_stuck, "report", entries, limit, byref(count))
     text = printed(
-        lambda stream: int(lib.rondo_report(state.handle, stream, ctypes.byref(cycle))), "report"
+        lambda stream: int(lib.rondo_report(state.handle, stream, byref(cycle))), "report"
     )
     known = _outstanding_collectives(state)
     return StuckReport(
         rank=rank,
         rank_count=rank_count,
         outstanding=count.value,
-        runs=[_stuck_run(state, entry, known) for entry in entries[: min(limit, count.value)]],
+        runs=[_stuck_run(entry, known) for entry in entries[: min(limit, count.value)]],
         cycle_ranks=int(cycle.value),
         text=text,
     )
+
+
+# The description of a run that has ended meanwhile.
+_UNKNOWN = Description(
+    id=0, kind="unknown", count=0, dtype="unknown", op="", root=0, peer=0, ranks=[]
+)
 
 
 def _outstanding_collectives(state: State) -> Dict[int, Tuple[Queue, Description]]:
@@ -99,30 +101,28 @@ def _outstanding_collectives(state: State) -> Dict[int, Tuple[Queue, Description
         queues = list(state.queues.values())
     for queue in queues:
         try:
-            description = describe(state, queue.coll)
-        except UnknownError:
+            description = describe(queue)
+        except (ClosedError, UnknownError):
             continue  # a call of a communicator, which has ended
         known[description["id"]] = (queue, description)
     return known
 
 
-def _stuck_run(
-    state: State, entry: _native.Stuck, known: Dict[int, Tuple[Queue, Description]]
-) -> StuckRun:
-    queue, description = known.get(entry.id, (None, None))
+def _stuck_run(entry: _native.Stuck, known: Dict[int, Tuple[Queue, Description]]) -> StuckRun:
+    queue, description = known.get(entry.id, (None, _UNKNOWN))
     ranks, why = [], ""
     try:
         if queue is not None:
-            ranks, why = missing(state, queue.coll, entry.run), reason(state, queue.coll)
-    except UnknownError:
+            ranks, why = missing(queue, entry.run), reason(queue)
+    except (ClosedError, UnknownError):
         pass  # the run has ended
     return StuckRun(
         id=entry.id,
         communicator=queue.key if queue is not None else None,
-        kind=description["kind"] if description is not None else "unknown",
-        count=description["count"] if description is not None else 0,
-        dtype=description["dtype"] if description is not None else "unknown",
-        ranks=description["ranks"] if description is not None else [],
+        kind=description["kind"],
+        count=description["count"],
+        dtype=description["dtype"],
+        ranks=list(description["ranks"]),
         run=entry.run,
         state=RunState(entry.state).name.lower(),
         block=entry.block,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import List, Optional, TypedDict
 
+__all__ = ["CommunicatorCounters", "Counters", "Description", "StuckReport", "StuckRun"]
+
 
 class Description(TypedDict):
     """What a collective is: the fields of its descriptor, and the ranks of its group."""

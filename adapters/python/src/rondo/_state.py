@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import itertools
 import os
 import sys
@@ -12,12 +11,13 @@ import time
 import types
 import weakref
 from collections import deque
+from ctypes import byref
 from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from . import _native
 from ._buffers import Held
 from ._enums import Status
-from ._errors import ClosedError, InvalidError
+from ._errors import ClosedError, InvalidError, check
 from ._native import lib
 
 #: Called with the status of a run that has ended, on the context's poller thread.
@@ -78,24 +78,20 @@ class Queue:
         self.key = key  # of the communicator
         self.runs: Deque[Outstanding] = deque()
 
-    def _ticket(self, number: int) -> _native.Ticket:
-        return _native.Ticket(_native.Handle(self.coll), number)
+    def _run(self, number: int) -> Tuple[Any, ...]:
+        """How the library names a run."""
+        coll = _native.Handle(self.coll)
+        if self.comm:
+            return _native.Handle(self.comm), byref(_native.Ticket(coll, number))
+        return coll, number
 
     def test(self, number: int) -> int:
-        handle = self.state.handle
-        if self.comm:
-            ticket = self._ticket(number)
-            return int(lib.rondo_comm_test(handle, _native.Handle(self.comm), ctypes.byref(ticket)))
-        return int(lib.rondo_test(handle, _native.Handle(self.coll), number))
+        function = lib.rondo_comm_test if self.comm else lib.rondo_test
+        return int(function(self.state.handle, *self._run(number)))
 
     def wait(self, number: int, ns: int) -> int:
-        handle = self.state.handle
-        if self.comm:
-            ticket = self._ticket(number)
-            return int(
-                lib.rondo_comm_wait(handle, _native.Handle(self.comm), ctypes.byref(ticket), ns)
-            )
-        return int(lib.rondo_wait(handle, _native.Handle(self.coll), number, ns))
+        function = lib.rondo_comm_wait if self.comm else lib.rondo_wait
+        return int(function(self.state.handle, *self._run(number), ns))
 
     def reap(self) -> None:
         """Takes off the runs that have ended, and releases their buffers."""
@@ -186,6 +182,16 @@ class State:
         if self.is_closed:
             raise ClosedError(f"{call}: {self.why_closed()}")
         return self
+
+    def call(self, function: Any, what: str, *args: Any) -> None:
+        """Calls the library for this context. Raises unless it succeeds; ``what`` is the call."""
+        check(function(self.check_open(what).handle, *args), what)
+
+    def create(self, function: Any, what: str, *args: Any) -> _native.Handle:
+        """As ``call``, for a function whose last argument is the handle that it sets."""
+        made = _native.Handle()
+        self.call(function, what, *args, byref(made))
+        return made
 
     def reap(self) -> None:
         for queue in list(self.queues.values()):
