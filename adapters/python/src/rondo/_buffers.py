@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_ssize_t, c_uint32, c_void_p
 from typing import Any, Dict, Optional, Tuple
 
 from ._enums import DType
@@ -12,39 +13,40 @@ from ._native import fields_of
 
 class _PyBuffer(ctypes.Structure):
     _fields_ = [
-        *fields_of(ctypes.c_void_p, "buf", "obj"),
-        *fields_of(ctypes.c_ssize_t, "len", "itemsize"),
-        *fields_of(ctypes.c_int, "readonly", "ndim"),
-        ("format", ctypes.c_char_p),
-        *fields_of(ctypes.c_void_p, "shape", "strides", "suboffsets", "internal"),
+        *fields_of(c_void_p, "buf", "obj"),
+        *fields_of(c_ssize_t, "len", "itemsize"),
+        *fields_of(c_int, "readonly", "ndim"),
+        ("format", c_char_p),
+        *fields_of(c_void_p, "shape", "strides", "suboffsets", "internal"),
     ]
 
 
+def _of_python(name: str, result: Any, *arguments: Any) -> Any:
+    """A function of Python's C interface."""
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
 _PYBUF_FULL_RO = 0x11C
-_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
-_get_buffer.argtypes = [ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int]
-_release_buffer = ctypes.pythonapi.PyBuffer_Release
-_release_buffer.argtypes = [ctypes.POINTER(_PyBuffer)]
-_release_buffer.restype = None
-_is_contiguous = ctypes.pythonapi.PyBuffer_IsContiguous
-_is_contiguous.argtypes = [ctypes.POINTER(_PyBuffer), ctypes.c_char]
+_get_buffer = _of_python("PyObject_GetBuffer", c_int, ctypes.py_object, POINTER(_PyBuffer), c_int)
+_release_buffer = _of_python("PyBuffer_Release", None, POINTER(_PyBuffer))
+_is_contiguous = _of_python("PyBuffer_IsContiguous", c_int, POINTER(_PyBuffer), ctypes.c_char)
 
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [
-        ("data", ctypes.c_void_p),
-        *fields_of(ctypes.c_int32, "device_type", "device_id", "ndim"),
+        ("data", c_void_p),
+        *fields_of(c_int32, "device_type", "device_id", "ndim"),
         *fields_of(ctypes.c_uint8, "code", "bits"),
         ("lanes", ctypes.c_uint16),
-        *fields_of(ctypes.POINTER(ctypes.c_int64), "shape", "strides"),
+        *fields_of(POINTER(ctypes.c_int64), "shape", "strides"),
         ("byte_offset", ctypes.c_uint64),
     ]
 
 
 class _DLVersioned(ctypes.Structure):
     _fields_ = [
-        *fields_of(ctypes.c_uint32, "major", "minor"),
-        *fields_of(ctypes.c_void_p, "manager_ctx", "deleter"),
+        *fields_of(c_uint32, "major", "minor"),
+        *fields_of(c_void_p, "manager_ctx", "deleter"),
         ("flags", ctypes.c_uint64),
         ("tensor", _DLTensor),
     ]
@@ -73,11 +75,8 @@ _LETTERS = {
     **dict.fromkeys("BHILQN", 1),
     **dict.fromkeys("efd", 2),
 }
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_capsule_pointer.restype = ctypes.c_void_p
-_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
-_capsule_is.argtypes = [ctypes.py_object, ctypes.c_char_p]
+_capsule_pointer = _of_python("PyCapsule_GetPointer", c_void_p, ctypes.py_object, c_char_p)
+_capsule_is = _of_python("PyCapsule_IsValid", c_int, ctypes.py_object, c_char_p)
 
 
 class Typed:
@@ -126,11 +125,11 @@ class Held:
     def _hold_buffer(self, array: Any, name: str, override: Optional[DType]) -> bool:
         view = _PyBuffer()
         try:
-            _get_buffer(array, ctypes.byref(view), _PYBUF_FULL_RO)
+            _get_buffer(array, byref(view), _PYBUF_FULL_RO)
         except (TypeError, ValueError, BufferError):
             return False
         self._view = view
-        if not _is_contiguous(ctypes.byref(view), b"C"):
+        if not _is_contiguous(byref(view), b"C"):
             self.release()
             raise InvalidError(f"{name}: the array is not contiguous; pass a contiguous copy")
         self.address, self.nbytes = view.buf or 0, view.len
@@ -192,7 +191,7 @@ class Held:
         """Releases the memory. A second call does nothing."""
         view, self._view = self._view, None
         if view is not None:
-            _release_buffer(ctypes.byref(view))
+            _release_buffer(byref(view))
         self._capsule = None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, byref, c_size_t, c_uint32, c_void_p
+from ctypes import CFUNCTYPE, POINTER, byref, c_size_t, c_uint32, c_void_p
 from typing import Callable, Dict, List, Tuple
 
 from . import _native
@@ -49,23 +49,21 @@ def reason(queue: Queue) -> str:
 
 
 _libc = ctypes.CDLL(None)
-_libc.open_memstream.argtypes = [POINTER(c_void_p), POINTER(c_size_t)]
-_libc.open_memstream.restype = c_void_p
-_libc.fclose.argtypes = [c_void_p]
-_libc.free.argtypes = [c_void_p]
-_libc.free.restype = None
+_memstream = CFUNCTYPE(c_void_p, POINTER(c_void_p), POINTER(c_size_t))(("open_memstream", _libc))
+_fclose = CFUNCTYPE(ctypes.c_int, c_void_p)(("fclose", _libc))
+_free = CFUNCTYPE(None, c_void_p)(("free", _libc))
 
 
 def printed(call: Callable[[int], int], name: str) -> str:
     """What ``call`` prints to the C stream that it gets."""
     memory, size = c_void_p(), c_size_t()
-    stream = _libc.open_memstream(byref(memory), byref(size))
+    stream = _memstream(byref(memory), byref(size))
     if not stream:
         raise error_of(Status.ERR_NO_MEMORY, name)
     status = call(stream)
-    _libc.fclose(stream)
+    _fclose(stream)
     text = ctypes.string_at(memory.value, size.value).decode() if memory.value else ""
-    _libc.free(memory)
+    _free(memory)
     check(status, name)
     return text
 
