@@ -24,27 +24,12 @@ from typing import Dict, Iterator, Optional
 HERE = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE.parent / "python" / "backend"))
 
-from rondo_build import (  # noqa: E402
-    LIBRARY,
-    ROOT,
-    UnsupportedOperation,
-    build_library,
-    configure,
-    get_requires_for_build_wheel,
-    metadata,
-    platform_tag,
-    run_cmake,
-    write_wheel,
-)
+import rondo_build as base  # noqa: E402
 
-__all__ = [
-    "ROOT",
-    "build_sdist",
-    "build_wheel",
-    "configure",
-    "get_requires_for_build_wheel",
-    "run_cmake",
-]
+# What else pip looks for in a build backend.
+UnsupportedOperation = base.UnsupportedOperation
+get_requires_for_build_wheel = base.get_requires_for_build_wheel
+build_sdist = base.build_sdist
 
 OLDEST = (2, 4)
 
@@ -117,7 +102,7 @@ def module_settings(library: pathlib.Path) -> Dict[str, str]:
 
 def build_module(build: pathlib.Path, library: pathlib.Path) -> pathlib.Path:
     """Builds the extension module in ``build`` and returns its path."""
-    run_cmake(HERE, build, module_settings(library), "rondo_torch")
+    base.run_cmake(HERE, build, module_settings(library), "rondo_torch")
     return build / f"_native{module_suffix()}"
 
 
@@ -148,20 +133,16 @@ def build_wheel(
         library = (
             pathlib.Path(settings["library"])
             if "library" in settings
-            else build_library(build / "rondo")
+            else base.build_library(build / "rondo")
         )
-        files[f"rondo_torch/{LIBRARY}"] = library.read_bytes()
+        files[f"rondo_torch/{base.LIBRARY}"] = library.read_bytes()
         module = build_module(build / "module", library)
         files[f"rondo_torch/{module.name}"] = module.read_bytes()
     summary = "A PyTorch backend whose operations cannot deadlock on their order"
     about = {
-        "METADATA": metadata(HERE, "rondo-torch", summary, ["torch>=2.4"]),
+        "METADATA": base.metadata(HERE, "rondo-torch", summary, ["torch>=2.4"]),
         "entry_points.txt": "[torch.distributed.backends]\nrondo = rondo_torch:register\n",
     }
-    return write_wheel(
-        wheel_directory, "rondo_torch", f"{python}-{python}-{platform_tag()}", files, about
+    return base.write_wheel(
+        wheel_directory, "rondo_torch", f"{python}-{python}-{base.platform_tag()}", files, about
     )
-
-
-def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, str]] = None) -> str:
-    raise UnsupportedOperation("there is no sdist: install from the source tree or from a wheel")

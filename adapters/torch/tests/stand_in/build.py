@@ -11,7 +11,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "backend"))
 
-import rondo_torch_build as build  # noqa: E402
+import rondo_torch_build as build  # noqa: E402  (it adds the folder of rondo_build)
+import rondo_build as base  # noqa: E402, I001
 
 PARTS = ("TOOLS", "EXAMPLES", "BENCHMARKS", "SIM", "ADAPTERS")
 SKIP = 77
@@ -34,16 +35,16 @@ def main() -> int:
         return SKIP
     driver = place / "driver"
     settings = {f"RONDO_BUILD_{part}": "OFF" for part in PARTS}
-    build.configure(build.ROOT, driver, settings)
+    base.configure(base.ROOT, driver, settings)
     include = cached(driver, "RONDO_CUDA_INCLUDE_DIR")
     if not include or include.endswith("NOTFOUND"):
         print("there is no CUDA toolkit")
         return SKIP
-    build.run_cmake(build.ROOT, driver, settings, "rondo_fake_cuda")
+    base.run_cmake(base.ROOT, driver, settings, "rondo_fake_cuda")
     library = next(driver.rglob("libcuda.so.1"))
     given = build.module_settings(library)
     given.update(RONDO_TORCH_STAND_IN=str(library), RONDO_TORCH_CUDA_INCLUDE=include)
-    build.run_cmake(build.HERE, place, given, "stand_in")
+    base.run_cmake(build.HERE, place, given, "stand_in")
     return 0
 
 
