@@ -21,7 +21,7 @@ using stream_key = std::pair<c10::DeviceIndex, c10::StreamId>;
 struct stream_users {
   std::mutex lock;
   std::map<stream_key, int> counts;
-  handle_source source;
+  handle_source source; // set at the import, before any stream is taken
 };
 
 // Never destroyed: streams may be released after static objects are gone.
@@ -72,22 +72,14 @@ auto handle_of(const S &stream, int /*preferred*/) -> decltype(stream.native_han
 }
 
 template <class S> void *handle_of(const S &stream, long /*fallback*/) {
-  handle_source source;
-  {
-    std::lock_guard<std::mutex> hold(users().lock);
-    source = users().source;
-  }
-  TORCH_CHECK(source, "rondo: no function returns the handles of streams");
-  uint64_t handle = source(stream.id(), stream.device_index());
+  TORCH_CHECK(users().source, "rondo: no function returns the handles of streams");
+  uint64_t handle = users().source(stream.id(), stream.device_index());
   return reinterpret_cast<void *>(static_cast<uintptr_t>(handle)); // NOLINT: Python has a number
 }
 
 } // namespace
 
-void set_handle_source(handle_source source) {
-  std::lock_guard<std::mutex> hold(users().lock);
-  users().source = std::move(source);
-}
+void set_handle_source(handle_source source) { users().source = std::move(source); }
 
 bool has_cuda_devices() {
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))

@@ -51,6 +51,14 @@ void entry_poll(const entry &e, bool is_due) {
     watchdog_remove(e.one);
 }
 
+void entries_poll(std::unique_lock<std::mutex> &hold, std::vector<entry> entries, bool are_due) {
+  hold.unlock();
+  for (const entry &e : entries)
+    entry_poll(e, are_due);
+  entries.clear();
+  hold.lock();
+}
+
 void time_out_due(watchdog &w, std::unique_lock<std::mutex> &hold) {
   std::vector<entry> due;
   clock::time_point now = clock::now();
@@ -62,11 +70,7 @@ void time_out_due(watchdog &w, std::unique_lock<std::mutex> &hold) {
       w.wakes = std::min(w.wakes, e.one->deadline());
   if (!due.empty()) // until they have ended
     w.wakes = std::min(w.wakes, now + std::chrono::seconds(1));
-  hold.unlock();
-  for (const entry &e : due)
-    entry_poll(e, true);
-  due.clear();
-  hold.lock();
+  entries_poll(hold, std::move(due), true);
 }
 
 void find_senders(watchdog &w, std::unique_lock<std::mutex> &hold) {
@@ -94,11 +98,7 @@ void wait_and_poll_devices(watchdog &w, std::unique_lock<std::mutex> &hold) {
   for (const entry &e : w.works)
     if (e.one->is_on_device())
       mine.push_back(e);
-  hold.unlock();
-  for (const entry &e : mine)
-    entry_poll(e, false);
-  mine.clear();
-  hold.lock();
+  entries_poll(hold, std::move(mine), false);
 }
 
 [[noreturn]] void watchdog_main() {
