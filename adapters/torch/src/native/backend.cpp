@@ -34,7 +34,7 @@ c10::intrusive_ptr<c10d::Backend> backend::make(const c10::intrusive_ptr<c10d::S
   if (!members.empty())
     owner = job::get_default();
   if (!owner) {
-    owner = job::open(store, {s.rank, s.size, s.timeout});
+    owner = job::open(store, s);
     members.resize(static_cast<size_t>(s.size));
     std::iota(members.begin(), members.end(), 0);
   }
@@ -144,29 +144,19 @@ c10::intrusive_ptr<c10d::Backend> backend::split(const c10::intrusive_ptr<c10d::
 
 // ------------------------------------------------------------ communicators ---
 
-static struct rondo_comm comm_create(struct rondo_context context, uint64_t key,
-                                     const std::vector<uint32_t> &members, uint32_t cached) {
-  struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
-  struct rondo_comm comm;
-  check(rondo_group_create(context, members.data(), static_cast<uint32_t>(members.size()),
-                           &cfg.group),
-        "creating a group");
-  cfg.key = key;
-  cfg.cached_collectives = cached;
-  int status = rondo_comm_create(context, &cfg, &comm);
-  (void)rondo_group_destroy(context, cfg.group);
-  check(status, "creating a communicator");
-  return comm;
-}
-
 // The lock is held.
 communicator_ptr backend::create_comm(const std::string &name, struct rondo_context context,
                                       std::shared_ptr<const comm_stream> stream) {
   auto made = std::make_shared<communicator>();
+  struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
   made->context = context;
-  made->comm = comm_create(made->context, key_hash(name, key_, 1), members_,
-                           name.empty() ? CACHED_BY_GROUP : CACHED_BY_NAME);
   made->size = static_cast<uint32_t>(members_.size());
+  check(rondo_group_create(context, members_.data(), made->size, &cfg.group), "creating a group");
+  cfg.key = key_hash(name, key_, 1);
+  cfg.cached_collectives = name.empty() ? CACHED_BY_GROUP : CACHED_BY_NAME;
+  int status = rondo_comm_create(context, &cfg, &made->comm);
+  (void)rondo_group_destroy(context, cfg.group);
+  check(status, "creating a communicator");
   made->label = "process group '" + settings_.name + "', rank " + std::to_string(getRank());
   if (!name.empty())
     made->label += ", " + name;
@@ -178,12 +168,16 @@ communicator_ptr backend::get_comm(const std::string &name, c10::Device device) 
   const std::string place = (device.is_cpu() ? "" : device.str() + " ") + name;
   std::shared_ptr<job> owner;
   std::shared_ptr<const comm_stream> stream;
-  {
-    std::lock_guard<std::mutex> hold(lock_);
+  // With the lock.
+  auto find = [&]() -> communicator_ptr {
     TORCH_CHECK(!is_shut_down_, "rondo: process group '", settings_.name, "' was shut down");
     auto found = comms_.find(place);
-    if (found != comms_.end())
-      return found->second;
+    return found == comms_.end() ? nullptr : found->second;
+  };
+  {
+    std::lock_guard<std::mutex> hold(lock_);
+    if (auto found = find())
+      return found;
     owner = job_;
   }
   // Without the lock: these may need the GIL, and a thread with the GIL may wait for the lock.
@@ -192,10 +186,8 @@ communicator_ptr backend::get_comm(const std::string &name, c10::Device device) 
   if (!device.is_cpu())
     stream = comm_stream::acquire(device);
   std::lock_guard<std::mutex> hold(lock_);
-  TORCH_CHECK(!is_shut_down_, "rondo: process group '", settings_.name, "' was shut down");
-  auto found = comms_.find(place); // another thread may have created it
-  if (found != comms_.end())
-    return found->second;
+  if (auto found = find()) // another thread may have created it
+    return found;
   return comms_.emplace(place, create_comm(name, context, std::move(stream))).first->second;
 }
 

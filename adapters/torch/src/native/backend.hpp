@@ -22,13 +22,6 @@ namespace rondo_torch {
 // With an empty name they match by their order. Returns the previous name.
 std::string name_operations(std::string name);
 
-struct group_settings {
-  int rank, size;
-  milliseconds timeout;
-  std::string name;
-  std::vector<int64_t> members; // ranks of the default group; empty: this is the default group
-};
-
 using comm_map = std::map<std::string, communicator_ptr>;
 
 class backend final : public c10d::Backend {
@@ -116,22 +109,32 @@ private:
                                std::shared_ptr<const comm_stream> on);
   void end_group();
 
-  void call_emulated_all_reduce(const pending_work &one, const at::Tensor &data,
-                                const c10d::ReduceOp &op);
-  void call_emulated_reduce(const pending_work &one, const at::Tensor &data,
-                            const c10d::ReduceOp &op, int root);
-  void call_emulated_reduce_scatter(const pending_work &one, const at::Tensor &output,
-                                    const at::Tensor &input, const c10d::ReduceOp &op);
+  // What an operation calls. Tensors are contiguous, and undefined where this rank has none.
+  struct collective_call {
+    int kind; // enum rondo_kind
+    element what;
+    uint64_t count; // elements of `what`
+    at::Tensor send, recv;
+    int root = 0;
+  };
+  void call(const pending_work &one, const collective_call &c);
   void call_all_gather(const pending_work &one, const at::Tensor &output, const at::Tensor &input);
-  void call_reduce_scatter(const pending_work &one, const at::Tensor &output,
-                           const at::Tensor &input, const c10d::ReduceOp &op);
-  void call_all_reduce(const pending_work &one, const at::Tensor &data, const c10d::ReduceOp &op);
+  // Reduces into `part`: its own contents, or `input`, which is contiguous and has the parts of all
+  // ranks.
+  void call_reduction(const pending_work &one, int kind, const at::Tensor &part,
+                      const c10d::ReduceOp &op, const at::Tensor &input = {}, int root = 0);
   void call_all_to_all_v(const pending_work &one, const at::Tensor &output, const at::Tensor &input,
-                         const std::vector<uint64_t> &output_counts,
-                         const std::vector<uint64_t> &input_counts);
+                         std::vector<uint64_t> output_counts, std::vector<uint64_t> input_counts);
+  work_ptr all_gather_tensors(const operation &what, const tensors &outputs, const tensors &inputs);
+  work_ptr reduce_scatter_tensors(const operation &what, const tensors &outputs,
+                                  const tensors &inputs, const c10d::ReduceOp &op);
+  // Checks the list of a gather or scatter, which only the root has. `side`: "input" or "output".
+  void check_root_list(const tensor_lists &lists, const at::Tensor &like, int root,
+                       const char *title, const char *side) const;
   work_ptr sparse_all_reduce(at::Tensor &data, const c10d::AllreduceOptions &opts);
   at::Tensor gather_now(const at::Tensor &mine, milliseconds timeout);
   int check_root(int64_t root, const char *title) const;
+  work_ptr send_or_recv(const operation &what, tensors &data, int peer, int tag);
   // Sends or receives one byte, for the monitored barrier.
   pending_work send_token(const communicator_ptr &via, int from, int to);
   void monitor_ranks(const communicator_ptr &via, milliseconds timeout, bool names_all);

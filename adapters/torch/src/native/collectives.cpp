@@ -12,12 +12,13 @@ int backend::check_root(int64_t root, const char *title) const {
   return static_cast<int>(root);
 }
 
-static void set_reduction(struct rondo_collective_desc &what, const reduction &r) {
-  what.redop = r.redop;
-  what.scalar = r.scalar;
+void backend::call(const pending_work &one, const collective_call &c) {
+  struct rondo_collective_desc what =
+      rondo_reduce(0, c.count, c.what.dtype, c.what.redop, static_cast<uint32_t>(c.root));
+  what.kind = c.kind;
+  what.scalar = c.what.scalar;
+  one->call(current_comm(one), what, c.send, c.recv);
 }
-
-// ------------------------------------- reductions that Rondo does not have ---
 
 // An empty tensor for one `like` of each rank, along a new dimension 0.
 static at::Tensor gathered_empty(const at::Tensor &like, int size) {
@@ -26,43 +27,32 @@ static at::Tensor gathered_empty(const at::Tensor &like, int size) {
   return at::empty(shape, like.options());
 }
 
-static void add_fold(work &one, const at::Tensor &target, const at::Tensor &parts,
-                     const c10d::ReduceOp &op) {
-  one.keep(parts);
-  one.then([target, parts, op] {
-    at::NoGradGuard inner;
-    target.copy_(fold(parts, op));
-  });
+// The collective that brings the parts of all ranks to the rank that needs their reduction.
+static int gathering_kind(int kind) {
+  if (kind == RONDO_REDUCE_SCATTER)
+    return RONDO_ALL_TO_ALL;
+  return kind == RONDO_REDUCE ? RONDO_GATHER : RONDO_ALL_GATHER;
 }
 
-void backend::call_emulated_all_reduce(const pending_work &one, const at::Tensor &data,
-                                       const c10d::ReduceOp &op) {
-  at::Tensor parts = gathered_empty(data, getSize());
-  call_all_gather(one, parts, data);
-  add_fold(*one, data, parts, op);
-}
-
-void backend::call_emulated_reduce(const pending_work &one, const at::Tensor &data,
-                                   const c10d::ReduceOp &op, int root) {
-  element e = element_to_move(data.scalar_type());
-  at::Tensor dense = dense_input(*one, data);
-  at::Tensor parts;
-  if (root == getRank())
-    parts = gathered_empty(data, getSize());
-  one->call(current_comm(one),
-            rondo_gather(0, e.count_in(data), e.dtype, static_cast<uint32_t>(root)),
-            dense.const_data_ptr(), parts.defined() ? parts.mutable_data_ptr() : nullptr);
-  if (parts.defined())
-    add_fold(*one, data, parts, op);
-}
-
-void backend::call_emulated_reduce_scatter(const pending_work &one, const at::Tensor &output,
-                                           const at::Tensor &input, const c10d::ReduceOp &op) {
-  element e = element_to_move(output.scalar_type());
-  at::Tensor parts = gathered_empty(output, getSize());
-  one->call(current_comm(one), rondo_all_to_all(0, e.count_in(output), e.dtype),
-            input.const_data_ptr(), parts.mutable_data_ptr());
-  add_fold(*one, output, parts, op);
+void backend::call_reduction(const pending_work &one, int kind, const at::Tensor &part,
+                             const c10d::ReduceOp &op, const at::Tensor &input, int root) {
+  bool has_result = kind != RONDO_REDUCE || root == getRank();
+  at::Tensor result;
+  if (is_emulated(part.scalar_type(), op)) {
+    element e = element_to_move(part.scalar_type());
+    at::Tensor send = input.defined() ? input : dense_input(part);
+    if (has_result)
+      result = gathered_empty(part, getSize());
+    call(one, {gathering_kind(kind), e, e.count_in(part), send, result, root});
+    if (has_result)
+      one->then([part, result, op] { part.copy_(fold(result, op)); });
+    return;
+  }
+  element e = element_to_reduce(part.scalar_type(), op);
+  if (has_result)
+    result = dense_output(*one, part, !input.defined());
+  at::Tensor send = input.defined() ? input : has_result ? result : dense_input(part);
+  call(one, {kind, e, e.count_in(part), send, result, root});
 }
 
 // ---------------------------------------------------- broadcast and reduce ---
@@ -74,26 +64,8 @@ backend::work_ptr backend::broadcast(tensors &data, const c10d::BroadcastOptions
   auto one = begin({c10d::OpType::BROADCAST, title, opts.timeout}, data, {data});
   at::Tensor dense = dense_output(*one, tensor, root == getRank());
   element e = element_to_move(tensor.scalar_type());
-  void *memory = dense.mutable_data_ptr();
-  one->call(current_comm(one),
-            rondo_broadcast(0, e.count_in(tensor), e.dtype, static_cast<uint32_t>(root)), memory,
-            memory);
+  call(one, {RONDO_BROADCAST, e, e.count_in(tensor), dense, dense, root});
   return end(one);
-}
-
-void backend::call_all_reduce(const pending_work &one, const at::Tensor &data,
-                              const c10d::ReduceOp &op) {
-  if (is_emulated(data.scalar_type(), op)) {
-    call_emulated_all_reduce(one, data, op);
-    return;
-  }
-  reduction r = reduction_of(data.scalar_type(), op);
-  at::Tensor dense = dense_output(*one, data, true);
-  struct rondo_collective_desc what =
-      rondo_all_reduce(0, r.what.count_in(data), r.what.dtype, r.redop);
-  set_reduction(what, r);
-  void *memory = dense.mutable_data_ptr();
-  one->call(current_comm(one), what, memory, memory);
 }
 
 // Gathers the tensors of all ranks along a new dimension 0, and waits.
@@ -143,7 +115,7 @@ backend::work_ptr backend::allreduce(tensors &data, const c10d::AllreduceOptions
     return sparse_all_reduce(data[0], opts);
   at::Tensor &tensor = single_tensor(data, title);
   auto one = begin({c10d::OpType::ALLREDUCE, title, opts.timeout}, data, {data});
-  call_all_reduce(one, tensor, opts.reduceOp);
+  call_reduction(one, RONDO_ALL_REDUCE, tensor, opts.reduceOp);
   return end(one);
 }
 
@@ -155,7 +127,7 @@ backend::work_ptr backend::allreduce_coalesced(tensors &data,
     check_tensor(tensor, title);
   auto one = begin({c10d::OpType::ALLREDUCE_COALESCED, title, opts.timeout}, data, {data});
   for (const auto &tensor : data)
-    call_all_reduce(one, tensor, opts.reduceOp);
+    call_reduction(one, RONDO_ALL_REDUCE, tensor, opts.reduceOp);
   return end(one);
 }
 
@@ -164,18 +136,7 @@ backend::work_ptr backend::reduce(tensors &data, const c10d::ReduceOptions &opts
   int root = check_root(opts.rootRank, title);
   at::Tensor &tensor = single_tensor(data, title);
   auto one = begin({c10d::OpType::REDUCE, title, opts.timeout}, data, {data});
-  if (is_emulated(tensor.scalar_type(), opts.reduceOp)) {
-    call_emulated_reduce(one, tensor, opts.reduceOp, root);
-    return end(one);
-  }
-  reduction r = reduction_of(tensor.scalar_type(), opts.reduceOp);
-  bool is_root = root == getRank();
-  at::Tensor dense = is_root ? dense_output(*one, tensor, true) : dense_input(*one, tensor);
-  struct rondo_collective_desc what =
-      rondo_reduce(0, r.what.count_in(tensor), r.what.dtype, r.redop, static_cast<uint32_t>(root));
-  set_reduction(what, r);
-  one->call(current_comm(one), what, dense.const_data_ptr(),
-            is_root ? dense.mutable_data_ptr() : nullptr);
+  call_reduction(one, RONDO_REDUCE, tensor, opts.reduceOp, {}, root);
   return end(one);
 }
 
@@ -185,9 +146,7 @@ backend::work_ptr backend::reduce(tensors &data, const c10d::ReduceOptions &opts
 void backend::call_all_gather(const pending_work &one, const at::Tensor &output,
                               const at::Tensor &input) {
   element e = element_to_move(input.scalar_type());
-  at::Tensor dense = dense_input(*one, input);
-  one->call(current_comm(one), rondo_all_gather(0, e.count_in(input), e.dtype),
-            dense.const_data_ptr(), output.mutable_data_ptr());
+  call(one, {RONDO_ALL_GATHER, e, e.count_in(input), dense_input(input), output});
 }
 
 static void check_lists(size_t lists, size_t inputs, const char *title) {
@@ -244,45 +203,32 @@ static void check_whole(const at::Tensor &whole, const at::Tensor &part, int siz
               " elements is not ", size, " times one of ", part.numel());
 }
 
-backend::work_ptr backend::_allgather_base(at::Tensor &output, at::Tensor &input,
-                                           const c10d::AllgatherOptions &opts) {
-  tensors outputs = {output};
-  tensors inputs = {input};
-  const char *title = "rondo:_all_gather_base";
-  check_whole(output, input, getSize(), title);
-  auto one = begin({c10d::OpType::_ALLGATHER_BASE, title, opts.timeout}, inputs, {outputs});
-  call_all_gather(one, dense_output(*one, output, false), input);
-  return end(one);
-}
-
-backend::work_ptr backend::allgather_into_tensor_coalesced(tensors &outputs, tensors &inputs,
-                                                           const c10d::AllgatherOptions &opts) {
-  const char *title = "rondo:all_gather_into_tensor_coalesced";
-  check_lists(outputs.size(), inputs.size(), title);
+// Each output is a tensor for all ranks.
+backend::work_ptr backend::all_gather_tensors(const operation &what, const tensors &outputs,
+                                              const tensors &inputs) {
+  check_lists(outputs.size(), inputs.size(), what.title);
   for (size_t i = 0; i < inputs.size(); i++)
-    check_whole(outputs[i], inputs[i], getSize(), title);
-  auto one = begin({c10d::OpType::COALESCED, title, opts.timeout}, inputs, {outputs});
+    check_whole(outputs[i], inputs[i], getSize(), what.title);
+  auto one = begin(what, inputs, {outputs});
   for (size_t i = 0; i < inputs.size(); i++)
     call_all_gather(one, dense_output(*one, outputs[i], false), inputs[i]);
   return end(one);
 }
 
-// ----------------------------------------------------------- reduce-scatter ---
-
-// `input` is contiguous and has the parts of all ranks.
-void backend::call_reduce_scatter(const pending_work &one, const at::Tensor &output,
-                                  const at::Tensor &input, const c10d::ReduceOp &op) {
-  if (is_emulated(output.scalar_type(), op)) {
-    call_emulated_reduce_scatter(one, output, input, op);
-    return;
-  }
-  reduction r = reduction_of(output.scalar_type(), op);
-  at::Tensor dense = dense_output(*one, output, false);
-  struct rondo_collective_desc what =
-      rondo_reduce_scatter(0, r.what.count_in(output), r.what.dtype, r.redop);
-  set_reduction(what, r);
-  one->call(current_comm(one), what, input.const_data_ptr(), dense.mutable_data_ptr());
+backend::work_ptr backend::_allgather_base(at::Tensor &output, at::Tensor &input,
+                                           const c10d::AllgatherOptions &opts) {
+  return all_gather_tensors({c10d::OpType::_ALLGATHER_BASE, "rondo:_all_gather_base", opts.timeout},
+                            {output}, {input});
 }
+
+backend::work_ptr backend::allgather_into_tensor_coalesced(tensors &outputs, tensors &inputs,
+                                                           const c10d::AllgatherOptions &opts) {
+  return all_gather_tensors(
+      {c10d::OpType::COALESCED, "rondo:all_gather_into_tensor_coalesced", opts.timeout}, outputs,
+      inputs);
+}
+
+// ----------------------------------------------------------- reduce-scatter ---
 
 backend::work_ptr backend::reduce_scatter(tensors &outputs, tensor_lists &inputs,
                                           const c10d::ReduceScatterOptions &opts) {
@@ -291,53 +237,57 @@ backend::work_ptr backend::reduce_scatter(tensors &outputs, tensor_lists &inputs
   check_lists(inputs.size(), outputs.size(), title);
   check_list(inputs[0], getSize(), output, title);
   auto one = begin({c10d::OpType::REDUCE_SCATTER, title, opts.timeout}, inputs[0], {outputs});
-  call_reduce_scatter(one, output, flat_input(*one, inputs[0]), opts.reduceOp);
+  call_reduction(one, RONDO_REDUCE_SCATTER, output, opts.reduceOp, flat_input(inputs[0]));
+  return end(one);
+}
+
+// Each input is a tensor for all ranks.
+backend::work_ptr backend::reduce_scatter_tensors(const operation &what, const tensors &outputs,
+                                                  const tensors &inputs, const c10d::ReduceOp &op) {
+  check_lists(inputs.size(), outputs.size(), what.title);
+  for (size_t i = 0; i < inputs.size(); i++)
+    check_whole(inputs[i], outputs[i], getSize(), what.title);
+  auto one = begin(what, inputs, {outputs});
+  for (size_t i = 0; i < inputs.size(); i++)
+    call_reduction(one, RONDO_REDUCE_SCATTER, outputs[i], op, dense_input(inputs[i]));
   return end(one);
 }
 
 backend::work_ptr backend::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
                                                 const c10d::ReduceScatterOptions &opts) {
-  tensors outputs = {output};
-  tensors inputs = {input};
-  const char *title = "rondo:_reduce_scatter_base";
-  check_whole(input, output, getSize(), title);
-  auto one = begin({c10d::OpType::_REDUCE_SCATTER_BASE, title, opts.timeout}, inputs, {outputs});
-  call_reduce_scatter(one, output, dense_input(*one, input), opts.reduceOp);
-  return end(one);
+  return reduce_scatter_tensors(
+      {c10d::OpType::_REDUCE_SCATTER_BASE, "rondo:_reduce_scatter_base", opts.timeout}, {output},
+      {input}, opts.reduceOp);
 }
 
 backend::work_ptr backend::reduce_scatter_tensor_coalesced(tensors &outputs, tensors &inputs,
                                                            const c10d::ReduceScatterOptions &opts) {
-  const char *title = "rondo:reduce_scatter_tensor_coalesced";
-  check_lists(inputs.size(), outputs.size(), title);
-  for (size_t i = 0; i < inputs.size(); i++)
-    check_whole(inputs[i], outputs[i], getSize(), title);
-  auto one = begin({c10d::OpType::COALESCED, title, opts.timeout}, inputs, {outputs});
-  for (size_t i = 0; i < inputs.size(); i++)
-    call_reduce_scatter(one, outputs[i], dense_input(*one, inputs[i]), opts.reduceOp);
-  return end(one);
+  return reduce_scatter_tensors(
+      {c10d::OpType::COALESCED, "rondo:reduce_scatter_tensor_coalesced", opts.timeout}, outputs,
+      inputs, opts.reduceOp);
 }
 
 // -------------------------------------------------------- gather and scatter ---
+
+void backend::check_root_list(const tensor_lists &lists, const at::Tensor &like, int root,
+                              const char *title, const char *side) const {
+  TORCH_CHECK(root == getRank() || lists.empty(), title, ": requires empty ", side, " on non-root");
+  if (root != getRank())
+    return;
+  check_lists(lists.size(), 1, title);
+  check_list(lists[0], getSize(), like, title);
+}
 
 backend::work_ptr backend::gather(tensor_lists &outputs, tensors &inputs,
                                   const c10d::GatherOptions &opts) {
   const char *title = "rondo:gather";
   int root = check_root(opts.rootRank, title);
   at::Tensor &input = single_tensor(inputs, title);
-  bool is_root = root == getRank();
-  TORCH_CHECK(is_root || outputs.empty(), title, ": requires empty output on non-root");
-  if (is_root) {
-    check_lists(outputs.size(), inputs.size(), title);
-    check_list(outputs[0], getSize(), input, title);
-  }
+  check_root_list(outputs, input, root, title, "output");
   auto one = begin({c10d::OpType::GATHER, title, opts.timeout}, inputs, outputs);
   element e = element_to_move(input.scalar_type());
-  at::Tensor dense = dense_input(*one, input);
-  void *recv = is_root ? flat_output(*one, outputs[0]).mutable_data_ptr() : nullptr;
-  one->call(current_comm(one),
-            rondo_gather(0, e.count_in(input), e.dtype, static_cast<uint32_t>(root)),
-            dense.const_data_ptr(), recv);
+  at::Tensor recv = outputs.empty() ? at::Tensor() : flat_output(*one, outputs[0]);
+  call(one, {RONDO_GATHER, e, e.count_in(input), dense_input(input), recv, root});
   return end(one);
 }
 
@@ -346,37 +296,30 @@ backend::work_ptr backend::scatter(tensors &outputs, tensor_lists &inputs,
   const char *title = "rondo:scatter";
   int root = check_root(opts.rootRank, title);
   at::Tensor &output = single_tensor(outputs, title);
-  bool is_root = root == getRank();
-  TORCH_CHECK(is_root || inputs.empty(), title, ": requires empty input on non-root");
-  if (is_root) {
-    check_lists(inputs.size(), outputs.size(), title);
-    check_list(inputs[0], getSize(), output, title);
-  }
+  check_root_list(inputs, output, root, title, "input");
+  bool is_root = !inputs.empty();
   auto one = begin({c10d::OpType::SCATTER, title, opts.timeout}, is_root ? inputs[0] : tensors(),
                    {outputs});
   element e = element_to_move(output.scalar_type());
-  const void *send = is_root ? flat_input(*one, inputs[0]).const_data_ptr() : nullptr;
-  at::Tensor dense = dense_output(*one, output, false);
-  one->call(current_comm(one),
-            rondo_scatter(0, e.count_in(output), e.dtype, static_cast<uint32_t>(root)), send,
-            dense.mutable_data_ptr());
+  at::Tensor send = is_root ? flat_input(inputs[0]) : at::Tensor();
+  at::Tensor recv = dense_output(*one, output, false);
+  call(one, {RONDO_SCATTER, e, e.count_in(output), send, recv, root});
   return end(one);
 }
 
 // --------------------------------------------------------------- all-to-all ---
 
 void backend::call_all_to_all_v(const pending_work &one, const at::Tensor &output,
-                                const at::Tensor &input, const std::vector<uint64_t> &output_counts,
-                                const std::vector<uint64_t> &input_counts) {
+                                const at::Tensor &input, std::vector<uint64_t> output_counts,
+                                std::vector<uint64_t> input_counts) {
   element e = element_to_move(input.scalar_type());
-  std::vector<uint64_t> out = output_counts;
-  std::vector<uint64_t> in = input_counts;
-  for (auto *counts : {&out, &in})
+  for (auto *counts : {&output_counts, &input_counts})
     for (uint64_t &count : *counts)
       count *= e.per;
-  one->call(current_comm(one),
-            rondo_all_to_all_v(0, e.dtype, in.data(), nullptr, out.data(), nullptr),
-            input.const_data_ptr(), output.mutable_data_ptr());
+  one->call(
+      current_comm(one),
+      rondo_all_to_all_v(0, e.dtype, input_counts.data(), nullptr, output_counts.data(), nullptr),
+      input, output);
 }
 
 // Elements for each rank. Without splits each rank gets as many rows.
@@ -417,12 +360,11 @@ backend::work_ptr backend::alltoall_base(at::Tensor &output, at::Tensor &input,
   TORCH_CHECK(!is_even || output.numel() == input.numel(), title,
               ": Tensors of different sizes without splits");
   auto one = begin({c10d::OpType::ALLTOALL_BASE, title, opts.timeout}, inputs, {outputs});
-  at::Tensor from = dense_input(*one, input);
+  at::Tensor from = dense_input(input);
   at::Tensor to = dense_output(*one, output, false);
   element e = element_to_move(input.scalar_type());
   if (is_even)
-    one->call(current_comm(one), rondo_all_to_all(0, in[0] * e.per, e.dtype), from.const_data_ptr(),
-              to.mutable_data_ptr());
+    call(one, {RONDO_ALL_TO_ALL, e, in[0] * e.per, from, to});
   else
     call_all_to_all_v(one, to, from, out, in);
   return end(one);
@@ -433,13 +375,6 @@ static std::vector<uint64_t> list_counts(const std::vector<at::Tensor> &list) {
   for (const auto &tensor : list)
     sizes.push_back(static_cast<uint64_t>(tensor.numel()));
   return sizes;
-}
-
-static std::vector<at::Tensor> list_flatten(const std::vector<at::Tensor> &list) {
-  std::vector<at::Tensor> parts;
-  for (const auto &tensor : list)
-    parts.push_back(tensor.reshape({-1}));
-  return parts;
 }
 
 // The tensors of a list may differ in size, so one flat tensor each way holds them.
@@ -457,23 +392,11 @@ backend::work_ptr backend::alltoall(tensors &outputs, tensors &inputs,
     }
   auto one = begin({c10d::OpType::ALLTOALL, title, opts.timeout}, inputs, {outputs});
   at::NoGradGuard no_grad;
-  std::vector<uint64_t> out = list_counts(outputs);
-  at::Tensor from = at::cat(list_flatten(inputs));
-  int64_t total = 0;
-  for (uint64_t count : out)
-    total += static_cast<int64_t>(count);
-  at::Tensor to = at::empty({total}, inputs[0].options());
-  one->keep(from);
-  one->keep(to);
-  one->then([outputs, to] {
-    at::NoGradGuard inner;
-    int64_t at = 0;
-    for (const auto &tensor : outputs) {
-      tensor.copy_(to.narrow(0, at, tensor.numel()).view(tensor.sizes()));
-      at += tensor.numel();
-    }
-  });
-  call_all_to_all_v(one, to, from, out, list_counts(inputs));
+  tensors rows; // copies, because an input may be an output too
+  for (const auto &tensor : inputs)
+    rows.push_back(tensor.reshape({-1}));
+  call_all_to_all_v(one, flat_output(*one, outputs), at::cat(rows), list_counts(outputs),
+                    list_counts(inputs));
   return end(one);
 }
 
@@ -487,7 +410,7 @@ backend::work_ptr backend::barrier(const c10d::BarrierOptions &opts) {
   if (!device.is_cuda())
     device = c10::kCPU;
   auto one = begin({c10d::OpType::BARRIER, "rondo:barrier", opts.timeout, device}, {}, {});
-  one->call(current_comm(one), rondo_barrier(0), nullptr, nullptr);
+  one->call(current_comm(one), rondo_barrier(0), {}, {});
   return end(one);
 }
 

@@ -7,12 +7,16 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include <rondo/types.h>
+
 namespace rondo_torch {
 
-// One element of a tensor is `per` elements of type `dtype` (enum rondo_dtype).
+// How Rondo moves or reduces the elements of a tensor.
 struct element {
-  int dtype;
-  uint64_t per;
+  int dtype;             // enum rondo_dtype
+  uint64_t per;          // elements of `dtype` in one element of the tensor
+  int redop = RONDO_SUM; // enum rondo_redop
+  double scalar = 1;     // for RONDO_PREMUL_SUM
 
   uint64_t count_in(const at::Tensor &tensor) const {
     return static_cast<uint64_t>(tensor.numel()) * per;
@@ -21,21 +25,14 @@ struct element {
 
 // For operations that move data, every type. A type that Rondo does not have moves as bytes.
 element element_to_move(at::ScalarType type);
-
-struct reduction {
-  element what;
-  int redop;     // enum rondo_redop
-  double scalar; // for RONDO_PREMUL_SUM; else 1
-};
+// Throws if the reduction is not defined for the type.
+element element_to_reduce(at::ScalarType type, const c10d::ReduceOp &op);
 
 // Whether Rondo does not have a reduction that PyTorch has. Then the ranks gather their tensors and
 // fold them.
 bool is_emulated(at::ScalarType type, const c10d::ReduceOp &op);
 // Reduces `parts` along dimension 0.
 at::Tensor fold(const at::Tensor &parts, const c10d::ReduceOp &op);
-
-// Throws if the reduction is not defined for the type.
-reduction reduction_of(at::ScalarType type, const c10d::ReduceOp &op);
 
 } // namespace rondo_torch
 

@@ -53,7 +53,7 @@ static std::string id_key(const std::string &generation, int backend) {
   return "rondo/id/" + generation + (backend == RONDO_BACKEND_CUDA ? "/cuda" : "/host");
 }
 
-static struct rondo_config config_make(const job_settings &s) {
+static struct rondo_config config_make(const group_settings &s) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   cfg.rank = static_cast<uint32_t>(s.rank);
   cfg.rank_count = static_cast<uint32_t>(s.size);
@@ -78,7 +78,7 @@ static void id_release(c10d::Store &store, const std::string &key, int size) {
   }
 }
 
-static void id_get(c10d::Store &store, const job_settings &s, const std::string &key,
+static void id_get(c10d::Store &store, const group_settings &s, const std::string &key,
                    struct rondo_unique_id *id) {
   store.wait({key}, s.timeout);
   std::vector<uint8_t> bytes = store.get(key);
@@ -90,7 +90,7 @@ static void id_get(c10d::Store &store, const job_settings &s, const std::string 
 
 // ----------------------------------------------------------------- joining ---
 
-struct rondo_context job::context_create(const job_settings &settings, const membership &member) {
+struct rondo_context job::context_create(const group_settings &settings, const membership &member) {
   struct rondo_config cfg = config_make(settings);
   struct rondo_context context;
   cfg.backend = member.backend;
@@ -136,7 +136,7 @@ void job::join() {
 }
 
 std::shared_ptr<job> job::open(const c10::intrusive_ptr<c10d::Store> &store,
-                               const job_settings &settings) {
+                               const group_settings &settings) {
   std::shared_ptr<job> one(new job(store, settings));
   one->join();
   return one;

@@ -29,9 +29,11 @@ namespace rondo_torch {
 
 using milliseconds = std::chrono::milliseconds;
 
-struct job_settings {
+struct group_settings {
   int rank, size;
-  milliseconds timeout; // for the join
+  milliseconds timeout;
+  std::string name;
+  std::vector<int64_t> members; // ranks of the default group; empty: this is the default group
 };
 
 class job {
@@ -39,7 +41,7 @@ public:
   // Joins a new job: rank 0 creates its id, and the other ranks wait for the id in the store.
   // Throws.
   static std::shared_ptr<job> open(const c10::intrusive_ptr<c10d::Store> &store,
-                                   const job_settings &settings);
+                                   const group_settings &settings);
 
   // The job of the default process group, or null.
   static std::shared_ptr<job> get_default();
@@ -76,16 +78,16 @@ private:
     struct rondo_unique_id id;
   };
 
-  job(c10::intrusive_ptr<c10d::Store> store, const job_settings &settings)
+  job(c10::intrusive_ptr<c10d::Store> store, const group_settings &settings)
       : settings_(settings), store_(std::move(store)) {}
   void join();
   void publish_ids(membership &host);
-  static struct rondo_context context_create(const job_settings &settings,
+  static struct rondo_context context_create(const group_settings &settings,
                                              const membership &member);
 
   const pid_t process_ = getpid();
   struct rondo_context context_ = {0};
-  job_settings settings_;
+  group_settings settings_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::string generation_; // the number of this job among those of the store
   std::mutex lock_;

@@ -4,37 +4,35 @@
 
 namespace rondo_torch {
 
-static void check_peer(int peer, int rank, int size, const char *title) {
-  TORCH_CHECK(peer >= 0 && peer < size && peer != rank, title, ": invalid rank ", peer,
-              ": this is rank ", rank, " of ", size);
+// A send or receive of a tensor.
+static struct rondo_collective_desc describe_p2p(const at::Tensor &tensor, int from, int to) {
+  element e = element_to_move(tensor.scalar_type());
+  return rondo_send_recv(0, e.count_in(tensor), e.dtype, static_cast<uint32_t>(from),
+                         static_cast<uint32_t>(to));
+}
+
+backend::work_ptr backend::send_or_recv(const operation &what, tensors &data, int peer, int tag) {
+  at::Tensor &tensor = single_tensor(data, what.title);
+  TORCH_CHECK(peer >= 0 && peer < getSize() && peer != getRank(), what.title, ": invalid rank ",
+              peer, ": this is rank ", getRank(), " of ", getSize());
+  if (what.type == c10d::OpType::SEND) {
+    auto one = begin(what, data, {});
+    one->call(p2p_comm(one, tag, "to " + std::to_string(peer)),
+              describe_p2p(tensor, getRank(), peer), dense_input(tensor), {});
+    return end(one);
+  }
+  auto one = begin(what, data, {data});
+  one->call(p2p_comm(one, tag, "from " + std::to_string(peer)),
+            describe_p2p(tensor, peer, getRank()), {}, dense_output(*one, tensor, false));
+  return end(one);
 }
 
 backend::work_ptr backend::send(tensors &data, int to, int tag) {
-  const char *title = "rondo:send";
-  at::Tensor &tensor = single_tensor(data, title);
-  check_peer(to, getRank(), getSize(), title);
-  auto one = begin({c10d::OpType::SEND, title, kNoTimeout}, data, {});
-  element e = element_to_move(tensor.scalar_type());
-  at::Tensor dense = dense_input(*one, tensor);
-  one->call(p2p_comm(one, tag, "to " + std::to_string(to)),
-            rondo_send_recv(0, e.count_in(tensor), e.dtype, static_cast<uint32_t>(getRank()),
-                            static_cast<uint32_t>(to)),
-            dense.const_data_ptr(), nullptr);
-  return end(one);
+  return send_or_recv({c10d::OpType::SEND, "rondo:send", kNoTimeout}, data, to, tag);
 }
 
 backend::work_ptr backend::recv(tensors &data, int from, int tag) {
-  const char *title = "rondo:recv";
-  at::Tensor &tensor = single_tensor(data, title);
-  check_peer(from, getRank(), getSize(), title);
-  auto one = begin({c10d::OpType::RECV, title, kNoTimeout}, data, {data});
-  element e = element_to_move(tensor.scalar_type());
-  at::Tensor dense = dense_output(*one, tensor, false);
-  one->call(p2p_comm(one, tag, "from " + std::to_string(from)),
-            rondo_send_recv(0, e.count_in(tensor), e.dtype, static_cast<uint32_t>(from),
-                            static_cast<uint32_t>(getRank())),
-            nullptr, dense.mutable_data_ptr());
-  return end(one);
+  return send_or_recv({c10d::OpType::RECV, "rondo:recv", kNoTimeout}, data, from, tag);
 }
 
 backend::work_ptr backend::recvAnysource(tensors &data, int tag) {
@@ -42,12 +40,8 @@ backend::work_ptr backend::recvAnysource(tensors &data, int tag) {
   at::Tensor &tensor = single_tensor(data, title);
   TORCH_CHECK(!is_coalescing(), title, ": not while coalescing");
   auto one = begin({c10d::OpType::RECVANYSOURCE, title, kNoTimeout}, data, {data});
-  element e = element_to_move(tensor.scalar_type());
-  at::Tensor dense = dense_output(*one, tensor, false);
-  one->recv_any(
-      p2p_comm(one, tag, "from any"),
-      rondo_send_recv(0, e.count_in(tensor), e.dtype, 0, static_cast<uint32_t>(getRank())),
-      dense.mutable_data_ptr(), getSize());
+  one->recv_any(p2p_comm(one, tag, "from any"), describe_p2p(tensor, 0, getRank()),
+                dense_output(*one, tensor, false));
   return one;
 }
 
@@ -59,21 +53,11 @@ backend::work_ptr backend::recvAnysource(tensors &data, int tag) {
 backend::pending_work backend::send_token(const communicator_ptr &via, int from, int to) {
   constexpr milliseconds SPARE(60000); // the caller has the shorter timeout
   bool sends = from == getRank();
-  at::Tensor byte = at::zeros({1}, at::kByte);
-  work_plan plan = {sends ? c10d::OpType::SEND : c10d::OpType::RECV,
-                    "rondo:monitored_barrier",
-                    getRank(),
-                    0,
-                    SPARE + settings_.timeout,
-                    {},
-                    {},
-                    c10::kCPU};
+  at::Tensor byte = at::zeros({1}, at::kByte), none;
+  work_plan plan = {sends ? c10d::OpType::SEND : c10d::OpType::RECV, "rondo:monitored_barrier",
+                    getRank(), 0, SPARE + settings_.timeout};
   auto one = c10::make_intrusive<work>(std::move(plan));
-  one->keep(byte);
-  one->call(
-      via,
-      rondo_send_recv(0, 1, RONDO_UINT8, static_cast<uint32_t>(from), static_cast<uint32_t>(to)),
-      sends ? byte.const_data_ptr() : nullptr, sends ? nullptr : byte.mutable_data_ptr());
+  one->call(via, describe_p2p(byte, from, to), sends ? byte : none, sends ? none : byte);
   one->seal();
   return one;
 }

@@ -28,11 +28,9 @@ void check_same(const std::vector<at::Tensor> &list, const at::Tensor &like, con
   }
 }
 
-at::Tensor dense_input(work &one, const at::Tensor &tensor) {
+at::Tensor dense_input(const at::Tensor &tensor) {
   at::NoGradGuard no_grad;
-  at::Tensor dense = tensor.resolve_conj().resolve_neg().contiguous();
-  one.keep(dense);
-  return dense;
+  return tensor.resolve_conj().resolve_neg().contiguous();
 }
 
 static bool is_plain(const at::Tensor &tensor) {
@@ -41,70 +39,65 @@ static bool is_plain(const at::Tensor &tensor) {
 
 at::Tensor dense_output(work &one, const at::Tensor &tensor, bool keeps_contents) {
   at::NoGradGuard no_grad;
-  if (is_plain(tensor)) {
-    one.keep(tensor);
+  if (is_plain(tensor))
     return tensor;
-  }
   at::Tensor dense = at::empty(tensor.sizes(), tensor.options());
   if (keeps_contents)
     dense.copy_(tensor);
-  one.keep(dense);
-  one.then([tensor, dense] {
-    at::NoGradGuard inner;
-    tensor.copy_(dense);
-  });
+  one.then([tensor, dense] { tensor.copy_(dense); });
   return dense;
 }
 
 // Whether the tensors are adjacent parts of one tensor.
 static bool is_flat(const std::vector<at::Tensor> &list) {
-  const at::Tensor &first = list[0];
-  const char *begin = static_cast<const char *>(first.const_data_ptr());
-  for (size_t i = 0; i < list.size(); i++)
-    if (!is_plain(list[i]) || !list[i].is_alias_of(first) ||
-        static_cast<const char *>(list[i].const_data_ptr()) != begin + i * first.nbytes())
+  const auto *at = static_cast<const char *>(list[0].const_data_ptr());
+  for (const auto &tensor : list) {
+    if (!is_plain(tensor) || !tensor.is_alias_of(list[0]) || tensor.const_data_ptr() != at)
       return false;
+    at += tensor.nbytes();
+  }
   return true;
 }
 
-static at::Tensor flat_view(const std::vector<at::Tensor> &list) {
-  int64_t length = list[0].numel() * static_cast<int64_t>(list.size());
-  return list[0].as_strided({length}, {1}, list[0].storage_offset());
+// A flat tensor of the size of all tensors: their own memory if they are adjacent.
+static at::Tensor flat_row(const std::vector<at::Tensor> &list) {
+  int64_t length = 0;
+  for (const auto &tensor : list)
+    length += tensor.numel();
+  return is_flat(list) ? list[0].as_strided({length}, {1}, list[0].storage_offset())
+                       : at::empty({length}, list[0].options());
 }
 
-static at::Tensor flat_part(const at::Tensor &row, const at::Tensor &part, size_t i) {
-  return row.narrow(0, static_cast<int64_t>(i) * part.numel(), part.numel()).view(part.sizes());
-}
-
-at::Tensor flat_input(work &one, const std::vector<at::Tensor> &list) {
-  at::NoGradGuard no_grad;
-  at::Tensor row;
-  if (is_flat(list)) {
-    row = flat_view(list);
-  } else {
-    row = at::empty({list[0].numel() * static_cast<int64_t>(list.size())}, list[0].options());
-    for (size_t i = 0; i < list.size(); i++)
-      flat_part(row, list[i], i).copy_(list[i]);
+// The parts of a flat tensor, in the shapes of a list.
+static std::vector<at::Tensor> flat_parts(const at::Tensor &row,
+                                          const std::vector<at::Tensor> &list) {
+  std::vector<at::Tensor> parts;
+  int64_t at = 0;
+  for (const auto &tensor : list) {
+    parts.push_back(row.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+    at += tensor.numel();
   }
-  one.keep(row);
+  return parts;
+}
+
+static void list_copy(const std::vector<at::Tensor> &to, const std::vector<at::Tensor> &from) {
+  for (size_t i = 0; i < to.size(); i++)
+    to[i].copy_(from[i]);
+}
+
+at::Tensor flat_input(const std::vector<at::Tensor> &list) {
+  at::NoGradGuard no_grad;
+  at::Tensor row = flat_row(list);
+  if (!row.is_alias_of(list[0]))
+    list_copy(flat_parts(row, list), list);
   return row;
 }
 
 at::Tensor flat_output(work &one, const std::vector<at::Tensor> &list) {
   at::NoGradGuard no_grad;
-  at::Tensor row;
-  if (is_flat(list)) {
-    row = flat_view(list);
-    one.keep(row);
-    return row;
-  }
-  row = at::empty({list[0].numel() * static_cast<int64_t>(list.size())}, list[0].options());
-  one.keep(row);
-  one.then([list, row] {
-    at::NoGradGuard inner;
-    for (size_t i = 0; i < list.size(); i++)
-      list[i].copy_(flat_part(row, list[i], i));
-  });
+  at::Tensor row = flat_row(list);
+  if (!row.is_alias_of(list[0]))
+    one.then([list, row] { list_copy(list, flat_parts(row, list)); });
   return row;
 }
 

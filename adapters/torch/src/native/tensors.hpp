@@ -18,13 +18,13 @@ at::Tensor &single_tensor(std::vector<at::Tensor> &list, const char *title);
 // Throws unless all tensors have the type and the size of `like`.
 void check_same(const std::vector<at::Tensor> &list, const at::Tensor &like, const char *title);
 
-// A contiguous tensor with the contents of `tensor`, kept by `one`.
-at::Tensor dense_input(work &one, const at::Tensor &tensor);
+// A contiguous tensor with the contents of `tensor`.
+at::Tensor dense_input(const at::Tensor &tensor);
 // A contiguous tensor whose results `one` copies to `tensor`; or `tensor` itself. It has the
 // contents of `tensor` only with `keeps_contents`.
 at::Tensor dense_output(work &one, const at::Tensor &tensor, bool keeps_contents);
-// The same for a list of tensors of one size: one flat tensor with all of them.
-at::Tensor flat_input(work &one, const std::vector<at::Tensor> &list);
+// The same for a list: one flat tensor with all of its tensors, one after the other.
+at::Tensor flat_input(const std::vector<at::Tensor> &list);
 at::Tensor flat_output(work &one, const std::vector<at::Tensor> &list);
 
 } // namespace rondo_torch

@@ -33,8 +33,6 @@ work::work(work_plan plan)
       plan_(std::move(plan)), deadline_(clock::now() + plan_.timeout),
       device_(plan_.device.is_cpu() ? nullptr : std::make_unique<device_state>()) {}
 
-void work::keep(const at::Tensor &tensor) { kept_.push_back(tensor); }
-
 void work::then(std::function<void()> step) { steps_.push_back(std::move(step)); }
 
 void work::add_outputs(const std::vector<std::vector<at::Tensor>> &outputs) {
@@ -68,12 +66,16 @@ std::string reason_of(const communicator &comm) {
 }
 
 void work::call(const communicator_ptr &comm, const struct rondo_collective_desc &what,
-                const void *send, void *recv) {
+                const at::Tensor &send, const at::Tensor &recv) {
+  void *to = recv.defined() ? recv.mutable_data_ptr() : nullptr;
+  const void *from = send.defined() ? send.const_data_ptr() : nullptr;
+  kept_.push_back(send);
+  kept_.push_back(recv);
   if (device_) {
-    defer_call(comm, what, send, recv);
+    defer_call(comm, what, from, to);
     return;
   }
-  int status = submit(comm, what, send, recv);
+  int status = submit(comm, what, from, to);
   if (status == RONDO_SUCCESS)
     return;
   std::string why = reason_of(*comm);
@@ -92,10 +94,11 @@ void work::seal() {
 // ------------------------------------------------- receives from any source ---
 
 void work::recv_any(const communicator_ptr &comm, const struct rondo_collective_desc &what,
-                    void *recv, int size) {
-  any_source_ = {comm, what, recv, size};
+                    const at::Tensor &recv) {
+  any_source_ = {comm, what, recv.mutable_data_ptr()};
+  kept_.push_back(recv);
   if (device_)
-    defer_call(comm, what, nullptr, recv);
+    defer_call(comm, what, nullptr, any_source_.recv);
   bool has_started = try_recv_any();
   watchdog_add(c10::intrusive_ptr<work>::reclaim_copy(this), this, !has_started);
 }
@@ -103,7 +106,7 @@ void work::recv_any(const communicator_ptr &comm, const struct rondo_collective_
 // Sets `from` to a rank that has sent. RONDO_IN_PROGRESS: no rank has.
 int work::find_sender(int *from) const {
   const communicator &comm = *any_source_.comm;
-  for (int rank = 0; rank < any_source_.size; rank++) {
+  for (int rank = 0; rank < static_cast<int>(comm.size); rank++) {
     struct rondo_collective_desc sent;
     if (rank == rank_)
       continue;
@@ -220,6 +223,7 @@ std::exception_ptr work::make_error() {
 }
 
 std::exception_ptr work::run_steps() {
+  at::NoGradGuard no_grad;
   try {
     for (const auto &step : steps_)
       step();

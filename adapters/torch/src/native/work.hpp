@@ -60,10 +60,10 @@ struct work_plan {
   int rank;
   uint64_t sequence;
   milliseconds timeout;
-  std::vector<at::Tensor> inputs;
-  std::vector<std::vector<at::Tensor>> outputs;
-  c10::Device device; // of all its tensors
-  int local_size = 0; // job::local_size
+  std::vector<at::Tensor> inputs = {};
+  std::vector<std::vector<at::Tensor>> outputs = {};
+  c10::Device device = c10::kCPU; // of all its tensors
+  int local_size = 0;             // job::local_size
 };
 
 class work final : public c10d::Work, public watched {
@@ -75,12 +75,11 @@ public:
 
   // Before seal, by the thread that makes the work.
 
-  // Makes one call. Throws if it is refused; earlier calls go on. With tensors on a device seal
-  // makes all calls, and throws.
+  // Makes one call, and keeps its tensors alive until the end; an undefined tensor is not used.
+  // Throws if the call is refused; earlier calls go on. With tensors on a device seal makes all
+  // calls, and throws.
   void call(const communicator_ptr &comm, const struct rondo_collective_desc &what,
-            const void *send, void *recv);
-  // Keeps a tensor alive until the end.
-  void keep(const at::Tensor &tensor);
+            const at::Tensor &send, const at::Tensor &recv);
   // Adds a step to take when all calls have succeeded, after the earlier steps.
   void then(std::function<void()> step);
   void add_outputs(const std::vector<std::vector<at::Tensor>> &outputs);
@@ -88,8 +87,8 @@ public:
   void seal();
   // Instead of call and seal: receives from the rank that sends first. `what` is the receive,
   // without the sender.
-  void recv_any(const communicator_ptr &comm, const struct rondo_collective_desc &what, void *recv,
-                int size);
+  void recv_any(const communicator_ptr &comm, const struct rondo_collective_desc &what,
+                const at::Tensor &recv);
 
   // The interface of c10d.
   bool isCompleted() override;
@@ -121,7 +120,6 @@ private:
     communicator_ptr comm;
     struct rondo_collective_desc what;
     void *recv;
-    int size;
   };
   // A call in the order of streams, until it is made.
   struct deferred_call {
