@@ -59,22 +59,17 @@ class Communicator:
         state = self._open("call")
         name = f"{shape.kind.name.lower()} of {self!r}"
         desc, ticket = shape.desc(), _native.Ticket()
-        kept = shape.parts.fill(desc, shape.ranks) if shape.parts is not None else []
 
         def call(args: _native.RunArgs) -> Tuple[int, int, Queue]:
             status = lib.rondo_comm_call(
                 state.handle, self._handle, byref(desc), byref(args), byref(ticket)
             )
-            return status, int(ticket.run), self._queue_of(state, ticket.coll.handle)
+            coll = ticket.coll.handle
+            queue = state.queues.get(coll) or Queue(state, coll, self._handle.handle, self.key)
+            return status, int(ticket.run), queue
 
-        run = submit(
-            self.context, name, shape.hold(send, recv, name), callback, call, why=self._why
-        )
-        del kept  # the library has copied the counts
-        return run
-
-    def _queue_of(self, state: State, coll: int) -> Queue:
-        return state.queues.get(coll) or Queue(state, coll, self._handle.handle, self.key)
+        held = shape.hold(send, recv, name)
+        return submit(self.context, name, held, callback, call, why=self._why)
 
     def _why(self) -> str:
         try:

@@ -155,10 +155,7 @@ class Context:
         desc.id, desc.priority = id, priority
         if group is not None:
             desc.group = group._handle
-        kept = shape.parts.fill(desc, shape.ranks) if shape.parts is not None else []
-        coll = Collective(self, desc, shape)
-        del kept  # the library has copied the counts
-        return coll
+        return Collective(self, desc, shape)
 
     def all_reduce(
         self,

@@ -15,16 +15,6 @@ from ._errors import InvalidError
 Counts = Sequence[int]
 
 
-def _count_array(name: str, numbers: Optional[Counts], ranks: int) -> "Optional[ctypes.Array[Any]]":
-    if numbers is None:
-        return None
-    if len(numbers) != ranks or any(not 0 <= int(one) < 2**64 for one in numbers):
-        raise InvalidError(
-            f"all_to_all_v: {name} are {list(numbers)}, not one for each of {ranks} ranks"
-        )
-    return (ctypes.c_uint64 * ranks)(*(int(one) for one in numbers))
-
-
 @dataclass(frozen=True)
 class Parts:
     """What a rank sends to each member and receives from each member in an all_to_all_v."""
@@ -41,15 +31,17 @@ class Parts:
             return sum(counts)
         return max((at + count for at, count in zip(displacements, counts) if count), default=0)
 
-    def fill(self, desc: _native.Desc, ranks: int) -> List[Any]:
-        """Sets the counts of ``desc``. The result must live until the library has copied them."""
-        kept = []
+    def fill(self, desc: _native.Desc, ranks: int) -> None:
+        """Sets the counts of ``desc``, which keeps the arrays alive."""
         for name in ("send_counts", "recv_counts", "send_displacements", "recv_displacements"):
-            array = _count_array(name, getattr(self, name), ranks)
-            if array is not None:
-                setattr(desc, name, ctypes.cast(array, ctypes.POINTER(ctypes.c_uint64)))
-                kept.append(array)
-        return kept
+            numbers: Optional[Counts] = getattr(self, name)
+            if numbers is None:
+                continue
+            if len(numbers) != ranks or any(not 0 <= int(one) < 2**64 for one in numbers):
+                raise InvalidError(
+                    f"all_to_all_v: {name} are {list(numbers)}, not one for each of {ranks} ranks"
+                )
+            setattr(desc, name, (ctypes.c_uint64 * ranks)(*(int(one) for one in numbers)))
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ class Shape:
                 f"{self.kind.name.lower()}: count {self.count}, root {self.root}"
                 f" or peer {self.peer} is out of range"
             )
-        return _native.Desc(
+        desc = _native.Desc(
             size=ctypes.sizeof(_native.Desc),
             version=_native.DESC_VERSION,
             kind=self.kind,
@@ -85,6 +77,9 @@ class Shape:
             peer=self.peer,
             scalar=self.scalar,
         )
+        if self.parts is not None:
+            self.parts.fill(desc, self.ranks)
+        return desc
 
     def elements(self) -> Tuple[Optional[int], Optional[int]]:
         """The sizes of the send and receive buffers; ``None``: not used by this rank."""
