@@ -11,7 +11,7 @@
 namespace rondo_torch {
 
 // How long the end of a group waits for outstanding calls before it aborts them.
-static constexpr int64_t DRAIN_NS = INT64_C(10000000000);
+static constexpr std::chrono::seconds DRAIN(10);
 // The number of collectives that a communicator keeps registered.
 static constexpr uint32_t CACHED_BY_GROUP = 256, CACHED_BY_NAME = 8;
 
@@ -58,19 +58,13 @@ void backend::eagerConnectSingleDevice(at::Device device) {
 backend::~backend() { end_group(); }
 
 // Waits for outstanding calls, then aborts them.
-static void comm_drain(const communicator &one, clock::time_point until) {
-  auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - clock::now());
-  int64_t left_ns = std::max<int64_t>(left.count(), 0);
-  if (rondo_comm_wait(one.context, one.comm, nullptr, left_ns) != RONDO_ERR_TIMEOUT)
-    return;
-  (void)rondo_comm_abort(one.context, one.comm);
-  (void)rondo_comm_wait(one.context, one.comm, nullptr, DRAIN_NS);
-}
-
 static void comms_destroy(const comm_map &comms, std::shared_ptr<job> owner) {
-  clock::time_point until = clock::now() + std::chrono::nanoseconds(DRAIN_NS);
+  clock::time_point until = clock::now() + DRAIN;
   for (const auto &[name, one] : comms)
-    comm_drain(*one, until);
+    if (one->wait(nullptr, until) == RONDO_ERR_TIMEOUT) {
+      one->abort();
+      (void)one->wait(nullptr, clock::now() + DRAIN);
+    }
   watchdog_poll(); // works must see the end of their calls before the communicators are destroyed
   // Drain, not abort: a call that has ended here may still be in progress on a peer.
   for (const auto &[name, one] : comms)
@@ -90,7 +84,7 @@ void backend::end_group() {
   }
   if (!owner || owner->is_forked()) // a child process has no threads that could end the calls
     return;
-  without_gil unlocked; // callbacks may need it
+  auto released = gil_release(); // callbacks may need it
   if (is_in_callback())
     std::thread(comms_destroy, std::move(comms), std::move(owner)).detach();
   else
@@ -102,7 +96,7 @@ void backend::shutdown() { end_group(); }
 void backend::abort() {
   std::lock_guard<std::mutex> hold(lock_);
   for (const auto &[name, one] : comms_)
-    (void)rondo_comm_abort(one->context, one->comm);
+    one->abort();
 }
 
 void backend::setTimeout(milliseconds timeout) {

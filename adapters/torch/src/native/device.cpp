@@ -57,7 +57,7 @@ int work::enqueue_calls() {
     }
     int status = submit(one.comm, one.what, one.send, one.recv);
     if (status != RONDO_SUCCESS) {
-      set_failure(status, reason_of(*one.comm));
+      set_failure(status, one.comm->reason());
       return status;
     }
   }

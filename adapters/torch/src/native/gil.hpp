@@ -4,22 +4,15 @@
 
 #include <Python.h>
 
+#include <memory>
+
 namespace rondo_torch {
 
-class without_gil {
-public:
-  without_gil()
-      : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~without_gil() {
-    if (state_)
-      PyEval_RestoreThread(state_);
-  }
-  without_gil(const without_gil &) = delete;
-  without_gil &operator=(const without_gil &) = delete;
-
-private:
-  PyThreadState *state_;
-};
+// The end of the result's life takes the GIL back.
+inline auto gil_release() {
+  PyThreadState *state = Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr;
+  return std::unique_ptr<PyThreadState, void (*)(PyThreadState *)>(state, PyEval_RestoreThread);
+}
 
 } // namespace rondo_torch
 

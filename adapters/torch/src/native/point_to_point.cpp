@@ -81,7 +81,6 @@ void backend::monitor_ranks(const communicator_ptr &via, milliseconds timeout, b
   std::string missing;
   for (int rank = 1; rank < getSize(); rank++)
     arrivals.push_back(send_token(via, rank, 0));
-  bool is_first = true;
   for (int rank = 1; rank < getSize(); rank++) {
     // Rank 0 itself came too late to name a missing rank.
     TORCH_CHECK(names_all || clock::now() < until,
@@ -90,8 +89,7 @@ void backend::monitor_ranks(const communicator_ptr &via, milliseconds timeout, b
       continue;
     TORCH_CHECK(names_all, "[Rank 0]: Rank ", rank, " failed to pass monitoredBarrier in ",
                 timeout.count(), " ms");
-    missing += (is_first ? "" : ", ") + std::to_string(rank);
-    is_first = false;
+    missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
   }
   TORCH_CHECK(missing.empty(), "[Rank 0]: Ranks ", missing, " failed to pass monitoredBarrier in ",
               timeout.count(), " ms");
@@ -127,7 +125,7 @@ void backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_r
     else
       report_to_monitor(via, timeout);
   } catch (...) {
-    (void)rondo_comm_abort(via->context, via->comm);
+    via->abort();
     std::lock_guard<std::mutex> hold(lock_);
     failed_barriers_ = failed + 1;
     throw;

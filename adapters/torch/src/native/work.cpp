@@ -14,6 +14,7 @@
 
 #include "gil.hpp"
 #include "status.hpp"
+#include "watchdog.hpp"
 
 namespace rondo_torch {
 
@@ -58,10 +59,17 @@ int work::submit(const communicator_ptr &comm, const struct rondo_collective_des
   return status;
 }
 
-std::string reason_of(const communicator &comm) {
+int communicator::wait(const struct rondo_ticket *call, clock::time_point until) const {
+  auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - clock::now());
+  return rondo_comm_wait(context, comm, call, std::max<int64_t>(left.count(), 0));
+}
+
+void communicator::abort() const { (void)rondo_comm_abort(context, comm); }
+
+std::string communicator::reason() const {
   int state = RONDO_SUCCESS;
   char why[RONDO_REASON_BYTES] = "";
-  (void)rondo_comm_status(comm.context, comm.comm, &state, why, sizeof why);
+  (void)rondo_comm_status(context, comm, &state, why, sizeof why);
   return why;
 }
 
@@ -78,14 +86,14 @@ void work::call(const communicator_ptr &comm, const struct rondo_collective_desc
   int status = submit(comm, what, from, to);
   if (status == RONDO_SUCCESS)
     return;
-  std::string why = reason_of(*comm);
+  std::string why = comm->reason();
   check(status, comm->label + ": " + plan_.title + (why.empty() ? "" : ": " + why));
 }
 
 void work::seal() {
   std::exception_ptr error = device_ ? enqueue() : nullptr;
   is_started_ = true;
-  watchdog_add(c10::intrusive_ptr<work>::reclaim_copy(this), this, false);
+  watchdog_add(c10::intrusive_ptr<work>::reclaim_copy(this), false);
   drop_outstanding();
   if (error)
     std::rethrow_exception(error);
@@ -100,7 +108,7 @@ void work::recv_any(const communicator_ptr &comm, const struct rondo_collective_
   if (device_)
     defer_call(comm, what, nullptr, any_source_.recv);
   bool has_started = try_recv_any();
-  watchdog_add(c10::intrusive_ptr<work>::reclaim_copy(this), this, !has_started);
+  watchdog_add(c10::intrusive_ptr<work>::reclaim_copy(this), !has_started);
 }
 
 // Sets `from` to a rank that has sent. RONDO_IN_PROGRESS: no rank has.
@@ -135,7 +143,7 @@ bool work::try_recv_any() {
   }
   source_ = from;
   if (status != RONDO_SUCCESS)
-    set_failure(status, reason_of(*any_source_.comm));
+    set_failure(status, any_source_.comm->reason());
   is_started_ = true;
   drop_outstanding();
   return true;
@@ -174,7 +182,7 @@ void work::set_ended(issued_call &one, int status) {
   if (one.has_ended.exchange(true))
     return;
   if (status != RONDO_SUCCESS)
-    set_failure(status, reason_of(*one.comm));
+    set_failure(status, one.comm->reason());
   drop_outstanding();
 }
 
@@ -283,7 +291,7 @@ void work::complete() {
   }
   if (future && !device_)
     future_complete(*future, error, plan_.outputs);
-  watchdog_remove(this);
+  watchdog_remove(*this);
 }
 
 // ----------------------------------------------------------------- waiting ---
@@ -349,9 +357,7 @@ bool work::wait_call(issued_call &one, clock::time_point until) {
     return true;
   if (is_inside_callback) // it must not wait in Rondo, and no other callback can run meanwhile
     return poll_until([&one] { return one.has_ended.load(); }, until);
-  auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - clock::now());
-  int64_t left_ns = std::max<int64_t>(left.count(), 0);
-  int status = rondo_comm_wait(one.comm->context, one.comm->comm, &one.ticket, left_ns);
+  int status = one.comm->wait(&one.ticket, until);
   if (status == RONDO_ERR_TIMEOUT)
     return false;
   set_ended(one, status);
@@ -388,7 +394,7 @@ bool work::wait(milliseconds timeout) {
 void work::abort() {
   for (issued_call &one : calls_)
     if (!one.has_ended)
-      (void)rondo_comm_abort(one.comm->context, one.comm->comm);
+      one.comm->abort();
 }
 
 // ----------------------------------------------------------------- timeout ---
@@ -442,7 +448,7 @@ void work::time_out() {
   (void)rondo_report(comm->context, stderr, nullptr);
   set_failure(RONDO_ERR_TIMEOUT,
               "Timed out after " + std::to_string(plan_.timeout.count()) + "ms" + reason);
-  (void)rondo_comm_abort(comm->context, comm->comm);
+  comm->abort();
   poll_calls();        // a receive from any source sees the failure
   request_callbacks(); // because no thread may poll any more
 }
@@ -505,7 +511,7 @@ void work::help_calls() {
   constexpr std::chrono::nanoseconds PATIENCE(500000);
   constexpr uint32_t MAX_HALVINGS = 4;
   constexpr milliseconds LIMIT(100);
-  without_gil unlocked;
+  auto released = gil_release();
   clock::time_point until = std::min(deadline_, clock::now() + LIMIT);
   for (issued_call &one : calls_) {
     std::atomic<uint32_t> &futile_helps = *one.comm->futile_helps;

@@ -3,9 +3,8 @@
 //
 //   make_intrusive<work> -> call ... call -> seal -> wait, isCompleted, getFuture
 //
-// Order of the files; each includes only those before it: gil, status, element, stream, watchdog,
-// work (with device.cpp), tensors, job, backend (with collectives.cpp and point_to_point.cpp),
-// module.
+// Order of the headers; each includes only those before it: gil, status, element, stream, work
+// (with device.cpp), watchdog, tensors, job, backend (with collectives.cpp and point_to_point.cpp).
 //
 // The thread that first sees the end of a call counts it: a thread that waits and works for Rondo's
 // daemon meanwhile, one that makes a later work and polls older ones, the watchdog, or a callback.
@@ -37,10 +36,10 @@
 #include <rondo/rondo.h>
 
 #include "stream.hpp"
-#include "watchdog.hpp"
 
 namespace rondo_torch {
 
+using clock = std::chrono::steady_clock;
 using milliseconds = std::chrono::milliseconds;
 
 struct communicator {
@@ -51,6 +50,12 @@ struct communicator {
   std::shared_ptr<const comm_stream> stream; // null: for tensors on the CPU
   // How often in a row getFuture has worked for the daemon without seeing the end.
   std::shared_ptr<std::atomic<uint32_t>> futile_helps = std::make_shared<std::atomic<uint32_t>>(0);
+
+  // Waits for one call, or for all if `call` is null. Returns as rondo_comm_wait.
+  int wait(const struct rondo_ticket *call, clock::time_point until) const;
+  void abort() const;
+  // Why it has failed; empty if it has not.
+  std::string reason() const;
 };
 using communicator_ptr = std::shared_ptr<const communicator>;
 
@@ -66,7 +71,7 @@ struct work_plan {
   int local_size = 0;             // job::local_size
 };
 
-class work final : public c10d::Work, public watched {
+class work final : public c10d::Work {
 public:
   explicit work(work_plan plan);
 
@@ -101,12 +106,17 @@ public:
   uint64_t getSequencenumber() const override { return plan_.sequence; }
   int sourceRank() const override { return source_; }
 
-  // The interface of the watchdog. Unlike isCompleted, poll never yields the core.
-  bool poll() override;
-  void time_out() override;
-  bool try_recv_any() override;
-  clock::time_point deadline() const override { return deadline_; }
-  bool is_on_device() const override { return !plan_.device.is_cpu(); }
+  // What the watchdog calls. The watchdog never holds a lock of its own meanwhile.
+
+  // Polls the work, and unlike isCompleted never yields the core. True: it has ended.
+  bool poll();
+  // The timeout has expired: ends what is outstanding.
+  void time_out();
+  // Starts a receive from any source if a rank has sent. True: it has started, or did before.
+  bool try_recv_any();
+  clock::time_point deadline() const { return deadline_; }
+  bool is_on_device() const { return !plan_.device.is_cpu(); }
+  size_t watchdog_index = 0; // the watchdog's
 
 private:
   struct issued_call {
@@ -191,9 +201,6 @@ private:
 
 // Whether this thread calls Rondo's callbacks, and so must not wait in Rondo.
 bool is_in_callback();
-
-// Why a communicator has failed; empty if it has not.
-std::string reason_of(const communicator &comm);
 
 } // namespace rondo_torch
 
