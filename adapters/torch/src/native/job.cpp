@@ -53,8 +53,9 @@ static std::string id_key(const std::string &generation, int backend) {
   return "rondo/id/" + generation + (backend == RONDO_BACKEND_CUDA ? "/cuda" : "/host");
 }
 
-static struct rondo_config config_make(const group_settings &s) {
+struct rondo_config job::config_make(const group_settings &s, int backend) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
+  cfg.backend = backend;
   cfg.rank = static_cast<uint32_t>(s.rank);
   cfg.rank_count = static_cast<uint32_t>(s.size);
   cfg.join_timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(s.timeout).count());
@@ -90,12 +91,8 @@ static void id_get(c10d::Store &store, const group_settings &s, const std::strin
 
 // ----------------------------------------------------------------- joining ---
 
-struct rondo_context job::context_create(const group_settings &settings, const membership &member) {
-  struct rondo_config cfg = config_make(settings);
+static struct rondo_context context_create(const struct rondo_config &cfg) {
   struct rondo_context context;
-  cfg.backend = member.backend;
-  cfg.device = member.device;
-  cfg.id = member.id;
   check(rondo_init(&context, &cfg), "joining the job");
   std::lock_guard<std::mutex> hold(jobs->lock);
   jobs->contexts.insert(context.handle);
@@ -104,8 +101,8 @@ struct rondo_context job::context_create(const group_settings &settings, const m
 
 // Rank 0 publishes both ids at once, so that no rank waits for it again at its first tensor on a
 // device.
-void job::publish_ids(membership &host) {
-  struct rondo_config cfg = config_make(settings_);
+void job::publish_ids(struct rondo_config &host) {
+  const struct rondo_config cfg = host;
   check(rondo_unique_id_listen(&host.id, &cfg), "creating the id of the job");
   if (has_cuda_devices()) {
     check(rondo_unique_id_listen(&device_.id, &cfg), "creating the id of the job on devices");
@@ -117,9 +114,9 @@ void job::publish_ids(membership &host) {
 }
 
 void job::join() {
-  membership host = {RONDO_BACKEND_HOST, 0, {}};
+  struct rondo_config host = config_make(settings_, RONDO_BACKEND_HOST);
   if (settings_.size == 1) {
-    context_ = context_create(settings_, host);
+    context_ = context_create(host);
     return;
   }
   generation_ = std::to_string(store_->add(counter_key(settings_.rank), 1));
@@ -128,7 +125,7 @@ void job::join() {
       publish_ids(host);
     else
       id_get(*store_, settings_, id_key(generation_, RONDO_BACKEND_HOST), &host.id);
-    context_ = context_create(settings_, host);
+    context_ = context_create(host);
   } catch (...) {
     (void)store_->add(counter_key(settings_.rank), -1);
     throw;
@@ -153,7 +150,7 @@ struct rondo_context job::device_context(int device) {
     id_get(*store_, settings_, id_key(generation_, RONDO_BACKEND_CUDA), &device_.id);
   has_device_id_ = true;
   device_.device = device;
-  device_context_ = context_create(settings_, device_);
+  device_context_ = context_create(device_);
   return device_context_;
 }
 

@@ -71,19 +71,12 @@ public:
   int local_size();
 
 private:
-  // What a rank needs to join.
-  struct membership {
-    int backend; // enum rondo_backend
-    int device;
-    struct rondo_unique_id id;
-  };
-
   job(c10::intrusive_ptr<c10d::Store> store, const group_settings &settings)
-      : settings_(settings), store_(std::move(store)) {}
+      : settings_(settings), store_(std::move(store)),
+        device_(config_make(settings, RONDO_BACKEND_CUDA)) {}
+  static struct rondo_config config_make(const group_settings &s, int backend);
   void join();
-  void publish_ids(membership &host);
-  static struct rondo_context context_create(const group_settings &settings,
-                                             const membership &member);
+  void publish_ids(struct rondo_config &host);
 
   const pid_t process_ = getpid();
   struct rondo_context context_ = {0};
@@ -94,7 +87,7 @@ private:
   std::map<std::string, uint64_t> key_counts_; // by name
   std::atomic<int> local_size_{-1};            // -1: not known yet
   std::mutex device_lock_;                     // protects what follows
-  membership device_{RONDO_BACKEND_CUDA, -1, {}};
+  struct rondo_config device_;                 // how this rank joins on its device
   bool has_device_id_ = false;
   struct rondo_context device_context_ = {0};
 };

@@ -44,25 +44,21 @@ c10::Stream stream_acquire(c10::Device device) {
   std::optional<c10::Stream> best;
   int least = 0;
   std::lock_guard<std::mutex> hold(users().lock);
-  auto &counts = users().counts;
   for (int i = 0; i < TRIED && (!best || least > 0); i++) {
     c10::Stream one = impl.getStreamFromGlobalPool(device, true);
-    auto found = counts.find(key_of(one));
-    int count = found == counts.end() ? 0 : found->second;
+    int count = users().counts[key_of(one)];
     if (!best || count < least) {
       best.emplace(one);
       least = count;
     }
   }
-  counts[key_of(*best)]++;
+  users().counts[key_of(*best)]++;
   return *best;
 }
 
 void stream_release(const c10::Stream &stream) {
   std::lock_guard<std::mutex> hold(users().lock);
-  auto found = users().counts.find(key_of(stream));
-  if (--found->second == 0)
-    users().counts.erase(found);
+  users().counts[key_of(stream)]--;
 }
 
 // Overload resolution prefers the first one, where c10::Stream has native_handle.
@@ -88,16 +84,10 @@ bool has_cuda_devices() {
 }
 
 std::shared_ptr<const comm_stream> comm_stream::acquire(c10::Device device) {
-  c10::Stream stream = stream_acquire(device);
-  try {
-    return std::shared_ptr<const comm_stream>(new comm_stream(stream, handle_of(stream, 0)));
-  } catch (...) {
-    stream_release(stream);
-    throw;
-  }
+  std::shared_ptr<comm_stream> one(new comm_stream(stream_acquire(device)));
+  one->handle_ = handle_of(one->stream_, 0);
+  return one;
 }
-
-comm_stream::comm_stream(c10::Stream stream, void *handle) : stream_(stream), handle_(handle) {}
 
 comm_stream::~comm_stream() { stream_release(stream_); }
 

@@ -34,10 +34,10 @@ public:
   void *handle() const { return handle_; }
 
 private:
-  comm_stream(c10::Stream stream, void *handle);
+  explicit comm_stream(c10::Stream stream) : stream_(stream) {}
 
   c10::Stream stream_;
-  void *handle_;
+  void *handle_ = nullptr;
 };
 
 // A function that returns the handle of a stream by its id and device. It is called where c10 has
