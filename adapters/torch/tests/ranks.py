@@ -163,6 +163,18 @@ def on_ranks(
     return results
 
 
+def on_each_rank(count: int, **config: Any) -> Callable[[Callable[[int], Any]], Any]:
+    """Makes a test of a program: runs it on ``count`` ranks, as ``on_ranks``."""
+
+    def make(program: Callable[[int], Any]) -> Any:
+        def test() -> None:
+            on_ranks(count, program, **config)
+
+        return test
+
+    return make
+
+
 def _end(processes: Sequence[Any]) -> None:
     """Waits for ranks that have sent their results, and kills the others."""
     until = time.monotonic() + 5

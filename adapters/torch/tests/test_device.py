@@ -63,6 +63,18 @@ def on_devices(
         return on_ranks(count, with_devices, init=False)
 
 
+def on_each_device(count: int, **config: Any) -> Callable[[Callable[[int, Any], Any]], Any]:
+    """Makes a test of a program: runs it on ``count`` ranks with devices, as ``on_devices``."""
+
+    def make(program: Callable[[int, Any], Any]) -> Any:
+        def test() -> None:
+            on_devices(count, program, **config)
+
+        return test
+
+    return make
+
+
 def seen(devices: Any, tensor: torch.Tensor) -> List[float]:
     return devices.on_host(tensor).reshape(-1).tolist()
 
@@ -74,105 +86,97 @@ def store_of_default() -> dist.Store:
 # ------------------------------------------------------------------- order ---
 
 
-def test_an_operation_runs_behind_what_the_stream_holds_and_before_what_comes() -> None:
-    def program(rank: int, devices: Any) -> None:
-        tensor = devices.on_device(torch.zeros(SIZE))
-        source = devices.on_device(torch.full((SIZE,), rank + 1.0))
-        result = devices.on_device(torch.zeros(SIZE))
-        dist.all_reduce(tensor)  # the first operation on a device allocates
-        gate = devices.Gate()
-        gate.put(tensor)
-        tensor.copy_(source)
+@on_each_device(2)
+def test_an_operation_runs_behind_what_the_stream_holds_and_before_what_comes(
+    rank: int, devices: Any
+) -> None:
+    tensor = devices.on_device(torch.zeros(SIZE))
+    source = devices.on_device(torch.full((SIZE,), rank + 1.0))
+    result = devices.on_device(torch.zeros(SIZE))
+    dist.all_reduce(tensor)  # the first operation on a device allocates
+    gate = devices.Gate()
+    gate.put(tensor)
+    tensor.copy_(source)
+    work = dist.all_reduce(tensor, async_op=True)
+    assert not work.is_completed()
+    work.wait()
+    result.copy_(tensor)
+    assert not devices.is_idle(tensor)  # so the host has not waited for the gate
+    gate.open()
+    assert seen(devices, result) == [3.0] * SIZE
+    work.wait(timedelta(seconds=LONG_S))  # the stream passes the end before the host does
+    assert work.is_completed() and work.is_success()
+
+
+@on_each_device(2)
+def test_a_stream_goes_on_beside_an_operation_until_it_waits(rank: int, devices: Any) -> None:
+    tensor = devices.on_device(torch.ones(SIZE))
+    other = devices.on_device(torch.zeros(SIZE))
+    work = None
+    if rank == 0:
         work = dist.all_reduce(tensor, async_op=True)
-        assert not work.is_completed()
-        work.wait()
-        result.copy_(tensor)
-        assert not devices.is_idle(tensor)  # so the host has not waited for the gate
-        gate.open()
-        assert seen(devices, result) == [3.0] * SIZE
-        work.wait(timedelta(seconds=LONG_S))  # the stream passes the end before the host does
-        assert work.is_completed() and work.is_success()
-
-    on_devices(2, program)
+        other.copy_(tensor)  # after the call, which no other rank has made
+        assert len(seen(devices, other)) == SIZE
+        store_of_default().set("gone on", "1")
+    else:
+        store_of_default().wait(["gone on"])
+        work = dist.all_reduce(tensor, async_op=True)
+    work.wait()
+    assert seen(devices, tensor) == [2.0] * SIZE
 
 
-def test_a_stream_goes_on_beside_an_operation_until_it_waits() -> None:
-    def program(rank: int, devices: Any) -> None:
-        tensor = devices.on_device(torch.ones(SIZE))
-        other = devices.on_device(torch.zeros(SIZE))
-        work = None
-        if rank == 0:
-            work = dist.all_reduce(tensor, async_op=True)
-            other.copy_(tensor)  # after the call, which no other rank has made
-            assert len(seen(devices, other)) == SIZE
-            store_of_default().set("gone on", "1")
-        else:
-            store_of_default().wait(["gone on"])
-            work = dist.all_reduce(tensor, async_op=True)
-        work.wait()
-        assert seen(devices, tensor) == [2.0] * SIZE
-
-    on_devices(2, program)
-
-
-def test_streams_of_the_program_each_wait_for_their_own() -> None:
-    def program(rank: int, devices: Any) -> None:
-        first = devices.on_device(torch.ones(SIZE))
-        second = devices.on_device(torch.ones(SIZE))
-        slow = dist.new_group([0, 1])
-        quick = dist.new_group([0, 1])
-        zeros = devices.on_device(torch.zeros(SIZE))
-        for group in (slow, quick):
-            dist.all_reduce(zeros, group=group)
-        gate = devices.Gate()
-        devices.use_stream(first, devices.new_stream(first))
-        gate.put(first)
-        held = dist.all_reduce(first, group=slow, async_op=True)
-        held.wait()
-        devices.use_stream(second, devices.new_stream(second))
-        dist.all_reduce(second, group=quick)
-        assert seen(devices, second) == [2.0] * SIZE  # the other stream is at its gate
-        assert not held.is_completed()
-        gate.open()
-        held.wait()  # this stream, too
-        assert seen(devices, first) == [2.0] * SIZE
-
-    on_devices(2, program)
+@on_each_device(2)
+def test_streams_of_the_program_each_wait_for_their_own(rank: int, devices: Any) -> None:
+    first = devices.on_device(torch.ones(SIZE))
+    second = devices.on_device(torch.ones(SIZE))
+    slow = dist.new_group([0, 1])
+    quick = dist.new_group([0, 1])
+    zeros = devices.on_device(torch.zeros(SIZE))
+    for group in (slow, quick):
+        dist.all_reduce(zeros, group=group)
+    gate = devices.Gate()
+    devices.use_stream(first, devices.new_stream(first))
+    gate.put(first)
+    held = dist.all_reduce(first, group=slow, async_op=True)
+    held.wait()
+    devices.use_stream(second, devices.new_stream(second))
+    dist.all_reduce(second, group=quick)
+    assert seen(devices, second) == [2.0] * SIZE  # the other stream is at its gate
+    assert not held.is_completed()
+    gate.open()
+    held.wait()  # this stream, too
+    assert seen(devices, first) == [2.0] * SIZE
 
 
-def test_names_and_groups_may_come_in_any_order() -> None:
-    def program(rank: int, devices: Any) -> None:
-        import rondo_torch
+@on_each_device(2)
+def test_names_and_groups_may_come_in_any_order(rank: int, devices: Any) -> None:
+    import rondo_torch
 
-        groups = [dist.new_group([0, 1]) for _ in range(2)]
-        cases = [(group, name) for group in groups for name in ("a", "b", "c")]
-        cases = cases if rank == 0 else cases[::-1]
-        tensors, works = {}, []
-        for round in range(3):
-            for group, name in cases:
-                at = (groups.index(group), name)
-                tensors[at] = devices.on_device(torch.full((SIZE,), float(ord(name) + at[0])))
-                with rondo_torch.named(name):
-                    works.append(dist.all_reduce(tensors[at], group=group, async_op=True))
-            for work in works:
-                work.wait()
-            for (index, name), tensor in tensors.items():
-                assert seen(devices, tensor) == [2.0 * (ord(name) + index)] * SIZE
-
-    on_devices(2, program)
+    groups = [dist.new_group([0, 1]) for _ in range(2)]
+    cases = [(group, name) for group in groups for name in ("a", "b", "c")]
+    cases = cases if rank == 0 else cases[::-1]
+    tensors, works = {}, []
+    for round in range(3):
+        for group, name in cases:
+            at = (groups.index(group), name)
+            tensors[at] = devices.on_device(torch.full((SIZE,), float(ord(name) + at[0])))
+            with rondo_torch.named(name):
+                works.append(dist.all_reduce(tensors[at], group=group, async_op=True))
+        for work in works:
+            work.wait()
+        for (index, name), tensor in tensors.items():
+            assert seen(devices, tensor) == [2.0 * (ord(name) + index)] * SIZE
 
 
-def test_ranks_that_send_to_each_other_may_both_send_first() -> None:
-    def program(rank: int, devices: Any) -> None:
-        mine = devices.on_device(torch.full((100000,), rank + 1.0))
-        theirs = devices.on_device(torch.zeros(100000))
-        sent = dist.isend(mine, 1 - rank)
-        got = dist.irecv(theirs, 1 - rank)
-        got.wait()
-        sent.wait()
-        assert seen(devices, theirs) == [2.0 - rank] * 100000
-
-    on_devices(2, program)
+@on_each_device(2)
+def test_ranks_that_send_to_each_other_may_both_send_first(rank: int, devices: Any) -> None:
+    mine = devices.on_device(torch.full((100000,), rank + 1.0))
+    theirs = devices.on_device(torch.zeros(100000))
+    sent = dist.isend(mine, 1 - rank)
+    got = dist.irecv(theirs, 1 - rank)
+    got.wait()
+    sent.wait()
+    assert seen(devices, theirs) == [2.0 - rank] * 100000
 
 
 # -------------------------------------------------------------- operations ---
@@ -276,156 +280,142 @@ def cases_of(rank: int, on: Callable[[torch.Tensor], torch.Tensor]) -> List[Any]
     return cases
 
 
-def test_every_operation_gives_what_it_gives_on_the_cpu() -> None:
-    def program(rank: int, devices: Any) -> None:
-        wrong = []
-        there = cases_of(rank, devices.on_device)
-        here = cases_of(rank, lambda tensor: tensor)
-        for (name, call, results), (_, same, expected) in zip(there, here):
-            call().wait()
-            same().wait()
-            for result, wanted in zip(results, expected):
-                got = devices.on_host(result)
-                if not torch.equal(got, wanted):
-                    wrong.append(f"{name}: {got} instead of {wanted}")
-        none_failed(wrong)
-
-    on_devices(2, program)
+@on_each_device(2)
+def test_every_operation_gives_what_it_gives_on_the_cpu(rank: int, devices: Any) -> None:
+    wrong = []
+    there = cases_of(rank, devices.on_device)
+    here = cases_of(rank, lambda tensor: tensor)
+    for (name, call, results), (_, same, expected) in zip(there, here):
+        call().wait()
+        same().wait()
+        for result, wanted in zip(results, expected):
+            got = devices.on_host(result)
+            if not torch.equal(got, wanted):
+                wrong.append(f"{name}: {got} instead of {wanted}")
+    none_failed(wrong)
 
 
-def test_operations_on_devices_of_four_ranks() -> None:
-    def program(rank: int, devices: Any) -> None:
-        tensor = devices.on_device(torch.full((SIZE,), float(rank)))
-        dist.all_reduce(tensor)
-        pair = dist.new_group([1, 3])
-        other = devices.on_device(torch.full((SIZE,), float(rank)))
-        if rank in (1, 3):
-            dist.all_reduce(other, group=pair)
-        assert seen(devices, tensor) == [6.0] * SIZE
-        assert seen(devices, other) == [4.0 if rank in (1, 3) else float(rank)] * SIZE
-
-    on_devices(4, program)
+@on_each_device(4)
+def test_operations_on_devices_of_four_ranks(rank: int, devices: Any) -> None:
+    tensor = devices.on_device(torch.full((SIZE,), float(rank)))
+    dist.all_reduce(tensor)
+    pair = dist.new_group([1, 3])
+    other = devices.on_device(torch.full((SIZE,), float(rank)))
+    if rank in (1, 3):
+        dist.all_reduce(other, group=pair)
+    assert seen(devices, tensor) == [6.0] * SIZE
+    assert seen(devices, other) == [4.0 if rank in (1, 3) else float(rank)] * SIZE
 
 
-def test_a_barrier_on_a_device_waits_here() -> None:
-    def program(rank: int, devices: Any) -> None:
-        tensor = devices.on_device(torch.ones(1))
-        options = dist.BarrierOptions()
-        options.device = torch.device("cuda", 0)
-        if rank == 1:
-            store_of_default().set("is there", "1")
-        work = dist.group.WORLD.barrier(opts=options)
-        work.wait()
-        assert store_of_default().check(["is there"])
-        assert devices.is_idle(tensor)
-
-    on_devices(2, program)
+@on_each_device(2)
+def test_a_barrier_on_a_device_waits_here(rank: int, devices: Any) -> None:
+    tensor = devices.on_device(torch.ones(1))
+    options = dist.BarrierOptions()
+    options.device = torch.device("cuda", 0)
+    if rank == 1:
+        store_of_default().set("is there", "1")
+    work = dist.group.WORLD.barrier(opts=options)
+    work.wait()
+    assert store_of_default().check(["is there"])
+    assert devices.is_idle(tensor)
 
 
-def test_a_receive_from_any_source() -> None:
-    def program(rank: int, devices: Any) -> int:
-        tensor = devices.on_device(torch.full((SIZE,), float(rank)))
-        if rank > 0:
-            dist.send(tensor, 0)
-            return rank
-        senders = []
-        for _ in range(2):
-            senders.append(dist.recv(tensor))
-            assert seen(devices, tensor) == [float(senders[-1])] * SIZE
-        assert sorted(senders) == [1, 2]
-        return 0
-
-    on_devices(3, program)
+@on_each_device(3)
+def test_a_receive_from_any_source(rank: int, devices: Any) -> int:
+    tensor = devices.on_device(torch.full((SIZE,), float(rank)))
+    if rank > 0:
+        dist.send(tensor, 0)
+        return rank
+    senders = []
+    for _ in range(2):
+        senders.append(dist.recv(tensor))
+        assert seen(devices, tensor) == [float(senders[-1])] * SIZE
+    assert sorted(senders) == [1, 2]
+    return 0
 
 
 # ------------------------------------------------------ memory and futures ---
 
 
-def test_tensors_are_kept_until_the_operation_has_ended() -> None:
-    def program(rank: int, devices: Any) -> None:
-        whole = devices.on_device(torch.zeros(2 * SIZE))
-        mine = devices.on_device(torch.full((SIZE,), rank + 1.0))
-        if rank == 1:
-            store_of_default().wait(["dropped"])
-        work = dist.all_gather_into_tensor(whole, mine, async_op=True)
-        del mine  # freed memory is overwritten
-        if rank == 0:
-            store_of_default().set("dropped", "1")
-        work.wait()
-        assert seen(devices, whole) == [1.0] * SIZE + [2.0] * SIZE
-
-    on_devices(2, program)
+@on_each_device(2)
+def test_tensors_are_kept_until_the_operation_has_ended(rank: int, devices: Any) -> None:
+    whole = devices.on_device(torch.zeros(2 * SIZE))
+    mine = devices.on_device(torch.full((SIZE,), rank + 1.0))
+    if rank == 1:
+        store_of_default().wait(["dropped"])
+    work = dist.all_gather_into_tensor(whole, mine, async_op=True)
+    del mine  # freed memory is overwritten
+    if rank == 0:
+        store_of_default().set("dropped", "1")
+    work.wait()
+    assert seen(devices, whole) == [1.0] * SIZE + [2.0] * SIZE
 
 
-def test_a_future_is_there_at_once_and_goes_on_in_the_order_of_streams() -> None:
-    def program(rank: int, devices: Any) -> None:
-        tensor = devices.on_device(torch.full((SIZE,), rank + 1.0))
-        dist.all_reduce(devices.on_device(torch.zeros(SIZE)))
-        gate = devices.Gate()
-        gate.put(tensor)
-        future = dist.all_reduce(tensor, async_op=True).get_future()
-        assert future.done()
+@on_each_device(2)
+def test_a_future_is_there_at_once_and_goes_on_in_the_order_of_streams(
+    rank: int, devices: Any
+) -> None:
+    tensor = devices.on_device(torch.full((SIZE,), rank + 1.0))
+    dist.all_reduce(devices.on_device(torch.zeros(SIZE)))
+    gate = devices.Gate()
+    gate.put(tensor)
+    future = dist.all_reduce(tensor, async_op=True).get_future()
+    assert future.done()
 
-        def copied(done: Any) -> torch.Tensor:
-            result = devices.on_device(torch.zeros(0)).new_empty(SIZE)
-            return result.copy_(done.value()[0])
+    def copied(done: Any) -> torch.Tensor:
+        result = devices.on_device(torch.zeros(0)).new_empty(SIZE)
+        return result.copy_(done.value()[0])
 
-        after = future.then(copied)
-        gate.open()
-        assert seen(devices, after.wait()) == [3.0] * SIZE
-
-    on_devices(2, program)
+    after = future.then(copied)
+    gate.open()
+    assert seen(devices, after.wait()) == [3.0] * SIZE
 
 
 # ----------------------------------------------------------------- failure ---
 
 
-def test_a_wait_with_a_time_waits_here_for_so_long() -> None:
-    def program(rank: int, devices: Any) -> None:
-        # Not contiguous, so copies follow the calls.
-        tensor = devices.on_device(torch.full((6, 4), rank + 1.0)).t()
-        dist.all_reduce(devices.on_device(torch.zeros(24)))
-        gate = devices.Gate()
-        gate.put(tensor)
-        work = dist.all_reduce(tensor, async_op=True)
-        with pytest.raises(RuntimeError, match="timed out"):
-            work.wait(timedelta(milliseconds=20))
-        gate.open()
-        work.wait(timedelta(seconds=LONG_S))
-        assert work.is_completed()
-        assert seen(devices, tensor) == [3.0] * 24
-
-    on_devices(2, program)
+@on_each_device(2)
+def test_a_wait_with_a_time_waits_here_for_so_long(rank: int, devices: Any) -> None:
+    # Not contiguous, so copies follow the calls.
+    tensor = devices.on_device(torch.full((6, 4), rank + 1.0)).t()
+    dist.all_reduce(devices.on_device(torch.zeros(24)))
+    gate = devices.Gate()
+    gate.put(tensor)
+    work = dist.all_reduce(tensor, async_op=True)
+    with pytest.raises(RuntimeError, match="timed out"):
+        work.wait(timedelta(milliseconds=20))
+    gate.open()
+    work.wait(timedelta(seconds=LONG_S))
+    assert work.is_completed()
+    assert seen(devices, tensor) == [3.0] * 24
 
 
-def test_a_lost_rank_lets_the_stream_go_on_and_is_told_by_the_next_operation() -> None:
-    def program(rank: int, devices: Any) -> None:
-        tensor = devices.on_device(torch.ones(SIZE))
-        if rank == 1:
-            store_of_default().wait(["told"])
-            return
-        dist.all_reduce(tensor, async_op=True).wait()
-        assert len(seen(devices, tensor)) == SIZE  # the stream goes on after the timeout
-        with pytest.raises(RuntimeError, match="all_reduce"):
-            dist.all_reduce(tensor)
-        store_of_default().set("told", "1")
+@on_each_device(2, timeout_s=3)
+def test_a_lost_rank_lets_the_stream_go_on_and_is_told_by_the_next_operation(
+    rank: int, devices: Any
+) -> None:
+    tensor = devices.on_device(torch.ones(SIZE))
+    if rank == 1:
+        store_of_default().wait(["told"])
+        return
+    dist.all_reduce(tensor, async_op=True).wait()
+    assert len(seen(devices, tensor)) == SIZE  # the stream goes on after the timeout
+    with pytest.raises(RuntimeError, match="all_reduce"):
+        dist.all_reduce(tensor)
+    store_of_default().set("told", "1")
 
-    on_devices(2, program, timeout_s=3)
 
-
-def test_tensors_on_different_devices_are_refused() -> None:
-    def program(rank: int, devices: Any) -> None:
-        there = devices.on_device(torch.zeros(SIZE))
-        here = torch.zeros(2 * SIZE)
-        with pytest.raises(RuntimeError, match="on cuda:0 and on cpu|on cpu and on cuda:0"):
-            dist.all_gather(list(here.chunk(2)), there)
-        dist.all_reduce(there)
-        with pytest.raises(RuntimeError, match="this rank uses cuda:0"):
-            dist.all_reduce(devices.on_device(torch.zeros(SIZE), 1))
-        dist.all_reduce(there)
-        assert seen(devices, there) == [0.0] * SIZE
-
-    on_devices(2, program, driver="devices=2,memory_waits=0")
+@on_each_device(2, driver="devices=2,memory_waits=0")
+def test_tensors_on_different_devices_are_refused(rank: int, devices: Any) -> None:
+    there = devices.on_device(torch.zeros(SIZE))
+    here = torch.zeros(2 * SIZE)
+    with pytest.raises(RuntimeError, match="on cuda:0 and on cpu|on cpu and on cuda:0"):
+        dist.all_gather(list(here.chunk(2)), there)
+    dist.all_reduce(there)
+    with pytest.raises(RuntimeError, match="this rank uses cuda:0"):
+        dist.all_reduce(devices.on_device(torch.zeros(SIZE), 1))
+    dist.all_reduce(there)
+    assert seen(devices, there) == [0.0] * SIZE
 
 
 def test_a_group_can_be_made_again_and_has_devices_again() -> None:
@@ -447,17 +437,14 @@ def test_a_group_can_be_made_again_and_has_devices_again() -> None:
 # ------------------------------------------------------------------- mixes ---
 
 
-def test_devices_here_and_the_cpu_elsewhere() -> None:
-    def program(rank: int, devices: Any) -> None:
-        there = devices.on_device(torch.full((SIZE,), rank + 1.0))
-        here = torch.full((SIZE,), rank + 1.0)
-        dist.all_reduce(there)
-        dist.all_reduce(here)
-        assert seen(devices, there) == [3.0] * SIZE and here.tolist() == [3.0] * SIZE
-        names = {
-            name: dist.group.WORLD._get_backend(torch.device(name)).name()
-            for name in ("cpu", "cuda")
-        }
-        assert names == {"cpu": "gloo", "cuda": "rondo"}
-
-    on_devices(2, program, backend="cpu:gloo,cuda:rondo")
+@on_each_device(2, backend="cpu:gloo,cuda:rondo")
+def test_devices_here_and_the_cpu_elsewhere(rank: int, devices: Any) -> None:
+    there = devices.on_device(torch.full((SIZE,), rank + 1.0))
+    here = torch.full((SIZE,), rank + 1.0)
+    dist.all_reduce(there)
+    dist.all_reduce(here)
+    assert seen(devices, there) == [3.0] * SIZE and here.tolist() == [3.0] * SIZE
+    names = {
+        name: dist.group.WORLD._get_backend(torch.device(name)).name() for name in ("cpu", "cuda")
+    }
+    assert names == {"cpu": "gloo", "cuda": "rondo"}

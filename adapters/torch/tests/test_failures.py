@@ -12,7 +12,7 @@ from typing import Callable, List
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import HAS_MONITORED_BARRIER, on_ranks
+from ranks import HAS_MONITORED_BARRIER, on_each_rank, on_ranks
 
 
 def error_of(call: Callable[[], object]) -> str:
@@ -146,49 +146,43 @@ def test_a_rank_that_ends_while_others_wait_is_named() -> None:
     assert names_rank(results[0], 1), results[0]
 
 
-def test_what_a_group_cannot_do_leaves_it_as_it_was() -> None:
-    def program(rank: int) -> None:
-        with pytest.raises((RuntimeError, ValueError)):
-            dist.all_gather_into_tensor(torch.empty(3), torch.ones(2))
-        with pytest.raises((RuntimeError, ValueError)):
-            dist.reduce_scatter_tensor(torch.empty(2), torch.ones(3))
-        with pytest.raises((RuntimeError, ValueError, TypeError)):
-            dist.all_to_all_single(torch.empty(4), torch.ones(4), [1, 1], [2, 2])
-        with pytest.raises((RuntimeError, ValueError, TypeError)):
-            dist.all_reduce(torch.ones(4), dist.ReduceOp.BAND)  # of floating point
-        tensor = torch.ones(1)
-        dist.all_reduce(tensor)
-        assert tensor.item() == 2
-
-    on_ranks(2, program)
+@on_each_rank(2)
+def test_what_a_group_cannot_do_leaves_it_as_it_was(rank: int) -> None:
+    with pytest.raises((RuntimeError, ValueError)):
+        dist.all_gather_into_tensor(torch.empty(3), torch.ones(2))
+    with pytest.raises((RuntimeError, ValueError)):
+        dist.reduce_scatter_tensor(torch.empty(2), torch.ones(3))
+    with pytest.raises((RuntimeError, ValueError, TypeError)):
+        dist.all_to_all_single(torch.empty(4), torch.ones(4), [1, 1], [2, 2])
+    with pytest.raises((RuntimeError, ValueError, TypeError)):
+        dist.all_reduce(torch.ones(4), dist.ReduceOp.BAND)  # of floating point
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    assert tensor.item() == 2
 
 
-def test_a_tensor_with_gaps_is_reduced_or_refused() -> None:
-    def program(rank: int) -> None:
-        whole = torch.arange(16.0).reshape(4, 4)
-        try:
-            dist.all_reduce(whole.t()[1:3])
-        except (RuntimeError, ValueError):
-            assert torch.equal(whole, torch.arange(16.0).reshape(4, 4))
-            return
-        expected = torch.arange(16.0).reshape(4, 4)
-        expected[:, 1:3] *= 2
-        assert torch.equal(whole, expected)
-
-    on_ranks(2, program)
+@on_each_rank(2)
+def test_a_tensor_with_gaps_is_reduced_or_refused(rank: int) -> None:
+    whole = torch.arange(16.0).reshape(4, 4)
+    try:
+        dist.all_reduce(whole.t()[1:3])
+    except (RuntimeError, ValueError):
+        assert torch.equal(whole, torch.arange(16.0).reshape(4, 4))
+        return
+    expected = torch.arange(16.0).reshape(4, 4)
+    expected[:, 1:3] *= 2
+    assert torch.equal(whole, expected)
 
 
-def test_a_new_group_works_after_another_has_failed() -> None:
-    def program(rank: int) -> None:
-        group, other = dist.new_group(), dist.new_group()
-        error_of(lambda: dist.all_reduce(torch.ones(100 + rank), group=group))
-        tensor = torch.ones(1)
-        dist.all_reduce(tensor, group=other)
-        later = dist.new_group()
-        dist.all_reduce(tensor, group=later)
-        assert tensor.item() == 4
-
-    on_ranks(2, program)
+@on_each_rank(2)
+def test_a_new_group_works_after_another_has_failed(rank: int) -> None:
+    group, other = dist.new_group(), dist.new_group()
+    error_of(lambda: dist.all_reduce(torch.ones(100 + rank), group=group))
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=other)
+    later = dist.new_group()
+    dist.all_reduce(tensor, group=later)
+    assert tensor.item() == 4
 
 
 def test_what_fails_fails_in_the_future_too() -> None:

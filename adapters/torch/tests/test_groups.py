@@ -14,7 +14,7 @@ from typing import List
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import BACKEND, LONG_S, on_ranks
+from ranks import BACKEND, LONG_S, on_each_rank, on_ranks
 from torch.distributed.device_mesh import init_device_mesh
 
 
@@ -25,20 +25,16 @@ def total(group: object = None) -> float:
     return tensor.item()
 
 
-def test_the_backend_is_known_by_its_name() -> None:
-    def program(rank: int) -> None:
-        assert dist.get_backend() == BACKEND
-        assert dist.is_backend_available(BACKEND)
-        assert total() == 1
-
-    on_ranks(2, program)
+@on_each_rank(2)
+def test_the_backend_is_known_by_its_name(rank: int) -> None:
+    assert dist.get_backend() == BACKEND
+    assert dist.is_backend_available(BACKEND)
+    assert total() == 1
 
 
-def test_a_backend_can_be_named_for_a_kind_of_device() -> None:
-    def program(rank: int) -> None:
-        assert total() == 1
-
-    on_ranks(2, program, backend=f"cpu:{BACKEND}")
+@on_each_rank(2, backend=f"cpu:{BACKEND}")
+def test_a_backend_can_be_named_for_a_kind_of_device(rank: int) -> None:
+    assert total() == 1
 
 
 @pytest.mark.skipif(BACKEND != "rondo", reason="mixes of this backend with others")
@@ -69,66 +65,56 @@ def test_nccl_beside_this_backend_refuses_a_machine_without_gpus(tmp_path: Path)
     on_ranks(2, program, init=False)
 
 
-def test_groups_of_some_ranks_count_from_zero() -> None:
-    def program(rank: int) -> None:
-        group = dist.new_group([3, 1])
-        others = dist.new_group([0, 2])
-        mine = group if rank in (1, 3) else others
-        assert total(mine) == (4 if rank in (1, 3) else 2)
-        tensor = torch.tensor([rank])
-        dist.broadcast(tensor, 3 if rank in (1, 3) else 2, group=mine)
-        assert tensor.item() == (3 if rank in (1, 3) else 2)
-        gathered = [torch.empty(1, dtype=torch.int64) for _ in range(2)]
-        dist.all_gather(gathered, torch.tensor([rank]), group=mine)
-        assert [one.item() for one in gathered] == dist.get_process_group_ranks(mine)
-
-    on_ranks(4, program)
+@on_each_rank(4)
+def test_groups_of_some_ranks_count_from_zero(rank: int) -> None:
+    group = dist.new_group([3, 1])
+    others = dist.new_group([0, 2])
+    mine = group if rank in (1, 3) else others
+    assert total(mine) == (4 if rank in (1, 3) else 2)
+    tensor = torch.tensor([rank])
+    dist.broadcast(tensor, 3 if rank in (1, 3) else 2, group=mine)
+    assert tensor.item() == (3 if rank in (1, 3) else 2)
+    gathered = [torch.empty(1, dtype=torch.int64) for _ in range(2)]
+    dist.all_gather(gathered, torch.tensor([rank]), group=mine)
+    assert [one.item() for one in gathered] == dist.get_process_group_ranks(mine)
 
 
-def test_many_groups_one_after_the_other() -> None:
-    def program(rank: int) -> None:
-        for turn in range(30):
-            group = dist.new_group([turn % 2, 2])
-            if rank in (turn % 2, 2):
-                assert total(group) == turn % 2 + 2
-                dist.destroy_process_group(group)
-
-    on_ranks(3, program)
+@on_each_rank(3)
+def test_many_groups_one_after_the_other(rank: int) -> None:
+    for turn in range(30):
+        group = dist.new_group([turn % 2, 2])
+        if rank in (turn % 2, 2):
+            assert total(group) == turn % 2 + 2
+            dist.destroy_process_group(group)
 
 
 @pytest.mark.skipif(not hasattr(dist, "split_group"), reason="PyTorch is too old to split groups")
-def test_a_group_is_split() -> None:
-    def program(rank: int) -> None:
-        half = dist.split_group(split_ranks=[[0, 1], [2, 3]])
-        assert dist.get_process_group_ranks(half) == ([0, 1] if rank < 2 else [2, 3])
-        assert total(half) == (1 if rank < 2 else 5)
-        assert total() == 6
-
-    on_ranks(4, program, device_id=torch.device("cpu:0"))
+@on_each_rank(4, device_id=torch.device("cpu:0"))
+def test_a_group_is_split(rank: int) -> None:
+    half = dist.split_group(split_ranks=[[0, 1], [2, 3]])
+    assert dist.get_process_group_ranks(half) == ([0, 1] if rank < 2 else [2, 3])
+    assert total(half) == (1 if rank < 2 else 5)
+    assert total() == 6
 
 
-def test_a_mesh_of_ranks() -> None:
-    def program(rank: int) -> None:
-        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("rows", "columns"))
-        assert total(mesh.get_group("columns")) == (1 if rank < 2 else 5)
-        assert total(mesh.get_group("rows")) == (2 if rank % 2 == 0 else 4)
-
-    on_ranks(4, program)
+@on_each_rank(4)
+def test_a_mesh_of_ranks(rank: int) -> None:
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("rows", "columns"))
+    assert total(mesh.get_group("columns")) == (1 if rank < 2 else 5)
+    assert total(mesh.get_group("rows")) == (2 if rank % 2 == 0 else 4)
 
 
-def test_functional_collectives() -> None:
-    def program(rank: int) -> None:
-        import torch.distributed._functional_collectives as functional
+@on_each_rank(2)
+def test_functional_collectives(rank: int) -> None:
+    import torch.distributed._functional_collectives as functional
 
-        group = dist.group.WORLD
-        mine = torch.full((4,), float(rank))
-        assert torch.equal(functional.all_reduce(mine, "sum", group) + 0, torch.ones(4))
-        gathered = functional.all_gather_tensor(mine, 0, group) + 0
-        assert gathered.tolist() == [0.0] * 4 + [1.0] * 4
-        part = functional.reduce_scatter_tensor(gathered, "sum", 0, group) + 0
-        assert part.tolist() == [2.0 * rank] * 4
-
-    on_ranks(2, program)
+    group = dist.group.WORLD
+    mine = torch.full((4,), float(rank))
+    assert torch.equal(functional.all_reduce(mine, "sum", group) + 0, torch.ones(4))
+    gathered = functional.all_gather_tensor(mine, 0, group) + 0
+    assert gathered.tolist() == [0.0] * 4 + [1.0] * 4
+    part = functional.reduce_scatter_tensor(gathered, "sum", 0, group) + 0
+    assert part.tolist() == [2.0 * rank] * 4
 
 
 def test_a_job_ends_and_another_begins_in_the_same_processes(tmp_path: Path) -> None:
@@ -241,12 +227,10 @@ def test_a_job_of_one_process_needs_nobody(tmp_path: Path) -> None:
     assert "sum 1.0" in done.stdout
 
 
-def test_a_group_has_a_timeout_of_its_own() -> None:
-    def program(rank: int) -> None:
-        group = dist.new_group(timeout=timedelta(seconds=2))
-        if rank == 0:
-            with pytest.raises(RuntimeError):
-                dist.all_reduce(torch.ones(1), group=group)
-        assert total() == 1  # the job goes on
-
-    on_ranks(2, program)
+@on_each_rank(2)
+def test_a_group_has_a_timeout_of_its_own(rank: int) -> None:
+    group = dist.new_group(timeout=timedelta(seconds=2))
+    if rank == 0:
+        with pytest.raises(RuntimeError):
+            dist.all_reduce(torch.ones(1), group=group)
+    assert total() == 1  # the job goes on

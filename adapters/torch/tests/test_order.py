@@ -9,7 +9,7 @@ from typing import Any, Callable, List
 import pytest
 import torch
 import torch.distributed as dist
-from ranks import BACKEND, LONG_S, on_ranks, take_one_core
+from ranks import BACKEND, LONG_S, on_each_rank, on_ranks, take_one_core
 
 if BACKEND == "rondo":
     import rondo_torch
@@ -55,24 +55,21 @@ def test_groups_may_be_used_in_another_order_on_each_rank() -> None:
     on_ranks(ranks, program)
 
 
-def test_asking_for_a_future_waits_for_no_late_rank() -> None:
+@on_each_rank(2)
+def test_asking_for_a_future_waits_for_no_late_rank(rank: int) -> None:
     """Also if get_future works for the daemon, because no core is free."""
-
-    def program(rank: int) -> None:
-        take_one_core(rank)
-        late, early = dist.new_group(), dist.new_group()
-        for turn in range(20):
-            first, second = torch.full((1 << 18,), float(rank + turn)), torch.ones(1000)
-            if rank == 0:
-                future = dist.all_reduce(first, group=late, async_op=True).get_future()
-                dist.all_reduce(second, group=early)
-            else:
-                dist.all_reduce(second, group=early)
-                future = dist.all_reduce(first, group=late, async_op=True).get_future()
-            future.wait()
-            assert (first == 1 + 2 * turn).all() and (second == 2).all(), turn
-
-    on_ranks(2, program)
+    take_one_core(rank)
+    late, early = dist.new_group(), dist.new_group()
+    for turn in range(20):
+        first, second = torch.full((1 << 18,), float(rank + turn)), torch.ones(1000)
+        if rank == 0:
+            future = dist.all_reduce(first, group=late, async_op=True).get_future()
+            dist.all_reduce(second, group=early)
+        else:
+            dist.all_reduce(second, group=early)
+            future = dist.all_reduce(first, group=late, async_op=True).get_future()
+        future.wait()
+        assert (first == 1 + 2 * turn).all() and (second == 2).all(), turn
 
 
 def test_groups_that_overlap_in_a_circle() -> None:
@@ -97,36 +94,32 @@ def test_groups_that_overlap_in_a_circle() -> None:
     on_ranks(ranks, program)
 
 
-def test_threads_may_each_have_a_group() -> None:
-    def program(rank: int) -> None:
-        groups = [dist.new_group() for _ in range(4)]
+@on_each_rank(2)
+def test_threads_may_each_have_a_group(rank: int) -> None:
+    groups = [dist.new_group() for _ in range(4)]
 
-        def calls(number: int) -> None:
-            for turn in range(50):
-                tensor = torch.full((1000 * (number + 1),), float(rank + number + turn))
-                dist.all_reduce(tensor, group=groups[number])  # waits
-                assert (tensor == 1 + 2 * (number + turn)).all()
+    def calls(number: int) -> None:
+        for turn in range(50):
+            tensor = torch.full((1000 * (number + 1),), float(rank + number + turn))
+            dist.all_reduce(tensor, group=groups[number])  # waits
+            assert (tensor == 1 + 2 * (number + turn)).all()
 
-        in_threads(*[lambda number=number: calls(number) for number in range(4)])
-
-    on_ranks(2, program)
+    in_threads(*[lambda number=number: calls(number) for number in range(4)])
 
 
-def test_sends_and_receives_do_not_wait_for_collectives() -> None:
-    def program(rank: int) -> None:
-        total, message = torch.full((1000,), float(rank)), torch.full((1000,), 7.0)
-        if rank == 0:
-            message_work: Any = dist.isend(message, 1)
-            work = dist.all_reduce(total, async_op=True)
-        else:
-            message.zero_()
-            work = dist.all_reduce(total, async_op=True)
-            message_work = dist.irecv(message, 0)
-        work.wait()
-        message_work.wait()
-        assert (total == 1).all() and (message == 7).all()
-
-    on_ranks(2, program)
+@on_each_rank(2)
+def test_sends_and_receives_do_not_wait_for_collectives(rank: int) -> None:
+    total, message = torch.full((1000,), float(rank)), torch.full((1000,), 7.0)
+    if rank == 0:
+        message_work: Any = dist.isend(message, 1)
+        work = dist.all_reduce(total, async_op=True)
+    else:
+        message.zero_()
+        work = dist.all_reduce(total, async_op=True)
+        message_work = dist.irecv(message, 0)
+    work.wait()
+    message_work.wait()
+    assert (total == 1).all() and (message == 7).all()
 
 
 def test_many_outstanding_calls_of_many_groups_need_no_thread_each() -> None:
@@ -200,58 +193,52 @@ def test_names_match_in_any_order_inside_one_group(ranks: int) -> None:
     on_ranks(ranks, program)
 
 
-def test_operations_of_one_name_match_by_their_order() -> None:
-    def program(rank: int) -> None:
-        first, second = torch.full((5,), 1.0), torch.full((9,), 2.0)
-        with rondo_torch.named("both"):
-            works = [dist.all_reduce(first, async_op=True), dist.all_reduce(second, async_op=True)]
-        for work in reversed(works):
-            work.wait()
-        assert first.tolist() == [2.0] * 5 and second.tolist() == [4.0] * 9
-
-    on_ranks(2, program)
+@on_each_rank(2)
+def test_operations_of_one_name_match_by_their_order(rank: int) -> None:
+    first, second = torch.full((5,), 1.0), torch.full((9,), 2.0)
+    with rondo_torch.named("both"):
+        works = [dist.all_reduce(first, async_op=True), dist.all_reduce(second, async_op=True)]
+    for work in reversed(works):
+        work.wait()
+    assert first.tolist() == [2.0] * 5 and second.tolist() == [4.0] * 9
 
 
-def test_names_belong_to_the_thread_that_gives_them_and_nest() -> None:
-    def program(rank: int) -> None:
-        tensors = {name: torch.full((8,), 1.0) for name in ("left", "right", "inner", "none")}
-        works: List[Any] = []
+@on_each_rank(2)
+def test_names_belong_to_the_thread_that_gives_them_and_nest(rank: int) -> None:
+    tensors = {name: torch.full((8,), 1.0) for name in ("left", "right", "inner", "none")}
+    works: List[Any] = []
 
-        def issue(name: str) -> None:
-            works.append(dist.all_reduce(tensors[name], async_op=True))
+    def issue(name: str) -> None:
+        works.append(dist.all_reduce(tensors[name], async_op=True))
 
-        def left() -> None:
-            with rondo_torch.named("left"):
-                with rondo_torch.named("inner"):
-                    in_threads(lambda: issue("none"))  # another thread has no name
-                    issue("inner")
-                issue("left")
+    def left() -> None:
+        with rondo_torch.named("left"):
+            with rondo_torch.named("inner"):
+                in_threads(lambda: issue("none"))  # another thread has no name
+                issue("inner")
+            issue("left")
 
-        def right() -> None:
-            with rondo_torch.named("right"):
-                issue("right")
+    def right() -> None:
+        with rondo_torch.named("right"):
+            issue("right")
 
-        for one in (left, right) if rank == 0 else (right, left):
-            in_threads(one)
-        for work in works:
-            work.wait()
-        assert all(one.tolist() == [2.0] * 8 for one in tensors.values())
-
-    on_ranks(2, program)
+    for one in (left, right) if rank == 0 else (right, left):
+        in_threads(one)
+    for work in works:
+        work.wait()
+    assert all(one.tolist() == [2.0] * 8 for one in tensors.values())
 
 
-def test_threads_that_name_their_calls_may_share_a_group() -> None:
-    def program(rank: int) -> None:
-        def calls(number: int) -> None:
-            for turn in range(50):
-                tensor = torch.full((100 * (number + 1),), float(rank + number + turn))
-                with rondo_torch.named(f"thread {number}"):
-                    dist.all_reduce(tensor)
-                assert (tensor == 1 + 2 * (number + turn)).all()
+@on_each_rank(2)
+def test_threads_that_name_their_calls_may_share_a_group(rank: int) -> None:
+    def calls(number: int) -> None:
+        for turn in range(50):
+            tensor = torch.full((100 * (number + 1),), float(rank + number + turn))
+            with rondo_torch.named(f"thread {number}"):
+                dist.all_reduce(tensor)
+            assert (tensor == 1 + 2 * (number + turn)).all()
 
-        in_threads(*[lambda number=number: calls(number) for number in range(4)])
-
-    on_ranks(2, program)
+    in_threads(*[lambda number=number: calls(number) for number in range(4)])
 
 
 def test_a_name_is_not_empty() -> None:
