@@ -19,7 +19,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from typing import Dict, Iterator, Optional
+from typing import Any, ContextManager, Dict, Optional
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE.parent / "python" / "backend"))
@@ -51,7 +51,7 @@ print("\\n" + json.dumps({
 """
 
 
-def ask_torch() -> Dict[str, object]:
+def ask_torch() -> Dict[str, Any]:
     """The properties of the installed PyTorch."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     target = os.environ.get("RONDO_TORCH_PATH")  # a PyTorch outside of the environment
@@ -64,7 +64,7 @@ def ask_torch() -> Dict[str, object]:
         raise RuntimeError(
             f"{sys.executable} cannot import torch. Install PyTorch first:\n{asked.stderr[-2000:]}"
         )
-    answer: Dict[str, object] = json.loads(asked.stdout.strip().splitlines()[-1])
+    answer: Dict[str, Any] = json.loads(asked.stdout.strip().splitlines()[-1])
     found = tuple(int(part) for part in str(answer["version"]).split(".")[:2])
     if found < OLDEST:
         raise RuntimeError(
@@ -88,9 +88,8 @@ def module_settings(library: pathlib.Path) -> Dict[str, str]:
     names = ("libtorch_python.so", "libtorch_cpu.so", "libc10.so")
     libraries = [str(root / "lib" / name) for name in names] + [str(library)]
     definitions = [f"_GLIBCXX_USE_CXX11_ABI={torch['abi']}"]
-    pybind = torch["pybind"]
-    assert isinstance(pybind, dict)
-    definitions += [f'PYBIND11_{key}="{value}"' for key, value in pybind.items() if value]
+    pybind = torch["pybind"].items()
+    definitions += [f'PYBIND11_{key}="{value}"' for key, value in pybind if value]
     return {
         "RONDO_TORCH_INCLUDES": ";".join(includes),
         "RONDO_TORCH_LIBRARIES": ";".join(libraries),
@@ -106,17 +105,6 @@ def build_module(build: pathlib.Path, library: pathlib.Path) -> pathlib.Path:
     return build / f"_native{module_suffix()}"
 
 
-@contextlib.contextmanager
-def build_folder(settings: Dict[str, str]) -> Iterator[pathlib.Path]:
-    if "build" in settings:
-        kept = pathlib.Path(settings["build"])
-        kept.mkdir(parents=True, exist_ok=True)
-        yield kept
-        return
-    with tempfile.TemporaryDirectory() as made:
-        yield pathlib.Path(made)
-
-
 def build_wheel(
     wheel_directory: str,
     config_settings: Optional[Dict[str, str]] = None,
@@ -129,12 +117,13 @@ def build_wheel(
         f"rondo_torch/{name}": (sources / name).read_bytes()
         for name in ("__init__.py", "_native.pyi", "py.typed")
     }
-    with build_folder(settings) as build:
-        library = (
-            pathlib.Path(settings["library"])
-            if "library" in settings
-            else base.build_library(build / "rondo")
-        )
+    kept, given = settings.get("build"), settings.get("library")
+    folder: ContextManager[str] = (
+        contextlib.nullcontext(kept) if kept else tempfile.TemporaryDirectory()
+    )
+    with folder as place:
+        build = pathlib.Path(place)
+        library = pathlib.Path(given) if given else base.build_library(build / "rondo")
         files[f"rondo_torch/{base.LIBRARY}"] = library.read_bytes()
         module = build_module(build / "module", library)
         files[f"rondo_torch/{module.name}"] = module.read_bytes()

@@ -38,13 +38,12 @@ std::vector<uint64_t> counts_copy(const uint64_t *counts, size_t count) {
 
 } // namespace
 
-void work::defer_call(const communicator_ptr &comm, const struct rondo_collective_desc &what,
-                      const void *send, void *recv) {
-  size_t counts = what.kind == RONDO_ALL_TO_ALL_V ? comm->size : 0;
+void work::defer_call(const planned_call &c) {
+  size_t counts = c.what.kind == RONDO_ALL_TO_ALL_V ? c.comm->size : 0;
   c10::Event ready(plan_.device.type());
   ready.record(current_stream(plan_.device));
-  device_->calls.push_back({comm, what, counts_copy(what.send_counts, counts),
-                            counts_copy(what.recv_counts, counts), send, recv, std::move(ready)});
+  device_->calls.push_back({c, counts_copy(c.what.send_counts, counts),
+                            counts_copy(c.what.recv_counts, counts), std::move(ready)});
 }
 
 int work::enqueue_calls() {
@@ -55,7 +54,7 @@ int work::enqueue_calls() {
       one.what.send_counts = one.send_counts.data();
       one.what.recv_counts = one.recv_counts.data();
     }
-    int status = submit(one.comm, one.what, one.send, one.recv);
+    int status = submit(one);
     if (status != RONDO_SUCCESS) {
       set_failure(status, one.comm->reason());
       return status;

@@ -40,16 +40,16 @@ void work::add_outputs(const std::vector<std::vector<at::Tensor>> &outputs) {
   plan_.outputs.insert(plan_.outputs.end(), outputs.begin(), outputs.end());
 }
 
-int work::submit(const communicator_ptr &comm, const struct rondo_collective_desc &what,
-                 const void *send, void *recv) {
+int work::submit(const planned_call &c) {
   issued_call &one = calls_.emplace_back();
-  one.comm = comm;
+  const communicator &comm = *c.comm;
+  one.comm = c.comm;
   outstanding_++;
-  struct rondo_run_args args = {send, recv, nullptr, nullptr};
-  int status = comm->stream ? rondo_comm_call_on_stream(comm->context, comm->comm, &what, &args,
-                                                        comm->stream->handle(), &one.ticket)
-                            : rondo_comm_call(comm->context, comm->comm, &what, &args, &one.ticket);
-  bool is_captured = status == RONDO_SUCCESS && comm->stream && one.ticket.run == 0;
+  struct rondo_run_args args = {c.send, c.recv, nullptr, nullptr};
+  int status = comm.stream ? rondo_comm_call_on_stream(comm.context, comm.comm, &c.what, &args,
+                                                       comm.stream->handle(), &one.ticket)
+                           : rondo_comm_call(comm.context, comm.comm, &c.what, &args, &one.ticket);
+  bool is_captured = status == RONDO_SUCCESS && comm.stream && one.ticket.run == 0;
   if (is_captured)
     device_->is_captured = true;
   if (status != RONDO_SUCCESS || is_captured) {
@@ -80,10 +80,10 @@ void work::call(const communicator_ptr &comm, const struct rondo_collective_desc
   kept_.push_back(send);
   kept_.push_back(recv);
   if (device_) {
-    defer_call(comm, what, from, to);
+    defer_call({comm, what, from, to});
     return;
   }
-  int status = submit(comm, what, from, to);
+  int status = submit({comm, what, from, to});
   if (status == RONDO_SUCCESS)
     return;
   std::string why = comm->reason();
@@ -103,10 +103,10 @@ void work::seal() {
 
 void work::recv_any(const communicator_ptr &comm, const struct rondo_collective_desc &what,
                     const at::Tensor &recv) {
-  any_source_ = {comm, what, recv.mutable_data_ptr()};
+  any_source_ = {comm, what, nullptr, recv.mutable_data_ptr()};
   kept_.push_back(recv);
   if (device_)
-    defer_call(comm, what, nullptr, any_source_.recv);
+    defer_call(any_source_);
   bool has_started = try_recv_any();
   watchdog_add(c10::intrusive_ptr<work>::reclaim_copy(this), !has_started);
 }
@@ -139,7 +139,7 @@ bool work::try_recv_any() {
     device_->calls.front().what = any_source_.what;
     (void)enqueue(); // it sets the failure
   } else if (status == RONDO_SUCCESS) {
-    status = submit(any_source_.comm, any_source_.what, nullptr, any_source_.recv);
+    status = submit(any_source_);
   }
   source_ = from;
   if (status != RONDO_SUCCESS)

@@ -125,20 +125,17 @@ private:
     struct rondo_ticket ticket;
     std::atomic<bool> has_ended{false};
   };
-  // A receive from any source.
-  struct any_source {
+  // A call to make.
+  struct planned_call {
     communicator_ptr comm;
     struct rondo_collective_desc what;
+    const void *send;
     void *recv;
   };
   // A call in the order of streams, until it is made.
-  struct deferred_call {
-    communicator_ptr comm;
-    struct rondo_collective_desc what;
+  struct deferred_call : planned_call {
     std::vector<uint64_t> send_counts, recv_counts; // of an all-to-all-v; `what` points to them
-    const void *send;
-    void *recv;
-    c10::Event ready; // after the work of the program's stream
+    c10::Event ready;                               // after the work of the program's stream
   };
   struct device_state {
     std::deque<deferred_call> calls;
@@ -148,8 +145,7 @@ private:
     std::atomic<bool> awaits_copies{false};         // copies of results follow the calls
   };
 
-  int submit(const communicator_ptr &comm, const struct rondo_collective_desc &what,
-             const void *send, void *recv);
+  int submit(const planned_call &c);
   int find_sender(int *from) const;
   void set_failure(int status, const std::string &why);
   void request_callbacks();
@@ -169,8 +165,7 @@ private:
   bool poll_call(issued_call &one);
   void poll_calls();
   // In device.cpp.
-  void defer_call(const communicator_ptr &comm, const struct rondo_collective_desc &what,
-                  const void *send, void *recv);
+  void defer_call(const planned_call &c);
   std::exception_ptr enqueue();
   int enqueue_calls();
   void enqueue_end();
@@ -183,7 +178,7 @@ private:
   std::atomic<int> outstanding_{1};     // calls, and one until all are made
   std::atomic<bool> is_started_{false}; // all calls are made
   std::mutex any_source_lock_;
-  any_source any_source_{};
+  planned_call any_source_{}; // a receive, if it has a communicator
   std::atomic<int> source_{-1};
   std::atomic<bool> is_timed_out_{false};
   std::atomic<uint32_t> futile_polls_{0};        // of isCompleted
