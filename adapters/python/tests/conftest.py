@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator, List
 import pytest
 import rondo
 
+Program = Callable[[rondo.Context], None]
 LONG_S = 50.0  # longer than any wait, except a hang
 
 
@@ -20,7 +21,7 @@ class Job:
             rondo.Context(id, rank=rank, rank_count=ranks, **config) for rank in range(ranks)
         ]
 
-    def on_each(self, program: Callable[[rondo.Context], None]) -> None:
+    def on_each(self, program: Program) -> None:
         """Runs ``program`` in one thread a rank, and raises the first exception."""
         errors: List[BaseException] = []
 
@@ -42,6 +43,18 @@ class Job:
     def close(self) -> None:
         for context in self.contexts:
             context.close(abort=True)
+
+
+def on_each(ranks: int, **config: Any) -> Callable[[Program], Callable[..., None]]:
+    """Makes a test of a program, which runs on every rank of a job."""
+
+    def make(program: Program) -> Callable[..., None]:
+        def test(job: Callable[..., Job]) -> None:
+            job(ranks, **config).on_each(program)
+
+        return test
+
+    return make
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any, Callable, List
 import numpy as np
 import pytest
 import rondo
-from conftest import LONG_S, Job
+from conftest import LONG_S, Job, on_each
 from rondo import DType, Kind, RedOp, Status
 
 N = 1000
@@ -43,108 +43,98 @@ def test_every_rank_may_issue_in_an_order_of_its_own(job: Callable[..., Job]) ->
     job(ranks).on_each(program)
 
 
-def test_each_kind_gives_what_its_name_says(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        mine = np.arange(N, dtype=np.int64) + 1000 * ctx.rank
-        sums = sum(np.arange(N, dtype=np.int64) + 1000 * r for r in range(3))
-        out = np.zeros(N, np.int64)
-        wide = np.zeros(3 * N, np.int64)
-        ctx.all_reduce(1, N, DType.INT64).run(mine, out).wait(LONG_S)
-        assert (out == sums).all()
-        ctx.all_gather(2, N, DType.INT64).run(mine, wide).wait(LONG_S)
-        assert (wide.reshape(3, N)[2] == np.arange(N) + 2000).all()
-        ctx.reduce_scatter(3, N, DType.INT64, RedOp.MAX).run(wide, out).wait(LONG_S)
-        assert (out == np.arange(N) + 1000 * ctx.rank).all()
-        out[:] = 0
-        at_root = ctx.rank == 1
-        ctx.reduce(4, N, DType.INT64, root=1).run(mine, out if at_root else None).wait(LONG_S)
-        assert (out == (sums if at_root else 0)).all()
-        sent = mine if ctx.rank == 2 else None
-        ctx.broadcast(5, N, DType.INT64, root=2).run(sent, out).wait(LONG_S)
-        assert (out == np.arange(N) + 2000).all()
-
-    job(3).on_each(program)
+@on_each(3)
+def test_each_kind_gives_what_its_name_says(ctx: rondo.Context) -> None:
+    mine = np.arange(N, dtype=np.int64) + 1000 * ctx.rank
+    sums = sum(np.arange(N, dtype=np.int64) + 1000 * r for r in range(3))
+    out = np.zeros(N, np.int64)
+    wide = np.zeros(3 * N, np.int64)
+    ctx.all_reduce(1, N, DType.INT64).run(mine, out).wait(LONG_S)
+    assert (out == sums).all()
+    ctx.all_gather(2, N, DType.INT64).run(mine, wide).wait(LONG_S)
+    assert (wide.reshape(3, N)[2] == np.arange(N) + 2000).all()
+    ctx.reduce_scatter(3, N, DType.INT64, RedOp.MAX).run(wide, out).wait(LONG_S)
+    assert (out == np.arange(N) + 1000 * ctx.rank).all()
+    out[:] = 0
+    at_root = ctx.rank == 1
+    ctx.reduce(4, N, DType.INT64, root=1).run(mine, out if at_root else None).wait(LONG_S)
+    assert (out == (sums if at_root else 0)).all()
+    sent = mine if ctx.rank == 2 else None
+    ctx.broadcast(5, N, DType.INT64, root=2).run(sent, out).wait(LONG_S)
+    assert (out == np.arange(N) + 2000).all()
 
 
-def test_kinds_that_do_not_reduce_move_what_their_names_say(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        n, r = 3, ctx.rank
-        mine = np.arange(n * N, dtype=np.int64) + 10000 * r
-        wide, out = np.zeros(n * N, np.int64), np.zeros(N, np.int64)
-        ctx.all_to_all(1, N, DType.INT64).run(mine, wide).wait(LONG_S)
-        assert (wide.reshape(n, N)[2] == np.arange(N) + r * N + 20000).all()
-        at_root = r == 1
-        ctx.gather(2, N, DType.INT64, root=1).run(mine[:N], wide if at_root else None).wait(LONG_S)
-        assert not at_root or (wide.reshape(n, N)[0] == np.arange(N)).all()
-        ctx.scatter(3, N, DType.INT64, root=1).run(mine if at_root else None, out).wait(LONG_S)
-        assert (out == np.arange(N) + r * N + 10000).all()
-        ctx.barrier(4).run().wait(LONG_S)
-        if r != 1:
-            pair = ctx.send_recv(5, N, DType.INT64, root=2, peer=0)
-            run = pair.run(mine[:N]) if r == 2 else pair.run(recv=out)
-            run.wait(LONG_S)
-            assert pair.describe()["ranks"] == [2, 0]
-            assert r == 2 or (out == np.arange(N) + 20000).all()
-
-    job(3).on_each(program)
+@on_each(3)
+def test_kinds_that_do_not_reduce_move_what_their_names_say(ctx: rondo.Context) -> None:
+    n, r = 3, ctx.rank
+    mine = np.arange(n * N, dtype=np.int64) + 10000 * r
+    wide, out = np.zeros(n * N, np.int64), np.zeros(N, np.int64)
+    ctx.all_to_all(1, N, DType.INT64).run(mine, wide).wait(LONG_S)
+    assert (wide.reshape(n, N)[2] == np.arange(N) + r * N + 20000).all()
+    at_root = r == 1
+    ctx.gather(2, N, DType.INT64, root=1).run(mine[:N], wide if at_root else None).wait(LONG_S)
+    assert not at_root or (wide.reshape(n, N)[0] == np.arange(N)).all()
+    ctx.scatter(3, N, DType.INT64, root=1).run(mine if at_root else None, out).wait(LONG_S)
+    assert (out == np.arange(N) + r * N + 10000).all()
+    ctx.barrier(4).run().wait(LONG_S)
+    if r != 1:
+        pair = ctx.send_recv(5, N, DType.INT64, root=2, peer=0)
+        run = pair.run(mine[:N]) if r == 2 else pair.run(recv=out)
+        run.wait(LONG_S)
+        assert pair.describe()["ranks"] == [2, 0]
+        assert r == 2 or (out == np.arange(N) + 20000).all()
 
 
-def test_parts_of_an_all_to_all_v_are_uneven(job: Callable[..., Job]) -> None:
+@on_each(3)
+def test_parts_of_an_all_to_all_v_are_uneven(ctx: rondo.Context) -> None:
     # Rank r sends r + s elements to rank s. The received parts have gaps between them.
-    def program(ctx: rondo.Context) -> None:
-        r = ctx.rank
-        counts = [r + s for s in range(3)]
-        send = np.repeat(np.arange(3, dtype=np.float32), counts) + 10 * r
-        close = np.zeros(sum(counts), np.float32)
-        ctx.all_to_all_v(1, DType.FLOAT32, counts, counts).run(send, close).wait(LONG_S)
-        assert (close == np.repeat(10 * np.arange(3), counts) + r).all()
-        apart = np.full(30, -1, np.float32)
-        coll = ctx.all_to_all_v(2, DType.FLOAT32, counts, counts, recv_displacements=[20, 10, 0])
-        coll.run(send, apart).wait(LONG_S)
-        for s in range(3):
-            assert (apart[20 - 10 * s :][: counts[s]] == 10 * s + r).all()
-        assert (apart == -1).sum() == 30 - sum(counts)
-        with pytest.raises(rondo.InvalidError, match="elements, not"):
-            coll.run(send, np.zeros(5, np.float32))
-
-    job(3).on_each(program)
+    r = ctx.rank
+    counts = [r + s for s in range(3)]
+    send = np.repeat(np.arange(3, dtype=np.float32), counts) + 10 * r
+    close = np.zeros(sum(counts), np.float32)
+    ctx.all_to_all_v(1, DType.FLOAT32, counts, counts).run(send, close).wait(LONG_S)
+    assert (close == np.repeat(10 * np.arange(3), counts) + r).all()
+    apart = np.full(30, -1, np.float32)
+    coll = ctx.all_to_all_v(2, DType.FLOAT32, counts, counts, recv_displacements=[20, 10, 0])
+    coll.run(send, apart).wait(LONG_S)
+    for s in range(3):
+        assert (apart[20 - 10 * s :][: counts[s]] == 10 * s + r).all()
+    assert (apart == -1).sum() == 30 - sum(counts)
+    with pytest.raises(rondo.InvalidError, match="elements, not"):
+        coll.run(send, np.zeros(5, np.float32))
 
 
-def test_groups_priorities_and_factors_reach_the_library(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        if ctx.rank == 1:
-            with pytest.raises(rondo.InvalidError), ctx.group([2, 0]) as others:
-                ctx.all_gather(1, 1, DType.INT32, group=others)
-            return
-        with ctx.group([2, 0]) as group:
-            coll = ctx.all_gather(1, 1, DType.INT32, group=group, priority=5)
-            scaled = ctx.all_reduce(
-                2, 1, DType.FLOAT64, RedOp.PREMUL_SUM, group=group, scalar=0.5 + ctx.rank
-            )
-        both = np.zeros(2, np.int32)
-        coll.run(np.array([ctx.rank], np.int32), both).wait(LONG_S)
-        assert both.tolist() == [2, 0]
-        one = np.array([2.0])
-        scaled.run_in_place(one).wait(LONG_S)
-        assert one[0] == 6.0
-
-    job(3).on_each(program)
+@on_each(3)
+def test_groups_priorities_and_factors_reach_the_library(ctx: rondo.Context) -> None:
+    if ctx.rank == 1:
+        with pytest.raises(rondo.InvalidError), ctx.group([2, 0]) as others:
+            ctx.all_gather(1, 1, DType.INT32, group=others)
+        return
+    with ctx.group([2, 0]) as group:
+        coll = ctx.all_gather(1, 1, DType.INT32, group=group, priority=5)
+        scaled = ctx.all_reduce(
+            2, 1, DType.FLOAT64, RedOp.PREMUL_SUM, group=group, scalar=0.5 + ctx.rank
+        )
+    both = np.zeros(2, np.int32)
+    coll.run(np.array([ctx.rank], np.int32), both).wait(LONG_S)
+    assert both.tolist() == [2, 0]
+    one = np.array([2.0])
+    scaled.run_in_place(one).wait(LONG_S)
+    assert one[0] == 6.0
 
 
-def test_many_runs_may_be_outstanding_in_opposite_orders(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        a, b = (ctx.all_reduce(i, 1, DType.INT32) for i in (1, 2))
-        outs = np.zeros((2, 500), np.int32)
-        one = np.ones(1, np.int32)
-        runs = []
-        for coll, out in ((a, outs[0]), (b, outs[1])) if ctx.rank else ((b, outs[1]), (a, outs[0])):
-            runs += [coll.run(one, out[i : i + 1]) for i in range(500)]
-        assert [run.number for run in runs[:500]] == list(range(1, 501))
-        for run in runs:
-            run.wait(LONG_S)
-        assert (outs == 2).all()
-
-    job(2).on_each(program)
+@on_each(2)
+def test_many_runs_may_be_outstanding_in_opposite_orders(ctx: rondo.Context) -> None:
+    a, b = (ctx.all_reduce(i, 1, DType.INT32) for i in (1, 2))
+    outs = np.zeros((2, 500), np.int32)
+    one = np.ones(1, np.int32)
+    runs = []
+    for coll, out in ((a, outs[0]), (b, outs[1])) if ctx.rank else ((b, outs[1]), (a, outs[0])):
+        runs += [coll.run(one, out[i : i + 1]) for i in range(500)]
+    assert [run.number for run in runs[:500]] == list(range(1, 501))
+    for run in runs:
+        run.wait(LONG_S)
+    assert (outs == 2).all()
 
 
 def test_a_run_says_whether_it_has_ended(job: Callable[..., Job]) -> None:
@@ -409,16 +399,14 @@ def test_the_flight_record_is_json(alone: rondo.Context) -> None:
     assert len(lines) > 1 and any("barrier" in str(line) for line in lines)
 
 
-def test_descriptions_that_differ_fail_on_both_sides(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        coll = ctx.all_reduce(1, N + ctx.rank, DType.FLOAT32)
-        with pytest.raises(rondo.MismatchError) as caught:
-            coll.run_in_place(np.ones(N + ctx.rank, np.float32)).wait(LONG_S)
-        assert caught.value.status is Status.ERR_MISMATCH
-        assert "in its count" in coll.reason()
-        assert "rank 0" in coll.reason() and "rank 1" in coll.reason()
-
-    job(2).on_each(program)
+@on_each(2)
+def test_descriptions_that_differ_fail_on_both_sides(ctx: rondo.Context) -> None:
+    coll = ctx.all_reduce(1, N + ctx.rank, DType.FLOAT32)
+    with pytest.raises(rondo.MismatchError) as caught:
+        coll.run_in_place(np.ones(N + ctx.rank, np.float32)).wait(LONG_S)
+    assert caught.value.status is Status.ERR_MISMATCH
+    assert "in its count" in coll.reason()
+    assert "rank 0" in coll.reason() and "rank 1" in coll.reason()
 
 
 def test_a_peer_that_leaves_ends_the_run(job: Callable[..., Job]) -> None:

@@ -11,119 +11,107 @@ from typing import Any, Callable, List
 import numpy as np
 import pytest
 import rondo
-from conftest import LONG_S, Job
+from conftest import LONG_S, Job, on_each
 from rondo import DType, RedOp, Status
 
 N = 500
 
 
-def test_each_call_gives_what_its_name_says(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        n, r = 3, ctx.rank
-        comm = ctx.communicator(1)
-        mine = np.arange(n * N, dtype=np.int64) + 10000 * r
-        wide, out = np.zeros(n * N, np.int64), np.zeros(N, np.int64)
-        comm.all_reduce(mine, wide, RedOp.MAX).wait(LONG_S)
-        assert (wide == np.arange(n * N) + 20000).all()
-        comm.all_gather(mine[:N], wide).wait(LONG_S)
-        assert (wide.reshape(n, N)[1] == np.arange(N) + 10000).all()
-        comm.reduce_scatter(mine, out, RedOp.MIN).wait(LONG_S)
-        assert (out == np.arange(N) + r * N).all()
-        comm.reduce(mine[:N], out if r == 2 else None, root=2).wait(LONG_S)
-        assert r != 2 or (out == 3 * np.arange(N) + 30000).all()
-        comm.broadcast(mine[:N] if r == 1 else None, out, root=1).wait(LONG_S)
-        assert (out == np.arange(N) + 10000).all()
-        comm.all_to_all(mine, wide).wait(LONG_S)
-        assert (wide.reshape(n, N)[2] == np.arange(N) + r * N + 20000).all()
-        comm.gather(mine[:N], wide if r == 0 else None).wait(LONG_S)
-        assert r or (wide.reshape(n, N)[1] == np.arange(N) + 10000).all()
-        comm.scatter(mine if r == 2 else None, out, root=2).wait(LONG_S)
-        assert (out == np.arange(N) + r * N + 20000).all()
-        factors = np.full(4, 2.0)
-        comm.all_reduce(factors, factors, RedOp.PREMUL_SUM, scalar=r + 1.0).wait(LONG_S)
-        assert (factors == 12.0).all()
-        comm.barrier().wait(LONG_S)
-        comm.destroy()
-
-    job(3).on_each(program)
+@on_each(3)
+def test_each_call_gives_what_its_name_says(ctx: rondo.Context) -> None:
+    n, r = 3, ctx.rank
+    comm = ctx.communicator(1)
+    mine = np.arange(n * N, dtype=np.int64) + 10000 * r
+    wide, out = np.zeros(n * N, np.int64), np.zeros(N, np.int64)
+    comm.all_reduce(mine, wide, RedOp.MAX).wait(LONG_S)
+    assert (wide == np.arange(n * N) + 20000).all()
+    comm.all_gather(mine[:N], wide).wait(LONG_S)
+    assert (wide.reshape(n, N)[1] == np.arange(N) + 10000).all()
+    comm.reduce_scatter(mine, out, RedOp.MIN).wait(LONG_S)
+    assert (out == np.arange(N) + r * N).all()
+    comm.reduce(mine[:N], out if r == 2 else None, root=2).wait(LONG_S)
+    assert r != 2 or (out == 3 * np.arange(N) + 30000).all()
+    comm.broadcast(mine[:N] if r == 1 else None, out, root=1).wait(LONG_S)
+    assert (out == np.arange(N) + 10000).all()
+    comm.all_to_all(mine, wide).wait(LONG_S)
+    assert (wide.reshape(n, N)[2] == np.arange(N) + r * N + 20000).all()
+    comm.gather(mine[:N], wide if r == 0 else None).wait(LONG_S)
+    assert r or (wide.reshape(n, N)[1] == np.arange(N) + 10000).all()
+    comm.scatter(mine if r == 2 else None, out, root=2).wait(LONG_S)
+    assert (out == np.arange(N) + r * N + 20000).all()
+    factors = np.full(4, 2.0)
+    comm.all_reduce(factors, factors, RedOp.PREMUL_SUM, scalar=r + 1.0).wait(LONG_S)
+    assert (factors == 12.0).all()
+    comm.barrier().wait(LONG_S)
+    comm.destroy()
 
 
-def test_sends_and_receives_may_come_in_any_order(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        comm, other = ctx.communicator(1), 1 - ctx.rank
-        sent = np.full(N, ctx.rank, np.float32)
-        own, got = np.zeros_like(sent), np.zeros_like(sent)
-        calls: List[Callable[[], rondo.Run]] = [
-            lambda: comm.send(sent, other),
-            lambda: comm.recv(got, other),
-        ]
-        runs = [call() for call in (calls if ctx.rank else calls[::-1])]
-        runs.append(comm.send_to_self(sent, own))
-        for run in runs:
+@on_each(2)
+def test_sends_and_receives_may_come_in_any_order(ctx: rondo.Context) -> None:
+    comm, other = ctx.communicator(1), 1 - ctx.rank
+    sent = np.full(N, ctx.rank, np.float32)
+    own, got = np.zeros_like(sent), np.zeros_like(sent)
+    calls: List[Callable[[], rondo.Run]] = [
+        lambda: comm.send(sent, other),
+        lambda: comm.recv(got, other),
+    ]
+    runs = [call() for call in (calls if ctx.rank else calls[::-1])]
+    runs.append(comm.send_to_self(sent, own))
+    for run in runs:
+        run.wait(LONG_S)
+    assert (got == other).all() and (own == ctx.rank).all()
+
+
+@on_each(3)
+def test_uneven_parts_may_change_from_call_to_call(ctx: rondo.Context) -> None:
+    comm = ctx.communicator(1)
+    for turn in range(5):
+        counts = [ctx.rank + s + turn for s in range(3)]
+        send = np.repeat(np.arange(3), counts) + 10 * ctx.rank
+        recv = np.zeros_like(send)
+        comm.all_to_all_v(send, recv, counts, counts).wait(LONG_S)
+        assert (recv == np.repeat(10 * np.arange(3), counts) + ctx.rank).all()
+
+
+@on_each(2)
+def test_communicators_may_be_called_in_any_order(ctx: rondo.Context) -> None:
+    comms = [ctx.communicator(key) for key in range(4)]
+    arrays = [np.ones(N, np.float32) for _ in comms]
+    for _ in range(10):
+        order = range(4) if ctx.rank else range(3, -1, -1)
+        for run in [comms[i].all_reduce(arrays[i], arrays[i]) for i in order]:
             run.wait(LONG_S)
-        assert (got == other).all() and (own == ctx.rank).all()
-
-    job(2).on_each(program)
-
-
-def test_uneven_parts_may_change_from_call_to_call(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        comm = ctx.communicator(1)
-        for turn in range(5):
-            counts = [ctx.rank + s + turn for s in range(3)]
-            send = np.repeat(np.arange(3), counts) + 10 * ctx.rank
-            recv = np.zeros_like(send)
-            comm.all_to_all_v(send, recv, counts, counts).wait(LONG_S)
-            assert (recv == np.repeat(10 * np.arange(3), counts) + ctx.rank).all()
-
-    job(3).on_each(program)
+    assert all((one == 2.0**10).all() for one in arrays)
+    assert comms[0].counters() == rondo.CommunicatorCounters(10, 1, 1, 0)
 
 
-def test_communicators_may_be_called_in_any_order(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        comms = [ctx.communicator(key) for key in range(4)]
-        arrays = [np.ones(N, np.float32) for _ in comms]
-        for _ in range(10):
-            order = range(4) if ctx.rank else range(3, -1, -1)
-            for run in [comms[i].all_reduce(arrays[i], arrays[i]) for i in order]:
-                run.wait(LONG_S)
-        assert all((one == 2.0**10).all() for one in arrays)
-        assert comms[0].counters() == rondo.CommunicatorCounters(10, 1, 1, 0)
-
-    job(2).on_each(program)
+@on_each(3)
+def test_a_group_gives_positions_their_meaning(ctx: rondo.Context) -> None:
+    if ctx.rank == 1:
+        return
+    with ctx.group([2, 0]) as group:
+        comm = ctx.communicator(9, group=group)
+    assert (comm.ranks, comm.position) == ((2, 0), 0 if ctx.rank else 1)
+    array = np.array([ctx.rank])
+    comm.broadcast(array, array, root=0).wait(LONG_S)
+    assert array[0] == 2
 
 
-def test_a_group_gives_positions_their_meaning(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        if ctx.rank == 1:
-            return
-        with ctx.group([2, 0]) as group:
-            comm = ctx.communicator(9, group=group)
-        assert (comm.ranks, comm.position) == ((2, 0), 0 if ctx.rank else 1)
-        array = np.array([ctx.rank])
-        comm.broadcast(array, array, root=0).wait(LONG_S)
-        assert array[0] == 2
-
-    job(3).on_each(program)
-
-
-def test_calls_that_differ_fail_on_both_sides_and_name_both(job: Callable[..., Job]) -> None:
-    def program(ctx: rondo.Context) -> None:
-        comm = ctx.communicator(1)
-        assert comm.state() == (Status.SUCCESS, "")
-        run = comm.all_reduce(np.ones(N + ctx.rank), np.ones(N + ctx.rank))
-        with pytest.raises(rondo.MismatchError):
-            run.wait(LONG_S)
-        with pytest.raises(rondo.MismatchError):
-            comm.wait(LONG_S)
-        status, why = comm.state()
-        assert status is Status.ERR_MISMATCH
-        assert f" {N} " in why and f" {N + 1} " in why
-        assert run.reason() == why
-        with pytest.raises(rondo.MismatchError, match=f" {N + 1} "):
-            comm.barrier()
-
-    job(2).on_each(program)
+@on_each(2)
+def test_calls_that_differ_fail_on_both_sides_and_name_both(ctx: rondo.Context) -> None:
+    comm = ctx.communicator(1)
+    assert comm.state() == (Status.SUCCESS, "")
+    run = comm.all_reduce(np.ones(N + ctx.rank), np.ones(N + ctx.rank))
+    with pytest.raises(rondo.MismatchError):
+        run.wait(LONG_S)
+    with pytest.raises(rondo.MismatchError):
+        comm.wait(LONG_S)
+    status, why = comm.state()
+    assert status is Status.ERR_MISMATCH
+    assert f" {N} " in why and f" {N + 1} " in why
+    assert run.reason() == why
+    with pytest.raises(rondo.MismatchError, match=f" {N + 1} "):
+        comm.barrier()
 
 
 def test_a_call_says_who_has_not_made_it(job: Callable[..., Job]) -> None:
