@@ -12,15 +12,14 @@ Arrays are those of NumPy or of any other package with the buffer protocol or DL
 copied.
 
 Order of the modules; each imports only earlier ones: _enums, _reports, _native, _errors, _buffers,
-_shapes, _state, _observe, _config, _collectives, _comm, _context.
+_state, _observe, _collectives, _comm, _context.
 """
 
 from . import _enums, _errors, _reports
 from ._buffers import Typed, as_dtype
 from ._collectives import Collective, Group, Run
 from ._comm import Communicator
-from ._config import Tuning, unique_id, unique_id_listen, version
-from ._context import Context
+from ._context import Context, Tuning, unique_id, unique_id_listen, version
 from ._enums import *  # noqa: F403
 from ._errors import *  # noqa: F403
 from ._reports import *  # noqa: F403

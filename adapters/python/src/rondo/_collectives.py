@@ -8,12 +8,11 @@ from ctypes import byref
 from typing import TYPE_CHECKING, Any, Callable, Generator, List, Optional, Sequence, Tuple
 
 from . import _native, _observe
-from ._buffers import Held
+from ._buffers import Held, Shape
 from ._enums import Status
 from ._errors import ClosedError, InvalidError, RondoError, TimeoutError, check, error_of
 from ._native import lib
 from ._reports import Description
-from ._shapes import Shape
 from ._state import Callback, Outstanding, Queue, State, Waiter
 from ._state import forget_callback, run_args, slices_ns
 

@@ -8,13 +8,12 @@ from ctypes import byref
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 from . import _native
-from ._buffers import measure
+from ._buffers import Counts, Parts, Shape, measure
 from ._collectives import Run, submit
 from ._enums import DType, Kind, RedOp, Status
 from ._errors import ClosedError, InvalidError, TimeoutError, check, error_of
 from ._native import lib
 from ._reports import CommunicatorCounters
-from ._shapes import Counts, Parts, Shape
 from ._state import CLOSE_S, Callback, Queue, State, nanoseconds, slices_ns
 
 if TYPE_CHECKING:
