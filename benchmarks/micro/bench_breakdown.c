@@ -6,7 +6,7 @@
 // Two ranks submit sixteen all-reduces, each in an order of its own, so that contexts come and go.
 // One thread submits and waits, and steps the blocks while it waits. "clock" is a sample of
 // nothing: what each of the others contains of looking at the clock.
-#include <argp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,18 +14,20 @@
 
 #include "base/clock.h"
 #include "daemon/core/block_core.h"
+#include "tools/kit/options.h"
+#include "tools/kit/stats.h"
 
 #define RANKS 2u
 #define COLLECTIVES (2u * RONDO_ACTIVE_SLOTS) // so that they push each other out
 #define MAX_THREADS 64u                       // that step blocks
 #define WAIT_NS INT64_C(20000000000)
-#define OK(call) check((call), #call)
+#define OK(call) status_check((call), #call)
 
 static const char *const part_names[RONDO_TIMED_COUNT] = {
     "SQE read",  "preparation", "context load", "context save",
     "primitive", "CQE write",   "end of a run"};
 
-static void check(int status, const char *call) {
+static void status_check(int status, const char *call) {
   if (status == RONDO_SUCCESS)
     return;
   fprintf(stderr, "bench_breakdown: %s: %s\n", call, rondo_status_name(status));
@@ -69,7 +71,7 @@ static void job_open(struct job *j, uint64_t bytes) {
     j->send[r] = calloc((size_t)COLLECTIVES, bytes);
     j->recv[r] = calloc((size_t)COLLECTIVES, bytes);
     if (!j->send[r] || !j->recv[r])
-      check(RONDO_ERR_NO_MEMORY, "calloc");
+      status_check(RONDO_ERR_NO_MEMORY, "calloc");
     for (uint32_t i = 0; i < COLLECTIVES; i++) {
       struct rondo_collective_desc d = rondo_all_reduce(i, bytes / 4, RONDO_FLOAT32, RONDO_SUM);
       OK(rondo_register(j->ctx[r], &d, &j->colls[r][i]));
@@ -99,42 +101,35 @@ static void job_close(struct job *j) {
 
 // ---------------------------------------------------------------------- the table --
 
-static int compare(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a;
-  uint32_t y = *(const uint32_t *)b;
-  return x < y ? -1 : x > y;
-}
-
-static void print_row(const char *name, uint32_t *samples, uint32_t count, uint64_t all) {
-  if (count == 0) {
+static void row_print(const char *name, uint64_t *samples_ns, uint32_t count, uint64_t all) {
+  struct rondo_kit_stats s = rondo_kit_stats_of(samples_ns, count);
+  if (count == 0)
     printf("%-14s %10s\n", name, "none");
-    return;
-  }
-  qsort(samples, count, sizeof *samples, compare);
-  printf("%-14s %10llu %8u %8u %8u\n", name, (unsigned long long)all, samples[0],
-         samples[count / 2], samples[(uint64_t)count * 99 / 100]);
+  else
+    printf("%-14s %10llu %8.0f %8.0f %8.0f\n", name, (unsigned long long)all, s.min_ns, s.median_ns,
+           s.p99_ns);
 }
 
-static void print_part(uint32_t part) {
-  static uint32_t samples[MAX_THREADS * RONDO_TIMES_KEPT];
+static void part_print(uint32_t part) {
+  static uint64_t samples_ns[MAX_THREADS * RONDO_TIMES_KEPT];
   uint32_t count = 0;
   uint64_t all = 0;
   for (uint32_t t = 0; t < MAX_THREADS; t++) {
     uint64_t taken = rondo_load_relaxed_u64(&times[t].counts[part]);
     all += taken;
     for (uint64_t i = 0; i < taken && i < RONDO_TIMES_KEPT; i++)
-      samples[count++] = rondo_load_relaxed_u32(&times[t].samples[part][i]);
+      samples_ns[count++] = rondo_load_relaxed_u32(&times[t].samples[part][i]);
   }
-  print_row(part_names[part], samples, count, all);
+  row_print(part_names[part], samples_ns, count, all);
 }
 
-static void print_clock(void) {
-  static uint32_t samples[RONDO_TIMES_KEPT];
+static void clock_print(void) {
+  static uint64_t samples_ns[RONDO_TIMES_KEPT];
   for (uint32_t i = 0; i < RONDO_TIMES_KEPT; i++) {
     uint64_t began = rondo_timing_ticks();
-    samples[i] = (uint32_t)(rondo_timing_ticks() - began);
+    samples_ns[i] = rondo_timing_ticks() - began;
   }
-  print_row("clock", samples, RONDO_TIMES_KEPT, RONDO_TIMES_KEPT);
+  row_print("clock", samples_ns, RONDO_TIMES_KEPT, RONDO_TIMES_KEPT);
 }
 
 // ------------------------------------------------------------------------- options --
@@ -144,32 +139,22 @@ struct options {
   uint64_t bytes;
 };
 
-static error_t parse(int key, char *text, struct argp_state *state) {
-  struct options *o = state->input;
-  char *end = NULL;
-  if (key != 'r' && key != 'b')
-    return key == ARGP_KEY_ARG ? ARGP_ERR_UNKNOWN : 0;
-  unsigned long value = strtoul(text, &end, 10);
-  if (*end || value < 4 || value > 1ul << 24 || value % 4)
-    argp_error(state, "%s: a multiple of 4, at most %lu", text, 1ul << 24);
-  if (key == 'r')
-    o->rounds = (uint32_t)value;
-  else
-    o->bytes = value;
-  return 0;
+static bool bytes_read(const char *text, void *values) {
+  struct options *o = values;
+  return rondo_kit_read_number(text, 4, 1u << 24, &o->bytes) && o->bytes % 4 == 0;
 }
 
 int main(int argc, char **argv) {
-  static const struct argp_option list[] = {
-      {"rounds", 'r', "N", 0, "Rounds of sixteen collectives (default 400)", 0},
-      {"bytes", 'b', "N", 0, "Bytes of each (default 4096)", 0},
+  static const struct rondo_kit_option table[] = {
+      {"rounds", 'r', "N", "Rounds of sixteen collectives (default 400)", RONDO_KIT_U32,
+       offsetof(struct options, rounds), .low = 1, .high = 1u << 24},
+      {"bytes", 'b', "N", "Bytes of each, a multiple of 4 (default 4096)", .read = bytes_read},
       {0}};
-  static const struct argp argp = {
-      list, parse, NULL, "Measures the parts of the time of blocks on this machine.",
-      NULL, NULL,  NULL};
+  static const struct rondo_kit_command command = {
+      .options = table, .doc = "Measures the parts of the time of blocks on this machine."};
   struct options o = {400, 4096};
   static struct job job;
-  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  rondo_kit_command_read(&command, argc, argv, &o);
   job_open(&job, o.bytes);
   for (uint32_t i = 0; i < o.rounds; i++)
     job_round(&job);
@@ -178,7 +163,7 @@ int main(int argc, char **argv) {
          o.rounds, COLLECTIVES, (unsigned long long)o.bytes, RANKS, RONDO_TIMES_KEPT);
   printf("%-14s %10s %8s %8s %8s\n", "part", "times", "least ns", "median", "99 %");
   for (uint32_t part = 0; part < RONDO_TIMED_COUNT; part++)
-    print_part(part);
-  print_clock();
+    part_print(part);
+  clock_print();
   return 0;
 }

@@ -6,19 +6,20 @@
 // place reads two and writes one byte for each. "ratio" is the time of memcpy by the time of
 // the kernel: about 1 where memory bounds both, because a copy through the caches reads its
 // destination too before it writes it.
-#include <argp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "daemon/core/move.h"
 #include "daemon/host/move_host.h"
 #include "rondo/types.h"
+#include "tools/kit/clock.h"
+#include "tools/kit/options.h"
 
 struct options {
   int level; // -1: what the library chooses
-  long time_ms;
+  uint32_t time_ms;
 };
 
 struct kernel {
@@ -54,14 +55,8 @@ static const struct kernel KERNELS[] = {
 };
 #define KERNEL_COUNT (sizeof KERNELS / sizeof KERNELS[0])
 
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 // `kernel` null: memcpy from b to a.
-static void once(const struct kernel *kernel, void *a, void *b, size_t bytes) {
+static void kernel_run(const struct kernel *kernel, void *a, void *b, size_t bytes) {
   if (!kernel) {
     memcpy(a, b, bytes);
     __asm__ volatile("" : : "r"(a) : "memory");
@@ -72,24 +67,24 @@ static void once(const struct kernel *kernel, void *a, void *b, size_t bytes) {
 }
 
 // The best time of one call in ns, over batches that move 4 MiB or more.
-static double best_ns(const struct kernel *kernel, void *a, void *b, size_t bytes,
-                      const struct options *options) {
+static double time_best_ns(const struct kernel *kernel, void *a, void *b, size_t bytes,
+                           const struct options *options) {
   const int batch = bytes >= (4u << 20) ? 1 : (int)((4u << 20) / bytes);
-  const int64_t end = now_ns() + options->time_ms * 1000000;
+  const uint64_t end_ns = rondo_kit_now_ns() + options->time_ms * RONDO_KIT_MILLISECOND_NS;
   double best = 0;
-  once(kernel, a, b, bytes);
+  kernel_run(kernel, a, b, bytes);
   do {
-    const int64_t start = now_ns();
+    const uint64_t start_ns = rondo_kit_now_ns();
     for (int i = 0; i < batch; i++)
-      once(kernel, a, b, bytes);
-    const double ns = (double)(now_ns() - start) / batch;
+      kernel_run(kernel, a, b, bytes);
+    const double ns = (double)(rondo_kit_now_ns() - start_ns) / batch;
     if (best == 0 || ns < best)
       best = ns;
-  } while (now_ns() < end);
+  } while (rondo_kit_now_ns() < end_ns);
   return best;
 }
 
-static int measure_size(size_t bytes, const struct options *options) {
+static int size_measure(size_t bytes, const struct options *options) {
   void *a = aligned_alloc(4096, bytes);
   void *b = aligned_alloc(4096, bytes);
   if (!a || !b) {
@@ -101,11 +96,11 @@ static int measure_size(size_t bytes, const struct options *options) {
   // Normal numbers in all types.
   memset(a, 0x35, bytes);
   memset(b, 0x36, bytes);
-  const double copy_ns = best_ns(NULL, a, b, bytes, options);
+  const double copy_ns = time_best_ns(NULL, a, b, bytes, options);
   printf("%6zu KiB  %-20s %7.1f GB/s\n", bytes >> 10, "memcpy", (double)bytes / copy_ns);
   for (size_t k = 0; k < KERNEL_COUNT; k++) {
     memset(a, 0x35, bytes);
-    const double ns = best_ns(&KERNELS[k], a, b, bytes, options);
+    const double ns = time_best_ns(&KERNELS[k], a, b, bytes, options);
     printf("%6zu KiB  %-20s %7.1f GB/s  ratio %.2f\n", bytes >> 10, KERNELS[k].name,
            (double)bytes / ns, copy_ns / ns);
   }
@@ -114,39 +109,30 @@ static int measure_size(size_t bytes, const struct options *options) {
   return 0;
 }
 
-static error_t parse(int key, char *text, struct argp_state *state) {
-  struct options *options = state->input;
-  if (key == 't') {
-    char *end;
-    options->time_ms = strtol(text, &end, 10);
-    if (end == text || *end || options->time_ms < 1)
-      argp_error(state, "'%s' is no number of milliseconds", text);
-    return 0;
-  }
-  if (key != 'l')
-    return ARGP_ERR_UNKNOWN;
+static bool level_read(const char *text, void *values) {
+  struct options *options = values;
   for (int level = 0; level < RONDO_MOVE_LEVEL_COUNT; level++)
     if (strcmp(text, rondo_move_level_name(level)) == 0)
       options->level = level;
-  if (options->level < 0 || !rondo_move_level_is_supported(options->level))
-    argp_error(state, "no level '%s' on this machine", text);
-  return 0;
+  return options->level >= 0 && rondo_move_level_is_supported(options->level);
 }
 
 int main(int argc, char **argv) {
-  static const struct argp_option known[] = {
-      {"level", 'l', "NAME", 0, "base, avx2 or avx512 (default: the best there is)", 0},
-      {"time-ms", 't', "N", 0, "milliseconds for a row (default 20)", 0},
+  static const struct rondo_kit_option table[] = {
+      {"level", 'l', "NAME", "base, avx2 or avx512 (default: the best there is)",
+       .read = level_read},
+      {"time-ms", 't', "N", "milliseconds for a row (default 20)", RONDO_KIT_U32,
+       offsetof(struct options, time_ms), .low = 1, .high = 1000000},
       {0}};
-  static const struct argp argp = {
-      .options = known, .parser = parse, .doc = "Speed of copy and reduction on the host."};
+  static const struct rondo_kit_command command = {
+      .options = table, .doc = "Speed of copy and reduction on the host."};
   static const size_t sizes[] = {64u << 10, 512u << 10, 64u << 20};
   struct options options = {.level = -1, .time_ms = 20};
-  argp_parse(&argp, argc, argv, 0, 0, &options);
+  rondo_kit_command_read(&command, argc, argv, &options);
   if (options.level >= 0)
     rondo_move_level_select(options.level);
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-    if (measure_size(sizes[i], &options))
+    if (size_measure(sizes[i], &options))
       return 1;
   return 0;
 }

@@ -8,8 +8,8 @@
 // reference rounded to the type; both are divided by the sum of the magnitudes of the inputs.
 // "ratio" is the mean of the first by the mean of the second. Inputs are uniform in [0, 1)
 // ("positive") or in [-1, 1) ("signed"), rounded to the type.
-#include <argp.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +17,7 @@
 
 #include "daemon/core/convert_core.h"
 #include "daemon/plan/build.h"
+#include "tools/kit/options.h"
 
 #define MAX_RANKS 64u
 #define TIMEOUT_NS INT64_C(60000000000)
@@ -147,7 +148,7 @@ static const char *algorithm_name(const struct bench *b) {
   }
 }
 
-static void print_row(struct bench *b, const char *inputs, const struct options *options) {
+static void row_print(struct bench *b, const char *inputs, const struct options *options) {
   struct errors library = {0}, once = {0};
   bench_open(b);
   while (library.count < options->count) {
@@ -161,28 +162,17 @@ static void print_row(struct bench *b, const char *inputs, const struct options 
   bench_close(b);
 }
 
-static error_t option_parse(int key, char *arg, struct argp_state *state) {
-  struct options *options = state->input;
-  if (key != 'n' && key != 's')
-    return ARGP_ERR_UNKNOWN;
-  char *end;
-  uint64_t number = strtoull(arg, &end, 10);
-  if (end == arg || *end || (key == 'n' && number == 0))
-    argp_error(state, "no such number: '%s'", arg);
-  *(key == 'n' ? &options->count : &options->seed) = number;
-  return 0;
-}
-
 int main(int argc, char **argv) {
-  static const struct argp_option table[] = {
-      {"count", 'n', "N", 0, "sums in each row, at least (1048576)", 0},
-      {"seed", 's', "N", 0, "of the random numbers (1)", 0},
+  static const struct rondo_kit_option table[] = {
+      {"count", 'n', "N", "sums in each row, at least (1048576)", RONDO_KIT_U64,
+       offsetof(struct options, count), .low = 1, .high = UINT64_MAX},
+      {"seed", 's', "N", "of the random numbers (1)", RONDO_KIT_U64, offsetof(struct options, seed),
+       .high = UINT64_MAX},
       {0}};
-  static const struct argp argp = {
-      table, option_parse, NULL, "Measures how far 16-bit sums are from sums in float32.",
-      NULL,  NULL,         NULL};
+  static const struct rondo_kit_command command = {
+      .options = table, .doc = "Measures how far 16-bit sums are from sums in float32."};
   struct options options = {1u << 20, 1};
-  argp_parse(&argp, argc, argv, 0, NULL, &options);
+  rondo_kit_command_read(&command, argc, argv, &options);
   printf("# all-reduce (sum), %llu sums in each row, seed %llu\n",
          (unsigned long long)options.count, (unsigned long long)options.seed);
   printf("# errors against float32 accumulation, divided by the sum of the inputs' magnitudes\n");
@@ -198,7 +188,7 @@ int main(int argc, char **argv) {
                                 .count = run_counts[k],
                                 .least = i == 0 ? 0 : -1,
                                 .random = options.seed};
-          print_row(&bench, input_names[i], &options);
+          row_print(&bench, input_names[i], &options);
         }
   return 0;
 }

@@ -13,7 +13,6 @@
 #include <rondo/rondo.h>
 
 #include "tools/kit/serve.h"
-#include "tools/kit/shape.h"
 #include "tools/kit/thread_group.h"
 
 #define RANKS 2u
@@ -34,21 +33,17 @@ struct side {
 
 struct ceiling {
   struct side sides[RANKS];
-  struct rondo_kit_barrier barrier;
-  struct rondo_kit_measurement *measurement;
+  struct rondo_kit_served *shared;
   struct rondo_kit_shape shape;
-  struct rondo_kit_request request;
-  bool has_request;
-  _Atomic uint64_t wrong;
 };
 
-static void rewrite(void *arg, uint32_t rank) {
+static void input_rewrite(void *arg, uint32_t rank) {
   struct ceiling *c = arg;
   memcpy(c->sides[rank].send, c->sides[rank].master, rondo_kit_shape_bytes(&c->shape));
 }
 
 // Both sides have come here. Nothing but two words goes to and fro.
-static void meet(struct ceiling *c, uint32_t rank) {
+static void sides_meet(struct ceiling *c, uint32_t rank) {
   struct side *own = &c->sides[rank];
   struct side *other = &c->sides[1 - rank];
   atomic_store_explicit(&own->step, ++own->steps, memory_order_release);
@@ -59,13 +54,14 @@ static void meet(struct ceiling *c, uint32_t rank) {
   }
 }
 
-static void add(float *restrict out, const float *restrict a, const float *restrict b, size_t n) {
+static void floats_add(float *restrict out, const float *restrict a, const float *restrict b,
+                       size_t n) {
   for (size_t i = 0; i < n; i++)
     out[i] = a[i] + b[i];
 }
 
 #if defined(__x86_64__)
-static void copy(float *to, const float *from, size_t bytes) {
+static void bytes_copy(float *to, const float *from, size_t bytes) {
   const char *source = (const char *)from;
   char *target = (char *)to;
   size_t streamed = bytes < STREAM_BYTES || (uintptr_t)to % 16 ? 0 : bytes / 64 * 64;
@@ -79,124 +75,119 @@ static void copy(float *to, const float *from, size_t bytes) {
   memcpy(target + streamed, source + streamed, bytes - streamed);
 }
 #else
-static void copy(float *to, const float *from, size_t bytes) { memcpy(to, from, bytes); }
+static void bytes_copy(float *to, const float *from, size_t bytes) { memcpy(to, from, bytes); }
 #endif
 
-static void all_to_all(struct ceiling *c, uint32_t rank) {
+static void ceiling_all_to_all(struct ceiling *c, uint32_t rank) {
   size_t count = c->shape.count;
   float *recv = c->sides[rank].recv;
   for (uint32_t i = 0; i < RANKS; i++) {
     uint32_t from = (rank + i) % RANKS;
-    copy(recv + from * count, c->sides[from].send + rank * count, count * sizeof(float));
+    bytes_copy(recv + from * count, c->sides[from].send + rank * count, count * sizeof(float));
   }
 }
 
-static void all_reduce(struct ceiling *c, uint32_t rank) {
+static void ceiling_all_reduce(struct ceiling *c, uint32_t rank) {
   size_t count = c->shape.count;
   float *recv = c->sides[rank].recv;
   const float *low = c->sides[0].send;
   const float *high = c->sides[1].send;
   if (count * sizeof(float) < SPLIT_BYTES) {
-    add(recv, low, high, count);
+    floats_add(recv, low, high, count);
   } else {
     size_t half = count / 2;
     size_t own_first = rank == 0 ? 0 : half;
     size_t own_count = rank == 0 ? half : count - half;
     size_t other_first = rank == 0 ? half : 0;
-    add(recv + own_first, low + own_first, high + own_first, own_count);
-    meet(c, rank); // halves are there
+    floats_add(recv + own_first, low + own_first, high + own_first, own_count);
+    sides_meet(c, rank); // halves are there
     memcpy(recv + other_first, c->sides[1 - rank].recv + other_first,
            (count - own_count) * sizeof(float));
   }
 }
 
-static int once(void *arg, uint32_t rank) {
+static int collective_run(void *arg, uint32_t rank) {
   struct ceiling *c = arg;
-  meet(c, rank); // inputs are there
+  sides_meet(c, rank); // inputs are there
   if (c->shape.kind == RONDO_ALL_TO_ALL)
-    all_to_all(c, rank);
+    ceiling_all_to_all(c, rank);
   else
-    all_reduce(c, rank);
-  meet(c, rank); // buffers are free again
+    ceiling_all_reduce(c, rank);
+  sides_meet(c, rank); // buffers are free again
   return 0;
 }
 
-static bool side_grow(struct side *side, size_t bytes) {
-  if (bytes <= side->capacity_bytes)
-    return true;
-  size_t rounded = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+static void side_free(struct side *side) {
   free(side->send);
   free(side->recv);
   free(side->master);
+}
+
+static void side_grow(struct side *side, size_t bytes) {
+  if (bytes <= side->capacity_bytes)
+    return;
+  size_t rounded = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+  side_free(side);
   side->send = aligned_alloc(BUFFER_ALIGN, rounded);
   side->recv = aligned_alloc(BUFFER_ALIGN, rounded);
   side->master = aligned_alloc(BUFFER_ALIGN, rounded);
-  side->capacity_bytes = side->send && side->recv && side->master ? bytes : 0;
-  return side->capacity_bytes > 0;
-}
-
-static void measure(struct ceiling *c, uint32_t rank) {
-  struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&c->request);
-  struct rondo_kit_driver driver = {.rewrite = rewrite, .once = once, .arg = c};
-  struct side *side = &c->sides[rank];
-  if (!side_grow(side, rondo_kit_shape_bytes(&c->shape))) {
+  side->capacity_bytes = bytes;
+  if (!side->send || !side->recv || !side->master) {
     fprintf(stderr, "peer_ceiling: no memory\n");
     exit(1);
   }
-  rondo_kit_shape_fill(&c->shape, rank, TIMED_ROUND, side->master);
-  memset(side->recv, 0xa5, rondo_kit_shape_bytes(&c->shape));
-  rondo_kit_measure(c->measurement, rank, &schedule, &driver);
-  c->wrong += rondo_kit_shape_wrong(&c->shape, rank, TIMED_ROUND, side->recv);
 }
 
-static bool fetch(struct ceiling *c) {
-  while (rondo_kit_serve_next(&c->request)) {
-    struct rondo_kit_shape shape = {c->request.kind, RONDO_FLOAT32, RONDO_SUM, RANKS, 0, 0};
-    rondo_kit_shape_size(&shape, c->request.bytes);
-    c->shape = shape;
-    c->wrong = 0;
-    int is_known = shape.kind == RONDO_ALL_REDUCE || shape.kind == RONDO_ALL_TO_ALL;
-    if (is_known && !c->request.in_place && rondo_kit_serve_is_plain(&c->request))
-      return true;
-    rondo_kit_serve_error("only one all_reduce or all_to_all at a time, out of place");
-  }
-  return false;
+static const char *request_lacks(const struct rondo_kit_request *request) {
+  bool is_known = request->kind == RONDO_ALL_REDUCE || request->kind == RONDO_ALL_TO_ALL;
+  return is_known && !request->in_place && rondo_kit_serve_is_plain(request)
+             ? NULL
+             : "only one all_reduce or all_to_all at a time, out of place";
+}
+
+static struct rondo_kit_driver request_prepare(void *arg, uint32_t rank,
+                                               const struct rondo_kit_request *request) {
+  struct ceiling *c = arg;
+  struct side *side = &c->sides[rank];
+  struct rondo_kit_shape shape = rondo_kit_serve_shape(request, RANKS);
+  if (rank == 0)
+    c->shape = shape; // the barrier before the first iteration shows it to the other thread
+  side_grow(side, rondo_kit_shape_bytes(&shape));
+  rondo_kit_shape_fill(&shape, rank, TIMED_ROUND, side->master);
+  memset(side->recv, 0xa5, rondo_kit_shape_bytes(&shape));
+  struct rondo_kit_driver driver = {.rewrite = input_rewrite, .once = collective_run, .arg = c};
+  return driver;
+}
+
+static uint64_t result_wrong(void *arg, uint32_t rank) {
+  struct ceiling *c = arg;
+  return rondo_kit_shape_wrong(&c->shape, rank, TIMED_ROUND, c->sides[rank].recv);
 }
 
 static void rank_main(void *arg, uint32_t rank) {
   struct ceiling *c = arg;
-  for (;;) {
-    if (rank == 0)
-      c->has_request = fetch(c);
-    rondo_kit_barrier_wait(&c->barrier);
-    if (!c->has_request)
-      return;
-    measure(c, rank);
-    rondo_kit_barrier_wait(&c->barrier);
-    if (rank > 0)
-      continue;
-    struct rondo_kit_stats stats = rondo_kit_measure_stats(c->measurement);
-    rondo_kit_serve_answer(&c->request, rondo_kit_shape_bytes(&c->shape), &stats, c->wrong);
-  }
+  struct rondo_kit_server server = {.shared = c->shared,
+                                    .rank = rank,
+                                    .lacks = request_lacks,
+                                    .prepare = request_prepare,
+                                    .wrong = result_wrong,
+                                    .arg = c};
+  rondo_kit_serve(&server);
 }
 
 int main(void) {
   static struct ceiling ceiling;
-  size_t bytes = rondo_kit_measurement_bytes(RANKS, RONDO_KIT_SERVE_CAPACITY);
-  ceiling.measurement = aligned_alloc(128, (bytes + 127) / 128 * 128);
-  if (!ceiling.measurement)
+  size_t bytes = rondo_kit_served_bytes(RANKS);
+  ceiling.shared = aligned_alloc(128, bytes);
+  if (!ceiling.shared)
     return 1;
-  rondo_kit_measurement_init(ceiling.measurement, RANKS, RONDO_KIT_SERVE_CAPACITY,
-                             rondo_kit_core_count());
-  rondo_kit_barrier_init(&ceiling.barrier, RANKS, rondo_kit_core_count());
+  memset(ceiling.shared, 0, bytes);
+  rondo_kit_served_init(ceiling.shared, RANKS, rondo_kit_core_count());
   rondo_kit_serve_ready("hand-written, two threads");
   struct rondo_kit_thread_group group = {RANKS, true, rank_main, &ceiling};
   int status = rondo_kit_thread_group_run(&group);
-  for (uint32_t r = 0; r < RANKS; r++) {
-    free(ceiling.sides[r].send);
-    free(ceiling.sides[r].recv);
-    free(ceiling.sides[r].master);
-  }
-  free(ceiling.measurement);
+  for (uint32_t r = 0; r < RANKS; r++)
+    side_free(&ceiling.sides[r]);
+  free(ceiling.shared);
   return status == 0 ? 0 : 1;
 }

@@ -9,7 +9,6 @@
 
 #include "benchmarks/peers/shared_file.h"
 #include "tools/kit/serve.h"
-#include "tools/kit/shape.h"
 #include "tools/kit/thread_group.h"
 
 #define TIMED_ROUND 1u
@@ -21,23 +20,12 @@
 #define WAIT_BLOCK 1u // MPI_Wait, MPI_Waitall
 #define WAIT_TEST 2u  // a loop over MPI_Test, MPI_Testall
 
-// Seen by all processes of the machine.
-struct shared {
-  struct rondo_kit_barrier barrier;
-  bool has_request;
-  struct rondo_kit_request request;
-  _Atomic uint64_t wrong;
-  // The measurement follows.
-};
-
 struct peer {
-  struct shared *shared;
-  struct rondo_kit_measurement *measurement; // shared, too
+  struct rondo_kit_served *shared;
   uint32_t rank;
   uint32_t rank_count;
   struct rondo_kit_shape shape;
   bool in_place;
-  bool is_blocking;    // one collective that waits by itself; otherwise all-reduces that do not
   uint32_t in_flight;  // collectives in each iteration
   uint32_t wait;       // as in the request
   size_t stride_bytes; // from the buffer of one collective to that of the next
@@ -49,7 +37,7 @@ struct peer {
   MPI_Request requests[RONDO_KIT_SERVE_IN_FLIGHT];
 };
 
-static char *allocate(size_t bytes) {
+static char *buffer_allocate(size_t bytes) {
   char *memory =
       aligned_alloc(BUFFER_ALIGN, (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN);
   if (!memory) {
@@ -66,13 +54,13 @@ static void buffers_grow(struct peer *p, size_t bytes) {
   free(p->master);
   free(p->send);
   free(p->recv);
-  p->master = allocate(bytes);
-  p->send = allocate(bytes);
-  p->recv = allocate(bytes);
+  p->master = buffer_allocate(bytes);
+  p->send = buffer_allocate(bytes);
+  p->recv = buffer_allocate(bytes);
   p->capacity_bytes = bytes;
 }
 
-static void rewrite(void *arg, uint32_t rank) {
+static void inputs_rewrite(void *arg, uint32_t rank) {
   struct peer *p = arg;
   (void)rank;
   if (!rondo_kit_shape_sends(&p->shape, p->rank))
@@ -93,7 +81,7 @@ static int test_until_ended(struct peer *p) {
 
 // NOLINTBEGIN(clang-analyzer-optin.mpi.MPI-Checker): it does not follow requests through an array
 // Begins all collectives, as all ranks do in one order, and waits for all.
-static int once_in_flight(void *arg, uint32_t rank) {
+static int all_reduces_run(void *arg, uint32_t rank) {
   struct peer *p = arg;
   int count = (int)p->shape.count;
   (void)rank;
@@ -113,14 +101,14 @@ static int once_in_flight(void *arg, uint32_t rank) {
 
 // Open MPI moves a rank's data only within its own calls: one that waited outside of MPI for the
 // others would leave them waiting for what it has promised them.
-static void settle(void *arg) {
+static void ranks_settle(void *arg) {
   (void)arg;
   (void)MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway, and fetch()
-// refuses it of others.
-static int once(void *arg, uint32_t rank) {
+// MPI_IN_PLACE where the caller asked for it; the broadcast has one buffer anyway, and
+// request_lacks() refuses it of others.
+static int collective_run(void *arg, uint32_t rank) {
   struct peer *p = arg;
   int count = (int)p->shape.count;
   int root = (int)p->shape.root;
@@ -161,44 +149,43 @@ static const void *result_of(const struct peer *p) {
   return p->place.recv;
 }
 
-static uint64_t round_of(uint32_t index) { return TIMED_ROUND + ((uint64_t)index << ROUND_BITS); }
+static uint64_t round_number(uint32_t index) {
+  return TIMED_ROUND + ((uint64_t)index << ROUND_BITS);
+}
 
-static void prepare(struct peer *p, const struct rondo_kit_request *request) {
-  struct rondo_kit_shape shape = {request->kind, RONDO_FLOAT32, RONDO_SUM, p->rank_count, 0, 0};
-  rondo_kit_shape_size(&shape, request->bytes);
-  size_t bytes = rondo_kit_shape_bytes(&shape);
-  p->shape = shape;
+static struct rondo_kit_driver request_prepare(void *arg, uint32_t rank,
+                                               const struct rondo_kit_request *request) {
+  struct peer *p = arg;
+  struct rondo_kit_driver driver = {.rewrite = inputs_rewrite, .once = collective_run, .arg = p};
+  p->shape = rondo_kit_serve_shape(request, p->rank_count);
+  size_t bytes = rondo_kit_shape_bytes(&p->shape);
   p->in_place = request->in_place;
-  p->is_blocking = rondo_kit_serve_is_plain(request);
   p->in_flight = request->in_flight;
   p->wait = request->wait;
   p->stride_bytes = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
   buffers_grow(p, p->in_flight * p->stride_bytes);
-  p->place = rondo_kit_shape_place(&shape, p->rank, p->in_place, p->send, p->recv);
+  p->place = rondo_kit_shape_place(&p->shape, rank, p->in_place, p->send, p->recv);
   for (uint32_t i = 0; i < p->in_flight; i++)
-    rondo_kit_shape_fill(&shape, p->rank, round_of(i), p->master + i * p->stride_bytes);
+    rondo_kit_shape_fill(&p->shape, rank, round_number(i), p->master + i * p->stride_bytes);
   memset(p->recv, 0xa5, p->in_flight * p->stride_bytes);
+  if (!rondo_kit_serve_is_plain(request)) { // all-reduces that do not wait by themselves
+    driver.once = all_reduces_run;
+    driver.settle = ranks_settle;
+  }
+  return driver;
 }
 
-static uint64_t count_wrong(const struct peer *p) {
+static uint64_t results_wrong(void *arg, uint32_t rank) {
+  const struct peer *p = arg;
   uint64_t wrong = 0;
   for (uint32_t i = 0; i < p->in_flight; i++)
-    wrong += rondo_kit_shape_wrong(&p->shape, p->rank, round_of(i),
+    wrong += rondo_kit_shape_wrong(&p->shape, rank, round_number(i),
                                    (const char *)result_of(p) + i * p->stride_bytes);
   return wrong;
 }
 
-static void answer(struct shared *shared, const struct peer *p) {
-  if (p->measurement->failed) {
-    rondo_kit_serve_error("MPI");
-    return;
-  }
-  struct rondo_kit_stats stats = rondo_kit_measure_stats(p->measurement);
-  rondo_kit_serve_answer(&shared->request, rondo_kit_shape_bytes(&p->shape), &stats, shared->wrong);
-}
-
 // The same for a request of several collectives, or of another way to wait.
-static const char *lacks_in_flight(const struct rondo_kit_request *r) {
+static const char *several_lack(const struct rondo_kit_request *r) {
   if (rondo_kit_serve_is_plain(r))
     return NULL;
   if (r->kind != RONDO_ALL_REDUCE || r->in_place)
@@ -211,7 +198,7 @@ static const char *lacks_in_flight(const struct rondo_kit_request *r) {
 }
 
 // What a request asks for that is not here; null: nothing.
-static const char *lacks(const struct rondo_kit_request *r) {
+static const char *request_lacks(const struct rondo_kit_request *r) {
   static const int kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER,
                               RONDO_REDUCE,     RONDO_BROADCAST,  RONDO_ALL_TO_ALL,
                               RONDO_GATHER,     RONDO_SCATTER};
@@ -222,54 +209,20 @@ static const char *lacks(const struct rondo_kit_request *r) {
     i++;
   if (i == sizeof kinds / sizeof *kinds)
     return "no such collective here";
-  return r->in_place && i > 4 ? "not in place" : lacks_in_flight(r);
-}
-
-static bool fetch(struct shared *shared) {
-  while (rondo_kit_serve_next(&shared->request)) {
-    const char *missing = lacks(&shared->request);
-    if (!missing)
-      return true;
-    rondo_kit_serve_error(missing);
-  }
-  return false;
-}
-
-static void serve(struct peer *p) {
-  struct shared *shared = p->shared;
-  struct rondo_kit_driver driver = {.rewrite = rewrite, .once = once, .arg = p};
-  struct rondo_kit_driver several = {
-      .rewrite = rewrite, .once = once_in_flight, .settle = settle, .arg = p};
-  for (;;) {
-    if (p->rank == 0) {
-      shared->has_request = fetch(shared);
-      shared->wrong = 0;
-    }
-    rondo_kit_barrier_wait(&shared->barrier); // sleeps, so that an idle peer disturbs nobody
-    if (!shared->has_request)
-      return;
-    prepare(p, &shared->request);
-    struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&shared->request);
-    rondo_kit_measure(p->measurement, p->rank, &schedule, p->is_blocking ? &driver : &several);
-    shared->wrong += count_wrong(p);
-    rondo_kit_barrier_wait(&shared->barrier);
-    if (p->rank == 0)
-      answer(shared, p);
-  }
+  return r->in_place && i > 4 ? "not in place" : several_lack(r);
 }
 
 // Cores that all processes may use between them: mpirun may have bound each to its own.
-static uint32_t all_cores(void) {
+static uint32_t cores_gather(void) {
   struct rondo_kit_cores own = rondo_kit_cores_own();
   struct rondo_kit_cores all;
   MPI_Allreduce(&own, &all, sizeof all, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
   return rondo_kit_cores_number(&all);
 }
 
-static void share(struct peer *p, MPI_Win *window) {
+static void memory_share(struct peer *p, MPI_Win *window) {
   void *base;
-  MPI_Aint bytes = (MPI_Aint)(sizeof(struct shared) + 128 +
-                              rondo_kit_measurement_bytes(p->rank_count, RONDO_KIT_SERVE_CAPACITY));
+  MPI_Aint bytes = (MPI_Aint)(128 + rondo_kit_served_bytes(p->rank_count));
   int unit;
   *window = MPI_WIN_NULL;
   base = peer_shared_file((size_t)bytes);
@@ -279,13 +232,10 @@ static void share(struct peer *p, MPI_Win *window) {
     MPI_Win_shared_query(*window, 0, &bytes, &unit, &base);
   }
   // Each process may map the window elsewhere, but by whole pages, so all align alike.
-  p->shared = (struct shared *)(((uintptr_t)base + 127) / 128 * 128);
-  p->measurement = (struct rondo_kit_measurement *)(p->shared + 1);
-  uint32_t cores = all_cores();
-  if (p->rank == 0) {
-    rondo_kit_barrier_init(&p->shared->barrier, p->rank_count, cores);
-    rondo_kit_measurement_init(p->measurement, p->rank_count, RONDO_KIT_SERVE_CAPACITY, cores);
-  }
+  p->shared = (struct rondo_kit_served *)(((uintptr_t)base + 127) / 128 * 128);
+  uint32_t cores = cores_gather();
+  if (p->rank == 0)
+    rondo_kit_served_init(p->shared, p->rank_count, cores);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -301,10 +251,17 @@ int main(int argc, char **argv) {
   static struct peer peer; // too large for a stack, for its requests
   peer.rank = (uint32_t)rank;
   peer.rank_count = (uint32_t)rank_count;
-  share(&peer, &window);
+  memory_share(&peer, &window);
   if (rank == 0)
     rondo_kit_serve_ready(what);
-  serve(&peer);
+  struct rondo_kit_server server = {.shared = peer.shared,
+                                    .rank = peer.rank,
+                                    .lacks = request_lacks,
+                                    .prepare = request_prepare,
+                                    .wrong = results_wrong,
+                                    .failure = "MPI",
+                                    .arg = &peer};
+  rondo_kit_serve(&server);
   if (window != MPI_WIN_NULL)
     MPI_Win_free(&window);
   free(peer.master);

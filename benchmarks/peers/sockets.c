@@ -20,7 +20,6 @@
 
 #include "benchmarks/peers/shared_file.h"
 #include "tools/kit/serve.h"
-#include "tools/kit/shape.h"
 #include "tools/kit/thread_group.h"
 
 #define RANKS 2u
@@ -28,16 +27,11 @@
 #define PATIENCE_MS 60000
 
 struct shared {
-  struct rondo_kit_barrier barrier;
-  bool has_request;
-  struct rondo_kit_request request;
-  _Atomic uint32_t port; // of rank 0, in network order
-  // The measurement follows.
+  _Alignas(128) _Atomic uint32_t port; // of rank 0, in network order
+  struct rondo_kit_served served;
 };
 
 struct pump {
-  struct shared *shared;
-  struct rondo_kit_measurement *measurement;
   int fd;
   char *memory;
   size_t capacity_bytes, out_bytes, in_bytes;
@@ -66,14 +60,14 @@ static size_t bytes_from(const struct rondo_kit_request *r, uint32_t rank) {
   }
 }
 
-static void rewrite(void *arg, uint32_t rank) {
+static void output_rewrite(void *arg, uint32_t rank) {
   struct pump *p = arg;
   memset(p->memory, (int)rank + 1, p->out_bytes);
 }
 
-static ssize_t done(ssize_t moved) { return moved > 0 ? moved : 0; }
+static ssize_t bytes_moved(ssize_t moved) { return moved > 0 ? moved : 0; }
 
-static int once(void *arg, uint32_t rank) {
+static int bytes_exchange(void *arg, uint32_t rank) {
   struct pump *p = arg;
   size_t out = 0, in = 0;
   (void)rank;
@@ -83,70 +77,46 @@ static int once(void *arg, uint32_t rank) {
     if (poll(&fd, 1, PATIENCE_MS) != 1 || (fd.revents & (POLLERR | POLLHUP)))
       return RONDO_ERR_PEER;
     if (fd.revents & POLLOUT)
-      out += (size_t)done(
+      out += (size_t)bytes_moved(
           send(p->fd, p->memory + out, p->out_bytes - out, MSG_DONTWAIT | MSG_NOSIGNAL));
     if (fd.revents & POLLIN)
-      in += (size_t)done(
+      in += (size_t)bytes_moved(
           recv(p->fd, p->memory + p->capacity_bytes + in, p->in_bytes - in, MSG_DONTWAIT));
   }
   return 0;
 }
 
-static void prepare(struct pump *p, uint32_t rank) {
-  size_t bytes = p->shared->request.bytes;
-  p->out_bytes = bytes_from(&p->shared->request, rank);
-  p->in_bytes = bytes_from(&p->shared->request, 1 - rank);
-  if (bytes <= p->capacity_bytes)
-    return;
-  free(p->memory);
-  p->memory = calloc(2, bytes);
-  p->capacity_bytes = bytes;
-  if (!p->memory)
-    fail("peer_sockets: memory");
-}
-
-static bool fetch(struct rondo_kit_request *request) {
-  while (rondo_kit_serve_next(request)) {
-    if (rondo_kit_serve_is_plain(request))
-      return true;
-    rondo_kit_serve_error("only one collective at a time");
+static struct rondo_kit_driver request_prepare(void *arg, uint32_t rank,
+                                               const struct rondo_kit_request *request) {
+  struct pump *p = arg;
+  struct rondo_kit_driver driver = {.rewrite = output_rewrite, .once = bytes_exchange, .arg = p};
+  p->out_bytes = bytes_from(request, rank);
+  p->in_bytes = bytes_from(request, 1 - rank);
+  if (request->bytes > p->capacity_bytes) {
+    free(p->memory);
+    p->memory = calloc(2, request->bytes);
+    p->capacity_bytes = request->bytes;
+    if (!p->memory)
+      fail("peer_sockets: memory");
   }
-  return false;
+  return driver;
 }
 
-static void serve(struct pump *p, uint32_t rank) {
-  struct rondo_kit_driver driver = {.rewrite = rewrite, .once = once, .arg = p};
-  for (;;) {
-    if (rank == 0)
-      p->shared->has_request = fetch(&p->shared->request);
-    rondo_kit_barrier_wait(&p->shared->barrier);
-    if (!p->shared->has_request)
-      return;
-    prepare(p, rank);
-    struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&p->shared->request);
-    rondo_kit_measure(p->measurement, rank, &schedule, &driver);
-    rondo_kit_barrier_wait(&p->shared->barrier);
-    if (rank > 0)
-      continue;
-    struct rondo_kit_stats stats = rondo_kit_measure_stats(p->measurement);
-    if (p->measurement->failed)
-      rondo_kit_serve_error("a socket");
-    else
-      rondo_kit_serve_answer(&p->shared->request, p->shared->request.bytes, &stats, 0);
-  }
+static const char *request_lacks(const struct rondo_kit_request *request) {
+  return rondo_kit_serve_is_plain(request) ? NULL : "only one collective at a time";
 }
 
-static int take_call(struct shared *shared, struct sockaddr_in *at) {
+static int call_accept(struct shared *shared, struct sockaddr_in *at) {
   socklen_t bytes = sizeof *at;
-  int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (door < 0 || bind(door, (struct sockaddr *)at, bytes) || listen(door, 1) ||
-      getsockname(door, (struct sockaddr *)at, &bytes))
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listener < 0 || bind(listener, (struct sockaddr *)at, bytes) || listen(listener, 1) ||
+      getsockname(listener, (struct sockaddr *)at, &bytes))
     fail("peer_sockets: listen");
   atomic_store(&shared->port, at->sin_port);
-  return accept(door, NULL, NULL);
+  return accept(listener, NULL, NULL);
 }
 
-static int call(struct shared *shared, struct sockaddr_in *at) {
+static int call_make(struct shared *shared, struct sockaddr_in *at) {
   for (uint32_t i = 0; i < TRIES && !atomic_load(&shared->port); i++)
     (void)poll(NULL, 0, 1);
   at->sin_port = (in_port_t)atomic_load(&shared->port);
@@ -160,25 +130,27 @@ int main(void) {
   uint32_t rank = text && text[0] == '1';
   struct sockaddr_in at = {.sin_family = AF_INET};
   int one = 1;
-  size_t bytes =
-      sizeof(struct shared) + rondo_kit_measurement_bytes(RANKS, RONDO_KIT_SERVE_CAPACITY);
-  struct pump p = {.shared = peer_shared_file(bytes)};
-  if (!p.shared || !address || inet_pton(AF_INET, address, &at.sin_addr) != 1) {
+  struct shared *shared =
+      peer_shared_file(offsetof(struct shared, served) + rondo_kit_served_bytes(RANKS));
+  struct pump p = {.fd = -1};
+  if (!shared || !address || inet_pton(AF_INET, address, &at.sin_addr) != 1) {
     fprintf(stderr, "peer_sockets: PEER_SHARED and PEER_ADDRESS are needed\n");
     return 1;
   }
-  p.measurement = (struct rondo_kit_measurement *)(p.shared + 1);
-  if (rank == 0) {
-    uint32_t cores = rondo_kit_core_count();
-    rondo_kit_barrier_init(&p.shared->barrier, RANKS, cores);
-    rondo_kit_measurement_init(p.measurement, RANKS, RONDO_KIT_SERVE_CAPACITY, cores);
-  }
-  p.fd = rank == 0 ? take_call(p.shared, &at) : call(p.shared, &at);
+  if (rank == 0)
+    rondo_kit_served_init(&shared->served, RANKS, rondo_kit_core_count());
+  p.fd = rank == 0 ? call_accept(shared, &at) : call_make(shared, &at);
   if (p.fd < 0 || setsockopt(p.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))
     fail("peer_sockets: connect");
   if (rank == 0)
     rondo_kit_serve_ready("plain sockets");
-  serve(&p, rank);
+  struct rondo_kit_server server = {.shared = &shared->served,
+                                    .rank = rank,
+                                    .lacks = request_lacks,
+                                    .prepare = request_prepare,
+                                    .failure = "a socket",
+                                    .arg = &p};
+  rondo_kit_serve(&server);
   free(p.memory);
   return 0;
 }

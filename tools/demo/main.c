@@ -31,7 +31,7 @@ struct demo {
 
 // Whether this process prints: rank 0, or the only process.
 static bool process_prints(const struct demo *demo) {
-  return !demo->processes || rondo_kit_processes_rank(demo->processes) == 0;
+  return rondo_kit_processes_rank(demo->processes) == 0;
 }
 
 static void interrupt_handle(int signal_number) {
@@ -91,12 +91,12 @@ static void program_run(struct demo *demo, int number) {
   printf("\nProgram %d: %s\n", number,
          synchronize ? "a device synchronisation between the collectives"
                      : "collectives in random order");
-  if (demo->options.baseline && !demo->disordered)
+  if (!demo->options.no_baseline && !demo->disordered)
     printf("  (every rank happens to use the same order: no deadlock is expected)\n");
   fflush(stdout);
-  if (demo->options.baseline && !program_run_once(demo, synchronize, RONDO_BUDGET_NEVER))
+  if (!demo->options.no_baseline && !program_run_once(demo, synchronize, RONDO_BUDGET_NEVER))
     return;
-  program_run_once(demo, synchronize, demo->options.budget);
+  program_run_once(demo, synchronize, demo->options.config.budget);
 }
 
 static void json_write(struct demo *demo) {
@@ -111,7 +111,8 @@ static void verdict_print(const struct demo *demo) {
   switch (demo->exit_status) {
   case 0:
     printf("\nGood: %severy run with preemption completed, every element is right.\n",
-           demo->options.baseline && demo->disordered ? "without preemption it deadlocks; " : "");
+           !demo->options.no_baseline && demo->disordered ? "without preemption it deadlocks; "
+                                                          : "");
     break;
   case EXIT_BAD:
     printf("\nNOT GOOD: see above.\n");

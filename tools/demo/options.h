@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <rondo/rondo.h>
+
 #define DEMO_DEFAULT_RANKS 8u
 #define DEMO_MAX_RANKS 64u
 
@@ -15,15 +17,11 @@ struct demo_options {
   uint64_t max_bytes;
   uint32_t iterations;
   uint64_t seed;
-  int order;        // enum rondo_order_policy
-  int budget;       // enum rondo_budget_policy, of the runs with preemption
-  int backend;      // enum rondo_backend
-  uint32_t devices; // rank r is on device r % devices
-  uint32_t blocks;
-  uint32_t workers;
+  struct rondo_config config; // of each rank in the runs with preemption, without id and rank
+  uint32_t devices;           // rank r is on device r % devices
   uint64_t watchdog_ns;
   bool programs[2];
-  bool baseline;
+  bool no_baseline;
   bool quiet;
   const char *json_path; // null: none
 };

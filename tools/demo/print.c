@@ -18,7 +18,7 @@ static bool program_preempts(const struct demo_program *program) {
 }
 
 static uint32_t options_blocks(const struct demo_options *o) {
-  return o->blocks > 0 ? o->blocks : 1;
+  return o->config.blocks > 0 ? o->config.blocks : 1;
 }
 
 void demo_print_head(const struct demo_options *options, bool processes) {
@@ -30,8 +30,8 @@ void demo_print_head(const struct demo_options *options, bool processes) {
   printf("Rondo %d.%d.%d: %" PRIu32 " ranks x %" PRIu32 " all-reduces of %s to %s, %" PRIu32
          " iterations, seed %" PRIu64 "\n",
          version / 10000, version / 100 % 100, version % 100, options->ranks, options->collectives,
-         rondo_kit_size_text(demo_options_bytes(options, 0), least),
-         rondo_kit_size_text(options->max_bytes, most), options->iterations, options->seed);
+         rondo_kit_size_text((double)demo_options_bytes(options, 0), least),
+         rondo_kit_size_text((double)options->max_bytes, most), options->iterations, options->seed);
   printf("Every rank issues them in an order of its own, a new random one each iteration.\n");
   if (processes)
     printf("Each rank is a process of its own, started by a launcher.\n");
@@ -140,14 +140,15 @@ void demo_print_progress_end(const struct demo_progress *progress) {
 }
 
 json_t *demo_json_options(const struct demo_options *options) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:I}", "ranks",
-                   (json_int_t)options->ranks, "collectives", (json_int_t)options->collectives,
-                   "min_bytes", (json_int_t)options->min_bytes, "max_bytes",
-                   (json_int_t)options->max_bytes, "iterations", (json_int_t)options->iterations,
-                   "seed", (json_int_t)options->seed, "order", rondo_kit_order_name(options->order),
-                   "budget", rondo_kit_budget_name(options->budget), "backend",
-                   rondo_kit_backend_name(options->backend), "blocks",
-                   (json_int_t)options_blocks(options), "workers", (json_int_t)options->workers);
+  const struct rondo_config *config = &options->config;
+  return json_pack("{s:i, s:i, s:I, s:I, s:i, s:I, s:s, s:s, s:s, s:i, s:i}", "ranks",
+                   options->ranks, "collectives", options->collectives, "min_bytes",
+                   (json_int_t)options->min_bytes, "max_bytes", (json_int_t)options->max_bytes,
+                   "iterations", options->iterations, "seed", (json_int_t)options->seed, "order",
+                   rondo_kit_name(RONDO_KIT_ORDER, config->order), "budget",
+                   rondo_kit_name(RONDO_KIT_BUDGET, config->budget), "backend",
+                   rondo_kit_name(RONDO_KIT_BACKEND, config->backend), "blocks",
+                   options_blocks(options), "workers", config->workers);
 }
 
 static json_t *rank_json(const struct demo_rank_outcome *rank) {
@@ -165,10 +166,10 @@ static json_t *cycle_json(const struct demo_stuck *stuck) {
   json_t *cycle = json_array();
   for (uint32_t i = 0; i < stuck->cycle_ranks; i++) {
     uint32_t rank = stuck->cycle[i], next = stuck->cycle[(i + 1) % stuck->cycle_ranks];
-    json_array_append_new(cycle, json_pack("{s:I, s:I, s:I, s:I}", "rank", (json_int_t)rank, "id",
-                                           (json_int_t)stuck->executing[rank].id, "run",
-                                           (json_int_t)stuck->executing[rank].run, "waits_for",
-                                           (json_int_t)next));
+    json_array_append_new(cycle,
+                          json_pack("{s:i, s:I, s:I, s:i}", "rank", rank, "id",
+                                    (json_int_t)stuck->executing[rank].id, "run",
+                                    (json_int_t)stuck->executing[rank].run, "waits_for", next));
   }
   return cycle;
 }

@@ -206,33 +206,25 @@ static bool rank_iterate(struct rank *self, uint32_t iteration) {
   return results_check(self, iteration);
 }
 
-static int rank_device(const struct rank *self) {
-  return (int)(self->rank % self->execution->program->options->devices);
-}
-
 static bool context_open(struct rank *self) {
-  const struct demo_options *o = self->execution->program->options;
-  struct rondo_config config = RONDO_CONFIG_INIT;
-  config.backend = o->backend;
+  const struct demo_program *program = self->execution->program;
+  struct rondo_config config = program->options->config;
   config.id = self->execution->id;
   config.rank = self->rank;
-  config.rank_count = o->ranks;
-  config.device = rank_device(self);
-  config.blocks = o->blocks;
-  config.workers = o->workers;
-  config.order = o->order;
-  config.budget = self->execution->program->budget;
+  config.rank_count = program->options->ranks;
+  config.device = (int)(self->rank % program->options->devices);
+  config.budget = program->budget;
   config.report_on_timeout = 0; // the demo waits in slices and reports once
-  config.join_timeout_ns = self->execution->program->processes ? JOIN_NS : 0;
+  config.join_timeout_ns = program->processes ? JOIN_NS : 0;
   return call_succeeded(self, "rondo_init", rondo_init(&self->context, &config));
 }
 
 // On a CUDA device the program synchronises by the driver's own call.
 static bool sync_open(struct rank *self) {
   const struct demo_options *o = self->execution->program->options;
-  if (o->backend != RONDO_BACKEND_CUDA || !self->execution->program->synchronize)
+  if (o->config.backend != RONDO_BACKEND_CUDA || !self->execution->program->synchronize)
     return true;
-  self->sync = rondo_kit_device_sync_open(rank_device(self));
+  self->sync = rondo_kit_device_sync_open((int)(self->rank % o->devices));
   return self->sync || call_succeeded(self, "opening the CUDA driver", RONDO_ERR_SYSTEM);
 }
 
@@ -422,7 +414,7 @@ static struct execution *execution_create(const struct demo_program *program,
   memset(execution, 0, bytes);
   execution->program = program;
   execution->outcome = outcome;
-  execution->first = program->processes ? rondo_kit_processes_rank(program->processes) : 0;
+  execution->first = rondo_kit_processes_rank(program->processes);
   execution->local = program->processes ? 1 : ranks;
   rondo_kit_barrier_init(&execution->barrier, execution->local, rondo_kit_core_count());
   sem_init(&execution->left, 0, 0);

@@ -3,12 +3,12 @@
 //
 // The user runs it in the environment of the program in question. It asks the dynamic linker as
 // that program would.
-#include <argp.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@
 #include <rondo/rondo.h>
 
 #include "adapters/nccl/interface.h"
+#include "tools/kit/options.h"
 #include "tools/kit/output.h"
 
 #define EXIT_WRONG 1
@@ -64,34 +65,28 @@ static const char *call_file(void *library, const char *call) {
   return address && dladdr(address, &info) ? info.dli_fname : NULL;
 }
 
-// Whether the library is Rondo's drop-in: then librondo is among its dependencies.
-static bool library_is_rondo(const char *file) {
+// Whether the library is Rondo's drop-in: then librondo is among its dependencies. Writes its
+// version of NCCL's interface too, if `version` is not null.
+static bool library_is_rondo(const char *file, int *version) {
   void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   bool found = library && dlsym(library, "rondo_version");
+  int (*ask)(int *) = NULL;
+  if (library)
+    *(void **)&ask = dlsym(library, "ncclGetVersion");
+  if (ask && version)
+    (void)ask(version);
   if (library)
     dlclose(library);
   return found;
 }
 
-static int library_version(const char *file) {
-  void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
-  int version = 0;
-  int (*ask)(int *) = NULL;
-  if (library)
-    *(void **)&ask = dlsym(library, "ncclGetVersion");
-  if (ask)
-    (void)ask(&version);
-  if (library)
-    dlclose(library);
-  return version;
-}
-
 static void calls_print(const struct served *libraries, bool each, void *library) {
   for (int i = 0; i < LIBRARIES && libraries[i].file; i++) {
-    int v = library_version(libraries[i].file);
+    int v = 0;
+    bool is_rondo = library_is_rondo(libraries[i].file, &v);
     printf("  %u of %zu calls: %s\n    NCCL %d.%d.%d, %s\n", libraries[i].calls, call_count,
            libraries[i].file, v / 10000, v / 100 % 100, v % 100,
-           library_is_rondo(libraries[i].file) ? "served by Rondo" : "not Rondo's");
+           is_rondo ? "served by Rondo" : "not Rondo's");
   }
   for (size_t i = 0; each && i < call_count; i++) {
     const char *file = call_file(library, calls[i]);
@@ -119,7 +114,7 @@ static void libraries_check(bool each) {
     fault_print("%u calls are served by nobody", missing);
   if (libraries[1].file)
     fault_print("two libraries share them: a handle of one is nothing to the other");
-  if (libraries[0].file && !library_is_rondo(libraries[0].file))
+  if (libraries[0].file && !library_is_rondo(libraries[0].file, NULL))
     fault_print("the program uses another NCCL than Rondo's: see LD_PRELOAD and LD_AUDIT in "
                 "rondo-doctor(1)");
 }
@@ -257,36 +252,20 @@ struct options {
   const char *pid;
 };
 
-static error_t option_parse(int key, char *arg, struct argp_state *state) {
-  struct options *options = state->input;
-  if (key == 's')
-    options->each = true;
-  else if (key == 'p')
-    options->pid = arg;
-  else
-    return ARGP_ERR_UNKNOWN;
-  return 0;
-}
-
 int main(int argc, char **argv) {
-  static const struct argp_option known[] = {
-      {"symbols", 's', NULL, 0, "Print for each call which library serves it", 0},
-      {"pid", 'p', "PID", 0, "Look at what a running process has mapped instead", 0},
+  static const struct rondo_kit_option known[] = {
+      {"symbols", 's', NULL, "Print for each call which library serves it", .value = RONDO_KIT_FLAG,
+       .offset = offsetof(struct options, each)},
+      {"pid", 'p', "PID", "Look at what a running process has mapped instead",
+       .value = RONDO_KIT_TEXT, .offset = offsetof(struct options, pid)},
       {0}};
-  static const struct argp argp = {
-      known,
-      option_parse,
-      NULL,
-      "Says which library serves NCCL's calls in this environment, and "
-      "what will go wrong.",
-      NULL,
-      NULL,
-      NULL};
+  static const struct rondo_kit_command command = {
+      .options = known,
+      .doc = "Says which library serves NCCL's calls in this environment, and what will go wrong."};
   struct options options = {false, NULL};
   rondo_kit_output_begin(EXIT_WRONG);
   calls = rondo_nccl_interface_calls(&call_count);
-  argp_err_exit_status = 2;
-  argp_parse(&argp, argc, argv, 0, NULL, &options);
+  rondo_kit_command_read(&command, argc, argv, &options);
   if (options.pid) {
     if (!process_check(options.pid)) {
       fprintf(stderr, "rondo-doctor: process %s cannot be looked at: %s\n", options.pid,

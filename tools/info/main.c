@@ -1,7 +1,7 @@
 // rondo-info: what this machine offers to Rondo, the defaults in force, and the plan of a
 // collective.
-#include <argp.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,6 @@
 #include "tools/kit/output.h"
 
 #define EXIT_BAD 1
-#define EXIT_USAGE 2
 #define LINK_PAUSE_NS 10000000
 #define LINK_POLLS 1000 // at most, until another rank has joined
 
@@ -66,54 +65,58 @@ static void machine_print(const struct rondo_kit_machine *m) {
   printf("  system         %s\n", m->system);
 }
 
-// Calls rondo_backend_describe or rondo_transport_describe. Returns the text, which the caller
-// frees; null: no memory.
-static char *description_read(int (*describe)(int, FILE *), int what, int *status) {
+// A backend or a transport.
+struct part {
+  const char *name;
+  int status;    // whether it works: enum rondo_status
+  json_t *lines; // what it finds, or why it does not work
+};
+
+// `describe`: rondo_backend_describe or rondo_transport_describe.
+static struct part part_describe(const char *name, int (*describe)(int, FILE *), int which) {
+  struct part part = {name, RONDO_ERR_NO_MEMORY, json_array()};
   char *text = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
-  if (!out)
-    return NULL;
-  *status = describe(what, out);
-  (void)fclose(out);
-  return text;
-}
-
-// Whether a backend works, as a status. The caller frees `text`, which says why not. A backend that
-// cannot work is not tried, because rondo_init would log the reason again.
-static int backend_check(int backend, char **text) {
-  int status = RONDO_ERR_NO_MEMORY;
-  *text = description_read(rondo_backend_describe, backend, &status);
-  return status == RONDO_SUCCESS ? backend_try(backend) : status;
-}
-
-// Prints the lines indented and frees the text.
-static void lines_print(char *text) {
+  if (out) {
+    part.status = describe(which, out);
+    (void)fclose(out);
+  }
   for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
-    printf("  %-14s   %s\n", "", line);
+    json_array_append_new(part.lines, json_string(line));
   free(text);
+  return part;
 }
 
-static void backends_print(void) {
+// A backend that cannot work is not tried, because rondo_init would log the reason again.
+static struct part backend_describe(int backend) {
+  struct part part =
+      part_describe(rondo_kit_name(RONDO_KIT_BACKEND, backend), rondo_backend_describe, backend);
+  if (part.status == RONDO_SUCCESS)
+    part.status = backend_try(backend);
+  return part;
+}
+
+static struct part transport_describe(int transport) {
+  return part_describe(rondo_transport_name(transport), rondo_transport_describe, transport);
+}
+
+static void part_print(struct part part) {
+  size_t i;
+  json_t *line;
+  printf("  %-14s %s\n", part.name,
+         part.status == RONDO_SUCCESS ? "works" : rondo_status_string(part.status));
+  json_array_foreach(part.lines, i, line) printf("  %-14s   %s\n", "", json_string_value(line));
+  json_decref(part.lines);
+}
+
+static void parts_print(void) {
   printf("\nBackends\n");
-  for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
-    char *text;
-    int status = backend_check(b, &text);
-    printf("  %-14s %s\n", rondo_kit_backend_name(b),
-           status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
-    lines_print(text);
-  }
-}
-
-static void transports_print(void) {
+  for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++)
+    part_print(backend_describe(b));
   printf("\nBetween processes\n");
-  for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++) {
-    int status = RONDO_ERR_NO_MEMORY;
-    char *text = description_read(rondo_transport_describe, t, &status);
-    printf("  %-14s %s\n", rondo_transport_name(t),
-           status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
-    lines_print(text);
-  }
+  for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++)
+    part_print(transport_describe(t));
 }
 
 static void number_print(const char *name, uint64_t value) {
@@ -129,9 +132,9 @@ static void defaults_print(void) {
     return;
   }
   printf("\nIn force, where a program does not say otherwise\n");
-  printf("  %-17s %s\n", "backend", rondo_kit_backend_name(c.backend));
-  printf("  %-17s %s\n", "order", rondo_kit_order_name(c.order));
-  printf("  %-17s %s\n", "budget", rondo_kit_budget_name(c.budget));
+  printf("  %-17s %s\n", "backend", rondo_kit_name(RONDO_KIT_BACKEND, c.backend));
+  printf("  %-17s %s\n", "order", rondo_kit_name(RONDO_KIT_ORDER, c.order));
+  printf("  %-17s %s\n", "budget", rondo_kit_name(RONDO_KIT_BUDGET, c.budget));
   number_print("blocks", c.blocks);
   number_print("workers", c.workers);
   number_print("max_collectives", c.max_collectives);
@@ -194,33 +197,22 @@ static json_t *environment_json(void) {
   return object;
 }
 
-// The text is freed.
-static json_t *lines_json(char *text) {
-  json_t *lines = json_array();
-  for (char *rest = text, *line = NULL; rest && (line = strsep(&rest, "\n")) && *line;)
-    json_array_append_new(lines, json_string(line));
-  free(text);
-  return lines;
-}
-
 // Whether each backend works, and its devices.
 static void backends_json(json_t *works, json_t *devices) {
   for (int b = RONDO_BACKEND_HOST; b <= RONDO_BACKEND_CUDA; b++) {
-    char *text;
-    int status = backend_check(b, &text);
-    json_object_set_new(works, rondo_kit_backend_name(b), json_string(rondo_status_name(status)));
-    json_object_set_new(devices, rondo_kit_backend_name(b), lines_json(text));
+    struct part part = backend_describe(b);
+    json_object_set_new(works, part.name, json_string(rondo_status_name(part.status)));
+    json_object_set_new(devices, part.name, part.lines);
   }
 }
 
 static json_t *transports_json(void) {
   json_t *object = json_object();
   for (int t = RONDO_TRANSPORT_SHARED_MEMORY; t <= RONDO_TRANSPORT_UCX; t++) {
-    int status = RONDO_ERR_NO_MEMORY;
-    json_t *lines = lines_json(description_read(rondo_transport_describe, t, &status));
+    struct part part = transport_describe(t);
     json_object_set_new(
-        object, rondo_transport_name(t),
-        json_pack("{s:s, s:o}", "status", rondo_status_name(status), "finds", lines));
+        object, part.name,
+        json_pack("{s:s, s:o}", "status", rondo_status_name(part.status), "finds", part.lines));
   }
   return object;
 }
@@ -228,14 +220,14 @@ static json_t *transports_json(void) {
 static int machine_print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
   json_t *works = json_object(), *devices = json_object();
   backends_json(works, devices);
-  json_t *root = json_pack(
-      "{s:i, s:{s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:s}, s:o, s:o, s:o, s:o, s:s*}", "version",
-      rondo_version(), "machine", "model", m->model, "cores_online", (json_int_t)m->cores_online,
-      "cores_allowed", (json_int_t)m->cores_allowed, "numa_nodes", (json_int_t)m->numa_nodes,
-      "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes, "available_bytes",
-      (json_int_t)m->available_bytes, "system", m->system, "backends", works, "devices", devices,
-      "transports", transports_json(), "environment", environment_json(), "tuning",
-      profile->measured ? profile->text : NULL);
+  json_t *root =
+      json_pack("{s:i, s:{s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:s}, s:o, s:o, s:o, s:o, s:s*}",
+                "version", rondo_version(), "machine", "model", m->model, "cores_online",
+                m->cores_online, "cores_allowed", m->cores_allowed, "numa_nodes", m->numa_nodes,
+                "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes,
+                "available_bytes", (json_int_t)m->available_bytes, "system", m->system, "backends",
+                works, "devices", devices, "transports", transports_json(), "environment",
+                environment_json(), "tuning", profile->measured ? profile->text : NULL);
   if (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)
     return EXIT_BAD;
   printf("\n");
@@ -273,45 +265,45 @@ static void link_print(const struct link *link) {
 }
 
 static json_t *link_json(const struct link *link) {
-  json_t *object = json_pack("{s:I, s:s, s:s}", "rank", (json_int_t)link->rank, "transport",
+  json_t *object = json_pack("{s:i, s:s, s:s}", "rank", link->rank, "transport",
                              rondo_transport_name(link->transport), "why", link->why);
   if (link->endpoints)
     json_object_set_new(object, "endpoints", json_integer((json_int_t)link->endpoints));
   return object;
 }
 
-// Returns an exit status: EXIT_BAD if a rank cannot be reached.
-static int links_print_text(struct rondo_context context, const struct rondo_config *config) {
-  int result = 0;
-  printf("Rank %" PRIu32 " of %" PRIu32 "\n", config->rank, config->rank_count);
-  for (uint32_t r = 0; r < config->rank_count; r++) {
-    struct link link = link_find(context, r, config->endpoints);
-    link_print(&link);
-    if (link.transport == RONDO_TRANSPORT_NONE)
-      result = EXIT_BAD;
-  }
-  return result;
-}
-
-static int links_print_json(struct rondo_context context, const struct rondo_config *config) {
-  json_t *links = json_array();
-  int result = 0;
-  for (uint32_t r = 0; r < config->rank_count; r++) {
-    struct link link = link_find(context, r, config->endpoints);
-    json_array_append_new(links, link_json(&link));
-    if (link.transport == RONDO_TRANSPORT_NONE)
-      result = EXIT_BAD;
-  }
-  json_t *root = json_pack("{s:I, s:I, s:o}", "rank", (json_int_t)config->rank, "rank_count",
-                           (json_int_t)config->rank_count, "links", links);
-  // One line a rank, so that the output of several ranks does not mix.
+// Prints one line a rank, so that the JSON of several ranks does not mix. Returns false if there is
+// no memory.
+static bool links_print_json(const struct rondo_config *config, json_t *links) {
+  json_t *root = json_pack("{s:i, s:i, s:O}", "rank", config->rank, "rank_count",
+                           config->rank_count, "links", links);
   char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
   if (text)
     printf("%s\n", text);
-  else
-    result = EXIT_BAD;
   free(text);
   json_decref(root);
+  return text != NULL;
+}
+
+// Returns an exit status: EXIT_BAD if a rank cannot be reached.
+static int links_look(struct rondo_context context, const struct rondo_config *config,
+                      bool as_json) {
+  int result = 0;
+  json_t *links = json_array();
+  if (!as_json)
+    printf("Rank %" PRIu32 " of %" PRIu32 "\n", config->rank, config->rank_count);
+  for (uint32_t r = 0; r < config->rank_count; r++) {
+    struct link link = link_find(context, r, config->endpoints);
+    if (as_json)
+      json_array_append_new(links, link_json(&link));
+    else
+      link_print(&link);
+    if (link.transport == RONDO_TRANSPORT_NONE)
+      result = EXIT_BAD;
+  }
+  if (as_json && !links_print_json(config, links))
+    result = EXIT_BAD;
+  json_decref(links);
   return result;
 }
 
@@ -337,55 +329,38 @@ static int links_print(bool as_json) {
     fprintf(stderr, "rondo-info: --links: %s\n", rondo_status_string(status));
     return EXIT_BAD;
   }
-  int result = as_json ? links_print_json(context, &config) : links_print_text(context, &config);
+  int result = links_look(context, &config, as_json);
   others_wait(context);
   rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
   return result;
 }
 
-static error_t option_parse(int key, char *text, struct argp_state *state) {
-  struct options *o = state->input;
-  switch (key) {
-  case 'p':
-    o->profile = true;
-    if (text && !rondo_kit_read_seconds(text, &o->profile_ns))
-      argp_error(state, "--profile does not take '%s'", text);
-    break;
-  case 'j':
-    o->json = true;
-    break;
-  case 'l':
-    o->links = true;
-    break;
-  case ARGP_KEY_ARG:
-    argp_error(state, "no argument is expected: '%s'", text);
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
+// `text`: how long to measure; null: the default.
+static bool profile_read(const char *text, void *values) {
+  struct options *o = values;
+  o->profile = true;
+  return !text || rondo_kit_read_seconds(text, &o->profile_ns);
 }
 
 static void options_read(struct options *options, int argc, char **argv) {
-  static const struct argp_option table[] = {
-      {"profile", 'p', "SECONDS", OPTION_ARG_OPTIONAL,
+  static const struct rondo_kit_option table[] = {
+      {"profile", 'p', "SECONDS",
        "Measure spin budgets on this machine (default 0.05 s) and print the line that pins them",
-       0},
-      {"json", 'j', NULL, 0, "Print JSON", 0},
-      {"links", 'l', NULL, 0,
+       .read = profile_read, .is_optional = true},
+      {"json", 'j', NULL, "Print JSON", .value = RONDO_KIT_FLAG,
+       .offset = offsetof(struct options, json)},
+      {"links", 'l', NULL,
        "Started by a launcher, one process a rank: print how this rank reaches each other one, and "
        "why so",
-       0},
-      {NULL, 0, NULL, 0, NULL, 0}};
-  static const struct argp argp = {
+       .value = RONDO_KIT_FLAG, .offset = offsetof(struct options, links)},
+      {0}};
+  static const struct rondo_kit_command command = {
       .options = table,
-      .parser = option_parse,
       .args_doc = "\nplan KIND RANKS BYTES [OPTION...]",
       .doc = "Prints the version of Rondo, what this machine offers, the defaults in force and the "
              "environment variables that are set for it.\n\n"
              "rondo-info plan prints the plan of a collective; see rondo-info plan --help."};
-  argp_err_exit_status = EXIT_USAGE;
-  argp_parse(&argp, argc, argv, 0, NULL, options);
+  rondo_kit_command_read(&command, argc, argv, options);
 }
 
 int main(int argc, char **argv) {
@@ -405,8 +380,7 @@ int main(int argc, char **argv) {
     return machine_print_json(&machine, &profile);
   version_print();
   machine_print(&machine);
-  backends_print();
-  transports_print();
+  parts_print();
   defaults_print();
   environment_print();
   if (profile.measured)

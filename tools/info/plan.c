@@ -1,8 +1,8 @@
 #include "tools/info/plan.h"
 
-#include <argp.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,6 @@
 #define LOOPS 2u // that the verifier executes, so that it sees one loop follow another
 
 enum { ARGUMENT_KIND, ARGUMENT_RANKS, ARGUMENT_BYTES, ARGUMENT_COUNT };
-enum { OPTION_ROOT = 256 };
 
 struct options {
   const char *arguments[ARGUMENT_COUNT];
@@ -34,31 +33,16 @@ static void __attribute__((format(printf, 1, 2), noreturn)) usage_refuse(const c
   exit(EXIT_USAGE);
 }
 
-static error_t option_parse(int key, char *text, struct argp_state *state) {
-  struct options *o = state->input;
-  switch (key) {
-  case 'r':
-    o->rank = text;
-    break;
-  case OPTION_ROOT:
-    o->root = text;
-    break;
-  case 'j':
-    o->json = true;
-    break;
-  case ARGP_KEY_ARG:
-    if (state->arg_num >= ARGUMENT_COUNT)
-      usage_refuse("one argument too many: '%s'", text);
-    o->arguments[state->arg_num] = text;
-    break;
-  default:
-    return ARGP_ERR_UNKNOWN;
-  }
-  return 0;
+static bool argument_read(const char *text, unsigned number, void *values) {
+  struct options *o = values;
+  if (number >= ARGUMENT_COUNT)
+    usage_refuse("one argument too many: '%s'", text);
+  o->arguments[number] = text;
+  return true;
 }
 
 static void kind_read(const char *text, struct info_plan *plan) {
-  if (rondo_kit_read_kind(text, &plan->request.kind))
+  if (rondo_kit_read_name(RONDO_KIT_KIND, text, &plan->request.kind))
     return;
   char *names = NULL;
   size_t bytes = 0;
@@ -134,22 +118,24 @@ static int plan_make(struct info_plan *plan) {
 }
 
 static void options_read(struct options *options, int argc, char **argv) {
-  static const struct argp_option table[] = {
-      {"rank", 'r', "R", 0, "Whose plan is printed (default 0)", 0},
-      {"root", OPTION_ROOT, "R", 0, "Root of a kind that has one (default 0)", 0},
-      {"json", 'j', NULL, 0, "Print JSON", 0},
-      {NULL, 0, NULL, 0, NULL, 0}};
-  static const struct argp argp = {
+  static const struct rondo_kit_option table[] = {
+      {"rank", 'r', "R", "Whose plan is printed (default 0)", .value = RONDO_KIT_TEXT,
+       .offset = offsetof(struct options, rank)},
+      {"root", 0, "R", "Root of a kind that has one (default 0)", .value = RONDO_KIT_TEXT,
+       .offset = offsetof(struct options, root)},
+      {"json", 'j', NULL, "Print JSON", .value = RONDO_KIT_FLAG,
+       .offset = offsetof(struct options, json)},
+      {0}};
+  static const struct rondo_kit_command command = {
       .options = table,
-      .parser = option_parse,
+      .read_argument = argument_read,
       .args_doc = "KIND RANKS BYTES",
       .doc =
           "Prints the plan of a rank: its ops, what they cost, why the algorithm was chosen, and "
           "what the verifier says of the plans of all ranks. BYTES is what the descriptor counts: "
           "its count times the size of an element.\v"
           "Exit status: 0 the plans are right; 1 they are not; 2 usage."};
-  argp_err_exit_status = EXIT_USAGE;
-  argp_parse(&argp, argc, argv, 0, NULL, options);
+  rondo_kit_command_read(&command, argc, argv, options);
 }
 
 int info_plan_main(int argc, char **argv) {

@@ -128,7 +128,7 @@ void info_plan_print(const struct info_plan *p) {
   char why[WHY_BYTES], size[RONDO_KIT_SIZE_TEXT_BYTES];
   why_write(p, why);
   printf("%s of %s, rank %" PRIu32 " of %" PRIu32, rondo_kind_name(q->kind),
-         rondo_kit_size_text(p->bytes, size), q->rank, q->nranks);
+         rondo_kit_size_text((double)p->bytes, size), q->rank, q->nranks);
   if (rondo_plan_is_rooted(q->kind))
     printf(", root %" PRIu32, q->root);
   printf(": %s\n", algorithm_names[q->algorithm]);
@@ -165,9 +165,8 @@ static json_t *op_json(const struct rondo_plan *plan, const struct rondo_plan_op
       json_array_append_new(primitive, json_string(primitive_names[i].name));
   for (uint32_t i = 0; i < op->repeat; i++)
     json_array_append_new(chunks, json_integer(info_op_chunk(op, i)));
-  return json_pack("{s:o, s:I, s:o, s:o, s:o}", "primitive", primitive, "repeat",
-                   (json_int_t)op->repeat, "chunks", chunks, "from",
-                   peers_json(plan, &plan->recv, op->recv_peer, op), "to",
+  return json_pack("{s:o, s:i, s:o, s:o, s:o}", "primitive", primitive, "repeat", op->repeat,
+                   "chunks", chunks, "from", peers_json(plan, &plan->recv, op->recv_peer, op), "to",
                    peers_json(plan, &plan->send, op->send_peer, op));
 }
 
@@ -182,9 +181,9 @@ static json_t *cost_json(const struct info_plan *p) {
   const struct info_plan_cost *c = &p->cost;
   if (p->verified != RONDO_SUCCESS)
     return json_null();
-  return json_pack("{s:I, s:I, s:I, s:I, s:f}", "dependent_hops", (json_int_t)c->dependent_hops,
-                   "sends", (json_int_t)c->sends, "bytes", (json_int_t)c->bytes, "state_bytes",
-                   (json_int_t)c->state_bytes, "build_us", c->build_us);
+  return json_pack("{s:i, s:i, s:I, s:i, s:f}", "dependent_hops", c->dependent_hops, "sends",
+                   c->sends, "bytes", (json_int_t)c->bytes, "state_bytes", c->state_bytes,
+                   "build_us", c->build_us);
 }
 
 static json_t *why_json(const struct info_plan *p) {
@@ -201,16 +200,15 @@ bool info_plan_print_json(const struct info_plan *p) {
   const struct rondo_plan_request *q = &p->request;
   const struct rondo_plan *plan = &p->plans[q->rank];
   bool is_right = p->verified == RONDO_SUCCESS;
-  json_t *connectors = json_pack(
-      "{s:I, s:I, s:I}", "send", (json_int_t)plan->send.count, "recv", (json_int_t)plan->recv.count,
-      "least_slots", (json_int_t)rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
+  json_t *connectors =
+      json_pack("{s:i, s:i, s:i}", "send", plan->send.count, "recv", plan->recv.count,
+                "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
   json_t *root =
-      json_pack("{s:s, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o, s:b, s:s*}", "kind",
-                rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks",
-                (json_int_t)q->nranks, "rank", (json_int_t)q->rank, "root", (json_int_t)q->root,
-                "algorithm", algorithm_names[q->algorithm], "why", why_json(p), "ops",
-                ops_json(plan), "connectors", connectors, "cost", cost_json(p), "verified",
-                is_right, "fault", is_right ? NULL : p->report.message);
+      json_pack("{s:s, s:I, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:b, s:s*}", "kind",
+                rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks, "rank",
+                q->rank, "root", q->root, "algorithm", algorithm_names[q->algorithm], "why",
+                why_json(p), "ops", ops_json(plan), "connectors", connectors, "cost", cost_json(p),
+                "verified", is_right, "fault", is_right ? NULL : p->report.message);
   bool printed = root && json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
   printf("\n");
   json_decref(root);

@@ -206,9 +206,8 @@ bool rondo_kit_machine_offers(double bytes) {
   uint64_t available = rondo_kit_machine_available();
   if (available == 0 || bytes <= (double)available)
     return true;
-  uint64_t whole = bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX;
   fprintf(stderr, "%s: the buffers take %s of memory, and %s are available\n",
-          program_invocation_short_name, rondo_kit_size_text(whole, wanted),
-          rondo_kit_size_text(available, there));
+          program_invocation_short_name, rondo_kit_size_text(bytes, wanted),
+          rondo_kit_size_text((double)available, there));
   return false;
 }

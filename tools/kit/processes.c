@@ -127,9 +127,11 @@ void rondo_kit_processes_close(struct rondo_kit_processes *p) {
   processes_free(p);
 }
 
-uint32_t rondo_kit_processes_rank(const struct rondo_kit_processes *p) { return p->rank; }
+uint32_t rondo_kit_processes_rank(const struct rondo_kit_processes *p) { return p ? p->rank : 0; }
 uint32_t rondo_kit_processes_count(const struct rondo_kit_processes *p) { return p->count; }
-uint32_t rondo_kit_processes_cores(const struct rondo_kit_processes *p) { return p->cores; }
+uint32_t rondo_kit_processes_cores(const struct rondo_kit_processes *p) {
+  return p ? p->cores : rondo_kit_core_count();
+}
 
 // -------------------------------------------------------------------- gather ---
 

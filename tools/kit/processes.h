@@ -23,10 +23,10 @@ struct rondo_kit_processes;
 int rondo_kit_processes_open(struct rondo_kit_processes **processes);
 void rondo_kit_processes_close(struct rondo_kit_processes *processes); // null is allowed
 
-uint32_t rondo_kit_processes_rank(const struct rondo_kit_processes *processes);
+uint32_t rondo_kit_processes_rank(const struct rondo_kit_processes *processes); // of null: 0
 uint32_t rondo_kit_processes_count(const struct rondo_kit_processes *processes);
 // Cores that the processes may use together, if they are on one machine: a launcher may have bound
-// each process to cores of its own.
+// each process to cores of its own. Of null: those of this process.
 uint32_t rondo_kit_processes_cores(const struct rondo_kit_processes *processes);
 
 // All-gather: each rank gives `bytes`, and `all` gets those of every rank in rank order. Waits for

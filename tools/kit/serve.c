@@ -1,33 +1,18 @@
 #include "tools/kit/serve.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <rondo/types.h>
 
 #include "tools/kit/clock.h"
-#include "tools/kit/options.h"
-#include "tools/kit/shape.h"
 
 #define LINE_BYTES 256
 #define WAITS 4u
 #define WARMUP 4u
 #define ITERS_MIN 5u
-
-static const char *const orders_names[RONDO_KIT_ORDERS_COUNT] = {"one", "common", "own"};
-
-const char *rondo_kit_orders_name(int orders) { return orders_names[orders]; }
-
-bool rondo_kit_orders_read(const char *text, int *orders) {
-  for (int i = 0; i < RONDO_KIT_ORDERS_COUNT; i++) {
-    if (strcmp(text, orders_names[i]) == 0) {
-      *orders = i;
-      return true;
-    }
-  }
-  return false;
-}
 
 // Reads the words that may be absent.
 static bool optional_words_parse(char **rest, struct rondo_kit_request *request) {
@@ -40,7 +25,7 @@ static bool optional_words_parse(char **rest, struct rondo_kit_request *request)
   if (in_flight &&
       !rondo_kit_read_u32(in_flight, 1, RONDO_KIT_SERVE_IN_FLIGHT, &request->in_flight))
     return false;
-  if (orders && !rondo_kit_orders_read(orders, &request->orders))
+  if (orders && !rondo_kit_read_name(RONDO_KIT_ORDERS, orders, &request->orders))
     return false;
   return !wait || rondo_kit_read_u32(wait, 0, WAITS - 1, &request->wait);
 }
@@ -54,7 +39,7 @@ static bool request_parse(char *line, struct rondo_kit_request *request) {
   const char *budget = strtok_r(NULL, " \n", &rest);
   uint32_t in_place;
   uint64_t budget_ms;
-  if (!budget || !rondo_kit_read_kind(kind, &request->kind) ||
+  if (!budget || !rondo_kit_read_name(RONDO_KIT_KIND, kind, &request->kind) ||
       !rondo_kit_shape_is_kind(request->kind) || // the peers have no counterpart of the others
       !rondo_kit_read_number(bytes, 1, 1ull << 40, &request->bytes) ||
       !rondo_kit_read_u32(place, 0, 1, &in_place) ||
@@ -109,4 +94,73 @@ void rondo_kit_serve_answer(const struct rondo_kit_request *request, uint64_t ac
          request->in_flight, stats->count, stats->median_ns, stats->middle_ns, stats->mean_ns,
          stats->min_ns, stats->p99_ns, wrong);
   fflush(stdout);
+}
+
+// ----------------------------------------------------------------- a whole program ---
+
+static struct rondo_kit_measurement *served_measurement(struct rondo_kit_served *shared) {
+  return (struct rondo_kit_measurement *)(shared + 1);
+}
+
+size_t rondo_kit_served_bytes(uint32_t rank_count) {
+  size_t bytes = sizeof(struct rondo_kit_served) +
+                 rondo_kit_measurement_bytes(rank_count, RONDO_KIT_SERVE_CAPACITY);
+  return (bytes + 127) / 128 * 128;
+}
+
+void rondo_kit_served_init(struct rondo_kit_served *shared, uint32_t rank_count, uint32_t cores) {
+  shared->rank_count = rank_count;
+  rondo_kit_barrier_init(&shared->barrier, rank_count, cores);
+  rondo_kit_measurement_init(served_measurement(shared), rank_count, RONDO_KIT_SERVE_CAPACITY,
+                             cores);
+}
+
+struct rondo_kit_shape rondo_kit_serve_shape(const struct rondo_kit_request *request,
+                                             uint32_t rank_count) {
+  struct rondo_kit_shape shape = {request->kind, RONDO_FLOAT32, RONDO_SUM, rank_count, 0, 0};
+  rondo_kit_shape_size(&shape, request->bytes);
+  return shape;
+}
+
+static bool server_fetch(const struct rondo_kit_server *server) {
+  struct rondo_kit_request *request = &server->shared->request;
+  atomic_store(&server->shared->wrong, 0);
+  while (rondo_kit_serve_next(request)) {
+    const char *missing = server->lacks(request);
+    if (!missing)
+      return true;
+    rondo_kit_serve_error(missing);
+  }
+  return false;
+}
+
+static void server_answer(const struct rondo_kit_server *server) {
+  struct rondo_kit_served *shared = server->shared;
+  struct rondo_kit_measurement *measurement = served_measurement(shared);
+  struct rondo_kit_shape shape = rondo_kit_serve_shape(&shared->request, shared->rank_count);
+  if (measurement->failed) {
+    rondo_kit_serve_error(server->failure);
+    return;
+  }
+  struct rondo_kit_stats stats = rondo_kit_measure_stats(measurement);
+  rondo_kit_serve_answer(&shared->request, rondo_kit_shape_bytes(&shape), &stats, shared->wrong);
+}
+
+void rondo_kit_serve(const struct rondo_kit_server *server) {
+  struct rondo_kit_served *shared = server->shared;
+  for (;;) {
+    if (server->rank == 0)
+      shared->has_request = server_fetch(server);
+    rondo_kit_barrier_wait(&shared->barrier); // sleeps, so that an idle program disturbs nobody
+    if (!shared->has_request)
+      return;
+    struct rondo_kit_schedule schedule = rondo_kit_serve_schedule(&shared->request);
+    struct rondo_kit_driver driver = server->prepare(server->arg, server->rank, &shared->request);
+    rondo_kit_measure(served_measurement(shared), server->rank, &schedule, &driver);
+    if (server->wrong)
+      shared->wrong += server->wrong(server->arg, server->rank);
+    rondo_kit_barrier_wait(&shared->barrier);
+    if (server->rank == 0)
+      server_answer(server);
+  }
 }

@@ -20,23 +20,12 @@
 #include <stdint.h>
 
 #include "tools/kit/measure.h"
+#include "tools/kit/options.h"
+#include "tools/kit/shape.h"
 
 #define RONDO_KIT_SERVE_CAPACITY 4096u      // most iterations of one request
 #define RONDO_KIT_SERVE_IN_FLIGHT 1000u     // most collectives in an iteration
 #define RONDO_KIT_SERVE_ANY_WAIT UINT32_MAX // the request does not say how to wait
-
-// The orders in which ranks submit the collectives of an iteration.
-enum rondo_kit_orders {
-  RONDO_KIT_ORDERS_ONE = 0,    // "one": as they were registered
-  RONDO_KIT_ORDERS_COMMON = 1, // "common": all in one random order, another one in each iteration
-  RONDO_KIT_ORDERS_OWN =
-      2, // "own": each rank in a random order of its own, another one in each iteration
-  RONDO_KIT_ORDERS_COUNT
-};
-
-const char *rondo_kit_orders_name(int orders);
-// Returns false if `text` is the name of none.
-bool rondo_kit_orders_read(const char *text, int *orders);
 
 struct rondo_kit_request {
   int kind; // enum rondo_kind
@@ -62,5 +51,45 @@ void rondo_kit_serve_ready(const char *what);
 void rondo_kit_serve_error(const char *what);
 void rondo_kit_serve_answer(const struct rondo_kit_request *request, uint64_t actual_bytes,
                             const struct rondo_kit_stats *stats, uint64_t wrong);
+
+// ----------------------------------------------------------------- a whole program ---
+//
+// A program that answers requests with ranks of its own, which are threads or processes:
+//
+//   (one rank: init) -> each rank: serve
+
+// What the ranks share, zeroed at first. The measurement follows.
+struct rondo_kit_served {
+  struct rondo_kit_barrier barrier;
+  uint32_t rank_count;
+  bool has_request;
+  struct rondo_kit_request request;
+  _Atomic uint64_t wrong; // elements
+};
+
+struct rondo_kit_server {
+  struct rondo_kit_served *shared;
+  uint32_t rank;
+  // What the program cannot do for the request; null: it can. Asked on rank 0.
+  const char *(*lacks)(const struct rondo_kit_request *request);
+  // Makes the buffers of the request, and says how to measure it.
+  struct rondo_kit_driver (*prepare)(void *arg, uint32_t rank,
+                                     const struct rondo_kit_request *request);
+  uint64_t (*wrong)(void *arg, uint32_t rank); // elements of the result; null: not checked
+  const char *failure;                         // the answer if a call of the driver fails
+  void *arg;
+};
+
+// Bytes of `struct rondo_kit_served` and its measurement. A multiple of 128.
+size_t rondo_kit_served_bytes(uint32_t rank_count);
+// `cores`: those that all ranks may use together.
+void rondo_kit_served_init(struct rondo_kit_served *shared, uint32_t rank_count, uint32_t cores);
+
+// Answers requests until the input ends.
+void rondo_kit_serve(const struct rondo_kit_server *server);
+
+// The shape of a request for sums of float32.
+struct rondo_kit_shape rondo_kit_serve_shape(const struct rondo_kit_request *request,
+                                             uint32_t rank_count);
 
 #endif // RONDO_TOOLS_KIT_SERVE_H

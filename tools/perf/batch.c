@@ -15,9 +15,6 @@
 #define ABORT_NS ((int64_t)RONDO_KIT_SECOND_NS) // an aborted run ends within this time
 #define PASSES_BETWEEN_CLOCKS 256u // reading the clock takes as long as several calls of rondo_test
 
-void perf_batch_init(struct perf_batch *b) { sem_init(&b->ended, 0, 0); }
-void perf_batch_fini(struct perf_batch *b) { sem_destroy(&b->ended); }
-
 // ------------------------------------------------------------ registration ---
 
 // rondo_register copies the arrays.
@@ -68,7 +65,7 @@ static int collective_register(struct perf_batch *b, uint32_t index, uint64_t fi
 int perf_batch_begin(struct perf_batch *b, const struct perf_point *point, uint64_t number) {
   b->point = point;
   b->call = "memory";
-  b->run_count = point->in_flight * b->depth;
+  b->run_count = point->in_flight * b->setup->depth;
   b->collectives = calloc(point->in_flight, sizeof *b->collectives);
   b->places = calloc(b->run_count, sizeof *b->places);
   b->order = calloc(b->run_count, sizeof *b->order);
@@ -114,11 +111,6 @@ int perf_batch_end(struct perf_batch *b) {
   free(b->order);
   free(b->submissions);
   free(b->pending);
-  b->collectives = NULL;
-  b->places = NULL;
-  b->order = NULL;
-  b->submissions = NULL;
-  b->pending = NULL;
   return first;
 }
 
@@ -127,7 +119,7 @@ int perf_batch_end(struct perf_batch *b) {
 static void order_choose(struct perf_batch *b, uint32_t iteration) {
   int orders = b->point->orders;
   uint32_t whose = orders == RONDO_KIT_ORDERS_OWN ? b->rank : UINT32_MAX;
-  struct rondo_kit_permutation which = {b->seed, whose, iteration};
+  struct rondo_kit_permutation which = {b->setup->seed, whose, iteration};
   if (orders != RONDO_KIT_ORDERS_ONE) {
     rondo_kit_permute(&which, b->run_count, b->order);
     return;
@@ -199,7 +191,7 @@ static int pending_test(struct perf_batch *b) {
 }
 
 static int batch_wait_callbacks(struct perf_batch *b) {
-  struct timespec until = rondo_kit_deadline(b->timeout_ns);
+  struct timespec until = rondo_kit_deadline(b->setup->timeout_ns);
   for (uint32_t i = 0; i < b->submission_count; i++)
     while (sem_timedwait(&b->ended, &until) != 0)
       if (errno != EINTR)
@@ -210,7 +202,7 @@ static int batch_wait_callbacks(struct perf_batch *b) {
 static int batch_wait_blocking(struct perf_batch *b) {
   int status = RONDO_SUCCESS;
   for (uint32_t i = 0; i < b->pending_count && status == RONDO_SUCCESS; i++)
-    status = rondo_wait(b->context, b->pending[i], RONDO_LAST_RUN, (int64_t)b->timeout_ns);
+    status = rondo_wait(b->context, b->pending[i], RONDO_LAST_RUN, (int64_t)b->setup->timeout_ns);
   return status;
 }
 
@@ -220,13 +212,13 @@ static int batch_wait_testing(struct perf_batch *b) {
     int status = pending_test(b);
     if (status != RONDO_SUCCESS || b->pending_count == 0)
       return status;
-    if (b->is_oversubscribed)
+    if (b->setup->ranks > b->setup->cores)
       sched_yield();
     if (pass % PASSES_BETWEEN_CLOCKS != 0)
       continue;
     uint64_t now_ns = rondo_kit_now_ns();
     if (until_ns == 0)
-      until_ns = now_ns + b->timeout_ns;
+      until_ns = now_ns + b->setup->timeout_ns;
     if (now_ns >= until_ns)
       return RONDO_ERR_TIMEOUT;
   }
@@ -234,7 +226,8 @@ static int batch_wait_testing(struct perf_batch *b) {
 
 static int batch_wait_events(struct perf_batch *b) {
   struct pollfd events = {.fd = b->event_fd, .events = POLLIN};
-  int timeout_ms = (int)((b->timeout_ns + RONDO_KIT_MILLISECOND_NS - 1) / RONDO_KIT_MILLISECOND_NS);
+  int timeout_ms =
+      (int)((b->setup->timeout_ns + RONDO_KIT_MILLISECOND_NS - 1) / RONDO_KIT_MILLISECOND_NS);
   uint64_t ended;
   int status = RONDO_SUCCESS;
   while (status == RONDO_SUCCESS && b->pending_count > 0) {

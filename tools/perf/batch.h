@@ -1,7 +1,7 @@
 // A batch: the collectives that one rank has in flight in an iteration. The batch registers them,
 // submits a run of each and waits for all.
 //
-//   init -> (begin -> order, run ... -> end) ... -> fini
+//   (begin -> order, run ... -> end) ...
 //
 // The thread of the rank makes all calls.
 #ifndef RONDO_TOOLS_PERF_BATCH_H
@@ -38,12 +38,10 @@ struct perf_submission {
 };
 
 struct perf_batch {
-  struct rondo_context context; // set by the caller before begin
+  // Set by the caller before begin, and `ended` with them.
+  struct rondo_context context;
   uint32_t rank;
-  uint32_t depth; // runs of each collective in an iteration
-  uint64_t seed;
-  uint64_t timeout_ns;    // of a wait
-  bool is_oversubscribed; // ranks outnumber cores: a loop over rondo_test yields
+  const struct perf_setup *setup;
   const struct perf_point *point;
   const char *call; // the last call of perf_batch_begin or perf_batch_run, for messages
   struct perf_collective *collectives;
@@ -59,9 +57,6 @@ struct perf_batch {
   sem_t ended;  // posted by callbacks
   _Atomic int callback_status;
 };
-
-void perf_batch_init(struct perf_batch *batch);
-void perf_batch_fini(struct perf_batch *batch);
 
 // Registers the collectives of `point`, which must stay until end. All ranks derive the same ids
 // from `number`, the number of the point. Returns an enum rondo_status; the caller calls end also

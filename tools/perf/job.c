@@ -73,7 +73,7 @@ static const struct rondo_kit_shape *run_shape(const struct rank *self, uint32_t
 static int buffers_grow(struct rank *self) {
   const struct perf_point *point = &self->job->shared->point;
   struct rondo_context context = self->batch.context;
-  self->stride_bytes = perf_point_stride_bytes(point);
+  self->stride_bytes = perf_point_bytes(point).stride;
   size_t bytes = (size_t)self->job->setup->depth * point->in_flight * self->stride_bytes;
   int status = rondo_kit_memory_grow(&self->master, context, point->in_flight * self->stride_bytes);
   if (status == RONDO_SUCCESS)
@@ -258,16 +258,11 @@ static void point_finish(struct job *job) {
 
 static int context_open(struct rank *self) {
   const struct perf_setup *setup = self->job->setup;
-  struct rondo_config config = RONDO_CONFIG_INIT;
-  config.backend = setup->backend;
+  struct rondo_config config = setup->config;
   config.id = self->job->id;
   config.rank = self->rank;
   config.rank_count = setup->ranks;
   config.device = (int)(self->rank % setup->devices);
-  config.blocks = setup->blocks;
-  config.workers = setup->workers;
-  config.order = setup->order;
-  config.budget = setup->budget;
   return rondo_init(&self->batch.context, &config);
 }
 
@@ -296,13 +291,9 @@ static void rank_main(void *arg, uint32_t index) {
     rondo_destroy(self->batch.context, RONDO_DESTROY_DRAIN, DRAIN_NS);
 }
 
-static size_t shared_bytes(const struct perf_setup *setup) {
-  return sizeof(struct shared) + rondo_kit_measurement_bytes(setup->ranks, setup->capacity);
-}
-
 static void job_destroy(struct job *job) {
   for (uint32_t i = 0; i < job->local; i++) {
-    perf_batch_fini(&job->ranks[i].batch);
+    sem_destroy(&job->ranks[i].batch.ended);
     rondo_kit_memory_forget(&job->ranks[i].master);
     rondo_kit_memory_forget(&job->ranks[i].send);
     rondo_kit_memory_forget(&job->ranks[i].recv);
@@ -317,14 +308,10 @@ static void *lines_allocate(size_t bytes) {
   return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-static uint32_t setup_cores(const struct perf_setup *setup) {
-  return setup->processes ? rondo_kit_processes_cores(setup->processes) : rondo_kit_core_count();
-}
-
 // Returns an enum rondo_status.
 static int shared_open(struct job *job) {
   const struct perf_setup *setup = job->setup;
-  size_t bytes = shared_bytes(setup);
+  size_t bytes = sizeof(struct shared) + rondo_kit_measurement_bytes(setup->ranks, setup->capacity);
   job->shared =
       setup->processes ? rondo_kit_processes_share(setup->processes, bytes) : lines_allocate(bytes);
   if (!job->shared && setup->processes)
@@ -336,26 +323,12 @@ static int shared_open(struct job *job) {
     return setup->processes ? RONDO_ERR_SYSTEM : RONDO_ERR_NO_MEMORY;
   job->measurement = (struct rondo_kit_measurement *)(job->shared + 1);
   if (job->first == 0) {
-    uint32_t cores = setup_cores(setup);
-    rondo_kit_barrier_init(&job->shared->barrier, setup->ranks, cores);
-    rondo_kit_measurement_init(job->measurement, setup->ranks, setup->capacity, cores);
+    rondo_kit_barrier_init(&job->shared->barrier, setup->ranks, setup->cores);
+    rondo_kit_measurement_init(job->measurement, setup->ranks, setup->capacity, setup->cores);
   }
   // When this returns, the memory is initialised for all ranks.
   return setup->processes ? rondo_kit_processes_new_id(setup->processes, &job->id, NULL)
                           : rondo_unique_id_create(&job->id);
-}
-
-static void rank_init(struct job *job, uint32_t index) {
-  const struct perf_setup *setup = job->setup;
-  struct rank *self = &job->ranks[index];
-  self->job = job;
-  self->rank = job->first + index;
-  self->batch.rank = self->rank;
-  self->batch.depth = setup->depth;
-  self->batch.seed = setup->seed;
-  self->batch.timeout_ns = setup->timeout_ns;
-  self->batch.is_oversubscribed = setup->ranks > setup_cores(setup);
-  perf_batch_init(&self->batch);
 }
 
 static struct job *job_create(const struct perf_setup *setup, const struct perf_source *source) {
@@ -366,9 +339,14 @@ static struct job *job_create(const struct perf_setup *setup, const struct perf_
   job->setup = setup;
   job->source = source;
   job->local = local;
-  job->first = setup->processes ? rondo_kit_processes_rank(setup->processes) : 0;
-  for (uint32_t i = 0; i < local; i++)
-    rank_init(job, i);
+  job->first = rondo_kit_processes_rank(setup->processes);
+  for (uint32_t i = 0; i < local; i++) {
+    struct rank *self = &job->ranks[i];
+    self->job = job;
+    self->rank = self->batch.rank = job->first + i;
+    self->batch.setup = setup;
+    sem_init(&self->batch.ended, 0, 0);
+  }
   return job;
 }
 

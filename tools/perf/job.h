@@ -9,26 +9,7 @@
 
 #include <rondo/rondo.h>
 
-#include "tools/kit/processes.h"
 #include "tools/perf/point.h"
-
-// What does not change from point to point.
-struct perf_setup {
-  uint32_t ranks;
-  struct rondo_kit_processes *processes; // this process has one rank; null: all are threads
-  uint32_t devices;                      // rank r is on device r % devices
-  uint32_t blocks;
-  uint32_t workers;
-  int backend;
-  int order;
-  int budget;
-  bool pinned;         // rank r's thread on core r
-  uint32_t depth;      // runs of each collective in flight in each iteration
-  uint32_t unalign;    // elements by which buffers are displaced
-  uint64_t seed;       // of the orders of submission
-  uint64_t timeout_ns; // of a wait
-  uint32_t capacity;   // most timed iterations of a point
-};
 
 struct perf_result {
   struct rondo_kit_stats stats;

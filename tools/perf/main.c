@@ -6,7 +6,6 @@
 #include "tools/kit/output.h"
 #include "tools/kit/serve.h"
 #include "tools/perf/job.h"
-#include "tools/perf/memory.h"
 #include "tools/perf/options.h"
 #include "tools/perf/table.h"
 
@@ -18,23 +17,10 @@ struct sweep {
   const struct perf_options *options;
   struct perf_table table;
   struct perf_line line;
-  uint32_t cycle;
-  int dtype;
-  int redop;
-  uint32_t root;
+  struct perf_point point;
   uint64_t bytes;
-  bool in_place;
+  uint32_t cycle;
 };
-
-static void sweep_begin(struct sweep *s, const struct perf_options *options) {
-  s->options = options;
-  s->cycle = 0;
-  s->dtype = options->all_dtypes ? 0 : options->dtype;
-  s->redop = options->all_redops ? 0 : options->redop;
-  s->root = options->all_roots ? 0 : options->root;
-  s->bytes = options->min_bytes;
-  s->in_place = false;
-}
 
 static uint64_t bytes_next(const struct perf_options *o, uint64_t bytes) {
   uint64_t next = (uint64_t)((double)bytes * o->step_factor);
@@ -46,70 +32,51 @@ static uint64_t bytes_next(const struct perf_options *o, uint64_t bytes) {
 // Goes on to the next line; the cycle counts up when all lines have been.
 static void sweep_advance(struct sweep *s) {
   const struct perf_options *o = s->options;
-  bool rooted = o->is_mixed || rondo_kit_shape_is_rooted(o->kind);
-  bool reduces = rondo_kit_shape_reduces(o->kind);
+  const struct rondo_kit_shape *first = &o->point.shape;
+  struct rondo_kit_shape *shape = &s->point.shape;
+  bool rooted = o->point.is_mixed || rondo_kit_shape_is_rooted(shape->kind);
+  bool reduces = rondo_kit_shape_reduces(shape->kind);
   s->bytes = bytes_next(o, s->bytes);
-  if (o->kind == RONDO_BARRIER) { // has neither sizes nor types
+  if (shape->kind == RONDO_BARRIER) { // has neither sizes nor types
     s->cycle++;
     return;
   }
   if (s->bytes <= o->max_bytes)
     return;
   s->bytes = o->min_bytes;
-  if (o->all_roots && rooted && ++s->root < o->setup.ranks)
+  if (o->all_roots && rooted && ++shape->root < o->setup.ranks)
     return;
-  s->root = o->all_roots ? 0 : o->root;
-  if (o->all_redops && reduces && ++s->redop < RONDO_REDOP_COUNT)
+  shape->root = first->root;
+  if (o->all_redops && reduces && ++shape->redop < RONDO_REDOP_COUNT)
     return;
-  s->redop = o->all_redops ? 0 : o->redop;
-  if (o->all_dtypes && ++s->dtype < RONDO_DTYPE_COUNT)
+  shape->redop = first->redop;
+  if (o->all_dtypes && ++shape->dtype < RONDO_DTYPE_COUNT)
     return;
-  s->dtype = o->all_dtypes ? 0 : o->dtype;
+  shape->dtype = first->dtype;
   s->cycle++;
-}
-
-// What all points of a program have in common.
-static struct perf_point options_point(const struct perf_options *o) {
-  struct perf_point point = {.is_mixed = o->is_mixed,
-                             .in_flight = o->in_flight,
-                             .orders = o->orders,
-                             .wait = o->wait,
-                             .checks = o->checks};
-  return point;
 }
 
 static bool sweep_next(void *arg, struct perf_point *point) {
   struct sweep *s = arg;
-  const struct perf_options *o = s->options;
-  if (s->cycle >= o->cycles)
-    return false;
-  struct rondo_kit_shape shape = {o->kind, s->dtype, s->redop, o->setup.ranks, s->root, 0};
-  struct rondo_kit_schedule schedule = {.warmup = o->warmup,
-                                        .iters_min = o->iters,
-                                        .iters_max = o->iters,
-                                        .batch = o->setup.depth,
-                                        .free_running = o->free_running};
-  rondo_kit_shape_size(&shape, s->bytes);
-  *point = options_point(o);
-  point->shape = shape;
-  point->in_place = s->in_place;
-  point->schedule = schedule;
-  return true;
+  rondo_kit_shape_size(&s->point.shape, s->bytes);
+  *point = s->point;
+  return s->cycle < s->options->cycles;
 }
 
 static void sweep_finished(void *arg, const struct perf_point *point,
                            const struct perf_result *result) {
   struct sweep *s = arg;
   s->line.point = *point;
-  bool last = s->in_place || !perf_point_may_be_in_place(point);
-  s->line.results[s->in_place] = *result;
+  bool last = point->in_place || !perf_point_may_be_in_place(point);
+  s->line.results[point->in_place] = *result;
   if (last) {
-    if (!s->in_place) // there is none: the same figures twice, as nccl-tests has columns for both
+    if (!point->in_place) // there is none: the same figures twice, as nccl-tests has columns for
+                          // both
       s->line.results[1] = *result;
     perf_table_add(&s->table, &s->line);
     sweep_advance(s);
   }
-  s->in_place = !last;
+  s->point.in_place = !last;
 }
 
 // ---------------------------------------------------------------- serving ----
@@ -122,21 +89,20 @@ struct service {
 };
 
 static struct perf_point request_point(const struct service *s) {
-  const struct perf_options *o = s->options;
   const struct rondo_kit_request *r = &s->request;
-  struct rondo_kit_shape shape = {r->kind, o->dtype, o->redop, o->setup.ranks, 0, 0};
-  struct perf_point point = options_point(o);
-  rondo_kit_shape_size(&shape, r->bytes);
-  point.shape = shape;
+  struct perf_point point = s->options->point;
+  point.shape.kind = r->kind;
+  point.shape.root = 0;
+  rondo_kit_shape_size(&point.shape, r->bytes);
   point.is_mixed = false;
   point.in_flight = r->in_flight;
   point.orders = r->orders;
   if (r->wait != RONDO_KIT_SERVE_ANY_WAIT)
-    point.wait = (int)r->wait;
+    point.wait = r->wait;
   point.in_place = r->in_place;
   point.schedule = rondo_kit_serve_schedule(r);
-  point.schedule.batch = o->setup.depth;
-  point.schedule.free_running = o->free_running;
+  point.schedule.batch = s->options->point.schedule.batch;
+  point.schedule.free_running = s->options->point.schedule.free_running;
   return point;
 }
 
@@ -197,9 +163,8 @@ static int options_perform(const struct perf_options *options) {
     int status = perf_job_run(&options->setup, &source, &good);
     return status == RONDO_SUCCESS ? 0 : refusal_print(status);
   }
-  struct sweep sweep;
+  struct sweep sweep = {.options = options, .point = options->point, .bytes = options->min_bytes};
   struct perf_source source = {sweep_next, sweep_finished, &sweep};
-  sweep_begin(&sweep, options);
   perf_table_begin(&sweep.table, options);
   int status = perf_job_run(&options->setup, &source, &good);
   if (status != RONDO_SUCCESS)

@@ -5,28 +5,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tools/perf/job.h"
+#include "tools/perf/point.h"
 
 struct perf_options {
   struct perf_setup setup;
-  int kind;           // enum rondo_kind
-  bool is_mixed;      // all kinds in turn; `kind` is that of the first collective
-  uint32_t in_flight; // different collectives in each iteration
-  int orders;         // in which ranks submit them: enum rondo_kit_orders
-  int wait;           // enum perf_wait
+  struct perf_point point; // the first one, without its size
   uint64_t min_bytes;
   uint64_t max_bytes;
   uint64_t step_bytes; // 0: multiply by step_factor
   double step_factor;
-  uint32_t iters;
-  uint32_t warmup;
   uint32_t cycles;
-  uint32_t checks;
-  bool free_running;
-  bool all_dtypes, all_redops, all_roots;
-  int dtype;
-  int redop;
-  uint32_t root;
+  bool all_dtypes, all_redops, all_roots; // points of all, from that of the first point on
   bool serve;
   const char *json_path; // null: none
 };

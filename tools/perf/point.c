@@ -1,5 +1,8 @@
 #include "tools/perf/point.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #define BUFFER_ALIGN 4096u
 #define UNALIGN_ROOM 128u
 
@@ -24,40 +27,55 @@ bool perf_point_may_be_in_place(const struct perf_point *point) {
   return !point->is_mixed && rondo_kit_shape_may_be_in_place(&point->shape);
 }
 
-double perf_point_bytes(const struct perf_point *point) {
-  double bytes = 0;
+struct perf_bytes perf_point_bytes(const struct perf_point *point) {
+  struct perf_bytes bytes = {0};
   for (uint32_t i = 0; i < point->in_flight; i++) {
     struct rondo_kit_shape shape = perf_point_shape(point, i);
-    bytes += (double)rondo_kit_shape_bytes(&shape);
+    size_t one = rondo_kit_shape_bytes(&shape);
+    bytes.all += (double)one;
+    bytes.bus += (double)one * rondo_kit_shape_bus_factor(&shape);
+    bytes.stride = one > bytes.stride ? one : bytes.stride;
   }
+  bytes.stride = (bytes.stride + UNALIGN_ROOM + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
   return bytes;
 }
 
-double perf_point_bus_bytes(const struct perf_point *point) {
-  double bytes = 0;
-  for (uint32_t i = 0; i < point->in_flight; i++) {
-    struct rondo_kit_shape shape = perf_point_shape(point, i);
-    bytes += (double)rondo_kit_shape_bytes(&shape) * rondo_kit_shape_bus_factor(&shape);
-  }
-  return bytes;
+const char *perf_point_name(const struct perf_point *point) {
+  return point->is_mixed ? "mixed" : rondo_kind_name(point->shape.kind);
 }
 
-size_t perf_point_stride_bytes(const struct perf_point *point) {
-  size_t largest = 0;
-  for (uint32_t i = 0; i < point->in_flight; i++) {
-    struct rondo_kit_shape shape = perf_point_shape(point, i);
-    size_t bytes = rondo_kit_shape_bytes(&shape);
-    largest = bytes > largest ? bytes : largest;
-  }
-  return (largest + UNALIGN_ROOM + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
-}
-
-const char *perf_point_name(int kind, bool is_mixed) {
-  return is_mixed ? "mixed" : rondo_kind_name(kind);
-}
-
-const char *perf_wait_name(int wait) {
+const char *perf_wait_name(uint32_t wait) {
   static const char *const names[PERF_WAIT_COUNT] = {"callback", "rondo_wait", "rondo_test",
                                                      "rondo_event_fd"};
-  return wait >= 0 && wait < PERF_WAIT_COUNT ? names[wait] : "unknown";
+  return names[wait];
+}
+
+// Of each rank: a send and a receive buffer a run, which in place are one, and the input of each
+// collective.
+static uint64_t buffers_count(const struct perf_setup *setup, const struct perf_point *point) {
+  uint64_t of_run = point->in_place ? 1 : 2;
+  return (of_run * setup->depth + 1) * point->in_flight;
+}
+
+double perf_memory_bytes(const struct perf_setup *setup, const struct perf_point *point) {
+  double buffers = (double)buffers_count(setup, point) * (double)perf_point_bytes(point).stride;
+  double times = sizeof(uint64_t) * (double)setup->capacity;
+  return setup->ranks * (buffers + times);
+}
+
+bool perf_memory_suffices(const struct perf_setup *setup, const struct perf_point *point,
+                          uint64_t available, char *text) {
+  char all[RONDO_KIT_SIZE_TEXT_BYTES], one[RONDO_KIT_SIZE_TEXT_BYTES];
+  char there[RONDO_KIT_SIZE_TEXT_BYTES];
+  double bytes = perf_memory_bytes(setup, point);
+  if (available == 0 || bytes <= (double)available)
+    return true;
+  snprintf(text, PERF_MEMORY_TEXT_BYTES,
+           "%s of memory are needed (%" PRIu32 " rank%s x %" PRIu64 " buffers of %s, and %" PRIu32
+           " samples of time each), and %s are available",
+           rondo_kit_size_text(bytes, all), setup->ranks, setup->ranks == 1 ? "" : "s",
+           buffers_count(setup, point),
+           rondo_kit_size_text((double)perf_point_bytes(point).stride, one), setup->capacity,
+           rondo_kit_size_text((double)available, there));
+  return false;
 }

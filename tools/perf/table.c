@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "tools/kit/machine.h"
-#include "tools/kit/options.h"
 #include "tools/kit/output.h"
-#include "tools/kit/serve.h"
 
 #define EXIT_BAD 1
 
@@ -22,8 +20,9 @@ static struct bandwidths line_bandwidths(const struct perf_line *line, int i) {
   struct bandwidths b = {0, 0};
   if (time_ns <= 0)
     return b;
-  b.alg = perf_point_bytes(&line->point) / time_ns;
-  b.bus = perf_point_bus_bytes(&line->point) / time_ns;
+  struct perf_bytes bytes = perf_point_bytes(&line->point);
+  b.alg = bytes.all / time_ns;
+  b.bus = bytes.bus / time_ns;
   return b;
 }
 
@@ -33,21 +32,21 @@ static double run_time_us(const struct perf_line *line, int i) {
 
 // What is in flight, where that is more than one collective.
 static void batch_print(const struct perf_options *o) {
-  if (o->in_flight == 1)
+  if (o->point.in_flight == 1)
     return;
-  printf("# in flight: %" PRIu32 " different collectives (%s), submitted ", o->in_flight,
-         perf_point_name(o->kind, o->is_mixed));
-  if (o->orders == RONDO_KIT_ORDERS_ONE)
+  printf("# in flight: %" PRIu32 " different collectives (%s), submitted ", o->point.in_flight,
+         perf_point_name(&o->point));
+  if (o->point.orders == RONDO_KIT_ORDERS_ONE)
     printf("by all ranks in one order\n");
   else
     printf("by %s, another one in each iteration (seed %" PRIu64 ")\n",
-           o->orders == RONDO_KIT_ORDERS_OWN ? "each rank in an order of its own"
-                                             : "all ranks in one random order",
+           o->point.orders == RONDO_KIT_ORDERS_OWN ? "each rank in an order of its own"
+                                                   : "all ranks in one random order",
            o->setup.seed);
   printf("# times and bandwidths are of all %" PRIu32
          " runs together; the columns \"a run\" divide "
          "the median by %" PRIu32 "; size and count are of one run\n",
-         o->in_flight, o->in_flight);
+         o->point.in_flight, o->point.in_flight);
 }
 
 static void setup_print(const struct perf_options *o) {
@@ -58,14 +57,16 @@ static void setup_print(const struct perf_options *o) {
   printf("# %s %" PRIu32 " minBytes %" PRIu64 " maxBytes %" PRIu64 " warmup iters: %" PRIu32
          " iters: %" PRIu32 " runs in flight: %" PRIu32 " validation: %" PRIu32 " unalign: %" PRIu32
          "\n",
-         s->processes ? "nProcess" : "nThread", s->ranks, o->min_bytes, o->max_bytes, o->warmup,
-         o->iters, s->depth * o->in_flight, o->checks, s->unalign);
+         s->processes ? "nProcess" : "nThread", s->ranks, o->min_bytes, o->max_bytes,
+         o->point.schedule.warmup, o->point.schedule.iters_min, s->depth * o->point.in_flight,
+         o->point.checks, s->unalign);
   batch_print(o);
   printf("# backend %s, blocks %" PRIu32 ", workers %" PRIu32
          " (0: default), order %s, budget %s, waits by %s, %s, threads %s\n",
-         rondo_kit_backend_name(s->backend), s->blocks, s->workers, rondo_kit_order_name(s->order),
-         rondo_kit_budget_name(s->budget), perf_wait_name(o->wait),
-         o->free_running ? "ranks run free" : "a barrier before each iteration",
+         rondo_kit_name(RONDO_KIT_BACKEND, s->config.backend), s->config.blocks, s->config.workers,
+         rondo_kit_name(RONDO_KIT_ORDER, s->config.order),
+         rondo_kit_name(RONDO_KIT_BUDGET, s->config.budget), perf_wait_name(o->point.wait),
+         o->point.schedule.free_running ? "ranks run free" : "a barrier before each iteration",
          s->pinned ? "pinned" : "not pinned");
   const char *pinned = getenv("RONDO_TUNING");
   if (pinned)
@@ -99,11 +100,11 @@ void perf_table_begin(struct perf_table *table, const struct perf_options *optio
   table->lines = json_array();
   rondo_kit_machine_read(&machine);
   printf("# rondo-perf version %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
-  printf("# Collective test starting: %s\n", perf_point_name(options->kind, options->is_mixed));
+  printf("# Collective test starting: %s\n", perf_point_name(&options->point));
   setup_print(options);
   rondo_kit_machine_print(&machine, "# ", stdout);
   printf("# features: %s\n", machine.features);
-  columns_print(options->in_flight > 1);
+  columns_print(options->point.in_flight > 1);
   fflush(stdout);
 }
 
@@ -125,7 +126,7 @@ static void result_print(const struct perf_table *table, const struct perf_line 
   number_print(b.bus, 6);
   if (r->status != RONDO_SUCCESS)
     printf("  %6s", "error");
-  else if (table->options->checks == 0)
+  else if (table->options->point.checks == 0)
     printf("  %6s", "N/A");
   else
     printf("  %6" PRIu64, r->wrong);
@@ -187,29 +188,25 @@ void perf_table_add(struct perf_table *table, const struct perf_line *line) {
                                                 "in_place", result_json(line, 1)));
 }
 
-// What runs in an iteration, and how its end is learned.
-static json_t *iteration_json(const struct perf_options *o) {
-  return json_pack("{s:I, s:s, s:I, s:s, s:b}", "in_flight", (json_int_t)o->in_flight, "orders",
-                   rondo_kit_orders_name(o->orders), "seed", (json_int_t)o->setup.seed, "wait",
-                   perf_wait_name(o->wait), "callbacks", o->wait == PERF_WAIT_CALLBACK);
-}
-
 static json_t *config_json(const struct perf_options *o) {
-  const struct perf_setup *s = &o->setup;
+  const struct perf_setup *setup = &o->setup;
+  const struct perf_point *point = &o->point;
+  const struct rondo_config *config = &setup->config;
   struct rondo_kit_machine machine;
   rondo_kit_machine_read(&machine);
-  json_t *config = iteration_json(o);
-  json_t *rest = json_pack(
-      "{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:s, s:s, s:s, s:s, s:I}", "collective",
-      perf_point_name(o->kind, o->is_mixed), "version", rondo_version(), "ranks",
-      (json_int_t)s->ranks, "blocks", (json_int_t)s->blocks, "workers", (json_int_t)s->workers,
-      "depth", (json_int_t)s->depth, "warmup_iters", (json_int_t)o->warmup, "iters",
-      (json_int_t)o->iters, "pinned", s->pinned, "backend", rondo_kit_backend_name(s->backend),
-      "order", rondo_kit_order_name(s->order), "budget", rondo_kit_budget_name(s->budget), "model",
-      machine.model, "cores", (json_int_t)machine.cores_allowed);
-  json_object_update(config, rest);
-  json_decref(rest);
-  return config;
+  return json_pack(
+      "{s:i, s:s, s:I, s:s, s:b, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:s, s:s, s:s, s:s, "
+      "s:i}",
+      "in_flight", point->in_flight, "orders", rondo_kit_name(RONDO_KIT_ORDERS, point->orders),
+      "seed", (json_int_t)setup->seed, "wait", perf_wait_name(point->wait), "callbacks",
+      point->wait == PERF_WAIT_CALLBACK, "collective", perf_point_name(point), "version",
+      rondo_version(), "ranks", setup->ranks, "blocks", config->blocks, "workers", config->workers,
+      "depth", setup->depth, "warmup_iters", point->schedule.warmup, "iters",
+      point->schedule.iters_min, "pinned", setup->pinned, "backend",
+      rondo_kit_name(RONDO_KIT_BACKEND, config->backend), "order",
+      rondo_kit_name(RONDO_KIT_ORDER, config->order), "budget",
+      rondo_kit_name(RONDO_KIT_BUDGET, config->budget), "model", machine.model, "cores",
+      machine.cores_allowed);
 }
 
 static bool json_write(struct perf_table *table) {
@@ -226,10 +223,8 @@ int perf_table_end(struct perf_table *table) {
       table->bus_bandwidth_count > 0 ? table->bus_bandwidth_sum / table->bus_bandwidth_count : 0;
   printf("# Out of bounds values : %" PRIu64 " %s\n", table->wrong, good ? "OK" : "FAILED");
   printf("# Avg bus bandwidth    : %g\n#\n", average);
-  printf("# Collective test concluded: %s\n",
-         perf_point_name(table->options->kind, table->options->is_mixed));
-  const struct rondo_kit_processes *processes = table->options->setup.processes;
-  bool is_speaker = !processes || rondo_kit_processes_rank(processes) == 0;
+  printf("# Collective test concluded: %s\n", perf_point_name(&table->options->point));
+  bool is_speaker = rondo_kit_processes_rank(table->options->setup.processes) == 0;
   if (table->options->json_path && is_speaker && !json_write(table))
     good = false;
   json_decref(table->lines);

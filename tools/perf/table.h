@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "tools/perf/job.h"
 #include "tools/perf/options.h"
 
 // What one line of the table shows: the same collective out of place and in place.
