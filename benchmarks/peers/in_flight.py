@@ -8,10 +8,10 @@ for one repeat of a row, and how it prints the result:
 """
 
 import collections
-import statistics
 
 import programs
-from programs import KIB, MIB, cell, size_text
+from programs import (KIB, MIB, Sample, Team, cell, ratio_of, ratio_text, ratios_of, reduced,
+                      size_text, spread_text, wrong_text)
 
 AT_MOST = 1.3  # times that own orders may take, of the time that one order takes
 
@@ -34,36 +34,6 @@ PEER_OF_WAY = {"wait": "mpi_wait", "test": "mpi_test", "callback": "mpi_test",
                "descriptor": "mpi_test"}
 
 
-def median_of(repeats, name, key="middle_ns"):
-    values = [repeat[name][key] for repeat in repeats if name in repeat]
-    return statistics.median(values) if values else None
-
-
-def ratios_of(repeats, above, below):
-    """Of the times of two programs, which were asked one after the other in each repeat."""
-    return [repeat[above]["middle_ns"] / repeat[below]["middle_ns"]
-            for repeat in repeats if above in repeat and below in repeat]
-
-
-def ratio_of(repeats, above, below):
-    ratios = ratios_of(repeats, above, below)
-    return statistics.median(ratios) if ratios else None
-
-
-def ratio_text(ratio):
-    if not ratio:
-        return "-"
-    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.1g}"
-
-
-def spread_text(ratios):
-    return f"{min(ratios):.2f}-{max(ratios):.2f}" if len(ratios) > 1 else ""
-
-
-def wrong_text(result):
-    return f"  {result['wrong']} WRONG" if result["wrong"] else ""
-
-
 def chosen(rows, arguments):
     """The rows whose ranks and sizes the user has not excluded."""
     return [row for row in rows
@@ -71,69 +41,20 @@ def chosen(rows, arguments):
             and (not arguments.sizes or row.bytes in arguments.sizes)]
 
 
-class Team:
-    """The programs that are compared at one number of ranks: by name, in the order of asking."""
-
-    def __init__(self, arguments, ranks, cores):
-        self.ranks = ranks
-        self.cores = programs.Cores(arguments.bin) if ranks == 2 and cores >= 2 else None
-        self.rondo = {}
-        self.mpi = programs.start_mpi(arguments, ranks, cores)
-
-    def has_cores(self):
-        return not self.cores or self.cores.are_whole()
-
-    def close(self):
-        for program in list(self.rondo.values()) + [self.mpi, self.cores]:
-            if program:
-                program.close()
-
-
-class Sample:
-    """What was measured of one row."""
-
-    def __init__(self, row):
-        self.row = row
-        self.repeats = []
-        self.set_aside = []  # repeats on less than two cores
-        self.wrong = 0
-
-    def requests(self, team, budget_ms):
-        """Name, program and request of each measurement of one repeat.
-
-        A name stands next to the names that it is compared with.
-        """
-        raise NotImplementedError
-
-    def add(self, team, arguments, is_reversed):
-        requests = self.requests(team, arguments.budget)
-        if is_reversed:
-            requests.reverse()
-        has_cores = team.has_cores()
-        repeat = {name: program.ask(request) for name, program, request in requests if program}
-        has_cores &= team.has_cores()
-        (self.repeats if has_cores else self.set_aside).append(repeat)
-        self.wrong += sum(answer["wrong"] for answer in repeat.values())
-
-    def counted(self):
-        return self.repeats or self.set_aside
-
-
 class DisorderSample(Sample):
-    def requests(self, team, budget_ms):
-        def text(orders):
-            return f"all_reduce {self.row.bytes} 0 {budget_ms} {self.row.in_flight} {orders}"
-        rondo = team.rondo["rondo"]
-        return [("common", rondo, text("common")), ("own", rondo, text("own")),
-                ("one", rondo, text("one")), ("mpi", team.mpi, text("one"))]
+    def requests(self, team, arguments):
+        text = f"all_reduce {self.row.bytes} 0 {arguments.budget} {self.row.in_flight} "
+        rondo = team.programs["rondo"]
+        return [("common", rondo, text + "common"), ("own", rondo, text + "own"),
+                ("one", rondo, text + "one"), ("mpi", team.programs["mpi"], text + "one")]
 
     def result(self, _arguments):
         repeats = self.counted()
         ratio = ratio_of(repeats, "own", "one")
         return {"ranks": self.row.ranks, "op": "all_reduce", "in_flight": self.row.in_flight,
-                "bytes": self.row.bytes, "one_ns": median_of(repeats, "one"),
-                "common_ns": median_of(repeats, "common"), "own_ns": median_of(repeats, "own"),
-                "mpi_ns": median_of(repeats, "mpi"),
+                "bytes": self.row.bytes, "one_ns": reduced(repeats, "one"),
+                "common_ns": reduced(repeats, "common"), "own_ns": reduced(repeats, "own"),
+                "mpi_ns": reduced(repeats, "mpi"),
                 "own_over_common": ratio_of(repeats, "own", "common"),
                 "ratio": ratio, "ratios": ratios_of(repeats, "own", "one"),
                 "mpi_over_one": ratio_of(repeats, "mpi", "one"),
@@ -161,7 +82,8 @@ class Disorder:
     @staticmethod
     def team(arguments, ranks, cores):
         team = Team(arguments, ranks, cores)
-        team.rondo["rondo"] = programs.start_rondo(arguments, ranks, cores)
+        team.programs = {"rondo": programs.start_rondo(arguments, ranks, cores),
+                         "mpi": programs.start_mpi(arguments, ranks, cores)}
         return team
 
     @staticmethod
@@ -199,17 +121,18 @@ class AsyncTeam(Team):
 
     def __init__(self, arguments, ranks, cores):
         super().__init__(arguments, ranks, cores)
-        for way, value in WAYS.items():
-            self.rondo[way] = programs.start_rondo(arguments, ranks, cores, ["-z", str(value)])
+        self.programs = {way: programs.start_rondo(arguments, ranks, cores, ["-z", str(value)])
+                         for way, value in WAYS.items()}
+        self.programs["mpi"] = programs.start_mpi(arguments, ranks, cores)
 
 
 class AsyncSample(Sample):
-    def requests(self, team, budget_ms):
-        def text(words=""):
-            return f"all_reduce {self.row.bytes} 0 {budget_ms}{words}"
-        rondo = {way: (way, team.rondo[way], text()) for way in WAYS}
-        return [rondo["wait"], ("mpi_wait", team.mpi, text(" 1 one 1")),
-                rondo["callback"], ("mpi_test", team.mpi, text(" 1 one 2")), rondo["test"],
+    def requests(self, team, arguments):
+        text = f"all_reduce {self.row.bytes} 0 {arguments.budget}"
+        rondo = {way: (way, team.programs[way], text) for way in WAYS}
+        mpi = team.programs["mpi"]
+        return [rondo["wait"], ("mpi_wait", mpi, text + " 1 one 1"),
+                rondo["callback"], ("mpi_test", mpi, text + " 1 one 2"), rondo["test"],
                 rondo["descriptor"]]
 
     def result(self, _arguments):
@@ -217,9 +140,9 @@ class AsyncSample(Sample):
         result = {"ranks": self.row.ranks, "op": "all_reduce", "bytes": self.row.bytes,
                   "wrong": self.wrong, "set_aside": ratios_of(self.set_aside, "mpi_wait", "wait")}
         for name in ["mpi_wait", "mpi_test"]:
-            result[name + "_ns"] = median_of(repeats, name)
+            result[name + "_ns"] = reduced(repeats, name)
         for way in WAYS:
-            result[way + "_ns"] = median_of(repeats, way)
+            result[way + "_ns"] = reduced(repeats, way)
             result[way + "_ratio"] = ratio_of(repeats, PEER_OF_WAY[way], way)
             result[way + "_ratios"] = ratios_of(repeats, PEER_OF_WAY[way], way)
         return result

@@ -1,10 +1,12 @@
-"""What the modes of compare share: the programs that answer requests, and the form of figures."""
+"""What the modes of compare share: the programs that answer requests, what they have measured, and
+the form of figures."""
 
 import bisect
 import json
 import os
 import select
 import shutil
+import statistics
 import subprocess
 import time
 
@@ -108,11 +110,98 @@ class Cores:
         self.program.close()
 
 
+class Team:
+    """The programs that are compared at one number of ranks."""
+
+    def __init__(self, arguments, ranks, cores):
+        self.ranks = ranks
+        self.cores = Cores(arguments.bin) if ranks == 2 and cores >= 2 else None
+        self.programs = {}  # by name; None where there is no such program
+
+    def has_cores(self):
+        return not self.cores or self.cores.are_whole()
+
+    def close(self):
+        for program in [*self.programs.values(), self.cores]:
+            if program:
+                program.close()
+
+
+class Sample:
+    """What was measured of one row."""
+
+    def __init__(self, row):
+        self.row = row
+        self.repeats = []
+        self.set_aside = []  # repeats on less than two cores
+        self.wrong = 0
+
+    def requests(self, team, arguments):
+        """Name, program and request of each measurement of one repeat.
+
+        A name stands next to the names that it is compared with.
+        """
+        raise NotImplementedError
+
+    def add(self, team, arguments, is_reversed):
+        requests = self.requests(team, arguments)
+        if is_reversed:
+            requests.reverse()
+        has_cores = team.has_cores()
+        repeat = {name: program.ask(request) for name, program, request in requests if program}
+        has_cores &= team.has_cores()
+        (self.repeats if has_cores else self.set_aside).append(repeat)
+        self.wrong += sum(answer["wrong"] for answer in repeat.values())
+
+    def counted(self):
+        return self.repeats or self.set_aside
+
+
+def reduced(repeats, name, key="middle_ns", reduce=statistics.median):
+    values = [repeat[name][key] for repeat in repeats if name in repeat]
+    return reduce(values) if values else None
+
+
+def ratios_of(repeats, above, below):
+    """Of the times of two programs, which were asked one after the other in each repeat."""
+    return [repeat[above]["middle_ns"] / repeat[below]["middle_ns"]
+            for repeat in repeats if above in repeat and below in repeat]
+
+
+def ratio_of(repeats, above, below):
+    ratios = ratios_of(repeats, above, below)
+    return statistics.median(ratios) if ratios else None
+
+
+def ratio_text(ratio):
+    if not ratio:
+        return "-"
+    return f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.1g}"
+
+
+def spread_text(ratios):
+    return f"{min(ratios):.2f}-{max(ratios):.2f}" if len(ratios) > 1 else ""
+
+
+def wrong_text(result):
+    return f"  {result['wrong']} WRONG" if result["wrong"] else ""
+
+
 def size_text(size):
     for unit, scale in (("MiB", MIB), ("KiB", KIB)):
-        if size >= scale and size % scale == 0:
-            return f"{size // scale} {unit}"
+        if size >= scale:
+            return f"{size / scale:.4g} {unit}"
     return f"{size} B"
+
+
+def read_size(text):
+    scale = {"K": KIB, "M": MIB}.get(text[-1:].upper(), 1)
+    return int(text[:-1] if scale > 1 else text) * scale
+
+
+def list_reader(read):
+    """Reads a list with commas, for argparse."""
+    return lambda text: [read(part) for part in text.split(",")]
 
 
 def cell(time_ns):
