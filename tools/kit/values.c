@@ -1,12 +1,12 @@
 #include "tools/kit/values.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include <rondo/types.h>
 
-#define BLOCK 512u // elements made at a time, on the stack
+#define BLOCK 512u        // elements made at a time, on the stack
+#define ENOUGH (1u << 20) // results need no larger integers
 #define MAX_PROD_TWOS 6u
 #define MAX_SPREAD 7u // maximum and minimum: values 0 … 6, or −3 … 3 where there is a sign
 
@@ -19,31 +19,25 @@ struct sum_shape {
   bool sparse;
 };
 
+// The floating types. All zero for the others.
+static const struct format {
+  int mantissa_bits, bias;
+} formats[RONDO_DTYPE_COUNT] = {
+    [RONDO_FLOAT16] = {10, 15},   [RONDO_BFLOAT16] = {7, 127},  [RONDO_FLOAT32] = {23, 127},
+    [RONDO_FLOAT64] = {52, 1023}, [RONDO_FLOAT8_E4M3] = {3, 7}, [RONDO_FLOAT8_E5M2] = {2, 15}};
+
 static bool dtype_is_signed(int dtype) {
   return dtype != RONDO_UINT8 && dtype != RONDO_UINT32 && dtype != RONDO_UINT64;
 }
 
-static bool dtype_is_floating(int dtype) {
-  return dtype >= RONDO_FLOAT16 && dtype < RONDO_DTYPE_COUNT;
-}
+static bool dtype_is_floating(int dtype) { return formats[dtype].mantissa_bits > 0; }
 
 // Integers up to this one are exact in the type.
 static uint32_t dtype_exact_limit(int dtype) {
-  switch (dtype) {
-  case RONDO_INT8:
-  case RONDO_UINT8:
-    return 127;
-  case RONDO_FLOAT16:
-    return 2048;
-  case RONDO_BFLOAT16:
-    return 256;
-  case RONDO_FLOAT8_E4M3:
-    return 16;
-  case RONDO_FLOAT8_E5M2:
-    return 8;
-  default:
-    return 1u << 20;
-  }
+  uint64_t limit = dtype_is_floating(dtype)        ? UINT64_C(2) << formats[dtype].mantissa_bits
+                   : rondo_dtype_bytes(dtype) == 1 ? 127
+                                                   : ENOUGH;
+  return limit < ENOUGH ? (uint32_t)limit : ENOUGH;
 }
 
 static struct sum_shape sum_shape_make(const struct rondo_kit_values *v) {
@@ -168,108 +162,20 @@ static void integers_make(const struct rondo_kit_values *v, uint32_t rank, uint6
     sum_make_inputs(v, rank, first, out, n);
 }
 
-// The layout of the narrow floating types.
-struct narrow {
-  int mantissa_bits;
-  int bias;
-  int bits;
-};
-
-static struct narrow narrow_layout(int dtype) {
-  switch (dtype) {
-  case RONDO_FLOAT16:
-    return (struct narrow){10, 15, 16};
-  case RONDO_BFLOAT16:
-    return (struct narrow){7, 127, 16};
-  case RONDO_FLOAT8_E4M3:
-    return (struct narrow){3, 7, 8};
-  default:
-    return (struct narrow){2, 15, 8};
-  }
-}
-
-static uint32_t narrow_encode(struct narrow f, double value) {
-  if (value == 0)
-    return 0;
-  int exponent;
-  double mantissa = frexp(fabs(value), &exponent); // 0.5 … 1
-  uint32_t code;
-  if (exponent - 1 >= 1 - f.bias)
-    code = ((uint32_t)(exponent - 1 + f.bias) << f.mantissa_bits) +
-           (uint32_t)nearbyint(ldexp(2 * mantissa - 1, f.mantissa_bits));
-  else
-    code = (uint32_t)nearbyint(ldexp(fabs(value), f.bias - 1 + f.mantissa_bits));
-  return code | (value < 0 ? 1u << (f.bits - 1) : 0);
-}
-
-static double narrow_decode(struct narrow f, uint32_t code) {
-  uint32_t magnitude = code & ((1u << (f.bits - 1)) - 1);
-  uint32_t exponent = magnitude >> f.mantissa_bits;
-  double mantissa = magnitude & ((1u << f.mantissa_bits) - 1);
-  double value = exponent == 0 ? ldexp(mantissa, 1 - f.bias - f.mantissa_bits)
-                               : ldexp(mantissa + (1u << f.mantissa_bits),
-                                       (int)exponent - f.bias - f.mantissa_bits);
-  return code >> (f.bits - 1) ? -value : value;
-}
-
-static double element_decode(int dtype, const void *element) {
-  uint8_t byte;
-  uint16_t half;
-  float single;
-  double wide;
-  switch (rondo_dtype_bytes(dtype)) {
-  case 1:
-    memcpy(&byte, element, 1);
-    return narrow_decode(narrow_layout(dtype), byte);
-  case 2:
-    memcpy(&half, element, 2);
-    return narrow_decode(narrow_layout(dtype), half);
-  case 4:
-    memcpy(&single, element, 4);
-    return (double)single;
-  default:
-    memcpy(&wide, element, 8);
-    return wide;
-  }
-}
-
-// An integer that the type holds exactly and as a normal number: the bits of the float, cut.
-static uint32_t narrow_encode_integer(struct narrow f, int32_t value) {
-  float wide = (float)value;
+// A value of a floating type of 8 or 16 bits, rounded: the bits of the float, cut. The result must
+// be zero or a normal number.
+static uint32_t narrow_encode(struct format f, int sign_bit, float value) {
   uint32_t bits;
-  memcpy(&bits, &wide, sizeof(bits));
-  uint32_t magnitude = (bits & 0x7fffffffu) >> (23 - f.mantissa_bits);
+  memcpy(&bits, &value, sizeof(bits));
+  uint32_t half = 1u << (22 - f.mantissa_bits);
+  uint32_t magnitude = ((bits & 0x7fffffffu) + half) >> (23 - f.mantissa_bits);
   uint32_t rebias = (uint32_t)(127 - f.bias) << f.mantissa_bits;
-  return value == 0 ? 0 : (magnitude - rebias) | (bits >> 31) << (f.bits - 1);
+  return value == 0 ? 0 : (magnitude - rebias) | (bits >> 31) << sign_bit;
 }
 
-static void narrow_encode_all(int dtype, double divisor, const int32_t *in, void *out, uint32_t n) {
-  struct narrow f = narrow_layout(dtype);
-  uint32_t codes[BLOCK];
-  if (divisor == 1)
-    for (uint32_t i = 0; i < n; i++)
-      codes[i] = narrow_encode_integer(f, in[i]);
-  else
-    for (uint32_t i = 0; i < n; i++)
-      codes[i] = narrow_encode(f, in[i] / divisor);
-  for (uint32_t i = 0; i < n; i++) {
-    if (f.bits == 8)
-      ((uint8_t *)out)[i] = (uint8_t)codes[i];
-    else
-      ((uint16_t *)out)[i] = (uint16_t)codes[i];
-  }
-}
-
-static void floats_encode(double divisor, const int32_t *in, float *out, uint32_t n) {
-  if (divisor == 1) // a division costs more than all the rest
-    for (uint32_t i = 0; i < n; i++)
-      out[i] = (float)in[i];
-  else
-    for (uint32_t i = 0; i < n; i++)
-      out[i] = (float)(in[i] / divisor);
-}
-
-static void integers_encode(int dtype, double divisor, const int32_t *in, void *out, uint32_t n) {
+// Multiplies by `factor`, if the type is a floating one.
+static void integers_encode(int dtype, double factor, const int32_t *in, void *out, uint32_t n) {
+  struct format f = formats[dtype];
   switch (dtype) {
   case RONDO_INT8:
   case RONDO_UINT8:
@@ -286,19 +192,26 @@ static void integers_encode(int dtype, double divisor, const int32_t *in, void *
       ((int64_t *)out)[i] = in[i];
     return;
   case RONDO_FLOAT32:
-    floats_encode(divisor, in, out, n);
+    for (uint32_t i = 0; i < n; i++)
+      ((float *)out)[i] = (float)(in[i] * factor);
     return;
   case RONDO_FLOAT64:
     for (uint32_t i = 0; i < n; i++)
-      ((double *)out)[i] = in[i] / divisor;
+      ((double *)out)[i] = in[i] * factor;
+    return;
+  case RONDO_FLOAT16:
+  case RONDO_BFLOAT16:
+    for (uint32_t i = 0; i < n; i++)
+      ((uint16_t *)out)[i] = (uint16_t)narrow_encode(f, 15, (float)(in[i] * factor));
     return;
   default:
-    narrow_encode_all(dtype, divisor, in, out, n);
+    for (uint32_t i = 0; i < n; i++)
+      ((uint8_t *)out)[i] = (uint8_t)narrow_encode(f, 7, (float)(in[i] * factor));
   }
 }
 
-// The divisor of the exact integers.
-static double values_divisor(const struct rondo_kit_values *v, uint32_t rank) {
+// The ranks by whose number the exact integers are divided: all for an average, else 1.
+static uint32_t values_divisor(const struct rondo_kit_values *v, uint32_t rank) {
   bool average = v->redop == RONDO_AVG && rank == RONDO_KIT_REDUCED && dtype_is_floating(v->dtype);
   return average ? v->rank_count : 1;
 }
@@ -307,7 +220,7 @@ static void block_make(const struct rondo_kit_values *v, uint32_t rank, uint64_t
                        uint64_t *out, uint32_t n) {
   int32_t integers[BLOCK];
   integers_make(v, rank, first, integers, n);
-  integers_encode(v->dtype, values_divisor(v, rank), integers, out, n);
+  integers_encode(v->dtype, 1.0 / values_divisor(v, rank), integers, out, n);
 }
 
 void rondo_kit_values_fill(const struct rondo_kit_values *values, uint32_t rank, void *out,
@@ -321,14 +234,13 @@ void rondo_kit_values_fill(const struct rondo_kit_values *values, uint32_t rank,
   }
 }
 
-// Allows the rounding of one product and n sums, one a hop.
+// Allows the rounding of one product and n sums, one a hop: each is less than a unit in the last
+// place, and neighbours in a floating type have neighbouring codes.
 static bool element_is_close(const struct rondo_kit_values *v, const void *got, const void *want) {
-  double epsilon = v->dtype == RONDO_FLOAT64   ? 0x1p-52
-                   : v->dtype == RONDO_FLOAT32 ? 0x1p-23
-                                               : ldexp(1, -narrow_layout(v->dtype).mantissa_bits);
-  double a = element_decode(v->dtype, got);
-  double b = element_decode(v->dtype, want);
-  return fabs(a - b) <= (v->rank_count + 2) * epsilon * fabs(b);
+  uint64_t a = 0, b = 0; // the machine is little-endian
+  memcpy(&a, got, rondo_dtype_bytes(v->dtype));
+  memcpy(&b, want, rondo_dtype_bytes(v->dtype));
+  return (a > b ? a - b : b - a) <= v->rank_count + 2;
 }
 
 static uint64_t block_wrong(const struct rondo_kit_values *v, bool inexact, const void *got,
@@ -347,8 +259,8 @@ static uint64_t block_wrong(const struct rondo_kit_values *v, bool inexact, cons
 uint64_t rondo_kit_values_wrong(const struct rondo_kit_values *values, uint32_t rank,
                                 const void *got, uint64_t first, uint64_t count) {
   size_t element_bytes = rondo_dtype_bytes(values->dtype);
-  uint32_t ranks = values->rank_count;
-  bool inexact = values_divisor(values, rank) != 1 && (ranks & (ranks - 1)) != 0;
+  uint32_t divisor = values_divisor(values, rank);
+  bool inexact = (divisor & (divisor - 1)) != 0;
   uint64_t block[BLOCK];
   uint64_t wrong = 0;
   for (uint64_t done = 0; done < count; done += BLOCK) {

@@ -4,7 +4,8 @@
 // over from an earlier round changes the result.
 //
 // One exception: an average of floating types over a number of ranks that is no power of two
-// multiplies by an inexact 1/n, so a few units in the last place are allowed.
+// multiplies by an inexact 1/n, so a few units in the last place are allowed. Ranks number 1,024 at
+// most: averages over more would not be normal numbers in all types.
 #ifndef RONDO_TOOLS_KIT_VALUES_H
 #define RONDO_TOOLS_KIT_VALUES_H
 
