@@ -197,27 +197,19 @@ static const char *several_lack(const struct rondo_kit_request *r) {
   return NULL;
 }
 
-// What a request asks for that is not here; null: nothing.
+// What a request asks for that is not here; null: nothing. Requests are for kinds that MPI has.
 static const char *request_lacks(const struct rondo_kit_request *r) {
-  static const int kinds[] = {RONDO_ALL_REDUCE, RONDO_ALL_GATHER, RONDO_REDUCE_SCATTER,
-                              RONDO_REDUCE,     RONDO_BROADCAST,  RONDO_ALL_TO_ALL,
-                              RONDO_GATHER,     RONDO_SCATTER};
-  size_t i = 0;
   if (r->bytes > MAX_BYTES)
     return "too large for MPI's counts";
-  while (i < sizeof kinds / sizeof *kinds && kinds[i] != r->kind)
-    i++;
-  if (i == sizeof kinds / sizeof *kinds)
-    return "no such collective here";
-  return r->in_place && i > 4 ? "not in place" : several_lack(r);
+  return r->in_place && r->kind > RONDO_BROADCAST ? "not in place" : several_lack(r);
 }
 
 // Cores that all processes may use between them: mpirun may have bound each to its own.
 static uint32_t cores_gather(void) {
-  struct rondo_kit_cores own = rondo_kit_cores_own();
-  struct rondo_kit_cores all;
+  cpu_set_t own = rondo_kit_cores();
+  cpu_set_t all;
   MPI_Allreduce(&own, &all, sizeof all, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
-  return rondo_kit_cores_number(&all);
+  return (uint32_t)CPU_COUNT(&all);
 }
 
 static void memory_share(struct peer *p, MPI_Win *window) {

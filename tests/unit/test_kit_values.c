@@ -14,7 +14,6 @@
 
 #include "tools/kit/barrier.h"
 #include "tools/kit/shape.h"
-#include "tools/kit/thread_group.h"
 #include "tools/kit/values.h"
 
 #define COUNT 600u // more than one block of values.c
@@ -204,20 +203,6 @@ static void sizes_are_those_of_the_larger_buffer(void **state) {
   assert_int_equal(reduce.count, 1);
 }
 
-// A launcher binds each process to a core: they have as many as there are processes.
-static void cores_of_processes_add_up(void **state) {
-  (void)state;
-  struct rondo_kit_cores cores = {{1}};
-  struct rondo_kit_cores second = {{2, [15] = 1}};
-  struct rondo_kit_cores none = {{0}};
-  rondo_kit_cores_add(&cores, &second);
-  rondo_kit_cores_add(&cores, &second);
-  assert_int_equal(rondo_kit_cores_number(&cores), 3);
-  assert_int_equal(rondo_kit_cores_number(&none), 1);
-  struct rondo_kit_cores own = rondo_kit_cores_own();
-  assert_int_equal(rondo_kit_cores_number(&own), rondo_kit_core_count());
-}
-
 static void a_barrier_spins_only_where_all_have_a_core(void **state) {
   (void)state;
   struct rondo_kit_barrier barrier;
@@ -235,7 +220,6 @@ int main(void) {
       cmocka_unit_test(a_lost_and_doubled_contribution_is_wrong),
       cmocka_unit_test(parts_can_be_made_alone),
       cmocka_unit_test(sizes_are_those_of_the_larger_buffer),
-      cmocka_unit_test(cores_of_processes_add_up),
       cmocka_unit_test(a_barrier_spins_only_where_all_have_a_core),
   };
   return cmocka_run_group_tests_name("kit_values", tests, NULL, NULL);

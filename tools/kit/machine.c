@@ -1,5 +1,6 @@
 #include "tools/kit/machine.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,43 +17,39 @@ static const char *const wanted_features[] = {"sse4_2",      "avx",     "avx2", 
                                               "fma",         "avx512f", "avx512bw", "avx512_fp16",
                                               "avx512_bf16", "waitpkg", "asimd",    "sve"};
 
-// The text after "key   :" in a file of such lines, or null. The caller frees it.
-static char *field_read(const char *path, const char *key) {
-  FILE *file = fopen(path, "r");
-  if (!file)
-    return NULL;
-  char *line = NULL;
+// The text after `key` in the first line of the file that begins so, without what separates the
+// two; null: there is none. The caller frees it.
+static char *field_read(const char *folder, const char *name, const char *key) {
+  char *path = NULL, *line = NULL, *found = NULL;
   size_t line_bytes = 0;
-  char *found = NULL;
-  while (!found && getline(&line, &line_bytes, file) > 0) {
-    char *colon = strchr(line, ':');
-    if (!colon || strncmp(line, key, strlen(key)) != 0)
+  FILE *file = asprintf(&path, "%s/%s", folder, name) > 0 ? fopen(path, "r") : NULL;
+  while (file && !found && getline(&line, &line_bytes, file) > 0) {
+    if (strncmp(line, key, strlen(key)) != 0)
       continue;
-    colon[strcspn(colon, "\n")] = '\0';
-    found = strdup(colon + 1 + strspn(colon + 1, " \t"));
+    char *value = line + strlen(key);
+    value[strcspn(value, "\n")] = '\0';
+    found = strdup(value + strspn(value, " \t:"));
   }
+  if (file)
+    fclose(file);
   free(line);
-  fclose(file);
+  free(path);
   return found;
 }
 
-static void field_copy(const char *key, const char *fallback, char *out, size_t out_bytes) {
-  char *value = field_read("/proc/cpuinfo", key);
-  snprintf(out, out_bytes, "%s", value ? value : fallback);
+// The same as a number; `otherwise` if it is none.
+static uint64_t number_read(const char *folder, const char *name, const char *key,
+                            uint64_t otherwise) {
+  char *value = field_read(folder, name, key);
+  uint64_t number = value && isdigit((unsigned char)*value) ? strtoull(value, NULL, 10) : otherwise;
   free(value);
-}
-
-static uint64_t memory_read(const char *key) {
-  char *value = field_read("/proc/meminfo", key);
-  uint64_t kibibytes = value ? strtoull(value, NULL, 10) : 0;
-  free(value);
-  return kibibytes * 1024;
+  return number;
 }
 
 static void features_read(char *out, size_t out_bytes) {
-  char *flags = field_read("/proc/cpuinfo", "flags");
+  char *flags = field_read("/proc", "cpuinfo", "flags");
   if (!flags)
-    flags = field_read("/proc/cpuinfo", "Features");
+    flags = field_read("/proc", "cpuinfo", "Features");
   out[0] = '\0';
   if (!flags)
     return;
@@ -80,7 +77,9 @@ static uint32_t numa_nodes_count(void) {
 void rondo_kit_machine_read(struct rondo_kit_machine *machine) {
   struct utsname name;
   memset(machine, 0, sizeof(*machine));
-  field_copy("model name", "unknown processor", machine->model, sizeof(machine->model));
+  char *model = field_read("/proc", "cpuinfo", "model name");
+  snprintf(machine->model, sizeof(machine->model), "%s", model ? model : "unknown processor");
+  free(model);
   features_read(machine->features, sizeof(machine->features));
   snprintf(machine->system, sizeof(machine->system), "unknown system");
   if (uname(&name) == 0)
@@ -90,7 +89,7 @@ void rondo_kit_machine_read(struct rondo_kit_machine *machine) {
   machine->cores_online = online > 0 ? (uint32_t)online : 1;
   machine->cores_allowed = rondo_kit_core_count();
   machine->numa_nodes = numa_nodes_count();
-  machine->memory_bytes = memory_read("MemTotal");
+  machine->memory_bytes = number_read("/proc", "meminfo", "MemTotal", 0) * 1024;
   machine->available_bytes = rondo_kit_machine_available();
 }
 
@@ -104,52 +103,20 @@ void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char
           machine->system);
 }
 
-// The number at the start of a file of a control group. UINT64_MAX: no file, or it says "max".
-static uint64_t group_limit_read(const char *folder, const char *name) {
-  char path[GROUP_PATH_BYTES];
-  uint64_t value = UINT64_MAX;
-  int length = snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = length < (int)sizeof path ? fopen(path, "r") : NULL;
-  if (!file)
-    return value;
-  char text[32];
-  if (fgets(text, sizeof text, file) && text[0] >= '0' && text[0] <= '9')
-    value = strtoull(text, NULL, 10);
-  fclose(file);
-  return value;
-}
-
-// Files in the page cache count as used, but the kernel reclaims them when the group needs memory.
-static uint64_t group_reclaimable_read(const char *folder) {
-  char path[GROUP_PATH_BYTES];
-  int length = snprintf(path, sizeof path, "%s/memory.stat", folder);
-  FILE *file = length < (int)sizeof path ? fopen(path, "r") : NULL;
-  uint64_t sum = 0;
-  char line[128];
-  while (file && fgets(line, sizeof line, file)) {
-    char *value = strchr(line, ' ');
-    if (!value)
-      continue;
-    *value++ = '\0';
-    if (strcmp(line, "active_file") == 0 || strcmp(line, "inactive_file") == 0)
-      sum += strtoull(value, NULL, 10);
-  }
-  if (file)
-    fclose(file);
-  return sum;
-}
-
 // Bytes that a control group, of version 2 or 1, has left; UINT64_MAX: it has no limit.
 static uint64_t group_left(const char *folder) {
-  uint64_t limit = group_limit_read(folder, "memory.max");
-  uint64_t used = group_limit_read(folder, "memory.current");
+  uint64_t limit = number_read(folder, "memory.max", "", UINT64_MAX);
+  uint64_t used = number_read(folder, "memory.current", "", UINT64_MAX);
   if (limit == UINT64_MAX) {
-    limit = group_limit_read(folder, "memory.limit_in_bytes");
-    used = group_limit_read(folder, "memory.usage_in_bytes");
+    limit = number_read(folder, "memory.limit_in_bytes", "", UINT64_MAX);
+    used = number_read(folder, "memory.usage_in_bytes", "", UINT64_MAX);
   }
   if (limit == UINT64_MAX || used == UINT64_MAX)
     return UINT64_MAX;
-  uint64_t reclaimable = group_reclaimable_read(folder);
+  // Files in the page cache count as used, but the kernel reclaims them when the group needs
+  // memory.
+  uint64_t reclaimable = number_read(folder, "memory.stat", "active_file", 0) +
+                         number_read(folder, "memory.stat", "inactive_file", 0);
   used -= reclaimable < used ? reclaimable : used;
   return limit > used ? limit - used : 0;
 }
@@ -196,7 +163,7 @@ static uint64_t process_groups_left(void) {
 }
 
 uint64_t rondo_kit_machine_available(void) {
-  uint64_t available = memory_read("MemAvailable");
+  uint64_t available = number_read("/proc", "meminfo", "MemAvailable", 0) * 1024;
   uint64_t left = process_groups_left();
   return available > 0 && left < available ? left : available;
 }

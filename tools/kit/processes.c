@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #define SLICE_NS (100 * (int64_t)RONDO_KIT_MILLISECOND_NS)
 #define LAST_NS (5 * RONDO_KIT_SECOND_NS)
 #define LEAVE_NS (5 * (int64_t)RONDO_KIT_SECOND_NS)
-#define PATH_BYTES 64u
+#define NAME_BYTES 64u
 #define WHY_BYTES 128u
 
 struct rondo_kit_processes {
@@ -26,15 +27,6 @@ struct rondo_kit_processes {
   uint32_t cores;
   char *mine, *all; // pieces
   bool is_stuck;    // a gather timed out
-};
-
-// The shared memory of rank 0. The memory begins with the token, by which other processes recognise
-// it.
-struct shared_memory {
-  int fd; // of rank 0; negative: none
-  pid_t pid;
-  size_t bytes;
-  uint64_t token[2];
 };
 
 // Of this process; null: none is open.
@@ -57,13 +49,13 @@ static int status_print(const struct rondo_kit_processes *p, const char *call, i
 
 // The first gather: every rank tells which cores it may use.
 static int cores_gather(struct rondo_kit_processes *p) {
-  struct rondo_kit_cores cores = rondo_kit_cores_own();
-  struct rondo_kit_cores *all = calloc(p->count, sizeof *all);
+  cpu_set_t cores = rondo_kit_cores();
+  cpu_set_t *all = calloc(p->count, sizeof *all);
   int status = all ? rondo_kit_processes_gather(p, &cores, all, sizeof cores, NULL)
                    : status_print(p, "memory", RONDO_ERR_NO_MEMORY);
   for (uint32_t r = 0; r < p->count && status == RONDO_SUCCESS; r++)
-    rondo_kit_cores_add(&cores, &all[r]);
-  p->cores = rondo_kit_cores_number(&cores);
+    CPU_OR(&cores, &cores, &all[r]);
+  p->cores = (uint32_t)CPU_COUNT(&cores);
   free(all);
   return status;
 }
@@ -192,33 +184,14 @@ int rondo_kit_processes_new_id(struct rondo_kit_processes *p, struct rondo_uniqu
 
 // ------------------------------------------------------------- shared memory ---
 
-static void *shared_memory_create(struct shared_memory *shared, size_t bytes) {
-  shared->bytes = bytes;
-  shared->pid = getpid();
-  shared->fd = memfd_create("rondo-kit", MFD_CLOEXEC);
-  void *memory = MAP_FAILED;
-  if (shared->fd >= 0 && ftruncate(shared->fd, (off_t)bytes) == 0 &&
-      getrandom(shared->token, sizeof shared->token, 0) == (ssize_t)sizeof shared->token)
-    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shared->fd, 0);
-  if (memory == MAP_FAILED)
-    return NULL;
-  memcpy(memory, shared->token, sizeof shared->token);
-  return memory;
-}
-
-// On another machine the pid belongs to another process, whose memory does not begin with the
-// token.
-static void *shared_memory_map(const struct shared_memory *shared) {
-  char path[PATH_BYTES];
-  (void)snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)shared->pid, shared->fd);
-  int fd = shared->fd >= 0 ? open(path, O_RDWR | O_CLOEXEC) : -1;
+// `flags`: those of open(2) that create it.
+static void *shared_memory_map(const char *name, size_t bytes, int flags) {
+  int fd = name[0] ? shm_open(name, O_RDWR | O_CLOEXEC | flags, 0600) : -1;
   if (fd < 0)
     return NULL;
-  uint64_t token[2] = {0};
   void *memory = MAP_FAILED;
-  if (pread(fd, token, sizeof token, 0) == (ssize_t)sizeof token &&
-      memcmp(token, shared->token, sizeof token) == 0)
-    memory = mmap(NULL, shared->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (!flags || ftruncate(fd, (off_t)bytes) == 0)
+    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   return memory == MAP_FAILED ? NULL : memory;
 }
@@ -232,22 +205,25 @@ static bool memory_is_everywhere(struct rondo_kit_processes *p, const void *memo
   return have;
 }
 
+// The memory has a random name until all have mapped it. On another machine nothing has that name.
 void *rondo_kit_processes_share(struct rondo_kit_processes *p, size_t bytes) {
-  struct shared_memory shared = {.fd = -1};
-  void *memory = p->rank == 0 ? shared_memory_create(&shared, bytes) : NULL;
-  if (first_broadcast(p, &shared, sizeof shared, NULL) == RONDO_SUCCESS && p->rank > 0)
-    memory = shared_memory_map(&shared);
+  char name[NAME_BYTES] = "";
+  uint64_t token[2];
+  void *memory = NULL;
+  if (p->rank == 0 && getrandom(token, sizeof token, 0) == (ssize_t)sizeof token) {
+    (void)snprintf(name, sizeof name, "/rondo-kit-%016" PRIx64 "%016" PRIx64, token[0], token[1]);
+    memory = shared_memory_map(name, bytes, O_CREAT | O_EXCL);
+  }
+  if (first_broadcast(p, name, sizeof name, NULL) == RONDO_SUCCESS && p->rank > 0)
+    memory = shared_memory_map(name, bytes, 0);
   bool have = memory_is_everywhere(p, memory);
-  if (p->rank == 0 && shared.fd >= 0)
-    close(shared.fd);
-  if (memory && !have)
+  if (p->rank == 0 && name[0])
+    (void)shm_unlink(name);
+  if (have)
+    return memory;
+  if (memory)
     munmap(memory, bytes);
-  if (!memory || !have)
-    return NULL;
-  memset(memory, 0, sizeof shared.token); // every rank does, before any uses the memory
-  char ready = 1;
-  char all[RONDO_MAX_RANKS];
-  return rondo_kit_processes_gather(p, &ready, all, 1, NULL) == RONDO_SUCCESS ? memory : NULL;
+  return NULL;
 }
 
 bool rondo_kit_processes_is_broken(void) {

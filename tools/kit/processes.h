@@ -30,8 +30,9 @@ uint32_t rondo_kit_processes_count(const struct rondo_kit_processes *processes);
 uint32_t rondo_kit_processes_cores(const struct rondo_kit_processes *processes);
 
 // All-gather: each rank gives `bytes`, and `all` gets those of every rank in rank order. Waits for
-// all ranks, and prints a failure on stderr. `stop` (may be null) is polled; once it is true, the
-// others have a few seconds left. Returns an enum rondo_status.
+// all ranks, and prints a failure on stderr. `mine` may be this rank's part of `all`. `stop` (may
+// be null) is polled; once it is true, the others have a few seconds left. Returns an enum
+// rondo_status.
 int rondo_kit_processes_gather(struct rondo_kit_processes *processes, const void *mine, void *all,
                                size_t bytes, bool (*stop)(void));
 
@@ -39,8 +40,8 @@ int rondo_kit_processes_gather(struct rondo_kit_processes *processes, const void
 int rondo_kit_processes_new_id(struct rondo_kit_processes *processes, struct rondo_unique_id *id,
                                bool (*stop)(void));
 
-// Memory that all processes share, zeroed. Null on all ranks if they are on several machines. It
-// has no name, and the system frees it after the last process.
+// Memory that all processes share, zeroed. Null on all ranks if they are on several machines. The
+// system frees it after the last process.
 void *rondo_kit_processes_share(struct rondo_kit_processes *processes, size_t bytes);
 
 // Whether another process that was started with this one is lost or has left. For a thread that

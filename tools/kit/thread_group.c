@@ -28,31 +28,14 @@ static void allowed_cores_read(void) {
   }
 }
 
+cpu_set_t rondo_kit_cores(void) {
+  pthread_once(&allowed_once, allowed_cores_read);
+  return allowed_cores;
+}
+
 uint32_t rondo_kit_core_count(void) {
-  pthread_once(&allowed_once, allowed_cores_read);
-  int count = CPU_COUNT(&allowed_cores);
-  return count > 0 ? (uint32_t)count : 1;
-}
-
-struct rondo_kit_cores rondo_kit_cores_own(void) {
-  struct rondo_kit_cores cores = {{0}};
-  pthread_once(&allowed_once, allowed_cores_read);
-  for (size_t core = 0; core < CPU_SETSIZE && core / 64 < 16; core++)
-    if (CPU_ISSET(core, &allowed_cores))
-      cores.words[core / 64] |= UINT64_C(1) << core % 64;
-  return cores;
-}
-
-void rondo_kit_cores_add(struct rondo_kit_cores *cores, const struct rondo_kit_cores *others) {
-  for (size_t i = 0; i < 16; i++)
-    cores->words[i] |= others->words[i];
-}
-
-uint32_t rondo_kit_cores_number(const struct rondo_kit_cores *cores) {
-  int number = 0;
-  for (size_t i = 0; i < 16; i++)
-    number += __builtin_popcountll(cores->words[i]);
-  return number > 0 ? (uint32_t)number : 1;
+  cpu_set_t cores = rondo_kit_cores();
+  return (uint32_t)CPU_COUNT(&cores);
 }
 
 void rondo_kit_pin(uint32_t index) {

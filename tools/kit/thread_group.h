@@ -3,6 +3,7 @@
 #ifndef RONDO_TOOLS_KIT_THREAD_GROUP_H
 #define RONDO_TOOLS_KIT_THREAD_GROUP_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,15 +29,8 @@ int rondo_kit_thread_group_run(const struct rondo_kit_thread_group *group);
 // Cores that this process may use, at least 1.
 uint32_t rondo_kit_core_count(void);
 
-// A set of cores, which the processes of a machine can send each other.
-struct rondo_kit_cores {
-  uint64_t words[16]; // core c is bit c % 64 of word c / 64; cores from 1024 on are left out
-};
-
-// The cores that this process may use.
-struct rondo_kit_cores rondo_kit_cores_own(void);
-void rondo_kit_cores_add(struct rondo_kit_cores *cores, const struct rondo_kit_cores *others);
-uint32_t rondo_kit_cores_number(const struct rondo_kit_cores *cores); // at least 1
+// The cores that this process may use, which the processes of a machine can send each other.
+cpu_set_t rondo_kit_cores(void);
 
 // Binds the calling thread to the `index`-th core that the process may use, modulo their number.
 // The thread stays unbound if the system refuses.
