@@ -29,11 +29,6 @@ struct options {
   bool links;
 };
 
-struct profile {
-  bool measured;
-  char text[RONDO_TUNING_TEXT_BYTES];
-};
-
 static const char prefix[] = "RONDO_";
 
 // The status of rondo_init for a job of one rank on the backend.
@@ -45,12 +40,6 @@ static int backend_try(int backend) {
   if (status == RONDO_SUCCESS)
     rondo_destroy(context, RONDO_DESTROY_DRAIN, (int64_t)RONDO_KIT_SECOND_NS);
   return status;
-}
-
-static void version_print(void) {
-  int version = rondo_version();
-  printf("Rondo %d.%d.%d (headers %d.%d.%d)\n", version / 10000, version / 100 % 100, version % 100,
-         RONDO_VERSION_MAJOR, RONDO_VERSION_MINOR, RONDO_VERSION_PATCH);
 }
 
 static void machine_print(const struct rondo_kit_machine *m) {
@@ -170,20 +159,15 @@ static void environment_print(void) {
     printf("  no variable %s... is set\n", prefix);
 }
 
-static int profile_measure(const struct options *o, struct profile *profile) {
+// Writes what was measured to `text`, of RONDO_TUNING_TEXT_BYTES. Returns whether that succeeded.
+static bool profile_measure(const struct options *o, char *text) {
   struct rondo_tuning tuning;
   int status = rondo_profile(&tuning, o->profile_ns);
   if (status == RONDO_SUCCESS)
-    status = rondo_tuning_print(&tuning, profile->text, sizeof(profile->text));
-  profile->measured = status == RONDO_SUCCESS;
+    status = rondo_tuning_print(&tuning, text, RONDO_TUNING_TEXT_BYTES);
   if (status != RONDO_SUCCESS)
     fprintf(stderr, "rondo-info: profiling: %s\n", rondo_status_string(status));
-  return status;
-}
-
-static void profile_print(const struct profile *profile) {
-  printf("\nMeasured on this machine; to pin it:\n");
-  printf("RONDO_TUNING=%s\n", profile->text);
+  return status == RONDO_SUCCESS;
 }
 
 static json_t *environment_json(void) {
@@ -217,7 +201,7 @@ static json_t *transports_json(void) {
   return object;
 }
 
-static int machine_print_json(const struct rondo_kit_machine *m, const struct profile *profile) {
+static int machine_print_json(const struct rondo_kit_machine *m, const char *tuning) {
   json_t *works = json_object(), *devices = json_object();
   backends_json(works, devices);
   json_t *root =
@@ -227,7 +211,7 @@ static int machine_print_json(const struct rondo_kit_machine *m, const struct pr
                 "features", m->features, "memory_bytes", (json_int_t)m->memory_bytes,
                 "available_bytes", (json_int_t)m->available_bytes, "system", m->system, "backends",
                 works, "devices", devices, "transports", transports_json(), "environment",
-                environment_json(), "tuning", profile->measured ? profile->text : NULL);
+                environment_json(), "tuning", tuning[0] ? tuning : NULL);
   if (!root || json_dumpf(root, stdout, JSON_INDENT(1)) != 0)
     return EXIT_BAD;
   printf("\n");
@@ -365,7 +349,7 @@ static void options_read(struct options *options, int argc, char **argv) {
 
 int main(int argc, char **argv) {
   struct options options = {false, 0, false, false};
-  struct profile profile = {false, ""};
+  char tuning[RONDO_TUNING_TEXT_BYTES] = "";
   struct rondo_kit_machine machine;
   rondo_kit_output_begin(EXIT_BAD);
   if (argc > 1 && strcmp(argv[1], "plan") == 0)
@@ -374,16 +358,17 @@ int main(int argc, char **argv) {
   if (options.links)
     return links_print(options.json);
   rondo_kit_machine_read(&machine);
-  if (options.profile && profile_measure(&options, &profile) != RONDO_SUCCESS)
+  if (options.profile && !profile_measure(&options, tuning))
     return EXIT_BAD;
   if (options.json)
-    return machine_print_json(&machine, &profile);
-  version_print();
+    return machine_print_json(&machine, tuning);
+  printf("Rondo %s (headers %d.%d.%d)\n", rondo_kit_version(), RONDO_VERSION_MAJOR,
+         RONDO_VERSION_MINOR, RONDO_VERSION_PATCH);
   machine_print(&machine);
   parts_print();
   defaults_print();
   environment_print();
-  if (profile.measured)
-    profile_print(&profile);
+  if (tuning[0])
+    printf("\nMeasured on this machine; to pin it:\nRONDO_TUNING=%s\n", tuning);
   return 0;
 }

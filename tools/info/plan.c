@@ -2,17 +2,418 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <jansson.h>
 #include <rondo/rondo.h>
 
+#include "daemon/plan/build.h"
+#include "daemon/plan/verify.h"
+#include "tools/kit/clock.h"
 #include "tools/kit/options.h"
 
 #define EXIT_BAD 1
 #define EXIT_USAGE 2
-#define LOOPS 2u // that the verifier executes, so that it sees one loop follow another
+#define BUILDS 1000u // timed
+#define LOOPS 2u     // that the verifier executes, so that it sees one loop follow another
+#define WHY_BYTES 160
+
+// What a plan costs, from the plans of all ranks of the group. A run is taken as one loop, as in
+// docs/algorithms.md.
+struct info_plan_cost {
+  uint32_t dependent_hops; // messages of the longest chain in which each waits for the one before
+  uint32_t sends;          // messages of this rank
+  uint64_t bytes;          // in those messages
+  uint32_t state_bytes;    // memory of the plan: its ops and its peers
+  double build_us;         // time to build the plan, the least of many
+};
+
+struct info_plan {
+  struct rondo_plan_request request; // whose plan
+  uint64_t bytes;                    // that the descriptor counts
+  struct rondo_plan_choice choice;
+  struct rondo_plan *plans; // of all ranks
+  struct info_plan_cost cost;
+  int verified;                           // enum rondo_status of the verifier
+  struct rondo_plan_verify_report report; // the first fault, if there is one
+};
+
+// Chunk that execution `i` of an op handles.
+static uint32_t op_chunk(const struct rondo_plan_op *op, uint32_t i) {
+  return (uint32_t)((op->first_chunk + (uint64_t)i * op->chunk_stride) % op->chunk_count);
+}
+
+// ------------------------------------------------------------- dependent hops ---
+
+// A connector: how deep in its chain each message is. Messages are taken in their order.
+struct connector {
+  uint32_t *depths;
+  uint32_t sent, taken;
+};
+
+struct rank {
+  uint32_t op, execution; // where it stands
+  uint32_t depth;         // of the deepest message that it has taken
+};
+
+// The plans of a group, executed on nothing but the depths of messages.
+struct simulation {
+  const struct rondo_plan *plans;
+  uint32_t n;
+  struct connector *connectors; // [from × n + to]
+  struct rank *ranks;
+};
+
+static struct connector *connector_of(struct simulation *s, uint32_t from, uint32_t to) {
+  return &s->connectors[(size_t)from * s->n + to];
+}
+
+// Adds one message. Returns false if there is no memory.
+static bool message_send(struct connector *c, uint32_t depth) {
+  uint32_t *depths = realloc(c->depths, (c->sent + 1) * sizeof *depths);
+  if (!depths)
+    return false;
+  c->depths = depths;
+  c->depths[c->sent++] = depth;
+  return true;
+}
+
+// Executes the next repeat of an op, unless it waits for a message. Returns 1 if it did, 0 if it
+// waits or the plan has ended, -1 if there is no memory.
+static int rank_step(struct simulation *s, uint32_t rank) {
+  struct rank *r = &s->ranks[rank];
+  const struct rondo_plan *plan = &s->plans[rank];
+  if (r->op == plan->op_count)
+    return 0;
+  const struct rondo_plan_op *op = &plan->ops[r->op];
+  uint32_t walked = r->execution * op->peer_stride;
+  if (op->primitive & RONDO_PRIM_RECV) {
+    uint32_t from = rondo_plan_peer(plan, &plan->recv, op->recv_peer + walked);
+    struct connector *c = connector_of(s, from, rank);
+    if (c->taken == c->sent)
+      return 0;
+    uint32_t depth = c->depths[c->taken++];
+    r->depth = depth > r->depth ? depth : r->depth;
+  }
+  if (op->primitive & RONDO_PRIM_SEND) {
+    uint32_t to = rondo_plan_peer(plan, &plan->send, op->send_peer + walked);
+    if (!message_send(connector_of(s, rank, to), r->depth + 1))
+      return -1;
+  }
+  if (++r->execution == op->repeat) {
+    r->execution = 0;
+    r->op++;
+  }
+  return 1;
+}
+
+// Returns the deepest message, or -1 if there is no memory.
+static int64_t simulation_run(struct simulation *s) {
+  uint32_t deepest = 0;
+  bool progressed = true;
+  while (progressed) {
+    progressed = false;
+    for (uint32_t r = 0; r < s->n; r++) {
+      int step = rank_step(s, r);
+      for (; step > 0; step = rank_step(s, r))
+        progressed = true;
+      if (step < 0)
+        return -1;
+      deepest = s->ranks[r].depth > deepest ? s->ranks[r].depth : deepest;
+    }
+  }
+  return deepest;
+}
+
+static int64_t hops_count(const struct rondo_plan *plans, uint32_t n) {
+  struct simulation s = {.plans = plans, .n = n};
+  s.connectors = calloc((size_t)n * n, sizeof *s.connectors);
+  s.ranks = calloc(n, sizeof *s.ranks);
+  int64_t hops = s.connectors && s.ranks ? simulation_run(&s) : -1;
+  for (size_t i = 0; s.connectors && i < (size_t)n * n; i++)
+    free(s.connectors[i].depths);
+  free(s.connectors);
+  free(s.ranks);
+  return hops;
+}
+
+// ---------------------------------------------------------------- one rank -----
+
+// Bytes of chunk `k`: all chunks have what the descriptor counts, except that a ring all-reduce
+// parts it among the ranks.
+static uint64_t chunk_bytes(const struct rondo_plan_request *q, const struct rondo_plan *plan,
+                            uint64_t bytes, uint32_t k) {
+  if (q->kind == RONDO_BARRIER)
+    return 0;
+  if (q->kind != RONDO_ALL_REDUCE || plan->chunk_count == 1)
+    return bytes;
+  uint64_t share = bytes / plan->chunk_count + (bytes % plan->chunk_count > 0);
+  uint64_t before = share * k;
+  uint64_t left = bytes > before ? bytes - before : 0;
+  return left < share ? left : share;
+}
+
+static void sends_count(const struct rondo_plan_request *q, const struct rondo_plan *plan,
+                        uint64_t bytes, struct info_plan_cost *cost) {
+  for (uint32_t i = 0; i < plan->op_count; i++) {
+    const struct rondo_plan_op *op = &plan->ops[i];
+    if (!(op->primitive & RONDO_PRIM_SEND))
+      continue;
+    cost->sends += op->repeat;
+    for (uint32_t k = 0; k < op->repeat; k++)
+      cost->bytes += chunk_bytes(q, plan, bytes, op_chunk(op, k));
+  }
+}
+
+static uint32_t peers_bytes(const struct rondo_plan_peers *peers) {
+  uint32_t listed = peers->stride ? 2 : peers->count;
+  return (uint32_t)(offsetof(struct rondo_plan_peers, listed) + listed * sizeof peers->listed[0]);
+}
+
+static double build_time_us(const struct rondo_plan_request *request) {
+  uint64_t least_ns = UINT64_MAX;
+  for (uint32_t i = 0; i < BUILDS; i++) {
+    struct rondo_plan plan;
+    uint64_t start_ns = rondo_kit_now_ns();
+    (void)rondo_plan_build(request, &plan);
+    uint64_t duration_ns = rondo_kit_now_ns() - start_ns;
+    least_ns = duration_ns < least_ns ? duration_ns : least_ns;
+  }
+  return (double)least_ns / 1e3;
+}
+
+// The cost of the plan of `request`, a member of `plans`, for a descriptor that counts `bytes`.
+// Returns false if there is no memory.
+static bool cost_count(const struct rondo_plan_request *request, const struct rondo_plan *plans,
+                       uint64_t bytes, struct info_plan_cost *cost) {
+  const struct rondo_plan *plan = &plans[request->rank];
+  int64_t hops = hops_count(plans, request->nranks);
+  *cost = (struct info_plan_cost){0};
+  if (hops < 0)
+    return false;
+  cost->dependent_hops = (uint32_t)hops;
+  sends_count(request, plan, bytes, cost);
+  cost->state_bytes = (uint32_t)(offsetof(struct rondo_plan, send) + peers_bytes(&plan->send) +
+                                 peers_bytes(&plan->recv) + plan->op_count * sizeof plan->ops[0]);
+  cost->build_us = build_time_us(request);
+  return true;
+}
+
+// --------------------------------------------------------- why the algorithm -----
+
+static const char *const algorithm_names[RONDO_ALGORITHM_COUNT] = {
+    [RONDO_ALGORITHM_RING] = "ring",
+    [RONDO_ALGORITHM_TREE] = "tree",
+    [RONDO_ALGORITHM_DIRECT] = "direct",
+    [RONDO_ALGORITHM_DISSEMINATION] = "dissemination"};
+
+static const char *const rule_names[] = {
+    [RONDO_PLAN_RULE_ONLY] = "only",   [RONDO_PLAN_RULE_ALONE] = "alone",
+    [RONDO_PLAN_RULE_LARGE] = "large", [RONDO_PLAN_RULE_PAIR] = "pair",
+    [RONDO_PLAN_RULE_FEW] = "few",     [RONDO_PLAN_RULE_MANY] = "many"};
+
+static const struct {
+  uint32_t flag;
+  const char *name;
+} primitive_names[] = {{RONDO_PRIM_RECV, "recv"},       {RONDO_PRIM_REDUCE, "reduce"},
+                       {RONDO_PRIM_COPY, "copy"},       {RONDO_PRIM_SEND, "send"},
+                       {RONDO_PRIM_FINAL, "final"},     {RONDO_PRIM_RESULT, "result"},
+                       {RONDO_PRIM_IN_BASE, "in_base"}, {RONDO_PRIM_OUT_BASE, "out_base"}};
+#define PRIMITIVES (sizeof primitive_names / sizeof *primitive_names)
+
+// The constant of daemon/plan/build.h that decided; null: none did.
+static const char *constant_name(const struct info_plan *p) {
+  int kind = p->request.kind;
+  if (p->choice.limit == 0)
+    return NULL;
+  if (p->choice.rule == RONDO_PLAN_RULE_LARGE)
+    return "RONDO_PLAN_SMALL_BYTES";
+  if (kind == RONDO_REDUCE)
+    return "RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS";
+  return kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST ? "RONDO_PLAN_DIRECT_MAX_RANKS"
+                                                             : "RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS";
+}
+
+static void why_write(const struct info_plan *p, char *text) {
+  const char *kind = rondo_kind_name(p->request.kind);
+  const char *constant = constant_name(p);
+  uint64_t bytes = p->bytes, limit = p->choice.limit;
+  uint32_t n = p->request.nranks;
+  switch (p->choice.rule) {
+  case RONDO_PLAN_RULE_ALONE:
+    snprintf(text, WHY_BYTES, "a group of one rank copies at most");
+    break;
+  case RONDO_PLAN_RULE_LARGE:
+    snprintf(text, WHY_BYTES, "%" PRIu64 " bytes are more than %s = %" PRIu64, bytes, constant,
+             limit);
+    break;
+  case RONDO_PLAN_RULE_PAIR:
+    snprintf(text, WHY_BYTES, "%" PRIu64 " bytes are small (at most %u), and there are two ranks",
+             bytes, RONDO_PLAN_SMALL_BYTES);
+    break;
+  case RONDO_PLAN_RULE_FEW:
+  case RONDO_PLAN_RULE_MANY:
+    snprintf(text, WHY_BYTES,
+             "%" PRIu64 " bytes are small (at most %u), and %" PRIu32
+             " ranks are %s than %s = %" PRIu64,
+             bytes, RONDO_PLAN_SMALL_BYTES, n,
+             p->choice.rule == RONDO_PLAN_RULE_FEW ? "no more" : "more", constant, limit);
+    break;
+  default:
+    snprintf(text, WHY_BYTES, "%s has no other algorithm", kind);
+  }
+}
+
+// ------------------------------------------------------------------------ JSON ---
+
+static json_t *peers_json(const struct rondo_plan *plan, const struct rondo_plan_peers *peers,
+                          uint32_t index, const struct rondo_plan_op *op) {
+  json_t *ranks = json_array();
+  for (uint32_t i = 0; index != RONDO_PLAN_NO_PEER && i < (op->peer_stride ? op->repeat : 1); i++)
+    json_array_append_new(ranks,
+                          json_integer(rondo_plan_peer(plan, peers, index + i * op->peer_stride)));
+  return ranks;
+}
+
+static json_t *op_json(const struct rondo_plan *plan, const struct rondo_plan_op *op) {
+  json_t *primitive = json_array(), *chunks = json_array();
+  for (size_t i = 0; i < PRIMITIVES; i++)
+    if (op->primitive & primitive_names[i].flag)
+      json_array_append_new(primitive, json_string(primitive_names[i].name));
+  for (uint32_t i = 0; i < op->repeat; i++)
+    json_array_append_new(chunks, json_integer(op_chunk(op, i)));
+  return json_pack("{s:o, s:i, s:o, s:o, s:o}", "primitive", primitive, "repeat", op->repeat,
+                   "chunks", chunks, "from", peers_json(plan, &plan->recv, op->recv_peer, op), "to",
+                   peers_json(plan, &plan->send, op->send_peer, op));
+}
+
+static json_t *ops_json(const struct rondo_plan *plan) {
+  json_t *ops = json_array();
+  for (uint32_t i = 0; i < plan->op_count; i++)
+    json_array_append_new(ops, op_json(plan, &plan->ops[i]));
+  return ops;
+}
+
+static json_t *cost_json(const struct info_plan *p) {
+  const struct info_plan_cost *c = &p->cost;
+  if (p->verified != RONDO_SUCCESS)
+    return json_null();
+  return json_pack("{s:i, s:i, s:I, s:i, s:f}", "dependent_hops", c->dependent_hops, "sends",
+                   c->sends, "bytes", (json_int_t)c->bytes, "state_bytes", c->state_bytes,
+                   "build_us", c->build_us);
+}
+
+static json_t *why_json(const struct info_plan *p) {
+  char text[WHY_BYTES];
+  why_write(p, text);
+  json_t *why = json_pack("{s:s, s:s}", "rule", rule_names[p->choice.rule], "text", text);
+  if (constant_name(p))
+    json_object_update_new(why, json_pack("{s:s, s:I}", "constant", constant_name(p), "limit",
+                                          (json_int_t)p->choice.limit));
+  return why;
+}
+
+// Null if there is no memory.
+static json_t *plan_json(const struct info_plan *p) {
+  const struct rondo_plan_request *q = &p->request;
+  const struct rondo_plan *plan = &p->plans[q->rank];
+  bool is_right = p->verified == RONDO_SUCCESS;
+  json_t *connectors =
+      json_pack("{s:i, s:i, s:i}", "send", plan->send.count, "recv", plan->recv.count,
+                "least_slots", rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
+  return json_pack("{s:s, s:I, s:i, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:b, s:s*}", "kind",
+                   rondo_kind_name(q->kind), "bytes", (json_int_t)p->bytes, "ranks", q->nranks,
+                   "rank", q->rank, "root", q->root, "algorithm", algorithm_names[q->algorithm],
+                   "why", why_json(p), "ops", ops_json(plan), "connectors", connectors, "cost",
+                   cost_json(p), "verified", is_right, "fault",
+                   is_right ? NULL : p->report.message);
+}
+
+// ------------------------------------------------------------------------ text ---
+
+// One number, or the first and the last of several.
+static void range_print(const char *what, const json_t *numbers) {
+  size_t count = json_array_size(numbers);
+  if (count == 0)
+    return;
+  json_int_t first = json_integer_value(json_array_get(numbers, 0));
+  json_int_t last = json_integer_value(json_array_get(numbers, count - 1));
+  if (first == last)
+    printf(", %s %" JSON_INTEGER_FORMAT, what, first);
+  else
+    printf(", %ss %" JSON_INTEGER_FORMAT " -> %" JSON_INTEGER_FORMAT, what, first, last);
+}
+
+static void op_print(size_t index, const json_t *op) {
+  const json_t *names = json_object_get(op, "primitive");
+  json_int_t repeat = json_integer_value(json_object_get(op, "repeat"));
+  printf("  op %-15zu", index);
+  for (size_t i = 0; i < json_array_size(names); i++)
+    printf(" %s", json_string_value(json_array_get(names, i)));
+  if (repeat > 1)
+    printf(" x %" JSON_INTEGER_FORMAT, repeat);
+  range_print("chunk", json_object_get(op, "chunks"));
+  range_print("from rank", json_object_get(op, "from"));
+  range_print("to rank", json_object_get(op, "to"));
+  printf("\n");
+}
+
+static void cost_print(json_t *cost) {
+  const char *name;
+  json_t *figure;
+  json_object_foreach(cost, name, figure) {
+    if (json_is_integer(figure))
+      printf("  %-18s %" JSON_INTEGER_FORMAT "\n", name, json_integer_value(figure));
+    else
+      printf("  %-18s %.3f\n", name, json_real_value(figure));
+  }
+}
+
+// `root`: the plan as JSON.
+static void plan_print(const struct info_plan *p, const json_t *root) {
+  const struct rondo_plan_request *q = &p->request;
+  const struct rondo_plan *plan = &p->plans[q->rank];
+  const json_t *ops = json_object_get(root, "ops");
+  char size[RONDO_KIT_SIZE_TEXT_BYTES];
+  printf("%s of %s, rank %" PRIu32 " of %" PRIu32, rondo_kind_name(q->kind),
+         rondo_kit_size_text((double)p->bytes, size), q->rank, q->nranks);
+  if (rondo_plan_is_rooted(q->kind))
+    printf(", root %" PRIu32, q->root);
+  printf(": %s\n", algorithm_names[q->algorithm]);
+  printf("  %-18s %s\n", "why",
+         json_string_value(json_object_get(json_object_get(root, "why"), "text")));
+  for (uint32_t i = 0; i < plan->op_count; i++)
+    op_print(i, json_array_get(ops, i));
+  if (plan->op_count == 0)
+    printf("  no ops\n");
+  printf("  %-18s %" PRIu32 " to send, %" PRIu32 " to receive, in each block\n", "connectors",
+         plan->send.count, plan->recv.count);
+  printf("  %-18s %" PRIu32 "\n", "least_slots",
+         rondo_plan_least_slots(q->kind, q->algorithm, q->nranks));
+  cost_print(json_object_get(root, "cost"));
+  printf("  %-18s %s\n", "verifier",
+         p->verified == RONDO_SUCCESS ? "the plans of all ranks are right" : p->report.message);
+}
+
+// Returns an enum rondo_status.
+static int plan_show(const struct info_plan *p, bool as_json) {
+  json_t *root = plan_json(p);
+  int status = root ? RONDO_SUCCESS : RONDO_ERR_NO_MEMORY;
+  if (root && !as_json)
+    plan_print(p, root);
+  if (root && as_json) {
+    if (json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0)
+      status = RONDO_ERR_NO_MEMORY;
+    printf("\n");
+  }
+  json_decref(root);
+  return status;
+}
+
+// ----------------------------------------------------------------- the command -----
 
 enum { ARGUMENT_KIND, ARGUMENT_RANKS, ARGUMENT_BYTES, ARGUMENT_COUNT };
 
@@ -112,7 +513,7 @@ static int plan_make(struct info_plan *plan) {
     return status;
   plans_verify(plan);
   // A plan that is wrong may never end.
-  if (plan->verified == RONDO_SUCCESS && !info_plan_cost(q, plan->plans, plan->bytes, &plan->cost))
+  if (plan->verified == RONDO_SUCCESS && !cost_count(q, plan->plans, plan->bytes, &plan->cost))
     return RONDO_ERR_NO_MEMORY;
   return RONDO_SUCCESS;
 }
@@ -146,10 +547,8 @@ int info_plan_main(int argc, char **argv) {
   options_read(&options, argc, argv);
   arguments_read(&options, &plan);
   int status = plan_make(&plan);
-  if (status == RONDO_SUCCESS && !options.json)
-    info_plan_print(&plan);
-  if (status == RONDO_SUCCESS && options.json && !info_plan_print_json(&plan))
-    status = RONDO_ERR_NO_MEMORY;
+  if (status == RONDO_SUCCESS)
+    status = plan_show(&plan, options.json);
   if (status != RONDO_SUCCESS)
     fprintf(stderr, "rondo-info plan: %s\n", rondo_status_string(status));
   free(plan.plans);
