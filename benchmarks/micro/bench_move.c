@@ -17,41 +17,29 @@
 #include "tools/kit/clock.h"
 #include "tools/kit/options.h"
 
+#define NAME_BYTES 64
+
 struct options {
   int level; // -1: what the library chooses
   uint32_t time_ms;
 };
 
 struct kernel {
-  const char *name;
-  int dtype;
-  int redop;
-  uint32_t element_bytes;
-  int final;
+  int dtype, redop, final;
 };
 
 static const struct kernel KERNELS[] = {
-    {"float32 sum", RONDO_FLOAT32, RONDO_SUM, 4, 0},
-    {"float32 avg", RONDO_FLOAT32, RONDO_AVG, 4, 0},
-    {"float32 max", RONDO_FLOAT32, RONDO_MAX, 4, 0},
-    {"float64 sum", RONDO_FLOAT64, RONDO_SUM, 8, 0},
-    {"float64 max", RONDO_FLOAT64, RONDO_MAX, 8, 0},
-    {"float16 sum", RONDO_FLOAT16, RONDO_SUM, 2, 0},
-    {"float16 avg", RONDO_FLOAT16, RONDO_AVG, 2, 0},
-    {"float16 max", RONDO_FLOAT16, RONDO_MAX, 2, 0},
-    {"bfloat16 sum", RONDO_BFLOAT16, RONDO_SUM, 2, 0},
-    {"bfloat16 avg", RONDO_BFLOAT16, RONDO_AVG, 2, 0},
-    {"bfloat16 max", RONDO_BFLOAT16, RONDO_MAX, 2, 0},
-    {"float8_e4m3 sum", RONDO_FLOAT8_E4M3, RONDO_SUM, 1, 0},
-    {"float8_e5m2 sum", RONDO_FLOAT8_E5M2, RONDO_SUM, 1, 0},
-    {"int8 sum", RONDO_INT8, RONDO_SUM, 1, 0},
-    {"int8 prod", RONDO_INT8, RONDO_PROD, 1, 0},
-    {"int8 avg, last hop", RONDO_INT8, RONDO_AVG, 1, 1},
-    {"int32 sum", RONDO_INT32, RONDO_SUM, 4, 0},
-    {"int32 avg, last hop", RONDO_INT32, RONDO_AVG, 4, 1},
-    {"int64 prod", RONDO_INT64, RONDO_PROD, 8, 0},
-    {"int64 max", RONDO_INT64, RONDO_MAX, 8, 0},
-    {"int64 avg, last hop", RONDO_INT64, RONDO_AVG, 8, 1},
+    {RONDO_FLOAT32, RONDO_SUM, 0},     {RONDO_FLOAT32, RONDO_AVG, 0},
+    {RONDO_FLOAT32, RONDO_MAX, 0},     {RONDO_FLOAT64, RONDO_SUM, 0},
+    {RONDO_FLOAT64, RONDO_MAX, 0},     {RONDO_FLOAT16, RONDO_SUM, 0},
+    {RONDO_FLOAT16, RONDO_AVG, 0},     {RONDO_FLOAT16, RONDO_MAX, 0},
+    {RONDO_BFLOAT16, RONDO_SUM, 0},    {RONDO_BFLOAT16, RONDO_AVG, 0},
+    {RONDO_BFLOAT16, RONDO_MAX, 0},    {RONDO_FLOAT8_E4M3, RONDO_SUM, 0},
+    {RONDO_FLOAT8_E5M2, RONDO_SUM, 0}, {RONDO_INT8, RONDO_SUM, 0},
+    {RONDO_INT8, RONDO_PROD, 0},       {RONDO_INT8, RONDO_AVG, 1},
+    {RONDO_INT32, RONDO_SUM, 0},       {RONDO_INT32, RONDO_AVG, 1},
+    {RONDO_INT64, RONDO_PROD, 0},      {RONDO_INT64, RONDO_MAX, 0},
+    {RONDO_INT64, RONDO_AVG, 1},
 };
 #define KERNEL_COUNT (sizeof KERNELS / sizeof KERNELS[0])
 
@@ -63,7 +51,7 @@ static void kernel_run(const struct kernel *kernel, void *a, void *b, size_t byt
     return;
   }
   const struct rondo_reduction r = rondo_reduction_lower(kernel->dtype, kernel->redop, 0, 7);
-  rondo_move_reduce(&r, a, NULL, a, b, bytes / kernel->element_bytes, kernel->final);
+  rondo_move_reduce(&r, a, NULL, a, b, bytes / rondo_dtype_bytes(kernel->dtype), kernel->final);
 }
 
 // The best time of one call in ns, over batches that move 4 MiB or more.
@@ -100,9 +88,13 @@ static int size_measure(size_t bytes, const struct options *options) {
   printf("%6zu KiB  %-20s %7.1f GB/s\n", bytes >> 10, "memcpy", (double)bytes / copy_ns);
   for (size_t k = 0; k < KERNEL_COUNT; k++) {
     memset(a, 0x35, bytes);
-    const double ns = time_best_ns(&KERNELS[k], a, b, bytes, options);
-    printf("%6zu KiB  %-20s %7.1f GB/s  ratio %.2f\n", bytes >> 10, KERNELS[k].name,
-           (double)bytes / ns, copy_ns / ns);
+    const struct kernel *kernel = &KERNELS[k];
+    const double ns = time_best_ns(kernel, a, b, bytes, options);
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, "%s %s%s", rondo_dtype_name(kernel->dtype),
+             rondo_redop_name(kernel->redop), kernel->final ? ", last hop" : "");
+    printf("%6zu KiB  %-20s %7.1f GB/s  ratio %.2f\n", bytes >> 10, name, (double)bytes / ns,
+           copy_ns / ns);
   }
   free(a);
   free(b);

@@ -8,6 +8,7 @@
 #include "tools/kit/clock.h"
 #include "tools/kit/machine.h"
 #include "tools/kit/options.h"
+#include "tools/kit/output.h"
 
 #define PLAIN_LINE_NS (5 * RONDO_KIT_SECOND_NS)
 
@@ -25,11 +26,10 @@ void demo_print_head(const struct demo_options *options, bool processes) {
   char least[RONDO_KIT_SIZE_TEXT_BYTES];
   char most[RONDO_KIT_SIZE_TEXT_BYTES];
   struct rondo_kit_machine machine;
-  int version = rondo_version();
   rondo_kit_machine_read(&machine);
-  printf("Rondo %d.%d.%d: %" PRIu32 " ranks x %" PRIu32 " all-reduces of %s to %s, %" PRIu32
+  printf("Rondo %s: %" PRIu32 " ranks x %" PRIu32 " all-reduces of %s to %s, %" PRIu32
          " iterations, seed %" PRIu64 "\n",
-         version / 10000, version / 100 % 100, version % 100, options->ranks, options->collectives,
+         rondo_kit_version(), options->ranks, options->collectives,
          rondo_kit_size_text((double)demo_options_bytes(options, 0), least),
          rondo_kit_size_text((double)options->max_bytes, most), options->iterations, options->seed);
   printf("Every rank issues them in an order of its own, a new random one each iteration.\n");

@@ -32,6 +32,7 @@ struct collective {
 
 struct rank {
   struct execution *execution;
+  const struct demo_options *options;
   uint32_t rank;
   struct rondo_context context;
   struct collective *collectives;
@@ -104,8 +105,8 @@ static bool call_succeeded(struct rank *self, const char *call, int status) {
   int end = status == RONDO_ERR_UNSUPPORTED ? DEMO_REFUSED : DEMO_FAILED;
   if (execution_end(self->execution, end)) {
     self->execution->outcome->status = status;
-    self->execution->outcome->failed_call = call;
     self->execution->outcome->failed_rank = self->rank;
+    (void)snprintf(self->execution->outcome->failed_call, DEMO_CALL_BYTES, "%s", call);
   }
   return false;
 }
@@ -153,34 +154,28 @@ static bool rank_wait(struct rank *self, const struct collective *c) {
 // Each iteration and collective has values of its own, so that a result left over from another one
 // shows.
 static uint64_t round_number(const struct rank *self, uint32_t iteration, uint32_t collective) {
-  return (uint64_t)iteration * self->execution->program->options->collectives + collective + 1;
+  return (uint64_t)iteration * self->options->collectives + collective + 1;
 }
 
 static bool buffers_renew(struct rank *self, uint32_t iteration) {
   int status = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < self->execution->program->options->collectives && !status; i++) {
+  for (uint32_t i = 0; i < self->options->collectives && status == RONDO_SUCCESS; i++) {
     struct collective *c = &self->collectives[i];
-    size_t recv_bytes = rondo_kit_shape_recv_bytes(&c->shape);
-    rondo_kit_shape_fill(&c->shape, self->rank, round_number(self, iteration, i),
-                         rondo_kit_memory_look(&c->send, c->send.base));
-    memset(rondo_kit_memory_look(&c->recv, c->recv.base), 0xa5, recv_bytes);
-    status = rondo_kit_memory_upload(&c->send, c->send.base, rondo_kit_shape_send_bytes(&c->shape));
+    status = rondo_kit_memory_fill(&c->send, c->send.base, &c->shape, self->rank,
+                                   round_number(self, iteration, i));
     if (status == RONDO_SUCCESS)
-      status = rondo_kit_memory_upload(&c->recv, c->recv.base, recv_bytes);
+      status = rondo_kit_memory_poison(&c->recv, c->recv.base, &c->shape);
   }
   return call_succeeded(self, "rondo_mem_copy", status);
 }
 
 static bool results_check(struct rank *self, uint32_t iteration) {
   int status = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < self->execution->program->options->collectives && !status; i++) {
+  for (uint32_t i = 0; i < self->options->collectives && status == RONDO_SUCCESS; i++) {
     struct collective *c = &self->collectives[i];
-    status =
-        rondo_kit_memory_download(&c->recv, c->recv.base, rondo_kit_shape_recv_bytes(&c->shape));
+    status = rondo_kit_memory_check(&c->recv, c->recv.base, &c->shape, self->rank,
+                                    round_number(self, iteration, i), &self->outcome->wrong);
     self->outcome->checked += rondo_kit_shape_checked(&c->shape, self->rank);
-    self->outcome->wrong +=
-        rondo_kit_shape_wrong(&c->shape, self->rank, round_number(self, iteration, i),
-                              rondo_kit_memory_look(&c->recv, c->recv.base));
   }
   return call_succeeded(self, "rondo_mem_copy", status);
 }
@@ -221,10 +216,9 @@ static bool context_open(struct rank *self) {
 
 // On a CUDA device the program synchronises by the driver's own call.
 static bool sync_open(struct rank *self) {
-  const struct demo_options *o = self->execution->program->options;
-  if (o->config.backend != RONDO_BACKEND_CUDA || !self->execution->program->synchronize)
+  if (self->options->config.backend != RONDO_BACKEND_CUDA || !self->execution->program->synchronize)
     return true;
-  self->sync = rondo_kit_device_sync_open((int)(self->rank % o->devices));
+  self->sync = rondo_kit_device_sync_open((int)(self->rank % self->options->devices));
   return self->sync || call_succeeded(self, "opening the CUDA driver", RONDO_ERR_SYSTEM);
 }
 
@@ -237,8 +231,7 @@ static bool buffers_make(struct rank *self, struct collective *c) {
 }
 
 static bool collectives_open(struct rank *self) {
-  const struct demo_options *o = self->execution->program->options;
-  for (uint32_t i = 0; i < o->collectives; i++) {
+  for (uint32_t i = 0; i < self->options->collectives; i++) {
     struct collective *c = &self->collectives[i];
     struct rondo_collective_desc d = rondo_kit_shape_desc(&c->shape, i + 1, self->rank);
     if (!call_succeeded(self, "rondo_register", rondo_register(self->context, &d, &c->handle)) ||
@@ -251,7 +244,7 @@ static bool collectives_open(struct rank *self) {
 // What a process tells the others when its rank has ended.
 struct rank_end {
   int32_t end, status;
-  char failed_call[64];
+  char failed_call[DEMO_CALL_BYTES];
   struct demo_rank_outcome outcome;
 };
 
@@ -280,10 +273,7 @@ static void outcomes_merge(struct execution *execution, const struct rank_end *e
   atomic_store(&execution->end, decisive->end);
   outcome->status = decisive->status;
   outcome->failed_rank = (uint32_t)(decisive - ends);
-  // The text outlives `ends`.
-  static char failed_call[sizeof decisive->failed_call];
-  memcpy(failed_call, decisive->failed_call, sizeof failed_call);
-  outcome->failed_call = failed_call;
+  memcpy(outcome->failed_call, decisive->failed_call, sizeof outcome->failed_call);
 }
 
 // All processes end a program together, and learn how the others ended.
@@ -293,15 +283,17 @@ static void outcomes_exchange(struct rank *self, bool opened) {
   // Other ranks may still wait for this one, until their watchdog ends them.
   if (opened && (end == DEMO_FAILED || end == DEMO_INTERRUPTED))
     rondo_abort(self->context);
-  struct rank_end own_end = {
-      .end = end, .status = execution->outcome->status, .outcome = *self->outcome};
-  if (execution->outcome->failed_call)
-    (void)snprintf(own_end.failed_call, sizeof own_end.failed_call, "%s",
-                   execution->outcome->failed_call);
   struct rank_end *ends = calloc(execution->outcome->rank_count, sizeof *ends);
-  int status = ends ? rondo_kit_processes_gather(execution->program->processes, &own_end, ends,
-                                                 sizeof own_end, demo_is_interrupted)
-                    : RONDO_ERR_NO_MEMORY;
+  int status = RONDO_ERR_NO_MEMORY;
+  if (ends) {
+    struct rank_end *own = &ends[self->rank];
+    own->end = end;
+    own->status = execution->outcome->status;
+    own->outcome = *self->outcome;
+    memcpy(own->failed_call, execution->outcome->failed_call, sizeof own->failed_call);
+    status = rondo_kit_processes_gather(execution->program->processes, own, ends, sizeof *own,
+                                        demo_is_interrupted);
+  }
   if (status == RONDO_SUCCESS)
     outcomes_merge(execution, ends);
   else
@@ -310,18 +302,10 @@ static void outcomes_exchange(struct rank *self, bool opened) {
 }
 
 // Gives every process the part of `array` that each rank has written: `bytes` a rank.
-static int stuck_gather(const struct rank *self, void *array, size_t bytes) {
-  const struct execution *execution = self->execution;
-  char *all = malloc(execution->outcome->rank_count * bytes);
-  int status = RONDO_ERR_NO_MEMORY;
-  if (all)
-    status = rondo_kit_processes_gather(execution->program->processes,
-                                        (char *)array + self->rank * bytes, all, bytes,
-                                        demo_is_interrupted);
-  if (status == RONDO_SUCCESS)
-    memcpy(array, all, execution->outcome->rank_count * bytes);
-  free(all);
-  return status;
+static bool stuck_gather(const struct rank *self, void *array, size_t bytes) {
+  return rondo_kit_processes_gather(self->execution->program->processes,
+                                    (char *)array + self->rank * bytes, array, bytes,
+                                    demo_is_interrupted) == RONDO_SUCCESS;
 }
 
 // Each rank reads what its runs are doing, while all ranks still have their contexts.
@@ -336,9 +320,8 @@ static void stuck_read(struct rank *self) {
   if (!execution->program->processes)
     return;
   size_t bytes = stuck->collective_count * sizeof *stuck->runs;
-  if (stuck_gather(self, stuck->executing, sizeof *stuck->executing) != RONDO_SUCCESS ||
-      stuck_gather(self, stuck->runs, bytes) != RONDO_SUCCESS)
-    execution->outcome->is_apart = true;
+  execution->outcome->is_apart = !stuck_gather(self, stuck->executing, sizeof *stuck->executing) ||
+                                 !stuck_gather(self, stuck->runs, bytes);
 }
 
 static void rank_main(void *arg, uint32_t index) {
@@ -346,8 +329,7 @@ static void rank_main(void *arg, uint32_t index) {
   struct rank *self = &execution->ranks[execution->first + index];
   bool opened = context_open(self);
   if (opened && sync_open(self) && collectives_open(self))
-    for (uint32_t i = 0;
-         i < execution->program->options->iterations && execution_goes_on(execution); i++) {
+    for (uint32_t i = 0; i < self->options->iterations && execution_goes_on(execution); i++) {
       if (!rank_iterate(self, i))
         break;
       self->outcome->iterations = i + 1;
@@ -372,8 +354,8 @@ static void rank_main(void *arg, uint32_t index) {
 
 // ------------------------------------------------------------- the execution -----
 
-static void rank_fini(struct rank *self, uint32_t collectives) {
-  for (uint32_t i = 0; self->collectives && i < collectives; i++) {
+static void rank_fini(struct rank *self) {
+  for (uint32_t i = 0; self->collectives && i < self->options->collectives; i++) {
     rondo_kit_memory_forget(&self->collectives[i].send);
     rondo_kit_memory_forget(&self->collectives[i].recv);
   }
@@ -381,25 +363,24 @@ static void rank_fini(struct rank *self, uint32_t collectives) {
   free(self->order);
 }
 
-static int rank_init(struct rank *self, const struct demo_options *o) {
+static bool rank_init(struct rank *self) {
+  const struct demo_options *o = self->options;
   self->collectives = calloc(o->collectives, sizeof(self->collectives[0]));
   self->order = calloc(o->collectives, sizeof(self->order[0]));
   if (!self->collectives || !self->order)
-    return -1;
+    return false;
   for (uint32_t i = 0; i < o->collectives; i++) {
     struct collective *c = &self->collectives[i];
-    c->shape.kind = RONDO_ALL_REDUCE;
-    c->shape.dtype = RONDO_FLOAT32;
-    c->shape.redop = RONDO_SUM;
-    c->shape.rank_count = o->ranks;
+    c->shape = (struct rondo_kit_shape){RONDO_ALL_REDUCE, RONDO_FLOAT32, RONDO_SUM,
+                                        .rank_count = o->ranks};
     rondo_kit_shape_size(&c->shape, demo_options_bytes(o, i));
   }
-  return 0;
+  return true;
 }
 
 static void execution_destroy(struct execution *execution) {
   for (uint32_t r = 0; r < execution->program->options->ranks; r++)
-    rank_fini(&execution->ranks[r], execution->program->options->collectives);
+    rank_fini(&execution->ranks[r]);
   sem_destroy(&execution->left);
   free(execution);
 }
@@ -420,10 +401,12 @@ static struct execution *execution_create(const struct demo_program *program,
   sem_init(&execution->left, 0, 0);
   bool complete = true;
   for (uint32_t r = execution->first; r < execution->first + execution->local; r++) {
-    execution->ranks[r].execution = execution;
-    execution->ranks[r].rank = r;
-    execution->ranks[r].outcome = &outcome->ranks[r];
-    complete = complete && rank_init(&execution->ranks[r], program->options) == 0;
+    struct rank *self = &execution->ranks[r];
+    self->execution = execution;
+    self->options = program->options;
+    self->rank = r;
+    self->outcome = &outcome->ranks[r];
+    complete = complete && rank_init(self);
   }
   if (complete)
     return execution;

@@ -36,10 +36,11 @@ struct demo_rank_outcome {
   struct rondo_counters counters;
 };
 
+#define DEMO_CALL_BYTES 64
 struct demo_outcome {
   int end;    // enum demo_end
   int status; // enum rondo_status that ended a failed one
-  const char *failed_call;
+  char failed_call[DEMO_CALL_BYTES];
   uint32_t failed_rank; // whose call it was
   bool is_apart;        // this process has lost the others
   uint64_t elapsed_ns;

@@ -228,13 +228,13 @@ static void log_print(FILE *log) {
 static void backend_check(void) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   struct rondo_context ctx;
-  int version = rondo_version(), interface = rondo_nccl_interface_version();
+  int interface = rondo_nccl_interface_version();
   bool host = variable_is("RONDO_NCCL_BACKEND", "host");
   cfg.backend = host ? RONDO_BACKEND_HOST : RONDO_BACKEND_CUDA;
   FILE *log = log_capture();
   int status = rondo_init(&ctx, &cfg);
-  printf("\nRondo %d.%d.%d, NCCL's interface %d.%d.%d\n", version / 10000, version / 100 % 100,
-         version % 100, interface / 10000, interface / 100 % 100, interface % 100);
+  printf("\nRondo %s, NCCL's interface %d.%d.%d\n", rondo_kit_version(), interface / 10000,
+         interface / 100 % 100, interface % 100);
   printf("  backend %s: %s\n", host ? "host" : "cuda",
          status == RONDO_SUCCESS ? "works" : rondo_status_string(status));
   log_print(log);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define ALIGN ((uintptr_t)4096)
+#define POISON 0xa5
 
 int rondo_kit_memory_grow(struct rondo_kit_memory *memory, struct rondo_context context,
                           size_t bytes) {
@@ -37,24 +38,38 @@ void rondo_kit_memory_forget(struct rondo_kit_memory *memory) {
   memset(memory, 0, sizeof *memory);
 }
 
-static char *mirror_at(const struct rondo_kit_memory *memory, const void *at) {
-  return memory->mirror + ((const char *)at - memory->base);
+// Where the CPU reads and writes what is at `at`.
+static char *memory_look(const struct rondo_kit_memory *memory, const void *at) {
+  return (memory->mirror ? memory->mirror : memory->base) + ((const char *)at - memory->base);
 }
 
-void *rondo_kit_memory_look(const struct rondo_kit_memory *memory, const void *at) {
+// Copies from the mirror to `at`.
+static int memory_upload(const struct rondo_kit_memory *memory, void *at, size_t bytes) {
+  return memory->mirror ? rondo_mem_copy(memory->context, at, memory_look(memory, at), bytes)
+                        : RONDO_SUCCESS;
+}
+
+int rondo_kit_memory_fill(const struct rondo_kit_memory *memory, void *at,
+                          const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round) {
+  rondo_kit_shape_fill(shape, rank, round, memory_look(memory, at));
+  return memory_upload(memory, at, rondo_kit_shape_send_bytes(shape));
+}
+
+int rondo_kit_memory_poison(const struct rondo_kit_memory *memory, void *at,
+                            const struct rondo_kit_shape *shape) {
+  size_t bytes = rondo_kit_shape_recv_bytes(shape);
+  memset(memory_look(memory, at), POISON, bytes);
+  return memory_upload(memory, at, bytes);
+}
+
+int rondo_kit_memory_check(const struct rondo_kit_memory *memory, const void *at,
+                           const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round,
+                           uint64_t *wrong) {
+  char *result = memory_look(memory, at);
+  int status = RONDO_SUCCESS;
   if (memory->mirror)
-    return mirror_at(memory, at);
-  return memory->base + ((const char *)at - memory->base);
-}
-
-int rondo_kit_memory_upload(const struct rondo_kit_memory *memory, void *at, size_t bytes) {
-  if (!memory->mirror)
-    return RONDO_SUCCESS;
-  return rondo_mem_copy(memory->context, at, mirror_at(memory, at), bytes);
-}
-
-int rondo_kit_memory_download(const struct rondo_kit_memory *memory, const void *at, size_t bytes) {
-  if (!memory->mirror)
-    return RONDO_SUCCESS;
-  return rondo_mem_copy(memory->context, mirror_at(memory, at), at, bytes);
+    status = rondo_mem_copy(memory->context, result, at, rondo_kit_shape_recv_bytes(shape));
+  if (status == RONDO_SUCCESS)
+    *wrong += rondo_kit_shape_wrong(shape, rank, round, result);
+  return status;
 }

@@ -9,6 +9,8 @@
 
 #include <rondo/rondo.h>
 
+#include "tools/kit/shape.h"
+
 // Aligned to 4 KiB. The caller zeroes it before the first call.
 struct rondo_kit_memory {
   struct rondo_context context;
@@ -26,11 +28,20 @@ int rondo_kit_memory_grow(struct rondo_kit_memory *memory, struct rondo_context 
 // Frees the mirror. Called after the context was destroyed, which frees the buffer.
 void rondo_kit_memory_forget(struct rondo_kit_memory *memory);
 
-// Where the CPU reads and writes what lies at `at`, an address in `base`.
-void *rondo_kit_memory_look(const struct rondo_kit_memory *memory, const void *at);
+// What follows works on the buffer of a run, which begins at `at`, an address in `base`. All return
+// an enum rondo_status.
 
-// Copy `bytes` from the mirror to `at`, or from `at` to the mirror. Return an enum rondo_status.
-int rondo_kit_memory_upload(const struct rondo_kit_memory *memory, void *at, size_t bytes);
-int rondo_kit_memory_download(const struct rondo_kit_memory *memory, const void *at, size_t bytes);
+// Writes what `rank` sends in round `round`.
+int rondo_kit_memory_fill(const struct rondo_kit_memory *memory, void *at,
+                          const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round);
+
+// Writes a pattern that is no result into a receive buffer.
+int rondo_kit_memory_poison(const struct rondo_kit_memory *memory, void *at,
+                            const struct rondo_kit_shape *shape);
+
+// Adds the elements that differ from the result of round `round` on `rank` to `*wrong`.
+int rondo_kit_memory_check(const struct rondo_kit_memory *memory, const void *at,
+                           const struct rondo_kit_shape *shape, uint32_t rank, uint64_t round,
+                           uint64_t *wrong);
 
 #endif // RONDO_TOOLS_KIT_MEMORY_H

@@ -13,10 +13,16 @@
 
 static int status_of_failure;
 
-static void version_print(FILE *stream, struct argp_state *state) {
+const char *rondo_kit_version(void) {
+  static char text[32];
   int version = rondo_version();
-  fprintf(stream, "%s %d.%d.%d\n", state->name, version / 10000, version / 100 % 100,
-          version % 100);
+  (void)snprintf(text, sizeof text, "%d.%d.%d", version / 10000, version / 100 % 100,
+                 version % 100);
+  return text;
+}
+
+static void version_print(FILE *stream, struct argp_state *state) {
+  fprintf(stream, "%s %s\n", state->name, rondo_kit_version());
 }
 
 static void output_finish(void) {

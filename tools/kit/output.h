@@ -11,6 +11,9 @@
 // could be written, the program prints one line on stderr and ends with status `failure`.
 void rondo_kit_output_begin(int failure);
 
+// The version of Rondo, such as "0.1.0".
+const char *rondo_kit_version(void);
+
 // Whether a file can be written at `path`; does not touch it. If not, a line on stderr says why.
 bool rondo_kit_output_check(const char *path);
 

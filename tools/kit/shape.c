@@ -2,41 +2,41 @@
 
 #include "tools/kit/values.h"
 
-// Whether the send buffer, or the receive buffer, holds a part for each rank.
-static bool send_has_parts(const struct rondo_kit_shape *s) {
-  return s->kind == RONDO_REDUCE_SCATTER || s->kind == RONDO_SCATTER || s->kind == RONDO_ALL_TO_ALL;
-}
-static bool recv_has_parts(const struct rondo_kit_shape *s) {
-  return s->kind == RONDO_ALL_GATHER || s->kind == RONDO_GATHER || s->kind == RONDO_ALL_TO_ALL;
-}
+enum trait {
+  IS_KIND = 1, // rondo_kit_shape_is_kind
+  REDUCES = 2,
+  IS_ROOTED = 4,
+  ROOT_SENDS = 8,  // the root alone
+  SEND_PARTS = 16, // the send buffer holds a part for each rank
+  RECV_PARTS = 32  // the receive buffer does
+};
 
-bool rondo_kit_shape_is_kind(int kind) {
-  return (kind >= 0 && kind <= RONDO_BROADCAST) || kind == RONDO_ALL_TO_ALL ||
-         kind == RONDO_GATHER || kind == RONDO_SCATTER;
-}
+static const unsigned traits[RONDO_KIND_COUNT] = {
+    [RONDO_ALL_REDUCE] = IS_KIND | REDUCES,
+    [RONDO_ALL_GATHER] = IS_KIND | RECV_PARTS,
+    [RONDO_REDUCE_SCATTER] = IS_KIND | REDUCES | SEND_PARTS,
+    [RONDO_REDUCE] = IS_KIND | REDUCES | IS_ROOTED,
+    [RONDO_BROADCAST] = IS_KIND | IS_ROOTED | ROOT_SENDS,
+    [RONDO_ALL_TO_ALL] = IS_KIND | SEND_PARTS | RECV_PARTS,
+    [RONDO_GATHER] = IS_KIND | IS_ROOTED | RECV_PARTS,
+    [RONDO_SCATTER] = IS_KIND | IS_ROOTED | ROOT_SENDS | SEND_PARTS};
 
-bool rondo_kit_shape_reduces(int kind) {
-  return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
-}
-
-bool rondo_kit_shape_is_rooted(int kind) {
-  return kind == RONDO_REDUCE || kind == RONDO_BROADCAST || kind == RONDO_GATHER ||
-         kind == RONDO_SCATTER;
-}
+static bool kind_has(int kind, unsigned any) { return (traits[kind] & any) != 0; }
+bool rondo_kit_shape_is_kind(int kind) { return kind_has(kind, IS_KIND); }
+bool rondo_kit_shape_reduces(int kind) { return kind_has(kind, REDUCES); }
+bool rondo_kit_shape_is_rooted(int kind) { return kind_has(kind, IS_ROOTED); }
 
 bool rondo_kit_shape_sends(const struct rondo_kit_shape *s, uint32_t rank) {
-  if (s->kind == RONDO_BROADCAST || s->kind == RONDO_SCATTER)
-    return rank == s->root;
-  return s->kind != RONDO_BARRIER;
+  return kind_has(s->kind, ROOT_SENDS) ? rank == s->root : s->kind != RONDO_BARRIER;
 }
 
 bool rondo_kit_shape_may_be_in_place(const struct rondo_kit_shape *s) {
-  return rondo_kit_shape_is_kind(s->kind) && s->kind != RONDO_ALL_TO_ALL;
+  return kind_has(s->kind, IS_KIND) && s->kind != RONDO_ALL_TO_ALL;
 }
 
 void rondo_kit_shape_size(struct rondo_kit_shape *shape, uint64_t bytes) {
   uint64_t elements = bytes / rondo_dtype_bytes(shape->dtype);
-  if (send_has_parts(shape) || recv_has_parts(shape) || shape->kind == RONDO_ALL_TO_ALL_V)
+  if (kind_has(shape->kind, SEND_PARTS | RECV_PARTS) || shape->kind == RONDO_ALL_TO_ALL_V)
     elements /= shape->rank_count;
   shape->count = elements > 0 ? elements : 1;
   if (shape->kind == RONDO_BARRIER)
@@ -49,7 +49,7 @@ uint64_t rondo_kit_shape_part(const struct rondo_kit_shape *shape, uint32_t from
   return n == 1 ? shape->count : 2 * shape->count * distance / (n - 1);
 }
 
-// All parts that a rank sends before that to `end`; or that it rank_receives from those before.
+// Elements that a rank sends to the ranks before `end`, or receives from them.
 static uint64_t parts_count(const struct rondo_kit_shape *s, uint32_t rank, uint32_t end,
                             bool sends) {
   uint64_t elements = 0;
@@ -63,14 +63,14 @@ uint64_t rondo_kit_shape_send_bytes(const struct rondo_kit_shape *shape) {
   if (shape->kind == RONDO_ALL_TO_ALL_V)
     return parts_count(shape, 0, shape->rank_count, true) * element_bytes;
   uint64_t bytes = shape->count * element_bytes;
-  return send_has_parts(shape) ? bytes * shape->rank_count : bytes;
+  return kind_has(shape->kind, SEND_PARTS) ? bytes * shape->rank_count : bytes;
 }
 
 uint64_t rondo_kit_shape_recv_bytes(const struct rondo_kit_shape *shape) {
   if (shape->kind == RONDO_ALL_TO_ALL_V)
     return rondo_kit_shape_send_bytes(shape);
   uint64_t bytes = shape->count * rondo_dtype_bytes(shape->dtype);
-  return recv_has_parts(shape) ? bytes * shape->rank_count : bytes;
+  return kind_has(shape->kind, RECV_PARTS) ? bytes * shape->rank_count : bytes;
 }
 
 uint64_t rondo_kit_shape_bytes(const struct rondo_kit_shape *shape) {
@@ -81,18 +81,9 @@ uint64_t rondo_kit_shape_bytes(const struct rondo_kit_shape *shape) {
 
 double rondo_kit_shape_bus_factor(const struct rondo_kit_shape *shape) {
   double n = shape->rank_count;
-  switch (shape->kind) {
-  case RONDO_ALL_REDUCE:
+  if (shape->kind == RONDO_ALL_REDUCE)
     return 2 * (n - 1) / n;
-  case RONDO_ALL_GATHER:
-  case RONDO_REDUCE_SCATTER:
-  case RONDO_ALL_TO_ALL:
-  case RONDO_GATHER:
-  case RONDO_SCATTER:
-    return (n - 1) / n;
-  default:
-    return 1;
-  }
+  return kind_has(shape->kind, SEND_PARTS | RECV_PARTS) ? (n - 1) / n : 1;
 }
 
 static struct rondo_kit_values shape_values(const struct rondo_kit_shape *s, uint64_t round) {
@@ -126,8 +117,8 @@ struct rondo_kit_place rondo_kit_shape_place(const struct rondo_kit_shape *shape
     return p;
   uint64_t part_bytes = shape->count * rondo_dtype_bytes(shape->dtype);
   char *part = (char *)recv_base + rank * part_bytes;
-  p.send = recv_has_parts(shape) ? part : recv_base;
-  p.recv = send_has_parts(shape) ? part : recv_base;
+  p.send = kind_has(shape->kind, RECV_PARTS) ? part : recv_base;
+  p.recv = kind_has(shape->kind, SEND_PARTS) ? part : recv_base;
   return p;
 }
 

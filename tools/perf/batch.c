@@ -128,20 +128,10 @@ static void order_choose(struct perf_batch *b, uint32_t iteration) {
     b->order[i] = i;
 }
 
-// Lists the collectives in the order of submission. Runs of one collective end in order, so the
-// last run of a collective stands for all its runs.
-static void pending_fill(struct perf_batch *b) {
-  b->pending_count = 0;
-  for (uint32_t i = 0; i < b->point->in_flight; i++) {
-    const struct perf_collective *c = &b->collectives[perf_batch_collective(b, b->order[i])];
-    for (uint32_t k = 0; k < c->registration_count; k++)
-      b->pending[b->pending_count++] = c->registrations[k].collective;
-  }
-}
-
+// Runs of one collective end in order, so one of them, the last, is pending for all.
 void perf_batch_order(struct perf_batch *b, uint32_t iteration) {
   order_choose(b, iteration);
-  b->submission_count = 0;
+  b->submission_count = b->pending_count = 0;
   for (uint32_t i = 0; i < b->run_count; i++) {
     const struct perf_collective *c = &b->collectives[perf_batch_collective(b, b->order[i])];
     const struct rondo_kit_place *place = &b->places[b->order[i]];
@@ -151,9 +141,10 @@ void perf_batch_order(struct perf_batch *b, uint32_t iteration) {
       s->collective = registration->collective;
       s->send = registration->is_only_receive ? NULL : place->send;
       s->recv = registration->is_only_send ? NULL : place->recv;
+      if (i < b->point->in_flight)
+        b->pending[b->pending_count++] = registration->collective;
     }
   }
-  pending_fill(b);
 }
 
 static void run_ended(void *arg, int status) {

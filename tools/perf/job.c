@@ -12,7 +12,6 @@
 
 #define TIMED_ROUND 1u // of the inputs that are timed
 #define ROUND_BITS 20u // no point has more rounds
-#define POISON 0xa5
 #define DRAIN_NS (10 * (int64_t)RONDO_KIT_SECOND_NS)
 
 struct rank {
@@ -83,11 +82,6 @@ static int buffers_grow(struct rank *self) {
   return status;
 }
 
-// The memory that a send buffer is in.
-static const struct rondo_kit_memory *send_memory(const struct rank *self) {
-  return self->job->shared->point.in_place ? &self->recv : &self->send;
-}
-
 static void places_find(struct rank *self) {
   const struct perf_point *point = &self->job->shared->point;
   for (uint32_t run = 0; run < self->batch.run_count; run++) {
@@ -147,32 +141,27 @@ static int batch_run(void *arg, uint32_t rank) {
 
 static void wrong_count(struct rank *self, uint64_t round) {
   for (uint32_t run = 0; run < self->batch.run_count; run++) {
-    const struct rondo_kit_shape *shape = run_shape(self, run);
-    const void *recv = self->batch.places[run].recv;
-    int status = rondo_kit_memory_download(&self->recv, recv, rondo_kit_shape_recv_bytes(shape));
+    uint64_t wrong = 0;
+    int status = rondo_kit_memory_check(
+        &self->recv, self->batch.places[run].recv, run_shape(self, run), self->rank,
+        round_number(round, perf_batch_collective(&self->batch, run)), &wrong);
     if (!call_succeeded(self, "rondo_mem_copy", status))
       return;
-    uint64_t wrong = rondo_kit_shape_wrong(
-        shape, self->rank, round_number(round, perf_batch_collective(&self->batch, run)),
-        rondo_kit_memory_look(&self->recv, recv));
     atomic_fetch_add(&self->job->shared->wrong, wrong);
   }
 }
 
-// Writes new inputs, and fills the receive buffer with a pattern that is no result.
+// Writes new inputs, and a pattern that is no result into the receive buffer.
 static int run_renew(struct rank *self, uint32_t run, uint64_t round) {
   const struct rondo_kit_shape *shape = run_shape(self, run);
-  const struct rondo_kit_memory *send = send_memory(self);
+  const struct rondo_kit_memory *send =
+      self->job->shared->point.in_place ? &self->recv : &self->send;
   struct rondo_kit_place place = self->batch.places[run];
-  size_t recv_bytes = rondo_kit_shape_recv_bytes(shape);
-  memset(rondo_kit_memory_look(&self->recv, place.recv), POISON, recv_bytes);
-  int status = rondo_kit_memory_upload(&self->recv, place.recv, recv_bytes);
+  int status = rondo_kit_memory_poison(&self->recv, place.recv, shape);
   if (status != RONDO_SUCCESS || !rondo_kit_shape_sends(shape, self->rank))
     return status;
-  rondo_kit_shape_fill(shape, self->rank,
-                       round_number(round, perf_batch_collective(&self->batch, run)),
-                       rondo_kit_memory_look(send, place.send));
-  return rondo_kit_memory_upload(send, place.send, rondo_kit_shape_send_bytes(shape));
+  return rondo_kit_memory_fill(send, place.send, shape, self->rank,
+                               round_number(round, perf_batch_collective(&self->batch, run)));
 }
 
 static void round_check(struct rank *self, uint64_t round) {
@@ -185,15 +174,11 @@ static void round_check(struct rank *self, uint64_t round) {
 
 // The inputs of the timed iterations.
 static int masters_make(const struct rank *self) {
-  const struct rondo_kit_memory *master = &self->master;
   int status = RONDO_SUCCESS;
-  for (uint32_t i = 0; i < self->batch.point->in_flight && status == RONDO_SUCCESS; i++) {
-    const struct rondo_kit_shape *shape = &self->batch.collectives[i].shape;
-    char *at = master_at(self, i);
-    rondo_kit_shape_fill(shape, self->rank, round_number(TIMED_ROUND, i),
-                         rondo_kit_memory_look(master, at));
-    status = rondo_kit_memory_upload(master, at, rondo_kit_shape_send_bytes(shape));
-  }
+  for (uint32_t i = 0; i < self->batch.point->in_flight && status == RONDO_SUCCESS; i++)
+    status =
+        rondo_kit_memory_fill(&self->master, master_at(self, i), &self->batch.collectives[i].shape,
+                              self->rank, round_number(TIMED_ROUND, i));
   return status;
 }
 

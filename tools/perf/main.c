@@ -156,21 +156,20 @@ static int refusal_print(int status) {
 }
 
 static int options_perform(const struct perf_options *options) {
-  bool good = false;
-  if (options->serve) {
-    struct service service = {.options = options};
-    struct perf_source source = {service_next, service_finished, &service};
-    int status = perf_job_run(&options->setup, &source, &good);
-    return status == RONDO_SUCCESS ? 0 : refusal_print(status);
-  }
+  struct service service = {.options = options};
   struct sweep sweep = {.options = options, .point = options->point, .bytes = options->min_bytes};
   struct perf_source source = {sweep_next, sweep_finished, &sweep};
-  perf_table_begin(&sweep.table, options);
+  bool good = false;
+  if (options->serve)
+    source = (struct perf_source){service_next, service_finished, &service};
+  else
+    perf_table_begin(&sweep.table, options);
   int status = perf_job_run(&options->setup, &source, &good);
   if (status != RONDO_SUCCESS)
     return refusal_print(status);
-  int end = perf_table_end(&sweep.table);
-  return end == 0 && !good ? EXIT_BAD : end; // the table of ranks other than 0 is empty
+  int end = options->serve ? 0 : perf_table_end(&sweep.table);
+  // The table of ranks other than 0 is empty.
+  return end == 0 && !good && !options->serve ? EXIT_BAD : end;
 }
 
 int main(int argc, char **argv) {

@@ -94,12 +94,11 @@ static void columns_print(bool has_several) {
 
 void perf_table_begin(struct perf_table *table, const struct perf_options *options) {
   struct rondo_kit_machine machine;
-  int version = rondo_version();
   memset(table, 0, sizeof(*table));
   table->options = options;
   table->lines = json_array();
   rondo_kit_machine_read(&machine);
-  printf("# rondo-perf version %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+  printf("# rondo-perf version %s\n", rondo_kit_version());
   printf("# Collective test starting: %s\n", perf_point_name(&options->point));
   setup_print(options);
   rondo_kit_machine_print(&machine, "# ", stdout);
