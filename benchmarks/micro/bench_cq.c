@@ -252,13 +252,11 @@ int main(int argc, char **argv) {
       .options = table,
       .doc = "Compares Rondo's completion queue with the three of the DFCCL paper."};
   struct options options = {.rounds = 9, .count = 20000, .producers = 1};
-  struct rondo_kit_machine machine;
   rondo_kit_command_read(&command, argc, argv, &options);
   struct samples *samples = malloc(sizeof(*samples));
   if (!samples)
     return 1;
-  rondo_kit_machine_read(&machine);
-  rondo_kit_machine_print(&machine, "# ", stdout);
+  rondo_kit_machine_print("# ");
   printf("# %" PRIu32 " rounds of %" PRIu32 " completions; %" PRIu32
          " producer(s) in the stream, one in the others; threads pinned\n",
          options.rounds, options.count, options.producers);

@@ -188,14 +188,12 @@ int main(int argc, char **argv) {
       .options = table,
       .doc = "Measures what it takes from submitting a run to knowing that it has ended."};
   struct options options = {.iters = 500, .ranks = 2, .pause_us = 3000};
-  struct rondo_kit_machine machine;
   rondo_kit_command_read(&command, argc, argv, &options);
   struct rondo_kit_measurement *measurement = aligned_alloc(
       128, (rondo_kit_measurement_bytes(options.ranks, options.iters) + 127) / 128 * 128);
   if (!measurement)
     return 1;
-  rondo_kit_machine_read(&machine);
-  rondo_kit_machine_print(&machine, "# ", stdout);
+  rondo_kit_machine_print("# ");
   printf("# an all-reduce of 8 bytes, the slowest rank of each iteration; threads pinned\n");
   printf("%5s  %-12s  %8s  %10s  %10s  %10s  %10s\n", "ranks", "quantity", "pause us", "median us",
          "mean us", "min us", "p99 us");

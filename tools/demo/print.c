@@ -25,8 +25,6 @@ static uint32_t options_blocks(const struct demo_options *o) {
 void demo_print_head(const struct demo_options *options, bool processes) {
   char least[RONDO_KIT_SIZE_TEXT_BYTES];
   char most[RONDO_KIT_SIZE_TEXT_BYTES];
-  struct rondo_kit_machine machine;
-  rondo_kit_machine_read(&machine);
   printf("Rondo %s: %" PRIu32 " ranks x %" PRIu32 " all-reduces of %s to %s, %" PRIu32
          " iterations, seed %" PRIu64 "\n",
          rondo_kit_version(), options->ranks, options->collectives,
@@ -35,7 +33,7 @@ void demo_print_head(const struct demo_options *options, bool processes) {
   printf("Every rank issues them in an order of its own, a new random one each iteration.\n");
   if (processes)
     printf("Each rank is a process of its own, started by a launcher.\n");
-  rondo_kit_machine_print(&machine, "On ", stdout);
+  rondo_kit_machine_print("On ");
   fflush(stdout);
 }
 
@@ -53,7 +51,7 @@ static void deadlock_print(const struct demo_program *program, const struct demo
     printf("; %" PRIu32 " ranks wait for each other in a cycle", stuck->cycle_ranks);
   printf("%s\n", program->options->quiet ? "." : ":");
   if (!program->options->quiet)
-    demo_stuck_print(stuck, "      | ", stdout);
+    demo_stuck_print(stuck);
 }
 
 static void work_print(const struct demo_outcome *outcome) {

@@ -1,8 +1,11 @@
 #include "tools/demo/stuck.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PREFIX "      | " // of each line
 
 bool demo_stuck_init(struct demo_stuck *stuck, uint32_t rank_count, uint32_t collective_count) {
   memset(stuck, 0, sizeof *stuck);
@@ -91,33 +94,31 @@ void demo_stuck_find_cycle(struct demo_stuck *stuck) {
 
 // -------------------------------------------------------------------- printing ---
 
-static void cycle_print(const struct demo_stuck *stuck, const char *prefix, FILE *stream) {
+static void cycle_print(const struct demo_stuck *stuck) {
   if (stuck->cycle_ranks == 0)
-    fprintf(stream, "%sno ranks wait for each other in a cycle\n", prefix);
+    printf(PREFIX "no ranks wait for each other in a cycle\n");
   for (uint32_t i = 0; i < stuck->cycle_ranks; i++) {
     uint32_t rank = stuck->cycle[i];
-    fprintf(stream,
-            "%srank %" PRIu32 " executes id %" PRIu64 " and waits for rank %" PRIu32
-            ", which has not begun it\n",
-            prefix, rank, stuck->executing[rank].id, stuck->cycle[(i + 1) % stuck->cycle_ranks]);
+    printf(PREFIX "rank %" PRIu32 " executes id %" PRIu64 " and waits for rank %" PRIu32
+                  ", which has not begun it\n",
+           rank, stuck->executing[rank].id, stuck->cycle[(i + 1) % stuck->cycle_ranks]);
   }
 }
 
-static void cycle_runs_print(const struct demo_stuck *stuck, const char *prefix, FILE *stream) {
+static void cycle_runs_print(const struct demo_stuck *stuck) {
   for (uint32_t i = 0; i < stuck->cycle_ranks; i++) {
     uint32_t rank = stuck->cycle[i];
     const struct rondo_stuck *run = &stuck->executing[rank];
-    fprintf(stream,
-            "%srank %" PRIu32 ", id %" PRIu64 ", run %" PRIu64 ": block %" PRIu32
-            " stands at op %" PRIu32,
-            prefix, rank, run->id, run->run, run->block, run->op);
+    printf(PREFIX "rank %" PRIu32 ", id %" PRIu64 ", run %" PRIu64 ": block %" PRIu32
+                  " stands at op %" PRIu32,
+           rank, run->id, run->run, run->block, run->op);
     if (run->peer >= 0)
-      fprintf(stream, ", waiting for rank %" PRId32, run->peer);
-    fprintf(stream, ", for %.1f s", (double)run->waiting_ns / 1e9);
+      printf(", waiting for rank %" PRId32, run->peer);
+    printf(", for %.1f s", (double)run->waiting_ns / 1e9);
     if (run->missing > 0)
-      fprintf(stream, "; %" PRIu32 " of %" PRIu32 " ranks have not submitted it", run->missing,
-              stuck->rank_count);
-    fprintf(stream, "\n");
+      printf("; %" PRIu32 " of %" PRIu32 " ranks have not submitted it", run->missing,
+             stuck->rank_count);
+    printf("\n");
   }
 }
 
@@ -132,7 +133,7 @@ static uint32_t submitted_most(const struct demo_stuck *stuck, uint32_t collecti
 }
 
 // Counts the newest run of each collective on each rank, except those in the cycle.
-static void others_print(const struct demo_stuck *stuck, const char *prefix, FILE *stream) {
+static void others_print(const struct demo_stuck *stuck) {
   uint64_t executing = 0, waiting = 0, absent = 0;
   for (uint32_t c = 0; c < stuck->collective_count; c++) {
     uint32_t most = submitted_most(stuck, c);
@@ -143,14 +144,13 @@ static void others_print(const struct demo_stuck *stuck, const char *prefix, FIL
       absent += runs->submitted < most;
     }
   }
-  fprintf(stream,
-          "%sother runs: %" PRIu64 " being executed, %" PRIu64 " waiting for a block, %" PRIu64
-          " not submitted by their rank\n",
-          prefix, executing - stuck->cycle_ranks, waiting, absent);
+  printf(PREFIX "other runs: %" PRIu64 " being executed, %" PRIu64 " waiting for a block, %" PRIu64
+                " not submitted by their rank\n",
+         executing - stuck->cycle_ranks, waiting, absent);
 }
 
-void demo_stuck_print(const struct demo_stuck *stuck, const char *prefix, FILE *stream) {
-  cycle_print(stuck, prefix, stream);
-  cycle_runs_print(stuck, prefix, stream);
-  others_print(stuck, prefix, stream);
+void demo_stuck_print(const struct demo_stuck *stuck) {
+  cycle_print(stuck);
+  cycle_runs_print(stuck);
+  others_print(stuck);
 }

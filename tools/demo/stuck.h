@@ -7,7 +7,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include <rondo/rondo.h>
 
@@ -40,8 +39,7 @@ struct demo_runs *demo_stuck_runs(const struct demo_stuck *stuck, uint32_t rank)
 // Finds ranks that wait for each other in a cycle: each executes a run that the next one does not.
 void demo_stuck_find_cycle(struct demo_stuck *stuck);
 
-// Prints the cycle, the runs that stand in it, and how many other runs there are. Each line begins
-// with `prefix`.
-void demo_stuck_print(const struct demo_stuck *stuck, const char *prefix, FILE *stream);
+// Prints the cycle, the runs that stand in it, and how many other runs there are.
+void demo_stuck_print(const struct demo_stuck *stuck);
 
 #endif // RONDO_TOOLS_DEMO_STUCK_H

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -93,14 +94,14 @@ void rondo_kit_machine_read(struct rondo_kit_machine *machine) {
   machine->available_bytes = rondo_kit_machine_available();
 }
 
-void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char *prefix,
-                             FILE *stream) {
-  fprintf(stream, "%s%s, %" PRIu32 " cores", prefix, machine->model, machine->cores_online);
-  if (machine->cores_allowed != machine->cores_online)
-    fprintf(stream, " (%" PRIu32 " for this process)", machine->cores_allowed);
-  fprintf(stream, ", %" PRIu32 " NUMA node%s, %.1f GiB, %s\n", machine->numa_nodes,
-          machine->numa_nodes == 1 ? "" : "s", (double)machine->memory_bytes / (1 << 30),
-          machine->system);
+void rondo_kit_machine_print(const char *prefix) {
+  struct rondo_kit_machine m;
+  rondo_kit_machine_read(&m);
+  printf("%s%s, %" PRIu32 " cores", prefix, m.model, m.cores_online);
+  if (m.cores_allowed != m.cores_online)
+    printf(" (%" PRIu32 " for this process)", m.cores_allowed);
+  printf(", %" PRIu32 " NUMA node%s, %.1f GiB, %s\n", m.numa_nodes, m.numa_nodes == 1 ? "" : "s",
+         (double)m.memory_bytes / (1 << 30), m.system);
 }
 
 // Bytes that a control group, of version 2 or 1, has left; UINT64_MAX: it has no limit.

@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 struct rondo_kit_machine {
   char model[128];    // of the processor
@@ -21,8 +20,7 @@ struct rondo_kit_machine {
 void rondo_kit_machine_read(struct rondo_kit_machine *machine);
 
 // Prints one line that begins with `prefix`: model, cores, NUMA nodes, memory, system.
-void rondo_kit_machine_print(const struct rondo_kit_machine *machine, const char *prefix,
-                             FILE *stream);
+void rondo_kit_machine_print(const char *prefix);
 
 // Bytes that this process can still allocate without being killed: the less of what the system has
 // available and of what the control group of the process has left. 0: not known.

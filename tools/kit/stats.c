@@ -23,7 +23,6 @@ struct rondo_kit_stats rondo_kit_stats_of(uint64_t *samples_ns, size_t count) {
   size_t middle = count / 2;
   s.count = count;
   s.min_ns = (double)samples_ns[0];
-  s.max_ns = (double)samples_ns[count - 1];
   s.mean_ns = samples_mean(samples_ns, count);
   s.middle_ns = samples_mean(samples_ns + count / 4, count - count / 4 * 2);
   s.median_ns = (double)samples_ns[middle];

@@ -12,7 +12,6 @@ struct rondo_kit_stats {
   double middle_ns; // mean of the middle half: robust as the median, finer than the clock's steps
   double mean_ns;
   double p99_ns; // nearest rank
-  double max_ns;
 };
 
 // Describes `count` samples; all zero if there are none. Sorts `samples_ns`.

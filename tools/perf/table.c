@@ -101,7 +101,7 @@ void perf_table_begin(struct perf_table *table, const struct perf_options *optio
   printf("# rondo-perf version %s\n", rondo_kit_version());
   printf("# Collective test starting: %s\n", perf_point_name(&options->point));
   setup_print(options);
-  rondo_kit_machine_print(&machine, "# ", stdout);
+  rondo_kit_machine_print("# ");
   printf("# features: %s\n", machine.features);
   columns_print(options->point.in_flight > 1);
   fflush(stdout);
