@@ -17,17 +17,13 @@
 
 #define RANKS 2u
 #define TIMED_ROUND 1u
-#define BUFFER_ALIGN 4096u
 #define SPLIT_BYTES 4096u       // from here on each thread adds one half and copies the other
 #define STREAM_BYTES (8u << 20) // copies from here on go past the caches
 #define AHEAD_BYTES 8192u       // ... and ask for what they read so far ahead
 
 struct side {
   _Alignas(128) _Atomic uint64_t step; // steps that this side has done
-  float *send;
-  float *recv;
-  float *master;
-  size_t capacity_bytes;
+  struct rondo_kit_buffers buffers;
   uint64_t steps; // its own copy
 };
 
@@ -37,9 +33,18 @@ struct ceiling {
   struct rondo_kit_shape shape;
 };
 
+static float *side_recv(struct ceiling *c, uint32_t rank) {
+  return (float *)c->sides[rank].buffers.recv;
+}
+
+static const float *side_send(const struct ceiling *c, uint32_t rank) {
+  return (const float *)c->sides[rank].buffers.send;
+}
+
 static void input_rewrite(void *arg, uint32_t rank) {
   struct ceiling *c = arg;
-  memcpy(c->sides[rank].send, c->sides[rank].master, rondo_kit_shape_bytes(&c->shape));
+  struct rondo_kit_buffers *buffers = &c->sides[rank].buffers;
+  memcpy(buffers->send, buffers->master, rondo_kit_shape_bytes(&c->shape));
 }
 
 // Both sides have come here. Nothing but two words goes to and fro.
@@ -80,18 +85,18 @@ static void bytes_copy(float *to, const float *from, size_t bytes) { memcpy(to, 
 
 static void ceiling_all_to_all(struct ceiling *c, uint32_t rank) {
   size_t count = c->shape.count;
-  float *recv = c->sides[rank].recv;
+  float *recv = side_recv(c, rank);
   for (uint32_t i = 0; i < RANKS; i++) {
     uint32_t from = (rank + i) % RANKS;
-    bytes_copy(recv + from * count, c->sides[from].send + rank * count, count * sizeof(float));
+    bytes_copy(recv + from * count, side_send(c, from) + rank * count, count * sizeof(float));
   }
 }
 
 static void ceiling_all_reduce(struct ceiling *c, uint32_t rank) {
   size_t count = c->shape.count;
-  float *recv = c->sides[rank].recv;
-  const float *low = c->sides[0].send;
-  const float *high = c->sides[1].send;
+  float *recv = side_recv(c, rank);
+  const float *low = side_send(c, 0);
+  const float *high = side_send(c, 1);
   if (count * sizeof(float) < SPLIT_BYTES) {
     floats_add(recv, low, high, count);
   } else {
@@ -101,7 +106,7 @@ static void ceiling_all_reduce(struct ceiling *c, uint32_t rank) {
     size_t other_first = rank == 0 ? half : 0;
     floats_add(recv + own_first, low + own_first, high + own_first, own_count);
     sides_meet(c, rank); // halves are there
-    memcpy(recv + other_first, c->sides[1 - rank].recv + other_first,
+    memcpy(recv + other_first, side_recv(c, 1 - rank) + other_first,
            (count - own_count) * sizeof(float));
   }
 }
@@ -117,27 +122,6 @@ static int collective_run(void *arg, uint32_t rank) {
   return 0;
 }
 
-static void side_free(struct side *side) {
-  free(side->send);
-  free(side->recv);
-  free(side->master);
-}
-
-static void side_grow(struct side *side, size_t bytes) {
-  if (bytes <= side->capacity_bytes)
-    return;
-  size_t rounded = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
-  side_free(side);
-  side->send = aligned_alloc(BUFFER_ALIGN, rounded);
-  side->recv = aligned_alloc(BUFFER_ALIGN, rounded);
-  side->master = aligned_alloc(BUFFER_ALIGN, rounded);
-  side->capacity_bytes = bytes;
-  if (!side->send || !side->recv || !side->master) {
-    fprintf(stderr, "peer_ceiling: no memory\n");
-    exit(1);
-  }
-}
-
 static const char *request_lacks(const struct rondo_kit_request *request) {
   bool is_known = request->kind == RONDO_ALL_REDUCE || request->kind == RONDO_ALL_TO_ALL;
   return is_known && !request->in_place && rondo_kit_serve_is_plain(request)
@@ -148,20 +132,20 @@ static const char *request_lacks(const struct rondo_kit_request *request) {
 static struct rondo_kit_driver request_prepare(void *arg, uint32_t rank,
                                                const struct rondo_kit_request *request) {
   struct ceiling *c = arg;
-  struct side *side = &c->sides[rank];
+  struct rondo_kit_buffers *buffers = &c->sides[rank].buffers;
   struct rondo_kit_shape shape = rondo_kit_serve_shape(request, RANKS);
   if (rank == 0)
     c->shape = shape; // the barrier before the first iteration shows it to the other thread
-  side_grow(side, rondo_kit_shape_bytes(&shape));
-  rondo_kit_shape_fill(&shape, rank, TIMED_ROUND, side->master);
-  memset(side->recv, 0xa5, rondo_kit_shape_bytes(&shape));
+  rondo_kit_buffers_grow(buffers, rondo_kit_shape_bytes(&shape));
+  rondo_kit_shape_fill(&shape, rank, TIMED_ROUND, buffers->master);
+  memset(buffers->recv, 0xa5, rondo_kit_shape_bytes(&shape));
   struct rondo_kit_driver driver = {.rewrite = input_rewrite, .once = collective_run, .arg = c};
   return driver;
 }
 
 static uint64_t result_wrong(void *arg, uint32_t rank) {
   struct ceiling *c = arg;
-  return rondo_kit_shape_wrong(&c->shape, rank, TIMED_ROUND, c->sides[rank].recv);
+  return rondo_kit_shape_wrong(&c->shape, rank, TIMED_ROUND, c->sides[rank].buffers.recv);
 }
 
 static void rank_main(void *arg, uint32_t rank) {
@@ -187,7 +171,7 @@ int main(void) {
   struct rondo_kit_thread_group group = {RANKS, true, rank_main, &ceiling};
   int status = rondo_kit_thread_group_run(&group);
   for (uint32_t r = 0; r < RANKS; r++)
-    side_free(&ceiling.sides[r]);
+    rondo_kit_buffers_free(&ceiling.sides[r].buffers);
   free(ceiling.shared);
   return status == 0 ? 0 : 1;
 }

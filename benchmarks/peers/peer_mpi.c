@@ -30,35 +30,9 @@ struct peer {
   uint32_t wait;       // as in the request
   size_t stride_bytes; // from the buffer of one collective to that of the next
   struct rondo_kit_place place;
-  char *master; // the inputs, from which they are rewritten
-  char *send;
-  char *recv;
-  size_t capacity_bytes;
+  struct rondo_kit_buffers buffers;
   MPI_Request requests[RONDO_KIT_SERVE_IN_FLIGHT];
 };
-
-static char *buffer_allocate(size_t bytes) {
-  char *memory =
-      aligned_alloc(BUFFER_ALIGN, (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN);
-  if (!memory) {
-    fprintf(stderr, "peer_mpi: no memory\n");
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    exit(1); // MPI_Abort does not return
-  }
-  return memset(memory, 0, bytes);
-}
-
-static void buffers_grow(struct peer *p, size_t bytes) {
-  if (p->recv && bytes <= p->capacity_bytes)
-    return;
-  free(p->master);
-  free(p->send);
-  free(p->recv);
-  p->master = buffer_allocate(bytes);
-  p->send = buffer_allocate(bytes);
-  p->recv = buffer_allocate(bytes);
-  p->capacity_bytes = bytes;
-}
 
 static void inputs_rewrite(void *arg, uint32_t rank) {
   struct peer *p = arg;
@@ -66,7 +40,7 @@ static void inputs_rewrite(void *arg, uint32_t rank) {
   if (!rondo_kit_shape_sends(&p->shape, p->rank))
     return;
   for (uint32_t i = 0; i < p->in_flight; i++)
-    memcpy((char *)p->place.send + i * p->stride_bytes, p->master + i * p->stride_bytes,
+    memcpy((char *)p->place.send + i * p->stride_bytes, p->buffers.master + i * p->stride_bytes,
            rondo_kit_shape_send_bytes(&p->shape));
 }
 
@@ -87,8 +61,8 @@ static int all_reduces_run(void *arg, uint32_t rank) {
   (void)rank;
   for (uint32_t i = 0; i < p->in_flight; i++) {
     size_t at = i * p->stride_bytes;
-    int status = MPI_Iallreduce(p->send + at, p->recv + at, count, MPI_FLOAT, MPI_SUM,
-                                MPI_COMM_WORLD, &p->requests[i]);
+    int status = MPI_Iallreduce(p->buffers.send + at, p->buffers.recv + at, count, MPI_FLOAT,
+                                MPI_SUM, MPI_COMM_WORLD, &p->requests[i]);
     if (status != MPI_SUCCESS)
       return status;
   }
@@ -120,8 +94,8 @@ static int collective_run(void *arg, uint32_t rank) {
   case RONDO_ALL_GATHER:
     return MPI_Allgather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, MPI_COMM_WORLD);
   case RONDO_REDUCE_SCATTER:
-    return MPI_Reduce_scatter_block(send, p->in_place ? p->recv : recv, count, MPI_FLOAT, MPI_SUM,
-                                    MPI_COMM_WORLD);
+    return MPI_Reduce_scatter_block(send, p->in_place ? p->buffers.recv : recv, count, MPI_FLOAT,
+                                    MPI_SUM, MPI_COMM_WORLD);
   case RONDO_REDUCE:
     if (p->in_place && (int)rank != root)
       return MPI_Reduce(recv, NULL, count, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD);
@@ -145,7 +119,7 @@ static const void *result_of(const struct peer *p) {
   if (p->shape.kind == RONDO_BROADCAST && p->rank == p->shape.root)
     return p->place.send;
   if (p->shape.kind == RONDO_REDUCE_SCATTER && p->in_place)
-    return p->recv;
+    return p->buffers.recv;
   return p->place.recv;
 }
 
@@ -163,11 +137,11 @@ static struct rondo_kit_driver request_prepare(void *arg, uint32_t rank,
   p->in_flight = request->in_flight;
   p->wait = request->wait;
   p->stride_bytes = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
-  buffers_grow(p, p->in_flight * p->stride_bytes);
-  p->place = rondo_kit_shape_place(&p->shape, rank, p->in_place, p->send, p->recv);
+  rondo_kit_buffers_grow(&p->buffers, p->in_flight * p->stride_bytes);
+  p->place = rondo_kit_shape_place(&p->shape, rank, p->in_place, p->buffers.send, p->buffers.recv);
   for (uint32_t i = 0; i < p->in_flight; i++)
-    rondo_kit_shape_fill(&p->shape, rank, round_number(i), p->master + i * p->stride_bytes);
-  memset(p->recv, 0xa5, p->in_flight * p->stride_bytes);
+    rondo_kit_shape_fill(&p->shape, rank, round_number(i), p->buffers.master + i * p->stride_bytes);
+  memset(p->buffers.recv, 0xa5, p->in_flight * p->stride_bytes);
   if (!rondo_kit_serve_is_plain(request)) { // all-reduces that do not wait by themselves
     driver.once = all_reduces_run;
     driver.settle = ranks_settle;
@@ -256,9 +230,7 @@ int main(int argc, char **argv) {
   rondo_kit_serve(&server);
   if (window != MPI_WIN_NULL)
     MPI_Win_free(&window);
-  free(peer.master);
-  free(peer.send);
-  free(peer.recv);
+  rondo_kit_buffers_free(&peer.buffers);
   MPI_Finalize();
   return 0;
 }

@@ -1,8 +1,10 @@
 #include "tools/kit/serve.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <rondo/types.h>
@@ -13,6 +15,7 @@
 #define WAITS 4u
 #define WARMUP 4u
 #define ITERS_MIN 5u
+#define BUFFER_ALIGN 4096u
 
 // Reads the words that may be absent.
 static bool optional_words_parse(char **rest, struct rondo_kit_request *request) {
@@ -120,6 +123,27 @@ struct rondo_kit_shape rondo_kit_serve_shape(const struct rondo_kit_request *req
   struct rondo_kit_shape shape = {request->kind, RONDO_FLOAT32, RONDO_SUM, rank_count, 0, 0};
   rondo_kit_shape_size(&shape, request->bytes);
   return shape;
+}
+
+void rondo_kit_buffers_grow(struct rondo_kit_buffers *buffers, size_t bytes) {
+  char **const all[] = {&buffers->master, &buffers->send, &buffers->recv};
+  size_t rounded = (bytes + BUFFER_ALIGN - 1) / BUFFER_ALIGN * BUFFER_ALIGN;
+  for (size_t i = 0; rounded > buffers->bytes && i < 3; i++) {
+    free(*all[i]);
+    *all[i] = aligned_alloc(BUFFER_ALIGN, rounded);
+    if (!*all[i]) {
+      fprintf(stderr, "%s: no memory\n", program_invocation_short_name);
+      exit(1);
+    }
+    memset(*all[i], 0, rounded);
+  }
+  buffers->bytes = rounded > buffers->bytes ? rounded : buffers->bytes;
+}
+
+void rondo_kit_buffers_free(struct rondo_kit_buffers *buffers) {
+  free(buffers->master);
+  free(buffers->send);
+  free(buffers->recv);
 }
 
 static bool server_fetch(const struct rondo_kit_server *server) {

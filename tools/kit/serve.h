@@ -88,6 +88,18 @@ void rondo_kit_served_init(struct rondo_kit_served *shared, uint32_t rank_count,
 // Answers requests until the input ends.
 void rondo_kit_serve(const struct rondo_kit_server *server);
 
+// The buffers of one rank. They only grow.
+struct rondo_kit_buffers {
+  char *master; // the inputs, from which `send` is rewritten
+  char *send;
+  char *recv;
+  size_t bytes; // of each
+};
+
+// Makes room for `bytes`, all zero, in each buffer. Ends the program if there is no memory.
+void rondo_kit_buffers_grow(struct rondo_kit_buffers *buffers, size_t bytes);
+void rondo_kit_buffers_free(struct rondo_kit_buffers *buffers);
+
 // The shape of a request for sums of float32.
 struct rondo_kit_shape rondo_kit_serve_shape(const struct rondo_kit_request *request,
                                              uint32_t rank_count);
