@@ -60,7 +60,7 @@ enum rondo_kit_value {
 };
 
 struct rondo_kit_option {
-  const char *name; // null: `help` is a heading; alone: another name of the option before
+  const char *name; // null: `help` is a heading. Without `help`: another name of the option above
   int letter;       // 0: the option has a name only
   const char *arg;  // what the help calls its text; null: it takes none
   const char *help;
