@@ -3,10 +3,9 @@
 // breadth-first search finds the shortest cycle in a component. Nodes are numbered: pending calls
 // first, then the programs of the ranks, then the operations.
 #include <stdlib.h>
-#include <string.h>
 
+#include "sim/analyse/arrays.h"
 #include "sim/analyse/wait.h"
-#include "sim/common/text.h"
 
 #define NONE UINT32_MAX
 #define MOST_SEARCHES 256
@@ -102,17 +101,11 @@ static void component_walk(struct tarjan *t, uint32_t root) {
   }
 }
 
-static uint32_t *array_filled(uint32_t count) {
-  uint32_t *array = rondo_sim_alloc(count * sizeof *array);
-  memset(array, 0xff, count * sizeof *array);
-  return array;
-}
-
 static uint32_t components_find(struct graph *g) {
   struct tarjan t = {.g = g};
-  t.index = array_filled(g->count);
-  t.low = array_filled(g->count);
-  t.stack = array_filled(g->count);
+  t.index = rondo_analyse_nones(g->count);
+  t.low = rondo_analyse_nones(g->count);
+  t.stack = rondo_analyse_nones(g->count);
   t.frames = rondo_sim_alloc(g->count * sizeof *t.frames);
   for (uint32_t node = 0; node < g->programs; node++) { // every cycle holds a pending call
     if (t.index[node] == NONE) {
@@ -164,7 +157,8 @@ static uint32_t cycle_length(const struct graph *g, struct search *s, uint32_t s
 // Finds the shortest cycle through any of up to 256 operations. `nodes` gets its nodes, beginning
 // with the operation; returns its length.
 static uint32_t cycle_find(const struct graph *g, const uint32_t *sizes, uint32_t **nodes) {
-  struct search s = {array_filled(g->count), array_filled(g->count), array_filled(g->count), 0};
+  struct search s = {rondo_analyse_nones(g->count), rondo_analyse_nones(g->count),
+                     rondo_analyse_nones(g->count), 0};
   uint32_t best = 0, searches = 0;
   *nodes = NULL;
   for (uint32_t start = g->ops; start < g->count && searches < MOST_SEARCHES; start++) {
@@ -226,7 +220,7 @@ size_t rondo_analyse_cycle_find(const struct rondo_analyse_waits *w,
   struct graph g = {.w = w, .programs = w->pending_count};
   g.ops = g.programs + (uint32_t)w->job->rank_count;
   g.count = g.ops + w->job->op_count;
-  g.component = array_filled(g.count);
+  g.component = rondo_analyse_nones(g.count);
   uint32_t component_count = components_find(&g);
   uint32_t *sizes = rondo_sim_calloc(component_count, sizeof *sizes);
   for (uint32_t node = 0; node < g.count; node++) {

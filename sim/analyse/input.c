@@ -117,3 +117,19 @@ bool rondo_analyse_input_line(struct rondo_analyse_input *in, struct rondo_analy
     }
   }
 }
+
+bool rondo_analyse_slice_is(struct rondo_analyse_slice s, const char *text) {
+  size_t n = strlen(text);
+  return s.size_bytes == n && memcmp(s.data, text, n) == 0;
+}
+
+int64_t rondo_analyse_slice_integer(struct rondo_analyse_slice s, int64_t otherwise) {
+  bool negative = s.size_bytes && s.data[0] == '-';
+  uint64_t value = 0, limit = (uint64_t)INT64_MAX + negative;
+  size_t i = negative;
+  for (; i < s.size_bytes && s.data[i] >= '0' && s.data[i] <= '9'; i++) {
+    uint64_t digit = (uint64_t)(s.data[i] - '0');
+    value = value > (limit - digit) / 10 ? limit : value * 10 + digit;
+  }
+  return i == negative ? otherwise : (int64_t)(negative ? 0 - value : value);
+}

@@ -59,4 +59,10 @@ static inline uint64_t rondo_analyse_input_offset(const struct rondo_analyse_inp
 // line needs no line break.
 bool rondo_analyse_input_line(struct rondo_analyse_input *in, struct rondo_analyse_slice *line);
 
+// True if the slice is this text.
+bool rondo_analyse_slice_is(struct rondo_analyse_slice s, const char *text);
+
+// The digits at the start of a slice as a number, clamped; `otherwise` if there are none.
+int64_t rondo_analyse_slice_integer(struct rondo_analyse_slice s, int64_t otherwise);
+
 #endif // RONDO_SIM_ANALYSE_INPUT_H

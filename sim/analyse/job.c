@@ -1,11 +1,9 @@
 #include "sim/analyse/job.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/common/text.h"
+#include "sim/analyse/arrays.h"
 
 // More members than any group has. The limit keeps a bad number from allocating memory. A fuzzer
 // makes such numbers all the time and would spend a tenth of a second on each input.
@@ -29,32 +27,18 @@ struct arrivals {
   int64_t world_size;
 };
 
-static enum rondo_analyse_family family_of(enum rondo_analyse_source source) {
-  switch (source) {
-  case RONDO_ANALYSE_NCCL:
-    return RONDO_ANALYSE_FAMILY_NCCL;
-  case RONDO_ANALYSE_RAS:
-    return RONDO_ANALYSE_FAMILY_RAS;
-  case RONDO_ANALYSE_RONDO:
-    return RONDO_ANALYSE_FAMILY_RONDO;
-  default:
-    return RONDO_ANALYSE_FAMILY_TORCH;
-  }
+static const enum rondo_analyse_family families[RONDO_ANALYSE_SOURCE_COUNT] = {
+    RONDO_ANALYSE_FAMILY_TORCH, RONDO_ANALYSE_FAMILY_TORCH, RONDO_ANALYSE_FAMILY_TORCH,
+    RONDO_ANALYSE_FAMILY_NCCL,  RONDO_ANALYSE_FAMILY_RAS,   RONDO_ANALYSE_FAMILY_RONDO};
+
+// True for formats that number members by their place in the communicator and do not know the
+// ranks of the job.
+static bool is_by_place(enum rondo_analyse_family family) {
+  return family == RONDO_ANALYSE_FAMILY_NCCL || family == RONDO_ANALYSE_FAMILY_RAS;
 }
 
 const char *rondo_analyse_job_text(const struct rondo_analyse_job *job, uint32_t id) {
   return rondo_analyse_strings_get(&job->strings, id);
-}
-
-__attribute__((format(printf, 2, 3))) static void job_problem(struct rondo_analyse_job *job,
-                                                              const char *format, ...) {
-  char message[400];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(message, sizeof message, format, args);
-  va_end(args);
-  job->problems = rondo_sim_realloc(job->problems, (job->problem_count + 1) * sizeof(char *));
-  job->problems[job->problem_count++] = rondo_sim_strdup(message);
 }
 
 // Communicators do not know a job's ranks, only their own. The largest communicator stands for the
@@ -96,14 +80,14 @@ static struct arrivals arrivals_of(enum rondo_analyse_family family,
                                    struct rondo_analyse_record *records, size_t record_count) {
   struct arrivals in = {0};
   for (size_t i = 0; i < record_count; i++) {
-    bool of_family = !records[i].unusable && family_of(records[i].source) == family;
+    bool of_family = !records[i].unusable && families[records[i].source] == family;
     for (size_t k = 0; of_family && k < records[i].track_count; k++) {
       in.items = rondo_sim_realloc(in.items, (in.count + 1) * sizeof *in.items);
       struct rondo_analyse_track *t = &records[i].tracks[k];
       in.items[in.count++] = (struct incoming){&records[i], t, t->rank};
     }
   }
-  if (family == RONDO_ANALYSE_FAMILY_NCCL || family == RONDO_ANALYSE_FAMILY_RAS) {
+  if (is_by_place(family)) {
     ranks_from_communicators(&in);
   }
   if (in.count) {
@@ -119,26 +103,25 @@ static uint32_t rank_add(struct rondo_analyse_job *job, int64_t number) {
   return (uint32_t)job->rank_count++;
 }
 
-static int numbers_compare(const void *a, const void *b) {
-  const int64_t *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
+struct numbers {
+  int64_t *items;
+  size_t count, capacity;
+};
 
-static void numbers_add(struct rondo_sim_text *all, const int64_t *numbers, size_t count) {
-  if (count) {
-    rondo_sim_text_add_bytes(all, (const char *)numbers, count * sizeof *numbers);
+static void numbers_add(struct numbers *all, const int64_t *numbers, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    RONDO_SIM_GROW(all->items, all->count, all->capacity, 64);
+    all->items[all->count++] = numbers[i];
   }
 }
 
 // Adds every rank that has a file, or that a file names as a member, in order of its number.
 static void ranks_gather(struct rondo_analyse_job *job, const struct arrivals *in,
                          const struct rondo_analyse_group_hints *hints) {
-  struct rondo_sim_text all = {0}; // int64_t after int64_t
+  struct numbers all = {0};
   for (size_t i = 0; i < in->count; i++) {
     const struct rondo_analyse_track *t = in->items[i].track;
-    if (in->items[i].rank >= 0) {
-      rondo_sim_text_add_bytes(&all, (const char *)&in->items[i].rank, sizeof(int64_t));
-    }
+    numbers_add(&all, &in->items[i].rank, in->items[i].rank >= 0);
     for (size_t k = 0; k < t->group_count; k++) {
       numbers_add(&all, t->groups[k].members, t->groups[k].member_count);
     }
@@ -150,35 +133,25 @@ static void ranks_gather(struct rondo_analyse_job *job, const struct arrivals *i
     free(ranks);
   }
   for (int64_t number = 0; in->world && number < in->world_size; number++) {
-    rondo_sim_text_add_bytes(&all, (const char *)&number, sizeof number);
+    numbers_add(&all, &number, 1);
   }
-  size_t count = all.size_bytes / sizeof(int64_t);
-  int64_t *numbers = rondo_sim_alloc(all.size_bytes);
-  if (count) {
-    memcpy(numbers, all.data, all.size_bytes);
-    qsort(numbers, count, sizeof *numbers, numbers_compare);
+  if (all.count) {
+    qsort(all.items, all.count, sizeof *all.items, rondo_analyse_compare_u64);
   }
-  for (size_t i = 0; i < count; i++) {
-    if (i == 0 || numbers[i] != numbers[i - 1]) {
-      rank_add(job, numbers[i]);
+  for (size_t i = 0; i < all.count; i++) {
+    if (i == 0 || all.items[i] != all.items[i - 1]) {
+      rank_add(job, all.items[i]);
     }
   }
-  free(numbers);
-  rondo_sim_text_fini(&all);
+  free(all.items);
 }
 
 static uint32_t rank_find(const struct rondo_analyse_job *job, int64_t number) {
-  size_t low = 0, high = job->rank_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if ((uint64_t)job->ranks[middle].number < (uint64_t)number) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  bool found = low < job->rank_count && job->ranks[low].number == number;
-  return found ? (uint32_t)low : RONDO_ANALYSE_NO_RANK;
+  const struct rondo_analyse_rank *found =
+      job->rank_count ? bsearch(&number, job->ranks, job->rank_count, sizeof *job->ranks,
+                                rondo_analyse_compare_u64)
+                      : NULL;
+  return found ? (uint32_t)(found - job->ranks) : RONDO_ANALYSE_NO_RANK;
 }
 
 static uint32_t group_add(struct rondo_analyse_job *job, uint32_t key) {
@@ -198,28 +171,23 @@ static uint32_t group_add(struct rondo_analyse_job *job, uint32_t key) {
 
 static bool members_same(const struct rondo_analyse_job *job, const struct rondo_analyse_group *g,
                          const struct rondo_analyse_group_decl *decl) {
-  if (g->member_count != decl->member_count) {
-    return false;
+  bool same = g->member_count == decl->member_count;
+  for (size_t i = 0; same && i < g->member_count; i++) {
+    same = job->ranks[g->members[i]].number == decl->members[i];
   }
-  for (size_t i = 0; i < g->member_count; i++) {
-    if (job->ranks[g->members[i]].number != decl->members[i]) {
-      return false;
-    }
-  }
-  return true;
+  return same;
 }
 
 static bool members_overlap(const struct rondo_analyse_job *job,
                             const struct rondo_analyse_group *g,
                             const struct rondo_analyse_group_decl *decl) {
-  for (size_t i = 0; i < g->member_count; i++) {
-    for (size_t k = 0; k < decl->member_count; k++) {
-      if (job->ranks[g->members[i]].number == decl->members[k]) {
-        return true;
-      }
+  bool overlap = false;
+  for (size_t i = 0; !overlap && i < g->member_count; i++) {
+    for (size_t k = 0; !overlap && k < decl->member_count; k++) {
+      overlap = job->ranks[g->members[i]].number == decl->members[k];
     }
   }
-  return false;
+  return overlap;
 }
 
 // The group that a rank means: it has the same key, and the same members where both name them.
@@ -237,8 +205,9 @@ static uint32_t group_of(struct rondo_analyse_job *job, const struct rondo_analy
   at = group_add(job, key);
   if (disputed != UINT32_MAX) {
     job->groups[at].disputed = job->groups[disputed].disputed = true;
-    job_problem(job, "%s: names other members for group \"%s\" than another rank does",
-                job->ranks[rank].path, rondo_analyse_job_text(job, key));
+    rondo_analyse_problem_add(&job->problems,
+                              "%s: names other members for group \"%s\" than another rank does",
+                              job->ranks[rank].path, rondo_analyse_job_text(job, key));
   }
   return at;
 }
@@ -261,8 +230,7 @@ static void members_take(struct rondo_analyse_job *job, struct rondo_analyse_gro
 static void place_take(struct rondo_analyse_group *g, int64_t size, int64_t index, uint32_t rank) {
   if (!g->members) {
     g->member_count = (size_t)size;
-    g->members = rondo_sim_alloc(g->member_count * sizeof *g->members);
-    memset(g->members, 0xff, g->member_count * sizeof *g->members);
+    g->members = rondo_analyse_nones(g->member_count);
     g->members_known = true;
   }
   if (index >= 0 && (size_t)index < g->member_count) {
@@ -276,9 +244,7 @@ static void group_learn(struct rondo_analyse_job *job, uint32_t at, uint32_t ran
   g->name = g->name ? g->name : remap[decl->name];
   g->desc = g->desc ? g->desc : remap[decl->desc];
   g->size = decl->size > g->size && decl->size <= LARGEST_GROUP ? decl->size : g->size;
-  bool by_place =
-      job->family == RONDO_ANALYSE_FAMILY_NCCL || job->family == RONDO_ANALYSE_FAMILY_RAS;
-  if (by_place && g->size > 0) {
+  if (is_by_place(job->family) && g->size > 0) {
     place_take(g, g->size, decl->own_index, rank);
   } else {
     members_take(job, g, decl);
@@ -297,9 +263,7 @@ static void places_take(struct rondo_analyse_job *job, uint32_t rank, const stru
     r->places[i] = (struct rondo_analyse_place){.group = group,
                                                 .counts = remap[decl->counts],
                                                 .own_index = decl->own_index,
-                                                .last_enqueued = decl->last_enqueued,
-                                                .last_started = decl->last_started,
-                                                .last_completed = decl->last_completed,
+                                                .last = decl->last,
                                                 .first_seq = INT64_MAX,
                                                 .last_seq = INT64_MIN,
                                                 .last_call = -1};
@@ -322,11 +286,6 @@ static void call_take(struct rondo_analyse_rank *r, size_t index, const uint32_t
   }
   place->last_call = (int64_t)index;
   call->group = place->group;
-}
-
-static int places_compare(const void *a, const void *b) {
-  const struct rondo_analyse_place *x = a, *y = b;
-  return (x->group > y->group) - (x->group < y->group);
 }
 
 static void rank_take(struct rondo_analyse_job *job, uint32_t rank, struct incoming *in) {
@@ -383,10 +342,9 @@ static void lives_split(struct rondo_analyse_job *job, struct rondo_analyse_rank
       continue;
     }
     if (target == UINT32_MAX || restarts) {
-      char key[200];
-      int n = snprintf(key, sizeof key, "%.150s (%u before the last of that name)",
-                       rondo_analyse_job_text(job, job->groups[group].key), life);
-      uint32_t id = rondo_analyse_strings_add(&job->strings, key, (size_t)n);
+      uint32_t id =
+          rondo_analyse_strings_print(&job->strings, "%.150s (%u before the last of that name)",
+                                      rondo_analyse_job_text(job, job->groups[group].key), life);
       target = id < job->group_by_key_count ? job->group_by_key[id] : UINT32_MAX;
       target = target == UINT32_MAX ? group_add(job, id) : target;
       job->groups[target].name = id;
@@ -455,18 +413,19 @@ static void arrivals_take(struct rondo_analyse_job *job, struct arrivals *in) {
   for (size_t i = 0; i < in->count; i++) {
     struct incoming *one = &in->items[i];
     bool numbered = one->rank >= 0;
-    if (!numbered && job->family != RONDO_ANALYSE_FAMILY_NCCL &&
-        job->family != RONDO_ANALYSE_FAMILY_RAS) {
-      job_problem(job,
-                  "%s: nothing tells which rank this is: name the file ..._rank_N or give "
-                  "--rank-pattern",
-                  one->record->path);
+    if (!numbered && !is_by_place(job->family)) {
+      rondo_analyse_problem_add(
+          &job->problems,
+          "%s: nothing tells which rank this is: name the file ..._rank_N or give "
+          "--rank-pattern",
+          one->record->path);
       continue;
     }
     uint32_t rank = numbered ? rank_find(job, one->rank) : rank_add(job, -1);
     if (job->ranks[rank].places) {
-      job_problem(job, "%s: rank %lld was already read from %s; this file is left out",
-                  one->record->path, (long long)one->rank, job->ranks[rank].path);
+      rondo_analyse_problem_add(&job->problems,
+                                "%s: rank %lld was already read from %s; this file is left out",
+                                one->record->path, (long long)one->rank, job->ranks[rank].path);
     } else {
       rank_take(job, rank, one);
     }
@@ -504,7 +463,7 @@ bool rondo_analyse_job_init(struct rondo_analyse_job *job, enum rondo_analyse_fa
   for (size_t i = 0; i < job->rank_count; i++) {
     if (job->ranks[i].place_count) {
       qsort(job->ranks[i].places, job->ranks[i].place_count, sizeof *job->ranks[i].places,
-            places_compare);
+            rondo_analyse_compare_u32);
     }
   }
   return true;
@@ -518,10 +477,7 @@ void rondo_analyse_job_fini(struct rondo_analyse_job *job) {
   for (size_t i = 0; i < job->group_count; i++) {
     free(job->groups[i].members);
   }
-  for (size_t i = 0; i < job->problem_count; i++) {
-    free(job->problems[i]);
-  }
-  free(job->problems);
+  rondo_analyse_problems_fini(&job->problems);
   free(job->ranks);
   free(job->groups);
   free(job->group_by_key);
@@ -529,21 +485,10 @@ void rondo_analyse_job_fini(struct rondo_analyse_job *job) {
   rondo_analyse_strings_fini(&job->strings);
 }
 
-const struct rondo_analyse_place *rondo_analyse_job_place(const struct rondo_analyse_job *job,
-                                                          uint32_t rank, uint32_t group) {
-  if (rank == RONDO_ANALYSE_NO_RANK) {
-    return NULL;
-  }
-  const struct rondo_analyse_rank *r = &job->ranks[rank];
-  size_t low = 0, high = r->place_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (r->places[middle].group < group) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  bool found = low < r->place_count && r->places[low].group == group;
-  return found ? &r->places[low] : NULL;
+struct rondo_analyse_place *rondo_analyse_job_place(const struct rondo_analyse_job *job,
+                                                    uint32_t rank, uint32_t group) {
+  const struct rondo_analyse_rank *r = rank == RONDO_ANALYSE_NO_RANK ? NULL : &job->ranks[rank];
+  return r && r->place_count ? bsearch(&group, r->places, r->place_count, sizeof *r->places,
+                                       rondo_analyse_compare_u32)
+                             : NULL;
 }

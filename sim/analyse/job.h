@@ -22,10 +22,11 @@ struct rondo_analyse_place {
   uint32_t group;
   uint32_t counts; // string, see rondo_analyse_group_decl
   int64_t own_index;
-  int64_t last_enqueued, last_started, last_completed; // or RONDO_ANALYSE_NOT_RECORDED
-  int64_t first_seq, last_seq; // of the collectives in the record; first > last: none
-  int64_t last_call;           // index of the last call in the group; -1: none
-  uint32_t lives;              // how often the numbers began anew
+  struct rondo_analyse_progress last;    // as the file says it
+  struct rondo_analyse_progress reached; // as its calls show, too; -1: none
+  int64_t first_seq, last_seq;           // of the collectives in the record; first > last: none
+  int64_t last_call;                     // index of the last call in the group; -1: none
+  uint32_t lives;                        // how often the numbers began anew
 };
 
 struct rondo_analyse_rank {
@@ -74,8 +75,7 @@ struct rondo_analyse_job {
   size_t group_count, group_capacity, group_by_key_count;
   struct rondo_analyse_op *ops;
   uint32_t op_count, op_capacity;
-  char **problems;
-  size_t problem_count;
+  struct rondo_analyse_problems problems;
   uint64_t call_count;
 };
 
@@ -100,8 +100,8 @@ bool rondo_analyse_job_init(struct rondo_analyse_job *job, enum rondo_analyse_fa
 void rondo_analyse_job_fini(struct rondo_analyse_job *job);
 
 // The place of a rank in a group; null if the rank has none there, or is RONDO_ANALYSE_NO_RANK.
-const struct rondo_analyse_place *rondo_analyse_job_place(const struct rondo_analyse_job *job,
-                                                          uint32_t rank, uint32_t group);
+struct rondo_analyse_place *rondo_analyse_job_place(const struct rondo_analyse_job *job,
+                                                    uint32_t rank, uint32_t group);
 
 // The string of that number.
 const char *rondo_analyse_job_text(const struct rondo_analyse_job *job, uint32_t id);

@@ -309,20 +309,6 @@ static struct rondo_analyse_slice number_bytes(struct rondo_analyse_json *j) {
   }
 }
 
-static int64_t integer_of(const char *s, size_t n) {
-  bool negative = n && s[0] == '-';
-  uint64_t value = 0;
-  uint64_t limit = (uint64_t)INT64_MAX + negative;
-  for (size_t i = negative; i < n; i++) {
-    uint64_t digit = (uint64_t)(s[i] - '0');
-    if (value > (limit - digit) / 10) {
-      return negative ? INT64_MIN : INT64_MAX;
-    }
-    value = value * 10 + digit;
-  }
-  return negative ? (int64_t)(0 - value) : (int64_t)value;
-}
-
 static int64_t clamp_real(double value) {
   if (!(value > -9.2e18)) {
     return INT64_MIN;
@@ -341,7 +327,7 @@ bool rondo_analyse_json_number(struct rondo_analyse_json *j, struct rondo_analys
     return json_fail(j, "a number that is not written as JSON writes it");
   }
   if (value->is_integer) {
-    value->integer = integer_of(text.data, text.size_bytes);
+    value->integer = rondo_analyse_slice_integer(text, 0);
     value->real = (double)value->integer;
   } else {
     char copy[64];
@@ -415,23 +401,45 @@ bool rondo_analyse_json_raw(struct rondo_analyse_json *j, struct rondo_analyse_s
   return !j->failed;
 }
 
+static struct rondo_analyse_value string_keep(struct rondo_analyse_values *v,
+                                              struct rondo_analyse_slice text) {
+  return rondo_analyse_string(rondo_analyse_strings_add(v->strings, text.data, text.size_bytes));
+}
+
+struct rondo_analyse_value rondo_analyse_json_value(struct rondo_analyse_json *j,
+                                                    struct rondo_analyse_values *v) {
+  struct rondo_analyse_value made = {0};
+  struct rondo_analyse_slice text;
+  struct rondo_analyse_number number;
+  int c = rondo_analyse_json_peek(j), literal;
+  if (c == '{') {
+    made = rondo_analyse_values_add(v, RONDO_ANALYSE_DICT);
+    rondo_analyse_json_open(j, (char)c);
+    while (rondo_analyse_json_key(j, &text)) {
+      rondo_analyse_values_append(v, made, string_keep(v, text));
+      rondo_analyse_values_append(v, made, rondo_analyse_json_value(j, v));
+    }
+  } else if (c == '[') {
+    made = rondo_analyse_values_add(v, RONDO_ANALYSE_LIST);
+    rondo_analyse_json_open(j, (char)c);
+    while (rondo_analyse_json_item(j)) {
+      rondo_analyse_values_append(v, made, rondo_analyse_json_value(j, v));
+    }
+  } else if (c == '"') {
+    rondo_analyse_json_string(j, &text);
+    made = string_keep(v, text);
+  } else if (c == 't' || c == 'f' || c == 'n') {
+    made = rondo_analyse_json_literal(j, &literal) && literal >= 0 ? rondo_analyse_integer(literal)
+                                                                   : made;
+  } else if (rondo_analyse_json_number(j, &number)) {
+    made = rondo_analyse_integer(number.integer);
+  }
+  return made;
+}
+
 bool rondo_analyse_json_end(struct rondo_analyse_json *j) {
   int c = rondo_analyse_json_peek(j);
   return j->failed ? false : c < 0 ? true : json_unexpected(j, c, "the end of the file");
-}
-
-bool rondo_analyse_slice_is(struct rondo_analyse_slice s, const char *text) {
-  size_t n = strlen(text);
-  return s.size_bytes == n && memcmp(s.data, text, n) == 0;
-}
-
-int64_t rondo_analyse_slice_integer(struct rondo_analyse_slice s, int64_t otherwise) {
-  size_t sign = s.size_bytes && s.data[0] == '-';
-  size_t n = sign;
-  while (n < s.size_bytes && s.data[n] >= '0' && s.data[n] <= '9') {
-    n++;
-  }
-  return n == sign ? otherwise : integer_of(s.data, n);
 }
 
 int64_t rondo_analyse_json_integer(struct rondo_analyse_json *j, int64_t otherwise) {

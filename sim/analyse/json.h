@@ -15,6 +15,7 @@
 #define RONDO_SIM_ANALYSE_JSON_H
 
 #include "sim/analyse/input.h"
+#include "sim/analyse/value.h"
 
 struct rondo_analyse_json {
   struct rondo_analyse_input *in;
@@ -59,17 +60,16 @@ bool rondo_analyse_json_skip(struct rondo_analyse_json *j);
 // Skips one value and returns its text as the file has it.
 bool rondo_analyse_json_raw(struct rondo_analyse_json *j, struct rondo_analyse_slice *text);
 
+// Reads one value of any kind into `v`. Numbers are rounded towards zero; true and false are 1 and
+// 0.
+struct rondo_analyse_value rondo_analyse_json_value(struct rondo_analyse_json *j,
+                                                    struct rondo_analyse_values *v);
+
 // True if only white space is left; fails otherwise.
 bool rondo_analyse_json_end(struct rondo_analyse_json *j);
 
 // Reads an integer that is written as a number or as digits in a string; `otherwise` for null and
 // for anything else, which is skipped.
 int64_t rondo_analyse_json_integer(struct rondo_analyse_json *j, int64_t otherwise);
-
-// True if the slice is this text.
-bool rondo_analyse_slice_is(struct rondo_analyse_slice s, const char *text);
-
-// The digits at the start of a slice as a number, clamped; `otherwise` if there are none.
-int64_t rondo_analyse_slice_integer(struct rondo_analyse_slice s, int64_t otherwise);
 
 #endif // RONDO_SIM_ANALYSE_JSON_H

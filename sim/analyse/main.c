@@ -163,16 +163,9 @@ static error_t option_parse(int key, char *argument, struct argp_state *state) {
 static const struct argp parser = {
     .options = option_list, .parser = option_parse, .args_doc = "FILE...", .doc = documentation};
 
-static void problems_print(const struct rondo_analyse_record *records, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    size_t kept = records[i].problem_count < 20 ? records[i].problem_count : 20;
-    for (size_t k = 0; k < kept; k++) {
-      fprintf(stderr, "rondo-sim: %s\n", records[i].problems[k]);
-    }
-    if (records[i].problem_count > kept) {
-      fprintf(stderr, "rondo-sim: %s: and %zu more problems\n", records[i].path,
-              records[i].problem_count - kept);
-    }
+static void problems_print(const struct rondo_analyse_problems *p) {
+  for (size_t i = 0; i < p->count; i++) {
+    fprintf(stderr, "rondo-sim: %s\n", p->items[i]);
   }
 }
 
@@ -249,8 +242,8 @@ static size_t parts_make(struct part *parts, struct rondo_analyse_record *record
                                 &hints)) {
       continue;
     }
-    for (size_t i = 0; i < part->job.problem_count && !o->quiet; i++) {
-      fprintf(stderr, "rondo-sim: %s\n", part->job.problems[i]);
+    if (!o->quiet) {
+      problems_print(&part->job.problems);
     }
     rondo_analyse_analysis_init(&part->analysis, &part->job);
     made++;
@@ -323,8 +316,12 @@ int rondo_sim_analyse_main(int argc, char **argv) {
   struct rondo_analyse_load_options load = {o.has_pattern ? &o.pattern : NULL, o.thread_count,
                                             !o.quiet && (o.progress || isatty(STDERR_FILENO))};
   rondo_analyse_load(records, o.paths, o.path_count, &load);
-  if (!o.quiet) {
-    problems_print(records, o.path_count);
+  for (size_t i = 0; i < o.path_count && !o.quiet; i++) {
+    problems_print(&records[i].problems);
+    if (records[i].more_problems) {
+      fprintf(stderr, "rondo-sim: %s: and %zu more problems\n", records[i].path,
+              records[i].more_problems);
+    }
   }
   int code = records_analyse(&o, records);
   for (size_t i = 0; i < o.path_count; i++) {

@@ -1,141 +1,100 @@
 #include "sim/analyse/pickle.h"
 
-#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/common/text.h"
 
-// Names of instructions, for the message that refuses one.
-static const struct {
-  unsigned char code;
-  const char *name;
-} refused_names[] = {
-    {'0', "POP"},
-    {'1', "POP_MARK"},
-    {'2', "DUP"},
-    {'F', "FLOAT"},
-    {'I', "INT"},
-    {'L', "LONG"},
-    {'P', "PERSID"},
-    {'Q', "BINPERSID"},
-    {'R', "REDUCE"},
-    {'S', "STRING"},
-    {'T', "BINSTRING"},
-    {'U', "SHORT_BINSTRING"},
-    {'V', "UNICODE"},
-    {'b', "BUILD"},
-    {'c', "GLOBAL"},
-    {'d', "DICT"},
-    {'g', "GET"},
-    {'i', "INST"},
-    {'l', "LIST"},
-    {'o', "OBJ"},
-    {'p', "PUT"},
-    {'B', "BINBYTES"},
-    {'C', "SHORT_BINBYTES"},
-    {0x81, "NEWOBJ"},
-    {0x82, "EXT1"},
-    {0x83, "EXT2"},
-    {0x84, "EXT4"},
-    {0x8e, "BINBYTES8"},
-    {0x8f, "EMPTY_SET"},
-    {0x90, "ADDITEMS"},
-    {0x91, "FROZENSET"},
-    {0x92, "NEWOBJ_EX"},
-    {0x93, "STACK_GLOBAL"},
-    {0x96, "BYTEARRAY8"},
-    {0x97, "NEXT_BUFFER"},
-    {0x98, "READONLY_BUFFER"},
-};
+// The instructions that are not plain data, and their names in the same order.
+static const char refused_codes[] =
+    "012FILPQRSTUVbcdgilopBC\x81\x82\x83\x84\x8e\x8f\x90\x91\x92\x93\x96\x97\x98";
+static const char refused_names[] =
+    "POP POP_MARK DUP FLOAT INT LONG PERSID BINPERSID REDUCE STRING BINSTRING "
+    "SHORT_BINSTRING UNICODE BUILD GLOBAL DICT GET INST LIST OBJ PUT BINBYTES SHORT_BINBYTES "
+    "NEWOBJ EXT1 EXT2 EXT4 BINBYTES8 EMPTY_SET ADDITEMS FROZENSET NEWOBJ_EX STACK_GLOBAL "
+    "BYTEARRAY8 NEXT_BUFFER READONLY_BUFFER";
 
 void rondo_analyse_pickle_init(struct rondo_analyse_pickle *p, struct rondo_analyse_input *in,
-                               struct rondo_analyse_strings *strings) {
-  *p = (struct rondo_analyse_pickle){.in = in, .strings = strings, .streamed_id = UINT32_MAX};
+                               struct rondo_analyse_values *values) {
+  *p = (struct rondo_analyse_pickle){.in = in, .values = values};
 }
 
 void rondo_analyse_pickle_fini(struct rondo_analyse_pickle *p) {
-  for (uint32_t i = 0; i < p->containers_made; i++) {
-    free(p->containers[i].items);
-  }
-  free(p->containers);
   free(p->stack);
   free(p->memo);
   free(p->marks);
 }
 
-static bool pickle_fail(struct rondo_analyse_pickle *p, const char *message) {
+__attribute__((format(printf, 2, 3))) static bool pickle_fail(struct rondo_analyse_pickle *p,
+                                                              const char *format, ...) {
   if (!p->failed) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->message, sizeof p->message, format, args);
+    va_end(args);
     p->failed = true;
     p->error_offset = rondo_analyse_input_offset(p->in);
-    snprintf(p->message, sizeof p->message, "%s", message);
   }
   return false;
 }
 
 static bool instruction_refuse(struct rondo_analyse_pickle *p, unsigned char code) {
-  const char *name = "unknown";
-  char message[160];
-  for (size_t i = 0; i < sizeof refused_names / sizeof *refused_names; i++) {
-    name = refused_names[i].code == code ? refused_names[i].name : name;
+  const char *name = refused_names;
+  const char *found = code ? strchr(refused_codes, code) : NULL;
+  for (const char *at = refused_codes; found && at < found; at++) {
+    name = strchr(name, ' ') + 1;
   }
-  snprintf(message, sizeof message,
-           "refused: pickle instruction %s (0x%02x) is not plain data, and is not executed", name,
-           code);
+  name = found ? name : "unknown";
   p->in->begin--; // the position of the instruction itself
-  return pickle_fail(p, message);
+  return pickle_fail(
+      p, "refused: pickle instruction %.*s (0x%02x) is not plain data, and is not executed",
+      (int)strcspn(name, " "), name, code);
 }
 
-static bool stack_push(struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_value value) {
+static bool stack_push(struct rondo_analyse_pickle *p, struct rondo_analyse_value value) {
   RONDO_SIM_GROW(p->stack, p->stack_count, p->stack_capacity, 256);
   p->stack[p->stack_count++] = value;
   return true;
 }
 
-static bool integer_push(struct rondo_analyse_pickle *p, enum rondo_analyse_pickle_type type,
-                         int64_t integer) {
-  return stack_push(p, (struct rondo_analyse_pickle_value){.type = type, .integer = integer});
+static bool none_push(struct rondo_analyse_pickle *p, size_t unused) {
+  (void)unused;
+  return stack_push(p, (struct rondo_analyse_value){0});
 }
 
-static struct rondo_analyse_pickle_container *
-container_of(const struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_value value) {
-  bool is_container =
-      value.type == RONDO_ANALYSE_PICKLE_LIST || value.type == RONDO_ANALYSE_PICKLE_DICT;
-  return is_container && (uint64_t)value.integer < p->container_count
-             ? &p->containers[value.integer]
-             : NULL;
+static bool boolean_push(struct rondo_analyse_pickle *p, size_t value) {
+  return stack_push(p, rondo_analyse_integer((int64_t)value));
 }
 
-static void container_add(struct rondo_analyse_pickle_container *c,
-                          struct rondo_analyse_pickle_value value) {
-  RONDO_SIM_GROW(c->items, c->count, c->capacity, 4);
-  c->items[c->count++] = value;
+// True if the value below `first` is the streamed list: a list that directly follows its key.
+static bool is_streamed_list(const struct rondo_analyse_pickle *p, size_t first) {
+  return p->entry && first >= 2 && p->stack[first - 1].type == RONDO_ANALYSE_LIST &&
+         p->stack[first - 2].type == RONDO_ANALYSE_STRING &&
+         (uint64_t)p->stack[first - 2].integer == p->streamed_id;
 }
 
-// True if the next value becomes an item of the streamed list: the open frame belongs to a list
-// that directly follows its key in the outermost dictionary.
+// True if the next value becomes an item of the streamed list: the open frame belongs to it.
 static bool at_entry(const struct rondo_analyse_pickle *p) {
-  if (!p->entry || p->mark_count != 2) {
-    return false;
-  }
-  size_t mark = p->marks[1];
-  return mark >= 2 && p->stack[mark - 1].type == RONDO_ANALYSE_PICKLE_LIST &&
-         p->stack[mark - 2].type == RONDO_ANALYSE_PICKLE_STRING &&
-         (uint64_t)p->stack[mark - 2].integer == p->streamed_id;
+  return p->mark_count == 2 && is_streamed_list(p, p->marks[1]);
 }
 
-static bool container_push(struct rondo_analyse_pickle *p, enum rondo_analyse_pickle_type type) {
-  if (type == RONDO_ANALYSE_PICKLE_DICT && at_entry(p)) {
-    p->entry_first = p->container_count;
+static bool container_push(struct rondo_analyse_pickle *p, size_t type) {
+  if (type == RONDO_ANALYSE_DICT && at_entry(p)) {
+    p->entry_first = p->values->count;
     p->entry_memoized = false;
   }
-  RONDO_SIM_GROW(p->containers, p->container_count, p->container_capacity, 64);
-  if (p->container_count == p->containers_made) {
-    p->containers[p->containers_made++] = (struct rondo_analyse_pickle_container){0};
+  return stack_push(p, rondo_analyse_values_add(p->values, (enum rondo_analyse_value_type)type));
+}
+
+// Moves the values from `first` on to the end of a list or dictionary.
+static void values_move(struct rondo_analyse_pickle *p, size_t first,
+                        struct rondo_analyse_value to) {
+  for (size_t i = first; i < p->stack_count; i++) {
+    rondo_analyse_values_append(p->values, to, p->stack[i]);
   }
-  p->containers[p->container_count].count = 0;
-  return integer_push(p, type, p->container_count++);
+  p->stack_count = first;
 }
 
 // Moves the top `count` values into a new tuple.
@@ -143,81 +102,89 @@ static bool tuple_push(struct rondo_analyse_pickle *p, size_t count) {
   if (p->stack_count < count) {
     return pickle_fail(p, "a tuple of more values than there are");
   }
-  size_t first = p->stack_count - count;
-  container_push(p, RONDO_ANALYSE_PICKLE_LIST);
-  struct rondo_analyse_pickle_value made = p->stack[p->stack_count - 1];
-  for (size_t i = 0; i < count; i++) {
-    container_add(container_of(p, made), p->stack[first + i]);
-  }
-  p->stack_count = first;
+  struct rondo_analyse_value made = rondo_analyse_values_add(p->values, RONDO_ANALYSE_LIST);
+  values_move(p, p->stack_count - count, made);
   return stack_push(p, made);
 }
 
-static bool mark_push(struct rondo_analyse_pickle *p) {
+static bool mark_push(struct rondo_analyse_pickle *p, size_t unused) {
+  (void)unused;
   RONDO_SIM_GROW(p->marks, p->mark_count, p->mark_capacity, 16);
   p->marks[p->mark_count++] = p->stack_count;
   return true;
 }
 
-// Closes the open frame and sets *first to its first value; fails if no frame is open.
-static bool mark_pop(struct rondo_analyse_pickle *p, size_t *first) {
-  if (!p->mark_count || p->marks[p->mark_count - 1] > p->stack_count) {
-    return pickle_fail(p, "the end of a frame that was never begun");
-  }
-  *first = p->marks[--p->mark_count];
-  return true;
-}
-
-static void entry_give(struct rondo_analyse_pickle *p, struct rondo_analyse_pickle_value entry) {
-  p->entry(p->context, p, entry);
-  if (!p->entry_memoized && p->entry_first < p->container_count) {
-    p->container_count = p->entry_first;
-  }
-}
-
-// True if the container below `first` is the streamed list.
-static bool is_streamed_list(const struct rondo_analyse_pickle *p, size_t first) {
-  return p->entry && p->mark_count == 1 && first >= 2 &&
-         p->stack[first - 2].type == RONDO_ANALYSE_PICKLE_STRING &&
-         (uint64_t)p->stack[first - 2].integer == p->streamed_id;
-}
-
 // Adds the values from `first` on to the list below them on the stack.
 static bool list_extend(struct rondo_analyse_pickle *p, size_t first) {
-  if (first < 1 || first > p->stack_count ||
-      p->stack[first - 1].type != RONDO_ANALYSE_PICKLE_LIST ||
-      !container_of(p, p->stack[first - 1])) {
+  if (first < 1 || p->stack[first - 1].type != RONDO_ANALYSE_LIST) {
     return pickle_fail(p, "items for a list where there is no list");
   }
-  bool streamed = is_streamed_list(p, first);
+  if (p->mark_count != 1 || !is_streamed_list(p, first)) {
+    values_move(p, first, p->stack[first - 1]);
+  }
   for (size_t i = first; i < p->stack_count; i++) {
-    if (!streamed) {
-      container_add(container_of(p, p->stack[first - 1]), p->stack[i]);
-    } else if (p->stack[i].type != RONDO_ANALYSE_PICKLE_NONE) {
-      p->entry(p->context, p, p->stack[i]);
+    if (p->stack[i].type != RONDO_ANALYSE_NONE) {
+      p->entry(p->context, p->stack[i]);
     }
   }
   p->stack_count = first;
   return true;
 }
 
-// Adds the keys and values from `first` on to the dictionary below them on the stack.
+// Adds the keys and values from `first` on to the dictionary below them on the stack. Passes the
+// dictionary on if it is an entry.
 static bool dict_extend(struct rondo_analyse_pickle *p, size_t first) {
-  if (first < 1 || first > p->stack_count || (p->stack_count - first) % 2 ||
-      p->stack[first - 1].type != RONDO_ANALYSE_PICKLE_DICT ||
-      !container_of(p, p->stack[first - 1])) {
+  if (first < 1 || (p->stack_count - first) % 2 || p->stack[first - 1].type != RONDO_ANALYSE_DICT) {
     return pickle_fail(p, "items for a dictionary where there is no dictionary");
   }
-  struct rondo_analyse_pickle_container *c = container_of(p, p->stack[first - 1]);
-  for (size_t i = first; i < p->stack_count; i++) {
-    container_add(c, p->stack[i]);
-  }
-  p->stack_count = first;
+  values_move(p, first, p->stack[first - 1]);
   if (at_entry(p)) {
-    entry_give(p, p->stack[first - 1]);
-    p->stack[first - 1] = (struct rondo_analyse_pickle_value){.type = RONDO_ANALYSE_PICKLE_NONE};
+    p->entry(p->context, p->stack[first - 1]);
+    p->stack[first - 1] = (struct rondo_analyse_value){0};
+    if (!p->entry_memoized && p->entry_first < p->values->count) {
+      p->values->count = p->entry_first;
+    }
   }
   return true;
+}
+
+// Closes the open frame, whose values become items of a list ('e'), of a dictionary ('u') or of a
+// new tuple ('t').
+static bool frame_close(struct rondo_analyse_pickle *p, size_t code) {
+  if (!p->mark_count || p->marks[p->mark_count - 1] > p->stack_count) {
+    return pickle_fail(p, "the end of a frame that was never begun");
+  }
+  size_t first = p->marks[--p->mark_count];
+  return code == 'e'   ? list_extend(p, first)
+         : code == 'u' ? dict_extend(p, first)
+                       : tuple_push(p, p->stack_count - first);
+}
+
+// Adds one value to a list, or a key and its value to a dictionary.
+static bool item_add(struct rondo_analyse_pickle *p, size_t values) {
+  if (p->stack_count < values) {
+    return pickle_fail(p, "an item where there is none");
+  }
+  return values == 1 ? list_extend(p, p->stack_count - values)
+                     : dict_extend(p, p->stack_count - values);
+}
+
+// Reads a little-endian number of `bytes` bytes (8 at most).
+static bool number_take(struct rondo_analyse_pickle *p, size_t bytes, uint64_t *value) {
+  *value = 0;
+  if (p->in->end - p->in->begin < bytes && !rondo_analyse_input_need(p->in, bytes)) {
+    return pickle_fail(p, "the file ends inside an instruction (cut off?)");
+  }
+  for (size_t i = 0; i < bytes; i++) {
+    *value |= (uint64_t)(unsigned char)p->in->data[p->in->begin + i] << 8 * i;
+  }
+  p->in->begin += bytes;
+  return true;
+}
+
+static bool number_ignore(struct rondo_analyse_pickle *p, size_t bytes) {
+  uint64_t value;
+  return number_take(p, bytes, &value);
 }
 
 static bool memo_put(struct rondo_analyse_pickle *p, uint64_t at) {
@@ -229,37 +196,33 @@ static bool memo_put(struct rondo_analyse_pickle *p, uint64_t at) {
     return pickle_fail(p, "a memo number out of turn");
   }
   p->memo_next += at == p->memo_next;
-  if (at >= p->memo_count) {
-    size_t count = 2 * (size_t)at + 64;
-    p->memo = rondo_sim_realloc(p->memo, count * sizeof *p->memo);
-    memset(p->memo + p->memo_count, 0, (count - p->memo_count) * sizeof *p->memo);
-    p->memo_count = count;
-  }
-  struct rondo_analyse_pickle_value top = p->stack[p->stack_count - 1];
+  RONDO_SIM_GROW(p->memo, at, p->memo_count, 64);
+  struct rondo_analyse_value top = p->stack[p->stack_count - 1];
   p->memo[at] = top;
-  p->entry_memoized |= container_of(p, top) && (uint64_t)top.integer >= p->entry_first;
+  p->entry_memoized |= top.type >= RONDO_ANALYSE_LIST && (uint64_t)top.integer >= p->entry_first;
   return true;
 }
 
-static bool memo_get(struct rondo_analyse_pickle *p, uint64_t at) {
-  return at < p->memo_count ? stack_push(p, p->memo[at])
-                            : pickle_fail(p, "a memo number never given out");
+static bool memoize(struct rondo_analyse_pickle *p, size_t unused) {
+  (void)unused;
+  return memo_put(p, p->memo_next);
 }
 
-// Reads a little-endian number of `bytes` bytes (8 at most).
-static bool number_take(struct rondo_analyse_pickle *p, unsigned bytes, uint64_t *value) {
-  *value = 0;
-  if (p->in->end - p->in->begin < bytes && !rondo_analyse_input_need(p->in, bytes)) {
-    return pickle_fail(p, "the file ends inside an instruction (cut off?)");
-  }
-  for (unsigned i = 0; i < bytes; i++) {
-    *value |= (uint64_t)(unsigned char)p->in->data[p->in->begin + i] << 8 * i;
-  }
-  p->in->begin += bytes;
-  return true;
+static bool memo_write(struct rondo_analyse_pickle *p, size_t bytes) {
+  uint64_t at;
+  return number_take(p, bytes, &at) && memo_put(p, at);
 }
 
-static bool string_take(struct rondo_analyse_pickle *p, unsigned size_bytes) {
+static bool memo_read(struct rondo_analyse_pickle *p, size_t bytes) {
+  uint64_t at;
+  if (!number_take(p, bytes, &at)) {
+    return false;
+  }
+  return at < p->memo_next ? stack_push(p, p->memo[at])
+                           : pickle_fail(p, "a memo number never given out");
+}
+
+static bool string_take(struct rondo_analyse_pickle *p, size_t size_bytes) {
   uint64_t size;
   if (!number_take(p, size_bytes, &size)) {
     return false;
@@ -267,167 +230,97 @@ static bool string_take(struct rondo_analyse_pickle *p, unsigned size_bytes) {
   if (size > UINT32_MAX || !rondo_analyse_input_need(p->in, (size_t)size)) {
     return pickle_fail(p, "the file ends inside a string (cut off?)");
   }
-  uint32_t id = rondo_analyse_strings_add(p->strings, p->in->data + p->in->begin, (size_t)size);
+  const char *text = p->in->data + p->in->begin;
   p->in->begin += (size_t)size;
-  return integer_push(p, RONDO_ANALYSE_PICKLE_STRING, id);
+  return stack_push(
+      p, rondo_analyse_string(rondo_analyse_strings_add(p->values->strings, text, (size_t)size)));
 }
 
-static bool integer_take(struct rondo_analyse_pickle *p, unsigned bytes, bool is_signed) {
+static bool unsigned_take(struct rondo_analyse_pickle *p, size_t bytes) {
   uint64_t value;
-  if (bytes > 8) {
-    return pickle_fail(p, "an integer of more than 64 bits");
-  }
+  return number_take(p, bytes, &value) && stack_push(p, rondo_analyse_integer((int64_t)value));
+}
+
+static bool signed_take(struct rondo_analyse_pickle *p, size_t bytes) {
+  uint64_t value;
   if (!number_take(p, bytes, &value)) {
     return false;
   }
-  if (is_signed && bytes && bytes < 8 && value >> (8 * bytes - 1)) {
+  if (bytes && bytes < 8 && value >> (8 * bytes - 1)) {
     value |= UINT64_MAX << 8 * bytes;
   }
-  return integer_push(p, RONDO_ANALYSE_PICKLE_INTEGER, (int64_t)value);
+  return stack_push(p, rondo_analyse_integer((int64_t)value));
 }
 
-static bool long_take(struct rondo_analyse_pickle *p, unsigned size_bytes) {
+static bool long_take(struct rondo_analyse_pickle *p, size_t size_bytes) {
   uint64_t bytes;
-  return number_take(p, size_bytes, &bytes) &&
-         integer_take(p, bytes > 8 ? 9 : (unsigned)bytes, true);
-}
-
-static bool real_take(struct rondo_analyse_pickle *p) {
-  uint64_t bits;
-  if (!number_take(p, 8, &bits)) {
+  if (!number_take(p, size_bytes, &bytes)) {
     return false;
   }
-  bits = __builtin_bswap64(bits); // the only number that pickles write big-endian
-  struct rondo_analyse_pickle_value value = {.type = RONDO_ANALYSE_PICKLE_REAL};
-  memcpy(&value.real, &bits, sizeof value.real);
-  return stack_push(p, value);
+  return bytes > 8 ? pickle_fail(p, "an integer of more than 64 bits") : signed_take(p, bytes);
 }
 
-static bool number_take_for(struct rondo_analyse_pickle *p, unsigned bytes,
-                            bool (*then)(struct rondo_analyse_pickle *, uint64_t)) {
-  uint64_t value;
-  return number_take(p, bytes, &value) && then(p, value);
+// No reader needs the real numbers of a dump.
+static bool real_ignore(struct rondo_analyse_pickle *p, size_t bytes) {
+  return number_ignore(p, bytes) && none_push(p, 0);
 }
 
-static bool number_ignore(struct rondo_analyse_pickle *p, uint64_t value) {
-  (void)p;
-  (void)value;
-  return true;
-}
-
-static bool frame_close(struct rondo_analyse_pickle *p, unsigned char code) {
-  size_t first = 0;
-  if (!mark_pop(p, &first)) {
-    return false;
-  }
-  return code == 'e'   ? list_extend(p, first)
-         : code == 'u' ? dict_extend(p, first)
-                       : tuple_push(p, p->stack_count - first);
-}
-
-static bool item_add(struct rondo_analyse_pickle *p, unsigned char code) {
-  size_t values = code == 'a' ? 1 : 2;
-  if (p->stack_count < values) {
-    return pickle_fail(p, "an item where there is none");
-  }
-  return code == 'a' ? list_extend(p, p->stack_count - values)
-                     : dict_extend(p, p->stack_count - values);
-}
-
-static bool instruction_run_simple(struct rondo_analyse_pickle *p, unsigned char code) {
-  switch (code) {
-  case 'N':
-    return integer_push(p, RONDO_ANALYSE_PICKLE_NONE, 0);
-  case 0x88:
-  case 0x89:
-    return integer_push(p, RONDO_ANALYSE_PICKLE_BOOL, code == 0x88);
-  case '}':
-    return container_push(p, RONDO_ANALYSE_PICKLE_DICT);
-  case ']':
-  case ')':
-    return container_push(p, RONDO_ANALYSE_PICKLE_LIST);
-  case '(':
-    return mark_push(p);
-  case 'e':
-  case 'u':
-  case 't':
-    return frame_close(p, code);
-  case 'a':
-  case 's':
-    return item_add(p, code);
-  case 0x85:
-  case 0x86:
-  case 0x87:
-    return tuple_push(p, code - 0x84u);
-  default:
-    return instruction_refuse(p, code);
-  }
-}
-
-static bool instruction_run(struct rondo_analyse_pickle *p, unsigned char code) {
-  switch (code) {
-  case 0x80: // PROTO
-    return number_take_for(p, 1, number_ignore);
-  case 0x95: // FRAME: a cut in the output of the writer
-    return number_take_for(p, 8, number_ignore);
-  case 'K':
-    return integer_take(p, 1, false);
-  case 'M':
-    return integer_take(p, 2, false);
-  case 'J':
-    return integer_take(p, 4, true);
-  case 0x8a:
-    return long_take(p, 1);
-  case 0x8b:
-    return long_take(p, 4);
-  case 'G':
-    return real_take(p);
-  case 0x8c:
-    return string_take(p, 1);
-  case 'X':
-    return string_take(p, 4);
-  case 0x8d:
-    return string_take(p, 8);
-  case 'q':
-    return number_take_for(p, 1, memo_put);
-  case 'r':
-    return number_take_for(p, 4, memo_put);
-  case 'h':
-    return number_take_for(p, 1, memo_get);
-  case 'j':
-    return number_take_for(p, 4, memo_get);
-  case 0x94: // MEMOIZE: the next number
-    return memo_put(p, p->memo_next);
-  default:
-    return instruction_run_simple(p, code);
-  }
-}
+// The instructions that are plain data; `argument` is a number of bytes or of values, a type, a
+// boolean, or the instruction itself.
+static const struct {
+  bool (*run)(struct rondo_analyse_pickle *p, size_t argument);
+  size_t argument;
+} instructions[256] = {
+    [0x80] = {number_ignore, 1}, // PROTO
+    [0x95] = {number_ignore, 8}, // FRAME: a cut in the output of the writer
+    ['N'] = {none_push, 0},
+    [0x88] = {boolean_push, true},
+    [0x89] = {boolean_push, false},
+    ['K'] = {unsigned_take, 1},
+    ['M'] = {unsigned_take, 2},
+    ['J'] = {signed_take, 4},
+    [0x8a] = {long_take, 1},
+    [0x8b] = {long_take, 4},
+    ['G'] = {real_ignore, 8},
+    [0x8c] = {string_take, 1},
+    ['X'] = {string_take, 4},
+    [0x8d] = {string_take, 8},
+    ['}'] = {container_push, RONDO_ANALYSE_DICT},
+    [']'] = {container_push, RONDO_ANALYSE_LIST},
+    [')'] = {container_push, RONDO_ANALYSE_LIST},
+    [0x85] = {tuple_push, 1},
+    [0x86] = {tuple_push, 2},
+    [0x87] = {tuple_push, 3},
+    ['('] = {mark_push, 0},
+    ['e'] = {frame_close, 'e'},
+    ['u'] = {frame_close, 'u'},
+    ['t'] = {frame_close, 't'},
+    ['a'] = {item_add, 1},
+    ['s'] = {item_add, 2},
+    ['q'] = {memo_write, 1},
+    ['r'] = {memo_write, 4},
+    [0x94] = {memoize, 0},
+    ['h'] = {memo_read, 1},
+    ['j'] = {memo_read, 4},
+};
 
 // Keeps what a file that is cut off was about to add to the outermost dictionary.
 static void items_salvage(struct rondo_analyse_pickle *p) {
-  struct rondo_analyse_pickle_container *c = container_of(p, p->stack[0]);
-  if (!p->failed || !p->mark_count || p->marks[0] != 1 || !c) {
+  if (!p->failed || !p->mark_count || p->marks[0] != 1) {
     return;
   }
-  size_t end = p->mark_count > 1 ? p->marks[1] : p->stack_count;
-  for (size_t i = 1; i + 1 < end && i + 1 < p->stack_count; i += 2) {
-    container_add(c, p->stack[i]);
-    container_add(c, p->stack[i + 1]);
-  }
+  size_t end = p->mark_count > 1 && p->marks[1] < p->stack_count ? p->marks[1] : p->stack_count;
+  p->stack_count = 1 + (end - 1) / 2 * 2; // whole pairs of a key and a value
+  values_move(p, 1, p->stack[0]);
 }
 
-bool rondo_analyse_pickle_run(struct rondo_analyse_pickle *p,
-                              struct rondo_analyse_pickle_value *top) {
-  *top = (struct rondo_analyse_pickle_value){0};
-  if (p->streamed_key) {
-    p->streamed_id =
-        rondo_analyse_strings_add(p->strings, p->streamed_key, strlen(p->streamed_key));
-  }
+bool rondo_analyse_pickle_run(struct rondo_analyse_pickle *p, struct rondo_analyse_value *top) {
+  *top = (struct rondo_analyse_value){0};
   uint64_t code;
-  while (number_take(p, 1, &code) && code != '.') {
-    if (!instruction_run(p, (unsigned char)code)) {
-      break;
-    }
+  bool goes_on = true;
+  while (goes_on && number_take(p, 1, &code) && code != '.') {
+    goes_on = instructions[code].run ? instructions[code].run(p, instructions[code].argument)
+                                     : instruction_refuse(p, (unsigned char)code);
   }
   if (!p->failed && (p->stack_count != 1 || p->mark_count)) {
     pickle_fail(p, "the pickle stops in the middle of a value");
@@ -437,50 +330,4 @@ bool rondo_analyse_pickle_run(struct rondo_analyse_pickle *p,
     items_salvage(p);
   }
   return !p->failed;
-}
-
-const struct rondo_analyse_pickle_value *
-rondo_analyse_pickle_items(const struct rondo_analyse_pickle *p,
-                           struct rondo_analyse_pickle_value list, uint32_t *count) {
-  struct rondo_analyse_pickle_container *c = container_of(p, list);
-  *count = c ? c->count : 0;
-  return c ? c->items : NULL;
-}
-
-const char *rondo_analyse_pickle_text(const struct rondo_analyse_pickle *p,
-                                      struct rondo_analyse_pickle_value value) {
-  return value.type == RONDO_ANALYSE_PICKLE_STRING
-             ? rondo_analyse_strings_get(p->strings, (uint32_t)value.integer)
-             : "";
-}
-
-struct rondo_analyse_pickle_value rondo_analyse_pickle_get(const struct rondo_analyse_pickle *p,
-                                                           struct rondo_analyse_pickle_value dict,
-                                                           const char *key) {
-  uint32_t count = 0;
-  const struct rondo_analyse_pickle_value *items = NULL;
-  if (dict.type == RONDO_ANALYSE_PICKLE_DICT) {
-    items = rondo_analyse_pickle_items(p, dict, &count);
-  }
-  for (uint32_t i = 0; i + 1 < count; i += 2) {
-    if (items[i].type == RONDO_ANALYSE_PICKLE_STRING &&
-        strcmp(rondo_analyse_pickle_text(p, items[i]), key) == 0) {
-      return items[i + 1];
-    }
-  }
-  return (struct rondo_analyse_pickle_value){.type = RONDO_ANALYSE_PICKLE_NONE};
-}
-
-int64_t rondo_analyse_pickle_integer(const struct rondo_analyse_pickle *p,
-                                     struct rondo_analyse_pickle_value value, int64_t otherwise) {
-  if (value.type == RONDO_ANALYSE_PICKLE_INTEGER || value.type == RONDO_ANALYSE_PICKLE_BOOL) {
-    return value.integer;
-  }
-  if (value.type != RONDO_ANALYSE_PICKLE_STRING) {
-    return otherwise;
-  }
-  char *end;
-  const char *text = rondo_analyse_pickle_text(p, value);
-  int64_t number = strtoll(text, &end, 10);
-  return end == text ? otherwise : number;
 }

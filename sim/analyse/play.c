@@ -3,10 +3,9 @@
 // its stream. An operation completes once all its callers, and all its members with a file, are at
 // the front. What is left at the end must have hung. The time is linear in the number of calls.
 #include <stdlib.h>
-#include <string.h>
 
-#include "sim/analyse/match.h"
-#include "sim/common/text.h"
+#include "sim/analyse/arrays.h"
+#include "sim/analyse/wait.h"
 
 #define NONE UINT32_MAX
 
@@ -22,7 +21,7 @@ struct play {
   const struct rondo_analyse_callers *callers;
   struct launch *launches;
   uint32_t **launch_of; // by rank and call
-  uint32_t *arrived;    // by operation
+  uint32_t *missing;    // by operation: callers that it needs at the front, and has not there
   uint32_t *ready;      // stack of launches that are at the front
   uint32_t launch_count, launch_capacity, ready_count;
 };
@@ -47,10 +46,8 @@ static void launch_follow(struct play *p, uint32_t *next, uint32_t launch) {
 // on its stream.
 static void rank_launches(struct play *p, uint32_t rank) {
   struct rondo_analyse_rank *r = &p->job->ranks[rank];
-  uint32_t *in_group = rondo_sim_alloc(p->job->group_count * sizeof *in_group);
-  uint32_t *on_stream = rondo_sim_alloc(p->job->strings.count * sizeof *on_stream);
-  memset(in_group, 0xff, p->job->group_count * sizeof *in_group);
-  memset(on_stream, 0xff, p->job->strings.count * sizeof *on_stream);
+  uint32_t *in_group = rondo_analyse_nones(p->job->group_count);
+  uint32_t *on_stream = rondo_analyse_nones(p->job->strings.count);
   p->launch_of[rank] = rondo_sim_alloc(r->call_count * sizeof(uint32_t));
   for (uint32_t i = 0; i < r->call_count; i++) {
     const struct rondo_analyse_call *call = &r->calls[i];
@@ -80,20 +77,11 @@ static void rank_launches(struct play *p, uint32_t rank) {
 
 // The number of callers that an operation needs at the front: its members with a file that is
 // played.
-static uint32_t callers_needed(const struct play *p, uint32_t op) {
-  const struct rondo_analyse_op *o = &p->job->ops[op];
-  const struct rondo_analyse_group *g = &p->job->groups[o->group];
+static uint32_t callers_needed(const struct rondo_analyse_job *job, uint32_t op) {
   uint32_t count = 0;
-  if (o->source >= 0) {
-    for (int side = 0; side < 2; side++) {
-      int32_t place = side ? o->target : o->source;
-      uint32_t rank = (size_t)place < g->member_count ? g->members[place] : RONDO_ANALYSE_NO_RANK;
-      count += rank != RONDO_ANALYSE_NO_RANK && needs_playing(&p->job->ranks[rank]);
-    }
-    return count;
-  }
-  for (size_t i = 0; i < g->member_count; i++) {
-    count += g->members[i] != RONDO_ANALYSE_NO_RANK && needs_playing(&p->job->ranks[g->members[i]]);
+  for (size_t place = 0; place < rondo_analyse_op_places(job, op); place++) {
+    uint32_t rank = rondo_analyse_op_rank(job, op, place);
+    count += rank != RONDO_ANALYSE_NO_RANK && needs_playing(&job->ranks[rank]);
   }
   return count;
 }
@@ -139,7 +127,7 @@ static void call_arrive(struct play *p, uint32_t rank, uint32_t call) {
   uint32_t op = p->job->ranks[rank].calls[call].op;
   if (op == RONDO_ANALYSE_NO_OP) {
     call_complete(p, rank, call);
-  } else if (++p->arrived[op] == callers_needed(p, op) && !held_elsewhere(p, op)) {
+  } else if (--p->missing[op] == 0 && !held_elsewhere(p, op)) {
     op_complete(p, op);
   }
 }
@@ -164,7 +152,10 @@ void rondo_analyse_play(struct rondo_analyse_job *job, const struct rondo_analys
       rank_launches(&p, rank);
     }
   }
-  p.arrived = rondo_sim_calloc(job->op_count, sizeof *p.arrived);
+  p.missing = rondo_sim_alloc(job->op_count * sizeof *p.missing);
+  for (uint32_t op = 0; op < job->op_count; op++) {
+    p.missing[op] = callers_needed(job, op);
+  }
   p.ready = rondo_sim_alloc(p.launch_count * sizeof *p.ready);
   for (uint32_t i = p.launch_count; i-- > 0;) {
     if (p.launches[i].waits == 0) {
@@ -179,6 +170,6 @@ void rondo_analyse_play(struct rondo_analyse_job *job, const struct rondo_analys
   }
   free(p.launch_of);
   free(p.launches);
-  free(p.arrived);
+  free(p.missing);
   free(p.ready);
 }

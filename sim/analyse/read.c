@@ -54,14 +54,59 @@ void rondo_analyse_read_object(struct rondo_analyse_record *r, struct rondo_anal
   }
 }
 
-void rondo_analyse_read_failure(struct rondo_analyse_record *r,
-                                const struct rondo_analyse_json *j) {
+// Adds the failure of the JSON reader, if any; the file then counts as cut off.
+static void failure_add(struct rondo_analyse_record *r, const struct rondo_analyse_json *j) {
   if (!j->failed) {
     return;
   }
   rondo_analyse_record_problem(r, j->error_line, j->error_offset, "%s", j->message);
   for (size_t i = 0; i < r->track_count; i++) {
     r->tracks[i].cut_off = true;
+  }
+}
+
+// Reads the value of one key of the outermost object. The key tells the format.
+static void member_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
+                        struct rondo_analyse_flight *flight, struct rondo_analyse_slice key) {
+  static const struct {
+    const char *key;
+    void (*read)(struct rondo_analyse_record *, struct rondo_analyse_json *);
+  } readers[] = {{"traceEvents", rondo_analyse_read_kineto_events},
+                 {"distributedInfo", rondo_analyse_read_kineto_info},
+                 {"communicators", rondo_analyse_read_ras},
+                 {"rondo", rondo_analyse_read_rondo}};
+  for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+    if (rondo_analyse_slice_is(key, readers[i].key)) {
+      readers[i].read(r, j);
+      return;
+    }
+  }
+  if (!rondo_analyse_flight_read(flight, j, key)) {
+    rondo_analyse_json_skip(j);
+  }
+}
+
+static void json_read(struct rondo_analyse_record *r, struct rondo_analyse_input *in) {
+  struct rondo_analyse_flight *flight = rondo_analyse_flight_create(r);
+  struct rondo_analyse_json j;
+  struct rondo_analyse_slice key;
+  rondo_analyse_json_init(&j, in);
+  if (rondo_analyse_json_peek(&j) == '[') {
+    rondo_analyse_read_kineto_events(r, &j); // a trace may be its bare list of events
+  } else if (rondo_analyse_json_open(&j, '{')) {
+    // A Rondo flight record continues after its first object; its reader reads to the end.
+    while (r->source != RONDO_ANALYSE_RONDO && rondo_analyse_json_key(&j, &key)) {
+      member_read(r, &j, flight, key);
+    }
+  }
+  if (r->source != RONDO_ANALYSE_RONDO) {
+    rondo_analyse_json_end(&j);
+  }
+  failure_add(r, &j);
+  rondo_analyse_flight_finish(flight);
+  if (!j.failed && r->track_count == 0) {
+    rondo_analyse_record_problem(
+        r, 0, 0, "is JSON of no known kind: no entries, traceEvents, communicators or rondo in it");
   }
 }
 
@@ -97,7 +142,7 @@ void rondo_analyse_read(struct rondo_analyse_record *r, struct rondo_analyse_inp
   } else if (has_magic(in, "PK\x03\x04", 4)) {
     rondo_analyse_record_problem(r, 0, 0, "is a zip archive: unpack it first");
   } else if (looks_like_json(in)) {
-    rondo_analyse_read_json(r, in);
+    json_read(r, in);
   } else {
     rondo_analyse_read_nccl(r, in);
   }

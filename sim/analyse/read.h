@@ -11,7 +11,6 @@ void rondo_analyse_read(struct rondo_analyse_record *r, struct rondo_analyse_inp
 
 // The reader of each format. Each begins at the front of the input.
 void rondo_analyse_read_pickle(struct rondo_analyse_record *r, struct rondo_analyse_input *in);
-void rondo_analyse_read_json(struct rondo_analyse_record *r, struct rondo_analyse_input *in);
 void rondo_analyse_read_nccl(struct rondo_analyse_record *r, struct rondo_analyse_input *in);
 
 // The JSON reader calls these at the value of a key that belongs to one format: "traceEvents" and
@@ -24,6 +23,15 @@ void rondo_analyse_read_ras(struct rondo_analyse_record *r, struct rondo_analyse
 // Called inside the first line of a Rondo flight record, at the value of the key "rondo"; reads to
 // the end of the file.
 void rondo_analyse_read_rondo(struct rondo_analyse_record *r, struct rondo_analyse_json *j);
+
+// Reads the values of those keys of a JSON file that belong to a Flight Recorder dump. `read`
+// returns false, with nothing read, if the key does not. `finish` settles the dump if there was
+// one, and frees `f`.
+struct rondo_analyse_flight;
+struct rondo_analyse_flight *rondo_analyse_flight_create(struct rondo_analyse_record *r);
+bool rondo_analyse_flight_read(struct rondo_analyse_flight *f, struct rondo_analyse_json *j,
+                               struct rondo_analyse_slice key);
+void rondo_analyse_flight_finish(struct rondo_analyse_flight *f);
 
 // Reads a JSON value as a string and returns its number in the record's table: the text of a
 // string, the digits of a number; 0 for null and for anything else, which is skipped.
@@ -52,9 +60,5 @@ bool rondo_analyse_read_field(struct rondo_analyse_record *r, struct rondo_analy
 // skipped.
 void rondo_analyse_read_object(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
                                const struct rondo_analyse_field *fields, void *object);
-
-// Adds the failure of the JSON reader, if any, to the record's problems; the file then counts as
-// cut off.
-void rondo_analyse_read_failure(struct rondo_analyse_record *r, const struct rondo_analyse_json *j);
 
 #endif // RONDO_SIM_ANALYSE_READ_H

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/analyse/arrays.h"
 #include "sim/analyse/read.h"
-#include "sim/common/text.h"
 
 #define NO_COUNT INT64_MIN
 
@@ -35,12 +35,30 @@ struct reader {
 static void track_begin(struct rondo_analyse_record *r) {
   r->source = RONDO_ANALYSE_KINETO;
   if (!r->track_count) {
-    rondo_analyse_record_track(r);
-    r->tracks[0].rank = r->rank_hint;
+    rondo_analyse_record_track(r)->rank = r->rank_hint;
   }
 }
 
-// Reads one group of the trace's list. The list names the members better than the events do.
+// The group that an event or the trace's list of groups describes; makes it if it is new.
+static struct rondo_analyse_group_decl *group_of(struct rondo_analyse_record *r,
+                                                 const struct event *e) {
+  struct rondo_analyse_group_decl *g = rondo_analyse_track_find(&r->tracks[0], e->group);
+  if (g) {
+    return g;
+  }
+  g = rondo_analyse_track_group(&r->tracks[0], e->group);
+  g->desc = e->desc;
+  g->next_seq = 1;
+  g->size = e->size > 0 ? e->size : 0;
+  // A long list is abbreviated with "..."; then only its size is known.
+  const char *ranks = rondo_analyse_record_text(r, e->ranks);
+  if (!strstr(ranks, "...")) {
+    rondo_analyse_group_members(g, ranks);
+  }
+  return g;
+}
+
+// Reads one group of the trace's list.
 static void info_group_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
   static const struct rondo_analyse_field fields[] = {
       {"pg_name", RONDO_ANALYSE_READ_STRING, offsetof(struct event, group)},
@@ -50,22 +68,7 @@ static void info_group_read(struct rondo_analyse_record *r, struct rondo_analyse
       {0}};
   struct event e = {0};
   rondo_analyse_read_object(r, j, fields, &e);
-  struct rondo_analyse_track *t = &r->tracks[0];
-  uint32_t added = rondo_analyse_track_group(t, e.group); // this call may move the groups
-  struct rondo_analyse_group_decl *g = &t->groups[added];
-  int64_t *members;
-  size_t count =
-      rondo_analyse_ranks_parse(rondo_analyse_strings_get(&r->strings, e.ranks), &members);
-  g->name = e.group;
-  g->desc = e.desc;
-  g->next_seq = 1;
-  g->size = e.size > 0 ? e.size : (int64_t)count;
-  if ((int64_t)count == g->size) {
-    g->members = members;
-    g->member_count = count;
-  } else { // abbreviated
-    free(members);
-  }
+  group_of(r, &e);
 }
 
 void rondo_analyse_read_kineto_info(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
@@ -183,39 +186,17 @@ static uint64_t key_of(const struct event *e) {
 
 static int64_t nanoseconds(double us) { return us > 0 && us < 9e15 ? (int64_t)(us * 1e3) : 0; }
 
-static uint32_t group_of(struct reader *reader, const struct event *e) {
-  struct rondo_analyse_track *t = &reader->record->tracks[0];
-  uint32_t at = rondo_analyse_track_find(t, e->group);
-  if (at != UINT32_MAX) {
-    return at;
-  }
-  at = rondo_analyse_track_group(t, e->group);
-  struct rondo_analyse_group_decl *g = &t->groups[at];
-  g->name = e->group;
-  g->desc = e->desc;
-  g->next_seq = 1;
-  g->size = e->size > 0 ? e->size : 0;
-  // A long list is abbreviated with "..."; then only its size is known.
-  const char *ranks = rondo_analyse_strings_get(&reader->record->strings, e->ranks);
-  if (*ranks && !strstr(ranks, "...")) {
-    g->member_count = rondo_analyse_ranks_parse(ranks, &g->members);
-    g->size = g->member_count ? (int64_t)g->member_count : g->size;
-  }
-  return at;
-}
-
 static void call_add(struct reader *reader, const struct event *e) {
-  struct rondo_analyse_strings *strings = &reader->record->strings;
-  const char *name = rondo_analyse_strings_get(strings, e->name);
+  const char *name = rondo_analyse_record_text(reader->record, e->name);
   bool uneven;
   enum rondo_analyse_kind kind = rondo_analyse_kind_of(name, &uneven);
   if (kind == RONDO_ANALYSE_OTHER) { // "wait", "init" and the like are not operations
     return;
   }
-  uint32_t group = group_of(reader, e);
   struct rondo_analyse_track *t = &reader->record->tracks[0];
+  const struct rondo_analyse_group_decl *g = group_of(reader->record, e);
   struct rondo_analyse_call *call = rondo_analyse_track_call(t);
-  call->group = group;
+  call->group = (uint32_t)(g - t->groups);
   call->kind = (uint8_t)kind;
   call->name = e->name;
   call->seq = e->seq;
@@ -225,7 +206,8 @@ static void call_add(struct reader *reader, const struct event *e) {
   bool has_counts = e->in_count != NO_COUNT || e->out_count != NO_COUNT;
   call->flags =
       (has_counts ? RONDO_ANALYSE_COUNTS_KNOWN : 0) | (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0);
-  call->dtype = (uint8_t)rondo_analyse_dtype_of(rondo_analyse_strings_get(strings, e->dtype));
+  call->dtype =
+      (uint8_t)rondo_analyse_dtype_of(rondo_analyse_record_text(reader->record, e->dtype));
   call->queue = e->thread;
   int64_t peer = kind == RONDO_ANALYSE_SEND ? e->target : e->source;
   call->peer = kind >= RONDO_ANALYSE_SEND && kind <= RONDO_ANALYSE_RECV ? (int32_t)peer : -1;
@@ -239,11 +221,6 @@ static void kernel_add(struct reader *reader, const struct event *e) {
       (struct kernel){key_of(e), e->start_us, e->duration_us, e->stream};
 }
 
-static int kernels_compare(const void *a, const void *b) {
-  const struct kernel *x = a, *y = b;
-  return (x->key > y->key) - (x->key < y->key);
-}
-
 // Marks the calls whose kernels finished.
 static void kernels_join(struct reader *reader) {
   struct rondo_analyse_track *t = &reader->record->tracks[0];
@@ -251,12 +228,11 @@ static void kernels_join(struct reader *reader) {
     return;
   }
   t->states_known = true;
-  qsort(reader->kernels, reader->kernel_count, sizeof *reader->kernels, kernels_compare);
+  qsort(reader->kernels, reader->kernel_count, sizeof *reader->kernels, rondo_analyse_compare_u64);
   for (size_t i = 0; i < t->call_count; i++) {
     struct rondo_analyse_call *call = &t->calls[i];
-    struct kernel wanted = {.key = reader->keys[i]};
-    const struct kernel *found = bsearch(&wanted, reader->kernels, reader->kernel_count,
-                                         sizeof *reader->kernels, kernels_compare);
+    const struct kernel *found = bsearch(&reader->keys[i], reader->kernels, reader->kernel_count,
+                                         sizeof *reader->kernels, rondo_analyse_compare_u64);
     call->state = found ? RONDO_ANALYSE_COMPLETED : RONDO_ANALYSE_SCHEDULED;
     if (found) {
       call->started_ns = nanoseconds(found->start_us);
@@ -267,16 +243,11 @@ static void kernels_join(struct reader *reader) {
   }
 }
 
-static int calls_compare(const void *a, const void *b) {
-  const struct rondo_analyse_call *x = a, *y = b;
-  return (x->created_ns > y->created_ns) - (x->created_ns < y->created_ns);
-}
-
 // Orders the calls by time, because the events of a trace have no order, and numbers those without
 // a number.
 static void calls_order(struct rondo_analyse_track *t) {
   if (t->call_count) {
-    qsort(t->calls, t->call_count, sizeof *t->calls, calls_compare);
+    qsort(t->calls, t->call_count, sizeof *t->calls, rondo_analyse_compare_u64);
   }
   for (size_t i = 0; i < t->call_count; i++) {
     struct rondo_analyse_group_decl *g = &t->groups[t->calls[i].group];

@@ -106,8 +106,8 @@ static struct rondo_analyse_track *track_of(struct reader *reader, const struct 
       return t;
     }
   }
-  reader->last_track = rondo_analyse_record_track(r);
-  struct rondo_analyse_track *t = &r->tracks[reader->last_track];
+  reader->last_track = r->track_count;
+  struct rondo_analyse_track *t = rondo_analyse_record_track(r);
   t->host = host;
   t->pid = prefix->pid;
   t->device = device;
@@ -117,30 +117,27 @@ static struct rondo_analyse_track *track_of(struct reader *reader, const struct 
 // The key of a communicator, which is the same on all its members: its id. For a split
 // communicator: the parent with the number and the colour of the split, or else its number among
 // the communicators of its size.
-static uint32_t communicator_key(struct reader *reader, const struct rondo_analyse_track *t,
+static uint32_t communicator_key(struct rondo_analyse_record *r,
+                                 const struct rondo_analyse_track *t,
                                  struct rondo_analyse_slice line, int64_t size) {
-  struct rondo_analyse_record *r = reader->record;
   struct rondo_analyse_slice id;
-  struct rondo_sim_text text = {0};
-  uint32_t parent = string_after(r, line, " parent ");
-  uint32_t parent_group = parent ? rondo_analyse_track_find(t, parent) : UINT32_MAX;
   if (word_after(line, " commId ", &id)) {
-    rondo_sim_text_add_bytes(&text, id.data, id.size_bytes);
-  } else if (parent_group != UINT32_MAX) {
-    int64_t child = number_after(line, " childCount ", number_after(line, " splitCount ", 0));
-    rondo_sim_text_add(&text, "%s/%lld.%lld",
-                       rondo_analyse_strings_get(&r->strings, t->groups[parent_group].key),
-                       (long long)child, (long long)number_after(line, " color ", 0));
-  } else {
-    unsigned ordinal = 0;
-    for (size_t i = 0; i < t->group_count; i++) {
-      ordinal += t->groups[i].size == size;
-    }
-    rondo_sim_text_add(&text, "communicator %u of %lld ranks", ordinal, (long long)size);
+    return rondo_analyse_strings_add(&r->strings, id.data, id.size_bytes);
   }
-  uint32_t key = rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
-  rondo_sim_text_fini(&text);
-  return key;
+  uint32_t parent = string_after(r, line, " parent ");
+  const struct rondo_analyse_group_decl *g = parent ? rondo_analyse_track_find(t, parent) : NULL;
+  if (g) {
+    int64_t child = number_after(line, " childCount ", number_after(line, " splitCount ", 0));
+    return rondo_analyse_strings_print(&r->strings, "%s/%lld.%lld",
+                                       rondo_analyse_record_text(r, g->key), (long long)child,
+                                       (long long)number_after(line, " color ", 0));
+  }
+  unsigned ordinal = 0;
+  for (size_t i = 0; i < t->group_count; i++) {
+    ordinal += t->groups[i].size == size;
+  }
+  return rondo_analyse_strings_print(&r->strings, "communicator %u of %lld ranks", ordinal,
+                                     (long long)size);
 }
 
 // A line that sets a communicator up: "… comm 0x… rank 0 nranks 2 cudaDev 0 … - Init COMPLETE".
@@ -154,10 +151,8 @@ static void init_read(struct reader *reader, const struct prefix *prefix,
   }
   struct rondo_analyse_track *t =
       track_of(reader, prefix, number_after(line, " cudaDev ", prefix->device));
-  uint32_t key = communicator_key(reader, t, line, size);
-  uint32_t added = rondo_analyse_track_group(t, key); // this call may move the groups
-  struct rondo_analyse_group_decl *g = &t->groups[added];
-  g->name = key;
+  struct rondo_analyse_group_decl *g =
+      rondo_analyse_track_group(t, communicator_key(reader->record, t, line, size));
   g->handle = handle;
   g->size = size;
   g->own_index = rank;
@@ -177,7 +172,7 @@ static uint8_t flags_of(enum rondo_analyse_kind kind, bool same_launch, uint32_t
 static void call_fill(struct rondo_analyse_record *r, struct rondo_analyse_slice line,
                       struct rondo_analyse_group_decl *g, struct rondo_analyse_call *call) {
   enum rondo_analyse_kind kind =
-      rondo_analyse_kind_of(rondo_analyse_strings_get(&r->strings, call->name), NULL);
+      rondo_analyse_kind_of(rondo_analyse_record_text(r, call->name), NULL);
   int64_t launch = hex_after(line, " opCount ");
   int64_t count = number_after(line, " count ", 0);
   bool point_to_point = kind == RONDO_ANALYSE_SEND || kind == RONDO_ANALYSE_RECV;
@@ -202,17 +197,16 @@ static void call_read(struct reader *reader, const struct prefix *prefix,
   uint32_t handle = string_after(r, line, " comm ");
   for (size_t tried = 0; tried < r->track_count; tried++) {
     struct rondo_analyse_track *t = &r->tracks[(reader->last_track + tried) % r->track_count];
-    uint32_t at = rondo_analyse_track_find(t, handle);
-    bool same_process =
-        t->pid == prefix->pid &&
-        rondo_analyse_slice_is(prefix->host, rondo_analyse_strings_get(&r->strings, t->host));
-    if (at == UINT32_MAX || !same_process) {
+    struct rondo_analyse_group_decl *g = rondo_analyse_track_find(t, handle);
+    bool same_process = t->pid == prefix->pid &&
+                        rondo_analyse_slice_is(prefix->host, rondo_analyse_record_text(r, t->host));
+    if (!g || !same_process) {
       continue;
     }
     struct rondo_analyse_call *call = rondo_analyse_track_call(t);
-    call->group = at;
+    call->group = (uint32_t)(g - t->groups);
     call->name = rondo_analyse_strings_add(&r->strings, line.data + 1, name_bytes);
-    call_fill(r, line, &t->groups[at], call);
+    call_fill(r, line, g, call);
     reader->last_track = (size_t)(t - r->tracks);
     return;
   }

@@ -1,168 +1,115 @@
 // The output of `ncclras -f json`: the members of each communicator, the members that do not
 // answer, and how many collectives of each kind each rank has begun. It has counts and no order.
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "sim/analyse/read.h"
 #include "sim/common/text.h"
 
-struct member {
-  uint32_t host, counts;
-  bool aborted;
-  int64_t rank, pid, device, total;
+struct reader {
+  struct rondo_analyse_record *record;
+  struct rondo_analyse_values values; // of one communicator
 };
 
-static int64_t counts_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
-                           uint32_t *text_id) {
+static int64_t integer_of(const struct reader *reader, struct rondo_analyse_value dict,
+                          const char *key, int64_t otherwise) {
+  return rondo_analyse_value_integer(
+      &reader->values, rondo_analyse_value_get(&reader->values, dict, key), otherwise);
+}
+
+static uint32_t string_of(const struct reader *reader, struct rondo_analyse_value dict,
+                          const char *key) {
+  return rondo_analyse_value_string(&reader->values,
+                                    rondo_analyse_value_get(&reader->values, dict, key));
+}
+
+// Writes the counts of a member as text into the group; returns their sum.
+static int64_t counts_take(const struct reader *reader, struct rondo_analyse_value counts,
+                           struct rondo_analyse_group_decl *g) {
   struct rondo_sim_text text = {0};
-  struct rondo_analyse_slice key;
+  uint32_t size;
   int64_t total = 0;
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    int size = key.size_bytes < 40 ? (int)key.size_bytes : 40;
-    rondo_sim_text_add(&text, text.size_bytes ? ", %.*s " : "%.*s ", size, key.data);
-    int64_t count = rondo_analyse_json_integer(j, 0);
-    rondo_sim_text_add(&text, "%lld", (long long)count);
+  const struct rondo_analyse_value *items =
+      rondo_analyse_value_items(&reader->values, counts, &size);
+  for (uint32_t i = 0; i + 1 < size; i += 2) {
+    int64_t count = rondo_analyse_value_integer(&reader->values, items[i + 1], 0);
+    rondo_sim_text_add(&text, "%s%.40s %lld", i ? ", " : "",
+                       rondo_analyse_value_text(&reader->values, items[i]), (long long)count);
     bool sane = count > 0 && count < INT64_MAX / 2 && total < INT64_MAX / 2;
     total += sane ? count : 0;
   }
-  *text_id =
-      text.size_bytes ? rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes) : 0;
+  g->counts = rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
   rondo_sim_text_fini(&text);
   return total;
 }
 
-// A rank has left its communicator if the communicator reports an error or is being aborted.
-static void status_read(struct rondo_analyse_json *j, struct member *m) {
-  struct rondo_analyse_slice key;
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    int c = rondo_analyse_json_peek(j);
-    if (rondo_analyse_slice_is(key, "async_error") && c != '"') {
-      m->aborted |= rondo_analyse_json_integer(j, 0) != 0;
-    } else if (rondo_analyse_slice_is(key, "abort_flag") && (c == 't' || c == 'f')) {
-      int value;
-      rondo_analyse_json_literal(j, &value);
-      m->aborted |= value == 1;
-    } else {
-      rondo_analyse_json_skip(j);
-    }
-  }
-}
-
-static struct member member_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
-  static const struct rondo_analyse_field fields[] = {
-      {"rank", RONDO_ANALYSE_READ_NUMBER, offsetof(struct member, rank)},
-      {"host", RONDO_ANALYSE_READ_STRING, offsetof(struct member, host)},
-      {"pid", RONDO_ANALYSE_READ_NUMBER, offsetof(struct member, pid)},
-      {"cuda_dev", RONDO_ANALYSE_READ_NUMBER, offsetof(struct member, device)},
-      {0}};
-  struct rondo_analyse_slice key;
-  struct member m = {.rank = -1, .pid = -1, .device = -1, .total = -1};
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    if (rondo_analyse_slice_is(key, "status") && rondo_analyse_json_peek(j) == '{') {
-      status_read(j, &m);
-    } else if (rondo_analyse_slice_is(key, "collective_counts") &&
-               rondo_analyse_json_peek(j) == '{') {
-      m.total = counts_read(r, j, &m.counts);
-    } else if (!rondo_analyse_read_field(r, j, key, fields, &m)) {
-      rondo_analyse_json_skip(j);
-    }
-  }
-  return m;
-}
-
-static size_t track_of(struct rondo_analyse_record *r, const struct member *m) {
+static struct rondo_analyse_track *track_of(struct rondo_analyse_record *r, uint32_t host,
+                                            int64_t pid, int64_t device) {
   for (size_t i = 0; i < r->track_count; i++) {
-    const struct rondo_analyse_track *t = &r->tracks[i];
-    if (m->pid >= 0 && t->host == m->host && t->pid == m->pid && t->device == m->device) {
-      return i;
+    struct rondo_analyse_track *t = &r->tracks[i];
+    if (pid >= 0 && t->host == host && t->pid == pid && t->device == device) {
+      return t;
     }
   }
-  size_t at = rondo_analyse_record_track(r);
-  r->tracks[at].host = m->host;
-  r->tracks[at].pid = m->pid;
-  r->tracks[at].device = m->device;
-  return at;
+  struct rondo_analyse_track *t = rondo_analyse_record_track(r);
+  t->host = host;
+  t->pid = pid;
+  t->device = device;
+  return t;
 }
 
-static void member_add(struct rondo_analyse_record *r, const struct member *m, uint32_t hash,
-                       bool missing) {
-  size_t at = track_of(r, m); // this call may move the tracks
-  struct rondo_analyse_track *t = &r->tracks[at];
-  uint32_t added = rondo_analyse_track_group(t, hash); // this call may move the groups
-  struct rondo_analyse_group_decl *g = &t->groups[added];
-  g->name = hash;
-  g->own_index = m->rank;
-  g->counts = m->counts;
-  g->last_enqueued = m->total >= 0 ? m->total : RONDO_ANALYSE_NOT_RECORDED;
-  t->dead |= missing || m->aborted;
+static struct rondo_analyse_group_decl *
+member_add(struct reader *reader, struct rondo_analyse_value member, uint32_t key, bool missing) {
+  const struct rondo_analyse_values *v = &reader->values;
+  struct rondo_analyse_track *t =
+      track_of(reader->record, string_of(reader, member, "host"),
+               integer_of(reader, member, "pid", -1), integer_of(reader, member, "cuda_dev", -1));
+  struct rondo_analyse_group_decl *g = rondo_analyse_track_group(t, key);
+  struct rondo_analyse_value counts = rondo_analyse_value_get(v, member, "collective_counts");
+  g->own_index = integer_of(reader, member, "rank", -1);
+  if (counts.type == RONDO_ANALYSE_DICT) {
+    g->last.submitted = counts_take(reader, counts, g);
+  }
+  // A rank has left its communicator if that reports an error or is being aborted.
+  struct rondo_analyse_value status = rondo_analyse_value_get(v, member, "status");
+  struct rondo_analyse_value error = rondo_analyse_value_get(v, status, "async_error");
+  struct rondo_analyse_value aborts = rondo_analyse_value_get(v, status, "abort_flag");
+  t->dead |= missing || (error.type == RONDO_ANALYSE_INTEGER && error.integer) ||
+             (aborts.type == RONDO_ANALYSE_INTEGER && aborts.integer);
+  return g;
 }
 
-// Sets key, name and size of the groups that were added under a stand-in.
-static void name_settle(struct rondo_analyse_record *r, uint32_t stand_in, uint32_t hash,
-                        uint32_t second, int64_t size) {
-  struct rondo_sim_text key = {0};
-  rondo_sim_text_add(&key, "%s", rondo_analyse_strings_get(&r->strings, hash));
-  rondo_sim_text_add(&key, ":%s", rondo_analyse_strings_get(&r->strings, second));
-  uint32_t whole = rondo_analyse_strings_add(&r->strings, key.data, key.size_bytes);
-  for (size_t i = 0; i < r->track_count; i++) {
-    for (size_t k = 0; k < r->tracks[i].group_count; k++) {
-      struct rondo_analyse_group_decl *g = &r->tracks[i].groups[k];
-      if (g->key == stand_in) {
-        g->key = g->handle = whole;
-        g->name = hash;
-        g->size = size;
+static void communicator_add(struct reader *reader, struct rondo_analyse_value communicator,
+                             unsigned serial) {
+  static const char *const lists[] = {"ranks", "missing_ranks"};
+  struct rondo_analyse_record *r = reader->record;
+  uint32_t name = string_of(reader, communicator, "hash");
+  name = name ? name : rondo_analyse_strings_print(&r->strings, "communicator %u", serial);
+  uint32_t second = string_of(reader, communicator, "secondary_hash");
+  uint32_t key =
+      rondo_analyse_strings_print(&r->strings, "%s:%s", rondo_analyse_record_text(r, name),
+                                  rondo_analyse_record_text(r, second));
+  for (int missing = 0; missing < 2; missing++) {
+    uint32_t count;
+    const struct rondo_analyse_value *members = rondo_analyse_value_items(
+        &reader->values, rondo_analyse_value_get(&reader->values, communicator, lists[missing]),
+        &count);
+    for (uint32_t i = 0; i < count; i++) {
+      if (members[i].type == RONDO_ANALYSE_DICT) {
+        struct rondo_analyse_group_decl *g = member_add(reader, members[i], key, missing);
+        g->name = name;
+        g->size = integer_of(reader, communicator, "size", 0);
       }
     }
   }
-  rondo_sim_text_fini(&key);
-}
-
-// Reads the members of one communicator. Their groups learn its size at the end, because the size
-// may come last.
-static void communicator_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
-                              uint32_t serial) {
-  struct rondo_analyse_slice key;
-  int64_t size = 0;
-  char name[40];
-  // Members are added under a stand-in until the communicator's name is known.
-  int n = snprintf(name, sizeof name, "communicator %u", serial);
-  uint32_t stand_in = rondo_analyse_strings_add(&r->strings, name, (size_t)n);
-  uint32_t hash = stand_in, second = 0;
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    bool missing = rondo_analyse_slice_is(key, "missing_ranks");
-    if (rondo_analyse_slice_is(key, "hash")) {
-      hash = rondo_analyse_read_string(r, j);
-    } else if (rondo_analyse_slice_is(key, "secondary_hash")) {
-      second = rondo_analyse_read_string(r, j);
-    } else if (rondo_analyse_slice_is(key, "size")) {
-      size = rondo_analyse_json_integer(j, 0);
-    } else if ((missing || rondo_analyse_slice_is(key, "ranks")) &&
-               rondo_analyse_json_peek(j) == '[') {
-      rondo_analyse_json_open(j, '[');
-      while (rondo_analyse_json_item(j)) {
-        struct member m = member_read(r, j);
-        member_add(r, &m, stand_in, missing);
-      }
-    } else {
-      rondo_analyse_json_skip(j);
-    }
-  }
-  name_settle(r, stand_in, hash, second, size);
 }
 
 void rondo_analyse_read_ras(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
-  uint32_t serial = 0;
+  struct reader reader = {r, {.strings = &r->strings}};
   r->source = RONDO_ANALYSE_RAS;
   j->commas_optional = true; // NCCL 2.28 omits a comma before a missing rank's status
   rondo_analyse_json_open(j, '[');
-  while (rondo_analyse_json_item(j)) {
-    communicator_read(r, j, serial++);
+  for (unsigned serial = 0; rondo_analyse_json_item(j); serial++) {
+    communicator_add(&reader, rondo_analyse_json_value(j, &reader.values), serial);
+    reader.values.count = 0;
   }
   j->commas_optional = false;
+  rondo_analyse_values_fini(&reader.values);
 }

@@ -67,25 +67,17 @@ static struct line members_read(struct reader *reader) {
 
 // The key of a group (collective 0) or of a collective in it.
 static uint32_t key_of(struct rondo_analyse_record *r, int64_t group, uint32_t collective) {
-  struct rondo_sim_text text = {0};
-  rondo_sim_text_add(&text, "group %lld", (long long)group);
-  if (collective) {
-    rondo_sim_text_add(&text, " collective %s", rondo_analyse_strings_get(&r->strings, collective));
-  }
-  uint32_t id = rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
-  rondo_sim_text_fini(&text);
-  return id;
+  return rondo_analyse_strings_print(&r->strings, "group %lld%s%s", (long long)group,
+                                     collective ? " collective " : "",
+                                     rondo_analyse_record_text(r, collective));
 }
 
 static void group_add(struct reader *reader, const struct line *line) {
   struct rondo_analyse_record *r = reader->record;
-  struct rondo_analyse_track *t = &r->tracks[0];
-  uint32_t at = rondo_analyse_track_group(t, key_of(r, line->group, 0));
-  struct rondo_analyse_group_decl *g = &t->groups[at];
+  struct rondo_analyse_group_decl *g =
+      rondo_analyse_track_group(&r->tracks[0], key_of(r, line->group, 0));
   g->name = line->name ? line->name : g->key;
-  g->member_count =
-      rondo_analyse_ranks_parse(rondo_analyse_strings_get(&r->strings, line->ranks), &g->members);
-  g->size = (int64_t)g->member_count;
+  rondo_analyse_group_members(g, rondo_analyse_record_text(r, line->ranks));
 }
 
 // Runs of a collective match by their number, so each collective is a group of its own here.
@@ -93,22 +85,20 @@ static uint32_t collective_of(struct reader *reader, const struct line *line) {
   struct rondo_analyse_record *r = reader->record;
   struct rondo_analyse_track *t = &r->tracks[0];
   uint32_t key = key_of(r, line->group, line->collective);
-  uint32_t at = rondo_analyse_track_find(t, key);
-  if (at != UINT32_MAX) {
-    return at;
+  struct rondo_analyse_group_decl *g = rondo_analyse_track_find(t, key);
+  if (!g) {
+    g = rondo_analyse_track_group(t, key);
+    const struct rondo_analyse_group_decl *parent =
+        rondo_analyse_track_find(t, key_of(r, line->group, 0));
+    if (parent && parent->member_count) {
+      g->desc = parent->name;
+      g->member_count = parent->member_count;
+      g->size = parent->size;
+      g->members = rondo_sim_alloc(g->member_count * sizeof *g->members);
+      memcpy(g->members, parent->members, g->member_count * sizeof *g->members);
+    }
   }
-  uint32_t parent = rondo_analyse_track_find(t, key_of(r, line->group, 0));
-  at = rondo_analyse_track_group(t, key);
-  struct rondo_analyse_group_decl *g = &t->groups[at];
-  g->name = key;
-  if (parent != UINT32_MAX && t->groups[parent].member_count) {
-    g->desc = t->groups[parent].name;
-    g->member_count = t->groups[parent].member_count;
-    g->size = (int64_t)g->member_count;
-    g->members = rondo_sim_alloc(g->member_count * sizeof *g->members);
-    memcpy(g->members, t->groups[parent].members, g->member_count * sizeof *g->members);
-  }
-  return at;
+  return (uint32_t)(g - t->groups);
 }
 
 static uint8_t state_of(const char *name) {
@@ -118,14 +108,13 @@ static uint8_t state_of(const char *name) {
 }
 
 static void call_add(struct reader *reader, const struct line *line) {
-  struct rondo_analyse_strings *strings = &reader->record->strings;
   uint32_t group = collective_of(reader, line);
   struct rondo_analyse_track *t = &reader->record->tracks[0];
   struct rondo_analyse_call *call = rondo_analyse_track_call(t);
   bool uneven;
   call->group = group;
-  call->kind =
-      (uint8_t)rondo_analyse_kind_of(rondo_analyse_strings_get(strings, line->kind), &uneven);
+  call->kind = (uint8_t)rondo_analyse_kind_of(rondo_analyse_record_text(reader->record, line->kind),
+                                              &uneven);
   call->name = line->kind;
   call->seq = line->run;
   call->created_ns = line->submitted_ns;
@@ -136,9 +125,11 @@ static void call_add(struct reader *reader, const struct line *line) {
                 (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0) |
                 (line->root >= 0 ? RONDO_ANALYSE_ROOT_KNOWN : 0);
   call->peer = (int32_t)(line->root >= 0 && line->root < INT32_MAX ? line->root : -1);
-  call->dtype = (uint8_t)rondo_analyse_dtype_of(rondo_analyse_strings_get(strings, line->dtype));
-  call->redop = (uint8_t)rondo_analyse_redop_of(rondo_analyse_strings_get(strings, line->redop));
-  call->state = state_of(rondo_analyse_strings_get(strings, line->state));
+  call->dtype =
+      (uint8_t)rondo_analyse_dtype_of(rondo_analyse_record_text(reader->record, line->dtype));
+  call->redop =
+      (uint8_t)rondo_analyse_redop_of(rondo_analyse_record_text(reader->record, line->redop));
+  call->state = state_of(rondo_analyse_record_text(reader->record, line->state));
   call->queue = line->stream ? line->stream : line->thread;
   call->site = line->site;
 }
@@ -157,9 +148,8 @@ void rondo_analyse_read_rondo(struct rondo_analyse_record *r, struct rondo_analy
   struct reader reader = {r, j};
   rondo_analyse_json_skip(j); // the name of the schema
   r->source = RONDO_ANALYSE_RONDO;
-  rondo_analyse_record_track(r);
+  struct rondo_analyse_track *t = rondo_analyse_record_track(r);
   struct line header = members_read(&reader);
-  struct rondo_analyse_track *t = &r->tracks[0];
   t->rank = header.rank >= 0 ? header.rank : r->rank_hint;
   t->host = header.host;
   t->pid = header.pid;

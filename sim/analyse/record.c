@@ -1,7 +1,6 @@
 #include "sim/analyse/record.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,41 +36,44 @@ void rondo_analyse_record_fini(struct rondo_analyse_record *r) {
   for (size_t i = 0; i < r->track_count; i++) {
     track_fini(&r->tracks[i]);
   }
-  for (size_t i = 0; i < r->problem_count && i < MOST_PROBLEMS; i++) {
-    free(r->problems[i]);
-  }
   free(r->tracks);
-  free(r->problems);
+  rondo_analyse_problems_fini(&r->problems);
   rondo_analyse_strings_fini(&r->strings);
 }
 
-size_t rondo_analyse_record_track(struct rondo_analyse_record *r) {
+struct rondo_analyse_track *rondo_analyse_record_track(struct rondo_analyse_record *r) {
   RONDO_SIM_GROW(r->tracks, r->track_count, r->track_capacity, 1);
   r->tracks[r->track_count] = (struct rondo_analyse_track){.rank = -1, .pid = -1, .device = -1};
-  return r->track_count++;
+  return &r->tracks[r->track_count++];
 }
 
-uint32_t rondo_analyse_track_group(struct rondo_analyse_track *t, uint32_t key) {
+struct rondo_analyse_group_decl *rondo_analyse_track_group(struct rondo_analyse_track *t,
+                                                           uint32_t key) {
+  const int64_t none = RONDO_ANALYSE_NOT_RECORDED;
   RONDO_SIM_GROW(t->groups, t->group_count, t->group_capacity, 8);
-  t->groups[t->group_count] = (struct rondo_analyse_group_decl){
-      .key = key,
-      .handle = key,
-      .own_index = -1,
-      .last_enqueued = RONDO_ANALYSE_NOT_RECORDED,
-      .last_started = RONDO_ANALYSE_NOT_RECORDED,
-      .last_completed = RONDO_ANALYSE_NOT_RECORDED,
-      .launch = RONDO_ANALYSE_NOT_RECORDED,
-  };
-  return (uint32_t)t->group_count++;
+  t->groups[t->group_count] = (struct rondo_analyse_group_decl){.key = key,
+                                                                .handle = key,
+                                                                .name = key,
+                                                                .own_index = -1,
+                                                                .last = {none, none, none},
+                                                                .launch = none};
+  return &t->groups[t->group_count++];
 }
 
-uint32_t rondo_analyse_track_find(const struct rondo_analyse_track *t, uint32_t handle) {
+struct rondo_analyse_group_decl *rondo_analyse_track_find(const struct rondo_analyse_track *t,
+                                                          uint32_t handle) {
   for (size_t i = t->group_count; i-- > 0;) {
     if (t->groups[i].handle == handle) {
-      return (uint32_t)i;
+      return &t->groups[i];
     }
   }
-  return UINT32_MAX;
+  return NULL;
+}
+
+void rondo_analyse_group_members(struct rondo_analyse_group_decl *g, const char *ranks) {
+  free(g->members);
+  g->member_count = rondo_analyse_ranks_parse(ranks, &g->members);
+  g->size = g->member_count ? (int64_t)g->member_count : g->size;
 }
 
 struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *t) {
@@ -84,24 +86,40 @@ struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *
   return call;
 }
 
+void rondo_analyse_problem_add(struct rondo_analyse_problems *p, const char *format, ...) {
+  char *text;
+  va_list args;
+  va_start(args, format);
+  if (vasprintf(&text, format, args) >= 0) {
+    p->items = rondo_sim_realloc(p->items, (p->count + 1) * sizeof *p->items);
+    p->items[p->count++] = text;
+  }
+  va_end(args);
+}
+
+void rondo_analyse_problems_fini(struct rondo_analyse_problems *p) {
+  for (size_t i = 0; i < p->count; i++) {
+    free(p->items[i]);
+  }
+  free(p->items);
+}
+
 void rondo_analyse_record_problem(struct rondo_analyse_record *r, uint64_t line, uint64_t offset,
                                   const char *format, ...) {
-  if (r->problem_count++ >= MOST_PROBLEMS) {
+  if (r->problems.count >= MOST_PROBLEMS) {
+    r->more_problems++;
     return;
   }
-  char message[300];
+  char message[300], where[30] = "";
   va_list args;
   va_start(args, format);
   vsnprintf(message, sizeof message, format, args);
   va_end(args);
-  struct rondo_sim_text t = {0};
   if (line) {
-    rondo_sim_text_add(&t, "%s:%" PRIu64 ": byte %" PRIu64 ": %s", r->path, line, offset, message);
-  } else {
-    rondo_sim_text_add(&t, "%s: byte %" PRIu64 ": %s", r->path, offset, message);
+    snprintf(where, sizeof where, ":%llu", (unsigned long long)line);
   }
-  r->problems = rondo_sim_realloc(r->problems, r->problem_count * sizeof *r->problems);
-  r->problems[r->problem_count - 1] = t.data; // the record owns the memory from here on
+  rondo_analyse_problem_add(&r->problems, "%s%s: byte %llu: %s", r->path, where,
+                            (unsigned long long)offset, message);
 }
 
 static size_t range_put(int64_t **out, size_t count, int64_t from, int64_t to) {

@@ -23,6 +23,12 @@ const char *rondo_analyse_source_name(int source);
 
 #define RONDO_ANALYSE_NOT_RECORDED INT64_MIN
 
+// How far a rank came in a group: the numbers of its last calls of each sort. What is not known is
+// RONDO_ANALYSE_NOT_RECORDED or -1.
+struct rondo_analyse_progress {
+  int64_t submitted, started, completed;
+};
+
 // A group as one rank sees it.
 struct rondo_analyse_group_decl {
   uint32_t key;        // string: the same on all members
@@ -33,9 +39,9 @@ struct rondo_analyse_group_decl {
   int64_t own_index;   // this rank's place among the members; -1: not recorded
   int64_t *members;    // ranks of the job in the order of the group; null: not recorded
   size_t member_count;
-  int64_t last_enqueued, last_started, last_completed; // or RONDO_ANALYSE_NOT_RECORDED
-  int64_t next_seq;                                    // for formats that do not number calls
-  int64_t launch; // for formats that mark calls launched together
+  struct rondo_analyse_progress last; // as the file says it
+  int64_t next_seq;                   // for formats that do not number calls
+  int64_t launch;                     // for formats that mark calls launched together
 };
 
 struct rondo_analyse_track {
@@ -53,14 +59,20 @@ struct rondo_analyse_track {
   bool dead;          // reported as not answering
 };
 
+// Sentences about what is wrong with a file or a job.
+struct rondo_analyse_problems {
+  char **items;
+  size_t count;
+};
+
 struct rondo_analyse_record {
   const char *path;
   int64_t rank_hint; // the rank in the file's name; -1: none
   struct rondo_analyse_strings strings;
   struct rondo_analyse_track *tracks;
   size_t track_count, track_capacity;
-  char **problems;
-  size_t problem_count;
+  struct rondo_analyse_problems problems;
+  size_t more_problems; // that were not kept
   enum rondo_analyse_source source;
   bool rank_named; // the name says that the number is a rank
   bool unusable;   // nothing of the file could be used
@@ -72,18 +84,35 @@ void rondo_analyse_record_init(struct rondo_analyse_record *r, const char *path)
 // Frees what the record holds.
 void rondo_analyse_record_fini(struct rondo_analyse_record *r);
 
-// Adds a track and returns its number. Pointers to tracks are valid until the next one is added.
-size_t rondo_analyse_record_track(struct rondo_analyse_record *r);
+// The string with that number in the record's table.
+static inline const char *rondo_analyse_record_text(const struct rondo_analyse_record *r,
+                                                    uint32_t id) {
+  return rondo_analyse_strings_get(&r->strings, id);
+}
 
-// Adds a group whose fields say "not recorded"; returns its number in the track.
-uint32_t rondo_analyse_track_group(struct rondo_analyse_track *t, uint32_t key);
+// Adds a track and returns it. Pointers to tracks are valid until the next one is added.
+struct rondo_analyse_track *rondo_analyse_record_track(struct rondo_analyse_record *r);
 
-// The latest group with this handle, or UINT32_MAX.
-uint32_t rondo_analyse_track_find(const struct rondo_analyse_track *t, uint32_t handle);
+// Adds a group of that key, handle and name, whose other fields say "not recorded". Pointers to
+// groups are valid until the next one is added.
+struct rondo_analyse_group_decl *rondo_analyse_track_group(struct rondo_analyse_track *t,
+                                                           uint32_t key);
+
+// The latest group with this handle, or null.
+struct rondo_analyse_group_decl *rondo_analyse_track_find(const struct rondo_analyse_track *t,
+                                                          uint32_t handle);
+
+// Sets members and size of a group from a list of ranks, if that names any.
+void rondo_analyse_group_members(struct rondo_analyse_group_decl *g, const char *ranks);
 
 // Adds an empty call (peer -1, seq 0) and returns it. The pointer is valid until the next call is
 // added.
 struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *t);
+
+// Adds a sentence that the caller frees with the list.
+__attribute__((format(printf, 2, 3))) void
+rondo_analyse_problem_add(struct rondo_analyse_problems *p, const char *format, ...);
+void rondo_analyse_problems_fini(struct rondo_analyse_problems *p);
 
 // Adds a problem of the file: "path:line: message", or "path: byte offset: message" if the line is
 // 0. Problems past the 20th are counted and not kept.

@@ -16,16 +16,6 @@ struct rondo_analyse_report {
   bool full; // list every rank and group, however many
 };
 
-// How far a rank came in a group, as numbers of calls; -1: none.
-struct rondo_analyse_progress {
-  int64_t submitted, started, completed;
-  bool completed_known; // false where the record does not say what completed
-};
-
-// The progress of a rank at all its places, in their order; the caller frees it.
-struct rondo_analyse_progress *rondo_analyse_progress_of(const struct rondo_analyse_job *job,
-                                                         uint32_t rank);
-
 // Appends the report.
 void rondo_analyse_report_text(struct rondo_sim_text *t, const struct rondo_analyse_report *r);
 void rondo_analyse_report_html(struct rondo_sim_text *t, const struct rondo_analyse_report *r);

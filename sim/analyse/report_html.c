@@ -25,9 +25,8 @@ static int node_of(struct rondo_sim_graph *g, int *nodes, const struct rondo_ana
   const struct rondo_analyse_pending *p = &a->waits.pending[pending];
   const struct rondo_analyse_call *call = &a->job->ranks[p->rank].calls[p->call];
   struct rondo_sim_text label = {0};
-  rondo_analyse_words_rank(&label, a->job, p->rank);
-  rondo_sim_text_add(&label, "\n%s %lld\n\"%s\"", rondo_analyse_kind_name(call->kind),
-                     (long long)call->seq,
+  rondo_sim_text_add(&label, "%s\n%s %lld\n\"%s\"", rondo_analyse_words_rank(a->job, p->rank),
+                     rondo_analyse_kind_name(call->kind), (long long)call->seq,
                      rondo_analyse_job_text(a->job, a->job->groups[call->group].name));
   nodes[pending] = rondo_sim_graph_add_node(g, rondo_sim_text_str(&label), RONDO_SIM_NODE_HOLDS);
   rondo_sim_text_fini(&label);
@@ -111,9 +110,9 @@ static void box_add(struct rondo_sim_text *t, const struct rondo_analyse_job *jo
                     const struct rondo_analyse_call *call, int x, int y) {
   bool done = call->state == RONDO_ANALYSE_COMPLETED;
   struct rondo_sim_text words = {0};
-  rondo_analyse_words_call(&words, job, call);
-  rondo_analyse_words_details(&words, job, call);
-  rondo_sim_text_add(&words, " (%s)", rondo_analyse_state_name(call->state));
+  const char *state = rondo_analyse_state_name(call->state);
+  rondo_sim_text_add(&words, "%s%s (%s)", rondo_analyse_words_call(job, call),
+                     rondo_analyse_words_details(job, call), state);
   rondo_sim_text_add(t, "<g><title>");
   rondo_sim_text_add_xml(t, rondo_sim_text_str(&words), "");
   rondo_sim_text_add(t,
@@ -126,8 +125,7 @@ static void box_add(struct rondo_sim_text *t, const struct rondo_analyse_job *jo
                      y + 34);
   rondo_sim_text_clear(&words);
   rondo_sim_text_add(&words, "%.12s, %s",
-                     rondo_analyse_job_text(job, job->groups[call->group].name),
-                     rondo_analyse_state_name(call->state));
+                     rondo_analyse_job_text(job, job->groups[call->group].name), state);
   rondo_sim_text_add_xml(t, rondo_sim_text_str(&words), "</text></g>\n");
   rondo_sim_text_fini(&words);
 }
@@ -135,10 +133,8 @@ static void box_add(struct rondo_sim_text *t, const struct rondo_analyse_job *jo
 static void row_draw(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                      const struct row *row, int y) {
   const struct rondo_analyse_rank *r = &a->job->ranks[row->rank];
-  struct rondo_sim_text name = {0};
-  rondo_analyse_words_rank(&name, a->job, row->rank);
   rondo_sim_text_add(t, "<text x=\"4\" y=\"%d\" font-weight=\"bold\">", y + 26);
-  rondo_sim_text_add_xml(t, rondo_sim_text_str(&name), "</text>\n");
+  rondo_sim_text_add_xml(t, rondo_analyse_words_rank(a->job, row->rank), "</text>\n");
   int x = LABEL_WIDTH;
   for (size_t i = row->from; i < row->to; i++) {
     box_add(t, a->job, &r->calls[i], x, y);
@@ -149,7 +145,6 @@ static void row_draw(struct rondo_sim_text *t, const struct rondo_analyse_analys
                     : row->from == row->to    ? "no calls recorded"
                                               : "no further call";
   rondo_sim_text_add(t, "<text x=\"%d\" y=\"%d\" fill=\"#666\">%s</text>\n", x + 4, y + 26, end);
-  rondo_sim_text_fini(&name);
 }
 
 static void timeline_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a) {
@@ -168,10 +163,8 @@ static void timeline_add(struct rondo_sim_text *t, const struct rondo_analyse_an
 }
 
 static void paragraphs_add(struct rondo_sim_text *t, const char *title,
-                           void (*words)(struct rondo_sim_text *,
-                                         const struct rondo_analyse_analysis *),
-                           const struct rondo_analyse_analysis *a) {
-  char *body = rondo_analyse_words_text(words, a), *cursor = body;
+                           const struct rondo_analyse_analysis *a, enum rondo_analyse_part part) {
+  char *body = rondo_sim_strdup(rondo_analyse_words(a, part)), *cursor = body;
   if (*body) {
     rondo_sim_text_add(t, "<h2>%s</h2>\n", title);
   }
@@ -185,36 +178,27 @@ static void paragraphs_add(struct rondo_sim_text *t, const char *title,
 }
 
 static void number_cell_add(struct rondo_sim_text *t, int64_t value) {
-  if (value < 0) {
-    rondo_sim_text_add(t, "<td>-</td>");
-  } else {
-    rondo_sim_text_add(t, "<td>%lld</td>", (long long)value);
-  }
+  rondo_sim_text_add(t, value < 0 ? "<td>-</td>" : "<td>%lld</td>", (long long)value);
 }
 
 static void rank_rows_add(struct rondo_sim_text *t, const struct rondo_analyse_job *job,
                           uint32_t rank) {
   const struct rondo_analyse_rank *r = &job->ranks[rank];
-  struct rondo_analyse_progress *progress = rondo_analyse_progress_of(job, rank);
-  struct rondo_sim_text name = {0};
-  rondo_analyse_words_rank(&name, job, rank);
+  const char *name = rondo_analyse_words_rank(job, rank);
   for (size_t i = 0; i < r->place_count; i++) {
+    const struct rondo_analyse_place *place = &r->places[i];
     rondo_sim_text_add(t, "<tr><td>");
-    rondo_sim_text_add_xml(t, rondo_sim_text_str(&name), "</td><td>");
-    rondo_sim_text_add_xml(t, rondo_analyse_job_text(job, job->groups[r->places[i].group].name),
-                           "</td>");
-    number_cell_add(t, progress[i].submitted);
-    number_cell_add(t, progress[i].started);
-    number_cell_add(t, progress[i].completed);
+    rondo_sim_text_add_xml(t, name, "</td><td>");
+    rondo_sim_text_add_xml(t, rondo_analyse_job_text(job, job->groups[place->group].name), "</td>");
+    number_cell_add(t, place->reached.submitted);
+    number_cell_add(t, place->reached.started);
+    number_cell_add(t, place->reached.completed);
     rondo_sim_text_add(t, "</tr>\n");
   }
   if (!r->present) {
     rondo_sim_text_add(t, "<tr><td>");
-    rondo_sim_text_add_xml(t, rondo_sim_text_str(&name),
-                           "</td><td colspan=\"4\">no file</td></tr>\n");
+    rondo_sim_text_add_xml(t, name, "</td><td colspan=\"4\">no file</td></tr>\n");
   }
-  free(progress);
-  rondo_sim_text_fini(&name);
 }
 
 static void states_table_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
@@ -258,12 +242,14 @@ void rondo_analyse_report_html(struct rondo_sim_text *t, const struct rondo_anal
          "#bbb;padding:.2em .6em;text-align:left}.wide{overflow-x:auto}</style></head><body>\n");
   for (size_t i = 0; i < r->analysis_count; i++) {
     const struct rondo_analyse_analysis *a = r->analyses[i];
-    paragraphs_add(t, i ? "Also, judged on its own" : "Verdict", rondo_analyse_words_headline, a);
-    paragraphs_add(t, "Why", rondo_analyse_words_explanation, a);
-    paragraphs_add(t, "First divergence", rondo_analyse_words_divergence, a);
-    drawings_add(t, a);
-    paragraphs_add(t, "What would have prevented it, and what to do now",
-                   rondo_analyse_words_prevention, a);
+    for (int part = 0; part < RONDO_ANALYSE_PART_COUNT; part++) {
+      bool is_later = i && part == RONDO_ANALYSE_HEADLINE;
+      if (part == RONDO_ANALYSE_PREVENTION) {
+        drawings_add(t, a);
+      }
+      paragraphs_add(t, is_later ? "Also, judged on its own" : rondo_analyse_titles[part], a,
+                     (enum rondo_analyse_part)part);
+    }
     states_table_add(t, a, r->full);
   }
   rondo_sim_text_add(t, "</body></html>\n");

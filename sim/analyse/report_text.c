@@ -7,33 +7,6 @@
 #define MOST_GROUPS 32
 #define WIDTH 98
 
-struct rondo_analyse_progress *rondo_analyse_progress_of(const struct rondo_analyse_job *job,
-                                                         uint32_t rank) {
-  const struct rondo_analyse_rank *r = &job->ranks[rank];
-  struct rondo_analyse_progress *p = rondo_sim_alloc(r->place_count * sizeof *p);
-  for (size_t i = 0; i < r->place_count; i++) {
-    const struct rondo_analyse_place *place = &r->places[i];
-    p[i] = (struct rondo_analyse_progress){place->last_enqueued > -1 ? place->last_enqueued : -1,
-                                           place->last_started > -1 ? place->last_started : -1,
-                                           place->last_completed > -1 ? place->last_completed : -1,
-                                           r->states_known};
-  }
-  for (size_t i = 0; i < r->call_count; i++) {
-    const struct rondo_analyse_call *call = &r->calls[i];
-    const struct rondo_analyse_place *place = rondo_analyse_job_place(job, rank, call->group);
-    if (!place || call->op == RONDO_ANALYSE_NO_OP || job->ops[call->op].source >= 0) {
-      continue;
-    }
-    struct rondo_analyse_progress *one = &p[place - r->places];
-    bool started = call->state >= RONDO_ANALYSE_STARTED;
-    bool completed = call->state == RONDO_ANALYSE_COMPLETED;
-    one->submitted = call->seq > one->submitted ? call->seq : one->submitted;
-    one->started = started && call->seq > one->started ? call->seq : one->started;
-    one->completed = completed && call->seq > one->completed ? call->seq : one->completed;
-  }
-  return p;
-}
-
 // Appends text in lines of readable width, each indented by `margin` spaces.
 static void lines_add(struct rondo_sim_text *t, const char *text, int margin) {
   while (*text) {
@@ -54,24 +27,17 @@ static void lines_add(struct rondo_sim_text *t, const char *text, int margin) {
 }
 
 static void section_add(struct rondo_sim_text *t, const char *title,
-                        void (*words)(struct rondo_sim_text *,
-                                      const struct rondo_analyse_analysis *),
-                        const struct rondo_analyse_analysis *a) {
-  char *body = rondo_analyse_words_text(words, a);
+                        const struct rondo_analyse_analysis *a, enum rondo_analyse_part part) {
+  const char *body = rondo_analyse_words(a, part);
   if (*body) {
     rondo_sim_text_add(t, "%s\n", title);
     lines_add(t, body, 2);
-    rondo_sim_text_add_bytes(t, "\n", 1);
+    rondo_sim_text_add(t, "\n");
   }
-  free(body);
 }
 
 static void number_add(struct rondo_sim_text *t, const char *word, int64_t value) {
-  if (value >= 0) {
-    rondo_sim_text_add(t, ", %s %lld", word, (long long)value);
-  } else {
-    rondo_sim_text_add(t, ", %s none", word);
-  }
+  rondo_sim_text_add(t, value < 0 ? ", %s none" : ", %s %lld", word, (long long)value);
 }
 
 static void pending_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
@@ -79,20 +45,21 @@ static void pending_add(struct rondo_sim_text *t, const struct rondo_analyse_ana
   for (uint32_t i = a->waits.front_first[rank]; i < a->waits.front_first[rank + 1]; i++) {
     const struct rondo_analyse_pending *p = &a->waits.pending[a->waits.front[i]];
     const struct rondo_analyse_call *call = &a->job->ranks[rank].calls[p->call];
-    rondo_sim_text_add(t, i == a->waits.front_first[rank] ? ": waits in " : ", and in ");
-    rondo_analyse_words_call(t, a->job, call);
-    rondo_sim_text_add(t, " (%s)", rondo_analyse_state_name(call->state));
+    rondo_sim_text_add(t, "%s %s (%s)", i == a->waits.front_first[rank] ? ": waits in" : ", and in",
+                       rondo_analyse_words_call(a->job, call),
+                       rondo_analyse_state_name(call->state));
   }
 }
 
 static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analysis *a,
                      uint32_t rank) {
   const struct rondo_analyse_rank *r = &a->job->ranks[rank];
+  bool has_counts = a->job->family == RONDO_ANALYSE_FAMILY_RAS;
   struct rondo_sim_text line = {0};
-  rondo_analyse_words_rank(&line, a->job, rank);
+  rondo_sim_text_add(&line, "%s", rondo_analyse_words_rank(a->job, rank));
   if (!r->present) {
     rondo_sim_text_add(&line, r->dead ? ": does not answer" : ": no file");
-  } else if (a->job->family == RONDO_ANALYSE_FAMILY_RAS) {
+  } else if (has_counts) {
     rondo_sim_text_add(&line, ": answers");
   } else if (a->waits.front_first[rank] == a->waits.front_first[rank + 1]) {
     rondo_sim_text_add(&line, ": waits in no collective");
@@ -102,21 +69,19 @@ static void rank_add(struct rondo_sim_text *t, const struct rondo_analyse_analys
   rondo_sim_text_add(&line, "%s\n", r->cut_off ? " (its file is cut off)" : "");
   lines_add(t, rondo_sim_text_str(&line), 2);
   rondo_sim_text_clear(&line);
-  struct rondo_analyse_progress *progress = rondo_analyse_progress_of(a->job, rank);
   for (size_t i = 0; i < r->place_count; i++) {
-    rondo_analyse_words_group(&line, a->job, r->places[i].group);
-    number_add(&line, "last submitted", progress[i].submitted);
+    const struct rondo_analyse_progress *reached = &r->places[i].reached;
+    rondo_sim_text_add(&line, "%s", rondo_analyse_words_group(a->job, r->places[i].group));
+    number_add(&line, "last submitted", reached->submitted);
     if (r->starts_known) {
-      number_add(&line, "started", progress[i].started);
+      number_add(&line, "started", reached->started);
     }
-    if (a->job->family != RONDO_ANALYSE_FAMILY_RAS) {
-      number_add(&line, progress[i].completed_known ? "completed" : "must have completed",
-                 progress[i].completed);
+    if (!has_counts) {
+      number_add(&line, r->states_known ? "completed" : "must have completed", reached->completed);
     }
-    rondo_sim_text_add_bytes(&line, "\n", 1);
+    rondo_sim_text_add(&line, "\n");
   }
   lines_add(t, rondo_sim_text_str(&line), 6);
-  free(progress);
   rondo_sim_text_fini(&line);
 }
 
@@ -148,7 +113,7 @@ static void ranks_add(struct rondo_sim_text *t, const struct rondo_analyse_analy
     rondo_sim_text_add(t, "  ... and %zu more ranks (--full lists them, --json has them all)\n",
                        a->job->rank_count - listed);
   }
-  rondo_sim_text_add_bytes(t, "\n", 1);
+  rondo_sim_text_add(t, "\n");
 }
 
 // Appends a group: its members and how far they came.
@@ -157,7 +122,6 @@ static void group_add(struct rondo_sim_text *t, const struct rondo_analyse_analy
   const struct rondo_analyse_group *g = &a->job->groups[group];
   struct rondo_sim_text line = {0};
   int64_t low = INT64_MAX, high = -1;
-  rondo_analyse_words_group(&line, a->job, group);
   uint32_t *known = rondo_sim_alloc(g->member_count * sizeof *known);
   size_t count = 0;
   for (size_t i = 0; i < g->member_count; i++) {
@@ -166,14 +130,14 @@ static void group_add(struct rondo_sim_text *t, const struct rondo_analyse_analy
     }
     known[count++] = g->members[i];
     const struct rondo_analyse_place *p = rondo_analyse_job_place(a->job, g->members[i], group);
-    int64_t last = !p ? -1 : p->last_seq > p->last_enqueued ? p->last_seq : p->last_enqueued;
-    if (p && last >= 0) {
+    int64_t last = !p ? -1 : p->last_seq > p->last.submitted ? p->last_seq : p->last.submitted;
+    if (last >= 0) {
       low = last < low ? last : low;
       high = last > high ? last : high;
     }
   }
-  rondo_sim_text_add(&line, ": ");
-  rondo_analyse_words_ranks(&line, a->job, known, count);
+  rondo_sim_text_add(&line, "%s: %s", rondo_analyse_words_group(a->job, group),
+                     rondo_analyse_words_ranks(a->job, known, count));
   free(known);
   if (g->size > (int64_t)count) {
     rondo_sim_text_add(&line, " and %lld that nothing is known of",
@@ -188,7 +152,7 @@ static void group_add(struct rondo_sim_text *t, const struct rondo_analyse_analy
                                    : ": submitted up to number %lld to %lld",
                        (long long)low, (long long)high);
   }
-  rondo_sim_text_add_bytes(&line, "\n", 1);
+  rondo_sim_text_add(&line, "\n");
   lines_add(t, rondo_sim_text_str(&line), 2);
   rondo_sim_text_fini(&line);
 }
@@ -204,7 +168,7 @@ static void groups_add(struct rondo_sim_text *t, const struct rondo_analyse_anal
     rondo_sim_text_add(t, "  ... and %zu more groups (--full lists them)\n",
                        a->job->group_count - most);
   }
-  rondo_sim_text_add_bytes(t, "\n", 1);
+  rondo_sim_text_add(t, "\n");
 }
 
 static void files_add(struct rondo_sim_text *t, const struct rondo_analyse_report *r) {
@@ -213,7 +177,7 @@ static void files_add(struct rondo_sim_text *t, const struct rondo_analyse_repor
   for (size_t i = 0; i < r->record_count; i++) {
     by_source[r->records[i].source]++;
     unusable += r->records[i].unusable;
-    problems += r->records[i].problem_count;
+    problems += r->records[i].problems.count + r->records[i].more_problems;
   }
   rondo_sim_text_add(t, "Files\n  %zu read: ", r->record_count);
   for (int i = 0; i < RONDO_ANALYSE_SOURCE_COUNT; i++) {
@@ -225,28 +189,26 @@ static void files_add(struct rondo_sim_text *t, const struct rondo_analyse_repor
   uint64_t calls = 0;
   for (size_t i = 0; i < r->analysis_count; i++) {
     calls += r->analyses[i]->job->call_count;
-    problems += r->analyses[i]->job->problem_count;
+    problems += r->analyses[i]->job->problems.count;
   }
   rondo_sim_text_add(t, "; %llu calls", (unsigned long long)calls);
   if (unusable || problems) {
     rondo_sim_text_add(t, "; %zu unusable, %zu problems, see above", unusable, problems);
   }
-  rondo_sim_text_add_bytes(t, "\n", 1);
+  rondo_sim_text_add(t, "\n");
 }
 
 void rondo_analyse_report_text(struct rondo_sim_text *t, const struct rondo_analyse_report *r) {
   const struct rondo_analyse_analysis *a = r->analyses[0];
-  section_add(t, "Verdict", rondo_analyse_words_headline, a);
-  section_add(t, "Why", rondo_analyse_words_explanation, a);
-  section_add(t, "First divergence", rondo_analyse_words_divergence, a);
-  section_add(t, "What would have prevented it, and what to do now", rondo_analyse_words_prevention,
-              a);
+  for (int part = 0; part < RONDO_ANALYSE_PART_COUNT; part++) {
+    section_add(t, rondo_analyse_titles[part], a, (enum rondo_analyse_part)part);
+  }
   ranks_add(t, a, r->full);
   groups_add(t, a, r->full);
   for (size_t i = 1; i < r->analysis_count; i++) {
     section_add(t, "Also, judged on its own because its calls cannot be paired with the above",
-                rondo_analyse_words_headline, r->analyses[i]);
-    section_add(t, "Why", rondo_analyse_words_explanation, r->analyses[i]);
+                r->analyses[i], RONDO_ANALYSE_HEADLINE);
+    section_add(t, "Why", r->analyses[i], RONDO_ANALYSE_EXPLANATION);
   }
   files_add(t, r);
 }

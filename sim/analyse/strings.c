@@ -1,5 +1,7 @@
 #include "sim/analyse/strings.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +88,20 @@ uint32_t rondo_analyse_strings_add(struct rondo_analyse_strings *s, const char *
   } else {
     slot_put(s, hash, id);
   }
+  return id;
+}
+
+uint32_t rondo_analyse_strings_print(struct rondo_analyse_strings *s, const char *format, ...) {
+  char *text;
+  va_list args;
+  va_start(args, format);
+  int bytes = vasprintf(&text, format, args);
+  va_end(args);
+  if (bytes < 0) {
+    return 0; // no memory
+  }
+  uint32_t id = rondo_analyse_strings_add(s, text, (size_t)bytes);
+  free(text);
   return id;
 }
 

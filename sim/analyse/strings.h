@@ -30,6 +30,10 @@ void rondo_analyse_strings_fini(struct rondo_analyse_strings *s);
 // ends the string.
 uint32_t rondo_analyse_strings_add(struct rondo_analyse_strings *s, const char *data, size_t bytes);
 
+// The number of the string that printf would make.
+__attribute__((format(printf, 2, 3))) uint32_t
+rondo_analyse_strings_print(struct rondo_analyse_strings *s, const char *format, ...);
+
 // The string with that number; valid until the next add. Never null.
 const char *rondo_analyse_strings_get(const struct rondo_analyse_strings *s, uint32_t id);
 

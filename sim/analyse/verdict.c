@@ -18,6 +18,8 @@ int rondo_analyse_outcome_exit_code(int outcome) {
   return outcome >= 0 && outcome < RONDO_ANALYSE_OUTCOME_COUNT ? codes[outcome] : 14;
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 // True if operation a was called before b; without times, the position in the record decides.
 static bool op_earlier(const struct rondo_analyse_job *job, uint32_t a, uint32_t b) {
   const struct rondo_analyse_op *x = &job->ops[a], *y = &job->ops[b];
@@ -260,12 +262,12 @@ static void decide_by_counts(struct rondo_analyse_analysis *a) {
     int64_t most = RONDO_ANALYSE_NOT_RECORDED;
     for (size_t i = 0; i < g->member_count; i++) {
       const struct rondo_analyse_place *p = rondo_analyse_job_place(job, g->members[i], group);
-      most = p && p->last_enqueued > most ? p->last_enqueued : most;
+      most = p ? larger(p->last.submitted, most) : most;
     }
     for (size_t i = 0; i < g->member_count; i++) {
       uint32_t rank = g->members[i];
       const struct rondo_analyse_place *p = rondo_analyse_job_place(job, rank, group);
-      if (p && (p->last_enqueued < most || job->ranks[rank].dead)) {
+      if (p && (p->last.submitted < most || job->ranks[rank].dead)) {
         rank_blame(&a->verdict, rank);
       }
       a->verdict.unknown_members += !p;
@@ -345,6 +347,30 @@ static void divergence_decide(struct rondo_analyse_analysis *a) {
   }
 }
 
+// Notes how far each rank came in each of its groups.
+static void progress_find(struct rondo_analyse_job *job) {
+  for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+    struct rondo_analyse_rank *r = &job->ranks[rank];
+    for (size_t i = 0; i < r->place_count; i++) {
+      const struct rondo_analyse_progress *last = &r->places[i].last;
+      r->places[i].reached = (struct rondo_analyse_progress){
+          larger(last->submitted, -1), larger(last->started, -1), larger(last->completed, -1)};
+    }
+    for (size_t i = 0; i < r->call_count; i++) {
+      const struct rondo_analyse_call *call = &r->calls[i];
+      struct rondo_analyse_place *place = rondo_analyse_job_place(job, rank, call->group);
+      if (place && call->op != RONDO_ANALYSE_NO_OP && job->ops[call->op].source < 0) {
+        struct rondo_analyse_progress *p = &place->reached;
+        bool started = call->state >= RONDO_ANALYSE_STARTED;
+        bool completed = call->state == RONDO_ANALYSE_COMPLETED;
+        p->submitted = larger(p->submitted, call->seq);
+        p->started = larger(p->started, started ? call->seq : -1);
+        p->completed = larger(p->completed, completed ? call->seq : -1);
+      }
+    }
+  }
+}
+
 void rondo_analyse_analysis_init(struct rondo_analyse_analysis *a, struct rondo_analyse_job *job) {
   *a = (struct rondo_analyse_analysis){.job = job};
   a->verdict.op = RONDO_ANALYSE_NO_OP;
@@ -356,6 +382,7 @@ void rondo_analyse_analysis_init(struct rondo_analyse_analysis *a, struct rondo_
   if (was_played(job)) {
     rondo_analyse_play(job, &a->callers);
   }
+  progress_find(job);
   rondo_analyse_waits_init(&a->waits, job, &a->callers, false);
   if (job->family == RONDO_ANALYSE_FAMILY_RAS) {
     decide_by_counts(a);

@@ -1,9 +1,8 @@
 #include "sim/analyse/wait.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "sim/common/text.h"
+#include "sim/analyse/arrays.h"
 
 #define NONE RONDO_ANALYSE_NO_PENDING
 
@@ -77,7 +76,7 @@ static void rank_pending(struct rondo_analyse_waits *w, uint32_t rank, struct qu
   for (size_t i = 0; i < r->call_count; i++) {
     if (call_waits(&r->calls[i])) {
       w->pending[end] = (struct rondo_analyse_pending){
-          rank, (uint32_t)i, r->calls[i].op, {NONE, NONE}, {RONDO_ANALYSE_FRONT}};
+          (uint32_t)i, rank, r->calls[i].op, {NONE, NONE}, {RONDO_ANALYSE_FRONT}};
       bool first_running = q->running == NONE && r->calls[i].state == RONDO_ANALYSE_STARTED;
       q->running = first_running ? end : q->running;
       end++;
@@ -125,11 +124,8 @@ void rondo_analyse_waits_init(struct rondo_analyse_waits *w, const struct rondo_
   }
   w->pending_first[job->rank_count] = w->pending_count;
   w->pending = rondo_sim_alloc(w->pending_count * sizeof *w->pending);
-  struct queues q;
-  q.in_group = rondo_sim_alloc(job->group_count * sizeof *q.in_group);
-  q.on_stream = rondo_sim_alloc(job->strings.count * sizeof *q.on_stream);
-  memset(q.in_group, 0xff, job->group_count * sizeof *q.in_group);
-  memset(q.on_stream, 0xff, job->strings.count * sizeof *q.on_stream);
+  struct queues q = {rondo_analyse_nones(job->group_count), rondo_analyse_nones(job->strings.count),
+                     NONE, NONE};
   for (uint32_t rank = 0; rank < job->rank_count; rank++) {
     rank_pending(w, rank, &q, by_order);
   }
@@ -145,36 +141,20 @@ void rondo_analyse_waits_fini(struct rondo_analyse_waits *w) {
   free(w->front_first);
 }
 
-// The pending call of a rank at an index into its calls.
-static uint32_t pending_of(const struct rondo_analyse_waits *w, uint32_t rank, uint32_t call) {
-  uint32_t low = w->pending_first[rank], high = w->pending_first[rank + 1];
-  while (low < high) {
-    uint32_t middle = (low + high) / 2;
-    if (w->pending[middle].call < call) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  bool found = low < w->pending_first[rank + 1] && w->pending[low].call == call;
-  return found ? low : NONE;
+// The pending call of a rank at an index into its calls; null if that does not wait.
+static const struct rondo_analyse_pending *pending_of(const struct rondo_analyse_waits *w,
+                                                      uint32_t rank, uint32_t call) {
+  uint32_t first = w->pending_first[rank];
+  return bsearch(&call, w->pending + first, w->pending_first[rank + 1] - first, sizeof *w->pending,
+                 rondo_analyse_compare_u32);
 }
 
 // The caller entry of a rank in an operation; null if there is none.
 static const struct rondo_analyse_caller *caller_of(const struct rondo_analyse_waits *w,
                                                     uint32_t op, uint32_t rank) {
-  size_t low = w->callers->first[op], high = w->callers->first[op + 1];
-  size_t end = high;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (w->callers->items[middle].rank < rank) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  bool found = low < end && w->callers->items[low].rank == rank;
-  return found ? &w->callers->items[low] : NULL;
+  size_t first = w->callers->first[op];
+  return bsearch(&rank, w->callers->items + first, w->callers->first[op + 1] - first,
+                 sizeof *w->callers->items, rondo_analyse_compare_u32);
 }
 
 // True if the ring of a rank reaches back to before the operation was first called, so that the
@@ -192,14 +172,14 @@ static enum rondo_analyse_standing stands_without_entry(const struct rondo_analy
   const struct rondo_analyse_rank *r = &job->ranks[rank];
   const struct rondo_analyse_place *place = rondo_analyse_job_place(job, rank, o->group);
   if (place && o->source < 0) {
-    if (place->last_completed >= o->seq ||
+    if (place->last.completed >= o->seq ||
         (place->first_seq > o->seq && r->front_missing && place->first_seq <= place->last_seq)) {
       return RONDO_ANALYSE_STANDS_DONE; // the ring has overwritten it
     }
-    if (place->last_enqueued >= o->seq) {
+    if (place->last.submitted >= o->seq) {
       return RONDO_ANALYSE_STANDS_UNCLEAR; // called, but the entry is gone
     }
-    if (place->last_enqueued != RONDO_ANALYSE_NOT_RECORDED && place->last_enqueued >= 0) {
+    if (place->last.submitted >= 0) {
       return RONDO_ANALYSE_STANDS_ABSENT;
     }
   }
@@ -221,12 +201,12 @@ enum rondo_analyse_standing rondo_analyse_stands(const struct rondo_analyse_wait
   if (!caller) {
     return stands_without_entry(w->job, &w->job->ops[op], rank);
   }
-  uint32_t at = pending_of(w, rank, caller->call);
-  if (at == NONE) {
+  const struct rondo_analyse_pending *p = pending_of(w, rank, caller->call);
+  if (!p) {
     return RONDO_ANALYSE_STANDS_DONE;
   }
   if (pending) {
-    *pending = at;
+    *pending = (uint32_t)(p - w->pending);
   }
-  return w->pending[at].behind[0] == NONE ? RONDO_ANALYSE_STANDS_IN : RONDO_ANALYSE_STANDS_BEHIND;
+  return p->behind[0] == NONE ? RONDO_ANALYSE_STANDS_IN : RONDO_ANALYSE_STANDS_BEHIND;
 }

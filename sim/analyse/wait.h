@@ -25,7 +25,7 @@ enum rondo_analyse_reason {
 
 // A call that has not completed.
 struct rondo_analyse_pending {
-  uint32_t rank, call, op;
+  uint32_t call, rank, op;
   uint32_t behind[2]; // pending calls in front of it, or RONDO_ANALYSE_NO_PENDING
   uint8_t reasons[2]; // why, one each
 };

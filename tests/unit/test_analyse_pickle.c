@@ -12,8 +12,9 @@
 
 static struct rondo_analyse_input in;
 static struct rondo_analyse_strings strings;
+static struct rondo_analyse_values values = {.strings = &strings};
 static struct rondo_analyse_pickle pickle;
-static struct rondo_analyse_pickle_value top;
+static struct rondo_analyse_value top;
 static int entries;
 
 #define PICKLE(text) begin(text, sizeof(text) - 1)
@@ -23,11 +24,13 @@ static int entries;
 static void begin(const char *data, size_t bytes) {
   rondo_analyse_input_memory(&in, data, bytes);
   rondo_analyse_strings_init(&strings);
-  rondo_analyse_pickle_init(&pickle, &in, &strings);
+  rondo_analyse_pickle_init(&pickle, &in, &values);
 }
 
 static void end(void) {
   rondo_analyse_pickle_fini(&pickle);
+  rondo_analyse_values_fini(&values);
+  values = (struct rondo_analyse_values){.strings = &strings};
   rondo_analyse_strings_fini(&strings);
   rondo_analyse_input_close(&in);
 }
@@ -43,7 +46,7 @@ static void expect_refusal(const char *data, size_t bytes, const char *message, 
 }
 
 static int64_t integer(const char *key) {
-  return rondo_analyse_pickle_integer(&pickle, rondo_analyse_pickle_get(&pickle, top, key), -99);
+  return rondo_analyse_value_integer(&values, rondo_analyse_value_get(&values, top, key), -99);
 }
 
 static void integers_of_every_width_are_read(void **state) {
@@ -66,12 +69,11 @@ static void memo_tuples_and_lists_are_read(void **state) {
   (void)state;
   PICKLE("\x80\x02}q\0(X\1\0\0\0kq\1(K\1K\2tq\2X\1\0\0\0l](h\1h\2eu.");
   assert_true(rondo_analyse_pickle_run(&pickle, &top));
-  struct rondo_analyse_pickle_value list = rondo_analyse_pickle_get(&pickle, top, "l");
-  const struct rondo_analyse_pickle_value *items =
-      rondo_analyse_pickle_items(&pickle, list, &count);
+  struct rondo_analyse_value list = rondo_analyse_value_get(&values, top, "l");
+  const struct rondo_analyse_value *items = rondo_analyse_value_items(&values, list, &count);
   assert_int_equal(count, 2);
-  assert_string_equal(rondo_analyse_pickle_text(&pickle, items[0]), "k");
-  rondo_analyse_pickle_items(&pickle, items[1], &count);
+  assert_string_equal(rondo_analyse_value_text(&values, items[0]), "k");
+  rondo_analyse_value_items(&values, items[1], &count);
   assert_int_equal(count, 2);
   end();
 }
@@ -105,11 +107,10 @@ static void cut_off_and_crooked_pickles_fail_with_their_position(void **state) {
   EXPECT_REFUSAL("\x80\x02NN.", "in the middle of a value", 5);
 }
 
-static void entry_seen(void *context, const struct rondo_analyse_pickle *p,
-                       struct rondo_analyse_pickle_value entry) {
+static void entry_seen(void *context, struct rondo_analyse_value entry) {
   uint32_t *seen = context;
-  assert_int_equal(rondo_analyse_pickle_integer(p, rondo_analyse_pickle_get(p, entry, "i"), -1),
-                   *seen);
+  struct rondo_analyse_value number = rondo_analyse_value_get(&values, entry, "i");
+  assert_int_equal(rondo_analyse_value_integer(&values, number, -1), *seen);
   ++*seen;
   entries++;
 }
@@ -140,13 +141,13 @@ static void entries_are_handed_out_and_forgotten(void **state) {
   }
   MANY_ADD("eu.");
   begin(many, many_bytes);
-  pickle.streamed_key = "entries";
+  pickle.streamed_id = rondo_analyse_strings_add(&strings, "entries", 7);
   pickle.entry = entry_seen;
   pickle.context = &seen;
   entries = 0;
   assert_true(rondo_analyse_pickle_run(&pickle, &top));
   assert_int_equal(entries, COUNT);
-  assert_true(pickle.container_count < 8);
+  assert_true(values.count < 8);
   end();
 }
 

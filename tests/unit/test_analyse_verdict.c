@@ -132,9 +132,7 @@ static uint32_t group_add(struct rondo_analyse_record *r, const struct programs 
   char name[8];
   int n = snprintf(name, sizeof name, "g%d", g);
   uint32_t key = rondo_analyse_strings_add(&r->strings, name, (size_t)n);
-  uint32_t at = rondo_analyse_track_group(&r->tracks[0], key);
-  struct rondo_analyse_group_decl *decl = &r->tracks[0].groups[at];
-  decl->name = key;
+  struct rondo_analyse_group_decl *decl = rondo_analyse_track_group(&r->tracks[0], key);
   decl->members = rondo_sim_alloc(RANKS * sizeof(int64_t));
   for (int i = 0; i < RANKS; i++) {
     if (p->members[g] >> i & 1) {
@@ -142,7 +140,7 @@ static uint32_t group_add(struct rondo_analyse_record *r, const struct programs 
     }
   }
   decl->size = (int64_t)decl->member_count;
-  return at;
+  return (uint32_t)(decl - r->tracks[0].groups);
 }
 
 // What a recorder would have kept of one rank. With `states` off, only the calls.
@@ -151,8 +149,7 @@ static void record_make(struct rondo_analyse_record *r, const struct programs *p
   uint32_t groups[GROUPS] = {0};
   rondo_analyse_record_init(r, "drawn");
   r->source = RONDO_ANALYSE_FLIGHT;
-  rondo_analyse_record_track(r);
-  r->tracks[0].rank = rank;
+  rondo_analyse_record_track(r)->rank = rank;
   r->tracks[0].states_known = r->tracks[0].starts_known = states;
   for (int g = 0; g < GROUPS; g++) {
     if (p->members[g] >> rank & 1) {
