@@ -15,21 +15,13 @@ static const char *const dtype_names[RONDO_ANALYSE_DTYPE_COUNT] = {
 static const char *const redop_names[RONDO_ANALYSE_REDOP_COUNT] = {"",    "sum", "prod",
                                                                    "max", "min", "avg"};
 
-const char *rondo_analyse_kind_name(int kind) {
-  return kind >= 0 && kind < RONDO_ANALYSE_KIND_COUNT ? kind_names[kind] : "other";
-}
+const char *rondo_analyse_kind_name(int kind) { return kind_names[kind]; }
 
-const char *rondo_analyse_state_name(int state) {
-  return state >= 0 && state <= RONDO_ANALYSE_COMPLETED ? state_names[state] : "called";
-}
+const char *rondo_analyse_state_name(int state) { return state_names[state]; }
 
-const char *rondo_analyse_dtype_name(int dtype) {
-  return dtype >= 0 && dtype < RONDO_ANALYSE_DTYPE_COUNT ? dtype_names[dtype] : "";
-}
+const char *rondo_analyse_dtype_name(int dtype) { return dtype_names[dtype]; }
 
-const char *rondo_analyse_redop_name(int redop) {
-  return redop >= 0 && redop < RONDO_ANALYSE_REDOP_COUNT ? redop_names[redop] : "";
-}
+const char *rondo_analyse_redop_name(int redop) { return redop_names[redop]; }
 
 static char byte_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; }
 

@@ -11,7 +11,7 @@
 
 struct side {
   const struct rondo_analyse_rank *rank;
-  uint32_t rank_index, other_index;
+  uint32_t rank_index;
   size_t at;      // next call to look at
   int64_t common; // last call made in step
   int64_t parted; // first call out of step; -1: none
@@ -157,8 +157,8 @@ void rondo_analyse_divergence_find(const struct rondo_analyse_analysis *a, uint3
   struct walk w = {.job = job};
   w.ahead = rondo_sim_calloc(job->op_count, 1);
   w.shared = rondo_sim_calloc(job->group_count, sizeof *w.shared);
-  w.sides[0] = (struct side){&job->ranks[rank], rank, other, 0, -1, -1, 0};
-  w.sides[1] = (struct side){&job->ranks[other], other, rank, 0, -1, -1, 0};
+  w.sides[0] = (struct side){&job->ranks[rank], rank, 0, -1, -1, 0};
+  w.sides[1] = (struct side){&job->ranks[other], other, 0, -1, -1, 0};
   shared_mark(&w, job, rank, other);
   seen_mark(&w);
   calls_align(&w);

@@ -30,15 +30,6 @@ int rondo_analyse_input_open(struct rondo_analyse_input *in, const char *path) {
   return 0;
 }
 
-void rondo_analyse_input_memory(struct rondo_analyse_input *in, const void *data, size_t bytes) {
-  *in = (struct rondo_analyse_input){.fd = -1, .mark = SIZE_MAX, .end = bytes};
-  in->capacity_bytes = bytes;
-  in->data = rondo_sim_alloc(bytes);
-  if (bytes) {
-    memcpy(in->data, data, bytes);
-  }
-}
-
 void rondo_analyse_input_close(struct rondo_analyse_input *in) {
   if (in->fd >= 0) {
     close(in->fd);

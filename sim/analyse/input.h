@@ -28,16 +28,13 @@ struct rondo_analyse_input {
   size_t capacity_bytes;
   uint64_t base_offset;                 // file offset of data[0]
   uint64_t line;                        // line breaks so far; the readers count them
-  int fd;                               // -1: memory only
+  int fd;                               // -1: the window holds all there is
   int error;                            // errno of a failed read, else 0
   atomic_uint_fast64_t *progress_bytes; // grows by the bytes read; may be null
 };
 
 // Opens a file. Returns 0, or -1 with errno set and nothing held.
 int rondo_analyse_input_open(struct rondo_analyse_input *in, const char *path);
-
-// Reads from a copy of `bytes` bytes of memory instead of a file.
-void rondo_analyse_input_memory(struct rondo_analyse_input *in, const void *data, size_t bytes);
 
 // Frees the window and closes the file.
 void rondo_analyse_input_close(struct rondo_analyse_input *in);

@@ -194,17 +194,16 @@ static bool members_overlap(const struct rondo_analyse_job *job,
 static uint32_t group_of(struct rondo_analyse_job *job, const struct rondo_analyse_group_decl *decl,
                          uint32_t key, uint32_t rank) {
   uint32_t at = key < job->group_by_key_count ? job->group_by_key[key] : UINT32_MAX;
-  uint32_t disputed = UINT32_MAX;
+  bool disputed = false;
   for (; at != UINT32_MAX; at = job->groups[at].next) {
     struct rondo_analyse_group *g = &job->groups[at];
     if (!decl->member_count || !g->members_known || members_same(job, g, decl)) {
       return at;
     }
-    disputed = members_overlap(job, g, decl) ? at : disputed;
+    disputed |= members_overlap(job, g, decl);
   }
   at = group_add(job, key);
-  if (disputed != UINT32_MAX) {
-    job->groups[at].disputed = job->groups[disputed].disputed = true;
+  if (disputed) {
     rondo_analyse_problem_add(&job->problems,
                               "%s: names other members for group \"%s\" than another rank does",
                               job->ranks[rank].path, rondo_analyse_job_text(job, key));
@@ -400,6 +399,7 @@ static void hints_apply(struct rondo_analyse_job *job,
       if (strcmp(rondo_analyse_job_text(job, g->name), hints->items[i].name) != 0) {
         continue;
       }
+      hints->items[i].used = true;
       decl.member_count = rondo_analyse_ranks_parse(hints->items[i].ranks, &decl.members);
       g->members_known = false;
       members_take(job, g, &decl);

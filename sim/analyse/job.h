@@ -51,7 +51,6 @@ struct rondo_analyse_group {
   // the record names them all; otherwise they are the ranks that were seen to call
   bool members_known;
   bool assumed;  // nothing names the members, so all ranks are taken to be members
-  bool disputed; // ranks name different members for one name
   uint32_t next; // the next group with the same key; UINT32_MAX: none
 };
 
@@ -83,10 +82,11 @@ struct rondo_analyse_job {
 struct rondo_analyse_group_hint {
   const char *name;
   const char *ranks;
+  bool used; // some group has that name
 };
 
 struct rondo_analyse_group_hints {
-  const struct rondo_analyse_group_hint *items;
+  struct rondo_analyse_group_hint *items;
   size_t count;
 };
 

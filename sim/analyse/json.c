@@ -1,6 +1,6 @@
 #include "sim/analyse/json.h"
 
-#include <math.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,47 +99,27 @@ bool rondo_analyse_json_item(struct rondo_analyse_json *j) {
   return c < 0 || c == ']' || c == ',' ? json_unexpected(j, c, "a value") : true;
 }
 
-static int hex_digit(int c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  c |= 0x20;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
+// The number that four hexadecimal digits write; -1 if there are fewer.
 static int hex_parse(const char *s) {
   int value = 0;
   for (int i = 0; i < 4; i++) {
-    int digit = hex_digit((unsigned char)s[i]);
-    if (digit < 0) {
+    int c = (unsigned char)s[i];
+    if (!isxdigit(c)) {
       return -1;
     }
-    value = value << 4 | digit;
+    value = value << 4 | (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
   }
   return value;
 }
 
 static size_t utf8_put(char *out, uint32_t c) {
-  if (c < 0x80) {
-    out[0] = (char)c;
-    return 1;
+  static const unsigned char leads[] = {0, 0, 0xc0, 0xe0, 0xf0}; // by number of bytes
+  size_t bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+  for (size_t i = bytes; i-- > 1; c >>= 6) {
+    out[i] = (char)(0x80 | (c & 0x3f));
   }
-  if (c < 0x800) {
-    out[0] = (char)(0xc0 | c >> 6);
-    out[1] = (char)(0x80 | (c & 0x3f));
-    return 2;
-  }
-  if (c < 0x10000) {
-    out[0] = (char)(0xe0 | c >> 12);
-    out[1] = (char)(0x80 | (c >> 6 & 0x3f));
-    out[2] = (char)(0x80 | (c & 0x3f));
-    return 3;
-  }
-  out[0] = (char)(0xf0 | c >> 18);
-  out[1] = (char)(0x80 | (c >> 12 & 0x3f));
-  out[2] = (char)(0x80 | (c >> 6 & 0x3f));
-  out[3] = (char)(0x80 | (c & 0x3f));
-  return 4;
+  out[0] = (char)(leads[bytes] | c);
+  return bytes;
 }
 
 // Reads a \u escape at s[*at] (after the u) and joins surrogate pairs. A lone surrogate becomes
@@ -257,38 +237,30 @@ bool rondo_analyse_json_key(struct rondo_analyse_json *j, struct rondo_analyse_s
   return true;
 }
 
-// True if these bytes are a number as JSON writes it.
-static bool number_valid(const char *s, size_t n, bool *integer) {
-  size_t i = n && s[0] == '-';
-  size_t digits = i;
+// The index behind the digits that begin at s[i].
+static size_t digits_end(const char *s, size_t n, size_t i) {
   while (i < n && s[i] >= '0' && s[i] <= '9') {
     i++;
   }
-  if (i == digits || (s[digits] == '0' && i > digits + 1)) {
-    return false;
-  }
+  return i;
+}
+
+// True if these bytes are a number as JSON writes it.
+static bool number_valid(const char *s, size_t n, bool *integer) {
+  size_t first = n && s[0] == '-', i = digits_end(s, n, first);
+  bool valid = i > first && (s[first] != '0' || i == first + 1);
   *integer = i == n;
   if (i < n && s[i] == '.') {
-    size_t fraction = ++i;
-    while (i < n && s[i] >= '0' && s[i] <= '9') {
-      i++;
-    }
-    if (i == fraction) {
-      return false;
-    }
+    first = i + 1;
+    i = digits_end(s, n, first);
+    valid = valid && i > first;
   }
   if (i < n && (s[i] | 0x20) == 'e') {
-    i++;
-    i += i < n && (s[i] == '+' || s[i] == '-');
-    size_t exponent = i;
-    while (i < n && s[i] >= '0' && s[i] <= '9') {
-      i++;
-    }
-    if (i == exponent) {
-      return false;
-    }
+    first = i + 1 + (i + 1 < n && (s[i + 1] == '+' || s[i + 1] == '-'));
+    i = digits_end(s, n, first);
+    valid = valid && i > first;
   }
-  return i == n;
+  return valid && i == n;
 }
 
 static bool is_number_byte(char c) {
@@ -337,6 +309,7 @@ bool rondo_analyse_json_number(struct rondo_analyse_json *j, struct rondo_analys
     value->real = strtod(copy, NULL);
     value->integer = clamp_real(value->real);
   }
+  value->text = text;
   j->in->begin += text.size_bytes;
   return true;
 }
@@ -360,34 +333,63 @@ bool rondo_analyse_json_literal(struct rondo_analyse_json *j, int *value) {
   return json_unexpected(j, c, "a value");
 }
 
-bool rondo_analyse_json_skip(struct rondo_analyse_json *j) {
+// Where `v` is null below, values are read and not kept.
+static struct rondo_analyse_value container_keep(struct rondo_analyse_values *v,
+                                                 enum rondo_analyse_value_type type) {
+  return v ? rondo_analyse_values_add(v, type) : (struct rondo_analyse_value){0};
+}
+
+static struct rondo_analyse_value string_keep(struct rondo_analyse_values *v,
+                                              struct rondo_analyse_slice text) {
+  uint32_t id = v ? rondo_analyse_strings_add(v->strings, text.data, text.size_bytes) : 0;
+  return rondo_analyse_string(id);
+}
+
+struct rondo_analyse_value rondo_analyse_json_members(struct rondo_analyse_json *j,
+                                                      struct rondo_analyse_values *v) {
+  struct rondo_analyse_value made = container_keep(v, RONDO_ANALYSE_DICT);
+  struct rondo_analyse_slice key;
+  while (rondo_analyse_json_key(j, &key)) {
+    rondo_analyse_values_append(v, made, string_keep(v, key));
+    rondo_analyse_values_append(v, made, rondo_analyse_json_value(j, v));
+  }
+  return made;
+}
+
+struct rondo_analyse_value rondo_analyse_json_value(struct rondo_analyse_json *j,
+                                                    struct rondo_analyse_values *v) {
+  struct rondo_analyse_value made = {0};
   struct rondo_analyse_slice text;
   struct rondo_analyse_number number;
   int literal;
   switch (rondo_analyse_json_peek(j)) {
   case '{':
     rondo_analyse_json_open(j, '{');
-    while (rondo_analyse_json_key(j, &text)) {
-      rondo_analyse_json_skip(j);
-    }
-    break;
+    return rondo_analyse_json_members(j, v);
   case '[':
+    made = container_keep(v, RONDO_ANALYSE_LIST);
     rondo_analyse_json_open(j, '[');
     while (rondo_analyse_json_item(j)) {
-      rondo_analyse_json_skip(j);
+      rondo_analyse_values_append(v, made, rondo_analyse_json_value(j, v));
     }
-    break;
+    return made;
   case '"':
     rondo_analyse_json_string(j, &text);
-    break;
+    return string_keep(v, text);
   case 't':
   case 'f':
   case 'n':
     rondo_analyse_json_literal(j, &literal);
-    break;
+    return literal < 0 ? made : rondo_analyse_integer(literal);
   default:
     rondo_analyse_json_number(j, &number);
+    return number.is_integer && number.integer == INT64_MAX ? string_keep(v, number.text)
+                                                            : rondo_analyse_integer(number.integer);
   }
+}
+
+bool rondo_analyse_json_skip(struct rondo_analyse_json *j) {
+  rondo_analyse_json_value(j, NULL);
   return !j->failed;
 }
 
@@ -401,58 +403,7 @@ bool rondo_analyse_json_raw(struct rondo_analyse_json *j, struct rondo_analyse_s
   return !j->failed;
 }
 
-static struct rondo_analyse_value string_keep(struct rondo_analyse_values *v,
-                                              struct rondo_analyse_slice text) {
-  return rondo_analyse_string(rondo_analyse_strings_add(v->strings, text.data, text.size_bytes));
-}
-
-struct rondo_analyse_value rondo_analyse_json_value(struct rondo_analyse_json *j,
-                                                    struct rondo_analyse_values *v) {
-  struct rondo_analyse_value made = {0};
-  struct rondo_analyse_slice text;
-  struct rondo_analyse_number number;
-  int c = rondo_analyse_json_peek(j), literal;
-  if (c == '{') {
-    made = rondo_analyse_values_add(v, RONDO_ANALYSE_DICT);
-    rondo_analyse_json_open(j, (char)c);
-    while (rondo_analyse_json_key(j, &text)) {
-      rondo_analyse_values_append(v, made, string_keep(v, text));
-      rondo_analyse_values_append(v, made, rondo_analyse_json_value(j, v));
-    }
-  } else if (c == '[') {
-    made = rondo_analyse_values_add(v, RONDO_ANALYSE_LIST);
-    rondo_analyse_json_open(j, (char)c);
-    while (rondo_analyse_json_item(j)) {
-      rondo_analyse_values_append(v, made, rondo_analyse_json_value(j, v));
-    }
-  } else if (c == '"') {
-    rondo_analyse_json_string(j, &text);
-    made = string_keep(v, text);
-  } else if (c == 't' || c == 'f' || c == 'n') {
-    made = rondo_analyse_json_literal(j, &literal) && literal >= 0 ? rondo_analyse_integer(literal)
-                                                                   : made;
-  } else if (rondo_analyse_json_number(j, &number)) {
-    made = rondo_analyse_integer(number.integer);
-  }
-  return made;
-}
-
 bool rondo_analyse_json_end(struct rondo_analyse_json *j) {
   int c = rondo_analyse_json_peek(j);
   return j->failed ? false : c < 0 ? true : json_unexpected(j, c, "the end of the file");
-}
-
-int64_t rondo_analyse_json_integer(struct rondo_analyse_json *j, int64_t otherwise) {
-  int c = rondo_analyse_json_peek(j);
-  if (c == '"') {
-    struct rondo_analyse_slice text;
-    rondo_analyse_json_string(j, &text);
-    return rondo_analyse_slice_integer(text, otherwise);
-  }
-  if (c == '-' || (c >= '0' && c <= '9')) {
-    struct rondo_analyse_number number;
-    return rondo_analyse_json_number(j, &number) ? number.integer : otherwise;
-  }
-  rondo_analyse_json_skip(j);
-  return otherwise;
 }

@@ -32,6 +32,7 @@ struct rondo_analyse_number {
   bool is_integer;
   int64_t integer; // rounded towards zero and clamped if it is not an integer
   double real;
+  struct rondo_analyse_slice text; // as the file has it
 };
 
 // Begins to read at the position of the input.
@@ -61,15 +62,15 @@ bool rondo_analyse_json_skip(struct rondo_analyse_json *j);
 bool rondo_analyse_json_raw(struct rondo_analyse_json *j, struct rondo_analyse_slice *text);
 
 // Reads one value of any kind into `v`. Numbers are rounded towards zero; true and false are 1 and
-// 0.
+// 0. An integer that does not fit is kept as a string of its digits.
 struct rondo_analyse_value rondo_analyse_json_value(struct rondo_analyse_json *j,
                                                     struct rondo_analyse_values *v);
 
+// Reads the members of the open object that are left, as a dictionary.
+struct rondo_analyse_value rondo_analyse_json_members(struct rondo_analyse_json *j,
+                                                      struct rondo_analyse_values *v);
+
 // True if only white space is left; fails otherwise.
 bool rondo_analyse_json_end(struct rondo_analyse_json *j);
-
-// Reads an integer that is written as a number or as digits in a string; `otherwise` for null and
-// for anything else, which is skipped.
-int64_t rondo_analyse_json_integer(struct rondo_analyse_json *j, int64_t otherwise);
 
 #endif // RONDO_SIM_ANALYSE_JSON_H

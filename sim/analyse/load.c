@@ -1,6 +1,5 @@
 #include "sim/analyse/load.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,76 +10,52 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sim/analyse/json.h"
 #include "sim/analyse/read.h"
 #include "sim/common/text.h"
 
 #define MOST_THREADS 64
-#define FIRST_REPORT_S 1.0 // shorter work says nothing
+#define TICKS_PER_S 4
 
 struct load {
   struct rondo_analyse_record *records;
   char **paths;
   size_t count;
   const struct rondo_analyse_load_options *options;
+  regex_t after_rank, last_number;
   atomic_size_t next, done;
   atomic_uint_fast64_t bytes;
-  pthread_mutex_t lock;
-  pthread_cond_t finished;
 };
 
-// The rank that digits stand for; -1 if they stand for none.
-static int64_t digits_rank(const char *digits, size_t bytes) {
-  int64_t number = rondo_analyse_slice_integer((struct rondo_analyse_slice){digits, bytes}, -1);
+// The rank in a file's name: what the first group of the pattern matches; -1 if nothing.
+static int64_t name_rank(const char *name, const regex_t *pattern) {
+  regmatch_t match[2];
+  if (regexec(pattern, name, 2, match, 0) != 0 || match[1].rm_so < 0) {
+    return -1;
+  }
+  struct rondo_analyse_slice digits = {name + match[1].rm_so,
+                                       (size_t)(match[1].rm_eo - match[1].rm_so)};
+  int64_t number = rondo_analyse_slice_integer(digits, -1);
   return number <= RONDO_ANALYSE_HIGHEST_RANK ? number : -1;
 }
 
-// The last number in a name that follows `word`.
-static int64_t number_behind(const char *name, const char *word) {
-  int64_t found = -1;
-  for (const char *at = strcasestr(name, word); at; at = strcasestr(at + 1, word)) {
-    const char *digits = at + strlen(word);
-    digits += *digits && strchr("_-. ", *digits) ? 1 : 0;
-    if (isdigit((unsigned char)*digits)) {
-      found = digits_rank(digits, strlen(digits));
-    }
+// Finds the rank in a file's name: by the user's pattern if there is one; else the last number
+// after "rank", or else the last number in the name (rank_named tells which).
+static void rank_find(struct rondo_analyse_record *r, const struct load *load) {
+  const char *slash = strrchr(r->path, '/');
+  const char *name = slash ? slash + 1 : r->path;
+  const regex_t *pattern = load->options->rank_pattern;
+  r->rank_hint = name_rank(name, pattern ? pattern : &load->after_rank);
+  r->rank_named = r->rank_hint >= 0;
+  if (!pattern && !r->rank_named) {
+    r->rank_hint = name_rank(name, &load->last_number);
   }
-  return found;
-}
-
-static int64_t last_number(const char *name) {
-  const char *end = name + strlen(name);
-  while (end > name && !isdigit((unsigned char)end[-1])) {
-    end--;
-  }
-  const char *start = end;
-  while (start > name && isdigit((unsigned char)start[-1])) {
-    start--;
-  }
-  return digits_rank(start, (size_t)(end - start));
-}
-
-// Finds the rank in a file's name: by the pattern if there is one; else the number after "rank", or
-// else the last number in the name (`*named` tells which). Returns -1 if there is none.
-static int64_t path_rank(const char *path, const regex_t *pattern, bool *named) {
-  const char *slash = strrchr(path, '/');
-  const char *name = slash ? slash + 1 : path;
-  regmatch_t match[2];
-  if (pattern) {
-    *named = regexec(pattern, name, 2, match, 0) == 0 && match[1].rm_so >= 0;
-    return *named ? digits_rank(name + match[1].rm_so, (size_t)(match[1].rm_eo - match[1].rm_so))
-                  : -1;
-  }
-  int64_t number = number_behind(name, "rank");
-  *named = number >= 0;
-  return number >= 0 ? number : last_number(name);
 }
 
 static void file_read(struct load *load, size_t at) {
   struct rondo_analyse_record *r = &load->records[at];
   struct rondo_analyse_input in;
   rondo_analyse_record_init(r, load->paths[at]);
-  r->rank_hint = path_rank(r->path, load->options->rank_pattern, &r->rank_named);
+  rank_find(r, load);
   if (rondo_analyse_input_open(&in, r->path)) {
     rondo_analyse_record_problem(r, 0, 0, "cannot be opened: %s", strerror(errno));
     r->unusable = true;
@@ -96,10 +71,7 @@ static void *worker_run(void *argument) {
   size_t at;
   while ((at = atomic_fetch_add(&load->next, 1)) < load->count) {
     file_read(load, at);
-    pthread_mutex_lock(&load->lock);
     atomic_fetch_add(&load->done, 1);
-    pthread_cond_signal(&load->finished);
-    pthread_mutex_unlock(&load->lock);
   }
   return NULL;
 }
@@ -113,12 +85,6 @@ static uint64_t total_bytes(char **paths, size_t count) {
   return total;
 }
 
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void progress_show(struct load *load, uint64_t total, double elapsed_s) {
   double bytes = (double)atomic_load(&load->bytes);
   double left_s = bytes > 0 ? elapsed_s * ((double)total / bytes - 1) : 0;
@@ -129,24 +95,26 @@ static void progress_show(struct load *load, uint64_t total, double elapsed_s) {
 }
 
 // Waits for the workers and shows the progress four times a second.
-static void progress_watch(struct load *load, uint64_t total) {
-  double start_s = seconds_now();
+static void workers_join(struct load *load, const pthread_t *threads, unsigned count) {
+  uint64_t total = total_bytes(load->paths, load->count);
+  unsigned ticks = 0;
   bool shown = false;
-  pthread_mutex_lock(&load->lock);
-  while (atomic_load(&load->done) < load->count) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 250000000;
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  for (unsigned i = 0; i < count;) {
+    if (pthread_clockjoin_np(threads[i], NULL, CLOCK_MONOTONIC, &until) == 0) {
+      i++;
+      continue;
+    }
+    until.tv_nsec += 1000000000 / TICKS_PER_S;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    int rc = pthread_cond_timedwait(&load->finished, &load->lock, &until);
-    double elapsed_s = seconds_now() - start_s;
-    if (rc == ETIMEDOUT && load->options->progress && elapsed_s > FIRST_REPORT_S) {
+    double elapsed_s = (double)ticks++ / TICKS_PER_S;
+    if (load->options->progress && elapsed_s > 1) { // shorter work says nothing
       progress_show(load, total, elapsed_s);
       shown = true;
     }
   }
-  pthread_mutex_unlock(&load->lock);
   if (shown) {
     fputc('\n', stderr);
   }
@@ -165,18 +133,15 @@ void rondo_analyse_load(struct rondo_analyse_record *records, char **paths, size
   struct load load = {.records = records, .paths = paths, .count = count, .options = options};
   pthread_t threads[MOST_THREADS];
   unsigned wanted = threads_wanted(&load), started = 0;
-  pthread_mutex_init(&load.lock, NULL);
-  pthread_cond_init(&load.finished, NULL);
+  regcomp(&load.after_rank, ".*rank[-_. ]?([0-9]+)", REG_EXTENDED | REG_ICASE);
+  regcomp(&load.last_number, "([0-9]+)[^0-9]*$", REG_EXTENDED);
   while (started < wanted && pthread_create(&threads[started], NULL, worker_run, &load) == 0) {
     started++;
   }
   if (!started) {
     worker_run(&load); // no thread could be started: read here
   }
-  progress_watch(&load, total_bytes(paths, count));
-  for (unsigned i = 0; i < started; i++) {
-    pthread_join(threads[i], NULL);
-  }
-  pthread_cond_destroy(&load.finished);
-  pthread_mutex_destroy(&load.lock);
+  workers_join(&load, threads, started);
+  regfree(&load.after_rank);
+  regfree(&load.last_number);
 }

@@ -16,8 +16,7 @@
 struct options {
   char **paths;
   size_t path_count;
-  struct rondo_analyse_group_hint *hints;
-  size_t hint_count;
+  struct rondo_analyse_group_hints hints;
   const char *html, *svg, *dot;
   regex_t pattern;
   bool has_pattern, json, full, quiet, progress;
@@ -101,8 +100,9 @@ static void hint_add(struct options *o, char *text, struct argp_state *state) {
     return;
   }
   *equals = 0;
-  o->hints = rondo_sim_realloc(o->hints, (o->hint_count + 1) * sizeof *o->hints);
-  o->hints[o->hint_count++] = (struct rondo_analyse_group_hint){text, equals + 1};
+  struct rondo_analyse_group_hints *h = &o->hints;
+  h->items = rondo_sim_realloc(h->items, (h->count + 1) * sizeof *h->items);
+  h->items[h->count++] = (struct rondo_analyse_group_hint){text, equals + 1, false};
 }
 
 static void threads_set(struct options *o, const char *text, struct argp_state *state) {
@@ -169,61 +169,45 @@ static void problems_print(const struct rondo_analyse_problems *p) {
   }
 }
 
-static bool file_save(const struct rondo_sim_text *t, const char *path) {
-  if (rondo_sim_text_save(t, path) == 0) {
-    return true;
+// Saves a text and frees its memory.
+static bool text_save(struct rondo_sim_text *t, const char *path) {
+  bool saved = rondo_sim_text_save(t, path) == 0;
+  if (!saved) {
+    fprintf(stderr, "rondo-sim: %s: cannot be written: %s\n", path, strerror(errno));
   }
-  fprintf(stderr, "rondo-sim: %s: cannot be written: %s\n", path, strerror(errno));
-  return false;
+  rondo_sim_text_fini(t);
+  return saved;
 }
 
 // Writes the cycle as a drawing, if there is a cycle.
-static bool drawing_save(const struct rondo_analyse_report *r, const char *path,
+static bool drawing_save(const struct rondo_analyse_analysis *a, const char *path,
                          void (*draw)(const struct rondo_sim_graph *, struct rondo_sim_text *)) {
-  if (!path || r->outcome != RONDO_ANALYSE_CIRCULAR_WAIT) {
+  if (!path || a->verdict.outcome != RONDO_ANALYSE_CIRCULAR_WAIT) {
     return true;
   }
   struct rondo_sim_graph graph;
   struct rondo_sim_text text = {0};
   rondo_sim_graph_init(&graph, "Circular wait");
-  rondo_analyse_report_graph(&graph, r->analyses[0]);
+  rondo_analyse_report_graph(&graph, a);
   draw(&graph, &text);
-  bool saved = file_save(&text, path);
   rondo_sim_graph_fini(&graph);
-  rondo_sim_text_fini(&text);
-  return saved;
-}
-
-static bool html_save(const struct rondo_analyse_report *r, const char *path) {
-  if (!path) {
-    return true;
-  }
-  struct rondo_sim_text text = {0};
-  rondo_analyse_report_html(&text, r);
-  bool saved = file_save(&text, path);
-  rondo_sim_text_fini(&text);
-  return saved;
-}
-
-static void report_print(const struct options *o, const struct rondo_analyse_report *r) {
-  if (o->json) {
-    char *json = rondo_analyse_report_json(r);
-    puts(json);
-    free(json);
-  } else {
-    struct rondo_sim_text text = {0};
-    rondo_analyse_report_text(&text, r);
-    fputs(rondo_sim_text_str(&text), stdout);
-    rondo_sim_text_fini(&text);
-  }
+  return text_save(&text, path);
 }
 
 static int report_write(const struct options *o, const struct rondo_analyse_report *r) {
-  report_print(o, r);
-  bool written = html_save(r, o->html);
-  written &= drawing_save(r, o->svg, rondo_sim_graph_svg);
-  written &= drawing_save(r, o->dot, rondo_sim_graph_dot);
-  return written ? rondo_analyse_outcome_exit_code((int)r->outcome) : EX_CANTCREAT;
+  struct rondo_sim_text text = {0}, html = {0};
+  bool written = true;
+  (o->json ? rondo_analyse_report_json : rondo_analyse_report_text)(&text, r);
+  fputs(rondo_sim_text_str(&text), stdout);
+  rondo_sim_text_fini(&text);
+  if (o->html) {
+    rondo_analyse_report_html(&html, r);
+    written = text_save(&html, o->html);
+  }
+  written &= drawing_save(r->analyses[0], o->svg, rondo_sim_graph_svg);
+  written &= drawing_save(r->analyses[0], o->dot, rondo_sim_graph_dot);
+  return written ? rondo_analyse_outcome_exit_code((int)r->analyses[0]->verdict.outcome)
+                 : EX_CANTCREAT;
 }
 
 // One family's job and its analysis.
@@ -232,70 +216,46 @@ struct part {
   struct rondo_analyse_analysis analysis;
 };
 
-static size_t parts_make(struct part *parts, struct rondo_analyse_record *records, size_t count,
-                         const struct options *o) {
-  struct rondo_analyse_group_hints hints = {o->hints, o->hint_count};
+// Analyses the job of each family and returns how many there are. `order` lists the analyses, the
+// weightiest verdict first.
+static size_t parts_make(struct part *parts, const struct rondo_analyse_analysis **order,
+                         struct rondo_analyse_record *records, const struct options *o) {
   size_t made = 0;
   for (int family = 0; family < RONDO_ANALYSE_FAMILY_COUNT; family++) {
     struct part *part = &parts[made];
-    if (!rondo_analyse_job_init(&part->job, (enum rondo_analyse_family)family, records, count,
-                                &hints)) {
+    if (!rondo_analyse_job_init(&part->job, (enum rondo_analyse_family)family, records,
+                                o->path_count, &o->hints)) {
       continue;
     }
     if (!o->quiet) {
       problems_print(&part->job.problems);
     }
     rondo_analyse_analysis_init(&part->analysis, &part->job);
-    made++;
-  }
-  return made;
-}
-
-// Warns of names that no group has: a misspelt name would otherwise go unnoticed.
-static void hints_check(const struct part *parts, size_t count, const struct options *o) {
-  for (size_t i = 0; i < o->hint_count && !o->quiet; i++) {
-    bool found = false;
-    for (size_t p = 0; p < count; p++) {
-      const struct rondo_analyse_job *job = &parts[p].job;
-      for (size_t k = 0; k < job->group_count && !found; k++) {
-        found = strcmp(rondo_analyse_job_text(job, job->groups[k].name), o->hints[i].name) == 0;
-      }
-    }
-    if (!found) {
-      fprintf(stderr, "rondo-sim: --group %s: no file has a group of that name\n",
-              o->hints[i].name);
-    }
-  }
-}
-
-// Orders the parts: the weightiest verdict comes first.
-static void parts_order(const struct part *parts, size_t count,
-                        const struct rondo_analyse_analysis **order) {
-  for (size_t i = 0; i < count; i++) {
-    size_t at = i;
-    for (; at > 0 && order[at - 1]->verdict.outcome < parts[i].analysis.verdict.outcome; at--) {
+    size_t at = made++;
+    for (; at && order[at - 1]->verdict.outcome < part->analysis.verdict.outcome; at--) {
       order[at] = order[at - 1];
     }
-    order[at] = &parts[i].analysis;
+    order[at] = &part->analysis;
   }
+  return made;
 }
 
 static int records_analyse(const struct options *o, struct rondo_analyse_record *records) {
   struct part parts[RONDO_ANALYSE_FAMILY_COUNT];
   const struct rondo_analyse_analysis *order[RONDO_ANALYSE_FAMILY_COUNT];
-  size_t count = parts_make(parts, records, o->path_count, o);
+  size_t count = parts_make(parts, order, records, o);
   if (!count) {
     fprintf(stderr, "rondo-sim: none of the files could be used\n");
     return EX_DATAERR;
   }
-  hints_check(parts, count, o);
-  parts_order(parts, count, order);
-  struct rondo_analyse_report report = {.analyses = order,
-                                        .analysis_count = count,
-                                        .records = records,
-                                        .record_count = o->path_count,
-                                        .outcome = order[0]->verdict.outcome,
-                                        .full = o->full};
+  // A misspelt name would otherwise go unnoticed.
+  for (size_t i = 0; i < o->hints.count && !o->quiet; i++) {
+    if (!o->hints.items[i].used) {
+      fprintf(stderr, "rondo-sim: --group %s: no file has a group of that name\n",
+              o->hints.items[i].name);
+    }
+  }
+  struct rondo_analyse_report report = {order, count, records, o->path_count, o->full};
   int code = report_write(o, &report);
   for (size_t i = 0; i < count; i++) {
     rondo_analyse_analysis_fini(&parts[i].analysis);
@@ -328,7 +288,7 @@ int rondo_sim_analyse_main(int argc, char **argv) {
     rondo_analyse_record_fini(&records[i]);
   }
   free(records);
-  free(o.hints);
+  free(o.hints.items);
   if (o.has_pattern) {
     regfree(&o.pattern);
   }

@@ -2,58 +2,6 @@
 
 #include <string.h>
 
-uint32_t rondo_analyse_read_string(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
-  struct rondo_analyse_slice text;
-  int c = rondo_analyse_json_peek(j);
-  if (c == '"') {
-    rondo_analyse_json_string(j, &text);
-  } else {
-    rondo_analyse_json_raw(j, &text);
-    bool is_number = text.size_bytes && (c == '-' || (c >= '0' && c <= '9'));
-    text.size_bytes = is_number ? text.size_bytes : 0;
-  }
-  return j->failed ? 0 : rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
-}
-
-static uint32_t list_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
-  if (rondo_analyse_json_peek(j) != '[') {
-    return rondo_analyse_read_string(r, j);
-  }
-  struct rondo_analyse_slice text;
-  rondo_analyse_json_raw(j, &text);
-  return rondo_analyse_strings_add(&r->strings, text.data, text.size_bytes);
-}
-
-bool rondo_analyse_read_field(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
-                              struct rondo_analyse_slice key,
-                              const struct rondo_analyse_field *fields, void *object) {
-  while (fields->key && !rondo_analyse_slice_is(key, fields->key)) {
-    fields++;
-  }
-  if (!fields->key) {
-    return false;
-  }
-  void *at = (char *)object + fields->offset;
-  if (fields->type == RONDO_ANALYSE_READ_NUMBER) {
-    *(int64_t *)at = rondo_analyse_json_integer(j, -1);
-  } else {
-    *(uint32_t *)at =
-        fields->type == RONDO_ANALYSE_READ_LIST ? list_read(r, j) : rondo_analyse_read_string(r, j);
-  }
-  return true;
-}
-
-void rondo_analyse_read_object(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
-                               const struct rondo_analyse_field *fields, void *object) {
-  struct rondo_analyse_slice key;
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    if (!rondo_analyse_read_field(r, j, key, fields, object)) {
-      rondo_analyse_json_skip(j);
-    }
-  }
-}
-
 // Adds the failure of the JSON reader, if any; the file then counts as cut off.
 static void failure_add(struct rondo_analyse_record *r, const struct rondo_analyse_json *j) {
   if (!j->failed) {

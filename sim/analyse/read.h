@@ -33,32 +33,4 @@ bool rondo_analyse_flight_read(struct rondo_analyse_flight *f, struct rondo_anal
                                struct rondo_analyse_slice key);
 void rondo_analyse_flight_finish(struct rondo_analyse_flight *f);
 
-// Reads a JSON value as a string and returns its number in the record's table: the text of a
-// string, the digits of a number; 0 for null and for anything else, which is skipped.
-uint32_t rondo_analyse_read_string(struct rondo_analyse_record *r, struct rondo_analyse_json *j);
-
-// Where the reader of an object keeps the value of a key.
-enum rondo_analyse_field_type {
-  RONDO_ANALYSE_READ_NUMBER, // int64_t; -1 for what is no integer
-  RONDO_ANALYSE_READ_STRING, // uint32_t, as rondo_analyse_read_string
-  RONDO_ANALYSE_READ_LIST    // uint32_t: a list as the file has it; else as STRING
-};
-
-struct rondo_analyse_field {
-  const char *key; // null: the end of the table
-  enum rondo_analyse_field_type type;
-  size_t offset;
-};
-
-// Reads the value of `key` into `object` if `fields` lists the key. Otherwise returns false and
-// reads nothing.
-bool rondo_analyse_read_field(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
-                              struct rondo_analyse_slice key,
-                              const struct rondo_analyse_field *fields, void *object);
-
-// Reads the values of a whole JSON object into `object`; keys that `fields` does not list are
-// skipped.
-void rondo_analyse_read_object(struct rondo_analyse_record *r, struct rondo_analyse_json *j,
-                               const struct rondo_analyse_field *fields, void *object);
-
 #endif // RONDO_SIM_ANALYSE_READ_H

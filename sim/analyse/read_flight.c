@@ -129,16 +129,15 @@ static void number_write(struct rondo_sim_text *text, int64_t number) {
 
 // Appends numbers and lists of them as JSON writes them.
 static void value_write(struct rondo_analyse_flight *f, struct rondo_analyse_value value) {
-  uint32_t count;
-  const struct rondo_analyse_value *items = rondo_analyse_value_items(&f->values, value, &count);
+  struct rondo_analyse_container list = rondo_analyse_value_items(&f->values, value);
   if (value.type < RONDO_ANALYSE_LIST) {
     number_write(&f->text, rondo_analyse_value_integer(&f->values, value, 0));
     return;
   }
   rondo_sim_text_add_bytes(&f->text, "[", 1);
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < list.count; i++) {
     rondo_sim_text_add_bytes(&f->text, ", ", i ? 2 : 0);
-    value_write(f, items[i]);
+    value_write(f, list.items[i]);
   }
   rondo_sim_text_add_bytes(&f->text, "]", 1);
 }
@@ -159,15 +158,14 @@ static void sizes_set(struct rondo_analyse_flight *f, struct entry *e, enum fiel
 // The call site: the innermost frame that is the user's and not the library's; 0 if there is none.
 static uint32_t site_of(struct rondo_analyse_flight *f, struct rondo_analyse_value frames) {
   const struct rondo_analyse_values *v = &f->values;
-  uint32_t count;
-  const struct rondo_analyse_value *list = rondo_analyse_value_items(v, frames, &count);
-  for (uint32_t i = 0; i < count; i++) {
-    const char *file = rondo_analyse_value_text(v, rondo_analyse_value_get(v, list[i], "filename"));
+  struct rondo_analyse_container list = rondo_analyse_value_items(v, frames);
+  for (uint32_t i = 0; i < list.count; i++) {
+    const char *file = rondo_analyse_get_text(v, list.items[i], "filename");
     if (*file && !strstr(file, "/torch/") && !strstr(file, "c10d_logger") && strcmp(file, "??")) {
-      int64_t line = rondo_analyse_value_integer(v, rondo_analyse_value_get(v, list[i], "line"), 0);
-      const char *name = rondo_analyse_value_text(v, rondo_analyse_value_get(v, list[i], "name"));
+      int64_t line = rondo_analyse_get_integer(v, list.items[i], "line", 0);
       return rondo_analyse_strings_print(v->strings, "%s:%lld in %s", file,
-                                         (long long)(line < 0 ? 0 : line), name);
+                                         (long long)(line < 0 ? 0 : line),
+                                         rondo_analyse_get_text(v, list.items[i], "name"));
     }
   }
   return 0;
@@ -176,12 +174,11 @@ static uint32_t site_of(struct rondo_analyse_flight *f, struct rondo_analyse_val
 // The string at an index of a list. A string alone counts as a list of one.
 static uint32_t string_at(const struct rondo_analyse_flight *f, struct rondo_analyse_value value,
                           uint32_t index) {
-  uint32_t count;
-  const struct rondo_analyse_value *items = rondo_analyse_value_items(&f->values, value, &count);
-  if (index < count) {
-    value = items[index];
+  struct rondo_analyse_container list = rondo_analyse_value_items(&f->values, value);
+  if (index < list.count) {
+    value = list.items[index];
   }
-  return index < count || index == 0 ? rondo_analyse_value_string(&f->values, value) : 0;
+  return index < list.count || index == 0 ? rondo_analyse_value_string(&f->values, value) : 0;
 }
 
 static uint8_t state_of_name(const char *name) {
@@ -335,68 +332,51 @@ static void coalesced_settle(struct rondo_analyse_track *t) {
 // backends leave without a name, is found by its description.
 static struct rondo_analyse_value config_of(const struct rondo_analyse_flight *f,
                                             const struct rondo_analyse_group_decl *g) {
-  uint32_t count;
-  const struct rondo_analyse_value *items =
-      rondo_analyse_value_items(&f->values, f->config, &count);
+  struct rondo_analyse_container pairs = rondo_analyse_value_items(&f->values, f->config);
   bool is_default = strcmp(rondo_analyse_record_text(f->record, g->desc), "default_pg") == 0;
   struct rondo_analyse_value found = {0};
-  for (uint32_t i = 0; i + 1 < count; i += 2) {
-    uint32_t name = rondo_analyse_value_string(&f->values, items[i]);
-    uint32_t desc = string_at(f, rondo_analyse_value_get(&f->values, items[i + 1], "desc"), 0);
+  for (uint32_t i = 0; i + 1 < pairs.count; i += 2) {
+    uint32_t name = rondo_analyse_value_string(&f->values, pairs.items[i]);
+    uint32_t desc = rondo_analyse_get_string(&f->values, pairs.items[i + 1], "desc");
     if (name == g->name && (desc == g->desc || !found.type)) {
-      found = items[i + 1];
+      found = pairs.items[i + 1];
     }
   }
-  for (uint32_t i = 0; !found.type && is_default && i + 1 < count; i += 2) {
-    found = rondo_analyse_value_string(&f->values, items[i]) ? found : items[i + 1];
+  for (uint32_t i = 0; !found.type && is_default && i + 1 < pairs.count; i += 2) {
+    found = rondo_analyse_value_string(&f->values, pairs.items[i]) ? found : pairs.items[i + 1];
   }
   return found;
 }
 
 static void members_settle(struct rondo_analyse_flight *f, struct rondo_analyse_group_decl *g) {
   struct rondo_analyse_value config = config_of(f, g);
-  struct rondo_analyse_value ranks = rondo_analyse_value_get(&f->values, config, "ranks");
-  rondo_sim_text_clear(&f->text);
-  if (ranks.type == RONDO_ANALYSE_LIST) {
-    value_write(f, ranks);
-  } else {
-    rondo_sim_text_add(&f->text, "%s", rondo_analyse_value_text(&f->values, ranks));
-  }
-  rondo_analyse_group_members(g, rondo_sim_text_str(&f->text));
+  rondo_analyse_group_members(g, &f->values, rondo_analyse_value_get(&f->values, config, "ranks"));
   if (g->member_count && !g->desc) {
-    g->desc = string_at(f, rondo_analyse_value_get(&f->values, config, "desc"), 0);
+    g->desc = rondo_analyse_get_string(&f->values, config, "desc");
   }
-}
-
-static int64_t last_of(const struct rondo_analyse_flight *f, struct rondo_analyse_value status,
-                       const char *key) {
-  return rondo_analyse_value_integer(&f->values, rondo_analyse_value_get(&f->values, status, key),
-                                     -1);
 }
 
 static void status_settle(struct rondo_analyse_flight *f, struct rondo_analyse_group_decl *g) {
-  uint32_t count;
-  const struct rondo_analyse_value *items =
-      rondo_analyse_value_items(&f->values, f->status, &count);
-  for (uint32_t i = 0; i + 1 < count; i += 2) {
-    if (rondo_analyse_value_integer(&f->values, items[i], -1) == g->launch) {
-      g->last.submitted = last_of(f, items[i + 1], "last_enqueued_collective");
-      g->last.started = last_of(f, items[i + 1], "last_started_collective");
-      g->last.completed = last_of(f, items[i + 1], "last_completed_collective");
+  struct rondo_analyse_container pairs = rondo_analyse_value_items(&f->values, f->status);
+  for (uint32_t i = 0; i + 1 < pairs.count; i += 2) {
+    if (rondo_analyse_value_integer(&f->values, pairs.items[i], -1) == g->launch) {
+      struct rondo_analyse_value one = pairs.items[i + 1];
+      g->last = (struct rondo_analyse_progress){
+          rondo_analyse_get_integer(&f->values, one, "last_enqueued_collective", -1),
+          rondo_analyse_get_integer(&f->values, one, "last_started_collective", -1),
+          rondo_analyse_get_integer(&f->values, one, "last_completed_collective", -1)};
     }
   }
 }
 
 // Adds the groups of pg_config in which this rank has made no call that is still in the ring.
 static void groups_without_calls(struct rondo_analyse_flight *f) {
-  uint32_t count;
-  const struct rondo_analyse_value *items =
-      rondo_analyse_value_items(&f->values, f->config, &count);
-  for (uint32_t i = 0; i + 1 < count; i += 2) {
-    uint32_t name = rondo_analyse_value_string(&f->values, items[i]);
+  struct rondo_analyse_container pairs = rondo_analyse_value_items(&f->values, f->config);
+  for (uint32_t i = 0; i + 1 < pairs.count; i += 2) {
+    uint32_t name = rondo_analyse_value_string(&f->values, pairs.items[i]);
     if (name && !rondo_analyse_track_find(track_of(f), name)) {
       struct rondo_analyse_group_decl *g = rondo_analyse_track_group(track_of(f), name);
-      g->desc = string_at(f, rondo_analyse_value_get(&f->values, items[i + 1], "desc"), 0);
+      g->desc = rondo_analyse_get_string(&f->values, pairs.items[i + 1], "desc");
       members_settle(f, g);
     }
   }
@@ -478,7 +458,7 @@ static void entry_read(struct rondo_analyse_flight *f, struct rondo_analyse_json
 bool rondo_analyse_flight_read(struct rondo_analyse_flight *f, struct rondo_analyse_json *j,
                                struct rondo_analyse_slice key) {
   if (rondo_analyse_slice_is(key, "version")) {
-    f->version = rondo_analyse_read_string(f->record, j);
+    f->version = rondo_analyse_value_string(&f->values, rondo_analyse_json_value(j, &f->values));
   } else if (rondo_analyse_slice_is(key, "pg_config")) {
     track_begin(f);
     f->config = rondo_analyse_json_value(j, &f->values);
@@ -517,13 +497,12 @@ static const struct field *field_of_string(struct rondo_analyse_flight *f,
 static void entry_take(void *context, struct rondo_analyse_value dict) {
   struct rondo_analyse_flight *f = context;
   struct entry e = {.record_id = -1, .pg_id = -1};
-  uint32_t count;
-  const struct rondo_analyse_value *items = rondo_analyse_value_items(&f->values, dict, &count);
+  struct rondo_analyse_container pairs = rondo_analyse_value_items(&f->values, dict);
   if (dict.type != RONDO_ANALYSE_DICT) {
     return;
   }
-  for (uint32_t i = 0; i + 1 < count; i += 2) {
-    field_set(f, &e, field_of_string(f, items[i]), items[i + 1]);
+  for (uint32_t i = 0; i + 1 < pairs.count; i += 2) {
+    field_set(f, &e, field_of_string(f, pairs.items[i]), pairs.items[i + 1]);
   }
   entry_add(f, &e);
 }
@@ -544,8 +523,7 @@ void rondo_analyse_read_pickle(struct rondo_analyse_record *r, struct rondo_anal
   }
   f->config = rondo_analyse_value_get(&f->values, top, "pg_config");
   f->status = rondo_analyse_value_get(&f->values, top, "pg_status");
-  f->version =
-      rondo_analyse_value_string(&f->values, rondo_analyse_value_get(&f->values, top, "version"));
+  f->version = rondo_analyse_get_string(&f->values, top, "version");
   bool is_dump = f->config.type == RONDO_ANALYSE_DICT ||
                  rondo_analyse_value_get(&f->values, top, "entries").type == RONDO_ANALYSE_LIST;
   r->unusable = !(whole && is_dump) && !r->tracks[0].call_count;

@@ -1,7 +1,6 @@
 // Kineto traces. The CPU side of a collective is an event "record_param_comms"; its kernel on the
 // device is another event; "External id" joins the two. A kernel that never finished is in no
 // trace.
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,8 +12,8 @@
 struct event {
   bool is_call, is_kernel, decided;
   double start_us, duration_us;
-  uint32_t name, dtype, group, desc, ranks, stream, thread;
-  int64_t in_count, out_count, size, seq, source, target, external, root;
+  uint32_t thread;
+  struct rondo_analyse_value args;
 };
 
 // What a finished kernel says about its call.
@@ -27,6 +26,7 @@ struct kernel {
 struct reader {
   struct rondo_analyse_record *record;
   struct rondo_analyse_json *json;
+  struct rondo_analyse_values values; // of one event
   struct kernel *kernels;
   uint64_t *keys; // keys[i] belongs to the track's call i
   size_t kernel_count, kernel_capacity, key_count, key_capacity;
@@ -39,78 +39,47 @@ static void track_begin(struct rondo_analyse_record *r) {
   }
 }
 
-// The group that an event or the trace's list of groups describes; makes it if it is new.
+// What an event and the trace's list of groups call the facts about a group.
+struct group_keys {
+  const char *name, *desc, *size, *ranks;
+};
+
+// The group that a dictionary describes; makes it if it is new.
 static struct rondo_analyse_group_decl *group_of(struct rondo_analyse_record *r,
-                                                 const struct event *e) {
-  struct rondo_analyse_group_decl *g = rondo_analyse_track_find(&r->tracks[0], e->group);
-  if (g) {
-    return g;
-  }
-  g = rondo_analyse_track_group(&r->tracks[0], e->group);
-  g->desc = e->desc;
-  g->next_seq = 1;
-  g->size = e->size > 0 ? e->size : 0;
-  // A long list is abbreviated with "..."; then only its size is known.
-  const char *ranks = rondo_analyse_record_text(r, e->ranks);
-  if (!strstr(ranks, "...")) {
-    rondo_analyse_group_members(g, ranks);
+                                                 const struct rondo_analyse_values *v,
+                                                 struct rondo_analyse_value dict,
+                                                 const struct group_keys *keys) {
+  uint32_t name = rondo_analyse_get_string(v, dict, keys->name);
+  struct rondo_analyse_group_decl *g = rondo_analyse_track_find(&r->tracks[0], name);
+  if (!g) {
+    g = rondo_analyse_track_group(&r->tracks[0], name);
+    g->desc = rondo_analyse_get_string(v, dict, keys->desc);
+    g->next_seq = 1;
+    g->size = rondo_analyse_get_integer(v, dict, keys->size, 0);
+    g->size = g->size > 0 ? g->size : 0;
+    // A long list is abbreviated with "..."; then only its size is known.
+    struct rondo_analyse_value ranks = rondo_analyse_value_get(v, dict, keys->ranks);
+    if (!strstr(rondo_analyse_value_text(v, ranks), "...")) {
+      rondo_analyse_group_members(g, v, ranks);
+    }
   }
   return g;
 }
 
-// Reads one group of the trace's list.
-static void info_group_read(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
-  static const struct rondo_analyse_field fields[] = {
-      {"pg_name", RONDO_ANALYSE_READ_STRING, offsetof(struct event, group)},
-      {"pg_desc", RONDO_ANALYSE_READ_STRING, offsetof(struct event, desc)},
-      {"pg_size", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, size)},
-      {"ranks", RONDO_ANALYSE_READ_LIST, offsetof(struct event, ranks)},
-      {0}};
-  struct event e = {0};
-  rondo_analyse_read_object(r, j, fields, &e);
-  group_of(r, &e);
-}
-
 void rondo_analyse_read_kineto_info(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
-  struct rondo_analyse_slice key;
+  static const struct group_keys keys = {"pg_name", "pg_desc", "pg_size", "ranks"};
+  struct rondo_analyse_values v = {.strings = &r->strings};
   track_begin(r);
-  rondo_analyse_json_open(j, '{');
-  while (rondo_analyse_json_key(j, &key)) {
-    if (rondo_analyse_slice_is(key, "rank")) {
-      r->tracks[0].rank = rondo_analyse_json_integer(j, r->rank_hint);
-    } else if (rondo_analyse_slice_is(key, "pg_config") && rondo_analyse_json_peek(j) == '[') {
-      rondo_analyse_json_open(j, '[');
-      while (rondo_analyse_json_item(j)) {
-        info_group_read(r, j);
-      }
-    } else {
-      rondo_analyse_json_skip(j);
+  struct rondo_analyse_value info = rondo_analyse_json_value(j, &v);
+  struct rondo_analyse_container groups =
+      rondo_analyse_value_items(&v, rondo_analyse_value_get(&v, info, "pg_config"));
+  r->tracks[0].rank = rondo_analyse_get_integer(&v, info, "rank", r->tracks[0].rank);
+  for (uint32_t i = 0; i < groups.count; i++) {
+    if (groups.items[i].type == RONDO_ANALYSE_DICT) {
+      group_of(r, &v, groups.items[i], &keys);
     }
   }
-}
-
-static void args_read(struct reader *reader, struct event *e) {
-  static const struct rondo_analyse_field fields[] = {
-      {"In msg nelems", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, in_count)},
-      {"Out msg nelems", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, out_count)},
-      {"Group size", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, size)},
-      {"Seq", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, seq)},
-      {"Src Rank", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, source)},
-      {"Dst Rank", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, target)},
-      {"External id", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, external)},
-      {"Root", RONDO_ANALYSE_READ_NUMBER, offsetof(struct event, root)},
-      {"Collective name", RONDO_ANALYSE_READ_STRING, offsetof(struct event, name)},
-      {"dtype", RONDO_ANALYSE_READ_STRING, offsetof(struct event, dtype)},
-      {"Process Group Name", RONDO_ANALYSE_READ_STRING, offsetof(struct event, group)},
-      {"Process Group Description", RONDO_ANALYSE_READ_STRING, offsetof(struct event, desc)},
-      {"Process Group Ranks", RONDO_ANALYSE_READ_LIST, offsetof(struct event, ranks)},
-      {"stream", RONDO_ANALYSE_READ_STRING, offsetof(struct event, stream)},
-      {0}};
-  if (rondo_analyse_json_peek(reader->json) == '{' && (!e->decided || e->is_call || e->is_kernel)) {
-    rondo_analyse_read_object(reader->record, reader->json, fields, e);
-  } else {
-    rondo_analyse_json_skip(reader->json);
-  }
+  rondo_analyse_values_fini(&v);
 }
 
 static void name_read(struct rondo_analyse_json *j, struct event *e) {
@@ -148,30 +117,26 @@ static double real_read(struct rondo_analyse_json *j) {
 static struct event event_read(struct reader *reader) {
   struct rondo_analyse_json *j = reader->json;
   struct rondo_analyse_slice key;
-  struct event e = {.in_count = NO_COUNT,
-                    .out_count = NO_COUNT,
-                    .size = -1,
-                    .seq = -1,
-                    .source = -1,
-                    .target = -1,
-                    .external = -1,
-                    .root = -1};
+  struct event e = {0};
+  reader->values.count = 0;
   if (rondo_analyse_json_peek(j) != '{') {
     rondo_analyse_json_skip(j);
     return e;
   }
   rondo_analyse_json_open(j, '{');
   while (rondo_analyse_json_key(j, &key)) {
+    bool may_count = !e.decided || e.is_call || e.is_kernel;
     if (rondo_analyse_slice_is(key, "name")) {
       name_read(j, &e);
     } else if (rondo_analyse_slice_is(key, "ts")) {
       e.start_us = real_read(j);
     } else if (rondo_analyse_slice_is(key, "dur")) {
       e.duration_us = real_read(j);
-    } else if (rondo_analyse_slice_is(key, "tid") && !(e.decided && !e.is_call)) {
-      e.thread = rondo_analyse_read_string(reader->record, j);
-    } else if (rondo_analyse_slice_is(key, "args")) {
-      args_read(reader, &e);
+    } else if (may_count && rondo_analyse_slice_is(key, "tid")) {
+      e.thread =
+          rondo_analyse_value_string(&reader->values, rondo_analyse_json_value(j, &reader->values));
+    } else if (may_count && rondo_analyse_slice_is(key, "args")) {
+      e.args = rondo_analyse_json_value(j, &reader->values);
     } else {
       rondo_analyse_json_skip(j);
     }
@@ -179,46 +144,62 @@ static struct event event_read(struct reader *reader) {
   return e;
 }
 
-static uint64_t key_of(const struct event *e) {
-  return e->external >= 0 ? (uint64_t)e->external << 1
-                          : ((uint64_t)e->group << 40 ^ (uint64_t)e->seq << 1) | 1;
+static int64_t number_of(const struct reader *reader, const struct event *e, const char *key,
+                         int64_t otherwise) {
+  return rondo_analyse_get_integer(&reader->values, e->args, key, otherwise);
+}
+
+// What a call and its kernel have in common.
+static uint64_t key_of(const struct reader *reader, const struct event *e) {
+  int64_t external = number_of(reader, e, "External id", -1);
+  uint64_t group = rondo_analyse_get_string(&reader->values, e->args, "Process Group Name");
+  uint64_t seq = (uint64_t)number_of(reader, e, "Seq", -1);
+  return external >= 0 ? (uint64_t)external << 1 : (group << 40 ^ seq << 1) | 1;
 }
 
 static int64_t nanoseconds(double us) { return us > 0 && us < 9e15 ? (int64_t)(us * 1e3) : 0; }
 
 static void call_add(struct reader *reader, const struct event *e) {
-  const char *name = rondo_analyse_record_text(reader->record, e->name);
+  static const struct group_keys keys = {"Process Group Name", "Process Group Description",
+                                         "Group size", "Process Group Ranks"};
+  const struct rondo_analyse_values *v = &reader->values;
+  uint32_t name = rondo_analyse_get_string(v, e->args, "Collective name");
   bool uneven;
-  enum rondo_analyse_kind kind = rondo_analyse_kind_of(name, &uneven);
+  enum rondo_analyse_kind kind =
+      rondo_analyse_kind_of(rondo_analyse_record_text(reader->record, name), &uneven);
   if (kind == RONDO_ANALYSE_OTHER) { // "wait", "init" and the like are not operations
     return;
   }
   struct rondo_analyse_track *t = &reader->record->tracks[0];
-  const struct rondo_analyse_group_decl *g = group_of(reader->record, e);
+  const struct rondo_analyse_group_decl *g = group_of(reader->record, v, e->args, &keys);
   struct rondo_analyse_call *call = rondo_analyse_track_call(t);
+  int64_t in_count = number_of(reader, e, "In msg nelems", NO_COUNT);
+  int64_t out_count = number_of(reader, e, "Out msg nelems", NO_COUNT);
+  bool has_counts = in_count != NO_COUNT || out_count != NO_COUNT;
   call->group = (uint32_t)(g - t->groups);
   call->kind = (uint8_t)kind;
-  call->name = e->name;
-  call->seq = e->seq;
+  call->name = name;
+  call->seq = number_of(reader, e, "Seq", -1);
   call->created_ns = nanoseconds(e->start_us);
-  call->in_count = e->in_count > 0 ? (uint64_t)e->in_count : 0;
-  call->out_count = e->out_count > 0 ? (uint64_t)e->out_count : 0;
-  bool has_counts = e->in_count != NO_COUNT || e->out_count != NO_COUNT;
+  call->in_count = in_count > 0 ? (uint64_t)in_count : 0;
+  call->out_count = out_count > 0 ? (uint64_t)out_count : 0;
   call->flags =
       (has_counts ? RONDO_ANALYSE_COUNTS_KNOWN : 0) | (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0);
-  call->dtype =
-      (uint8_t)rondo_analyse_dtype_of(rondo_analyse_record_text(reader->record, e->dtype));
+  call->dtype = (uint8_t)rondo_analyse_dtype_of(rondo_analyse_get_text(v, e->args, "dtype"));
   call->queue = e->thread;
-  int64_t peer = kind == RONDO_ANALYSE_SEND ? e->target : e->source;
-  call->peer = kind >= RONDO_ANALYSE_SEND && kind <= RONDO_ANALYSE_RECV ? (int32_t)peer : -1;
+  if (kind == RONDO_ANALYSE_SEND || kind == RONDO_ANALYSE_RECV) {
+    const char *peer = kind == RONDO_ANALYSE_SEND ? "Dst Rank" : "Src Rank";
+    call->peer = (int32_t)number_of(reader, e, peer, -1);
+  }
   RONDO_SIM_GROW(reader->keys, reader->key_count, reader->key_capacity, 64);
-  reader->keys[reader->key_count++] = key_of(e);
+  reader->keys[reader->key_count++] = key_of(reader, e);
 }
 
 static void kernel_add(struct reader *reader, const struct event *e) {
   RONDO_SIM_GROW(reader->kernels, reader->kernel_count, reader->kernel_capacity, 64);
   reader->kernels[reader->kernel_count++] =
-      (struct kernel){key_of(e), e->start_us, e->duration_us, e->stream};
+      (struct kernel){key_of(reader, e), e->start_us, e->duration_us,
+                      rondo_analyse_get_string(&reader->values, e->args, "stream")};
 }
 
 // Marks the calls whose kernels finished.
@@ -258,7 +239,7 @@ static void calls_order(struct rondo_analyse_track *t) {
 
 void rondo_analyse_read_kineto_events(struct rondo_analyse_record *r,
                                       struct rondo_analyse_json *j) {
-  struct reader reader = {.record = r, .json = j};
+  struct reader reader = {.record = r, .json = j, .values.strings = &r->strings};
   track_begin(r);
   rondo_analyse_json_open(j, '[');
   while (rondo_analyse_json_item(j)) {
@@ -282,4 +263,5 @@ void rondo_analyse_read_kineto_events(struct rondo_analyse_record *r,
   r->tracks[0].front_missing = true; // a trace is a window on the run
   free(reader.kernels);
   free(reader.keys);
+  rondo_analyse_values_fini(&reader.values);
 }

@@ -8,30 +8,16 @@ struct reader {
   struct rondo_analyse_values values; // of one communicator
 };
 
-static int64_t integer_of(const struct reader *reader, struct rondo_analyse_value dict,
-                          const char *key, int64_t otherwise) {
-  return rondo_analyse_value_integer(
-      &reader->values, rondo_analyse_value_get(&reader->values, dict, key), otherwise);
-}
-
-static uint32_t string_of(const struct reader *reader, struct rondo_analyse_value dict,
-                          const char *key) {
-  return rondo_analyse_value_string(&reader->values,
-                                    rondo_analyse_value_get(&reader->values, dict, key));
-}
-
 // Writes the counts of a member as text into the group; returns their sum.
 static int64_t counts_take(const struct reader *reader, struct rondo_analyse_value counts,
                            struct rondo_analyse_group_decl *g) {
   struct rondo_sim_text text = {0};
-  uint32_t size;
   int64_t total = 0;
-  const struct rondo_analyse_value *items =
-      rondo_analyse_value_items(&reader->values, counts, &size);
-  for (uint32_t i = 0; i + 1 < size; i += 2) {
-    int64_t count = rondo_analyse_value_integer(&reader->values, items[i + 1], 0);
+  struct rondo_analyse_container pairs = rondo_analyse_value_items(&reader->values, counts);
+  for (uint32_t i = 0; i + 1 < pairs.count; i += 2) {
+    int64_t count = rondo_analyse_value_integer(&reader->values, pairs.items[i + 1], 0);
     rondo_sim_text_add(&text, "%s%.40s %lld", i ? ", " : "",
-                       rondo_analyse_value_text(&reader->values, items[i]), (long long)count);
+                       rondo_analyse_value_text(&reader->values, pairs.items[i]), (long long)count);
     bool sane = count > 0 && count < INT64_MAX / 2 && total < INT64_MAX / 2;
     total += sane ? count : 0;
   }
@@ -59,11 +45,12 @@ static struct rondo_analyse_group_decl *
 member_add(struct reader *reader, struct rondo_analyse_value member, uint32_t key, bool missing) {
   const struct rondo_analyse_values *v = &reader->values;
   struct rondo_analyse_track *t =
-      track_of(reader->record, string_of(reader, member, "host"),
-               integer_of(reader, member, "pid", -1), integer_of(reader, member, "cuda_dev", -1));
+      track_of(reader->record, rondo_analyse_get_string(&reader->values, member, "host"),
+               rondo_analyse_get_integer(&reader->values, member, "pid", -1),
+               rondo_analyse_get_integer(&reader->values, member, "cuda_dev", -1));
   struct rondo_analyse_group_decl *g = rondo_analyse_track_group(t, key);
   struct rondo_analyse_value counts = rondo_analyse_value_get(v, member, "collective_counts");
-  g->own_index = integer_of(reader, member, "rank", -1);
+  g->own_index = rondo_analyse_get_integer(&reader->values, member, "rank", -1);
   if (counts.type == RONDO_ANALYSE_DICT) {
     g->last.submitted = counts_take(reader, counts, g);
   }
@@ -80,22 +67,20 @@ static void communicator_add(struct reader *reader, struct rondo_analyse_value c
                              unsigned serial) {
   static const char *const lists[] = {"ranks", "missing_ranks"};
   struct rondo_analyse_record *r = reader->record;
-  uint32_t name = string_of(reader, communicator, "hash");
+  uint32_t name = rondo_analyse_get_string(&reader->values, communicator, "hash");
   name = name ? name : rondo_analyse_strings_print(&r->strings, "communicator %u", serial);
-  uint32_t second = string_of(reader, communicator, "secondary_hash");
+  uint32_t second = rondo_analyse_get_string(&reader->values, communicator, "secondary_hash");
   uint32_t key =
       rondo_analyse_strings_print(&r->strings, "%s:%s", rondo_analyse_record_text(r, name),
                                   rondo_analyse_record_text(r, second));
   for (int missing = 0; missing < 2; missing++) {
-    uint32_t count;
-    const struct rondo_analyse_value *members = rondo_analyse_value_items(
-        &reader->values, rondo_analyse_value_get(&reader->values, communicator, lists[missing]),
-        &count);
-    for (uint32_t i = 0; i < count; i++) {
-      if (members[i].type == RONDO_ANALYSE_DICT) {
-        struct rondo_analyse_group_decl *g = member_add(reader, members[i], key, missing);
+    struct rondo_analyse_container members = rondo_analyse_value_items(
+        &reader->values, rondo_analyse_value_get(&reader->values, communicator, lists[missing]));
+    for (uint32_t i = 0; i < members.count; i++) {
+      if (members.items[i].type == RONDO_ANALYSE_DICT) {
+        struct rondo_analyse_group_decl *g = member_add(reader, members.items[i], key, missing);
         g->name = name;
-        g->size = integer_of(reader, communicator, "size", 0);
+        g->size = rondo_analyse_get_integer(&reader->values, communicator, "size", 0);
       }
     }
   }

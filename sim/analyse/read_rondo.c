@@ -1,5 +1,4 @@
 // Rondo's flight record: one JSON object in each line. docs/analyse.md has the schema.
-#include <stddef.h>
 #include <string.h>
 
 #include "sim/analyse/read.h"
@@ -7,62 +6,20 @@
 
 struct reader {
   struct rondo_analyse_record *record;
-  struct rondo_analyse_json *json;
+  struct rondo_analyse_values values;
+  struct rondo_analyse_value line; // a dictionary
 };
 
-struct line {
-  int64_t group, run, count, root, rank, pid, dropped;
-  int64_t submitted_ns, started_ns, completed_ns;
-  uint32_t name, kind, dtype, redop, state, stream, thread, site, host, ranks;
-  uint32_t collective; // as digits: ids have 64 bits and no sign
-};
-
-static const struct rondo_analyse_field line_fields[] = {
-    {"group", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, group)},
-    {"run", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, run)},
-    {"count", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, count)},
-    {"root", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, root)},
-    {"rank", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, rank)},
-    {"pid", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, pid)},
-    {"dropped", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, dropped)},
-    {"submitted_ns", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, submitted_ns)},
-    {"started_ns", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, started_ns)},
-    {"completed_ns", RONDO_ANALYSE_READ_NUMBER, offsetof(struct line, completed_ns)},
-    {"name", RONDO_ANALYSE_READ_STRING, offsetof(struct line, name)},
-    {"kind", RONDO_ANALYSE_READ_STRING, offsetof(struct line, kind)},
-    {"dtype", RONDO_ANALYSE_READ_STRING, offsetof(struct line, dtype)},
-    {"op", RONDO_ANALYSE_READ_STRING, offsetof(struct line, redop)},
-    {"state", RONDO_ANALYSE_READ_STRING, offsetof(struct line, state)},
-    {"stream", RONDO_ANALYSE_READ_STRING, offsetof(struct line, stream)},
-    {"thread", RONDO_ANALYSE_READ_STRING, offsetof(struct line, thread)},
-    {"site", RONDO_ANALYSE_READ_STRING, offsetof(struct line, site)},
-    {"host", RONDO_ANALYSE_READ_STRING, offsetof(struct line, host)},
-    {"ranks", RONDO_ANALYSE_READ_LIST, offsetof(struct line, ranks)},
-    {0}};
-
-// Reads a number that is not negative as the file writes it; 0 for anything else.
-static uint32_t digits_read(struct reader *reader) {
-  struct rondo_analyse_slice text;
-  int first = rondo_analyse_json_peek(reader->json);
-  if (!rondo_analyse_json_raw(reader->json, &text) || first < '0' || first > '9') {
-    return 0;
-  }
-  return rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
+static uint32_t string_of(const struct reader *reader, const char *key) {
+  return rondo_analyse_get_string(&reader->values, reader->line, key);
 }
 
-// Reads the keys of the open object up to its closing bracket.
-static struct line members_read(struct reader *reader) {
-  struct rondo_analyse_json *j = reader->json;
-  struct rondo_analyse_slice key;
-  struct line line = {.group = -1, .run = -1, .count = -1, .root = -1, .rank = -1, .pid = -1};
-  while (rondo_analyse_json_key(j, &key)) {
-    if (rondo_analyse_slice_is(key, "collective")) {
-      line.collective = digits_read(reader);
-    } else if (!rondo_analyse_read_field(reader->record, j, key, line_fields, &line)) {
-      rondo_analyse_json_skip(j);
-    }
-  }
-  return line;
+static const char *text_of(const struct reader *reader, const char *key) {
+  return rondo_analyse_get_text(&reader->values, reader->line, key);
+}
+
+static int64_t number_of(const struct reader *reader, const char *key, int64_t otherwise) {
+  return rondo_analyse_get_integer(&reader->values, reader->line, key, otherwise);
 }
 
 // The key of a group (collective 0) or of a collective in it.
@@ -72,24 +29,25 @@ static uint32_t key_of(struct rondo_analyse_record *r, int64_t group, uint32_t c
                                      rondo_analyse_record_text(r, collective));
 }
 
-static void group_add(struct reader *reader, const struct line *line) {
+static void group_add(struct reader *reader, int64_t group) {
   struct rondo_analyse_record *r = reader->record;
   struct rondo_analyse_group_decl *g =
-      rondo_analyse_track_group(&r->tracks[0], key_of(r, line->group, 0));
-  g->name = line->name ? line->name : g->key;
-  rondo_analyse_group_members(g, rondo_analyse_record_text(r, line->ranks));
+      rondo_analyse_track_group(&r->tracks[0], key_of(r, group, 0));
+  uint32_t name = string_of(reader, "name");
+  g->name = name ? name : g->key;
+  rondo_analyse_group_members(g, &reader->values,
+                              rondo_analyse_value_get(&reader->values, reader->line, "ranks"));
 }
 
 // Runs of a collective match by their number, so each collective is a group of its own here.
-static uint32_t collective_of(struct reader *reader, const struct line *line) {
-  struct rondo_analyse_record *r = reader->record;
+static uint32_t collective_of(struct rondo_analyse_record *r, int64_t group, uint32_t collective) {
   struct rondo_analyse_track *t = &r->tracks[0];
-  uint32_t key = key_of(r, line->group, line->collective);
+  uint32_t key = key_of(r, group, collective);
   struct rondo_analyse_group_decl *g = rondo_analyse_track_find(t, key);
   if (!g) {
     g = rondo_analyse_track_group(t, key);
     const struct rondo_analyse_group_decl *parent =
-        rondo_analyse_track_find(t, key_of(r, line->group, 0));
+        rondo_analyse_track_find(t, key_of(r, group, 0));
     if (parent && parent->member_count) {
       g->desc = parent->name;
       g->member_count = parent->member_count;
@@ -107,59 +65,59 @@ static uint8_t state_of(const char *name) {
                                         : RONDO_ANALYSE_SCHEDULED;
 }
 
-static void call_add(struct reader *reader, const struct line *line) {
-  uint32_t group = collective_of(reader, line);
-  struct rondo_analyse_track *t = &reader->record->tracks[0];
-  struct rondo_analyse_call *call = rondo_analyse_track_call(t);
+static void call_add(struct reader *reader, int64_t group, uint32_t collective) {
+  uint32_t at = collective_of(reader->record, group, collective);
+  struct rondo_analyse_call *call = rondo_analyse_track_call(&reader->record->tracks[0]);
+  int64_t count = number_of(reader, "count", -1), root = number_of(reader, "root", -1);
+  uint32_t stream = string_of(reader, "stream");
   bool uneven;
-  call->group = group;
-  call->kind = (uint8_t)rondo_analyse_kind_of(rondo_analyse_record_text(reader->record, line->kind),
-                                              &uneven);
-  call->name = line->kind;
-  call->seq = line->run;
-  call->created_ns = line->submitted_ns;
-  call->started_ns = line->started_ns;
-  call->completed_ns = line->completed_ns;
-  call->in_count = line->count > 0 ? (uint64_t)line->count : 0;
-  call->flags = (line->count >= 0 ? RONDO_ANALYSE_COUNTS_KNOWN : 0) |
-                (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0) |
-                (line->root >= 0 ? RONDO_ANALYSE_ROOT_KNOWN : 0);
-  call->peer = (int32_t)(line->root >= 0 && line->root < INT32_MAX ? line->root : -1);
-  call->dtype =
-      (uint8_t)rondo_analyse_dtype_of(rondo_analyse_record_text(reader->record, line->dtype));
-  call->redop =
-      (uint8_t)rondo_analyse_redop_of(rondo_analyse_record_text(reader->record, line->redop));
-  call->state = state_of(rondo_analyse_record_text(reader->record, line->state));
-  call->queue = line->stream ? line->stream : line->thread;
-  call->site = line->site;
+  call->group = at;
+  call->kind = (uint8_t)rondo_analyse_kind_of(text_of(reader, "kind"), &uneven);
+  call->name = string_of(reader, "kind");
+  call->seq = number_of(reader, "run", -1);
+  call->created_ns = number_of(reader, "submitted_ns", 0);
+  call->started_ns = number_of(reader, "started_ns", 0);
+  call->completed_ns = number_of(reader, "completed_ns", 0);
+  call->in_count = count > 0 ? (uint64_t)count : 0;
+  call->flags = (count >= 0 ? RONDO_ANALYSE_COUNTS_KNOWN : 0) |
+                (uneven ? RONDO_ANALYSE_UNEVEN_OK : 0) | (root >= 0 ? RONDO_ANALYSE_ROOT_KNOWN : 0);
+  call->peer = (int32_t)(root >= 0 && root < INT32_MAX ? root : -1);
+  call->dtype = (uint8_t)rondo_analyse_dtype_of(text_of(reader, "dtype"));
+  call->redop = (uint8_t)rondo_analyse_redop_of(text_of(reader, "op"));
+  call->state = state_of(text_of(reader, "state"));
+  call->queue = stream ? stream : string_of(reader, "thread");
+  call->site = string_of(reader, "site");
 }
 
-static void line_add(struct reader *reader, const struct line *line) {
-  struct rondo_analyse_track *t = &reader->record->tracks[0];
-  if (line->collective) {
-    call_add(reader, line);
-  } else if (line->group >= 0) {
-    group_add(reader, line);
+static void line_add(struct reader *reader) {
+  int64_t group = number_of(reader, "group", -1);
+  uint32_t collective = string_of(reader, "collective"); // as digits: ids have 64 bits and no sign
+  if (collective) {
+    call_add(reader, group, collective);
+  } else if (group >= 0) {
+    group_add(reader, group);
   }
-  t->front_missing |= line->dropped > 0;
+  reader->record->tracks[0].front_missing |= number_of(reader, "dropped", 0) > 0;
 }
 
 void rondo_analyse_read_rondo(struct rondo_analyse_record *r, struct rondo_analyse_json *j) {
-  struct reader reader = {r, j};
+  struct reader reader = {r, {.strings = &r->strings}, {0}};
   rondo_analyse_json_skip(j); // the name of the schema
+  reader.line = rondo_analyse_json_members(j, &reader.values);
   r->source = RONDO_ANALYSE_RONDO;
   struct rondo_analyse_track *t = rondo_analyse_record_track(r);
-  struct line header = members_read(&reader);
-  t->rank = header.rank >= 0 ? header.rank : r->rank_hint;
-  t->host = header.host;
-  t->pid = header.pid;
+  int64_t rank = number_of(&reader, "rank", -1);
+  t->rank = rank >= 0 ? rank : r->rank_hint;
+  t->host = string_of(&reader, "host");
+  t->pid = number_of(&reader, "pid", -1);
   t->states_known = t->starts_known = true;
   while (rondo_analyse_json_peek(j) == '{') {
-    rondo_analyse_json_open(j, '{');
-    struct line line = members_read(&reader);
+    reader.values.count = 0;
+    reader.line = rondo_analyse_json_value(j, &reader.values);
     if (!j->failed) {
-      line_add(&reader, &line);
+      line_add(&reader);
     }
   }
   rondo_analyse_json_end(j);
+  rondo_analyse_values_fini(&reader.values);
 }

@@ -70,12 +70,6 @@ struct rondo_analyse_group_decl *rondo_analyse_track_find(const struct rondo_ana
   return NULL;
 }
 
-void rondo_analyse_group_members(struct rondo_analyse_group_decl *g, const char *ranks) {
-  free(g->members);
-  g->member_count = rondo_analyse_ranks_parse(ranks, &g->members);
-  g->size = g->member_count ? (int64_t)g->member_count : g->size;
-}
-
 struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *t) {
   if (t->call_count == t->call_capacity) { // a dump may hold millions: half again, not twice
     t->call_capacity = t->call_capacity + t->call_capacity / 2 + 64;
@@ -150,4 +144,18 @@ size_t rondo_analyse_ranks_parse(const char *text, int64_t **out) {
     text = end;
   }
   return count;
+}
+
+void rondo_analyse_group_members(struct rondo_analyse_group_decl *g,
+                                 const struct rondo_analyse_values *v,
+                                 struct rondo_analyse_value ranks) {
+  struct rondo_analyse_container list = rondo_analyse_value_items(v, ranks);
+  free(g->members);
+  g->member_count = rondo_analyse_ranks_parse(rondo_analyse_value_text(v, ranks), &g->members);
+  for (uint32_t i = 0; i < list.count; i++) {
+    int64_t rank = rondo_analyse_value_integer(v, list.items[i], -1);
+    g->member_count =
+        rank < 0 ? g->member_count : range_put(&g->members, g->member_count, rank, rank);
+  }
+  g->size = g->member_count ? (int64_t)g->member_count : g->size;
 }

@@ -6,7 +6,7 @@
 
 #include "sim/analyse/call.h"
 #include "sim/analyse/input.h"
-#include "sim/analyse/strings.h"
+#include "sim/analyse/value.h"
 
 enum rondo_analyse_source {
   RONDO_ANALYSE_NOTHING, // not recognised
@@ -102,8 +102,11 @@ struct rondo_analyse_group_decl *rondo_analyse_track_group(struct rondo_analyse_
 struct rondo_analyse_group_decl *rondo_analyse_track_find(const struct rondo_analyse_track *t,
                                                           uint32_t handle);
 
-// Sets members and size of a group from a list of ranks, if that names any.
-void rondo_analyse_group_members(struct rondo_analyse_group_decl *g, const char *ranks);
+// Sets members and size of a group from a list of ranks, or from one written as text, if that names
+// any.
+void rondo_analyse_group_members(struct rondo_analyse_group_decl *g,
+                                 const struct rondo_analyse_values *v,
+                                 struct rondo_analyse_value ranks);
 
 // Adds an empty call (peer -1, seq 0) and returns it. The pointer is valid until the next call is
 // added.

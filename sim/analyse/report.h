@@ -12,16 +12,13 @@ struct rondo_analyse_report {
   size_t analysis_count;
   const struct rondo_analyse_record *records;
   size_t record_count;
-  enum rondo_analyse_outcome outcome;
   bool full; // list every rank and group, however many
 };
 
 // Appends the report.
 void rondo_analyse_report_text(struct rondo_sim_text *t, const struct rondo_analyse_report *r);
+void rondo_analyse_report_json(struct rondo_sim_text *t, const struct rondo_analyse_report *r);
 void rondo_analyse_report_html(struct rondo_sim_text *t, const struct rondo_analyse_report *r);
-
-// Returns the report as JSON text, which the caller frees.
-char *rondo_analyse_report_json(const struct rondo_analyse_report *r);
 
 // Draws the cycle of a circular wait: ranks are nodes, waits are edges.
 void rondo_analyse_report_graph(struct rondo_sim_graph *g, const struct rondo_analyse_analysis *a);

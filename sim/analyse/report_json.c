@@ -201,15 +201,17 @@ static json_t *files_of(const struct rondo_analyse_report *r) {
   return list;
 }
 
-char *rondo_analyse_report_json(const struct rondo_analyse_report *r) {
+void rondo_analyse_report_json(struct rondo_sim_text *t, const struct rondo_analyse_report *r) {
+  int outcome = (int)r->analyses[0]->verdict.outcome;
   json_t *analyses = json_array();
   for (size_t i = 0; i < r->analysis_count; i++) {
     json_array_append_new(analyses, analysis_of(r->analyses[i]));
   }
-  json_t *root = json_pack(
-      "{s:s, s:i, s:o, s:o}", "verdict", rondo_analyse_outcome_name((int)r->outcome), "exit_code",
-      rondo_analyse_outcome_exit_code((int)r->outcome), "analyses", analyses, "files", files_of(r));
+  json_t *root = json_pack("{s:s, s:i, s:o, s:o}", "verdict", rondo_analyse_outcome_name(outcome),
+                           "exit_code", rondo_analyse_outcome_exit_code(outcome), "analyses",
+                           analyses, "files", files_of(r));
   char *text = json_dumps(root, JSON_INDENT(2));
+  rondo_sim_text_add(t, "%s\n", text ? text : "{}");
   json_decref(root);
-  return text ? text : rondo_sim_strdup("{}");
+  free(text);
 }

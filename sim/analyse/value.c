@@ -38,23 +38,20 @@ void rondo_analyse_values_append(struct rondo_analyse_values *v, struct rondo_an
   }
 }
 
-const struct rondo_analyse_value *rondo_analyse_value_items(const struct rondo_analyse_values *v,
-                                                            struct rondo_analyse_value list,
-                                                            uint32_t *count) {
+struct rondo_analyse_container rondo_analyse_value_items(const struct rondo_analyse_values *v,
+                                                         struct rondo_analyse_value list) {
   const struct rondo_analyse_container *c = container_of(v, list);
-  *count = c ? c->count : 0;
-  return c ? c->items : NULL;
+  return c ? *c : (struct rondo_analyse_container){0};
 }
 
 struct rondo_analyse_value rondo_analyse_value_get(const struct rondo_analyse_values *v,
                                                    struct rondo_analyse_value dict,
                                                    const char *key) {
-  uint32_t count;
-  const struct rondo_analyse_value *items = rondo_analyse_value_items(v, dict, &count);
-  for (uint32_t i = 0; dict.type == RONDO_ANALYSE_DICT && i + 1 < count; i += 2) {
-    if (items[i].type == RONDO_ANALYSE_STRING &&
-        strcmp(rondo_analyse_value_text(v, items[i]), key) == 0) {
-      return items[i + 1];
+  struct rondo_analyse_container pairs = rondo_analyse_value_items(v, dict);
+  for (uint32_t i = 0; dict.type == RONDO_ANALYSE_DICT && i + 1 < pairs.count; i += 2) {
+    if (pairs.items[i].type == RONDO_ANALYSE_STRING &&
+        strcmp(rondo_analyse_value_text(v, pairs.items[i]), key) == 0) {
+      return pairs.items[i + 1];
     }
   }
   return (struct rondo_analyse_value){0};

@@ -56,10 +56,9 @@ static inline struct rondo_analyse_value rondo_analyse_string(uint32_t id) {
   return (struct rondo_analyse_value){RONDO_ANALYSE_STRING, id};
 }
 
-// The items of a list or dictionary and their number; null and 0 for anything else.
-const struct rondo_analyse_value *rondo_analyse_value_items(const struct rondo_analyse_values *v,
-                                                            struct rondo_analyse_value list,
-                                                            uint32_t *count);
+// The items of a list or dictionary; no items for anything else.
+struct rondo_analyse_container rondo_analyse_value_items(const struct rondo_analyse_values *v,
+                                                         struct rondo_analyse_value list);
 
 // The value of a string key of a dictionary; none if the key is missing or `dict` is no dictionary.
 struct rondo_analyse_value rondo_analyse_value_get(const struct rondo_analyse_values *v,
@@ -77,5 +76,22 @@ const char *rondo_analyse_value_text(const struct rondo_analyse_values *v,
 // A number, or digits in a string; `otherwise` for anything else.
 int64_t rondo_analyse_value_integer(const struct rondo_analyse_values *v,
                                     struct rondo_analyse_value value, int64_t otherwise);
+
+// The same of the value of a key of a dictionary.
+static inline uint32_t rondo_analyse_get_string(const struct rondo_analyse_values *v,
+                                                struct rondo_analyse_value dict, const char *key) {
+  return rondo_analyse_value_string(v, rondo_analyse_value_get(v, dict, key));
+}
+
+static inline const char *rondo_analyse_get_text(const struct rondo_analyse_values *v,
+                                                 struct rondo_analyse_value dict, const char *key) {
+  return rondo_analyse_value_text(v, rondo_analyse_value_get(v, dict, key));
+}
+
+static inline int64_t rondo_analyse_get_integer(const struct rondo_analyse_values *v,
+                                                struct rondo_analyse_value dict, const char *key,
+                                                int64_t otherwise) {
+  return rondo_analyse_value_integer(v, rondo_analyse_value_get(v, dict, key), otherwise);
+}
 
 #endif // RONDO_SIM_ANALYSE_VALUE_H

@@ -1,9 +1,8 @@
 #include "sim/analyse/verdict.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "sim/common/text.h"
+#include "sim/analyse/arrays.h"
 
 #define MOST_PAIRS 16 // pairs of ranks that are compared to find the first divergence
 
@@ -63,7 +62,7 @@ static bool mismatch_counts(const struct rondo_analyse_waits *w, uint32_t op) {
          (w->job->family != RONDO_ANALYSE_FAMILY_TORCH && o->source < 0);
 }
 
-// Lists all differences; returns the earliest that counts.
+// Counts all differences; returns the earliest that explains the hang.
 static uint32_t mismatch_find(struct rondo_analyse_analysis *a) {
   struct rondo_analyse_verdict *v = &a->verdict;
   uint32_t found = RONDO_ANALYSE_NO_OP;
@@ -71,11 +70,7 @@ static uint32_t mismatch_find(struct rondo_analyse_analysis *a) {
     if (!a->job->ops[op].differences) {
       continue;
     }
-    if ((v->mismatch_count & (v->mismatch_count - 1)) == 0) {
-      size_t capacity = v->mismatch_count ? 2 * v->mismatch_count : 1;
-      v->mismatches = rondo_sim_realloc(v->mismatches, capacity * sizeof *v->mismatches);
-    }
-    v->mismatches[v->mismatch_count++] = op;
+    v->mismatch_count++;
     if (mismatch_counts(&a->waits, op)) {
       keep_earlier(a->job, &found, op);
     }
@@ -281,18 +276,23 @@ static void decide_by_counts(struct rondo_analyse_analysis *a) {
   }
 }
 
-// The members of a group before all ranks were assumed to be in it.
+// The members that groups have if nothing names them: as seen, or else all ranks.
 struct members {
   uint32_t *ranks;
   size_t count;
 };
 
-static void members_assume(struct rondo_analyse_job *job, struct rondo_analyse_group *g) {
-  g->members = rondo_sim_alloc(job->rank_count * sizeof *g->members);
-  g->member_count = job->rank_count;
-  g->assumed = true;
-  for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-    g->members[rank] = rank;
+// Exchanges the members of all groups whose members nothing names.
+static void members_swap(struct rondo_analyse_job *job, struct members *others, bool assumed) {
+  for (size_t i = 0; i < job->group_count; i++) {
+    struct rondo_analyse_group *g = &job->groups[i];
+    if (!g->members_known) {
+      struct members kept = {g->members, g->member_count};
+      g->members = others[i].ranks;
+      g->member_count = others[i].count;
+      g->assumed = assumed;
+      others[i] = kept;
+    }
   }
 }
 
@@ -300,34 +300,26 @@ static void members_assume(struct rondo_analyse_job *job, struct rondo_analyse_g
 // closes says more than "cannot tell".
 static void decide_assuming(struct rondo_analyse_analysis *a) {
   struct rondo_analyse_job *job = a->job;
-  struct members *before = rondo_sim_calloc(job->group_count, sizeof *before);
+  struct members *others = rondo_sim_calloc(job->group_count, sizeof *others);
   for (size_t i = 0; i < job->group_count; i++) {
-    before[i] = (struct members){job->groups[i].members, job->groups[i].member_count};
-    if (!job->groups[i].members_known) {
-      members_assume(job, &job->groups[i]);
+    others[i] = (struct members){rondo_analyse_nones(job->rank_count), job->rank_count};
+    for (uint32_t rank = 0; rank < job->rank_count; rank++) {
+      others[i].ranks[rank] = rank;
     }
   }
+  members_swap(job, others, true);
   waits_again(a, false);
-  bool found = cycle_find(a);
-  if (found) {
+  if (cycle_find(a)) {
     verdict_set(a, RONDO_ANALYSE_CIRCULAR_WAIT, a->waits.pending[a->verdict.turns[0].holder].op);
     a->verdict.inferred = a->verdict.members_assumed = true;
-  }
-  for (size_t i = 0; i < job->group_count; i++) {
-    struct rondo_analyse_group *g = &job->groups[i];
-    if (found && g->assumed) {
-      free(before[i].ranks);
-    } else if (g->assumed) {
-      free(g->members);
-      g->members = before[i].ranks;
-      g->member_count = before[i].count;
-      g->assumed = false;
-    }
-  }
-  free(before);
-  if (!found) {
+  } else {
+    members_swap(job, others, false);
     waits_again(a, false);
   }
+  for (size_t i = 0; i < job->group_count; i++) {
+    free(others[i].ranks);
+  }
+  free(others);
 }
 
 static void divergence_decide(struct rondo_analyse_analysis *a) {
@@ -408,5 +400,4 @@ void rondo_analyse_analysis_fini(struct rondo_analyse_analysis *a) {
   free(a->verdict.turns);
   free(a->verdict.ranks);
   free(a->verdict.is_blamed);
-  free(a->verdict.mismatches);
 }

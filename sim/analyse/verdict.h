@@ -38,8 +38,7 @@ struct rondo_analyse_verdict {
   bool members_unknown;     // the record does not say who is in the group
   bool members_assumed;     // the cycle is there if all ranks belong to such groups
   struct rondo_analyse_divergence divergence;
-  uint32_t *mismatches; // every operation whose members differ, the one concerned among them
-  size_t mismatch_count;
+  size_t mismatch_count; // operations whose members differ, the one concerned among them
 };
 
 // The findings about one job. The parts point to each other, so they must not be copied.

@@ -2,6 +2,7 @@
 #include <jansson.h>
 
 #include "sim/analyse/json.h"
+#include "tests/support/analyse_input.h"
 #include "tests/support/fuzz.h"
 
 // Reads the next value and compares it with the one that jansson read.
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct rondo_analyse_input in;
   struct rondo_analyse_json j;
   json_t *expected = json_loadb((const char *)data, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-  rondo_analyse_input_memory(&in, data, size);
+  rondo_test_input(&in, data, size);
   rondo_analyse_json_init(&j, &in);
   // To jansson a zero byte ends the text.
   if (expected && memchr(data, 0, size) == NULL) {

@@ -2,6 +2,7 @@
 // Built once a format: each has a corpus of its own.
 #include "sim/analyse/read.h"
 #include "sim/analyse/report.h"
+#include "tests/support/analyse_input.h"
 #include "tests/support/fuzz.h"
 
 // Reads the input as the file of one rank.
@@ -11,7 +12,7 @@ static void record_read(struct rondo_analyse_record *r, int64_t rank, const uint
   rondo_analyse_record_init(r, "input");
   r->rank_hint = rank;
   r->rank_named = true;
-  rondo_analyse_input_memory(&in, data, size);
+  rondo_test_input(&in, data, size);
   rondo_analyse_read(r, &in);
   rondo_analyse_input_close(&in);
 }
@@ -20,9 +21,9 @@ static void report_all(const struct rondo_analyse_report *report) {
   struct rondo_sim_text text = {0};
   rondo_analyse_report_text(&text, report);
   rondo_analyse_report_html(&text, report);
-  char *json = rondo_analyse_report_json(report);
-  RONDO_FUZZ_CHECK(json[0] == '{' && json[1]);
-  free(json);
+  rondo_sim_text_clear(&text);
+  rondo_analyse_report_json(&text, report);
+  RONDO_FUZZ_CHECK(strncmp(rondo_sim_text_str(&text), "{\n", 2) == 0);
   rondo_sim_text_fini(&text);
 }
 
@@ -39,11 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!rondo_analyse_job_init(&job, (enum rondo_analyse_family)family, records, 2, &hints))
       continue;
     rondo_analyse_analysis_init(&analysis, &job);
-    struct rondo_analyse_report report = {.analyses = list,
-                                          .analysis_count = 1,
-                                          .records = records,
-                                          .record_count = 2,
-                                          .outcome = analysis.verdict.outcome};
+    struct rondo_analyse_report report = {
+        .analyses = list, .analysis_count = 1, .records = records, .record_count = 2};
     report_all(&report);
     rondo_analyse_analysis_fini(&analysis);
     rondo_analyse_job_fini(&job);

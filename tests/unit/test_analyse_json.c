@@ -11,12 +11,13 @@
 #include <cmocka.h>
 
 #include "sim/analyse/json.h"
+#include "tests/support/analyse_input.h"
 
 static struct rondo_analyse_input in;
 static struct rondo_analyse_json json;
 
 static void begin(const char *text) {
-  rondo_analyse_input_memory(&in, text, strlen(text));
+  rondo_test_input(&in, text, strlen(text));
   rondo_analyse_json_init(&json, &in);
 }
 
@@ -93,14 +94,20 @@ static void raw_gives_a_value_as_it_stands(void **state) {
 }
 
 static void numbers_in_strings_count_as_integers(void **state) {
+  struct rondo_analyse_strings strings;
+  struct rondo_analyse_values values = {.strings = &strings};
   (void)state;
   begin("[\"17\",18,null,\"x\"]");
-  rondo_analyse_json_open(&json, '[');
+  rondo_analyse_strings_init(&strings);
+  struct rondo_analyse_value list = rondo_analyse_json_value(&json, &values);
   const int64_t expected[] = {17, 18, -5, -5};
+  struct rondo_analyse_container items = rondo_analyse_value_items(&values, list);
+  assert_int_equal(items.count, 4);
   for (int i = 0; i < 4; i++) {
-    assert_true(rondo_analyse_json_item(&json));
-    assert_int_equal(rondo_analyse_json_integer(&json, -5), expected[i]);
+    assert_int_equal(rondo_analyse_value_integer(&values, items.items[i], -5), expected[i]);
   }
+  rondo_analyse_values_fini(&values);
+  rondo_analyse_strings_fini(&strings);
   end();
 }
 
@@ -126,7 +133,8 @@ static void values_survive_the_window_moving(void **state) {
     assert_true(rondo_analyse_json_key(&json, &s) && rondo_analyse_slice_is(s, "key"));
     assert_true(rondo_analyse_json_string(&json, &s) && rondo_analyse_slice_is(s, "v\"alue"));
     assert_true(rondo_analyse_json_key(&json, &s) && rondo_analyse_slice_is(s, "number"));
-    assert_int_equal(rondo_analyse_json_integer(&json, 0), -123456);
+    struct rondo_analyse_number number;
+    assert_true(rondo_analyse_json_number(&json, &number) && number.integer == -123456);
     assert_false(rondo_analyse_json_key(&json, &s));
     assert_false(rondo_analyse_json_item(&json));
     assert_true(rondo_analyse_json_end(&json));

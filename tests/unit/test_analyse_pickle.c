@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "sim/analyse/pickle.h"
+#include "tests/support/analyse_input.h"
 
 static struct rondo_analyse_input in;
 static struct rondo_analyse_strings strings;
@@ -22,7 +23,7 @@ static int entries;
   expect_refusal(text, sizeof(text) - 1, message, offset)
 
 static void begin(const char *data, size_t bytes) {
-  rondo_analyse_input_memory(&in, data, bytes);
+  rondo_test_input(&in, data, bytes);
   rondo_analyse_strings_init(&strings);
   rondo_analyse_pickle_init(&pickle, &in, &values);
 }
@@ -65,16 +66,14 @@ static void integers_of_every_width_are_read(void **state) {
 }
 
 static void memo_tuples_and_lists_are_read(void **state) {
-  uint32_t count;
   (void)state;
   PICKLE("\x80\x02}q\0(X\1\0\0\0kq\1(K\1K\2tq\2X\1\0\0\0l](h\1h\2eu.");
   assert_true(rondo_analyse_pickle_run(&pickle, &top));
   struct rondo_analyse_value list = rondo_analyse_value_get(&values, top, "l");
-  const struct rondo_analyse_value *items = rondo_analyse_value_items(&values, list, &count);
-  assert_int_equal(count, 2);
-  assert_string_equal(rondo_analyse_value_text(&values, items[0]), "k");
-  rondo_analyse_value_items(&values, items[1], &count);
-  assert_int_equal(count, 2);
+  struct rondo_analyse_container items = rondo_analyse_value_items(&values, list);
+  assert_int_equal(items.count, 2);
+  assert_string_equal(rondo_analyse_value_text(&values, items.items[0]), "k");
+  assert_int_equal(rondo_analyse_value_items(&values, items.items[1]).count, 2);
   end();
 }
 
