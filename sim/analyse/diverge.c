@@ -139,11 +139,11 @@ static void walk_run(struct walk *w, struct rondo_analyse_divergence *d) {
       step_together(w);
     } else if (pass_difference(w)) {
       d->survived++;
-    } else if (w->unfinished) {
-      divergence_fill(w, d);
-      return;
     } else {
-      return; // the records end out of step, with nothing that waits
+      if (w->unfinished) { // otherwise the records end out of step, with nothing that waits
+        divergence_fill(w, d);
+      }
+      return;
     }
   }
 }

@@ -315,21 +315,18 @@ bool rondo_analyse_json_number(struct rondo_analyse_json *j, struct rondo_analys
 }
 
 bool rondo_analyse_json_literal(struct rondo_analyse_json *j, int *value) {
-  static const struct {
-    const char *text;
-    int value;
-  } literals[] = {{"true", 1}, {"false", 0}, {"null", -1}};
+  static const char *const literals[] = {"null", "false", "true"};
   int c = rondo_analyse_json_peek(j);
-  *value = -1;
-  for (int i = 0; i < 3; i++) {
-    size_t n = strlen(literals[i].text);
-    if (c == literals[i].text[0] && rondo_analyse_input_need(j->in, n) &&
-        memcmp(j->in->data + j->in->begin, literals[i].text, n) == 0) {
+  for (*value = -1; *value < 2; ++*value) {
+    const char *text = literals[*value + 1];
+    size_t n = strlen(text);
+    if (c == text[0] && rondo_analyse_input_need(j->in, n) &&
+        memcmp(j->in->data + j->in->begin, text, n) == 0) {
       j->in->begin += n;
-      *value = literals[i].value;
       return true;
     }
   }
+  *value = -1;
   return json_unexpected(j, c, "a value");
 }
 

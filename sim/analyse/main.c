@@ -9,7 +9,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "sim/analyse/load.h"
+#include "sim/analyse/read.h"
 #include "sim/analyse/report.h"
 #include "sim/common/graph.h"
 

@@ -1,15 +1,8 @@
 #include "sim/analyse/match.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/common/text.h"
-
-struct key {
-  uint32_t group;
-  int32_t source, target;
-  int64_t seq;
-};
 
 struct table {
   uint32_t *slots; // number of the operation + 1; 0 is free
@@ -32,24 +25,24 @@ static bool is_point_to_point(const struct rondo_analyse_call *call) {
   return call->kind == RONDO_ANALYSE_SEND || call->kind == RONDO_ANALYSE_RECV;
 }
 
-static uint64_t hash_of(const struct key *key) {
-  uint64_t h = (uint64_t)key->group * 0x9e3779b97f4a7c15u;
-  h ^= ((uint64_t)(uint32_t)key->source << 32 | (uint32_t)key->target) * 0xc2b2ae3d27d4eb4fu;
-  h ^= (uint64_t)key->seq * 0x165667b19e3779f9u;
+static uint64_t hash_of(const struct rondo_analyse_op *op) {
+  uint64_t h = (uint64_t)op->group * 0x9e3779b97f4a7c15u;
+  h ^= ((uint64_t)(uint32_t)op->source << 32 | (uint32_t)op->target) * 0xc2b2ae3d27d4eb4fu;
+  h ^= (uint64_t)op->seq * 0x165667b19e3779f9u;
   return h ^ h >> 29 ^ h >> 47;
 }
 
-static bool op_is(const struct rondo_analyse_op *op, const struct key *key) {
-  return op->group == key->group && op->seq == key->seq && op->source == key->source &&
-         op->target == key->target;
-}
-
-static void slot_put(struct table *t, const struct key *key, uint32_t op) {
-  uint64_t at = hash_of(key) & (t->slot_count - 1);
-  while (t->slots[at]) {
-    at = (at + 1) & (t->slot_count - 1);
+// The slot of an operation with the same group, ranks and number, or the free slot for it.
+static uint32_t *slot_of(const struct table *t, const struct rondo_analyse_job *job,
+                         const struct rondo_analyse_op *op) {
+  for (uint64_t at = hash_of(op);; at++) {
+    uint32_t *slot = &t->slots[at & (t->slot_count - 1)];
+    const struct rondo_analyse_op *known = *slot ? &job->ops[*slot - 1] : op;
+    if (known->group == op->group && known->seq == op->seq && known->source == op->source &&
+        known->target == op->target) {
+      return slot;
+    }
   }
-  t->slots[at] = op + 1;
 }
 
 static void table_grow(struct table *t, const struct rondo_analyse_job *job) {
@@ -57,31 +50,24 @@ static void table_grow(struct table *t, const struct rondo_analyse_job *job) {
   t->slot_count = t->slot_count ? 2 * t->slot_count : 1024;
   t->slots = rondo_sim_calloc(t->slot_count, sizeof *t->slots);
   for (uint32_t i = 0; i < job->op_count; i++) {
-    const struct rondo_analyse_op *op = &job->ops[i];
-    slot_put(t, &(struct key){op->group, op->source, op->target, op->seq}, i);
+    *slot_of(t, job, &job->ops[i]) = i + 1;
   }
 }
 
-static uint32_t op_of(struct rondo_analyse_job *job, struct table *t, const struct key *key) {
-  for (uint64_t at = hash_of(key) & (t->slot_count - 1); t->slots[at];
-       at = (at + 1) & (t->slot_count - 1)) {
-    if (op_is(&job->ops[t->slots[at] - 1], key)) {
-      return t->slots[at] - 1;
+// The number of an operation, which is added if it is new.
+static uint32_t op_of(struct rondo_analyse_job *job, struct table *t,
+                      const struct rondo_analyse_op *op) {
+  uint32_t *slot = slot_of(t, job, op);
+  if (!*slot) {
+    RONDO_SIM_GROW(job->ops, job->op_count, job->op_capacity, 1024);
+    job->ops[job->op_count++] = *op;
+    *slot = job->op_count;
+    if (2 * job->op_count > t->slot_count) {
+      table_grow(t, job);
+      return job->op_count - 1;
     }
   }
-  RONDO_SIM_GROW(job->ops, job->op_count, job->op_capacity, 1024);
-  job->ops[job->op_count] = (struct rondo_analyse_op){.group = key->group,
-                                                      .source = key->source,
-                                                      .target = key->target,
-                                                      .seq = key->seq,
-                                                      .first_rank = RONDO_ANALYSE_NO_RANK};
-  uint32_t op = job->op_count++;
-  if (2 * job->op_count > t->slot_count) {
-    table_grow(t, job);
-  } else {
-    slot_put(t, key, op);
-  }
-  return op;
+  return *slot - 1;
 }
 
 uint32_t rondo_analyse_calls_differ(const struct rondo_analyse_call *a,
@@ -135,11 +121,11 @@ static bool peer_front_missing(const struct rondo_analyse_job *job, uint32_t gro
   return rank == RONDO_ANALYSE_NO_RANK || job->ranks[rank].front_missing;
 }
 
-// The key of a send or receive; false if it is not matched. If a ring has lost its beginning,
-// nobody knows how many calls went before; then only calls that still wait are numbered.
-static bool pair_key(struct rondo_analyse_job *job, uint32_t rank,
-                     const struct rondo_analyse_call *call, struct pair_counts *pairs,
-                     struct key *key) {
+// Sets ranks and number of a send or receive; false if it is not matched. If a ring has lost its
+// beginning, nobody knows how many calls went before; then only calls that still wait are numbered.
+static bool pair_find(struct rondo_analyse_job *job, uint32_t rank,
+                      const struct rondo_analyse_call *call, struct pair_counts *pairs,
+                      struct rondo_analyse_op *op) {
   const struct rondo_analyse_place *place = rondo_analyse_job_place(job, rank, call->group);
   int32_t own = place && place->own_index >= 0 ? (int32_t)place->own_index : -1;
   bool sends = call->kind == RONDO_ANALYSE_SEND;
@@ -148,15 +134,16 @@ static bool pair_key(struct rondo_analyse_job *job, uint32_t rank,
   if (own < 0 || call->peer < 0 || (relative && call->state == RONDO_ANALYSE_COMPLETED)) {
     return false;
   }
-  *key = (struct key){call->group, sends ? own : call->peer, sends ? call->peer : own, 0};
-  key->seq = pair_next(pairs, key->group, key->source, key->target);
+  op->source = sends ? own : call->peer;
+  op->target = sends ? call->peer : own;
+  op->seq = pair_next(pairs, op->group, op->source, op->target);
   return true;
 }
 
 static void call_match(struct rondo_analyse_job *job, struct table *table, uint32_t rank,
-                       uint32_t index, const struct key *key) {
+                       uint32_t index, const struct rondo_analyse_op *found) {
   struct rondo_analyse_call *call = &job->ranks[rank].calls[index];
-  call->op = op_of(job, table, key);
+  call->op = op_of(job, table, found);
   struct rondo_analyse_op *op = &job->ops[call->op];
   op->called++;
   op->completed += call->state == RONDO_ANALYSE_COMPLETED;
@@ -177,11 +164,15 @@ void rondo_analyse_match(struct rondo_analyse_job *job) {
     struct pair_counts pairs = {0};
     for (size_t i = 0; i < r->call_count; i++) {
       struct rondo_analyse_call *call = &r->calls[i];
-      struct key key = {call->group, -1, -1, call->seq};
-      bool takes_part = is_point_to_point(call) ? pair_key(job, rank, call, &pairs, &key)
+      struct rondo_analyse_op op = {.group = call->group,
+                                    .source = -1,
+                                    .target = -1,
+                                    .seq = call->seq,
+                                    .first_rank = RONDO_ANALYSE_NO_RANK};
+      bool takes_part = is_point_to_point(call) ? pair_find(job, rank, call, &pairs, &op)
                                                 : !(call->flags & RONDO_ANALYSE_MEMBER);
       if (takes_part) {
-        call_match(job, &table, rank, (uint32_t)i, &key);
+        call_match(job, &table, rank, (uint32_t)i, &op);
       }
     }
     free(pairs.items);
@@ -191,25 +182,20 @@ void rondo_analyse_match(struct rondo_analyse_job *job) {
 
 void rondo_analyse_callers_init(struct rondo_analyse_callers *c,
                                 const struct rondo_analyse_job *job) {
-  size_t total = 0;
-  c->first = rondo_sim_alloc(((size_t)job->op_count + 1) * sizeof *c->first);
-  for (uint32_t i = 0; i < job->op_count; i++) {
-    c->first[i] = total;
-    total += job->ops[i].called;
+  // While the list is filled, first[op + 1] is where the next caller of `op` goes.
+  c->first = rondo_sim_calloc((size_t)job->op_count + 2, sizeof *c->first);
+  for (uint32_t op = 0; op < job->op_count; op++) {
+    c->first[op + 2] = c->first[op + 1] + job->ops[op].called;
   }
-  c->first[job->op_count] = total;
-  c->items = rondo_sim_alloc(total * sizeof *c->items);
-  size_t *next = rondo_sim_alloc(((size_t)job->op_count + 1) * sizeof *next);
-  memcpy(next, c->first, ((size_t)job->op_count + 1) * sizeof *next);
+  c->items = rondo_sim_alloc(c->first[job->op_count + 1] * sizeof *c->items);
   for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-    for (size_t i = 0; i < job->ranks[rank].call_count; i++) {
+    for (uint32_t i = 0; i < job->ranks[rank].call_count; i++) {
       uint32_t op = job->ranks[rank].calls[i].op;
       if (op != RONDO_ANALYSE_NO_OP) {
-        c->items[next[op]++] = (struct rondo_analyse_caller){rank, (uint32_t)i};
+        c->items[c->first[op + 1]++] = (struct rondo_analyse_caller){rank, i};
       }
     }
   }
-  free(next);
 }
 
 void rondo_analyse_callers_fini(struct rondo_analyse_callers *c) {

@@ -9,13 +9,13 @@
 
 // An entry as the dump has it. Strings are numbers in the record's table.
 struct entry {
-  int64_t record_id, pg_id, seq, p2p_seq, retired, is_p2p;
-  int64_t created_ns, started_ns, completed_ns;
-  uint64_t in_count, out_count;
-  uint32_t pg_name, pg_desc, thread, name, shape, dtype, site;
-  uint8_t state; // enum rondo_analyse_state
-  bool counts_known;
+  struct rondo_analyse_call call;
+  int64_t record_id, pg_id, p2p_seq, retired, is_p2p;
+  uint32_t pg_name, pg_desc, dtype;
 };
+
+static const struct entry empty_entry = {
+    .call = {.peer = -1, .op = RONDO_ANALYSE_NO_OP}, .record_id = -1, .pg_id = -1};
 
 // What becomes of a field of an entry.
 enum field_type { SKIP, NUMBER, STRING, FIRST_STRING, GROUP, STATE, IN_SIZES, OUT_SIZES, FRAMES };
@@ -28,7 +28,7 @@ struct field {
 
 // In the order in which PyTorch writes them.
 static const struct field fields[] = {
-    {"collective_seq_id", NUMBER, offsetof(struct entry, seq)},
+    {"collective_seq_id", NUMBER, offsetof(struct entry, call.seq)},
     {"duration_ms", SKIP, 0},
     {"frames", FRAMES, 0},
     {"input_dtypes", FIRST_STRING, offsetof(struct entry, dtype)},
@@ -40,15 +40,15 @@ static const struct field fields[] = {
     {"p2p_seq_id", NUMBER, offsetof(struct entry, p2p_seq)},
     {"pg_id", NUMBER, offsetof(struct entry, pg_id)},
     {"process_group", GROUP, 0},
-    {"profiling_name", STRING, offsetof(struct entry, name)},
+    {"profiling_name", STRING, offsetof(struct entry, call.name)},
     {"record_id", NUMBER, offsetof(struct entry, record_id)},
     {"retired", NUMBER, offsetof(struct entry, retired)},
     {"state", STATE, 0},
-    {"thread_id", STRING, offsetof(struct entry, thread)},
+    {"thread_id", STRING, offsetof(struct entry, call.queue)},
     {"thread_name", SKIP, 0},
-    {"time_created_ns", NUMBER, offsetof(struct entry, created_ns)},
-    {"time_discovered_completed_ns", NUMBER, offsetof(struct entry, completed_ns)},
-    {"time_discovered_started_ns", NUMBER, offsetof(struct entry, started_ns)},
+    {"time_created_ns", NUMBER, offsetof(struct entry, call.created_ns)},
+    {"time_discovered_completed_ns", NUMBER, offsetof(struct entry, call.completed_ns)},
+    {"time_discovered_started_ns", NUMBER, offsetof(struct entry, call.started_ns)},
     {"timeout_ms", SKIP, 0},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
@@ -147,12 +147,12 @@ static void sizes_set(struct rondo_analyse_flight *f, struct entry *e, enum fiel
                       struct rondo_analyse_slice text) {
   uint64_t elements = rondo_analyse_shape_elements(text.data, text.size_bytes);
   if (type == OUT_SIZES) {
-    e->out_count = elements;
+    e->call.out_count = elements;
     return;
   }
-  e->in_count = elements;
-  e->counts_known = true;
-  e->shape = rondo_analyse_strings_add(&f->record->strings, text.data, text.size_bytes);
+  e->call.in_count = elements;
+  e->call.flags |= RONDO_ANALYSE_COUNTS_KNOWN;
+  e->call.shape = rondo_analyse_strings_add(&f->record->strings, text.data, text.size_bytes);
 }
 
 // The call site: the innermost frame that is the user's and not the library's; 0 if there is none.
@@ -208,7 +208,7 @@ static void field_set(struct rondo_analyse_flight *f, struct entry *e, const str
     e->pg_desc = string_at(f, value, 1);
     break;
   case STATE:
-    e->state = state_of_name(rondo_analyse_value_text(&f->values, value));
+    e->call.state = state_of_name(rondo_analyse_value_text(&f->values, value));
     break;
   case IN_SIZES:
   case OUT_SIZES:
@@ -217,7 +217,7 @@ static void field_set(struct rondo_analyse_flight *f, struct entry *e, const str
     sizes_set(f, e, field->type, (struct rondo_analyse_slice){f->text.data, f->text.size_bytes});
     break;
   case FRAMES:
-    e->site = site_of(f, value);
+    e->call.site = site_of(f, value);
     break;
   default:
     break;
@@ -241,9 +241,9 @@ static uint32_t group_of(struct rondo_analyse_flight *f, const struct entry *e) 
 }
 
 static uint8_t state_of(struct rondo_analyse_flight *f, const struct entry *e, uint8_t *flags) {
-  const char *name = rondo_analyse_record_text(f->record, e->name);
-  if (!e->retired || e->state == RONDO_ANALYSE_COMPLETED) {
-    return e->state;
+  const char *name = rondo_analyse_record_text(f->record, e->call.name);
+  if (!e->retired || e->call.state == RONDO_ANALYSE_COMPLETED) {
+    return e->call.state;
   }
   // NCCL's watchdog retires what it saw complete and what it gave up. Other backends never mark the
   // state; they only retire.
@@ -251,7 +251,7 @@ static uint8_t state_of(struct rondo_analyse_flight *f, const struct entry *e, u
     return RONDO_ANALYSE_COMPLETED;
   }
   *flags |= RONDO_ANALYSE_FAILED;
-  return e->state;
+  return e->call.state;
 }
 
 // What a name means. Dumps repeat a few names thousands of times.
@@ -277,24 +277,15 @@ static uint8_t dtype_of(struct rondo_analyse_flight *f, uint32_t dtype) {
 // Adds an entry as the track's next call.
 static void entry_add(struct rondo_analyse_flight *f, const struct entry *e) {
   struct rondo_analyse_track *t = track_of(f);
-  const struct name_meaning *name = meaning_of(f, e->name);
+  const struct name_meaning *name = meaning_of(f, e->call.name);
   uint32_t group = group_of(f, e);
   struct rondo_analyse_call *call = rondo_analyse_track_call(t);
+  *call = e->call;
   call->kind = name->kind;
   call->group = group;
-  call->name = e->name;
-  call->seq = e->is_p2p ? e->p2p_seq : e->seq;
-  call->created_ns = e->created_ns;
-  call->started_ns = e->started_ns;
-  call->completed_ns = e->completed_ns;
-  call->in_count = e->in_count;
-  call->out_count = e->out_count;
-  call->shape = e->shape;
-  call->site = e->site;
-  call->queue = e->thread;
+  call->seq = e->is_p2p ? e->p2p_seq : e->call.seq;
   call->dtype = dtype_of(f, e->dtype);
-  call->flags = (e->counts_known ? RONDO_ANALYSE_COUNTS_KNOWN : 0) |
-                (name->uneven ? RONDO_ANALYSE_UNEVEN_OK : 0);
+  call->flags |= name->uneven ? RONDO_ANALYSE_UNEVEN_OK : 0;
   call->state = state_of(f, e, &call->flags);
   if (name->has_peers) {
     call->peer = name->peer;
@@ -304,7 +295,7 @@ static void entry_add(struct rondo_analyse_flight *f, const struct entry *e) {
     f->first_record_id = e->record_id;
   }
   t->states_known |= call->state != RONDO_ANALYSE_CALLED;
-  t->starts_known |= e->started_ns > 0;
+  t->starts_known |= e->call.started_ns > 0;
 }
 
 // Operations inside a coalesced launch are recorded and never updated. The entry of the launch,
@@ -435,7 +426,7 @@ void rondo_analyse_flight_finish(struct rondo_analyse_flight *f) {
 
 // Reads one entry of a JSON dump.
 static void entry_read(struct rondo_analyse_flight *f, struct rondo_analyse_json *j) {
-  struct entry e = {.record_id = -1, .pg_id = -1};
+  struct entry e = empty_entry;
   struct rondo_analyse_slice text;
   uint32_t kept = f->values.count;
   rondo_analyse_json_open(j, '{');
@@ -496,7 +487,7 @@ static const struct field *field_of_string(struct rondo_analyse_flight *f,
 // Takes one entry of a pickle.
 static void entry_take(void *context, struct rondo_analyse_value dict) {
   struct rondo_analyse_flight *f = context;
-  struct entry e = {.record_id = -1, .pg_id = -1};
+  struct entry e = empty_entry;
   struct rondo_analyse_container pairs = rondo_analyse_value_items(&f->values, dict);
   if (dict.type != RONDO_ANALYSE_DICT) {
     return;

@@ -11,7 +11,6 @@
 struct reader {
   struct rondo_analyse_record *record;
   struct rondo_analyse_input *in;
-  size_t last_track;
   uint64_t unknown_calls; // on communicators whose beginning is not in the log
   uint64_t unknown_line, unknown_offset;
 };
@@ -93,27 +92,6 @@ static bool prefix_parse(const char *start, const char *end, struct prefix *pref
   return prefix->pid >= 0;
 }
 
-static struct rondo_analyse_track *track_of(struct reader *reader, const struct prefix *prefix,
-                                            int64_t device) {
-  struct rondo_analyse_record *r = reader->record;
-  uint32_t host =
-      rondo_analyse_strings_add(&r->strings, prefix->host.data, prefix->host.size_bytes);
-  for (size_t tried = 0; tried < r->track_count; tried++) {
-    size_t at = (reader->last_track + tried) % r->track_count;
-    struct rondo_analyse_track *t = &r->tracks[at];
-    if (t->host == host && t->pid == prefix->pid && t->device == device) {
-      reader->last_track = at;
-      return t;
-    }
-  }
-  reader->last_track = r->track_count;
-  struct rondo_analyse_track *t = rondo_analyse_record_track(r);
-  t->host = host;
-  t->pid = prefix->pid;
-  t->device = device;
-  return t;
-}
-
 // The key of a communicator, which is the same on all its members: its id. For a split
 // communicator: the parent with the number and the colour of the split, or else its number among
 // the communicators of its size.
@@ -149,10 +127,13 @@ static void init_read(struct reader *reader, const struct prefix *prefix,
   if (!handle || rank < 0 || size <= 0 || !memmem(line.data, line.size_bytes, "COMPLETE", 8)) {
     return;
   }
-  struct rondo_analyse_track *t =
-      track_of(reader, prefix, number_after(line, " cudaDev ", prefix->device));
+  struct rondo_analyse_record *r = reader->record;
+  uint32_t host =
+      rondo_analyse_strings_add(&r->strings, prefix->host.data, prefix->host.size_bytes);
+  struct rondo_analyse_track *t = rondo_analyse_record_process(
+      r, host, prefix->pid, number_after(line, " cudaDev ", prefix->device));
   struct rondo_analyse_group_decl *g =
-      rondo_analyse_track_group(t, communicator_key(reader->record, t, line, size));
+      rondo_analyse_track_group(t, communicator_key(r, t, line, size));
   g->handle = handle;
   g->size = size;
   g->own_index = rank;
@@ -196,7 +177,7 @@ static void call_read(struct reader *reader, const struct prefix *prefix,
   struct rondo_analyse_record *r = reader->record;
   uint32_t handle = string_after(r, line, " comm ");
   for (size_t tried = 0; tried < r->track_count; tried++) {
-    struct rondo_analyse_track *t = &r->tracks[(reader->last_track + tried) % r->track_count];
+    struct rondo_analyse_track *t = &r->tracks[(r->last_track + tried) % r->track_count];
     struct rondo_analyse_group_decl *g = rondo_analyse_track_find(t, handle);
     bool same_process = t->pid == prefix->pid &&
                         rondo_analyse_slice_is(prefix->host, rondo_analyse_record_text(r, t->host));
@@ -207,7 +188,7 @@ static void call_read(struct reader *reader, const struct prefix *prefix,
     call->group = (uint32_t)(g - t->groups);
     call->name = rondo_analyse_strings_add(&r->strings, line.data + 1, name_bytes);
     call_fill(r, line, g, call);
-    reader->last_track = (size_t)(t - r->tracks);
+    r->last_track = (size_t)(t - r->tracks);
     return;
   }
   if (!reader->unknown_calls++) {

@@ -26,31 +26,16 @@ static int64_t counts_take(const struct reader *reader, struct rondo_analyse_val
   return total;
 }
 
-static struct rondo_analyse_track *track_of(struct rondo_analyse_record *r, uint32_t host,
-                                            int64_t pid, int64_t device) {
-  for (size_t i = 0; i < r->track_count; i++) {
-    struct rondo_analyse_track *t = &r->tracks[i];
-    if (pid >= 0 && t->host == host && t->pid == pid && t->device == device) {
-      return t;
-    }
-  }
-  struct rondo_analyse_track *t = rondo_analyse_record_track(r);
-  t->host = host;
-  t->pid = pid;
-  t->device = device;
-  return t;
-}
-
 static struct rondo_analyse_group_decl *
 member_add(struct reader *reader, struct rondo_analyse_value member, uint32_t key, bool missing) {
   const struct rondo_analyse_values *v = &reader->values;
   struct rondo_analyse_track *t =
-      track_of(reader->record, rondo_analyse_get_string(&reader->values, member, "host"),
-               rondo_analyse_get_integer(&reader->values, member, "pid", -1),
-               rondo_analyse_get_integer(&reader->values, member, "cuda_dev", -1));
+      rondo_analyse_record_process(reader->record, rondo_analyse_get_string(v, member, "host"),
+                                   rondo_analyse_get_integer(v, member, "pid", -1),
+                                   rondo_analyse_get_integer(v, member, "cuda_dev", -1));
   struct rondo_analyse_group_decl *g = rondo_analyse_track_group(t, key);
   struct rondo_analyse_value counts = rondo_analyse_value_get(v, member, "collective_counts");
-  g->own_index = rondo_analyse_get_integer(&reader->values, member, "rank", -1);
+  g->own_index = rondo_analyse_get_integer(v, member, "rank", -1);
   if (counts.type == RONDO_ANALYSE_DICT) {
     g->last.submitted = counts_take(reader, counts, g);
   }

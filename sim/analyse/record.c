@@ -47,6 +47,25 @@ struct rondo_analyse_track *rondo_analyse_record_track(struct rondo_analyse_reco
   return &r->tracks[r->track_count++];
 }
 
+struct rondo_analyse_track *rondo_analyse_record_process(struct rondo_analyse_record *r,
+                                                         uint32_t host, int64_t pid,
+                                                         int64_t device) {
+  for (size_t tried = 0; pid >= 0 && tried < r->track_count; tried++) {
+    size_t at = (r->last_track + tried) % r->track_count;
+    struct rondo_analyse_track *t = &r->tracks[at];
+    if (t->host == host && t->pid == pid && t->device == device) {
+      r->last_track = at;
+      return t;
+    }
+  }
+  r->last_track = r->track_count;
+  struct rondo_analyse_track *t = rondo_analyse_record_track(r);
+  t->host = host;
+  t->pid = pid;
+  t->device = device;
+  return t;
+}
+
 struct rondo_analyse_group_decl *rondo_analyse_track_group(struct rondo_analyse_track *t,
                                                            uint32_t key) {
   const int64_t none = RONDO_ANALYSE_NOT_RECORDED;

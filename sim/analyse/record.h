@@ -70,7 +70,7 @@ struct rondo_analyse_record {
   int64_t rank_hint; // the rank in the file's name; -1: none
   struct rondo_analyse_strings strings;
   struct rondo_analyse_track *tracks;
-  size_t track_count, track_capacity;
+  size_t track_count, track_capacity, last_track; // the one that was found last is tried first
   struct rondo_analyse_problems problems;
   size_t more_problems; // that were not kept
   enum rondo_analyse_source source;
@@ -92,6 +92,12 @@ static inline const char *rondo_analyse_record_text(const struct rondo_analyse_r
 
 // Adds a track and returns it. Pointers to tracks are valid until the next one is added.
 struct rondo_analyse_track *rondo_analyse_record_track(struct rondo_analyse_record *r);
+
+// The track of a process and its device, which is added if it is new. A process whose number is -1
+// is always new.
+struct rondo_analyse_track *rondo_analyse_record_process(struct rondo_analyse_record *r,
+                                                         uint32_t host, int64_t pid,
+                                                         int64_t device);
 
 // Adds a group of that key, handle and name, whose other fields say "not recorded". Pointers to
 // groups are valid until the next one is added.

@@ -38,12 +38,15 @@ static uint32_t hash_of(const char *data, size_t bytes) {
   return (uint32_t)(h ^ h >> 32);
 }
 
-static void slot_put(struct rondo_analyse_strings *s, uint32_t hash, uint32_t id) {
-  uint32_t at = hash & (s->slot_count - 1);
-  while (s->slots[at]) {
-    at = (at + 1) & (s->slot_count - 1);
+// The slot of a string, or the free slot for it.
+static uint32_t *slot_of(const struct rondo_analyse_strings *s, const char *data, size_t bytes) {
+  for (uint32_t at = hash_of(data, bytes);; at++) {
+    uint32_t *slot = &s->slots[at & (s->slot_count - 1)];
+    const char *text = *slot ? s->bytes + s->offsets[*slot - 1] : NULL;
+    if (!text || (strncmp(text, data, bytes) == 0 && text[bytes] == 0)) {
+      return slot;
+    }
   }
-  s->slots[at] = id + 1;
 }
 
 static void slots_grow(struct rondo_analyse_strings *s) {
@@ -52,7 +55,7 @@ static void slots_grow(struct rondo_analyse_strings *s) {
   s->slots = rondo_sim_calloc(s->slot_count, sizeof *s->slots);
   for (uint32_t id = 0; id < s->count; id++) {
     const char *text = s->bytes + s->offsets[id];
-    slot_put(s, hash_of(text, strlen(text)), id);
+    *slot_of(s, text, strlen(text)) = id + 1;
   }
 }
 
@@ -74,19 +77,14 @@ static uint32_t string_append(struct rondo_analyse_strings *s, const char *data,
 uint32_t rondo_analyse_strings_add(struct rondo_analyse_strings *s, const char *data,
                                    size_t bytes) {
   bytes = bytes ? strnlen(data, bytes) : 0;
-  uint32_t hash = hash_of(data, bytes);
-  for (uint32_t at = hash & (s->slot_count - 1); s->slots[at];
-       at = (at + 1) & (s->slot_count - 1)) {
-    const char *text = s->bytes + s->offsets[s->slots[at] - 1];
-    if (strncmp(text, data, bytes) == 0 && text[bytes] == 0) {
-      return s->slots[at] - 1;
-    }
+  uint32_t *slot = slot_of(s, data, bytes);
+  if (*slot) {
+    return *slot - 1;
   }
   uint32_t id = string_append(s, data, bytes);
+  *slot = id + 1;
   if (2 * s->count > s->slot_count) {
     slots_grow(s);
-  } else {
-    slot_put(s, hash, id);
   }
   return id;
 }

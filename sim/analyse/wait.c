@@ -67,71 +67,55 @@ static void behind_find(struct rondo_analyse_waits *w, uint32_t at, const struct
   }
 }
 
+// Lists the pending calls of a rank and those at the front.
 static void rank_pending(struct rondo_analyse_waits *w, uint32_t rank, struct queues *q,
                          bool by_order) {
   const struct rondo_analyse_rank *r = &w->job->ranks[rank];
-  uint32_t first = w->pending_first[rank];
-  uint32_t end = first;
+  uint32_t first = w->pending_count;
+  w->pending_first[rank] = first;
+  w->front_first[rank] = w->front_count;
   q->running = q->previous = NONE;
-  for (size_t i = 0; i < r->call_count; i++) {
+  for (uint32_t i = 0; i < r->call_count; i++) {
     if (call_waits(&r->calls[i])) {
-      w->pending[end] = (struct rondo_analyse_pending){
-          (uint32_t)i, rank, r->calls[i].op, {NONE, NONE}, {RONDO_ANALYSE_FRONT}};
       bool first_running = q->running == NONE && r->calls[i].state == RONDO_ANALYSE_STARTED;
-      q->running = first_running ? end : q->running;
-      end++;
+      q->running = first_running ? w->pending_count : q->running;
+      RONDO_SIM_GROW(w->pending, w->pending_count, w->pending_capacity, 64);
+      w->pending[w->pending_count++] = (struct rondo_analyse_pending){
+          i, rank, r->calls[i].op, {NONE, NONE}, {RONDO_ANALYSE_FRONT}};
     }
   }
-  for (uint32_t at = first; at < end; at++) {
+  for (uint32_t at = first; at < w->pending_count; at++) {
     const struct rondo_analyse_call *call = &r->calls[w->pending[at].call];
     behind_find(w, at, q, by_order);
-    q->in_group[call->group] = at;
+    q->in_group[call->group] = q->previous = at;
     if (call->flags & RONDO_ANALYSE_STREAM) {
       q->on_stream[call->queue] = at;
     }
-    q->previous = at;
+    if (w->pending[at].behind[0] == NONE) {
+      RONDO_SIM_GROW(w->front, w->front_count, w->front_capacity, 64);
+      w->front[w->front_count++] = at;
+    }
   }
-  for (uint32_t at = first; at < end; at++) { // empties the queues for the next rank
+  for (uint32_t at = first; at < w->pending_count; at++) { // empties the queues for the next rank
     const struct rondo_analyse_call *call = &r->calls[w->pending[at].call];
     q->in_group[call->group] = q->on_stream[call->queue] = NONE;
   }
 }
 
-static void fronts_list(struct rondo_analyse_waits *w) {
-  uint32_t count = 0;
-  w->front = rondo_sim_alloc(w->pending_count * sizeof *w->front);
-  w->front_first = rondo_sim_alloc((w->job->rank_count + 1) * sizeof *w->front_first);
-  for (uint32_t rank = 0; rank < w->job->rank_count; rank++) {
-    w->front_first[rank] = count;
-    for (uint32_t at = w->pending_first[rank]; at < w->pending_first[rank + 1]; at++) {
-      if (w->pending[at].behind[0] == NONE) {
-        w->front[count++] = at;
-      }
-    }
-  }
-  w->front_first[w->job->rank_count] = count;
-}
-
 void rondo_analyse_waits_init(struct rondo_analyse_waits *w, const struct rondo_analyse_job *job,
                               const struct rondo_analyse_callers *callers, bool by_order) {
   *w = (struct rondo_analyse_waits){.job = job, .callers = callers};
-  w->pending_first = rondo_sim_alloc((job->rank_count + 1) * sizeof *w->pending_first);
-  for (uint32_t rank = 0; rank < job->rank_count; rank++) {
-    w->pending_first[rank] = w->pending_count;
-    for (size_t i = 0; i < job->ranks[rank].call_count; i++) {
-      w->pending_count += call_waits(&job->ranks[rank].calls[i]);
-    }
-  }
-  w->pending_first[job->rank_count] = w->pending_count;
-  w->pending = rondo_sim_alloc(w->pending_count * sizeof *w->pending);
+  w->pending_first = rondo_analyse_nones(job->rank_count + 1);
+  w->front_first = rondo_analyse_nones(job->rank_count + 1);
   struct queues q = {rondo_analyse_nones(job->group_count), rondo_analyse_nones(job->strings.count),
                      NONE, NONE};
   for (uint32_t rank = 0; rank < job->rank_count; rank++) {
     rank_pending(w, rank, &q, by_order);
   }
+  w->pending_first[job->rank_count] = w->pending_count;
+  w->front_first[job->rank_count] = w->front_count;
   free(q.in_group);
   free(q.on_stream);
-  fronts_list(w);
 }
 
 void rondo_analyse_waits_fini(struct rondo_analyse_waits *w) {
@@ -144,9 +128,10 @@ void rondo_analyse_waits_fini(struct rondo_analyse_waits *w) {
 // The pending call of a rank at an index into its calls; null if that does not wait.
 static const struct rondo_analyse_pending *pending_of(const struct rondo_analyse_waits *w,
                                                       uint32_t rank, uint32_t call) {
-  uint32_t first = w->pending_first[rank];
-  return bsearch(&call, w->pending + first, w->pending_first[rank + 1] - first, sizeof *w->pending,
-                 rondo_analyse_compare_u32);
+  uint32_t first = w->pending_first[rank], count = w->pending_first[rank + 1] - first;
+  return count ? bsearch(&call, w->pending + first, count, sizeof *w->pending,
+                         rondo_analyse_compare_u32)
+               : NULL;
 }
 
 // The caller entry of a rank in an operation; null if there is none.

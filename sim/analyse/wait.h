@@ -56,7 +56,7 @@ struct rondo_analyse_waits {
   uint32_t *pending_first; // of each rank; rank_count + 1 entries
   uint32_t *front;         // pending calls at the front, rank after rank
   uint32_t *front_first;   // of each rank; rank_count + 1 entries
-  uint32_t pending_count;
+  uint32_t pending_count, pending_capacity, front_count, front_capacity;
 };
 
 // Lists the pending calls and what each is queued behind. `by_order` adds waits by the order of

@@ -1,4 +1,4 @@
-#include "sim/analyse/words.h"
+#include "sim/analyse/report.h"
 
 #include <stdlib.h>
 
