@@ -23,7 +23,7 @@ struct rondo_analyse_place {
   uint32_t counts; // string, see rondo_analyse_group_decl
   int64_t own_index;
   struct rondo_analyse_progress last;    // as the file says it
-  struct rondo_analyse_progress reached; // as its calls show, too; -1: none
+  struct rondo_analyse_progress reached; // counts its calls, too; -1: none
   int64_t first_seq, last_seq;           // of the collectives in the record; first > last: none
   int64_t last_call;                     // index of the last call in the group; -1: none
   uint32_t lives;                        // how often the numbers began anew

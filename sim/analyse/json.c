@@ -330,7 +330,7 @@ bool rondo_analyse_json_literal(struct rondo_analyse_json *j, int *value) {
   return json_unexpected(j, c, "a value");
 }
 
-// Where `v` is null below, values are read and not kept.
+// In the functions below, a null `v` means that values are read and not kept.
 static struct rondo_analyse_value container_keep(struct rondo_analyse_values *v,
                                                  enum rondo_analyse_value_type type) {
   return v ? rondo_analyse_values_add(v, type) : (struct rondo_analyse_value){0};

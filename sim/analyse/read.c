@@ -197,9 +197,9 @@ static void workers_join(struct load *load, const pthread_t *threads, unsigned c
   unsigned ticks = 0;
   bool shown = false;
   struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
+  clock_gettime(CLOCK_REALTIME, &until);
   for (unsigned i = 0; i < count;) {
-    if (pthread_clockjoin_np(threads[i], NULL, CLOCK_MONOTONIC, &until) == 0) {
+    if (pthread_timedjoin_np(threads[i], NULL, &until) == 0) {
       i++;
       continue;
     }

@@ -108,8 +108,8 @@ struct rondo_analyse_group_decl *rondo_analyse_track_group(struct rondo_analyse_
 struct rondo_analyse_group_decl *rondo_analyse_track_find(const struct rondo_analyse_track *t,
                                                           uint32_t handle);
 
-// Sets members and size of a group from a list of ranks, or from one written as text, if that names
-// any.
+// Sets members and size of a group from a list of ranks or from the text of such a list. Keeps the
+// size if the list names no rank.
 void rondo_analyse_group_members(struct rondo_analyse_group_decl *g,
                                  const struct rondo_analyse_values *v,
                                  struct rondo_analyse_value ranks);
@@ -118,7 +118,7 @@ void rondo_analyse_group_members(struct rondo_analyse_group_decl *g,
 // added.
 struct rondo_analyse_call *rondo_analyse_track_call(struct rondo_analyse_track *t);
 
-// Adds a sentence that the caller frees with the list.
+// Adds a sentence; rondo_analyse_problems_fini frees all of them.
 __attribute__((format(printf, 2, 3))) void
 rondo_analyse_problem_add(struct rondo_analyse_problems *p, const char *format, ...);
 void rondo_analyse_problems_fini(struct rondo_analyse_problems *p);

@@ -8,7 +8,7 @@
 #define MOST_TEXTS 16
 #define OUTCOMES RONDO_ANALYSE_OUTCOME_COUNT
 
-// An empty text that is valid until MOST_TEXTS more are made. All memory is used again.
+// An empty text that is valid until MOST_TEXTS more are made; the next one reuses its memory.
 static struct rondo_sim_text *text_new(void) {
   static struct rondo_sim_text texts[MOST_TEXTS];
   static unsigned next;
