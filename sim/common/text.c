@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <libgen.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,29 +80,14 @@ void rondo_sim_text_add_bytes(struct rondo_sim_text *t, const char *data, size_t
   t->data[t->size_bytes] = 0;
 }
 
-static const char *xml_entity(char c) {
-  switch (c) {
-  case '&':
-    return "&amp;";
-  case '<':
-    return "&lt;";
-  case '>':
-    return "&gt;";
-  case '"':
-    return "&quot;";
-  case '\'':
-    return "&#39;";
-  default:
-    return NULL;
-  }
-}
-
 void rondo_sim_text_add_xml(struct rondo_sim_text *t, const char *s, const char *after) {
+  static const char marks[] = "&<>\"'";
+  static const char *const entities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
   for (; *s; s++) {
-    const char *entity = xml_entity(*s);
+    const char *mark = strchr(marks, *s);
     char c = (unsigned char)*s < ' ' && *s != '\t' && *s != '\n' ? ' ' : *s;
-    if (entity) {
-      rondo_sim_text_add_bytes(t, entity, strlen(entity));
+    if (mark) {
+      rondo_sim_text_add(t, "%s", entities[mark - marks]);
     } else {
       rondo_sim_text_add_bytes(t, &c, 1);
     }
@@ -160,4 +144,26 @@ int rondo_sim_text_may_save(const char *path) {
   int status = access(dirname(copy), W_OK | X_OK);
   free(copy);
   return status;
+}
+
+bool rondo_sim_refuse(struct rondo_sim_error *error, const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(error->text, sizeof(error->text), format, ap);
+  va_end(ap);
+  return false;
+}
+
+int rondo_sim_list_find(const char *list, const char *word) {
+  size_t length = strlen(word);
+  for (int n = 0;; n++) {
+    size_t end = strcspn(list, ",");
+    if (end == length && strncmp(list, word, length) == 0) {
+      return n;
+    }
+    if (!list[end]) {
+      return -1;
+    }
+    list += end + 1 + strspn(list + end + 1, " ");
+  }
 }

@@ -9,6 +9,7 @@
 #ifndef RONDO_SIM_COMMON_TEXT_H
 #define RONDO_SIM_COMMON_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct rondo_sim_text {
@@ -63,7 +64,43 @@ void *rondo_sim_realloc(void *old, size_t bytes);
     }                                                                                              \
   } while (0)
 
+// Makes room for `need` items in an array that can hold `capacity`.
+#define RONDO_SIM_RESERVE(array, need, capacity)                                                   \
+  do {                                                                                             \
+    if ((need) > (capacity)) {                                                                     \
+      (capacity) = 2 * (need);                                                                     \
+      (array) = rondo_sim_realloc((array), sizeof *(array) * (size_t)(capacity));                  \
+    }                                                                                              \
+  } while (0)
+
+// Searches by halves: sets `low` to the first number from `low` to `high` for which `is_below`, an
+// expression of `middle`, does not hold.
+#define RONDO_SIM_LOWER_BOUND(low, high, middle, is_below)                                         \
+  do {                                                                                             \
+    for (uint32_t end_ = (high), middle; (low) < end_;) {                                          \
+      middle = (low) + (end_ - (low)) / 2;                                                         \
+      if (is_below) {                                                                              \
+        (low) = middle + 1;                                                                        \
+      } else {                                                                                     \
+        end_ = middle;                                                                             \
+      }                                                                                            \
+    }                                                                                              \
+  } while (0)
+
 // A copy of `s` that the caller frees.
 char *rondo_sim_strdup(const char *s);
+
+// Why something is refused, in one line.
+struct rondo_sim_error {
+  char text[512];
+};
+
+// Writes the line as printf does. Returns false, which the caller returns.
+__attribute__((format(printf, 2, 3))) bool rondo_sim_refuse(struct rondo_sim_error *error,
+                                                            const char *format, ...);
+
+// The number, from 0, of `word` in a list of words with commas (and spaces) between; -1 if it is
+// not there.
+int rondo_sim_list_find(const char *list, const char *word);
 
 #endif // RONDO_SIM_COMMON_TEXT_H

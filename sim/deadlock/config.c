@@ -1,6 +1,7 @@
 #include "sim/deadlock/config.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,18 +57,10 @@ void rondo_sim_config_copy(struct rondo_sim_config *c, const struct rondo_sim_co
   c->sizes = copy_of(from->sizes, sizeof(*c->sizes) * from->size_count);
   c->collective_choices =
       copy_of(from->collective_choices, sizeof(*c->collective_choices) * from->choice_count);
-  if (!from->groups) {
-    return;
-  }
   c->groups = copy_of(from->groups, sizeof(*c->groups) * from->group_count);
   for (uint32_t g = 0; g < c->group_count; g++) {
     c->groups[g].gpus = copy_of(from->groups[g].gpus, sizeof(uint32_t) * from->groups[g].gpu_count);
   }
-}
-
-static bool config_refuse(char *error, size_t error_bytes, const char *what) {
-  snprintf(error, error_bytes, "%s", what);
-  return false;
 }
 
 // Counts the collectives of all groups (an upper bound if groupings are drawn) and their members.
@@ -95,32 +88,30 @@ static void groups_measure(const struct rondo_sim_config *c, uint64_t *collectiv
   }
 }
 
-bool rondo_sim_config_check(const struct rondo_sim_config *c, char *error, size_t error_bytes) {
+bool rondo_sim_config_check(const struct rondo_sim_config *c, struct rondo_sim_error *error) {
   if (c->model == RONDO_SIM_RESOURCES && c->resources == 0) {
-    return config_refuse(error, error_bytes,
-                         "resources: the resource-limited model needs a limit of at least 1");
+    return rondo_sim_refuse(error,
+                            "resources: the resource-limited model needs a limit of at least 1");
   }
   if (c->model == RONDO_SIM_SINGLE_QUEUE && c->synchronisation > 0 && !c->compat_dfccl) {
-    return config_refuse(error, error_bytes,
-                         "synchronisation: the single-queue model has none; choose the model "
-                         "\"synchronisation\" or \"resource-limited\"");
+    return rondo_sim_refuse(error, "synchronisation: the single-queue model has none; choose the "
+                                   "model \"synchronisation\" or \"resource-limited\"");
   }
   if (c->compat_dfccl && c->synchronisation >= 1) {
-    return config_refuse(error, error_bytes,
-                         "synchronisation: with a probability of 1 the published simulator never "
-                         "invokes anything");
+    return rondo_sim_refuse(error, "synchronisation: with a probability of 1 the published "
+                                   "simulator never invokes anything");
   }
   if (c->rounds == 0) {
-    return config_refuse(error, error_bytes, "rounds: at least one is needed");
+    return rondo_sim_refuse(error, "rounds: at least one is needed");
   }
   if (c->grouping == RONDO_SIM_FREE_DRAWN && c->draws == 0) {
-    return config_refuse(error, error_bytes, "grouping.draws: at least one is needed");
+    return rondo_sim_refuse(error, "grouping.draws: at least one is needed");
   }
   uint64_t collectives, places;
   groups_measure(c, &collectives, &places);
   if (collectives >= RONDO_SIM_SYNC_BEFORE || places >= RONDO_SIM_SYNC_BEFORE) {
-    return config_refuse(error, error_bytes,
-                         "grouping: more than 2147483647 collectives, or places in groups");
+    return rondo_sim_refuse(error,
+                            "grouping: more than 2147483647 collectives, or places in groups");
   }
   return true;
 }
@@ -132,19 +123,14 @@ uint32_t rondo_sim_config_groupings(const struct rondo_sim_config *c) {
 bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
                             enum rondo_sim_order order, struct rondo_sim_world *w) {
   struct rondo_sim_groups g;
-  switch (c->grouping) {
-  case RONDO_SIM_3D:
-    rondo_sim_groups_3d(&g, c);
-    break;
-  case RONDO_SIM_FREE_DRAWN:
-    if (!rondo_sim_groups_draw(&g, c, grouping)) {
-      return false;
-    }
-    break;
-  case RONDO_SIM_FREE:
-  default:
+  if (c->grouping == RONDO_SIM_FREE) {
     rondo_sim_world_init(w, c->groups, c->group_count, c->gpu_count, order);
     return true;
+  }
+  if (c->grouping == RONDO_SIM_3D) {
+    rondo_sim_groups_3d(&g, c);
+  } else if (!rondo_sim_groups_draw(&g, c, grouping)) {
+    return false;
   }
   rondo_sim_world_init(w, g.groups, g.group_count, g.gpu_count, order);
   rondo_sim_groups_fini(&g);
@@ -152,19 +138,89 @@ bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
 }
 
 uint32_t rondo_sim_config_limit(const struct rondo_sim_config *c) {
-  switch (c->model) {
-  case RONDO_SIM_SINGLE_QUEUE:
-    return 1;
-  case RONDO_SIM_RESOURCES:
-    return c->resources;
-  case RONDO_SIM_SYNCHRONISATION:
-  default:
-    return RONDO_SIM_UNLIMITED;
-  }
+  return c->model == RONDO_SIM_SINGLE_QUEUE ? 1
+         : c->model == RONDO_SIM_RESOURCES  ? (uint32_t)c->resources
+                                            : RONDO_SIM_UNLIMITED;
+}
+
+double rondo_sim_config_synchronisation(const struct rondo_sim_config *c) {
+  return c->model == RONDO_SIM_SINGLE_QUEUE ? 0 : c->synchronisation;
+}
+
+const char *rondo_sim_model_name(enum rondo_sim_model model) {
+  static const char *const names[] = {"single-queue", "synchronisation", "resource-limited"};
+  return names[model];
 }
 
 struct rondo_sim_chances rondo_sim_config_chances(const struct rondo_sim_config *c) {
-  double sync = c->model == RONDO_SIM_SINGLE_QUEUE ? 0 : c->synchronisation;
-  return (struct rondo_sim_chances){rondo_sim_rare_make(c->disorder), rondo_sim_rare_make(sync),
+  return (struct rondo_sim_chances){rondo_sim_rare_make(c->disorder),
+                                    rondo_sim_rare_make(rondo_sim_config_synchronisation(c)),
                                     c->skipped};
+}
+
+// Sets an option whose value is one of `words`.
+static bool word_set(unsigned *out, const char *name, const char *value, const char *words,
+                     struct rondo_sim_error *error) {
+  int n = rondo_sim_list_find(words, value);
+  if (n < 0) {
+    return rondo_sim_refuse(error, "%s: \"%s\" is not one of %s", name, value, words);
+  }
+  *out = (unsigned)n;
+  return true;
+}
+
+static bool probability_set(double *out, const char *name, const char *value,
+                            struct rondo_sim_error *error) {
+  char *end;
+  double p = strtod(value, &end);
+  if (end == value || *end || !(p >= 0 && p <= 1)) {
+    return rondo_sim_refuse(error, "%s: \"%s\" is not a probability from 0 to 1", name, value);
+  }
+  *out = p;
+  return true;
+}
+
+static bool count_set(uint64_t *out, uint64_t most, const char *name, const char *value,
+                      struct rondo_sim_error *error) {
+  char *end;
+  errno = 0;
+  uint64_t n = strtoull(value, &end, 10);
+  if (end == value || *end || errno || value[0] == '-' || n > most) {
+    return rondo_sim_refuse(error, "%s: \"%s\" is not a whole number from 0 to %" PRIu64, name,
+                            value, most);
+  }
+  *out = n;
+  return true;
+}
+
+bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const char *value,
+                          struct rondo_sim_error *error) {
+  const struct {
+    const char *name, *words;
+    unsigned *out;
+  } words[] = {{"model", "single-queue, synchronisation, resource-limited", &c->model},
+               {"order", "interleaved, sequential", &c->order},
+               {"skipped", "keeps-odds, next", &c->skipped},
+               {"turns", "round-robin, random", &c->turns},
+               {"engine", "fast, naive", &c->engine},
+               {"compat", "none, dfccl", &c->compat_dfccl}};
+  const struct {
+    const char *name;
+    uint64_t most, *out;
+  } counts[] = {{"rounds", UINT64_MAX >> 1, &c->rounds},
+                {"seed", UINT64_MAX, &c->seed},
+                {"threads", 1024, &c->threads},
+                {"resources", UINT32_MAX - 1, &c->resources}};
+  for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
+    if (strcmp(words[k].name, name) == 0) {
+      return word_set(words[k].out, name, value, words[k].words, error);
+    }
+  }
+  for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
+    if (strcmp(counts[k].name, name) == 0) {
+      return count_set(counts[k].out, counts[k].most, name, value, error);
+    }
+  }
+  bool disorder = strcmp(name, "disorder") == 0;
+  return probability_set(disorder ? &c->disorder : &c->synchronisation, name, value, error);
 }

@@ -5,14 +5,14 @@
 // is refused with one line that names the key and the line of the file.
 //
 //   rondo_sim_config_init(&c);
-//   rondo_sim_config_load(&c, path, error, sizeof(error));  ...  rondo_sim_config_fini(&c);
+//   rondo_sim_config_load(&c, path, &error);  ...  rondo_sim_config_fini(&c);
 #ifndef RONDO_SIM_DEADLOCK_CONFIG_H
 #define RONDO_SIM_DEADLOCK_CONFIG_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
+#include "sim/common/text.h"
 #include "sim/deadlock/events.h"
 #include "sim/deadlock/literal.h"
 #include "sim/deadlock/world.h"
@@ -39,16 +39,16 @@ struct rondo_sim_group_sizes {
 struct rondo_sim_config {
   enum rondo_sim_model model;
   double disorder, synchronisation; // probabilities
-  uint32_t resources;
+  uint64_t resources;
   enum rondo_sim_order order;
   enum rondo_sim_skipped skipped;
   enum rondo_sim_turns turns;
   enum rondo_sim_engine engine;
-  bool compat_dfccl;     // adds the published simulator's decisions
+  unsigned compat_dfccl; // 1: adds the published simulator's decisions
   bool published_stream; // of a published file with fix_seed 1: use its random numbers
   uint32_t processes;    // of a published file: each runs `rounds`
   uint64_t rounds, seed;
-  uint32_t threads; // 0: one for each processor
+  uint64_t threads; // 0: one for each processor
   enum rondo_sim_grouping grouping;
   uint32_t tensor, data, pipeline;               // 3D: group sizes
   uint32_t tensor_collectives, data_collectives; // 3D: of each group
@@ -72,21 +72,28 @@ void rondo_sim_config_forget_groups(struct rondo_sim_config *c);
 // Copies a configuration; the copy shares nothing with `from`.
 void rondo_sim_config_copy(struct rondo_sim_config *c, const struct rondo_sim_config *from);
 
-// Reads a file into an initialised configuration. False on a bad file, with one line in `error`.
-bool rondo_sim_config_load(struct rondo_sim_config *c, const char *path, char *error,
-                           size_t error_bytes);
+// Reads a file into an initialised configuration. False on a bad file.
+bool rondo_sim_config_load(struct rondo_sim_config *c, const char *path,
+                           struct rondo_sim_error *error);
 
 // The same from text; errors call it `name`.
 bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const char *name,
-                            char *error, size_t error_bytes);
+                            struct rondo_sim_error *error);
 
-// Sets one named option ("model", "disorder", "order", ...; the words of the files) from text.
-// False with one line in `error` if the name or the value is not known.
+// The names of the options that rondo_sim_config_set() knows, and files too.
+#define RONDO_SIM_WORD_OPTIONS "model,order,skipped,turns,engine,compat"
+#define RONDO_SIM_NUMBER_OPTIONS "disorder,synchronisation,resources,rounds,seed,threads"
+
+// Sets one named option from text. False if the value is wrong.
 bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const char *value,
-                          char *error, size_t error_bytes);
+                          struct rondo_sim_error *error);
 
-// Checks the values against each other. False with one line in `error`.
-bool rondo_sim_config_check(const struct rondo_sim_config *c, char *error, size_t error_bytes);
+// Checks the values against each other.
+bool rondo_sim_config_check(const struct rondo_sim_config *c, struct rondo_sim_error *error);
+
+// Appends the configuration as JSON for the published simulator: one process with a new seed each
+// time, and the first of drawn groupings. False if that simulator lacks the model.
+bool rondo_sim_config_export(const struct rondo_sim_config *c, struct rondo_sim_text *out);
 
 // The number of groupings: the draws, or 1.
 uint32_t rondo_sim_config_groupings(const struct rondo_sim_config *c);
@@ -97,6 +104,9 @@ bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
 
 // The number of collectives that a GPU may execute at once in this model.
 uint32_t rondo_sim_config_limit(const struct rondo_sim_config *c);
+
+// The probability of a synchronisation in this model.
+double rondo_sim_config_synchronisation(const struct rondo_sim_config *c);
 
 // The chances of disorder at a slot in this model.
 struct rondo_sim_chances rondo_sim_config_chances(const struct rondo_sim_config *c);

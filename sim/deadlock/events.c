@@ -5,37 +5,12 @@
 
 #include "sim/common/text.h"
 
-void rondo_sim_events_init(struct rondo_sim_events *e) {
-  *e = (struct rondo_sim_events){0};
-  // The arrays are never null, so that one past the last may be pointed at when there is none.
-  RONDO_SIM_GROW(e->windows, e->window_count, e->window_capacity, 64);
-  RONDO_SIM_GROW(e->syncs, e->sync_count, e->sync_capacity, 64);
-}
-
 void rondo_sim_events_fini(struct rondo_sim_events *e) {
   free(e->windows);
   free(e->permuted);
   free(e->syncs);
   free(e->pending);
   *e = (struct rondo_sim_events){0};
-}
-
-static void add_permuted(struct rondo_sim_events *e, uint32_t slot) {
-  RONDO_SIM_GROW(e->permuted, e->permuted_count, e->permuted_capacity, 64);
-  e->permuted[e->permuted_count++] = slot;
-}
-
-static struct rondo_sim_window *add_window(struct rondo_sim_events *e, uint32_t gpu,
-                                           uint32_t start) {
-  RONDO_SIM_GROW(e->windows, e->window_count, e->window_capacity, 64);
-  struct rondo_sim_window *window = &e->windows[e->window_count++];
-  *window = (struct rondo_sim_window){gpu, start, 0, e->permuted_count};
-  return window;
-}
-
-static void add_sync(struct rondo_sim_events *e, uint64_t at, uint32_t count) {
-  RONDO_SIM_GROW(e->syncs, e->sync_count, e->sync_capacity, 64);
-  e->syncs[e->sync_count++] = (struct rondo_sim_sync){at, count};
 }
 
 // The list of a GPU while a window is open: skipped collectives in order, then those not seen yet.
@@ -55,10 +30,7 @@ static uint32_t list_take(struct rondo_sim_events *e, struct open_list *list, ui
   }
   uint32_t taken = list->next + (pick - list->pending_count);
   uint32_t needed = list->pending_count + (taken - list->next);
-  if (needed > e->pending_capacity) {
-    e->pending_capacity = 2 * needed;
-    e->pending = rondo_sim_realloc(e->pending, sizeof *e->pending * e->pending_capacity);
-  }
+  RONDO_SIM_RESERVE(e->pending, needed, e->pending_capacity);
   list->pending = e->pending;
   while (list->next < taken) {
     list->pending[list->pending_count++] = list->next++;
@@ -86,10 +58,8 @@ static void play_window(struct rondo_sim_events *e, const struct rondo_sim_world
   uint32_t length = rondo_sim_world_length(w, gpu), slot = (uint32_t)(*event - base);
   struct open_list list = {e->pending, 0, slot, length};
   bool keeps_odds = chances->skipped == RONDO_SIM_SKIPPED_KEEPS_ODDS;
-  uint32_t first = e->window_count;
-  if (slot + 1 < length) {
-    add_window(e, gpu, slot);
-  }
+  bool opens = slot + 1 < length; // the last one cannot be skipped
+  struct rondo_sim_window window = {gpu, slot, 0, e->permuted_count};
   do {
     uint32_t skips = 0;
     if (base + slot == *event) {
@@ -99,14 +69,16 @@ static void play_window(struct rondo_sim_events *e, const struct rondo_sim_world
       *event += 1 + rondo_sim_rare_jump(&chances->disorder, rng);
     }
     uint32_t taken = list_take(e, &list, skips);
-    if (e->window_count > first) {
-      add_permuted(e, taken);
+    if (opens) {
+      RONDO_SIM_GROW(e->permuted, e->permuted_count, e->permuted_capacity, 64);
+      e->permuted[e->permuted_count++] = taken;
     }
     slot++;
   } while (list.pending_count > 0);
-  if (e->window_count > first) {
-    struct rondo_sim_window *window = &e->windows[first];
-    window->length = slot - window->start;
+  if (opens) {
+    window.length = slot - window.start;
+    RONDO_SIM_GROW(e->windows, e->window_count, e->window_capacity, 64);
+    e->windows[e->window_count++] = window;
   }
 }
 
@@ -126,9 +98,17 @@ static void draw_syncs(struct rondo_sim_events *e, const struct rondo_sim_world 
     while (repeats && count < UINT32_MAX && rondo_sim_rng_unit(rng) < sync->probability) {
       count++;
     }
-    add_sync(e, at, count);
+    RONDO_SIM_GROW(e->syncs, e->sync_count, e->sync_capacity, 64);
+    e->syncs[e->sync_count++] = (struct rondo_sim_sync){at, count};
     at += 1 + rondo_sim_rare_jump(sync, rng);
   }
+}
+
+void rondo_sim_events_end(struct rondo_sim_events *e) {
+  RONDO_SIM_GROW(e->windows, e->window_count, e->window_capacity, 64);
+  RONDO_SIM_GROW(e->syncs, e->sync_count, e->sync_capacity, 64);
+  e->windows[e->window_count] = (struct rondo_sim_window){.gpu = UINT32_MAX};
+  e->syncs[e->sync_count] = (struct rondo_sim_sync){.at = UINT64_MAX};
 }
 
 void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_world *w,
@@ -139,37 +119,27 @@ void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_wo
   if (chances->synchronisation.probability > 0 && (all_syncs || e->window_count > 0)) {
     draw_syncs(e, w, &chances->synchronisation, all_syncs, rng);
   }
+  rondo_sim_events_end(e);
 }
 
 const struct rondo_sim_window *rondo_sim_events_window(const struct rondo_sim_events *e,
                                                        uint32_t gpu, uint32_t slot) {
-  uint32_t low = 0, high = e->window_count;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    const struct rondo_sim_window *x = &e->windows[middle];
-    if (x->gpu < gpu || (x->gpu == gpu && x->start + x->length <= slot)) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low < e->window_count && e->windows[low].gpu == gpu ? &e->windows[low] : NULL;
+  const struct rondo_sim_window *x = e->windows;
+  uint32_t k = 0;
+  RONDO_SIM_LOWER_BOUND(k, e->window_count, middle,
+                        x[middle].gpu < gpu ||
+                            (x[middle].gpu == gpu && x[middle].start + x[middle].length <= slot));
+  return &x[k];
 }
 
 uint32_t rondo_sim_events_planned(const struct rondo_sim_events *e, uint32_t gpu, uint32_t slot) {
   const struct rondo_sim_window *x = rondo_sim_events_window(e, gpu, slot);
-  return x && x->start <= slot ? e->permuted[x->first_permuted + slot - x->start] : slot;
+  bool inside = x->gpu == gpu && x->start <= slot;
+  return inside ? e->permuted[x->first_permuted + slot - x->start] : slot;
 }
 
-uint32_t rondo_sim_events_sync_from(const struct rondo_sim_events *e, uint64_t at) {
-  uint32_t low = 0, high = e->sync_count;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (e->syncs[middle].at < at) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+const struct rondo_sim_sync *rondo_sim_events_sync(const struct rondo_sim_events *e, uint64_t at) {
+  uint32_t k = 0;
+  RONDO_SIM_LOWER_BOUND(k, e->sync_count, middle, e->syncs[middle].at < at);
+  return &e->syncs[k];
 }

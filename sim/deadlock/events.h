@@ -8,8 +8,8 @@
 // A skip displaces the few collectives of a *window* of its GPU's list; outside windows the list is
 // as planned. A synchronisation comes *before* the invocation at its slot.
 //
-//   rondo_sim_events_init(&e);
-//   rondo_sim_events_draw(&e, &w, &chances, &rng);  ... any number of rounds ...
+//   struct rondo_sim_events e = {0};
+//   rondo_sim_events_draw(&e, &w, &chances, false, &rng);  ... any number of rounds ...
 //   rondo_sim_events_fini(&e);
 //
 // One events object belongs to one thread. Its arrays grow until the largest round fits; then a
@@ -49,15 +49,14 @@ struct rondo_sim_sync {
 };
 
 struct rondo_sim_events {
-  struct rondo_sim_window *windows; // ascending by GPU and start
+  struct rondo_sim_window *windows; // ascending by GPU and start; behind them one of no GPU
   uint32_t *permuted;
-  struct rondo_sim_sync *syncs; // ascending
+  struct rondo_sim_sync *syncs; // ascending; behind them one after all slots
   uint32_t *pending;            // scratch of the sampler
   uint32_t window_count, permuted_count, sync_count;
   uint32_t window_capacity, permuted_capacity, sync_capacity, pending_capacity;
 };
 
-void rondo_sim_events_init(struct rondo_sim_events *e);
 void rondo_sim_events_fini(struct rondo_sim_events *e);
 
 // Draws one round. Synchronisations are drawn only if there is a window: without one all GPUs keep
@@ -68,14 +67,18 @@ void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_wo
                            const struct rondo_sim_chances *chances, bool all_syncs,
                            struct rondo_sim_rng *rng);
 
-// The first window of a GPU that ends after `slot`, or null.
+// Ends both lists: those who build events by hand call this after the last.
+void rondo_sim_events_end(struct rondo_sim_events *e);
+
+// The first window of a GPU that ends after `slot`; one of another GPU (or of none) if there is
+// none.
 const struct rondo_sim_window *rondo_sim_events_window(const struct rondo_sim_events *e,
                                                        uint32_t gpu, uint32_t slot);
 
 // The planned slot of the collective that the GPU invokes at `slot`.
 uint32_t rondo_sim_events_planned(const struct rondo_sim_events *e, uint32_t gpu, uint32_t slot);
 
-// The number of the first synchronisation at or after position `at` among all slots.
-uint32_t rondo_sim_events_sync_from(const struct rondo_sim_events *e, uint64_t at);
+// The first synchronisation at or after position `at` among all slots.
+const struct rondo_sim_sync *rondo_sim_events_sync(const struct rondo_sim_events *e, uint64_t at);
 
 #endif // RONDO_SIM_DEADLOCK_EVENTS_H

@@ -1,11 +1,9 @@
 #include "sim/deadlock/explain.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "sim/deadlock/fast.h"
 #include "sim/deadlock/literal.h"
-#include "sim/deadlock/naive.h"
+#include "sim/deadlock/round.h"
 
 // A component with more items than this is not played from its beginning; only its stuck region is.
 #define RONDO_SIM_EXPLAIN_ITEMS 20000000u
@@ -81,87 +79,52 @@ static void cycle_explain(struct rondo_sim_literal *l, const struct rondo_sim_ro
   story->told = true;
 }
 
-static bool programs_explain(struct rondo_sim_programs *p, uint32_t limit,
-                             const struct rondo_sim_row *row, enum rondo_sim_variant variant,
-                             struct rondo_sim_story *story) {
-  struct rondo_sim_literal l;
-  rondo_sim_literal_init(&l, p, limit);
-  bool deadlock = rondo_sim_literal_run(&l, RONDO_SIM_ROUND_ROBIN, NULL);
-  if (deadlock) {
-    cycle_explain(&l, row, variant, story);
+// Widens the stuck region of the fast engine to the whole component if that is not too large, so
+// that the story begins with the round.
+static void region_widen(struct rondo_sim_round *r) {
+  const struct rondo_sim_world *w = r->world;
+  struct rondo_sim_range all =
+      rondo_sim_range_of_component(w, w->component[r->fast.programs.programs[0].gpu]);
+  uint64_t items = 0;
+  for (uint32_t i = 0; i < all.seed_count; i++) {
+    items += rondo_sim_world_length(w, all.seeds[i]);
   }
-  rondo_sim_literal_fini(&l);
-  return deadlock;
-}
-
-// Rebuilds the round of the fast engine: its stuck region, widened to the whole component if that
-// is not too large, so that the story begins with the round.
-static bool replay_fast(const struct rondo_sim_world *w, const struct rondo_sim_row *row,
-                        enum rondo_sim_variant variant, struct rondo_sim_rng *rng,
-                        struct rondo_sim_story *story) {
-  struct rondo_sim_chances chances = rondo_sim_config_chances(&row->config);
-  struct rondo_sim_events e;
-  struct rondo_sim_fast fast;
-  uint32_t limit = rondo_sim_config_limit(&row->config);
-  rondo_sim_events_init(&e);
-  rondo_sim_events_draw(&e, w, &chances, false, rng);
-  rondo_sim_fast_init(&fast, w, limit);
-  bool told = rondo_sim_fast_deadlock(&fast, &e);
-  if (told) {
-    uint32_t component = w->component[fast.programs.programs[0].gpu];
-    uint32_t first = w->component_first[component], end = w->component_first[component + 1];
-    uint64_t items = 0;
-    for (uint32_t i = first; i < end; i++) {
-      items += rondo_sim_world_length(w, w->component_gpus[i]);
-    }
-    if (items <= RONDO_SIM_EXPLAIN_ITEMS) {
-      struct rondo_sim_range all = {0, UINT64_MAX, w->component_gpus + first, end - first};
-      rondo_sim_programs_region(&fast.programs, w, &e, &all);
-    }
-    told = programs_explain(&fast.programs, limit, row, variant, story);
+  if (items <= RONDO_SIM_EXPLAIN_ITEMS) {
+    rondo_sim_programs_region(&r->fast.programs, w, &r->events, &all);
   }
-  rondo_sim_fast_fini(&fast);
-  rondo_sim_events_fini(&e);
-  return told;
 }
 
-static bool replay_naive(const struct rondo_sim_world *w, const struct rondo_sim_row *row,
-                         enum rondo_sim_variant variant, struct rondo_sim_rng *rng,
-                         struct rondo_sim_story *story) {
-  struct rondo_sim_chances chances = rondo_sim_config_chances(&row->config);
-  struct rondo_sim_programs p;
-  rondo_sim_programs_init(&p, w);
-  rondo_sim_naive_draw(&p, w, &chances, rng);
-  bool told = programs_explain(&p, rondo_sim_config_limit(&row->config), row, variant, story);
-  rondo_sim_programs_fini(&p);
-  return told;
-}
-
-static bool explain_outcome(const struct rondo_sim_row *row, enum rondo_sim_variant variant,
+// Decides the first deadlock of an outcome again, and plays it.
+static void outcome_explain(const struct rondo_sim_row *row, enum rondo_sim_variant variant,
                             struct rondo_sim_story *story) {
   const struct rondo_sim_outcome *o = &row->outcomes[variant];
   struct rondo_sim_world w;
-  struct rondo_sim_rng rng;
-  enum rondo_sim_order order =
-      variant == RONDO_SIM_EXACT_SEQUENTIAL ? RONDO_SIM_SEQUENTIAL : RONDO_SIM_INTERLEAVED;
-  if (!rondo_sim_config_world(&row->config, o->first_grouping, order, &w)) {
-    return false;
+  struct rondo_sim_round r;
+  struct rondo_sim_literal l;
+  if (!rondo_sim_config_world(&row->config, o->first_grouping, rondo_sim_variant_order(variant),
+                              &w)) {
+    return;
   }
-  rondo_sim_run_stream(&rng, &row->config, variant, o->first_grouping, o->total.first_deadlock);
-  bool told = row->config.engine == RONDO_SIM_NAIVE_ENGINE
-                  ? replay_naive(&w, row, variant, &rng, story)
-                  : replay_fast(&w, row, variant, &rng, story);
+  rondo_sim_round_init(&r, &row->config, &w, variant, o->first_grouping);
+  if (rondo_sim_round_decide(&r, o->total.first_deadlock)) {
+    if (r.decision == RONDO_SIM_DECIDE_FAST) {
+      region_widen(&r);
+    }
+    if (rondo_sim_literal_run(&l, &r.fast.programs, r.fast.limit, RONDO_SIM_ROUND_ROBIN, NULL)) {
+      cycle_explain(&l, row, variant, story);
+    }
+    rondo_sim_literal_fini(&l);
+  }
+  rondo_sim_round_fini(&r);
   rondo_sim_world_fini(&w);
-  return told;
 }
 
-bool rondo_sim_explain(struct rondo_sim_report *r) {
+void rondo_sim_explain(struct rondo_sim_report *r) {
   for (uint32_t i = 0; i < r->row_count && !r->story.told; i++) {
     for (int v = 0; v < RONDO_SIM_PUBLISHED && !r->story.told; v++) {
       if (r->rows[i].outcomes[v].ran && r->rows[i].outcomes[v].total.deadlocks > 0) {
-        explain_outcome(&r->rows[i], (enum rondo_sim_variant)v, &r->story);
+        outcome_explain(&r->rows[i], (enum rondo_sim_variant)v, &r->story);
       }
     }
   }
-  return r->story.told;
 }

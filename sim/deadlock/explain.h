@@ -2,12 +2,10 @@
 #ifndef RONDO_SIM_DEADLOCK_EXPLAIN_H
 #define RONDO_SIM_DEADLOCK_EXPLAIN_H
 
-#include <stdbool.h>
-
 #include "sim/deadlock/report.h"
 
 // Plays the first deadlock of the first exact variant again, literally, and puts the cycle into
-// r->story. False if no exact variant of any row has a deadlock.
-bool rondo_sim_explain(struct rondo_sim_report *r);
+// r->story, unless no exact variant of any row has a deadlock.
+void rondo_sim_explain(struct rondo_sim_report *r);
 
 #endif // RONDO_SIM_DEADLOCK_EXPLAIN_H

@@ -19,22 +19,19 @@ void rondo_sim_fast_fini(struct rondo_sim_fast *f) {
 
 // True if a synchronisation lies inside the window, so that an earlier collective can wait for a
 // later one. `*sync` moves on with the windows.
-static bool holds_sync(const struct rondo_sim_fast *f, const struct rondo_sim_events *e,
-                       const struct rondo_sim_window *x, uint32_t *sync) {
+static bool holds_sync(const struct rondo_sim_fast *f, const struct rondo_sim_window *x,
+                       const struct rondo_sim_sync **sync) {
   uint64_t start = f->world->slot_offset[x->gpu] + x->start;
-  while (*sync < e->sync_count && e->syncs[*sync].at <= start) {
+  while ((*sync)->at <= start) {
     ++*sync;
   }
-  return *sync < e->sync_count && e->syncs[*sync].at < start + x->length;
+  return (*sync)->at < start + x->length;
 }
 
 // True if some collective of the window is invoked after at least `limit` that were planned after
 // it.
 static bool holds_limit(const struct rondo_sim_fast *f, const struct rondo_sim_events *e,
                         const struct rondo_sim_window *x) {
-  if (x->length <= f->limit) {
-    return false;
-  }
   const uint32_t *slots = e->permuted + x->first_permuted;
   for (uint32_t late = f->limit; late < x->length; late++) {
     uint32_t overtakers = 0;
@@ -48,25 +45,18 @@ static bool holds_limit(const struct rondo_sim_fast *f, const struct rondo_sim_e
   return false;
 }
 
-static void add_cluster(struct rondo_sim_fast *f, const struct rondo_sim_window *x) {
-  if (f->cluster_count == f->cluster_capacity) {
-    f->cluster_capacity = f->cluster_capacity * 2 + 64;
-    f->clusters = rondo_sim_realloc(f->clusters, sizeof(*f->clusters) * f->cluster_capacity);
-    f->seeds = rondo_sim_realloc(f->seeds, sizeof(*f->seeds) * f->cluster_capacity);
-  }
-  f->clusters[f->cluster_count++] = (struct rondo_sim_cluster){
-      f->world->component[x->gpu], x->gpu, rondo_sim_world_key_at(f->world, x->gpu, x->start),
-      rondo_sim_world_key_at(f->world, x->gpu, x->start + x->length - 1)};
-}
-
 static void find_clusters(struct rondo_sim_fast *f, const struct rondo_sim_events *e) {
-  uint32_t sync = 0;
+  const struct rondo_sim_world *w = f->world;
+  const struct rondo_sim_sync *sync = e->syncs;
+  RONDO_SIM_RESERVE(f->seeds, e->window_count, f->seed_capacity);
+  RONDO_SIM_RESERVE(f->clusters, e->window_count, f->cluster_capacity);
   f->cluster_count = 0;
-  for (uint32_t i = 0; i < e->window_count; i++) {
-    const struct rondo_sim_window *x = &e->windows[i];
+  for (const struct rondo_sim_window *x = e->windows; x < e->windows + e->window_count; x++) {
     if ((f->limit != RONDO_SIM_UNLIMITED && holds_limit(f, e, x)) ||
-        (f->limit > 1 && e->sync_count > 0 && holds_sync(f, e, x, &sync))) {
-      add_cluster(f, x);
+        (f->limit > 1 && e->sync_count > 0 && holds_sync(f, x, &sync))) {
+      f->clusters[f->cluster_count++] = (struct rondo_sim_cluster){
+          w->component[x->gpu], x->gpu, rondo_sim_world_key_at(w, x->gpu, x->start),
+          rondo_sim_world_key_at(w, x->gpu, x->start + x->length - 1)};
     }
   }
 }
@@ -77,19 +67,6 @@ static int by_component_and_low(const void *a, const void *b) {
     return x->component < y->component ? -1 : 1;
   }
   return x->low < y->low ? -1 : x->low > y->low;
-}
-
-// With a limit above one, a GPU that waits for room waits for *any* of its executing collectives. A
-// stuck set then has no bound in keys, so the whole component is visited.
-static void range_widen(const struct rondo_sim_fast *f, struct rondo_sim_range *range,
-                        uint32_t component) {
-  const struct rondo_sim_world *w = f->world;
-  if (f->limit > 1 && f->limit != RONDO_SIM_UNLIMITED) {
-    range->low = 0;
-    range->high = UINT64_MAX;
-    range->seeds = w->component_gpus + w->component_first[component];
-    range->seed_count = w->component_first[component + 1] - w->component_first[component];
-  }
 }
 
 bool rondo_sim_fast_deadlock(struct rondo_sim_fast *f, const struct rondo_sim_events *e) {
@@ -107,7 +84,11 @@ bool rondo_sim_fast_deadlock(struct rondo_sim_fast *f, const struct rondo_sim_ev
       f->seeds[count++] = f->clusters[i].gpu;
     }
     struct rondo_sim_range range = {low, high, f->seeds, count};
-    range_widen(f, &range, component);
+    if (f->limit > 1 && f->limit != RONDO_SIM_UNLIMITED) {
+      // A GPU that waits for room waits for *any* of its executing collectives. A stuck set then
+      // has no bound in keys, so the whole component is visited.
+      range = rondo_sim_range_of_component(f->world, component);
+    }
     rondo_sim_programs_region(&f->programs, f->world, e, &range);
     if (rondo_sim_programs_stuck(&f->programs, f->limit)) {
       return true;

@@ -27,7 +27,7 @@ struct rondo_sim_fast {
   struct rondo_sim_programs programs;
   struct rondo_sim_cluster *clusters;
   uint32_t *seeds;
-  uint32_t cluster_count, cluster_capacity;
+  uint32_t cluster_count, cluster_capacity, seed_capacity;
 };
 
 void rondo_sim_fast_init(struct rondo_sim_fast *f, const struct rondo_sim_world *w, uint32_t limit);

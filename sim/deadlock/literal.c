@@ -5,23 +5,25 @@
 
 #include "sim/common/text.h"
 
-enum { UNSEEN, ON_PATH, DONE };
+// The marks of search n: 2n on the path, 2n + 1 for a GPU that leads nowhere; a lower mark is one
+// of an earlier search.
+static uint64_t on_path(const struct rondo_sim_literal *l) { return 2 * l->searches; }
 
 // Notes the position of each collective in the program of each member.
 static void index_positions(struct rondo_sim_literal *l) {
   const struct rondo_sim_programs *p = l->programs;
   uint64_t total = 0;
   for (uint32_t c = 0; c < p->collective_count; c++) {
-    uint32_t g = p->group_of[c];
+    const struct rondo_sim_local_group *g = &p->groups[p->collectives[c].group];
     l->position_first[c] = total;
-    l->missing[c] = rondo_sim_programs_members_end(p, g) - p->groups[g].first_member;
+    l->missing[c] = g[1].first_member - g->first_member;
     total += l->missing[c];
   }
   l->position = rondo_sim_alloc(sizeof(uint32_t) * total);
   for (uint32_t i = 0; i < p->program_count; i++) {
     for (uint32_t n = 0; n < p->programs[i].length; n++) {
       uint32_t c = p->items[p->programs[i].first + n] & ~RONDO_SIM_SYNC_BEFORE;
-      const uint32_t *members = p->members + p->groups[p->group_of[c]].first_member;
+      const uint32_t *members = p->members + p->groups[p->collectives[c].group].first_member;
       uint32_t rank = 0;
       while (members[rank] != i) {
         rank++;
@@ -31,8 +33,8 @@ static void index_positions(struct rondo_sim_literal *l) {
   }
 }
 
-void rondo_sim_literal_init(struct rondo_sim_literal *l, struct rondo_sim_programs *p,
-                            uint32_t limit) {
+static void literal_init(struct rondo_sim_literal *l, const struct rondo_sim_programs *p,
+                         uint32_t limit) {
   *l = (struct rondo_sim_literal){.programs = p, .limit = limit};
   uint32_t n = p->program_count;
   l->gpus = rondo_sim_calloc(n, sizeof(*l->gpus));
@@ -40,8 +42,7 @@ void rondo_sim_literal_init(struct rondo_sim_literal *l, struct rondo_sim_progra
   l->position_first = rondo_sim_alloc(sizeof(uint64_t) * p->collective_count);
   l->missing = rondo_sim_alloc(sizeof(uint32_t) * p->collective_count);
   l->touched = rondo_sim_alloc(sizeof(uint32_t) * n);
-  l->path = rondo_sim_alloc(sizeof(uint32_t) * n);
-  l->order = rondo_sim_alloc(sizeof(uint32_t) * n);
+  l->path = rondo_sim_alloc(sizeof(*l->path) * n);
   l->cycle = rondo_sim_alloc(sizeof(*l->cycle) * 2 * n);
   for (uint32_t i = 0; i < n; i++) {
     l->gpus[i].executing = l->executing_pool + p->programs[i].first;
@@ -57,7 +58,6 @@ void rondo_sim_literal_fini(struct rondo_sim_literal *l) {
   free(l->missing);
   free(l->touched);
   free(l->path);
-  free(l->order);
   free(l->cycle);
   *l = (struct rondo_sim_literal){0};
 }
@@ -83,8 +83,8 @@ static void stop_executing(struct rondo_sim_literal_gpu *gpu, uint32_t collectiv
 
 static void collective_succeed(struct rondo_sim_literal *l, uint32_t collective) {
   const struct rondo_sim_programs *p = l->programs;
-  uint32_t g = p->group_of[collective];
-  for (uint32_t m = p->groups[g].first_member; m < rondo_sim_programs_members_end(p, g); m++) {
+  const struct rondo_sim_local_group *g = &p->groups[p->collectives[collective].group];
+  for (uint32_t m = g->first_member; m < g[1].first_member; m++) {
     stop_executing(&l->gpus[p->members[m]], collective);
     gpu_touch(l, p->members[m]);
   }
@@ -137,21 +137,15 @@ static bool gpu_waits(const struct rondo_sim_literal_gpu *gpu) {
   return gpu->started < gpu->issued;
 }
 
-// The position in the edges of a GPU: executing collective by executing collective, member by
-// member.
-struct edge_walk {
-  uint32_t executing, member;
-};
-
-// The next GPU on which an executing collective of `from` is invoked and not executing, or -1.
-static int64_t next_edge(const struct rondo_sim_literal *l, uint32_t from, struct edge_walk *at) {
+// The next GPU on which an executing collective of `at` is invoked and not executing, or -1.
+static int64_t next_edge(const struct rondo_sim_literal *l, struct rondo_sim_literal_step *at) {
   const struct rondo_sim_programs *p = l->programs;
-  for (; at->executing < l->gpus[from].executing_count; at->executing++, at->member = 0) {
-    uint32_t c = l->gpus[from].executing[at->executing], g = p->group_of[c];
-    uint32_t first = p->groups[g].first_member,
-             count = rondo_sim_programs_members_end(p, g) - first;
-    while (at->member < count) {
-      uint32_t rank = at->member++, m = p->members[first + rank];
+  const struct rondo_sim_literal_gpu *from = &l->gpus[at->program];
+  for (; at->executing < from->executing_count; at->executing++, at->member = 0) {
+    uint32_t c = from->executing[at->executing];
+    const struct rondo_sim_local_group *g = &p->groups[p->collectives[c].group];
+    while (at->member < g[1].first_member - g->first_member) {
+      uint32_t rank = at->member++, m = p->members[g->first_member + rank];
       uint32_t n = l->position[l->position_first[c] + rank];
       if (n >= l->gpus[m].started && n < l->gpus[m].issued) {
         return m;
@@ -161,85 +155,70 @@ static int64_t next_edge(const struct rondo_sim_literal *l, uint32_t from, struc
   return -1;
 }
 
-static void add_pair(struct rondo_sim_literal *l, uint32_t from, uint32_t to, uint32_t collective) {
-  l->cycle[l->cycle_count++] = (struct rondo_sim_part){from, collective, true};
-  l->cycle[l->cycle_count++] = (struct rondo_sim_part){to, collective, false};
+// Puts a GPU on the path.
+static void path_append(struct rondo_sim_literal *l, uint32_t depth, uint32_t program) {
+  l->path[depth] = (struct rondo_sim_literal_step){program, 0, 0};
+  l->gpus[program].mark = on_path(l);
 }
 
-// Keeps the cycle that runs along path[first..last] and back.
-static void keep_cycle(struct rondo_sim_literal *l, const struct edge_walk *walks, uint32_t first,
-                       uint32_t last) {
+// Keeps the cycle that runs along the path from `program` to `last` and back.
+static void keep_cycle(struct rondo_sim_literal *l, uint32_t program, uint32_t last) {
+  uint32_t first = 0;
+  while (l->path[first].program != program) {
+    first++;
+  }
   l->cycle_count = 0;
   for (uint32_t k = first; k <= last; k++) {
-    uint32_t to = k < last ? l->path[k + 1] : l->path[first];
-    add_pair(l, l->path[k], to, l->gpus[l->path[k]].executing[walks[k].executing]);
+    const struct rondo_sim_literal_step *at = &l->path[k];
+    uint32_t collective = l->gpus[at->program].executing[at->executing];
+    uint32_t to = k < last ? at[1].program : program;
+    l->cycle[l->cycle_count++] = (struct rondo_sim_part){at->program, collective, true};
+    l->cycle[l->cycle_count++] = (struct rondo_sim_part){to, collective, false};
   }
 }
 
-static uint32_t place_on_path(const struct rondo_sim_literal *l, uint32_t program) {
-  uint32_t k = 0;
-  while (l->path[k] != program) {
-    k++;
-  }
-  return k;
-}
-
-// Searches depth-first from one GPU; `walks` has room for every GPU. Appends the GPUs it visits to
-// l->order.
-static bool cycle_from(struct rondo_sim_literal *l, uint32_t root, struct edge_walk *walks,
-                       uint32_t *visited) {
+// Searches depth-first from one GPU.
+static bool cycle_from(struct rondo_sim_literal *l, uint32_t root) {
   uint32_t depth = 0;
-  l->path[0] = root;
-  walks[0] = (struct edge_walk){0, 0};
-  l->gpus[root].mark = ON_PATH;
-  l->order[(*visited)++] = root;
+  path_append(l, 0, root);
   for (;;) {
-    int64_t to = next_edge(l, l->path[depth], &walks[depth]);
+    int64_t to = next_edge(l, &l->path[depth]);
     if (to < 0) {
-      l->gpus[l->path[depth]].mark = DONE;
+      l->gpus[l->path[depth].program].mark = on_path(l) + 1;
       if (depth-- == 0) {
         return false;
       }
-    } else if (l->gpus[to].mark == ON_PATH) {
-      keep_cycle(l, walks, place_on_path(l, (uint32_t)to), depth);
+    } else if (l->gpus[to].mark == on_path(l)) {
+      keep_cycle(l, (uint32_t)to, depth);
       return true;
-    } else if (l->gpus[to].mark == UNSEEN) {
-      l->path[++depth] = (uint32_t)to;
-      walks[depth] = (struct edge_walk){0, 0};
-      l->gpus[to].mark = ON_PATH;
-      l->order[(*visited)++] = (uint32_t)to;
+    } else if (l->gpus[to].mark < on_path(l)) {
+      path_append(l, ++depth, (uint32_t)to);
     }
   }
 }
 
 // A new cycle contains a GPU whose state has just changed, so only such GPUs are roots.
-static bool find_cycle(struct rondo_sim_literal *l, struct edge_walk *walks) {
-  uint32_t visited = 0;
+static bool find_cycle(struct rondo_sim_literal *l) {
   bool found = false;
   for (uint32_t k = 0; k < l->touched_count && !found; k++) {
-    struct rondo_sim_literal_gpu *gpu = &l->gpus[l->touched[k]];
-    if (gpu_waits(gpu) && gpu->mark == UNSEEN) {
-      found = cycle_from(l, l->touched[k], walks, &visited);
-    }
-  }
-  for (uint32_t k = 0; k < visited; k++) {
-    l->gpus[l->order[k]].mark = UNSEEN;
+    const struct rondo_sim_literal_gpu *gpu = &l->gpus[l->touched[k]];
+    found = gpu_waits(gpu) && gpu->mark < on_path(l) && cycle_from(l, l->touched[k]);
   }
   return found;
 }
 
-// True if a GPU of the set (mark ON_PATH) waits for the set alone. After a synchronisation the GPU
-// waits for all its executing collectives, so one that the set holds is enough. For room it waits
-// for any of them, so the set must hold each.
+// True if a GPU of the set (marked as on the path) waits for the set alone. After a synchronisation
+// the GPU waits for all its executing collectives, so one that the set holds is enough. For room it
+// waits for any of them, so the set must hold each.
 static bool gpu_is_held(const struct rondo_sim_literal *l, uint32_t program) {
   const struct rondo_sim_literal_gpu *gpu = &l->gpus[program];
   bool for_all = (item_at(l, program, gpu->started) & RONDO_SIM_SYNC_BEFORE) != 0;
   for (uint32_t k = 0; k < gpu->executing_count; k++) {
-    struct edge_walk walk = {k, 0};
+    struct rondo_sim_literal_step at = {program, k, 0};
     bool holds = false;
-    for (int64_t to = next_edge(l, program, &walk); to >= 0 && walk.executing == k && !holds;
-         to = next_edge(l, program, &walk)) {
-      holds = l->gpus[to].mark == ON_PATH;
+    for (int64_t to = next_edge(l, &at); to >= 0 && at.executing == k && !holds;
+         to = next_edge(l, &at)) {
+      holds = l->gpus[to].mark == on_path(l);
     }
     if (holds == for_all) {
       return for_all;
@@ -250,64 +229,56 @@ static bool gpu_is_held(const struct rondo_sim_literal *l, uint32_t program) {
 
 // Finds a cycle in the set: every GPU of the set has an edge into it, so following such edges leads
 // to a GPU a second time.
-static void cycle_in_set(struct rondo_sim_literal *l, uint32_t at, struct edge_walk *walks) {
+static void cycle_in_set(struct rondo_sim_literal *l, uint32_t at) {
   for (uint32_t depth = 0;; depth++) {
-    l->path[depth] = at;
-    l->gpus[at].mark = DONE;
-    walks[depth] = (struct edge_walk){0, 0};
-    int64_t to = next_edge(l, at, &walks[depth]);
-    while (l->gpus[to].mark == UNSEEN) {
-      to = next_edge(l, at, &walks[depth]);
-    }
-    if (l->gpus[to].mark == DONE) {
-      keep_cycle(l, walks, place_on_path(l, (uint32_t)to), depth);
-      return;
+    path_append(l, depth, at);
+    l->gpus[at].mark = on_path(l) + 1;
+    int64_t to = next_edge(l, &l->path[depth]);
+    while (l->gpus[to].mark < on_path(l)) {
+      to = next_edge(l, &l->path[depth]);
     }
     at = (uint32_t)to;
+    if (l->gpus[at].mark > on_path(l)) {
+      keep_cycle(l, at, depth);
+      return;
+    }
   }
 }
 
 // The search for models with limited room: removes every GPU that waits for something outside the
 // set.
-static bool find_stuck_set(struct rondo_sim_literal *l, struct edge_walk *walks) {
+static bool find_stuck_set(struct rondo_sim_literal *l) {
   uint32_t count = l->programs->program_count, in_set = 0, before;
   for (uint32_t i = 0; i < count; i++) {
-    l->gpus[i].mark = gpu_waits(&l->gpus[i]) ? ON_PATH : UNSEEN;
+    l->gpus[i].mark = gpu_waits(&l->gpus[i]) ? on_path(l) : 0;
     in_set += gpu_waits(&l->gpus[i]);
   }
   do {
     before = in_set;
     for (uint32_t i = 0; i < count; i++) {
-      if (l->gpus[i].mark == ON_PATH && !gpu_is_held(l, i)) {
-        l->gpus[i].mark = UNSEEN;
+      if (l->gpus[i].mark == on_path(l) && !gpu_is_held(l, i)) {
+        l->gpus[i].mark = 0;
         in_set--;
       }
     }
   } while (in_set < before);
   if (in_set > 0) {
     uint32_t first = 0;
-    while (l->gpus[first].mark != ON_PATH) {
+    while (l->gpus[first].mark != on_path(l)) {
       first++;
     }
-    cycle_in_set(l, first, walks);
-  }
-  for (uint32_t i = 0; i < count; i++) {
-    l->gpus[i].mark = UNSEEN;
+    cycle_in_set(l, first);
   }
   return in_set > 0;
 }
 
-static bool deadlock_check(struct rondo_sim_literal *l, struct edge_walk *walks) {
-  bool waiting = false;
+static bool deadlock_check(struct rondo_sim_literal *l) {
+  bool waiting = false, limited = l->limit > 1 && l->limit != RONDO_SIM_UNLIMITED;
   for (uint32_t k = 0; k < l->touched_count; k++) {
     waiting |= gpu_waits(&l->gpus[l->touched[k]]);
   }
-  bool found = false;
-  if (waiting) {
-    l->checks++;
-    bool limited = l->limit > 1 && l->limit != RONDO_SIM_UNLIMITED;
-    found = limited ? find_stuck_set(l, walks) : find_cycle(l, walks);
-  }
+  l->searches += waiting;
+  bool found = waiting && (limited ? find_stuck_set(l) : find_cycle(l));
   for (uint32_t k = 0; k < l->touched_count; k++) {
     l->gpus[l->touched[k]].touched = false;
   }
@@ -315,20 +286,20 @@ static bool deadlock_check(struct rondo_sim_literal *l, struct edge_walk *walks)
   return found;
 }
 
-bool rondo_sim_literal_run(struct rondo_sim_literal *l, enum rondo_sim_turns turns,
-                           struct rondo_sim_rng *rng) {
-  const struct rondo_sim_programs *p = l->programs;
+bool rondo_sim_literal_run(struct rondo_sim_literal *l, const struct rondo_sim_programs *p,
+                           uint32_t limit, enum rondo_sim_turns turns, struct rondo_sim_rng *rng) {
   uint32_t *live = rondo_sim_alloc(sizeof(uint32_t) * p->program_count), live_count = 0;
-  struct edge_walk *walks = rondo_sim_alloc(sizeof(*walks) * p->program_count);
+  bool deadlock = false;
+  literal_init(l, p, limit);
   for (uint32_t i = 0; i < p->program_count; i++) {
     if (p->programs[i].length > 0) {
       live[live_count++] = i;
     }
   }
-  for (uint32_t turn = 0; live_count > 0 && !l->deadlock;) {
+  for (uint32_t turn = 0; live_count > 0 && !deadlock;) {
     uint32_t k = turns == RONDO_SIM_RANDOM_TURNS ? rondo_sim_rng_below(rng, live_count) : turn;
     gpu_issue(l, live[k]);
-    l->deadlock = deadlock_check(l, walks);
+    deadlock = deadlock_check(l);
     if (l->gpus[live[k]].issued == p->programs[live[k]].length) {
       // Keeps the order of the other GPUs for round-robin.
       memmove(live + k, live + k + 1, (--live_count - k) * sizeof(*live));
@@ -338,6 +309,5 @@ bool rondo_sim_literal_run(struct rondo_sim_literal *l, enum rondo_sim_turns tur
     turn = turn < live_count ? turn : 0;
   }
   free(live);
-  free(walks);
-  return l->deadlock;
+  return deadlock;
 }

@@ -36,34 +36,36 @@ struct rondo_sim_literal_gpu {
   bool sync_issued;         // the synchronisation before item `issued` has been issued
   uint32_t *executing;      // collectives
   uint32_t executing_count;
-  uint8_t mark; // of the search
+  uint64_t mark; // of the search
   bool touched;
 };
 
+// A GPU on the path of a search, and the position in its edges: executing collective by executing
+// collective, member by member.
+struct rondo_sim_literal_step {
+  uint32_t program, executing, member;
+};
+
 struct rondo_sim_literal {
-  struct rondo_sim_programs *programs;
+  const struct rondo_sim_programs *programs;
   uint32_t limit;
   struct rondo_sim_literal_gpu *gpus;
   uint32_t *executing_pool;
   uint32_t *position;       // of each local collective, at each member: item number
   uint64_t *position_first; // of each local collective
   uint32_t *missing;
-  uint32_t *touched, *path, *order;
+  uint32_t *touched;
+  struct rondo_sim_literal_step *path;
   struct rondo_sim_part *cycle;
   uint32_t touched_count, cycle_count;
-  uint64_t events, checks; // issued so far; searches made
-  bool deadlock;
+  uint64_t events, searches; // issued so far; made so far
 };
-
-// Allocates what a run needs. `p` must outlive the object.
-void rondo_sim_literal_init(struct rondo_sim_literal *l, struct rondo_sim_programs *p,
-                            uint32_t limit);
-void rondo_sim_literal_fini(struct rondo_sim_literal *l);
 
 // Runs to the end of the round: all collectives successful, or a deadlock. Returns true for a
 // deadlock; l->cycle then holds its nodes in order, each waiting for the next and the last for the
-// first. Only random turns use `rng`.
-bool rondo_sim_literal_run(struct rondo_sim_literal *l, enum rondo_sim_turns turns,
-                           struct rondo_sim_rng *rng);
+// first. Only random turns use `rng`. The caller frees what `l` holds.
+bool rondo_sim_literal_run(struct rondo_sim_literal *l, const struct rondo_sim_programs *p,
+                           uint32_t limit, enum rondo_sim_turns turns, struct rondo_sim_rng *rng);
+void rondo_sim_literal_fini(struct rondo_sim_literal *l);
 
 #endif // RONDO_SIM_DEADLOCK_LITERAL_H

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +17,29 @@
 #include "sim/common/text.h"
 #include "sim/deadlock/config.h"
 #include "sim/deadlock/explain.h"
-#include "sim/deadlock/export.h"
-#include "sim/deadlock/preset.h"
 #include "sim/deadlock/report.h"
 #include "sim/deadlock/run.h"
 #include "sim/deadlock/sweep.h"
+#include "sim/deadlock/table1.h"
 
-#define RONDO_SIM_MAX_FILES 64
-#define RONDO_SIM_MAX_SETTINGS 64
 #define RONDO_SIM_EXIT_INTERRUPTED 130
 
 enum option_key {
+  // Options whose text is kept:
   KEY_PRESET = 256,
   KEY_ROWS,
+  KEY_SHAPE,
+  KEY_COLLECTIVES,
+  KEY_DRAWS,
+  KEY_GROUPING_SEED,
+  KEY_VARIANT,
+  KEY_EXPLAIN,
+  KEY_JSON,
+  KEY_CSV,
+  KEY_HTML,
+  KEY_EXPORT,
+  KEY_TEXT_END,
+  // Settings of a configuration:
   KEY_MODEL,
   KEY_RESOURCES,
   KEY_ORDER,
@@ -36,19 +47,9 @@ enum option_key {
   KEY_TURNS,
   KEY_ENGINE,
   KEY_COMPAT,
-  KEY_VARIANT,
-  KEY_SHAPE,
-  KEY_COLLECTIVES,
-  KEY_DRAWS,
-  KEY_GROUPING_SEED,
+  // The others:
   KEY_SWEEP,
-  KEY_EXPLAIN,
-  KEY_JSON,
-  KEY_CSV,
-  KEY_HTML,
-  KEY_EXPORT,
   KEY_PROGRESS,
-  KEY_QUIET,
 };
 
 static const struct argp_option options[] = {
@@ -97,12 +98,11 @@ struct setting {
 };
 
 struct arguments {
-  const char *files[RONDO_SIM_MAX_FILES];
+  char **files;
   uint32_t file_count;
-  struct setting settings[RONDO_SIM_MAX_SETTINGS];
-  uint32_t setting_count;
-  const char *preset, *rows, *shape, *collectives, *draws, *grouping_seed, *variants;
-  const char *explain, *json, *csv, *html, *export;
+  struct setting *settings;
+  uint32_t setting_count, setting_capacity;
+  const char *texts[KEY_TEXT_END - KEY_PRESET]; // use text_of()
   struct rondo_sim_sweep sweeps[RONDO_SIM_MAX_SWEEPS];
   uint32_t sweep_count;
   int progress; // 1 always, 0 on a terminal, -1 never
@@ -115,36 +115,17 @@ static void on_interrupt(int number) {
   atomic_store_explicit(&stop, 1, memory_order_relaxed);
 }
 
-// The long name of an option that is also a name of rondo_sim_config_set(), or null.
-static const char *setting_name(int key) {
-  static const int settings[] = {KEY_MODEL, 'd', 's', KEY_RESOURCES, KEY_ORDER,  KEY_SKIPPED,
-                                 KEY_TURNS, 'n', 'S', 't',           KEY_ENGINE, KEY_COMPAT};
-  for (size_t k = 0; k < sizeof(settings) / sizeof(*settings); k++) {
-    const struct argp_option *option = options;
-    while (settings[k] == key && option->key != key) {
-      option++;
-    }
-    if (settings[k] == key) {
-      return option->name;
-    }
-  }
-  return NULL;
+static const char *text_of(const struct arguments *a, enum option_key key) {
+  return a->texts[key - KEY_PRESET];
 }
 
-// Where the text of an option is kept, or null if it is not kept as text.
-static const char **text_of(struct arguments *a, int key) {
-  const struct {
-    int key;
-    const char **text;
-  } texts[] = {{KEY_PRESET, &a->preset},    {KEY_ROWS, &a->rows},
-               {KEY_SHAPE, &a->shape},      {KEY_COLLECTIVES, &a->collectives},
-               {KEY_DRAWS, &a->draws},      {KEY_GROUPING_SEED, &a->grouping_seed},
-               {KEY_VARIANT, &a->variants}, {KEY_JSON, &a->json},
-               {KEY_CSV, &a->csv},          {KEY_HTML, &a->html},
-               {KEY_EXPORT, &a->export}};
-  for (size_t k = 0; k < sizeof(texts) / sizeof(*texts); k++) {
-    if (texts[k].key == key) {
-      return texts[k].text;
+// The long name of an option if it is also a name of rondo_sim_config_set(), or null.
+static const char *setting_name(int key) {
+  for (const struct argp_option *option = options; option->name || option->doc; option++) {
+    if (option->key == key && option->name &&
+        rondo_sim_list_find(RONDO_SIM_WORD_OPTIONS "," RONDO_SIM_NUMBER_OPTIONS, option->name) >=
+            0) {
+      return option->name;
     }
   }
   return NULL;
@@ -152,27 +133,24 @@ static const char **text_of(struct arguments *a, int key) {
 
 static error_t option_parse(int key, char *arg, struct argp_state *state) {
   struct arguments *a = state->input;
-  char error[256];
-  const char *name = setting_name(key), **text = text_of(a, key);
-  if (name && a->setting_count < RONDO_SIM_MAX_SETTINGS) {
+  struct rondo_sim_error error;
+  const char *name = setting_name(key);
+  if (name) {
+    RONDO_SIM_GROW(a->settings, a->setting_count, a->setting_capacity, 16);
     a->settings[a->setting_count++] = (struct setting){name, arg};
-  } else if (text) {
-    *text = arg;
-  } else if (key == KEY_EXPLAIN) {
-    a->explain = arg ? arg : "deadlock";
+  } else if (key >= KEY_PRESET && key < KEY_TEXT_END) {
+    a->texts[key - KEY_PRESET] = arg ? arg : "deadlock"; // only --explain needs no argument
   } else if (key == KEY_PROGRESS || key == 'q') {
     a->progress = key == 'q' ? -1 : 1;
   } else if (key == KEY_SWEEP) {
     if (a->sweep_count == RONDO_SIM_MAX_SWEEPS) {
       argp_error(state, "two sweeps at most");
-    } else if (!rondo_sim_sweep_parse(&a->sweeps[a->sweep_count++], arg, error, sizeof(error))) {
-      argp_error(state, "%s", error);
+    } else if (!rondo_sim_sweep_parse(&a->sweeps[a->sweep_count++], arg, &error)) {
+      argp_error(state, "%s", error.text);
     }
-  } else if (key == ARGP_KEY_ARG) {
-    if (a->file_count == RONDO_SIM_MAX_FILES) {
-      argp_error(state, "more than %d files", RONDO_SIM_MAX_FILES);
-    }
-    a->files[a->file_count++] = arg;
+  } else if (key == ARGP_KEY_ARGS) {
+    a->files = state->argv + state->next;
+    a->file_count = (uint32_t)(state->argc - state->next);
   } else {
     return ARGP_ERR_UNKNOWN;
   }
@@ -192,194 +170,188 @@ static const struct argp parser = {
         "exits with 130. docs/simulator.md describes the model and all options.",
 };
 
-static int error_report(int code, const char *error) {
-  fprintf(stderr, "rondo-sim deadlock: %s\n", error);
-  return code;
+// Ends the process with one line.
+__attribute__((noreturn, format(printf, 2, 3))) static void command_fail(int code,
+                                                                         const char *format, ...) {
+  va_list ap;
+  va_start(ap, format);
+  fputs("rondo-sim deadlock: ", stderr);
+  vfprintf(stderr, format, ap);
+  fputc('\n', stderr);
+  va_end(ap);
+  exit(code);
 }
 
-// Reads `count` whole numbers, separated by commas. False for any other text.
-static bool numbers_parse(const char *text, uint64_t *numbers, int count) {
-  for (int k = 0; k < count; k++) {
+// Ends the process unless something succeeded.
+static void result_check(bool ok, int code, const struct rondo_sim_error *error) {
+  if (!ok) {
+    command_fail(code, "%s", error->text);
+  }
+}
+
+// Reads the whole numbers of an option, with commas between. False if the option was not given.
+static bool numbers_read(const struct arguments *a, enum option_key key, uint64_t *numbers,
+                         int count, const char *wanted) {
+  const char *text = text_of(a, key);
+  for (int k = 0; text && k < count; k++) {
     char *end;
     errno = 0;
     numbers[k] = strtoull(text, &end, 10);
-    bool digits = *text >= '0' && *text <= '9';
-    if (!digits || errno || *end != (k + 1 < count ? ',' : 0)) {
-      return false;
+    if (*text < '0' || *text > '9' || errno || *end != (k + 1 < count ? ',' : 0)) {
+      command_fail(EX_USAGE, "%s", wanted);
     }
     text = end + 1;
   }
-  return true;
+  return text != NULL;
 }
 
-static int shape_apply(const struct arguments *a, struct rondo_sim_config *c) {
-  char json[320], error[256];
+static void shape_apply(const struct arguments *a, struct rondo_sim_config *c) {
+  char json[320];
+  struct rondo_sim_error error;
   uint64_t s[3], n[2] = {400, 1200};
-  if (!numbers_parse(a->shape, s, 3)) {
-    return error_report(EX_USAGE, "--3d: must read T,D,P, such as 4,4,4");
+  if (!numbers_read(a, KEY_SHAPE, s, 3, "--3d: must read T,D,P, such as 4,4,4")) {
+    return;
   }
-  if (a->collectives && !numbers_parse(a->collectives, n, 2)) {
-    return error_report(EX_USAGE, "--collectives: must read T,D, such as 400,1200");
-  }
+  numbers_read(a, KEY_COLLECTIVES, n, 2, "--collectives: must read T,D, such as 400,1200");
   // The text is read like a file, so that the same bounds hold.
   snprintf(json, sizeof(json),
            "{\"grouping\": {\"policy\": \"3d\", \"tensor\": %" PRIu64 ", \"data\": %" PRIu64
            ", \"pipeline\": %" PRIu64 ", \"tensor_collectives\": %" PRIu64
            ", \"data_collectives\": %" PRIu64 "}}",
            s[0], s[1], s[2], n[0], n[1]);
-  bool ok = rondo_sim_config_parse(c, json, "--3d", error, sizeof(error));
-  return ok ? 0 : error_report(EX_USAGE, error);
+  result_check(rondo_sim_config_parse(c, json, "--3d", &error), EX_USAGE, &error);
 }
 
-static int draws_apply(const struct arguments *a, struct rondo_sim_config *c) {
+static void draws_apply(const struct arguments *a, struct rondo_sim_config *c) {
+  static const char wanted[] = "--draws: must be a whole number from 1 to 1000000";
   uint64_t draws = c->draws;
-  if (a->draws && (!numbers_parse(a->draws, &draws, 1) || draws < 1 || draws > 1000000)) {
-    return error_report(EX_USAGE, "--draws: must be a whole number from 1 to 1000000");
+  if (numbers_read(a, KEY_DRAWS, &draws, 1, wanted) && (draws < 1 || draws > 1000000)) {
+    command_fail(EX_USAGE, wanted);
   }
   c->draws = (uint32_t)draws;
-  if (a->grouping_seed && !numbers_parse(a->grouping_seed, &c->grouping_seed, 1)) {
-    return error_report(EX_USAGE, "--grouping-seed: must be a whole number");
-  }
-  return 0;
+  numbers_read(a, KEY_GROUPING_SEED, &c->grouping_seed, 1,
+               "--grouping-seed: must be a whole number");
 }
 
-// Applies the command line to a configuration. Returns 0 or an exit code.
-static int arguments_apply(const struct arguments *a, struct rondo_sim_config *c) {
-  char error[256];
+static void option_apply(struct rondo_sim_config *c, const char *name, const char *value) {
+  struct rondo_sim_error error;
+  result_check(rondo_sim_config_set(c, name, value, &error), EX_USAGE, &error);
+}
+
+static void config_check(const struct rondo_sim_config *c) {
+  struct rondo_sim_error error;
+  result_check(rondo_sim_config_check(c, &error), EX_USAGE, &error);
+}
+
+// Applies the command line to a configuration.
+static void arguments_apply(const struct arguments *a, struct rondo_sim_config *c) {
   for (uint32_t k = 0; k < a->setting_count; k++) {
-    if (!rondo_sim_config_set(c, a->settings[k].name, a->settings[k].value, error, sizeof(error))) {
-      return error_report(EX_USAGE, error);
-    }
+    option_apply(c, a->settings[k].name, a->settings[k].value);
     if (strcmp(a->settings[k].name, "rounds") == 0) {
       c->processes = 1; // the rounds of the command line are for all processes together
     }
   }
-  int code = a->shape ? shape_apply(a, c) : 0;
-  code = code ? code : draws_apply(a, c);
-  if (code) {
-    return code;
-  }
-  return rondo_sim_config_check(c, error, sizeof(error)) ? 0 : error_report(EX_USAGE, error);
+  shape_apply(a, c);
+  draws_apply(a, c);
+  config_check(c);
 }
 
-// Refuses options that contradict the rows of a preset.
-static int preset_check(const struct arguments *a) {
-  static const char *const fixed[] = {"model", "disorder", "synchronisation", "resources"};
-  char error[128];
+// Adds the rows of the preset. Options that contradict them are refused.
+static void preset_add(const struct arguments *a, struct rondo_sim_report *r) {
+  const char *preset = text_of(a, KEY_PRESET);
+  struct rondo_sim_config base;
+  struct rondo_sim_error error;
   for (uint32_t k = 0; k < a->setting_count; k++) {
-    for (int i = 0; i < 4; i++) {
-      if (strcmp(a->settings[k].name, fixed[i]) == 0) {
-        snprintf(error, sizeof(error),
-                 "%s: the rows of a preset have their own; --sweep can vary it", fixed[i]);
-        return error_report(EX_USAGE, error);
-      }
+    const char *name = a->settings[k].name;
+    if (rondo_sim_list_find("model,disorder,synchronisation,resources", name) >= 0) {
+      command_fail(EX_USAGE, "%s: the rows of a preset have their own; --sweep can vary it", name);
     }
   }
-  return a->shape ? error_report(EX_USAGE, "--3d: the rows of a preset have their own groups") : 0;
+  if (text_of(a, KEY_SHAPE)) {
+    command_fail(EX_USAGE, "--3d: the rows of a preset have their own groups");
+  }
+  rondo_sim_config_init(&base);
+  arguments_apply(a, &base);
+  if (strcmp(preset, "table1") != 0) {
+    command_fail(EX_USAGE, "preset: \"%s\" is not one of table1", preset);
+  }
+  result_check(rondo_sim_table1_add(r, text_of(a, KEY_ROWS), &base, &error), EX_USAGE, &error);
+  rondo_sim_config_fini(&base);
 }
 
 // Adds the rows of the preset and of the files, or the one row of the options.
-static int rows_add(const struct arguments *a, struct rondo_sim_report *r) {
-  char error[512];
-  struct rondo_sim_config c;
-  int code = 0;
-  if (a->preset || a->file_count == 0) {
-    rondo_sim_config_init(&c);
-    code = a->preset ? preset_check(a) : 0;
-    code = code ? code : arguments_apply(a, &c);
-    if (code == 0 && a->preset) {
-      bool ok = rondo_sim_preset_add(r, a->preset, a->rows, &c, error, sizeof(error));
-      code = ok ? 0 : error_report(EX_USAGE, error);
-    } else if (code == 0) {
-      rondo_sim_report_add(r, "1", &c);
-    }
-    rondo_sim_config_fini(&c);
+static void rows_add(const struct arguments *a, struct rondo_sim_report *r) {
+  bool options_only = a->file_count == 0 && !text_of(a, KEY_PRESET);
+  if (text_of(a, KEY_PRESET)) {
+    preset_add(a, r);
   }
-  for (uint32_t k = 0; k < a->file_count && code == 0; k++) {
+  for (uint32_t k = 0; k < a->file_count + options_only; k++) {
     char name[16];
+    struct rondo_sim_config c;
+    struct rondo_sim_error error;
     snprintf(name, sizeof(name), "%u", k + 1);
     rondo_sim_config_init(&c);
-    code = rondo_sim_config_load(&c, a->files[k], error, sizeof(error))
-               ? arguments_apply(a, &c)
-               : error_report(EX_DATAERR, error);
-    if (code == 0) {
-      rondo_sim_report_add(r, name, &c);
+    if (!options_only) {
+      result_check(rondo_sim_config_load(&c, a->files[k], &error), EX_DATAERR, &error);
     }
+    arguments_apply(a, &c);
+    rondo_sim_report_add(r, name, &c);
     rondo_sim_config_fini(&c);
   }
-  return code;
-}
-
-static int swept_set(struct rondo_sim_config *c, const struct rondo_sim_sweep *s, double value) {
-  char text[40], error[256];
-  bool whole = strcmp(s->key, "resources") == 0 || strcmp(s->key, "rounds") == 0;
-  snprintf(text, sizeof(text), whole ? "%.0f" : "%.9g", value);
-  bool ok = rondo_sim_config_set(c, s->key, text, error, sizeof(error)) &&
-            rondo_sim_config_check(c, error, sizeof(error));
-  return ok ? 0 : error_report(EX_USAGE, error);
 }
 
 // Replaces each row by a row for each combination of the swept values.
-static int rows_spread(const struct arguments *a, struct rondo_sim_report *r) {
-  struct rondo_sim_report swept;
-  int code = 0;
+static void rows_spread(const struct arguments *a, struct rondo_sim_report *r) {
+  struct rondo_sim_report swept = {.title = r->title, .sweep_count = a->sweep_count};
   if (a->sweep_count == 0) {
-    return 0;
+    return;
   }
-  rondo_sim_report_init(&swept, r->title);
-  memcpy(swept.sweeps, a->sweeps, sizeof(a->sweeps));
-  swept.sweep_count = a->sweep_count;
+  uint32_t first = a->sweeps[0].count;
   uint32_t second = a->sweep_count > 1 ? a->sweeps[1].count : 1;
-  for (uint32_t i = 0; i < r->row_count * second * a->sweeps[0].count && code == 0; i++) {
-    struct rondo_sim_row *from = &r->rows[i / (second * a->sweeps[0].count)];
-    uint32_t step[2] = {i % a->sweeps[0].count, i / a->sweeps[0].count % second};
-    double values[RONDO_SIM_MAX_SWEEPS] = {0};
+  memcpy(swept.sweeps, a->sweeps, sizeof(a->sweeps));
+  for (uint32_t i = 0; i < r->row_count * second * first; i++) {
+    const struct rondo_sim_row *from = &r->rows[i / (second * first)];
+    const uint32_t step[RONDO_SIM_MAX_SWEEPS] = {i % first, i / first % second};
     struct rondo_sim_config c;
     rondo_sim_config_copy(&c, &from->config);
-    for (uint32_t k = 0; k < RONDO_SIM_MAX_SWEEPS && k < a->sweep_count && code == 0; k++) {
+    double values[RONDO_SIM_MAX_SWEEPS] = {0};
+    for (uint32_t k = 0; k < a->sweep_count; k++) {
+      char text[40];
+      bool whole = rondo_sim_list_find("resources,rounds", a->sweeps[k].key) >= 0;
       values[k] = rondo_sim_sweep_value(&a->sweeps[k], step[k]);
-      code = swept_set(&c, &a->sweeps[k], values[k]);
+      snprintf(text, sizeof(text), whole ? "%.0f" : "%.9g", values[k]);
+      option_apply(&c, a->sweeps[k].key, text);
+      config_check(&c);
     }
-    if (code == 0) {
-      struct rondo_sim_row *row = rondo_sim_report_add(&swept, from->name, &c);
-      memcpy(row->swept, values, sizeof(values));
-    }
+    memcpy(rondo_sim_report_add(&swept, from->name, &c)->swept, values, sizeof(values));
     rondo_sim_config_fini(&c);
   }
   rondo_sim_report_fini(r);
   *r = swept;
-  return code;
 }
 
-static int variants_choose(const struct arguments *a, struct rondo_sim_report *r) {
+static void variants_choose(const struct arguments *a, struct rondo_sim_report *r) {
+  static const char known[] = "interleaved, sequential, dfccl";
   bool wanted[RONDO_SIM_VARIANTS] = {false};
-  char *copy = rondo_sim_strdup(a->variants ? a->variants : ""), *save = NULL, error[160] = "";
+  const char *variants = text_of(a, KEY_VARIANT);
+  char *copy = rondo_sim_strdup(variants ? variants : ""), *save = NULL;
   for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-    bool known = false;
-    for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
-      bool same = strcmp(word, rondo_sim_variant_name((enum rondo_sim_variant)v)) == 0;
-      wanted[v] |= same;
-      known |= same;
+    int v = rondo_sim_list_find(known, word);
+    if (v < 0) {
+      command_fail(EX_USAGE, "variant: \"%.40s\" is not one of %s", word, known);
     }
-    if (!known) {
-      snprintf(error, sizeof(error),
-               "variant: \"%.40s\" is not one of interleaved, sequential, dfccl", word);
-    }
+    wanted[v] = true;
   }
   free(copy);
-  if (error[0]) {
-    return error_report(EX_USAGE, error);
-  }
   for (uint32_t i = 0; i < r->row_count; i++) {
     struct rondo_sim_row *row = &r->rows[i];
     for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
-      row->wanted[v] = a->variants                        ? wanted[v]
-                       : a->preset && a->sweep_count == 0 ? true
-                       : v == RONDO_SIM_PUBLISHED         ? row->config.compat_dfccl
-                                                          : v == (int)row->config.order;
+      row->wanted[v] = variants                                        ? wanted[v]
+                       : text_of(a, KEY_PRESET) && a->sweep_count == 0 ? true
+                       : v == RONDO_SIM_PUBLISHED ? row->config.compat_dfccl == 1
+                                                  : v == (int)row->config.order;
     }
   }
-  return 0;
 }
 
 struct progress {
@@ -429,123 +401,110 @@ static int file_fail(const char *path, const char *reason) {
   return EX_CANTCREAT;
 }
 
-// Writes what `render` makes to a file, or to the standard output for "-".
-static int report_write(const struct rondo_sim_report *r, const char *path,
-                        void (*render)(const struct rondo_sim_report *, struct rondo_sim_text *)) {
-  struct rondo_sim_text text = {0};
+// Writes a text to a file, or to the standard output for "-", and frees it. Returns 0 or an exit
+// code.
+static int text_write(struct rondo_sim_text *text, const char *prefix, const char *suffix,
+                      bool tell) {
+  struct rondo_sim_text path = {0};
   int code = 0;
-  if (!path) {
-    return 0;
+  rondo_sim_text_add(&path, "%s%s", prefix, suffix);
+  if (strcmp(path.data, "-") == 0) {
+    fputs(rondo_sim_text_str(text), stdout);
+  } else if (rondo_sim_text_save(text, path.data) != 0) {
+    code = file_fail(path.data, strerror(errno));
+  } else if (tell) {
+    printf("written: %s\n", path.data);
   }
-  render(r, &text);
-  if (strcmp(path, "-") == 0) {
-    fputs(rondo_sim_text_str(&text), stdout);
-  } else if (rondo_sim_text_save(&text, path) != 0) {
-    code = file_fail(path, strerror(errno));
-  }
-  rondo_sim_text_fini(&text);
-  return code;
-}
-
-// Saves a text, and says so. Frees both texts.
-static int file_save(struct rondo_sim_text *path, struct rondo_sim_text *text) {
-  int code = 0;
-  if (rondo_sim_text_save(text, path->data) != 0) {
-    code = file_fail(path->data, strerror(errno));
-  } else {
-    printf("written: %s\n", path->data);
-  }
-  rondo_sim_text_fini(path);
+  rondo_sim_text_fini(&path);
   rondo_sim_text_fini(text);
   return code;
 }
 
-static int picture_save(const struct rondo_sim_report *r, const char *prefix, const char *suffix,
-                        void (*draw)(const struct rondo_sim_graph *, struct rondo_sim_text *)) {
-  struct rondo_sim_text path = {0}, picture = {0};
-  rondo_sim_text_add(&path, "%s%s", prefix, suffix);
-  draw(&r->story.graph, &picture);
-  return file_save(&path, &picture);
-}
-
-static int story_show(const struct arguments *a, const struct rondo_sim_report *r) {
+static int story_show(const char *prefix, const struct rondo_sim_report *r) {
+  struct rondo_sim_text dot = {0}, svg = {0};
   if (!r->story.told) {
     puts("No deadlock was found, so there is none to explain.");
     return 0;
   }
   printf("\n%s", rondo_sim_text_str(&r->story.words));
-  int code = picture_save(r, a->explain, ".dot", rondo_sim_graph_dot);
-  return code ? code : picture_save(r, a->explain, ".svg", rondo_sim_graph_svg);
-}
-
-static bool is_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
-
-static int report_show(const struct arguments *a, struct rondo_sim_report *r) {
-  bool taken = is_stdout(a->json) || is_stdout(a->csv) || is_stdout(a->html);
-  int code = report_write(r, taken ? NULL : "-", rondo_sim_report_table);
-  if (a->explain || a->html || a->json) {
-    rondo_sim_explain(r);
-  }
-  if (a->explain && !taken && code == 0) {
-    code = story_show(a, r);
-  }
-  int later = report_write(r, a->json, rondo_sim_report_json);
-  code = code ? code : later;
-  later = report_write(r, a->csv, rondo_sim_report_csv);
-  code = code ? code : later;
-  later = report_write(r, a->html, rondo_sim_report_html);
+  rondo_sim_graph_dot(&r->story.graph, &dot);
+  rondo_sim_graph_svg(&r->story.graph, &svg);
+  int code = text_write(&dot, prefix, ".dot", true), later = text_write(&svg, prefix, ".svg", true);
   return code ? code : later;
 }
 
-static int output_check(const char *path, const char *suffix) {
-  struct rondo_sim_text whole = {0};
+// The reports that are written to files.
+static const struct {
+  enum option_key key;
+  void (*render)(const struct rondo_sim_report *, struct rondo_sim_text *);
+} outputs[] = {{KEY_JSON, rondo_sim_report_json},
+               {KEY_CSV, rondo_sim_report_csv},
+               {KEY_HTML, rondo_sim_report_html}};
+
+enum { OUTPUTS = sizeof(outputs) / sizeof(outputs[0]) };
+
+// Shows and writes all that was asked for. Returns 0 or an exit code.
+static int report_show(const struct arguments *a, struct rondo_sim_report *r) {
+  struct rondo_sim_text text = {0};
   int code = 0;
-  if (!path || is_stdout(path)) {
-    return 0;
+  bool taken = false;
+  for (int k = 0; k < OUTPUTS; k++) {
+    const char *path = text_of(a, outputs[k].key);
+    taken |= path && strcmp(path, "-") == 0;
   }
-  rondo_sim_text_add(&whole, "%s%s", path, suffix);
-  if (rondo_sim_text_may_save(whole.data) != 0) {
-    code = file_fail(whole.data, strerror(errno));
+  if (!taken) {
+    rondo_sim_report_table(r, &text);
+    code = text_write(&text, "-", "", false);
   }
-  rondo_sim_text_fini(&whole);
+  if (text_of(a, KEY_EXPLAIN) || text_of(a, KEY_HTML) || text_of(a, KEY_JSON)) {
+    rondo_sim_explain(r);
+  }
+  if (text_of(a, KEY_EXPLAIN) && !taken) {
+    code = story_show(text_of(a, KEY_EXPLAIN), r);
+  }
+  for (int k = 0; k < OUTPUTS; k++) {
+    const char *path = text_of(a, outputs[k].key);
+    if (path) {
+      outputs[k].render(r, &text);
+      int later = text_write(&text, path, "", false);
+      code = code ? code : later;
+    }
+  }
   return code;
 }
 
-// Checks the output files before a simulation that may take an hour. Returns 0 or an exit code.
-static int outputs_check(const struct arguments *a) {
-  int code = output_check(a->json, "");
-  code = code ? code : output_check(a->csv, "");
-  code = code ? code : output_check(a->html, "");
-  return code ? code : output_check(a->explain, ".dot");
+static void output_check(const char *path, const char *suffix) {
+  struct rondo_sim_text whole = {0};
+  if (path && strcmp(path, "-") != 0) {
+    rondo_sim_text_add(&whole, "%s%s", path, suffix);
+    if (rondo_sim_text_may_save(whole.data) != 0) {
+      command_fail(EX_CANTCREAT, "%s: %s", whole.data, strerror(errno));
+    }
+    rondo_sim_text_fini(&whole);
+  }
 }
 
 static int rows_export(const char *prefix, const struct rondo_sim_report *r) {
   int code = 0;
   for (uint32_t i = 0; i < r->row_count && code == 0; i++) {
-    struct rondo_sim_text path = {0}, text = {0};
-    rondo_sim_text_add(&path, "%s-%s.json", prefix, r->rows[i].name);
-    if (rondo_sim_export(&r->rows[i].config, &text)) {
-      code = file_save(&path, &text);
-    } else {
-      code = file_fail(path.data, "the published simulator has no such model");
-      rondo_sim_text_fini(&path);
+    struct rondo_sim_text text = {0};
+    char suffix[32];
+    snprintf(suffix, sizeof(suffix), "-%s.json", r->rows[i].name);
+    if (!rondo_sim_config_export(&r->rows[i].config, &text)) {
+      command_fail(EX_CANTCREAT, "%s%s: the published simulator has no such model", prefix, suffix);
     }
+    code = text_write(&text, prefix, suffix, true);
   }
   return code;
 }
 
 static int rows_simulate(const struct arguments *a, struct rondo_sim_report *r) {
   struct timespec start, end;
-  int code = rows_add(a, r);
-  code = code ? code : rows_spread(a, r);
-  code = code ? code : variants_choose(a, r);
-  if (code == 0 && a->export) {
-    return rows_export(a->export, r);
+  // A simulation may take an hour, so the files are checked before.
+  for (int k = 0; k < OUTPUTS; k++) {
+    output_check(text_of(a, outputs[k].key), "");
   }
-  code = code ? code : outputs_check(a);
-  if (code) {
-    return code;
-  }
+  output_check(text_of(a, KEY_EXPLAIN), ".dot");
   struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
@@ -554,19 +513,24 @@ static int rows_simulate(const struct arguments *a, struct rondo_sim_report *r) 
   rows_run(a, r);
   clock_gettime(CLOCK_MONOTONIC, &end);
   r->seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
-  code = report_show(a, r);
+  int code = report_show(a, r);
   return code ? code : r->interrupted ? RONDO_SIM_EXIT_INTERRUPTED : 0;
 }
 
 int rondo_sim_deadlock_main(int argc, char **argv) {
   static struct arguments a;
-  struct rondo_sim_report r;
   if (argp_parse(&parser, argc, argv, 0, NULL, &a) != 0) {
     return EX_USAGE;
   }
-  rondo_sim_report_init(&r, a.preset ? "Table 1 of the DFCCL paper, simulated again"
-                                     : "How likely is a deadlock?");
-  int code = rows_simulate(&a, &r);
+  struct rondo_sim_report r = {.title = text_of(&a, KEY_PRESET)
+                                            ? "Table 1 of the DFCCL paper, simulated again"
+                                            : "How likely is a deadlock?"};
+  rows_add(&a, &r);
+  rows_spread(&a, &r);
+  variants_choose(&a, &r);
+  const char *export = text_of(&a, KEY_EXPORT);
+  int code = export ? rows_export(export, &r) : rows_simulate(&a, &r);
   rondo_sim_report_fini(&r);
+  free(a.settings);
   return code;
 }

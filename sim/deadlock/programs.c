@@ -16,9 +16,7 @@ void rondo_sim_programs_fini(struct rondo_sim_programs *p) {
   free(p->items);
   free(p->groups);
   free(p->members);
-  free(p->group_of);
-  free(p->missing);
-  free(p->queue);
+  free(p->collectives);
   free(p->gpu_mark);
   free(p->group_mark);
   *p = (struct rondo_sim_programs){0};
@@ -39,35 +37,10 @@ static uint32_t add_program(struct rondo_sim_programs *p, uint32_t gpu) {
   if (p->gpu_mark[gpu]) {
     return p->gpu_mark[gpu] - 1;
   }
-  if (p->program_count == p->program_capacity) {
-    p->program_capacity = p->program_capacity * 2 + 64;
-    p->programs = rondo_sim_realloc(p->programs, sizeof(*p->programs) * p->program_capacity);
-    p->queue = rondo_sim_realloc(p->queue, sizeof(*p->queue) * p->program_capacity);
-  }
+  RONDO_SIM_GROW(p->programs, p->program_count, p->program_capacity, 64);
   p->programs[p->program_count] = (struct rondo_sim_program){.gpu = gpu};
   p->gpu_mark[gpu] = ++p->program_count;
   return p->program_count - 1;
-}
-
-static void reserve_collectives(struct rondo_sim_programs *p, uint32_t more) {
-  if (p->collective_count + more <= p->collective_capacity) {
-    return;
-  }
-  p->collective_capacity = (p->collective_count + more) * 2;
-  p->group_of = rondo_sim_realloc(p->group_of, sizeof(uint32_t) * p->collective_capacity);
-  p->missing = rondo_sim_realloc(p->missing, sizeof(uint32_t) * p->collective_capacity);
-}
-
-static void add_members(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
-                        uint32_t group) {
-  uint32_t size = rondo_sim_world_size(w, group);
-  if (p->member_count + size > p->member_capacity) {
-    p->member_capacity = (p->member_count + size) * 2;
-    p->members = rondo_sim_realloc(p->members, sizeof(uint32_t) * p->member_capacity);
-  }
-  for (uint32_t m = w->member_offset[group]; m < w->member_offset[group + 1]; m++) {
-    p->members[p->member_count++] = add_program(p, w->members[m]);
-  }
 }
 
 // The stretch of a group's indexes whose keys lie in the range; empty if first == end.
@@ -93,66 +66,33 @@ static uint32_t add_group(struct rondo_sim_programs *p, const struct rondo_sim_w
   if (p->group_mark[group]) {
     return p->group_mark[group] - 1;
   }
-  RONDO_SIM_GROW(p->groups, p->group_count, p->group_capacity, 64);
   uint32_t first, end, number = p->group_count++;
+  uint32_t size = rondo_sim_world_size(w, group);
   stretch_of(w, group, range, &first, &end);
-  reserve_collectives(p, end - first);
+  RONDO_SIM_RESERVE(p->groups, number + 2, p->group_capacity);
+  RONDO_SIM_RESERVE(p->collectives, p->collective_count + end - first, p->collective_capacity);
+  RONDO_SIM_RESERVE(p->members, p->member_count + size, p->member_capacity);
   p->groups[number] =
       (struct rondo_sim_local_group){group, first, p->collective_count, p->member_count};
   for (uint32_t i = first; i < end; i++) {
-    p->group_of[p->collective_count++] = number;
+    p->collectives[p->collective_count++].group = number;
   }
   p->group_mark[group] = number + 1;
-  add_members(p, w, group);
+  for (uint32_t m = w->member_offset[group]; m < w->member_offset[group + 1]; m++) {
+    p->members[p->member_count++] = add_program(p, w->members[m]);
+  }
+  p->groups[number + 1] =
+      (struct rondo_sim_local_group){0, 0, p->collective_count, p->member_count};
   return number;
 }
 
-static void reserve_items(struct rondo_sim_programs *p, uint64_t more) {
-  if (p->item_count + more > p->item_capacity) {
-    p->item_capacity = (p->item_count + more) * 2;
-    p->items = rondo_sim_realloc(p->items, sizeof(uint32_t) * p->item_capacity);
-  }
-}
-
-// A walk over the slots of a GPU's list in order of invocation, with its events.
-struct walk {
-  const struct rondo_sim_window *window, *window_end;
-  const struct rondo_sim_sync *sync, *sync_end;
-};
-
-static struct walk walk_begin(const struct rondo_sim_world *w, const struct rondo_sim_events *e,
-                              uint32_t gpu, uint32_t slot) {
-  const struct rondo_sim_window *window = rondo_sim_events_window(e, gpu, slot);
-  struct walk walk = {
-      .window = window ? window : e->windows + e->window_count,
-      .window_end = e->windows + e->window_count,
-      .sync = e->syncs + rondo_sim_events_sync_from(e, w->slot_offset[gpu] + slot),
-      .sync_end = e->syncs + e->sync_count,
-  };
-  return walk;
-}
-
-// The planned slot of the collective that is invoked at `slot`.
-static uint32_t walk_planned(struct walk *walk, const struct rondo_sim_events *e, uint32_t gpu,
-                             uint32_t slot) {
-  while (walk->window < walk->window_end && walk->window->gpu == gpu &&
-         walk->window->start + walk->window->length <= slot) {
-    walk->window++;
-  }
-  const struct rondo_sim_window *x = walk->window;
-  if (x == walk->window_end || x->gpu != gpu || x->start > slot) {
-    return slot;
-  }
-  return e->permuted[x->first_permuted + slot - x->start];
-}
-
-static bool walk_sync(struct walk *walk, uint64_t at) {
-  bool found = false;
-  while (walk->sync < walk->sync_end && walk->sync->at <= at) {
-    found = true;
-    walk->sync++;
-  }
-  return found;
+// Appends a collective to program `x`, whose items are the last ones.
+static void add_item(struct rondo_sim_programs *p, struct rondo_sim_program *x, uint32_t group,
+                     uint32_t index, bool sync_before) {
+  const struct rondo_sim_local_group *g = &p->groups[group];
+  p->items[p->item_count++] = (g->first_collective + index - g->first_index) |
+                              (sync_before && x->length > 0 ? RONDO_SIM_SYNC_BEFORE : 0);
+  x->length++;
 }
 
 // The slots of a GPU that hold its part of the range, with whole windows.
@@ -166,11 +106,11 @@ static void slots_in_range(const struct rondo_sim_world *w, const struct rondo_s
     return;
   }
   const struct rondo_sim_window *x = rondo_sim_events_window(e, gpu, *first);
-  if (x && x->start < *first) {
+  if (x->gpu == gpu && x->start < *first) {
     *first = x->start;
   }
   x = rondo_sim_events_window(e, gpu, *end - 1);
-  if (x && x->start < *end && x->start + x->length > *end) {
+  if (x->gpu == gpu && x->start < *end && x->start + x->length > *end) {
     *end = x->start + x->length;
   }
 }
@@ -178,29 +118,29 @@ static void slots_in_range(const struct rondo_sim_world *w, const struct rondo_s
 static void fill_program(struct rondo_sim_programs *p, uint32_t number,
                          const struct rondo_sim_world *w, const struct rondo_sim_events *e,
                          const struct rondo_sim_range *range) {
-  uint32_t gpu = p->programs[number].gpu, first, end, length = 0;
+  uint32_t gpu = p->programs[number].gpu, first, end;
   slots_in_range(w, e, gpu, range, &first, &end);
-  struct walk walk = walk_begin(w, e, gpu, first);
-  uint64_t base = w->slot_offset[gpu], begin = p->item_count;
-  reserve_items(p, end - first);
-  bool sync = false;
+  uint64_t base = w->slot_offset[gpu];
+  const struct rondo_sim_window *window = rondo_sim_events_window(e, gpu, first);
+  const struct rondo_sim_sync *sync = rondo_sim_events_sync(e, base + first);
+  RONDO_SIM_RESERVE(p->items, p->item_count + end - first, p->item_capacity);
+  p->programs[number].first = p->item_count;
+  bool synchronises = false;
   for (uint32_t slot = first; slot < end; slot++) {
-    uint32_t planned = walk_planned(&walk, e, gpu, slot);
-    sync |= walk_sync(&walk, base + slot);
+    window += window->gpu == gpu && window->start + window->length <= slot;
+    bool inside = window->gpu == gpu && window->start <= slot;
+    for (; sync->at <= base + slot; sync++) {
+      synchronises = true;
+    }
+    uint32_t planned = inside ? e->permuted[window->first_permuted + slot - window->start] : slot;
     struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, planned);
     uint64_t key = rondo_sim_world_key(w, c);
-    if (key < range->low || key > range->high) {
-      continue;
+    if (key >= range->low && key <= range->high) {
+      uint32_t group = add_group(p, w, c.group, range);
+      add_item(p, &p->programs[number], group, c.index, synchronises);
+      synchronises = false;
     }
-    uint32_t g = add_group(p, w, c.group, range);
-    uint32_t local = p->groups[g].first_collective + c.index - p->groups[g].first_index;
-    p->items[begin + length] = local | (sync && length > 0 ? RONDO_SIM_SYNC_BEFORE : 0);
-    length++;
-    sync = false;
   }
-  p->item_count = begin + length;
-  p->programs[number].first = begin;
-  p->programs[number].length = length;
 }
 
 void rondo_sim_programs_region(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
@@ -215,7 +155,39 @@ void rondo_sim_programs_region(struct rondo_sim_programs *p, const struct rondo_
   }
 }
 
-void rondo_sim_programs_begin_all(struct rondo_sim_programs *p, const struct rondo_sim_world *w) {
+// The planned slots that a GPU has not invoked yet, in order.
+struct outstanding {
+  uint32_t *slots;
+  uint32_t first, end;
+  uint32_t skipped; // so many at the front have been skipped before
+};
+
+static uint32_t slot_pick(const struct outstanding *o, const struct rondo_sim_chances *chances,
+                          struct rondo_sim_rng *rng) {
+  if (chances->skipped == RONDO_SIM_SKIPPED_NEXT && o->skipped > 0) {
+    return o->first;
+  }
+  uint32_t at = o->first;
+  while (at + 1 < o->end && rondo_sim_rng_unit(rng) < chances->disorder.probability) {
+    at++;
+  }
+  return at;
+}
+
+static uint32_t slot_take(struct outstanding *o, uint32_t at) {
+  uint32_t taken = o->slots[at], before = at - o->first;
+  o->skipped = before < o->skipped ? o->skipped - 1 : before;
+  memmove(o->slots + o->first + 1, o->slots + o->first, before * sizeof(uint32_t));
+  o->first++;
+  return taken;
+}
+
+static bool draw_sync(const struct rondo_sim_rare *sync, struct rondo_sim_rng *rng) {
+  return sync->probability > 0 && rondo_sim_rng_unit(rng) < sync->probability;
+}
+
+void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
+                             const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng) {
   static const struct rondo_sim_range everything = {0, UINT64_MAX, NULL, 0};
   forget_region(p);
   for (uint32_t i = 0; i < w->gpu_count; i++) {
@@ -224,63 +196,70 @@ void rondo_sim_programs_begin_all(struct rondo_sim_programs *p, const struct ron
   for (uint32_t g = 0; g < w->group_count; g++) {
     add_group(p, w, g, &everything);
   }
-  reserve_items(p, w->slot_count);
-}
-
-void rondo_sim_programs_append(struct rondo_sim_programs *p, uint32_t gpu,
-                               struct rondo_sim_collective c, bool sync_before) {
-  struct rondo_sim_program *x = &p->programs[p->gpu_mark[gpu] - 1];
-  const struct rondo_sim_local_group *g = &p->groups[p->group_mark[c.group] - 1];
-  if (x->length++ == 0) {
-    x->first = p->item_count;
+  RONDO_SIM_RESERVE(p->items, w->slot_count, p->item_capacity);
+  for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
+    struct outstanding o = {.end = rondo_sim_world_length(w, gpu)};
+    p->programs[gpu].first = p->item_count;
+    o.slots = rondo_sim_alloc(sizeof(uint32_t) * o.end);
+    for (uint32_t i = 0; i < o.end; i++) {
+      o.slots[i] = i;
+    }
+    while (o.first < o.end) {
+      // Several synchronisations in a row act as one.
+      bool sync = draw_sync(&chances->synchronisation, rng);
+      uint32_t slot = slot_take(&o, slot_pick(&o, chances, rng));
+      struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, slot);
+      add_item(p, &p->programs[gpu], c.group, c.index, sync);
+    }
+    free(o.slots);
   }
-  p->items[p->item_count++] = (g->first_collective + c.index - g->first_index) |
-                              (sync_before && x->length > 1 ? RONDO_SIM_SYNC_BEFORE : 0);
 }
 
 struct rondo_sim_collective rondo_sim_programs_name(const struct rondo_sim_programs *p,
                                                     uint32_t collective) {
-  const struct rondo_sim_local_group *g = &p->groups[p->group_of[collective]];
+  const struct rondo_sim_local_group *g = &p->groups[p->collectives[collective].group];
   return (struct rondo_sim_collective){g->group, g->first_index + collective - g->first_collective};
 }
 
+static void program_stack(struct rondo_sim_programs *p, uint32_t number) {
+  p->programs[number].stacked = true;
+  p->programs[number].below = p->top;
+  p->top = number;
+}
+
 // A collective has started on all members: it succeeds, and the members have room again.
-static uint32_t collective_succeed(struct rondo_sim_programs *p, uint32_t collective,
-                                   uint32_t queue_count) {
-  uint32_t g = p->group_of[collective];
-  for (uint32_t m = p->groups[g].first_member; m < rondo_sim_programs_members_end(p, g); m++) {
+static void collective_succeed(struct rondo_sim_programs *p, uint32_t collective) {
+  const struct rondo_sim_local_group *g = &p->groups[p->collectives[collective].group];
+  for (uint32_t m = g->first_member; m < g[1].first_member; m++) {
     struct rondo_sim_program *x = &p->programs[p->members[m]];
     x->executing--;
-    if (!x->queued && x->next < x->length) {
-      x->queued = true;
-      p->queue[queue_count++] = p->members[m];
+    if (!x->stacked && x->next < x->length) {
+      program_stack(p, p->members[m]);
     }
   }
-  return queue_count;
 }
 
 // Resets all programs; returns how many have something to do.
 static uint32_t begin_run(struct rondo_sim_programs *p) {
   uint32_t unfinished = 0;
+  p->top = UINT32_MAX;
   for (uint32_t i = 0; i < p->program_count; i++) {
-    p->queue[i] = i;
     p->programs[i].next = p->programs[i].executing = 0;
-    p->programs[i].queued = true;
+    program_stack(p, i);
     unfinished += p->programs[i].length > 0;
   }
-  for (uint32_t g = 0, c = 0; g < p->group_count; g++) {
-    uint32_t end = g + 1 < p->group_count ? p->groups[g + 1].first_collective : p->collective_count;
-    for (; c < end; c++) {
-      p->missing[c] = rondo_sim_programs_members_end(p, g) - p->groups[g].first_member;
-    }
+  for (uint32_t c = 0; c < p->collective_count; c++) {
+    const struct rondo_sim_local_group *g = &p->groups[p->collectives[c].group];
+    p->collectives[c].missing = g[1].first_member - g->first_member;
   }
   return unfinished;
 }
 
 bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit) {
-  uint32_t queue_count = p->program_count, unfinished = begin_run(p);
-  while (queue_count > 0) {
-    struct rondo_sim_program *x = &p->programs[p->queue[--queue_count]];
+  uint32_t unfinished = begin_run(p);
+  while (p->top != UINT32_MAX) {
+    struct rondo_sim_program *x = &p->programs[p->top];
+    p->top = x->below;
     while (x->next < x->length && x->executing < limit) {
       uint32_t item = p->items[x->first + x->next];
       if ((item & RONDO_SIM_SYNC_BEFORE) && x->executing > 0) {
@@ -290,11 +269,11 @@ bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit) {
       x->next++;
       x->executing++;
       unfinished -= x->next == x->length;
-      if (--p->missing[collective] == 0) {
-        queue_count = collective_succeed(p, collective, queue_count);
+      if (--p->collectives[collective].missing == 0) {
+        collective_succeed(p, collective);
       }
     }
-    x->queued = false;
+    x->stacked = false;
   }
   return unfinished > 0;
 }

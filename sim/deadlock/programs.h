@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "sim/deadlock/events.h"
+#include "sim/deadlock/rng.h"
 #include "sim/deadlock/world.h"
 
 #define RONDO_SIM_UNLIMITED UINT32_MAX
@@ -32,13 +33,21 @@ struct rondo_sim_range {
   uint32_t seed_count;
 };
 
+// All collectives of a component.
+static inline struct rondo_sim_range rondo_sim_range_of_component(const struct rondo_sim_world *w,
+                                                                  uint32_t component) {
+  uint32_t first = w->component_first[component], end = w->component_first[component + 1];
+  return (struct rondo_sim_range){0, UINT64_MAX, w->component_gpus + first, end - first};
+}
+
 struct rondo_sim_program {
   uint32_t gpu;   // in the world
   uint64_t first; // of its items
   uint32_t length;
   // While running:
   uint32_t next, executing;
-  bool queued;
+  bool stacked;
+  uint32_t below; // while stacked: the next program of the stack
 };
 
 // A group of a region: a stretch of its collectives, and its members.
@@ -49,16 +58,20 @@ struct rondo_sim_local_group {
   uint32_t first_member;     // into members
 };
 
+struct rondo_sim_local_collective {
+  uint32_t group;   // local number
+  uint32_t missing; // while running: members that have not started it
+};
+
 struct rondo_sim_programs {
   struct rondo_sim_program *programs;
   uint32_t *items;
-  struct rondo_sim_local_group *groups;
+  struct rondo_sim_local_group *groups; // behind the last one the ends of its lists
+  struct rondo_sim_local_collective *collectives;
   uint32_t *members;    // program numbers
-  uint32_t *group_of;   // of each local collective: number in groups
-  uint32_t *missing;    // of each local collective: members that have not started it
-  uint32_t *queue;      // program numbers
   uint32_t *gpu_mark;   // of each GPU of the world: program number + 1, 0 if not in the region
   uint32_t *group_mark; // of each group of the world: local number + 1, 0 if not in the region
+  uint32_t top;         // while running: of the stack of programs that may go on
   uint32_t program_count, group_count, collective_count, member_count;
   uint64_t item_count;
   uint64_t item_capacity;
@@ -74,23 +87,17 @@ void rondo_sim_programs_region(struct rondo_sim_programs *p, const struct rondo_
                                const struct rondo_sim_events *e,
                                const struct rondo_sim_range *range);
 
-// Begins a region of all GPUs and all collectives without items. The caller appends all items, GPU
-// by GPU, with rondo_sim_programs_append().
-void rondo_sim_programs_begin_all(struct rondo_sim_programs *p, const struct rondo_sim_world *w);
-void rondo_sim_programs_append(struct rondo_sim_programs *p, uint32_t gpu,
-                               struct rondo_sim_collective c, bool sync_before);
+// Builds the programs of all GPUs and draws every event of the round, as DFCCL section 2.4.1
+// describes it: slow and plain. At each turn a GPU draws for a synchronisation (several in a row
+// act as one); then it walks its outstanding collectives and draws for each whether it is skipped.
+void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
+                             const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng);
 
 // Runs all programs as far as they can go. A GPU holds at most `limit` executing collectives: 1 is
 // the single-queue model, RONDO_SIM_UNLIMITED the synchronisation model. True if some program
 // cannot reach its end. The order of turns does not change how far programs get in these models, so
 // the result is exact; p->programs[].next is where each stopped.
 bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit);
-
-// The end of the entries of a local group in p->members.
-static inline uint32_t rondo_sim_programs_members_end(const struct rondo_sim_programs *p,
-                                                      uint32_t group) {
-  return group + 1 < p->group_count ? p->groups[group + 1].first_member : p->member_count;
-}
 
 // The world's name of a local collective.
 struct rondo_sim_collective rondo_sim_programs_name(const struct rondo_sim_programs *p,

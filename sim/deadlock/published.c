@@ -18,24 +18,18 @@ void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_
     p->first_index[g + 1] = p->first_index[g] + w->collectives[g];
   }
   p->list = rondo_sim_alloc(sizeof(uint32_t) * w->slot_count);
-  p->submitted_count = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
-  p->outstanding = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
+  p->gpus = rondo_sim_calloc(w->gpu_count, sizeof(*p->gpus));
   p->remaining = rondo_sim_calloc(p->first_index[w->group_count], sizeof(uint32_t));
   p->submitted = rondo_sim_calloc(w->slot_count, 1);
-  p->synced = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
-  p->hung = rondo_sim_calloc(w->gpu_count, sizeof(bool));
   rondo_sim_slots_init(&p->slots, w);
 }
 
 void rondo_sim_published_fini(struct rondo_sim_published *p) {
   free(p->first_index);
   free(p->list);
-  free(p->submitted_count);
-  free(p->outstanding);
   free(p->remaining);
   free(p->submitted);
-  free(p->synced);
-  free(p->hung);
+  free(p->gpus);
   rondo_sim_slots_fini(&p->slots);
   *p = (struct rondo_sim_published){0};
 }
@@ -46,9 +40,8 @@ static void round_reset(struct rondo_sim_published *p) {
     for (uint32_t slot = 0; slot < rondo_sim_world_length(w, gpu); slot++) {
       p->list[w->slot_offset[gpu] + slot] = slot;
     }
-    p->submitted_count[gpu] = p->outstanding[gpu] = p->synced[gpu] = 0;
-    p->hung[gpu] = false;
   }
+  memset(p->gpus, 0, sizeof(*p->gpus) * w->gpu_count);
   for (uint32_t g = 0; g < w->group_count; g++) {
     for (uint64_t c = p->first_index[g]; c < p->first_index[g + 1]; c++) {
       p->remaining[c] = rondo_sim_world_size(w, g);
@@ -68,11 +61,11 @@ static bool gpu_synchronises(struct rondo_sim_published *p, uint32_t gpu,
   if (!draws.events) {
     return unit_draw(draws) < p->synchronisation;
   }
-  uint64_t at = p->world->slot_offset[gpu] + p->submitted_count[gpu];
-  uint32_t k = rondo_sim_events_sync_from(draws.events, at);
-  bool due = k < draws.events->sync_count && draws.events->syncs[k].at == at &&
-             p->synced[gpu] < draws.events->syncs[k].count;
-  p->synced[gpu] = due ? p->synced[gpu] + 1 : 0;
+  struct rondo_sim_published_gpu *x = &p->gpus[gpu];
+  uint64_t at = p->world->slot_offset[gpu] + x->submitted;
+  const struct rondo_sim_sync *sync = rondo_sim_events_sync(draws.events, at);
+  bool due = sync->at == at && x->synced < sync->count;
+  x->synced = due ? x->synced + 1 : 0;
   return due;
 }
 
@@ -81,10 +74,10 @@ static bool gpu_synchronises(struct rondo_sim_published *p, uint32_t gpu,
 static uint32_t slot_decide(struct rondo_sim_published *p, uint32_t gpu,
                             struct rondo_sim_draws draws) {
   if (draws.events) {
-    return rondo_sim_events_planned(draws.events, gpu, p->submitted_count[gpu]++);
+    return rondo_sim_events_planned(draws.events, gpu, p->gpus[gpu].submitted++);
   }
   uint32_t *list = p->list + p->world->slot_offset[gpu];
-  uint32_t first = p->submitted_count[gpu]++, at = first;
+  uint32_t first = p->gpus[gpu].submitted++, at = first;
   uint32_t last = rondo_sim_world_length(p->world, gpu) - 1;
   while (unit_draw(draws) < p->disorder && at < last) {
     at++;
@@ -106,7 +99,7 @@ static bool on_another_hung(const struct rondo_sim_published *p, uint32_t gpu,
   const struct rondo_sim_world *w = p->world;
   for (uint32_t m = w->member_offset[c.group]; m < w->member_offset[c.group + 1]; m++) {
     uint32_t other = w->members[m];
-    if (other != gpu && p->hung[other] && is_submitted(p, other, c) == submitted) {
+    if (other != gpu && p->gpus[other].hung && is_submitted(p, other, c) == submitted) {
       return true;
     }
   }
@@ -133,19 +126,15 @@ static bool gpu_intersects(const struct rondo_sim_published *p, uint32_t gpu) {
   return false;
 }
 
-static bool group_is_depleted(const struct rondo_sim_published *p, uint32_t group) {
-  const struct rondo_sim_world *w = p->world;
-  for (uint32_t m = w->member_offset[group]; m < w->member_offset[group + 1]; m++) {
-    if (p->outstanding[w->members[m]] < p->resource_limit) {
-      return false;
-    }
-  }
-  return true;
-}
-
+// True if all members of a group have as many collectives outstanding as the limit allows.
 static bool any_group_is_depleted(const struct rondo_sim_published *p) {
-  for (uint32_t g = 0; p->resource_limit > 0 && g < p->world->group_count; g++) {
-    if (group_is_depleted(p, g)) {
+  const struct rondo_sim_world *w = p->world;
+  for (uint32_t g = 0; p->resource_limit > 0 && g < w->group_count; g++) {
+    uint32_t m = w->member_offset[g];
+    while (m < w->member_offset[g + 1] && p->gpus[w->members[m]].outstanding >= p->resource_limit) {
+      m++;
+    }
+    if (m == w->member_offset[g + 1]) {
       return true;
     }
   }
@@ -156,14 +145,14 @@ static void slot_submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t sl
   const struct rondo_sim_world *w = p->world;
   struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, slot);
   p->submitted[w->slot_offset[gpu] + slot] = 1;
-  p->outstanding[gpu]++;
+  p->gpus[gpu].outstanding++;
   if (--p->remaining[p->first_index[c.group] + c.index] > 0) {
     return;
   }
   for (uint32_t m = w->member_offset[c.group]; m < w->member_offset[c.group + 1]; m++) {
     uint32_t member = w->members[m];
-    if (--p->outstanding[member] == 0) {
-      p->hung[member] = false;
+    if (--p->gpus[member].outstanding == 0) {
+      p->gpus[member].hung = false;
     }
   }
 }
@@ -175,8 +164,8 @@ static bool gpu_turn(struct rondo_sim_published *p, uint32_t gpu, struct rondo_s
     return rondo_sim_slots_submit(&p->slots, gpu, rondo_sim_world_at(p->world, gpu, slot));
   }
   if (gpu_synchronises(p, gpu, draws)) {
-    p->hung[gpu] = p->outstanding[gpu] > 0;
-    return p->hung[gpu] && gpu_intersects(p, gpu);
+    p->gpus[gpu].hung = p->gpus[gpu].outstanding > 0;
+    return p->gpus[gpu].hung && gpu_intersects(p, gpu);
   }
   slot_submit(p, gpu, slot_decide(p, gpu, draws));
   return any_group_is_depleted(p);
@@ -189,11 +178,11 @@ bool rondo_sim_published_round(struct rondo_sim_published *p, struct rondo_sim_d
     unfinished = 0;
     for (uint32_t gpu = 0; gpu < p->world->gpu_count; gpu++) {
       uint32_t length = rondo_sim_world_length(p->world, gpu);
-      bool done = p->submitted_count[gpu] == length;
-      if (!done && !p->hung[gpu] && gpu_turn(p, gpu, draws)) {
+      bool done = p->gpus[gpu].submitted == length;
+      if (!done && !p->gpus[gpu].hung && gpu_turn(p, gpu, draws)) {
         return true;
       }
-      unfinished += p->submitted_count[gpu] < length;
+      unfinished += p->gpus[gpu].submitted < length;
     }
   }
   return false;

@@ -2,8 +2,8 @@
 // are none and misses others (docs/simulator.md, "The published simulator").
 //
 // There are two ways. The plain one draws every event in the published order, so the same random
-// numbers (mersenne.h) give the same rounds. The quick one (quick.h) uses the events of events.h
-// and jumps over ordinary stretches.
+// numbers (mersenne.h) give the same rounds. The quick one (published_quick.h) uses the events of
+// events.h and jumps over ordinary stretches.
 //
 // GPUs take turns in ascending order; lists are interleaved; a skipped collective keeps its odds.
 // Single queue: each *group* holds the collectives that its members submitted. Two different ones
@@ -23,7 +23,7 @@
 #include "sim/deadlock/events.h"
 #include "sim/deadlock/mersenne.h"
 #include "sim/deadlock/rng.h"
-#include "sim/deadlock/slots.h"
+#include "sim/deadlock/published_slots.h"
 #include "sim/deadlock/world.h"
 
 // The source of the plain engine's random numbers; exactly one is set.
@@ -34,6 +34,12 @@ struct rondo_sim_draws {
   const struct rondo_sim_events *events;
 };
 
+struct rondo_sim_published_gpu {
+  uint32_t submitted, outstanding; // collectives
+  uint32_t synced;                 // synchronisations since it last submitted
+  bool hung;
+};
+
 struct rondo_sim_published {
   const struct rondo_sim_world *world; // interleaved
   bool single;
@@ -41,12 +47,10 @@ struct rondo_sim_published {
   uint32_t resource_limit; // 0: none
   uint64_t *first_index;   // of each group: its first collective among all
   uint32_t *list;          // of all GPUs: planned slots not submitted yet, at slot_offset
-  uint32_t *submitted_count, *outstanding; // of each GPU
-  uint32_t *remaining;                     // of each collective: members that have not submitted it
-  uint8_t *submitted;                      // of each slot: whether its collective is submitted
-  bool *hung;                              // of each GPU
-  uint32_t *synced;                        // of each GPU: synchronisations since it last submitted
-  struct rondo_sim_slots slots;            // single queue
+  uint32_t *remaining;     // of each collective: members that have not submitted it
+  uint8_t *submitted;      // of each slot: whether its collective is submitted
+  struct rondo_sim_published_gpu *gpus;
+  struct rondo_sim_slots slots; // single queue
 };
 
 void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_sim_world *w,

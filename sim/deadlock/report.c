@@ -1,5 +1,6 @@
 #include "sim/deadlock/report.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,16 +8,11 @@
 
 #include "sim/deadlock/stats.h"
 
-void rondo_sim_report_init(struct rondo_sim_report *r, const char *title) {
-  *r = (struct rondo_sim_report){.title = title};
-}
-
 void rondo_sim_report_fini(struct rondo_sim_report *r) {
   for (uint32_t i = 0; i < r->row_count; i++) {
     struct rondo_sim_row *row = &r->rows[i];
     free(row->name);
     free(row->what);
-    free(row->notes);
     rondo_sim_config_fini(&row->config);
     for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
       rondo_sim_outcome_fini(&row->outcomes[v]);
@@ -58,7 +54,7 @@ static char *config_describe(const struct rondo_sim_config *c) {
   struct rondo_sim_text t = {0};
   rondo_sim_text_add(&t, "%s", models[c->model]);
   if (c->model == RONDO_SIM_RESOURCES) {
-    rondo_sim_text_add(&t, " %u", c->resources);
+    rondo_sim_text_add(&t, " %" PRIu64, c->resources);
   }
   rondo_sim_text_add(&t, ", ");
   describe_grouping(c, &t);
@@ -82,7 +78,7 @@ struct rondo_sim_row *rondo_sim_report_add(struct rondo_sim_report *r, const cha
   RONDO_SIM_GROW(r->rows, r->row_count, r->row_capacity, 16);
   struct rondo_sim_row *row = &r->rows[r->row_count++];
   *row = (struct rondo_sim_row){.name = rondo_sim_strdup(name),
-                                .notes = rondo_sim_strdup(""),
+                                .notes = "",
                                 .what = config_describe(c),
                                 .paper = NAN,
                                 .closed = closed_form(c)};
@@ -133,76 +129,83 @@ bool rondo_sim_agrees(const struct rondo_sim_row *row, enum rondo_sim_variant va
 
 // ---- the table -----------------------------------------------------------------------------
 
-#define RONDO_SIM_CELL 25
+// Which columns the table has.
+struct columns {
+  bool paper, closed, variant[RONDO_SIM_VARIANTS];
+  int what_width;
+};
 
-static void percent_cell(double ratio, char *cell, size_t bytes) {
-  if (isnan(ratio)) {
-    snprintf(cell, bytes, "-");
-  } else {
-    snprintf(cell, bytes, "%.*f %%", ratio < 0.001 ? 4 : 2, ratio * 100);
+struct cell {
+  char text[64];
+};
+
+static struct cell percent_cell(double ratio) {
+  struct cell cell = {"-"};
+  if (!isnan(ratio)) {
+    snprintf(cell.text, sizeof(cell.text), "%.*f %%", ratio < 0.001 ? 4 : 2, ratio * 100);
   }
+  return cell;
 }
 
-static void outcome_cell(const struct rondo_sim_row *row, int v, char *cell, size_t bytes) {
+static struct cell outcome_cell(const struct rondo_sim_row *row, int v) {
   const struct rondo_sim_outcome *o = &row->outcomes[v];
-  if (!row->wanted[v] || !o->ran || o->total.rounds == 0) {
-    snprintf(cell, bytes, "-");
-    return;
+  struct cell cell = {"-"};
+  if (row->wanted[v] && o->ran && o->total.rounds > 0) {
+    struct rondo_sim_interval i = rondo_sim_wilson(o->total.deadlocks, o->total.rounds);
+    int digits = i.high < 0.001 ? 4 : 2;
+    snprintf(cell.text, sizeof(cell.text), "%.*f %% [%.*f, %.*f]", digits,
+             rondo_sim_ratio(&o->total) * 100, digits, i.low * 100, digits, i.high * 100);
   }
-  struct rondo_sim_interval i = rondo_sim_wilson(o->total.deadlocks, o->total.rounds);
-  double ratio = rondo_sim_ratio(&o->total);
-  int digits = i.high < 0.001 ? 4 : 2;
-  snprintf(cell, bytes, "%.*f %% [%.*f, %.*f]", digits, ratio * 100, digits, i.low * 100, digits,
-           i.high * 100);
+  return cell;
 }
 
-static void add_columns(const struct rondo_sim_report *r, bool *variant, bool *paper, bool *closed,
-                        int *what_width) {
+static struct columns columns_of(const struct rondo_sim_report *r) {
+  struct columns c = {.what_width = 13};
   for (uint32_t i = 0; i < r->row_count; i++) {
     const struct rondo_sim_row *row = &r->rows[i];
-    *paper |= !isnan(row->paper);
-    *closed |= !isnan(row->closed);
     int width = (int)strlen(row->what);
-    *what_width = width > *what_width ? width : *what_width;
+    c.paper |= !isnan(row->paper);
+    c.closed |= !isnan(row->closed);
+    c.what_width = width > c.what_width ? width : c.what_width;
     for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
-      variant[v] |= row->wanted[v];
+      c.variant[v] |= row->wanted[v];
     }
   }
+  return c;
 }
 
-static void table_row(const struct rondo_sim_row *row, const bool *variant, bool paper, bool closed,
-                      int what_width, struct rondo_sim_text *out) {
-  char cell[64];
-  rondo_sim_text_add(out, "%-5s %-*s", row->name, what_width, row->what);
-  if (paper) {
-    percent_cell(row->paper, cell, sizeof(cell));
-    rondo_sim_text_add(out, " %9s", cell);
+// Adds a line of the table; its cells are paper, closed form and the variants.
+static void line_add(const struct columns *c, const char *name, const char *what,
+                     const struct cell cells[2 + RONDO_SIM_VARIANTS], struct rondo_sim_text *out) {
+  rondo_sim_text_add(out, "%-5s %-*s", name, c->what_width, what);
+  if (c->paper) {
+    rondo_sim_text_add(out, " %9s", cells[0].text);
   }
-  if (closed) {
-    percent_cell(row->closed, cell, sizeof(cell));
-    rondo_sim_text_add(out, " %11s", cell);
+  if (c->closed) {
+    rondo_sim_text_add(out, " %11s", cells[1].text);
   }
   for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
-    if (variant[v]) {
-      outcome_cell(row, v, cell, sizeof(cell));
-      rondo_sim_text_add(out, " %*s", RONDO_SIM_CELL, cell);
+    if (c->variant[v]) {
+      rondo_sim_text_add(out, " %25s", cells[2 + v].text);
     }
   }
   rondo_sim_text_add(out, "\n");
 }
 
-static void table_head(const bool *variant, bool paper, bool closed, int what_width,
-                       struct rondo_sim_text *out) {
-  static const char *const heads[] = {"exact, interleaved", "exact, sequential",
-                                      "published decisions"};
-  rondo_sim_text_add(out, "%-5s %-*s", "row", what_width, "configuration");
-  rondo_sim_text_add(out, "%s%s", paper ? "     paper" : "", closed ? " closed form" : "");
-  for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
-    if (variant[v]) {
-      rondo_sim_text_add(out, " %*s", RONDO_SIM_CELL, heads[v]);
-    }
+static void table_add(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
+  static const struct cell heads[] = {{"paper"},
+                                      {"closed form"},
+                                      {"exact, interleaved"},
+                                      {"exact, sequential"},
+                                      {"published decisions"}};
+  struct columns c = columns_of(r);
+  line_add(&c, "row", "configuration", heads, out);
+  for (uint32_t i = 0; i < r->row_count; i++) {
+    const struct rondo_sim_row *row = &r->rows[i];
+    const struct cell cells[] = {percent_cell(row->paper), percent_cell(row->closed),
+                                 outcome_cell(row, 0), outcome_cell(row, 1), outcome_cell(row, 2)};
+    line_add(&c, row->name, row->what, cells, out);
   }
-  rondo_sim_text_add(out, "\n");
 }
 
 // Notes under the table: the spread over groupings, the rounds of an interrupted run, and why a
@@ -249,14 +252,8 @@ static void row_agreement(const struct rondo_sim_row *row, struct rondo_sim_text
 }
 
 void rondo_sim_report_table(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
-  bool variant[RONDO_SIM_VARIANTS] = {false}, paper = false, closed = false;
-  int what_width = 13;
-  add_columns(r, variant, &paper, &closed, &what_width);
   rondo_sim_text_add(out, "Deadlocked rounds in percent [95 %% confidence interval, Wilson]\n\n");
-  table_head(variant, paper, closed, what_width, out);
-  for (uint32_t i = 0; i < r->row_count; i++) {
-    table_row(&r->rows[i], variant, paper, closed, what_width, out);
-  }
+  table_add(r, out);
   rondo_sim_text_add(out, "\n");
   for (uint32_t i = 0; i < r->row_count; i++) {
     row_remarks(&r->rows[i], out);

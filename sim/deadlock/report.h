@@ -13,9 +13,9 @@
 
 // One line of the table: a configuration and what each variant gave.
 struct rondo_sim_row {
-  char *name;  // of the preset's row, or of the file
-  char *what;  // the configuration in a few words
-  char *notes; // where and why ours differs from the paper's; may be empty
+  char *name;        // of the preset's row, or of the file
+  char *what;        // the configuration in a few words
+  const char *notes; // where and why ours differs from the paper's; may be empty
   struct rondo_sim_config config;
   double paper;  // the paper's ratio, NAN if it has none
   double closed; // by closed form, NAN if there is none
@@ -43,7 +43,6 @@ struct rondo_sim_report {
   struct rondo_sim_story story;
 };
 
-void rondo_sim_report_init(struct rondo_sim_report *r, const char *title);
 void rondo_sim_report_fini(struct rondo_sim_report *r);
 
 // Adds a row for a configuration, which is copied; `what` describes it. The row is valid until the

@@ -90,7 +90,7 @@ static double value_on(const struct rondo_sim_row *row, enum axis axis) {
   case OVER_DISORDER:
     return row->config.disorder;
   case OVER_SYNCHRONISATION:
-    return row->config.model == RONDO_SIM_SINGLE_QUEUE ? 0 : row->config.synchronisation;
+    return rondo_sim_config_synchronisation(&row->config);
   default:
     return row->swept[axis - OVER_SWEEP_0];
   }

@@ -7,15 +7,7 @@
 #include <stdint.h>
 
 #include "sim/deadlock/config.h"
-#include "sim/deadlock/rng.h"
-
-// How a round is decided.
-enum rondo_sim_variant {
-  RONDO_SIM_EXACT_INTERLEAVED, // real cycles, interleaved lists
-  RONDO_SIM_EXACT_SEQUENTIAL,  // real cycles, sequential lists
-  RONDO_SIM_PUBLISHED,         // the published simulator's decisions
-  RONDO_SIM_VARIANTS
-};
+#include "sim/deadlock/round.h"
 
 // The result of the rounds of one grouping.
 struct rondo_sim_tally {
@@ -37,23 +29,16 @@ struct rondo_sim_outcome {
 // Receives progress from time to time, on the thread that called run: `done` of `planned` rounds of
 // this outcome.
 struct rondo_sim_watch {
-  void (*told)(void *arg, uint64_t done, uint64_t planned, double seconds);
+  void (*told)(void *arg, uint64_t done, uint64_t planned, double seconds); // may be null
   void *arg;
   const atomic_int *stop; // nonzero: finish early and return what is known
 };
 
-// Runs one variant. Every round has its own stream of random numbers, so the result does not depend
-// on the number of threads. `out` is freed with rondo_sim_outcome_fini().
+// Runs one variant. The result does not depend on the number of threads. `out` is freed with
+// rondo_sim_outcome_fini().
 void rondo_sim_run(const struct rondo_sim_config *c, enum rondo_sim_variant variant,
                    const struct rondo_sim_watch *watch, struct rondo_sim_outcome *out);
 void rondo_sim_outcome_fini(struct rondo_sim_outcome *out);
-
-// Begins the stream of random numbers of one round.
-void rondo_sim_run_stream(struct rondo_sim_rng *rng, const struct rondo_sim_config *c,
-                          enum rondo_sim_variant variant, uint32_t grouping, uint64_t round);
-
-// The name in tables, --variant and JSON.
-const char *rondo_sim_variant_name(enum rondo_sim_variant variant);
 
 // The number of threads of a configuration.
 uint32_t rondo_sim_threads(const struct rondo_sim_config *c);

@@ -3,8 +3,9 @@
 #define RONDO_SIM_DEADLOCK_SWEEP_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
+
+#include "sim/common/text.h"
 
 #define RONDO_SIM_MAX_SWEEPS 2
 
@@ -15,10 +16,10 @@ struct rondo_sim_sweep {
   uint32_t count;
 };
 
-// Reads KEY=FROM..TO[:lin|log[:COUNT]]; defaults are log and 9 values. False with one line in
-// `error`. Keys are disorder, synchronisation, resources and rounds.
-bool rondo_sim_sweep_parse(struct rondo_sim_sweep *s, const char *text, char *error,
-                           size_t error_bytes);
+// Reads KEY=FROM..TO[:lin|log[:COUNT]]; defaults are log and 9 values. Keys are disorder,
+// synchronisation, resources and rounds. False for any other text.
+bool rondo_sim_sweep_parse(struct rondo_sim_sweep *s, const char *text,
+                           struct rondo_sim_error *error);
 
 // The n-th value.
 double rondo_sim_sweep_value(const struct rondo_sim_sweep *s, uint32_t n);

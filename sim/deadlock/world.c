@@ -1,86 +1,89 @@
 #include "sim/deadlock/world.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/common/text.h"
 
 static uint32_t *new_u32(uint64_t count) { return rondo_sim_calloc(count + 1, sizeof(uint32_t)); }
 
-static void store_groups(struct rondo_sim_world *w, const struct rondo_sim_group *groups) {
-  uint64_t total = 0;
-  for (uint32_t g = 0; g < w->group_count; g++) {
-    total += groups[g].gpu_count;
+// Turns the length of each list k, at offset[k + 1], into where the lists begin. Returns a copy, in
+// which the caller counts while it fills the lists.
+static uint32_t *offsets_sum(uint32_t *offset, uint32_t count) {
+  uint32_t *fill = new_u32(count);
+  for (uint32_t k = 0; k < count; k++) {
+    offset[k + 1] += offset[k];
+    fill[k + 1] = offset[k + 1];
   }
+  return fill;
+}
+
+static void store_groups(struct rondo_sim_world *w, const struct rondo_sim_group *groups) {
   w->collectives = new_u32(w->group_count);
   w->member_offset = new_u32(w->group_count);
-  w->members = new_u32(total);
   w->joined_offset = new_u32(w->gpu_count);
-  w->joined = new_u32(total);
-  // Counting by GPU first sorts both tables.
   for (uint32_t g = 0; g < w->group_count; g++) {
     w->collectives[g] = groups[g].collective_count;
-    w->member_offset[g + 1] = w->member_offset[g] + groups[g].gpu_count;
+    w->member_offset[g + 1] = groups[g].gpu_count;
     for (uint32_t m = 0; m < groups[g].gpu_count; m++) {
       w->joined_offset[groups[g].gpus[m] + 1]++;
     }
   }
-  for (uint32_t i = 0; i < w->gpu_count; i++) {
-    w->joined_offset[i + 1] += w->joined_offset[i];
-  }
-  uint32_t *fill = new_u32(w->gpu_count > w->group_count ? w->gpu_count : w->group_count);
+  uint32_t *members = offsets_sum(w->member_offset, w->group_count);
+  uint32_t *joined = offsets_sum(w->joined_offset, w->gpu_count);
+  w->members = new_u32(w->member_offset[w->group_count]);
+  w->joined = new_u32(w->member_offset[w->group_count]);
+  // Filling by GPU first sorts both tables.
   for (uint32_t g = 0; g < w->group_count; g++) {
     for (uint32_t m = 0; m < groups[g].gpu_count; m++) {
-      uint32_t gpu = groups[g].gpus[m];
-      w->joined[w->joined_offset[gpu] + fill[gpu]++] = g;
+      w->joined[joined[groups[g].gpus[m]]++] = g;
     }
   }
-  memset(fill, 0, sizeof(*fill) * w->group_count);
   for (uint32_t i = 0; i < w->gpu_count; i++) {
     for (uint32_t k = w->joined_offset[i]; k < w->joined_offset[i + 1]; k++) {
-      uint32_t g = w->joined[k];
-      w->members[w->member_offset[g] + fill[g]++] = i;
+      w->members[members[w->joined[k]]++] = i;
     }
   }
-  free(fill);
+  free(members);
+  free(joined);
 }
 
-// Appends one GPU's segments for the interleaved order. A new segment begins where a group runs
-// out; the remaining groups take turns in it.
-static void list_interleave(struct rondo_sim_world *w, uint32_t gpu, uint32_t *segment,
-                            uint32_t *act) {
+// Appends a segment to the list of a GPU: from layer `first` up to `until`, of the groups that the
+// last `width` entries of `active` name.
+static void add_segment(struct rondo_sim_world *w, uint32_t gpu, uint32_t first, uint32_t until,
+                        uint32_t width) {
+  w->segments[w->segment_offset[gpu + 1]++] = (struct rondo_sim_segment){
+      rondo_sim_world_length(w, gpu), first, until - first, width, w->active_count - width};
+  w->slot_offset[gpu + 1] += (uint64_t)(until - first) * width;
+}
+
+// Lays the interleaved list of a GPU. A new segment begins where a group runs out; the remaining
+// groups take turns in it.
+static void list_interleave(struct rondo_sim_world *w, uint32_t gpu) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
   uint32_t count = w->joined_offset[gpu + 1] - w->joined_offset[gpu];
-  uint32_t slot = 0, layer = 0;
-  for (;;) {
-    uint32_t width = 0, until = UINT32_MAX;
+  for (uint32_t layer = 0, until, width = 1; width > 0; layer = until) {
+    width = 0;
+    until = UINT32_MAX;
     for (uint32_t k = 0; k < count; k++) {
       uint32_t n = w->collectives[joined[k]];
       if (n > layer) {
-        w->active[*act + width++] = k;
+        w->active[w->active_count++] = k;
+        width++;
         until = n < until ? n : until;
       }
     }
-    if (width == 0) {
-      return;
+    if (width > 0) {
+      add_segment(w, gpu, layer, until, width);
     }
-    w->segments[(*segment)++] = (struct rondo_sim_segment){slot, layer, until - layer, width, *act};
-    *act += width;
-    slot += (until - layer) * width;
-    layer = until;
   }
 }
 
-static void list_append(struct rondo_sim_world *w, uint32_t gpu, uint32_t *segment, uint32_t *act) {
+static void list_append(struct rondo_sim_world *w, uint32_t gpu) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
-  uint32_t count = w->joined_offset[gpu + 1] - w->joined_offset[gpu];
-  uint32_t slot = 0;
-  for (uint32_t k = 0; k < count; k++) {
-    uint32_t n = w->collectives[joined[k]];
-    if (n > 0) {
-      w->active[*act] = k;
-      w->segments[(*segment)++] = (struct rondo_sim_segment){slot, 0, n, 1, (*act)++};
-      slot += n;
+  for (uint32_t k = 0; k < w->joined_offset[gpu + 1] - w->joined_offset[gpu]; k++) {
+    if (w->collectives[joined[k]] > 0) {
+      w->active[w->active_count++] = k;
+      add_segment(w, gpu, 0, w->collectives[joined[k]], 1);
     }
   }
 }
@@ -95,22 +98,16 @@ static void lay_lists(struct rondo_sim_world *w) {
   w->active = new_u32(actives);
   w->segment_offset = new_u32(w->gpu_count);
   w->slot_offset = rondo_sim_calloc(w->gpu_count + 1u, sizeof(uint64_t));
-  uint32_t segment = 0, act = 0;
   for (uint32_t i = 0; i < w->gpu_count; i++) {
+    w->segment_offset[i + 1] = w->segment_offset[i];
+    w->slot_offset[i + 1] = w->slot_offset[i];
     if (w->order == RONDO_SIM_INTERLEAVED) {
-      list_interleave(w, i, &segment, &act);
+      list_interleave(w, i);
     } else {
-      list_append(w, i, &segment, &act);
+      list_append(w, i);
     }
-    w->segment_offset[i + 1] = segment;
-    uint64_t length = 0;
-    for (uint32_t k = w->joined_offset[i]; k < w->joined_offset[i + 1]; k++) {
-      length += w->collectives[w->joined[k]];
-    }
-    w->slot_offset[i + 1] = w->slot_offset[i] + length;
-    w->uniform_length = i == 0                        ? (uint32_t)length
-                        : w->uniform_length == length ? w->uniform_length
-                                                      : 0;
+    uint32_t length = rondo_sim_world_length(w, i);
+    w->uniform_length = i == 0 || w->uniform_length == length ? length : 0;
   }
   w->slot_count = w->slot_offset[w->gpu_count];
 }
@@ -124,7 +121,7 @@ static uint32_t root_of(uint32_t *parent, uint32_t i) {
 }
 
 static void find_components(struct rondo_sim_world *w) {
-  uint32_t *parent = new_u32(w->gpu_count), *number = new_u32(w->gpu_count);
+  uint32_t *parent = new_u32(w->gpu_count);
   for (uint32_t i = 0; i < w->gpu_count; i++) {
     parent[i] = i;
   }
@@ -139,22 +136,16 @@ static void find_components(struct rondo_sim_world *w) {
   w->component_first = new_u32(w->gpu_count + 1u);
   w->component_gpus = new_u32(w->gpu_count);
   for (uint32_t i = 0; i < w->gpu_count; i++) {
-    uint32_t root = root_of(parent, i);
-    if (root == i) {
-      number[i] = w->component_count++;
-    }
-    w->component[i] = number[root];
+    uint32_t root = root_of(parent, i); // the smallest GPU of its component
+    w->component[i] = root == i ? w->component_count++ : w->component[root];
     w->component_first[w->component[i] + 1]++;
   }
-  for (uint32_t c = 0; c < w->component_count; c++) {
-    w->component_first[c + 1] += w->component_first[c];
-    number[c] = w->component_first[c];
-  }
+  uint32_t *fill = offsets_sum(w->component_first, w->component_count);
   for (uint32_t i = 0; i < w->gpu_count; i++) {
-    w->component_gpus[number[w->component[i]]++] = i;
+    w->component_gpus[fill[w->component[i]]++] = i;
   }
   free(parent);
-  free(number);
+  free(fill);
 }
 
 void rondo_sim_world_init(struct rondo_sim_world *w, const struct rondo_sim_group *groups,
@@ -185,16 +176,9 @@ uint32_t rondo_sim_world_gpu_at(const struct rondo_sim_world *w, uint64_t at) {
   if (w->uniform_length) {
     return (uint32_t)(at / w->uniform_length);
   }
-  uint32_t low = 0, high = w->gpu_count;
-  while (high - low > 1) {
-    uint32_t middle = low + (high - low) / 2;
-    if (w->slot_offset[middle] <= at) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  uint32_t gpu = 0;
+  RONDO_SIM_LOWER_BOUND(gpu, w->gpu_count, middle, w->slot_offset[middle + 1] <= at);
+  return gpu;
 }
 
 struct rondo_sim_collective rondo_sim_world_at(const struct rondo_sim_world *w, uint32_t gpu,
@@ -260,14 +244,8 @@ uint32_t rondo_sim_world_count_below(const struct rondo_sim_world *w, uint32_t g
 }
 
 uint32_t rondo_sim_world_lower_bound(const struct rondo_sim_world *w, uint32_t gpu, uint64_t key) {
-  uint32_t low = 0, high = rondo_sim_world_length(w, gpu);
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (rondo_sim_world_key_at(w, gpu, middle) < key) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  uint32_t slot = 0;
+  RONDO_SIM_LOWER_BOUND(slot, rondo_sim_world_length(w, gpu), middle,
+                        rondo_sim_world_key_at(w, gpu, middle) < key);
+  return slot;
 }

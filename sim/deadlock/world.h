@@ -53,6 +53,7 @@ struct rondo_sim_world {
   uint32_t *segment_offset; // gpu_count + 1, into segments
   struct rondo_sim_segment *segments;
   uint32_t *active;
+  uint32_t active_count;
   uint64_t *slot_offset;     // gpu_count + 1: where a GPU's list begins among all slots
   uint32_t *component;       // of each GPU: GPUs that share groups, directly or through others
   uint32_t *component_first; // component_count + 1, into component_gpus

@@ -25,7 +25,8 @@ static bool small(const struct rondo_sim_config *c) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct rondo_sim_config c;
   struct rondo_sim_world w;
-  char error[512] = "", *text = malloc(size + 1);
+  struct rondo_sim_error error = {""};
+  char *text = malloc(size + 1);
   if (!text || size > 4096) {
     free(text);
     return 0;
@@ -33,8 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memcpy(text, data, size);
   text[size] = 0;
   rondo_sim_config_init(&c);
-  bool ok = rondo_sim_config_parse(&c, text, "fuzz", error, sizeof(error));
-  if (ok == (error[0] != 0)) {
+  bool ok = rondo_sim_config_parse(&c, text, "fuzz", &error);
+  if (ok == (error.text[0] != 0)) {
     abort();
   }
   if (ok && small(&c) && rondo_sim_config_world(&c, 0, c.order, &w)) {

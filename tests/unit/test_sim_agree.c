@@ -10,7 +10,6 @@
 
 #include "sim/deadlock/fast.h"
 #include "sim/deadlock/literal.h"
-#include "sim/deadlock/naive.h"
 #include "tests/support/load.h"
 #include "tests/unit/sim_worlds.h"
 
@@ -33,7 +32,6 @@ static void setup_draw(struct setup *s, struct rondo_sim_rng *rng) {
                 ? rondo_sim_rng_unit(rng) * 0.6
                 : 0;
   small_world(&s->job, rng, 6, order);
-  rondo_sim_events_init(&s->events);
   rondo_sim_programs_init(&s->all, &s->job);
   enum rondo_sim_skipped skipped =
       rondo_sim_rng_below(rng, 2) ? RONDO_SIM_SKIPPED_NEXT : RONDO_SIM_SKIPPED_KEEPS_ODDS;
@@ -59,7 +57,7 @@ static int state_of(const struct setup *s, uint32_t i, uint32_t item) {
   if (item >= s->all.programs[i].next) {
     return 2;
   }
-  return s->all.missing[collective] > 0 ? 1 : 0;
+  return s->all.collectives[collective].missing > 0 ? 1 : 0;
 }
 
 // The two kinds of edges of DFCCL section 2.4.1, straight from its text.
@@ -117,8 +115,7 @@ static void assert_cycle_is_real(const struct rondo_sim_literal *l) {
 
 static bool literally(struct setup *s, enum rondo_sim_turns turns, struct rondo_sim_rng *rng) {
   struct rondo_sim_literal l;
-  rondo_sim_literal_init(&l, &s->all, s->limit);
-  bool deadlock = rondo_sim_literal_run(&l, turns, rng);
+  bool deadlock = rondo_sim_literal_run(&l, &s->all, s->limit, turns, rng);
   if (deadlock) {
     assert_cycle_is_real(&l);
   }
@@ -168,7 +165,6 @@ static void fast_decision_agrees_where_regions_are_small(void **state) {
     rondo_sim_rng_begin(&rng, 8, 0, round);
     s.limit = round % 2 ? 1 : RONDO_SIM_UNLIMITED;
     small_world(&s.job, &rng, 200, round % 4 < 2 ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL);
-    rondo_sim_events_init(&s.events);
     rondo_sim_programs_init(&s.all, &s.job);
     struct rondo_sim_chances chances =
         chances_of(0.004, s.limit == 1 ? 0 : 0.2, RONDO_SIM_SKIPPED_KEEPS_ODDS);

@@ -14,7 +14,7 @@
 #include "sim/common/graph.h"
 #include "sim/deadlock/config.h"
 #include "sim/deadlock/grouping.h"
-#include "sim/deadlock/locate.h"
+#include "sim/deadlock/json_line.h"
 #include "sim/deadlock/sweep.h"
 
 struct refusal {
@@ -70,10 +70,10 @@ static void bad_files_are_refused_by_key_and_line(void **state) {
   (void)state;
   for (size_t k = 0; k < sizeof(refusals) / sizeof(refusals[0]); k++) {
     struct rondo_sim_config c;
-    char error[512] = "";
+    struct rondo_sim_error error;
     rondo_sim_config_init(&c);
-    assert_false(rondo_sim_config_parse(&c, refusals[k].text, "x", error, sizeof(error)));
-    assert_string_equal(error, refusals[k].error);
+    assert_false(rondo_sim_config_parse(&c, refusals[k].text, "x", &error));
+    assert_string_equal(error.text, refusals[k].error);
     rondo_sim_config_fini(&c);
   }
 }
@@ -81,7 +81,7 @@ static void bad_files_are_refused_by_key_and_line(void **state) {
 static void own_files_set_every_option(void **state) {
   (void)state;
   struct rondo_sim_config c;
-  char error[256];
+  struct rondo_sim_error error;
   rondo_sim_config_init(&c);
   assert_true(rondo_sim_config_parse(
       &c,
@@ -90,7 +90,7 @@ static void own_files_set_every_option(void **state) {
       "\"engine\": \"naive\", \"compat\": \"dfccl\", \"rounds\": 12, \"seed\": 34, \"threads\": 2, "
       "\"grouping\": {\"policy\": \"3d\", \"tensor\": 4, \"data\": 2, \"pipeline\": 4, "
       "\"tensor_collectives\": 5, \"data_collectives\": 6}}",
-      "x", error, sizeof(error)));
+      "x", &error));
   assert_true(c.model == RONDO_SIM_RESOURCES && c.resources == 7 && c.disorder == 0.25);
   assert_true(c.synchronisation == 1e-3 && c.order == RONDO_SIM_SEQUENTIAL);
   assert_true(c.skipped == RONDO_SIM_SKIPPED_NEXT && c.turns == RONDO_SIM_RANDOM_TURNS);
@@ -102,7 +102,7 @@ static void own_files_set_every_option(void **state) {
 static void published_files_are_read_unchanged(void **state) {
   (void)state;
   struct rondo_sim_config c;
-  char error[256];
+  struct rondo_sim_error error;
   rondo_sim_config_init(&c);
   assert_true(rondo_sim_config_parse(
       &c,
@@ -110,7 +110,7 @@ static void published_files_are_read_unchanged(void **state) {
       "\"sync_prob\": 0.2, \"model\": \"StreamWithSync\", \"grouping_policy\": \"Arbitrary\", "
       "\"resource_limit\": 50, \"group_num\": 2, \"gpu_per_group\": [[0, 1, 2, 7], [2, 3, 5, 4, "
       "6]], \"coll_cnt_per_group\": [10, 9], \"num_process\": 2}",
-      "x", error, sizeof(error)));
+      "x", &error));
   assert_true(c.rounds == 100 && c.processes == 2 && c.published_stream && c.compat_dfccl);
   assert_true(c.model == RONDO_SIM_RESOURCES && c.resources == 50);
   assert_true(c.disorder == 0.1 && c.synchronisation == 0.2);
@@ -141,13 +141,13 @@ static void grouping_3d_is_the_papers(void **state) {
 }
 
 static void draw_config(struct rondo_sim_config *c) {
-  char error[256];
+  struct rondo_sim_error error;
   rondo_sim_config_init(c);
   assert_true(rondo_sim_config_parse(
       c,
       "{\"grouping\": {\"policy\": \"drawn\", \"gpus\": 64, \"groups\": [{\"count\": 28, \"gpus\": "
       "3}, {\"count\": 4, \"gpus\": 8}], \"collectives\": [400, 1200], \"seed\": 9}}",
-      "x", error, sizeof(error)));
+      "x", &error));
 }
 
 // Counts in how many groups each GPU is; none may be in a group twice.
@@ -204,23 +204,23 @@ static void drawn_groupings_follow_their_seed(void **state) {
 static void keys_are_found_where_they_stand(void **state) {
   (void)state;
   const char *text = "{ \"a\": [1,\n {\"b\": \"x{,\\\"\",\n  \"c\": 4}],\n \"d\":\n 5 }";
-  assert_int_equal(rondo_sim_locate(text, "a"), 1);
-  assert_int_equal(rondo_sim_locate(text, "a.1"), 2);
-  assert_int_equal(rondo_sim_locate(text, "a.1.c"), 3);
-  assert_int_equal(rondo_sim_locate(text, "d"), 4);
-  assert_int_equal(rondo_sim_locate(text, "a.1.nothing"), 2);
-  assert_int_equal(rondo_sim_locate(text, "nothing"), 1);
+  assert_int_equal(rondo_sim_json_line(text, "a"), 1);
+  assert_int_equal(rondo_sim_json_line(text, "a.1"), 2);
+  assert_int_equal(rondo_sim_json_line(text, "a.1.c"), 3);
+  assert_int_equal(rondo_sim_json_line(text, "d"), 4);
+  assert_int_equal(rondo_sim_json_line(text, "a.1.nothing"), 2);
+  assert_int_equal(rondo_sim_json_line(text, "nothing"), 1);
 }
 
 static void sweeps_take_even_or_geometric_steps(void **state) {
   (void)state;
   struct rondo_sim_sweep s;
-  char error[256];
-  assert_true(rondo_sim_sweep_parse(&s, "disorder=1e-9..1e-5:log:9", error, sizeof(error)));
+  struct rondo_sim_error error;
+  assert_true(rondo_sim_sweep_parse(&s, "disorder=1e-9..1e-5:log:9", &error));
   assert_int_equal(s.count, 9);
   assert_true(fabs(rondo_sim_sweep_value(&s, 4) / 1e-7 - 1) < 1e-9);
   assert_true(rondo_sim_sweep_value(&s, 8) == 1e-5);
-  assert_true(rondo_sim_sweep_parse(&s, "resources=1..4:lin:4", error, sizeof(error)));
+  assert_true(rondo_sim_sweep_parse(&s, "resources=1..4:lin:4", &error));
   assert_true(fabs(rondo_sim_sweep_value(&s, 2) - 3) < 1e-9);
 }
 
@@ -231,9 +231,9 @@ static void bad_sweeps_are_refused(void **state) {
       "disorder=1..", "disorder=0..1:log:3", "disorder=1..2:cube", "disorder=1..2:lin:0"};
   struct rondo_sim_sweep s;
   for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
-    char error[256] = "";
-    assert_false(rondo_sim_sweep_parse(&s, bad[k], error, sizeof(error)));
-    assert_non_null(strstr(error, bad[k]));
+    struct rondo_sim_error error = {""};
+    assert_false(rondo_sim_sweep_parse(&s, bad[k], &error));
+    assert_non_null(strstr(error.text, bad[k]));
   }
 }
 

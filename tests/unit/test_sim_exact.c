@@ -89,7 +89,11 @@ static void events_of(struct rondo_sim_events *e, const struct rondo_sim_world *
   static struct rondo_sim_window windows[16];
   static struct rondo_sim_sync syncs[16];
   static uint32_t permuted[64];
-  *e = (struct rondo_sim_events){.windows = windows, .syncs = syncs, .permuted = permuted};
+  *e = (struct rondo_sim_events){.windows = windows,
+                                 .syncs = syncs,
+                                 .permuted = permuted,
+                                 .window_capacity = 16,
+                                 .sync_capacity = 16};
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
     add_windows(e, gpu, lists[gpu], rondo_sim_world_length(w, gpu));
     for (uint32_t n = 0; n < rondo_sim_world_length(w, gpu); n++) {
@@ -98,6 +102,7 @@ static void events_of(struct rondo_sim_events *e, const struct rondo_sim_world *
       }
     }
   }
+  rondo_sim_events_end(e);
 }
 
 struct enumeration {
@@ -114,8 +119,7 @@ static bool literal_deadlock(struct enumeration *x, const struct rondo_sim_event
   struct rondo_sim_range all = {0, UINT64_MAX, x->job->component_gpus, x->job->gpu_count};
   rondo_sim_programs_init(&p, x->job);
   rondo_sim_programs_region(&p, x->job, e, &all);
-  rondo_sim_literal_init(&l, &p, x->limit);
-  bool deadlock = rondo_sim_literal_run(&l, RONDO_SIM_ROUND_ROBIN, NULL);
+  bool deadlock = rondo_sim_literal_run(&l, &p, x->limit, RONDO_SIM_ROUND_ROBIN, NULL);
   rondo_sim_literal_fini(&l);
   rondo_sim_programs_fini(&p);
   return deadlock;
@@ -177,9 +181,8 @@ static void assert_sampled_ratio(struct rondo_sim_world *w, uint32_t limit, doub
                                  double sync, double expected) {
   uint32_t deadlocks = 0, rounds = (uint32_t)rondo_test_load(200000, 20000);
   struct rondo_sim_chances chances = chances_of(disorder, sync, RONDO_SIM_SKIPPED_KEEPS_ODDS);
-  struct rondo_sim_events e;
+  struct rondo_sim_events e = {0};
   struct rondo_sim_fast fast;
-  rondo_sim_events_init(&e);
   rondo_sim_fast_init(&fast, w, limit);
   for (uint32_t round = 0; round < rounds; round++) {
     struct rondo_sim_rng rng;

@@ -10,7 +10,7 @@
 #include "sim/deadlock/config.h"
 #include "sim/deadlock/mersenne.h"
 #include "sim/deadlock/published.h"
-#include "sim/deadlock/quick.h"
+#include "sim/deadlock/published_quick.h"
 #include "tests/support/load.h"
 #include "tests/unit/sim_worlds.h"
 
@@ -96,12 +96,13 @@ static void same_random_numbers_give_the_published_results(void **state) {
     struct rondo_sim_world w;
     struct rondo_sim_published p;
     static struct rondo_sim_mersenne m;
-    char error[256];
+    struct rondo_sim_error error;
     rondo_sim_config_init(&c);
-    assert_true(rondo_sim_config_parse(&c, recordings[k].config, "recorded", error, 256));
+    assert_true(rondo_sim_config_parse(&c, recordings[k].config, "recorded", &error));
     assert_true(rondo_sim_config_world(&c, 0, RONDO_SIM_INTERLEAVED, &w));
     struct rondo_sim_chances chances = chances_of(c.disorder, c.synchronisation, c.skipped);
-    rondo_sim_published_init(&p, &w, c.model == RONDO_SIM_SINGLE_QUEUE, &chances, c.resources);
+    rondo_sim_published_init(&p, &w, c.model == RONDO_SIM_SINGLE_QUEUE, &chances,
+                             (uint32_t)c.resources);
     rondo_sim_mersenne_seed(&m, 2023);
     uint32_t deadlocks = 0;
     for (uint64_t round = 0; round < c.rounds; round++) {
@@ -119,8 +120,7 @@ static bool quick_agrees(const struct rondo_sim_world *w, bool single, double di
   struct rondo_sim_chances chances = chances_of(disorder, sync, RONDO_SIM_SKIPPED_KEEPS_ODDS);
   struct rondo_sim_published plain;
   struct rondo_sim_quick quick;
-  struct rondo_sim_events e;
-  rondo_sim_events_init(&e);
+  struct rondo_sim_events e = {0};
   rondo_sim_events_draw(&e, w, &chances, true, rng);
   rondo_sim_published_init(&plain, w, single, &chances, 0);
   rondo_sim_quick_init(&quick, w, single);

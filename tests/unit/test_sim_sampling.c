@@ -12,7 +12,6 @@
 
 #include "sim/deadlock/fast.h"
 #include "sim/deadlock/literal.h"
-#include "sim/deadlock/naive.h"
 #include "tests/support/load.h"
 #include "tests/unit/sim_worlds.h"
 
@@ -87,11 +86,10 @@ static void whole_lists_come_as_often_either_way(void **state) {
   static const double disorder[] = {0.4, 0.1};
   uint32_t rounds = (uint32_t)rondo_test_load(400000, 40000);
   struct rondo_sim_world w;
-  struct rondo_sim_events e;
+  struct rondo_sim_events e = {0};
   struct rondo_sim_programs p;
   uint32_t seed_gpu = 0;
   one_group_world(&w, 1, 4);
-  rondo_sim_events_init(&e);
   rondo_sim_programs_init(&p, &w);
   for (int i = 0; i < 4; i++) {
     struct rondo_sim_chances chances = chances_of(disorder[i / 2], 0.3, skipped[i % 2]);
@@ -103,7 +101,7 @@ static void whole_lists_come_as_often_either_way(void **state) {
       rondo_sim_events_draw(&e, &w, &chances, true, &rng);
       rondo_sim_programs_region(&p, &w, &e, &all);
       fast[shape_of(&p)]++;
-      rondo_sim_naive_draw(&p, &w, &chances, &rng);
+      rondo_sim_programs_draw(&p, &w, &chances, &rng);
       naive[shape_of(&p)]++;
     }
     assert_same_cells(fast, naive, 4096);
@@ -141,9 +139,8 @@ static bool naive_deadlock(struct rondo_sim_programs *p, const struct rondo_sim_
                            const struct compared *c, const struct rondo_sim_chances *chances,
                            struct rondo_sim_rng *rng) {
   struct rondo_sim_literal literal;
-  rondo_sim_naive_draw(p, w, chances, rng);
-  rondo_sim_literal_init(&literal, p, c->limit);
-  bool deadlock = rondo_sim_literal_run(&literal, RONDO_SIM_ROUND_ROBIN, NULL);
+  rondo_sim_programs_draw(p, w, chances, rng);
+  bool deadlock = rondo_sim_literal_run(&literal, p, c->limit, RONDO_SIM_ROUND_ROBIN, NULL);
   rondo_sim_literal_fini(&literal);
   return deadlock;
 }
@@ -160,14 +157,13 @@ static void both_engines_give_the_same_ratio(void **state) {
   uint32_t rounds = (uint32_t)rondo_test_load(20000, 2500);
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
     struct rondo_sim_world w;
-    struct rondo_sim_events e;
+    struct rondo_sim_events e = {0};
     struct rondo_sim_programs p;
     struct rondo_sim_fast fast;
     struct rondo_sim_chances chances =
         chances_of(cases[k].disorder, cases[k].sync, cases[k].skipped);
     uint32_t by_fast = 0, by_naive = 0;
     rondo_sim_world_init(&w, groups, 5, 6, cases[k].order);
-    rondo_sim_events_init(&e);
     rondo_sim_programs_init(&p, &w);
     rondo_sim_fast_init(&fast, &w, cases[k].limit);
     for (uint32_t round = 0; round < rounds; round++) {

@@ -1,14 +1,12 @@
-#include "sim/deadlock/preset.h"
+#include "sim/deadlock/table1.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/common/text.h"
 
 // One row of Table 1. A shape {t, d, p} is 3D; a shape {groups of 3, groups of 8, extra} is free,
-// with `extra` more GPUs in each group.
+// with `extra` more GPUs in each group; a shape of zeros is the default grouping.
 struct table1_row {
   const char *name, *also; // `also`: a letter that stands for the row
   bool sync, free;
@@ -46,7 +44,7 @@ static const struct table1_row table1[] = {
     {"s2", "b", false, false, {4, 4, 4}, 64, {400, 1200}, 1e-6, 0, 9.97, order_note},
     {"s3", "", false, false, {8, 6, 64}, 3072, {400, 1200}, 1e-9, 0, 0.47, s3_note},
     {"s4", "", false, false, {8, 6, 64}, 3072, {400, 1200}, 1e-8, 0, 3.59, order_note},
-    {"s5", "a", false, true, {1, 8, 0}, 8, {161, 161}, 1e-5, 0, 1.21, ""},
+    {"s5", "a", false, true, {0, 0, 0}, 8, {161, 161}, 1e-5, 0, 1.21, ""},
     {"s6", "", false, true, {28, 4, 0}, 64, {400, 1200}, 1e-6, 0, 0.98, lost_note},
     {"s7", "", false, true, {28, 4, 2}, 128, {400, 1200}, 1e-5, 0, 9.45, lost_note},
     {"s8", "", false, true, {28, 4, 2}, 128, {400, 1200}, 1e-6, 0, 1.72, lost_note},
@@ -62,10 +60,11 @@ static const struct table1_row table1[] = {
     {"y10", "", true, true, {28, 4, 2}, 128, {400, 1200}, 4e-5, 4e-5, 2.34, false_note},
 };
 
+enum { ROWS = sizeof(table1) / sizeof(table1[0]) };
+
 static void groups_draw(struct rondo_sim_config *c, const struct table1_row *row) {
   c->grouping = RONDO_SIM_FREE_DRAWN;
   c->gpu_count = row->gpus;
-  c->max_groups_per_gpu = 5;
   c->size_count = 2;
   c->sizes = rondo_sim_realloc(c->sizes, sizeof(*c->sizes) * 2);
   c->sizes[0] = (struct rondo_sim_group_sizes){row->shape[0], 3 + row->shape[2]};
@@ -75,24 +74,10 @@ static void groups_draw(struct rondo_sim_config *c, const struct table1_row *row
   memcpy(c->collective_choices, row->counts, sizeof(uint32_t) * 2);
 }
 
-// The row with a single group needs no drawing.
-static void group_set(struct rondo_sim_config *c, const struct table1_row *row) {
-  struct rondo_sim_config one;
-  rondo_sim_config_init(&one);
-  c->grouping = RONDO_SIM_FREE;
-  c->gpu_count = row->gpus;
-  c->group_count = 1;
-  c->groups = one.groups;
-  c->groups[0].collective_count = row->counts[0];
-  one.groups = NULL;
-  rondo_sim_config_fini(&one);
-}
-
 static void row_configure(struct rondo_sim_config *c, const struct table1_row *row) {
   c->model = row->sync ? RONDO_SIM_SYNCHRONISATION : RONDO_SIM_SINGLE_QUEUE;
   c->disorder = row->disorder;
   c->synchronisation = row->synchronisation;
-  rondo_sim_config_forget_groups(c);
   if (!row->free) {
     c->grouping = RONDO_SIM_3D;
     c->tensor = row->shape[0];
@@ -100,63 +85,46 @@ static void row_configure(struct rondo_sim_config *c, const struct table1_row *r
     c->pipeline = row->shape[2];
     c->tensor_collectives = row->counts[0];
     c->data_collectives = row->counts[1];
-  } else if (row->shape[0] == 1) {
-    group_set(c, row);
-  } else {
+  } else if (row->shape[0] > 0) {
     groups_draw(c, row);
   }
 }
 
-// True if `name` is one of the words of `list`, which commas separate.
-static bool list_has(const char *list, const char *name) {
-  size_t length = strlen(name);
-  for (const char *at = list; length > 0 && at; at = strchr(at, ',')) {
-    at += *at == ',';
-    if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length])) {
-      return true;
-    }
-  }
-  return false;
-}
-
-static bool list_check(const char *wanted, char *error, size_t error_bytes) {
+// Marks the rows that the list names.
+static bool rows_mark(const char *wanted, bool *marked, struct rondo_sim_error *error) {
   char *copy = rondo_sim_strdup(wanted), *save = NULL;
   bool known = true;
   for (char *word = strtok_r(copy, ",", &save); word && known; word = strtok_r(NULL, ",", &save)) {
     known = false;
-    for (size_t i = 0; i < sizeof(table1) / sizeof(table1[0]); i++) {
-      known |= strcmp(word, table1[i].name) == 0 || strcmp(word, table1[i].also) == 0;
+    for (size_t i = 0; i < ROWS; i++) {
+      if (strcmp(word, table1[i].name) == 0 || strcmp(word, table1[i].also) == 0) {
+        known = marked[i] = true;
+      }
     }
     if (!known) {
-      snprintf(error, error_bytes,
-               "rows: \"%s\" is not a row of table1 (s1 to s8, y1 to y10, or a to e)", word);
+      rondo_sim_refuse(
+          error, "rows: \"%s\" is not a row of table1 (s1 to s8, y1 to y10, or a to e)", word);
     }
   }
   free(copy);
   return known;
 }
 
-bool rondo_sim_preset_add(struct rondo_sim_report *r, const char *preset, const char *wanted,
-                          const struct rondo_sim_config *base, char *error, size_t error_bytes) {
-  if (strcmp(preset, "table1") != 0) {
-    snprintf(error, error_bytes, "preset: \"%s\" is not one of table1", preset);
+bool rondo_sim_table1_add(struct rondo_sim_report *r, const char *wanted,
+                          const struct rondo_sim_config *base, struct rondo_sim_error *error) {
+  bool marked[ROWS] = {false};
+  if (wanted && !rows_mark(wanted, marked, error)) {
     return false;
   }
-  if (wanted && !list_check(wanted, error, error_bytes)) {
-    return false;
-  }
-  for (size_t i = 0; i < sizeof(table1) / sizeof(table1[0]); i++) {
-    if (wanted && !list_has(wanted, table1[i].name) && !list_has(wanted, table1[i].also)) {
-      continue;
+  for (size_t i = 0; i < ROWS; i++) {
+    if (!wanted || marked[i]) {
+      struct rondo_sim_config c;
+      rondo_sim_config_copy(&c, base);
+      row_configure(&c, &table1[i]);
+      struct rondo_sim_row *row = rondo_sim_report_add(r, table1[i].name, &c);
+      row->paper = table1[i].paper / 100;
+      row->notes = table1[i].notes;
     }
-    struct rondo_sim_config c;
-    rondo_sim_config_copy(&c, base);
-    row_configure(&c, &table1[i]);
-    struct rondo_sim_row *row = rondo_sim_report_add(r, table1[i].name, &c);
-    row->paper = table1[i].paper / 100;
-    free(row->notes);
-    row->notes = rondo_sim_strdup(table1[i].notes);
-    rondo_sim_config_fini(&c);
   }
   return true;
 }

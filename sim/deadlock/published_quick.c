@@ -1,6 +1,5 @@
 // The single-queue half of the quick decisions, and what both halves share.
-#include "sim/deadlock/quick.h"
-#include "sim/deadlock/quick_sync.h"
+#include "sim/deadlock/published_quick.h"
 
 #include <stdlib.h>
 
@@ -54,18 +53,21 @@ static uint32_t next_disturbed(const struct rondo_sim_quick *q, const struct ron
 static bool component_play(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                            uint32_t component) {
   bool jumps = q->in_step[component];
-  uint32_t turn = 0;
+  uint32_t turn = jumps ? next_disturbed(q, e, component, 0) : 0;
+  if (turn == UINT32_MAX) {
+    return false;
+  }
   slots_clear(q, component);
   for (;;) {
+    int result = turn_play(q, e, component, turn++);
+    if (result != 0) {
+      return result > 0;
+    }
     if (jumps && q->slots.dirty == 0) {
       turn = next_disturbed(q, e, component, turn);
       if (turn == UINT32_MAX) {
         return false;
       }
-    }
-    int result = turn_play(q, e, component, turn++);
-    if (result != 0) {
-      return result > 0;
     }
   }
 }
@@ -84,9 +86,9 @@ static bool component_stays_in_step(struct rondo_sim_quick *q, uint32_t componen
 void rondo_sim_quick_init(struct rondo_sim_quick *q, const struct rondo_sim_world *w, bool single) {
   *q = (struct rondo_sim_quick){.world = w, .single = single};
   q->window_first = rondo_sim_calloc(w->gpu_count + 1u, sizeof(uint32_t));
+  q->sync_first = rondo_sim_calloc(w->gpu_count + 1u, sizeof(uint32_t));
   if (!single) {
     q->gpus = rondo_sim_calloc(w->gpu_count, sizeof(*q->gpus));
-    q->sync_first = rondo_sim_calloc(w->gpu_count + 1u, sizeof(uint32_t));
     q->hung = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
     return;
   }
@@ -110,37 +112,21 @@ void rondo_sim_quick_fini(struct rondo_sim_quick *q) {
   *q = (struct rondo_sim_quick){0};
 }
 
-static void index_windows(struct rondo_sim_quick *q, const struct rondo_sim_events *e) {
-  uint32_t k = 0;
-  for (uint32_t gpu = 0; gpu < q->world->gpu_count; gpu++) {
-    q->window_first[gpu] = k;
-    while (k < e->window_count && e->windows[k].gpu == gpu) {
-      k++;
+// Notes where the windows and the synchronisations of each GPU begin.
+static void index_events(struct rondo_sim_quick *q, const struct rondo_sim_events *e) {
+  uint32_t window = 0, sync = 0, gpu = 0;
+  for (; gpu < q->world->gpu_count; gpu++) {
+    q->window_first[gpu] = window;
+    q->sync_first[gpu] = sync;
+    while (e->windows[window].gpu == gpu) {
+      window++;
+    }
+    while (e->syncs[sync].at < q->world->slot_offset[gpu + 1]) {
+      sync++;
     }
   }
-  q->window_first[q->world->gpu_count] = k;
-}
-
-static void index_syncs(struct rondo_sim_quick *q, const struct rondo_sim_events *e) {
-  uint32_t k = 0;
-  for (uint32_t gpu = 0; gpu < q->world->gpu_count; gpu++) {
-    q->sync_first[gpu] = k;
-    while (k < e->sync_count && e->syncs[k].at < q->world->slot_offset[gpu + 1]) {
-      k++;
-    }
-  }
-  q->sync_first[q->world->gpu_count] = k;
-}
-
-static bool component_has_windows(const struct rondo_sim_quick *q, uint32_t component) {
-  const struct rondo_sim_world *w = q->world;
-  for (uint32_t i = w->component_first[component]; i < w->component_first[component + 1]; i++) {
-    uint32_t gpu = w->component_gpus[i];
-    if (q->window_first[gpu] < q->window_first[gpu + 1]) {
-      return true;
-    }
-  }
-  return false;
+  q->window_first[gpu] = window;
+  q->sync_first[gpu] = sync;
 }
 
 bool rondo_sim_quick_deadlock(struct rondo_sim_quick *q, const struct rondo_sim_events *e) {
@@ -148,15 +134,9 @@ bool rondo_sim_quick_deadlock(struct rondo_sim_quick *q, const struct rondo_sim_
   if (nothing) {
     return false;
   }
-  index_windows(q, e);
-  if (!q->single) {
-    index_syncs(q, e);
-  }
+  index_events(q, e);
   for (uint32_t c = 0; c < q->world->component_count; c++) {
-    bool deadlock =
-        !q->single ? rondo_sim_quick_sync(q, e, c)
-                   : (!q->in_step[c] || component_has_windows(q, c)) && component_play(q, e, c);
-    if (deadlock) {
+    if (q->single ? component_play(q, e, c) : rondo_sim_quick_sync(q, e, c)) {
       return true;
     }
   }

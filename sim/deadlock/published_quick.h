@@ -10,14 +10,14 @@
 // A resource limit is not supported: its check looks at every submission.
 //
 // One object belongs to one thread.
-#ifndef RONDO_SIM_DEADLOCK_QUICK_H
-#define RONDO_SIM_DEADLOCK_QUICK_H
+#ifndef RONDO_SIM_DEADLOCK_PUBLISHED_QUICK_H
+#define RONDO_SIM_DEADLOCK_PUBLISHED_QUICK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sim/deadlock/events.h"
-#include "sim/deadlock/slots.h"
+#include "sim/deadlock/published_slots.h"
 #include "sim/deadlock/world.h"
 
 // The state of a GPU in the synchronisation decision. A time is turn x GPUs + GPU.
@@ -59,4 +59,8 @@ void rondo_sim_quick_fini(struct rondo_sim_quick *q);
 // `all_syncs`.
 bool rondo_sim_quick_deadlock(struct rondo_sim_quick *q, const struct rondo_sim_events *e);
 
-#endif // RONDO_SIM_DEADLOCK_QUICK_H
+// The synchronisation half: plays one component; q->window_first and q->sync_first are up to date.
+bool rondo_sim_quick_sync(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
+                          uint32_t component);
+
+#endif // RONDO_SIM_DEADLOCK_PUBLISHED_QUICK_H

@@ -1,4 +1,4 @@
-#include "sim/deadlock/quick_sync.h"
+#include "sim/deadlock/published_quick.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 // The published single-queue decision, for the plain and the quick way: each group holds what its
 // members have submitted (published.h has the rules).
-#ifndef RONDO_SIM_DEADLOCK_SLOTS_H
-#define RONDO_SIM_DEADLOCK_SLOTS_H
+#ifndef RONDO_SIM_DEADLOCK_PUBLISHED_SLOTS_H
+#define RONDO_SIM_DEADLOCK_PUBLISHED_SLOTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,14 +12,14 @@
 struct rondo_sim_slot {
   uint32_t index;     // of the collective that the submitted ones agree on
   uint32_t submitted; // by how many members
+  uint64_t lap;       // counts how often the slot was emptied
 };
 
 struct rondo_sim_slots {
   const struct rondo_sim_world *world;
   struct rondo_sim_slot *slots; // of each group
-  uint32_t *place;              // of each entry of world->joined: the GPU's entry in world->members
-  uint8_t *submitted;           // of each entry of world->members: whether the group holds it
-  uint32_t dirty;               // groups that hold something
+  uint64_t *held; // of each entry of world->joined: the lap, plus one, in which the group got it
+  uint32_t dirty; // groups that hold something
 };
 
 void rondo_sim_slots_init(struct rondo_sim_slots *s, const struct rondo_sim_world *w);
@@ -31,4 +31,4 @@ void rondo_sim_slots_clear(struct rondo_sim_slots *s, const uint32_t *gpus, uint
 // Submits a collective on a GPU. True if the published simulator calls it a deadlock.
 bool rondo_sim_slots_submit(struct rondo_sim_slots *s, uint32_t gpu, struct rondo_sim_collective c);
 
-#endif // RONDO_SIM_DEADLOCK_SLOTS_H
+#endif // RONDO_SIM_DEADLOCK_PUBLISHED_SLOTS_H

@@ -1,7 +1,8 @@
-// The report as JSON.
+// The report as data: JSON, and CSV (RFC 4180) with one line for each row and variant.
 #include "sim/deadlock/report.h"
 
 #include <jansson.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -56,9 +57,9 @@ static json_t *row_json(const struct rondo_sim_report *r, const struct rondo_sim
   json_t *out = json_pack(
       "{s:s, s:s, s:s, s:f, s:f, s:I, s:I, s:o, s:o, s:s, s:o}", "row", row->name, "configuration",
       row->what, "model", rondo_sim_model_name(c->model), "disorder", c->disorder,
-      "synchronisation", c->model == RONDO_SIM_SINGLE_QUEUE ? 0 : c->synchronisation, "resources",
-      (json_int_t)c->resources, "seed", (json_int_t)c->seed, "paper", number_or_null(row->paper),
-      "closed_form", number_or_null(row->closed), "notes", row->notes, "variants", variants);
+      "synchronisation", rondo_sim_config_synchronisation(c), "resources", (json_int_t)c->resources,
+      "seed", (json_int_t)c->seed, "paper", number_or_null(row->paper), "closed_form",
+      number_or_null(row->closed), "notes", row->notes, "variants", variants);
   for (uint32_t k = 0; k < r->sweep_count; k++) {
     char key[48];
     snprintf(key, sizeof(key), "swept_%s", r->sweeps[k].key);
@@ -82,4 +83,48 @@ void rondo_sim_report_json(const struct rondo_sim_report *r, struct rondo_sim_te
   rondo_sim_text_add(out, "%s\n", text ? text : "");
   free(text);
   json_decref(root);
+}
+
+static void number_add(double x, struct rondo_sim_text *out) {
+  if (isnan(x)) {
+    rondo_sim_text_add(out, ",");
+  } else {
+    rondo_sim_text_add(out, ",%.9g", x);
+  }
+}
+
+static void line_add(const struct rondo_sim_row *row, int v, struct rondo_sim_text *out) {
+  const struct rondo_sim_config *c = &row->config;
+  const struct rondo_sim_outcome *o = &row->outcomes[v];
+  struct rondo_sim_interval i = rondo_sim_wilson(o->total.deadlocks, o->total.rounds);
+  const double numbers[] = {rondo_sim_ratio(&o->total), i.low, i.high, row->paper, row->closed};
+  double spread[3];
+  rondo_sim_spread(o, spread);
+  rondo_sim_text_add(out, "\"%s\",\"%s\",%s,%s,%.9g,%.9g", row->name, row->what,
+                     rondo_sim_model_name(c->model),
+                     rondo_sim_variant_name((enum rondo_sim_variant)v), c->disorder,
+                     rondo_sim_config_synchronisation(c));
+  rondo_sim_text_add(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, c->resources, c->seed,
+                     o->total.rounds, o->total.deadlocks);
+  for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
+    number_add(numbers[k], out);
+  }
+  rondo_sim_text_add(out, ",%u", o->grouping_count);
+  for (int k = 0; k < 3; k++) {
+    number_add(spread[k], out);
+  }
+  rondo_sim_text_add(out, ",%.3f\r\n", o->seconds);
+}
+
+void rondo_sim_report_csv(const struct rondo_sim_report *r, struct rondo_sim_text *out) {
+  rondo_sim_text_add(out, "row,configuration,model,variant,disorder,synchronisation,resources,seed,"
+                          "rounds,deadlocks,ratio,low95,high95,paper,closed_form,groupings,least,"
+                          "median,greatest,seconds\r\n");
+  for (uint32_t i = 0; i < r->row_count; i++) {
+    for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
+      if (r->rows[i].outcomes[v].ran) {
+        line_add(&r->rows[i], v, out);
+      }
+    }
+  }
 }
