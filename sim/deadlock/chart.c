@@ -11,21 +11,12 @@ static const char *const colors[] = {"#1f6fb2", "#c0392b", "#2e8b57", "#8e44ad",
 
 static const char *color_of(uint32_t series) { return colors[series % 8]; }
 
-void rondo_sim_chart_init(struct rondo_sim_chart *c, const char *title, const char *x_label,
-                          bool logarithmic) {
-  *c = (struct rondo_sim_chart){.title = rondo_sim_strdup(title),
-                                .x_label = rondo_sim_strdup(x_label),
-                                .logarithmic = logarithmic};
-}
-
 void rondo_sim_chart_fini(struct rondo_sim_chart *c) {
   for (uint32_t s = 0; s < c->series_count; s++) {
     free(c->series[s].name);
   }
   free(c->series);
   free(c->points);
-  free(c->title);
-  free(c->x_label);
   *c = (struct rondo_sim_chart){0};
 }
 

@@ -1,6 +1,6 @@
 // A chart of ratios with their confidence intervals, as one <svg> element that needs nothing else.
 //
-//   rondo_sim_chart_init(&c, "Deadlock ratio", "disorder probability", true);
+//   struct rondo_sim_chart c = {"Deadlock ratio", "disorder probability", true};
 //   int s = rondo_sim_chart_series(&c, "exact", true);
 //   rondo_sim_chart_point(&c, s, x, ratio, low, high);
 //   rondo_sim_chart_svg(&c, &text);  rondo_sim_chart_fini(&c);
@@ -23,15 +23,13 @@ struct rondo_sim_chart_series {
 };
 
 struct rondo_sim_chart {
-  char *title, *x_label;
+  const char *title, *x_label;
   bool logarithmic; // the x axis; the y axis always is, with zero on its bottom line
   struct rondo_sim_chart_series *series;
   struct rondo_sim_chart_point *points;
   uint32_t series_count, point_count, point_capacity;
 };
 
-void rondo_sim_chart_init(struct rondo_sim_chart *c, const char *title, const char *x_label,
-                          bool logarithmic);
 void rondo_sim_chart_fini(struct rondo_sim_chart *c);
 
 // Adds a series, or finds the one of that name; returns its number.

@@ -116,15 +116,11 @@ bool rondo_sim_config_check(const struct rondo_sim_config *c, struct rondo_sim_e
   return true;
 }
 
-uint32_t rondo_sim_config_groupings(const struct rondo_sim_config *c) {
-  return c->grouping == RONDO_SIM_FREE_DRAWN ? c->draws : 1;
-}
-
-bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
-                            enum rondo_sim_order order, struct rondo_sim_world *w) {
+bool rondo_sim_config_layout(const struct rondo_sim_config *c, uint32_t grouping,
+                             enum rondo_sim_order order, struct rondo_sim_layout *w) {
   struct rondo_sim_groups g;
   if (c->grouping == RONDO_SIM_FREE) {
-    rondo_sim_world_init(w, c->groups, c->group_count, c->gpu_count, order);
+    rondo_sim_layout_init(w, c->groups, c->group_count, c->gpu_count, order);
     return true;
   }
   if (c->grouping == RONDO_SIM_3D) {
@@ -132,7 +128,7 @@ bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
   } else if (!rondo_sim_groups_draw(&g, c, grouping)) {
     return false;
   }
-  rondo_sim_world_init(w, g.groups, g.group_count, g.gpu_count, order);
+  rondo_sim_layout_init(w, g.groups, g.group_count, g.gpu_count, order);
   rondo_sim_groups_fini(&g);
   return true;
 }

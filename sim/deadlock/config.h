@@ -14,8 +14,8 @@
 
 #include "sim/common/text.h"
 #include "sim/deadlock/events.h"
-#include "sim/deadlock/literal.h"
-#include "sim/deadlock/world.h"
+#include "sim/deadlock/exact_literal.h"
+#include "sim/deadlock/layout.h"
 
 enum rondo_sim_model {
   RONDO_SIM_SINGLE_QUEUE,    // a GPU executes one collective at a time
@@ -95,12 +95,9 @@ bool rondo_sim_config_check(const struct rondo_sim_config *c, struct rondo_sim_e
 // time, and the first of drawn groupings. False if that simulator lacks the model.
 bool rondo_sim_config_export(const struct rondo_sim_config *c, struct rondo_sim_text *out);
 
-// The number of groupings: the draws, or 1.
-uint32_t rondo_sim_config_groupings(const struct rondo_sim_config *c);
-
-// Builds the world of one grouping. False if the sizes cannot be drawn.
-bool rondo_sim_config_world(const struct rondo_sim_config *c, uint32_t grouping,
-                            enum rondo_sim_order order, struct rondo_sim_world *w);
+// Builds the layout of one grouping. False if the sizes cannot be drawn.
+bool rondo_sim_config_layout(const struct rondo_sim_config *c, uint32_t grouping,
+                             enum rondo_sim_order order, struct rondo_sim_layout *w);
 
 // The number of collectives that a GPU may execute at once in this model.
 uint32_t rondo_sim_config_limit(const struct rondo_sim_config *c);

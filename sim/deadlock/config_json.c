@@ -269,16 +269,16 @@ static bool drawn_read(struct reader *r, json_t *o) {
 // Checks that drawn groups can be drawn, by drawing them once.
 static bool drawing_check(struct reader *r) {
   struct rondo_sim_config *c = r->config;
-  struct rondo_sim_world w;
+  struct rondo_sim_layout w;
   if (c->grouping != RONDO_SIM_FREE_DRAWN) {
     return true;
   }
-  if (!rondo_sim_config_world(c, 0, c->order, &w)) {
+  if (!rondo_sim_config_layout(c, 0, c->order, &w)) {
     reader_enter(r, "grouping");
     return reader_refuse(r, "no such grouping: each GPU must be in 1 to %u groups",
                          c->max_groups_per_gpu);
   }
-  rondo_sim_world_fini(&w);
+  rondo_sim_layout_fini(&w);
   return true;
 }
 
@@ -464,7 +464,7 @@ bool rondo_sim_config_load(struct rondo_sim_config *c, const char *path,
   return ok;
 }
 
-static void groups_export(json_t *root, const struct rondo_sim_world *w) {
+static void groups_export(json_t *root, const struct rondo_sim_layout *w) {
   json_t *lists = json_array(), *counts = json_array();
   for (uint32_t g = 0; g < w->group_count; g++) {
     json_t *members = json_array();
@@ -481,10 +481,10 @@ static void groups_export(json_t *root, const struct rondo_sim_world *w) {
 }
 
 bool rondo_sim_config_export(const struct rondo_sim_config *c, struct rondo_sim_text *out) {
-  struct rondo_sim_world w;
+  struct rondo_sim_layout w;
   bool listed = c->grouping != RONDO_SIM_3D;
   if (c->skipped != RONDO_SIM_SKIPPED_KEEPS_ODDS || c->order != RONDO_SIM_INTERLEAVED ||
-      (listed && !rondo_sim_config_world(c, 0, RONDO_SIM_INTERLEAVED, &w))) {
+      (listed && !rondo_sim_config_layout(c, 0, RONDO_SIM_INTERLEAVED, &w))) {
     return false;
   }
   json_t *root = json_pack(
@@ -495,7 +495,7 @@ bool rondo_sim_config_export(const struct rondo_sim_config *c, struct rondo_sim_
       c->model == RONDO_SIM_RESOURCES ? (json_int_t)c->resources : (json_int_t)-1);
   if (listed) {
     groups_export(root, &w);
-    rondo_sim_world_fini(&w);
+    rondo_sim_layout_fini(&w);
   } else {
     json_object_update_new(root,
                            json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "grouping_policy",

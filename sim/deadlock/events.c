@@ -51,11 +51,11 @@ static uint32_t skips_in_a_row(const struct rondo_sim_chances *chances, uint32_t
 
 // Plays the list of `gpu` from the slot of the skip at `*event` until it is as planned again. Sets
 // `*event` to the position of the first skip after the window.
-static void play_window(struct rondo_sim_events *e, const struct rondo_sim_world *w, uint32_t gpu,
+static void play_window(struct rondo_sim_events *e, const struct rondo_sim_layout *w, uint32_t gpu,
                         const struct rondo_sim_chances *chances, uint64_t *event,
                         struct rondo_sim_rng *rng) {
   uint64_t base = w->slot_offset[gpu];
-  uint32_t length = rondo_sim_world_length(w, gpu), slot = (uint32_t)(*event - base);
+  uint32_t length = rondo_sim_layout_length(w, gpu), slot = (uint32_t)(*event - base);
   struct open_list list = {e->pending, 0, slot, length};
   bool keeps_odds = chances->skipped == RONDO_SIM_SKIPPED_KEEPS_ODDS;
   bool opens = slot + 1 < length; // the last one cannot be skipped
@@ -82,15 +82,15 @@ static void play_window(struct rondo_sim_events *e, const struct rondo_sim_world
   }
 }
 
-static void draw_windows(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+static void draw_windows(struct rondo_sim_events *e, const struct rondo_sim_layout *w,
                          const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng) {
   uint64_t event = rondo_sim_rare_jump(&chances->disorder, rng);
   while (event < w->slot_count) {
-    play_window(e, w, rondo_sim_world_gpu_at(w, event), chances, &event, rng);
+    play_window(e, w, rondo_sim_layout_gpu_at(w, event), chances, &event, rng);
   }
 }
 
-static void draw_syncs(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+static void draw_syncs(struct rondo_sim_events *e, const struct rondo_sim_layout *w,
                        const struct rondo_sim_rare *sync, bool repeats, struct rondo_sim_rng *rng) {
   uint64_t at = rondo_sim_rare_jump(sync, rng);
   while (at < w->slot_count) {
@@ -111,7 +111,7 @@ void rondo_sim_events_end(struct rondo_sim_events *e) {
   e->syncs[e->sync_count] = (struct rondo_sim_sync){.at = UINT64_MAX};
 }
 
-void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_layout *w,
                            const struct rondo_sim_chances *chances, bool all_syncs,
                            struct rondo_sim_rng *rng) {
   e->window_count = e->permuted_count = e->sync_count = 0;

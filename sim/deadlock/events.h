@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/deadlock/layout.h"
 #include "sim/deadlock/rng.h"
-#include "sim/deadlock/world.h"
 
 // What happens to a skipped collective; the paper leaves it open.
 enum rondo_sim_skipped {
@@ -63,7 +63,7 @@ void rondo_sim_events_fini(struct rondo_sim_events *e);
 // the planned order, and no synchronisation can close a cycle. Several in a row act as one and are
 // counted as one. `all_syncs` always draws them and counts repeats, which the published simulator's
 // decisions need.
-void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_layout *w,
                            const struct rondo_sim_chances *chances, bool all_syncs,
                            struct rondo_sim_rng *rng);
 

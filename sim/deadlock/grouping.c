@@ -50,8 +50,8 @@ static void numbers_shuffle(uint32_t *x, uint32_t count, struct rondo_sim_rng *r
   }
 }
 
-static bool in_group(const struct rondo_sim_group *group, const uint32_t *filled, uint32_t gpu) {
-  for (uint32_t k = 0; k < *filled; k++) {
+static bool in_group(const struct rondo_sim_group *group, uint32_t filled, uint32_t gpu) {
+  for (uint32_t k = 0; k < filled; k++) {
     if (group->gpus[k] == gpu) {
       return true;
     }
@@ -80,7 +80,7 @@ static bool deal_out(struct rondo_sim_groups *g, const struct rondo_sim_config *
     uint32_t *filled = &d->filled[d->places[k]];
     uint32_t gpu = k < g->gpu_count ? d->order[k] : rondo_sim_rng_below(rng, g->gpu_count);
     for (uint32_t tries = 0;
-         in_group(group, filled, gpu) || d->joined[gpu] >= c->max_groups_per_gpu; tries++) {
+         in_group(group, *filled, gpu) || d->joined[gpu] >= c->max_groups_per_gpu; tries++) {
       if (tries > 64 * g->gpu_count) {
         return false;
       }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "sim/deadlock/config.h"
-#include "sim/deadlock/world.h"
+#include "sim/deadlock/layout.h"
 
 struct rondo_sim_groups {
   struct rondo_sim_group *groups;

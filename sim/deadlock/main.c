@@ -3,7 +3,6 @@
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -11,14 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sim/common/text.h"
 #include "sim/deadlock/config.h"
-#include "sim/deadlock/explain.h"
 #include "sim/deadlock/report.h"
-#include "sim/deadlock/run.h"
+#include "sim/deadlock/run_rounds.h"
 #include "sim/deadlock/sweep.h"
 #include "sim/deadlock/table1.h"
 
@@ -363,13 +360,13 @@ struct progress {
 
 static void progress_show(void *arg, uint64_t done, uint64_t planned, double seconds) {
   struct progress *p = arg;
-  double left = done > 0 ? seconds * (double)(planned - done) / (double)done : NAN;
   fprintf(stderr, "\r\033[Krow %s (%u of %u), %s: %llu of %llu rounds",
           p->report->rows[p->row].name, p->row + 1, p->report->row_count,
           rondo_sim_variant_name(p->variant), (unsigned long long)done,
           (unsigned long long)planned);
-  if (!isnan(left)) {
-    fprintf(stderr, ", %.0f rounds/s, about %.0f s left", (double)done / seconds, left);
+  if (done > 0) {
+    fprintf(stderr, ", %.0f rounds/s, about %.0f s left", (double)done / seconds,
+            seconds * (double)(planned - done) / (double)done);
   }
   fflush(stderr);
   p->shown = true;
@@ -387,6 +384,7 @@ static void rows_run(const struct arguments *a, struct rondo_sim_report *r) {
         row->outcomes[v].why_not = "the published simulator never ends at synchronisation 1";
       } else if (row->wanted[v]) {
         rondo_sim_run(&row->config, p.variant, &watch, &row->outcomes[v]);
+        r->seconds += row->outcomes[v].seconds;
       }
     }
   }
@@ -499,7 +497,6 @@ static int rows_export(const char *prefix, const struct rondo_sim_report *r) {
 }
 
 static int rows_simulate(const struct arguments *a, struct rondo_sim_report *r) {
-  struct timespec start, end;
   // A simulation may take an hour, so the files are checked before.
   for (int k = 0; k < OUTPUTS; k++) {
     output_check(text_of(a, outputs[k].key), "");
@@ -509,10 +506,7 @@ static int rows_simulate(const struct arguments *a, struct rondo_sim_report *r) 
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
   r->threads = rondo_sim_threads(&r->rows[0].config);
-  clock_gettime(CLOCK_MONOTONIC, &start);
   rows_run(a, r);
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  r->seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
   int code = report_show(a, r);
   return code ? code : r->interrupted ? RONDO_SIM_EXIT_INTERRUPTED : 0;
 }

@@ -5,7 +5,7 @@
 
 #include "sim/common/text.h"
 
-void rondo_sim_programs_init(struct rondo_sim_programs *p, const struct rondo_sim_world *w) {
+void rondo_sim_programs_init(struct rondo_sim_programs *p, const struct rondo_sim_layout *w) {
   *p = (struct rondo_sim_programs){0};
   p->gpu_mark = rondo_sim_calloc(w->gpu_count, sizeof(uint32_t));
   p->group_mark = rondo_sim_calloc(w->group_count, sizeof(uint32_t));
@@ -44,7 +44,7 @@ static uint32_t add_program(struct rondo_sim_programs *p, uint32_t gpu) {
 }
 
 // The stretch of a group's indexes whose keys lie in the range; empty if first == end.
-static void stretch_of(const struct rondo_sim_world *w, uint32_t group,
+static void stretch_of(const struct rondo_sim_layout *w, uint32_t group,
                        const struct rondo_sim_range *range, uint32_t *first, uint32_t *end) {
   uint32_t low_major = (uint32_t)(range->low >> 32), low_minor = (uint32_t)range->low;
   uint32_t high_major = (uint32_t)(range->high >> 32), high_minor = (uint32_t)range->high;
@@ -61,13 +61,13 @@ static void stretch_of(const struct rondo_sim_world *w, uint32_t group,
 }
 
 // Adds a group that has a collective in the range to the region, with its members.
-static uint32_t add_group(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
+static uint32_t add_group(struct rondo_sim_programs *p, const struct rondo_sim_layout *w,
                           uint32_t group, const struct rondo_sim_range *range) {
   if (p->group_mark[group]) {
     return p->group_mark[group] - 1;
   }
   uint32_t first, end, number = p->group_count++;
-  uint32_t size = rondo_sim_world_size(w, group);
+  uint32_t size = rondo_sim_layout_size(w, group);
   stretch_of(w, group, range, &first, &end);
   RONDO_SIM_RESERVE(p->groups, number + 2, p->group_capacity);
   RONDO_SIM_RESERVE(p->collectives, p->collective_count + end - first, p->collective_capacity);
@@ -96,12 +96,12 @@ static void add_item(struct rondo_sim_programs *p, struct rondo_sim_program *x, 
 }
 
 // The slots of a GPU that hold its part of the range, with whole windows.
-static void slots_in_range(const struct rondo_sim_world *w, const struct rondo_sim_events *e,
+static void slots_in_range(const struct rondo_sim_layout *w, const struct rondo_sim_events *e,
                            uint32_t gpu, const struct rondo_sim_range *range, uint32_t *first,
                            uint32_t *end) {
-  uint32_t length = rondo_sim_world_length(w, gpu);
-  *first = range->low ? rondo_sim_world_lower_bound(w, gpu, range->low) : 0;
-  *end = range->high == UINT64_MAX ? length : rondo_sim_world_lower_bound(w, gpu, range->high + 1);
+  uint32_t length = rondo_sim_layout_length(w, gpu);
+  *first = range->low ? rondo_sim_layout_lower_bound(w, gpu, range->low) : 0;
+  *end = range->high == UINT64_MAX ? length : rondo_sim_layout_lower_bound(w, gpu, range->high + 1);
   if (*first == *end) {
     return;
   }
@@ -116,7 +116,7 @@ static void slots_in_range(const struct rondo_sim_world *w, const struct rondo_s
 }
 
 static void fill_program(struct rondo_sim_programs *p, uint32_t number,
-                         const struct rondo_sim_world *w, const struct rondo_sim_events *e,
+                         const struct rondo_sim_layout *w, const struct rondo_sim_events *e,
                          const struct rondo_sim_range *range) {
   uint32_t gpu = p->programs[number].gpu, first, end;
   slots_in_range(w, e, gpu, range, &first, &end);
@@ -133,8 +133,8 @@ static void fill_program(struct rondo_sim_programs *p, uint32_t number,
       synchronises = true;
     }
     uint32_t planned = inside ? e->permuted[window->first_permuted + slot - window->start] : slot;
-    struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, planned);
-    uint64_t key = rondo_sim_world_key(w, c);
+    struct rondo_sim_collective c = rondo_sim_layout_at(w, gpu, planned);
+    uint64_t key = rondo_sim_layout_key(w, c);
     if (key >= range->low && key <= range->high) {
       uint32_t group = add_group(p, w, c.group, range);
       add_item(p, &p->programs[number], group, c.index, synchronises);
@@ -143,7 +143,7 @@ static void fill_program(struct rondo_sim_programs *p, uint32_t number,
   }
 }
 
-void rondo_sim_programs_region(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
+void rondo_sim_programs_region(struct rondo_sim_programs *p, const struct rondo_sim_layout *w,
                                const struct rondo_sim_events *e,
                                const struct rondo_sim_range *range) {
   forget_region(p);
@@ -186,7 +186,7 @@ static bool draw_sync(const struct rondo_sim_rare *sync, struct rondo_sim_rng *r
   return sync->probability > 0 && rondo_sim_rng_unit(rng) < sync->probability;
 }
 
-void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
+void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_sim_layout *w,
                              const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng) {
   static const struct rondo_sim_range everything = {0, UINT64_MAX, NULL, 0};
   forget_region(p);
@@ -198,7 +198,7 @@ void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_si
   }
   RONDO_SIM_RESERVE(p->items, w->slot_count, p->item_capacity);
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
-    struct outstanding o = {.end = rondo_sim_world_length(w, gpu)};
+    struct outstanding o = {.end = rondo_sim_layout_length(w, gpu)};
     p->programs[gpu].first = p->item_count;
     o.slots = rondo_sim_alloc(sizeof(uint32_t) * o.end);
     for (uint32_t i = 0; i < o.end; i++) {
@@ -208,7 +208,7 @@ void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_si
       // Several synchronisations in a row act as one.
       bool sync = draw_sync(&chances->synchronisation, rng);
       uint32_t slot = slot_take(&o, slot_pick(&o, chances, rng));
-      struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, slot);
+      struct rondo_sim_collective c = rondo_sim_layout_at(w, gpu, slot);
       add_item(p, &p->programs[gpu], c.group, c.index, sync);
     }
     free(o.slots);

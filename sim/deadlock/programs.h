@@ -1,7 +1,7 @@
 // The programs of some GPUs in one round (what each GPU invokes, in order, with its
 // synchronisations), and whether all can run to their end.
 //
-// Collectives are numbered locally, so the cost of a *region* of the world (a few GPUs, a range of
+// Collectives are numbered locally, so the cost of a *region* of the layout (a few GPUs, a range of
 // keys) depends on the region alone. A cycle of waits lies inside a region: each step of a cycle
 // that goes up in key needs one that goes down, and only a window goes down (docs/simulator.md,
 // "Why looking near a window is enough").
@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 #include "sim/deadlock/events.h"
+#include "sim/deadlock/layout.h"
 #include "sim/deadlock/rng.h"
-#include "sim/deadlock/world.h"
 
 #define RONDO_SIM_UNLIMITED UINT32_MAX
 
@@ -34,14 +34,14 @@ struct rondo_sim_range {
 };
 
 // All collectives of a component.
-static inline struct rondo_sim_range rondo_sim_range_of_component(const struct rondo_sim_world *w,
+static inline struct rondo_sim_range rondo_sim_range_of_component(const struct rondo_sim_layout *w,
                                                                   uint32_t component) {
   uint32_t first = w->component_first[component], end = w->component_first[component + 1];
   return (struct rondo_sim_range){0, UINT64_MAX, w->component_gpus + first, end - first};
 }
 
 struct rondo_sim_program {
-  uint32_t gpu;   // in the world
+  uint32_t gpu;   // in the layout
   uint64_t first; // of its items
   uint32_t length;
   // While running:
@@ -52,7 +52,7 @@ struct rondo_sim_program {
 
 // A group of a region: a stretch of its collectives, and its members.
 struct rondo_sim_local_group {
-  uint32_t group;            // in the world
+  uint32_t group;            // in the layout
   uint32_t first_index;      // of the stretch
   uint32_t first_collective; // local number of the stretch's first
   uint32_t first_member;     // into members
@@ -69,8 +69,8 @@ struct rondo_sim_programs {
   struct rondo_sim_local_group *groups; // behind the last one the ends of its lists
   struct rondo_sim_local_collective *collectives;
   uint32_t *members;    // program numbers
-  uint32_t *gpu_mark;   // of each GPU of the world: program number + 1, 0 if not in the region
-  uint32_t *group_mark; // of each group of the world: local number + 1, 0 if not in the region
+  uint32_t *gpu_mark;   // of each GPU of the layout: program number + 1, 0 if not in the region
+  uint32_t *group_mark; // of each group of the layout: local number + 1, 0 if not in the region
   uint32_t top;         // while running: of the stack of programs that may go on
   uint32_t program_count, group_count, collective_count, member_count;
   uint64_t item_count;
@@ -78,19 +78,19 @@ struct rondo_sim_programs {
   uint32_t program_capacity, group_capacity, collective_capacity, member_capacity;
 };
 
-void rondo_sim_programs_init(struct rondo_sim_programs *p, const struct rondo_sim_world *w);
+void rondo_sim_programs_init(struct rondo_sim_programs *p, const struct rondo_sim_layout *w);
 void rondo_sim_programs_fini(struct rondo_sim_programs *p);
 
 // Builds the region of `range` from the events of a round: every program with all its collectives
 // in the range, and all their members.
-void rondo_sim_programs_region(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
+void rondo_sim_programs_region(struct rondo_sim_programs *p, const struct rondo_sim_layout *w,
                                const struct rondo_sim_events *e,
                                const struct rondo_sim_range *range);
 
 // Builds the programs of all GPUs and draws every event of the round, as DFCCL section 2.4.1
 // describes it: slow and plain. At each turn a GPU draws for a synchronisation (several in a row
 // act as one); then it walks its outstanding collectives and draws for each whether it is skipped.
-void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
+void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_sim_layout *w,
                              const struct rondo_sim_chances *chances, struct rondo_sim_rng *rng);
 
 // Runs all programs as far as they can go. A GPU holds at most `limit` executing collectives: 1 is
@@ -99,7 +99,7 @@ void rondo_sim_programs_draw(struct rondo_sim_programs *p, const struct rondo_si
 // the result is exact; p->programs[].next is where each stopped.
 bool rondo_sim_programs_stuck(struct rondo_sim_programs *p, uint32_t limit);
 
-// The world's name of a local collective.
+// The layout's name of a local collective.
 struct rondo_sim_collective rondo_sim_programs_name(const struct rondo_sim_programs *p,
                                                     uint32_t collective);
 

@@ -6,7 +6,7 @@
 #include "sim/common/text.h"
 
 static void slots_clear(struct rondo_sim_quick *q, uint32_t component) {
-  const struct rondo_sim_world *w = q->world;
+  const struct rondo_sim_layout *w = q->layout;
   uint32_t first = w->component_first[component];
   rondo_sim_slots_clear(&q->slots, w->component_gpus + first,
                         w->component_first[component + 1] - first);
@@ -16,14 +16,14 @@ static void slots_clear(struct rondo_sim_quick *q, uint32_t component) {
 // end.
 static int turn_play(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                      uint32_t component, uint32_t turn) {
-  const struct rondo_sim_world *w = q->world;
+  const struct rondo_sim_layout *w = q->layout;
   int result = -1;
   for (uint32_t i = w->component_first[component]; i < w->component_first[component + 1]; i++) {
     uint32_t gpu = w->component_gpus[i];
-    if (turn < rondo_sim_world_length(w, gpu)) {
+    if (turn < rondo_sim_layout_length(w, gpu)) {
       result = 0;
       uint32_t slot = e ? rondo_sim_events_planned(e, gpu, turn) : turn;
-      if (rondo_sim_slots_submit(&q->slots, gpu, rondo_sim_world_at(w, gpu, slot))) {
+      if (rondo_sim_slots_submit(&q->slots, gpu, rondo_sim_layout_at(w, gpu, slot))) {
         return 1;
       }
     }
@@ -34,7 +34,7 @@ static int turn_play(struct rondo_sim_quick *q, const struct rondo_sim_events *e
 // The first turn from `turn` on in which a window of the component is open, or UINT32_MAX.
 static uint32_t next_disturbed(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                                uint32_t component, uint32_t turn) {
-  const struct rondo_sim_world *w = q->world;
+  const struct rondo_sim_layout *w = q->layout;
   uint32_t best = UINT32_MAX;
   for (uint32_t i = w->component_first[component]; i < w->component_first[component + 1]; i++) {
     uint32_t gpu = w->component_gpus[i];
@@ -83,8 +83,9 @@ static bool component_stays_in_step(struct rondo_sim_quick *q, uint32_t componen
   }
 }
 
-void rondo_sim_quick_init(struct rondo_sim_quick *q, const struct rondo_sim_world *w, bool single) {
-  *q = (struct rondo_sim_quick){.world = w, .single = single};
+void rondo_sim_quick_init(struct rondo_sim_quick *q, const struct rondo_sim_layout *w,
+                          bool single) {
+  *q = (struct rondo_sim_quick){.layout = w, .single = single};
   q->window_first = rondo_sim_calloc(w->gpu_count + 1u, sizeof(uint32_t));
   q->sync_first = rondo_sim_calloc(w->gpu_count + 1u, sizeof(uint32_t));
   if (!single) {
@@ -115,13 +116,13 @@ void rondo_sim_quick_fini(struct rondo_sim_quick *q) {
 // Notes where the windows and the synchronisations of each GPU begin.
 static void index_events(struct rondo_sim_quick *q, const struct rondo_sim_events *e) {
   uint32_t window = 0, sync = 0, gpu = 0;
-  for (; gpu < q->world->gpu_count; gpu++) {
+  for (; gpu < q->layout->gpu_count; gpu++) {
     q->window_first[gpu] = window;
     q->sync_first[gpu] = sync;
     while (e->windows[window].gpu == gpu) {
       window++;
     }
-    while (e->syncs[sync].at < q->world->slot_offset[gpu + 1]) {
+    while (e->syncs[sync].at < q->layout->slot_offset[gpu + 1]) {
       sync++;
     }
   }
@@ -135,7 +136,7 @@ bool rondo_sim_quick_deadlock(struct rondo_sim_quick *q, const struct rondo_sim_
     return false;
   }
   index_events(q, e);
-  for (uint32_t c = 0; c < q->world->component_count; c++) {
+  for (uint32_t c = 0; c < q->layout->component_count; c++) {
     if (q->single ? component_play(q, e, c) : rondo_sim_quick_sync(q, e, c)) {
       return true;
     }

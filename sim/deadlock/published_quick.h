@@ -1,4 +1,4 @@
-// The published simulator's decisions (published.h), computed from the events of a round.
+// The published simulator's decisions (published_literal.h), computed from the events of a round.
 //
 // Single queue: a component is played turn by turn only while it is out of step; then it jumps to
 // the next window. A component whose undisturbed round is out of step is played from its first
@@ -17,17 +17,16 @@
 #include <stdint.h>
 
 #include "sim/deadlock/events.h"
+#include "sim/deadlock/layout.h"
 #include "sim/deadlock/published_slots.h"
-#include "sim/deadlock/world.h"
 
 // The state of a GPU in the synchronisation decision. A time is turn x GPUs + GPU.
 struct rondo_sim_quick_gpu {
-  int64_t lag; // slot s is submitted at turn s + lag, if no more synchronisation comes
-  uint32_t window, window_end; // its windows in the events
-  uint32_t sync, sync_end;     // its synchronisations left
-  uint32_t repeats;            // how many of the current one are done
-  uint32_t position;           // while hung: slots submitted
-  uint64_t wake; // while hung: not before this time; UINT64_MAX if it needs a hung GPU
+  int64_t lag;       // slot s is submitted at turn s + lag, if no more synchronisation comes
+  uint32_t sync;     // the next of its synchronisations
+  uint32_t repeats;  // how often this one is done
+  uint32_t position; // while hung: slots submitted
+  uint64_t wake;     // while hung: not before this time; UINT64_MAX if it needs a hung GPU
   bool hung;
 };
 
@@ -38,7 +37,7 @@ struct rondo_sim_quick_event {
 };
 
 struct rondo_sim_quick {
-  const struct rondo_sim_world *world;
+  const struct rondo_sim_layout *layout;
   bool single;
   bool *in_step; // single: of each component, whether it stays so undisturbed
   bool all_in_step;
@@ -52,7 +51,7 @@ struct rondo_sim_quick {
   uint32_t hung_count;
 };
 
-void rondo_sim_quick_init(struct rondo_sim_quick *q, const struct rondo_sim_world *w, bool single);
+void rondo_sim_quick_init(struct rondo_sim_quick *q, const struct rondo_sim_layout *w, bool single);
 void rondo_sim_quick_fini(struct rondo_sim_quick *q);
 
 // True if the published simulator calls the round a deadlock. The events must have been drawn with

@@ -46,7 +46,7 @@ static struct rondo_sim_quick_event heap_pop(struct rondo_sim_quick *q) {
 }
 
 static uint64_t time_of(const struct rondo_sim_quick *q, uint32_t gpu, uint32_t slot) {
-  return (uint64_t)(slot + q->gpus[gpu].lag) * q->world->gpu_count + gpu;
+  return (uint64_t)(slot + q->gpus[gpu].lag) * q->layout->gpu_count + gpu;
 }
 
 // The number of slots that the GPU has submitted before `time`.
@@ -55,9 +55,9 @@ static uint32_t gpu_position(const struct rondo_sim_quick *q, uint32_t gpu, uint
   if (x->hung) {
     return x->position;
   }
-  int64_t turn = (int64_t)(time / q->world->gpu_count);
-  int64_t n = turn - x->lag + (gpu < time % q->world->gpu_count);
-  int64_t length = rondo_sim_world_length(q->world, gpu);
+  int64_t turn = (int64_t)(time / q->layout->gpu_count);
+  int64_t n = turn - x->lag + (gpu < time % q->layout->gpu_count);
+  int64_t length = rondo_sim_layout_length(q->layout, gpu);
   return (uint32_t)(n < 0 ? 0 : n < length ? n : length);
 }
 
@@ -65,7 +65,7 @@ static uint32_t gpu_position(const struct rondo_sim_quick *q, uint32_t gpu, uint
 static const struct rondo_sim_window *window_at(const struct rondo_sim_quick *q,
                                                 const struct rondo_sim_events *e, uint32_t gpu,
                                                 uint32_t slot) {
-  for (uint32_t k = q->gpus[gpu].window; k < q->gpus[gpu].window_end; k++) {
+  for (uint32_t k = q->window_first[gpu]; k < q->window_first[gpu + 1]; k++) {
     const struct rondo_sim_window *x = &e->windows[k];
     if (slot < x->start + x->length) {
       return slot >= x->start ? x : NULL;
@@ -84,15 +84,15 @@ static struct have have_at(const struct rondo_sim_quick *q, const struct rondo_s
     have.extra_count = n - x->start;
     n = x->start;
   }
-  have.prefix =
-      rondo_sim_world_count_below(q->world, gpu, rondo_sim_world_place(q->world, gpu, group), n);
+  have.prefix = rondo_sim_layout_count_below(q->layout, gpu,
+                                             rondo_sim_layout_place(q->layout, gpu, group), n);
   return have;
 }
 
-static bool have_has_extra(const struct rondo_sim_world *w, const struct have *have,
+static bool have_has_extra(const struct rondo_sim_layout *w, const struct have *have,
                            uint32_t index) {
   for (uint32_t k = 0; k < have->extra_count; k++) {
-    struct rondo_sim_collective c = rondo_sim_world_at(w, have->gpu, have->extra[k]);
+    struct rondo_sim_collective c = rondo_sim_layout_at(w, have->gpu, have->extra[k]);
     if (c.group == have->group && c.index == index) {
       return true;
     }
@@ -100,12 +100,12 @@ static bool have_has_extra(const struct rondo_sim_world *w, const struct have *h
   return false;
 }
 
-static bool have_has(const struct rondo_sim_world *w, const struct have *have, uint32_t index) {
+static bool have_has(const struct rondo_sim_layout *w, const struct have *have, uint32_t index) {
   return index < have->prefix || have_has_extra(w, have, index);
 }
 
 // True if `a` has submitted a collective of the group and `b` has not.
-static bool have_is_ahead(const struct rondo_sim_world *w, const struct have *a,
+static bool have_is_ahead(const struct rondo_sim_layout *w, const struct have *a,
                           const struct have *b) {
   for (uint32_t index = b->prefix; index < a->prefix; index++) {
     if (!have_has_extra(w, b, index)) {
@@ -113,7 +113,7 @@ static bool have_is_ahead(const struct rondo_sim_world *w, const struct have *a,
     }
   }
   for (uint32_t k = 0; k < a->extra_count; k++) {
-    struct rondo_sim_collective c = rondo_sim_world_at(w, a->gpu, a->extra[k]);
+    struct rondo_sim_collective c = rondo_sim_layout_at(w, a->gpu, a->extra[k]);
     if (c.group == a->group && !have_has(w, b, c.index)) {
       return true;
     }
@@ -124,7 +124,7 @@ static bool have_is_ahead(const struct rondo_sim_world *w, const struct have *a,
 // The slot at which a GPU submits a collective.
 static uint32_t real_slot(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                           uint32_t gpu, struct rondo_sim_collective c) {
-  uint32_t planned = rondo_sim_world_slot(q->world, gpu, c);
+  uint32_t planned = rondo_sim_layout_slot(q->layout, gpu, c);
   const struct rondo_sim_window *x = window_at(q, e, gpu, planned);
   if (!x) {
     return planned;
@@ -139,10 +139,10 @@ static uint32_t real_slot(const struct rondo_sim_quick *q, const struct rondo_si
 // The last slot of b's GPU whose collective `a` has submitted and `b` has not; -1 if there is none.
 static int64_t last_missing(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                             const struct have *a, const struct have *b) {
-  const struct rondo_sim_world *w = q->world;
+  const struct rondo_sim_layout *w = q->layout;
   int64_t last = -1;
   for (uint32_t k = 0; k < a->extra_count; k++) {
-    struct rondo_sim_collective c = rondo_sim_world_at(w, a->gpu, a->extra[k]);
+    struct rondo_sim_collective c = rondo_sim_layout_at(w, a->gpu, a->extra[k]);
     if (c.group == a->group && !have_has(w, b, c.index)) {
       int64_t slot = real_slot(q, e, b->gpu, c);
       last = slot > last ? slot : last;
@@ -153,7 +153,7 @@ static int64_t last_missing(const struct rondo_sim_quick *q, const struct rondo_
   bool seen = false;
   for (uint32_t index = a->prefix; index > b->prefix; index--) {
     struct rondo_sim_collective c = {a->group, index - 1};
-    uint32_t planned = rondo_sim_world_slot(w, b->gpu, c);
+    uint32_t planned = rondo_sim_layout_slot(w, b->gpu, c);
     if (seen && planned < floor) {
       break;
     }
@@ -176,7 +176,7 @@ static int64_t last_missing(const struct rondo_sim_quick *q, const struct rondo_
 // collective.
 static uint64_t done_at(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                         uint32_t gpu, uint64_t time, bool any_only) {
-  const struct rondo_sim_world *w = q->world;
+  const struct rondo_sim_layout *w = q->layout;
   uint64_t done = 0;
   for (uint32_t k = w->joined_offset[gpu]; k < w->joined_offset[gpu + 1]; k++) {
     struct have mine = have_at(q, e, gpu, w->joined[k], time);
@@ -202,8 +202,8 @@ static uint64_t done_at(const struct rondo_sim_quick *q, const struct rondo_sim_
 static void schedule_sync(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                           uint32_t gpu) {
   const struct rondo_sim_quick_gpu *x = &q->gpus[gpu];
-  if (x->sync < x->sync_end) {
-    uint32_t slot = (uint32_t)(e->syncs[x->sync].at - q->world->slot_offset[gpu]);
+  if (x->sync < q->sync_first[gpu + 1]) {
+    uint32_t slot = (uint32_t)(e->syncs[x->sync].at - q->layout->slot_offset[gpu]);
     heap_push(q, (struct rondo_sim_quick_event){time_of(q, gpu, slot), gpu, false});
   }
 }
@@ -218,7 +218,7 @@ static void set_wake(struct rondo_sim_quick *q, uint32_t gpu, uint64_t wake) {
 // True if `a` is ahead of `b` in a group of both.
 static bool ahead_in_any(const struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                          uint32_t a, uint32_t b, uint64_t time) {
-  const struct rondo_sim_world *w = q->world;
+  const struct rondo_sim_layout *w = q->layout;
   uint32_t i = w->joined_offset[a], j = w->joined_offset[b];
   while (i < w->joined_offset[a + 1] && j < w->joined_offset[b + 1]) {
     uint32_t x = w->joined[i], y = w->joined[j];
@@ -250,7 +250,7 @@ static bool gpu_intersects(const struct rondo_sim_quick *q, const struct rondo_s
 static bool gpu_synchronise(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                             uint64_t time, uint32_t gpu) {
   struct rondo_sim_quick_gpu *x = &q->gpus[gpu];
-  uint32_t slot = (uint32_t)(e->syncs[x->sync].at - q->world->slot_offset[gpu]);
+  uint32_t slot = (uint32_t)(e->syncs[x->sync].at - q->layout->slot_offset[gpu]);
   if (++x->repeats == e->syncs[x->sync].count) {
     x->sync++;
     x->repeats = 0;
@@ -289,8 +289,8 @@ static void gpu_awaken(struct rondo_sim_quick *q, const struct rondo_sim_events 
     return;
   }
   gpu_unhang(q, gpu);
-  uint64_t turn = time / q->world->gpu_count;
-  turn += gpu <= time % q->world->gpu_count; // its turn of this round is over
+  uint64_t turn = time / q->layout->gpu_count;
+  turn += gpu <= time % q->layout->gpu_count; // its turn of this round is over
   x->lag = (int64_t)turn - x->position;
   schedule_sync(q, e, gpu);
   for (uint32_t k = 0; k < q->hung_count; k++) {
@@ -302,16 +302,11 @@ static void gpu_awaken(struct rondo_sim_quick *q, const struct rondo_sim_events 
 
 static void component_begin(struct rondo_sim_quick *q, const struct rondo_sim_events *e,
                             uint32_t component) {
-  const struct rondo_sim_world *w = q->world;
+  const struct rondo_sim_layout *w = q->layout;
   q->heap_count = q->hung_count = 0;
   for (uint32_t i = w->component_first[component]; i < w->component_first[component + 1]; i++) {
     uint32_t gpu = w->component_gpus[i];
-    q->gpus[gpu] = (struct rondo_sim_quick_gpu){
-        .window = q->window_first[gpu],
-        .window_end = q->window_first[gpu + 1],
-        .sync = q->sync_first[gpu],
-        .sync_end = q->sync_first[gpu + 1],
-    };
+    q->gpus[gpu] = (struct rondo_sim_quick_gpu){.sync = q->sync_first[gpu]};
     schedule_sync(q, e, gpu);
   }
 }

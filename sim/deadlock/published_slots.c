@@ -4,8 +4,8 @@
 
 #include "sim/common/text.h"
 
-void rondo_sim_slots_init(struct rondo_sim_slots *s, const struct rondo_sim_world *w) {
-  *s = (struct rondo_sim_slots){.world = w};
+void rondo_sim_slots_init(struct rondo_sim_slots *s, const struct rondo_sim_layout *w) {
+  *s = (struct rondo_sim_slots){.layout = w};
   s->slots = rondo_sim_calloc(w->group_count, sizeof(*s->slots));
   s->held = rondo_sim_calloc(w->joined_offset[w->gpu_count], sizeof(*s->held));
 }
@@ -22,7 +22,7 @@ static void slot_empty(struct rondo_sim_slot *slot) {
 }
 
 void rondo_sim_slots_clear(struct rondo_sim_slots *s, const uint32_t *gpus, uint32_t gpu_count) {
-  const struct rondo_sim_world *w = s->world;
+  const struct rondo_sim_layout *w = s->layout;
   for (uint32_t i = 0; i < gpu_count; i++) {
     for (uint32_t k = w->joined_offset[gpus[i]]; k < w->joined_offset[gpus[i] + 1]; k++) {
       slot_empty(&s->slots[w->joined[k]]);
@@ -33,9 +33,9 @@ void rondo_sim_slots_clear(struct rondo_sim_slots *s, const uint32_t *gpus, uint
 
 bool rondo_sim_slots_submit(struct rondo_sim_slots *s, uint32_t gpu,
                             struct rondo_sim_collective c) {
-  const struct rondo_sim_world *w = s->world;
+  const struct rondo_sim_layout *w = s->layout;
   struct rondo_sim_slot *slot = &s->slots[c.group];
-  uint64_t *held = &s->held[w->joined_offset[gpu] + rondo_sim_world_place(w, gpu, c.group)];
+  uint64_t *held = &s->held[w->joined_offset[gpu] + rondo_sim_layout_place(w, gpu, c.group)];
   if (*held == slot->lap + 1) {
     return false; // lost: the group still waits for what this GPU submitted before
   }
@@ -45,7 +45,7 @@ bool rondo_sim_slots_submit(struct rondo_sim_slots *s, uint32_t gpu,
   *held = slot->lap + 1;
   slot->index = c.index;
   s->dirty += slot->submitted == 0;
-  if (++slot->submitted == rondo_sim_world_size(w, c.group)) {
+  if (++slot->submitted == rondo_sim_layout_size(w, c.group)) {
     slot_empty(slot);
     s->dirty--;
   }

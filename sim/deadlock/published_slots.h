@@ -1,12 +1,12 @@
 // The published single-queue decision, for the plain and the quick way: each group holds what its
-// members have submitted (published.h has the rules).
+// members have submitted (published_literal.h has the rules).
 #ifndef RONDO_SIM_DEADLOCK_PUBLISHED_SLOTS_H
 #define RONDO_SIM_DEADLOCK_PUBLISHED_SLOTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sim/deadlock/world.h"
+#include "sim/deadlock/layout.h"
 
 // What one group holds.
 struct rondo_sim_slot {
@@ -16,13 +16,13 @@ struct rondo_sim_slot {
 };
 
 struct rondo_sim_slots {
-  const struct rondo_sim_world *world;
+  const struct rondo_sim_layout *layout;
   struct rondo_sim_slot *slots; // of each group
-  uint64_t *held; // of each entry of world->joined: the lap, plus one, in which the group got it
+  uint64_t *held; // of each entry of layout->joined: the lap, plus one, in which the group got it
   uint32_t dirty; // groups that hold something
 };
 
-void rondo_sim_slots_init(struct rondo_sim_slots *s, const struct rondo_sim_world *w);
+void rondo_sim_slots_init(struct rondo_sim_slots *s, const struct rondo_sim_layout *w);
 void rondo_sim_slots_fini(struct rondo_sim_slots *s);
 
 // Empties the groups of the GPUs listed; those of other GPUs must be empty.

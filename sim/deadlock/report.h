@@ -8,7 +8,7 @@
 #include "sim/common/graph.h"
 #include "sim/common/text.h"
 #include "sim/deadlock/config.h"
-#include "sim/deadlock/run.h"
+#include "sim/deadlock/run_rounds.h"
 #include "sim/deadlock/sweep.h"
 
 // One line of the table: a configuration and what each variant gave.
@@ -61,6 +61,10 @@ void rondo_sim_spread(const struct rondo_sim_outcome *o, double spread[3]);
 // paper's ratio lies between the least and the greatest, because the paper's grouping is one
 // unknown draw. False if the paper has no ratio.
 bool rondo_sim_agrees(const struct rondo_sim_row *row, enum rondo_sim_variant variant);
+
+// Plays the first deadlock of the first exact variant again, literally, and puts the cycle into
+// r->story, unless no exact variant of any row has a deadlock.
+void rondo_sim_explain(struct rondo_sim_report *r);
 
 // Append the report: a table for people, JSON, CSV with a header line, an HTML page that loads
 // nothing.

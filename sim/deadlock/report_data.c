@@ -1,8 +1,8 @@
 // The report as data: JSON, and CSV (RFC 4180) with one line for each row and variant.
 #include "sim/deadlock/report.h"
 
-#include <jansson.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -82,18 +82,17 @@ static void table_add(const struct rondo_sim_report *r, struct rondo_sim_text *o
                      "least, median and greatest ratio over them.</p>\n");
 }
 
-// The quantity on the x axis of a chart.
-enum axis { OVER_DISORDER, OVER_SYNCHRONISATION, OVER_SWEEP_0, OVER_SWEEP_1 };
+// What the x axis of a chart shows: an option, swept or not.
+struct axis {
+  const char *key;
+  bool logarithmic;
+  int sweep; // its number, or -1
+};
 
-static double value_on(const struct rondo_sim_row *row, enum axis axis) {
-  switch (axis) {
-  case OVER_DISORDER:
-    return row->config.disorder;
-  case OVER_SYNCHRONISATION:
-    return rondo_sim_config_synchronisation(&row->config);
-  default:
-    return row->swept[axis - OVER_SWEEP_0];
-  }
+static double value_on(const struct rondo_sim_row *row, const struct axis *axis) {
+  return axis->sweep >= 0                     ? row->swept[axis->sweep]
+         : strcmp(axis->key, "disorder") == 0 ? row->config.disorder
+                                              : rondo_sim_config_synchronisation(&row->config);
 }
 
 // True if rows belong on one chart when nothing was swept: the same model, and both 3D or both
@@ -111,14 +110,14 @@ static bool in_family(const struct rondo_sim_row *row, const struct family *f) {
 
 // The series of a row and variant. In a sweep its rows differ in the axis only.
 static uint32_t series_of(struct rondo_sim_chart *c, const struct rondo_sim_report *r,
-                          const struct rondo_sim_row *row, int v, enum axis axis) {
+                          const struct rondo_sim_row *row, int v, const struct axis *axis) {
   struct rondo_sim_text name = {0};
   rondo_sim_text_add(&name, "%s", variant_titles[v]);
   if (r->sweep_count > 0) {
     rondo_sim_text_add(&name, ", row %s", row->name);
   }
   if (r->sweep_count > 1) {
-    uint32_t other = axis == OVER_SWEEP_0 ? 1 : 0;
+    uint32_t other = axis->sweep == 0;
     rondo_sim_text_add(&name, ", %s %.3g", r->sweeps[other].key, row->swept[other]);
   }
   uint32_t s = rondo_sim_chart_series(c, name.data, r->sweep_count > 0);
@@ -127,7 +126,7 @@ static uint32_t series_of(struct rondo_sim_chart *c, const struct rondo_sim_repo
 }
 
 static void add_points(struct rondo_sim_chart *c, const struct rondo_sim_report *r, int v,
-                       enum axis axis, const struct family *f) {
+                       const struct axis *axis, const struct family *f) {
   for (uint32_t k = 0; k < r->row_count; k++) {
     const struct rondo_sim_row *row = &r->rows[k];
     const struct rondo_sim_tally *t = &row->outcomes[v].total;
@@ -141,8 +140,8 @@ static void add_points(struct rondo_sim_chart *c, const struct rondo_sim_report 
   }
 }
 
-static void add_paper(struct rondo_sim_chart *c, const struct rondo_sim_report *r, enum axis axis,
-                      const struct family *f) {
+static void add_paper(struct rondo_sim_chart *c, const struct rondo_sim_report *r,
+                      const struct axis *axis, const struct family *f) {
   for (uint32_t k = 0; k < r->row_count && r->sweep_count == 0; k++) {
     double x = value_on(&r->rows[k], axis);
     if (!isnan(r->rows[k].paper) && x > 0 && in_family(&r->rows[k], f)) {
@@ -152,18 +151,17 @@ static void add_paper(struct rondo_sim_chart *c, const struct rondo_sim_report *
   }
 }
 
-static void chart_add(const struct rondo_sim_report *r, enum axis axis, const char *key,
-                      bool log_axis, const struct family *f, struct rondo_sim_text *out) {
+static void chart_add(const struct rondo_sim_report *r, const struct axis *axis,
+                      const struct family *f, struct rondo_sim_text *out) {
   char title[128], label[64];
-  struct rondo_sim_chart c;
-  bool chance = strcmp(key, "disorder") == 0 || strcmp(key, "synchronisation") == 0;
-  snprintf(title, sizeof(title), "Deadlock ratio against %s%s%s%s", key, f->all ? "" : ": ",
+  bool chance = rondo_sim_list_find("disorder,synchronisation", axis->key) >= 0;
+  snprintf(title, sizeof(title), "Deadlock ratio against %s%s%s%s", axis->key, f->all ? "" : ": ",
            f->all ? "" : rondo_sim_model_name(f->model),
            f->all       ? ""
            : f->three_d ? ", 3D groups"
                         : ", free groups");
-  snprintf(label, sizeof(label), "%s%s", key, chance ? " probability" : "");
-  rondo_sim_chart_init(&c, title, label, log_axis);
+  snprintf(label, sizeof(label), "%s%s", axis->key, chance ? " probability" : "");
+  struct rondo_sim_chart c = {.title = title, .x_label = label, .logarithmic = axis->logarithmic};
   for (int v = 0; v < RONDO_SIM_VARIANTS; v++) {
     add_points(&c, r, v, axis, f);
   }
@@ -178,13 +176,13 @@ static void charts_add(const struct rondo_sim_report *r, struct rondo_sim_text *
   static const struct family everything = {.all = true};
   rondo_sim_text_add(out, "<h2>Charts</h2>\n");
   for (uint32_t k = 0; k < r->sweep_count; k++) {
-    chart_add(r, (enum axis)(OVER_SWEEP_0 + k), r->sweeps[k].key, r->sweeps[k].logarithmic,
-              &everything, out);
+    struct axis swept = {r->sweeps[k].key, r->sweeps[k].logarithmic, (int)k};
+    chart_add(r, &swept, &everything, out);
   }
   for (int n = 0; r->sweep_count == 0 && n < 6; n++) {
     struct family f = {false, (enum rondo_sim_model)(n / 2), n % 2 == 0};
-    chart_add(r, OVER_DISORDER, "disorder", true, &f, out);
-    chart_add(r, OVER_SYNCHRONISATION, "synchronisation", true, &f, out);
+    chart_add(r, &(struct axis){"disorder", true, -1}, &f, out);
+    chart_add(r, &(struct axis){"synchronisation", true, -1}, &f, out);
   }
   rondo_sim_text_add(out,
                      "<p>Bars are 95&nbsp;%% confidence intervals. A hollow mark on the bottom "

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "sim/deadlock/config.h"
-#include "sim/deadlock/world.h"
+#include "sim/deadlock/layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,7 +24,7 @@ static bool small(const struct rondo_sim_config *c) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct rondo_sim_config c;
-  struct rondo_sim_world w;
+  struct rondo_sim_layout w;
   struct rondo_sim_error error = {""};
   char *text = malloc(size + 1);
   if (!text || size > 4096) {
@@ -38,8 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (ok == (error.text[0] != 0)) {
     abort();
   }
-  if (ok && small(&c) && rondo_sim_config_world(&c, 0, c.order, &w)) {
-    rondo_sim_world_fini(&w);
+  if (ok && small(&c) && rondo_sim_config_layout(&c, 0, c.order, &w)) {
+    rondo_sim_layout_fini(&w);
   }
   rondo_sim_config_fini(&c);
   free(text);

@@ -8,15 +8,15 @@
 
 #include <cmocka.h>
 
-#include "sim/deadlock/fast.h"
-#include "sim/deadlock/literal.h"
+#include "sim/deadlock/exact_fast.h"
+#include "sim/deadlock/exact_literal.h"
 #include "tests/support/load.h"
-#include "tests/unit/sim_worlds.h"
+#include "tests/unit/sim_layouts.h"
 
 static const uint32_t limits[] = {1, 2, 3, RONDO_SIM_UNLIMITED};
 
 struct setup {
-  struct rondo_sim_world job;
+  struct rondo_sim_layout job;
   struct rondo_sim_events events;
   struct rondo_sim_programs all; // of the whole job
   uint32_t limit;
@@ -31,7 +31,7 @@ static void setup_draw(struct setup *s, struct rondo_sim_rng *rng) {
   s->sync = s->limit == RONDO_SIM_UNLIMITED || rondo_sim_rng_below(rng, 2)
                 ? rondo_sim_rng_unit(rng) * 0.6
                 : 0;
-  small_world(&s->job, rng, 6, order);
+  small_layout(&s->job, rng, 6, order);
   rondo_sim_programs_init(&s->all, &s->job);
   enum rondo_sim_skipped skipped =
       rondo_sim_rng_below(rng, 2) ? RONDO_SIM_SKIPPED_NEXT : RONDO_SIM_SKIPPED_KEEPS_ODDS;
@@ -48,7 +48,7 @@ static void setup_all(struct setup *s) {
 static void setup_fini(struct setup *s) {
   rondo_sim_programs_fini(&s->all);
   rondo_sim_events_fini(&s->events);
-  rondo_sim_world_fini(&s->job);
+  rondo_sim_layout_fini(&s->job);
 }
 
 // Is `item` of program `i` executing (1) or invoked and waiting (2) where all programs stopped?
@@ -164,7 +164,7 @@ static void fast_decision_agrees_where_regions_are_small(void **state) {
     struct rondo_sim_fast fast;
     rondo_sim_rng_begin(&rng, 8, 0, round);
     s.limit = round % 2 ? 1 : RONDO_SIM_UNLIMITED;
-    small_world(&s.job, &rng, 200, round % 4 < 2 ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL);
+    small_layout(&s.job, &rng, 200, round % 4 < 2 ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL);
     rondo_sim_programs_init(&s.all, &s.job);
     struct rondo_sim_chances chances =
         chances_of(0.004, s.limit == 1 ? 0 : 0.2, RONDO_SIM_SKIPPED_KEEPS_ODDS);

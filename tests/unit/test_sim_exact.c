@@ -10,12 +10,12 @@
 
 #include <cmocka.h>
 
-#include "sim/deadlock/fast.h"
-#include "sim/deadlock/literal.h"
-#include "sim/deadlock/published.h"
+#include "sim/deadlock/exact_fast.h"
+#include "sim/deadlock/exact_literal.h"
+#include "sim/deadlock/published_literal.h"
 #include "sim/deadlock/stats.h"
 #include "tests/support/load.h"
-#include "tests/unit/sim_worlds.h"
+#include "tests/unit/sim_layouts.h"
 
 #define MAX_LISTS 256
 #define MAX_LENGTH 4
@@ -84,7 +84,7 @@ static void add_windows(struct rondo_sim_events *e, uint32_t gpu, const struct l
 }
 
 // The events of a round in which each GPU follows its list.
-static void events_of(struct rondo_sim_events *e, const struct rondo_sim_world *w,
+static void events_of(struct rondo_sim_events *e, const struct rondo_sim_layout *w,
                       const struct list *const *lists) {
   static struct rondo_sim_window windows[16];
   static struct rondo_sim_sync syncs[16];
@@ -95,8 +95,8 @@ static void events_of(struct rondo_sim_events *e, const struct rondo_sim_world *
                                  .window_capacity = 16,
                                  .sync_capacity = 16};
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
-    add_windows(e, gpu, lists[gpu], rondo_sim_world_length(w, gpu));
-    for (uint32_t n = 0; n < rondo_sim_world_length(w, gpu); n++) {
+    add_windows(e, gpu, lists[gpu], rondo_sim_layout_length(w, gpu));
+    for (uint32_t n = 0; n < rondo_sim_layout_length(w, gpu); n++) {
       if (lists[gpu]->sync[n]) {
         syncs[e->sync_count++] = (struct rondo_sim_sync){w->slot_offset[gpu] + n, 1};
       }
@@ -106,7 +106,7 @@ static void events_of(struct rondo_sim_events *e, const struct rondo_sim_world *
 }
 
 struct enumeration {
-  struct rondo_sim_world *job;
+  struct rondo_sim_layout *job;
   uint32_t limit;
   struct lists lists[3];
   double total, deadlock, published; // probabilities
@@ -163,21 +163,21 @@ static void play_all(struct enumeration *x) {
   rondo_sim_fast_fini(&fast);
 }
 
-static void enumerate_world(struct enumeration *x, struct rondo_sim_world *w, uint32_t limit,
-                            double disorder, double sync) {
+static void enumerate_layout(struct enumeration *x, struct rondo_sim_layout *w, uint32_t limit,
+                             double disorder, double sync) {
   memset(x, 0, sizeof(*x));
   x->job = w;
   x->limit = limit;
   assert_true(w->gpu_count <= 3);
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
     struct list empty = {.probability = 1};
-    enumerate(&x->lists[gpu], empty, 0, rondo_sim_world_length(w, gpu), disorder, sync);
+    enumerate(&x->lists[gpu], empty, 0, rondo_sim_layout_length(w, gpu), disorder, sync);
   }
   play_all(x);
   assert_true(fabs(x->total - 1) < 1e-12);
 }
 
-static void assert_sampled_ratio(struct rondo_sim_world *w, uint32_t limit, double disorder,
+static void assert_sampled_ratio(struct rondo_sim_layout *w, uint32_t limit, double disorder,
                                  double sync, double expected) {
   uint32_t deadlocks = 0, rounds = (uint32_t)rondo_test_load(200000, 20000);
   struct rondo_sim_chances chances = chances_of(disorder, sync, RONDO_SIM_SKIPPED_KEEPS_ODDS);
@@ -201,23 +201,23 @@ static struct enumeration x; // too large for a stack
 static void one_group_agrees_with_its_closed_form(void **state) {
   (void)state;
   for (uint32_t gpus = 2; gpus <= 3; gpus++) {
-    struct rondo_sim_world w;
-    one_group_world(&w, gpus, 4);
-    enumerate_world(&x, &w, 1, 0.2, 0);
+    struct rondo_sim_layout w;
+    one_group_layout(&w, gpus, 4);
+    enumerate_layout(&x, &w, 1, 0.2, 0);
     assert_true(fabs(x.deadlock - rondo_sim_one_group(gpus, 4, 0.2)) < 1e-12);
     assert_sampled_ratio(&w, 1, 0.2, 0, x.deadlock);
-    rondo_sim_world_fini(&w);
+    rondo_sim_layout_fini(&w);
   }
 }
 
 static void row_a_agrees_with_its_closed_form(void **state) {
   (void)state;
-  struct rondo_sim_world w;
+  struct rondo_sim_layout w;
   double expected = rondo_sim_one_group(8, 161, 1e-3);
   assert_true(fabs(rondo_sim_one_group(8, 161, 1e-5) - 0.012719) < 1e-5);
-  one_group_world(&w, 8, 161);
+  one_group_layout(&w, 8, 161);
   assert_sampled_ratio(&w, 1, 1e-3, 0, expected);
-  rondo_sim_world_fini(&w);
+  rondo_sim_layout_fini(&w);
 }
 
 // Two GPUs share two groups; each has 2 collectives in each: every order, every synchronisation.
@@ -227,13 +227,13 @@ static void every_round_of_two_gpus_is_decided_alike(void **state) {
   static const uint32_t limits[] = {1, 2, RONDO_SIM_UNLIMITED};
   for (int k = 0; k < 6; k++) {
     struct rondo_sim_group groups[2] = {{both, 2, 1}, {both, 2, 2}};
-    struct rondo_sim_world w;
+    struct rondo_sim_layout w;
     double sync = limits[k % 3] == 1 ? 0 : 0.3;
-    rondo_sim_world_init(&w, groups, 2, 2, k < 3 ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL);
-    enumerate_world(&x, &w, limits[k % 3], 0.3, sync);
+    rondo_sim_layout_init(&w, groups, 2, 2, k < 3 ? RONDO_SIM_INTERLEAVED : RONDO_SIM_SEQUENTIAL);
+    enumerate_layout(&x, &w, limits[k % 3], 0.3, sync);
     assert_true(x.deadlock > 0.001);
     assert_sampled_ratio(&w, limits[k % 3], 0.3, sync, x.deadlock);
-    rondo_sim_world_fini(&w);
+    rondo_sim_layout_fini(&w);
   }
 }
 
@@ -243,11 +243,11 @@ static void every_round_of_three_gpus_is_decided_alike(void **state) {
   for (int k = 0; k < 3; k++) {
     struct rondo_sim_group groups[2] = {{pairs[0], 3, k == 0 ? 2 : 1}, {pairs[1], 2, 1}};
     uint32_t limit = k == 0 ? 1 : k == 1 ? RONDO_SIM_UNLIMITED : 2;
-    struct rondo_sim_world w;
-    rondo_sim_world_init(&w, groups, 2, 3, RONDO_SIM_INTERLEAVED);
-    enumerate_world(&x, &w, limit, 0.25, k == 0 ? 0 : 0.4);
+    struct rondo_sim_layout w;
+    rondo_sim_layout_init(&w, groups, 2, 3, RONDO_SIM_INTERLEAVED);
+    enumerate_layout(&x, &w, limit, 0.25, k == 0 ? 0 : 0.4);
     assert_sampled_ratio(&w, limit, 0.25, k == 0 ? 0 : 0.4, x.deadlock);
-    rondo_sim_world_fini(&w);
+    rondo_sim_layout_fini(&w);
   }
 }
 
@@ -255,27 +255,27 @@ static void every_round_of_three_gpus_is_decided_alike(void **state) {
 // published slot for each group cannot.
 static void triangle_is_seen_by_real_queues_alone(void **state) {
   (void)state;
-  struct rondo_sim_world w;
-  triangle_world(&w, 1, RONDO_SIM_INTERLEAVED);
-  enumerate_world(&x, &w, 1, 0.3, 0);
+  struct rondo_sim_layout w;
+  triangle_layout(&w, 1, RONDO_SIM_INTERLEAVED);
+  enumerate_layout(&x, &w, 1, 0.3, 0);
   // One order of each GPU's two collectives is planned. Of the eight rounds the two deadlock in
   // which each GPU begins with what its left (or right) neighbour begins last.
   assert_true(fabs(x.deadlock - (0.3 * 0.7 * 0.7 + 0.7 * 0.3 * 0.3)) < 1e-12);
   assert_true(x.published < 1e-15);
   assert_sampled_ratio(&w, 1, 0.3, 0, x.deadlock);
-  rondo_sim_world_fini(&w);
+  rondo_sim_layout_fini(&w);
 }
 
 static void triangle_deadlocks_by_synchronisations(void **state) {
   (void)state;
-  struct rondo_sim_world w;
-  triangle_world(&w, 1, RONDO_SIM_INTERLEAVED);
-  enumerate_world(&x, &w, RONDO_SIM_UNLIMITED, 0.3, 0.5);
+  struct rondo_sim_layout w;
+  triangle_layout(&w, 1, RONDO_SIM_INTERLEAVED);
+  enumerate_layout(&x, &w, RONDO_SIM_UNLIMITED, 0.3, 0.5);
   // As above, and each of the three must synchronise in between.
   double cyclic = 0.3 * 0.7 * 0.7 + 0.7 * 0.3 * 0.3;
   assert_true(fabs(x.deadlock - cyclic * 0.125) < 1e-12);
   assert_sampled_ratio(&w, RONDO_SIM_UNLIMITED, 0.3, 0.5, x.deadlock);
-  rondo_sim_world_fini(&w);
+  rondo_sim_layout_fini(&w);
 }
 
 static void wilson_intervals_are_the_known_ones(void **state) {

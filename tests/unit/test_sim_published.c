@@ -9,10 +9,10 @@
 
 #include "sim/deadlock/config.h"
 #include "sim/deadlock/mersenne.h"
-#include "sim/deadlock/published.h"
+#include "sim/deadlock/published_literal.h"
 #include "sim/deadlock/published_quick.h"
 #include "tests/support/load.h"
-#include "tests/unit/sim_worlds.h"
+#include "tests/unit/sim_layouts.h"
 
 // Python 3.11: random.seed(2023); [random.random() for _ in range(3)]
 static void mersenne_reads_as_cpython(void **state) {
@@ -93,13 +93,13 @@ static void same_random_numbers_give_the_published_results(void **state) {
   (void)state;
   for (size_t k = 0; k < sizeof(recordings) / sizeof(recordings[0]); k++) {
     struct rondo_sim_config c;
-    struct rondo_sim_world w;
+    struct rondo_sim_layout w;
     struct rondo_sim_published p;
     static struct rondo_sim_mersenne m;
     struct rondo_sim_error error;
     rondo_sim_config_init(&c);
     assert_true(rondo_sim_config_parse(&c, recordings[k].config, "recorded", &error));
-    assert_true(rondo_sim_config_world(&c, 0, RONDO_SIM_INTERLEAVED, &w));
+    assert_true(rondo_sim_config_layout(&c, 0, RONDO_SIM_INTERLEAVED, &w));
     struct rondo_sim_chances chances = chances_of(c.disorder, c.synchronisation, c.skipped);
     rondo_sim_published_init(&p, &w, c.model == RONDO_SIM_SINGLE_QUEUE, &chances,
                              (uint32_t)c.resources);
@@ -110,13 +110,13 @@ static void same_random_numbers_give_the_published_results(void **state) {
     }
     assert_int_equal(deadlocks, recordings[k].deadlocks);
     rondo_sim_published_fini(&p);
-    rondo_sim_world_fini(&w);
+    rondo_sim_layout_fini(&w);
     rondo_sim_config_fini(&c);
   }
 }
 
-static bool quick_agrees(const struct rondo_sim_world *w, bool single, double disorder, double sync,
-                         struct rondo_sim_rng *rng) {
+static bool quick_agrees(const struct rondo_sim_layout *w, bool single, double disorder,
+                         double sync, struct rondo_sim_rng *rng) {
   struct rondo_sim_chances chances = chances_of(disorder, sync, RONDO_SIM_SKIPPED_KEEPS_ODDS);
   struct rondo_sim_published plain;
   struct rondo_sim_quick quick;
@@ -137,14 +137,14 @@ static void quick_decisions_agree_on_free_groups(void **state) {
   uint32_t deadlocks[2] = {0}, rounds = (uint32_t)rondo_test_load(40000, 4000);
   for (uint32_t round = 0; round < rounds; round++) {
     struct rondo_sim_rng rng;
-    struct rondo_sim_world w;
+    struct rondo_sim_layout w;
     rondo_sim_rng_begin(&rng, 21, 0, round);
     bool single = round % 4 == 0;
-    small_world(&w, &rng, round % 2 ? 8 : 40, RONDO_SIM_INTERLEAVED);
+    small_layout(&w, &rng, round % 2 ? 8 : 40, RONDO_SIM_INTERLEAVED);
     double disorder = rondo_sim_rng_unit(&rng) * (round % 3 ? 0.05 : 0.5);
     double sync = single ? 0 : rondo_sim_rng_unit(&rng) * (round % 5 ? 0.1 : 0.7);
     deadlocks[single] += quick_agrees(&w, single, disorder, sync, &rng);
-    rondo_sim_world_fini(&w);
+    rondo_sim_layout_fini(&w);
   }
   assert_in_range(deadlocks[0], rounds / 50, rounds / 2);
   assert_in_range(deadlocks[1], rounds / 50, rounds / 4 - rounds / 100);
@@ -154,7 +154,7 @@ static void quick_decisions_agree_on_3d_groups(void **state) {
   (void)state;
   uint32_t deadlocks[2] = {0}, rounds = (uint32_t)rondo_test_load(4000, 400);
   struct rondo_sim_config c;
-  struct rondo_sim_world w;
+  struct rondo_sim_layout w;
   rondo_sim_config_init(&c);
   c.grouping = RONDO_SIM_3D;
   c.tensor = 2;
@@ -162,7 +162,7 @@ static void quick_decisions_agree_on_3d_groups(void **state) {
   c.pipeline = 2;
   c.tensor_collectives = 20;
   c.data_collectives = 35;
-  assert_true(rondo_sim_config_world(&c, 0, RONDO_SIM_INTERLEAVED, &w));
+  assert_true(rondo_sim_config_layout(&c, 0, RONDO_SIM_INTERLEAVED, &w));
   for (uint32_t round = 0; round < rounds; round++) {
     struct rondo_sim_rng rng;
     rondo_sim_rng_begin(&rng, 22, 0, round);
@@ -172,7 +172,7 @@ static void quick_decisions_agree_on_3d_groups(void **state) {
   }
   assert_in_range(deadlocks[0], rounds / 200, rounds / 3);
   assert_in_range(deadlocks[1], rounds / 200, rounds / 3);
-  rondo_sim_world_fini(&w);
+  rondo_sim_layout_fini(&w);
   rondo_sim_config_fini(&c);
 }
 

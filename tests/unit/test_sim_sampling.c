@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "sim/deadlock/fast.h"
-#include "sim/deadlock/literal.h"
+#include "sim/deadlock/exact_fast.h"
+#include "sim/deadlock/exact_literal.h"
 #include "tests/support/load.h"
-#include "tests/unit/sim_worlds.h"
+#include "tests/unit/sim_layouts.h"
 
 #define SIGMAS 4.5
 
@@ -85,11 +85,11 @@ static void whole_lists_come_as_often_either_way(void **state) {
                                                    RONDO_SIM_SKIPPED_NEXT};
   static const double disorder[] = {0.4, 0.1};
   uint32_t rounds = (uint32_t)rondo_test_load(400000, 40000);
-  struct rondo_sim_world w;
+  struct rondo_sim_layout w;
   struct rondo_sim_events e = {0};
   struct rondo_sim_programs p;
   uint32_t seed_gpu = 0;
-  one_group_world(&w, 1, 4);
+  one_group_layout(&w, 1, 4);
   rondo_sim_programs_init(&p, &w);
   for (int i = 0; i < 4; i++) {
     struct rondo_sim_chances chances = chances_of(disorder[i / 2], 0.3, skipped[i % 2]);
@@ -110,7 +110,7 @@ static void whole_lists_come_as_often_either_way(void **state) {
   }
   rondo_sim_programs_fini(&p);
   rondo_sim_events_fini(&e);
-  rondo_sim_world_fini(&w);
+  rondo_sim_layout_fini(&w);
 }
 
 static void assert_same_ratio(uint32_t a, uint32_t b, uint32_t rounds) {
@@ -135,7 +135,7 @@ static const struct compared cases[] = {
     {2, 0.12, 0.02, RONDO_SIM_SKIPPED_KEEPS_ODDS, RONDO_SIM_INTERLEAVED},
 };
 
-static bool naive_deadlock(struct rondo_sim_programs *p, const struct rondo_sim_world *w,
+static bool naive_deadlock(struct rondo_sim_programs *p, const struct rondo_sim_layout *w,
                            const struct compared *c, const struct rondo_sim_chances *chances,
                            struct rondo_sim_rng *rng) {
   struct rondo_sim_literal literal;
@@ -156,14 +156,14 @@ static void both_engines_give_the_same_ratio(void **state) {
   }
   uint32_t rounds = (uint32_t)rondo_test_load(20000, 2500);
   for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
-    struct rondo_sim_world w;
+    struct rondo_sim_layout w;
     struct rondo_sim_events e = {0};
     struct rondo_sim_programs p;
     struct rondo_sim_fast fast;
     struct rondo_sim_chances chances =
         chances_of(cases[k].disorder, cases[k].sync, cases[k].skipped);
     uint32_t by_fast = 0, by_naive = 0;
-    rondo_sim_world_init(&w, groups, 5, 6, cases[k].order);
+    rondo_sim_layout_init(&w, groups, 5, 6, cases[k].order);
     rondo_sim_programs_init(&p, &w);
     rondo_sim_fast_init(&fast, &w, cases[k].limit);
     for (uint32_t round = 0; round < rounds; round++) {
@@ -177,7 +177,7 @@ static void both_engines_give_the_same_ratio(void **state) {
     rondo_sim_fast_fini(&fast);
     rondo_sim_programs_fini(&p);
     rondo_sim_events_fini(&e);
-    rondo_sim_world_fini(&w);
+    rondo_sim_layout_fini(&w);
   }
 }
 

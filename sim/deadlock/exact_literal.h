@@ -13,8 +13,8 @@
 //
 // The naive engine uses this simulation, it explains the deadlocks of the fast engine, and tests
 // compare the fast engine with it. One object belongs to one thread.
-#ifndef RONDO_SIM_DEADLOCK_LITERAL_H
-#define RONDO_SIM_DEADLOCK_LITERAL_H
+#ifndef RONDO_SIM_DEADLOCK_EXACT_LITERAL_H
+#define RONDO_SIM_DEADLOCK_EXACT_LITERAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +40,11 @@ struct rondo_sim_literal_gpu {
   bool touched;
 };
 
+struct rondo_sim_literal_collective {
+  uint64_t first_position;
+  uint32_t missing; // members that have not started it
+};
+
 // A GPU on the path of a search, and the position in its edges: executing collective by executing
 // collective, member by member.
 struct rondo_sim_literal_step {
@@ -51,9 +56,8 @@ struct rondo_sim_literal {
   uint32_t limit;
   struct rondo_sim_literal_gpu *gpus;
   uint32_t *executing_pool;
-  uint32_t *position;       // of each local collective, at each member: item number
-  uint64_t *position_first; // of each local collective
-  uint32_t *missing;
+  uint32_t *position; // of each local collective, at each member: item number
+  struct rondo_sim_literal_collective *collectives;
   uint32_t *touched;
   struct rondo_sim_literal_step *path;
   struct rondo_sim_part *cycle;
@@ -68,4 +72,4 @@ bool rondo_sim_literal_run(struct rondo_sim_literal *l, const struct rondo_sim_p
                            uint32_t limit, enum rondo_sim_turns turns, struct rondo_sim_rng *rng);
 void rondo_sim_literal_fini(struct rondo_sim_literal *l);
 
-#endif // RONDO_SIM_DEADLOCK_LITERAL_H
+#endif // RONDO_SIM_DEADLOCK_EXACT_LITERAL_H

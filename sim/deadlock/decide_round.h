@@ -1,21 +1,21 @@
 // Decides single rounds of one grouping: does the round end in a deadlock?
 //
-//   rondo_sim_round_init(&r, &config, &world, variant, grouping);
+//   rondo_sim_round_init(&r, &config, &layout, variant, grouping);
 //   bool deadlock = rondo_sim_round_decide(&r, 17);  ... any number of rounds ...
 //   rondo_sim_round_fini(&r);
 //
 // Every round has its own stream of random numbers, so rounds may be decided in any order, except
 // where rondo_sim_round_replays() says otherwise. One object belongs to one thread.
-#ifndef RONDO_SIM_DEADLOCK_ROUND_H
-#define RONDO_SIM_DEADLOCK_ROUND_H
+#ifndef RONDO_SIM_DEADLOCK_DECIDE_ROUND_H
+#define RONDO_SIM_DEADLOCK_DECIDE_ROUND_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sim/deadlock/config.h"
-#include "sim/deadlock/fast.h"
+#include "sim/deadlock/exact_fast.h"
 #include "sim/deadlock/mersenne.h"
-#include "sim/deadlock/published.h"
+#include "sim/deadlock/published_literal.h"
 #include "sim/deadlock/published_quick.h"
 
 // How a round is decided.
@@ -36,7 +36,7 @@ enum rondo_sim_decision {
 
 struct rondo_sim_round {
   const struct rondo_sim_config *config;
-  const struct rondo_sim_world *world;
+  const struct rondo_sim_layout *layout;
   enum rondo_sim_variant variant;
   uint32_t grouping;
   enum rondo_sim_decision decision;
@@ -48,9 +48,9 @@ struct rondo_sim_round {
   struct rondo_sim_quick quick;
 };
 
-// The config and the world must outlive the object.
+// The config and the layout must outlive the object.
 void rondo_sim_round_init(struct rondo_sim_round *r, const struct rondo_sim_config *c,
-                          const struct rondo_sim_world *w, enum rondo_sim_variant variant,
+                          const struct rondo_sim_layout *w, enum rondo_sim_variant variant,
                           uint32_t grouping);
 void rondo_sim_round_fini(struct rondo_sim_round *r);
 
@@ -66,4 +66,4 @@ enum rondo_sim_order rondo_sim_variant_order(enum rondo_sim_variant variant);
 // The name in tables, --variant and JSON.
 const char *rondo_sim_variant_name(enum rondo_sim_variant variant);
 
-#endif // RONDO_SIM_DEADLOCK_ROUND_H
+#endif // RONDO_SIM_DEADLOCK_DECIDE_ROUND_H

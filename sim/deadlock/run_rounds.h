@@ -1,13 +1,13 @@
 // Runs many rounds of one configuration on all cores, and stops cleanly when asked.
-#ifndef RONDO_SIM_DEADLOCK_RUN_H
-#define RONDO_SIM_DEADLOCK_RUN_H
+#ifndef RONDO_SIM_DEADLOCK_RUN_ROUNDS_H
+#define RONDO_SIM_DEADLOCK_RUN_ROUNDS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sim/deadlock/config.h"
-#include "sim/deadlock/round.h"
+#include "sim/deadlock/decide_round.h"
 
 // The result of the rounds of one grouping.
 struct rondo_sim_tally {
@@ -43,4 +43,4 @@ void rondo_sim_outcome_fini(struct rondo_sim_outcome *out);
 // The number of threads of a configuration.
 uint32_t rondo_sim_threads(const struct rondo_sim_config *c);
 
-#endif // RONDO_SIM_DEADLOCK_RUN_H
+#endif // RONDO_SIM_DEADLOCK_RUN_ROUNDS_H

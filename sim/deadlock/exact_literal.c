@@ -1,4 +1,4 @@
-#include "sim/deadlock/literal.h"
+#include "sim/deadlock/exact_literal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,9 @@ static void index_positions(struct rondo_sim_literal *l) {
   uint64_t total = 0;
   for (uint32_t c = 0; c < p->collective_count; c++) {
     const struct rondo_sim_local_group *g = &p->groups[p->collectives[c].group];
-    l->position_first[c] = total;
-    l->missing[c] = g[1].first_member - g->first_member;
-    total += l->missing[c];
+    l->collectives[c].first_position = total;
+    l->collectives[c].missing = g[1].first_member - g->first_member;
+    total += l->collectives[c].missing;
   }
   l->position = rondo_sim_alloc(sizeof(uint32_t) * total);
   for (uint32_t i = 0; i < p->program_count; i++) {
@@ -28,7 +28,7 @@ static void index_positions(struct rondo_sim_literal *l) {
       while (members[rank] != i) {
         rank++;
       }
-      l->position[l->position_first[c] + rank] = n;
+      l->position[l->collectives[c].first_position + rank] = n;
     }
   }
 }
@@ -39,8 +39,7 @@ static void literal_init(struct rondo_sim_literal *l, const struct rondo_sim_pro
   uint32_t n = p->program_count;
   l->gpus = rondo_sim_calloc(n, sizeof(*l->gpus));
   l->executing_pool = rondo_sim_alloc(sizeof(uint32_t) * p->item_count);
-  l->position_first = rondo_sim_alloc(sizeof(uint64_t) * p->collective_count);
-  l->missing = rondo_sim_alloc(sizeof(uint32_t) * p->collective_count);
+  l->collectives = rondo_sim_alloc(sizeof(*l->collectives) * p->collective_count);
   l->touched = rondo_sim_alloc(sizeof(uint32_t) * n);
   l->path = rondo_sim_alloc(sizeof(*l->path) * n);
   l->cycle = rondo_sim_alloc(sizeof(*l->cycle) * 2 * n);
@@ -54,8 +53,7 @@ void rondo_sim_literal_fini(struct rondo_sim_literal *l) {
   free(l->gpus);
   free(l->executing_pool);
   free(l->position);
-  free(l->position_first);
-  free(l->missing);
+  free(l->collectives);
   free(l->touched);
   free(l->path);
   free(l->cycle);
@@ -101,7 +99,7 @@ static void gpu_start(struct rondo_sim_literal *l, uint32_t program) {
     uint32_t collective = item & ~RONDO_SIM_SYNC_BEFORE;
     gpu->started++;
     gpu->executing[gpu->executing_count++] = collective;
-    if (--l->missing[collective] == 0) {
+    if (--l->collectives[collective].missing == 0) {
       collective_succeed(l, collective);
     }
   }
@@ -146,7 +144,7 @@ static int64_t next_edge(const struct rondo_sim_literal *l, struct rondo_sim_lit
     const struct rondo_sim_local_group *g = &p->groups[p->collectives[c].group];
     while (at->member < g[1].first_member - g->first_member) {
       uint32_t rank = at->member++, m = p->members[g->first_member + rank];
-      uint32_t n = l->position[l->position_first[c] + rank];
+      uint32_t n = l->position[l->collectives[c].first_position + rank];
       if (n >= l->gpus[m].started && n < l->gpus[m].issued) {
         return m;
       }

@@ -1,4 +1,4 @@
-#include "sim/deadlock/world.h"
+#include "sim/deadlock/layout.h"
 
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static uint32_t *offsets_sum(uint32_t *offset, uint32_t count) {
   return fill;
 }
 
-static void store_groups(struct rondo_sim_world *w, const struct rondo_sim_group *groups) {
+static void store_groups(struct rondo_sim_layout *w, const struct rondo_sim_group *groups) {
   w->collectives = new_u32(w->group_count);
   w->member_offset = new_u32(w->group_count);
   w->joined_offset = new_u32(w->gpu_count);
@@ -49,16 +49,16 @@ static void store_groups(struct rondo_sim_world *w, const struct rondo_sim_group
 
 // Appends a segment to the list of a GPU: from layer `first` up to `until`, of the groups that the
 // last `width` entries of `active` name.
-static void add_segment(struct rondo_sim_world *w, uint32_t gpu, uint32_t first, uint32_t until,
+static void add_segment(struct rondo_sim_layout *w, uint32_t gpu, uint32_t first, uint32_t until,
                         uint32_t width) {
   w->segments[w->segment_offset[gpu + 1]++] = (struct rondo_sim_segment){
-      rondo_sim_world_length(w, gpu), first, until - first, width, w->active_count - width};
+      rondo_sim_layout_length(w, gpu), first, until - first, width, w->active_count - width};
   w->slot_offset[gpu + 1] += (uint64_t)(until - first) * width;
 }
 
 // Lays the interleaved list of a GPU. A new segment begins where a group runs out; the remaining
 // groups take turns in it.
-static void list_interleave(struct rondo_sim_world *w, uint32_t gpu) {
+static void list_interleave(struct rondo_sim_layout *w, uint32_t gpu) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
   uint32_t count = w->joined_offset[gpu + 1] - w->joined_offset[gpu];
   for (uint32_t layer = 0, until, width = 1; width > 0; layer = until) {
@@ -78,7 +78,7 @@ static void list_interleave(struct rondo_sim_world *w, uint32_t gpu) {
   }
 }
 
-static void list_append(struct rondo_sim_world *w, uint32_t gpu) {
+static void list_append(struct rondo_sim_layout *w, uint32_t gpu) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
   for (uint32_t k = 0; k < w->joined_offset[gpu + 1] - w->joined_offset[gpu]; k++) {
     if (w->collectives[joined[k]] > 0) {
@@ -88,7 +88,7 @@ static void list_append(struct rondo_sim_world *w, uint32_t gpu) {
   }
 }
 
-static void lay_lists(struct rondo_sim_world *w) {
+static void lay_lists(struct rondo_sim_layout *w) {
   uint64_t actives = 0, joins = w->joined_offset[w->gpu_count];
   for (uint32_t i = 0; i < w->gpu_count; i++) {
     uint64_t n = w->joined_offset[i + 1] - w->joined_offset[i];
@@ -106,7 +106,7 @@ static void lay_lists(struct rondo_sim_world *w) {
     } else {
       list_append(w, i);
     }
-    uint32_t length = rondo_sim_world_length(w, i);
+    uint32_t length = rondo_sim_layout_length(w, i);
     w->uniform_length = i == 0 || w->uniform_length == length ? length : 0;
   }
   w->slot_count = w->slot_offset[w->gpu_count];
@@ -120,7 +120,7 @@ static uint32_t root_of(uint32_t *parent, uint32_t i) {
   return i;
 }
 
-static void find_components(struct rondo_sim_world *w) {
+static void find_components(struct rondo_sim_layout *w) {
   uint32_t *parent = new_u32(w->gpu_count);
   for (uint32_t i = 0; i < w->gpu_count; i++) {
     parent[i] = i;
@@ -148,15 +148,16 @@ static void find_components(struct rondo_sim_world *w) {
   free(fill);
 }
 
-void rondo_sim_world_init(struct rondo_sim_world *w, const struct rondo_sim_group *groups,
-                          uint32_t group_count, uint32_t gpu_count, enum rondo_sim_order order) {
-  *w = (struct rondo_sim_world){.order = order, .gpu_count = gpu_count, .group_count = group_count};
+void rondo_sim_layout_init(struct rondo_sim_layout *w, const struct rondo_sim_group *groups,
+                           uint32_t group_count, uint32_t gpu_count, enum rondo_sim_order order) {
+  *w =
+      (struct rondo_sim_layout){.order = order, .gpu_count = gpu_count, .group_count = group_count};
   store_groups(w, groups);
   lay_lists(w);
   find_components(w);
 }
 
-void rondo_sim_world_fini(struct rondo_sim_world *w) {
+void rondo_sim_layout_fini(struct rondo_sim_layout *w) {
   free(w->collectives);
   free(w->member_offset);
   free(w->members);
@@ -169,10 +170,10 @@ void rondo_sim_world_fini(struct rondo_sim_world *w) {
   free(w->component);
   free(w->component_first);
   free(w->component_gpus);
-  *w = (struct rondo_sim_world){0};
+  *w = (struct rondo_sim_layout){0};
 }
 
-uint32_t rondo_sim_world_gpu_at(const struct rondo_sim_world *w, uint64_t at) {
+uint32_t rondo_sim_layout_gpu_at(const struct rondo_sim_layout *w, uint64_t at) {
   if (w->uniform_length) {
     return (uint32_t)(at / w->uniform_length);
   }
@@ -181,8 +182,8 @@ uint32_t rondo_sim_world_gpu_at(const struct rondo_sim_world *w, uint64_t at) {
   return gpu;
 }
 
-struct rondo_sim_collective rondo_sim_world_at(const struct rondo_sim_world *w, uint32_t gpu,
-                                               uint32_t slot) {
+struct rondo_sim_collective rondo_sim_layout_at(const struct rondo_sim_layout *w, uint32_t gpu,
+                                                uint32_t slot) {
   const struct rondo_sim_segment *s = &w->segments[w->segment_offset[gpu]];
   const struct rondo_sim_segment *last = &w->segments[w->segment_offset[gpu + 1]] - 1;
   while (s < last && s[1].first_slot <= slot) {
@@ -195,7 +196,7 @@ struct rondo_sim_collective rondo_sim_world_at(const struct rondo_sim_world *w, 
 }
 
 // The rank of a place among those that take turns in a segment, or -1.
-static int rank_in(const struct rondo_sim_world *w, const struct rondo_sim_segment *s,
+static int rank_in(const struct rondo_sim_layout *w, const struct rondo_sim_segment *s,
                    uint32_t place) {
   for (uint32_t k = 0; k < s->width; k++) {
     if (w->active[s->first_active + k] == place) {
@@ -205,7 +206,7 @@ static int rank_in(const struct rondo_sim_world *w, const struct rondo_sim_segme
   return -1;
 }
 
-uint32_t rondo_sim_world_place(const struct rondo_sim_world *w, uint32_t gpu, uint32_t group) {
+uint32_t rondo_sim_layout_place(const struct rondo_sim_layout *w, uint32_t gpu, uint32_t group) {
   const uint32_t *joined = w->joined + w->joined_offset[gpu];
   uint32_t place = 0;
   while (joined[place] != group) {
@@ -214,9 +215,9 @@ uint32_t rondo_sim_world_place(const struct rondo_sim_world *w, uint32_t gpu, ui
   return place;
 }
 
-uint32_t rondo_sim_world_slot(const struct rondo_sim_world *w, uint32_t gpu,
-                              struct rondo_sim_collective c) {
-  uint32_t place = rondo_sim_world_place(w, gpu, c.group);
+uint32_t rondo_sim_layout_slot(const struct rondo_sim_layout *w, uint32_t gpu,
+                               struct rondo_sim_collective c) {
+  uint32_t place = rondo_sim_layout_place(w, gpu, c.group);
   const struct rondo_sim_segment *s = &w->segments[w->segment_offset[gpu]];
   int rank = rank_in(w, s, place);
   while (rank < 0 || c.index >= s->first_index + s->layers) {
@@ -226,8 +227,8 @@ uint32_t rondo_sim_world_slot(const struct rondo_sim_world *w, uint32_t gpu,
   return s->first_slot + (c.index - s->first_index) * s->width + (uint32_t)rank;
 }
 
-uint32_t rondo_sim_world_count_below(const struct rondo_sim_world *w, uint32_t gpu, uint32_t place,
-                                     uint32_t slot) {
+uint32_t rondo_sim_layout_count_below(const struct rondo_sim_layout *w, uint32_t gpu,
+                                      uint32_t place, uint32_t slot) {
   uint32_t count = 0;
   for (uint32_t k = w->segment_offset[gpu]; k < w->segment_offset[gpu + 1]; k++) {
     const struct rondo_sim_segment *s = &w->segments[k];
@@ -243,9 +244,10 @@ uint32_t rondo_sim_world_count_below(const struct rondo_sim_world *w, uint32_t g
   return count;
 }
 
-uint32_t rondo_sim_world_lower_bound(const struct rondo_sim_world *w, uint32_t gpu, uint64_t key) {
+uint32_t rondo_sim_layout_lower_bound(const struct rondo_sim_layout *w, uint32_t gpu,
+                                      uint64_t key) {
   uint32_t slot = 0;
-  RONDO_SIM_LOWER_BOUND(slot, rondo_sim_world_length(w, gpu), middle,
-                        rondo_sim_world_key_at(w, gpu, middle) < key);
+  RONDO_SIM_LOWER_BOUND(slot, rondo_sim_layout_length(w, gpu), middle,
+                        rondo_sim_layout_key_at(w, gpu, middle) < key);
   return slot;
 }

@@ -1,12 +1,12 @@
-#include "sim/deadlock/fast.h"
+#include "sim/deadlock/exact_fast.h"
 
 #include <stdlib.h>
 
 #include "sim/common/text.h"
 
-void rondo_sim_fast_init(struct rondo_sim_fast *f, const struct rondo_sim_world *w,
+void rondo_sim_fast_init(struct rondo_sim_fast *f, const struct rondo_sim_layout *w,
                          uint32_t limit) {
-  *f = (struct rondo_sim_fast){.world = w, .limit = limit};
+  *f = (struct rondo_sim_fast){.layout = w, .limit = limit};
   rondo_sim_programs_init(&f->programs, w);
 }
 
@@ -21,7 +21,7 @@ void rondo_sim_fast_fini(struct rondo_sim_fast *f) {
 // later one. `*sync` moves on with the windows.
 static bool holds_sync(const struct rondo_sim_fast *f, const struct rondo_sim_window *x,
                        const struct rondo_sim_sync **sync) {
-  uint64_t start = f->world->slot_offset[x->gpu] + x->start;
+  uint64_t start = f->layout->slot_offset[x->gpu] + x->start;
   while ((*sync)->at <= start) {
     ++*sync;
   }
@@ -46,7 +46,7 @@ static bool holds_limit(const struct rondo_sim_fast *f, const struct rondo_sim_e
 }
 
 static void find_clusters(struct rondo_sim_fast *f, const struct rondo_sim_events *e) {
-  const struct rondo_sim_world *w = f->world;
+  const struct rondo_sim_layout *w = f->layout;
   const struct rondo_sim_sync *sync = e->syncs;
   RONDO_SIM_RESERVE(f->seeds, e->window_count, f->seed_capacity);
   RONDO_SIM_RESERVE(f->clusters, e->window_count, f->cluster_capacity);
@@ -55,8 +55,8 @@ static void find_clusters(struct rondo_sim_fast *f, const struct rondo_sim_event
     if ((f->limit != RONDO_SIM_UNLIMITED && holds_limit(f, e, x)) ||
         (f->limit > 1 && e->sync_count > 0 && holds_sync(f, x, &sync))) {
       f->clusters[f->cluster_count++] = (struct rondo_sim_cluster){
-          w->component[x->gpu], x->gpu, rondo_sim_world_key_at(w, x->gpu, x->start),
-          rondo_sim_world_key_at(w, x->gpu, x->start + x->length - 1)};
+          w->component[x->gpu], x->gpu, rondo_sim_layout_key_at(w, x->gpu, x->start),
+          rondo_sim_layout_key_at(w, x->gpu, x->start + x->length - 1)};
     }
   }
 }
@@ -87,9 +87,9 @@ bool rondo_sim_fast_deadlock(struct rondo_sim_fast *f, const struct rondo_sim_ev
     if (f->limit > 1 && f->limit != RONDO_SIM_UNLIMITED) {
       // A GPU that waits for room waits for *any* of its executing collectives. A stuck set then
       // has no bound in keys, so the whole component is visited.
-      range = rondo_sim_range_of_component(f->world, component);
+      range = rondo_sim_range_of_component(f->layout, component);
     }
-    rondo_sim_programs_region(&f->programs, f->world, e, &range);
+    rondo_sim_programs_region(&f->programs, f->layout, e, &range);
     if (rondo_sim_programs_stuck(&f->programs, f->limit)) {
       return true;
     }

@@ -1,4 +1,4 @@
-#include "sim/deadlock/run.h"
+#include "sim/deadlock/run_rounds.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 // Rounds of one grouping, shared by the workers.
 struct job {
   const struct rondo_sim_config *config;
-  const struct rondo_sim_world *world;
+  const struct rondo_sim_layout *layout;
   enum rondo_sim_variant variant;
   uint32_t grouping;
   uint64_t rounds, block;
@@ -44,7 +44,7 @@ static void *worker_run(void *arg) {
   struct job *job = worker->job;
   struct rondo_sim_round r;
   uint64_t first;
-  rondo_sim_round_init(&r, job->config, job->world, job->variant, job->grouping);
+  rondo_sim_round_init(&r, job->config, job->layout, job->variant, job->grouping);
   while ((first = atomic_fetch_add_explicit(&job->next, job->block, memory_order_relaxed)) <
              job->rounds &&
          !watch_stopped(job->watch)) {
@@ -124,8 +124,8 @@ static void run_job(struct job *job, uint32_t threads, const struct rondo_sim_ou
 static void run_grouping(const struct rondo_sim_config *c, enum rondo_sim_variant variant,
                          uint32_t grouping, const struct rondo_sim_watch *watch,
                          struct rondo_sim_outcome *out, const struct timespec *start) {
-  struct rondo_sim_world world;
-  if (!rondo_sim_config_world(c, grouping, rondo_sim_variant_order(variant), &world)) {
+  struct rondo_sim_layout layout;
+  if (!rondo_sim_config_layout(c, grouping, rondo_sim_variant_order(variant), &layout)) {
     out->why_not = "not every grouping could be drawn";
     return;
   }
@@ -134,7 +134,7 @@ static void run_grouping(const struct rondo_sim_config *c, enum rondo_sim_varian
   uint64_t rounds = grouping + 1 < out->grouping_count ? out->planned / out->grouping_count
                                                        : out->planned - first;
   struct job job = {.config = c,
-                    .world = &world,
+                    .layout = &layout,
                     .variant = variant,
                     .grouping = grouping,
                     .rounds = rounds,
@@ -143,7 +143,7 @@ static void run_grouping(const struct rondo_sim_config *c, enum rondo_sim_varian
   if (rounds > 0) {
     run_job(&job, threads, out, start, &out->groupings[grouping]);
   }
-  rondo_sim_world_fini(&world);
+  rondo_sim_layout_fini(&layout);
 }
 
 void rondo_sim_run(const struct rondo_sim_config *c, enum rondo_sim_variant variant,
@@ -152,7 +152,8 @@ void rondo_sim_run(const struct rondo_sim_config *c, enum rondo_sim_variant vari
   clock_gettime(CLOCK_MONOTONIC, &start);
   *out = (struct rondo_sim_outcome){.ran = true,
                                     .total = {0, 0, UINT64_MAX},
-                                    .grouping_count = rondo_sim_config_groupings(c),
+                                    .grouping_count =
+                                        c->grouping == RONDO_SIM_FREE_DRAWN ? c->draws : 1,
                                     .planned = c->rounds * c->processes};
   out->groupings = rondo_sim_calloc(out->grouping_count, sizeof(*out->groupings));
   for (uint32_t g = 0; g < out->grouping_count; g++) {

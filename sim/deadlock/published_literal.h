@@ -14,17 +14,17 @@
 // that many outstanding is a deadlock.
 //
 // One object belongs to one thread.
-#ifndef RONDO_SIM_DEADLOCK_PUBLISHED_H
-#define RONDO_SIM_DEADLOCK_PUBLISHED_H
+#ifndef RONDO_SIM_DEADLOCK_PUBLISHED_LITERAL_H
+#define RONDO_SIM_DEADLOCK_PUBLISHED_LITERAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sim/deadlock/events.h"
+#include "sim/deadlock/layout.h"
 #include "sim/deadlock/mersenne.h"
-#include "sim/deadlock/rng.h"
 #include "sim/deadlock/published_slots.h"
-#include "sim/deadlock/world.h"
+#include "sim/deadlock/rng.h"
 
 // The source of the plain engine's random numbers; exactly one is set.
 struct rondo_sim_draws {
@@ -41,7 +41,7 @@ struct rondo_sim_published_gpu {
 };
 
 struct rondo_sim_published {
-  const struct rondo_sim_world *world; // interleaved
+  const struct rondo_sim_layout *layout; // interleaved
   bool single;
   double disorder, synchronisation;
   uint32_t resource_limit; // 0: none
@@ -53,7 +53,7 @@ struct rondo_sim_published {
   struct rondo_sim_slots slots; // single queue
 };
 
-void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_sim_world *w,
+void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_sim_layout *w,
                               bool single, const struct rondo_sim_chances *chances,
                               uint32_t resource_limit);
 void rondo_sim_published_fini(struct rondo_sim_published *p);
@@ -61,4 +61,4 @@ void rondo_sim_published_fini(struct rondo_sim_published *p);
 // Plays one round and draws every event. True if the published simulator calls it a deadlock.
 bool rondo_sim_published_round(struct rondo_sim_published *p, struct rondo_sim_draws draws);
 
-#endif // RONDO_SIM_DEADLOCK_PUBLISHED_H
+#endif // RONDO_SIM_DEADLOCK_PUBLISHED_LITERAL_H

@@ -1,14 +1,14 @@
-#include "sim/deadlock/published.h"
+#include "sim/deadlock/published_literal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/common/text.h"
 
-void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_sim_world *w,
+void rondo_sim_published_init(struct rondo_sim_published *p, const struct rondo_sim_layout *w,
                               bool single, const struct rondo_sim_chances *chances,
                               uint32_t resource_limit) {
-  *p = (struct rondo_sim_published){.world = w,
+  *p = (struct rondo_sim_published){.layout = w,
                                     .single = single,
                                     .disorder = chances->disorder.probability,
                                     .synchronisation = chances->synchronisation.probability,
@@ -35,16 +35,16 @@ void rondo_sim_published_fini(struct rondo_sim_published *p) {
 }
 
 static void round_reset(struct rondo_sim_published *p) {
-  const struct rondo_sim_world *w = p->world;
+  const struct rondo_sim_layout *w = p->layout;
   for (uint32_t gpu = 0; gpu < w->gpu_count; gpu++) {
-    for (uint32_t slot = 0; slot < rondo_sim_world_length(w, gpu); slot++) {
+    for (uint32_t slot = 0; slot < rondo_sim_layout_length(w, gpu); slot++) {
       p->list[w->slot_offset[gpu] + slot] = slot;
     }
   }
   memset(p->gpus, 0, sizeof(*p->gpus) * w->gpu_count);
   for (uint32_t g = 0; g < w->group_count; g++) {
     for (uint64_t c = p->first_index[g]; c < p->first_index[g + 1]; c++) {
-      p->remaining[c] = rondo_sim_world_size(w, g);
+      p->remaining[c] = rondo_sim_layout_size(w, g);
     }
   }
   memset(p->submitted, 0, w->slot_count);
@@ -62,7 +62,7 @@ static bool gpu_synchronises(struct rondo_sim_published *p, uint32_t gpu,
     return unit_draw(draws) < p->synchronisation;
   }
   struct rondo_sim_published_gpu *x = &p->gpus[gpu];
-  uint64_t at = p->world->slot_offset[gpu] + x->submitted;
+  uint64_t at = p->layout->slot_offset[gpu] + x->submitted;
   const struct rondo_sim_sync *sync = rondo_sim_events_sync(draws.events, at);
   bool due = sync->at == at && x->synced < sync->count;
   x->synced = due ? x->synced + 1 : 0;
@@ -76,9 +76,9 @@ static uint32_t slot_decide(struct rondo_sim_published *p, uint32_t gpu,
   if (draws.events) {
     return rondo_sim_events_planned(draws.events, gpu, p->gpus[gpu].submitted++);
   }
-  uint32_t *list = p->list + p->world->slot_offset[gpu];
+  uint32_t *list = p->list + p->layout->slot_offset[gpu];
   uint32_t first = p->gpus[gpu].submitted++, at = first;
-  uint32_t last = rondo_sim_world_length(p->world, gpu) - 1;
+  uint32_t last = rondo_sim_layout_length(p->layout, gpu) - 1;
   while (unit_draw(draws) < p->disorder && at < last) {
     at++;
   }
@@ -89,14 +89,14 @@ static uint32_t slot_decide(struct rondo_sim_published *p, uint32_t gpu,
 
 static bool is_submitted(const struct rondo_sim_published *p, uint32_t gpu,
                          struct rondo_sim_collective c) {
-  const struct rondo_sim_world *w = p->world;
-  return p->submitted[w->slot_offset[gpu] + rondo_sim_world_slot(w, gpu, c)];
+  const struct rondo_sim_layout *w = p->layout;
+  return p->submitted[w->slot_offset[gpu] + rondo_sim_layout_slot(w, gpu, c)];
 }
 
 // True if the collective is submitted (or is not) on a hung GPU other than `gpu`.
 static bool on_another_hung(const struct rondo_sim_published *p, uint32_t gpu,
                             struct rondo_sim_collective c, bool submitted) {
-  const struct rondo_sim_world *w = p->world;
+  const struct rondo_sim_layout *w = p->layout;
   for (uint32_t m = w->member_offset[c.group]; m < w->member_offset[c.group + 1]; m++) {
     uint32_t other = w->members[m];
     if (other != gpu && p->gpus[other].hung && is_submitted(p, other, c) == submitted) {
@@ -107,10 +107,10 @@ static bool on_another_hung(const struct rondo_sim_published *p, uint32_t gpu,
 }
 
 static bool gpu_intersects(const struct rondo_sim_published *p, uint32_t gpu) {
-  const struct rondo_sim_world *w = p->world;
+  const struct rondo_sim_layout *w = p->layout;
   bool mine_missing = false, theirs_missing = false;
-  for (uint32_t slot = 0; slot < rondo_sim_world_length(w, gpu); slot++) {
-    struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, slot);
+  for (uint32_t slot = 0; slot < rondo_sim_layout_length(w, gpu); slot++) {
+    struct rondo_sim_collective c = rondo_sim_layout_at(w, gpu, slot);
     if (p->remaining[p->first_index[c.group] + c.index] == 0) {
       continue;
     }
@@ -128,7 +128,7 @@ static bool gpu_intersects(const struct rondo_sim_published *p, uint32_t gpu) {
 
 // True if all members of a group have as many collectives outstanding as the limit allows.
 static bool any_group_is_depleted(const struct rondo_sim_published *p) {
-  const struct rondo_sim_world *w = p->world;
+  const struct rondo_sim_layout *w = p->layout;
   for (uint32_t g = 0; p->resource_limit > 0 && g < w->group_count; g++) {
     uint32_t m = w->member_offset[g];
     while (m < w->member_offset[g + 1] && p->gpus[w->members[m]].outstanding >= p->resource_limit) {
@@ -142,8 +142,8 @@ static bool any_group_is_depleted(const struct rondo_sim_published *p) {
 }
 
 static void slot_submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t slot) {
-  const struct rondo_sim_world *w = p->world;
-  struct rondo_sim_collective c = rondo_sim_world_at(w, gpu, slot);
+  const struct rondo_sim_layout *w = p->layout;
+  struct rondo_sim_collective c = rondo_sim_layout_at(w, gpu, slot);
   p->submitted[w->slot_offset[gpu] + slot] = 1;
   p->gpus[gpu].outstanding++;
   if (--p->remaining[p->first_index[c.group] + c.index] > 0) {
@@ -161,7 +161,7 @@ static void slot_submit(struct rondo_sim_published *p, uint32_t gpu, uint32_t sl
 static bool gpu_turn(struct rondo_sim_published *p, uint32_t gpu, struct rondo_sim_draws draws) {
   if (p->single) {
     uint32_t slot = slot_decide(p, gpu, draws);
-    return rondo_sim_slots_submit(&p->slots, gpu, rondo_sim_world_at(p->world, gpu, slot));
+    return rondo_sim_slots_submit(&p->slots, gpu, rondo_sim_layout_at(p->layout, gpu, slot));
   }
   if (gpu_synchronises(p, gpu, draws)) {
     p->gpus[gpu].hung = p->gpus[gpu].outstanding > 0;
@@ -176,8 +176,8 @@ bool rondo_sim_published_round(struct rondo_sim_published *p, struct rondo_sim_d
   round_reset(p);
   while (unfinished > 0) {
     unfinished = 0;
-    for (uint32_t gpu = 0; gpu < p->world->gpu_count; gpu++) {
-      uint32_t length = rondo_sim_world_length(p->world, gpu);
+    for (uint32_t gpu = 0; gpu < p->layout->gpu_count; gpu++) {
+      uint32_t length = rondo_sim_layout_length(p->layout, gpu);
       bool done = p->gpus[gpu].submitted == length;
       if (!done && !p->gpus[gpu].hung && gpu_turn(p, gpu, draws)) {
         return true;

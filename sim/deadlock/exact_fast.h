@@ -5,15 +5,15 @@
 // could close a cycle is visited.
 //
 // One checker belongs to one thread.
-#ifndef RONDO_SIM_DEADLOCK_FAST_H
-#define RONDO_SIM_DEADLOCK_FAST_H
+#ifndef RONDO_SIM_DEADLOCK_EXACT_FAST_H
+#define RONDO_SIM_DEADLOCK_EXACT_FAST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sim/deadlock/events.h"
+#include "sim/deadlock/layout.h"
 #include "sim/deadlock/programs.h"
-#include "sim/deadlock/world.h"
 
 // Windows whose key ranges overlap.
 struct rondo_sim_cluster {
@@ -22,7 +22,7 @@ struct rondo_sim_cluster {
 };
 
 struct rondo_sim_fast {
-  const struct rondo_sim_world *world;
+  const struct rondo_sim_layout *layout;
   uint32_t limit; // executing collectives a GPU may hold
   struct rondo_sim_programs programs;
   struct rondo_sim_cluster *clusters;
@@ -30,10 +30,11 @@ struct rondo_sim_fast {
   uint32_t cluster_count, cluster_capacity, seed_capacity;
 };
 
-void rondo_sim_fast_init(struct rondo_sim_fast *f, const struct rondo_sim_world *w, uint32_t limit);
+void rondo_sim_fast_init(struct rondo_sim_fast *f, const struct rondo_sim_layout *w,
+                         uint32_t limit);
 void rondo_sim_fast_fini(struct rondo_sim_fast *f);
 
 // True if the round ends in a deadlock; f->programs then holds the stuck region.
 bool rondo_sim_fast_deadlock(struct rondo_sim_fast *f, const struct rondo_sim_events *e);
 
-#endif // RONDO_SIM_DEADLOCK_FAST_H
+#endif // RONDO_SIM_DEADLOCK_EXACT_FAST_H

@@ -1,9 +1,10 @@
-#include "sim/deadlock/explain.h"
+// Explains a deadlock that a run has found: its cycle in words and as a graph.
+#include "sim/deadlock/report.h"
 
 #include <stdio.h>
 
-#include "sim/deadlock/literal.h"
-#include "sim/deadlock/round.h"
+#include "sim/deadlock/decide_round.h"
+#include "sim/deadlock/exact_literal.h"
 
 // A component with more items than this is not played from its beginning; only its stuck region is.
 #define RONDO_SIM_EXPLAIN_ITEMS 20000000u
@@ -82,12 +83,12 @@ static void cycle_explain(struct rondo_sim_literal *l, const struct rondo_sim_ro
 // Widens the stuck region of the fast engine to the whole component if that is not too large, so
 // that the story begins with the round.
 static void region_widen(struct rondo_sim_round *r) {
-  const struct rondo_sim_world *w = r->world;
+  const struct rondo_sim_layout *w = r->layout;
   struct rondo_sim_range all =
       rondo_sim_range_of_component(w, w->component[r->fast.programs.programs[0].gpu]);
   uint64_t items = 0;
   for (uint32_t i = 0; i < all.seed_count; i++) {
-    items += rondo_sim_world_length(w, all.seeds[i]);
+    items += rondo_sim_layout_length(w, all.seeds[i]);
   }
   if (items <= RONDO_SIM_EXPLAIN_ITEMS) {
     rondo_sim_programs_region(&r->fast.programs, w, &r->events, &all);
@@ -98,11 +99,11 @@ static void region_widen(struct rondo_sim_round *r) {
 static void outcome_explain(const struct rondo_sim_row *row, enum rondo_sim_variant variant,
                             struct rondo_sim_story *story) {
   const struct rondo_sim_outcome *o = &row->outcomes[variant];
-  struct rondo_sim_world w;
+  struct rondo_sim_layout w;
   struct rondo_sim_round r;
   struct rondo_sim_literal l;
-  if (!rondo_sim_config_world(&row->config, o->first_grouping, rondo_sim_variant_order(variant),
-                              &w)) {
+  if (!rondo_sim_config_layout(&row->config, o->first_grouping, rondo_sim_variant_order(variant),
+                               &w)) {
     return;
   }
   rondo_sim_round_init(&r, &row->config, &w, variant, o->first_grouping);
@@ -116,7 +117,7 @@ static void outcome_explain(const struct rondo_sim_row *row, enum rondo_sim_vari
     rondo_sim_literal_fini(&l);
   }
   rondo_sim_round_fini(&r);
-  rondo_sim_world_fini(&w);
+  rondo_sim_layout_fini(&w);
 }
 
 void rondo_sim_explain(struct rondo_sim_report *r) {

@@ -1,6 +1,6 @@
-#include "sim/deadlock/round.h"
+#include "sim/deadlock/decide_round.h"
 
-#include "sim/deadlock/literal.h"
+#include "sim/deadlock/exact_literal.h"
 
 bool rondo_sim_round_replays(const struct rondo_sim_config *c, enum rondo_sim_variant variant) {
   return variant == RONDO_SIM_PUBLISHED && c->published_stream;
@@ -18,10 +18,10 @@ static enum rondo_sim_decision decision_of(const struct rondo_sim_config *c,
 }
 
 void rondo_sim_round_init(struct rondo_sim_round *r, const struct rondo_sim_config *c,
-                          const struct rondo_sim_world *w, enum rondo_sim_variant variant,
+                          const struct rondo_sim_layout *w, enum rondo_sim_variant variant,
                           uint32_t grouping) {
   *r = (struct rondo_sim_round){.config = c,
-                                .world = w,
+                                .layout = w,
                                 .variant = variant,
                                 .grouping = grouping,
                                 .decision = decision_of(c, variant),
@@ -48,7 +48,7 @@ void rondo_sim_round_fini(struct rondo_sim_round *r) {
 
 static bool naive_decide(struct rondo_sim_round *r, struct rondo_sim_rng *rng) {
   struct rondo_sim_literal literal;
-  rondo_sim_programs_draw(&r->fast.programs, r->world, &r->chances, rng);
+  rondo_sim_programs_draw(&r->fast.programs, r->layout, &r->chances, rng);
   bool deadlock =
       rondo_sim_literal_run(&literal, &r->fast.programs, r->fast.limit, r->config->turns, rng);
   rondo_sim_literal_fini(&literal);
@@ -62,12 +62,12 @@ bool rondo_sim_round_decide(struct rondo_sim_round *r, uint64_t round) {
   rondo_sim_rng_begin(&rng, r->config->seed ^ (uint64_t)r->variant << 56, r->grouping, round);
   switch (r->decision) {
   case RONDO_SIM_DECIDE_FAST:
-    rondo_sim_events_draw(&r->events, r->world, &r->chances, false, &rng);
+    rondo_sim_events_draw(&r->events, r->layout, &r->chances, false, &rng);
     return rondo_sim_fast_deadlock(&r->fast, &r->events);
   case RONDO_SIM_DECIDE_NAIVE:
     return naive_decide(r, &rng);
   case RONDO_SIM_DECIDE_QUICK:
-    rondo_sim_events_draw(&r->events, r->world, &r->chances, true, &rng);
+    rondo_sim_events_draw(&r->events, r->layout, &r->chances, true, &rng);
     return rondo_sim_quick_deadlock(&r->quick, &r->events);
   case RONDO_SIM_DECIDE_REPLAY:
     if (round % r->config->rounds == 0) {
