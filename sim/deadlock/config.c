@@ -154,39 +154,12 @@ struct rondo_sim_chances rondo_sim_config_chances(const struct rondo_sim_config 
                                     c->skipped};
 }
 
-// Sets an option whose value is one of `words`.
-static bool word_set(unsigned *out, const char *name, const char *value, const char *words,
-                     struct rondo_sim_error *error) {
-  int n = rondo_sim_list_find(words, value);
-  if (n < 0) {
-    return rondo_sim_refuse(error, "%s: \"%s\" is not one of %s", name, value, words);
-  }
-  *out = (unsigned)n;
-  return true;
-}
-
-static bool probability_set(double *out, const char *name, const char *value,
-                            struct rondo_sim_error *error) {
-  char *end;
-  double p = strtod(value, &end);
-  if (end == value || *end || !(p >= 0 && p <= 1)) {
-    return rondo_sim_refuse(error, "%s: \"%s\" is not a probability from 0 to 1", name, value);
-  }
-  *out = p;
-  return true;
-}
-
-static bool count_set(uint64_t *out, uint64_t most, const char *name, const char *value,
-                      struct rondo_sim_error *error) {
+// True if `value` is a whole number up to `most`.
+static bool number_parse(const char *value, uint64_t most, uint64_t *number) {
   char *end;
   errno = 0;
-  uint64_t n = strtoull(value, &end, 10);
-  if (end == value || *end || errno || value[0] == '-' || n > most) {
-    return rondo_sim_refuse(error, "%s: \"%s\" is not a whole number from 0 to %" PRIu64, name,
-                            value, most);
-  }
-  *out = n;
-  return true;
+  *number = strtoull(value, &end, 10);
+  return end != value && !*end && !errno && value[0] != '-' && *number <= most;
 }
 
 bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const char *value,
@@ -209,14 +182,22 @@ bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const ch
                 {"resources", UINT32_MAX - 1, &c->resources}};
   for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++) {
     if (strcmp(words[k].name, name) == 0) {
-      return word_set(words[k].out, name, value, words[k].words, error);
+      int n = rondo_sim_list_find(words[k].words, value);
+      *words[k].out = (unsigned)n;
+      return n >= 0 ||
+             rondo_sim_refuse(error, "%s: \"%s\" is not one of %s", name, value, words[k].words);
     }
   }
   for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
     if (strcmp(counts[k].name, name) == 0) {
-      return count_set(counts[k].out, counts[k].most, name, value, error);
+      return number_parse(value, counts[k].most, counts[k].out) ||
+             rondo_sim_refuse(error, "%s: \"%s\" is not a whole number from 0 to %" PRIu64, name,
+                              value, counts[k].most);
     }
   }
-  bool disorder = strcmp(name, "disorder") == 0;
-  return probability_set(disorder ? &c->disorder : &c->synchronisation, name, value, error);
+  char *end;
+  double p = strtod(value, &end);
+  *(strcmp(name, "disorder") == 0 ? &c->disorder : &c->synchronisation) = p;
+  return (end != value && !*end && p >= 0 && p <= 1) ||
+         rondo_sim_refuse(error, "%s: \"%s\" is not a probability from 0 to 1", name, value);
 }

@@ -84,7 +84,7 @@ bool rondo_sim_config_parse(struct rondo_sim_config *c, const char *text, const 
 #define RONDO_SIM_WORD_OPTIONS "model,order,skipped,turns,engine,compat"
 #define RONDO_SIM_NUMBER_OPTIONS "disorder,synchronisation,resources,rounds,seed,threads"
 
-// Sets one named option from text. False if the value is wrong.
+// Sets one named option from text. False if the value is wrong; the option is lost then.
 bool rondo_sim_config_set(struct rondo_sim_config *c, const char *name, const char *value,
                           struct rondo_sim_error *error);
 

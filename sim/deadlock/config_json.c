@@ -405,9 +405,9 @@ static bool published_read(struct reader *r, json_t *root) {
       "gpu_per_group,coll_cnt_per_group,resource_limit,num_process";
   static const struct limits rounds = {1, INT64_MAX / 2};
   struct rondo_sim_config *c = r->config;
-  const json_t *fixed = json_object_get(root, "fix_seed"), *total;
-  if (!keys_check(r, root, known) || !(total = member_enter(r, root, "total_rounds")) ||
-      !u64_read(r, total, rounds, &c->rounds)) {
+  const json_t *fixed = json_object_get(root, "fix_seed");
+  const json_t *total = keys_check(r, root, known) ? member_enter(r, root, "total_rounds") : NULL;
+  if (!total || !u64_read(r, total, rounds, &c->rounds)) {
     return false;
   }
   reader_leave(r);

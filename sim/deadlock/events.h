@@ -49,9 +49,9 @@ struct rondo_sim_sync {
 };
 
 struct rondo_sim_events {
-  struct rondo_sim_window *windows; // ascending by GPU and start; behind them one of no GPU
+  struct rondo_sim_window *windows; // ascending by GPU and start; the one after the last has no GPU
   uint32_t *permuted;
-  struct rondo_sim_sync *syncs; // ascending; behind them one after all slots
+  struct rondo_sim_sync *syncs; // ascending; the one after the last lies after all slots
   uint32_t *pending;            // scratch of the sampler
   uint32_t window_count, permuted_count, sync_count;
   uint32_t window_capacity, permuted_capacity, sync_capacity, pending_capacity;
@@ -67,7 +67,8 @@ void rondo_sim_events_draw(struct rondo_sim_events *e, const struct rondo_sim_la
                            const struct rondo_sim_chances *chances, bool all_syncs,
                            struct rondo_sim_rng *rng);
 
-// Ends both lists: those who build events by hand call this after the last.
+// Adds the entry after the last window and the one after the last synchronisation. A caller that
+// builds events by hand calls this at the end.
 void rondo_sim_events_end(struct rondo_sim_events *e);
 
 // The first window of a GPU that ends after `slot`; one of another GPU (or of none) if there is

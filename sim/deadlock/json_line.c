@@ -7,9 +7,9 @@
 
 static const char *after_space(const char *at) { return at + strspn(at, " \t\r\n"); }
 
-// Reads the value at `*at` and moves behind it and behind a comma or colon.
+// Reads the value at `*at` and moves past it, and past a comma or colon after it.
 static json_t *value_take(const char **at) {
-  json_error_t end; // gets the position behind the value
+  json_error_t end; // gets the position after the value
   json_t *value = json_loads(*at, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &end);
   *at = after_space(*at + end.position);
   *at = after_space(*at + (*at[0] == ',' || *at[0] == ':'));

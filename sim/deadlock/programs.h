@@ -66,7 +66,7 @@ struct rondo_sim_local_collective {
 struct rondo_sim_programs {
   struct rondo_sim_program *programs;
   uint32_t *items;
-  struct rondo_sim_local_group *groups; // behind the last one the ends of its lists
+  struct rondo_sim_local_group *groups; // the one after the last ends the lists of the last
   struct rondo_sim_local_collective *collectives;
   uint32_t *members;    // program numbers
   uint32_t *gpu_mark;   // of each GPU of the layout: program number + 1, 0 if not in the region
