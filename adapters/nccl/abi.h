@@ -55,6 +55,27 @@ struct rondo_nccl_team {
   int rank_count, rank, stride;
 };
 
+// Parameters that several calls have.
+#define RONDO_NCCL_REDUCE_PARAMETERS                                                               \
+  (const void *send, void *recv, size_t count, int dtype, int op, rondo_nccl_comm_t comm,          \
+   void *stream)
+#define RONDO_NCCL_ROOT_PARAMETERS                                                                 \
+  (const void *send, void *recv, size_t count, int dtype, int root, rondo_nccl_comm_t comm,        \
+   void *stream)
+#define RONDO_NCCL_EXCHANGE_PARAMETERS                                                             \
+  (const void *send, void *recv, size_t count, int dtype, rondo_nccl_comm_t comm, void *stream)
+
+// The calls of NCCL's device API that Rondo refuses.
+#define RONDO_NCCL_DEVICE_CALLS(X)                                                                 \
+  X(int, DevCommCreate, (rondo_nccl_comm_t comm, const void *requirements, void *dev_comm))        \
+  X(int, DevCommDestroy, (rondo_nccl_comm_t comm, const void *dev_comm))                           \
+  X(int, LsaBarrierCreateRequirement,                                                              \
+    (struct rondo_nccl_team team, int count, void *handle, void *requirement))                     \
+  X(int, GinBarrierCreateRequirement,                                                              \
+    (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int count, void *handle,                 \
+     void *requirement))                                                                           \
+  X(int, LLA2ACreateRequirement, (int blocks, int slots, void *handle, void *requirement))
+
 // The exported calls: X(type of the result, name without "nccl", parameters).
 #define RONDO_NCCL_CALLS(X)                                                                        \
   X(int, GetVersion, (int *version))                                                               \
@@ -85,30 +106,18 @@ struct rondo_nccl_team {
   X(int, CommCount, (rondo_nccl_comm_t comm, int *count))                                          \
   X(int, CommCuDevice, (rondo_nccl_comm_t comm, int *device))                                      \
   X(int, CommUserRank, (rondo_nccl_comm_t comm, int *rank))                                        \
-  X(int, AllReduce,                                                                                \
-    (const void *send, void *recv, size_t count, int dtype, int op, rondo_nccl_comm_t comm,        \
-     void *stream))                                                                                \
+  X(int, AllReduce, RONDO_NCCL_REDUCE_PARAMETERS)                                                  \
   X(int, Reduce,                                                                                   \
     (const void *send, void *recv, size_t count, int dtype, int op, int root,                      \
      rondo_nccl_comm_t comm, void *stream))                                                        \
-  X(int, ReduceScatter,                                                                            \
-    (const void *send, void *recv, size_t count, int dtype, int op, rondo_nccl_comm_t comm,        \
-     void *stream))                                                                                \
-  X(int, Broadcast,                                                                                \
-    (const void *send, void *recv, size_t count, int dtype, int root, rondo_nccl_comm_t comm,      \
-     void *stream))                                                                                \
+  X(int, ReduceScatter, RONDO_NCCL_REDUCE_PARAMETERS)                                              \
+  X(int, Broadcast, RONDO_NCCL_ROOT_PARAMETERS)                                                    \
   X(int, Bcast,                                                                                    \
     (void *buffer, size_t count, int dtype, int root, rondo_nccl_comm_t comm, void *stream))       \
-  X(int, AllGather,                                                                                \
-    (const void *send, void *recv, size_t count, int dtype, rondo_nccl_comm_t comm, void *stream)) \
-  X(int, AlltoAll,                                                                                 \
-    (const void *send, void *recv, size_t count, int dtype, rondo_nccl_comm_t comm, void *stream)) \
-  X(int, Gather,                                                                                   \
-    (const void *send, void *recv, size_t count, int dtype, int root, rondo_nccl_comm_t comm,      \
-     void *stream))                                                                                \
-  X(int, Scatter,                                                                                  \
-    (const void *send, void *recv, size_t count, int dtype, int root, rondo_nccl_comm_t comm,      \
-     void *stream))                                                                                \
+  X(int, AllGather, RONDO_NCCL_EXCHANGE_PARAMETERS)                                                \
+  X(int, AlltoAll, RONDO_NCCL_EXCHANGE_PARAMETERS)                                                 \
+  X(int, Gather, RONDO_NCCL_ROOT_PARAMETERS)                                                       \
+  X(int, Scatter, RONDO_NCCL_ROOT_PARAMETERS)                                                      \
   X(int, Send,                                                                                     \
     (const void *send, size_t count, int dtype, int peer, rondo_nccl_comm_t comm, void *stream))   \
   X(int, Recv,                                                                                     \
@@ -126,20 +135,13 @@ struct rondo_nccl_team {
   X(int, CommWindowRegister,                                                                       \
     (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **window, int flags))                \
   X(int, CommWindowDeregister, (rondo_nccl_comm_t comm, void *window))                             \
-  X(int, DevCommCreate, (rondo_nccl_comm_t comm, const void *requirements, void *dev_comm))        \
-  X(int, DevCommDestroy, (rondo_nccl_comm_t comm, const void *dev_comm))                           \
   X(struct rondo_nccl_team, TeamWorld, (rondo_nccl_comm_t comm))                                   \
   X(struct rondo_nccl_team, TeamLsa, (rondo_nccl_comm_t comm))                                     \
   X(struct rondo_nccl_team, TeamRail, (rondo_nccl_comm_t comm))                                    \
   X(int, TeamRankToWorld, (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int rank))         \
   X(int, TeamRankToLsa, (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int rank))           \
-  X(int, LsaBarrierCreateRequirement,                                                              \
-    (struct rondo_nccl_team team, int count, void *handle, void *requirement))                     \
-  X(int, GinBarrierCreateRequirement,                                                              \
-    (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int count, void *handle,                 \
-     void *requirement))                                                                           \
   X(int, LLA2ACalcSlots, (int elements, int element_bytes))                                        \
-  X(int, LLA2ACreateRequirement, (int blocks, int slots, void *handle, void *requirement))
+  RONDO_NCCL_DEVICE_CALLS(X)
 
 #ifndef RONDO_NCCL_TYPES_ONLY
 // pncclX is the implementation and ncclX a weak alias, so that a profiler can replace ncclX.

@@ -11,6 +11,7 @@ struct rondo_nccl_call {
   const void *send;
   void *recv;
   void *stream;
+  int op, root;               // NCCL's; the root of a send or receive is its peer
   bool is_receive;            // ncclRecv
   struct rondo_ticket ticket; // set by rondo_nccl_call_submit
 };

@@ -24,43 +24,28 @@ __attribute__((constructor)) static void registry_add_fork_handler(void) {
 struct rondo_nccl_comm *rondo_nccl_comm_create(struct rondo_nccl_shared *shared, int rank,
                                                int rank_count) {
   struct rondo_nccl_comm *comm = calloc(1, sizeof *comm);
-  if (!comm)
-    return NULL;
-  comm->ranks = calloc((size_t)rank_count, sizeof *comm->ranks);
-  if (!comm->ranks) {
+  uint32_t *ranks = calloc((size_t)rank_count, sizeof *ranks);
+  if (!comm || !ranks) {
     free(comm);
+    free(ranks);
     return NULL;
   }
   for (int i = 0; i < rank_count; i++)
-    comm->ranks[i] = (uint32_t)i;
+    ranks[i] = (uint32_t)i;
+  comm->ranks = ranks;
   comm->rank = rank;
   comm->rank_count = rank_count;
   comm->is_blocking = true;
   comm->references = 1;
-  pthread_mutex_init(&comm->lock, NULL);
-  pthread_mutex_lock(&registry_lock);
   comm->shared = shared;
   shared->references++;
-  pthread_mutex_unlock(&registry_lock);
+  pthread_mutex_init(&comm->lock, NULL);
   return comm;
 }
 
-void rondo_nccl_comm_free(struct rondo_nccl_comm *comm) {
-  pthread_mutex_lock(&registry_lock);
-  bool last = --comm->shared->references == 0;
-  pthread_mutex_unlock(&registry_lock);
-  if (last)
-    free(comm->shared);
-  pthread_mutex_destroy(&comm->lock);
-  free(comm->tracked);
-  free(comm->ops);
-  free(comm->ranks);
-  free(comm);
-}
-
 void rondo_nccl_comm_add(struct rondo_nccl_comm *comm) {
-  pthread_mutex_lock(&registry_lock);
   comm->shared->comms++;
+  pthread_mutex_lock(&registry_lock);
   comm->next = registry;
   registry = comm;
   pthread_mutex_unlock(&registry_lock);
@@ -95,25 +80,20 @@ struct rondo_nccl_comm *rondo_nccl_comm_find(rondo_nccl_comm_t handle, const cha
   return comm;
 }
 
-void rondo_nccl_comm_ref(struct rondo_nccl_comm *comm) {
-  pthread_mutex_lock(&registry_lock);
-  comm->references++;
-  pthread_mutex_unlock(&registry_lock);
-}
-
 void rondo_nccl_comm_unref(struct rondo_nccl_comm *comm) {
-  pthread_mutex_lock(&registry_lock);
-  bool last = --comm->references == 0;
-  pthread_mutex_unlock(&registry_lock);
-  if (last)
-    rondo_nccl_comm_free(comm);
+  if (--comm->references)
+    return;
+  if (--comm->shared->references == 0)
+    free(comm->shared);
+  pthread_mutex_destroy(&comm->lock);
+  free(comm->tracked);
+  free(comm->ops);
+  free(comm->ranks);
+  free(comm);
 }
 
 int rondo_nccl_shared_release(struct rondo_nccl_shared *shared, int mode) {
-  pthread_mutex_lock(&registry_lock);
-  bool last = --shared->comms == 0;
-  pthread_mutex_unlock(&registry_lock);
-  return last ? rondo_destroy(shared->ctx, mode, RONDO_NCCL_DRAIN_NS) : RONDO_SUCCESS;
+  return --shared->comms ? RONDO_SUCCESS : rondo_destroy(shared->ctx, mode, RONDO_NCCL_DRAIN_NS);
 }
 
 int rondo_nccl_comm_refuse(struct rondo_nccl_comm *comm, const char *call, int status,
@@ -187,7 +167,6 @@ int rondo_nccl_comm_poll(struct rondo_nccl_comm *comm) {
     if (status != RONDO_SUCCESS && status != RONDO_IN_PROGRESS)
       comm->error = rondo_nccl_comm_refuse(comm, "a call of the communicator", status, ticket);
   }
-  int error = comm->error;
   pthread_mutex_unlock(&comm->lock);
-  return error;
+  return comm->error;
 }

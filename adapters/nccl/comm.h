@@ -7,9 +7,9 @@
 //   result, environment, device    results; NCCL_… variables; calls of the CUDA driver
 //   comm                           the communicator, its references, its outstanding calls
 //   config, op                     ncclConfig_t; reductions that a program creates
-//   call, split                    one call; one split and its child
+//   call, split                    one call; splits and their children
 //   group                          calls and splits that ncclGroupEnd submits
-//   init, comm_api, split_api, collectives, memory, device_api    the exported functions
+//   init, comm_api, collectives, memory, device_api    the exported functions
 //
 //   rondo_nccl_comm_create -> _add ... _find, _unref ... -> _remove
 //
@@ -20,6 +20,7 @@
 #define RONDO_ADAPTERS_NCCL_COMM_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,15 +32,13 @@
 
 // How long ncclCommDestroy lets outstanding calls run before it aborts them.
 #define RONDO_NCCL_DRAIN_NS INT64_C(60000000000)
-#define RONDO_NCCL_NAME_BYTES 64
 
-// What a communicator shares with its children: a context of Rondo. The registry's lock protects
-// the counts.
+// What a communicator shares with its children: a context of Rondo.
 struct rondo_nccl_shared {
   struct rondo_context ctx;
-  uint32_t comms;      // communicators that are not destroyed; the last one destroys the context
-  uint32_t references; // communicators whose memory is not freed; the last one frees this
-  int backend;         // enum rondo_backend
+  atomic_uint comms;      // communicators that are not destroyed; the last one destroys the context
+  atomic_uint references; // communicators whose memory is not freed; the last one frees this
+  int backend;            // enum rondo_backend
   int device;
 };
 
@@ -61,21 +60,20 @@ struct rondo_nccl_split;
 
 struct rondo_nccl_comm {
   struct rondo_nccl_comm *next; // in the registry
-  uint32_t references;          // the registry's lock protects it
+  atomic_uint references;
   struct rondo_nccl_shared *shared;
   struct rondo_comm comm; // valid unless the state is RONDO_NCCL_SPLITTING
   uint64_t key;           // of `comm`; the keys of children are derived from it
   uint32_t *ranks;        // ranks of the context, by rank of the communicator
   int rank, rank_count;
   bool is_blocking;
-  char name[RONDO_NCCL_NAME_BYTES];
+  atomic_int state;           // enum rondo_nccl_state
+  atomic_int error;           // enum rondo_nccl_result: the first failure of a split or a call
+  atomic_uint_fast64_t calls; // opCount of the log
 
-  pthread_mutex_t lock; // protects what follows
-  bool is_destroyed;    // by the program
-  int state;            // enum rondo_nccl_state
-  int error;            // enum rondo_nccl_result: the first failure of a split or a call
-  uint64_t calls;       // opCount of the log
-  uint64_t splits;      // splits that were submitted
+  pthread_mutex_t lock;             // protects what follows
+  bool is_destroyed;                // by the program
+  uint64_t splits;                  // splits that were submitted
   struct rondo_nccl_split *pending; // splits in progress, the oldest first
   struct rondo_nccl_comm *parent;   // a reference, while the state is RONDO_NCCL_SPLITTING
   struct rondo_nccl_op *ops;
@@ -87,9 +85,6 @@ struct rondo_nccl_comm {
 // Allocates a communicator of `rank_count` ranks with one reference; null: no memory.
 struct rondo_nccl_comm *rondo_nccl_comm_create(struct rondo_nccl_shared *shared, int rank,
                                                int rank_count);
-// Frees a communicator that was never added.
-void rondo_nccl_comm_free(struct rondo_nccl_comm *comm);
-
 // Adds the communicator to the registry, and to those that keep the context.
 void rondo_nccl_comm_add(struct rondo_nccl_comm *comm);
 
@@ -99,7 +94,7 @@ bool rondo_nccl_comm_remove(struct rondo_nccl_comm *comm);
 // Looks a handle up and takes a reference. Null: no such communicator, logged in the name of
 // `call`.
 struct rondo_nccl_comm *rondo_nccl_comm_find(rondo_nccl_comm_t handle, const char *call);
-void rondo_nccl_comm_ref(struct rondo_nccl_comm *comm);
+static inline void rondo_nccl_comm_ref(struct rondo_nccl_comm *comm) { comm->references++; }
 void rondo_nccl_comm_unref(struct rondo_nccl_comm *comm);
 
 // One communicator less uses the context; the last one destroys it. `mode`: enum

@@ -12,39 +12,15 @@
 
 // ----------------------------------------------------------------- queries ---
 
-// Finds the communicator. Null: the handle or the place for the answer is invalid, and was refused.
-static struct rondo_nccl_comm *query_begin(rondo_nccl_comm_t handle, const char *call,
-                                           const void *answer) {
-  if (answer)
-    return rondo_nccl_comm_find(handle, call);
-  (void)rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: the pointer to the answer is null",
-                          call);
-  return NULL;
-}
-
-static int rank_count_of(const struct rondo_nccl_comm *comm) { return comm->rank_count; }
-static int rank_of(const struct rondo_nccl_comm *comm) { return comm->rank; }
-static int device_of(const struct rondo_nccl_comm *comm) { return comm->shared->device; }
-
-static int query_answer(rondo_nccl_comm_t handle, const char *call, int *answer,
-                        int (*value_of)(const struct rondo_nccl_comm *)) {
-  struct rondo_nccl_comm *comm = query_begin(handle, call, answer);
-  if (!comm)
-    return RONDO_NCCL_INVALID_ARGUMENT;
-  int result = rondo_nccl_split_check_created(comm, call);
-  if (result == RONDO_NCCL_SUCCESS)
-    *answer = value_of(comm);
-  rondo_nccl_comm_unref(comm);
-  return result;
-}
+static int rank_count_of(struct rondo_nccl_comm *comm) { return comm->rank_count; }
+static int rank_of(struct rondo_nccl_comm *comm) { return comm->rank; }
+static int device_of(struct rondo_nccl_comm *comm) { return comm->shared->device; }
 
 // Whether calls are outstanding. Only a finalized communicator and a non-blocking one on the host
 // report that: elsewhere the program learns from its streams when calls end.
 static int comm_progress(struct rondo_nccl_comm *comm) {
-  pthread_mutex_lock(&comm->lock);
   bool reports = comm->state == RONDO_NCCL_FINALIZED ||
                  (comm->shared->backend == RONDO_BACKEND_HOST && !comm->is_blocking);
-  pthread_mutex_unlock(&comm->lock);
   if (reports && !RONDO_NCCL_FAULT(DONE_EARLY) &&
       rondo_comm_test(comm->shared->ctx, comm->comm, NULL) == RONDO_IN_PROGRESS)
     return RONDO_NCCL_IN_PROGRESS;
@@ -54,10 +30,7 @@ static int comm_progress(struct rondo_nccl_comm *comm) {
 static int comm_async_error(struct rondo_nccl_comm *comm) {
   int state = RONDO_SUCCESS;
   int splits = rondo_nccl_splits_poll(comm);
-  pthread_mutex_lock(&comm->lock);
-  bool is_created = comm->state != RONDO_NCCL_SPLITTING;
-  pthread_mutex_unlock(&comm->lock);
-  if (!is_created)
+  if (comm->state == RONDO_NCCL_SPLITTING)
     return RONDO_NCCL_IN_PROGRESS;
   RONDO_NCCL_POINT("nccl.asked");
   int error = RONDO_NCCL_FAULT(MISMATCH_HIDDEN) ? RONDO_NCCL_SUCCESS : rondo_nccl_comm_poll(comm);
@@ -71,15 +44,27 @@ static int comm_async_error(struct rondo_nccl_comm *comm) {
   return splits == RONDO_NCCL_IN_PROGRESS ? splits : comm_progress(comm);
 }
 
+static int query_answer(rondo_nccl_comm_t handle, const char *call, int *answer,
+                        int (*value_of)(struct rondo_nccl_comm *)) {
+  if (!answer)
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: the pointer to the answer is null",
+                             call);
+  struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, call);
+  if (!comm)
+    return RONDO_NCCL_INVALID_ARGUMENT;
+  int result = RONDO_NCCL_SUCCESS;
+  if (value_of != comm_async_error) // which also serves a child whose split is in progress
+    result = rondo_nccl_split_check_created(comm, call);
+  if (result == RONDO_NCCL_SUCCESS)
+    *answer = value_of(comm);
+  rondo_nccl_comm_unref(comm);
+  return result;
+}
+
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 
 RONDO_NCCL_DEFINE(int, CommGetAsyncError, (rondo_nccl_comm_t handle, int *error)) {
-  struct rondo_nccl_comm *comm = query_begin(handle, "ncclCommGetAsyncError", error);
-  if (!comm)
-    return RONDO_NCCL_INVALID_ARGUMENT;
-  *error = comm_async_error(comm);
-  rondo_nccl_comm_unref(comm);
-  return RONDO_NCCL_SUCCESS;
+  return query_answer(handle, "ncclCommGetAsyncError", error, comm_async_error);
 }
 
 RONDO_NCCL_DEFINE(int, CommCount, (rondo_nccl_comm_t handle, int *count)) {
@@ -102,20 +87,14 @@ RONDO_NCCL_DEFINE(int, CommFinalize, (rondo_nccl_comm_t handle)) {
   struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, "ncclCommFinalize");
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  pthread_mutex_lock(&comm->lock);
-  int state = comm->state;
-  if (state == RONDO_NCCL_READY)
-    comm->state = RONDO_NCCL_FINALIZED;
-  pthread_mutex_unlock(&comm->lock);
-  int result = RONDO_NCCL_SUCCESS;
-  if (state != RONDO_NCCL_READY)
+  int state = RONDO_NCCL_READY, result = RONDO_NCCL_SUCCESS;
+  if (!atomic_compare_exchange_strong(&comm->state, &state, RONDO_NCCL_FINALIZED))
     result = rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "ncclCommFinalize: %s",
                                state == RONDO_NCCL_SPLITTING
                                    ? "the split that creates the communicator is in progress"
                                    : "the communicator was finalized before");
-  else if (!comm->is_blocking)
-    result = comm_async_error(comm);
-  else if (rondo_comm_wait(comm->shared->ctx, comm->comm, NULL, RONDO_FOREVER) != RONDO_SUCCESS)
+  else if (!comm->is_blocking ||
+           rondo_comm_wait(comm->shared->ctx, comm->comm, NULL, RONDO_FOREVER) != RONDO_SUCCESS)
     result = comm_async_error(comm);
   rondo_nccl_comm_unref(comm);
   return result;

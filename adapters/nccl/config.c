@@ -1,6 +1,5 @@
 #include "adapters/nccl/config.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "adapters/nccl/environment.h"
@@ -77,8 +76,6 @@ static int config_read(struct rondo_nccl_settings *settings, const struct rondo_
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
                              "%s: minCTAs %d is larger than maxCTAs %d", call, config->min_ctas,
                              config->max_ctas);
-  if (HAS(config, comm_name) && config->comm_name)
-    (void)snprintf(settings->name, sizeof settings->name, "%s", config->comm_name);
   return RONDO_NCCL_SUCCESS;
 }
 
@@ -96,10 +93,4 @@ int rondo_nccl_settings_read(struct rondo_nccl_settings *settings,
   if (e->max_ctas)
     settings->max_ctas = e->max_ctas;
   return result;
-}
-
-void rondo_nccl_settings_apply(const struct rondo_nccl_settings *settings,
-                               struct rondo_nccl_comm *comm) {
-  comm->is_blocking = settings->is_blocking;
-  memcpy(comm->name, settings->name, sizeof comm->name);
 }

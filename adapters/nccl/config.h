@@ -10,7 +10,6 @@
 struct rondo_nccl_settings {
   bool is_blocking;
   uint32_t min_ctas, max_ctas; // 0: not set
-  char name[RONDO_NCCL_NAME_BYTES];
 };
 
 // Fills `settings` from the environment, else from `config`, else from `parent`; both may be null.
@@ -18,9 +17,5 @@ struct rondo_nccl_settings {
 int rondo_nccl_settings_read(struct rondo_nccl_settings *settings,
                              const struct rondo_nccl_config *config,
                              const struct rondo_nccl_comm *parent, const char *call);
-
-// Sets the fields of the communicator.
-void rondo_nccl_settings_apply(const struct rondo_nccl_settings *settings,
-                               struct rondo_nccl_comm *comm);
 
 #endif // RONDO_ADAPTERS_NCCL_CONFIG_H

@@ -4,11 +4,10 @@
 #include "adapters/nccl/comm.h"
 #include "adapters/nccl/debug.h"
 
-static int call_refuse(const char *call, const char *why) {
-  return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE, "%s: not supported: %s", call, why);
+static int call_refuse(const char *call) {
+  return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                           "%s: not supported: kernels cannot communicate on their own here", call);
 }
-
-static const char no_device_api[] = "kernels cannot communicate on their own here";
 
 // The LSA team: the ranks whose memory a kernel of this rank can access. Only this rank.
 static const struct rondo_nccl_team lsa_team = {1, 0, 1};
@@ -18,9 +17,7 @@ static struct rondo_nccl_team team_world(rondo_nccl_comm_t handle, const char *c
   struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, call);
   if (!comm)
     return team;
-  team.rank_count = comm->rank_count;
-  team.rank = comm->rank;
-  team.stride = 1;
+  team = (struct rondo_nccl_team){comm->rank_count, comm->rank, 1};
   rondo_nccl_comm_unref(comm);
   return team;
 }
@@ -46,47 +43,22 @@ RONDO_NCCL_DEFINE(int, TeamRankToWorld,
   return team_world(comm, "ncclTeamRankToWorld").rank + (rank - team.rank) * team.stride;
 }
 
+// The refused calls use no parameter.
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 RONDO_NCCL_DEFINE(int, TeamRankToLsa,
                   (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int rank)) {
-  (void)comm;
   return lsa_team.rank + (rank - team.rank) * team.stride;
-}
-
-RONDO_NCCL_DEFINE(int, DevCommCreate,
-                  (rondo_nccl_comm_t comm, const void *requirements, void *dev_comm)) {
-  (void)comm, (void)requirements, (void)dev_comm;
-  return call_refuse("ncclDevCommCreate", no_device_api);
-}
-
-RONDO_NCCL_DEFINE(int, DevCommDestroy, (rondo_nccl_comm_t comm, const void *dev_comm)) {
-  (void)comm, (void)dev_comm;
-  return call_refuse("ncclDevCommDestroy", no_device_api);
-}
-
-RONDO_NCCL_DEFINE(int, LsaBarrierCreateRequirement,
-                  (struct rondo_nccl_team team, int count, void *handle, void *requirement)) {
-  (void)team, (void)count, (void)handle, (void)requirement;
-  return call_refuse("ncclLsaBarrierCreateRequirement", no_device_api);
-}
-
-RONDO_NCCL_DEFINE(int, GinBarrierCreateRequirement,
-                  (rondo_nccl_comm_t comm, struct rondo_nccl_team team, int count, void *handle,
-                   void *requirement)) {
-  (void)comm, (void)team, (void)count, (void)handle, (void)requirement;
-  return call_refuse("ncclGinBarrierCreateRequirement", no_device_api);
 }
 
 // The result is a number of slots, so there is no error code.
 RONDO_NCCL_DEFINE(int, LLA2ACalcSlots, (int elements, int element_bytes)) {
-  (void)elements, (void)element_bytes;
-  call_refuse("ncclLLA2ACalcSlots", no_device_api);
+  call_refuse("ncclLLA2ACalcSlots");
   return 0;
 }
 
-RONDO_NCCL_DEFINE(int, LLA2ACreateRequirement,
-                  (int blocks, int slots, void *handle, void *requirement)) {
-  (void)blocks, (void)slots, (void)handle, (void)requirement;
-  return call_refuse("ncclLLA2ACreateRequirement", no_device_api);
-}
+#define DEFINE_REFUSED(result, name, parameters)                                                   \
+  RONDO_NCCL_DEFINE(result, name, parameters) { return call_refuse("nccl" #name); }
+RONDO_NCCL_DEVICE_CALLS(DEFINE_REFUSED)
 
 // NOLINTEND(readability-identifier-naming)

@@ -11,7 +11,7 @@
 struct entry {
   struct rondo_nccl_call call;
   bool is_split;
-  bool is_merged;                 // a receive from itself that its send performs
+  bool is_paired;                 // a rank's send to itself and its receive, in one call
   struct rondo_nccl_split *split; // until it is submitted
 };
 
@@ -54,8 +54,40 @@ int rondo_nccl_group_fail(int result) {
   return result;
 }
 
+static bool entry_is_unpaired(const struct entry *entry) {
+  return rondo_nccl_call_is_to_self(&entry->call) && !entry->is_paired;
+}
+
+// Adds a rank's send to itself to the first receive that has none, or the receive to the send.
+// False: there is none, or it is not equal.
+static bool self_call_try_pair(const struct rondo_nccl_call *call) {
+  struct entry *found = NULL;
+  for (size_t i = 0; i < group.count; i++) {
+    struct entry *e = &group.entries[i];
+    if (e->call.comm != call->comm || !entry_is_unpaired(e) ||
+        e->call.is_receive == call->is_receive)
+      continue;
+    found = e;
+    if (!RONDO_NCCL_FAULT(SELF_SEND_CROSSED))
+      break;
+  }
+  if (!found || found->call.what.count != call->what.count ||
+      found->call.what.dtype != call->what.dtype)
+    return false;
+  if (call->is_receive)
+    found->call.recv = call->recv;
+  else
+    found->call.send = call->send;
+  found->is_paired = true;
+  return true;
+}
+
 // Takes the entry's reference to its communicator.
 static int group_add(const struct entry *entry) {
+  if (entry_is_unpaired(entry) && self_call_try_pair(&entry->call)) {
+    rondo_nccl_comm_unref(entry->call.comm);
+    return RONDO_NCCL_SUCCESS;
+  }
   if (group.count == group.capacity) {
     size_t capacity = group.capacity ? 2 * group.capacity : 16;
     struct entry *entries = realloc(group.entries, capacity * sizeof *entries);
@@ -75,7 +107,10 @@ int rondo_nccl_group_add_split(struct rondo_nccl_comm *comm, struct rondo_nccl_s
   struct entry entry = {
       .call = {.name = "ncclCommSplit", .comm = comm}, .is_split = true, .split = split};
   rondo_nccl_comm_ref(comm);
-  return group_add(&entry);
+  int result = group_add(&entry);
+  if (result != RONDO_NCCL_SUCCESS)
+    rondo_nccl_split_end(comm, split, RONDO_ERR_NO_MEMORY);
+  return result;
 }
 
 int rondo_nccl_group_call(struct rondo_nccl_call *call) {
@@ -95,65 +130,32 @@ int rondo_nccl_group_call(struct rondo_nccl_call *call) {
   return result;
 }
 
-static bool entry_is_self_receive(const struct entry *entry) {
-  return !entry->is_split && rondo_nccl_call_is_to_self(&entry->call) && entry->call.is_receive;
-}
-
-// The first receive from itself that has no send yet. Null: there is none.
-static struct entry *self_receive_find(const struct entry *send) {
-  struct entry *found = NULL;
+// Refuses a group in which a rank sends to itself without an equal receive, or the reverse.
+static int self_calls_check(void) {
   for (size_t i = 0; i < group.count; i++) {
-    struct entry *e = &group.entries[i];
-    if (e->call.comm != send->call.comm || !entry_is_self_receive(e) || e->is_merged)
-      continue;
-    found = e;
-    if (!RONDO_NCCL_FAULT(SELF_SEND_CROSSED))
-      break;
+    const struct entry *e = &group.entries[i];
+    bool is_receive = e->call.is_receive;
+    if (entry_is_unpaired(e))
+      return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                               "ncclGroupEnd: rank %d %s itself without an equal %s",
+                               e->call.comm->rank, is_receive ? "receives from" : "sends to",
+                               is_receive ? "send" : "receive");
   }
-  return found;
-}
-
-static int self_call_refuse(const struct rondo_nccl_call *call) {
-  return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                           "ncclGroupEnd: rank %d %s itself without an equal %s", call->comm->rank,
-                           call->is_receive ? "receives from" : "sends to",
-                           call->is_receive ? "send" : "receive");
-}
-
-// Merges a rank's sends to itself with their receives, in the order of both.
-static int self_calls_merge(void) {
-  for (size_t i = 0; i < group.count; i++) {
-    struct entry *send = &group.entries[i];
-    if (send->is_split || !rondo_nccl_call_is_to_self(&send->call) || send->call.is_receive)
-      continue;
-    struct entry *receive = self_receive_find(send);
-    if (!receive || receive->call.what.count != send->call.what.count ||
-        receive->call.what.dtype != send->call.what.dtype)
-      return self_call_refuse(&send->call);
-    send->call.recv = receive->call.recv;
-    receive->is_merged = true;
-  }
-  for (size_t i = 0; i < group.count; i++)
-    if (entry_is_self_receive(&group.entries[i]) && !group.entries[i].is_merged)
-      return self_call_refuse(&group.entries[i].call);
   return RONDO_NCCL_SUCCESS;
 }
 
 static int entry_submit(struct entry *entry) {
   struct rondo_nccl_split *split = entry->split;
-  if (entry->is_merged)
-    return RONDO_NCCL_SUCCESS;
   if (!entry->is_split)
     return rondo_nccl_call_submit(&entry->call);
   entry->split = NULL;
-  return rondo_nccl_split_submit(entry->call.comm, split, NULL);
+  return rondo_nccl_split_submit(entry->call.comm, split);
 }
 
 // Submits the entries up to the first that is refused: a later call of that communicator would
 // match with a wrong call of its peers.
 static int entries_submit(size_t *submitted) {
   int result = RONDO_NCCL_SUCCESS;
-  *submitted = 0;
   if (RONDO_NCCL_FAULT(GROUP_DROPS) && group.count > 3)
     rondo_nccl_comm_unref(group.entries[--group.count].call.comm);
   while (*submitted < group.count && result == RONDO_NCCL_SUCCESS) {
@@ -165,12 +167,15 @@ static int entries_submit(size_t *submitted) {
   return result;
 }
 
-static int calls_wait(size_t submitted) {
+// Waits for the submitted entries. Returns the first failure, else RONDO_NCCL_IN_PROGRESS if a
+// split is in progress.
+static int entries_wait(size_t submitted) {
   int result = RONDO_NCCL_SUCCESS;
   for (size_t i = 0; i < submitted; i++) {
     const struct entry *e = &group.entries[i];
-    int one = e->is_merged || e->is_split ? RONDO_NCCL_SUCCESS : rondo_nccl_call_wait(&e->call);
-    if (result == RONDO_NCCL_SUCCESS)
+    int one = e->is_split ? rondo_nccl_splits_wait(e->call.comm) : rondo_nccl_call_wait(&e->call);
+    if (result == RONDO_NCCL_SUCCESS ||
+        (result == RONDO_NCCL_IN_PROGRESS && one != RONDO_NCCL_SUCCESS))
       result = one;
   }
   return result;
@@ -178,7 +183,7 @@ static int calls_wait(size_t submitted) {
 
 static int group_run(void) {
   size_t submitted = 0;
-  int result = self_calls_merge();
+  int result = self_calls_check();
   if (result != RONDO_NCCL_SUCCESS)
     return result;
   // Calls of a group in one stream do not wait for each other, so a send and a receive may come in
@@ -186,28 +191,16 @@ static int group_run(void) {
   (void)rondo_streams_hold();
   result = entries_submit(&submitted);
   int released = rondo_nccl_check_status(rondo_streams_release(), "ncclGroupEnd");
-  int waited = calls_wait(submitted);
+  int waited = entries_wait(submitted);
   if (result == RONDO_NCCL_SUCCESS)
     result = released;
   return result == RONDO_NCCL_SUCCESS ? waited : result;
 }
 
-static int splits_wait(void) {
-  int result = RONDO_NCCL_SUCCESS;
-  for (size_t i = 0; i < group.count; i++) {
-    if (!group.entries[i].is_split)
-      continue;
-    int one = rondo_nccl_splits_wait(group.entries[i].call.comm);
-    if (result == RONDO_NCCL_SUCCESS || one != RONDO_NCCL_SUCCESS)
-      result = one;
-  }
-  return result;
-}
-
 static void group_clear(void) {
   for (size_t i = 0; i < group.count; i++) {
     if (group.entries[i].split)
-      rondo_nccl_split_fail(group.entries[i].call.comm, group.entries[i].split, RONDO_ERR_CLOSED);
+      rondo_nccl_split_end(group.entries[i].call.comm, group.entries[i].split, RONDO_ERR_CLOSED);
     rondo_nccl_comm_unref(group.entries[i].call.comm);
   }
   free(group.entries);
@@ -241,12 +234,7 @@ RONDO_NCCL_DEFINE(int, GroupEnd, (void)) {
     group.depth--;
     return RONDO_NCCL_SUCCESS;
   }
-  int result = group.result;
-  if (result == RONDO_NCCL_SUCCESS)
-    result = group_run();
-  int splits = splits_wait();
-  if (result == RONDO_NCCL_SUCCESS)
-    result = splits;
+  int result = group.result == RONDO_NCCL_SUCCESS ? group_run() : group.result;
   group_clear();
   return result;
 }

@@ -16,8 +16,8 @@ bool rondo_nccl_group_is_open(void);
 // Returns `result`. An open group whose call was refused ends with the first such result.
 int rondo_nccl_group_fail(int result);
 
-// Adds a split to the thread's open group: splits match by their order among the calls. Takes the
-// split, unless it fails. Returns enum rondo_nccl_result.
+// Adds a split to the thread's open group, and takes it: splits match by their order among the
+// calls. Returns enum rondo_nccl_result.
 int rondo_nccl_group_add_split(struct rondo_nccl_comm *comm, struct rondo_nccl_split *split);
 
 #endif // RONDO_ADAPTERS_NCCL_GROUP_H

@@ -81,10 +81,10 @@ static int comm_init(const struct init *init, rondo_nccl_comm_t *out) {
     free(shared);
     return rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "%s: no memory", init->call);
   }
-  rondo_nccl_settings_apply(&init->settings, comm);
+  comm->is_blocking = init->settings.is_blocking;
   int result = comm_open(init, comm);
   if (result != RONDO_NCCL_SUCCESS) {
-    rondo_nccl_comm_free(comm);
+    rondo_nccl_comm_unref(comm);
     return result;
   }
   rondo_nccl_comm_add(comm);
@@ -108,12 +108,12 @@ static int rank_check(const char *call, const rondo_nccl_comm_t *out, int rank, 
   return RONDO_NCCL_SUCCESS;
 }
 
-static int comm_init_rank(const char *call, struct init *init,
+static int comm_init_rank(struct init *init, const struct rondo_nccl_id *id,
                           const struct rondo_nccl_config *config, rondo_nccl_comm_t *out) {
-  init->call = call;
-  int result = rank_check(call, out, init->rank, init->rank_count);
+  memcpy(&init->id, id, sizeof *id);
+  int result = rank_check(init->call, out, init->rank, init->rank_count);
   if (result == RONDO_NCCL_SUCCESS)
-    result = rondo_nccl_settings_read(&init->settings, config, NULL, call);
+    result = rondo_nccl_settings_read(&init->settings, config, NULL, init->call);
   if (result != RONDO_NCCL_SUCCESS)
     return result;
   init->device = rondo_nccl_device_get_current();
@@ -158,29 +158,26 @@ RONDO_NCCL_DEFINE(int, GetUniqueId, (struct rondo_nccl_id * id)) {
 RONDO_NCCL_DEFINE(int, CommInitRankConfig,
                   (rondo_nccl_comm_t * comm, int rank_count, struct rondo_nccl_id id, int rank,
                    struct rondo_nccl_config *config)) {
-  struct init init = {.rank = rank, .rank_count = rank_count};
-  memcpy(&init.id, &id, sizeof id);
-  return comm_init_rank("ncclCommInitRankConfig", &init, config, comm);
+  struct init init = {"ncclCommInitRankConfig", .rank = rank, .rank_count = rank_count};
+  return comm_init_rank(&init, &id, config, comm);
 }
 
 RONDO_NCCL_DEFINE(int, CommInitRank,
                   (rondo_nccl_comm_t * comm, int rank_count, struct rondo_nccl_id id, int rank)) {
-  struct init init = {.rank = rank, .rank_count = rank_count};
-  memcpy(&init.id, &id, sizeof id);
-  return comm_init_rank("ncclCommInitRank", &init, NULL, comm);
+  struct init init = {"ncclCommInitRank", .rank = rank, .rank_count = rank_count};
+  return comm_init_rank(&init, &id, NULL, comm);
 }
 
 // All ranks pass the same ids. The first id is enough.
 RONDO_NCCL_DEFINE(int, CommInitRankScalable,
                   (rondo_nccl_comm_t * comm, int rank_count, int rank, int id_count,
                    struct rondo_nccl_id *ids, struct rondo_nccl_config *config)) {
-  struct init init = {.rank = rank, .rank_count = rank_count};
+  struct init init = {"ncclCommInitRankScalable", .rank = rank, .rank_count = rank_count};
   if (!ids || id_count < 1 || id_count > rank_count)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
                              "ncclCommInitRankScalable: %d ids for %d ranks", ids ? id_count : 0,
                              rank_count);
-  memcpy(&init.id, &ids[0], sizeof ids[0]);
-  return comm_init_rank("ncclCommInitRankScalable", &init, config, comm);
+  return comm_init_rank(&init, ids, config, comm);
 }
 
 RONDO_NCCL_DEFINE(int, CommInitAll, (rondo_nccl_comm_t * comms, int count, const int *devices)) {
