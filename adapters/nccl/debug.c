@@ -16,6 +16,7 @@
 #define LINE_BYTES 1024
 #define DEFAULT_SUBSYS (RONDO_NCCL_SUBSYS_INIT | RONDO_NCCL_SUBSYS_ENV)
 
+enum { LEVEL_VERSION = 1, LEVEL_WARN, LEVEL_INFO }; // indices of level_names
 static const char *const level_names[] = {"NONE", "VERSION", "WARN", "INFO", "TRACE"};
 #define LEVELS (sizeof level_names / sizeof *level_names)
 
@@ -40,21 +41,17 @@ __attribute__((constructor)) static void debug_add_fork_handler(void) {
 }
 
 void rondo_nccl_debug_expand_path(const char *path, char *out, size_t out_bytes) {
-  char name[64] = "";
+  char name[64] = "", process[24];
   size_t used = 0;
   (void)gethostname(name, sizeof name - 1);
+  (void)snprintf(process, sizeof process, "%ld", (long)getpid());
   out[0] = '\0';
   for (const char *c = path; *c && used + 1 < out_bytes; c++) {
-    int added = 0;
-    if (c[0] == '%' && c[1] == 'h')
-      added = snprintf(out + used, out_bytes - used, "%s", name);
-    else if (c[0] == '%' && c[1] == 'p')
-      added = snprintf(out + used, out_bytes - used, "%ld", (long)getpid());
-    else
-      added = snprintf(out + used, out_bytes - used, "%c", *c);
+    const char literal[] = {*c, '\0'};
+    const char *text = literal;
     if (c[0] == '%' && (c[1] == 'h' || c[1] == 'p'))
-      c++;
-    used += (size_t)added;
+      text = *++c == 'h' ? name : process;
+    used += (size_t)snprintf(out + used, out_bytes - used, "%s", text);
   }
 }
 
@@ -62,7 +59,7 @@ static int level_parse(const char *text) {
   for (size_t i = 0; i < LEVELS; i++)
     if (strcasecmp(text, level_names[i]) == 0)
       return (int)i;
-  return strcasecmp(text, "ABORT") == 0 ? RONDO_NCCL_LEVEL_INFO : -1;
+  return strcasecmp(text, "ABORT") == 0 ? LEVEL_INFO : -1;
 }
 
 const char *rondo_nccl_debug_level_complaint(const char *value) {
@@ -120,9 +117,9 @@ static void debug_open(void) {
   const char *subsys_text = getenv("NCCL_DEBUG_SUBSYS");
   is_open = true;
   (void)gethostname(host, sizeof host - 1);
-  level = RONDO_NCCL_LEVEL_WARN;
-  if (level_text && level_parse(level_text) >= 0)
-    level = level_parse(level_text);
+  level = level_text ? level_parse(level_text) : -1;
+  if (level < 0)
+    level = LEVEL_WARN;
   subsystems = DEFAULT_SUBSYS;
   if (subsys_text && *subsys_text)
     subsystems_parse(subsys_text, &subsystems);
@@ -142,39 +139,26 @@ static void line_write(const char *kind, int device, const char *text) {
   fflush(log_file);
 }
 
-static void line_warn(bool is_error, const char *format, va_list args)
-    __attribute__((format(printf, 2, 0)));
-static void line_warn(bool is_error, const char *format, va_list args) {
+int rondo_nccl_refuse(int result, const char *format, ...) {
   char line[LINE_BYTES];
+  va_list args;
+  va_start(args, format);
   (void)vsnprintf(line, sizeof line, format, args);
+  va_end(args);
   pthread_mutex_lock(&lock);
   debug_open();
-  if (level >= RONDO_NCCL_LEVEL_WARN)
+  if (level >= LEVEL_WARN)
     line_write("WARN", 0, line);
-  if (is_error)
+  if (result != RONDO_NCCL_SUCCESS)
     memcpy(last_error, line, sizeof line);
   pthread_mutex_unlock(&lock);
-}
-
-int rondo_nccl_refuse(int result, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  line_warn(true, format, args);
-  va_end(args);
   return result;
-}
-
-void rondo_nccl_warn(const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  line_warn(false, format, args);
-  va_end(args);
 }
 
 bool rondo_nccl_debug_enabled(unsigned subsystem) {
   pthread_mutex_lock(&lock);
   debug_open();
-  bool enabled = level >= RONDO_NCCL_LEVEL_INFO && subsystems & subsystem;
+  bool enabled = level >= LEVEL_INFO && subsystems & subsystem;
   pthread_mutex_unlock(&lock);
   return enabled;
 }
@@ -196,7 +180,7 @@ void rondo_nccl_debug_print_version(void) {
   int version = rondo_version();
   pthread_mutex_lock(&lock);
   debug_open();
-  if (level >= RONDO_NCCL_LEVEL_VERSION && getenv("NCCL_DEBUG") && !is_version_printed) {
+  if (level >= LEVEL_VERSION && getenv("NCCL_DEBUG") && !is_version_printed) {
     is_version_printed = true;
     fprintf(log_file, "NCCL version %d.%d.%d, served by Rondo %d.%d.%d\n", RONDO_NCCL_MAJOR,
             RONDO_NCCL_MINOR, RONDO_NCCL_PATCH, version / 10000, version / 100 % 100,

@@ -6,27 +6,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum rondo_nccl_level {
-  RONDO_NCCL_LEVEL_NONE,
-  RONDO_NCCL_LEVEL_VERSION,
-  RONDO_NCCL_LEVEL_WARN, // the default
-  RONDO_NCCL_LEVEL_INFO,
-  RONDO_NCCL_LEVEL_TRACE
-};
-
 // Subsystems of NCCL_DEBUG_SUBSYS with lines in this library.
-enum {
-  RONDO_NCCL_SUBSYS_INIT = 1u,
-  RONDO_NCCL_SUBSYS_COLL = 2u,
-  RONDO_NCCL_SUBSYS_P2P = 4u,
-  RONDO_NCCL_SUBSYS_ENV = 128u
-};
+enum { RONDO_NCCL_SUBSYS_INIT = 1u, RONDO_NCCL_SUBSYS_COLL = 2u, RONDO_NCCL_SUBSYS_ENV = 128u };
 
 // Logs at level WARN why a call is refused, keeps the line as the last error, and returns `result`.
+// RONDO_NCCL_SUCCESS: the line is only a warning.
 int rondo_nccl_refuse(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Logs at level WARN.
-void rondo_nccl_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Logs a warning.
+#define rondo_nccl_warn(...) ((void)rondo_nccl_refuse(0, __VA_ARGS__))
 
 // Whether lines of level INFO of this subsystem are logged.
 bool rondo_nccl_debug_enabled(unsigned subsystem);

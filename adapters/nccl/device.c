@@ -2,11 +2,12 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
 
-#define READ_BOUND_NS (60 * INT64_C(1000000000))
+#define READ_BOUND_S 60
 #define READ_PAUSE_NS 20000
 #define MAX_BYTES 8u // of an element
 enum { CU_SUCCESS = 0, CU_NOT_READY = 600, CU_CAPTURE_NONE = 0 };
@@ -21,6 +22,7 @@ static struct {
   int (*copy)(void *to, uint64_t from, size_t bytes, void *stream);
   int (*query)(void *stream);
 } driver;
+static bool is_complete; // all of them were found
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 // The library is never closed: the driver cannot be unloaded.
@@ -36,9 +38,11 @@ static void driver_load(void) {
                {&driver.copy, "cuMemcpyDtoHAsync_v2"},
                {&driver.query, "cuStreamQuery"}};
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  is_complete = library != NULL;
   for (size_t i = 0; library && i < sizeof calls / sizeof *calls; i++) {
     void *found = dlsym(library, calls[i].name);
     memcpy(calls[i].at, &found, sizeof found);
+    is_complete &= found != NULL;
   }
 }
 
@@ -53,9 +57,9 @@ static const char *stream_wait(void *stream) {
   const struct timespec pause = {0, READ_PAUSE_NS};
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t begin_s = now.tv_sec;
+  const time_t end_s = now.tv_sec + READ_BOUND_S;
   int status = driver.query(stream);
-  while (status == CU_NOT_READY && now.tv_sec - begin_s < READ_BOUND_NS / INT64_C(1000000000)) {
+  while (status == CU_NOT_READY && now.tv_sec < end_s) {
     nanosleep(&pause, NULL);
     clock_gettime(CLOCK_MONOTONIC, &now);
     status = driver.query(stream);
@@ -87,8 +91,7 @@ static const char *stream_read(void *to, const void *from, size_t bytes, void *s
 const char *rondo_nccl_device_read(void *to, const void *from, size_t bytes, void *stream) {
   void *context = NULL;
   pthread_once(&once, driver_load);
-  if (!driver.query || !driver.copy || !driver.is_capturing || !driver.pop_context ||
-      !driver.push_context || !driver.stream_context)
+  if (!is_complete)
     return "the CUDA driver is too old";
   if (bytes > MAX_BYTES || driver.stream_context(stream, &context) != CU_SUCCESS ||
       driver.push_context(context) != CU_SUCCESS)

@@ -75,21 +75,23 @@ static int mem_context_release(struct mem_context *s) {
   return status;
 }
 
-static int allocation_create(struct allocation *a, int device, size_t bytes) {
+// Returns enum rondo_status.
+static int allocation_create(int device, size_t bytes, void **memory) {
   struct mem_context *s = contexts;
   while (s && s->device != device)
     s = s->next;
   int status = s ? RONDO_SUCCESS : mem_context_open(device, &s);
   if (status != RONDO_SUCCESS)
     return status;
-  status = rondo_mem_alloc(s->ctx, bytes, &a->memory);
+  struct allocation *a = malloc(sizeof *a);
+  status = a ? rondo_mem_alloc(s->ctx, bytes, memory) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS) {
+    free(a);
     (void)mem_context_release(s);
     return status;
   }
   s->allocations++;
-  a->owner = s;
-  a->next = allocations;
+  *a = (struct allocation){allocations, s, *memory};
   allocations = a;
   return RONDO_SUCCESS;
 }
@@ -111,15 +113,15 @@ static bool allocation_free(const void *memory, int *status) {
   return true;
 }
 
-// Refuses an invalid communicator, or a null `needed`.
-static bool registration_check(rondo_nccl_comm_t handle, const char *call, const void *needed) {
+// Checks a call that needs nothing but a communicator and `has_arguments`.
+static int registration_check(rondo_nccl_comm_t handle, const char *call, bool has_arguments) {
   struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, call);
   if (!comm)
-    return false;
+    return RONDO_NCCL_INVALID_ARGUMENT;
   rondo_nccl_comm_unref(comm);
-  if (!needed)
-    (void)rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: an argument is null", call);
-  return needed != NULL;
+  if (!has_arguments)
+    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: an argument is null", call);
+  return RONDO_NCCL_SUCCESS;
 }
 
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
@@ -129,17 +131,10 @@ RONDO_NCCL_DEFINE(int, MemAlloc, (void **memory, size_t bytes)) {
     *memory = NULL;
     return RONDO_NCCL_SUCCESS;
   }
-  struct allocation *a = calloc(1, sizeof *a);
-  int status = memory ? RONDO_ERR_NO_MEMORY : RONDO_ERR_INVALID;
   int device = rondo_nccl_device_get_current();
   pthread_mutex_lock(&lock);
-  if (a && memory)
-    status = allocation_create(a, device, bytes);
+  int status = memory ? allocation_create(device, bytes, memory) : RONDO_ERR_INVALID;
   pthread_mutex_unlock(&lock);
-  if (status == RONDO_SUCCESS)
-    *memory = a->memory;
-  else
-    free(a);
   return rondo_nccl_check_status(status, "ncclMemAlloc");
 }
 
@@ -160,33 +155,30 @@ RONDO_NCCL_DEFINE(int, MemFree, (void *memory)) {
 RONDO_NCCL_DEFINE(int, CommRegister,
                   (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **handle)) {
   (void)bytes;
-  if (!registration_check(comm, "ncclCommRegister", handle ? buffer : NULL) || !handle)
-    return RONDO_NCCL_INVALID_ARGUMENT;
-  *handle = &registered;
-  return RONDO_NCCL_SUCCESS;
+  int result = registration_check(comm, "ncclCommRegister", buffer && handle);
+  if (result == RONDO_NCCL_SUCCESS)
+    *handle = &registered;
+  return result;
 }
 
 // NCCL accepts a null handle too.
 RONDO_NCCL_DEFINE(int, CommDeregister, (rondo_nccl_comm_t comm, void *handle)) {
   (void)handle;
-  return registration_check(comm, "ncclCommDeregister", &registered) ? RONDO_NCCL_SUCCESS
-                                                                     : RONDO_NCCL_INVALID_ARGUMENT;
+  return registration_check(comm, "ncclCommDeregister", true);
 }
 
 RONDO_NCCL_DEFINE(int, CommWindowRegister,
                   (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **handle, int flags)) {
   (void)flags;
-  if (!registration_check(comm, "ncclCommWindowRegister", handle))
-    return RONDO_NCCL_INVALID_ARGUMENT;
-  *handle = buffer && bytes ? &window : NULL; // as in NCCL
-  return RONDO_NCCL_SUCCESS;
+  int result = registration_check(comm, "ncclCommWindowRegister", handle != NULL);
+  if (result == RONDO_NCCL_SUCCESS)
+    *handle = buffer && bytes ? &window : NULL; // as in NCCL
+  return result;
 }
 
 RONDO_NCCL_DEFINE(int, CommWindowDeregister, (rondo_nccl_comm_t comm, void *handle)) {
   (void)handle;
-  return registration_check(comm, "ncclCommWindowDeregister", &window)
-             ? RONDO_NCCL_SUCCESS
-             : RONDO_NCCL_INVALID_ARGUMENT;
+  return registration_check(comm, "ncclCommWindowDeregister", true);
 }
 
 // NOLINTEND(readability-identifier-naming)

@@ -28,14 +28,11 @@ static double float_value(unsigned bits, int exponent_bits, int mantissa_bits, b
 
 static double integer_value(uint64_t raw, int dtype, bool *exact) {
   const bool is_signed = dtype == RONDO_INT8 || dtype == RONDO_INT32 || dtype == RONDO_INT64;
-  uint64_t sign = UINT64_C(1) << (8 * rondo_dtype_bytes(dtype) - 1);
-  if (!is_signed || !(raw & sign)) {
-    *exact = raw <= UINT64_C(1) << 53;
-    return (double)raw;
-  }
-  uint64_t magnitude = ~(raw | ~(sign | (sign - 1))) + 1;
+  const uint64_t sign = UINT64_C(1) << (8 * rondo_dtype_bytes(dtype) - 1);
+  const bool is_negative = is_signed && raw & sign;
+  uint64_t magnitude = is_negative ? sign - (raw & (sign - 1)) : raw;
   *exact = magnitude <= UINT64_C(1) << 53;
-  return -(double)magnitude;
+  return is_negative ? -(double)magnitude : (double)magnitude;
 }
 
 // The value of an element. `exact`: whether the double has that value.
@@ -65,17 +62,16 @@ static double element_value(const void *element, int dtype, bool *exact) {
   }
 }
 
-static int op_find(struct rondo_nccl_comm *comm, const char *call, int op,
-                   struct rondo_nccl_op *found) {
-  size_t at = (size_t)(op - RONDO_NCCL_FIRST_USER_OP);
-  pthread_mutex_lock(&comm->lock);
-  bool exists = at < comm->op_count && comm->ops[at].used;
-  if (exists)
-    *found = comm->ops[at];
-  pthread_mutex_unlock(&comm->lock);
-  return exists ? RONDO_NCCL_SUCCESS
-                : rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                                    "%s: the communicator has no reduction %d", call, op);
+// The reduction that NCCL knows as `op`. Null: the communicator has none. The lock is held.
+static struct rondo_nccl_op *op_at(const struct rondo_nccl_comm *comm, int op) {
+  size_t at = (size_t)op - RONDO_NCCL_FIRST_USER_OP;
+  bool exists = op >= RONDO_NCCL_FIRST_USER_OP && at < comm->op_count && comm->ops[at].used;
+  return exists ? &comm->ops[at] : NULL;
+}
+
+static int unknown_op_refuse(const char *call, int op) {
+  return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: the communicator has no reduction %d",
+                           call, op);
 }
 
 static int inexact_refuse(const char *call) {
@@ -109,9 +105,13 @@ int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op, 
   what->redop = op; // Rondo's numbers are NCCL's
   if (op < RONDO_NCCL_FIRST_USER_OP)
     return RONDO_NCCL_SUCCESS;
-  int result = op_find(comm, call, op, &user);
-  if (result != RONDO_NCCL_SUCCESS)
-    return result;
+  pthread_mutex_lock(&comm->lock);
+  const struct rondo_nccl_op *found = op_at(comm, op);
+  if (found)
+    user = *found;
+  pthread_mutex_unlock(&comm->lock);
+  if (!found)
+    return unknown_op_refuse(call, op);
   if (user.dtype != what->dtype)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
                              "%s: reduction %d was created for %s, but the elements are %s", call,
@@ -122,34 +122,28 @@ int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op, 
                             : RONDO_NCCL_SUCCESS;
 }
 
-// Finds an unused place, or adds one. The lock is held. False: no memory.
-static bool ops_reserve(struct rondo_nccl_comm *comm, size_t *place) {
-  for (*place = 0; *place < comm->op_count; ++*place)
-    if (!comm->ops[*place].used)
-      return true;
-  size_t count = comm->op_count ? 2 * comm->op_count : 4;
-  struct rondo_nccl_op *ops = realloc(comm->ops, count * sizeof *ops);
+// Finds an unused place, or adds one. The lock is held. Null: no memory.
+static struct rondo_nccl_op *ops_reserve(struct rondo_nccl_comm *comm) {
+  for (size_t i = 0; i < comm->op_count; i++)
+    if (!comm->ops[i].used)
+      return &comm->ops[i];
+  struct rondo_nccl_op *ops = realloc(comm->ops, (comm->op_count + 1) * sizeof *ops);
   if (!ops)
-    return false;
-  memset(ops + comm->op_count, 0, (count - comm->op_count) * sizeof *ops);
-  *place = comm->op_count;
+    return NULL;
   comm->ops = ops;
-  comm->op_count = count;
-  return true;
+  return &comm->ops[comm->op_count++];
 }
 
 static int op_add(struct rondo_nccl_comm *comm, const struct rondo_nccl_op *user, int *op) {
-  size_t place = 0;
   pthread_mutex_lock(&comm->lock);
-  bool reserved = ops_reserve(comm, &place);
-  if (reserved) {
-    comm->ops[place] = *user;
-    *op = RONDO_NCCL_FIRST_USER_OP + (int)place;
+  struct rondo_nccl_op *place = ops_reserve(comm);
+  if (place) {
+    *place = *user;
+    *op = RONDO_NCCL_FIRST_USER_OP + (int)(place - comm->ops);
   }
   pthread_mutex_unlock(&comm->lock);
-  return reserved
-             ? RONDO_NCCL_SUCCESS
-             : rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "ncclRedOpCreatePreMulSum: no memory");
+  return place ? RONDO_NCCL_SUCCESS
+               : rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "ncclRedOpCreatePreMulSum: no memory");
 }
 
 static int op_set_scalar(struct rondo_nccl_op *user, const void *scalar, int residence) {
@@ -191,16 +185,13 @@ RONDO_NCCL_DEFINE(int, RedOpDestroy, (int op, rondo_nccl_comm_t handle)) {
   struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, "ncclRedOpDestroy");
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  size_t at = (size_t)op - RONDO_NCCL_FIRST_USER_OP;
   pthread_mutex_lock(&comm->lock);
-  bool exists = op >= RONDO_NCCL_FIRST_USER_OP && at < comm->op_count && comm->ops[at].used;
-  if (exists)
-    comm->ops[at].used = false;
+  struct rondo_nccl_op *found = op_at(comm, op);
+  if (found)
+    found->used = false;
   pthread_mutex_unlock(&comm->lock);
   rondo_nccl_comm_unref(comm);
-  return exists ? RONDO_NCCL_SUCCESS
-                : rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                                    "ncclRedOpDestroy: the communicator has no reduction %d", op);
+  return found ? RONDO_NCCL_SUCCESS : unknown_op_refuse("ncclRedOpDestroy", op);
 }
 
 // NOLINTEND(readability-identifier-naming)

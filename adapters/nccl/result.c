@@ -6,31 +6,26 @@
 #include "adapters/nccl/debug.h"
 
 int rondo_nccl_result_from_status(int status) {
-  switch (status) {
-  case RONDO_SUCCESS:
-    return RONDO_NCCL_SUCCESS;
-  case RONDO_IN_PROGRESS:
-  case RONDO_ERR_TIMEOUT:
-    return RONDO_NCCL_IN_PROGRESS;
-  case RONDO_ERR_INVALID:
-  case RONDO_ERR_UNKNOWN:
-    return RONDO_NCCL_INVALID_ARGUMENT;
-  case RONDO_ERR_EXISTS:
-  case RONDO_ERR_MISMATCH:
-  case RONDO_ERR_CLOSED:
-  case RONDO_ERR_BUSY:
-  case RONDO_ERR_UNSUPPORTED:
-    return RONDO_NCCL_INVALID_USAGE;
-  case RONDO_ERR_PEER:
-  case RONDO_ERR_ABORTED:
-    return RONDO_NCCL_REMOTE_ERROR;
-  case RONDO_ERR_NO_MEMORY:
-  case RONDO_ERR_FULL:
-  case RONDO_ERR_SYSTEM:
-    return RONDO_NCCL_SYSTEM_ERROR;
-  default:
-    return RONDO_NCCL_INTERNAL_ERROR;
-  }
+  static const unsigned char results[] = {
+      [RONDO_SUCCESS] = RONDO_NCCL_SUCCESS,
+      [RONDO_IN_PROGRESS] = RONDO_NCCL_IN_PROGRESS,
+      [RONDO_ERR_TIMEOUT] = RONDO_NCCL_IN_PROGRESS,
+      [RONDO_ERR_INVALID] = RONDO_NCCL_INVALID_ARGUMENT,
+      [RONDO_ERR_UNKNOWN] = RONDO_NCCL_INVALID_ARGUMENT,
+      [RONDO_ERR_EXISTS] = RONDO_NCCL_INVALID_USAGE,
+      [RONDO_ERR_MISMATCH] = RONDO_NCCL_INVALID_USAGE,
+      [RONDO_ERR_CLOSED] = RONDO_NCCL_INVALID_USAGE,
+      [RONDO_ERR_BUSY] = RONDO_NCCL_INVALID_USAGE,
+      [RONDO_ERR_UNSUPPORTED] = RONDO_NCCL_INVALID_USAGE,
+      [RONDO_ERR_PEER] = RONDO_NCCL_REMOTE_ERROR,
+      [RONDO_ERR_ABORTED] = RONDO_NCCL_REMOTE_ERROR,
+      [RONDO_ERR_NO_MEMORY] = RONDO_NCCL_SYSTEM_ERROR,
+      [RONDO_ERR_FULL] = RONDO_NCCL_SYSTEM_ERROR,
+      [RONDO_ERR_SYSTEM] = RONDO_NCCL_SYSTEM_ERROR,
+      [RONDO_ERR_INTERNAL] = RONDO_NCCL_INTERNAL_ERROR,
+  };
+  return status < 0 || (size_t)status >= sizeof results ? RONDO_NCCL_INTERNAL_ERROR
+                                                        : results[status];
 }
 
 int rondo_nccl_check_status(int status, const char *call) {
