@@ -217,36 +217,18 @@ static inline dfcclResult_t dfcclRegisterBroadcast(size_t count, dfcclDataType_t
 
 // Submits one run of `collId`, as rondo_run does. `callback` may be null. RONDO_ERR_UNKNOWN: the id
 // was not registered. RONDO_ERR_INVALID: it was registered as another kind.
-static inline dfcclResult_t dfcclRunAllReduce(const void *sendbuff, void *recvbuff, int collId,
-                                              dfcclFunc_t callback, void *callbackArgs,
-                                              dfcclRankCtx_t rankCtx) {
-  return dfcclRun(RONDO_ALL_REDUCE, sendbuff, recvbuff, collId, callback, callbackArgs, rankCtx);
-}
-
-static inline dfcclResult_t dfcclRunAllGather(const void *sendbuff, void *recvbuff, int collId,
-                                              dfcclFunc_t callback, void *callbackArgs,
-                                              dfcclRankCtx_t rankCtx) {
-  return dfcclRun(RONDO_ALL_GATHER, sendbuff, recvbuff, collId, callback, callbackArgs, rankCtx);
-}
-
-static inline dfcclResult_t dfcclRunReduceScatter(const void *sendbuff, void *recvbuff, int collId,
-                                                  dfcclFunc_t callback, void *callbackArgs,
-                                                  dfcclRankCtx_t rankCtx) {
-  return dfcclRun(RONDO_REDUCE_SCATTER, sendbuff, recvbuff, collId, callback, callbackArgs,
-                  rankCtx);
-}
-
-static inline dfcclResult_t dfcclRunReduce(const void *sendbuff, void *recvbuff, int collId,
-                                           dfcclFunc_t callback, void *callbackArgs,
-                                           dfcclRankCtx_t rankCtx) {
-  return dfcclRun(RONDO_REDUCE, sendbuff, recvbuff, collId, callback, callbackArgs, rankCtx);
-}
-
-static inline dfcclResult_t dfcclRunBroadcast(const void *sendbuff, void *recvbuff, int collId,
-                                              dfcclFunc_t callback, void *callbackArgs,
-                                              dfcclRankCtx_t rankCtx) {
-  return dfcclRun(RONDO_BROADCAST, sendbuff, recvbuff, collId, callback, callbackArgs, rankCtx);
-}
+#define DFCCL_DEFINE_RUN(name, kind)                                                               \
+  static inline dfcclResult_t name(const void *sendbuff, void *recvbuff, int collId,               \
+                                   dfcclFunc_t callback, void *callbackArgs,                       \
+                                   dfcclRankCtx_t rankCtx) {                                       \
+    return dfcclRun(kind, sendbuff, recvbuff, collId, callback, callbackArgs, rankCtx);            \
+  }
+DFCCL_DEFINE_RUN(dfcclRunAllReduce, RONDO_ALL_REDUCE)
+DFCCL_DEFINE_RUN(dfcclRunAllGather, RONDO_ALL_GATHER)
+DFCCL_DEFINE_RUN(dfcclRunReduceScatter, RONDO_REDUCE_SCATTER)
+DFCCL_DEFINE_RUN(dfcclRunReduce, RONDO_REDUCE)
+DFCCL_DEFINE_RUN(dfcclRunBroadcast, RONDO_BROADCAST)
+#undef DFCCL_DEFINE_RUN
 
 // NOLINTEND(readability-function-size,readability-identifier-naming)
 #ifdef __cplusplus

@@ -3,9 +3,6 @@
 
 #include "adapters/nccl/call.h"
 #include "adapters/nccl/debug.h"
-#include "adapters/nccl/group.h"
-#include "adapters/nccl/op.h"
-#include "adapters/nccl/split.h"
 
 static int call_check(const struct rondo_nccl_call *call) {
   struct rondo_nccl_comm *comm = call->comm;
@@ -18,12 +15,11 @@ static int call_check(const struct rondo_nccl_call *call) {
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE, "%s: the communicator was finalized",
                              call->name);
   if (rondo_dtype_bytes(call->what.dtype) == 0)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: there is no type %d", call->name,
-                             call->what.dtype);
+    return rondo_nccl_invalid("%s: there is no type %d", call->name, call->what.dtype);
   if (call->root < 0 || call->root >= comm->rank_count)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: %s %d of %d ranks", call->name,
-                             call->what.kind == RONDO_SEND_RECV ? "peer" : "root", call->root,
-                             comm->rank_count);
+    return rondo_nccl_invalid("%s: %s %d of %d ranks", call->name,
+                              call->what.kind == RONDO_SEND_RECV ? "peer" : "root", call->root,
+                              comm->rank_count);
   return RONDO_NCCL_SUCCESS;
 }
 
@@ -42,7 +38,7 @@ static int call_translate(struct rondo_nccl_call *call) {
     call->recv = NULL;
   if (kind != RONDO_ALL_REDUCE && kind != RONDO_REDUCE && kind != RONDO_REDUCE_SCATTER)
     return RONDO_NCCL_SUCCESS;
-  return rondo_nccl_op_apply(call->comm, call->name, call->op, call->stream, what);
+  return rondo_nccl_op_apply(call);
 }
 
 // Programs that read NCCL's logs can read this line.

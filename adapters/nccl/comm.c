@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "adapters/nccl/debug.h"
-#include "adapters/nccl/result.h"
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rondo_nccl_comm *registry;
@@ -16,10 +15,7 @@ static void registry_reset_in_child(void) {
   registry = NULL;
   registry_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
-
-__attribute__((constructor)) static void registry_add_fork_handler(void) {
-  (void)pthread_atfork(NULL, NULL, registry_reset_in_child);
-}
+RONDO_NCCL_ON_FORK(registry_reset_in_child)
 
 struct rondo_nccl_comm *rondo_nccl_comm_create(struct rondo_nccl_shared *shared, int rank,
                                                int rank_count) {
@@ -74,9 +70,9 @@ struct rondo_nccl_comm *rondo_nccl_comm_find(rondo_nccl_comm_t handle, const cha
     comm->references++;
   pthread_mutex_unlock(&registry_lock);
   if (!comm)
-    rondo_nccl_refuse(
-        RONDO_NCCL_INVALID_ARGUMENT, "%s: %p is not a communicator%s", call, (void *)handle,
-        is_child_process ? ", or it belongs to the parent process" : ", or it was destroyed");
+    rondo_nccl_invalid("%s: %p is not a communicator%s", call, (void *)handle,
+                       is_child_process ? ", or it belongs to the parent process"
+                                        : ", or it was destroyed");
   return comm;
 }
 

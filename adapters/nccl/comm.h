@@ -3,13 +3,13 @@
 //
 // Order of the files. Each includes only those above its line:
 //
-//   abi.h, explore.h, debug        types and names of NCCL; test hooks; log and last error
-//   result, environment, device    results; NCCL_… variables; calls of the CUDA driver
-//   comm                           the communicator, its references, its outstanding calls
-//   config, op                     ncclConfig_t; reductions that a program creates
-//   call, split                    one call; splits and their children
-//   group                          calls and splits that ncclGroupEnd submits
-//   init, comm_api, collectives, memory, device_api    the exported functions
+//   abi.h, explore.h           types and names of NCCL; test hooks
+//   debug.h                    log, last error (debug.c) and results (result.c)
+//   environment.h, device.h    NCCL_… variables; calls of the CUDA driver
+//   comm.h                     communicators (comm.c) and their configuration (config.c)
+//   call.h                     calls (call.c), reductions (op.c), splits (split.c), groups
+//   (group.c) init.c, comm_api.c, collectives.c, memory.c, device_api.c    the other exported
+//   functions
 //
 //   rondo_nccl_comm_create -> _add ... _find, _unref ... -> _remove
 //
@@ -118,5 +118,19 @@ int rondo_nccl_comm_poll(struct rondo_nccl_comm *comm);
 static inline bool rondo_nccl_comm_waits(const struct rondo_nccl_comm *comm) {
   return comm->shared->backend == RONDO_BACKEND_HOST && comm->is_blocking;
 }
+
+// ---------------------------------------------------------------- config.c ---
+
+// What this library uses of ncclConfig_t.
+struct rondo_nccl_settings {
+  bool is_blocking;
+  uint32_t min_ctas, max_ctas; // 0: not set
+};
+
+// Fills `settings` from the environment, else from `config`, else from `parent`; both may be null.
+// Refuses a `config` that was not initialised. Returns enum rondo_nccl_result.
+int rondo_nccl_settings_read(struct rondo_nccl_settings *settings,
+                             const struct rondo_nccl_config *config,
+                             const struct rondo_nccl_comm *parent, const char *call);
 
 #endif // RONDO_ADAPTERS_NCCL_COMM_H

@@ -1,11 +1,9 @@
 // The exported queries of a communicator, and the calls that end it.
 #include <unistd.h>
 
-#include "adapters/nccl/comm.h"
+#include "adapters/nccl/call.h"
 #include "adapters/nccl/debug.h"
 #include "adapters/nccl/explore.h"
-#include "adapters/nccl/result.h"
-#include "adapters/nccl/split.h"
 
 #define GRAPH_POLLS 11 // the pause doubles each time: two seconds in all
 #define GRAPH_POLL_US 1000u
@@ -47,8 +45,7 @@ static int comm_async_error(struct rondo_nccl_comm *comm) {
 static int query_answer(rondo_nccl_comm_t handle, const char *call, int *answer,
                         int (*value_of)(struct rondo_nccl_comm *)) {
   if (!answer)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: the pointer to the answer is null",
-                             call);
+    return rondo_nccl_invalid("%s: the pointer to the answer is null", call);
   struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, call);
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
@@ -89,10 +86,10 @@ RONDO_NCCL_DEFINE(int, CommFinalize, (rondo_nccl_comm_t handle)) {
     return RONDO_NCCL_INVALID_ARGUMENT;
   int state = RONDO_NCCL_READY, result = RONDO_NCCL_SUCCESS;
   if (!atomic_compare_exchange_strong(&comm->state, &state, RONDO_NCCL_FINALIZED))
-    result = rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "ncclCommFinalize: %s",
-                               state == RONDO_NCCL_SPLITTING
-                                   ? "the split that creates the communicator is in progress"
-                                   : "the communicator was finalized before");
+    result = rondo_nccl_invalid("ncclCommFinalize: %s",
+                                state == RONDO_NCCL_SPLITTING
+                                    ? "the split that creates the communicator is in progress"
+                                    : "the communicator was finalized before");
   else if (!comm->is_blocking ||
            rondo_comm_wait(comm->shared->ctx, comm->comm, NULL, RONDO_FOREVER) != RONDO_SUCCESS)
     result = comm_async_error(comm);
@@ -123,8 +120,7 @@ static int comm_destroy(rondo_nccl_comm_t handle, const char *call, int mode) {
     return RONDO_NCCL_INVALID_ARGUMENT;
   if (!rondo_nccl_comm_remove(comm)) { // another thread destroys it
     rondo_nccl_comm_unref(comm);
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: %p was destroyed", call,
-                             (void *)handle);
+    return rondo_nccl_invalid("%s: %p was destroyed", call, (void *)handle);
   }
   pthread_mutex_lock(&comm->lock);
   comm->is_destroyed = true;

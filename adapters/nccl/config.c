@@ -1,9 +1,9 @@
-#include "adapters/nccl/config.h"
+#include "adapters/nccl/comm.h"
 
 #include <string.h>
 
-#include "adapters/nccl/environment.h"
 #include "adapters/nccl/debug.h"
+#include "adapters/nccl/environment.h"
 
 #define HAS(config, field)                                                                         \
   ((config)->size >= offsetof(struct rondo_nccl_config, field) + sizeof(config)->field)
@@ -45,8 +45,7 @@ static int config_check_ranges(const struct rondo_nccl_config *config, const cha
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     int value = config_field(config, ranges[i].offset);
     if (value != RONDO_NCCL_UNDEF_INT && (value < ranges[i].min || value > ranges[i].max))
-      return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: %s %d is out of range", call,
-                               ranges[i].name, value);
+      return rondo_nccl_invalid("%s: %s %d is out of range", call, ranges[i].name, value);
   }
   return RONDO_NCCL_SUCCESS;
 }
@@ -61,8 +60,7 @@ static uint32_t ctas_from(int value) {
 static int config_read(struct rondo_nccl_settings *settings, const struct rondo_nccl_config *config,
                        const char *call) {
   if (config->magic != RONDO_NCCL_CONFIG_MAGIC || !HAS(config, blocking))
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: the configuration was not initialised", call);
+    return rondo_nccl_invalid("%s: the configuration was not initialised", call);
   int result = config_check_ranges(config, call);
   if (result != RONDO_NCCL_SUCCESS)
     return result;
@@ -73,9 +71,8 @@ static int config_read(struct rondo_nccl_settings *settings, const struct rondo_
     settings->max_ctas = ctas_from(config->max_ctas);
   }
   if (settings->max_ctas && settings->min_ctas > settings->max_ctas)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: minCTAs %d is larger than maxCTAs %d", call, config->min_ctas,
-                             config->max_ctas);
+    return rondo_nccl_invalid("%s: minCTAs %d is larger than maxCTAs %d", call, config->min_ctas,
+                              config->max_ctas);
   return RONDO_NCCL_SUCCESS;
 }
 

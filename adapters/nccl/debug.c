@@ -35,10 +35,7 @@ static char host[64];
 static char last_error[LINE_BYTES];
 
 static void debug_reset_in_child(void) { lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; }
-
-__attribute__((constructor)) static void debug_add_fork_handler(void) {
-  (void)pthread_atfork(NULL, NULL, debug_reset_in_child);
-}
+RONDO_NCCL_ON_FORK(debug_reset_in_child)
 
 void rondo_nccl_debug_expand_path(const char *path, char *out, size_t out_bytes) {
   char name[64] = "", process[24];

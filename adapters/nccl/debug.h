@@ -1,10 +1,14 @@
-// The log, in the format of NCCL's and controlled by NCCL_DEBUG, NCCL_DEBUG_SUBSYS and
-// NCCL_DEBUG_FILE, and the last error for ncclGetLastError. Any thread may call everything here.
+// Results, the last error for ncclGetLastError, and the log. The log has the format of NCCL's, and
+// NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE control it. Any thread may call everything
+// here.
 #ifndef RONDO_ADAPTERS_NCCL_DEBUG_H
 #define RONDO_ADAPTERS_NCCL_DEBUG_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "adapters/nccl/abi.h"
 
 // Subsystems of NCCL_DEBUG_SUBSYS with lines in this library.
 enum { RONDO_NCCL_SUBSYS_INIT = 1u, RONDO_NCCL_SUBSYS_COLL = 2u, RONDO_NCCL_SUBSYS_ENV = 128u };
@@ -13,8 +17,23 @@ enum { RONDO_NCCL_SUBSYS_INIT = 1u, RONDO_NCCL_SUBSYS_COLL = 2u, RONDO_NCCL_SUBS
 // RONDO_NCCL_SUCCESS: the line is only a warning.
 int rondo_nccl_refuse(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Refuses an invalid argument.
+#define rondo_nccl_invalid(...) rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, __VA_ARGS__)
+
+// The result (enum rondo_nccl_result) for `status` (enum rondo_status).
+int rondo_nccl_result_from_status(int status);
+
+// The same, and logs "call: text of the status" unless it is RONDO_SUCCESS.
+int rondo_nccl_check_status(int status, const char *call);
+
 // Logs a warning.
-#define rondo_nccl_warn(...) ((void)rondo_nccl_refuse(0, __VA_ARGS__))
+#define rondo_nccl_warn(...) ((void)rondo_nccl_refuse(RONDO_NCCL_SUCCESS, __VA_ARGS__))
+
+// Runs `reset` in each child process of this one.
+#define RONDO_NCCL_ON_FORK(reset)                                                                  \
+  __attribute__((constructor)) static void reset##_register(void) {                                \
+    (void)pthread_atfork(NULL, NULL, reset);                                                       \
+  }
 
 // Whether lines of level INFO of this subsystem are logged.
 bool rondo_nccl_debug_enabled(unsigned subsystem);

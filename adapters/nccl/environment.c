@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,30 +131,20 @@ static void backend_read(void) {
 
 // `entry` is "NAME=value".
 static void variable_check(const char *entry) {
-  char name[64];
-  size_t length = strcspn(entry, "=");
+  const enum rondo_nccl_variable kind = rondo_nccl_variable_kind(entry);
+  const int length = (int)strcspn(entry, "=");
   const char *value = entry + length + (entry[length] == '=');
-  int shown = (int)length;
-  switch (rondo_nccl_variable_kind(entry)) {
-  case RONDO_NCCL_VARIABLE_UNKNOWN:
-    rondo_nccl_warn("environment: %.*s is not a variable of NCCL", shown, entry);
-    break;
-  case RONDO_NCCL_VARIABLE_MISSED:
-    rondo_nccl_warn("environment: %.*s has no effect: Rondo does not support it", shown, entry);
-    break;
-  case RONDO_NCCL_VARIABLE_NO_EFFECT:
-    rondo_nccl_info(RONDO_NCCL_SUBSYS_ENV, 0, "environment: %.*s has no effect", shown, entry);
-    break;
-  case RONDO_NCCL_VARIABLE_HONOURED:
-    if (length >= sizeof name || !*value)
-      return;
-    memcpy(name, entry, length);
-    name[length] = '\0';
-    const char *complaint = rondo_nccl_variable_complaint(name, value);
-    if (complaint)
-      rondo_nccl_warn("environment: %s is \"%s\"; %s", name, value, complaint);
-    break;
-  }
+  char name[64];
+  (void)snprintf(name, sizeof name, "%.*s", length, entry);
+  const char *complaint = *value ? rondo_nccl_variable_complaint(name, value) : NULL;
+  if (kind == RONDO_NCCL_VARIABLE_UNKNOWN)
+    rondo_nccl_warn("environment: %.*s is not a variable of NCCL", length, entry);
+  else if (kind == RONDO_NCCL_VARIABLE_MISSED)
+    rondo_nccl_warn("environment: %.*s has no effect: Rondo does not support it", length, entry);
+  else if (kind == RONDO_NCCL_VARIABLE_NO_EFFECT)
+    rondo_nccl_info(RONDO_NCCL_SUBSYS_ENV, 0, "environment: %.*s has no effect", length, entry);
+  else if (complaint)
+    rondo_nccl_warn("environment: %s is \"%s\"; %s", name, value, complaint);
 }
 
 static void environment_read(void) {

@@ -1,11 +1,10 @@
-#include "adapters/nccl/group.h"
+#include "adapters/nccl/call.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "adapters/nccl/debug.h"
 #include "adapters/nccl/explore.h"
-#include "adapters/nccl/result.h"
 
 // A call, or a split: then only the name and the communicator of `call` are set.
 struct entry {
@@ -29,10 +28,7 @@ static void group_reset_in_child(void) {
   static const struct group none;
   group = none;
 }
-
-__attribute__((constructor)) static void group_add_fork_handler(void) {
-  (void)pthread_atfork(NULL, NULL, group_reset_in_child);
-}
+RONDO_NCCL_ON_FORK(group_reset_in_child)
 
 #if defined(RONDO_EXPLORE)
 void rondo_nccl_group_exchange(void **other) {

@@ -3,11 +3,9 @@
 #include <string.h>
 
 #include "adapters/nccl/comm.h"
-#include "adapters/nccl/config.h"
+#include "adapters/nccl/debug.h"
 #include "adapters/nccl/device.h"
 #include "adapters/nccl/environment.h"
-#include "adapters/nccl/result.h"
-#include "adapters/nccl/debug.h"
 
 _Static_assert(sizeof(struct rondo_unique_id) == sizeof(struct rondo_nccl_id),
                "the two ids have one size");
@@ -100,11 +98,10 @@ static int comm_init(const struct init *init, rondo_nccl_comm_t *out) {
 
 static int rank_check(const char *call, const rondo_nccl_comm_t *out, int rank, int rank_count) {
   if (!out)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: the pointer to the new communicator is null", call);
+    return rondo_nccl_invalid("%s: the pointer to the new communicator is null", call);
   if (rank_count < 1 || rank_count > (int)RONDO_MAX_RANKS || rank < 0 || rank >= rank_count)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: rank %d of %d ranks (at most %u)",
-                             call, rank, rank_count, RONDO_MAX_RANKS);
+    return rondo_nccl_invalid("%s: rank %d of %d ranks (at most %u)", call, rank, rank_count,
+                              RONDO_MAX_RANKS);
   return RONDO_NCCL_SUCCESS;
 }
 
@@ -141,8 +138,7 @@ RONDO_NCCL_DEFINE(int, GetUniqueId, (struct rondo_nccl_id * id)) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   struct rondo_nccl_settings settings = {0};
   if (!id)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "ncclGetUniqueId: the pointer to the id is null");
+    return rondo_nccl_invalid("ncclGetUniqueId: the pointer to the id is null");
   rondo_nccl_debug_print_version();
   config_fill(&cfg, &settings);
   cfg.backend = RONDO_BACKEND_HOST; // listening needs no device
@@ -174,9 +170,8 @@ RONDO_NCCL_DEFINE(int, CommInitRankScalable,
                    struct rondo_nccl_id *ids, struct rondo_nccl_config *config)) {
   struct init init = {"ncclCommInitRankScalable", .rank = rank, .rank_count = rank_count};
   if (!ids || id_count < 1 || id_count > rank_count)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "ncclCommInitRankScalable: %d ids for %d ranks", ids ? id_count : 0,
-                             rank_count);
+    return rondo_nccl_invalid("ncclCommInitRankScalable: %d ids for %d ranks", ids ? id_count : 0,
+                              rank_count);
   return comm_init_rank(&init, ids, config, comm);
 }
 

@@ -2,96 +2,73 @@
 // needs none.
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "adapters/nccl/comm.h"
+#include "adapters/nccl/debug.h"
 #include "adapters/nccl/device.h"
 #include "adapters/nccl/environment.h"
-#include "adapters/nccl/result.h"
-#include "adapters/nccl/debug.h"
 
-// ncclMemAlloc has no communicator, so each device has a context of one rank for its memory. The
-// context exists while it has allocations.
-struct mem_context {
-  struct mem_context *next;
-  int device;
-  struct rondo_context ctx;
-  size_t allocations;
-};
+#define MAX_DEVICES 64
 
 struct allocation {
   struct allocation *next;
-  struct mem_context *owner;
+  int device;
   void *memory;
 };
 
-// Protects both lists.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mem_context *contexts;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // protects what follows
 static struct allocation *allocations;
+// ncclMemAlloc has no communicator, so each device has a context of one rank for its memory. The
+// context exists while it has allocations.
+static struct mem_context {
+  struct rondo_context ctx;
+  size_t allocations;
+} contexts[MAX_DEVICES];
 
 // A child process must neither use nor free the memory of its parent.
 static void memory_reset_in_child(void) {
-  contexts = NULL;
+  memset(contexts, 0, sizeof contexts);
   allocations = NULL;
   lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
-
-__attribute__((constructor)) static void memory_add_fork_handler(void) {
-  (void)pthread_atfork(NULL, NULL, memory_reset_in_child);
-}
+RONDO_NCCL_ON_FORK(memory_reset_in_child)
 
 // Handles of registrations: only their addresses are used.
 static char registered, window;
 
-static int mem_context_open(int device, struct mem_context **opened) {
+// Creates the context of `device` if it has no allocations. Returns enum rondo_status.
+static int mem_context_open(int device) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
-  struct mem_context *s = calloc(1, sizeof *s);
-  if (!s)
-    return RONDO_ERR_NO_MEMORY;
+  if (device >= MAX_DEVICES)
+    return RONDO_ERR_INVALID;
   if (rondo_nccl_environment()->backend == RONDO_NCCL_BACKEND_CUDA)
     cfg.backend = RONDO_BACKEND_CUDA;
-  s->device = cfg.device = device;
-  int status = rondo_init(&s->ctx, &cfg);
-  if (status != RONDO_SUCCESS) {
-    free(s);
-    return status;
-  }
-  s->next = contexts;
-  contexts = s;
-  *opened = s;
-  return RONDO_SUCCESS;
+  cfg.device = device;
+  return contexts[device].allocations ? RONDO_SUCCESS : rondo_init(&contexts[device].ctx, &cfg);
 }
 
 // Destroys the context if it has no allocations. Returns enum rondo_status.
-static int mem_context_release(struct mem_context *s) {
-  struct mem_context **at = &contexts;
-  if (s->allocations)
-    return RONDO_SUCCESS;
-  while (*at != s)
-    at = &(*at)->next;
-  *at = s->next;
-  int status = rondo_destroy(s->ctx, RONDO_DESTROY_DRAIN, RONDO_NCCL_DRAIN_NS);
-  free(s);
-  return status;
+static int mem_context_close(const struct mem_context *c) {
+  return c->allocations ? RONDO_SUCCESS
+                        : rondo_destroy(c->ctx, RONDO_DESTROY_DRAIN, RONDO_NCCL_DRAIN_NS);
 }
 
 // Returns enum rondo_status.
 static int allocation_create(int device, size_t bytes, void **memory) {
-  struct mem_context *s = contexts;
-  while (s && s->device != device)
-    s = s->next;
-  int status = s ? RONDO_SUCCESS : mem_context_open(device, &s);
+  int status = mem_context_open(device);
   if (status != RONDO_SUCCESS)
     return status;
+  struct mem_context *c = &contexts[device];
   struct allocation *a = malloc(sizeof *a);
-  status = a ? rondo_mem_alloc(s->ctx, bytes, memory) : RONDO_ERR_NO_MEMORY;
+  status = a ? rondo_mem_alloc(c->ctx, bytes, memory) : RONDO_ERR_NO_MEMORY;
   if (status != RONDO_SUCCESS) {
     free(a);
-    (void)mem_context_release(s);
+    (void)mem_context_close(c);
     return status;
   }
-  s->allocations++;
-  *a = (struct allocation){allocations, s, *memory};
+  c->allocations++;
+  *a = (struct allocation){allocations, device, *memory};
   allocations = a;
   return RONDO_SUCCESS;
 }
@@ -104,11 +81,12 @@ static bool allocation_free(const void *memory, int *status) {
   struct allocation *a = *at;
   if (!a)
     return false;
+  struct mem_context *c = &contexts[a->device];
   *at = a->next;
-  *status = rondo_mem_free(a->owner->ctx, a->memory);
-  a->owner->allocations--;
-  int left = mem_context_release(a->owner);
-  *status = *status == RONDO_SUCCESS ? left : *status;
+  *status = rondo_mem_free(c->ctx, a->memory);
+  c->allocations--;
+  int closed = mem_context_close(c);
+  *status = *status == RONDO_SUCCESS ? closed : *status;
   free(a);
   return true;
 }
@@ -120,7 +98,7 @@ static int registration_check(rondo_nccl_comm_t handle, const char *call, bool h
     return RONDO_NCCL_INVALID_ARGUMENT;
   rondo_nccl_comm_unref(comm);
   if (!has_arguments)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: an argument is null", call);
+    return rondo_nccl_invalid("%s: an argument is null", call);
   return RONDO_NCCL_SUCCESS;
 }
 
@@ -146,9 +124,8 @@ RONDO_NCCL_DEFINE(int, MemFree, (void *memory)) {
   bool found = allocation_free(memory, &status);
   pthread_mutex_unlock(&lock);
   if (!found)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "ncclMemFree: %p is not from ncclMemAlloc, or was freed before",
-                             memory);
+    return rondo_nccl_invalid("ncclMemFree: %p is not from ncclMemAlloc, or was freed before",
+                              memory);
   return rondo_nccl_check_status(status, "ncclMemFree");
 }
 

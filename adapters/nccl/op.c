@@ -1,12 +1,12 @@
-#include "adapters/nccl/op.h"
+#include "adapters/nccl/call.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapters/nccl/debug.h"
 #include "adapters/nccl/device.h"
 #include "adapters/nccl/explore.h"
-#include "adapters/nccl/debug.h"
 
 // A floating-point number of a sign, `exponent_bits` and `mantissa_bits`. With `has_infinity` an
 // exponent of all ones means infinity or NaN, as in IEEE 754; else only all ones in exponent and
@@ -70,8 +70,7 @@ static struct rondo_nccl_op *op_at(const struct rondo_nccl_comm *comm, int op) {
 }
 
 static int unknown_op_refuse(const char *call, int op) {
-  return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: the communicator has no reduction %d",
-                           call, op);
+  return rondo_nccl_invalid("%s: the communicator has no reduction %d", call, op);
 }
 
 static int inexact_refuse(const char *call) {
@@ -79,29 +78,31 @@ static int inexact_refuse(const char *call) {
                            "%s: not supported: an integer scalar beyond 2^53", call);
 }
 
-// Reads a scalar in memory of the device, in the order of `stream`.
-static int op_read_scalar(const struct rondo_nccl_op *op, const struct rondo_nccl_comm *comm,
-                          const char *call, void *stream, double *scalar) {
+// Reads a scalar in memory of the device, in the order of the call's stream.
+static int op_read_scalar(const struct rondo_nccl_op *op, const struct rondo_nccl_call *call,
+                          double *scalar) {
   unsigned char element[sizeof(uint64_t)];
   size_t bytes = rondo_dtype_bytes(op->dtype);
   const char *why = NULL;
   bool exact = true;
-  if (comm->shared->backend == RONDO_BACKEND_HOST)
+  if (call->comm->shared->backend == RONDO_BACKEND_HOST)
     memcpy(element, op->device_scalar, bytes);
   else
-    why = rondo_nccl_device_read(element, op->device_scalar, bytes, stream);
+    why = rondo_nccl_device_read(element, op->device_scalar, bytes, call->stream);
   if (why)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                             "%s: cannot read the scalar in device memory: %s", call, why);
+                             "%s: cannot read the scalar in device memory: %s", call->name, why);
   *scalar = element_value(element, op->dtype, &exact);
-  return exact ? RONDO_NCCL_SUCCESS : inexact_refuse(call);
+  return exact ? RONDO_NCCL_SUCCESS : inexact_refuse(call->name);
 }
 
-int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op, void *stream,
-                        struct rondo_collective_desc *what) {
+int rondo_nccl_op_apply(struct rondo_nccl_call *call) {
+  struct rondo_nccl_comm *comm = call->comm;
+  struct rondo_collective_desc *what = &call->what;
   struct rondo_nccl_op user = {0};
+  const int op = call->op;
   if (op < 0)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: there is no reduction %d", call, op);
+    return rondo_nccl_invalid("%s: there is no reduction %d", call->name, op);
   what->redop = op; // Rondo's numbers are NCCL's
   if (op < RONDO_NCCL_FIRST_USER_OP)
     return RONDO_NCCL_SUCCESS;
@@ -111,15 +112,14 @@ int rondo_nccl_op_apply(struct rondo_nccl_comm *comm, const char *call, int op, 
     user = *found;
   pthread_mutex_unlock(&comm->lock);
   if (!found)
-    return unknown_op_refuse(call, op);
+    return unknown_op_refuse(call->name, op);
   if (user.dtype != what->dtype)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: reduction %d was created for %s, but the elements are %s", call,
-                             op, rondo_dtype_name(user.dtype), rondo_dtype_name(what->dtype));
+    return rondo_nccl_invalid("%s: reduction %d was created for %s, but the elements are %s",
+                              call->name, op, rondo_dtype_name(user.dtype),
+                              rondo_dtype_name(what->dtype));
   what->redop = RONDO_PREMUL_SUM;
   what->scalar = RONDO_NCCL_FAULT(FACTOR_FORGOTTEN) ? comm->ops[0].scalar : user.scalar;
-  return user.device_scalar ? op_read_scalar(&user, comm, call, stream, &what->scalar)
-                            : RONDO_NCCL_SUCCESS;
+  return user.device_scalar ? op_read_scalar(&user, call, &what->scalar) : RONDO_NCCL_SUCCESS;
 }
 
 // Finds an unused place, or adds one. The lock is held. Null: no memory.
@@ -150,11 +150,9 @@ static int op_set_scalar(struct rondo_nccl_op *user, const void *scalar, int res
   static const char call[] = "ncclRedOpCreatePreMulSum";
   bool exact = true;
   if (!scalar || rondo_dtype_bytes(user->dtype) == 0)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: the scalar is null, or there is no type %d", call, user->dtype);
+    return rondo_nccl_invalid("%s: the scalar is null, or there is no type %d", call, user->dtype);
   if (residence != RONDO_NCCL_SCALAR_DEVICE && residence != RONDO_NCCL_SCALAR_HOST)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: there is no residence %d", call,
-                             residence);
+    return rondo_nccl_invalid("%s: there is no residence %d", call, residence);
   if (residence == RONDO_NCCL_SCALAR_DEVICE) {
     user->device_scalar = scalar;
     return RONDO_NCCL_SUCCESS;
@@ -169,8 +167,7 @@ RONDO_NCCL_DEFINE(int, RedOpCreatePreMulSum,
                   (int *op, void *scalar, int dtype, int residence, rondo_nccl_comm_t handle)) {
   struct rondo_nccl_op user = {.used = true, .dtype = dtype};
   if (!op)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "ncclRedOpCreatePreMulSum: the pointer to the reduction is null");
+    return rondo_nccl_invalid("ncclRedOpCreatePreMulSum: the pointer to the reduction is null");
   struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, "ncclRedOpCreatePreMulSum");
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;

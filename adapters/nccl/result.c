@@ -1,9 +1,8 @@
-#include "adapters/nccl/result.h"
+#include "adapters/nccl/debug.h"
 
 #include <rondo/rondo.h>
 
 #include "adapters/nccl/abi.h"
-#include "adapters/nccl/debug.h"
 
 int rondo_nccl_result_from_status(int status) {
   static const unsigned char results[] = {
@@ -39,8 +38,7 @@ int rondo_nccl_check_status(int status, const char *call) {
 
 RONDO_NCCL_DEFINE(int, GetVersion, (int *version)) {
   if (!version)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "ncclGetVersion: the pointer to the version is null");
+    return rondo_nccl_invalid("ncclGetVersion: the pointer to the version is null");
   *version = RONDO_NCCL_VERSION;
   return RONDO_NCCL_SUCCESS;
 }

@@ -1,12 +1,9 @@
-#include "adapters/nccl/split.h"
+#include "adapters/nccl/call.h"
 
 #include <stdlib.h>
 
-#include "adapters/nccl/config.h"
 #include "adapters/nccl/debug.h"
 #include "adapters/nccl/explore.h"
-#include "adapters/nccl/group.h"
-#include "adapters/nccl/result.h"
 
 #define SHRINK_ABORT 1 // NCCL_SHRINK_ABORT: abort the outstanding calls first
 
@@ -306,16 +303,14 @@ int rondo_nccl_split_check_created(struct rondo_nccl_comm *comm, const char *cal
   (void)rondo_nccl_splits_poll(comm);
   if (comm->state != RONDO_NCCL_SPLITTING)
     return RONDO_NCCL_SUCCESS;
-  return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                           "%s: the split that creates the communicator is in progress", call);
+  return rondo_nccl_invalid("%s: the split that creates the communicator is in progress", call);
 }
 
 // ---------------------------------------------------------------- the calls ---
 
 static int parent_check(const struct rondo_nccl_comm *parent, const char *call, const void *child) {
   if (!child)
-    return rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                             "%s: the pointer to the new communicator is null", call);
+    return rondo_nccl_invalid("%s: the pointer to the new communicator is null", call);
   if (parent->state != RONDO_NCCL_READY || parent->error != RONDO_NCCL_SUCCESS)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
                              "%s: the communicator is not ready, has failed or was finalized",
@@ -330,8 +325,7 @@ static int comm_split(struct rondo_nccl_comm *parent, struct choice mine,
   (void)rondo_nccl_splits_poll(parent);
   int result = parent_check(parent, call, child);
   if (result == RONDO_NCCL_SUCCESS && mine.color < RONDO_NCCL_NO_COLOR)
-    result = rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: color %d is negative", call,
-                               mine.color);
+    result = rondo_nccl_invalid("%s: color %d is negative", call, mine.color);
   if (result == RONDO_NCCL_SUCCESS)
     result = rondo_nccl_settings_read(&settings, config, parent, call);
   if (result != RONDO_NCCL_SUCCESS)
@@ -383,9 +377,8 @@ static int comm_shrink(struct rondo_nccl_comm *parent, const int *excluded, int 
   int result =
       choices_exclude(all, parent, excluded, excluded_count)
           ? rondo_nccl_check_status(child_begin(parent, s, all), call)
-          : rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT,
-                              "%s: an excluded rank is the caller's, or is not in the communicator",
-                              call);
+          : rondo_nccl_invalid(
+                "%s: an excluded rank is the caller's, or is not in the communicator", call);
   if (result == RONDO_NCCL_SUCCESS) {
     child_set_ready(s->child, RONDO_SUCCESS);
     *rest = child_publish(s->child);
@@ -407,10 +400,9 @@ RONDO_NCCL_DEFINE(int, CommShrink,
     return RONDO_NCCL_INVALID_ARGUMENT;
   int result = parent_check(parent, call, rest);
   if (result == RONDO_NCCL_SUCCESS && (!excluded || excluded_count < 1))
-    result = rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: no excluded ranks", call);
+    result = rondo_nccl_invalid("%s: no excluded ranks", call);
   if (result == RONDO_NCCL_SUCCESS && flags & ~SHRINK_ABORT)
-    result =
-        rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, "%s: flags %d are unknown", call, flags);
+    result = rondo_nccl_invalid("%s: flags %d are unknown", call, flags);
   if (result == RONDO_NCCL_SUCCESS)
     result = rondo_nccl_settings_read(&settings, config, parent, call);
   if (result == RONDO_NCCL_SUCCESS && flags & SHRINK_ABORT)
