@@ -96,21 +96,22 @@ static int comm_init(const struct init *init, rondo_nccl_comm_t *out) {
   return RONDO_NCCL_SUCCESS;
 }
 
-static int rank_check(const char *call, const rondo_nccl_comm_t *out, int rank, int rank_count) {
+// Checks the parameters and reads the settings.
+static int init_complete(struct init *init, const struct rondo_nccl_config *config,
+                         const rondo_nccl_comm_t *out) {
+  const int rank = init->rank, rank_count = init->rank_count;
   if (!out)
-    return rondo_nccl_invalid("%s: the pointer to the new communicator is null", call);
+    return rondo_nccl_invalid("%s: the pointer to the new communicator is null", init->call);
   if (rank_count < 1 || rank_count > (int)RONDO_MAX_RANKS || rank < 0 || rank >= rank_count)
-    return rondo_nccl_invalid("%s: rank %d of %d ranks (at most %u)", call, rank, rank_count,
+    return rondo_nccl_invalid("%s: rank %d of %d ranks (at most %u)", init->call, rank, rank_count,
                               RONDO_MAX_RANKS);
-  return RONDO_NCCL_SUCCESS;
+  return rondo_nccl_settings_read(&init->settings, config, NULL, init->call);
 }
 
 static int comm_init_rank(struct init *init, const struct rondo_nccl_id *id,
                           const struct rondo_nccl_config *config, rondo_nccl_comm_t *out) {
   memcpy(&init->id, id, sizeof *id);
-  int result = rank_check(init->call, out, init->rank, init->rank_count);
-  if (result == RONDO_NCCL_SUCCESS)
-    result = rondo_nccl_settings_read(&init->settings, config, NULL, init->call);
+  int result = init_complete(init, config, out);
   if (result != RONDO_NCCL_SUCCESS)
     return result;
   init->device = rondo_nccl_device_get_current();
@@ -177,9 +178,7 @@ RONDO_NCCL_DEFINE(int, CommInitRankScalable,
 
 RONDO_NCCL_DEFINE(int, CommInitAll, (rondo_nccl_comm_t * comms, int count, const int *devices)) {
   struct init init = {.call = "ncclCommInitAll", .rank_count = count};
-  int result = rank_check(init.call, comms, 0, count);
-  if (result == RONDO_NCCL_SUCCESS)
-    result = rondo_nccl_settings_read(&init.settings, NULL, NULL, init.call);
+  int result = init_complete(&init, NULL, comms);
   if (result == RONDO_NCCL_SUCCESS)
     result = rondo_nccl_check_status(rondo_unique_id_create(&init.id), init.call);
   return result == RONDO_NCCL_SUCCESS ? comm_init_all(&init, comms, devices) : result;

@@ -73,9 +73,13 @@ static int unknown_op_refuse(const char *call, int op) {
   return rondo_nccl_invalid("%s: the communicator has no reduction %d", call, op);
 }
 
-static int inexact_refuse(const char *call) {
-  return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                           "%s: not supported: an integer scalar beyond 2^53", call);
+// Sets `scalar` to the value of an element.
+static int scalar_set(double *scalar, const void *element, int dtype, const char *call) {
+  bool exact = true;
+  *scalar = element_value(element, dtype, &exact);
+  return exact ? RONDO_NCCL_SUCCESS
+               : rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                                   "%s: not supported: an integer scalar beyond 2^53", call);
 }
 
 // Reads a scalar in memory of the device, in the order of the call's stream.
@@ -84,7 +88,6 @@ static int op_read_scalar(const struct rondo_nccl_op *op, const struct rondo_ncc
   unsigned char element[sizeof(uint64_t)];
   size_t bytes = rondo_dtype_bytes(op->dtype);
   const char *why = NULL;
-  bool exact = true;
   if (call->comm->shared->backend == RONDO_BACKEND_HOST)
     memcpy(element, op->device_scalar, bytes);
   else
@@ -92,8 +95,7 @@ static int op_read_scalar(const struct rondo_nccl_op *op, const struct rondo_ncc
   if (why)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
                              "%s: cannot read the scalar in device memory: %s", call->name, why);
-  *scalar = element_value(element, op->dtype, &exact);
-  return exact ? RONDO_NCCL_SUCCESS : inexact_refuse(call->name);
+  return scalar_set(scalar, element, op->dtype, call->name);
 }
 
 int rondo_nccl_op_apply(struct rondo_nccl_call *call) {
@@ -148,17 +150,14 @@ static int op_add(struct rondo_nccl_comm *comm, const struct rondo_nccl_op *user
 
 static int op_set_scalar(struct rondo_nccl_op *user, const void *scalar, int residence) {
   static const char call[] = "ncclRedOpCreatePreMulSum";
-  bool exact = true;
   if (!scalar || rondo_dtype_bytes(user->dtype) == 0)
     return rondo_nccl_invalid("%s: the scalar is null, or there is no type %d", call, user->dtype);
   if (residence != RONDO_NCCL_SCALAR_DEVICE && residence != RONDO_NCCL_SCALAR_HOST)
     return rondo_nccl_invalid("%s: there is no residence %d", call, residence);
-  if (residence == RONDO_NCCL_SCALAR_DEVICE) {
-    user->device_scalar = scalar;
-    return RONDO_NCCL_SUCCESS;
-  }
-  user->scalar = element_value(scalar, user->dtype, &exact);
-  return exact ? RONDO_NCCL_SUCCESS : inexact_refuse(call);
+  if (residence == RONDO_NCCL_SCALAR_HOST)
+    return scalar_set(&user->scalar, scalar, user->dtype, call);
+  user->device_scalar = scalar;
+  return RONDO_NCCL_SUCCESS;
 }
 
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
