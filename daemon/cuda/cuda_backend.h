@@ -67,7 +67,7 @@ struct rondo_cuda_device {
 };
 
 // What was reported of one block (rondo_daemon.on_change).
-struct rondo_cuda_told {
+struct rondo_cuda_reported {
   uint64_t launches, leaves; // last residency seen
   uint64_t progress;         // when it last left
   uint32_t is_fruitless;     // its last residency made no progress
@@ -86,7 +86,7 @@ struct rondo_cuda_daemon {
   uint64_t next_start_ns, pause_ns;
   uint64_t sweep_ns; // next launch for blocks without known work
   uint64_t starts;
-  struct rondo_cuda_told told[RONDO_MAX_BLOCKS];
+  struct rondo_cuda_reported reported[RONDO_MAX_BLOCKS];
   CUstream last_stream;      // of the last launch
   uint64_t failing_since_ns; // since when launches are refused; 0: they are not
   uint64_t launched_ns;
@@ -115,18 +115,20 @@ static inline struct rondo_cuda_device *rondo_cuda_device_of(struct rondo_device
 
 // ------------------------------------------------------------------ cuda_device.c ---
 
-// A thread's visit to the device's context: until rondo_cuda_leave its CUDA calls are for that
-// device, and a capture by the application is not disturbed. The thread's former context is
-// restored then.
+// A thread's stay in the device's context: until rondo_cuda_leave its CUDA calls are for that
+// device, and they do not disturb a capture by the application. rondo_cuda_leave restores the
+// thread's former context; it has no effect if rondo_cuda_enter failed.
 struct rondo_cuda_scope {
-  const struct rondo_cuda_device *device;
+  const struct rondo_cuda_device *device; // null: not entered
   CUstreamCaptureMode mode;
 };
 CUresult rondo_cuda_enter(const struct rondo_cuda_device *device, struct rondo_cuda_scope *scope);
-// Enters to free something. Tries twice, because memory that is not freed now is lost. Returns true
-// if entered.
-bool rondo_cuda_try_enter(const struct rondo_cuda_device *device, struct rondo_cuda_scope *scope);
+// Enters to free something. Tries twice, because memory that is not freed now is lost.
+void rondo_cuda_enter_to_free(const struct rondo_cuda_device *device,
+                              struct rondo_cuda_scope *scope);
 void rondo_cuda_leave(struct rondo_cuda_scope *scope);
+// Returns RONDO_SUCCESS, or RONDO_ERR_SYSTEM and the line "what: name of the result" in `why`.
+int rondo_cuda_check(CUresult result, const char *what, char *why);
 
 int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why);
 void rondo_cuda_close(struct rondo_device *device);
@@ -135,12 +137,12 @@ int rondo_cuda_node(const struct rondo_device *device);
 unsigned rondo_cuda_reach(struct rondo_device *from, struct rondo_device *to, char *why);
 // True if the device can use buffers on device `ordinal` in place.
 bool rondo_cuda_can_access(const struct rondo_cuda_device *d, int ordinal);
-// Counts a daemon's blocks, each of which may take a multiprocessor. Returns false, and counts
-// nothing, if the device would have more than `budget` blocks (0: no bound).
+// Adds a daemon's blocks to the device's count. Each block may occupy a multiprocessor. Returns
+// false, and adds nothing, if the device would have more than `budget` blocks (0: no limit).
 bool rondo_cuda_try_add_blocks(struct rondo_cuda_device *d, uint32_t blocks, uint32_t budget);
 void rondo_cuda_remove_blocks(struct rondo_cuda_device *d, uint32_t blocks);
 // Opens an open device once more.
-void rondo_cuda_retain(struct rondo_cuda_device *device);
+void rondo_cuda_retain(struct rondo_device *device);
 
 // For benchmarks: devices opened from now on run the kernel of `image`, which is kernel.cu compiled
 // with RONDO_TIMING=1; null: the library's own kernel. The product does not pay for the timing.
@@ -153,6 +155,8 @@ void rondo_cuda_memory_fini(struct rondo_cuda_device *d);
 
 void *rondo_cuda_alloc(struct rondo_device *device, int kind, uint64_t bytes);
 void rondo_cuda_free(struct rondo_device *device, int kind, void *memory);
+// Waits until all work of the stream has ended, or until the deadline: CUDA_ERROR_NOT_READY.
+CUresult rondo_cuda_await(const struct rondo_cuda_device *d, CUstream stream, uint64_t deadline_ns);
 int rondo_cuda_write(struct rondo_device *device, uint64_t to, const void *from, uint64_t bytes);
 int rondo_cuda_read(struct rondo_device *device, void *to, uint64_t from, uint64_t bytes);
 int rondo_cuda_copy(struct rondo_device *device, void *dst, const void *src, uint64_t bytes);
@@ -214,11 +218,9 @@ int rondo_cuda_launcher_add(struct rondo_cuda_daemon *d);
 // After it no launch of the daemon runs or is coming, unless the daemon is lost.
 void rondo_cuda_launcher_remove(struct rondo_cuda_daemon *d);
 void rondo_cuda_launcher_notify(struct rondo_cuda_daemon *d);
-// As rondo_setup.hold and is_quiet.
-void rondo_cuda_launcher_hold(struct rondo_cuda_device *device, bool on);
-bool rondo_cuda_launcher_is_quiet(const struct rondo_cuda_device *device);
-// True if every block is resident.
-bool rondo_cuda_is_resident(const struct rondo_cuda_daemon *d);
+// rondo_setup.hold and is_quiet.
+void rondo_cuda_launcher_hold(struct rondo_device *device, bool on);
+bool rondo_cuda_launcher_is_quiet(struct rondo_device *device);
 
 // ------------------------------------------------------------------ cuda_reaper.c ---
 

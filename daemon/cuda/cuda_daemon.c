@@ -213,7 +213,7 @@ void rondo_cuda_destroy(struct rondo_daemon *base) {
   struct rondo_cuda_daemon *d = rondo_cuda_daemon_of(base);
   struct rondo_cuda_device *device = d->device;
   if (d->is_lost) {
-    rondo_cuda_retain(device); // the kernel that did not leave may still use this memory
+    rondo_cuda_retain(&device->base); // the kernel that did not leave may still use this memory
     return;
   }
   for (uint32_t i = 0; i < RONDO_CUDA_STREAMS; i++)

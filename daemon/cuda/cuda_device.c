@@ -28,26 +28,36 @@ static uint64_t device_bit(const struct rondo_cuda_device *d) { return UINT64_C(
 
 CUresult rondo_cuda_enter(const struct rondo_cuda_device *device, struct rondo_cuda_scope *scope) {
   CUcontext left;
-  scope->device = device;
+  scope->device = NULL;
   scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   CUresult result = device->api->ctx_push_current(device->ctx);
   if (result != CUDA_SUCCESS)
     return result;
   result = device->api->thread_exchange_stream_capture_mode(&scope->mode);
-  if (result != CUDA_SUCCESS)
+  if (result == CUDA_SUCCESS)
+    scope->device = device;
+  else
     (void)device->api->ctx_pop_current(&left);
   return result;
 }
 
-bool rondo_cuda_try_enter(const struct rondo_cuda_device *device, struct rondo_cuda_scope *scope) {
-  CUresult result = rondo_cuda_enter(device, scope);
-  if (result != CUDA_SUCCESS)
-    result = rondo_cuda_enter(device, scope);
-  return result == CUDA_SUCCESS;
+void rondo_cuda_enter_to_free(const struct rondo_cuda_device *device,
+                              struct rondo_cuda_scope *scope) {
+  if (rondo_cuda_enter(device, scope) != CUDA_SUCCESS)
+    (void)rondo_cuda_enter(device, scope);
+}
+
+int rondo_cuda_check(CUresult result, const char *what, char *why) {
+  if (result == CUDA_SUCCESS)
+    return RONDO_SUCCESS;
+  snprintf(why, RONDO_WHY_BYTES, "%s: %s", what, rondo_cuda_error_name(result));
+  return RONDO_ERR_SYSTEM;
 }
 
 void rondo_cuda_leave(struct rondo_cuda_scope *scope) {
   CUcontext left;
+  if (!scope->device)
+    return;
   (void)scope->device->api->thread_exchange_stream_capture_mode(&scope->mode);
   (void)scope->device->api->ctx_pop_current(&left);
 }
@@ -112,8 +122,8 @@ static const char *device_missing_feature(const struct rondo_cuda_device *d) {
 
 // --------------------------------------------------------------------- opening --
 
-// Loads the kernel now, whatever CUDA_MODULE_LOADING says: lazy loading would wait at the first
-// launch for all that runs.
+// Loads the kernel at once, also under CUDA_MODULE_LOADING=LAZY: a kernel that is loaded at its
+// first launch waits for all work on the device.
 static CUresult device_load_kernel(struct rondo_cuda_device *d) {
   int most = rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   d->keeps_times = timed_image != NULL;
@@ -135,18 +145,15 @@ static CUresult device_load_kernel(struct rondo_cuda_device *d) {
 static int device_prepare(struct rondo_cuda_device *d, char *why) {
   int least = 0;
   CUresult result = device_load_kernel(d);
-  if (result != CUDA_SUCCESS) {
-    snprintf(why, RONDO_WHY_BYTES, "the kernels cannot be loaded: %s",
-             rondo_cuda_error_name(result));
-    return result == CUDA_ERROR_OUT_OF_MEMORY ? RONDO_ERR_NO_MEMORY : RONDO_ERR_SYSTEM;
-  }
+  int status = rondo_cuda_check(result, "the kernels cannot be loaded", why);
+  if (status != RONDO_SUCCESS)
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? RONDO_ERR_NO_MEMORY : status;
   result = d->api->ctx_get_stream_priority_range(&least, &d->priority);
   if (result == CUDA_SUCCESS)
     result = d->api->stream_create_with_priority(&d->copies, CU_STREAM_NON_BLOCKING, d->priority);
-  if (result != CUDA_SUCCESS) {
-    snprintf(why, RONDO_WHY_BYTES, "there is no stream: %s", rondo_cuda_error_name(result));
-    return RONDO_ERR_SYSTEM;
-  }
+  status = rondo_cuda_check(result, "there is no stream", why);
+  if (status != RONDO_SUCCESS)
+    return status;
   d->staging = rondo_cuda_alloc(&d->base, RONDO_MEMORY_SHARED, RONDO_CUDA_STAGING_BYTES);
   if (!d->staging) {
     snprintf(why, RONDO_WHY_BYTES, "there is no page-locked memory");
@@ -157,15 +164,15 @@ static int device_prepare(struct rondo_cuda_device *d, char *why) {
 
 // Frees a device, which may be half made.
 static void device_destroy(struct rondo_cuda_device *d) {
-  struct rondo_cuda_scope scope;
-  bool is_inside = d->ctx && rondo_cuda_try_enter(d, &scope);
+  struct rondo_cuda_scope scope = {NULL, CU_STREAM_CAPTURE_MODE_RELAXED};
+  if (d->ctx)
+    rondo_cuda_enter_to_free(d, &scope);
   rondo_cuda_memory_fini(d);
   if (d->copies)
     (void)d->api->stream_destroy(d->copies);
   if (d->module)
     (void)d->api->module_unload(d->module);
-  if (is_inside)
-    rondo_cuda_leave(&scope);
+  rondo_cuda_leave(&scope);
   if (d->ctx)
     (void)d->api->device_primary_ctx_release(d->handle);
   pthread_mutex_destroy(&d->memory.lock);
@@ -238,11 +245,10 @@ static int device_open_context(struct rondo_cuda_device *d, char *why) {
     d->ctx = NULL;
   else
     result = rondo_cuda_enter(d, &scope);
-  if (result != CUDA_SUCCESS) {
-    snprintf(why, RONDO_WHY_BYTES, "the device has no context: %s", rondo_cuda_error_name(result));
-    return RONDO_ERR_SYSTEM;
-  }
-  int status = device_prepare(d, why);
+  int status = rondo_cuda_check(result, "the device has no context", why);
+  if (status != RONDO_SUCCESS)
+    return status;
+  status = device_prepare(d, why);
   rondo_cuda_leave(&scope);
   return status;
 }
@@ -274,12 +280,16 @@ static int device_create(int ordinal, struct rondo_cuda_device **device, char *w
   return status;
 }
 
+// Loads the CUDA driver, if there are kernels to run.
+static int driver_load(char *why) {
+  if (rondo_cuda_kernels())
+    return rondo_cuda_api_load(why);
+  snprintf(why, RONDO_WHY_BYTES, "this library was built without its kernels: there was no nvcc");
+  return RONDO_ERR_UNSUPPORTED;
+}
+
 int rondo_cuda_open(const struct rondo_config *cfg, struct rondo_device **device, char *why) {
-  if (!rondo_cuda_kernels()) {
-    snprintf(why, RONDO_WHY_BYTES, "this library was built without its kernels: there was no nvcc");
-    return RONDO_ERR_UNSUPPORTED;
-  }
-  int status = rondo_cuda_api_load(why);
+  int status = driver_load(why);
   if (status != RONDO_SUCCESS)
     return status;
   uint32_t at = (uint32_t)cfg->device;
@@ -311,9 +321,9 @@ void rondo_cuda_remove_blocks(struct rondo_cuda_device *d, uint32_t blocks) {
   pthread_mutex_unlock(&devices_lock);
 }
 
-void rondo_cuda_retain(struct rondo_cuda_device *device) {
+void rondo_cuda_retain(struct rondo_device *device) {
   pthread_mutex_lock(&devices_lock);
-  device->opened++;
+  rondo_cuda_device_of(device)->opened++;
   pthread_mutex_unlock(&devices_lock);
 }
 
@@ -427,11 +437,11 @@ static void device_describe_peers(const struct rondo_cuda_device *d, int count,
 static void device_describe_sharing(const struct rondo_cuda_device *d,
                                     const struct rondo_line_writer *to) {
   char line[RONDO_WHY_BYTES];
-  const char *hindrance = rondo_cuda_sharing_obstacle(d);
-  if (hindrance)
+  const char *obstacle = rondo_cuda_sharing_obstacle(d);
+  if (obstacle)
     snprintf(line, sizeof line,
              "device %d to other processes: in page-locked host memory: it does not offer %s",
-             d->ordinal, hindrance);
+             d->ordinal, obstacle);
   else
     snprintf(line, sizeof line,
              "device %d to other processes: its memory can be mapped there, where they can use it",
@@ -450,11 +460,7 @@ static void environment_describe(const struct rondo_line_writer *to) {
 int rondo_cuda_describe(const struct rondo_line_writer *to, char *why) {
   int count = 0;
   int usable = 0;
-  if (!rondo_cuda_image) {
-    snprintf(why, RONDO_WHY_BYTES, "this library was built without its kernels: there was no nvcc");
-    return RONDO_ERR_UNSUPPORTED;
-  }
-  if (rondo_cuda_api_load(why) != RONDO_SUCCESS)
+  if (driver_load(why) != RONDO_SUCCESS)
     return RONDO_ERR_UNSUPPORTED;
   const struct rondo_cuda_api *api = rondo_cuda_api();
   (void)api->device_get_count(&count);

@@ -40,11 +40,16 @@ static struct launcher launcher = {
 
 // ------------------------------------------------------------ what there is to do --
 
-bool rondo_cuda_is_resident(const struct rondo_cuda_daemon *d) {
+static uint32_t daemon_count_resident(const struct rondo_cuda_daemon *d) {
+  uint32_t count = 0;
   for (uint32_t b = 0; b < d->block_count; b++)
-    if (!rondo_cuda_block_is_resident(&d->status[b]))
-      return false;
-  return true;
+    count += rondo_cuda_block_is_resident(&d->status[b]);
+  return count;
+}
+
+// True if every block is resident.
+static bool daemon_is_resident(const struct rondo_cuda_daemon *d) {
+  return daemon_count_resident(d) == d->block_count;
 }
 
 static uint64_t block_progress(const struct rondo_cuda_block_status *s) {
@@ -110,30 +115,30 @@ static CUstream daemon_idle_stream(const struct rondo_cuda_daemon *d) {
 
 // A stuck block starts and quits a thousand times a second: only the first of a series is reported.
 static void block_report(const struct rondo_cuda_daemon *d, uint32_t block, int what) {
-  if (d->base.on_change && !d->told[block].is_fruitless)
+  if (d->base.on_change && !d->reported[block].is_fruitless)
     d->base.on_change(d->base.owner, what, block);
 }
 
 static void block_report_leave(struct rondo_cuda_daemon *d, uint32_t block, uint64_t leaves) {
-  struct rondo_cuda_told *told = &d->told[block];
+  struct rondo_cuda_reported *seen = &d->reported[block];
   uint64_t progress = block_progress(&d->status[block]);
   block_report(d, block, RONDO_BLOCK_QUIT);
-  told->is_fruitless = progress == told->progress;
-  told->progress = progress;
-  told->leaves = leaves;
+  seen->is_fruitless = progress == seen->progress;
+  seen->progress = progress;
+  seen->leaves = leaves;
 }
 
 // Reports what the block has done since the last look: its last residency.
 static void block_note_residency(struct rondo_cuda_daemon *d, uint32_t block) {
-  struct rondo_cuda_told *told = &d->told[block];
+  struct rondo_cuda_reported *seen = &d->reported[block];
   uint64_t leaves = rondo_load_acquire_u64(&d->status[block].leaves); // L3
   uint64_t launches = rondo_load_acquire_u64(&d->status[block].launches);
-  if (told->leaves != told->launches && leaves >= told->launches)
+  if (seen->leaves != seen->launches && leaves >= seen->launches)
     block_report_leave(d, block, leaves);
-  if (launches == told->launches)
+  if (launches == seen->launches)
     return;
   block_report(d, block, RONDO_BLOCK_STARTED);
-  told->launches = launches;
+  seen->launches = launches;
   if (leaves == launches)
     block_report_leave(d, block, leaves);
 }
@@ -190,7 +195,7 @@ static bool daemon_should_launch(const struct rondo_cuda_daemon *d, bool is_new,
   if (d->failing_since_ns && now_ns < d->next_start_ns)
     return false;
   // Overdue blocks may be gone: a launch returns the reason.
-  if (rondo_cuda_is_resident(d))
+  if (daemon_is_resident(d))
     return now_ns - d->launched_ns >= d->launch.longest_ns + OVERDUE_NS;
   return is_new || (now_ns >= d->next_start_ns && daemon_is_lagging(d, now_ns));
 }
@@ -286,7 +291,7 @@ void rondo_cuda_launcher_notify(struct rondo_cuda_daemon *d) {
   uint32_t state = rondo_load_seq_cst_u32(&launcher.state); // K2
   // Resident blocks see the entry themselves. If they are about to leave, the launcher's next tick
   // finds the entry.
-  if (state != LAUNCHER_DEEP && rondo_cuda_is_resident(d))
+  if (state != LAUNCHER_DEEP && daemon_is_resident(d))
     return;
   rondo_fetch_add_seq_cst_u32(&launcher.signal, 1);
   if (state != LAUNCHER_RUNNING)
@@ -312,39 +317,31 @@ static bool daemon_is_on_device(const struct rondo_cuda_daemon *d) {
   return result == CUDA_ERROR_NOT_READY;
 }
 
-static bool daemon_has_resident(const struct rondo_cuda_daemon *d) {
-  for (uint32_t b = 0; b < d->block_count; b++)
-    if (rondo_cuda_block_is_resident(&d->status[b]))
-      return true;
-  return false;
-}
-
 // The blocks were told to exit and have no work: each leaves with its next step.
 static void daemon_await_leave(struct rondo_cuda_daemon *d) {
   const struct timespec pause = {0, LEAVE_LOOK_NS};
   uint64_t deadline_ns = rondo_now_ns() + LEAVE_BOUND_NS;
   struct rondo_cuda_scope scope;
-  bool is_inside = rondo_cuda_try_enter(d->device, &scope);
-  while (daemon_is_on_device(d) || daemon_has_resident(d)) {
+  rondo_cuda_enter_to_free(d->device, &scope);
+  while (daemon_is_on_device(d) || daemon_count_resident(d)) {
     if (rondo_now_ns() >= deadline_ns) {
       d->is_lost = 1;
       break;
     }
     nanosleep(&pause, NULL);
   }
-  if (is_inside)
-    rondo_cuda_leave(&scope);
+  rondo_cuda_leave(&scope);
 }
 
-void rondo_cuda_launcher_hold(struct rondo_cuda_device *device, bool on) {
+void rondo_cuda_launcher_hold(struct rondo_device *device, bool on) {
   pthread_mutex_lock(&launcher.watch.lock);
-  device->holds += on ? 1 : UINT32_MAX;
+  rondo_cuda_device_of(device)->holds += on ? 1 : UINT32_MAX;
   pthread_mutex_unlock(&launcher.watch.lock);
 }
 
 static bool daemon_is_away(const struct rondo_cuda_daemon *d) {
   struct rondo_cuda_scope scope;
-  if (d->is_launching || daemon_has_resident(d) ||
+  if (d->is_launching || daemon_count_resident(d) ||
       rondo_cuda_enter(d->device, &scope) != CUDA_SUCCESS)
     return false;
   bool is_there = daemon_is_on_device(d);
@@ -352,12 +349,13 @@ static bool daemon_is_away(const struct rondo_cuda_daemon *d) {
   return !is_there;
 }
 
-bool rondo_cuda_launcher_is_quiet(const struct rondo_cuda_device *device) {
+bool rondo_cuda_launcher_is_quiet(struct rondo_device *device) {
   bool is_quiet = true;
   pthread_mutex_lock(&launcher.watch.lock);
-  for (uint32_t i = 0; i < launcher.watch.count && is_quiet; i++)
-    is_quiet =
-        launcher.watch.daemons[i]->device != device || daemon_is_away(launcher.watch.daemons[i]);
+  for (uint32_t i = 0; i < launcher.watch.count && is_quiet; i++) {
+    const struct rondo_cuda_daemon *d = launcher.watch.daemons[i];
+    is_quiet = &d->device->base != device || daemon_is_away(d);
+  }
   pthread_mutex_unlock(&launcher.watch.lock);
   return is_quiet;
 }

@@ -20,7 +20,7 @@
 #define LARGE UINT32_MAX // size class of a piece that is a chunk of its own
 
 #define COPY_BOUND_NS UINT64_C(60000000000)
-#define COPY_LOOKS 200u // polls before a thread that waits for a copy sleeps between polls
+#define YIELD_POLLS 200u // before a thread that waits for a stream sleeps between polls
 
 struct rondo_cuda_piece {
   uintptr_t memory;
@@ -170,27 +170,32 @@ static struct rondo_cuda_piece *piece_take(struct rondo_cuda_device *d, int kind
 
 // --------------------------------------------------------------------- copying --
 
-// Waits for all work of the copy stream. Called with the copy lock.
-static int device_await_copies(const struct rondo_cuda_device *d) {
+CUresult rondo_cuda_await(const struct rondo_cuda_device *d, CUstream stream,
+                          uint64_t deadline_ns) {
   const struct timespec pause = {0, 20000};
-  uint64_t deadline_ns = rondo_now_ns() + COPY_BOUND_NS;
-  CUresult result = d->api->stream_query(d->copies);
-  for (uint32_t looks = 0; result == CUDA_ERROR_NOT_READY; looks++) {
+  CUresult result = d->api->stream_query(stream);
+  for (uint32_t polls = 0; result == CUDA_ERROR_NOT_READY; polls++) {
     if (rondo_now_ns() >= deadline_ns)
       break;
-    if (looks < COPY_LOOKS)
+    if (polls < YIELD_POLLS)
       sched_yield();
     else
       nanosleep(&pause, NULL);
-    result = d->api->stream_query(d->copies);
+    result = d->api->stream_query(stream);
   }
+  return result;
+}
+
+// Waits for a copy that was submitted to the copy stream with `result`. Called with the copy lock.
+static int copy_await(const struct rondo_cuda_device *d, CUresult result) {
+  if (result == CUDA_SUCCESS)
+    result = rondo_cuda_await(d, d->copies, rondo_now_ns() + COPY_BOUND_NS);
   return result == CUDA_SUCCESS ? RONDO_SUCCESS : RONDO_ERR_SYSTEM;
 }
 
 int rondo_cuda_zero(struct rondo_cuda_device *d, uint64_t memory, uint64_t bytes) {
   pthread_mutex_lock(&d->copy_lock);
-  CUresult result = d->api->memset_d8_async(memory, 0, bytes, d->copies);
-  int status = result == CUDA_SUCCESS ? device_await_copies(d) : RONDO_ERR_SYSTEM;
+  int status = copy_await(d, d->api->memset_d8_async(memory, 0, bytes, d->copies));
   pthread_mutex_unlock(&d->copy_lock);
   return status;
 }
@@ -221,7 +226,7 @@ void rondo_cuda_free(struct rondo_device *device, int kind, void *memory) {
   (void)kind;
   if (!memory)
     return;
-  bool is_inside = rondo_cuda_try_enter(d, &scope);
+  rondo_cuda_enter_to_free(d, &scope);
   pthread_mutex_lock(&d->memory.lock);
   struct rondo_cuda_piece **found = tfind(&key, &d->memory.in_use, piece_compare);
   if (found) {
@@ -230,8 +235,7 @@ void rondo_cuda_free(struct rondo_device *device, int kind, void *memory) {
     piece_release(d, p);
   }
   pthread_mutex_unlock(&d->memory.lock);
-  if (is_inside)
-    rondo_cuda_leave(&scope);
+  rondo_cuda_leave(&scope);
 }
 
 // Copies up to RONDO_CUDA_STAGING_BYTES through the staging memory. Called in the device's context,
@@ -239,15 +243,11 @@ void rondo_cuda_free(struct rondo_device *device, int kind, void *memory) {
 static int stage_write(const struct rondo_cuda_device *d, uint64_t to, const void *from,
                        uint64_t bytes) {
   memcpy(d->staging, from, bytes);
-  if (d->api->memcpy_htod_async(to, d->staging, bytes, d->copies) != CUDA_SUCCESS)
-    return RONDO_ERR_SYSTEM;
-  return device_await_copies(d);
+  return copy_await(d, d->api->memcpy_htod_async(to, d->staging, bytes, d->copies));
 }
 
 static int stage_read(const struct rondo_cuda_device *d, void *to, uint64_t from, uint64_t bytes) {
-  if (d->api->memcpy_dtoh_async(d->staging, from, bytes, d->copies) != CUDA_SUCCESS)
-    return RONDO_ERR_SYSTEM;
-  int status = device_await_copies(d);
+  int status = copy_await(d, d->api->memcpy_dtoh_async(d->staging, from, bytes, d->copies));
   if (status == RONDO_SUCCESS)
     memcpy(to, d->staging, bytes);
   return status;
@@ -337,8 +337,7 @@ static int device_copy(struct rondo_cuda_device *d, uint64_t dst, uint64_t src, 
   if (rondo_cuda_enter(d, &scope) != CUDA_SUCCESS)
     return RONDO_ERR_SYSTEM;
   pthread_mutex_lock(&d->copy_lock);
-  CUresult result = d->api->memcpy_dtod_async(dst, src, bytes, d->copies);
-  int status = result == CUDA_SUCCESS ? device_await_copies(d) : RONDO_ERR_SYSTEM;
+  int status = copy_await(d, d->api->memcpy_dtod_async(dst, src, bytes, d->copies));
   pthread_mutex_unlock(&d->copy_lock);
   rondo_cuda_leave(&scope);
   return status;

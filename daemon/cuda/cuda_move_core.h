@@ -142,53 +142,39 @@ RONDO_FN uint32_t rondo_element_bytes(uint32_t dtype) {
   return dtype == RONDO_FLOAT16 || dtype == RONDO_BFLOAT16 ? 2 : 1;
 }
 
+// The types: X(enum rondo_dtype, tag of the functions above).
+#define RONDO_ELEMENT_TYPES(X)                                                                     \
+  X(RONDO_INT8, i8)                                                                                \
+  X(RONDO_UINT8, u8)                                                                               \
+  X(RONDO_INT32, i32)                                                                              \
+  X(RONDO_UINT32, u32)                                                                             \
+  X(RONDO_INT64, i64)                                                                              \
+  X(RONDO_UINT64, u64)                                                                             \
+  X(RONDO_FLOAT16, f16)                                                                            \
+  X(RONDO_FLOAT32, f32)                                                                            \
+  X(RONDO_FLOAT64, f64)                                                                            \
+  X(RONDO_BFLOAT16, bf16)                                                                          \
+  X(RONDO_FLOAT8_E4M3, e4m3)                                                                       \
+  X(RONDO_FLOAT8_E5M2, e5m2)
+
 // The whole operation, in its order.
-#define RONDO_ELEMENT_COMPUTE(tag)                                                                 \
+#define RONDO_ELEMENT_COMPUTE(dtype, tag)                                                          \
   RONDO_FN uint64_t rondo_element_compute_##tag(const struct rondo_mover_op *op, uint64_t n,       \
                                                 uint64_t l) {                                      \
     uint64_t x = op->scale ? rondo_element_scale_##tag(l, op->factor) : l;                         \
     x = op->reduces ? rondo_element_reduce_##tag(op->base, n, x) : x;                              \
     return op->divide ? rondo_element_divide_##tag(x, op->divisor) : x;                            \
   }
-
-RONDO_ELEMENT_COMPUTE(i8)
-RONDO_ELEMENT_COMPUTE(u8)
-RONDO_ELEMENT_COMPUTE(i32)
-RONDO_ELEMENT_COMPUTE(u32)
-RONDO_ELEMENT_COMPUTE(i64)
-RONDO_ELEMENT_COMPUTE(u64)
-RONDO_ELEMENT_COMPUTE(f16)
-RONDO_ELEMENT_COMPUTE(f32)
-RONDO_ELEMENT_COMPUTE(f64)
-RONDO_ELEMENT_COMPUTE(bf16)
-RONDO_ELEMENT_COMPUTE(e4m3)
-RONDO_ELEMENT_COMPUTE(e5m2)
+RONDO_ELEMENT_TYPES(RONDO_ELEMENT_COMPUTE)
 
 // The result for one element.
 RONDO_FN uint64_t rondo_element_compute(const struct rondo_mover_op *op, uint64_t n, uint64_t l) {
   switch (op->dtype) {
-  case RONDO_INT8:
-    return rondo_element_compute_i8(op, n, l);
-  case RONDO_UINT8:
-    return rondo_element_compute_u8(op, n, l);
-  case RONDO_INT32:
-    return rondo_element_compute_i32(op, n, l);
-  case RONDO_UINT32:
-    return rondo_element_compute_u32(op, n, l);
-  case RONDO_INT64:
-    return rondo_element_compute_i64(op, n, l);
-  case RONDO_UINT64:
-    return rondo_element_compute_u64(op, n, l);
-  case RONDO_FLOAT16:
-    return rondo_element_compute_f16(op, n, l);
-  case RONDO_FLOAT32:
-    return rondo_element_compute_f32(op, n, l);
-  case RONDO_FLOAT64:
-    return rondo_element_compute_f64(op, n, l);
-  case RONDO_BFLOAT16:
-    return rondo_element_compute_bf16(op, n, l);
-  case RONDO_FLOAT8_E4M3:
-    return rondo_element_compute_e4m3(op, n, l);
+#define RONDO_COMPUTE_CASE(dtype, tag)                                                             \
+  case dtype:                                                                                      \
+    return rondo_element_compute_##tag(op, n, l);
+    RONDO_ELEMENT_TYPES(RONDO_COMPUTE_CASE)
+#undef RONDO_COMPUTE_CASE
   default:
     return rondo_element_compute_e5m2(op, n, l);
   }
@@ -462,11 +448,6 @@ RONDO_FN void rondo_mover_reduce_typed(struct rondo_threads t, const struct rond
   case dtype:                                                                                      \
     rondo_mover_reduce_typed(t, m, s, dtype);                                                      \
     break
-#define RONDO_ANY_CASE(dtype)                                                                      \
-  case dtype:                                                                                      \
-    rondo_mover_any(t, m, s, dtype);                                                               \
-    break
-
 RONDO_FN void rondo_mover_reduce_vectors(struct rondo_threads t,
                                          const struct rondo_mover_command *m,
                                          const struct rondo_mover_split *s) {
@@ -487,28 +468,21 @@ RONDO_FN void rondo_mover_reduce_vectors(struct rondo_threads t,
   }
 }
 
+#undef RONDO_FAST_CASE
+
 RONDO_FN void rondo_mover_any_vectors(struct rondo_threads t, const struct rondo_mover_command *m,
                                       const struct rondo_mover_split *s) {
   switch (m->op.dtype) {
-    RONDO_ANY_CASE(RONDO_INT8);
-    RONDO_ANY_CASE(RONDO_UINT8);
-    RONDO_ANY_CASE(RONDO_INT32);
-    RONDO_ANY_CASE(RONDO_UINT32);
-    RONDO_ANY_CASE(RONDO_INT64);
-    RONDO_ANY_CASE(RONDO_UINT64);
-    RONDO_ANY_CASE(RONDO_FLOAT16);
-    RONDO_ANY_CASE(RONDO_FLOAT32);
-    RONDO_ANY_CASE(RONDO_FLOAT64);
-    RONDO_ANY_CASE(RONDO_BFLOAT16);
-    RONDO_ANY_CASE(RONDO_FLOAT8_E4M3);
-    RONDO_ANY_CASE(RONDO_FLOAT8_E5M2);
+#define RONDO_ANY_CASE(dtype, tag)                                                                 \
+  case dtype:                                                                                      \
+    rondo_mover_any(t, m, s, dtype);                                                               \
+    break;
+    RONDO_ELEMENT_TYPES(RONDO_ANY_CASE)
+#undef RONDO_ANY_CASE
   default:
     break;
   }
 }
-
-#undef RONDO_FAST_CASE
-#undef RONDO_ANY_CASE
 
 RONDO_FN void rondo_mover_reduce(struct rondo_threads t, const struct rondo_mover_command *m) {
   const uint32_t element = rondo_element_bytes(m->op.dtype);

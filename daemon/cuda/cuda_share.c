@@ -11,13 +11,8 @@
 
 #include "daemon/cuda/cuda_backend.h"
 
-#define RANGE_FACTOR                                                                               \
-  4u // reserved addresses per byte of memory, because freed space may be fragmented
-
-static int share_fail(char *why, const char *what, CUresult result) {
-  snprintf(why, RONDO_WHY_BYTES, "%s: %s", what, rondo_cuda_error_name(result));
-  return RONDO_ERR_SYSTEM;
-}
+// Reserved addresses per byte of memory, because freed space may be fragmented.
+#define RANGE_FACTOR 4u
 
 const char *rondo_cuda_sharing_obstacle(const struct rondo_cuda_device *d) {
   if (!rondo_cuda_attribute(d, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
@@ -46,7 +41,7 @@ static int device_check_granularity(const struct rondo_cuda_device *d, char *why
   CUresult result =
       d->api->mem_get_allocation_granularity(&unit, &p, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
   if (result != CUDA_SUCCESS)
-    return share_fail(why, "cuMemGetAllocationGranularity", result);
+    return rondo_cuda_check(result, "cuMemGetAllocationGranularity", why);
   if (unit && RONDO_RANGE_UNIT_BYTES % unit == 0)
     return RONDO_SUCCESS;
   snprintf(why, RONDO_WHY_BYTES, "the device has memory in units of %zu bytes", unit);
@@ -55,16 +50,16 @@ static int device_check_granularity(const struct rondo_cuda_device *d, char *why
 
 static int share_reserve(struct rondo_device *device, uint64_t *base, uint64_t *bytes, char *why) {
   const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
-  const char *hindrance = rondo_cuda_sharing_obstacle(d);
+  const char *obstacle = rondo_cuda_sharing_obstacle(d);
   struct rondo_cuda_scope scope;
   CUdeviceptr at = 0;
   size_t total = *bytes;
-  if (hindrance) {
-    snprintf(why, RONDO_WHY_BYTES, "device %d does not offer %s", d->ordinal, hindrance);
+  if (obstacle) {
+    snprintf(why, RONDO_WHY_BYTES, "device %d does not offer %s", d->ordinal, obstacle);
     return RONDO_ERR_UNSUPPORTED;
   }
   if (rondo_cuda_enter(d, &scope) != CUDA_SUCCESS)
-    return share_fail(why, "the device has no context", CUDA_ERROR_INVALID_CONTEXT);
+    return rondo_cuda_check(CUDA_ERROR_INVALID_CONTEXT, "the device has no context", why);
   int status = device_check_granularity(d, why);
   CUresult result = CUDA_SUCCESS;
   if (status == RONDO_SUCCESS && !total) {
@@ -75,7 +70,7 @@ static int share_reserve(struct rondo_device *device, uint64_t *base, uint64_t *
     result = d->api->mem_address_reserve(&at, total, RONDO_RANGE_UNIT_BYTES, 0, 0);
   rondo_cuda_leave(&scope);
   if (status == RONDO_SUCCESS && result != CUDA_SUCCESS)
-    return share_fail(why, "no addresses can be reserved", result);
+    return rondo_cuda_check(result, "no addresses can be reserved", why);
   if (status == RONDO_SUCCESS) {
     *base = at;
     *bytes = total;
@@ -86,10 +81,9 @@ static int share_reserve(struct rondo_device *device, uint64_t *base, uint64_t *
 static void share_release(struct rondo_device *device, uint64_t base, uint64_t bytes) {
   const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
   struct rondo_cuda_scope scope;
-  bool is_inside = rondo_cuda_try_enter(d, &scope);
+  rondo_cuda_enter_to_free(d, &scope);
   (void)d->api->mem_address_free(base, bytes);
-  if (is_inside)
-    rondo_cuda_leave(&scope);
+  rondo_cuda_leave(&scope);
 }
 
 // -------------------------------------------------------------------- memory --
@@ -130,13 +124,10 @@ static int share_allocate(struct rondo_device *device, uint64_t at, uint64_t byt
   const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
   struct rondo_cuda_scope scope;
   CUresult result = rondo_cuda_enter(d, &scope);
-  if (result == CUDA_SUCCESS) {
+  if (result == CUDA_SUCCESS)
     result = memory_create(d, at, bytes, fd);
-    rondo_cuda_leave(&scope);
-  }
-  return result == CUDA_SUCCESS
-             ? RONDO_SUCCESS
-             : share_fail(why, "no memory that can be shared is to be had", result);
+  rondo_cuda_leave(&scope);
+  return rondo_cuda_check(result, "no memory that can be shared is to be had", why);
 }
 
 static int share_map(struct rondo_device *device, uint64_t at, uint64_t bytes, int fd, char *why) {
@@ -144,16 +135,13 @@ static int share_map(struct rondo_device *device, uint64_t at, uint64_t bytes, i
   CUmemGenericAllocationHandle handle = 0;
   struct rondo_cuda_scope scope;
   CUresult result = rondo_cuda_enter(d, &scope);
-  if (result == CUDA_SUCCESS) {
+  if (result == CUDA_SUCCESS)
     result = d->api->mem_import_from_shareable_handle(&handle, (void *)(intptr_t)fd,
                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    if (result == CUDA_SUCCESS)
-      result = handle_map(d, at, bytes, handle);
-    rondo_cuda_leave(&scope);
-  }
-  return result == CUDA_SUCCESS
-             ? RONDO_SUCCESS
-             : share_fail(why, "the memory of another process cannot be mapped", result);
+  if (result == CUDA_SUCCESS)
+    result = handle_map(d, at, bytes, handle);
+  rondo_cuda_leave(&scope);
+  return rondo_cuda_check(result, "the memory of another process cannot be mapped", why);
 }
 
 static int share_set_access(struct rondo_device *device, uint64_t at, uint64_t bytes, char *why) {
@@ -166,23 +154,19 @@ static int share_set_access(struct rondo_device *device, uint64_t at, uint64_t b
   access.location.id = d->handle;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   CUresult result = rondo_cuda_enter(d, &scope);
-  if (result == CUDA_SUCCESS) {
-    result = d->api->mem_set_access(at, bytes, &access, 1);
-    rondo_cuda_leave(&scope);
-  }
   if (result == CUDA_SUCCESS)
-    return RONDO_SUCCESS;
+    result = d->api->mem_set_access(at, bytes, &access, 1);
+  rondo_cuda_leave(&scope);
   snprintf(text, sizeof text, "device %d may not use the memory", d->ordinal);
-  return share_fail(why, text, result);
+  return rondo_cuda_check(result, text, why);
 }
 
 static void share_unmap(struct rondo_device *device, uint64_t at, uint64_t bytes) {
   const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
   struct rondo_cuda_scope scope;
-  bool is_inside = rondo_cuda_try_enter(d, &scope);
+  rondo_cuda_enter_to_free(d, &scope);
   (void)d->api->mem_unmap(at, bytes);
-  if (is_inside)
-    rondo_cuda_leave(&scope);
+  rondo_cuda_leave(&scope);
 }
 
 static int share_zero(struct rondo_device *device, uint64_t at, uint64_t bytes) {
@@ -201,23 +185,19 @@ static int share_pin(struct rondo_device *device, void *memory, uint64_t bytes, 
   const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
   struct rondo_cuda_scope scope;
   CUresult result = rondo_cuda_enter(d, &scope);
-  if (result == CUDA_SUCCESS) {
+  if (result == CUDA_SUCCESS)
     result = d->api->mem_host_register(memory, bytes,
                                        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    rondo_cuda_leave(&scope);
-  }
-  return result == CUDA_SUCCESS
-             ? RONDO_SUCCESS
-             : share_fail(why, "memory of the host cannot be page-locked", result);
+  rondo_cuda_leave(&scope);
+  return rondo_cuda_check(result, "memory of the host cannot be page-locked", why);
 }
 
 static void share_unpin(struct rondo_device *device, void *memory) {
   const struct rondo_cuda_device *d = rondo_cuda_device_of(device);
   struct rondo_cuda_scope scope;
-  bool is_inside = rondo_cuda_try_enter(d, &scope);
+  rondo_cuda_enter_to_free(d, &scope);
   (void)d->api->mem_host_unregister(memory);
-  if (is_inside)
-    rondo_cuda_leave(&scope);
+  rondo_cuda_leave(&scope);
 }
 
 const struct rondo_sharing rondo_cuda_sharing = {.pin = share_pin,
