@@ -1,4 +1,4 @@
-// What the applications of the ranks do, and what they find.
+// What the applications of the ranks call, and their checks of the results.
 #include <stdlib.h>
 #include <string.h>
 

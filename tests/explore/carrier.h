@@ -1,6 +1,5 @@
-// What brings the messages of proxies (runtime/transport/carrier.h) in an explored job: each link
-// delays them, and brings them in any order, when chance says so; a link that is cut loses some of
-// them.
+// The carrier (runtime/transport/carrier.h) of an explored job: each link delivers the messages of
+// proxies after a random time and in any order; a link that is cut loses some of them.
 #ifndef RONDO_TESTS_EXPLORE_CARRIER_H
 #define RONDO_TESTS_EXPLORE_CARRIER_H
 

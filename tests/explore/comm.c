@@ -41,7 +41,7 @@ static struct {
   int has_odd;
   struct script_call script[COMMS][CALLS];
   struct end ends[COMMS][EXPLORE_RANKS];
-} world;
+} job;
 
 // ------------------------------------------------------------------ drawing ---
 
@@ -67,9 +67,9 @@ static struct script_call draw_call(struct random *r) {
   int is_plain = c.kind != RONDO_BARRIER && c.kind != RONDO_ALL_TO_ALL_V;
   c.count = is_plain ? counts[random_below(r, 3)] : 0;
   if (c.kind == RONDO_SEND_RECV || c.kind == RONDO_BROADCAST)
-    c.root = random_below(r, world.nranks);
+    c.root = random_below(r, job.nranks);
   if (c.kind == RONDO_SEND_RECV)
-    c.peer = (c.root + 1 + random_below(r, world.nranks - 1)) % world.nranks;
+    c.peer = (c.root + 1 + random_below(r, job.nranks - 1)) % job.nranks;
   return c;
 }
 
@@ -83,13 +83,13 @@ static void add_call(struct end *e, const struct script_call *c, uint32_t index)
 
 static void draw_script(struct random *r, uint32_t comm) {
   for (uint32_t i = 0; i < CALLS; i++)
-    world.script[comm][i] = draw_call(r);
-  for (uint32_t rank = 0; rank < world.nranks; rank++) {
-    struct end *e = &world.ends[comm][rank];
+    job.script[comm][i] = draw_call(r);
+  for (uint32_t rank = 0; rank < job.nranks; rank++) {
+    struct end *e = &job.ends[comm][rank];
     memset(e, 0, sizeof *e);
     for (uint32_t i = 0; i < CALLS; i++)
-      if (takes_part(&world.script[comm][i], rank))
-        add_call(e, &world.script[comm][i], i);
+      if (takes_part(&job.script[comm][i], rank))
+        add_call(e, &job.script[comm][i], i);
   }
 }
 
@@ -138,29 +138,29 @@ static void make_odd(struct end *e, uint32_t at, int oddness) {
 
 // From the odd call on, calls of the communicator may be those of others.
 static void mark_uncommon(uint32_t comm, uint32_t from) {
-  for (uint32_t rank = 0; rank < world.nranks; rank++)
-    for (uint32_t i = 0; i < world.ends[comm][rank].count; i++)
-      if (world.ends[comm][rank].calls[i].index >= from)
-        world.ends[comm][rank].calls[i].is_common = 0;
+  for (uint32_t rank = 0; rank < job.nranks; rank++)
+    for (uint32_t i = 0; i < job.ends[comm][rank].count; i++)
+      if (job.ends[comm][rank].calls[i].index >= from)
+        job.ends[comm][rank].calls[i].is_common = 0;
 }
 
 // Makes one call of one rank odd, if the others can tell.
 static void draw_oddness(struct random *r) {
   static struct end before;
-  uint32_t rank = random_below(r, world.nranks);
-  struct end *e = &world.ends[0][rank];
-  if (!e->count || world.nranks < 2)
+  uint32_t rank = random_below(r, job.nranks);
+  struct end *e = &job.ends[0][rank];
+  if (!e->count || job.nranks < 2)
     return;
   uint32_t at = random_below(r, e->count);
   uint32_t index = e->calls[at].index;
   struct script_call what = e->calls[at].what;
-  uint32_t other = (rank + 1) % world.nranks;
+  uint32_t other = (rank + 1) % job.nranks;
   if (what.kind == RONDO_SEND_RECV)
     other = what.root == rank ? what.peer : what.root;
   before = *e;
   make_odd(e, at, (int)random_below(r, 3));
-  world.has_odd = series_differ(e, &world.ends[0][other], &what);
-  if (world.has_odd)
+  job.has_odd = series_differ(e, &job.ends[0][other], &what);
+  if (job.has_odd)
     mark_uncommon(0, index);
   else
     *e = before;
@@ -169,15 +169,15 @@ static void draw_oddness(struct random *r) {
 void explore_comm_init(struct explore_machine *m, int odd) {
   struct rondo_comm_config cfg = RONDO_COMM_CONFIG_INIT;
   struct random r = {random_mix(m->program.seed + 99)};
-  world.nranks = m->program.cfg.rank_count;
-  world.has_odd = 0;
+  job.nranks = m->program.cfg.rank_count;
+  job.has_odd = 0;
   cfg.cached_collectives = 1 + random_below(&r, 4);
   cfg.cached_pairs = 1 + random_below(&r, 2);
   for (uint32_t c = 0; c < COMMS; c++) {
     draw_script(&r, c);
     cfg.key = c + 5;
-    for (uint32_t rank = 0; rank < world.nranks; rank++)
-      if (rondo_comm_create(m->ranks[rank].ctx, &cfg, &world.ends[c][rank].comm))
+    for (uint32_t rank = 0; rank < job.nranks; rank++)
+      if (rondo_comm_create(m->ranks[rank].ctx, &cfg, &job.ends[c][rank].comm))
         abort();
   }
   if (odd)
@@ -204,7 +204,7 @@ static struct rondo_collective_desc describe(const struct script_call *c, uint32
   case RONDO_BARRIER:
     return rondo_barrier(0);
   default:
-    for (uint32_t i = 0; i < world.nranks; i++) {
+    for (uint32_t i = 0; i < job.nranks; i++) {
       sends[i] = pair_count(c, rank, i);
       receives[i] = pair_count(c, i, rank);
     }
@@ -213,7 +213,7 @@ static struct rondo_collective_desc describe(const struct script_call *c, uint32
 }
 
 static void make_call(struct explore_machine *m, uint32_t comm, uint32_t rank) {
-  struct end *e = &world.ends[comm][rank];
+  struct end *e = &job.ends[comm][rank];
   struct made_call *c = &e->calls[e->made];
   for (uint32_t i = 0; i < EXPLORE_RANKS * MOST; i++) {
     c->send[i] = value_of(c, rank, i);
@@ -227,7 +227,7 @@ static void make_call(struct explore_machine *m, uint32_t comm, uint32_t rank) {
                 rondo_status_name(status));
   if (status == RONDO_SUCCESS)
     e->made++;
-  else if ((status == RONDO_ERR_MISMATCH || status == RONDO_ERR_PEER) && world.has_odd && comm == 0)
+  else if ((status == RONDO_ERR_MISMATCH || status == RONDO_ERR_PEER) && job.has_odd && comm == 0)
     e->count = e->made; // it has failed: no more calls
   else
     explore_fail(m, EXPLORE_WRONG, "comm_call of rank %u returned %s", rank,
@@ -238,7 +238,7 @@ int explore_comm_act(struct explore_machine *m, uint32_t rank) {
   uint32_t first = random_below(&m->random, COMMS);
   for (uint32_t i = 0; i < COMMS && m->is_submitting; i++) {
     uint32_t comm = (first + i) % COMMS;
-    if (world.ends[comm][rank].made == world.ends[comm][rank].count)
+    if (job.ends[comm][rank].made == job.ends[comm][rank].count)
       continue;
     make_call(m, comm, rank);
     return 1;
@@ -262,7 +262,7 @@ static int32_t expected(const struct made_call *c, uint32_t rank, uint32_t at) {
   uint32_t from = 0;
   switch (w->kind) {
   case RONDO_ALL_REDUCE:
-    for (uint32_t i = 0; i < world.nranks; i++)
+    for (uint32_t i = 0; i < job.nranks; i++)
       sum += value_of(c, i, at);
     return sum;
   case RONDO_ALL_GATHER:
@@ -281,11 +281,11 @@ static uint32_t received(const struct made_call *c, uint32_t rank) {
   uint32_t sum = 0;
   switch (w->kind) {
   case RONDO_ALL_GATHER:
-    return w->count * world.nranks;
+    return w->count * job.nranks;
   case RONDO_SEND_RECV:
     return w->peer == rank ? w->count : 0;
   case RONDO_ALL_TO_ALL_V:
-    for (uint32_t i = 0; i < world.nranks; i++)
+    for (uint32_t i = 0; i < job.nranks; i++)
       sum += pair_count(w, i, rank);
     return sum;
   default:
@@ -295,7 +295,7 @@ static uint32_t received(const struct made_call *c, uint32_t rank) {
 
 static void check(struct explore_machine *m, uint32_t comm, uint32_t rank,
                   const struct made_call *c, int status) {
-  int may_fail = (world.has_odd && comm == 0) || !m->is_submitting;
+  int may_fail = (job.has_odd && comm == 0) || !m->is_submitting;
   if (status != RONDO_SUCCESS && !may_fail) {
     explore_fail(m, EXPLORE_WRONG, "rank %u, communicator %u, call of script %u ended with %s",
                  rank, comm, c->index, rondo_status_name(status));
@@ -312,7 +312,7 @@ static void check(struct explore_machine *m, uint32_t comm, uint32_t rank,
 
 void explore_comm_sweep(struct explore_machine *m, uint32_t rank) {
   for (uint32_t comm = 0; comm < COMMS; comm++) {
-    struct end *e = &world.ends[comm][rank];
+    struct end *e = &job.ends[comm][rank];
     for (uint32_t i = 0; i < e->made; i++) {
       struct made_call *c = &e->calls[i];
       int status =
@@ -330,7 +330,7 @@ void explore_comm_sweep(struct explore_machine *m, uint32_t rank) {
 static int has_heard(const struct explore_machine *m, uint32_t rank) {
   char why[RONDO_REASON_BYTES];
   int state = RONDO_SUCCESS;
-  (void)rondo_comm_status(m->ranks[rank].ctx, world.ends[0][rank].comm, &state, why, sizeof why);
+  (void)rondo_comm_status(m->ranks[rank].ctx, job.ends[0][rank].comm, &state, why, sizeof why);
   // Who runs a collective that the others have dropped by then may hear of that first.
   return (state == RONDO_ERR_MISMATCH && strstr(why, "mismatch of") != NULL) ||
          (state == RONDO_ERR_PEER && why[0]);
@@ -338,9 +338,9 @@ static int has_heard(const struct explore_machine *m, uint32_t rank) {
 
 int explore_comm_is_done(const struct explore_machine *m, uint32_t rank) {
   for (uint32_t comm = 0; comm < COMMS; comm++) {
-    const struct end *e = &world.ends[comm][rank];
+    const struct end *e = &job.ends[comm][rank];
     if (e->made < e->count || e->ended < e->made)
       return 0;
   }
-  return !world.has_odd || has_heard(m, rank);
+  return !job.has_odd || has_heard(m, rank);
 }

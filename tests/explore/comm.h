@@ -1,5 +1,5 @@
-// Communicators in the explorer: what ranks call by order, at random and with one rank that
-// differs.
+// Communicators in the explorer: ranks make random calls by order, and one rank may make a
+// different call.
 #ifndef RONDO_TESTS_EXPLORE_COMM_H
 #define RONDO_TESTS_EXPLORE_COMM_H
 

@@ -1,11 +1,11 @@
-// Two promises of a block, held against what memory says and not against what the block believes: a
-// collective that can move has its turn after a bounded number of turns of others, and nothing is
-// probed twice in vain while another collective can move.
+// Checks two promises of a block against the connectors, not against what the block believes: a
+// collective that can progress has its turn after a bounded number of turns of others, and nothing
+// is probed twice in vain while another collective can progress.
 #include "daemon/host/host.h"
 #include "tests/explore/machine.h"
 
 #define TURNS_MAX 24u         // of others until a collective that can move has its own
-#define TURNS_MAX_URGENT 320u // likewise with priorities
+#define TURNS_MAX_URGENT 320u // the same with priorities
 
 static uint32_t rank_of(const struct rondo_host_block *block) {
   const struct rondo_rank *rank = block->daemon->base.owner;

@@ -1,5 +1,5 @@
 // A whole job on one thread and in virtual time: the ranks of one program, their blocks, their
-// completions and their applications are actors, and chance says who acts next.
+// completions and their applications are actors, and a random number picks which acts next.
 //
 //   explore_machine_init -> explore_machine_run -> explore_machine_fini
 //
@@ -77,7 +77,7 @@ struct explore_machine {
   uint32_t tainted[EXPLORE_COLLS][EXPLORE_PERIODS]; // some member aborted it
   uint32_t aborts_left, cuts_left;
   uint32_t has_comms;     // calls of communicators in place of the program's collectives
-  uint32_t has_nccl;      // programs on the drop-in libnccl likewise
+  uint32_t has_nccl;      // programs on the drop-in libnccl, too
   uint32_t is_submitting; // 0: applications only wait
   int trace;
   int wants_callbacks; // of every run; else of half of them
@@ -105,7 +105,7 @@ void explore_machine_init_comms(struct explore_machine *m, uint64_t seed, int tr
 void explore_machine_init_nccl(struct explore_machine *m, uint64_t seed, int never_preempts,
                                int trace);
 
-// Likewise with a program of the caller's.
+// The same with a program of the caller's.
 void explore_machine_start(struct explore_machine *m, const struct explore_program *program);
 
 // Runs until every run has ended, something is wrong, or nothing moves any more. Returns the

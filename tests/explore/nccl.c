@@ -74,7 +74,7 @@ static struct {
   struct end ends[EXPLORE_RANKS][PLACES];
   struct thread threads[EXPLORE_RANKS][THREADS];
   struct thread *running;
-} world;
+} job;
 
 int rondo_nccl_fault_planted = RONDO_NCCL_FAULT_NONE;
 
@@ -86,7 +86,7 @@ int explore_nccl_open(struct rondo_context *ctx, const struct rondo_config *cfg)
 int explore_nccl_close(struct rondo_context ctx, int mode, int64_t timeout_ns);
 
 int explore_nccl_open(struct rondo_context *ctx, const struct rondo_config *cfg) {
-  *ctx = world.machine->ranks[cfg->rank].ctx;
+  *ctx = job.machine->ranks[cfg->rank].ctx;
   return RONDO_SUCCESS;
 }
 
@@ -97,17 +97,17 @@ int explore_nccl_close(struct rondo_context ctx, int mode, int64_t timeout_ns) {
 
 // No lock is held, so applications may act as well.
 void rondo_nccl_explore_point(const char *name) {
-  struct explore_machine *m = world.machine;
-  struct thread *thread = world.running;
+  struct explore_machine *m = job.machine;
+  struct thread *thread = job.running;
   if (!m || !thread)
     return;
   uint32_t in_calls = m->in_calls;
   m->in_calls = 0;
-  world.running = NULL;
+  job.running = NULL;
   rondo_nccl_group_exchange(&thread->group);
   rondo_explore_point(name);
   rondo_nccl_group_exchange(&thread->group);
-  world.running = thread;
+  job.running = thread;
   m->in_calls = in_calls;
 }
 
@@ -145,9 +145,9 @@ static void draw_end(struct end *e, int place, uint64_t seed) {
 static void find_members(struct end *e, const struct end *parent, int place, int color) {
   for (uint32_t i = 0; i < parent->rank_count; i++) {
     uint32_t job_rank = parent->job_ranks[i], at = e->rank_count;
-    if (world.colors[place][job_rank] != color)
+    if (job.colors[place][job_rank] != color)
       continue;
-    while (at && world.keys[place][e->job_ranks[at - 1]] > world.keys[place][job_rank]) {
+    while (at && job.keys[place][e->job_ranks[at - 1]] > job.keys[place][job_rank]) {
       e->job_ranks[at] = e->job_ranks[at - 1];
       at--;
     }
@@ -157,14 +157,14 @@ static void find_members(struct end *e, const struct end *parent, int place, int
 }
 
 static void make_end(uint32_t rank, int place, uint64_t seed) {
-  struct end *e = &world.ends[rank][place];
-  int color = world.colors[place][rank];
+  struct end *e = &job.ends[rank][place];
+  int color = job.colors[place][rank];
   if (place == WHOLE) {
-    for (uint32_t i = 0; i < world.rank_count; i++)
+    for (uint32_t i = 0; i < job.rank_count; i++)
       e->job_ranks[e->rank_count++] = i;
-  } else if (color != RONDO_NCCL_NO_COLOR && world.ends[rank][parent_of[place]].rank_count) {
+  } else if (color != RONDO_NCCL_NO_COLOR && job.ends[rank][parent_of[place]].rank_count) {
     e->color = (uint32_t)color;
-    find_members(e, &world.ends[rank][parent_of[place]], place, color);
+    find_members(e, &job.ends[rank][parent_of[place]], place, color);
   }
   if (!e->rank_count) { // of none
     e->is_over = 1;
@@ -178,33 +178,33 @@ static void make_end(uint32_t rank, int place, uint64_t seed) {
 // One rank of a part of the other thread's makes one collective call of another size; all of its
 // members have to hear of it, and nobody else.
 static void draw_oddness(struct random *r) {
-  struct end *e = &world.ends[random_below(r, world.rank_count)][OTHER_PART];
+  struct end *e = &job.ends[random_below(r, job.rank_count)][OTHER_PART];
   if (e->rank_count < 2)
     return;
   for (uint32_t i = 0; i < e->count; i++) {
     struct made_step *s = &e->steps[i];
-    if (s->what.kind > BROADCAST || s->what.count == 0 || world.has_odd)
+    if (s->what.kind > BROADCAST || s->what.count == 0 || job.has_odd)
       continue;
-    world.has_odd = 1;
-    world.odd_color = e->color;
-    world.odd_step = s->index;
+    job.has_odd = 1;
+    job.odd_color = e->color;
+    job.odd_step = s->index;
     s->what.count--;
   }
-  for (uint32_t rank = 0; rank < world.rank_count && world.has_odd; rank++) {
-    struct end *other = &world.ends[rank][OTHER_PART];
-    other->is_odd = other->rank_count && other->color == world.odd_color;
+  for (uint32_t rank = 0; rank < job.rank_count && job.has_odd; rank++) {
+    struct end *other = &job.ends[rank][OTHER_PART];
+    other->is_odd = other->rank_count && other->color == job.odd_color;
     for (uint32_t i = 0; i < other->count && other->is_odd; i++)
-      other->steps[i].is_common = other->steps[i].index < world.odd_step;
+      other->steps[i].is_common = other->steps[i].index < job.odd_step;
   }
 }
 
 static void draw_splits(struct random *r) {
   for (int place = PART; place < PLACES; place++) {
-    world.split_after[place] = random_below(r, CALLS / 2);
-    for (uint32_t rank = 0; rank < world.rank_count; rank++) {
+    job.split_after[place] = random_below(r, CALLS / 2);
+    for (uint32_t rank = 0; rank < job.rank_count; rank++) {
       int color = (int)random_below(r, COLORS * 2 + 1) - 1;
-      world.colors[place][rank] = color >= (int)COLORS ? 0 : color;
-      world.keys[place][rank] = (int)random_below(r, 4) - 1;
+      job.colors[place][rank] = color >= (int)COLORS ? 0 : color;
+      job.keys[place][rank] = (int)random_below(r, 4) - 1;
     }
   }
 }
@@ -216,8 +216,8 @@ static void join(uint32_t rank) {
                                      .magic = RONDO_NCCL_CONFIG_MAGIC,
                                      .version = RONDO_NCCL_VERSION,
                                      .blocking = 0};
-  struct end *e = &world.ends[rank][WHOLE];
-  if (pncclCommInitRankConfig(&e->comm, (int)world.rank_count, id, (int)rank, &config))
+  struct end *e = &job.ends[rank][WHOLE];
+  if (pncclCommInitRankConfig(&e->comm, (int)job.rank_count, id, (int)rank, &config))
     abort();
   e->is_there = 1;
 }
@@ -227,27 +227,27 @@ void explore_nccl_init(struct explore_machine *m, int odd) {
   (void)setenv("RONDO_NCCL_BACKEND", "host", 1);
   if (!m->trace)
     (void)setenv("NCCL_DEBUG", "NONE", 1);
-  memset(&world, 0, sizeof world);
-  world.machine = m;
-  world.rank_count = m->program.cfg.rank_count;
+  memset(&job, 0, sizeof job);
+  job.machine = m;
+  job.rank_count = m->program.cfg.rank_count;
   draw_splits(&r);
   for (int place = WHOLE; place < PLACES; place++)
-    for (uint32_t rank = 0; rank < world.rank_count; rank++)
+    for (uint32_t rank = 0; rank < job.rank_count; rank++)
       make_end(rank, place, m->program.seed);
   if (odd)
     draw_oddness(&r);
-  for (uint32_t rank = 0; rank < world.rank_count; rank++)
+  for (uint32_t rank = 0; rank < job.rank_count; rank++)
     join(rank);
 }
 
 void explore_nccl_fini(void) {
-  for (uint32_t rank = 0; rank < world.rank_count; rank++) {
+  for (uint32_t rank = 0; rank < job.rank_count; rank++) {
     for (int place = PLACES - 1; place >= WHOLE; place--)
-      (void)pncclCommAbort(world.ends[rank][place].comm);
+      (void)pncclCommAbort(job.ends[rank][place].comm);
     for (uint32_t i = 0; i < THREADS; i++)
-      free(world.threads[rank][i].group);
+      free(job.threads[rank][i].group);
   }
-  memset(&world, 0, sizeof world);
+  memset(&job, 0, sizeof job);
 }
 
 // ------------------------------------------------------------------- calling ---
@@ -260,7 +260,7 @@ static int32_t value_of(const struct made_step *s, uint32_t rank, uint32_t at) {
 static int is_well(const struct end *e, uint32_t rank, const char *call, int result) {
   if (result == RONDO_NCCL_SUCCESS || result == RONDO_NCCL_IN_PROGRESS || e->is_odd)
     return 1;
-  explore_fail(world.machine, EXPLORE_WRONG, "rank %u: %s returned %d: %s", rank, call, result,
+  explore_fail(job.machine, EXPLORE_WRONG, "rank %u: %s returned %d: %s", rank, call, result,
                pncclGetLastError(NULL));
   return 0;
 }
@@ -323,9 +323,9 @@ static void make_step(uint32_t rank, struct end *e) {
     s->recv[i] = -1;
   }
   int result = call_step(e, s);
-  explore_trace(
-      world.machine, "rank %u calls: kind %d of %u, root %u, peer %u, as rank %d of %u: %d", rank,
-      s->what.kind, s->what.count, s->what.root, s->what.peer, e->rank, e->rank_count, result);
+  explore_trace(job.machine, "rank %u calls: kind %d of %u, root %u, peer %u, as rank %d of %u: %d",
+                rank, s->what.kind, s->what.count, s->what.root, s->what.peer, e->rank,
+                e->rank_count, result);
   (void)is_well(e, rank, "a call", result);
   if (result != RONDO_NCCL_SUCCESS && e->is_odd)
     e->count = e->made; // it has failed: no more calls
@@ -334,30 +334,29 @@ static void make_step(uint32_t rank, struct end *e) {
 // The place that this rank's communicator is split for now, or PLACES. A step that a rank takes no
 // part in is passed over, so the order of two splits is that of the steps before which they come.
 static int split_due(uint32_t rank, int of) {
-  const struct end *parent = &world.ends[rank][of];
+  const struct end *parent = &job.ends[rank][of];
   uint32_t next = parent->made < parent->count ? parent->steps[parent->made].index : CALLS;
   int due = PLACES;
   for (int place = PART; place < PLACES; place++) {
-    if (parent_of[place] != of || world.ends[rank][place].has_split ||
-        next < world.split_after[place])
+    if (parent_of[place] != of || job.ends[rank][place].has_split || next < job.split_after[place])
       continue;
-    if (due == PLACES || world.split_after[place] < world.split_after[due])
+    if (due == PLACES || job.split_after[place] < job.split_after[due])
       due = place;
   }
   return due;
 }
 
 static void make_split(uint32_t rank, int place) {
-  struct end *parent = &world.ends[rank][parent_of[place]];
-  struct end *e = &world.ends[rank][place];
-  int color = world.colors[place][rank];
+  struct end *parent = &job.ends[rank][parent_of[place]];
+  struct end *e = &job.ends[rank][place];
+  int color = job.colors[place][rank];
   e->has_split = 1;
-  int result = pncclCommSplit(parent->comm, color, world.keys[place][rank], &e->comm, NULL);
-  explore_trace(world.machine, "rank %u splits for place %d, color %d: %d", rank, place, color,
+  int result = pncclCommSplit(parent->comm, color, job.keys[place][rank], &e->comm, NULL);
+  explore_trace(job.machine, "rank %u splits for place %d, color %d: %d", rank, place, color,
                 result);
   (void)is_well(parent, rank, "ncclCommSplit", result);
   if ((color == RONDO_NCCL_NO_COLOR) != (e->comm == NULL))
-    explore_fail(world.machine, EXPLORE_WRONG, "rank %u chose color %d and got %p", rank, color,
+    explore_fail(job.machine, EXPLORE_WRONG, "rank %u chose color %d and got %p", rank, color,
                  (void *)e->comm);
 }
 
@@ -401,7 +400,7 @@ static void check(const struct end *e, uint32_t rank) {
     for (uint32_t at = 0; at < EXPLORE_RANKS * MOST; at++)
       if (e->steps[i].recv[at] != expected(e, &e->steps[i], at))
         explore_fail(
-            world.machine, EXPLORE_WRONG,
+            job.machine, EXPLORE_WRONG,
             "rank %u, rank %d of %u of a communicator, step %u: element %u is %d, and not %d", rank,
             e->rank, e->rank_count, e->steps[i].index, at, e->steps[i].recv[at],
             expected(e, &e->steps[i], at));
@@ -416,9 +415,8 @@ static int come_about(struct end *e, uint32_t rank, int error) {
   (void)pncclCommUserRank(e->comm, &own);
   (void)pncclCommCount(e->comm, &count);
   if (own != e->rank || count != (int)e->rank_count)
-    explore_fail(world.machine, EXPLORE_WRONG,
-                 "rank %u is rank %d of %d of a part, and not %d of %u", rank, own, count, e->rank,
-                 e->rank_count);
+    explore_fail(job.machine, EXPLORE_WRONG, "rank %u is rank %d of %d of a part, and not %d of %u",
+                 rank, own, count, e->rank, e->rank_count);
   return 1;
 }
 
@@ -433,13 +431,13 @@ static int come_over(struct end *e, uint32_t rank, int error) {
 }
 
 static int look(uint32_t rank, int place) {
-  struct end *e = &world.ends[rank][place];
+  struct end *e = &job.ends[rank][place];
   int error = RONDO_NCCL_SUCCESS;
   if (e->is_over || !e->comm)
     return 0;
   int result = pncclCommGetAsyncError(e->comm, &error);
   if (result)
-    explore_fail(world.machine, EXPLORE_WRONG, "rank %u: ncclCommGetAsyncError returned %d", rank,
+    explore_fail(job.machine, EXPLORE_WRONG, "rank %u: ncclCommGetAsyncError returned %d", rank,
                  result);
   if (!e->is_there)
     return come_about(e, rank, error);
@@ -451,17 +449,17 @@ static int look(uint32_t rank, int place) {
 // --------------------------------------------------------------------- acting ---
 
 static int end_group(uint32_t rank, uint32_t index) {
-  struct thread *thread = &world.threads[rank][index];
+  struct thread *thread = &job.threads[rank][index];
   int result = pncclGroupEnd();
   thread->depth--;
-  explore_trace(world.machine, "rank %u thread %u ends a group: %d", rank, index, result);
-  (void)is_well(&world.ends[rank][index ? OTHER_PART : WHOLE], rank, "ncclGroupEnd", result);
+  explore_trace(job.machine, "rank %u thread %u ends a group: %d", rank, index, result);
+  (void)is_well(&job.ends[rank][index ? OTHER_PART : WHOLE], rank, "ncclGroupEnd", result);
   return 1;
 }
 
 static int make_call(uint32_t rank, uint32_t index, int place) {
-  struct explore_machine *m = world.machine;
-  struct thread *thread = &world.threads[rank][index];
+  struct explore_machine *m = job.machine;
+  struct thread *thread = &job.threads[rank][index];
   if (thread->depth && random_chance(&m->random, 25))
     return end_group(rank, index);
   if (thread->depth < 2 && random_chance(&m->random, 20)) {
@@ -473,23 +471,23 @@ static int make_call(uint32_t rank, uint32_t index, int place) {
   if (due != PLACES)
     make_split(rank, due);
   else
-    make_step(rank, &world.ends[rank][place]);
+    make_step(rank, &job.ends[rank][place]);
   return 1;
 }
 
 // A call on one of the thread's communicators, or else a look at what has come of earlier ones.
 static int run_thread(uint32_t rank, uint32_t index) {
-  struct explore_machine *m = world.machine;
+  struct explore_machine *m = job.machine;
   uint32_t first = random_below(&m->random, PLACES);
   int moved = 0;
   for (uint32_t i = 0; i < PLACES; i++) {
     int place = (int)((first + i) % PLACES);
-    const struct end *e = &world.ends[rank][place];
+    const struct end *e = &job.ends[rank][place];
     if (thread_of[place] == index && e->is_there &&
         (e->made < e->count || split_due(rank, place) != PLACES))
       return make_call(rank, index, place);
   }
-  if (world.threads[rank][index].depth)
+  if (job.threads[rank][index].depth)
     return end_group(rank, index);
   for (int place = WHOLE; place < PLACES; place++)
     if (thread_of[place] == index)
@@ -499,14 +497,14 @@ static int run_thread(uint32_t rank, uint32_t index) {
 
 int explore_nccl_act(struct explore_machine *m, uint32_t rank) {
   uint32_t index = random_below(&m->random, THREADS);
-  struct thread *thread = &world.threads[rank][index];
+  struct thread *thread = &job.threads[rank][index];
   if (thread->is_running || !m->is_submitting)
     return 0;
   thread->is_running = 1;
   rondo_nccl_group_exchange(&thread->group);
-  world.running = thread;
+  job.running = thread;
   int moved = run_thread(rank, index);
-  world.running = NULL;
+  job.running = NULL;
   rondo_nccl_group_exchange(&thread->group);
   thread->is_running = 0;
   return moved;
@@ -514,7 +512,7 @@ int explore_nccl_act(struct explore_machine *m, uint32_t rank) {
 
 int explore_nccl_is_done(const struct explore_machine *m, uint32_t rank) {
   for (int place = WHOLE; place < PLACES; place++)
-    if (!world.ends[rank][place].is_over)
+    if (!job.ends[rank][place].is_over)
       return 0;
   // Also what a communicator that has failed was doing ends by itself.
   const struct rondo_host_daemon *d = rondo_host_daemon_of(m->ranks[rank].rank->member.daemon);

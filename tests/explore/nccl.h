@@ -1,9 +1,8 @@
 // Programs on the drop-in libnccl in the explorer: the same code over ranks that the explorer
 // steps.
 //
-// Each rank has two threads. They call by order on a communicator and on parts of it, which they
-// come to while they go on, in groups and without, in an order across communicators that is each
-// rank's own.
+// Each rank has two threads. They make calls on a communicator and on its children, which they
+// create on the way, in groups and without. Each rank has its own order across communicators.
 #ifndef RONDO_TESTS_EXPLORE_NCCL_H
 #define RONDO_TESTS_EXPLORE_NCCL_H
 

@@ -1,6 +1,6 @@
 // The processes of an explored job, and the network between them: a mesh (runtime/net/mesh.h) that
-// delivers what was sent between two processes in order, but each link when chance says so, and
-// that can cut a link at any step. All in one process and on one thread.
+// delivers the messages between two processes in order but after random times, and that can cut a
+// link at any step. All in one process and on one thread.
 #ifndef RONDO_TESTS_EXPLORE_NET_H
 #define RONDO_TESTS_EXPLORE_NET_H
 

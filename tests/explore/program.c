@@ -149,7 +149,7 @@ static void draw_processes(struct explore_program *p) {
 }
 
 // Everything here is small and of few ranks, so only this leads to the plans of what is large or of
-// many. From random numbers of its own, likewise.
+// many. From random numbers of its own, too.
 static void draw_size(struct explore_program *p) {
   struct random r = {random_mix(p->seed + 8484)};
   p->manual.shape.seems_large = (uint32_t)random_chance(&r, 60);

@@ -1,6 +1,5 @@
-// What one seed does: ranks, their configuration, and the collectives that each of them
-// registers, runs and deregisters. The order in which a rank does so is drawn while the program
-// runs.
+// The program of one seed: ranks, their configuration, and the collectives that each of them
+// registers, runs and deregisters. The order of a rank's calls is drawn while the program runs.
 #ifndef RONDO_TESTS_EXPLORE_PROGRAM_H
 #define RONDO_TESTS_EXPLORE_PROGRAM_H
 

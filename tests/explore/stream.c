@@ -1,5 +1,4 @@
-// Streams of the ranks' applications: what runs that are tied to one wait for, and what waits for
-// them.
+// Streams of the ranks' applications, for runs that are tied to a stream.
 #include "tests/explore/machine.h"
 
 struct rondo_tie explore_stream_tie(struct explore_machine *m, struct explore_run *run) {

@@ -1,5 +1,5 @@
-// What goes into a run and what must come out: numbers so small that every element type holds
-// them, and every sum on the way, exactly.
+// The inputs and the expected outputs of a run: numbers so small that every element type holds
+// them, and every partial sum, exactly.
 #ifndef RONDO_TESTS_EXPLORE_VALUES_H
 #define RONDO_TESTS_EXPLORE_VALUES_H
 
@@ -33,7 +33,7 @@ void explore_fill(const struct explore_key *key, uint32_t position, void *buffer
 // The first element of the receive buffer of `position` that is not as it must be, or -1.
 int64_t explore_find_wrong(const struct explore_key *key, uint32_t position, const void *recv);
 
-// Likewise of an input.
+// The same of an input.
 int64_t explore_find_changed(const struct explore_key *key, uint32_t position, const void *send);
 
 #endif // RONDO_TESTS_EXPLORE_VALUES_H

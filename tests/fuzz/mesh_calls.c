@@ -352,7 +352,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   (void)setenv("RONDO_LOG", "off", 1);
   rondo_proxied_carrier = &carrier_calls;
   rondo_hand_mesh_put();
-  rondo_hand_mesh.is_far = 1;
+  rondo_hand_mesh.is_remote = 1;
   rondo_hand_mesh.sent = on_sent;
   memset(&model, 0, sizeof model);
   model.is_honest = 1;

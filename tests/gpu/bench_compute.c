@@ -1,5 +1,5 @@
-// What a daemon costs a large matrix product that runs beside it: none, idle, busy, stuck; and that
-// an idle daemon has no multiprocessor.
+// How much a daemon slows a large matrix product beside it: without a daemon, with an idle, a busy
+// and a stuck one. An idle daemon occupies no multiprocessor.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,7 @@ struct load {
   uint32_t is_over;
 };
 
-// Runs until it is told to end.
+// Runs until the flag tells it to end.
 static void *keep_busy(void *arg) {
   struct load *l = arg;
   while (!rondo_load_acquire_u32(&l->is_over))

@@ -1,5 +1,4 @@
-// What comes out: every kind, type and reduction against known results, and against the host
-// backend.
+// Results: every kind, type and reduction against known results, and against the host backend.
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,7 +237,7 @@ static uint64_t place_of_part(uint64_t memory, uint32_t part) {
   return memory + (uint64_t)part * PART * sizeof(int32_t);
 }
 
-// One side of a send-recv. Who sends to itself registers and runs it once.
+// One side of a send-recv. A rank that sends to itself registers and runs it once.
 struct side {
   struct job *j;
   const struct area *area;

@@ -1,6 +1,6 @@
-// Several processes on one device: memory that one maps of the other, and jobs with a process a
-// rank. The others are this program again, begun anew: what the CUDA driver has in a process does
-// not survive a fork.
+// Several processes on one device: one maps memory of another, and jobs with a process for each
+// rank. The other processes start this program anew, because the CUDA driver does not work after a
+// fork.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 enum task { TASK_MAP = 1, TASK_RUN = 2, TASK_DIE = 3 };
 
-// What a child is told by the first message; a descriptor may come with it.
+// The first message to a child; a descriptor may come with it.
 struct order {
   uint32_t task, rank;
   uint64_t range_bytes, part_at, part_bytes, at;
@@ -100,7 +100,7 @@ static void say(int end) {
   CHECK(send(end, &byte, 1, 0) == 1);
 }
 
-static void hear(int end) {
+static void receive_signal(int end) {
   char byte;
   CHECK(recv(end, &byte, 1, 0) == 1);
 }
@@ -152,7 +152,7 @@ static void map_part(int end, const struct order *order, int fd) {
   check_words(device, at, 1);
   write_words(device, at, 2);
   say(end);
-  hear(end);
+  receive_signal(end);
   check_words(device, at, 3);
   rondo_range_destroy(view);
   device->driver->close(device);
@@ -177,7 +177,7 @@ void case_mapping(void) {
   order.at = at - rondo_range_base(range);
   write_words(device, at, 1);
   give_order(&c, &order, part.fd);
-  hear(c.end);
+  receive_signal(c.end);
   check_words(device, at, 2);
   write_words(device, at, 3);
   rondo_range_destroy(range);
@@ -273,7 +273,7 @@ static void run_job(uint32_t rank, const struct rondo_unique_id *id) {
 // The last of the children is killed when all are through with a round.
 static void kill_last(const struct child *children) {
   for (uint32_t r = 1; r < RANKS; r++)
-    hear(children[r].end);
+    receive_signal(children[r].end);
   CHECK(kill(children[RANKS - 1].pid, SIGKILL) == 0);
 }
 

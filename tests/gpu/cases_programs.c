@@ -1,4 +1,5 @@
-// That it comes to an end: disorder, calls that wait for the whole device, quits and starts, abort.
+// Programs come to their end: disorder, calls that wait for the whole device, quits and starts,
+// abort.
 #include "tests/gpu/job.h"
 #include "tests/gpu/kernels_core.h"
 

@@ -1,4 +1,4 @@
-// Order in streams: kernels that produce and consume the buffers of a run, and graphs of the same.
+// Order in streams: kernels produce and consume the buffers of a run, also in graphs.
 #include <stdlib.h>
 
 #include "tests/gpu/job.h"

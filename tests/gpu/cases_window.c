@@ -1,5 +1,4 @@
-// A window of NCCL, the real one where it is installed: on one device alone, and on all that there
-// are.
+// A window of NCCL, the real one where it is installed: on one device, and on all devices.
 #include <stdlib.h>
 #include <time.h>
 

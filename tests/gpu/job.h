@@ -52,7 +52,8 @@ void case_processes(void);
 void case_restarts(void);
 void case_soak(void);
 
-// What another process of a case does; it is told by the descriptor `end`. Returns its exit status.
+// What another process of a case does; it reads its orders from the descriptor `end`. Returns its
+// exit status.
 int gpu_child_main(int end);
 
 #endif // RONDO_TESTS_GPU_JOB_H

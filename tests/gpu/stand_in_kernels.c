@@ -14,7 +14,7 @@ uint64_t gpu_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// There are more threads than processors, so whoever looks at the clock in a loop makes room.
+// There are more threads than processors, so a thread that polls the clock in a loop yields.
 uint64_t gpu_ticks(void) {
   sched_yield();
   return gpu_now_ns();

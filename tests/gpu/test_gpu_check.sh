@@ -88,7 +88,7 @@ unset RONDO_NCCL_TESTS
 PATH="$folder:$PATH" scripts/gpu-check --nccl-tests "$folder/results" >"$folder/said" 2>&1
 [ $? -eq 2 ] || fail 'a folder without nccl-tests: wanted 2'
 
-# All of it ends in time: the step that would take too long is cut, those behind it are left out.
+# All of it ends in time: a step that takes too long is stopped, and later steps are left out.
 # shellcheck disable=SC2016 # expanded by the stand-in
 printf '#!/bin/sh\n[ "$1" != --list ] && exec sleep 60\necho "bits 60"\necho "soak 600"\n' \
   >"$folder/build/bin/gpu_tests"

@@ -1,5 +1,5 @@
-// One rank, started by a launcher: takes part in an all-reduce and says how that went.
-// It links the library as an application does. Run by tests/integration/launched.sh.
+// One rank, started by a launcher: takes part in an all-reduce and prints the result. It links the
+// library as an application does. tests/integration/launched.sh runs it.
 #include <stdio.h>
 #include <stdlib.h>
 

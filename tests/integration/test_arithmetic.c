@@ -371,19 +371,19 @@ static void another_order_cut_or_rounding_is_seen(void **state) {
 #if defined(__x86_64__)
 #define FLUSHING_AND_ROUNDING_UP 0xdfc0u // of MXCSR, all exceptions masked
 
-struct stranger {
+struct flushing_thread {
   float sum[2];
   uint32_t control; // what is left of it
 };
 
-static struct stranger strangers[2];
+static struct flushing_thread flushing_threads[2];
 
 static void sum_in_an_environment_of_its_own(void *arg, uint32_t rank) {
   static const float inputs[2][2] = {{1e-40f, 1.0f}, {1e-40f, 1e-10f}};
   const struct rondo_test_job *job = arg;
   struct rondo_collective_desc d = rondo_all_reduce(1, 2, RONDO_FLOAT32, RONDO_SUM);
   struct rondo_collective coll;
-  struct stranger *s = &strangers[rank];
+  struct flushing_thread *s = &flushing_threads[rank];
   uint32_t before = _mm_getcsr();
   _mm_setcsr(FLUSHING_AND_ROUNDING_UP);
   if (rondo_register(job->ctx[rank], &d, &coll) == RONDO_SUCCESS &&
@@ -402,9 +402,9 @@ static void what_a_thread_has_set_for_its_own_numbers_does_not_count(void **stat
   rondo_test_job_open(&job, 2, NULL);
   assert_int_equal(rondo_kit_thread_group_run(&group), 0);
   for (uint32_t r = 0; r < 2; r++) {
-    assert_true(strangers[r].sum[0] == 2 * subnormal);
-    assert_true(strangers[r].sum[1] == 1.0f); // and not the number above
-    assert_int_equal(strangers[r].control, FLUSHING_AND_ROUNDING_UP);
+    assert_true(flushing_threads[r].sum[0] == 2 * subnormal);
+    assert_true(flushing_threads[r].sum[1] == 1.0f); // and not the number above
+    assert_int_equal(flushing_threads[r].control, FLUSHING_AND_ROUNDING_UP);
   }
   rondo_test_job_close(&job);
 }

@@ -348,14 +348,14 @@ static void a_collective_tells_why_it_fails(void **state) {
 
 // ------------------------------------------------- callbacks that come later ---
 
-struct told {
+struct notified {
   int calls, status;
 };
 
 static void tell(void *arg, int status) {
-  struct told *told = arg;
-  told->calls++;
-  told->status = status;
+  struct notified *notified = arg;
+  notified->calls++;
+  notified->status = status;
 }
 
 static void a_callback_may_come_before_or_after_the_end(void **state) {
@@ -363,15 +363,15 @@ static void a_callback_may_come_before_or_after_the_end(void **state) {
   int32_t data[2] = {1, 2};
   struct rondo_comm comm[2];
   struct rondo_ticket ticket[2];
-  struct told told[4] = {{0, -1}, {0, -1}, {0, -1}, {0, -1}};
+  struct notified notified[4] = {{0, -1}, {0, -1}, {0, -1}, {0, -1}};
   struct rondo_collective_desc what = rondo_all_reduce(0, 1, RONDO_INT32, RONDO_SUM);
   rondo_test_job_open(&job, 2, NULL);
   for (uint32_t r = 0; r < 2; r++)
     comm[r] = open_comm(r, 1, 0);
   assert_int_equal(try_call(0, comm[0], what, &data[0], &data[0], &ticket[0]), RONDO_SUCCESS);
-  assert_int_equal(rondo_comm_notify(job.ctx[0], comm[0], &ticket[0], tell, &told[0]),
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm[0], &ticket[0], tell, &notified[0]),
                    RONDO_SUCCESS);
-  assert_int_equal(rondo_comm_notify(job.ctx[0], comm[0], &ticket[0], tell, &told[1]),
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm[0], &ticket[0], tell, &notified[1]),
                    RONDO_ERR_EXISTS);
   assert_int_equal(rondo_comm_notify(job.ctx[0], comm[0], &ticket[0], NULL, NULL),
                    RONDO_ERR_INVALID);
@@ -379,16 +379,17 @@ static void a_callback_may_come_before_or_after_the_end(void **state) {
   for (uint32_t r = 0; r < 2; r++)
     assert_int_equal(rondo_comm_wait(job.ctx[r], comm[r], &ticket[r], RONDO_TEST_LONG_NS),
                      RONDO_SUCCESS);
-  assert_int_equal(rondo_comm_notify(job.ctx[1], comm[1], &ticket[1], tell, &told[2]),
+  assert_int_equal(rondo_comm_notify(job.ctx[1], comm[1], &ticket[1], tell, &notified[2]),
                    RONDO_SUCCESS);
-  assert_int_equal(rondo_notify(job.ctx[1], ticket[1].coll, RONDO_LAST_RUN, tell, &told[3]),
+  assert_int_equal(rondo_notify(job.ctx[1], ticket[1].coll, RONDO_LAST_RUN, tell, &notified[3]),
                    RONDO_SUCCESS);
-  assert_int_equal(rondo_notify(job.ctx[1], ticket[1].coll, 2, tell, &told[1]), RONDO_ERR_UNKNOWN);
+  assert_int_equal(rondo_notify(job.ctx[1], ticket[1].coll, 2, tell, &notified[1]),
+                   RONDO_ERR_UNKNOWN);
   assert_int_equal(rondo_notify(job.ctx[1], ticket[1].coll, 1, NULL, NULL), RONDO_ERR_INVALID);
   rondo_test_job_close(&job); // all callbacks have returned
   for (uint32_t i = 0; i < 4; i++) {
-    assert_int_equal(told[i].calls, i != 1);
-    assert_int_equal(told[i].status, i == 1 ? -1 : RONDO_SUCCESS);
+    assert_int_equal(notified[i].calls, i != 1);
+    assert_int_equal(notified[i].status, i == 1 ? -1 : RONDO_SUCCESS);
   }
 }
 
@@ -397,21 +398,21 @@ static void a_late_callback_hears_of_a_failure(void **state) {
   int32_t data = 1;
   struct rondo_comm comm;
   struct rondo_ticket ticket;
-  struct told told[2] = {{0, 0}, {0, 0}};
+  struct notified notified[2] = {{0, 0}, {0, 0}};
   rondo_test_job_open(&job, 2, NULL);
   comm = open_comm(0, 1, 0);
   assert_int_equal(
       try_call(0, comm, rondo_all_reduce(0, 1, RONDO_INT32, RONDO_SUM), &data, &data, &ticket),
       RONDO_SUCCESS);
-  assert_int_equal(rondo_comm_notify(job.ctx[0], comm, &ticket, tell, &told[0]), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm, &ticket, tell, &notified[0]), RONDO_SUCCESS);
   assert_int_equal(rondo_comm_abort(job.ctx[0], comm), RONDO_SUCCESS);
   assert_int_equal(rondo_comm_wait(job.ctx[0], comm, &ticket, RONDO_TEST_LONG_NS),
                    RONDO_ERR_ABORTED);
-  assert_int_equal(rondo_comm_notify(job.ctx[0], comm, &ticket, tell, &told[1]), RONDO_SUCCESS);
+  assert_int_equal(rondo_comm_notify(job.ctx[0], comm, &ticket, tell, &notified[1]), RONDO_SUCCESS);
   rondo_test_job_close(&job);
   for (uint32_t i = 0; i < 2; i++) {
-    assert_int_equal(told[i].calls, 1);
-    assert_int_equal(told[i].status, RONDO_ERR_ABORTED);
+    assert_int_equal(notified[i].calls, 1);
+    assert_int_equal(notified[i].status, RONDO_ERR_ABORTED);
   }
 }
 

@@ -1,4 +1,4 @@
-// Communicators whose members make different calls, or leave: who hears of it, and what.
+// Communicators whose members make different calls, or leave: which members get which error.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// Communicators whose members live in several processes of this machine: calls match, what differs
-// is found, and every process hears of it.
+// Communicators whose members are in several processes of this machine: calls match, differences
+// are found, and every process gets the error.
 #include <sched.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // The CUDA backend on the stand-in for the driver: what it does when a call fails, when a launch
-// does not return, when the device is awaited as a whole; and that it leaves nothing behind.
+// does not return, and when a thread waits for the whole device; and that it frees everything.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static int record_says(const char *word) {
   return says;
 }
 
-// Each round wakes the launcher, which is who tells.
+// Each round wakes the launcher, which reports.
 static void starts_and_quits_are_in_the_flight_record(void **state) {
   (void)state;
   struct rondo_config like = RONDO_CONFIG_INIT;

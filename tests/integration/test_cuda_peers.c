@@ -1,6 +1,5 @@
-// Ranks on several devices, of the stand-in for the CUDA driver: where their connectors lie and
-// which buffers are read in place, depending on which device reaches which; and what is said of
-// that.
+// Ranks on several devices of the stand-in for the CUDA driver: where their connectors lie, which
+// buffers are read in place, depending on which device reaches which, and how that is described.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

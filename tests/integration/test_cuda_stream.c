@@ -1,5 +1,5 @@
-// Runs in the order of streams, and in graphs, of the CUDA backend on the stand-in for the driver:
-// what a stream computes before is what is reduced, and what it computes after sees the result.
+// Runs of the CUDA backend in the order of streams, and in graphs, on the stand-in for the driver:
+// a run reduces what the stream computed before it, and later work of the stream sees the result.
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,7 @@
-// A process dies while others are in a call: each call returns in bounded time, whoever waits
-// learns the name of the rank that is lost, and the rest goes on: also where the root of the job
-// was in the process that died.
-//
-// Where it dies is a point that all have reached, not a moment. And what the stuck report says of
-// processes that are alive, or silent.
+// A process dies while others are in a call: each call returns in bounded time, its error names the
+// lost rank, and the other ranks go on, also if the job's root was in that process. A process dies
+// when all have reached a certain point of the test, not at a certain time. Also tests what the
+// stuck report says about processes that are alive or silent.
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +128,7 @@ static void in_comm(struct rondo_family *f, struct rondo_context ctx) {
   cfg.key = 7;
   ready(f);
   RONDO_MEMBER_STATUS(rondo_comm_create(ctx, &cfg, &comm), RONDO_SUCCESS);
-  int status = rondo_comm_call(ctx, comm, &d, &args, NULL); // who hears of it first is told at once
+  int status = rondo_comm_call(ctx, comm, &d, &args, NULL); // may fail at once
   RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_PEER);
   RONDO_MEMBER_STATUS(rondo_comm_wait(ctx, comm, NULL, LONG_NS), RONDO_ERR_PEER);
   RONDO_MEMBER_STATUS(rondo_comm_status(ctx, comm, &state, why, sizeof why), RONDO_SUCCESS);
@@ -215,7 +213,7 @@ static void whatever_call_the_others_are_in_they_learn_who_died(void **state) {
   }
 }
 
-// ------------------------------------------------------- who has the root --
+// ------------------------------------------------ the process of the root --
 
 #define SECOND_VICTIM 3u
 
@@ -251,7 +249,8 @@ static void rootless_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_add(&f->words[AGAIN]);
   if (rank == SECOND_VICTIM)
     rest();
-  // Another death is told all the same: to who knew it well, and to who meets it only now.
+  // Another death is reported all the same, to a rank that shared runs with the victim and to one
+  // that did not.
   rondo_family_await(&f->words[DEAD_AGAIN], 1);
   if (rank == 2)
     run_into_loss(ctx, pair, SECOND_VICTIM);

@@ -1,5 +1,5 @@
-// What goes wrong ends with a status on the run, on every rank, in bounded time; and the stuck
-// report says who waits for whom.
+// Every failure ends the runs of all ranks with a status, in bounded time. The stuck report names
+// the ranks that wait for each other.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -413,57 +413,60 @@ static void a_timeout_is_not_reported_where_that_is_off(void **state) {
   rondo_test_job_close(&job);
 }
 
-static void without_preemption_the_cycle_is_found(void **state) {
-  (void)state;
-  enum { RANKS = 3 };
+#define CYCLE_RANKS 3u
+#define MANY_COLLS 40u
+
+// Opens a job without preemption in which rank r submits collective r first, so that the ranks wait
+// for each other in a cycle.
+static void open_cycle(uint32_t colls, struct rondo_collective first[CYCLE_RANKS]) {
   struct rondo_config c = RONDO_CONFIG_INIT;
-  struct rondo_collective coll[RANKS][RANKS];
-  uint32_t cycle_ranks = 0;
+  struct rondo_collective coll[CYCLE_RANKS][MANY_COLLS];
   c.budget = RONDO_BUDGET_NEVER;
   c.report_on_timeout = 0;
-  rondo_test_job_open(&job, RANKS, &c);
-  for (uint32_t r = 0; r < RANKS; r++)
-    for (uint32_t i = 0; i < RANKS; i++) {
+  rondo_test_job_open(&job, CYCLE_RANKS, &c);
+  for (uint32_t r = 0; r < CYCLE_RANKS; r++)
+    for (uint32_t i = 0; i < colls; i++) {
       struct rondo_collective_desc d = sum_of(i, 16);
       coll[r][i] = enter(r, &d);
     }
-  for (uint32_t r = 0; r < RANKS; r++) // rank r begins with collective r
-    for (uint32_t i = 0; i < RANKS; i++)
-      submit(r, coll[r][(r + i) % RANKS]);
-  while (cycle_ranks == 0) { // however long the daemons take to come there
-    settle(0, coll[0][0]);
+  for (uint32_t r = 0; r < CYCLE_RANKS; r++)
+    for (uint32_t i = 0; i < colls; i++)
+      submit(r, coll[r][(r + i) % colls]);
+  for (uint32_t r = 0; r < CYCLE_RANKS; r++)
+    first[r] = coll[r][0];
+}
+
+static void abort_cycle(const struct rondo_collective first[CYCLE_RANKS]) {
+  for (uint32_t r = 0; r < CYCLE_RANKS; r++)
+    assert_int_equal(rondo_abort(job.ctx[r]), RONDO_SUCCESS);
+  for (uint32_t r = 0; r < CYCLE_RANKS; r++)
+    assert_int_equal(end_of(r, first[r]), RONDO_ERR_ABORTED);
+  rondo_test_job_close(&job);
+}
+
+static void without_preemption_the_cycle_is_found(void **state) {
+  (void)state;
+  struct rondo_collective first[CYCLE_RANKS];
+  uint32_t cycle_ranks = 0;
+  open_cycle(CYCLE_RANKS, first);
+  while (cycle_ranks == 0) { // until all daemons are stuck
+    settle(0, first[0]);
     char *text = report_text(0, &cycle_ranks);
     assert_int_equal(strstr(text, "cycle of") != NULL, cycle_ranks != 0);
     free(text);
   }
-  assert_true(cycle_ranks >= 2 && cycle_ranks <= RANKS);
-  for (uint32_t r = 0; r < RANKS; r++)
-    assert_int_equal(rondo_abort(job.ctx[r]), RONDO_SUCCESS);
-  for (uint32_t r = 0; r < RANKS; r++)
-    assert_int_equal(end_of(r, coll[r][0]), RONDO_ERR_ABORTED);
-  rondo_test_job_close(&job);
+  assert_true(cycle_ranks >= 2 && cycle_ranks <= CYCLE_RANKS);
+  abort_cycle(first);
 }
 
 static void a_report_shows_the_cycle_first_and_has_64_lines(void **state) {
   (void)state;
-  enum { RANKS = 3, COLLS = 40 };
-  struct rondo_config c = RONDO_CONFIG_INIT;
-  struct rondo_collective coll[RANKS][COLLS];
+  struct rondo_collective first[CYCLE_RANKS];
   uint32_t cycle_ranks = 0, lines = 0;
-  c.budget = RONDO_BUDGET_NEVER;
-  c.report_on_timeout = 0;
-  rondo_test_job_open(&job, RANKS, &c);
-  for (uint32_t r = 0; r < RANKS; r++)
-    for (uint32_t i = 0; i < COLLS; i++) {
-      struct rondo_collective_desc d = sum_of(i, 16);
-      coll[r][i] = enter(r, &d);
-    }
-  for (uint32_t r = 0; r < RANKS; r++) // rank r begins with collective r
-    for (uint32_t i = 0; i < COLLS; i++)
-      submit(r, coll[r][(r + i) % COLLS]);
+  open_cycle(MANY_COLLS, first);
   char *text = report_text(0, &cycle_ranks);
   while (cycle_ranks == 0) {
-    settle(0, coll[0][0]);
+    settle(0, first[0]);
     free(text);
     text = report_text(0, &cycle_ranks);
   }
@@ -477,11 +480,7 @@ static void a_report_shows_the_cycle_first_and_has_64_lines(void **state) {
   assert_true(edge && run && rest && edge < run && run < rest);
   assert_true(strchr(rest + 1, '\n')[1] == '\0');
   free(text);
-  for (uint32_t r = 0; r < RANKS; r++)
-    assert_int_equal(rondo_abort(job.ctx[r]), RONDO_SUCCESS);
-  for (uint32_t r = 0; r < RANKS; r++)
-    assert_int_equal(end_of(r, coll[r][0]), RONDO_ERR_ABORTED);
-  rondo_test_job_close(&job);
+  abort_cycle(first);
 }
 
 static void the_signal_prints_a_report(void **state) {

@@ -226,13 +226,13 @@ static void what_blocks_say_while_the_rank_is_busy_is_told_later(void **state) {
   forget_records(1);
 }
 
-struct crowd {
+struct writers {
   struct rondo_test_job job;
   struct rondo_collective colls[2];
 };
 
 static void submit_or_write(void *arg, uint32_t member) {
-  struct crowd *c = arg;
+  struct writers *c = arg;
   if (member < 2) {
     run_some(c->job.ctx[member], c->colls[member], (uint32_t)rondo_test_load(4 * RING, RING));
     return;
@@ -247,7 +247,7 @@ static void submit_or_write(void *arg, uint32_t member) {
 
 static void may_be_written_while_others_run(void **state) {
   (void)state;
-  struct crowd c;
+  struct writers c;
   struct rondo_kit_thread_group group = {3, false, submit_or_write, &c};
   struct rondo_collective_desc d = sum_of(1, 1);
   json_t *report = NULL;

@@ -1,5 +1,5 @@
-// What becomes of contexts when their process forks: the child is refused them at once, whatever it
-// does leaves the parent's job alone, and it can make contexts of its own.
+// Contexts when their process forks: calls of the child on them are refused at once, nothing that
+// the child does affects the parent's job, and the child can create contexts of its own.
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -546,7 +546,8 @@ static void children_join_a_job_whose_id_their_parent_made(void **state) {
   half_run_close(&h);
 }
 
-// What its parent has begun with UCX does not work in a child, which is told so and does not hang.
+// If the parent has used UCX, it does not work in a child: the child gets an error and does not
+// hang.
 static void find_no_ucx(struct rondo_context own) {
   struct rondo_collective_desc d = rondo_barrier(1);
   struct rondo_collective coll;

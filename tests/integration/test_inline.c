@@ -1,5 +1,5 @@
-// Which runs take their first steps within rondo_run: those that are small, alone and call nobody
-// back.
+// Which runs take their first steps within rondo_run: runs that are small, alone and have no
+// callback.
 #include <sched.h>
 
 #include "daemon/host/host.h"
@@ -189,8 +189,8 @@ static void look_for_runs(uint32_t way, struct rondo_collective *coll,
   }
 }
 
-// Who waits for a small run and brings it to its end returns at once; its completion stays in the
-// queue.
+// A thread that waits for a small run and steps it to its end returns at once; the completion stays
+// in the queue.
 static void what_is_left_in_the_queue_is_over_for_everybody(void **state) {
   (void)state;
   struct rondo_collective coll[2];

@@ -1,5 +1,5 @@
 // The connections over which UCX reaches other processes: how many there are, what the loss of one
-// does, and what a stranger can do at the ports where they are made.
+// does, and what an unauthenticated process can do at the ports where they are made.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -80,7 +80,7 @@ static void player_leave(struct player *p) {
   free(p->recv);
 }
 
-static struct rondo_family *far_family(uint32_t endpoints) {
+static struct rondo_family *proxied_family(uint32_t endpoints) {
   struct rondo_family *f = rondo_family_create(2, 2);
   f->cfg.transport = RONDO_TRANSPORT_UCX;
   f->cfg.endpoints = endpoints;
@@ -117,7 +117,7 @@ static void counting_member(struct rondo_family *f, uint32_t rank) {
   for (int32_t i = 0; i < 5; i++)
     RONDO_MEMBER_STATUS(play(&p, f, i), RONDO_SUCCESS);
   f->words[rank] = find_new(fresh, before);
-  meet(f, &f->words[3]); // who leaves hangs up
+  meet(f, &f->words[3]); // a process that leaves closes its connections
   player_leave(&p);
 }
 
@@ -126,7 +126,7 @@ static void a_process_makes_a_connection_for_each_endpoint(void **state) {
   uint32_t counts[2];
   (void)state;
   for (uint32_t i = 0; i < 2; i++) {
-    struct rondo_family *f = far_family(i ? WAYS : 1);
+    struct rondo_family *f = proxied_family(i ? WAYS : 1);
     rondo_family_run(f, counting_member, NULL);
     counts[i] = f->words[0];
     rondo_family_destroy(f);
@@ -160,7 +160,7 @@ static void losing_member(struct rondo_family *f, uint32_t rank) {
 static void one_connection_that_is_lost_ends_the_runs(void **state) {
   (void)state;
   for (uint64_t which = 0; which < 4; which++) {
-    struct rondo_family *f = far_family(WAYS);
+    struct rondo_family *f = proxied_family(WAYS);
     f->seed = which;
     f->cfg.peer_timeout_ns =
         UINT64_C(1000000000); // so that the mesh is given half a second to say why
@@ -182,7 +182,7 @@ static void unlike_member(struct rondo_family *f, uint32_t rank) {
 // UCX would end the process that is sent more in one piece than it takes up.
 static void processes_that_take_up_other_amounts_in_one_piece_are_kept_apart(void **state) {
   (void)state;
-  struct rondo_family *f = far_family(1);
+  struct rondo_family *f = proxied_family(1);
   f->cfg.peer_timeout_ns = UINT64_C(1000000000); // so that it is given up soon
   rondo_family_run(f, unlike_member, NULL);
   rondo_family_destroy(f);
@@ -203,7 +203,7 @@ static void note_connection(int fd, const struct sockaddr *to) {
     (void)rondo_fetch_add_relaxed_u32(&waiting, 1);
 }
 
-// In the place of libc's, for UCX too: the linker is told to export it. The names of libc's
+// In place of libc's, for UCX too: a linker option exports it. The names of libc's
 // parameters are reserved.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t bytes) {
@@ -226,7 +226,7 @@ static void connecting_member(struct rondo_family *f, uint32_t rank) {
 // minutes, in which nobody can take a turn, or leave.
 static void who_connects_waits_in_no_call(void **state) {
   (void)state;
-  struct rondo_family *f = far_family(1);
+  struct rondo_family *f = proxied_family(1);
   rondo_family_run(f, connecting_member, NULL);
   rondo_family_destroy(f);
 }
@@ -260,12 +260,12 @@ static void ucx_patches_no_function_where_there_is_only_tcp(void **state) {
   (void)state;
   if (access("/sys/class/infiniband", F_OK) == 0)
     skip();
-  struct rondo_family *f = far_family(1);
+  struct rondo_family *f = proxied_family(1);
   rondo_family_run(f, unpatched_member, NULL);
   rondo_family_destroy(f);
 }
 
-// ------------------------------------------------------------------ strangers ---
+// ------------------------------------------- unauthenticated connections ---
 
 static int connect_to_own(int listener) {
   struct sockaddr_storage at = {0};
@@ -298,19 +298,19 @@ static int disturb(int listener, uint64_t *random, uint32_t bytes) {
   return -1;
 }
 
-#define STRANGERS 64u // that stay
+#define CONNECTIONS 64u // that stay
 
 static void disturbed_member(struct rondo_family *f, uint32_t rank) {
   static const uint32_t sizes[] = {0, 1, 7, 8, 9, 64, 301, NOISE_BYTES};
   uint8_t listeners[DESCRIPTORS];
-  int staying[STRANGERS];
+  int staying[CONNECTIONS];
   uint32_t count = 0;
   uint64_t random = f->seed + rank;
   struct player p = player_enter(f, rank);
   RONDO_MEMBER_STATUS(play(&p, f, 0), RONDO_SUCCESS);
   RONDO_MEMBER_TRUE(find_sockets(listeners, 1) > 0);
   for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    for (int fd = 0; fd < DESCRIPTORS && count < STRANGERS; fd++) {
+    for (int fd = 0; fd < DESCRIPTORS && count < CONNECTIONS; fd++) {
       staying[count] = listeners[fd] ? disturb(fd, &random, sizes[i]) : -1;
       count += staying[count] >= 0;
     }
@@ -322,9 +322,9 @@ static void disturbed_member(struct rondo_family *f, uint32_t rank) {
   player_leave(&p);
 }
 
-static void strangers_at_its_ports_disturb_nobody(void **state) {
+static void unauthenticated_connections_disturb_nobody(void **state) {
   (void)state;
-  struct rondo_family *f = far_family(1);
+  struct rondo_family *f = proxied_family(1);
   f->seed = 1;
   rondo_family_run(f, disturbed_member, NULL);
   rondo_family_destroy(f);
@@ -337,7 +337,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("lines", processes_that_take_up_other_amounts_in_one_piece_are_kept_apart),
       RONDO_NAMED_TEST("lines", who_connects_waits_in_no_call),
       RONDO_NAMED_TEST("lines", ucx_patches_no_function_where_there_is_only_tcp),
-      RONDO_NAMED_TEST("lines", strangers_at_its_ports_disturb_nobody),
+      RONDO_NAMED_TEST("lines", unauthenticated_connections_disturb_nobody),
   };
   cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
   return cmocka_run_group_tests_name("lines", tests, NULL, NULL);

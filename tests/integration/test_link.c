@@ -1,5 +1,5 @@
-// Two machines, made of network namespaces, and the cable between them: a job over it, and the day
-// when it is pulled out. Skipped where making a namespace is not allowed, or there is no "ip".
+// Two machines, made of network namespaces, and the cable between them: a job uses it until it is
+// pulled out. Skipped where making a namespace is not allowed, or there is no "ip".
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>

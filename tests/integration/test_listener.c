@@ -1,4 +1,5 @@
-// Who has no business at a job's door: is refused, named in the log, and cannot stop the rest.
+// Unauthenticated connections to a job's listener: they are refused, named in the log, and cannot
+// keep members out.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -24,13 +25,13 @@
 static struct rondo_crew crew;
 static struct rondo_job_address job; // as a member knows it
 
-// What a stranger said and heard.
+// What a connection sent and received.
 struct record {
   uint8_t said[RECORD_BYTES], heard[RECORD_BYTES];
   size_t said_bytes, heard_bytes;
 };
 
-static void open_door(uint32_t size) {
+static void open_listener(uint32_t size) {
   rondo_test_log_clear();
   rondo_crew_init(&crew, size, 60000);
   assert_int_equal(rondo_job_address_read(&crew.cfg, &job), RONDO_SUCCESS);
@@ -50,7 +51,7 @@ static void say(int fd, const void *bytes, size_t size) {
 }
 
 // Reads until the other side closes, at most a while; returns what came.
-static size_t hear(int fd, uint8_t *bytes, size_t capacity) {
+static size_t receive(int fd, uint8_t *bytes, size_t capacity) {
   size_t size = 0;
   for (;;) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -108,7 +109,7 @@ static void expect_refusal(const void *bytes, size_t size, int refusal) {
   (void)snprintf(address, sizeof address, "from 127.0.0.1:%u: %s", ntohs(me.sin_port),
                  rondo_channel_end_text(refusal));
   say(fd, bytes, size);
-  size_t heard_bytes = hear(fd, heard, sizeof heard);
+  size_t heard_bytes = receive(fd, heard, sizeof heard);
   assert_int_equal(refusal_in(heard, heard_bytes), refusal);
   close(fd);
   await_log(address);
@@ -123,7 +124,7 @@ static void garbage_is_refused(void **state) {
   (void)state;
   static const char request[] = "GET / HTTP/1.1\r\n\r\n";
   uint8_t bytes[100];
-  open_door(2);
+  open_listener(2);
   expect_refusal(request, sizeof request - 1, RONDO_WIRE_REFUSE_GARBAGE);
   memset(bytes, 0, sizeof bytes);
   expect_refusal(bytes, sizeof bytes, RONDO_WIRE_REFUSE_GARBAGE);
@@ -140,11 +141,11 @@ static size_t head_of(uint8_t *bytes, int type, uint32_t size) {
 static void oversized_frames_are_refused_by_their_header(void **state) {
   (void)state;
   uint8_t bytes[RONDO_WIRE_HEAD_BYTES];
-  open_door(2);
+  open_listener(2);
   expect_refusal(bytes, head_of(bytes, RONDO_WIRE_HELLO, RONDO_WIRE_UNAUTHENTICATED_BYTES + 1),
                  RONDO_WIRE_REFUSE_GARBAGE);
   expect_refusal(bytes, head_of(bytes, RONDO_WIRE_HELLO, UINT32_MAX), RONDO_WIRE_REFUSE_GARBAGE);
-  // As are those of members, from somebody who has proved nothing.
+  // So are frames of members on a connection that has proved nothing.
   expect_refusal(bytes, head_of(bytes, RONDO_WIRE_JOIN, 4), RONDO_WIRE_REFUSE_GARBAGE);
   expect_refusal(bytes, head_of(bytes, RONDO_WIRE_PROOF, 0), RONDO_WIRE_REFUSE_GARBAGE);
   job_still_works();
@@ -153,15 +154,15 @@ static void oversized_frames_are_refused_by_their_header(void **state) {
 static void another_version_is_refused(void **state) {
   (void)state;
   uint8_t bytes[RONDO_WIRE_HEAD_BYTES];
-  open_door(2);
+  open_listener(2);
   (void)head_of(bytes, RONDO_WIRE_HELLO, RONDO_WIRE_HELLO_BYTES);
   bytes[4]++;
   expect_refusal(bytes, sizeof bytes, RONDO_WIRE_REFUSE_VERSION);
   job_still_works();
 }
 
-// Goes through the proof as far as it is let; records it. Returns what rondo_handshake_step said
-// last.
+// Goes through the handshake as far as the listener lets it; records it. Returns what
+// rondo_handshake_step said last.
 static int prove(int fd, const struct rondo_job_key *as, struct record *record,
                  struct rondo_handshake *p) {
   struct rondo_handshake_reply reply;
@@ -186,12 +187,12 @@ static int prove(int fd, const struct rondo_job_key *as, struct record *record,
   return refusal;
 }
 
-static void who_does_not_know_the_secret_is_refused(void **state) {
+static void a_wrong_secret_is_refused(void **state) {
   (void)state;
   struct rondo_handshake p;
   struct rondo_job_key wrong;
   uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = {1};
-  open_door(2);
+  open_listener(2);
   rondo_job_key_init(&wrong, job.key.tag, secret);
   int fd = call();
   assert_int_equal(prove(fd, &wrong, NULL, &p), RONDO_WIRE_REFUSE_SECRET);
@@ -210,13 +211,13 @@ static void who_does_not_know_the_secret_is_refused(void **state) {
   job_still_works();
 }
 
-static void who_is_of_another_job_is_refused(void **state) {
+static void another_job_is_refused(void **state) {
   (void)state;
   struct rondo_handshake p;
   struct rondo_job_key other;
   uint8_t tag[RONDO_WIRE_TAG_BYTES] = {9};
   uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES] = {1};
-  open_door(2);
+  open_listener(2);
   rondo_job_key_init(&other, tag, secret);
   int fd = call();
   assert_int_equal(prove(fd, &other, NULL, &p), RONDO_WIRE_REFUSE_JOB);
@@ -230,20 +231,20 @@ static void a_recorded_conversation_is_of_no_use(void **state) {
   struct rondo_handshake p;
   uint8_t heard[RECORD_BYTES];
   memset(&record, 0, sizeof record);
-  open_door(2);
+  open_listener(2);
   int fd = call();
   assert_int_equal(prove(fd, &job.key, &record, &p), 0); // a member, overheard
   close(fd);
   rondo_test_log_clear();
   fd = call();
   say(fd, record.said, record.said_bytes);
-  assert_int_equal(refusal_in(heard, hear(fd, heard, sizeof heard)), RONDO_WIRE_REFUSE_SECRET);
+  assert_int_equal(refusal_in(heard, receive(fd, heard, sizeof heard)), RONDO_WIRE_REFUSE_SECRET);
   close(fd);
   await_log("it failed to prove that it knows the job's secret");
   job_still_works();
 }
 
-// A frame of somebody who has proved the secret, as it goes out.
+// A frame of a process that has proved the secret, as it is sent.
 static size_t seal(struct rondo_handshake *p, int type, const void *payload, uint32_t size,
                    uint8_t *bytes) {
   (void)head_of(bytes, type, size);
@@ -260,7 +261,7 @@ static void what_is_changed_or_repeated_is_refused(void **state) {
   uint8_t bytes[256];
   uint8_t heard[RECORD_BYTES];
   const uint8_t rank[4] = {1, 0, 0, 0};
-  open_door(2);
+  open_listener(2);
   for (int how = 0; how < 5; how++) {
     struct rondo_handshake p;
     int fd = call();
@@ -274,7 +275,7 @@ static void what_is_changed_or_repeated_is_refused(void **state) {
     if (how == 2) // a number is left out
       size = seal(&p, RONDO_WIRE_BYE, NULL, 0, bytes);
     say(fd, bytes, size);
-    assert_int_equal(hear(fd, heard, sizeof heard), 0);
+    assert_int_equal(receive(fd, heard, sizeof heard), 0);
     close(fd);
   }
   job_still_works();
@@ -284,37 +285,37 @@ static void truncated_frames_hurt_nobody(void **state) {
   (void)state;
   uint8_t bytes[RONDO_WIRE_HEAD_BYTES + RONDO_WIRE_HELLO_BYTES] = {0};
   uint8_t heard[RECORD_BYTES];
-  open_door(2);
+  open_listener(2);
   (void)head_of(bytes, RONDO_WIRE_HELLO, RONDO_WIRE_HELLO_BYTES);
   for (size_t size = 0; size < sizeof bytes; size++) {
     int fd = call();
     if (size)
       say(fd, bytes, size);
     assert_int_equal(shutdown(fd, SHUT_WR), 0);
-    assert_int_equal(hear(fd, heard, sizeof heard), 0);
+    assert_int_equal(receive(fd, heard, sizeof heard), 0);
     close(fd);
   }
-  // Eight are logged, the others counted; the door has seen to all before it lets a member in.
+  // Eight are logged, the others counted; the listener handles all before it admits a member.
   rondo_crew_gather(&crew);
   assert_int_equal(rondo_test_log_count("refused a connection"), RONDO_LISTENER_LINES);
   rondo_crew_fini(&crew);
 }
 
 // More of them than there are places, saying a byte at most: the members come in all the same.
-static void slow_strangers_give_way(void **state) {
+static void slow_connections_give_way(void **state) {
   (void)state;
-  enum { STRANGERS = 3 * RONDO_LISTENER_UNAUTHENTICATED };
-  static int fds[STRANGERS];
+  enum { CONNECTIONS = 3 * RONDO_LISTENER_UNAUTHENTICATED };
+  static int fds[CONNECTIONS];
   uint8_t byte = 'R';
-  open_door(4);
-  for (int i = 0; i < STRANGERS; i++) {
+  open_listener(4);
+  for (int i = 0; i < CONNECTIONS; i++) {
     fds[i] = call();
     if (i % 2)
       say(fds[i], &byte, 1);
   }
   rondo_crew_gather(&crew);
   assert_true(rondo_test_log_has("it did not finish the handshake in time"));
-  for (int i = 0; i < STRANGERS; i++)
+  for (int i = 0; i < CONNECTIONS; i++)
     close(fds[i]);
   rondo_crew_fini(&crew);
 }
@@ -324,7 +325,7 @@ static void noise_does_not_disturb_a_job(void **state) {
   (void)state;
   uint8_t bytes[128];
   uint8_t heard[RECORD_BYTES];
-  open_door(2);
+  open_listener(2);
   rondo_crew_gather(&crew);
   int rounds = (int)rondo_test_load(300, 60);
   for (int i = 0; i < rounds; i++) {
@@ -335,7 +336,7 @@ static void noise_does_not_disturb_a_job(void **state) {
     if (i % 3 == 2)
       memcpy(bytes + RONDO_WIRE_HEAD_BYTES, job.key.tag, sizeof job.key.tag);
     say(fd, bytes, sizeof bytes);
-    (void)hear(fd, heard, sizeof heard);
+    (void)receive(fd, heard, sizeof heard);
     close(fd);
   }
   assert_int_equal(rondo_crew_send(&crew, 0, 1, 0, 1000), RONDO_SUCCESS);
@@ -348,16 +349,16 @@ static void noise_does_not_disturb_a_job(void **state) {
 int main(void) {
   rondo_test_log_open();
   const struct CMUnitTest tests[] = {
-      RONDO_NAMED_TEST("strangers", garbage_is_refused),
-      RONDO_NAMED_TEST("strangers", oversized_frames_are_refused_by_their_header),
-      RONDO_NAMED_TEST("strangers", another_version_is_refused),
-      RONDO_NAMED_TEST("strangers", who_does_not_know_the_secret_is_refused),
-      RONDO_NAMED_TEST("strangers", who_is_of_another_job_is_refused),
-      RONDO_NAMED_TEST("strangers", a_recorded_conversation_is_of_no_use),
-      RONDO_NAMED_TEST("strangers", what_is_changed_or_repeated_is_refused),
-      RONDO_NAMED_TEST("strangers", truncated_frames_hurt_nobody),
-      RONDO_NAMED_TEST("strangers", slow_strangers_give_way),
-      RONDO_NAMED_TEST("strangers", noise_does_not_disturb_a_job),
+      RONDO_NAMED_TEST("listener", garbage_is_refused),
+      RONDO_NAMED_TEST("listener", oversized_frames_are_refused_by_their_header),
+      RONDO_NAMED_TEST("listener", another_version_is_refused),
+      RONDO_NAMED_TEST("listener", a_wrong_secret_is_refused),
+      RONDO_NAMED_TEST("listener", another_job_is_refused),
+      RONDO_NAMED_TEST("listener", a_recorded_conversation_is_of_no_use),
+      RONDO_NAMED_TEST("listener", what_is_changed_or_repeated_is_refused),
+      RONDO_NAMED_TEST("listener", truncated_frames_hurt_nobody),
+      RONDO_NAMED_TEST("listener", slow_connections_give_way),
+      RONDO_NAMED_TEST("listener", noise_does_not_disturb_a_job),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

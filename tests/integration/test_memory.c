@@ -1,5 +1,5 @@
-// Memory of the library for the application: good for runs, refused when wrong, gone with the
-// context.
+// Memory that the library allocates for the application: runs can use it, wrong calls are refused,
+// and it is freed with the context.
 #include <stdlib.h>
 #include <string.h>
 

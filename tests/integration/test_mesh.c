@@ -1,5 +1,5 @@
-// Processes of a job find each other, talk, and learn who is gone. All meshes are of this one
-// process; tests/integration/test_processes.c has real ones.
+// Processes of a job find each other, exchange messages, and learn which processes are lost. All
+// meshes are in this one process; tests/integration/test_processes.c has several processes.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void messages_arrive_whole_and_in_order(void **state) {
 }
 
 // As if each were on a machine of its own: over TCP, in one family of addresses and in the other.
-static void talk_far(int family) {
+static void talk_over_tcp(int family) {
   char name[16];
   rondo_crew_init(&crew, 3, 60000);
   crew.cfg.address_family = family;
@@ -87,9 +87,9 @@ static void talk_far(int family) {
 
 static void messages_reach_other_machines(void **state) {
   (void)state;
-  talk_far(4);
+  talk_over_tcp(4);
   if (access("/proc/net/if_inet6", R_OK) == 0)
-    talk_far(6);
+    talk_over_tcp(6);
 }
 
 static int has_fd(struct rondo_crew_member *m, uint32_t unused) {
@@ -138,7 +138,7 @@ static void nonsense_is_not_sent(void **state) {
   rondo_crew_fini(&crew);
 }
 
-#define FRAMES_TO_JOIN 3u // two for the proof, and one that says who it is
+#define FRAMES_TO_JOIN 3u // two for the handshake, and one that names the process
 
 static int is_absent(uint32_t rank) { return rank == 3 || rank == 6; }
 
@@ -189,7 +189,7 @@ static void who_never_came_is_named(void **state) {
   // The others go on.
   assert_int_equal(rondo_crew_send(&crew, 0, 7, 0, 100), RONDO_SUCCESS);
   rondo_crew_await(&crew.members[7], rondo_crew_has_received, 1);
-  // Who comes now is told so.
+  // A process that comes now gets the error.
   assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(crew.members[3].mesh, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
   assert_true(rondo_test_log_has("rank 3 joins too late"));
@@ -259,7 +259,7 @@ static void a_rank_that_leaves_is_told_after_what_was_said_for_it(void **state) 
   assert_int_equal(m->reason, RONDO_MESH_LEFT);
   assert_int_equal(m->received_before, 20);
   assert_int_equal(m->bad, 0);
-  // Who has no connection is told by the root.
+  // A process without a connection gets it from the root.
   rondo_crew_await(&crew.members[3], rondo_crew_has_lost, 1);
   assert_int_equal(crew.members[3].lost_bits, 1 << 1);
   rondo_crew_fini(&crew);

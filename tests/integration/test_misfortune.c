@@ -1,7 +1,7 @@
-// Two processes that live on, and a third that something befalls at a random moment, in turn: it is
-// killed, stopped for long or for a while, its cable is pulled, or its link becomes slow. Each
-// round ends in exact results, or with the error that says who is lost; then the two open a new job
-// without it. What they own is counted.
+// Two processes live on. At a random moment a third one is killed, stopped for long or for a while,
+// its cable is pulled, or its link becomes slow. Each round ends with exact results, or with the
+// error that names the lost process; then the two open a new job without it. The test counts what
+// they own.
 //
 //   test_misfortune ROUNDS            processes of this machine
 //   test_misfortune ROUNDS machines   a machine each, made of network namespaces

@@ -1,6 +1,6 @@
-// Every allocation of a call may fail: the N-th, for every N until the call succeeds. It is
-// refused then, nothing has changed and nothing leaks. The linker sends the library's allocations
-// through here (see CMakeLists.txt).
+// Each allocation of a call fails in turn: the N-th, for every N until the call succeeds. The call
+// is then refused, nothing has changed and nothing leaks. The linker sends the library's
+// allocations through here (see CMakeLists.txt).
 #include <stdlib.h>
 
 #include "tests/support/job.h"

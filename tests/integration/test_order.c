@@ -1,5 +1,5 @@
-// Order is free: whatever order ranks submit, register and wait in, and with whatever in between,
-// everything completes with the right result.
+// Order is free: in whatever order ranks register, submit and wait, all runs complete with the
+// right result.
 #include <poll.h>
 #include <semaphore.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Processes that want the same cores know of each other, so that who waits gives its core up.
+// Processes that use the same cores know of each other, so that a waiting thread yields its core.
 #include <sched.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // Jobs of several processes of this machine: every collective through shared memory, in any order,
-// and by which transport; and what befalls them (test_processes_failing.c).
+// and by which transport; also runs test_processes_failing.c.
 //
 //   test_processes                    all of it, a few rounds of killing
 //   test_processes PATTERN...         of these names
@@ -340,7 +340,7 @@ static void refusing_member(struct rondo_family *f, uint32_t rank) {
   RONDO_MEMBER_TRUE(strstr(why, refused[f->words[1]].maps[rank] ? "in memory of its device"
                                                                 : "in page-locked host memory"));
   rondo_family_add(&f->words[0]);
-  rondo_family_await(&f->words[0], f->ranks); // who has left is reached no more
+  rondo_family_await(&f->words[0], f->ranks); // a process that has left cannot be reached
   rondo_family_close(ctx);
 }
 
@@ -373,7 +373,7 @@ static void unequal_member(struct rondo_family *f, uint32_t rank) {
   RONDO_MEMBER_TRUE(transport == RONDO_TRANSPORT_SHARED_MEMORY);
   RONDO_MEMBER_TRUE(rank == other || strstr(why, "asks for no window"));
   rondo_family_add(&f->words[0]);
-  rondo_family_await(&f->words[0], f->ranks); // who has left is reached no more
+  rondo_family_await(&f->words[0], f->ranks); // a process that has left cannot be reached
   rondo_family_close(ctx);
 }
 
@@ -408,7 +408,7 @@ static struct rondo_context open_on(struct rondo_family *f, uint32_t rank, int b
   return ctx;
 }
 
-// A run of those who are on devices.
+// A run of the ranks that are on devices.
 static void run_without(struct rondo_context ctx, const struct rondo_family *f, uint32_t left_out) {
   struct rondo_collective_desc d = rondo_barrier(1);
   struct rondo_collective coll;
@@ -431,7 +431,7 @@ static void mixed_member(struct rondo_family *f, uint32_t rank) {
       RONDO_MEMBER_TRUE(r == rank || r == on_host || transport_to(ctx, r) == RONDO_TRANSPORT_NCCL);
   }
   rondo_family_add(&f->words[0]);
-  rondo_family_await(&f->words[0], f->ranks); // who has left is reached no more
+  rondo_family_await(&f->words[0], f->ranks); // a process that has left cannot be reached
   rondo_family_close(ctx);
 }
 

@@ -1,6 +1,5 @@
-// Jobs of several processes of this machine: what a mismatch, a deregistration, an abort, a process
-// that is killed, one that is stopped and one whose machine is cut off do; and what a job leaves
-// behind.
+// Jobs of several processes of this machine: a mismatch, a deregistration, an abort, a process that
+// is killed or stopped, a machine that is cut off; and what a job leaves in the system.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -45,7 +44,7 @@ static void entangled_member(struct rondo_family *f, uint32_t rank) {
   struct rondo_collective coll;
   RONDO_MEMBER_STATUS(rondo_group_create(ctx, pairs[rank], 2, &d.group), RONDO_SUCCESS);
   RONDO_MEMBER_STATUS(rondo_register(ctx, &d, &coll), RONDO_SUCCESS);
-  // The two may be through with some runs before they hear of the third.
+  // The two may end some runs before they learn of the third.
   RONDO_MEMBER_STATUS(run_until_it_fails(ctx, coll), RONDO_ERR_MISMATCH);
   rondo_family_close(ctx);
 }

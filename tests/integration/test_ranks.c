@@ -1,4 +1,4 @@
-// Who waits for the ranks of a job to come, or to go: in one process and in several.
+// Waiting for the ranks of a job to join, or to leave: in one process and in several.
 #include <pthread.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Bad input is refused at the door: a status, one line in the log, and nothing changed.
+// Bad arguments are refused with a status and one line in the log, and nothing changes.
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>

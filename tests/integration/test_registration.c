@@ -1,5 +1,5 @@
-// Registration: any order, any subset of ranks, also while others run, as often as one likes; and
-// what it took is given back.
+// Registration: in any order, by any subset of ranks, also while others run, any number of times;
+// deregistration frees what registration allocated.
 #include <stdlib.h>
 #include <string.h>
 

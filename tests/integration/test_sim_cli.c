@@ -1,4 +1,4 @@
-// rondo-sim deadlock as a person calls it: what it prints, writes and returns.
+// rondo-sim deadlock on the command line: what it prints, writes and returns.
 // Usage: test_sim_cli PATH_OF_RONDO_SIM
 #include <fcntl.h>
 #include <jansson.h>

@@ -1,4 +1,4 @@
-// Table 1 of the DFCCL paper by rondo-sim, held to what is known of its rows.
+// Table 1 of the DFCCL paper, computed by rondo-sim and compared with what is known of its rows.
 // Usage: test_sim_table1 PATH_OF_RONDO_SIM ROUNDS
 #include <jansson.h>
 #include <math.h>

@@ -1,4 +1,5 @@
-// Processes start, find each other by an id or by what a launcher says, and learn who died.
+// Processes start, find each other by an id or by a launcher's variables, and learn which processes
+// died.
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,8 +21,8 @@
 
 #define LONG_NS INT64_C(40000000000)
 
-// What a child's mesh was told.
-struct told {
+// What a child's mesh received.
+struct received {
   uint64_t lost_bits;
   uint32_t reasons; // a bit each
   uint32_t received, rosters;
@@ -29,7 +30,7 @@ struct told {
 
 static void on_lost(void *arg, const uint32_t *ranks, uint32_t count, int reason,
                     const char *text) {
-  struct told *t = arg;
+  struct received *t = arg;
   (void)text;
   rondo_store_seq_cst_u32(&t->reasons, rondo_load_relaxed_u32(&t->reasons) | 1u << reason);
   uint64_t bits = rondo_load_relaxed_u64(&t->lost_bits);
@@ -39,7 +40,7 @@ static void on_lost(void *arg, const uint32_t *ranks, uint32_t count, int reason
 }
 
 static void on_receive(void *arg, struct rondo_mesh_message *message) {
-  struct told *t = arg;
+  struct received *t = arg;
   (void)message;
   rondo_store_seq_cst_u32(&t->received, rondo_load_relaxed_u32(&t->received) + 1);
 }
@@ -47,12 +48,12 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
 static const struct rondo_mesh_events events = {.receive = on_receive, .lost = on_lost};
 
 // Bounded only by the test's own limit.
-static void await_bits(const struct told *t, uint64_t bits) {
+static void await_bits(const struct received *t, uint64_t bits) {
   while ((rondo_load_seq_cst_u64(&t->lost_bits) & bits) != bits)
     (void)poll(NULL, 0, 1);
 }
 
-static void await_received(const struct told *t, uint32_t count) {
+static void await_received(const struct received *t, uint32_t count) {
   while (rondo_load_seq_cst_u32(&t->received) < count)
     (void)poll(NULL, 0, 1);
 }
@@ -65,7 +66,7 @@ static struct rondo_config config_of(struct rondo_test_child *child) {
 }
 
 static struct rondo_mesh *start(struct rondo_test_child *child, struct rondo_config *cfg,
-                                struct told *t) {
+                                struct received *t) {
   struct rondo_mesh *mesh;
   RONDO_CHILD_CHECK(rondo_config_complete(cfg) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_mesh_is_needed(cfg));
@@ -73,7 +74,7 @@ static struct rondo_mesh *start(struct rondo_test_child *child, struct rondo_con
   return mesh;
 }
 
-static struct rondo_mesh *start_with_id(struct rondo_test_child *child, struct told *t) {
+static struct rondo_mesh *start_with_id(struct rondo_test_child *child, struct received *t) {
   struct rondo_config cfg = config_of(child);
   cfg.id = rondo_test_child_id(child, &cfg);
   return start(child, &cfg, t);
@@ -89,7 +90,8 @@ static void send_to_all(struct rondo_test_child *child, struct rondo_mesh *mesh)
 }
 
 // Joins, hears from everybody, and leaves.
-static void meet(struct rondo_test_child *child, struct rondo_mesh *mesh, const struct told *t) {
+static void meet(struct rondo_test_child *child, struct rondo_mesh *mesh,
+                 const struct received *t) {
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_mesh_process_count(mesh) == child->count);
   RONDO_CHILD_CHECK(rondo_mesh_self(mesh) == child->rank);
@@ -117,7 +119,7 @@ static void let_go(struct rondo_test_processes *p, uint32_t absent) {
 // ---------------------------------------------------------------- with an id ---
 
 static void meet_by_id(struct rondo_test_child *child) {
-  struct told t = {0};
+  struct received t = {0};
   meet(child, start_with_id(child, &t), &t);
 }
 
@@ -157,7 +159,7 @@ static void set_environment(struct rondo_test_child *child, const char *const *v
 
 static void meet_by_launcher(struct rondo_test_child *child) {
   const struct launch *l = child->arg;
-  struct told t = {0};
+  struct received t = {0};
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
   set_environment(child, l->variables);
@@ -245,7 +247,7 @@ static void a_port_that_is_taken_is_passed_over(void **state) {
 }
 
 static void wait_in_vain(struct rondo_test_child *child) {
-  struct told t = {0};
+  struct received t = {0};
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
   cfg.join_timeout_ns = 400000000;
@@ -256,7 +258,7 @@ static void wait_in_vain(struct rondo_test_child *child) {
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
   await_bits(&t, 1 << 1);
   // On a busy machine others may be late too; tests/integration/test_mesh.c is exact about it.
-  // Nobody leaves until all have heard, or who is late would meet a root that is leaving.
+  // No process leaves until all have received it: a late one would connect to a leaving root.
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_MESH_MISSING);
   leave_together(child, mesh);
 }
@@ -271,7 +273,7 @@ static void a_rank_that_never_comes_is_lost_to_the_others(void **state) {
 
 // --------------------------------------------------------------- early leavers ---
 
-#define FRAMES_UNTIL_BYE 4u // two for the proof, one that says who it is, and the farewell
+#define FRAMES_UNTIL_BYE 4u // two for the handshake, one that names the process, and the farewell
 
 struct leaver {
   struct rondo_test_child *child;
@@ -291,7 +293,7 @@ static void *tell_of_leaving(void *arg) {
 }
 
 static void leave_first(struct rondo_test_child *child) {
-  struct told t = {0};
+  struct received t = {0};
   struct leaver l = {.child = child};
   struct rondo_config cfg = config_of(child);
   pthread_t thread;
@@ -328,14 +330,14 @@ static void who_has_the_root_and_leaves_at_once_stays_for_the_others(void **stat
 // Rank 0 sees that the other has left, not that it did not come: its time would last longer than
 // the test.
 static void hear_of_leaving(struct rondo_test_child *child, struct rondo_mesh *mesh,
-                            const struct told *t) {
+                            const struct received *t) {
   await_bits(t, 1 << 1);
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t->reasons) == 1u << RONDO_MESH_LEFT);
   rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
 }
 
 static void leave_before_the_root_is_there(struct rondo_test_child *child) {
-  struct told t = {0};
+  struct received t = {0};
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
   cfg.join_timeout_ns = UINT64_C(10) * LONG_NS;
@@ -408,7 +410,7 @@ static void a_job_whose_ranks_have_nothing_to_do_ends_when_all_have_come(void **
 #define VICTIM 2u
 
 static void outlive(struct rondo_test_child *child) {
-  struct told t = {0};
+  struct received t = {0};
   struct rondo_mesh *mesh = start_with_id(child, &t);
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
   if (child->rank == 0) { // has a connection to the victim; the others are told by the root
@@ -448,7 +450,7 @@ static void a_killed_process_is_lost_to_all(void **state) {
 
 // Rank 0, with the root, dies: before all have come (arg), or after.
 static void outlive_root(struct rondo_test_child *child) {
-  struct told t = {0};
+  struct received t = {0};
   int is_early = child->arg != NULL;
   struct rondo_config cfg = config_of(child);
   cfg.id = rondo_test_child_id(child, &cfg);
@@ -508,7 +510,7 @@ static void stopping_without_a_root_is_bounded(void **state) {
 }
 
 static void fail_with_root(struct rondo_test_child *child) {
-  struct told t = {0};
+  struct received t = {0};
   struct rondo_mesh *mesh = start_with_id(child, &t);
   struct rondo_mesh_counters c;
   do { // until it has joined, but for the last rank, which nobody starts
@@ -543,7 +545,7 @@ static void joining_fails_at_once_when_the_root_dies(void **state) {
 
 // Stopped for a while, with messages on their way: late, and nobody takes it for dead.
 static void be_patient(struct rondo_test_child *child) {
-  struct told t = {0};
+  struct received t = {0};
   struct rondo_mesh *mesh = start_with_id(child, &t);
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
   rondo_test_child_say(child);

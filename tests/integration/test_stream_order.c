@@ -1,5 +1,5 @@
-// Runs that are tied to a stream: they wait for it, nothing else waits for them, and it goes on
-// when they have ended. The stream is the test's own; the backend is that of the host.
+// Runs that are tied to a stream: they wait for the stream's earlier work, and only its later work
+// waits for them. The stream is the test's own; the backend is that of the host.
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// What transports say that they find on a machine; and to what UCX is not made to connect.
+// What transports report about a machine, and the addresses that UCX is not given.
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Meshes of one job that all live in this process, as if each were a process of its own, with a
-// record of what each was told; for tests of the mesh.
+// Meshes of one job that are all in this process, as if each were a process of its own, with a
+// record of what each received; for tests of the mesh.
 #ifndef RONDO_TESTS_SUPPORT_CREW_H
 #define RONDO_TESTS_SUPPORT_CREW_H
 
@@ -11,7 +11,7 @@
 #define RONDO_CREW_MAX 1024u
 #define RONDO_CREW_LONG_NS INT64_C(40000000000) // a wait that only a hang outlasts
 
-// One mesh, and what it was told. Guarded by the crew's lock.
+// One mesh, and what it received. Guarded by the crew's lock.
 struct rondo_crew_member {
   struct rondo_crew *crew;
   struct rondo_mesh *mesh;
@@ -22,7 +22,7 @@ struct rondo_crew_member {
   uint32_t lost;            // ranks
   uint64_t lost_bits;       // which of the first 64
   uint32_t received_before; // the last loss
-  uint32_t late;            // messages from a process that had been told to be lost
+  uint32_t late;            // messages from a process that had been reported lost
   int reason;               // of the last loss
   char text[256];           // of the last loss
   uint32_t next[64];        // by sender below 64: number that its next message must have

@@ -19,7 +19,7 @@
 #define NODE_FILE "/numa_node"
 
 // NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the linker's names
-// What the library calls, and the system's behind it (LINKER:--wrap).
+// The calls of the library, and those of the system after them (LINKER:--wrap).
 int __wrap_numa_available(void);
 int __wrap_numa_num_configured_nodes(void);
 int __wrap_numa_max_node(void);

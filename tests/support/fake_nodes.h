@@ -1,12 +1,12 @@
-// A machine of three NUMA nodes with four cores each, in place of the system's: what asks where
-// memory and threads shall lie is recorded, and pages lie where the kernel would put them.
+// A machine of three NUMA nodes with four cores each, in place of the real one: it records the
+// calls that place memory and threads, and puts pages where the kernel would put them.
 //
 //   rondo_fake_nodes_reset -> rondo_fake_nodes.here = ... -> the library's calls ->
 //   rondo_fake_nodes_hold
 //
-// A test that uses it is linked with RONDO_FAKE_NODES_OPTIONS (tests/unit/CMakeLists.txt). What it
-// knows of: memory that the library maps, pages of files, and those of the heap that have been let
-// go of. Others lie nowhere.
+// A test that uses it is linked with RONDO_FAKE_NODES_OPTIONS (tests/unit/CMakeLists.txt). It knows
+// memory that the library maps, pages of files, and heap pages that have been released. All other
+// pages are on no node.
 #ifndef RONDO_TESTS_SUPPORT_FAKE_NODES_H
 #define RONDO_TESTS_SUPPORT_FAKE_NODES_H
 

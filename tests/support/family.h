@@ -17,7 +17,7 @@
 // In memory that all processes of a family share.
 struct rondo_family {
   uint32_t processes, ranks; // in all
-  uint32_t machines;         // among which the processes are spread; 0: none but this one
+  uint32_t machines;         // on which the processes are; 0: none but this one
   struct rondo_config cfg;   // but for rank, id and device
   uint32_t devices;          // ranks are on these in turn, on CUDA
   uint64_t seed;
@@ -31,7 +31,7 @@ struct rondo_family {
   void (*watch)(struct rondo_family *f);
 };
 
-// Between how many machines (machines.h, open) the families made from now on are spread.
+// The number of machines (machines.h, open) on which later families are.
 extern uint32_t rondo_family_machines;
 
 // A family in shared memory, with the default configuration, on the backend that RONDO_TEST_BACKEND

@@ -1,5 +1,5 @@
-// One proxy, and in place of its carrier the hand of a test: the test says what arrives, when a
-// payload has landed and when a message has been sent, and sees what the proxy sends.
+// One proxy whose carrier is the test itself: the test says what arrives, when a payload has landed
+// and when a message has been sent, and sees what the proxy sends.
 //
 //   rondo_hand_open -> rondo_hand_link ... arrive / land / sent / rondo_proxy_progress ->
 //   rondo_hand_close
@@ -51,7 +51,7 @@ struct rondo_hand {
   struct rondo_proxy_head said;   // the last message
   uint32_t said_count;            // of all
   uint32_t said_endpoint;         // of the last
-  uint32_t broken;                // a bit for each process of which the owner has been told
+  uint32_t broken;                // a bit for each process that was reported to the owner
   int refuses;                    // the carrier refuses to send
   int is_unused;                  // no run of any link is outstanding
   struct rondo_link_set link_set; // of all links

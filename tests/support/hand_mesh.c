@@ -53,7 +53,7 @@ static uint32_t process_of(struct rondo_mesh *m, uint32_t rank) {
 
 static bool is_same_machine(struct rondo_mesh *m, uint32_t process) {
   (void)m, (void)process;
-  return !rondo_hand_mesh.is_far;
+  return !rondo_hand_mesh.is_remote;
 }
 
 // Nobody knows where another process runs: none of these competes for cores.

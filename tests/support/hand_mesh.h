@@ -1,5 +1,4 @@
-// A mesh that leads nowhere, in place of the real one: the test says what comes, and sees what is
-// sent.
+// A mesh whose other side is the test: the test says what arrives, and sees what is sent.
 //
 //   rondo_hand_mesh_put -> rondo_init ... rondo_hand_mesh_say / rondo_hand_mesh_ring ->
 //   rondo_destroy
@@ -14,7 +13,7 @@
 #include "runtime/job/job.h"
 
 struct rondo_hand_mesh {
-  int is_far; // process 1 is on another machine
+  int is_remote; // process 1 is on another machine
   // What is sent, under the lock of the job.
   void (*sent)(const struct rondo_mesh_send *message);
   struct rondo_mesh_events events; // the job's

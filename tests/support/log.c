@@ -10,7 +10,7 @@
 static int file = -1;
 static char text[MAX_BYTES + 1];
 
-// It has no name any more when it is used, so whoever is killed leaves nothing behind.
+// Its name is removed before it is used, so a test that is killed leaves no file.
 void rondo_test_log_open(void) {
   char path[] = "/tmp/rondo-test-log-XXXXXX";
   char name[32];

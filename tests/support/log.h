@@ -1,4 +1,4 @@
-// What the library logs, for tests that look at it: a file of the test's own in place of stderr.
+// Sends the library's log to a file of the test's own instead of stderr, for tests that check it.
 #ifndef RONDO_TESTS_SUPPORT_LOG_H
 #define RONDO_TESTS_SUPPORT_LOG_H
 

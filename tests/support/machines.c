@@ -28,7 +28,7 @@ __attribute__((format(printf, 1, 2))) static int run(const char *format, ...) {
   return system(command) == 0;
 }
 
-// A user who is not root may have namespaces of a user namespace.
+// Without root, namespaces are allowed inside a user namespace.
 static int leave_network(void) {
   return unshare(CLONE_NEWNET) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
 }

@@ -1,5 +1,5 @@
 // "Machines" for tests: network namespaces that a bridge joins, all inside a namespace of the
-// test's own, so that nothing of it is seen outside, and all of it is gone with the test.
+// test's own, so that they are invisible outside and end with the test.
 //
 //   rondo_machines_open -> [ in a process of the test: rondo_machines_enter ] ->
 //   rondo_machines_close

@@ -1,5 +1,4 @@
-// What a carrier of a test does where nothing is asked of it: no other process is there, and
-// nothing comes.
+// The calls of a carrier that a test does not use: there is no other process, and nothing arrives.
 #ifndef RONDO_TESTS_SUPPORT_NULL_CARRIER_H
 #define RONDO_TESTS_SUPPORT_NULL_CARRIER_H
 

@@ -1,5 +1,5 @@
-// The device's side of daemon/core/move.h on the CPU, in place of the host's: the source that the
-// kernel runs, with a group of threads that is played by a loop. A "level" is a group.
+// Runs the kernel's source of daemon/core/move.h on the CPU, in place of the host's kernels. A loop
+// plays the threads of a group. A "level" is a group.
 #include <stddef.h>
 
 #include "daemon/core/move.h"

@@ -1,4 +1,4 @@
-// The arena: pieces that do not overlap and are found again, what a second mapping of it sees.
+// The arena: its pieces do not overlap and are found again, also through a second mapping.
 #include "runtime/memory/arena.h"
 
 #include <stdlib.h>

@@ -312,7 +312,7 @@ static void hands_over_between_threads(void **state) {
   rig_fini(&r);
 }
 
-// ---- who is told ----
+// ---- which side is notified ----
 
 static uint64_t address_of(const uint8_t *byte) { return (uint64_t)(uintptr_t)byte; }
 

@@ -1,4 +1,4 @@
-// The table of CUDA driver calls: what is said where there is no driver, an old one or no device.
+// The table of CUDA driver calls: the message if there is no driver, an old one or no device.
 #include "daemon/cuda/cuda_api.h"
 
 #include <string.h>

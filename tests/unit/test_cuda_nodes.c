@@ -1,5 +1,5 @@
-// Page-locked memory lies on the NUMA node of its device, whoever asks for it: on the stand-ins for
-// the CUDA driver and for a machine with several nodes.
+// Page-locked memory lies on the NUMA node of its device, on whatever node the calling thread runs.
+// Uses the stand-ins for the CUDA driver and for a machine with several nodes.
 #include <numaif.h>
 
 #include "base/node.h"
@@ -60,7 +60,7 @@ static void it_is_on_that_of_the_thread_if_the_device_has_none(void **state) {
 }
 
 // Connectors that the devices of two processes lock: in an arena, which knows of no device.
-static void so_are_connectors_that_are_lent(void **state) {
+static void exported_connectors_lie_there_too(void **state) {
   struct rondo_pool pool;
   struct rondo_pins pins = {0};
   struct rondo_arena *arena = NULL;
@@ -89,7 +89,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(page_locked_memory_is_on_the_node_of_its_device),
       TEST(it_is_on_that_of_the_thread_if_the_device_has_none),
-      TEST(so_are_connectors_that_are_lent),
+      TEST(exported_connectors_lie_there_too),
   };
   return cmocka_run_group_tests_name("cuda_nodes", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// Event counts: an announced wait is answered by one notification, and a sleep on two words ends by
-// either of them.
+// Event counts: one notification ends an announced wait, and either of two words ends a sleep on
+// both.
 #include "base/event_count.h"
 
 #include <pthread.h>

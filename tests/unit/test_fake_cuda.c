@@ -1,5 +1,5 @@
-// The stand-in for the CUDA driver: order within streams and between them, who waits for whom,
-// capture and replay, planted failures, and that it notices what a GPU would.
+// The stand-in for the CUDA driver: order within streams and between them, which calls wait for
+// which work, capture and replay, planted failures, and misuse that a GPU would refuse.
 #include <pthread.h>
 #include <string.h>
 
@@ -194,7 +194,7 @@ static void streams_that_share_a_queue_hold_each_other_up(void **state) {
   OK(cuStreamDestroy(b));
 }
 
-// --------------------------------------------------------------- who waits ------
+// ------------------------------------------------------- which calls wait ------
 
 struct caller {
   CUresult (*call)(void);

@@ -1,5 +1,5 @@
 // The fence in two halves: two threads each write a word and then read the other's. At least one
-// must see what the other wrote, whichever half it passes in between.
+// must see what the other wrote, whichever half of the fence it executes in between.
 #include "base/fence.h"
 
 #include <pthread.h>

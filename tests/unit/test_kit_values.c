@@ -1,5 +1,5 @@
-// The inputs that the programs check results with: what they call exact must be exact, and a wrong
-// result must show.
+// The inputs with which the programs check results: results that are called exact must be exact,
+// and a wrong result must be found.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-// The lock of a rank: one at a time, and who sleeps for it is woken.
+// The lock of a rank: one thread holds it at a time, and a thread that sleeps for it is woken.
 #include "base/lock.h"
 
 #include <pthread.h>

@@ -144,7 +144,7 @@ static int node_of_link(struct rondo_context ctx, struct rondo_collective coll, 
   return rondo_fake_nodes_hold(link->first, link->bytes);
 }
 
-// Whoever registers first, and again when the pool gives what it has had before.
+// Whichever rank registers first, and also when the pool reuses memory.
 static void connectors_are_on_the_node_of_who_receives(void **state) {
   struct rondo_test_job job;
   (void)state;

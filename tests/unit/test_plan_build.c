@@ -1,5 +1,5 @@
-// What the builders of daemon/plan give, op by op, and what they refuse. That the
-// plans compute the right thing is shown in test_plan_verify.c.
+// The plans that the builders of daemon/plan make, op by op, and what they refuse.
+// test_plan_verify.c shows that the plans compute the right results.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

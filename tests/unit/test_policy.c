@@ -1,4 +1,4 @@
-// Stickiness: who gets how much time, and when a block looks for new work.
+// Stickiness: how much time each collective gets, and when a block looks for new work.
 #include "scheduler/policy_core.h"
 
 #include "tests/support/named.h"

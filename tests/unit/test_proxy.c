@@ -1,5 +1,5 @@
-// What a proxy does with each message that can reach it: those of its protocol, in any order, and
-// all else.
+// What a proxy does with each message that can reach it: messages of its protocol in any order, and
+// any other bytes.
 #include <string.h>
 
 #include "tests/support/hand_carrier.h"
@@ -388,7 +388,7 @@ static void what_belongs_to_an_earlier_link_reaches_no_later_one(void **state) {
   assert_int_equal(hand->broken, 0);
 }
 
-// ------------------------------------------------------------------- strangers ---
+// ------------------------------------------------ wrong tokens ---
 
 // Nobody answers, and nobody is blamed.
 static void expect_refused_in_silence(const void *head, size_t head_bytes, uint64_t bytes) {
@@ -400,7 +400,7 @@ static void expect_refused_in_silence(const void *head, size_t head_bytes, uint6
   assert_int_equal(hand->said_count, 0);
 }
 
-static void who_does_not_know_the_token_is_refused_in_silence(void **state) {
+static void a_wrong_token_is_ignored(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
   for (uint16_t type = 0; type < 6; type++) {
@@ -649,7 +649,7 @@ int main(void) {
       TEST(a_link_ends_with_its_last_slot),
       TEST(an_outgoing_link_ends_when_the_other_side_has_all),
       TEST(what_belongs_to_an_earlier_link_reaches_no_later_one),
-      TEST(who_does_not_know_the_token_is_refused_in_silence),
+      TEST(a_wrong_token_is_ignored),
       TEST(garbage_is_refused_in_silence),
       TEST(truncated_and_padded_heads_are_refused_in_silence),
       TEST(a_payload_of_another_length_than_its_head_says_is_refused),

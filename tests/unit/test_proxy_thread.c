@@ -1,5 +1,5 @@
-// When the proxy's thread sleeps, and who wakes it. The carrier here sends at once, and sleeps
-// until it is woken, or for so long that a wake-up which has been lost fails the test.
+// When the proxy's thread sleeps, and what wakes it. The carrier here sends at once. It sleeps
+// until it is woken, or for so long that a lost wake-up fails the test.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,8 @@ static void carrier_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_a
 static void carrier_wake(struct rondo_carrier *c) {
   pthread_mutex_lock(&c->lock);
   c->wakes = 1;
-  rondo_store_release_u32(&c->asleep, 0); // or who asks before the thread runs takes it for asleep
+  // Otherwise a caller that asks before the thread runs takes it for asleep.
+  rondo_store_release_u32(&c->asleep, 0);
   pthread_cond_signal(&c->woken);
   pthread_mutex_unlock(&c->lock);
 }
@@ -255,7 +256,7 @@ static void the_proxy_stays_away_while_it_is_helped(void **state) {
   assert_int_equal(sent(&s), 0);
   assert_true(rondo_proxy_help(s.proxy));
   assert_int_equal(sent(&s), 1);
-  // Who goes, and has left something to wait for, hands over.
+  // A caller that leaves outstanding work behind hands it to the thread.
   (void)rondo_proxy_release(s.proxy, 1);
   await(&carrier.asleep, ARMED);
   publish(&s);

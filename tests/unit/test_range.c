@@ -1,5 +1,5 @@
-// Memory of devices that processes share, on the stand-in for the CUDA driver: the owner's range
-// and another's view of it, which are two ranges of one process here.
+// Device memory that processes share, on the stand-in for the CUDA driver: the owner's range and
+// another process's view of it. Here both are ranges of one process.
 #include "runtime/memory/range.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-// The bytes that say which blocks have something to do: who gets which byte, and who is visited.
+// The ready bytes, which say which blocks have work: which block gets which byte, and which blocks
+// are stepped.
 #include <string.h>
 
 #include "daemon/host/host.h"

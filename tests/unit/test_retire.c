@@ -1,6 +1,6 @@
-// When a completion can be seen, the collective may be deregistered at once and its contexts freed:
-// from then on the block may not write there. Built with the explorer's points, of which one
-// lies just before the completion becomes visible.
+// As soon as a completion is visible, the collective may be deregistered and its contexts freed, so
+// the block may not write there any more. Built with the explorer's points: one of them lies just
+// before the completion becomes visible.
 #include <string.h>
 
 #include "daemon/host/host.h"

@@ -1,4 +1,4 @@
-// The clock of stamps: how far it trusts the processor's counter.
+// The clock of stamps: when it trusts the processor's counter.
 #include "base/clock.h"
 #include "tests/support/named.h"
 
@@ -12,7 +12,7 @@ static struct rondo_stamp settled(uint64_t ticks) {
   return s;
 }
 
-static uint64_t told(const struct rondo_stamp *s, uint64_t ticks) {
+static uint64_t now_of(const struct rondo_stamp *s, uint64_t ticks) {
   uint64_t ns = 0;
   return rondo_stamp_try_tell(s, ticks, &ns) ? ns : 0;
 }
@@ -20,11 +20,11 @@ static uint64_t told(const struct rondo_stamp *s, uint64_t ticks) {
 static void it_tells_nothing_before_it_knows_the_rate(void **state) {
   struct rondo_stamp s = {0};
   (void)state;
-  assert_int_equal(told(&s, 5), 0);
+  assert_int_equal(now_of(&s, 5), 0);
   rondo_stamp_look(&s, 1000, 10 * MS, 1060);
-  assert_int_equal(told(&s, 1500), 0);
+  assert_int_equal(now_of(&s, 1500), 0);
   rondo_stamp_look(&s, 31000, 10 * MS + 10000, 31060); // too soon to tell it from
-  assert_int_equal(told(&s, 31500), 0);
+  assert_int_equal(now_of(&s, 31500), 0);
   assert_int_equal(s.ticks, 1000);
 }
 
@@ -34,10 +34,10 @@ static void it_tells_the_time_for_a_millisecond(void **state) {
   for (int i = 0; i < 2; i++) {
     struct rondo_stamp s = settled(starts[i]);
     uint64_t at = starts[i] + 6 * MS;
-    assert_in_range(told(&s, at + 3000), 12 * MS + 999, 12 * MS + 1001);
-    assert_in_range(told(&s, at + 3 * MS - 3000), 13 * MS - 1010, 13 * MS - 990);
-    assert_int_equal(told(&s, at + 3 * MS + 3000), 0);
-    assert_int_equal(told(&s, at + (UINT64_C(7) << 32) + 3000), 0);
+    assert_in_range(now_of(&s, at + 3000), 12 * MS + 999, 12 * MS + 1001);
+    assert_in_range(now_of(&s, at + 3 * MS - 3000), 13 * MS - 1010, 13 * MS - 990);
+    assert_int_equal(now_of(&s, at + 3 * MS + 3000), 0);
+    assert_int_equal(now_of(&s, at + (UINT64_C(7) << 32) + 3000), 0);
   }
 }
 
@@ -47,19 +47,19 @@ static void it_tells_nothing_of_a_slow_counter_that_has_run_on(void **state) {
   (void)state;
   rondo_stamp_look(&s, 0, 10 * MS, 6);
   rondo_stamp_look(&s, 1 << 20, 10 * MS + (8 << 20), (1 << 20) + 6); // 8 ns a tick
-  assert_int_equal(told(&s, (1 << 20) + 100), 10 * MS + (8 << 20) + 800);
-  assert_int_equal(told(&s, (1 << 20) + (1 << 29)), 0); // 4 s
+  assert_int_equal(now_of(&s, (1 << 20) + 100), 10 * MS + (8 << 20) + 800);
+  assert_int_equal(now_of(&s, (1 << 20) + (1 << 29)), 0); // 4 s
 }
 
 static void it_does_not_trust_a_counter_that_goes_back_or_stands(void **state) {
   struct rondo_stamp s = settled(1000);
   (void)state;
-  assert_int_equal(told(&s, 900), 0);
+  assert_int_equal(now_of(&s, 900), 0);
   rondo_stamp_look(&s, 900, 13 * MS, 960);
-  assert_int_equal(told(&s, 1000), 0); // the rate is not known any more
+  assert_int_equal(now_of(&s, 1000), 0); // the rate is not known any more
   s = settled(1000);
   rondo_stamp_look(&s, s.ticks, 14 * MS, s.ticks);
-  assert_int_equal(told(&s, s.ticks), 0);
+  assert_int_equal(now_of(&s, s.ticks), 0);
 }
 
 static void it_learns_nothing_from_a_look_that_was_interrupted(void **state) {
@@ -75,7 +75,7 @@ static void it_follows_a_counter_that_changes_its_pace(void **state) {
   uint64_t at = s.ticks;
   (void)state;
   rondo_stamp_look(&s, at + 2 * MS, 14 * MS, at + 2 * MS + 60); // 1 GHz
-  assert_in_range(told(&s, at + 2 * MS + 1000), 14 * MS + 999, 14 * MS + 1001);
+  assert_in_range(now_of(&s, at + 2 * MS + 1000), 14 * MS + 999, 14 * MS + 1001);
 }
 
 static void it_never_goes_back_and_keeps_to_the_clock(void **state) {

@@ -1,5 +1,5 @@
-// The waits of queued collectives: when each kind is over, and what a context waits for in each
-// phase.
+// The wake conditions of queued collectives: when each kind holds, and which one a context has in
+// each phase.
 #include "daemon/core/wait_core.h"
 
 #include <string.h>

@@ -35,7 +35,7 @@ uint64_t rondo_cuda_launch_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// There are more blocks than processors: whoever waits makes room.
+// There are more blocks than processors, so a thread that waits yields.
 void rondo_cuda_launch_pause(uint32_t ns) {
   (void)ns;
   sched_yield();

@@ -170,7 +170,7 @@ static void attribute_of(CUpointer_attribute attribute, const struct fake_range 
     *(unsigned *)data = 0;
     break;
   default:
-    abort(); // an attribute that the fake was not told of
+    abort(); // an attribute that the fake does not know
   }
 }
 

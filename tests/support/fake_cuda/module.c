@@ -48,7 +48,7 @@ struct block {
   struct fake_op *op;
   CUcontext ctx;
   uint32_t index, count;
-  int is_node; // of a graph: whoever runs the graph waits, and frees the operation
+  int is_node; // of a graph: the thread that runs the graph waits, and frees the operation
 };
 
 // The operation of a launch that has ended is gone when this returns.

@@ -79,7 +79,7 @@ static int is_awaited_value(const CUstreamBatchMemOpParams *p, int is_wide) {
   }
 }
 
-// The processor may need to run whoever writes the value.
+// The thread that writes the value may need this core.
 static void await_value(const CUstreamBatchMemOpParams *p, int is_wide) {
   const struct timespec pause = {0, LOOK_PAUSE_NS};
   for (uint32_t looks = 0; !is_awaited_value(p, is_wide); looks++) {

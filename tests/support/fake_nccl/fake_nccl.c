@@ -265,7 +265,7 @@ static int open_of(int32_t pid, int32_t fd) {
   return open(path, O_RDWR | O_CLOEXEC);
 }
 
-// Where the members of the id meet; null if whoever made it has left already.
+// The file in which the members of the id meet; null if its creator has left already.
 static struct board *board_of(const struct id *id) {
   uint64_t random = 0;
   struct board *board = MAP_FAILED;

@@ -3,9 +3,9 @@
 // machine.
 //
 // A communicator is non-blocking: each call says ncclInProgress until all members have made it, and
-// what it does then is done by whoever polls ncclCommGetAsyncError. Members meet in a file without
-// a name, of which the id says which process has it; memory of the stand-in's devices is a file,
-// too, which the others open.
+// the thread that polls ncclCommGetAsyncError does the work of the call. Members meet in a file
+// without a name, and the id names its process; memory of the stand-in's devices is a file, too,
+// which the others open.
 //
 // What goes wrong is said by RONDO_TEST_FAKE_NCCL, read at every call, as in
 // "fail=ncclMemAlloc,version=22703":
