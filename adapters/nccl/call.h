@@ -57,9 +57,9 @@ int rondo_nccl_splits_poll(struct rondo_nccl_comm *comm);
 // The same, but waits for the splits of `comm` if it is blocking. Returns enum rondo_nccl_result.
 int rondo_nccl_splits_wait(struct rondo_nccl_comm *comm);
 
-// For the end of `comm`: waits for at most `timeout_ns`, then aborts. Children of aborted splits
-// have failed.
-void rondo_nccl_splits_drain(struct rondo_nccl_comm *comm, int64_t timeout_ns);
+// For the end of `comm`: waits for at most RONDO_NCCL_DRAIN_NS, then aborts. Children of aborted
+// splits have failed.
+void rondo_nccl_splits_drain(struct rondo_nccl_comm *comm);
 
 // Refuses `call` while the split that creates `comm` is in progress. Returns enum
 // rondo_nccl_result.

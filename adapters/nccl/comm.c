@@ -47,33 +47,33 @@ void rondo_nccl_comm_add(struct rondo_nccl_comm *comm) {
   pthread_mutex_unlock(&registry_lock);
 }
 
-bool rondo_nccl_comm_remove(struct rondo_nccl_comm *comm) {
+// Finds a communicator in the registry. Its caller gets the registry's reference if `is_removed`,
+// else a new one.
+static struct rondo_nccl_comm *registry_get(rondo_nccl_comm_t handle, const char *call,
+                                            bool is_removed) {
   struct rondo_nccl_comm **at = &registry;
   pthread_mutex_lock(&registry_lock);
-  while (*at && *at != comm)
+  while (*at && *at != handle)
     at = &(*at)->next;
-  bool found = *at != NULL;
-  if (found) {
+  struct rondo_nccl_comm *comm = *at;
+  if (comm && is_removed)
     *at = comm->next;
-    comm->references--; // not the last one: the caller has another
-  }
-  pthread_mutex_unlock(&registry_lock);
-  return found;
-}
-
-struct rondo_nccl_comm *rondo_nccl_comm_find(rondo_nccl_comm_t handle, const char *call) {
-  pthread_mutex_lock(&registry_lock);
-  struct rondo_nccl_comm *comm = registry;
-  while (comm && comm != handle)
-    comm = comm->next;
-  if (comm)
-    comm->references++;
+  else if (comm)
+    rondo_nccl_comm_ref(comm);
   pthread_mutex_unlock(&registry_lock);
   if (!comm)
     rondo_nccl_invalid("%s: %p is not a communicator%s", call, (void *)handle,
                        is_child_process ? ", or it belongs to the parent process"
                                         : ", or it was destroyed");
   return comm;
+}
+
+struct rondo_nccl_comm *rondo_nccl_comm_find(rondo_nccl_comm_t handle, const char *call) {
+  return registry_get(handle, call, false);
+}
+
+struct rondo_nccl_comm *rondo_nccl_comm_remove(rondo_nccl_comm_t handle, const char *call) {
+  return registry_get(handle, call, true);
 }
 
 void rondo_nccl_comm_unref(struct rondo_nccl_comm *comm) {

@@ -88,12 +88,12 @@ struct rondo_nccl_comm *rondo_nccl_comm_create(struct rondo_nccl_shared *shared,
 // Adds the communicator to the registry, and to those that keep the context.
 void rondo_nccl_comm_add(struct rondo_nccl_comm *comm);
 
-// Removes it from the registry, with the registry's reference. False: it was removed before.
-bool rondo_nccl_comm_remove(struct rondo_nccl_comm *comm);
-
 // Looks a handle up and takes a reference. Null: no such communicator, logged in the name of
 // `call`.
 struct rondo_nccl_comm *rondo_nccl_comm_find(rondo_nccl_comm_t handle, const char *call);
+
+// The same, but takes the communicator out of the registry, with the registry's reference.
+struct rondo_nccl_comm *rondo_nccl_comm_remove(rondo_nccl_comm_t handle, const char *call);
 static inline void rondo_nccl_comm_ref(struct rondo_nccl_comm *comm) { comm->references++; }
 void rondo_nccl_comm_unref(struct rondo_nccl_comm *comm);
 

@@ -115,25 +115,18 @@ static int comm_destroy_inner(struct rondo_nccl_comm *comm, int mode) {
 
 // `mode`: enum rondo_destroy_mode.
 static int comm_destroy(rondo_nccl_comm_t handle, const char *call, int mode) {
-  struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, call);
+  struct rondo_nccl_comm *comm = rondo_nccl_comm_remove(handle, call);
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
-  if (!rondo_nccl_comm_remove(comm)) { // another thread destroys it
-    rondo_nccl_comm_unref(comm);
-    return rondo_nccl_invalid("%s: %p was destroyed", call, (void *)handle);
-  }
   pthread_mutex_lock(&comm->lock);
   comm->is_destroyed = true;
   bool is_created = comm->comm.handle != 0;
   pthread_mutex_unlock(&comm->lock);
-  int status = RONDO_SUCCESS;
   if (mode == RONDO_DESTROY_ABORT && is_created)
     (void)rondo_comm_abort(comm->shared->ctx, comm->comm);
-  rondo_nccl_splits_drain(comm, RONDO_NCCL_DRAIN_NS);
-  if (is_created)
-    status = comm_destroy_inner(comm, mode);
-  else
-    status = rondo_nccl_shared_release(comm->shared, mode);
+  rondo_nccl_splits_drain(comm);
+  int status =
+      is_created ? comm_destroy_inner(comm, mode) : rondo_nccl_shared_release(comm->shared, mode);
   rondo_nccl_info(RONDO_NCCL_SUBSYS_INIT, comm->shared->device, "comm %p rank %d nranks %d - %s",
                   (void *)comm, comm->rank, comm->rank_count,
                   mode == RONDO_DESTROY_ABORT ? "Abort COMPLETE" : "Destroy COMPLETE");

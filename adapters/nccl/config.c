@@ -5,9 +5,6 @@
 #include "adapters/nccl/debug.h"
 #include "adapters/nccl/environment.h"
 
-#define HAS(config, field)                                                                         \
-  ((config)->size >= offsetof(struct rondo_nccl_config, field) + sizeof(config)->field)
-
 // The values that NCCL accepts for a field. Others are refused even if the field has no effect
 // here.
 struct range {
@@ -51,7 +48,8 @@ static int config_check_ranges(const struct rondo_nccl_config *config, const cha
 }
 
 // 0: not set. NCCL has the same limit of 64.
-static uint32_t ctas_from(int value) {
+static uint32_t config_ctas(const struct rondo_nccl_config *config, size_t offset) {
+  int value = config_field(config, offset);
   if (value == RONDO_NCCL_UNDEF_INT)
     return 0;
   return value > (int)RONDO_MAX_BLOCKS ? RONDO_MAX_BLOCKS : (uint32_t)value;
@@ -59,17 +57,16 @@ static uint32_t ctas_from(int value) {
 
 static int config_read(struct rondo_nccl_settings *settings, const struct rondo_nccl_config *config,
                        const char *call) {
-  if (config->magic != RONDO_NCCL_CONFIG_MAGIC || !HAS(config, blocking))
+  if (config->magic != RONDO_NCCL_CONFIG_MAGIC ||
+      config->size < offsetof(struct rondo_nccl_config, cga_cluster_size))
     return rondo_nccl_invalid("%s: the configuration was not initialised", call);
   int result = config_check_ranges(config, call);
   if (result != RONDO_NCCL_SUCCESS)
     return result;
   if (config->blocking != RONDO_NCCL_UNDEF_INT)
     settings->is_blocking = config->blocking;
-  if (HAS(config, max_ctas)) {
-    settings->min_ctas = ctas_from(config->min_ctas);
-    settings->max_ctas = ctas_from(config->max_ctas);
-  }
+  settings->min_ctas = config_ctas(config, offsetof(struct rondo_nccl_config, min_ctas));
+  settings->max_ctas = config_ctas(config, offsetof(struct rondo_nccl_config, max_ctas));
   if (settings->max_ctas && settings->min_ctas > settings->max_ctas)
     return rondo_nccl_invalid("%s: minCTAs %d is larger than maxCTAs %d", call, config->min_ctas,
                               config->max_ctas);

@@ -85,11 +85,6 @@ static int family_parse(const char *text) {
   return strcmp(text, "AF_INET6") == 0 ? 6 : 0;
 }
 
-// The bounds of the daemon's blocks, with NCCL's old names.
-static bool name_is_ctas_bound(const char *name) {
-  return name_is_in(name, "NCCL_MAX_CTAS NCCL_MIN_CTAS NCCL_MAX_NCHANNELS NCCL_MIN_NCHANNELS");
-}
-
 const char *rondo_nccl_variable_complaint(const char *name, const char *value) {
   if (strcmp(name, "NCCL_DEBUG") == 0)
     return rondo_nccl_debug_level_complaint(value);
@@ -97,7 +92,8 @@ const char *rondo_nccl_variable_complaint(const char *name, const char *value) {
     return rondo_nccl_debug_subsys_complaint(value);
   if (strcmp(name, "NCCL_COMM_BLOCKING") == 0)
     return number_parse(value, 0, 1) < 0 ? "it takes 0 or 1" : NULL;
-  if (name_is_ctas_bound(name))
+  // The bounds of the daemon's blocks, also with NCCL's old names.
+  if (name_is_in(name, "NCCL_MAX_CTAS NCCL_MIN_CTAS NCCL_MAX_NCHANNELS NCCL_MIN_NCHANNELS"))
     return number_parse(value, 1, MAX_CTAS) < 0 ? "it takes a number from 1 to 64" : NULL;
   if (strcmp(name, "NCCL_SOCKET_FAMILY") == 0)
     return family_parse(value) ? NULL : "it takes AF_INET or AF_INET6";

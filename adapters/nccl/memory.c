@@ -73,22 +73,21 @@ static int allocation_create(int device, size_t bytes, void **memory) {
   return RONDO_SUCCESS;
 }
 
-// Frees the memory and sets `status`. False: there is no such allocation.
-static bool allocation_free(const void *memory, int *status) {
+// Returns enum rondo_status. RONDO_ERR_UNKNOWN: there is no such allocation.
+static int allocation_free(const void *memory) {
   struct allocation **at = &allocations;
   while (*at && (*at)->memory != memory)
     at = &(*at)->next;
   struct allocation *a = *at;
   if (!a)
-    return false;
+    return RONDO_ERR_UNKNOWN;
   struct mem_context *c = &contexts[a->device];
   *at = a->next;
-  *status = rondo_mem_free(c->ctx, a->memory);
+  int status = rondo_mem_free(c->ctx, a->memory);
   c->allocations--;
   int closed = mem_context_close(c);
-  *status = *status == RONDO_SUCCESS ? closed : *status;
   free(a);
-  return true;
+  return status == RONDO_SUCCESS ? closed : status;
 }
 
 // Checks a call that needs nothing but a communicator and `has_arguments`.
@@ -117,13 +116,12 @@ RONDO_NCCL_DEFINE(int, MemAlloc, (void **memory, size_t bytes)) {
 }
 
 RONDO_NCCL_DEFINE(int, MemFree, (void *memory)) {
-  int status = RONDO_SUCCESS;
   if (!memory)
     return RONDO_NCCL_SUCCESS;
   pthread_mutex_lock(&lock);
-  bool found = allocation_free(memory, &status);
+  int status = allocation_free(memory);
   pthread_mutex_unlock(&lock);
-  if (!found)
+  if (status == RONDO_ERR_UNKNOWN)
     return rondo_nccl_invalid("ncclMemFree: %p is not from ncclMemAlloc, or was freed before",
                               memory);
   return rondo_nccl_check_status(status, "ncclMemFree");

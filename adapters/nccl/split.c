@@ -289,13 +289,13 @@ int rondo_nccl_splits_wait(struct rondo_nccl_comm *comm) {
                                  : rondo_nccl_comm_refuse(comm, "ncclCommSplit", status, NULL);
 }
 
-void rondo_nccl_splits_drain(struct rondo_nccl_comm *comm, int64_t timeout_ns) {
-  int status = splits_await(comm, timeout_ns);
+void rondo_nccl_splits_drain(struct rondo_nccl_comm *comm) {
+  int status = splits_await(comm, RONDO_NCCL_DRAIN_NS);
   if (splits_complete_ended(comm) == RONDO_NCCL_SUCCESS)
     return;
   (void)rondo_comm_abort(comm->shared->ctx, comm->comm);
   status = RONDO_ERR_ABORTED;
-  while (split_wait_oldest(comm, timeout_ns, &status) && status != RONDO_ERR_TIMEOUT)
+  while (split_wait_oldest(comm, RONDO_NCCL_DRAIN_NS, &status) && status != RONDO_ERR_TIMEOUT)
     (void)splits_complete_ended(comm);
 }
 
