@@ -331,7 +331,7 @@ static void act_abort(struct explore_machine *m, uint32_t rank) {
   expect(m, rondo_abort(r->ctx), "abort", rank, 0);
 }
 
-// As rondo_device_synchronize begins: what was launched or submitted before must leave.
+// Records the launches that must leave, as rondo_device_synchronize does at its start.
 static void act_synchronize(struct explore_machine *m, uint32_t rank) {
   struct explore_rank *r = &m->ranks[rank];
   const struct rondo_host_daemon *d = rondo_host_daemon_of(r->rank->member.daemon);
@@ -353,7 +353,7 @@ static int is_synchronized(struct explore_rank *r) {
   return 1;
 }
 
-// What comes next for a collective of the rank, if it can be done now.
+// The next act for a collective of the rank, if it is possible now.
 static enum explore_action next_action(const struct explore_machine *m, uint32_t rank,
                                        uint32_t coll) {
   const struct explore_coll *c = &m->program.colls[coll];

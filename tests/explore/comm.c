@@ -108,8 +108,8 @@ static const struct script_call *in_series(const struct end *e, const struct scr
   return NULL;
 }
 
-// Whether the two ranks' calls of the series differ where both have one; else one merely calls
-// less.
+// True if the two ranks' calls of the series differ. False also if one rank merely makes fewer
+// calls.
 static int series_differ(const struct end *a, const struct end *b, const struct script_call *like) {
   for (uint32_t n = 0;; n++) {
     const struct script_call *x = in_series(a, like, n);
@@ -255,7 +255,7 @@ static uint32_t sent_before(const struct script_call *c, uint32_t from, uint32_t
   return sum;
 }
 
-// What element `at` of the receive buffer must be.
+// The expected value of element `at` of the receive buffer.
 static int32_t expected(const struct made_call *c, uint32_t rank, uint32_t at) {
   const struct script_call *w = &c->what;
   int32_t sum = 0;
@@ -326,12 +326,12 @@ void explore_comm_sweep(struct explore_machine *m, uint32_t rank) {
   }
 }
 
-// Where calls differ, every member must hear of it.
+// If calls differ, every member must get the error.
 static int has_heard(const struct explore_machine *m, uint32_t rank) {
   char why[RONDO_REASON_BYTES];
   int state = RONDO_SUCCESS;
   (void)rondo_comm_status(m->ranks[rank].ctx, job.ends[0][rank].comm, &state, why, sizeof why);
-  // Who runs a collective that the others have dropped by then may hear of that first.
+  // A rank that runs a collective which the others have dropped by then may get that error first.
   return (state == RONDO_ERR_MISMATCH && strstr(why, "mismatch of") != NULL) ||
          (state == RONDO_ERR_PEER && why[0]);
 }

@@ -30,7 +30,7 @@ static int chunk_can_move(const struct rondo_task_context *c) {
          !((primitive & RONDO_PRIM_RECV) && rondo_endpoint_connector(&c->state.recv)->shut);
 }
 
-// Whether a step would move the run, its failure aside, of which blocks may hear later.
+// True if a step would progress the run. Leaves its failure aside, which blocks may see later.
 static int can_move(const struct rondo_block *b, uint32_t index) {
   const struct rondo_task_context *c = rondo_block_context(b, index);
   uint32_t state = rondo_context_gate(c)->state;
@@ -39,7 +39,7 @@ static int can_move(const struct rondo_block *b, uint32_t index) {
     return state == RONDO_GATE_OPEN && rondo_run_is_due(&c->state.run);
   case RONDO_PHASE_OPS:
     return chunk_can_move(c);
-  default: // what comes behind the plan is short, and told of by other words
+  default: // what follows the plan is short, and other words announce it
     return 0;
   }
 }

@@ -48,7 +48,7 @@ struct explore_member {
   struct explore_run runs[EXPLORE_PERIODS][EXPLORE_RUNS];
 };
 
-// What is known of a block's fairness: see fair.c.
+// Records of a block's fairness: see fair.c.
 struct explore_fairness {
   uint64_t turn;
   uint32_t others[EXPLORE_COLLS]; // turns of others since the collective could move
@@ -141,7 +141,7 @@ enum explore_action {
 // Does one thing that is possible now.
 void explore_app_perform(struct explore_machine *m, uint32_t rank, int action, uint32_t coll);
 
-// What the application of a rank does next: registers, runs, deregisters, aborts, waits for its
+// The next act of a rank's application: it registers, runs, deregisters, aborts or waits for its
 // device. Returns 1 if it did anything.
 int explore_app_act(struct explore_machine *m, uint32_t rank);
 

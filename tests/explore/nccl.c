@@ -34,7 +34,7 @@ enum step_kind {
   STEP_KINDS
 };
 
-// What all ranks of a communicator do; of a pair its two.
+// A step of all ranks of a communicator, or of the two ranks of a pair.
 struct step {
   int kind;
   uint32_t count, root, peer, factor;
@@ -176,7 +176,7 @@ static void make_end(uint32_t rank, int place, uint64_t seed) {
 }
 
 // One rank of a part of the other thread's makes one collective call of another size; all of its
-// members have to hear of it, and nobody else.
+// members, and no others, must get the error.
 static void draw_oddness(struct random *r) {
   struct end *e = &job.ends[random_below(r, job.rank_count)][OTHER_PART];
   if (e->rank_count < 2)
@@ -211,7 +211,7 @@ static void draw_splits(struct random *r) {
 
 static void join(uint32_t rank) {
   struct rondo_nccl_id id = {{0}};
-  // Of an old NCCL's length: what comes behind `blocking` is not set.
+  // As long as in an old NCCL: the fields after `blocking` are not set.
   struct rondo_nccl_config config = {.size = offsetof(struct rondo_nccl_config, cga_cluster_size),
                                      .magic = RONDO_NCCL_CONFIG_MAGIC,
                                      .version = RONDO_NCCL_VERSION,
@@ -256,7 +256,7 @@ static int32_t value_of(const struct made_step *s, uint32_t rank, uint32_t at) {
   return (int32_t)(s->index * 10000 + rank * 1000 + at + 1);
 }
 
-// Whether a call that ended so is as it has to be; after the odd one it may be refused.
+// True if the result of a call is right. After the odd call it may be refused.
 static int is_well(const struct end *e, uint32_t rank, const char *call, int result) {
   if (result == RONDO_NCCL_SUCCESS || result == RONDO_NCCL_IN_PROGRESS || e->is_odd)
     return 1;
@@ -369,7 +369,7 @@ static int32_t sum_of(const struct made_step *s, uint32_t rank_count, uint32_t a
   return sum;
 }
 
-// What element `at` of what a rank receives must be; -1: it receives none there.
+// The expected value of element `at` of what a rank receives; -1: it receives none there.
 static int32_t expected(const struct end *e, const struct made_step *s, uint32_t at) {
   const struct step *w = &s->what;
   uint32_t own = (uint32_t)e->rank, parts = 1;

@@ -12,8 +12,8 @@
 // messages of proxies go.
 void explore_net_reset(const struct explore_program *program, struct random *random);
 
-// Gives a proxy a turn, or delivers one message, or tells one process who is where, or makes one
-// call that it has asked for. Returns 1 if there was anything to do. `random` chooses.
+// Gives a proxy a turn, or delivers one message, or tells one process where the others are, or
+// makes one call that it has asked for. Returns 1 if there was anything to do. `random` chooses.
 int explore_net_turn(struct random *random);
 
 // Cuts the link between two processes: some of what is on the way still arrives, and then each is

@@ -7,7 +7,7 @@
 
 #include "tests/explore/program.h"
 
-// Which run of which registration: seeds its values.
+// Identifies the run of a registration: seeds its values.
 struct explore_key {
   const struct explore_period *period;
   uint64_t salt;

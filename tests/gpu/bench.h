@@ -1,4 +1,4 @@
-// What the parts of gpu_bench share: figures, and how they are printed.
+// Shared by the parts of gpu_bench: figures, and how they are printed.
 #ifndef RONDO_TESTS_GPU_BENCH_H
 #define RONDO_TESTS_GPU_BENCH_H
 
@@ -11,7 +11,7 @@ void print_figure(const char *name, double value, const char *unit);
 // The same, and what it should be: at most, or at least, `target`.
 void print_target(const char *name, double value, const char *unit, int is_most, double target);
 
-// Of `count` values, which are sorted: the one below which `share` of them are.
+// Sorts `count` values and returns the quantile `share`.
 double quantile(double *values, int count, double share);
 
 // All-reduces of 8 ranks on device 0, of `bytes` a rank.

@@ -68,7 +68,7 @@ static double consume_us(struct queue *q, uint32_t total) {
   return gpu_now_us() - first;
 }
 
-// Of the samples of one block, in microseconds.
+// Figures of the samples of one block, in microseconds.
 static double sampled_us(const struct queue *q, int count) {
   static uint32_t ticks[COUNT];
   static double us[COUNT];

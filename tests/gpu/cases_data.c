@@ -47,7 +47,7 @@ static void random_bytes(unsigned char *bytes, uint64_t count) {
 struct matrix_case {
   struct rondo_kit_shape shape;
   int is_in_place;
-  uint64_t misaligned; // bytes that the buffers begin behind a boundary
+  uint64_t misaligned; // bytes from a boundary to the start of the buffers
 };
 
 static struct matrix_case random_case(uint32_t i, uint32_t ranks) {

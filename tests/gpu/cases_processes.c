@@ -214,7 +214,7 @@ static void join_job(struct member *m, uint32_t rank, const struct rondo_unique_
   for (uint32_t c = 0; c < COLLECTIVES; c++) {
     uint64_t bytes = count_of(c) * sizeof(int32_t);
     struct rondo_collective_desc d = rondo_all_reduce(c, count_of(c), RONDO_INT32, RONDO_SUM);
-    // What peers read in place, and what is copied for them.
+    // Peers read the first in place; the second is copied for them.
     if (c % 2)
       OK(rondo_mem_alloc(m->ctx, bytes, &m->send[c]));
     else

@@ -42,7 +42,7 @@ static void await_member(const struct member *m) {
   OK(status);
 }
 
-// What one writes to its own memory all find there, at its end.
+// Data that a member writes to its own memory are visible to all members.
 static void check_memory(const struct member *members, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     const struct rondo_driver *driver = members[i].device->driver;

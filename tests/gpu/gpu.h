@@ -1,4 +1,4 @@
-// What the programs of tests/gpu share: checks, a watchdog, one device and its driver.
+// Shared by the programs of tests/gpu: checks, a watchdog, one device and its driver.
 //
 // A machine with a GPU may have no test library, so a check that fails ends the process with 1. The
 // CUDA driver is found when the program runs: without one, or without a device, the program ends

@@ -24,7 +24,7 @@
 #define ALIGN_BYTES 64u
 #define DEFAULT_SLOT_BYTES 262144u
 
-// What a reference does differently, to show that it would be seen.
+// A deliberate fault of a reference, to show that the comparison finds it.
 enum mutation {
   FAITHFUL = 0,
   STARTS_ONE_LATER,
@@ -62,7 +62,8 @@ static double scalar_of(int dtype, uint32_t rank) {
   return dtype <= RONDO_UINT64 ? 2.7 + rank : (double)(0.3f + 0.4f * (float)rank);
 }
 
-// What `rank` sends at index `i`: numbers of about one size, so that every sum rounds; or any bits.
+// The input of `rank` at index `i`: numbers of about one size, so that every sum rounds; or any
+// bits.
 static uint64_t input(const struct job_case *c, uint32_t rank, uint64_t i) {
   uint64_t state = (uint64_t)rank << 40 ^ i ^ (uint64_t)c->shape.redop << 60;
   uint64_t bits = rondo_test_random(&state);
@@ -128,7 +129,7 @@ static uint32_t chunk_of(const struct job_case *c, uint64_t element, int mutatio
 // The position whose input goes first.
 static uint32_t first_of(const struct job_case *c, uint64_t element, int mutation) {
   bool is_small = c->shape.count * dtype_bytes(c->shape.dtype) <= SMALL_BYTES;
-  uint32_t after = is_small && c->shape.rank_count > 2 ? 0 : 1; // who reduces directly begins
+  uint32_t after = is_small && c->shape.rank_count > 2 ? 0 : 1; // a direct reduction begins
   switch (c->shape.kind) {
   case RONDO_REDUCE:
     return c->shape.root + after;
@@ -151,7 +152,7 @@ static uint64_t summed_once(const struct job_case *c, uint64_t element, uint32_t
   return reference_bits(c->shape.dtype, sum);
 }
 
-// What the collective must make of one element.
+// The expected result of the collective for one element.
 static uint64_t replay(const struct job_case *c, uint64_t element, int mutation) {
   uint32_t n = c->shape.rank_count;
   assert(n > 0);
@@ -254,7 +255,7 @@ static uint64_t element_count(const struct job_case *c) {
                                                : c->shape.count;
 }
 
-// Elements of which some rank has other bits than the reference; the faithful one may have none.
+// Counts elements whose bits differ from the reference on some rank. The right reference has none.
 static uint64_t differing(int mutation) {
   const struct job_case *c = &bench.c;
   uint64_t mask = UINT64_MAX >> (64 - 8 * dtype_bytes(c->shape.dtype));

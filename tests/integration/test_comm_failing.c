@@ -183,7 +183,7 @@ static void who_makes_its_end_later_hears_who_has_left(void **state) {
   rondo_test_job_close(&job);
 }
 
-// What needs nothing of it any more ends well, in any order of leaving.
+// Calls that need nothing more from it succeed, in any order of leaving.
 static void a_member_may_leave_when_its_calls_have_ended(void **state) {
   (void)state;
   enum { CALLS = 5 };

@@ -139,7 +139,7 @@ static void a_captured_call_runs_at_each_launch(void **state) {
     for (uint32_t r = 0; r < RANKS; r++)
       assert_true(is_right(r, 0, i));
   }
-  for (uint32_t i = 0; i < launches; i++) // one behind the other
+  for (uint32_t i = 0; i < launches; i++) // one after the other
     for (uint32_t r = 0; r < RANKS; r++)
       CU(cuGraphLaunch(exec[r], streams[r][0]));
   await_streams();
@@ -228,7 +228,7 @@ static void a_capture_that_is_abandoned_leaves_the_order(void **state) {
   end_comms();
 }
 
-// One rank captures the call that the other makes: both hear of it, and the stream goes on.
+// One rank captures the call that the other makes: both get the error, and the stream goes on.
 static void a_call_that_one_rank_captures_is_a_mismatch(void **state) {
   struct rondo_ticket ticket;
   char why[RONDO_REASON_BYTES] = "";

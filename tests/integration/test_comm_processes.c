@@ -106,7 +106,7 @@ static void differing(struct rondo_family *f, uint32_t rank) {
     if (status == RONDO_SUCCESS)
       status = try_call(ctx, comm, reduce_of(odd[variant][rank == 1]), data[rank]);
     RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_MISMATCH);
-    // Rank 0 and 1 alone have both come so far; nobody needs a further call to hear of it.
+    // Only ranks 0 and 1 have come so far; they learn of it without a further call.
     expect_mismatch(ctx, comm, "mismatch of");
     rondo_family_close(ctx);
   }
@@ -143,7 +143,7 @@ static void a_process_that_has_called_nothing_hears_of_it(void **state) {
   run_family(3, 3, one_only_asks);
 }
 
-// Registrations of other processes that have failed, and of which nobody here has heard yet.
+// Failed registrations of other processes that no rank here knows of yet.
 static uint32_t count_failed(struct rondo_context ctx) {
   struct rondo_rank *rank;
   uint32_t failed = 0;
@@ -170,7 +170,7 @@ static void come_later(struct rondo_family *f, uint32_t rank) {
       RONDO_MEMBER_TRUE(status == RONDO_SUCCESS || status == RONDO_ERR_MISMATCH);
     }
     expect_mismatch(ctx, comm, "mismatch of");
-    rondo_family_add(&f->words[calls]); // who leaves takes its registrations along
+    rondo_family_add(&f->words[calls]); // registrations go with the process that leaves
     rondo_family_await(&f->words[calls], f->ranks);
     rondo_family_close(ctx);
   }

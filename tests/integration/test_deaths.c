@@ -18,7 +18,7 @@
 #define LONG_NS RONDO_TEST_LONG_NS
 #define COUNT 100u
 
-// What the words of a family are.
+// The words of a family.
 enum { STAGE = 0, READY = 1, DEAD = 2, AGAIN = 3, DEAD_AGAIN = 4, DONE = 5 };
 
 static const int32_t ones[COUNT] = {1, 1, 1};
@@ -156,7 +156,7 @@ static void in_wait(struct rondo_family *f, struct rondo_context ctx) {
 
 static void note_status(void *arg, int status) { *(int *)arg = status; }
 
-// Draining ends when the run has failed, and its callback is told why.
+// Draining ends when the run has failed, and its callback gets the status.
 static void in_destroy(struct rondo_family *f, struct rondo_context ctx) {
   static _Thread_local int32_t out[COUNT];
   int status = -1;

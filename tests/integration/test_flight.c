@@ -306,7 +306,7 @@ static void a_deadlock_is_explained_from_the_records_of_a_timeout(void **state) 
   json_t *report = NULL;
   char pattern[64];
   open_ring(&job, right, left);
-  (void)snprintf(pattern, sizeof pattern, "%s/record", folder); // the rank is put behind it
+  (void)snprintf(pattern, sizeof pattern, "%s/record", folder); // the rank is appended
   for (uint32_t r = 0; r < 3; r++) {
     assert_int_equal(rondo_run(job.ctx[r], right[r], b, b + 1 + r, NULL, NULL), RONDO_SUCCESS);
     assert_int_equal(rondo_run(job.ctx[r], left[r], b, b + 4 + r, NULL, NULL), RONDO_SUCCESS);

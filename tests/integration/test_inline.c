@@ -98,7 +98,7 @@ static void a_small_run_is_submitted_inline(void **state) {
   rondo_test_job_close(&job);
 }
 
-// What its peers have sent already is taken within rondo_run.
+// rondo_run consumes what its peers have sent already.
 static void who_comes_last_need_not_wait(void **state) {
   (void)state;
   struct rondo_collective coll[2];

@@ -104,7 +104,7 @@ static void meet(struct rondo_family *f, uint32_t *word) {
   rondo_family_await(word, f->ranks);
 }
 
-// What this process has connected already; nobody connects more until all have looked.
+// The connections of this process so far; no process connects more until all have counted.
 static void look_before(struct rondo_family *f, uint8_t before[DESCRIPTORS]) {
   (void)find_sockets(before, 0);
   meet(f, &f->words[2]);

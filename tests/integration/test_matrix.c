@@ -25,7 +25,7 @@
 struct matrix_case {
   struct rondo_kit_shape shape;
   uint32_t in_place;
-  uint32_t misaligned; // bytes that the buffers begin behind a boundary
+  uint32_t misaligned; // bytes from a boundary to the start of the buffers
 };
 
 // Where a case went wrong on a rank, and what it received.
@@ -254,7 +254,7 @@ static void many_ranks_share_a_process(void **state) {
   run_lot(RANKS, &c);
 }
 
-// What is copied past the caches (RONDO_COLD_BYTES), to any alignment.
+// Copies that bypass the caches (RONDO_COLD_BYTES), to any alignment.
 static void what_caches_cannot_hold_is_exact(void **state) {
   (void)state;
   if (!rondo_test_load(1, 0))

@@ -64,7 +64,7 @@ static void messages_arrive_whole_and_in_order(void **state) {
   rondo_crew_fini(&crew);
 }
 
-// As if each were on a machine of its own: over TCP, in one family of addresses and in the other.
+// Processes connect over TCP as between machines, with either family of addresses.
 static void talk_over_tcp(int family) {
   char name[16];
   rondo_crew_init(&crew, 3, 60000);
@@ -284,7 +284,7 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   assert_int_equal(first + second, RONDO_ERR_PEER);
   assert_true(rondo_test_log_has("rank 1 has already joined"));
   rondo_mesh_stop(other, RONDO_CREW_LONG_NS, 0);
-  // As is one that counts otherwise.
+  // So is one with another count.
   struct rondo_config wrong = crew.cfg;
   wrong.rank_count = 5;
   assert_int_equal(rondo_mesh_start(&wrong, &deaf, NULL, &other), RONDO_SUCCESS);
@@ -323,7 +323,7 @@ static void staying_for_others_is_bounded(void **state) {
   }
 }
 
-// As a rule before the root has heard of it: the others do not wait for it all the same.
+// Mostly before the root knows of it; the others do not wait for it all the same.
 static void who_leaves_while_it_joins_says_so(void **state) {
   (void)state;
   struct rondo_crew_member *m = &crew.members[0];
@@ -425,7 +425,7 @@ static void alarms_fire_once_and_not_after_the_end(void **state) {
   assert_int_equal(alarms, 2);
 }
 
-// What 1,024 processes cost the root: counted, since time would tell of this machine only.
+// The messages that 1,024 processes cost the root: a time would depend on this machine.
 static void joining_is_linear_in_the_number_of_processes(void **state) {
   (void)state;
   uint32_t sizes[2] = {32, (uint32_t)rondo_test_load(1024, 128)};

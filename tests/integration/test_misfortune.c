@@ -42,7 +42,7 @@ enum misfortune { NOTHING, KILLED, STOPPED, PAUSED, UNPLUGGED, SLOWED, MISFORTUN
 static const char *const names[] = {"nothing", "killed",    "stopped for long",
                                     "paused",  "unplugged", "slowed"};
 
-// What all see. A round is over when its word is.
+// Shared by all processes. The word of a round says that it is over.
 struct story {
   uint32_t has_machines;
   uint64_t seed;

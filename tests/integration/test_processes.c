@@ -280,7 +280,7 @@ static void opposite_orders_deadlock_without_preemption_alone(void **state) {
 
 // --------------------------------------------------------------- transports --
 
-// What is chosen between two ranks of this family, or asked for.
+// The transport between two ranks of this family: chosen or requested.
 static int expected_transport(const struct rondo_family *f, uint32_t a, uint32_t b) {
   const char *forced = getenv("RONDO_TRANSPORT");
   uint32_t x = rondo_family_process_of(f, a), y = rondo_family_process_of(f, b);

@@ -135,7 +135,7 @@ void an_abort_reaches_the_members_and_nobody_else(void **state) {
 
 // --------------------------------------------------------------- belongings --
 
-// What the stand-in for the CUDA driver has given and has not got back; 0 where it is not in use.
+// What the stand-in for the CUDA driver has allocated and not freed; 0 if it is not in use.
 static uint64_t live_on_device(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   uint64_t (*count)(void) = NULL;
@@ -374,7 +374,7 @@ static void patient_member(struct rondo_family *f, uint32_t rank) {
   RONDO_MEMBER_STATUS(run_and_wait(ctx, all), RONDO_SUCCESS);
   rondo_family_add(&f->words[0]);
   for (int i = 0; i < 20; i++) {
-    // Slow, too: one rank is far behind the others, and idle meanwhile.
+    // Slow, too: one rank is much later than the others, and idle meanwhile.
     if (rank == 1 && i == 10)
       rest_for(300000000);
     for (int k = 0; k < 50; k++)

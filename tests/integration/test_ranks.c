@@ -95,7 +95,7 @@ static void ranks_of_one_process_are_waited_for(void **state) {
   rondo_test_reap(&p, 0);
 }
 
-// Whether it waits by then or comes too late.
+// It waits by then, or comes too late.
 static void close_under(struct rondo_test_child *child) {
   static const wait_call calls[2] = {rondo_wait_ready, rondo_wait_gone};
   for (int i = 0; i < 2; i++) {

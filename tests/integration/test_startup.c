@@ -384,7 +384,7 @@ static void who_leaves_does_not_wait_for_a_root_that_never_comes(void **state) {
   rondo_test_reap(&p, 0);
 }
 
-// As a program that finds that it has nothing to do. Neither is to end because its time is over.
+// Like a program that has nothing to do. Neither process may end by its timeout.
 static void come_and_go(struct rondo_test_child *child) {
   struct rondo_context ctx;
   struct rondo_config cfg = config_of(child);
@@ -464,7 +464,7 @@ static void outlive_root(struct rondo_test_child *child) {
       pause();
   }
   if (is_early) {
-    // Whether it had joined already, or not: then it has nobody to ask until its time is over.
+    // It had joined already, or it had not: then it gets no answer until its timeout.
     rondo_mesh_stop(mesh, LONG_NS, 0);
     return;
   }
@@ -587,7 +587,7 @@ static void a_stopped_process_is_not_taken_for_dead(void **state) {
   rondo_test_reap(&p, 0);
 }
 
-// What had been made of it is given back, once.
+// What was created is freed, once.
 static void is_refused(struct rondo_test_child *child) {
   struct rondo_context ctx;
   struct rondo_config cfg = config_of(child);
@@ -618,7 +618,7 @@ static void ask_for_huge_pages(struct rondo_test_child *child) {
   for (cfg.huge_pages = 0; cfg.huge_pages < 2; cfg.huge_pages++) {
     RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
     RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0) == RONDO_SUCCESS);
-    // Whether it has any or not is for the system to say.
+    // The system decides whether it has any.
     RONDO_CHILD_CHECK(rondo_test_log_count("huge pages") == cfg.huge_pages);
   }
 }

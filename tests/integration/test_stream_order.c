@@ -164,7 +164,7 @@ static void the_host_has_no_streams(void **state) {
 
 // --------------------------------------------------------- a driver with streams ---
 
-// What was enqueued, by the order of calls; a stream executes when the test says so.
+// The enqueued operations, in the order of calls. A stream executes them when the test says so.
 struct enqueued {
   void *stream;
   struct rondo_stream_words *words;

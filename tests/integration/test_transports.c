@@ -115,8 +115,8 @@ static void open_proxy(void) {
   unsetenv("UCX_NET_DEVICES");
 }
 
-// What this proxy says of itself, as another one would; and behind it where the machine is: this
-// one.
+// The address record of this proxy, as another proxy would send it; then the place of the machine,
+// which is this one.
 static size_t own_address(char address[ADDRESS_BYTES]) {
   const struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   size_t bytes = 0;

@@ -47,7 +47,7 @@ void rondo_crew_gather(struct rondo_crew *crew);
 // Stops the meshes that are there.
 void rondo_crew_fini(struct rondo_crew *crew);
 void rondo_crew_stop(struct rondo_crew *crew, uint32_t rank);
-// The same, staying for those who have not come yet: as long as it takes.
+// The same, but waits without a limit for processes that have not come yet.
 void rondo_crew_stop_last(struct rondo_crew *crew, uint32_t rank);
 
 // Sends message `number` of `size` bytes from one rank to another; the receiver checks it.

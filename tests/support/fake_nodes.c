@@ -90,8 +90,8 @@ static int node_of_new_pages(void) {
   return policy_mode == MPOL_PREFERRED ? policy_node : policy_mode == MPOL_DEFAULT ? here : 0;
 }
 
-// Of a range; the pages that have come since then lie on the node that counted. Returns 1 if all
-// are there.
+// Places the pages of a range that are new since the last call on the node of the current policy.
+// Returns 1 if all pages of the range exist.
 static int settle_range(const struct range *r) {
   int is_whole = 1;
   for (uintptr_t page = r->begin; page < r->end; page += PAGE) {
@@ -255,7 +255,7 @@ int __wrap_pthread_setaffinity_np(pthread_t thread, size_t bytes, const cpu_set_
   return 0;
 }
 
-// What the system says of PCI devices.
+// The system's files about PCI devices.
 FILE *__wrap_fopen(const char *path, const char *mode) {
   size_t length = strlen(path);
   size_t tail = strlen(NODE_FILE);

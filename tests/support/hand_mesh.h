@@ -14,7 +14,7 @@
 
 struct rondo_hand_mesh {
   int is_remote; // process 1 is on another machine
-  // What is sent, under the lock of the job.
+  // The messages that are sent, under the lock of the job.
   void (*sent)(const struct rondo_mesh_send *message);
   struct rondo_mesh_events events; // the job's
   void *arg;                       // of the events

@@ -20,7 +20,7 @@ struct rondo_test_processes {
   int to[RONDO_TEST_PROCESSES], from[RONDO_TEST_PROCESSES]; // pipes
 };
 
-// What a child gets: its rank, how many there are, and its ends of the pipes.
+// The parameters of a child: its rank, the number of ranks, and its ends of the pipes.
 struct rondo_test_child {
   uint32_t rank, count;
   int to, from;

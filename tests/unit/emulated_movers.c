@@ -47,8 +47,8 @@ bool rondo_move_level_is_supported(int level) {
 void rondo_move_level_select(int level) { group = level; }
 const char *rondo_move_level_name(int level) { return group_names[level]; }
 
-// Threads run one after the other, the middle group backwards: whoever read what another writes
-// would be found out by one of the two orders.
+// Threads run one after the other, the middle group backwards: a thread that reads what another
+// writes would be found out by one of the two orders.
 static void issue(const struct rondo_mover_command *m) {
   running = m;
   for (uint32_t i = 0; i < group_sizes[group]; i++) {
@@ -60,7 +60,8 @@ static void issue(const struct rondo_mover_command *m) {
   running = NULL;
 }
 
-// As in daemon/cuda/kernel.cu: together if both destinations lie alike, else one after the other.
+// As in daemon/cuda/kernel.cu: together if both destinations have the same alignment, else one
+// after the other.
 static void issue_both(struct rondo_mover_command m, void *second) {
   int together = rondo_mover_is_congruent(m.dst, (uint64_t)(uintptr_t)second);
   m.second = together ? (uint64_t)(uintptr_t)second : 0;

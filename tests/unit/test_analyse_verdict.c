@@ -102,10 +102,10 @@ static void programs_run(struct programs *p) {
   }
 }
 
-// What brute force says: circles are found by closing the relation "waits for".
+// The verdict by brute force: cycles are found by closing the relation "waits for".
 static enum rondo_analyse_outcome expected(const struct programs *p) {
   bool waits[RANKS][RANKS] = {{false}};
-  bool any = false, circle = false;
+  bool any = false, cycle = false;
   for (int r = 0; r < RANKS; r++) {
     int g = blocked_in(p, r);
     for (int q = 0; g >= 0 && q < RANKS; q++) {
@@ -121,11 +121,11 @@ static enum rondo_analyse_outcome expected(const struct programs *p) {
     }
   }
   for (int r = 0; r < RANKS; r++) {
-    circle |= waits[r][r];
+    cycle |= waits[r][r];
   }
-  return circle ? RONDO_ANALYSE_CIRCULAR_WAIT
-         : any  ? RONDO_ANALYSE_NEVER_CAME
-                : RONDO_ANALYSE_NOTHING_WAITS;
+  return cycle ? RONDO_ANALYSE_CIRCULAR_WAIT
+         : any ? RONDO_ANALYSE_NEVER_CAME
+               : RONDO_ANALYSE_NOTHING_WAITS;
 }
 
 static uint32_t group_add(struct rondo_analyse_record *r, const struct programs *p, int g) {
@@ -143,7 +143,7 @@ static uint32_t group_add(struct rondo_analyse_record *r, const struct programs 
   return (uint32_t)(decl - r->tracks[0].groups);
 }
 
-// What a recorder would have kept of one rank. With `states` off, only the calls.
+// The events that a recorder keeps of one rank. With `states` off, only the calls.
 static void record_make(struct rondo_analyse_record *r, const struct programs *p, int rank,
                         bool states) {
   uint32_t groups[GROUPS] = {0};
@@ -168,7 +168,7 @@ static void record_make(struct rondo_analyse_record *r, const struct programs *p
   }
 }
 
-// The circle must be one: every turn's holder waits, and the next turn is the absent rank's.
+// The cycle must be one: every turn's holder waits, and the next turn is the absent rank's.
 static void circle_check(const struct rondo_analyse_analysis *a) {
   const struct rondo_analyse_verdict *v = &a->verdict;
   assert_true(v->turn_count >= 2);
@@ -247,7 +247,7 @@ static void calls_alone_tell_the_same(void **state) {
   }
 }
 
-// With a rank's file missing, a circle may go unseen, but none may be seen that is not there, and
+// With a rank's file missing, a cycle may go unseen, but none may be seen that is not there, and
 // what is missing is never taken for something that is known.
 static void a_missing_file_invents_nothing(void **state) {
   uint64_t unsure = 0;

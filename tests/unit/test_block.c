@@ -259,7 +259,7 @@ static void two_that_send_to_each_other_soon_receive(void **state) {
   enum { MANY = 2000 }; // so many that the data are read where they lie
   static int32_t send[2][MANY], recv[2][MANY];
   const struct rondo_config c = base_config();
-  struct rondo_collective colls[2][2]; // of a side, by who sends
+  struct rondo_collective colls[2][2]; // of a side, by sender
   (void)state;
   open_sides(2, &c);
   for (uint32_t i = 0; i < 2; i++) {
@@ -565,7 +565,7 @@ static void what_is_handed_over_sends_before_it_is_known_what_time_it_is(void **
   close_sides();
 }
 
-// A run of which some member is not there has nothing to go on with.
+// A run cannot progress while one of its members is missing.
 static void what_cannot_begin_is_blocked_since_it_was_handed_over(void **state) {
   (void)state;
   static int32_t data[2][COUNT];
@@ -581,7 +581,7 @@ static void what_cannot_begin_is_blocked_since_it_was_handed_over(void **state) 
   close_sides();
 }
 
-// Of a gather the root copies its own part first, which can wait as well.
+// The root of a gather copies its own part first, and may have to wait there too.
 static void what_receives_first_is_handed_over_and_not_stepped(void **state) {
   (void)state;
   static int32_t data[3 * COUNT];

@@ -70,7 +70,7 @@ static void ranks_of_a_job_agree_and_other_jobs_differ(void **state) {
   set("TORCHELASTIC_RESTART_COUNT", "1");
   assert_int_equal(rondo_launcher_find(get, &b), RONDO_SUCCESS);
   assert_memory_not_equal(a.tag, b.tag, sizeof a.tag);
-  // A secret changes the proof and not who is meant.
+  // A secret changes the proof, and not the address.
   begin();
   torchrun("3");
   set("RONDO_SECRET", "0123456789abcdef");

@@ -205,7 +205,7 @@ static inline uint64_t reference_divided(const struct rondo_reduction *r, uint64
   return value / r->divisor;
 }
 
-// What rondo_move_reduce must make of one element. All results are cut to the type.
+// The expected result of rondo_move_reduce for one element. All results are cut to the type.
 static inline uint64_t reference_reduced(const struct rondo_reduction *r, uint64_t local,
                                          uint64_t incoming, int final) {
   const uint64_t scaled = reference_scaled(r, local);

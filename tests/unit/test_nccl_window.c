@@ -44,7 +44,7 @@ static int open_devices(void **state) {
   return status;
 }
 
-// A helper that was left behind ends when it is let go.
+// A helper thread that the caller gave up ends when it is released.
 static int await_nothing_left(void) {
   const struct timespec pause = {0, 1000000};
   for (int i = 0; i < 60000 && (rondo_fake_nccl_live() || rondo_fake_live_count()); i++)
@@ -85,8 +85,8 @@ static int await_window(uint32_t i) {
   return status;
 }
 
-// What shall run out of time in a certain place has to get there before. On a busy machine that may
-// need longer than any time that is fixed here, so what came less far is tried again with twice as
+// A call that shall time out at a certain place must reach it first. On a busy machine that may
+// take longer than any time that is fixed here, so a call that did not is tried again with twice as
 // much.
 static void run_out_of_time(int (*is_right)(uint64_t limit_ns)) {
   uint64_t limit_ns = SHORT_NS;
@@ -109,7 +109,7 @@ static void join_all(void) {
   join_by_id();
 }
 
-// That all members are refused, with these words in the first one's reason.
+// Checks that all members are refused, with these words in the first one's reason.
 static void check_refusal(int status, const char *words) {
   int got = await_window(0);
   if (got != status || !strstr(why, words))
@@ -224,7 +224,7 @@ static void what_is_given_up_ends_early(void **state) {
   check_refusal(RONDO_ERR_ABORTED, "given up");
 }
 
-// One member may hear of another's end before it is given up itself.
+// A member may see another's end before its own call is given up.
 static void what_has_failed_stays_failed(void **state) {
   (void)state;
   create_all(LONG_NS);

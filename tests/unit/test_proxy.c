@@ -125,7 +125,8 @@ static void slots_use_all_endpoints_and_other_messages_one(void **state) {
   assert_int_equal(hand->said_endpoint, 0);
 }
 
-// Who is through with its run waits for what goes out, and a message takes as long as a small slot.
+// A rank whose run has ended waits for its outgoing messages, and a message takes as long as a
+// small slot.
 static void credits_of_small_slots_share_a_message(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);

@@ -35,7 +35,7 @@ static struct rondo_cqe entry_of(uint32_t number) {
   return e;
 }
 
-// As the only producer, or as one of several, which must come to the same.
+// Pushes as the only producer, or as one of several: the results must be the same.
 static int try_push(const struct rondo_cqe *e, int is_alone) {
   uint32_t place = UINT32_MAX;
   if (!rondo_cq_try_claim(&producers_half, is_alone, &place))
@@ -109,7 +109,7 @@ static void full_refuses_and_changes_nothing(void **state) {
   assert_empty();
 }
 
-// As long as there is room by what was seen, a producer leaves the consumer's word alone.
+// While the consumer position that a producer has read leaves room, it does not read it again.
 static void looks_across_only_when_it_seems_full(void **state) {
   (void)state;
   start(0);

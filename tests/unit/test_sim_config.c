@@ -1,5 +1,5 @@
-// What the deadlock simulator reads (configurations, sweeps, groupings) and what it refuses, and
-// what the drawing helper writes.
+// The input of the deadlock simulator (configurations, sweeps, groupings), the input that it
+// refuses, and the output of the drawing helper.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -272,8 +272,8 @@ static double label_y(const char *svg, const char *label) {
   return strtod(y + 4, NULL);
 }
 
-// Of two nodes that wait for each other, one above the other, labels are wider than the two lines
-// lie apart.
+// Two nodes that wait for each other are drawn one above the other. Their labels are wider than the
+// distance of the two lines.
 static void labels_of_both_directions_do_not_meet(void **state) {
   (void)state;
   struct rondo_sim_graph g;

@@ -29,7 +29,7 @@ static void it_tells_nothing_before_it_knows_the_rate(void **state) {
 }
 
 static void it_tells_the_time_for_a_millisecond(void **state) {
-  const uint64_t starts[] = {1000, UINT64_MAX - 7 * MS}; // of which one wraps
+  const uint64_t starts[] = {1000, UINT64_MAX - 7 * MS}; // the second wraps
   (void)state;
   for (int i = 0; i < 2; i++) {
     struct rondo_stamp s = settled(starts[i]);

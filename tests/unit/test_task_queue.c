@@ -80,7 +80,7 @@ static void the_scheduled_task_stays_scheduled(void **state) {
   assert_int_equal(current(), 2);
   push(3, 50, 1); // in front of it
   assert_int_equal(current(), 2);
-  push(4, -100, 1); // behind it
+  push(4, -100, 1); // after it
   assert_int_equal(current(), 2);
   ASSERT_HOLDS(3, 1, 2, 4);
 }

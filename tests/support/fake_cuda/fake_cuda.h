@@ -56,7 +56,7 @@ void rondo_fake_fail(const char *entry, uint64_t first, uint64_t count, CUresult
 uint64_t rondo_fake_failed(void);
 uint64_t rondo_fake_calls(const char *entry);
 
-// What has been made and not been given back.
+// Objects that exist.
 struct rondo_fake_live {
   uint64_t allocations, bytes; // of device memory, mappings included, and of pinned memory
   uint64_t reserved;           // ranges of addresses

@@ -1,4 +1,4 @@
-// What the parts of the fake driver share. One lock guards all; one condition is signalled at
+// Shared by the parts of the fake driver. One lock guards all; one condition is signalled at
 // every change.
 #ifndef RONDO_TESTS_SUPPORT_FAKE_CUDA_INTERNAL_H
 #define RONDO_TESTS_SUPPORT_FAKE_CUDA_INTERNAL_H
@@ -180,7 +180,7 @@ struct fake_driver {
 
 extern struct fake_driver fake;
 
-// What a call needs.
+// Preconditions of a call.
 #define FAKE_STARTED 1u // cuInit before
 #define FAKE_CURRENT 2u // a current context
 #define FAKE_UNSAFE 4u  // no capture that it would disturb

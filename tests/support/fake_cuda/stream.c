@@ -116,7 +116,7 @@ static void record_event(const struct fake_op *op) {
   pthread_mutex_unlock(&fake.lock);
 }
 
-// What is small may be what a kernel works on meanwhile: a device reads it word by word.
+// A kernel may work on small data meanwhile, so they are copied word by word, as a device does.
 static void copy(void *dst, const void *src, size_t bytes) {
   uint64_t words[SMALL_BYTES / sizeof(uint64_t)];
   int is_of_words = (uintptr_t)src % sizeof words[0] == 0 && bytes % sizeof words[0] == 0;
@@ -308,7 +308,7 @@ CUresult cuStreamDestroy(CUstream stream) {
   return fake_leave(CUDA_SUCCESS);
 }
 
-// What a stream that is being captured cannot do.
+// Calls that are not allowed on a stream that is being captured.
 static CUresult refuse_capture(CUstream s) {
   if (!s->capture)
     return CUDA_SUCCESS;

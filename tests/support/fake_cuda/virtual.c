@@ -13,7 +13,7 @@
 #define GRANULARITY ((size_t)2 << 20)
 #define FILE_NAME "fake-cuda-device-"
 
-// What a CUmemGenericAllocationHandle is.
+// A CUmemGenericAllocationHandle points to this.
 struct handle {
   int fd;
   size_t bytes;

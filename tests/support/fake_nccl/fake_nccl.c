@@ -21,7 +21,7 @@
 #define UNIT_BYTES ((size_t)2 << 20)
 #define MAX_MEMBERS 16u
 
-// What members do together. Each once in the life of a communicator.
+// The joint calls of all members. Each happens once in the life of a communicator.
 enum deed { DEED_INIT, DEED_WINDOW, DEED_DEVICE, DEED_END, DEEDS };
 
 // Where the members meet.

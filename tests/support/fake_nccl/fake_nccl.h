@@ -7,7 +7,7 @@
 // without a name, and the id names its process; memory of the stand-in's devices is a file, too,
 // which the others open.
 //
-// What goes wrong is said by RONDO_TEST_FAKE_NCCL, read at every call, as in
+// RONDO_TEST_FAKE_NCCL plants failures. It is read at every call, as in
 // "fail=ncclMemAlloc,version=22703":
 //   version=N  this is what ncclGetVersion says
 //   fail=CALL  it fails at once
@@ -25,7 +25,7 @@
 // another.
 __attribute__((visibility("default"))) void rondo_fake_nccl_unblock(void);
 
-// What has been made and not been given back: communicators, windows and memory.
+// Communicators, windows and memory that exist.
 __attribute__((visibility("default"))) uint64_t rondo_fake_nccl_live(void);
 
 #endif // RONDO_TESTS_SUPPORT_FAKE_NCCL_FAKE_NCCL_H
