@@ -327,7 +327,7 @@ void explore_comm_sweep(struct explore_machine *m, uint32_t rank) {
 }
 
 // If calls differ, every member must get the error.
-static int has_heard(const struct explore_machine *m, uint32_t rank) {
+static int has_seen_mismatch(const struct explore_machine *m, uint32_t rank) {
   char why[RONDO_REASON_BYTES];
   int state = RONDO_SUCCESS;
   (void)rondo_comm_status(m->ranks[rank].ctx, job.ends[0][rank].comm, &state, why, sizeof why);
@@ -342,5 +342,5 @@ int explore_comm_is_done(const struct explore_machine *m, uint32_t rank) {
     if (e->made < e->count || e->ended < e->made)
       return 0;
   }
-  return !job.has_odd || has_heard(m, rank);
+  return !job.has_odd || has_seen_mismatch(m, rank);
 }

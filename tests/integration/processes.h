@@ -50,16 +50,16 @@ static inline int run_and_wait(struct rondo_context ctx, struct rondo_collective
 extern uint64_t rondo_kill_rounds;
 
 void a_mismatch_ends_the_runs_of_all(void **state);
-void a_mismatch_of_groups_reaches_those_who_were_not_named(void **state);
-void a_mismatch_is_heard_by_who_comes_after_it(void **state);
-void who_deregisters_ends_the_runs_beyond_its_own(void **state);
-void who_exits_early_ends_the_runs_that_wait_for_it(void **state);
+void a_mismatch_of_groups_reaches_ranks_that_were_not_named(void **state);
+void a_rank_that_comes_after_a_mismatch_gets_it_too(void **state);
+void a_deregistration_ends_the_runs_beyond_its_own(void **state);
+void a_process_that_exits_early_ends_the_runs_that_wait_for_it(void **state);
 void an_abort_reaches_the_members_and_nobody_else(void **state);
 void a_job_leaves_nothing_behind(void **state);
-void who_is_killed_ends_the_runs_with_it_and_no_others(void **state);
+void a_killed_process_ends_the_runs_with_it_and_no_others(void **state);
 void shared_memory_alone_leads_to_no_other_machine(void **state);
 void whose_link_is_down_ends_the_runs_with_it_and_no_others(void **state);
-void who_is_stopped_for_too_long_is_given_up(void **state);
-void who_is_stopped_for_a_while_or_slow_is_not(void **state);
+void a_process_stopped_for_too_long_is_given_up(void **state);
+void a_process_stopped_for_a_while_or_slow_is_not(void **state);
 
 #endif // RONDO_TESTS_INTEGRATION_PROCESSES_H

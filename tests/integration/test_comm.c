@@ -393,7 +393,7 @@ static void a_callback_may_come_before_or_after_the_end(void **state) {
   }
 }
 
-static void a_late_callback_hears_of_a_failure(void **state) {
+static void a_late_callback_gets_a_failure(void **state) {
   (void)state;
   int32_t data = 1;
   struct rondo_comm comm;
@@ -458,7 +458,7 @@ int main(void) {
       RONDO_NAMED_TEST("comm", ids_of_calls_are_apart_from_those_of_the_application),
       RONDO_NAMED_TEST("comm", a_collective_tells_why_it_fails),
       RONDO_NAMED_TEST("comm", a_callback_may_come_before_or_after_the_end),
-      RONDO_NAMED_TEST("comm", a_late_callback_hears_of_a_failure),
+      RONDO_NAMED_TEST("comm", a_late_callback_gets_a_failure),
       RONDO_NAMED_TEST("comm", a_probe_sees_the_next_send),
   };
   rondo_test_log_open();

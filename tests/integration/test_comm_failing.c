@@ -70,7 +70,7 @@ static void calls_of_a_pair_that_differ_are_named(void **state) {
 }
 
 // Rank 0 is further ahead than the journal has places when rank 1 begins, and waits by then.
-static void who_is_far_ahead_is_compared_later(void **state) {
+static void a_rank_that_is_far_ahead_is_compared_later(void **state) {
   (void)state;
   enum { CALLS = 500, ODD = 400 };
   static int32_t data[2][CALLS][2];
@@ -110,7 +110,7 @@ static void a_call_left_out_or_made_twice_is_found(void **state) {
   }
 }
 
-static void a_member_that_has_called_nothing_hears_of_it_too(void **state) {
+static void a_member_that_has_called_nothing_gets_it_too(void **state) {
   (void)state;
   static int32_t data[3][8];
   struct rondo_comm comm[4] = {{0}};
@@ -171,7 +171,7 @@ static void a_call_that_a_member_left_without_making_fails(void **state) {
   rondo_test_job_close(&job);
 }
 
-static void who_makes_its_end_later_hears_who_has_left(void **state) {
+static void an_end_made_later_learns_which_member_has_left(void **state) {
   (void)state;
   int32_t data = 0;
   rondo_test_job_open(&job, 2, NULL);
@@ -206,15 +206,15 @@ static void a_member_may_leave_when_its_calls_have_ended(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm_failing", a_call_that_a_member_left_without_making_fails),
-      RONDO_NAMED_TEST("comm_failing", who_makes_its_end_later_hears_who_has_left),
+      RONDO_NAMED_TEST("comm_failing", an_end_made_later_learns_which_member_has_left),
       RONDO_NAMED_TEST("comm_failing", a_member_may_leave_when_its_calls_have_ended),
       RONDO_NAMED_TEST("comm_failing", two_new_calls_that_differ_are_named),
       RONDO_NAMED_TEST("comm_failing", a_known_call_and_a_new_one_that_differ_are_named),
       RONDO_NAMED_TEST("comm_failing", two_known_calls_that_differ_are_named),
       RONDO_NAMED_TEST("comm_failing", calls_of_a_pair_that_differ_are_named),
-      RONDO_NAMED_TEST("comm_failing", who_is_far_ahead_is_compared_later),
+      RONDO_NAMED_TEST("comm_failing", a_rank_that_is_far_ahead_is_compared_later),
       RONDO_NAMED_TEST("comm_failing", a_call_left_out_or_made_twice_is_found),
-      RONDO_NAMED_TEST("comm_failing", a_member_that_has_called_nothing_hears_of_it_too),
+      RONDO_NAMED_TEST("comm_failing", a_member_that_has_called_nothing_gets_it_too),
   };
   rondo_test_log_open();
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,7 +138,7 @@ static void one_only_asks(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-static void a_process_that_has_called_nothing_hears_of_it(void **state) {
+static void a_process_that_has_called_nothing_gets_it(void **state) {
   (void)state;
   run_family(3, 3, one_only_asks);
 }
@@ -176,7 +176,7 @@ static void come_later(struct rondo_family *f, uint32_t rank) {
   }
 }
 
-static void who_makes_its_end_later_hears_what_differed(void **state) {
+static void an_end_made_later_learns_which_calls_differed(void **state) {
   (void)state;
   run_family(3, 3, come_later);
 }
@@ -201,7 +201,7 @@ static void leave_early(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-static void who_leaves_is_not_waited_for(void **state) {
+static void nothing_waits_for_a_process_that_leaves(void **state) {
   (void)state;
   run_family(2, 2, leave_early);
 }
@@ -250,9 +250,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("comm_processes", calls_match_by_order_between_processes),
       RONDO_NAMED_TEST("comm_processes", what_differs_is_found_between_processes),
-      RONDO_NAMED_TEST("comm_processes", a_process_that_has_called_nothing_hears_of_it),
-      RONDO_NAMED_TEST("comm_processes", who_makes_its_end_later_hears_what_differed),
-      RONDO_NAMED_TEST("comm_processes", who_leaves_is_not_waited_for),
+      RONDO_NAMED_TEST("comm_processes", a_process_that_has_called_nothing_gets_it),
+      RONDO_NAMED_TEST("comm_processes", an_end_made_later_learns_which_calls_differed),
+      RONDO_NAMED_TEST("comm_processes", nothing_waits_for_a_process_that_leaves),
       RONDO_NAMED_TEST("comm_processes", ids_that_are_used_once_are_forgotten),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,7 @@ static uint32_t reference_bytes(uint32_t from, uint32_t to) {
   return c.reference_bytes;
 }
 
-static void buffers_are_read_in_place_by_those_who_reach_them(void **state) {
+static void buffers_are_read_in_place_by_devices_that_reach_them(void **state) {
   (void)state;
   reset_to(4, 2);
   job_of(4, 1, 20000);
@@ -198,7 +198,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_CUDA_TEST("cuda_peers", ranks_of_several_peer_devices_reduce),
       RONDO_CUDA_TEST("cuda_peers", connectors_lie_where_the_receiver_is_if_the_sender_reaches_it),
-      RONDO_CUDA_TEST("cuda_peers", buffers_are_read_in_place_by_those_who_reach_them),
+      RONDO_CUDA_TEST("cuda_peers", buffers_are_read_in_place_by_devices_that_reach_them),
       RONDO_CUDA_TEST("cuda_peers", a_refused_peer_is_reached_by_host_memory),
       RONDO_CUDA_TEST("cuda_peers", buffers_may_lie_on_the_device_of_a_peer),
       RONDO_CUDA_TEST("cuda_peers", describing_says_where_connectors_would_lie),

@@ -202,7 +202,7 @@ static void dying_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-static void whatever_call_the_others_are_in_they_learn_who_died(void **state) {
+static void in_every_call_the_others_learn_which_rank_died(void **state) {
   (void)state;
   for (uint32_t i = 0; i < sizeof stages / sizeof *stages; i++) {
     struct rondo_family *f = rondo_family_create(3, 3);
@@ -341,7 +341,7 @@ static void the_report_shows_what_other_processes_wait_for(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      RONDO_NAMED_TEST("deaths", whatever_call_the_others_are_in_they_learn_who_died),
+      RONDO_NAMED_TEST("deaths", in_every_call_the_others_learn_which_rank_died),
       RONDO_NAMED_TEST("deaths", the_job_goes_on_when_the_process_with_the_root_dies),
       RONDO_NAMED_TEST("deaths", the_report_shows_what_other_processes_wait_for),
   };

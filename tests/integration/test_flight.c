@@ -202,7 +202,7 @@ static uint32_t lines_of_block(const json_t *lines, const char *event, int64_t b
   return count;
 }
 
-static void what_blocks_say_while_the_rank_is_busy_is_told_later(void **state) {
+static void events_of_blocks_while_the_rank_is_locked_are_written_later(void **state) {
   (void)state;
   struct rondo_test_job job;
   struct rondo_rank *rank;
@@ -425,7 +425,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("flight", holds_the_last_events_and_says_how_many_are_gone),
       RONDO_NAMED_TEST("flight", tells_registrations_waits_aborts_and_ends),
-      RONDO_NAMED_TEST("flight", what_blocks_say_while_the_rank_is_busy_is_told_later),
+      RONDO_NAMED_TEST("flight", events_of_blocks_while_the_rank_is_locked_are_written_later),
       RONDO_NAMED_TEST("flight", may_be_written_while_others_run),
       RONDO_NAMED_TEST("flight", a_deadlock_is_explained_from_the_records_of_a_timeout),
       RONDO_NAMED_TEST("flight", the_report_finds_a_cycle_whatever_the_number_of_blocks),

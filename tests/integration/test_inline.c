@@ -99,7 +99,7 @@ static void a_small_run_is_submitted_inline(void **state) {
 }
 
 // rondo_run consumes what its peers have sent already.
-static void who_comes_last_need_not_wait(void **state) {
+static void the_last_rank_need_not_wait(void **state) {
   (void)state;
   struct rondo_collective coll[2];
   rondo_test_job_open(&job, 2, NULL);
@@ -134,7 +134,7 @@ static uint64_t helped(uint32_t rank) {
 }
 
 // A thread that asks again and again whether a run has ended needs no worker for it.
-static void who_asks_steps_the_blocks(void **state) {
+static void a_thread_that_asks_steps_the_blocks(void **state) {
   (void)state;
   enum { ASKED = 100 };
   struct rondo_collective coll[2];
@@ -230,8 +230,8 @@ static void what_is_left_in_the_queue_is_over_for_everybody(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("inline", a_small_run_is_submitted_inline),
-      RONDO_NAMED_TEST("inline", who_comes_last_need_not_wait),
-      RONDO_NAMED_TEST("inline", who_asks_steps_the_blocks),
+      RONDO_NAMED_TEST("inline", the_last_rank_need_not_wait),
+      RONDO_NAMED_TEST("inline", a_thread_that_asks_steps_the_blocks),
       RONDO_NAMED_TEST("inline", what_is_left_in_the_queue_is_over_for_everybody),
   };
   return cmocka_run_group_tests_name("inline", tests, NULL, NULL);

@@ -111,7 +111,7 @@ static void sides_that_disagree_both_end_with_a_mismatch(void **state) {
   rondo_test_job_close(&job);
 }
 
-static void who_has_no_part_in_a_send_is_refused(void **state) {
+static void a_rank_without_a_part_in_a_send_is_refused(void **state) {
   (void)state;
   rondo_test_job_open(&job, 3, NULL);
   rondo_test_log_clear();
@@ -332,7 +332,7 @@ int main(void) {
       RONDO_NAMED_TEST("kinds", everybody_sends_to_everybody_in_any_order),
       RONDO_NAMED_TEST("kinds", a_send_may_name_its_pair_in_different_groups),
       RONDO_NAMED_TEST("kinds", sides_that_disagree_both_end_with_a_mismatch),
-      RONDO_NAMED_TEST("kinds", who_has_no_part_in_a_send_is_refused),
+      RONDO_NAMED_TEST("kinds", a_rank_without_a_part_in_a_send_is_refused),
       RONDO_NAMED_TEST("kinds", uneven_parts_reach_their_places),
       RONDO_NAMED_TEST("kinds", counts_of_a_pair_that_disagree_are_a_mismatch),
       RONDO_NAMED_TEST("kinds", unsound_parts_are_refused),

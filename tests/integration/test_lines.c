@@ -224,7 +224,7 @@ static void connecting_member(struct rondo_family *f, uint32_t rank) {
 
 // UCX connects within a turn of the proxy. Where a machine has just been cut off such a call takes
 // minutes, in which nobody can take a turn, or leave.
-static void who_connects_waits_in_no_call(void **state) {
+static void connecting_waits_in_no_call(void **state) {
   (void)state;
   struct rondo_family *f = proxied_family(1);
   rondo_family_run(f, connecting_member, NULL);
@@ -335,7 +335,7 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("lines", a_process_makes_a_connection_for_each_endpoint),
       RONDO_NAMED_TEST("lines", one_connection_that_is_lost_ends_the_runs),
       RONDO_NAMED_TEST("lines", processes_that_take_up_other_amounts_in_one_piece_are_kept_apart),
-      RONDO_NAMED_TEST("lines", who_connects_waits_in_no_call),
+      RONDO_NAMED_TEST("lines", connecting_waits_in_no_call),
       RONDO_NAMED_TEST("lines", ucx_patches_no_function_where_there_is_only_tcp),
       RONDO_NAMED_TEST("lines", unauthenticated_connections_disturb_nobody),
   };

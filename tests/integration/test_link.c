@@ -44,7 +44,7 @@ static void plug_in(struct rondo_test_child *child) {
   char arguments[128];
   RONDO_CHILD_CHECK(unshare(CLONE_NEWNET) == 0);
   rondo_test_child_say(child);
-  rondo_test_child_hear(child);
+  rondo_test_child_receive(child);
   (void)snprintf(arguments, sizeof arguments, "address add 10.77.0.%u/24 dev rondo-t%u",
                  child->rank + 1, child->rank);
   RONDO_CHILD_CHECK(run_ip("link set lo up") == 0);
@@ -72,7 +72,7 @@ static void live_on_a_machine(struct rondo_test_child *child) {
   RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
   await_word(&received);
   rondo_test_child_say(child);
-  rondo_test_child_hear(child); // both have heard from the other
+  rondo_test_child_receive(child); // both have heard from the other
   if (child->rank == 1)
     RONDO_CHILD_CHECK(run_ip("link set rondo-t1 down") == 0);
   await_word(&lost);
@@ -85,8 +85,8 @@ static void a_cable_that_is_pulled_is_noticed_on_both_sides(void **state) {
   char arguments[160];
   (void)state;
   rondo_test_fork(&p, 2, live_on_a_machine, NULL);
-  rondo_test_hear(&p, 0);
-  rondo_test_hear(&p, 1);
+  rondo_test_receive(&p, 0);
+  rondo_test_receive(&p, 1);
   // Both ends are made where they belong, and go with the namespaces.
   (void)snprintf(arguments, sizeof arguments,
                  "link add rondo-t0 netns %d type veth peer name rondo-t1 netns %d", (int)p.pids[0],
@@ -96,7 +96,7 @@ static void a_cable_that_is_pulled_is_noticed_on_both_sides(void **state) {
     for (uint32_t r = 0; r < 2; r++)
       rondo_test_say(&p, r);
     for (uint32_t r = 0; r < 2 && step == 0; r++)
-      rondo_test_hear(&p, r);
+      rondo_test_receive(&p, r);
   }
   rondo_test_reap(&p, 0);
 }

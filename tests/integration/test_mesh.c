@@ -163,7 +163,7 @@ static int gather_some(uint32_t timeout_ms) {
   return tried_ns < timeout_ms * UINT64_C(1000000);
 }
 
-static void who_never_came_is_named(void **state) {
+static void a_rank_that_never_came_is_named(void **state) {
   (void)state;
   char expected[64];
   uint32_t timeout_ms = 1000;
@@ -196,7 +196,7 @@ static void who_never_came_is_named(void **state) {
   rondo_crew_fini(&crew);
 }
 
-static void who_leaves_is_told_after_what_it_sent(void **state) {
+static void a_leave_is_reported_after_what_the_process_sent(void **state) {
   (void)state;
   rondo_crew_init(&crew, 3, 60000);
   rondo_crew_gather(&crew);
@@ -241,7 +241,7 @@ static void ranks_of_one_process_come_and_go_by_themselves(void **state) {
   rondo_crew_fini(&crew);
 }
 
-static void a_rank_that_leaves_is_told_after_what_was_said_for_it(void **state) {
+static void a_rank_that_leaves_is_reported_after_its_messages(void **state) {
   (void)state;
   struct rondo_crew_member *m = &crew.members[2];
   rondo_crew_init(&crew, 4, 60000);
@@ -324,7 +324,7 @@ static void staying_for_others_is_bounded(void **state) {
 }
 
 // Mostly before the root knows of it; the others do not wait for it all the same.
-static void who_leaves_while_it_joins_says_so(void **state) {
+static void a_process_that_leaves_while_it_joins_says_so(void **state) {
   (void)state;
   struct rondo_crew_member *m = &crew.members[0];
   rondo_crew_init(&crew, 3, 600000);
@@ -341,7 +341,7 @@ static void who_leaves_while_it_joins_says_so(void **state) {
 }
 
 // The root of an id is there before the id, so one that does not answer has gone.
-static void who_leaves_does_not_wait_for_a_root_that_has_gone(void **state) {
+static void a_leave_does_not_wait_for_a_root_that_has_left(void **state) {
   (void)state;
   rondo_crew_init(&crew, 2, 600000);
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
@@ -465,13 +465,13 @@ int main(void) {
       RONDO_NAMED_TEST("mesh", messages_reach_other_machines),
       RONDO_NAMED_TEST("mesh", descriptors_come_with_messages),
       RONDO_NAMED_TEST("mesh", nonsense_is_not_sent),
-      RONDO_NAMED_TEST("mesh", who_never_came_is_named),
-      RONDO_NAMED_TEST("mesh", who_leaves_is_told_after_what_it_sent),
+      RONDO_NAMED_TEST("mesh", a_rank_that_never_came_is_named),
+      RONDO_NAMED_TEST("mesh", a_leave_is_reported_after_what_the_process_sent),
       RONDO_NAMED_TEST("mesh", ranks_of_one_process_come_and_go_by_themselves),
-      RONDO_NAMED_TEST("mesh", a_rank_that_leaves_is_told_after_what_was_said_for_it),
+      RONDO_NAMED_TEST("mesh", a_rank_that_leaves_is_reported_after_its_messages),
       RONDO_NAMED_TEST("mesh", a_rank_that_is_there_already_is_rejected),
-      RONDO_NAMED_TEST("mesh", who_leaves_while_it_joins_says_so),
-      RONDO_NAMED_TEST("mesh", who_leaves_does_not_wait_for_a_root_that_has_gone),
+      RONDO_NAMED_TEST("mesh", a_process_that_leaves_while_it_joins_says_so),
+      RONDO_NAMED_TEST("mesh", a_leave_does_not_wait_for_a_root_that_has_left),
       RONDO_NAMED_TEST("mesh", stopping_while_joining_is_bounded),
       RONDO_NAMED_TEST("mesh", staying_for_others_is_bounded),
       RONDO_NAMED_TEST("mesh", the_root_listens_where_it_is_told_to),

@@ -41,7 +41,7 @@ static struct rondo_context join(struct rondo_test_child *child) {
   cfg.rank_count = child->count;
   bind_to(child, child->arg);
   rondo_test_child_say(child); // all are bound before anybody looks
-  rondo_test_child_hear(child);
+  rondo_test_child_receive(child);
   cfg.id = rondo_test_child_id(child, &cfg);
   RONDO_CHILD_CHECK(rondo_init(&ctx, &cfg) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_register(ctx, &d, &coll) == RONDO_SUCCESS);
@@ -56,7 +56,7 @@ static uint32_t competitors(void) {
 
 static void leave(struct rondo_test_child *child, struct rondo_context ctx) {
   rondo_test_child_say(child);
-  rondo_test_child_hear(child); // the others have looked, too
+  rondo_test_child_receive(child); // the others have looked, too
   RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, LONG_NS) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(!rondo_host_is_contended() && competitors() == 0);
 }
@@ -109,7 +109,7 @@ static void be_several(struct rondo_test_child *child) {
 
 static void hear_and_say(struct rondo_test_processes *p) {
   for (uint32_t r = 0; r < p->count; r++)
-    rondo_test_hear(p, r);
+    rondo_test_receive(p, r);
   for (uint32_t r = 0; r < p->count; r++)
     rondo_test_say(p, r);
 }

@@ -344,7 +344,7 @@ static void refusing_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-static void who_refuses_memory_of_devices_gets_that_of_the_host(void **state) {
+static void a_peer_that_refuses_device_memory_gets_host_memory(void **state) {
   const char *backend = getenv("RONDO_TEST_BACKEND");
   const char *options = getenv("RONDO_TEST_FAKE_CUDA");
   (void)state;
@@ -377,7 +377,7 @@ static void unequal_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-static void who_asks_for_no_window_leaves_the_other_without(void **state) {
+static void a_rank_that_wants_no_window_leaves_its_peer_without(void **state) {
   const char *forced = getenv("RONDO_TRANSPORT");
   (void)state;
   if (!forced || strcmp(forced, "nccl") != 0 || getenv("RONDO_TEST_FAKE_NCCL"))
@@ -498,22 +498,22 @@ int main(int argc, char **argv) {
       RONDO_NAMED_TEST("processes", disorder_completes_between_4_processes),
       RONDO_NAMED_TEST("processes", opposite_orders_deadlock_without_preemption_alone),
       RONDO_NAMED_TEST("processes", the_transport_is_chosen_for_each_pair),
-      RONDO_NAMED_TEST("processes", who_refuses_memory_of_devices_gets_that_of_the_host),
-      RONDO_NAMED_TEST("processes", who_asks_for_no_window_leaves_the_other_without),
+      RONDO_NAMED_TEST("processes", a_peer_that_refuses_device_memory_gets_host_memory),
+      RONDO_NAMED_TEST("processes", a_rank_that_wants_no_window_leaves_its_peer_without),
       RONDO_NAMED_TEST("processes", a_process_on_the_host_takes_no_window_from_others),
       RONDO_NAMED_TEST("processes", a_sleeper_beside_a_late_process_is_notified),
       RONDO_NAMED_TEST("processes", a_mismatch_ends_the_runs_of_all),
-      RONDO_NAMED_TEST("processes", a_mismatch_of_groups_reaches_those_who_were_not_named),
-      RONDO_NAMED_TEST("processes", a_mismatch_is_heard_by_who_comes_after_it),
-      RONDO_NAMED_TEST("processes", who_deregisters_ends_the_runs_beyond_its_own),
-      RONDO_NAMED_TEST("processes", who_exits_early_ends_the_runs_that_wait_for_it),
+      RONDO_NAMED_TEST("processes", a_mismatch_of_groups_reaches_ranks_that_were_not_named),
+      RONDO_NAMED_TEST("processes", a_rank_that_comes_after_a_mismatch_gets_it_too),
+      RONDO_NAMED_TEST("processes", a_deregistration_ends_the_runs_beyond_its_own),
+      RONDO_NAMED_TEST("processes", a_process_that_exits_early_ends_the_runs_that_wait_for_it),
       RONDO_NAMED_TEST("processes", an_abort_reaches_the_members_and_nobody_else),
       RONDO_NAMED_TEST("processes", a_job_leaves_nothing_behind),
-      RONDO_NAMED_TEST("processes", who_is_killed_ends_the_runs_with_it_and_no_others),
+      RONDO_NAMED_TEST("processes", a_killed_process_ends_the_runs_with_it_and_no_others),
       RONDO_NAMED_TEST("processes", shared_memory_alone_leads_to_no_other_machine),
       RONDO_NAMED_TEST("processes", whose_link_is_down_ends_the_runs_with_it_and_no_others),
-      RONDO_NAMED_TEST("processes", who_is_stopped_for_too_long_is_given_up),
-      RONDO_NAMED_TEST("processes", who_is_stopped_for_a_while_or_slow_is_not),
+      RONDO_NAMED_TEST("processes", a_process_stopped_for_too_long_is_given_up),
+      RONDO_NAMED_TEST("processes", a_process_stopped_for_a_while_or_slow_is_not),
   };
   if (argc > 2 && strcmp(argv[1], "machines") == 0) {
     rondo_family_machines = (uint32_t)strtoul(argv[2], NULL, 10);

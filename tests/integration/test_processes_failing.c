@@ -49,7 +49,7 @@ static void entangled_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-void a_mismatch_of_groups_reaches_those_who_were_not_named(void **state) {
+void a_mismatch_of_groups_reaches_ranks_that_were_not_named(void **state) {
   (void)state;
   run_family(3, 3, entangled_member);
 }
@@ -71,7 +71,7 @@ static void late_entangled_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-void a_mismatch_is_heard_by_who_comes_after_it(void **state) {
+void a_rank_that_comes_after_a_mismatch_gets_it_too(void **state) {
   (void)state;
   run_family(3, 3, late_entangled_member);
 }
@@ -88,7 +88,7 @@ static void early_leaver_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-void who_deregisters_ends_the_runs_beyond_its_own(void **state) {
+void a_deregistration_ends_the_runs_beyond_its_own(void **state) {
   (void)state;
   run_family(3, 3, early_leaver_member);
 }
@@ -102,7 +102,7 @@ static void exiting_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-void who_exits_early_ends_the_runs_that_wait_for_it(void **state) {
+void a_process_that_exits_early_ends_the_runs_that_wait_for_it(void **state) {
   (void)state;
   run_family(3, 3, exiting_member);
 }
@@ -248,7 +248,7 @@ static int kill_with(uint64_t round, uint64_t join_timeout_ns) {
   return is_right;
 }
 
-void who_is_killed_ends_the_runs_with_it_and_no_others(void **state) {
+void a_killed_process_ends_the_runs_with_it_and_no_others(void **state) {
   (void)state;
   uint64_t join_timeout_ns = UINT64_C(2000000000);
   uint64_t rounds = getenv("RONDO_TEST_BACKEND") ? rondo_kill_rounds / 2 : rondo_kill_rounds;
@@ -359,7 +359,7 @@ static void evicting_member(struct rondo_family *f, uint32_t rank) {
   RONDO_MEMBER_STATUS(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0), RONDO_SUCCESS);
 }
 
-void who_is_stopped_for_too_long_is_given_up(void **state) {
+void a_process_stopped_for_too_long_is_given_up(void **state) {
   (void)state;
   struct rondo_family *f = rondo_family_create(3, 3);
   f->cfg.peer_timeout_ns = 400000000;
@@ -383,7 +383,7 @@ static void patient_member(struct rondo_family *f, uint32_t rank) {
   rondo_family_close(ctx);
 }
 
-void who_is_stopped_for_a_while_or_slow_is_not(void **state) {
+void a_process_stopped_for_a_while_or_slow_is_not(void **state) {
   (void)state;
   struct rondo_family *f = rondo_family_create(3, 3);
   rondo_family_run(f, patient_member, stop_one);

@@ -110,7 +110,7 @@ static void close_under(struct rondo_test_child *child) {
   }
 }
 
-static void who_waits_for_others_is_let_go_at_the_end(void **state) {
+static void a_rank_that_waits_for_others_returns_at_the_end(void **state) {
   struct rondo_test_processes p;
   (void)state;
   rondo_test_fork(&p, 1, close_under, NULL);
@@ -147,7 +147,7 @@ static void meet_and_part(struct rondo_test_child *child) {
   struct rondo_context ctx = open_rank(child, child->rank, child->count, &id);
   RONDO_CHILD_CHECK(rondo_wait_ready(ctx, LONG_NS, NULL, 0, NULL) == RONDO_SUCCESS);
   rondo_test_child_say(child);
-  rondo_test_child_hear(child); // all have met: now they may leave
+  rondo_test_child_receive(child); // all have met: now they may leave
   if (child->rank == 0) {
     RONDO_CHILD_CHECK(rondo_wait_gone(ctx, LONG_NS, NULL, 0, NULL) == RONDO_SUCCESS);
     RONDO_CHILD_CHECK(names(ctx, rondo_wait_ready, RONDO_ERR_PEER, (1u << child->count) - 2));
@@ -161,7 +161,7 @@ static void ranks_of_other_processes_are_waited_for(void **state) {
   rondo_test_fork(&p, 3, meet_and_part, NULL);
   rondo_test_pass_id(&p);
   for (uint32_t r = 0; r < p.count; r++)
-    rondo_test_hear(&p, r);
+    rondo_test_receive(&p, r);
   for (uint32_t r = 0; r < p.count; r++)
     rondo_test_say(&p, r);
   rondo_test_reap(&p, 0);
@@ -186,17 +186,17 @@ static void miss_one(struct rondo_test_child *child) {
     named |= ranks[i] == 1;
   RONDO_CHILD_CHECK(named);
   rondo_test_child_say(child);
-  rondo_test_child_hear(child);
+  rondo_test_child_receive(child);
   RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_ABORT, 0) == RONDO_SUCCESS);
 }
 
-static void who_never_comes_is_named(void **state) {
+static void a_rank_that_never_comes_is_named(void **state) {
   struct rondo_test_processes p;
   (void)state;
   rondo_test_fork(&p, 3, miss_one, NULL);
   rondo_test_pass_id(&p);
   for (uint32_t r = 0; r < p.count; r += 2)
-    rondo_test_hear(&p, r);
+    rondo_test_receive(&p, r);
   for (uint32_t r = 0; r < p.count; r += 2)
     rondo_test_say(&p, r);
   rondo_test_reap(&p, 0);
@@ -205,10 +205,10 @@ static void who_never_comes_is_named(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("ranks", ranks_of_one_process_are_waited_for),
-      RONDO_NAMED_TEST("ranks", who_waits_for_others_is_let_go_at_the_end),
+      RONDO_NAMED_TEST("ranks", a_rank_that_waits_for_others_returns_at_the_end),
       RONDO_NAMED_TEST("ranks", nonsense_is_refused),
       RONDO_NAMED_TEST("ranks", ranks_of_other_processes_are_waited_for),
-      RONDO_NAMED_TEST("ranks", who_never_comes_is_named),
+      RONDO_NAMED_TEST("ranks", a_rank_that_never_comes_is_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

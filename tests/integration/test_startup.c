@@ -103,14 +103,14 @@ static void meet(struct rondo_test_child *child, struct rondo_mesh *mesh,
 // A child leaves when all have come here, but for one that does not. Goes with `let_go`.
 static void leave_together(struct rondo_test_child *child, struct rondo_mesh *mesh) {
   rondo_test_child_say(child);
-  rondo_test_child_hear(child);
+  rondo_test_child_receive(child);
   rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
 static void let_go(struct rondo_test_processes *p, uint32_t absent) {
   for (uint32_t r = 0; r < p->count; r++)
     if (r != absent)
-      rondo_test_hear(p, r);
+      rondo_test_receive(p, r);
   for (uint32_t r = 0; r < p->count; r++)
     if (r != absent)
       rondo_test_say(p, r);
@@ -299,7 +299,7 @@ static void leave_first(struct rondo_test_child *child) {
   pthread_t thread;
   cfg.id = rondo_test_child_id(child, &cfg);
   if (child->rank) {
-    rondo_test_child_hear(child);
+    rondo_test_child_receive(child);
     struct rondo_mesh *mesh = start(child, &cfg, &t);
     RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER); // one has gone
     await_bits(&t, 1);
@@ -315,12 +315,12 @@ static void leave_first(struct rondo_test_child *child) {
   pthread_join(thread, NULL);
 }
 
-static void who_has_the_root_and_leaves_at_once_stays_for_the_others(void **state) {
+static void a_root_that_leaves_at_once_stays_for_the_others(void **state) {
   struct rondo_test_processes p;
   (void)state;
   rondo_test_fork(&p, 4, leave_first, NULL);
   rondo_test_pass_id(&p);
-  rondo_test_hear(&p, 0);
+  rondo_test_receive(&p, 0);
   for (uint32_t r = 1; r < p.count; r++)
     rondo_test_say(&p, r);
   let_go(&p, 0);
@@ -343,7 +343,7 @@ static void leave_before_the_root_is_there(struct rondo_test_child *child) {
   cfg.join_timeout_ns = UINT64_C(10) * LONG_NS;
   set_environment(child, torchrun);
   if (child->rank == 0)
-    rondo_test_child_hear(child);
+    rondo_test_child_receive(child);
   struct rondo_mesh *mesh = start(child, &cfg, &t);
   if (child->rank == 0) {
     hear_of_leaving(child, mesh, &t);
@@ -353,11 +353,11 @@ static void leave_before_the_root_is_there(struct rondo_test_child *child) {
   rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
 }
 
-static void who_leaves_before_it_has_joined_says_so(void **state) {
+static void a_process_that_leaves_before_it_has_joined_says_so(void **state) {
   struct rondo_test_processes p;
   (void)state;
   rondo_test_fork(&p, 2, leave_before_the_root_is_there, NULL);
-  rondo_test_hear(&p, 1);
+  rondo_test_receive(&p, 1);
   rondo_test_say(&p, 0);
   rondo_test_reap(&p, 0);
 }
@@ -377,7 +377,7 @@ static void leave_without_a_root(struct rondo_test_child *child) {
   RONDO_CHILD_CHECK(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, INT64_MAX) == RONDO_SUCCESS);
 }
 
-static void who_leaves_does_not_wait_for_a_root_that_never_comes(void **state) {
+static void a_leave_does_not_wait_for_a_root_that_never_comes(void **state) {
   struct rondo_test_processes p;
   (void)state;
   rondo_test_fork(&p, 2, leave_without_a_root, NULL);
@@ -442,7 +442,7 @@ static void a_killed_process_is_lost_to_all(void **state) {
   (void)state;
   rondo_test_fork(&p, 5, outlive, NULL);
   rondo_test_pass_id(&p);
-  rondo_test_hear(&p, VICTIM);
+  rondo_test_receive(&p, VICTIM);
   assert_int_equal(kill(p.pids[VICTIM], SIGKILL), 0);
   let_go(&p, VICTIM);
   rondo_test_reap(&p, 1u << VICTIM);
@@ -480,7 +480,7 @@ static void outlive_root(struct rondo_test_child *child) {
   }
   await_received(&t, child->count - 2);
   rondo_test_child_say(child);
-  rondo_test_child_hear(child);
+  rondo_test_child_receive(child);
   rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
@@ -490,10 +490,10 @@ static void the_job_outlives_its_root(void **state) {
   rondo_test_fork(&p, 4, outlive_root, NULL);
   rondo_test_pass_id(&p);
   for (uint32_t r = 1; r < 4; r++)
-    rondo_test_hear(&p, r);
+    rondo_test_receive(&p, r);
   assert_int_equal(kill(p.pids[0], SIGKILL), 0);
   for (uint32_t r = 1; r < 4; r++)
-    rondo_test_hear(&p, r);
+    rondo_test_receive(&p, r);
   for (uint32_t r = 1; r < 4; r++)
     rondo_test_say(&p, r);
   rondo_test_reap(&p, 1);
@@ -538,7 +538,7 @@ static void joining_fails_at_once_when_the_root_dies(void **state) {
   rondo_test_fork(&p, 3, wait_for_one_more, NULL);
   rondo_test_pass_id(&p);
   for (uint32_t r = 0; r < 3; r++)
-    rondo_test_hear(&p, r);
+    rondo_test_receive(&p, r);
   assert_int_equal(kill(p.pids[0], SIGKILL), 0);
   rondo_test_reap(&p, 1);
 }
@@ -552,14 +552,14 @@ static void be_patient(struct rondo_test_child *child) {
   if (child->rank == VICTIM) {
     await_received(&t, child->count - 1);
   } else {
-    rondo_test_child_hear(child); // it is stopped now
+    rondo_test_child_receive(child); // it is stopped now
     struct rondo_mesh_send message = {.to = VICTIM};
     RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
     rondo_test_child_say(child);
   }
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u64(&t.lost_bits) == 0);
   rondo_test_child_say(child);
-  rondo_test_child_hear(child);
+  rondo_test_child_receive(child);
   rondo_mesh_stop(mesh, LONG_NS, 0);
 }
 
@@ -570,7 +570,7 @@ static void a_stopped_process_is_not_taken_for_dead(void **state) {
   rondo_test_fork(&p, 4, be_patient, NULL);
   rondo_test_pass_id(&p);
   for (uint32_t r = 0; r < 4; r++)
-    rondo_test_hear(&p, r);
+    rondo_test_receive(&p, r);
   assert_int_equal(kill(p.pids[VICTIM], SIGSTOP), 0);
   assert_int_equal(waitpid(p.pids[VICTIM], &status, WUNTRACED), p.pids[VICTIM]);
   for (uint32_t r = 0; r < 4; r++)
@@ -578,10 +578,10 @@ static void a_stopped_process_is_not_taken_for_dead(void **state) {
       rondo_test_say(&p, r);
   for (uint32_t r = 0; r < 4; r++)
     if (r != VICTIM)
-      rondo_test_hear(&p, r);
+      rondo_test_receive(&p, r);
   assert_int_equal(kill(p.pids[VICTIM], SIGCONT), 0);
   for (uint32_t r = 0; r < 4; r++)
-    rondo_test_hear(&p, r);
+    rondo_test_receive(&p, r);
   for (uint32_t r = 0; r < 4; r++)
     rondo_test_say(&p, r);
   rondo_test_reap(&p, 0);
@@ -640,9 +640,9 @@ int main(void) {
       RONDO_NAMED_TEST("startup", huge_pages_are_asked_for_by_a_field),
       RONDO_NAMED_TEST("startup", a_rank_without_an_interface_is_refused_and_may_try_again),
       RONDO_NAMED_TEST("startup", a_rank_that_never_comes_is_lost_to_the_others),
-      RONDO_NAMED_TEST("startup", who_has_the_root_and_leaves_at_once_stays_for_the_others),
-      RONDO_NAMED_TEST("startup", who_leaves_before_it_has_joined_says_so),
-      RONDO_NAMED_TEST("startup", who_leaves_does_not_wait_for_a_root_that_never_comes),
+      RONDO_NAMED_TEST("startup", a_root_that_leaves_at_once_stays_for_the_others),
+      RONDO_NAMED_TEST("startup", a_process_that_leaves_before_it_has_joined_says_so),
+      RONDO_NAMED_TEST("startup", a_leave_does_not_wait_for_a_root_that_never_comes),
       RONDO_NAMED_TEST("startup", a_job_whose_ranks_have_nothing_to_do_ends_when_all_have_come),
       RONDO_NAMED_TEST("startup", a_killed_process_is_lost_to_all),
       RONDO_NAMED_TEST("startup", the_job_outlives_its_root),

@@ -389,7 +389,7 @@ static void held_streams_wait_for_their_runs_at_the_release(void **state) {
   assert_int_equal(rondo_streams_release(), RONDO_ERR_INVALID);
 }
 
-static void a_stream_that_does_not_wait_is_told_at_the_release(void **state) {
+static void a_stream_that_does_not_wait_is_notified_at_the_release(void **state) {
   (void)state;
   struct rondo_collective coll;
   struct rondo_collective_desc d = describe(1);
@@ -438,7 +438,7 @@ int main(void) {
       TEST(a_graph_runs_its_collective_at_each_launch, open_with_streams),
       TEST(a_capture_that_is_refused_leaves_nothing, open_with_streams),
       TEST(held_streams_wait_for_their_runs_at_the_release, open_with_streams),
-      TEST(a_stream_that_does_not_wait_is_told_at_the_release, open_with_streams),
+      TEST(a_stream_that_does_not_wait_is_notified_at_the_release, open_with_streams),
       TEST(held_streams_wait_in_graphs_too, open_with_streams),
   };
   return cmocka_run_group_tests_name("stream_order", tests, NULL, NULL);

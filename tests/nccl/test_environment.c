@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <rondo/types.h>
+
 #include "adapters/nccl/debug.h"
 #include "adapters/nccl/environment.h"
 #include "adapters/nccl/interface.h"
@@ -90,7 +92,7 @@ static void values_are_read_and_the_rest_is_warned_of(void **state) {
   assert_int_equal(e->blocking, 0);
   assert_int_equal(e->address_family, 6);
   assert_string_equal(e->interfaces, "=eth0");
-  assert_int_equal(e->backend, RONDO_NCCL_BACKEND_HOST);
+  assert_int_equal(e->backend, RONDO_BACKEND_HOST);
   assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_MIN_CTAS is \"many\"; it takes"));
   assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_DEBUGG is not a variable of NCCL"));
   assert_non_null(strstr(logged(), "NCCL WARN environment: NCCL_COMM_ID has no effect"));

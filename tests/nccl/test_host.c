@@ -240,7 +240,7 @@ static void a_refused_call_spoils_its_group(void **state) {
   assert_int_equal(ncclGroupEnd(), RONDO_NCCL_INVALID_USAGE);
 }
 
-static void who_sends_to_itself_receives_in_the_same_group(void **state) {
+static void a_send_to_itself_needs_a_receive_in_the_same_group(void **state) {
   (void)state;
   assert_int_equal(ncclSend(sent[0], 1, RONDO_INT32, 0, comms[0], NULL), RONDO_NCCL_INVALID_USAGE);
   assert_int_equal(ncclGroupStart(), OK);
@@ -546,7 +546,7 @@ static void a_split_that_never_ends_can_be_aborted(void **state) {
     assert_int_equal(ncclCommAbort(some[r]), OK);
 }
 
-static void who_is_left_goes_on_after_a_shrink(void **state) {
+static void the_remaining_ranks_go_on_after_a_shrink(void **state) {
   rondo_nccl_comm_t rest[RANKS] = {NULL};
   int excluded = 0, none = RANKS;
   (void)state;
@@ -602,7 +602,7 @@ int main(void) {
       ON_COMMS(a_scalar_of_each_rank_is_multiplied_first),
       ON_COMMS(sends_and_receives_of_a_group_come_in_any_order),
       ON_COMMS(a_refused_call_spoils_its_group),
-      ON_COMMS(who_sends_to_itself_receives_in_the_same_group),
+      ON_COMMS(a_send_to_itself_needs_a_receive_in_the_same_group),
       ON_COMMS(bad_arguments_are_refused),
       ON_COMMS(memory_and_registration),
       ON_COMMS(communicators_are_called_in_any_order),
@@ -614,7 +614,7 @@ int main(void) {
       ON_COMMS(a_split_has_parts_in_the_order_of_keys),
       ON_COMMS(a_split_that_does_not_wait_is_in_progress),
       ON_COMMS(a_split_that_never_ends_can_be_aborted),
-      ON_COMMS(who_is_left_goes_on_after_a_shrink),
+      ON_COMMS(the_remaining_ranks_go_on_after_a_shrink),
   };
   (void)snprintf(log_path, sizeof log_path, "nccl-host.XXXXXX");
   int file = mkstemp(log_path);

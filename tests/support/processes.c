@@ -83,7 +83,7 @@ void rondo_test_child_say(struct rondo_test_child *child) {
   RONDO_CHILD_CHECK(move_all(child->to, &byte, 1, 1));
 }
 
-void rondo_test_child_hear(struct rondo_test_child *child) {
+void rondo_test_child_receive(struct rondo_test_child *child) {
   char byte;
   RONDO_CHILD_CHECK(move_all(child->from, &byte, 1, 0));
 }
@@ -93,7 +93,7 @@ void rondo_test_say(struct rondo_test_processes *p, uint32_t rank) {
   assert_true(move_all(p->to[rank], &byte, 1, 1));
 }
 
-void rondo_test_hear(struct rondo_test_processes *p, uint32_t rank) {
+void rondo_test_receive(struct rondo_test_processes *p, uint32_t rank) {
   char byte;
   assert_true(move_all(p->from[rank], &byte, 1, 0));
 }

@@ -49,9 +49,9 @@ void rondo_test_pass_id(struct rondo_test_processes *p);
 
 // A byte from a child to the test, or the other way; both wait for it.
 void rondo_test_child_say(struct rondo_test_child *child);
-void rondo_test_child_hear(struct rondo_test_child *child);
+void rondo_test_child_receive(struct rondo_test_child *child);
 void rondo_test_say(struct rondo_test_processes *p, uint32_t rank);
-void rondo_test_hear(struct rondo_test_processes *p, uint32_t rank);
+void rondo_test_receive(struct rondo_test_processes *p, uint32_t rank);
 
 // Waits for all; fails the test if one failed. Those in `killed` (a bit each) died by SIGKILL.
 void rondo_test_reap(struct rondo_test_processes *p, uint32_t killed);

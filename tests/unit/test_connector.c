@@ -316,7 +316,7 @@ static void hands_over_between_threads(void **state) {
 
 static uint64_t address_of(const uint8_t *byte) { return (uint64_t)(uintptr_t)byte; }
 
-static void tells_the_other_side_if_that_wants_to_be_told(void **state) {
+static void notifies_the_other_side_if_it_asks_for_that(void **state) {
   (void)state;
   uint8_t producer_ready = 0;
   uint8_t consumer_ready = 0;
@@ -346,7 +346,7 @@ static void tells_nobody_at_first(void **state) {
   rig_fini(&r);
 }
 
-static void tells_the_one_side_that_wants_to_be_told(void **state) {
+static void notifies_the_one_side_that_asks_for_that(void **state) {
   (void)state;
   uint8_t ready = 0;
   struct rig r;
@@ -370,7 +370,7 @@ static void tells_the_one_side_that_wants_to_be_told(void **state) {
 #define LOOKS_A_YIELD 100u
 
 // A side that looks at its connector only when it has been told.
-struct told_side {
+struct notified_side {
   struct rondo_endpoint endpoint;
   uint8_t *ready;
   uint32_t count, done;
@@ -396,8 +396,8 @@ static int await_told(uint8_t *ready) {
   return rondo_try_swap_seq_cst_u8(ready, 1, 0);
 }
 
-static void *consume_when_told(void *arg) {
-  struct told_side *side = arg;
+static void *consume_when_notified(void *arg) {
+  struct notified_side *side = arg;
   dawdles = 1;
   while (side->done < side->count && await_told(side->ready)) {
     while (rondo_connector_try_peek(&side->endpoint)) {
@@ -410,32 +410,32 @@ static void *consume_when_told(void *arg) {
 
 // Sends one message at a time. A second one would tell the consumer again, and so make up for a
 // look that came too early.
-static void produce_when_told(struct told_side *side) {
-  int is_told = 1;
+static void produce_when_notified(struct notified_side *side) {
+  int is_notified = 1;
   dawdles = 1;
-  while (side->done < side->count && is_told) {
+  while (side->done < side->count && is_notified) {
     rondo_connector_publish(&side->endpoint, NULL, 0);
     do
-      is_told = await_told(side->ready);
-    while (is_told && !rondo_connector_is_drained(&side->endpoint, side->endpoint.sequence));
-    side->done += (uint32_t)is_told;
+      is_notified = await_told(side->ready);
+    while (is_notified && !rondo_connector_is_drained(&side->endpoint, side->endpoint.sequence));
+    side->done += (uint32_t)is_notified;
   }
   dawdles = 0;
 }
 
-static void who_looks_only_when_told_misses_nothing(void **state) {
+static void a_side_that_looks_only_when_notified_misses_nothing(void **state) {
   (void)state;
   static _Alignas(RONDO_LINE_BYTES) uint8_t ready[2 * RONDO_LINE_BYTES];
   const uint32_t count = (uint32_t)rondo_test_load(100000, 10000);
   struct rig r;
   pthread_t thread;
   rig_init(&r, UINT32_MAX - 1000);
-  struct told_side producer = {r.producer, &ready[0], count, 0};
-  struct told_side consumer = {r.consumer, &ready[RONDO_LINE_BYTES], count, 0};
+  struct notified_side producer = {r.producer, &ready[0], count, 0};
+  struct notified_side consumer = {r.consumer, &ready[RONDO_LINE_BYTES], count, 0};
   r.connector->producer_ready = address_of(producer.ready);
   r.connector->consumer_ready = address_of(consumer.ready);
-  assert_int_equal(pthread_create(&thread, NULL, consume_when_told, &consumer), 0);
-  produce_when_told(&producer);
+  assert_int_equal(pthread_create(&thread, NULL, consume_when_notified, &consumer), 0);
+  produce_when_notified(&producer);
   pthread_join(thread, NULL);
   assert_int_equal(consumer.done, count);
   assert_int_equal(producer.done, count);
@@ -456,10 +456,10 @@ int main(void) {
       RONDO_NAMED_TEST("connector", full_gives_no_slot_until_one_is_consumed),
       RONDO_NAMED_TEST("connector", wraps_at_uint32_max),
       RONDO_NAMED_TEST("connector", hands_over_between_threads),
-      RONDO_NAMED_TEST("connector", tells_the_other_side_if_that_wants_to_be_told),
-      RONDO_NAMED_TEST("connector", tells_the_one_side_that_wants_to_be_told),
+      RONDO_NAMED_TEST("connector", notifies_the_other_side_if_it_asks_for_that),
+      RONDO_NAMED_TEST("connector", notifies_the_one_side_that_asks_for_that),
       RONDO_NAMED_TEST("connector", tells_nobody_at_first),
-      RONDO_NAMED_TEST("connector", who_looks_only_when_told_misses_nothing),
+      RONDO_NAMED_TEST("connector", a_side_that_looks_only_when_notified_misses_nothing),
   };
   return cmocka_run_group_tests_name("connector", tests, NULL, NULL);
 }

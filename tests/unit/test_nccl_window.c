@@ -209,7 +209,7 @@ static int one_joins_alone(uint64_t limit_ns) {
   return ran_out_in(1, "ncclCommInitRankConfig");
 }
 
-static void who_does_not_come_is_not_waited_for(void **state) {
+static void nothing_waits_for_a_process_that_does_not_come(void **state) {
   (void)state;
   run_out_of_time(one_joins_alone);
 }
@@ -256,7 +256,7 @@ static int one_is_left_behind(uint64_t limit_ns) {
   return strcmp(why, "NCCL does not return from ncclMemAlloc") == 0;
 }
 
-static void a_call_that_does_not_return_is_left_behind(void **state) {
+static void a_call_that_does_not_return_is_given_up(void **state) {
   (void)state;
   ask_for("block=ncclMemAlloc");
   run_out_of_time(one_is_left_behind);
@@ -298,11 +298,11 @@ int main(void) {
       ON_DEVICES(one_member_alone_has_a_window),
       ON_DEVICES(each_refusal_says_why),
       ON_DEVICES(what_is_never_done_runs_out_of_time),
-      ON_DEVICES(who_does_not_come_is_not_waited_for),
+      ON_DEVICES(nothing_waits_for_a_process_that_does_not_come),
       ON_DEVICES(what_is_given_up_ends_early),
       ON_DEVICES(what_has_failed_stays_failed),
       ON_DEVICES(what_is_done_can_be_given_up),
-      ON_DEVICES(a_call_that_does_not_return_is_left_behind),
+      ON_DEVICES(a_call_that_does_not_return_is_given_up),
       ON_DEVICES(no_daemon_is_launched_while_members_join),
   };
   return cmocka_run_group_tests_name("nccl_window", tests, NULL, NULL);

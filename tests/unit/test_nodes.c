@@ -77,7 +77,7 @@ static void a_process_that_is_bound_to_one_node_stays_there(void **state) {
 
 // ------------------------------------------------------------------- memory ---
 
-static void large_memory_of_the_heap_is_on_the_node_of_who_asks(void **state) {
+static void large_memory_of_the_heap_is_on_the_node_of_the_caller(void **state) {
   (void)state;
   for (int node = 2; node >= 0; node--) { // the heap gives the same memory again
     rondo_fake_nodes_go(node);
@@ -92,7 +92,7 @@ static void large_memory_of_the_heap_is_on_the_node_of_who_asks(void **state) {
 }
 
 // Pieces of 16 KiB keep their pages when they are freed.
-static void the_arena_gives_what_is_on_the_node_of_who_asks(void **state) {
+static void the_arena_gives_memory_on_the_node_of_the_caller(void **state) {
   static const uint64_t sizes[] = {16384, BYTES};
   struct rondo_arena *arena = NULL;
   (void)state;
@@ -145,7 +145,7 @@ static int node_of_link(struct rondo_context ctx, struct rondo_collective coll, 
 }
 
 // Whichever rank registers first, and also when the pool reuses memory.
-static void connectors_are_on_the_node_of_who_receives(void **state) {
+static void connectors_are_on_the_node_of_the_receiver(void **state) {
   struct rondo_test_job job;
   (void)state;
   rondo_test_job_open(&job, 2, NULL);
@@ -242,10 +242,10 @@ int main(void) {
       TEST(workers_are_spread_over_the_nodes), // first: workers stay
       TEST(workers_stay_on_the_cores_that_the_process_may_use),
       TEST(a_process_that_is_bound_to_one_node_stays_there),
-      TEST(large_memory_of_the_heap_is_on_the_node_of_who_asks),
-      TEST(the_arena_gives_what_is_on_the_node_of_who_asks),
+      TEST(large_memory_of_the_heap_is_on_the_node_of_the_caller),
+      TEST(the_arena_gives_memory_on_the_node_of_the_caller),
       TEST(what_is_preferred_is_forgotten_afterwards),
-      TEST(connectors_are_on_the_node_of_who_receives),
+      TEST(connectors_are_on_the_node_of_the_receiver),
       TEST(so_are_those_that_other_processes_send_by),
       TEST(a_system_that_refuses_is_no_error),
       TEST(what_the_application_has_chosen_counts),

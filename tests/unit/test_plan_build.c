@@ -389,7 +389,7 @@ static void small_things_of_few_ranks_go_straight(void **state) {
 }
 
 // The first contribution meets the own input, those that follow what the receive buffer holds.
-static void who_reduces_directly_adds_up_in_its_receive_buffer(void **state) {
+static void a_direct_reduction_adds_up_in_the_receive_buffer(void **state) {
   (void)state;
   for (uint32_t n = 2; n < 6; n++) {
     struct rondo_plan plan = plan_of(RONDO_ALL_REDUCE, RONDO_ALGORITHM_DIRECT, 0, n, 0);
@@ -450,7 +450,7 @@ int main(void) {
       cmocka_unit_test(a_broadcast_goes_down_the_tree_from_its_root),
       cmocka_unit_test(two_ranks_exchange),
       cmocka_unit_test(small_things_of_few_ranks_go_straight),
-      cmocka_unit_test(who_reduces_directly_adds_up_in_its_receive_buffer),
+      cmocka_unit_test(a_direct_reduction_adds_up_in_the_receive_buffer),
       cmocka_unit_test(all_to_all_is_three_ops_at_any_size),
       cmocka_unit_test(gather_and_scatter_have_one_op_beside_the_root),
       cmocka_unit_test(a_barrier_signals_to_powers_of_two),

@@ -353,7 +353,7 @@ static void refuses_reading_its_input_after_writing_over_it(void **state) {
   assert_refused(what, "rank 0, op 1, chunk 0: reads its input after writing over it");
 }
 
-static void refuses_a_barrier_that_hears_too_few(void **state) {
+static void refuses_a_barrier_that_receives_too_few(void **state) {
   (void)state;
   struct rondo_plan_verify_case what = good(RONDO_BARRIER, RONDO_ALGORITHM_DISSEMINATION, RANKS);
   for (uint32_t rank = 0; rank < RANKS; rank++) { // distances 1, 2 and 3 in the place of 4
@@ -699,7 +699,7 @@ int main(void) {
       cmocka_unit_test(refuses_a_deadlock),
       cmocka_unit_test(refuses_writing_what_a_peer_may_still_read),
       cmocka_unit_test(refuses_reading_its_input_after_writing_over_it),
-      cmocka_unit_test(refuses_a_barrier_that_hears_too_few),
+      cmocka_unit_test(refuses_a_barrier_that_receives_too_few),
       cmocka_unit_test(refuses_a_signal_before_the_one_it_answers),
       cmocka_unit_test(refuses_parts_that_go_to_the_wrong_rank),
       cmocka_unit_test(refuses_taking_a_result_that_nobody_has_begun),

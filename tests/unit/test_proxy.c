@@ -271,7 +271,7 @@ static void a_forgotten_link_set_is_not_woken(void **state) {
 }
 
 // The credits of links that nobody uses go, one with each slot, as those of the busy ones do.
-static void who_got_a_slot_last_is_paid_first(void **state) {
+static void the_latest_link_gets_its_credit_first(void **state) {
   (void)state;
   struct rondo_hand_link *old = rondo_hand_link(1, 0, 0);
   struct rondo_hand_link *in = rondo_hand_link(1, 0, 0);
@@ -293,7 +293,7 @@ static void who_got_a_slot_last_is_paid_first(void **state) {
 }
 
 // Only the flush makes progress: the proxy's own thread may have no core.
-static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **state) {
+static void a_flush_returns_when_all_has_been_sent(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(1, 1, 0);
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
@@ -305,7 +305,7 @@ static void who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent(void **
 }
 
 // A message takes its caller longer than all the rest of a small run.
-static void who_leaves_sends_no_credit_that_can_wait(void **state) {
+static void a_rank_that_leaves_sends_no_credit_that_can_wait(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(1, 0, 0);
   for (uint32_t i = 0; i < RONDO_HAND_SLOTS - 1; i++) {
@@ -439,7 +439,7 @@ static void a_payload_of_another_length_than_its_head_says_is_refused(void **sta
   expect_refused_in_silence(&head, sizeof head, UINT64_C(0x100000000) + SMALL);
 }
 
-static void who_names_no_process_of_the_job_is_refused(void **state) {
+static void a_message_from_no_process_of_the_job_is_refused(void **state) {
   (void)state;
   struct rondo_proxy_head head = data(rondo_hand_link(1, 0, 0), 0, SMALL);
   head.from = RONDO_HAND_PROCESSES;
@@ -601,7 +601,7 @@ static void what_has_not_landed_is_not_shown(void **state) {
   assert_int_equal(hand->broken, 1u << 1);
 }
 
-static void a_message_that_cannot_be_sent_is_told(void **state) {
+static void a_message_that_cannot_be_sent_is_reported(void **state) {
   (void)state;
   struct rondo_hand_link *l = rondo_hand_link(2, 1, 0);
   rondo_proxy_link_bind(hand->proxy, l->link, 99);
@@ -643,9 +643,9 @@ int main(void) {
       TEST(a_message_wakes_the_link_that_it_is_for),
       TEST(links_that_sleep_end_with_their_process),
       TEST(a_forgotten_link_set_is_not_woken),
-      TEST(who_got_a_slot_last_is_paid_first),
-      TEST(who_sees_off_what_is_on_its_way_stays_until_it_has_been_sent),
-      TEST(who_leaves_sends_no_credit_that_can_wait),
+      TEST(the_latest_link_gets_its_credit_first),
+      TEST(a_flush_returns_when_all_has_been_sent),
+      TEST(a_rank_that_leaves_sends_no_credit_that_can_wait),
       TEST(flush_gives_up_on_what_does_not_move),
       TEST(a_link_ends_with_its_last_slot),
       TEST(an_outgoing_link_ends_when_the_other_side_has_all),
@@ -654,7 +654,7 @@ int main(void) {
       TEST(garbage_is_refused_in_silence),
       TEST(truncated_and_padded_heads_are_refused_in_silence),
       TEST(a_payload_of_another_length_than_its_head_says_is_refused),
-      TEST(who_names_no_process_of_the_job_is_refused),
+      TEST(a_message_from_no_process_of_the_job_is_refused),
       TEST(a_slot_that_comes_twice_ends_the_connection),
       TEST(a_slot_that_comes_twice_before_it_has_landed_ends_it_too),
       TEST(a_slot_without_credit_ends_the_connection),
@@ -669,7 +669,7 @@ int main(void) {
       TEST(nobody_speaks_for_another_process),
       TEST(links_with_a_lost_process_end_when_nothing_touches_their_memory),
       TEST(what_has_not_landed_is_not_shown),
-      TEST(a_message_that_cannot_be_sent_is_told),
+      TEST(a_message_that_cannot_be_sent_is_reported),
       TEST(addresses_are_taken_once_and_only_of_the_same_carrier),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

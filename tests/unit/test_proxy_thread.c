@@ -208,7 +208,7 @@ static void a_block_that_rings_wakes_the_proxy(void **state) {
 }
 
 // The block of a run that is not counted yet has moved, and rung: nobody looked at its links.
-static void who_wakes_a_link_set_wakes_the_proxy(void **state) {
+static void waking_a_link_set_wakes_the_proxy(void **state) {
   struct stage s;
   (void)state;
   (void)stage_open_with(&s, is_never_used);
@@ -276,7 +276,7 @@ static void a_helper_that_goes_wakes_a_proxy_that_sleeps_until_something_comes(v
   stage_close(&s);
 }
 
-static void a_credit_is_told_to_the_block_that_may_wait_for_it(void **state) {
+static void a_credit_wakes_the_block_that_may_wait_for_it(void **state) {
   struct stage s;
   (void)state;
   struct rondo_proxy_link *link = stage_open(&s);
@@ -298,13 +298,13 @@ static void a_credit_is_told_to_the_block_that_may_wait_for_it(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       RONDO_NAMED_TEST("proxy_thread", a_block_that_rings_wakes_the_proxy),
-      RONDO_NAMED_TEST("proxy_thread", who_wakes_a_link_set_wakes_the_proxy),
+      RONDO_NAMED_TEST("proxy_thread", waking_a_link_set_wakes_the_proxy),
       RONDO_NAMED_TEST("proxy_thread", a_request_wakes_the_proxy),
       RONDO_NAMED_TEST("proxy_thread", a_thread_that_helps_forwards_while_the_proxy_sleeps),
       RONDO_NAMED_TEST("proxy_thread", the_proxy_stays_away_while_it_is_helped),
       RONDO_NAMED_TEST("proxy_thread",
                        a_helper_that_goes_wakes_a_proxy_that_sleeps_until_something_comes),
-      RONDO_NAMED_TEST("proxy_thread", a_credit_is_told_to_the_block_that_may_wait_for_it),
+      RONDO_NAMED_TEST("proxy_thread", a_credit_wakes_the_block_that_may_wait_for_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void one_task_is_a_whole_pass(void **state) {
   assert_int_equal(current(), 1);
 }
 
-static void removing_schedules_the_one_behind(void **state) {
+static void removing_schedules_the_next_one(void **state) {
   (void)state;
   push(1, 0, 0);
   push(2, 0, 0);
@@ -153,7 +153,7 @@ int main(void) {
       QUEUE_TEST(the_scheduled_task_stays_scheduled),
       QUEUE_TEST(the_cursor_goes_round),
       QUEUE_TEST(one_task_is_a_whole_pass),
-      QUEUE_TEST(removing_schedules_the_one_behind),
+      QUEUE_TEST(removing_schedules_the_next_one),
       QUEUE_TEST(rewinding_schedules_the_front),
       QUEUE_TEST(full_refuses_and_changes_nothing),
   };
