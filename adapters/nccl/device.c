@@ -3,23 +3,21 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 #include <string.h>
 #include <time.h>
 
-#define READ_BOUND_S 60
-#define READ_PAUSE_NS 20000
-#define MAX_BYTES 8u // of an element
+#define AWAIT_BOUND_S 60
+#define AWAIT_PAUSE_NS 20000
 enum { CU_SUCCESS = 0, CU_NOT_READY = 600, CU_CAPTURE_NONE = 0 };
 
-// In the types of C: CUresult, CUdevice and CUstreamCaptureStatus are int, CUdeviceptr is uint64_t.
+// In the types of C: CUresult, CUdevice and CUstreamCaptureStatus are int.
 static struct {
   int (*get_device)(int *device);
   int (*stream_context)(void *stream, void **context);
   int (*push_context)(void *context);
   int (*pop_context)(void **context);
   int (*is_capturing)(void *stream, int *status);
-  int (*copy)(void *to, uint64_t from, size_t bytes, void *stream);
   int (*query)(void *stream);
 } driver;
 static bool is_complete; // all of them were found
@@ -30,13 +28,10 @@ static void driver_load(void) {
   const struct {
     void *at;
     const char *name;
-  } calls[] = {{&driver.get_device, "cuCtxGetDevice"},
-               {&driver.stream_context, "cuStreamGetCtx"},
-               {&driver.push_context, "cuCtxPushCurrent_v2"},
-               {&driver.pop_context, "cuCtxPopCurrent_v2"},
-               {&driver.is_capturing, "cuStreamIsCapturing"},
-               {&driver.copy, "cuMemcpyDtoHAsync_v2"},
-               {&driver.query, "cuStreamQuery"}};
+  } calls[] = {
+      {&driver.get_device, "cuCtxGetDevice"},        {&driver.stream_context, "cuStreamGetCtx"},
+      {&driver.push_context, "cuCtxPushCurrent_v2"}, {&driver.pop_context, "cuCtxPopCurrent_v2"},
+      {&driver.is_capturing, "cuStreamIsCapturing"}, {&driver.query, "cuStreamQuery"}};
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   is_complete = library != NULL;
   for (size_t i = 0; library && i < sizeof calls / sizeof *calls; i++) {
@@ -52,51 +47,33 @@ int rondo_nccl_device_get_current(void) {
   return driver.get_device && driver.get_device(&device) == CU_SUCCESS ? device : 0;
 }
 
-// Waits until the stream is empty. Returns null, or what went wrong.
-static const char *stream_wait(void *stream) {
-  const struct timespec pause = {0, READ_PAUSE_NS};
+// The context of the stream is current.
+static const char *stream_await(void *stream) {
+  const struct timespec pause = {0, AWAIT_PAUSE_NS};
   struct timespec now;
+  int status = CU_CAPTURE_NONE;
+  if (driver.is_capturing(stream, &status) != CU_SUCCESS || status != CU_CAPTURE_NONE)
+    return "the stream is being captured, or is invalid";
   clock_gettime(CLOCK_MONOTONIC, &now);
-  const time_t end_s = now.tv_sec + READ_BOUND_S;
-  int status = driver.query(stream);
-  while (status == CU_NOT_READY && now.tv_sec < end_s) {
+  const time_t end_s = now.tv_sec + AWAIT_BOUND_S;
+  while ((status = driver.query(stream)) == CU_NOT_READY && now.tv_sec < end_s) {
     nanosleep(&pause, NULL);
     clock_gettime(CLOCK_MONOTONIC, &now);
-    status = driver.query(stream);
   }
   if (status == CU_NOT_READY)
     return "the earlier work of the stream has not ended within a minute";
   return status == CU_SUCCESS ? NULL : "the stream has failed";
 }
 
-// The context of the stream is current. Allocating page-locked memory would wait for the whole
-// device, and so for streams that wait for this call. A copy to pageable memory returns when it is
-// done, so it is made when the stream is empty: the wait before it has a bound.
-static const char *stream_read(void *to, const void *from, size_t bytes, void *stream) {
-  static _Thread_local unsigned char staging[MAX_BYTES]; // still valid if the copy never ends
-  int status = CU_CAPTURE_NONE;
-  if (driver.is_capturing(stream, &status) != CU_SUCCESS || status != CU_CAPTURE_NONE)
-    return "the stream is being captured, or is invalid";
-  const char *why = stream_wait(stream);
-  if (why)
-    return why;
-  if (driver.copy(staging, (uint64_t)(uintptr_t)from, bytes, stream) != CU_SUCCESS)
-    return "the copy failed";
-  why = stream_wait(stream);
-  if (!why)
-    memcpy(to, staging, bytes);
-  return why;
-}
-
-const char *rondo_nccl_device_read(void *to, const void *from, size_t bytes, void *stream) {
+const char *rondo_nccl_device_await(void *stream) {
   void *context = NULL;
   pthread_once(&once, driver_load);
   if (!is_complete)
     return "the CUDA driver is too old";
-  if (bytes > MAX_BYTES || driver.stream_context(stream, &context) != CU_SUCCESS ||
+  if (driver.stream_context(stream, &context) != CU_SUCCESS ||
       driver.push_context(context) != CU_SUCCESS)
     return "the stream is invalid";
-  const char *why = stream_read(to, from, bytes, stream);
+  const char *why = stream_await(stream);
   (void)driver.pop_context(&context);
   return why;
 }

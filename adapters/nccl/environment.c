@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rondo/types.h>
+
 #include "adapters/nccl/debug.h"
 #include "adapters/nccl/interface.h"
 
@@ -49,7 +51,7 @@ static const char without_effect[] =
     "NCCL_UID_STAGGER_* NCCL_UNPACK_DOUBLE_NCHANNELS NCCL_WIN_* NCCL_WORK_*";
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct rondo_nccl_environment values;
+static struct rondo_nccl_environment values = {.backend = RONDO_BACKEND_CUDA};
 
 // `name` ends at '=' or at its end.
 static bool name_is_in(const char *name, const char *list) {
@@ -120,7 +122,7 @@ static void backend_read(void) {
   if (!text || !*text || strcmp(text, "cuda") == 0)
     return;
   if (strcmp(text, "host") == 0)
-    values.backend = RONDO_NCCL_BACKEND_HOST;
+    values.backend = RONDO_BACKEND_HOST;
   else
     rondo_nccl_warn("environment: RONDO_NCCL_BACKEND is \"%s\"; it takes cuda or host", text);
 }

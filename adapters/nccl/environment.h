@@ -5,10 +5,8 @@
 
 #include <stdint.h>
 
-enum rondo_nccl_backend { RONDO_NCCL_BACKEND_CUDA = 0, RONDO_NCCL_BACKEND_HOST = 1 };
-
 struct rondo_nccl_environment {
-  int backend;            // enum rondo_nccl_backend; RONDO_NCCL_BACKEND
+  int backend;            // enum rondo_backend, from RONDO_NCCL_BACKEND
   int blocking;           // NCCL_COMM_BLOCKING: 0 or 1; -1: not set
   uint32_t min_ctas;      // NCCL_MIN_CTAS; 0: not set
   uint32_t max_ctas;      // NCCL_MAX_CTAS; 0: not set

@@ -22,7 +22,7 @@ static uint64_t id_digest(const void *data, size_t bytes) {
 // Applies the variables of NCCL, except where a variable of Rondo is set.
 static void config_fill(struct rondo_config *cfg, const struct rondo_nccl_settings *settings) {
   const struct rondo_nccl_environment *e = rondo_nccl_environment();
-  cfg->backend = e->backend == RONDO_NCCL_BACKEND_HOST ? RONDO_BACKEND_HOST : RONDO_BACKEND_CUDA;
+  cfg->backend = e->backend;
   if (e->interfaces && !getenv("RONDO_SOCKET_IFNAME"))
     (void)strncpy(cfg->interfaces, e->interfaces, sizeof cfg->interfaces - 1);
   if (e->address_family && !getenv("RONDO_ADDRESS_FAMILY"))

@@ -42,8 +42,7 @@ static int mem_context_open(int device) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   if (device >= MAX_DEVICES)
     return RONDO_ERR_INVALID;
-  if (rondo_nccl_environment()->backend == RONDO_NCCL_BACKEND_CUDA)
-    cfg.backend = RONDO_BACKEND_CUDA;
+  cfg.backend = rondo_nccl_environment()->backend;
   cfg.device = device;
   return contexts[device].allocations ? RONDO_SUCCESS : rondo_init(&contexts[device].ctx, &cfg);
 }

@@ -85,13 +85,13 @@ static int scalar_set(double *scalar, const void *element, int dtype, const char
 // Reads a scalar in memory of the device, in the order of the call's stream.
 static int op_read_scalar(const struct rondo_nccl_op *op, const struct rondo_nccl_call *call,
                           double *scalar) {
+  const struct rondo_nccl_shared *shared = call->comm->shared;
+  const size_t bytes = rondo_dtype_bytes(op->dtype);
   unsigned char element[sizeof(uint64_t)];
-  size_t bytes = rondo_dtype_bytes(op->dtype);
-  const char *why = NULL;
-  if (call->comm->shared->backend == RONDO_BACKEND_HOST)
-    memcpy(element, op->device_scalar, bytes);
-  else
-    why = rondo_nccl_device_read(element, op->device_scalar, bytes, call->stream);
+  const char *why =
+      shared->backend == RONDO_BACKEND_CUDA ? rondo_nccl_device_await(call->stream) : NULL;
+  if (!why && rondo_mem_copy(shared->ctx, element, op->device_scalar, bytes) != RONDO_SUCCESS)
+    why = "the copy failed";
   if (why)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
                              "%s: cannot read the scalar in device memory: %s", call->name, why);

@@ -271,7 +271,7 @@ RONDO_FN bool rondo_cuda_block_is_resident(const struct rondo_cuda_block_status 
 
 // What changes between the steps of a launch.
 struct rondo_cuda_launch_pace {
-  uint64_t begun_ns, told_ns;
+  uint64_t begun_ns, reported_ns;
   uint32_t pause_ns;
 };
 
@@ -279,10 +279,10 @@ struct rondo_cuda_launch_pace {
 RONDO_FN void rondo_cuda_launch_rest(struct rondo_cuda_launch_pace *p,
                                      struct rondo_cuda_block_status *status,
                                      const struct rondo_block *b, uint64_t now_ns) {
-  if (now_ns - p->told_ns >= RONDO_CUDA_STATUS_PERIOD_NS) {
+  if (now_ns - p->reported_ns >= RONDO_CUDA_STATUS_PERIOD_NS) {
     rondo_cuda_launch_report(status, b);
     rondo_cuda_launch_report_place(status, b, now_ns);
-    p->told_ns = now_ns;
+    p->reported_ns = now_ns;
   }
   rondo_cuda_launch_pause(p->pause_ns);
   if (p->pause_ns < RONDO_CUDA_PAUSE_MAX_NS)
