@@ -93,9 +93,7 @@ typedef dfcclRankCtx_t rankCtx_t;
 #endif
 
 static inline dfcclDevSet_t dfcclDevSet(const uint32_t *ranks, uint32_t count) {
-  dfcclDevSet_t set;
-  set.ranks = ranks;
-  set.count = count;
+  dfcclDevSet_t set = {ranks, count};
   return set;
 }
 
@@ -118,6 +116,7 @@ static inline dfcclResult_t dfcclRegister(struct rondo_collective_desc desc, int
   dfcclResult_t status = rondo_group_create(rankCtx.ctx, devSet.ranks, devSet.count, &desc.group);
   if (status != RONDO_SUCCESS)
     return status;
+  desc.id = (uint64_t)collId;
   desc.priority = priority;
   struct rondo_collective coll;
   status = rondo_register(rankCtx.ctx, &desc, &coll);
@@ -179,38 +178,35 @@ static inline dfcclResult_t dfcclRegisterAllReduce(size_t count, dfcclDataType_t
                                                    dfcclRedOp_t op, int collId,
                                                    dfcclDevSet_t devSet, int priority,
                                                    dfcclRankCtx_t rankCtx) {
-  return dfcclRegister(rondo_all_reduce((uint64_t)collId, count, type, op), collId, devSet,
-                       priority, rankCtx);
+  return dfcclRegister(rondo_all_reduce(0, count, type, op), collId, devSet, priority, rankCtx);
 }
 
 static inline dfcclResult_t dfcclRegisterAllGather(size_t count, dfcclDataType_t type, int collId,
                                                    dfcclDevSet_t devSet, int priority,
                                                    dfcclRankCtx_t rankCtx) {
-  return dfcclRegister(rondo_all_gather((uint64_t)collId, count, type), collId, devSet, priority,
-                       rankCtx);
+  return dfcclRegister(rondo_all_gather(0, count, type), collId, devSet, priority, rankCtx);
 }
 
 static inline dfcclResult_t dfcclRegisterReduceScatter(size_t count, dfcclDataType_t type,
                                                        dfcclRedOp_t op, int collId,
                                                        dfcclDevSet_t devSet, int priority,
                                                        dfcclRankCtx_t rankCtx) {
-  return dfcclRegister(rondo_reduce_scatter((uint64_t)collId, count, type, op), collId, devSet,
-                       priority, rankCtx);
+  return dfcclRegister(rondo_reduce_scatter(0, count, type, op), collId, devSet, priority, rankCtx);
 }
 
 // `root` is a position in the set of devices.
 static inline dfcclResult_t dfcclRegisterReduce(size_t count, dfcclDataType_t type, dfcclRedOp_t op,
                                                 int root, int collId, dfcclDevSet_t devSet,
                                                 int priority, dfcclRankCtx_t rankCtx) {
-  return dfcclRegister(rondo_reduce((uint64_t)collId, count, type, op, (uint32_t)root), collId,
-                       devSet, priority, rankCtx);
+  return dfcclRegister(rondo_reduce(0, count, type, op, (uint32_t)root), collId, devSet, priority,
+                       rankCtx);
 }
 
 static inline dfcclResult_t dfcclRegisterBroadcast(size_t count, dfcclDataType_t type, int root,
                                                    int collId, dfcclDevSet_t devSet, int priority,
                                                    dfcclRankCtx_t rankCtx) {
-  return dfcclRegister(rondo_broadcast((uint64_t)collId, count, type, (uint32_t)root), collId,
-                       devSet, priority, rankCtx);
+  return dfcclRegister(rondo_broadcast(0, count, type, (uint32_t)root), collId, devSet, priority,
+                       rankCtx);
 }
 
 // ----------------------------------------------------------------- running ---

@@ -17,7 +17,7 @@ struct rank {
   pthread_t thread;
   int number;
   rankCtx_t ctx;
-  float *send[COLLECTIVES], *recv[COLLECTIVES];
+  float send[COLLECTIVES][LARGEST], recv[COLLECTIVES][LARGEST];
   pthread_mutex_t lock;
   pthread_cond_t changed;
   int ended, failed; // runs so far; whether one failed
@@ -94,16 +94,11 @@ static void *rank_main(void *arg) {
 
 int main(void) {
   static struct rank ranks[RANKS];
-  static float memory[RANKS][2][COLLECTIVES][LARGEST];
   int failed = 0;
   for (int r = 0; r < RANKS; r++) {
     ranks[r].number = r;
     pthread_mutex_init(&ranks[r].lock, NULL);
     pthread_cond_init(&ranks[r].changed, NULL);
-    for (int c = 0; c < COLLECTIVES; c++) {
-      ranks[r].send[c] = memory[r][0][c];
-      ranks[r].recv[c] = memory[r][1][c];
-    }
   }
   for (int r = 0; r < RANKS; r++)
     if (pthread_create(&ranks[r].thread, NULL, rank_main, &ranks[r]))

@@ -22,7 +22,7 @@ int rondo_nccl_call_submit(struct rondo_nccl_call *call) {
   if (status != RONDO_SUCCESS)
     return rondo_nccl_comm_refuse(comm, call->name, status, NULL);
   if (!rondo_nccl_comm_waits(comm) && !rondo_nccl_comm_track(comm, &call->ticket))
-    rondo_nccl_warn("%s: no memory to track the call: ncclCommGetAsyncError will not report its "
+    RONDO_NCCL_WARN("%s: no memory to track the call: ncclCommGetAsyncError will not report its "
                     "failure",
                     call->name);
   return RONDO_NCCL_SUCCESS;

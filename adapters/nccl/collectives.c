@@ -15,9 +15,9 @@ static int call_check(const struct rondo_nccl_call *call) {
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE, "%s: the communicator was finalized",
                              call->name);
   if (rondo_dtype_bytes(call->what.dtype) == 0)
-    return rondo_nccl_invalid("%s: there is no type %d", call->name, call->what.dtype);
+    return RONDO_NCCL_INVALID("%s: there is no type %d", call->name, call->what.dtype);
   if (call->root < 0 || call->root >= comm->rank_count)
-    return rondo_nccl_invalid("%s: %s %d of %d ranks", call->name,
+    return RONDO_NCCL_INVALID("%s: %s %d of %d ranks", call->name,
                               call->what.kind == RONDO_SEND_RECV ? "peer" : "root", call->root,
                               comm->rank_count);
   return RONDO_NCCL_SUCCESS;

@@ -62,7 +62,7 @@ static struct rondo_nccl_comm *registry_get(rondo_nccl_comm_t handle, const char
     rondo_nccl_comm_ref(comm);
   pthread_mutex_unlock(&registry_lock);
   if (!comm)
-    rondo_nccl_invalid("%s: %p is not a communicator%s", call, (void *)handle,
+    RONDO_NCCL_INVALID("%s: %p is not a communicator%s", call, (void *)handle,
                        is_child_process ? ", or it belongs to the parent process"
                                         : ", or it was destroyed");
   return comm;

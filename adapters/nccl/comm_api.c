@@ -45,7 +45,7 @@ static int comm_async_error(struct rondo_nccl_comm *comm) {
 static int query_answer(rondo_nccl_comm_t handle, const char *call, int *answer,
                         int (*value_of)(struct rondo_nccl_comm *)) {
   if (!answer)
-    return rondo_nccl_invalid("%s: the pointer to the answer is null", call);
+    return RONDO_NCCL_INVALID("%s: the pointer to the answer is null", call);
   struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, call);
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;
@@ -58,23 +58,17 @@ static int query_answer(rondo_nccl_comm_t handle, const char *call, int *answer,
   return result;
 }
 
+#define DEFINE_QUERY(name, value_of)                                                               \
+  RONDO_NCCL_DEFINE(int, name, (rondo_nccl_comm_t handle, int *answer)) {                          \
+    return query_answer(handle, "nccl" #name, answer, value_of);                                   \
+  }
+
 // NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 
-RONDO_NCCL_DEFINE(int, CommGetAsyncError, (rondo_nccl_comm_t handle, int *error)) {
-  return query_answer(handle, "ncclCommGetAsyncError", error, comm_async_error);
-}
-
-RONDO_NCCL_DEFINE(int, CommCount, (rondo_nccl_comm_t handle, int *count)) {
-  return query_answer(handle, "ncclCommCount", count, rank_count_of);
-}
-
-RONDO_NCCL_DEFINE(int, CommUserRank, (rondo_nccl_comm_t handle, int *rank)) {
-  return query_answer(handle, "ncclCommUserRank", rank, rank_of);
-}
-
-RONDO_NCCL_DEFINE(int, CommCuDevice, (rondo_nccl_comm_t handle, int *device)) {
-  return query_answer(handle, "ncclCommCuDevice", device, device_of);
-}
+DEFINE_QUERY(CommGetAsyncError, comm_async_error)
+DEFINE_QUERY(CommCount, rank_count_of)
+DEFINE_QUERY(CommUserRank, rank_of)
+DEFINE_QUERY(CommCuDevice, device_of)
 
 // ----------------------------------------------------------------- the end ---
 
@@ -86,7 +80,7 @@ RONDO_NCCL_DEFINE(int, CommFinalize, (rondo_nccl_comm_t handle)) {
     return RONDO_NCCL_INVALID_ARGUMENT;
   int state = RONDO_NCCL_READY, result = RONDO_NCCL_SUCCESS;
   if (!atomic_compare_exchange_strong(&comm->state, &state, RONDO_NCCL_FINALIZED))
-    result = rondo_nccl_invalid("ncclCommFinalize: %s",
+    result = RONDO_NCCL_INVALID("ncclCommFinalize: %s",
                                 state == RONDO_NCCL_SPLITTING
                                     ? "the split that creates the communicator is in progress"
                                     : "the communicator was finalized before");

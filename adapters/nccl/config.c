@@ -42,7 +42,7 @@ static int config_check_ranges(const struct rondo_nccl_config *config, const cha
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     int value = config_field(config, ranges[i].offset);
     if (value != RONDO_NCCL_UNDEF_INT && (value < ranges[i].min || value > ranges[i].max))
-      return rondo_nccl_invalid("%s: %s %d is out of range", call, ranges[i].name, value);
+      return RONDO_NCCL_INVALID("%s: %s %d is out of range", call, ranges[i].name, value);
   }
   return RONDO_NCCL_SUCCESS;
 }
@@ -59,7 +59,7 @@ static int config_read(struct rondo_nccl_settings *settings, const struct rondo_
                        const char *call) {
   if (config->magic != RONDO_NCCL_CONFIG_MAGIC ||
       config->size < offsetof(struct rondo_nccl_config, cga_cluster_size))
-    return rondo_nccl_invalid("%s: the configuration was not initialised", call);
+    return RONDO_NCCL_INVALID("%s: the configuration was not initialised", call);
   int result = config_check_ranges(config, call);
   if (result != RONDO_NCCL_SUCCESS)
     return result;
@@ -68,7 +68,7 @@ static int config_read(struct rondo_nccl_settings *settings, const struct rondo_
   settings->min_ctas = config_ctas(config, offsetof(struct rondo_nccl_config, min_ctas));
   settings->max_ctas = config_ctas(config, offsetof(struct rondo_nccl_config, max_ctas));
   if (settings->max_ctas && settings->min_ctas > settings->max_ctas)
-    return rondo_nccl_invalid("%s: minCTAs %d is larger than maxCTAs %d", call, config->min_ctas,
+    return RONDO_NCCL_INVALID("%s: minCTAs %d is larger than maxCTAs %d", call, config->min_ctas,
                               config->max_ctas);
   return RONDO_NCCL_SUCCESS;
 }

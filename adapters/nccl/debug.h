@@ -18,7 +18,7 @@ enum { RONDO_NCCL_SUBSYS_INIT = 1u, RONDO_NCCL_SUBSYS_COLL = 2u, RONDO_NCCL_SUBS
 int rondo_nccl_refuse(int result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // Refuses an invalid argument.
-#define rondo_nccl_invalid(...) rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, __VA_ARGS__)
+#define RONDO_NCCL_INVALID(...) rondo_nccl_refuse(RONDO_NCCL_INVALID_ARGUMENT, __VA_ARGS__)
 
 // The result (enum rondo_nccl_result) for `status` (enum rondo_status).
 int rondo_nccl_result_from_status(int status);
@@ -27,7 +27,7 @@ int rondo_nccl_result_from_status(int status);
 int rondo_nccl_check_status(int status, const char *call);
 
 // Logs a warning.
-#define rondo_nccl_warn(...) ((void)rondo_nccl_refuse(RONDO_NCCL_SUCCESS, __VA_ARGS__))
+#define RONDO_NCCL_WARN(...) ((void)rondo_nccl_refuse(RONDO_NCCL_SUCCESS, __VA_ARGS__))
 
 // Runs `reset` in each child process of this one.
 #define RONDO_NCCL_ON_FORK(reset)                                                                  \

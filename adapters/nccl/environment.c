@@ -124,7 +124,7 @@ static void backend_read(void) {
   if (strcmp(text, "host") == 0)
     values.backend = RONDO_BACKEND_HOST;
   else
-    rondo_nccl_warn("environment: RONDO_NCCL_BACKEND is \"%s\"; it takes cuda or host", text);
+    RONDO_NCCL_WARN("environment: RONDO_NCCL_BACKEND is \"%s\"; it takes cuda or host", text);
 }
 
 // `entry` is "NAME=value".
@@ -136,13 +136,13 @@ static void variable_check(const char *entry) {
   (void)snprintf(name, sizeof name, "%.*s", length, entry);
   const char *complaint = *value ? rondo_nccl_variable_complaint(name, value) : NULL;
   if (kind == RONDO_NCCL_VARIABLE_UNKNOWN)
-    rondo_nccl_warn("environment: %.*s is not a variable of NCCL", length, entry);
+    RONDO_NCCL_WARN("environment: %.*s is not a variable of NCCL", length, entry);
   else if (kind == RONDO_NCCL_VARIABLE_MISSED)
-    rondo_nccl_warn("environment: %.*s has no effect: Rondo does not support it", length, entry);
+    RONDO_NCCL_WARN("environment: %.*s has no effect: Rondo does not support it", length, entry);
   else if (kind == RONDO_NCCL_VARIABLE_NO_EFFECT)
     rondo_nccl_info(RONDO_NCCL_SUBSYS_ENV, 0, "environment: %.*s has no effect", length, entry);
   else if (complaint)
-    rondo_nccl_warn("environment: %s is \"%s\"; %s", name, value, complaint);
+    RONDO_NCCL_WARN("environment: %s is \"%s\"; %s", name, value, complaint);
 }
 
 static void environment_read(void) {

@@ -101,9 +101,9 @@ static int init_complete(struct init *init, const struct rondo_nccl_config *conf
                          const rondo_nccl_comm_t *out) {
   const int rank = init->rank, rank_count = init->rank_count;
   if (!out)
-    return rondo_nccl_invalid("%s: the pointer to the new communicator is null", init->call);
+    return RONDO_NCCL_INVALID("%s: the pointer to the new communicator is null", init->call);
   if (rank_count < 1 || rank_count > (int)RONDO_MAX_RANKS || rank < 0 || rank >= rank_count)
-    return rondo_nccl_invalid("%s: rank %d of %d ranks (at most %u)", init->call, rank, rank_count,
+    return RONDO_NCCL_INVALID("%s: rank %d of %d ranks (at most %u)", init->call, rank, rank_count,
                               RONDO_MAX_RANKS);
   return rondo_nccl_settings_read(&init->settings, config, NULL, init->call);
 }
@@ -139,7 +139,7 @@ RONDO_NCCL_DEFINE(int, GetUniqueId, (struct rondo_nccl_id * id)) {
   struct rondo_config cfg = RONDO_CONFIG_INIT;
   struct rondo_nccl_settings settings = {0};
   if (!id)
-    return rondo_nccl_invalid("ncclGetUniqueId: the pointer to the id is null");
+    return RONDO_NCCL_INVALID("ncclGetUniqueId: the pointer to the id is null");
   rondo_nccl_debug_print_version();
   config_fill(&cfg, &settings);
   cfg.backend = RONDO_BACKEND_HOST; // listening needs no device
@@ -171,7 +171,7 @@ RONDO_NCCL_DEFINE(int, CommInitRankScalable,
                    struct rondo_nccl_id *ids, struct rondo_nccl_config *config)) {
   struct init init = {"ncclCommInitRankScalable", .rank = rank, .rank_count = rank_count};
   if (!ids || id_count < 1 || id_count > rank_count)
-    return rondo_nccl_invalid("ncclCommInitRankScalable: %d ids for %d ranks", ids ? id_count : 0,
+    return RONDO_NCCL_INVALID("ncclCommInitRankScalable: %d ids for %d ranks", ids ? id_count : 0,
                               rank_count);
   return comm_init_rank(&init, ids, config, comm);
 }

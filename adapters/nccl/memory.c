@@ -96,7 +96,7 @@ static int registration_check(rondo_nccl_comm_t handle, const char *call, bool h
     return RONDO_NCCL_INVALID_ARGUMENT;
   rondo_nccl_comm_unref(comm);
   if (!has_arguments)
-    return rondo_nccl_invalid("%s: an argument is null", call);
+    return RONDO_NCCL_INVALID("%s: an argument is null", call);
   return RONDO_NCCL_SUCCESS;
 }
 
@@ -121,7 +121,7 @@ RONDO_NCCL_DEFINE(int, MemFree, (void *memory)) {
   int status = allocation_free(memory);
   pthread_mutex_unlock(&lock);
   if (status == RONDO_ERR_UNKNOWN)
-    return rondo_nccl_invalid("ncclMemFree: %p is not from ncclMemAlloc, or was freed before",
+    return RONDO_NCCL_INVALID("ncclMemFree: %p is not from ncclMemAlloc, or was freed before",
                               memory);
   return rondo_nccl_check_status(status, "ncclMemFree");
 }

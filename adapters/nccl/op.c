@@ -70,7 +70,7 @@ static struct rondo_nccl_op *op_at(const struct rondo_nccl_comm *comm, int op) {
 }
 
 static int unknown_op_refuse(const char *call, int op) {
-  return rondo_nccl_invalid("%s: the communicator has no reduction %d", call, op);
+  return RONDO_NCCL_INVALID("%s: the communicator has no reduction %d", call, op);
 }
 
 // Sets `scalar` to the value of an element.
@@ -104,7 +104,7 @@ int rondo_nccl_op_apply(struct rondo_nccl_call *call) {
   struct rondo_nccl_op user = {0};
   const int op = call->op;
   if (op < 0)
-    return rondo_nccl_invalid("%s: there is no reduction %d", call->name, op);
+    return RONDO_NCCL_INVALID("%s: there is no reduction %d", call->name, op);
   what->redop = op; // Rondo's numbers are NCCL's
   if (op < RONDO_NCCL_FIRST_USER_OP)
     return RONDO_NCCL_SUCCESS;
@@ -116,7 +116,7 @@ int rondo_nccl_op_apply(struct rondo_nccl_call *call) {
   if (!found)
     return unknown_op_refuse(call->name, op);
   if (user.dtype != what->dtype)
-    return rondo_nccl_invalid("%s: reduction %d was created for %s, but the elements are %s",
+    return RONDO_NCCL_INVALID("%s: reduction %d was created for %s, but the elements are %s",
                               call->name, op, rondo_dtype_name(user.dtype),
                               rondo_dtype_name(what->dtype));
   what->redop = RONDO_PREMUL_SUM;
@@ -151,9 +151,9 @@ static int op_add(struct rondo_nccl_comm *comm, const struct rondo_nccl_op *user
 static int op_set_scalar(struct rondo_nccl_op *user, const void *scalar, int residence) {
   static const char call[] = "ncclRedOpCreatePreMulSum";
   if (!scalar || rondo_dtype_bytes(user->dtype) == 0)
-    return rondo_nccl_invalid("%s: the scalar is null, or there is no type %d", call, user->dtype);
+    return RONDO_NCCL_INVALID("%s: the scalar is null, or there is no type %d", call, user->dtype);
   if (residence != RONDO_NCCL_SCALAR_DEVICE && residence != RONDO_NCCL_SCALAR_HOST)
-    return rondo_nccl_invalid("%s: there is no residence %d", call, residence);
+    return RONDO_NCCL_INVALID("%s: there is no residence %d", call, residence);
   if (residence == RONDO_NCCL_SCALAR_HOST)
     return scalar_set(&user->scalar, scalar, user->dtype, call);
   user->device_scalar = scalar;
@@ -166,7 +166,7 @@ RONDO_NCCL_DEFINE(int, RedOpCreatePreMulSum,
                   (int *op, void *scalar, int dtype, int residence, rondo_nccl_comm_t handle)) {
   struct rondo_nccl_op user = {.used = true, .dtype = dtype};
   if (!op)
-    return rondo_nccl_invalid("ncclRedOpCreatePreMulSum: the pointer to the reduction is null");
+    return RONDO_NCCL_INVALID("ncclRedOpCreatePreMulSum: the pointer to the reduction is null");
   struct rondo_nccl_comm *comm = rondo_nccl_comm_find(handle, "ncclRedOpCreatePreMulSum");
   if (!comm)
     return RONDO_NCCL_INVALID_ARGUMENT;

@@ -38,7 +38,7 @@ int rondo_nccl_check_status(int status, const char *call) {
 
 RONDO_NCCL_DEFINE(int, GetVersion, (int *version)) {
   if (!version)
-    return rondo_nccl_invalid("ncclGetVersion: the pointer to the version is null");
+    return RONDO_NCCL_INVALID("ncclGetVersion: the pointer to the version is null");
   *version = RONDO_NCCL_VERSION;
   return RONDO_NCCL_SUCCESS;
 }

@@ -168,26 +168,19 @@ static int split_gather_choices(struct rondo_nccl_comm *parent, struct rondo_ncc
   return status;
 }
 
-// The parent's lock is held, so that splits are numbered in the order of their calls. Returns enum
-// rondo_status.
-static int split_submit_locked(struct rondo_nccl_comm *parent, struct rondo_nccl_split *s) {
-  struct rondo_nccl_split **last = &parent->pending;
-  s->number = parent->splits + 1;
-  if (s->child)
-    s->child->key = child_key(parent, s->number);
-  int status = split_gather_choices(parent, s);
-  if (status != RONDO_SUCCESS)
-    return status;
-  parent->splits++;
-  while (*last)
-    last = &(*last)->next;
-  *last = s;
-  return RONDO_SUCCESS;
-}
-
 int rondo_nccl_split_submit(struct rondo_nccl_comm *parent, struct rondo_nccl_split *split) {
-  pthread_mutex_lock(&parent->lock);
-  int status = split_submit_locked(parent, split);
+  struct rondo_nccl_split **last = &parent->pending;
+  pthread_mutex_lock(&parent->lock); // so that splits are numbered in the order of their calls
+  split->number = parent->splits + 1;
+  if (split->child)
+    split->child->key = child_key(parent, split->number);
+  int status = split_gather_choices(parent, split);
+  if (status == RONDO_SUCCESS) {
+    parent->splits++;
+    while (*last)
+      last = &(*last)->next;
+    *last = split;
+  }
   pthread_mutex_unlock(&parent->lock);
   if (status == RONDO_SUCCESS)
     return RONDO_NCCL_SUCCESS;
@@ -303,14 +296,14 @@ int rondo_nccl_split_check_created(struct rondo_nccl_comm *comm, const char *cal
   (void)rondo_nccl_splits_poll(comm);
   if (comm->state != RONDO_NCCL_SPLITTING)
     return RONDO_NCCL_SUCCESS;
-  return rondo_nccl_invalid("%s: the split that creates the communicator is in progress", call);
+  return RONDO_NCCL_INVALID("%s: the split that creates the communicator is in progress", call);
 }
 
 // ---------------------------------------------------------------- the calls ---
 
 static int parent_check(const struct rondo_nccl_comm *parent, const char *call, const void *child) {
   if (!child)
-    return rondo_nccl_invalid("%s: the pointer to the new communicator is null", call);
+    return RONDO_NCCL_INVALID("%s: the pointer to the new communicator is null", call);
   if (parent->state != RONDO_NCCL_READY || parent->error != RONDO_NCCL_SUCCESS)
     return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
                              "%s: the communicator is not ready, has failed or was finalized",
@@ -325,7 +318,7 @@ static int comm_split(struct rondo_nccl_comm *parent, struct choice mine,
   (void)rondo_nccl_splits_poll(parent);
   int result = parent_check(parent, call, child);
   if (result == RONDO_NCCL_SUCCESS && mine.color < RONDO_NCCL_NO_COLOR)
-    result = rondo_nccl_invalid("%s: color %d is negative", call, mine.color);
+    result = RONDO_NCCL_INVALID("%s: color %d is negative", call, mine.color);
   if (result == RONDO_NCCL_SUCCESS)
     result = rondo_nccl_settings_read(&settings, config, parent, call);
   if (result != RONDO_NCCL_SUCCESS)
@@ -377,7 +370,7 @@ static int comm_shrink(struct rondo_nccl_comm *parent, const int *excluded, int 
   int result =
       choices_exclude(all, parent, excluded, excluded_count)
           ? rondo_nccl_check_status(child_begin(parent, s, all), call)
-          : rondo_nccl_invalid(
+          : RONDO_NCCL_INVALID(
                 "%s: an excluded rank is the caller's, or is not in the communicator", call);
   if (result == RONDO_NCCL_SUCCESS) {
     child_set_ready(s->child, RONDO_SUCCESS);
@@ -400,9 +393,9 @@ RONDO_NCCL_DEFINE(int, CommShrink,
     return RONDO_NCCL_INVALID_ARGUMENT;
   int result = parent_check(parent, call, rest);
   if (result == RONDO_NCCL_SUCCESS && (!excluded || excluded_count < 1))
-    result = rondo_nccl_invalid("%s: no excluded ranks", call);
+    result = RONDO_NCCL_INVALID("%s: no excluded ranks", call);
   if (result == RONDO_NCCL_SUCCESS && flags & ~SHRINK_ABORT)
-    result = rondo_nccl_invalid("%s: flags %d are unknown", call, flags);
+    result = RONDO_NCCL_INVALID("%s: flags %d are unknown", call, flags);
   if (result == RONDO_NCCL_SUCCESS)
     result = rondo_nccl_settings_read(&settings, config, parent, call);
   if (result == RONDO_NCCL_SUCCESS && flags & SHRINK_ABORT)
