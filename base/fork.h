@@ -17,7 +17,7 @@
 int64_t rondo_forked_from(void);
 
 // Registers a handler for every child. It may call rondo_forked_from. Called when the library is
-// loaded, or with a lock held.
+// loaded.
 void rondo_fork_on_child(void (*handler)(void));
 
 // At file scope: registers a static function when the library is loaded.

@@ -213,8 +213,8 @@ void rondo_event_loop_put(struct rondo_event_loop *loop) {
   pthread_mutex_unlock(&current_lock);
   if (!last)
     return;
-  int here = rondo_event_loop_is_here(loop);
   pthread_t thread = loop->thread;
+  int here = pthread_equal(pthread_self(), thread);
   if (here)
     pthread_detach(thread);
   pthread_mutex_lock(&loop->lock);
@@ -259,10 +259,6 @@ void rondo_event_loop_cancel(struct rondo_event_loop *loop, struct rondo_event_l
     task->is_posted = 0;
   }
   pthread_mutex_unlock(&loop->lock);
-}
-
-bool rondo_event_loop_is_here(const struct rondo_event_loop *loop) {
-  return pthread_equal(pthread_self(), loop->thread);
 }
 
 struct event_base *rondo_event_loop_base(struct rondo_event_loop *loop) {

@@ -7,7 +7,6 @@
 #ifndef RONDO_RUNTIME_NET_EVENT_LOOP_H
 #define RONDO_RUNTIME_NET_EVENT_LOOP_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <event2/event.h>
@@ -36,8 +35,6 @@ void rondo_event_loop_post(struct rondo_event_loop *loop, struct rondo_event_loo
 // Removes a task that has not begun. On the control thread only.
 void rondo_event_loop_cancel(struct rondo_event_loop *loop, struct rondo_event_loop_task *task);
 
-// True on the control thread.
-bool rondo_event_loop_is_here(const struct rondo_event_loop *loop);
 struct event_base *rondo_event_loop_base(struct rondo_event_loop *loop);
 
 // Starts or restarts a timer that has been assigned to the loop's base.

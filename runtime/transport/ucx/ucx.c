@@ -56,6 +56,7 @@
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration takes none
 #define DECLARE(name) __typeof__(&name) name;
 static struct {
+  bool is_loaded; // or is being loaded
   int status;
   char why[128];
   struct {
@@ -97,17 +98,18 @@ static void library_forbid_patches(void) {
 }
 
 // UCX does not work in a forked child if the parent has used it: its locks may never be released.
-static void after_fork(void) {
-  if (library.status != RONDO_SUCCESS)
+static void library_refuse_child(void) {
+  if (!library.is_loaded || library.status != RONDO_SUCCESS)
     return;
   library.status = RONDO_ERR_UNSUPPORTED;
   (void)snprintf(library.why, sizeof library.why,
                  "process %lld, from which this one was forked, has used UCX",
                  (long long)rondo_forked_from());
 }
+RONDO_ON_FORK(library_refuse_child)
 
 static void library_load(void) {
-  rondo_fork_on_child(after_fork);
+  library.is_loaded = true;
   library_forbid_patches();
   void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
