@@ -10,13 +10,13 @@
 #include "runtime/rank/rank.h"
 #include "runtime/transport/carrier.h"
 #include "runtime/transport/nccl/window.h"
-#include "runtime/transport/proxied.h"
+#include "runtime/transport/transports.h"
 
 static void line_print(void *arg, const char *text) { fprintf(arg, "%s\n", text); }
 
 static void windows_describe(FILE *out) {
   char line[RONDO_WHY_BYTES];
-  int can = rondo_nccl_describe(line);
+  int can = rondo_nccl_windows.describe(line);
   fprintf(out, "windows of NCCL: %s%s\n", can ? "" : "none: ", line);
 }
 
@@ -81,13 +81,13 @@ static int shared_memory_describe(FILE *out, char *why) {
 static int network_describe(FILE *out, char *why) {
   if (is_mesh_missing(why))
     return RONDO_ERR_UNSUPPORTED;
-  if (!rondo_proxied_carrier->describe)
+  if (!rondo_transports_carrier->describe)
     return RONDO_SUCCESS;
-  return rondo_proxied_carrier->describe(out, why, RONDO_WHY_BYTES);
+  return rondo_transports_carrier->describe(out, why, RONDO_WHY_BYTES);
 }
 
 static int nccl_describe(FILE *out, char *why) {
-  if (!rondo_nccl_describe(why))
+  if (!rondo_nccl_windows.describe(why))
     return RONDO_ERR_UNSUPPORTED;
   fprintf(out, "%s\n", why);
   return RONDO_SUCCESS;

@@ -188,7 +188,7 @@ void rondo_job_visit(void (*visit)(struct rondo_job *job, void *arg), void *arg)
 
 void rondo_job_wake_members(struct rondo_job *job, const struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->shape.nranks; i++) {
-    const struct rondo_member *member = job->members[comm->members[i]];
+    const struct rondo_member *member = job->members[comm->members[i].rank];
     if (member && !member->is_manual)
       member->daemon->driver->notify_submission(member->daemon, 1);
   }

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/node.h"
 #include "runtime/job/processes.h"
-#include "runtime/transport/binding.h"
+#include "runtime/transport/link_binding.h"
 #include "runtime/transport/proxy.h"
 
 static struct rondo_match_entry *entry_find(struct rondo_job *job,
@@ -54,7 +54,7 @@ static struct rondo_registration *registration_at(const struct rondo_match_entry
                                                   const struct rondo_communicator *comm,
                                                   uint32_t position) {
   struct rondo_registration *r =
-      rondo_match_entry_registration(m, comm->members[position], comm->generation);
+      rondo_match_entry_registration(m, comm->members[position].rank, comm->generation);
   return r && r->comm == comm ? r : NULL;
 }
 
@@ -239,13 +239,14 @@ static void comm_join_waiting(const struct rondo_match_entry *m,
 
 static void comm_locate(const struct rondo_job *job, struct rondo_communicator *comm) {
   for (uint32_t i = 0; job->mesh && i < comm->shape.nranks; i++)
-    rondo_binding_locate(&job->transports, comm, i, rondo_processes_where(job, comm->members[i]));
+    rondo_binding_locate(&job->transports, comm, i,
+                         rondo_processes_where(job, comm->members[i].rank));
 }
 
 // True if the process of every member is known, or the member is gone.
 static bool is_located(const struct rondo_job *job, const struct rondo_communicator *comm) {
   for (uint32_t i = 0; i < comm->shape.nranks; i++)
-    if (comm->where[i] == RONDO_SOMEWHERE && !job->gone[comm->members[i]])
+    if (comm->members[i].process == RONDO_SOMEWHERE && !job->gone[comm->members[i].rank])
       return false;
   return true;
 }
@@ -254,7 +255,7 @@ static bool is_located(const struct rondo_job *job, const struct rondo_communica
 static void registration_check_reach(struct rondo_job *job,
                                      struct rondo_registration *registration) {
   for (uint32_t i = 0; i < registration->nranks; i++) {
-    uint32_t process = registration->comm->where[i];
+    uint32_t process = registration->comm->members[i].process;
     if (process >= job->process_count ||
         job->transports.peers[process].reach != RONDO_TRANSPORT_NONE)
       continue;
@@ -305,8 +306,9 @@ static struct rondo_communicator *comm_make(struct rondo_job *job,
 // registering thread, which is probably that of its buffers.
 static void comm_set_place(struct rondo_communicator *comm, uint32_t position,
                            struct rondo_device *device) {
-  comm->devices[position] = device;
-  comm->nodes[position] = device->driver->node ? device->driver->node(device) : rondo_node_here();
+  comm->members[position].device = device;
+  comm->members[position].node =
+      device->driver->node ? device->driver->node(device) : rondo_node_here();
 }
 
 // Fails the owner of a new registration if its communicator has failed, and the registration if its
@@ -457,7 +459,8 @@ void rondo_match_link_over(struct rondo_job *job, struct rondo_proxy_link *proxi
     comm->links[i].is_owed = 0;
     // The producer may have deregistered and believe that all slots have arrived.
     if (!is_whole && comm->present && !RONDO_FAULT(LOSS_UNTOLD))
-      comm_fail_everywhere(job, m, comm, RONDO_ERR_PEER, comm->members[comm->links[i].from], "");
+      comm_fail_everywhere(job, m, comm, RONDO_ERR_PEER, comm->members[comm->links[i].from].rank,
+                           "");
   }
   comm_drop_if_unused(m, comm);
   rondo_match_entry_drop_if_over(job, m);
@@ -481,8 +484,8 @@ void rondo_match_release(struct rondo_job *job, struct rondo_match_entry *m, uin
       continue;
     for (uint32_t i = 0; i < comm->link_count; i++) {
       struct rondo_link *link = &comm->links[i];
-      if (comm->members[link->from] == producer &&
-          (consumer == UINT32_MAX || comm->members[link->to] == consumer))
+      if (comm->members[link->from].rank == producer &&
+          (consumer == UINT32_MAX || comm->members[link->to].rank == consumer))
         link_release(job, link, consumer != UINT32_MAX);
     }
     comm_drop_if_unused(m, comm);
@@ -531,7 +534,7 @@ static bool is_dependent(const struct rondo_match_entry *m, const struct rondo_c
   const struct rondo_match_history *h = rondo_match_history_find(m, rank);
   int has_come = h && h->times >= comm->generation;
   for (uint32_t i = 0; i < comm->shape.nranks; i++)
-    if (comm->members[i] == rank)
+    if (comm->members[i].rank == rank)
       return !has_come || rondo_match_entry_registration(m, rank, comm->generation) != NULL;
   return false;
 }

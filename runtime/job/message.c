@@ -5,7 +5,7 @@
 
 #include "daemon/plan/plan.h"
 #include "queues/connector_core.h"
-#include "runtime/transport/binding.h"
+#include "runtime/transport/link_binding.h"
 #include <rondo/rondo.h>
 
 static size_t members_bytes(uint32_t nranks) { return ((size_t)nranks * 4 + 7) / 8 * 8; }

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/job/match.h"
-#include "runtime/transport/binding.h"
+#include "runtime/transport/link_binding.h"
 
 #define STOP_NS INT64_C(2000000000) // for queued messages when a job ends here
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/transport/shape.h"
+#include "runtime/transport/collective_shape.h"
 #include <rondo/rondo.h>
 
 struct rondo_communicator;

@@ -1,5 +1,6 @@
-// The pool: connector memory of one job in this process. Pieces freed at deregistration are kept
-// and used again. A budget bounds them all. Every call needs the job's lock.
+// The pool: the allocator of connector memory of one job in this process. It keeps pieces that are
+// freed at deregistration, and uses them again. A limit bounds all pieces. The caller holds the
+// job's lock.
 #ifndef RONDO_RUNTIME_MEMORY_POOL_H
 #define RONDO_RUNTIME_MEMORY_POOL_H
 

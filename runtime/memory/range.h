@@ -1,5 +1,5 @@
-// The range: device memory of this process that other processes of its machine may map. The other
-// processes represent it by a range of their own.
+// The range: device memory of this process that other processes of its machine may map. Each other
+// process has a range object of its own for the mapping.
 //
 //   owner: rondo_range_create -> admit ... -> alloc / free ... -> rondo_range_destroy
 //   other: rondo_range_create -> admit ... -> map (each part) ... -> rondo_range_destroy

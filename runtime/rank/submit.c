@@ -8,7 +8,7 @@
 #include "runtime/rank/inline_run.h"
 #include "runtime/rank/rank.h"
 #include "runtime/rank/run_queues.h"
-#include "runtime/transport/binding.h"
+#include "runtime/transport/link_binding.h"
 
 struct rondo_run_record *rondo_run_record_take(struct rondo_rank *rank) {
   struct rondo_run_record *record = rank->free_records;

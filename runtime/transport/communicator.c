@@ -105,26 +105,18 @@ struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
   if (!comm)
     return NULL;
   comm->pool = pool;
-  comm->members = malloc(shape->nranks * sizeof *members);
-  comm->where = malloc(shape->nranks * sizeof *comm->where);
-  comm->is_proxied = calloc(shape->nranks, sizeof *comm->is_proxied);
-  comm->maps = calloc(shape->nranks, sizeof *comm->maps);
-  comm->nodes = malloc(shape->nranks * sizeof *comm->nodes);
-  comm->first_from = malloc(shape->nranks * sizeof *comm->first_from);
-  comm->devices = calloc(shape->nranks, sizeof(struct rondo_device *));
-  if (!comm->members || !comm->where || !comm->is_proxied || !comm->maps || !comm->nodes ||
-      !comm->first_from || !comm->devices) {
+  comm->members = calloc(shape->nranks, sizeof *comm->members);
+  if (!comm->members) {
     rondo_communicator_destroy(comm);
     return NULL;
   }
-  memcpy(comm->members, members, shape->nranks * sizeof *members);
   bool needs_place = device->driver->reach || rondo_node_here() != RONDO_NODE_ANY;
-  for (uint32_t i = 0; i < shape->nranks; i++) {
-    comm->where[i] = RONDO_HERE;
-    comm->devices[i] = needs_place ? NULL : device;
-    comm->nodes[i] = RONDO_NODE_ANY;
-  }
-  memset(comm->first_from, 0xff, shape->nranks * sizeof *comm->first_from); // NO_LINK
+  for (uint32_t i = 0; i < shape->nranks; i++)
+    comm->members[i] = (struct rondo_communicator_member){.rank = members[i],
+                                                          .process = RONDO_HERE,
+                                                          .device = needs_place ? NULL : device,
+                                                          .node = RONDO_NODE_ANY,
+                                                          .first_from = NO_LINK};
   comm->shape = *shape;
   comm->gate.state = RONDO_GATE_CLOSED;
   comm->gate.culprit = UINT32_MAX;
@@ -139,20 +131,14 @@ void rondo_communicator_destroy(struct rondo_communicator *comm) {
       rondo_pool_free(comm->pool, comm->links[i].at, comm->links[i].first, comm->links[i].bytes);
   free(comm->reason);
   free(comm->links);
-  free(comm->devices);
-  free(comm->first_from);
-  free(comm->nodes);
-  free(comm->maps);
-  free(comm->is_proxied);
-  free(comm->where);
   free(comm->members);
   device->driver->free(device, RONDO_MEMORY_SHARED, comm);
 }
 
 // What the producer of a link in this process can reach: bits of enum rondo_reach.
 static unsigned link_reach(const struct rondo_communicator *comm, const struct rondo_link *link) {
-  struct rondo_device *from = comm->devices[link->from];
-  struct rondo_device *to = comm->devices[link->to];
+  struct rondo_device *from = comm->members[link->from].device;
+  struct rondo_device *to = comm->members[link->to].device;
   if (link->process != RONDO_HERE || !to->driver->reach)
     return RONDO_REACH_ALL;
   return to->driver->reach(from, to, NULL);
@@ -193,7 +179,7 @@ static uint64_t link_payload_bytes(const struct rondo_communicator *comm,
 
 struct rondo_link *rondo_communicator_link(const struct rondo_communicator *comm, uint32_t from,
                                            uint32_t to) {
-  for (uint32_t i = comm->first_from[from]; i != NO_LINK; i = comm->links[i].next_from)
+  for (uint32_t i = comm->members[from].first_from; i != NO_LINK; i = comm->links[i].next_from)
     if (comm->links[i].to == to)
       return &comm->links[i];
   return NULL;
@@ -212,8 +198,8 @@ static int link_write_connectors(const struct rondo_communicator *comm,
     c->slot_count = s->slot_count;
     c->slot_bytes = (uint32_t)slot_bytes;
     c->reference_bytes = link->is_proxied ? UINT32_MAX : communicator_reference_bytes(comm, reach);
-    c->producer_rank = comm->members[link->from];
-    c->consumer_rank = comm->members[link->to];
+    c->producer_rank = comm->members[link->from].rank;
+    c->consumer_rank = comm->members[link->to].rank;
     rondo_connector_init(c, s->first_sequence);
     c->is_mapped = s->is_mapped;
   }
@@ -235,7 +221,7 @@ static int link_memory_kind(const struct rondo_communicator *comm, const struct 
   if (link->is_proxied)
     return RONDO_MEMORY_SHARED; // a thread of the CPU uses it
   if (link->process != RONDO_HERE && !comm->pool->arena)
-    return mapped_memory_kind(comm->maps[link->from]);
+    return mapped_memory_kind(comm->members[link->from].maps);
   return reach & RONDO_REACH_MEMORY ? RONDO_MEMORY_DEVICE : RONDO_MEMORY_SHARED;
 }
 
@@ -248,12 +234,12 @@ static int link_make_connectors(struct rondo_communicator *comm, struct rondo_li
   uint64_t slot_bytes = link_payload_bytes(comm, link, reach);
   uint64_t stride = rondo_connector_bytes(s->slot_count) + slot_bytes * s->slot_count;
   stride = divide_up(stride, RONDO_LINE_BYTES) * RONDO_LINE_BYTES;
-  link->at.device = comm->devices[link->is_outgoing ? link->from : link->to];
-  link->at.node = comm->nodes[link->is_outgoing ? link->from : link->to];
+  link->at.device = comm->members[link->is_outgoing ? link->from : link->to].device;
+  link->at.node = comm->members[link->is_outgoing ? link->from : link->to].node;
   link->at.kind = link_memory_kind(comm, link, reach);
   link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes);
   if (!link->first && link->at.kind == RONDO_PLACE_WINDOW) { // the window is full
-    link->at.kind = mapped_memory_kind(comm->maps[link->from] & ~RONDO_MAPS_WINDOW);
+    link->at.kind = mapped_memory_kind(comm->members[link->from].maps & ~RONDO_MAPS_WINDOW);
     link->first = rondo_pool_alloc(comm->pool, link->at, stride * s->blocks, &link->bytes);
   }
   if (!link->first)
@@ -278,25 +264,27 @@ static int communicator_grow_links(struct rondo_communicator *comm) {
 }
 
 static int communicator_make_link(struct rondo_communicator *comm, uint32_t from, uint32_t to) {
-  uint32_t elsewhere = comm->where[from] == RONDO_HERE ? comm->where[to] : comm->where[from];
+  uint32_t elsewhere = comm->members[from].process == RONDO_HERE ? comm->members[to].process
+                                                                 : comm->members[from].process;
   if (elsewhere == RONDO_SOMEWHERE || rondo_communicator_link(comm, from, to))
     return RONDO_SUCCESS;
   // Of two members here, the second one to tell its device makes the links between them.
-  if ((comm->where[from] == RONDO_HERE && !comm->devices[from]) ||
-      (comm->where[to] == RONDO_HERE && !comm->devices[to]))
+  if ((comm->members[from].process == RONDO_HERE && !comm->members[from].device) ||
+      (comm->members[to].process == RONDO_HERE && !comm->members[to].device))
     return RONDO_SUCCESS;
   struct rondo_link link = {.from = from, .to = to, .process = elsewhere};
-  link.is_outgoing = comm->where[to] != RONDO_HERE;
-  link.is_proxied = elsewhere != RONDO_HERE && comm->is_proxied[link.is_outgoing ? to : from];
+  link.is_outgoing = comm->members[to].process != RONDO_HERE;
+  link.is_proxied =
+      elsewhere != RONDO_HERE && comm->members[link.is_outgoing ? to : from].is_proxied;
   link.is_ready = elsewhere == RONDO_HERE;
-  link.next_from = comm->first_from[from];
+  link.next_from = comm->members[from].first_from;
   int status = communicator_grow_links(comm);
   if (status == RONDO_SUCCESS && (link.is_proxied || !link.is_outgoing))
     status = link_make_connectors(comm, &link);
   if (status != RONDO_SUCCESS)
     return status;
   comm->bytes += link.bytes;
-  comm->first_from[from] = comm->link_count;
+  comm->members[from].first_from = comm->link_count;
   comm->links[comm->link_count++] = link;
   return RONDO_SUCCESS;
 }

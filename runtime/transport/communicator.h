@@ -15,7 +15,7 @@
 #include "daemon/plan/plan.h"
 #include "runtime/memory/pool.h"
 #include "runtime/transport/proxy.h"
-#include "runtime/transport/shape.h"
+#include "runtime/transport/collective_shape.h"
 #include <rondo/rondo.h>
 
 #define RONDO_MAPS_RANGE 1u
@@ -37,23 +37,27 @@ struct rondo_link {
   struct rondo_proxy_link *proxy_link; // of a proxied link; null: none yet, or over
 };
 
+struct rondo_communicator_member {
+  uint32_t rank;               // of the job
+  uint32_t process;            // its number; RONDO_HERE; RONDO_SOMEWHERE
+  struct rondo_device *device; // null: elsewhere, or not known yet
+  int node;                    // the NUMA node for connectors that the member reads
+  uint8_t is_proxied;          // 1: the proxy forwards
+  uint8_t maps;                // memory of this process that the member's maps: RONDO_MAPS_*
+  uint32_t first_from;         // the newest link from there; UINT32_MAX: none
+};
+
 struct rondo_communicator {
   struct rondo_communicator_gate gate;
   struct rondo_shape shape;
   struct rondo_pool *pool;
-  struct rondo_communicator *next; // of the same id
-  uint64_t generation;             // of its registrations
-  uint32_t *members;               // ranks of the job, by position
-  uint32_t *where;                 // their processes, by position; RONDO_HERE; RONDO_SOMEWHERE
-  struct rondo_device **devices;   // by position; null: elsewhere, or not known yet
-  int *nodes;          // by position: the NUMA node for connectors that the member reads
-  uint8_t *is_proxied; // by position; 1: the proxy forwards
-  uint8_t *maps;       // by position: memory of this process that the member's maps, RONDO_MAPS_*
-  uint32_t joined;     // members that have registered, here or elsewhere
-  uint32_t present;    // members here that have not deregistered
-  uint32_t link_count; // links from one position to another
+  struct rondo_communicator *next;           // of the same id
+  uint64_t generation;                       // of its registrations
+  struct rondo_communicator_member *members; // by position
+  uint32_t joined;                           // members that have registered, here or elsewhere
+  uint32_t present;                          // members here that have not deregistered
+  uint32_t link_count;                       // links from one position to another
   uint32_t link_capacity;
-  uint32_t *first_from; // by position: the newest link from there; UINT32_MAX: none
   struct rondo_link *links;
   struct rondo_link_set link_set; // of its proxied links
   uint64_t bytes;                 // borrowed from the pool
@@ -61,8 +65,8 @@ struct rondo_communicator {
 };
 
 // Makes a communicator for the ranks `members` (copied), all in this process unless the caller
-// changes `where` and `is_proxied`. If devices differ in what they reach, or the machine has
-// several NUMA nodes, the caller sets `devices` and `nodes` of each member that registers. Null: no
+// changes `process` and `is_proxied`. If devices differ in what they reach, or the machine has
+// several NUMA nodes, the caller sets `device` and `node` of each member that registers. Null: no
 // memory.
 struct rondo_communicator *rondo_communicator_create(struct rondo_pool *pool,
                                                      const struct rondo_shape *shape,

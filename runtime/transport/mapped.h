@@ -1,14 +1,14 @@
 // Processes of this machine map each other's memory.
 //
-// Each maps the other's arena. Devices that cannot use that memory as it is have two more places:
-// the range, which is memory of devices that is mapped into the other process, and the window of
-// NCCL. The range is made before any daemon runs, because getting memory of a device may wait for
-// those. Its parts go to the peers as they are added, ahead of the next message; each peer answers
-// how much it has mapped. Registrations wait for the first answers, which decide where connectors
-// lie. Where there is no range, or the peer does not map it, connectors lie in the arena, which
-// both sides page-lock.
+// Each process maps the arena of every other one. Some devices cannot use that memory as it is.
+// For them connectors lie in one of two more places: the range, which is device memory that the
+// other process maps, or the window of NCCL. The range is made before any daemon runs, because
+// allocating device memory may wait for daemons. A new part of the range is sent to the peers
+// before the next message. Each peer answers how much it has mapped. Registrations wait for the
+// first answers, which decide where connectors lie. Without a range that the peer maps, connectors
+// lie in the arena, which both sides page-lock.
 //
-// Part of transports.h: the lock of its owner is held.
+// Part of transports.h: the caller holds the job's lock.
 #ifndef RONDO_RUNTIME_TRANSPORT_MAPPED_H
 #define RONDO_RUNTIME_TRANSPORT_MAPPED_H
 

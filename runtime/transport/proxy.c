@@ -71,12 +71,13 @@ static void proxy_notify_blocks(struct rondo_proxy *p) {
   if (!p->needs_notify)
     return;
   p->needs_notify = 0;
-  for (struct rondo_link_set *c = p->awake; c; c = c->next)
-    for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
-      if (link->needs_notify)
-        p->config.on_arrival(p->config.owner, link);
-      link->needs_notify = 0;
-    }
+  struct rondo_link_set *c;
+  LIST_FOREACH(c, &p->awake, listed)
+  for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
+    if (link->needs_notify)
+      p->config.on_arrival(p->config.owner, link);
+    link->needs_notify = 0;
+  }
 }
 
 // One round: forwards what can be forwarded. The caller has claimed the proxy. Returns 1 if
@@ -373,12 +374,8 @@ int rondo_proxy_drain(struct rondo_proxy *p, uint64_t timeout_ns) {
 }
 
 void rondo_proxy_counters(const struct rondo_proxy *p, struct rondo_proxy_counters *out) {
-  const struct rondo_proxy_counters *c = &p->counters;
-  out->slots_sent = rondo_load_relaxed_u64(&c->slots_sent);
-  out->slots_received = rondo_load_relaxed_u64(&c->slots_received);
-  out->credits_sent = rondo_load_relaxed_u64(&c->credits_sent);
-  out->refused = rondo_load_relaxed_u64(&c->refused);
-  out->rounds = rondo_load_relaxed_u64(&c->rounds);
-  out->waits = rondo_load_relaxed_u64(&c->waits);
-  out->looks = rondo_load_relaxed_u64(&c->looks);
+  const uint64_t *from = (const uint64_t *)&p->counters;
+  uint64_t *to = (uint64_t *)out;
+  for (size_t i = 0; i < sizeof *out / sizeof *to; i++)
+    to[i] = rondo_load_relaxed_u64(&from[i]);
 }

@@ -1,31 +1,36 @@
 // The proxy: forwards the slots of connectors to and from processes that share no memory with this
 // one.
 //
-//   create -> its address goes to the peers, by the mesh -> meet (each peer) ...
-//     link_create -> its number goes to the producer -> link_bind -> link_close -> `over`
+//   create -> the mesh sends its address to the peers -> meet (each peer) ...
+//     link_create -> the consumer's side sends the link's number to the producer's side
+//     -> link_bind -> link_close -> `over`
 //   -> drain -> destroy
 //
-// A link between such processes has connectors on both sides. The producer's block publishes into a
-// *mirror*: a connector of the same shape in its own process. The proxy there consumes the mirror.
-// The proxy of the peer produces into the real connector, whose consumer is the peer's block. Slots
-// keep their sequence numbers, so they may arrive in any order. A mirror has as many slots as the
-// connector, so a published slot always has room on the other side. Credits return the same way.
-// Payloads are sent from the slot where they lie, and received into the slot where they are read.
+// A *link* is the set of connectors, one for each block, from one rank to a rank of another
+// process. It has connectors on both sides. The producer's block publishes into a *mirror*: a
+// connector of the same shape in its own process. The proxy there consumes the mirror. The proxy of
+// the peer produces into the real connector, whose consumer is the peer's block. Slots keep their
+// sequence numbers, so they may arrive in any order. A mirror has as many slots as the connector,
+// so a published slot always has room on the other side. A *credit* tells the producer's side which
+// slots were consumed. Payloads are not copied: the sender reads them in the mirror's slot, and the
+// receiver writes them to the connector's slot.
 //
-// The producer's side closes a link when nothing more will be published; what was published is sent
-// first. Each side gets `over` when the proxy does not need its memory any more.
+// The producer's side closes a link when nothing more will be published. The proxy first sends what
+// was published. On each side, the proxy calls `over` when it does not use the link's memory any
+// more.
 //
 // A job has one proxy in a process, with one thread for all ranks: the ranks share the network, so
-// a thread for each would gain nothing. A thread that waits for a run makes progress itself
-// (rondo_proxy_help); a thread that finds the proxy claimed by another one returns at once. The
-// proxy's thread sleeps while there is nothing to do. A message, a block that rings, or a request
-// wakes it.
+// a thread for each rank would gain nothing. One thread at a time runs a *round*: a pass over all
+// links that are awake. A thread that waits for a run runs rounds itself (rondo_proxy_help). A call
+// returns at once if another thread runs a round. The proxy's thread sleeps while there is nothing
+// to do. A message, rondo_proxy_ring or a request wakes it.
 #ifndef RONDO_RUNTIME_TRANSPORT_PROXY_H
 #define RONDO_RUNTIME_TRANSPORT_PROXY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "queues/connector_core.h"
 
@@ -33,21 +38,21 @@ struct rondo_carrier_calls;
 struct rondo_proxy;
 struct rondo_proxy_link;
 
-// The links of one communicator, which sleep and wake together. Their blocks move only while runs
-// of the communicator are outstanding here. When nothing has moved for a while and no run is
-// outstanding, the set sleeps: the proxy skips its links, so that a thousand idle collectives cost
-// nothing. A message for one of its links wakes it, and so does the submission of a run (P4). The
-// owner zeroes the set, and calls rondo_proxy_forget before freeing it.
+// The links of one communicator, which sleep and wake together. Their blocks make progress only
+// while runs of the communicator are outstanding here. A set that made no progress for a while, and
+// has no outstanding run, sleeps: the proxy skips its links, so that a thousand idle collectives
+// cost nothing. A message for one of its links wakes the set, and so does the submission of a run
+// (P4). The owner zeroes the set, and calls rondo_proxy_forget before freeing it.
 struct rondo_link_set {
-  uint32_t is_asleep; // atomic (P4)
+  uint32_t is_asleep; // atomic; read by threads that submit runs (P4)
   // Guarded by the proxy's lock.
-  uint32_t is_woken;
+  uint32_t is_woken; // rondo_proxy_wake was called, and no round has seen it
   struct rondo_link_set *next_woken;
   // Of the thread that has claimed the proxy.
-  struct rondo_link_set *next, *before; // in the list of sets that are awake, or asleep
+  LIST_ENTRY(rondo_link_set) listed; // among the sets that are awake, or asleep
   struct rondo_proxy_link *links;
-  uint32_t is_awake;
-  uint32_t quiet; // rounds in which nothing moved
+  uint32_t is_awake; // it is in the list of sets that are awake
+  uint32_t quiet;    // rounds without progress
 };
 
 struct rondo_proxy_config {
@@ -57,17 +62,17 @@ struct rondo_proxy_config {
   int is_manual;      // tests: no thread; the test makes progress
   // The functions are called by the thread that makes progress, without a lock.
   void *owner;
-  // The link is freed when this returns. `is_whole`: 0 if slots that were sent to it may be
-  // missing.
+  // The proxy does not use the link's memory any more, and frees the link when this returns.
+  // `is_whole`: 0 if slots that were sent to it may be missing.
   void (*over)(void *owner, struct rondo_proxy_link *link, int is_whole);
   void (*broken)(void *owner, uint32_t process, const char *text);
   // Slots, or room for slots, have arrived for the block at this side of the link.
   void (*on_arrival)(void *owner, const struct rondo_proxy_link *link);
-  // Returns 1 if blocks that do not ring have runs, so that the proxy must poll. Null: all blocks
-  // ring.
+  // Returns 1 if runs are outstanding on blocks that cannot ring, so that the proxy must poll.
+  // Null: all blocks ring.
   int (*is_busy)(void *owner);
-  // Returns 1 if a run of the link's set is outstanding, also a run whose submission may not have
-  // seen that the set sleeps (P4). Null: sets never sleep.
+  // Returns 1 if a run of the link's set is outstanding. Counts a run that is submitted while the
+  // set goes to sleep (P4). Null: sets never sleep.
   int (*is_used)(void *owner, const struct rondo_proxy_link *link);
 };
 
@@ -112,22 +117,23 @@ void rondo_proxy_link_bind(struct rondo_proxy *proxy, struct rondo_proxy_link *l
 // Closes a link. Outgoing: nothing more will be published. Incoming: nothing more will be read.
 void rondo_proxy_link_close(struct rondo_proxy *proxy, struct rondo_proxy_link *link);
 
-// Wakes a set after a submission has seen that it sleeps. Its blocks may have moved before.
+// Wakes a set after a submission has seen that it sleeps. The next round checks all its links,
+// because its blocks may have published before.
 void rondo_proxy_wake(struct rondo_proxy *proxy, struct rondo_link_set *link_set);
 // Forgets a set before it is freed. All its links are over.
 void rondo_proxy_forget(struct rondo_proxy *proxy, struct rondo_link_set *link_set);
 
-// Tells the proxy that a block has moved something.
+// Tells the proxy that a block has published or consumed a slot.
 void rondo_proxy_ring(struct rondo_proxy *proxy);
-// Runs a round on a thread that would wait otherwise. While such threads return soon, the proxy's
-// own thread stays away. Returns 1 if anything moved.
+// Runs a round on a thread that would wait otherwise. The proxy's own thread sleeps while such
+// calls keep coming. Returns 1 if anything moved.
 int rondo_proxy_help(struct rondo_proxy *proxy);
 // Forwards published slots until none is in flight, for a bounded time. Called by a thread that is
 // about to do other work, on a core that the proxy's thread may need. Credits that are not urgent
 // stay for later rounds. `is_busy`: the caller's rank still expects something. Returns 1 if
 // anything moved.
 int rondo_proxy_flush(struct rondo_proxy *proxy, int is_busy);
-// Runs a round on a thread that sleeps afterwards, and hands progress back to the proxy's thread.
+// Runs a round on a thread that sleeps afterwards. The proxy's thread then runs the rounds again.
 int rondo_proxy_release(struct rondo_proxy *proxy, int is_busy);
 
 // Waits until all closed links are over, at most `timeout_ns`. Returns 1 if they are.
@@ -140,9 +146,11 @@ void rondo_proxy_destroy(struct rondo_proxy *proxy);
 int rondo_proxy_progress(struct rondo_proxy *proxy);
 
 struct rondo_proxy_counters {
-  uint64_t slots_sent, slots_received, credits_sent, refused;
-  uint64_t rounds, waits;
-  uint64_t looks; // at links for slots to send
+  uint64_t slots_sent, slots_received, credits_sent;
+  uint64_t refused; // messages
+  uint64_t rounds;
+  uint64_t waits; // times that the proxy's thread went to sleep
+  uint64_t looks; // times that a link was checked for slots to send
 };
 void rondo_proxy_counters(const struct rondo_proxy *proxy, struct rondo_proxy_counters *out);
 

@@ -1,14 +1,60 @@
-// The links of a proxy: numbers, connectors, credits and the end of a link.
+// The links of a proxy: link sets, numbers, connectors, credits and the end of a link.
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/explore.h"
+#include "base/fence.h"
 #include "runtime/transport/proxy_state.h"
 
 #define INDEX_BITS                                                                                 \
   24u // of a link's number: its place in the table; the other bits are a serial number
 #define FREQUENT_BYTES 131072u // the consumption of a slot of at least this is sent at once
 #define CREDIT_LOOKS 8u        // links that are searched for a credit to enclose
+#if defined(RONDO_EXPLORE)
+#define QUIET_ROUNDS 2u // rare in the product, frequent in the explorer
+#else
+#define QUIET_ROUNDS                                                                               \
+  256u // quiet rounds before a set sleeps, so that runs in sequence find it awake
+#endif
+
+// ----------------------------------------------------------------- link sets ---
+
+static void link_set_touch(struct rondo_proxy *p, struct rondo_link_set *set) {
+  set->quiet = 0;
+  if (set->is_awake || !set->links)
+    return;
+  LIST_REMOVE(set, listed);
+  set->is_awake = 1;
+  LIST_INSERT_HEAD(&p->awake, set, listed);
+  rondo_store_relaxed_u32(&set->is_asleep, 0);
+}
+
+static void link_set_add(struct rondo_proxy *p, struct rondo_proxy_link *link) {
+  struct rondo_link_set *set = link->config.link_set;
+  int is_first = !set->links;
+  link->next = set->links;
+  set->links = link;
+  if (is_first) {
+    set->is_awake = 0;
+    LIST_INSERT_HEAD(&p->asleep, set, listed);
+  }
+  link_set_touch(p, set);
+}
+
+static void link_set_remove(struct rondo_proxy_link *link) {
+  struct rondo_link_set *set = link->config.link_set;
+  struct rondo_proxy_link **at = &set->links;
+  while (*at != link)
+    at = &(*at)->next;
+  *at = link->next;
+  if (!set->links)
+    LIST_REMOVE(set, listed);
+}
+
+void rondo_proxy_link_sets_wake_all(struct rondo_proxy *p) {
+  while (!LIST_EMPTY(&p->asleep))
+    link_set_touch(p, LIST_FIRST(&p->asleep));
+}
 
 // ------------------------------------------------------------------- numbers ---
 
@@ -21,7 +67,7 @@ struct rondo_proxy_link *rondo_proxy_link_find(struct rondo_proxy *p, uint64_t n
   pthread_mutex_unlock(&p->lock);
   if (!link || link->number != number || link->config.process != process)
     return NULL;
-  rondo_link_set_touch(p, link->config.link_set);
+  link_set_touch(p, link->config.link_set);
   return link;
 }
 
@@ -55,28 +101,15 @@ static bool table_add(struct rondo_proxy *p, struct rondo_proxy_link *link) {
 
 // ---------------------------------------------------------- uncredited slots ---
 
-static void uncredited_remove(struct rondo_proxy *p, struct rondo_proxy_link *link) {
-  if (link->previous_uncredited)
-    link->previous_uncredited->next_uncredited = link->next_uncredited;
-  else
-    p->peers[link->config.process].uncredited = link->next_uncredited;
-  if (link->next_uncredited)
-    link->next_uncredited->previous_uncredited = link->previous_uncredited;
-}
-
 // Counts a received slot. Moves the link to the front: its sender needs the credit for more slots.
 static void link_add_uncredited(struct rondo_proxy *p, struct rondo_proxy_link *link) {
-  struct rondo_proxy_link **first = &p->peers[link->config.process].uncredited;
+  struct rondo_proxy_peer *peer = &p->peers[link->config.process];
   if (link->uncredited++) {
-    if (*first == link)
+    if (LIST_FIRST(&peer->uncredited) == link)
       return;
-    uncredited_remove(p, link);
+    LIST_REMOVE(link, listed_uncredited);
   }
-  link->previous_uncredited = NULL;
-  link->next_uncredited = *first;
-  if (*first)
-    (*first)->previous_uncredited = link;
-  *first = link;
+  LIST_INSERT_HEAD(&peer->uncredited, link, listed_uncredited);
 }
 
 // Counts a credit that was sent.
@@ -85,7 +118,7 @@ static void link_note_credited(struct rondo_proxy *p, struct rondo_proxy_link *l
   link->uncredited -= consumed - connector->credited;
   connector->credited = consumed;
   if (!link->uncredited)
-    uncredited_remove(p, link);
+    LIST_REMOVE(link, listed_uncredited);
   rondo_proxy_count(&p->counters.credits_sent);
 }
 
@@ -184,9 +217,9 @@ static bool link_enclose_credit(struct rondo_proxy *p, struct rondo_proxy_link *
 void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
                                struct rondo_proxy_head *head) {
   uint32_t looks = CREDIT_LOOKS;
-  struct rondo_proxy_link *link = p->peers[process].uncredited;
+  struct rondo_proxy_link *link = LIST_FIRST(&p->peers[process].uncredited);
   while (link && looks-- && !link_enclose_credit(p, link, head))
-    link = link->next_uncredited;
+    link = LIST_NEXT(link, listed_uncredited);
 }
 
 // Tells the producer's side which slots were consumed.
@@ -211,29 +244,32 @@ static int link_send_credits(struct rondo_proxy *p, struct rondo_proxy_link *lin
 }
 
 int rondo_proxy_links_send(struct rondo_proxy *p) {
+  struct rondo_link_set *c;
   int moved = 0;
-  for (struct rondo_link_set *c = p->awake; c; c = c->next)
-    for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
-      rondo_proxy_count(&p->counters.looks);
-      if (link->config.is_outgoing && link->is_bound &&
-          rondo_proxy_is_reachable(p, link->config.process) && link_send_slots(p, link)) {
-        c->quiet = 0;
-        moved = 1;
-      }
+  LIST_FOREACH(c, &p->awake, listed)
+  for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
+    rondo_proxy_count(&p->counters.looks);
+    if (link->config.is_outgoing && link->is_bound &&
+        rondo_proxy_is_reachable(p, link->config.process) && link_send_slots(p, link)) {
+      c->quiet = 0;
+      moved = 1;
     }
+  }
   return moved;
 }
 
 int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving) {
+  struct rondo_link_set *c;
   int moved = 0;
-  for (struct rondo_link_set *c = p->awake; c; c = c->next)
-    for (struct rondo_proxy_link *link = c->links; link; link = link->next)
-      if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
-        moved |= link_send_credits(p, link, is_leaving);
+  LIST_FOREACH(c, &p->awake, listed)
+  for (struct rondo_proxy_link *link = c->links; link; link = link->next)
+    if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
+      moved |= link_send_credits(p, link, is_leaving);
   return moved;
 }
 
-bool rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
+// True if the link has nothing to send, and waits for nothing but its block and messages.
+static bool link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link) {
   if (link->transfers || link->is_closing || link->is_closed)
     return false;
   if (!rondo_proxy_is_reachable(p, link->config.process))
@@ -247,6 +283,83 @@ bool rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo
       return false;
   }
   return true;
+}
+
+// ------------------------------------------------------- link sets: sleeping ---
+
+static bool link_set_is_at_rest(const struct rondo_proxy *p, const struct rondo_link_set *set) {
+  for (const struct rondo_proxy_link *link = set->links; link; link = link->next)
+    if (!link_is_at_rest(p, link))
+      return false;
+  return true;
+}
+
+// A submission counts its run, and then looks whether the set sleeps. Here the order is the
+// reverse, so one of the two threads sees the other. The last look sees what ended runs have
+// published.
+static void link_set_sleep(struct rondo_proxy *p, struct rondo_link_set *set) {
+  set->quiet = 0;
+  if (!p->config.is_used || !link_set_is_at_rest(p, set))
+    return;
+  rondo_store_seq_cst_u32(&set->is_asleep, 1); // P4
+  rondo_fence_heavy();                         // P4
+  if (p->config.is_used(p->config.owner, set->links) || !link_set_is_at_rest(p, set)) {
+    rondo_store_relaxed_u32(&set->is_asleep, 0);
+    return;
+  }
+  LIST_REMOVE(set, listed);
+  set->is_awake = 0;
+  LIST_INSERT_HEAD(&p->asleep, set, listed);
+}
+
+void rondo_proxy_link_sets_sleep(struct rondo_proxy *p) {
+  struct rondo_link_set *next = NULL;
+  for (struct rondo_link_set *set = LIST_FIRST(&p->awake); set; set = next) {
+    next = LIST_NEXT(set, listed);
+    if (++set->quiet > QUIET_ROUNDS)
+      link_set_sleep(p, set);
+  }
+}
+
+// --------------------------------------------------------- link sets: waking ---
+
+void rondo_proxy_wake(struct rondo_proxy *p, struct rondo_link_set *set) {
+  if (RONDO_FAULT(LINK_SET_ASLEEP))
+    return;
+  pthread_mutex_lock(&p->lock);
+  if (!set->is_woken) {
+    set->is_woken = 1;
+    set->next_woken = p->woken;
+    p->woken = set;
+  }
+  rondo_store_release_u32(&p->has_woken, 1);
+  pthread_mutex_unlock(&p->lock);
+  rondo_proxy_ring(p); // its blocks may have rung while the set was skipped
+}
+
+void rondo_proxy_link_sets_wake_requested(struct rondo_proxy *p) {
+  if (!rondo_load_relaxed_u32(&p->has_woken))
+    return;
+  pthread_mutex_lock(&p->lock);
+  rondo_store_relaxed_u32(&p->has_woken, 0);
+  while (p->woken) {
+    struct rondo_link_set *set = p->woken;
+    p->woken = set->next_woken;
+    set->is_woken = 0;
+    link_set_touch(p, set);
+  }
+  pthread_mutex_unlock(&p->lock);
+}
+
+void rondo_proxy_forget(struct rondo_proxy *p, struct rondo_link_set *set) {
+  pthread_mutex_lock(&p->lock);
+  struct rondo_link_set **at = &p->woken;
+  while (*at && *at != set)
+    at = &(*at)->next_woken;
+  if (*at)
+    *at = set->next_woken;
+  set->is_woken = 0;
+  pthread_mutex_unlock(&p->lock);
 }
 
 // ------------------------------------------------------------------- the end ---
@@ -301,9 +414,9 @@ static int link_set_retire(struct rondo_proxy *p, struct rondo_link_set *c) {
     next = link->next;
     if (!link_is_over(p, link) || !link_acknowledge(p, link))
       continue;
-    rondo_link_set_remove(p, link);
+    link_set_remove(link);
     if (link->uncredited)
-      uncredited_remove(p, link);
+      LIST_REMOVE(link, listed_uncredited);
     moved = 1;
     p->config.over(p->config.owner, link, link_is_whole(link));
     link_free(p, link);
@@ -314,8 +427,8 @@ static int link_set_retire(struct rondo_proxy *p, struct rondo_link_set *c) {
 int rondo_proxy_links_retire(struct rondo_proxy *p) {
   int moved = 0;
   struct rondo_link_set *next = NULL;
-  for (struct rondo_link_set *c = p->awake; c; c = next) {
-    next = c->next;
+  for (struct rondo_link_set *c = LIST_FIRST(&p->awake); c; c = next) {
+    next = LIST_NEXT(c, listed);
     moved |= link_set_retire(p, c);
   }
   return moved;
@@ -333,7 +446,7 @@ void rondo_proxy_links_apply_requests(struct rondo_proxy *p) {
   while (p->fresh) {
     struct rondo_proxy_link *link = p->fresh;
     p->fresh = link->next;
-    rondo_link_set_add(p, link);
+    link_set_add(p, link);
   }
   while (p->dirty) {
     struct rondo_proxy_link *link = p->dirty;
@@ -343,7 +456,7 @@ void rondo_proxy_links_apply_requests(struct rondo_proxy *p) {
       link->back = link->wants_number;
     link->is_bound = link->wants_bound;
     link->is_closing = link->wants_closed;
-    rondo_link_set_touch(p, link->config.link_set);
+    link_set_touch(p, link->config.link_set);
   }
 }
 

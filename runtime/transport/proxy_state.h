@@ -1,6 +1,6 @@
 // The proxy's state, shared by the files that implement it: proxy.c (thread and processes),
-// proxy_links.c (links and their connectors), proxy_link_sets.c (which links are looked at) and
-// proxy_messages.c (messages). No other file includes this header, except tests.
+// proxy_links.c (links, their connectors, and which links are looked at) and proxy_messages.c
+// (messages). No other file includes this header, except tests.
 #ifndef RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H
 #define RONDO_RUNTIME_TRANSPORT_PROXY_STATE_H
 
@@ -47,7 +47,7 @@ struct rondo_proxy_link {
   uint32_t transfers;      // that use the connectors
   // Incoming: slots whose credit was not sent yet, and the list of such links of the same process.
   uint32_t uncredited;
-  struct rondo_proxy_link *next_uncredited, *previous_uncredited;
+  LIST_ENTRY(rondo_proxy_link) listed_uncredited;
   struct rondo_proxied_connector connectors[];
 };
 
@@ -59,9 +59,11 @@ struct rondo_proxy_peer {
   int wants_lost;
   // Of the thread that has claimed the proxy.
   int is_connected, is_lost, is_broken, has_told_broken;
-  struct rondo_proxy_link *uncredited; // links with uncredited slots; the last to get one is first
+  LIST_HEAD(, rondo_proxy_link) uncredited; // links with such slots; the last to get one is first
   char why[96];
 };
+
+LIST_HEAD(rondo_link_set_list, rondo_link_set);
 
 enum rondo_proxy_park {
   RONDO_PROXY_AWAKE = 0,
@@ -100,7 +102,7 @@ struct rondo_proxy {
   // Of the thread that has claimed the proxy.
   uint32_t requests_seen;
   int needs_notify; // some link does
-  struct rondo_link_set *awake, *asleep;
+  struct rondo_link_set_list awake, asleep;
   struct rondo_proxy_transfer *idle;
   struct rondo_proxy_counters counters;
 };
@@ -156,20 +158,11 @@ int rondo_proxy_links_send(struct rondo_proxy *p);
 // `is_leaving`: sends only credits without which the other side might soon have no slot.
 int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving);
 int rondo_proxy_links_retire(struct rondo_proxy *p);
-// True if the link has nothing to send, and waits for nothing but its block and messages.
-bool rondo_proxy_link_is_at_rest(const struct rondo_proxy *p, const struct rondo_proxy_link *link);
 // Adds a credit for the process to the head of a slot that is sent there.
 void rondo_proxy_links_enclose(struct rondo_proxy *p, uint32_t process,
                                struct rondo_proxy_head *head);
 void rondo_proxy_links_free(struct rondo_proxy *p);
 
-// ---- proxy_link_sets.c ----
-
-// Adds a link to its set; removes a link, which the caller frees.
-void rondo_link_set_add(struct rondo_proxy *p, struct rondo_proxy_link *link);
-void rondo_link_set_remove(struct rondo_proxy *p, struct rondo_proxy_link *link);
-// Wakes a set, or keeps it awake, because something has moved or is about to.
-void rondo_link_set_touch(struct rondo_proxy *p, struct rondo_link_set *set);
 void rondo_proxy_link_sets_wake_all(struct rondo_proxy *p);
 // Puts quiet sets to sleep; wakes the sets that rondo_proxy_wake named.
 void rondo_proxy_link_sets_sleep(struct rondo_proxy *p);

@@ -1,15 +1,19 @@
-// The transports of one job in this process: the memory that connectors lie in, and how the
-// connectors of each other process are reached.
+// The transports of a job in this process. They own the memory of the connectors, and decide how a
+// connector in another process is reached.
 //
 //   rondo_transports_open -> rondo_transports_meet (the processes are known)
-//     -> introduce / receive ... -> bind the links of communicators (binding.h)
+//     -> introduce / receive ... -> bind the links of communicators (link_binding.h)
 //   -> rondo_transports_lose (a lost process) ... -> drain -> disconnect -> rondo_transports_close
 //
 // A process on this machine maps our memory (mapped.h), directly or through a window of NCCL
-// (window_group.h). The proxy forwards slots to every other process (proxied.h).
+// (window_group.h). The proxy forwards slots to every other process (proxy.h).
 //
-// The owner is the job. It holds its lock in all calls here unless a comment says otherwise, and
-// gets events through struct rondo_transports_events.
+// The *arena* is host memory that processes of a machine share (arena.h). The *range* is device
+// memory that they share (range.h); it grows in *parts*. A *window* is device memory that NCCL
+// shares (nccl/window.h).
+//
+// The job owns this object and gets its events. The caller holds the job's lock unless a comment
+// says otherwise.
 #ifndef RONDO_RUNTIME_TRANSPORT_TRANSPORTS_H
 #define RONDO_RUNTIME_TRANSPORT_TRANSPORTS_H
 
@@ -25,17 +29,18 @@
 #include <rondo/rondo.h>
 
 struct rondo_arena;
+struct rondo_carrier_calls;
 struct rondo_proxy;
 struct rondo_proxy_link;
 struct rondo_range;
 struct rondo_window_group;
 
-// Where a member is, if not at the number of a process.
-#define RONDO_HERE (UINT32_MAX - 1)
-#define RONDO_SOMEWHERE UINT32_MAX // not known yet
+// Special values of a process number.
+#define RONDO_HERE (UINT32_MAX - 1) // this process
+#define RONDO_SOMEWHERE UINT32_MAX  // not known yet
 
-// Control messages between the transports of two processes. The job's own types are others
-// (job/message.h).
+// Control messages between the transports of two processes. The message types of the job are in
+// job/message.h.
 enum rondo_transport_message {
   RONDO_MESSAGE_ARENA = 16,  // first message: the sender's arena and range; the arena's descriptor
   RONDO_MESSAGE_PROXY = 26,  // first message where no memory is shared: the address of the proxy
@@ -64,7 +69,7 @@ struct rondo_transport_arrival {
 // What a transport tells its owner. `send`, `after` and `resume` are called under the owner's lock.
 struct rondo_transports_events {
   // Sends a control message; `fd` is -1 or a descriptor to send along. If this fails, the owner
-  // gives the process up.
+  // treats the process as lost.
   void (*send)(void *owner, uint32_t process, uint32_t type, const void *bytes, size_t size,
                int fd);
   // Runs `call(arg)` after `delay_ns`, once, without the lock.
@@ -87,16 +92,17 @@ struct rondo_transport_peer {
   uint8_t is_same_machine;
   uint8_t is_introduced; // it has our arena or the address of our proxy
   uint8_t is_lost;
-  uint8_t is_settled;    // it is known whether it maps our range
+  uint8_t is_settled;    // it has said whether it maps our range
   uint8_t refuses_range; // it will map no more of our range
   uint32_t parts_told;   // parts of our range that were sent to it
-  uint64_t told, mapped; // where the last of them ends; how far it has mapped them
+  uint64_t told;         // end of the last part that was sent to it
+  uint64_t mapped;       // end of what it has mapped of our range
   struct rondo_message_arena theirs;
   void *map;                     // its arena, here; null: not mapped
   struct rondo_range *view;      // its range, here; null: not mapped
   uint64_t view_bytes;           // how much of its range is mapped
   struct rondo_pins pins;        // of `map`
-  char no_view[RONDO_WHY_BYTES]; // why there is no view or no more of it; "": there is
+  char no_view[RONDO_WHY_BYTES]; // why its range is not mapped whole here; "": it is
   uint32_t links;                // links and journals that use the mapping
   uint32_t event_count;          // its index in `event_counts`, plus 1; 0: none
 };
@@ -119,7 +125,7 @@ struct rondo_transports {
   uint32_t other_count;
   struct rondo_pool pool;
   struct rondo_arena *arena; // null: the job is in this process alone
-  // Where devices cannot use the arena as it is (mapped.c).
+  // Used only if a device here cannot use the arena directly (mapped.c).
   struct rondo_pins pins;                 // of the arena
   struct rondo_range *range;              // null: there is none
   int is_range_private;                   // a device here cannot use it, so peers do not get it
@@ -135,9 +141,12 @@ struct rondo_transports {
   struct rondo_transport_peer *peers;     // by process
 };
 
+// The carrier of the messages between proxies. Tests replace it before they make a rank.
+extern const struct rondo_carrier_calls *rondo_transports_carrier;
+
 // Opens the device and the pool. With `is_shared` the job reaches beyond this process: makes the
 // arena and, where devices need them, the range and the window. Returns RONDO_SUCCESS,
-// RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM; rondo_transports_close follows in both cases.
+// RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM. The caller calls rondo_transports_close in every case.
 int rondo_transports_open(struct rondo_transports *t, const struct rondo_transports_config *config,
                           struct rondo_device *device, int is_shared);
 void rondo_transports_close(struct rondo_transports *t);
@@ -160,7 +169,7 @@ int rondo_transports_receive(struct rondo_transports *t, struct rondo_transport_
 
 // Ends the links of a lost process. Its memory is unmapped when no link uses it any more.
 void rondo_transports_lose(struct rondo_transports *t, uint32_t process);
-// Ends one use of the process's memory.
+// Decrements the count of links and journals that use the process's memory.
 void rondo_transports_unuse(struct rondo_transports *t, uint32_t process);
 
 // Waits, for a bounded time, until everything published here has arrived. Without the lock.
@@ -175,7 +184,7 @@ int rondo_transports_explain(const struct rondo_transports *t, const struct rond
 
 // ---- for the daemons; any thread, without the lock ----
 
-// Tells the proxy that a block has moved something.
+// Tells the proxy that a block has published or consumed a slot.
 void rondo_transports_ring(const struct rondo_transports *t);
 // Forwards slots on a thread of a daemon. `then`: enum rondo_forward. `is_busy`: runs are
 // outstanding on the daemon. Returns 1 if anything moved.

@@ -42,7 +42,6 @@ struct rondo_window_group {
   uint64_t limit_ns;
   enum phase phase;
   uint64_t deadline_ns;
-  int is_named; // the id was asked for
   uint32_t count, self;
   struct member *members; // in order of their processes; the first leads
   char why[RONDO_WHY_BYTES];
@@ -64,10 +63,10 @@ static void member_send_step(struct rondo_transports *t, const struct member *to
   const struct rondo_window_group *g = t->group;
   struct rondo_message_window message = {.step = (uint32_t)step, .status = status};
   if (step == STEP_ENTER)
-    memcpy(message.id, rondo_nccl_window_id(g->window), sizeof message.id);
+    memcpy(message.id, rondo_nccl_windows.id(g->window), sizeof message.id);
   if (g->window) {
-    message.base = rondo_nccl_window_base(g->window);
-    message.bytes = rondo_nccl_window_bytes(g->window);
+    message.base = rondo_nccl_windows.base(g->window);
+    message.bytes = rondo_nccl_windows.bytes(g->window);
   }
   (void)snprintf(message.why, sizeof message.why, "%.*s", (int)sizeof message.why - 1, why);
   rondo_transports_introduce(t, to->process);
@@ -88,7 +87,7 @@ static void group_refuse(struct rondo_transports *t, const char *why) {
   if (g->phase >= PHASE_ADOPTED)
     return;
   if (g->window && g->phase > PHASE_BEFORE)
-    rondo_nccl_window_give_up(g->window);
+    rondo_nccl_windows.give_up(g->window);
   g->phase = PHASE_REFUSED;
   rondo_store_relaxed_u32(&t->is_window_refused, 1);
   (void)snprintf(g->why, sizeof g->why, "%s", why);
@@ -128,49 +127,42 @@ static void group_report(struct rondo_transports *t, enum step step, int status,
 
 // ------------------------------------------------------------------- the leader --
 
-static bool group_has_all(const struct rondo_window_group *g, size_t flag) {
+// The first member that lacks a flag, the byte at `flag` of struct member; null: all have it.
+static const struct member *group_find_late(const struct rondo_window_group *g, size_t flag) {
   for (uint32_t i = 0; i < g->count; i++)
     if (!*((const uint8_t *)&g->members[i] + flag))
-      return false;
-  return true;
-}
-
-// Refuses the window because of the first member that lacks `flag`.
-static void group_refuse_late(struct rondo_transports *t, size_t flag, const char *what) {
-  const struct rondo_window_group *g = t->group;
-  for (uint32_t i = 0; i < g->count; i++)
-    if (!*((const uint8_t *)&g->members[i] + flag)) {
-      group_refuse_for(t, g->members[i].process, what);
-      return;
-    }
+      return &g->members[i];
+  return NULL;
 }
 
 static void group_enter_all(struct rondo_transports *t) {
   struct rondo_window_group *g = t->group;
   group_send_all(t, STEP_ENTER, RONDO_SUCCESS, "");
-  rondo_nccl_window_join(g->window, rondo_nccl_window_id(g->window), 0, g->count);
+  rondo_nccl_windows.join(g->window, rondo_nccl_windows.id(g->window), 0, g->count);
   g->phase = PHASE_JOINING;
   g->deadline_ns = rondo_now_ns() + g->limit_ns + GRACE_NS;
 }
 
 static void group_lead(struct rondo_transports *t, uint64_t now_ns) {
   struct rondo_window_group *g = t->group;
+  bool is_gathering = g->phase == PHASE_GATHERING;
+  const struct member *late = group_find_late(g, is_gathering ? offsetof(struct member, is_ready)
+                                                              : offsetof(struct member, is_done));
   char why[RONDO_WHY_BYTES];
-  if (g->phase == PHASE_GATHERING && group_has_all(g, offsetof(struct member, is_ready))) {
-    rondo_nccl_window_make_id(g->window);
+  if (is_gathering && !late) {
+    rondo_nccl_windows.make_id(g->window);
     g->phase = PHASE_NAMING;
   } else if (g->phase == PHASE_NAMING) {
-    int status = rondo_nccl_window_poll(g->window, why);
+    int status = rondo_nccl_windows.poll(g->window, why);
     if (status == RONDO_SUCCESS)
       group_enter_all(t);
     else if (status != RONDO_IN_PROGRESS)
       group_refuse_for(t, g->members[0].process, why);
-  } else if (g->phase == PHASE_JOINED && group_has_all(g, offsetof(struct member, is_done))) {
+  } else if (g->phase == PHASE_JOINED && !late) {
     group_adopt(t);
-  } else if (now_ns >= g->deadline_ns && g->phase == PHASE_GATHERING) {
-    group_refuse_late(t, offsetof(struct member, is_ready), "it does not get ready");
-  } else if (now_ns >= g->deadline_ns) {
-    group_refuse_late(t, offsetof(struct member, is_done), "it does not join in time");
+  } else if (now_ns >= g->deadline_ns && late) {
+    group_refuse_for(t, late->process,
+                     is_gathering ? "it does not get ready" : "it does not join in time");
   }
 }
 
@@ -179,7 +171,7 @@ static void group_lead(struct rondo_transports *t, uint64_t now_ns) {
 static void group_poll_join(struct rondo_transports *t) {
   struct rondo_window_group *g = t->group;
   char why[RONDO_WHY_BYTES];
-  int status = rondo_nccl_window_poll(g->window, why);
+  int status = rondo_nccl_windows.poll(g->window, why);
   if (status == RONDO_IN_PROGRESS)
     return;
   if (status == RONDO_SUCCESS) {
@@ -213,7 +205,7 @@ static void enter_receive(struct rondo_transports *t, const struct rondo_message
   struct rondo_window_group *g = t->group;
   if (g->phase != PHASE_GATHERING)
     return;
-  rondo_nccl_window_join(g->window, n->id, g->self, g->count);
+  rondo_nccl_windows.join(g->window, n->id, g->self, g->count);
   g->phase = PHASE_JOINING;
   g->deadline_ns = rondo_now_ns() + g->limit_ns + 2 * GRACE_NS;
 }
@@ -225,7 +217,7 @@ static void ready_receive(struct rondo_transports *t, struct member *m,
     return;
   if (n->status != RONDO_SUCCESS)
     group_refuse_for(t, m->process, n->why);
-  else if (n->bytes != rondo_nccl_window_bytes(g->window))
+  else if (n->bytes != rondo_nccl_windows.bytes(g->window))
     group_refuse_for(t, m->process, "its window has another size");
   m->is_ready = 1;
 }
@@ -305,7 +297,7 @@ int rondo_window_group_leads(const struct rondo_transports *t, uint32_t process)
 uint64_t rondo_window_group_view(const struct rondo_transports *t, uint32_t process) {
   struct rondo_window_group *g = t->group;
   const struct member *m = group_find_member(g, process);
-  return rondo_nccl_window_address(g->window, (uint32_t)(m - g->members));
+  return rondo_nccl_windows.address(g->window, (uint32_t)(m - g->members));
 }
 
 uint64_t rondo_window_group_bias(const struct rondo_transports *t, uint32_t process) {
@@ -343,10 +335,10 @@ void rondo_window_group_open(struct rondo_transports *t) {
   uint64_t bytes = variable_read("RONDO_NCCL_WINDOW_BYTES", MAX_BYTES, DEFAULT_BYTES);
   bytes = (bytes + RONDO_RANGE_UNIT_BYTES - 1) / RONDO_RANGE_UNIT_BYTES * RONDO_RANGE_UNIT_BYTES;
   const struct rondo_nccl_window_config config = {t->device, bytes, g->limit_ns};
-  int status = rondo_nccl_window_create(&config, &g->window, why);
+  int status = rondo_nccl_windows.create(&config, &g->window, why);
   if (status == RONDO_SUCCESS)
-    status = rondo_range_adopt(t->device, rondo_nccl_window_base(g->window),
-                               rondo_nccl_window_bytes(g->window), &g->range);
+    status = rondo_range_adopt(t->device, rondo_nccl_windows.base(g->window),
+                               rondo_nccl_windows.bytes(g->window), &g->range);
   if (status != RONDO_SUCCESS)
     (void)snprintf(g->why, sizeof g->why, "%s", why);
   t->window = g->range;
@@ -408,7 +400,8 @@ void rondo_window_group_close(struct rondo_transports *t) {
   if (!g)
     return;
   rondo_range_destroy(g->range);
-  rondo_nccl_window_destroy(g->window);
+  if (g->window)
+    rondo_nccl_windows.destroy(g->window);
   free(g->members);
   free(g);
   t->group = NULL;

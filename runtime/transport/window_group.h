@@ -14,10 +14,10 @@
 // ADOPTED makes the window safe to use between two processes even if the leader is lost while it
 // sends its verdict: no process counts on what another one has not said. A process that is lost
 // before its ADOPTED counts as refusing. Registrations with a process of the group wait until it is
-// decided, at most for the limits of getting ready and of joining and a little more. No thread
-// waits: a timer looks at the thread that NCCL works on, and at the clock.
+// decided. That takes at most the limits of getting ready and of joining, and a little more. No
+// thread waits: a timer polls NCCL's helper thread and the clock.
 //
-// Part of transports.h: the lock of its owner is held.
+// Part of transports.h: the caller holds the job's lock.
 #ifndef RONDO_RUNTIME_TRANSPORT_WINDOW_GROUP_H
 #define RONDO_RUNTIME_TRANSPORT_WINDOW_GROUP_H
 

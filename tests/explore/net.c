@@ -6,7 +6,7 @@
 
 #include "runtime/job/job.h"
 #include "runtime/job/processes.h"
-#include "runtime/transport/proxied.h"
+#include "runtime/transport/transports.h"
 #include "tests/explore/carrier.h"
 
 #define LOST UINT32_MAX // type of a letter that tells of the end of the sender's ranks
@@ -202,7 +202,7 @@ void explore_net_reset(const struct explore_program *program, struct random *ran
   memcpy(homes, program->process_of, sizeof homes);
   memcpy(machines, program->machine_of, sizeof machines);
   explore_carrier_reset(random);
-  rondo_proxied_carrier = &explore_carrier;
+  rondo_transports_carrier = &explore_carrier;
   process_count = program->process_count;
   rank_count = program->cfg.rank_count;
   rondo_mesh_calls = &calls;

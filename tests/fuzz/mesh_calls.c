@@ -13,7 +13,7 @@
 #include "runtime/order/journal.h"
 #include "runtime/rank/rank.h"
 #include "runtime/transport/carrier.h"
-#include "runtime/transport/proxied.h"
+#include "runtime/transport/transports.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/hand_mesh.h"
 #include "tests/support/null_carrier.h"
@@ -350,7 +350,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!size || data[0] != 1)
     return 0;
   (void)setenv("RONDO_LOG", "off", 1);
-  rondo_proxied_carrier = &carrier_calls;
+  rondo_transports_carrier = &carrier_calls;
   rondo_hand_mesh_put();
   rondo_hand_mesh.is_remote = 1;
   rondo_hand_mesh.sent = on_sent;

@@ -15,7 +15,7 @@
 #include "daemon/cuda/cuda_driver.h"
 #include "runtime/job/job.h"
 #include "runtime/job/message.h"
-#include "runtime/transport/binding.h"
+#include "runtime/transport/link_binding.h"
 #include "runtime/transport/mapped.h"
 #include "runtime/transport/nccl/window.h"
 #include "runtime/transport/window_group.h"
@@ -166,10 +166,10 @@ static void say_word(struct rondo_fuzz_input *in, uint32_t how) {
   if (how & 8)
     n.status = RONDO_ERR_UNSUPPORTED;
   if (other.window) {
-    n.base = rondo_nccl_window_base(other.window);
-    n.bytes = rondo_nccl_window_bytes(other.window);
+    n.base = rondo_nccl_windows.base(other.window);
+    n.bytes = rondo_nccl_windows.bytes(other.window);
     if (other.self)
-      memcpy(n.id, rondo_nccl_window_id(other.window), sizeof n.id);
+      memcpy(n.id, rondo_nccl_windows.id(other.window), sizeof n.id);
   }
   memset(n.why, 'w', sizeof n.why); // without an end
   if (how & 16)
@@ -208,11 +208,11 @@ static void pass(uint32_t turns) {
   for (uint32_t i = 0; i < turns; i++) {
     rondo_hand_mesh_ring();
     if (other.window && other.has_id && !other.has_joined) {
-      rondo_nccl_window_join(other.window, other.id, 1 - other.self, 2);
+      rondo_nccl_windows.join(other.window, other.id, 1 - other.self, 2);
       other.has_joined = 1;
     }
     if (other.window)
-      (void)rondo_nccl_window_poll(other.window, why);
+      (void)rondo_nccl_windows.poll(other.window, why);
     (void)poll(NULL, 0, 1);
   }
 }
@@ -221,7 +221,7 @@ static void pass(uint32_t turns) {
 static void enter(void) {
   if (!other.window || !other.self || other.has_joined)
     return;
-  memcpy(other.id, rondo_nccl_window_id(other.window), sizeof other.id);
+  memcpy(other.id, rondo_nccl_windows.id(other.window), sizeof other.id);
   other.has_id = 1;
 }
 
@@ -279,19 +279,19 @@ static void open_other(int has_window, int leads) {
   const struct rondo_nccl_window_config window = {other.device, WINDOW_BYTES, (uint64_t)LONG_NS};
   if (!has_window)
     return;
-  RONDO_FUZZ_CHECK(rondo_nccl_window_create(&window, &other.window, why) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_nccl_windows.create(&window, &other.window, why) == RONDO_SUCCESS);
   if (!leads)
     return;
-  rondo_nccl_window_make_id(other.window);
+  rondo_nccl_windows.make_id(other.window);
   for (uint32_t i = 0;
-       i < LONG_MS && rondo_nccl_window_poll(other.window, why) == RONDO_IN_PROGRESS; i++)
+       i < LONG_MS && rondo_nccl_windows.poll(other.window, why) == RONDO_IN_PROGRESS; i++)
     (void)poll(NULL, 0, 1);
 }
 
 static void *end_window(void *arg) {
   if (other.window && !other.is_in)
-    rondo_nccl_window_give_up(other.window);
-  rondo_nccl_window_destroy(other.window);
+    rondo_nccl_windows.give_up(other.window);
+  rondo_nccl_windows.destroy(other.window);
   return arg;
 }
 

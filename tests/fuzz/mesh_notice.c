@@ -15,7 +15,7 @@
 #include "runtime/job/job.h"
 #include "runtime/job/message.h"
 #include "runtime/observe/snapshot.h"
-#include "runtime/transport/binding.h"
+#include "runtime/transport/link_binding.h"
 #include "tests/support/fuzz.h"
 #include "tests/support/hand_mesh.h"
 

@@ -24,7 +24,7 @@ static void open_member(struct member *m, int ordinal) {
   cfg.device = ordinal;
   OK(rondo_cuda_driver.open(&cfg, &m->device, why));
   const struct rondo_nccl_window_config config = {m->device, WINDOW_BYTES, LIMIT_NS};
-  int status = rondo_nccl_window_create(&config, &m->window, why);
+  int status = rondo_nccl_windows.create(&config, &m->window, why);
   if (status == RONDO_ERR_UNSUPPORTED) {
     printf("window: left out: %s\n", why);
     exit(SKIPPED);
@@ -34,8 +34,8 @@ static void open_member(struct member *m, int ordinal) {
 
 static void await_member(const struct member *m) {
   const struct timespec pause = {0, 1000000};
-  int status = rondo_nccl_window_poll(m->window, why);
-  for (; status == RONDO_IN_PROGRESS; status = rondo_nccl_window_poll(m->window, why))
+  int status = rondo_nccl_windows.poll(m->window, why);
+  for (; status == RONDO_IN_PROGRESS; status = rondo_nccl_windows.poll(m->window, why))
     nanosleep(&pause, NULL);
   if (status != RONDO_SUCCESS)
     fprintf(stderr, "window: %s\n", why);
@@ -46,14 +46,14 @@ static void await_member(const struct member *m) {
 static void check_memory(const struct member *members, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     const struct rondo_driver *driver = members[i].device->driver;
-    uint64_t end = rondo_nccl_window_bytes(members[i].window) - sizeof(uint64_t);
+    uint64_t end = rondo_nccl_windows.bytes(members[i].window) - sizeof(uint64_t);
     uint64_t word = 1000 + i;
-    OK(driver->write(members[i].device, rondo_nccl_window_base(members[i].window) + end, &word,
+    OK(driver->write(members[i].device, rondo_nccl_windows.base(members[i].window) + end, &word,
                      sizeof word));
     for (uint32_t j = 0; j < count; j++) {
       uint64_t seen = 0;
       OK(driver->read(members[j].device, &seen,
-                      rondo_nccl_window_address(members[j].window, i) + end, sizeof seen));
+                      rondo_nccl_windows.address(members[j].window, i) + end, sizeof seen));
       CHECK(seen == word);
     }
   }
@@ -63,18 +63,18 @@ static void make_window(uint32_t count) {
   struct member members[MEMBERS] = {{NULL, NULL}};
   for (uint32_t i = 0; i < count; i++)
     open_member(&members[i], (int)i);
-  rondo_nccl_window_make_id(members[0].window);
+  rondo_nccl_windows.make_id(members[0].window);
   await_member(&members[0]);
   for (uint32_t i = 0; i < count; i++)
-    rondo_nccl_window_join(members[i].window, rondo_nccl_window_id(members[0].window), i, count);
+    rondo_nccl_windows.join(members[i].window, rondo_nccl_windows.id(members[0].window), i, count);
   for (uint32_t i = 0; i < count; i++)
     await_member(&members[i]);
   check_memory(members, count);
   // The end of a communicator takes all members at once, and here they come one after the other.
   for (uint32_t i = 0; i < count && count > 1; i++)
-    rondo_nccl_window_give_up(members[i].window);
+    rondo_nccl_windows.give_up(members[i].window);
   for (uint32_t i = 0; i < count; i++) {
-    rondo_nccl_window_destroy(members[i].window);
+    rondo_nccl_windows.destroy(members[i].window);
     members[i].device->driver->close(members[i].device);
   }
 }

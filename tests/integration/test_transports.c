@@ -8,7 +8,7 @@
 #include <rondo/rondo.h>
 
 #include "runtime/job/processes.h"
-#include "runtime/transport/proxied.h"
+#include "runtime/transport/transports.h"
 #include "runtime/transport/proxy_state.h"
 #include "runtime/transport/ucx/ucx.h"
 #include "tests/support/log.h"
@@ -58,15 +58,15 @@ static int describe_badly(FILE *out, char *why, size_t why_bytes) {
 static void what_cannot_be_used_says_why_last(void **state) {
   static const struct rondo_carrier_calls broken = {.name = "cable", .describe = describe_badly};
   static const struct rondo_carrier_calls silent = {.name = "silent"};
-  const struct rondo_carrier_calls *before = rondo_proxied_carrier;
+  const struct rondo_carrier_calls *before = rondo_transports_carrier;
   (void)state;
-  rondo_proxied_carrier = &broken;
+  rondo_transports_carrier = &broken;
   int status = describe(RONDO_TRANSPORT_UCX);
-  rondo_proxied_carrier = &silent;
+  rondo_transports_carrier = &silent;
   char said[sizeof text];
   memcpy(said, text, sizeof said);
   int of_silent = describe(RONDO_TRANSPORT_UCX);
-  rondo_proxied_carrier = before;
+  rondo_transports_carrier = before;
   assert_int_equal(status, RONDO_ERR_SYSTEM);
   assert_string_equal(said, "a cable\ncannot be used: nobody holds its end\n");
   assert_int_equal(of_silent, RONDO_SUCCESS);

@@ -54,7 +54,7 @@ static int await_nothing_left(void) {
 
 static void destroy_all(void) {
   for (uint32_t i = 0; i < MEMBERS; i++) {
-    rondo_nccl_window_destroy(windows[i]);
+    rondo_nccl_windows.destroy(windows[i]);
     windows[i] = NULL;
   }
 }
@@ -69,7 +69,7 @@ static int close_devices(void **state) {
 
 static int create(uint32_t i, uint64_t limit_ns) {
   const struct rondo_nccl_window_config config = {devices[i], BYTES, limit_ns};
-  return rondo_nccl_window_create(&config, &windows[i], why);
+  return rondo_nccl_windows.create(&config, &windows[i], why);
 }
 
 static void create_all(uint64_t limit_ns) {
@@ -79,8 +79,8 @@ static void create_all(uint64_t limit_ns) {
 
 static int await_window(uint32_t i) {
   const struct timespec pause = {0, 200000};
-  int status = rondo_nccl_window_poll(windows[i], why);
-  for (; status == RONDO_IN_PROGRESS; status = rondo_nccl_window_poll(windows[i], why))
+  int status = rondo_nccl_windows.poll(windows[i], why);
+  for (; status == RONDO_IN_PROGRESS; status = rondo_nccl_windows.poll(windows[i], why))
     nanosleep(&pause, NULL);
   return status;
 }
@@ -100,11 +100,11 @@ static void run_out_of_time(int (*is_right)(uint64_t limit_ns)) {
 
 static void join_by_id(void) {
   for (uint32_t i = 0; i < MEMBERS; i++)
-    rondo_nccl_window_join(windows[i], rondo_nccl_window_id(windows[0]), i, MEMBERS);
+    rondo_nccl_windows.join(windows[i], rondo_nccl_windows.id(windows[0]), i, MEMBERS);
 }
 
 static void join_all(void) {
-  rondo_nccl_window_make_id(windows[0]);
+  rondo_nccl_windows.make_id(windows[0]);
   assert_int_equal(await_window(0), RONDO_SUCCESS);
   join_by_id();
 }
@@ -125,12 +125,12 @@ static void each_member_sees_the_memory_of_all(void **state) {
   for (uint32_t i = 0; i < MEMBERS; i++)
     assert_int_equal(await_window(i), RONDO_SUCCESS);
   for (uint32_t i = 0; i < MEMBERS; i++) {
-    char *own = (char *)(uintptr_t)rondo_nccl_window_base(windows[i]);
-    assert_int_equal(rondo_nccl_window_bytes(windows[i]), BYTES - RONDO_NCCL_HEAD_BYTES);
-    own[rondo_nccl_window_bytes(windows[i]) - 1] = (char)(i + 1);
+    char *own = (char *)(uintptr_t)rondo_nccl_windows.base(windows[i]);
+    assert_int_equal(rondo_nccl_windows.bytes(windows[i]), BYTES - RONDO_NCCL_HEAD_BYTES);
+    own[rondo_nccl_windows.bytes(windows[i]) - 1] = (char)(i + 1);
     for (uint32_t j = 0; j < MEMBERS; j++) {
-      const char *there = (const char *)(uintptr_t)rondo_nccl_window_address(windows[j], i);
-      assert_int_equal(there[rondo_nccl_window_bytes(windows[i]) - 1], i + 1);
+      const char *there = (const char *)(uintptr_t)rondo_nccl_windows.address(windows[j], i);
+      assert_int_equal(there[rondo_nccl_windows.bytes(windows[i]) - 1], i + 1);
     }
   }
 }
@@ -138,12 +138,12 @@ static void each_member_sees_the_memory_of_all(void **state) {
 static void one_member_alone_has_a_window(void **state) {
   (void)state;
   assert_int_equal(create(0, LONG_NS), RONDO_SUCCESS);
-  rondo_nccl_window_make_id(windows[0]);
+  rondo_nccl_windows.make_id(windows[0]);
   assert_int_equal(await_window(0), RONDO_SUCCESS);
-  rondo_nccl_window_join(windows[0], rondo_nccl_window_id(windows[0]), 0, 1);
+  rondo_nccl_windows.join(windows[0], rondo_nccl_windows.id(windows[0]), 0, 1);
   assert_int_equal(await_window(0), RONDO_SUCCESS);
-  *(uint64_t *)(uintptr_t)rondo_nccl_window_base(windows[0]) = 42;
-  assert_int_equal(*(uint64_t *)(uintptr_t)rondo_nccl_window_address(windows[0], 0), 42);
+  *(uint64_t *)(uintptr_t)rondo_nccl_windows.base(windows[0]) = 42;
+  assert_int_equal(*(uint64_t *)(uintptr_t)rondo_nccl_windows.address(windows[0], 0), 42);
 }
 
 static void each_refusal_says_why(void **state) {
@@ -167,7 +167,7 @@ static void each_refusal_says_why(void **state) {
     join_all();
     check_refusal(refusals[i].status, refusals[i].words);
     // The memory is the owner's all the same.
-    *(uint64_t *)(uintptr_t)rondo_nccl_window_base(windows[0]) = 42;
+    *(uint64_t *)(uintptr_t)rondo_nccl_windows.base(windows[0]) = 42;
   }
 }
 
@@ -184,7 +184,7 @@ static int all_join_in_vain(uint64_t limit_ns) {
     right &= create(i, limit_ns) == RONDO_SUCCESS;
   if (!right)
     return 0;
-  rondo_nccl_window_make_id(windows[0]);
+  rondo_nccl_windows.make_id(windows[0]);
   if (await_window(0) != RONDO_SUCCESS)
     return 0;
   join_by_id();
@@ -203,9 +203,9 @@ static int one_joins_alone(uint64_t limit_ns) {
   assert_int_equal(create(0, LONG_NS), RONDO_SUCCESS);
   if (create(1, limit_ns) != RONDO_SUCCESS)
     return 0;
-  rondo_nccl_window_make_id(windows[0]);
+  rondo_nccl_windows.make_id(windows[0]);
   assert_int_equal(await_window(0), RONDO_SUCCESS);
-  rondo_nccl_window_join(windows[1], rondo_nccl_window_id(windows[0]), 1, MEMBERS);
+  rondo_nccl_windows.join(windows[1], rondo_nccl_windows.id(windows[0]), 1, MEMBERS);
   return ran_out_in(1, "ncclCommInitRankConfig");
 }
 
@@ -220,7 +220,7 @@ static void what_is_given_up_ends_early(void **state) {
   ask_for("stall=ncclCommInitRankConfig");
   join_all();
   for (uint32_t i = 0; i < MEMBERS; i++)
-    rondo_nccl_window_give_up(windows[i]);
+    rondo_nccl_windows.give_up(windows[i]);
   check_refusal(RONDO_ERR_ABORTED, "given up");
 }
 
@@ -233,7 +233,7 @@ static void what_has_failed_stays_failed(void **state) {
   for (uint32_t i = 0; i < MEMBERS; i++)
     assert_int_equal(await_window(i), RONDO_ERR_SYSTEM);
   for (uint32_t i = 0; i < MEMBERS; i++)
-    rondo_nccl_window_give_up(windows[i]);
+    rondo_nccl_windows.give_up(windows[i]);
   check_refusal(RONDO_ERR_SYSTEM, "an error of the stand-in");
 }
 
@@ -244,7 +244,7 @@ static void what_is_done_can_be_given_up(void **state) {
   for (uint32_t i = 0; i < MEMBERS; i++)
     assert_int_equal(await_window(i), RONDO_SUCCESS);
   for (uint32_t i = 0; i < MEMBERS; i++)
-    rondo_nccl_window_give_up(windows[i]);
+    rondo_nccl_windows.give_up(windows[i]);
   for (uint32_t i = 0; i < MEMBERS; i++)
     assert_int_equal(await_window(i), RONDO_SUCCESS);
   assert_int_equal(rondo_fake_nccl_live(), MEMBERS); // the memory alone
@@ -285,7 +285,7 @@ static void no_daemon_is_launched_while_members_join(void **state) {
   assert_int_equal(rondo_counters(ctx, &counters), RONDO_SUCCESS);
   assert_int_equal(counters.starts, 0);
   for (uint32_t i = 0; i < MEMBERS; i++)
-    rondo_nccl_window_give_up(windows[i]);
+    rondo_nccl_windows.give_up(windows[i]);
   assert_int_equal(rondo_wait(ctx, coll, RONDO_LAST_RUN, (int64_t)LONG_NS), RONDO_SUCCESS);
   assert_int_equal(rondo_destroy(ctx, RONDO_DESTROY_DRAIN, (int64_t)LONG_NS), RONDO_SUCCESS);
   check_refusal(RONDO_ERR_ABORTED, "given up");

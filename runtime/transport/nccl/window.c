@@ -67,7 +67,7 @@ static const struct rondo_setup *setup_of(const struct rondo_nccl_window *w) {
   return w->config.device->driver->setup;
 }
 
-int rondo_nccl_describe(char *line) {
+static int nccl_describe(char *line) {
   if (!rondo_nccl_load(line))
     return 0;
   (void)snprintf(line, RONDO_WHY_BYTES,
@@ -234,7 +234,7 @@ static int comm_create(struct rondo_nccl_window *w) {
   return CALL(w, ncclCommInitRankConfig, &w->comm, (int)w->count, w->id, (int)w->index, &config);
 }
 
-static int window_join(struct rondo_nccl_window *w) {
+static int comm_join(struct rondo_nccl_window *w) {
   int status = window_await_quiet(w);
   if (status == RONDO_SUCCESS)
     status = comm_create(w);
@@ -303,8 +303,8 @@ static bool window_is_given_up(struct rondo_nccl_window *w) {
   return is_given_up;
 }
 
-static int window_join_or_abort(struct rondo_nccl_window *w) {
-  int status = window_join(w);
+static int comm_join_or_abort(struct rondo_nccl_window *w) {
+  int status = comm_join(w);
   if (status == RONDO_SUCCESS && window_is_given_up(w))
     status = window_refuse(w, RONDO_ERR_ABORTED, "the window was given up");
   if (status != RONDO_SUCCESS)
@@ -321,7 +321,7 @@ static int step_run(void *arg) {
   case STEP_ID:
     return id_make(w);
   case STEP_JOIN:
-    return window_join_or_abort(w);
+    return comm_join_or_abort(w);
   case STEP_DROP:
     comm_abort(w);
     return RONDO_SUCCESS;
@@ -420,85 +420,7 @@ static struct rondo_nccl_window *window_new(const struct rondo_nccl_window_confi
   return w;
 }
 
-int rondo_nccl_window_create(const struct rondo_nccl_window_config *config,
-                             struct rondo_nccl_window **window, char *why) {
-  struct rondo_nccl_window *w = window_new(config);
-  (void)snprintf(why, RONDO_WHY_BYTES, "no memory");
-  if (!w)
-    return RONDO_ERR_NO_MEMORY;
-  setup_of(w)->retain(config->device);
-  if (pthread_create(&w->helper, NULL, helper_main, w)) {
-    (void)snprintf(why, RONDO_WHY_BYTES, "no thread can be created");
-    config->device->driver->close(config->device);
-    window_free(w);
-    return RONDO_ERR_SYSTEM;
-  }
-  pthread_setname_np(w->helper, "rondo-nccl");
-  pthread_mutex_lock(&w->lock);
-  window_await(w, &w->has_done, w->deadline_ns + GRACE_NS);
-  int status = window_look(w, why);
-  pthread_mutex_unlock(&w->lock);
-  if (status == RONDO_SUCCESS)
-    *window = w;
-  else
-    rondo_nccl_window_destroy(w);
-  return status == RONDO_IN_PROGRESS ? RONDO_ERR_TIMEOUT : status;
-}
-
-uint64_t rondo_nccl_window_base(const struct rondo_nccl_window *w) {
-  return (uint64_t)(uintptr_t)w->memory + RONDO_NCCL_HEAD_BYTES;
-}
-
-uint64_t rondo_nccl_window_bytes(const struct rondo_nccl_window *w) {
-  return w->config.bytes - RONDO_NCCL_HEAD_BYTES;
-}
-
-void rondo_nccl_window_make_id(struct rondo_nccl_window *w) {
-  pthread_mutex_lock(&w->lock);
-  window_begin_step(w, STEP_ID, w->config.limit_ns);
-  pthread_mutex_unlock(&w->lock);
-}
-
-void rondo_nccl_window_join(struct rondo_nccl_window *w, const uint8_t *id, uint32_t index,
-                            uint32_t count) {
-  static_assert(sizeof w->id.internal == RONDO_NCCL_ID_BYTES, "copied as a whole");
-  pthread_mutex_lock(&w->lock);
-  memcpy(w->id.internal, id, sizeof w->id.internal);
-  w->index = index;
-  w->count = count;
-  setup_of(w)->hold(w->config.device, 1);
-  w->is_holding = 1;
-  window_begin_step(w, STEP_JOIN, w->config.limit_ns);
-  pthread_mutex_unlock(&w->lock);
-}
-
-int rondo_nccl_window_poll(struct rondo_nccl_window *w, char *why) {
-  pthread_mutex_lock(&w->lock);
-  int status = window_look(w, why);
-  pthread_mutex_unlock(&w->lock);
-  return status;
-}
-
-const uint8_t *rondo_nccl_window_id(const struct rondo_nccl_window *w) {
-  return (const uint8_t *)w->id.internal;
-}
-
-uint64_t rondo_nccl_window_address(const struct rondo_nccl_window *w, uint32_t index) {
-  return w->addresses[index] + RONDO_NCCL_HEAD_BYTES;
-}
-
-void rondo_nccl_window_give_up(struct rondo_nccl_window *w) {
-  pthread_mutex_lock(&w->lock);
-  window_release_daemons(w);
-  if (!w->has_done)
-    w->is_given_up = 1;
-  else if (w->status == RONDO_SUCCESS) // a failed step has nothing to drop
-    window_begin_step(w, STEP_DROP, w->config.limit_ns);
-  pthread_cond_broadcast(&w->changed);
-  pthread_mutex_unlock(&w->lock);
-}
-
-void rondo_nccl_window_destroy(struct rondo_nccl_window *w) {
+static void window_destroy(struct rondo_nccl_window *w) {
   if (!w)
     return;
   pthread_mutex_lock(&w->lock);
@@ -522,3 +444,93 @@ void rondo_nccl_window_destroy(struct rondo_nccl_window *w) {
   rondo_log(RONDO_LOG_WARN, "NCCL does not return from %s: its memory and thread are abandoned",
             calling);
 }
+
+static int window_create(const struct rondo_nccl_window_config *config,
+                         struct rondo_nccl_window **window, char *why) {
+  struct rondo_nccl_window *w = window_new(config);
+  (void)snprintf(why, RONDO_WHY_BYTES, "no memory");
+  if (!w)
+    return RONDO_ERR_NO_MEMORY;
+  setup_of(w)->retain(config->device);
+  if (pthread_create(&w->helper, NULL, helper_main, w)) {
+    (void)snprintf(why, RONDO_WHY_BYTES, "no thread can be created");
+    config->device->driver->close(config->device);
+    window_free(w);
+    return RONDO_ERR_SYSTEM;
+  }
+  pthread_setname_np(w->helper, "rondo-nccl");
+  pthread_mutex_lock(&w->lock);
+  window_await(w, &w->has_done, w->deadline_ns + GRACE_NS);
+  int status = window_look(w, why);
+  pthread_mutex_unlock(&w->lock);
+  if (status == RONDO_SUCCESS)
+    *window = w;
+  else
+    window_destroy(w);
+  return status == RONDO_IN_PROGRESS ? RONDO_ERR_TIMEOUT : status;
+}
+
+static uint64_t window_base(const struct rondo_nccl_window *w) {
+  return (uint64_t)(uintptr_t)w->memory + RONDO_NCCL_HEAD_BYTES;
+}
+
+static uint64_t window_bytes(const struct rondo_nccl_window *w) {
+  return w->config.bytes - RONDO_NCCL_HEAD_BYTES;
+}
+
+static void window_make_id(struct rondo_nccl_window *w) {
+  pthread_mutex_lock(&w->lock);
+  window_begin_step(w, STEP_ID, w->config.limit_ns);
+  pthread_mutex_unlock(&w->lock);
+}
+
+static void window_join(struct rondo_nccl_window *w, const uint8_t *id, uint32_t index,
+                        uint32_t count) {
+  static_assert(sizeof w->id.internal == RONDO_NCCL_ID_BYTES, "copied as a whole");
+  pthread_mutex_lock(&w->lock);
+  memcpy(w->id.internal, id, sizeof w->id.internal);
+  w->index = index;
+  w->count = count;
+  setup_of(w)->hold(w->config.device, 1);
+  w->is_holding = 1;
+  window_begin_step(w, STEP_JOIN, w->config.limit_ns);
+  pthread_mutex_unlock(&w->lock);
+}
+
+static int window_poll(struct rondo_nccl_window *w, char *why) {
+  pthread_mutex_lock(&w->lock);
+  int status = window_look(w, why);
+  pthread_mutex_unlock(&w->lock);
+  return status;
+}
+
+static const uint8_t *window_id(const struct rondo_nccl_window *w) {
+  return (const uint8_t *)w->id.internal;
+}
+
+static uint64_t window_address(const struct rondo_nccl_window *w, uint32_t index) {
+  return w->addresses[index] + RONDO_NCCL_HEAD_BYTES;
+}
+
+static void window_give_up(struct rondo_nccl_window *w) {
+  pthread_mutex_lock(&w->lock);
+  window_release_daemons(w);
+  if (!w->has_done)
+    w->is_given_up = 1;
+  else if (w->status == RONDO_SUCCESS) // a failed step has nothing to drop
+    window_begin_step(w, STEP_DROP, w->config.limit_ns);
+  pthread_cond_broadcast(&w->changed);
+  pthread_mutex_unlock(&w->lock);
+}
+
+const struct rondo_nccl_window_calls rondo_nccl_windows = {.describe = nccl_describe,
+                                                           .create = window_create,
+                                                           .base = window_base,
+                                                           .bytes = window_bytes,
+                                                           .make_id = window_make_id,
+                                                           .join = window_join,
+                                                           .poll = window_poll,
+                                                           .id = window_id,
+                                                           .address = window_address,
+                                                           .give_up = window_give_up,
+                                                           .destroy = window_destroy};

@@ -1,7 +1,7 @@
 // A window of NCCL: memory of one GPU in each process of this machine, which NCCL maps into all of
 // them. NCCL does nothing else here; the daemons load and store in the window as in any connector.
 //
-//   rondo_nccl_window_create -> make_id (one member) -> join (all members) -> poll ... -> address
+//   create -> make_id (one member) -> join (all members) -> poll ... -> address
 //     -> destroy
 //
 // - One helper thread a window makes all calls of NCCL, because each may block: in NCCL's
@@ -46,37 +46,40 @@ struct rondo_nccl_window_config {
   uint64_t limit_ns;           // of each step
 };
 
-// Describes NCCL in a line. Returns 1 and the version that can be used, or 0 and why none can.
-int rondo_nccl_describe(char *line);
+struct rondo_nccl_window_calls {
+  // Describes NCCL in a line. Returns 1 and the version that can be used, or 0 and why none can.
+  int (*describe)(char *line);
 
-// Starts a helper that allocates the memory, and waits for it, within the limit. Returns
-// RONDO_SUCCESS; else, with the reason in `why`, RONDO_ERR_UNSUPPORTED (no usable NCCL),
-// RONDO_ERR_TIMEOUT, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
-int rondo_nccl_window_create(const struct rondo_nccl_window_config *config,
-                             struct rondo_nccl_window **window, char *why);
+  // Starts a helper that allocates the memory, and waits for it, within the limit. Returns
+  // RONDO_SUCCESS; else, with the reason in `why`, RONDO_ERR_UNSUPPORTED (no usable NCCL),
+  // RONDO_ERR_TIMEOUT, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM.
+  int (*create)(const struct rondo_nccl_window_config *config, struct rondo_nccl_window **window,
+                char *why);
 
-// The memory after the head, at the address of this process.
-uint64_t rondo_nccl_window_base(const struct rondo_nccl_window *window);
-uint64_t rondo_nccl_window_bytes(const struct rondo_nccl_window *window);
+  // The memory after the head, at the address of this process.
+  uint64_t (*base)(const struct rondo_nccl_window *window);
+  uint64_t (*bytes)(const struct rondo_nccl_window *window);
 
-// Starts to make the id by which the members find each other.
-void rondo_nccl_window_make_id(struct rondo_nccl_window *window);
-// Starts to join the other members, as member `index` of `count`.
-void rondo_nccl_window_join(struct rondo_nccl_window *window, const uint8_t *id, uint32_t index,
-                            uint32_t count);
-// Polls the step that was started last. Returns RONDO_IN_PROGRESS, or what create returns.
-int rondo_nccl_window_poll(struct rondo_nccl_window *window, char *why);
+  // Starts to make the id by which the members find each other.
+  void (*make_id)(struct rondo_nccl_window *window);
+  // Starts to join the other members, as member `index` of `count`.
+  void (*join)(struct rondo_nccl_window *window, const uint8_t *id, uint32_t index, uint32_t count);
+  // Polls the step that was started last. Returns RONDO_IN_PROGRESS, or what create returns.
+  int (*poll)(struct rondo_nccl_window *window, char *why);
 
-// The id, after make_id.
-const uint8_t *rondo_nccl_window_id(const struct rondo_nccl_window *window);
-// After join: the address here of a member's memory after the head.
-uint64_t rondo_nccl_window_address(const struct rondo_nccl_window *window, uint32_t index);
+  // The id, after make_id.
+  const uint8_t *(*id)(const struct rondo_nccl_window *window);
+  // After join: the address here of a member's memory after the head.
+  uint64_t (*address)(const struct rondo_nccl_window *window, uint32_t index);
 
-// Gives up the step, and frees what it has made except the memory. Does not wait. A step that had
-// failed before stays failed.
-void rondo_nccl_window_give_up(struct rondo_nccl_window *window);
+  // Gives up the step, and frees what it has made except the memory. Does not wait. A step that had
+  // failed before stays failed.
+  void (*give_up)(struct rondo_nccl_window *window);
 
-// Destroys a window that no daemon uses any more, in bounded time. Accepts null.
-void rondo_nccl_window_destroy(struct rondo_nccl_window *window);
+  // Destroys a window that no daemon uses any more, in bounded time. Accepts null.
+  void (*destroy)(struct rondo_nccl_window *window);
+};
+// A library that was built without NCCL has `describe` and `create` alone.
+extern const struct rondo_nccl_window_calls rondo_nccl_windows;
 
 #endif // RONDO_RUNTIME_TRANSPORT_NCCL_WINDOW_H

@@ -57,20 +57,17 @@
 #define DECLARE(name) __typeof__(&name) name;
 static struct {
   bool is_loaded; // or is being loaded
-  int status;
-  char why[128];
+  char why[128];  // empty: it can be used
   struct {
     UCX_CALLS(DECLARE)
   } calls;
 } library;
 #undef DECLARE
 
-static void *find_call(void *handle, const char *name) {
+static void *library_find_call(void *handle, const char *name) {
   void *call = handle ? dlsym(handle, name) : NULL;
-  if (!call && library.status == RONDO_SUCCESS) {
-    library.status = RONDO_ERR_UNSUPPORTED;
+  if (!call && !library.why[0])
     (void)snprintf(library.why, sizeof library.why, "UCX has no %s", name);
-  }
   return call;
 }
 
@@ -99,12 +96,10 @@ static void library_forbid_patches(void) {
 
 // UCX does not work in a forked child if the parent has used it: its locks may never be released.
 static void library_refuse_child(void) {
-  if (!library.is_loaded || library.status != RONDO_SUCCESS)
-    return;
-  library.status = RONDO_ERR_UNSUPPORTED;
-  (void)snprintf(library.why, sizeof library.why,
-                 "process %lld, from which this one was forked, has used UCX",
-                 (long long)rondo_forked_from());
+  if (library.is_loaded && !library.why[0])
+    (void)snprintf(library.why, sizeof library.why,
+                   "process %lld, from which this one was forked, has used UCX",
+                   (long long)rondo_forked_from());
 }
 RONDO_ON_FORK(library_refuse_child)
 
@@ -114,12 +109,11 @@ static void library_load(void) {
   void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *reason = dlerror();
-    library.status = RONDO_ERR_UNSUPPORTED;
     (void)snprintf(library.why, sizeof library.why, "UCX cannot be loaded: %s",
                    reason ? reason : "no reason given");
     return;
   }
-#define FIND(name) *(void **)&library.calls.name = find_call(handle, #name);
+#define FIND(name) *(void **)&library.calls.name = library_find_call(handle, #name);
   UCX_CALLS(FIND)
 #undef FIND
 }
@@ -207,18 +201,18 @@ static ucp_request_param_t operation_param(struct operation *o) {
                                .memory_type = UCS_MEMORY_TYPE_HOST};
 }
 
-static int status_of(ucs_status_t status) {
+static int status_convert(ucs_status_t status) {
   return status == UCS_OK ? RONDO_SUCCESS : RONDO_ERR_PEER;
 }
 
 // ------------------------------------------------------------------ receiving ---
 
-static void on_received(void *request, ucs_status_t status, size_t length, void *arg) {
+static void operation_on_received(void *request, ucs_status_t status, size_t length, void *arg) {
   struct operation *o = arg;
   struct rondo_carrier *c = o->carrier;
   (void)length;
   if (!c->is_closed)
-    c->events->landed(c->arg, o->ticket, status_of(status));
+    c->events->landed(c->arg, o->ticket, status_convert(status));
   operation_release(o);
   UCX(ucp_request_free)(request);
 }
@@ -232,7 +226,7 @@ static void payload_fetch(struct rondo_carrier *c, void *rendezvous, void *to, s
     return;
   }
   ucp_request_param_t param = operation_param(o);
-  param.cb.recv_am = on_received;
+  param.cb.recv_am = operation_on_received;
   void *request = UCX(ucp_am_recv_data_nbx)(c->worker, rendezvous, to, bytes, &param);
   if (request && !UCS_PTR_IS_ERR(request))
     return;
@@ -240,8 +234,8 @@ static void payload_fetch(struct rondo_carrier *c, void *rendezvous, void *to, s
   operation_release(o);
 }
 
-static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes, void *data,
-                               size_t bytes, const ucp_am_recv_param_t *param) {
+static ucs_status_t carrier_on_message(void *arg, const void *head, size_t head_bytes, void *data,
+                                       size_t bytes, const ucp_am_recv_param_t *param) {
   struct rondo_carrier *c = arg;
   void *ticket = NULL;
   if (c->is_closed)
@@ -260,11 +254,11 @@ static ucs_status_t on_message(void *arg, const void *head, size_t head_bytes, v
 
 // -------------------------------------------------------------------- sending ---
 
-static void on_sent(void *request, ucs_status_t status, void *arg) {
+static void operation_on_sent(void *request, ucs_status_t status, void *arg) {
   struct operation *o = arg;
   struct rondo_carrier *c = o->carrier;
   if (!c->is_closed)
-    c->events->sent(c->arg, o->ticket, status_of(status));
+    c->events->sent(c->arg, o->ticket, status_convert(status));
   operation_release(o);
   UCX(ucp_request_free)(request);
 }
@@ -278,7 +272,7 @@ static int ucx_send(struct rondo_carrier *c, const struct rondo_carrier_message 
   if (!o)
     return RONDO_ERR_NO_MEMORY;
   ucp_request_param_t param = operation_param(o);
-  param.cb.send = on_sent;
+  param.cb.send = operation_on_sent;
   void *request = UCX(ucp_am_send_nbx)(endpoint->ep, MESSAGE_ID, m->head, m->head_bytes, m->payload,
                                        m->bytes, &param);
   if (request && !UCS_PTR_IS_ERR(request))
@@ -292,7 +286,7 @@ static int ucx_send(struct rondo_carrier *c, const struct rondo_carrier_message 
 
 // ---------------------------------------------------------------- connecting ---
 
-static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
+static void endpoint_on_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
   struct endpoint *endpoint = arg;
   struct rondo_carrier *c = endpoint->carrier;
   (void)ep;
@@ -316,18 +310,18 @@ static int endpoints_grow(struct rondo_carrier *c, uint32_t process) {
 
 // Combines the ports with the address of the machine. Returns 0 if they do not fit, or the peer has
 // no port for that family.
-static int address_read(const void *address, size_t bytes, struct sockaddr_storage *to) {
-  struct ports ports;
-  size_t at_bytes = bytes - sizeof ports;
-  if (bytes <= sizeof ports || at_bytes > sizeof *to)
+static int address_read(const void *address, size_t bytes, struct ports *ports,
+                        struct sockaddr_storage *to) {
+  size_t at_bytes = bytes - sizeof *ports;
+  if (bytes <= sizeof *ports || at_bytes > sizeof *to)
     return 0;
   memset(to, 0, sizeof *to);
-  memcpy(&ports, address, sizeof ports);
-  memcpy(to, (const char *)address + sizeof ports, at_bytes);
+  memcpy(ports, address, sizeof *ports);
+  memcpy(to, (const char *)address + sizeof *ports, at_bytes);
   if (to->ss_family == AF_INET && at_bytes == sizeof(struct sockaddr_in))
-    return (((struct sockaddr_in *)to)->sin_port = ports.ipv4) != 0;
+    return (((struct sockaddr_in *)to)->sin_port = ports->ipv4) != 0;
   if (to->ss_family == AF_INET6 && at_bytes == sizeof(struct sockaddr_in6))
-    return (((struct sockaddr_in6 *)to)->sin6_port = ports.ipv6) != 0;
+    return (((struct sockaddr_in6 *)to)->sin6_port = ports->ipv6) != 0;
   return 0;
 }
 
@@ -340,7 +334,7 @@ static struct endpoint *endpoint_create(struct rondo_carrier *c, uint32_t proces
   endpoint->process = process;
   params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params->err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  params->err_handler.cb = on_error;
+  params->err_handler.cb = endpoint_on_error;
   params->err_handler.arg = endpoint;
   if (UCX(ucp_ep_create)(c->worker, params, &endpoint->ep) == UCS_OK)
     return endpoint;
@@ -348,22 +342,17 @@ static struct endpoint *endpoint_create(struct rondo_carrier *c, uint32_t proces
   return NULL;
 }
 
-// UCX sends over TCP in segments of its own receive size, and aborts a process that receives a
-// larger segment than its own size.
-static bool has_same_segment(const struct rondo_carrier *c, const void *address) {
-  struct ports theirs;
-  memcpy(&theirs, address, sizeof theirs);
-  return memcmp(theirs.segment, c->ports.segment, sizeof theirs.segment) == 0;
-}
-
 static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *address,
                        size_t bytes) {
   struct sockaddr_storage to;
+  struct ports theirs;
   if (!endpoints_grow(c, process))
     return RONDO_ERR_NO_MEMORY;
-  if (!address_read(address, bytes, &to))
+  if (!address_read(address, bytes, &theirs, &to))
     return RONDO_ERR_PEER;
-  if (!has_same_segment(c, address)) {
+  // UCX sends over TCP in segments of its own receive size, and aborts a process that receives a
+  // larger segment than its own size.
+  if (memcmp(theirs.segment, c->ports.segment, sizeof theirs.segment) != 0) {
     c->events->broken(c->arg, process, "its " SEGMENT_VARIABLE " differs from the one here");
     return RONDO_ERR_PEER;
   }
@@ -371,7 +360,7 @@ static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *ad
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
         .flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
-        .sockaddr = {(const struct sockaddr *)&to, (socklen_t)(bytes - sizeof(struct ports))}};
+        .sockaddr = {(const struct sockaddr *)&to, (socklen_t)(bytes - sizeof theirs)}};
     struct endpoint *endpoint = endpoint_create(c, process, &params);
     c->outgoing[process * c->endpoints + i] = endpoint;
     if (!endpoint)
@@ -381,7 +370,7 @@ static int ucx_connect(struct rondo_carrier *c, uint32_t process, const void *ad
 }
 
 // Called inside UCX; requests_accept makes the endpoint later.
-static void on_request(ucp_conn_request_h connection, void *arg) {
+static void carrier_on_request(ucp_conn_request_h connection, void *arg) {
   struct rondo_carrier *c = arg;
   struct request *r = malloc(sizeof *r);
   if (!r) {
@@ -413,7 +402,7 @@ static int requests_accept(struct rondo_carrier *c) {
   return moved;
 }
 
-static void on_endpoint_closed(void *request, ucs_status_t status, void *arg) {
+static void endpoint_on_closed(void *request, ucs_status_t status, void *arg) {
   struct rondo_carrier *c = arg;
   (void)status;
   c->closing--;
@@ -427,7 +416,7 @@ static void endpoint_close(struct rondo_carrier *c, struct endpoint *endpoint) {
                                                UCP_OP_ATTR_FIELD_CALLBACK |
                                                UCP_OP_ATTR_FIELD_USER_DATA,
                                .flags = UCP_EP_CLOSE_FLAG_FORCE,
-                               .cb.send = on_endpoint_closed,
+                               .cb.send = endpoint_on_closed,
                                .user_data = c};
   void *request = UCX(ucp_ep_close_nbx)(endpoint->ep, &param);
   endpoint->ep = NULL;
@@ -442,20 +431,15 @@ static void ucx_disconnect(struct rondo_carrier *c, uint32_t process) {
       endpoint_close(c, c->outgoing[i]);
 }
 
-// Closes incoming endpoints that are broken.
-static void endpoints_close_broken(struct rondo_carrier *c) {
-  for (struct endpoint *endpoint = c->incoming; endpoint; endpoint = endpoint->next)
-    if (endpoint->is_broken)
-      endpoint_close(c, endpoint);
-}
-
 // ----------------------------------------------------------- progress, waiting ---
 
 static int ucx_progress(struct rondo_carrier *c) {
   int moved = UCX(ucp_worker_progress)(c->worker) != 0;
   if (!c->requests)
     return moved;
-  endpoints_close_broken(c);
+  for (struct endpoint *incoming = c->incoming; incoming; incoming = incoming->next)
+    if (incoming->is_broken)
+      endpoint_close(c, incoming);
   return moved | requests_accept(c);
 }
 
@@ -464,15 +448,14 @@ static int ucx_arm(struct rondo_carrier *c) { return UCX(ucp_worker_arm)(c->work
 static void ucx_sleep(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed) {
   struct pollfd fds[] = {{c->wake_fd, POLLIN, 0}, {c->worker_fd, POLLIN, 0}};
   struct timespec timeout = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
-  uint64_t wakes;
+  eventfd_t wakes;
   (void)ppoll(fds, is_armed ? 2 : 1, &timeout, NULL);
   if (fds[0].revents)
-    (void)!read(c->wake_fd, &wakes, sizeof wakes);
+    (void)eventfd_read(c->wake_fd, &wakes);
 }
 
 static void ucx_wake(struct rondo_carrier *c) {
-  uint64_t one = 1;
-  (void)!write(c->wake_fd, &one, sizeof one); // fails only if the descriptor is readable already
+  (void)eventfd_write(c->wake_fd, 1); // fails only if the descriptor is readable already
 }
 
 // ------------------------------------------------------------ opening, closing ---
@@ -498,13 +481,11 @@ static void endpoints_free(struct rondo_carrier *c) {
   for (uint32_t i = 0; i < c->endpoint_count; i++)
     free(c->outgoing[i]);
   free(c->outgoing);
-  while (c->incoming) {
-    struct endpoint *endpoint = c->incoming;
+  for (struct endpoint *endpoint; (endpoint = c->incoming);) {
     c->incoming = endpoint->next;
     free(endpoint);
   }
-  while (c->idle) {
-    struct operation *o = c->idle;
+  for (struct operation *o; (o = c->idle);) {
     c->idle = o->next;
     free(o);
   }
@@ -529,12 +510,12 @@ static void ucx_close(struct rondo_carrier *c) {
 }
 
 // Returns the port, in network order, or 0.
-static uint16_t listen_on(struct rondo_carrier *c, const struct sockaddr *address, socklen_t bytes,
-                          ucp_listener_h *listener) {
+static uint16_t carrier_listen(struct rondo_carrier *c, const struct sockaddr *address,
+                               socklen_t bytes, ucp_listener_h *listener) {
   ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
                                                 UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
                                   .sockaddr = {address, bytes},
-                                  .conn_handler = {on_request, c}};
+                                  .conn_handler = {carrier_on_request, c}};
   ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
   if (UCX(ucp_listener_create)(c->worker, &params, listener) != UCS_OK) {
     *listener = NULL;
@@ -546,11 +527,11 @@ static uint16_t listen_on(struct rondo_carrier *c, const struct sockaddr *addres
                                             : ((struct sockaddr_in6 *)&attr.sockaddr)->sin6_port;
 }
 
-static ucs_status_t listen_on_all(struct rondo_carrier *c) {
+static ucs_status_t carrier_listen_all(struct rondo_carrier *c) {
   struct sockaddr_in ipv4 = {.sin_family = AF_INET};
   struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
-  c->ports.ipv4 = listen_on(c, (struct sockaddr *)&ipv4, sizeof ipv4, &c->listeners[0]);
-  c->ports.ipv6 = listen_on(c, (struct sockaddr *)&ipv6, sizeof ipv6, &c->listeners[1]);
+  c->ports.ipv4 = carrier_listen(c, (struct sockaddr *)&ipv4, sizeof ipv4, &c->listeners[0]);
+  c->ports.ipv6 = carrier_listen(c, (struct sockaddr *)&ipv6, sizeof ipv6, &c->listeners[1]);
   return c->ports.ipv4 || c->ports.ipv6 ? UCS_OK : UCS_ERR_NO_DEVICE;
 }
 
@@ -560,7 +541,7 @@ static bool may_use_tcp(void) {
   return !kinds || kinds[0] == '^' || strstr(kinds, "tcp") || strstr(kinds, "all");
 }
 
-// All processes use the same size, whatever their devices: see has_same_segment.
+// All processes use the same size, whatever their devices: see ucx_connect.
 static void config_choose_segment(ucp_config_t *config, char segment[SEGMENT_CHARS]) {
   const char *chosen = getenv(SEGMENT_VARIABLE);
   if (!chosen && may_use_tcp() &&
@@ -569,30 +550,33 @@ static void config_choose_segment(ucp_config_t *config, char segment[SEGMENT_CHA
   (void)snprintf(segment, SEGMENT_CHARS, "%s", chosen ? chosen : SEGMENT_BYTES);
 }
 
-// A process that accepts a TCP connection connects back. By default UCX waits in that call, for
-// minutes if the other machine was cut off meanwhile, and the round of the proxy waits with it.
-static void config_forbid_waiting(ucp_config_t *config) {
-  if (!getenv("UCX_TCP_CONN_NB") && may_use_tcp())
-    (void)UCX(ucp_config_modify)(config, "CONN_NB", "y"); // UCX may lack it
+// Changes a setting unless the user's environment has it.
+static ucs_status_t config_set(ucp_config_t *config, const char *variable, const char *setting,
+                               const char *value) {
+  return getenv(variable) ? UCS_OK : UCX(ucp_config_modify)(config, setting, value);
 }
 
 // Shared memory of UCX is off: Rondo's own reaches the same processes, and a killed process leaves
 // the files of UCX behind. Without RDMA devices, slots are copied rather than sent by rendezvous,
 // which takes three trips over the network; and no memory is registered, so there is nothing to
 // cache.
+//
+// A process that accepts a TCP connection connects back. By default UCX waits in that call, for
+// minutes if the other machine was cut off meanwhile, and the round of the proxy waits with it.
 static ucs_status_t config_read(struct rondo_carrier *c, ucp_config_t **config) {
   ucs_status_t status = UCX(ucp_config_read)(NULL, NULL, config);
-  if (status == UCS_OK && !getenv("UCX_TLS"))
-    status = UCX(ucp_config_modify)(*config, "TLS", "^sm");
-  if (status == UCS_OK && !getenv("UCX_RNDV_THRESH") && !has_rdma())
-    status = UCX(ucp_config_modify)(*config, "RNDV_THRESH", ASK_BYTES);
-  if (status == UCS_OK && !getenv("UCX_RCACHE_ENABLE") && !has_rdma())
-    (void)UCX(ucp_config_modify)(*config, "RCACHE_ENABLE", "n"); // UCX may lack it
-  if (status == UCS_OK) {
-    config_forbid_waiting(*config);
-    config_choose_segment(*config, c->ports.segment);
-  }
-  return status;
+  if (status == UCS_OK)
+    status = config_set(*config, "UCX_TLS", "TLS", "^sm");
+  if (status == UCS_OK && !has_rdma())
+    status = config_set(*config, "UCX_RNDV_THRESH", "RNDV_THRESH", ASK_BYTES);
+  if (status != UCS_OK)
+    return status;
+  if (!has_rdma())
+    (void)config_set(*config, "UCX_RCACHE_ENABLE", "RCACHE_ENABLE", "n"); // UCX may lack it
+  if (may_use_tcp())
+    (void)config_set(*config, "UCX_TCP_CONN_NB", "CONN_NB", "y"); // UCX may lack it
+  config_choose_segment(*config, c->ports.segment);
+  return UCS_OK;
 }
 
 static ucs_status_t context_open(struct rondo_carrier *c) {
@@ -616,7 +600,7 @@ static ucs_status_t worker_open(struct rondo_carrier *c) {
                     UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
       .id = MESSAGE_ID,
       .flags = UCP_AM_FLAG_WHOLE_MSG,
-      .cb = on_message,
+      .cb = carrier_on_message,
       .arg = c};
   ucs_status_t status = context_open(c);
   if (status == UCS_OK)
@@ -626,19 +610,20 @@ static ucs_status_t worker_open(struct rondo_carrier *c) {
   if (status == UCS_OK)
     status = UCX(ucp_worker_get_efd)(c->worker, &c->worker_fd);
   if (status == UCS_OK)
-    status = listen_on_all(c);
+    status = carrier_listen_all(c);
   return status;
 }
 
 static int library_require(char *why, size_t why_bytes) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, library_load);
-  if (library.status != RONDO_SUCCESS)
-    (void)snprintf(why, why_bytes, "%s", library.why);
-  return library.status;
+  if (!library.why[0])
+    return RONDO_SUCCESS;
+  (void)snprintf(why, why_bytes, "%s", library.why);
+  return RONDO_ERR_UNSUPPORTED;
 }
 
-static int report_start_failure(ucs_status_t status, char *why, size_t why_bytes) {
+static int status_report(ucs_status_t status, char *why, size_t why_bytes) {
   (void)snprintf(why, why_bytes, "UCX does not start: %s", UCX(ucs_status_string)(status));
   return RONDO_ERR_SYSTEM;
 }
@@ -662,7 +647,7 @@ static int ucx_open(const struct rondo_carrier_config *config, struct rondo_carr
     return RONDO_SUCCESS;
   }
   ucx_close(c);
-  return report_start_failure(status, why, why_bytes);
+  return status_report(status, why, why_bytes);
 }
 
 // --------------------------------------------------------------- describing ---
@@ -692,7 +677,7 @@ static int ucx_describe(FILE *out, char *why, size_t why_bytes) {
     return found;
   ucs_status_t status = context_open(&c);
   if (status != UCS_OK)
-    return report_start_failure(status, why, why_bytes);
+    return status_report(status, why, why_bytes);
   fprintf(out, "UCX %s\n", UCX(ucp_get_version_string)());
   transports_print(&c, out);
   if (!has_rdma())

@@ -1,13 +1,12 @@
 // The shape of a collective: how it is cut into blocks, chunks and slots. Equal on all members.
-#ifndef RONDO_RUNTIME_TRANSPORT_SHAPE_H
-#define RONDO_RUNTIME_TRANSPORT_SHAPE_H
+#ifndef RONDO_RUNTIME_TRANSPORT_COLLECTIVE_SHAPE_H
+#define RONDO_RUNTIME_TRANSPORT_COLLECTIVE_SHAPE_H
 
 #include <stdint.h>
 
 #include "daemon/plan/geometry_core.h"
 #include <rondo/rondo.h>
 
-// How a collective is cut; equal on all members.
 struct rondo_shape {
   int kind, dtype, algorithm;
   uint32_t nranks, root;
@@ -42,4 +41,4 @@ struct rondo_shape rondo_shape_make(const struct rondo_collective_desc *desc, ui
 // rank's own.
 struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint32_t block);
 
-#endif // RONDO_RUNTIME_TRANSPORT_SHAPE_H
+#endif // RONDO_RUNTIME_TRANSPORT_COLLECTIVE_SHAPE_H

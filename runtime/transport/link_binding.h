@@ -5,25 +5,23 @@
 //     -> write_endpoints -> the gate opens ... unbind
 //
 // The consumer of a link owns its connectors and offers them; the producer takes the offer. Part of
-// transports.h: the lock of its owner is held.
-#ifndef RONDO_RUNTIME_TRANSPORT_BINDING_H
-#define RONDO_RUNTIME_TRANSPORT_BINDING_H
+// transports.h: the caller holds the job's lock.
+#ifndef RONDO_RUNTIME_TRANSPORT_LINK_BINDING_H
+#define RONDO_RUNTIME_TRANSPORT_LINK_BINDING_H
 
 #include "runtime/transport/communicator.h"
 #include "runtime/transport/transports.h"
-
-enum rondo_offer_place { RONDO_OFFER_ARENA = 0, RONDO_OFFER_RANGE = 1, RONDO_OFFER_WINDOW = 2 };
 
 // Where the connectors lie through which position `from` sends to the rank that registers. Sent
 // between processes.
 struct rondo_connector_offer {
   uint32_t from;
-  uint32_t place;        // enum rondo_offer_place, of the sender
+  uint32_t place;        // of the sender: 0, the arena; 1, the range; 2, the window
   uint64_t at;           // offset of the first block's connector; of a proxied link its number
   uint64_t stride_bytes; // from one block's connector to the next; 0: the link is proxied
 };
 
-// Records the process of member `position`, as in struct rondo_communicator.where.
+// Records the process of member `position`, as in struct rondo_communicator_member.
 void rondo_binding_locate(const struct rondo_transports *t, struct rondo_communicator *comm,
                           uint32_t position, uint32_t process);
 
@@ -39,8 +37,8 @@ uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
                                       const struct rondo_plan *plan, uint32_t position,
                                       struct rondo_connector_offer *offers);
 
-// Wakes the proxied links of the communicator if they sleep. Called after a run was counted, which
-// may have begun and ended before. Any thread.
+// Wakes the proxied links of the communicator if they sleep. Called after a run was counted; the
+// run may have ended already. Any thread.
 static inline void rondo_binding_wake(const struct rondo_transports *t,
                                       struct rondo_communicator *comm) {
   if (rondo_load_seq_cst_u32(&comm->link_set.is_asleep)) // P4
@@ -70,4 +68,4 @@ int rondo_binding_write_endpoints(const struct rondo_transports *t,
                                   const struct rondo_plan *plan, uint32_t position,
                                   struct rondo_daemon *daemon, uint64_t endpoints);
 
-#endif // RONDO_RUNTIME_TRANSPORT_BINDING_H
+#endif // RONDO_RUNTIME_TRANSPORT_LINK_BINDING_H

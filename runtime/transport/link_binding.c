@@ -1,4 +1,4 @@
-#include "runtime/transport/binding.h"
+#include "runtime/transport/link_binding.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -8,14 +8,14 @@
 
 void rondo_binding_locate(const struct rondo_transports *t, struct rondo_communicator *comm,
                           uint32_t position, uint32_t process) {
-  comm->where[position] = process;
+  comm->members[position].process = process;
   if (process >= t->peer_count)
     return;
   // The place of the member counts as unknown until the places of its connectors are known.
   if (!rondo_mapped_is_settled(t, process))
-    comm->where[position] = RONDO_SOMEWHERE;
-  comm->is_proxied[position] = t->peers[process].reach == RONDO_TRANSPORT_UCX;
-  comm->maps[position] = (uint8_t)rondo_mapped_places(t, process);
+    comm->members[position].process = RONDO_SOMEWHERE;
+  comm->members[position].is_proxied = t->peers[process].reach == RONDO_TRANSPORT_UCX;
+  comm->members[position].maps = (uint8_t)rondo_mapped_places(t, process);
 }
 
 int rondo_binding_open_proxied(const struct rondo_transports *t, struct rondo_communicator *comm,
@@ -42,16 +42,9 @@ int rondo_binding_open_proxied(const struct rondo_transports *t, struct rondo_co
 
 // -------------------------------------------------------------------- offers ---
 
+// Processes that share the arena directly have connectors of other kinds there.
 static uint32_t offer_place(int kind) {
-  if (kind == RONDO_PLACE_WINDOW)
-    return RONDO_OFFER_WINDOW;
-  return kind == RONDO_PLACE_RANGE ? RONDO_OFFER_RANGE : RONDO_OFFER_ARENA;
-}
-
-static int offer_kind(const struct rondo_connector_offer *offer) {
-  if (offer->place == RONDO_OFFER_WINDOW)
-    return RONDO_PLACE_WINDOW;
-  return offer->place == RONDO_OFFER_RANGE ? RONDO_PLACE_RANGE : RONDO_PLACE_EXPORTED;
+  return kind < RONDO_PLACE_EXPORTED ? 0 : (uint32_t)(kind - RONDO_PLACE_EXPORTED);
 }
 
 uint32_t rondo_binding_collect_offers(const struct rondo_transports *t,
@@ -128,10 +121,11 @@ static enum rondo_binding link_bind_outgoing(struct rondo_transports *t,
     return RONDO_BINDING_WAITS;
   if (offer->at % RONDO_LINE_BYTES || offer->stride_bytes % RONDO_LINE_BYTES ||
       offer->stride_bytes < rondo_connector_bytes(comm->shape.slot_count) ||
-      offer->stride_bytes > UINT64_MAX / comm->shape.blocks)
+      offer->stride_bytes > UINT64_MAX / comm->shape.blocks ||
+      offer->place > offer_place(RONDO_PLACE_WINDOW))
     return RONDO_BINDING_UNSOUND;
-  link->at.device = comm->devices[link->from];
-  link->at.kind = offer_kind(offer);
+  link->at.device = comm->members[link->from].device;
+  link->at.kind = RONDO_PLACE_EXPORTED + (int)offer->place;
   link->stride_bytes = offer->stride_bytes;
   link->first = rondo_mapped_find(t, link->process, link->at.kind, offer->at,
                                   offer->stride_bytes * comm->shape.blocks);
