@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "runtime/api/api_tuning.h"
-#include "runtime/net/unique_id.h"
+#include "runtime/net/job_address.h"
 #include "runtime/rank/handles.h"
 #include "runtime/rank/rank.h"
 

@@ -103,7 +103,7 @@ struct rondo_job_request {
 
 // Joins the job that the configuration names. The first rank in this process creates it. Returns
 // RONDO_SUCCESS, RONDO_ERR_EXISTS (the rank is taken), RONDO_ERR_INVALID (another rank count),
-// RONDO_ERR_UNSUPPORTED (another backend), RONDO_ERR_NO_MEMORY, or what rondo_mesh_start returns.
+// RONDO_ERR_UNSUPPORTED (another backend), RONDO_ERR_NO_MEMORY, or what starting the mesh returns.
 int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **job);
 
 // Removes the rank. The last rank ends the job in this process. If the root of the job is here,

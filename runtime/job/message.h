@@ -1,6 +1,6 @@
 // The messages between the processes of a job. They carry control, never data.
 //
-//   rondo_message_register_encode -> rondo_mesh_send ... receive -> rondo_message_register_decode
+//   rondo_message_register_encode -> send (mesh.h) ... receive -> rondo_message_register_decode
 //
 // The sender of a message knew the job's secret. Every length and every index is checked
 // nevertheless. Numbers have the machine's byte order.

@@ -22,7 +22,7 @@ struct rondo_process {
 };
 
 // Opens the transports. If the job has several processes, starts to join it. Returns what
-// rondo_transports_open and rondo_mesh_start return. The lock is not held.
+// rondo_transports_open and the start of the mesh return. The lock is not held.
 int rondo_processes_open(struct rondo_job *job, const struct rondo_config *cfg,
                          struct rondo_device *device);
 // Leaves the other processes. No rank is left here. `join_ns`: see rondo_job_leave. The lock is not

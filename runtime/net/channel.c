@@ -24,13 +24,10 @@ void rondo_channel_count(uint64_t *counter, uint64_t more) {
 
 void rondo_channel_counters_read(const struct rondo_mesh_counters *c,
                                  struct rondo_mesh_counters *out) {
-  out->connected = rondo_load_relaxed_u64(&c->connected);
-  out->accepted = rondo_load_relaxed_u64(&c->accepted);
-  out->refused = rondo_load_relaxed_u64(&c->refused);
-  out->sent = rondo_load_relaxed_u64(&c->sent);
-  out->received = rondo_load_relaxed_u64(&c->received);
-  out->sent_bytes = rondo_load_relaxed_u64(&c->sent_bytes);
-  out->received_bytes = rondo_load_relaxed_u64(&c->received_bytes);
+  const uint64_t *from = (const uint64_t *)c;
+  uint64_t *to = (uint64_t *)out;
+  for (size_t i = 0; i < sizeof *out / sizeof *to; i++)
+    to[i] = rondo_load_relaxed_u64(&from[i]);
 }
 
 // ----------------------------------------------------------------- frames ----
@@ -41,7 +38,7 @@ struct rondo_channel_blob *rondo_channel_blob_create(const void *bytes, size_t s
     return NULL;
   blob->refs = 1;
   blob->size = (uint32_t)size;
-  if (size)
+  if (bytes && size)
     memcpy(blob->bytes, bytes, size);
   return blob;
 }
@@ -77,22 +74,16 @@ void rondo_channel_out_free(struct rondo_channel_out *out) {
 }
 
 const char *rondo_channel_end_text(int end) {
-  switch (end) {
-  case RONDO_WIRE_REFUSE_VERSION:
-    return "it uses another version of the protocol";
-  case RONDO_WIRE_REFUSE_JOB:
-    return "it belongs to another job";
-  case RONDO_WIRE_REFUSE_SECRET:
-    return "it failed to prove that it knows the job's secret";
-  case RONDO_WIRE_REFUSE_GARBAGE:
-    return "it sent bytes that are not of this protocol";
-  case RONDO_WIRE_REFUSE_LATE:
-    return "it did not finish the handshake in time";
-  case RONDO_CHANNEL_UNREACHABLE:
-    return "it cannot be reached";
-  default:
-    return "the connection was cut";
-  }
+  static const char *const texts[] = {
+      [RONDO_WIRE_REFUSE_VERSION] = "it uses another version of the protocol",
+      [RONDO_WIRE_REFUSE_JOB] = "it belongs to another job",
+      [RONDO_WIRE_REFUSE_SECRET] = "it failed to prove that it knows the job's secret",
+      [RONDO_WIRE_REFUSE_GARBAGE] = "it sent bytes that are not of this protocol",
+      [RONDO_WIRE_REFUSE_LATE] = "it did not finish the handshake in time",
+      [RONDO_CHANNEL_CUT] = "the connection was cut",
+      [RONDO_CHANNEL_UNREACHABLE] = "it cannot be reached",
+  };
+  return texts[end];
 }
 
 int rondo_channel_end_reason(int end) {
@@ -106,15 +97,17 @@ int rondo_channel_end_reason(int end) {
 // Runs when control is back in the event loop: no caller uses the channel any more.
 static void channel_on_deferred(evutil_socket_t fd, short what, void *arg);
 
-static void channel_drop_frames(struct rondo_channel *c) {
-  while (c->out_first) {
-    struct rondo_channel_out *out = c->out_first;
-    c->out_first = out->next;
-    if (out->counted && c->events->sent)
-      c->events->sent(c->owner, out->counted);
-    rondo_channel_out_free(out);
-  }
-  c->out_last = NULL;
+// Frees a frame that was sent or is dropped.
+static void channel_finish_frame(struct rondo_channel *c, struct rondo_channel_out *out) {
+  if (out->counted && c->events->sent)
+    c->events->sent(c->owner, out->counted);
+  rondo_channel_out_free(out);
+}
+
+static void channel_pop_frame(struct rondo_channel *c) {
+  struct rondo_channel_out *out = STAILQ_FIRST(&c->queue);
+  STAILQ_REMOVE_HEAD(&c->queue, queued);
+  channel_finish_frame(c, out);
 }
 
 void rondo_channel_close(struct rondo_channel *c) {
@@ -126,7 +119,8 @@ void rondo_channel_close(struct rondo_channel *c) {
   evtimer_del(&c->deadline);
   rondo_event_loop_close(c->fd);
   c->fd = -1;
-  channel_drop_frames(c);
+  while (!STAILQ_EMPTY(&c->queue))
+    channel_pop_frame(c);
   fds_close(c->fds, c->fd_count);
   c->fd_count = 0;
   event_active(&c->deferred, EV_TIMEOUT, 1);
@@ -158,16 +152,9 @@ static bool error_is_temporary(int error) {
 }
 
 static int error_to_end(int error) {
-  switch (error) {
-  case ETIMEDOUT:
-  case EHOSTUNREACH:
-  case ENETUNREACH:
-  case EHOSTDOWN:
-  case ENETDOWN:
-    return RONDO_CHANNEL_UNREACHABLE;
-  default:
-    return RONDO_CHANNEL_CUT;
-  }
+  bool is_unreachable = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
+                        error == EHOSTDOWN || error == ENETDOWN;
+  return is_unreachable ? RONDO_CHANNEL_UNREACHABLE : RONDO_CHANNEL_CUT;
 }
 
 static void frame_seal(struct rondo_channel *c, struct rondo_channel_out *out) {
@@ -238,24 +225,13 @@ static int channel_flush_reply(struct rondo_channel *c) {
   return 1;
 }
 
-static void channel_finish_frame(struct rondo_channel *c) {
-  struct rondo_channel_out *out = c->out_first;
-  c->out_first = out->next;
-  if (!c->out_first)
-    c->out_last = NULL;
-  rondo_channel_count(&c->counters->sent, 1);
-  if (out->counted && c->events->sent)
-    c->events->sent(c->owner, out->counted);
-  rondo_channel_out_free(out);
-}
-
 // Sends as much as the socket takes.
 static void channel_flush(struct rondo_channel *c) {
   if (c->is_dead || c->is_connecting)
     return;
   int done = channel_flush_reply(c);
-  while (done > 0 && c->handshake.state == RONDO_HANDSHAKE_DONE && c->out_first) {
-    struct rondo_channel_out *out = c->out_first;
+  while (done > 0 && c->handshake.state == RONDO_HANDSHAKE_DONE && !STAILQ_EMPTY(&c->queue)) {
+    struct rondo_channel_out *out = STAILQ_FIRST(&c->queue);
     ssize_t n = channel_send_piece(c, out);
     if (n < 0 && error_is_temporary(errno)) {
       done = 0;
@@ -265,8 +241,10 @@ static void channel_flush(struct rondo_channel *c) {
     } else {
       out->done += (size_t)n;
       rondo_channel_count(&c->counters->sent_bytes, (uint64_t)n);
-      if (out->done == RONDO_WIRE_HEAD_BYTES + out->head.size + RONDO_WIRE_MAC_BYTES)
-        channel_finish_frame(c);
+      if (out->done == RONDO_WIRE_HEAD_BYTES + out->head.size + RONDO_WIRE_MAC_BYTES) {
+        rondo_channel_count(&c->counters->sent, 1);
+        channel_pop_frame(c);
+      }
     }
   }
   if (done == 0)
@@ -274,24 +252,17 @@ static void channel_flush(struct rondo_channel *c) {
 }
 
 void rondo_channel_send(struct rondo_channel *c, struct rondo_channel_out *out) {
-  if (out && c->is_dead) {
-    if (out->counted && c->events->sent)
-      c->events->sent(c->owner, out->counted);
-    rondo_channel_out_free(out);
+  if (c->is_dead) {
+    if (out)
+      channel_finish_frame(c, out);
     return;
   }
-  if (c->is_dead)
-    return;
   if (!out) {
     c->is_starved = 1; // `closed` comes from the event loop: the owner does not expect it in here
     event_active(&c->deferred, EV_TIMEOUT, 1);
     return;
   }
-  if (c->out_last)
-    c->out_last->next = out;
-  else
-    c->out_first = out;
-  c->out_last = out;
+  STAILQ_INSERT_TAIL(&c->queue, out, queued);
   if (c->handshake.state == RONDO_HANDSHAKE_DONE)
     (void)event_add(&c->writable, NULL);
 }
@@ -367,7 +338,7 @@ static void channel_step_handshake(struct rondo_channel *c, const struct rondo_w
   if (c->handshake.state != RONDO_HANDSHAKE_DONE)
     return;
   evtimer_del(&c->deadline);
-  if (c->out_first)
+  if (!STAILQ_EMPTY(&c->queue))
     (void)event_add(&c->writable, NULL);
   c->events->opened(c->owner, c);
 }
@@ -545,6 +516,7 @@ static struct rondo_channel *channel_create(const struct rondo_channel_config *c
   uint8_t nonce[RONDO_WIRE_NONCE_BYTES];
   struct event_base *base = rondo_event_loop_base(cfg->loop);
   rondo_event_loop_own(fd);
+  STAILQ_INIT(&c->queue);
   c->loop = cfg->loop;
   c->events = cfg->events;
   c->owner = cfg->owner;

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "runtime/net/address.h"
 #include "runtime/net/event_loop.h"
@@ -52,7 +53,7 @@ struct rondo_channel_blob {
 
 // A frame to send.
 struct rondo_channel_out {
-  struct rondo_channel_out *next;
+  STAILQ_ENTRY(rondo_channel_out) queued;
   struct rondo_wire_head head;
   struct rondo_channel_blob *blob; // null: no payload
   size_t counted;                  // reported to `sent`
@@ -63,6 +64,7 @@ struct rondo_channel_out {
   uint8_t head_bytes[RONDO_WIRE_HEAD_BYTES];
   uint8_t mac[RONDO_WIRE_MAC_BYTES];
 };
+STAILQ_HEAD(rondo_channel_queue, rondo_channel_out);
 
 struct rondo_channel_buffer {
   uint8_t *bytes;
@@ -70,7 +72,7 @@ struct rondo_channel_buffer {
 };
 
 struct rondo_channel {
-  struct rondo_channel *next, *before; // for a list of the owner
+  LIST_ENTRY(rondo_channel) listed; // for a list of the owner
   struct rondo_event_loop *loop;
   const struct rondo_channel_events *events;
   void *owner;
@@ -87,8 +89,9 @@ struct rondo_channel {
   struct rondo_channel_buffer in;
   int fds[2 * RONDO_WIRE_FDS]; // received with bytes that are not a whole frame yet
   uint32_t fd_count;
-  struct rondo_channel_out *out_first, *out_last;
+  struct rondo_channel_queue queue; // frames to send
 };
+LIST_HEAD(rondo_channel_list, rondo_channel);
 
 struct rondo_channel_config {
   struct rondo_event_loop *loop;
@@ -118,6 +121,7 @@ struct rondo_channel *rondo_channel_accept(const struct rondo_channel_config *cf
 // on failure. Null without memory.
 struct rondo_channel_out *rondo_channel_out_create(int type, struct rondo_channel_blob *blob);
 void rondo_channel_out_free(struct rondo_channel_out *out);
+// Makes a payload: a copy of `bytes`, or with null room for `size` bytes to write.
 struct rondo_channel_blob *rondo_channel_blob_create(const void *bytes, size_t size);
 void rondo_channel_blob_put(struct rondo_channel_blob *blob);
 

@@ -1,5 +1,6 @@
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,7 +22,7 @@ struct rondo_event_loop {
   int wake_fd;
   pthread_t thread;
   pthread_mutex_t lock; // guards all below
-  struct rondo_event_loop_task *first, *last;
+  TAILQ_HEAD(, rondo_event_loop_task) tasks;
   int is_stopping, is_detached;
 };
 
@@ -101,11 +102,9 @@ static void loop_free(struct rondo_event_loop *loop) {
 
 static struct rondo_event_loop_task *loop_pop_task(struct rondo_event_loop *loop) {
   pthread_mutex_lock(&loop->lock);
-  struct rondo_event_loop_task *task = loop->is_stopping ? NULL : loop->first;
+  struct rondo_event_loop_task *task = loop->is_stopping ? NULL : TAILQ_FIRST(&loop->tasks);
   if (task) {
-    loop->first = task->next;
-    if (!loop->first)
-      loop->last = NULL;
+    TAILQ_REMOVE(&loop->tasks, task, queued);
     task->is_posted = 0;
   }
   pthread_mutex_unlock(&loop->lock);
@@ -114,9 +113,9 @@ static struct rondo_event_loop_task *loop_pop_task(struct rondo_event_loop *loop
 
 static void loop_on_wake(evutil_socket_t fd, short what, void *arg) {
   struct rondo_event_loop *loop = arg;
-  uint64_t count;
+  eventfd_t count;
   (void)what;
-  (void)!read(fd, &count, sizeof count);
+  (void)eventfd_read(fd, &count);
   for (struct rondo_event_loop_task *task = loop_pop_task(loop); task; task = loop_pop_task(loop))
     task->call(task->arg);
   pthread_mutex_lock(&loop->lock);
@@ -173,6 +172,7 @@ static struct rondo_event_loop *loop_create(void) {
   if (!loop)
     return NULL;
   pthread_mutex_init(&loop->lock, NULL);
+  TAILQ_INIT(&loop->tasks);
   loop->wake_fd = -1;
   loop->base = base_create();
   int fd = loop->base ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
@@ -200,11 +200,6 @@ struct rondo_event_loop *rondo_event_loop_get(void) {
   return loop;
 }
 
-static void loop_wake(struct rondo_event_loop *loop) {
-  static const uint64_t one = 1;
-  (void)!write(loop->wake_fd, &one, sizeof one);
-}
-
 void rondo_event_loop_put(struct rondo_event_loop *loop) {
   pthread_mutex_lock(&current_lock);
   int last = --users == 0;
@@ -220,7 +215,7 @@ void rondo_event_loop_put(struct rondo_event_loop *loop) {
   pthread_mutex_lock(&loop->lock);
   loop->is_stopping = 1;
   loop->is_detached = here;
-  loop_wake(loop);
+  (void)eventfd_write(loop->wake_fd, 1);
   pthread_mutex_unlock(&loop->lock);
   if (here)
     return;
@@ -232,32 +227,17 @@ void rondo_event_loop_post(struct rondo_event_loop *loop, struct rondo_event_loo
   pthread_mutex_lock(&loop->lock);
   if (!task->is_posted) {
     task->is_posted = 1;
-    task->next = NULL;
-    if (loop->last)
-      loop->last->next = task;
-    else
-      loop->first = task;
-    loop->last = task;
-    loop_wake(loop);
+    TAILQ_INSERT_TAIL(&loop->tasks, task, queued);
+    (void)eventfd_write(loop->wake_fd, 1);
   }
   pthread_mutex_unlock(&loop->lock);
 }
 
 void rondo_event_loop_cancel(struct rondo_event_loop *loop, struct rondo_event_loop_task *task) {
   pthread_mutex_lock(&loop->lock);
-  struct rondo_event_loop_task *before = NULL;
-  for (struct rondo_event_loop_task *t = loop->first; t && task->is_posted;
-       before = t, t = t->next) {
-    if (t != task)
-      continue;
-    if (before)
-      before->next = t->next;
-    else
-      loop->first = t->next;
-    if (loop->last == t)
-      loop->last = before;
-    task->is_posted = 0;
-  }
+  if (task->is_posted)
+    TAILQ_REMOVE(&loop->tasks, task, queued);
+  task->is_posted = 0;
   pthread_mutex_unlock(&loop->lock);
 }
 

@@ -8,6 +8,7 @@
 #define RONDO_RUNTIME_NET_EVENT_LOOP_H
 
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -16,7 +17,7 @@ struct rondo_event_loop;
 
 // A call to run on the control thread. The poster owns it and may post it again once it has begun.
 struct rondo_event_loop_task {
-  struct rondo_event_loop_task *next;
+  TAILQ_ENTRY(rondo_event_loop_task) queued;
   void (*call)(void *arg);
   void *arg;
   int is_posted;

@@ -1,5 +1,6 @@
 #include <assert.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include <sodium.h>
 
@@ -10,34 +11,38 @@ static_assert(RONDO_WIRE_MAC_BYTES >= crypto_generichash_BYTES_MIN, "one hash");
 static_assert(RONDO_HANDSHAKE_SECRET_BYTES >= crypto_generichash_KEYBYTES_MIN,
               "the secret is a key");
 
-// H(key, name || bytes). Each use of a key has its own name.
-static void hash_keyed(const uint8_t *key, const char *name, const uint8_t *bytes, uint8_t *out) {
+// Hashes up to three parts in sequence, with a key of `key_bytes` (0: none).
+static void parts_hash(const uint8_t *key, size_t key_bytes, const struct iovec parts[3],
+                       uint8_t *out, size_t out_bytes) {
   crypto_generichash_state state;
-  crypto_generichash_init(&state, key, RONDO_HANDSHAKE_KEY_BYTES, RONDO_HANDSHAKE_KEY_BYTES);
-  crypto_generichash_update(&state, (const unsigned char *)name, strlen(name) + 1);
-  crypto_generichash_update(&state, bytes, RONDO_HANDSHAKE_KEY_BYTES);
-  crypto_generichash_final(&state, out, RONDO_HANDSHAKE_KEY_BYTES);
+  crypto_generichash_init(&state, key, key_bytes, out_bytes);
+  for (int i = 0; i < 3; i++)
+    if (parts[i].iov_len)
+      crypto_generichash_update(&state, parts[i].iov_base, parts[i].iov_len);
+  crypto_generichash_final(&state, out, out_bytes);
+}
+
+#define PART(bytes, size) ((struct iovec){(void *)(uintptr_t)(bytes), size})
+#define NAME(text) PART(text, strlen(text) + 1)
+
+// H(key, name || transcript). Each use of a key has its own name.
+static void transcript_hash(const struct rondo_handshake *h, const char *name, uint8_t *out) {
+  const struct iovec parts[3] = {NAME(name), PART(h->transcript, sizeof h->transcript)};
+  parts_hash(h->job->key, sizeof h->job->key, parts, out, RONDO_HANDSHAKE_KEY_BYTES);
 }
 
 void rondo_handshake_digest(const char *name, const void *bytes, size_t size, uint8_t *out,
                             size_t out_bytes) {
   uint8_t whole[RONDO_HANDSHAKE_KEY_BYTES];
-  crypto_generichash_state state;
-  crypto_generichash_init(&state, NULL, 0, sizeof whole);
-  crypto_generichash_update(&state, (const unsigned char *)name, strlen(name) + 1);
-  crypto_generichash_update(&state, bytes, size);
-  crypto_generichash_final(&state, whole, sizeof whole);
+  const struct iovec parts[3] = {NAME(name), PART(bytes, size)};
+  parts_hash(NULL, 0, parts, whole, sizeof whole);
   memcpy(out, whole, out_bytes < sizeof whole ? out_bytes : sizeof whole);
 }
 
 void rondo_job_key_init(struct rondo_job_key *job, const uint8_t *tag, const uint8_t *secret) {
-  static const char name[] = "rondo mesh key 1";
+  const struct iovec parts[3] = {NAME("rondo mesh key 1"), PART(tag, sizeof job->tag)};
   memcpy(job->tag, tag, sizeof job->tag);
-  crypto_generichash_state state;
-  crypto_generichash_init(&state, secret, RONDO_HANDSHAKE_SECRET_BYTES, sizeof job->key);
-  crypto_generichash_update(&state, (const unsigned char *)name, sizeof name);
-  crypto_generichash_update(&state, tag, sizeof job->tag);
-  crypto_generichash_final(&state, job->key, sizeof job->key);
+  parts_hash(secret, RONDO_HANDSHAKE_SECRET_BYTES, parts, job->key, sizeof job->key);
 }
 
 void rondo_handshake_init(struct rondo_handshake *h, const struct rondo_job_key *job,
@@ -69,16 +74,13 @@ static void handshake_derive_keys(struct rondo_handshake *h, const uint8_t *chal
   uint8_t bytes[RONDO_WIRE_HELLO_BYTES];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
   rondo_wire_put_hello(&w, &h->hello);
-  crypto_generichash_state state;
-  crypto_generichash_init(&state, NULL, 0, sizeof h->transcript);
-  crypto_generichash_update(&state, &version, sizeof version);
-  crypto_generichash_update(&state, bytes, sizeof bytes);
-  crypto_generichash_update(&state, challenge, RONDO_WIRE_NONCE_BYTES);
-  crypto_generichash_final(&state, h->transcript, sizeof h->transcript);
+  const struct iovec parts[3] = {PART(&version, sizeof version), PART(bytes, sizeof bytes),
+                                 PART(challenge, RONDO_WIRE_NONCE_BYTES)};
+  parts_hash(NULL, 0, parts, h->transcript, sizeof h->transcript);
   uint8_t *to_responder = is_initiator ? h->send_key : h->recv_key;
   uint8_t *to_initiator = is_initiator ? h->recv_key : h->send_key;
-  hash_keyed(h->job->key, "to responder", h->transcript, to_responder);
-  hash_keyed(h->job->key, "to initiator", h->transcript, to_initiator);
+  transcript_hash(h, "to responder", to_responder);
+  transcript_hash(h, "to initiator", to_initiator);
 }
 
 void rondo_handshake_begin(struct rondo_handshake *h, const struct rondo_wire_hello *hello,
@@ -114,7 +116,7 @@ static int handshake_on_challenge(struct rondo_handshake *h, struct rondo_wire_r
   if (!rondo_wire_is_done(r))
     return RONDO_WIRE_REFUSE_GARBAGE;
   handshake_derive_keys(h, challenge, true);
-  hash_keyed(h->job->key, "initiator", h->transcript, proof);
+  transcript_hash(h, "initiator", proof);
   reply_set(reply, RONDO_WIRE_PROOF, proof, sizeof proof);
   h->state = RONDO_HANDSHAKE_AWAIT_WELCOME;
   return 0;
@@ -125,7 +127,7 @@ static bool handshake_is_proof_right(const struct rondo_handshake *h, struct ron
   uint8_t received[RONDO_WIRE_PROOF_BYTES];
   uint8_t expected[RONDO_WIRE_PROOF_BYTES];
   rondo_wire_get(r, received, sizeof received);
-  hash_keyed(h->job->key, role, h->transcript, expected);
+  transcript_hash(h, role, expected);
   return rondo_wire_is_done(r) && sodium_memcmp(received, expected, sizeof expected) == 0;
 }
 
@@ -134,7 +136,7 @@ static int handshake_on_proof(struct rondo_handshake *h, struct rondo_wire_reade
   uint8_t proof[RONDO_WIRE_PROOF_BYTES];
   if (!handshake_is_proof_right(h, r, "initiator"))
     return RONDO_WIRE_REFUSE_SECRET;
-  hash_keyed(h->job->key, "responder", h->transcript, proof);
+  transcript_hash(h, "responder", proof);
   reply_set(reply, RONDO_WIRE_WELCOME, proof, sizeof proof);
   h->state = RONDO_HANDSHAKE_DONE;
   return 0;
@@ -183,13 +185,9 @@ static void frame_mac(const uint8_t *key, uint64_t number, const uint8_t *head, 
   uint8_t text[8];
   struct rondo_wire_writer w = {.bytes = text, .capacity = sizeof text};
   rondo_wire_put_u64(&w, number);
-  crypto_generichash_state state;
-  crypto_generichash_init(&state, key, RONDO_HANDSHAKE_KEY_BYTES, RONDO_WIRE_MAC_BYTES);
-  crypto_generichash_update(&state, text, sizeof text);
-  crypto_generichash_update(&state, head, RONDO_WIRE_HEAD_BYTES);
-  if (size)
-    crypto_generichash_update(&state, payload, size);
-  crypto_generichash_final(&state, mac, RONDO_WIRE_MAC_BYTES);
+  const struct iovec parts[3] = {PART(text, sizeof text), PART(head, RONDO_WIRE_HEAD_BYTES),
+                                 PART(payload, size)};
+  parts_hash(key, RONDO_HANDSHAKE_KEY_BYTES, parts, mac, RONDO_WIRE_MAC_BYTES);
 }
 
 void rondo_handshake_seal(struct rondo_handshake *h, const uint8_t *head, const void *payload,

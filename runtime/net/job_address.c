@@ -1,8 +1,13 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <sodium.h>
+
 #include "base/log.h"
+#include "runtime/net/address.h"
 #include "runtime/net/job_address.h"
+#include "runtime/net/job_root.h"
 
 // The first bytes of an id of a job with a root. Any other id is of a job in one process.
 static const uint8_t magic[8] = {'r', 'o', 'n', 'd', 'o', ' ', 'i', 'd'};
@@ -23,11 +28,6 @@ static struct rondo_wire_writer id_begin(struct rondo_unique_id *id, int kind, c
   rondo_wire_put(&w, tag, RONDO_WIRE_TAG_BYTES);
   rondo_wire_put(&w, secret, RONDO_HANDSHAKE_SECRET_BYTES);
   return w;
-}
-
-void rondo_job_address_write_launcher(const struct rondo_launcher *launcher,
-                                      struct rondo_unique_id *id) {
-  (void)id_begin(id, OF_LAUNCHER, launcher->tag, launcher->secret);
 }
 
 void rondo_job_address_write_root(const struct rondo_job_key *key, const uint8_t *secret,
@@ -90,5 +90,42 @@ int rondo_job_address_read(const struct rondo_config *cfg, struct rondo_job_addr
   if (!is_valid)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID,
                             "init: the id is malformed, or of another launcher's job");
+  return RONDO_SUCCESS;
+}
+
+int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id) {
+  struct rondo_wire_address at[RONDO_WIRE_ADDRESSES];
+  struct rondo_root_config root = {.addresses = at,
+                                   .join_timeout_ns = cfg->join_timeout_ns,
+                                   .peer_timeout_ns = cfg->peer_timeout_ns};
+  uint8_t tag[RONDO_WIRE_TAG_BYTES];
+  uint8_t secret[RONDO_HANDSHAKE_SECRET_BYTES];
+  root.address_count = rondo_address_list(cfg->interfaces, cfg->address_family, at);
+  if (!root.address_count)
+    return RONDO_LOG_REFUSE(RONDO_ERR_UNSUPPORTED,
+                            "unique_id_listen: no network interface fits \"%s\"", cfg->interfaces);
+  if (sodium_init() < 0)
+    return RONDO_LOG_REFUSE(RONDO_ERR_SYSTEM, "unique_id_listen: the system gives no random bytes");
+  randombytes_buf(tag, sizeof tag);
+  randombytes_buf(secret, sizeof secret);
+  rondo_job_key_init(&root.job, tag, secret);
+  int status = rondo_root_open(&root);
+  if (status == RONDO_SUCCESS)
+    rondo_job_address_write_root(&root.job, secret, at, root.address_count, id);
+  else
+    rondo_log(RONDO_LOG_ERROR, "unique_id_listen: cannot listen: %s", strerror(errno));
+  sodium_memzero(secret, sizeof secret);
+  return status;
+}
+
+int rondo_launcher_config(struct rondo_config *cfg, bool with_id) {
+  struct rondo_launcher launcher;
+  int status = rondo_launcher_find(getenv, &launcher);
+  if (status != RONDO_SUCCESS)
+    return status;
+  cfg->rank = launcher.rank;
+  cfg->rank_count = launcher.rank_count;
+  if (with_id && launcher.rank_count > 1)
+    (void)id_begin(&cfg->id, OF_LAUNCHER, launcher.tag, launcher.secret);
   return RONDO_SUCCESS;
 }

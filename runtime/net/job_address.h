@@ -1,5 +1,6 @@
 // The address of a job: its key and where its root listens. It comes from a unique id or from a
-// launcher's environment.
+// launcher's environment. A unique id is made of a root that this process opens, or of a launcher's
+// environment.
 #ifndef RONDO_RUNTIME_NET_JOB_ADDRESS_H
 #define RONDO_RUNTIME_NET_JOB_ADDRESS_H
 
@@ -25,12 +26,18 @@ bool rondo_job_address_is_shared(const struct rondo_unique_id *id);
 // RONDO_SUCCESS or RONDO_ERR_INVALID (logged).
 int rondo_job_address_read(const struct rondo_config *cfg, struct rondo_job_address *job);
 
-// Makes the id of a launcher's job.
-void rondo_job_address_write_launcher(const struct rondo_launcher *launcher,
-                                      struct rondo_unique_id *id);
 // Makes the id of a job whose root listens at `addresses`.
 void rondo_job_address_write_root(const struct rondo_job_key *key, const uint8_t *secret,
                                   const struct rondo_wire_address *addresses, uint32_t count,
                                   struct rondo_unique_id *id);
+
+// Opens a root with a completed configuration and makes the id of its job. Returns as
+// rondo_unique_id_listen.
+int rondo_root_listen(const struct rondo_config *cfg, struct rondo_unique_id *id);
+
+// Sets rank and rank_count from the launcher's environment. With `with_id`, also makes the id of
+// the job, unless it has one rank only. Returns RONDO_SUCCESS, RONDO_ERR_UNKNOWN (no launcher; not
+// logged), RONDO_ERR_INVALID or RONDO_ERR_UNSUPPORTED.
+int rondo_launcher_config(struct rondo_config *cfg, bool with_id);
 
 #endif // RONDO_RUNTIME_NET_JOB_ADDRESS_H

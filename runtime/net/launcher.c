@@ -129,11 +129,6 @@ static int launcher_find_root(getter get, const struct launcher *l, struct rondo
   return RONDO_SUCCESS;
 }
 
-static void identity_append(char *identity, const char *name, const char *text) {
-  size_t at = strlen(identity);
-  (void)snprintf(identity + at, IDENTITY_BYTES - at, "%s=%s\n", name, text);
-}
-
 // Finds the nearest ancestor process whose name begins with `name`. Returns its pid, or 0.
 static long process_find_ancestor(const char *name) {
   long pid = (long)getppid();
@@ -158,12 +153,10 @@ static long process_find_ancestor(const char *name) {
 
 // Identifies a job that its launcher does not name, by what its ranks on one machine share: Hydra's
 // process, because Hydra gives each rank a process group of its own, or else the process group.
-static void identity_append_parent(char *identity, const struct launcher *l,
-                                   const struct rondo_launcher *out) {
-  char number[32];
+static void identity_write_parent(FILE *identity, const struct launcher *l,
+                                  const struct rondo_launcher *out) {
   long hydra = process_find_ancestor("hydra_");
-  (void)snprintf(number, sizeof number, "%ld", hydra ? hydra : (long)getpgrp());
-  identity_append(identity, hydra ? "hydra" : "process group", number);
+  fprintf(identity, "%s=%ld\n", hydra ? "hydra" : "process group", hydra ? hydra : (long)getpgrp());
   if (!out->is_one_machine)
     rondo_log(
         RONDO_LOG_WARN,
@@ -172,30 +165,37 @@ static void identity_append_parent(char *identity, const struct launcher *l,
         l->name);
 }
 
+// Writes what tells this job from others, in lines of a name and a value.
+static void identity_write(FILE *identity, getter get, const struct launcher *l,
+                           const struct rondo_launcher *out) {
+  const char *job = variable_text(get, "RONDO_JOB");
+  bool is_known = job != NULL;
+  fprintf(identity, "launcher=%s\nranks=%u\n", l->name, out->rank_count);
+  if (job)
+    fprintf(identity, "RONDO_JOB=%s\n", job);
+  for (uint32_t i = 0; i < 4 && l->identity[i]; i++) {
+    const char *text = variable_text(get, l->identity[i]);
+    if (text)
+      fprintf(identity, "%s=%s\n", l->identity[i], text);
+    is_known |= text != NULL;
+  }
+  if (!is_known && out->port_count) // no other job has its root there
+    fprintf(identity, "root=%s\n", variable_text(get, "RONDO_ROOT"));
+  else if (!is_known)
+    identity_write_parent(identity, l, out);
+}
+
 // Derives tag, secret and ports from the launcher's variables. Without RONDO_SECRET, anybody who
 // can read them can derive the secret too.
 static int launcher_make_identity(getter get, const struct launcher *l,
                                   struct rondo_launcher *out) {
   char identity[IDENTITY_BYTES] = "";
-  char number[32];
   const char *secret = variable_text(get, "RONDO_SECRET");
-  const char *job = variable_text(get, "RONDO_JOB");
-  identity_append(identity, "launcher", l->name);
-  (void)snprintf(number, sizeof number, "%u", out->rank_count);
-  identity_append(identity, "ranks", number);
-  bool is_known = job != NULL;
-  if (job)
-    identity_append(identity, "RONDO_JOB", job);
-  for (uint32_t i = 0; i < 4 && l->identity[i]; i++) {
-    const char *text = variable_text(get, l->identity[i]);
-    if (text)
-      identity_append(identity, l->identity[i], text);
-    is_known |= text != NULL;
-  }
-  if (!is_known && out->port_count) // no other job has its root there
-    identity_append(identity, "root", variable_text(get, "RONDO_ROOT"));
-  else if (!is_known)
-    identity_append_parent(identity, l, out);
+  FILE *file = fmemopen(identity, sizeof identity - 1, "w");
+  if (!file)
+    return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "launcher: no memory");
+  identity_write(file, get, l, out);
+  (void)fclose(file);
   rondo_handshake_digest("rondo launch tag", identity, strlen(identity), out->tag, sizeof out->tag);
   out->is_secret = secret != NULL;
   if (secret && strlen(secret) < MIN_SECRET_CHARACTERS)

@@ -132,14 +132,7 @@ static void listener_resume(struct rondo_listener *listener) {
 }
 
 static void listener_remove(struct rondo_listener *listener, struct rondo_channel *c) {
-  if (c->before)
-    c->before->next = c->next;
-  else
-    listener->unauthenticated = c->next;
-  if (c->next)
-    c->next->before = c->before;
-  c->next = NULL;
-  c->before = NULL;
+  LIST_REMOVE(c, listed);
   listener->unauthenticated_count--;
 }
 
@@ -185,11 +178,11 @@ static void listener_pause(struct rondo_listener *listener) {
 
 // Makes room for one more connection. False if none is old enough to be closed.
 static bool listener_make_room(struct rondo_listener *listener) {
-  struct rondo_channel *oldest = listener->unauthenticated;
+  struct rondo_channel *oldest = LIST_FIRST(&listener->unauthenticated);
   if (listener->unauthenticated_count < RONDO_LISTENER_UNAUTHENTICATED)
     return true;
-  while (oldest->next)
-    oldest = oldest->next;
+  while (LIST_NEXT(oldest, listed))
+    oldest = LIST_NEXT(oldest, listed);
   if (rondo_now_ns() - oldest->created_ns < RONDO_LISTENER_PATIENCE_NS)
     return false;
   rondo_channel_refuse(oldest, RONDO_WIRE_REFUSE_LATE);
@@ -206,10 +199,7 @@ static void listener_add(struct rondo_listener *listener, int fd, const struct s
   struct rondo_channel *c = rondo_channel_accept(&listener->channels, fd, address);
   if (!c)
     return;
-  c->next = listener->unauthenticated;
-  if (c->next)
-    c->next->before = c;
-  listener->unauthenticated = c;
+  LIST_INSERT_HEAD(&listener->unauthenticated, c, listed);
   listener->unauthenticated_count++;
 }
 
@@ -262,8 +252,8 @@ void rondo_listener_close(struct rondo_listener *listener) {
     for (uint32_t i = 0; i < listener->socket_count; i++)
       event_del(&listener->sockets[i].acceptable);
   }
-  while (listener->unauthenticated) {
-    struct rondo_channel *c = listener->unauthenticated;
+  while (!LIST_EMPTY(&listener->unauthenticated)) {
+    struct rondo_channel *c = LIST_FIRST(&listener->unauthenticated);
     listener_remove(listener, c);
     rondo_channel_close(c);
   }

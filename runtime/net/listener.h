@@ -40,7 +40,7 @@ struct rondo_listener {
   // The listener's own.
   struct rondo_listener_socket sockets[RONDO_LISTENER_SOCKETS];
   uint32_t socket_count;
-  struct rondo_channel *unauthenticated; // newest first
+  struct rondo_channel_list unauthenticated; // newest first
   uint32_t unauthenticated_count;
   int is_paused; // accepts nothing: at the limit, or the process is out of descriptors
   struct event again;

@@ -11,16 +11,16 @@
 #include "base/log.h"
 #include "runtime/net/identity.h"
 #include "runtime/net/mesh_state.h"
-#include "runtime/net/root.h"
+#include "runtime/net/job_root.h"
 
 #define STOP_POLL_NS UINT64_C(1000000)
 #define ROOT_NS UINT64_C(10000000000) // most time to try a launcher's root while stopping
 
 static pthread_mutex_t meshes_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rondo_mesh *meshes;
+static LIST_HEAD(, rondo_mesh) meshes;
 
 static void meshes_forked(void) {
-  meshes = NULL;
+  LIST_INIT(&meshes);
   meshes_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 RONDO_ON_FORK(meshes_forked)
@@ -94,9 +94,95 @@ void rondo_mesh_fail(struct rondo_mesh *mesh, int reason, const char *text) {
   rondo_mesh_join_end(mesh);
 }
 
+// ------------------------------------------------------------- roster ---
+
+static bool mesh_has_roster(struct rondo_mesh *mesh) {
+  pthread_mutex_lock(&mesh->lock);
+  bool is_known = mesh->process_count != 0;
+  pthread_mutex_unlock(&mesh->lock);
+  return is_known;
+}
+
+static uint32_t mesh_self(struct rondo_mesh *mesh) {
+  return mesh_has_roster(mesh) ? mesh->self : RONDO_MESH_NOBODY;
+}
+
+static uint32_t mesh_process_count(struct rondo_mesh *mesh) {
+  return mesh_has_roster(mesh) ? mesh->process_count : 0;
+}
+
+static uint32_t mesh_process_of(struct rondo_mesh *mesh, uint32_t rank) {
+  if (!mesh_has_roster(mesh) || rank >= mesh->cfg.rank_count)
+    return RONDO_MESH_NOBODY;
+  return mesh->process_of[rank];
+}
+
+static int mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
+                            struct rondo_mesh_process *out) {
+  if (!mesh_has_roster(mesh) || process >= mesh->process_count)
+    return RONDO_ERR_UNKNOWN;
+  const struct rondo_wire_member *m = &mesh->peers[process].where;
+  struct rondo_mesh_process p = {.machine = {m->machine[0], m->machine[1]},
+                                 .pid_namespace = m->pid_namespace,
+                                 .user_namespace = m->user_namespace,
+                                 .pid = m->pid,
+                                 .uid = m->uid,
+                                 .asks_window = m->asks_window,
+                                 .rank_count = m->rank_count,
+                                 .ranks = m->ranks,
+                                 .host = m->host};
+  *out = p;
+  return RONDO_SUCCESS;
+}
+
+static bool mesh_is_same_machine(struct rondo_mesh *mesh, uint32_t process) {
+  if (!mesh_has_roster(mesh) || process >= mesh->process_count)
+    return false;
+  return memcmp(mesh->peers[process].where.machine, mesh->me.machine, sizeof mesh->me.machine) == 0;
+}
+
+static uint32_t mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
+                                struct sockaddr_storage *out) {
+  const struct rondo_mesh_peer *peer = &mesh->peers[process];
+  const struct rondo_wire_member *where = &peer->where;
+  struct rondo_wire_address address;
+  struct sockaddr_storage seen;
+  socklen_t bytes = sizeof seen;
+  if (peer->in && !getpeername(peer->in->fd, (struct sockaddr *)&seen, &bytes) &&
+      rondo_address_from_socket((struct sockaddr *)&seen, &address))
+    (void)address;               // the address from which the process has connected
+  else if (where->address_count) // it has connected by a named socket of this machine
+    address = where->addresses[0];
+  else
+    return 0;
+  address.port = 0;
+  return rondo_address_to_socket(&address, out);
+}
+
 // ---------------------------------------------------------------- commands ---
 
+static void timer_free(struct rondo_mesh_command *timer) {
+  LIST_REMOVE(timer, listed);
+  evtimer_del(&timer->timer);
+  free(timer);
+}
+
+static void timer_on_due(evutil_socket_t fd, short what, void *arg) {
+  struct rondo_mesh_command *timer = arg;
+  void (*call)(void *) = timer->call;
+  void *argument = timer->arg;
+  (void)fd, (void)what;
+  timer_free(timer);
+  call(argument);
+}
+
 static void command_execute(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
+  if (command->type == RONDO_MESH_CALL_LATER) {
+    LIST_INSERT_HEAD(&mesh->timers, command, listed);
+    evtimer_assign(&command->timer, rondo_event_loop_base(mesh->loop), timer_on_due, command);
+    rondo_event_loop_timer_set(&command->timer, command->delay_ns);
+    return;
+  }
   if (command->type == RONDO_WIRE_MESSAGE)
     rondo_mesh_peer_send(mesh, command->number, command->out);
   else
@@ -106,11 +192,9 @@ static void command_execute(struct rondo_mesh *mesh, struct rondo_mesh_command *
 
 static struct rondo_mesh_command *command_pop(struct rondo_mesh *mesh) {
   pthread_mutex_lock(&mesh->lock);
-  struct rondo_mesh_command *command = mesh->first;
+  struct rondo_mesh_command *command = STAILQ_FIRST(&mesh->commands);
   if (command)
-    mesh->first = command->next;
-  if (!mesh->first)
-    mesh->last = NULL;
+    STAILQ_REMOVE_HEAD(&mesh->commands, queued);
   pthread_mutex_unlock(&mesh->lock);
   return command;
 }
@@ -123,16 +207,11 @@ static void mesh_on_commands(void *arg) {
 
 // Needs the lock.
 static void command_push(struct rondo_mesh *mesh, struct rondo_mesh_command *command) {
-  command->next = NULL;
-  if (mesh->last)
-    mesh->last->next = command;
-  else
-    mesh->first = command;
-  mesh->last = command;
+  STAILQ_INSERT_TAIL(&mesh->commands, command, queued);
   rondo_event_loop_post(mesh->loop, &mesh->task);
 }
 
-int rondo_mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {
+static int mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {
   struct rondo_mesh_command *command = calloc(1, sizeof *command);
   int status = RONDO_SUCCESS;
   if (!command)
@@ -157,7 +236,7 @@ int rondo_mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank) {
                                                      : "joins this job too late");
 }
 
-void rondo_mesh_remove_rank(struct rondo_mesh *mesh, uint32_t rank) {
+static void mesh_remove_rank(struct rondo_mesh *mesh, uint32_t rank) {
   struct rondo_mesh_command *command = calloc(1, sizeof *command);
   if (!command) // the others are told when the process leaves
     return;
@@ -180,7 +259,7 @@ static int mesh_check_send(struct rondo_mesh *mesh, const struct rondo_mesh_send
     return RONDO_ERR_UNKNOWN;
   if (m->to == mesh->self)
     return RONDO_ERR_INVALID;
-  if (m->fd_count && !rondo_mesh_is_same_machine(mesh, m->to))
+  if (m->fd_count && !mesh_is_same_machine(mesh, m->to))
     return RONDO_ERR_UNSUPPORTED;
   return is_full ? RONDO_ERR_FULL : RONDO_SUCCESS;
 }
@@ -206,7 +285,7 @@ static int mesh_make_frame(const struct rondo_mesh_send *m, struct rondo_channel
   return RONDO_SUCCESS;
 }
 
-int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
+static int mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
   int status = mesh_check_send(mesh, message);
   struct rondo_channel_out *out = NULL;
   if (status != RONDO_SUCCESS)
@@ -235,123 +314,28 @@ int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *messa
   return status;
 }
 
+static int mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg),
+                      void *arg) {
+  struct rondo_mesh_command *command = calloc(1, sizeof *command);
+  if (!command)
+    return RONDO_ERR_NO_MEMORY;
+  command->type = RONDO_MESH_CALL_LATER;
+  command->delay_ns = delay_ns;
+  command->call = call;
+  command->arg = arg;
+  pthread_mutex_lock(&mesh->lock);
+  command_push(mesh, command);
+  pthread_mutex_unlock(&mesh->lock);
+  return RONDO_SUCCESS;
+}
+
 void rondo_mesh_peer_sent(struct rondo_mesh *mesh, size_t bytes) {
   pthread_mutex_lock(&mesh->lock);
   mesh->queued_bytes -= bytes;
   pthread_mutex_unlock(&mesh->lock);
 }
 
-// ------------------------------------------------------------------ alarms ---
-
-static void alarm_free(struct rondo_mesh_alarm *a) {
-  if (a->before)
-    a->before->next = a->next;
-  else
-    a->mesh->alarms = a->next;
-  if (a->next)
-    a->next->before = a->before;
-  evtimer_del(&a->timer);
-  free(a);
-}
-
-static void alarm_on_timer(evutil_socket_t fd, short what, void *arg) {
-  struct rondo_mesh_alarm *a = arg;
-  void (*call)(void *) = a->call;
-  void *argument = a->arg;
-  (void)fd, (void)what;
-  alarm_free(a);
-  call(argument);
-}
-
-static void alarm_start(void *arg) {
-  struct rondo_mesh_alarm *a = arg;
-  a->next = a->mesh->alarms;
-  if (a->next)
-    a->next->before = a;
-  a->mesh->alarms = a;
-  evtimer_assign(&a->timer, rondo_event_loop_base(a->mesh->loop), alarm_on_timer, a);
-  rondo_event_loop_timer_set(&a->timer, a->delay_ns);
-}
-
-int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg),
-                     void *arg) {
-  struct rondo_mesh_alarm *a = calloc(1, sizeof *a);
-  if (!a)
-    return RONDO_ERR_NO_MEMORY;
-  a->mesh = mesh;
-  a->delay_ns = delay_ns;
-  a->call = call;
-  a->arg = arg;
-  a->task.call = alarm_start;
-  a->task.arg = a;
-  rondo_event_loop_post(mesh->loop, &a->task);
-  return RONDO_SUCCESS;
-}
-
-// ------------------------------------------------------------- roster ---
-
-static bool mesh_has_roster(struct rondo_mesh *mesh) {
-  pthread_mutex_lock(&mesh->lock);
-  bool is_known = mesh->process_count != 0;
-  pthread_mutex_unlock(&mesh->lock);
-  return is_known;
-}
-
-uint32_t rondo_mesh_self(struct rondo_mesh *mesh) {
-  return mesh_has_roster(mesh) ? mesh->self : RONDO_MESH_NOBODY;
-}
-
-uint32_t rondo_mesh_process_count(struct rondo_mesh *mesh) {
-  return mesh_has_roster(mesh) ? mesh->process_count : 0;
-}
-
-uint32_t rondo_mesh_process_of(struct rondo_mesh *mesh, uint32_t rank) {
-  if (!mesh_has_roster(mesh) || rank >= mesh->cfg.rank_count)
-    return RONDO_MESH_NOBODY;
-  return mesh->process_of[rank];
-}
-
-int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
-                           struct rondo_mesh_process *out) {
-  if (!mesh_has_roster(mesh) || process >= mesh->process_count)
-    return RONDO_ERR_UNKNOWN;
-  const struct rondo_wire_member *m = &mesh->peers[process].where;
-  struct rondo_mesh_process p = {.machine = {m->machine[0], m->machine[1]},
-                                 .pid_namespace = m->pid_namespace,
-                                 .user_namespace = m->user_namespace,
-                                 .pid = m->pid,
-                                 .uid = m->uid,
-                                 .asks_window = m->asks_window,
-                                 .rank_count = m->rank_count,
-                                 .ranks = m->ranks,
-                                 .host = m->host};
-  *out = p;
-  return RONDO_SUCCESS;
-}
-
-bool rondo_mesh_is_same_machine(struct rondo_mesh *mesh, uint32_t process) {
-  if (!mesh_has_roster(mesh) || process >= mesh->process_count)
-    return false;
-  return memcmp(mesh->peers[process].where.machine, mesh->me.machine, sizeof mesh->me.machine) == 0;
-}
-
-uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
-                               struct sockaddr_storage *out) {
-  const struct rondo_mesh_peer *peer = &mesh->peers[process];
-  const struct rondo_wire_member *where = &peer->where;
-  struct rondo_wire_address address;
-  struct sockaddr_storage seen;
-  socklen_t bytes = sizeof seen;
-  if (peer->in && !getpeername(peer->in->fd, (struct sockaddr *)&seen, &bytes) &&
-      rondo_address_from_socket((struct sockaddr *)&seen, &address))
-    (void)address;               // the address from which the process has connected
-  else if (where->address_count) // it has connected by a named socket of this machine
-    address = where->addresses[0];
-  else
-    return 0;
-  address.port = 0;
-  return rondo_address_to_socket(&address, out);
-}
+// ------------------------------------------------------------------ waiting ---
 
 int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns) {
   uint64_t end_ns = rondo_deadline_ns(rondo_now_ns(), timeout_ns);
@@ -378,16 +362,14 @@ void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *ou
 
 const char *rondo_mesh_missing(void) { return NULL; }
 
-bool rondo_mesh_is_needed(const struct rondo_config *cfg) {
+static bool mesh_is_needed(const struct rondo_config *cfg) {
   return rondo_job_address_is_shared(&cfg->id);
 }
 
 static void mesh_free(struct rondo_mesh *mesh) {
   for (uint32_t i = 0; i < mesh->member_count; i++)
     rondo_wire_member_fini(&mesh->peers[i].where);
-  while (mesh->first) {
-    struct rondo_mesh_command *command = mesh->first;
-    mesh->first = command->next;
+  for (struct rondo_mesh_command *command; (command = command_pop(mesh));) {
     if (command->out)
       rondo_channel_out_free(command->out);
     free(command);
@@ -437,6 +419,7 @@ static struct rondo_mesh *mesh_create(const struct rondo_config *cfg) {
     return NULL;
   pthread_mutex_init(&mesh->lock, NULL);
   rondo_condition_init(&mesh->changed);
+  STAILQ_INIT(&mesh->commands);
   mesh->cfg = *cfg;
   mesh->is_complete = 1;
   mesh->self = RONDO_MESH_NOBODY;
@@ -464,8 +447,8 @@ static void mesh_begin(void *arg) {
   mesh_on_commands(mesh);
 }
 
-int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
-                     void *arg, struct rondo_mesh **out) {
+static int mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
+                      void *arg, struct rondo_mesh **out) {
   struct rondo_mesh *mesh = mesh_create(cfg);
   if (!mesh)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "init: no memory for a job of %u ranks",
@@ -496,8 +479,7 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
   mesh->task.call = mesh_begin;
   mesh->task.arg = mesh;
   pthread_mutex_lock(&meshes_lock);
-  mesh->next = meshes;
-  meshes = mesh;
+  LIST_INSERT_HEAD(&meshes, mesh, listed);
   pthread_mutex_unlock(&meshes_lock);
   *out = mesh;
   rondo_event_loop_post(mesh->loop, &mesh->task);
@@ -508,23 +490,13 @@ int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_eve
 
 // True if this process has no other mesh of the job.
 static bool mesh_is_last_of_job(const struct rondo_mesh *mesh) {
+  const struct rondo_mesh *m;
   int others = 0;
   pthread_mutex_lock(&meshes_lock);
-  for (const struct rondo_mesh *m = meshes; m; m = m->next)
-    others += m != mesh && memcmp(&m->job.key, &mesh->job.key, sizeof mesh->job.key) == 0;
+  LIST_FOREACH(m, &meshes, listed)
+  others += m != mesh && memcmp(&m->job.key, &mesh->job.key, sizeof mesh->job.key) == 0;
   pthread_mutex_unlock(&meshes_lock);
   return !others;
-}
-
-static void mesh_unlist(const struct rondo_mesh *mesh) {
-  pthread_mutex_lock(&meshes_lock);
-  for (struct rondo_mesh **at = &meshes; *at; at = &(*at)->next) {
-    if (*at == mesh) {
-      *at = mesh->next;
-      break;
-    }
-  }
-  pthread_mutex_unlock(&meshes_lock);
 }
 
 static void mesh_finish_stop(struct rondo_mesh *mesh) {
@@ -532,15 +504,13 @@ static void mesh_finish_stop(struct rondo_mesh *mesh) {
   rondo_mesh_join_end(mesh);
   for (uint32_t i = 0; i < mesh->process_count; i++)
     rondo_mesh_peer_drop(&mesh->peers[i]);
-  while (mesh->waiting_in) {
-    struct rondo_channel *c = mesh->waiting_in;
-    mesh->waiting_in = c->next;
+  while (!LIST_EMPTY(&mesh->waiting_in)) {
+    struct rondo_channel *c = LIST_FIRST(&mesh->waiting_in);
+    LIST_REMOVE(c, listed);
     rondo_channel_close(c);
   }
-  for (struct rondo_mesh_alarm *a = mesh->alarms, *next; a; a = next) {
-    next = a->next;
-    alarm_free(a);
-  }
+  while (!LIST_EMPTY(&mesh->timers))
+    timer_free(LIST_FIRST(&mesh->timers));
   rondo_listener_close(&mesh->listener);
   rondo_event_loop_cancel(mesh->loop, &mesh->task);
   pthread_mutex_lock(&mesh->lock);
@@ -573,7 +543,9 @@ static bool mesh_must_keep_joining(const struct rondo_mesh *mesh) {
 static void mesh_leave_root(struct rondo_mesh *mesh) {
   mesh->has_left_root = 1;
   mesh->ends_root = mesh_is_last_of_job(mesh);
-  mesh_unlist(mesh);
+  pthread_mutex_lock(&meshes_lock);
+  LIST_REMOVE(mesh, listed);
+  pthread_mutex_unlock(&meshes_lock);
   if (mesh->ends_root)
     rondo_root_leave(&mesh->job.key);
 }
@@ -617,7 +589,7 @@ static void mesh_begin_stop(void *arg) {
   mesh_on_stop_poll(-1, 0, mesh);
 }
 
-void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
+static void mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns) {
   struct rondo_event_loop_task task = {.call = mesh_begin_stop, .arg = mesh};
   uint64_t now_ns = rondo_now_ns();
   mesh->stop_span_ns = timeout_ns > 0 ? (uint64_t)timeout_ns : 0;
@@ -632,3 +604,18 @@ void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_n
   pthread_mutex_unlock(&mesh->lock);
   mesh_free(mesh);
 }
+
+static const struct rondo_mesh_calls mesh_calls = {.is_needed = mesh_is_needed,
+                                                   .start = mesh_start,
+                                                   .add_rank = mesh_add_rank,
+                                                   .remove_rank = mesh_remove_rank,
+                                                   .self = mesh_self,
+                                                   .process_count = mesh_process_count,
+                                                   .process_of = mesh_process_of,
+                                                   .is_same_machine = mesh_is_same_machine,
+                                                   .process_get = mesh_process_get,
+                                                   .address_of = mesh_address_of,
+                                                   .send = mesh_send,
+                                                   .after = mesh_after,
+                                                   .stop = mesh_stop};
+const struct rondo_mesh_calls *rondo_mesh_calls = &mesh_calls;

@@ -1,11 +1,11 @@
 // The mesh: authenticated message connections from this process to the other processes of a job.
 //
-//   rondo_mesh_start (the first rank here) -> add_rank (each further one)
+//   start (the first rank here) -> add_rank (each further one)
 //     -> `roster`: where each rank is -> send / `receive` ... `lost` -> remove_rank -> stop
 //
 // A process has one mesh per job, whatever the number of its ranks, and one control thread for all
 // its meshes. The control thread connects, authenticates and joins beside the application's calls.
-// Only rondo_mesh_await and rondo_mesh_stop wait for peers, and both are bounded.
+// Only `stop` and rondo_mesh_await wait for peers, and both are bounded.
 //
 // Messages are for set-up (descriptors, addresses, file descriptors of shared memory), not for
 // data. Messages from one process to another arrive whole, once and in order; if that is
@@ -13,7 +13,7 @@
 // mesh proves that the sender knows the job's secret; the receiver must check what the message
 // holds.
 //
-// A process is a number below rondo_mesh_process_count, the same on all processes of the job.
+// A process is a number below `process_count`, the same on all processes of the job.
 #ifndef RONDO_RUNTIME_NET_MESH_H
 #define RONDO_RUNTIME_NET_MESH_H
 
@@ -40,8 +40,8 @@ struct rondo_mesh_process {
   uint32_t uid;
   uint32_t asks_window;  // 1: its devices are to share memory through an NCCL window
   uint32_t rank_count;   // ranks that live there
-  const uint32_t *ranks; // ascending; valid until rondo_mesh_stop
-  const char *host;      // its own name for its host; valid until rondo_mesh_stop
+  const uint32_t *ranks; // ascending; valid until `stop`
+  const char *host;      // its own name for its host; valid until `stop`
 };
 
 struct rondo_mesh_message {
@@ -57,7 +57,7 @@ struct rondo_mesh_message {
 
 // Why ranks are lost. A lost rank does not come back in this mesh.
 enum rondo_mesh_reason {
-  RONDO_MESH_LEFT = 1,    // called rondo_mesh_remove_rank or rondo_mesh_stop
+  RONDO_MESH_LEFT = 1,    // called `remove_rank` or `stop`
   RONDO_MESH_DIED = 2,    // its process ended or cut the connection without saying goodbye
   RONDO_MESH_SILENT = 3,  // its machine cannot be reached any more
   RONDO_MESH_MISSING = 4, // did not join before the join timeout
@@ -65,7 +65,7 @@ enum rondo_mesh_reason {
 };
 
 // Callbacks. The control thread calls them, one at a time; they must be brief. They may call
-// everything below except rondo_mesh_await and rondo_mesh_stop. Any may be null.
+// everything below except `stop` and rondo_mesh_await. Any may be null.
 struct rondo_mesh_events {
   // Called once, when the roster is complete. Ranks that never joined are reported as lost right
   // after. Nothing can be sent and nothing is received before.
@@ -77,47 +77,6 @@ struct rondo_mesh_events {
   void (*lost)(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason, const char *text);
 };
 
-// Why this library was built without the mesh; null if it has one.
-const char *rondo_mesh_missing(void);
-
-// True if the job of this configuration may reach beyond this process, so that it needs a mesh: its
-// id comes from rondo_unique_id_listen or from a launcher's environment.
-bool rondo_mesh_is_needed(const struct rondo_config *cfg);
-
-// Starts to join the job of `cfg` (completed; copied) with rank cfg->rank. Does not wait.
-// Returns RONDO_SUCCESS; RONDO_ERR_UNSUPPORTED (built without the libraries for it, or no network
-// interface fits); RONDO_ERR_INVALID (the id or the environment is malformed);
-// RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM. `lost` reports later failures.
-int rondo_mesh_start(const struct rondo_config *cfg, const struct rondo_mesh_events *events,
-                     void *arg, struct rondo_mesh **out);
-
-// Adds one more rank of this process. The join timeout holds for it too.
-// Returns RONDO_SUCCESS, RONDO_ERR_EXISTS, RONDO_ERR_TIMEOUT (too late) or RONDO_ERR_NO_MEMORY.
-int rondo_mesh_add_rank(struct rondo_mesh *mesh, uint32_t rank);
-
-// Tells the other processes that a rank leaves. The process and its mesh go on.
-void rondo_mesh_remove_rank(struct rondo_mesh *mesh, uint32_t rank);
-
-// Waits at most `timeout_ns` until `roster` has been called or joining has failed.
-// Returns RONDO_SUCCESS; RONDO_ERR_TIMEOUT (not yet: the log names the missing ranks as far as this
-// process knows them); RONDO_ERR_PEER (the job could not be joined, or some ranks never joined).
-int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns);
-
-// The roster. Any thread may read it. A process number is RONDO_MESH_NOBODY before `roster` and for
-// ranks that never joined.
-uint32_t rondo_mesh_self(struct rondo_mesh *mesh);
-uint32_t rondo_mesh_process_count(struct rondo_mesh *mesh); // 0 before `roster`
-uint32_t rondo_mesh_process_of(struct rondo_mesh *mesh, uint32_t rank);
-// Returns RONDO_SUCCESS or RONDO_ERR_UNKNOWN.
-int rondo_mesh_process_get(struct rondo_mesh *mesh, uint32_t process,
-                           struct rondo_mesh_process *out);
-// True if file descriptors can be sent to that process.
-bool rondo_mesh_is_same_machine(struct rondo_mesh *mesh, uint32_t process);
-// Writes an address at which this process reaches that process's machine, with port 0. Only from
-// `receive` of a message that the process has sent. Returns the address's length, or 0.
-uint32_t rondo_mesh_address_of(struct rondo_mesh *mesh, uint32_t process,
-                               struct sockaddr_storage *out);
-
 struct rondo_mesh_send {
   uint32_t to; // process, not this one
   uint32_t type;
@@ -127,31 +86,74 @@ struct rondo_mesh_send {
   uint32_t fd_count;
 };
 
-// Queues a message and connects to the process if there is no connection yet. Never waits. Any
-// thread.
-// Returns RONDO_SUCCESS; RONDO_ERR_UNKNOWN (no such process, or no roster yet); RONDO_ERR_PEER (the
-// process is lost); RONDO_ERR_INVALID (too long, too many descriptors, or `to` is this process);
-// RONDO_ERR_UNSUPPORTED (descriptors to another machine); RONDO_ERR_FULL (the queue would exceed
-// RONDO_MESH_QUEUE_BYTES); RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM (a descriptor could not be
-// duplicated).
-int rondo_mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
+// The calls of a mesh. Tests replace them before they make any rank.
+struct rondo_mesh_calls {
+  // True if the job of this configuration may reach beyond this process, so that it needs a mesh:
+  // its id comes from rondo_unique_id_listen or from a launcher's environment.
+  bool (*is_needed)(const struct rondo_config *cfg);
 
-// Runs `call(arg)` once on the control thread, after `delay_ns`. Calls that are still due when the
-// mesh stops are dropped. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
-int rondo_mesh_after(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg),
-                     void *arg);
+  // Starts to join the job of `cfg` (completed; copied) with rank cfg->rank. Does not wait.
+  // Returns RONDO_SUCCESS; RONDO_ERR_UNSUPPORTED (no network interface fits); RONDO_ERR_INVALID
+  // (the id or the environment is malformed); RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM. `lost` reports
+  // later failures.
+  int (*start)(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
+               struct rondo_mesh **mesh);
 
-// Tells the peers that this process leaves, closes all connections and frees the mesh. No callback
-// runs after the return. Not from a callback.
-//
-// - Queued messages are sent as far as the network takes them within `timeout_ns`.
-// - If this process hosts the root and no other mesh here needs the root, the call waits for ranks
-//   that have not joined yet, at most `join_ns` and until the join timeout: they could not join
-//   without the root.
-// - If this process has not joined itself, it stays to tell the root that it leaves, so that the
-//   root does not wait for it. That takes at most `join_ns`. A launcher's root may never start; if
-//   it does not answer, the call gives up after the smaller of ten seconds and peer_timeout_ns.
-void rondo_mesh_stop(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns);
+  // Adds one more rank of this process. The join timeout holds for it too.
+  // Returns RONDO_SUCCESS, RONDO_ERR_EXISTS, RONDO_ERR_TIMEOUT (too late) or RONDO_ERR_NO_MEMORY.
+  int (*add_rank)(struct rondo_mesh *mesh, uint32_t rank);
+  // Tells the other processes that a rank leaves. The process and its mesh go on.
+  void (*remove_rank)(struct rondo_mesh *mesh, uint32_t rank);
+
+  // The roster. Any thread may read it. A process number is RONDO_MESH_NOBODY before `roster` and
+  // for ranks that never joined.
+  uint32_t (*self)(struct rondo_mesh *mesh);
+  uint32_t (*process_count)(struct rondo_mesh *mesh); // 0 before `roster`
+  uint32_t (*process_of)(struct rondo_mesh *mesh, uint32_t rank);
+  // True if file descriptors can be sent to that process.
+  bool (*is_same_machine)(struct rondo_mesh *mesh, uint32_t process);
+  // Returns RONDO_SUCCESS or RONDO_ERR_UNKNOWN.
+  int (*process_get)(struct rondo_mesh *mesh, uint32_t process, struct rondo_mesh_process *out);
+  // Writes an address at which this process reaches that process's machine, with port 0. Only from
+  // `receive` of a message that the process has sent. Returns the address's length, or 0.
+  uint32_t (*address_of)(struct rondo_mesh *mesh, uint32_t process, struct sockaddr_storage *out);
+
+  // Queues a message and connects to the process if there is no connection yet. Never waits. Any
+  // thread.
+  // Returns RONDO_SUCCESS; RONDO_ERR_UNKNOWN (no such process, or no roster yet); RONDO_ERR_PEER
+  // (the process is lost); RONDO_ERR_INVALID (too long, too many descriptors, or `to` is this
+  // process); RONDO_ERR_UNSUPPORTED (descriptors to another machine); RONDO_ERR_FULL (the queue
+  // would exceed RONDO_MESH_QUEUE_BYTES); RONDO_ERR_NO_MEMORY; RONDO_ERR_SYSTEM (a descriptor could
+  // not be duplicated).
+  int (*send)(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
+
+  // Runs `call(arg)` once on the control thread, after `delay_ns`. Calls that are still due when
+  // the mesh stops are dropped. Returns RONDO_SUCCESS or RONDO_ERR_NO_MEMORY.
+  int (*after)(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg), void *arg);
+
+  // Tells the peers that this process leaves, closes all connections and frees the mesh. No
+  // callback runs after the return. Not from a callback.
+  //
+  // - Queued messages are sent as far as the network takes them within `timeout_ns`.
+  // - If this process hosts the root and no other mesh here needs the root, the call waits for
+  //   ranks that have not joined yet, at most `join_ns` and until the join timeout: they could not
+  //   join without the root.
+  // - If this process has not joined itself, it stays to tell the root that it leaves, so that the
+  //   root does not wait for it. That takes at most `join_ns`. A launcher's root may never start;
+  //   if it does not answer, the call gives up after the smaller of ten seconds and
+  //   peer_timeout_ns.
+  void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns);
+};
+// A library that was built without the mesh has `is_needed` alone, which is always false.
+extern const struct rondo_mesh_calls *rondo_mesh_calls;
+
+// Why this library was built without the mesh; null if it has one.
+const char *rondo_mesh_missing(void);
+
+// Waits at most `timeout_ns` until `roster` has been called or joining has failed.
+// Returns RONDO_SUCCESS; RONDO_ERR_TIMEOUT (not yet: the log names the missing ranks as far as this
+// process knows them); RONDO_ERR_PEER (the job could not be joined, or some ranks never joined).
+int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns);
 
 // Traffic of a mesh. Tests use it to check the cost of start-up.
 struct rondo_mesh_counters {
@@ -161,24 +163,5 @@ struct rondo_mesh_counters {
   uint64_t sent_bytes, received_bytes;
 };
 void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *out);
-
-// The mesh's calls, as the other rooms use them. Tests replace them before they make any rank.
-struct rondo_mesh_calls {
-  bool (*is_needed)(const struct rondo_config *cfg);
-  int (*start)(const struct rondo_config *cfg, const struct rondo_mesh_events *events, void *arg,
-               struct rondo_mesh **mesh);
-  int (*add_rank)(struct rondo_mesh *mesh, uint32_t rank);
-  void (*remove_rank)(struct rondo_mesh *mesh, uint32_t rank);
-  uint32_t (*self)(struct rondo_mesh *mesh);
-  uint32_t (*process_count)(struct rondo_mesh *mesh);
-  uint32_t (*process_of)(struct rondo_mesh *mesh, uint32_t rank);
-  bool (*is_same_machine)(struct rondo_mesh *mesh, uint32_t process);
-  int (*process_get)(struct rondo_mesh *mesh, uint32_t process, struct rondo_mesh_process *out);
-  uint32_t (*address_of)(struct rondo_mesh *mesh, uint32_t process, struct sockaddr_storage *out);
-  int (*send)(struct rondo_mesh *mesh, const struct rondo_mesh_send *message);
-  int (*after)(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg), void *arg);
-  void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns);
-};
-extern const struct rondo_mesh_calls *rondo_mesh_calls;
 
 #endif // RONDO_RUNTIME_NET_MESH_H

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "runtime/net/mesh_state.h"
-#include "runtime/net/root.h"
+#include "runtime/net/job_root.h"
 
 #define FIRST_PAUSE_NS UINT64_C(2000000)
 #define LAST_PAUSE_NS UINT64_C(500000000)
@@ -73,6 +73,7 @@ static bool mesh_add_process(struct rondo_mesh *mesh, struct rondo_wire_reader *
   rondo_wire_get_member(r, &peer->where, mesh->member_count ? &peer[-1].where : NULL);
   uint32_t number = mesh->member_count++;
   peer->mesh = mesh;
+  STAILQ_INIT(&peer->queue);
   if (r->bad || !peer->where.rank_count)
     return false;
   for (uint32_t i = 0; i < peer->where.rank_count; i++) {
@@ -327,7 +328,7 @@ static void mesh_on_leave(evutil_socket_t fd, short what, void *arg) {
   struct rondo_mesh *mesh = arg;
   (void)fd, (void)what;
   for (uint32_t i = 0; i < mesh->process_count; i++) {
-    if (mesh->peers[i].first) {
+    if (!STAILQ_EMPTY(&mesh->peers[i].queue)) {
       rondo_event_loop_timer_set(&mesh->leave, LEAVE_PAUSE_NS);
       return;
     }

@@ -20,6 +20,14 @@ static uint32_t peer_number(const struct rondo_mesh_peer *peer) {
   return (uint32_t)(peer - peer->mesh->peers);
 }
 
+// Returns the next frame that waits for a connection, or null.
+static struct rondo_channel_out *peer_pop_frame(struct rondo_mesh_peer *peer) {
+  struct rondo_channel_out *out = STAILQ_FIRST(&peer->queue);
+  if (out)
+    STAILQ_REMOVE_HEAD(&peer->queue, queued);
+  return out;
+}
+
 static void mesh_drop_frame(struct rondo_mesh *mesh, struct rondo_channel_out *out) {
   rondo_mesh_peer_sent(mesh, out->counted);
   rondo_channel_out_free(out);
@@ -39,12 +47,8 @@ void rondo_mesh_peer_drop(struct rondo_mesh_peer *peer) {
   peer->dial.channel = NULL;
   if (peer->dial.begin_ns)
     evtimer_del(&peer->dial.again);
-  while (peer->first) {
-    struct rondo_channel_out *out = peer->first;
-    peer->first = out->next;
+  for (struct rondo_channel_out *out; (out = peer_pop_frame(peer));)
     mesh_drop_frame(mesh, out);
-  }
-  peer->last = NULL;
 }
 
 static void peer_lose(struct rondo_mesh_peer *peer, int reason, const char *why) {
@@ -83,13 +87,8 @@ static void out_on_opened(void *owner, struct rondo_channel *c) {
   peer->out = c;
   peer->dial.channel = NULL;
   rondo_channel_count(&peer->mesh->counters.connected, 1);
-  while (peer->first) {
-    struct rondo_channel_out *out = peer->first;
-    peer->first = out->next;
-    out->next = NULL;
+  for (struct rondo_channel_out *out; (out = peer_pop_frame(peer));)
     rondo_channel_send(c, out);
-  }
-  peer->last = NULL;
   if (peer->mesh->phase == RONDO_MESH_STOPPING)
     rondo_channel_send_bytes(c, RONDO_WIRE_BYE, NULL, 0);
 }
@@ -165,11 +164,7 @@ void rondo_mesh_peer_send(struct rondo_mesh *mesh, uint32_t to, struct rondo_cha
     rondo_channel_send(peer->out, out);
     return;
   }
-  if (peer->last)
-    peer->last->next = out;
-  else
-    peer->first = out;
-  peer->last = out;
+  STAILQ_INSERT_TAIL(&peer->queue, out, queued);
   if (peer->dial.begin_ns)
     return;
   peer->dial.begin_ns = rondo_now_ns();
@@ -181,7 +176,7 @@ void rondo_mesh_peer_send(struct rondo_mesh *mesh, uint32_t to, struct rondo_cha
 void rondo_mesh_peer_leave(struct rondo_mesh_peer *peer, uint32_t rank) {
   uint8_t bytes[4];
   struct rondo_wire_writer w = {.bytes = bytes, .capacity = sizeof bytes};
-  if (!peer->out && !peer->first)
+  if (!peer->out && STAILQ_EMPTY(&peer->queue))
     return;
   rondo_wire_put_u32(&w, rank);
   struct rondo_channel_blob *blob = rondo_channel_blob_create(bytes, w.size);
@@ -193,12 +188,12 @@ void rondo_mesh_peer_leave(struct rondo_mesh_peer *peer, uint32_t rank) {
 }
 
 bool rondo_mesh_peer_is_idle(const struct rondo_mesh_peer *peer) {
-  return !peer->out && !peer->in && !peer->dial.channel && !peer->first;
+  return !peer->out && !peer->in && !peer->dial.channel && STAILQ_EMPTY(&peer->queue);
 }
 
 // True if this process has or makes a connection to the peer.
 static bool peer_is_sending(const struct rondo_mesh_peer *peer) {
-  return peer->out || peer->dial.channel || peer->first;
+  return peer->out || peer->dial.channel || !STAILQ_EMPTY(&peer->queue);
 }
 
 // Uses this process's own connection, if there is one, so that the goodbye comes after its
@@ -274,14 +269,8 @@ static void in_on_closed(void *owner, struct rondo_channel *c, int how, const ch
 static const struct rondo_channel_events in_events = {.frame = in_on_frame, .closed = in_on_closed};
 
 static void waiting_on_closed(void *owner, struct rondo_channel *c, int how, const char *why) {
-  struct rondo_mesh *mesh = owner;
-  (void)how, (void)why;
-  for (struct rondo_channel **at = &mesh->waiting_in; *at; at = &(*at)->next) {
-    if (*at == c) {
-      *at = c->next;
-      return;
-    }
-  }
+  (void)owner, (void)how, (void)why;
+  LIST_REMOVE(c, listed);
 }
 
 static const struct rondo_channel_events waiting_events = {.closed = waiting_on_closed};
@@ -329,15 +318,13 @@ void rondo_mesh_peer_accept(void *arg, struct rondo_channel *c) {
   rondo_channel_pause(c, 1);
   c->events = &waiting_events;
   c->owner = mesh;
-  c->next = mesh->waiting_in;
-  mesh->waiting_in = c;
+  LIST_INSERT_HEAD(&mesh->waiting_in, c, listed);
 }
 
 void rondo_mesh_peer_accept_waiting(struct rondo_mesh *mesh) {
-  while (mesh->waiting_in) {
-    struct rondo_channel *c = mesh->waiting_in;
-    mesh->waiting_in = c->next;
-    c->next = NULL;
+  while (!LIST_EMPTY(&mesh->waiting_in)) {
+    struct rondo_channel *c = LIST_FIRST(&mesh->waiting_in);
+    LIST_REMOVE(c, listed);
     (void)peer_accept_in(mesh, c);
   }
 }

@@ -34,13 +34,20 @@ enum rondo_mesh_phase {
   RONDO_MESH_STOPPING
 };
 
-// A request of another thread to the control thread.
+// A request to the control thread. One that is to be called later is in `timers` until then.
 struct rondo_mesh_command {
-  struct rondo_mesh_command *next;
-  int type;        // RONDO_WIRE_ADD, RONDO_WIRE_GONE or RONDO_WIRE_MESSAGE
+  STAILQ_ENTRY(rondo_mesh_command) queued;
+  int type;        // RONDO_WIRE_ADD, RONDO_WIRE_GONE, RONDO_WIRE_MESSAGE or RONDO_MESH_CALL_LATER
   uint32_t number; // rank, or process
-  struct rondo_channel_out *out;
+  struct rondo_channel_out *out; // RONDO_WIRE_MESSAGE
+  // RONDO_MESH_CALL_LATER.
+  LIST_ENTRY(rondo_mesh_command) listed;
+  struct event timer;
+  uint64_t delay_ns;
+  void (*call)(void *arg);
+  void *arg;
 };
+#define RONDO_MESH_CALL_LATER 0
 
 // Attempts to connect, one after another until one succeeds.
 struct rondo_mesh_dial {
@@ -59,21 +66,11 @@ struct rondo_mesh_peer {
   int has_received;               // a frame has come by `in`
   int is_lost;                    // written under the lock
   struct rondo_mesh_dial dial;
-  struct rondo_channel_out *first, *last; // frames to send once connected
-};
-
-struct rondo_mesh_alarm {
-  struct rondo_mesh_alarm *next, *before;
-  struct rondo_mesh *mesh;
-  struct rondo_event_loop_task task;
-  struct event timer;
-  uint64_t delay_ns;
-  void (*call)(void *arg);
-  void *arg;
+  struct rondo_channel_queue queue; // frames to send once connected
 };
 
 struct rondo_mesh {
-  struct rondo_mesh *next; // in the list of this process's meshes
+  LIST_ENTRY(rondo_mesh) listed; // in the list of this process's meshes
   struct rondo_event_loop *loop;
   struct rondo_config cfg;
   struct rondo_mesh_events events;
@@ -90,7 +87,7 @@ struct rondo_mesh {
   int is_complete; // no rank is missing
   int is_stopped;
   uint8_t *here; // by rank: enum rondo_mesh_presence
-  struct rondo_mesh_command *first, *last;
+  STAILQ_HEAD(, rondo_mesh_command) commands;
   uint64_t queued_bytes;
   char waiting[RONDO_MESH_TEXT_BYTES]; // what joining waits for, for messages
   uint32_t process_count;              // 0 until the roster is complete
@@ -106,7 +103,7 @@ struct rondo_mesh {
 
   // The control thread's own.
   struct rondo_listener listener;
-  struct rondo_channel *waiting_in; // authenticated connections that came before the roster
+  struct rondo_channel_list waiting_in; // authenticated connections that came before the roster
   struct rondo_wire_member me;
   struct rondo_channel *root; // authenticated connection, or null
   struct rondo_mesh_dial root_dial;
@@ -119,7 +116,7 @@ struct rondo_mesh {
   uint64_t stop_root_ns;   // end of the time to try a launcher's root that does not answer
   uint32_t leave_attempts; // failed attempts to reach the root since the stop began
   int keeps_joining, has_sent_bye, has_left_root, ends_root;
-  struct rondo_mesh_alarm *alarms;
+  LIST_HEAD(, rondo_mesh_command) timers;
 };
 
 // mesh.c

@@ -32,25 +32,18 @@ static void resolve_free(struct rondo_resolve *r) {
   free(r);
 }
 
-static uint32_t resolve_add(struct rondo_resolve *r, const struct addrinfo *list, int family,
-                            uint32_t count) {
-  for (const struct addrinfo *i = list; i && count < RONDO_WIRE_ADDRESSES; i = i->ai_next)
-    if (rondo_address_from_socket(i->ai_addr, &r->addresses[count]) &&
-        r->addresses[count].family == family)
-      count++;
-  return count;
-}
-
-// Knows "localhost" without a name server: a container may have no /etc/hosts.
-static uint32_t resolve_add_localhost(struct rondo_resolve *r) {
-  uint32_t count = 0;
-  if (strcmp(r->host, "localhost") != 0)
-    return 0;
-  if (r->family != 6)
-    count += rondo_address_parse("127.0.0.1", &r->addresses[count]) != 0;
-  if (r->family != 4)
-    count += rondo_address_parse("::1", &r->addresses[count]) != 0;
-  return count;
+// Keeps the addresses of a family if it is configured. Knows "localhost" without a name server: a
+// container may have no /etc/hosts.
+static void resolve_add(struct rondo_resolve *r, const struct addrinfo *list, int family) {
+  const char *loopback = family == 4 ? "127.0.0.1" : "::1";
+  if (r->family && r->family != family)
+    return;
+  if (!list && strcmp(r->host, "localhost") == 0)
+    r->count += rondo_resolve_now(loopback, family, &r->addresses[r->count]);
+  for (; list && r->count < RONDO_WIRE_ADDRESSES; list = list->ai_next)
+    if (rondo_address_from_socket(list->ai_addr, &r->addresses[r->count]) &&
+        r->addresses[r->count].family == family)
+      r->count++;
 }
 
 static void *resolve_main(void *arg) {
@@ -59,16 +52,11 @@ static void *resolve_main(void *arg) {
   struct addrinfo *list = NULL;
   int error = getaddrinfo(r->host, NULL, &hints, &list);
   pthread_mutex_lock(&r->lock);
-  if (error)
-    r->count = resolve_add_localhost(r);
-  if (error && !r->count)
-    (void)snprintf(r->error, sizeof r->error, "%s", gai_strerror(error));
-  if (!error && r->family != 6)
-    r->count = resolve_add(r, list, 4, r->count);
-  if (!error && r->family != 4)
-    r->count = resolve_add(r, list, 6, r->count);
-  if (!error && !r->count)
-    (void)snprintf(r->error, sizeof r->error, "it has no address of the configured family");
+  resolve_add(r, list, 4);
+  resolve_add(r, list, 6);
+  if (!r->count)
+    (void)snprintf(r->error, sizeof r->error, "%s",
+                   error ? gai_strerror(error) : "it has no address of the configured family");
   r->is_found = 1;
   int is_forgotten = r->is_forgotten;
   pthread_mutex_unlock(&r->lock);

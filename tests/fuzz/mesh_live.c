@@ -114,7 +114,7 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
   RONDO_FUZZ_CHECK(rondo_unique_id_listen(&cfg.id, &cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
   RONDO_FUZZ_CHECK(rondo_job_address_read(&cfg, &job) == RONDO_SUCCESS);
-  RONDO_FUZZ_CHECK(rondo_mesh_start(&cfg, &deaf, NULL, &mesh) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_mesh_calls->start(&cfg, &deaf, NULL, &mesh) == RONDO_SUCCESS);
   socklen_t size = rondo_address_to_socket(&job.addresses[0], &s);
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   RONDO_FUZZ_CHECK(connect(fd, (struct sockaddr *)&s, size) == 0);
@@ -123,7 +123,7 @@ static void speak_to_root(struct rondo_fuzz_input *in) {
   RONDO_FUZZ_CHECK(prove(fd, &p, &reply));
   say(fd, &p, in);
   hang_up(fd);
-  rondo_mesh_stop(mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
 }
 
 // A root that the fuzzer is, at which a mesh joins.
@@ -167,7 +167,7 @@ static void scene_open(struct scene *s, uint32_t rank_count,
   rondo_job_key_init(&s->job, tag, secret);
   rondo_job_address_write_root(&s->job, secret, &at, 1, &cfg.id);
   RONDO_FUZZ_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
-  RONDO_FUZZ_CHECK(rondo_mesh_start(&cfg, events, s, &s->mesh) == RONDO_SUCCESS);
+  RONDO_FUZZ_CHECK(rondo_mesh_calls->start(&cfg, events, s, &s->mesh) == RONDO_SUCCESS);
   s->fd = admit(s->door);
   rondo_handshake_init(&s->proof, &s->job, nonce);
   RONDO_FUZZ_CHECK(prove(s->fd, &s->proof, &reply));
@@ -182,7 +182,7 @@ static void speak_to_member(struct rondo_fuzz_input *in) {
   RONDO_FUZZ_CHECK(rondo_mesh_await(s.mesh, LONG_NS) != RONDO_ERR_TIMEOUT);
   close(s.door);
   hang_up(s.fd);
-  rondo_mesh_stop(s.mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(s.mesh, LONG_NS, 0);
 }
 
 // ------------------------------------------------------------- among members ---
@@ -327,7 +327,7 @@ static void speak_as_peer(struct rondo_fuzz_input *in) {
   tell_roster(&s, &member, &at);
   const struct rondo_mesh_send call = {.to = 1, .bytes = "call", .size = 4};
   if (how & CALLED_ON)
-    RONDO_FUZZ_CHECK(rondo_mesh_send(s.mesh, &call) == RONDO_SUCCESS);
+    RONDO_FUZZ_CHECK(rondo_mesh_calls->send(s.mesh, &call) == RONDO_SUCCESS);
   hello.from = 1 + who % 4 / 3; // seldom somebody else
   hello.to = who / 4 % 4 / 3;
   int fd = how & CALLED_ON ? admit(door) : connect_to(&member, how & HERE);
@@ -341,7 +341,7 @@ static void speak_as_peer(struct rondo_fuzz_input *in) {
   close(s.door);
   (void)shutdown(s.fd, SHUT_WR);
   hang_up(s.fd);
-  rondo_mesh_stop(s.mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(s.mesh, LONG_NS, 0);
   rondo_wire_member_fini(&member);
 }
 

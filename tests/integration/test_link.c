@@ -65,11 +65,11 @@ static void live_on_a_machine(struct rondo_test_child *child) {
   cfg.rank_count = RONDO_RANKS_OF_LAUNCHER;
   cfg.peer_timeout_ns = SILENCE_NS;
   RONDO_CHILD_CHECK(rondo_config_complete(&cfg) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(rondo_mesh_start(&cfg, &events, NULL, &mesh) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_mesh_calls->start(&cfg, &events, NULL, &mesh) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(!rondo_mesh_is_same_machine(mesh, 1 - child->rank));
+  RONDO_CHILD_CHECK(!rondo_mesh_calls->is_same_machine(mesh, 1 - child->rank));
   struct rondo_mesh_send message = {.to = 1 - child->rank, .bytes = "far", .size = 3};
-  RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
   await_word(&received);
   rondo_test_child_say(child);
   rondo_test_child_receive(child); // both have heard from the other
@@ -77,7 +77,7 @@ static void live_on_a_machine(struct rondo_test_child *child) {
     RONDO_CHILD_CHECK(run_ip("link set rondo-t1 down") == 0);
   await_word(&lost);
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&reason) == RONDO_MESH_SILENT);
-  rondo_mesh_stop(mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void a_cable_that_is_pulled_is_noticed_on_both_sides(void **state) {

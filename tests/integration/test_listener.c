@@ -14,7 +14,7 @@
 #include "runtime/net/address.h"
 #include "runtime/net/job_address.h"
 #include "runtime/net/listener.h"
-#include "runtime/net/root.h"
+#include "runtime/net/job_root.h"
 #include "tests/support/crew.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
@@ -203,11 +203,11 @@ static void a_wrong_secret_is_refused(void **state) {
   static const struct rondo_mesh_events deaf;
   struct rondo_config cfg = crew.cfg;
   cfg.id.bytes[20] ^= 1;
-  assert_int_equal(rondo_mesh_start(&cfg, &deaf, NULL, &mesh), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->start(&cfg, &deaf, NULL, &mesh), RONDO_SUCCESS);
   for (int i = 0; i < 4000 && !rondo_test_log_has("the job is not complete yet: 127.0.0.1"); i++)
     assert_int_equal(rondo_mesh_await(mesh, 10000000), RONDO_ERR_TIMEOUT);
   assert_true(rondo_test_log_has("the job is not complete yet: 127.0.0.1"));
-  rondo_mesh_stop(mesh, RONDO_CREW_LONG_NS, 0);
+  rondo_mesh_calls->stop(mesh, RONDO_CREW_LONG_NS, 0);
   job_still_works();
 }
 

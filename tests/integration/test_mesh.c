@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "runtime/net/job_address.h"
-#include "runtime/net/root.h"
+#include "runtime/net/job_root.h"
 #include "tests/support/crew.h"
 #include "tests/support/load.h"
 #include "tests/support/log.h"
@@ -24,19 +24,19 @@ static void all_find_each_other(void **state) {
   rondo_crew_gather(&crew);
   for (uint32_t r = 0; r < 8; r++) {
     struct rondo_mesh *mesh = crew.members[r].mesh;
-    assert_int_equal(rondo_mesh_process_count(mesh), 8);
-    assert_int_equal(rondo_mesh_self(mesh), r);
+    assert_int_equal(rondo_mesh_calls->process_count(mesh), 8);
+    assert_int_equal(rondo_mesh_calls->self(mesh), r);
     for (uint32_t p = 0; p < 8; p++) {
       struct rondo_mesh_process process;
-      assert_int_equal(rondo_mesh_process_of(mesh, p), p);
-      assert_int_equal(rondo_mesh_process_get(mesh, p, &process), RONDO_SUCCESS);
+      assert_int_equal(rondo_mesh_calls->process_of(mesh, p), p);
+      assert_int_equal(rondo_mesh_calls->process_get(mesh, p, &process), RONDO_SUCCESS);
       assert_int_equal(process.rank_count, 1);
       assert_int_equal(process.ranks[0], p);
       assert_int_equal(process.pid, getpid());
-      assert_true(rondo_mesh_is_same_machine(mesh, p));
+      assert_true(rondo_mesh_calls->is_same_machine(mesh, p));
     }
     assert_int_equal(crew.members[r].rosters, 1);
-    assert_int_equal(rondo_mesh_process_of(mesh, 8), RONDO_MESH_NOBODY);
+    assert_int_equal(rondo_mesh_calls->process_of(mesh, 8), RONDO_MESH_NOBODY);
   }
   rondo_crew_fini(&crew);
 }
@@ -77,10 +77,10 @@ static void talk_over_tcp(int family) {
   assert_int_equal(unsetenv("RONDO_TEST_MACHINE"), 0);
   for (uint32_t r = 0; r < 3; r++)
     assert_int_equal(rondo_mesh_await(crew.members[r].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
-  assert_false(rondo_mesh_is_same_machine(crew.members[0].mesh, 1));
+  assert_false(rondo_mesh_calls->is_same_machine(crew.members[0].mesh, 1));
   int fd = 0;
   struct rondo_mesh_send with_fd = {.to = 1, .fds = &fd, .fd_count = 1};
-  assert_int_equal(rondo_mesh_send(crew.members[0].mesh, &with_fd), RONDO_ERR_UNSUPPORTED);
+  assert_int_equal(rondo_mesh_calls->send(crew.members[0].mesh, &with_fd), RONDO_ERR_UNSUPPORTED);
   talk(3, 40);
   rondo_crew_fini(&crew);
 }
@@ -108,7 +108,7 @@ static void descriptors_come_with_messages(void **state) {
   assert_int_equal(write(fd, text, sizeof text), (ssize_t)sizeof text);
   struct rondo_mesh_send message = {
       .to = 1, .bytes = "\0\0\0", .size = 4, .fds = &fd, .fd_count = 1};
-  assert_int_equal(rondo_mesh_send(crew.members[0].mesh, &message), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->send(crew.members[0].mesh, &message), RONDO_SUCCESS);
   close(fd);
   rondo_crew_await(&crew.members[1], has_fd, 0);
   assert_int_equal(pread(crew.members[1].fd, seen, sizeof seen, 0), (ssize_t)sizeof seen);
@@ -123,18 +123,18 @@ static void nonsense_is_not_sent(void **state) {
   rondo_crew_init(&crew, 2, 60000);
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
   struct rondo_mesh *mesh = crew.members[0].mesh;
-  assert_int_equal(rondo_mesh_send(mesh, &m), RONDO_ERR_UNKNOWN); // nobody is known yet
+  assert_int_equal(rondo_mesh_calls->send(mesh, &m), RONDO_ERR_UNKNOWN); // nobody is known yet
   assert_int_equal(rondo_mesh_await(mesh, 0), RONDO_ERR_TIMEOUT);
   assert_int_equal(rondo_crew_start(&crew, 1), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
   m.to = 2;
-  assert_int_equal(rondo_mesh_send(mesh, &m), RONDO_ERR_UNKNOWN);
+  assert_int_equal(rondo_mesh_calls->send(mesh, &m), RONDO_ERR_UNKNOWN);
   m.to = 0;
-  assert_int_equal(rondo_mesh_send(mesh, &m), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_mesh_calls->send(mesh, &m), RONDO_ERR_INVALID);
   m.to = 1;
   m.size = RONDO_MESH_MESSAGE_BYTES + 1;
-  assert_int_equal(rondo_mesh_send(mesh, &m), RONDO_ERR_INVALID);
-  assert_int_equal(rondo_mesh_add_rank(mesh, 1), RONDO_ERR_TIMEOUT);
+  assert_int_equal(rondo_mesh_calls->send(mesh, &m), RONDO_ERR_INVALID);
+  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1), RONDO_ERR_TIMEOUT);
   rondo_crew_fini(&crew);
 }
 
@@ -180,8 +180,8 @@ static void a_rank_that_never_came_is_named(void **state) {
     assert_int_equal(rondo_mesh_await(m->mesh, 0), RONDO_ERR_PEER);
     assert_int_equal(m->lost_bits, 1 << 3 | 1 << 6);
     assert_int_equal(m->reason, RONDO_MESH_MISSING);
-    assert_int_equal(rondo_mesh_process_of(m->mesh, 6), RONDO_MESH_NOBODY);
-    assert_int_equal(rondo_mesh_process_count(m->mesh), 6);
+    assert_int_equal(rondo_mesh_calls->process_of(m->mesh, 6), RONDO_MESH_NOBODY);
+    assert_int_equal(rondo_mesh_calls->process_count(m->mesh), 6);
   }
   (void)snprintf(expected, sizeof expected, "2 of 8 ranks did not join within %u ms: 3, 6",
                  timeout_ms);
@@ -220,18 +220,18 @@ static void ranks_of_one_process_come_and_go_by_themselves(void **state) {
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
   struct rondo_mesh *mesh = crew.members[0].mesh;
   assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_add_rank(mesh, 2), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_add_rank(mesh, 1), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_add_rank(mesh, 1), RONDO_ERR_EXISTS);
+  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 2), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->add_rank(mesh, 1), RONDO_ERR_EXISTS);
   struct rondo_crew_member *m = &crew.members[3];
   assert_int_equal(rondo_mesh_await(m->mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
   struct rondo_mesh_process process;
-  assert_int_equal(rondo_mesh_process_count(m->mesh), 2);
-  assert_int_equal(rondo_mesh_process_get(m->mesh, 0, &process), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->process_count(m->mesh), 2);
+  assert_int_equal(rondo_mesh_calls->process_get(m->mesh, 0, &process), RONDO_SUCCESS);
   assert_int_equal(process.rank_count, 3);
   assert_int_equal(process.ranks[1], 1);
-  assert_int_equal(rondo_mesh_process_of(m->mesh, 2), 0);
-  rondo_mesh_remove_rank(mesh, 1);
+  assert_int_equal(rondo_mesh_calls->process_of(m->mesh, 2), 0);
+  rondo_mesh_calls->remove_rank(mesh, 1);
   rondo_crew_await(m, rondo_crew_has_lost, 1);
   assert_int_equal(m->lost_bits, 1 << 1);
   assert_int_equal(m->reason, RONDO_MESH_LEFT);
@@ -246,14 +246,14 @@ static void a_rank_that_leaves_is_reported_after_its_messages(void **state) {
   struct rondo_crew_member *m = &crew.members[2];
   rondo_crew_init(&crew, 4, 60000);
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_add_rank(crew.members[0].mesh, 1), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->add_rank(crew.members[0].mesh, 1), RONDO_SUCCESS);
   assert_int_equal(rondo_crew_start(&crew, 2), RONDO_SUCCESS);
   assert_int_equal(rondo_crew_start(&crew, 3), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(crew.members[0].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
   // There is no connection yet: it is made for these.
   for (uint32_t n = 0; n < 20; n++)
     assert_int_equal(rondo_crew_send(&crew, 0, 2, n, RONDO_MESH_MESSAGE_BYTES), RONDO_SUCCESS);
-  rondo_mesh_remove_rank(crew.members[0].mesh, 1);
+  rondo_mesh_calls->remove_rank(crew.members[0].mesh, 1);
   rondo_crew_await(m, rondo_crew_has_lost, 1);
   assert_int_equal(m->lost_bits, 1 << 1);
   assert_int_equal(m->reason, RONDO_MESH_LEFT);
@@ -275,7 +275,7 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   assert_int_equal(rondo_crew_start(&crew, 1), RONDO_SUCCESS);
   struct rondo_config twin = crew.cfg;
   twin.rank = 1;
-  assert_int_equal(rondo_mesh_start(&twin, &deaf, NULL, &other), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->start(&twin, &deaf, NULL, &other), RONDO_SUCCESS);
   // One of the two is; the job goes on with the other.
   assert_int_equal(rondo_crew_start(&crew, 2), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(crew.members[0].mesh, RONDO_CREW_LONG_NS), RONDO_SUCCESS);
@@ -283,14 +283,14 @@ static void a_rank_that_is_there_already_is_rejected(void **state) {
   int second = rondo_mesh_await(other, RONDO_CREW_LONG_NS);
   assert_int_equal(first + second, RONDO_ERR_PEER);
   assert_true(rondo_test_log_has("rank 1 has already joined"));
-  rondo_mesh_stop(other, RONDO_CREW_LONG_NS, 0);
+  rondo_mesh_calls->stop(other, RONDO_CREW_LONG_NS, 0);
   // So is one with another count.
   struct rondo_config wrong = crew.cfg;
   wrong.rank_count = 5;
-  assert_int_equal(rondo_mesh_start(&wrong, &deaf, NULL, &other), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->start(&wrong, &deaf, NULL, &other), RONDO_SUCCESS);
   assert_int_equal(rondo_mesh_await(other, RONDO_CREW_LONG_NS), RONDO_ERR_PEER);
   assert_true(rondo_test_log_has("it expects a job of 5 ranks, the others one of 3"));
-  rondo_mesh_stop(other, RONDO_CREW_LONG_NS, 0);
+  rondo_mesh_calls->stop(other, RONDO_CREW_LONG_NS, 0);
   rondo_crew_fini(&crew);
 }
 
@@ -314,7 +314,7 @@ static void staying_for_others_is_bounded(void **state) {
   uint32_t timeout_ms = 50;
   rondo_crew_init(&crew, 2, 60000);
   assert_int_equal(rondo_crew_start(&crew, 0), RONDO_SUCCESS);
-  rondo_mesh_stop(crew.members[0].mesh, RONDO_CREW_LONG_NS, 1000000);
+  rondo_mesh_calls->stop(crew.members[0].mesh, RONDO_CREW_LONG_NS, 1000000);
   crew.members[0].mesh = NULL;
   rondo_crew_fini(&crew);
   while (!stay_in_vain(timeout_ms)) { // too busy a machine for so short a time
@@ -350,8 +350,8 @@ static void a_leave_does_not_wait_for_a_root_that_has_left(void **state) {
     assert_int_equal(rondo_crew_start(&crew, 1), RONDO_SUCCESS);
     if (i)
       (void)rondo_mesh_await(crew.members[1].mesh, 100000000);
-    rondo_mesh_stop(crew.members[1].mesh, RONDO_CREW_LONG_NS,
-                    INT64_MAX); // the test's own time is the bound
+    rondo_mesh_calls->stop(crew.members[1].mesh, RONDO_CREW_LONG_NS,
+                           INT64_MAX); // the test's own time is the bound
   }
   crew.members[1].mesh = NULL;
   rondo_crew_fini(&crew);
@@ -417,9 +417,10 @@ static void alarms_fire_once_and_not_after_the_end(void **state) {
   rondo_crew_init(&crew, 1, 60000);
   rondo_crew_gather(&crew);
   struct rondo_crew_member *m = &crew.members[0];
-  assert_int_equal(rondo_mesh_after(m->mesh, 1000000, on_alarm, m), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_after(m->mesh, 0, on_alarm, m), RONDO_SUCCESS);
-  assert_int_equal(rondo_mesh_after(m->mesh, UINT64_C(3600000000000), on_alarm, m), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->after(m->mesh, 1000000, on_alarm, m), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->after(m->mesh, 0, on_alarm, m), RONDO_SUCCESS);
+  assert_int_equal(rondo_mesh_calls->after(m->mesh, UINT64_C(3600000000000), on_alarm, m),
+                   RONDO_SUCCESS);
   rondo_crew_await(m, rondo_crew_has_received, 2);
   rondo_crew_fini(&crew);
   assert_int_equal(alarms, 2);

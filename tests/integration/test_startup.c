@@ -14,7 +14,7 @@
 #include "runtime/net/job_address.h"
 #include "runtime/net/launcher.h"
 #include "runtime/net/mesh.h"
-#include "runtime/net/root.h"
+#include "runtime/net/job_root.h"
 #include "tests/support/log.h"
 #include "tests/support/named.h"
 #include "tests/support/processes.h"
@@ -69,8 +69,8 @@ static struct rondo_mesh *start(struct rondo_test_child *child, struct rondo_con
                                 struct received *t) {
   struct rondo_mesh *mesh;
   RONDO_CHILD_CHECK(rondo_config_complete(cfg) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(rondo_mesh_is_needed(cfg));
-  RONDO_CHILD_CHECK(rondo_mesh_start(cfg, &events, t, &mesh) == RONDO_SUCCESS);
+  RONDO_CHILD_CHECK(rondo_mesh_calls->is_needed(cfg));
+  RONDO_CHILD_CHECK(rondo_mesh_calls->start(cfg, &events, t, &mesh) == RONDO_SUCCESS);
   return mesh;
 }
 
@@ -83,9 +83,9 @@ static struct rondo_mesh *start_with_id(struct rondo_test_child *child, struct r
 static void send_to_all(struct rondo_test_child *child, struct rondo_mesh *mesh) {
   for (uint32_t r = 0; r < child->count; r++) {
     struct rondo_mesh_send message = {
-        .to = rondo_mesh_process_of(mesh, r), .bytes = "hello", .size = 5};
+        .to = rondo_mesh_calls->process_of(mesh, r), .bytes = "hello", .size = 5};
     if (r != child->rank)
-      RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+      RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
   }
 }
 
@@ -93,18 +93,18 @@ static void send_to_all(struct rondo_test_child *child, struct rondo_mesh *mesh)
 static void meet(struct rondo_test_child *child, struct rondo_mesh *mesh,
                  const struct received *t) {
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
-  RONDO_CHILD_CHECK(rondo_mesh_process_count(mesh) == child->count);
-  RONDO_CHILD_CHECK(rondo_mesh_self(mesh) == child->rank);
+  RONDO_CHILD_CHECK(rondo_mesh_calls->process_count(mesh) == child->count);
+  RONDO_CHILD_CHECK(rondo_mesh_calls->self(mesh) == child->rank);
   send_to_all(child, mesh);
   await_received(t, child->count - 1);
-  rondo_mesh_stop(mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
 }
 
 // A child leaves when all have come here, but for one that does not. Goes with `let_go`.
 static void leave_together(struct rondo_test_child *child, struct rondo_mesh *mesh) {
   rondo_test_child_say(child);
   rondo_test_child_receive(child);
-  rondo_mesh_stop(mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void let_go(struct rondo_test_processes *p, uint32_t absent) {
@@ -304,14 +304,14 @@ static void leave_first(struct rondo_test_child *child) {
     RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER); // one has gone
     await_bits(&t, 1);
     RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_MESH_LEFT);
-    RONDO_CHILD_CHECK(rondo_mesh_process_count(mesh) == child->count - 1);
+    RONDO_CHILD_CHECK(rondo_mesh_calls->process_count(mesh) == child->count - 1);
     leave_together(child, mesh);
     return;
   }
   struct rondo_mesh *mesh = start(child, &cfg, &t);
   RONDO_CHILD_CHECK(rondo_job_address_read(&cfg, &l.job) == RONDO_SUCCESS);
   RONDO_CHILD_CHECK(pthread_create(&thread, NULL, tell_of_leaving, &l) == 0);
-  rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
+  rondo_mesh_calls->stop(mesh, LONG_NS, LONG_NS);
   pthread_join(thread, NULL);
 }
 
@@ -333,7 +333,7 @@ static void hear_of_leaving(struct rondo_test_child *child, struct rondo_mesh *m
                             const struct received *t) {
   await_bits(t, 1 << 1);
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t->reasons) == 1u << RONDO_MESH_LEFT);
-  rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
+  rondo_mesh_calls->stop(mesh, LONG_NS, LONG_NS);
 }
 
 static void leave_before_the_root_is_there(struct rondo_test_child *child) {
@@ -350,7 +350,7 @@ static void leave_before_the_root_is_there(struct rondo_test_child *child) {
     return;
   }
   rondo_test_child_say(child);
-  rondo_mesh_stop(mesh, LONG_NS, LONG_NS);
+  rondo_mesh_calls->stop(mesh, LONG_NS, LONG_NS);
 }
 
 static void a_process_that_leaves_before_it_has_joined_says_so(void **state) {
@@ -415,7 +415,7 @@ static void outlive(struct rondo_test_child *child) {
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
   if (child->rank == 0) { // has a connection to the victim; the others are told by the root
     struct rondo_mesh_send message = {.to = VICTIM};
-    RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+    RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
   }
   if (child->rank == VICTIM) {
     await_received(&t, 1);
@@ -432,7 +432,7 @@ static void outlive(struct rondo_test_child *child) {
   await_bits(&t, 1u << VICTIM);
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u32(&t.reasons) == 1u << RONDO_MESH_DIED);
   struct rondo_mesh_send message = {.to = VICTIM};
-  RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_ERR_PEER);
+  RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_ERR_PEER);
   // The root among them may not leave before it has told the others.
   leave_together(child, mesh);
 }
@@ -465,7 +465,7 @@ static void outlive_root(struct rondo_test_child *child) {
   }
   if (is_early) {
     // It had joined already, or it had not: then it gets no answer until its timeout.
-    rondo_mesh_stop(mesh, LONG_NS, 0);
+    rondo_mesh_calls->stop(mesh, LONG_NS, 0);
     return;
   }
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_SUCCESS);
@@ -476,12 +476,12 @@ static void outlive_root(struct rondo_test_child *child) {
   for (uint32_t r = 1; r < child->count; r++) {
     struct rondo_mesh_send message = {.to = r};
     if (r != child->rank)
-      RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+      RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
   }
   await_received(&t, child->count - 2);
   rondo_test_child_say(child);
   rondo_test_child_receive(child);
-  rondo_mesh_stop(mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void the_job_outlives_its_root(void **state) {
@@ -523,7 +523,7 @@ static void fail_with_root(struct rondo_test_child *child) {
       pause();
   RONDO_CHILD_CHECK(rondo_mesh_await(mesh, LONG_NS) == RONDO_ERR_PEER);
   RONDO_CHILD_CHECK(t.reasons == 1u << RONDO_MESH_DIED);
-  rondo_mesh_stop(mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void wait_for_one_more(struct rondo_test_child *child) {
@@ -554,13 +554,13 @@ static void be_patient(struct rondo_test_child *child) {
   } else {
     rondo_test_child_receive(child); // it is stopped now
     struct rondo_mesh_send message = {.to = VICTIM};
-    RONDO_CHILD_CHECK(rondo_mesh_send(mesh, &message) == RONDO_SUCCESS);
+    RONDO_CHILD_CHECK(rondo_mesh_calls->send(mesh, &message) == RONDO_SUCCESS);
     rondo_test_child_say(child);
   }
   RONDO_CHILD_CHECK(rondo_load_seq_cst_u64(&t.lost_bits) == 0);
   rondo_test_child_say(child);
   rondo_test_child_receive(child);
-  rondo_mesh_stop(mesh, LONG_NS, 0);
+  rondo_mesh_calls->stop(mesh, LONG_NS, 0);
 }
 
 static void a_stopped_process_is_not_taken_for_dead(void **state) {

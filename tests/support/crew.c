@@ -85,7 +85,7 @@ int rondo_crew_start(struct rondo_crew *crew, uint32_t rank) {
   m->crew = crew;
   m->rank = rank;
   m->fd = -1;
-  return rondo_mesh_start(&cfg, &events, m, &m->mesh);
+  return rondo_mesh_calls->start(&cfg, &events, m, &m->mesh);
 }
 
 void rondo_crew_gather(struct rondo_crew *crew) {
@@ -99,7 +99,7 @@ static void stop(struct rondo_crew *crew, uint32_t rank, int64_t join_ns) {
   struct rondo_mesh *mesh = crew->members[rank].mesh;
   crew->members[rank].mesh = NULL;
   if (mesh)
-    rondo_mesh_stop(mesh, RONDO_CREW_LONG_NS, join_ns);
+    rondo_mesh_calls->stop(mesh, RONDO_CREW_LONG_NS, join_ns);
 }
 
 void rondo_crew_stop(struct rondo_crew *crew, uint32_t rank) { stop(crew, rank, 0); }
@@ -124,8 +124,8 @@ int rondo_crew_send(struct rondo_crew *crew, uint32_t from, uint32_t to, uint32_
     bytes[i] = byte_of(number, i);
   memcpy(bytes, &number, sizeof number);
   struct rondo_mesh_send message = {
-      .to = rondo_mesh_process_of(mesh, to), .type = number, .bytes = bytes, .size = size};
-  int status = rondo_mesh_send(mesh, &message);
+      .to = rondo_mesh_calls->process_of(mesh, to), .type = number, .bytes = bytes, .size = size};
+  int status = rondo_mesh_calls->send(mesh, &message);
   free(bytes);
   return status;
 }

@@ -1,5 +1,5 @@
-// The root: the process that all processes of a job connect to when they join. It may be one of
-// them or another one.
+// The root of a job: all processes of the job connect to it when they join. One of them hosts it,
+// or another process.
 //
 //   open (addresses, job) -> processes join with their address and ranks -> all get the roster
 //     -> the root reports lost ranks to the other processes -> leave
@@ -7,8 +7,8 @@
 // A process sends one frame to join and gets two frames and the roster; the root's traffic is
 // linear in the number of processes. At the join timeout the processes that have joined get the
 // roster and a report of the missing ranks. Later ones are rejected.
-#ifndef RONDO_RUNTIME_NET_ROOT_H
-#define RONDO_RUNTIME_NET_ROOT_H
+#ifndef RONDO_RUNTIME_NET_JOB_ROOT_H
+#define RONDO_RUNTIME_NET_JOB_ROOT_H
 
 #include <stdint.h>
 
@@ -37,10 +37,10 @@ bool rondo_root_is_gathering(const struct rondo_job_key *job);
 // Ends the root of the job if it is in this process, and tells the members. Control thread only.
 void rondo_root_leave(const struct rondo_job_key *job);
 
-// Traffic of the root; zeros if it is not in this process. For tests.
+// Traffic of the root; zeros if it is not in this process. For tests, while the root is open.
 void rondo_root_counters(const struct rondo_job_key *job, struct rondo_mesh_counters *out);
 
 // Writes ranks as "3, 5-7, 9"; "…" stands for those that do not fit.
 void rondo_root_ranks_text(const uint32_t *ranks, uint32_t count, char *text, size_t bytes);
 
-#endif // RONDO_RUNTIME_NET_ROOT_H
+#endif // RONDO_RUNTIME_NET_JOB_ROOT_H

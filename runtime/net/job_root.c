@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "runtime/net/identity.h"
 #include "runtime/net/listener.h"
-#include "runtime/net/root.h"
+#include "runtime/net/job_root.h"
 
 #define PART_BYTES 65536u                       // most of the roster in one frame
 #define FIRST_REMINDER_NS UINT64_C(10000000000) // doubles with each reminder of missing ranks
@@ -21,7 +21,7 @@ enum phase { GATHERING, ROSTER_SENT, LEAVING };
 
 // A process that has connected.
 struct member {
-  struct member *next, *before;
+  LIST_ENTRY(member) listed;
   struct rondo_root *root;
   struct rondo_channel *channel;
   struct rondo_wire_member where; // no ranks: it has connected and not joined yet
@@ -29,7 +29,7 @@ struct member {
 };
 
 struct rondo_root {
-  struct rondo_root *next;
+  LIST_ENTRY(rondo_root) listed;
   struct rondo_event_loop *loop;
   struct rondo_event_loop_task start;
   struct rondo_job_key job;
@@ -43,7 +43,7 @@ struct rondo_root {
   struct member **holders; // by rank
   uint8_t *leavers;        // by rank: left, and not reported yet
   int has_leavers;
-  struct member *members;
+  LIST_HEAD(, member) members;
   uint32_t member_count;
   struct event deadline, reminder, losses;
   uint64_t reminder_ns;
@@ -53,18 +53,21 @@ struct rondo_root {
 static struct member lost_member = {.where = {.host = "gone"}};
 
 static pthread_mutex_t roots_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rondo_root *roots;
+static LIST_HEAD(, rondo_root) roots;
 
 static void roots_forked(void) {
-  roots = NULL;
+  LIST_INIT(&roots);
   roots_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 RONDO_ON_FORK(roots_forked)
 
-static struct rondo_root *root_find_locked(const struct rondo_job_key *job) {
-  struct rondo_root *root = roots;
+// The root of the job if it is in this process, or null. The control thread may use it.
+static struct rondo_root *root_find(const struct rondo_job_key *job) {
+  pthread_mutex_lock(&roots_lock);
+  struct rondo_root *root = LIST_FIRST(&roots);
   while (root && memcmp(&root->job, job, sizeof *job) != 0)
-    root = root->next;
+    root = LIST_NEXT(root, listed);
+  pthread_mutex_unlock(&roots_lock);
   return root;
 }
 
@@ -95,12 +98,7 @@ static unsigned long long ns_to_ms(uint64_t ns) { return (unsigned long long)ns 
 
 static void member_free(struct member *m) {
   struct rondo_root *root = m->root;
-  if (m->before)
-    m->before->next = m->next;
-  else
-    root->members = m->next;
-  if (m->next)
-    m->next->before = m->before;
+  LIST_REMOVE(m, listed);
   root->member_count--;
   for (uint32_t i = 0; i < m->where.rank_count; i++)
     if (root->holders[m->where.ranks[i]] == m)
@@ -111,15 +109,10 @@ static void member_free(struct member *m) {
 
 static void root_free(struct rondo_root *root) {
   pthread_mutex_lock(&roots_lock);
-  for (struct rondo_root **at = &roots; *at; at = &(*at)->next) {
-    if (*at == root) {
-      *at = root->next;
-      break;
-    }
-  }
+  LIST_REMOVE(root, listed);
   pthread_mutex_unlock(&roots_lock);
-  while (root->members) {
-    struct member *m = root->members;
+  while (!LIST_EMPTY(&root->members)) {
+    struct member *m = LIST_FIRST(&root->members);
     rondo_channel_close(m->channel);
     member_free(m);
   }
@@ -142,17 +135,11 @@ static struct rondo_wire_writer blob_writer(struct rondo_channel_blob *blob, siz
   return w;
 }
 
-static struct rondo_channel_blob *blob_create(size_t capacity) {
-  struct rondo_channel_blob *blob = malloc(sizeof *blob + capacity);
-  if (blob)
-    blob->refs = 1;
-  return blob;
-}
-
 // Sends one payload to all processes that have joined and takes over the reference. Null stands for
 // a payload that could not be allocated: their connections end.
 static void root_send_all(struct rondo_root *root, int type, struct rondo_channel_blob *blob) {
-  for (struct member *m = root->members; m; m = m->next) {
+  struct member *m;
+  LIST_FOREACH(m, &root->members, listed) {
     if (!m->where.rank_count)
       continue;
     if (blob)
@@ -165,7 +152,7 @@ static void root_send_all(struct rondo_root *root, int type, struct rondo_channe
 static void root_send_loss(struct rondo_root *root, int reason, const char *text,
                            const uint32_t *ranks, uint32_t count) {
   size_t capacity = 8 + RONDO_WIRE_TEXT_BYTES + 4 * (size_t)count;
-  struct rondo_channel_blob *blob = blob_create(capacity);
+  struct rondo_channel_blob *blob = rondo_channel_blob_create(NULL, capacity);
   struct rondo_wire_writer w = blob_writer(blob, capacity);
   rondo_wire_put_u8(&w, (uint8_t)reason);
   rondo_wire_put_text(&w, text);
@@ -175,24 +162,15 @@ static void root_send_loss(struct rondo_root *root, int reason, const char *text
   root_send_all(root, RONDO_WIRE_LOST, blob);
 }
 
-// Lists the ranks for which `wanted` is true. Allocates the list; null without memory.
-static uint32_t *root_list_ranks(const struct rondo_root *root,
-                                 bool (*wanted)(const struct rondo_root *, uint32_t),
-                                 uint32_t *count) {
+// Lists the ranks that have left and were not reported yet, or those that have not joined yet.
+// Allocates the list; null without memory.
+static uint32_t *root_list_ranks(const struct rondo_root *root, bool have_left, uint32_t *count) {
   uint32_t *ranks = malloc(root->rank_count * sizeof *ranks);
   *count = 0;
   for (uint32_t r = 0; ranks && r < root->rank_count; r++)
-    if (wanted(root, r))
+    if (have_left ? root->leavers[r] : !root->holders[r])
       ranks[(*count)++] = r;
   return ranks;
-}
-
-static bool rank_is_missing(const struct rondo_root *root, uint32_t rank) {
-  return !root->holders[rank];
-}
-
-static bool rank_is_leaver(const struct rondo_root *root, uint32_t rank) {
-  return root->leavers[rank];
 }
 
 static void root_on_losses(evutil_socket_t fd, short what, void *arg) {
@@ -202,7 +180,7 @@ static void root_on_losses(evutil_socket_t fd, short what, void *arg) {
   // Ranks that leave before the roster is sent are reported after it.
   if (!root->has_leavers || root->phase == GATHERING)
     return;
-  uint32_t *ranks = root_list_ranks(root, rank_is_leaver, &count);
+  uint32_t *ranks = root_list_ranks(root, true, &count);
   if (ranks)
     root_send_loss(root, RONDO_MESH_LEFT, "it left the job", ranks, count);
   memset(root->leavers, 0, root->rank_count);
@@ -238,7 +216,7 @@ static void member_send_roster(struct member *m, uint32_t process_count) {
 // Sends one frame with as many members from `first` on as fit. Returns the next member to send.
 static uint32_t root_send_members(struct rondo_root *root, struct member **by_number,
                                   uint32_t first, uint32_t count) {
-  struct rondo_channel_blob *blob = blob_create(PART_BYTES);
+  struct rondo_channel_blob *blob = rondo_channel_blob_create(NULL, PART_BYTES);
   struct rondo_wire_writer w = blob_writer(blob, PART_BYTES);
   uint32_t next = first;
   rondo_wire_put_u32(&w, first);
@@ -265,13 +243,14 @@ static uint32_t root_send_members(struct rondo_root *root, struct member **by_nu
 static void root_send_roster(struct rondo_root *root) {
   struct member **by_number = malloc(root->member_count * sizeof(struct member *));
   uint32_t count = 0;
-  for (struct member *m = root->members; m && by_number; m = m->next)
-    if (m->where.rank_count)
-      by_number[count++] = m;
+  struct member *m;
   if (!by_number) {
     root_send_all(root, RONDO_WIRE_ROSTER, NULL);
     return;
   }
+  LIST_FOREACH(m, &root->members, listed)
+  if (m->where.rank_count)
+    by_number[count++] = m;
   qsort(by_number, count, sizeof(struct member *), member_compare);
   root->host_process = RONDO_MESH_NOBODY;
   for (uint32_t i = 0; i < count; i++) {
@@ -311,7 +290,7 @@ static void root_on_deadline(evutil_socket_t fd, short what, void *arg) {
     root_free(root);
     return;
   }
-  uint32_t *ranks = root_list_ranks(root, rank_is_missing, &count);
+  uint32_t *ranks = root_list_ranks(root, false, &count);
   root_close_gathering(root);
   if (!ranks)
     return;
@@ -329,7 +308,7 @@ static void root_on_reminder(evutil_socket_t fd, short what, void *arg) {
   char text[TEXT_BYTES];
   uint32_t count;
   (void)fd, (void)what;
-  uint32_t *ranks = root_list_ranks(root, rank_is_missing, &count);
+  uint32_t *ranks = root_list_ranks(root, false, &count);
   root->reminder_ns *= 2;
   rondo_event_loop_timer_set(&root->reminder, root->reminder_ns);
   if (!ranks)
@@ -338,7 +317,7 @@ static void root_on_reminder(evutil_socket_t fd, short what, void *arg) {
   rondo_log(RONDO_LOG_WARN, "root: still waiting for %u of %u ranks: %s", count, root->rank_count,
             text);
   size_t capacity = 4 + 4 * (size_t)count;
-  struct rondo_channel_blob *blob = blob_create(capacity);
+  struct rondo_channel_blob *blob = rondo_channel_blob_create(NULL, capacity);
   struct rondo_wire_writer w = blob_writer(blob, capacity);
   rondo_wire_put_ranks(&w, ranks, count);
   if (blob) {
@@ -482,14 +461,9 @@ static bool member_on_gone(struct member *m, struct rondo_wire_reader *r) {
 }
 
 static const char *loss_text(int reason) {
-  switch (reason) {
-  case RONDO_MESH_DIED:
+  if (reason == RONDO_MESH_DIED)
     return "ended without leaving the job";
-  case RONDO_MESH_SILENT:
-    return "cannot be reached any more";
-  default:
-    return "violated the protocol";
-  }
+  return reason == RONDO_MESH_SILENT ? "cannot be reached any more" : "violated the protocol";
 }
 
 // Removes the ranks of a member that is gone. They may join again while the root is gathering,
@@ -522,45 +496,35 @@ static void member_on_closed(void *owner, struct rondo_channel *c, int how, cons
       root_send_loss(root, reason, text, where.ranks, where.rank_count);
   }
   member_free(m);
-  if (root->phase != GATHERING && !root->members)
+  if (root->phase != GATHERING && LIST_EMPTY(&root->members))
     root_free(root);
 }
 
 // Closes the connection, which tells the member that its goodbye has arrived.
-static void member_on_bye(struct member *m) {
+static bool member_on_bye(struct member *m, struct rondo_wire_reader *r) {
   struct rondo_channel *c = m->channel;
+  if (!rondo_wire_is_done(r))
+    return false;
   for (uint32_t i = 0; i < m->where.rank_count; i++)
     root_note_leaver(m->root, m->where.ranks[i]);
   m->number = RONDO_MESH_NOBODY;
   rondo_channel_close(c);
   member_on_closed(m, c, RONDO_CHANNEL_CUT, "");
+  return true;
 }
 
 static void member_on_frame(void *owner, struct rondo_channel *c,
                             struct rondo_channel_frame *frame) {
-  struct member *m = owner;
+  static bool (*const handlers[])(struct member *, struct rondo_wire_reader *) = {
+      [RONDO_WIRE_JOIN] = member_on_join,
+      [RONDO_WIRE_ADD] = member_on_add,
+      [RONDO_WIRE_GONE] = member_on_gone,
+      [RONDO_WIRE_BYE] = member_on_bye,
+  };
   struct rondo_wire_reader r = rondo_wire_read(&frame->wire);
-  bool is_valid = false;
-  switch (frame->wire.head.type) {
-  case RONDO_WIRE_JOIN:
-    is_valid = member_on_join(m, &r);
-    break;
-  case RONDO_WIRE_ADD:
-    is_valid = member_on_add(m, &r);
-    break;
-  case RONDO_WIRE_GONE:
-    is_valid = member_on_gone(m, &r);
-    break;
-  case RONDO_WIRE_BYE:
-    if (rondo_wire_is_done(&r)) {
-      member_on_bye(m);
-      return;
-    }
-    break;
-  default:
-    break;
-  }
-  if (!is_valid)
+  uint8_t type = frame->wire.head.type;
+  bool is_known = type < sizeof handlers / sizeof *handlers && handlers[type];
+  if (!is_known || !handlers[type](owner, &r))
     rondo_channel_refuse(c, RONDO_WIRE_REFUSE_GARBAGE);
 }
 
@@ -576,10 +540,7 @@ static void root_on_authenticated(void *arg, struct rondo_channel *c) {
   }
   m->root = root;
   m->channel = c;
-  m->next = root->members;
-  if (m->next)
-    m->next->before = m;
-  root->members = m;
+  LIST_INSERT_HEAD(&root->members, m, listed);
   root->member_count++;
   c->events = &member_events;
   c->owner = m;
@@ -629,46 +590,34 @@ int rondo_root_open(const struct rondo_root_config *cfg) {
   root->start.call = root_start;
   root->start.arg = root;
   pthread_mutex_lock(&roots_lock);
-  root->next = roots;
-  roots = root;
+  LIST_INSERT_HEAD(&roots, root, listed);
   pthread_mutex_unlock(&roots_lock);
   rondo_event_loop_post(root->loop, &root->start);
   return RONDO_SUCCESS;
 }
 
-bool rondo_root_is_here(const struct rondo_job_key *job) {
-  pthread_mutex_lock(&roots_lock);
-  bool is_here = root_find_locked(job) != NULL;
-  pthread_mutex_unlock(&roots_lock);
-  return is_here;
-}
+bool rondo_root_is_here(const struct rondo_job_key *job) { return root_find(job) != NULL; }
 
 bool rondo_root_is_gathering(const struct rondo_job_key *job) {
-  pthread_mutex_lock(&roots_lock);
-  const struct rondo_root *root = root_find_locked(job);
-  pthread_mutex_unlock(&roots_lock);
+  const struct rondo_root *root = root_find(job);
   return root && root->phase == GATHERING;
 }
 
 void rondo_root_counters(const struct rondo_job_key *job, struct rondo_mesh_counters *out) {
+  const struct rondo_root *root = root_find(job);
   memset(out, 0, sizeof *out);
-  pthread_mutex_lock(&roots_lock);
-  struct rondo_root *root = root_find_locked(job);
   if (root)
     rondo_channel_counters_read(&root->counters, out);
-  pthread_mutex_unlock(&roots_lock);
 }
 
 void rondo_root_leave(const struct rondo_job_key *job) {
-  pthread_mutex_lock(&roots_lock);
-  struct rondo_root *root = root_find_locked(job);
-  pthread_mutex_unlock(&roots_lock);
+  struct rondo_root *root = root_find(job);
   if (!root || root->phase == LEAVING)
     return;
   if (root->rank_count)
     root_on_losses(-1, 0, root);
   root->phase = LEAVING;
-  if (!root->members) {
+  if (LIST_EMPTY(&root->members)) {
     root_free(root);
     return;
   }
