@@ -15,7 +15,7 @@
 
 #define SMALL_BYTES 512u
 #define IDLE_BYTES 65536u // a larger buffer is freed when it is empty
-#define MAX_KEEPALIVE_S 32767u
+#define MAX_KEEPALIVE_S 32767
 #define FRAMES_AT_ONCE 64 // before other channels get their turn
 
 void rondo_channel_count(uint64_t *counter, uint64_t more) {
@@ -486,24 +486,22 @@ void rondo_channel_pause(struct rondo_channel *c, int is_paused) {
 
 // ------------------------------------------------------------------ making ----
 
-static void socket_set_option(int fd, int level, int option, uint32_t value) {
-  int number = (int)value;
-  (void)setsockopt(fd, level, option, &number, sizeof number); // if it fails, the default holds
-}
-
 // Only the kernels detect a lost machine, by keep-alive: a process that is stopped or slow is not
-// taken for lost.
+// taken for lost. If an option cannot be set, its default holds.
 static void socket_set_options(int fd, uint64_t peer_timeout_ns) {
   uint64_t milliseconds = peer_timeout_ns / 1000000;
-  uint32_t bound = milliseconds > INT32_MAX ? INT32_MAX : (uint32_t)milliseconds;
-  socket_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  uint32_t pause = bound / 4000 ? bound / 4000 : 1; // seconds: an idle time and three probes
+  int bound = milliseconds > INT32_MAX ? INT32_MAX : (int)milliseconds;
+  int pause = bound / 4000 ? bound / 4000 : 1; // seconds: an idle time and three probes
   pause = pause > MAX_KEEPALIVE_S ? MAX_KEEPALIVE_S : pause;
-  socket_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  socket_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
-  socket_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
-  socket_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  socket_set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, bound);
+  const struct {
+    int level, name, value;
+  } options[] = {
+      {IPPROTO_TCP, TCP_NODELAY, 1},       {SOL_SOCKET, SO_KEEPALIVE, 1},
+      {IPPROTO_TCP, TCP_KEEPIDLE, pause},  {IPPROTO_TCP, TCP_KEEPCNT, 3},
+      {IPPROTO_TCP, TCP_KEEPINTVL, pause}, {IPPROTO_TCP, TCP_USER_TIMEOUT, bound},
+  };
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
 }
 
 static struct rondo_channel *channel_create(const struct rondo_channel_config *cfg, int fd) {
@@ -533,17 +531,26 @@ static struct rondo_channel *channel_create(const struct rondo_channel_config *c
   return c;
 }
 
-static struct rondo_channel *channel_connect(struct rondo_channel *c, const struct sockaddr *to,
-                                             socklen_t size, const struct rondo_wire_hello *hello) {
+// Connects to `to`, which messages call `remote`, and starts the handshake.
+static struct rondo_channel *channel_connect(const struct rondo_channel_config *cfg,
+                                             const struct sockaddr_storage *to, socklen_t size,
+                                             const char *remote,
+                                             const struct rondo_wire_hello *hello) {
+  int fd = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  struct rondo_channel *c = channel_create(cfg, fd);
+  if (!c)
+    return NULL;
+  c->is_local = to->ss_family == AF_UNIX;
+  if (!c->is_local)
+    socket_set_options(fd, cfg->peer_timeout_ns);
+  (void)snprintf(c->remote, sizeof c->remote, "%s", remote);
   rondo_handshake_begin(&c->handshake, hello, &c->reply);
-  if (connect(c->fd, to, size) != 0) {
-    if (errno != EINPROGRESS) {
-      int error = errno;
-      rondo_channel_close(c);
-      errno = error;
-      return NULL;
-    }
-    c->is_connecting = 1;
+  c->is_connecting = connect(fd, (const struct sockaddr *)to, size) != 0;
+  if (c->is_connecting && errno != EINPROGRESS) {
+    int error = errno;
+    rondo_channel_close(c);
+    errno = error;
+    return NULL;
   }
   (void)event_add(&c->readable, NULL);
   (void)event_add(&c->writable, NULL);
@@ -554,21 +561,15 @@ struct rondo_channel *rondo_channel_connect(const struct rondo_channel_config *c
                                             const struct rondo_wire_address *to,
                                             const struct rondo_wire_hello *hello) {
   struct sockaddr_storage s;
+  char text[RONDO_ADDRESS_TEXT_BYTES];
   socklen_t size = rondo_address_to_socket(to, &s);
-  int fd = socket(s.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  struct rondo_channel *c = channel_create(cfg, fd);
-  if (!c)
-    return NULL;
-  socket_set_options(fd, cfg->peer_timeout_ns);
-  rondo_address_text(to, c->remote, sizeof c->remote);
-  return channel_connect(c, (const struct sockaddr *)&s, size, hello);
+  rondo_address_text(to, text, sizeof text);
+  return channel_connect(cfg, &s, size, text, hello);
 }
 
 socklen_t rondo_channel_local_address(const char *name, struct sockaddr_storage *s) {
   struct sockaddr_un un = {.sun_family = AF_UNIX};
-  size_t size = strlen(name);
-  if (size > sizeof un.sun_path - 1)
-    size = sizeof un.sun_path - 1;
+  size_t size = strnlen(name, sizeof un.sun_path - 1);
   memcpy(un.sun_path + 1, name, size); // after a zero byte: the abstract namespace
   memset(s, 0, sizeof *s);
   memcpy(s, &un, sizeof un);
@@ -580,13 +581,7 @@ struct rondo_channel *rondo_channel_connect_local(const struct rondo_channel_con
                                                   const struct rondo_wire_hello *hello) {
   struct sockaddr_storage s;
   socklen_t size = rondo_channel_local_address(name, &s);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  struct rondo_channel *c = channel_create(cfg, fd);
-  if (!c)
-    return NULL;
-  c->is_local = 1;
-  (void)snprintf(c->remote, sizeof c->remote, "%s", name);
-  return channel_connect(c, (const struct sockaddr *)&s, size, hello);
+  return channel_connect(cfg, &s, size, name, hello);
 }
 
 struct rondo_channel *rondo_channel_accept(const struct rondo_channel_config *cfg, int fd,

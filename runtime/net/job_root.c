@@ -421,12 +421,8 @@ static bool member_try_insert_rank(struct rondo_wire_member *where, uint32_t ran
   uint32_t *ranks = realloc(where->ranks, (where->rank_count + 1) * sizeof *ranks);
   if (!ranks)
     return false;
-  uint32_t at = where->rank_count;
-  for (; at && ranks[at - 1] > rank; at--)
-    ranks[at] = ranks[at - 1];
-  ranks[at] = rank;
   where->ranks = ranks;
-  where->rank_count++;
+  rondo_wire_member_insert(where, rank);
   return true;
 }
 

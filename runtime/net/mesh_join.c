@@ -315,13 +315,6 @@ static void root_dial(struct rondo_mesh *mesh) {
 
 // ------------------------------------------------------- ranks of this process ---
 
-static void member_insert_rank(struct rondo_wire_member *me, uint32_t rank) {
-  uint32_t at = me->rank_count++;
-  for (; at && me->ranks[at - 1] > rank; at--)
-    me->ranks[at] = me->ranks[at - 1];
-  me->ranks[at] = rank;
-}
-
 // Tells the root of ranks that leave, once no frames wait for a connection to a peer. Peers with a
 // connection from here are told there, after their messages; the root tells the others.
 static void mesh_on_leave(evutil_socket_t fd, short what, void *arg) {
@@ -339,7 +332,7 @@ static void mesh_on_leave(evutil_socket_t fd, short what, void *arg) {
 void rondo_mesh_join_rank(struct rondo_mesh *mesh, int type, uint32_t rank) {
   // A process that has not joined yet tells the root when it joins.
   if (type == RONDO_WIRE_ADD) {
-    member_insert_rank(&mesh->me, rank);
+    rondo_wire_member_insert(&mesh->me, rank);
     if (mesh->root)
       channel_send_rank(mesh->root, type, rank);
     return;

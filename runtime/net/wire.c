@@ -241,6 +241,13 @@ void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member
   m->rank_count = rondo_wire_get_ranks(r, &m->ranks);
 }
 
+void rondo_wire_member_insert(struct rondo_wire_member *m, uint32_t rank) {
+  uint32_t at = m->rank_count++;
+  for (; at && m->ranks[at - 1] > rank; at--)
+    m->ranks[at] = m->ranks[at - 1];
+  m->ranks[at] = rank;
+}
+
 void rondo_wire_member_fini(struct rondo_wire_member *m) {
   free(m->ranks);
   m->ranks = NULL;

@@ -146,6 +146,8 @@ void rondo_wire_get_hello(struct rondo_wire_reader *r, struct rondo_wire_hello *
 void rondo_wire_get_member(struct rondo_wire_reader *r, struct rondo_wire_member *m,
                            const struct rondo_wire_member *before);
 void rondo_wire_member_fini(struct rondo_wire_member *m);
+// Adds a rank in ascending order to m->ranks, which has room for it.
+void rondo_wire_member_insert(struct rondo_wire_member *m, uint32_t rank);
 // True if the reader is good and at the last byte.
 bool rondo_wire_is_done(const struct rondo_wire_reader *r);
 

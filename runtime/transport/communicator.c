@@ -330,18 +330,14 @@ void rondo_communicator_fail(struct rondo_communicator *comm, int status, uint32
 
 // What the rank that caused a status has done.
 static const char *status_blame(int status) {
-  switch (status) {
-  case RONDO_ERR_ABORTED:
-    return "aborted";
-  case RONDO_ERR_PEER:
-    return "is lost, or left before its part was done";
-  case RONDO_ERR_MISMATCH:
-    return "registered something else";
-  case RONDO_ERR_SYSTEM:
-    return "has lost its device, or its memory cannot be reached";
-  default:
-    return "could not take part";
-  }
+  static const char *const blames[] = {
+      [RONDO_ERR_ABORTED] = "aborted",
+      [RONDO_ERR_PEER] = "is lost, or left before its part was done",
+      [RONDO_ERR_MISMATCH] = "registered something else",
+      [RONDO_ERR_SYSTEM] = "has lost its device, or its memory cannot be reached",
+  };
+  bool is_known = (size_t)status < sizeof blames / sizeof *blames && blames[status];
+  return is_known ? blames[status] : "could not take part";
 }
 
 void rondo_communicator_reason(const struct rondo_communicator *comm, char *text,

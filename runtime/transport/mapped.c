@@ -197,17 +197,11 @@ uint64_t rondo_mapped_base(const struct rondo_transports *t, int kind) {
   return (uint64_t)(uintptr_t)rondo_arena_base(t->arena);
 }
 
-static bool part_is_inside(uint64_t at, uint64_t bytes, uint64_t whole) {
-  return at < whole && bytes <= whole - at;
-}
-
-static void *find_in_arena(struct rondo_transports *t, uint32_t process, uint64_t at,
-                           uint64_t bytes) {
-  struct rondo_transport_peer *peer = &t->peers[process];
+// Page-locks a part of a peer's arena for devices that need it. Null if that fails.
+static void *arena_pin(struct rondo_transports *t, uint32_t process, void *memory, uint64_t bytes) {
   char why[RONDO_WHY_BYTES];
-  char *memory = peer->map ? (char *)peer->map + at : NULL;
-  if (!memory || !t->device->driver->sharing ||
-      rondo_pins_cover(&peer->pins, memory, bytes, why) == RONDO_SUCCESS)
+  if (!t->device->driver->sharing ||
+      rondo_pins_cover(&t->peers[process].pins, memory, bytes, why) == RONDO_SUCCESS)
     return memory;
   rondo_log(RONDO_LOG_ERROR, "connectors of process %u cannot be used: %s", process, why);
   return NULL;
@@ -216,18 +210,20 @@ static void *find_in_arena(struct rondo_transports *t, uint32_t process, uint64_
 void *rondo_mapped_find(struct rondo_transports *t, uint32_t process, int kind, uint64_t at,
                         uint64_t bytes) {
   const struct rondo_transport_peer *peer = &t->peers[process];
+  uint64_t base = (uint64_t)(uintptr_t)peer->map;
+  uint64_t whole = peer->map ? peer->theirs.bytes : 0;
   if (kind == RONDO_PLACE_WINDOW) {
-    uint64_t whole = rondo_window_group_leads(t, process) ? rondo_range_bytes(t->window) : 0;
-    return part_is_inside(at, bytes, whole)
-               ? (void *)(uintptr_t)(rondo_window_group_view(t, process) + at)
-               : NULL;
+    bool leads = rondo_window_group_leads(t, process);
+    base = leads ? rondo_window_group_view(t, process) : 0;
+    whole = leads ? rondo_range_bytes(t->window) : 0;
+  } else if (kind == RONDO_PLACE_RANGE) {
+    base = peer->view ? rondo_range_base(peer->view) : 0;
+    whole = peer->view_bytes;
   }
-  if (kind == RONDO_PLACE_RANGE)
-    return part_is_inside(at, bytes, peer->view_bytes)
-               ? (void *)(uintptr_t)(rondo_range_base(peer->view) + at)
-               : NULL;
-  return part_is_inside(at, bytes, peer->theirs.bytes) ? find_in_arena(t, process, at, bytes)
-                                                       : NULL;
+  if (at >= whole || bytes > whole - at)
+    return NULL;
+  void *memory = (void *)(uintptr_t)(base + at);
+  return kind == RONDO_PLACE_EXPORTED ? arena_pin(t, process, memory, bytes) : memory;
 }
 
 void rondo_mapped_exported(const struct rondo_transports *t, uint32_t process, int kind,
