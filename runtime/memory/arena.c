@@ -192,19 +192,10 @@ static bool fd_may_be_arena(int fd, uint64_t bytes) {
          (uint64_t)s.st_size == bytes;
 }
 
-int rondo_arena_map_head(int fd, uint64_t bytes, void **head) {
-  if (!fd_may_be_arena(fd, bytes) || bytes < RONDO_ARENA_HEAD_BYTES)
-    return RONDO_ERR_INVALID;
-  void *memory =
-      mmap(NULL, RONDO_ARENA_HEAD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (memory == MAP_FAILED) // an arena of huge pages cannot be mapped in part
-    return RONDO_ERR_SYSTEM;
-  *head = memory;
-  return RONDO_SUCCESS;
-}
-
-int rondo_arena_map(int fd, uint64_t bytes, void **base) {
-  if (!fd_may_be_arena(fd, bytes))
+// Maps the first `bytes` of an arena of `arena_bytes`. An arena of huge pages cannot be mapped in
+// part.
+static int arena_map_front(int fd, uint64_t arena_bytes, uint64_t bytes, void **base) {
+  if (!fd_may_be_arena(fd, arena_bytes) || arena_bytes < bytes)
     return RONDO_ERR_INVALID;
   void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (memory == MAP_FAILED)
@@ -212,6 +203,14 @@ int rondo_arena_map(int fd, uint64_t bytes, void **base) {
   (void)madvise(memory, bytes, MADV_DONTDUMP);
   *base = memory;
   return RONDO_SUCCESS;
+}
+
+int rondo_arena_map(int fd, uint64_t bytes, void **base) {
+  return arena_map_front(fd, bytes, bytes, base);
+}
+
+int rondo_arena_map_head(int fd, uint64_t bytes, void **head) {
+  return arena_map_front(fd, bytes, RONDO_ARENA_HEAD_BYTES, head);
 }
 
 void rondo_arena_unmap(void *base, uint64_t bytes) {

@@ -27,11 +27,15 @@ static void *pool_alloc_exported(struct rondo_pool *pool, uint64_t size) {
   return NULL;
 }
 
+static struct rondo_range *pool_range(const struct rondo_pool *pool, int kind) {
+  return kind == RONDO_PLACE_WINDOW ? pool->window : pool->range;
+}
+
 // A full window is no warning: windows do not grow, and the caller uses another place.
-static void *pool_alloc_from_range(struct rondo_range *range, struct rondo_place at,
+static void *pool_alloc_from_range(const struct rondo_pool *pool, struct rondo_place at,
                                    uint64_t size) {
   char why[RONDO_WHY_BYTES];
-  void *memory = rondo_range_alloc(range, at.device, size, why);
+  void *memory = rondo_range_alloc(pool_range(pool, at.kind), at.device, size, why);
   if (!memory)
     rondo_log(at.kind == RONDO_PLACE_WINDOW ? RONDO_LOG_INFO : RONDO_LOG_WARN, "connectors: %s",
               why);
@@ -43,10 +47,8 @@ static void *pool_alloc_memory(struct rondo_pool *pool, struct rondo_place at, u
     return rondo_arena_alloc(pool->arena, size);
   if (at.kind == RONDO_PLACE_EXPORTED)
     return pool_alloc_exported(pool, size);
-  if (at.kind == RONDO_PLACE_RANGE)
-    return pool_alloc_from_range(pool->range, at, size);
-  if (at.kind == RONDO_PLACE_WINDOW)
-    return pool_alloc_from_range(pool->window, at, size);
+  if (at.kind >= RONDO_PLACE_RANGE)
+    return pool_alloc_from_range(pool, at, size);
   return at.device->driver->alloc(at.device, at.kind, size);
 }
 
@@ -56,10 +58,8 @@ static void pool_free_memory(struct rondo_pool *pool, struct rondo_place at, voi
   // stay intact for processes that map them.
   if (is_shared && pool->is_ending)
     return;
-  if (at.kind == RONDO_PLACE_RANGE && !pool->arena)
-    (void)rondo_range_free(pool->range, memory);
-  else if (at.kind == RONDO_PLACE_WINDOW)
-    (void)rondo_range_free(pool->window, memory);
+  if (at.kind >= RONDO_PLACE_RANGE && !pool->arena)
+    (void)rondo_range_free(pool_range(pool, at.kind), memory);
   else if (is_shared)
     (void)rondo_arena_free(pool->arena ? pool->arena : pool->exported, memory);
   else

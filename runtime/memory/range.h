@@ -6,7 +6,7 @@
 //
 // rondo_range_adopt makes a range of memory that something else allocated and shares, such as NCCL.
 //
-// A range is for devices what the arena (arena.h) is for the CPU. Its addresses are reserved at
+// A range serves devices as the arena (arena.h) serves the CPU. Its addresses are reserved at
 // once, so that each piece lies at the same offset on both sides. It grows in parts; each part has
 // a descriptor, which the owner sends to the other processes. Parts stay until the range ends,
 // because freeing device memory could wait for everything that runs on the device.

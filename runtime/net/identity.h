@@ -1,4 +1,5 @@
-// What identifies this process to others and tells what they can share with it.
+// The identity of this process: its machine, namespaces and numbers. Other processes compare it
+// with their own to know whether they can share memory with this process.
 #ifndef RONDO_RUNTIME_NET_IDENTITY_H
 #define RONDO_RUNTIME_NET_IDENTITY_H
 

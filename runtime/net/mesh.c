@@ -286,31 +286,28 @@ static int mesh_make_frame(const struct rondo_mesh_send *m, struct rondo_channel
 }
 
 static int mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *message) {
-  int status = mesh_check_send(mesh, message);
   struct rondo_channel_out *out = NULL;
-  if (status != RONDO_SUCCESS)
-    return status;
-  struct rondo_mesh_command *command = calloc(1, sizeof *command);
-  status = command ? mesh_make_frame(message, &out) : RONDO_ERR_NO_MEMORY;
-  if (status != RONDO_SUCCESS) {
-    free(command);
-    return status;
-  }
-  command->type = RONDO_WIRE_MESSAGE;
-  command->number = message->to;
-  command->out = out;
+  int status = mesh_check_send(mesh, message);
+  if (status == RONDO_SUCCESS)
+    status = mesh_make_frame(message, &out);
+  struct rondo_mesh_command *command = out ? calloc(1, sizeof *command) : NULL;
+  if (out && !command)
+    status = RONDO_ERR_NO_MEMORY;
   pthread_mutex_lock(&mesh->lock);
-  if (mesh->peers[message->to].is_lost)
+  if (status == RONDO_SUCCESS && mesh->peers[message->to].is_lost)
     status = RONDO_ERR_PEER;
   if (status == RONDO_SUCCESS) {
+    command->type = RONDO_WIRE_MESSAGE;
+    command->number = message->to;
+    command->out = out;
     mesh->queued_bytes += out->counted;
     command_push(mesh, command);
   }
   pthread_mutex_unlock(&mesh->lock);
-  if (status != RONDO_SUCCESS) {
+  if (status != RONDO_SUCCESS && out)
     rondo_channel_out_free(out);
+  if (status != RONDO_SUCCESS)
     free(command);
-  }
   return status;
 }
 

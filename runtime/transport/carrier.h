@@ -19,9 +19,9 @@
 struct rondo_carrier;
 
 struct rondo_carrier_events {
-  // A message arrives, or begins to; `head` is valid during the call. Returns where its payload of
-  // `bytes` goes, and then `landed` follows with what is written to `ticket`; or null to drop the
-  // payload.
+  // A message arrives, or begins to arrive. `head` is valid during the call. Returns where to write
+  // its payload of `bytes`, or null to drop the payload. If it returns memory, `landed` follows
+  // with the value that it has written to `ticket`.
   void *(*arrive)(void *arg, const void *head, size_t head_bytes, uint64_t bytes, void **ticket);
   void (*landed)(void *arg, void *ticket, int status);
   // The carrier does not use the head and payload of a message any more. A `status` other than
@@ -66,7 +66,7 @@ struct rondo_carrier_calls {
   // Returns RONDO_SUCCESS, and `sent` is called, perhaps before this returns; or another status,
   // and `sent` is not called.
   int (*send)(struct rondo_carrier *c, const struct rondo_carrier_message *message);
-  // Sends and receives what can be sent and received now. Returns 1 if anything moved.
+  // Sends and receives as far as the network allows now. Returns 1 if anything moved.
   int (*progress)(struct rondo_carrier *c);
   // Makes arrivals end a sleep until the next `progress`. Returns 0 if something has arrived
   // already.
@@ -75,7 +75,8 @@ struct rondo_carrier_calls {
   // arrived. One thread sleeps, beside the thread that makes the other calls. Any thread wakes it.
   void (*sleep)(struct rondo_carrier *c, uint64_t timeout_ns, int is_armed);
   void (*wake)(struct rondo_carrier *c);
-  // Gives a process up. Messages to and from it that are not over end in later calls of `progress`.
+  // Closes the connections with a process. Its messages that are not over end in later calls of
+  // `progress`.
   void (*disconnect)(struct rondo_carrier *c, uint32_t process);
   void (*close)(struct rondo_carrier *c); // no event follows
 };

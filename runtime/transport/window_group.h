@@ -11,11 +11,11 @@
 //   leader -> each  VERDICT  use the window; or why no process does
 //   each -> each    ADOPTED  it uses the window, and where it has its memory; or it does not
 //
-// ADOPTED makes the window safe to use between two processes even if the leader is lost while it
-// sends its verdict: no process counts on what another one has not said. A process that is lost
-// before its ADOPTED counts as refusing. Registrations with a process of the group wait until it is
-// decided. That takes at most the limits of getting ready and of joining, and a little more. No
-// thread waits: a timer polls NCCL's helper thread and the clock.
+// Two processes use the window with each other only if both have sent ADOPTED. So it is safe even
+// if the leader is lost while it sends its verdict. A process that is lost before its ADOPTED
+// counts as refusing. Registrations with a process of the group wait until it is decided. That
+// takes at most the limits of getting ready and of joining, and a little more. No thread waits: a
+// timer polls NCCL's helper thread and the clock.
 //
 // Part of transports.h: the caller holds the job's lock.
 #ifndef RONDO_RUNTIME_TRANSPORT_WINDOW_GROUP_H

@@ -8,9 +8,9 @@
 //   bootstrap, in the driver, or until a daemon has left the device. The owner of the window starts
 //   a step and polls; neither waits.
 // - Every step has a limit. The communicator is non-blocking: the helper polls
-//   ncclCommGetAsyncError, and aborts when the time is over or the owner gives up. A helper that is
-//   stuck in a call is abandoned with what it holds, and ends if the call returns. So destroying a
-//   window is bounded too.
+//   ncclCommGetAsyncError, and aborts when the time is over or the owner gives up. If the helper is
+//   stuck in a call, the owner abandons it with everything that it holds; the helper ends if the
+//   call returns. So destroying a window is bounded too.
 // - The memory comes first (create). rondo_mem_alloc can use it before any other member exists, and
 //   also if no window comes of it.
 // - A join holds the daemons (they leave the device within a residency, and none is launched) and

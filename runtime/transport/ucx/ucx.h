@@ -1,8 +1,7 @@
-// UCX as a carrier (carrier.h): active messages between the workers of two processes, over RDMA,
-// TCP or what else UCX finds. Its own variables (UCX_TLS, UCX_NET_DEVICES) restrict what it may
-// use.
+// UCX as a carrier (carrier.h): active messages between two processes, over RDMA, TCP or another
+// network that UCX finds. The variables of UCX (UCX_TLS, UCX_NET_DEVICES) choose among them.
 //
-// The library is loaded when it is first needed, not linked. So a program that does not use it does
+// The library is loaded when it is first needed, not linked. A program that does not use UCX does
 // not load it, and a build with the headers of UCX runs where UCX is not installed.
 #ifndef RONDO_RUNTIME_TRANSPORT_UCX_UCX_H
 #define RONDO_RUNTIME_TRANSPORT_UCX_UCX_H
