@@ -13,25 +13,26 @@ static inline uint64_t rondo_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// The deadline of a timeout that begins now; 0 or less: at once.
+// The time at which a timeout that begins now ends. A timeout of 0 or less ends at once.
 static inline uint64_t rondo_deadline_ns(uint64_t now_ns, int64_t timeout_ns) {
   return timeout_ns <= 0 ? now_ns : now_ns + (uint64_t)timeout_ns;
 }
 
 // ------------------------------------------------------------------- stamps ---
 
-// A faster monotonic clock, for calls in every run, of which reading the system's clock would take
-// a tenth: it extrapolates by the processor's time stamp counter from the last reading, which is a
-// millisecond old at most, and is never farther off than that. Zeroed memory; one thread at a time.
+// A monotonic clock for code that runs in every run. Reading the system's clock would take a tenth
+// of a small run. This clock reads it once a millisecond, and between two readings adds what the
+// processor's time stamp counter has counted. It is never off by more than a millisecond. It begins
+// as zeroed memory. One thread at a time may use it.
 struct rondo_stamp {
-  uint64_t ticks, ns; // at the last reading
+  uint64_t ticks, ns; // of both clocks, at the last reading of the system's clock
   uint64_t rate;      // nanoseconds per tick, with 32 binary places; 0: unknown
   uint64_t told_ns;   // the last time returned
 };
 
 #define RONDO_STAMP_PERIOD_NS 1000000u
-#define RONDO_STAMP_LOOK_TICKS                                                                     \
-  10000u // a reading that takes longer was interrupted, and is not used
+// A reading of the system's clock that takes more ticks was interrupted, and is not used.
+#define RONDO_STAMP_LOOK_TICKS 10000u
 
 // Returns true if the counter alone gives the time, which is written to `ns`.
 static inline bool rondo_stamp_try_tell(const struct rondo_stamp *s, uint64_t ticks, uint64_t *ns) {
@@ -44,7 +45,8 @@ static inline bool rondo_stamp_try_tell(const struct rondo_stamp *s, uint64_t ti
   return passed_ns < RONDO_STAMP_PERIOD_NS;
 }
 
-// Notes a reading `ns` of the system's clock between two readings of the counter.
+// Takes over the time `ns` of the system's clock. `before` and `after` are the counter before and
+// after that reading.
 static inline void rondo_stamp_look(struct rondo_stamp *s, uint64_t before, uint64_t ns,
                                     uint64_t after) {
   if (after - before > RONDO_STAMP_LOOK_TICKS)
@@ -60,8 +62,8 @@ static inline void rondo_stamp_look(struct rondo_stamp *s, uint64_t before, uint
   s->ns = ns;
 }
 
-// The time as rondo_now_ns would give it, off by less than a microsecond as a rule. Never goes
-// back.
+// Returns the time of rondo_now_ns, usually with an error of less than a microsecond. Never returns
+// less than before.
 static inline uint64_t rondo_stamp_ns(struct rondo_stamp *s) {
   uint64_t ns = 0;
 #if defined(__x86_64__)

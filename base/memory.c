@@ -3,7 +3,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
-#include "base/node.h"
+#include "base/numa_node.h"
 
 #define PLACE_BYTES 16384u // smaller pieces share most of their pages with others
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 // Allocates zeroed memory on a boundary of RONDO_LINE_BYTES. Large memory lies on the NUMA node of
-// the calling thread, or the one that it prefers (node.h). Null: none left. Freed by
+// the calling thread, or the one that it prefers (numa_node.h). Null: none left. Freed by
 // rondo_memory_free.
 void *rondo_memory_alloc(size_t bytes);
 void rondo_memory_free(void *memory);

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/node.h"
+#include "base/numa_node.h"
 #include "daemon/cuda/cuda_backend.h"
 
 #define SMALLEST_SHIFT 7u // of the smallest piece: RONDO_LINE_BYTES

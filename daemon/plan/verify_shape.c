@@ -50,7 +50,8 @@ bool rondo_plan_verify_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }
 
-bool rondo_plan_verify_has_parts(int kind) {
+// True if each chunk belongs to one rank, at least in one of the two buffers.
+static bool kind_has_parts(int kind) {
   return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER || kind == RONDO_GATHER ||
          kind == RONDO_SCATTER || kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V;
 }
@@ -133,7 +134,7 @@ static const char *peers_fault(const struct rondo_plan *plan, const struct rondo
 
 static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_t rank) {
   const struct rondo_plan *plan = &what->plans[rank];
-  bool by_rank = rondo_plan_verify_has_parts(what->kind);
+  bool by_rank = kind_has_parts(what->kind);
   bool nothing_to_do = what->kind == RONDO_BARRIER && what->nranks == 1;
   if (plan->nranks != what->nranks)
     return "is of another number of ranks";

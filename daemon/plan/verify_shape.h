@@ -29,7 +29,4 @@ uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
 // Whether the kind adds contributions up, so that its results need FINAL.
 bool rondo_plan_verify_reduces(int kind);
 
-// Whether each chunk is the part of one rank, in a buffer at least.
-bool rondo_plan_verify_has_parts(int kind);
-
 #endif // RONDO_DAEMON_PLAN_VERIFY_SHAPE_H

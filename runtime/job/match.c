@@ -6,7 +6,7 @@
 #include "base/explore.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "base/node.h"
+#include "base/numa_node.h"
 #include "runtime/job/processes.h"
 #include "runtime/transport/link_binding.h"
 #include "runtime/transport/proxy.h"

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/node.h"
+#include "base/numa_node.h"
 #include "base/platform.h"
 #include "runtime/memory/extents.h"
 #include <rondo/status.h>

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/node.h"
+#include "base/numa_node.h"
 #include "daemon/driver/driver.h"
 #include "runtime/memory/arena.h"
 #include "runtime/memory/pins.h"

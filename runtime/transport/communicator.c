@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/node.h"
+#include "base/numa_node.h"
 #include "daemon/driver/driver.h"
 #include "daemon/plan/build.h"
 #include "runtime/transport/communicator.h"

@@ -2,7 +2,7 @@
 // Uses the stand-ins for the CUDA driver and for a machine with several nodes.
 #include <numaif.h>
 
-#include "base/node.h"
+#include "base/numa_node.h"
 #include "daemon/cuda/cuda_api.h"
 #include "daemon/cuda/cuda_driver.h"
 #include "runtime/memory/arena.h"

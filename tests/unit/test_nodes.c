@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/node.h"
+#include "base/numa_node.h"
 #include "daemon/host/host_device.h"
 #include "runtime/memory/arena.h"
 #include "runtime/rank/coll.h"

@@ -8,8 +8,8 @@
 // The application's choice for the thread (set_mempolicy, numactl) is kept. Where the system
 // refuses (containers), memory lies where it would without these calls. They do nothing on a
 // machine with one node, and without libnuma.
-#ifndef RONDO_BASE_NODE_H
-#define RONDO_BASE_NODE_H
+#ifndef RONDO_BASE_NUMA_NODE_H
+#define RONDO_BASE_NUMA_NODE_H
 
 #include <stddef.h>
 
@@ -27,4 +27,4 @@ void rondo_node_rest(int preferred);
 // touched anew. They may have lain on another node.
 void rondo_node_renew(void *memory, size_t bytes);
 
-#endif // RONDO_BASE_NODE_H
+#endif // RONDO_BASE_NUMA_NODE_H

@@ -1,4 +1,4 @@
-#include "base/node.h"
+#include "base/numa_node.h"
 
 #if defined(RONDO_HAVE_NUMA)
 
