@@ -1,9 +1,9 @@
 // Rondo: communicators, whose calls match by their order.
 //
 // In rondo.h a collective has an id, and its runs may come in any order. NCCL has no ids: the n-th
-// call on one rank matches the n-th call on the others. A communicator gives that behaviour. A call
-// that needs a new collective registers it, under an id that follows from the order of calls. A
-// later equal call runs it again.
+// call on one rank matches the n-th call on the others. A communicator does the same. The first of
+// several equal calls registers a collective, under an id that follows from the order of calls.
+// Each of these calls runs that collective.
 //
 //   rondo_comm_create -> rondo_comm_call ... rondo_comm_wait -> rondo_comm_destroy
 //
@@ -17,15 +17,14 @@
 //   rondo_comm_call(ctx, comm, &what, &args, &ticket);
 //   rondo_comm_wait(ctx, comm, &ticket, RONDO_FOREVER);
 //
-// Rules. Those at the top of rondo.h hold here too: status, threads, waiting, pointers, handles,
-// units, fork. In addition:
+// The rules at the top of rondo.h hold here too. In addition:
 //
-//   Series    Calls match by order within a series. Send-recvs of one pair in one direction form a
-//             series. All other calls of a communicator form one series. Different series, and
-//             different communicators, are independent.
+//   Series    Calls match by order within a series. The send-recvs from one member to one other
+//             member form a series. All other calls of a communicator form one series. Different
+//             series, and different communicators, are independent.
 //   Mismatch  If the calls of two ranks differ, the communicator fails on all its members with
 //             RONDO_ERR_MISMATCH. The reason names both calls.
-//   Failure   A communicator that has failed stays failed. New calls on it return the status.
+//   Failure   A communicator that has failed stays failed. Later calls return the same status.
 //   Threads   If several threads call on one communicator, the order is that in which the
 //             communicator accepts the calls. The application must make it the same on all ranks.
 #ifndef RONDO_COMM_H
@@ -46,9 +45,9 @@ struct rondo_comm {
   uint64_t handle;
 };
 
-// Names one call: a run of the collective that serves it. The two fields may be passed to
-// rondo_describe, rondo_missing and rondo_reason until the call has ended. A call that was captured
-// into a CUDA graph has run 0.
+// Identifies one call: the collective that executes it, and the number of its run. The two fields
+// may be passed to rondo_describe, rondo_missing and rondo_reason until the call has ended. `run`
+// is 0 if the call was captured into a CUDA graph.
 struct rondo_ticket {
   struct rondo_collective coll;
   uint64_t run;
@@ -60,13 +59,13 @@ struct rondo_comm_config {
   size_t size;      // set by RONDO_COMM_CONFIG_INIT
   uint32_t version; // set by RONDO_COMM_CONFIG_INIT
   int priority;     // of all its calls, RONDO_PRIORITY_MIN to RONDO_PRIORITY_MAX; default 0
-  // Names the communicator; any number. Two communicators that have a member in common need
-  // different keys, even if one is created after the other has been destroyed.
+  // Any number. Two communicators with a common member need different keys, even if one is created
+  // after the other has been destroyed.
   uint64_t key;
   struct rondo_group group; // default: all ranks; `root` and `peer` are positions in it
-  // How many collectives stay registered for later calls, 1 to RONDO_COMM_MAX_CACHED.
-  uint32_t cached_collectives; // for all kinds except send-recv; 0: 64
-  uint32_t cached_pairs;       // for the send-recvs of each pair and direction; 0: 8
+  // How many collectives stay registered for later equal calls, 1 to RONDO_COMM_MAX_CACHED.
+  uint32_t cached_collectives; // of all kinds except send-recv; 0: 64
+  uint32_t cached_pairs;       // of the send-recvs from one member to one other; 0: 8
 };
 
 #define RONDO_COMM_MAX_CACHED 1024u
@@ -85,54 +84,56 @@ int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *
                       struct rondo_comm *comm);
 
 // Makes the next call of a series. `what` comes from a function of rondo.h such as
-// rondo_all_reduce, with id 0 and without group and priority, which are the communicator's. The
-// arrays of an all-to-all-v are copied. Buffers and callback are as for rondo_run. `ticket` may be
-// null. Never waits for a peer.
+// rondo_all_reduce. Its id must be 0, and its group and priority must be the defaults: those of the
+// communicator apply. The arrays of an all-to-all-v are copied. Buffers and callback are as for
+// rondo_run. `ticket` may be null. Never waits for a peer.
 //
 // Each of the two ranks of a send-recv makes one call. A rank that sends to itself makes one call
 // with both buffers.
 //
-// The first call with a kind, count, type, reduction, root and peer registers a collective; later
-// equal calls run it. Three kinds of call always register one: an all-to-all-v and a call with
-// RONDO_PREMUL_SUM, because each rank has numbers of its own, and a call that is captured.
-// Returns RONDO_SUCCESS, or a status with which the callback is not called:
-// what rondo_register and rondo_run return. After RONDO_ERR_FULL and RONDO_ERR_NO_MEMORY the same
-//   call may be made again later;
+// Two calls are equal if kind, count, type, reduction, root and peer are equal. Three kinds of call
+// always register a new collective: an all-to-all-v and a call with RONDO_PREMUL_SUM (each rank has
+// its own counts or factor), and a call that is captured.
+// Returns RONDO_SUCCESS. On any other status the callback is not called:
+// the statuses of rondo_register and rondo_run; after RONDO_ERR_FULL or RONDO_ERR_NO_MEMORY the
+//   same call may be made again;
 // the status with which the communicator has failed.
 int rondo_comm_call(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_collective_desc *what, const struct rondo_run_args *args,
                     struct rondo_ticket *ticket);
 
 // Makes a call in the order of a CUDA stream, as rondo_run_on_stream does. `args->callback` must be
-// null while the stream is being captured.
+// null if the stream is being captured.
+// Returns the same statuses as rondo_comm_call and rondo_run_on_stream.
 int rondo_comm_call_on_stream(struct rondo_context ctx, struct rondo_comm comm,
                               const struct rondo_collective_desc *what,
                               const struct rondo_run_args *args, void *stream,
                               struct rondo_ticket *ticket);
 
-// Waits until a call has ended, as rondo_wait does for a run. Waits for all calls so far if
-// `ticket` is null.
-// Returns as rondo_wait. For all calls the status is that of the communicator;
+// Waits until a call has ended, as rondo_wait does for a run; for all calls so far if `ticket` is
+// null.
+// Returns the same statuses as rondo_wait; if `ticket` is null, the status of the communicator;
 // RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket, int64_t timeout_ns);
 
-// Checks whether a call has ended, as rondo_test does for a run. Checks all calls so far if
-// `ticket` is null.
-// Returns as rondo_test. For all calls the status is that of the communicator;
+// Checks whether a call has ended, as rondo_test does for a run; all calls so far if `ticket` is
+// null.
+// Returns the same statuses as rondo_test; if `ticket` is null, the status of the communicator;
 // RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket);
 
 // Adds a callback to a call, as rondo_notify does for a run.
-// Returns as rondo_notify;
+// Returns the same statuses as rondo_notify;
 // RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
                       const struct rondo_ticket *ticket, rondo_callback callback, void *arg);
 
-// Checks whether the member at position `from` has called a send-recv to this rank that this rank
-// has not called yet. Writes that call to `what`, ready for rondo_comm_call. Use this to receive
-// from whichever member sends first. A call on another machine shows some milliseconds later.
+// Checks whether the member at position `from` has made a send-recv call to this rank for which
+// this rank has not made its own call yet. Writes that call to `what`, ready for rondo_comm_call.
+// Use this to receive from whichever member sends first. It takes some milliseconds until a call on
+// another machine becomes visible here.
 // Returns RONDO_SUCCESS;
 // RONDO_IN_PROGRESS: there is none yet;
 // RONDO_ERR_INVALID: `from` is not another member;
@@ -142,24 +143,25 @@ int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t 
                      struct rondo_collective_desc *what);
 
 // Writes RONDO_SUCCESS to `state`, or the status with which the communicator has failed. Writes the
-// reason in words to `why` (may be null), which has `why_bytes`; RONDO_REASON_BYTES are enough. The
-// reason is empty if the communicator has not failed. A mismatch shows here without a wait.
+// reason in words to `why` (may be null), or an empty text if it has not failed. `why_bytes` is the
+// size of `why`; RONDO_REASON_BYTES suffice. This call also finds a mismatch if no thread waits.
 // Returns RONDO_SUCCESS.
 int rondo_comm_status(struct rondo_context ctx, struct rondo_comm comm, int *state, char *why,
                       size_t why_bytes);
 
-// Fails the communicator: ends all its outstanding calls, here and on its other members, with
+// Makes the communicator fail: ends all its outstanding calls, here and on its other members, with
 // RONDO_ERR_ABORTED. Does not wait. Other communicators are not affected.
 // Returns RONDO_SUCCESS.
 int rondo_comm_abort(struct rondo_context ctx, struct rondo_comm comm);
 
 // Destroys this rank's part of the communicator. `mode` (enum rondo_destroy_mode) and `timeout_ns`
-// are as for rondo_destroy; the call takes bounded time. Destroy the CUDA graphs that contain its
-// calls first. Must not be called from a callback. Other threads' calls on the communicator return
+// are as for rondo_destroy; the call takes bounded time. First destroy the CUDA graphs that contain
+// its calls. Must not be called from a callback. Other threads' calls on the communicator return
 // RONDO_ERR_CLOSED.
 //
-// Calls that other members make beyond those of this rank end with RONDO_ERR_PEER. With
-// RONDO_DESTROY_ABORT the communicator fails on all members, even if nothing is outstanding here.
+// If another member makes more calls than this rank has made, its extra calls end with
+// RONDO_ERR_PEER. With RONDO_DESTROY_ABORT the communicator fails on all members, even if no call
+// is outstanding here.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_TIMEOUT: calls did not end in time and were aborted; the communicator is destroyed;
 // RONDO_ERR_BUSY: a graph still exists; the communicator still exists too. Destroy the graph and
@@ -172,10 +174,10 @@ int rondo_comm_destroy(struct rondo_context ctx, struct rondo_comm comm, int mod
 
 // Counters of a communicator.
 struct rondo_comm_counters {
-  uint64_t calls;         // accepted since rondo_comm_create
+  uint64_t calls;         // calls accepted since rondo_comm_create
   uint64_t registrations; // collectives registered for these calls
-  uint64_t cached;        // collectives that equal calls would use again, now
-  uint64_t parting; // collectives that no later call uses but that have calls outstanding, now
+  uint64_t cached;        // collectives that are now registered for later equal calls
+  uint64_t parting;       // other collectives that are now registered: their calls have not ended
 };
 
 // Copies the counters to `out`.

@@ -1,9 +1,9 @@
 // Rondo: collectives that cannot deadlock on the order of calls.
 //
 // A rank opens a context, registers each collective once under an id that all ranks share, and runs
-// it many times: in any order, from any thread, with any number of runs outstanding. A daemon moves
-// the data. The daemon leaves a collective that is stuck and works on one that is not. Therefore no
-// order of calls can hang.
+// it many times: in any order, from any thread, with any number of runs outstanding. The rank's
+// daemon executes the runs. If one collective is stuck, the daemon works on another one. Therefore
+// no order of calls can hang.
 //
 //   rondo_init -> rondo_register -> rondo_run ... rondo_wait -> rondo_deregister -> rondo_destroy
 //
@@ -20,10 +20,10 @@
 // Rules for every call. The comment of a call states its exceptions.
 //
 //   Status    A function returns an enum rondo_status; RONDO_SUCCESS is 0. A call that fails
-//             changes nothing, writes no output and logs one line. RONDO_IN_PROGRESS is not a
-//             failure and logs nothing.
+//             changes nothing, writes no output and logs one line. RONDO_IN_PROGRESS is no failure.
 //   Threads   Any thread may call any function at any time, also several threads on one context.
-//   Waiting   No function waits for another rank, except those whose purpose is to wait.
+//   Waiting   No function waits for another rank, except those whose purpose is to wait. A
+//             callback must not wait: it passes 0 to every call that takes a timeout.
 //   Pointers  A pointer must not be null unless its comment says "may be null". A call with a null
 //             pointer returns RONDO_ERR_INVALID.
 //   Handles   A handle is a small value; copy it freely. A call with a handle that does not exist,
@@ -31,20 +31,23 @@
 //             destroyed returns RONDO_ERR_CLOSED. Both statuses apply to every call that takes a
 //             context; the lists below do not repeat them.
 //   Units     Times are nanoseconds (_ns), sizes are bytes (_bytes), counts are elements.
+//   Fork      A context belongs to the process that created it. In a child of fork() every call on
+//             it returns RONDO_ERR_CLOSED, also rondo_destroy. The end of the child does not affect
+//             the parent. The child may create its own contexts, but if the parent has used CUDA or
+//             UCX, the child cannot: RONDO_ERR_UNSUPPORTED. The child must not write to memory from
+//             rondo_mem_alloc, nor read the descriptor of rondo_event_fd. If it returns from the
+//             callback that called fork(), it exits with status 0. Handlers of pthread_atfork(3) do
+//             all this; _Fork() and a bare clone() do not call them.
 //
-// Processes that fork. A context belongs to the process that created it.
+// Words. They are those of the DFCCL paper (EuroSys 2025), to which "the paper" refers.
 //
-//   - Every call of a child of fork() on a context of the parent returns RONDO_ERR_CLOSED at once
-//     and changes nothing. This includes rondo_destroy. The child logs the reason once.
-//   - The child may end in any way, also by exit(). Its end does not affect the parent or the
-//     parent's jobs. If a callback calls fork(), and the child returns from that callback, the
-//     child exits with status 0.
-//   - The child may create contexts of its own. It cannot use CUDA or UCX if the parent has used
-//     it: the child gets RONDO_ERR_UNSUPPORTED.
-//   - The child may read memory from rondo_mem_alloc of the host backend. It must not write there,
-//     because a job of several processes shares that memory. It must not read the descriptor of
-//     rondo_event_fd.
-//   - Handlers of pthread_atfork(3) do all this. _Fork() and a bare clone() do not call them.
+//   Run       One execution of a collective.
+//   Daemon    Executes the runs of one rank, on CPU cores or on a GPU. It consists of blocks.
+//   Block     A state machine that works on one collective at a time, from its task queue. A block
+//             without progress quits: it leaves its core or its GPU until there is work again.
+//   Stuck     A collective is stuck while it waits for a peer: for data, or for a free slot.
+//   Budget    For how long a block retries a stuck collective before it works on another one.
+//   Connector A ring of slots through which one rank sends to another. A slot holds one chunk.
 #ifndef RONDO_RONDO_H
 #define RONDO_RONDO_H
 
@@ -84,8 +87,7 @@ struct rondo_group {
   uint64_t handle;
 };
 
-// Identifies a job. Contexts with equal ids belong to the same job. One rank creates the id and
-// passes it to the other ranks.
+// Identifies a job: all contexts with this id. One rank creates the id and passes it to the others.
 struct rondo_unique_id {
   unsigned char bytes[128];
 };
@@ -99,14 +101,11 @@ int rondo_unique_id_create(struct rondo_unique_id *id);
 
 // Creates the id of a job whose ranks may live in several processes, on this machine or on others,
 // as ncclGetUniqueId does. Opens a port on which this process accepts the other ranks, and writes
-// its addresses and a secret to `id`.
+// its addresses and a secret to `id`. Whoever has the id can join: keep it from outsiders.
 //
-// A process that has the id can join the job, so pass the id in a way that outsiders cannot read.
 // This process must live until all ranks have joined. It stops listening if no rank joins within
-// ten times `cfg->join_timeout_ns`.
-//
-// `cfg` may be null: defaults. The call reads the fields interfaces, address_family,
-// join_timeout_ns and peer_timeout_ns of `cfg` and no others.
+// ten times `cfg->join_timeout_ns`. `cfg` may be null: defaults. The call reads only its fields
+// interfaces, address_family, join_timeout_ns and peer_timeout_ns.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: wrong size or version, or one of these fields is out of range;
 // RONDO_ERR_UNSUPPORTED: the library was built without libevent or libsodium, or no interface fits;
@@ -116,93 +115,84 @@ int rondo_unique_id_listen(struct rondo_unique_id *id, const struct rondo_config
 
 // ----------------------------------------------------------- configuration ---
 
-// Times that control a daemon. 0 means the default of this machine. rondo_profile measures a set;
-// the paper calls this automated profiling (4.3). All ranks of a job should use the same values.
+// Times that control a daemon; 0: the default of this machine. rondo_profile measures a set (the
+// paper, 4.3: automated profiling). All ranks of a job should use the same values.
 struct rondo_tuning {
-  uint64_t front_budget_ns; // spin budget of the collective at the front of a task queue
-  uint64_t min_budget_ns;   // smallest spin budget of any collective
-  uint64_t max_budget_ns;   // largest spin budget that successes can lead to
-  uint32_t success_factor;  // a success multiplies the budget by this (the paper: 20)
-  uint32_t look_ns;        // how long a block probes a stuck collective before it looks for another
-                           // one that is ready; 1: it does not probe
-  uint64_t quit_period_ns; // a block that has made no progress for this long quits (4.4)
-  uint64_t residency_ns;   // a daemon that has run for this long quits in any case
-  uint64_t restart_min_ns; // first pause before a daemon with unfinished work starts again
-  uint64_t restart_max_ns; // the pause doubles up to this while starts lead to no progress
+  uint64_t front_budget_ns; // budget of the collective at the front of a task queue
+  uint64_t min_budget_ns;   // minimum budget of any collective
+  uint64_t max_budget_ns;   // maximum budget, however often it is raised
+  uint32_t success_factor;  // progress raises a collective's budget by this factor (the paper: 20)
+  uint32_t look_ns;         // time for which a block retries a stuck collective before it looks for
+                            // one that can go on; 1: it looks at once
+  uint64_t quit_period_ns;  // a block that makes no progress for this long quits (the paper, 4.4)
+  uint64_t residency_ns;    // a daemon that has run for this long quits in any case
+  uint64_t restart_min_ns;  // first pause before a daemon with unfinished work starts again
+  uint64_t restart_max_ns;  // maximum pause; it doubles after each start without progress
 };
 
-// As rank_count: the launcher of this process decides `rank` and `rank_count`.
+// Value of rank_count: take `rank` and `rank_count` from the launcher's environment variables, and
+// also the id if `id` is all zero.
 #define RONDO_RANKS_OF_LAUNCHER 0u
 
-// Configuration of one rank. Start from RONDO_CONFIG_INIT. A field at its default is taken from the
-// environment (docs/configuration.md), else from the library. "Same on all ranks" means all ranks
-// of the job; "per process" means that the first rank of this process in the job decides.
+// Configuration of one rank. Start from RONDO_CONFIG_INIT. For a field at its default the library
+// uses the environment variable (docs/configuration.md), else its own default. "Same on all ranks"
+// means all ranks of the job; "per process": the value of the job's first rank in this process.
 struct rondo_config {
   size_t size;      // set by RONDO_CONFIG_INIT
   uint32_t version; // set by RONDO_CONFIG_INIT
   int backend;      // enum rondo_backend; default RONDO_BACKEND_HOST
-  // The job. All zero: a job of its own that no other rank can join. Same on all ranks.
+  // The job. All zero: a new job that no other rank can join. Same on all ranks.
   struct rondo_unique_id id;
-  uint32_t rank; // this rank, less than rank_count
-  // Ranks of the job; default 1. Same on all ranks. RONDO_RANKS_OF_LAUNCHER: the environment that
-  // the launcher set gives rank_count and rank, and also the id if that is all zero.
-  uint32_t rank_count;
-  int device; // CUDA backend: ordinal of the device; several ranks may use one device
-  // Daemon blocks of this rank, 1 to RONDO_MAX_BLOCKS; 0: 1 on the host, 4 on CUDA. Same on all
-  // ranks.
+  uint32_t rank;       // this rank, less than rank_count
+  uint32_t rank_count; // ranks of the job, or RONDO_RANKS_OF_LAUNCHER; default 1. Same on all ranks
+  int device;          // CUDA backend: ordinal of the device; several ranks may use one device
+  // Blocks of the daemon, 1 to RONDO_MAX_BLOCKS; 0: 1 on the host, 4 on CUDA. Same on all ranks.
   uint32_t blocks;
   // Host backend: worker threads of the process, which all its ranks share; 0: one per core. The
-  // largest value that any rank of the process gives counts.
+  // process uses the largest value of its ranks.
   uint32_t workers;
   // Host backend: block b of this rank runs on worker (first_worker + b) % workers; -1 (default):
-  // the ranks are spread over the workers.
+  // Rondo spreads the ranks over the workers.
   int first_worker;
   int order;  // enum rondo_order_policy. Same on all ranks
   int budget; // enum rondo_budget_policy. Same on all ranks
   struct rondo_tuning tuning;
-  uint32_t max_collectives; // most collectives registered at once; 0: 16,384
-  uint64_t max_runs;        // most runs outstanding at once; 0: memory is the only limit
-  uint64_t connector_bytes; // most memory for the job's connectors here; 0: 4 GiB. Per process
-  // Largest connector slot, a power of two from 64 to 2^30; 0: 256 KiB. Same on all ranks.
+  uint32_t max_collectives; // maximum of registered collectives; 0: 16,384
+  uint64_t max_runs;        // maximum of outstanding runs; 0: memory is the only limit
+  uint64_t connector_bytes; // maximum memory for the job's connectors; 0: 4 GiB. Per process
+  // Maximum size of a slot, a power of two from 64 to 2^30; 0: 256 KiB. Same on all ranks.
   uint32_t slot_bytes;
   uint32_t report_on_timeout; // 1 (default): rondo_wait logs the stuck report when it times out
-  // Jobs of several processes.
-  //
-  // A process counts as lost if it gives no sign of life for this long while a run here waits for
-  // one of its ranks; 0: 60 s. A machine that does not answer for this long is lost too. A process
-  // that is slow or idle still gives signs of life.
+  // Jobs of several processes: a process counts as lost if it gives no sign of life for this long
+  // while a run here waits for one of its ranks; 0: 60 s. A machine that does not answer for this
+  // long is lost too. Processes that are slow or idle give signs of life.
   uint64_t peer_timeout_ns;
   uint64_t join_timeout_ns; // all ranks must join within this time; 0: 300 s
   int address_family;       // 4: only IPv4; 6: only IPv6; 0: both
   // How processes reach each other. 0: shared memory where possible, else UCX.
-  // RONDO_TRANSPORT_SHARED_MEMORY or RONDO_TRANSPORT_UCX: only this one. RONDO_TRANSPORT_NCCL: as
-  // 0, and GPUs through windows of NCCL. Same on all ranks.
+  // RONDO_TRANSPORT_SHARED_MEMORY or RONDO_TRANSPORT_UCX: only this one. RONDO_TRANSPORT_NCCL: like
+  // 0, except that GPUs use windows of NCCL. Same on all ranks.
   int transport;
-  // Network interfaces to use: beginnings of names, separated by commas. After "=": whole names.
-  // After "^": all interfaces except these. Empty: all except loopback and the bridges of
-  // containers; loopback if there is no other.
+  // Network interfaces: prefixes of their names, separated by commas. A first "=" makes them whole
+  // names; a first "^" excludes them. Empty: all except loopback and the bridges of containers;
+  // loopback if there is no other.
   char interfaces[64];
-  // CUDA backend.
-  //
-  // Threads of a block: a multiple of 32 from RONDO_MIN_THREADS to RONDO_MAX_THREADS; 0: 288. 32 of
-  // them decide, the others move data.
+  // CUDA backend: threads of a block, a multiple of 32 from RONDO_MIN_THREADS to RONDO_MAX_THREADS;
+  // 0: 288. One warp (32 threads) runs the state machine, the others copy and reduce data.
   uint32_t threads;
-  // Most multiprocessors of the device that the daemons of this process may use; 0: no limit. A
-  // rank whose blocks exceed the limit is refused.
+  // CUDA backend: maximum of multiprocessors that the daemons of this process may use; 0: no limit.
+  // rondo_init refuses a rank whose blocks exceed the limit.
   uint32_t multiprocessors;
-  // UCX: connections from this process to each other process, 1 to RONDO_MAX_ENDPOINTS; 0: 1. Per
-  // process.
+  // UCX: connections to each other process, 1 to RONDO_MAX_ENDPOINTS; 0: 1. Per process.
   uint32_t endpoints;
-  // Shared memory: 1: memory that processes share comes from the system's pool of huge pages if the
-  // pool has pages when the job begins here; default 0. Per process.
+  // 1: memory that processes share is taken from the system's pool of huge pages, if the pool has
+  // pages when the first rank here joins; default 0. Per process.
   uint32_t huge_pages;
 };
 
 #define RONDO_MIN_THREADS 64u
 #define RONDO_MAX_THREADS 512u
-
 #define RONDO_MAX_ENDPOINTS 16u
-
 #define RONDO_CONFIG_VERSION 5u
 #define RONDO_CONFIG_INIT                                                                          \
   {                                                                                                \
@@ -210,29 +200,26 @@ struct rondo_config {
         {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 1, 0, 0, 0, 0, "", 0, 0, 0, 0                     \
   }
 
-// Measures how long a hand-over between two threads takes on this machine, and derives spin budgets
-// and the quit period from it. Takes about `duration_ns` (0: 50 ms) and blocks for that time. Runs
-// no collective of the caller. Fills `out`, which may become cfg.tuning.
+// Measures how soon one thread sees a value that another thread stores, and derives budgets and the
+// quit period from that. Writes them to `out`, for cfg.tuning. Takes about `duration_ns`; 0: 50 ms.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_NO_MEMORY;
-// RONDO_ERR_SYSTEM: the system gives no thread, or there was no hand-over within the time.
+// RONDO_ERR_SYSTEM: the system gives no thread, or nothing could be measured within the time.
 int rondo_profile(struct rondo_tuning *out, uint64_t duration_ns);
 
-// Writes `tuning` to `text` as "front_budget_ns=...,min_budget_ns=...". The environment variable
-// RONDO_TUNING takes this form. `text` has `text_bytes`; RONDO_TUNING_TEXT_BYTES are enough.
+// Writes `tuning` to `text` in the form of the environment variable RONDO_TUNING:
+// "front_budget_ns=...,min_budget_ns=...". `text_bytes` is the size of `text`.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: `text_bytes` is too small.
-#define RONDO_TUNING_TEXT_BYTES 320
+#define RONDO_TUNING_TEXT_BYTES 320 // suffice for `text`
 int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t text_bytes);
 
-// Fills `tuning` from a text that rondo_tuning_print wrote. A field whose key is absent becomes 0,
-// the default.
+// Fills `tuning` from text in that form. A field without a key becomes 0, the default.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: an unknown key or a bad number.
 int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text);
 
-// Replaces each default in `cfg` by the value in force: that of the environment, else that of the
-// library. rondo_init does the same with its own copy. This call is for printing the configuration.
+// Replaces each default in `cfg` by the value that rondo_init would use, for printing.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: wrong size or version, or a field is out of range;
 // RONDO_ERR_UNSUPPORTED: the library has no such backend.
@@ -241,9 +228,9 @@ int rondo_config_complete(struct rondo_config *cfg);
 // -------------------------------------------------------------- lifecycle ----
 
 // Creates the context of one rank and joins the job `cfg->id`. The other ranks may join before or
-// after. `cfg` is copied; RONDO_* variables of the environment replace its defaults.
+// after. `cfg` is copied.
 // Returns RONDO_SUCCESS;
-// RONDO_ERR_INVALID: a field is out of range, wrong size or version, or other ranks of the job gave
+// RONDO_ERR_INVALID: a field is out of range, wrong size or version, or another rank of the job has
 //   another rank_count;
 // RONDO_ERR_EXISTS: this rank is already in the job;
 // RONDO_ERR_UNSUPPORTED: the backend was not built, or there is no driver or device for it; or the
@@ -258,19 +245,18 @@ enum rondo_destroy_mode {
   RONDO_DESTROY_ABORT = 1  // end outstanding runs with RONDO_ERR_ABORTED
 };
 
-// Destroys a context and frees all that belongs to it. All its callbacks have returned when the
-// call returns.
+// Destroys a context and frees all that belongs to it. All its callbacks return before this call
+// returns. Must not be called from a callback. Other threads' calls on the context return
+// RONDO_ERR_CLOSED.
 //
 // `mode` is an enum rondo_destroy_mode. RONDO_DESTROY_DRAIN lets outstanding runs end, for at most
 // `timeout_ns`, and then aborts those that are left. The call takes bounded time in both modes.
 //
-// The root of a job is the process that created its id; without an id, the process of rank 0. Ranks
-// can only join while the root lives. The last rondo_destroy in the root therefore waits, in both
-// modes, for ranks that have not joined. A process that has not joined yet waits until it has told
-// the root that it leaves, so that the other ranks do not wait for it. Both waits take at most the
-// rest of `timeout_ns`.
-//
-// Must not be called from a callback. Other threads' calls on the context return RONDO_ERR_CLOSED.
+// In a job of several processes, ranks can only join while the root lives: the process that created
+// the id, or without an id the process of rank 0. Therefore, in both modes, the last rondo_destroy
+// in the root waits until every rank has joined. If this process has not reached the root yet,
+// rondo_destroy waits until it has told the root that it leaves. Each of these waits takes at most
+// the rest of `timeout_ns`.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_TIMEOUT: runs did not end in time and were aborted; the context is destroyed;
 // RONDO_ERR_INVALID: an unknown mode, or called from a callback;
@@ -281,22 +267,20 @@ int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns);
 // rondo_wait_ready waits until every other rank of the job has joined. rondo_wait_gone waits until
 // every other rank has left or is lost. Both wait for at most `timeout_ns` (0: check once).
 //
-// A rank joins with its rondo_init. It leaves with its rondo_destroy or the end of its process. It
-// need not call anything else for this. A rank of another process counts as absent until the
-// locations of all ranks are known. They are known when the last rank has joined, or when
-// join_timeout_ns has passed. The waiting thread does not work for the daemon.
+// A rank joins with its rondo_init. It leaves with its rondo_destroy or the end of its process. If
+// the job has several processes, the ranks of other processes count as not joined until the last
+// rank of the job has joined, or until join_timeout_ns has passed.
 //
-// Writes the ranks that are still awaited to `ranks`, in ascending order, at most `capacity` of
-// them (`ranks` may be null if `capacity` is 0). Writes their number, which may be larger, to
-// `count` (may be null). Both are outputs of RONDO_ERR_TIMEOUT and RONDO_ERR_PEER too; with
-// RONDO_ERR_PEER they are the ranks that have left. These two statuses log nothing.
-//
-// A callback may call both functions only with timeout_ns 0.
+// Both write the ranks that they still wait for to `ranks`, in ascending order, at most `capacity`
+// of them (`ranks` may be null if `capacity` is 0), and their number, which may be larger, to
+// `count` (may be null). They do so also with RONDO_ERR_TIMEOUT and RONDO_ERR_PEER; with
+// RONDO_ERR_PEER these are the ranks that have left. Neither status is logged.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_TIMEOUT;
-// RONDO_ERR_PEER: rondo_wait_ready only: a rank has left, or has not joined within its time, so the
-//   ranks can never all be present;
-// RONDO_ERR_INVALID: `ranks` is null with capacity, or a callback would wait;
+// RONDO_ERR_PEER: rondo_wait_ready only: a rank has left, or has not joined within join_timeout_ns,
+//   so the ranks can never all be present;
+// RONDO_ERR_INVALID: `ranks` is null but `capacity` is not 0, or a callback passed another timeout
+//   than 0;
 // RONDO_ERR_CLOSED: also if the context is destroyed during the call.
 int rondo_wait_ready(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
                      uint32_t capacity, uint32_t *count);
@@ -305,18 +289,16 @@ int rondo_wait_gone(struct rondo_context ctx, int64_t timeout_ns, uint32_t *rank
 
 // Ends every outstanding run of this rank with RONDO_ERR_ABORTED, and also the runs of its peers in
 // the same collectives. Later runs of these collectives end in the same way. To go on, deregister
-// them on all ranks and register them again.
-//
-// The call does not wait for the runs to end. Wait for each run, for example with rondo_wait,
-// before you use its buffers again. The contents of the receive buffers are unspecified.
+// them on all ranks and register them again. The call does not wait for the runs to end: use
+// rondo_wait before you use their buffers again. The contents of receive buffers are unspecified.
 // Returns RONDO_SUCCESS.
 int rondo_abort(struct rondo_context ctx);
 
 // ------------------------------------------------------------------ groups ---
 
-// Creates a group: an ordered set of `rank_count` different ranks of the job. `ranks` is copied.
-// The call is local: every member creates its own group, with the same ranks in the same order. The
-// calling rank need not be a member. It can register collectives only on groups that contain it.
+// Creates a group of `rank_count` different ranks of the job. `ranks` is copied. The call is local:
+// every member creates the group, with the same ranks in the same order. The calling rank need not
+// be a member, but it can register collectives only on groups that contain it.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: no rank, a rank twice, or a rank that is not in the job;
 // RONDO_ERR_NO_MEMORY.
@@ -329,12 +311,10 @@ int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group);
 
 // ------------------------------------------------------------------ memory ---
 
-// The buffers of a run may be any memory that the backend can access. Memory from these calls is
-// suitable on every backend, so that a program runs unchanged on each of them.
-
-// Allocates `bytes` (may be 0) of zeroed memory that the daemons of this context and of its peers
-// can access directly. On a backend with a device it is device memory. It is aligned to at least
-// 128 bytes. It belongs to the context; rondo_destroy frees what rondo_mem_free has not.
+// Allocates `bytes` (may be 0) of zeroed memory that is suitable for the buffers of runs on every
+// backend: on a backend with a device it is device memory. Other memory that the backend can access
+// is also suitable. The memory is aligned to at least 128 bytes. It belongs to the context:
+// rondo_destroy frees it unless rondo_mem_free did.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_NO_MEMORY.
 int rondo_mem_alloc(struct rondo_context ctx, size_t bytes, void **memory);
@@ -344,24 +324,23 @@ int rondo_mem_alloc(struct rondo_context ctx, size_t bytes, void **memory);
 // RONDO_ERR_INVALID: this context has not allocated `memory`.
 int rondo_mem_free(struct rondo_context ctx, void *memory);
 
-// Copies `bytes` from `src` to `dst`. Each may be memory of this process or memory from
-// rondo_mem_alloc. The copy is complete when the call returns. The two must not overlap, and no run
-// may be using them.
+// Copies `bytes` from `src` to `dst`, and returns when the copy is complete. Each may be memory of
+// this process or from rondo_mem_alloc. They must not overlap, and no run may be using them.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: they overlap;
 // RONDO_ERR_SYSTEM: the device refused, or did not copy within a minute.
 int rondo_mem_copy(struct rondo_context ctx, void *dst, const void *src, size_t bytes);
 
-// Writes 1 to `direct` if the CPU can read and write memory from rondo_mem_alloc without
-// rondo_mem_copy, as on the host backend; else 0.
+// Writes 1 to `direct` if the CPU can read and write memory from rondo_mem_alloc, as on the host
+// backend; else 0: use rondo_mem_copy.
 // Returns RONDO_SUCCESS.
 int rondo_mem_is_direct(struct rondo_context ctx, int *direct);
 
 // ------------------------------------------------------------ registration ---
 
-// Describes a collective. Use the functions below to fill it in. All members of the group must
-// register equal descriptors. Exceptions are `priority`, `scalar` and the arrays of an
-// all-to-all-v: each rank has its own.
+// Describes a collective. The functions below return it with every field set. All members of the
+// group must register equal descriptors, except for `priority`, `scalar` and the arrays of an
+// all-to-all-v, which may differ.
 struct rondo_collective_desc {
   size_t size;      // set by the functions below
   uint32_t version; // set by the functions below
@@ -379,15 +358,15 @@ struct rondo_collective_desc {
   uint32_t reserved;        // zero
   // All-to-all-v: one entry per member of the group, in elements. rondo_register copies the arrays.
   // A displacement counts from the start of the buffer. Null displacements: the parts follow each
-  // other without gaps. What this rank sends to a member must be what that member receives from it.
+  // other without gaps. The number of elements that this rank sends to a member must be the number
+  // that the member receives from it.
   const uint64_t *send_counts, *send_displacements;
   const uint64_t *recv_counts, *recv_displacements;
 };
 
 #define RONDO_COLLECTIVE_DESC_VERSION 1u
 
-// Functions that return a descriptor with every field set. They cannot fail; rondo_register checks
-// the descriptor.
+// These functions cannot fail; rondo_register checks the descriptor.
 struct rondo_collective_desc rondo_all_reduce(uint64_t id, uint64_t count, int dtype, int redop);
 struct rondo_collective_desc rondo_all_gather(uint64_t id, uint64_t count, int dtype);
 struct rondo_collective_desc rondo_reduce_scatter(uint64_t id, uint64_t count, int dtype,
@@ -410,14 +389,12 @@ struct rondo_collective_desc rondo_scatter(uint64_t id, uint64_t count, int dtyp
 struct rondo_collective_desc rondo_barrier(uint64_t id);
 
 // Registers a collective on this rank. The call is local: each rank may register its collectives in
-// any order, also while others run. `desc` is copied.
+// any order, also while others run. `desc` is copied. The library compares the descriptors of the
+// members in the background. If they differ, every run of this id ends with RONDO_ERR_MISMATCH on
+// every rank that registered it. A log line names both descriptors.
 //
-// The library compares the descriptors of the members in the background. Every run of this id ends
-// with RONDO_ERR_MISMATCH, on every rank that registered it, if the descriptors differ. A log line
-// names both.
-//
-// An id may be used again after rondo_deregister: the n-th registration of an id on one rank
-// belongs to the n-th registration of that id on the others.
+// After rondo_deregister the id may be registered again. The n-th registration of an id on one rank
+// matches the n-th registration of that id on the others.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: a field is out of range, or this rank is not in the group;
 // RONDO_ERR_EXISTS: this rank has registered the id;
@@ -427,9 +404,9 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
                    struct rondo_collective *coll);
 
-// Deregisters a collective of this rank and frees its connectors. Runs that a peer has submitted
-// beyond those of this rank end with RONDO_ERR_PEER. Exceptions are runs that needed nothing more
-// from this rank and have already ended.
+// Deregisters a collective of this rank and frees its connectors. If a peer has submitted more runs
+// than this rank, the peer's extra runs end with RONDO_ERR_PEER, unless they needed nothing from
+// this rank and have already ended.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_BUSY: a run is outstanding, or a CUDA graph that contains a run still exists.
 int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll);
@@ -442,8 +419,8 @@ int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective 
 // Writes the descriptor of a collective to `desc` (may be null), without the arrays of an
 // all-to-all-v. Writes the first `capacity` ranks of its group to `ranks`, in order (may be null if
 // `capacity` is 0), and the size of the group to `rank_count` (may be null). The group of a
-// send-recv is its two ranks, the sender first. For a call of a communicator (comm.h) the
-// descriptor holds an id that the library chose.
+// send-recv is its two ranks, the sender first. If the collective belongs to a communicator
+// (comm.h), the library has chosen the id in the descriptor.
 // Returns RONDO_SUCCESS.
 int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
                    struct rondo_collective_desc *desc, uint32_t *ranks, uint32_t capacity,
@@ -451,16 +428,15 @@ int rondo_describe(struct rondo_context ctx, struct rondo_collective coll,
 
 // ----------------------------------------------------------------- running ---
 
-// Submission and completion. rondo_run submits a run and returns; the daemon executes it. A run
-// ends when its status is known and the library no longer uses its buffers. There are four ways to
-// learn of the end: a callback, rondo_wait, rondo_test and rondo_event_fd. docs/waiting.md compares
-// them.
+// rondo_run submits a run and returns; the daemon executes it. A run ends when its status is known
+// and the library no longer uses its buffers. There are four ways to learn of the end: a callback,
+// rondo_wait, rondo_test and rondo_event_fd. docs/waiting.md compares them. On the host backend,
+// rondo_run, rondo_wait and rondo_test may execute steps of daemons on the calling thread.
 
 // A callback. The library calls it once, after the run has ended, with the run's status:
-// RONDO_SUCCESS or the error that ended the run. It runs on the context's poller thread, never
-// inside another call of the application. A callback may call any function except rondo_destroy and
-// rondo_comm_destroy, but it may not wait: it passes timeout 0. It should be short, because later
-// callbacks of the context wait for it.
+// RONDO_SUCCESS or the error that ended the run. The context's poller thread calls it, never the
+// application's thread. A callback may call any function except rondo_destroy and
+// rondo_comm_destroy. It should be short: later callbacks of the context are called after it.
 typedef void (*rondo_callback)(void *arg, int status);
 
 // Submits one run of a collective. Runs of one collective match across ranks in the order of their
@@ -474,13 +450,12 @@ typedef void (*rondo_callback)(void *arg, int status);
 //   all other kinds:                       send == recv
 // Here `rank` is the position in the group. Any other overlap is refused. A buffer that this rank
 // does not use may be null:
-//   `recv` of a reduce or gather that is not the root, and of the sender of a send-recv;
-//   `send` of a broadcast or scatter that is not the root, and of the receiver of a send-recv;
-//   both of a barrier.
+//   `recv`: on every rank but the root in a reduce or gather; on the sender in a send-recv;
+//   `send`: on every rank but the root in a broadcast or scatter; on the receiver in a send-recv;
+//   both: in a barrier.
 // `callback` may be null; it gets `arg`, which may be null.
 //
-// The call does not wait. It may take the first steps of a small run itself. A failure that is
-// already known (mismatch, abort) becomes the status of the run, not of this call.
+// A failure that is already known (mismatch, abort) is reported by the run, not by this call.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: a buffer that is needed is null, the buffers overlap, or the device cannot
 //   access one of them;
@@ -490,7 +465,7 @@ typedef void (*rondo_callback)(void *arg, int status);
 int rondo_run(struct rondo_context ctx, struct rondo_collective coll, const void *send, void *recv,
               rondo_callback callback, void *arg);
 
-// What rondo_run takes as single arguments.
+// The arguments of rondo_run.
 struct rondo_run_args {
   const void *send;
   void *recv;
@@ -503,66 +478,60 @@ struct rondo_run_args {
 int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
                        const struct rondo_run_args *args, uint64_t *run);
 
-// Submits one run in the order of a CUDA stream. The run begins when the work that was in `stream`
-// before has ended. Work that is put into the stream later waits for the run. A run that fails
-// releases the stream too.
+// Submits one run in the order of a CUDA stream. The run begins after all work that was put into
+// `stream` before this call. Work that is put into the stream later begins after the run, also if
+// the run fails. `stream` is a CUstream or cudaStream_t of the context's device; null: its default
+// stream. The call does not wait for that work or for the run. It waits while the stream is full.
 //
-// `stream` is a CUstream or cudaStream_t of the context's device (null: its default stream). The
-// call waits neither for the stream nor for the run, but it may wait for room in the stream.
-// rondo_wait, rondo_test and failures work as for rondo_run.
-//
-// The run becomes part of the graph while the stream is being captured. Each launch of the graph
-// then runs the collective once more, with the same buffers. rondo_deregister returns
-// RONDO_ERR_BUSY until the graph and all its instances are destroyed. The stream must have passed
-// its runs before the context is destroyed. The graph must not be launched after that.
-// Returns as rondo_run; also
+// If the stream is being captured, the run becomes part of the graph. Each launch of the graph then
+// runs the collective once more, with the same buffers. rondo_deregister returns RONDO_ERR_BUSY
+// until the graph and all its instances are destroyed. All launches of the graph must have finished
+// before the context is destroyed; it must not be launched afterwards.
+// Returns the same statuses as rondo_run; also
 // RONDO_ERR_UNSUPPORTED: the backend has no streams, or the device cannot wait in them;
 // RONDO_ERR_INVALID: also if the device has no such stream;
 // RONDO_ERR_SYSTEM: also if the CUDA driver refused.
 int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
                         void *recv, void *stream);
 
-// Between rondo_streams_hold and rondo_streams_release, streams do not wait for the runs that this
-// thread submits to them. rondo_streams_release makes each stream wait for all these runs together.
+// rondo_streams_hold postpones that streams wait for the runs that this thread submits to them.
+// rondo_streams_release then makes each of these streams wait for all its runs at once. Other work
+// that is put into the streams in between does not wait for the runs. Pairs nest; the outermost
+// rondo_streams_release takes effect.
 //
 // Use the pair for runs in one stream that can only end together. Example: two ranks put a send and
 // a receive into one stream, in opposite order. Without the pair, each stream waits for its first
 // run before it starts its second.
 //
-// Other work that is put into the streams in between does not wait for the runs. Pairs nest; the
-// outermost rondo_streams_release takes effect. The pair affects the calling thread only.
-//
 // rondo_streams_hold returns RONDO_SUCCESS.
 // rondo_streams_release returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: there was no rondo_streams_hold;
-// RONDO_ERR_UNSUPPORTED, RONDO_ERR_SYSTEM or RONDO_ERR_CLOSED: a stream could not be made to wait.
-//   This is the first failure; the call tries all the runs.
+// RONDO_ERR_UNSUPPORTED, RONDO_ERR_SYSTEM or RONDO_ERR_CLOSED: the first failure to make a stream
+//   wait. The call tries all the runs.
 int rondo_streams_hold(void);
 int rondo_streams_release(void);
 
-// As a run number: the last run that any thread of this rank has submitted.
+// Value of a run number: the last run of the collective that any thread of this rank has submitted.
 #define RONDO_LAST_RUN UINT64_MAX
 
 // Waits until run `run` has ended, for at most `timeout_ns` (0: check once; RONDO_FOREVER: no
-// limit). The waiting thread works for the daemon.
+// limit). With RONDO_LAST_RUN it returns RONDO_SUCCESS at once if no run was ever submitted. The
+// run's callback may be called after rondo_wait has returned.
 //
-// With RONDO_LAST_RUN the call returns RONDO_SUCCESS at once if no run was ever submitted. The
-// run's callback may be called after rondo_wait has returned. A callback may call rondo_wait only
-// with timeout_ns 0.
-//
-// All later runs of a collective fail once one has failed. rondo_wait and rondo_test return the
-// status of the first failure for all of them. The callback of each run gets that run's own status.
+// After a run of a collective has failed, all its later runs fail. rondo_wait and rondo_test return
+// the status of the first failure for all of them. The callback of each run gets that run's own
+// status.
 // Returns the status of the run; or
 // RONDO_ERR_TIMEOUT: the run has not ended; it goes on. The stuck report is logged if `timeout_ns`
 //   is not 0 and the configuration has report_on_timeout;
-// RONDO_ERR_INVALID: a callback would wait;
+// RONDO_ERR_INVALID: a callback passed another timeout than 0;
 // RONDO_ERR_UNKNOWN: also if the run was never submitted.
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                int64_t timeout_ns);
 
-// Checks whether run `run` has ended. Never waits. The call works for the daemon for a bounded
-// number of steps if the run is outstanding. A step moves at most 256 KiB for each collective that
-// is ready. A loop over rondo_test therefore needs no other thread.
+// Checks whether run `run` has ended. Never waits. If the run has not ended, the call executes a
+// bounded number of steps of the daemon; a step moves at most 256 KiB for each collective that is
+// ready. A loop over rondo_test therefore completes a run without the help of another thread.
 // Returns the status of the run; or
 // RONDO_IN_PROGRESS: it has not ended;
 // RONDO_ERR_UNKNOWN: also if the run was never submitted.
@@ -588,19 +557,18 @@ int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_
 // RONDO_ERR_SYSTEM: the process has no descriptor left.
 int rondo_event_fd(struct rondo_context ctx, int *fd);
 
-// Waits until every launch of this rank's daemon that began before the call has quit, for at most
-// `timeout_ns`. It does not matter whether the runs have ended. This is what cudaDeviceSynchronize
-// is for a kernel: the whole-device wait that an application makes between collectives (the paper,
-// 2.3 and 6.1).
+// Waits for at most `timeout_ns` until every block of this rank that runs now has quit. Runs need
+// not have ended. It is the equivalent of cudaDeviceSynchronize (the paper, 2.3 and 6.1).
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_TIMEOUT: logs nothing.
 int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns);
 
 // -------------------------------------------------------------- observation ---
 
-// Describes to `out` what a backend finds on this machine. One line for each device says whether
-// the backend can use it. One line for each pair of devices says where data between ranks on them
-// would lie, and why. The last line says why a backend cannot be used. No device is opened.
+// Describes to `out` what a backend finds on this machine. A line for each device says whether the
+// backend can use it. A line for each pair of devices says in which memory the connectors between
+// their ranks would be, and why. If the backend cannot be used, the last line says why. Opens no
+// device.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_UNSUPPORTED: the backend cannot be used;
 // RONDO_ERR_INVALID: no such backend.
@@ -628,8 +596,8 @@ int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, cha
 const char *rondo_transport_name(int transport);
 
 // Describes to `out`, line by line, what a transport (enum rondo_transport, not NONE) finds on this
-// machine and this process may use. The last line says why a transport cannot be used. Needs no job
-// and connects to nobody.
+// machine and this process may use. If the transport cannot be used, the last line says why. Needs
+// no job, and opens no connection.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM: the transport cannot be used;
 // RONDO_ERR_INVALID: no such transport.
@@ -642,15 +610,15 @@ struct rondo_counters {
   uint64_t steps;           // block steps
   uint64_t primitives;      // chunks that primitives completed
   uint64_t preemptions;     // times that a block left a stuck collective for another one
-  uint64_t context_loads;   // contexts brought into an active slot
-  uint64_t context_saves;   // contexts written back; only those that had progressed
-  uint64_t quits;           // times that a block quit: idle, stuck or at its longest residency
+  uint64_t context_loads;   // times that a block loaded the state of a collective
+  uint64_t context_saves;   // times that a block stored such a state; it had changed
+  uint64_t quits;           // times that a block quit: idle, stuck, or after residency_ns
   uint64_t starts;          // daemon starts
-  uint64_t helped;          // block steps that waiting threads took
+  uint64_t helped;          // block steps on threads of the application
   uint64_t connector_bytes; // connector memory that the job uses in this process now
 };
 
-// Copies the counters to `out`. Each number is exact; they are not taken at one instant.
+// Copies the counters to `out`. Each number is exact, but they are not read at the same instant.
 // Returns RONDO_SUCCESS.
 int rondo_counters(struct rondo_context ctx, struct rondo_counters *out);
 
@@ -659,9 +627,9 @@ int rondo_counters(struct rondo_context ctx, struct rondo_counters *out);
 
 // State of an outstanding run.
 enum rondo_run_state {
-  RONDO_RUN_WAITING = 0,  // after earlier runs of its collective, or not fetched yet
-  RONDO_RUN_QUEUED = 1,   // in a task queue; not executing
-  RONDO_RUN_EXECUTING = 2 // loaded by a block, or preempted half-done
+  RONDO_RUN_WAITING = 0,  // earlier runs of its collective come first, or no block has read it yet
+  RONDO_RUN_QUEUED = 1,   // in a task queue; a block has not begun it
+  RONDO_RUN_EXECUTING = 2 // a block has begun it
 };
 
 // One outstanding run of this rank, and what it waits for.
@@ -670,17 +638,15 @@ struct rondo_stuck {
   uint64_t run;        // number of the run
   int state;           // enum rondo_run_state
   uint32_t block;      // block that holds the run, if executing
-  uint32_t op;         // plan op at which that block stands, if executing
-  int32_t peer;        // rank whose data or credit the run waits for; -1: none, or not known
+  uint32_t op;         // index in the plan of the operation that this block executes, if executing
+  int32_t peer;        // rank for whose data or free slot the run waits; -1: none, or not known
   uint32_t missing;    // how many ranks of the group have not submitted this run
   uint64_t waiting_ns; // time since the run's last progress
 };
 
-// Lists the outstanding runs of this rank, the oldest of each collective first. Fills at most
-// `capacity` entries (`entries` may be null if that is 0), and writes the number of runs, which may
-// be larger, to `count`.
-// Returns RONDO_SUCCESS;
-// RONDO_ERR_NO_MEMORY.
+// Lists the outstanding runs of this rank, the oldest of each collective first: at most `capacity`
+// of them (`entries` may be null if that is 0). Writes their number, which may be larger, to
+// `count`. Returns RONDO_SUCCESS; RONDO_ERR_NO_MEMORY.
 int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t capacity,
                 size_t *count);
 
@@ -692,19 +658,19 @@ int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64
                   uint32_t *ranks, uint32_t capacity, uint32_t *count);
 
 // Writes to `text` why runs of a collective fail, in words. Examples: what two ranks registered
-// differently, or which rank is lost. The text is empty if no run must fail. `text_bytes` is the
-// size of `text`; RONDO_REASON_BYTES suffice. This call asks no other process.
+// differently, or which rank is lost. The text is empty if the collective has not failed.
+// `text_bytes` is the size of `text`; RONDO_REASON_BYTES suffice. This call asks no other process.
 // Returns RONDO_SUCCESS.
 #define RONDO_REASON_BYTES 512
 int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *text,
                  size_t text_bytes);
 
 // Prints the stuck report of this context's job to `stream`. It covers every context of this
-// process in the job, and ranks of other processes with which a run is outstanding. It begins with
-// the ranks of a cycle if ranks wait for each other in one. Then come the runs in the cycle, other
-// outstanding runs, and counts of the rest: at most 64 lines. For each run it names the ranks that
-// have not submitted it, the plan op at which a block stands, the peer that the block waits for,
-// and for how long.
+// process in the job, and ranks of other processes with which a run is outstanding. If ranks wait
+// for each other in a cycle, the report begins with these ranks. Then follow the runs in the cycle,
+// other outstanding runs, and counts of the rest: at most 64 lines. For each run it names the ranks
+// that have not submitted it, the operation of the plan that a block executes, the peer for which
+// the block waits, and for how long.
 //
 // Writes the number of ranks in that cycle to `cycle_ranks` (may be null); 0: there is no cycle.
 // The process also prints the report on SIGUSR1, unless the application handles that signal or
@@ -715,11 +681,11 @@ int rondo_report(struct rondo_context ctx, FILE *stream, uint32_t *cycle_ranks);
 
 // Writes the flight record of this rank to `stream`: its last 1,024 events, which the library
 // always keeps, and what the daemon is doing now. The format is JSON, one object per line.
-// `rondo-sim analyse` reads the records of all ranks of a job and says why the job hangs. Asks no
-// other process.
+// `rondo-sim analyse` reads the records of all ranks of a job and says why the job hangs. This call
+// asks no other process.
 //
-// The library also writes the records of all ranks of the process to files, on SIGUSR1 and when a
-// wait times out, if RONDO_FLIGHT_FILE is set in the environment: see docs/configuration.md.
+// If the environment variable RONDO_FLIGHT_FILE is set, the library also writes the records of all
+// ranks of the process to files: on SIGUSR1, and when a wait times out (docs/configuration.md).
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_NO_MEMORY;
 // RONDO_ERR_SYSTEM: writing to the stream failed.

@@ -13,8 +13,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default) // what is declared here is exported, nothing else
 
-// Element types. Types of 16 and 8 bits are reduced in float. The result is rounded to the type at
-// every hop, to nearest, ties to even. docs/numerics.md has the details.
+// Element types. Floating types of 16 and 8 bits are reduced in float. Each rank that adds its
+// input rounds the result to the type, to nearest, ties to even. docs/numerics.md has the details.
 enum rondo_dtype {
   RONDO_INT8 = 0,
   RONDO_UINT8 = 1,
@@ -82,17 +82,17 @@ enum rondo_backend {
 
 // Order of the collectives in a block's task queue (the paper, 4.3).
 enum rondo_order_policy {
-  RONDO_ORDER_FIFO = 0,    // order of arrival; the block fetches new entries when its queue stalls
-  RONDO_ORDER_PRIORITY = 1 // higher priority first; the block fetches new entries at every step
+  RONDO_ORDER_FIFO = 0,    // order of arrival; the block looks for new runs when it is stuck
+  RONDO_ORDER_PRIORITY = 1 // higher priority first; the block looks for new runs at every step
 };
 
-// How long a stuck primitive goes on probing before its collective is preempted.
+// How long a block retries a stuck collective before it works on another one.
 enum rondo_budget_policy {
-  RONDO_BUDGET_ADAPTIVE = 0, // largest for the front collective, less for each later one, raised by
-                             // each success (4.3)
+  RONDO_BUDGET_ADAPTIVE = 0, // longest for the first in the queue, shorter for each later one; each
+                             // progress makes it longer (the paper, 4.3)
   RONDO_BUDGET_FIXED = 1,    // front_budget_ns for all
-  RONDO_BUDGET_NEVER = 2     // never preempts and never leaves half-done work, as other libraries
-                             // behave. Deadlocks on disorder. For comparison only.
+  RONDO_BUDGET_NEVER = 2     // for ever, as other libraries do. Deadlocks if ranks submit runs in
+                             // different orders. For comparison only.
 };
 
 #define RONDO_MAX_RANKS 4096u     // ranks of one job
