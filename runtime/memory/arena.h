@@ -27,9 +27,9 @@ void rondo_arena_destroy(struct rondo_arena *arena);
 // page-locked them. Called before the first allocation.
 void rondo_arena_keep_pages(struct rondo_arena *arena);
 
-// Allocates zeroed memory on the NUMA node of the calling thread, or the one it prefers
-// (base/numa_node.h). Pieces of a page or more are aligned to 4 KiB, smaller ones to RONDO_LINE_BYTES.
-// Null when memory is used up. Any thread.
+// Allocates zeroed memory on the NUMA node of the calling thread, or on the one that it prefers
+// (base/numa_node.h). Pieces of a page or more are aligned to 4 KiB, smaller ones to
+// RONDO_LINE_BYTES. Null when memory is used up. Any thread.
 void *rondo_arena_alloc(struct rondo_arena *arena, uint64_t bytes);
 // Frees a piece; does nothing with null. False if `memory` is not a piece of the arena. Any thread.
 bool rondo_arena_free(struct rondo_arena *arena, void *memory);
