@@ -494,8 +494,8 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
 int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, const void *send,
                         void *recv, void *stream);
 
-// rondo_streams_hold postpones that streams wait for the runs that this thread submits to them.
-// rondo_streams_release then makes each of these streams wait for all its runs at once. Other work
+// After rondo_streams_hold, a stream does not wait for the runs that this thread submits to it.
+// rondo_streams_release makes each of these streams wait for all its runs at once. Other work
 // that is put into the streams in between does not wait for the runs. Pairs nest; the outermost
 // rondo_streams_release takes effect.
 //
