@@ -1,20 +1,21 @@
-// An event count: wakes threads of other processes of this machine that sleep until data has moved.
+// An event count: a counter on which threads of one process sleep, until a thread of another
+// process of this machine has moved data for them.
 //
 // Each process of a job has one event count, in memory that the other processes map. A thread that
-// is about to sleep announces its wait, probes once more, and sleeps on the count for a bounded
-// time. A thread that has moved data notifies the processes that receive it.
+// is about to sleep announces that it waits, checks once more for data, and sleeps on the count for
+// a bounded time. A thread that has moved data notifies the processes that receive the data.
 //
-//    sleeper: prepare_wait -> probe -> rondo_futex_wait_any(..., &e->count, ...)
+//    sleeper: prepare_wait -> check -> rondo_futex_wait_any(..., &e->count, ...)
 //    mover:   move -> rondo_event_counts_notify
 //
 // A block has one byte for each event count. It sets the byte when it has moved data for that
 // process (struct rondo_connector), so it notifies only the processes that can go on.
 //
-// Edges (docs/memory-order.md): B3 (announce, before the probe) and B4 (notify, after the move)
-// have no fence after the move: such a fence would cost every move as much as a small run's own
-// work. A mover may therefore miss a wait that was announced after its last stores, which become
-// visible within a microsecond. So the first sleep after a new announcement is short: the probe
-// that ends it sees those stores. An announcement lasts until a notification.
+// Edges (docs/memory-order.md): B3 (announce, before the check) and B4 (notify, after the move).
+// There is no fence after the move, because it would take as long as a small run. Therefore a mover
+// may miss a wait that is announced within a microsecond after its last stores, before these become
+// visible. So the first sleep after a new announcement is short, and the check after it sees those
+// stores. An announcement lasts until a notification.
 #ifndef RONDO_BASE_EVENT_COUNT_H
 #define RONDO_BASE_EVENT_COUNT_H
 
@@ -63,7 +64,7 @@ static inline struct rondo_futex_shared rondo_event_count_prepare_wait(struct ro
   return on; // a notification since the load has changed `count`: the caller does not sleep
 }
 
-// True while the announcement is new: the caller may then sleep for this long at most (B3).
+// True while the announcement is new. The caller may then sleep only for this long (B3).
 #define RONDO_EVENT_COUNT_SHORT_NS 50000u
 static inline bool rondo_event_count_is_new(const struct rondo_event_count *e, uint64_t now_ns) {
   return now_ns - rondo_load_relaxed_u64(&e->waiting_since_ns) < RONDO_EVENT_COUNT_SHORT_NS;

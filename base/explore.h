@@ -1,8 +1,9 @@
-// Hooks of the deterministic explorer (tests/explore). Empty in a build without RONDO_EXPLORE.
+// Hooks of the explorer (tests/explore), a test that runs interleavings of threads chosen by a
+// seed. Empty in a build without RONDO_EXPLORE.
 //
-// RONDO_POINT(name): another actor may run here. It stands between the two halves of every protocol
-// step whose order matters, where no lock is held that a block step takes. RONDO_FAULT(name): true
-// when the explorer has planted that fault, to show that it would be caught.
+// RONDO_POINT(name): the explorer may run another thread here. It is between two accesses whose
+// order matters, and no lock is held that a block step takes. RONDO_FAULT(name): true if the
+// explorer has switched that fault on, to show that its tests find the fault.
 #ifndef RONDO_BASE_EXPLORE_H
 #define RONDO_BASE_EXPLORE_H
 

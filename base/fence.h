@@ -1,8 +1,8 @@
-// A full fence in two halves. Two parties each write a word and then read the other's. One of them
-// does so in every run, and passes the light half, which costs nothing. The other does so when it
-// is about to sleep or to end, and passes the heavy half: a system call (Linux, membarrier) that is
-// a fence in every thread of the process. Then at least one of them sees what the other wrote, as
-// if both had passed a fence. Where the system lacks the call, each half is a fence.
+// A full fence in two halves, for two threads that each write a word and then read the other's
+// word. The thread that does so in every run passes the light half, which costs nothing. The thread
+// that does so before it sleeps or ends passes the heavy half: a system call (Linux, membarrier)
+// that is a fence in every thread of the process. Then at least one thread sees what the other
+// wrote, as if both had passed a fence. If the system lacks the call, each half is a fence.
 #ifndef RONDO_BASE_FENCE_H
 #define RONDO_BASE_FENCE_H
 
@@ -30,8 +30,8 @@ static inline void rondo_fence_light(void) {
 
 void rondo_fence_heavy(void);
 
-// Makes the fence lopsided if the system can. Correct before and without this call. Any thread, any
-// number of times.
+// Makes the fence lopsided if the system has the call; before that each half is a fence. Any thread
+// may call it, any number of times.
 void rondo_fence_open(void);
 
 #endif // RONDO_BASE_FENCE_H

@@ -1,10 +1,10 @@
-// What a child process makes of the library's state after fork().
+// Handlers that reset the library's state in a child after fork().
 //
-// A child has one thread, the one that forked, and a copy of all memory. Other threads of the
-// parent may have held a lock, or half changed a list. So the child forgets its parent's contexts,
-// jobs and threads without reading them, initialises every lock again, and is then like a process
-// that has not used the library yet. It frees nothing, and writes to no memory that both processes
-// share.
+// A child has one thread, the one that forked, and a copy of all memory. At the fork, other threads
+// of the parent may have held a lock, or have been changing a list. So the child forgets the
+// contexts, jobs and threads of its parent without reading them, and initialises every lock again.
+// Then it is like a process that has not used the library yet. It frees nothing, and does not write
+// to memory that both processes share.
 //
 // Each file that has state registers a handler with RONDO_ON_FORK. fork() calls the handler in the
 // child before it returns there.

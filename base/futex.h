@@ -1,4 +1,4 @@
-// Parking a thread on a word for a bounded time, and waking it. Linux futexes.
+// Sleeping on a word for a bounded time, and waking the sleepers. Linux futexes.
 #ifndef RONDO_BASE_FUTEX_H
 #define RONDO_BASE_FUTEX_H
 
@@ -26,7 +26,7 @@ static inline void rondo_futex_wake_all(uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-// The same for a word that processes share.
+// Wakes all sleepers on a word that processes share.
 static inline void rondo_futex_wake_shared(uint32_t *word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

@@ -1,6 +1,5 @@
-// A lock that takes one atomic operation to take and none to release: every run does both twice,
-// and atomic operations are nearly half of a small run's time. Linux futexes; not recursive, not
-// fair.
+// A lock that needs one atomic operation to take and none to give. Every run takes and gives it
+// twice, and atomic operations are nearly half of a small run's time. Neither recursive nor fair.
 #ifndef RONDO_BASE_LOCK_H
 #define RONDO_BASE_LOCK_H
 
@@ -13,10 +12,10 @@
 
 #define RONDO_LOCK_FREE 0u
 #define RONDO_LOCK_TAKEN 1u
-#define RONDO_LOCK_LOOKS 64u // before a waiting thread sleeps: the lock is held for a moment only
+#define RONDO_LOCK_LOOKS 64u // tries before a thread sleeps: the lock is only held for a moment
 #define RONDO_LOCK_LOOK_NS 1000000000u // a sleeping thread tries again after this
 
-// Zeroed memory is free.
+// Zeroed memory is a free lock.
 struct rondo_lock {
   uint32_t word;
   uint32_t sleepers; // threads that may sleep

@@ -18,8 +18,8 @@ enum rondo_log_level {
 // Writes one whole line. Any thread.
 void rondo_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Warns that the value of an environment variable is ignored, and what the variable takes, such as
-// "a number up to 64". Once for each value: many ranks of a process may read it, each several
+// Warns that the value of an environment variable is ignored, and says what the variable takes,
+// such as "a number up to 64". Warns once for each value, although many ranks may read it several
 // times.
 void rondo_log_variable(const char *name, const char *value, const char *takes, ...)
     __attribute__((format(printf, 3, 4)));

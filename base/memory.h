@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Allocates zeroed memory on a boundary of RONDO_LINE_BYTES. Large memory lies on the NUMA node of
-// the calling thread, or the one that it prefers (numa_node.h). Null: none left. Freed by
-// rondo_memory_free.
+// Allocates zeroed memory, aligned to RONDO_LINE_BYTES. Large pieces are on the NUMA node of the
+// calling thread, or on the one that it prefers (numa_node.h). Returns null if there is no memory.
+// Freed by rondo_memory_free.
 void *rondo_memory_alloc(size_t bytes);
 void rondo_memory_free(void *memory);
 
@@ -17,8 +17,8 @@ static inline uint64_t rondo_round_up(uint64_t bytes, uint64_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// For tests: the allocation after `count` successful ones fails, and all later ones, until called
-// with a negative count.
+// For tests: `count` more allocations succeed, and all later ones fail, until a call with a
+// negative count.
 void rondo_memory_fail_after(long count);
 // True if the calling allocation has to fail.
 bool rondo_memory_should_fail(void);

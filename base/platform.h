@@ -1,5 +1,5 @@
 // Differences between compilers: function qualifiers. One of the three headers (with atomic.h and
-// threads.h) that may ask which compiler reads it.
+// threads.h) that may test which compiler is in use.
 #ifndef RONDO_BASE_PLATFORM_H
 #define RONDO_BASE_PLATFORM_H
 

@@ -1,8 +1,8 @@
-// The thread group that moves the data of a block: one lane on the host; on the device the threads
-// of a CUDA block beside the deciding one. One thread decides; only code that moves data knows of a
-// group, and its loops are written
+// The group of threads that move the data of a block: one thread on the host; on the device all
+// warps of a CUDA block except the first, which runs the state machine. Only code that moves data
+// uses the group. Its loops are written
 //   for (i = t.rank; i < n; i += t.size)
-// One of the three headers that may ask which compiler reads it.
+// One of the three headers that may test which compiler is in use.
 #ifndef RONDO_BASE_THREADS_H
 #define RONDO_BASE_THREADS_H
 
@@ -14,7 +14,7 @@ struct rondo_threads {
 };
 
 #if defined(__CUDACC__)
-// The first warp decides, with one lane; the others move.
+// The first warp runs the state machine on one lane; the other warps move data.
 static __device__ __forceinline__ struct rondo_threads rondo_threads_self(void) {
   struct rondo_threads t = {threadIdx.x - 32, blockDim.x - 32};
   return t;

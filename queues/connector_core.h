@@ -1,20 +1,20 @@
-// The connector: a one-way lock-free ring of slots from one rank's block to a peer's block. What is
-// written stays visible until it is consumed, whatever either side is doing meanwhile (the paper,
-// 4.1): that is what makes preemption safe.
+// The connector: a one-way lock-free ring of slots from one rank's block to a peer's block. A
+// published slot stays visible until it is consumed, whatever either side does meanwhile (the
+// paper, 4.1). This makes preemption safe.
 //
 //    producer: try_reserve -> write the payload -> publish
 //    consumer: try_peek    -> read the payload  -> consume
 //
-// One producer, one consumer; every call is wait-free. Sequence numbers run freely through 2^32 and
-// are masked only on access. A slot carries a lap mark, so nothing is cleared and no tail is
-// written. A slot holds up to RONDO_CONNECTOR_INLINE_BYTES beside its mark, in the same cache line;
-// more goes to the slot's own payload memory; or it refers to memory that the producer guarantees
-// to stay as it is until the slot is consumed.
+// One producer, one consumer; every call is wait-free. Sequence numbers run through 2^32 and are
+// masked only on access. Each slot has a mark that depends on its sequence number, so no slot is
+// cleared and no tail is written. A payload of up to RONDO_CONNECTOR_INLINE_BYTES is in the same
+// cache line as the mark. A larger one is in the slot's payload memory. Or the slot holds a
+// reference: the address of memory that the producer does not change until the slot is consumed.
 //
-// The two sides may be different processes, which map the connector at different addresses: so
-// nothing in it is an address, unless its comment says of which side. Payload memory is given by
-// its distance from the connector; a reference is an address of the producer's, and the consumer
-// knows how far from it its own mapping of that memory is (`reference_bias`).
+// The two sides may be different processes, which map the connector at different addresses. So it
+// holds no addresses, except those whose comment says to which side they belong. Payload memory is
+// given by its distance from the connector. A reference is an address of the producer; the consumer
+// adds the distance to its own mapping of that memory (`reference_bias`).
 //
 // Edges (docs/memory-order.md):
 //   C1 publish (release mark)      pairs with C2 try_peek (acquire mark): the payload is visible.
@@ -54,20 +54,20 @@ struct rondo_connector {
   uint32_t reading;  // 1 while it reads a reference
   uint8_t consumer_line[RONDO_LINE_BYTES - 8];
   // Written by the producer, once: when it fails a run whose references may not have been consumed.
-  uint32_t shut; // 1: what references refer to is no longer the run's
+  uint32_t shut; // 1: the memory of references no longer belongs to the run
   // Constant when the first run begins.
   uint32_t slot_count;      // a power of two
   uint64_t payload;         // distance of slot_count × slot_bytes; 0: inline and references only
-  uint32_t slot_bytes;      // the most that one slot's payload memory holds
+  uint32_t slot_bytes;      // size of one slot's payload memory
   uint32_t reference_bytes; // payloads of at least this may be references; UINT32_MAX: never
   uint64_t reference_begin; // ... if they lie between these two addresses, the producer's
   uint64_t reference_end;
   uint64_t reference_bias; // from the producer's address of a reference to the consumer's
-  // Addresses of the sides' ready bytes. The other side sets a byte, so the address is one of the
-  // other side's process. 0: none.
+  // Addresses of the ready byte of each side, in the process of the other side, which sets it. 0:
+  // none.
   uint64_t producer_ready, consumer_ready;
-  // Seldom read: in a cache line of its own where lines have 64 bytes.
-  uint32_t is_mapped; // the consumer has a mapping of its own of that memory, see below
+  // Seldom read: in another cache line if lines have 64 bytes.
+  uint32_t is_mapped; // the consumer has its own mapping of the memory of references, see below
   uint32_t first_sequence;
   uint32_t producer_rank, consumer_rank; // ranks of the job, for reports
   uint8_t constant_line[RONDO_LINE_BYTES - 80];
@@ -140,8 +140,8 @@ RONDO_FN bool rondo_connector_try_reserve(struct rondo_endpoint *e) {
   return e->sequence - e->seen < c->slot_count;
 }
 
-// Where a payload of `bytes` (at most slot_bytes, or inline) that is no reference lies in the
-// slot at which this side stands: the producer writes it there after a successful reservation.
+// Returns where the payload of this side's current slot is, if it has `bytes` and is no reference.
+// The producer writes it there after a successful reservation.
 RONDO_FN void *rondo_connector_payload(const struct rondo_endpoint *e, uint64_t bytes) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   if (bytes <= RONDO_CONNECTOR_INLINE_BYTES)
@@ -165,8 +165,8 @@ RONDO_FN bool rondo_connector_has_no_references(const struct rondo_endpoint *e) 
   return rondo_endpoint_connector(e)->reference_bytes == UINT32_MAX;
 }
 
-// Producer: makes the reserved slot visible. `reference` is null, or the memory
-// that the slot refers to. One lane only, after all lanes wrote the payload.
+// Producer: makes the reserved slot visible. `reference` is null, or the memory that the slot
+// refers to. On a GPU one thread calls it, after all threads have written the payload.
 RONDO_FN void rondo_connector_publish(struct rondo_endpoint *e, const void *reference,
                                       uint32_t bytes) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
@@ -205,7 +205,7 @@ RONDO_FN const void *rondo_slot_payload(const struct rondo_endpoint *e,
   return rondo_connector_payload(e, slot->bytes);
 }
 
-// Consumer: releases the slot after all lanes have read it. One lane only.
+// Consumer: frees the slot. On a GPU one thread calls it, after all threads have read the payload.
 RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
   struct rondo_connector *c = rondo_endpoint_connector(e);
   e->sequence++;
@@ -214,16 +214,16 @@ RONDO_FN void rondo_connector_consume(struct rondo_endpoint *e) {
   rondo_connector_set_ready(c->producer_ready);
 }
 
-// A reference may outlive the producer's run only if the run fails. The consumer
-// announces that it reads, then checks that the connector is not shut (C5); the producer
-// shuts it, then checks the announcement (C6). All are sequentially consistent, so at least
-// one sees the other: either the consumer leaves the reference alone, or the producer's
-// run does not end before the consumer is done.
+// A reference outlives the producer's run only if the run fails. The consumer announces that it
+// reads, and then checks that the connector is not shut (C5). The producer shuts the connector, and
+// then checks the announcement (C6). All accesses are sequentially consistent, so at least one side
+// sees the other's store: either the consumer does not read, or the producer's run does not end
+// before the consumer has finished.
 //
 // A consumer in another process may be stopped or killed while it reads, and the producer must not
-// wait for it. There `is_mapped` says that the consumer has a mapping of its own, so it can read
-// safely whatever the producer's application does with the memory: the producer's run ends at once,
-// and the consumer checks again after reading (C5), before it passes on what it has read.
+// wait for it. Therefore such a consumer has its own mapping of the memory (`is_mapped`), from
+// which it can read whatever the producer's application does. The producer's run ends at once. The
+// consumer checks again after reading (C5), before it uses the data.
 
 // Consumer: announces that it reads a reference. Returns true if it may read; it must end the
 // announcement in both cases.

@@ -1,16 +1,16 @@
 // The completion queue: a ring of 16-byte CQEs with many producers (the blocks of a daemon) and one
 // consumer at a time.
 //
-// A producer claims a place with one compare-and-swap and publishes the entry with one 16-byte
-// store whose first word carries the lap mark. There is no fence and no second index (compare the
-// paper's three queues, section 5).
+// A producer claims an entry with one compare-and-swap, and publishes it with one 16-byte store
+// whose first word contains the mark. There is no fence and no second index (the paper, section 5,
+// has three other queues).
 //
-// A queue is three pieces of memory: the ring that both sides share, what the producers share among
-// themselves, and the consumer's half. Each lies where its users are. The producers' claim word
-// holds a copy of `consumed`, so that a push looks across only when the ring seems full.
+// A queue consists of the ring, which both sides share, the words that the producers share, and the
+// consumer's half. Each is in the memory of its users. The producers' claim word contains a copy of
+// `consumed`, so that a push reads the consumer's word only when the ring seems full.
 //
-//    producer: try_claim (false when full or when another producer won: try again at a later step)
-//              -> publish; or both at once, try_push
+//    producer: try_claim (false if the ring is full, or another producer was faster: try again at a
+//              later step) -> publish; or both at once, try_push
 //    consumer: try_pop
 //
 // Edges: Q1 publish (release mark) pairs with Q2 try_pop (acquire mark): the results in the receive

@@ -1,13 +1,13 @@
 // The submission queue: a ring of SQEs with one producer at a time and one consumer.
 //
-// The CPU pushes under the context's lock; block 0 of the daemon pops and passes entries on to the
-// inboxes of the other blocks, which are queues of the same kind (the paper lets every block poll
-// the SQ; here only one does). An entry carries a lap mark: one release store publishes it, and no
-// tail is written.
+// The CPU pushes with the rank's lock held. Block 0 of the daemon pops, and copies entries to the
+// inboxes of the other blocks, which are queues of the same kind. (In the paper every block polls
+// the SQ.) Each entry has a mark that depends on its sequence number. One release store of the mark
+// publishes the entry; no tail is written.
 //
-// A queue is three pieces of memory: the ring that both sides share, and a half for each side,
-// which lies where that side is (in the memory of the process, of the device, or a block's own) and
-// which the other side never touches. Across a bus go only marks, entries and `consumed`.
+// A queue consists of the ring, which both sides share, and a half for each side. A half is in the
+// memory of its side (of the process, of the device, or of a block), and the other side never
+// accesses it. Only marks, entries and `consumed` cross the bus.
 //
 //    producer: try_push (false when full; nothing changes)
 //    consumer: try_peek -> pop
@@ -34,7 +34,7 @@ struct rondo_sqe {
   uint64_t send, recv;     // addresses of the buffers
   uint32_t generation;     // of the table entry
   uint32_t block_count;    // blocks that take part
-  uint64_t stream, ticket; // what ties the run to a stream: struct rondo_task_run
+  uint64_t stream, ticket; // as in struct rondo_task_run
   uint64_t reserved;
 };
 static_assert(sizeof(struct rondo_sqe) == 64, "shared layout");
@@ -71,9 +71,8 @@ RONDO_FN struct rondo_sqe *rondo_sq_entry(uint64_t ring, uint32_t capacity, uint
   return entries + (sequence & (capacity - 1));
 }
 
-// Prepares a ring of `capacity` (a power of two) entries before either side sees it; what is
-// prepared may be copied to where the ring will be. `first_sequence` is 0, except in tests of the
-// wrap.
+// Prepares a ring of `capacity` (a power of two) entries before either side sees it. The ring may
+// then be copied to its place. `first_sequence` is 0, except in tests of the wrap.
 RONDO_FN void rondo_sq_ring_init(struct rondo_sq_ring *ring, uint32_t capacity,
                                  uint32_t first_sequence) {
   ring->consumed = first_sequence;
@@ -83,7 +82,7 @@ RONDO_FN void rondo_sq_ring_init(struct rondo_sq_ring *ring, uint32_t capacity,
   }
 }
 
-// Prepares the two halves of a queue whose ring is at address `ring`, as their sides see it.
+// Prepare the two halves of a queue. `ring` is the address of the ring for that side.
 RONDO_FN void rondo_sq_producer_init(struct rondo_sq_producer *q, uint64_t ring, uint32_t capacity,
                                      uint32_t first_sequence) {
   q->ring = ring;

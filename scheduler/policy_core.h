@@ -1,10 +1,10 @@
-// Stickiness: when a block fetches, how it orders, how long a stuck primitive may probe (the paper,
-// 4.3). Pure: time is an argument, budgets are nanoseconds.
+// The scheduling policy: when a block fetches entries, how it orders them, and for how long it
+// retries a stuck collective (the paper, 4.3: stickiness). No side effects; time is an argument.
 //
-// A policy is a value. All blocks of all ranks of a job use the same one, and so come to run the
-// same collective at the same time without a message: the front of the queue gets the largest
-// budget, each later place half of the one before, and a success multiplies the budget, so a block
-// that finds a peer at work stays with it.
+// All blocks of all ranks of a job use the same policy. The front of the task queue gets the
+// largest budget, each later place half of the one before. Progress multiplies the budget, so a
+// block whose peer works on the same collective stays with it. In this way the ranks come to
+// execute the same collective at the same time, without a message.
 #ifndef RONDO_SCHEDULER_POLICY_CORE_H
 #define RONDO_SCHEDULER_POLICY_CORE_H
 
@@ -22,7 +22,7 @@ struct rondo_policy {
   uint64_t front_budget_ns;
   uint64_t min_budget_ns;
   uint64_t max_budget_ns;
-  uint64_t look_ns; // how long a stuck collective is probed before a look round
+  uint64_t look_ns; // how long a block retries a stuck collective before it looks for a ready one
 };
 
 // Budget of a collective that is scheduled at `position` of the task queue.
@@ -35,19 +35,19 @@ RONDO_FN uint64_t rondo_policy_initial_budget(const struct rondo_policy *p, uint
   return budget > p->min_budget_ns ? budget : p->min_budget_ns;
 }
 
-// Budget of the primitives that follow a success.
+// Budget after progress.
 RONDO_FN uint64_t rondo_policy_raised_budget(const struct rondo_policy *p, uint64_t budget) {
   if (p->budget != RONDO_BUDGET_ADAPTIVE)
     return budget;
-  // This runs at every success: a division would take as long as some primitives.
+  // This runs after every chunk: a division would take as long as some primitives.
   if (budget >> 32 || budget * p->success_factor > p->max_budget_ns)
     return p->max_budget_ns;
   return budget * p->success_factor;
 }
 
 // True if a block should look for new entries now: with priorities at every step, else when its
-// queue is empty or a whole pass over it made no progress. Without preemption only an empty queue
-// asks for more: the single-queue model of the paper, 2.4.1.
+// queue is empty or a whole pass over it made no progress. Without preemption only when its queue
+// is empty: the single-queue model of the paper, 2.4.1.
 RONDO_FN bool rondo_policy_should_fetch(const struct rondo_policy *p, uint32_t queued,
                                         int stalled) {
   if (queued == 0)

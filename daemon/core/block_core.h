@@ -1,9 +1,10 @@
-// The daemon block: a resumable state machine (design, 1; the paper, Algorithm 1).
+// The daemon block: a state machine that can stop after every step (the paper, Algorithm 1).
 //
-// rondo_block_step does a bounded amount of work and returns. It fetches from the SQ, schedules
-// from the task queue, executes primitives under a spin budget, preempts a stuck collective, posts
-// completions, and quits when nothing moves. Its caller may be a worker thread, a waiting thread of
-// the application, a CUDA block or the explorer: the block cannot tell.
+// rondo_block_step does a bounded amount of work and returns. It fetches entries from the SQ,
+// chooses a collective from the task queue, executes primitives, switches to another collective
+// when one is stuck, posts completions, and quits when nothing progresses. Its caller is a worker
+// thread, a waiting thread of the application, a CUDA block or a test; the code is the same for
+// all.
 //
 //    rondo_block_init -> rondo_block_start -> rondo_block_step ... quits -> rondo_block_start ...
 //
@@ -33,15 +34,15 @@ RONDO_FN void rondo_block_start(struct rondo_block *b, uint64_t now_ns) {
   b->last_progress_ns = b->resident_since_ns = now_ns;
   for (uint32_t i = 0; i < RONDO_ACTIVE_SLOTS; i++)
     b->slots[i].blocked_since_ns = 0;
-  // After a launch too short for a whole pass the block goes on where it left: else a collective
-  // far back in the queue would never have its turn.
+  // If the last launch was too short for a whole pass, the block goes on where it stopped: else a
+  // collective far back in the queue would never be executed.
   if (b->passed || RONDO_FAULT(START_AT_FRONT))
     rondo_task_queue_rewind(&b->queue);
   b->passed = 0;
 }
 
-// Saves every context and leaves, also with half-done collectives. `is_stuck`: the scheduled
-// collective, if any, did not move, so this was its turn.
+// Saves every context and quits, also if collectives are half done. `is_stuck`: the scheduled
+// collective, if any, made no progress, so the next launch begins with another one.
 RONDO_FN int rondo_block_quit(struct rondo_block *b, bool is_stuck) {
   if (is_stuck && b->scheduled && b->queue.count) {
     rondo_block_note_wait(b, rondo_slot_at_cursor(b));
@@ -61,7 +62,7 @@ RONDO_FN int rondo_block_quit(struct rondo_block *b, bool is_stuck) {
   return RONDO_STEP_QUIT;
 }
 
-// Ends a step in which nothing moved.
+// Ends a step without progress.
 RONDO_FN int rondo_block_rest(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_daemon_core *d = b->daemon;
   if (b->queue.count == 0 && rondo_load_acquire_u32(d->exit)) {
@@ -95,8 +96,8 @@ RONDO_FN int rondo_block_step(struct rondo_block *b, uint64_t now_ns) {
   return moved ? RONDO_STEP_PROGRESSED : rondo_block_rest(b, now_ns);
 }
 
-// Corrects the times of a block that accepted and stepped a run with an earlier time, because the
-// clock had not been read yet.
+// Corrects the times of a block that accepted and stepped a run with an old time `told_ns`, because
+// the clock had not been read yet.
 RONDO_FN void rondo_block_correct_time(struct rondo_block *b, uint64_t told_ns, uint64_t now_ns) {
   if (!b->resident)
     return;

@@ -21,20 +21,19 @@
 #define RONDO_STEP_PRIMITIVES 8u // chunks of one step, at most
 #define RONDO_STEP_FETCHES 16u   // entries that one step fetches, at most
 
-// A turn: how much one collective moves before other ready ones have theirs. A chunk costs its
-// bytes and RONDO_CHUNK_COST_BYTES more.
+// A turn: how many bytes one collective moves before the block continues with another ready one.
+// Each chunk counts as RONDO_CHUNK_COST_BYTES more than it has.
 #define RONDO_TURN_BYTES (1u << 20)
-#define RONDO_STEP_BYTES                                                                           \
-  (256u << 10) // of a turn, in one step: an urgent collective waits for no more
+#define RONDO_STEP_BYTES (256u << 10) // maximum of one step, so that urgent collectives wait less
 #define RONDO_CHUNK_COST_BYTES 2048u
 #define RONDO_NOWHERE UINT32_MAX // no place in the task queue
 
 enum rondo_step_result {
-  RONDO_STEP_PROGRESSED = 0, // something moved; step again
-  RONDO_STEP_BLOCKED = 1,    // there is work, but a peer must move first
+  RONDO_STEP_PROGRESSED = 0, // the block made progress; step again
+  RONDO_STEP_BLOCKED = 1,    // all collectives of the block wait for peers
   RONDO_STEP_IDLE = 2,       // there is no work
-  RONDO_STEP_QUIT = 3,       // the block has saved everything and left; start it to go on
-  RONDO_STEP_EXIT = 4        // the daemon was told to exit, and the block has left
+  RONDO_STEP_QUIT = 3,       // the block has saved everything and quit; start it to go on
+  RONDO_STEP_EXIT = 4        // the daemon was told to exit, and the block has quit
 };
 
 // Written by the block's owner only; any thread may read.
@@ -42,10 +41,10 @@ struct rondo_block_counters {
   uint64_t steps, primitives, preemptions, context_loads, context_saves, quits, fetched, ended;
 };
 
-// What all blocks of one rank share. Constant: words that change are reached by address.
+// What all blocks of one rank share. It does not change; words that change are elsewhere.
 struct rondo_daemon_core {
-  struct rondo_sq_producer
-      *inboxes; // block_count of them, for block 0 to pass entries on; [0] is unused
+  // block_count of them; block 0 copies entries to those of the other blocks. [0] is unused.
+  struct rondo_sq_producer *inboxes;
   struct rondo_cq_producers *cq;
   const struct rondo_device_table *table;
   const uint32_t *exit; // set with release when blocks are to end; never reset
@@ -69,10 +68,10 @@ struct rondo_block {
   struct rondo_sq_consumer source; // block 0: of the SQ; others: of their inbox
   uint32_t index;
   uint32_t resident;   // 0: it has quit, or was never started
-  uint32_t stalled;    // 1: nothing could move, so new entries are looked for
-  uint32_t scheduled;  // 1: the cursor's collective has its budget for this turn
+  uint32_t stalled;    // 1: no collective could go on: look for new entries
+  uint32_t scheduled;  // 1: the collective at the cursor has been given its budget
   uint32_t passed;     // 1: the cursor has passed the end of the queue since the start
-  uint32_t looks;      // probes of a primitive for its data; set by the driver. 0: none
+  uint32_t looks;      // how often a primitive checks for its data; set by the driver. 0: never
   uint32_t attempt;    // enum rondo_attempt of the scheduled collective's last attempt
   uint32_t rounds;     // look rounds
   uint64_t turn_bytes; // moved by the scheduled collective in this turn
@@ -89,7 +88,7 @@ RONDO_FN void rondo_counter_add(uint64_t *counter, uint64_t n) {
   rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + n);
 }
 
-// Memory of the caller's, which outlives the block.
+// Memory of the caller, which outlives the block.
 struct rondo_block_tasks {
   uint32_t *entries;        // of the task queue; `capacity` of them
   struct rondo_wait *waits; // by table index; `capacity` of them, zeroed

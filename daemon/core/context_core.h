@@ -1,9 +1,9 @@
-// The context of one collective on one block: everything needed to leave it at any probe and to
-// come back (the paper, 4.2).
+// The context of one collective on one block: all that the block needs to leave the collective
+// between two chunks and to continue it later (the paper, 4.2).
 //
-// The static part is set at registration; the dynamic part says where the run stands. A context
-// lives in the context buffer (global memory on a GPU) and is used in an active slot (shared memory
-// on a GPU). Saving writes only the dynamic part, and only if it has changed (section 5).
+// The static part is set at registration. The dynamic part says how far the run has come. A context
+// is stored in the context buffer (global memory on a GPU) and used in an active slot (shared
+// memory on a GPU). Only the dynamic part is saved, and only if it has changed (the paper, 5).
 #ifndef RONDO_DAEMON_CORE_CONTEXT_CORE_H
 #define RONDO_DAEMON_CORE_CONTEXT_CORE_H
 
@@ -55,11 +55,11 @@ RONDO_FN int rondo_gate_verdict(const struct rondo_communicator_gate *gate, uint
 }
 
 // The words by which a run and a stream of the application wait for each other, in memory that the
-// CPU and the device share. Tickets of successive runs rise, so no word is ever set back, except
-// for runs of a replayed graph: see RONDO_TICKET_REPLAYED.
+// CPU and the device share. The tickets of successive runs increase, so no word is ever decreased,
+// except for runs of a replayed graph: see RONDO_TICKET_REPLAYED.
 struct rondo_stream_words {
   uint64_t doorbell; // written by the stream when its earlier work is done (D1)
-  uint64_t passed;   // ... and after it has passed the wait: the words are no longer needed
+  uint64_t passed;   // written by the stream after its wait: it no longer needs the words
   uint8_t stream_line[RONDO_LINE_BYTES - 16];
   uint64_t completion; // written by the last block of the run (D3), awaited by the stream (D4)
   uint8_t block_line[RONDO_LINE_BYTES - 8];
@@ -74,16 +74,15 @@ static_assert(sizeof(struct rondo_stream_words) == 2 * RONDO_LINE_BYTES, "shared
 struct rondo_task_run {
   uint64_t send, recv; // addresses of the user's buffers
   uint64_t number;     // from 1; 0: none
-  uint64_t stream;     // address of struct rondo_stream_words; 0: tied to no stream
+  uint64_t stream;     // address of struct rondo_stream_words; 0: not in the order of a stream
   uint64_t ticket;     // the doorbell value at which the run may begin
 };
 
 struct rondo_context_static {
-  uint64_t ops;  // address of op_count × struct rondo_plan_op
-  uint64_t gate; // address of struct rondo_communicator_gate
-  uint64_t
-      send_table; // addresses of the endpoints of the plan's peers; written when the gate opens
-  uint64_t recv_table;
+  uint64_t ops;        // address of op_count × struct rondo_plan_op
+  uint64_t gate;       // address of struct rondo_communicator_gate
+  uint64_t send_table; // address of the endpoints of the send peers; written when the gate opens
+  uint64_t recv_table; // ... of the receive peers
   struct rondo_geometry geometry;
   struct rondo_reduction reduction;
   uint32_t index;      // in the daemon's table
@@ -157,8 +156,8 @@ struct rondo_device_collective {
 #define RONDO_TABLE_CAPACITY (RONDO_TABLE_PAGE * RONDO_TABLE_PAGES)
 
 struct rondo_device_table {
-  uint64_t
-      pages[RONDO_TABLE_PAGES]; // addresses of RONDO_TABLE_PAGE × struct rondo_device_collective
+  // Addresses of RONDO_TABLE_PAGE × struct rondo_device_collective.
+  uint64_t pages[RONDO_TABLE_PAGES];
 };
 
 RONDO_FN struct rondo_device_collective *rondo_table_entry(const struct rondo_device_table *table,
@@ -185,7 +184,7 @@ RONDO_FN struct rondo_stream_words *rondo_run_stream(const struct rondo_task_run
   return (struct rondo_stream_words *)(uintptr_t)run->stream;
 }
 
-// True if the run's stream has reached the run, or the run is tied to none.
+// True if the run's stream has reached the run, or the run has no stream.
 RONDO_FN bool rondo_run_is_due(const struct rondo_task_run *run) {
   const struct rondo_stream_words *words = rondo_run_stream(run);
   if (!words || RONDO_FAULT(DOORBELL_IGNORED))
@@ -193,7 +192,7 @@ RONDO_FN bool rondo_run_is_due(const struct rondo_task_run *run) {
   return rondo_load_acquire_u64(&words->doorbell) >= run->ticket; // D2
 }
 
-// Lets the run's stream go on: once a run, after all blocks have ended it.
+// Lets the run's stream go on. Called once for each run, after all blocks have ended it.
 RONDO_FN void rondo_run_release_stream(const struct rondo_task_run *run) {
   struct rondo_stream_words *words = rondo_run_stream(run);
   if (!words)

@@ -1,13 +1,13 @@
-// Moving and reducing elements: what a driver provides to the plan interpreter.
+// Functions that copy and reduce elements. Each driver implements them.
 //
-// The host driver implements these with vector instructions (daemon/host), the
-// CUDA driver with all other threads of a block (daemon/cuda). Both give the same bits:
-// integers wrap; float16, bfloat16 and float8 are widened to float, computed, and
-// rounded once to nearest even; NaN results, zeros and saturation follow the rules in
-// daemon/core/convert_core.h; no fused multiply-add.
+// The host driver uses vector instructions (daemon/host), the CUDA driver all warps of a block
+// except the first (daemon/cuda). Both give the same bits: integers wrap; float16, bfloat16 and
+// float8 are widened to float, computed, and rounded once to nearest even;
+// daemon/core/convert_core.h has the rules for NaN, zeros and saturation; there is no fused
+// multiply-add.
 //
-// No function waits, allocates or fails. Buffers are at any alignment. `dst` may
-// be equal to `local` or to `incoming`, and otherwise overlaps neither.
+// No function waits, allocates or fails. Buffers have any alignment. `dst` may be equal to `local`
+// or to `incoming`, and otherwise overlaps neither.
 #ifndef RONDO_DAEMON_CORE_MOVE_H
 #define RONDO_DAEMON_CORE_MOVE_H
 
@@ -16,8 +16,8 @@
 
 #include "base/platform.h"
 
-// A public reduction lowered for one collective: avg becomes sum with a factor
-// before (floating types) or a division after (integers).
+// A public reduction as the kernels compute it for one collective. An average is a sum with a
+// factor before it (floating types) or a division after it (integers).
 enum rondo_reduce_base {
   RONDO_REDUCE_SUM = 0,
   RONDO_REDUCE_PROD = 1,
@@ -35,26 +35,26 @@ struct rondo_reduction {
 };
 static_assert(sizeof(struct rondo_reduction) == 16, "shared layout");
 
-// Lowers a public reduction. `scalar` is used by RONDO_PREMUL_SUM only and is
-// converted to the dtype first. Pure.
+// Translates a public reduction. Only RONDO_PREMUL_SUM uses `scalar`, which is converted to the
+// dtype first.
 struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar, uint32_t nranks);
 
-// `second`, if not null, gets the same result as `dst`; it overlaps nothing else.
+// In all calls `second`, if not null, gets the same result as `dst`; it overlaps nothing else.
 
 // Copies `bytes`; `dst` == `src` is allowed and free, other overlaps are not.
 RONDO_DRIVER_FN void rondo_move_copy(void *dst, void *second, const void *src, uint64_t bytes);
 
-// Copies `bytes` to memory that is not read while it is in the caches.
+// Copies `bytes` to memory that is not read soon, so the copy need not stay in the caches.
 RONDO_DRIVER_FN void rondo_move_copy_cold(void *dst, const void *src, uint64_t bytes);
 
-// dst[i] = incoming[i] base scaled(local[i]), for `count` elements; with `final`
-// and r->divide the result is divided.
+// dst[i] = incoming[i] base scaled(local[i]), for `count` elements. If `final` and r->divide are
+// set, the result is divided.
 RONDO_DRIVER_FN void rondo_move_reduce(const struct rondo_reduction *r, void *dst, void *second,
                                        const void *local, const void *incoming, uint64_t count,
                                        int final);
 
-// dst[i] = scaled(local[i]); with `final` and r->divide divided. For the first
-// send of a scaled reduction and for groups of one rank. Plain copy if neither applies.
+// dst[i] = scaled(local[i]). If `final` and r->divide are set, the result is divided. It is used
+// for the first send of a scaled reduction, and for groups of one rank.
 RONDO_DRIVER_FN void rondo_move_scale(const struct rondo_reduction *r, void *dst, void *second,
                                       const void *local, uint64_t count, int final);
 

@@ -1,13 +1,12 @@
-// What a queued collective waits for: a word of memory and the value at which the collective can
-// move.
+// The wait of a queued collective: the address of a word, and the value of that word at which the
+// collective can go on.
 //
-// A block notes the wait when it leaves a stuck collective. One load then tells whether the
-// collective is ready, without loading its context (design, 4: no block spins on a stuck collective
-// while another is ready).
+// A block stores the wait when it leaves a stuck collective. Then one load is enough to know
+// whether the collective is ready, without its context.
 //
-// A wait is a hint. A collective that seems ready is tried, and changes nothing if it is not. A
-// collective must never seem stuck for ever when it can move: so the value was read by, or after,
-// the attempt that failed.
+// A wait is a hint. If a collective seems ready and is not, an attempt changes nothing. But a
+// collective that can go on must not seem stuck for ever. Therefore the value was read by the
+// attempt that failed, or after it.
 #ifndef RONDO_DAEMON_CORE_WAIT_CORE_H
 #define RONDO_DAEMON_CORE_WAIT_CORE_H
 
@@ -39,7 +38,7 @@ RONDO_FN struct rondo_wait rondo_wait_make(int kind, const void *word, uint64_t 
   return w;
 }
 
-// True if the collective is ready as far as the word tells.
+// True if the word has the value at which the collective can go on.
 RONDO_FN bool rondo_wait_is_over(const struct rondo_wait *w) {
   const uint32_t *word = (const uint32_t *)(uintptr_t)(w->word & ~UINT64_C(3));
   switch (w->word & 3) {
@@ -82,7 +81,7 @@ RONDO_FN struct rondo_wait rondo_wait_for_chunk(const struct rondo_task_context 
   return rondo_wait_make(RONDO_WAIT_NONE, NULL, 0);
 }
 
-// The wait of a context whose last step moved nothing. Does not cover a full completion queue.
+// The wait of a context whose last step made no progress, except on a full completion queue.
 RONDO_FN struct rondo_wait rondo_wait_of(const struct rondo_task_context *c, int attempt) {
   const struct rondo_connector *to;
   switch (c->state.phase) {

@@ -12,7 +12,7 @@
 #define RONDO_HOST_MAX_WORKERS 256u
 
 enum worker_state {
-  WORKER_RUNNING = 0, // probes by itself
+  WORKER_RUNNING = 0, // not parked
   WORKER_TICK = 1,    // parked for a short, known time
   WORKER_DEEP = 2     // parked until woken
 };
@@ -31,11 +31,10 @@ struct rondo_host_worker {
 struct worker_view {
   uint64_t now_ns;
   uint64_t next_start_ns; // earliest time to start a block that has left
-  bool moved;             // a block progressed
-  bool resident;          // a block is resident
+  bool moved;             // a block made progress
+  bool resident;          // a block is running: it has not quit
   bool unfinished;        // a daemon has work
-  // A daemon that no other thread steps has work, which goes on when a peer moves.
-  bool is_left;
+  bool is_left;           // a daemon has work, is stuck, and no other thread steps it
 };
 
 struct rondo_host_device {
@@ -44,30 +43,31 @@ struct rondo_host_device {
   uint32_t worker_count;
   uint32_t cores;
   uint32_t daemons;     // attached daemons: ranks of this process
-  uint32_t local_ranks; // the most ranks of one job in this process
-  uint32_t active;      // threads that help
-  uint64_t blind_ns;    // time of the next look at all blocks
-  uint32_t sleepers;    // helping threads that sleep (H6)
-  // 1: a block that moves wakes parked workers, as an event count does between processes (B3).
+  uint32_t local_ranks; // largest number of ranks of one job in this process
+  uint32_t active;      // threads of the application that step blocks for longer than a moment
+  uint64_t blind_ns;    // when a thread visits all blocks the next time, also unmarked ones
+  uint32_t sleepers;    // threads that sleep in rondo_host_wait (H6)
+  // 1: a block that makes progress wakes parked workers, as an event count does between processes
+  // (B3).
   uint32_t wake_on_move;
-  // Ranks of other processes that compete for these cores, of all jobs together; and jobs with such
-  // ranks.
+  // The ranks of other processes that compete for these cores, summed over all jobs; and the number
+  // of jobs with such ranks.
   uint32_t competing_ranks, contended_jobs;
 };
 
 extern struct rondo_host_device rondo_host_device;
 
-// True if threads that have not submitted yet may need this core: there are more ranks than cores,
-// or more helping threads. A process is busy with one of its jobs at a time.
+// True if other threads of this process may need this core: one of its jobs has more ranks than
+// there are cores, or more threads step blocks. A process usually runs one of its jobs at a time.
 static inline bool rondo_host_is_oversubscribed(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
   return rondo_load_relaxed_u32(&dev->local_ranks) > dev->cores ||
          rondo_load_relaxed_u32(&dev->active) > dev->cores;
 }
 
-// True if peers mark blocks that have something to do (host_ready.h). This pays with more local
-// ranks than cores. With two ranks it does not: looking at the other rank is faster than marking
-// it.
+// True if peers mark blocks that have something to do (host_ready.h). This is faster with more
+// local ranks than cores, but not with two ranks: there it is faster to check the other rank's
+// blocks.
 static inline bool rondo_host_has_ready_bytes(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
   uint32_t local = rondo_load_relaxed_u32(&dev->local_ranks);
@@ -89,19 +89,16 @@ static inline uint32_t rondo_host_competing_ranks(void) {
   return rondo_load_relaxed_u32(&dev->competing_ranks) / (jobs ? jobs : 1);
 }
 
-// True if there are more cores than ranks that may keep a thread busy, so a worker takes no rank's
-// core.
+// True if there are more cores than ranks, so a worker takes no core from a rank's thread.
 static inline bool rondo_host_has_spare_core(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
   return rondo_load_relaxed_u32(&dev->local_ranks) + rondo_host_competing_ranks() < dev->cores;
 }
 
-// How many of the `ranks` ranks of process `pid` compete for this process's cores, in proportion to
-// the cores that the two processes share.
+// These three are those of struct rondo_driver. Ranks compete in proportion to the cores that the
+// two processes share.
 uint32_t rondo_host_count_competing(int64_t pid, uint32_t ranks);
-// `ranks`: the most that one job has in this process.
 void rondo_host_set_local_ranks(uint32_t ranks);
-// A job's competing ranks: now `is`, at the last call `was`.
 void rondo_host_set_competing(uint32_t was, uint32_t is);
 
 // The cores of the main thread and of the calling thread, which may have bound itself to one.

@@ -1,17 +1,18 @@
-// How the elements of a collective are cut into blocks, loops and chunks. Pure.
+// How the elements of a collective are divided into blocks, loops and chunks. No side effects.
 //
-// The element range of a collective is shared out to blocks; a block walks its range in loops; a
-// loop has `chunk_count` chunks of at most `chunk_elems`.
+// Each block has a range of the elements. It executes its range in loops. A loop has `chunk_count`
+// chunks of at most `chunk_elems` elements.
 //
 //   segmented (all-gather, reduce-scatter; also broadcast and reduce, with one chunk):
 //     chunk k of loop l is [k × segment + begin + l × chunk_elems, + up to chunk_elems)
-//   listed (all-to-all-v): chunk k has a place of its own in each buffer, at its own distance
-//     and of its own size. A loop takes up to chunk_elems of each from begin + l × segment
-//     on; blocks take turns. A chunk that has ended is absent: both of its ranks skip it, without
-//     a slot.
-//   split (all-reduce): the chunks of a loop lie side by side,
+//   listed (all-to-all-v): each rank has a part of each buffer, with its own offset and size. Chunk
+//   k
+//     of loop l has up to chunk_elems elements of part k, from begin + l × segment on; `begin`
+//     differs from block to block. If a part has ended, its chunk is absent: both ranks skip it,
+//     and it takes no slot.
+//   split (all-reduce): the chunks of a loop follow each other without gaps,
 //     chunk k of loop l is [begin + l × n × chunk_elems + k × c, + up to c), where c is
-//     chunk_elems, or less in the last loop, so that its chunks are of even size.
+//     chunk_elems, or less in the last loop, so that its chunks have equal sizes.
 #ifndef RONDO_DAEMON_PLAN_GEOMETRY_CORE_H
 #define RONDO_DAEMON_PLAN_GEOMETRY_CORE_H
 
@@ -22,12 +23,12 @@
 
 struct rondo_geometry {
   uint64_t begin, end; // this block's elements, within a segment or within the whole
-  uint64_t segment;    // elements from one chunk index to the next, listed: from one loop to the
-                       // next; 0: split
+  // Distance in elements from one chunk to the next; listed: from one loop to the next; 0: split.
+  uint64_t segment;
   // Address of 2 × chunk_count × struct rondo_span: what goes to each rank, then what comes from
   // each; 0: not listed.
   uint64_t listed;
-  uint32_t chunk_elems; // the most that one chunk holds; never 0
+  uint32_t chunk_elems; // maximum size of a chunk; never 0
   uint32_t chunk_count; // chunks of a loop
   uint32_t align_elems; // split: chunk sizes are multiples of this, except the last
   uint32_t reserved;
@@ -38,7 +39,7 @@ struct rondo_span {
   uint64_t count;  // elements; may be 0
 };
 
-// Loops that the block makes over its range; 0 if the range is empty.
+// Number of loops of the block; 0 if its range is empty.
 RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
   uint64_t per_loop = (uint64_t)g->chunk_elems * g->chunk_count;
   if (g->segment)
@@ -49,13 +50,13 @@ RONDO_FN uint64_t rondo_geometry_loops(const struct rondo_geometry *g) {
   return (elems + per_loop - 1) / per_loop;
 }
 
-// 1 if there are no loops.
+// True if there are no loops.
 RONDO_FN bool rondo_geometry_is_empty(const struct rondo_geometry *g) { return g->begin == g->end; }
 
 RONDO_FN uint64_t rondo_geometry_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-// Listed: the part of place `place` (below 2 × chunk_count) that is its turn in loop `loop`; no
-// elements if it is absent.
+// Listed: the elements of part `place` (below 2 × chunk_count) in loop `loop`; none if it is
+// absent.
 RONDO_FN struct rondo_span rondo_geometry_place(const struct rondo_geometry *g, uint64_t loop,
                                                 uint32_t place) {
   struct rondo_span span = ((const struct rondo_span *)(uintptr_t)g->listed)[place];

@@ -1,24 +1,23 @@
 // The plan: the program of one collective on one rank.
 //
-// A plan is a short array of ops. An op is a primitive (a fusion of send, recv,
-// reduce and copy: the DFCCL paper, 4.1) that is repeated over chunks. Data are
-// cut into loops and each loop into chunks (geometry_core.h); a block executes the
-// whole plan once a loop. Ring all-reduce is five ops whatever the number of ranks.
+// A plan is a short array of ops. An op is a primitive (a send, receive, reduction and copy, in any
+// combination: the paper, 4.1) that is repeated over chunks. Data are divided into loops, and each
+// loop into chunks (geometry_core.h). A block executes the whole plan once for each loop. A ring
+// all-reduce has five ops whatever the number of ranks.
 //
-// Builders are the pure functions of build.h; the interpreter is daemon/core/block_execute_core.h.
+// build.h builds plans; daemon/core/block_execute_core.h executes them.
 #ifndef RONDO_DAEMON_PLAN_PLAN_H
 #define RONDO_DAEMON_PLAN_PLAN_H
 
 #include <assert.h>
 #include <stdint.h>
 
-// What a primitive does with one chunk. `local` is this rank's part of the send
-// buffer (with RESULT: what the receive buffer holds so far), `incoming` what the recv connector
-// holds; the value is
+// What a primitive does with one chunk. `local` is the chunk in the send buffer (with RESULT: in
+// the receive buffer), `incoming` the chunk that was received. The value of the primitive is
 //   incoming op local   with RECV | REDUCE,
 //   incoming            with RECV,
 //   local               without RECV.
-// The chunks of a barrier are empty: its slots are signals, and RECV alone takes one.
+// The chunks of a barrier are empty: its slots are signals, and RECV alone receives one.
 enum rondo_primitive {
   RONDO_PRIM_RECV = 1,      // take a slot from the recv connector
   RONDO_PRIM_REDUCE = 2,    // reduce it with the local chunk; needs RECV
@@ -26,18 +25,17 @@ enum rondo_primitive {
   RONDO_PRIM_SEND = 8,      // put the value into the send connector
   RONDO_PRIM_FINAL = 16,    // the value is the finished result: apply the reduction's last step
   RONDO_PRIM_IN_BASE = 32,  // the send buffer holds only this chunk: ignore the chunk index there
-  RONDO_PRIM_OUT_BASE = 64, // the receive buffer holds only this chunk: likewise
-  RONDO_PRIM_RESULT = 128 // `local` is what earlier ops have put into the receive buffer: with RECV
-                          // | REDUCE | COPY the next contribution is added, SEND alone passes it on
+  RONDO_PRIM_OUT_BASE = 64, // the receive buffer holds only this chunk: ignore the index there
+  RONDO_PRIM_RESULT = 128   // `local` is what earlier ops have put into the receive buffer. RECV |
+                            // REDUCE | COPY adds to it, SEND alone sends it
 };
 
 #define RONDO_PLAN_MAX_OPS 8u
 #define RONDO_PLAN_LISTED_PEERS 12u // log2 of the most ranks
 #define RONDO_PLAN_NO_PEER 0xffffu
 
-// Executed `repeat` times; execution i handles chunk
-// (first_chunk + i × chunk_stride) mod chunk_count, with the peers
-// send_peer + i × peer_stride and recv_peer + i × peer_stride.
+// Executed `repeat` times. Execution i handles chunk (first_chunk + i × chunk_stride) mod
+// chunk_count, with the peers send_peer + i × peer_stride and recv_peer + i × peer_stride.
 struct rondo_plan_op {
   uint16_t primitive;    // enum rondo_primitive, or'ed
   uint16_t send_peer;    // which send peer of the plan, or RONDO_PLAN_NO_PEER
@@ -45,27 +43,27 @@ struct rondo_plan_op {
   uint16_t peer_stride;  // 0: the same peers every time; 1: the next ones
   uint32_t repeat;       // at least 1; builders leave out ops that would repeat 0 times
   uint32_t first_chunk;  // below chunk_count
-  uint32_t chunk_stride; // below chunk_count, or 0; going down is chunk_count - 1
+  uint32_t chunk_stride; // below chunk_count; chunk_count - 1 takes chunks in descending order
   uint32_t chunk_count;  // chunks of a loop: the number of ranks, or 1
 };
 static_assert(sizeof(struct rondo_plan_op) == 24, "shared layout");
 
 enum rondo_algorithm {
-  RONDO_ALGORITHM_RING = 0, // bandwidth-optimal: all-reduce, all-gather, reduce-scatter, reduce and
-                            // broadcast
-  RONDO_ALGORITHM_TREE =
-      1, // large groups: all-reduce and broadcast over two levels of about √n children
-  RONDO_ALGORITHM_DIRECT =
-      2, // from each rank straight to each that gets something of it: send-recv,
-         // all-to-all, all-to-all-v, gather, scatter; what is small of the kinds of the ring
+  // Bandwidth-optimal: all-reduce, all-gather, reduce-scatter, reduce and broadcast.
+  RONDO_ALGORITHM_RING = 0,
+  // For large groups: all-reduce and broadcast over two levels of about √n children.
+  RONDO_ALGORITHM_TREE = 1,
+  // Each rank sends directly to the ranks that need its data: send-recv, all-to-all, all-to-all-v,
+  // gather, scatter, and small collectives of the kinds that also have a ring.
+  RONDO_ALGORITHM_DIRECT = 2,
   RONDO_ALGORITHM_DISSEMINATION = 3 // barrier only: signals to distances 1, 2, 4, …
 };
 #define RONDO_ALGORITHM_COUNT 4
 
-// The ranks to which a plan sends, or from which it receives, in the order of their indexes: a
-// list, or one rank and then a walk round the group, so that a plan does not grow with the ranks.
+// The ranks to which a plan sends, or from which it receives. They are a list, or one rank and then
+// every `stride`-th rank of the group, so that a plan does not grow with the number of ranks.
 struct rondo_plan_peers {
-  uint32_t count;  // connectors that a block needs
+  uint32_t count;  // of peers; a block needs a connector for each
   uint32_t stride; // 0: `listed`; else peer 0 is listed[0], peer i is listed[1] + (i - 1) × stride
   uint32_t listed[RONDO_PLAN_LISTED_PEERS]; // positions in the group
 };
@@ -74,7 +72,7 @@ struct rondo_plan {
   uint32_t op_count;
   uint32_t chunk_count; // chunks of a loop: nranks, or 1
   uint32_t nranks;
-  uint32_t by_value; // 1: slots carry what is sent, never references to it
+  uint32_t by_value; // 1: slots carry copies, never references
   struct rondo_plan_peers send, recv;
   struct rondo_plan_op ops[RONDO_PLAN_MAX_OPS];
 };
