@@ -34,7 +34,7 @@ static uint32_t ring_before(uint32_t position, uint32_t steps, uint32_t n) {
   return (position + n - steps) % n;
 }
 
-int rondo_plan_reduces(int kind) {
+bool rondo_plan_reduces(int kind) {
   return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
 }
 
@@ -79,51 +79,37 @@ static void walk_append(struct rondo_plan *plan, int primitive, uint32_t repeat,
   plan->ops[before].chunk_stride = chunk_stride;
 }
 
-// True if the send (receive) buffer of a rank holds its own chunk alone.
-static int base_of(int kind) {
-  switch (kind) {
-  case RONDO_ALL_GATHER:
-  case RONDO_GATHER:
+int rondo_plan_base(int kind) {
+  if (kind == RONDO_ALL_GATHER || kind == RONDO_GATHER)
     return RONDO_PRIM_IN_BASE;
-  case RONDO_REDUCE_SCATTER:
-  case RONDO_SCATTER:
-    return RONDO_PRIM_OUT_BASE;
-  default:
-    return 0;
-  }
+  return kind == RONDO_REDUCE_SCATTER || kind == RONDO_SCATTER ? RONDO_PRIM_OUT_BASE : 0;
 }
 
 // A group of one: the value is its own input, finished at once where there is a reduction.
 static void single_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  int base = base_of(q->kind);
+  int base = rondo_plan_base(q->kind);
   if (q->kind == RONDO_BARRIER)
     return;
   op_append(plan, COPY | base | (rondo_plan_reduces(q->kind) ? RONDO_PRIM_FINAL : 0), 1, 0);
 }
 
-// Chunk c starts at rank c + 1, gathers contributions round the ring, is finished at
-// rank c and goes round once more. Rank r thus starts with chunk r - 1.
-static void ring_all_reduce_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+// All-reduce: chunk c starts at rank c + 1, gathers contributions round the ring, is finished at
+// rank c and goes round once more. Rank r thus starts with chunk r - 1. A reduce-scatter is the
+// first half of this, an all-gather the second.
+static void ring_halves_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t rank = q->rank, n = q->nranks;
+  bool reduces = rondo_plan_reduces(q->kind), gathers = q->kind != RONDO_REDUCE_SCATTER;
+  int between = rondo_plan_base(q->kind) | (reduces ? RECV_REDUCE_COPY | RONDO_PRIM_FINAL : COPY);
   ring_peers_set(plan, rank, n);
-  op_append(plan, SEND, 1, ring_before(rank, 1, n));
-  op_append(plan, RECV_REDUCE_SEND, n - 2, ring_before(rank, 2, n));
-  op_append(plan, RECV_REDUCE_COPY_SEND | RONDO_PRIM_FINAL, 1, rank);
-  op_append(plan, RECV_COPY_SEND, n - 2, ring_before(rank, 1, n));
-  op_append(plan, RECV_COPY, 1, ring_after(rank, 1, n));
-}
-
-static void ring_reduce_scatter_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
-  ring_peers_set(plan, rank, n);
-  op_append(plan, SEND, 1, ring_before(rank, 1, n));
-  op_append(plan, RECV_REDUCE_SEND, n - 2, ring_before(rank, 2, n));
-  op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL | RONDO_PRIM_OUT_BASE, 1, rank);
-}
-
-static void ring_all_gather_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
-  ring_peers_set(plan, rank, n);
-  op_append(plan, COPY_SEND | RONDO_PRIM_IN_BASE, 1, rank);
-  op_append(plan, RECV_COPY_SEND, n - 2, ring_before(rank, 1, n));
-  op_append(plan, RECV_COPY, 1, ring_after(rank, 1, n));
+  if (reduces) {
+    op_append(plan, SEND, 1, ring_before(rank, 1, n));
+    op_append(plan, RECV_REDUCE_SEND, n - 2, ring_before(rank, 2, n));
+  }
+  op_append(plan, between | (gathers ? RONDO_PRIM_SEND : 0), 1, rank);
+  if (gathers) {
+    op_append(plan, RECV_COPY_SEND, n - 2, ring_before(rank, 1, n));
+    op_append(plan, RECV_COPY, 1, ring_after(rank, 1, n));
+  }
 }
 
 // Down the ring from the rank after the root to the root, which alone writes.
@@ -159,30 +145,10 @@ static void ring_broadcast_build(const struct rondo_plan_request *q, struct rond
 // Two ranks: both send and both reduce, in one hop. In place each overwrites what the other may not
 // have read yet, so what is sent must be a copy. Both get the same bits, because no reduction of
 // two operands depends on their order (docs/numerics.md).
-static void exchange_build(uint32_t rank, struct rondo_plan *plan) {
-  ring_peers_set(plan, rank, 2);
+static void exchange_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  ring_peers_set(plan, q->rank, 2);
   op_append(plan, SEND, 1, 0);
   op_append(plan, RECV_REDUCE_COPY | RONDO_PRIM_FINAL, 1, 0);
-}
-
-static void ring_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  switch (q->kind) {
-  case RONDO_ALL_REDUCE:
-    ring_all_reduce_build(q->rank, q->nranks, plan);
-    break;
-  case RONDO_ALL_GATHER:
-    ring_all_gather_build(q->rank, q->nranks, plan);
-    break;
-  case RONDO_REDUCE_SCATTER:
-    ring_reduce_scatter_build(q->rank, q->nranks, plan);
-    break;
-  case RONDO_REDUCE:
-    ring_reduce_build(q, plan);
-    break;
-  default:
-    ring_broadcast_build(q, plan);
-    break;
-  }
 }
 
 // `count` ranks, each `stride` places round the ring from the one before.
@@ -200,13 +166,17 @@ static struct rondo_plan_peers others_downwards(uint32_t rank, uint32_t n) {
   return walk_from(ring_before(rank, 1, n), n - 1, n - 1, n);
 }
 
-// The order of the pairwise exchange: step i sends to r + i and receives from r - i. All sends come
-// first: with references they cost nothing, and the peers read while this rank copies.
-static void all_to_all_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+// All-to-all and direct all-gather, in the order of the pairwise exchange: step i sends to r + i
+// and receives from r - i. All sends come first: with references they cost nothing, and the peers
+// read while this rank copies.
+static void pairwise_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t rank = q->rank, n = q->nranks;
+  bool gathers = q->kind == RONDO_ALL_GATHER;
+  int base = rondo_plan_base(q->kind);
   plan->send = others_upwards(rank, n);
   plan->recv = others_downwards(rank, n);
-  walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1);
-  op_append(plan, COPY, 1, rank);
+  walk_append(plan, SEND | base, n - 1, gathers ? rank : ring_after(rank, 1, n), !gathers);
+  op_append(plan, COPY | base, 1, rank);
   walk_append(plan, RECV_COPY, n - 1, ring_before(rank, 1, n), n - 1);
 }
 
@@ -244,15 +214,6 @@ static void send_recv_build(const struct rondo_plan_request *q, struct rondo_pla
   }
 }
 
-// Everybody's chunk to everybody, as in an all-to-all.
-static void direct_all_gather_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
-  plan->send = others_upwards(rank, n);
-  plan->recv = others_downwards(rank, n);
-  walk_append(plan, SEND | RONDO_PRIM_IN_BASE, n - 1, rank, 0);
-  op_append(plan, COPY | RONDO_PRIM_IN_BASE, 1, rank);
-  walk_append(plan, RECV_COPY, n - 1, ring_before(rank, 1, n), n - 1);
-}
-
 // Reduces what comes from `count` recv peers, from `first` on, in their order. The first is reduced
 // with the rank's own input, the others with what the receive buffer then holds. `last`: extra
 // flags of the last op.
@@ -281,7 +242,9 @@ static void direct_reduce_build(const struct rondo_plan_request *q, struct rondo
   reduce_append(plan, 0, q->nranks - 1, 0, RONDO_PRIM_FINAL, 0);
 }
 
-static void direct_reduce_scatter_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
+static void direct_reduce_scatter_build(const struct rondo_plan_request *q,
+                                        struct rondo_plan *plan) {
+  uint32_t rank = q->rank, n = q->nranks;
   plan->send = others_upwards(rank, n);
   plan->recv = others_upwards(rank, n);
   walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1);
@@ -297,8 +260,20 @@ struct place {
   uint32_t child_count, first_child, child_stride;
 };
 
-static struct place place_of(uint32_t rank, uint32_t root, uint32_t n, uint32_t width) {
-  struct place p = {.root = root, .n = n, .index = ring_before(rank, root, n)};
+// The width: all other ranks if the algorithm is direct, else the least at which two levels hold
+// all.
+static uint32_t tree_width(const struct rondo_plan_request *q) {
+  uint32_t width = 1;
+  if (q->algorithm == RONDO_ALGORITHM_DIRECT)
+    return q->nranks - 1;
+  while (width * (width + 1) < q->nranks - 1)
+    width++;
+  return width;
+}
+
+static struct place place_of(const struct rondo_plan_request *q, uint32_t root) {
+  uint32_t n = q->nranks, width = tree_width(q);
+  struct place p = {.root = root, .n = n, .index = ring_before(q->rank, root, n)};
   if (p.index == 0) {
     p.child_count = width;
     p.first_child = p.child_stride = 1;
@@ -324,9 +299,8 @@ static struct rondo_plan_peers tree_peers(const struct place *p, bool with_paren
 
 // To the root, which is rank 0, and back. On the way up the receive buffer of a rank with children
 // holds the sum of its own input and of theirs.
-static void tree_all_reduce_build(const struct rondo_plan_request *q, uint32_t width,
-                                  struct rondo_plan *plan) {
-  struct place p = place_of(q->rank, 0, q->nranks, width);
+static void tree_all_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  struct place p = place_of(q, 0);
   bool is_root = p.index == 0;
   uint32_t first = is_root ? 0 : 1; // child; the parent is peer 0
   plan->send = plan->recv = tree_peers(&p, true);
@@ -342,9 +316,8 @@ static void tree_all_reduce_build(const struct rondo_plan_request *q, uint32_t w
   }
 }
 
-static void tree_broadcast_build(const struct rondo_plan_request *q, uint32_t width,
-                                 struct rondo_plan *plan) {
-  struct place p = place_of(q->rank, q->root, q->nranks, width);
+static void tree_broadcast_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  struct place p = place_of(q, q->root);
   plan->send = tree_peers(&p, false);
   if (p.index == 0) {
     walk_append(plan, SEND, p.child_count, 0, 0);
@@ -356,60 +329,10 @@ static void tree_broadcast_build(const struct rondo_plan_request *q, uint32_t wi
   walk_append(plan, SEND_RESULT, p.child_count, 0, 0);
 }
 
-// The least width at which two levels hold `n` ranks.
-static uint32_t tree_width(uint32_t n) {
-  uint32_t width = 1;
-  while (width * (width + 1) < n - 1)
-    width++;
-  return width;
-}
-
-static void tree_build(const struct rondo_plan_request *q, uint32_t width,
-                       struct rondo_plan *plan) {
-  if (q->kind == RONDO_BROADCAST)
-    tree_broadcast_build(q, width, plan);
-  else
-    tree_all_reduce_build(q, width, plan);
-}
-
-// The kinds that have a ring too.
-static bool direct_of_ring_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  switch (q->kind) {
-  case RONDO_ALL_REDUCE:
-  case RONDO_BROADCAST:
-    tree_build(q, q->nranks - 1, plan);
-    return true;
-  case RONDO_REDUCE:
-    direct_reduce_build(q, plan);
-    return true;
-  case RONDO_REDUCE_SCATTER:
-    direct_reduce_scatter_build(q->rank, q->nranks, plan);
-    return true;
-  case RONDO_ALL_GATHER:
-    direct_all_gather_build(q->rank, q->nranks, plan);
-    return true;
-  default:
-    return false;
-  }
-}
-
-static void direct_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
-  if (direct_of_ring_build(q, plan))
-    return;
-  if (q->kind == RONDO_SEND_RECV)
-    send_recv_build(q, plan);
-  else if (q->kind == RONDO_GATHER)
-    gather_build(q, plan);
-  else if (q->kind == RONDO_SCATTER)
-    scatter_build(q, plan);
-  else
-    all_to_all_build(q->rank, q->nranks, plan);
-}
-
 // In round k a signal goes to r + 2^k, once that of round k - 1 has come from r - 2^(k-1). So it
 // says that 2^k ranks have come, and after the last round all have.
-static void barrier_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
-  uint32_t rounds = 0;
+static void barrier_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
+  uint32_t rank = q->rank, n = q->nranks, rounds = 0;
   for (uint32_t distance = 1; distance < n; distance *= 2) {
     plan->send.listed[rounds] = ring_after(rank, distance, n);
     plan->recv.listed[rounds++] = ring_before(rank, distance, n);
@@ -424,9 +347,37 @@ static void barrier_build(uint32_t rank, uint32_t n, struct rondo_plan *plan) {
   plan->ops[plan->op_count - 1].recv_peer = (uint16_t)(rounds - 1);
 }
 
-int rondo_plan_is_rooted(int kind) {
+// Null: the algorithm has no plan for that kind.
+typedef void plan_builder(const struct rondo_plan_request *q, struct rondo_plan *plan);
+static plan_builder *const builders[RONDO_ALGORITHM_COUNT][RONDO_KIND_COUNT] = {
+    [RONDO_ALGORITHM_RING] = {[RONDO_ALL_REDUCE] = ring_halves_build,
+                              [RONDO_ALL_GATHER] = ring_halves_build,
+                              [RONDO_REDUCE_SCATTER] = ring_halves_build,
+                              [RONDO_REDUCE] = ring_reduce_build,
+                              [RONDO_BROADCAST] = ring_broadcast_build},
+    [RONDO_ALGORITHM_TREE] =
+        {[RONDO_ALL_REDUCE] = tree_all_reduce_build, [RONDO_BROADCAST] = tree_broadcast_build},
+    [RONDO_ALGORITHM_DIRECT] = {[RONDO_ALL_REDUCE] = tree_all_reduce_build,
+                                [RONDO_ALL_GATHER] = pairwise_build,
+                                [RONDO_REDUCE_SCATTER] = direct_reduce_scatter_build,
+                                [RONDO_REDUCE] = direct_reduce_build,
+                                [RONDO_BROADCAST] = tree_broadcast_build,
+                                [RONDO_SEND_RECV] = send_recv_build,
+                                [RONDO_ALL_TO_ALL] = pairwise_build,
+                                [RONDO_ALL_TO_ALL_V] = pairwise_build,
+                                [RONDO_GATHER] = gather_build,
+                                [RONDO_SCATTER] = scatter_build},
+    [RONDO_ALGORITHM_DISSEMINATION] = {[RONDO_BARRIER] = barrier_build},
+};
+
+bool rondo_plan_is_rooted(int kind) {
   return kind == RONDO_REDUCE || kind == RONDO_BROADCAST || kind == RONDO_GATHER ||
          kind == RONDO_SCATTER || kind == RONDO_SEND_RECV;
+}
+
+bool rondo_plan_has_parts(int kind) {
+  return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER || kind == RONDO_GATHER ||
+         kind == RONDO_SCATTER || kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V;
 }
 
 static bool request_is_valid(const struct rondo_plan_request *q) {
@@ -443,43 +394,23 @@ static int algorithm_of(int kind) {
   return kind == RONDO_BARRIER ? RONDO_ALGORITHM_DISSEMINATION : RONDO_ALGORITHM_DIRECT;
 }
 
-static bool is_by_rank(int kind) {
-  return kind == RONDO_ALL_REDUCE || kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER ||
-         kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V || kind == RONDO_GATHER ||
-         kind == RONDO_SCATTER;
-}
-
-static bool has_algorithm(int kind, int algorithm) {
-  if (algorithm == RONDO_ALGORITHM_TREE)
-    return kind == RONDO_ALL_REDUCE || kind == RONDO_BROADCAST;
-  if (algorithm == RONDO_ALGORITHM_DIRECT)
-    return kind != RONDO_BARRIER;
-  return algorithm == algorithm_of(kind);
-}
-
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan) {
   if (request == NULL || plan == NULL || !request_is_valid(request))
     return RONDO_ERR_INVALID;
-  if (!has_algorithm(request->kind, request->algorithm))
+  plan_builder *build = builders[request->algorithm][request->kind];
+  if (!build)
     return RONDO_ERR_UNSUPPORTED;
   memset(plan, 0, sizeof(*plan));
   plan->nranks = request->nranks;
   plan->by_value =
       (uint32_t)rondo_plan_is_by_value(request->kind, request->algorithm, request->nranks);
-  bool whole = request->kind == RONDO_ALL_REDUCE && request->algorithm != RONDO_ALGORITHM_RING;
-  plan->chunk_count = !whole && is_by_rank(request->kind) ? request->nranks : 1;
+  bool is_split = request->kind == RONDO_ALL_REDUCE && request->algorithm == RONDO_ALGORITHM_RING;
+  plan->chunk_count = is_split || rondo_plan_has_parts(request->kind) ? request->nranks : 1;
   if (request->nranks == 1)
-    single_build(request, plan);
+    build = single_build;
   else if (plan->by_value)
-    exchange_build(request->rank, plan);
-  else if (request->algorithm == RONDO_ALGORITHM_TREE)
-    tree_build(request, tree_width(request->nranks), plan);
-  else if (request->algorithm == RONDO_ALGORITHM_RING)
-    ring_build(request, plan);
-  else if (request->algorithm == RONDO_ALGORITHM_DIRECT)
-    direct_build(request, plan);
-  else
-    barrier_build(request->rank, request->nranks, plan);
+    build = exchange_build;
+  build(request, plan);
   return RONDO_SUCCESS;
 }
 
@@ -490,7 +421,7 @@ uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks) {
   return round ? 2 : 1;
 }
 
-int rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks) {
+bool rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks) {
   return kind == RONDO_ALL_REDUCE && algorithm == RONDO_ALGORITHM_TREE && nranks == 2;
 }
 

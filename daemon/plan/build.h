@@ -2,6 +2,7 @@
 #ifndef RONDO_DAEMON_PLAN_BUILD_H
 #define RONDO_DAEMON_PLAN_BUILD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/plan/plan.h"
@@ -21,24 +22,24 @@ struct rondo_plan_request {
 // algorithm has no plan for that kind). `plan` is written only on success.
 int rondo_plan_build(const struct rondo_plan_request *request, struct rondo_plan *plan);
 
-// The least number of slots with which a connector of this plan cannot deadlock: 1 or 2.
-// An op that receives and sends takes both at once, so where every rank of a closed ring
-// begins with a send, one free slot a ring is needed (docs/algorithms.md has the proof).
+// Returns the least number of slots with which the connectors of this plan cannot deadlock: 1 or 2.
+// An op that receives and sends takes both slots at once. In a closed ring in which every rank
+// begins with a send, it could not do so without one more free slot (docs/algorithms.md has the
+// proof).
 uint32_t rondo_plan_least_slots(int kind, int algorithm, uint32_t nranks);
 
-// A collective is small if its descriptor counts at most so many bytes.
+// A collective is small if its descriptor's count is at most this many bytes.
 #define RONDO_PLAN_SMALL_BYTES 8192u
 
-// A small collective is direct in groups of at most so many ranks. All-gather and reduce-scatter
-// then need a connector for each pair of ranks, the others one for each rank. In larger groups
-// all-reduce and broadcast use the tree.
+// A small collective uses the direct algorithm in groups of at most this many ranks. All-gather and
+// reduce-scatter need a connector for each pair of ranks then (PAIRS), the others one for each
+// rank. In larger groups all-reduce and broadcast use the tree.
 #define RONDO_PLAN_DIRECT_PAIRS_MAX_RANKS 16u
 #define RONDO_PLAN_DIRECT_MAX_RANKS 64u
 #define RONDO_PLAN_DIRECT_REDUCE_MAX_RANKS 128u
 
-// Chooses the algorithm: for small collectives direct, or a tree in large groups; for large ones
-// the ring; for every other kind the only one that it has. `bytes` is the descriptor's size. Pure,
-// and the same on every rank.
+// Chooses the algorithm of a kind for `bytes`, the descriptor's count in bytes. The result depends
+// on the arguments only, so it is the same on every rank.
 int rondo_plan_choose(int kind, uint64_t bytes, uint32_t nranks);
 
 // The rule that decides which algorithm is used.
@@ -57,16 +58,21 @@ struct rondo_plan_choice {
   uint64_t limit; // bytes or ranks that the rule compares with; 0: none
 };
 
-// The same choice, and why.
+// Makes the same choice, and says why.
 struct rondo_plan_choice rondo_plan_choice_make(int kind, uint64_t bytes, uint32_t nranks);
 
-// True if a rank may overwrite what it sent before the peer is known to have read it, so that
-// connectors must not pass references.
-int rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks);
+// True if a rank may overwrite what it has sent before it knows that the peer has read it.
+// Connectors must then carry copies, not references.
+bool rondo_plan_is_by_value(int kind, int algorithm, uint32_t nranks);
 
-// True if the kind has a reduction.
-int rondo_plan_reduces(int kind);
-// True if the kind has a root.
-int rondo_plan_is_rooted(int kind);
+// Properties of a kind. True if it has a root; if it adds contributions up; if each chunk belongs
+// to one rank, at least in one of the two buffers.
+bool rondo_plan_is_rooted(int kind);
+bool rondo_plan_reduces(int kind);
+bool rondo_plan_has_parts(int kind);
+
+// RONDO_PRIM_IN_BASE (RONDO_PRIM_OUT_BASE) if the send (receive) buffer of each rank holds only its
+// own chunk; else 0.
+int rondo_plan_base(int kind);
 
 #endif // RONDO_DAEMON_PLAN_BUILD_H

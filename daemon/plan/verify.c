@@ -1,5 +1,4 @@
-// Execution on symbols. See verify.h for what is shown and verify_shape.c for the part
-// that needs no execution.
+// The part of the plan verifier that executes plans on symbols. verify.h says what it proves.
 #include "daemon/plan/verify.h"
 
 #include <assert.h>
@@ -7,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/build.h"
 #include "daemon/plan/verify_shape.h"
 #include "rondo/status.h"
 #include "rondo/types.h"
@@ -28,7 +28,6 @@ struct symbol {
 
 // One chunk of a user's buffer in the current loop.
 struct place {
-  bool filled;  // holds a symbol
   bool begun;   // by an op of this loop, and still to be added to
   bool written; // by an op of this loop, for good
   struct symbol symbol;
@@ -93,24 +92,12 @@ static void set_add(struct rank_set *set, uint32_t rank) {
   set->words[rank / 64] |= UINT64_C(1) << (rank % 64);
 }
 
-static uint32_t set_first(uint64_t word, uint32_t index) {
-  return index * 64 + (uint32_t)__builtin_ctzll(word);
-}
-
-// The lowest rank that is in both sets, or NOWHERE.
-static uint32_t set_first_common(const struct rank_set *a, const struct rank_set *b) {
+// The lowest rank that is in both sets (`common`) or in one of them only, or NOWHERE.
+static uint32_t set_first(const struct rank_set *a, const struct rank_set *b, bool common) {
   for (uint32_t i = 0; i < SET_WORDS; i++) {
-    if (a->words[i] & b->words[i])
-      return set_first(a->words[i] & b->words[i], i);
-  }
-  return RONDO_PLAN_NOWHERE;
-}
-
-// The lowest rank that is in one set only, or NOWHERE.
-static uint32_t set_first_difference(const struct rank_set *a, const struct rank_set *b) {
-  for (uint32_t i = 0; i < SET_WORDS; i++) {
-    if (a->words[i] ^ b->words[i])
-      return set_first(a->words[i] ^ b->words[i], i);
+    uint64_t word = common ? a->words[i] & b->words[i] : a->words[i] ^ b->words[i];
+    if (word)
+      return i * 64 + (uint32_t)__builtin_ctzll(word);
   }
   return RONDO_PLAN_NOWHERE;
 }
@@ -123,12 +110,12 @@ static bool is_exchange(const struct rondo_plan_verify_case *what) {
 
 // Whether the send buffer of each rank holds its own part alone.
 static bool is_gathered(const struct rondo_plan_verify_case *what) {
-  return what->kind == RONDO_ALL_GATHER || what->kind == RONDO_GATHER;
+  return rondo_plan_base(what->kind) == RONDO_PRIM_IN_BASE;
 }
 
 // Whether the receive buffer of each rank holds its own part alone.
 static bool is_scattered(const struct rondo_plan_verify_case *what) {
-  return what->kind == RONDO_REDUCE_SCATTER || what->kind == RONDO_SCATTER;
+  return rondo_plan_base(what->kind) == RONDO_PRIM_OUT_BASE;
 }
 
 // Chunks of the send buffer that a rank has; 0 where it may be null.
@@ -201,7 +188,6 @@ static void buffers_reset(const struct machine *m, uint32_t rank) {
   me->reference_count = 0;
   for (uint32_t i = 0; i < input_count(m->what, rank); i++) {
     struct place *place = &me->places[input_place(m->what, rank, i)];
-    place->filled = true;
     place->symbol.loop = me->loop;
     place->symbol.chunk = input_identity(m->what, rank, i);
     set_add(&place->symbol.from, rank);
@@ -213,7 +199,7 @@ static void buffers_reset(const struct machine *m, uint32_t rank) {
 // The contributions that a result chunk must hold.
 static struct rank_set wanted_set(const struct rondo_plan_verify_case *what, uint32_t chunk) {
   struct rank_set set = {{0}};
-  if (!rondo_plan_verify_reduces(what->kind)) {
+  if (!rondo_plan_reduces(what->kind)) {
     set_add(&set, is_exchange(what)   ? chunk / what->nranks
                   : is_gathered(what) ? chunk
                                       : what->root);
@@ -246,7 +232,7 @@ static bool input_read(const struct machine *m, const struct step *step, struct 
   struct rank_set own = {{0}};
   set_add(&own, rank);
   if (place->begun || symbol->finished || symbol->chunk != input_identity(m->what, rank, index) ||
-      set_first_difference(&symbol->from, &own) != RONDO_PLAN_NOWHERE)
+      set_first(&symbol->from, &own, false) != RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(m->report, step->at, "reads its input after writing over it");
   return true;
 }
@@ -279,17 +265,12 @@ static bool local_reduce(const struct machine *m, struct step *step) {
                                    value->chunk, (unsigned long long)value->loop);
   if (value->finished || local.finished)
     return rondo_plan_verify_fault(m->report, step->at, "reduces with a finished result");
-  uint32_t twice = set_first_common(&value->from, &local.from);
+  uint32_t twice = set_first(&value->from, &local.from, true);
   if (twice != RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(m->report, step->at, "adds rank %u a second time", twice);
   for (uint32_t i = 0; i < SET_WORDS; i++)
     value->from.words[i] |= local.from.words[i];
   return true;
-}
-
-static void clock_merge(uint32_t *clock, const uint32_t *other, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++)
-    clock[i] = clock[i] > other[i] ? clock[i] : other[i];
 }
 
 // Takes the oldest slot. If its sender is still in the loop of the slot, note when its
@@ -298,8 +279,10 @@ static void slot_take(const struct machine *m, struct step *step) {
   struct connector *recv = step->recv;
   struct member *me = &m->members[step->at.rank], *sender = &m->members[recv->from];
   const struct slot *slot = &recv->slots[recv->head];
+  const uint32_t *clock = recv->clocks + (size_t)recv->head * m->what->nranks;
   step->value = slot->symbol;
-  clock_merge(me->clock, recv->clocks + (size_t)recv->head * m->what->nranks, m->what->nranks);
+  for (uint32_t i = 0; i < m->what->nranks; i++)
+    me->clock[i] = me->clock[i] > clock[i] ? me->clock[i] : clock[i];
   if (slot->reference != RONDO_PLAN_NOWHERE && slot->loop == sender->loop)
     sender->references[slot->reference].taken_at = me->clock[step->at.rank];
   recv->head = (recv->head + 1) % m->what->slots;
@@ -320,7 +303,7 @@ static bool value_compute(const struct machine *m, struct step *step) {
   if (step->value.finished)
     return rondo_plan_verify_fault(m->report, step->at, "finishes a result a second time");
   struct rank_set wanted = wanted_set(m->what, step->value.chunk);
-  uint32_t missing = set_first_difference(&step->value.from, &wanted);
+  uint32_t missing = set_first(&step->value.from, &wanted, false);
   if (missing != RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(m->report, step->at, "finishes a result without rank %u",
                                    missing);
@@ -372,11 +355,11 @@ static bool result_check(const struct machine *m, const struct step *step, uint3
   if (is_continued(m, step, index))
     return true;
   struct rank_set wanted = wanted_set(m->what, value->chunk);
-  uint32_t wrong = set_first_difference(&value->from, &wanted);
+  uint32_t wrong = set_first(&value->from, &wanted, false);
   if (wrong != RONDO_PLAN_NOWHERE)
     return rondo_plan_verify_fault(m->report, step->at, "writes a result %s rank %u",
                                    set_has(&wanted, wrong) ? "without" : "with", wrong);
-  if (rondo_plan_verify_reduces(m->what->kind) && !value->finished)
+  if (rondo_plan_reduces(m->what->kind) && !value->finished)
     return rondo_plan_verify_fault(m->report, step->at, "writes a result that is not FINAL");
   return true;
 }
@@ -389,7 +372,7 @@ static bool output_write(const struct machine *m, const struct step *step) {
   uint32_t to = output_place(m->what, rank, index);
   struct place *place = &m->members[rank].places[to];
   // A copy onto itself moves nothing, so it disturbs no reader.
-  bool onto_itself = step->recv == NULL && !rondo_plan_verify_reduces(m->what->kind) &&
+  bool onto_itself = step->recv == NULL && !rondo_plan_reduces(m->what->kind) &&
                      input_place(m->what, rank, input_index(step)) == to;
   if (!result_check(m, step, index))
     return false;
@@ -397,7 +380,6 @@ static bool output_write(const struct machine *m, const struct step *step) {
     return false;
   if (place->written)
     return rondo_plan_verify_fault(m->report, step->at, "writes its result a second time");
-  place->filled = true;
   place->begun = is_continued(m, step, index);
   place->written = !place->begun;
   place->symbol = step->value;
@@ -410,9 +392,7 @@ static uint32_t reference_place(const struct rondo_plan_verify_case *what,
                                 const struct step *step) {
   if (what->kind == RONDO_BARRIER || what->plans[step->at.rank].by_value)
     return RONDO_PLAN_NOWHERE;
-  if (step->op->primitive & RONDO_PRIM_COPY)
-    return output_place(what, step->at.rank, output_index(step));
-  if (step->op->primitive & RONDO_PRIM_RESULT)
+  if (step->op->primitive & (RONDO_PRIM_COPY | RONDO_PRIM_RESULT))
     return output_place(what, step->at.rank, output_index(step));
   if (!(step->op->primitive & RONDO_PRIM_RECV))
     return input_place(what, step->at.rank, input_index(step));
@@ -628,14 +608,6 @@ static bool member_init(struct machine *m, uint32_t rank) {
   return true;
 }
 
-static bool connectors_init(struct machine *m, uint32_t rank) {
-  for (uint32_t i = 0; i < m->what->plans[rank].send.count; i++) {
-    if (!connector_init(m, rank, i))
-      return false;
-  }
-  return true;
-}
-
 static void machine_fini(struct machine *m) {
   for (uint32_t i = 0; i < m->connector_count; i++) {
     free(m->connectors[i].slots);
@@ -666,17 +638,15 @@ static bool machine_init(struct machine *m) {
     if (!member_init(m, rank))
       return false;
   }
-  for (uint32_t rank = 0; rank < m->what->nranks; rank++) {
-    if (!connectors_init(m, rank))
-      return false;
-  }
+  for (uint32_t rank = 0; rank < m->what->nranks; rank++)
+    for (uint32_t i = 0; i < m->what->plans[rank].send.count; i++)
+      if (!connector_init(m, rank, i))
+        return false;
   return true;
 }
 
 static bool case_is_valid(const struct rondo_plan_verify_case *what) {
-  bool rooted = what->kind == RONDO_REDUCE || what->kind == RONDO_BROADCAST ||
-                what->kind == RONDO_GATHER || what->kind == RONDO_SCATTER ||
-                what->kind == RONDO_SEND_RECV;
+  bool rooted = rondo_plan_is_rooted(what->kind);
   if (what->in_place && is_exchange(what))
     return false;
   if ((what->kind == RONDO_SEND_RECV && what->nranks > 2) ||

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "daemon/plan/build.h"
 #include "rondo/types.h"
 
 enum {
@@ -46,16 +47,6 @@ uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
   return RONDO_PLAN_NOWHERE;
 }
 
-bool rondo_plan_verify_reduces(int kind) {
-  return kind == RONDO_ALL_REDUCE || kind == RONDO_REDUCE_SCATTER || kind == RONDO_REDUCE;
-}
-
-// True if each chunk belongs to one rank, at least in one of the two buffers.
-static bool kind_has_parts(int kind) {
-  return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER || kind == RONDO_GATHER ||
-         kind == RONDO_SCATTER || kind == RONDO_ALL_TO_ALL || kind == RONDO_ALL_TO_ALL_V;
-}
-
 // Whether an op may take what the receive buffer holds: to add to it there, or to pass it on.
 static bool may_take_result(unsigned primitive) {
   unsigned moves = primitive & (PRIM_ADDS | RONDO_PRIM_SEND);
@@ -65,8 +56,6 @@ static bool may_take_result(unsigned primitive) {
 // What is wrong with an op's primitive for this kind, or null.
 static const char *primitive_fault(int kind, unsigned primitive) {
   bool recv = primitive & RONDO_PRIM_RECV, reduce = primitive & RONDO_PRIM_REDUCE;
-  bool own_input = kind == RONDO_ALL_GATHER || kind == RONDO_GATHER;
-  bool own_output = kind == RONDO_REDUCE_SCATTER || kind == RONDO_SCATTER;
   bool takes_signal = kind == RONDO_BARRIER && recv;
   if (primitive & ~(unsigned)PRIM_ALL)
     return "has unknown primitive bits";
@@ -74,15 +63,16 @@ static const char *primitive_fault(int kind, unsigned primitive) {
     return "neither copies nor sends its value";
   if (reduce && !recv)
     return "reduces without receiving";
-  if (reduce && !rondo_plan_verify_reduces(kind))
+  if (reduce && !rondo_plan_reduces(kind))
     return "reduces in a kind that does not";
-  if ((primitive & RONDO_PRIM_FINAL) && !rondo_plan_verify_reduces(kind))
+  if ((primitive & RONDO_PRIM_FINAL) && !rondo_plan_reduces(kind))
     return "is FINAL in a kind that does not reduce";
   if ((primitive & RONDO_PRIM_RESULT) && (kind == RONDO_BARRIER || !may_take_result(primitive)))
     return "has RESULT but neither adds to a result nor passes one on";
-  if ((primitive & RONDO_PRIM_IN_BASE) && (!own_input || recv))
+  if ((primitive & RONDO_PRIM_IN_BASE) && (rondo_plan_base(kind) != RONDO_PRIM_IN_BASE || recv))
     return "has IN_BASE but reads no send buffer of one chunk";
-  if ((primitive & RONDO_PRIM_OUT_BASE) && (!own_output || !(primitive & RONDO_PRIM_COPY)))
+  if ((primitive & RONDO_PRIM_OUT_BASE) &&
+      (rondo_plan_base(kind) != RONDO_PRIM_OUT_BASE || !(primitive & RONDO_PRIM_COPY)))
     return "has OUT_BASE but writes no receive buffer of one chunk";
   return NULL;
 }
@@ -134,7 +124,6 @@ static const char *peers_fault(const struct rondo_plan *plan, const struct rondo
 
 static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_t rank) {
   const struct rondo_plan *plan = &what->plans[rank];
-  bool by_rank = kind_has_parts(what->kind);
   bool nothing_to_do = what->kind == RONDO_BARRIER && what->nranks == 1;
   if (plan->nranks != what->nranks)
     return "is of another number of ranks";
@@ -142,7 +131,7 @@ static const char *plan_fault(const struct rondo_plan_verify_case *what, uint32_
     return "has no ops, or too many";
   if (plan->chunk_count == 0 || plan->chunk_count != what->plans[0].chunk_count)
     return "has another chunk count than rank 0, or none";
-  if (by_rank && plan->chunk_count != what->nranks)
+  if (rondo_plan_has_parts(what->kind) && plan->chunk_count != what->nranks)
     return "does not have one chunk a rank";
   const char *fault = peers_fault(plan, &plan->send, rank);
   if (fault == NULL)

@@ -1,5 +1,5 @@
-// The half of the plan verifier that needs no execution: are the ops and the peer lists
-// well formed, and do the plans of different ranks fit together? Used by verify.c alone.
+// The part of the plan verifier that needs no execution. It checks that ops and lists of peers are
+// well formed, and that the plans of different ranks fit together. Used by verify.c only.
 #ifndef RONDO_DAEMON_PLAN_VERIFY_SHAPE_H
 #define RONDO_DAEMON_PLAN_VERIFY_SHAPE_H
 
@@ -25,8 +25,5 @@ bool rondo_plan_verify_shape(const struct rondo_plan_verify_case *what,
 uint32_t rondo_plan_verify_peer_find(const struct rondo_plan *plan,
                                      const struct rondo_plan_peers *peers, uint32_t count,
                                      uint32_t rank);
-
-// Whether the kind adds contributions up, so that its results need FINAL.
-bool rondo_plan_verify_reduces(int kind);
 
 #endif // RONDO_DAEMON_PLAN_VERIFY_SHAPE_H

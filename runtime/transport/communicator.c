@@ -20,12 +20,6 @@
 
 static bool kind_is_segmented(int kind) { return kind != RONDO_ALL_REDUCE; }
 
-// True if a loop has a chunk for each rank.
-static bool kind_has_parts(int kind) {
-  return kind == RONDO_ALL_GATHER || kind == RONDO_REDUCE_SCATTER || kind == RONDO_ALL_TO_ALL ||
-         kind == RONDO_ALL_TO_ALL_V || kind == RONDO_GATHER || kind == RONDO_SCATTER;
-}
-
 // The largest chunk of an all-to-all-v. No rank knows all its sizes, so the bound is on the payload
 // of all connectors of a rank.
 static uint64_t shape_listed_chunk_bytes(const struct rondo_shape *shape, uint64_t cap_bytes) {
@@ -82,7 +76,7 @@ struct rondo_geometry rondo_shape_geometry(const struct rondo_shape *shape, uint
   g.begin = share * block < shape->count ? share * block : shape->count;
   g.end = shape->count - g.begin > share ? g.begin + share : shape->count;
   int split = !kind_is_segmented(shape->kind) && shape->algorithm == RONDO_ALGORITHM_RING;
-  int one_chunk = !split && !kind_has_parts(shape->kind);
+  int one_chunk = !split && !rondo_plan_has_parts(shape->kind);
   g.chunk_count = one_chunk ? 1 : shape->nranks;
   g.segment = split ? 0 : shape->count;
   g.chunk_elems = shape->chunk_elems;
