@@ -1,45 +1,40 @@
 // Blocks of the host driver: owner word, start, turn and quit.
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/futex.h"
+#include "base/memory.h"
 #include "daemon/host/host_device.h"
 #include "daemon/host/host.h"
 
-// How long a block is stepped in one turn, by the kind of thread.
+// How long a thread steps a block before it gives up the owner word: one turn.
 struct turn_kind {
-  uint32_t steps;       // at most, so that owners change often
-  uint32_t stuck_steps; // at most, while the block is stuck
-  uint32_t looks;       // probes of each step for what a peer sends
+  uint32_t steps;       // maximum; it is small so that other threads soon become the owner
+  uint32_t stuck_steps; // maximum of steps while the block is stuck
+  uint32_t looks;       // how often a step checks for data of a peer
   bool ends_with_run;   // stop as soon as a run has ended
-  bool is_quiet; // wakes no parked worker: the stepping thread also steps the blocks that wait
+  bool is_quiet; // wake no parked worker: the thread itself steps the blocks that wait for this one
 };
 
-static const struct turn_kind WORKER_TURN = {.steps = 4, .looks = 1};
-// The thread has nothing else to do, and a step is long compared to the time that a slot takes.
-static const struct turn_kind WAITER_TURN = {
-    .steps = 4, .stuck_steps = 4, .looks = 16, .ends_with_run = true};
-// Fewer probes beside the proxy, which the thread runs between turns: they take as long as one turn
-// of the proxy.
+static const struct turn_kind TURNS[] = {
+    [RONDO_HOST_WORKER] = {.steps = 4, .looks = 1},
+    [RONDO_HOST_SUBMITTER] = {.steps = 4, .looks = 1, .is_quiet = true},
+    [RONDO_HOST_TESTER] = {.steps = 4, .looks = 1, .ends_with_run = true},
+    // The thread has nothing else to do, and a step is long compared to the time that a slot takes.
+    [RONDO_HOST_WAITER] = {.steps = 4, .stuck_steps = 4, .looks = 16, .ends_with_run = true}};
+// The thread also executes rounds of the proxy, and 16 probes take as long as such a round.
 static const struct turn_kind WAITER_TURN_PROXIED = {
     .steps = 4, .stuck_steps = 4, .looks = 2, .ends_with_run = true};
-static const struct turn_kind TESTER_TURN = {.steps = 4, .looks = 1, .ends_with_run = true};
 // A probe right after submission would take the line from a peer that is about to write it.
 static const struct turn_kind INLINE_FIRST = {.steps = 1, .looks = 0, .is_quiet = true};
 static const struct turn_kind INLINE_SECOND = {.steps = 1, .looks = 1, .is_quiet = true};
-static const struct turn_kind SUBMITTER_TURN = {.steps = 4, .looks = 1, .is_quiet = true};
 
 int rondo_host_blocks_create(struct rondo_host_daemon *d, const struct rondo_sq_consumer *sources,
                              uint32_t capacity) {
-  uint32_t count = d->core.block_count;
-  size_t bytes = count * sizeof(struct rondo_host_block);
-  bytes = (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
-  struct rondo_host_block *blocks = aligned_alloc(RONDO_LINE_BYTES, bytes);
+  struct rondo_host_block *blocks = rondo_memory_alloc(d->core.block_count * sizeof *blocks);
   if (!blocks)
     return RONDO_ERR_NO_MEMORY;
-  memset(blocks, 0, bytes);
   d->blocks = blocks;
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < d->core.block_count; i++) {
     struct rondo_block_tasks tasks = {.entries = calloc(capacity, sizeof *tasks.entries),
                                       .waits = calloc(capacity, sizeof *tasks.waits),
                                       .capacity = capacity};
@@ -62,7 +57,7 @@ void rondo_host_blocks_destroy(struct rondo_host_daemon *d) {
     free(rondo_block_wait(&d->blocks[i].core, 0));
     free((void *)(uintptr_t)d->blocks[i].moved);
   }
-  free(d->blocks);
+  rondo_memory_free(d->blocks);
   d->blocks = NULL;
 }
 
@@ -101,10 +96,9 @@ static void block_report(const struct rondo_host_block *block, int what) {
 
 static void block_note_quit(struct rondo_host_block *block, uint64_t now_ns) {
   struct rondo_host_daemon *d = block->daemon;
-  bool has_progressed = block_progress(block) != block->progress_mark;
   block_report(block, RONDO_BLOCK_QUIT);
-  block->is_fruitless = !has_progressed;
-  if (has_progressed)
+  block->is_fruitless = block_progress(block) == block->progress_mark;
+  if (!block->is_fruitless)
     block->pause_ns = d->restart_min_ns;
   else
     block->pause_ns =
@@ -216,12 +210,8 @@ int rondo_host_block_drive(struct rondo_host_block *block, uint64_t now_ns,
       return RONDO_STEP_IDLE;
     block_start(block, now_ns);
   }
-  static const struct turn_kind *const kinds[] = {[RONDO_HOST_WORKER] = &WORKER_TURN,
-                                                  [RONDO_HOST_SUBMITTER] = &SUBMITTER_TURN,
-                                                  [RONDO_HOST_TESTER] = &TESTER_TURN,
-                                                  [RONDO_HOST_WAITER] = &WAITER_TURN};
   bool has_proxy = caller == RONDO_HOST_WAITER && rondo_daemon_has_proxy(&block->daemon->base);
-  return block_take_turn(block, has_proxy ? &WAITER_TURN_PROXIED : kinds[caller], NULL);
+  return block_take_turn(block, has_proxy ? &WAITER_TURN_PROXIED : &TURNS[caller], NULL);
 }
 
 // Prefetches the slot that a run writes first: the peer has a copy of its line.

@@ -285,7 +285,8 @@ static void device_forget_workers(void) {
 }
 RONDO_ON_FORK(device_forget_workers)
 
-int rondo_host_device_get(uint32_t workers) {
+// Starts worker threads until the process has at least `workers` (0: one for each core).
+static int device_start_workers(uint32_t workers) {
   struct rondo_host_device *dev = &rondo_host_device;
   int status = RONDO_SUCCESS;
   pthread_mutex_lock(&dev->attach_lock);
@@ -324,6 +325,7 @@ static int worker_add(struct rondo_host_worker *w, struct rondo_host_block *bloc
   return status;
 }
 
+// Removes a block, which need not have been added.
 static void worker_remove(struct rondo_host_worker *w, const struct rondo_host_block *block) {
   pthread_rwlock_wrlock(&w->blocks_lock);
   for (uint32_t i = 0; i < w->block_count; i++) {
@@ -335,29 +337,30 @@ static void worker_remove(struct rondo_host_worker *w, const struct rondo_host_b
   pthread_rwlock_unlock(&w->blocks_lock);
 }
 
-int rondo_host_attach(struct rondo_host_daemon *d, uint32_t first_worker, uint32_t workers) {
+int rondo_host_attach(struct rondo_daemon *base, const struct rondo_config *cfg) {
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   struct rondo_host_device *dev = &rondo_host_device;
-  uint32_t available = rondo_load_acquire_u32(&dev->worker_count);
-  if (workers == 0 || workers > available)
-    workers = available;
-  for (uint32_t i = 0; i < d->core.block_count; i++) {
-    d->blocks[i].worker = (first_worker + i) % workers;
-    int status = rondo_host_ready_add(&d->blocks[i], first_worker + i);
+  int status = device_start_workers(cfg->workers);
+  if (status != RONDO_SUCCESS)
+    return status;
+  uint32_t first = cfg->first_worker >= 0 ? (uint32_t)cfg->first_worker : cfg->rank * cfg->blocks;
+  uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
+  if (cfg->workers && cfg->workers < workers)
+    workers = cfg->workers;
+  rondo_fetch_add_relaxed_u32(&dev->daemons, 1);
+  for (uint32_t i = 0; i < d->core.block_count && status == RONDO_SUCCESS; i++) {
+    d->blocks[i].worker = (first + i) % workers;
+    status = rondo_host_ready_add(&d->blocks[i], first + i);
     if (status == RONDO_SUCCESS)
       status = worker_add(&dev->workers[d->blocks[i].worker], &d->blocks[i]);
-    if (status == RONDO_SUCCESS)
-      continue;
-    for (uint32_t k = 0; k <= i; k++) {
-      worker_remove(&dev->workers[d->blocks[k].worker], &d->blocks[k]);
-      rondo_host_ready_remove(&d->blocks[k]);
-    }
-    return status;
   }
-  rondo_fetch_add_relaxed_u32(&dev->daemons, 1);
-  return RONDO_SUCCESS;
+  if (status != RONDO_SUCCESS)
+    rondo_host_detach(base);
+  return status;
 }
 
-void rondo_host_detach(struct rondo_host_daemon *d) {
+void rondo_host_detach(struct rondo_daemon *base) {
+  struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   rondo_fetch_add_relaxed_u32(&rondo_host_device.daemons, (uint32_t)-1);
   for (uint32_t i = 0; i < d->core.block_count; i++) {
     worker_remove(&rondo_host_device.workers[d->blocks[i].worker], &d->blocks[i]);

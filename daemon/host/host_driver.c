@@ -17,9 +17,7 @@ static struct rondo_device the_device = {&rondo_host_driver};
 
 // ------------------------------------------------------------------ queues ---
 
-static size_t round_to_lines(size_t bytes) {
-  return (bytes + RONDO_LINE_BYTES - 1) / RONDO_LINE_BYTES * RONDO_LINE_BYTES;
-}
+static size_t round_to_lines(size_t bytes) { return rondo_round_up(bytes, RONDO_LINE_BYTES); }
 
 // Takes the next piece of memory at `at`.
 static void *memory_carve(char **at, size_t bytes) {
@@ -93,18 +91,6 @@ static int host_create(struct rondo_device *device, const struct rondo_daemon_re
   else
     host_destroy(&d->base);
   return status;
-}
-
-static int host_attach(struct rondo_daemon *base, const struct rondo_config *cfg) {
-  int status = rondo_host_device_get(cfg->workers);
-  uint32_t first = cfg->first_worker >= 0 ? (uint32_t)cfg->first_worker : cfg->rank * cfg->blocks;
-  if (status == RONDO_SUCCESS)
-    status = rondo_host_attach(rondo_host_daemon_of(base), first, cfg->workers);
-  return status;
-}
-
-static void host_detach(struct rondo_daemon *base) {
-  rondo_host_detach(rondo_host_daemon_of(base));
 }
 
 // --------------------------------------------------------------- inspection --
@@ -237,8 +223,8 @@ const struct rondo_driver rondo_host_driver = {.name = "host",
                                                .set_competing = rondo_host_set_competing,
                                                .create = host_create,
                                                .destroy = host_destroy,
-                                               .attach = host_attach,
-                                               .detach = host_detach,
+                                               .attach = rondo_host_attach,
+                                               .detach = rondo_host_detach,
                                                .notify_submission = rondo_host_notify_submission,
                                                .submit_inline = rondo_host_submit_inline,
                                                .poll_inline = rondo_host_poll_inline,

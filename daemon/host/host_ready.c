@@ -1,8 +1,8 @@
 // Ready bytes of the process's blocks.
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "daemon/host/host.h"
 #include "daemon/host/host_ready.h"
 
@@ -21,11 +21,8 @@ void rondo_host_ready_forget(void) {
 
 // The group, allocated on first use. Null: no memory.
 static struct rondo_host_group *group_get(uint32_t g) {
-  if (!groups[g]) {
-    groups[g] = aligned_alloc(_Alignof(struct rondo_host_group), sizeof *groups[g]);
-    if (groups[g])
-      memset(groups[g], 0, sizeof *groups[g]);
-  }
+  if (!groups[g])
+    groups[g] = rondo_memory_alloc(sizeof *groups[g]);
   if (groups[g] && g >= group_count)
     group_count = g + 1;
   return groups[g];

@@ -144,9 +144,7 @@ static bool block_is_idle(struct rondo_host_block *block) {
 static bool block_try_steal(struct rondo_host_block *block, void *arg) {
   const struct block_search *t = arg;
   struct rondo_host_daemon *d = block->daemon;
-  if (d == t->own)
-    return false;
-  if (block_is_idle(block))
+  if (d == t->own || block_is_idle(block))
     return false;
   if (t->only_quick ? !block_is_quick(block) || !block_own_soon(block)
                     : block_is_better_left(block) || !rondo_host_block_try_own(block)) {
@@ -190,20 +188,14 @@ static uint64_t sleep_among_others_ns(uint64_t sleep_ns) {
   return min_ns(sleep_ns * (1 + sleepers / SLEEPERS_FEW), SLEEP_MAX_NS);
 }
 
-// The event count of the daemon's process; null: it has none.
-static struct rondo_event_count *own_event_count(const struct rondo_host_daemon *d) {
-  return d->base.event_counts ? d->base.event_counts->own : NULL;
-}
-
 // Sleeps until a run has ended, another thread wakes this one, another process has notified, or
 // `limit_ns` has passed; for a short time only while its announcement is new (B3). Returns true if
 // it was not new.
 static bool daemon_sleep(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
                          uint64_t limit_ns) {
-  struct rondo_event_count *own = own_event_count(d);
+  struct rondo_event_count *own = d->base.event_counts ? d->base.event_counts->own : NULL;
   uint32_t word = rondo_load_acquire_u32(&d->done_word);
   struct rondo_futex_shared on = {0};
-  uint32_t has_own = own != NULL;
   bool slept = false;
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
   if (own)
@@ -223,7 +215,7 @@ static bool daemon_sleep(struct rondo_host_daemon *d, int (*is_done)(void *), vo
     if (is_new && has_shared_core())
       sched_yield(); // lets the announcement age, and costs less than a sleep and a wake-up
     else
-      (void)rondo_futex_wait_any(&d->done_word, word, &on, has_own,
+      (void)rondo_futex_wait_any(&d->done_word, word, &on, own != NULL,
                                  is_new ? min_ns(limit_ns, RONDO_EVENT_COUNT_SHORT_NS) : limit_ns);
     slept = !is_new;
   }
@@ -250,55 +242,46 @@ static bool block_is_ready(struct rondo_host_block *block) {
   return is_ready;
 }
 
-// Wakes the threads that wait for ranks of this worker whose blocks can move.
-static void worker_wake_ready(struct rondo_host_worker *w) {
-  if (pthread_rwlock_tryrdlock(&w->blocks_lock))
-    return;
-  for (uint32_t i = 0; i < w->block_count; i++) {
-    struct rondo_host_daemon *d = w->blocks[i]->daemon;
-    if (rondo_load_relaxed_u32(&d->done_waiters) && block_is_ready(w->blocks[i]))
-      rondo_host_notify_completion(&d->base);
-  }
-  pthread_rwlock_unlock(&w->blocks_lock);
-}
-
-// Wakes sleepers whose blocks can move, after the caller has done what it could. Threads that share
-// cores are not woken: a thread that is awake steps their blocks.
-static void workers_wake_ready(void) {
-  struct rondo_host_device *dev = &rondo_host_device;
-  if (!rondo_load_relaxed_u32(&dev->sleepers) || has_shared_core())
-    return;
-  uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
-  for (uint32_t i = 0; i < workers; i++)
-    worker_wake_ready(&dev->workers[i]);
-}
-
-// Wakes the threads that wait for one rank of this worker. Returns true if there were any.
-static bool worker_wake_sleeper(struct rondo_host_worker *w) {
+// Wakes threads that wait for ranks of this worker: those whose blocks can move (`only_ready`), or
+// else those of the first rank that has any. Returns true if it woke any.
+static bool worker_wake_sleepers(struct rondo_host_worker *w, bool only_ready) {
   bool woke = false;
   if (pthread_rwlock_tryrdlock(&w->blocks_lock))
     return false;
-  for (uint32_t i = 0; i < w->block_count && !woke; i++) {
+  for (uint32_t i = 0; i < w->block_count && (only_ready || !woke); i++) {
     struct rondo_host_daemon *d = w->blocks[i]->daemon;
-    woke = rondo_load_seq_cst_u32(&d->done_waiters) != 0;
-    if (woke)
-      rondo_host_notify_completion(&d->base);
+    if (!rondo_load_seq_cst_u32(&d->done_waiters) || (only_ready && !block_is_ready(w->blocks[i])))
+      continue;
+    rondo_host_notify_completion(&d->base);
+    woke = true;
   }
   pthread_rwlock_unlock(&w->blocks_lock);
   return woke;
 }
 
+// As worker_wake_sleepers, for all workers.
+static void workers_wake_sleepers(bool only_ready) {
+  struct rondo_host_device *dev = &rondo_host_device;
+  uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
+  for (uint32_t i = 0; i < workers; i++)
+    if (worker_wake_sleepers(&dev->workers[i], only_ready) && !only_ready)
+      return;
+}
+
+// Wakes sleepers whose blocks can move, after the caller has done what it could. Threads that share
+// cores are not woken: a thread that is awake steps their blocks.
+static void workers_wake_ready(void) {
+  if (rondo_load_relaxed_u32(&rondo_host_device.sleepers) && !has_shared_core())
+    workers_wake_sleepers(true);
+}
+
 // Wakes one sleeper if a core may have no helping thread left: the caller, which leaves, may have
 // been the last.
 static void workers_wake_sleeper(void) {
-  struct rondo_host_device *dev = &rondo_host_device;
+  const struct rondo_host_device *dev = &rondo_host_device;
   uint32_t sleepers = rondo_load_seq_cst_u32(&dev->sleepers); // H6
-  if (!sleepers || rondo_load_relaxed_u32(&dev->active) >= dev->cores + sleepers)
-    return;
-  uint32_t workers = rondo_load_acquire_u32(&dev->worker_count);
-  for (uint32_t i = 0; i < workers; i++)
-    if (worker_wake_sleeper(&dev->workers[i]))
-      return;
+  if (sleepers && rondo_load_relaxed_u32(&dev->active) < dev->cores + sleepers)
+    workers_wake_sleepers(false);
 }
 
 // A thread in rondo_host_wait.
@@ -409,9 +392,7 @@ static int daemon_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), v
 static void daemon_rest_after_test(struct rondo_host_daemon *d, bool moved) {
   uint32_t fruitless = moved ? 0 : rondo_load_relaxed_u32(&d->fruitless) + 1;
   rondo_store_relaxed_u32(&d->fruitless, fruitless);
-  if (moved)
-    return;
-  if (daemon_forward(d, RONDO_FORWARD_STAY))
+  if (moved || daemon_forward(d, RONDO_FORWARD_STAY))
     return;
   if (fruitless % STEAL_AFTER == 0 && blocks_steal(d, rondo_now_ns(), 0))
     return;
