@@ -1,9 +1,10 @@
-// The task queue of one block: the collectives that it has to run, in order, and a cursor that goes
-// round them (the paper, 4.2 and 4.3). Pure: no time, no memory of its own.
+// The task queue of one block: the list of collectives that the block has to execute, in order, and
+// a cursor that moves through the list again and again (the paper, 4.2 and 4.3). It uses no clock
+// and allocates nothing.
 //
-// An entry is the collective's index in the daemon's table with its priority in the top byte: four
-// bytes, so 1,000 queued collectives take 4 KB of a block's fast memory. Only the block's owner
-// uses it.
+// An entry is the collective's index in the daemon's table, with its priority in the top byte. It
+// has four bytes, so 1,000 queued collectives take 4 KB of a block's fast memory. Only the block's
+// owner uses the queue.
 #ifndef RONDO_SCHEDULER_TASK_QUEUE_CORE_H
 #define RONDO_SCHEDULER_TASK_QUEUE_CORE_H
 
@@ -26,8 +27,9 @@ RONDO_FN uint32_t *rondo_task_entries(const struct rondo_task_queue *q) {
   return (uint32_t *)(uintptr_t)q->entries;
 }
 
-RONDO_FN uint32_t rondo_task_make(uint32_t index, int priority) {
-  return (uint32_t)(priority + 128) << 24 | index;
+// `urgency`: the priority + 128.
+RONDO_FN uint32_t rondo_task_make(uint32_t index, uint32_t urgency) {
+  return urgency << 24 | index;
 }
 
 RONDO_FN uint32_t rondo_task_index(uint32_t task) { return task & RONDO_TASK_INDEX_MAX; }

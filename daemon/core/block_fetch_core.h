@@ -4,8 +4,8 @@
 
 #include "daemon/core/block_ready_core.h"
 
-// Accepts one entry: its collective enters the task queue, or the run waits for the one that
-// executes.
+// Accepts one entry: its collective enters the task queue, or the run waits until the executing run
+// of the collective has ended.
 RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *entry,
                                  uint64_t now_ns) {
   struct rondo_active_slot *slot = rondo_slot_of_entry(b, entry);
@@ -20,7 +20,7 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
   rondo_context_begin(c, &run, now_ns);
   rondo_block_set_ready(b, entry->collective);
   slot->blocked_since_ns = 0;
-  uint32_t task = (uint32_t)c->fixed.urgency << 24 | entry->collective;
+  uint32_t task = rondo_task_make(entry->collective, c->fixed.urgency);
   bool sorted = b->daemon->policy.order == RONDO_ORDER_PRIORITY;
   bool was_empty = b->queue.count == 0;
   uint32_t before = was_empty ? 0 : rondo_task_urgency(rondo_task_queue_current(&b->queue));
@@ -34,7 +34,7 @@ RONDO_FN void rondo_block_accept(struct rondo_block *b, const struct rondo_sqe *
   }
 }
 
-// Block 0: true if every other block that takes part has room for the entry.
+// Block 0: true if the inbox of every other block that takes part has room for the entry.
 RONDO_FN bool rondo_block_can_fan_out(struct rondo_block *b, const struct rondo_sqe *entry) {
   for (uint32_t i = 1; i < entry->block_count; i++)
     if (!rondo_sq_has_room(&b->daemon->inboxes[i]))

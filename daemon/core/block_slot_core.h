@@ -69,26 +69,22 @@ RONDO_FN struct rondo_active_slot *rondo_slot_of_entry(struct rondo_block *b,
   return rondo_slot_fill(b, entry->collective);
 }
 
-// Makes `send` the endpoint of a send peer. The gate must have been seen open (G2): the endpoints
-// are not known before.
-RONDO_FN void rondo_context_bind_send(struct rondo_task_context *c, uint32_t peer) {
-  struct rondo_endpoint *table = (struct rondo_endpoint *)(uintptr_t)c->fixed.send_table;
-  if (peer == c->state.bound_send)
+// Makes `current` the endpoint of peer `peer`; `bound` is the peer whose endpoint it is until then.
+// `endpoints` is the address of the endpoints of all peers. The gate must have been seen open (G2):
+// the endpoints are not known before.
+RONDO_FN void rondo_endpoint_bind(uint64_t endpoints, struct rondo_endpoint *current,
+                                  uint16_t *bound, uint32_t peer) {
+  struct rondo_endpoint *table = (struct rondo_endpoint *)(uintptr_t)endpoints;
+  if (peer == *bound)
     return;
-  if (c->state.bound_send != RONDO_PLAN_NO_PEER)
-    table[c->state.bound_send] = c->state.send;
-  c->state.send = table[peer];
-  c->state.bound_send = (uint16_t)peer;
+  if (*bound != RONDO_PLAN_NO_PEER)
+    table[*bound] = *current;
+  *current = table[peer];
+  *bound = (uint16_t)peer;
 }
 
-RONDO_FN void rondo_context_bind_recv(struct rondo_task_context *c, uint32_t peer) {
-  struct rondo_endpoint *table = (struct rondo_endpoint *)(uintptr_t)c->fixed.recv_table;
-  if (peer == c->state.bound_recv)
-    return;
-  if (c->state.bound_recv != RONDO_PLAN_NO_PEER)
-    table[c->state.bound_recv] = c->state.recv;
-  c->state.recv = table[peer];
-  c->state.bound_recv = (uint16_t)peer;
+RONDO_FN void rondo_context_bind_send(struct rondo_task_context *c, uint32_t peer) {
+  rondo_endpoint_bind(c->fixed.send_table, &c->state.send, &c->state.bound_send, peer);
 }
 
 // Makes `send` and `recv` the endpoints of the current op's peers.
@@ -98,7 +94,8 @@ RONDO_FN void rondo_context_bind(struct rondo_task_context *c) {
   if (op->primitive & RONDO_PRIM_SEND)
     rondo_context_bind_send(c, op->send_peer + walked);
   if (op->primitive & RONDO_PRIM_RECV)
-    rondo_context_bind_recv(c, op->recv_peer + walked);
+    rondo_endpoint_bind(c->fixed.recv_table, &c->state.recv, &c->state.bound_recv,
+                        op->recv_peer + walked);
 }
 
 #endif // RONDO_DAEMON_CORE_BLOCK_SLOT_CORE_H

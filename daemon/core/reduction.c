@@ -1,4 +1,4 @@
-// Lowering of the public reductions to what the kernels of both backends compute.
+// Translates the public reductions to those that the kernels of both backends compute.
 #include "daemon/core/move.h"
 
 #include "daemon/core/convert_core.h"
@@ -6,48 +6,28 @@
 
 static int dtype_is_integer(int dtype) { return dtype <= RONDO_UINT64; }
 
-static uint8_t base_of(int redop) {
-  switch (redop) {
-  case RONDO_PROD:
-    return RONDO_REDUCE_PROD;
-  case RONDO_MAX:
-    return RONDO_REDUCE_MAX;
-  case RONDO_MIN:
-    return RONDO_REDUCE_MIN;
-  default:
-    return RONDO_REDUCE_SUM;
-  }
-}
+// By enum rondo_redop. Averages and pre-multiplied sums are sums.
+static const uint8_t BASES[RONDO_REDOP_COUNT] = {[RONDO_PROD] = RONDO_REDUCE_PROD,
+                                                 [RONDO_MAX] = RONDO_REDUCE_MAX,
+                                                 [RONDO_MIN] = RONDO_REDUCE_MIN};
 
-// A scalar as an integer between `low` and `high` (powers of two or 0): truncated, and
-// clamped, because the C conversion is undefined out of range. NaN is 0.
-static uint64_t integer_of_scalar(double scalar, uint64_t min, uint64_t max, int is_signed) {
-  const double low = is_signed ? (double)(int64_t)min : 0.0;
+// The scalar as an integer of the dtype: truncated, and clamped, because the C conversion is
+// undefined out of range. NaN is 0.
+static uint64_t integer_factor(int dtype, double scalar) {
+  static const struct {
+    int64_t min;
+    uint64_t max;
+  } ranges[] = {[RONDO_INT8] = {INT8_MIN, INT8_MAX},    [RONDO_UINT8] = {0, UINT8_MAX},
+                [RONDO_INT32] = {INT32_MIN, INT32_MAX}, [RONDO_UINT32] = {0, UINT32_MAX},
+                [RONDO_INT64] = {INT64_MIN, INT64_MAX}, [RONDO_UINT64] = {0, UINT64_MAX}};
   if (scalar != scalar)
     return 0;
-  if (scalar <= low)
-    return min;
-  // (double)max may be max + 1, which is as good a bound: no double lies between.
-  if (scalar >= (double)max)
-    return max;
+  if (scalar <= (double)ranges[dtype].min)
+    return (uint64_t)ranges[dtype].min;
+  // (double)max may be max + 1, which is as good a bound: no double is between the two.
+  if (scalar >= (double)ranges[dtype].max)
+    return ranges[dtype].max;
   return scalar < 0 ? (uint64_t)(int64_t)scalar : (uint64_t)scalar;
-}
-
-static uint64_t integer_factor(int dtype, double scalar) {
-  switch (dtype) {
-  case RONDO_INT8:
-    return integer_of_scalar(scalar, (uint64_t)INT8_MIN, INT8_MAX, 1);
-  case RONDO_UINT8:
-    return integer_of_scalar(scalar, 0, UINT8_MAX, 0);
-  case RONDO_INT32:
-    return integer_of_scalar(scalar, (uint64_t)INT32_MIN, INT32_MAX, 1);
-  case RONDO_UINT32:
-    return integer_of_scalar(scalar, 0, UINT32_MAX, 0);
-  case RONDO_INT64:
-    return integer_of_scalar(scalar, (uint64_t)INT64_MIN, INT64_MAX, 1);
-  default:
-    return integer_of_scalar(scalar, 0, UINT64_MAX, 0);
-  }
 }
 
 // The scalar rounded once to the dtype, as bits of the compute type.
@@ -70,7 +50,7 @@ static uint64_t floating_factor(int dtype, double scalar) {
 }
 
 struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar, uint32_t nranks) {
-  struct rondo_reduction r = {.dtype = (uint8_t)dtype, .base = base_of(redop), .divisor = nranks};
+  struct rondo_reduction r = {.dtype = (uint8_t)dtype, .base = BASES[redop], .divisor = nranks};
   if (redop == RONDO_AVG && nranks > 1) {
     if (dtype_is_integer(dtype)) {
       r.divide = 1;

@@ -21,7 +21,8 @@ static int stop(void **state) {
 }
 
 static void push(uint32_t index, int priority, int sorted) {
-  assert_true(rondo_task_queue_try_push(&queue, rondo_task_make(index, priority), sorted));
+  assert_true(rondo_task_queue_try_push(&queue, rondo_task_make(index, (uint32_t)(priority + 128)),
+                                        sorted));
 }
 
 static uint32_t current(void) { return rondo_task_index(rondo_task_queue_current(&queue)); }
@@ -39,7 +40,7 @@ static void assert_holds(const uint32_t *indices, uint32_t count) {
 static void tasks_carry_index_and_priority(void **state) {
   (void)state;
   for (int priority = -128; priority <= 127; priority++) {
-    uint32_t task = rondo_task_make(RONDO_TASK_INDEX_MAX, priority);
+    uint32_t task = rondo_task_make(RONDO_TASK_INDEX_MAX, (uint32_t)(priority + 128));
     assert_int_equal(rondo_task_index(task), RONDO_TASK_INDEX_MAX);
     assert_int_equal(rondo_task_urgency(task), priority + 128);
   }
@@ -135,8 +136,8 @@ static void full_refuses_and_changes_nothing(void **state) {
   for (uint32_t i = 0; i < CAPACITY; i++)
     push(i, 0, 1);
   (void)rondo_task_queue_next(&queue);
-  assert_false(rondo_task_queue_try_push(&queue, rondo_task_make(9, 127), 1));
-  assert_false(rondo_task_queue_try_push(&queue, rondo_task_make(9, 0), 0));
+  assert_false(rondo_task_queue_try_push(&queue, rondo_task_make(9, 255), 1));
+  assert_false(rondo_task_queue_try_push(&queue, rondo_task_make(9, 128), 0));
   ASSERT_HOLDS(0, 1, 2, 3, 4, 5);
   assert_int_equal(current(), 1);
 }
