@@ -151,14 +151,10 @@ struct rondo_daemon_counters {
 // Adds the counters of one block, which may be running.
 static inline void rondo_daemon_counters_add(struct rondo_daemon_counters *sum,
                                              const struct rondo_block_counters *block) {
-  sum->blocks.steps += rondo_load_relaxed_u64(&block->steps);
-  sum->blocks.primitives += rondo_load_relaxed_u64(&block->primitives);
-  sum->blocks.preemptions += rondo_load_relaxed_u64(&block->preemptions);
-  sum->blocks.context_loads += rondo_load_relaxed_u64(&block->context_loads);
-  sum->blocks.context_saves += rondo_load_relaxed_u64(&block->context_saves);
-  sum->blocks.quits += rondo_load_relaxed_u64(&block->quits);
-  sum->blocks.fetched += rondo_load_relaxed_u64(&block->fetched);
-  sum->blocks.ended += rondo_load_relaxed_u64(&block->ended);
+  uint64_t *to = (uint64_t *)&sum->blocks; // all fields are uint64_t
+  const uint64_t *from = (const uint64_t *)block;
+  for (size_t i = 0; i < sizeof *block / sizeof *from; i++)
+    to[i] += rondo_load_relaxed_u64(&from[i]);
 }
 
 #define RONDO_RANGE_UNIT_BYTES (UINT64_C(2) << 20) // of device memory that processes share

@@ -68,15 +68,20 @@ static void ring_peers_set(struct rondo_plan *plan, uint32_t rank, uint32_t n) {
   recv_peer_set(plan, ring_before(rank, 1, n));
 }
 
-// Appends an op that takes the next peers, and the chunk `chunk_stride` further, every time.
+// Appends an op that begins with peer `peer` and chunk `first`. Each time it takes the next peer,
+// and the chunk that is `chunk_stride` further. Nothing if it would repeat 0 times.
 static void walk_append(struct rondo_plan *plan, int primitive, uint32_t repeat, uint32_t first,
-                        uint32_t chunk_stride) {
-  uint32_t before = plan->op_count;
+                        uint32_t chunk_stride, uint32_t peer) {
+  struct rondo_plan_op *op = &plan->ops[plan->op_count];
   op_append(plan, primitive, repeat, first);
-  if (plan->op_count == before)
+  if (repeat == 0)
     return;
-  plan->ops[before].peer_stride = 1;
-  plan->ops[before].chunk_stride = chunk_stride;
+  op->peer_stride = 1;
+  op->chunk_stride = chunk_stride;
+  if (primitive & RONDO_PRIM_SEND)
+    op->send_peer = (uint16_t)peer;
+  if (primitive & RONDO_PRIM_RECV)
+    op->recv_peer = (uint16_t)peer;
 }
 
 int rondo_plan_base(int kind) {
@@ -175,9 +180,9 @@ static void pairwise_build(const struct rondo_plan_request *q, struct rondo_plan
   int base = rondo_plan_base(q->kind);
   plan->send = others_upwards(rank, n);
   plan->recv = others_downwards(rank, n);
-  walk_append(plan, SEND | base, n - 1, gathers ? rank : ring_after(rank, 1, n), !gathers);
+  walk_append(plan, SEND | base, n - 1, gathers ? rank : ring_after(rank, 1, n), !gathers, 0);
   op_append(plan, COPY | base, 1, rank);
-  walk_append(plan, RECV_COPY, n - 1, ring_before(rank, 1, n), n - 1);
+  walk_append(plan, RECV_COPY, n - 1, ring_before(rank, 1, n), n - 1, 0);
 }
 
 static void gather_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
@@ -189,7 +194,7 @@ static void gather_build(const struct rondo_plan_request *q, struct rondo_plan *
   }
   plan->recv = others_upwards(q->root, n);
   op_append(plan, COPY | RONDO_PRIM_IN_BASE, 1, q->rank);
-  walk_append(plan, RECV_COPY, n - 1, ring_after(q->root, 1, n), 1);
+  walk_append(plan, RECV_COPY, n - 1, ring_after(q->root, 1, n), 1, 0);
 }
 
 static void scatter_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
@@ -200,7 +205,7 @@ static void scatter_build(const struct rondo_plan_request *q, struct rondo_plan 
     return;
   }
   plan->send = others_upwards(q->root, n);
-  walk_append(plan, SEND, n - 1, ring_after(q->root, 1, n), 1);
+  walk_append(plan, SEND, n - 1, ring_after(q->root, 1, n), 1, 0);
   op_append(plan, COPY | RONDO_PRIM_OUT_BASE, 1, q->rank);
 }
 
@@ -219,17 +224,11 @@ static void send_recv_build(const struct rondo_plan_request *q, struct rondo_pla
 // flags of the last op.
 static void reduce_append(struct rondo_plan *plan, uint32_t first, uint32_t count, int base,
                           int last, uint32_t chunk) {
-  uint32_t op = plan->op_count;
-  walk_append(plan, RECV_REDUCE_COPY | base | (count == 1 ? last : 0), 1, chunk, 0);
-  plan->ops[op++].recv_peer = (uint16_t)first;
-  if (count > 2) {
-    walk_append(plan, RECV_REDUCE_RESULT | base, count - 2, chunk, 0);
-    plan->ops[op++].recv_peer = (uint16_t)(first + 1);
-  }
-  if (count > 1) {
-    walk_append(plan, RECV_REDUCE_RESULT | base | last, 1, chunk, 0);
-    plan->ops[op].recv_peer = (uint16_t)(first + count - 1);
-  }
+  walk_append(plan, RECV_REDUCE_COPY | base | (count == 1 ? last : 0), 1, chunk, 0, first);
+  if (count == 1)
+    return;
+  walk_append(plan, RECV_REDUCE_RESULT | base, count - 2, chunk, 0, first + 1);
+  walk_append(plan, RECV_REDUCE_RESULT | base | last, 1, chunk, 0, first + count - 1);
 }
 
 static void direct_reduce_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
@@ -247,7 +246,7 @@ static void direct_reduce_scatter_build(const struct rondo_plan_request *q,
   uint32_t rank = q->rank, n = q->nranks;
   plan->send = others_upwards(rank, n);
   plan->recv = others_upwards(rank, n);
-  walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1);
+  walk_append(plan, SEND, n - 1, ring_after(rank, 1, n), 1, 0);
   reduce_append(plan, 0, n - 1, RONDO_PRIM_OUT_BASE, RONDO_PRIM_FINAL, rank);
 }
 
@@ -310,23 +309,20 @@ static void tree_all_reduce_build(const struct rondo_plan_request *q, struct ron
     op_append(plan, p.child_count > 0 ? SEND_RESULT : SEND, 1, 0);
     op_append(plan, RECV_COPY, 1, 0);
   }
-  if (p.child_count > 0) {
-    walk_append(plan, SEND_RESULT, p.child_count, 0, 0);
-    plan->ops[plan->op_count - 1].send_peer = (uint16_t)first;
-  }
+  walk_append(plan, SEND_RESULT, p.child_count, 0, 0, first);
 }
 
 static void tree_broadcast_build(const struct rondo_plan_request *q, struct rondo_plan *plan) {
   struct place p = place_of(q, q->root);
   plan->send = tree_peers(&p, false);
   if (p.index == 0) {
-    walk_append(plan, SEND, p.child_count, 0, 0);
+    walk_append(plan, SEND, p.child_count, 0, 0, 0);
     op_append(plan, COPY, 1, 0);
     return;
   }
   recv_peer_set(plan, ring_after(p.parent, q->root, q->nranks));
   op_append(plan, RECV_COPY, 1, 0);
-  walk_append(plan, SEND_RESULT, p.child_count, 0, 0);
+  walk_append(plan, SEND_RESULT, p.child_count, 0, 0, 0);
 }
 
 // In round k a signal goes to r + 2^k, once that of round k - 1 has come from r - 2^(k-1). So it
@@ -339,10 +335,9 @@ static void barrier_build(const struct rondo_plan_request *q, struct rondo_plan 
   }
   plan->send.count = plan->recv.count = rounds;
   op_append(plan, SEND, 1, 0);
-  uint32_t between = plan->op_count;
-  walk_append(plan, RECV_SEND, rounds - 1, 0, 0);
-  if (plan->op_count > between)
-    plan->ops[between].send_peer = 1;
+  walk_append(plan, RECV_SEND, rounds - 1, 0, 0, 0);
+  if (rounds > 1)
+    plan->ops[1].send_peer = 1;
   op_append(plan, RECV, 1, 0);
   plan->ops[plan->op_count - 1].recv_peer = (uint16_t)(rounds - 1);
 }
