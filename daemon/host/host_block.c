@@ -75,8 +75,8 @@ static uint64_t block_progress(const struct rondo_host_block *block) {
   return block->core.counters.primitives + block->core.counters.ended;
 }
 
-// A block is started at once for a new entry and for a collective that can move, and after a pause
-// for any other unfinished work.
+// A block is started at once if there is a new entry or a collective can go on; after a pause if it
+// has other unfinished work.
 static bool block_should_start(const struct rondo_host_block *block, uint64_t now_ns) {
   if (rondo_sq_try_peek(&block->core.source))
     return true;
@@ -87,7 +87,8 @@ static bool block_should_start(const struct rondo_host_block *block, uint64_t no
          (now_ns >= rondo_load_relaxed_u64(&block->next_start_ns) || rondo_block_can_move(b));
 }
 
-// A stuck block starts and quits a thousand times a second: only the first of a series is reported.
+// A stuck block starts and quits a thousand times a second. Only the first start and quit without
+// progress are reported.
 static void block_report(const struct rondo_host_block *block, int what) {
   const struct rondo_daemon *d = &block->daemon->base;
   if (d->on_change && !block->is_fruitless)
@@ -110,7 +111,7 @@ static void block_note_quit(struct rondo_host_block *block, uint64_t now_ns) {
     rondo_futex_wake_all(&d->left_word);
 }
 
-// Keeps a hint for threads of other ranks that may step this block.
+// Stores how much the block copies, for threads of other ranks that may step it.
 static void block_note_copies(struct rondo_host_block *block) {
   const struct rondo_block *b = &block->core;
   if (b->queue.count == 0)
@@ -124,15 +125,15 @@ static void block_note_copies(struct rondo_host_block *block) {
     rondo_store_relaxed_u32(&block->copies_bytes, bytes);
 }
 
-// True if a run has ended since `ended` was read, and the turn ends with it or nothing is left to
-// do.
+// True if a run has ended since `ended` was read, and either the turn ends with a run or there is
+// nothing left to do.
 static bool block_is_through(const struct rondo_block *b, uint64_t ended, bool ends_with_run) {
   if (b->counters.ended == ended)
     return false;
   return ends_with_run || (b->queue.count == 0 && !rondo_sq_try_peek(&b->source));
 }
 
-// Steps a resident block until it stops moving or its turn is over. Returns true if it moved;
+// Steps a resident block until it is stuck or its turn is over. Returns true if it made progress;
 // writes the last step's result to `result`.
 static bool block_step_often(struct rondo_host_block *block, uint64_t now_ns,
                              const struct turn_kind *how, int *result) {
@@ -174,9 +175,9 @@ static void block_start(struct rondo_host_block *block, uint64_t now_ns) {
   rondo_block_start(&block->core, now_ns);
 }
 
-// Steps a resident block for one turn. With a `clock` the steps use the time of the turn before,
-// and the clock is read after them: reading it takes half as long as the first steps of a run, for
-// which peers wait. Returns enum rondo_step_result.
+// Steps a resident block for one turn. If `clock` is not null, the steps use the time of the
+// previous turn, and the clock is read after them: peers wait for the first steps of a run, and to
+// read the clock takes half as long as these steps. Returns enum rondo_step_result.
 static int block_take_turn(struct rondo_host_block *block, const struct turn_kind *how,
                            struct rondo_stamp *clock) {
   struct rondo_daemon *d = &block->daemon->base;

@@ -10,13 +10,13 @@
 #include "base/futex.h"
 #include "daemon/host/host_device.h"
 
-#define SPIN_PASSES 200           // fruitless passes before a worker yields
-#define TICK_MIN_NS 100000u       // a lightly parked worker looks again after this
-#define TICK_MAX_NS 4000000u      // ... after up to this while other threads do its work
-#define TICK_MAX_TIMES 4u         // ... times this at most among many processes
-#define PROCESSES_FEW 4u          // up to this many it ticks as when alone
-#define LINGER_NS 20000000u       // without work, before it parks deeply
-#define DEEP_BOUND_NS 1000000000u // a deeply parked worker looks again after this
+#define SPIN_PASSES 200           // passes without progress before a worker yields
+#define TICK_MIN_NS 100000u       // tick: the time after which a lightly parked worker checks again
+#define TICK_MAX_NS 4000000u      // longest tick, while other threads do its work
+#define TICK_MAX_TIMES 4u         // how many times longer a tick may be among many processes
+#define PROCESSES_FEW 4u          // processes up to which a tick is not longer
+#define LINGER_NS 20000000u       // time without work before a worker parks deeply
+#define DEEP_BOUND_NS 1000000000u // time after which a deeply parked worker checks again
 
 struct rondo_host_device rondo_host_device = {.attach_lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -80,9 +80,9 @@ static bool counter_has_changed(const uint64_t *counter, uint64_t *seen) {
   return has_changed;
 }
 
-// True if application threads step the block, so that a worker would only take their core: threads
-// that wait; without a spare core also threads that test again and again; for an idle block also
-// those of the last run.
+// True if application threads step the block, so that a worker would only take their core. These
+// are threads that wait; if no core is spare, also threads that test again and again; if the block
+// is idle, also threads that have stepped it since the last pass.
 static bool block_has_helpers(struct rondo_host_block *block, bool is_idle, bool has_spare_core) {
   bool was_helped = counter_has_changed(&block->helped, &block->helped_seen);
   bool was_asked = counter_has_changed(&block->asked, &block->asked_seen);
@@ -90,17 +90,16 @@ static bool block_has_helpers(struct rondo_host_block *block, bool is_idle, bool
          (!has_spare_core && was_asked);
 }
 
-// True if the block's daemon has work that no other thread looks after. It goes on when a peer
-// moves.
+// True if the block's daemon has work, and no application thread waits for it.
 static bool block_is_left(const struct rondo_host_block *block) {
   const struct rondo_host_daemon *d = block->daemon;
   return rondo_load_relaxed_u64(&d->base.outstanding) > 0 &&
          !rondo_load_relaxed_u32(&d->done_waiters) && !rondo_load_relaxed_u32(&d->helpers);
 }
 
-// Asks to be woken when peers of such blocks move (B3). Returns the number of event counts in `on`,
-// on which to sleep: the peers in other processes. Their memory may be gone by then, with their
-// jobs.
+// Asks to be woken when peers of such blocks make progress (B3). Returns the number of futexes that
+// it writes to `on`, for peers in other processes. If a job ends meanwhile, their memory may be
+// unmapped.
 static uint32_t worker_prepare_wait(struct rondo_host_worker *w, uint64_t now_ns,
                                     struct rondo_futex_shared on[RONDO_FUTEX_SHARED_MOST]) {
   const struct rondo_event_count *last = NULL;
@@ -161,8 +160,8 @@ static void worker_park_deep(struct rondo_host_worker *w, uint32_t signal) {
   rondo_store_seq_cst_u32(&w->state, WORKER_RUNNING);
 }
 
-// Parks until it is woken, a peer has moved, or `timeout_ns` has passed. Returns true if a peer
-// has.
+// Parks until it is woken, a peer has made progress, or `timeout_ns` has passed. Returns true if a
+// peer has notified it.
 static bool worker_park(struct rondo_host_worker *w, uint32_t signal,
                         const struct worker_view *seen, uint64_t timeout_ns) {
   struct rondo_futex_shared on[RONDO_FUTEX_SHARED_MOST];
@@ -190,8 +189,8 @@ void rondo_host_wake_parked(void) {
     worker_wake(&dev->workers[i], WORKER_TICK);
 }
 
-// Stretches the tick by the number of processes: all workers' looks take time from threads with
-// work.
+// The longest tick. It is longer with many processes, because the checks of all workers take time
+// from threads with work.
 static uint64_t device_longest_tick_ns(void) {
   uint32_t times = 1 + rondo_host_competing_ranks() / PROCESSES_FEW;
   return (uint64_t)TICK_MAX_NS * (times < TICK_MAX_TIMES ? times : TICK_MAX_TIMES);

@@ -1,26 +1,26 @@
-// Threads that wait: they step the blocks of their own rank, and those of other ranks while these
-// are stuck, before they sleep.
+// Threads that wait. They step the blocks of their own rank and, while these are stuck, those of
+// other ranks. When nothing can go on they sleep.
 #include <sched.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
 #include "daemon/host/host_device.h"
 
-#define JOIN_AFTER 8            // fruitless rounds before a thread counts as active
-#define STEAL_AFTER 32          // ... before it steps other ranks' blocks
-#define SLEEP_AFTER_NS 1000000u // without progress, before it sleeps, with a core of its own
-#define SHARED_SLEEP_NS 50000u  // ... without one; it yields until then
-#define SHARE_AFTER_NS 100000u  // of moving data, before it lets other threads have its core
-#define SLEEP_MIN_NS 500000u    // the first sleep; doubled after each without progress
-#define SLEEP_MAX_NS 64000000u  // ... up to this
-#define SLEEPERS_FEW 4u         // sleepers up to which the sleep is not stretched
-#define BLIND_EVERY_NS 200000u  // between two looks at all blocks
-#define WAKE_EVERY_NS 1000000u  // between two wake-ups of a worker for remaining work
-#define LARGE_BYTES 262144u     // a copy of at least this is left to the rank's own thread
-#define QUICK_ROUNDS 8          // of rondo_host_poll over its own and other blocks
+#define JOIN_AFTER 8            // rounds without progress before a thread counts as active
+#define STEAL_AFTER 32          // rounds without progress before it steps other ranks' blocks
+#define SLEEP_AFTER_NS 1000000u // time without progress before it sleeps, if it need not share
+#define SHARED_SLEEP_NS 50000u  // time before it sleeps if it shares its core; it yields until then
+#define SHARE_AFTER_NS 100000u  // time of moving data before it yields its core once
+#define SLEEP_MIN_NS 500000u    // first sleep; each one without progress doubles it
+#define SLEEP_MAX_NS 64000000u  // longest sleep
+#define SLEEPERS_FEW 4u         // sleepers up to which a sleep is not made longer
+#define BLIND_EVERY_NS 200000u  // time between two visits of all blocks
+#define WAKE_EVERY_NS 1000000u  // time between two wake-ups of a worker for remaining work
+#define LARGE_BYTES 262144u     // smallest copy that is left to the rank's own thread
+#define QUICK_ROUNDS 8          // rounds of rondo_host_poll over its own and other blocks
 #define OWN_LOOKS 64            // attempts to own a block that waits for what was just submitted
 #define QUICK_BYTES 8192u       // largest copy of a block that counts as quick
-#define YIELD_AFTER 4           // fruitless tests before a thread yields a shared core
+#define YIELD_AFTER 4           // tests without progress before a thread yields a shared core
 
 // Runs the proxy. `then`: enum rondo_forward. Returns true if anything moved.
 static bool daemon_forward(struct rondo_host_daemon *d, int then) {
@@ -32,8 +32,8 @@ static bool has_shared_core(void) {
   return rondo_host_is_oversubscribed() || rondo_host_is_contended();
 }
 
-// True if submitting threads and the poller step all that the block waits for: small runs between
-// ranks of this process.
+// True if the block has small runs between ranks of this process: submitting threads and the poller
+// step all blocks for which it waits.
 static bool block_is_left_to_submitters(const struct rondo_host_block *block) {
   return !block->daemon->base.event_counts &&
          rondo_load_relaxed_u32(&block->copies_bytes) <= QUICK_BYTES;
@@ -46,7 +46,7 @@ static void daemon_mark_inboxes(const struct rondo_host_daemon *d) {
       rondo_host_ready_set(d->blocks[i].ready);
 }
 
-// Steps a block that the caller owns. Returns true if it moved, and may go on.
+// Steps a block that the caller owns. Returns true if it made progress.
 static bool block_drive(struct rondo_host_block *block, uint64_t now_ns,
                         enum rondo_host_caller caller) {
   bool has_bytes = rondo_host_has_ready_bytes();
@@ -94,8 +94,8 @@ static bool daemon_step(struct rondo_host_daemon *d, uint64_t now_ns) {
   return moved;
 }
 
-// True if the block is about to copy much into its rank's buffer, and the rank has a thread awake:
-// that thread's core has the buffer in its caches. Where cores share no cache, such a copy by
+// True if the block is about to copy much into its rank's buffer, and a thread of the rank is
+// awake: the buffer is in the caches of that thread's core. If cores share no cache, such a copy by
 // another core took up to seven times as long.
 static bool block_is_better_left(const struct rondo_host_block *block) {
   return rondo_load_relaxed_u32(&block->copies_bytes) >= LARGE_BYTES &&
@@ -108,7 +108,7 @@ static bool block_is_quick(const struct rondo_host_block *block) {
          rondo_load_relaxed_u32(&block->daemon->helpers) == 0;
 }
 
-// Takes the owner word of another rank's block from a thread that is in the middle of a step.
+// Takes the owner word of another rank's block, also if a thread is in the middle of a step.
 static bool block_own_soon(struct rondo_host_block *block) {
   for (int i = 0; i < OWN_LOOKS; i++) {
     if (rondo_host_block_try_own(block))
@@ -134,7 +134,7 @@ static bool block_is_idle(struct rondo_host_block *block) {
     rondo_host_ready_clear(block->ready);
   if (rondo_load_relaxed_u64(outstanding) == 0) // C8
     return true;
-  // The owner may have stepped the block already: without this the mark would be lost.
+  // Its owner may not step the block any more: without this the mark would be lost.
   if (has_bytes)
     rondo_host_ready_set(block->ready);
   return false;
@@ -159,8 +159,8 @@ static bool block_try_steal(struct rondo_host_block *block, void *arg) {
   return moved;
 }
 
-// True if it is time to look at unmarked blocks too: a stream, for example, lets a block go on
-// without marking it.
+// True if it is time to visit unmarked blocks too. For example, a block can go on after its stream
+// has rung the doorbell, which does not mark the block.
 static bool is_blind_round(uint64_t now_ns) {
   uint64_t *next = &rondo_host_device.blind_ns;
   if (!rondo_host_has_ready_bytes())
@@ -171,8 +171,8 @@ static bool is_blind_round(uint64_t now_ns) {
   return true;
 }
 
-// Steps blocks of other ranks. `only_quick`: small ones without a waiting thread. Returns true if
-// one moved.
+// Steps blocks of other ranks. `only_quick`: only those with small runs and no waiting thread.
+// Returns true if one made progress.
 static bool blocks_steal(const struct rondo_host_daemon *own, uint64_t now_ns, bool only_quick) {
   struct block_search search = {own, now_ns, only_quick};
   return rondo_host_ready_visit(block_try_steal, &search, is_blind_round(now_ns));
@@ -180,17 +180,17 @@ static bool blocks_steal(const struct rondo_host_daemon *own, uint64_t now_ns, b
 
 static uint64_t min_ns(uint64_t a_ns, uint64_t b_ns) { return a_ns < b_ns ? a_ns : b_ns; }
 
-// Stretches a sleep by the number of sleepers. Each probe of a sleeper takes some microseconds of a
-// core, so many sleepers together would take the cores from threads with work.
+// Makes a sleep longer if many threads sleep. A sleeper that wakes and checks takes some
+// microseconds of a core, so many sleepers together would take the cores from threads with work.
 static uint64_t sleep_among_others_ns(uint64_t sleep_ns) {
   uint32_t sleepers =
       rondo_load_relaxed_u32(&rondo_host_device.sleepers) + rondo_host_competing_ranks();
   return min_ns(sleep_ns * (1 + sleepers / SLEEPERS_FEW), SLEEP_MAX_NS);
 }
 
-// Sleeps until a run has ended, another thread wakes this one, another process has notified, or
-// `limit_ns` has passed; for a short time only while its announcement is new (B3). Returns true if
-// it was not new.
+// Sleeps until a run has ended, another thread wakes this one, another process has notified this
+// one, or `limit_ns` has passed. While the announcement of the wait is new (B3), sleeps only for a
+// short time and returns false.
 static bool daemon_sleep(struct rondo_host_daemon *d, int (*is_done)(void *), void *arg,
                          uint64_t limit_ns) {
   struct rondo_event_count *own = d->base.event_counts ? d->base.event_counts->own : NULL;
@@ -200,12 +200,13 @@ static bool daemon_sleep(struct rondo_host_daemon *d, int (*is_done)(void *), vo
   rondo_fetch_add_seq_cst_u32(&d->done_waiters, 1);
   if (own)
     on = rondo_event_count_prepare_wait(own, rondo_now_ns());
-  // A sleeper does not help: workers and other threads step its blocks.
+  // Workers and other threads step the blocks of a sleeper.
   rondo_fetch_add_relaxed_u32(&d->helpers, (uint32_t)-1);
   rondo_fetch_add_seq_cst_u32(&rondo_host_device.sleepers, 1); // H6
   if (!has_shared_core()) // else no thread leaves completions in the CQ
     rondo_fence_heavy();  // H7
-  // A thread that leaves from here on sees a sleeper; work that was left before is found below.
+  // A thread that returns from now on sees a sleeper. Work that a thread left before is found
+  // below.
   uint64_t now_ns = rondo_now_ns();
   // A thread that ended a run and saw no waiter subtracted the run before: this load sees that.
   (void)rondo_load_seq_cst_u64(&d->base.outstanding); // H7
@@ -268,15 +269,15 @@ static void workers_wake_sleepers(bool only_ready) {
       return;
 }
 
-// Wakes sleepers whose blocks can move, after the caller has done what it could. Threads that share
-// cores are not woken: a thread that is awake steps their blocks.
+// Wakes sleepers whose blocks can go on. Threads that share cores are not woken: a thread that is
+// awake steps their blocks.
 static void workers_wake_ready(void) {
   if (rondo_load_relaxed_u32(&rondo_host_device.sleepers) && !has_shared_core())
     workers_wake_sleepers(true);
 }
 
-// Wakes one sleeper if a core may have no helping thread left: the caller, which leaves, may have
-// been the last.
+// Wakes one sleeper if there may be a core on which no thread steps blocks any more. The caller,
+// which returns to the application, may have been the last on its core.
 static void workers_wake_sleeper(void) {
   const struct rondo_host_device *dev = &rondo_host_device;
   uint32_t sleepers = rondo_load_seq_cst_u32(&dev->sleepers); // H6
@@ -287,15 +288,16 @@ static void workers_wake_sleeper(void) {
 // A thread in rondo_host_wait.
 struct helper {
   struct rondo_host_daemon *daemon;
-  uint32_t fruitless; // rounds since its own rank moved
-  bool is_active;     // counted in the device, on a line that all ranks share; not for short waits
-  uint64_t moved_ns;
-  uint64_t sleep_ns; // length of its next sleep
-  uint64_t since_ns; // it has kept its core since
+  uint32_t fruitless; // rounds since the last progress of its own rank
+  bool is_active;     // counted in rondo_host_device.active; not during short waits, because all
+                      // ranks share that cache line
+  uint64_t moved_ns;  // time of the last progress
+  uint64_t sleep_ns;  // length of its next sleep
+  uint64_t since_ns;  // time since when it has not yielded
 };
 
-// A round in which the thread's own rank did not move. Returns true if it is time to sleep: all
-// other work that could go on has been stepped.
+// A round in which the thread's own rank made no progress. Runs the proxy, and steps blocks of
+// other ranks. Returns true if it is time to sleep.
 static bool helper_idle_round(struct helper *h, uint64_t now_ns) {
   if (daemon_forward(h->daemon, RONDO_FORWARD_STAY)) {
     h->fruitless = 0;
@@ -322,16 +324,16 @@ static bool helper_idle_round(struct helper *h, uint64_t now_ns) {
   return false;
 }
 
-// True if a sleeping thread may have to be told of ended runs. With a core for each thread the
-// sleeper passes the heavy half of the fence (daemon_sleep).
+// True if a thread may sleep that must be notified of ended runs. If threads do not share cores,
+// the sleeper passes the heavy half of the fence (daemon_sleep).
 static bool has_sleepers(struct rondo_host_daemon *d) {
   rondo_fence_light(); // H7
   return has_shared_core() || rondo_load_relaxed_u32(&d->done_waiters);
 }
 
 // True if the worker must be woken for remaining work. A thread that waits for one run after
-// another leaves work each time; without a spare core it would give its own to the worker each
-// time. A worker woken less than WAKE_EVERY_NS ago looks again soon anyway.
+// another leaves work each time. If no core is spare, it would have to give its core to the worker
+// each time. A worker that was woken less than WAKE_EVERY_NS ago checks again soon anyway.
 static bool must_wake_worker(struct rondo_host_daemon *d) {
   uint64_t now_ns = rondo_load_relaxed_u64(&d->blocks[0].now_ns);
   if (!rondo_host_has_spare_core() && now_ns - rondo_load_relaxed_u64(&d->woken_ns) < WAKE_EVERY_NS)
@@ -349,8 +351,8 @@ static void daemon_leave(struct rondo_host_daemon *d, uint64_t left) {
     rondo_host_notify_submission(&d->base, 1);
 }
 
-// Yields now and then: a thread that moves a large run for milliseconds would keep its core from a
-// thread that waits for a small run.
+// Yields every SHARE_AFTER_NS: a thread that moves a large run for milliseconds would delay a
+// thread that waits for a small run on the same core.
 static void helper_share_core(struct helper *h, uint64_t now_ns) {
   if (now_ns - h->since_ns < SHARE_AFTER_NS)
     return;
@@ -358,7 +360,8 @@ static void helper_share_core(struct helper *h, uint64_t now_ns) {
   h->since_ns = now_ns;
 }
 
-// Helps until is_done or the deadline. `moved`: the caller's first steps moved. Returns is_done.
+// Steps blocks until is_done or the deadline. `moved`: the caller's first steps made progress.
+// Returns the result of is_done.
 static int daemon_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), void *arg,
                        int64_t timeout_ns, bool moved) {
   uint64_t now_ns = rondo_now_ns();
@@ -387,8 +390,8 @@ static int daemon_help(struct rondo_host_daemon *d, int (*is_done)(void *arg), v
   return done;
 }
 
-// What a failed test does besides its steps: the caller may not test again soon, so other ranks are
-// stepped only now and then.
+// What a test does after its steps if the run has not ended: it runs the proxy. Only every
+// STEAL_AFTER-th time it steps blocks of other ranks, so that a test stays short.
 static void daemon_rest_after_test(struct rondo_host_daemon *d, bool moved) {
   uint32_t fruitless = moved ? 0 : rondo_load_relaxed_u32(&d->fruitless) + 1;
   rondo_store_relaxed_u32(&d->fruitless, fruitless);
@@ -443,8 +446,8 @@ int rondo_host_wait(struct rondo_daemon *base, int (*is_done)(void *arg), void *
   return done ? RONDO_SUCCESS : RONDO_ERR_TIMEOUT;
 }
 
-// Only for a daemon of one block, and with a core of its own: on a shared core the caller had
-// better return.
+// Only for a daemon of one block, and only if the caller does not share its core: else it should
+// return soon.
 uint64_t rondo_host_submit_inline(struct rondo_daemon *base, const struct rondo_sqe *entry,
                                   struct rondo_stamp *clock) {
   struct rondo_host_daemon *d = rondo_host_daemon_of(base);
@@ -479,7 +482,7 @@ static bool has_left(void *arg) {
   return true;
 }
 
-// The thread only watches, as cudaDeviceSynchronize does: the device runs by itself.
+// The thread steps no blocks, as cudaDeviceSynchronize executes no kernel.
 int rondo_host_synchronize(struct rondo_daemon *base, uint64_t deadline_ns) {
   struct rondo_host_daemon *d = rondo_host_daemon_of(base);
   struct sync_point point = {.daemon = d};
