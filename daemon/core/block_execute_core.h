@@ -29,8 +29,8 @@ RONDO_FN void rondo_context_advance(struct rondo_task_context *c) {
   rondo_context_bind(c);
 }
 
-// Executes up to RONDO_STEP_PRIMITIVES chunks, fewer large ones, so that new entries do not wait
-// for long. Returns true if any was executed.
+// Executes up to RONDO_STEP_PRIMITIVES chunks, or fewer if they are large, so that new entries do
+// not wait for long. Returns true if it executed any.
 RONDO_FN bool rondo_context_run_ops(struct rondo_block *b, struct rondo_active_slot *slot) {
   struct rondo_task_context *c = &slot->context;
   bool is_alone = b->queue.count == 1;
@@ -63,15 +63,15 @@ RONDO_FN bool rondo_context_run_ops(struct rondo_block *b, struct rondo_active_s
 RONDO_FN bool rondo_context_let_go(struct rondo_task_context *c) {
   if (c->state.phase == RONDO_PHASE_FAILING)
     return rondo_connector_try_shut(&c->state.send);
-  // The consumer may be on another machine, and report late or never what it has consumed.
+  // The consumer may be on another machine, and its credits may arrive late or never.
   if (rondo_connector_has_no_references(&c->state.send))
     return true;
   uint32_t end = c->fixed.send_table ? c->state.send.sequence : c->state.reference_end;
   return rondo_connector_is_drained(&c->state.send, end);
 }
 
-// Asks the send peers, a bounded number at a time, from peer `repeat` on. Returns true if a peer
-// was done.
+// Checks the send peers from peer `repeat` on, a bounded number of them. Returns true if one of
+// them no longer needs what the run sent.
 RONDO_FN bool rondo_context_leave_peers(struct rondo_task_context *c) {
   uint32_t before = c->state.repeat;
   uint32_t count = c->state.has_reference ? c->fixed.send_peer_count : 0;

@@ -5,7 +5,7 @@
 #include "daemon/core/block_ready_core.h"
 #include <rondo/status.h>
 
-// What a completion says of a run.
+// An ended run, as its completion describes it.
 struct rondo_ended_run {
   struct rondo_task_run run;
   uint64_t started_ns;

@@ -1,4 +1,4 @@
-// Which collectives of a block's task queue can move: their waits, and the search for a ready one.
+// Which collectives of a block's task queue can go on: their waits, and the search for a ready one.
 #ifndef RONDO_DAEMON_CORE_BLOCK_READY_CORE_H
 #define RONDO_DAEMON_CORE_BLOCK_READY_CORE_H
 
@@ -14,7 +14,7 @@ RONDO_FN void rondo_block_set_ready(struct rondo_block *b, uint32_t index) {
     rondo_block_wait(b, index)->word = RONDO_WAIT_NONE;
 }
 
-// The wait of an ended run whose completion found no room.
+// The wait of an ended run whose completion could not be posted, because the queue was full.
 RONDO_FN struct rondo_wait rondo_block_wait_for_room(const struct rondo_block *b) {
   const struct rondo_cq_producers *cq = b->daemon->cq;
   const struct rondo_cq_ring *ring = rondo_cq_ring_at(cq->ring);
@@ -24,7 +24,7 @@ RONDO_FN struct rondo_wait rondo_block_wait_for_room(const struct rondo_block *b
   return rondo_wait_make(RONDO_WAIT_CHANGES, &ring->consumed, consumed);
 }
 
-// Notes what the scheduled collective waits for after an attempt that moved nothing.
+// Stores the wait of the scheduled collective after an attempt without progress.
 RONDO_FN void rondo_block_note_wait(struct rondo_block *b, const struct rondo_active_slot *slot) {
   const struct rondo_task_context *c = &slot->context;
   *rondo_block_wait(b, c->fixed.index) = c->state.phase == RONDO_PHASE_ENDED
@@ -32,7 +32,7 @@ RONDO_FN void rondo_block_note_wait(struct rondo_block *b, const struct rondo_ac
                                              : rondo_wait_of(c, (int)b->attempt);
 }
 
-// Notes the wait of the scheduled collective if its last attempt moved nothing.
+// Stores the wait of the scheduled collective if it is stuck.
 RONDO_FN void rondo_block_note_stuck(struct rondo_block *b) {
   uint32_t index = rondo_task_index(rondo_task_queue_current(&b->queue));
   const struct rondo_active_slot *slot = rondo_slot_find(b, index);
@@ -40,8 +40,8 @@ RONDO_FN void rondo_block_note_stuck(struct rondo_block *b) {
     rondo_block_note_wait(b, slot);
 }
 
-// True if the communicator has failed, so that the queued run ends. The word that the run waits for
-// may never change then.
+// True if the communicator has failed. Then the run must end, although the word of its wait may
+// never change.
 RONDO_FN bool rondo_block_is_failed(const struct rondo_block *b, uint32_t index) {
   const struct rondo_task_context *c = rondo_block_context(b, index);
   int is_open = 0;
@@ -49,8 +49,8 @@ RONDO_FN bool rondo_block_is_failed(const struct rondo_block *b, uint32_t index)
          rondo_gate_verdict(rondo_context_gate(c), c->state.run.number, &is_open) != RONDO_SUCCESS;
 }
 
-// True if the collective can move. A failure of its communicator is seen in every
-// RONDO_FAILURE_ROUNDS-th look round.
+// True if the collective can go on. Only every RONDO_FAILURE_ROUNDS-th look round also checks
+// whether its communicator has failed.
 #define RONDO_FAILURE_ROUNDS 64u
 RONDO_FN bool rondo_block_is_ready(const struct rondo_block *b, uint32_t index) {
   if (rondo_wait_is_over(rondo_block_wait(b, index)))
@@ -73,7 +73,7 @@ RONDO_FN uint32_t rondo_block_find_ready(const struct rondo_block *b, uint32_t f
   return RONDO_NOWHERE;
 }
 
-// True if a collective of the queue can move or has failed. For a block that has left, which makes
+// True if a collective of the queue can go on or has failed. For a block that has quit, which makes
 // no look rounds.
 RONDO_FN bool rondo_block_can_move(const struct rondo_block *b) {
   const uint32_t *entries = rondo_task_entries(&b->queue);

@@ -22,9 +22,9 @@ RONDO_FN void rondo_block_preempt(struct rondo_block *b, struct rondo_active_slo
   rondo_block_switch(b, next < b->queue.count ? next : 0);
 }
 
-// How long the scheduled collective may be stuck. A run that waits for its data to be read has
-// nothing to do, so staying would not help it to meet a peer: another collective may have to come
-// first here, such as the receives of two ranks that send to each other.
+// How long the scheduled collective may be stuck. In RONDO_PHASE_DRAIN the run only waits until
+// peers have read its data, so to stay is useless: another collective may have to come first here,
+// such as the receives of two ranks that send to each other.
 RONDO_FN uint64_t rondo_block_budget(const struct rondo_block *b,
                                      const struct rondo_active_slot *slot) {
   uint64_t least_ns = b->daemon->policy.min_budget_ns;
@@ -49,9 +49,9 @@ RONDO_FN struct rondo_place_range rondo_block_peers_of(const struct rondo_block 
   return range;
 }
 
-// One look round without the scheduled collective: finds the ready one whose turn it is. That is
-// the next in the queue; with priorities the most urgent one, except in every RONDO_FAIR_ROUNDS-th
-// round, so that none waits for ever. Returns its place, or RONDO_NOWHERE.
+// One look round: finds a ready collective other than the scheduled one. In order of the queue it
+// is the next one; with priorities the most urgent one, except in every RONDO_FAIR_ROUNDS-th round,
+// so that none waits for ever. Returns its place, or RONDO_NOWHERE.
 #define RONDO_FAIR_ROUNDS 16u
 RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
   uint32_t at = b->queue.cursor;
@@ -75,8 +75,8 @@ RONDO_FN uint32_t rondo_block_find_other(struct rondo_block *b) {
   return found;
 }
 
-// Schedules another ready collective, if any. `is_stuck`: the current one is stuck, and its wait is
-// noted. Returns true if there was one.
+// Schedules another ready collective, if any. `is_stuck`: the current one is stuck; stores its
+// wait. Returns true if there was one.
 RONDO_FN bool rondo_block_try_switch(struct rondo_block *b, bool is_stuck) {
   uint32_t found = rondo_block_find_other(b);
   if (found == RONDO_NOWHERE)
@@ -87,8 +87,8 @@ RONDO_FN bool rondo_block_try_switch(struct rondo_block *b, bool is_stuck) {
   return true;
 }
 
-// The scheduled collective, one of several, is stuck: schedules a ready one, or spends the budget.
-// Returns true if one is ready.
+// Called when the scheduled collective, one of several, is stuck. Schedules a ready one and returns
+// true; if there is none, preempts the current one when its budget is used up.
 RONDO_FN bool rondo_block_stuck(struct rondo_block *b, uint64_t now_ns) {
   const struct rondo_policy *policy = &b->daemon->policy;
   struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
@@ -121,7 +121,7 @@ RONDO_FN bool rondo_block_work(struct rondo_block *b, struct rondo_active_slot *
     slot->blocked_since_ns = 0;
     b->turn_bytes = 0;
     b->scheduled = 1;
-    rondo_block_set_ready(b, slot->context.fixed.index); // until its wait is noted
+    rondo_block_set_ready(b, slot->context.fixed.index); // until its wait is stored
   }
   RONDO_POINT("block.execute");
   if (!rondo_block_execute(b, slot, now_ns))
@@ -130,8 +130,8 @@ RONDO_FN bool rondo_block_work(struct rondo_block *b, struct rondo_active_slot *
   return true;
 }
 
-// After the scheduled collective has moved or ended, and others are queued: schedules a ready one
-// if the turn is over or the current one cannot go on. A more urgent one does not wait for that.
+// Called after the scheduled collective has made progress or ended, if others are queued. Schedules
+// a ready one if the turn is over, the current one is stuck, or the ready one is more urgent.
 RONDO_FN void rondo_block_share(struct rondo_block *b) {
   const struct rondo_policy *policy = &b->daemon->policy;
   if (policy->budget == RONDO_BUDGET_NEVER || RONDO_FAULT(SPINS_IN_VAIN))
@@ -146,7 +146,7 @@ RONDO_FN void rondo_block_share(struct rondo_block *b) {
   const struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
   if (slot->context.state.phase == RONDO_PHASE_OPS && b->attempt != RONDO_ATTEMPT_DONE) {
     if (policy->look_ns)
-      return; // its peer may be about to move
+      return; // its peer may be about to go on
     (void)rondo_block_try_switch(b, 1);
     return;
   }
@@ -158,7 +158,8 @@ RONDO_FN void rondo_block_share(struct rondo_block *b) {
   (void)rondo_block_try_switch(b, 0);
 }
 
-// The only collective in the queue is stuck: keeps it scheduled, and looks for new entries.
+// Called when the only collective in the queue is stuck. Keeps it scheduled, and looks for new
+// entries.
 RONDO_FN void rondo_block_stay(struct rondo_block *b, struct rondo_active_slot *slot,
                                uint64_t now_ns) {
   const struct rondo_policy *policy = &b->daemon->policy;
@@ -173,7 +174,8 @@ RONDO_FN void rondo_block_stay(struct rondo_block *b, struct rondo_active_slot *
 // Works on the scheduled collective and, if that is stuck, on a ready one. Returns true if anything
 // moved.
 RONDO_FN bool rondo_block_move(struct rondo_block *b, uint64_t now_ns) {
-  // A ready collective may be stuck all the same: it may wait for two things and have one.
+  // A collective that seems ready may be stuck: it may wait for two words, and only one has
+  // changed.
   for (uint32_t tries = 0; tries < 2; tries++) {
     struct rondo_active_slot *slot = rondo_slot_at_cursor(b);
     if (rondo_block_work(b, slot, now_ns)) {

@@ -1,7 +1,7 @@
-// Primitives: one chunk through a fusion of send, recv, reduce and copy (the paper, 4.1).
+// Primitives: the execution of a plan op for one chunk (the paper, 4.1).
 //
-// rondo_primitive_attempt either does a whole chunk or changes nothing; it never
-// waits. What it does is in the flags of the plan op.
+// rondo_primitive_attempt either does a whole chunk or changes nothing. It never waits. The flags
+// of the op say what it does: receive, reduce, copy, send.
 #ifndef RONDO_DAEMON_CORE_PRIMITIVE_CORE_H
 #define RONDO_DAEMON_CORE_PRIMITIVE_CORE_H
 
@@ -33,7 +33,7 @@ RONDO_FN uint64_t rondo_chunk_offset(const struct rondo_task_context *c, struct 
   return elems * c->fixed.elem_bytes;
 }
 
-// The chunk at which the context stands.
+// The index of the context's current chunk.
 RONDO_FN uint32_t rondo_chunk_index(const struct rondo_task_context *c) {
   const struct rondo_plan_op *op = rondo_context_op(c);
   uint64_t at = op->first_chunk + (uint64_t)c->state.repeat * op->chunk_stride;
@@ -78,7 +78,7 @@ RONDO_FN void rondo_chunk_locate(const struct rondo_task_context *c, struct rond
   v->incoming = NULL;
 }
 
-// Receive buffers of at least this size leave the caches before they are complete.
+// Receive buffers of at least this size do not stay in the caches until they are complete.
 #define RONDO_COLD_BYTES (16u << 20)
 #define RONDO_COLD_LEAST_BYTES 65536u // of a chunk
 
@@ -171,9 +171,9 @@ RONDO_FN bool rondo_chunk_execute(struct rondo_task_context *c, const struct ron
   return true;
 }
 
-// Tries the current chunk, and probes up to `looks` times for its data. RONDO_ATTEMPT_DONE: the
-// chunk has been moved, its size added to `moved_bytes`, and credits returned; the caller advances.
-// Else nothing has changed that another party sees.
+// Tries to execute the current chunk, and checks up to `looks` times for its data. Returns enum
+// rondo_attempt. RONDO_ATTEMPT_DONE: the chunk has been moved, its size added to `moved_bytes`, and
+// its slot freed; the caller advances. Else nothing has changed that another rank sees.
 RONDO_FN int rondo_primitive_attempt(struct rondo_task_context *c, uint32_t looks,
                                      uint64_t *moved_bytes) {
   struct rondo_chunk_view v;
