@@ -294,9 +294,9 @@ static int mesh_send(struct rondo_mesh *mesh, const struct rondo_mesh_send *mess
   if (out && !command)
     status = RONDO_ERR_NO_MEMORY;
   pthread_mutex_lock(&mesh->lock);
-  if (status == RONDO_SUCCESS && mesh->peers[message->to].is_lost)
+  if (command && mesh->peers[message->to].is_lost)
     status = RONDO_ERR_PEER;
-  if (status == RONDO_SUCCESS) {
+  if (command && status == RONDO_SUCCESS) {
     command->type = RONDO_WIRE_MESSAGE;
     command->number = message->to;
     command->out = out;
@@ -506,8 +506,10 @@ static void mesh_finish_stop(struct rondo_mesh *mesh) {
     LIST_REMOVE(c, listed);
     rondo_channel_close(c);
   }
-  while (!LIST_EMPTY(&mesh->timers))
-    timer_free(LIST_FIRST(&mesh->timers));
+  for (struct rondo_mesh_command *timer = LIST_FIRST(&mesh->timers), *next; timer; timer = next) {
+    next = LIST_NEXT(timer, listed);
+    timer_free(timer);
+  }
   rondo_listener_close(&mesh->listener);
   rondo_event_loop_cancel(mesh->loop, &mesh->task);
   pthread_mutex_lock(&mesh->lock);
