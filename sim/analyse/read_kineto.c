@@ -55,12 +55,15 @@ static struct rondo_analyse_group_decl *group_of(struct rondo_analyse_record *r,
     g = rondo_analyse_track_group(&r->tracks[0], name);
     g->desc = rondo_analyse_get_string(v, dict, keys->desc);
     g->next_seq = 1;
-    g->size = rondo_analyse_get_integer(v, dict, keys->size, 0);
-    g->size = g->size > 0 ? g->size : 0;
-    // A long list is abbreviated with "..."; then only its size is known.
+    int64_t size = rondo_analyse_get_integer(v, dict, keys->size, 0);
     struct rondo_analyse_value ranks = rondo_analyse_value_get(v, dict, keys->ranks);
-    if (!strstr(rondo_analyse_value_text(v, ranks), "...")) {
-      rondo_analyse_group_members(g, v, ranks);
+    rondo_analyse_group_members(g, v, ranks);
+    bool is_short = strstr(rondo_analyse_value_text(v, ranks), "...");
+    if (is_short || (size > 0 && g->size != size)) { // abbreviated: only the size is known
+      free(g->members);
+      g->members = NULL;
+      g->member_count = 0;
+      g->size = size > 0 ? size : 0;
     }
   }
   return g;
