@@ -42,13 +42,13 @@ static int64_t meshes_meet(uint32_t ranks) {
     return -1;
   for (; count < ranks && status == RONDO_SUCCESS; count++) {
     cfg.rank = count;
-    status = rondo_mesh_start(&cfg, &no_events, NULL, &meshes[count]);
+    status = rondo_mesh_calls->start(&cfg, &no_events, NULL, &meshes[count]);
   }
   for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
     status = rondo_mesh_await(meshes[i], LONG_NS);
   uint64_t end_ns = rondo_now_ns();
   for (uint32_t i = 0; i < count && status == RONDO_SUCCESS; i++)
-    rondo_mesh_stop(meshes[i], LONG_NS, 0);
+    rondo_mesh_calls->stop(meshes[i], LONG_NS, 0);
   return status == RONDO_SUCCESS ? (int64_t)(end_ns - begin_ns) : -1;
 }
 

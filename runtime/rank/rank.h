@@ -16,7 +16,7 @@
 #include "runtime/complete/callbacks.h"
 #include "runtime/job/job.h"
 #include "runtime/rank/flight.h"
-#include "runtime/transport/shape.h"
+#include "runtime/transport/collective_shape.h"
 #include <rondo/rondo.h>
 
 #define RONDO_SQ_ENTRIES 256u
