@@ -74,10 +74,10 @@ void *rondo_sim_realloc(void *old, size_t bytes);
   } while (0)
 
 // Searches by halves: sets `low` to the first number from `low` to `high` for which `is_below`, an
-// expression of `middle`, does not hold.
-#define RONDO_SIM_LOWER_BOUND(low, high, middle, is_below)                                         \
+// expression of the variable `middle`, does not hold.
+#define RONDO_SIM_LOWER_BOUND(low, high, is_below)                                                 \
   do {                                                                                             \
-    for (uint32_t end_ = (high), middle; (low) < end_;) {                                          \
+    for (uint32_t middle, end_ = (high); (low) < end_;) {                                          \
       middle = (low) + (end_ - (low)) / 2;                                                         \
       if (is_below) {                                                                              \
         (low) = middle + 1;                                                                        \

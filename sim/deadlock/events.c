@@ -13,6 +13,16 @@ void rondo_sim_events_fini(struct rondo_sim_events *e) {
   *e = (struct rondo_sim_events){0};
 }
 
+static void add_permuted(struct rondo_sim_events *e, uint32_t slot) {
+  RONDO_SIM_GROW(e->permuted, e->permuted_count, e->permuted_capacity, 64);
+  e->permuted[e->permuted_count++] = slot;
+}
+
+static void add_window(struct rondo_sim_events *e, struct rondo_sim_window window) {
+  RONDO_SIM_GROW(e->windows, e->window_count, e->window_capacity, 64);
+  e->windows[e->window_count++] = window;
+}
+
 // The list of a GPU while a window is open: skipped collectives in order, then those not seen yet.
 struct open_list {
   uint32_t *pending;
@@ -70,15 +80,13 @@ static void play_window(struct rondo_sim_events *e, const struct rondo_sim_layou
     }
     uint32_t taken = list_take(e, &list, skips);
     if (opens) {
-      RONDO_SIM_GROW(e->permuted, e->permuted_count, e->permuted_capacity, 64);
-      e->permuted[e->permuted_count++] = taken;
+      add_permuted(e, taken);
     }
     slot++;
   } while (list.pending_count > 0);
   if (opens) {
     window.length = slot - window.start;
-    RONDO_SIM_GROW(e->windows, e->window_count, e->window_capacity, 64);
-    e->windows[e->window_count++] = window;
+    add_window(e, window);
   }
 }
 
@@ -126,7 +134,7 @@ const struct rondo_sim_window *rondo_sim_events_window(const struct rondo_sim_ev
                                                        uint32_t gpu, uint32_t slot) {
   const struct rondo_sim_window *x = e->windows;
   uint32_t k = 0;
-  RONDO_SIM_LOWER_BOUND(k, e->window_count, middle,
+  RONDO_SIM_LOWER_BOUND(k, e->window_count,
                         x[middle].gpu < gpu ||
                             (x[middle].gpu == gpu && x[middle].start + x[middle].length <= slot));
   return &x[k];
@@ -140,6 +148,6 @@ uint32_t rondo_sim_events_planned(const struct rondo_sim_events *e, uint32_t gpu
 
 const struct rondo_sim_sync *rondo_sim_events_sync(const struct rondo_sim_events *e, uint64_t at) {
   uint32_t k = 0;
-  RONDO_SIM_LOWER_BOUND(k, e->sync_count, middle, e->syncs[middle].at < at);
+  RONDO_SIM_LOWER_BOUND(k, e->sync_count, e->syncs[middle].at < at);
   return &e->syncs[k];
 }

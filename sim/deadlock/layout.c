@@ -178,7 +178,7 @@ uint32_t rondo_sim_layout_gpu_at(const struct rondo_sim_layout *w, uint64_t at) 
     return (uint32_t)(at / w->uniform_length);
   }
   uint32_t gpu = 0;
-  RONDO_SIM_LOWER_BOUND(gpu, w->gpu_count, middle, w->slot_offset[middle + 1] <= at);
+  RONDO_SIM_LOWER_BOUND(gpu, w->gpu_count, w->slot_offset[middle + 1] <= at);
   return gpu;
 }
 
@@ -247,7 +247,7 @@ uint32_t rondo_sim_layout_count_below(const struct rondo_sim_layout *w, uint32_t
 uint32_t rondo_sim_layout_lower_bound(const struct rondo_sim_layout *w, uint32_t gpu,
                                       uint64_t key) {
   uint32_t slot = 0;
-  RONDO_SIM_LOWER_BOUND(slot, rondo_sim_layout_length(w, gpu), middle,
+  RONDO_SIM_LOWER_BOUND(slot, rondo_sim_layout_length(w, gpu),
                         rondo_sim_layout_key_at(w, gpu, middle) < key);
   return slot;
 }

@@ -312,7 +312,7 @@ static void rows_spread(const struct arguments *a, struct rondo_sim_report *r) {
     struct rondo_sim_config c;
     rondo_sim_config_copy(&c, &from->config);
     double values[RONDO_SIM_MAX_SWEEPS] = {0};
-    for (uint32_t k = 0; k < a->sweep_count; k++) {
+    for (uint32_t k = 0; k < RONDO_SIM_MAX_SWEEPS && k < a->sweep_count; k++) {
       char text[40];
       bool whole = rondo_sim_list_find("resources,rounds", a->sweeps[k].key) >= 0;
       values[k] = rondo_sim_sweep_value(&a->sweeps[k], step[k]);
