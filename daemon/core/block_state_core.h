@@ -36,7 +36,8 @@ enum rondo_step_result {
   RONDO_STEP_EXIT = 4        // the daemon was told to exit, and the block has quit
 };
 
-// Written by the block's owner only; any thread may read.
+// Written by the block's owner only; any thread may read. All fields are uint64_t: they are added
+// up as an array.
 struct rondo_block_counters {
   uint64_t steps, primitives, preemptions, context_loads, context_saves, quits, fetched, ended;
 };

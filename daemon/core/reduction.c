@@ -1,6 +1,8 @@
 // Translates the public reductions to those that the kernels of both backends compute.
 #include "daemon/core/move.h"
 
+#include <assert.h>
+
 #include "daemon/core/convert_core.h"
 #include "rondo/types.h"
 
@@ -50,6 +52,7 @@ static uint64_t floating_factor(int dtype, double scalar) {
 }
 
 struct rondo_reduction rondo_reduction_lower(int dtype, int redop, double scalar, uint32_t nranks) {
+  assert(redop >= 0 && redop < RONDO_REDOP_COUNT && dtype >= 0 && dtype < RONDO_DTYPE_COUNT);
   struct rondo_reduction r = {.dtype = (uint8_t)dtype, .base = BASES[redop], .divisor = nranks};
   if (redop == RONDO_AVG && nranks > 1) {
     if (dtype_is_integer(dtype)) {

@@ -151,7 +151,7 @@ struct rondo_daemon_counters {
 // Adds the counters of one block, which may be running.
 static inline void rondo_daemon_counters_add(struct rondo_daemon_counters *sum,
                                              const struct rondo_block_counters *block) {
-  uint64_t *to = (uint64_t *)&sum->blocks; // all fields are uint64_t
+  uint64_t *to = (uint64_t *)&sum->blocks;
   const uint64_t *from = (const uint64_t *)block;
   for (size_t i = 0; i < sizeof *block / sizeof *from; i++)
     to[i] += rondo_load_relaxed_u64(&from[i]);

@@ -5,11 +5,10 @@
 //
 //   segmented (all-gather, reduce-scatter; also broadcast and reduce, with one chunk):
 //     chunk k of loop l is [k × segment + begin + l × chunk_elems, + up to chunk_elems)
-//   listed (all-to-all-v): each rank has a part of each buffer, with its own offset and size. Chunk
-//   k
-//     of loop l has up to chunk_elems elements of part k, from begin + l × segment on; `begin`
-//     differs from block to block. If a part has ended, its chunk is absent: both ranks skip it,
-//     and it takes no slot.
+//   listed (all-to-all-v; each rank has a part of each buffer, with its own offset and size):
+//     chunk k of loop l has up to chunk_elems elements of part k, from begin + l × segment on;
+//     `begin` differs from block to block. If a part has ended, its chunk is absent: both ranks
+//     skip it, and it takes no slot.
 //   split (all-reduce): the chunks of a loop follow each other without gaps,
 //     chunk k of loop l is [begin + l × n × chunk_elems + k × c, + up to c), where c is
 //     chunk_elems, or less in the last loop, so that its chunks have equal sizes.

@@ -279,8 +279,8 @@ int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns);
 // RONDO_ERR_TIMEOUT;
 // RONDO_ERR_PEER: rondo_wait_ready only: a rank has left, or has not joined within join_timeout_ns,
 //   so the ranks can never all be present;
-// RONDO_ERR_INVALID: `ranks` is null but `capacity` is not 0, or a callback passed another timeout
-//   than 0;
+// RONDO_ERR_INVALID: `ranks` is null but `capacity` is not 0, or a callback passed a timeout
+//   above 0;
 // RONDO_ERR_CLOSED: also if the context is destroyed during the call.
 int rondo_wait_ready(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
                      uint32_t capacity, uint32_t *count);
@@ -524,7 +524,7 @@ int rondo_streams_release(void);
 // Returns the status of the run; or
 // RONDO_ERR_TIMEOUT: the run has not ended; it goes on. The stuck report is logged if `timeout_ns`
 //   is not 0 and the configuration has report_on_timeout;
-// RONDO_ERR_INVALID: a callback passed another timeout than 0;
+// RONDO_ERR_INVALID: a callback passed a timeout above 0;
 // RONDO_ERR_UNKNOWN: also if the run was never submitted.
 int rondo_wait(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
                int64_t timeout_ns);

@@ -83,7 +83,8 @@ const char *rondo_channel_end_text(int end) {
       [RONDO_CHANNEL_CUT] = "the connection was cut",
       [RONDO_CHANNEL_UNREACHABLE] = "it cannot be reached",
   };
-  return texts[end];
+  const char *text = end >= 0 && end < (int)(sizeof texts / sizeof *texts) ? texts[end] : NULL;
+  return text ? text : texts[RONDO_CHANNEL_CUT];
 }
 
 int rondo_channel_end_reason(int end) {

@@ -62,11 +62,17 @@ static void roots_forked(void) {
 RONDO_ON_FORK(roots_forked)
 
 // The root of the job if it is in this process, or null. The control thread may use it.
-static struct rondo_root *root_find(const struct rondo_job_key *job) {
-  pthread_mutex_lock(&roots_lock);
+// `roots_lock` is held.
+static struct rondo_root *root_find_locked(const struct rondo_job_key *job) {
   struct rondo_root *root = LIST_FIRST(&roots);
   while (root && memcmp(&root->job, job, sizeof *job) != 0)
     root = LIST_NEXT(root, listed);
+  return root;
+}
+
+static struct rondo_root *root_find(const struct rondo_job_key *job) {
+  pthread_mutex_lock(&roots_lock);
+  struct rondo_root *root = root_find_locked(job);
   pthread_mutex_unlock(&roots_lock);
   return root;
 }
@@ -139,7 +145,7 @@ static struct rondo_wire_writer blob_writer(struct rondo_channel_blob *blob, siz
 // a payload that could not be allocated: their connections end.
 static void root_send_all(struct rondo_root *root, int type, struct rondo_channel_blob *blob) {
   struct member *m;
-  LIST_FOREACH(m, &root->members, listed) {
+  LIST_FOREACH (m, &root->members, listed) {
     if (!m->where.rank_count)
       continue;
     if (blob)
@@ -248,9 +254,9 @@ static void root_send_roster(struct rondo_root *root) {
     root_send_all(root, RONDO_WIRE_ROSTER, NULL);
     return;
   }
-  LIST_FOREACH(m, &root->members, listed)
-  if (m->where.rank_count)
-    by_number[count++] = m;
+  LIST_FOREACH (m, &root->members, listed)
+    if (m->where.rank_count)
+      by_number[count++] = m;
   qsort(by_number, count, sizeof(struct member *), member_compare);
   root->host_process = RONDO_MESH_NOBODY;
   for (uint32_t i = 0; i < count; i++) {
@@ -600,10 +606,12 @@ bool rondo_root_is_gathering(const struct rondo_job_key *job) {
 }
 
 void rondo_root_counters(const struct rondo_job_key *job, struct rondo_mesh_counters *out) {
-  const struct rondo_root *root = root_find(job);
   memset(out, 0, sizeof *out);
+  pthread_mutex_lock(&roots_lock);
+  const struct rondo_root *root = root_find_locked(job);
   if (root)
     rondo_channel_counters_read(&root->counters, out);
+  pthread_mutex_unlock(&roots_lock);
 }
 
 void rondo_root_leave(const struct rondo_job_key *job) {

@@ -191,7 +191,7 @@ static int launcher_make_identity(getter get, const struct launcher *l,
                                   struct rondo_launcher *out) {
   char identity[IDENTITY_BYTES] = "";
   const char *secret = variable_text(get, "RONDO_SECRET");
-  FILE *file = fmemopen(identity, sizeof identity - 1, "w");
+  FILE *file = fmemopen(identity, sizeof identity, "w");
   if (!file)
     return RONDO_LOG_REFUSE(RONDO_ERR_NO_MEMORY, "launcher: no memory");
   identity_write(file, get, l, out);

@@ -490,8 +490,8 @@ static bool mesh_is_last_of_job(const struct rondo_mesh *mesh) {
   const struct rondo_mesh *m;
   int others = 0;
   pthread_mutex_lock(&meshes_lock);
-  LIST_FOREACH(m, &meshes, listed)
-  others += m != mesh && memcmp(&m->job.key, &mesh->job.key, sizeof mesh->job.key) == 0;
+  LIST_FOREACH (m, &meshes, listed)
+    others += m != mesh && memcmp(&m->job.key, &mesh->job.key, sizeof mesh->job.key) == 0;
   pthread_mutex_unlock(&meshes_lock);
   return !others;
 }

@@ -155,7 +155,8 @@ const char *rondo_mesh_missing(void);
 // process knows them); RONDO_ERR_PEER (the job could not be joined, or some ranks never joined).
 int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns);
 
-// Traffic of a mesh. Tests use it to check the cost of start-up.
+// Traffic of a mesh. Tests use it to check the cost of start-up. All fields are uint64_t: they are
+// read as an array.
 struct rondo_mesh_counters {
   uint64_t connected, accepted; // authenticated connections made by and to this process
   uint64_t refused;             // connections that were not authenticated

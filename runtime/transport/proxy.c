@@ -72,12 +72,12 @@ static void proxy_notify_blocks(struct rondo_proxy *p) {
     return;
   p->needs_notify = 0;
   struct rondo_link_set *c;
-  LIST_FOREACH(c, &p->awake, listed)
-  for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
-    if (link->needs_notify)
-      p->config.on_arrival(p->config.owner, link);
-    link->needs_notify = 0;
-  }
+  LIST_FOREACH (c, &p->awake, listed)
+    for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
+      if (link->needs_notify)
+        p->config.on_arrival(p->config.owner, link);
+      link->needs_notify = 0;
+    }
 }
 
 // One round: forwards what can be forwarded. The caller has claimed the proxy. Returns 1 if

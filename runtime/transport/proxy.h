@@ -145,6 +145,7 @@ void rondo_proxy_destroy(struct rondo_proxy *proxy);
 // Runs a round, unless another thread does. Returns 1 if anything moved.
 int rondo_proxy_progress(struct rondo_proxy *proxy);
 
+// All fields are uint64_t: they are read as an array.
 struct rondo_proxy_counters {
   uint64_t slots_sent, slots_received, credits_sent;
   uint64_t refused; // messages

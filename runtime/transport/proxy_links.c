@@ -246,25 +246,25 @@ static int link_send_credits(struct rondo_proxy *p, struct rondo_proxy_link *lin
 int rondo_proxy_links_send(struct rondo_proxy *p) {
   struct rondo_link_set *c;
   int moved = 0;
-  LIST_FOREACH(c, &p->awake, listed)
-  for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
-    rondo_proxy_count(&p->counters.looks);
-    if (link->config.is_outgoing && link->is_bound &&
-        rondo_proxy_is_reachable(p, link->config.process) && link_send_slots(p, link)) {
-      c->quiet = 0;
-      moved = 1;
+  LIST_FOREACH (c, &p->awake, listed)
+    for (struct rondo_proxy_link *link = c->links; link; link = link->next) {
+      rondo_proxy_count(&p->counters.looks);
+      if (link->config.is_outgoing && link->is_bound &&
+          rondo_proxy_is_reachable(p, link->config.process) && link_send_slots(p, link)) {
+        c->quiet = 0;
+        moved = 1;
+      }
     }
-  }
   return moved;
 }
 
 int rondo_proxy_links_credit(struct rondo_proxy *p, int is_leaving) {
   struct rondo_link_set *c;
   int moved = 0;
-  LIST_FOREACH(c, &p->awake, listed)
-  for (struct rondo_proxy_link *link = c->links; link; link = link->next)
-    if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
-      moved |= link_send_credits(p, link, is_leaving);
+  LIST_FOREACH (c, &p->awake, listed)
+    for (struct rondo_proxy_link *link = c->links; link; link = link->next)
+      if (!link->config.is_outgoing && rondo_proxy_is_reachable(p, link->config.process))
+        moved |= link_send_credits(p, link, is_leaving);
   return moved;
 }
 
