@@ -11,6 +11,7 @@ struct entry {
   struct rondo_nccl_call call;
   bool is_split;
   bool is_paired;                 // a rank's send to itself and its receive, in one call
+  bool differs;                   // the send or receive that it met is not equal: none pairs it
   struct rondo_nccl_split *split; // until it is submitted
 };
 
@@ -67,13 +68,19 @@ static bool self_call_try_pair(const struct rondo_nccl_call *call) {
     if (!RONDO_NCCL_FAULT(SELF_SEND_CROSSED))
       break;
   }
-  if (!found || found->call.what.count != call->what.count ||
-      found->call.what.dtype != call->what.dtype)
+  if (!found || found->differs)
     return false;
-  if (call->is_receive)
+  found->differs =
+      found->call.what.count != call->what.count || found->call.what.dtype != call->what.dtype;
+  if (found->differs)
+    return false;
+  if (call->is_receive) {
     found->call.recv = call->recv;
-  else
+  } else { // the call runs in the stream of the send
     found->call.send = call->send;
+    found->call.stream = call->stream;
+    found->call.name = call->name;
+  }
   found->is_paired = true;
   return true;
 }
@@ -128,16 +135,19 @@ int rondo_nccl_group_call(struct rondo_nccl_call *call) {
 
 // Refuses a group in which a rank sends to itself without an equal receive, or the reverse.
 static int self_calls_check(void) {
+  const struct entry *alone = NULL; // the first send, or else the first receive
   for (size_t i = 0; i < group.count; i++) {
     const struct entry *e = &group.entries[i];
-    bool is_receive = e->call.is_receive;
-    if (entry_is_unpaired(e))
-      return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
-                               "ncclGroupEnd: rank %d %s itself without an equal %s",
-                               e->call.comm->rank, is_receive ? "receives from" : "sends to",
-                               is_receive ? "send" : "receive");
+    if (entry_is_unpaired(e) && (!alone || (alone->call.is_receive && !e->call.is_receive)))
+      alone = e;
   }
-  return RONDO_NCCL_SUCCESS;
+  if (!alone)
+    return RONDO_NCCL_SUCCESS;
+  bool is_receive = alone->call.is_receive;
+  return rondo_nccl_refuse(RONDO_NCCL_INVALID_USAGE,
+                           "ncclGroupEnd: rank %d %s itself without an equal %s",
+                           alone->call.comm->rank, is_receive ? "receives from" : "sends to",
+                           is_receive ? "send" : "receive");
 }
 
 static int entry_submit(struct entry *entry) {

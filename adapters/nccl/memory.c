@@ -145,7 +145,7 @@ RONDO_NCCL_DEFINE(int, CommWindowRegister,
                   (rondo_nccl_comm_t comm, void *buffer, size_t bytes, void **handle, int flags)) {
   (void)flags;
   int result = registration_check(comm, "ncclCommWindowRegister", handle != NULL);
-  if (result == RONDO_NCCL_SUCCESS)
+  if (result == RONDO_NCCL_SUCCESS && handle)
     *handle = buffer && bytes ? &window : NULL; // as in NCCL
   return result;
 }

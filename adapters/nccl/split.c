@@ -356,6 +356,9 @@ static int comm_shrink(struct rondo_nccl_comm *parent, const int *excluded, int 
                        const struct rondo_nccl_settings *settings, rondo_nccl_comm_t *rest) {
   static const char call[] = "ncclCommShrink";
   struct choice mine = {0, parent->rank};
+  pthread_mutex_lock(&parent->lock);
+  uint64_t number = ++parent->splits; // also if memory is out, as on the other ranks
+  pthread_mutex_unlock(&parent->lock);
   struct rondo_nccl_split *s = split_create(parent, call, mine, settings);
   struct choice *all = s ? calloc((size_t)parent->rank_count, sizeof *all) : NULL;
   if (!all) {
@@ -363,9 +366,7 @@ static int comm_shrink(struct rondo_nccl_comm *parent, const int *excluded, int 
       split_free(parent, s);
     return rondo_nccl_refuse(RONDO_NCCL_SYSTEM_ERROR, "%s: no memory", call);
   }
-  pthread_mutex_lock(&parent->lock);
-  s->number = ++parent->splits;
-  pthread_mutex_unlock(&parent->lock);
+  s->number = number;
   s->child->key = child_key(parent, s->number);
   int result =
       choices_exclude(all, parent, excluded, excluded_count)

@@ -47,9 +47,27 @@ struct rondo_match_entry *rondo_match_entry_get(struct rondo_job *job, struct ro
   return m;
 }
 
+struct visit {
+  struct rondo_job *job;
+  void (*call)(struct rondo_job *job, struct rondo_match_entry *m);
+};
+
+static void entry_visit(const void *node, VISIT order, void *arg) {
+  const struct visit *v = arg;
+  if (order == postorder || order == leaf)
+    v->call(v->job, *(struct rondo_match_entry *const *)node);
+}
+
+void rondo_match_entries_visit(struct rondo_job *job,
+                               void (*visit)(struct rondo_job *job, struct rondo_match_entry *m)) {
+  struct visit v = {job, visit};
+  twalk_r(job->entries, entry_visit, &v);
+}
+
 void rondo_match_entries_free(struct rondo_job *job) {
   tdestroy(job->entries, entry_free);
   job->entries = NULL;
+  job->first_entry = NULL;
 }
 
 static void entry_drop(struct rondo_job *job, struct rondo_match_entry *m) {

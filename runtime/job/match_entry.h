@@ -31,6 +31,10 @@ struct rondo_match_entry {
 struct rondo_match_entry *rondo_match_entry_find(struct rondo_job *job, struct rondo_id id);
 // Finds or makes the entry. Null: no memory.
 struct rondo_match_entry *rondo_match_entry_get(struct rondo_job *job, struct rondo_id id);
+// Calls `visit` for every entry in the order of their ids, which is the same in all processes: the
+// first ones get connectors if not all can. `visit` may not add or drop entries.
+void rondo_match_entries_visit(struct rondo_job *job,
+                               void (*visit)(struct rondo_job *job, struct rondo_match_entry *m));
 // Frees all entries, but not the registrations of ranks here.
 void rondo_match_entries_free(struct rondo_job *job);
 

@@ -54,13 +54,14 @@ static void entry_settle(struct rondo_job *job, struct rondo_match_entry *m) {
   }
 }
 
+static void entry_resume(struct rondo_job *job, struct rondo_match_entry *m) {
+  entry_settle(job, m);
+  rondo_match_rebind(job, m);
+}
+
 static void entries_resume(struct rondo_job *job) {
-  if (!job->transports.device->driver->sharing)
-    return;
-  for (struct rondo_match_entry *m = job->first_entry; m; m = m->next) {
-    entry_settle(job, m);
-    rondo_match_rebind(job, m);
-  }
+  if (job->transports.device->driver->sharing)
+    rondo_match_entries_visit(job, entry_resume);
 }
 
 // ------------------------------------------------------------------- losing ---
@@ -199,7 +200,8 @@ static bool short_receive(struct rondo_job *job, const struct rondo_mesh_message
   if (message->size != sizeof s)
     return false;
   memcpy(&s, message->bytes, sizeof s);
-  struct rondo_match_entry *m = rondo_match_entry_find(job, (struct rondo_id){s.id, s.space});
+  struct rondo_match_entry *m =
+      rondo_match_entry_find(job, (struct rondo_id){.number = s.id, .space = s.space});
   if (!m)
     return true;
   if (message->type == RONDO_MESSAGE_RELEASE) {
@@ -238,7 +240,7 @@ static bool transports_receive(struct rondo_job *job, struct rondo_mesh_message 
 static bool extension_receive(struct rondo_job *job, const struct rondo_mesh_message *message) {
   for (const struct rondo_job_extension *const *e = job->extensions; *e; e++)
     for (uint32_t i = 0; i < RONDO_JOB_EXTENSION_TYPES; i++)
-      if ((*e)->types[i] == message->type)
+      if ((*e)->receive && (*e)->types[i] == message->type)
         return (*e)->receive(job, message);
   return false;
 }
@@ -331,8 +333,7 @@ static void on_roster(void *arg) {
   processes_count_competing(job);
   rondo_processes_send_early(job);
   RONDO_JOB_CALL(job, located, job);
-  for (struct rondo_match_entry *m = job->first_entry; m; m = m->next)
-    entry_settle(job, m);
+  rondo_match_entries_visit(job, entry_settle);
   pthread_cond_broadcast(&job->attendance);
   pthread_mutex_unlock(&job->lock);
 }

@@ -241,8 +241,9 @@ void rondo_processes_send_early(struct rondo_job *job) {
     struct rondo_message_registration r;
     if (job->roster == RONDO_ROSTER_KNOWN &&
         rondo_message_register_decode(early->bytes, early->size, job->rank_count, &r)) {
-      const struct rondo_message_short end = rondo_message_about(
-          (struct rondo_id){r.head->id, r.head->space}, r.head->generation, r.head->rank);
+      const struct rondo_message_short end =
+          rondo_message_about((struct rondo_id){.number = r.head->id, .space = r.head->space},
+                              r.head->generation, r.head->rank);
       rondo_processes_send_all(job, r.members, r.head->nranks, RONDO_MESSAGE_REGISTER, early->bytes,
                                early->size);
       rondo_processes_send_all(job, r.members, r.head->nranks, RONDO_MESSAGE_DEREGISTER, &end,

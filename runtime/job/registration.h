@@ -18,7 +18,8 @@ enum rondo_id_space { RONDO_SPACE_USER = 0, RONDO_SPACE_COMM = 1 };
 
 struct rondo_id {
   uint64_t number;
-  uint32_t space; // enum rondo_id_space
+  uint32_t space;    // enum rondo_id_space
+  uint32_t reserved; // 0; ids are sent to other processes
 };
 
 static inline int rondo_id_compare(struct rondo_id a, struct rondo_id b) {

@@ -12,7 +12,7 @@
 
 #include <rondo/types.h>
 
-#define RONDO_WIRE_VERSION 2u
+#define RONDO_WIRE_VERSION 3u
 #define RONDO_WIRE_HEAD_BYTES 16u
 #define RONDO_WIRE_MAC_BYTES 16u
 #define RONDO_WIRE_NONCE_BYTES 32u

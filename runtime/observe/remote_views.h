@@ -4,8 +4,8 @@
 // the asked process in those collectives, and in all others with outstanding runs. The control
 // thread answers, so a blocked application does not matter. Nothing is stored, counted or sent
 // unless a process asks.
-#ifndef RONDO_RUNTIME_OBSERVE_VIEWS_H
-#define RONDO_RUNTIME_OBSERVE_VIEWS_H
+#ifndef RONDO_RUNTIME_OBSERVE_REMOTE_VIEWS_H
+#define RONDO_RUNTIME_OBSERVE_REMOTE_VIEWS_H
 
 #include <pthread.h>
 #include <stdint.h>
@@ -37,4 +37,4 @@ int rondo_views_merge(struct rondo_job *job, struct rondo_snapshot *s);
 
 extern const struct rondo_job_extension rondo_views_extension;
 
-#endif // RONDO_RUNTIME_OBSERVE_VIEWS_H
+#endif // RONDO_RUNTIME_OBSERVE_REMOTE_VIEWS_H

@@ -29,6 +29,7 @@ struct rondo_coll_view {
   uint8_t phase;        // enum rondo_context_phase
   uint8_t is_scheduled; // a block is executing it now
   uint8_t wants_data;   // 1: waits for data from the peer; 0: for the peer to take data
+  uint8_t reserved[3];  // 0; views are sent to other processes
 };
 
 enum rondo_view {

@@ -5,8 +5,8 @@
 // A member that detaches tells each other member how many calls of each series it has made. If
 // another member calls more, the detached member will never make that call, so the communicator
 // fails. The lock of the job guards everything here.
-#ifndef RONDO_RUNTIME_ORDER_DETACH_H
-#define RONDO_RUNTIME_ORDER_DETACH_H
+#ifndef RONDO_RUNTIME_ORDER_COMM_DETACH_H
+#define RONDO_RUNTIME_ORDER_COMM_DETACH_H
 
 #include <stdint.h>
 
@@ -45,4 +45,4 @@ void rondo_detachments_announce(struct rondo_job *job);
 // Receives a RONDO_MESSAGE_COMM_DETACHED. Returns 0 if the message is invalid.
 int rondo_detachments_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 
-#endif // RONDO_RUNTIME_ORDER_DETACH_H
+#endif // RONDO_RUNTIME_ORDER_COMM_DETACH_H

@@ -7,8 +7,8 @@
 //
 // The lock of the job guards everything here. Marked ends wait in a list until
 // rondo_comms_broadcast_failures, so that nothing recurses.
-#ifndef RONDO_RUNTIME_ORDER_FAILURE_H
-#define RONDO_RUNTIME_ORDER_FAILURE_H
+#ifndef RONDO_RUNTIME_ORDER_COMM_FAILURE_H
+#define RONDO_RUNTIME_ORDER_COMM_FAILURE_H
 
 #include <stdint.h>
 
@@ -41,4 +41,4 @@ void rondo_failures_announce(struct rondo_job *job);
 // Receives a RONDO_MESSAGE_COMM_FAILED. Returns 0 if the message is invalid.
 int rondo_failures_receive(struct rondo_job *job, const struct rondo_mesh_message *message);
 
-#endif // RONDO_RUNTIME_ORDER_FAILURE_H
+#endif // RONDO_RUNTIME_ORDER_COMM_FAILURE_H

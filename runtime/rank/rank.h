@@ -86,9 +86,9 @@ struct rondo_rank {
   uint32_t wants_events; // the application uses `event_fd`
   int event_fd;
   struct rondo_callbacks callbacks;
-  // State of the folder order.
+  void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns); // of runtime/observe
+  // State of runtime/order.
   const struct rondo_rank_extension *extension;
-  void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns);
   uint32_t extension_pending; // 1: its `serve` has work to do
   pthread_mutex_t comms_lock;
   struct rondo_comm_end *comms; // guarded by comms_lock

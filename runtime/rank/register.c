@@ -102,7 +102,8 @@ static struct rondo_coll *coll_by_id(struct rondo_rank *rank, struct rondo_id id
 
 int rondo_rank_lookup(struct rondo_rank *rank, uint64_t id, struct rondo_collective *handle) {
   rondo_lock_take(&rank->lock);
-  const struct rondo_coll *coll = coll_by_id(rank, (struct rondo_id){id, RONDO_SPACE_USER});
+  const struct rondo_coll *coll =
+      coll_by_id(rank, (struct rondo_id){.number = id, .space = RONDO_SPACE_USER});
   int is_known = coll && coll->generation % 2;
   if (is_known)
     *handle = coll_handle(coll);

@@ -1,7 +1,7 @@
 // The queues between a rank and its daemon: pushes runs to the SQ, and takes completions off the
 // CQ.
-#ifndef RONDO_RUNTIME_RANK_SERVICE_H
-#define RONDO_RUNTIME_RANK_SERVICE_H
+#ifndef RONDO_RUNTIME_RANK_RUN_QUEUES_H
+#define RONDO_RUNTIME_RANK_RUN_QUEUES_H
 
 #include "runtime/rank/rank.h"
 
@@ -51,4 +51,4 @@ struct rondo_sqe rondo_coll_sqe(const struct rondo_coll *coll,
 // last runs were pushed by another way.
 void rondo_coll_forget_overflow(struct rondo_rank *rank, struct rondo_coll *coll);
 
-#endif // RONDO_RUNTIME_RANK_SERVICE_H
+#endif // RONDO_RUNTIME_RANK_RUN_QUEUES_H

@@ -24,11 +24,13 @@ int rondo_awaited_find(struct rondo_rank *rank, struct rondo_collective handle, 
                        const char *call, struct rondo_awaited *a);
 
 // Waits for a run, at most `timeout_ns`; 0: takes a bounded number of steps. `call` names the
-// caller in the log. Returns the status of the run, RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED, or
-// RONDO_ERR_TIMEOUT after a call of `on_timeout` (struct rondo_rank_request).
+// caller in the log. Returns the status of the run, RONDO_ERR_UNKNOWN, RONDO_ERR_CLOSED,
+// RONDO_ERR_INVALID (a callback may not wait), or RONDO_ERR_TIMEOUT after a call of `on_timeout`
+// (struct rondo_rank_request).
 int rondo_rank_wait(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                     const char *call, int64_t timeout_ns);
-// Takes a bounded number of steps. Returns what rondo_rank_wait returns, or RONDO_IN_PROGRESS.
+// Takes a bounded number of steps. Returns the status of the run, RONDO_ERR_UNKNOWN,
+// RONDO_ERR_CLOSED or RONDO_IN_PROGRESS.
 int rondo_rank_test(struct rondo_rank *rank, struct rondo_collective handle, uint64_t run,
                     const char *call);
 

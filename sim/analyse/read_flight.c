@@ -127,17 +127,19 @@ static void number_write(struct rondo_sim_text *text, int64_t number) {
   rondo_sim_text_add_bytes(text, digits + at, sizeof digits - at);
 }
 
-// Appends numbers and lists of them as JSON writes them.
-static void value_write(struct rondo_analyse_flight *f, struct rondo_analyse_value value) {
+// Appends numbers and lists of them as JSON writes them. Sizes are lists of lists; what lies deeper
+// is written as a number, because a list of a pickle can contain itself.
+static void value_write(struct rondo_analyse_flight *f, struct rondo_analyse_value value,
+                        int depth) {
   struct rondo_analyse_container list = rondo_analyse_value_items(&f->values, value);
-  if (value.type < RONDO_ANALYSE_LIST) {
+  if (value.type < RONDO_ANALYSE_LIST || depth == 2) {
     number_write(&f->text, rondo_analyse_value_integer(&f->values, value, 0));
     return;
   }
   rondo_sim_text_add_bytes(&f->text, "[", 1);
   for (uint32_t i = 0; i < list.count; i++) {
     rondo_sim_text_add_bytes(&f->text, ", ", i ? 2 : 0);
-    value_write(f, list.items[i]);
+    value_write(f, list.items[i], depth + 1);
   }
   rondo_sim_text_add_bytes(&f->text, "]", 1);
 }
@@ -161,7 +163,8 @@ static uint32_t site_of(struct rondo_analyse_flight *f, struct rondo_analyse_val
   struct rondo_analyse_container list = rondo_analyse_value_items(v, frames);
   for (uint32_t i = 0; i < list.count; i++) {
     const char *file = rondo_analyse_get_text(v, list.items[i], "filename");
-    if (*file && !strstr(file, "/torch/") && !strstr(file, "c10d_logger") && strcmp(file, "??")) {
+    if (*file && !strstr(file, "/torch/") && !strstr(file, "c10d_logger") &&
+        strcmp(file, "??") != 0) {
       int64_t line = rondo_analyse_get_integer(v, list.items[i], "line", 0);
       return rondo_analyse_strings_print(v->strings, "%s:%lld in %s", file,
                                          (long long)(line < 0 ? 0 : line),
@@ -213,7 +216,7 @@ static void field_set(struct rondo_analyse_flight *f, struct entry *e, const str
   case IN_SIZES:
   case OUT_SIZES:
     rondo_sim_text_clear(&f->text);
-    value_write(f, value);
+    value_write(f, value, 0);
     sizes_set(f, e, field->type, (struct rondo_analyse_slice){f->text.data, f->text.size_bytes});
     break;
   case FRAMES:
@@ -446,16 +449,32 @@ static void entry_read(struct rondo_analyse_flight *f, struct rondo_analyse_json
   }
 }
 
+// A version such as 2.10 may be a string or a number, of which the text counts.
+static void version_read(struct rondo_analyse_flight *f, struct rondo_analyse_json *j) {
+  struct rondo_analyse_slice text;
+  if (rondo_analyse_json_peek(j) == '"')
+    f->version = rondo_analyse_value_string(&f->values, rondo_analyse_json_value(j, &f->values));
+  else if (rondo_analyse_json_raw(j, &text))
+    f->version = rondo_analyse_strings_add(&f->record->strings, text.data, text.size_bytes);
+}
+
+// Reads an object; fails if something else comes.
+static struct rondo_analyse_value object_read(struct rondo_analyse_flight *f,
+                                              struct rondo_analyse_json *j) {
+  struct rondo_analyse_value none = {0};
+  return rondo_analyse_json_open(j, '{') ? rondo_analyse_json_members(j, &f->values) : none;
+}
+
 bool rondo_analyse_flight_read(struct rondo_analyse_flight *f, struct rondo_analyse_json *j,
                                struct rondo_analyse_slice key) {
   if (rondo_analyse_slice_is(key, "version")) {
-    f->version = rondo_analyse_value_string(&f->values, rondo_analyse_json_value(j, &f->values));
+    version_read(f, j);
   } else if (rondo_analyse_slice_is(key, "pg_config")) {
     track_begin(f);
-    f->config = rondo_analyse_json_value(j, &f->values);
+    f->config = object_read(f, j);
   } else if (rondo_analyse_slice_is(key, "pg_status")) {
     track_begin(f);
-    f->status = rondo_analyse_json_value(j, &f->values);
+    f->status = object_read(f, j);
   } else if (rondo_analyse_slice_is(key, "entries") && rondo_analyse_json_peek(j) == '[') {
     track_begin(f);
     rondo_analyse_json_open(j, '[');

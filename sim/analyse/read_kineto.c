@@ -28,7 +28,8 @@ struct reader {
   struct rondo_analyse_json *json;
   struct rondo_analyse_values values; // of one event
   struct kernel *kernels;
-  uint64_t *keys; // keys[i] belongs to the track's call i
+  uint64_t *keys;    // keys[i] belongs to the call first_call + i of the track
+  size_t first_call; // that this reader has added
   size_t kernel_count, kernel_capacity, key_count, key_capacity;
 };
 
@@ -44,6 +45,20 @@ struct group_keys {
   const char *name, *desc, *size, *ranks;
 };
 
+static void members_read(struct rondo_analyse_group_decl *g, const struct rondo_analyse_values *v,
+                         struct rondo_analyse_value dict, const struct group_keys *keys) {
+  int64_t size = rondo_analyse_get_integer(v, dict, keys->size, 0);
+  struct rondo_analyse_value ranks = rondo_analyse_value_get(v, dict, keys->ranks);
+  rondo_analyse_group_members(g, v, ranks);
+  bool is_short = strstr(rondo_analyse_value_text(v, ranks), "...");
+  if (is_short || (size > 0 && g->size != size)) { // abbreviated: only the size is known
+    free(g->members);
+    g->members = NULL;
+    g->member_count = 0;
+    g->size = size > 0 ? size : 0;
+  }
+}
+
 // The group that a dictionary describes; makes it if it is new.
 static struct rondo_analyse_group_decl *group_of(struct rondo_analyse_record *r,
                                                  const struct rondo_analyse_values *v,
@@ -55,16 +70,7 @@ static struct rondo_analyse_group_decl *group_of(struct rondo_analyse_record *r,
     g = rondo_analyse_track_group(&r->tracks[0], name);
     g->desc = rondo_analyse_get_string(v, dict, keys->desc);
     g->next_seq = 1;
-    int64_t size = rondo_analyse_get_integer(v, dict, keys->size, 0);
-    struct rondo_analyse_value ranks = rondo_analyse_value_get(v, dict, keys->ranks);
-    rondo_analyse_group_members(g, v, ranks);
-    bool is_short = strstr(rondo_analyse_value_text(v, ranks), "...");
-    if (is_short || (size > 0 && g->size != size)) { // abbreviated: only the size is known
-      free(g->members);
-      g->members = NULL;
-      g->member_count = 0;
-      g->size = size > 0 ? size : 0;
-    }
+    members_read(g, v, dict, keys);
   }
   return g;
 }
@@ -79,7 +85,9 @@ void rondo_analyse_read_kineto_info(struct rondo_analyse_record *r, struct rondo
   r->tracks[0].rank = rondo_analyse_get_integer(&v, info, "rank", r->tracks[0].rank);
   for (uint32_t i = 0; i < groups.count; i++) {
     if (groups.items[i].type == RONDO_ANALYSE_DICT) {
-      group_of(r, &v, groups.items[i], &keys);
+      struct rondo_analyse_group_decl *g = group_of(r, &v, groups.items[i], &keys);
+      if (!g->member_count) // an event before has abbreviated them
+        members_read(g, &v, groups.items[i], &keys);
     }
   }
   rondo_analyse_values_fini(&v);
@@ -213,9 +221,10 @@ static void kernels_join(struct reader *reader) {
   }
   t->states_known = true;
   qsort(reader->kernels, reader->kernel_count, sizeof *reader->kernels, rondo_analyse_compare_u64);
-  for (size_t i = 0; i < t->call_count; i++) {
+  for (size_t i = reader->first_call; i < t->call_count; i++) {
     struct rondo_analyse_call *call = &t->calls[i];
-    const struct kernel *found = bsearch(&reader->keys[i], reader->kernels, reader->kernel_count,
+    const uint64_t *key = &reader->keys[i - reader->first_call];
+    const struct kernel *found = bsearch(key, reader->kernels, reader->kernel_count,
                                          sizeof *reader->kernels, rondo_analyse_compare_u64);
     call->state = found ? RONDO_ANALYSE_COMPLETED : RONDO_ANALYSE_SCHEDULED;
     if (found) {
@@ -244,6 +253,7 @@ void rondo_analyse_read_kineto_events(struct rondo_analyse_record *r,
                                       struct rondo_analyse_json *j) {
   struct reader reader = {.record = r, .json = j, .values.strings = &r->strings};
   track_begin(r);
+  reader.first_call = r->tracks[0].call_count;
   rondo_analyse_json_open(j, '[');
   while (rondo_analyse_json_item(j)) {
     struct event e = event_read(&reader);

@@ -21,7 +21,8 @@ static int64_t counts_take(const struct reader *reader, struct rondo_analyse_val
     bool sane = count > 0 && count < INT64_MAX / 2 && total < INT64_MAX / 2;
     total += sane ? count : 0;
   }
-  g->counts = rondo_analyse_strings_add(&reader->record->strings, text.data, text.size_bytes);
+  g->counts = rondo_analyse_strings_add(&reader->record->strings, rondo_sim_text_str(&text),
+                                        text.size_bytes);
   rondo_sim_text_fini(&text);
   return total;
 }

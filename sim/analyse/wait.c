@@ -67,6 +67,30 @@ static void behind_find(struct rondo_analyse_waits *w, uint32_t at, const struct
   }
 }
 
+static void pending_add(struct rondo_analyse_waits *w, uint32_t rank, uint32_t i,
+                        struct queues *q) {
+  const struct rondo_analyse_call *call = &w->job->ranks[rank].calls[i];
+  bool first_running = q->running == NONE && call->state == RONDO_ANALYSE_STARTED;
+  q->running = first_running ? w->pending_count : q->running;
+  RONDO_SIM_GROW(w->pending, w->pending_count, w->pending_capacity, 64);
+  w->pending[w->pending_count++] =
+      (struct rondo_analyse_pending){i, rank, call->op, {NONE, NONE}, {RONDO_ANALYSE_FRONT}};
+}
+
+// Makes a call the last one of its queues, and one at the front if it waits behind none.
+static void pending_enqueue(struct rondo_analyse_waits *w, uint32_t at, struct queues *q) {
+  const struct rondo_analyse_pending *p = &w->pending[at];
+  const struct rondo_analyse_call *call = &w->job->ranks[p->rank].calls[p->call];
+  q->in_group[call->group] = q->previous = at;
+  if (call->flags & RONDO_ANALYSE_STREAM) {
+    q->on_stream[call->queue] = at;
+  }
+  if (p->behind[0] == NONE) {
+    RONDO_SIM_GROW(w->front, w->front_count, w->front_capacity, 64);
+    w->front[w->front_count++] = at;
+  }
+}
+
 // Lists the pending calls of a rank and those at the front.
 static void rank_pending(struct rondo_analyse_waits *w, uint32_t rank, struct queues *q,
                          bool by_order) {
@@ -77,24 +101,12 @@ static void rank_pending(struct rondo_analyse_waits *w, uint32_t rank, struct qu
   q->running = q->previous = NONE;
   for (uint32_t i = 0; i < r->call_count; i++) {
     if (call_waits(&r->calls[i])) {
-      bool first_running = q->running == NONE && r->calls[i].state == RONDO_ANALYSE_STARTED;
-      q->running = first_running ? w->pending_count : q->running;
-      RONDO_SIM_GROW(w->pending, w->pending_count, w->pending_capacity, 64);
-      w->pending[w->pending_count++] = (struct rondo_analyse_pending){
-          i, rank, r->calls[i].op, {NONE, NONE}, {RONDO_ANALYSE_FRONT}};
+      pending_add(w, rank, i, q);
     }
   }
   for (uint32_t at = first; at < w->pending_count; at++) {
-    const struct rondo_analyse_call *call = &r->calls[w->pending[at].call];
     behind_find(w, at, q, by_order);
-    q->in_group[call->group] = q->previous = at;
-    if (call->flags & RONDO_ANALYSE_STREAM) {
-      q->on_stream[call->queue] = at;
-    }
-    if (w->pending[at].behind[0] == NONE) {
-      RONDO_SIM_GROW(w->front, w->front_count, w->front_capacity, 64);
-      w->front[w->front_count++] = at;
-    }
+    pending_enqueue(w, at, q);
   }
   for (uint32_t at = first; at < w->pending_count; at++) { // empties the queues for the next rank
     const struct rondo_analyse_call *call = &r->calls[w->pending[at].call];

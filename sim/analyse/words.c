@@ -129,8 +129,8 @@ static void headline_words(struct rondo_sim_text *t, const struct rondo_analyse_
       [RONDO_ANALYSE_CIRCULAR_WAIT] = "CIRCULAR WAIT: an ordering deadlock between ",
       [RONDO_ANALYSE_MISMATCH] = "MISMATCH: the ranks called different things as one operation",
       [RONDO_ANALYSE_NEVER_CAME] = "A RANK NEVER CAME: ",
-      [RONDO_ANALYSE_NO_CYCLE] = "NOT AN ORDERING DEADLOCK: the order is consistent and there is "
-                                 "no cycle; look at transport or a dead rank",
+      [RONDO_ANALYSE_NO_CYCLE] = ("NOT AN ORDERING DEADLOCK: the order is consistent and there is "
+                                  "no cycle; look at transport or a dead rank"),
       [RONDO_ANALYSE_NOTHING_WAITS] = "NOTHING WAITS: every collective in these files completed",
       [RONDO_ANALYSE_CANNOT_TELL] = "CANNOT TELL: what would decide it is not in these files"};
   const struct rondo_analyse_verdict *v = &a->verdict;

@@ -124,6 +124,7 @@ bool rondo_sim_table1_add(struct rondo_sim_report *r, const char *wanted,
       struct rondo_sim_row *row = rondo_sim_report_add(r, table1[i].name, &c);
       row->paper = table1[i].paper / 100;
       row->notes = table1[i].notes;
+      rondo_sim_config_fini(&c);
     }
   }
   return true;

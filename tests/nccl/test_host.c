@@ -251,6 +251,17 @@ static void a_send_to_itself_needs_a_receive_in_the_same_group(void **state) {
   assert_int_equal(ncclGroupEnd(), RONDO_NCCL_INVALID_USAGE);
 }
 
+// The first send belongs to the first receive. No later call makes up for a pair that differs.
+static void sends_and_receives_of_a_rank_itself_match_in_order(void **state) {
+  (void)state;
+  assert_int_equal(ncclGroupStart(), OK);
+  assert_int_equal(ncclRecv(got[0], 1, RONDO_INT32, 0, comms[0], NULL), OK);
+  assert_int_equal(ncclSend(sent[0], 2, RONDO_INT32, 0, comms[0], NULL), OK);
+  assert_int_equal(ncclRecv(got[0], 2, RONDO_INT32, 0, comms[0], NULL), OK);
+  assert_int_equal(ncclSend(sent[0], 1, RONDO_INT32, 0, comms[0], NULL), OK);
+  assert_int_equal(ncclGroupEnd(), RONDO_NCCL_INVALID_USAGE);
+}
+
 static void bad_arguments_are_refused(void **state) {
   int32_t *s = sent[0], *g = got[0];
   int number;
@@ -603,6 +614,7 @@ int main(void) {
       ON_COMMS(sends_and_receives_of_a_group_come_in_any_order),
       ON_COMMS(a_refused_call_spoils_its_group),
       ON_COMMS(a_send_to_itself_needs_a_receive_in_the_same_group),
+      ON_COMMS(sends_and_receives_of_a_rank_itself_match_in_order),
       ON_COMMS(bad_arguments_are_refused),
       ON_COMMS(memory_and_registration),
       ON_COMMS(communicators_are_called_in_any_order),

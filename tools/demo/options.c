@@ -26,7 +26,7 @@ static bool budget_read(const char *text, void *values) {
 }
 
 #define AT(field) .offset = offsetof(struct demo_options, field)
-#define NUMBER(field, least, most) .value = RONDO_KIT_U32, AT(field), .low = least, .high = most
+#define NUMBER(field, least, most) .value = RONDO_KIT_U32, AT(field), .low = (least), .high = (most)
 
 static const struct rondo_kit_option option_table[] = {
     {.help = "What the programs do:"},

@@ -59,6 +59,7 @@ enum rondo_kit_value {
   RONDO_KIT_NAME           // int, as rondo_kit_read_name
 };
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): tables give the fields in this order
 struct rondo_kit_option {
   const char *name; // null: `help` is a heading. Without `help`: another name of the option above
   int letter;       // 0: the option has a name only

@@ -190,7 +190,7 @@ static void *shared_memory_map(const char *name, size_t bytes, int flags) {
   if (fd < 0)
     return NULL;
   void *memory = MAP_FAILED;
-  if (!flags || ftruncate(fd, (off_t)bytes) == 0)
+  if (!flags || posix_fallocate(fd, 0, (off_t)bytes) == 0)
     memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   return memory == MAP_FAILED ? NULL : memory;

@@ -93,6 +93,8 @@ static struct perf_point request_point(const struct service *s) {
   struct perf_point point = s->options->point;
   point.shape.kind = r->kind;
   point.shape.root = 0;
+  if (s->options->all_dtypes)
+    point.shape.dtype = RONDO_FLOAT32;
   rondo_kit_shape_size(&point.shape, r->bytes);
   point.is_mixed = false;
   point.in_flight = r->in_flight;

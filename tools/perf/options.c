@@ -61,8 +61,8 @@ static bool method_read(const char *text, void *values) {
 }
 
 #define AT(field) .offset = offsetof(struct perf_options, field)
-#define NUMBER(field, least, most) .value = RONDO_KIT_U32, AT(field), .low = least, .high = most
-#define NAME(set, field) .value = RONDO_KIT_NAME, .names = set, AT(field)
+#define NUMBER(field, least, most) .value = RONDO_KIT_U32, AT(field), .low = (least), .high = (most)
+#define NAME(set, field) .value = RONDO_KIT_NAME, .names = (set), AT(field)
 
 static const struct rondo_kit_option option_table[] = {
     {.help = "As in nccl-tests:"},
