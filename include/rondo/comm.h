@@ -25,8 +25,9 @@
 //   Mismatch  If the calls of two ranks differ, the communicator fails on all its members with
 //             RONDO_ERR_MISMATCH. The reason names both calls.
 //   Failure   A communicator that has failed stays failed. Later calls return the same status.
-//   Threads   If several threads call on one communicator, the order is that in which the
-//             communicator accepts the calls. The application must make it the same on all ranks.
+//   Threads   If several threads make calls on one communicator, the order of these calls is the
+//             order in which the communicator accepts them. The application must make this order
+//             equal on all ranks.
 #ifndef RONDO_COMM_H
 #define RONDO_COMM_H
 
@@ -63,9 +64,11 @@ struct rondo_comm_config {
   // after the other has been destroyed.
   uint64_t key;
   struct rondo_group group; // default: all ranks; `root` and `peer` are positions in it
-  // How many collectives stay registered for later equal calls, 1 to RONDO_COMM_MAX_CACHED.
-  uint32_t cached_collectives; // of all kinds except send-recv; 0: 64
-  uint32_t cached_pairs;       // of the send-recvs from one member to one other; 0: 8
+  // How many collectives other than send-recvs stay registered for later equal calls, 1 to
+  // RONDO_COMM_MAX_CACHED; 0: 64.
+  uint32_t cached_collectives;
+  // The same for the send-recvs from one member to one other member; 0: 8.
+  uint32_t cached_pairs;
 };
 
 #define RONDO_COMM_MAX_CACHED 1024u
@@ -79,7 +82,7 @@ struct rondo_comm_config {
 // RONDO_ERR_INVALID: a field is out of range, or this rank is not in the group;
 // RONDO_ERR_EXISTS: this rank has a communicator with this key;
 // RONDO_ERR_NO_MEMORY;
-// RONDO_ERR_UNKNOWN: also for an unknown group.
+// RONDO_ERR_UNKNOWN: also if the group does not exist.
 int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *cfg,
                       struct rondo_comm *comm);
 
@@ -94,9 +97,9 @@ int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *
 // Two calls are equal if kind, count, type, reduction, root and peer are equal. Three kinds of call
 // always register a new collective: an all-to-all-v and a call with RONDO_PREMUL_SUM (each rank has
 // its own counts or factor), and a call that is captured.
-// Returns RONDO_SUCCESS. On any other status the callback is not called:
-// the statuses of rondo_register and rondo_run; after RONDO_ERR_FULL or RONDO_ERR_NO_MEMORY the
-//   same call may be made again;
+// Returns RONDO_SUCCESS, or one of these statuses, and then the callback is not called:
+// a status of rondo_register or rondo_run; after RONDO_ERR_FULL or RONDO_ERR_NO_MEMORY the same
+//   call may be made again;
 // the status with which the communicator has failed.
 int rondo_comm_call(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_collective_desc *what, const struct rondo_run_args *args,
@@ -110,15 +113,15 @@ int rondo_comm_call_on_stream(struct rondo_context ctx, struct rondo_comm comm,
                               const struct rondo_run_args *args, void *stream,
                               struct rondo_ticket *ticket);
 
-// Waits until a call has ended, as rondo_wait does for a run; for all calls so far if `ticket` is
-// null.
+// Waits until a call has ended, as rondo_wait does for a run. If `ticket` is null, waits for all
+// calls so far.
 // Returns the same statuses as rondo_wait; if `ticket` is null, the status of the communicator;
 // RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_wait(struct rondo_context ctx, struct rondo_comm comm,
                     const struct rondo_ticket *ticket, int64_t timeout_ns);
 
-// Checks whether a call has ended, as rondo_test does for a run; all calls so far if `ticket` is
-// null.
+// Checks whether a call has ended, as rondo_test does for a run. If `ticket` is null, checks all
+// calls so far.
 // Returns the same statuses as rondo_test; if `ticket` is null, the status of the communicator;
 // RONDO_ERR_INVALID: also if the call was captured.
 int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
@@ -130,12 +133,12 @@ int rondo_comm_test(struct rondo_context ctx, struct rondo_comm comm,
 int rondo_comm_notify(struct rondo_context ctx, struct rondo_comm comm,
                       const struct rondo_ticket *ticket, rondo_callback callback, void *arg);
 
-// Checks whether the member at position `from` has made a send-recv call to this rank for which
-// this rank has not made its own call yet. Writes that call to `what`, ready for rondo_comm_call.
-// Use this to receive from whichever member sends first. It takes some milliseconds until a call on
-// another machine becomes visible here.
+// Looks for a send-recv call that the member at position `from` has made to this rank, and that
+// this rank has not made yet. Writes the first such call to `what`, ready for rondo_comm_call. Use
+// this to receive from the member that sends first. A call on another machine becomes visible here
+// after some milliseconds.
 // Returns RONDO_SUCCESS;
-// RONDO_IN_PROGRESS: there is none yet;
+// RONDO_IN_PROGRESS: there is no such call yet;
 // RONDO_ERR_INVALID: `from` is not another member;
 // RONDO_ERR_NO_MEMORY;
 // the status with which the communicator has failed.
@@ -144,7 +147,8 @@ int rondo_comm_probe(struct rondo_context ctx, struct rondo_comm comm, uint32_t 
 
 // Writes RONDO_SUCCESS to `state`, or the status with which the communicator has failed. Writes the
 // reason in words to `why` (may be null), or an empty text if it has not failed. `why_bytes` is the
-// size of `why`; RONDO_REASON_BYTES suffice. This call also finds a mismatch if no thread waits.
+// size of `why`; RONDO_REASON_BYTES suffice. This call compares the calls that have not been
+// compared yet, so it finds a mismatch even if no thread waits or tests.
 // Returns RONDO_SUCCESS.
 int rondo_comm_status(struct rondo_context ctx, struct rondo_comm comm, int *state, char *why,
                       size_t why_bytes);
@@ -159,9 +163,9 @@ int rondo_comm_abort(struct rondo_context ctx, struct rondo_comm comm);
 // its calls. Must not be called from a callback. Other threads' calls on the communicator return
 // RONDO_ERR_CLOSED.
 //
-// If another member makes more calls than this rank has made, its extra calls end with
-// RONDO_ERR_PEER. With RONDO_DESTROY_ABORT the communicator fails on all members, even if no call
-// is outstanding here.
+// If another member makes more calls than this rank has made, the extra calls of that member end
+// with RONDO_ERR_PEER. With RONDO_DESTROY_ABORT the communicator fails on all members, even if no
+// call is outstanding here.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_TIMEOUT: calls did not end in time and were aborted; the communicator is destroyed;
 // RONDO_ERR_BUSY: a graph still exists; the communicator still exists too. Destroy the graph and

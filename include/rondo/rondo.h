@@ -29,15 +29,15 @@
 //   Handles   A handle is a small value; copy it freely. A call with a handle that does not exist,
 //             or no longer exists, returns RONDO_ERR_UNKNOWN. A call on a context that is being
 //             destroyed returns RONDO_ERR_CLOSED. Both statuses apply to every call that takes a
-//             context; the lists below do not repeat them.
+//             context. The lists below name them only with a further cause ("also if ...").
 //   Units     Times are nanoseconds (_ns), sizes are bytes (_bytes), counts are elements.
 //   Fork      A context belongs to the process that created it. In a child of fork() every call on
 //             it returns RONDO_ERR_CLOSED, also rondo_destroy. The end of the child does not affect
-//             the parent. The child may create its own contexts, but if the parent has used CUDA or
-//             UCX, the child cannot: RONDO_ERR_UNSUPPORTED. The child must not write to memory from
-//             rondo_mem_alloc, nor read the descriptor of rondo_event_fd. If it returns from the
-//             callback that called fork(), it exits with status 0. Handlers of pthread_atfork(3) do
-//             all this; _Fork() and a bare clone() do not call them.
+//             the parent. The child may create its own contexts. If the parent has used CUDA, the
+//             child cannot use CUDA; the same holds for UCX: RONDO_ERR_UNSUPPORTED. The child must
+//             not write to memory from rondo_mem_alloc, nor read the descriptor of rondo_event_fd.
+//             If a callback calls fork() and returns in the child, the child exits with status 0.
+//             This needs pthread_atfork(3), so it does not hold after _Fork() or a bare clone().
 //
 // Words. They are those of the DFCCL paper (EuroSys 2025), to which "the paper" refers.
 //
@@ -125,8 +125,8 @@ struct rondo_tuning {
   uint32_t look_ns;         // time for which a block retries a stuck collective before it looks for
                             // one that can go on; 1: it looks at once
   uint64_t quit_period_ns;  // a block that makes no progress for this long quits (the paper, 4.4)
-  uint64_t residency_ns;    // a daemon that has run for this long quits in any case
-  uint64_t restart_min_ns;  // first pause before a daemon with unfinished work starts again
+  uint64_t residency_ns;    // a block that has run for this long quits in any case
+  uint64_t restart_min_ns;  // first pause before a block with unfinished work starts again
   uint64_t restart_max_ns;  // maximum pause; it doubles after each start without progress
 };
 
@@ -214,9 +214,9 @@ int rondo_profile(struct rondo_tuning *out, uint64_t duration_ns);
 #define RONDO_TUNING_TEXT_BYTES 320 // suffice for `text`
 int rondo_tuning_print(const struct rondo_tuning *tuning, char *text, size_t text_bytes);
 
-// Fills `tuning` from text in that form. A field without a key becomes 0, the default.
+// Fills `tuning` from text in that form. A field that `text` does not name becomes 0, the default.
 // Returns RONDO_SUCCESS;
-// RONDO_ERR_INVALID: an unknown key or a bad number.
+// RONDO_ERR_INVALID: an unknown name or a bad number.
 int rondo_tuning_parse(struct rondo_tuning *tuning, const char *text);
 
 // Replaces each default in `cfg` by the value that rondo_init would use, for printing.
@@ -271,14 +271,14 @@ int rondo_destroy(struct rondo_context ctx, int mode, int64_t timeout_ns);
 // the job has several processes, the ranks of other processes count as not joined until the last
 // rank of the job has joined, or until join_timeout_ns has passed.
 //
-// Both write the ranks that they still wait for to `ranks`, in ascending order, at most `capacity`
-// of them (`ranks` may be null if `capacity` is 0), and their number, which may be larger, to
-// `count` (may be null). They do so also with RONDO_ERR_TIMEOUT and RONDO_ERR_PEER; with
-// RONDO_ERR_PEER these are the ranks that have left. Neither status is logged.
+// Both list ranks: with RONDO_ERR_TIMEOUT those that are still awaited, with RONDO_ERR_PEER those
+// that have left, are lost or missed join_timeout_ns. `ranks` gets at most `capacity` of them, in
+// ascending order; it may be null if `capacity` is 0. `count` gets their number, which may exceed
+// `capacity`; `count` may be null. Neither status is logged.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_TIMEOUT;
-// RONDO_ERR_PEER: rondo_wait_ready only: a rank has left, or has not joined within join_timeout_ns,
-//   so the ranks can never all be present;
+// RONDO_ERR_PEER: rondo_wait_ready only: a rank has left, is lost or missed join_timeout_ns, so the
+//   ranks can never all be present;
 // RONDO_ERR_INVALID: `ranks` is null but `capacity` is not 0, or a callback passed a timeout
 //   above 0;
 // RONDO_ERR_CLOSED: also if the context is destroyed during the call.
@@ -400,7 +400,7 @@ struct rondo_collective_desc rondo_barrier(uint64_t id);
 // RONDO_ERR_EXISTS: this rank has registered the id;
 // RONDO_ERR_FULL: max_collectives are registered;
 // RONDO_ERR_NO_MEMORY: memory or connector_bytes is used up;
-// RONDO_ERR_UNKNOWN: also for an unknown group.
+// RONDO_ERR_UNKNOWN: also if the group does not exist.
 int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
                    struct rondo_collective *coll);
 
@@ -416,9 +416,9 @@ int rondo_deregister(struct rondo_context ctx, struct rondo_collective coll);
 // RONDO_ERR_UNKNOWN: there is none.
 int rondo_lookup(struct rondo_context ctx, uint64_t id, struct rondo_collective *coll);
 
-// Writes the descriptor of a collective to `desc` (may be null), without the arrays of an
-// all-to-all-v. Writes the first `capacity` ranks of its group to `ranks`, in order (may be null if
-// `capacity` is 0), and the size of the group to `rank_count` (may be null). The group of a
+// Writes the descriptor of a collective to `desc`, without the arrays of an all-to-all-v. Writes
+// the first `capacity` ranks of its group to `ranks`, in order, and the size of the group to
+// `rank_count`. `desc` and `rank_count` may be null, and `ranks` if `capacity` is 0. The group of a
 // send-recv is its two ranks, the sender first. If the collective belongs to a communicator
 // (comm.h), the library has chosen the id in the descriptor.
 // Returns RONDO_SUCCESS.
@@ -443,7 +443,7 @@ typedef void (*rondo_callback)(void *arg, int status);
 // submission. Runs of different collectives are independent.
 //
 // The buffers belong to the run until it has ended. They hold `count` elements, or n × count where
-// enum rondo_kind says so. Any alignment is allowed. In place, counted in elements, means:
+// enum rondo_kind says so. Any alignment is allowed. A run is in place if (offsets in elements):
 //   all-gather, gather at the root:        send == recv + rank × count
 //   reduce-scatter, scatter at the root:   recv == send + rank × count
 //   all-to-all, all-to-all-v:              never
@@ -486,7 +486,7 @@ int rondo_run_numbered(struct rondo_context ctx, struct rondo_collective coll,
 // If the stream is being captured, the run becomes part of the graph. Each launch of the graph then
 // runs the collective once more, with the same buffers. rondo_deregister returns RONDO_ERR_BUSY
 // until the graph and all its instances are destroyed. All launches of the graph must have finished
-// before the context is destroyed; it must not be launched afterwards.
+// before the context is destroyed. Do not launch the graph afterwards.
 // Returns the same statuses as rondo_run; also
 // RONDO_ERR_UNSUPPORTED: the backend has no streams, or the device cannot wait in them;
 // RONDO_ERR_INVALID: also if the device has no such stream;
@@ -495,19 +495,19 @@ int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, 
                         void *recv, void *stream);
 
 // After rondo_streams_hold, a stream does not wait for the runs that this thread submits to it.
-// rondo_streams_release makes each of these streams wait for all its runs at once. Other work
-// that is put into the streams in between does not wait for the runs. Pairs nest; the outermost
-// rondo_streams_release takes effect.
+// rondo_streams_release makes each stream wait for all runs that this thread has submitted to it in
+// between. Other work that was put into the stream in between does not wait for them. Pairs nest;
+// the outermost rondo_streams_release takes effect.
 //
-// Use the pair for runs in one stream that can only end together. Example: two ranks put a send and
-// a receive into one stream, in opposite order. Without the pair, each stream waits for its first
-// run before it starts its second.
+// Use the pair if a run can end only after a later run of the same stream has begun. Example: two
+// ranks each put a send to the other rank, and then a receive, into one stream. Without the pair,
+// the receive of each rank begins after its send has ended.
 //
 // rondo_streams_hold returns RONDO_SUCCESS.
 // rondo_streams_release returns RONDO_SUCCESS;
 // RONDO_ERR_INVALID: there was no rondo_streams_hold;
-// RONDO_ERR_UNSUPPORTED, RONDO_ERR_SYSTEM or RONDO_ERR_CLOSED: the first failure to make a stream
-//   wait. The call tries all the runs.
+// RONDO_ERR_UNSUPPORTED, RONDO_ERR_SYSTEM or RONDO_ERR_CLOSED: the status of the first run for
+//   which a stream could not be made to wait. The call goes on with the other runs.
 int rondo_streams_hold(void);
 int rondo_streams_release(void);
 
@@ -518,9 +518,9 @@ int rondo_streams_release(void);
 // limit). With RONDO_LAST_RUN it returns RONDO_SUCCESS at once if no run was ever submitted. The
 // run's callback may be called after rondo_wait has returned.
 //
-// After a run of a collective has failed, all its later runs fail. rondo_wait and rondo_test return
-// the status of the first failure for all of them. The callback of each run gets that run's own
-// status.
+// If a run fails, all later runs of the collective fail too. rondo_wait and rondo_test return the
+// status of the first failure for each of these runs. The callback of a run gets the run's own
+// status, which may differ.
 // Returns the status of the run; or
 // RONDO_ERR_TIMEOUT: the run has not ended; it goes on. The stuck report is logged if `timeout_ns`
 //   is not 0 and the configuration has report_on_timeout;
@@ -557,15 +557,15 @@ int rondo_notify(struct rondo_context ctx, struct rondo_collective coll, uint64_
 // RONDO_ERR_SYSTEM: the process has no descriptor left.
 int rondo_event_fd(struct rondo_context ctx, int *fd);
 
-// Waits for at most `timeout_ns` until every block of this rank that runs now has quit. Runs need
-// not have ended. It is the equivalent of cudaDeviceSynchronize (the paper, 2.3 and 6.1).
+// Waits until every block of this rank that is running now has quit, for at most `timeout_ns`. It
+// does not wait for runs. It is the equivalent of cudaDeviceSynchronize (the paper, 2.3 and 6.1).
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_TIMEOUT: logs nothing.
 int rondo_device_synchronize(struct rondo_context ctx, int64_t timeout_ns);
 
 // -------------------------------------------------------------- observation ---
 
-// Describes to `out` what a backend finds on this machine. A line for each device says whether the
+// Writes to `out` what a backend finds on this machine. A line for each device says whether the
 // backend can use it. A line for each pair of devices says in which memory the connectors between
 // their ranks would be, and why. If the backend cannot be used, the last line says why. Opens no
 // device.
@@ -595,9 +595,9 @@ int rondo_transport(struct rondo_context ctx, uint32_t rank, int *transport, cha
 // null.
 const char *rondo_transport_name(int transport);
 
-// Describes to `out`, line by line, what a transport (enum rondo_transport, not NONE) finds on this
-// machine and this process may use. If the transport cannot be used, the last line says why. Needs
-// no job, and opens no connection.
+// Writes to `out` what a transport (enum rondo_transport, not NONE) finds on this machine, as far
+// as this process may use it. If the transport cannot be used, the last line says why. Needs no
+// job, and opens no connection.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM: the transport cannot be used;
 // RONDO_ERR_INVALID: no such transport.
@@ -644,14 +644,14 @@ struct rondo_stuck {
   uint64_t waiting_ns; // time since the run's last progress
 };
 
-// Lists the outstanding runs of this rank, the oldest of each collective first: at most `capacity`
-// of them (`entries` may be null if that is 0). Writes their number, which may be larger, to
-// `count`. Returns RONDO_SUCCESS; RONDO_ERR_NO_MEMORY.
+// Writes at most `capacity` outstanding runs of this rank to `entries`, the oldest of each
+// collective first; `entries` may be null if `capacity` is 0. Writes the number of all outstanding
+// runs to `count`. Returns RONDO_SUCCESS; RONDO_ERR_NO_MEMORY.
 int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t capacity,
                 size_t *count);
 
 // Finds the ranks that have not submitted run `run` of a collective. Writes at most `capacity` of
-// them to `ranks` (may be null if that is 0), and their number, which may be larger, to `count`.
+// them to `ranks`, which may be null if `capacity` is 0. Writes the number of all to `count`.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_NO_MEMORY.
 int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
@@ -665,12 +665,12 @@ int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64
 int rondo_reason(struct rondo_context ctx, struct rondo_collective coll, char *text,
                  size_t text_bytes);
 
-// Prints the stuck report of this context's job to `stream`. It covers every context of this
-// process in the job, and ranks of other processes with which a run is outstanding. If ranks wait
-// for each other in a cycle, the report begins with these ranks. Then follow the runs in the cycle,
-// other outstanding runs, and counts of the rest: at most 64 lines. For each run it names the ranks
-// that have not submitted it, the operation of the plan that a block executes, the peer for which
-// the block waits, and for how long.
+// Prints the stuck report of this context's job to `stream`. It covers the ranks of this process,
+// and of every process that takes part in a run outstanding here. If ranks wait for each other in a
+// cycle, the report begins with these ranks. Then follow the runs in the cycle, other outstanding
+// runs, and counts of the rest: at most 64 lines. For each run it names the ranks that have not
+// submitted the run, the operation of the plan that a block executes, the peer for which the block
+// waits, and for how long.
 //
 // Writes the number of ranks in that cycle to `cycle_ranks` (may be null); 0: there is no cycle.
 // The process also prints the report on SIGUSR1, unless the application handles that signal or
