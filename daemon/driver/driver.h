@@ -1,5 +1,5 @@
-// The driver: the table of functions through which the runtime uses a backend, and the struct with
-// which the daemon of every backend begins.
+// The driver: the table of functions through which the runtime uses a backend; and struct
+// rondo_daemon, the first member of every backend's own daemon struct.
 //
 //   open -> create -> attach -> notify_submission / wait / synchronize ... -> detach -> destroy
 //     -> close
@@ -31,10 +31,11 @@ enum rondo_memory_kind {
   RONDO_MEMORY_DEVICE = 1  // device memory: the CPU accesses it with `read` and `write`
 };
 
-// What a rank on device `from` and a rank on device `to` of one process can access.
+// What two devices of one process can access, if a rank on `from` sends to a rank on `to`.
 enum rondo_reach {
-  RONDO_REACH_MEMORY = 1, // `from` can access memory of `to`
-  RONDO_REACH_BUFFERS = 2 // `to` can access every user buffer that check_buffer accepts for `from`
+  RONDO_REACH_MEMORY = 1, // the sender's device `from` can access memory of the device `to`
+  // The receiver's device `to` can access every user buffer that check_buffer accepts for `from`.
+  RONDO_REACH_BUFFERS = 2
 };
 #define RONDO_REACH_ALL (RONDO_REACH_MEMORY | RONDO_REACH_BUFFERS)
 
@@ -85,7 +86,7 @@ struct rondo_daemon {
   bool (*service)(void *owner);
   bool (*needs_service)(void *owner);
   // Reports that a block has started or quit (enum rondo_block_change). If a block starts and quits
-  // again and again without progress, only the first time is reported. May be null. Never waits.
+  // several times without progress, reports only the first time. May be null. Never waits.
   void (*on_change)(void *owner, int what, uint32_t block);
   // Reports once that no block will be stepped again, and why. Called without a driver lock. Ends
   // the daemon's runs.
@@ -93,8 +94,9 @@ struct rondo_daemon {
   // The word is not 0 while some connectors of this daemon need the proxy; only then are on_moved
   // and forward called. Set before attach; null: no connector ever needs a proxy.
   const uint64_t *proxy;
-  // The event counts of the job's processes on this machine. A block that has moved data for one of
-  // them notifies it. Set before attach; null: there is no other process.
+  // The event counts of the job's processes on this machine. When a block has moved data for one of
+  // these processes, the block notifies the event count of that process. Set before attach; null:
+  // there is no other process.
   const struct rondo_event_counts *event_counts;
   // Reports that a block has made progress: a connector may hold data for another process. Never
   // waits.
@@ -170,9 +172,9 @@ struct rondo_sharing {
   int (*reserve)(struct rondo_device *device, uint64_t *base, uint64_t *bytes, char *why);
   void (*release)(struct rondo_device *device, uint64_t base, uint64_t bytes);
   // `allocate` creates device memory, maps it at `at`, and writes its file descriptor to `fd`; the
-  // caller closes it. `map` maps the memory of a descriptor from another process. `bytes` is a
-  // multiple of RONDO_RANGE_UNIT_BYTES. After set_access devices may access the memory. All three
-  // return the same statuses as reserve.
+  // caller closes it. `map` maps the memory of a descriptor from another process. `set_access` lets
+  // the device `device` access the mapped memory. `bytes` is a multiple of RONDO_RANGE_UNIT_BYTES.
+  // All three return the same statuses as reserve.
   int (*allocate)(struct rondo_device *device, uint64_t at, uint64_t bytes, int *fd, char *why);
   int (*map)(struct rondo_device *device, uint64_t at, uint64_t bytes, int fd, char *why);
   int (*set_access)(struct rondo_device *device, uint64_t at, uint64_t bytes, char *why);
@@ -198,7 +200,7 @@ struct rondo_setup {
   // RONDO_ERR_TIMEOUT: the kernel may still run.
   int (*run_once)(struct rondo_device *device, const struct rondo_once *once, char *why);
   // With `on` true: forbids launches of daemons on the device. Each such call is undone by one with
-  // `on` false. Daemons that run quit within residency_ns; then is_quiet returns true.
+  // `on` false. Running daemons quit within residency_ns. is_quiet returns true when all have quit.
   void (*hold)(struct rondo_device *device, bool on);
   bool (*is_quiet)(struct rondo_device *device);
   // Adds a reference to an open device; `close` removes it.
@@ -208,7 +210,9 @@ struct rondo_setup {
 struct rondo_driver {
   const char *name;
   bool is_direct; // the CPU can access device memory
-  bool is_silent; // the CPU does not see when its blocks progress: never calls on_moved or forward
+  // The CPU does not see the progress of this backend's blocks, so the driver never calls on_moved
+  // or forward.
+  bool is_silent;
 
   // Fills in the configuration's defaults that depend on the backend.
   void (*complete_config)(struct rondo_config *cfg);
@@ -244,9 +248,9 @@ struct rondo_driver {
   // The number of competing ranks that one job has in other processes changes from `was` to `is`.
   void (*set_competing)(uint32_t was, uint32_t is);
 
-  // Returns what a rank on `from` and a rank on `to` can access: or'ed enum rondo_reach. Writes to
-  // `why`, if not null, in which memory `from` puts the data that it sends, and the reason. Null:
-  // each can access everything.
+  // Returns bits of enum rondo_reach. Writes to `why`, which may be null, in which memory a rank on
+  // `from` puts the data that it sends to a rank on `to`, and the reason. If the driver has no
+  // `reach`, every device can access everything.
   unsigned (*reach)(struct rondo_device *from, struct rondo_device *to, char *why);
   // Returns RONDO_SUCCESS if the device can access the whole user buffer, else RONDO_ERR_INVALID.
   // Null: the device can access all memory of this process.
@@ -265,7 +269,8 @@ struct rondo_driver {
   int (*attach)(struct rondo_daemon *d, const struct rondo_config *cfg);
   // Undoes attach. When it returns, no driver thread and no thread of another rank accesses `d`.
   void (*detach)(struct rondo_daemon *d);
-  // A run was submitted. `urgent`: no thread is about to wait for it.
+  // A run was submitted. `urgent`: no application thread is about to wait for the run, so threads
+  // of the driver must step it soon.
   void (*notify_submission)(struct rondo_daemon *d, bool urgent);
   // Inline submission, first half: gives the run to the block without the SQ, and executes its
   // first steps, so that its peers need not wait for the caller's bookkeeping. The SQ must hold no
@@ -278,8 +283,8 @@ struct rondo_driver {
   // thread steps the block in between.
   void (*poll_inline)(struct rondo_daemon *d);
   // Steps the daemon's blocks a bounded number of times. If `others` is true, also steps small runs
-  // of other ranks of this process for which no thread waits: they may wait for what was just
-  // submitted. Null: other threads step the blocks.
+  // of other ranks of this process for which no thread waits, because these runs may wait for the
+  // run that was just submitted. Null: other threads step the blocks.
   void (*poll)(struct rondo_daemon *d, bool others);
   // A run has ended.
   void (*notify_completion)(struct rondo_daemon *d);
@@ -293,35 +298,36 @@ struct rondo_driver {
   int (*synchronize)(struct rondo_daemon *d, uint64_t deadline_ns);
 
   // Returns the address of a byte that peers in this process set when the block has something to do
-  // (struct rondo_connector), or 0 if they need not. The byte outlives the daemon. Null: no block
-  // needs such a byte.
+  // (struct rondo_connector). Returns 0 if the peers need not set a byte. The byte outlives the
+  // daemon. Null: no block needs such a byte.
   uint64_t (*ready_byte)(const struct rondo_daemon *d, uint32_t block);
   // Returns the address of a byte that the block sets when it has moved data for process `process`
-  // (an index in event_counts), or 0 if there is no memory. The block then notifies that process.
-  // Null if ready_byte is null.
+  // (an index in event_counts). The block later notifies that process. Returns 0 if there is no
+  // memory. Null if ready_byte is null.
   uint64_t (*moved_byte)(struct rondo_daemon *d, uint32_t block, uint32_t process);
 
   // ---- streams ----
   // Enqueues `parts` (RONDO_STREAM_ASK, RONDO_STREAM_WAIT) in the application's stream. ASK: the
   // stream writes the ticket to words->doorbell. WAIT: the stream waits until words->completion has
   // reached the ticket, then writes the ticket to words->passed. The call waits while the stream is
-  // full, so the caller holds no lock that the end of a run needs. Returns RONDO_SUCCESS; or
-  // RONDO_ERR_INVALID, RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM, and nothing is enqueued. Null:
-  // the backend has no streams.
+  // full. Therefore the caller must not hold a lock that the end of a run needs. Returns
+  // RONDO_SUCCESS; or RONDO_ERR_INVALID, RONDO_ERR_UNSUPPORTED or RONDO_ERR_SYSTEM, and nothing is
+  // enqueued. Null: the backend has no streams.
   int (*enqueue)(struct rondo_daemon *d, void *stream, struct rondo_stream_words *words,
                  uint64_t ticket, unsigned parts, char *why);
 
   // Writes to `is_capturing` whether the stream is being captured. Same statuses as enqueue.
   int (*get_capturing)(struct rondo_daemon *d, void *stream, int *is_capturing, char *why);
   // Adds `parts` to the graph being captured. ASK: the graph writes the ticket to words->doorbell,
-  // and owns `c`: c->drop is called at once or when the graph is destroyed. WAIT: the graph waits
-  // for words->completion, then sets it to 0. Same statuses as enqueue.
+  // and owns `c`: c->drop is called when the graph is destroyed. If this call fails before the
+  // graph owns `c`, it calls c->drop itself. WAIT: the graph waits for words->completion, then sets
+  // it to 0. Same statuses as enqueue.
   int (*capture)(struct rondo_daemon *d, void *stream, const struct rondo_capture *c,
                  unsigned parts, char *why);
 
   // ---- inspection ----
-  // Reads the state of table entry `index` on a block. Returns false if the block has no run of it,
-  // or could not be read.
+  // Reads the state of the collective in table entry `index` on a block. Returns false if the block
+  // has no run of the collective, or could not be read.
   bool (*try_inspect)(struct rondo_daemon *d, uint32_t block, uint32_t index,
                       struct rondo_block_view *view);
   void (*read_counters)(struct rondo_daemon *d, struct rondo_daemon_counters *counters);
@@ -332,9 +338,10 @@ static inline bool rondo_daemon_has_proxy(const struct rondo_daemon *d) {
   return d->proxy && rondo_load_acquire_u64(d->proxy); // P2
 }
 
-// Counts a submitted run. The caller holds the rank's lock. After this call it reads whether a
-// thread sleeps. A thread that goes to sleep stores that it sleeps, passes rondo_fence_heavy, and
-// then reads this count. So at least one of the two threads sees what the other one has stored.
+// Counts a submitted run. The caller holds the rank's lock. After this call the caller reads
+// whether a thread sleeps. A thread that goes to sleep does the reverse: it stores that it sleeps,
+// passes rondo_fence_heavy, and then reads this count. So at least one of the two threads sees what
+// the other one has stored.
 static inline void rondo_daemon_add_outstanding(struct rondo_daemon *d) {
   rondo_store_relaxed_u64(&d->outstanding, rondo_load_relaxed_u64(&d->outstanding) + 1);
   rondo_fence_light();

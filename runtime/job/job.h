@@ -4,11 +4,12 @@
 //     -> rondo_job_deregister -> rondo_job_leave (rondo_destroy)
 //
 // A match entry (match_entry.h) holds all registrations of one id. Each process with a member of
-// the group has a copy of every registration of the group: those made here, and those that other
-// processes have sent. Each process therefore decides by itself, from the same registrations.
-// Within one process, matching sends no message and never waits.
+// the group has all of them: those made in the process, and those that other processes have sent.
+// So each process compares the registrations itself. Within one process, matching sends no message
+// and never waits.
 //
-// The job calls the folders order and observe through struct rondo_job_extension only.
+// The job calls code of runtime/order/ and runtime/observe/ only through struct
+// rondo_job_extension.
 #ifndef RONDO_RUNTIME_JOB_JOB_H
 #define RONDO_RUNTIME_JOB_JOB_H
 
@@ -52,7 +53,8 @@ struct rondo_job_extension {
   // The communicator of a registration made by `owner` may have failed.
   void (*failed)(struct rondo_job *job, struct rondo_owner *owner,
                  const struct rondo_communicator *comm);
-  // Called after `failed`, when no registration is being changed, to finish its work.
+  // Called after `failed`, when no registration is being changed. Does the work that `failed` has
+  // put off.
   void (*settle)(struct rondo_job *job);
   // Takes a message of one of `types` (enum rondo_message_type). Returns 0 if the message is
   // invalid, else 1.
@@ -71,13 +73,13 @@ struct rondo_job {
   uint32_t member_count;
   uint32_t is_manual;                                  // tests: no threads
   const struct rondo_job_extension *const *extensions; // ends with null
-  void *comms, *views;                   // state of the extensions in order and in observe
+  void *comms, *views;                   // state of runtime/order/ and of runtime/observe/
   pthread_mutex_t lock;                  // guards all below; taken before a rank's own lock
   pthread_cond_t attendance;             // broadcast when a rank joins or leaves
   struct rondo_member **members;         // by rank; null: not in this process now
   uint8_t *was_here;                     // by rank: 1 if it is, or was, in this process
   void *entries;                         // tree (search.h) of struct rondo_match_entry, by id
-  struct rondo_match_entry *first_entry; // the list of the same
+  struct rondo_match_entry *first_entry; // the list of all entries in the tree
   struct rondo_transports transports;
   // For jobs of several processes (processes.h).
   struct rondo_mesh *mesh;  // null: the job is in this process alone
@@ -90,7 +92,7 @@ struct rondo_job {
   struct rondo_process *processes;
   struct rondo_early *early, **early_end;
   uint64_t peer_timeout_ns; // how long a process that blocks a run may be silent
-  uint64_t mark;            // of the last rondo_processes_send_all
+  uint64_t mark;            // number of the last rondo_processes_send_all
   uint64_t tick_ns;         // when the watch over processes is due next
 };
 
@@ -106,8 +108,8 @@ struct rondo_job_request {
 // RONDO_ERR_UNSUPPORTED (another backend), RONDO_ERR_NO_MEMORY, or what starting the mesh returns.
 int rondo_job_join(const struct rondo_job_request *request, struct rondo_job **job);
 
-// Removes the rank. The last rank ends the job in this process. If the root of the job is here,
-// waits at most `join_ns` for ranks that have not joined yet.
+// Removes the rank. The last rank ends the job in this process. If the root of the job is in this
+// process, the last rank waits at most `join_ns` for ranks that have not joined yet.
 void rondo_job_leave(struct rondo_job *job, uint32_t rank, int64_t join_ns);
 
 // Calls `visit` for every job of this process. No job ends meanwhile.

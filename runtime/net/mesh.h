@@ -4,8 +4,8 @@
 //     -> `roster`: where each rank is -> send / `receive` ... `lost` -> remove_rank -> stop
 //
 // A process has one mesh per job, whatever the number of its ranks, and one control thread for all
-// its meshes. The control thread connects, authenticates and joins beside the application's calls.
-// Only `stop` and rondo_mesh_await wait for peers, and both are bounded.
+// its meshes. The control thread connects, authenticates and joins in the background. Only `stop`
+// and rondo_mesh_await wait for peers, both for a bounded time.
 //
 // Messages are for set-up (descriptors, addresses, file descriptors of shared memory), not for
 // data. Messages from one process to another arrive whole, once and in order; if that is
@@ -35,8 +35,9 @@ struct sockaddr_storage;
 // same network namespace: they can pass file descriptors to each other and so share memory.
 struct rondo_mesh_process {
   uint64_t machine[2];
-  uint64_t pid_namespace, user_namespace; // inodes; equal ones may read each other's memory
-  uint32_t pid;                           // in its own namespace
+  // Inodes. Processes whose inodes are equal may read each other's memory.
+  uint64_t pid_namespace, user_namespace;
+  uint32_t pid; // in its own namespace
   uint32_t uid;
   uint32_t asks_window;  // 1: its devices are to share memory through an NCCL window
   uint32_t rank_count;   // ranks that live there
@@ -71,9 +72,9 @@ struct rondo_mesh_events {
   // after. Nothing can be sent and nothing is received before.
   void (*roster)(void *arg);
   void (*receive)(void *arg, struct rondo_mesh_message *message);
-  // Called once for each lost rank of another process; ranks of a process that are lost together
-  // are reported together. `text` gives the reason and names host, process and address as far as
-  // known. If this process could not join, `roster` is not called and every other rank is lost.
+  // Each lost rank of another process is reported once. One call reports all ranks that are lost
+  // together. `text` gives the reason, and host, process and address as far as they are known. If
+  // this process could not join, `roster` is not called and every other rank is lost.
   void (*lost)(void *arg, const uint32_t *ranks, uint32_t rank_count, int reason, const char *text);
 };
 
@@ -114,8 +115,9 @@ struct rondo_mesh_calls {
   bool (*is_same_machine)(struct rondo_mesh *mesh, uint32_t process);
   // Returns RONDO_SUCCESS or RONDO_ERR_UNKNOWN.
   int (*process_get)(struct rondo_mesh *mesh, uint32_t process, struct rondo_mesh_process *out);
-  // Writes an address at which this process reaches that process's machine, with port 0. Only from
-  // `receive` of a message that the process has sent. Returns the address's length, or 0.
+  // Writes an address at which this process reaches that process's machine, with port 0. Call it
+  // only within `receive`, for the process that has sent the message. Returns the address's length,
+  // or 0.
   uint32_t (*address_of)(struct rondo_mesh *mesh, uint32_t process, struct sockaddr_storage *out);
 
   // Queues a message and connects to the process if there is no connection yet. Never waits. Any
@@ -132,15 +134,15 @@ struct rondo_mesh_calls {
   int (*after)(struct rondo_mesh *mesh, uint64_t delay_ns, void (*call)(void *arg), void *arg);
 
   // Tells the peers that this process leaves, closes all connections and frees the mesh. No
-  // callback runs after the return. Not from a callback.
+  // callback runs after the return. Must not be called from a callback.
   //
   // - Queued messages are sent as far as the network takes them within `timeout_ns`.
   // - If this process hosts the root and no other mesh here needs the root, the call waits for
-  //   ranks that have not joined yet, at most `join_ns` and until the join timeout: they could not
-  //   join without the root.
-  // - If this process has not joined itself, it stays to tell the root that it leaves, so that the
-  //   root does not wait for it. That takes at most `join_ns`. A launcher's root may never start;
-  //   if it does not answer, the call gives up after the smaller of ten seconds and
+  //   ranks that have not joined yet, because they could not join without the root. The wait ends
+  //   after `join_ns`, or at the join timeout if that comes first.
+  // - If this process has not joined yet, the call first tells the root that the process leaves, so
+  //   that the root does not wait for it. That takes at most `join_ns`. A launcher's root may never
+  //   start; if it does not answer, the call gives up after the smaller of ten seconds and
   //   peer_timeout_ns.
   void (*stop)(struct rondo_mesh *mesh, int64_t timeout_ns, int64_t join_ns);
 };

@@ -66,25 +66,28 @@ struct rondo_journal_place {
   struct rondo_journal *journal;
   uint64_t stamp;
   uint32_t process; // in whose memory the journal is; RONDO_HERE: this process
-  uint32_t readers; // that use the place, its writer included
+  uint32_t readers; // writers that use the place, the journal's own included; 0: free it
   uint32_t neighbours[2];
   uint32_t neighbour_count;
   int is_over; // its writer has ended
-  // For a journal written here: what was sent to neighbours that share no memory
-  // (journal_replica.c).
-  uint32_t is_proxied; // atomic; 1: there are such neighbours
+  // For a journal written here (journal_replica.c).
+  uint32_t is_proxied; // atomic; 1: a neighbour shares no memory and gets messages
+  // By neighbour: number of the last call that was sent there, and the journal's `compared` as it
+  // was sent there.
   uint64_t sent_calls[2], sent_compared[2][2];
-  int is_replica; // a copy for a rank in another process
+  // 1: `journal` is a replica of a journal in another process, filled by messages.
+  int is_replica;
 };
 
 // The journals of a job in this process. Guarded by the lock of the job, except `changes`.
 struct rondo_journals {
-  void *places;                      // tree (search.h), by name
-  struct rondo_journal_place *first; // the list of the same
-  uint64_t changes;                  // places that were added
+  void *places;                      // tree (search.h) of struct rondo_journal_place, by name
+  struct rondo_journal_place *first; // the list of all places in the tree
+  uint64_t changes;                  // number of places that were ever added
   uint64_t stamps;
   struct rondo_journal *idle;
-  int is_unfinished; // communicators were locked, so a second comparison is scheduled
+  // 1: a comparison skipped communicators that other threads had locked; another one is scheduled.
+  int is_unfinished;
   pthread_mutex_t schedule_lock;
   // Guarded by schedule_lock.
   int is_scheduled;  // messages are going to be sent
@@ -95,10 +98,10 @@ struct rondo_journals {
 // A rank whose calls are compared with those of this rank.
 struct rondo_journal_neighbour {
   uint32_t rank;
-  uint32_t index; // of the neighbour's counter `compared` that is about this rank
+  uint32_t index; // the neighbour's compared[index] counts calls compared with this rank's
   struct rondo_journal_place *place;
-  uint64_t seen; // `changes` of the job's journals at the last search for `place`
-  uint64_t compared;
+  uint64_t seen;     // value of rondo_journals.changes when `place` was last searched for
+  uint64_t compared; // calls that this rank has compared with the neighbour's
 };
 
 // Writes a rank's own journal of one series, and compares it with those of the neighbours.
@@ -109,8 +112,11 @@ struct rondo_journal_writer {
   struct rondo_signature *backlog; // ring of `capacity` calls that are not written yet
   uint32_t capacity;
   uint32_t neighbour_count;
-  bool must_retry;    // a neighbour's journal was not looked up: the lock of the job was taken
-  uint64_t announced; // sum of calls written and compared when messages were last scheduled
+  // A neighbour's journal was not looked up, because another thread held the lock of the job.
+  bool must_retry;
+  // Calls written, plus calls compared, when messages were last scheduled. A larger sum means that
+  // there is something new to send.
+  uint64_t announced;
   struct rondo_journal_neighbour neighbours[2];
 };
 
@@ -132,7 +138,7 @@ int rondo_journal_writer_reserve(struct rondo_journal_writer *writer);
 // Adds a call, after rondo_journal_writer_reserve.
 void rondo_journal_writer_append(struct rondo_journal_writer *writer,
                                  const struct rondo_signature *s);
-// True if calls wait for room in the ring, or a neighbour's journal was not looked up.
+// True if calls wait until the ring has room, or if a neighbour's journal was not looked up.
 bool rondo_journal_writer_has_pending(const struct rondo_journal_writer *writer);
 
 // What the caller of a comparison does about the lock of the job.
@@ -142,8 +148,8 @@ enum rondo_job_lock_mode {
   RONDO_JOB_LOCK_HELD      // holds the lock
 };
 
-// Writes the calls that have room, and compares what both sides have written. Returns true and
-// fills `difference` if two calls differ. `lock_mode`: enum rondo_job_lock_mode.
+// Writes calls to the ring as long as it has room. Compares the calls that both sides have written.
+// Returns true and fills `difference` if two calls differ. `lock_mode`: enum rondo_job_lock_mode.
 bool rondo_journal_writer_compare(struct rondo_journal_writer *writer, int lock_mode,
                                   struct rondo_difference *difference);
 
@@ -153,7 +159,8 @@ bool rondo_journal_writer_peek(struct rondo_journal_writer *writer, struct rondo
 
 // ---- for a job; the caller holds its lock ----
 
-// Sends the places of the journals here, once the roster is known.
+// Called once the roster is known. Tells the processes of the neighbours where the journals of this
+// process are; sends the calls instead where no memory is shared.
 void rondo_journals_announce(struct rondo_job *job);
 // Receives a RONDO_MESSAGE_JOURNAL. Returns 0 if the message is invalid.
 int rondo_journals_receive(struct rondo_job *job, const struct rondo_mesh_message *message);

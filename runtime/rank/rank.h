@@ -35,10 +35,10 @@ struct rondo_run_record;
 // product. All ranks of a job have the same settings.
 struct rondo_manual {
   uint32_t sq_entries, cq_entries; // powers of two
-  // `blocks` and `slot_bytes` are those of the configuration. `first_sequence` is that of every
-  // queue and connector: close to the wrap.
+  // `blocks` and `slot_bytes` are ignored: the configuration has them. `first_sequence` is the
+  // first number of every queue and connector; tests set it close to the largest number.
   struct rondo_shape_limits shape;
-  uint64_t first_run; // the first run has the number after this
+  uint64_t first_run; // the first run has the number first_run + 1
   uint32_t process;   // simulated_process of struct rondo_job_request
 };
 
@@ -60,11 +60,11 @@ struct rondo_rank {
   struct rondo_manual manual;
   // Held while runs are enqueued in streams, which may take long. Taken before `lock`.
   pthread_mutex_t stream_lock;
-  struct rondo_coll_stream *retired_streams; // guarded by stream_lock: of deregistered collectives
+  struct rondo_coll_stream *retired_streams; // of deregistered collectives; guarded by stream_lock
   struct rondo_lock lock;
   // Guarded by the lock.
   struct rondo_coll *pages[RONDO_TABLE_PAGES];
-  void *device_pages[RONDO_TABLE_PAGES]; // device memory: of the daemon's table
+  void *device_pages[RONDO_TABLE_PAGES]; // the pages of the daemon's table, in device memory
   uint32_t coll_slots, coll_count;
   struct rondo_coll *free_colls;
   // Collectives with runs that found the SQ full, in order.
@@ -77,17 +77,18 @@ struct rondo_rank {
   uint64_t submitted, completed; // sums over collectives
   struct rondo_replay *replays;
   struct rondo_flight flight;
-  uint64_t inline_ended_ns; // when the run of the next CQE ended; 0: see the daemon's `ended_ns`
-  int is_lost;              // the daemon cannot run any more
-  // Accessed without the lock.
-  // By enum rondo_block_change: a bit for each block whose change is not in the flight record yet.
+  // When the run ended whose CQE is taken next; 0: the daemon's `ended_ns` has the time.
+  uint64_t inline_ended_ns;
+  int is_lost; // the daemon cannot run any more
+  // The rest is accessed without the lock. pending_changes[c] has a bit for each block whose change
+  // c (enum rondo_block_change) is not in the flight record yet.
   uint64_t pending_changes[RONDO_BLOCK_CHANGES];
   uint32_t has_overflow;
   uint32_t wants_events; // the application uses `event_fd`
   int event_fd;
   struct rondo_callbacks callbacks;
-  void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns); // of runtime/observe
-  // State of runtime/order.
+  void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns); // of runtime/observe/
+  // State of runtime/order/.
   const struct rondo_rank_extension *extension;
   uint32_t extension_pending; // 1: its `serve` has work to do
   pthread_mutex_t comms_lock;
@@ -103,13 +104,13 @@ static inline struct rondo_rank *rondo_rank_of(const struct rondo_member *member
 
 struct rondo_rank_request {
   const struct rondo_config *cfg; // completed
-  // Null in the product. Otherwise no thread is started: the caller steps the blocks (of host
-  // daemons with rondo_host_block_drive), takes completions (rondo_rank_service) and fires
-  // callbacks (rondo_callbacks_fire), all with its own time.
+  // Null in the product. Otherwise no thread is started. The caller steps the blocks (of host
+  // daemons with rondo_host_block_drive, to which it passes a time of its own), takes completions
+  // (rondo_rank_service) and calls callbacks (rondo_callbacks_fire).
   const struct rondo_manual *manual;
   const struct rondo_job_extension *const *job_extensions; // as of struct rondo_job_request
   const struct rondo_rank_extension *extension;
-  // Called when a wait for a run ends after `timeout_ns`, while its collective is registered.
+  // Called when a wait for a run has timed out after `timeout_ns`.
   void (*on_timeout)(const struct rondo_awaited *run, int64_t timeout_ns);
 };
 

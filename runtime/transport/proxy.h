@@ -15,15 +15,16 @@
 // slots were consumed. Payloads are not copied: the sender reads them in the mirror's slot, and the
 // receiver writes them to the connector's slot.
 //
-// The producer's side closes a link when nothing more will be published. The proxy first sends what
-// was published. On each side, the proxy calls `over` when it does not use the link's memory any
+// Each side closes its link: the producer's side when nothing more will be published, the
+// consumer's side when nothing more will be read. The producer's proxy first sends the slots that
+// are published. On each side, the proxy calls `over` when it does not use the link's memory any
 // more.
 //
 // A job has one proxy in a process, with one thread for all ranks: the ranks share the network, so
 // a thread for each rank would gain nothing. One thread at a time runs a *round*: a pass over all
-// links that are awake. A thread that waits for a run runs rounds itself (rondo_proxy_help). A call
-// returns at once if another thread runs a round. The proxy's thread sleeps while there is nothing
-// to do. A message, rondo_proxy_ring or a request wakes it.
+// links that are awake. A thread that waits for a run runs rounds itself (rondo_proxy_help). It
+// runs none while another thread runs one. The proxy's thread sleeps while there is nothing to do.
+// A message, rondo_proxy_ring or a request wakes the proxy's thread.
 #ifndef RONDO_RUNTIME_TRANSPORT_PROXY_H
 #define RONDO_RUNTIME_TRANSPORT_PROXY_H
 
@@ -44,35 +45,35 @@ struct rondo_proxy_link;
 // cost nothing. A message for one of its links wakes the set, and so does the submission of a run
 // (P4). The owner zeroes the set, and calls rondo_proxy_forget before freeing it.
 struct rondo_link_set {
-  uint32_t is_asleep; // atomic; read by threads that submit runs (P4)
+  uint32_t is_asleep; // atomic; 1: a thread that submits a run must wake the set (P4)
   // Guarded by the proxy's lock.
-  uint32_t is_woken; // rondo_proxy_wake was called, and no round has seen it
+  uint32_t is_woken; // 1: rondo_proxy_wake was called, and no round has handled the call
   struct rondo_link_set *next_woken;
-  // Of the thread that has claimed the proxy.
-  LIST_ENTRY(rondo_link_set) listed; // among the sets that are awake, or asleep
+  // Used only by the thread that has claimed the proxy, to run a round.
+  LIST_ENTRY(rondo_link_set) listed; // in the list of the sets that are awake, or asleep
   struct rondo_proxy_link *links;
-  uint32_t is_awake; // it is in the list of sets that are awake
+  uint32_t is_awake; // 1: `listed` is in the list of the sets that are awake
   uint32_t quiet;    // rounds without progress
 };
 
 struct rondo_proxy_config {
   const struct rondo_carrier_calls *calls;
   uint32_t self, process_count;
-  uint32_t endpoints; // to each process, over which slots are spread; 0: 1
+  uint32_t endpoints; // connections to each process; slots are spread over them; 0: 1
   int is_manual;      // tests: no thread; the test makes progress
   // The functions are called by the thread that makes progress, without a lock.
   void *owner;
   // The proxy does not use the link's memory any more, and frees the link when this returns.
-  // `is_whole`: 0 if slots that were sent to it may be missing.
+  // `is_whole`: 0 if slots that the peer has sent over the link may be missing.
   void (*over)(void *owner, struct rondo_proxy_link *link, int is_whole);
   void (*broken)(void *owner, uint32_t process, const char *text);
   // Slots, or room for slots, have arrived for the block at this side of the link.
   void (*on_arrival)(void *owner, const struct rondo_proxy_link *link);
-  // Returns 1 if runs are outstanding on blocks that cannot ring, so that the proxy must poll.
-  // Null: all blocks ring.
+  // Returns 1 if a run is outstanding, so that the proxy must poll. For backends whose blocks
+  // cannot call rondo_proxy_ring. Null: all blocks call it.
   int (*is_busy)(void *owner);
-  // Returns 1 if a run of the link's set is outstanding. Counts a run that is submitted while the
-  // set goes to sleep (P4). Null: sets never sleep.
+  // Returns 1 if a run of the link's set is outstanding, or is being submitted while the set goes
+  // to sleep (P4). Null: sets never sleep.
   int (*is_used)(void *owner, const struct rondo_proxy_link *link);
 };
 
@@ -105,7 +106,8 @@ struct rondo_proxy_link_config {
   void *home, *tag; // the caller's
 };
 
-// Makes a link. Its connectors are initialised, and stay until `over`. Null: no memory.
+// Makes a link. The caller has initialised its connectors, and keeps them until `over`. Null: no
+// memory.
 struct rondo_proxy_link *rondo_proxy_link_create(struct rondo_proxy *proxy,
                                                  const struct rondo_proxy_link_config *config);
 const struct rondo_proxy_link_config *rondo_proxy_link_config(const struct rondo_proxy_link *link);
@@ -130,8 +132,8 @@ void rondo_proxy_ring(struct rondo_proxy *proxy);
 int rondo_proxy_help(struct rondo_proxy *proxy);
 // Forwards published slots until none is in flight, for a bounded time. Called by a thread that is
 // about to do other work, on a core that the proxy's thread may need. Credits that are not urgent
-// stay for later rounds. `is_busy`: the caller's rank still expects something. Returns 1 if
-// anything moved.
+// stay for later rounds. `is_busy`: the caller's rank has runs outstanding. Returns 1 if anything
+// moved.
 int rondo_proxy_flush(struct rondo_proxy *proxy, int is_busy);
 // Runs a round on a thread that sleeps afterwards. The proxy's thread then runs the rounds again.
 int rondo_proxy_release(struct rondo_proxy *proxy, int is_busy);

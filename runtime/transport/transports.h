@@ -66,7 +66,8 @@ struct rondo_transport_arrival {
   uint32_t address_bytes;          // 0: not known
 };
 
-// What a transport tells its owner. `send`, `after` and `resume` are called under the owner's lock.
+// Calls from a transport to its owner: two requests (`send`, `after`), and events. `send`, `after`
+// and `resume` are called under the owner's lock.
 struct rondo_transports_events {
   // Sends a control message; `fd` is -1 or a descriptor to send along. If this fails, the owner
   // treats the process as lost.
@@ -74,7 +75,8 @@ struct rondo_transports_events {
                int fd);
   // Runs `call(arg)` after `delay_ns`, once, without the lock.
   void (*after)(void *owner, uint64_t delay_ns, void (*call)(void *arg), void *arg);
-  // An answer of a process has arrived: links may be bound and registrations continue.
+  // An answer of a process has arrived. The owner binds the links that it allows, and continues the
+  // registrations that have waited for it.
   void (*resume)(void *owner);
   // Events of the proxy (struct rondo_proxy_config), without the lock.
   void (*link_over)(void *owner, struct rondo_proxy_link *link, int is_whole);
@@ -125,17 +127,17 @@ struct rondo_transports {
   uint32_t other_count;
   struct rondo_pool pool;
   struct rondo_arena *arena; // null: the job is in this process alone
-  // Used only if a device here cannot use the arena directly (mapped.c).
-  struct rondo_pins pins;                 // of the arena
-  struct rondo_range *range;              // null: there is none
-  int is_range_private;                   // a device here cannot use it, so peers do not get it
-  char no_range[RONDO_WHY_BYTES];         // why there is none
-  struct rondo_window_group *group;       // of windows of NCCL; null: no process here asks for one
-  struct rondo_range *window;             // our memory in a window; null: there is none
-  uint32_t is_window_refused;             // atomic; 1: no peer can use the window
-  struct rondo_proxy *proxy;              // null: no process is reached through it
-  uint64_t proxy_address;                 // atomic: `proxy` for the threads that step blocks (P2)
-  char no_proxy[RONDO_WHY_BYTES];         // why there is none
+  // `pins` to `is_window_refused` are used only if the CPU cannot access device memory (mapped.c).
+  struct rondo_pins pins;           // of the arena
+  struct rondo_range *range;        // null: there is none
+  int is_range_private;             // a device here cannot use it, so peers do not get it
+  char no_range[RONDO_WHY_BYTES];   // why there is none
+  struct rondo_window_group *group; // of windows of NCCL; null: no process here asks for one
+  struct rondo_range *window;       // our memory in a window; null: there is none
+  uint32_t is_window_refused;       // atomic; 1: no peer can use the window
+  struct rondo_proxy *proxy;        // null: no process is reached through it
+  uint64_t proxy_address;           // `proxy` again; atomic, for threads without the lock (P2)
+  char no_proxy[RONDO_WHY_BYTES];   // why there is none
   struct rondo_event_counts event_counts; // of the processes on this machine
   uint32_t self, peer_count;              // 0 until the processes are known
   struct rondo_transport_peer *peers;     // by process
@@ -144,15 +146,16 @@ struct rondo_transports {
 // The carrier of the messages between proxies. Tests replace it before they make a rank.
 extern const struct rondo_carrier_calls *rondo_transports_carrier;
 
-// Opens the device and the pool. With `is_shared` the job reaches beyond this process: makes the
-// arena and, where devices need them, the range and the window. Returns RONDO_SUCCESS,
-// RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM. The caller calls rondo_transports_close in every case.
+// Opens the pool, and takes over the open `device`. If `is_shared` is 1, the job may have other
+// processes; then the call also makes the arena and, where devices need them, the range and the
+// window. Returns RONDO_SUCCESS, RONDO_ERR_NO_MEMORY or RONDO_ERR_SYSTEM. The caller calls
+// rondo_transports_close in every case.
 int rondo_transports_open(struct rondo_transports *t, const struct rondo_transports_config *config,
                           struct rondo_device *device, int is_shared);
 void rondo_transports_close(struct rondo_transports *t);
 
-// Opens another device, on which connectors may lie, until the job ends. Returns what the driver's
-// `open` returns, with the reason in `why`.
+// Opens another device, in whose memory connectors may be. The device stays open until
+// rondo_transports_close. Returns what the driver's `open` returns, with the reason in `why`.
 int rondo_transports_add_device(struct rondo_transports *t, const struct rondo_config *cfg,
                                 struct rondo_device *device, char *why);
 
@@ -161,10 +164,11 @@ int rondo_transports_add_device(struct rondo_transports *t, const struct rondo_c
 void rondo_transports_meet(struct rondo_transports *t, uint32_t self, uint32_t peer_count,
                            struct rondo_transport_peer *peers);
 
-// Sends a process our arena or the address of our proxy, once, and every new part of our range.
+// Sends our arena, or the address of our proxy, to a process. Later calls send only new parts of
+// our range.
 void rondo_transports_introduce(struct rondo_transports *t, uint32_t process);
 
-// Receives a message of enum rondo_transport_message. Returns 0 if no member sends such a message.
+// Receives a message of enum rondo_transport_message. Returns 0 if the message is invalid, else 1.
 int rondo_transports_receive(struct rondo_transports *t, struct rondo_transport_arrival *arrival);
 
 // Ends the links of a lost process. Its memory is unmapped when no link uses it any more.
