@@ -97,7 +97,7 @@ int rondo_comm_create(struct rondo_context ctx, const struct rondo_comm_config *
 // Two calls are equal if kind, count, type, reduction, root and peer are equal. Three kinds of call
 // always register a new collective: an all-to-all-v and a call with RONDO_PREMUL_SUM (each rank has
 // its own counts or factor), and a call that is captured.
-// Returns RONDO_SUCCESS, or one of these statuses, and then the callback is not called:
+// Returns RONDO_SUCCESS, or one of the following; then the callback is not called:
 // a status of rondo_register or rondo_run; after RONDO_ERR_FULL or RONDO_ERR_NO_MEMORY the same
 //   call may be made again;
 // the status with which the communicator has failed.

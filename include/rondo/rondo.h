@@ -37,7 +37,7 @@
 //             child cannot use CUDA; the same holds for UCX: RONDO_ERR_UNSUPPORTED. The child must
 //             not write to memory from rondo_mem_alloc, nor read the descriptor of rondo_event_fd.
 //             If a callback calls fork() and returns in the child, the child exits with status 0.
-//             This needs pthread_atfork(3), so it does not hold after _Fork() or a bare clone().
+//             Handlers of pthread_atfork(3) do all this; _Fork() and clone() do not call them.
 //
 // Words. They are those of the DFCCL paper (EuroSys 2025), to which "the paper" refers.
 //
@@ -501,7 +501,8 @@ int rondo_run_on_stream(struct rondo_context ctx, struct rondo_collective coll, 
 //
 // Use the pair if a run can end only after a later run of the same stream has begun. Example: two
 // ranks each put a send to the other rank, and then a receive, into one stream. Without the pair,
-// the receive of each rank begins after its send has ended.
+// each receive begins only after the send of its rank has ended. A large send ends only after the
+// receive of the other rank has begun.
 //
 // rondo_streams_hold returns RONDO_SUCCESS.
 // rondo_streams_release returns RONDO_SUCCESS;
@@ -651,7 +652,7 @@ int rondo_stuck(struct rondo_context ctx, struct rondo_stuck *entries, size_t ca
                 size_t *count);
 
 // Finds the ranks that have not submitted run `run` of a collective. Writes at most `capacity` of
-// them to `ranks`, which may be null if `capacity` is 0. Writes the number of all to `count`.
+// them to `ranks`, which may be null if `capacity` is 0. Writes the number of them all to `count`.
 // Returns RONDO_SUCCESS;
 // RONDO_ERR_NO_MEMORY.
 int rondo_missing(struct rondo_context ctx, struct rondo_collective coll, uint64_t run,
