@@ -17,8 +17,8 @@ int rondo_group_destroy(struct rondo_context ctx, struct rondo_group group) {
 
 int rondo_register(struct rondo_context ctx, const struct rondo_collective_desc *desc,
                    struct rondo_collective *coll) {
-  const struct rondo_register_request request = {.desc = desc,
-                                                 .id = {desc ? desc->id : 0, RONDO_SPACE_USER}};
+  const struct rondo_register_request request = {
+      .desc = desc, .id = {.number = desc ? desc->id : 0, .space = RONDO_SPACE_USER}};
   if (!coll)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "register: `coll` is null");
   if (desc && desc->reserved)

@@ -162,7 +162,7 @@ static struct rondo_registration *registration_unpack(struct rondo_job *job,
     a->desc.recv_counts = m.counts + h->nranks;
   }
   struct rondo_registration *r = &a->registration;
-  *r = (struct rondo_registration){.id = {h->id, h->space},
+  *r = (struct rondo_registration){.id = {.number = h->id, .space = h->space},
                                    .generation = h->generation,
                                    .rank = h->rank,
                                    .position = h->position,

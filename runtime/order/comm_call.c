@@ -97,10 +97,11 @@ static int call_register(struct rondo_comm_end *end, struct rondo_series *series
                             (unsigned long long)end->key);
   int status = call_check_rank(end->rank);
   c->desc.id = rondo_series_id(end->key, series->from, series->to, series->registered);
-  const struct rondo_register_request request = {.desc = &c->desc,
-                                                 .id = {c->desc.id, RONDO_SPACE_COMM},
-                                                 .args = &c->submission.args,
-                                                 .owner = &end->owner};
+  const struct rondo_register_request request = {
+      .desc = &c->desc,
+      .id = {.number = c->desc.id, .space = RONDO_SPACE_COMM},
+      .args = &c->submission.args,
+      .owner = &end->owner};
   if (status == RONDO_SUCCESS)
     status = rondo_rank_register(end->rank, &request, &c->coll);
   if (status != RONDO_SUCCESS)
