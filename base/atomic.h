@@ -1,8 +1,8 @@
-// Ordered access to words that two parties share. Shared fields are plain integers, accessed only
+// Ordered access to words that two threads share. Shared fields are plain integers, accessed only
 // through these functions, whose names give the order. There are no stand-alone fences here: thread
 // sanitizers cannot see them. One of the three headers that may test which compiler is in use.
 //
-// On the device the scope is the system: the other party may be the host or a peer device.
+// On the device the scope is the system: the other thread may be on the host or a peer device.
 // docs/memory-order.md names every edge (each release and the acquire that pairs with it).
 #ifndef RONDO_BASE_ATOMIC_H
 #define RONDO_BASE_ATOMIC_H

@@ -1,5 +1,5 @@
-// The accessors of atomic.h for CUDA devices: system scope, because the other party may be the host
-// or a peer device. Included by atomic.h only. Needs CUDA 13 for the __nv_atomic functions.
+// The accessors of atomic.h for CUDA devices: system scope, because the other thread may be on the
+// host or a peer device. Included by atomic.h only. Needs CUDA 13 for the __nv_atomic functions.
 #ifndef RONDO_BASE_ATOMIC_CUDA_H
 #define RONDO_BASE_ATOMIC_CUDA_H
 

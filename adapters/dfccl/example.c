@@ -35,7 +35,7 @@ static void on_end(void *callbackArgs, ret_t status) {
   pthread_mutex_unlock(&rank->lock);
 }
 
-static ret_t prepare(struct rank *rank) {
+static ret_t rank_prepare(struct rank *rank) {
   uint32_t devices[RANKS];
   for (uint32_t i = 0; i < RANKS; i++)
     devices[i] = i;
@@ -79,7 +79,7 @@ static int wrong_elements(const struct rank *rank, int round) {
 
 static void *rank_main(void *arg) {
   struct rank *rank = (struct rank *)arg;
-  ret_t status = prepare(rank);
+  ret_t status = rank_prepare(rank);
   for (int round = 0; round < ROUNDS && status == RONDO_SUCCESS; round++) {
     status = run_round(rank, round);
     rank->failed |= wrong_elements(rank, round) != 0;

@@ -29,7 +29,7 @@ struct cores {
 };
 
 // As many additions at a time as a core has units for: who shares it gets half.
-static void add(uint32_t rounds) {
+static void rounds_add(uint32_t rounds) {
   uint64_t a = 0;
   uint64_t b = 0;
   uint64_t c = 0;
@@ -47,7 +47,7 @@ static uint64_t shortest_piece_ns(void) {
   uint64_t shortest_ns = UINT64_MAX;
   for (uint32_t i = 0; i < PIECES; i++) {
     uint64_t begin_ns = rondo_kit_now_ns();
-    add(ROUNDS);
+    rounds_add(ROUNDS);
     uint64_t piece_ns = rondo_kit_now_ns() - begin_ns;
     if (piece_ns < shortest_ns)
       shortest_ns = piece_ns;
@@ -61,7 +61,7 @@ static void await_turn(sem_t *turn) {
 }
 
 // Asleep until it is its turn: alone at first, then beside the first thread.
-static void second(struct cores *c) {
+static void cores_second(struct cores *c) {
   for (;;) {
     await_turn(&c->second);
     if (c->is_over)
@@ -70,14 +70,14 @@ static void second(struct cores *c) {
     atomic_store(&c->stays_busy, 1);
     (void)sem_post(&c->first);
     while (atomic_load(&c->stays_busy)) {
-      add(1);
+      rounds_add(1);
       atomic_store(&c->is_busy, 1);
     }
     atomic_store(&c->is_busy, 0);
   }
 }
 
-static void answer(struct cores *c) {
+static void cores_answer(struct cores *c) {
   uint64_t first_ns = shortest_piece_ns();
   (void)sem_post(&c->second);
   await_turn(&c->first);
@@ -92,22 +92,22 @@ static void answer(struct cores *c) {
   fflush(stdout);
 }
 
-static void member(void *arg, uint32_t rank) {
+static void cores_member(void *arg, uint32_t rank) {
   struct cores *c = arg;
   char line[LINE_BYTES];
   if (rank == 1) {
-    second(c);
+    cores_second(c);
     return;
   }
   while (fgets(line, sizeof line, stdin))
-    answer(c);
+    cores_answer(c);
   c->is_over = 1;
   (void)sem_post(&c->second);
 }
 
 int main(void) {
   static struct cores cores;
-  struct rondo_kit_thread_group group = {2, true, member, &cores};
+  struct rondo_kit_thread_group group = {2, true, cores_member, &cores};
   if (rondo_kit_core_count() < 2) {
     rondo_kit_serve_error("one processor");
     return 1;

@@ -37,7 +37,7 @@ struct pump {
   size_t capacity_bytes, out_bytes, in_bytes;
 };
 
-static void fail(const char *what) {
+static void sockets_fail(const char *what) {
   perror(what);
   exit(1);
 }
@@ -97,7 +97,7 @@ static struct rondo_kit_driver request_prepare(void *arg, uint32_t rank,
     p->memory = calloc(2, request->bytes);
     p->capacity_bytes = request->bytes;
     if (!p->memory)
-      fail("peer_sockets: memory");
+      sockets_fail("peer_sockets: memory");
   }
   return driver;
 }
@@ -111,7 +111,7 @@ static int call_accept(struct shared *shared, struct sockaddr_in *at) {
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (listener < 0 || bind(listener, (struct sockaddr *)at, bytes) || listen(listener, 1) ||
       getsockname(listener, (struct sockaddr *)at, &bytes))
-    fail("peer_sockets: listen");
+    sockets_fail("peer_sockets: listen");
   atomic_store(&shared->port, at->sin_port);
   return accept(listener, NULL, NULL);
 }
@@ -141,7 +141,7 @@ int main(void) {
     rondo_kit_served_init(&shared->served, RANKS, rondo_kit_core_count());
   p.fd = rank == 0 ? call_accept(shared, &at) : call_make(shared, &at);
   if (p.fd < 0 || setsockopt(p.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))
-    fail("peer_sockets: connect");
+    sockets_fail("peer_sockets: connect");
   if (rank == 0)
     rondo_kit_serve_ready("plain sockets");
   struct rondo_kit_server server = {.shared = &shared->served,

@@ -7,7 +7,7 @@
 //
 //   own -> load -> start -> step ... -> save -> status line -> disown
 //
-// A launch waits for no other party: its steps are bounded, and so are their number and the time.
+// A launch waits for no other rank: its steps are bounded, and so are their number and the time.
 // It needs no CUDA call to progress or to leave.
 //
 // Edges (docs/memory-order.md):

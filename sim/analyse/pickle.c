@@ -203,7 +203,7 @@ static bool memo_put(struct rondo_analyse_pickle *p, uint64_t at) {
   return true;
 }
 
-static bool memoize(struct rondo_analyse_pickle *p, size_t unused) {
+static bool memo_add(struct rondo_analyse_pickle *p, size_t unused) {
   (void)unused;
   return memo_put(p, p->memo_next);
 }
@@ -299,7 +299,7 @@ static const struct {
     ['s'] = {item_add, 2},
     ['q'] = {memo_write, 1},
     ['r'] = {memo_write, 4},
-    [0x94] = {memoize, 0},
+    [0x94] = {memo_add, 0},
     ['h'] = {memo_read, 1},
     ['j'] = {memo_read, 4},
 };

@@ -168,7 +168,7 @@ static uint64_t key_of(const struct reader *reader, const struct event *e) {
   return external >= 0 ? (uint64_t)external << 1 : (group << 40 ^ seq << 1) | 1;
 }
 
-static int64_t nanoseconds(double us) { return us > 0 && us < 9e15 ? (int64_t)(us * 1e3) : 0; }
+static int64_t us_to_ns(double us) { return us > 0 && us < 9e15 ? (int64_t)(us * 1e3) : 0; }
 
 static void call_add(struct reader *reader, const struct event *e) {
   static const struct group_keys keys = {"Process Group Name", "Process Group Description",
@@ -191,7 +191,7 @@ static void call_add(struct reader *reader, const struct event *e) {
   call->kind = (uint8_t)kind;
   call->name = name;
   call->seq = number_of(reader, e, "Seq", -1);
-  call->created_ns = nanoseconds(e->start_us);
+  call->created_ns = us_to_ns(e->start_us);
   call->in_count = in_count > 0 ? (uint64_t)in_count : 0;
   call->out_count = out_count > 0 ? (uint64_t)out_count : 0;
   call->flags =
@@ -228,8 +228,8 @@ static void kernels_join(struct reader *reader) {
                                          sizeof *reader->kernels, rondo_analyse_compare_u64);
     call->state = found ? RONDO_ANALYSE_COMPLETED : RONDO_ANALYSE_SCHEDULED;
     if (found) {
-      call->started_ns = nanoseconds(found->start_us);
-      call->completed_ns = nanoseconds(found->start_us + found->duration_us);
+      call->started_ns = us_to_ns(found->start_us);
+      call->completed_ns = us_to_ns(found->start_us + found->duration_us);
       call->queue = found->stream ? found->stream : call->queue;
       call->flags |= found->stream ? RONDO_ANALYSE_STREAM : 0;
     }

@@ -17,7 +17,7 @@ int rondo_analyse_outcome_exit_code(int outcome) {
   return outcome >= 0 && outcome < RONDO_ANALYSE_OUTCOME_COUNT ? codes[outcome] : 14;
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // True if operation a was called before b; without times, the position in the record decides.
 static bool op_earlier(const struct rondo_analyse_job *job, uint32_t a, uint32_t b) {
@@ -257,7 +257,7 @@ static void decide_by_counts(struct rondo_analyse_analysis *a) {
     int64_t most = RONDO_ANALYSE_NOT_RECORDED;
     for (size_t i = 0; i < g->member_count; i++) {
       const struct rondo_analyse_place *p = rondo_analyse_job_place(job, g->members[i], group);
-      most = p ? larger(p->last.submitted, most) : most;
+      most = p ? max_of(p->last.submitted, most) : most;
     }
     for (size_t i = 0; i < g->member_count; i++) {
       uint32_t rank = g->members[i];
@@ -346,7 +346,7 @@ static void progress_find(struct rondo_analyse_job *job) {
     for (size_t i = 0; i < r->place_count; i++) {
       const struct rondo_analyse_progress *last = &r->places[i].last;
       r->places[i].reached = (struct rondo_analyse_progress){
-          larger(last->submitted, -1), larger(last->started, -1), larger(last->completed, -1)};
+          max_of(last->submitted, -1), max_of(last->started, -1), max_of(last->completed, -1)};
     }
     for (size_t i = 0; i < r->call_count; i++) {
       const struct rondo_analyse_call *call = &r->calls[i];
@@ -355,9 +355,9 @@ static void progress_find(struct rondo_analyse_job *job) {
         struct rondo_analyse_progress *p = &place->reached;
         bool started = call->state >= RONDO_ANALYSE_STARTED;
         bool completed = call->state == RONDO_ANALYSE_COMPLETED;
-        p->submitted = larger(p->submitted, call->seq);
-        p->started = larger(p->started, started ? call->seq : -1);
-        p->completed = larger(p->completed, completed ? call->seq : -1);
+        p->submitted = max_of(p->submitted, call->seq);
+        p->started = max_of(p->started, started ? call->seq : -1);
+        p->completed = max_of(p->completed, completed ? call->seq : -1);
       }
     }
   }
