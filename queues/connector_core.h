@@ -1,6 +1,6 @@
 // The connector: a one-way lock-free ring of slots from one rank's block to a peer's block. A
-// published slot stays visible until it is consumed, whatever either side does meanwhile (the
-// paper, 4.1). This makes preemption safe.
+// published slot stays visible until it is consumed, also if either block is preempted meanwhile
+// (the paper, 4.1). This makes preemption safe.
 //
 //    producer: try_reserve -> write the payload -> publish
 //    consumer: try_peek    -> read the payload  -> consume

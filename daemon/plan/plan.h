@@ -3,7 +3,7 @@
 // A plan is a short array of ops. An op is a primitive (a send, receive, reduction and copy, in any
 // combination: the paper, 4.1) that is repeated over chunks. Data are divided into loops, and each
 // loop into chunks (geometry_core.h). A block executes the whole plan once for each loop. A ring
-// all-reduce has five ops whatever the number of ranks.
+// all-reduce has five ops for any number of ranks.
 //
 // build.h builds plans; daemon/core/block_execute_core.h executes them.
 #ifndef RONDO_DAEMON_PLAN_PLAN_H
