@@ -36,8 +36,8 @@ int rondo_init(struct rondo_context *ctx, const struct rondo_config *cfg) {
   return status;
 }
 
-static int ranks_await(struct rondo_context ctx, bool gone, struct rondo_rank_list *list,
-                       int64_t timeout_ns) {
+static int list_await(struct rondo_context ctx, bool gone, struct rondo_rank_list *list,
+                      int64_t timeout_ns) {
   const char *call = gone ? "wait_gone" : "wait_ready";
   if (list->capacity && !list->ranks)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "%s: `ranks` is null", call);
@@ -46,22 +46,22 @@ static int ranks_await(struct rondo_context ctx, bool gone, struct rondo_rank_li
   RONDO_RETURN_PINNED(ctx, call, rank, rondo_rank_await(rank, gone, list, timeout_ns));
 }
 
-int rondo_wait_ready(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
-                     uint32_t capacity, uint32_t *count) {
-  struct rondo_rank_list list = {ranks, capacity, 0};
-  int status = ranks_await(ctx, false, &list, timeout_ns);
+static int ranks_await(struct rondo_context ctx, bool gone, int64_t timeout_ns,
+                       struct rondo_rank_list list, uint32_t *count) {
+  int status = list_await(ctx, gone, &list, timeout_ns);
   if (count)
     *count = list.count;
   return status;
 }
 
+int rondo_wait_ready(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
+                     uint32_t capacity, uint32_t *count) {
+  return ranks_await(ctx, false, timeout_ns, (struct rondo_rank_list){ranks, capacity, 0}, count);
+}
+
 int rondo_wait_gone(struct rondo_context ctx, int64_t timeout_ns, uint32_t *ranks,
                     uint32_t capacity, uint32_t *count) {
-  struct rondo_rank_list list = {ranks, capacity, 0};
-  int status = ranks_await(ctx, true, &list, timeout_ns);
-  if (count)
-    *count = list.count;
-  return status;
+  return ranks_await(ctx, true, timeout_ns, (struct rondo_rank_list){ranks, capacity, 0}, count);
 }
 
 int rondo_abort(struct rondo_context ctx) {
