@@ -1,4 +1,4 @@
-// Lists of structures that are linked through one of their members.
+// Removal from a short list whose nodes have one pointer. For long lists: sys/queue.h.
 #ifndef RONDO_BASE_LIST_H
 #define RONDO_BASE_LIST_H
 
@@ -13,22 +13,5 @@
       *at_ = (*at_)->next;                                                                         \
   } while (0)
 // NOLINTEND(bugprone-macro-parentheses)
-
-// For lists whose nodes have the members `next` and `link`; `link` is the pointer that points to
-// the node. Both take the same time in a long list.
-#define RONDO_LINK_ADD(first, node)                                                                \
-  do {                                                                                             \
-    (node)->next = (first);                                                                        \
-    (node)->link = &(first);                                                                       \
-    if (first)                                                                                     \
-      (first)->link = &(node)->next;                                                               \
-    (first) = (node);                                                                              \
-  } while (0)
-#define RONDO_LINK_REMOVE(node)                                                                    \
-  do {                                                                                             \
-    *(node)->link = (node)->next;                                                                  \
-    if ((node)->next)                                                                              \
-      (node)->next->link = (node)->link;                                                           \
-  } while (0)
 
 #endif // RONDO_BASE_LIST_H

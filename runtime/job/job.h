@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "daemon/driver/driver.h"
 #include "runtime/net/mesh.h"
@@ -73,13 +74,13 @@ struct rondo_job {
   uint32_t member_count;
   uint32_t is_manual;                                  // tests: no threads
   const struct rondo_job_extension *const *extensions; // ends with null
-  void *comms, *views;                   // state of runtime/order/ and of runtime/observe/
-  pthread_mutex_t lock;                  // guards all below; taken before a rank's own lock
-  pthread_cond_t attendance;             // broadcast when a rank joins or leaves
-  struct rondo_member **members;         // by rank; null: not in this process now
-  uint8_t *was_here;                     // by rank: 1 if it is, or was, in this process
-  void *entries;                         // tree (search.h) of struct rondo_match_entry, by id
-  struct rondo_match_entry *first_entry; // the list of all entries in the tree
+  void *comms, *views;                       // state of runtime/order/ and of runtime/observe/
+  pthread_mutex_t lock;                      // guards all below; taken before a rank's own lock
+  pthread_cond_t attendance;                 // broadcast when a rank joins or leaves
+  struct rondo_member **members;             // by rank; null: not in this process now
+  uint8_t *was_here;                         // by rank: 1 if it is, or was, in this process
+  void *entries;                             // tree (search.h) of struct rondo_match_entry, by id
+  LIST_HEAD(, rondo_match_entry) entry_list; // all entries of the tree
   struct rondo_transports transports;
   // For jobs of several processes (processes.h).
   struct rondo_mesh *mesh;  // null: the job is in this process alone

@@ -43,7 +43,7 @@ struct rondo_match_entry *rondo_match_entry_get(struct rondo_job *job, struct ro
     free(m);
     return NULL;
   }
-  RONDO_LINK_ADD(job->first_entry, m);
+  LIST_INSERT_HEAD(&job->entry_list, m, listed);
   return m;
 }
 
@@ -67,11 +67,11 @@ void rondo_match_entries_visit(struct rondo_job *job,
 void rondo_match_entries_free(struct rondo_job *job) {
   tdestroy(job->entries, entry_free);
   job->entries = NULL;
-  job->first_entry = NULL;
+  LIST_INIT(&job->entry_list);
 }
 
 static void entry_drop(struct rondo_job *job, struct rondo_match_entry *m) {
-  RONDO_LINK_REMOVE(m);
+  LIST_REMOVE(m, listed);
   tdelete(m, &job->entries, entry_compare);
   entry_free(m);
 }

@@ -18,7 +18,7 @@ struct rondo_match_history {
 };
 
 struct rondo_match_entry {
-  struct rondo_match_entry *next, **link; // in the job's list (base/list.h)
+  LIST_ENTRY(rondo_match_entry) listed; // in `entry_list` of the job
   struct rondo_id id;
   uint32_t nranks; // of the newest registration
   struct rondo_registration *registrations;

@@ -71,7 +71,8 @@ static void rank_lose(struct rondo_job *job, uint32_t rank, int left) {
     return;
   job->gone[rank] = 1;
   RONDO_JOB_CALL(job, lost, job, rank);
-  for (struct rondo_match_entry *m = job->first_entry; m; m = m->next)
+  struct rondo_match_entry *m;
+  LIST_FOREACH (m, &job->entry_list, listed)
     rondo_match_lost(job, m, rank, left);
 }
 
@@ -289,7 +290,8 @@ static void on_receive(void *arg, struct rondo_mesh_message *message) {
 }
 
 void rondo_processes_free_arrivals(struct rondo_job *job) {
-  for (struct rondo_match_entry *m = job->first_entry; m; m = m->next) {
+  struct rondo_match_entry *m;
+  LIST_FOREACH (m, &job->entry_list, listed) {
     while (m->registrations) {
       struct rondo_registration *r = m->registrations;
       m->registrations = r->next;
@@ -462,7 +464,8 @@ static bool is_blocked_on(const struct rondo_job *job, const struct rondo_regist
 
 // True if a run here waits for the process.
 static bool process_is_awaited(const struct rondo_job *job, uint32_t process) {
-  for (const struct rondo_match_entry *m = job->first_entry; m; m = m->next)
+  const struct rondo_match_entry *m;
+  LIST_FOREACH (m, &job->entry_list, listed)
     for (const struct rondo_registration *r = m->registrations; r; r = r->next)
       if (r->process == RONDO_HERE && r->comm->gate.state < RONDO_GATE_FAILED &&
           is_blocked_on(job, r, process))

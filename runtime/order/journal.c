@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/explore.h"
-#include "base/list.h"
 #include "base/memory.h"
 #include "runtime/job/processes.h"
 #include "runtime/memory/arena.h"
@@ -49,7 +48,7 @@ struct rondo_journal_place *rondo_journal_add(struct rondo_job *job,
     free(place);
     return NULL;
   }
-  RONDO_LINK_ADD(rondo_comms_of(job)->journals.first, place);
+  LIST_INSERT_HEAD(&rondo_comms_of(job)->journals.list, place, listed);
   // J1: a neighbour that does not see the place yet has written its calls where this rank will
   // look.
   rondo_fetch_add_seq_cst_u64(&rondo_comms_of(job)->journals.changes, 1);
@@ -95,7 +94,7 @@ static void place_release(struct rondo_job *job, struct rondo_journal_place *pla
 
 void rondo_journal_remove(struct rondo_job *job, struct rondo_journal_place *place) {
   place->is_over = 1;
-  RONDO_LINK_REMOVE(place);
+  LIST_REMOVE(place, listed);
   tdelete(place, &rondo_comms_of(job)->journals.places, journal_name_compare);
   place_release(job, place);
 }
@@ -127,7 +126,8 @@ static void place_send(struct rondo_job *job, struct rondo_journal_place *place)
 }
 
 void rondo_journals_announce(struct rondo_job *job) {
-  for (struct rondo_journal_place *p = rondo_comms_of(job)->journals.first; p; p = p->next)
+  struct rondo_journal_place *p;
+  LIST_FOREACH (p, &rondo_comms_of(job)->journals.list, listed)
     if (p->process == RONDO_HERE)
       place_send(job, p);
 }
@@ -166,8 +166,9 @@ int rondo_journals_receive(struct rondo_job *job, const struct rondo_mesh_messag
 
 void rondo_journals_lose(struct rondo_job *job, uint32_t rank) {
   struct rondo_journal_place *next;
-  for (struct rondo_journal_place *p = rondo_comms_of(job)->journals.first; p; p = next) {
-    next = p->next;
+  for (struct rondo_journal_place *p = LIST_FIRST(&rondo_comms_of(job)->journals.list); p;
+       p = next) {
+    next = LIST_NEXT(p, listed);
     if (p->name.rank == rank && p->process != RONDO_HERE)
       rondo_journal_remove(job, p);
   }
@@ -177,6 +178,7 @@ void rondo_journals_lose(struct rondo_job *job, uint32_t rank) {
 void rondo_journals_free(struct rondo_job *job) {
   tdestroy(rondo_comms_of(job)->journals.places, free);
   rondo_comms_of(job)->journals.places = NULL;
+  LIST_INIT(&rondo_comms_of(job)->journals.list);
   while (rondo_comms_of(job)->journals.idle && !job->transports.arena)
     rondo_memory_free(rondo_journal_alloc(job));
 }

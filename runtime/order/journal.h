@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "runtime/order/signature.h"
 
@@ -62,7 +63,7 @@ struct rondo_journal_name {
 // Where a journal is. Guarded by the lock of the job.
 struct rondo_journal_place {
   struct rondo_journal_name name;
-  struct rondo_journal_place *next, **link; // in the list of the job's journals (base/list.h)
+  LIST_ENTRY(rondo_journal_place) listed; // in `list` of the job's journals
   struct rondo_journal *journal;
   uint64_t stamp;
   uint32_t process; // in whose memory the journal is; RONDO_HERE: this process
@@ -81,9 +82,9 @@ struct rondo_journal_place {
 
 // The journals of a job in this process. Guarded by the lock of the job, except `changes`.
 struct rondo_journals {
-  void *places;                      // tree (search.h) of struct rondo_journal_place, by name
-  struct rondo_journal_place *first; // the list of all places in the tree
-  uint64_t changes;                  // number of places that were ever added
+  void *places;                          // tree (search.h) of struct rondo_journal_place, by name
+  LIST_HEAD(, rondo_journal_place) list; // all places of the tree
+  uint64_t changes;                      // number of places that were ever added
   uint64_t stamps;
   struct rondo_journal *idle;
   // 1: a comparison skipped communicators that other threads had locked; another one is scheduled.

@@ -101,7 +101,8 @@ static void job_send_round(void *arg) {
   pthread_mutex_lock(&journals->schedule_lock); // later calls schedule another round
   journals->is_scheduled = journals->is_urgent = 0;
   pthread_mutex_unlock(&journals->schedule_lock);
-  for (struct rondo_journal_place *p = journals->first; p; p = p->next)
+  struct rondo_journal_place *p;
+  LIST_FOREACH (p, &journals->list, listed)
     if (rondo_load_relaxed_u32(&p->is_proxied))
       rondo_replica_send(job, p);
   pthread_mutex_lock(&journals->schedule_lock);

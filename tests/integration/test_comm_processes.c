@@ -149,7 +149,8 @@ static uint32_t count_failed(struct rondo_context ctx) {
   uint32_t failed = 0;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
   pthread_mutex_lock(&rank->job->lock);
-  for (const struct rondo_match_entry *m = rank->job->first_entry; m; m = m->next)
+  const struct rondo_match_entry *m;
+  LIST_FOREACH (m, &rank->job->entry_list, listed)
     for (const struct rondo_registration *r = m->registrations; r; r = r->next)
       failed += r->failed_status != RONDO_SUCCESS;
   pthread_mutex_unlock(&rank->job->lock);
@@ -211,7 +212,8 @@ static uint32_t count_entries(struct rondo_context ctx) {
   uint32_t count = 0;
   RONDO_MEMBER_STATUS(rondo_rank_pin(ctx, "test", &rank), RONDO_SUCCESS);
   pthread_mutex_lock(&rank->job->lock);
-  for (const struct rondo_match_entry *m = rank->job->first_entry; m; m = m->next)
+  const struct rondo_match_entry *m;
+  LIST_FOREACH (m, &rank->job->entry_list, listed)
     count++;
   pthread_mutex_unlock(&rank->job->lock);
   rondo_rank_unpin(ctx);
