@@ -69,6 +69,13 @@ RONDO_FN void rondo_store_release_pair(uint64_t *pair, uint64_t marked, uint64_t
   rondo_store_release_u64(&pair[0], marked);
 }
 
+// Copies a struct of uint64_t, such as counters that another thread adds to. `bytes`: of the
+// struct.
+RONDO_FN void rondo_copy_relaxed_u64(void *to, const void *from, uint64_t bytes) {
+  for (uint64_t i = 0; i < bytes / sizeof(uint64_t); i++)
+    ((uint64_t *)to)[i] = rondo_load_relaxed_u64(&((const uint64_t *)from)[i]);
+}
+
 // Prefetches a cache line for reading.
 RONDO_FN void rondo_prefetch(const void *p) { __builtin_prefetch(p); }
 

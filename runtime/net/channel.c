@@ -22,14 +22,6 @@ void rondo_channel_count(uint64_t *counter, uint64_t more) {
   rondo_store_relaxed_u64(counter, rondo_load_relaxed_u64(counter) + more);
 }
 
-void rondo_channel_counters_read(const struct rondo_mesh_counters *c,
-                                 struct rondo_mesh_counters *out) {
-  const uint64_t *from = (const uint64_t *)c;
-  uint64_t *to = (uint64_t *)out;
-  for (size_t i = 0; i < sizeof *out / sizeof *to; i++)
-    to[i] = rondo_load_relaxed_u64(&from[i]);
-}
-
 // ----------------------------------------------------------------- frames ----
 
 struct rondo_channel_blob *rondo_channel_blob_create(const void *bytes, size_t size) {

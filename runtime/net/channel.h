@@ -141,9 +141,6 @@ void rondo_channel_refuse(struct rondo_channel *c, int refusal);
 
 // Adds to a counter that only this thread writes and any thread may read.
 void rondo_channel_count(uint64_t *counter, uint64_t more);
-// Reads counters that another thread writes.
-void rondo_channel_counters_read(const struct rondo_mesh_counters *c,
-                                 struct rondo_mesh_counters *out);
 
 // An end as text for messages, and the enum rondo_mesh_reason that it stands for.
 const char *rondo_channel_end_text(int end);

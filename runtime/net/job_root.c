@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "runtime/net/identity.h"
@@ -610,7 +611,7 @@ void rondo_root_counters(const struct rondo_job_key *job, struct rondo_mesh_coun
   pthread_mutex_lock(&roots_lock);
   const struct rondo_root *root = root_find_locked(job);
   if (root)
-    rondo_channel_counters_read(&root->counters, out);
+    rondo_copy_relaxed_u64(out, &root->counters, sizeof *out);
   pthread_mutex_unlock(&roots_lock);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/atomic.h"
 #include "base/fork.h"
 #include "base/clock.h"
 #include "base/condition.h"
@@ -352,7 +353,7 @@ int rondo_mesh_await(struct rondo_mesh *mesh, int64_t timeout_ns) {
 }
 
 void rondo_mesh_counters(struct rondo_mesh *mesh, struct rondo_mesh_counters *out) {
-  rondo_channel_counters_read(&mesh->counters, out);
+  rondo_copy_relaxed_u64(out, &mesh->counters, sizeof *out);
 }
 
 // ------------------------------------------------------------------- start ---

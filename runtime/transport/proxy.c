@@ -374,8 +374,5 @@ int rondo_proxy_drain(struct rondo_proxy *p, uint64_t timeout_ns) {
 }
 
 void rondo_proxy_counters(const struct rondo_proxy *p, struct rondo_proxy_counters *out) {
-  const uint64_t *from = (const uint64_t *)&p->counters;
-  uint64_t *to = (uint64_t *)out;
-  for (size_t i = 0; i < sizeof *out / sizeof *to; i++)
-    to[i] = rondo_load_relaxed_u64(&from[i]);
+  rondo_copy_relaxed_u64(out, &p->counters, sizeof *out);
 }
