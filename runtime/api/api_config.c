@@ -1,5 +1,4 @@
 // Completes a configuration: fields at their default come from the environment, then from here.
-#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <unistd.h> // environ
 
 #include "base/log.h"
+#include "base/number.h"
 #include "runtime/api/api_tuning.h"
 #include "runtime/net/job_address.h"
 #include "runtime/rank/handles.h"
@@ -71,12 +71,11 @@ static void environment_check(void) {
 // Reads a whole number from the environment into `value` unless `value` is set already.
 static void number_read(const char *variable, uint64_t max, uint64_t *value) {
   const char *text = getenv(variable);
-  char *end = NULL;
+  uint64_t parsed = 0;
   if (*value || !text || !*text)
     return;
-  errno = 0;
-  unsigned long long parsed = strtoull(text, &end, 10);
-  if (errno || *end || text[0] == '-' || parsed > max)
+  const char *end = rondo_number_read(text, max, &parsed);
+  if (!end || *end)
     rondo_log_variable(variable, text, "a number up to %llu", (unsigned long long)max);
   else
     *value = parsed;

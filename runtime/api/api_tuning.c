@@ -1,9 +1,9 @@
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "runtime/api/api_tuning.h"
 
 static const struct rondo_tuning defaults = {
@@ -63,13 +63,9 @@ static int pair_parse(const char *pair, size_t length, uint64_t values[FIELD_COU
     if (length <= key_length + 1 || strncmp(pair, keys[i], key_length) != 0 ||
         pair[key_length] != '=')
       continue;
-    char *end = NULL;
-    errno = 0;
-    const char *digits = pair + key_length + 1;
-    unsigned long long value = strtoull(digits, &end, 10);
-    // strtoull would also take a sign or space first.
-    if (errno || end != pair + length || *digits < '0' || *digits > '9' ||
-        (is_short(i) && value > UINT32_MAX))
+    uint64_t value = 0;
+    if (rondo_number_read(pair + key_length + 1, is_short(i) ? UINT32_MAX : UINT64_MAX, &value) !=
+        pair + length)
       return RONDO_ERR_INVALID;
     values[i] = value;
     return RONDO_SUCCESS;

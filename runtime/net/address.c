@@ -1,12 +1,11 @@
 #include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "runtime/net/address.h"
 
 // The default: neither loopback nor bridges that only containers and virtual machines reach.
@@ -140,10 +139,9 @@ bool rondo_address_parse(const char *text, struct rondo_wire_address *a) {
 }
 
 static bool port_try_parse(const char *text, uint16_t *port) {
-  char *end;
-  errno = 0;
-  unsigned long value = strtoul(text, &end, 10);
-  if (*text < '0' || *text > '9' || *end || errno || value == 0 || value > UINT16_MAX)
+  uint64_t value = 0;
+  const char *end = rondo_number_read(text, UINT16_MAX, &value);
+  if (!end || *end || value == 0)
     return false;
   *port = (uint16_t)value;
   return true;

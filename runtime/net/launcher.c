@@ -1,10 +1,10 @@
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "runtime/net/address.h"
 #include "runtime/net/handshake.h"
 #include "runtime/net/launcher.h"
@@ -66,12 +66,11 @@ static const char *variable_text(getter get, const char *name) {
 
 static int variable_number(getter get, const char *name, uint32_t max, uint32_t *value) {
   const char *text = variable_text(get, name);
-  char *end;
+  uint64_t parsed = 0;
   if (!text)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "launcher: %s is not set", name);
-  errno = 0;
-  unsigned long long parsed = strtoull(text, &end, 10);
-  if (errno || *end || *text < '0' || *text > '9' || parsed > max)
+  const char *end = rondo_number_read(text, max, &parsed);
+  if (!end || *end)
     return RONDO_LOG_REFUSE(RONDO_ERR_INVALID, "launcher: %s is \"%s\"; use a number up to %u",
                             name, text, max);
   *value = (uint32_t)parsed;
@@ -102,7 +101,8 @@ bool rondo_launcher_first_host(const char *list, char *host, size_t bytes) {
 
 static bool variable_is_count(getter get, const char *name, uint32_t count) {
   const char *text = variable_text(get, name);
-  return text && strtoul(text, NULL, 10) == count;
+  uint64_t value = 0;
+  return text && rondo_number_read(text, UINT32_MAX, &value) && value == count;
 }
 
 static int launcher_find_root(getter get, const struct launcher *l, struct rondo_launcher *out) {

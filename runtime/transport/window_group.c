@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "runtime/memory/range.h"
 #include "runtime/transport/nccl/window.h"
 
@@ -315,11 +316,11 @@ const char *rondo_window_group_why(const struct rondo_transports *t, uint32_t pr
 
 static uint64_t variable_read(const char *variable, uint64_t most, uint64_t otherwise) {
   const char *text = getenv(variable);
-  char *end = NULL;
+  uint64_t value = 0;
   if (!text || !*text)
     return otherwise;
-  unsigned long long value = strtoull(text, &end, 10);
-  if (!*end && text[0] != '-' && value && value <= most)
+  const char *end = rondo_number_read(text, most, &value);
+  if (end && !*end && value)
     return value;
   rondo_log_variable(variable, text, "a number from 1 to %llu", (unsigned long long)most);
   return otherwise;
