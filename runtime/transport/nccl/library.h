@@ -9,7 +9,7 @@
 
 #include <nccl.h>
 
-// C cannot read NCCL's device headers; harvest.cu asserts that these agree with them.
+// C cannot read NCCL's device headers; window_lookup.cu asserts that these agree with them.
 struct rondo_nccl_team {
   int rank_count, rank, stride;
 };

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/condition.h"
 #include "base/log.h"
-#include "runtime/transport/nccl/harvest_core.h"
+#include "runtime/transport/nccl/window_lookup_core.h"
 #include "runtime/transport/nccl/library.h"
 
 #define LOOK_NS 1000000u
@@ -199,16 +199,16 @@ static int team_check(struct rondo_nccl_window *w) {
 }
 
 // Looks up the address of every member, and checks the mark there.
-static int window_harvest(struct rondo_nccl_window *w) {
+static int window_look_up(struct rondo_nccl_window *w) {
   const struct rondo_driver *driver = w->config.device->driver;
-  struct rondo_nccl_harvest h = {.window = (uint64_t)(uintptr_t)w->window, .count = w->count};
+  struct rondo_nccl_lookup h = {.window = (uint64_t)(uintptr_t)w->window, .count = w->count};
   w->found = driver->alloc(w->config.device, RONDO_MEMORY_SHARED, w->count * sizeof *w->found);
   if (!w->found)
     return window_refuse(w, RONDO_ERR_NO_MEMORY, "no page-locked memory");
   h.found = (uint64_t)(uintptr_t)w->found;
   pthread_mutex_lock(&w->lock);
-  const struct rondo_once once = {rondo_nccl_image, RONDO_NCCL_HARVEST, &h, w->deadline_ns};
-  w->calling = RONDO_NCCL_HARVEST;
+  const struct rondo_once once = {rondo_nccl_image, RONDO_NCCL_LOOKUP, &h, w->deadline_ns};
+  w->calling = RONDO_NCCL_LOOKUP;
   pthread_mutex_unlock(&w->lock);
   int status = setup_of(w)->run_once(w->config.device, &once, w->reason);
   if (status == RONDO_ERR_TIMEOUT)
@@ -247,7 +247,7 @@ static int comm_join(struct rondo_nccl_window *w) {
     status = device_comm_create(w);
   if (status == RONDO_SUCCESS)
     status = team_check(w);
-  return status == RONDO_SUCCESS ? window_harvest(w) : status;
+  return status == RONDO_SUCCESS ? window_look_up(w) : status;
 }
 
 static void comm_abort(struct rondo_nccl_window *w) {

@@ -14,7 +14,7 @@
 #pragma GCC visibility pop
 
 #include "base/atomic.h"
-#include "runtime/transport/nccl/harvest_core.h"
+#include "runtime/transport/nccl/window_lookup_core.h"
 #include "tests/support/fake_cuda/fake_cuda.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -156,8 +156,8 @@ static void displace(CUdeviceptr at, size_t bytes) {
   (void)cuMemAddressFree(at, bytes);
 }
 
-static void run_harvest(const void *param, uint32_t block, uint32_t block_count) {
-  const struct rondo_nccl_harvest *h = param;
+static void run_lookup(const void *param, uint32_t block, uint32_t block_count) {
+  const struct rondo_nccl_lookup *h = param;
   const struct ncclWindow_vidmem *w = (const struct ncclWindow_vidmem *)(uintptr_t)h->window;
   struct rondo_nccl_found *found = (struct rondo_nccl_found *)(uintptr_t)h->found;
   (void)block;
@@ -169,7 +169,7 @@ static void run_harvest(const void *param, uint32_t block, uint32_t block_count)
 }
 
 __attribute__((constructor)) static void register_kernel(void) {
-  rondo_fake_register(RONDO_NCCL_HARVEST, run_harvest, sizeof(struct rondo_nccl_harvest));
+  rondo_fake_register(RONDO_NCCL_LOOKUP, run_lookup, sizeof(struct rondo_nccl_lookup));
 }
 
 // NOLINTBEGIN(readability-identifier-naming,readability-inconsistent-declaration-parameter-name):

@@ -4,7 +4,7 @@
 #include <nccl.h>
 #include <nccl_device.h>
 
-#include "runtime/transport/nccl/harvest_core.h"
+#include "runtime/transport/nccl/window_lookup_core.h"
 #include "runtime/transport/nccl/library.h"
 
 static_assert(sizeof(ncclDevComm) <= RONDO_NCCL_DEVICE_COMM_BYTES, "C allocates it as a buffer");
@@ -14,7 +14,7 @@ static_assert(sizeof(ncclTeam) == sizeof(rondo_nccl_team) && offsetof(ncclTeam, 
                   offsetof(ncclTeam, rank) == offsetof(rondo_nccl_team, rank),
               "C declares the structure itself");
 
-extern "C" __global__ void rondo_nccl_harvest(const rondo_nccl_harvest h) {
+extern "C" __global__ void rondo_nccl_lookup(const rondo_nccl_lookup h) {
   auto window = reinterpret_cast<ncclWindow_t>(h.window);
   auto *found = reinterpret_cast<struct rondo_nccl_found *>(h.found);
   for (uint32_t i = threadIdx.x; i < h.count; i += blockDim.x) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What scripts/lines counts in a planted tree: scripts_lines.sh SCRIPTS_DIR
+# What scripts/count-lines counts in a planted tree: scripts_count_lines.sh SCRIPTS_DIR
 set -euo pipefail
 
 readonly scripts=$1
@@ -76,13 +76,14 @@ done
 echo 'text' >sim/notes.md
 printf '#!/bin/sh\necho\n' >sim/shell
 
-"$scripts/lines" "$folder/tree" >"$folder/table"
+"$scripts/count-lines" "$folder/tree" >"$folder/table"
 expect_row base 1 12 6
 expect_row sim 2 25 12
 expect_row sum 3 37 18
 [[ $(wc -l <"$folder/table") -eq 4 ]] || fail "more rows: $(cat "$folder/table")"
 
 echo 'def broken(:' >sim/broken.py
-! "$scripts/lines" "$folder/tree" >/dev/null 2>"$folder/said" || fail "a broken source was counted"
+! "$scripts/count-lines" "$folder/tree" >/dev/null 2>"$folder/said" ||
+  fail "a broken source was counted"
 grep -q 'sim/broken.py' "$folder/said" || fail "the broken source is not named"
-! "$scripts/lines" "$folder/tree/tests" >/dev/null 2>&1 || fail "an empty tree was counted"
+! "$scripts/count-lines" "$folder/tree/tests" >/dev/null 2>&1 || fail "an empty tree was counted"
